@@ -1,0 +1,141 @@
+"""Aggregation: combining the gradients that several devices computed.
+
+A gradient is a dense tensor, an `IndexedSlices` (some rows of a larger
+tensor, as embedding lookups make), or None where a loss does not depend on a
+variable. Sparse gradients stay sparse: an embedding table's gradient that
+became dense would be as large as the table.
+"""
+
+from collections.abc import Sequence
+from typing import Union
+
+import tensorflow as tf
+
+METHODS = ("mean", "sum")
+
+Gradient = Union[tf.Tensor, tf.IndexedSlices, None]
+
+
+def aggregate_gradients(
+  per_device_gradients: Sequence[Sequence[Gradient]],
+  method: str = "mean",
+) -> list[Gradient]:
+  """Combines the gradients of each variable over devices.
+
+  Each result is computed on the device of the first gradient of its variable.
+  A device whose loss does not depend on a variable (None) contributes zero:
+  `mean` divides by the number of devices, not by the number of gradients, so
+  that it is the gradient of the mean of the devices' losses.
+
+  Synchronous data parallelism with averaged gradients is described by Chen et
+  al. (2016, arXiv:1604.00981).
+
+  Args:
+    per_device_gradients: For every device the gradients of the same variables
+      in the same order; a gradient of one variable has the same shape and
+      dtype on each device.
+    method: "mean" or "sum".
+
+  Returns:
+    One gradient per variable, with the shape and dtype of its parts: an
+    `IndexedSlices` if all parts are (rows that several devices touched occur
+    several times, which optimizers sum), dense if any part is, and None where
+    no device has a gradient.
+
+  Raises:
+    ValueError: If there is no device, the devices have different numbers of
+      gradients, `method` is unknown, or gradients of one variable differ in
+      shape or dtype.
+  """
+  if method not in METHODS:
+    raise ValueError(
+      f"method={method!r} is unknown; use one of {', '.join(METHODS)}"
+    )
+  if not per_device_gradients:
+    raise ValueError("per_device_gradients is empty; pass one list per device")
+  counts = [len(gradients) for gradients in per_device_gradients]
+  if len(set(counts)) > 1:
+    raise ValueError(
+      f"per_device_gradients has {counts} gradients per device; every device "
+      "needs one entry per variable, None where there is no gradient"
+    )
+  scale = 1.0 / len(per_device_gradients) if method == "mean" else None
+  with tf.compat.v1.name_scope("aggregate_gradients"):
+    return [
+      _aggregate(index, parts, scale)
+      for index, parts in enumerate(zip(*per_device_gradients))
+    ]
+
+
+def _aggregate(
+  index: int, parts: Sequence[Gradient], scale: float | None
+) -> Gradient:
+  """Combines the gradients of one variable."""
+  present = [part for part in parts if part is not None]
+  if not present:
+    return None
+  _check_alike(index, present)
+  with tf.compat.v1.colocate_with(_some_tensor(present[0])):
+    if all(isinstance(part, tf.IndexedSlices) for part in present):
+      total = _concatenate(present)
+    elif len(present) == 1:
+      total = present[0]
+    else:
+      total = tf.add_n([_dense(part) for part in present])
+    return total if scale is None else _scaled(total, scale)
+
+
+def _some_tensor(gradient: Gradient) -> tf.Tensor:
+  if isinstance(gradient, tf.IndexedSlices):
+    return gradient.values
+  return gradient
+
+
+def _check_alike(index: int, parts: Sequence[Gradient]) -> None:
+  """Raises if gradients of one variable cannot be added."""
+  dtypes = {part.dtype for part in parts}
+  if len(dtypes) > 1:
+    names = sorted(dtype.name for dtype in dtypes)
+    raise ValueError(
+      f"the gradients at index {index} have dtypes {', '.join(names)}; "
+      "gradients of one variable need one dtype"
+    )
+  first = parts[0].shape
+  for part in parts[1:]:
+    if not first.is_compatible_with(part.shape):
+      raise ValueError(
+        f"the gradients at index {index} have shapes {first} and "
+        f"{part.shape}; gradients of one variable need one shape"
+      )
+
+
+def _concatenate(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
+  """Returns the sum of sparse gradients, as the list of all their rows."""
+  if len(parts) == 1:
+    return parts[0]
+  return tf.IndexedSlices(
+    values=tf.concat([part.values for part in parts], axis=0),
+    indices=tf.concat(
+      [tf.cast(part.indices, tf.int64) for part in parts], axis=0
+    ),
+    dense_shape=parts[0].dense_shape,
+  )
+
+
+def _dense(gradient: Gradient) -> tf.Tensor:
+  """Returns a gradient as a dense tensor; repeated rows are summed."""
+  if not isinstance(gradient, tf.IndexedSlices):
+    return gradient
+  rows = tf.cast(gradient.dense_shape[0], tf.int64)
+  return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, rows)
+
+
+def _scaled(gradient: Gradient, scale: float) -> Gradient:
+  """Returns a gradient times a number, sparse if it was."""
+  if isinstance(gradient, tf.IndexedSlices):
+    return tf.IndexedSlices(
+      gradient.values * tf.cast(scale, gradient.dtype),
+      gradient.indices,
+      gradient.dense_shape,
+    )
+  return gradient * tf.cast(scale, gradient.dtype)

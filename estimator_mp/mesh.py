@@ -1,0 +1,232 @@
+"""The mesh: devices arranged on named axes.
+
+A mesh such as `data:2,stage:3` arranges six devices as a table of two rows
+and three columns. The last axis varies fastest, so neighbouring devices are
+neighbouring stages:
+
+                stage 0   stage 1   stage 2
+      data 0    cpu:0     cpu:1     cpu:2
+      data 1    cpu:3     cpu:4     cpu:5
+
+Named axes over devices are the notation of Mesh-TensorFlow (Shazeer et al.,
+2018, arXiv:1811.02084) and of GSPMD (Xu et al., 2021, arXiv:2105.04663).
+"""
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from types import MappingProxyType
+
+import tensorflow as tf
+
+from estimator_mp import devices as devices_lib
+from estimator_mp import op_device
+
+AXES = ("data", "stage", "model")
+_SPEC_HELP = "write axes as NAME:SIZE, such as stage:3 or data:2,stage:3"
+
+
+def parse_axes(spec: str) -> Mapping[str, int]:
+  """Parses the text of a mesh.
+
+  Args:
+    spec: Comma-separated `axis:size` pairs, such as "data:2,stage:3".
+
+  Returns:
+    The size of each axis, in the order of the text.
+
+  Raises:
+    ValueError: If the text is malformed, names an unknown axis or the same
+      axis twice, or has a size below 1.
+  """
+  axes: dict[str, int] = {}
+  for part in spec.split(","):
+    name, colon, size = (piece.strip() for piece in part.partition(":"))
+    if not name or not colon or not size.lstrip("-").isdecimal():
+      raise ValueError(f"mesh {spec!r} is malformed at {part!r}; {_SPEC_HELP}")
+    if name not in AXES:
+      raise ValueError(
+        f"mesh {spec!r} has an unknown axis {name!r}; the axes are "
+        + ", ".join(AXES)
+      )
+    if name in axes:
+      raise ValueError(
+        f"mesh {spec!r} names axis {name!r} twice; name each axis once"
+      )
+    if int(size) < 1:
+      raise ValueError(
+        f"mesh {spec!r} gives axis {name!r} the size {size}; "
+        "a size is at least 1"
+      )
+    axes[name] = int(size)
+  return MappingProxyType(axes)
+
+
+@dataclasses.dataclass(frozen=True)
+class Mesh:
+  """Devices arranged on named axes. Make one with `Mesh.create`.
+
+  Attributes:
+    axes: The size of each axis, in order; the last one varies fastest.
+    devices: Canonical device names, as many as the product of the sizes.
+  """
+
+  axes: Mapping[str, int] = dataclasses.field(hash=False)
+  devices: tuple[str, ...]
+
+  @classmethod
+  def create(cls, spec: str, devices: Sequence[str] | None = None) -> "Mesh":
+    """Returns a mesh, with its devices checked.
+
+    Args:
+      spec: Comma-separated `axis:size` pairs, such as "data:2,stage:3". The
+        axes are `data` (replicas), `stage` (consecutive parts of the model)
+        and `model` (parts of one layer).
+      devices: Device names, as many as the product of the sizes, the last
+        axis varying fastest. None or empty: this machine's GPUs if it has
+        any, otherwise that many virtual CPU devices.
+
+    Returns:
+      The mesh.
+
+    Raises:
+      ValueError: If the text is malformed, the sizes do not multiply to the
+        number of devices, a device occurs twice, or a device cannot exist on
+        this machine.
+    """
+    axes = parse_axes(spec)
+    size = math.prod(axes.values())
+    if not devices:
+      return cls(axes, devices_lib.discover_devices(size))
+    names = tuple(devices_lib.canonical_device(name) for name in devices)
+    if len(names) != size:
+      product = " x ".join(str(n) for n in axes.values())
+      raise ValueError(
+        f"mesh {spec!r} needs {product} = {size} devices, but {len(names)} "
+        f"were given ({', '.join(names)}); give {size} devices or change the "
+        "mesh"
+      )
+    for i, name in enumerate(names):
+      if name in names[:i]:
+        raise ValueError(
+          f"device {name} is given twice; each position of mesh {spec!r} "
+          "needs a device of its own"
+        )
+    devices_lib.check_local_devices_exist(names)
+    return cls(axes, names)
+
+  def __str__(self) -> str:
+    return ",".join(f"{name}:{size}" for name, size in self.axes.items())
+
+  @property
+  def size(self) -> int:
+    """The number of devices."""
+    return len(self.devices)
+
+  def axis_size(self, axis: str) -> int:
+    """Returns the size of an axis; 1 for an axis that the mesh does not have.
+
+    Args:
+      axis: One of `data`, `stage`, `model`.
+
+    Raises:
+      ValueError: If `axis` is none of these.
+    """
+    if axis not in AXES:
+      raise ValueError(
+        f"{axis!r} is not an axis; the axes are " + ", ".join(AXES)
+      )
+    return self.axes.get(axis, 1)
+
+  def device(self, **position: int) -> str:
+    """Returns the device at a position.
+
+    Args:
+      **position: A coordinate per axis, such as `data=1, stage=0`. Axes that
+        are left out are at 0.
+
+    Returns:
+      Its canonical device name.
+
+    Raises:
+      ValueError: If a coordinate is out of range, or names an unknown axis.
+    """
+    for axis, coordinate in position.items():
+      size = self.axis_size(axis)
+      if not 0 <= coordinate < size:
+        raise ValueError(
+          f"{axis} {coordinate} is outside of mesh {self}, whose {axis} axis "
+          f"goes from 0 to {size - 1}"
+        )
+    index = 0
+    for axis, size in self.axes.items():
+      index = index * size + position.get(axis, 0)
+    return self.devices[index]
+
+  @contextlib.contextmanager
+  def at(self, **position: int) -> Iterator[None]:
+    """Places the ops and variables made inside on the device at a position.
+
+    Ops that run on hosts only (strings, datasets, lookup tables, summaries)
+    go to the CPU of that device's task. A `tf.device` inside the block wins
+    over the mesh's.
+
+    Args:
+      **position: As for `device`.
+
+    Yields:
+      None.
+
+    Raises:
+      ValueError: If the position is outside of the mesh.
+      RuntimeError: If TensorFlow executes eagerly: there is no graph to
+        place.
+    """
+    device = self.device(**position)
+    if tf.executing_eagerly():
+      raise RuntimeError(
+        "a mesh places ops of a graph, but TensorFlow is executing eagerly; "
+        "call this inside a model_fn or under tf.Graph().as_default()"
+      )
+    with tf.compat.v1.device(op_device.placing_function(device)):
+      yield
+
+  def stage(self, stage: int, **position: int):
+    """Places the ops and variables made inside on the device of a stage.
+
+    Args:
+      stage: The stage, from 0 to the size of the stage axis less 1.
+      **position: Coordinates on other axes, such as `data=1`; 0 if left out.
+
+    Returns:
+      A context manager; see `at`.
+
+    Raises:
+      ValueError: On entering, if the position is outside of the mesh.
+      RuntimeError: On entering, if TensorFlow executes eagerly.
+    """
+    return self.at(stage=stage, **position)
+
+  def check_session_config(
+    self, session_config: tf.compat.v1.ConfigProto | None
+  ) -> None:
+    """Raises if a session would lack one of the mesh's virtual CPU devices.
+
+    Args:
+      session_config: The session's configuration; None means TensorFlow's
+        default, with one CPU device.
+
+    Raises:
+      ValueError: If there are too few CPU devices.
+    """
+    counts = session_config.device_count if session_config else {}
+    has = counts["CPU"] if "CPU" in counts else 1
+    needs = devices_lib.num_virtual_cpus(self.devices)
+    if has < needs:
+      raise ValueError(
+        f"mesh {self} uses /device:CPU:{needs - 1}, but the session has "
+        f"{has} CPU device(s); pass the Estimator "
+        "config=estimator_mp.run_config(...), which sets "
+        f'device_count={{"CPU": {needs}}}'
+      )

@@ -1,0 +1,74 @@
+"""The device of one op that is made inside a mesh position's block.
+
+Most ops go to the position's device. Two kinds cannot:
+
+- Ops that live in host memory (strings, datasets, lookup tables, queues,
+  summaries) have no GPU kernel, and the resources behind them belong to the
+  task's CPU. They go to the CPU of the position's task.
+- Ops that work on a resource, such as a variable that another position holds,
+  run where the resource is; TensorFlow refuses any other device.
+"""
+
+import re
+from collections.abc import Callable
+
+import tensorflow as tf
+
+from estimator_mp import devices
+
+_HOST_OP_TYPES = re.compile(
+  r"Dataset|Iterator|HashTable|LookupTable|Queue|Reader|Summary"
+)
+# Python functions run in host memory, but on any CPU device.
+_CPU_OP_TYPES = frozenset(["PyFunc", "PyFuncStateless"])
+
+
+def lives_on_host(op: tf.Operation, device_type: str) -> bool:
+  """Whether an op has to run on the host of its device.
+
+  Args:
+    op: An op of a graph.
+    device_type: The type of the device it would be placed on, such as "GPU".
+
+  Returns:
+    True if its type is one of the host's, or it reads or makes strings.
+  """
+  if _HOST_OP_TYPES.search(op.type):
+    return True
+  if device_type != "CPU" and op.type in _CPU_OP_TYPES:
+    return True
+  tensors = [*op.inputs, *op.outputs]
+  return any(tensor.dtype.base_dtype == tf.string for tensor in tensors)
+
+
+def device_of_resource(op: tf.Operation) -> str:
+  """Returns the device of the first resource that an op works on, or ""."""
+  for tensor in op.inputs:
+    if tensor.dtype == tf.resource and tensor.op.device:
+      return tensor.op.device
+  return ""
+
+
+def placing_function(device: str) -> Callable[[tf.Operation], str]:
+  """Returns a device function for `tf.compat.v1.device`.
+
+  Args:
+    device: The canonical name of the device that ops are placed on.
+
+  Returns:
+    A function from an op to its device name. What the op's own device already
+    says is kept.
+  """
+  on_device = tf.compat.v1.DeviceSpec.from_string(device)
+  on_host = tf.compat.v1.DeviceSpec.from_string(devices.host_of(device))
+
+  def place(op: tf.Operation) -> str:
+    resource_device = device_of_resource(op)
+    if resource_device:
+      return resource_device
+    host = lives_on_host(op, on_device.device_type)
+    default = on_host if host else on_device
+    own = tf.compat.v1.DeviceSpec.from_string(op.device)
+    return default.make_merged_spec(own).to_string()
+
+  return place

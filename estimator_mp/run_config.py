@@ -1,0 +1,68 @@
+"""RunConfig for a sharded run: sessions that hold and obey the mesh."""
+
+import os
+
+import tensorflow as tf
+
+from estimator_mp import config as config_lib
+from estimator_mp import devices
+
+
+def run_config(
+  config: config_lib.ShardingConfig,
+  model_dir: str | None = None,
+  **run_config_kwargs,
+) -> tf.estimator.RunConfig:
+  """Returns a RunConfig whose sessions hold and obey a mesh.
+
+  - Hard placement (`allow_soft_placement=False`): an op that cannot run where
+    it was placed is an error, not a silent move to the first device.
+  - As many CPU devices as the mesh names.
+  - A thread pool per session with a thread per device. TensorFlow otherwise
+    shares one pool in the process, sized by the first session, and a small
+    pool makes the devices take turns.
+
+  Args:
+    config: The sharding.
+    model_dir: Where checkpoints and summaries go.
+    **run_config_kwargs: Anything else `tf.estimator.RunConfig` takes. A
+      `session_config` given here keeps all it says that the list above does
+      not, and is not changed itself.
+
+  Returns:
+    A new `tf.estimator.RunConfig`.
+  """
+  given = run_config_kwargs.pop("session_config", None)
+  return tf.estimator.RunConfig(
+    model_dir=model_dir,
+    session_config=session_config(config, given),
+    **run_config_kwargs,
+  )
+
+
+def session_config(
+  config: config_lib.ShardingConfig,
+  base: tf.compat.v1.ConfigProto | None = None,
+) -> tf.compat.v1.ConfigProto:
+  """Returns a session configuration that holds and obeys a mesh.
+
+  Args:
+    config: The sharding.
+    base: Settings to start from; not changed. None for TensorFlow's defaults.
+
+  Returns:
+    A new `ConfigProto`; `run_config` says what it sets.
+  """
+  mesh = config.create_mesh()
+  proto = tf.compat.v1.ConfigProto()
+  if base is not None:
+    proto.CopyFrom(base)
+  proto.allow_soft_placement = False
+  proto.use_per_session_threads = True
+  cpus = devices.num_virtual_cpus(mesh.devices)
+  proto.device_count["CPU"] = max(proto.device_count.get("CPU", 1), cpus)
+  threads = max(mesh.size, os.cpu_count() or 1)
+  proto.inter_op_parallelism_threads = max(
+    proto.inter_op_parallelism_threads, threads
+  )
+  return proto

@@ -1,0 +1,197 @@
+"""Verification: did every op run on the device it was placed on?
+
+A placement is a wish until a session runs. Soft placement, which is the
+default of `tf.estimator`, moves an op to another device without a word, and a
+model "on three devices" may train happily on one. So the first step of a
+session is asked for its partition graphs, the graphs that its devices really
+executed, and they are compared with the plan.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping
+
+import tensorflow as tf
+
+from estimator_mp import devices
+
+_VARIABLE_OPS = frozenset(["VarHandleOp", "VariableV2", "Variable"])
+
+
+class PlacementError(RuntimeError):
+  """An op ran on another device than the one it was placed on."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceContents:
+  """What one device executed in a step.
+
+  Attributes:
+    variables: The names of the variables that it holds, sorted.
+    variable_bytes: The bytes of these variables.
+    op_types: How many ops of each type it ran.
+  """
+
+  variables: tuple[str, ...]
+  variable_bytes: int
+  op_types: Mapping[str, int]
+
+
+def planned_devices(graph: tf.Graph) -> dict[str, str]:
+  """Returns the device of every op that has one.
+
+  Args:
+    graph: A graph.
+
+  Returns:
+    Device names, which may be partial ("/job:worker"), by the op's name.
+  """
+  return {op.name: op.device for op in graph.get_operations() if op.device}
+
+
+def check_placement(
+  plan: Mapping[str, str], partition_graphs: Iterable[tf.compat.v1.GraphDef]
+) -> int:
+  """Compares a plan with what a session executed.
+
+  Ops that the session's optimizer removed, or added, are not compared.
+
+  Args:
+    plan: Device names by op name, as `planned_devices` returns them.
+    partition_graphs: `RunMetadata.partition_graphs` of a step.
+
+  Returns:
+    How many ops were compared.
+
+  Raises:
+    PlacementError: If an op ran elsewhere; it names the op, the planned
+      device and the actual one.
+  """
+  compared = 0
+  for partition in partition_graphs:
+    for node in partition.node:
+      if node.name not in plan:
+        continue
+      compared += 1
+      if not _is_part_of(plan[node.name], node.device):
+        raise PlacementError(
+          f"op {node.name!r} ({node.op}) was placed on {plan[node.name]} but "
+          f"ran on {node.device}; use "
+          "config=estimator_mp.run_config(...), which turns soft placement "
+          "off and makes the mesh's devices exist"
+        )
+  return compared
+
+
+def _is_part_of(planned: str, actual: str) -> bool:
+  """Whether an actual device is one that a planned, maybe partial, name means.
+
+  "/device:CPU:1" means CPU 1 of the task that runs the op.
+  """
+  wish = tf.compat.v1.DeviceSpec.from_string(planned)
+  fact = tf.compat.v1.DeviceSpec.from_string(actual)
+  return all(
+    getattr(wish, field) in (None, getattr(fact, field))
+    for field in ("job", "replica", "task", "device_type", "device_index")
+  )
+
+
+def contents_of_devices(
+  partition_graphs: Iterable[tf.compat.v1.GraphDef],
+) -> dict[str, DeviceContents]:
+  """Returns what each device executed in a step.
+
+  Args:
+    partition_graphs: `RunMetadata.partition_graphs` of a step.
+
+  Returns:
+    Contents by canonical device name.
+  """
+  op_types = collections.defaultdict(collections.Counter)
+  variables = collections.defaultdict(dict)
+  for partition in partition_graphs:
+    for node in partition.node:
+      device = devices.canonical_device(node.device)
+      op_types[device][node.op] += 1
+      if node.op in _VARIABLE_OPS:
+        variables[device][node.name] = _bytes_of_variable(node)
+  return {
+    device: DeviceContents(
+      variables=tuple(sorted(variables[device])),
+      variable_bytes=sum(variables[device].values()),
+      op_types=dict(types),
+    )
+    for device, types in sorted(op_types.items())
+  }
+
+
+def _bytes_of_variable(node: tf.compat.v1.NodeDef) -> int:
+  """Returns the bytes of a variable's value; 0 if its shape is unknown."""
+  shape = tf.TensorShape(node.attr["shape"].shape)
+  dtype = tf.dtypes.as_dtype(node.attr["dtype"].type)
+  return (shape.num_elements() or 0) * dtype.size
+
+
+class PlacementVerificationHook(tf.estimator.SessionRunHook):
+  """Verifies the placement of a graph on the first step of a session.
+
+  The check costs one step that also returns its partition graphs; later steps
+  are not touched. It runs again when a session is made anew.
+
+  Attributes:
+    observed: What each device executed in that step, by canonical device
+      name; empty before it.
+  """
+
+  def __init__(self):
+    self.observed: dict[str, DeviceContents] = {}
+    self._plan: dict[str, str] = {}
+    self._verified = False
+
+  def begin(self):
+    """Reads the plan from the graph."""
+    self._plan = planned_devices(tf.compat.v1.get_default_graph())
+
+  def after_create_session(self, session, coord):
+    """Asks for a verification of the new session's first step."""
+    self._verified = False
+
+  def before_run(self, run_context):
+    """Asks the first step for its partition graphs."""
+    if self._verified:
+      return None
+    options = tf.compat.v1.RunOptions(output_partition_graphs=True)
+    return tf.estimator.SessionRunArgs(fetches=None, options=options)
+
+  def after_run(self, run_context, run_values):
+    """Compares them with the plan.
+
+    Raises:
+      PlacementError: If an op ran elsewhere.
+    """
+    if self._verified:
+      return
+    partitions = run_values.run_metadata.partition_graphs
+    check_placement(self._plan, partitions)
+    self.observed = contents_of_devices(partitions)
+    self._verified = True
+
+
+def with_placement_verification(
+  spec: tf.estimator.EstimatorSpec,
+) -> tf.estimator.EstimatorSpec:
+  """Returns a spec whose sessions verify the placement on their first step.
+
+  Args:
+    spec: The spec that a model_fn would return.
+
+  Returns:
+    The same spec, with a `PlacementVerificationHook` for training, evaluation
+    and prediction.
+  """
+  hook = PlacementVerificationHook()
+  return spec._replace(
+    training_hooks=(*spec.training_hooks, hook),
+    evaluation_hooks=(*spec.evaluation_hooks, hook),
+    prediction_hooks=(*spec.prediction_hooks, hook),
+  )
