@@ -1,0 +1,78 @@
+"""The public names of tf.estimator, and the paths it is imported by."""
+
+import importlib.metadata
+import importlib.util
+import types
+
+from compat import import_aliases
+from compat.errors import CompatError
+from compat.lazy_module import LazyModule
+
+WHEEL = "tensorflow-estimator"
+WHEEL_VERSION = "2.15.0"
+
+_V1 = "tensorflow_estimator.python.estimator.api._v1.estimator"
+_V2 = "tensorflow_estimator.python.estimator.api._v2.estimator"
+
+# Where TensorFlow 2.15 has an attribute `estimator`, and which API it gives.
+_NAMESPACES = {
+  "": _V2,
+  "compat.v1": _V1,
+  "compat.v1.compat.v1": _V1,
+  "compat.v1.compat.v2": _V2,
+  "compat.v2": _V2,
+  "compat.v2.compat.v1": _V1,
+  "compat.v2.compat.v2": _V2,
+}
+
+# What older programs import, and the module of the wheel that it is.
+_MODULES = {
+  "tensorflow.estimator": _V2,
+  "tensorflow.compat.v1.estimator": _V1,
+  "tensorflow.compat.v2.estimator": _V2,
+  "tensorflow.python.estimator": "tensorflow_estimator.python.estimator",
+  "tensorflow.python.estimator.keras": (
+    "tensorflow_estimator.python.estimator.keras_lib"
+  ),
+}
+
+
+def check_wheel() -> None:
+  """Checks that the wheel that implements tf.estimator is installed.
+
+  Raises:
+    CompatError: if tensorflow-estimator is missing or of another version.
+  """
+  advice = f"Install it with: pip install {WHEEL}=={WHEEL_VERSION}."
+  try:
+    found = importlib.metadata.version(WHEEL)
+  except importlib.metadata.PackageNotFoundError:
+    if importlib.util.find_spec("tensorflow_estimator"):
+      return  # Put on the path by other means than a package manager.
+    raise CompatError(
+      f"{WHEEL} is not installed; tf.estimator is implemented there. {advice}"
+    ) from None
+  if found != WHEEL_VERSION:
+    raise CompatError(
+      f"{WHEEL} is of version {found}; compat works with {WHEEL_VERSION}, the "
+      f"last one. {advice}"
+    )
+
+
+def supply(tensorflow: types.ModuleType) -> None:
+  """Adds tf.estimator and its other import paths to TensorFlow.
+
+  Args:
+    tensorflow: the module, of a version that has no tf.estimator.
+  """
+  stand_ins = {
+    _V1: LazyModule("tensorflow.compat.v1.estimator", _V1),
+    _V2: LazyModule("tensorflow.estimator", _V2),
+  }
+  for path, target in _NAMESPACES.items():
+    namespace = tensorflow
+    for part in filter(None, path.split(".")):
+      namespace = getattr(namespace, part)
+    setattr(namespace, "estimator", stand_ins[target])
+  for alias, target in _MODULES.items():
+    import_aliases.add(alias, target)

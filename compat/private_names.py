@@ -1,0 +1,129 @@
+"""Every private TensorFlow name that compat supplies or reads, and no other.
+
+The tensorflow-estimator 2.15.0 wheel uses private names of TensorFlow that
+later releases removed. Each is listed here once, with the first release that
+misses it, and is supplied only where TensorFlow has none of its own. Private
+names that compat itself reads are behind the functions at the end.
+"""
+
+import dataclasses
+import importlib
+import importlib.util
+import types
+from typing import Any
+
+from compat import import_aliases
+
+
+@dataclasses.dataclass(frozen=True)
+class SuppliedModule:
+  """A private module of TensorFlow that compat stands in for.
+
+  Attributes:
+    name: its full name in TensorFlow.
+    supplied_by: the module of compat to be found under that name.
+    missing_from: the first TensorFlow release, (major, minor), without it.
+    used_for: what the wheel does with it.
+  """
+
+  name: str
+  supplied_by: str
+  missing_from: tuple[int, int]
+  used_for: str
+
+
+SUPPLIED_MODULES = (
+  SuppliedModule(
+    "tensorflow.python.distribute.estimator_training",
+    "compat.supplied.estimator_training",
+    (2, 16),
+    "RunConfig, train, evaluate and train_and_evaluate under a "
+    "tf.distribute.Strategy",
+  ),
+  SuppliedModule(
+    "tensorflow.python.tpu.tpu_embedding",
+    "compat.supplied.tpu_embedding",
+    (2, 16),
+    "TPUEstimator's embedding configuration",
+  ),
+  SuppliedModule(
+    "tensorflow.python.tpu.tpu_embedding_gradient",
+    "compat.supplied.tpu_embedding_gradient",
+    (2, 16),
+    "TPUEstimator's gradients of embeddings on a TPU",
+  ),
+  SuppliedModule(
+    "tensorflow.python.tpu.session_support",
+    "compat.supplied.session_support",
+    (2, 16),
+    "TPUEstimator's watch over TPU workers",
+  ),
+)
+
+# tf_export.ESTIMATOR_API_NAME and its entries in API_ATTRS and API_ATTRS_V1:
+# the wheel's @estimator_export decorator files its names under them.
+TF_EXPORT = "tensorflow.python.util.tf_export"
+ESTIMATOR_API_NAME = "estimator"
+ESTIMATOR_API_NAME_MISSING_FROM = (2, 16)
+
+# Public in TensorFlow 2.15 as tf.compat.v1.tpu.experimental.*, gone since.
+TPU_EXPERIMENTAL_MISSING_FROM = (2, 16)
+TPU_EXPERIMENTAL_NAMES = (
+  "AdagradParameters",
+  "AdamParameters",
+  "FtrlParameters",
+  "StochasticGradientDescentParameters",
+)
+
+
+def supply() -> None:
+  """Supplies every private name that the imported TensorFlow lacks."""
+  for module in SUPPLIED_MODULES:
+    if importlib.util.find_spec(module.name) is None:
+      import_aliases.add(module.name, module.supplied_by)
+  _supply_estimator_api_name(importlib.import_module(TF_EXPORT))
+  _supply_tpu_experimental()
+
+
+def _supply_estimator_api_name(tf_export: Any) -> None:
+  if hasattr(tf_export, "ESTIMATOR_API_NAME"):
+    return
+  attributes = type(tf_export.API_ATTRS[tf_export.TENSORFLOW_API_NAME])
+  tf_export.API_ATTRS[ESTIMATOR_API_NAME] = attributes(
+    "_estimator_api_names", "_estimator_api_constants"
+  )
+  tf_export.API_ATTRS_V1[ESTIMATOR_API_NAME] = attributes(
+    "_estimator_api_names_v1", "_estimator_api_constants_v1"
+  )
+  tf_export.ESTIMATOR_API_NAME = ESTIMATOR_API_NAME
+
+
+def _supply_tpu_experimental() -> None:
+  tpu_embedding = importlib.import_module("tensorflow.python.tpu.tpu_embedding")
+  namespace = importlib.import_module("tensorflow").compat.v1.tpu.experimental
+  for name in TPU_EXPERIMENTAL_NAMES:
+    if not hasattr(namespace, name):
+      setattr(namespace, name, getattr(tpu_embedding, name))
+
+
+def uses_legacy_keras(tensorflow: types.ModuleType) -> bool:
+  """Returns whether TensorFlow has taken tf-keras as tf.keras.
+
+  Args:
+    tensorflow: the module, of version 2.16 or later.
+  """
+  return bool(getattr(tensorflow, "_tf_uses_legacy_keras", False))
+
+
+def distribute_coordinator() -> Any:
+  """Returns the module that runs one function on a cluster's tasks."""
+  return importlib.import_module(
+    "tensorflow.python.distribute.distribute_coordinator"
+  )
+
+
+def current_worker_context() -> Any:
+  """Returns what the distribute coordinator says of the task it runs."""
+  return importlib.import_module(
+    "tensorflow.python.distribute.distribute_coordinator_context"
+  ).get_current_worker_context()

@@ -1,0 +1,1 @@
+"""compat's stand-ins for modules that TensorFlow 2.16 removed."""

@@ -1,0 +1,46 @@
+"""Which versions of TensorFlow this package serves."""
+
+from compat.errors import CompatError
+
+OLDEST_SUPPORTED = (2, 15)
+FIRST_WITHOUT_ESTIMATOR = (2, 16)
+NEWEST_TESTED = (2, 21)
+
+
+def parse(version: str) -> tuple[int, int]:
+  """Returns (major, minor) of a version such as "2.16.2" or "2.21.0-rc1".
+
+  Args:
+    version: a TensorFlow version, as `tf.__version__` gives it.
+
+  Raises:
+    CompatError: if the text does not begin with two numbers.
+  """
+  numbers = version.split(".")[:2]
+  if len(numbers) < 2 or not all(number.isdigit() for number in numbers):
+    raise CompatError(
+      f"TensorFlow's version {version!r} does not begin with two numbers, as "
+      "in '2.21.0'; install a released TensorFlow, 2.15 or later."
+    )
+  return int(numbers[0]), int(numbers[1])
+
+
+def check_supported(version: str) -> None:
+  """Refuses a TensorFlow older than 2.15.
+
+  Args:
+    version: a TensorFlow version, as `tf.__version__` gives it.
+
+  Raises:
+    CompatError: if the version is below 2.15, or is not a version.
+  """
+  if parse(version) < OLDEST_SUPPORTED:
+    raise CompatError(
+      f"TensorFlow {version} is too old: compat needs 2.15 or later. Upgrade "
+      "with: pip install 'tensorflow>=2.15'."
+    )
+
+
+def has_own_estimator(version: str) -> bool:
+  """Returns whether this TensorFlow brings tf.estimator by itself."""
+  return parse(version) < FIRST_WITHOUT_ESTIMATOR

@@ -1,0 +1,108 @@
+"""What compat.install() says where it cannot work: pinned texts.
+
+The programs run on made-up TensorFlows, so no test here needs seconds.
+"""
+
+from absl.testing import absltest, parameterized
+
+from compat import errors, versions
+from tests.compat import processes
+
+_INSTALL = "import compat; compat.install()"
+_KERAS_3 = "__version__ = '2.21.0'\n_tf_uses_legacy_keras = False\n"
+_KERAS_2 = (
+  "import os\n__version__ = '2.21.0'\n"
+  "_tf_uses_legacy_keras = os.environ.get('TF_USE_LEGACY_KERAS') == '1'\n"
+)
+
+
+class ErrorsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (
+      "old_tensorflow",
+      _INSTALL,
+      {"tensorflow": "__version__ = '2.14.1'\n"},
+      "TensorFlow 2.14.1 is too old: compat needs 2.15 or later. Upgrade with: "
+      "pip install 'tensorflow>=2.15'.",
+    ),
+    (
+      "no_tf_keras",
+      _INSTALL,
+      {"tensorflow": _KERAS_3},
+      "tf-keras is not installed; tf.estimator on TensorFlow 2.21.0 needs it. "
+      "Install it with: pip install 'tf-keras==2.21.*'.",
+    ),
+    (
+      "too_late",
+      f"import tensorflow; {_INSTALL}",
+      {"tensorflow": _KERAS_3, "tf_keras": ""},
+      "compat.install() came too late: TensorFlow was imported before it and "
+      "has taken Keras 3 as tf.keras; tf.estimator needs Keras 2. Call "
+      "compat.install() before the first import of tensorflow, or set "
+      "TF_USE_LEGACY_KERAS=1 in the environment.",
+    ),
+    (
+      "keras_3_chosen",
+      f"import os; os.environ['TF_USE_LEGACY_KERAS'] = '0'; {_INSTALL}",
+      {"tensorflow": _KERAS_3, "tf_keras": ""},
+      "TF_USE_LEGACY_KERAS='0' chooses Keras 3 as tf.keras; tf.estimator needs "
+      "Keras 2. Unset TF_USE_LEGACY_KERAS or set it to 1.",
+    ),
+    (
+      "no_estimator_wheel",
+      _INSTALL,
+      {"tensorflow": _KERAS_2, "tf_keras": ""},
+      "tensorflow-estimator is not installed; tf.estimator is implemented "
+      "there. Install it with: pip install tensorflow-estimator==2.15.0.",
+    ),
+  )
+  def test_message(self, program, modules, message):
+    directory = self.create_tempdir().full_path
+    result = processes.run_with_fakes(program, directory, modules)
+    self.assertEqual(result.returncode, 1, result.stderr)
+    self.assertEqual(
+      result.stderr.splitlines()[-1], f"compat.errors.CompatError: {message}"
+    )
+
+  def test_nothing_is_done_on_2_15(self):
+    """TensorFlow 2.15 has tf.estimator, and its Keras is Keras 2 anyway."""
+    program = (
+      "import tensorflow; before = set(dir(tensorflow))\n"
+      "import compat; compat.install(); compat.install()\n"
+      "import sys; assert set(dir(tensorflow)) == before\n"
+      "assert 'AliasFinder' not in str(sys.meta_path), sys.meta_path\n"
+    )
+    result = processes.run_with_fakes(
+      program,
+      self.create_tempdir().full_path,
+      {"tensorflow": "__version__ = '2.15.1'\n"},
+    )
+    self.assertEqual(result.returncode, 0, result.stderr)
+
+  def test_import_compat_does_not_import_tensorflow(self):
+    result = processes.run_with_fakes(
+      "import compat",
+      self.create_tempdir().full_path,
+      {"tensorflow": "raise ImportError('imported')\n"},
+    )
+    self.assertEqual(result.returncode, 0, result.stderr)
+
+  @parameterized.named_parameters(
+    ("release", "2.16.2", (2, 16)),
+    ("candidate", "2.21.0-rc1", (2, 21)),
+    ("nightly", "2.22.0-dev20260101", (2, 22)),
+  )
+  def test_parse_version(self, version, expected):
+    self.assertEqual(versions.parse(version), expected)
+
+  def test_parse_version_refuses_other_text(self):
+    with self.assertRaisesWithLiteralMatch(
+      errors.CompatError,
+      "TensorFlow's version 'unknown' does not begin with two numbers, as in "
+      "'2.21.0'; install a released TensorFlow, 2.15 or later.",
+    ):
+      versions.parse("unknown")
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,150 @@
+"""compat.install() makes tf.estimator work, however it is imported."""
+
+import sys
+import time
+
+from absl.testing import absltest, parameterized
+
+import compat
+
+IMPORTED_BY_COMPAT = "tensorflow" in sys.modules
+compat.install()
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+
+from tests.compat import processes  # noqa: E402
+
+_SAME_OBJECTS = """
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+import tensorflow.estimator as imported
+import tensorflow.compat.v1.estimator as imported1
+from tensorflow import estimator
+from tensorflow.compat.v1 import estimator as estimator1
+from tensorflow.estimator import Estimator
+from tensorflow.compat.v1.estimator import Estimator as Estimator1
+import tensorflow_estimator
+from tensorflow_estimator.python.estimator import estimator as module
+
+assert (tf.estimator.Estimator is imported.Estimator is estimator.Estimator
+        is Estimator is tf.compat.v2.estimator.Estimator is module.EstimatorV2)
+assert (tf1.estimator.Estimator is imported1.Estimator is Estimator1
+        is estimator1.Estimator is tf.compat.v1.estimator.Estimator
+        is module.Estimator)
+assert Estimator is not Estimator1
+from tensorflow.python.estimator import estimator_lib, run_config
+from tensorflow.python.estimator.canned import dnn, head
+from tensorflow.python.estimator.estimator import Estimator as OldEstimator
+from tensorflow.python.estimator.export import export, export_output
+from tensorflow.python.estimator.inputs import numpy_io
+from tensorflow.python.estimator.inputs.pandas_io import pandas_input_fn
+from tensorflow.python.estimator.keras import model_to_estimator
+import tensorflow.python.estimator.model_fn as model_fn_lib
+assert OldEstimator is Estimator1
+assert model_fn_lib.EstimatorSpec is tf.estimator.EstimatorSpec
+assert run_config.RunConfig is tf.estimator.RunConfig
+assert dnn.DNNClassifier is tf1.estimator.DNNClassifier
+assert numpy_io.numpy_input_fn is tf1.estimator.inputs.numpy_input_fn
+assert pandas_input_fn is tf1.estimator.inputs.pandas_input_fn
+assert estimator_lib.TrainSpec is tf.estimator.TrainSpec
+print("the same")
+"""
+
+
+class InstallTest(parameterized.TestCase):
+  def test_import_compat_left_tensorflow_alone(self):
+    self.assertFalse(IMPORTED_BY_COMPAT)
+
+  @parameterized.named_parameters(
+    ("v2", lambda: tf.estimator),
+    ("v1", lambda: tf.compat.v1.estimator),
+  )
+  def test_custom_estimator_learns(self, api):
+    """A linear model finds y = 3x - 1 from 256 examples."""
+    estimator = api()
+
+    def input_fn():
+      x = np.random.RandomState(7).uniform(-1, 1, (256, 1)).astype(np.float32)
+      dataset = tf.data.Dataset.from_tensor_slices(({"x": x}, 3 * x - 1))
+      return dataset.repeat().batch(32)
+
+    def model_fn(features, labels, mode):
+      predictions = tf.compat.v1.layers.dense(features["x"], 1)
+      if mode == estimator.ModeKeys.PREDICT:
+        return estimator.EstimatorSpec(mode, predictions={"y": predictions})
+      loss = tf.compat.v1.losses.mean_squared_error(labels, predictions)
+      optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.5)
+      train_op = optimizer.minimize(
+        loss, tf.compat.v1.train.get_or_create_global_step()
+      )
+      return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    model = estimator.Estimator(
+      model_fn,
+      model_dir=self.create_tempdir().full_path,
+      config=estimator.RunConfig(
+        tf_random_seed=3,
+        session_config=tf.compat.v1.ConfigProto(allow_soft_placement=False),
+      ),
+    )
+    model.train(input_fn, steps=100)
+    self.assertLess(model.evaluate(input_fn, steps=8)["loss"], 1e-6)
+    kernel = model.get_variable_value("dense/kernel")
+    np.testing.assert_allclose(kernel, [[3.0]], atol=1e-3)
+    first = next(model.predict(input_fn))
+    self.assertEqual(first["y"].shape, (1,))
+
+  def test_canned_estimator_learns(self):
+    """A DNNClassifier separates the two halves of an interval."""
+    column = tf.feature_column.numeric_column("x")
+    x = np.random.RandomState(7).uniform(-1, 1, 512).astype(np.float32)
+
+    def input_fn():
+      labels = (x > 0).astype(np.int32)
+      return tf.data.Dataset.from_tensor_slices(({"x": x}, labels)).batch(32)
+
+    model = tf.estimator.DNNClassifier(
+      [8],
+      [column],
+      model_dir=self.create_tempdir().full_path,
+      optimizer=lambda: tf.keras.optimizers.legacy.Adam(0.05),
+      config=tf.estimator.RunConfig(tf_random_seed=3),
+    )
+    for _ in range(5):
+      model.train(input_fn)
+    self.assertGreater(model.evaluate(input_fn)["accuracy"], 0.97)
+
+  def test_again_costs_nothing(self):
+    start = time.perf_counter()
+    for _ in range(100):
+      compat.install()
+    self.assertLess(time.perf_counter() - start, 0.01)
+
+  def test_tf_keras_is_keras_2(self):
+    self.assertTrue(tf.keras.layers.Layer.__module__.startswith("tf_keras"))
+
+
+class ImportOrderTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("compat_first", "import compat; compat.install()", None),
+    ("tensorflow_first", "import tensorflow, compat; compat.install()", "1"),
+    (
+      "from_threads",
+      "import compat, threading\n"
+      "ts = [threading.Thread(target=compat.install) for _ in range(8)]\n"
+      "[t.start() for t in ts]; [t.join() for t in ts]",
+      None,
+    ),
+  )
+  def test_every_import_form_gives_the_same_objects(self, install, keras):
+    result = processes.run(
+      "-c",
+      f"{install}\n{_SAME_OBJECTS}",
+      env=processes.environment(TF_USE_LEGACY_KERAS=keras),
+    )
+    self.assertEqual(result.stdout.strip(), "the same", result.stderr)
+
+
+if __name__ == "__main__":
+  absltest.main()
