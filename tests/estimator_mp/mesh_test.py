@@ -1,0 +1,290 @@
+"""Tests of meshes: their text, their devices, and what they place."""
+
+import math
+
+import estimator_mp
+import hypothesis
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+from estimator_mp import devices
+from hypothesis import strategies
+
+CPUS = tuple(f"/device:CPU:{i}" for i in range(6))
+
+
+class MeshTextTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("one_axis", "stage:3", {"stage": 3}),
+    ("two_axes", "data:2,stage:3", {"data": 2, "stage": 3}),
+    ("spaces", " data:2 , model:4 ", {"data": 2, "model": 4}),
+  )
+  def test_text_gives_axes(self, spec, axes):
+    mesh = estimator_mp.Mesh.create(spec)
+    self.assertEqual(dict(mesh.axes), axes)
+    self.assertEqual(mesh.size, math.prod(axes.values()))
+    self.assertEqual(str(mesh), spec.replace(" ", ""))
+
+  @parameterized.named_parameters(
+    (
+      "malformed",
+      "stage=3",
+      "mesh 'stage=3' is malformed at 'stage=3'; write axes as NAME:SIZE, "
+      "such as stage:3 or data:2,stage:3",
+    ),
+    (
+      "empty",
+      "",
+      "mesh '' is malformed at ''; write axes as NAME:SIZE, such as stage:3 "
+      "or data:2,stage:3",
+    ),
+    (
+      "not_a_number",
+      "stage:two",
+      "mesh 'stage:two' is malformed at 'stage:two'; write axes as NAME:SIZE, "
+      "such as stage:3 or data:2,stage:3",
+    ),
+    (
+      "unknown_axis",
+      "pipeline:3",
+      "mesh 'pipeline:3' has an unknown axis 'pipeline'; the axes are data, "
+      "stage, model",
+    ),
+    (
+      "axis_twice",
+      "stage:2,stage:3",
+      "mesh 'stage:2,stage:3' names axis 'stage' twice; name each axis once",
+    ),
+    (
+      "size_zero",
+      "stage:0",
+      "mesh 'stage:0' gives axis 'stage' the size 0; a size is at least 1",
+    ),
+    (
+      "negative_size",
+      "stage:-1",
+      "mesh 'stage:-1' gives axis 'stage' the size -1; a size is at least 1",
+    ),
+  )
+  def test_bad_text_is_an_error(self, spec, message):
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.Mesh.create(spec)
+    self.assertEqual(str(caught.exception), message)
+
+
+class MeshDevicesTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("short", "cpu:1", "/device:CPU:1"),
+    ("slash", "/cpu:1", "/device:CPU:1"),
+    ("upper", "/CPU:1", "/device:CPU:1"),
+    ("full", "/device:CPU:1", "/device:CPU:1"),
+    ("localhost", "/job:localhost/replica:0/task:0/cpu:1", "/device:CPU:1"),
+    ("task", "/job:worker/task:1/gpu:0", "/job:worker/task:1/device:GPU:0"),
+  )
+  def test_canonical_device(self, name, canonical):
+    self.assertEqual(devices.canonical_device(name), canonical)
+
+  @parameterized.named_parameters(
+    ("no_index", "/cpu"),
+    ("no_type", "/job:worker"),
+    ("nonsense", "somewhere"),
+    ("empty", ""),
+  )
+  def test_what_is_no_device_is_an_error(self, name):
+    with self.assertRaises(ValueError) as caught:
+      devices.canonical_device(name)
+    self.assertEqual(
+      str(caught.exception),
+      f"{name!r} is not a device; give its type and index, such as /cpu:1, "
+      "/gpu:0 or /job:worker/task:1/gpu:0",
+    )
+
+  def test_devices_in_the_given_order(self):
+    mesh = estimator_mp.Mesh.create("stage:3", ["/cpu:2", "cpu:0", "/cpu:1"])
+    self.assertEqual(
+      mesh.devices, ("/device:CPU:2", "/device:CPU:0", "/device:CPU:1")
+    )
+
+  @parameterized.named_parameters(
+    (
+      "too_few",
+      "data:2,stage:2",
+      ["/cpu:0", "/cpu:1", "/cpu:2"],
+      "mesh 'data:2,stage:2' needs 2 x 2 = 4 devices, but 3 were given "
+      "(/device:CPU:0, /device:CPU:1, /device:CPU:2); give 4 devices or "
+      "change the mesh",
+    ),
+    (
+      "twice_in_two_spellings",
+      "stage:2",
+      ["/cpu:1", "/device:CPU:1"],
+      "device /device:CPU:1 is given twice; each position of mesh 'stage:2' "
+      "needs a device of its own",
+    ),
+    (
+      "a_tpu",
+      "stage:1",
+      ["/device:TPU:0"],
+      "device /device:TPU:0 has type TPU; a mesh is made of CPU or GPU devices",
+    ),
+  )
+  def test_bad_devices_are_an_error(self, spec, names, message):
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.Mesh.create(spec, names)
+    self.assertEqual(str(caught.exception), message)
+
+  def test_a_gpu_that_the_machine_lacks_is_an_error(self):
+    index = devices.num_local_gpus()
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.Mesh.create("stage:1", [f"/gpu:{index}"])
+    self.assertEqual(
+      str(caught.exception),
+      f"device /device:GPU:{index} does not exist: this machine has {index} "
+      f"GPU(s); name devices that exist, such as /cpu:{index}, or leave "
+      "devices out",
+    )
+
+  def test_gpus_are_found_before_cpus(self):
+    with absltest.mock.patch.object(
+      tf.config, "list_physical_devices", return_value=["gpu0", "gpu1"]
+    ):
+      mesh = estimator_mp.Mesh.create("stage:2")
+      self.assertEqual(mesh.devices, ("/device:GPU:0", "/device:GPU:1"))
+      with self.assertRaises(ValueError) as caught:
+        estimator_mp.Mesh.create("stage:3")
+    self.assertEqual(
+      str(caught.exception),
+      "the mesh needs 3 devices, but this machine has 2 GPU(s); use a smaller "
+      "mesh or name the devices yourself: devices=/cpu:0,/cpu:1,/cpu:2",
+    )
+
+  @hypothesis.given(
+    strategies.permutations(["data", "stage", "model"]),
+    strategies.lists(strategies.integers(1, 4), min_size=3, max_size=3),
+  )
+  @hypothesis.settings(max_examples=50, deadline=None)
+  def test_every_position_has_a_device_of_its_own(self, axes, sizes):
+    mesh = estimator_mp.Mesh.create(
+      ",".join(f"{a}:{n}" for a, n in zip(axes, sizes))
+    )
+    found = [
+      mesh.device(data=i, stage=j, model=k)
+      for i in range(mesh.axis_size("data"))
+      for j in range(mesh.axis_size("stage"))
+      for k in range(mesh.axis_size("model"))
+    ]
+    self.assertCountEqual(found, mesh.devices)
+
+  def test_last_axis_varies_fastest(self):
+    mesh = estimator_mp.Mesh.create("data:2,stage:3", CPUS)
+    rows = [[mesh.device(data=i, stage=k) for k in range(3)] for i in range(2)]
+    self.assertEqual(rows, [list(CPUS[:3]), list(CPUS[3:])])
+
+  def test_a_position_outside_of_the_mesh_is_an_error(self):
+    mesh = estimator_mp.Mesh.create("stage:3")
+    with self.assertRaises(ValueError) as caught:
+      mesh.device(stage=3)
+    self.assertEqual(
+      str(caught.exception),
+      "stage 3 is outside of mesh stage:3, whose stage axis goes from 0 to 2",
+    )
+
+
+class MeshPlacementTest(parameterized.TestCase):
+  def test_a_stage_places_ops_and_variables(self):
+    mesh = estimator_mp.Mesh.create("stage:3")
+    with tf.Graph().as_default():
+      x = tf.compat.v1.placeholder(tf.float32, [2, 2])
+      for k in range(3):
+        with mesh.stage(k):
+          w = tf.compat.v1.get_variable(f"w{k}", [2, 2])
+          y = tf.matmul(x, w)
+        self.assertEqual(w.device, f"/device:CPU:{k}")
+        self.assertEqual(y.op.device, f"/device:CPU:{k}")
+    self.assertEqual(x.op.device, "")
+
+  def test_a_device_inside_of_a_stage_wins(self):
+    mesh = estimator_mp.Mesh.create("stage:3")
+    with tf.Graph().as_default(), mesh.stage(1), tf.device("/cpu:2"):
+      self.assertEqual(tf.random.uniform([2]).op.device, "/device:CPU:2")
+
+  def test_an_inner_stage_wins(self):
+    mesh = estimator_mp.Mesh.create("stage:3")
+    with tf.Graph().as_default(), mesh.stage(1), mesh.stage(2):
+      self.assertEqual(tf.random.uniform([2]).op.device, "/device:CPU:2")
+
+  @parameterized.named_parameters(
+    ("local", "/device:GPU:1", "/device:CPU:0"),
+    (
+      "worker",
+      "/job:worker/task:1/device:GPU:0",
+      "/job:worker/task:1/device:CPU:0",
+    ),
+  )
+  def test_strings_and_tables_stay_on_the_host_of_a_gpu(self, gpu, host):
+    mesh = estimator_mp.Mesh({"stage": 1}, (gpu,))
+    with tf.Graph().as_default(), mesh.stage(0):
+      words = tf.compat.v1.placeholder(tf.string, [None])
+      table = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(["a"], [1]), -1
+      )
+      ids = table.lookup(words)
+      numbers = tf.one_hot(ids, 4)
+      summary = tf.compat.v1.summary.scalar("sum", tf.reduce_sum(numbers))
+    self.assertEqual(words.op.device, host)
+    self.assertEqual(ids.op.device, host)
+    self.assertEqual(numbers.op.device, gpu)
+    self.assertEqual(summary.op.device, host)
+
+  def test_ops_on_a_variable_run_where_the_variable_is(self):
+    """A gather on another device than its table is refused by the placer."""
+    mesh = estimator_mp.Mesh.create("stage:2")
+    with tf.Graph().as_default() as graph:
+      ids = tf.compat.v1.placeholder(tf.int32, [None])
+      with mesh.stage(0):
+        table = tf.compat.v1.get_variable("table", [5, 2])
+      with mesh.stage(1):
+        rows = tf.reduce_sum(tf.gather(table, ids), axis=0)
+      gathers = [
+        op for op in graph.get_operations() if op.type == "ResourceGather"
+      ]
+      self.assertEqual([op.device for op in gathers], ["/device:CPU:0"])
+      self.assertEqual(rows.op.device, "/device:CPU:1")
+      config = tf.compat.v1.ConfigProto(
+        allow_soft_placement=False, device_count={"CPU": 2}
+      )
+      with tf.compat.v1.Session(config=config) as session:
+        session.run(table.initializer)
+        whole = session.run(table)
+        self.assertAlmostEqual(
+          session.run(rows, {ids: [1, 3]})[0], whole[1, 0] + whole[3, 0], 6
+        )
+
+  def test_eager_execution_is_an_error(self):
+    mesh = estimator_mp.Mesh.create("stage:2")
+    with self.assertRaisesRegex(
+      RuntimeError, "a mesh places ops of a graph, but TensorFlow is executing"
+    ):
+      with mesh.stage(0):
+        tf.ones([1])
+
+  @parameterized.named_parameters(
+    ("default", None, 1),
+    ("two", tf.compat.v1.ConfigProto(device_count={"CPU": 2}), 2),
+  )
+  def test_a_session_without_the_devices_is_an_error(self, config, has):
+    mesh = estimator_mp.Mesh.create("stage:3", CPUS[:3])
+    with self.assertRaises(ValueError) as caught:
+      mesh.check_session_config(config)
+    self.assertEqual(
+      str(caught.exception),
+      f"mesh stage:3 uses /device:CPU:2, but the session has {has} CPU "
+      "device(s); pass the Estimator config=estimator_mp.run_config(...), "
+      'which sets device_count={"CPU": 3}',
+    )
+    mesh.check_session_config(
+      tf.compat.v1.ConfigProto(device_count={"CPU": 3})
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()

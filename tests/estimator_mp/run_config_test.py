@@ -1,0 +1,131 @@
+"""Tests of a sharded run's RunConfig, and of what its sessions verify."""
+
+import inspect
+import os
+
+import estimator_mp
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+
+class ShardingConfigTest(absltest.TestCase):
+  def test_is_checked_when_it_is_made(self):
+    with self.assertRaisesRegex(ValueError, "mesh 'stage:0' gives axis"):
+      estimator_mp.ShardingConfig(mesh="stage:0")
+    with self.assertRaisesRegex(ValueError, "needs 3 = 3 devices, but 1"):
+      estimator_mp.ShardingConfig(mesh="stage:3", devices=("/cpu:0",))
+
+  def test_makes_its_mesh(self):
+    config = estimator_mp.ShardingConfig("stage:2", ["/cpu:1", "/cpu:4"])
+    self.assertEqual(
+      config.create_mesh().devices, ("/device:CPU:1", "/device:CPU:4")
+    )
+    self.assertEqual(config.devices, ("/cpu:1", "/cpu:4"))
+
+
+class RunConfigTest(parameterized.TestCase):
+  def test_sessions_hold_and_obey_the_mesh(self):
+    config = estimator_mp.ShardingConfig("stage:2", ("/cpu:1", "/cpu:4"))
+    made = estimator_mp.run_config(
+      config, model_dir="somewhere", tf_random_seed=3, save_summary_steps=7
+    )
+    self.assertEqual(made.model_dir, "somewhere")
+    self.assertEqual(made.tf_random_seed, 3)
+    self.assertEqual(made.save_summary_steps, 7)
+    session = made.session_config
+    self.assertFalse(session.allow_soft_placement)
+    self.assertTrue(session.use_per_session_threads)
+    self.assertEqual(session.device_count["CPU"], 5)
+    self.assertGreaterEqual(session.inter_op_parallelism_threads, 2)
+    with tf.compat.v1.Session(config=session) as real:
+      cpus = [d for d in real.list_devices() if d.device_type == "CPU"]
+    self.assertLen(cpus, 5)
+
+  def test_a_thread_for_each_device(self):
+    many = 4 * (os.cpu_count() or 1)
+    made = estimator_mp.run_config(estimator_mp.ShardingConfig(f"data:{many}"))
+    self.assertEqual(made.session_config.inter_op_parallelism_threads, many)
+
+  def test_keeps_the_rest_of_a_given_session_config(self):
+    given = tf.compat.v1.ConfigProto(
+      log_device_placement=True,
+      device_count={"CPU": 9},
+      allow_soft_placement=True,
+    )
+    before = given.SerializeToString(deterministic=True)
+    made = estimator_mp.run_config(
+      estimator_mp.ShardingConfig("stage:2"), session_config=given
+    ).session_config
+    self.assertTrue(made.log_device_placement)
+    self.assertEqual(made.device_count["CPU"], 9)
+    self.assertFalse(made.allow_soft_placement)
+    self.assertEqual(given.SerializeToString(deterministic=True), before)
+
+
+class PlacementVerificationTest(parameterized.TestCase):
+  def _train_step(self, session_config, hook):
+    """One training step of a model on cpu:0 and cpu:1."""
+    rng = np.random.RandomState(5)
+    with tf.Graph().as_default():
+      x = tf.compat.v1.placeholder(tf.float32, [None, 4])
+      with tf.device("/cpu:0"):
+        w0 = tf.compat.v1.get_variable("w0", [4, 8])
+        hidden = tf.nn.relu(tf.matmul(x, w0))
+      with tf.device("/cpu:1"):
+        w1 = tf.compat.v1.get_variable("w1", [8, 1])
+        loss = tf.reduce_mean(tf.matmul(hidden, w1) ** 2)
+      optimizer = tf.compat.v1.train.MomentumOptimizer(0.1, 0.9)
+      train_op = optimizer.minimize(loss, colocate_gradients_with_ops=True)
+      with tf.compat.v1.train.SingularMonitoredSession(
+        [hook], config=session_config
+      ) as session:
+        for _ in range(2):
+          session.run(train_op, {x: rng.randn(3, 4)})
+
+  def test_reports_what_each_device_ran(self):
+    hook = estimator_mp.PlacementVerificationHook()
+    config = estimator_mp.run_config(estimator_mp.ShardingConfig("stage:2"))
+    self._train_step(config.session_config, hook)
+    first = hook.observed["/device:CPU:0"]
+    second = hook.observed["/device:CPU:1"]
+    self.assertEqual(first.variables, ("w0", "w0/Momentum"))
+    self.assertEqual(first.variable_bytes, 2 * 4 * 8 * 4)
+    self.assertEqual(second.variables, ("w1", "w1/Momentum"))
+    self.assertEqual(second.variable_bytes, 2 * 8 * 4)
+    self.assertGreaterEqual(first.op_types["MatMul"], 1)
+    self.assertGreaterEqual(second.op_types["MatMul"], 1)
+
+  def test_an_op_that_soft_placement_moved_is_an_error(self):
+    """On one CPU, soft placement runs /cpu:1's ops on cpu:0 and trains on."""
+    hook = estimator_mp.PlacementVerificationHook()
+    soft = tf.compat.v1.ConfigProto(
+      allow_soft_placement=True, device_count={"CPU": 1}
+    )
+    with self.assertRaisesRegex(
+      estimator_mp.PlacementError,
+      r"op '.+' \(.+\) was placed on /device:CPU:1 but ran on "
+      r"/job:localhost/replica:0/task:0/device:CPU:0; use "
+      r"config=estimator_mp.run_config\(...\), which turns soft placement off "
+      "and makes the mesh's devices exist",
+    ):
+      self._train_step(soft, hook)
+
+  def test_a_graph_without_placement_is_an_error(self):
+    with self.assertRaisesRegex(ValueError, "the graph has no placement"):
+      estimator_mp.get_placement(tf.Graph())
+
+
+class PublicApiTest(absltest.TestCase):
+  def test_every_public_name_has_a_docstring(self):
+    for name in estimator_mp.__all__:
+      thing = getattr(estimator_mp, name)
+      self.assertTrue(inspect.getdoc(thing), name)
+      if inspect.isclass(thing):
+        for attribute, value in vars(thing).items():
+          if not attribute.startswith("_") and callable(value):
+            self.assertTrue(inspect.getdoc(value), f"{name}.{attribute}")
+
+
+if __name__ == "__main__":
+  absltest.main()
