@@ -7,19 +7,19 @@ became dense would be as large as the table.
 """
 
 from collections.abc import Sequence
-from typing import Union
+from typing import TypeAlias
 
 import tensorflow as tf
 
 METHODS = ("mean", "sum")
 
-Gradient = Union[tf.Tensor, tf.IndexedSlices, None]
+Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 
 def aggregate_gradients(
-  per_device_gradients: Sequence[Sequence[Gradient]],
+  per_device_gradients: Sequence[Sequence[Gradient | None]],
   method: str = "mean",
-) -> list[Gradient]:
+) -> list[Gradient | None]:
   """Combines the gradients of each variable over devices.
 
   Each result is computed on the device of the first gradient of its variable.
@@ -63,13 +63,13 @@ def aggregate_gradients(
   with tf.compat.v1.name_scope("aggregate_gradients"):
     return [
       _aggregate(index, parts, scale)
-      for index, parts in enumerate(zip(*per_device_gradients))
+      for index, parts in enumerate(zip(*per_device_gradients, strict=True))
     ]
 
 
 def _aggregate(
-  index: int, parts: Sequence[Gradient], scale: float | None
-) -> Gradient:
+  index: int, parts: Sequence[Gradient | None], scale: float | None
+) -> Gradient | None:
   """Combines the gradients of one variable."""
   present = [part for part in parts if part is not None]
   if not present:

@@ -18,10 +18,10 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
-import tensorflow as tf
-
 from estimator_mp import devices as devices_lib
 from estimator_mp import op_device
+
+import tensorflow as tf
 
 AXES = ("data", "stage", "model")
 _SPEC_HELP = "write axes as NAME:SIZE, such as stage:3 or data:2,stage:3"
@@ -221,7 +221,7 @@ class Mesh:
       ValueError: If there are too few CPU devices.
     """
     counts = session_config.device_count if session_config else {}
-    has = counts["CPU"] if "CPU" in counts else 1
+    has = counts.get("CPU", 1)
     needs = devices_lib.num_virtual_cpus(self.devices)
     if has < needs:
       raise ValueError(

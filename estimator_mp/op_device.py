@@ -12,9 +12,9 @@ Most ops go to the position's device. Two kinds cannot:
 import re
 from collections.abc import Callable
 
-import tensorflow as tf
-
 from estimator_mp import devices
+
+import tensorflow as tf
 
 _HOST_OP_TYPES = re.compile(
   r"Dataset|Iterator|HashTable|LookupTable|Queue|Reader|Summary"

@@ -4,10 +4,10 @@ import dataclasses
 import weakref
 from collections.abc import Sequence
 
-import tensorflow as tf
-
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
+
+import tensorflow as tf
 
 _MEGABYTE = 1e6
 
@@ -65,14 +65,15 @@ class Placement:
     rows.append(
       ("all", "", "", f"{parameters:,}", f"{total_bytes / _MEGABYTE:.2f}")
     )
-    widths = [max(map(len, column)) for column in zip(*rows)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(_line(row, widths) for row in rows)
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
   """Returns one line of the table: words to the left, numbers to the right."""
-  words = [cell.ljust(width) for cell, width in zip(row[:3], widths[:3])]
-  numbers = [cell.rjust(width) for cell, width in zip(row[3:], widths[3:])]
+  cells = list(zip(row, widths, strict=True))
+  words = [cell.ljust(width) for cell, width in cells[:3]]
+  numbers = [cell.rjust(width) for cell, width in cells[3:]]
   return "  ".join(words + numbers)
 
 

@@ -2,10 +2,10 @@
 
 import os
 
-import tensorflow as tf
-
 from estimator_mp import config as config_lib
 from estimator_mp import devices
+
+import tensorflow as tf
 
 
 def run_config(

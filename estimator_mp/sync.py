@@ -2,9 +2,9 @@
 
 from typing import Any
 
-import tensorflow as tf
-
 from estimator_mp import devices
+
+import tensorflow as tf
 
 
 def barrier(tensors: Any, device: str | None = None, name: str = "barrier"):
@@ -32,18 +32,19 @@ def barrier(tensors: Any, device: str | None = None, name: str = "barrier"):
     ValueError: If there is no tensor to wait for, or `device` is no device.
   """
   parts = tf.nest.flatten(tensors, expand_composites=True)
-  waits_for = [
-    tf.convert_to_tensor(part) for part in parts if part is not None
-  ]
+  waits_for = [tf.convert_to_tensor(part) for part in parts if part is not None]
   if not waits_for:
     raise ValueError(
       f"barrier {name!r} got no tensor to wait for; pass at least one"
     )
   place = None if device is None else devices.canonical_device(device)
   with tf.compat.v1.name_scope(name):
-    with tf.compat.v1.device(None), tf.compat.v1.device(place):
-      with tf.control_dependencies(waits_for):
-        everything_computed = tf.no_op(name="all_computed")
+    with (
+      tf.compat.v1.device(None),
+      tf.compat.v1.device(place),
+      tf.control_dependencies(waits_for),
+    ):
+      everything_computed = tf.no_op(name="all_computed")
     with tf.control_dependencies([everything_computed]):
       passed = [part if part is None else _let_through(part) for part in parts]
   return tf.nest.pack_sequence_as(tensors, passed, expand_composites=True)

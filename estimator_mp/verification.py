@@ -11,9 +11,9 @@ import collections
 import dataclasses
 from collections.abc import Iterable, Mapping
 
-import tensorflow as tf
-
 from estimator_mp import devices
+
+import tensorflow as tf
 
 _VARIABLE_OPS = frozenset(["VarHandleOp", "VariableV2", "Variable"])
 
@@ -107,8 +107,10 @@ def contents_of_devices(
   Returns:
     Contents by canonical device name.
   """
-  op_types = collections.defaultdict(collections.Counter)
-  variables = collections.defaultdict(dict)
+  op_types: dict[str, collections.Counter[str]] = collections.defaultdict(
+    collections.Counter
+  )
+  variables: dict[str, dict[str, int]] = collections.defaultdict(dict)
   for partition in partition_graphs:
     for node in partition.node:
       device = devices.canonical_device(node.device)

@@ -12,12 +12,11 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tensorflow as tf
-
 import estimator_mp
-from model_fns import batch
+from model_fns import batch, training
 from model_fns import layers as layers_lib
-from model_fns import training
+
+import tensorflow as tf
 
 
 def batch_split(
@@ -160,7 +159,9 @@ def _train_op(
     loss_gradients = _gradients(loss, parts, None)
     per_device = [
       _gradients(logits, towers.variables, loss_gradient)
-      for logits, loss_gradient in zip(towers.logits, loss_gradients)
+      for logits, loss_gradient in zip(
+        towers.logits, loss_gradients, strict=True
+      )
     ]
     if regularization:
       total = tf.add_n(list(regularization))
@@ -168,7 +169,7 @@ def _train_op(
     gradients = estimator_mp.aggregate_gradients(per_device, method="sum")
     with tf.control_dependencies(towers.update_ops):
       return training.make_optimizer(optimizer).apply_gradients(
-        list(zip(gradients, towers.variables)),
+        list(zip(gradients, towers.variables, strict=True)),
         global_step=tf.compat.v1.train.get_global_step(),
       )
 

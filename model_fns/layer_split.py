@@ -9,11 +9,11 @@ that is larger than a device. Only one device works at a time.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import tensorflow as tf
-
 import estimator_mp
 from model_fns import layers as layers_lib
 from model_fns import training
+
+import tensorflow as tf
 
 
 def layer_split(

@@ -1,16 +1,16 @@
 """What the training graphs of all factories have in common."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Union
-
-import tensorflow as tf
+from typing import Any, TypeAlias
 
 import estimator_mp
 from model_fns import layers as layers_lib
 
-OptimizerOrFn = Union[
-  tf.compat.v1.train.Optimizer, Callable[[], tf.compat.v1.train.Optimizer]
-]
+import tensorflow as tf
+
+OptimizerOrFn: TypeAlias = (
+  tf.compat.v1.train.Optimizer | Callable[[], tf.compat.v1.train.Optimizer]
+)
 
 
 def check_axes(factory: str, mesh: estimator_mp.Mesh, axis: str) -> None:

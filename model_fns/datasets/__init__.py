@@ -1,8 +1,6 @@
 """Labelled image data sets by name: `load("digits")`, `load("cifar10")`."""
 
-from model_fns.datasets.dataset import Dataset
-from model_fns.datasets.dataset import DatasetError
-from model_fns.datasets.registry import NAMES
-from model_fns.datasets.registry import load
+from model_fns.datasets.dataset import Dataset, DatasetError
+from model_fns.datasets.registry import NAMES, load
 
-__all__ = ["Dataset", "DatasetError", "NAMES", "load"]
+__all__ = ["NAMES", "Dataset", "DatasetError", "load"]

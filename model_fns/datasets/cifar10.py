@@ -7,11 +7,10 @@ row by row. Five files hold the training images, one the test images.
 
 import pathlib
 
+from model_fns.datasets import cifar10_download, dataset
+
 import numpy as np
 import tensorflow as tf
-
-from model_fns.datasets import cifar10_download
-from model_fns.datasets import dataset
 
 TRAIN_FILES = tuple(f"data_batch_{i}.bin" for i in range(1, 6))
 TEST_FILE = "test_batch.bin"

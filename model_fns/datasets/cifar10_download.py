@@ -6,9 +6,9 @@ import shutil
 import socket
 import tempfile
 
-import numpy as np
-
 from model_fns.datasets import dataset
+
+import numpy as np
 
 ARCHIVE = "cifar-10-binary.tar.gz"
 DIRECTORY = "cifar-10-batches-bin"

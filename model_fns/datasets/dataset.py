@@ -1,7 +1,7 @@
 """What a data set is to a training job: sizes, input functions, one error."""
 
-from collections.abc import Callable
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import tensorflow as tf

@@ -4,11 +4,11 @@ The images are the test part of E. Alpaydin and C. Kaynak's optical recognition
 of handwritten digits (UCI, 1998): 8x8 pixels, values 0 to 16.
 """
 
-import numpy as np
-from sklearn import datasets as sklearn_datasets
-import tensorflow as tf
-
 from model_fns.datasets import dataset
+
+import numpy as np
+import tensorflow as tf
+from sklearn import datasets as sklearn_datasets
 
 _NUM_CLASSES = 10
 _MAX_PIXEL = 16.0

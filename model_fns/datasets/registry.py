@@ -1,8 +1,6 @@
 """The data sets by name."""
 
-from model_fns.datasets import cifar10
-from model_fns.datasets import dataset
-from model_fns.datasets import digits
+from model_fns.datasets import cifar10, dataset, digits
 
 NAMES = ("digits", "cifar10")
 

@@ -3,10 +3,11 @@
 import math
 
 import estimator_mp
+from estimator_mp import devices
+
 import hypothesis
 import tensorflow as tf
 from absl.testing import absltest, parameterized
-from estimator_mp import devices
 from hypothesis import strategies
 
 CPUS = tuple(f"/device:CPU:{i}" for i in range(6))
@@ -164,7 +165,7 @@ class MeshDevicesTest(parameterized.TestCase):
   @hypothesis.settings(max_examples=50, deadline=None)
   def test_every_position_has_a_device_of_its_own(self, axes, sizes):
     mesh = estimator_mp.Mesh.create(
-      ",".join(f"{a}:{n}" for a, n in zip(axes, sizes))
+      ",".join(f"{a}:{n}" for a, n in zip(axes, sizes, strict=True))
     )
     found = [
       mesh.device(data=i, stage=j, model=k)
@@ -261,11 +262,14 @@ class MeshPlacementTest(parameterized.TestCase):
 
   def test_eager_execution_is_an_error(self):
     mesh = estimator_mp.Mesh.create("stage:2")
-    with self.assertRaisesRegex(
-      RuntimeError, "a mesh places ops of a graph, but TensorFlow is executing"
+    with (
+      self.assertRaisesRegex(
+        RuntimeError,
+        "a mesh places ops of a graph, but TensorFlow is executing",
+      ),
+      mesh.stage(0),
     ):
-      with mesh.stage(0):
-        tf.ones([1])
+      tf.ones([1])
 
   @parameterized.named_parameters(
     ("default", None, 1),
@@ -281,9 +285,7 @@ class MeshPlacementTest(parameterized.TestCase):
       "device(s); pass the Estimator config=estimator_mp.run_config(...), "
       'which sets device_count={"CPU": 3}',
     )
-    mesh.check_session_config(
-      tf.compat.v1.ConfigProto(device_count={"CPU": 3})
-    )
+    mesh.check_session_config(tf.compat.v1.ConfigProto(device_count={"CPU": 3}))
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import inspect
 import os
 
 import estimator_mp
+
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized

@@ -4,6 +4,7 @@ import threading
 import time
 
 import estimator_mp
+
 import hypothesis
 import numpy as np
 import tensorflow as tf

@@ -1,18 +1,19 @@
 """batch_split gives what the plain model gives, from the same checkpoint."""
 
 import functools
+import itertools
 import os
 import tempfile
 
 import estimator_mp
+from model_fns import batch, batch_split
+from tests.model_fns import models
+
 import hypothesis
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 from hypothesis import strategies
-from model_fns import batch, batch_split
-
-from tests.model_fns import models
 
 WEIGHTED = tf.estimator.MultiClassHead(
   models.NUM_CLASSES, weight_column="weight"
@@ -229,11 +230,10 @@ class SliceTest(parameterized.TestCase):
         "dense": dense,
       }
       size = batch.batch_size(features)
+      bounds = batch.slice_bounds(size, 3)
       parts = [
         batch.slice_features(features, begin, end)
-        for begin, end in zip(
-          batch.slice_bounds(size, 3), batch.slice_bounds(size, 3)[1:]
-        )
+        for begin, end in itertools.pairwise(bounds)
       ]
       together = {
         "sparse": tf.sparse.to_dense(

@@ -5,12 +5,12 @@ import os
 import tempfile
 
 import estimator_mp
+from model_fns import cifar10_cnn, layer_split, layers, mlp
+from tests.model_fns import models
+
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
-from model_fns import cifar10_cnn, layer_split, layers, mlp
-
-from tests.model_fns import models
 
 CLASSES = tf.estimator.MultiClassHead(models.NUM_CLASSES)
 WEIGHTED = tf.estimator.MultiClassHead(

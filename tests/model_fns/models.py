@@ -4,6 +4,7 @@ import dataclasses
 import shutil
 
 import estimator_mp
+
 import numpy as np
 import tensorflow as tf
 

@@ -4,15 +4,12 @@ import os
 import pathlib
 from unittest import mock
 
-from absl.testing import absltest
-from absl.testing import parameterized
+from model_fns import datasets
+from model_fns.datasets import cifar10, cifar10_download, digits
+
 import numpy as np
 import tensorflow as tf
-
-from model_fns import datasets
-from model_fns.datasets import cifar10
-from model_fns.datasets import cifar10_download
-from model_fns.datasets import digits
+from absl.testing import absltest, parameterized
 
 _RECORD = 3073
 _GET_FILES = (
