@@ -22,8 +22,9 @@ import time
 from collections.abc import Iterable, Sequence
 
 _WHEEL = re.compile(
-  r"^\s*(?:Downloading|Using cached)\s+(?:\S*/)?(?P<name>[^/\s]+?)"
-  r"-(?P<version>[^-/\s]+)-\S+\.whl(?:#\S*)?\s+\((?P<size>[^)]+)\)"
+  r"^\s*(?:Downloading|Using cached|Processing)\s+(?:\S*/)?"
+  r"(?P<name>[^/\s]+?)-(?P<version>[^-/\s]+)-\S+\.whl"
+  r"(?:\s+\((?P<size>[\d.]+ \w+)\))?(?:\s|$)"
 )
 _COLLECTED = re.compile(r"^Installing collected packages: (?P<names>.*)$")
 _NO_VERSION = re.compile(
@@ -60,7 +61,8 @@ def wheel_line(line: str) -> str | None:
   """
   wheel = _WHEEL.match(line)
   if wheel:
-    return "{name} {version} ({size})".format(**wheel.groupdict())
+    size = f" ({wheel.group('size')})" if wheel.group("size") else ""
+    return f"{wheel.group('name')} {wheel.group('version')}{size}"
   collected = _COLLECTED.match(line)
   if collected:
     count = len(collected.group("names").split(","))
@@ -152,7 +154,7 @@ def install(python: str, lock: str, log_path: str) -> None:
     EnvError: pip failed.
   """
   command = [python, "-m", "pip", "install", "--no-deps", "--require-hashes"]
-  command += ["--only-binary=:all:", "--progress-bar=off", "--retries=2"]
+  command += ["--only-binary=:all:", "--progress-bar=off"]
   command += ["--disable-pip-version-check", "--no-input", "-r", lock]
   output = []
   with (
@@ -197,6 +199,7 @@ def main(argv: Sequence[str]) -> int:
   for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_USER"):
     os.environ.pop(name, None)
   os.environ["PYTHONNOUSERSITE"] = "1"
+  os.environ.setdefault("PIP_RETRIES", "2")
   try:
     install(create_venv(args.venv), args.lock, args.venv + ".log")
   except EnvError as error:
@@ -204,7 +207,7 @@ def main(argv: Sequence[str]) -> int:
     say(message)
     if os.environ.get("MP_ERROR_FILE"):
       with open(os.environ["MP_ERROR_FILE"], "w", encoding="utf-8") as file:
-        file.write(message + "\n")
+        file.write(f"bazelw: {message}\n")
     return 1
   say("installed %s in %.0f s" % (args.title, time.monotonic() - started))
   return 0

@@ -37,7 +37,7 @@ def _fail(ctx, message):
     """Fails, and hands the message to tools/bazel, which prints it last."""
     path = ctx.os.environ.get("MP_ERROR_FILE", "")
     if path:
-        ctx.execute(["sh", "-c", "printf '%s\\n' \"$1\" > \"$2\"", "sh", message, path])
+        ctx.execute(["sh", "-c", "printf 'bazelw: %s\\n' \"$1\" > \"$2\"", "sh", message, path])
     fail(message)
 
 py_env = repository_rule(

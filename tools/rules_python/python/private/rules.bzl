@@ -11,8 +11,7 @@ _PyImportsInfo = provider(fields = {
 #
 # PYTHONPATH is exported, and replaces the user's: the program and every Python
 # it starts (sys.executable -m ...) see the same packages, and only those.
-# PYTHONSAFEPATH keeps the folder of the main file, which is in the source tree,
-# out of sys.path.
+# HOME is for the tests that run without one.
 _LAUNCHER = """#!/bin/sh
 if [ -n "${{TEST_SRCDIR:-}}" ]; then
   RUNFILES_DIR="${{TEST_SRCDIR}}"
@@ -26,14 +25,17 @@ elif [ -z "${{RUNFILES_DIR:-}}" ] || [ ! -e "${{RUNFILES_DIR}}/{main}" ]; then
   fi
 fi
 PYTHONPATH="{imports}"
-PYTHONSAFEPATH=1
 PYTHONNOUSERSITE=1
 HOME="${{HOME:-${{TEST_TMPDIR:-/tmp}}}}"
-export RUNFILES_DIR PYTHONPATH PYTHONSAFEPATH PYTHONNOUSERSITE HOME
+export RUNFILES_DIR PYTHONPATH PYTHONNOUSERSITE HOME
 {env}exec "{python}" {options}"${{RUNFILES_DIR}}/{main}" "$@"
 """
 
-# Python 3.10 does not know PYTHONSAFEPATH.
+# The folder of the main file, in the source tree, stays out of sys.path; but
+# not for the Pythons that the program starts, as PYTHONSAFEPATH would have it.
+_SAFE_PATH = "-P "
+
+# Python 3.10 has no -P.
 _SAFE_PATH_3_10 = """-c 'import runpy, sys
 del sys.argv[0], sys.path[0]
 runpy.run_path(sys.argv[0], run_name="__main__")' """
@@ -81,7 +83,7 @@ def _py_executable_impl(ctx):
         ]),
         imports = ":".join(["${RUNFILES_DIR}/" + root for root in roots]),
         main = ctx.workspace_name + "/" + main.short_path,
-        options = _SAFE_PATH_3_10 if interpreter.version == "3.10" else "",
+        options = _SAFE_PATH_3_10 if interpreter.version == "3.10" else _SAFE_PATH,
         python = interpreter.path,
     ), is_executable = True)
     own = ctx.runfiles(files = [main], transitive_files = interpreter.files)

@@ -1,0 +1,133 @@
+"""Rules for the files of the repository itself."""
+
+import ast
+import fnmatch
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+from absl.testing import absltest
+
+# A test sees links to the files it declares; they lead to the source tree.
+_ROOT = str(pathlib.Path(__file__).resolve().parents[2])
+
+_REGISTRY_HOST = re.compile(
+  r"\b(?:(?:registry|files|deb|index|snapshot)\.[\w-]+|pypi)\.(?:org|com|dev)\b"
+)
+_MACHINE_PATH = re.compile(r"(?<![\w.~>-])/(?:root|home|work|opt|srv|mnt)/\w")
+
+
+def _files():
+  """Paths of all files that are or would be committed, from the root."""
+  if os.path.exists(os.path.join(_ROOT, ".git")) and shutil.which("git"):
+    command = ["git", "-c", f"safe.directory={_ROOT}", "ls-files", "-z"]
+    listed = subprocess.run(
+      [*command, "--cached", "--others", "--exclude-standard"],
+      cwd=_ROOT,
+      capture_output=True,
+      check=True,
+      text=True,
+    ).stdout.split("\0")
+    return [path for path in listed if os.path.isfile(f"{_ROOT}/{path}")]
+  found = []
+  for folder, folders, names in os.walk(_ROOT):
+    folders[:] = [name for name in folders if not name.startswith(".")]
+    found += [os.path.relpath(f"{folder}/{name}", _ROOT) for name in names]
+  return found
+
+
+def _lines(path):
+  """The numbered lines of a text file; none if it is no text."""
+  with open(os.path.join(_ROOT, path), encoding="utf-8") as file:
+    try:
+      return list(enumerate(file, start=1))
+    except UnicodeDecodeError:
+      return []
+
+
+def _built_tests(build_file):
+  """Names of the files that a BUILD file's py_tests run."""
+  with open(os.path.join(_ROOT, build_file), encoding="utf-8") as file:
+    tree = ast.parse(file.read())
+  names = set()
+  for call in ast.walk(tree):
+    if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "py_test":
+      for keyword in call.keywords:
+        if keyword.arg in ("srcs", "main"):
+          names |= {
+            node.value
+            for node in ast.walk(keyword.value)
+            if isinstance(node, ast.Constant)
+          }
+  return names
+
+
+class RepositoryTest(absltest.TestCase):
+  def _matches(self, pattern, but_not=()):
+    return [
+      f"{path}:{number}: {line.strip()}"
+      for path in _files()
+      if not any(fnmatch.fnmatch(path, name) for name in but_not)
+      for number, line in _lines(path)
+      if pattern.search(line)
+    ]
+
+  def test_the_source_tree_was_found(self):
+    self.assertContainsSubset(
+      ["WORKSPACE", "bazelw", "tests/packaging/repository_test.py"], _files()
+    )
+
+  def test_bazel_runs_every_test_file(self):
+    forgotten = []
+    for path in _files():
+      folder, name = os.path.split(path)
+      if path.startswith("tests/") and name.endswith("_test.py"):
+        build_file = os.path.join(folder, "BUILD")
+        if not os.path.exists(os.path.join(_ROOT, build_file)):
+          forgotten.append(f"{path}: there is no {build_file}")
+        elif name not in _built_tests(build_file):
+          forgotten.append(f"{path}: no py_test of {build_file} runs it")
+    self.assertEmpty(forgotten)
+
+  def test_every_test_file_runs_its_tests(self):
+    silent = [
+      path
+      for path in _files()
+      if path.startswith("tests/")
+      and path.endswith("_test.py")
+      and not any("absltest.main()" in line for _, line in _lines(path))
+    ]
+    self.assertEmpty(silent)
+
+  def test_no_registry_is_named(self):
+    self.assertEmpty(self._matches(_REGISTRY_HOST))
+
+  def test_no_path_of_one_machine_is_named(self):
+    self.assertEmpty(
+      self._matches(_MACHINE_PATH, ["tests/packaging/make_env_test.py"])
+    )
+
+  def test_locks_name_packages_and_hashes_only(self):
+    locked = re.compile(
+      r"^[a-z0-9._-]+(\[[a-z0-9,-]+\])?==\S+( ; [^\\]*)? \\$"
+      r"|^    --hash=sha256:[0-9a-f]{64}( \\)?$"
+    )
+    locks = [
+      path
+      for path in _files()
+      if fnmatch.fnmatch(path, "tools/python/requirements_*.txt")
+    ]
+    self.assertNotEmpty(locks)
+    wrong = [
+      f"{path}:{number}: {line.strip()}"
+      for path in locks
+      for number, line in _lines(path)
+      if not locked.match(line)
+    ]
+    self.assertEmpty(wrong)
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,118 @@
+"""`pip install .` gives the three packages, and needs nothing of Bazel."""
+
+import email
+import glob
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import zipfile
+
+from absl.testing import absltest
+
+_ROOT = pathlib.Path(os.path.abspath(__file__)).parents[2]
+_PACKAGES = ("compat", "estimator_mp", "model_fns")
+_IMPORT = """
+import sys
+import compat, estimator_mp, model_fns, model_fns.datasets
+for module in (compat, estimator_mp, model_fns, model_fns.datasets):
+  print(module.__file__)
+print(*sys.path)
+"""
+
+
+def _check_output(command, **kwargs):
+  """Runs a command; what it said is in the error if it fails."""
+  done = subprocess.run(
+    command, capture_output=True, text=True, check=False, **kwargs
+  )
+  if done.returncode:
+    raise AssertionError(f"{command} failed:\n{done.stdout}\n{done.stderr}")
+  return done.stdout
+
+
+def _source_files():
+  """Paths, from the root, of the Python files of the three packages."""
+  return sorted(
+    str(path.relative_to(_ROOT))
+    for package in _PACKAGES
+    for path in (_ROOT / package).rglob("*.py")
+  )
+
+
+class WheelTest(absltest.TestCase):
+  @classmethod
+  def setUpClass(cls):
+    super().setUpClass()
+    work = pathlib.Path(absltest.get_default_test_tmpdir()) / "wheel_test"
+    shutil.rmtree(work, ignore_errors=True)
+    source = work / "source"
+    for path in ["pyproject.toml", "README.md", "LICENSE", *_source_files()]:
+      (source / path).parent.mkdir(parents=True, exist_ok=True)
+      shutil.copyfile(_ROOT / path, source / path)
+    # No index is asked: what builds the wheel is in the environment.
+    pip = [sys.executable, "-m", "pip", "--isolated", "--no-input"]
+    offline = ["--disable-pip-version-check", "--no-index", "--no-deps"]
+    wheels = str(work / "wheels")
+    in_place = ["--no-build-isolation", "--wheel-dir", wheels, str(source)]
+    _check_output([*pip, "wheel", *offline, *in_place])
+    (cls.wheel,) = glob.glob(f"{wheels}/*.whl")
+    cls.installed = str(work / "installed")
+    target = ["--target", cls.installed, cls.wheel]
+    _check_output([*pip, "install", *offline, *target])
+    cls.outside = str(work / "outside")
+    os.mkdir(cls.outside)
+
+  def _metadata(self):
+    with zipfile.ZipFile(self.wheel) as wheel:
+      (name,) = (n for n in wheel.namelist() if n.endswith("/METADATA"))
+      return email.message_from_bytes(wheel.read(name))
+
+  def test_holds_every_file_of_the_packages_and_no_other(self):
+    with zipfile.ZipFile(self.wheel) as wheel:
+      modules = [name for name in wheel.namelist() if ".dist-info/" not in name]
+    self.assertCountEqual(modules, _source_files())
+
+  def test_imports_from_outside_the_repository(self):
+    environment = {
+      name: value
+      for name, value in os.environ.items()
+      if name not in ("PYTHONPATH", "TF_USE_LEGACY_KERAS")
+    }
+    environment["PYTHONPATH"] = self.installed
+    printed = _check_output(
+      [sys.executable, "-c", _IMPORT], cwd=self.outside, env=environment
+    )
+    self.assertNotIn(str(_ROOT), printed)
+    self.assertIn(f"{self.installed}/compat/__init__.py", printed)
+    self.assertIn(f"{self.installed}/estimator_mp/__init__.py", printed)
+    self.assertIn(f"{self.installed}/model_fns/__init__.py", printed)
+    self.assertIn(f"{self.installed}/model_fns/datasets/__init__.py", printed)
+
+  def test_names_its_dependencies(self):
+    metadata = self._metadata()
+    self.assertCountEqual(
+      metadata.get_all("Requires-Dist"),
+      [
+        "absl-py>=1.4",
+        "numpy>=1.23.5",
+        "scikit-learn>=1.3",
+        "tensorflow-estimator==2.15.0",
+        "tensorflow<2.22,>=2.15",
+        "tf-keras<2.22,>=2.15",
+        "tqdm>=4.60",
+      ],
+    )
+    self.assertEqual(metadata["Requires-Python"], "<3.14,>=3.10")
+
+  def test_carries_its_license(self):
+    self.assertEqual(self._metadata()["License-Expression"], "Apache-2.0")
+    with zipfile.ZipFile(self.wheel) as wheel:
+      (name,) = (n for n in wheel.namelist() if n.endswith("/LICENSE"))
+      text = wheel.read(name).decode()
+    self.assertEqual(text, (_ROOT / "LICENSE").read_text(encoding="utf-8"))
+
+
+if __name__ == "__main__":
+  absltest.main()
