@@ -166,7 +166,9 @@ class Cifar10PipelineTest(_TemporaryDirectoryTest):
     second = _batches(self.dataset.train_input_fn(16, seed=3), 20)
     other = _batches(self.dataset.train_input_fn(16, seed=4), 20)
     self.assertLen(first, 20)
-    for (images, labels), (same_images, same_labels) in zip(first, second):
+    for (images, labels), (same_images, same_labels) in zip(
+      first, second, strict=True
+    ):
       self.assertEqual(images.shape, (16, 32, 32, 3))
       self.assertEqual(labels.shape, (16, 1))
       np.testing.assert_array_equal(images, same_images)
@@ -208,9 +210,11 @@ class Cifar10DownloadTest(_TemporaryDirectoryTest):
     def fail():
       raise Exception("URL fetch failure on\nX: None -- [Errno -2] no name")
 
-    with mock.patch("tf_keras.datasets.cifar10.load_data", fail):
-      with self.assertRaises(datasets.DatasetError) as caught:
-        datasets.load("cifar10")
+    with (
+      mock.patch("tf_keras.datasets.cifar10.load_data", fail),
+      self.assertRaises(datasets.DatasetError) as caught,
+    ):
+      datasets.load("cifar10")
     self.assertEqual(
       str(caught.exception),
       "CIFAR-10 could not be downloaded (URL fetch failure on X: None -- [Errno"
@@ -240,14 +244,16 @@ class Cifar10DownloadTest(_TemporaryDirectoryTest):
     self.directory.parent.mkdir(exist_ok=True)
     self.directory.write_text("a file where the cache should be")
     load_data = mock.Mock(return_value=(_random_images(5, 0),) * 2)
-    with mock.patch("tf_keras.datasets.cifar10.load_data", load_data):
-      with self.assertRaisesRegex(
+    with (
+      mock.patch("tf_keras.datasets.cifar10.load_data", load_data),
+      self.assertRaisesRegex(
         datasets.DatasetError,
         "^CIFAR-10 cannot be stored in .*/estimator_mp/cifar-10-batches-bin"
         r" \(Not a directory\); set XDG_CACHE_HOME to a directory that can be"
         " written, with 180 MB free$",
-      ):
-        datasets.load("cifar10")
+      ),
+    ):
+      datasets.load("cifar10")
 
 
 class DigitsTest(parameterized.TestCase):
@@ -284,7 +290,9 @@ class DigitsTest(parameterized.TestCase):
     runs = [
       _batches(dataset.train_input_fn(64, seed), 30) for seed in (1, 1, 2)
     ]
-    for (images, labels), (same_images, same_labels) in zip(runs[0], runs[1]):
+    for (images, labels), (same_images, same_labels) in zip(
+      runs[0], runs[1], strict=True
+    ):
       np.testing.assert_array_equal(images, same_images)
       np.testing.assert_array_equal(labels, same_labels)
     self.assertFalse(np.array_equal(runs[0][0][1], runs[2][0][1]))

@@ -1,0 +1,152 @@
+"""Ctrl-C and SIGTERM: end training in order, with a checkpoint.
+
+The first signal asks training to stop after the step that is running, so that
+a checkpoint can be saved. The second one ends the process at once.
+
+Python runs signal handlers between two bytecodes, which may be a whole step
+away. So the signals are read from a wake-up file descriptor by a thread of
+their own, which works while TensorFlow computes.
+"""
+
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable
+
+import tensorflow as tf
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class TrainingInterrupted(Exception):
+  """Training ended because of a signal, after a checkpoint was saved.
+
+  Attributes:
+    exit_code: What the process should exit with: 130 for SIGINT (Ctrl-C), 143
+      for SIGTERM.
+  """
+
+  def __init__(self, signal_number: int):
+    super().__init__(f"interrupted by {signal.Signals(signal_number).name}")
+    self.exit_code = 128 + signal_number
+
+
+class Interruption:
+  """Handles SIGINT and SIGTERM while it is entered as a context manager.
+
+  Enter it in the main thread. The handlers that were there before are put back
+  on every exit.
+  """
+
+  def __init__(self, announce: Callable[[str], None] = print):
+    """Makes the context manager.
+
+    Args:
+      announce: Shows a line to the user; called from another thread.
+    """
+    self._announce = announce
+    self._signal: int | None = None
+    self._old_handlers: dict[int, object] = {}
+    self._old_wakeup = -1
+    self._pipe: tuple[int, int] = (-1, -1)
+    self._thread: threading.Thread | None = None
+
+  @property
+  def requested(self) -> bool:
+    """Whether a signal has asked to stop."""
+    return self._signal is not None
+
+  def raise_if_requested(self) -> None:
+    """Raises `TrainingInterrupted` if a signal has asked to stop."""
+    if self._signal is not None:
+      raise TrainingInterrupted(self._signal)
+
+  def hooks(self) -> list[tf.estimator.SessionRunHook]:
+    """Returns the hooks for training: they end it after the current step."""
+    return [_StopHook(self)]
+
+  def evaluation_hooks(self) -> list[tf.estimator.SessionRunHook]:
+    """Returns the hooks for an evaluation: they leave it unfinished."""
+    return [_LeaveEvaluationHook(self)]
+
+  def saving_listeners(
+    self,
+  ) -> list[tf.compat.v1.train.CheckpointSaverListener]:
+    """Returns the listeners that leave training once a checkpoint is saved.
+
+    `tf.estimator.train_and_evaluate` would evaluate then.
+    """
+    return [_LeaveAfterSavingListener(self)]
+
+  def __enter__(self) -> "Interruption":
+    self._pipe = os.pipe()
+    os.set_blocking(self._pipe[1], False)
+    self._thread = threading.Thread(target=self._watch, daemon=True)
+    self._thread.start()
+    # The wake-up descriptor is written only for signals with a handler.
+    for number in _SIGNALS:
+      self._old_handlers[number] = signal.signal(number, _do_nothing)
+    self._old_wakeup = signal.set_wakeup_fd(self._pipe[1])
+    return self
+
+  def __exit__(self, *exception) -> None:
+    signal.set_wakeup_fd(self._old_wakeup)
+    for number, handler in self._old_handlers.items():
+      signal.signal(number, handler)
+    self._old_handlers.clear()
+    os.close(self._pipe[1])
+    self._thread.join()
+    os.close(self._pipe[0])
+
+  def _watch(self) -> None:
+    """Reads a byte per signal until the pipe is closed."""
+    while received := os.read(self._pipe[0], 1):
+      number = received[0]
+      if number not in _SIGNALS:
+        continue
+      if self.requested:
+        sys.stdout.flush()
+        os._exit(128 + number)
+      self._signal = number
+      self._announce(
+        f"{signal.Signals(number).name}: stopping after this step and saving a"
+        " checkpoint; a second one (Ctrl-C) stops at once, without"
+      )
+
+
+def _do_nothing(number, frame) -> None:
+  """Stands in for a handler: the wake-up descriptor gets the signal."""
+  del number, frame
+
+
+class _StopHook(tf.estimator.SessionRunHook):
+  def __init__(self, interruption: Interruption):
+    self._interruption = interruption
+
+  def after_run(self, run_context, run_values):
+    del run_values
+    if self._interruption.requested:
+      run_context.request_stop()
+
+
+class _LeaveEvaluationHook(tf.estimator.SessionRunHook):
+  def __init__(self, interruption: Interruption):
+    self._interruption = interruption
+
+  def before_run(self, run_context):
+    del run_context
+    self._interruption.raise_if_requested()
+
+
+class _LeaveAfterSavingListener(tf.compat.v1.train.CheckpointSaverListener):
+  def __init__(self, interruption: Interruption):
+    self._interruption = interruption
+
+  def after_save(self, session, global_step_value):
+    del session, global_step_value
+    self._interruption.raise_if_requested()
+
+  def end(self, session, global_step_value):
+    del session, global_step_value
+    self._interruption.raise_if_requested()

@@ -1,0 +1,155 @@
+"""Progress of a training run: a bar on a terminal, plain lines elsewhere."""
+
+import math
+import sys
+import time
+from typing import TextIO
+
+import tensorflow as tf
+import tqdm
+
+# The first steps of a session also optimise the graph and fill the input
+# pipeline; they say nothing about the speed of the others.
+_WARM_UP_STEPS = 2
+_BAR_REFRESH_SECONDS = 0.1
+_BAR_FORMAT = "{percentage:3.0f}% |{bar}| {n_fmt}/{total_fmt} steps{postfix}"
+
+
+class ProgressHook(tf.estimator.SessionRunHook):
+  """Shows steps, loss, steps per second and time left; measures the speed.
+
+  The time of a step is the time of its `Session.run`. Put the hook before a
+  `CheckpointSaverHook`: the time that saving and evaluating take is then not
+  counted. The loss is fetched only in steps that show it.
+  """
+
+  def __init__(
+    self, train_steps: int, log_every: int, stream: TextIO | None = None
+  ):
+    """Makes the hook.
+
+    Args:
+      train_steps: The global step at which training ends.
+      log_every: Steps between two lines where `stream` is not a terminal.
+      stream: Where to show progress; standard output by default.
+    """
+    self._train_steps = train_steps
+    self._log_every = log_every
+    self._stream = stream or sys.stdout
+    self._bar: tqdm.tqdm | None = None
+    self._loss: tf.Tensor | None = None
+    self._global_step: tf.Tensor | None = None
+    self._first_step = 0
+    self._step = 0
+    self._seconds = 0.0
+    self._started = 0.0
+    self._shown = -math.inf
+    self._shows_this_step = False
+
+  @property
+  def step(self) -> int:
+    """The global step after the last step that ran."""
+    return self._step
+
+  @property
+  def steps_per_second(self) -> float | None:
+    """The speed of this session's steps; None before its third step.
+
+    The first two steps are left out, as is the time between steps, in which
+    checkpoints are saved and evaluated.
+    """
+    steps = self._step - self._first_step - _WARM_UP_STEPS
+    return steps / self._seconds if steps > 0 and self._seconds else None
+
+  def write(self, text: str) -> None:
+    """Writes a line above the bar, or after the lines so far.
+
+    Args:
+      text: The line, without its end.
+    """
+    if self._bar is not None:
+      self._bar.write(text, file=self._stream)
+    else:
+      print(text, file=self._stream)
+    self._stream.flush()
+
+  def close(self) -> None:
+    """Ends the bar, if there is one; `end` does so after complete training."""
+    if self._bar is not None:
+      self._bar.close()
+      self._bar = None
+
+  def begin(self):
+    """Finds the loss, which Estimator puts into the collection of losses."""
+    losses = tf.compat.v1.losses.get_losses()
+    self._loss = losses[-1] if losses else None
+    self._global_step = tf.compat.v1.train.get_global_step()
+
+  def after_create_session(self, session, coord):
+    """Reads the step that the session starts from."""
+    del coord
+    self._first_step = self._step = int(session.run(self._global_step))
+    self._seconds = 0.0
+    self._shown = -math.inf
+    if self._stream.isatty():
+      self._bar = tqdm.tqdm(
+        total=self._train_steps,
+        initial=self._step,
+        file=self._stream,
+        bar_format=_BAR_FORMAT,
+        dynamic_ncols=True,
+      )
+
+  def before_run(self, run_context):
+    """Starts the clock, and asks for the loss if this step shows it."""
+    del run_context
+    self._started = time.monotonic()
+    self._shows_this_step = self._shows(self._step + 1)
+    fetches = self._loss if self._shows_this_step else None
+    return tf.estimator.SessionRunArgs(fetches)
+
+  def after_run(self, run_context, run_values):
+    """Stops the clock, and shows the step if it is time to."""
+    del run_context
+    seconds = time.monotonic() - self._started
+    self._step += 1
+    if self._step > self._first_step + _WARM_UP_STEPS:
+      self._seconds += seconds
+    if self._shows_this_step:
+      self._shown = self._started
+      self._show(run_values.results)
+
+  def end(self, session):
+    """Ends the bar."""
+    del session
+    self.close()
+
+  def _shows(self, step: int) -> bool:
+    if step in (self._first_step + 1, self._train_steps):
+      return True
+    if self._bar is not None:
+      return self._started - self._shown >= _BAR_REFRESH_SECONDS
+    return step % self._log_every == 0
+
+  def _show(self, loss) -> None:
+    facts = []
+    if loss is not None:
+      facts.append(f"loss {loss:.4f}")
+    speed = self.steps_per_second
+    if speed:
+      left = (self._train_steps - self._step) / speed
+      facts += [f"{speed:.1f} steps/s", f"{_clock(left)} left"]
+    if self._bar is not None:
+      self._bar.n = self._step
+      self._bar.set_postfix_str(", ".join(facts))
+    else:
+      self.write(", ".join([f"step {self._step}/{self._train_steps}", *facts]))
+
+
+def _clock(seconds: float) -> str:
+  """Returns a duration such as "0:07" or "1:02:03"."""
+  minutes, seconds = divmod(math.ceil(seconds), 60)
+  hours, minutes = divmod(minutes, 60)
+  if hours:
+    return f"{hours}:{minutes:02}:{seconds:02}"
+  return f"{minutes}:{seconds:02}"
