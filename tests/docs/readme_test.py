@@ -1,0 +1,66 @@
+"""README's programs run, and its commands name targets that exist."""
+
+import contextlib
+import io
+import os
+import re
+
+import estimator_mp
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest
+
+_ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
+
+
+def _read(path):
+  with open(os.path.join(_ROOT, path), encoding="utf-8") as file:
+    return file.read()
+
+
+def _input_fn():
+  """What README's programs leave out: twenty numbers for each example."""
+  rng = np.random.RandomState(3)
+  inputs = rng.randn(64, 20).astype(np.float32)
+  targets = inputs[:, :1] * 2 + inputs[:, 1:2]
+  data = tf.data.Dataset.from_tensor_slices(({"x": inputs}, targets))
+  return data.repeat().batch(16)
+
+
+class ReadmeTest(absltest.TestCase):
+  def test_every_program_runs(self):
+    programs = re.findall(r"```python\n(.*?)```", _read("README.md"), re.S)
+    self.assertLen(programs, 2)
+    for number, program in enumerate(programs):
+      model_dir = self.create_tempdir().full_path
+      names = {"model_dir": model_dir, "input_fn": _input_fn}
+      with (
+        self.subTest(program=number),
+        contextlib.redirect_stdout(io.StringIO()),
+      ):
+        exec(compile(program, f"README program {number}", "exec"), names)
+        checkpoint = tf.train.load_checkpoint(model_dir)
+        self.assertEqual(checkpoint.get_tensor("global_step"), 20)
+        mesh = names["config"].create_mesh()
+        self.assertIsInstance(mesh, estimator_mp.Mesh)
+
+  def test_every_bazel_target_exists(self):
+    documents = _read("README.md") + _read("CONTRIBUTING.md")
+    targets = set(re.findall(r"//([\w/]+):(\w+)", documents))
+    self.assertNotEmpty(targets)
+    for package, name in targets:
+      self.assertIn(f'name = "{name}"', _read(f"{package}/BUILD"))
+
+  def test_every_flag_of_the_train_command_exists(self):
+    flags = _read("estimator_mp/train_flags.py")
+    commands = re.findall(r"//estimator_mp:train -- (.+)", _read("README.md"))
+    self.assertLen(commands, 3)
+    for command in commands:
+      for name in re.findall(r"--(\w+)", command):
+        if name != "help":
+          self.assertIn(f'"{name}"', flags, command)
+
+
+if __name__ == "__main__":
+  absltest.main()
