@@ -80,7 +80,7 @@ class BazelwTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("npm", "2.1.0"),
     ("debian", "4.2.3"),
-    ("debian_says_no_version", ""),
+    ("debian_without_a_version", "no_version"),
   )
   def test_takes_the_bazel_on_the_path(self, version):
     self._bazel(version)
