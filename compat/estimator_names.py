@@ -3,6 +3,7 @@
 import importlib.metadata
 import importlib.util
 import types
+from typing import Any
 
 from compat import import_aliases
 from compat.errors import CompatError
@@ -70,9 +71,9 @@ def supply(tensorflow: types.ModuleType) -> None:
     _V2: LazyModule("tensorflow.estimator", _V2),
   }
   for path, target in _NAMESPACES.items():
-    namespace = tensorflow
+    namespace: Any = tensorflow
     for part in filter(None, path.split(".")):
       namespace = getattr(namespace, part)
-    setattr(namespace, "estimator", stand_ins[target])
+    namespace.estimator = stand_ins[target]
   for alias, target in _MODULES.items():
     import_aliases.add(alias, target)

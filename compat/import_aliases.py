@@ -53,6 +53,7 @@ class AliasFinder(importlib.abc.MetaPathFinder):
     path: Sequence[str] | None,
     target: types.ModuleType | None = None,
   ) -> importlib.machinery.ModuleSpec | None:
+    """Returns how to import an alias, or None for any other name."""
     real_name = self.target(fullname)
     if real_name is None:
       return None

@@ -12,14 +12,12 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import tensorflow as tf
-
 from compat import private_names
 
-# The estimator hands its RunConfig's private fields to this module to fill in;
-# there is no other way, so:
-# ruff: noqa: SLF001
-# pylint: disable=protected-access
+import tensorflow as tf
+
+# The estimator hands over its RunConfig to have its private fields filled in;
+# there is no other way.
 
 _CHIEF = "chief"
 _EVALUATOR = "evaluator"

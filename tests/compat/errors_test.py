@@ -3,10 +3,10 @@
 The programs run on made-up TensorFlows, so no test here needs seconds.
 """
 
-from absl.testing import absltest, parameterized
-
 from compat import errors, versions
 from tests.compat import processes
+
+from absl.testing import absltest, parameterized
 
 _INSTALL = "import compat; compat.install()"
 _KERAS_3 = "__version__ = '2.21.0'\n_tf_uses_legacy_keras = False\n"

@@ -3,17 +3,17 @@
 import sys
 import time
 
-from absl.testing import absltest, parameterized
-
 import compat
+
+from absl.testing import absltest, parameterized
 
 IMPORTED_BY_COMPAT = "tensorflow" in sys.modules
 compat.install()
 
+from tests.compat import processes  # noqa: E402
+
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
-
-from tests.compat import processes  # noqa: E402
 
 _SAME_OBJECTS = """
 import tensorflow as tf

@@ -1,0 +1,64 @@
+"""Runs somebody else's program as `__main__`, with tf.estimator installed."""
+
+import argparse
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+
+from compat.errors import CompatError
+from compat.installation import install
+
+
+def _parser() -> argparse.ArgumentParser:
+  parser = argparse.ArgumentParser(
+    prog="python -m compat",
+    usage=(
+      "python -m compat PROGRAM.py [ARG ...]\n"
+      "       python -m compat -m MODULE [ARG ...]"
+    ),
+    description=(
+      "Runs a Python program as it is, with the tf.estimator that TensorFlow "
+      "2.16 removed. Its arguments, output and exit code are its own."
+    ),
+    allow_abbrev=False,
+  )
+  parser.add_argument(
+    "-m",
+    dest="as_module",
+    action="store_true",
+    help="run a module, found as Python's own -m finds it",
+  )
+  parser.add_argument("program", help="the program's file, or the module")
+  parser.add_argument(
+    "arguments", nargs=argparse.REMAINDER, help="the program's arguments"
+  )
+  return parser
+
+
+def main(arguments: Sequence[str]) -> None:
+  """Installs tf.estimator, then runs the program that the arguments name.
+
+  Args:
+    arguments: those of the command line, without the interpreter's and "-m
+      compat".
+
+  Raises:
+    SystemExit: with code 2 if the arguments are wrong, 1 if tf.estimator cannot
+      be installed, or as the program ends itself.
+  """
+  parser = _parser()
+  parsed = parser.parse_args(arguments)
+  if not parsed.as_module and not os.path.exists(parsed.program):
+    parser.error(f"there is no file {parsed.program!r}")
+  try:
+    install()
+  except CompatError as error:
+    sys.exit(f"python -m compat: {error}")
+  sys.argv = [parsed.program, *parsed.arguments]
+  if parsed.as_module:
+    runpy.run_module(parsed.program, run_name="__main__", alter_sys=True)
+  else:
+    # As the interpreter does it: a program imports from beside itself first.
+    sys.path[0] = os.path.dirname(os.path.abspath(parsed.program))
+    runpy.run_path(parsed.program, run_name="__main__")
