@@ -1,6 +1,7 @@
 """Progress of a training run: a bar on a terminal, plain lines elsewhere."""
 
 import math
+import shutil
 import sys
 import time
 from typing import TextIO
@@ -97,7 +98,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
         initial=self._step,
         file=self._stream,
         bar_format=_BAR_FORMAT,
-        dynamic_ncols=True,
+        ncols=_columns(),
       )
 
   def before_run(self, run_context):
@@ -141,9 +142,15 @@ class ProgressHook(tf.estimator.SessionRunHook):
       facts += [f"{speed:.1f} steps/s", f"{_clock(left)} left"]
     if self._bar is not None:
       self._bar.n = self._step
+      self._bar.ncols = _columns()
       self._bar.set_postfix_str(", ".join(facts))
     else:
       self.write(", ".join([f"step {self._step}/{self._train_steps}", *facts]))
+
+
+def _columns() -> int:
+  """Returns the terminal's width now; 80 where it does not say."""
+  return shutil.get_terminal_size().columns
 
 
 def _clock(seconds: float) -> str:

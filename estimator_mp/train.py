@@ -8,6 +8,7 @@
 import dataclasses
 import importlib.util
 import os
+import shlex
 import signal
 import sys
 
@@ -65,7 +66,9 @@ def prepare(options: train_flags.TrainOptions) -> Job:
       model, the model_dir. The text is one line and says what would be right.
   """
   config = estimator_mp.ShardingConfig(
-    options.mesh, options.devices, options.verify_placement
+    mesh=options.mesh,
+    devices=options.devices,
+    verify_placement=options.verify_placement,
   )
   mesh = config.create_mesh()
   dataset = datasets.load(options.dataset, options.data_dir)
@@ -265,7 +268,7 @@ def _header(job: Job, trained: int) -> list[str]:
 
 
 def _tensorboard(model_dir: str) -> str:
-  command = f"tensorboard --logdir={model_dir}"
+  command = f"tensorboard --logdir={shlex.quote(model_dir)}"
   if importlib.util.find_spec("tensorboard") is None:
     return f"pip install tensorboard && {command}"
   return command
@@ -321,19 +324,16 @@ class _EvaluationReport(tf.estimator.Exporter):
     )
 
 
-def main(argv: list[str]) -> int:
-  """Runs the command; the flags have been parsed.
+def run_command(options: train_flags.TrainOptions) -> int:
+  """Trains as `train` does, and says what is wrong in one line.
 
   Args:
-    argv: The command, alone.
+    options: What the run is told.
 
   Returns:
-    The exit code: 0; 1 if training failed; 2 if a flag or the data is wrong;
-    130 or 143 if a signal ended it in order.
+    The exit code: 0; 1 if training failed; 2 if an option or the data is
+    wrong; 130 or 143 if a signal ended it in order.
   """
-  del argv
-  options = train_flags.options_from_flags()
-  _show_log(flags.FLAGS["verbosity"])
   try:
     job = prepare(options)
   except ValueError as error:
@@ -359,15 +359,27 @@ def main(argv: list[str]) -> int:
   return 0
 
 
+def main(argv: list[str]) -> int:
+  """Runs the command; the flags have been parsed.
+
+  Args:
+    argv: The command, alone.
+
+  Returns:
+    The exit code; see `run_command`.
+  """
+  del argv
+  _show_log(flags.FLAGS["verbosity"])
+  return run_command(train_flags.options_from_flags())
+
+
 def _show_log(verbosity: flags.Flag) -> None:
   """Hides Estimator's log unless --verbosity was given; shows it once then."""
   logger = tf.get_logger()
   logger.propagate = False
-  if verbosity.present:
-    level = converter.absl_to_standard(verbosity.value)
-  else:
-    level = converter.absl_to_standard(logging.ERROR)
-  logger.setLevel(level)
+  # What it logs as an error it also raises, and the command says so in a line.
+  level = verbosity.value if verbosity.present else logging.FATAL
+  logger.setLevel(converter.absl_to_standard(level))
 
 
 def _complain(error: object, exit_code: int) -> int:

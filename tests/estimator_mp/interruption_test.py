@@ -1,0 +1,176 @@
+"""Signals in one process; train_command_test sends them to the command."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+from estimator_mp import interruption as interruption_lib
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_SIGNALS = (("sigint", signal.SIGINT, 130), ("sigterm", signal.SIGTERM, 143))
+
+# A program that never stops on its own, as a very long step does.
+_ENDLESS_STEP = """
+import time
+from estimator_mp import interruption
+with interruption.Interruption(lambda line: print(line, flush=True)):
+  print("ready", flush=True)
+  while True:
+    time.sleep(1)
+"""
+
+
+def _send_and_wait(interruption, number: int) -> None:
+  os.kill(os.getpid(), number)
+  deadline = time.monotonic() + 30
+  while not interruption.requested and time.monotonic() < deadline:
+    time.sleep(0.01)
+
+
+class SignalHook(tf.estimator.SessionRunHook):
+  """Sends a signal to this process after a number of steps."""
+
+  def __init__(self, interruption, number: int, after_steps: int):
+    self._interruption = interruption
+    self._number = number
+    self._after_steps = after_steps
+    self.steps = 0
+
+  def after_run(self, run_context, run_values):
+    self.steps += 1
+    if self.steps == self._after_steps:
+      _send_and_wait(self._interruption, self._number)
+
+
+def _make_estimator(model_dir: str) -> tf.estimator.Estimator:
+  def model_fn(features, labels, mode):
+    prediction = tf.compat.v1.layers.dense(features, 1)
+    loss = tf.compat.v1.losses.mean_squared_error(labels, prediction)
+    step = tf.compat.v1.train.get_global_step()
+    optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.01)
+    train_op = optimizer.minimize(loss, global_step=step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  return tf.estimator.Estimator(model_fn, model_dir)
+
+
+def _input_fn():
+  numbers = tf.random.stateless_normal([16, 3], seed=[1, 2])
+  sums = tf.reduce_sum(numbers, axis=1, keepdims=True)
+  examples = tf.data.Dataset.from_tensor_slices((numbers, sums))
+  return examples.repeat(8).batch(4)
+
+
+class TrainingTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.model_dir = self.create_tempdir().full_path
+    self.estimator = _make_estimator(self.model_dir)
+    self.lines = []
+
+  def _train_and_evaluate(self, interruption, train_hooks=(), eval_hooks=()):
+    train_spec = tf.estimator.TrainSpec(
+      _input_fn,
+      max_steps=20,
+      hooks=[*train_hooks, *interruption.hooks()],
+      saving_listeners=interruption.saving_listeners(),
+    )
+    eval_spec = tf.estimator.EvalSpec(
+      _input_fn, hooks=[*eval_hooks, *interruption.evaluation_hooks()]
+    )
+    tf.estimator.train_and_evaluate(self.estimator, train_spec, eval_spec)
+
+  @parameterized.named_parameters(*_SIGNALS)
+  def test_training_stops_after_the_step_and_saves(self, number, exit_code):
+    with interruption_lib.Interruption(self.lines.append) as interruption:
+      hook = SignalHook(interruption, number, after_steps=7)
+      with self.assertRaises(interruption_lib.TrainingInterrupted) as caught:
+        self._train_and_evaluate(interruption, [hook])
+    self.assertEqual(caught.exception.exit_code, exit_code)
+    self.assertEqual(hook.steps, 7)
+    self.assertEqual(self.estimator.get_variable_value("global_step"), 7)
+    self.assertEqual(
+      self.lines,
+      [
+        f"{signal.Signals(number).name}: stopping after this step and saving a"
+        " checkpoint; a second one (Ctrl-C) stops at once, without"
+      ],
+    )
+    # It did not wait for an evaluation.
+    self.assertFalse(os.path.exists(os.path.join(self.model_dir, "eval")))
+
+  def test_evaluation_is_left(self):
+    with interruption_lib.Interruption(self.lines.append) as interruption:
+      hook = SignalHook(interruption, signal.SIGINT, after_steps=2)
+      with self.assertRaises(interruption_lib.TrainingInterrupted):
+        self._train_and_evaluate(interruption, eval_hooks=[hook])
+    self.assertEqual(hook.steps, 2)
+    self.assertEqual(self.estimator.get_variable_value("global_step"), 20)
+
+  def test_signal_before_the_session(self):
+    with interruption_lib.Interruption(self.lines.append) as interruption:
+      _send_and_wait(interruption, signal.SIGINT)
+      hook = SignalHook(interruption, signal.SIGINT, after_steps=0)
+      with self.assertRaises(interruption_lib.TrainingInterrupted):
+        self._train_and_evaluate(interruption, [hook])
+    self.assertEqual(hook.steps, 0)
+    self.assertEqual(self.estimator.get_variable_value("global_step"), 0)
+
+  def test_training_that_nobody_interrupts(self):
+    with interruption_lib.Interruption(self.lines.append) as interruption:
+      self._train_and_evaluate(interruption)
+      self.assertFalse(interruption.requested)
+    self.assertEqual(self.estimator.get_variable_value("global_step"), 20)
+    self.assertEmpty(self.lines)
+
+
+class HandlersTest(absltest.TestCase):
+  def test_handlers_are_put_back_on_every_exit(self):
+    received = []
+
+    def handler(number, frame):
+      received.append(number)
+
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+      with (
+        self.assertRaisesRegex(ValueError, "^of the body$"),
+        interruption_lib.Interruption(),
+      ):
+        self.assertIsNot(signal.getsignal(signal.SIGINT), handler)
+        raise ValueError("of the body")
+      self.assertIs(signal.getsignal(signal.SIGINT), handler)
+      os.kill(os.getpid(), signal.SIGINT)
+      self.assertEqual(received, [signal.SIGINT])
+      self.assertEqual(signal.set_wakeup_fd(-1), -1)
+    finally:
+      signal.signal(signal.SIGINT, before)
+
+
+class SecondSignalTest(parameterized.TestCase):
+  @parameterized.named_parameters(*_SIGNALS)
+  def test_second_signal_ends_the_process_at_once(self, number, exit_code):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(
+      [sys.executable, "-c", _ENDLESS_STEP],
+      env=environment,
+      stdout=subprocess.PIPE,
+      stderr=subprocess.PIPE,
+      text=True,
+    ) as process:
+      self.assertEqual(process.stdout.readline(), "ready\n")
+      process.send_signal(number)
+      self.assertIn("stopping after this step", process.stdout.readline())
+      self.assertIsNone(process.poll())
+      process.send_signal(number)
+      _, errors = process.communicate(timeout=30)
+    self.assertEqual(process.returncode, exit_code)
+    self.assertNotIn("Traceback", errors)
+
+
+if __name__ == "__main__":
+  absltest.main()

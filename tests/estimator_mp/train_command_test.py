@@ -1,0 +1,148 @@
+"""The train command as a process: signals, a terminal, exit codes."""
+
+import fcntl
+import json
+import os
+import pathlib
+import pty
+import re
+import signal
+import struct
+import subprocess
+import sys
+import termios
+
+from absl.testing import absltest
+
+_COMMAND = (sys.executable, "-m", "estimator_mp.train")
+_ENDLESS = "--train_steps=1000000"
+
+
+def _environment() -> dict[str, str]:
+  environment = {
+    **os.environ,
+    "PYTHONPATH": os.pathsep.join(sys.path),
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+  }
+  environment.pop("TF_USE_LEGACY_KERAS", None)
+  return environment
+
+
+def _start(*arguments: str, **streams) -> subprocess.Popen[str]:
+  streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
+  return subprocess.Popen(
+    [*_COMMAND, *arguments], env=_environment(), text=True, **streams
+  )
+
+
+def _read_until(stream, text: str) -> str:
+  """Returns the lines up to the first one with a text."""
+  lines = []
+  for line in stream:
+    lines.append(line)
+    if text in line:
+      break
+  return "".join(lines)
+
+
+class SignalTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.model_dir = self.create_tempdir().full_path
+    self.arguments = (
+      "--model=mlp",
+      f"--model_dir={self.model_dir}",
+      "--log_every=1",
+    )
+
+  def _interrupt(self, number: int, exit_code: int) -> int:
+    """Sends a signal after five steps; returns the step that was saved."""
+    with _start(*self.arguments, "--train_steps=1000000") as process:
+      before = _read_until(process.stdout, "step 5/")
+      process.send_signal(number)
+      after, errors = process.communicate(timeout=120)
+    self.assertIn("step 5/1000000, loss ", before)
+    self.assertEqual(process.returncode, exit_code, errors)
+    self.assertNotIn("Traceback", after + errors)
+    self.assertIn(f"{signal.Signals(number).name}: stopping after this", after)
+    stopped = re.search(
+      r"Stopped at step (\d+): (\S+) is saved\. Run the same command again to"
+      r" resume\.\n$",
+      after,
+    )
+    self.assertIsNotNone(stopped, after)
+    step = int(stopped[1])
+    self.assertGreaterEqual(step, 5)
+    self.assertEqual(stopped[2], f"{self.model_dir}/model.ckpt-{step}")
+    self.assertTrue(os.path.exists(f"{stopped[2]}.index"))
+    self.assertNotIn("evaluation", after)
+    return step
+
+  def test_sigterm_saves(self):
+    self._interrupt(signal.SIGTERM, 143)
+
+  def test_ctrl_c_saves_and_the_next_run_resumes(self):
+    step = self._interrupt(signal.SIGINT, 130)
+    with _start(*self.arguments, f"--train_steps={step + 3}") as process:
+      output, errors = process.communicate(timeout=120)
+    self.assertEqual(process.returncode, 0, errors)
+    steps = [int(x) for x in re.findall(r"^step (\d+)/", output, re.MULTILINE)]
+    self.assertEqual(steps, [step + 1, step + 2, step + 3])
+    result = json.loads(pathlib.Path(self.model_dir, "result.json").read_text())
+    self.assertEqual(result["global_step"], step + 3)
+
+
+class TerminalTest(absltest.TestCase):
+  def test_terminal_gets_a_bar(self):
+    ours, theirs = pty.openpty()
+    # 24 lines of 90 columns.
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 90, 0, 0))
+    model_dir = self.create_tempdir().full_path
+    process = _start(
+      "--model=mlp",
+      "--train_steps=60",
+      f"--model_dir={model_dir}",
+      stdout=theirs,
+      stderr=theirs,
+    )
+    os.close(theirs)
+    output = b""
+    while True:
+      try:
+        part = os.read(ours, 65536)
+      except OSError:  # Linux says so when the other side is closed.
+        break
+      if not part:
+        break
+      output += part
+    os.close(ours)
+    self.assertEqual(process.wait(timeout=120), 0)
+    text = output.decode()
+    self.assertRegex(
+      text,
+      r"100% \|█+\| 60/60 steps, loss \d+\.\d{4}, \d+\.\d steps/s, 0:00 left",
+    )
+    self.assertNotIn("step 50/60", text)
+    self.assertIn("evaluation at step 60: accuracy ", text)
+    self.assertContainsInOrder(["stage  device", "60/60", "Finished."], text)
+
+
+class BadFlagsTest(absltest.TestCase):
+  def test_bad_flag_is_one_line_and_exit_code_2(self):
+    with _start("--batch_sise=3") as process:
+      output, errors = process.communicate(timeout=120)
+    self.assertEqual(process.returncode, 2)
+    self.assertEqual(output, "")
+    # TensorFlow with CUDA has a word of its own where there is no GPU.
+    own = [x for x in errors.splitlines() if not re.match("WARNING|[IE]0", x)]
+    self.assertEqual(
+      own,
+      [
+        "train: --batch_sise is not a flag; did you mean --batch_size? --help"
+        " lists the flags"
+      ],
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,169 @@
+"""The flags of the train command: defaults, paths, and one-line errors."""
+
+import contextlib
+import io
+import os
+from unittest import mock
+
+from estimator_mp import train_flags
+
+from absl import flags
+from absl.testing import absltest, parameterized
+
+
+def _parse(*arguments: str) -> train_flags.TrainOptions:
+  values = flags.FlagValues()
+  train_flags.define_flags(values)
+  train_flags.parse_flags(["train", *arguments], values)
+  return train_flags.options_from_flags(values)
+
+
+class OptionsTest(parameterized.TestCase):
+  def test_defaults(self):
+    options = _parse()
+    self.assertEqual(options.model, "cifar10_cnn")
+    self.assertEqual(options.dataset, "digits")
+    self.assertEqual(options.mesh, "stage:3")
+    self.assertEqual(options.devices, ())
+    self.assertIsNone(options.data_dir)
+    self.assertIsNone(options.export_dir)
+    self.assertTrue(options.verify_placement)
+
+  def test_values(self):
+    options = _parse(
+      "--mesh=stage:2",
+      "--devices=cpu:0, cpu:1",
+      "--learning_rate=1e-2",
+      "--train_steps=7",
+      "--noverify_placement",
+    )
+    self.assertEqual(options.devices, ("cpu:0", "cpu:1"))
+    self.assertEqual(options.learning_rate, 0.01)
+    self.assertEqual(options.train_steps, 7)
+    self.assertFalse(options.verify_placement)
+
+  @parameterized.named_parameters(
+    ("by_default", ["--model=mlp"], "/home/user/runs/mlp-digits"),
+    ("relative", ["--model_dir=a/../b"], "/home/user/b"),
+    ("absolute", ["--model_dir=/a/b"], "/a/b"),
+    ("in_home", ["--model_dir=~/b"], "/home/someone/b"),
+    ("remote", ["--model_dir=gs://a/b"], "gs://a/b"),
+  )
+  def test_model_dir(self, arguments, expected):
+    """`bazel run` changes the directory and says what it was."""
+    environment = {
+      "BUILD_WORKING_DIRECTORY": "/home/user",
+      "HOME": "/home/someone",
+    }
+    with mock.patch.dict(os.environ, environment):
+      self.assertEqual(_parse(*arguments).model_dir, expected)
+
+  def test_paths_without_bazel_start_at_the_working_directory(self):
+    with mock.patch.dict(os.environ):
+      os.environ.pop("BUILD_WORKING_DIRECTORY", None)
+      options = _parse("--data_dir=x", "--export_dir=y")
+    self.assertEqual(options.data_dir, os.path.join(os.getcwd(), "x"))
+    self.assertEqual(options.export_dir, os.path.join(os.getcwd(), "y"))
+
+
+class ErrorsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (
+      "unknown_flag",
+      "--batchsize=3",
+      "--batchsize is not a flag; did you mean --batch_size? --help lists the"
+      " flags",
+    ),
+    (
+      "unknown_flag_like_no_other",
+      "--xyzzy",
+      "--xyzzy is not a flag; --help lists the flags",
+    ),
+    (
+      "not_a_number",
+      "--batch_size=abc",
+      "--batch_size=abc is not a whole number; use 1 or more",
+    ),
+    (
+      "not_whole",
+      "--train_steps=1.5",
+      "--train_steps=1.5 is not a whole number; use 1 or more",
+    ),
+    ("zero", "--log_every=0", "--log_every=0 is too small; use 1 or more"),
+    (
+      "too_large",
+      "--seed=2147483648",
+      "--seed=2147483648 is too large; use 0 to 2147483647",
+    ),
+    (
+      "no_rate",
+      "--learning_rate=fast",
+      "--learning_rate=fast is not a number; use one such as 0.001",
+    ),
+    (
+      "negative_rate",
+      "--learning_rate=-1",
+      "--learning_rate=-1 is not positive and finite; use one such as 0.001",
+    ),
+    (
+      "nan_rate",
+      "--learning_rate=nan",
+      "--learning_rate=nan is not positive and finite; use one such as 0.001",
+    ),
+    (
+      "choice",
+      "--model=resnet",
+      "--model=resnet is not known; use one of cifar10_cnn, mlp",
+    ),
+    (
+      "boolean",
+      "--verify_placement=maybe",
+      "--verify_placement=maybe is neither true nor false; use one of them",
+    ),
+    (
+      "empty",
+      "--model_dir=",
+      "--model_dir= is empty; give a value, or leave the flag out",
+    ),
+    (
+      "no_value",
+      "--model_dir",
+      "Missing value for flag --model_dir; --help explains the flags",
+    ),
+    (
+      "no_flag",
+      "stage:3",
+      "unexpected argument 'stage:3'; flags are written --name=value, --help"
+      " explains them",
+    ),
+  )
+  def test_error(self, argument, expected):
+    with self.assertRaises(train_flags.FlagsError) as caught:
+      _parse(argument)
+    self.assertEqual(str(caught.exception), expected)
+
+
+class HelpTest(parameterized.TestCase):
+  @parameterized.named_parameters(("long", "--help"), ("short", "-h"))
+  def test_help_shows_every_flag_in_its_group(self, argument):
+    with (
+      contextlib.redirect_stdout(io.StringIO()) as output,
+      self.assertRaises(SystemExit) as caught,
+    ):
+      _parse(argument)
+    self.assertEqual(caught.exception.code, 0)
+    groups = ("Model and data:", "Mesh:", "Training:", "Output:")
+    text = output.getvalue()
+    self.assertContainsInOrder(
+      [groups[0], "--dataset=digits", groups[1], "--mesh=stage:3", groups[2]],
+      text,
+    )
+    shown = {line.strip() for line in text.splitlines()}
+    for name in train_flags.TrainOptions.__dataclass_fields__:
+      matching = [x for x in shown if x.partition("=")[0] == f"--{name}"]
+      self.assertLen(matching, 1, name)
+    self.assertContainsSubset(groups, shown)
+
+
+if __name__ == "__main__":
+  absltest.main()
