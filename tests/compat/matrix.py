@@ -1,0 +1,262 @@
+"""Runs the compat tests on many TensorFlow releases and Pythons.
+
+    python tests/compat/matrix.py --tensorflow 2.16.2 2.21.0 --python 3.11
+
+makes a virtualenv per pair (kept, and used again, in --environments), runs
+every tests/compat/*_test.py in it, and prints a table of what passed; with
+--write, the table in docs/migrating.md is replaced too. A pair for which
+TensorFlow has no wheel is left out of the run and says so in the table. It ends
+with exit code 1 if a test failed.
+"""
+
+import argparse
+import concurrent.futures
+import dataclasses
+import glob
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+REPOSITORY = os.path.dirname(
+  os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+)
+GUIDE = os.path.join(REPOSITORY, "docs", "migrating.md")
+BEGIN = "<!-- matrix: begin (written by tests/compat/matrix.py) -->"
+END = "<!-- matrix: end -->"
+RELEASES = (
+  "2.15.1",
+  "2.16.2",
+  "2.17.1",
+  "2.18.1",
+  "2.19.1",
+  "2.20.0",
+  "2.21.0",
+)
+PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+NO_WHEEL = "no wheel"
+NOT_RUN = "not run"
+
+
+@dataclasses.dataclass(frozen=True)
+class Pair:
+  """One TensorFlow release on one Python."""
+
+  tensorflow: str
+  python: str
+
+  @property
+  def name(self) -> str:
+    """What its virtualenv is called."""
+    return f"py{self.python}-tf{self.tensorflow}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+  """What became of the tests of one pair."""
+
+  passed: int
+  failed: int
+
+  def __str__(self) -> str:
+    if self.failed:
+      return f"{self.passed} passed, {self.failed} FAILED"
+    return f"{self.passed} passed"
+
+
+def make_environment(pair: Pair, directory: str) -> str | None:
+  """Makes the virtualenv of a pair, unless it is there.
+
+  Args:
+    pair: what to install.
+    directory: where virtualenvs are kept.
+
+  Returns:
+    Its interpreter, or None if there is no such wheel.
+
+  Raises:
+    RuntimeError: if that Python is not on this machine, or pip fails.
+  """
+  environment = os.path.join(directory, pair.name)
+  interpreter = os.path.join(environment, "bin", "python")
+  if os.path.exists(interpreter):
+    return interpreter
+  base = shutil.which(f"python{pair.python}")
+  if base is None:
+    raise RuntimeError(
+      f"python{pair.python} is not on PATH; install it, or leave "
+      f"{pair.python} out of --python."
+    )
+  # Complete, or not there at all: an interrupted run leaves nothing behind.
+  unfinished = f"{environment}.unfinished"
+  shutil.rmtree(unfinished, ignore_errors=True)
+  subprocess.run([base, "-m", "venv", unfinished], check=True)
+  minor = ".".join(pair.tensorflow.split(".")[:2])
+  install = subprocess.run(
+    [
+      os.path.join(unfinished, "bin", "python"),
+      *("-m", "pip", "install", "--quiet"),
+      f"tensorflow-cpu=={pair.tensorflow}",
+      f"tf-keras=={minor}.*",
+      "tensorflow-estimator==2.15.0",
+      "absl-py",
+      "pandas",
+    ],
+    capture_output=True,
+    text=True,
+    check=False,
+  )
+  if install.returncode:
+    shutil.rmtree(unfinished)
+    if "No matching distribution found for tensorflow-cpu" in install.stderr:
+      return None
+    raise RuntimeError(f"pip fails for {pair.name}: {install.stderr[-2000:]}")
+  os.rename(unfinished, environment)
+  return interpreter
+
+
+def run_test(interpreter: str, test: str, log: str) -> Counts:
+  """Runs one test file.
+
+  Args:
+    interpreter: the Python to run it with.
+    test: its path.
+    log: where its output goes.
+
+  Returns:
+    How many of its test cases passed and failed.
+  """
+  environment = dict(os.environ, PYTHONPATH=REPOSITORY)
+  environment.pop("TF_USE_LEGACY_KERAS", None)
+  with open(log, "w+") as output:
+    subprocess.run(
+      [interpreter, test],
+      env=environment,
+      stdout=output,
+      stderr=subprocess.STDOUT,
+      cwd=REPOSITORY,
+      check=False,
+    )
+    output.seek(0)
+    return read_counts(output.read())
+
+
+def read_counts(text: str) -> Counts:
+  """Reads how many test cases passed and failed from unittest's last lines.
+
+  Args:
+    text: a test's output. One that never came to its end counts as one failure.
+  """
+  ran = re.search(r"^Ran (\d+) tests? in", text, re.M)
+  end = re.search(r"^(OK|FAILED)(?: \((.*)\))?$", text, re.M)
+  if ran is None or end is None:
+    return Counts(0, 1)
+  numbers = dict(re.findall(r"(\w+)=(\d+)", end.group(2) or ""))
+  failed = int(numbers.get("failures", 0)) + int(numbers.get("errors", 0))
+  skipped = int(numbers.get("skipped", 0))
+  return Counts(int(ran.group(1)) - failed - skipped, failed)
+
+
+def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> str:
+  """Runs all tests on one pair.
+
+  Args:
+    pair: the TensorFlow and the Python.
+    directory: where virtualenvs and logs are kept.
+    tests: paths of test files.
+    jobs: how many run at once.
+
+  Returns:
+    What the table says of the pair.
+  """
+  interpreter = make_environment(pair, directory)
+  if interpreter is None:
+    return NO_WHEEL
+  logs = os.path.join(directory, f"{pair.name}.logs")
+  os.makedirs(logs, exist_ok=True)
+  passed = failed = 0
+  with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
+    running = {
+      test: pool.submit(
+        run_test,
+        interpreter,
+        test,
+        os.path.join(logs, os.path.basename(test) + ".log"),
+      )
+      for test in tests
+    }
+    for test, future in running.items():
+      counts = future.result()
+      passed += counts.passed
+      failed += counts.failed
+      print(f"{pair.name} {os.path.basename(test)}: {counts}", flush=True)
+  return str(Counts(passed, failed))
+
+
+def table(cells: dict[Pair, str]) -> str:
+  """Returns the results as a Markdown table, a line per release.
+
+  Args:
+    cells: what is known of each pair.
+  """
+  pythons = sorted({pair.python for pair in cells}, key=PYTHONS.index)
+  releases = sorted({pair.tensorflow for pair in cells}, key=RELEASES.index)
+  lines = [
+    "| TensorFlow | " + " | ".join(f"Python {p}" for p in pythons) + " |",
+    "| --- " * (len(pythons) + 1) + "|",
+  ]
+  for release in releases:
+    row = [cells.get(Pair(release, python), NOT_RUN) for python in pythons]
+    lines.append(f"| {release} | " + " | ".join(row) + " |")
+  return "\n".join(lines)
+
+
+def write_table(text: str, path: str = GUIDE) -> None:
+  """Replaces the table in the guide.
+
+  Args:
+    text: the new table.
+    path: the guide, which has the two marks to write between.
+  """
+  with open(path) as guide:
+    before, _, rest = guide.read().partition(BEGIN)
+    _, _, after = rest.partition(END)
+  with open(path, "w") as guide:
+    guide.write(f"{before}{BEGIN}\n\n{text}\n\n{END}{after}")
+
+
+def main() -> None:
+  """Runs the pairs of the command line."""
+  parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+  parser.add_argument(
+    "--tensorflow", nargs="+", default=RELEASES, choices=RELEASES
+  )
+  parser.add_argument("--python", nargs="+", default=PYTHONS, choices=PYTHONS)
+  parser.add_argument(
+    "--environments",
+    default=os.path.join(REPOSITORY, ".bazel", "matrix"),
+    help="where virtualenvs and logs are kept",
+  )
+  parser.add_argument("--jobs", type=int, default=1, help="tests at a time")
+  parser.add_argument(
+    "--write", action="store_true", help="replace the table in the guide"
+  )
+  flags = parser.parse_args()
+  os.makedirs(flags.environments, exist_ok=True)
+  tests = sorted(
+    glob.glob(os.path.join(REPOSITORY, "tests", "compat", "*_test.py"))
+  )
+  cells = {}
+  for release in flags.tensorflow:
+    for python in flags.python:
+      pair = Pair(release, python)
+      cells[pair] = run_pair(pair, flags.environments, tests, flags.jobs)
+  print(table(cells))
+  if flags.write:
+    write_table(table(cells))
+  sys.exit(any("FAILED" in cell for cell in cells.values()))
+
+
+if __name__ == "__main__":
+  main()

@@ -1,0 +1,157 @@
+"""The names that compat supplies are those that TensorFlow lacks, no others.
+
+Run this on a new TensorFlow first: it says which supplied name is no longer
+needed, and which name the tensorflow-estimator wheel misses in addition.
+"""
+
+import ast
+import importlib
+import importlib.machinery
+import os
+import pkgutil
+import types
+
+from compat import legacy_keras, private_names, versions
+
+from absl.testing import absltest, parameterized
+
+legacy_keras.choose_before_import()
+
+import tensorflow as tf  # noqa: E402
+
+VERSION = versions.parse(tf.__version__)
+
+
+def _tensorflow_has_module(name):
+  parent = importlib.import_module(name.rpartition(".")[0])
+  find = importlib.machinery.PathFinder.find_spec
+  return find(name, parent.__path__) is not None
+
+
+# Before anything is supplied:
+_HAS_MODULE = {
+  module.name: _tensorflow_has_module(module.name)
+  for module in private_names.SUPPLIED_MODULES
+}
+_HAS_ESTIMATOR_API_NAME = hasattr(
+  importlib.import_module(private_names.TF_EXPORT), "ESTIMATOR_API_NAME"
+)
+_HAS_TPU_EXPERIMENTAL = {
+  name: hasattr(tf.compat.v1.tpu.experimental, name)
+  for name in private_names.TPU_EXPERIMENTAL_NAMES
+}
+
+import compat  # noqa: E402
+
+compat.install()
+import tensorflow_estimator  # noqa: E402
+
+
+def _wheel_modules():
+  names = [
+    module.name
+    for module in pkgutil.walk_packages(
+      tensorflow_estimator.__path__, "tensorflow_estimator."
+    )
+    # Helpers of the wheel's own tests; they miss a name on 2.15 as well.
+    if "testing_utils" not in module.name
+  ]
+  return [importlib.import_module(name) for name in names]
+
+
+def _dotted(node):
+  """Returns ["tf", "train", "Saver"] for that expression, or None."""
+  if isinstance(node, ast.Name):
+    return [node.id]
+  if isinstance(node, ast.Attribute):
+    head = _dotted(node.value)
+    return head and [*head, node.attr]
+  return None
+
+
+def _missing_names(module):
+  """Returns the names of TensorFlow that a module uses, but are not there."""
+  with open(module.__file__) as source:
+    tree = ast.parse(source.read())
+  chains = {
+    tuple(chain)
+    for node in ast.walk(tree)
+    if isinstance(node, ast.Attribute) and (chain := _dotted(node))
+  }
+  missing = []
+  for chain in sorted(chains):
+    found = vars(module).get(chain[0])
+    if not isinstance(found, types.ModuleType):
+      continue
+    if not found.__name__.startswith("tensorflow"):
+      continue
+    for name in chain[1:]:
+      if not isinstance(found, types.ModuleType):
+        break
+      if not hasattr(found, name):
+        missing.append(".".join(chain))
+        break
+      found = getattr(found, name)
+  return missing
+
+
+class SuppliedTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (module.name.rpartition(".")[2], module)
+    for module in private_names.SUPPLIED_MODULES
+  )
+  def test_module(self, module):
+    lacks = not _HAS_MODULE[module.name]
+    self.assertEqual(
+      lacks,
+      module.missing_from <= VERSION,
+      f"TensorFlow {tf.__version__} "
+      f"{'lacks' if lacks else 'has'} {module.name}; correct missing_from in "
+      "compat/private_names.py.",
+    )
+    supplied = importlib.import_module(module.name)
+    expected = module.supplied_by if lacks else module.name
+    self.assertEqual(supplied.__name__, expected)
+
+  def test_estimator_api_name(self):
+    self.assertEqual(
+      not _HAS_ESTIMATOR_API_NAME,
+      private_names.ESTIMATOR_API_NAME_MISSING_FROM <= VERSION,
+    )
+    tf_export = importlib.import_module(private_names.TF_EXPORT)
+    self.assertEqual(tf_export.ESTIMATOR_API_NAME, "estimator")
+    name = tf_export.get_canonical_name_for_symbol(
+      tf.estimator.RunConfig, api_name="estimator"
+    )
+    self.assertEqual(name, "estimator.RunConfig")
+
+  @parameterized.parameters(*private_names.TPU_EXPERIMENTAL_NAMES)
+  def test_tpu_experimental(self, name):
+    self.assertEqual(
+      not _HAS_TPU_EXPERIMENTAL[name],
+      private_names.TPU_EXPERIMENTAL_MISSING_FROM <= VERSION,
+    )
+    # FTRL, Adam, ... all take a learning rate and check what they are given.
+    parameters = getattr(tf.compat.v1.tpu.experimental, name)(0.25)
+    self.assertEqual(parameters.learning_rate, 0.25)
+    with self.assertRaises(ValueError):
+      getattr(tf.compat.v1.tpu.experimental, name)(
+        0.25, use_gradient_accumulation=False, clip_gradient_max=1.0
+      )
+
+
+class WheelTest(absltest.TestCase):
+  def test_every_name_that_the_wheel_uses_exists(self):
+    """Imports each module, and looks up each tf.x.y of its source."""
+    modules = _wheel_modules()
+    self.assertGreater(len(modules), 80)
+    missing = {
+      f"{os.path.basename(module.__file__)}: {name}"
+      for module in modules
+      for name in _missing_names(module)
+    }
+    self.assertEmpty(missing)
+
+
+if __name__ == "__main__":
+  absltest.main()
