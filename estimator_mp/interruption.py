@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import tensorflow as tf
 
@@ -47,10 +48,10 @@ class Interruption:
     """
     self._announce = announce
     self._signal: int | None = None
-    self._old_handlers: dict[int, object] = {}
+    self._old_handlers: dict[int, Any] = {}
     self._old_wakeup = -1
     self._pipe: tuple[int, int] = (-1, -1)
-    self._thread: threading.Thread | None = None
+    self._thread = threading.Thread(target=self._watch, daemon=True)
 
   @property
   def requested(self) -> bool:
@@ -82,7 +83,6 @@ class Interruption:
   def __enter__(self) -> "Interruption":
     self._pipe = os.pipe()
     os.set_blocking(self._pipe[1], False)
-    self._thread = threading.Thread(target=self._watch, daemon=True)
     self._thread.start()
     # The wake-up descriptor is written only for signals with a handler.
     for number in _SIGNALS:

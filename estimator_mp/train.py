@@ -71,6 +71,11 @@ def prepare(options: train_flags.TrainOptions) -> Job:
     verify_placement=options.verify_placement,
   )
   mesh = config.create_mesh()
+  if "cluster" in os.environ.get("TF_CONFIG", ""):
+    raise ValueError(
+      "TF_CONFIG names a cluster, but this command trains on one machine; unset"
+      " TF_CONFIG"
+    )
   dataset = datasets.load(options.dataset, options.data_dir)
   dataset.train_input_fn(options.batch_size, options.seed)
   model_fn = layer_split(
@@ -202,7 +207,7 @@ def _result(
 ) -> run_record.Result:
   options = job.options
   speed = progress.steps_per_second
-  devices = {
+  devices: dict[str, int] | None = {
     device: contents.variable_bytes
     for device, contents in verification.observed.items()
     if contents.variables or device in job.mesh.devices

@@ -6,6 +6,7 @@ import math
 import os
 import sys
 import textwrap
+from typing import Any
 
 from absl import flags
 
@@ -185,7 +186,7 @@ def options_from_flags(
   Args:
     flag_values: The flags, parsed.
   """
-  values = {
+  values: dict[str, Any] = {
     field.name: flag_values[field.name].value
     for field in dataclasses.fields(TrainOptions)
   }
@@ -251,7 +252,10 @@ class _Group:
   """Defines flags, with validators, under a heading of the help."""
 
   def __init__(self, title: str, flag_values: flags.FlagValues):
-    self._common = {"flag_values": flag_values, "module_name": title}
+    self._common: dict[str, Any] = {
+      "flag_values": flag_values,
+      "module_name": title,
+    }
 
   def text(self, name: str, default: str | None, help_: str) -> None:
     self._define(_TextParser(), name, default, help_)
@@ -279,7 +283,7 @@ class _Group:
     self._define(_PositiveNumberParser(), name, default, help_)
 
   def _define(self, parser, name: str, default, help_: str) -> None:
-    serializer = flags.ArgumentSerializer()
+    serializer: flags.ArgumentSerializer = flags.ArgumentSerializer()
     flags.DEFINE(
       parser, name, default, help_, serializer=serializer, **self._common
     )

@@ -70,7 +70,8 @@ class SignalTest(absltest.TestCase):
       r" resume\.\n$",
       after,
     )
-    self.assertIsNotNone(stopped, after)
+    if stopped is None:
+      self.fail(after)
     step = int(stopped[1])
     self.assertGreaterEqual(step, 5)
     self.assertEqual(stopped[2], f"{self.model_dir}/model.ckpt-{step}")

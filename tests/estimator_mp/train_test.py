@@ -7,6 +7,7 @@ import json
 import os
 import pathlib
 import tempfile
+from unittest import mock
 
 import estimator_mp
 from estimator_mp import run_record, train, train_flags
@@ -303,6 +304,14 @@ class ErrorsTest(parameterized.TestCase):
       " --model_dir",
       "--model=mlp",
     )
+
+  def test_cluster(self):
+    cluster = '{"cluster": {"chief": ["localhost:1"], "ps": ["localhost:2"]}}'
+    with mock.patch.dict(os.environ, TF_CONFIG=cluster):
+      self._check(
+        "TF_CONFIG names a cluster, but this command trains on one machine;"
+        " unset TF_CONFIG"
+      )
 
   def test_loss_that_is_not_a_number(self):
     self._check(

@@ -43,7 +43,7 @@ def _batches(input_fn, count: int | None = None):
     if count is not None:
       dataset = dataset.take(count)
     following = tf.compat.v1.data.make_one_shot_iterator(dataset).get_next()
-    batches = []
+    batches: list[tuple[np.ndarray, np.ndarray]] = []
     with tf.compat.v1.Session() as session:
       while True:
         try:
