@@ -6,9 +6,7 @@
 """
 
 import dataclasses
-import importlib.util
 import os
-import shlex
 import signal
 import sys
 
@@ -22,7 +20,7 @@ if not any("verbosity" in word for word in sys.argv[1:]):
 import estimator_mp
 from estimator_mp import interruption as interruption_lib
 from estimator_mp import progress as progress_lib
-from estimator_mp import run_record, train_flags
+from estimator_mp import run_record, train_flags, train_report
 from model_fns import cifar10_cnn, datasets, layer_split, mlp
 
 import tensorflow as tf
@@ -149,7 +147,9 @@ def run(job: Job) -> run_record.Result:
   path = run_record.write_result(options.model_dir, result)
   progress.write("\n".join(["Finished.", *result.lines()]))
   progress.write(f"  {'result':<12} {path}")
-  progress.write(f"  {'TensorBoard':<12} {_tensorboard(options.model_dir)}")
+  progress.write(
+    f"  {'TensorBoard':<12} {train_report.tensorboard_command(options.model_dir)}"
+  )
   return result
 
 
@@ -161,7 +161,11 @@ def _train_and_evaluate(
 ) -> dict[str, float]:
   """Returns the metrics of the last evaluation."""
   options = job.options
-  hooks = [_PlacementTableHook(progress), progress, *interruption.hooks()]
+  hooks = [
+    train_report.PlacementTableHook(progress),
+    progress,
+    *interruption.hooks(),
+  ]
   if options.verify_placement:
     hooks.append(verification)
   # Last, so that the step is shown, and its time taken, before it is saved.
@@ -180,7 +184,7 @@ def _train_and_evaluate(
     job.dataset.test_input_fn(options.batch_size),
     steps=None,
     hooks=interruption.evaluation_hooks(),
-    exporters=[_EvaluationReport(progress)],
+    exporters=[train_report.EvaluationReport(progress)],
     start_delay_secs=0,
     throttle_secs=options.eval_every_secs,
   )
@@ -272,13 +276,6 @@ def _header(job: Job, trained: int) -> list[str]:
   return [f"  {name:<12} {value}" for name, value in facts]
 
 
-def _tensorboard(model_dir: str) -> str:
-  command = f"tensorboard --logdir={shlex.quote(model_dir)}"
-  if importlib.util.find_spec("tensorboard") is None:
-    return f"pip install tensorboard && {command}"
-  return command
-
-
 def _make_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
   optimizers = tf.compat.v1.train
   if name == "momentum":
@@ -290,43 +287,6 @@ def _make_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
     "sgd": optimizers.GradientDescentOptimizer,
   }
   return made[name](rate)
-
-
-class _PlacementTableHook(tf.estimator.SessionRunHook):
-  """Shows where the layers are, once the graph is built."""
-
-  def __init__(self, progress: progress_lib.ProgressHook):
-    self._progress = progress
-
-  def begin(self):
-    graph = tf.compat.v1.get_default_graph()
-    table = estimator_mp.get_placement(graph).table()
-    self._progress.write(f"\n{table}\n")
-
-
-class _EvaluationReport(tf.estimator.Exporter):
-  """Shows every evaluation; Estimator tells its exporters of each one."""
-
-  def __init__(self, progress: progress_lib.ProgressHook):
-    self._progress = progress
-
-  @property
-  def name(self) -> str:
-    return "evaluation_report"
-
-  def export(
-    self,
-    estimator,
-    export_path,
-    checkpoint_path,
-    eval_result,
-    is_the_final_export,
-  ):
-    del estimator, export_path, checkpoint_path, is_the_final_export
-    self._progress.write(
-      f"evaluation at step {eval_result['global_step']}: accuracy"
-      f" {eval_result['accuracy']:.4f}, loss {eval_result['average_loss']:.4f}"
-    )
 
 
 def run_command(options: train_flags.TrainOptions) -> int:
