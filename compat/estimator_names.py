@@ -35,6 +35,18 @@ _MODULES = {
   "tensorflow.python.estimator.keras": (
     "tensorflow_estimator.python.estimator.keras_lib"
   ),
+  **{
+    f"tensorflow.python.tpu.{name}": (
+      f"tensorflow_estimator.python.estimator.tpu.{name}"
+    )
+    for name in (
+      "error_handling",
+      "tpu_config",
+      "tpu_context",
+      "tpu_estimator",
+      "util",
+    )
+  },
 }
 
 

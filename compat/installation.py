@@ -6,6 +6,7 @@ import threading
 import types
 
 from compat import (
+  contrib_names,
   estimator_names,
   legacy_keras,
   private_names,
@@ -16,7 +17,7 @@ _LOCK = threading.RLock()
 _installed_into: types.ModuleType | None = None
 
 
-def install() -> None:
+def install(contrib: bool = False) -> None:
   """Makes tf.estimator and tf.compat.v1.estimator work.
 
   Call it before TensorFlow is first imported: it sets TF_USE_LEGACY_KERAS=1,
@@ -24,7 +25,12 @@ def install() -> None:
   TensorFlow 2.16 and later supplies what the tensorflow-estimator 2.15.0 wheel
   misses there. TensorFlow 2.15 has its own tf.estimator and is left as it is.
 
-  Calling it again does nothing. It may be called from any thread.
+  Calling it again does nothing but add tf.contrib. It may be called from any
+  thread.
+
+  Args:
+    contrib: whether the names of tf.contrib that Estimator programs use most
+      come back too, on every TensorFlow; docs/migrating.md lists them.
 
   Raises:
     CompatError: if TensorFlow is older than 2.15, has already been imported
@@ -33,16 +39,22 @@ def install() -> None:
   """
   global _installed_into
   with _LOCK:
-    if _installed_into is not None:
-      return
-    imported_before = "tensorflow" in sys.modules
-    if not imported_before:
-      legacy_keras.choose_before_import()
-    tensorflow = importlib.import_module("tensorflow")
-    versions.check_supported(tensorflow.__version__)
-    legacy_keras.check_chosen(tensorflow, imported_before)
-    if not versions.has_own_estimator(tensorflow.__version__):
-      estimator_names.check_wheel()
-      private_names.supply()
-      estimator_names.supply(tensorflow)
-    _installed_into = tensorflow
+    if _installed_into is None:
+      _installed_into = _install_estimator()
+    if contrib:
+      contrib_names.supply(_installed_into)
+
+
+def _install_estimator() -> types.ModuleType:
+  """Makes tf.estimator work, and returns TensorFlow."""
+  imported_before = "tensorflow" in sys.modules
+  if not imported_before:
+    legacy_keras.choose_before_import()
+  tensorflow = importlib.import_module("tensorflow")
+  versions.check_supported(tensorflow.__version__)
+  legacy_keras.check_chosen(tensorflow, imported_before)
+  if not versions.has_own_estimator(tensorflow.__version__):
+    estimator_names.check_wheel()
+    private_names.supply()
+    estimator_names.supply(tensorflow)
+  return tensorflow

@@ -127,3 +127,10 @@ def current_worker_context() -> Any:
   return importlib.import_module(
     "tensorflow.python.distribute.distribute_coordinator_context"
   ).get_current_worker_context()
+
+
+def distribute_config() -> Any:
+  """Returns the class of RunConfig's experimental_distribute."""
+  return importlib.import_module(
+    "tensorflow.python.distribute.distribute_config"
+  ).DistributeConfig

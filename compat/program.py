@@ -14,14 +14,17 @@ def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
     prog="python -m compat",
     usage=(
-      "python -m compat PROGRAM.py [ARG ...]\n"
-      "       python -m compat -m MODULE [ARG ...]"
+      "python -m compat [--contrib] PROGRAM.py [ARG ...]\n"
+      "       python -m compat [--contrib] -m MODULE [ARG ...]"
     ),
     description=(
       "Runs a Python program as it is, with the tf.estimator that TensorFlow "
       "2.16 removed. Its arguments, output and exit code are its own."
     ),
     allow_abbrev=False,
+  )
+  parser.add_argument(
+    "--contrib", action="store_true", help="bring back tf.contrib as well"
   )
   parser.add_argument(
     "-m",
@@ -52,7 +55,7 @@ def main(arguments: Sequence[str]) -> None:
   if not parsed.as_module and not os.path.exists(parsed.program):
     parser.error(f"there is no file {parsed.program!r}")
   try:
-    install()
+    install(contrib=parsed.contrib)
   except CompatError as error:
     sys.exit(f"python -m compat: {error}")
   sys.argv = [parsed.program, *parsed.arguments]

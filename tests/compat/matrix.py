@@ -3,16 +3,17 @@
     python tests/compat/matrix.py --tensorflow 2.16.2 2.21.0 --python 3.11
 
 makes a virtualenv per pair (kept, and used again, in --environments), runs
-every tests/compat/*_test.py in it, and prints a table of what passed; with
---write, the table in docs/migrating.md is replaced too. A pair for which
-TensorFlow has no wheel is left out of the run and says so in the table. It ends
-with exit code 1 if a test failed.
+every tests/compat/*_test.py in it but packages_test.py, and prints a table of
+what passed, with the last results of pairs that were run before; with --write,
+the table in docs/migrating.md is replaced too. A pair for which TensorFlow has
+no wheel says so in the table. It ends with exit code 1 if a test failed.
 """
 
 import argparse
 import concurrent.futures
 import dataclasses
 import glob
+import json
 import os
 import re
 import shutil
@@ -194,6 +195,30 @@ def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> str:
   return str(Counts(passed, failed))
 
 
+def read_results(path: str) -> dict[Pair, str]:
+  """Returns the results of earlier runs.
+
+  Args:
+    path: a file of write_results; without it there are none.
+  """
+  if not os.path.exists(path):
+    return {}
+  with open(path) as file:
+    return {Pair(*pair): cell for *pair, cell in json.load(file)}
+
+
+def write_results(path: str, cells: dict[Pair, str]) -> None:
+  """Keeps the results for later runs.
+
+  Args:
+    path: the file to write.
+    cells: what is known of each pair.
+  """
+  rows = [[pair.tensorflow, pair.python, cell] for pair, cell in cells.items()]
+  with open(path, "w") as file:
+    json.dump(rows, file, indent=2)
+
+
 def table(cells: dict[Pair, str]) -> str:
   """Returns the results as a Markdown table, a line per release.
 
@@ -245,13 +270,19 @@ def main() -> None:
   flags = parser.parse_args()
   os.makedirs(flags.environments, exist_ok=True)
   tests = sorted(
-    glob.glob(os.path.join(REPOSITORY, "tests", "compat", "*_test.py"))
+    test
+    for test in glob.glob(
+      os.path.join(REPOSITORY, "tests", "compat", "*_test.py")
+    )
+    if os.path.basename(test) != "packages_test.py"
   )
-  cells = {}
+  results = os.path.join(flags.environments, "results.json")
+  cells = read_results(results)
   for release in flags.tensorflow:
     for python in flags.python:
       pair = Pair(release, python)
       cells[pair] = run_pair(pair, flags.environments, tests, flags.jobs)
+      write_results(results, cells)
   print(table(cells))
   if flags.write:
     write_table(table(cells))

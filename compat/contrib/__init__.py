@@ -1,0 +1,29 @@
+"""The part of tf.contrib that Estimator programs use most.
+
+`compat.install(contrib=True)` puts this package where `tf.contrib` and
+`tensorflow.contrib` were until TensorFlow 1.15. Each module has names of the
+tf.contrib module that it is called after, with the same arguments, variable
+names and results. Any other name raises an error that says what to use.
+"""
+
+from compat.contrib import absent
+
+_MODULES = (
+  "cluster_resolver",
+  "data",
+  "distribute",
+  "estimator",
+  "framework",
+  "layers",
+  "lookup",
+  "metrics",
+  "rnn",
+  "tpu",
+  "training",
+)
+
+__getattr__ = absent.getter(__name__, _MODULES)
+
+
+def __dir__() -> list[str]:
+  return list(_MODULES)

@@ -1,0 +1,161 @@
+"""What is said about the names of tf.contrib that compat does not bring."""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+_PACKAGE = "compat.contrib"
+_ALIAS = "tensorflow.contrib"
+
+_ADDONS = "the package tensorflow-addons"
+
+# Replacements, by the name below tf.contrib. A module's entry also serves the
+# names in it that have no entry of their own.
+REPLACEMENTS = {
+  "autograph": "tf.autograph",
+  "bayesflow": "the package tensorflow-probability",
+  "checkpoint": "tf.train.Checkpoint",
+  "constrained_optimization": "the package tensorflow-constrained-optimization",
+  "copy_graph": "tf.compat.v1.train.import_meta_graph",
+  "crf": f"tfa.text of {_ADDONS}",
+  "cudnn_rnn": "tf.compat.v1.keras.layers.CuDNNLSTM and CuDNNGRU",
+  "data": "tf.data.experimental",
+  "distributions": "the package tensorflow-probability",
+  "eager": "tf.compat.v1.enable_eager_execution and tf.GradientTape",
+  "estimator": "tf.estimator",
+  "feature_column": "tf.feature_column",
+  "framework.add_arg_scope": "the package tf-slim",
+  "framework.arg_scope": "the package tf-slim",
+  "gan": "the package tensorflow-gan",
+  "image": f"tf.image, or tfa.image of {_ADDONS}",
+  "keras": "tf.keras",
+  "labeled_tensor": "plain tensors",
+  "layers": "tf.compat.v1.layers, or the package tf-slim",
+  "layers.avg_pool2d": "tf.compat.v1.layers.average_pooling2d",
+  "layers.bucketized_column": "tf.feature_column.bucketized_column",
+  "layers.conv1d": "tf.compat.v1.layers.conv1d",
+  "layers.conv2d": "tf.compat.v1.layers.conv2d",
+  "layers.conv2d_transpose": "tf.compat.v1.layers.conv2d_transpose",
+  "layers.conv3d": "tf.compat.v1.layers.conv3d",
+  "layers.convolution2d": "tf.compat.v1.layers.conv2d",
+  "layers.crossed_column": "tf.feature_column.crossed_column",
+  "layers.embed_sequence": "tf.nn.embedding_lookup",
+  "layers.embedding_column": "tf.feature_column.embedding_column",
+  "layers.flatten": "tf.compat.v1.layers.flatten",
+  "layers.input_from_feature_columns": (
+    "tf.compat.v1.feature_column.input_layer"
+  ),
+  "layers.max_pool2d": "tf.compat.v1.layers.max_pooling2d",
+  "layers.one_hot_column": "tf.feature_column.indicator_column",
+  "layers.one_hot_encoding": "tf.one_hot",
+  "layers.real_valued_column": "tf.feature_column.numeric_column",
+  "layers.separable_conv2d": "tf.compat.v1.layers.separable_conv2d",
+  "layers.softmax": "tf.nn.softmax",
+  "layers.sparse_column_with_hash_bucket": (
+    "tf.feature_column.categorical_column_with_hash_bucket"
+  ),
+  "layers.sparse_column_with_integerized_feature": (
+    "tf.feature_column.categorical_column_with_identity"
+  ),
+  "layers.sparse_column_with_keys": (
+    "tf.feature_column.categorical_column_with_vocabulary_list"
+  ),
+  "layers.summarize_tensor": "tf.compat.v1.summary.scalar and histogram",
+  "learn": "tf.estimator",
+  "legacy_seq2seq": f"tfa.seq2seq of {_ADDONS}",
+  "linalg": "tf.linalg",
+  "lite": "tf.lite",
+  "losses": "tf.compat.v1.losses",
+  "lookup": "tf.lookup",
+  "metrics": "tf.compat.v1.metrics",
+  "mixed_precision": "tf.compat.v1.mixed_precision",
+  "nn": "tf.nn",
+  "opt": f"tf.keras.optimizers, or tfa.optimizers of {_ADDONS}",
+  "predictor": "tf.saved_model.load",
+  "quantize": "the package tensorflow-model-optimization",
+  "rnn": "tf.compat.v1.nn.rnn_cell, or tf.keras.layers",
+  "saved_model": "tf.saved_model",
+  "seq2seq": f"tfa.seq2seq of {_ADDONS}",
+  "signal": "tf.signal",
+  "slim": "the package tf-slim",
+  "stateless": "tf.random",
+  "staging": "tf.data.Dataset.prefetch",
+  "summary": "tf.compat.v1.summary, or tf.summary",
+  "tensorboard": "the package tensorboard",
+  "tensorrt": "tf.experimental.tensorrt",
+  "tpu": "tf.compat.v1.tpu, or tf.compat.v1.estimator.tpu",
+  "training": "tf.compat.v1.train, or tf.data",
+  "util": "tf.nest and tf.make_ndarray",
+}
+
+
+def message(name: str) -> str:
+  """Returns what to say to a program that uses an absent name.
+
+  Args:
+    name: the name below tf.contrib, "layers.conv2d".
+  """
+  replacement = REPLACEMENTS.get(name)
+  if replacement is None:
+    replacement = REPLACEMENTS.get(name.partition(".")[0])
+  said = f"tf.contrib.{name} is not among the names that compat brings back. "
+  if replacement is None:
+    return said + "There is no replacement for it in TensorFlow 2."
+  return f"{said}Use {replacement} instead."
+
+
+def _below_contrib(name: str) -> str | None:
+  for root in (f"{_PACKAGE}.", f"{_ALIAS}."):
+    if name.startswith(root):
+      return name.removeprefix(root)
+  return None
+
+
+def getter(
+  module: str, submodules: Collection[str] = ()
+) -> Callable[[str], Any]:
+  """Returns a `__getattr__` for a module of compat.contrib.
+
+  Args:
+    module: the module's `__name__`.
+    submodules: those to import when they are first asked for.
+  """
+  below = module.removeprefix(_PACKAGE).removeprefix(".")
+
+  def get(name: str) -> Any:
+    if name in submodules:
+      return importlib.import_module(f"{module}.{name}")
+    if name.startswith("__"):
+      raise AttributeError(name)
+    raise AttributeError(message(f"{below}.{name}" if below else name))
+
+  return get
+
+
+class AbsentFinder(importlib.abc.MetaPathFinder):
+  """Explains imports of names that are absent; the last finder to be asked."""
+
+  def find_spec(
+    self,
+    fullname: str,
+    path: Sequence[str] | None,
+    target: types.ModuleType | None = None,
+  ) -> importlib.machinery.ModuleSpec | None:
+    """Raises ImportError for an absent name, returns None for any other."""
+    name = _below_contrib(fullname)
+    if name is None:
+      return None
+    raise ImportError(message(name))
+
+
+_FINDER = AbsentFinder()
+
+
+def explain_imports() -> None:
+  """Makes `from tensorflow.contrib import ABSENT` say what to use."""
+  if _FINDER not in sys.meta_path:
+    sys.meta_path.append(_FINDER)

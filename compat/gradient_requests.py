@@ -1,0 +1,148 @@
+"""Gradient requests: who asks for gradients of a graph, however they ask.
+
+Every way of asking for gradients in a graph ends in one of two functions of
+TensorFlow, and `intercepted` stands before both while it is entered:
+
+- `gradients_util._GradientsHelper`: tf.gradients (v1 and v2), the v1
+  optimizers' compute_gradients and minimize, the tf_keras optimizers'
+  get_updates and get_gradients.
+- `GradientTape.gradient`: tapes, the tf_keras optimizers' minimize.
+
+The patches are made when the first block is entered, and undone when the last
+one is left, on every exit. They let requests in other graphs pass: functions'
+bodies, other threads, graphs that model_fns build inside. Tested on TensorFlow
+2.15.1 and 2.21.0.
+"""
+
+import contextlib
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
+
+import tensorflow as tf
+from tensorflow.python.eager import backprop
+from tensorflow.python.ops import gradients_util
+
+_LOCK = threading.RLock()
+_handlers: dict[int, list["GradientRequestHandler"]] = {}
+_undo: list[Callable[[], None]] = []
+_inside = threading.local()
+
+
+class GradientRequestHandler(Protocol):
+  """What hears of the requests of one graph."""
+
+  def before_gradients(self, targets: list[Any]) -> None:
+    """Is called before gradient ops are made.
+
+    Args:
+      targets: The tensors whose gradients are wanted.
+    """
+
+  def after_gradients(self, sources: list[Any], gradients: list[Any]) -> None:
+    """Is called with the gradients.
+
+    Args:
+      sources: The tensors and variables with respect to which they are.
+      gradients: A tensor, `IndexedSlices` or None for each source.
+    """
+
+
+@contextlib.contextmanager
+def intercepted(
+  graph: tf.Graph, handler: GradientRequestHandler
+) -> Iterator[None]:
+  """Tells a handler of every request for gradients in a graph.
+
+  Inside the block, `tf.gradients` also puts each gradient op beside its
+  forward op (`colocate_gradients_with_ops=True`), whatever the caller says.
+
+  Args:
+    graph: The graph; requests while another graph is the default one pass.
+    handler: It is told before and after.
+
+  Yields:
+    None.
+  """
+  with _LOCK:
+    if not _undo:
+      _patch()
+    _handlers.setdefault(id(graph), []).append(handler)
+  try:
+    yield
+  finally:
+    with _LOCK:
+      _handlers[id(graph)].remove(handler)
+      if not _handlers[id(graph)]:
+        del _handlers[id(graph)]
+      if not _handlers:
+        while _undo:
+          _undo.pop()()
+
+
+def _patch() -> None:
+  """Puts both functions of this file into their places."""
+  helper = gradients_util._GradientsHelper
+  gradient = backprop.GradientTape.gradient
+  parameters = inspect.signature(helper)
+
+  @functools.wraps(helper)
+  def gradients_helper(*args, **kwargs):
+    handler = _handler_of_request()
+    if handler is None:
+      return helper(*args, **kwargs)
+    bound = parameters.bind(*args, **kwargs)
+    bound.arguments["colocate_gradients_with_ops"] = True
+    return _answer(
+      handler,
+      bound.arguments["ys"],
+      bound.arguments["xs"],
+      lambda: helper(*bound.args, **bound.kwargs),
+    )
+
+  @functools.wraps(gradient)
+  def tape_gradient(tape, target, sources, *args, **kwargs):
+    handler = _handler_of_request()
+    if handler is None:
+      return gradient(tape, target, sources, *args, **kwargs)
+    return _answer(
+      handler,
+      target,
+      sources,
+      lambda: gradient(tape, target, sources, *args, **kwargs),
+    )
+
+  def unpatch():
+    gradients_util._GradientsHelper = helper
+    backprop.GradientTape.gradient = gradient
+
+  _undo.append(unpatch)
+  gradients_util._GradientsHelper = gradients_helper
+  backprop.GradientTape.gradient = tape_gradient
+
+
+def _handler_of_request() -> GradientRequestHandler | None:
+  """Returns who has to hear of a request that is being made, if anyone."""
+  if getattr(_inside, "request", False) or tf.executing_eagerly():
+    return None
+  found = _handlers.get(id(tf.compat.v1.get_default_graph()))
+  return found[-1] if found else None
+
+
+def _answer(
+  handler: GradientRequestHandler,
+  targets: Any,
+  sources: Any,
+  compute: Callable[[], Any],
+) -> Any:
+  """Computes gradients, with the handler told before and after."""
+  handler.before_gradients(tf.nest.flatten(targets))
+  _inside.request = True
+  try:
+    result = compute()
+  finally:
+    _inside.request = False
+  handler.after_gradients(tf.nest.flatten(sources), tf.nest.flatten(result))
+  return result
