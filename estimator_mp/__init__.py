@@ -7,7 +7,7 @@ compat.install()
 from estimator_mp.aggregation import aggregate_gradients
 from estimator_mp.config import ShardingConfig
 from estimator_mp.export import export_saved_model
-from estimator_mp.mesh import Mesh
+from estimator_mp.mesh import Mesh, stage
 from estimator_mp.placement import (
   Placement,
   StagePlacement,
@@ -16,6 +16,7 @@ from estimator_mp.placement import (
   record_placement,
 )
 from estimator_mp.run_config import run_config
+from estimator_mp.sharding import shard_model_fn
 from estimator_mp.sync import barrier
 from estimator_mp.verification import (
   PlacementError,
@@ -37,5 +38,7 @@ __all__ = [
   "placement_of_graph",
   "record_placement",
   "run_config",
+  "shard_model_fn",
+  "stage",
   "with_placement_verification",
 ]

@@ -13,6 +13,7 @@ Named axes over devices are the notation of Mesh-TensorFlow (Shazeer et al.,
 """
 
 import contextlib
+import contextvars
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -230,3 +231,50 @@ class Mesh:
         "config=estimator_mp.run_config(...), which sets "
         f'device_count={{"CPU": {needs}}}'
       )
+
+
+_current: contextvars.ContextVar[Mesh | None] = contextvars.ContextVar(
+  "estimator_mp.mesh", default=None
+)
+
+
+@contextlib.contextmanager
+def current_mesh(mesh: Mesh) -> Iterator[None]:
+  """Makes a mesh the one that `stage` means inside of the block.
+
+  Args:
+    mesh: The mesh.
+
+  Yields:
+    None.
+  """
+  token = _current.set(mesh)
+  try:
+    yield
+  finally:
+    _current.reset(token)
+
+
+def stage(stage: int):
+  """Places the ops and variables made inside on a stage of the current mesh.
+
+  For use inside a model_fn that `shard_model_fn` shards: it says which part of
+  the model is which stage. Ops outside of any block follow what they read.
+
+  Args:
+    stage: The stage, from 0 to the size of the mesh's stage axis less 1.
+
+  Returns:
+    A context manager; see `Mesh.at`.
+
+  Raises:
+    RuntimeError: Outside of a model_fn that is being sharded.
+    ValueError: On entering, if the mesh has no such stage.
+  """
+  mesh = _current.get()
+  if mesh is None:
+    raise RuntimeError(
+      f"estimator_mp.stage({stage}) has no mesh here; use it inside a model_fn "
+      "given to shard_model_fn, or use mesh.stage"
+    )
+  return mesh.stage(stage)

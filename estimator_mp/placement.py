@@ -1,15 +1,20 @@
 """Placement: what each stage of a model holds, as planned."""
 
 import dataclasses
+import json
+import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
 
 import tensorflow as tf
 
+PLACEMENT_FILE = "placement.json"
 _MEGABYTE = 1e6
+_MAX_LAYERS = 5
 
 # Not a graph collection: those are written into checkpoints' meta graphs.
 _placements: weakref.WeakKeyDictionary[tf.Graph, "Placement"] = (
@@ -43,9 +48,22 @@ class Placement:
 
   Attributes:
     stages: One entry per stage, in order.
+    ops: The stages of ops and variables, by name; empty where the layers of a
+      stage say all.
   """
 
   stages: tuple[StagePlacement, ...]
+  ops: Mapping[str, int] = dataclasses.field(
+    default_factory=lambda: MappingProxyType({}), hash=False
+  )
+
+  def stages_of(self, ops: Sequence[tf.Operation]) -> dict[tf.Operation, int]:
+    """Returns the stages of those ops that have a name of this placement.
+
+    Args:
+      ops: Ops of a graph of the same model.
+    """
+    return {op: self.ops[op.name] for op in ops if op.name in self.ops}
 
   def table(self) -> str:
     """Returns a table for people: a line per stage, and the sum."""
@@ -119,6 +137,87 @@ def placement_of_graph(
 def _has_full_device(variable: tf.Variable) -> bool:
   spec = tf.compat.v1.DeviceSpec.from_string(variable.device)
   return spec.device_type is not None and spec.device_index is not None
+
+
+def placement_of_stages(
+  mesh: mesh_lib.Mesh, stages: Mapping[tf.Operation, int]
+) -> Placement:
+  """Returns the placement of the default graph, by the stages of its ops.
+
+  Args:
+    mesh: The mesh.
+    stages: The stages of ops.
+
+  Returns:
+    A placement whose layers are the scopes of the stage's variables.
+  """
+  scopes: list[list[str]] = [[] for _ in range(mesh.axis_size("stage"))]
+  for variable in tf.compat.v1.trainable_variables():
+    if variable.op in stages:
+      scope = variable.op.name.rpartition("/")[0] or variable.op.name
+      of_stage = scopes[stages[variable.op]]
+      if scope not in of_stage:
+        of_stage.append(scope)
+  placed = placement_of_graph(mesh, [_shortened(names) for names in scopes])
+  return Placement(
+    placed.stages, MappingProxyType({op.name: k for op, k in stages.items()})
+  )
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+  """Returns names, or the first and last of very many."""
+  if len(names) <= _MAX_LAYERS:
+    return list(names)
+  return [names[0], f"... {len(names) - 2} more ...", names[-1]]
+
+
+def save_placement(
+  placement: Placement, model_dir: str, mesh: mesh_lib.Mesh
+) -> None:
+  """Writes a placement into a model_dir, for evaluation and prediction.
+
+  Args:
+    placement: The placement.
+    model_dir: The folder; made if it does not exist.
+    mesh: The mesh that it is for.
+  """
+  facts = {
+    "mesh": str(mesh),
+    "stages": [dataclasses.asdict(stage) for stage in placement.stages],
+    "ops": dict(placement.ops),
+  }
+  tf.io.gfile.makedirs(model_dir)
+  path = os.path.join(model_dir, PLACEMENT_FILE)
+  temporary = f"{path}.{os.getpid()}.tmp"
+  with tf.io.gfile.GFile(temporary, "w") as file:
+    file.write(json.dumps(facts, indent=1) + "\n")
+  tf.io.gfile.rename(temporary, path, overwrite=True)
+
+
+def load_placement(
+  model_dir: str | None, mesh: mesh_lib.Mesh
+) -> Placement | None:
+  """Returns the placement that was written into a model_dir.
+
+  Args:
+    model_dir: The folder, if there is one.
+    mesh: The mesh that it has to be for.
+
+  Returns:
+    The placement; None if there is none, or one for another mesh.
+  """
+  path = os.path.join(model_dir or "", PLACEMENT_FILE)
+  if not model_dir or not tf.io.gfile.exists(path):
+    return None
+  with tf.io.gfile.GFile(path) as file:
+    facts = json.loads(file.read())
+  if facts["mesh"] != str(mesh):
+    return None
+  stages = tuple(
+    StagePlacement(**{**stage, "layers": tuple(stage["layers"])})
+    for stage in facts["stages"]
+  )
+  return Placement(stages, MappingProxyType(facts["ops"]))
 
 
 def record_placement(placement: Placement) -> None:

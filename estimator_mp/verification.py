@@ -37,27 +37,43 @@ class DeviceContents:
   op_types: Mapping[str, int]
 
 
-def planned_devices(graph: tf.Graph) -> dict[str, str]:
-  """Returns the device of every op that has one.
+@dataclasses.dataclass(frozen=True)
+class PlannedOp:
+  """Where an op was placed.
+
+  Attributes:
+    type: The op's type, such as "MatMul".
+    device: A device name, which may be partial ("/job:worker").
+  """
+
+  type: str
+  device: str
+
+
+def planned_devices(graph: tf.Graph) -> dict[str, PlannedOp]:
+  """Returns the plan for every op that has a device, by the op's name.
 
   Args:
     graph: A graph.
-
-  Returns:
-    Device names, which may be partial ("/job:worker"), by the op's name.
   """
-  return {op.name: op.device for op in graph.get_operations() if op.device}
+  return {
+    op.name: PlannedOp(op.type, op.device)
+    for op in graph.get_operations()
+    if op.device
+  }
 
 
 def check_placement(
-  plan: Mapping[str, str], partition_graphs: Iterable[tf.compat.v1.GraphDef]
+  plan: Mapping[str, PlannedOp],
+  partition_graphs: Iterable[tf.compat.v1.GraphDef],
 ) -> int:
   """Compares a plan with what a session executed.
 
-  Ops that the session's optimizer removed, or added, are not compared.
+  Ops that the session's optimizer removed, added or made one with others (a
+  _FusedMatMul with the name of its activation) are not compared.
 
   Args:
-    plan: Device names by op name, as `planned_devices` returns them.
+    plan: What `planned_devices` returns.
     partition_graphs: `RunMetadata.partition_graphs` of a step.
 
   Returns:
@@ -70,12 +86,13 @@ def check_placement(
   compared = 0
   for partition in partition_graphs:
     for node in partition.node:
-      if node.name not in plan:
+      planned = plan.get(node.name)
+      if planned is None or planned.type != node.op:
         continue
       compared += 1
-      if not _is_part_of(plan[node.name], node.device):
+      if not _is_part_of(planned.device, node.device):
         raise PlacementError(
-          f"op {node.name!r} ({node.op}) was placed on {plan[node.name]} but "
+          f"op {node.name!r} ({node.op}) was placed on {planned.device} but "
           f"ran on {node.device}; use "
           "config=estimator_mp.run_config(...), which turns soft placement "
           "off and makes the mesh's devices exist"
@@ -147,7 +164,7 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
 
   def __init__(self):
     self.observed: dict[str, DeviceContents] = {}
-    self._plan: dict[str, str] = {}
+    self._plan: dict[str, PlannedOp] = {}
     self._verified = False
 
   def begin(self):

@@ -1,0 +1,134 @@
+"""Rules: placement by the names of variables and ops.
+
+A rule is a regular expression and a stage. The first rule whose expression is
+found in the name of a variable or op says where it goes, like the partition
+rules by parameter name of GSPMD programs.
+"""
+
+import re
+from collections.abc import Sequence
+
+from estimator_mp import units as units_lib
+
+import tensorflow as tf
+
+Rule = tuple[str, int]
+
+
+def check_rules(rules: Sequence[Rule], num_stages: int) -> None:
+  """Raises if a rule can be seen to be wrong without a graph.
+
+  Args:
+    rules: Pairs of a regular expression and a stage.
+    num_stages: The size of the mesh's stage axis.
+
+  Raises:
+    ValueError: If there is no rule, a rule is no such pair, an expression is
+      malformed, or a stage is outside of the mesh.
+  """
+  if not rules:
+    raise ValueError(
+      'placement=() has no rule; give at least one, or placement="auto"'
+    )
+  for rule in rules:
+    if not isinstance(rule, tuple | list) or len(rule) != 2:
+      raise ValueError(
+        f"placement rule {rule!r} is malformed; write (expression, stage), "
+        'such as ("encoder/layer_[0-5]/", 0)'
+      )
+    expression, stage = rule
+    try:
+      re.compile(expression)
+    except (re.error, TypeError) as error:
+      raise ValueError(
+        f"placement rule {rule!r} has a malformed expression ({error}); use "
+        "the syntax of Python's re module"
+      ) from error
+    if not isinstance(stage, int) or not 0 <= stage < num_stages:
+      raise ValueError(
+        f"placement rule {rule!r} names stage {stage!r}, which is outside of "
+        f"the mesh; its stages are 0 to {num_stages - 1}"
+      )
+
+
+def match_rules(
+  rules: Sequence[Rule],
+  ops: Sequence[tf.Operation],
+  units: units_lib.Units,
+) -> dict[tf.Operation, int]:
+  """Returns the stages that rules give to ops.
+
+  Where a variable and the ops that read it match different rules, the
+  variable's rule counts: its ops have to be where it is.
+
+  Args:
+    rules: Rules in order; the first one that matches a name counts.
+    ops: The ops of a model, its variables among them.
+    units: Their units.
+
+  Returns:
+    The stages of the ops that a rule matches.
+
+  Raises:
+    ValueError: If two rules put parts of one unit on different stages.
+  """
+  matched_by = _matches(rules, ops)
+  variables = units_lib.variables_of(list(matched_by))
+  of_variables = {units.of(op) for op in variables}
+  first: dict[tf.Operation, tf.Operation] = {}
+  for op, index in matched_by.items():
+    unit = units.of(op)
+    if unit in of_variables and not units_lib.is_variable(op):
+      continue
+    other = first.setdefault(unit, op)
+    other_rule, rule = rules[matched_by[other]], rules[index]
+    if other_rule[1] != rule[1]:
+      raise ValueError(
+        f"placement rules {other_rule!r} and {rule!r} are in conflict: "
+        f"{other.name!r} and {op.name!r} share a device (a variable with its "
+        "ops, a loop or a colocation group) and belong to one stage"
+      )
+  return {op: rules[matched_by[first[units.of(op)]]][1] for op in matched_by}
+
+
+def _matches(
+  rules: Sequence[Rule], ops: Sequence[tf.Operation]
+) -> dict[tf.Operation, int]:
+  """Returns which rule matches each op, where one does."""
+  expressions = [re.compile(expression) for expression, _ in rules]
+  matched_by = {}
+  for op in ops:
+    for index, expression in enumerate(expressions):
+      if expression.search(op.name):
+        matched_by[op] = index
+        break
+  return matched_by
+
+
+def check_coverage(rules: Sequence[Rule], ops: Sequence[tf.Operation]) -> None:
+  """Raises if rules and a model do not cover each other.
+
+  Args:
+    rules: Rules in order.
+    ops: All forward ops of a model, its variables among them.
+
+  Raises:
+    ValueError: If a rule matches nothing, or a trainable variable is matched
+      by none.
+  """
+  for rule in rules:
+    if not any(re.search(rule[0], op.name) for op in ops):
+      names = ", ".join(op.name for op in units_lib.variables_of(ops)[:3])
+      raise ValueError(
+        f"placement rule {rule!r} matches no variable or op of the model; its "
+        f"variables are such as {names}"
+      )
+  trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+  matched_by = _matches(rules, units_lib.variables_of(ops))
+  for op in units_lib.variables_of(ops):
+    if op.name in trainable and op not in matched_by:
+      raise ValueError(
+        f"variable {op.name!r} is matched by none of the {len(rules)} "
+        "placement rule(s); add a rule for it, the last one may be "
+        '(".*", stage)'
+      )

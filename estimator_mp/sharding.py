@@ -1,0 +1,228 @@
+"""shard_model_fn: a model_fn that nobody edits, on several devices.
+
+    model_fn builds its forward graph             no op has a device yet
+    model_fn asks for gradients     -> intercepted: every forward op and
+                                       variable gets its stage; gradient ops are
+                                       made beside their forward ops
+    model_fn clips, updates, returns -> what is left follows what it reads
+
+The graph is the one that model_fn builds: the same ops, names and variables in
+the same order, so that checkpoints, hooks and random seeds are the plain
+model's. Only devices are added.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from compat import gradient_requests
+from estimator_mp import (
+  auto,
+  placing,
+  rules,
+  transfers,
+  verification,
+)
+from estimator_mp import config as config_lib
+from estimator_mp import mesh as mesh_lib
+from estimator_mp import placement as placement_lib
+from estimator_mp import spread as spread_lib
+from estimator_mp import units as units_lib
+
+import tensorflow as tf
+
+ModelFn = Callable[..., tf.estimator.EstimatorSpec]
+
+
+def shard_model_fn(
+  model_fn: ModelFn, config: config_lib.ShardingConfig
+) -> ModelFn:
+  """Returns a model_fn whose model spans the devices of a mesh.
+
+  Args:
+    model_fn: A model_fn of an Estimator, as it is. It is called once for each
+      graph.
+    config: The mesh, and how the model is placed on it.
+
+  Returns:
+    A model_fn with the same arguments, and `config` besides.
+
+  Raises:
+    ValueError: If the mesh has another axis than `stage`. When it is called:
+      if the model cannot be placed as `config` says, or trains without asking
+      for gradients in a way that can be intercepted.
+  """
+  mesh = config.create_mesh()
+  others = [f"{a}:{n}" for a, n in mesh.axes.items() if a != "stage" and n > 1]
+  if others:
+    raise ValueError(
+      f"shard_model_fn uses the stage axis only, but mesh {mesh} has "
+      f"{', '.join(others)}; use a mesh such as stage:{mesh.size}"
+    )
+  signature = inspect.signature(model_fn)
+  parameters = [*signature.parameters.values()]
+  if "config" not in signature.parameters:
+    parameters = _with_config(parameters)
+
+  @functools.wraps(model_fn)
+  def sharded(*args, **kwargs):
+    bound = inspect.Signature(parameters).bind(*args, **kwargs).arguments
+    run_config = bound["config"]
+    mesh.check_session_config(run_config.session_config)
+    if "config" not in signature.parameters:
+      del bound["config"]
+    call = signature.bind(**bound)
+    mode = bound.get("mode", tf.estimator.ModeKeys.TRAIN)
+    sharder = _Sharder(config, mesh, mode, run_config.model_dir)
+    return sharder.run(lambda: model_fn(*call.args, **call.kwargs))
+
+  del sharded.__wrapped__  # Estimator looks at the arguments of this one.
+  vars(sharded)["__signature__"] = inspect.Signature(parameters)
+  return sharded
+
+
+def _with_config(
+  parameters: Sequence[inspect.Parameter],
+) -> list[inspect.Parameter]:
+  """Returns parameters with one named `config` after those with names."""
+  kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+  named = [p for p in parameters if p.kind <= kind]
+  new = inspect.Parameter("config", kind, default=None)
+  return [*named, new, *parameters[len(named) :]]
+
+
+class _Sharder:
+  """Places the graph of one call of a model_fn."""
+
+  def __init__(
+    self,
+    config: config_lib.ShardingConfig,
+    mesh: mesh_lib.Mesh,
+    mode: str,
+    model_dir: str | None,
+  ):
+    self._config = config
+    self._mesh = mesh
+    self._mode = mode
+    self._model_dir = model_dir
+    self._graph = tf.compat.v1.get_default_graph()
+    self._seen = len(self._graph.get_operations())
+    self._ops: list[tf.Operation] = []
+    self._units = units_lib.Units()
+    self._stages: dict[tf.Operation, int] = {}
+    self._requests = 0
+
+  def run(
+    self, build: Callable[[], tf.estimator.EstimatorSpec]
+  ) -> tf.estimator.EstimatorSpec:
+    """Builds the model and places it."""
+    with (
+      gradient_requests.intercepted(self._graph, self),
+      mesh_lib.current_mesh(self._mesh),
+    ):
+      spec = build()
+    if not self._requests:
+      if self._mode == tf.estimator.ModeKeys.TRAIN:
+        raise ValueError(
+          "model_fn returned a spec for training but never asked for "
+          "gradients of the Estimator's graph, so nothing was sharded; ask by "
+          "tf.gradients, an optimizer's minimize or compute_gradients, or "
+          "tf.GradientTape inside model_fn"
+        )
+      self._place_forward(_outputs_of(spec))
+    self._place_rest()
+    transfers.reduce_transfers(self._graph.get_operations())
+    self._record()
+    if self._config.verify_placement:
+      spec = verification.with_placement_verification(spec)
+    return spec
+
+  def before_gradients(self, targets: list[Any]) -> None:
+    """Places the forward graph: gradient ops will be made beside its ops."""
+    self._requests += 1
+    self._place_forward([tf.convert_to_tensor(x).op for x in targets])
+
+  def after_gradients(self, sources: list[Any], gradients: list[Any]) -> None:
+    """Keeps gradients on their variables' stages."""
+    new = self._read_new_ops()
+    self._adopt_devices(new)
+    for source, gradient in zip(sources, gradients, strict=True):
+      source_op = getattr(source, "handle", source).op
+      if gradient is None or source_op not in self._stages:
+        continue
+      for part in tf.nest.flatten(gradient, expand_composites=True):
+        if not part.op.device:
+          self._stages.setdefault(part.op, self._stages[source_op])
+
+  def _place_forward(self, targets: Sequence[tf.Operation]) -> None:
+    """Gives stages and devices to what was built so far."""
+    new = self._read_new_ops()
+    self._adopt_devices(new)
+    marked = len({self._stages[op] for op in new if op in self._stages}) > 1
+    placement = self._config.placement
+    if isinstance(placement, placement_lib.Placement):
+      self._stages |= placement.stages_of(new)
+    elif not isinstance(placement, str):
+      if self._requests <= 1:
+        rules.check_coverage(placement, new)
+      unplaced = [op for op in new if op not in self._stages]
+      self._stages |= rules.match_rules(placement, unplaced, self._units)
+    elif not marked and self._requests <= 1:
+      self._stages |= self._automatic(new, targets)
+    self._spread(new, spread_lib.Follows.LATEST_INPUT)
+
+  def _automatic(
+    self, ops: Sequence[tf.Operation], targets: Sequence[tf.Operation]
+  ) -> dict[tf.Operation, int]:
+    """Returns the stages that training saved, or the best ones."""
+    if self._mode != tf.estimator.ModeKeys.TRAIN:
+      saved = placement_lib.load_placement(self._model_dir, self._mesh)
+      if saved is not None:
+        return saved.stages_of(ops)
+    return auto.cut_forward(
+      ops,
+      targets,
+      self._units,
+      self._mesh.axis_size("stage"),
+      self._config.memory_limit,
+    )
+
+  def _place_rest(self) -> None:
+    """Gives stages to updates, slots and whatever else was built since."""
+    self._adopt_devices(self._read_new_ops())
+    rest = [op for op in self._ops if op not in self._stages]
+    self._spread(rest, spread_lib.Follows.LARGEST_INPUT)
+
+  def _spread(
+    self, ops: Sequence[tf.Operation], follows: spread_lib.Follows
+  ) -> None:
+    found = spread_lib.spread(ops, self._units, self._stages, follows)
+    self._stages |= found
+    placing.place(found, self._mesh)
+
+  def _read_new_ops(self) -> list[tf.Operation]:
+    """Returns the ops that were made since the last call."""
+    everything = self._graph.get_operations()
+    new = everything[self._seen :]
+    self._seen = len(everything)
+    self._ops += new
+    self._units.add(new)
+    return new
+
+  def _adopt_devices(self, ops: Sequence[tf.Operation]) -> None:
+    """Takes over the stages of ops that have a device of the mesh already."""
+    self._stages |= placing.stages_of_devices(ops, self._mesh)
+
+  def _record(self) -> None:
+    """Keeps the placement for people, and for evaluation and prediction."""
+    placement = placement_lib.placement_of_stages(self._mesh, self._stages)
+    placement_lib.record_placement(placement)
+    if self._mode == tf.estimator.ModeKeys.TRAIN and self._model_dir:
+      placement_lib.save_placement(placement, self._model_dir, self._mesh)
+
+
+def _outputs_of(spec: tf.estimator.EstimatorSpec) -> list[tf.Operation]:
+  """Returns the ops of what a model computes without training."""
+  outputs = tf.nest.flatten([spec.predictions, spec.loss])
+  return [x.op for x in outputs if x is not None]

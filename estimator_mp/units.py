@@ -1,0 +1,91 @@
+"""Units: ops that have to share a device.
+
+TensorFlow refuses, or pays dearly for, some separations:
+
+- a variable and the ops that read, gather from, or assign it;
+- ops that are colocated by name (`tf.compat.v1.colocate_with`);
+- the ops of one v1 loop: a loop whose body spans devices does not colocate its
+  gradient, so a loop belongs to one stage as a whole. A functional `While` is
+  one op anyway.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from compat import private_graph
+
+import tensorflow as tf
+
+_COLOCATED_WITH = b"loc:@"
+
+
+class Units:
+  """A division of ops into units, by union and find.
+
+  Ops can be added as a graph grows; units only ever merge.
+  """
+
+  def __init__(self):
+    self._parents: dict[tf.Operation, tf.Operation] = {}
+    self._by_name: dict[str, tf.Operation] = {}
+    self._by_loop: dict[int, tf.Operation] = {}
+
+  def add(self, ops: Iterable[tf.Operation]) -> None:
+    """Adds ops, and merges the units that they join.
+
+    Args:
+      ops: Ops in the order in which they were made. Ops that they are joined
+        to but that were never added are left out.
+    """
+    for op in ops:
+      self._parents[op] = op
+      self._by_name[op.name] = op
+      for other in self._joined_to(op):
+        if other in self._parents:
+          self._parents[self.of(op)] = self.of(other)
+
+  def of(self, op: tf.Operation) -> tf.Operation:
+    """Returns the op that stands for the unit of an op.
+
+    Args:
+      op: An op that was added.
+    """
+    root = op
+    while self._parents[root] is not root:
+      root = self._parents[root]
+    while self._parents[op] is not root:
+      self._parents[op], op = root, self._parents[op]
+    return root
+
+  def __contains__(self, op: tf.Operation) -> bool:
+    return op in self._parents
+
+  def members(self) -> dict[tf.Operation, list[tf.Operation]]:
+    """Returns the ops of every unit, by the op that stands for it."""
+    members: dict[tf.Operation, list[tf.Operation]] = {}
+    for op in self._parents:
+      members.setdefault(self.of(op), []).append(op)
+    return members
+
+  def _joined_to(self, op: tf.Operation) -> Iterable[tf.Operation]:
+    """Returns earlier ops that an op has to share a device with."""
+    for tensor in op.inputs:
+      is_reference = tensor.dtype != tensor.dtype.base_dtype
+      if tensor.dtype == tf.resource or is_reference:
+        yield tensor.op
+    for group in op.colocation_groups():
+      name = group.removeprefix(_COLOCATED_WITH).decode()
+      if name != op.name and name in self._by_name:
+        yield self._by_name[name]
+    loop = private_graph.outermost_loop(op)
+    if loop is not None:
+      yield self._by_loop.setdefault(id(loop), op)
+
+
+def is_variable(op: tf.Operation) -> bool:
+  """Whether an op is a variable: a resource handle, or a v1 reference."""
+  return op.type in ("VarHandleOp", "VariableV2", "Variable")
+
+
+def variables_of(ops: Sequence[tf.Operation]) -> list[tf.Operation]:
+  """Returns those ops that are variables."""
+  return [op for op in ops if is_variable(op)]

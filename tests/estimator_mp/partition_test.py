@@ -1,0 +1,131 @@
+"""The partition is the best of all cuts."""
+
+import itertools
+
+from estimator_mp import partition as partition_lib
+
+import hypothesis
+from absl.testing import absltest, parameterized
+from hypothesis import strategies
+
+_SMALL = strategies.integers(0, 9)
+
+
+@strategies.composite
+def _sequences(draw):
+  """Sequences of up to 12 elements with small whole costs."""
+  n = draw(strategies.integers(1, 12))
+  numbers = strategies.lists(_SMALL, min_size=n, max_size=n)
+  flags = strategies.lists(strategies.booleans(), min_size=n, max_size=n)
+  inner = draw(strategies.lists(_SMALL, min_size=n - 1, max_size=n - 1))
+  return partition_lib.SequenceCosts(
+    seconds=draw(numbers),
+    memory_bytes=draw(numbers),
+    transfer_seconds=[0, *inner, 0],
+    layers=draw(
+      strategies.lists(strategies.booleans(), min_size=n, max_size=n)
+    ),
+  )
+
+
+def _all_cuts(costs, num_stages, memory_limit):
+  """Yields the (slowest stage, sent) of every cut that is allowed."""
+  n = len(costs.seconds)
+  for inner in itertools.combinations(range(1, n), num_stages - 1):
+    cuts = (0, *inner, n)
+    if _is_allowed(costs, cuts, memory_limit):
+      yield _quality(costs, cuts)
+
+
+def _is_allowed(costs, cuts, memory_limit):
+  return all(
+    any(costs.layers[begin:end])
+    and (
+      memory_limit is None or sum(costs.memory_bytes[begin:end]) <= memory_limit
+    )
+    for begin, end in itertools.pairwise(cuts)
+  )
+
+
+def _quality(costs, cuts):
+  slowest = max(
+    partition_lib.stage_seconds(costs, begin, end)
+    for begin, end in itertools.pairwise(cuts)
+  )
+  return slowest, sum(costs.transfer_seconds[cut] for cut in cuts)
+
+
+class PartitionTest(parameterized.TestCase):
+  @hypothesis.given(
+    _sequences(),
+    strategies.integers(1, 4),
+    strategies.none() | strategies.integers(1, 60),
+  )
+  @hypothesis.settings(max_examples=300, deadline=None)
+  def test_best_of_all_cuts(self, costs, num_stages, memory_limit):
+    possible = list(_all_cuts(costs, num_stages, memory_limit))
+    try:
+      cuts = partition_lib.partition(costs, num_stages, memory_limit)
+    except ValueError:
+      self.assertEmpty(possible)
+      return
+    self.assertTrue(_is_allowed(costs, cuts, memory_limit))
+    self.assertEqual(_quality(costs, cuts), min(possible))
+
+  @hypothesis.given(_sequences(), strategies.integers(1, 4))
+  @hypothesis.settings(max_examples=100, deadline=None)
+  def test_slack_is_kept_and_never_sends_more(self, costs, num_stages):
+    hypothesis.assume(sum(costs.layers) >= num_stages)
+    best = _quality(costs, partition_lib.partition(costs, num_stages))
+    loose = _quality(
+      costs, partition_lib.partition(costs, num_stages, slack=0.5)
+    )
+    self.assertLessEqual(loose[0], best[0] * 1.5 + 1e-6)
+    self.assertLessEqual(loose[1], best[1])
+
+  def test_equal_costs_give_equal_stages(self):
+    costs = partition_lib.SequenceCosts(
+      [1.0] * 12, [1.0] * 12, [0.0] * 13, [True] * 12
+    )
+    self.assertEqual(partition_lib.partition(costs, 4), (0, 3, 6, 9, 12))
+
+  @parameterized.named_parameters(
+    (
+      "fewer_layers_than_stages",
+      [True, False, True],
+      3,
+      None,
+      "the model has 2 layer(s) with weights, fewer than the 3 stages of the "
+      "mesh; use at most stage:2",
+    ),
+    (
+      "no_layer",
+      [False, False, False],
+      2,
+      None,
+      "the model has 0 layer(s) with weights, fewer than the 2 stages of the "
+      "mesh; use at most stage:1",
+    ),
+    (
+      "too_little_memory",
+      [True, True, True],
+      2,
+      4_000_000,
+      "memory_limit=4000000 bytes is too small: cut into 2 stages the model "
+      "needs at least 5.0 MB on one device, 1.0 MB more; raise the limit or "
+      "use more stages",
+    ),
+  )
+  def test_what_cannot_be_cut_is_an_error(
+    self, layers, num_stages, limit, message
+  ):
+    costs = partition_lib.SequenceCosts(
+      [1.0] * 3, [3e6, 2e6, 5e6], [0.0] * 4, layers
+    )
+    with self.assertRaises(ValueError) as caught:
+      partition_lib.partition(costs, num_stages, limit)
+    self.assertEqual(str(caught.exception), message)
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,423 @@
+"""Where shard_model_fn puts things: marks, rules, the cut; and its errors."""
+
+import os
+
+import estimator_mp
+from compat import gradient_requests
+from estimator_mp import auto, placement, transfers
+from estimator_mp import units as units_lib
+from tests.estimator_mp import runs, zoo
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+TRAIN = tf.estimator.ModeKeys.TRAIN
+
+
+def build(model_fn, config, params=None, mode=TRAIN, model_dir=None):
+  """Calls a sharded model_fn in a new graph; returns spec and graph."""
+  sharded = estimator_mp.shard_model_fn(model_fn, config)
+  kwargs = {} if params is None else {"params": params}
+  with tf.Graph().as_default() as graph:
+    v1.train.create_global_step()
+    features, labels = v1.data.make_one_shot_iterator(zoo.input_fn()).get_next()
+    run_config = estimator_mp.run_config(config, model_dir=model_dir)
+    if mode == tf.estimator.ModeKeys.PREDICT:
+      labels = None
+    spec = sharded(
+      features=features, labels=labels, mode=mode, config=run_config, **kwargs
+    )
+  return spec, graph
+
+
+def devices_of_variables(graph):
+  return {
+    op.name: op.device[-1]
+    for op in units_lib.variables_of(graph.get_operations())
+    if op.device
+  }
+
+
+def train_sgd(loss):
+  optimizer = v1.train.GradientDescentOptimizer(0.1)
+  return optimizer.minimize(loss, v1.train.get_global_step())
+
+
+class MarksTest(absltest.TestCase):
+  def test_marks_inside_of_model_fn_count(self):
+    def model_fn(features, labels, mode):
+      with estimator_mp.stage(1):
+        net = v1.layers.dense(features["x"], 4, name="a")
+      with tf.device("/cpu:2"):
+        net = v1.layers.dense(net, 4, name="b")
+      with estimator_mp.stage(0):
+        net = v1.layers.dense(net, 1, name="c")
+      loss = tf.reduce_mean(tf.square(net))
+      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+
+    spec, graph = build(model_fn, estimator_mp.ShardingConfig("stage:3"))
+    found = devices_of_variables(graph)
+    self.assertEqual(
+      [found[f"{name}/kernel"] for name in "abc"], ["1", "2", "0"]
+    )
+    self.assertEqual(spec.loss.op.device, "/device:CPU:0")
+
+  def test_a_stage_without_a_mesh_is_an_error(self):
+    with self.assertRaises(RuntimeError) as caught:
+      estimator_mp.stage(1)
+    self.assertEqual(
+      str(caught.exception),
+      "estimator_mp.stage(1) has no mesh here; use it inside a model_fn given "
+      "to shard_model_fn, or use mesh.stage",
+    )
+
+
+class AutomaticTest(absltest.TestCase):
+  def test_slots_and_gradients_follow_their_variable(self):
+    model = zoo.MODELS["transformer"]
+    _, graph = build(model.model_fn, estimator_mp.ShardingConfig("stage:3"))
+    found = devices_of_variables(graph)
+    for name in [n for n in found if n.startswith("encoder/layer")]:
+      weight = name.removesuffix("/m").removesuffix("/v")
+      self.assertEqual(found[name], found[weight], name)
+
+  def test_a_loop_is_not_cut(self):
+    _, graph = build(
+      zoo.MODELS["lstm"].model_fn, estimator_mp.ShardingConfig("stage:4")
+    )
+    found = devices_of_variables(graph)
+    for i in range(2):
+      cell = f"rnn_{i}/cell_{i}"
+      self.assertEqual(found[f"{cell}/kernel"], found[f"{cell}/bias"])
+
+  def test_tied_weights_live_where_they_cost_least_traffic(self):
+    def model_fn(features, labels, mode):
+      table = v1.get_variable("table", [50, 16])
+      net = tf.gather(table, features["ids"][:, 0])
+      for i in range(4):
+        net = v1.layers.dense(net, 16, tf.nn.relu, name=f"d{i}")
+      logits = tf.matmul(net, table, transpose_b=True)
+      loss = tf.reduce_mean(
+        tf.nn.sparse_softmax_cross_entropy_with_logits(
+          labels=features["ids"][:, 1], logits=logits
+        )
+      )
+      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+
+    _, graph = build(model_fn, estimator_mp.ShardingConfig("stage:2"))
+    # A batch of 25 rows of 16 costs less than the table of 50 rows of 16.
+    self.assertEqual(devices_of_variables(graph)["table"], "1")
+
+  def test_memory_moves_the_cut(self):
+    def model_fn(features, labels, mode):
+      net = v1.layers.dense(features["x"], 400, name="wide")
+      net = v1.layers.dense(net, 400, name="large")
+      for i in range(3):
+        net = v1.layers.dense(net, 4, name=f"small{i}")
+      loss = tf.reduce_mean(tf.square(net))
+      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+
+    limit = 3_000_000  # "large" takes 4 x 640 kB, and activations.
+    _, graph = build(
+      model_fn, estimator_mp.ShardingConfig("stage:2", memory_limit=limit)
+    )
+    found = devices_of_variables(graph)
+    self.assertEqual((found["wide/kernel"], found["small2/kernel"]), ("0", "1"))
+    with self.assertRaisesRegex(
+      ValueError, r"memory_limit=2000000 bytes is too small: cut into 2 stages"
+    ):
+      build(
+        model_fn, estimator_mp.ShardingConfig("stage:2", memory_limit=2_000_000)
+      )
+
+  def test_the_sequence_keeps_what_belongs_together(self):
+    with tf.Graph().as_default() as graph:
+      x = v1.placeholder(tf.float32, [None, 8])
+      start = len(graph.get_operations())
+      net = v1.layers.dense(x, 8, tf.nn.relu, name="a")
+      net = v1.layers.dense(net, 8, tf.nn.relu, name="b")
+      ops = graph.get_operations()[start:]
+      units = units_lib.Units()
+      units.add(ops)
+      stages = auto.cut_forward(ops, [net.op], units, num_stages=2)
+      by_name = {op.name: stage for op, stage in stages.items()}
+    for layer, stage in (("a", 0), ("b", 1)):
+      for op in ("MatMul", "BiasAdd", "Relu", "kernel", "bias"):
+        self.assertEqual(by_name[f"{layer}/{op}"], stage)
+
+
+class TransfersTest(absltest.TestCase):
+  def _plan(self, name, mesh):
+    model = zoo.MODELS[name]
+    config = estimator_mp.ShardingConfig(mesh)
+    _, graph = build(model.model_fn, config, model.params)
+    return transfers.planned_transfers(graph.get_operations())
+
+  def test_a_norm_over_all_weights_sends_one_tensor_per_stage(self):
+    sent = self._plan("transformer", "stage:3")
+    norms = [
+      t for t in sent if "global_norm" in t.tensor or "stack" in t.tensor
+    ]
+    self.assertLen([t for t in norms if "L2Loss" in t.tensor], 0)
+    self.assertLen([t for t in norms if "stack" in t.tensor], 2)
+
+  def test_beta_powers_are_sent_once_per_device(self):
+    sent = self._plan("mlp_adam", "stage:3")
+    powers = [t for t in sent if "ResourceApplyAdam" in t.tensor]
+    self.assertLen(powers, 2 * 2)  # two powers to two other devices
+
+  def test_a_small_transformer_sends_far_less_than_a_naive_wrapper(self):
+    """A device function around each variable needs 450 sends a step."""
+    self.assertLess(len(self._plan("transformer", "stage:4")), 60)
+
+
+class SavedPlacementTest(absltest.TestCase):
+  def test_evaluation_uses_the_placement_of_training(self):
+    folder = self.create_tempdir().full_path
+    config = estimator_mp.ShardingConfig("stage:3")
+    model = zoo.MODELS["cnn"]
+    build(model.model_fn, config, model_dir=folder)
+    saved = placement.load_placement(folder, config.create_mesh())
+    _, graph = build(
+      model.model_fn,
+      config,
+      mode=tf.estimator.ModeKeys.PREDICT,
+      model_dir=folder,
+    )
+    trained = {
+      name: str(saved.ops[name]) for name in devices_of_variables(graph)
+    }
+    self.assertEqual(devices_of_variables(graph), trained)
+    other = estimator_mp.Mesh.create("stage:2")
+    self.assertIsNone(placement.load_placement(folder, other))
+
+  def test_a_saved_placement_can_be_given(self):
+    folder = self.create_tempdir().full_path
+    config = estimator_mp.ShardingConfig("stage:3")
+    model = zoo.MODELS["deepfm"]
+    _, first = build(model.model_fn, config, model_dir=folder)
+    saved = placement.load_placement(folder, config.create_mesh())
+    _, second = build(
+      model.model_fn, estimator_mp.ShardingConfig("stage:3", placement=saved)
+    )
+    self.assertEqual(devices_of_variables(first), devices_of_variables(second))
+
+
+class ContinuityTest(absltest.TestCase):
+  def test_plain_sharded_and_plain_again_lose_nothing(self):
+    model = zoo.MODELS["mlp_momentum"]
+    folder = self.create_tempdir().full_path
+    whole = os.path.join(folder, "whole")
+    parts = os.path.join(folder, "parts")
+    start = os.path.join(folder, "start")
+    runs.train(model.model_fn, None, model.params, start, steps=1)
+    expected = runs.go_on(
+      model.model_fn, None, model.params, start, whole, steps=3
+    )
+    losses = []
+    previous = start
+    for index, mesh in enumerate(("stage:3", "stage:2", None)):
+      config = mesh and estimator_mp.ShardingConfig(mesh)
+      model_fn = model.model_fn
+      if config:
+        model_fn = estimator_mp.shard_model_fn(model_fn, config)
+      folder = f"{parts}_{index}"
+      run = runs.go_on(
+        model_fn, config, model.params, previous, folder, steps=1
+      )
+      losses += run.losses
+      previous = folder
+    # Each part reads the data from its start, as an Estimator does.
+    again = runs.go_on(
+      model.model_fn, None, model.params, start, whole + "2", steps=1
+    )
+    self.assertEqual(losses[0], again.losses[0])
+    self.assertCountEqual(run.variables, expected.variables)
+    self.assertEqual(run.variables["global_step"], 4)
+
+  def test_a_plain_run_in_the_same_parts_gives_the_same_variables(self):
+    model = zoo.MODELS["mlp_adam"]
+    folder = self.create_tempdir().full_path
+    ends = []
+    for meshes in ((None, None, None), ("stage:3", "stage:2", None)):
+      previous = os.path.join(folder, "start")
+      if not ends:
+        runs.train(model.model_fn, None, model.params, previous, steps=1)
+      for index, mesh in enumerate(meshes):
+        config = mesh and estimator_mp.ShardingConfig(mesh)
+        model_fn = model.model_fn
+        if config:
+          model_fn = estimator_mp.shard_model_fn(model_fn, config)
+        target = os.path.join(folder, f"{len(ends)}_{index}")
+        run = runs.go_on(
+          model_fn, config, model.params, previous, target, steps=2
+        )
+        previous = target
+      ends.append(run)
+    runs.assert_same_training(self, ends[1], ends[0])
+
+
+class RequestsTest(absltest.TestCase):
+  def test_the_patches_are_undone_on_every_exit(self):
+    from tensorflow.python.eager import backprop
+    from tensorflow.python.ops import gradients_util
+
+    before = (
+      gradients_util._GradientsHelper,
+      backprop.GradientTape.gradient,
+    )
+
+    def model_fn(features, labels, mode):
+      self.assertIsNot(gradients_util._GradientsHelper, before[0])
+      raise KeyError("a mistake of the user's")
+
+    with self.assertRaises(KeyError):
+      build(model_fn, estimator_mp.ShardingConfig("stage:2"))
+    after = (gradients_util._GradientsHelper, backprop.GradientTape.gradient)
+    self.assertEqual(after, before)
+
+  def test_requests_in_other_graphs_pass(self):
+    heard = []
+
+    class Handler:
+      def before_gradients(self, targets):
+        heard.append(targets)
+
+      def after_gradients(self, sources, gradients):
+        heard.append(gradients)
+
+    def gradient():
+      x = v1.placeholder(tf.float32, [2])
+      return tf.gradients(tf.reduce_sum(x * x), [x])[0]
+
+    with (
+      tf.Graph().as_default() as outer,
+      gradient_requests.intercepted(outer, Handler()),
+    ):
+      with tf.Graph().as_default():
+        gradient()
+      self.assertEmpty(heard)
+      result = gradient()
+    self.assertLen(heard, 2)
+    self.assertIs(heard[1][0], result)
+
+
+class ErrorsTest(parameterized.TestCase):
+  def _config_error(self, **kwargs):
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.ShardingConfig("stage:2", **kwargs)
+    return str(caught.exception)
+
+  @parameterized.named_parameters(
+    (
+      "unknown_word",
+      "automatic",
+      "placement='automatic' is unknown; use \"auto\", rules such as "
+      '[("layer_[0-5]/", 0), (".*", 1)], or a Placement',
+    ),
+    (
+      "no_rule",
+      (),
+      'placement=() has no rule; give at least one, or placement="auto"',
+    ),
+    (
+      "no_pair",
+      ["dense"],
+      "placement rule 'dense' is malformed; write (expression, stage), such as "
+      '("encoder/layer_[0-5]/", 0)',
+    ),
+    (
+      "stage_outside",
+      [("dense", 2)],
+      "placement rule ('dense', 2) names stage 2, which is outside of the "
+      "mesh; its stages are 0 to 1",
+    ),
+  )
+  def test_a_malformed_placement(self, value, message):
+    self.assertEqual(self._config_error(placement=value), message)
+
+  def test_a_malformed_expression(self):
+    self.assertRegex(
+      self._config_error(placement=[("a(", 0)]),
+      r"placement rule \('a\(', 0\) has a malformed expression \(.*\); use the "
+      "syntax of Python's re module",
+    )
+
+  def test_a_memory_limit_that_is_not_positive(self):
+    self.assertEqual(
+      self._config_error(memory_limit=0),
+      "memory_limit=0 is not positive; give the bytes of a device, or None for "
+      "no limit",
+    )
+
+  @parameterized.named_parameters(
+    (
+      "matches_nothing",
+      [("^dens/", 0), (".", 1)],
+      "placement rule ('^dens/', 0) matches no variable or op of the model; "
+      "its variables are such as dense/kernel, dense/bias, dense_1/kernel",
+    ),
+    (
+      "unplaced_variable",
+      [("^dense/", 0), ("^dense_[12]/", 1)],
+      "variable 'dense_3/kernel' is matched by none of the 2 placement "
+      'rule(s); add a rule for it, the last one may be (".*", stage)',
+    ),
+  )
+  def test_rules_that_do_not_cover_the_model(self, rules, message):
+    model = zoo.MODELS["mlp_sgd"]
+    config = estimator_mp.ShardingConfig("stage:2", placement=rules)
+    with self.assertRaises(ValueError) as caught:
+      build(model.model_fn, config, model.params)
+    self.assertEqual(str(caught.exception), message)
+
+  def test_rules_that_cut_through_a_colocation_group(self):
+    def model_fn(features, labels, mode):
+      first = v1.get_variable("first", [10, 4])
+      with v1.colocate_with(first.op):
+        second = v1.get_variable("second", [4, 1])
+      net = tf.matmul(tf.matmul(features["x"], first), second)
+      loss = tf.reduce_mean(tf.square(net))
+      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+
+    config = estimator_mp.ShardingConfig(
+      "stage:2", placement=[("^first", 0), ("^second", 1)]
+    )
+    with self.assertRaises(ValueError) as caught:
+      build(model_fn, config)
+    self.assertEqual(
+      str(caught.exception),
+      "placement rules ('^first', 0) and ('^second', 1) are in conflict: "
+      "'first' and 'second' share a device (a variable with its ops, a loop or "
+      "a colocation group) and belong to one stage",
+    )
+
+  def test_a_model_fn_that_never_asks_for_gradients(self):
+    def model_fn(features, labels, mode):
+      weight = v1.get_variable("weight", [10, 1])
+      loss = tf.reduce_mean(tf.matmul(features["x"], weight))
+      return tf.estimator.EstimatorSpec(
+        mode, loss=loss, train_op=v1.assign_add(v1.train.get_global_step(), 1)
+      )
+
+    with self.assertRaisesRegex(
+      ValueError,
+      "model_fn returned a spec for training but never asked for gradients of "
+      "the Estimator's graph, so nothing was sharded; ask by tf.gradients",
+    ):
+      build(model_fn, estimator_mp.ShardingConfig("stage:2"))
+
+  def test_another_axis(self):
+    config = estimator_mp.ShardingConfig("data:2,stage:2")
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.shard_model_fn(zoo.mlp, config)
+    self.assertEqual(
+      str(caught.exception),
+      "shard_model_fn uses the stage axis only, but mesh data:2,stage:2 has "
+      "data:2; use a mesh such as stage:4",
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,113 @@
+"""Runs of Estimators, plain and sharded, to be compared."""
+
+import dataclasses
+import shutil
+from collections.abc import Mapping
+from typing import Any
+
+import estimator_mp
+from tests.estimator_mp import zoo
+
+import numpy as np
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """What training gave.
+
+  Attributes:
+    losses: The loss of each training step.
+    variables: Every variable of the last checkpoint, slots too.
+    devices: What each device executed in the first step.
+    estimator: The Estimator that trained.
+  """
+
+  losses: list[float]
+  variables: dict[str, np.ndarray]
+  devices: Mapping[str, Any]
+  estimator: tf.estimator.Estimator
+
+
+class _LossRecorder(tf.estimator.SessionRunHook):
+  def __init__(self):
+    self.losses = []
+
+  def before_run(self, run_context):
+    losses = run_context.session.graph.get_collection(
+      tf.compat.v1.GraphKeys.LOSSES
+    )
+    return tf.estimator.SessionRunArgs(losses[-1])
+
+  def after_run(self, run_context, run_values):
+    self.losses.append(float(run_values.results))
+
+
+def make_estimator(model_fn, config, params, model_dir, **run_config):
+  """Returns an Estimator; `config` is None for a plain one."""
+  run_config = {"tf_random_seed": 11, "model_dir": model_dir} | run_config
+  made = (
+    tf.estimator.RunConfig(**run_config)
+    if config is None
+    else estimator_mp.run_config(config, **run_config)
+  )
+  return tf.estimator.Estimator(model_fn, config=made, params=params)
+
+
+def train(model_fn, config, params, model_dir, steps):
+  """Trains an Estimator and returns the losses of the steps."""
+  recorder = _LossRecorder()
+  estimator = make_estimator(model_fn, config, params, model_dir)
+  estimator.train(
+    lambda: zoo.input_fn().repeat(), steps=steps, hooks=[recorder]
+  )
+  return recorder.losses
+
+
+def go_on(model_fn, config, params, start_dir, model_dir, steps=4):
+  """Trains on from a copy of a checkpoint."""
+  shutil.copytree(start_dir, model_dir)
+  estimator = make_estimator(model_fn, config, params, model_dir)
+  recorder = _LossRecorder()
+  observer = estimator_mp.PlacementVerificationHook()
+  estimator.train(
+    lambda: zoo.input_fn().repeat(), steps=steps, hooks=[recorder, observer]
+  )
+  return Run(
+    recorder.losses, variables_of(model_dir), observer.observed, estimator
+  )
+
+
+def predict(estimator):
+  """Returns the logits that an Estimator predicts for all examples."""
+  return np.stack([p["logits"] for p in estimator.predict(zoo.input_fn)])
+
+
+def variables_of(model_dir):
+  """Returns every variable of the last checkpoint."""
+  checkpoint = tf.train.load_checkpoint(model_dir)
+  names = checkpoint.get_variable_to_shape_map()
+  return {name: checkpoint.get_tensor(name) for name in names}
+
+
+def assert_same_training(test, run, plain, rtol=1e-6):
+  """Asserts that training gave the losses and variables of another run."""
+  np.testing.assert_allclose(run.losses, plain.losses, rtol=rtol)
+  test.assertCountEqual(run.variables, plain.variables)
+  for name, value in plain.variables.items():
+    test.assertEqual(run.variables[name].shape, value.shape, name)
+    np.testing.assert_allclose(
+      run.variables[name], value, rtol=rtol, atol=1e-7, err_msg=name
+    )
+
+
+def assert_same_serving(test, run, plain, rtol=1e-6):
+  """Asserts that evaluation and prediction give what another run's give."""
+  metrics = run.estimator.evaluate(zoo.input_fn)
+  expected = plain.estimator.evaluate(zoo.input_fn)
+  test.assertCountEqual(metrics, expected)
+  for name, value in expected.items():
+    np.testing.assert_allclose(metrics[name], value, rtol=rtol, err_msg=name)
+  np.testing.assert_allclose(
+    predict(run.estimator), predict(plain.estimator), rtol=rtol, atol=1e-7
+  )
