@@ -147,9 +147,8 @@ def run(job: Job) -> run_record.Result:
   path = run_record.write_result(options.model_dir, result)
   progress.write("\n".join(["Finished.", *result.lines()]))
   progress.write(f"  {'result':<12} {path}")
-  progress.write(
-    f"  {'TensorBoard':<12} {train_report.tensorboard_command(options.model_dir)}"
-  )
+  command = train_report.tensorboard_command(options.model_dir)
+  progress.write(f"  {'TensorBoard':<12} {command}")
   return result
 
 
