@@ -22,9 +22,7 @@ def _sequences(draw):
     seconds=draw(numbers),
     memory_bytes=draw(numbers),
     transfer_seconds=[0, *inner, 0],
-    layers=draw(
-      strategies.lists(strategies.booleans(), min_size=n, max_size=n)
-    ),
+    layers=draw(flags),
   )
 
 
