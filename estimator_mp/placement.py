@@ -75,13 +75,13 @@ class Placement:
           stage.device,
           ", ".join(stage.layers),
           f"{stage.parameters:,}",
-          f"{stage.variable_bytes / _MEGABYTE:.2f}",
+          f"{stage.variable_bytes / _MEGABYTE:.3f}",
         )
       )
     parameters = sum(stage.parameters for stage in self.stages)
     total_bytes = sum(stage.variable_bytes for stage in self.stages)
     rows.append(
-      ("all", "", "", f"{parameters:,}", f"{total_bytes / _MEGABYTE:.2f}")
+      ("all", "", "", f"{parameters:,}", f"{total_bytes / _MEGABYTE:.3f}")
     )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return "\n".join(_line(row, widths) for row in rows)

@@ -54,7 +54,11 @@ def layers(num_classes: int, seed: int) -> list[tf.Module]:
         128, activation="relu", kernel_initializer=he_normal(3), name="dense"
       ),
       keras.Dropout(0.3, seed=seed, name="dropout"),
-      keras.Dense(num_classes, kernel_initializer=he_normal(4), name="logits"),
+      keras.Dense(
+        num_classes,
+        kernel_initializer=tf.keras.initializers.GlorotUniform(seed=seed + 4),
+        name="logits",
+      ),
     ],
     name="block3",
   )

@@ -49,7 +49,9 @@ def layers(
   dense.append(
     keras.Dense(
       num_classes,
-      kernel_initializer=he_normal(len(hidden_units) + 1),
+      kernel_initializer=tf.keras.initializers.GlorotUniform(
+        seed=seed + len(hidden_units) + 1
+      ),
       name="logits",
     )
   )

@@ -173,11 +173,11 @@ class PlacementTest(absltest.TestCase):
     self.assertEqual(
       tables[0].splitlines(),
       [
-        "stage  device         layers         parameters    MB",
-        "0      /device:CPU:0  hidden1, norm         240  0.00",
-        "1      /device:CPU:1  hidden2               136  0.00",
-        "2      /device:CPU:2  logits                 45  0.00",
-        "all                                         421  0.01",
+        "stage  device         layers         parameters     MB",
+        "0      /device:CPU:0  hidden1, norm         240  0.003",
+        "1      /device:CPU:1  hidden2               136  0.002",
+        "2      /device:CPU:2  logits                 45  0.001",
+        "all                                         421  0.005",
       ],
     )
 
