@@ -6,7 +6,7 @@ compat.install()
 
 from estimator_mp.aggregation import aggregate_gradients
 from estimator_mp.config import ShardingConfig
-from estimator_mp.export import export_saved_model
+from estimator_mp.export import export_saved_model, with_deviceless_export
 from estimator_mp.mesh import Mesh, stage
 from estimator_mp.placement import (
   Placement,
@@ -40,5 +40,6 @@ __all__ = [
   "run_config",
   "shard_model_fn",
   "stage",
+  "with_deviceless_export",
   "with_placement_verification",
 ]

@@ -1,11 +1,58 @@
 """Export: SavedModels that serve on any machine, without the mesh."""
 
 import os
+from typing import Any
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 _SAVED_MODEL = "saved_model.pb"
+
+
+class _DevicelessSaver(tf.compat.v1.train.Saver):
+  """A Saver whose meta graphs name no device."""
+
+  def export_meta_graph(self, *args: Any, **kwargs: Any):
+    """As Saver's, with `clear_devices`."""
+    return super().export_meta_graph(*args, **kwargs | {"clear_devices": True})
+
+
+def with_deviceless_export(
+  spec: tf.estimator.EstimatorSpec,
+) -> tf.estimator.EstimatorSpec:
+  """Returns a spec for prediction whose exports name no device.
+
+  Estimator, and every exporter, writes a SavedModel through the Saver of the
+  spec's scaffold. A Saver that the model_fn chose itself is kept, and so are
+  its devices; `export_saved_model` clears them.
+
+  Args:
+    spec: The spec that a model_fn would return.
+
+  Returns:
+    The same spec; if it is for prediction, with a Saver in its scaffold.
+  """
+  if spec.mode != tf.estimator.ModeKeys.PREDICT:
+    return spec
+  scaffold = spec.scaffold or tf.compat.v1.train.Scaffold()
+  if scaffold.saver is not None or not _saveable_variables():
+    return spec
+  saver = _DevicelessSaver(sharded=True, save_relative_paths=True)
+  return spec._replace(
+    scaffold=tf.compat.v1.train.Scaffold(
+      saver=saver, copy_from_scaffold=scaffold
+    )
+  )
+
+
+def _saveable_variables() -> bool:
+  """Whether the default graph has anything to save."""
+  keys = tf.compat.v1.GraphKeys
+  graph = tf.compat.v1.get_default_graph()
+  return any(
+    graph.get_collection_ref(key)
+    for key in (keys.GLOBAL_VARIABLES, keys.SAVEABLE_OBJECTS)
+  )
 
 
 def export_saved_model(
@@ -16,9 +63,10 @@ def export_saved_model(
 ) -> str:
   """Exports a sharded model as a SavedModel that needs no mesh.
 
-  `Estimator.export_saved_model` keeps the device of every op, so that the
-  SavedModel of a model on three devices loads only where three devices are.
-  This one clears the devices.
+  A model_fn that places ops itself, with `mesh.stage` or `tf.device`, has the
+  device of every op in its SavedModels, which then load only where these
+  devices are. This function clears them. The model_fns of `shard_model_fn` and
+  of the factories need it only if they have a Saver of their own.
 
   Args:
     estimator: A trained Estimator.

@@ -19,6 +19,7 @@ from typing import Any
 from compat import gradient_requests
 from estimator_mp import (
   auto,
+  export,
   placing,
   rules,
   transfers,
@@ -134,6 +135,7 @@ class _Sharder:
     self._place_rest()
     transfers.reduce_transfers(self._graph.get_operations())
     self._record()
+    spec = export.with_deviceless_export(spec)
     if self._config.verify_placement:
       spec = verification.with_placement_verification(spec)
     return spec

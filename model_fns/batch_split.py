@@ -82,6 +82,7 @@ def batch_split(
         ),
         regularization_losses=regularization or None,
       )
+    spec = estimator_mp.with_deviceless_export(spec)
     if verify_placement:
       return estimator_mp.with_placement_verification(spec)
     return spec

@@ -85,6 +85,7 @@ def layer_split(
       )
     names = [[layer.name for layer in stage] for stage in stages]
     estimator_mp.record_placement(estimator_mp.placement_of_graph(mesh, names))
+    spec = estimator_mp.with_deviceless_export(spec)
     if verify_placement:
       return estimator_mp.with_placement_verification(spec)
     return spec

@@ -29,7 +29,9 @@ class Run:
   estimator: tf.estimator.Estimator
 
 
-class _LossRecorder(tf.estimator.SessionRunHook):
+class LossRecorder(tf.estimator.SessionRunHook):
+  """Collects the loss of each step."""
+
   def __init__(self):
     self.losses = []
 
@@ -56,7 +58,7 @@ def make_estimator(model_fn, config, params, model_dir, **run_config):
 
 def train(model_fn, config, params, model_dir, steps):
   """Trains an Estimator and returns the losses of the steps."""
-  recorder = _LossRecorder()
+  recorder = LossRecorder()
   estimator = make_estimator(model_fn, config, params, model_dir)
   estimator.train(
     lambda: zoo.input_fn().repeat(), steps=steps, hooks=[recorder]
@@ -68,7 +70,7 @@ def go_on(model_fn, config, params, start_dir, model_dir, steps=4):
   """Trains on from a copy of a checkpoint."""
   shutil.copytree(start_dir, model_dir)
   estimator = make_estimator(model_fn, config, params, model_dir)
-  recorder = _LossRecorder()
+  recorder = LossRecorder()
   observer = estimator_mp.PlacementVerificationHook()
   estimator.train(
     lambda: zoo.input_fn().repeat(), steps=steps, hooks=[recorder, observer]

@@ -185,13 +185,13 @@ class PlacementTest(absltest.TestCase):
     estimator = self._estimator()
     input_fn = models.classification_input_fn()
     estimator.train(models.repeated(input_fn), steps=2)
-    path = estimator_mp.export_saved_model(
-      estimator,
-      self.create_tempdir().full_path,
-      models.serving_input_receiver_fn,
+    path = estimator.export_saved_model(
+      self.create_tempdir().full_path, models.serving_input_receiver_fn
     )
     with tf.Graph().as_default() as graph, tf.compat.v1.Session() as session:
-      loaded = tf.compat.v1.saved_model.load(session, ["serve"], path)
+      loaded = tf.compat.v1.saved_model.load(
+        session, ["serve"], tf.compat.as_str(path)
+      )
       devices = {op.device for op in graph.get_operations()}
       signature = loaded.signature_def["predict"]
       served = session.run(
