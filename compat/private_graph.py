@@ -7,12 +7,16 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
 - `Operation._update_input` makes an op read a copy of a constant; inputs are
   public to read only.
 - `Operation._control_flow_context` tells the loop that an op is in.
+- `kernels.get_registered_kernels_for_op` tells the devices that an op type has
+  kernels for; without it only a failing session does.
 - `ops.get_stats_for_node_def` is TensorFlow's FLOP count of one op; the public
   profiler prints, and walks the whole graph for each call.
 """
 
+import functools
+
 import tensorflow as tf
-from tensorflow.python.framework import ops
+from tensorflow.python.framework import kernels, ops
 
 
 def set_device(op: tf.Operation, device: str) -> None:
@@ -69,3 +73,42 @@ def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:
   except (AttributeError, AssertionError, LookupError, TypeError, ValueError):
     return None
   return None if value is None else int(value)
+
+
+def has_kernel(op: tf.Operation, device_type: str) -> bool:
+  """Whether this TensorFlow can run an op on a type of device.
+
+  Args:
+    op: The op.
+    device_type: "CPU", "GPU", ...
+
+  Returns:
+    False if it has kernels for such devices, but none for the op with its
+    dtypes. True if it has none at all, as a build for CPUs has none for GPUs:
+    nothing is known then.
+  """
+  if not _kernels("MatMul", device_type):
+    return True
+  return any(
+    all(op.get_attr(attribute) in allowed for attribute, allowed in constraints)
+    for constraints in _kernels(op.type, device_type)
+  )
+
+
+@functools.cache
+def _kernels(
+  op_type: str, device_type: str
+) -> list[list[tuple[str, set[tf.DType]]]]:
+  """Returns the dtypes that each kernel of an op type is for, by attribute."""
+  found = kernels.get_registered_kernels_for_op(op_type).kernel
+  return [
+    [
+      (
+        constraint.name,
+        {tf.dtypes.as_dtype(t) for t in constraint.allowed_values.list.type},
+      )
+      for constraint in kernel.constraint
+    ]
+    for kernel in found
+    if kernel.device_type == device_type
+  ]

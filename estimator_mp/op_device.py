@@ -4,7 +4,8 @@ Most ops go to the position's device. Two kinds cannot:
 
 - Ops that live in host memory (strings, datasets, lookup tables, queues,
   summaries) have no GPU kernel, and the resources behind them belong to the
-  task's CPU. They go to the CPU of the position's task.
+  task's CPU. They go to the CPU of the position's task, as do ops that have no
+  kernel for the position's device with their dtypes, such as many on integers.
 - Ops that work on a resource, such as a variable that another position holds,
   run where the resource is; TensorFlow refuses any other device.
 """
@@ -12,6 +13,7 @@ Most ops go to the position's device. Two kinds cannot:
 import re
 from collections.abc import Callable
 
+from compat import private_graph
 from estimator_mp import devices
 
 import tensorflow as tf
@@ -19,8 +21,6 @@ import tensorflow as tf
 _HOST_OP_TYPES = re.compile(
   r"Dataset|Iterator|HashTable|LookupTable|Queue|Reader|Summary"
 )
-# Python functions run in host memory, but on any CPU device.
-_CPU_OP_TYPES = frozenset(["PyFunc", "PyFuncStateless"])
 
 
 def lives_on_host(op: tf.Operation, device_type: str) -> bool:
@@ -31,14 +31,19 @@ def lives_on_host(op: tf.Operation, device_type: str) -> bool:
     device_type: The type of the device it would be placed on, such as "GPU".
 
   Returns:
-    True if its type is one of the host's, or it reads or makes strings.
+    True if its type is one of the host's, it reads or makes strings, or it has
+    no kernel for such a device.
   """
   if _HOST_OP_TYPES.search(op.type):
     return True
-  if device_type != "CPU" and op.type in _CPU_OP_TYPES:
-    return True
   tensors = [*op.inputs, *op.outputs]
-  return any(tensor.dtype.base_dtype == tf.string for tensor in tensors)
+  if any(tensor.dtype.base_dtype == tf.string for tensor in tensors):
+    return True
+  if device_type == "CPU":
+    return False
+  # Python functions run in host memory, but on any CPU device.
+  is_python = op.type in ("PyFunc", "PyFuncStateless")
+  return is_python or not private_graph.has_kernel(op, device_type)
 
 
 def device_of_resource(op: tf.Operation) -> str:

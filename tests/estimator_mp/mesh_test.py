@@ -3,12 +3,14 @@
 import math
 
 import estimator_mp
+from compat import private_graph
 from estimator_mp import devices
 
 import hypothesis
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 from hypothesis import strategies
+from tensorflow.core.framework import kernel_def_pb2
 
 CPUS = tuple(f"/device:CPU:{i}" for i in range(6))
 
@@ -235,6 +237,32 @@ class MeshPlacementTest(parameterized.TestCase):
     self.assertEqual(ids.op.device, host)
     self.assertEqual(numbers.op.device, gpu)
     self.assertEqual(summary.op.device, host)
+
+  def test_an_op_without_a_kernel_stays_on_the_host(self):
+    """A build for GPUs has MatMul for floats there, and not for integers."""
+    gpu = kernel_def_pb2.KernelDef(op="MatMul", device_type="GPU")
+    constraint = gpu.constraint.add(name="T")
+    constraint.allowed_values.list.type.append(tf.float32.as_datatype_enum)
+    cpu = kernel_def_pb2.KernelDef(op="MatMul", device_type="CPU")
+    registered = kernel_def_pb2.KernelList(kernel=[cpu, gpu])
+    private_graph._kernels.cache_clear()
+    self.addCleanup(private_graph._kernels.cache_clear)
+    mesh = estimator_mp.Mesh({"stage": 1}, ("/device:GPU:0",))
+    with (
+      absltest.mock.patch.object(
+        private_graph.kernels,
+        "get_registered_kernels_for_op",
+        lambda name: registered if name == "MatMul" else no_kernels,
+      ),
+      tf.Graph().as_default(),
+      mesh.stage(0),
+    ):
+      no_kernels = kernel_def_pb2.KernelList()
+      floats = tf.compat.v1.placeholder(tf.float32, [2, 2])
+      integers = tf.compat.v1.placeholder(tf.int32, [2, 2])
+      self.assertEqual(floats.op.device, "/device:CPU:0")
+      self.assertEqual(tf.matmul(floats, floats).op.device, "/device:GPU:0")
+      self.assertEqual(tf.matmul(integers, integers).op.device, "/device:CPU:0")
 
   def test_ops_on_a_variable_run_where_the_variable_is(self):
     """A gather on another device than its table is refused by the placer."""
