@@ -45,16 +45,18 @@ def unbuilt_tests(lines: Iterable[str]) -> list[str]:
   Returns:
     Sorted labels.
   """
-  labels = set()
+  tests, built = set(), set()
   for line in lines:
     event = json.loads(line)
-    summary = event.get("id", {}).get("testSummary")
-    if summary and event.get("testSummary", {}).get("overallStatus") in (
-      "FAILED_TO_BUILD",
-      "NO_STATUS",
-    ):
-      labels.add(summary["label"])
-  return sorted(labels)
+    configured = event.get("id", {}).get("targetConfigured")
+    completed = event.get("id", {}).get("targetCompleted")
+    if configured:
+      kind = event.get("configured", {}).get("targetKind", "")
+      if kind.endswith("_test rule"):
+        tests.add(configured["label"])
+    elif completed and event.get("completed", {}).get("success"):
+      built.add(completed["label"])
+  return sorted(tests - built)
 
 
 def outcomes(xml_path: str) -> Iterator[str]:
@@ -107,7 +109,7 @@ def main(path: str) -> None:
     total += count_outcomes(result)
   unbuilt = unbuilt_tests(lines)
   for label in unbuilt:
-    print(f"{label}: was not run")
+    print(f"{label}: was not built")
   total["failed"] += len(unbuilt)
   if results or unbuilt:
     print(

@@ -33,6 +33,17 @@ def _result(label, status, xml=None, **key):
   }
 
 
+def _configured(label, kind):
+  return {
+    "id": {"targetConfigured": {"label": label}},
+    "configured": {"targetKind": kind},
+  }
+
+
+def _completed(label, end):
+  return {"id": {"targetCompleted": {"label": label}}, **end}
+
+
 class TestSummaryTest(parameterized.TestCase):
   def _printed(self, *events):
     path = self.create_tempfile("events").full_path
@@ -107,14 +118,31 @@ class TestSummaryTest(parameterized.TestCase):
       "0 passed, 1 failed, 0 skipped\n",
     )
 
-  def test_a_test_that_was_not_built_counts_as_a_failure(self):
-    summary = {
-      "id": {"testSummary": {"label": "//b:b"}},
-      "testSummary": {"overallStatus": "FAILED_TO_BUILD"},
-    }
+  @parameterized.named_parameters(
+    ("missing_source", {"completed": {}}),
+    ("missing_dependency", {"aborted": {"reason": "ANALYSIS_FAILURE"}}),
+  )
+  def test_a_test_that_was_not_built_counts_as_a_failure(self, end):
     self.assertEqual(
-      self._printed(_result("//a:a", "PASSED", self._xml(_XML)), summary),
-      "//b:b: was not run\n2 passed, 3 failed, 2 skipped\n",
+      self._printed(
+        _configured("//a:a", "py_test rule"),
+        _configured("//b:b", "py_test rule"),
+        _configured("//b:c", "py_library rule"),
+        _completed("//a:a", {"completed": {"success": True}}),
+        _completed("//b:b", end),
+        _completed("//b:c", end),
+        _result("//a:a", "PASSED", self._xml(_XML)),
+      ),
+      "//b:b: was not built\n2 passed, 3 failed, 2 skipped\n",
+    )
+
+  def test_a_test_that_was_built_but_not_asked_for_does_not_count(self):
+    self.assertEqual(
+      self._printed(
+        _configured("//a:a", "py_test rule"),
+        _completed("//a:a", {"completed": {"success": True}}),
+      ),
+      "",
     )
 
   def test_prints_nothing_if_no_test_was_asked_for(self):
