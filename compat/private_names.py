@@ -60,6 +60,36 @@ SUPPLIED_MODULES = (
   ),
 )
 
+
+@dataclasses.dataclass(frozen=True)
+class MovedName:
+  """A public name of TensorFlow that programs take from a private module.
+
+  Attributes:
+    module: the private module's full name.
+    name: the name that it no longer has.
+    public: what it is in `tf`, with dots.
+    missing_from: the first release, (major, minor), known to be without it.
+    used_for: which programs take it from there.
+  """
+
+  module: str
+  name: str
+  public: str
+  missing_from: tuple[int, int]
+  used_for: str
+
+
+MOVED_NAMES = (
+  MovedName(
+    "tensorflow.python.framework.ops",
+    "register_tensor_conversion_function",
+    "register_tensor_conversion_function",
+    (2, 15),
+    "mesh_tensorflow 0.1.21",
+  ),
+)
+
 # tf_export.ESTIMATOR_API_NAME and its entries in API_ATTRS and API_ATTRS_V1:
 # the wheel's @estimator_export decorator files its names under them.
 TF_EXPORT = "tensorflow.python.util.tf_export"
@@ -81,8 +111,20 @@ def supply() -> None:
   for module in SUPPLIED_MODULES:
     if importlib.util.find_spec(module.name) is None:
       import_aliases.add(module.name, module.supplied_by)
+  for moved in MOVED_NAMES:
+    _supply_moved_name(moved)
   _supply_estimator_api_name(importlib.import_module(TF_EXPORT))
   _supply_tpu_experimental()
+
+
+def _supply_moved_name(moved: MovedName) -> None:
+  module = importlib.import_module(moved.module)
+  if hasattr(module, moved.name):
+    return
+  found: Any = importlib.import_module("tensorflow")
+  for part in moved.public.split("."):
+    found = getattr(found, part)
+  setattr(module, moved.name, found)
 
 
 def _supply_estimator_api_name(tf_export: Any) -> None:

@@ -16,7 +16,7 @@ from absl.testing import absltest
 _PROGRAM = os.path.join(
   os.path.dirname(os.path.abspath(__file__)), "cluster_program.py"
 )
-_PATIENCE_SECONDS = 180
+_PATIENCE_SECONDS = 280
 
 
 def _free_addresses(count):
@@ -83,25 +83,29 @@ class ClusterTest(absltest.TestCase):
     """Chief, worker, ps and evaluator; the worker is killed and restarted."""
     chief, ps, worker = _free_addresses(3)
     cluster = {"chief": [chief], "ps": [ps], "worker": [worker]}
+    hurry = os.path.join(self.create_tempdir().full_path, "hurry")
     arguments = [
       f"--model_dir={self.create_tempdir().full_path}",
       "--max_steps=1500",
-      "--seconds_per_step=0.02",
+      "--seconds_per_step=0.2",
+      f"--hurry_file={hurry}",
     ]
     tasks = {
       kind: self.start(cluster, kind, 0, arguments)
       for kind in ("ps", "chief", "worker", "evaluator")
     }
     worker = tasks["worker"]
-    worker.wait_for(lambda: len(worker.steps()) > 20, "step of the worker")
+    worker.wait_for(lambda: len(worker.steps()) > 10, "step of the worker")
     worker.process.send_signal(signal.SIGKILL)
     self.assertEqual(worker.process.wait(), -signal.SIGKILL)
 
     chief = tasks["chief"]
     at_kill = chief.steps()[-1]
-    chief.wait_for(lambda: chief.steps()[-1] > at_kill + 50, "step alone")
+    chief.wait_for(lambda: chief.steps()[-1] > at_kill + 10, "step alone")
     restarted = self.start(cluster, "worker", 0, arguments)
-    restarted.wait_for(lambda: len(restarted.steps()) > 20, "step again")
+    restarted.wait_for(lambda: len(restarted.steps()) > 10, "step again")
+    # However slow this machine is: only now may the training end.
+    open(hurry, "w").close()
 
     chief.wait()
     restarted.wait()
@@ -126,6 +130,7 @@ class ClusterTest(absltest.TestCase):
       f"--model_dir={self.create_tempdir().full_path}",
       "--max_steps=60",
       "--seconds_per_step=0",
+      "--hurry_file=none",
       "--multi_worker_mirrored",
     ]
     tasks = [

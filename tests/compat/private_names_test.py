@@ -36,6 +36,10 @@ _HAS_MODULE = {
 _HAS_ESTIMATOR_API_NAME = hasattr(
   importlib.import_module(private_names.TF_EXPORT), "ESTIMATOR_API_NAME"
 )
+_HAS_MOVED_NAME = {
+  moved: hasattr(importlib.import_module(moved.module), moved.name)
+  for moved in private_names.MOVED_NAMES
+}
 _HAS_TPU_EXPERIMENTAL = {
   name: hasattr(tf.compat.v1.tpu.experimental, name)
   for name in private_names.TPU_EXPERIMENTAL_NAMES
@@ -112,6 +116,16 @@ class SuppliedTest(parameterized.TestCase):
     supplied = importlib.import_module(module.name)
     expected = module.supplied_by if lacks else module.name
     self.assertEqual(supplied.__name__, expected)
+
+  @parameterized.named_parameters(
+    (moved.name, moved) for moved in private_names.MOVED_NAMES
+  )
+  def test_moved_name(self, moved):
+    lacks = not _HAS_MOVED_NAME[moved]
+    self.assertEqual(lacks, moved.missing_from <= VERSION)
+    # TensorFlow 2.15 is left as it is.
+    supplied = hasattr(importlib.import_module(moved.module), moved.name)
+    self.assertEqual(supplied, VERSION >= versions.FIRST_WITHOUT_ESTIMATOR)
 
   def test_estimator_api_name(self):
     self.assertEqual(
