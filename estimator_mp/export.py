@@ -34,14 +34,25 @@ def with_deviceless_export(
   """
   if spec.mode != tf.estimator.ModeKeys.PREDICT:
     return spec
-  scaffold = spec.scaffold or tf.compat.v1.train.Scaffold()
-  if scaffold.saver is not None or not _saveable_variables():
+  if not _saveable_variables():
     return spec
-  saver = _DevicelessSaver(sharded=True, save_relative_paths=True)
-  return spec._replace(
-    scaffold=tf.compat.v1.train.Scaffold(
-      saver=saver, copy_from_scaffold=scaffold
-    )
+  if hasattr(spec, "scaffold_fn"):  # TPUEstimatorSpec
+    if spec.scaffold_fn is not None:
+      return spec
+    return spec._replace(scaffold_fn=_deviceless_scaffold)
+  scaffold = spec.scaffold or tf.compat.v1.train.Scaffold()
+  if scaffold.saver is not None:
+    return spec
+  return spec._replace(scaffold=_deviceless_scaffold(scaffold))
+
+
+def _deviceless_scaffold(
+  scaffold: tf.compat.v1.train.Scaffold | None = None,
+) -> tf.compat.v1.train.Scaffold:
+  """Returns a copy of a scaffold that has no Saver, with one that clears."""
+  return tf.compat.v1.train.Scaffold(
+    saver=_DevicelessSaver(sharded=True, save_relative_paths=True),
+    copy_from_scaffold=scaffold,
   )
 
 

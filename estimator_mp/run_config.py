@@ -27,13 +27,17 @@ def run_config(
     model_dir: Where checkpoints and summaries go.
     **run_config_kwargs: Anything else `tf.estimator.RunConfig` takes. A
       `session_config` given here keeps all it says that the list above does
-      not, and is not changed itself.
+      not, and is not changed itself. With a `tpu_config`, the result is the
+      RunConfig that a `TPUEstimator` (with `use_tpu=False`) asks for.
 
   Returns:
     A new `tf.estimator.RunConfig`.
   """
   given = run_config_kwargs.pop("session_config", None)
-  return tf.estimator.RunConfig(
+  kind = tf.estimator.RunConfig
+  if "tpu_config" in run_config_kwargs:
+    kind = tf.compat.v1.estimator.tpu.RunConfig
+  return kind(
     model_dir=model_dir,
     session_config=session_config(config, given),
     **run_config_kwargs,
