@@ -16,6 +16,9 @@ import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 _SAME_OBJECTS = """
+import sys
+# Installing costs little: the implementation is imported when it is used.
+assert "tensorflow_estimator" not in sys.modules
 import tensorflow as tf
 import tensorflow.compat.v1 as tf1
 import tensorflow.estimator as imported

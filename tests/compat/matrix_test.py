@@ -1,0 +1,58 @@
+"""The matrix reads results right and writes its table in the right place."""
+
+import os
+import tempfile
+import unittest
+
+from tests.compat import matrix
+
+
+class MatrixTest(unittest.TestCase):
+  def test_read_counts(self):
+    for text, passed, failed in (
+      ("Ran 9 tests in 1.2s\n\nOK\n", 9, 0),
+      ("Ran 1 test in 1.2s\n\nOK (skipped=1)\n", 0, 0),
+      ("Ran 9 tests in 2s\n\nFAILED (failures=2, errors=1, skipped=1)\n", 5, 3),
+      ("Traceback (most recent call last):\nImportError: x\n", 0, 1),
+    ):
+      with self.subTest(text):
+        counts = matrix.read_counts(text)
+        self.assertEqual((counts.passed, counts.failed), (passed, failed))
+
+  def test_table(self):
+    cells = {
+      matrix.Pair("2.21.0", "3.13"): str(matrix.Counts(9, 1)),
+      matrix.Pair("2.15.1", "3.13"): matrix.NO_WHEEL,
+      matrix.Pair("2.15.1", "3.11"): str(matrix.Counts(9, 0)),
+    }
+    self.assertEqual(
+      matrix.table(cells).splitlines(),
+      [
+        "| TensorFlow | Python 3.11 | Python 3.13 |",
+        "| --- | --- | --- |",
+        "| 2.15.1 | 9 passed | no wheel |",
+        "| 2.21.0 | not run | 9 passed, 1 FAILED |",
+      ],
+    )
+
+  def test_results_and_table_are_kept(self):
+    with tempfile.TemporaryDirectory() as directory:
+      results = os.path.join(directory, "results.json")
+      self.assertEqual(matrix.read_results(results), {})
+      cells = {matrix.Pair("2.21.0", "3.12"): "9 passed"}
+      matrix.write_results(results, cells)
+      self.assertEqual(matrix.read_results(results), cells)
+
+      guide = os.path.join(directory, "guide.md")
+      with open(guide, "w") as file:
+        file.write(f"before\n{matrix.BEGIN}\nold\n{matrix.END}\nafter\n")
+      matrix.write_table("new", guide)
+      with open(guide) as file:
+        self.assertEqual(
+          file.read(),
+          f"before\n{matrix.BEGIN}\n\nnew\n\n{matrix.END}\nafter\n",
+        )
+
+
+if __name__ == "__main__":
+  unittest.main()
