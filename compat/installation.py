@@ -34,8 +34,8 @@ def install(contrib: bool = False) -> None:
 
   Raises:
     CompatError: if TensorFlow is older than 2.15, has already been imported
-      with Keras 3 as tf.keras, or if tf-keras or tensorflow-estimator is not
-      installed. The message says what to do.
+      with Keras 3 as tf.keras, or is 2.20 beside protobuf 7; or if tf-keras or
+      tensorflow-estimator is not installed. The message says what to do.
   """
   global _installed_into
   with _LOCK:
@@ -53,6 +53,7 @@ def _install_estimator() -> types.ModuleType:
   tensorflow = importlib.import_module("tensorflow")
   versions.check_supported(tensorflow.__version__)
   legacy_keras.check_chosen(tensorflow, imported_before)
+  versions.check_protobuf(tensorflow.__version__)
   if not versions.has_own_estimator(tensorflow.__version__):
     estimator_names.check_wheel()
     private_names.supply()

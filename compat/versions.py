@@ -1,5 +1,7 @@
 """Which versions of TensorFlow this package serves."""
 
+from importlib import metadata
+
 from compat.errors import CompatError
 
 OLDEST_SUPPORTED = (2, 15)
@@ -38,6 +40,29 @@ def check_supported(version: str) -> None:
     raise CompatError(
       f"TensorFlow {version} is too old: compat needs 2.15 or later. Upgrade "
       "with: pip install 'tensorflow>=2.15'."
+    )
+
+
+def check_protobuf(version: str) -> None:
+  """Refuses protobuf 7 beside TensorFlow 2.20, which accepts but cannot use it.
+
+  That TensorFlow writes the graph of an Estimator with an argument that
+  protobuf 7 has removed; training would fail when its first session starts.
+
+  Args:
+    version: a TensorFlow version, as `tf.__version__` gives it.
+
+  Raises:
+    CompatError: if it is 2.20 and protobuf is 7 or later.
+  """
+  if parse(version) != (2, 20):
+    return
+  protobuf = metadata.version("protobuf")
+  if int(protobuf.partition(".")[0]) >= 7:
+    raise CompatError(
+      f"TensorFlow {version} cannot write graphs with protobuf {protobuf}, so "
+      "no Estimator can train. Install an older one with: "
+      "pip install 'protobuf<7'; or TensorFlow 2.21."
     )
 
 

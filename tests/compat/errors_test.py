@@ -3,6 +3,8 @@
 The programs run on made-up TensorFlows, so no test here needs seconds.
 """
 
+from unittest import mock
+
 from compat import errors, versions
 from tests.compat import processes
 
@@ -102,6 +104,25 @@ class ErrorsTest(parameterized.TestCase):
       "'2.21.0'; install a released TensorFlow, 2.15 or later.",
     ):
       versions.parse("unknown")
+
+  @parameterized.parameters(
+    ("2.20.0", "6.33.1"), ("2.21.0", "7.36.2"), ("2.19.1", "7.36.2")
+  )
+  def test_protobuf_that_serves(self, tensorflow, protobuf):
+    with mock.patch.object(versions.metadata, "version", lambda _: protobuf):
+      versions.check_protobuf(tensorflow)
+
+  def test_protobuf_that_tensorflow_cannot_use(self):
+    with (
+      mock.patch.object(versions.metadata, "version", lambda _: "7.36.2"),
+      self.assertRaisesWithLiteralMatch(
+        errors.CompatError,
+        "TensorFlow 2.20.0 cannot write graphs with protobuf 7.36.2, so no "
+        "Estimator can train. Install an older one with: pip install "
+        "'protobuf<7'; or TensorFlow 2.21.",
+      ),
+    ):
+      versions.check_protobuf("2.20.0")
 
 
 if __name__ == "__main__":

@@ -103,6 +103,7 @@ def make_environment(pair: Pair, directory: str) -> str | None:
       "tensorflow-estimator==2.15.0",
       "absl-py",
       "pandas",
+      "protobuf<7",  # TensorFlow 2.20 takes 7, and cannot use it.
     ],
     capture_output=True,
     text=True,

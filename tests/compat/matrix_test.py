@@ -2,12 +2,13 @@
 
 import os
 import tempfile
-import unittest
 
 from tests.compat import matrix
 
+from absl.testing import absltest
 
-class MatrixTest(unittest.TestCase):
+
+class MatrixTest(absltest.TestCase):
   def test_read_counts(self):
     for text, passed, failed in (
       ("Ran 9 tests in 1.2s\n\nOK\n", 9, 0),
@@ -55,4 +56,4 @@ class MatrixTest(unittest.TestCase):
 
 
 if __name__ == "__main__":
-  unittest.main()
+  absltest.main()
