@@ -100,6 +100,21 @@ def cut_forward(
   return stages
 
 
+def forward_sequence(
+  ops: Sequence[tf.Operation], targets: Sequence[tf.Operation]
+) -> list[tf.Operation]:
+  """Returns the ops that compute targets from features: what is cut.
+
+  Args:
+    ops: The ops of the model, in the order they were made; later ones, such as
+      gradients, do not matter.
+    targets: What the model computes.
+  """
+  forward = ancestors(ops, targets)
+  on_features = _on_features(forward)
+  return [op for op in forward if op in on_features]
+
+
 def ancestors(
   ops: Sequence[tf.Operation], targets: Sequence[tf.Operation]
 ) -> list[tf.Operation]:

@@ -57,7 +57,7 @@ def transfer_seconds(num_bytes: float) -> float:
 def op_costs(
   ops: Sequence[tf.Operation],
 ) -> dict[tf.Operation, OpCost]:
-  """Returns the costs of ops of the default graph.
+  """Returns the costs of ops of one graph.
 
   Args:
     ops: Forward ops.
@@ -70,13 +70,50 @@ def op_costs(
   except ValueError:
     # Some dimension is unknown, but not free: the nominal batch contradicts
     # the model. Sizes are then estimated from what the graph itself knows.
-    graph = tf.compat.v1.get_default_graph()
+    graph = _graph_of(ops)
   definitions = {node.name: node for node in graph.as_graph_def().node}
   costs = {}
   for op in ops:
     twin = graph.get_operation_by_name(op.name)
     costs[op] = _cost(graph, twin, definitions[op.name], op)
   return costs
+
+
+def nominal_bytes(ops: Sequence[tf.Operation]) -> dict[str, int]:
+  """Returns the bytes of what ops make of a nominal batch.
+
+  A graph that does not know its batch knows still less of what is reshaped:
+  [batch x length, width] becomes [?, width]. Here TensorFlow computes such
+  shapes from a nominal batch.
+
+  Args:
+    ops: Ops of one graph.
+
+  Returns:
+    The bytes of their outputs, by the tensors' names.
+  """
+  computed = [op for op in ops if not _is_source(op)]
+  try:
+    graph = _with_nominal_batch(computed)
+  except ValueError:  # As in `op_costs`.
+    graph = _graph_of(ops)
+  sizes = {}
+  for op in ops:
+    is_twin = not _is_source(op)
+    twin = graph.get_operation_by_name(op.name) if is_twin else op
+    for tensor, other in zip(op.outputs, twin.outputs, strict=True):
+      shape = tensor.shape
+      if shape.is_compatible_with(other.shape):
+        shape = shape.merge_with(other.shape)
+      elements = max(tensor_size.num_elements(shape), 1)
+      sizes[tensor.name] = elements * (tensor.dtype.size or 8)
+  return sizes
+
+
+def _is_source(op: tf.Operation) -> bool:
+  """Whether an op only brings in what others made: placeholders, iterators."""
+  is_read = all(t.dtype in (tf.resource, tf.variant) for t in op.inputs)
+  return is_read and not all(t.shape.is_fully_defined() for t in op.outputs)
 
 
 def _cost(
@@ -145,17 +182,18 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
   """Returns a graph of the same ops, by the same names, with known shapes.
 
   What the ops read from outside, such as features, becomes a placeholder with
-  the nominal batch in the place of each unknown dimension.
+  the nominal batch in the place of each unknown dimension. Constants come
+  along: a shape that `Reshape` reads is known by its values only.
   """
-  inside = set(ops)
+  inside = _with_constants(ops)
   definition = tf.compat.v1.GraphDef()
-  source = tf.compat.v1.get_default_graph().as_graph_def()
+  source = _graph_of(ops).as_graph_def()
   definition.versions.CopyFrom(source.versions)
   definition.library.CopyFrom(source.library)
-  names = {op.name for op in ops}
+  names = {op.name for op in inside}
   definition.node.extend(node for node in source.node if node.name in names)
   outside: dict[str, tf.Tensor] = {}
-  for op in ops:
+  for op in inside:
     for tensor in op.inputs:
       if tensor.op not in inside:
         outside[tensor.name] = tensor
@@ -176,6 +214,25 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
     }
     tf.import_graph_def(definition, input_map=placeholders, name="")
   return graph
+
+
+def _graph_of(ops: Sequence[tf.Operation]) -> tf.Graph:
+  return ops[0].graph if ops else tf.compat.v1.get_default_graph()
+
+
+def _with_constants(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
+  """Returns ops, and whatever of known shape they are computed from."""
+  found = set(ops)
+  todo = list(ops)
+  while todo:
+    for tensor in todo.pop().inputs:
+      op = tensor.op
+      if op not in found and all(
+        x.shape.is_fully_defined() for x in op.outputs
+      ):
+        found.add(op)
+        todo.append(op)
+  return found
 
 
 def _is_control_from_outside(name: str, names: set[str]) -> bool:

@@ -6,9 +6,11 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
+from typing import Any
 
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
+from estimator_mp import transfers as transfers_lib
 
 import tensorflow as tf
 
@@ -50,12 +52,15 @@ class Placement:
     stages: One entry per stage, in order.
     ops: The stages of ops and variables, by name; empty where the layers of a
       stage say all.
+    transfers: What the devices send each other in a step, as planned; empty
+      where that is not known.
   """
 
   stages: tuple[StagePlacement, ...]
   ops: Mapping[str, int] = dataclasses.field(
     default_factory=lambda: MappingProxyType({}), hash=False
   )
+  transfers: tuple[transfers_lib.Transfer, ...] = ()
 
   def stages_of(self, ops: Sequence[tf.Operation]) -> dict[tf.Operation, int]:
     """Returns the stages of those ops that have a name of this placement.
@@ -66,7 +71,7 @@ class Placement:
     return {op: self.ops[op.name] for op in ops if op.name in self.ops}
 
   def table(self) -> str:
-    """Returns a table for people: a line per stage, and the sum."""
+    """Returns a table for people: stages, their sum, and what is sent."""
     rows = [("stage", "device", "layers", "parameters", "MB")]
     for stage in self.stages:
       rows.append(
@@ -84,7 +89,14 @@ class Placement:
       ("all", "", "", f"{parameters:,}", f"{total_bytes / _MEGABYTE:.3f}")
     )
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(_line(row, widths) for row in rows)
+    lines = [_line(row, widths) for row in rows]
+    if self.transfers:
+      sent = sum(transfer.num_bytes for transfer in self.transfers)
+      lines.append(
+        f"sent between devices each step: {len(self.transfers)} tensors, "
+        f"{sent / _MEGABYTE:.3f} MB"
+      )
+    return "\n".join(lines)
 
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
@@ -181,17 +193,29 @@ def save_placement(
     model_dir: The folder; made if it does not exist.
     mesh: The mesh that it is for.
   """
-  facts = {
-    "mesh": str(mesh),
-    "stages": [dataclasses.asdict(stage) for stage in placement.stages],
-    "ops": dict(placement.ops),
-  }
+  facts = facts_of_placement(placement, mesh)
   tf.io.gfile.makedirs(model_dir)
   path = os.path.join(model_dir, PLACEMENT_FILE)
   temporary = f"{path}.{os.getpid()}.tmp"
   with tf.io.gfile.GFile(temporary, "w") as file:
     file.write(json.dumps(facts, indent=1) + "\n")
   tf.io.gfile.rename(temporary, path, overwrite=True)
+
+
+def facts_of_placement(
+  placement: Placement, mesh: mesh_lib.Mesh
+) -> dict[str, Any]:
+  """Returns what `save_placement` writes as JSON.
+
+  Args:
+    placement: The placement.
+    mesh: The mesh that it is for.
+  """
+  return {
+    "mesh": str(mesh),
+    "stages": [dataclasses.asdict(stage) for stage in placement.stages],
+    "ops": dict(placement.ops),
+  }
 
 
 def load_placement(
@@ -249,4 +273,10 @@ def get_placement(graph: tf.Graph) -> Placement:
       "the graph has no placement: no model_fn of estimator_mp or model_fns "
       "built it; call get_placement with the graph that the Estimator trains"
     )
+  if placement.ops and not placement.transfers:
+    # Not when the graph is built: that would take longer for all who do not
+    # ask, and more may be sent once the Estimator has added its own ops.
+    sent = transfers_lib.planned_transfers(graph.get_operations())
+    placement = dataclasses.replace(placement, transfers=tuple(sent))
+    _placements[graph] = placement
   return placement

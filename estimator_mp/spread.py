@@ -46,7 +46,7 @@ def spread(
     A stage for each of `ops` that is connected to one that has a stage.
   """
   known = {units.of(op): stage for op, stage in stages.items() if op in units}
-  consumers = _consumers(ops)
+  consumers = {op: _consumers(op, units) for op in ops}
   changed = True
   while changed:
     changed = False
@@ -60,7 +60,7 @@ def spread(
       if units.of(op) not in known:
         found = [
           known[units.of(consumer)]
-          for consumer in consumers.get(op, ())
+          for consumer in consumers[op]
           if units.of(consumer) in known
         ]
         if found:
@@ -89,12 +89,11 @@ def _stage_of_inputs(
   return min(stage for size, stage in found if size == largest)
 
 
-def _consumers(
-  ops: Sequence[tf.Operation],
-) -> dict[tf.Operation, list[tf.Operation]]:
-  """Returns the ops that read from each op."""
-  consumers: dict[tf.Operation, list[tf.Operation]] = {}
-  for op in ops:
-    for tensor in op.inputs:
-      consumers.setdefault(tensor.op, []).append(op)
-  return consumers
+def _consumers(op: tf.Operation, units: units_lib.Units) -> list[tf.Operation]:
+  """Returns the ops that read from an op, those with a stage among them."""
+  return [
+    consumer
+    for tensor in op.outputs
+    for consumer in tensor.consumers()
+    if consumer in units
+  ]

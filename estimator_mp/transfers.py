@@ -16,11 +16,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from compat import private_graph
-from estimator_mp import tensor_size
+from estimator_mp import costs, devices, tensor_size
 
 import tensorflow as tf
 
 _SMALL_CONSTANT_BYTES = 1024
+_SEND_OPS = frozenset(["_Send", "_HostSend"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Transfer:
     tensor: Its name.
     source: The device that makes it.
     destination: The device that reads it.
-    num_bytes: Its bytes; unknown dimensions are taken as nominal.
+    num_bytes: Its bytes, for a nominal batch where the batch is unknown.
   """
 
   tensor: str
@@ -40,23 +41,88 @@ class Transfer:
   num_bytes: int
 
 
-def planned_transfers(ops: Iterable[tf.Operation]) -> list[Transfer]:
+@dataclasses.dataclass(frozen=True)
+class MeasuredTransfer:
+  """What one device really sent to another in a step.
+
+  Attributes:
+    op: The name of the op that made it, in the graph that was executed.
+    source: The device that sent it.
+    destination: The device that received it.
+    is_signal: Whether it is no tensor of the model: a control dependency
+      between devices travels as an empty tensor.
+  """
+
+  op: str
+  source: str
+  destination: str
+  is_signal: bool
+
+
+def planned_transfers(ops: Sequence[tf.Operation]) -> list[Transfer]:
   """Returns what the ops of a placed graph send, each tensor once per device.
 
   Args:
-    ops: Ops; those without a device are left out, as TensorFlow may put them
-      beside either side.
+    ops: Ops of one graph; those without a device are left out, as
+      TensorFlow may put them beside either side.
   """
-  found: dict[tuple[str, str], Transfer] = {}
+  found: dict[tuple[str, str], tuple[tf.Tensor, str]] = {}
   for op in ops:
     for tensor in op.inputs:
       source = tensor.op.device
       crosses = source and op.device and source != op.device
       if crosses and tensor.dtype != tf.resource:
-        found[tensor.name, op.device] = Transfer(
-          tensor.name, source, op.device, tensor_size.tensor_bytes(tensor)
-        )
-  return list(found.values())
+        found[tensor.name, op.device] = (tensor, op.device)
+  sizes: dict[str, int] = {}
+  if any(not tensor.shape.is_fully_defined() for tensor, _ in found.values()):
+    sizes = costs.nominal_bytes(ops)
+  return [
+    Transfer(
+      tensor.name,
+      tensor.op.device,
+      destination,
+      sizes.get(tensor.name) or tensor_size.tensor_bytes(tensor),
+    )
+    for tensor, destination in found.values()
+  ]
+
+
+def measured_transfers(
+  partition_graphs: Iterable[tf.compat.v1.GraphDef],
+) -> list[MeasuredTransfer]:
+  """Returns what a step really sent between devices.
+
+  TensorFlow cuts a graph into one partition per device, and puts a pair of a
+  send and a receive op into each edge that it cuts. Its optimizer works before
+  that, so an op may have another name than in the graph that was built.
+
+  Args:
+    partition_graphs: `RunMetadata.partition_graphs` of a step.
+  """
+  found = []
+  for partition in partition_graphs:
+    nodes = {node.name: node for node in partition.node}
+    for node in partition.node:
+      if node.op not in _SEND_OPS or node.attr["client_terminated"].b:
+        continue
+      source, destination = (
+        devices.canonical_device(node.attr[name].s.decode())
+        for name in ("send_device", "recv_device")
+      )
+      if source != destination:
+        name = node.input[0].partition(":")[0]
+        is_signal = _is_empty_constant(nodes[name])
+        op = name.rpartition("/ctrl/")[0] if is_signal else name
+        found.append(MeasuredTransfer(op, source, destination, is_signal))
+  return found
+
+
+def _is_empty_constant(node: tf.compat.v1.NodeDef) -> bool:
+  """Whether a node is what TensorFlow sends for a control dependency."""
+  if node.op != "Const" or "/ctrl/" not in node.name:
+    return False
+  shape = tf.TensorShape(node.attr["value"].tensor.tensor_shape)
+  return shape.num_elements() == 0
 
 
 def reduce_transfers(ops: Sequence[tf.Operation]) -> None:

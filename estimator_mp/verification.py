@@ -12,6 +12,7 @@ import dataclasses
 from collections.abc import Iterable, Mapping
 
 from estimator_mp import devices
+from estimator_mp import transfers as transfers_lib
 
 import tensorflow as tf
 
@@ -160,10 +161,12 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
   Attributes:
     observed: What each device executed in that step, by canonical device
       name; empty before it.
+    transfers: What the devices sent each other in that step; empty before it.
   """
 
   def __init__(self):
     self.observed: dict[str, DeviceContents] = {}
+    self.transfers: tuple[transfers_lib.MeasuredTransfer, ...] = ()
     self._plan: dict[str, PlannedOp] = {}
     self._verified = False
 
@@ -193,6 +196,7 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
     partitions = run_values.run_metadata.partition_graphs
     check_placement(self._plan, partitions)
     self.observed = contents_of_devices(partitions)
+    self.transfers = tuple(transfers_lib.measured_transfers(partitions))
     self._verified = True
 
 

@@ -70,8 +70,7 @@ class SignalTest(absltest.TestCase):
       r" resume\.\n$",
       after,
     )
-    if stopped is None:
-      self.fail(after)
+    assert stopped is not None, after
     step = int(stopped[1])
     self.assertGreaterEqual(step, 5)
     self.assertEqual(stopped[2], f"{self.model_dir}/model.ckpt-{step}")
