@@ -220,6 +220,12 @@ class _Sharder:
     """Keeps the placement for people, and for evaluation and prediction."""
     placement = placement_lib.placement_of_stages(self._mesh, self._stages)
     placement_lib.record_placement(placement)
+    tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
+      "Placement to %s on mesh %s:\n%s",
+      self._mode,
+      self._mesh,
+      placement.table(),
+    )
     if self._mode == tf.estimator.ModeKeys.TRAIN and self._model_dir:
       placement_lib.save_placement(placement, self._model_dir, self._mesh)
 

@@ -28,6 +28,18 @@ def _input_fn():
   return data.repeat().batch(16)
 
 
+def _model_fn(features, labels, mode):
+  """The model_fn that the sharding guide shards."""
+  net = features["x"]
+  for _ in range(3):
+    net = tf.compat.v1.layers.dense(net, 16, tf.nn.relu)
+  loss = tf.reduce_mean((tf.compat.v1.layers.dense(net, 1) - labels) ** 2)
+  train_op = tf.compat.v1.train.AdagradOptimizer(0.1).minimize(
+    loss, tf.compat.v1.train.get_global_step()
+  )
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
 class ReadmeTest(absltest.TestCase):
   def test_every_program_runs(self):
     programs = re.findall(r"```python\n(.*?)```", _read("README.md"), re.S)
@@ -44,6 +56,25 @@ class ReadmeTest(absltest.TestCase):
         self.assertEqual(checkpoint.get_tensor("global_step"), 20)
         mesh = names["config"].create_mesh()
         self.assertIsInstance(mesh, estimator_mp.Mesh)
+
+  def test_every_program_of_the_sharding_guide_runs(self):
+    text = _read("docs/sharding.md")
+    programs = re.findall(r"```python\n(.*?)```", text, re.S)
+    self.assertLen(programs, 3)
+    for number, program in enumerate(programs):
+      names = {"estimator_mp": estimator_mp, "tf": tf, "model_fn": _model_fn}
+      with self.subTest(program=number):
+        exec(compile(program, f"sharding program {number}", "exec"), names)
+        config = names["config"]
+        estimator = tf.estimator.Estimator(
+          names["sharded"],
+          config=estimator_mp.run_config(
+            config, self.create_tempdir().full_path
+          ),
+        )
+        hook = estimator_mp.PlacementVerificationHook()
+        estimator.train(_input_fn, steps=1, hooks=[hook])
+        self.assertLen(hook.observed, config.create_mesh().size)
 
   def test_every_bazel_target_exists(self):
     documents = _read("README.md") + _read("CONTRIBUTING.md")
