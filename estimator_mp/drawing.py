@@ -4,6 +4,7 @@ A column per stage, with its layers, weights and costs; arrows for what the
 devices send each other in a training step.
 """
 
+import logging
 import os
 from collections.abc import Sequence
 
@@ -46,6 +47,8 @@ def write_pictures(
   """
   import matplotlib
 
+  # It tells of its font cache when it is first used.
+  logging.getLogger("matplotlib").setLevel(logging.ERROR)
   with matplotlib.rc_context({"svg.hashsalt": "estimator_mp"}):
     figure = _Drawing(inspected).figure()
     paths = []
