@@ -1,0 +1,380 @@
+"""Schedules: in which order each device runs the cells of its stages.
+
+A cell is the forward or the backward pass of one micro-batch through one stage.
+Four micro-batches on two stages, time to the right, backward in brackets:
+
+    gpipe  stage 0   0   1   2   3   .   .  [3] [2] [1] [0]   4 live
+           stage 1   .   0   1   2   3  [3] [2] [1] [0]  .    4 live
+
+    1f1b   stage 0   0   1   .  [0]  2  [1]  3  [2]  .  [3]   2 live
+           stage 1   .   0  [0]  1  [1]  2  [2]  3  [3]  .    1 live
+
+Both keep the devices equally busy; 1f1b holds the activations of fewer
+micro-batches. A schedule is data: nothing here knows of TensorFlow.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Iterator
+
+NAMES = ("none", "gpipe", "1f1b", "interleaved")
+
+
+class Phase(enum.IntEnum):
+  """The two passes of a micro-batch through a stage."""
+
+  FORWARD = 0
+  BACKWARD = 1
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Cell:
+  """One pass of one micro-batch through one stage.
+
+  Attributes:
+    stage: The stage. With v virtual stages per device there are v times as
+      many stages as devices, and stage c is on device c % K of K.
+    micro_batch: The micro-batch.
+    phase: Which pass.
+  """
+
+  stage: int
+  micro_batch: int
+  phase: Phase
+
+  def __str__(self) -> str:
+    return (
+      f"{self.phase.name.lower()} of micro-batch {self.micro_batch} "
+      f"on stage {self.stage}"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Schedule:
+  """The cells of each device, in the order in which it runs them.
+
+  Attributes:
+    name: One of `NAMES`.
+    num_devices: How many devices there are, K.
+    num_micro_batches: How many micro-batches there are, in all rounds.
+    rows: The cells of each device in order; no rows where no order is
+      enforced.
+    num_virtual_stages: How many stages each device has, v.
+    num_rounds: How many times the schedule runs, one time after the other.
+  """
+
+  name: str
+  num_devices: int
+  num_micro_batches: int
+  rows: tuple[tuple[Cell, ...], ...]
+  num_virtual_stages: int = 1
+  num_rounds: int = 1
+
+  @property
+  def num_stages(self) -> int:
+    """The number of stages, C = K * v."""
+    return self.num_devices * self.num_virtual_stages
+
+  def device_of(self, stage: int) -> int:
+    """Returns the device, as the index of its row, of a stage.
+
+    Args:
+      stage: The stage, from 0 to C - 1.
+    """
+    return stage % self.num_devices
+
+  def cells(self) -> Iterator[Cell]:
+    """Yields every cell that there has to be, in the order of cells."""
+    for stage in range(self.num_stages):
+      for micro_batch in range(self.num_micro_batches):
+        for phase in Phase:
+          yield Cell(stage, micro_batch, phase)
+
+  def inputs_of(self, cell: Cell) -> tuple[Cell, ...]:
+    """Returns the cells whose results a cell reads.
+
+    Args:
+      cell: A cell of the schedule.
+    """
+    if cell.phase is Phase.FORWARD:
+      if cell.stage == 0:
+        return ()
+      return (dataclasses.replace(cell, stage=cell.stage - 1),)
+    found = [dataclasses.replace(cell, phase=Phase.FORWARD)]
+    if cell.stage + 1 < self.num_stages:
+      found.append(dataclasses.replace(cell, stage=cell.stage + 1))
+    return tuple(found)
+
+
+def make_schedule(
+  name: str,
+  num_stages: int,
+  num_micro_batches: int,
+  num_virtual_stages: int = 1,
+) -> Schedule:
+  """Returns the schedule of a name.
+
+  - "none" enforces no order.
+  - "gpipe" runs all forwards, then all backwards: GPipe (Huang et al., 2019,
+    arXiv:1811.06965).
+  - "1f1b" takes one backward after each forward as soon as it can: PipeDream
+    with a flush (Narayanan et al., 2021, arXiv:2006.09503), after PipeDream
+    (Narayanan et al., 2019, arXiv:1806.03377). The stage k of K never holds
+    more than K - k micro-batches.
+  - "interleaved" is 1f1b with v stages per device, which are passed through
+    one after the other; the bubble is v times smaller: Megatron-LM (Narayanan
+    et al., 2021, arXiv:2104.04473).
+
+  Args:
+    name: One of `NAMES`.
+    num_stages: The devices on the stage axis, K.
+    num_micro_batches: The micro-batches of a batch, M; for "interleaved" a
+      multiple of K.
+    num_virtual_stages: The stages per device, v: at least 2 for "interleaved",
+      and 1 for the others.
+
+  Returns:
+    The schedule, with one row per device.
+
+  Raises:
+    ValueError: If the name is unknown or a number does not fit it.
+  """
+  if name not in NAMES:
+    raise ValueError(
+      f"schedule={name!r} is unknown; use one of {', '.join(NAMES)}"
+    )
+  for argument, value in (
+    ("num_stages", num_stages),
+    ("num_micro_batches", num_micro_batches),
+    ("num_virtual_stages", num_virtual_stages),
+  ):
+    if value < 1:
+      raise ValueError(f"{argument}={value} is too small; use 1 or more")
+  if name == "interleaved":
+    _check_interleaved(num_stages, num_micro_batches, num_virtual_stages)
+  elif num_virtual_stages > 1:
+    raise ValueError(
+      f"schedule={name!r} has one stage per device, but num_virtual_stages="
+      f"{num_virtual_stages}; use schedule='interleaved', or 1"
+    )
+  row_of = {
+    "none": None,
+    "gpipe": _gpipe_row,
+    "1f1b": _one_forward_one_backward_row,
+    "interleaved": _interleaved_row,
+  }[name]
+  schedule = Schedule(
+    name, num_stages, num_micro_batches, (), num_virtual_stages
+  )
+  if row_of is None:
+    return schedule
+  rows = tuple(row_of(schedule, device) for device in range(num_stages))
+  return dataclasses.replace(schedule, rows=rows)
+
+
+def _check_interleaved(stages: int, micro_batches: int, virtual: int) -> None:
+  if virtual < 2:
+    raise ValueError(
+      "schedule='interleaved' needs several stages per device, but "
+      f"num_virtual_stages={virtual}; use 2 or more, or schedule='1f1b'"
+    )
+  below = micro_batches // stages * stages
+  if below != micro_batches:
+    right = f"{below} or {below + stages}" if below else f"{stages}"
+    raise ValueError(
+      f"schedule='interleaved' on {stages} devices needs a multiple of "
+      f"{stages} micro-batches, but num_micro_batches={micro_batches}; "
+      f"use {right}"
+    )
+
+
+def _gpipe_row(schedule: Schedule, device: int) -> tuple[Cell, ...]:
+  forwards = range(schedule.num_micro_batches)
+  return (
+    *(Cell(device, m, Phase.FORWARD) for m in forwards),
+    *(Cell(device, m, Phase.BACKWARD) for m in reversed(forwards)),
+  )
+
+
+def _one_forward_one_backward_row(
+  schedule: Schedule, device: int
+) -> tuple[Cell, ...]:
+  micro_batches = range(schedule.num_micro_batches)
+  return _alternating(
+    [Cell(device, m, Phase.FORWARD) for m in micro_batches],
+    [Cell(device, m, Phase.BACKWARD) for m in micro_batches],
+    schedule.num_devices - device - 1,
+  )
+
+
+def _interleaved_row(schedule: Schedule, device: int) -> tuple[Cell, ...]:
+  """Passes K micro-batches at a time through all stages of the device."""
+  size = schedule.num_devices
+  stages = [*range(device, schedule.num_stages, size)]
+  forwards, backwards = [], []
+  for first in range(0, schedule.num_micro_batches, size):
+    group = range(first, first + size)
+    for stage in stages:
+      forwards += [Cell(stage, m, Phase.FORWARD) for m in group]
+    for stage in reversed(stages):
+      backwards += [Cell(stage, m, Phase.BACKWARD) for m in group]
+  warm_up = 2 * (size - device - 1) + (len(stages) - 1) * size
+  return _alternating(forwards, backwards, warm_up)
+
+
+def _alternating(
+  forwards: list[Cell], backwards: list[Cell], warm_up: int
+) -> tuple[Cell, ...]:
+  """Returns some forwards, then one forward and one backward in turn."""
+  warm_up = min(warm_up, len(forwards))
+  row = forwards[:warm_up]
+  for forward, backward in zip(forwards[warm_up:], backwards, strict=False):
+    row += [forward, backward]
+  return (*row, *backwards[len(forwards) - warm_up :])
+
+
+def repeat(schedule: Schedule, rounds: int) -> Schedule:
+  """Returns a schedule that runs several times, for gradient accumulation.
+
+  Micro-batch m of round r has the number r * M + m.
+
+  Args:
+    schedule: The schedule of one round.
+    rounds: How many rounds.
+
+  Raises:
+    ValueError: If there is no round.
+  """
+  if rounds < 1:
+    raise ValueError(f"rounds={rounds} is too small; use 1 or more")
+  size = schedule.num_micro_batches
+  return dataclasses.replace(
+    schedule,
+    num_micro_batches=rounds * size,
+    num_rounds=rounds * schedule.num_rounds,
+    rows=tuple(
+      tuple(
+        dataclasses.replace(cell, micro_batch=r * size + cell.micro_batch)
+        for r in range(rounds)
+        for cell in row
+      )
+      for row in schedule.rows
+    ),
+  )
+
+
+def check(schedule: Schedule) -> None:
+  """Checks that devices that run their rows in order run every cell once.
+
+  Args:
+    schedule: The schedule.
+
+  Raises:
+    ValueError: If a cell is missing, too much or on a wrong device, or waits
+      for one that cannot run before it; the text is one line and names the
+      first such cell.
+  """
+  if schedule.name == "none" and not schedule.rows:
+    return
+  if len(schedule.rows) != schedule.num_devices:
+    raise ValueError(
+      f"schedule {schedule.name!r} has {len(schedule.rows)} rows for "
+      f"{schedule.num_devices} devices; give each device one row"
+    )
+  _check_cells(schedule)
+  list(running_order(schedule))
+
+
+def _check_cells(schedule: Schedule) -> None:
+  """Raises unless each cell is there once, on the device of its stage."""
+  right = set(schedule.cells())
+  seen: set[Cell] = set()
+  problem = None
+  for device, row in enumerate(schedule.rows):
+    for cell in row:
+      if cell not in right:
+        problem = (
+          f"has the {cell}, but only {schedule.num_stages} stages and "
+          f"{schedule.num_micro_batches} micro-batches"
+        )
+      elif schedule.device_of(cell.stage) != device:
+        problem = (
+          f"has the {cell} on device {device}; it belongs on device "
+          f"{schedule.device_of(cell.stage)}"
+        )
+      elif cell in seen:
+        problem = f"has the {cell} twice"
+      if problem:
+        raise ValueError(f"schedule {schedule.name!r} {problem}")
+      seen.add(cell)
+  for cell in schedule.cells():
+    if cell not in seen:
+      raise ValueError(
+        f"schedule {schedule.name!r} lacks the {cell} on device "
+        f"{schedule.device_of(cell.stage)}"
+      )
+
+
+def running_order(schedule: Schedule) -> Iterator[Cell]:
+  """Yields all cells, each after those that it waits for.
+
+  A cell waits for the cell before it on its device, and for those whose results
+  it reads.
+
+  Args:
+    schedule: A schedule with one row per device.
+
+  Raises:
+    ValueError: If some cells wait for each other.
+  """
+  done: set[Cell] = set()
+  heads = [0] * len(schedule.rows)
+  moved = True
+  while moved:
+    moved = False
+    for device, row in enumerate(schedule.rows):
+      while heads[device] < len(row) and done.issuperset(
+        schedule.inputs_of(row[heads[device]])
+      ):
+        yield row[heads[device]]
+        done.add(row[heads[device]])
+        heads[device] += 1
+        moved = True
+  waiting = {
+    row[head]: device
+    for device, (row, head) in enumerate(zip(schedule.rows, heads, strict=True))
+    if head < len(row)
+  }
+  for cell, device in waiting.items():
+    for needed in schedule.inputs_of(cell):
+      if needed not in done and needed not in waiting:
+        raise ValueError(
+          f"schedule {schedule.name!r} never ends: device {device} waits at "
+          f"the {cell} for the {needed}, which comes later on device "
+          f"{schedule.device_of(needed.stage)}"
+        )
+
+
+def live_micro_batches(schedule: Schedule) -> tuple[int, ...]:
+  """Returns how many forwards each device holds at most.
+
+  A forward is held, with its activations, until its backward has ended. A
+  micro-batch counts once for each stage of the device.
+
+  Args:
+    schedule: The schedule. Without rows, all micro-batches may be live.
+
+  Returns:
+    A number for each device.
+  """
+  if not schedule.rows:
+    every = schedule.num_micro_batches * schedule.num_virtual_stages
+    return (every,) * schedule.num_devices
+  greatest = []
+  for row in schedule.rows:
+    live = most = 0
+    for cell in row:
+      live += 1 if cell.phase is Phase.FORWARD else -1
+      most = max(most, live)
+    greatest.append(most)
+  return tuple(greatest)
