@@ -5,7 +5,7 @@ import compat
 compat.install()
 
 from estimator_mp.aggregation import aggregate_gradients
-from estimator_mp.config import ShardingConfig
+from estimator_mp.config import ShardingConfig, define_sharding_flags
 from estimator_mp.export import export_saved_model, with_deviceless_export
 from estimator_mp.mesh import Mesh, stage
 from estimator_mp.placement import (
@@ -33,6 +33,7 @@ __all__ = [
   "StagePlacement",
   "aggregate_gradients",
   "barrier",
+  "define_sharding_flags",
   "export_saved_model",
   "get_placement",
   "placement_of_graph",

@@ -1,10 +1,15 @@
 """ShardingConfig: everything a user says about how a model is sharded."""
 
 import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from estimator_mp import mesh as mesh_lib
+from estimator_mp import options, placement_file, rules
 from estimator_mp import placement as placement_lib
-from estimator_mp import rules
+
+from absl import flags
 
 
 @dataclasses.dataclass(frozen=True)
@@ -16,44 +21,133 @@ class ShardingConfig:
     devices: Device names for the mesh, as many as it has positions; empty for
       this machine's GPUs, or virtual CPU devices if it has none.
     placement: Where `shard_model_fn` puts the parts of a model: "auto"; rules
-      (pairs of a regular expression and a stage, in order); or a `Placement`.
-      What model_fn itself places by `estimator_mp.stage` or `tf.device` stays
-      there.
+      (pairs of a regular expression and a stage, in order); a `Placement`; or
+      the path of a placement.json that training or `inspect` wrote, which is
+      read at once. What model_fn itself places by `estimator_mp.stage` or
+      `tf.device` stays there.
     memory_limit: The bytes that the automatic placement may put on a device:
       weights with gradients and two slots, and activations. None for no limit.
     verify_placement: Whether the first step of a session compares where ops
       really ran with where they were placed.
 
   Raises:
-    ValueError: If the mesh cannot be made (see `Mesh.create`), a rule is
-      malformed, or the memory limit is not positive.
+    ValueError: If a field has the wrong type, the mesh cannot be made (see
+      `Mesh.create`), a rule is malformed, the memory limit is not positive, or
+      a placement is for another mesh or cannot be read.
   """
 
-  mesh: str = "stage:1"
-  devices: tuple[str, ...] = ()
-  placement: str | tuple[rules.Rule, ...] | placement_lib.Placement = "auto"
-  memory_limit: int | None = None
-  verify_placement: bool = True
+  mesh: str = options.option(
+    "stage:1",
+    "Axes and sizes of the mesh: stage:3 spreads the model over three devices,"
+    " stage:1 keeps it on one.",
+  )
+  devices: tuple[str, ...] = options.option(
+    (),
+    "The mesh's devices, such as gpu:0,gpu:1,gpu:2. Without it: the GPUs of"
+    " this machine, or virtual CPU devices if it has none.",
+  )
+  placement: str | tuple[rules.Rule, ...] | placement_lib.Placement = (
+    options.option(  # noqa: RUF009 It returns a field.
+      "auto",
+      "auto: where it is best to cut. Or rules as JSON, each an expression for"
+      ' names and a stage: [["layer_[0-5]/", 0], [".*", 1]]. Or the path of a'
+      " placement.json.",
+    )
+  )
+  memory_limit: int | None = options.option(
+    None,
+    "The bytes that --placement=auto may put on a device: weights with"
+    " gradients and two slots, and activations.",
+    minimum=1,
+  )
+  verify_placement: bool = options.option(
+    True,
+    "Compare the devices that the first step really used with the plan.",
+  )
 
   def __post_init__(self):
+    options.check(self)
     object.__setattr__(self, "devices", tuple(self.devices))
     mesh = self.create_mesh()
-    if isinstance(self.placement, str):
-      if self.placement != "auto":
-        raise ValueError(
-          f'placement={self.placement!r} is unknown; use "auto", rules such as '
-          '[("layer_[0-5]/", 0), (".*", 1)], or a Placement'
-        )
-    elif not isinstance(self.placement, placement_lib.Placement):
-      placement = tuple(self.placement)
-      object.__setattr__(self, "placement", placement)
+    placement = placement_file.resolve_placement(self.placement)
+    object.__setattr__(self, "placement", placement)
+    if isinstance(placement, placement_lib.Placement):
+      placement.check_mesh(mesh)
+    elif not isinstance(placement, str):
       rules.check_rules(placement, mesh.axis_size("stage"))
-    if self.memory_limit is not None and self.memory_limit <= 0:
-      raise ValueError(
-        f"memory_limit={self.memory_limit} is not positive; give the bytes of "
-        "a device, or None for no limit"
-      )
 
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes."""
     return mesh_lib.Mesh.create(self.mesh, self.devices)
+
+  @classmethod
+  def from_dict(cls, values: Mapping[str, Any]) -> "ShardingConfig":
+    """Returns the configuration that a dict describes.
+
+    Args:
+      values: Fields by name, each as the field itself or as `to_dict` writes
+        it. What is left out has its default.
+
+    Raises:
+      ValueError: If there is no such field, or the configuration is wrong.
+    """
+    options.check_names(cls, values)
+    return cls(**values)
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns all fields by name, as JSON can write them."""
+    return {
+      field.name: options.to_plain(getattr(self, field.name))
+      for field in dataclasses.fields(self)
+    }
+
+  @classmethod
+  def from_json(cls, text: str) -> "ShardingConfig":
+    """Returns the configuration that a JSON object describes.
+
+    Args:
+      text: An object such as `to_json` returns.
+
+    Raises:
+      ValueError: If it is no JSON; or as for `from_dict`.
+    """
+    return cls.from_dict(options.parse_json(text))
+
+  def to_json(self) -> str:
+    """Returns the configuration as JSON; `from_json` reads it."""
+    return json.dumps(self.to_dict())
+
+  @classmethod
+  def from_flags(
+    cls, flag_values: flags.FlagValues = flags.FLAGS
+  ) -> "ShardingConfig":
+    """Returns the configuration that a program's flags describe.
+
+    Args:
+      flag_values: The flags that `define_sharding_flags` defined, parsed.
+
+    Raises:
+      ValueError: If the flags were not defined, or the configuration is wrong.
+    """
+    return cls(**options.values_of_flags(cls, flag_values))
+
+
+def define_sharding_flags(
+  flag_values: flags.FlagValues = flags.FLAGS,
+  only: Sequence[str] | None = None,
+  **defaults: Any,
+) -> None:
+  """Defines a flag for each field of `ShardingConfig`, under its name.
+
+  Call it before the flags are parsed, as at the top of a program;
+  `ShardingConfig.from_flags` reads them.
+
+  Args:
+    flag_values: Where to define them; absl's own if left out.
+    only: The names of the fields to define flags for; None for all.
+    **defaults: The program's own defaults, such as `mesh="stage:4"`.
+
+  Raises:
+    ValueError: If `only` or `defaults` name what is no field.
+  """
+  options.define_flags(ShardingConfig, flag_values, only, **defaults)

@@ -29,6 +29,7 @@ from estimator_mp import (
   inspection,
   run_record,
 )
+from estimator_mp import options as options_lib
 from model_fns import cifar10_cnn
 
 import tensorflow as tf
@@ -37,8 +38,10 @@ from absl import flags
 _COMMAND = command_flags.Command(
   "inspect",
   "Shows how the layers of a model would be spread over several devices.",
-  ("Model", "Mesh", "Output"),
+  ("Model", options_lib.FLAGS_TITLE, "Output"),
 )
+# What a first step shows is nothing to inspect.
+_SHARDING = ("mesh", "devices", "placement", "memory_limit")
 _BAD_USE = 2
 _EXAMPLE = "my_model:model_fn"
 
@@ -47,19 +50,16 @@ _EXAMPLE = "my_model:model_fn"
 class InspectOptions:
   """What is to be inspected. Paths are absolute.
 
-  The fields are the flags of the same names; `define_flags` says what they
-  mean.
+  The fields are the flags of the same names, `define_flags` says what they
+  mean; `config` is what the flags of sharding say.
   """
 
   model_fn: str | None
   features: str | None
   labels: str | None
   params: str | None
-  mesh: str
-  devices: tuple[str, ...]
-  placement: str
-  memory_limit: int | None
   out: str | None
+  config: estimator_mp.ShardingConfig
 
 
 def define_flags(flag_values: flags.FlagValues) -> None:
@@ -84,27 +84,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
   )
   group.text("labels", None, "The same for labels, such as int32[?,1].")
   group.text("params", None, 'The Estimator\'s params as JSON: {"units": 64}.')
-  group = command_flags.Group("Mesh", flag_values)
-  group.text("mesh", "stage:3", "Over how many devices: stage:3 is three.")
-  group.text(
-    "devices",
-    None,
-    "The mesh's devices, such as gpu:0,gpu:1,gpu:2. Without it: the GPUs of"
-    " this machine, or virtual CPU devices if it has none.",
-  )
-  group.text(
-    "placement",
-    "auto",
-    "auto: where it is best to cut. Or rules as JSON, each an expression for"
-    ' names and a stage: [["layer_[0-5]/", 0], [".*", 1]].',
-  )
-  group.integer(
-    "memory_limit",
-    None,
-    1,
-    "The bytes that --placement=auto may put on a device: weights with"
-    " gradients and two slots, and activations.",
-  )
+  estimator_mp.define_sharding_flags(flag_values, _SHARDING, mesh="stage:3")
   group = command_flags.Group("Output", flag_values)
   group.text(
     "out",
@@ -119,13 +99,16 @@ def options_from_flags(flag_values: flags.FlagValues) -> InspectOptions:
 
   Args:
     flag_values: The flags, parsed.
+
+  Raises:
+    ValueError: If a flag of sharding is wrong.
   """
   values: dict[str, Any] = {
     field.name: flag_values[field.name].value
     for field in dataclasses.fields(InspectOptions)
+    if field.name != "config"
   }
-  names = (values["devices"] or "").split(",")
-  values["devices"] = tuple(name.strip() for name in names if name.strip())
+  values["config"] = estimator_mp.ShardingConfig.from_flags(flag_values)
   if values["out"] is not None:
     values["out"] = command_flags.absolute_path(values["out"])
   return InspectOptions(**values)
@@ -141,12 +124,6 @@ def inspect_options(options: InspectOptions) -> inspection.Inspection:
     ValueError: Something does not fit; the text is one line and says what
       would be right.
   """
-  config = estimator_mp.ShardingConfig(
-    mesh=options.mesh,
-    devices=options.devices,
-    placement=_placement(options.placement),
-    memory_limit=options.memory_limit,
-  )
   if options.out is not None:
     run_record.make_writable("out", options.out)
   if options.model_fn is None:
@@ -160,7 +137,7 @@ def inspect_options(options: InspectOptions) -> inspection.Inspection:
       _cifar10_cnn,
       input_spec.parse("image:float32[?,32,32,3]"),
       input_spec.parse("int32[?,1]"),
-      config,
+      options.config,
       model="cifar10_cnn",
     )
   if options.features is None:
@@ -176,26 +153,10 @@ def inspect_options(options: InspectOptions) -> inspection.Inspection:
     _with_one_line_errors(model_fn, options.model_fn),
     features,
     labels or None,
-    config,
+    options.config,
     params,
     options.model_fn,
   )
-
-
-def _placement(text: str) -> Any:
-  """Returns "auto" or rules."""
-  if not text.lstrip().startswith("["):
-    return text
-  try:
-    return tuple(
-      tuple(rule) if isinstance(rule, list) else rule
-      for rule in json.loads(text)
-    )
-  except json.JSONDecodeError as error:
-    raise command_flags.FlagsError(
-      f"--placement={text} is no JSON ({error}); write rules like"
-      ' [["layer_[0-5]/", 0], [".*", 1]]'
-    ) from error
 
 
 def _params(text: str) -> dict[str, Any]:
@@ -378,7 +339,11 @@ def main(argv: list[str]) -> int:
   tf.get_logger().setLevel("FATAL")
   if not sys.warnoptions:
     warnings.simplefilter("ignore")
-  return run_command(options_from_flags(flag_values))
+  try:
+    options = options_from_flags(flag_values)
+  except ValueError as error:
+    return _complain(error)
+  return run_command(options)
 
 
 def _complain(error: object) -> int:

@@ -15,6 +15,7 @@ from estimator_mp import (
   auto,
   costs,
   input_spec,
+  placement_file,
   sharding,
   transfers,
 )
@@ -94,7 +95,7 @@ class Inspection:
 
   def facts(self) -> dict[str, Any]:
     """Returns everything for JSON; `load_placement` can read it."""
-    facts = placement_lib.facts_of_placement(self.placement, self.mesh)
+    facts = placement_file.facts_of_placement(self.placement, self.mesh)
     return facts | {
       "model": self.model,
       "costs": [dataclasses.asdict(cost) for cost in self.costs],

@@ -1,20 +1,17 @@
 """Placement: what each stage of a model holds, as planned."""
 
 import dataclasses
-import json
-import os
 import weakref
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from estimator_mp import devices
+from estimator_mp import devices, units
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import transfers as transfers_lib
 
 import tensorflow as tf
 
-PLACEMENT_FILE = "placement.json"
 _MEGABYTE = 1e6
 _MAX_LAYERS = 5
 
@@ -70,6 +67,79 @@ class Placement:
     """
     return {op: self.ops[op.name] for op in ops if op.name in self.ops}
 
+  def check_mesh(self, mesh: mesh_lib.Mesh) -> None:
+    """Raises if this placement is for another mesh.
+
+    Args:
+      mesh: The mesh that it is to be used on.
+
+    Raises:
+      ValueError: If the mesh has more or fewer stages.
+    """
+    size = mesh.axis_size("stage")
+    if len(self.stages) != size:
+      raise ValueError(
+        f"the placement is for {len(self.stages)} stage(s), but mesh {mesh} "
+        f"has {size}; give a placement made for this mesh, or "
+        'placement="auto"'
+      )
+
+  def check_coverage(self, ops: Sequence[tf.Operation]) -> None:
+    """Raises if a trainable variable has no place: it is of another model.
+
+    Args:
+      ops: All forward ops of a model, its variables among them.
+
+    Raises:
+      ValueError: With the first such variable.
+    """
+    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+    for op in units.variables_of(ops):
+      if op.name in trainable and op.name not in self.ops:
+        raise ValueError(
+          f"variable {op.name!r} is not among the {len(self.ops)} ops of the "
+          "placement, which is of another model; give the placement.json of "
+          'this one, or placement="auto"'
+        )
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns the placement as JSON can write it."""
+    return {
+      "stages": [
+        dataclasses.asdict(stage) | {"layers": list(stage.layers)}
+        for stage in self.stages
+      ],
+      "ops": dict(self.ops),
+      "transfers": [dataclasses.asdict(sent) for sent in self.transfers],
+    }
+
+  @classmethod
+  def from_dict(cls, facts: Mapping[str, Any]) -> "Placement":
+    """Returns the placement that `to_dict` wrote.
+
+    Args:
+      facts: What `to_dict` returned; keys that it does not have are ignored.
+
+    Raises:
+      ValueError: If something of it is missing or malformed.
+    """
+    try:
+      stages = tuple(_stage_placement(**stage) for stage in facts["stages"])
+      ops = {str(name): int(stage) for name, stage in facts["ops"].items()}
+      transfers = tuple(
+        transfers_lib.Transfer(**sent) for sent in facts.get("transfers", ())
+      )
+    except KeyError as error:
+      raise ValueError(f"it has no {error}") from error
+    except (AttributeError, TypeError, ValueError) as error:
+      raise ValueError(f"it is malformed: {error}") from error
+    for name, stage in ops.items():
+      if not 0 <= stage < len(stages):
+        raise ValueError(
+          f"{name!r} is on stage {stage}, but it has {len(stages)} stage(s)"
+        )
+    return cls(stages, MappingProxyType(ops), transfers)
+
   def table(self) -> str:
     """Returns a table for people: stages, their sum, and what is sent."""
     rows = [("stage", "device", "layers", "parameters", "MB")]
@@ -105,6 +175,10 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
   words = [cell.ljust(width) for cell, width in cells[:3]]
   numbers = [cell.rjust(width) for cell, width in cells[3:]]
   return "  ".join(words + numbers)
+
+
+def _stage_placement(layers: Sequence[str], **facts: Any) -> StagePlacement:
+  return StagePlacement(layers=tuple(layers), **facts)
 
 
 def placement_of_graph(
@@ -181,67 +255,6 @@ def _shortened(names: Sequence[str]) -> list[str]:
   if len(names) <= _MAX_LAYERS:
     return list(names)
   return [names[0], f"... {len(names) - 2} more ...", names[-1]]
-
-
-def save_placement(
-  placement: Placement, model_dir: str, mesh: mesh_lib.Mesh
-) -> None:
-  """Writes a placement into a model_dir, for evaluation and prediction.
-
-  Args:
-    placement: The placement.
-    model_dir: The folder; made if it does not exist.
-    mesh: The mesh that it is for.
-  """
-  facts = facts_of_placement(placement, mesh)
-  tf.io.gfile.makedirs(model_dir)
-  path = os.path.join(model_dir, PLACEMENT_FILE)
-  temporary = f"{path}.{os.getpid()}.tmp"
-  with tf.io.gfile.GFile(temporary, "w") as file:
-    file.write(json.dumps(facts, indent=1) + "\n")
-  tf.io.gfile.rename(temporary, path, overwrite=True)
-
-
-def facts_of_placement(
-  placement: Placement, mesh: mesh_lib.Mesh
-) -> dict[str, Any]:
-  """Returns what `save_placement` writes as JSON.
-
-  Args:
-    placement: The placement.
-    mesh: The mesh that it is for.
-  """
-  return {
-    "mesh": str(mesh),
-    "stages": [dataclasses.asdict(stage) for stage in placement.stages],
-    "ops": dict(placement.ops),
-  }
-
-
-def load_placement(
-  model_dir: str | None, mesh: mesh_lib.Mesh
-) -> Placement | None:
-  """Returns the placement that was written into a model_dir.
-
-  Args:
-    model_dir: The folder, if there is one.
-    mesh: The mesh that it has to be for.
-
-  Returns:
-    The placement; None if there is none, or one for another mesh.
-  """
-  path = os.path.join(model_dir or "", PLACEMENT_FILE)
-  if not model_dir or not tf.io.gfile.exists(path):
-    return None
-  with tf.io.gfile.GFile(path) as file:
-    facts = json.loads(file.read())
-  if facts["mesh"] != str(mesh):
-    return None
-  stages = tuple(
-    StagePlacement(**{**stage, "layers": tuple(stage["layers"])})
-    for stage in facts["stages"]
-  )
-  return Placement(stages, MappingProxyType(facts["ops"]))
 
 
 def record_placement(placement: Placement) -> None:

@@ -20,6 +20,7 @@ from compat import gradient_requests
 from estimator_mp import (
   auto,
   export,
+  placement_file,
   placing,
   rules,
   transfers,
@@ -164,6 +165,8 @@ class _Sharder:
     marked = len({self._stages[op] for op in new if op in self._stages}) > 1
     placement = self._config.placement
     if isinstance(placement, placement_lib.Placement):
+      if self._requests <= 1:
+        placement.check_coverage(new)
       self._stages |= placement.stages_of(new)
     elif not isinstance(placement, str):
       if self._requests <= 1:
@@ -179,7 +182,7 @@ class _Sharder:
   ) -> dict[tf.Operation, int]:
     """Returns the stages that training saved, or the best ones."""
     if self._mode != tf.estimator.ModeKeys.TRAIN:
-      saved = placement_lib.load_placement(self._model_dir, self._mesh)
+      saved = placement_file.load_placement(self._model_dir, self._mesh)
       if saved is not None:
         return saved.stages_of(ops)
     return auto.cut_forward(
@@ -227,7 +230,7 @@ class _Sharder:
       placement.table(),
     )
     if self._mode == tf.estimator.ModeKeys.TRAIN and self._model_dir:
-      placement_lib.save_placement(placement, self._model_dir, self._mesh)
+      placement_file.save_placement(placement, self._model_dir, self._mesh)
 
 
 def _outputs_of(spec: tf.estimator.EstimatorSpec) -> list[tf.Operation]:

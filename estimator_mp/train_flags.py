@@ -3,7 +3,9 @@
 import dataclasses
 from typing import Any
 
+import estimator_mp
 from estimator_mp import command_flags
+from estimator_mp import options as options_lib
 
 from absl import flags
 
@@ -17,7 +19,7 @@ _MAX_SEED = 2**31 - 1
 _COMMAND = command_flags.Command(
   "train",
   "Trains an image classifier whose layers are spread over several devices.",
-  ("Model and data", "Mesh", "Training", "Output"),
+  ("Model and data", options_lib.FLAGS_TITLE, "Training", "Output"),
 )
 
 
@@ -54,7 +56,9 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flag_values: Where to define them.
   """
   _define_model_flags(command_flags.Group("Model and data", flag_values))
-  _define_mesh_flags(command_flags.Group("Mesh", flag_values))
+  estimator_mp.define_sharding_flags(
+    flag_values, ("mesh", "devices", "verify_placement"), mesh="stage:3"
+  )
   _define_training_flags(command_flags.Group("Training", flag_values))
   _define_output_flags(command_flags.Group("Output", flag_values))
 
@@ -67,26 +71,6 @@ def _define_model_flags(group: command_flags.Group) -> None:
     None,
     "Directory with CIFAR-10's binary files (data_batch_1.bin to"
     " data_batch_5.bin, test_batch.bin). Without it they are downloaded once.",
-  )
-
-
-def _define_mesh_flags(group: command_flags.Group) -> None:
-  group.text(
-    "mesh",
-    "stage:3",
-    "Axes and sizes of the mesh: stage:3 spreads the model's layers over three"
-    " devices, stage:1 keeps them on one.",
-  )
-  group.text(
-    "devices",
-    None,
-    "The mesh's devices, such as gpu:0,gpu:1,gpu:2. Without it: the GPUs of"
-    " this machine, or virtual CPU devices if it has none.",
-  )
-  group.boolean(
-    "verify_placement",
-    True,
-    "Compare the devices that the first step really used with the plan.",
   )
 
 
@@ -173,8 +157,9 @@ def options_from_flags(
     field.name: flag_values[field.name].value
     for field in dataclasses.fields(TrainOptions)
   }
-  names = (values["devices"] or "").split(",")
-  values["devices"] = tuple(name.strip() for name in names if name.strip())
+  values |= options_lib.values_of_flags(
+    estimator_mp.ShardingConfig, flag_values
+  )
   if values["model_dir"] is None:
     values["model_dir"] = f"runs/{values['model']}-{values['dataset']}"
   for name in ("data_dir", "model_dir", "export_dir"):

@@ -28,13 +28,15 @@ class Units:
     self._parents: dict[tf.Operation, tf.Operation] = {}
     self._by_name: dict[str, tf.Operation] = {}
     self._by_loop: dict[int, tf.Operation] = {}
+    self._by_outside_variable: dict[tf.Operation, tf.Operation] = {}
 
   def add(self, ops: Iterable[tf.Operation]) -> None:
     """Adds ops, and merges the units that they join.
 
     Args:
       ops: Ops in the order in which they were made. Ops that they are joined
-        to but that were never added are left out.
+        to but that were never added are left out; a variable among these,
+        such as the global step, joins the ops that use it.
     """
     for op in ops:
       self._parents[op] = op
@@ -71,7 +73,10 @@ class Units:
     for tensor in op.inputs:
       is_reference = tensor.dtype != tensor.dtype.base_dtype
       if tensor.dtype == tf.resource or is_reference:
-        yield tensor.op
+        if tensor.op in self._parents:
+          yield tensor.op
+        else:
+          yield self._by_outside_variable.setdefault(tensor.op, op)
     for group in op.colocation_groups():
       name = group.removeprefix(_COLOCATED_WITH).decode()
       if name != op.name and name in self._by_name:

@@ -18,7 +18,7 @@ from estimator_mp import (
   input_spec,
   inspect,
   inspection,
-  placement,
+  placement_file,
 )
 from tests.estimator_mp import zoo
 
@@ -105,7 +105,7 @@ class InspectionTest(absltest.TestCase):
       config=estimator_mp.run_config(config, folder),
     )
     estimator.train(zoo.input_fn, steps=1)
-    real = placement.load_placement(folder, config.create_mesh())
+    real = placement_file.load_placement(folder, config.create_mesh())
     found = inspect_zoo("cnn", mesh="stage:3").placement
     self.assertEqual(found.stages, real.stages)
     names = [name for name in real.ops if "/kernel" in name]
@@ -305,7 +305,7 @@ class CommandTest(parameterized.TestCase):
     for name in names:
       self.assertIn(os.path.join(folder, name), output)
     mesh = estimator_mp.Mesh.create("stage:2")
-    saved = placement.load_placement(folder, mesh)
+    saved = placement_file.load_placement(folder, mesh)
     self.assertEqual(saved.ops["first/kernel"], 1)
     facts = json.loads(pathlib.Path(folder, "placement.json").read_text())
     self.assertLen(facts["costs"], 2)

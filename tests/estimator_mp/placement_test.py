@@ -4,7 +4,7 @@ import os
 
 import estimator_mp
 from compat import gradient_requests
-from estimator_mp import auto, placement, transfers
+from estimator_mp import auto, placement_file, transfers
 from estimator_mp import units as units_lib
 from tests.estimator_mp import runs, zoo
 
@@ -178,7 +178,7 @@ class SavedPlacementTest(absltest.TestCase):
     config = estimator_mp.ShardingConfig("stage:3")
     model = zoo.MODELS["cnn"]
     build(model.model_fn, config, model_dir=folder)
-    saved = placement.load_placement(folder, config.create_mesh())
+    saved = placement_file.load_placement(folder, config.create_mesh())
     _, graph = build(
       model.model_fn,
       config,
@@ -190,14 +190,14 @@ class SavedPlacementTest(absltest.TestCase):
     }
     self.assertEqual(devices_of_variables(graph), trained)
     other = estimator_mp.Mesh.create("stage:2")
-    self.assertIsNone(placement.load_placement(folder, other))
+    self.assertIsNone(placement_file.load_placement(folder, other))
 
   def test_a_saved_placement_can_be_given(self):
     folder = self.create_tempdir().full_path
     config = estimator_mp.ShardingConfig("stage:3")
     model = zoo.MODELS["deepfm"]
     _, first = build(model.model_fn, config, model_dir=folder)
-    saved = placement.load_placement(folder, config.create_mesh())
+    saved = placement_file.load_placement(folder, config.create_mesh())
     _, second = build(
       model.model_fn, estimator_mp.ShardingConfig("stage:3", placement=saved)
     )
@@ -314,7 +314,8 @@ class ErrorsTest(parameterized.TestCase):
       "unknown_word",
       "automatic",
       "placement='automatic' is unknown; use \"auto\", rules such as "
-      '[("layer_[0-5]/", 0), (".*", 1)], or a Placement',
+      '[("layer_[0-5]/", 0), (".*", 1)], a Placement, or the path of a '
+      "placement.json",
     ),
     (
       "no_rule",
@@ -347,8 +348,7 @@ class ErrorsTest(parameterized.TestCase):
   def test_a_memory_limit_that_is_not_positive(self):
     self.assertEqual(
       self._config_error(memory_limit=0),
-      "memory_limit=0 is not positive; give the bytes of a device, or None for "
-      "no limit",
+      "memory_limit=0 is too small; use 1 or more",
     )
 
   @parameterized.named_parameters(

@@ -10,21 +10,6 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 
-class ShardingConfigTest(absltest.TestCase):
-  def test_is_checked_when_it_is_made(self):
-    with self.assertRaisesRegex(ValueError, "mesh 'stage:0' gives axis"):
-      estimator_mp.ShardingConfig(mesh="stage:0")
-    with self.assertRaisesRegex(ValueError, "needs 3 = 3 devices, but 1"):
-      estimator_mp.ShardingConfig(mesh="stage:3", devices=("/cpu:0",))
-
-  def test_makes_its_mesh(self):
-    config = estimator_mp.ShardingConfig("stage:2", ["/cpu:1", "/cpu:4"])
-    self.assertEqual(
-      config.create_mesh().devices, ("/device:CPU:1", "/device:CPU:4")
-    )
-    self.assertEqual(config.devices, ("/cpu:1", "/cpu:4"))
-
-
 class RunConfigTest(parameterized.TestCase):
   def test_sessions_hold_and_obey_the_mesh(self):
     config = estimator_mp.ShardingConfig("stage:2", ("/cpu:1", "/cpu:4"))

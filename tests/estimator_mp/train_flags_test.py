@@ -152,7 +152,7 @@ class HelpTest(parameterized.TestCase):
     ):
       _parse(argument)
     self.assertEqual(caught.exception.code, 0)
-    groups = ("Model and data:", "Mesh:", "Training:", "Output:")
+    groups = ("Model and data:", "Sharding:", "Training:", "Output:")
     text = output.getvalue()
     self.assertContainsInOrder(
       [groups[0], "--dataset=digits", groups[1], "--mesh=stage:3", groups[2]],

@@ -1,0 +1,262 @@
+"""ShardingConfig: its fields, as dicts, as JSON and as flags."""
+
+import dataclasses
+import json
+import os
+from types import MappingProxyType
+from typing import Any
+
+import estimator_mp
+from estimator_mp import options, placement_file, transfers
+
+from absl import flags
+from absl.testing import absltest, parameterized
+
+PLACEMENT = estimator_mp.Placement(
+  stages=tuple(
+    estimator_mp.StagePlacement(k, f"/device:CPU:{k}", (f"dense_{k}",), 12, 96)
+    for k in range(2)
+  ),
+  ops=MappingProxyType({"dense_0/kernel": 0, "dense_1/kernel": 1}),
+  transfers=(
+    transfers.Transfer(
+      "dense_0/Relu:0", "/device:CPU:0", "/device:CPU:1", 2048
+    ),
+  ),
+)
+CONFIGS: tuple[tuple[str, dict[str, Any]], ...] = (
+  ("default", {}),
+  ("devices", {"mesh": "stage:2", "devices": ("cpu:3", "/cpu:1")}),
+  ("rules", {"mesh": "stage:2", "placement": (("^a/", 1), (".*", 0))}),
+  ("placement", {"mesh": "stage:2", "placement": PLACEMENT}),
+  ("limit", {"memory_limit": 16_000_000, "verify_placement": False}),
+)
+
+
+def parse(*arguments, **defaults):
+  """Returns the configuration that a program's command line describes."""
+  values = flags.FlagValues()
+  estimator_mp.define_sharding_flags(values, **defaults)
+  values(["program", *arguments])
+  return estimator_mp.ShardingConfig.from_flags(values)
+
+
+def write_placement(folder, stages=2):
+  mesh = estimator_mp.Mesh.create(f"stage:{stages}")
+  placement_file.save_placement(PLACEMENT, folder, mesh)
+  return os.path.join(folder, "placement.json")
+
+
+class ShardingConfigTest(parameterized.TestCase):
+  def test_makes_its_mesh(self):
+    config = estimator_mp.ShardingConfig("stage:2", ["/cpu:1", "/cpu:4"])
+    self.assertEqual(
+      config.create_mesh().devices, ("/device:CPU:1", "/device:CPU:4")
+    )
+    self.assertEqual(config.devices, ("/cpu:1", "/cpu:4"))
+
+  @parameterized.named_parameters(*CONFIGS)
+  def test_dicts_and_json_say_all_of_it(self, fields):
+    config = estimator_mp.ShardingConfig(**fields)
+    names = [field.name for field in dataclasses.fields(config)]
+    self.assertCountEqual(config.to_dict(), names)
+    again = estimator_mp.ShardingConfig.from_dict(config.to_dict())
+    self.assertEqual(again, config)
+    again = estimator_mp.ShardingConfig.from_json(config.to_json())
+    self.assertEqual(again, config)
+    self.assertEqual(json.loads(config.to_json()), config.to_dict())
+    self.assertEqual(hash(again), hash(config))
+
+  def test_what_a_dict_leaves_out_has_its_default(self):
+    config = estimator_mp.ShardingConfig.from_dict({"mesh": "stage:2"})
+    self.assertEqual(config, estimator_mp.ShardingConfig("stage:2"))
+
+  def test_a_path_is_read_at_once(self):
+    path = write_placement(self.create_tempdir().full_path)
+    config = estimator_mp.ShardingConfig("stage:2", placement=path)
+    self.assertEqual(config.placement, PLACEMENT)
+
+  @parameterized.named_parameters(
+    (
+      "close_field",
+      {"memory_limt": 5},
+      "ShardingConfig has no field 'memory_limt', which is given as 5; did you "
+      "mean 'memory_limit'? its fields are mesh, devices, placement, ",
+    ),
+    (
+      "unknown_field",
+      {"xyz": [1]},
+      "ShardingConfig has no field 'xyz', which is given as [1]; its fields "
+      "are mesh, devices, placement, ",
+    ),
+    (
+      "no_dict",
+      ["stage:2"],
+      "ShardingConfig cannot be made from ['stage:2']; give a dict such as "
+      '{"mesh": "stage:2"}',
+    ),
+    (
+      "mesh_is_a_number",
+      {"mesh": 3},
+      "mesh=3 has the wrong type; give a text",
+    ),
+    (
+      "devices_are_one_text",
+      {"devices": "cpu:0,cpu:1"},
+      "devices='cpu:0,cpu:1' has the wrong type; give a list of texts",
+    ),
+    (
+      "limit_is_a_text",
+      {"memory_limit": "4GB"},
+      "memory_limit='4GB' has the wrong type; give a whole number or None",
+    ),
+    (
+      "limit_is_true",
+      {"memory_limit": True},
+      "memory_limit=True has the wrong type; give a whole number or None",
+    ),
+    (
+      "verify_is_a_number",
+      {"verify_placement": 1},
+      "verify_placement=1 has the wrong type; give true or false",
+    ),
+    (
+      "placement_is_a_number",
+      {"placement": 7},
+      'placement=7 is unknown; use "auto", rules such as [("layer_[0-5]/", 0)',
+    ),
+    (
+      "placement_is_half",
+      {"placement": {"stages": []}},
+      "placement is no dict of Placement.to_dict(): it has no 'ops'; write it "
+      "anew",
+    ),
+  )
+  def test_a_wrong_dict(self, values, message):
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.ShardingConfig.from_dict(values)
+    self.assertStartsWith(str(caught.exception), message)
+
+  def test_what_is_no_json(self):
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.ShardingConfig.from_json("mesh=stage:2")
+    self.assertEqual(
+      str(caught.exception),
+      "the text is no JSON (Expecting value: line 1 column 1 (char 0)); it "
+      "begins with 'mesh=stage:2'",
+    )
+
+
+class FlagsTest(parameterized.TestCase):
+  def test_every_field_has_a_flag_with_its_default(self):
+    self.assertEqual(parse(), estimator_mp.ShardingConfig())
+    values = flags.FlagValues()
+    estimator_mp.define_sharding_flags(values)
+    for field in dataclasses.fields(estimator_mp.ShardingConfig):
+      self.assertIn(field.name, values)
+      self.assertNotEmpty(values[field.name].help)
+
+  def test_values(self):
+    config = parse(
+      "--mesh=stage:2",
+      "--devices=cpu:0, cpu:3",
+      '--placement=[["^a/", 1], [".*", 0]]',
+      "--memory_limit=5000000",
+      "--noverify_placement",
+    )
+    self.assertEqual(
+      config,
+      estimator_mp.ShardingConfig(
+        "stage:2",
+        ("cpu:0", "cpu:3"),
+        (("^a/", 1), (".*", 0)),
+        5_000_000,
+        verify_placement=False,
+      ),
+    )
+
+  def test_a_path_of_a_placement(self):
+    path = write_placement(self.create_tempdir().full_path)
+    config = parse(f"--placement={path}", "--mesh=stage:2")
+    self.assertEqual(config.placement, PLACEMENT)
+
+  def test_some_flags_with_other_defaults(self):
+    config = parse(only=("mesh",), mesh="stage:4")
+    self.assertEqual(config, estimator_mp.ShardingConfig("stage:4"))
+    with self.assertRaises(flags.UnrecognizedFlagError):
+      parse("--devices=cpu:0", only=("mesh",))
+
+  def test_a_programs_own_flags_stay_its_own(self):
+    values = flags.FlagValues()
+    flags.DEFINE_string("aggregation", "mine", "", flag_values=values)
+    estimator_mp.define_sharding_flags(values, only=("mesh",))
+    values(["program"])
+    self.assertEqual(
+      estimator_mp.ShardingConfig.from_flags(values),
+      estimator_mp.ShardingConfig(),
+    )
+
+  def test_flags_that_were_not_defined(self):
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.ShardingConfig.from_flags(flags.FlagValues())
+    self.assertEqual(
+      str(caught.exception),
+      "ShardingConfig has no flags here; call "
+      "estimator_mp.define_sharding_flags() before the flags are parsed",
+    )
+
+  def test_a_default_of_no_field(self):
+    with self.assertRaisesRegex(
+      ValueError, "no field 'meshes', .* did you mean 'mesh'?"
+    ):
+      parse(meshes="stage:2")
+
+  def test_rules_that_are_no_json(self):
+    with self.assertRaisesRegex(
+      ValueError,
+      r'--placement=\[\["a", 0\] is no JSON \(Expecting .*\); put texts in '
+      "double quotes and close all brackets",
+    ):
+      parse('--placement=[["a", 0]')
+
+  def test_a_number_below_its_limit(self):
+    with self.assertRaisesRegex(
+      flags.IllegalFlagValueError, "memory_limit=0: is too small; use 1 or more"
+    ):
+      parse("--memory_limit=0")
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+  """A dataclass of options of each kind."""
+
+  count: int = options.option(1, "How many.", minimum=1)
+  word: str = options.option("a", "Which.", choices=("a", "b"))
+  rate: float = options.option(0.5, "How fast.")
+
+  def __post_init__(self):
+    options.check(self)
+
+
+class OptionsTest(parameterized.TestCase):
+  def test_one_line_for_a_new_option(self):
+    values = flags.FlagValues()
+    options.define_flags(Options, values)
+    values(["program", "--count=3", "--word=b", "--rate=2"])
+    found = Options(**options.values_of_flags(Options, values))
+    self.assertEqual(found, Options(3, "b", 2.0))
+
+  @parameterized.named_parameters(
+    ("small", {"count": 0}, "count=0 is too small; use 1 or more"),
+    ("kind", {"count": 1.5}, "count=1.5 has the wrong type; give a whole numb"),
+    ("word", {"word": "c"}, "word='c' is not known; use one of a, b"),
+    ("rate", {"rate": "x"}, "rate='x' has the wrong type; give a number"),
+  )
+  def test_wrong_values(self, values, message):
+    with self.assertRaises(ValueError) as caught:
+      Options(**values)
+    self.assertStartsWith(str(caught.exception), message)
+
+
+if __name__ == "__main__":
+  absltest.main()
