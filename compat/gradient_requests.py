@@ -34,19 +34,33 @@ _inside = threading.local()
 class GradientRequestHandler(Protocol):
   """What hears of the requests of one graph."""
 
-  def before_gradients(self, targets: list[Any]) -> None:
+  def before_gradients(
+    self, targets: list[Any], sources: list[Any], seeds: Any
+  ) -> Any:
     """Is called before gradient ops are made.
 
     Args:
       targets: The tensors whose gradients are wanted.
+      sources: The tensors and variables with respect to which they are.
+      seeds: What the chain rule starts with, as the caller gave it; None for
+        ones.
+
+    Returns:
+      What it shall start with: `seeds`, or a tensor for each target.
     """
 
-  def after_gradients(self, sources: list[Any], gradients: list[Any]) -> None:
+  def after_gradients(
+    self, targets: list[Any], sources: list[Any], gradients: list[Any]
+  ) -> list[Any]:
     """Is called with the gradients.
 
     Args:
+      targets: The tensors whose gradients are wanted.
       sources: The tensors and variables with respect to which they are.
       gradients: A tensor, `IndexedSlices` or None for each source.
+
+    Returns:
+      What the caller gets instead, for each source.
     """
 
 
@@ -95,24 +109,25 @@ def _patch() -> None:
       return helper(*args, **kwargs)
     bound = parameters.bind(*args, **kwargs)
     bound.arguments["colocate_gradients_with_ops"] = True
-    return _answer(
-      handler,
-      bound.arguments["ys"],
-      bound.arguments["xs"],
-      lambda: helper(*bound.args, **bound.kwargs),
-    )
+
+    def compute(seeds: Any) -> Any:
+      bound.arguments["grad_ys"] = seeds
+      return helper(*bound.args, **bound.kwargs)
+
+    ys, xs = bound.arguments["ys"], bound.arguments["xs"]
+    return _answer(handler, ys, xs, bound.arguments.get("grad_ys"), compute)
 
   @functools.wraps(gradient)
-  def tape_gradient(tape, target, sources, *args, **kwargs):
+  def tape_gradient(
+    tape, target, sources, output_gradients=None, *args, **kwargs
+  ):
+    def compute(seeds: Any) -> Any:
+      return gradient(tape, target, sources, seeds, *args, **kwargs)
+
     handler = _handler_of_request()
     if handler is None:
-      return gradient(tape, target, sources, *args, **kwargs)
-    return _answer(
-      handler,
-      target,
-      sources,
-      lambda: gradient(tape, target, sources, *args, **kwargs),
-    )
+      return compute(output_gradients)
+    return _answer(handler, target, sources, output_gradients, compute)
 
   def unpatch():
     gradients_util._GradientsHelper = helper
@@ -135,14 +150,19 @@ def _answer(
   handler: GradientRequestHandler,
   targets: Any,
   sources: Any,
-  compute: Callable[[], Any],
+  seeds: Any,
+  compute: Callable[[Any], Any],
 ) -> Any:
-  """Computes gradients, with the handler told before and after."""
-  handler.before_gradients(tf.nest.flatten(targets))
+  """Computes gradients, with the handler asked before and after."""
+  flat_targets = tf.nest.flatten(targets)
+  flat_sources = tf.nest.flatten(sources)
+  seeds = handler.before_gradients(flat_targets, flat_sources, seeds)
   _inside.request = True
   try:
-    result = compute()
+    result = compute(seeds)
   finally:
     _inside.request = False
-  handler.after_gradients(tf.nest.flatten(sources), tf.nest.flatten(result))
-  return result
+  gradients = handler.after_gradients(
+    flat_targets, flat_sources, tf.nest.flatten(result)
+  )
+  return tf.nest.pack_sequence_as(result, gradients)

@@ -6,6 +6,8 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
   possible only while it is made.
 - `Operation._update_input` makes an op read a copy of a constant; inputs are
   public to read only.
+- `Operation._remove_all_control_inputs` and `_add_control_inputs` change what an
+  op waits for after it was made.
 - `Operation._control_flow_context` tells the loop that an op is in.
 - `kernels.get_registered_kernels_for_op` tells the devices that an op type has
   kernels for; without it only a failing session does.
@@ -14,6 +16,7 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
 """
 
 import functools
+from collections.abc import Sequence
 
 import tensorflow as tf
 from tensorflow.python.framework import kernels, ops
@@ -38,6 +41,31 @@ def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     tensor: What to read instead.
   """
   op._update_input(index, tensor)
+
+
+def set_control_inputs(
+  op: tf.Operation, control_inputs: Sequence[tf.Operation]
+) -> None:
+  """Makes an op wait for these ops, and for no others but its inputs.
+
+  Args:
+    op: The op.
+    control_inputs: What it waits for.
+  """
+  op._remove_all_control_inputs()
+  op._add_control_inputs(list(control_inputs))
+
+
+def add_control_inputs(
+  op: tf.Operation, control_inputs: Sequence[tf.Operation]
+) -> None:
+  """Makes an op wait for more ops.
+
+  Args:
+    op: The op.
+    control_inputs: What it waits for besides.
+  """
+  op._add_control_inputs(list(control_inputs))
 
 
 def outermost_loop(op: tf.Operation) -> object | None:

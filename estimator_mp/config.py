@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from estimator_mp import mesh as mesh_lib
-from estimator_mp import options, placement_file, rules
+from estimator_mp import micro_batches, options, placement_file, rules
 from estimator_mp import placement as placement_lib
+from estimator_mp import schedule as schedule_lib
 
 from absl import flags
 
@@ -29,6 +30,16 @@ class ShardingConfig:
       weights with gradients and two slots, and activations. None for no limit.
     verify_placement: Whether the first step of a session compares where ops
       really ran with where they were placed.
+    num_micro_batches: Into how many slices `shard_model_fn` cuts a batch in
+      training, so that stages work on different ones at the same time.
+      Gradients and loss are those of the whole batch.
+    schedule: In which order each stage takes micro-batches: "1f1b", "gpipe",
+      or "none" for none; see `schedule.make_schedule`.
+    loss_reduction: "mean" if the loss is a mean over examples, "sum" if it is
+      their sum.
+    batch_axis: The axes of examples in features and labels that do not have
+      them on axis 0: pairs of a regular expression for names such as
+      "features/x", and an axis, or None for a tensor without examples.
 
   Raises:
     ValueError: If a field has the wrong type, the mesh cannot be made (see
@@ -64,10 +75,33 @@ class ShardingConfig:
     True,
     "Compare the devices that the first step really used with the plan.",
   )
+  num_micro_batches: int = options.option(
+    1, "Slices of a batch that flow through the stages in training.", minimum=1
+  )
+  schedule: str = options.option(
+    "1f1b",
+    "In which order a stage takes micro-batches.",
+    choices=("none", "gpipe", "1f1b"),
+  )
+  loss_reduction: str = options.option(
+    "mean",
+    "How model_fn makes a loss of those of the examples.",
+    choices=("mean", "sum"),
+  )
+  batch_axis: tuple[micro_batches.BatchAxis, ...] = (
+    options.option(  # noqa: RUF009 It returns a field.
+      (),
+      "Inputs whose examples are not on axis 0, as JSON, each an expression for"
+      ' names and an axis, or null for none: [["features/mask", null]].',
+    )
+  )
 
   def __post_init__(self):
     options.check(self)
     object.__setattr__(self, "devices", tuple(self.devices))
+    object.__setattr__(
+      self, "batch_axis", micro_batches.check_batch_axis(self.batch_axis)
+    )
     mesh = self.create_mesh()
     placement = placement_file.resolve_placement(self.placement)
     object.__setattr__(self, "placement", placement)
@@ -79,6 +113,14 @@ class ShardingConfig:
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes."""
     return mesh_lib.Mesh.create(self.mesh, self.devices)
+
+  def create_schedule(self) -> schedule_lib.Schedule:
+    """Returns the order of micro-batches that this configuration describes."""
+    return schedule_lib.make_schedule(
+      self.schedule,
+      self.create_mesh().axis_size("stage"),
+      self.num_micro_batches,
+    )
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> "ShardingConfig":

@@ -7,7 +7,7 @@ TensorFlow's shape functions do the rest.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from compat import private_graph
 from estimator_mp import tensor_size
@@ -178,14 +178,59 @@ def _einsum_flops(op: tf.Operation) -> int:
   return product
 
 
+def shapes_without_batch(
+  ops: Sequence[tf.Operation], features: Mapping[str, tf.Tensor]
+) -> dict[str, tf.TensorShape]:
+  """Returns the shapes of what ops make of a batch of any size.
+
+  Args:
+    ops: Ops of one graph.
+    features: What they read that begins with a dimension of examples, by name.
+
+  Returns:
+    The shapes of their outputs, by the tensors' names; none at all if the ops
+    work for the batch that the graph knows, and no other.
+  """
+  try:
+    graph = _twin(ops, _without_first_dimension, features)
+  except ValueError:
+    return {}
+  return {
+    tensor.name: graph.get_tensor_by_name(tensor.name).shape
+    for op in ops
+    for tensor in op.outputs
+  }
+
+
+def _without_first_dimension(shape: tf.TensorShape) -> tf.TensorShape:
+  return tf.TensorShape([None]).concatenate(shape[1:]) if shape.rank else shape
+
+
 def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
   """Returns a graph of the same ops, by the same names, with known shapes.
 
-  What the ops read from outside, such as features, becomes a placeholder with
-  the nominal batch in the place of each unknown dimension. Constants come
-  along: a shape that `Reshape` reads is known by its values only.
+  What the ops read from outside, such as features, has the nominal batch in
+  the place of each unknown dimension.
   """
-  inside = _with_constants(ops)
+  return _twin(ops, _nominal, {})
+
+
+def _twin(
+  ops: Sequence[tf.Operation],
+  shape_of: Callable[[tf.TensorShape], tf.TensorShape],
+  features: Mapping[str, tf.Tensor],
+) -> tf.Graph:
+  """Returns a graph of the same ops, by the same names, with other shapes.
+
+  What the ops read from outside becomes a placeholder. Constants come along: a
+  shape that `Reshape` reads is known by its values only.
+
+  Args:
+    ops: The ops.
+    shape_of: The shape of the placeholder for a tensor of a shape.
+    features: If there are any, only these get another shape.
+  """
+  inside = _with_constants(ops, features)
   definition = tf.compat.v1.GraphDef()
   source = _graph_of(ops).as_graph_def()
   definition.versions.CopyFrom(source.versions)
@@ -195,7 +240,7 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
   outside: dict[str, tf.Tensor] = {}
   for op in inside:
     for tensor in op.inputs:
-      if tensor.op not in inside:
+      if tensor.op not in inside or tensor.name in features:
         outside[tensor.name] = tensor
   for node in definition.node:
     node.device = ""
@@ -208,7 +253,11 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
   with tf.Graph().as_default() as graph:
     placeholders: Mapping[str, tf.Tensor] = {
       name: tf.compat.v1.placeholder(
-        tensor.dtype, _nominal(tensor.shape), name="estimator_mp_outside"
+        tensor.dtype,
+        shape_of(tensor.shape)
+        if not features or name in features
+        else tensor.shape,
+        name="estimator_mp_outside",
       )
       for name, tensor in outside.items()
     }
@@ -220,16 +269,17 @@ def _graph_of(ops: Sequence[tf.Operation]) -> tf.Graph:
   return ops[0].graph if ops else tf.compat.v1.get_default_graph()
 
 
-def _with_constants(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
+def _with_constants(
+  ops: Sequence[tf.Operation], features: Mapping[str, tf.Tensor]
+) -> set[tf.Operation]:
   """Returns ops, and whatever of known shape they are computed from."""
   found = set(ops)
   todo = list(ops)
   while todo:
     for tensor in todo.pop().inputs:
       op = tensor.op
-      if op not in found and all(
-        x.shape.is_fully_defined() for x in op.outputs
-      ):
+      is_known = all(x.shape.is_fully_defined() for x in op.outputs)
+      if op not in found and is_known and tensor.name not in features:
         found.add(op)
         todo.append(op)
   return found

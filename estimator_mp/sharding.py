@@ -13,13 +13,15 @@ model's. Only devices are added.
 
 import functools
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compat import gradient_requests
 from estimator_mp import (
   auto,
   export,
+  micro_batches,
+  pipeline_plan,
   placement_file,
   placing,
   rules,
@@ -28,7 +30,9 @@ from estimator_mp import (
 )
 from estimator_mp import config as config_lib
 from estimator_mp import mesh as mesh_lib
+from estimator_mp import pipeline as pipeline_lib
 from estimator_mp import placement as placement_lib
+from estimator_mp import schedule as schedule_lib
 from estimator_mp import spread as spread_lib
 from estimator_mp import units as units_lib
 
@@ -74,9 +78,9 @@ def shard_model_fn(
     mesh.check_session_config(run_config.session_config)
     if "config" not in signature.parameters:
       del bound["config"]
-    call = signature.bind(**bound)
     mode = bound.get("mode", tf.estimator.ModeKeys.TRAIN)
     sharder = _Sharder(config, mesh, mode, run_config.model_dir)
+    call = signature.bind(**sharder.inputs(bound))
     return sharder.run(lambda: model_fn(*call.args, **call.kwargs))
 
   del sharded.__wrapped__  # Estimator looks at the arguments of this one.
@@ -114,6 +118,26 @@ class _Sharder:
     self._units = units_lib.Units()
     self._stages: dict[tf.Operation, int] = {}
     self._requests = 0
+    self._pipeline: pipeline_lib.Pipeline | None = None
+
+  def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns model_fn's arguments, with what it is to train on at a time."""
+    config = self._config
+    num_micro_batches = config.num_micro_batches
+    if self._mode != tf.estimator.ModeKeys.TRAIN or num_micro_batches == 1:
+      return dict(arguments)
+    batch = {
+      name: arguments[name]
+      for name in ("features", "labels")
+      if name in arguments
+    }
+    batches = micro_batches.split_batch(
+      batch, num_micro_batches, config.batch_axis
+    )
+    self._pipeline = pipeline_lib.Pipeline(
+      batches, config.create_schedule(), config.loss_reduction
+    )
+    return dict(arguments) | batches.inputs[0]
 
   def run(
     self, build: Callable[[], tf.estimator.EstimatorSpec]
@@ -134,6 +158,9 @@ class _Sharder:
         )
       self._place_forward(_outputs_of(spec))
     self._place_rest()
+    if self._pipeline is not None:
+      spec, cells = self._pipeline.finish(spec, self._stages)
+      self._record_plan(cells)
     transfers.reduce_transfers(self._graph.get_operations())
     self._record()
     spec = export.with_deviceless_export(spec)
@@ -141,13 +168,21 @@ class _Sharder:
       spec = verification.with_placement_verification(spec)
     return spec
 
-  def before_gradients(self, targets: list[Any]) -> None:
+  def before_gradients(
+    self, targets: list[Any], sources: list[Any], seeds: Any
+  ) -> Any:
     """Places the forward graph: gradient ops will be made beside its ops."""
     self._requests += 1
-    self._place_forward([tf.convert_to_tensor(x).op for x in targets])
+    targets = [tf.convert_to_tensor(x) for x in targets]
+    self._place_forward([x.op for x in targets])
+    if self._pipeline is not None:
+      seeds = self._pipeline.seeds(targets, sources, seeds)
+    return seeds
 
-  def after_gradients(self, sources: list[Any], gradients: list[Any]) -> None:
-    """Keeps gradients on their variables' stages."""
+  def after_gradients(
+    self, targets: list[Any], sources: list[Any], gradients: list[Any]
+  ) -> list[Any]:
+    """Keeps gradients on their variables' stages; adds up micro-batches'."""
     new = self._read_new_ops()
     self._adopt_devices(new)
     for source, gradient in zip(sources, gradients, strict=True):
@@ -157,6 +192,13 @@ class _Sharder:
       for part in tf.nest.flatten(gradient, expand_composites=True):
         if not part.op.device:
           self._stages.setdefault(part.op, self._stages[source_op])
+    if self._pipeline is None:
+      return gradients
+    self._spread(new, spread_lib.Follows.LARGEST_INPUT)
+    targets = [tf.convert_to_tensor(x) for x in targets]
+    return self._pipeline.aggregate(
+      targets, sources, gradients, new, self._stages
+    )
 
   def _place_forward(self, targets: Sequence[tf.Operation]) -> None:
     """Gives stages and devices to what was built so far."""
@@ -211,6 +253,9 @@ class _Sharder:
     everything = self._graph.get_operations()
     new = everything[self._seen :]
     self._seen = len(everything)
+    if self._pipeline is not None:
+      new = [op for op in new if not self._pipeline.is_copy(op)]
+      self._pipeline.add(new)
     self._ops += new
     self._units.add(new)
     return new
@@ -218,6 +263,13 @@ class _Sharder:
   def _adopt_devices(self, ops: Sequence[tf.Operation]) -> None:
     """Takes over the stages of ops that have a device of the mesh already."""
     self._stages |= placing.stages_of_devices(ops, self._mesh)
+
+  def _record_plan(self, cells: Mapping[str, schedule_lib.Cell]) -> None:
+    """Keeps the plan of the pipeline for traces."""
+    plan = pipeline_plan.PipelinePlan(
+      self._mesh, self._config.create_schedule(), cells
+    )
+    pipeline_plan.record_plan(self._graph, plan)
 
   def _record(self) -> None:
     """Keeps the placement for people, and for evaluation and prediction."""

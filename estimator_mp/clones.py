@@ -1,0 +1,153 @@
+"""Clones: a slice of the graph, once more for each further micro-batch.
+
+Forward and backward are cloned together, so that no gradient is ever taken of
+a clone: functional loops and v1 loops work.
+"""
+
+import zlib
+from collections.abc import Callable, Sequence
+
+from compat import private_graph
+
+import tensorflow as tf
+
+_COLOCATION = "_class"
+_MAX_SEED = 2**31 - 1
+
+
+class Clones:
+  """The further micro-batches' copies of what was cloned so far.
+
+  Attributes:
+    count: How many clones there are.
+  """
+
+  def __init__(self, count: int):
+    """Starts with nothing cloned.
+
+    Args:
+      count: How many clones there are to be of everything.
+    """
+    self.count = count
+    self._tensors: list[dict[str, tf.Tensor]] = [{} for _ in range(count)]
+    self._ops: list[dict[str, tf.Operation]] = [{} for _ in range(count)]
+    self._copies: set[tf.Operation] = set()
+
+  def pair(self, tensor: tf.Tensor, copies: Sequence[tf.Tensor]) -> None:
+    """Says what stands for a tensor in each clone.
+
+    Args:
+      tensor: A tensor of the first micro-batch.
+      copies: One per clone.
+    """
+    for known, copy in zip(self._tensors, copies, strict=True):
+      known[tensor.name] = copy
+
+  def __contains__(self, tensor: tf.Tensor) -> bool:
+    return bool(self._tensors) and tensor.name in self._tensors[0]
+
+  def of(self, tensor: tf.Tensor) -> list[tf.Tensor]:
+    """Returns what stands for a tensor in each clone; itself if it is shared.
+
+    Args:
+      tensor: A tensor of the first micro-batch.
+    """
+    return [known.get(tensor.name, tensor) for known in self._tensors]
+
+  def is_copy(self, op: tf.Operation) -> bool:
+    """Whether an op is a clone of another.
+
+    Args:
+      op: An op.
+    """
+    return op in self._copies
+
+  def op(self, index: int, op: tf.Operation) -> tf.Operation:
+    """Returns the copy of an op.
+
+    Args:
+      index: Which clone.
+      op: An op that was cloned.
+    """
+    return self._ops[index][op.name]
+
+  def add(self, ops: Sequence[tf.Operation]) -> None:
+    """Clones ops of the default graph, with their devices.
+
+    A random op gets a seed of its own for each clone, which follows from its
+    name and seed alone, whatever the mesh.
+
+    Args:
+      ops: Ops whose inputs are cloned already, or in `ops`, or shared.
+    """
+    if not ops:
+      return
+    inside = {op.name for op in ops}
+    definition = tf.compat.v1.GraphDef()
+    graph = tf.compat.v1.get_default_graph()
+    definition.versions.CopyFrom(graph.graph_def_versions)
+    waits: list[tuple[str, list[tf.Operation]]] = []
+    edits: list[tuple[int, Callable[[tf.compat.v1.NodeDef, int], None]]] = []
+    outside: dict[str, tf.Tensor] = {}
+    for index, op in enumerate(ops):
+      node = op.node_def
+      shared = [c for c in op.control_inputs if c.name not in inside]
+      if shared:
+        waits.append((op.name, shared))
+        kept = [x for x in node.input if x[0] != "^" or x[1:] in inside]
+        del node.input[:]
+        node.input.extend(kept)
+      if node.device and _COLOCATION in node.attr:
+        del node.attr[_COLOCATION]
+      if "seed2" in node.attr and (node.attr["seed"].i or node.attr["seed2"].i):
+        edits.append((index, _reseeded(op)))
+      if "frame_name" in node.attr:
+        edits.append((index, _renamed_frame(op)))
+      for tensor in op.inputs:
+        if tensor.op.name not in inside:
+          outside[tensor.name] = tensor
+      definition.node.append(node)
+    names = [op.name for op in ops]
+    for number in range(self.count):
+      for index, edit in edits:
+        edit(definition.node[index], number + 1)
+      known = self._tensors[number]
+      inputs = {name: known.get(name, outside[name]) for name in outside}
+      with (
+        tf.compat.v1.name_scope(None),
+        tf.compat.v1.device(None),
+        tf.control_dependencies(None),
+      ):
+        copies = tf.graph_util.import_graph_def(
+          definition, inputs, names, name=f"micro_batch_{number + 1}"
+        )
+      self._copies.update(copies)
+      of_clone = self._ops[number]
+      for op, copy in zip(ops, copies, strict=True):
+        of_clone[op.name] = copy
+        for tensor, other in zip(op.outputs, copy.outputs, strict=True):
+          known[tensor.name] = other
+      for name, shared in waits:
+        others = [of_clone.get(c.name, c) for c in shared]
+        private_graph.add_control_inputs(of_clone[name], others)
+
+
+def _reseeded(op: tf.Operation) -> Callable[[tf.compat.v1.NodeDef, int], None]:
+  seed = op.get_attr("seed2")
+
+  def edit(node: tf.compat.v1.NodeDef, number: int) -> None:
+    text = f"{op.name}/{seed}/{number}"
+    node.attr["seed2"].i = zlib.crc32(text.encode()) % _MAX_SEED + 1
+
+  return edit
+
+
+def _renamed_frame(
+  op: tf.Operation,
+) -> Callable[[tf.compat.v1.NodeDef, int], None]:
+  frame = op.get_attr("frame_name").decode()
+
+  def edit(node: tf.compat.v1.NodeDef, number: int) -> None:
+    node.attr["frame_name"].s = f"{frame}/micro_batch_{number}".encode()
+
+  return edit

@@ -1,0 +1,209 @@
+"""The slice: the ops of a graph that each micro-batch needs its own copy of.
+
+They lie between a micro-batch's features and what is wanted of it, such as its
+loss and gradients. What does not depend on the features (constants, reads of
+variables, a penalty on weights) is shared by all micro-batches; a random op is
+not, and neither is an op that keeps a state of its own, such as a v1 loop's
+stack.
+
+An update of a variable, such as batch normalisation's moving averages, is not
+in the slice: it happens once per batch. What waits for such an update by a
+control dependency would wait for all micro-batches, while these wait for each
+other. So ops of the slice stop waiting, and whoever gets their results has to
+wait instead.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from compat import private_graph
+
+import tensorflow as tf
+
+_WRITES_RESOURCE = (
+  "Assign",
+  "LookupTableImport",
+  "LookupTableInsert",
+  "ResourceApply",
+  "ResourceScatter",
+  "ResourceSparseApply",
+)
+_WRITES_REFERENCE = ("Apply", "Assign", "CountUpTo", "Scatter", "SparseApply")
+_READS_VARIABLE = frozenset(["ReadVariableOp", "ResourceGather"])
+# These have a state, but the same one for all micro-batches.
+_SHARED_STATE = frozenset(
+  [
+    "HashTableV2",
+    "IteratorGetNext",
+    "IteratorV2",
+    "LookupTableFindV2",
+    "LookupTableSizeV2",
+    "MutableHashTableV2",
+    "OneShotIterator",
+    "Placeholder",
+    "ReadVariableOp",
+    "VarHandleOp",
+    "VarIsInitializedOp",
+    "Variable",
+    "VariableShape",
+    "VariableV2",
+  ]
+)
+
+
+def is_write(op: tf.Operation) -> bool:
+  """Whether an op changes a variable or a table."""
+  if op.type.startswith(_WRITES_RESOURCE) and any(
+    t.dtype == tf.resource for t in op.inputs
+  ):
+    return True
+  return op.type.startswith(_WRITES_REFERENCE) and any(
+    t.dtype != t.dtype.base_dtype for t in op.inputs
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundSlice:
+  """A slice.
+
+  Attributes:
+    ops: Its ops, in the order of the graph.
+    reads_joined: Whether it depends on what joins all micro-batches, such as
+      an update by their gradients.
+  """
+
+  ops: list[tf.Operation]
+  reads_joined: bool
+
+
+class SliceFinder:
+  """Finds slices of a graph that grows.
+
+  Attributes:
+    late: The updates that ops of slices waited for, and no longer do.
+  """
+
+  def __init__(self, roots: Iterable[tf.Tensor]):
+    """Starts with an empty graph.
+
+    Args:
+      roots: What differs between micro-batches, such as their features.
+    """
+    self.late: list[tf.Operation] = []
+    self._roots = {root.name for root in roots}
+    self._order: dict[tf.Operation, int] = {}
+    self._differs: set[tf.Operation] = set()
+    self._updates: set[tf.Operation] = set()
+    self._joins: set[tf.Operation] = set()
+    self._loops: dict[int, list[tf.Operation]] = {}
+
+  def add_root(self, root: tf.Tensor) -> None:
+    """Adds something that differs, before anything reads it.
+
+    Args:
+      root: A tensor.
+    """
+    self._roots.add(root.name)
+
+  def add_shared(self, ops: Sequence[tf.Operation]) -> None:
+    """Adds ops that join micro-batches: their results are the same for all.
+
+    Args:
+      ops: Ops in the order in which they were made.
+    """
+    for op in ops:
+      self._order[op] = len(self._order)
+    self._joins.update(ops)
+
+  def differs(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor differs between micro-batches.
+
+    Args:
+      tensor: A tensor of an op that was added, or of another.
+    """
+    return tensor.name in self._roots or tensor.op in self._differs
+
+  def add(self, ops: Sequence[tf.Operation]) -> None:
+    """Adds ops of the graph.
+
+    Args:
+      ops: Ops in the order in which they were made.
+    """
+    for op in ops:
+      self._order[op] = len(self._order)
+      loop = private_graph.outermost_loop(op)
+      if loop is not None:
+        self._loops.setdefault(id(loop), []).append(op)
+    size = -1
+    while len(self._differs) > size:  # Again for loops, which feed back.
+      size = len(self._differs)
+      for op in ops:
+        if op not in self._differs and self._finds_difference(op):
+          self._differs.add(op)
+          loop = private_graph.outermost_loop(op)
+          if loop is not None:
+            self._differs.update(self._loops[id(loop)])
+      if not self._loops:
+        break
+
+  def _finds_difference(self, op: tf.Operation) -> bool:
+    """Whether an op differs, by what is known of those before it."""
+    waits = [c for c in op.control_inputs if c not in self._updates]
+    reads = any(self.differs(tensor) for tensor in op.inputs)
+    has_own_state = op.op_def.is_stateful and op.type not in _SHARED_STATE
+    found = reads or has_own_state or any(c in self._differs for c in waits)
+    waits_for_update = len(waits) < len(op.control_inputs)
+    if (reads and is_write(op)) or (waits_for_update and not reads):
+      self._updates.add(op)
+    return found
+
+  def find(
+    self, targets: Iterable[tf.Operation], done: set[tf.Operation]
+  ) -> "FoundSlice":
+    """Returns the slice that leads to targets.
+
+    Ops on the way stop waiting for updates; see `late`.
+
+    Args:
+      targets: What is wanted of each micro-batch.
+      done: Ops of earlier slices, which are left out.
+
+    Raises:
+      ValueError: If the model reads a variable after an update of it that
+        depends on the features.
+    """
+    found: set[tf.Operation] = set()
+    seen: set[tf.Operation] = set(done)
+    todo = list(targets)
+    while todo:
+      op = todo.pop()
+      if op in seen or op not in self._order:
+        continue
+      seen.add(op)
+      self._stop_waiting(op)
+      if op in self._differs:
+        found.add(op)
+        loop = private_graph.outermost_loop(op)
+        if loop is not None:
+          todo.extend(self._loops[id(loop)])
+      todo.extend(t.op for t in op.inputs)
+      todo.extend(op.control_inputs)
+    return FoundSlice(
+      sorted(found, key=self._order.__getitem__),
+      not seen.isdisjoint(self._joins),
+    )
+
+  def _stop_waiting(self, op: tf.Operation) -> None:
+    """Takes updates that differ out of what an op waits for."""
+    controls = op.control_inputs
+    updates = [c for c in controls if c in self._updates]
+    if not updates:
+      return
+    if op.type in _READS_VARIABLE:
+      raise ValueError(
+        f"{op.name} reads a variable after {updates[0].name} has updated it "
+        "from the batch, so micro-batches cannot pass one after the other; use "
+        "num_micro_batches=1"
+      )
+    self.late += [u for u in updates if u not in self.late]
+    private_graph.set_control_inputs(op, [c for c in controls if c not in updates])

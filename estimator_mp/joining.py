@@ -1,0 +1,118 @@
+"""Joining: what the rest of the graph reads of micro-batches.
+
+The slice is cloned for each micro-batch; a summary, the moving averages of
+batch normalisation, or the loss that the Estimator reports are there once.
+They read the mean over micro-batches, each with its part of the batch. What
+has a dimension of examples (logits, predictions) has no mean: who reads such a
+tensor while training sees the first micro-batch.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from compat import private_graph
+from estimator_mp import clones as clones_lib
+from estimator_mp import costs
+
+import tensorflow as tf
+
+
+class Joiner:
+  """Makes means over micro-batches, each of them once."""
+
+  def __init__(
+    self,
+    clones: clones_lib.Clones,
+    weights: Sequence[float | tf.Tensor],
+    roots: Sequence[tf.Tensor],
+  ):
+    """Starts with nothing joined.
+
+    Args:
+      clones: What stands for a tensor in the further micro-batches.
+      weights: Each micro-batch's part of the batch.
+      roots: The first micro-batch's features and labels.
+    """
+    self._clones = clones
+    self._weights = weights
+    self._roots = {root.name: root for root in roots}
+    self._joined: dict[str, tf.Tensor] = {}
+    self._sums: set[str] = set()
+    self._shapes: dict[str, tf.TensorShape] | None = None
+
+  def add_sum(self, tensor: tf.Tensor) -> None:
+    """Says that a tensor is a sum over examples, not a mean.
+
+    Args:
+      tensor: A loss.
+    """
+    self._sums.add(tensor.name)
+
+  def join(self, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns the mean, or sum, of a tensor over micro-batches.
+
+    Args:
+      tensor: A floating-point tensor without a dimension of examples.
+    """
+    if tensor not in self._clones:
+      return tensor
+    if tensor.name not in self._joined:
+      with (
+        tf.compat.v1.name_scope(None),
+        tf.control_dependencies(None),
+        tf.compat.v1.name_scope("estimator_mp/join"),
+        tf.compat.v1.device(tensor.device),
+      ):
+        self._joined[tensor.name] = self._combined(tensor)
+    return self._joined[tensor.name]
+
+  def _combined(self, tensor: tf.Tensor) -> tf.Tensor:
+    copies = [tensor, *self._clones.of(tensor)]
+    if tensor.name in self._sums:
+      return tf.add_n(copies)
+    if not tf.is_tensor(self._weights[0]):
+      return tf.add_n(copies) * tf.constant(self._weights[0], tensor.dtype)
+    # A micro-batch without examples has no mean, and no part in this one.
+    return tf.add_n(
+      [
+        tf.math.multiply_no_nan(copy, tf.cast(weight, tensor.dtype))
+        for copy, weight in zip(copies, self._weights, strict=True)
+      ]
+    )
+
+  def rejoin(
+    self, readers: Iterable[tf.Operation], cloned: Sequence[tf.Operation]
+  ) -> None:
+    """Makes ops read means instead of the first micro-batch.
+
+    Args:
+      readers: Ops that are there once.
+      cloned: All ops that were cloned, in the order of the graph.
+    """
+    for op in readers:
+      for index, tensor in enumerate(op.inputs):
+        if (
+          tensor in self._clones
+          and tensor.dtype.is_floating
+          and not self._has_examples(tensor, cloned)
+        ):
+          private_graph.replace_input(op, index, self.join(tensor))
+
+  def _has_examples(
+    self, tensor: tf.Tensor, cloned: Sequence[tf.Operation]
+  ) -> bool:
+    """Whether the first dimension of a tensor depends on the batch."""
+    if tensor.name in self._roots or tensor.shape.rank is None:
+      return True
+    if tensor.shape.rank == 0:
+      return False
+    if tensor.shape[0] is None:
+      return True
+    if tf.is_tensor(self._weights[0]):
+      return False
+    # The graph knows the batch, so a shape does not tell: infer it anew.
+    if self._shapes is None:
+      self._shapes = costs.shapes_without_batch(cloned, self._roots)
+    if tensor.name not in self._shapes:
+      return any(tensor.shape[0] == x.shape[0] for x in self._roots.values())
+    shape = self._shapes[tensor.name]
+    return shape.rank is None or shape[0] is None

@@ -1,0 +1,145 @@
+"""Ordering: a schedule, as control dependencies between cells.
+
+A cell's first ops wait until the last ops of the cell before it, on the same
+device, are done. What an op reads of other cells it waits for anyway.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from compat import private_graph
+from estimator_mp import schedule as schedule_lib
+from estimator_mp.schedule import Cell, Phase
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class _Ends:
+  """The ops that a cell begins and ends with, in the first micro-batch."""
+
+  first: list[tf.Operation]
+  last: list[tf.Operation]
+
+
+def cells_of_ops(
+  ops: Sequence[tf.Operation],
+  backward: set[tf.Operation],
+  stages: Mapping[tf.Operation, int],
+) -> dict[tf.Operation, tuple[int, Phase]]:
+  """Returns the stage and phase of the cell that each op of a slice is in.
+
+  Mostly that is the op's own stage. But what an earlier stage reads has to be
+  there before (a gather from a weight that lives on a later stage, say), and
+  what the backward pass of a later stage reads as well. So forward stages
+  never fall along an edge of the graph, and backward stages never rise.
+
+  Args:
+    ops: The slice, in the order of the graph.
+    backward: Those of it that are made for gradients.
+    stages: The stages where ops are placed; an op without one is in no cell.
+  """
+  inside = set(ops)
+  edges = [
+    (source, op) for op in ops for source in _sources(op) if source in inside
+  ]
+  edges.reverse()
+  # The gradient of a loop adds ops that the loop itself reads.
+  backward = backward & inside
+  while moved := {s for s, op in edges if s in backward and op not in backward}:
+    backward -= moved
+  last_stage = max(stages.values(), default=0)
+  cell = {
+    op: stages.get(op, -1 if op in backward else last_stage + 1) for op in ops
+  }
+  same_phase = [
+    (source, op, max if op in backward else min)
+    for source, op in edges
+    if (source in backward) == (op in backward)
+  ]
+  changed = True
+  while changed:
+    changed = False
+    for source, op, pick in same_phase:
+      stage = pick(cell[source], cell[op])
+      changed = changed or stage != cell[source]
+      cell[source] = stage
+  return {
+    op: (stage, Phase.BACKWARD if op in backward else Phase.FORWARD)
+    for op, stage in cell.items()
+    if 0 <= stage <= last_stage
+  }
+
+
+def order_cells(
+  schedule: schedule_lib.Schedule,
+  cells: Mapping[tf.Operation, tuple[int, Phase]],
+  stages: Mapping[tf.Operation, int],
+  op_of: Callable[[int, tf.Operation], tf.Operation],
+) -> None:
+  """Makes each device run its cells in the order of a schedule.
+
+  Args:
+    schedule: The schedule.
+    cells: The ops of the first micro-batch, by stage and phase.
+    stages: The stages where they are placed.
+    op_of: Returns the op of a micro-batch that stands for one of the first.
+  """
+  ends = _ends(cells, stages)
+  with (
+    tf.compat.v1.name_scope(None),
+    tf.control_dependencies(None),
+    tf.compat.v1.name_scope("estimator_mp/schedule"),
+  ):
+    for row in schedule.rows:
+      done: tf.Operation | None = None
+      for cell in row:
+        of_cell = ends.get((cell.stage, cell.phase))
+        if of_cell is None:
+          continue
+        if done is not None:
+          for op in of_cell.first:
+            private_graph.add_control_inputs(op_of(cell.micro_batch, op), [done])
+        last = [op_of(cell.micro_batch, op) for op in of_cell.last]
+        done = _join(last if done is None else [*last, done], cell)
+
+
+def _join(ops: Sequence[tf.Operation], cell: Cell) -> tf.Operation:
+  """Returns an op that waits for the end of a cell."""
+  device = next((op.device for op in ops if op.device), "")
+  with tf.compat.v1.device(device), tf.control_dependencies(ops):
+    name = f"stage_{cell.stage}/{cell.phase.name.lower()}_{cell.micro_batch}"
+    return tf.no_op(name)
+
+
+def _ends(
+  cells: Mapping[tf.Operation, tuple[int, Phase]],
+  stages: Mapping[tf.Operation, int],
+) -> dict[tuple[int, Phase], _Ends]:
+  """Returns the ends of each cell."""
+  has_before: set[tf.Operation] = set()
+  has_after: set[tf.Operation] = set()
+  for op, cell in cells.items():
+    for source in _sources(op):
+      if cells.get(source) == cell:
+        has_before.add(op)
+        has_after.add(source)
+  ends: dict[tuple[int, Phase], _Ends] = {}
+  for op, cell in cells.items():
+    # An op that runs elsewhere is not ordered with this device's.
+    if stages.get(op) != cell[0]:
+      continue
+    of_cell = ends.setdefault(cell, _Ends([], []))
+    in_loop = private_graph.outermost_loop(op) is not None
+    if op not in has_before and (not in_loop or op.type in ("Enter", "RefEnter")):
+      of_cell.first.append(op)
+    if op not in has_after and (not in_loop or op.type in ("Exit", "RefExit")):
+      of_cell.last.append(op)
+  return ends
+
+
+def _sources(op: tf.Operation) -> Iterable[tf.Operation]:
+  """Yields what an op reads from or waits for."""
+  for tensor in op.inputs:
+    yield tensor.op
+  yield from op.control_inputs

@@ -1,0 +1,270 @@
+"""The pipeline: micro-batches follow the first one through the graph.
+
+    model_fn builds everything on micro-batch 0
+    model_fn asks for gradients  -> of the loss times micro-batch 0's part of
+                                    the batch; then the slice is cloned, and
+                                    model_fn gets the sum over micro-batches
+    model_fn returns             -> what is left of the graph (loss, summaries,
+                                    batch statistics) reads means over
+                                    micro-batches; the schedule becomes control
+                                    dependencies
+
+GPipe (Huang et al., 2019) and PipeDream (Narayanan et al., 2019) cut models by
+hand; here the graph says what a micro-batch needs.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compat import private_graph
+from estimator_mp import clones as clones_lib
+from estimator_mp import graph_slice, joining, ordering
+from estimator_mp import micro_batches as micro_batches_lib
+from estimator_mp import schedule as schedule_lib
+from estimator_mp.schedule import Cell
+
+import tensorflow as tf
+
+
+class Pipeline:
+  """The micro-batches of one graph."""
+
+  def __init__(
+    self,
+    batches: micro_batches_lib.MicroBatches,
+    schedule: schedule_lib.Schedule,
+    loss_reduction: str,
+  ):
+    """Starts before model_fn is called on the first micro-batch.
+
+    Args:
+      batches: The micro-batches of features and labels.
+      schedule: In which order they pass the stages.
+      loss_reduction: "mean" or "sum": how a loss is made of its examples'.
+    """
+    self._weights = batches.weights
+    self._is_mean = loss_reduction == "mean"
+    self._schedule = schedule
+    self._clones = clones_lib.Clones(len(batches.inputs) - 1)
+    first, *others = (
+      tf.nest.flatten(inputs, expand_composites=True)
+      for inputs in batches.inputs
+    )
+    roots = []
+    for index, root in enumerate(first):
+      copies = [other[index] for other in others]
+      if root is not None and root is not copies[0]:
+        self._clones.pair(root, copies)
+        roots.append(root)
+    self._finder = graph_slice.SliceFinder(roots)
+    self._joiner = joining.Joiner(self._clones, self._weights, roots)
+    self._done: dict[tf.Operation, None] = {}  # In order.
+    self._backward: set[tf.Operation] = set()
+    self._slices: list[list[tf.Operation]] = [[]]
+    self._own: set[tf.Operation] = set()
+
+  def is_copy(self, op: tf.Operation) -> bool:
+    """Whether an op belongs to a further micro-batch.
+
+    Args:
+      op: An op.
+    """
+    return self._clones.is_copy(op)
+
+  def add(self, ops: Sequence[tf.Operation]) -> None:
+    """Hears of what was built.
+
+    Args:
+      ops: New ops that are no copies, in the order of the graph.
+    """
+    self._finder.add([op for op in ops if op not in self._own])
+
+  def seeds(
+    self, targets: Sequence[tf.Tensor], sources: Sequence[Any], seeds: Any
+  ) -> Any:
+    """Returns where the gradients of a request start (`grad_ys`).
+
+    A mean over the batch is the sum of the micro-batches' means, each times
+    its part of the batch; so a loss starts with that part instead of 1.
+
+    Args:
+      targets: What gradients are asked of.
+      sources: With respect to what.
+      seeds: What model_fn itself starts with; None for ones.
+    """
+    if not self._is_mean or not any(map(self._is_shared, sources)):
+      return seeds
+    given = tf.nest.flatten(seeds) if seeds is not None else [None] * len(targets)
+    return [
+      self._seed(target, seed)
+      for target, seed in zip(targets, given, strict=True)
+    ]
+
+  def _seed(self, target: tf.Tensor, seed: Any) -> tf.Tensor:
+    if target.shape.rank != 0:  # The gradient of its sum over all examples.
+      return tf.ones_like(target) if seed is None else seed
+    parts = [tf.cast(weight, target.dtype) for weight in self._weights]
+    if tf.is_tensor(self._weights[0]) and parts[0] not in self._clones:
+      self._clones.pair(parts[0], parts[1:])
+      self._finder.add_root(parts[0])
+    return parts[0] if seed is None else parts[0] * seed
+
+  def _is_shared(self, source: Any) -> bool:
+    """Whether a source is the same for all micro-batches, as variables are."""
+    tensor = getattr(source, "handle", source)
+    return not tf.is_tensor(tensor) or not self._finder.differs(tensor)
+
+  def aggregate(
+    self,
+    targets: Sequence[tf.Tensor],
+    sources: Sequence[Any],
+    gradients: Sequence[Any],
+    made: Sequence[tf.Operation],
+    stages: Mapping[tf.Operation, int],
+  ) -> list[Any]:
+    """Returns gradients of the whole batch.
+
+    Args:
+      targets: What gradients were asked of.
+      sources: With respect to what.
+      gradients: Those of the first micro-batch: a tensor, `IndexedSlices` or
+        None for each source.
+      made: The ops that were made for them; they are placed.
+      stages: The stages of ops.
+
+    Returns:
+      For each variable the sum over micro-batches. The gradient with respect
+      to something of one micro-batch stays as it is: it is part of the model.
+    """
+    wanted = [
+      gradient
+      for source, gradient in zip(sources, gradients, strict=True)
+      if gradient is not None and self._is_shared(source)
+    ]
+    if not wanted:
+      return list(gradients)
+    self._backward.update(made)
+    num_late = len(self._finder.late)
+    parts = tf.nest.flatten(wanted, expand_composites=True)
+    found = self._extend([*(t.op for t in targets), *(p.op for p in parts)])
+    if found.reads_joined:
+      self._slices.append([])
+    self._slices[-1] += found.ops
+    if not self._is_mean:
+      for target in targets:
+        self._joiner.add_sum(target)
+    graph = tf.compat.v1.get_default_graph()
+    num_ops = len(graph.get_operations())
+    results = []
+    with tf.control_dependencies(None), tf.compat.v1.name_scope("aggregate"):
+      for source, gradient in zip(sources, gradients, strict=True):
+        if gradient is not None and self._is_shared(source):
+          gradient = self._total(gradient, stages)
+        results.append(gradient)
+    joins = graph.get_operations()[num_ops:]
+    self._own.update(joins)
+    self._finder.add_shared(joins)
+    self._wait_for(self._finder.late[num_late:], results)
+    return results
+
+  def _extend(
+    self, targets: Sequence[tf.Operation]
+  ) -> graph_slice.FoundSlice:
+    """Clones what leads to targets and is not cloned yet."""
+    found = self._finder.find(targets, set(self._done))
+    self._clones.add(found.ops)
+    self._done.update(dict.fromkeys(found.ops))
+    return found
+
+  def _total(self, gradient: Any, stages: Mapping[tf.Operation, int]) -> Any:
+    """Returns the sum of a gradient over micro-batches.
+
+    Each is added as it comes, so that no more than two are there at a time.
+    """
+    if isinstance(gradient, tf.IndexedSlices):
+      with tf.compat.v1.device(gradient.values.device):
+        return tf.IndexedSlices(
+          tf.concat(self._copies(gradient.values), 0),
+          tf.concat(self._copies(gradient.indices), 0),
+          gradient.dense_shape,
+        )
+    copies = self._copies(gradient)
+    with tf.compat.v1.device(gradient.device):
+      if gradient not in self._clones:
+        return gradient * tf.cast(len(copies), gradient.dtype)
+      order = self._backward_order(stages.get(gradient.op))
+      total = copies[order[0]]
+      for micro_batch in order[1:]:
+        total = tf.add(total, copies[micro_batch])
+      return total
+
+  def _copies(self, tensor: tf.Tensor) -> list[tf.Tensor]:
+    return [tensor, *self._clones.of(tensor)]
+
+  def _backward_order(self, stage: int | None) -> list[int]:
+    """Returns the micro-batches in the order of their backward cells."""
+    if self._schedule.rows and stage is not None:
+      row = self._schedule.rows[self._schedule.device_of(stage)]
+      return [
+        cell.micro_batch
+        for cell in row
+        if cell.stage == stage and cell.phase is schedule_lib.Phase.BACKWARD
+      ]
+    return list(range(len(self._weights)))
+
+  def _wait_for(
+    self, late: Sequence[tf.Operation], results: Sequence[Any]
+  ) -> None:
+    """Makes gradients wait for the updates that their ops had waited for."""
+    tensors = tf.nest.flatten(results, expand_composites=True)
+    if late and tensors:
+      private_graph.add_control_inputs(tensors[0].op, late)
+
+  def finish(
+    self,
+    spec: tf.estimator.EstimatorSpec,
+    stages: Mapping[tf.Operation, int],
+  ) -> tuple[tf.estimator.EstimatorSpec, dict[str, Cell]]:
+    """Joins what the rest of the graph reads, and orders the cells.
+
+    Args:
+      spec: What model_fn returned.
+      stages: The stages of ops.
+
+    Returns:
+      The spec of the whole batch, and the cell of each op of the pipeline, by
+      the op's name.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    ops = [op for op in graph.get_operations() if not self.is_copy(op)]
+    scalars = [
+      tensor
+      for op in ops
+      if op.type == "ScalarSummary"
+      for tensor in op.inputs
+      if self._finder.differs(tensor)
+    ]
+    self._extend([tensor.op for tensor in (*scalars, spec.loss)])
+    loss = self._joiner.join(spec.loss)
+    others = [op for op in ops if op not in self._done and op not in self._own]
+    self._joiner.rejoin(others, list(self._done))
+    return spec._replace(loss=loss), self._order(stages)
+
+  def _order(self, stages: Mapping[tf.Operation, int]) -> dict[str, Cell]:
+    """Orders the cells of each slice; returns the cells of ops."""
+    cells: dict[str, Cell] = {}
+    for ops in self._slices:
+      of_slice = ordering.cells_of_ops(
+        ops,
+        self._backward,
+        {op: stages[op] for op in ops if op in stages},
+      )
+      ordering.order_cells(self._schedule, of_slice, stages, self._op)
+      for op, (stage, phase) in of_slice.items():
+        for micro_batch in range(len(self._weights)):
+          name = self._op(micro_batch, op).name
+          cells[name] = Cell(stage, micro_batch, phase)
+    return cells
+
+  def _op(self, micro_batch: int, op: tf.Operation) -> tf.Operation:
+    return op if micro_batch == 0 else self._clones.op(micro_batch - 1, op)
