@@ -1,5 +1,7 @@
 """Amounts for people: bytes and floating-point operations, shortened."""
 
+from collections.abc import Sequence
+
 _UNITS = ("", "k", "M", "G", "T", "P")
 
 
@@ -27,3 +29,16 @@ def tensors(count: int) -> str:
     count: How many.
   """
   return f"{count} tensor" if count == 1 else f"{count:,} tensors"
+
+
+def together(values: Sequence[float], unit: str) -> str:
+  """Returns several amounts in the unit of the greatest: "4.5/3.4/0.2 MB".
+
+  Args:
+    values: The numbers, at least one and none negative.
+    unit: What they count.
+  """
+  number, _, prefixed = amount(max(values), unit).partition(" ")
+  scale = 1000 ** _UNITS.index(prefixed.removesuffix(unit))
+  digits = len(number.partition(".")[2])
+  return f"{'/'.join(f'{v / scale:.{digits}f}' for v in values)} {prefixed}"

@@ -47,6 +47,7 @@ class MeasuredTransfer:
 
   Attributes:
     op: The name of the op that made it, in the graph that was executed.
+    output: Which of the op's outputs it is.
     source: The device that sent it.
     destination: The device that received it.
     is_signal: Whether it is no tensor of the model: a control dependency
@@ -54,6 +55,7 @@ class MeasuredTransfer:
   """
 
   op: str
+  output: int
   source: str
   destination: str
   is_signal: bool
@@ -110,10 +112,12 @@ def measured_transfers(
         for name in ("send_device", "recv_device")
       )
       if source != destination:
-        name = node.input[0].partition(":")[0]
+        name, _, output = node.input[0].partition(":")
         is_signal = _is_empty_constant(nodes[name])
         op = name.rpartition("/ctrl/")[0] if is_signal else name
-        found.append(MeasuredTransfer(op, source, destination, is_signal))
+        found.append(
+          MeasuredTransfer(op, int(output or 0), source, destination, is_signal)
+        )
   return found
 
 

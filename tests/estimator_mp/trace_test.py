@@ -1,0 +1,382 @@
+"""Traces: what a step really did, against a graph whose times are known."""
+
+import json
+import os
+import time
+from typing import Any
+
+import estimator_mp
+from estimator_mp import (
+  amounts,
+  chrome_trace,
+  pipeline_plan,
+  simulation,
+  step_trace,
+  trace_hook,
+  trace_reading,
+)
+from estimator_mp import schedule as schedule_lib
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_FORWARD = schedule_lib.Phase.FORWARD
+_BACKWARD = schedule_lib.Phase.BACKWARD
+_SECONDS = 0.03
+_ROWS, _COLUMNS = 32, 250
+_TENSOR_BYTES = _ROWS * _COLUMNS * 4
+
+
+def _kernel(device, start, end, cell=None):
+  return step_trace.Kernel("op", "MatMul", device, start, end, cell)
+
+
+def _trace(kernels, schedule=None, sent=None, live=(0, 0)):
+  devices = ("/device:CPU:0", "/device:CPU:1")
+  return step_trace.StepTrace(
+    20, devices, tuple(kernels), schedule, sent or {}, live
+  )
+
+
+def _simulated(*arguments):
+  """Returns the trace of a step that went as simulated."""
+  schedule = schedule_lib.make_schedule(*arguments)
+  timeline = simulation.simulate(schedule, 100, 200)
+  kernels = [
+    _kernel(schedule.device_of(cell.stage), start, timeline.ends[cell], cell)
+    for cell, start in timeline.starts.items()
+  ]
+  devices = tuple(f"/device:CPU:{k}" for k in range(schedule.num_devices))
+  return step_trace.StepTrace(
+    20, devices, tuple(kernels), schedule, {}, (0,) * len(devices)
+  )
+
+
+class StepTraceTest(parameterized.TestCase):
+  def test_spans_and_busy_time(self):
+    first = schedule_lib.Cell(0, 0, _FORWARD)
+    second = schedule_lib.Cell(1, 0, _FORWARD)
+    trace = _trace(
+      [
+        _kernel(0, 10, 30, first),
+        _kernel(0, 20, 40, first),
+        _kernel(0, 50, 60, first),
+        _kernel(1, 60, 110, second),
+        _kernel(1, 0, 500),
+      ]
+    )
+    self.assertEqual(
+      trace.spans,
+      (
+        step_trace.CellSpan(first, 0, 10, 60, 40),
+        step_trace.CellSpan(second, 1, 60, 110, 50),
+      ),
+    )
+    self.assertEqual(trace.busy_intervals(0), [(10, 40), (50, 60)])
+    self.assertEqual(trace.makespan, 100)
+    self.assertAlmostEqual(trace.speed_up, 0.9)
+    self.assertAlmostEqual(trace.bubble, 0.55)
+
+  def test_without_pipeline_all_kernels_count(self):
+    trace = _trace([_kernel(0, 0, 60), _kernel(1, 50, 100)])
+    self.assertEqual(trace.makespan, 100)
+    self.assertAlmostEqual(trace.bubble, 1 - 110 / 200)
+    self.assertEqual(trace.live_micro_batches(), (0, 0))
+
+  @parameterized.named_parameters(
+    ("gpipe", ("gpipe", 3, 5)),
+    ("1f1b", ("1f1b", 4, 8)),
+    ("interleaved", ("interleaved", 3, 6, 2)),
+  )
+  def test_a_step_as_simulated(self, arguments):
+    trace = _simulated(*arguments)
+    self.assertEqual(
+      trace.live_micro_batches(),
+      schedule_lib.live_micro_batches(trace.schedule),
+    )
+    self.assertAlmostEqual(
+      trace.bubble, simulation.bubble_bound(trace.schedule)
+    )
+
+  def test_a_forward_without_backward_stays_live(self):
+    kernels = [
+      _kernel(0, 10 * m, 10 * m + 5, schedule_lib.Cell(0, m, _FORWARD))
+      for m in range(3)
+    ]
+    self.assertEqual(_trace(kernels).live_micro_batches(), (3, 0))
+
+  @parameterized.named_parameters(
+    (
+      "pipeline",
+      schedule_lib.make_schedule("1f1b", 2, 2),
+      "step 20: bubble 55% (bound 33%), 1.23 MB between stages, "
+      "peak live 4.50/0.30 MB",
+    ),
+    (
+      "none",
+      None,
+      "step 20: bubble 55% (no pipeline), 1.23 MB between stages, "
+      "peak live 4.50/0.30 MB",
+    ),
+  )
+  def test_line(self, schedule, expected):
+    cell = None if schedule is None else schedule_lib.Cell(0, 0, _FORWARD)
+    trace = _trace(
+      [_kernel(0, 0, 90, cell), _kernel(0, 99, 100, cell)],
+      schedule,
+      {("a", "b"): 1_000_000, ("b", "a"): 230_000},
+      (4_500_000, 300_000),
+    )
+    self.assertEqual(trace.line(), expected.replace("55%", "54%"))
+
+  def test_amounts_together(self):
+    self.assertEqual(amounts.together([1500, 20], "B"), "1.50/0.02 kB")
+    self.assertEqual(amounts.together([15, 20], "B"), "15/20 B")
+    self.assertEqual(amounts.together([0], "B"), "0 B")
+
+  def test_peak_of_what_ends_when_another_starts(self):
+    self.assertEqual(step_trace.peak([(0, 2, 5), (2, 3, 4), (1, 2, 1)]), 6)
+    self.assertEqual(step_trace.peak([]), 0)
+
+  def test_lanes(self):
+    self.assertEqual(
+      step_trace.lanes([(5, 9), (0, 5), (1, 3), (3, 6)]), [0, 0, 1, 1]
+    )
+
+  def test_chrome_trace(self):
+    cell = schedule_lib.Cell(1, 0, _BACKWARD)
+    schedule = schedule_lib.make_schedule("gpipe", 2, 1)
+    trace = _trace(
+      [_kernel(1, 1, 4, cell), _kernel(1, 2, 5)], schedule=schedule
+    )
+    facts = chrome_trace.facts(trace)
+    whole: list[dict[str, Any]] = [
+      event for event in facts["traceEvents"] if event["ph"] == "X"
+    ]
+    self.assertEqual(
+      [(e["name"], e["pid"], e["tid"], e["ts"], e["dur"]) for e in whole],
+      [
+        ("backward 0", 1, 1, 1, 3),
+        ("MatMul", 1, 2, 1, 3),
+        ("MatMul", 1, 3, 2, 3),
+      ],
+    )
+    names = {
+      (event["pid"], event["tid"], event["args"]["name"])
+      for event in facts["traceEvents"]
+      if event["name"] == "thread_name"
+    }
+    self.assertEqual(
+      names,
+      {(0, 0, "stage 0"), (1, 1, "stage 1")}
+      | {(1, 2, "kernels 0"), (1, 3, "kernels 1")},
+    )
+
+
+def _sleep(x):
+  time.sleep(_SECONDS)
+  return x
+
+
+def _record_pipeline(name, num_stages, num_micro_batches, virtual=1):
+  """Builds cells that sleep, in the order of a schedule, and records them."""
+  schedule = schedule_lib.make_schedule(
+    name, num_stages, num_micro_batches, virtual
+  )
+  mesh = estimator_mp.Mesh.create(
+    f"stage:{num_stages}", [f"/cpu:{k}" for k in range(num_stages)]
+  )
+  x = tf.compat.v1.placeholder(tf.float32, [None, _COLUMNS], name="x")
+  outputs: dict[schedule_lib.Cell, tf.Tensor] = {}
+  cells: dict[str, schedule_lib.Cell] = {}
+  latest: dict[int, tf.Tensor] = {}
+  graph = tf.compat.v1.get_default_graph()
+  for cell in schedule_lib.running_order(schedule):
+    device = schedule.device_of(cell.stage)
+    inputs = [outputs[needed] for needed in schedule.inputs_of(cell)]
+    before = len(graph.get_operations())
+    with mesh.stage(device):
+      waits = [latest[device].op] if device in latest else []
+      with tf.control_dependencies(waits):
+        value = tf.add_n(inputs) if inputs else tf.identity(x)
+        value = tf.compat.v1.py_func(_sleep, [value], tf.float32)
+        value.set_shape([None, _COLUMNS])
+        outputs[cell] = latest[device] = tf.exp(value * 1e-3)
+    for op in graph.get_operations()[before:]:
+      cells[op.name] = cell
+  plan = pipeline_plan.PipelinePlan(mesh, schedule, cells)
+  pipeline_plan.record_plan(graph, plan)
+  return tf.group(
+    *(latest[k].op for k in range(num_stages)),
+    tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1).op,
+  )
+
+
+def _session_config(num_devices):
+  config = estimator_mp.ShardingConfig(
+    mesh=f"stage:{num_devices}",
+    devices=tuple(f"/cpu:{k}" for k in range(num_devices)),
+  )
+  return estimator_mp.run_config(config).session_config
+
+
+def _run(train_op, hook, num_devices, steps):
+  value = np.random.default_rng(1).random((_ROWS, _COLUMNS), np.float32)
+  with tf.compat.v1.train.SingularMonitoredSession(
+    [hook], config=_session_config(num_devices)
+  ) as session:
+    for _ in range(steps):
+      session.run(train_op, {"x:0": value})
+
+
+class TraceHookTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("gpipe", ("gpipe", 2, 3)),
+    ("1f1b", ("1f1b", 3, 4)),
+    ("interleaved", ("interleaved", 2, 4, 2)),
+  )
+  def test_pipeline(self, arguments):
+    directory = self.create_tempdir().full_path
+    lines = []
+    with tf.Graph().as_default() as graph:
+      tf.compat.v1.train.create_global_step()
+      train_op = _record_pipeline(*arguments)
+      hook = trace_hook.TraceHook([2], directory, write=lines.append)
+      _run(train_op, hook, arguments[1], steps=3)
+      plan = pipeline_plan.get_plan(graph)
+    (trace,) = hook.traces
+    schedule = plan.schedule
+    self.assertEqual(trace.global_step, 2)
+    self.assertCountEqual([span.cell for span in trace.spans], schedule.cells())
+    for span in trace.spans:
+      self.assertEqual(span.device, schedule.device_of(span.cell.stage))
+      self.assertBetween(span.busy, 0.95e6 * _SECONDS, 2e6 * _SECONDS)
+    for device, row in enumerate(schedule.rows):
+      ran = [span.cell for span in trace.spans if span.device == device]
+      self.assertEqual(tuple(ran), row)
+    self.assertEqual(
+      trace.live_micro_batches(), schedule_lib.live_micro_batches(schedule)
+    )
+    bound = simulation.bubble_bound(schedule)
+    # Sleeps are not equally long to the microsecond.
+    self.assertBetween(trace.bubble, bound - 0.02, bound + 0.1)
+    # Each boundary between stages is crossed once forward and once backward.
+    crossings = 2 * (schedule.num_stages - 1) * schedule.num_micro_batches
+    self.assertEqual(trace.total_sent_bytes, crossings * _TENSOR_BYTES)
+    self.assertEqual(lines[0], trace.line())
+    for ending in ("png", "svg", "json"):
+      path = os.path.join(directory, f"step_2.{ending}")
+      self.assertIn(f"  {path}", lines)
+      self.assertGreater(os.path.getsize(path), 1000)
+    with open(os.path.join(directory, "step_2.json"), encoding="utf-8") as file:
+      events = json.load(file)["traceEvents"]
+    self.assertLen(
+      [e for e in events if e.get("cat") in ("forward", "backward")],
+      len([*schedule.cells()]),
+    )
+
+  def test_peak_live_bytes_follow_the_schedule(self):
+    """A device holds a forward's output for each live micro-batch."""
+    peaks = {}
+    for name in ("gpipe", "1f1b"):
+      with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        train_op = _record_pipeline(name, 2, 5)
+        directory = self.create_tempdir().full_path
+        hook = trace_hook.TraceHook([1], directory)
+        _run(train_op, hook, 2, steps=1)
+      live = hook.traces[0].live_micro_batches()
+      peaks[name] = hook.traces[0].peak_live_bytes
+      for device, micro_batches in enumerate(live):
+        held = peaks[name][device] / _TENSOR_BYTES
+        # What was received, and what a kernel is making, comes on top.
+        self.assertBetween(held, micro_batches, micro_batches + 3)
+    self.assertLess(peaks["1f1b"][1], peaks["gpipe"][1])
+
+  def test_no_pipeline(self):
+    directory = self.create_tempdir().full_path
+    mesh = estimator_mp.Mesh.create("stage:2", ["/cpu:0", "/cpu:1"])
+    lines = []
+    with tf.Graph().as_default():
+      step = tf.compat.v1.train.create_global_step()
+      x = tf.compat.v1.placeholder(tf.float32, [None, _COLUMNS], name="x")
+      value: tf.Tensor = x
+      for stage in range(2):
+        with mesh.stage(stage):
+          value = tf.compat.v1.py_func(_sleep, [value], tf.float32)
+      train_op = tf.group(value, tf.compat.v1.assign_add(step, 1))
+      hook = trace_hook.TraceHook([1, 2], directory, mesh, lines.append)
+      _run(train_op, hook, 2, steps=4)
+    self.assertEqual([trace.global_step for trace in hook.traces], [1, 2])
+    self.assertAlmostEqual(hook.traces[1].bubble, 0.5, delta=0.1)
+    self.assertEqual(hook.traces[1].total_sent_bytes, _TENSOR_BYTES)
+    self.assertContainsSubset(
+      ["step_1.png", "step_2.json"], os.listdir(directory)
+    )
+
+  def test_ops_of_the_optimizer_belong_to_cells(self):
+    """Grappler renames and adds ops: they count for the cell they work for."""
+    with tf.Graph().as_default() as graph:
+      step = tf.compat.v1.train.create_global_step()
+      mesh = estimator_mp.Mesh.create("stage:1", ["/cpu:0"])
+      x = tf.compat.v1.placeholder(tf.float32, [None, _COLUMNS], name="x")
+      before = len(graph.get_operations())
+      with mesh.stage(0):
+        product = tf.exp(x)
+        total = product * product + tf.sin(x) + tf.cos(x)
+        looped = tf.while_loop(
+          lambda i, _: i < 3, lambda i, y: (i + 1, tf.tanh(y)), [0, total]
+        )[1]
+      cell = schedule_lib.Cell(0, 0, _FORWARD)
+      schedule = schedule_lib.make_schedule("gpipe", 1, 1)
+      cells = {op.name: cell for op in graph.get_operations()[before:]}
+      pipeline_plan.record_plan(
+        graph, pipeline_plan.PipelinePlan(mesh, schedule, cells)
+      )
+      train_op = tf.group(looped, tf.compat.v1.assign_add(step, 1))
+      hook = trace_hook.TraceHook([1], self.create_tempdir().full_path)
+      _run(train_op, hook, 1, steps=1)
+    kernels = hook.traces[0].kernels
+    of_cell = [kernel.op_type for kernel in kernels if kernel.cell == cell]
+    others = [kernel.op_type for kernel in kernels if kernel.cell is None]
+    self.assertEqual(of_cell.count("Tanh"), 3)
+    self.assertContainsSubset(["Sin", "Cos"], of_cell)
+    made = [k for k in kernels if k.op.startswith("ArithmeticOptimizer/")]
+    self.assertEqual([kernel.cell for kernel in made], [cell])
+    self.assertContainsSubset(["AssignAddVariableOp"], others)
+    self.assertNotIn("Tanh", others)
+
+  def test_an_untraced_step_is_refused(self):
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
+      "step 3 has no trace of /device:CPU:0; run it with "
+      "RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)",
+    ):
+      trace_reading.read_trace(
+        tf.compat.v1.RunMetadata(), 3, ["/device:CPU:0"], None
+      )
+
+  def test_no_mesh(self):
+    with tf.Graph().as_default():
+      step = tf.compat.v1.train.create_global_step()
+      hook = trace_hook.TraceHook([1], "unused")
+      with (
+        self.assertRaisesWithLiteralMatch(
+          ValueError,
+          "TraceHook found no pipeline in the graph, so it does not know the "
+          "devices; give it their mesh: TraceHook(steps, directory, mesh)",
+        ),
+        tf.compat.v1.train.SingularMonitoredSession([hook]) as session,
+      ):
+        session.run(step)
+
+  def test_step_0(self):
+    with self.assertRaisesWithLiteralMatch(
+      ValueError, "trace step 0 is too small; use 1 or more"
+    ):
+      trace_hook.TraceHook([0], "unused")
+
+
+if __name__ == "__main__":
+  absltest.main()
