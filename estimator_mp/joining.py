@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from compat import private_graph
 from estimator_mp import clones as clones_lib
-from estimator_mp import costs
+from estimator_mp import costs, micro_batches
 
 import tensorflow as tf
 
@@ -22,18 +22,18 @@ class Joiner:
   def __init__(
     self,
     clones: clones_lib.Clones,
-    weights: Sequence[float | tf.Tensor],
+    batches: micro_batches.MicroBatches,
     roots: Sequence[tf.Tensor],
   ):
     """Starts with nothing joined.
 
     Args:
       clones: What stands for a tensor in the further micro-batches.
-      weights: Each micro-batch's part of the batch.
+      batches: The micro-batches.
       roots: The first micro-batch's features and labels.
     """
     self._clones = clones
-    self._weights = weights
+    self._batches = batches
     self._roots = {root.name: root for root in roots}
     self._joined: dict[str, tf.Tensor] = {}
     self._sums: set[str] = set()
@@ -67,15 +67,14 @@ class Joiner:
 
   def _combined(self, tensor: tf.Tensor) -> tf.Tensor:
     copies = [tensor, *self._clones.of(tensor)]
-    if tensor.name in self._sums:
-      return tf.add_n(copies)
-    if not tf.is_tensor(self._weights[0]):
-      return tf.add_n(copies) * tf.constant(self._weights[0], tensor.dtype)
-    # A micro-batch without examples has no mean, and no part in this one.
+    is_sum = tensor.name in self._sums
+    parts = self._batches.factors if is_sum else self._batches.shares
+    if not tf.is_tensor(parts[0]):
+      return tf.add_n(copies) * tf.constant(parts[0], tensor.dtype)
     return tf.add_n(
       [
-        tf.math.multiply_no_nan(copy, tf.cast(weight, tensor.dtype))
-        for copy, weight in zip(copies, self._weights, strict=True)
+        copy * tf.cast(part, tensor.dtype)
+        for copy, part in zip(copies, parts, strict=True)
       ]
     )
 
@@ -107,7 +106,7 @@ class Joiner:
       return False
     if tensor.shape[0] is None:
       return True
-    if tf.is_tensor(self._weights[0]):
+    if tf.is_tensor(self._batches.shares[0]):
       return False
     # The graph knows the batch, so a shape does not tell: infer it anew.
     if self._shapes is None:

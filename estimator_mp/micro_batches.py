@@ -24,17 +24,25 @@ class MicroBatches:
 
   Attributes:
     inputs: What was cut, as nested as it was, for each micro-batch.
-    weights: Each micro-batch's part of the examples: the same number for all,
-      or scalar float32 tensors, if only the session knows. Their sum is 1.
+    shares: Each micro-batch's part of the examples, for means: the same number
+      for all, or scalar float32 tensors, if only the session knows. Their sum
+      is 1.
+    factors: What each micro-batch counts in sums: the same number or scalar
+      float32 tensors, which are 0 for a micro-batch that stands in for one
+      without examples, and 1 for others.
   """
 
   inputs: tuple[Any, ...]
-  weights: tuple[float | tf.Tensor, ...]
+  shares: tuple[float, ...] | tuple[tf.Tensor, ...]
+  factors: tuple[float, ...] | tuple[tf.Tensor, ...]
 
-  @property
-  def is_even(self) -> bool:
-    """Whether all micro-batches are known to have equally many examples."""
-    return not tf.is_tensor(self.weights[0])
+
+@dataclasses.dataclass(frozen=True)
+class _Ranges:
+  """Where micro-batches begin, and how long they are: int32 tensors [M]."""
+
+  starts: tf.Tensor
+  sizes: tf.Tensor
 
 
 def check_batch_axis(rules: Any) -> tuple[BatchAxis, ...]:
@@ -74,8 +82,9 @@ def split_batch(
   """Cuts a batch into slices of equally many examples, in their order.
 
   A batch that the graph does not know may be of any size: the first slices get
-  one example more if the number does not divide it, and the last ones none if
-  there are too few.
+  one example more if the number does not divide it. If there are fewer
+  examples than slices, the last example stands in for those that are missing,
+  and counts nothing there: many ops cannot do with an empty batch.
 
   Args:
     inputs: Tensors, SparseTensors and RaggedTensors, nested in dicts, lists
@@ -93,23 +102,30 @@ def split_batch(
     (name, leaf, _axis(name, leaf, batch_axis)) for name, leaf in _leaves(inputs)
   ]
   examples = _num_examples(leaves, num_micro_batches)
+  count = num_micro_batches
   if isinstance(examples, int):
-    sizes: Any = [examples // num_micro_batches] * num_micro_batches
-    weights: list[Any] = [1 / num_micro_batches] * num_micro_batches
+    ranges = None
+    shares: Any = [1 / count] * count
+    factors: Any = [1.0] * count
   else:
-    sizes = _even_sizes(examples, num_micro_batches)
-    parts = tf.cast(sizes, tf.float32) / tf.cast(examples, tf.float32)
-    weights = tf.unstack(parts, num_micro_batches)
+    is_longer = tf.range(count) < examples % count
+    sizes = examples // count + tf.cast(is_longer, tf.int32)
+    starts = tf.minimum(tf.cumsum(sizes, exclusive=True), examples - 1)
+    ranges = _Ranges(starts, tf.maximum(sizes, 1))
+    total = tf.cast(examples, tf.float32)
+    shares = tf.unstack(tf.cast(sizes, tf.float32) / total, count)
+    factors = tf.unstack(tf.cast(tf.minimum(sizes, 1), tf.float32), count)
   pieces = [
-    [leaf] * num_micro_batches if axis is None else _cut(leaf, axis, sizes)
+    [leaf] * count if axis is None else _cut(leaf, axis, count, ranges)
     for _, leaf, axis in leaves
   ]
   return MicroBatches(
     tuple(
       _rebuilt(inputs, iter([piece[m] for piece in pieces]))
-      for m in range(num_micro_batches)
+      for m in range(count)
     ),
-    tuple(weights),
+    tuple(shares),
+    tuple(factors),
   )
 
 
@@ -140,9 +156,14 @@ def _rebuilt(value: Any, pieces: Iterator[Any]) -> Any:
 def _axis(name: str, leaf: Any, rules: Sequence[BatchAxis]) -> int | None:
   """Returns the axis of a tensor's examples; None if it has none."""
   rank = leaf.shape.rank
+  if rank is None:
+    raise ValueError(
+      f"{name} has an unknown number of dimensions, so it cannot be cut; set "
+      "its shape in input_fn"
+    )
   for expression, axis in rules:
     if re.search(expression, name):
-      if axis is not None and not 0 <= axis < (axis + 1 if rank is None else rank):
+      if axis is not None and not 0 <= axis < rank:
         raise ValueError(
           f"batch_axis says axis {axis} for {name}, which has the shape "
           f"{leaf.shape}; use an axis that it has, or None if it holds no "
@@ -163,7 +184,7 @@ def _num_examples(
   """Returns the number of examples: a number if the graph knows it."""
   known: dict[int, str] = {}
   for name, leaf, axis in leaves:
-    if axis is not None and leaf.shape.rank is not None:
+    if axis is not None:
       size = leaf.shape.as_list()[axis]
       if size is not None:
         known.setdefault(size, name)
@@ -195,29 +216,40 @@ def _num_examples(
   )
 
 
-def _even_sizes(examples: tf.Tensor, num_micro_batches: int) -> tf.Tensor:
-  """Returns an int32 vector: sizes that differ by one at most."""
-  is_longer = tf.range(num_micro_batches) < examples % num_micro_batches
-  return examples // num_micro_batches + tf.cast(is_longer, tf.int32)
-
-
-def _cut(leaf: Any, axis: int, sizes: Any) -> list[Any]:
-  """Returns the pieces of a tensor."""
-  if not isinstance(leaf, _Composite):
-    if isinstance(sizes, list):
-      return tf.split(leaf, len(sizes), axis)
-    return tf.split(leaf, sizes, axis, num=int(sizes.shape[0]))
-  count = len(sizes) if isinstance(sizes, list) else int(sizes.shape[0])
-  ends = tf.cumsum(tf.cast(sizes, tf.int64))
-  starts = tf.concat([[tf.constant(0, tf.int64)], ends[:-1]], 0)
+def _cut(leaf: Any, axis: int, count: int, ranges: _Ranges | None) -> list[Any]:
+  """Returns the pieces of a tensor: as long as each other, or as ranges say."""
+  if ranges is None and not isinstance(leaf, _Composite):
+    return tf.split(leaf, count, axis)
+  if ranges is None:
+    size = leaf.shape[0] // count
+    ranges = _Ranges(tf.range(count) * size, tf.fill([count], size))
   if isinstance(leaf, tf.RaggedTensor):
-    return [leaf[starts[m] : ends[m]] for m in range(count)]
-  rest = leaf.dense_shape[1:]
-  return [
-    tf.sparse.slice(
-      leaf,
-      tf.concat([starts[m : m + 1], tf.zeros_like(rest)], 0),
-      tf.concat([(ends - starts)[m : m + 1], rest], 0),
-    )
-    for m in range(count)
-  ]
+    starts = tf.unstack(ranges.starts, count)
+    sizes = tf.unstack(ranges.sizes, count)
+    return [leaf[starts[m] : starts[m] + sizes[m]] for m in range(count)]
+  if isinstance(leaf, tf.SparseTensor):
+    begins, lengths = _boxes(ranges, 0, leaf.shape.rank, count, tf.int64)
+    ends = tf.cast(leaf.dense_shape[1:], tf.int64)
+    return [
+      tf.sparse.slice(leaf, begins[m], tf.concat([lengths[m][:1], ends], 0))
+      for m in range(count)
+    ]
+  begins, lengths = _boxes(ranges, axis, leaf.shape.rank, count, tf.int32)
+  pieces = [tf.slice(leaf, begins[m], lengths[m]) for m in range(count)]
+  shape = leaf.shape.as_list()
+  shape[axis] = None
+  for piece in pieces:
+    piece.set_shape(shape)
+  return pieces
+
+
+def _boxes(
+  ranges: _Ranges, axis: int, rank: int, count: int, dtype: tf.DType
+) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
+  """Returns where slices begin, and their lengths, -1 for what is left."""
+  found = []
+  for values, other in ((ranges.starts, 0), (ranges.sizes, -1)):
+    rest = tf.fill([count], other)
+    columns = [values if i == axis else rest for i in range(rank)]
+    found.append(tf.unstack(tf.cast(tf.stack(columns, 1), dtype), count))
+  return found[0], found[1]

@@ -42,10 +42,11 @@ class Pipeline:
       schedule: In which order they pass the stages.
       loss_reduction: "mean" or "sum": how a loss is made of its examples'.
     """
-    self._weights = batches.weights
     self._is_mean = loss_reduction == "mean"
+    self._count = len(batches.inputs)
+    self._batches = batches
     self._schedule = schedule
-    self._clones = clones_lib.Clones(len(batches.inputs) - 1)
+    self._clones = clones_lib.Clones(self._count - 1)
     first, *others = (
       tf.nest.flatten(inputs, expand_composites=True)
       for inputs in batches.inputs
@@ -57,7 +58,7 @@ class Pipeline:
         self._clones.pair(root, copies)
         roots.append(root)
     self._finder = graph_slice.SliceFinder(roots)
-    self._joiner = joining.Joiner(self._clones, self._weights, roots)
+    self._joiner = joining.Joiner(self._clones, batches, roots)
     self._done: dict[tf.Operation, None] = {}  # In order.
     self._backward: set[tf.Operation] = set()
     self._slices: list[list[tf.Operation]] = [[]]
@@ -85,14 +86,14 @@ class Pipeline:
     """Returns where the gradients of a request start (`grad_ys`).
 
     A mean over the batch is the sum of the micro-batches' means, each times
-    its part of the batch; so a loss starts with that part instead of 1.
+    its share of the batch; so a loss starts with that share instead of 1.
 
     Args:
       targets: What gradients are asked of.
       sources: With respect to what.
       seeds: What model_fn itself starts with; None for ones.
     """
-    if not self._is_mean or not any(map(self._is_shared, sources)):
+    if not any(map(self._is_shared, sources)):
       return seeds
     given = tf.nest.flatten(seeds) if seeds is not None else [None] * len(targets)
     return [
@@ -101,13 +102,14 @@ class Pipeline:
     ]
 
   def _seed(self, target: tf.Tensor, seed: Any) -> tf.Tensor:
-    if target.shape.rank != 0:  # The gradient of its sum over all examples.
-      return tf.ones_like(target) if seed is None else seed
-    parts = [tf.cast(weight, target.dtype) for weight in self._weights]
-    if tf.is_tensor(self._weights[0]) and parts[0] not in self._clones:
-      self._clones.pair(parts[0], parts[1:])
-      self._finder.add_root(parts[0])
-    return parts[0] if seed is None else parts[0] * seed
+    # The gradient of a vector is that of its sum, over all examples.
+    is_sum = not self._is_mean or target.shape.rank != 0
+    parts = self._batches.factors if is_sum else self._batches.shares
+    first, *others = (tf.cast(part, target.dtype) for part in parts)
+    if tf.is_tensor(parts[0]):
+      self._clones.pair(first, others)
+      self._finder.add_root(first)
+    return first * (tf.ones_like(target) if seed is None else seed)
 
   def _is_shared(self, source: Any) -> bool:
     """Whether a source is the same for all micro-batches, as variables are."""
@@ -210,7 +212,7 @@ class Pipeline:
         for cell in row
         if cell.stage == stage and cell.phase is schedule_lib.Phase.BACKWARD
       ]
-    return list(range(len(self._weights)))
+    return list(range(self._count))
 
   def _wait_for(
     self, late: Sequence[tf.Operation], results: Sequence[Any]
@@ -261,7 +263,7 @@ class Pipeline:
       )
       ordering.order_cells(self._schedule, of_slice, stages, self._op)
       for op, (stage, phase) in of_slice.items():
-        for micro_batch in range(len(self._weights)):
+        for micro_batch in range(self._count):
           name = self._op(micro_batch, op).name
           cells[name] = Cell(stage, micro_batch, phase)
     return cells
