@@ -22,13 +22,15 @@ class Clones:
     count: How many clones there are.
   """
 
-  def __init__(self, count: int):
+  def __init__(self, count: int, scope: str = "micro_batch"):
     """Starts with nothing cloned.
 
     Args:
       count: How many clones there are to be of everything.
+      scope: What the scopes of their names begin with; a number follows.
     """
     self.count = count
+    self._scope = scope
     self._tensors: list[dict[str, tf.Tensor]] = [{} for _ in range(count)]
     self._ops: list[dict[str, tf.Operation]] = [{} for _ in range(count)]
     self._copies: set[tf.Operation] = set()
@@ -119,7 +121,7 @@ class Clones:
         tf.control_dependencies(None),
       ):
         copies = tf.graph_util.import_graph_def(
-          definition, inputs, names, name=f"micro_batch_{number + 1}"
+          definition, inputs, names, name=f"{self._scope}_{number + 1}"
         )
       self._copies.update(copies)
       of_clone = self._ops[number]
@@ -148,6 +150,6 @@ def _renamed_frame(
   frame = op.get_attr("frame_name").decode()
 
   def edit(node: tf.compat.v1.NodeDef, number: int) -> None:
-    node.attr["frame_name"].s = f"{frame}/micro_batch_{number}".encode()
+    node.attr["frame_name"].s = f"{frame}/{number}".encode()
 
   return edit

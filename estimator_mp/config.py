@@ -35,6 +35,10 @@ class ShardingConfig:
       Gradients and loss are those of the whole batch.
     schedule: In which order each stage takes micro-batches: "1f1b", "gpipe",
       or "none" for none; see `schedule.make_schedule`.
+    recompute: "always" keeps of each micro-batch only what a stage reads from
+      others, and computes the rest again in the backward pass; "except_last"
+      does not where the backward pass follows the forward pass at once (the
+      last micro-batch of gpipe, the last stage of 1f1b); "never" keeps all.
     loss_reduction: "mean" if the loss is a mean over examples, "sum" if it is
       their sum.
     batch_axis: The axes of examples in features and labels that do not have
@@ -83,6 +87,12 @@ class ShardingConfig:
     "In which order a stage takes micro-batches.",
     choices=("none", "gpipe", "1f1b"),
   )
+  recompute: str = options.option(
+    "never",
+    "Whether the backward pass computes a stage's activations again instead of"
+    " keeping them; except_last: unless it follows the forward pass at once.",
+    choices=("never", "except_last", "always"),
+  )
   loss_reduction: str = options.option(
     "mean",
     "How model_fn makes a loss of those of the examples.",
@@ -102,6 +112,11 @@ class ShardingConfig:
     object.__setattr__(
       self, "batch_axis", micro_batches.check_batch_axis(self.batch_axis)
     )
+    if self.recompute != "never" and self.schedule == "none":
+      raise ValueError(
+        f"recompute={self.recompute!r} needs a schedule, which says when to "
+        'compute again, but schedule="none"; use schedule="1f1b"'
+      )
     mesh = self.create_mesh()
     placement = placement_file.resolve_placement(self.placement)
     object.__setattr__(self, "placement", placement)

@@ -75,7 +75,7 @@ def order_cells(
   schedule: schedule_lib.Schedule,
   cells: Mapping[tf.Operation, tuple[int, Phase]],
   stages: Mapping[tf.Operation, int],
-  op_of: Callable[[int, tf.Operation], tf.Operation],
+  op_of: Callable[[int, tf.Operation], tf.Operation | None],
 ) -> None:
   """Makes each device run its cells in the order of a schedule.
 
@@ -83,7 +83,8 @@ def order_cells(
     schedule: The schedule.
     cells: The ops of the first micro-batch, by stage and phase.
     stages: The stages where they are placed.
-    op_of: Returns the op of a micro-batch that stands for one of the first.
+    op_of: Returns the op of a micro-batch that stands for one of the first;
+      None if that micro-batch does without.
   """
   ends = _ends(cells, stages)
   with (
@@ -97,11 +98,15 @@ def order_cells(
         of_cell = ends.get((cell.stage, cell.phase))
         if of_cell is None:
           continue
+        first, last = (
+          [op for op in (op_of(cell.micro_batch, x) for x in ops) if op]
+          for ops in (of_cell.first, of_cell.last)
+        )
         if done is not None:
-          for op in of_cell.first:
-            private_graph.add_control_inputs(op_of(cell.micro_batch, op), [done])
-        last = [op_of(cell.micro_batch, op) for op in of_cell.last]
-        done = _join(last if done is None else [*last, done], cell)
+          for op in first:
+            private_graph.add_control_inputs(op, [done])
+          last.append(done)
+        done = _join(last, cell)
 
 
 def _join(ops: Sequence[tf.Operation], cell: Cell) -> tf.Operation:

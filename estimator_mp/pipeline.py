@@ -20,6 +20,7 @@ from compat import private_graph
 from estimator_mp import clones as clones_lib
 from estimator_mp import graph_slice, joining, ordering
 from estimator_mp import micro_batches as micro_batches_lib
+from estimator_mp import recompute as recompute_lib
 from estimator_mp import schedule as schedule_lib
 from estimator_mp.schedule import Cell
 
@@ -34,6 +35,7 @@ class Pipeline:
     batches: micro_batches_lib.MicroBatches,
     schedule: schedule_lib.Schedule,
     loss_reduction: str,
+    recompute: str,
   ):
     """Starts before model_fn is called on the first micro-batch.
 
@@ -41,6 +43,8 @@ class Pipeline:
       batches: The micro-batches of features and labels.
       schedule: In which order they pass the stages.
       loss_reduction: "mean" or "sum": how a loss is made of its examples'.
+      recompute: "never", "always" or "except_last": which activations are
+        computed again for the backward pass.
     """
     self._is_mean = loss_reduction == "mean"
     self._count = len(batches.inputs)
@@ -58,6 +62,10 @@ class Pipeline:
         self._clones.pair(root, copies)
         roots.append(root)
     self._finder = graph_slice.SliceFinder(roots)
+    self._recompute_mode = recompute
+    # GPipe's last micro-batch goes back as soon as it has come.
+    self._keeps_last = recompute == "except_last" and schedule.name == "gpipe"
+    self._recomputation = recompute_lib.Recomputation(self._finder.differs)
     self._joiner = joining.Joiner(self._clones, batches, roots)
     self._done: dict[tf.Operation, None] = {}  # In order.
     self._backward: set[tf.Operation] = set()
@@ -148,7 +156,10 @@ class Pipeline:
     self._backward.update(made)
     num_late = len(self._finder.late)
     parts = tf.nest.flatten(wanted, expand_composites=True)
-    found = self._extend([*(t.op for t in targets), *(p.op for p in parts)])
+    wanted_ops = [*(t.op for t in targets), *(p.op for p in parts)]
+    self._recompute(wanted_ops, stages)
+    found = self._extend(wanted_ops)
+    self._undo_last_recomputation()
     if found.reads_joined:
       self._slices.append([])
     self._slices[-1] += found.ops
@@ -168,6 +179,45 @@ class Pipeline:
     self._finder.add_shared(joins)
     self._wait_for(self._finder.late[num_late:], results)
     return results
+
+  def _recompute(
+    self,
+    targets: Sequence[tf.Operation],
+    stages: Mapping[tf.Operation, int],
+  ) -> None:
+    """Lets the first micro-batch's backward pass compute activations again."""
+    if self._recompute_mode == "never":
+      return
+    found = self._finder.find(targets, set(self._done))
+    ops = [*self._done, *found.ops]
+    cells = self._cells(ops, stages)
+    last_stage = self._schedule.num_stages - 1
+    # On 1f1b's last stage each backward pass follows its forward pass.
+    is_free = self._recompute_mode == "except_last" and not self._keeps_last
+    skipped = frozenset([last_stage] if is_free else [])
+    made = self._recomputation.add(ops, cells, skipped)
+    self._own.update(made)
+    self._backward.update(made)
+    self._finder.add(made)
+
+  def _undo_last_recomputation(self) -> None:
+    """Lets the last micro-batch's backward pass read its forward pass."""
+    last = self._count - 1
+    if not self._keeps_last:
+      return
+    for (op, index), tensor in self._recomputation.redirected.items():
+      reader = self._op(last, op)
+      if reader is not None:
+        private_graph.replace_input(reader, index, self._copies(tensor)[last])
+
+  def _cells(
+    self, ops: Sequence[tf.Operation], stages: Mapping[tf.Operation, int]
+  ) -> dict[tf.Operation, tuple[int, schedule_lib.Phase]]:
+    """Returns the stages and phases of the cells of ops."""
+    known = self._recomputation.copies
+    of_ops = {op: stages[op] for op in ops if op in stages}
+    of_ops |= {op: known[op] for op in ops if op in known}
+    return ordering.cells_of_ops(ops, self._backward, of_ops)
 
   def _extend(
     self, targets: Sequence[tf.Operation]
@@ -225,7 +275,7 @@ class Pipeline:
   def finish(
     self,
     spec: tf.estimator.EstimatorSpec,
-    stages: Mapping[tf.Operation, int],
+    stages: dict[tf.Operation, int],
   ) -> tuple[tf.estimator.EstimatorSpec, dict[str, Cell]]:
     """Joins what the rest of the graph reads, and orders the cells.
 
@@ -252,21 +302,27 @@ class Pipeline:
     self._joiner.rejoin(others, list(self._done))
     return spec._replace(loss=loss), self._order(stages)
 
-  def _order(self, stages: Mapping[tf.Operation, int]) -> dict[str, Cell]:
+  def _order(self, stages: dict[tf.Operation, int]) -> dict[str, Cell]:
     """Orders the cells of each slice; returns the cells of ops."""
     cells: dict[str, Cell] = {}
     for ops in self._slices:
-      of_slice = ordering.cells_of_ops(
-        ops,
-        self._backward,
-        {op: stages[op] for op in ops if op in stages},
+      of_slice = self._cells(ops, stages)
+      ordering.order_cells(
+        self._schedule,
+        of_slice,
+        stages | self._recomputation.copies,
+        self._op,
       )
-      ordering.order_cells(self._schedule, of_slice, stages, self._op)
       for op, (stage, phase) in of_slice.items():
         for micro_batch in range(self._count):
-          name = self._op(micro_batch, op).name
-          cells[name] = Cell(stage, micro_batch, phase)
+          copy = self._op(micro_batch, op)
+          if copy is not None:
+            cells[copy.name] = Cell(stage, micro_batch, phase)
     return cells
 
-  def _op(self, micro_batch: int, op: tf.Operation) -> tf.Operation:
+  def _op(self, micro_batch: int, op: tf.Operation) -> tf.Operation | None:
+    """Returns a micro-batch's op; None if it has none that is needed."""
+    is_last = micro_batch == self._count - 1
+    if is_last and self._keeps_last and op in self._recomputation.copies:
+      return None
     return op if micro_batch == 0 else self._clones.op(micro_batch - 1, op)

@@ -135,7 +135,10 @@ class _Sharder:
       batch, num_micro_batches, config.batch_axis
     )
     self._pipeline = pipeline_lib.Pipeline(
-      batches, config.create_schedule(), config.loss_reduction
+      batches,
+      config.create_schedule(),
+      config.loss_reduction,
+      config.recompute,
     )
     return dict(arguments) | batches.inputs[0]
 
