@@ -4,6 +4,7 @@ GPipe: Huang et al., "GPipe: Efficient Training of Giant Neural Networks using
 Pipeline Parallelism", 2019.
 """
 
+import copy
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
@@ -99,7 +100,8 @@ def split_batch(
       slices does not divide it, or an axis is none of a tensor's.
   """
   leaves = [
-    (name, leaf, _axis(name, leaf, batch_axis)) for name, leaf in _leaves(inputs)
+    (name, leaf, _axis(name, leaf, batch_axis))
+    for name, leaf in _leaves(inputs)
   ]
   examples = _num_examples(leaves, num_micro_batches)
   count = num_micro_batches
@@ -144,8 +146,12 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
 def _rebuilt(value: Any, pieces: Iterator[Any]) -> Any:
   """Returns a structure with other leaves, in the order of `_leaves`."""
   if isinstance(value, dict):
-    found = {key: _rebuilt(value[key], pieces) for key in sorted(value, key=str)}
-    return type(value)((key, found[key]) for key in value)
+    found = {
+      key: _rebuilt(value[key], pieces) for key in sorted(value, key=str)
+    }
+    new = copy.copy(value)
+    new.update(found)
+    return new
   if isinstance(value, tuple) and hasattr(value, "_fields"):
     return type(value)(*(_rebuilt(item, pieces) for item in value))
   if isinstance(value, list | tuple):
@@ -198,9 +204,10 @@ def _num_examples(
   for size in known:
     if size % num_micro_batches:
       fitting = [str(n) for n in range(1, size + 1) if size % n == 0]
+      start = f"{', '.join(fitting[:-1])} or " if size > 1 else ""
       raise ValueError(
         f"num_micro_batches={num_micro_batches} does not divide the batch of "
-        f"{size}; use {', '.join(fitting[:-1])} or {fitting[-1]}"
+        f"{size}; use {start}{fitting[-1]}"
       )
     return size
   for _, leaf, axis in leaves:
@@ -221,7 +228,11 @@ def _cut(leaf: Any, axis: int, count: int, ranges: _Ranges | None) -> list[Any]:
   if ranges is None and not isinstance(leaf, _Composite):
     return tf.split(leaf, count, axis)
   if ranges is None:
-    size = leaf.shape[0] // count
+    # The graph may know the batch by other tensors only.
+    size = (
+      leaf.nrows() if isinstance(leaf, tf.RaggedTensor) else leaf.dense_shape[0]
+    )
+    size = tf.cast(size, tf.int32) // count
     ranges = _Ranges(tf.range(count) * size, tf.fill([count], size))
   if isinstance(leaf, tf.RaggedTensor):
     starts = tf.unstack(ranges.starts, count)
