@@ -6,8 +6,8 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
   possible only while it is made.
 - `Operation._update_input` makes an op read a copy of a constant; inputs are
   public to read only.
-- `Operation._remove_all_control_inputs` and `_add_control_inputs` change what an
-  op waits for after it was made.
+- `Operation._remove_all_control_inputs` and `_add_control_inputs` change
+  what an op waits for after it was made.
 - `Operation._control_flow_context` tells the loop that an op is in.
 - `kernels.get_registered_kernels_for_op` tells the devices that an op type has
   kernels for; without it only a failing session does.

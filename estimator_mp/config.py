@@ -34,7 +34,14 @@ class ShardingConfig:
       training, so that stages work on different ones at the same time.
       Gradients and loss are those of the whole batch.
     schedule: In which order each stage takes micro-batches: "1f1b", "gpipe",
-      or "none" for none; see `schedule.make_schedule`.
+      "interleaved", or "none" for none; see `schedule.make_schedule`.
+    num_virtual_stages: How many stages of the model each device has, if the
+      schedule is "interleaved". The model is cut into that many times the
+      stages of the mesh, and stage c is on device c % K of K.
+    gradient_accumulation_steps: In how many rounds a batch goes through the
+      stages, each of `num_micro_batches`, so that no round holds more than
+      these. The weights change after the last one; a training step is still
+      one batch.
     recompute: "always" keeps of each micro-batch only what a stage reads from
       others, and computes the rest again in the backward pass; "except_last"
       does not where the backward pass follows the forward pass at once (the
@@ -85,7 +92,18 @@ class ShardingConfig:
   schedule: str = options.option(
     "1f1b",
     "In which order a stage takes micro-batches.",
-    choices=("none", "gpipe", "1f1b"),
+    choices=schedule_lib.NAMES,
+  )
+  num_virtual_stages: int = options.option(
+    1,
+    "Stages of the model on each device, for --schedule=interleaved.",
+    minimum=1,
+  )
+  gradient_accumulation_steps: int = options.option(
+    1,
+    "In how many rounds, each of num_micro_batches, a batch goes through the"
+    " stages before the weights change.",
+    minimum=1,
   )
   recompute: str = options.option(
     "never",
@@ -98,12 +116,10 @@ class ShardingConfig:
     "How model_fn makes a loss of those of the examples.",
     choices=("mean", "sum"),
   )
-  batch_axis: tuple[micro_batches.BatchAxis, ...] = (
-    options.option(  # noqa: RUF009 It returns a field.
-      (),
-      "Inputs whose examples are not on axis 0, as JSON, each an expression for"
-      ' names and an axis, or null for none: [["features/mask", null]].',
-    )
+  batch_axis: tuple[micro_batches.BatchAxis, ...] = options.option(
+    (),
+    "Inputs whose examples are not on axis 0, as JSON, each an expression for"
+    ' names and an axis, or null for none: [["features/mask", null]].',
   )
 
   def __post_init__(self):
@@ -117,6 +133,7 @@ class ShardingConfig:
         f"recompute={self.recompute!r} needs a schedule, which says when to "
         'compute again, but schedule="none"; use schedule="1f1b"'
       )
+    self.create_schedule()
     mesh = self.create_mesh()
     placement = placement_file.resolve_placement(self.placement)
     object.__setattr__(self, "placement", placement)
@@ -126,16 +143,24 @@ class ShardingConfig:
       rules.check_rules(placement, mesh.axis_size("stage"))
 
   def create_mesh(self) -> mesh_lib.Mesh:
-    """Returns the mesh that this configuration describes."""
-    return mesh_lib.Mesh.create(self.mesh, self.devices)
+    """Returns the mesh that this configuration describes.
+
+    With virtual stages, its stage axis goes that many times around the devices.
+    """
+    mesh = mesh_lib.Mesh.create(self.mesh, self.devices)
+    if self.num_virtual_stages == 1:
+      return mesh
+    return mesh.with_virtual_stages(self.num_virtual_stages)
 
   def create_schedule(self) -> schedule_lib.Schedule:
     """Returns the order of micro-batches that this configuration describes."""
-    return schedule_lib.make_schedule(
+    schedule = schedule_lib.make_schedule(
       self.schedule,
-      self.create_mesh().axis_size("stage"),
+      mesh_lib.parse_axes(self.mesh).get("stage", 1),
       self.num_micro_batches,
+      self.num_virtual_stages,
     )
+    return schedule_lib.repeat(schedule, self.gradient_accumulation_steps)
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> "ShardingConfig":

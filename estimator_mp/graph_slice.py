@@ -206,4 +206,6 @@ class SliceFinder:
         "num_micro_batches=1"
       )
     self.late += [u for u in updates if u not in self.late]
-    private_graph.set_control_inputs(op, [c for c in controls if c not in updates])
+    private_graph.set_control_inputs(
+      op, [c for c in controls if c not in updates]
+    )

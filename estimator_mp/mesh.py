@@ -15,6 +15,7 @@ Named axes over devices are the notation of Mesh-TensorFlow (Shazeer et al.,
 import contextlib
 import contextvars
 import dataclasses
+import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -124,6 +125,23 @@ class Mesh:
   def size(self) -> int:
     """The number of devices."""
     return len(self.devices)
+
+  def with_virtual_stages(self, num_virtual_stages: int) -> "Mesh":
+    """Returns a mesh whose stages go several times around the devices.
+
+    Args:
+      num_virtual_stages: How many stages each device has, v. Stage c of the
+        K * v stages is on the device of stage c % K.
+    """
+    num_stages = self.axis_size("stage")
+    axes = dict(self.axes) | {"stage": num_stages * num_virtual_stages}
+    positions = itertools.product(*(range(n) for n in axes.values()))
+    devices = []
+    for position in positions:
+      named = dict(zip(axes, position, strict=True))
+      named["stage"] %= num_stages
+      devices.append(self.device(**named))
+    return Mesh(MappingProxyType(axes), tuple(devices))
 
   def axis_size(self, axis: str) -> int:
     """Returns the size of an axis; 1 for an axis that the mesh does not have.

@@ -136,7 +136,9 @@ def _ends(
       continue
     of_cell = ends.setdefault(cell, _Ends([], []))
     in_loop = private_graph.outermost_loop(op) is not None
-    if op not in has_before and (not in_loop or op.type in ("Enter", "RefEnter")):
+    if op not in has_before and (
+      not in_loop or op.type in ("Enter", "RefEnter")
+    ):
       of_cell.first.append(op)
     if op not in has_after and (not in_loop or op.type in ("Exit", "RefExit")):
       of_cell.last.append(op)

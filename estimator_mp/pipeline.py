@@ -103,7 +103,9 @@ class Pipeline:
     """
     if not any(map(self._is_shared, sources)):
       return seeds
-    given = tf.nest.flatten(seeds) if seeds is not None else [None] * len(targets)
+    given = (
+      tf.nest.flatten(seeds) if seeds is not None else [None] * len(targets)
+    )
     return [
       self._seed(target, seed)
       for target, seed in zip(targets, given, strict=True)
@@ -201,14 +203,19 @@ class Pipeline:
     self._finder.add(made)
 
   def _undo_last_recomputation(self) -> None:
-    """Lets the last micro-batch's backward pass read its forward pass."""
-    last = self._count - 1
-    if not self._keeps_last:
-      return
-    for (op, index), tensor in self._recomputation.redirected.items():
-      reader = self._op(last, op)
-      if reader is not None:
-        private_graph.replace_input(reader, index, self._copies(tensor)[last])
+    """Lets each round's last backward pass read its forward pass."""
+    for micro_batch in range(self._count):
+      if self._keeps_activations(micro_batch):
+        for (op, index), tensor in self._recomputation.redirected.items():
+          reader = self._op(micro_batch, op)
+          if reader is not None:
+            kept = self._copies(tensor)[micro_batch]
+            private_graph.replace_input(reader, index, kept)
+
+  def _keeps_activations(self, micro_batch: int) -> bool:
+    """Whether a micro-batch goes back as soon as it has come."""
+    of_round = self._count // self._schedule.num_rounds
+    return self._keeps_last and micro_batch % of_round == of_round - 1
 
   def _cells(
     self, ops: Sequence[tf.Operation], stages: Mapping[tf.Operation, int]
@@ -219,9 +226,7 @@ class Pipeline:
     of_ops |= {op: known[op] for op in ops if op in known}
     return ordering.cells_of_ops(ops, self._backward, of_ops)
 
-  def _extend(
-    self, targets: Sequence[tf.Operation]
-  ) -> graph_slice.FoundSlice:
+  def _extend(self, targets: Sequence[tf.Operation]) -> graph_slice.FoundSlice:
     """Clones what leads to targets and is not cloned yet."""
     found = self._finder.find(targets, set(self._done))
     self._clones.add(found.ops)
@@ -322,7 +327,7 @@ class Pipeline:
 
   def _op(self, micro_batch: int, op: tf.Operation) -> tf.Operation | None:
     """Returns a micro-batch's op; None if it has none that is needed."""
-    is_last = micro_batch == self._count - 1
-    if is_last and self._keeps_last and op in self._recomputation.copies:
+    is_copy = op in self._recomputation.copies
+    if is_copy and self._keeps_activations(micro_batch):
       return None
     return op if micro_batch == 0 else self._clones.op(micro_batch - 1, op)

@@ -193,30 +193,41 @@ def placement_of_graph(
   Returns:
     The placement of the variables that the graph has now.
   """
-  trainable = {v.name for v in tf.compat.v1.trainable_variables()}
-  parameters = dict.fromkeys(mesh.devices, 0)
-  variable_bytes = dict.fromkeys(mesh.devices, 0)
+  stage_of = {mesh.device(stage=k): k for k in range(mesh.axis_size("stage"))}
+  stages = {}
   for variable in tf.compat.v1.global_variables():
-    if not _has_full_device(variable):
-      continue
-    device = devices.canonical_device(variable.device)
-    if device not in parameters:
-      continue
-    elements = variable.shape.num_elements() or 0
-    variable_bytes[device] += elements * variable.dtype.base_dtype.size
-    if variable.name in trainable:
-      parameters[device] += elements
-  return Placement(
-    tuple(
-      StagePlacement(
-        stage=k,
-        device=mesh.device(stage=k),
-        layers=tuple(layers),
-        parameters=parameters[mesh.device(stage=k)],
-        variable_bytes=variable_bytes[mesh.device(stage=k)],
-      )
-      for k, layers in enumerate(layers_of_stages)
+    if _has_full_device(variable):
+      stage = stage_of.get(devices.canonical_device(variable.device))
+      if stage is not None:
+        stages[variable.op] = stage
+  return Placement(_contents(mesh, layers_of_stages, stages))
+
+
+def _contents(
+  mesh: mesh_lib.Mesh,
+  layers_of_stages: Sequence[Sequence[str]],
+  stages: Mapping[tf.Operation, int],
+) -> tuple[StagePlacement, ...]:
+  """Returns what stages hold, by the stages of variables."""
+  trainable = {v.name for v in tf.compat.v1.trainable_variables()}
+  parameters = [0] * len(layers_of_stages)
+  variable_bytes = [0] * len(layers_of_stages)
+  for variable in tf.compat.v1.global_variables():
+    stage = stages.get(variable.op)
+    if stage is not None:
+      elements = variable.shape.num_elements() or 0
+      variable_bytes[stage] += elements * variable.dtype.base_dtype.size
+      if variable.name in trainable:
+        parameters[stage] += elements
+  return tuple(
+    StagePlacement(
+      stage=k,
+      device=mesh.device(stage=k),
+      layers=tuple(layers),
+      parameters=parameters[k],
+      variable_bytes=variable_bytes[k],
     )
+    for k, layers in enumerate(layers_of_stages)
   )
 
 
@@ -244,9 +255,10 @@ def placement_of_stages(
       of_stage = scopes[stages[variable.op]]
       if scope not in of_stage:
         of_stage.append(scope)
-  placed = placement_of_graph(mesh, [_shortened(names) for names in scopes])
+  layers = [_shortened(names) for names in scopes]
   return Placement(
-    placed.stages, MappingProxyType({op.name: k for op, k in stages.items()})
+    _contents(mesh, layers, stages),
+    MappingProxyType({op.name: k for op, k in stages.items()}),
   )
 
 

@@ -32,10 +32,11 @@ def stages_of_devices(
 
   Args:
     ops: Ops of a graph; those without a device, or with one that the mesh does
-      not have, are left out.
+      not have, or that several stages share, are left out.
     mesh: The mesh.
   """
-  stage_of = {mesh.device(stage=k): k for k in range(mesh.axis_size("stage"))}
+  names = [mesh.device(stage=k) for k in range(mesh.axis_size("stage"))]
+  stage_of = {name: k for k, name in enumerate(names) if names.count(name) == 1}
   canonical: dict[str, int | None] = {"": None}
   stages = {}
   for op in ops:

@@ -101,9 +101,7 @@ class Recomputation:
         kept.add(op)
         continue
       # What is made of random numbers alone, until they are a mask.
-      from_kept = [
-        t for t in op.inputs if t.op in kept and t.dtype != tf.bool
-      ]
+      from_kept = [t for t in op.inputs if t.op in kept and t.dtype != tf.bool]
       if from_kept and all(
         t.op in kept or not self._differs(t) or t.dtype.is_integer
         for t in op.inputs

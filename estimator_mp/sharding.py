@@ -123,20 +123,19 @@ class _Sharder:
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns model_fn's arguments, with what it is to train on at a time."""
     config = self._config
-    num_micro_batches = config.num_micro_batches
-    if self._mode != tf.estimator.ModeKeys.TRAIN or num_micro_batches == 1:
+    schedule = config.create_schedule()
+    count = schedule.num_micro_batches
+    if self._mode != tf.estimator.ModeKeys.TRAIN or count == 1:
       return dict(arguments)
     batch = {
       name: arguments[name]
       for name in ("features", "labels")
       if name in arguments
     }
-    batches = micro_batches.split_batch(
-      batch, num_micro_batches, config.batch_axis
-    )
+    batches = micro_batches.split_batch(batch, count, config.batch_axis)
     self._pipeline = pipeline_lib.Pipeline(
       batches,
-      config.create_schedule(),
+      schedule,
       config.loss_reduction,
       config.recompute,
     )
