@@ -181,6 +181,20 @@ class Group:
     """Defines a flag that is a whole number in a range."""
     self._define(_IntegerParser(minimum, maximum), name, default, help_)
 
+  def integers(self, name: str, default: str, minimum: int, help_: str) -> None:
+    """Defines a flag that is whole numbers with commas between, or none.
+
+    Its value is a tuple.
+    """
+    flags.DEFINE(
+      _IntegersParser(minimum),
+      name,
+      default,
+      help_,
+      serializer=_IntegersSerializer(),
+      **self._common,
+    )
+
   def number(self, name: str, default: float, help_: str) -> None:
     """Defines a flag that is a positive number."""
     self._define(_PositiveNumberParser(), name, default, help_)
@@ -229,6 +243,34 @@ class _IntegerParser(flags.ArgumentParser):
     if self._maximum is None:
       return f"use {self._minimum} or more"
     return f"use {self._minimum} to {self._maximum}"
+
+
+class _IntegersParser(flags.ArgumentParser):
+  def __init__(self, minimum):
+    self._minimum = minimum
+
+  def parse(self, argument):
+    if isinstance(argument, tuple):
+      return argument
+    if argument.strip() == "none":
+      return ()
+    try:
+      values = tuple(int(word) for word in argument.split(","))
+    except ValueError as error:
+      raise ValueError(
+        f"is no list of whole numbers; {self._right()}"
+      ) from error
+    if min(values) < self._minimum:
+      raise ValueError(f"is too small at {min(values)}; {self._right()}")
+    return values
+
+  def _right(self):
+    return f"use such as 10,20 (each {self._minimum} or more), or none"
+
+
+class _IntegersSerializer(flags.ArgumentSerializer):
+  def serialize(self, value):
+    return ",".join(map(str, value)) or "none"
 
 
 class _PositiveNumberParser(flags.ArgumentParser):

@@ -1,15 +1,16 @@
 """Gantt: a step's trace as a picture.
 
 A row per stage, time to the right. A box is a cell: its colour and number are
-the micro-batch; it is pale and hatched if it goes backward. The line under the
-boxes of a device is dark while it ran something of them.
+the micro-batch; it is pale and hatched if it goes backward. A cell that began
+and then waited is faint meanwhile. The line under the boxes of a device is dark
+while it ran something of them.
 """
 
 import logging
 import math
 import os
 
-from estimator_mp import amounts, simulation, step_trace
+from estimator_mp import amounts, gantt_rows, simulation, step_trace
 from estimator_mp import schedule as schedule_lib
 
 # Inches.
@@ -20,8 +21,6 @@ _LEFT = 1.3
 _RIGHT = 1.15
 _TOP = 0.85
 _BOTTOM = 0.95
-_BOX = 0.44
-_SMALL_BOX = 0.2
 _GAP = 0.3
 _STRIP = 0.06
 
@@ -29,9 +28,10 @@ _STRIP = 0.06
 _NUMBER = 10.0
 _MIN_NUMBER = 6.0
 
-_MAX_LANES = 8
 _TICKS = 8
 _AFTER = 0.12
+# Shorter pauses of a cell, as a share of all the time, are not drawn.
+_PAUSE = 0.01
 _PALETTE = (
   "#4e79a7",
   "#f28e2b",
@@ -90,7 +90,7 @@ class _Gantt:
     self._begin, end = trace.extent
     last = max(kernel.end for kernel in trace.kernels)
     self._end = min(last, end + _AFTER * trace.makespan)
-    self._rows = [_Row(trace, d) for d in range(len(trace.devices))]
+    self._rows = [gantt_rows.Row(trace, d) for d in range(len(trace.devices))]
     most = max(len(row.spans) for row in self._rows)
     wanted = _LEFT + _RIGHT + _CELL * most
     self._width = min(max(wanted, _MIN_WIDTH), _MAX_WIDTH)
@@ -166,7 +166,7 @@ class _Gantt:
       self._text(x, bottom - 0.13, text, size=8, color=_FAINT, align="center")
     self._text(self._width - _RIGHT + 0.12, bottom - 0.13, "ms", 8, _FAINT)
 
-  def _draw_row(self, device: int, row: "_Row", top: float) -> None:
+  def _draw_row(self, device: int, row: gantt_rows.Row, top: float) -> None:
     trace = self._trace
     bottom = top - row.height
     self._box(self._begin, self._end, bottom - _STRIP, top, _TRACK)
@@ -199,30 +199,37 @@ class _Gantt:
   ) -> None:
     color = _PALETTE[span.cell.micro_batch % len(_PALETTE)]
     is_back = span.cell.phase is schedule_lib.Phase.BACKWARD
-    pad = 0.02
-    self._box(
-      span.start,
-      span.end,
-      top - height + pad,
-      top - pad,
-      _mixed_with_white(color, 0.3) if is_back else color,
-      edge=color if is_back else "white",
-      hatch="////" if is_back else None,
+    fill = _mixed_with_white(color, 0.3) if is_back else color
+    bottom, top = top - height + 0.02, top - 0.02
+    self._box(span.start, span.end, bottom, top, _mixed_with_white(color, 0.12))
+    parts = gantt_rows.without_pauses(
+      span.busy_intervals, _PAUSE * (self._end - self._begin)
     )
+    for start, end in parts:
+      self._box(
+        start,
+        end,
+        bottom,
+        top,
+        fill,
+        edge=color if is_back else "white",
+        hatch="////" if is_back else None,
+      )
+    start, end = max(parts, key=lambda part: part[1] - part[0])
     number = str(span.cell.micro_batch)
-    width = self._x(span.end) - self._x(span.start)
+    width = self._x(end) - self._x(start)
     # A digit is 0.7 of the size wide; 72 points are an inch.
     size = min(_NUMBER, 26 * height, 72 * width / (0.7 * len(number) + 0.2))
     if size >= _MIN_NUMBER:
       self._text(
-        (self._x(span.start) + self._x(span.end)) / 2,
-        top - height / 2 - 0.01,
+        (self._x(start) + self._x(end)) / 2,
+        (bottom + top) / 2 - 0.01,
         number,
         size=size,
         color=_INK if is_back else "white",
         align="center",
         weight="bold",
-        halo=_mixed_with_white(color, 0.3) if is_back else None,
+        halo=fill if is_back else None,
       )
 
   def _draw_legend(self) -> None:
@@ -234,9 +241,11 @@ class _Gantt:
     if self._trace.spans:
       blue = _PALETTE[0]
       pale = _mixed_with_white(blue, 0.3)
+      faint = _mixed_with_white(blue, 0.12)
       entries = [
         ("forward", blue, "white", None),
         ("backward", pale, blue, "////"),
+        ("waiting", faint, faint, None),
         *entries,
         ("other ops, such as updates", _OTHER, _OTHER, None),
       ]
@@ -312,61 +321,6 @@ class _Gantt:
       path_effects=effects if halo else None,
       parse_math=False,
     )
-
-
-class _Row:
-  """How the cells of a device are laid out.
-
-  Each stage of the device has its own lanes: one, or more where its cells ran
-  at the same time.
-
-  Attributes:
-    stages: The stages of the device.
-    lanes_per_stage: How many lanes each has.
-    first_lanes: The first lane of each.
-    spans: The cells, with their lanes.
-    other: When only kernels outside of cells ran.
-    lane_height: Inches.
-    height: Inches, of all lanes.
-  """
-
-  def __init__(self, trace: step_trace.StepTrace, device: int):
-    spans = [span for span in trace.spans if span.device == device]
-    self.stages = sorted({span.cell.stage for span in spans})
-    if trace.schedule is not None:
-      size = trace.schedule.num_devices
-      self.stages = [*range(device, trace.schedule.num_stages, size)]
-    of_stage = [
-      [span for span in spans if span.cell.stage == k] for k in self.stages
-    ]
-    lanes = [_lanes(group) for group in of_stage]
-    most = max((max(group, default=0) + 1 for group in lanes), default=1)
-    self.lanes_per_stage = min(most, _MAX_LANES)
-    self.first_lanes = [i * self.lanes_per_stage for i in range(len(lanes))]
-    self.spans = [
-      (span, first + lane % self.lanes_per_stage)
-      for first, group, group_lanes in zip(
-        self.first_lanes, of_stage, lanes, strict=True
-      )
-      for span, lane in zip(group, group_lanes, strict=True)
-    ]
-    self.other = step_trace.union(
-      (kernel.start, kernel.end)
-      for kernel in trace.kernels
-      if kernel.device == device and kernel.cell is None and trace.spans
-    )
-    count = self.lanes_per_stage * max(1, len(self.stages))
-    self.lane_height = _BOX if self.lanes_per_stage == 1 else _SMALL_BOX
-    if len(self.stages) > 1 and self.lanes_per_stage == 1:
-      self.lane_height = 0.75 * _BOX
-    self.height = count * self.lane_height
-
-
-def _lanes(spans: list[step_trace.CellSpan]) -> list[int]:
-  """Returns lanes for cells; a short overlap at an end is none."""
-  return step_trace.lanes(
-    [(span.start, span.end - 0.2 * (span.end - span.start)) for span in spans]
-  )
 
 
 def _name(schedule: schedule_lib.Schedule) -> str:

@@ -43,14 +43,19 @@ class CellSpan:
     device: The index of its device.
     start: When its first kernel began.
     end: When its last kernel ended.
-    busy: How long at least one of its kernels ran.
+    busy_intervals: When at least one of its kernels ran.
   """
 
   cell: schedule_lib.Cell
   device: int
   start: float
   end: float
-  busy: float
+  busy_intervals: tuple[Interval, ...]
+
+  @property
+  def busy(self) -> float:
+    """How long at least one of its kernels ran."""
+    return _length(self.busy_intervals)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,7 +91,7 @@ class StepTrace:
         kernels[0].device,
         min(kernel.start for kernel in kernels),
         max(kernel.end for kernel in kernels),
-        _length(union((k.start, k.end) for k in kernels)),
+        tuple(union((k.start, k.end) for k in kernels)),
       )
       for cell, kernels in of_cell.items()
     ]

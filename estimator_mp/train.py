@@ -20,7 +20,7 @@ if not any("verbosity" in word for word in sys.argv[1:]):
 import estimator_mp
 from estimator_mp import interruption as interruption_lib
 from estimator_mp import progress as progress_lib
-from estimator_mp import run_record, train_flags, train_report
+from estimator_mp import run_record, trace_hook, train_flags, train_report
 from model_fns import cifar10_cnn, datasets, layer_split, mlp
 
 import tensorflow as tf
@@ -29,6 +29,7 @@ from absl.logging import converter
 
 _MODELS = {"cifar10_cnn": cifar10_cnn.layers, "mlp": mlp.layers}
 _MOMENTUM = 0.9
+_TRACE_FOLDER = "trace"
 _BAD_USE = 2
 _FAILED = 1
 
@@ -66,7 +67,11 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   config = estimator_mp.ShardingConfig(
     mesh=options.mesh,
     devices=options.devices,
-    verify_placement=options.verify_placement,
+    # The run verifies with a hook of its own, which it asks for the facts.
+    verify_placement=False,
+    num_micro_batches=options.num_micro_batches,
+    schedule=options.schedule,
+    recompute=options.recompute,
   )
   mesh = config.create_mesh()
   if "cluster" in os.environ.get("TF_CONFIG", ""):
@@ -76,15 +81,17 @@ def prepare(options: train_flags.TrainOptions) -> Job:
     )
   dataset = datasets.load(options.dataset, options.data_dir)
   dataset.train_input_fn(options.batch_size, options.seed)
+  _check_micro_batches(options)
   model_fn = layer_split(
     _MODELS[options.model](dataset.num_classes, options.seed),
     tf.estimator.MultiClassHead(dataset.num_classes),
     mesh,
     lambda: _make_optimizer(options.optimizer, options.learning_rate),
     feature_key="image",
-    # The run verifies with a hook of its own, which it asks for the facts.
     verify_placement=False,
   )
+  if options.num_micro_batches > 1:
+    model_fn = estimator_mp.shard_model_fn(model_fn, config)
   if options.export_dir is not None:
     run_record.make_writable("export_dir", options.export_dir)
   run_record.claim_model_dir(
@@ -99,6 +106,16 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   )
   estimator = tf.estimator.Estimator(model_fn, config=run_config)
   return Job(options, mesh, dataset, estimator)
+
+
+def _check_micro_batches(options: train_flags.TrainOptions) -> None:
+  size, count = options.batch_size, options.num_micro_batches
+  if size % count:
+    fitting = [str(m) for m in range(1, size + 1) if size % m == 0]
+    raise ValueError(
+      f"num_micro_batches={count} does not divide batch_size={size}; use "
+      f"{', '.join(fitting[:-1])} or {fitting[-1]}"
+    )
 
 
 def train(options: train_flags.TrainOptions) -> run_record.Result:
@@ -167,6 +184,15 @@ def _train_and_evaluate(
   ]
   if options.verify_placement:
     hooks.append(verification)
+  if options.trace_steps:
+    hooks.append(
+      trace_hook.TraceHook(
+        options.trace_steps,
+        os.path.join(options.model_dir, _TRACE_FOLDER),
+        job.mesh,
+        progress.write,
+      )
+    )
   # Last, so that the step is shown, and its time taken, before it is saved.
   hooks.append(
     tf.estimator.CheckpointSaverHook(

@@ -1,6 +1,7 @@
 """The flags of the train command, and the options that they become."""
 
 import dataclasses
+from types import MappingProxyType
 from typing import Any
 
 import estimator_mp
@@ -12,6 +13,18 @@ from absl import flags
 MODELS = ("cifar10_cnn", "mlp")
 DATASETS = ("digits", "cifar10")
 OPTIMIZERS = ("adam", "adagrad", "momentum", "rmsprop", "sgd")
+# The fields of ShardingConfig that are flags of the command.
+SHARDING_FLAGS = (
+  "mesh",
+  "devices",
+  "verify_placement",
+  "num_micro_batches",
+  "schedule",
+  "recompute",
+)
+SHARDING_DEFAULTS = MappingProxyType(
+  {"mesh": "stage:3", "num_micro_batches": 4}
+)
 
 FlagsError = command_flags.FlagsError
 
@@ -37,6 +50,9 @@ class TrainOptions:
   mesh: str
   devices: tuple[str, ...]
   verify_placement: bool
+  num_micro_batches: int
+  schedule: str
+  recompute: str
   batch_size: int
   train_steps: int
   learning_rate: float
@@ -47,6 +63,7 @@ class TrainOptions:
   save_checkpoints_steps: int
   eval_every_secs: int
   log_every: int
+  trace_steps: tuple[int, ...]
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
@@ -55,15 +72,20 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   Args:
     flag_values: Where to define them.
   """
-  _define_model_flags(command_flags.Group("Model and data", flag_values))
+  define_model_flags(command_flags.Group("Model and data", flag_values))
   estimator_mp.define_sharding_flags(
-    flag_values, ("mesh", "devices", "verify_placement"), mesh="stage:3"
+    flag_values, SHARDING_FLAGS, **SHARDING_DEFAULTS
   )
   _define_training_flags(command_flags.Group("Training", flag_values))
   _define_output_flags(command_flags.Group("Output", flag_values))
 
 
-def _define_model_flags(group: command_flags.Group) -> None:
+def define_model_flags(group: command_flags.Group) -> None:
+  """Defines the flags that choose the model and its data.
+
+  Args:
+    group: The group to define them in.
+  """
   group.choice("model", MODELS, "cifar10_cnn", "The model to train.")
   group.choice("dataset", DATASETS, "digits", "The images to learn.")
   group.text(
@@ -121,6 +143,13 @@ def _define_output_flags(group: command_flags.Group) -> None:
     50,
     1,
     "Steps between two lines of progress where the output is not a terminal.",
+  )
+  group.integers(
+    "trace_steps",
+    "20",
+    1,
+    "Global steps to draw as they really ran, into MODEL_DIR/trace: a picture"
+    " and a file for chrome://tracing each. none for no step.",
   )
 
 

@@ -69,10 +69,11 @@ class StepTraceTest(parameterized.TestCase):
     self.assertEqual(
       trace.spans,
       (
-        step_trace.CellSpan(first, 0, 10, 60, 40),
-        step_trace.CellSpan(second, 1, 60, 110, 50),
+        step_trace.CellSpan(first, 0, 10, 60, ((10, 40), (50, 60))),
+        step_trace.CellSpan(second, 1, 60, 110, ((60, 110),)),
       ),
     )
+    self.assertEqual([span.busy for span in trace.spans], [40, 50])
     self.assertEqual(trace.busy_intervals(0), [(10, 40), (50, 60)])
     self.assertEqual(trace.makespan, 100)
     self.assertAlmostEqual(trace.speed_up, 0.9)

@@ -28,6 +28,9 @@ class OptionsTest(parameterized.TestCase):
     self.assertIsNone(options.data_dir)
     self.assertIsNone(options.export_dir)
     self.assertTrue(options.verify_placement)
+    self.assertEqual(options.num_micro_batches, 4)
+    self.assertEqual(options.schedule, "1f1b")
+    self.assertEqual(options.trace_steps, (20,))
 
   def test_values(self):
     options = _parse(
@@ -36,7 +39,10 @@ class OptionsTest(parameterized.TestCase):
       "--learning_rate=1e-2",
       "--train_steps=7",
       "--noverify_placement",
+      "--trace_steps=10, 20",
     )
+    self.assertEqual(options.trace_steps, (10, 20))
+    self.assertEqual(_parse("--trace_steps=none").trace_steps, ())
     self.assertEqual(options.devices, ("cpu:0", "cpu:1"))
     self.assertEqual(options.learning_rate, 0.01)
     self.assertEqual(options.train_steps, 7)
@@ -90,6 +96,18 @@ class ErrorsTest(parameterized.TestCase):
       "--train_steps=1.5 is not a whole number; use 1 or more",
     ),
     ("zero", "--log_every=0", "--log_every=0 is too small; use 1 or more"),
+    (
+      "not_numbers",
+      "--trace_steps=1,x",
+      "--trace_steps=1,x is no list of whole numbers; use such as 10,20 (each"
+      " 1 or more), or none",
+    ),
+    (
+      "one_too_small",
+      "--trace_steps=10,0",
+      "--trace_steps=10,0 is too small at 0; use such as 10,20 (each 1 or"
+      " more), or none",
+    ),
     (
       "too_large",
       "--seed=2147483648",
@@ -155,7 +173,10 @@ class HelpTest(parameterized.TestCase):
     groups = ("Model and data:", "Sharding:", "Training:", "Output:")
     text = output.getvalue()
     self.assertContainsInOrder(
-      [groups[0], "--dataset=digits", groups[1], "--mesh=stage:3", groups[2]],
+      [
+        *(groups[0], "--dataset=digits", groups[1], "--mesh=stage:3"),
+        *(groups[2], groups[3], "--trace_steps=20"),
+      ],
       text,
     )
     shown = {line.strip() for line in text.splitlines()}

@@ -103,6 +103,8 @@ class RunTest(absltest.TestCase):
         "1      /device:CPU:1  block2",
         "2      /device:CPU:2  block3",
         "step 1/100, loss ",
+        "step 20: bubble ",
+        os.path.join("trace", "step_20.png"),
         "evaluation at step 40: accuracy ",
         "step 50/100, loss ",
         "evaluation at step 80: accuracy ",
@@ -111,6 +113,12 @@ class RunTest(absltest.TestCase):
         "Finished.",
       ],
       self.output,
+    )
+
+  def test_step_is_drawn(self):
+    self.assertCountEqual(
+      os.listdir(os.path.join(self.model_dir, "trace")),
+      ["step_20.json", "step_20.png", "step_20.svg"],
     )
 
   def test_printed_end_shows_the_facts_of_the_result(self):
@@ -237,6 +245,12 @@ class ErrorsTest(parameterized.TestCase):
       "--batch_size=1439",
       "batch_size=1439 does not fit the 1438 training images of digits; use 1"
       " to 1438",
+    ),
+    (
+      "micro_batches",
+      "--num_micro_batches=6",
+      "num_micro_batches=6 does not divide batch_size=64; use 1, 2, 4, 8, 16,"
+      " 32 or 64",
     ),
     (
       "data_dir_of_the_digits",

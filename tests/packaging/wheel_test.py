@@ -96,6 +96,7 @@ class WheelTest(absltest.TestCase):
       metadata.get_all("Requires-Dist"),
       [
         "absl-py>=1.4",
+        "matplotlib>=3.5",
         "numpy>=1.23.5",
         "scikit-learn>=1.3",
         "tensorflow-estimator==2.15.0",
