@@ -281,11 +281,13 @@ class RequestsTest(absltest.TestCase):
     heard = []
 
     class Handler:
-      def before_gradients(self, targets):
+      def before_gradients(self, targets, sources, seeds):
         heard.append(targets)
+        return seeds
 
-      def after_gradients(self, sources, gradients):
+      def after_gradients(self, targets, sources, gradients):
         heard.append(gradients)
+        return gradients
 
     def gradient():
       x = v1.placeholder(tf.float32, [2])
