@@ -31,7 +31,8 @@ def read_trace(
     metadata: What the step returned, which ran with
       `RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)`.
     global_step: The step.
-    devices: The canonical names of the mesh's devices.
+    devices: The canonical names of the mesh's devices; one that has several
+      stages may be named for each.
     plan: The graph's plan, if it has a pipeline.
     known_ops: The names of the graph's ops. An op with another name was made
       by the session's optimizer, and belongs to the cell of what it reads.
@@ -42,6 +43,7 @@ def read_trace(
   Raises:
     ValueError: If nothing was recorded on the devices.
   """
+  devices = list(dict.fromkeys(devices))
   cells = _cells(metadata, plan, known_ops) if plan is not None else {}
   kernels = sorted(
     _kernels(metadata, devices, cells, plan), key=lambda k: (k.start, k.end)

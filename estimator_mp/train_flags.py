@@ -20,6 +20,7 @@ SHARDING_FLAGS = (
   "verify_placement",
   "num_micro_batches",
   "schedule",
+  "num_virtual_stages",
   "recompute",
 )
 SHARDING_DEFAULTS = MappingProxyType(
@@ -52,6 +53,7 @@ class TrainOptions:
   verify_placement: bool
   num_micro_batches: int
   schedule: str
+  num_virtual_stages: int
   recompute: str
   batch_size: int
   train_steps: int

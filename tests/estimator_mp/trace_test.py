@@ -206,7 +206,10 @@ def _record_pipeline(name, num_stages, num_micro_batches, virtual=1):
         outputs[cell] = latest[device] = tf.exp(value * 1e-3)
     for op in graph.get_operations()[before:]:
       cells[op.name] = cell
-  plan = pipeline_plan.PipelinePlan(mesh, schedule, cells)
+  # As shard_model_fn records it, with devices that several stages share.
+  plan = pipeline_plan.PipelinePlan(
+    mesh.with_virtual_stages(virtual), schedule, cells
+  )
   pipeline_plan.record_plan(graph, plan)
   return tf.group(
     *(latest[k].op for k in range(num_stages)),
