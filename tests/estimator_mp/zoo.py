@@ -66,13 +66,19 @@ def mlp(features, labels, mode, params):
 
 def cnn(features, labels, mode):
   """Convolutions with batch normalisation and dropout."""
+  return _cnn(features, labels, mode, dropout=0.4, normalize_batch=True)
+
+
+def _cnn(features, labels, mode, dropout, normalize_batch):
   training = mode == TRAIN
   net = features["image"]
   for filters in (8, 16):
     net = v1.layers.conv2d(net, filters, 3, padding="same", use_bias=False)
-    net = v1.layers.batch_normalization(net, training=training, momentum=0.9)
+    net = v1.layers.batch_normalization(
+      net, training=training and normalize_batch, momentum=0.9
+    )
     net = v1.layers.max_pooling2d(tf.nn.relu(net), 2, 2)
-  net = v1.layers.dropout(v1.layers.flatten(net), 0.4, training=training)
+  net = v1.layers.dropout(v1.layers.flatten(net), dropout, training=training)
   net = v1.layers.dense(net, 16, tf.nn.relu)
   logits = v1.layers.dense(net, 1)
 
@@ -146,6 +152,10 @@ def _adam_by_hand(gradients_and_variables, rate):
 
 def transformer(features, labels, mode):
   """An encoder in BERT's style: its own clipping, and its own Adam."""
+  return _transformer(features, labels, mode, dropout=0.1)
+
+
+def _transformer(features, labels, mode, dropout):
   ids = features["ids"]
   batch, length, width = tf.shape(ids)[0], ids.shape[1], 16
   with v1.variable_scope("encoder"):
@@ -156,8 +166,8 @@ def transformer(features, labels, mode):
         attended = _attention(net, batch, length, heads=2)
         net = _layer_norm(net + attended, "norm_1")
         hidden = _dense(net, 32, "up", tf.nn.relu)
-        if mode == TRAIN:
-          hidden = tf.nn.dropout(hidden, rate=0.1)
+        if mode == TRAIN and dropout:
+          hidden = tf.nn.dropout(hidden, rate=dropout)
         net = _layer_norm(net + _dense(hidden, width, "down"), "norm_2")
   first = tf.reshape(net, [batch, length, width])[:, 0]
   logits = _dense(_dense(first, width, "pooler", tf.tanh), 1, "classifier")
@@ -354,3 +364,28 @@ MODELS = {
     ),
   ),
 }
+
+
+def _cnn_without_randomness(features, labels, mode):
+  return _cnn(features, labels, mode, dropout=0.0, normalize_batch=False)
+
+
+def _cnn_with_batch_norm_only(features, labels, mode):
+  return _cnn(features, labels, mode, dropout=0.0, normalize_batch=True)
+
+
+def _transformer_without_dropout(features, labels, mode):
+  return _transformer(features, labels, mode, dropout=0.0)
+
+
+# Without dropout and batch normalisation, whose micro-batches differ from the
+# whole batch.
+PURE_MODELS = MODELS | {
+  "cnn": dataclasses.replace(MODELS["cnn"], model_fn=_cnn_without_randomness),
+  "transformer": dataclasses.replace(
+    MODELS["transformer"], model_fn=_transformer_without_dropout
+  ),
+}
+BATCH_NORM_CNN = dataclasses.replace(
+  MODELS["cnn"], model_fn=_cnn_with_batch_norm_only
+)

@@ -1,0 +1,204 @@
+"""Training graphs, plain and sharded, run step by step in a session.
+
+Without an Estimator a graph is built and compared in a second, gradients too.
+"""
+
+import contextlib
+import dataclasses
+import inspect
+from collections.abc import Mapping
+from typing import Any
+from unittest import mock
+
+import estimator_mp
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+  """What a step gave.
+
+  Attributes:
+    loss: The loss.
+    gradients: The gradient of each variable, by its name, dense: as model_fn
+      gave it to an optimizer, or got it from `tf.gradients`.
+    variables: Every variable after the step.
+    fetched: What else was asked for.
+  """
+
+  loss: float
+  gradients: Mapping[str, np.ndarray]
+  variables: Mapping[str, np.ndarray]
+  fetched: Any
+
+
+class Program:
+  """A model_fn's training graph in a session.
+
+  Attributes:
+    graph: The graph.
+    spec: What model_fn returned.
+    gradients: The gradients of variables, by their names.
+    session: The session.
+  """
+
+  def __init__(
+    self, model_fn, config, batch, params=None, is_static=False, seed=11
+  ):
+    """Builds the graph.
+
+    Args:
+      model_fn: The model_fn, not sharded.
+      config: How to shard it; None for a plain graph.
+      batch: Features and labels like those of the steps.
+      params: Its params, if it takes some.
+      is_static: Whether the graph knows the number of examples.
+      seed: The seed of the graph.
+    """
+    run_config = tf.estimator.RunConfig()
+    if config is not None:
+      model_fn = estimator_mp.shard_model_fn(model_fn, config)
+      run_config = estimator_mp.run_config(config)
+    arguments = {"mode": tf.estimator.ModeKeys.TRAIN}
+    parameters = inspect.signature(model_fn).parameters
+    if "params" in parameters:
+      arguments["params"] = params
+    if "config" in parameters:
+      arguments["config"] = run_config
+    self.graph = tf.Graph()
+    with self.graph.as_default():
+      tf.keras.utils.set_random_seed(seed)  # Layers draw from Python's.
+      v1.train.create_global_step()
+      self._inputs = tf.nest.map_structure(
+        lambda value: v1.placeholder(
+          value.dtype,
+          value.shape if is_static else (None, *value.shape[1:]),
+        ),
+        batch,
+      )
+      with _recorded_gradients() as recorded:
+        features, labels = self._inputs
+        self.spec = model_fn(features, labels, **arguments)
+      self.gradients = {
+        variable.op.name: gradient
+        for variable, gradient in recorded
+        if gradient is not None
+      }
+      self._variables = {v.op.name: v for v in v1.global_variables()}
+      starts = [v1.global_variables_initializer(), v1.tables_initializer()]
+      self.session = v1.Session(config=run_config.session_config)
+      self.session.run(starts)
+
+  def variables(self):
+    """Returns every variable."""
+    return self.session.run(self._variables)
+
+  def load(self, values):
+    """Sets variables."""
+    starts = {name: self._variables[name].initializer for name in values}
+    feed = {starts[name].inputs[1]: value for name, value in values.items()}
+    self.session.run(starts, feed)
+
+  def step(self, batch, fetches=None):
+    """Trains on a batch; also gets tensors of the step."""
+    feed = dict(
+      zip(tf.nest.flatten(self._inputs), tf.nest.flatten(batch), strict=True)
+    )
+    gradients = {
+      name: (g.values, g.indices, g.dense_shape)
+      if isinstance(g, tf.IndexedSlices)
+      else g
+      for name, g in self.gradients.items()
+    }
+    wanted = {} if fetches is None else fetches
+    fetched, loss, gradients, _ = self.session.run(
+      [wanted, self.spec.loss, gradients, self.spec.train_op], feed
+    )
+    return Step(
+      float(loss),
+      {name: _dense(g) for name, g in gradients.items()},
+      self.variables(),
+      fetched,
+    )
+
+
+def _dense(gradient):
+  if not isinstance(gradient, tuple):
+    return gradient
+  values, indices, shape = gradient
+  total = np.zeros(shape, values.dtype)
+  np.add.at(total, indices, values)
+  return total
+
+
+@contextlib.contextmanager
+def _recorded_gradients():
+  """Yields a list that gets (variable, gradient) as model_fn sees them."""
+  recorded = []
+
+  def recording(apply):
+    def apply_gradients(optimizer, grads_and_vars, *args, **kwargs):
+      pairs = [*grads_and_vars]
+      recorded.extend((variable, gradient) for gradient, variable in pairs)
+      return apply(optimizer, pairs, *args, **kwargs)
+
+    return apply_gradients
+
+  def gradients(ys, xs, *args, **kwargs):
+    found = original(ys, xs, *args, **kwargs)
+    if all(isinstance(x, tf.Variable) for x in xs):
+      recorded.extend(zip(xs, found, strict=True))
+    return found
+
+  original = tf.gradients
+  with contextlib.ExitStack() as stack:
+    for owner in (v1.train.Optimizer, tf.keras.optimizers.legacy.Optimizer):
+      patched = recording(owner.apply_gradients)
+      stack.enter_context(mock.patch.object(owner, "apply_gradients", patched))
+    stack.enter_context(mock.patch.object(tf, "gradients", gradients))
+    yield recorded
+
+
+def examples(batch, start, stop):
+  """Returns some examples of a batch."""
+  return tf.nest.map_structure(lambda value: value[start:stop], batch)
+
+
+def assert_same_gradients(test, found, expected, terms, rtol=1e-6):
+  """Asserts that gradients are equal, for the largest element of each.
+
+  Args:
+    test: The test.
+    found: Gradients by the names of variables.
+    expected: What they are to be.
+    terms: Gradients of single examples: where these cancel out in a batch,
+      their size is that of the rounding errors, not the size of the sum.
+    rtol: The difference that is allowed.
+  """
+  test.assertCountEqual(found, expected)
+  largest = max(np.abs(g).max() for g in expected.values())
+  for name, gradient in expected.items():
+    scale = max(
+      # A gradient that is zero but for rounding has terms that are, too.
+      1e-3 * largest,
+      np.abs(gradient).max(),
+      *(np.abs(term[name]).max() for term in terms),
+    )
+    np.testing.assert_allclose(
+      found[name] / scale, gradient / scale, rtol=0, atol=rtol, err_msg=name
+    )
+
+
+def assert_same_variables(test, found, expected, rtol=1e-6, but=()):
+  """Asserts that variables are equal, for the largest element of each."""
+  test.assertCountEqual(found, expected)
+  for name, value in expected.items():
+    if name not in but:
+      scale = max(np.abs(value).max(), 1e-3)
+      np.testing.assert_allclose(
+        found[name] / scale, value / scale, rtol=0, atol=rtol, err_msg=name
+      )
