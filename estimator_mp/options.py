@@ -216,7 +216,9 @@ def _define_flag(
   elif _TEXTS in kinds:
     group.text(field.name, ",".join(default) or None, described.help)
   else:
-    group.text(field.name, default, described.help)
+    is_text = default is None or isinstance(default, str)
+    text = default if is_text else json.dumps(to_plain(default))
+    group.text(field.name, text, described.help)
 
 
 def values_of_flags(

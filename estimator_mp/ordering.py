@@ -5,9 +5,10 @@ device, are done. What an op reads of other cells it waits for anyway.
 """
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 
 from compat import private_graph
+from estimator_mp import branches
 from estimator_mp import schedule as schedule_lib
 from estimator_mp.schedule import Cell, Phase
 
@@ -40,34 +41,48 @@ def cells_of_ops(
     stages: The stages where ops are placed; an op without one is in no cell.
   """
   inside = set(ops)
-  edges = [
-    (source, op) for op in ops for source in _sources(op) if source in inside
-  ]
-  edges.reverse()
-  # The gradient of a loop adds ops that the loop itself reads.
-  backward = backward & inside
-  while moved := {s for s, op in edges if s in backward and op not in backward}:
-    backward -= moved
-  last_stage = max(stages.values(), default=0)
-  cell = {
-    op: stages.get(op, -1 if op in backward else last_stage + 1) for op in ops
+  # A v1 loop begins and ends as a whole, and so it is in one cell.
+  units: dict[tf.Operation, Hashable] = {
+    op: private_graph.outermost_loop(op) or op for op in ops
   }
+  edges = [
+    (units[source], units[op])
+    for op in reversed(ops)
+    for source in _sources(op)
+    if source in inside and units[source] is not units[op]
+  ]
+  # The gradient of a loop adds ops that the loop itself reads.
+  going_back = {units[op] for op in ops if op in backward}
+  going_back -= {units[op] for op in ops if op not in backward}
+  while moved := {
+    s for s, unit in edges if s in going_back and unit not in going_back
+  }:
+    going_back -= moved
+  last_stage = max(stages.values(), default=0)
+  cell: dict[Hashable, int] = {}
+  for op in ops:
+    unit = units[op]
+    pick, none = (max, -1) if unit in going_back else (min, last_stage + 1)
+    cell[unit] = pick(cell.get(unit, none), stages.get(op, none))
   same_phase = [
-    (source, op, max if op in backward else min)
-    for source, op in edges
-    if (source in backward) == (op in backward)
+    (source, unit, max if unit in going_back else min)
+    for source, unit in edges
+    if (source in going_back) == (unit in going_back)
   ]
   changed = True
   while changed:
     changed = False
-    for source, op, pick in same_phase:
-      stage = pick(cell[source], cell[op])
+    for source, unit, pick in same_phase:
+      stage = pick(cell[source], cell[unit])
       changed = changed or stage != cell[source]
       cell[source] = stage
   return {
-    op: (stage, Phase.BACKWARD if op in backward else Phase.FORWARD)
-    for op, stage in cell.items()
-    if 0 <= stage <= last_stage
+    op: (
+      cell[units[op]],
+      Phase.BACKWARD if units[op] in going_back else Phase.FORWARD,
+    )
+    for op in ops
+    if 0 <= cell[units[op]] <= last_stage
   }
 
 
@@ -76,6 +91,7 @@ def order_cells(
   cells: Mapping[tf.Operation, tuple[int, Phase]],
   stages: Mapping[tf.Operation, int],
   op_of: Callable[[int, tf.Operation], tf.Operation | None],
+  sums: Mapping[tuple[int, int], Sequence[tf.Operation]],
 ) -> None:
   """Makes each device run its cells in the order of a schedule.
 
@@ -85,8 +101,12 @@ def order_cells(
     stages: The stages where they are placed.
     op_of: Returns the op of a micro-batch that stands for one of the first;
       None if that micro-batch does without.
+    sums: Ops that add the gradients of a stage and micro-batch, given as a
+      pair, to those of others. They are the end of its backward cell: whatever
+      TensorFlow's optimizer would make of a chain of sums, no gradient waits
+      for a later one.
   """
-  ends = _ends(cells, stages)
+  ends = _ends(schedule, cells, stages)
   with (
     tf.compat.v1.name_scope(None),
     tf.control_dependencies(None),
@@ -102,6 +122,10 @@ def order_cells(
           [op for op in (op_of(cell.micro_batch, x) for x in ops) if op]
           for ops in (of_cell.first, of_cell.last)
         )
+        if cell.phase is Phase.BACKWARD:
+          own_sums = sums.get((cell.stage, cell.micro_batch), ())
+          first += own_sums
+          last += own_sums
         if done is not None:
           for op in first:
             private_graph.add_control_inputs(op, [done])
@@ -118,29 +142,38 @@ def _join(ops: Sequence[tf.Operation], cell: Cell) -> tf.Operation:
 
 
 def _ends(
+  schedule: schedule_lib.Schedule,
   cells: Mapping[tf.Operation, tuple[int, Phase]],
   stages: Mapping[tf.Operation, int],
 ) -> dict[tuple[int, Phase], _Ends]:
   """Returns the ends of each cell."""
+  # An op that runs on another device is not ordered with this one's.
+  here = {
+    op: cell
+    for op, cell in cells.items()
+    if op in stages
+    and schedule.device_of(stages[op]) == schedule.device_of(cell[0])
+  }
+  graph = next((op.graph for op in here), None)
+  in_branches = branches.ops_in_branches(graph.get_operations() if graph else [])
   has_before: set[tf.Operation] = set()
   has_after: set[tf.Operation] = set()
-  for op, cell in cells.items():
+  for op, cell in here.items():
     for source in _sources(op):
-      if cells.get(source) == cell:
+      if here.get(source) == cell:
         has_before.add(op)
         has_after.add(source)
   ends: dict[tuple[int, Phase], _Ends] = {}
-  for op, cell in cells.items():
-    # An op that runs elsewhere is not ordered with this device's.
-    if stages.get(op) != cell[0]:
-      continue
+  for op, cell in here.items():
     of_cell = ends.setdefault(cell, _Ends([], []))
     in_loop = private_graph.outermost_loop(op) is not None
     if op not in has_before and (
       not in_loop or op.type in ("Enter", "RefEnter")
     ):
       of_cell.first.append(op)
-    if op not in has_after and (not in_loop or op.type in ("Exit", "RefExit")):
+    if op in has_after or op in in_branches:
+      continue
+    if not in_loop or op.type in ("Exit", "RefExit"):
       of_cell.last.append(op)
   return ends
 

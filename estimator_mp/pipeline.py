@@ -71,6 +71,8 @@ class Pipeline:
     self._backward: set[tf.Operation] = set()
     self._slices: list[list[tf.Operation]] = [[]]
     self._own: set[tf.Operation] = set()
+    # Of each slice, by stage and micro-batch.
+    self._sums: list[dict[tuple[int, int], list[tf.Operation]]] = [{}]
 
   def is_copy(self, op: tf.Operation) -> bool:
     """Whether an op belongs to a further micro-batch.
@@ -164,6 +166,7 @@ class Pipeline:
     self._undo_last_recomputation()
     if found.reads_joined:
       self._slices.append([])
+      self._sums.append({})
     self._slices[-1] += found.ops
     if not self._is_mean:
       for target in targets:
@@ -249,10 +252,13 @@ class Pipeline:
     with tf.compat.v1.device(gradient.device):
       if gradient not in self._clones:
         return gradient * tf.cast(len(copies), gradient.dtype)
-      order = self._backward_order(stages.get(gradient.op))
+      stage = stages.get(gradient.op)
+      order = self._backward_order(stage)
       total = copies[order[0]]
       for micro_batch in order[1:]:
         total = tf.add(total, copies[micro_batch])
+        if stage is not None:
+          self._sums[-1].setdefault((stage, micro_batch), []).append(total.op)
       return total
 
   def _copies(self, tensor: tf.Tensor) -> list[tf.Tensor]:
@@ -310,13 +316,14 @@ class Pipeline:
   def _order(self, stages: dict[tf.Operation, int]) -> dict[str, Cell]:
     """Orders the cells of each slice; returns the cells of ops."""
     cells: dict[str, Cell] = {}
-    for ops in self._slices:
+    for ops, sums in zip(self._slices, self._sums, strict=True):
       of_slice = self._cells(ops, stages)
       ordering.order_cells(
         self._schedule,
         of_slice,
         stages | self._recomputation.copies,
         self._op,
+        sums,
       )
       for op, (stage, phase) in of_slice.items():
         for micro_batch in range(self._count):

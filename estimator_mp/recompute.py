@@ -39,7 +39,8 @@ class Recomputation:
     self.copies: dict[tf.Operation, int] = {}
     self.redirected: dict[tuple[tf.Operation, int], tf.Tensor] = {}
     self._differs = differs
-    self._clones = clones_lib.Clones(1, "recompute")
+    # Of each stage: what other stages computed is read, not computed again.
+    self._clones: dict[int, clones_lib.Clones] = {}
 
   def add(
     self,
@@ -81,30 +82,41 @@ class Recomputation:
         for tensor in op.inputs
         if cells.get(tensor.op) == cells[op] and tensor.op not in kept
       )
-    new = [
-      op for op in ops if op in again and op.outputs[0] not in self._clones
-    ]
-    self._clones.add(new)
-    made = {self._clones.op(0, op): cells[op][0] for op in new}
-    self.copies.update(made)
+    made = []
+    for stage in {cells[op][0] for op in again}:
+      clones = self._clones.setdefault(stage, clones_lib.Clones(1, "recompute"))
+      new = [
+        op
+        for op in ops
+        if op in again and cells[op][0] == stage and op.outputs[0] not in clones
+      ]
+      clones.add(new)
+      copies = [clones.op(0, op) for op in new]
+      self.copies.update(dict.fromkeys(copies, stage))
+      made += copies
     for op, index, tensor in reads:
       self.redirected[op, index] = tensor
-      private_graph.replace_input(op, index, self._clones.of(tensor)[0])
-    return list(made)
+      copy = self._clones[cells[op][0]].of(tensor)[0]
+      private_graph.replace_input(op, index, copy)
+    return made
 
   def _kept(self, ops: Sequence[tf.Operation]) -> set[tf.Operation]:
     """Returns the ops that are not run again."""
     kept: set[tf.Operation] = set()
+    random: set[tf.Operation] = set()
     for op in ops:
       has_state = op.op_def.is_stateful or not op.outputs
       if has_state or private_graph.outermost_loop(op) is not None:
         kept.add(op)
-        continue
+        if any(attribute.name == "seed2" for attribute in op.op_def.attr):
+          random.add(op)
       # What is made of random numbers alone, until they are a mask.
-      from_kept = [t for t in op.inputs if t.op in kept and t.dtype != tf.bool]
-      if from_kept and all(
-        t.op in kept or not self._differs(t) or t.dtype.is_integer
+      elif any(
+        t.op in random and t.dtype != tf.bool for t in op.inputs
+      ) and all(
+        t.op in random or not self._differs(t) or t.dtype.is_integer
         for t in op.inputs
       ):
         kept.add(op)
+        random.add(op)
     return kept

@@ -4,22 +4,52 @@ import contextlib
 import time
 
 import estimator_mp
+from estimator_mp import pipeline_plan, trace_reading
 
 import tensorflow as tf
 
 
+class Step:
+  """A training step of a graph in a session."""
+
+  def __init__(self, session, train_op, devices):
+    self._session = session
+    self._train_op = train_op
+    self._devices = devices
+    self._call = session.make_callable(train_op)
+
+  def seconds(self):
+    """Runs a step and returns how long it took."""
+    start = time.perf_counter()
+    self._call()
+    return time.perf_counter() - start
+
+  def trace(self):
+    """Runs a step and returns its `StepTrace`."""
+    options = tf.compat.v1.RunOptions(
+      trace_level=tf.compat.v1.RunOptions.FULL_TRACE,
+      output_partition_graphs=True,
+    )
+    metadata = tf.compat.v1.RunMetadata()
+    self._session.run(self._train_op, options=options, run_metadata=metadata)
+    graph = self._session.graph
+    plan = pipeline_plan.get_plan(graph)
+    known = {op.name for op in graph.get_operations()}
+    return trace_reading.read_trace(metadata, 1, self._devices, plan, known)
+
+
 @contextlib.contextmanager
 def training_step(model_fn, features, labels, config):
-  """Builds a training graph and yields a function that runs a step.
+  """Builds a training graph and yields its `Step`, which has run once.
 
   Args:
     model_fn: The plain model_fn.
-    features: Arrays by name: the same batch in each step.
+    features: An array, or arrays by name: the same batch in each step.
     labels: An array.
     config: The sharding.
 
   Yields:
-    A function without arguments, which returns the seconds that a step took.
+    The step.
   """
   sharded = estimator_mp.shard_model_fn(model_fn, config)
   run_config = estimator_mp.run_config(config)
@@ -36,12 +66,7 @@ def training_step(model_fn, features, labels, config):
     )
     with tf.compat.v1.Session(config=run_config.session_config) as session:
       session.run(tf.compat.v1.global_variables_initializer())
-      step = session.make_callable(spec.train_op)
-
-      def timed_step():
-        start = time.perf_counter()
-        step()
-        return time.perf_counter() - start
-
-      timed_step()
-      yield timed_step
+      devices = config.create_mesh().devices
+      step = Step(session, spec.train_op, list(dict.fromkeys(devices)))
+      step.seconds()
+      yield step

@@ -91,7 +91,7 @@ def _seconds(stages, micro_batches, schedule, ratio, virtual=1):
   x = rng.randn(micro_batches, 4).astype(np.float32)
   model_fn = make_model_fn(layers, forward, forward * ratio)
   with graphs.training_step(model_fn, {"x": x}, x, config) as step:
-    return statistics.median(step() for _ in range(_STEPS.value))
+    return statistics.median(step.seconds() for _ in range(_STEPS.value))
 
 
 def main(argv):

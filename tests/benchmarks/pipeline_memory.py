@@ -1,0 +1,75 @@
+"""Benchmark: the memory of activations, plain and in a pipeline.
+
+The most bytes of tensors that were alive at once in a traced step, without
+variables: of the plain model on one device, and of K stages with M
+micro-batches, each stage on its own device.
+
+  ./bazelw run //tests/benchmarks:pipeline_memory
+"""
+
+import estimator_mp
+from tests.benchmarks import encoder, graphs
+
+import numpy as np
+import tensorflow as tf
+from absl import app, flags
+
+_STAGES = flags.DEFINE_integer("stages", 4, "Devices.")
+_SIZE = flags.DEFINE_integer("micro_batches", 16, "Micro-batches.")
+_BATCH = flags.DEFINE_integer("batch", 256, "Examples.")
+_LAYERS = flags.DEFINE_integer("layers", 16, "Layers of the MLP.")
+_ENCODER_LAYERS = flags.DEFINE_integer("encoder_layers", 8, "And the encoder.")
+
+
+def _mlp(features, labels, mode):
+  net = features
+  for _ in range(_LAYERS.value):
+    net = tf.compat.v1.layers.dense(net, 256, tf.nn.relu)
+  loss = tf.reduce_mean((tf.compat.v1.layers.dense(net, 1) - labels) ** 2)
+  train_op = tf.compat.v1.train.GradientDescentOptimizer(0.01).minimize(
+    loss, tf.compat.v1.train.get_global_step()
+  )
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _measure(name, model_fn, features, labels):
+  """Prints the peak of the plain run, and those of pipelines."""
+  plain = estimator_mp.ShardingConfig("stage:1")
+  with graphs.training_step(model_fn, features, labels, plain) as step:
+    alone = step.trace().peak_live_bytes[0]
+  print(f"{name}: plain {alone / 1e6:.2f} MB on one device")
+  for schedule in ("gpipe", "1f1b"):
+    for recompute in ("never", "always"):
+      config = estimator_mp.ShardingConfig(
+        f"stage:{_STAGES.value}",
+        num_micro_batches=_SIZE.value,
+        schedule=schedule,
+        recompute=recompute,
+      )
+      with graphs.training_step(model_fn, features, labels, config) as step:
+        trace = step.trace()
+      peaks = trace.peak_live_bytes
+      each = "/".join(f"{peak / 1e6:.2f}" for peak in peaks)
+      live = "/".join(map(str, trace.live_micro_batches()))
+      print(
+        f"  {schedule:5} recompute={recompute:6} {each} MB, of plain: largest "
+        f"{max(peaks) / alone:.3f}, sum {sum(peaks) / alone:.3f}; live "
+        f"micro-batches {live}"
+      )
+
+
+def main(argv):
+  """Measures both models."""
+  del argv
+  tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
+  rng = np.random.RandomState(0)
+  features = rng.randn(_BATCH.value, 256).astype(np.float32)
+  _measure("MLP", _mlp, features, features[:, :1])
+  words = rng.randint(encoder.VOCABULARY, size=[_BATCH.value, encoder.LENGTH])
+  classes = rng.randint(2, size=[_BATCH.value]).astype(np.int32)
+  model_fn = encoder.make_model_fn(_ENCODER_LAYERS.value)
+  _measure("transformer", model_fn, words.astype(np.int32), classes)
+
+
+if __name__ == "__main__":
+  app.run(main)
