@@ -65,6 +65,7 @@ def cut_forward(
   units: units_lib.Units,
   num_stages: int,
   memory_limit: int | None = None,
+  measured_seconds: Mapping[str, float] | None = None,
 ) -> dict[tf.Operation, int]:
   """Returns the stage of each op that computes targets from features.
 
@@ -74,6 +75,7 @@ def cut_forward(
     units: The units of `ops`.
     num_stages: How many stages.
     memory_limit: The bytes of a device; None for no limit.
+    measured_seconds: Measured times of ops by name; None for estimates.
 
   Returns:
     Stages of the ops that depend on features and lead to a target, and of
@@ -81,14 +83,15 @@ def cut_forward(
 
   Raises:
     ValueError: If the model has fewer layers than stages, or does not fit the
-      memory limit; see `partition`.
+      memory limit (see `partition`), or none of its ops was measured.
   """
   forward = ancestors(ops, targets)
   on_features = _on_features(forward)
   weights = _weights(forward, on_features, units)
   sequence = [op for op in forward if op in on_features]
   positions = _positions(sequence, units, weights)
-  costs = _sequence_costs(sequence, positions, weights)
+  op_costs = costs_lib.op_costs(sequence, measured_seconds)
+  costs = _sequence_costs(sequence, positions, weights, op_costs)
   cuts = _cut(costs, num_stages, memory_limit)
   stage_of_position = np.repeat(np.arange(num_stages), np.diff(cuts))
   nominal = {op: int(stage_of_position[positions[op]]) for op in sequence}
@@ -209,10 +212,10 @@ def _sequence_costs(
   sequence: Sequence[tf.Operation],
   positions: Mapping[tf.Operation, int],
   weights: Sequence[_Weights],
+  op_costs: Mapping[tf.Operation, costs_lib.OpCost],
 ) -> partition_lib.SequenceCosts:
   """Returns what each position costs, and each place between two of them."""
   size = positions[sequence[-1]] + 1 if sequence else 0
-  op_costs = costs_lib.op_costs(sequence)
   seconds = np.zeros(size)
   memory = np.zeros(size)
   crossing = np.zeros(size + 2)

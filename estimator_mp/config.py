@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from estimator_mp import measured_costs as measured_costs_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import options, placement_file, rules
 from estimator_mp import placement as placement_lib
@@ -27,13 +28,16 @@ class ShardingConfig:
       `tf.device` stays there.
     memory_limit: The bytes that the automatic placement may put on a device:
       weights with gradients and two slots, and activations. None for no limit.
+    measured_costs: What `measure_costs` returned, or the path of the file that
+      it was saved to, which is read at once: the automatic placement then goes
+      by these seconds. None for estimates from FLOPs and bytes.
     verify_placement: Whether the first step of a session compares where ops
       really ran with where they were placed.
 
   Raises:
     ValueError: If a field has the wrong type, the mesh cannot be made (see
       `Mesh.create`), a rule is malformed, the memory limit is not positive, or
-      a placement is for another mesh or cannot be read.
+      a placement is for another mesh, or it or costs cannot be read.
   """
 
   mesh: str = options.option(
@@ -60,6 +64,13 @@ class ShardingConfig:
     " gradients and two slots, and activations.",
     minimum=1,
   )
+  measured_costs: measured_costs_lib.MeasuredCosts | str | None = (
+    options.option(  # noqa: RUF009 It returns a field.
+      None,
+      "The path of a file of MeasuredCosts.save: --placement=auto goes by these"
+      " seconds then, and not by estimates.",
+    )
+  )
   verify_placement: bool = options.option(
     True,
     "Compare the devices that the first step really used with the plan.",
@@ -75,10 +86,20 @@ class ShardingConfig:
       placement.check_mesh(mesh)
     elif not isinstance(placement, str):
       rules.check_rules(placement, mesh.axis_size("stage"))
+    measured = measured_costs_lib.resolve_measured_costs(self.measured_costs)
+    object.__setattr__(self, "measured_costs", measured)
 
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes."""
     return mesh_lib.Mesh.create(self.mesh, self.devices)
+
+  @property
+  def measured_seconds(self) -> Mapping[str, float] | None:
+    """The measured seconds of ops, by name; None if there are none."""
+    measured = self.measured_costs
+    if isinstance(measured, measured_costs_lib.MeasuredCosts):
+      return measured.seconds
+    return None
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> "ShardingConfig":

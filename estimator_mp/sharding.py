@@ -191,6 +191,7 @@ class _Sharder:
       self._units,
       self._mesh.axis_size("stage"),
       self._config.memory_limit,
+      self._config.measured_seconds,
     )
 
   def _place_rest(self) -> None:
