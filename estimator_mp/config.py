@@ -36,8 +36,9 @@ class ShardingConfig:
 
   Raises:
     ValueError: If a field has the wrong type, the mesh cannot be made (see
-      `Mesh.create`), a rule is malformed, the memory limit is not positive, or
-      a placement is for another mesh, or it or costs cannot be read.
+      `Mesh.create`), a rule is malformed, the memory limit is not positive or
+      given without automatic placement, or a placement or costs cannot be
+      read.
   """
 
   mesh: str = options.option(
@@ -88,6 +89,17 @@ class ShardingConfig:
       rules.check_rules(placement, mesh.axis_size("stage"))
     measured = measured_costs_lib.resolve_measured_costs(self.measured_costs)
     object.__setattr__(self, "measured_costs", measured)
+    if placement != "auto":
+      self._check_unused("memory_limit", "measured_costs")
+
+  def _check_unused(self, *names: str) -> None:
+    """Raises if fields are given that matter to the automatic cut only."""
+    for name in names:
+      if getattr(self, name) is not None:
+        raise ValueError(
+          f'{name} is for placement="auto" only, but another placement is '
+          f"given; leave one of them out"
+        )
 
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes."""
@@ -151,6 +163,22 @@ class ShardingConfig:
       ValueError: If the flags were not defined, or the configuration is wrong.
     """
     return cls(**options.values_of_flags(cls, flag_values))
+
+
+def check_config(config: ShardingConfig) -> None:
+  """Raises if something is no ShardingConfig.
+
+  Args:
+    config: What should be one.
+
+  Raises:
+    ValueError: If it is none.
+  """
+  if not isinstance(config, ShardingConfig):
+    raise ValueError(
+      f"config={config!r} is no ShardingConfig; write it like "
+      'estimator_mp.ShardingConfig(mesh="stage:2")'
+    )
 
 
 def define_sharding_flags(

@@ -54,8 +54,8 @@ class MeasuredCosts:
     if not isinstance(seconds, Mapping):
       raise ValueError('measured costs have no "seconds"; measure them anew')
     for name, value in seconds.items():
-      is_number = isinstance(value, int | float) and math.isfinite(value)
-      if not is_number or value < 0:
+      is_number = isinstance(value, int | float) and value is not True
+      if not is_number or not math.isfinite(value) or value < 0:
         raise ValueError(
           f"measured costs give {name!r} {value!r} seconds, which is no "
           "positive number; measure them anew"
@@ -100,7 +100,7 @@ class MeasuredCosts:
     try:
       with tf.io.gfile.GFile(path) as file:
         text = file.read()
-    except tf.errors.OpError as error:
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
       raise ValueError(
         f"measured_costs={path!r} cannot be read; give the path of a file that "
         "MeasuredCosts.save wrote"

@@ -44,7 +44,7 @@ def check_rules(rules: Sequence[Rule], num_stages: int) -> None:
         f"placement rule {rule!r} has a malformed expression ({error}); use "
         "the syntax of Python's re module"
       ) from error
-    if not isinstance(stage, int) or not 0 <= stage < num_stages:
+    if type(stage) is not int or not 0 <= stage < num_stages:
       raise ValueError(
         f"placement rule {rule!r} names stage {stage!r}, which is outside of "
         f"the mesh; its stages are 0 to {num_stages - 1}"

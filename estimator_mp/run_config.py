@@ -57,6 +57,7 @@ def session_config(
   Returns:
     A new `ConfigProto`; `run_config` says what it sets.
   """
+  config_lib.check_config(config)
   mesh = config.create_mesh()
   proto = tf.compat.v1.ConfigProto()
   if base is not None:
