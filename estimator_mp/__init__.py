@@ -7,6 +7,7 @@ compat.install()
 from estimator_mp.aggregation import aggregate_gradients
 from estimator_mp.config import ShardingConfig, define_sharding_flags
 from estimator_mp.export import export_saved_model, with_deviceless_export
+from estimator_mp.measured_costs import MeasuredCosts, measure_costs
 from estimator_mp.mesh import Mesh, stage
 from estimator_mp.placement import (
   Placement,
@@ -25,6 +26,7 @@ from estimator_mp.verification import (
 )
 
 __all__ = [
+  "MeasuredCosts",
   "Mesh",
   "Placement",
   "PlacementError",
@@ -36,6 +38,7 @@ __all__ = [
   "define_sharding_flags",
   "export_saved_model",
   "get_placement",
+  "measure_costs",
   "placement_of_graph",
   "record_placement",
   "run_config",

@@ -23,7 +23,7 @@ _MAX_PLACES = 600
 # The slowest stage may be this much slower if that saves sending.
 _SLACK = 0.05
 # A weight needs itself, its gradient, and two slots of an optimizer like Adam.
-_COPIES_OF_WEIGHTS = 4
+COPIES_OF_WEIGHTS = 4
 _ACTIVATIONS = frozenset(
   ["Elu", "Erf", "LeakyRelu", "Relu", "Relu6", "Selu", "Sigmoid", "Tanh"]
 )
@@ -46,11 +46,7 @@ class _Weights:
   @property
   def num_bytes(self) -> int:
     """The bytes of the variables' values."""
-    return sum(
-      tensor_size.num_elements(tf.TensorShape(op.get_attr("shape")))
-      * tf.dtypes.as_dtype(op.get_attr("dtype")).size
-      for op in self.variables
-    )
+    return sum(map(tensor_size.variable_bytes, self.variables))
 
   @property
   def is_matrix(self) -> bool:
@@ -65,6 +61,7 @@ def cut_forward(
   units: units_lib.Units,
   num_stages: int,
   memory_limit: int | None = None,
+  measured_seconds: Mapping[str, float] | None = None,
 ) -> dict[tf.Operation, int]:
   """Returns the stage of each op that computes targets from features.
 
@@ -74,6 +71,7 @@ def cut_forward(
     units: The units of `ops`.
     num_stages: How many stages.
     memory_limit: The bytes of a device; None for no limit.
+    measured_seconds: Measured times of ops by name; None for estimates.
 
   Returns:
     Stages of the ops that depend on features and lead to a target, and of
@@ -81,14 +79,15 @@ def cut_forward(
 
   Raises:
     ValueError: If the model has fewer layers than stages, or does not fit the
-      memory limit; see `partition`.
+      memory limit (see `partition`), or none of its ops was measured.
   """
   forward = ancestors(ops, targets)
   on_features = _on_features(forward)
   weights = _weights(forward, on_features, units)
   sequence = [op for op in forward if op in on_features]
   positions = _positions(sequence, units, weights)
-  costs = _sequence_costs(sequence, positions, weights)
+  op_costs = costs_lib.op_costs(sequence, measured_seconds)
+  costs = _sequence_costs(sequence, positions, weights, op_costs)
   cuts = _cut(costs, num_stages, memory_limit)
   stage_of_position = np.repeat(np.arange(num_stages), np.diff(cuts))
   nominal = {op: int(stage_of_position[positions[op]]) for op in sequence}
@@ -98,6 +97,21 @@ def cut_forward(
     stages.update(dict.fromkeys(group.variables, stage))
     stages.update(dict.fromkeys(group.local_users, stage))
   return stages
+
+
+def count_layers(
+  forward: Sequence[tf.Operation], units: units_lib.Units
+) -> int:
+  """Returns into how many stages ops can be cut, each with a layer.
+
+  Args:
+    forward: The ops that lead to a target, in the order they were made.
+    units: Their units.
+  """
+  on_features = _on_features(forward)
+  weights = _weights(forward, on_features, units)
+  sequence = [op for op in forward if op in on_features]
+  return len(_layer_positions(weights, _positions(sequence, units, weights)))
 
 
 def forward_sequence(
@@ -130,6 +144,23 @@ def ancestors(
   return [op for op in ops if op in found]
 
 
+def descendants(
+  ops: Sequence[tf.Operation], sources: Sequence[tf.Operation]
+) -> list[tf.Operation]:
+  """Returns those of `ops` that are computed from a source, in their order."""
+  candidates = set(ops)
+  found: set[tf.Operation] = set()
+  todo = [op for op in sources if op in candidates]
+  while todo:
+    op = todo.pop()
+    if op not in found:
+      found.add(op)
+      todo.extend(
+        c for t in op.outputs for c in t.consumers() if c in candidates
+      )
+  return [op for op in ops if op in found]
+
+
 def _on_features(forward: Sequence[tf.Operation]) -> set[tf.Operation]:
   """Returns the ops that compute something from what the model is fed."""
   inside = set(forward)
@@ -153,23 +184,36 @@ def _weights(
 ) -> list[_Weights]:
   """Returns the variables that ops on features use, by unit."""
   groups: dict[tf.Operation, _Weights] = {}
-  units_read: dict[tf.Operation, set[tf.Operation]] = {}
+  for op in units_lib.variables_of(forward):
+    group = groups.setdefault(units.of(op), _Weights([], [], []))
+    group.variables.append(op)
+  reads = _variables_read([op for op in forward if op not in on_features])
   for op in forward:
+    if op not in on_features:
+      continue
     unit = units.of(op)
-    read = set()
-    if units_lib.is_variable(op):
-      groups.setdefault(unit, _Weights([], [], [])).variables.append(op)
-      read.add(unit)
-    for tensor in op.inputs:
-      if tensor.op not in on_features:
-        read |= units_read.get(tensor.op, set())
-    units_read[op] = read
-    if op in on_features:
-      for other in read:
-        group = groups[other]
-        is_local = other is unit
-        (group.local_users if is_local else group.remote_users).append(op)
+    variables = {v for t in op.inputs for v in reads.get(t.op, ())}
+    for other in {units.of(variable) for variable in variables}:
+      group = groups[other]
+      is_local = other is unit
+      (group.local_users if is_local else group.remote_users).append(op)
   return [x for x in groups.values() if x.local_users or x.remote_users]
+
+
+def _variables_read(
+  ops: Sequence[tf.Operation],
+) -> dict[tf.Operation, set[tf.Operation]]:
+  """Returns the variables from whose values alone each op is computed."""
+  reads = {op: {op} for op in units_lib.variables_of(ops)}
+  size = -1
+  while sum(map(len, reads.values())) > size:
+    # Again, as a v1 loop makes the op that brings a weight into it later than
+    # the op that reads it there.
+    size = sum(map(len, reads.values()))
+    for op in ops:
+      found = {v for t in op.inputs for v in reads.get(t.op, ())}
+      reads[op] = reads.get(op, set()) | found
+  return reads
 
 
 def _positions(
@@ -209,10 +253,10 @@ def _sequence_costs(
   sequence: Sequence[tf.Operation],
   positions: Mapping[tf.Operation, int],
   weights: Sequence[_Weights],
+  op_costs: Mapping[tf.Operation, costs_lib.OpCost],
 ) -> partition_lib.SequenceCosts:
   """Returns what each position costs, and each place between two of them."""
   size = positions[sequence[-1]] + 1 if sequence else 0
-  op_costs = costs_lib.op_costs(sequence)
   seconds = np.zeros(size)
   memory = np.zeros(size)
   crossing = np.zeros(size + 2)
@@ -229,15 +273,28 @@ def _sequence_costs(
       cost = 2 * costs_lib.transfer_seconds(tensor_size.tensor_bytes(tensor))
       crossing[positions[op] + 1] += cost
       crossing[last + 1] -= cost
-  any_matrix = any(group.is_matrix for group in weights)
   for group in weights:
-    users = group.local_users + group.remote_users
-    position = min(positions[op] for op in users)
-    memory[position] += group.num_bytes * _COPIES_OF_WEIGHTS
-    layers[position] |= group.is_matrix or not any_matrix
+    memory[_position_of(group, positions)] += (
+      group.num_bytes * COPIES_OF_WEIGHTS
+    )
+  layers[_layer_positions(weights, positions)] = True
   transfer = np.cumsum(crossing)[: size + 1].clip(min=0)
   transfer[[0, size]] = 0
   return partition_lib.SequenceCosts(seconds, memory, transfer, layers)
+
+
+def _position_of(group: _Weights, positions: Mapping[tf.Operation, int]) -> int:
+  """Returns the position of the first op that uses weights."""
+  return min(positions[op] for op in group.local_users + group.remote_users)
+
+
+def _layer_positions(
+  weights: Sequence[_Weights], positions: Mapping[tf.Operation, int]
+) -> list[int]:
+  """Returns the positions of layers: of matrices, or of all if none is."""
+  matrices = [group for group in weights if group.is_matrix]
+  found = {_position_of(group, positions) for group in matrices or weights}
+  return sorted(found)
 
 
 def _cut(

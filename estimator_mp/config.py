@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from estimator_mp import measured_costs as measured_costs_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import micro_batches, options, placement_file, rules
 from estimator_mp import placement as placement_lib
@@ -28,6 +29,9 @@ class ShardingConfig:
       `tf.device` stays there.
     memory_limit: The bytes that the automatic placement may put on a device:
       weights with gradients and two slots, and activations. None for no limit.
+    measured_costs: What `measure_costs` returned, or the path of the file that
+      it was saved to, which is read at once: the automatic placement then goes
+      by these seconds. None for estimates from FLOPs and bytes.
     verify_placement: Whether the first step of a session compares where ops
       really ran with where they were placed.
     num_micro_batches: Into how many slices `shard_model_fn` cuts a batch in
@@ -54,8 +58,9 @@ class ShardingConfig:
 
   Raises:
     ValueError: If a field has the wrong type, the mesh cannot be made (see
-      `Mesh.create`), a rule is malformed, the memory limit is not positive, or
-      a placement is for another mesh or cannot be read.
+      `Mesh.create`), a rule is malformed, the memory limit is not positive or
+      given without automatic placement, or a placement or costs cannot be
+      read.
   """
 
   mesh: str = options.option(
@@ -81,6 +86,13 @@ class ShardingConfig:
     "The bytes that --placement=auto may put on a device: weights with"
     " gradients and two slots, and activations.",
     minimum=1,
+  )
+  measured_costs: measured_costs_lib.MeasuredCosts | str | None = (
+    options.option(  # noqa: RUF009 It returns a field.
+      None,
+      "The path of a file of MeasuredCosts.save: --placement=auto goes by these"
+      " seconds then, and not by estimates.",
+    )
   )
   verify_placement: bool = options.option(
     True,
@@ -141,6 +153,19 @@ class ShardingConfig:
       placement.check_mesh(mesh)
     elif not isinstance(placement, str):
       rules.check_rules(placement, mesh.axis_size("stage"))
+    measured = measured_costs_lib.resolve_measured_costs(self.measured_costs)
+    object.__setattr__(self, "measured_costs", measured)
+    if placement != "auto":
+      self._check_unused("memory_limit", "measured_costs")
+
+  def _check_unused(self, *names: str) -> None:
+    """Raises if fields are given that matter to the automatic cut only."""
+    for name in names:
+      if getattr(self, name) is not None:
+        raise ValueError(
+          f'{name} is for placement="auto" only, but another placement is '
+          f"given; leave one of them out"
+        )
 
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes.
@@ -161,6 +186,14 @@ class ShardingConfig:
       self.num_virtual_stages,
     )
     return schedule_lib.repeat(schedule, self.gradient_accumulation_steps)
+
+  @property
+  def measured_seconds(self) -> Mapping[str, float] | None:
+    """The measured seconds of ops, by name; None if there are none."""
+    measured = self.measured_costs
+    if isinstance(measured, measured_costs_lib.MeasuredCosts):
+      return measured.seconds
+    return None
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> "ShardingConfig":
@@ -212,6 +245,22 @@ class ShardingConfig:
       ValueError: If the flags were not defined, or the configuration is wrong.
     """
     return cls(**options.values_of_flags(cls, flag_values))
+
+
+def check_config(config: ShardingConfig) -> None:
+  """Raises if something is no ShardingConfig.
+
+  Args:
+    config: What should be one.
+
+  Raises:
+    ValueError: If it is none.
+  """
+  if not isinstance(config, ShardingConfig):
+    raise ValueError(
+      f"config={config!r} is no ShardingConfig; write it like "
+      'estimator_mp.ShardingConfig(mesh="stage:2")'
+    )
 
 
 def define_sharding_flags(

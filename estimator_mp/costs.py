@@ -56,15 +56,23 @@ def transfer_seconds(num_bytes: float) -> float:
 
 def op_costs(
   ops: Sequence[tf.Operation],
+  measured_seconds: Mapping[str, float] | None = None,
 ) -> dict[tf.Operation, OpCost]:
   """Returns the costs of ops of one graph.
 
   Args:
     ops: Forward ops.
+    measured_seconds: What was measured, by op name, to be taken for the time
+      instead of an estimate; an op that was not seen took none.
 
   Returns:
     Their costs, by op.
+
+  Raises:
+    ValueError: If none of the ops was measured.
   """
+  if measured_seconds is not None:
+    _check_measured(ops, measured_seconds)
   try:
     graph = _with_nominal_batch(ops)
   except ValueError:
@@ -75,8 +83,24 @@ def op_costs(
   costs = {}
   for op in ops:
     twin = graph.get_operation_by_name(op.name)
-    costs[op] = _cost(graph, twin, definitions[op.name], op)
+    cost = _cost(graph, twin, definitions[op.name], op)
+    if measured_seconds is not None:
+      seconds = measured_seconds.get(op.name, 0.0)
+      cost = dataclasses.replace(cost, seconds=seconds)
+    costs[op] = cost
   return costs
+
+
+def _check_measured(
+  ops: Sequence[tf.Operation], measured_seconds: Mapping[str, float]
+) -> None:
+  names = [op.name for op in ops]
+  if names and not any(name in measured_seconds for name in names):
+    raise ValueError(
+      f"measured_costs has none of the model's {len(names)} ops, such as "
+      f"{names[-1]!r}: it is of another model; measure this one with "
+      "estimator_mp.measure_costs"
+    )
 
 
 def nominal_bytes(ops: Sequence[tf.Operation]) -> dict[str, int]:

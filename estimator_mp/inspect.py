@@ -41,7 +41,7 @@ _COMMAND = command_flags.Command(
   ("Model", options_lib.FLAGS_TITLE, "Output"),
 )
 # What a first step shows is nothing to inspect.
-_SHARDING = ("mesh", "devices", "placement", "memory_limit")
+_SHARDING = ("mesh", "devices", "placement", "memory_limit", "measured_costs")
 _BAD_USE = 2
 _EXAMPLE = "my_model:model_fn"
 

@@ -7,7 +7,7 @@ device of the mesh has to exist.
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from estimator_mp import (
@@ -37,8 +37,9 @@ class StageCosts:
 
   Attributes:
     flops: Floating-point operations of its forward ops.
-    seconds: The time of its forward ops on the nominal device of `costs`. Only
-      ratios between stages mean something.
+    seconds: The time of its forward ops on the nominal device of `costs`, of
+      which only ratios between stages mean something; or, where the
+      configuration has measured costs, that of forward ops and gradients.
     weight_bytes: All its variables, with statistics and optimizer slots, and
       a gradient for each trainable one.
     activation_bytes: What its forward ops make, all of it at a time.
@@ -196,7 +197,9 @@ def inspect_model_fn(
       model,
       mesh,
       placement,
-      _costs_of_stages(forward, placement),
+      _costs_of_stages(
+        costs.op_costs(forward, config.measured_seconds), placement
+      ),
       _boundaries(placement.transfers, mesh),
     )
 
@@ -223,16 +226,16 @@ def _arguments(
 
 
 def _costs_of_stages(
-  forward: Sequence[tf.Operation], placement: placement_lib.Placement
+  op_costs: Mapping[tf.Operation, costs.OpCost],
+  placement: placement_lib.Placement,
 ) -> tuple[StageCosts, ...]:
   """Returns the costs of each stage of the default graph."""
-  op_costs = costs.op_costs(forward)
   trainable = {v.op.name: v for v in tf.compat.v1.trainable_variables()}
   found = []
   for stage in placement.stages:
     of_stage = [
-      op_costs[op]
-      for op in forward
+      cost
+      for op, cost in op_costs.items()
       if placement.ops.get(op.name) == stage.stage
     ]
     gradient_bytes = sum(

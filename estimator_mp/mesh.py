@@ -45,7 +45,7 @@ def parse_axes(spec: str) -> Mapping[str, int]:
   axes: dict[str, int] = {}
   for part in spec.split(","):
     name, colon, size = (piece.strip() for piece in part.partition(":"))
-    if not name or not colon or not size.lstrip("-").isdecimal():
+    if not name or not colon or not size.removeprefix("-").isdecimal():
       raise ValueError(f"mesh {spec!r} is malformed at {part!r}; {_SPEC_HELP}")
     if name not in AXES:
       raise ValueError(
@@ -173,9 +173,9 @@ class Mesh:
     """
     for axis, coordinate in position.items():
       size = self.axis_size(axis)
-      if not 0 <= coordinate < size:
+      if not isinstance(coordinate, int) or not 0 <= coordinate < size:
         raise ValueError(
-          f"{axis} {coordinate} is outside of mesh {self}, whose {axis} axis "
+          f"{axis} {coordinate!r} is outside of mesh {self}, whose {axis} axis "
           f"goes from 0 to {size - 1}"
         )
     index = 0

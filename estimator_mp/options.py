@@ -151,6 +151,8 @@ def parse_json(text: str) -> Any:
   Raises:
     ValueError: If it is no JSON; the message says where.
   """
+  if not isinstance(text, str):
+    raise ValueError(f"{text!r} is no text; give JSON as a text")
   try:
     return json.loads(text)
   except json.JSONDecodeError as error:

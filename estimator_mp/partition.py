@@ -13,9 +13,9 @@ This file knows numbers only: no graph, no TensorFlow.
 import dataclasses
 from collections.abc import Sequence
 
-import numpy as np
+from estimator_mp import amounts
 
-_MEGABYTE = 1e6
+import numpy as np
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,12 +75,7 @@ def partition(
     ValueError: If there are fewer layers than stages, or no cut keeps within
       the memory limit; the message says by how much the best one misses.
   """
-  num_layers = sum(map(bool, costs.layers))
-  if num_layers < num_stages:
-    raise ValueError(
-      f"the model has {num_layers} layer(s) with weights, fewer than the "
-      f"{num_stages} stages of the mesh; use at most stage:{max(num_layers, 1)}"
-    )
+  check_layers(sum(map(bool, costs.layers)), num_stages)
   memory = _between(costs.memory_bytes)
   transfer = np.asarray(costs.transfer_seconds, dtype=np.float64)
   seconds = _between(costs.seconds) + transfer[:, None] + transfer[None, :]
@@ -94,8 +89,8 @@ def partition(
     raise ValueError(
       f"memory_limit={memory_limit:.0f} bytes is too small: cut into "
       f"{num_stages} stages the model needs at least "
-      f"{needed / _MEGABYTE:.1f} MB on one device, "
-      f"{(needed - memory_limit) / _MEGABYTE:.1f} MB more; raise the limit or "
+      f"{amounts.amount(needed, 'B')} on one device, "
+      f"{amounts.amount(needed - memory_limit, 'B')} more; raise the limit or "
       "use more stages"
     )
   if cuts is None:
@@ -104,6 +99,23 @@ def partition(
       "layer with weights; use fewer stages"
     )
   return cuts
+
+
+def check_layers(num_layers: int, num_stages: int) -> None:
+  """Raises if a model has fewer layers than stages.
+
+  Args:
+    num_layers: How many layers with weights it has.
+    num_stages: How many stages the mesh has.
+
+  Raises:
+    ValueError: With the most stages that it can have.
+  """
+  if num_layers < num_stages:
+    raise ValueError(
+      f"the model has {num_layers} layer(s) with weights, fewer than the "
+      f"{num_stages} stages of the mesh; use at most stage:{max(num_layers, 1)}"
+    )
 
 
 def _between(values: Sequence[float]) -> np.ndarray:

@@ -132,7 +132,9 @@ class Placement:
     except KeyError as error:
       raise ValueError(f"it has no {error}") from error
     except (AttributeError, TypeError, ValueError) as error:
-      raise ValueError(f"it is malformed: {error}") from error
+      raise ValueError(
+        "its stages, ops or transfers are not as Placement.to_dict() writes"
+      ) from error
     for name, stage in ops.items():
       if not 0 <= stage < len(stages):
         raise ValueError(

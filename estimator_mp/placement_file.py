@@ -93,7 +93,7 @@ def resolve_placement(given: Any) -> Any:
         f"{PLACEMENT_FILE} that training wrote into its model_dir"
       )
     return _placement_of_file(given, _read_facts(given))
-  if isinstance(given, Mapping):
+  if isinstance(given, Mapping) and "stages" in given:
     try:
       return Placement.from_dict(given)
     except ValueError as error:

@@ -8,6 +8,7 @@ rules by parameter name of GSPMD programs.
 import re
 from collections.abc import Sequence
 
+from compat import private_graph
 from estimator_mp import units as units_lib
 
 import tensorflow as tf
@@ -44,7 +45,7 @@ def check_rules(rules: Sequence[Rule], num_stages: int) -> None:
         f"placement rule {rule!r} has a malformed expression ({error}); use "
         "the syntax of Python's re module"
       ) from error
-    if not isinstance(stage, int) or not 0 <= stage < num_stages:
+    if type(stage) is not int or not 0 <= stage < num_stages:
       raise ValueError(
         f"placement rule {rule!r} names stage {stage!r}, which is outside of "
         f"the mesh; its stages are 0 to {num_stages - 1}"
@@ -59,7 +60,9 @@ def match_rules(
   """Returns the stages that rules give to ops.
 
   Where a variable and the ops that read it match different rules, the
-  variable's rule counts: its ops have to be where it is.
+  variable's rule counts: its ops have to be where it is. Where ops were
+  colocated, as the branches of a v1 cond are with what they read, the first
+  one's rule counts.
 
   Args:
     rules: Rules in order; the first one that matches a name counts.
@@ -82,7 +85,8 @@ def match_rules(
       continue
     other = first.setdefault(unit, op)
     other_rule, rule = rules[matched_by[other]], rules[index]
-    if other_rule[1] != rule[1]:
+    is_firm = units_lib.is_variable(op) or private_graph.outermost_loop(op)
+    if is_firm and other_rule[1] != rule[1]:
       raise ValueError(
         f"placement rules {other_rule!r} and {rule!r} are in conflict: "
         f"{other.name!r} and {op.name!r} share a device (a variable with its "

@@ -52,15 +52,22 @@ def session_config(
 
   Args:
     config: The sharding.
-    base: Settings to start from; not changed. None for TensorFlow's defaults.
+    base: Settings to start from; not changed. None for an Estimator's
+      defaults.
 
   Returns:
     A new `ConfigProto`; `run_config` says what it sets.
   """
+  config_lib.check_config(config)
   mesh = config.create_mesh()
   proto = tf.compat.v1.ConfigProto()
   if base is not None:
     proto.CopyFrom(base)
+  else:
+    # As an Estimator without a session_config has it; a second iteration
+    # rewrites graphs otherwise, which changes how numbers are rounded.
+    options = proto.graph_options.rewrite_options
+    options.meta_optimizer_iterations = options.ONE
   proto.allow_soft_placement = False
   proto.use_per_session_threads = True
   cpus = devices.num_virtual_cpus(mesh.devices)

@@ -17,10 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compat import gradient_requests
+from estimator_mp import config as config_lib
 from estimator_mp import (
-  auto,
   export,
+  graph_checks,
   micro_batches,
+  parts,
   pipeline_plan,
   placement_file,
   placing,
@@ -28,7 +30,6 @@ from estimator_mp import (
   transfers,
   verification,
 )
-from estimator_mp import config as config_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import pipeline as pipeline_lib
 from estimator_mp import placement as placement_lib
@@ -39,6 +40,8 @@ from estimator_mp import units as units_lib
 import tensorflow as tf
 
 ModelFn = Callable[..., tf.estimator.EstimatorSpec]
+
+_IS_SHARDED = "_is_sharded_by_estimator_mp"
 
 
 def shard_model_fn(
@@ -55,10 +58,18 @@ def shard_model_fn(
     A model_fn with the same arguments, and `config` besides.
 
   Raises:
-    ValueError: If the mesh has another axis than `stage`. When it is called:
-      if the model cannot be placed as `config` says, or trains without asking
-      for gradients in a way that can be intercepted.
+    ValueError: If model_fn or config is something else, or the mesh has another
+      axis than `stage`. When it is called: if the model cannot be placed as
+      `config` says, or trains without asking for gradients in a way that can be
+      intercepted.
   """
+  if not callable(model_fn) or getattr(model_fn, _IS_SHARDED, False):
+    state = "is sharded already" if callable(model_fn) else "cannot be called"
+    raise ValueError(
+      f"model_fn={model_fn!r} {state}; give the plain model_fn that you would "
+      "give to an Estimator"
+    )
+  config_lib.check_config(config)
   mesh = config.create_mesh()
   others = [f"{a}:{n}" for a, n in mesh.axes.items() if a != "stage" and n > 1]
   if others:
@@ -81,8 +92,12 @@ def shard_model_fn(
     mode = bound.get("mode", tf.estimator.ModeKeys.TRAIN)
     sharder = _Sharder(config, mesh, mode, run_config.model_dir)
     call = signature.bind(**sharder.inputs(bound))
-    return sharder.run(lambda: model_fn(*call.args, **call.kwargs))
+    spec = sharder.run(lambda: model_fn(*call.args, **call.kwargs))
+    graph = tf.compat.v1.get_default_graph()
+    graph_checks.check_devices_exist(graph, mesh, run_config.session_config)
+    return spec
 
+  setattr(sharded, _IS_SHARDED, True)
   del sharded.__wrapped__  # Estimator looks at the arguments of this one.
   vars(sharded)["__signature__"] = inspect.Signature(parameters)
   return sharded
@@ -118,6 +133,14 @@ class _Sharder:
     self._units = units_lib.Units()
     self._stages: dict[tf.Operation, int] = {}
     self._requests = 0
+    self._is_marked: bool | None = None
+    self._parts = parts.Parts(
+      mesh.axis_size("stage"), config.memory_limit, config.measured_seconds
+    )
+    # Evaluation and prediction use the placement that training saved.
+    self._saved: placement_lib.Placement | None = None
+    if mode != tf.estimator.ModeKeys.TRAIN:
+      self._saved = placement_file.load_placement(model_dir, mesh)
     self._pipeline: pipeline_lib.Pipeline | None = None
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -150,15 +173,17 @@ class _Sharder:
       mesh_lib.current_mesh(self._mesh),
     ):
       spec = build()
-    if not self._requests:
-      if self._mode == tf.estimator.ModeKeys.TRAIN:
-        raise ValueError(
-          "model_fn returned a spec for training but never asked for "
-          "gradients of the Estimator's graph, so nothing was sharded; ask by "
-          "tf.gradients, an optimizer's minimize or compute_gradients, or "
-          "tf.GradientTape inside model_fn"
-        )
+    graph_checks.check_spec(spec)
+    if self._mode != tf.estimator.ModeKeys.TRAIN:
       self._place_forward(_outputs_of(spec))
+    elif not self._requests:
+      raise ValueError(
+        "model_fn returned a spec for training but never asked for "
+        "gradients of the Estimator's graph, so nothing was sharded; ask by "
+        "tf.gradients, an optimizer's minimize or compute_gradients, or "
+        "tf.GradientTape inside model_fn"
+      )
+    self._check_placement()
     self._place_rest()
     if self._pipeline is not None:
       spec, cells = self._pipeline.finish(spec, self._stages)
@@ -206,36 +231,40 @@ class _Sharder:
     """Gives stages and devices to what was built so far."""
     new = self._read_new_ops()
     self._adopt_devices(new)
-    marked = len({self._stages[op] for op in new if op in self._stages}) > 1
-    placement = self._config.placement
-    if isinstance(placement, placement_lib.Placement):
-      if self._requests <= 1:
-        placement.check_coverage(new)
-      self._stages |= placement.stages_of(new)
-    elif not isinstance(placement, str):
-      if self._requests <= 1:
-        rules.check_coverage(placement, new)
-      unplaced = [op for op in new if op not in self._stages]
-      self._stages |= rules.match_rules(placement, unplaced, self._units)
-    elif not marked and self._requests <= 1:
-      self._stages |= self._automatic(new, targets)
-    self._spread(new, spread_lib.Follows.LATEST_INPUT)
+    if self._is_marked is None:
+      graph_checks.check_loops(new, self._stages)
+      marks = {self._stages[op] for op in new if op in self._stages}
+      self._is_marked = len(marks) > 1
+    placed = {self._units.of(op) for op in self._stages if op in self._units}
+    unplaced = [op for op in self._ops if self._units.of(op) not in placed]
+    without_stage = [op for op in self._ops if op not in self._stages]
+    self._stages |= self._stages_of(unplaced, targets)
+    self._spread(without_stage, spread_lib.Follows.LATEST_INPUT)
 
-  def _automatic(
+  def _stages_of(
     self, ops: Sequence[tf.Operation], targets: Sequence[tf.Operation]
   ) -> dict[tf.Operation, int]:
-    """Returns the stages that training saved, or the best ones."""
-    if self._mode != tf.estimator.ModeKeys.TRAIN:
-      saved = placement_file.load_placement(self._model_dir, self._mesh)
-      if saved is not None:
-        return saved.stages_of(ops)
-    return auto.cut_forward(
-      ops,
-      targets,
-      self._units,
-      self._mesh.axis_size("stage"),
-      self._config.memory_limit,
-    )
+    """Returns the stages that the user, training or the best cut gives ops."""
+    placement = self._config.placement
+    if isinstance(placement, placement_lib.Placement):
+      return placement.stages_of(ops)
+    if not isinstance(placement, str):
+      return rules.match_rules(placement, ops, self._units)
+    if self._is_marked:
+      return {}
+    if self._saved is not None:
+      return self._saved.stages_of(ops)
+    return self._parts.cut(ops, targets, self._units)
+
+  def _check_placement(self) -> None:
+    """Raises if the whole model and its placement do not suit each other."""
+    placement = self._config.placement
+    if isinstance(placement, placement_lib.Placement):
+      placement.check_coverage(self._ops)
+    elif not isinstance(placement, str):
+      rules.check_coverage(placement, self._ops)
+    elif not self._is_marked and self._saved is None:
+      self._parts.check()
 
   def _place_rest(self) -> None:
     """Gives stages to updates, slots and whatever else was built since."""

@@ -28,3 +28,14 @@ def num_elements(shape: tf.TensorShape) -> int:
   for dimension in shape.as_list():
     product *= NOMINAL_BATCH if dimension is None else dimension
   return product
+
+
+def variable_bytes(variable: tf.Operation) -> int:
+  """Returns the bytes of a variable's value.
+
+  Args:
+    variable: The op of a variable: a resource handle, or a v1 reference.
+  """
+  shape = tf.TensorShape(variable.get_attr("shape"))
+  dtype = tf.dtypes.as_dtype(variable.get_attr("dtype"))
+  return num_elements(shape) * dtype.size

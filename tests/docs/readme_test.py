@@ -60,9 +60,14 @@ class ReadmeTest(absltest.TestCase):
   def test_every_program_of_the_sharding_guide_runs(self):
     text = _read("docs/sharding.md")
     programs = re.findall(r"```python\n(.*?)```", text, re.S)
-    self.assertLen(programs, 4)
+    self.assertLen(programs, 5)
     for number, program in enumerate(programs):
-      names = {"estimator_mp": estimator_mp, "tf": tf, "model_fn": _model_fn}
+      names = {
+        "estimator_mp": estimator_mp,
+        "tf": tf,
+        "model_fn": _model_fn,
+        "input_fn": _input_fn,
+      }
       with self.subTest(program=number):
         exec(compile(program, f"sharding program {number}", "exec"), names)
         config = names["config"]

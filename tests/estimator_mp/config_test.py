@@ -161,7 +161,6 @@ class FlagsTest(parameterized.TestCase):
       "--mesh=stage:2",
       "--devices=cpu:0, cpu:3",
       '--placement=[["^a/", 1], [".*", 0]]',
-      "--memory_limit=5000000",
       "--noverify_placement",
     )
     self.assertEqual(
@@ -170,10 +169,10 @@ class FlagsTest(parameterized.TestCase):
         "stage:2",
         ("cpu:0", "cpu:3"),
         (("^a/", 1), (".*", 0)),
-        5_000_000,
         verify_placement=False,
       ),
     )
+    self.assertEqual(parse("--memory_limit=5000000").memory_limit, 5_000_000)
 
   def test_a_path_of_a_placement(self):
     path = write_placement(self.create_tempdir().full_path)

@@ -5,7 +5,7 @@ import itertools
 from estimator_mp import partition as partition_lib
 
 import hypothesis
-from absl.testing import absltest, parameterized
+from absl.testing import absltest
 from hypothesis import strategies
 
 _SMALL = strategies.integers(0, 9)
@@ -53,7 +53,7 @@ def _quality(costs, cuts):
   return slowest, sum(costs.transfer_seconds[cut] for cut in cuts)
 
 
-class PartitionTest(parameterized.TestCase):
+class PartitionTest(absltest.TestCase):
   @hypothesis.given(
     _sequences(),
     strategies.integers(1, 4),
@@ -87,42 +87,17 @@ class PartitionTest(parameterized.TestCase):
     )
     self.assertEqual(partition_lib.partition(costs, 4), (0, 3, 6, 9, 12))
 
-  @parameterized.named_parameters(
-    (
-      "fewer_layers_than_stages",
-      [True, False, True],
-      3,
-      None,
-      "the model has 2 layer(s) with weights, fewer than the 3 stages of the "
-      "mesh; use at most stage:2",
-    ),
-    (
-      "no_layer",
-      [False, False, False],
-      2,
-      None,
-      "the model has 0 layer(s) with weights, fewer than the 2 stages of the "
-      "mesh; use at most stage:1",
-    ),
-    (
-      "too_little_memory",
-      [True, True, True],
-      2,
-      4_000_000,
-      "memory_limit=4000000 bytes is too small: cut into 2 stages the model "
-      "needs at least 5.0 MB on one device, 1.0 MB more; raise the limit or "
-      "use more stages",
-    ),
-  )
-  def test_what_cannot_be_cut_is_an_error(
-    self, layers, num_stages, limit, message
-  ):
+  def test_a_model_without_layers_is_an_error(self):
     costs = partition_lib.SequenceCosts(
-      [1.0] * 3, [3e6, 2e6, 5e6], [0.0] * 4, layers
+      [1.0] * 3, [1.0] * 3, [0.0] * 4, [False] * 3
     )
     with self.assertRaises(ValueError) as caught:
-      partition_lib.partition(costs, num_stages, limit)
-    self.assertEqual(str(caught.exception), message)
+      partition_lib.partition(costs, 2)
+    self.assertEqual(
+      str(caught.exception),
+      "the model has 0 layer(s) with weights, fewer than the 2 stages of the "
+      "mesh; use at most stage:1",
+    )
 
 
 if __name__ == "__main__":

@@ -28,6 +28,14 @@ class RunConfigTest(parameterized.TestCase):
       cpus = [d for d in real.list_devices() if d.device_type == "CPU"]
     self.assertLen(cpus, 5)
 
+  def test_graphs_are_rewritten_as_often_as_in_a_plain_estimator(self):
+    """A second iteration fused other ops, and changed a sum's last bits."""
+    made = estimator_mp.run_config(estimator_mp.ShardingConfig("stage:2"))
+    options = made.session_config.graph_options.rewrite_options
+    plain = tf.estimator.Estimator(lambda features, mode: None)
+    expected = plain._session_config.graph_options.rewrite_options
+    self.assertEqual(options, expected)
+
   def test_a_thread_for_each_device(self):
     many = 4 * (os.cpu_count() or 1)
     made = estimator_mp.run_config(estimator_mp.ShardingConfig(f"data:{many}"))

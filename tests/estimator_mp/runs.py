@@ -56,33 +56,39 @@ def make_estimator(model_fn, config, params, model_dir, **run_config):
   return tf.estimator.Estimator(model_fn, config=made, params=params)
 
 
-def train(model_fn, config, params, model_dir, steps):
+def train(model_fn, config, params, model_dir, steps, input_fn=zoo.input_fn):
   """Trains an Estimator and returns the losses of the steps."""
   recorder = LossRecorder()
   estimator = make_estimator(model_fn, config, params, model_dir)
-  estimator.train(
-    lambda: zoo.input_fn().repeat(), steps=steps, hooks=[recorder]
-  )
+  estimator.train(lambda: input_fn().repeat(), steps=steps, hooks=[recorder])
   return recorder.losses
 
 
-def go_on(model_fn, config, params, start_dir, model_dir, steps=4):
+def go_on(
+  model_fn,
+  config,
+  params,
+  start_dir,
+  model_dir,
+  steps=4,
+  input_fn=zoo.input_fn,
+):
   """Trains on from a copy of a checkpoint."""
   shutil.copytree(start_dir, model_dir)
   estimator = make_estimator(model_fn, config, params, model_dir)
   recorder = LossRecorder()
   observer = estimator_mp.PlacementVerificationHook()
   estimator.train(
-    lambda: zoo.input_fn().repeat(), steps=steps, hooks=[recorder, observer]
+    lambda: input_fn().repeat(), steps=steps, hooks=[recorder, observer]
   )
   return Run(
     recorder.losses, variables_of(model_dir), observer.observed, estimator
   )
 
 
-def predict(estimator):
+def predict(estimator, input_fn=zoo.input_fn):
   """Returns the logits that an Estimator predicts for all examples."""
-  return np.stack([p["logits"] for p in estimator.predict(zoo.input_fn)])
+  return np.stack([p["logits"] for p in estimator.predict(input_fn)])
 
 
 def variables_of(model_dir):
@@ -103,13 +109,16 @@ def assert_same_training(test, run, plain, rtol=1e-6):
     )
 
 
-def assert_same_serving(test, run, plain, rtol=1e-6):
+def assert_same_serving(test, run, plain, rtol=1e-6, input_fn=zoo.input_fn):
   """Asserts that evaluation and prediction give what another run's give."""
-  metrics = run.estimator.evaluate(zoo.input_fn)
-  expected = plain.estimator.evaluate(zoo.input_fn)
+  metrics = run.estimator.evaluate(input_fn)
+  expected = plain.estimator.evaluate(input_fn)
   test.assertCountEqual(metrics, expected)
   for name, value in expected.items():
     np.testing.assert_allclose(metrics[name], value, rtol=rtol, err_msg=name)
   np.testing.assert_allclose(
-    predict(run.estimator), predict(plain.estimator), rtol=rtol, atol=1e-7
+    predict(run.estimator, input_fn),
+    predict(plain.estimator, input_fn),
+    rtol=rtol,
+    atol=1e-7,
   )

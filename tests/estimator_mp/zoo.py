@@ -33,7 +33,7 @@ def input_fn():
   return tf.data.Dataset.from_tensor_slices((FEATURES, LABELS)).batch(25)
 
 
-def _spec(mode, logits, labels, train_op_fn):
+def spec(mode, logits, labels, train_op_fn):
   """What most model_fns end with."""
   predictions = {"logits": logits}
   if mode == tf.estimator.ModeKeys.PREDICT:
@@ -51,7 +51,7 @@ def _spec(mode, logits, labels, train_op_fn):
   )
 
 
-def _minimize(optimizer):
+def minimize(optimizer):
   return lambda loss: optimizer.minimize(loss, v1.train.get_global_step())
 
 
@@ -61,7 +61,7 @@ def mlp(features, labels, mode, params):
   for units in (16, 16, 8):
     net = v1.layers.dense(net, units, tf.nn.relu)
   logits = v1.layers.dense(net, 1)
-  return _spec(mode, logits, labels, params["train"])
+  return spec(mode, logits, labels, params["train"])
 
 
 def cnn(features, labels, mode):
@@ -84,9 +84,9 @@ def _cnn(features, labels, mode, dropout, normalize_batch):
 
   def train(loss):
     with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
-      return _minimize(v1.train.MomentumOptimizer(0.02, 0.9))(loss)
+      return minimize(v1.train.MomentumOptimizer(0.02, 0.9))(loss)
 
-  return _spec(mode, logits, labels, train)
+  return spec(mode, logits, labels, train)
 
 
 def _dense(net, units, name, activation=None):
@@ -178,9 +178,11 @@ def _transformer(features, labels, mode, dropout):
     step = v1.train.get_or_create_global_step()
     rate = v1.train.polynomial_decay(0.01, step, 100, 0.0)
     update = _adam_by_hand(zip(gradients, variables, strict=True), rate)
-    return tf.group(update, v1.assign(step, step + 1))
+    # Unordered, as in BERT, the rate is sometimes that of the next step.
+    with tf.control_dependencies([update]):
+      return v1.assign(step, step + 1)
 
-  return _spec(mode, logits, labels, train)
+  return spec(mode, logits, labels, train)
 
 
 def lstm(features, labels, mode):
@@ -191,7 +193,7 @@ def lstm(features, labels, mode):
     cell = v1.nn.rnn_cell.LSTMCell(8, name=f"cell_{i}")
     net, _ = v1.nn.dynamic_rnn(cell, net, dtype=tf.float32, scope=f"rnn_{i}")
   logits = _dense(net[:, -1], 1, "classifier")
-  return _spec(mode, logits, labels, _minimize(v1.train.AdagradOptimizer(0.1)))
+  return spec(mode, logits, labels, minimize(v1.train.AdagradOptimizer(0.1)))
 
 
 def deepfm(features, labels, mode):
@@ -218,7 +220,7 @@ def deepfm(features, labels, mode):
   for units in (16, 8):
     deep = v1.layers.dense(deep, units, tf.nn.relu)
   logits = linear + crossed + v1.layers.dense(deep, 1)
-  return _spec(mode, logits, labels, _minimize(v1.train.AdamOptimizer(0.01)))
+  return spec(mode, logits, labels, minimize(v1.train.AdamOptimizer(0.01)))
 
 
 def keras_functional(features, labels, mode):
@@ -247,7 +249,7 @@ def keras_functional(features, labels, mode):
       v1.train.get_global_step(),
     )
 
-  return _spec(mode, logits, labels, train)
+  return spec(mode, logits, labels, train)
 
 
 def two_optimizers(features, labels, mode):
@@ -268,7 +270,7 @@ def two_optimizers(features, labels, mode):
       v1.train.AdamOptimizer(0.01).minimize(loss, step, deep_variables),
     )
 
-  return _spec(mode, wide + deep, labels, train)
+  return spec(mode, wide + deep, labels, train)
 
 
 def canned(features, labels, mode, config):
@@ -304,6 +306,32 @@ class Model:
   meshes: tuple[str, ...] = ("stage:2", "stage:3", "stage:4")
 
 
+NET_RULES = ((r"^net/a/", 0), (r"^net/b/", 1), (r".", 2))
+
+
+def net(tensor, scope="net", width=1):
+  """Three dense layers, made once for each scope."""
+  with v1.variable_scope(scope, reuse=v1.AUTO_REUSE):
+    tensor = v1.layers.dense(tensor, 16, tf.tanh, name="a")
+    tensor = v1.layers.dense(tensor, 8, tf.tanh, name="b")
+    return v1.layers.dense(tensor, width, name="c")
+
+
+def net_trained_by(train):
+  """Returns a model of three layers that trains in a way of its own."""
+
+  def model_fn(features, labels, mode):
+    logits = net(features["x"])
+    return spec(mode, logits, labels, lambda loss: train(loss, features))
+
+  return small(model_fn)
+
+
+def small(model_fn, rules=NET_RULES):
+  """Returns a model that is too small for more than three stages."""
+  return Model(model_fn, rules, meshes=("stage:2", "stage:3"))
+
+
 def _keras_adam(loss):
   optimizer = tf.keras.optimizers.legacy.Adam(0.01)
   optimizer.iterations = v1.train.get_global_step()
@@ -312,13 +340,11 @@ def _keras_adam(loss):
 
 
 OPTIMIZERS = {
-  "sgd": lambda loss: _minimize(v1.train.GradientDescentOptimizer(0.1))(loss),
-  "momentum": lambda loss: _minimize(v1.train.MomentumOptimizer(0.1, 0.9))(
-    loss
-  ),
-  "adam": lambda loss: _minimize(v1.train.AdamOptimizer(0.01))(loss),
-  "adagrad": lambda loss: _minimize(v1.train.AdagradOptimizer(0.1))(loss),
-  "ftrl": lambda loss: _minimize(v1.train.FtrlOptimizer(0.1))(loss),
+  "sgd": lambda loss: minimize(v1.train.GradientDescentOptimizer(0.1))(loss),
+  "momentum": lambda loss: minimize(v1.train.MomentumOptimizer(0.1, 0.9))(loss),
+  "adam": lambda loss: minimize(v1.train.AdamOptimizer(0.01))(loss),
+  "adagrad": lambda loss: minimize(v1.train.AdagradOptimizer(0.1))(loss),
+  "ftrl": lambda loss: minimize(v1.train.FtrlOptimizer(0.1))(loss),
   "keras_adam": _keras_adam,
 }
 _MLP_RULES = ((r"^dense/", 0), (r"^dense_1/", 1), (r"^dense_[23]/", 2))

@@ -1,0 +1,95 @@
+"""Graph checks: mistakes in what model_fn itself says, found before a session.
+
+TensorFlow would find them only when a session runs, in many lines, or never.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from compat import private_graph
+from estimator_mp import devices
+from estimator_mp import mesh as mesh_lib
+
+import tensorflow as tf
+
+
+def check_spec(spec: Any) -> None:
+  """Raises if a model_fn returned no EstimatorSpec.
+
+  Args:
+    spec: What it returned.
+
+  Raises:
+    ValueError: If it is none.
+  """
+  if not hasattr(spec, "loss") or not hasattr(spec, "predictions"):
+    raise ValueError(
+      f"model_fn returned {spec!r}, which is no EstimatorSpec; return "
+      "tf.estimator.EstimatorSpec(mode, loss=..., train_op=...)"
+    )
+
+
+def check_loops(
+  ops: Sequence[tf.Operation], stages: Mapping[tf.Operation, int]
+) -> None:
+  """Raises if marks inside of a v1 loop cut it.
+
+  Args:
+    ops: Forward ops.
+    stages: The stages of those that model_fn marked.
+
+  Raises:
+    ValueError: With an op of each of two stages.
+  """
+  marked: dict[object, tf.Operation] = {}
+  for op in ops:
+    loop = private_graph.outermost_loop(op) if op in stages else None
+    if loop is None:
+      continue
+    other = marked.setdefault(loop, op)
+    if stages[other] != stages[op]:
+      raise ValueError(
+        f"model_fn cuts through a loop: {other.name!r} is on stage "
+        f"{stages[other]}, {op.name!r} on stage {stages[op]}; a loop belongs "
+        "to one stage, so put it as a whole under estimator_mp.stage"
+      )
+
+
+def check_devices_exist(
+  graph: tf.Graph,
+  mesh: mesh_lib.Mesh,
+  session_config: tf.compat.v1.ConfigProto | None,
+) -> None:
+  """Raises if an op is on a device of this process that a session lacks.
+
+  Args:
+    graph: A graph that no session has run yet.
+    mesh: The mesh, for the text of the error.
+    session_config: The session's settings; with soft placement, TensorFlow
+      runs such an op elsewhere.
+
+  Raises:
+    ValueError: With the op and its device.
+  """
+  if session_config is None or session_config.allow_soft_placement:
+    return
+  known: dict[str, bool] = {}
+  for op in graph.get_operations():
+    if op.device not in known:
+      known[op.device] = _exists(op.device, session_config)
+    if not known[op.device]:
+      raise ValueError(
+        f"model_fn puts {op.name!r} on {op.device}, which the session does "
+        f"not have; use one of mesh {mesh}: {', '.join(mesh.devices)}"
+      )
+
+
+def _exists(device: str, session_config: tf.compat.v1.ConfigProto) -> bool:
+  spec = tf.compat.v1.DeviceSpec.from_string(device)
+  is_remote = bool(device) and not devices.is_local(device)
+  if is_remote or spec.device_type not in ("CPU", "GPU"):
+    return True
+  has = session_config.device_count.get("CPU", 1)
+  if spec.device_type == "GPU":
+    has = devices.num_local_gpus()
+  return (spec.device_index or 0) < has

@@ -1,0 +1,530 @@
+"""Bad inputs: each is one line that says what is wrong, before any session."""
+
+import json
+import os
+from typing import Any
+from unittest import mock
+
+import estimator_mp
+from tests.estimator_mp import zoo
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+PLACEMENT = estimator_mp.Placement(
+  tuple(
+    estimator_mp.StagePlacement(k, f"/device:CPU:{k}", (), 0, 0)
+    for k in range(2)
+  ),
+  {"dense/kernel": 0, "dense/bias": 0},
+)
+
+
+def spec_of(mode, net):
+  loss = tf.reduce_mean(tf.square(net))
+  optimizer = v1.train.GradientDescentOptimizer(0.1)
+  train_op = optimizer.minimize(loss, v1.train.get_global_step())
+  return tf.estimator.EstimatorSpec(mode, net, loss, train_op)
+
+
+def mlp(features, labels, mode):
+  net = features["x"]
+  for name in "abc":
+    net = v1.layers.dense(net, 4, name=name)
+  return spec_of(mode, v1.layers.dense(net, 1, name="d"))
+
+
+def colocated(features, labels, mode):
+  first = v1.get_variable("first", [10, 4])
+  with v1.colocate_with(first.op):
+    second = v1.get_variable("second", [4, 1])
+  return spec_of(mode, tf.matmul(tf.matmul(features["x"], first), second))
+
+
+def _loop(features, body):
+  """A v1 loop, as programs of TensorFlow 1 have it."""
+  v1.disable_control_flow_v2()
+  try:
+    _, net = tf.while_loop(
+      lambda i, net: i < 3, body, [tf.constant(0), features["x"]]
+    )
+  finally:
+    v1.enable_control_flow_v2()
+  return net
+
+
+def loop_of_two_weights(features, labels, mode):
+  first = v1.get_variable("first", [10, 10])
+  second = v1.get_variable("second", [10, 10])
+  net = _loop(
+    features,
+    lambda i, net: (i + 1, tf.matmul(tf.matmul(net, first), second)),
+  )
+  return spec_of(mode, v1.layers.dense(net, 1, name="last"))
+
+
+def loop_with_marks(features, labels, mode):
+  weight = v1.get_variable("weight", [10, 10])
+
+  def body(i, net):
+    with estimator_mp.stage(0):
+      net = tf.matmul(net, weight)
+    with estimator_mp.stage(1):
+      net = tf.tanh(net)
+    return i + 1, net
+
+  net = _loop(features, body)
+  return spec_of(mode, v1.layers.dense(net, 1, name="last"))
+
+
+def never_asks(features, labels, mode):
+  weight = v1.get_variable("weight", [10, 1])
+  loss = tf.reduce_mean(tf.matmul(features["x"], weight))
+  return tf.estimator.EstimatorSpec(
+    mode, loss=loss, train_op=v1.assign_add(v1.train.get_global_step(), 1)
+  )
+
+
+def marks_a_stage_too_many(features, labels, mode):
+  with estimator_mp.stage(2):
+    return spec_of(mode, v1.layers.dense(features["x"], 1))
+
+
+def names_another_device(features, labels, mode):
+  with tf.device("/cpu:7"):
+    net = v1.layers.dense(features["x"], 4, name="a")
+  net = v1.layers.dense(net, 4, name="b")
+  return spec_of(mode, v1.layers.dense(net, 1, name="c"))
+
+
+def returns_a_loss(features, labels, mode):
+  mlp(features, labels, mode)
+  return 5
+
+
+# What ShardingConfig says of its own fields; the mesh has two stages.
+CONFIGS: tuple[tuple[str, dict[str, Any], str], ...] = (
+  (
+    "mesh_malformed",
+    {"mesh": "stage"},
+    "mesh 'stage' is malformed at 'stage'; write axes as NAME:SIZE, such as "
+    "stage:3 or data:2,stage:3",
+  ),
+  (
+    "mesh_unknown_axis",
+    {"mesh": "stages:2"},
+    "mesh 'stages:2' has an unknown axis 'stages'; the axes are data, stage, "
+    "model",
+  ),
+  (
+    "mesh_size",
+    {"mesh": "stage:0"},
+    "mesh 'stage:0' gives axis 'stage' the size 0; a size is at least 1",
+  ),
+  (
+    "mesh_sign",
+    {"mesh": "stage:--3"},
+    "mesh 'stage:--3' is malformed at 'stage:--3'; write axes as NAME:SIZE, "
+    "such as stage:3 or data:2,stage:3",
+  ),
+  (
+    "number_of_devices",
+    {"devices": ["/cpu:0"]},
+    "mesh 'stage:2' needs 2 = 2 devices, but 1 were given (/device:CPU:0); "
+    "give 2 devices or change the mesh",
+  ),
+  (
+    "device_twice",
+    {"devices": ["cpu:0", "/device:CPU:0"]},
+    "device /device:CPU:0 is given twice; each position of mesh 'stage:2' "
+    "needs a device of its own",
+  ),
+  (
+    "device_of_no_kind",
+    {"devices": ["cpu:0", "fast"]},
+    "'fast' is not a device; give its type and index, such as /cpu:1, /gpu:0 "
+    "or /job:worker/task:1/gpu:0",
+  ),
+  (
+    "device_of_another_kind",
+    {"devices": ["cpu:0", "tpu:0"]},
+    "device /device:TPU:0 has type TPU; a mesh is made of CPU or GPU devices",
+  ),
+  (
+    "memory_limit_zero",
+    {"memory_limit": 0},
+    "memory_limit=0 is too small; use 1 or more",
+  ),
+  (
+    "memory_limit_text",
+    {"memory_limit": "4GB"},
+    "memory_limit='4GB' has the wrong type; give a whole number or None",
+  ),
+  (
+    "memory_limit_with_rules",
+    {"memory_limit": 9, "placement": [(".", 0)]},
+    'memory_limit is for placement="auto" only, but another placement is '
+    "given; leave one of them out",
+  ),
+  (
+    "placement_unknown",
+    {"placement": "automatic"},
+    "placement='automatic' is unknown; use \"auto\", rules such as "
+    '[("layer_[0-5]/", 0), (".*", 1)], a Placement, or the path of a '
+    "placement.json",
+  ),
+  (
+    "placement_of_another_mesh",
+    {"mesh": "stage:3", "placement": PLACEMENT},
+    "the placement is for 2 stage(s), but mesh stage:3 has 3; give a placement "
+    'made for this mesh, or placement="auto"',
+  ),
+  (
+    "placement_file_missing",
+    {"placement": "nowhere/placement.json"},
+    "placement='nowhere/placement.json' does not exist; give the path of a "
+    "placement.json that training wrote into its model_dir",
+  ),
+  (
+    "no_rule",
+    {"placement": ()},
+    'placement=() has no rule; give at least one, or placement="auto"',
+  ),
+  (
+    "rule_is_no_pair",
+    {"placement": ["dense"]},
+    "placement rule 'dense' is malformed; write (expression, stage), such as "
+    '("encoder/layer_[0-5]/", 0)',
+  ),
+  (
+    "rule_expression",
+    {"placement": [("a(", 0)]},
+    "placement rule ('a(', 0) has a malformed expression (missing ), "
+    "unterminated subpattern at position 1); use the syntax of Python's re "
+    "module",
+  ),
+  (
+    "rule_stage_outside",
+    {"placement": [("dense", 2)]},
+    "placement rule ('dense', 2) names stage 2, which is outside of the mesh; "
+    "its stages are 0 to 1",
+  ),
+  (
+    "rule_stage_is_no_number",
+    {"placement": [("dense", True)]},
+    "placement rule ('dense', True) names stage True, which is outside of the "
+    "mesh; its stages are 0 to 1",
+  ),
+  (
+    "measured_costs_missing",
+    {"measured_costs": "nowhere/costs.json"},
+    "measured_costs='nowhere/costs.json' cannot be read; give the path of a "
+    "file that MeasuredCosts.save wrote",
+  ),
+  (
+    "measured_costs_unknown",
+    {"measured_costs": 5},
+    "measured_costs=5 is unknown; give what measure_costs returned, or the "
+    "path of a file that it was saved to",
+  ),
+)
+
+# What a damaged placement.json says of itself; the texts follow its path.
+PLACEMENT_FILES = (
+  (
+    "cut_off",
+    b'{"mesh": "stage:2", "sta',
+    "Unterminated string starting at: line 1 column 21 (char 20)",
+  ),
+  (
+    "not_text",
+    b"\xff\xfe",
+    "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
+  ),
+  ("another_thing", b"[1]", "it is no JSON object"),
+  ("no_stages", b'{"mesh": "stage:2"}', "it has no 'stages'"),
+  (
+    "a_stage_without_layers",
+    b'{"mesh": "stage:2", "stages": [{"stage": 0}], "ops": {}}',
+    "its stages, ops or transfers are not as Placement.to_dict() writes",
+  ),
+  (
+    "an_op_outside",
+    json.dumps(
+      {"mesh": "stage:2", **PLACEMENT.to_dict(), "ops": {"w": 4}}
+    ).encode(),
+    "'w' is on stage 4, but it has 2 stage(s)",
+  ),
+)
+
+# What a damaged file of measured costs says of itself.
+COSTS_FILES = (
+  (
+    "cut_off",
+    b'{"sec',
+    "the text is no JSON (Unterminated string starting at: line 1 column 2 "
+    "(char 1)); it begins with '{\"sec'",
+  ),
+  (
+    "another_thing",
+    b"[]",
+    'measured costs have no "seconds"; measure them anew',
+  ),
+  (
+    "negative",
+    b'{"seconds": {"a": -1}}',
+    "measured costs give 'a' -1 seconds, which is no positive number; measure "
+    "them anew",
+  ),
+)
+
+# What training says of a model that does not fit its configuration.
+MODELS: tuple[tuple[str, Any, dict[str, Any], str], ...] = (
+  (
+    "rule_matches_nothing",
+    mlp,
+    {"placement": [("^dens/", 0), (".", 1)]},
+    "placement rule ('^dens/', 0) matches no variable or op of the model; its "
+    "variables are such as a/kernel, a/bias, b/kernel",
+  ),
+  (
+    "variable_unplaced",
+    mlp,
+    {"placement": [("^a/", 0), ("^[bd]/", 1)]},
+    "variable 'c/kernel' is matched by none of the 2 placement rule(s); add a "
+    'rule for it, the last one may be (".*", stage)',
+  ),
+  (
+    "rules_cut_through_a_colocation_group",
+    colocated,
+    {"placement": [("^first", 0), ("^second", 1)]},
+    "placement rules ('^first', 0) and ('^second', 1) are in conflict: 'first' "
+    "and 'second' share a device (a variable with its ops, a loop or a "
+    "colocation group) and belong to one stage",
+  ),
+  (
+    "rules_cut_through_a_loop",
+    loop_of_two_weights,
+    {"placement": [("^first", 0), (".", 1)]},
+    "placement rules ('^first', 0) and ('.', 1) are in conflict: 'first' and "
+    "'second' share a device (a variable with its ops, a loop or a colocation "
+    "group) and belong to one stage",
+  ),
+  (
+    "marks_cut_through_a_loop",
+    loop_with_marks,
+    {},
+    "model_fn cuts through a loop: 'while/MatMul' is on stage 0, 'while/Tanh' "
+    "on stage 1; a loop belongs to one stage, so put it as a whole under "
+    "estimator_mp.stage",
+  ),
+  (
+    "fewer_layers_than_stages",
+    mlp,
+    {"mesh": "stage:5"},
+    "the model has 4 layer(s) with weights, fewer than the 5 stages of the "
+    "mesh; use at most stage:4",
+  ),
+  (
+    "memory_limit_of_no_partition",
+    mlp,
+    {"memory_limit": 1000},
+    "memory_limit=1000 bytes is too small: cut into 2 stages the model needs "
+    "at least 3.07 kB on one device, 2.07 kB more; raise the limit or use more "
+    "stages",
+  ),
+  (
+    "placement_of_another_model",
+    mlp,
+    {"placement": PLACEMENT},
+    "variable 'a/kernel' is not among the 2 ops of the placement, which is of "
+    "another model; give the placement.json of this one, or "
+    'placement="auto"',
+  ),
+  (
+    "costs_of_another_model",
+    mlp,
+    {"measured_costs": estimator_mp.MeasuredCosts({"dense/MatMul": 0.1})},
+    "measured_costs has none of the model's 10 ops, such as 'Mean': it is of "
+    "another model; measure this one with estimator_mp.measure_costs",
+  ),
+  (
+    "never_asks_for_gradients",
+    never_asks,
+    {},
+    "model_fn returned a spec for training but never asked for gradients of "
+    "the Estimator's graph, so nothing was sharded; ask by tf.gradients, an "
+    "optimizer's minimize or compute_gradients, or tf.GradientTape inside "
+    "model_fn",
+  ),
+  (
+    "returns_no_spec",
+    returns_a_loss,
+    {},
+    "model_fn returned 5, which is no EstimatorSpec; return "
+    "tf.estimator.EstimatorSpec(mode, loss=..., train_op=...)",
+  ),
+  (
+    "marks_a_stage_too_many",
+    marks_a_stage_too_many,
+    {},
+    "stage 2 is outside of mesh stage:2, whose stage axis goes from 0 to 1",
+  ),
+  (
+    "names_a_device_that_is_missing",
+    names_another_device,
+    {},
+    "model_fn puts 'a/kernel' on /device:CPU:7, which the session does not "
+    "have; use one of mesh stage:2: /device:CPU:0, /device:CPU:1",
+  ),
+)
+
+
+class ErrorsTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.session = self.enter_context(
+      mock.patch.object(
+        v1.Session, "__init__", side_effect=AssertionError("a session")
+      )
+    )
+
+  def _check(self, message, function, *args, **kwargs):
+    with self.assertRaises(ValueError) as caught:
+      function(*args, **kwargs)
+    self.assertEqual(str(caught.exception), message)
+    self.assertLen(message.splitlines(), 1)
+    self.session.assert_not_called()
+
+  def _train(self, model_fn, config, run_config=None):
+    run_config = run_config or estimator_mp.run_config(
+      config, self.create_tempdir().full_path
+    )
+    estimator = tf.estimator.Estimator(
+      estimator_mp.shard_model_fn(model_fn, config), config=run_config
+    )
+    estimator.train(zoo.input_fn, steps=1)
+
+  def _write(self, name, data):
+    path = os.path.join(self.create_tempdir().full_path, name)
+    with open(path, "wb") as file:
+      file.write(data)
+    return path
+
+  def test_there_are_at_least_twenty_kinds(self):
+    kinds = {message for *_, message in (*CONFIGS, *MODELS)}
+    self.assertGreaterEqual(len(kinds), 30)
+
+  def test_a_model_without_fault_comes_to_its_session(self):
+    with self.assertRaisesRegex(AssertionError, "a session"):
+      self._train(mlp, estimator_mp.ShardingConfig("stage:2"))
+
+  @parameterized.named_parameters(*CONFIGS)
+  def test_configuration(self, fields, message):
+    fields = {"mesh": "stage:2"} | fields
+    self._check(message, estimator_mp.ShardingConfig, **fields)
+
+  @parameterized.named_parameters(*MODELS)
+  def test_model(self, model_fn, fields, message):
+    config = estimator_mp.ShardingConfig(**{"mesh": "stage:2"} | fields)
+    self._check(message, self._train, model_fn, config)
+
+  @parameterized.named_parameters(*PLACEMENT_FILES)
+  def test_placement_file(self, data, reason):
+    path = self._write("placement.json", data)
+    message = (
+      f"{path} holds no placement ({reason}); delete it, and train or inspect "
+      "again to write it anew"
+    )
+    with self.subTest("given"):
+      self._check(
+        message, estimator_mp.ShardingConfig, "stage:2", placement=path
+      )
+    with self.subTest("found in the model_dir"), tf.Graph().as_default():
+      v1.train.create_global_step()
+      config = estimator_mp.ShardingConfig("stage:2")
+      self._check(
+        message,
+        estimator_mp.shard_model_fn(mlp, config),
+        {"x": v1.placeholder(tf.float32, [None, 10])},
+        None,
+        tf.estimator.ModeKeys.EVAL,
+        config=estimator_mp.run_config(config, os.path.dirname(path)),
+      )
+
+  @parameterized.named_parameters(*COSTS_FILES)
+  def test_costs_file(self, data, reason):
+    path = self._write("costs.json", data)
+    self._check(
+      f"measured_costs={path!r}: {reason}",
+      estimator_mp.ShardingConfig,
+      measured_costs=path,
+    )
+
+  def test_a_device_that_the_machine_lacks(self):
+    gpus = len(tf.config.list_physical_devices("GPU"))
+    self._check(
+      f"device /device:GPU:{gpus} does not exist: this machine has {gpus} "
+      f"GPU(s); name devices that exist, such as /cpu:{gpus}, or leave devices "
+      "out",
+      estimator_mp.ShardingConfig,
+      devices=[f"gpu:{gpus}"],
+    )
+
+  def test_a_device_that_the_session_lacks(self):
+    folder = self.create_tempdir().full_path
+    self._check(
+      "mesh stage:2 uses /device:CPU:1, but the session has 1 CPU device(s); "
+      "pass the Estimator config=estimator_mp.run_config(...), which sets "
+      'device_count={"CPU": 2}',
+      self._train,
+      mlp,
+      estimator_mp.ShardingConfig("stage:2", devices=["cpu:0", "cpu:1"]),
+      tf.estimator.RunConfig(folder),
+    )
+
+  def test_another_axis(self):
+    self._check(
+      "shard_model_fn uses the stage axis only, but mesh data:2,stage:2 has "
+      "data:2; use a mesh such as stage:4",
+      estimator_mp.shard_model_fn,
+      mlp,
+      estimator_mp.ShardingConfig("data:2,stage:2"),
+    )
+
+  def test_no_model_fn(self):
+    self._check(
+      "model_fn=None cannot be called; give the plain model_fn that you would "
+      "give to an Estimator",
+      estimator_mp.shard_model_fn,
+      None,
+      estimator_mp.ShardingConfig("stage:2"),
+    )
+
+  def test_a_model_fn_that_is_sharded_already(self):
+    config = estimator_mp.ShardingConfig("stage:2")
+    sharded = estimator_mp.shard_model_fn(mlp, config)
+    self._check(
+      f"model_fn={sharded!r} is sharded already; give the plain model_fn that "
+      "you would give to an Estimator",
+      estimator_mp.shard_model_fn,
+      sharded,
+      config,
+    )
+
+  @parameterized.named_parameters(
+    ("shard_model_fn", lambda x: estimator_mp.shard_model_fn(mlp, x)),
+    ("run_config", estimator_mp.run_config),
+  )
+  def test_a_text_for_a_configuration(self, function):
+    self._check(
+      "config='stage:2' is no ShardingConfig; write it like "
+      'estimator_mp.ShardingConfig(mesh="stage:2")',
+      function,
+      "stage:2",
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,173 @@
+"""Measured costs: what is measured, and the cut that follows from it."""
+
+import os
+import time
+
+import estimator_mp
+from estimator_mp import input_spec, inspection, measured_costs, options
+from tests.estimator_mp import runs, zoo
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+SLEEP = 0.02
+
+
+def _slow_zeros(x):
+  time.sleep(SLEEP)
+  return np.zeros_like(x)
+
+
+def slow_first_model_fn(features, labels, mode):
+  """Five equal layers; the first has an op whose time no count foretells."""
+  net = features["x"]
+  for i in range(5):
+    net = v1.layers.dense(net, 16, tf.nn.relu, name=f"layer_{i}")
+    if i == 0:
+      zeros = tf.numpy_function(_slow_zeros, [net], tf.float32, name="slow")
+      zeros.set_shape(net.shape)
+      net = net + tf.stop_gradient(zeros)
+  logits = v1.layers.dense(net, 1, name="logits")
+  floats = tf.cast(labels, tf.float32)
+  loss = v1.losses.sigmoid_cross_entropy(floats, logits)
+  train_op = None
+  if mode == tf.estimator.ModeKeys.TRAIN:
+    with v1.name_scope("train"):
+      train_op = v1.train.AdamOptimizer(0.01).minimize(
+        loss, v1.train.get_global_step()
+      )
+  return tf.estimator.EstimatorSpec(
+    mode, {"logits": logits}, loss, train_op, {}
+  )
+
+
+def _input_fn():
+  return zoo.input_fn().repeat()
+
+
+class MeasureTest(absltest.TestCase):
+  def test_the_measured_cut_moves_and_the_run_stays_the_same(self):
+    costs = estimator_mp.measure_costs(slow_first_model_fn, _input_fn, steps=3)
+    self.assertGreater(costs.seconds["slow"], SLEEP)
+    self.assertLess(costs.seconds["slow"], 5 * SLEEP)
+    self.assertBetween(costs.seconds["layer_1/MatMul"], 1e-7, SLEEP / 2)
+    path = os.path.join(self.create_tempdir().full_path, "costs.json")
+    costs.save(path)
+
+    def layers_of_first_stage(config):
+      found = inspection.inspect_model_fn(
+        slow_first_model_fn,
+        input_spec.parse("x:float32[?,10]"),
+        input_spec.parse("int32[?,1]"),
+        config,
+      )
+      return found.placement.stages[0].layers, found.time_shares()
+
+    estimated = estimator_mp.ShardingConfig("stage:2")
+    config = estimator_mp.ShardingConfig("stage:2", measured_costs=path)
+    self.assertEqual(config.measured_costs, costs)
+    layers, _ = layers_of_first_stage(estimated)
+    self.assertIn("layer_1", layers)
+    layers, shares = layers_of_first_stage(config)
+    self.assertEqual(layers, ("layer_0",))
+    self.assertGreater(shares[0], 0.9)
+
+    start = self.create_tempdir().full_path
+    runs.train(slow_first_model_fn, None, None, start, steps=1)
+    plain = runs.go_on(
+      slow_first_model_fn, None, None, start, start + "_plain", steps=2
+    )
+    sharded = runs.go_on(
+      estimator_mp.shard_model_fn(slow_first_model_fn, config),
+      config,
+      None,
+      start,
+      start + "_sharded",
+      steps=2,
+    )
+    runs.assert_same_training(self, sharded, plain)
+    first = sharded.devices["/device:CPU:0"].variables
+    self.assertIn("layer_0/kernel", first)
+    self.assertNotIn("layer_1/kernel", first)
+
+  def test_loops_and_gradients_are_seen(self):
+    model = zoo.MODELS["lstm"]
+    costs = estimator_mp.measure_costs(
+      model.model_fn, _input_fn, model.params, steps=1
+    )
+    loops = [name for name in costs.seconds if name.endswith("/while")]
+    self.assertContainsSubset(["rnn_0/while", "rnn_1/while"], loops)
+    slowest = sorted(costs.seconds, key=costs.seconds.__getitem__)[-2:]
+    self.assertCountEqual(slowest, ["rnn_0/while", "rnn_1/while"])
+
+  def test_too_few_batches(self):
+    def input_fn():
+      return zoo.input_fn().take(2)
+
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.measure_costs(slow_first_model_fn, input_fn, steps=3)
+    self.assertEqual(
+      str(caught.exception),
+      "input_fn has 2 batch(es), but measuring steps=3 takes 4; repeat() its "
+      "data, or use fewer steps",
+    )
+
+  def test_too_few_steps(self):
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.measure_costs(slow_first_model_fn, _input_fn, steps=0)
+    self.assertEqual(
+      str(caught.exception), "steps=0 is too small; use 1 or more"
+    )
+
+
+class OwnersTest(parameterized.TestCase):
+  NAMES = ("dense/MatMul", "dense/BiasAdd", "a/rnn/while", "gradients/AddN")
+
+  @parameterized.named_parameters(
+    ("itself", "dense/MatMul", "dense/MatMul"),
+    ("gradient", "gradients/dense/MatMul_grad/MatMul_1", "dense/MatMul"),
+    ("second_request", "gradients_1/dense/MatMul_grad/mul", "dense/MatMul"),
+    ("in_a_scope", "train/gradients/dense/BiasAdd_grad/x/y", "dense/BiasAdd"),
+    ("in_a_loop", "a/rnn/while/body/_12/dense/MatMul", "a/rnn/while"),
+    (
+      "gradient_of_a_loop",
+      "gradients/a/rnn/while_grad/a/rnn/while_grad/gradients/dense/MatMul_grad",
+      "a/rnn/while",
+    ),
+    ("sum_of_gradients", "gradients/AddN", "gradients/AddN"),
+    ("nobody", "_SOURCE", None),
+  )
+  def test_owner(self, name, owner):
+    self.assertEqual(measured_costs.Owners(self.NAMES).of(name), owner)
+
+  def test_a_tape_names_the_scope_only(self):
+    total = measured_costs.Owners(self.NAMES).add_up(
+      {
+        "dense/MatMul": 3.0,
+        "dense/BiasAdd": 1.0,
+        "gradients/dense/MatMul_grad/MatMul": 0.5,
+        "gradient_tape/dense/MatMul/MatMul_1": 4.0,
+        "gradient_tape/Reshape": 8.0,
+      }
+    )
+    self.assertEqual(total, {"dense/MatMul": 7.5, "dense/BiasAdd": 1.0})
+
+
+class FileTest(parameterized.TestCase):
+  def test_json_and_files_say_all_of_it(self):
+    costs = estimator_mp.MeasuredCosts({"a/MatMul": 0.25, "b": 0.0})
+    text = costs.to_json()
+    self.assertEqual(estimator_mp.MeasuredCosts.from_json(text), costs)
+    path = os.path.join(self.create_tempdir().full_path, "costs.json")
+    costs.save(path)
+    self.assertEqual(estimator_mp.MeasuredCosts.load(path), costs)
+    config = estimator_mp.ShardingConfig("stage:2", measured_costs=path)
+    again = estimator_mp.ShardingConfig.from_json(config.to_json())
+    self.assertEqual(again.measured_costs, costs)
+    self.assertEqual(options.to_plain(costs), costs.to_dict())
+
+
+if __name__ == "__main__":
+  absltest.main()
