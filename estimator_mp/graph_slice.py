@@ -135,7 +135,9 @@ class SliceFinder:
       if loop is not None:
         self._loops.setdefault(id(loop), []).append(op)
     size = -1
-    while len(self._differs) > size:  # Again for loops, which feed back.
+    # Again for loops, which feed back, and for v1 conds, which make the
+    # `Switch` before an op after the op.
+    while len(self._differs) > size:
       size = len(self._differs)
       for op in ops:
         if op not in self._differs and self._finds_difference(op):
@@ -143,19 +145,21 @@ class SliceFinder:
           loop = private_graph.outermost_loop(op)
           if loop is not None:
             self._differs.update(self._loops[id(loop)])
-      if not self._loops:
-        break
 
   def _finds_difference(self, op: tf.Operation) -> bool:
     """Whether an op differs, by what is known of those before it."""
     waits = [c for c in op.control_inputs if c not in self._updates]
     reads = any(self.differs(tensor) for tensor in op.inputs)
-    has_own_state = op.op_def.is_stateful and op.type not in _SHARED_STATE
-    found = reads or has_own_state or any(c in self._differs for c in waits)
+    follows = reads or any(c in self._differs for c in waits)
     waits_for_update = len(waits) < len(op.control_inputs)
-    if (reads and is_write(op)) or (waits_for_update and not reads):
+    if is_write(op):  # Once per batch, and so it has no state of its own.
+      if follows or waits_for_update:
+        self._updates.add(op)
+      return follows
+    if waits_for_update and not reads:
       self._updates.add(op)
-    return found
+    has_own_state = op.op_def.is_stateful and op.type not in _SHARED_STATE
+    return follows or has_own_state
 
   def find(
     self, targets: Iterable[tf.Operation], done: set[tf.Operation]

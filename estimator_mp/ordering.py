@@ -155,7 +155,9 @@ def _ends(
     and schedule.device_of(stages[op]) == schedule.device_of(cell[0])
   }
   graph = next((op.graph for op in here), None)
-  in_branches = branches.ops_in_branches(graph.get_operations() if graph else [])
+  in_branches = branches.ops_in_branches(
+    graph.get_operations() if graph else []
+  )
   has_before: set[tf.Operation] = set()
   has_after: set[tf.Operation] = set()
   for op, cell in here.items():
