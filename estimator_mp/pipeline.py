@@ -22,6 +22,7 @@ from estimator_mp import graph_slice, joining, ordering
 from estimator_mp import micro_batches as micro_batches_lib
 from estimator_mp import recompute as recompute_lib
 from estimator_mp import schedule as schedule_lib
+from estimator_mp import sum_terms
 from estimator_mp.schedule import Cell
 
 import tensorflow as tf
@@ -105,6 +106,9 @@ class Pipeline:
     """
     if not any(map(self._is_shared, sources)):
       return seeds
+    if not self._is_mean:
+      for target in filter(self._finder.differs, targets):
+        self._count_shared_terms_once(target)
     given = (
       tf.nest.flatten(seeds) if seeds is not None else [None] * len(targets)
     )
@@ -113,9 +117,26 @@ class Pipeline:
       for target, seed in zip(targets, given, strict=True)
     ]
 
+  def _count_shared_terms_once(self, loss: tf.Tensor) -> None:
+    """Makes further micro-batches leave out, say, a penalty on weights."""
+    terms = sum_terms.sum_terms(loss, self._finder.differs)
+    for tensor in terms.sums:
+      self._joiner.add_sum(tensor)
+    for op, index in terms.shared:
+      term = op.inputs[index]
+      with tf.compat.v1.device(op.device), tf.control_dependencies(None):
+        first = tf.ones([], term.dtype)
+        zero = tf.zeros([], term.dtype)
+        once = term * first
+      self._clones.pair(first, [zero] * self._clones.count)
+      self._finder.add_root(first)
+      private_graph.replace_input(op, index, once)
+
   def _seed(self, target: tf.Tensor, seed: Any) -> tf.Tensor:
     # The gradient of a vector is that of its sum, over all examples.
-    is_sum = not self._is_mean or target.shape.rank != 0
+    is_sum = self._finder.differs(target) and (
+      not self._is_mean or target.shape.rank != 0
+    )
     parts = self._batches.factors if is_sum else self._batches.shares
     first, *others = (tf.cast(part, target.dtype) for part in parts)
     if tf.is_tensor(parts[0]):
@@ -168,9 +189,6 @@ class Pipeline:
       self._slices.append([])
       self._sums.append({})
     self._slices[-1] += found.ops
-    if not self._is_mean:
-      for target in targets:
-        self._joiner.add_sum(target)
     graph = tf.compat.v1.get_default_graph()
     num_ops = len(graph.get_operations())
     results = []
@@ -308,6 +326,8 @@ class Pipeline:
       if self._finder.differs(tensor)
     ]
     self._extend([tensor.op for tensor in (*scalars, spec.loss)])
+    if not self._is_mean:
+      self._joiner.add_sum(spec.loss)
     loss = self._joiner.join(spec.loss)
     others = [op for op in ops if op not in self._done and op not in self._own]
     self._joiner.rejoin(others, list(self._done))
