@@ -18,11 +18,10 @@ from typing import Any
 
 from compat import private_graph
 from estimator_mp import clones as clones_lib
-from estimator_mp import graph_slice, joining, ordering
+from estimator_mp import graph_slice, joining, ordering, sum_terms
 from estimator_mp import micro_batches as micro_batches_lib
 from estimator_mp import recompute as recompute_lib
 from estimator_mp import schedule as schedule_lib
-from estimator_mp import sum_terms
 from estimator_mp.schedule import Cell
 
 import tensorflow as tf
