@@ -10,6 +10,7 @@ output shows: the scratch memory inside of kernels, and the contents of
 TensorLists.
 """
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp import devices as devices_lib
@@ -93,13 +94,27 @@ def _runs(
       for output in node.output:
         description = output.tensor_description
         if description.dtype != tf.resource.as_datatype_enum:
-          memory = description.allocation_description
-          outputs[output.slot] = (memory.requested_bytes, memory.ptr)
+          outputs[output.slot] = _buffer(description)
       end = (node.all_start_nanos + node.op_end_rel_nanos) / 1000
       found.setdefault((device, node.node_name), []).append((end, outputs))
   for runs in found.values():
     runs.sort(key=lambda run: run[0])
   return found
+
+
+def _buffer(description) -> tuple[int, int]:
+  """Returns the bytes and address of a tensor.
+
+  A part of another tensor, such as a slice of a batch, is said to have the
+  bytes of the whole, at an address of its own; it counts by its own bytes.
+  """
+  memory = description.allocation_description
+  num_bytes = memory.requested_bytes
+  dtype = tf.dtypes.as_dtype(description.dtype)
+  if dtype.size > 0 and not description.shape.unknown_rank:
+    elements = math.prod(dim.size for dim in description.shape.dim)
+    num_bytes = min(num_bytes, elements * dtype.size)
+  return num_bytes, memory.ptr
 
 
 def _last_read(
