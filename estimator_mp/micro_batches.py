@@ -31,11 +31,13 @@ class MicroBatches:
     factors: What each micro-batch counts in sums: the same number or scalar
       float32 tensors, which are 0 for a micro-batch that stands in for one
       without examples, and 1 for others.
+    size: The number of examples of each, if the graph knows it.
   """
 
   inputs: tuple[Any, ...]
   shares: tuple[float, ...] | tuple[tf.Tensor, ...]
   factors: tuple[float, ...] | tuple[tf.Tensor, ...]
+  size: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +130,31 @@ def split_batch(
     ),
     tuple(shares),
     tuple(factors),
+    examples // count if isinstance(examples, int) else None,
   )
+
+
+def explain_shape_error(error: ValueError, batches: MicroBatches) -> None:
+  """Says so if a model_fn cannot be built for a micro-batch.
+
+  Args:
+    error: What was raised while it was built.
+    batches: The micro-batches.
+
+  Raises:
+    ValueError: If TensorFlow says that shapes do not fit in an op, and the graph
+      knows the size of micro-batches.
+  """
+  node = re.search(r"\{\{node (\S+)\}\}", str(error))
+  if batches.size is None or node is None:
+    return
+  text = " ".join(str(error).split())
+  raise ValueError(
+    f"num_micro_batches={len(batches.inputs)} gives model_fn {batches.size} "
+    f"examples at a time, and {node[1]} cannot be built for them: "
+    f"{text.rstrip('.')}; let model_fn take the number of examples from its "
+    "features, as in tf.shape(x)[0], or use num_micro_batches=1"
+  ) from error
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:

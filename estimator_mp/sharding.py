@@ -142,6 +142,7 @@ class _Sharder:
     if mode != tf.estimator.ModeKeys.TRAIN:
       self._saved = placement_file.load_placement(model_dir, mesh)
     self._pipeline: pipeline_lib.Pipeline | None = None
+    self._batches: micro_batches.MicroBatches | None = None
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns model_fn's arguments, with what it is to train on at a time."""
@@ -156,6 +157,7 @@ class _Sharder:
       if name in arguments
     }
     batches = micro_batches.split_batch(batch, count, config.batch_axis)
+    self._batches = batches
     self._pipeline = pipeline_lib.Pipeline(
       batches,
       schedule,
@@ -172,7 +174,12 @@ class _Sharder:
       gradient_requests.intercepted(self._graph, self),
       mesh_lib.current_mesh(self._mesh),
     ):
-      spec = build()
+      try:
+        spec = build()
+      except ValueError as error:
+        if self._batches is not None:
+          micro_batches.explain_shape_error(error, self._batches)
+        raise
     graph_checks.check_spec(spec)
     if self._mode != tf.estimator.ModeKeys.TRAIN:
       self._place_forward(_outputs_of(spec))

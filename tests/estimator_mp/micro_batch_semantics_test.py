@@ -1,0 +1,291 @@
+"""What micro-batches do to batch statistics, dropout, summaries and errors."""
+
+import estimator_mp
+from estimator_mp import trace_hook
+from tests.estimator_mp import programs, runs, zoo
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_BATCH = (
+  {name: zoo.FEATURES[name] for name in ("x", "ids", "image")},
+  zoo.LABELS,
+)
+_MOVING = ("moving_mean", "moving_variance")
+
+
+def _config(mesh="stage:2", num_micro_batches=4, **fields):
+  return estimator_mp.ShardingConfig(
+    mesh, num_micro_batches=num_micro_batches, **fields
+  )
+
+
+def _spec(mode, logits, labels, optimizer=None, **fields):
+  loss = tf.reduce_mean(
+    tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, tf.float32), logits)
+  )
+  optimizer = optimizer or v1.train.GradientDescentOptimizer(0.1)
+  with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
+    train_op = optimizer.minimize(loss, v1.train.get_global_step())
+  return tf.estimator.EstimatorSpec(
+    mode, loss=loss, train_op=train_op, **fields
+  )
+
+
+def _normalized(features, labels, mode):
+  """Six channels: as many as a micro-batch of a quarter of 24 has examples."""
+  net = v1.layers.dense(features["x"], 6, use_bias=False, name="first")
+  net = v1.layers.batch_normalization(
+    net, training=True, momentum=0.9, name="norm"
+  )
+  return _spec(mode, v1.layers.dense(tf.nn.relu(net), 1, name="last"), labels)
+
+
+def _dropped_out(features, labels, mode):
+  net = v1.layers.dense(features["x"], 16, name="first")
+  net = tf.nn.dropout(net + tf.ones_like(net), 0.5, name="a")
+  net = v1.layers.dense(net, 16, name="second")
+  net = tf.keras.layers.Dropout(0.5, name="b")(net, training=True)
+  net = tf.nn.dropout(net, 0.5, seed=3)
+  return _spec(mode, v1.layers.dense(net, 1, name="last"), labels)
+
+
+class BatchNormTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("dynamic", False, 24), ("static", True, 24), ("uneven", False, 22)
+  )
+  def test_moving_averages(self, is_static, size):
+    """They move once, by the mean of the micro-batches' statistics."""
+    batch = programs.examples(_BATCH, 0, size)
+    program = programs.Program(_normalized, _config(), batch, None, is_static)
+    before = program.variables()
+    step = program.step(batch)
+    pieces = np.array_split(batch[0]["x"] @ before["first/kernel"], 4)
+    shares = np.array([len(piece) / size for piece in pieces])
+    for name, statistic in zip(_MOVING, (np.mean, np.var), strict=True):
+      expected = 0.9 * before[f"norm/{name}"] + 0.1 * np.sum(
+        [s * statistic(p, 0) for s, p in zip(shares, pieces, strict=True)], 0
+      )
+      np.testing.assert_allclose(
+        step.variables[f"norm/{name}"], expected, rtol=1e-6, atol=1e-7
+      )
+
+  @parameterized.named_parameters(
+    ("dynamic", "stage:2", "1f1b", False),
+    ("static", "stage:3", "gpipe", True),
+  )
+  def test_gradients(self, mesh, schedule, is_static):
+    """They are the mean of those of the micro-batches by themselves."""
+    model_fn = zoo.BATCH_NORM_CNN.model_fn
+    batch = programs.examples(_BATCH, 0, 24)
+    plain = programs.Program(model_fn, None, batch)
+    before = plain.variables()
+    alone = []
+    for m in range(4):
+      plain.load(before)
+      alone.append(plain.step(programs.examples(batch, 6 * m, 6 * m + 6)))
+    config = _config(mesh, schedule=schedule)
+    program = programs.Program(model_fn, config, batch, None, is_static)
+    program.load(before)
+    step = program.step(batch)
+    programs.assert_same_gradients(
+      self,
+      step.gradients,
+      {n: np.mean([a.gradients[n] for a in alone], 0) for n in step.gradients},
+      [a.gradients for a in alone],
+    )
+    self.assertAlmostEqual(step.loss, np.mean([a.loss for a in alone]), 5)
+    moving = [name for name in before if name.endswith(_MOVING)]
+    self.assertLen(moving, 4)
+    for name in moving:
+      expected = np.mean([a.variables[name] for a in alone], 0)
+      np.testing.assert_allclose(step.variables[name], expected, rtol=1e-5)
+
+
+class DropoutTest(parameterized.TestCase):
+  def _run(self, mesh="stage:3", seed=11, **fields):
+    batch = programs.examples(_BATCH, 0, 24)
+    config = _config(mesh, **fields)
+    program = programs.Program(_dropped_out, config, batch, seed=seed)
+    masks = [
+      program.graph.get_tensor_by_name(f"{prefix}a/{self._mask}:0")
+      for prefix in ("", "micro_batch_1/", "micro_batch_2/", "micro_batch_3/")
+    ]
+    return program.step(batch, masks)
+
+  def setUp(self):
+    super().setUp()
+    with tf.Graph().as_default() as graph:
+      tf.nn.dropout(v1.placeholder(tf.float32, [2]), 0.5, name="a")
+    (self._mask,) = [
+      op.name.partition("a/")[2]
+      for op in graph.get_operations()
+      if op.type == "GreaterEqual"
+    ]
+
+  def test_masks(self):
+    step = self._run()
+    masks = step.fetched
+    for i in range(4):
+      self.assertBetween(masks[i].mean(), 0.2, 0.8)
+      for j in range(i):
+        self.assertTrue((masks[i] != masks[j]).any(), (i, j))
+    for other in (
+      self._run(),
+      self._run("stage:1"),
+      self._run("stage:2", schedule="gpipe"),
+      self._run("stage:1", schedule="none"),
+    ):
+      np.testing.assert_array_equal(other.fetched, masks)
+      self.assertEqual(other.loss, step.loss)
+      # Other schedules add gradients in another order.
+      programs.assert_same_variables(self, other.variables, step.variables)
+    same_order = self._run("stage:1")
+    for name, value in step.variables.items():
+      np.testing.assert_array_equal(same_order.variables[name], value, name)
+    self.assertTrue((np.array(self._run(seed=12).fetched) != masks).any())
+
+
+class OptimizerTest(absltest.TestCase):
+  def test_sparse_gradients_reach_the_optimizer(self):
+    def model_fn(features, labels, mode):
+      table = v1.get_variable("table", [50, 8])
+      net = tf.nn.embedding_lookup(table, features["ids"])
+      net = v1.layers.dense(tf.reduce_mean(net, 1), 8, name="first")
+      logits = v1.layers.dense(net, 1, name="last")
+      return _spec(mode, logits, labels, v1.train.AdamOptimizer())
+
+    batch = programs.examples(_BATCH, 0, 24)
+    program = programs.Program(model_fn, _config(), batch)
+    self.assertIsInstance(program.gradients["table"], tf.IndexedSlices)
+    step = program.step(batch, program.gradients["table"].indices)
+    self.assertLen(step.fetched, batch[0]["ids"].size)
+
+
+class SummariesTest(absltest.TestCase):
+  def test_scalars_are_means_over_the_batch(self):
+    def model_fn(features, labels, mode):
+      net = v1.layers.dense(features["x"], 8, name="first")
+      logits = v1.layers.dense(net, 1, name="last")
+      right = tf.equal(tf.cast(logits > 0, tf.int32), labels)
+      v1.summary.scalar("accuracy", tf.reduce_mean(tf.cast(right, tf.float32)))
+      spec = _spec(mode, logits, labels)
+      v1.summary.scalar("my_loss", spec.loss)
+      v1.summary.scalar("half_loss", spec.loss / 2)
+      return spec
+
+    def scalars(program, batch):
+      with program.graph.as_default():
+        texts = v1.get_collection(v1.GraphKeys.SUMMARIES)
+      step = program.step(batch, texts)
+      found = {"loss": step.loss}
+      for text in step.fetched:
+        for value in v1.Summary.FromString(text).value:
+          found[value.tag] = value.simple_value
+      return found
+
+    plain = programs.Program(model_fn, None, _BATCH)
+    program = programs.Program(model_fn, _config(), _BATCH)
+    program.load(plain.variables())
+    for size in (24, 22, 3):
+      batch = programs.examples(_BATCH, 0, size)
+      expected, found = scalars(plain, batch), scalars(program, batch)
+      self.assertCountEqual(
+        expected, ["accuracy", "my_loss", "half_loss", "loss"]
+      )
+      for name, value in expected.items():
+        self.assertAlmostEqual(found[name], value, 5, f"{name}, {size}")
+
+
+class OrderTest(parameterized.TestCase):
+  @parameterized.named_parameters(("gpipe", "gpipe"), ("1f1b", "1f1b"))
+  def test_cells_run_in_the_order_of_the_schedule(self, schedule):
+    config = _config("stage:3", schedule=schedule)
+    folder = self.create_tempdir().full_path
+    model = zoo.MODELS["mlp_sgd"]
+    estimator = runs.make_estimator(
+      estimator_mp.shard_model_fn(model.model_fn, config),
+      config,
+      model.params,
+      folder,
+    )
+    hook = trace_hook.TraceHook([2], folder)
+    estimator.train(lambda: zoo.input_fn().repeat(), steps=2, hooks=[hook])
+    (trace,) = hook.traces
+    for device, row in enumerate(config.create_schedule().rows):
+      spans = [s for s in trace.spans if s.device == device]
+      spans.sort(key=lambda span: span.start)
+      self.assertEqual([span.cell for span in spans], [*row])
+      for span, following in zip(spans, spans[1:], strict=False):
+        self.assertLessEqual(span.end, following.start)
+
+
+class GraphSizeTest(absltest.TestCase):
+  def test_a_micro_batch_adds_a_slice_and_what_joins_it(self):
+    model = zoo.PURE_MODELS["transformer"]
+    sizes = {}
+    for count in (3, 4):
+      program = programs.Program(
+        model.model_fn, _config("stage:3", count), _BATCH
+      )
+      ops = program.graph.get_operations()
+      sizes[count] = len(ops)
+    copies = [op.name for op in ops if op.name.startswith("micro_batch_1/")]
+    names = {op.name for op in ops}
+    in_slice = [n for n in copies if n.partition("/")[2] in names]
+    self.assertEqual(copies, in_slice)
+    others = [n for n in names if n.startswith("micro_batch_3/")]
+    self.assertLen(others, len(copies))
+    # Gradients are added up, cells wait for each other, features are cut.
+    joining = len(program.gradients) + 3 * 2 + 3 * len(_BATCH[0])
+    self.assertLessEqual(sizes[4] - sizes[3], len(copies) + joining)
+
+
+class ErrorsTest(absltest.TestCase):
+  def test_read_after_an_update_from_the_batch(self):
+    def model_fn(features, labels, mode):
+      total = v1.get_variable("total", [], trainable=False)
+      update = v1.assign_add(total, tf.reduce_sum(features["x"]), name="more")
+      with tf.control_dependencies([update]):
+        seen = total.read_value()
+      net = v1.layers.dense(features["x"] * seen, 8, name="first")
+      return _spec(mode, v1.layers.dense(net, 1, name="last"), labels)
+
+    with self.assertRaisesRegex(
+      ValueError,
+      r"^\S*ReadVariableOp\S* reads a variable after \S*AssignAdd\S* has updated "
+      "it from the batch, so micro-batches cannot pass one after the other; use "
+      "num_micro_batches=1$",
+    ):
+      programs.Program(model_fn, _config(), _BATCH)
+
+  def test_hard_coded_batch_size(self):
+    def model_fn(features, labels, mode):
+      net = tf.reshape(features["x"], [24, 10], name="my_reshape")
+      net = v1.layers.dense(net, 8, name="first")
+      return _spec(mode, v1.layers.dense(net, 1, name="last"), labels)
+
+    batch = programs.examples(_BATCH, 0, 24)
+    with self.assertRaisesRegex(
+      ValueError,
+      r"^num_micro_batches=4 gives model_fn 6 examples at a time, and my_reshape "
+      r"cannot be built for them: Cannot reshape a tensor with 60 elements to "
+      r"shape \[24,10\] .*; let model_fn take the number of examples from its "
+      r"features, as in tf\.shape\(x\)\[0\], or use num_micro_batches=1$",
+    ):
+      programs.Program(model_fn, _config(), batch, is_static=True)
+
+  def test_other_errors_of_model_fn_pass(self):
+    def model_fn(features, labels, mode):
+      del features, labels, mode
+      raise ValueError("mine")
+
+    batch = programs.examples(_BATCH, 0, 24)
+    with self.assertRaisesRegex(ValueError, "^mine$"):
+      programs.Program(model_fn, _config(), batch, is_static=True)
+
+
+if __name__ == "__main__":
+  absltest.main()
