@@ -142,8 +142,8 @@ def explain_shape_error(error: ValueError, batches: MicroBatches) -> None:
     batches: The micro-batches.
 
   Raises:
-    ValueError: If TensorFlow says that shapes do not fit in an op, and the graph
-      knows the size of micro-batches.
+    ValueError: If TensorFlow says that shapes do not fit in an op, and the
+      graph knows the size of micro-batches.
   """
   node = re.search(r"\{\{node (\S+)\}\}", str(error))
   if batches.size is None or node is None:

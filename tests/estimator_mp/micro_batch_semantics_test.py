@@ -1,5 +1,7 @@
 """What micro-batches do to batch statistics, dropout, summaries and errors."""
 
+import itertools
+
 import estimator_mp
 from estimator_mp import trace_hook
 from tests.estimator_mp import programs, runs, zoo
@@ -218,7 +220,7 @@ class OrderTest(parameterized.TestCase):
       spans = [s for s in trace.spans if s.device == device]
       spans.sort(key=lambda span: span.start)
       self.assertEqual([span.cell for span in spans], [*row])
-      for span, following in zip(spans, spans[1:], strict=False):
+      for span, following in itertools.pairwise(spans):
         self.assertLessEqual(span.end, following.start)
 
 
@@ -255,9 +257,9 @@ class ErrorsTest(absltest.TestCase):
 
     with self.assertRaisesRegex(
       ValueError,
-      r"^\S*ReadVariableOp\S* reads a variable after \S*AssignAdd\S* has updated "
-      "it from the batch, so micro-batches cannot pass one after the other; use "
-      "num_micro_batches=1$",
+      r"^\S*ReadVariableOp\S* reads a variable after \S*AssignAdd\S* has "
+      "updated it from the batch, so micro-batches cannot pass one after the "
+      "other; use num_micro_batches=1$",
     ):
       programs.Program(model_fn, _config(), _BATCH)
 
@@ -270,10 +272,10 @@ class ErrorsTest(absltest.TestCase):
     batch = programs.examples(_BATCH, 0, 24)
     with self.assertRaisesRegex(
       ValueError,
-      r"^num_micro_batches=4 gives model_fn 6 examples at a time, and my_reshape "
-      r"cannot be built for them: Cannot reshape a tensor with 60 elements to "
-      r"shape \[24,10\] .*; let model_fn take the number of examples from its "
-      r"features, as in tf\.shape\(x\)\[0\], or use num_micro_batches=1$",
+      r"^num_micro_batches=4 gives model_fn 6 examples at a time, and "
+      r"my_reshape cannot be built for them: Cannot reshape a tensor with 60 "
+      r"elements to shape \[24,10\] .*; let model_fn take the number of "
+      r"examples from its features, as in tf\.shape\(x\)\[0\], or use num_micro_batches=1$",
     ):
       programs.Program(model_fn, _config(), batch, is_static=True)
 
