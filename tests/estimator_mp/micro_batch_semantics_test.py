@@ -275,7 +275,8 @@ class ErrorsTest(absltest.TestCase):
       r"^num_micro_batches=4 gives model_fn 6 examples at a time, and "
       r"my_reshape cannot be built for them: Cannot reshape a tensor with 60 "
       r"elements to shape \[24,10\] .*; let model_fn take the number of "
-      r"examples from its features, as in tf\.shape\(x\)\[0\], or use num_micro_batches=1$",
+      r"examples from its features, as in tf\.shape\(x\)\[0\], or use "
+      r"num_micro_batches=1$",
     ):
       programs.Program(model_fn, _config(), batch, is_static=True)
 
