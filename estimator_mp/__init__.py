@@ -19,6 +19,7 @@ from estimator_mp.placement import (
 from estimator_mp.run_config import run_config
 from estimator_mp.sharding import shard_model_fn
 from estimator_mp.sync import barrier
+from estimator_mp.trace_hook import TraceHook
 from estimator_mp.verification import (
   PlacementError,
   PlacementVerificationHook,
@@ -33,6 +34,7 @@ __all__ = [
   "PlacementVerificationHook",
   "ShardingConfig",
   "StagePlacement",
+  "TraceHook",
   "aggregate_gradients",
   "barrier",
   "define_sharding_flags",

@@ -55,6 +55,27 @@ def check_loops(
       )
 
 
+def check_no_marks(ops: Sequence[tf.Operation], mesh: mesh_lib.Mesh) -> None:
+  """Raises if model_fn places an op itself, where a device has many stages.
+
+  Args:
+    ops: The forward ops, before they are placed.
+    mesh: The mesh; one whose devices are all different is never refused.
+
+  Raises:
+    ValueError: With the op and its device, which does not say its stage.
+  """
+  if len(set(mesh.devices)) == mesh.size:
+    return
+  for op in ops:
+    if op.device.endswith(mesh.devices):
+      raise ValueError(
+        f"model_fn puts {op.name!r} on {op.device}, which has several stages of "
+        f"mesh {mesh}, so its stage is not known; place by rules or "
+        'placement="auto", or use num_virtual_stages=1'
+      )
+
+
 def check_devices_exist(
   graph: tf.Graph,
   mesh: mesh_lib.Mesh,

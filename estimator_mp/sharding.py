@@ -239,6 +239,7 @@ class _Sharder:
     new = self._read_new_ops()
     self._adopt_devices(new)
     if self._is_marked is None:
+      graph_checks.check_no_marks(new, self._mesh)
       graph_checks.check_loops(new, self._stages)
       marks = {self._stages[op] for op in new if op in self._stages}
       self._is_marked = len(marks) > 1

@@ -57,10 +57,13 @@ class ReadmeTest(absltest.TestCase):
         mesh = names["config"].create_mesh()
         self.assertIsInstance(mesh, estimator_mp.Mesh)
 
-  def test_every_program_of_the_sharding_guide_runs(self):
-    text = _read("docs/sharding.md")
-    programs = re.findall(r"```python\n(.*?)```", text, re.S)
-    self.assertLen(programs, 5)
+  def test_every_program_of_the_guides_runs(self):
+    self._run_programs("docs/sharding.md", 5)
+    self._run_programs("docs/pipeline.md", 5)
+
+  def _run_programs(self, guide, count):
+    programs = re.findall(r"```python\n(.*?)```", _read(guide), re.S)
+    self.assertLen(programs, count)
     for number, program in enumerate(programs):
       names = {
         "estimator_mp": estimator_mp,
@@ -68,8 +71,8 @@ class ReadmeTest(absltest.TestCase):
         "model_fn": _model_fn,
         "input_fn": _input_fn,
       }
-      with self.subTest(program=number):
-        exec(compile(program, f"sharding program {number}", "exec"), names)
+      with self.subTest(guide, program=number):
+        exec(compile(program, f"{guide} {number}", "exec"), names)
         config = names["config"]
         estimator = tf.estimator.Estimator(
           names["sharded"],
@@ -79,7 +82,7 @@ class ReadmeTest(absltest.TestCase):
         )
         hook = estimator_mp.PlacementVerificationHook()
         estimator.train(_input_fn, steps=1, hooks=[hook])
-        self.assertLen(hook.observed, config.create_mesh().size)
+        self.assertLen(hook.observed, len({*config.create_mesh().devices}))
 
   def test_every_bazel_target_exists(self):
     documents = _read("README.md") + _read("CONTRIBUTING.md")

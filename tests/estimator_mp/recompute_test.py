@@ -172,6 +172,26 @@ class VirtualStagesTest(parameterized.TestCase):
     )
     self.assertTrue(all(stage.parameters for stage in stages))
 
+  def test_marks_are_refused(self):
+    def marked(features, labels, mode):
+      with estimator_mp.stage(1):
+        net = features["x"] + 1.0
+      return _deep({"x": net}, tf.cast(labels, tf.float32), mode)
+
+    config = estimator_mp.ShardingConfig(
+      "stage:2",
+      num_micro_batches=2,
+      schedule="interleaved",
+      num_virtual_stages=2,
+    )
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
+      "model_fn puts 'add/y' on /device:CPU:1, which has several stages of mesh "
+      "stage:4, so its stage is not known; place by rules or "
+      'placement="auto", or use num_virtual_stages=1',
+    ):
+      programs.Program(marked, config, _BATCH)
+
   @parameterized.named_parameters(
     ("gpipe", "gpipe", "never"),
     ("1f1b", "1f1b", "never"),
