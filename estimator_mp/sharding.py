@@ -159,6 +159,7 @@ class _Sharder:
       )
     self._check_placement()
     self._place_rest()
+    graph_checks.check_no_tpu_ops(self._ops)
     transfers.reduce_transfers(self._graph.get_operations())
     self._record()
     spec = export.with_deviceless_export(spec)
