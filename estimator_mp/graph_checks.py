@@ -29,6 +29,23 @@ def check_spec(spec: Any) -> None:
     )
 
 
+def check_no_tpu_ops(ops: Sequence[tf.Operation]) -> None:
+  """Raises if an op can run on a TPU only.
+
+  Args:
+    ops: All ops of a model.
+
+  Raises:
+    ValueError: With the first such op.
+  """
+  for op in ops:
+    if op.type == "CrossReplicaSum":
+      raise ValueError(
+        f"model_fn makes {op.name!r}, an op of CrossShardOptimizer that only a "
+        "TPU can run, and a mesh has none; wrap the optimizer on TPUs only"
+      )
+
+
 def check_loops(
   ops: Sequence[tf.Operation], stages: Mapping[tf.Operation, int]
 ) -> None:

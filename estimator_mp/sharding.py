@@ -192,6 +192,7 @@ class _Sharder:
       )
     self._check_placement()
     self._place_rest()
+    graph_checks.check_no_tpu_ops(self._ops)
     if self._pipeline is not None:
       spec, cells = self._pipeline.finish(spec, self._stages)
       self._record_plan(cells)

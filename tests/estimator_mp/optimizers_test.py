@@ -3,7 +3,8 @@
 from typing import Any
 from unittest import mock
 
-from tests.estimator_mp import transparency, zoo
+import estimator_mp
+from tests.estimator_mp import runs, transparency, zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -144,6 +145,18 @@ def _averaging(loss, features):
     return averages.apply(v1.trainable_variables())
 
 
+def _graph_rewrite(loss, features):
+  optimizer = v1.mixed_precision.enable_mixed_precision_graph_rewrite(
+    v1.train.AdamOptimizer(0.01)
+  )
+  return optimizer.minimize(loss, v1.train.get_global_step())
+
+
+def _cross_shard(loss, features):
+  optimizer = v1.tpu.CrossShardOptimizer(v1.train.AdamOptimizer(0.01))
+  return optimizer.minimize(loss, v1.train.get_global_step())
+
+
 class OptimizersTest(transparency.TransparencyTestCase):
   @parameterized.named_parameters(
     ("wrapper", zoo.net_trained_by(_wrapper)),
@@ -153,6 +166,29 @@ class OptimizersTest(transparency.TransparencyTestCase):
   )
   def test_optimizers(self, model):
     self.assert_transparent(model)
+
+  def test_mixed_precision_graph_rewrite(self):
+    self.addCleanup(v1.mixed_precision.disable_mixed_precision_graph_rewrite)
+    self.assert_transparent(zoo.net_trained_by(_graph_rewrite))
+
+  def test_an_optimizer_for_tpus_only(self):
+    """TensorFlow has no kernel for it on CPUs and GPUs, sharded or not."""
+    config = estimator_mp.ShardingConfig("stage:2")
+    model_fn = zoo.net_trained_by(_cross_shard).model_fn
+    estimator = runs.make_estimator(
+      estimator_mp.shard_model_fn(model_fn, config),
+      config,
+      None,
+      self.create_tempdir().full_path,
+    )
+    with self.assertRaises(ValueError) as caught:
+      estimator.train(zoo.input_fn, steps=1)
+    self.assertEqual(
+      str(caught.exception),
+      "model_fn makes 'CrossReplicaSum', an op of CrossShardOptimizer that "
+      "only a TPU can run, and a mesh has none; wrap the optimizer on TPUs "
+      "only",
+    )
 
   def test_sync_replicas(self):
     join = tf.train.Coordinator.join

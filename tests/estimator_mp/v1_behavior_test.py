@@ -1,0 +1,132 @@
+"""Programs that switch TensorFlow 2's behaviour off are sharded all the same.
+
+Their variables are references (`VariableV2`), their loops and conditions
+`Enter`, `Switch` and `Merge` ops. The switch is for a whole process.
+"""
+
+import estimator_mp
+from tests.estimator_mp import transparency, zoo
+
+import tensorflow.compat.v1 as tf
+from absl.testing import absltest, parameterized
+
+tf.disable_v2_behavior()
+
+_RULES = ((r"^a/", 0), (r"^b/", 1), (r".", 2))
+
+
+def _train():
+  return zoo.minimize(tf.train.AdamOptimizer(0.01))
+
+
+def partitioned(features, labels, mode):
+  """Variables in pieces: an embedding's rows, and a matrix's columns."""
+  with tf.variable_scope("a", partitioner=tf.fixed_size_partitioner(3)):
+    table = tf.get_variable("table", [50, 8])
+    net = tf.nn.embedding_lookup(table, features["ids"], "div")
+  net = tf.reduce_mean(net, axis=1)
+  with tf.variable_scope("b", partitioner=tf.fixed_size_partitioner(2, axis=1)):
+    kernel = tf.get_variable("kernel", [8, 8])
+    net = tf.tanh(tf.matmul(net, kernel))
+  logits = tf.layers.dense(net, 1, name="c")
+  return zoo.spec(
+    mode, logits, labels, zoo.minimize(tf.train.AdagradOptimizer(0.1))
+  )
+
+
+def control_flow(features, labels, mode):
+  """Loops and conditions of TensorFlow 1, one inside the other."""
+  net = tf.layers.dense(features["x"], 8, tf.tanh, name="a")
+  with tf.variable_scope("b"):
+    left = tf.get_variable("left", [8, 8])
+    right = tf.get_variable("right", [8, 8])
+
+  def step(i, net):
+    product = tf.cond(
+      i % 2 > 0, lambda: tf.matmul(net, left), lambda: tf.matmul(net, right)
+    )
+    return i + 1, tf.tanh(product)
+
+  _, net = tf.while_loop(lambda i, _: i < 4, step, [tf.constant(0), net])
+  positive = tf.reduce_mean(net) > 0
+  net = tf.cond(positive, lambda: tf.nn.relu(net), lambda: 2 * net)
+  net = tf.map_fn(lambda row: row * tf.reduce_max(row), net)
+  net = tf.layers.dense(net, 8, tf.tanh, name="c")
+  return zoo.spec(mode, tf.layers.dense(net, 1, name="d"), labels, _train())
+
+
+def keras_cells(features, labels, mode):
+  """An LSTM cell of tf_keras in `dynamic_rnn`, and cells upon cells."""
+  with tf.variable_scope("a"):
+    table = tf.get_variable("table", [50, 8])
+    net = tf.nn.embedding_lookup(table, features["ids"])
+  with tf.variable_scope("b"):
+    cell = tf.keras.layers.LSTMCell(8)
+    net, _ = tf.nn.dynamic_rnn(cell, net, dtype=tf.float32)
+  with tf.variable_scope("c"):
+    # Without dropout: TensorFlow runs steps of a loop at once, and which one
+    # draws which random numbers is left to chance, sharded or not.
+    cells = [tf.nn.rnn_cell.GRUCell(8, name=f"gru_{i}") for i in range(2)]
+    length = 3 + tf.reshape(features["item"], [-1]) % 9
+    _, states = tf.nn.dynamic_rnn(
+      tf.nn.rnn_cell.MultiRNNCell(cells), net, length, dtype=tf.float32
+    )
+  logits = tf.layers.dense(states[-1], 1, name="d")
+  return zoo.spec(mode, logits, labels, _train())
+
+
+def accumulating(features, labels, mode):
+  """Gradients of two steps are collected, and then applied in a condition."""
+
+  def train(loss):
+    pairs = tf.train.AdamOptimizer(0.01).compute_gradients(loss)
+    sums = [
+      tf.Variable(tf.zeros_like(variable.initialized_value()), trainable=False)
+      for _, variable in pairs
+    ]
+    step = tf.train.get_global_step()
+    collect = [
+      tf.assign_add(total, gradient)
+      for total, (gradient, _) in zip(sums, pairs, strict=True)
+    ]
+    optimizer = tf.train.MomentumOptimizer(0.05, 0.9)
+
+    def apply():
+      variables = [variable for _, variable in pairs]
+      done = optimizer.apply_gradients(zip(sums, variables, strict=True))
+      with tf.control_dependencies([done]):
+        return tf.group(*[tf.assign(s, tf.zeros_like(s)) for s in sums])
+
+    with tf.control_dependencies(collect):
+      update = tf.cond(tf.equal(step % 2, 1), apply, tf.no_op)
+    with tf.control_dependencies([update]):
+      return tf.assign_add(step, 1).op
+
+  return zoo.spec(mode, zoo.net(features["x"]), labels, train)
+
+
+class V1BehaviorTest(transparency.TransparencyTestCase):
+  def test_variables_are_references(self):
+    config = estimator_mp.ShardingConfig("stage:3")
+    sharded = estimator_mp.shard_model_fn(accumulating, config)
+    with tf.Graph().as_default() as graph:
+      tf.train.create_global_step()
+      data = tf.data.make_one_shot_iterator(zoo.input_fn())
+      features, labels = data.get_next()
+      sharded(features, labels, zoo.TRAIN, estimator_mp.run_config(config))
+      types = {op.type for op in graph.get_operations()}
+    self.assertContainsSubset({"VariableV2", "Switch", "Merge"}, types)
+    self.assertNoCommonElements({"VarHandleOp", "If"}, types)
+
+  @parameterized.named_parameters(
+    ("partitioned", zoo.small(partitioned, _RULES)),
+    ("control_flow", zoo.small(control_flow, _RULES)),
+    ("keras_cells", zoo.small(keras_cells, _RULES)),
+    ("accumulating", zoo.small(accumulating)),
+  )
+  def test_old_programs(self, model):
+    self.assert_transparent(model)
+
+
+if __name__ == "__main__":
+  absltest.main()
