@@ -87,8 +87,8 @@ def check_no_marks(ops: Sequence[tf.Operation], mesh: mesh_lib.Mesh) -> None:
   for op in ops:
     if op.device.endswith(mesh.devices):
       raise ValueError(
-        f"model_fn puts {op.name!r} on {op.device}, which has several stages of "
-        f"mesh {mesh}, so its stage is not known; place by rules or "
+        f"model_fn puts {op.name!r} on {op.device}, which has several stages "
+        f"of mesh {mesh}, so its stage is not known; place by rules or "
         'placement="auto", or use num_virtual_stages=1'
       )
 
