@@ -50,6 +50,10 @@ class ShardingConfig:
       others, and computes the rest again in the backward pass; "except_last"
       does not where the backward pass follows the forward pass at once (the
       last micro-batch of gpipe, the last stage of 1f1b); "never" keeps all.
+    batch_norm: How batch normalisation updates its moving averages, and
+      model_fn other variables, from the features: "deferred" is once per batch,
+      from the mean over micro-batches; "per_micro_batch" is once for each of
+      them, one after the other, with the first one last.
     loss_reduction: "mean" if the loss is a mean over examples, "sum" if it is
       their sum.
     batch_axis: The axes of examples in features and labels that do not have
@@ -122,6 +126,12 @@ class ShardingConfig:
     "Whether the backward pass computes a stage's activations again instead of"
     " keeping them; except_last: unless it follows the forward pass at once.",
     choices=("never", "except_last", "always"),
+  )
+  batch_norm: str = options.option(
+    "deferred",
+    "Whether moving averages are updated once per batch, or by each"
+    " micro-batch.",
+    choices=("deferred", "per_micro_batch"),
   )
   loss_reduction: str = options.option(
     "mean",

@@ -18,7 +18,7 @@ from typing import Any
 
 from compat import private_graph
 from estimator_mp import clones as clones_lib
-from estimator_mp import graph_slice, joining, ordering, sum_terms
+from estimator_mp import graph_slice, joining, ordering, sum_terms, updates
 from estimator_mp import micro_batches as micro_batches_lib
 from estimator_mp import recompute as recompute_lib
 from estimator_mp import schedule as schedule_lib
@@ -36,6 +36,7 @@ class Pipeline:
     schedule: schedule_lib.Schedule,
     loss_reduction: str,
     recompute: str,
+    batch_norm: str,
   ):
     """Starts before model_fn is called on the first micro-batch.
 
@@ -45,6 +46,8 @@ class Pipeline:
       loss_reduction: "mean" or "sum": how a loss is made of its examples'.
       recompute: "never", "always" or "except_last": which activations are
         computed again for the backward pass.
+      batch_norm: "deferred" or "per_micro_batch": how often moving averages
+        and other variables are updated from the features.
     """
     self._is_mean = loss_reduction == "mean"
     self._count = len(batches.inputs)
@@ -62,6 +65,7 @@ class Pipeline:
         self._clones.pair(root, copies)
         roots.append(root)
     self._finder = graph_slice.SliceFinder(roots)
+    self._batch_norm = batch_norm
     self._recompute_mode = recompute
     # GPipe's last micro-batch goes back as soon as it has come.
     self._keeps_last = recompute == "except_last" and schedule.name == "gpipe"
@@ -328,6 +332,11 @@ class Pipeline:
     if not self._is_mean:
       self._joiner.add_sum(spec.loss)
     loss = self._joiner.join(spec.loss)
+    if self._batch_norm == "per_micro_batch":
+      known = self._done.keys() | self._own
+      self._own.update(
+        updates.repeat_updates(ops, known, self._finder, self._clones)
+      )
     others = [op for op in ops if op not in self._done and op not in self._own]
     self._joiner.rejoin(others, list(self._done))
     return spec._replace(loss=loss), self._order(stages)

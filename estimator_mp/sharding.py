@@ -163,6 +163,7 @@ class _Sharder:
       schedule,
       config.loss_reduction,
       config.recompute,
+      config.batch_norm,
     )
     return dict(arguments) | batches.inputs[0]
 

@@ -74,6 +74,22 @@ class BatchNormTest(parameterized.TestCase):
         step.variables[f"norm/{name}"], expected, rtol=1e-6, atol=1e-7
       )
 
+  def test_moving_averages_of_each_micro_batch(self):
+    """They move four times, by one after the other, the first one last."""
+    batch = programs.examples(_BATCH, 0, 24)
+    config = _config(batch_norm="per_micro_batch")
+    program = programs.Program(_normalized, config, batch)
+    before = program.variables()
+    step = program.step(batch)
+    pieces = np.split(batch[0]["x"] @ before["first/kernel"], 4)
+    for name, statistic in zip(_MOVING, (np.mean, np.var), strict=True):
+      expected = before[f"norm/{name}"]
+      for piece in (*pieces[1:], pieces[0]):
+        expected = 0.9 * expected + 0.1 * statistic(piece, 0)
+      np.testing.assert_allclose(
+        step.variables[f"norm/{name}"], expected, rtol=1e-6, atol=1e-7
+      )
+
   @parameterized.named_parameters(
     ("dynamic", "stage:2", "1f1b", False),
     ("static", "stage:3", "gpipe", True),
