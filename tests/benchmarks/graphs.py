@@ -39,7 +39,7 @@ class Step:
 
 
 @contextlib.contextmanager
-def training_step(model_fn, features, labels, config):
+def training_step(model_fn, features, labels, config, threads_per_op=0):
   """Builds a training graph and yields its `Step`, which has run once.
 
   Args:
@@ -47,12 +47,18 @@ def training_step(model_fn, features, labels, config):
     features: An array, or arrays by name: the same batch in each step.
     labels: An array.
     config: The sharding.
+    threads_per_op: How many threads an op may use; 0 for all cores.
 
   Yields:
     The step.
   """
   sharded = estimator_mp.shard_model_fn(model_fn, config)
-  run_config = estimator_mp.run_config(config)
+  run_config = estimator_mp.run_config(
+    config,
+    session_config=tf.compat.v1.ConfigProto(
+      intra_op_parallelism_threads=threads_per_op
+    ),
+  )
   with tf.Graph().as_default():
     tf.compat.v1.set_random_seed(1)
     tf.compat.v1.train.create_global_step()
