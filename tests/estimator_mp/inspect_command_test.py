@@ -1,0 +1,286 @@
+"""The inspect command: its output, its files, the guide, the errors."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import re
+import shlex
+import subprocess
+import sys
+from unittest import mock
+
+import estimator_mp
+from estimator_mp import inspect, placement_file
+
+from absl.testing import absltest, parameterized
+
+# What a user has in a file of their own.
+PROGRAM = """
+import tensorflow as tf
+from absl import flags
+
+v1 = tf.compat.v1
+flags.DEFINE_string("mesh", "mine", "A flag that the command has too.")
+number = 3
+
+
+def model_fn(features, labels, mode, params):
+  assert flags.FLAGS.mesh == "mine"
+  net = v1.layers.dense(features["x"], params["units"], name="first")
+  net = v1.layers.dense(net, 1, name="second")
+  loss = tf.reduce_mean((net - labels) ** 2)
+  step = v1.train.get_global_step()
+  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def no_spec(features):
+  v1.layers.dense(features["x"], 1)
+  return 5
+"""
+
+
+def run_main(*arguments):
+  """Returns the exit code, standard output and standard error."""
+  argv = list(sys.argv)
+  try:
+    with (
+      contextlib.redirect_stdout(io.StringIO()) as output,
+      contextlib.redirect_stderr(io.StringIO()) as errors,
+    ):
+      code = inspect.main(["inspect", *arguments])
+  finally:
+    sys.argv[:] = argv
+  return code, output.getvalue(), errors.getvalue()
+
+
+class CommandTest(parameterized.TestCase):
+  @classmethod
+  def setUpClass(cls):
+    super().setUpClass()
+    cls.folder = absltest.get_default_test_tmpdir()
+    pathlib.Path(cls.folder, "their_program.py").write_text(PROGRAM)
+    pathlib.Path(cls.folder, "broken_program.py").write_text("\n1 / 0\n")
+    cls._directory = os.environ.get("BUILD_WORKING_DIRECTORY")
+    os.environ["BUILD_WORKING_DIRECTORY"] = cls.folder
+
+  @classmethod
+  def tearDownClass(cls):
+    super().tearDownClass()
+    del os.environ["BUILD_WORKING_DIRECTORY"]
+    if cls._directory is not None:
+      os.environ["BUILD_WORKING_DIRECTORY"] = cls._directory
+
+  def test_a_program_of_this_directory(self):
+    code, output, errors = run_main(
+      "--model_fn=their_program:model_fn",
+      "--features=x:float32[?,10]",
+      "--labels=float32[?,1]",
+      '--params={"units": 6}',
+      '--placement=[["^first/", 1], [".", 0]]',
+      "--mesh=stage:2",
+      "--out=pictures",
+    )
+    self.assertEqual((code, errors), (0, ""))
+    self.assertContainsInOrder(
+      [
+        "their_program:model_fn on stage:2",
+        "0      /device:CPU:0  second           7  ",
+        "1      /device:CPU:1  first           66  ",
+        "sent between devices each training step: ",
+        "  /device:CPU:1 -> /device:CPU:0: ",
+      ],
+      output,
+    )
+    folder = os.path.join(self.folder, "pictures")
+    names = [f"placement.{x}" for x in ("png", "svg", "dot", "json")]
+    self.assertCountEqual(os.listdir(folder), names)
+    for name in names:
+      self.assertIn(os.path.join(folder, name), output)
+    mesh = estimator_mp.Mesh.create("stage:2")
+    saved = placement_file.load_placement(folder, mesh)
+    self.assertEqual(saved.ops["first/kernel"], 1)
+    facts = json.loads(pathlib.Path(folder, "placement.json").read_text())
+    self.assertLen(facts["costs"], 2)
+    self.assertGreater(facts["costs"][1]["flops"], 0)
+
+  @parameterized.named_parameters(
+    (
+      "unknown_flag",
+      ["--mash=stage:2"],
+      "--mash is not a flag; did you mean --mesh? --help lists the flags",
+    ),
+    (
+      "mesh",
+      ["--mesh=stage:x"],
+      "mesh 'stage:x'",
+    ),
+    (
+      "too_many_stages",
+      ["--mesh=stage:9"],
+      "the model has 4 layer(s) with weights, fewer than the 9 stages of the "
+      "mesh; use at most stage:4",
+    ),
+    (
+      "memory_limit",
+      ["--memory_limit=0"],
+      "--memory_limit=0 is too small; use 1 or more",
+    ),
+    (
+      "memory_limit_of_no_partition",
+      ["--memory_limit=1000"],
+      "memory_limit=1000 bytes is too small: cut into 3 stages the model needs "
+      "at least ",
+    ),
+    (
+      "placement_word",
+      ["--placement=best"],
+      "placement='best' is unknown; use \"auto\", rules such as ",
+    ),
+    (
+      "placement_json",
+      ['--placement=[["a", 0]'],
+      '--placement=[["a", 0] is no JSON (Expecting',
+    ),
+    (
+      "placement_rule",
+      ['--placement=[["^block1/", 0], ["none", 1]]'],
+      "placement rule ('none', 1) matches no variable or op of the model; its "
+      "variables are such as ",
+    ),
+    (
+      "labels_alone",
+      ["--labels=int32[?]"],
+      "--labels is given without --model_fn; say which model it is for, such "
+      "as --model_fn=my_model:model_fn",
+    ),
+    (
+      "no_features",
+      ["--model_fn=their_program:model_fn"],
+      "--model_fn=their_program:model_fn needs --features: what its input_fn "
+      "returns, such as --features='x:float32[?,10]'",
+    ),
+    (
+      "features",
+      ["--model_fn=their_program:model_fn", "--features=x"],
+      "--features=x: 'x' is no name:dtype[dimensions]; write it like ",
+    ),
+    (
+      "params",
+      ["--model_fn=a:b", "--features=f:bool[]", "--params=[1]"],
+      '--params=[1] is no JSON object; write it like {"units": 64}',
+    ),
+    (
+      "no_function",
+      ["--model_fn=their_program", "--features=x:float32[?,10]"],
+      "--model_fn=their_program is no module:function; write it like "
+      "my_model:model_fn",
+    ),
+    (
+      "no_module",
+      ["--model_fn=absent_program:f", "--features=x:float32[?,10]"],
+      "--model_fn=absent_program:f: there is no module absent_program in ",
+    ),
+    (
+      "no_such_function",
+      ["--model_fn=their_program:f", "--features=x:float32[?,10]"],
+      "--model_fn=their_program:f: module their_program has no function f; it "
+      "has model_fn, no_spec",
+    ),
+    (
+      "a_number",
+      ["--model_fn=their_program:number", "--features=x:float32[?,10]"],
+      "--model_fn=their_program:number: module their_program has something "
+      "else than a function number; it has model_fn, no_spec",
+    ),
+    (
+      "broken_module",
+      ["--model_fn=broken_program:f", "--features=x:float32[?,10]"],
+      "importing broken_program raised ZeroDivisionError: division by zero (",
+    ),
+    (
+      "missing_feature",
+      ["--model_fn=their_program:model_fn", "--features=y:float32[?,10]"],
+      "--model_fn=their_program:model_fn raised KeyError: 'x' (",
+    ),
+    (
+      "no_labels_wanted",
+      [
+        "--model_fn=their_program:no_spec",
+        "--features=x:float32[?,10]",
+        "--labels=int32[?]",
+      ],
+      "model_fn takes no labels, but labels were given; leave them out",
+    ),
+    (
+      "no_spec",
+      ["--model_fn=their_program:no_spec", "--features=x:float32[?,10]"],
+      "--model_fn=their_program:no_spec returned 5; a model_fn returns an "
+      "EstimatorSpec",
+    ),
+  )
+  def test_bad_use_is_one_line_and_exit_code_2(self, arguments, message):
+    code, output, errors = run_main(*arguments)
+    self.assertEqual((code, output), (2, ""))
+    self.assertStartsWith(errors, f"inspect: {message}")
+    self.assertLen(errors.splitlines(), 1)
+
+  def test_help_names_every_flag(self):
+    with (
+      self.assertRaises(SystemExit) as caught,
+      contextlib.redirect_stdout(io.StringIO()) as output,
+    ):
+      inspect.main(["inspect", "--help"])
+    self.assertEqual(caught.exception.code, 0)
+    for name in ("model_fn", "features", "placement=auto", "mesh=stage:3"):
+      self.assertIn(f"\n  --{name}\n", output.getvalue())
+
+
+class GuideTest(absltest.TestCase):
+  def test_every_command_of_the_guide_runs(self):
+    root = pathlib.Path(__file__).parents[2]
+    guide = (root / "docs" / "inspect.md").read_text(encoding="utf-8")
+    (program,) = re.findall(r"```python\n(.*?)```", guide, re.S)
+    folder = pathlib.Path(self.create_tempdir().full_path)
+    (folder / "my_model.py").write_text(program)
+    joined = guide.replace("\\\n", " ")
+    commands = re.findall(r"^    .*estimator_mp[:.]inspect(.*)", joined, re.M)
+    self.assertLen(commands, 4)
+    with mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=str(folder)):
+      for command in commands:
+        arguments = [x for x in shlex.split(command) if x != "--"]
+        code, output, errors = run_main(*arguments)
+        self.assertEqual((code, errors), (0, ""), command)
+        self.assertIn("sent between devices each training step: ", output)
+    self.assertTrue((folder / "docs" / "pictures" / "placement.png").exists())
+    self.assertIn("](pictures/placement.png)", guide)
+
+
+class ProcessTest(absltest.TestCase):
+  def test_without_flags_it_shows_this_projects_model(self):
+    """Its file is called inspect.py, and inspect still is Python's."""
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+      [sys.executable, "-m", "estimator_mp.inspect"],
+      env=environment,
+      capture_output=True,
+      text=True,
+      check=False,
+    )
+    self.assertEqual(done.returncode, 0, done.stderr)
+    self.assertContainsInOrder(
+      [
+        "cifar10_cnn on stage:3",
+        "stage  device",
+        "0      /device:CPU:0  block1/conv1",
+        "2      /device:CPU:2  block3/logits",
+        "sent between devices each training step: ",
+      ],
+      done.stdout,
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()
