@@ -65,7 +65,9 @@ class Parts:
       ValueError: If they have fewer layers than there are stages, or their
         weights do not fit the memory limit.
     """
-    partition_lib.check_layers(self._num_layers, len(self._held_bytes))
+    num_stages = len(self._held_bytes)
+    if num_stages > 1:  # On one, marks may have placed all layers already.
+      partition_lib.check_layers(self._num_layers, num_stages)
     most = max(self._held_bytes)
     if self._memory_limit is not None and most > self._memory_limit:
       raise ValueError(
