@@ -65,7 +65,8 @@ def make_model_fn(num_layers, forward_seconds, backward_seconds):
     for index in range(num_layers):
       with tf.compat.v1.variable_scope(f"layer_{index}"):
         kernel = tf.compat.v1.get_variable("kernel", [4, 4])
-        net = _sleeping(net, forward_seconds, backward_seconds) @ kernel
+        # After the weights, so that the first layer has a gradient to sleep in.
+        net = _sleeping(net @ kernel, forward_seconds, backward_seconds)
     loss = tf.reduce_mean((net - labels) ** 2)
     train_op = tf.compat.v1.train.GradientDescentOptimizer(0.01).minimize(
       loss, tf.compat.v1.train.get_global_step()
