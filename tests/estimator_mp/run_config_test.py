@@ -87,8 +87,8 @@ class PlacementVerificationTest(parameterized.TestCase):
     self.assertEqual(first.variable_bytes, 2 * 4 * 8 * 4)
     self.assertEqual(second.variables, ("w1", "w1/Momentum"))
     self.assertEqual(second.variable_bytes, 2 * 8 * 4)
-    self.assertGreaterEqual(first.op_types["MatMul"], 1)
-    self.assertGreaterEqual(second.op_types["MatMul"], 1)
+    for device in (first, second):  # TensorFlow may run a _FusedMatMul.
+      self.assertTrue([x for x in device.op_types if x.endswith("MatMul")])
 
   def test_an_op_that_soft_placement_moved_is_an_error(self):
     """On one CPU, soft placement runs /cpu:1's ops on cpu:0 and trains on."""
