@@ -4,8 +4,9 @@ Forward and backward are cloned together, so that no gradient is ever taken of
 a clone: functional loops and v1 loops work.
 """
 
+import dataclasses
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from compat import private_graph
 
@@ -15,6 +16,23 @@ _COLOCATION = "_class"
 _MAX_SEED = 2**31 - 1
 
 
+@dataclasses.dataclass(frozen=True)
+class Home:
+  """Where a clone is, and what is there for it already.
+
+  Attributes:
+    scope: The scope of its names.
+    device: Returns the device that stands for one of the first micro-batch.
+    tensors: What stands for tensors that are not cloned for it, by name.
+    ops: What stands for ops that are not cloned for it, by name.
+  """
+
+  scope: str
+  device: Callable[[str], str] = lambda device: device
+  tensors: Mapping[str, tf.Tensor] = dataclasses.field(default_factory=dict)
+  ops: Mapping[str, tf.Operation] = dataclasses.field(default_factory=dict)
+
+
 class Clones:
   """The further micro-batches' copies of what was cloned so far.
 
@@ -22,18 +40,27 @@ class Clones:
     count: How many clones there are.
   """
 
-  def __init__(self, count: int, scope: str = "micro_batch"):
+  def __init__(self, homes: Sequence[Home]):
     """Starts with nothing cloned.
 
     Args:
-      count: How many clones there are to be of everything.
-      scope: What the scopes of their names begin with; a number follows.
+      homes: One for each clone that there is to be of everything.
     """
-    self.count = count
-    self._scope = scope
-    self._tensors: list[dict[str, tf.Tensor]] = [{} for _ in range(count)]
-    self._ops: list[dict[str, tf.Operation]] = [{} for _ in range(count)]
+    self.count = len(homes)
+    self._homes = homes
+    self._tensors: list[dict[str, tf.Tensor]] = [{} for _ in homes]
+    self._ops: list[dict[str, tf.Operation]] = [{} for _ in homes]
     self._copies: set[tf.Operation] = set()
+
+  def home(self, index: int, scope: str, device: Callable[[str], str]) -> Home:
+    """Returns a home for clones that find one of these clones there.
+
+    Args:
+      index: Which one.
+      scope: The scope of their names.
+      device: Returns the device that stands for one of the first micro-batch.
+    """
+    return Home(scope, device, self._tensors[index], self._ops[index])
 
   def pair(self, tensor: tf.Tensor, copies: Sequence[tf.Tensor]) -> None:
     """Says what stands for a tensor in each clone.
@@ -54,7 +81,13 @@ class Clones:
     Args:
       tensor: A tensor of the first micro-batch.
     """
-    return [known.get(tensor.name, tensor) for known in self._tensors]
+    return [self._tensor(i, tensor) for i in range(self.count)]
+
+  def _tensor(self, index: int, tensor: tf.Tensor) -> tf.Tensor:
+    known = self._tensors[index].get(tensor.name)
+    if known is None:
+      known = self._homes[index].tensors.get(tensor.name, tensor)
+    return known
 
   def is_copy(self, op: tf.Operation) -> bool:
     """Whether an op is a clone of another.
@@ -107,35 +140,55 @@ class Clones:
         edits.append((index, _reseeded(op)))
       if "frame_name" in node.attr:
         edits.append((index, _renamed_frame(op)))
+      if op.type == "VarHandleOp":
+        edits.append((index, _renamed_variable(op)))
       for tensor in op.inputs:
         if tensor.op.name not in inside:
           outside[tensor.name] = tensor
       definition.node.append(node)
     names = [op.name for op in ops]
-    for number in range(self.count):
+    bound = [_works_on_resource(op) for op in ops]
+    for number, home in enumerate(self._homes):
       for index, edit in edits:
         edit(definition.node[index], number + 1)
       known = self._tensors[number]
-      inputs = {name: known.get(name, outside[name]) for name in outside}
+      inputs = {x: self._tensor(number, outside[x]) for x in outside}
       with (
         tf.compat.v1.name_scope(None),
         tf.compat.v1.device(None),
         tf.control_dependencies(None),
       ):
         copies = tf.graph_util.import_graph_def(
-          definition, inputs, names, name=f"{self._scope}_{number + 1}"
+          definition, inputs, names, name=home.scope
         )
       self._copies.update(copies)
       of_clone = self._ops[number]
-      for op, copy in zip(ops, copies, strict=True):
+      for op, copy, is_bound in zip(ops, copies, bound, strict=True):
         of_clone[op.name] = copy
+        device = _device_of_resource(copy) if is_bound else ""
         if op.device:
-          private_graph.set_device(copy, op.device)
+          private_graph.set_device(copy, device or home.device(op.device))
         for tensor, other in zip(op.outputs, copy.outputs, strict=True):
           known[tensor.name] = other
       for name, shared in waits:
-        others = [of_clone.get(c.name, c) for c in shared]
+        others = [of_clone.get(c.name) or home.ops.get(c.name, c) for c in shared]
         private_graph.add_control_inputs(of_clone[name], others)
+
+
+def _works_on_resource(op: tf.Operation) -> bool:
+  """Whether an op has to be where something with a state is."""
+  return any(
+    t.dtype == tf.resource or t.dtype != t.dtype.base_dtype for t in op.inputs
+  )
+
+
+def _device_of_resource(copy: tf.Operation) -> str:
+  """Returns the device of the first resource that a clone works on."""
+  for tensor in copy.inputs:
+    is_reference = tensor.dtype != tensor.dtype.base_dtype
+    if (tensor.dtype == tf.resource or is_reference) and tensor.op.device:
+      return tensor.op.device
+  return ""
 
 
 def _reseeded(op: tf.Operation) -> Callable[[tf.compat.v1.NodeDef, int], None]:
@@ -155,5 +208,16 @@ def _renamed_frame(
 
   def edit(node: tf.compat.v1.NodeDef, number: int) -> None:
     node.attr["frame_name"].s = f"{frame}/{number}".encode()
+
+  return edit
+
+
+def _renamed_variable(
+  op: tf.Operation,
+) -> Callable[[tf.compat.v1.NodeDef, int], None]:
+  name = op.get_attr("shared_name").decode() or op.name
+
+  def edit(node: tf.compat.v1.NodeDef, number: int) -> None:
+    node.attr["shared_name"].s = f"{name}/replica_{number}".encode()
 
   return edit

@@ -7,7 +7,7 @@ from typing import Any
 
 from estimator_mp import measured_costs as measured_costs_lib
 from estimator_mp import mesh as mesh_lib
-from estimator_mp import micro_batches, options, placement_file, rules
+from estimator_mp import micro_batches, options, placement_file, replicas, rules
 from estimator_mp import placement as placement_lib
 from estimator_mp import schedule as schedule_lib
 
@@ -56,6 +56,9 @@ class ShardingConfig:
       them, one after the other, with the first one last.
     loss_reduction: "mean" if the loss is a mean over examples, "sum" if it is
       their sum.
+    variables: "mirrored" gives each replica (`data` axis of the mesh) copies of
+      the variables, which a training step keeps equal; "shared" lets all
+      replicas read those of replica 0.
     batch_axis: The axes of examples in features and labels that do not have
       them on axis 0: pairs of a regular expression for names such as
       "features/x", and an axis, or None for a tensor without examples.
@@ -137,6 +140,12 @@ class ShardingConfig:
     "mean",
     "How model_fn makes a loss of those of the examples.",
     choices=("mean", "sum"),
+  )
+  variables: str = options.option(
+    "mirrored",
+    "Whether each replica of the model has copies of the variables, or all read"
+    " those of replica 0.",
+    choices=replicas.VARIABLES,
   )
   batch_axis: tuple[micro_batches.BatchAxis, ...] = options.option(
     (),

@@ -68,11 +68,13 @@ class FoundSlice:
 
   Attributes:
     ops: Its ops, in the order of the graph.
+    shared: What it reads that does not differ, in the order of the graph.
     reads_joined: Whether it depends on what joins all micro-batches, such as
       an update by their gradients.
   """
 
   ops: list[tf.Operation]
+  shared: list[tf.Operation]
   reads_joined: bool
 
 
@@ -177,6 +179,7 @@ class SliceFinder:
         depends on the features.
     """
     found: set[tf.Operation] = set()
+    shared: set[tf.Operation] = set()
     seen: set[tf.Operation] = set(done)
     todo = list(targets)
     while todo:
@@ -185,8 +188,8 @@ class SliceFinder:
         continue
       seen.add(op)
       self._stop_waiting(op)
+      (found if op in self._differs else shared).add(op)
       if op in self._differs:
-        found.add(op)
         loop = private_graph.outermost_loop(op)
         if loop is not None:
           todo.extend(self._loops[id(loop)])
@@ -194,6 +197,7 @@ class SliceFinder:
       todo.extend(op.control_inputs)
     return FoundSlice(
       sorted(found, key=self._order.__getitem__),
+      sorted(shared, key=self._order.__getitem__),
       not seen.isdisjoint(self._joins),
     )
 

@@ -80,7 +80,10 @@ def check_batch_axis(rules: Any) -> tuple[BatchAxis, ...]:
 
 
 def split_batch(
-  inputs: Any, num_micro_batches: int, batch_axis: Sequence[BatchAxis] = ()
+  inputs: Any,
+  num_micro_batches: int,
+  batch_axis: Sequence[BatchAxis] = (),
+  num_replicas: int = 1,
 ) -> MicroBatches:
   """Cuts a batch into slices of equally many examples, in their order.
 
@@ -92,10 +95,11 @@ def split_batch(
   Args:
     inputs: Tensors, SparseTensors and RaggedTensors, nested in dicts, lists
       and tuples; None stays None.
-    num_micro_batches: Into how many slices.
+    num_micro_batches: Into how many slices for each replica.
     batch_axis: The axes of the examples, by names such as "features/x"; the
       first expression that is found in a name counts. Axis 0 for others, and
       none for scalars.
+    num_replicas: For how many replicas; the slices of each follow each other.
 
   Raises:
     ValueError: If tensors have different numbers of examples, the number of
@@ -105,8 +109,8 @@ def split_batch(
     (name, leaf, _axis(name, leaf, batch_axis))
     for name, leaf in _leaves(inputs)
   ]
-  examples = _num_examples(leaves, num_micro_batches)
-  count = num_micro_batches
+  examples = _num_examples(leaves, num_micro_batches, num_replicas)
+  count = num_micro_batches * num_replicas
   if isinstance(examples, int):
     ranges = None
     shares: Any = [1 / count] * count
@@ -211,7 +215,9 @@ def _axis(name: str, leaf: Any, rules: Sequence[BatchAxis]) -> int | None:
 
 
 def _num_examples(
-  leaves: Sequence[tuple[str, Any, int | None]], num_micro_batches: int
+  leaves: Sequence[tuple[str, Any, int | None]],
+  num_micro_batches: int,
+  num_replicas: int,
 ) -> int | tf.Tensor:
   """Returns the number of examples: a number if the graph knows it."""
   known: dict[int, str] = {}
@@ -228,13 +234,7 @@ def _num_examples(
       f'batch_axis=[("^{other}$", None)]'
     )
   for size in known:
-    if size % num_micro_batches:
-      fitting = [str(n) for n in range(1, size + 1) if size % n == 0]
-      start = f"{', '.join(fitting[:-1])} or " if size > 1 else ""
-      raise ValueError(
-        f"num_micro_batches={num_micro_batches} does not divide the batch of "
-        f"{size}; use {start}{fitting[-1]}"
-      )
+    _check_divides(size, num_micro_batches, num_replicas)
     return size
   for _, leaf, axis in leaves:
     if axis is not None:
@@ -247,6 +247,27 @@ def _num_examples(
     f"num_micro_batches={num_micro_batches}, but features and labels have no "
     "tensor with examples to cut; use num_micro_batches=1"
   )
+
+
+def _check_divides(size: int, num_micro_batches: int, num_replicas: int):
+  """Raises if a batch cannot be cut into equal slices."""
+  if size % num_replicas:
+    raise ValueError(
+      f"data:{num_replicas} does not divide the batch of {size}; use a batch "
+      f"of {-(-size // num_replicas) * num_replicas}, or as many replicas as "
+      "divide it"
+    )
+  of_replica = size // num_replicas
+  if of_replica % num_micro_batches:
+    fitting = [
+      str(n) for n in range(1, of_replica + 1) if of_replica % n == 0
+    ]
+    start = f"{', '.join(fitting[:-1])} or " if of_replica > 1 else ""
+    of = f" that each of {num_replicas} replicas gets" if num_replicas > 1 else ""
+    raise ValueError(
+      f"num_micro_batches={num_micro_batches} does not divide the batch of "
+      f"{of_replica}{of}; use {start}{fitting[-1]}"
+    )
 
 
 def _cut(leaf: Any, axis: int, count: int, ranges: _Ranges | None) -> list[Any]:

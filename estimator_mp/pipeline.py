@@ -17,10 +17,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from compat import private_graph
+from estimator_mp import accumulation as accumulation_lib
 from estimator_mp import clones as clones_lib
 from estimator_mp import graph_slice, joining, ordering, sum_terms, updates
 from estimator_mp import micro_batches as micro_batches_lib
 from estimator_mp import recompute as recompute_lib
+from estimator_mp import replicas as replicas_lib
 from estimator_mp import schedule as schedule_lib
 from estimator_mp.schedule import Cell
 
@@ -34,6 +36,7 @@ class Pipeline:
     self,
     batches: micro_batches_lib.MicroBatches,
     schedule: schedule_lib.Schedule,
+    replicas: replicas_lib.Replicas,
     loss_reduction: str,
     recompute: str,
     batch_norm: str,
@@ -41,8 +44,10 @@ class Pipeline:
     """Starts before model_fn is called on the first micro-batch.
 
     Args:
-      batches: The micro-batches of features and labels.
-      schedule: In which order they pass the stages.
+      batches: The micro-batches of features and labels, those of replica 0
+        first.
+      schedule: In which order each replica's pass the stages.
+      replicas: The replicas of the model.
       loss_reduction: "mean" or "sum": how a loss is made of its examples'.
       recompute: "never", "always" or "except_last": which activations are
         computed again for the backward pass.
@@ -50,10 +55,12 @@ class Pipeline:
         and other variables are updated from the features.
     """
     self._is_mean = loss_reduction == "mean"
-    self._count = len(batches.inputs)
+    # Of each replica, M; micro-batch m of replica r is number r * M + m.
+    self._count = schedule.num_micro_batches
     self._batches = batches
     self._schedule = schedule
-    self._clones = clones_lib.Clones(self._count - 1)
+    self._replicas = replicas
+    self._clones = clones_lib.Clones(replicas.homes(self._count))
     first, *others = (
       tf.nest.flatten(inputs, expand_composites=True)
       for inputs in batches.inputs
@@ -75,8 +82,7 @@ class Pipeline:
     self._backward: set[tf.Operation] = set()
     self._slices: list[list[tf.Operation]] = [[]]
     self._own: set[tf.Operation] = set()
-    # Of each slice, by stage and micro-batch.
-    self._sums: list[dict[tuple[int, int], list[tf.Operation]]] = [{}]
+    self._sums = [self._new_accumulation()]  # Of each slice.
 
   def is_copy(self, op: tf.Operation) -> bool:
     """Whether an op belongs to a further micro-batch.
@@ -84,7 +90,7 @@ class Pipeline:
     Args:
       op: An op.
     """
-    return self._clones.is_copy(op)
+    return self._clones.is_copy(op) or self._replicas.is_copy(op)
 
   def add(self, ops: Sequence[tf.Operation]) -> None:
     """Hears of what was built.
@@ -190,7 +196,7 @@ class Pipeline:
     self._undo_last_recomputation()
     if found.reads_joined:
       self._slices.append([])
-      self._sums.append({})
+      self._sums.append(self._new_accumulation())
     self._slices[-1] += found.ops
     graph = tf.compat.v1.get_default_graph()
     num_ops = len(graph.get_operations())
@@ -198,7 +204,7 @@ class Pipeline:
     with tf.control_dependencies(None), tf.compat.v1.name_scope("aggregate"):
       for source, gradient in zip(sources, gradients, strict=True):
         if gradient is not None and self._is_shared(source):
-          gradient = self._total(gradient, stages)
+          gradient = self._sums[-1].total(gradient, stages)
         results.append(gradient)
     joins = graph.get_operations()[num_ops:]
     self._own.update(joins)
@@ -228,12 +234,12 @@ class Pipeline:
 
   def _undo_last_recomputation(self) -> None:
     """Lets each round's last backward pass read its forward pass."""
-    for micro_batch in range(self._count):
-      if self._keeps_activations(micro_batch):
+    for number in range(len(self._batches.inputs)):
+      if self._keeps_activations(number % self._count):
         for (op, index), tensor in self._recomputation.redirected.items():
-          reader = self._op(micro_batch, op)
+          reader = self._op(number, op)
           if reader is not None:
-            kept = self._copies(tensor)[micro_batch]
+            kept = self._copies(tensor)[number]
             private_graph.replace_input(reader, index, kept)
 
   def _keeps_activations(self, micro_batch: int) -> bool:
@@ -253,48 +259,13 @@ class Pipeline:
   def _extend(self, targets: Sequence[tf.Operation]) -> graph_slice.FoundSlice:
     """Clones what leads to targets and is not cloned yet."""
     found = self._finder.find(targets, set(self._done))
+    self._replicas.mirror(found.shared)
     self._clones.add(found.ops)
     self._done.update(dict.fromkeys(found.ops))
     return found
 
-  def _total(self, gradient: Any, stages: Mapping[tf.Operation, int]) -> Any:
-    """Returns the sum of a gradient over micro-batches.
-
-    Each is added as it comes, so that no more than two are there at a time.
-    """
-    if isinstance(gradient, tf.IndexedSlices):
-      with tf.compat.v1.device(gradient.values.device):
-        return tf.IndexedSlices(
-          tf.concat(self._copies(gradient.values), 0),
-          tf.concat(self._copies(gradient.indices), 0),
-          gradient.dense_shape,
-        )
-    copies = self._copies(gradient)
-    with tf.compat.v1.device(gradient.device):
-      if gradient not in self._clones:
-        return gradient * tf.cast(len(copies), gradient.dtype)
-      stage = stages.get(gradient.op)
-      order = self._backward_order(stage)
-      total = copies[order[0]]
-      for micro_batch in order[1:]:
-        total = tf.add(total, copies[micro_batch])
-        if stage is not None:
-          self._sums[-1].setdefault((stage, micro_batch), []).append(total.op)
-      return total
-
   def _copies(self, tensor: tf.Tensor) -> list[tf.Tensor]:
     return [tensor, *self._clones.of(tensor)]
-
-  def _backward_order(self, stage: int | None) -> list[int]:
-    """Returns the micro-batches in the order of their backward cells."""
-    if self._schedule.rows and stage is not None:
-      row = self._schedule.rows[self._schedule.device_of(stage)]
-      return [
-        cell.micro_batch
-        for cell in row
-        if cell.stage == stage and cell.phase is schedule_lib.Phase.BACKWARD
-      ]
-    return list(range(self._count))
 
   def _wait_for(
     self, late: Sequence[tf.Operation], results: Sequence[Any]
@@ -339,20 +310,26 @@ class Pipeline:
       )
     others = [op for op in ops if op not in self._done and op not in self._own]
     self._joiner.rejoin(others, list(self._done))
-    return spec._replace(loss=loss), self._order(stages)
+    cells = self._order(stages)
+    spec = self._replicas.keep_equal(spec, self._done.keys())
+    return spec._replace(loss=loss), cells
 
   def _order(self, stages: dict[tf.Operation, int]) -> dict[str, Cell]:
     """Orders the cells of each slice; returns the cells of ops."""
     cells: dict[str, Cell] = {}
-    for ops, sums in zip(self._slices, self._sums, strict=True):
+    for ops, accumulation in zip(self._slices, self._sums, strict=True):
       of_slice = self._cells(ops, stages)
-      ordering.order_cells(
-        self._schedule,
-        of_slice,
-        stages | self._recomputation.copies,
-        self._op,
-        sums,
-      )
+      for replica in range(self._replicas.count):
+        first = replica * self._count
+        ordering.order_cells(
+          self._schedule,
+          of_slice,
+          stages | self._recomputation.copies,
+          lambda micro_batch, op, first=first: self._op(
+            first + micro_batch, op
+          ),
+          accumulation.sums_of_replica(replica),
+        )
       for op, (stage, phase) in of_slice.items():
         for micro_batch in range(self._count):
           copy = self._op(micro_batch, op)
@@ -360,9 +337,12 @@ class Pipeline:
             cells[copy.name] = Cell(stage, micro_batch, phase)
     return cells
 
-  def _op(self, micro_batch: int, op: tf.Operation) -> tf.Operation | None:
+  def _op(self, number: int, op: tf.Operation) -> tf.Operation | None:
     """Returns a micro-batch's op; None if it has none that is needed."""
     is_copy = op in self._recomputation.copies
-    if is_copy and self._keeps_activations(micro_batch):
+    if is_copy and self._keeps_activations(number % self._count):
       return None
-    return op if micro_batch == 0 else self._clones.op(micro_batch - 1, op)
+    return op if number == 0 else self._clones.op(number - 1, op)
+
+  def _new_accumulation(self) -> accumulation_lib.Accumulation:
+    return accumulation_lib.Accumulation(self._clones, self._schedule)

@@ -84,7 +84,8 @@ class Recomputation:
       )
     made = []
     for stage in {cells[op][0] for op in again}:
-      clones = self._clones.setdefault(stage, clones_lib.Clones(1, "recompute"))
+      home = clones_lib.Home("recompute")
+      clones = self._clones.setdefault(stage, clones_lib.Clones([home]))
       new = [
         op
         for op in ops

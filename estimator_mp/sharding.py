@@ -33,6 +33,7 @@ from estimator_mp import (
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import pipeline as pipeline_lib
 from estimator_mp import placement as placement_lib
+from estimator_mp import replicas as replicas_lib
 from estimator_mp import schedule as schedule_lib
 from estimator_mp import spread as spread_lib
 from estimator_mp import units as units_lib
@@ -59,7 +60,7 @@ def shard_model_fn(
 
   Raises:
     ValueError: If model_fn or config is something else, or the mesh has another
-      axis than `stage`. When it is called: if the model cannot be placed as
+      axis than `data` and `stage`. When it is called: if the model cannot be placed as
       `config` says, or trains without asking for gradients in a way that can be
       intercepted.
   """
@@ -71,11 +72,10 @@ def shard_model_fn(
     )
   config_lib.check_config(config)
   mesh = config.create_mesh()
-  others = [f"{a}:{n}" for a, n in mesh.axes.items() if a != "stage" and n > 1]
-  if others:
+  if mesh.axis_size("model") > 1:
     raise ValueError(
-      f"shard_model_fn uses the stage axis only, but mesh {mesh} has "
-      f"{', '.join(others)}; use a mesh such as stage:{mesh.size}"
+      f"shard_model_fn uses the axes data and stage, but mesh {mesh} has "
+      f"model:{mesh.axis_size('model')}; use a mesh such as stage:{mesh.size}"
     )
   signature = inspect.signature(model_fn)
   parameters = [*signature.parameters.values()]
@@ -148,7 +148,8 @@ class _Sharder:
     """Returns model_fn's arguments, with what it is to train on at a time."""
     config = self._config
     schedule = config.create_schedule()
-    count = schedule.num_micro_batches
+    replicas = replicas_lib.Replicas(self._mesh, config.variables)
+    count = schedule.num_micro_batches * replicas.count
     if self._mode != tf.estimator.ModeKeys.TRAIN or count == 1:
       return dict(arguments)
     batch = {
@@ -156,11 +157,14 @@ class _Sharder:
       for name in ("features", "labels")
       if name in arguments
     }
-    batches = micro_batches.split_batch(batch, count, config.batch_axis)
+    batches = micro_batches.split_batch(
+      batch, schedule.num_micro_batches, config.batch_axis, replicas.count
+    )
     self._batches = batches
     self._pipeline = pipeline_lib.Pipeline(
       batches,
       schedule,
+      replicas,
       config.loss_reduction,
       config.recompute,
       config.batch_norm,

@@ -1,0 +1,214 @@
+"""Mirrors: copies of variables on the devices of further replicas.
+
+A variable of the model is on a device of replica 0: it has the name, is
+initialized, restored, updated by the optimizer and saved. Its mirrors are read
+by the other replicas. Whatever writes the variable is followed by a copy to its
+mirrors, and whoever waits for the write waits for the copies as well. A sparse
+write is followed by a copy of the rows that it wrote.
+
+So all replicas have the same weights, bit for bit, and the work of the
+optimizer is done once (Xu et al., "Automatic Cross-Replica Sharding of Weight
+Update in Data-Parallel Training", 2020, arXiv:2004.13336).
+"""
+
+import dataclasses
+import weakref
+from collections.abc import Collection, Sequence
+
+from compat import private_graph
+from estimator_mp import graph_slice
+
+import tensorflow as tf
+
+# These have a variable among their inputs, and are stateful, but read only.
+_READS = frozenset(
+  [
+    "ReadVariableOp",
+    "ResourceGather",
+    "ResourceGatherNd",
+    "VarIsInitializedOp",
+    "VariableShape",
+  ]
+)
+_WRITES_ROWS = ("ResourceScatter", "ResourceSparseApply")
+
+
+@dataclasses.dataclass(frozen=True)
+class Mirrored:
+  """A variable with its mirrors.
+
+  Attributes:
+    variable: The op of the variable.
+    mirrors: The handles (or references, for a v1 variable) of its mirrors.
+  """
+
+  variable: tf.Operation
+  mirrors: Sequence[tf.Tensor]
+
+
+# Not a graph collection: those are written into checkpoints' meta graphs.
+_mirrors: weakref.WeakKeyDictionary[tf.Graph, tuple[Mirrored, ...]] = (
+  weakref.WeakKeyDictionary()
+)
+
+
+def record_mirrors(mirrored: Sequence[Mirrored]) -> None:
+  """Attaches mirrored variables to the default graph, for `get_mirrors`.
+
+  Args:
+    mirrored: The variables.
+  """
+  _mirrors[tf.compat.v1.get_default_graph()] = tuple(mirrored)
+
+
+def get_mirrors(graph: tf.Graph) -> tuple[Mirrored, ...]:
+  """Returns the mirrored variables of a graph; none if it has no replicas.
+
+  Args:
+    graph: The graph.
+  """
+  return _mirrors.get(graph, ())
+
+
+class MirrorHook(tf.estimator.SessionRunHook):
+  """Sets mirrors to their variables when a session has been made.
+
+  Estimator initializes or restores variables before; mirrors are in no
+  checkpoint.
+  """
+
+  def __init__(self, copy_all: tf.Operation):
+    """Initializes the hook.
+
+    Args:
+      copy_all: The op of `follow_writes` that copies all variables.
+    """
+    self._copy_all = copy_all
+
+  def after_create_session(self, session, coord):
+    """Copies all variables to their mirrors."""
+    session.run(self._copy_all)
+
+
+def follow_writes(
+  mirrored: Sequence[Mirrored],
+  train_op: tf.Operation,
+  forward: Collection[tf.Operation],
+) -> tuple[tf.Operation, tf.Operation]:
+  """Lets each write of a variable be followed by a copy to its mirrors.
+
+  Args:
+    mirrored: The variables.
+    train_op: What a training step runs.
+    forward: Ops that do not write unless their type says so.
+
+  Returns:
+    The op that a training step has to run now, and one that copies all
+    variables, for the beginning.
+  """
+  graph = train_op.graph
+  ops = graph.get_operations()
+  by_variable = {entry.variable: entry for entry in mirrored}
+  own = {t.op for entry in mirrored for t in entry.mirrors}
+  starts = _initializers()
+  waiting: dict[tf.Operation, list[tf.Operation]] = {}
+  for op in ops:
+    for before in {*op.control_inputs, *(t.op for t in op.inputs)}:
+      waiting.setdefault(before, []).append(op)
+  with (
+    tf.compat.v1.name_scope(None),
+    tf.control_dependencies(None),
+    tf.compat.v1.name_scope("estimator_mp/mirror"),
+  ):
+    for op in ops:
+      if op in starts:
+        continue
+      copies = [
+        copy
+        for variable in dict.fromkeys(t.op for t in op.inputs)
+        if variable in by_variable and variable not in own
+        if graph_slice.is_write(op)
+        or (op not in forward and _may_write(op))
+        for copy in _copies(by_variable[variable], op)
+      ]
+      if not copies:
+        continue
+      done = _join(copies, op.device)
+      for other in waiting.get(op, ()):
+        private_graph.add_control_inputs(other, [done])
+      if op is train_op:
+        train_op = done
+    everything = [
+      copy for entry in mirrored for copy in _copies(entry, None)
+    ]
+    return train_op, _join(everything, "")
+
+
+def _initializers() -> set[tf.Operation]:
+  """Returns the ops that give variables their first values."""
+  return {
+    variable.initializer
+    for variable in (
+      *tf.compat.v1.global_variables(),
+      *tf.compat.v1.local_variables(),
+    )
+  }
+
+
+def _may_write(op: tf.Operation) -> bool:
+  """Whether an op that gets a variable's handle may change the variable."""
+  # A function (If, While, PartitionedCall) may do anything.
+  has_handle = any(t.dtype == tf.resource for t in op.inputs)
+  return has_handle and op.op_def.is_stateful and op.type not in _READS
+
+
+def _copies(
+  entry: Mirrored, write: tf.Operation | None
+) -> list[tf.Operation]:
+  """Returns the ops that copy a variable to its mirrors, after a write."""
+  source = entry.variable.outputs[0]
+  with tf.control_dependencies([] if write is None else [write]):
+    if source.dtype != tf.resource:
+      with tf.compat.v1.device(source.device):
+        value = tf.identity(source)
+      return [_assigned_reference(mirror, value) for mirror in entry.mirrors]
+    indices = None if write is None else _written_rows(write)
+    dtype = tf.dtypes.as_dtype(entry.variable.get_attr("dtype"))
+    with tf.compat.v1.device(source.device):
+      if indices is None:
+        value = tf.raw_ops.ReadVariableOp(resource=source, dtype=dtype)
+      else:
+        value = tf.raw_ops.ResourceGather(
+          resource=source, indices=indices, dtype=dtype
+        )
+  copies = []
+  for mirror in entry.mirrors:
+    with tf.compat.v1.device(mirror.device):
+      if indices is None:
+        copy = tf.raw_ops.AssignVariableOp(resource=mirror, value=value)
+      else:
+        copy = tf.raw_ops.ResourceScatterUpdate(
+          resource=mirror, indices=indices, updates=value
+        )
+      copies.append(copy)
+  return copies
+
+
+def _assigned_reference(mirror: tf.Tensor, value: tf.Tensor) -> tf.Operation:
+  with tf.compat.v1.device(mirror.device):
+    return tf.raw_ops.Assign(ref=mirror, value=value).op
+
+
+def _written_rows(write: tf.Operation) -> tf.Tensor | None:
+  """Returns the indices of the rows that an op writes; None if it may be all."""
+  names = [argument.name for argument in write.op_def.input_arg]
+  is_by_rows = write.type.startswith(_WRITES_ROWS) and "Nd" not in write.type
+  if not is_by_rows or "indices" not in names:
+    return None
+  return write.inputs[names.index("indices")]
+
+
+def _join(ops: Sequence[tf.Operation], device: str) -> tf.Operation:
+  """Returns an op that waits for others."""
+  with tf.compat.v1.device(device), tf.control_dependencies(ops):
+    return tf.no_op("copied")
