@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from estimator_mp import aggregation
 from estimator_mp import clones as clones_lib
+from estimator_mp import replicas as replicas_lib
 from estimator_mp import schedule as schedule_lib
 from estimator_mp.schedule import Phase
 
@@ -18,18 +19,23 @@ class Accumulation:
   """Adds gradients up, and knows the ops that do so."""
 
   def __init__(
-    self, clones: clones_lib.Clones, schedule: schedule_lib.Schedule
+    self,
+    clones: clones_lib.Clones,
+    schedule: schedule_lib.Schedule,
+    replicas: replicas_lib.Replicas,
   ):
     """Starts with nothing added.
 
     Args:
       clones: All micro-batches but the first of replica 0.
       schedule: The order of each replica's micro-batches.
+      replicas: The replicas of the model.
     """
     # By replica, stage and micro-batch.
     self._sums: dict[tuple[int, int, int], list[tf.Operation]] = {}
     self._clones = clones
     self._schedule = schedule
+    self._replicas = replicas
     self._count = schedule.num_micro_batches
 
   def sums_of_replica(
@@ -58,43 +64,47 @@ class Accumulation:
       stages: The stages of ops.
     """
     if isinstance(gradient, tf.IndexedSlices):
-      with tf.compat.v1.device(gradient.values.device):
-        return tf.IndexedSlices(
-          tf.concat(self._copies(gradient.values), 0),
-          tf.concat(self._copies(gradient.indices), 0),
-          gradient.dense_shape,
-        )
-    copies = self._copies(gradient)
-    with tf.compat.v1.device(gradient.device):
-      if gradient not in self._clones:
-        return gradient * tf.cast(len(copies), gradient.dtype)
+      values = self._by_replica(gradient.values)
+      indices = self._by_replica(gradient.indices)
+      return self._replicas.sum(
+        [
+          tf.IndexedSlices(_rows(v), _rows(i), gradient.dense_shape)
+          for v, i in zip(values, indices, strict=True)
+        ]
+      )
+    if gradient not in self._clones:
+      with tf.compat.v1.device(gradient.device):
+        count = self._clones.count + 1
+        return gradient * tf.cast(count, gradient.dtype)
     stage = stages.get(gradient.op)
-    totals = [
-      self._of_replica(replica, copies, stage)
-      for replica in range(len(copies) // self._count)
-    ]
-    if len(totals) == 1:
-      return totals[0]
-    with tf.compat.v1.device(gradient.device):
-      return tf.add_n(totals)
+    return self._replicas.sum(
+      [
+        self._of_replica(replica, copies, stage)
+        for replica, copies in enumerate(self._by_replica(gradient))
+      ]
+    )
 
   def _of_replica(
     self, replica: int, copies: Sequence[tf.Tensor], stage: int | None
   ) -> tf.Tensor:
     """Returns the sum over the micro-batches of a replica."""
-    first = replica * self._count
     order = self._backward_order(stage)
-    total = copies[first + order[0]]
+    total = copies[order[0]]
     with tf.compat.v1.device(total.device):
       for micro_batch in order[1:]:
-        total = tf.add(total, copies[first + micro_batch])
+        total = tf.add(total, copies[micro_batch])
         if stage is not None:
           key = (replica, stage, micro_batch)
           self._sums.setdefault(key, []).append(total.op)
     return total
 
-  def _copies(self, tensor: tf.Tensor) -> list[tf.Tensor]:
-    return [tensor, *self._clones.of(tensor)]
+  def _by_replica(self, tensor: tf.Tensor) -> list[list[tf.Tensor]]:
+    """Returns the copies of a tensor in each micro-batch of each replica."""
+    copies = [tensor, *self._clones.of(tensor)]
+    return [
+      copies[begin : begin + self._count]
+      for begin in range(0, len(copies), self._count)
+    ]
 
   def _backward_order(self, stage: int | None) -> list[int]:
     """Returns the micro-batches in the order of their backward cells."""
@@ -106,3 +116,11 @@ class Accumulation:
         if cell.stage == stage and cell.phase is Phase.BACKWARD
       ]
     return list(range(self._count))
+
+
+def _rows(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+  """Returns all rows of the parts, on the device of the first."""
+  if len(parts) == 1:
+    return parts[0]
+  with tf.compat.v1.device(parts[0].device):
+    return tf.concat(parts, 0)

@@ -38,6 +38,7 @@ class Clones:
 
   Attributes:
     count: How many clones there are.
+    all_ops: The ops of all clones.
   """
 
   def __init__(self, homes: Sequence[Home]):
@@ -50,7 +51,7 @@ class Clones:
     self._homes = homes
     self._tensors: list[dict[str, tf.Tensor]] = [{} for _ in homes]
     self._ops: list[dict[str, tf.Operation]] = [{} for _ in homes]
-    self._copies: set[tf.Operation] = set()
+    self.all_ops: set[tf.Operation] = set()
 
   def home(self, index: int, scope: str, device: Callable[[str], str]) -> Home:
     """Returns a home for clones that find one of these clones there.
@@ -95,7 +96,7 @@ class Clones:
     Args:
       op: An op.
     """
-    return op in self._copies
+    return op in self.all_ops
 
   def op(self, index: int, op: tf.Operation) -> tf.Operation:
     """Returns the copy of an op.
@@ -161,7 +162,7 @@ class Clones:
         copies = tf.graph_util.import_graph_def(
           definition, inputs, names, name=home.scope
         )
-      self._copies.update(copies)
+      self.all_ops.update(copies)
       of_clone = self._ops[number]
       for op, copy, is_bound in zip(ops, copies, bound, strict=True):
         of_clone[op.name] = copy

@@ -29,6 +29,16 @@ _WRITES_RESOURCE = (
   "ResourceSparseApply",
 )
 _WRITES_REFERENCE = ("Apply", "Assign", "CountUpTo", "Scatter", "SparseApply")
+# These get a variable's handle, and are stateful, but read only.
+READS = frozenset(
+  [
+    "ReadVariableOp",
+    "ResourceGather",
+    "ResourceGatherNd",
+    "VarIsInitializedOp",
+    "VariableShape",
+  ]
+)
 _READS_VARIABLE = frozenset(["ReadVariableOp", "ResourceGather"])
 # These have a state, but the same one for all micro-batches.
 _SHARED_STATE = frozenset(

@@ -13,23 +13,13 @@ Update in Data-Parallel Training", 2020, arXiv:2004.13336).
 
 import dataclasses
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from compat import private_graph
 from estimator_mp import graph_slice
 
 import tensorflow as tf
 
-# These have a variable among their inputs, and are stateful, but read only.
-_READS = frozenset(
-  [
-    "ReadVariableOp",
-    "ResourceGather",
-    "ResourceGatherNd",
-    "VarIsInitializedOp",
-    "VariableShape",
-  ]
-)
 _WRITES_ROWS = ("ResourceScatter", "ResourceSparseApply")
 
 
@@ -94,13 +84,15 @@ def follow_writes(
   mirrored: Sequence[Mirrored],
   train_op: tf.Operation,
   forward: Collection[tf.Operation],
+  repeated: Mapping[tf.Operation, Sequence[tf.Operation]],
 ) -> tuple[tf.Operation, tf.Operation]:
-  """Lets each write of a variable be followed by a copy to its mirrors.
+  """Lets each write of a variable be followed by writes of its mirrors.
 
   Args:
     mirrored: The variables.
     train_op: What a training step runs.
     forward: Ops that do not write unless their type says so.
+    repeated: The writes that replicas make themselves: the ops that do so.
 
   Returns:
     The op that a training step has to run now, and one that copies all
@@ -109,8 +101,7 @@ def follow_writes(
   graph = train_op.graph
   ops = graph.get_operations()
   by_variable = {entry.variable: entry for entry in mirrored}
-  own = {t.op for entry in mirrored for t in entry.mirrors}
-  starts = _initializers()
+  starts = initializers()
   waiting: dict[tf.Operation, list[tf.Operation]] = {}
   for op in ops:
     for before in {*op.control_inputs, *(t.op for t in op.inputs)}:
@@ -123,10 +114,10 @@ def follow_writes(
     for op in ops:
       if op in starts:
         continue
-      copies = [
+      copies = repeated.get(op) or [
         copy
         for variable in dict.fromkeys(t.op for t in op.inputs)
-        if variable in by_variable and variable not in own
+        if variable in by_variable
         if graph_slice.is_write(op)
         or (op not in forward and _may_write(op))
         for copy in _copies(by_variable[variable], op)
@@ -144,7 +135,7 @@ def follow_writes(
     return train_op, _join(everything, "")
 
 
-def _initializers() -> set[tf.Operation]:
+def initializers() -> set[tf.Operation]:
   """Returns the ops that give variables their first values."""
   return {
     variable.initializer
@@ -159,7 +150,7 @@ def _may_write(op: tf.Operation) -> bool:
   """Whether an op that gets a variable's handle may change the variable."""
   # A function (If, While, PartitionedCall) may do anything.
   has_handle = any(t.dtype == tf.resource for t in op.inputs)
-  return has_handle and op.op_def.is_stateful and op.type not in _READS
+  return has_handle and op.op_def.is_stateful and op.type not in graph_slice.READS
 
 
 def _copies(

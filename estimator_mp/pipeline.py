@@ -311,7 +311,9 @@ class Pipeline:
     others = [op for op in ops if op not in self._done and op not in self._own]
     self._joiner.rejoin(others, list(self._done))
     cells = self._order(stages)
-    spec = self._replicas.keep_equal(spec, self._done.keys())
+    spec = self._replicas.keep_equal(
+      spec, self._done.keys() | self._clones.all_ops
+    )
     return spec._replace(loss=loss), cells
 
   def _order(self, stages: dict[tf.Operation, int]) -> dict[str, Cell]:
@@ -345,4 +347,6 @@ class Pipeline:
     return op if number == 0 else self._clones.op(number - 1, op)
 
   def _new_accumulation(self) -> accumulation_lib.Accumulation:
-    return accumulation_lib.Accumulation(self._clones, self._schedule)
+    return accumulation_lib.Accumulation(
+      self._clones, self._schedule, self._replicas
+    )

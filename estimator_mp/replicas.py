@@ -14,9 +14,10 @@ et al., 2019) and, with more axes, in GSPMD (Xu et al., 2021, arXiv:2105.04663).
 from collections.abc import Callable, Collection, Sequence
 
 from compat import private_graph
+from estimator_mp import aggregation, graph_slice, mirrors, repeated_updates
 from estimator_mp import clones as clones_lib
 from estimator_mp import devices as devices_lib
-from estimator_mp import graph_slice, mirrors, units
+from estimator_mp import units
 from estimator_mp import mesh as mesh_lib
 
 import tensorflow as tf
@@ -49,6 +50,13 @@ class Replicas:
         for r in range(1, self.count)
       ]
     )
+    self._updates = clones_lib.Clones(
+      [
+        self._clones.home(r - 1, f"replica_{r}/update", self._device_of[r])
+        for r in range(1, self.count)
+      ]
+    )
+    self._sums: set[str] = set()
 
   def homes(self, num_micro_batches: int) -> list[clones_lib.Home]:
     """Returns where all micro-batches but the first of replica 0 are.
@@ -72,7 +80,7 @@ class Replicas:
     Args:
       op: An op.
     """
-    return self._clones.is_copy(op)
+    return self._clones.is_copy(op) or self._updates.is_copy(op)
 
   def mirror(self, ops: Sequence[tf.Operation]) -> None:
     """Mirrors variables, and whatever is computed from variables alone.
@@ -105,6 +113,35 @@ class Replicas:
     self._part.update(part)
     self._variables += units.variables_of(part)
 
+  def sum(
+    self, gradients: Sequence[aggregation.Gradient]
+  ) -> aggregation.Gradient:
+    """Returns the sum of a gradient over replicas, in replica 0.
+
+    Args:
+      gradients: That of each replica, on a device of its own.
+    """
+    if len(gradients) == 1:
+      return gradients[0]
+    first = gradients[0]
+    if isinstance(first, tf.IndexedSlices):
+      values = [g.values for g in gradients]
+      indices = [g.indices for g in gradients]
+      return tf.IndexedSlices(
+        self._keep(_gather(values)),
+        self._keep(_gather(indices)),
+        first.dense_shape,
+      )
+    return self._keep(_sums(gradients))
+
+  def _keep(self, results: Sequence[tf.Tensor]) -> tf.Tensor:
+    """Returns replica 0's result; updates of others find theirs."""
+    first, *others = results
+    if self._is_mirrored:
+      self._updates.pair(first, others)
+      self._sums.add(first.name)
+    return first
+
   def keep_equal(
     self,
     spec: tf.estimator.EstimatorSpec,
@@ -114,21 +151,64 @@ class Replicas:
 
     Args:
       spec: What model_fn returned.
-      forward: The ops of replica 0 that other replicas have clones of.
+      forward: The ops of all micro-batches.
     """
     if not self._variables:
       return spec
+    repeated = self._repeat_updates(forward)
     mirrored = [
-      mirrors.Mirrored(variable, self._clones.of(variable.outputs[0]))
+      mirrors.Mirrored(variable, self._updates.of(variable.outputs[0]))
       for variable in self._variables
     ]
     train_op = getattr(spec.train_op, "op", spec.train_op)
-    following, copy_all = mirrors.follow_writes(mirrored, train_op, forward)
+    following, copy_all = mirrors.follow_writes(
+      mirrored, train_op, forward, repeated
+    )
     mirrors.record_mirrors(mirrored)
     hook = mirrors.MirrorHook(copy_all)
     if following is not train_op:
       spec = spec._replace(train_op=following)
     return spec._replace(training_hooks=(*spec.training_hooks, hook))
+
+
+  def _repeat_updates(
+    self, forward: Collection[tf.Operation]
+  ) -> dict[tf.Operation, list[tf.Operation]]:
+    """Lets replicas make the updates that they can make themselves."""
+    starts = mirrors.initializers()
+    graph = tf.compat.v1.get_default_graph()
+    rest = [
+      op
+      for op in graph.get_operations()
+      if op not in starts and op not in forward and not self.is_copy(op)
+    ]
+    found = repeated_updates.find_updates(rest, self._variables, self._sums)
+    self._updates.add(found.ops)
+    self._variables += found.slots
+    return {
+      op: [self._updates.op(r, op) for r in range(self.count - 1)]
+      for op in found.writes
+    }
+
+
+def _gather(parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+  """Returns all rows of all parts, on the device of each part."""
+  results = []
+  for part in parts:
+    with tf.compat.v1.device(part.device):
+      results.append(tf.concat(list(parts), 0))
+  return results
+
+
+def _sums(parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
+  """Returns the sum of tensors, on the device of each."""
+  with tf.compat.v1.device(parts[0].device):
+    total = tf.add_n(list(parts))
+  results = [total]
+  for part in parts[1:]:
+    with tf.compat.v1.device(part.device):
+      results.append(tf.identity(total))
+  return results
 
 
 def _device_map(mesh: mesh_lib.Mesh, replica: int) -> Callable[[str], str]:
