@@ -54,12 +54,14 @@ class Accumulation:
 
   def total(
     self,
+    variable: tf.Operation,
     gradient: aggregation.Gradient,
     stages: Mapping[tf.Operation, int],
   ) -> aggregation.Gradient:
     """Returns the sum of a gradient over all micro-batches.
 
     Args:
+      variable: The op of the variable whose gradient it is.
       gradient: That of the first micro-batch of replica 0.
       stages: The stages of ops.
     """
@@ -70,7 +72,8 @@ class Accumulation:
         [
           tf.IndexedSlices(_rows(v), _rows(i), gradient.dense_shape)
           for v, i in zip(values, indices, strict=True)
-        ]
+        ],
+        variable,
       )
     if gradient not in self._clones:
       with tf.compat.v1.device(gradient.device):
@@ -81,7 +84,8 @@ class Accumulation:
       [
         self._of_replica(replica, copies, stage)
         for replica, copies in enumerate(self._by_replica(gradient))
-      ]
+      ],
+      variable,
     )
 
   def _of_replica(

@@ -59,6 +59,9 @@ class ShardingConfig:
     variables: "mirrored" gives each replica (`data` axis of the mesh) copies of
       the variables, which a training step keeps equal; "shared" lets all
       replicas read those of replica 0.
+    optimizer_state: "replicated" lets each replica update all of its variables;
+      with "sharded" each variable belongs to one replica, with its slots, which
+      sends the others its new value (ZeRO-1).
     batch_axis: The axes of examples in features and labels that do not have
       them on axis 0: pairs of a regular expression for names such as
       "features/x", and an axis, or None for a tensor without examples.
@@ -146,6 +149,12 @@ class ShardingConfig:
     "Whether each replica of the model has copies of the variables, or all read"
     " those of replica 0.",
     choices=replicas.VARIABLES,
+  )
+  optimizer_state: str = options.option(
+    "replicated",
+    "Whether each replica updates all of its variables, or each updates some of"
+    " them, and sends them to the others.",
+    choices=replicas.OPTIMIZER_STATES,
   )
   batch_axis: tuple[micro_batches.BatchAxis, ...] = options.option(
     (),

@@ -204,7 +204,8 @@ class Pipeline:
     with tf.control_dependencies(None), tf.compat.v1.name_scope("aggregate"):
       for source, gradient in zip(sources, gradients, strict=True):
         if gradient is not None and self._is_shared(source):
-          gradient = self._sums[-1].total(gradient, stages)
+          variable = getattr(source, "handle", source).op
+          gradient = self._sums[-1].total(variable, gradient, stages)
         results.append(gradient)
     joins = graph.get_operations()[num_ops:]
     self._own.update(joins)

@@ -5,7 +5,9 @@ the ops of replica 0, as micro-batches are. It reads variables in one of two
 ways:
 
 - `shared`: where they are, in replica 0; each step sends them.
-- `mirrored`: from copies on its own devices; see `mirrors`.
+- `mirrored`: from copies on its own devices. Either each replica repeats the
+  optimizer's work on them (`repeated_updates`), or each variable belongs to one
+  replica, which sends the others its new value (`owners`).
 
 Data parallelism over replicas that are pipelines themselves is in GPipe (Huang
 et al., 2019) and, with more axes, in GSPMD (Xu et al., 2021, arXiv:2105.04663).
@@ -17,12 +19,13 @@ from compat import private_graph
 from estimator_mp import aggregation, graph_slice, mirrors, repeated_updates
 from estimator_mp import clones as clones_lib
 from estimator_mp import devices as devices_lib
-from estimator_mp import units
+from estimator_mp import owners, units
 from estimator_mp import mesh as mesh_lib
 
 import tensorflow as tf
 
 VARIABLES = ("mirrored", "shared")
+OPTIMIZER_STATES = ("replicated", "sharded")
 
 
 class Replicas:
@@ -32,14 +35,21 @@ class Replicas:
     count: How many there are, D; replica 0 is what model_fn builds.
   """
 
-  def __init__(self, mesh: mesh_lib.Mesh, variables: str):
+  def __init__(
+    self, mesh: mesh_lib.Mesh, variables: str, optimizer_state: str
+  ):
     """Starts with nothing mirrored.
 
     Args:
       mesh: A mesh; its `data` axis says how many replicas there are.
       variables: "mirrored" or "shared".
+      optimizer_state: "replicated" or "sharded".
     """
     self.count = mesh.axis_size("data")
+    self._owners = (
+      owners.Owners(self.count) if optimizer_state == "sharded" else None
+    )
+    self._owners_of_sums: dict[tf.Operation, int] = {}
     self._variables: list[tf.Operation] = []
     self._is_mirrored = variables == "mirrored"
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
@@ -108,39 +118,63 @@ class Replicas:
           new.add(op)
           if loop is not None:
             loops.add(id(loop))
-    part = [op for op in ops if op in new]
-    self._clones.add(part)
-    self._part.update(part)
-    self._variables += units.variables_of(part)
+    variables = [op for op in ops if op in new and units.is_variable(op)]
+    self._clones.add(variables)
+    for variable in variables:
+      self._give_owner(variable)
+    self._clones.add([op for op in ops if op in new and op not in variables])
+    self._part.update(new)
+    self._variables += variables
+
+  def _give_owner(self, variable: tf.Operation) -> None:
+    """Moves a variable to its owner, which then needs no mirror of it."""
+    owner = self._owners.choose(variable) if self._owners else 0
+    if owner:
+      handle = variable.outputs[0]
+      handles = self._clones.of(handle)
+      handles[owner - 1] = handle
+      self._clones.pair(handle, handles)
+      device = self._device_of[owner](variable.device)
+      for op in units.bound_to(variable):
+        private_graph.set_device(op, device)
 
   def sum(
-    self, gradients: Sequence[aggregation.Gradient]
+    self, gradients: Sequence[aggregation.Gradient], variable: tf.Operation
   ) -> aggregation.Gradient:
-    """Returns the sum of a gradient over replicas, in replica 0.
+    """Returns the sum of a gradient over replicas, for model_fn to go on with.
 
     Args:
       gradients: That of each replica, on a device of its own.
+      variable: The op of the variable whose gradient it is.
     """
-    if len(gradients) == 1:
-      return gradients[0]
     first = gradients[0]
     if isinstance(first, tf.IndexedSlices):
-      values = [g.values for g in gradients]
-      indices = [g.indices for g in gradients]
       return tf.IndexedSlices(
-        self._keep(_gather(values)),
-        self._keep(_gather(indices)),
+        self._combine(_rows, [g.values for g in gradients], variable),
+        self._combine(_rows, [g.indices for g in gradients], variable),
         first.dense_shape,
       )
-    return self._keep(_sums(gradients))
+    return self._combine(tf.add_n, gradients, variable)
 
-  def _keep(self, results: Sequence[tf.Tensor]) -> tf.Tensor:
-    """Returns replica 0's result; updates of others find theirs."""
-    first, *others = results
-    if self._is_mirrored:
+  def _combine(
+    self,
+    combine: Callable[[Sequence[tf.Tensor]], tf.Tensor],
+    parts: Sequence[tf.Tensor],
+    variable: tf.Operation,
+  ) -> tf.Tensor:
+    """Combines parts of replicas where the result is needed."""
+    if len(parts) == 1:
+      return parts[0]
+    if self._owners is None and self._is_mirrored:
+      first, *others = _on_each(combine, parts)
       self._updates.pair(first, others)
       self._sums.add(first.name)
-    return first
+      return first
+    owner = self._owners.of(variable) if self._owners else 0
+    with tf.compat.v1.device(parts[owner].device):
+      result = combine(parts)
+    self._owners_of_sums[result.op] = owner
+    return result
 
   def keep_equal(
     self,
@@ -155,11 +189,17 @@ class Replicas:
     """
     if not self._variables:
       return spec
-    repeated = self._repeat_updates(forward)
-    mirrored = [
-      mirrors.Mirrored(variable, self._updates.of(variable.outputs[0]))
-      for variable in self._variables
-    ]
+    rest = self._rest(forward)
+    repeated = {}
+    if self._owners is None:
+      repeated = self._repeat_updates(rest)
+    else:
+      self._owners.move(rest, self._owners_of_sums, self._device_of)
+    mirrored = []
+    for variable in self._variables:
+      handle = variable.outputs[0]
+      others = [h for h in self._updates.of(handle) if h is not handle]
+      mirrored.append(mirrors.Mirrored(variable, others))
     train_op = getattr(spec.train_op, "op", spec.train_op)
     following, copy_all = mirrors.follow_writes(
       mirrored, train_op, forward, repeated
@@ -171,17 +211,20 @@ class Replicas:
     return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
 
-  def _repeat_updates(
-    self, forward: Collection[tf.Operation]
-  ) -> dict[tf.Operation, list[tf.Operation]]:
-    """Lets replicas make the updates that they can make themselves."""
+  def _rest(self, forward: Collection[tf.Operation]) -> list[tf.Operation]:
+    """Returns the ops of replica 0 that are in no forward or backward pass."""
     starts = mirrors.initializers()
     graph = tf.compat.v1.get_default_graph()
-    rest = [
+    return [
       op
       for op in graph.get_operations()
       if op not in starts and op not in forward and not self.is_copy(op)
     ]
+
+  def _repeat_updates(
+    self, rest: Sequence[tf.Operation]
+  ) -> dict[tf.Operation, list[tf.Operation]]:
+    """Lets replicas make the updates that they can make themselves."""
     found = repeated_updates.find_updates(rest, self._variables, self._sums)
     self._updates.add(found.ops)
     self._variables += found.slots
@@ -191,23 +234,22 @@ class Replicas:
     }
 
 
-def _gather(parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-  """Returns all rows of all parts, on the device of each part."""
-  results = []
-  for part in parts:
-    with tf.compat.v1.device(part.device):
-      results.append(tf.concat(list(parts), 0))
-  return results
+def _rows(parts: Sequence[tf.Tensor]) -> tf.Tensor:
+  """Returns all rows of all parts."""
+  return tf.concat(parts, 0)
 
 
-def _sums(parts: Sequence[tf.Tensor]) -> list[tf.Tensor]:
-  """Returns the sum of tensors, on the device of each."""
+def _on_each(
+  combine: Callable[[Sequence[tf.Tensor]], tf.Tensor],
+  parts: Sequence[tf.Tensor],
+) -> list[tf.Tensor]:
+  """Combines parts on the device of the first; returns the result on each."""
   with tf.compat.v1.device(parts[0].device):
-    total = tf.add_n(list(parts))
-  results = [total]
+    result = combine(parts)
+  results = [result]
   for part in parts[1:]:
     with tf.compat.v1.device(part.device):
-      results.append(tf.identity(total))
+      results.append(tf.identity(result))
   return results
 
 

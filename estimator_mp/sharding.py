@@ -148,7 +148,9 @@ class _Sharder:
     """Returns model_fn's arguments, with what it is to train on at a time."""
     config = self._config
     schedule = config.create_schedule()
-    replicas = replicas_lib.Replicas(self._mesh, config.variables)
+    replicas = replicas_lib.Replicas(
+      self._mesh, config.variables, config.optimizer_state
+    )
     count = schedule.num_micro_batches * replicas.count
     if self._mode != tf.estimator.ModeKeys.TRAIN or count == 1:
       return dict(arguments)

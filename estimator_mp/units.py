@@ -86,6 +86,21 @@ class Units:
       yield self._by_loop.setdefault(id(loop), op)
 
 
+def bound_to(variable: tf.Operation) -> list[tf.Operation]:
+  """Returns the ops that have to be where a variable is, and itself.
+
+  Args:
+    variable: The op of a variable of the default graph.
+  """
+  group = _COLOCATED_WITH + variable.name.encode()
+  reads = set(variable.outputs[0].consumers())
+  return [
+    op
+    for op in variable.graph.get_operations()
+    if op in reads or group in op.colocation_groups()
+  ]
+
+
 def is_variable(op: tf.Operation) -> bool:
   """Whether an op is a variable: a resource handle, or a v1 reference."""
   return op.type in ("VarHandleOp", "VariableV2", "Variable")

@@ -1,0 +1,90 @@
+"""Owners: which replica updates which variable.
+
+With `optimizer_state="sharded"`, the replicas of a stage share the work of the
+optimizer: each variable belongs to one of them, with its slots, and with what
+is computed of its gradient. Only the owner gets the sum of the gradients; the
+new value goes to the others. So D replicas hold a D-th of the slots each: the
+first stage of ZeRO (Rajbhandari et al., "ZeRO: Memory Optimizations Toward
+Training Trillion Parameter Models", 2020, arXiv:1910.02054), by whole variables.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+from compat import private_graph
+from estimator_mp import graph_slice, spread, tensor_size, units
+
+import tensorflow as tf
+
+_INITIALIZERS = frozenset(["AssignVariableOp"])
+
+
+class Owners:
+  """Chooses the owners of variables, evenly by their bytes."""
+
+  def __init__(self, num_replicas: int):
+    """Starts without a variable.
+
+    Args:
+      num_replicas: How many replicas there are, D.
+    """
+    self._num_replicas = num_replicas
+    self._held_bytes: dict[str, list[int]] = {}
+    self._owners: dict[tf.Operation, int] = {}
+
+  def choose(self, variable: tf.Operation) -> int:
+    """Returns the replica that a new variable shall belong to.
+
+    Args:
+      variable: The op of a variable, placed on its stage in replica 0. One
+        that functions read (such as a functional loop) stays in replica 0,
+        where these are.
+    """
+    held = self._held_bytes.setdefault(
+      variable.device, [0] * self._num_replicas
+    )
+    readers = variable.outputs[0].consumers()
+    is_movable = variable.type == "VarHandleOp" and all(
+      op.type in graph_slice.READS or op.type in _INITIALIZERS
+      for op in readers
+    )
+    owner = held.index(min(held)) if is_movable else 0
+    held[owner] += tensor_size.variable_bytes(variable)
+    self._owners[variable] = owner
+    return owner
+
+  def of(self, variable: tf.Operation) -> int:
+    """Returns the owner of a variable; 0 if it was never chosen.
+
+    Args:
+      variable: The op of a variable.
+    """
+    return self._owners.get(variable, 0)
+
+  def move(
+    self,
+    ops: Sequence[tf.Operation],
+    sums: Mapping[tf.Operation, int],
+    device_of: Sequence[Callable[[str], str]],
+  ) -> None:
+    """Puts what is computed for an update beside its variable.
+
+    Args:
+      ops: What is not part of a forward or backward pass, in the order of the
+        graph; all of it is placed in replica 0 or has moved already.
+      sums: The owners that sums of gradients are for.
+      device_of: For each replica, from devices of replica 0 to its own.
+    """
+    known = {**self._owners, **sums}
+    both = units.Units()
+    both.add(ops)
+    owners = spread.spread(ops, both, known, spread.Follows.LARGEST_INPUT)
+    for op, owner in owners.items():
+      if op.device and not _is_bound(op):
+        private_graph.set_device(op, device_of[owner](op.device))
+
+
+def _is_bound(op: tf.Operation) -> bool:
+  """Whether an op has to be where something with a state is."""
+  return units.is_variable(op) or any(
+    t.dtype == tf.resource or t.dtype != t.dtype.base_dtype for t in op.inputs
+  )
