@@ -20,48 +20,6 @@ _EXACT_SUMS = [
 ]
 
 
-def _residuals():
-  return v1.local_variables()
-
-
-class _Steps:
-  """A graph that sums what is fed, and a session that keeps its residuals."""
-
-  def __init__(self, reduce, shape, count, dtype=np.float32):
-    self._graph = tf.Graph()
-    with self._graph.as_default():
-      self._fed = [v1.placeholder(dtype, shape) for _ in range(count)]
-      self._sums = reduce(
-        replicas.spread(self._fed), replicas.devices_of(count)
-      )
-      self._residuals = _residuals()
-      init = v1.local_variables_initializer()
-    self._session = v1.Session(config=replicas.HARD, graph=self._graph)
-    self._session.run(init)
-
-  def __enter__(self):
-    return self
-
-  def __exit__(self, *unused):
-    self._session.close()
-
-  def sums(self, gradients):
-    """Returns the sum on each device after one step."""
-    feed = dict(zip(self._fed, gradients, strict=True))
-    return self._session.run(self._sums, feed)
-
-  def step(self, gradients):
-    """Returns the sum after one step, the same on all devices."""
-    sums = self.sums(gradients)
-    for total in sums[1:]:
-      np.testing.assert_array_equal(total, sums[0])
-    return sums[0]
-
-  def residuals(self):
-    """Returns the residual of each replica."""
-    return self._session.run(self._residuals)
-
-
 class HalfPrecisionTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (f"{mode}_{n}_{np.dtype(dtype).name}_{name}", mode, n, dtype, reduce)
@@ -72,7 +30,7 @@ class HalfPrecisionTest(parameterized.TestCase):
   def test_sum_of_one_step(self, mode, n, dtype, reduce):
     parts = np.random.RandomState(n).randn(n, 3, 5).astype(dtype)
     shaped = compression.compressed(reduce, mode)
-    with _Steps(shaped, [3, 5], n, dtype) as steps:
+    with replicas.Steps(shaped, [3, 5], n, dtype) as steps:
       total = steps.step(parts)
     self.assertEqual(total.dtype, dtype)
     roundings = 1 if reduce is None else 2 * n
@@ -84,7 +42,7 @@ class HalfPrecisionTest(parameterized.TestCase):
   def test_a_remainder_that_rounds_away_in_each_step_arrives(self, mode):
     value = np.float32(1.0 + _ROUNDING[mode] / 2)
     reduce = compression.compressed(None, mode)
-    with _Steps(reduce, [1], 2) as steps:
+    with replicas.Steps(reduce, [1], 2) as steps:
       first = steps.step([[value], [value]])
       total = first + sum(steps.step([[value], [value]]) for _ in range(99))
     np.testing.assert_array_equal(first, [2.0])
@@ -97,7 +55,7 @@ class HalfPrecisionTest(parameterized.TestCase):
   def test_what_is_left_is_at_most_one_steps_rounding(self, mode):
     random = np.random.RandomState(4)
     reduce = compression.compressed(None, mode)
-    with _Steps(reduce, [7], 3, np.float64) as steps:
+    with replicas.Steps(reduce, [7], 3, np.float64) as steps:
       exact, sent = np.zeros(7), np.zeros(7)
       for _ in range(50):
         gradients = random.randn(3, 7) * 10.0 ** random.randint(-9, 3)
@@ -114,11 +72,13 @@ class HalfPrecisionTest(parameterized.TestCase):
   def test_float16_sums_do_not_overflow(self):
     zeros = np.zeros([3, 2], np.float32)
     large = np.tile(np.float32([60000.0, -70000.0]), [3, 1])
-    with _Steps(compression.compressed(None, "float16"), [2], 3) as steps:
+    with replicas.Steps(
+      compression.compressed(None, "float16"), [2], 3
+    ) as steps:
       np.testing.assert_array_equal(steps.step(large), [180000.0, -196512.0])
       np.testing.assert_allclose(steps.step(zeros), [0.0, -13488.0], rtol=1e-3)
     reduce = compression.compressed(replicas.add_copies, "float16")
-    with _Steps(reduce, [2], 3) as steps:
+    with replicas.Steps(reduce, [2], 3) as steps:
       # A quarter of 65504 each: three of them, and four, can be added.
       first = steps.step(large)
       np.testing.assert_allclose(first, [49128.0, -49128.0], rtol=1e-3)
@@ -126,12 +86,10 @@ class HalfPrecisionTest(parameterized.TestCase):
       np.testing.assert_allclose(first + rest, [18e4, -21e4], rtol=1e-3)
       np.testing.assert_array_equal(steps.step(zeros), [0.0, 0.0])
 
-  @parameterized.named_parameters(
-    (f"of_{count}", count) for count in range(1, 5)
-  )
+  @parameterized.parameters(1, 2, 3, 4)
   def test_the_largest_sums_are_finite(self, count):
     reduce = compression.compressed(replicas.add_copies, "float16")
-    with _Steps(reduce, [1], count) as steps:
+    with replicas.Steps(reduce, [1], count) as steps:
       total = steps.step(np.full([count, 1], 1e6, np.float32))
     self.assertTrue(np.isfinite(total[0]))
     self.assertGreater(total[0], 65504 / 2 - 1)
@@ -148,7 +106,7 @@ class HalfPrecisionTest(parameterized.TestCase):
         fed = replicas.placeholders(parts)
         compressed = compression.compressed(reduce, mode)
         sums = compressed(replicas.spread(fed), replicas.devices_of(2))
-        self.assertEmpty(_residuals())
+        self.assertEmpty(v1.local_variables())
         feed = dict(zip(fed, parts, strict=True))
         for total in replicas.run(sums, feed):
           self.assertEqual(total.dtype, dtype)
@@ -217,7 +175,7 @@ class TopKTest(parameterized.TestCase):
   )
   def test_fraction_1_is_the_dense_sum(self, n, shape, dtype):
     parts = np.random.RandomState(n).randn(n, *shape).astype(dtype)
-    with _Steps(compression.top_k(1.0), shape, n, dtype) as steps:
+    with replicas.Steps(compression.top_k(1.0), shape, n, dtype) as steps:
       for _ in range(2):
         total = steps.step(parts)
         expected = np.zeros(shape, dtype)
@@ -232,7 +190,7 @@ class TopKTest(parameterized.TestCase):
     one = np.array([[1.0, -9.0, 2.0], [0.0, 0.0, 0.5]], np.float32)
     two = np.array([[8.0, 1.0, 0.0], [0.0, -7.0, 0.0]], np.float32)
     zero = np.zeros_like(one)
-    with _Steps(compression.top_k(1 / 3), [2, 3], 2) as steps:
+    with replicas.Steps(compression.top_k(1 / 3), [2, 3], 2) as steps:
       sent = [steps.step([one, two])]
       sent += [steps.step([zero, zero]) for _ in range(3)]
     np.testing.assert_array_equal(sent[0], [[8, -9, 2], [0, -7, 0]])
@@ -245,7 +203,7 @@ class TopKTest(parameterized.TestCase):
     ("rounded", 0.1, 30, 3), ("at_least_one", 0.001, 30, 1), ("all", 1, 30, 30)
   )
   def test_number_of_entries(self, fraction, size, expected):
-    with _Steps(compression.top_k(fraction), [size], 1) as steps:
+    with replicas.Steps(compression.top_k(fraction), [size], 1) as steps:
       total = steps.step([np.arange(1.0, size + 1)])
     self.assertEqual(np.count_nonzero(total), expected)
 
@@ -255,7 +213,9 @@ class TopKTest(parameterized.TestCase):
     # |residual| <= c (|gradient| + |residual before|), and c is this:
     c = np.sqrt(1 - fraction)
     bound = longest * c / (1 - c)
-    with _Steps(compression.top_k(fraction), [size], 2, np.float64) as steps:
+    with replicas.Steps(
+      compression.top_k(fraction), [size], 2, np.float64
+    ) as steps:
       exact, sent = np.zeros(size), np.zeros(size)
       for _ in range(60):
         gradients = random.randn(2, size) + 1.0
@@ -268,7 +228,7 @@ class TopKTest(parameterized.TestCase):
 
   def test_integers_are_summed_as_they_are(self):
     parts = np.array([[1, 2], [3, 4]], np.int64)
-    with _Steps(compression.top_k(0.5), [2], 2, np.int64) as steps:
+    with replicas.Steps(compression.top_k(0.5), [2], 2, np.int64) as steps:
       np.testing.assert_array_equal(steps.step(parts), [4, 6])
 
   @parameterized.parameters(0, 1.5, -0.1, float("nan"))
@@ -286,7 +246,7 @@ class ResidualTest(parameterized.TestCase):
   @parameterized.named_parameters(_EXACT_SUMS)
   def test_residuals_are_what_was_not_sent(self, factory):
     random = np.random.RandomState(6)
-    with _Steps(factory(), [4, 3], 3, np.float64) as steps:
+    with replicas.Steps(factory(), [4, 3], 3, np.float64) as steps:
       exact, sent = np.zeros([4, 3]), np.zeros([4, 3])
       for _ in range(30):
         gradients = random.randn(3, 4, 3)
@@ -308,7 +268,7 @@ class ResidualTest(parameterized.TestCase):
     for value in (np.nan, np.inf, -np.inf):
       bad = fine.copy()
       bad[1, 2] = value
-      with _Steps(factory(), [4], 2) as steps:
+      with replicas.Steps(factory(), [4], 2) as steps:
         steps.step(fine)
         before = steps.residuals()
         np.testing.assert_array_equal(steps.step(bad)[2], value)
@@ -332,7 +292,7 @@ class ResidualTest(parameterized.TestCase):
       ):
         for _ in range(2):
           factory()(parts, replicas.devices_of(2))
-      residuals = _residuals()
+      residuals = v1.local_variables()
       self.assertEqual(
         [residual.op.name for residual in residuals],
         [
@@ -356,7 +316,7 @@ class ResidualTest(parameterized.TestCase):
     with tf.Graph().as_default():
       fed = [v1.placeholder(tf.float32, [4]) for _ in range(2)]
       sums = factory()(replicas.spread(fed), replicas.devices_of(2))
-      residuals = _residuals()
+      residuals = v1.local_variables()
       with v1.Session(config=replicas.HARD) as session:
         session.run(v1.local_variables_initializer())
         session.run(sums[1], {x: [1.01, 2.02, 3.03, 4.04] for x in fed})
@@ -384,7 +344,7 @@ class ResidualTest(parameterized.TestCase):
         train = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
           [(sums[0][0], weights)], step
         )
-        residuals = _residuals()
+        residuals = v1.local_variables()
         with v1.train.MonitoredTrainingSession(
           checkpoint_dir=folder, config=replicas.HARD
         ) as session:

@@ -1,5 +1,6 @@
 """Replicas on CPU devices of one session, and a plain sum over them."""
 
+import numpy as np
 import tensorflow as tf
 
 HARD = tf.compat.v1.ConfigProto(
@@ -44,3 +45,35 @@ def run(fetches, feed_dict=None):
     session.run(tf.compat.v1.global_variables_initializer())
     session.run(tf.compat.v1.local_variables_initializer())
     return session.run(fetches, feed_dict)
+
+
+class Steps:
+  """A graph that sums what is fed, and a session that keeps its residuals."""
+
+  def __init__(self, reduce, shape, count, dtype=np.float32):
+    self._graph = tf.Graph()
+    with self._graph.as_default():
+      self._fed = [tf.compat.v1.placeholder(dtype, shape) for _ in range(count)]
+      self._sums = reduce(spread(self._fed), devices_of(count))
+      self._residuals = tf.compat.v1.local_variables()
+      init = tf.compat.v1.local_variables_initializer()
+    self._session = tf.compat.v1.Session(config=HARD, graph=self._graph)
+    self._session.run(init)
+
+  def __enter__(self):
+    return self
+
+  def __exit__(self, *unused):
+    self._session.close()
+
+  def step(self, gradients):
+    """Returns the sum after one step, the same on all devices."""
+    feed = dict(zip(self._fed, gradients, strict=True))
+    sums = self._session.run(self._sums, feed)
+    for total in sums[1:]:
+      np.testing.assert_array_equal(total, sums[0])
+    return sums[0]
+
+  def residuals(self):
+    """Returns the residual of each replica."""
+    return self._session.run(self._residuals)
