@@ -10,9 +10,10 @@ does not send is kept in a residual, and added to the next step's gradient
     residual  = corrected - sent
 
 After any number of steps the sum of what was sent differs from the sum of the
-gradients by the last residuals only. Seide et al. (2014,
-doi:10.21437/Interspeech.2014-274) found that, Karimireddy et al. (2019,
-arXiv:1901.09847) prove that SGD then converges as without compression.
+gradients by the last residuals only. Seide et al. ("1-Bit Stochastic Gradient
+Descent and its Application to Data-Parallel Distributed Training of Speech
+DNNs", Interspeech 2014) found that, Karimireddy et al. (2019, arXiv:1901.09847)
+prove that SGD then converges as without compression.
 
 Each replica has a residual for each tensor that it reduces: a local variable
 on the replica's device, with the shape and dtype of the tensor, so that

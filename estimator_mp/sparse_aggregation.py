@@ -8,7 +8,7 @@ Every replica gets the rows of all the others. Each of n devices receives
 (n-1)/n of all rows then, and 2(n-1)/n of the table in a dense sum by a ring: a
 dense sum sends less if the replicas list more than twice the rows of the
 table. It may pay before that, as no optimizer has to sum repeated rows. Kim et
-al. (2019, arXiv:1808.02621) also choose how to send a gradient by how sparse
+al. (2018, arXiv:1808.02621) also choose how to send a gradient by how sparse
 it is.
 """
 
