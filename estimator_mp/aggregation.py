@@ -7,13 +7,14 @@ became dense would be as large as the table.
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
+
+from estimator_mp import gradient as gradient_lib
+from estimator_mp import sparse_aggregation
+from estimator_mp.gradient import Gradient
 
 import tensorflow as tf
 
 METHODS = ("mean", "sum")
-
-Gradient: TypeAlias = tf.Tensor | tf.IndexedSlices
 
 
 def aggregate_gradients(
@@ -74,14 +75,14 @@ def _aggregate(
   present = [part for part in parts if part is not None]
   if not present:
     return None
-  _check_alike(index, present)
+  gradient_lib.common_shape(index, present)
   with tf.compat.v1.colocate_with(_some_tensor(present[0])):
     if all(isinstance(part, tf.IndexedSlices) for part in present):
-      total = _concatenate(present)
+      total = sparse_aggregation.concatenate(present)
     elif len(present) == 1:
       total = present[0]
     else:
-      total = tf.add_n([_dense(part) for part in present])
+      total = tf.add_n([sparse_aggregation.dense(part) for part in present])
     return total if scale is None else _scaled(total, scale)
 
 
@@ -89,45 +90,6 @@ def _some_tensor(gradient: Gradient) -> tf.Tensor:
   if isinstance(gradient, tf.IndexedSlices):
     return gradient.values
   return gradient
-
-
-def _check_alike(index: int, parts: Sequence[Gradient]) -> None:
-  """Raises if gradients of one variable cannot be added."""
-  dtypes = {part.dtype for part in parts}
-  if len(dtypes) > 1:
-    names = sorted(dtype.name for dtype in dtypes)
-    raise ValueError(
-      f"the gradients at index {index} have dtypes {', '.join(names)}; "
-      "gradients of one variable need one dtype"
-    )
-  first = parts[0].shape
-  for part in parts[1:]:
-    if not first.is_compatible_with(part.shape):
-      raise ValueError(
-        f"the gradients at index {index} have shapes {first} and "
-        f"{part.shape}; gradients of one variable need one shape"
-      )
-
-
-def _concatenate(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
-  """Returns the sum of sparse gradients, as the list of all their rows."""
-  if len(parts) == 1:
-    return parts[0]
-  return tf.IndexedSlices(
-    values=tf.concat([part.values for part in parts], axis=0),
-    indices=tf.concat(
-      [tf.cast(part.indices, tf.int64) for part in parts], axis=0
-    ),
-    dense_shape=parts[0].dense_shape,
-  )
-
-
-def _dense(gradient: Gradient) -> tf.Tensor:
-  """Returns a gradient as a dense tensor; repeated rows are summed."""
-  if not isinstance(gradient, tf.IndexedSlices):
-    return gradient
-  rows = tf.cast(gradient.dense_shape[0], tf.int64)
-  return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, rows)
 
 
 def _scaled(gradient: Gradient, scale: float) -> Gradient:

@@ -1,0 +1,227 @@
+"""The plan of buckets, as data."""
+
+import itertools
+
+from estimator_mp import buckets as buckets_lib
+
+import hypothesis
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+from hypothesis import strategies
+
+Bucket = buckets_lib.Bucket
+_F16, _F32, _F64 = tf.float16, tf.float32, tf.float64
+
+
+@strategies.composite
+def _plans(draw):
+  """Arguments of `plan_buckets`, as a dict."""
+  sizes = draw(
+    strategies.lists(
+      strategies.one_of(strategies.none(), strategies.integers(0, 40)),
+      max_size=12,
+    )
+  )
+  bucket_bytes = draw(strategies.integers(0, 200))
+  return {
+    "sizes": sizes,
+    "dtypes": [draw(strategies.sampled_from([_F16, _F32])) for _ in sizes],
+    "bucket_bytes": bucket_bytes,
+    "order": draw(strategies.permutations(range(len(sizes)))),
+    "chunk_bytes": draw(
+      strategies.one_of(
+        strategies.none(), strategies.integers(max(bucket_bytes, 4), 240)
+      )
+    ),
+  }
+
+
+class PlanTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("nothing", [], [], 64, {}, []),
+    (
+      "bytes_0_fuse_nothing",
+      [1, 0],
+      [_F32, _F32],
+      0,
+      {},
+      [Bucket((0,), _F32), Bucket((1,), _F32)],
+    ),
+    (
+      "a_full_bucket_is_closed",
+      [4, 4, 4],
+      [_F32] * 3,
+      32,
+      {},
+      [Bucket((0, 1), _F32), Bucket((2,), _F32)],
+    ),
+    (
+      "as_large_as_a_bucket_is_alone",
+      [2, 8, 2],
+      [_F32] * 3,
+      32,
+      {},
+      [Bucket((1,), _F32), Bucket((0, 2), _F32)],
+    ),
+    (
+      "unknown_is_alone",
+      [None, 2, 2],
+      [_F32] * 3,
+      32,
+      {},
+      [Bucket((0,), _F32), Bucket((1, 2), _F32)],
+    ),
+    (
+      "dtypes_apart_in_order_of_completion",
+      [2, 2, 2, 2],
+      [_F32, _F16, _F16, _F32],
+      32,
+      {},
+      [Bucket((1, 2), _F16), Bucket((0, 3), _F32)],
+    ),
+    (
+      "order_of_the_backward_pass",
+      [4, 4, 4],
+      [_F32] * 3,
+      32,
+      {"order": [2, 1, 0]},
+      [Bucket((2, 1), _F32), Bucket((0,), _F32)],
+    ),
+    (
+      "pieces",
+      [2, 11],
+      [_F64, _F32],
+      16,
+      {"chunk_bytes": 16},
+      [
+        Bucket((0,), _F64),
+        Bucket((1,), _F32, 0, 3),
+        Bucket((1,), _F32, 3, 4),
+        Bucket((1,), _F32, 7, 4),
+      ],
+    ),
+  )
+  def test_plan(self, sizes, dtypes, bucket_bytes, options, expected):
+    self.assertEqual(
+      buckets_lib.plan_buckets(sizes, dtypes, bucket_bytes, **options),
+      expected,
+    )
+
+  @hypothesis.given(_plans())
+  @hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+  def test_every_gradient_is_there_once(self, plan):
+    sizes = plan["sizes"]
+    whole, pieces = [], {}
+    for bucket in buckets_lib.plan_buckets(**plan):
+      if bucket.start is None:
+        self.assertIsNone(bucket.length)
+        whole += bucket.gradients
+      else:
+        (index,) = bucket.gradients
+        pieces.setdefault(index, []).append((bucket.start, bucket.length))
+    self.assertCountEqual([*whole, *pieces], range(len(sizes)))
+    for index, found in pieces.items():
+      ends = [0, *itertools.accumulate(length for _, length in found)]
+      self.assertEqual([start for start, _ in found], ends[:-1])
+      self.assertEqual(ends[-1], sizes[index])
+      self.assertGreater(len(found), 1)
+
+  @hypothesis.given(_plans())
+  @hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+  def test_order_is_kept(self, plan):
+    place = {index: i for i, index in enumerate(plan["order"])}
+    buckets = buckets_lib.plan_buckets(**plan)
+    places = [[place[i] for i in bucket.gradients] for bucket in buckets]
+    for found in places:
+      self.assertEqual(found, sorted(found))
+    lasts = [found[-1] for found in places]
+    self.assertEqual(lasts, sorted(lasts))
+    for dtype in (_F16, _F32):
+      fused = [
+        i
+        for bucket in buckets
+        if bucket.dtype == dtype and self._is_fused(plan, bucket)
+        for i in bucket.gradients
+      ]
+      self.assertEqual(fused, sorted(fused, key=place.__getitem__))
+
+  @hypothesis.given(_plans())
+  @hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+  def test_limits_and_dtypes(self, plan):
+    sizes, dtypes = plan["sizes"], plan["dtypes"]
+    for bucket in buckets_lib.plan_buckets(**plan):
+      self.assertEqual({dtypes[i] for i in bucket.gradients}, {bucket.dtype})
+      if len(bucket.gradients) > 1:
+        elements = sum(sizes[i] for i in bucket.gradients)
+        self.assertLessEqual(elements * bucket.dtype.size, plan["bucket_bytes"])
+      elif plan["chunk_bytes"] and sizes[bucket.gradients[0]] is not None:
+        elements = sizes[bucket.gradients[0]]
+        if bucket.length is not None:
+          elements = bucket.length
+        self.assertLessEqual(elements * bucket.dtype.size, plan["chunk_bytes"])
+
+  @hypothesis.given(_plans())
+  @hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+  def test_no_two_neighbours_fit_in_one_bucket(self, plan):
+    sizes = plan["sizes"]
+    for dtype in (_F16, _F32):
+      fused = [
+        [sizes[i] * dtype.size for i in bucket.gradients]
+        for bucket in buckets_lib.plan_buckets(**plan)
+        if bucket.dtype == dtype and self._is_fused(plan, bucket)
+      ]
+      for one, two in itertools.pairwise(fused):
+        self.assertGreater(sum(one) + two[0], plan["bucket_bytes"])
+
+  def _is_fused(self, plan, bucket):
+    """Whether a bucket's gradients are small enough to be fused."""
+    first = plan["sizes"][bucket.gradients[0]]
+    small = first is not None and (
+      first * bucket.dtype.size < plan["bucket_bytes"]
+    )
+    return small
+
+  @parameterized.named_parameters(
+    (
+      "dtypes",
+      ([1, 2], [_F32], 8),
+      "2 sizes but 1 dtypes were given; give one of each for every gradient",
+    ),
+    (
+      "bytes",
+      ([1], [_F32], -8),
+      "bucket_bytes=-8 is negative; use the bytes of a bucket, such as "
+      "4194304, or 0 to fuse no gradients",
+    ),
+    (
+      "order",
+      ([1, 2], [_F32, _F32], 8, [0, 0]),
+      "order=[0, 0] does not name each of 2 gradients once; give the numbers "
+      "0 to 1 in some order",
+    ),
+    (
+      "order_of_nothing",
+      ([], [], 8, [0]),
+      "order=[0] names gradients, but there are none; leave it out",
+    ),
+    (
+      "chunk_below_bucket",
+      ([1], [_F32], 8, None, 7),
+      "chunk_bytes=7 is less than a bucket or an element of a gradient; use at "
+      "least 8, or None to cut no gradient",
+    ),
+    (
+      "chunk_below_element",
+      ([1], [_F64], 0, None, 7),
+      "chunk_bytes=7 is less than a bucket or an element of a gradient; use at "
+      "least 8, or None to cut no gradient",
+    ),
+  )
+  def test_what_cannot_be_planned_is_an_error(self, arguments, message):
+    with self.assertRaises(ValueError) as caught:
+      buckets_lib.plan_buckets(*arguments)
+    self.assertEqual(str(caught.exception), message)
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,289 @@
+"""Buckets: the sums, and what each bucket waits for."""
+
+import threading
+
+from estimator_mp import buckets as buckets_lib
+from tests.estimator_mp import replicas
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_SHAPES = [(3, 2), (), (0, 4), (5,), (40,), (2, 1, 3), (7,)]
+_DTYPES = ["f4", "f4", "f4", "f8", "f4", "f8", "f2"]
+
+
+class SumsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (f"{n}_replicas_{name}", n, bucket_bytes, options)
+    for n in (1, 2, 3)
+    for name, bucket_bytes, options in (
+      ("unfused", 0, {}),
+      ("small", 32, {}),
+      ("one_per_dtype", 1 << 20, {}),
+      ("reversed", 64, {"order": range(7)[::-1]}),
+      ("pieces", 32, {"chunk_bytes": 48}),
+    )
+  )
+  def test_sums_are_numpys(self, n, bucket_bytes, options):
+    random = np.random.RandomState(n)
+    arrays = [
+      [
+        random.randn(*shape).astype(dtype)
+        if shape
+        else np.array(random.randn(), dtype)
+        for shape, dtype in zip(_SHAPES, _DTYPES, strict=True)
+      ]
+      for _ in range(n)
+    ]
+    calls = []
+
+    def reduce(tensors, devices):
+      calls.append([tensor.device for tensor in tensors])
+      return replicas.add_copies(tensors, devices)
+
+    devices = replicas.devices_of(n)
+    with tf.Graph().as_default():
+      fed = [replicas.placeholders(gradients) for gradients in arrays]
+      per_replica = [
+        [*column]
+        for column in zip(
+          *[replicas.spread(parts) for parts in zip(*fed, strict=True)],
+          strict=True,
+        )
+      ]
+      sums = buckets_lib.reduce_in_buckets(
+        per_replica, devices, bucket_bytes, reduce, **options
+      )
+      for totals, device in zip(sums, devices, strict=True):
+        self.assertEqual({total.device for total in totals}, {device})
+        self.assertEqual([total.shape for total in totals], _SHAPES)
+      feed = {
+        tensor: array
+        for tensors, gradients in zip(fed, arrays, strict=True)
+        for tensor, array in zip(tensors, gradients, strict=True)
+      }
+      values = replicas.run(sums, feed)
+    plan = buckets_lib.plan_buckets(
+      [int(np.prod(shape)) for shape in _SHAPES],
+      [tf.as_dtype(np.dtype(dtype)) for dtype in _DTYPES],
+      bucket_bytes,
+      **options,
+    )
+    self.assertEqual(calls, [devices] * len(plan))
+    for totals in values:
+      for index, total in enumerate(totals):
+        expected = sum(gradients[index] for gradients in arrays)
+        self.assertEqual(total.dtype, _DTYPES[index])
+        epsilon = np.finfo(_DTYPES[index]).eps
+        np.testing.assert_allclose(
+          total, expected, rtol=4 * epsilon, atol=4 * epsilon
+        )
+
+  def test_unknown_sizes(self):
+    with tf.Graph().as_default():
+      fed = tf.compat.v1.placeholder(tf.float32, [None, 2])
+      # One replica knows what the other does not.
+      shaped = tf.compat.v1.placeholder_with_default(fed * 10.0, [None, 2])
+      small = tf.ensure_shape(fed[0], [2])
+      unknown = tf.compat.v1.placeholder_with_default(fed[0], None)
+      pairs = [(fed, shaped), (small, unknown), (small, small)]
+      columns = [replicas.spread(parts) for parts in pairs]
+      shapes = []
+
+      def reduce(tensors, devices):
+        shapes.append(tensors[0].shape.as_list())
+        return replicas.add_copies(tensors, devices)
+
+      sums = buckets_lib.reduce_in_buckets(
+        [[column[0] for column in columns], [column[1] for column in columns]],
+        replicas.devices_of(2),
+        1 << 10,
+        reduce,
+      )
+      value = np.arange(6.0, dtype=np.float32).reshape(3, 2)
+      values = replicas.run(sums, {fed: value})
+      self.assertEqual(shapes, [[None, 2], [4]])
+      self.assertEqual(sums[0][1].shape, [2])
+    for totals in values:
+      np.testing.assert_array_equal(totals[0], value * 11.0)
+      np.testing.assert_array_equal(totals[1], value[0] * 2.0)
+      np.testing.assert_array_equal(totals[2], value[0] * 2.0)
+
+  def test_devices_around_do_not_matter(self):
+    with tf.Graph().as_default():
+      fed = replicas.spread([tf.compat.v1.placeholder(tf.float32, [3])] * 2)
+      with tf.device("/device:CPU:3"):
+        sums = buckets_lib.reduce_in_buckets(
+          [[x, x] for x in fed],
+          replicas.devices_of(2),
+          1 << 10,
+          replicas.add_copies,
+        )
+      self.assertEqual(
+        [[x.device for x in totals] for totals in sums],
+        [["/device:CPU:0"] * 2, ["/device:CPU:1"] * 2],
+      )
+      self.assertNotIn(
+        "/device:CPU:3",
+        {op.device for op in tf.compat.v1.get_default_graph().get_operations()},
+      )
+
+  @parameterized.named_parameters(
+    (
+      "no_replica",
+      lambda x: ([], []),
+      "per_replica has the gradients of 0 replicas for 0 devices (); give one "
+      "list for each device",
+    ),
+    (
+      "devices",
+      lambda x: ([[x], [x]], ["/device:CPU:0"]),
+      "per_replica has the gradients of 2 replicas for 1 devices "
+      "(/device:CPU:0); give one list for each device",
+    ),
+    (
+      "counts",
+      lambda x: ([[x, x], [x]], replicas.devices_of(2)),
+      "per_replica has [2, 1] gradients per replica; every replica needs one "
+      "for each variable",
+    ),
+    (
+      "sparse",
+      lambda x: (
+        [[x], [tf.IndexedSlices(x, tf.range(2))]],
+        replicas.devices_of(2),
+      ),
+      "gradient 0 of replica 1 is of type IndexedSlices; buckets hold dense "
+      "tensors: sum sparse gradients by sparse_aggregation.reduce_slices, and "
+      "leave None out",
+    ),
+    (
+      "shapes",
+      lambda x: ([[x], [x[:1]]], replicas.devices_of(2)),
+      "the gradients at index 0 have shapes (2,) and (1,); gradients of one "
+      "variable need one shape",
+    ),
+    (
+      "dtypes",
+      lambda x: ([[x], [tf.cast(x, tf.float64)]], replicas.devices_of(2)),
+      "the gradients at index 0 have dtypes float32, float64; gradients of one "
+      "variable need one dtype",
+    ),
+  )
+  def test_what_cannot_be_summed_is_an_error(self, arguments, message):
+    with tf.Graph().as_default():
+      x = tf.compat.v1.placeholder(tf.float32, [2])
+      with self.assertRaises(ValueError) as caught:
+        buckets_lib.reduce_in_buckets(*arguments(x), 64, replicas.add_copies)
+    self.assertEqual(str(caught.exception), message)
+
+
+def _before(tensors):
+  """Returns the names of all ops that tensors wait for."""
+  found = set()
+  todo = [tensor.op for tensor in tensors]
+  while todo:
+    op = todo.pop()
+    if op.name not in found:
+      found.add(op.name)
+      todo += [tensor.op for tensor in op.inputs]
+      todo += op.control_inputs
+  return found
+
+
+class OverlapTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("unfused", 0, 8, None), ("fused", 96, 4, None), ("pieces", 0, 12, 32)
+  )
+  def test_a_bucket_waits_for_its_own_gradients_only(
+    self, bucket_bytes, count, chunk_bytes
+  ):
+    per_replica = []
+    reduced = []
+
+    def reduce(tensors, devices):
+      reduced.append(replicas.add_copies(tensors, devices))
+      return reduced[-1]
+
+    with tf.Graph().as_default():
+      x = tf.compat.v1.placeholder(tf.float32, [5, 4])
+      for device in replicas.devices_of(2):
+        with tf.device(device):
+          variables = []
+          net = x
+          for _ in range(4):
+            for shape in ([4, 4], [4]):
+              variables.append(tf.compat.v1.Variable(tf.ones(shape)))
+            net = tf.tanh(net @ variables[-2] + variables[-1])
+          gradients = tf.gradients(tf.reduce_sum(net), variables[::-1])
+          per_replica.append(gradients)
+      sums = buckets_lib.reduce_in_buckets(
+        per_replica,
+        replicas.devices_of(2),
+        bucket_bytes,
+        reduce,
+        chunk_bytes=chunk_bytes,
+      )
+      buckets = buckets_lib.plan_buckets(
+        [gradient.shape.num_elements() for gradient in per_replica[0]],
+        [tf.float32] * 8,
+        bucket_bytes,
+        chunk_bytes=chunk_bytes,
+      )
+      self.assertLen(buckets, count)
+      self.assertLen(reduced, count)
+      for bucket, totals in zip(buckets, reduced, strict=True):
+        before = _before(totals)
+        for index in range(8):
+          for gradients in per_replica:
+            name = gradients[index].op.name
+            if index in bucket.gradients:
+              self.assertIn(name, before)
+            elif index > bucket.gradients[-1]:
+              self.assertNotIn(name, before)
+      last = _before([sums[0][-1]])
+      self.assertIn(per_replica[1][-1].op.name, last)
+
+  def test_a_bucket_is_summed_while_the_backward_pass_goes_on(self):
+    first_was_summed = threading.Event()
+
+    def late(value):
+      # Without overlap this waits in vain, and says so.
+      return value if first_was_summed.wait(20.0) else value * np.nan
+
+    def note(value):
+      first_was_summed.set()
+      return value
+
+    def reduce(tensors, devices):
+      sums = replicas.add_copies(tensors, devices)
+      if not calls:
+        with tf.device(devices[0]):
+          sums[0] = tf.numpy_function(note, [sums[0]], tf.float32)
+      calls.append(sums)
+      return sums
+
+    calls = []
+    with tf.Graph().as_default():
+      x = tf.compat.v1.placeholder(tf.float32, [2])
+      per_replica = []
+      for device in replicas.devices_of(2):
+        with tf.device(device):
+          early = [x + 1.0, x + 2.0]
+          slow = tf.numpy_function(late, [x], tf.float32)
+          slow.set_shape([2])
+          per_replica.append([*early, slow, slow * 2.0])
+      sums = buckets_lib.reduce_in_buckets(
+        per_replica, replicas.devices_of(2), 16, reduce
+      )
+      self.assertLen(calls, 2)
+      values = replicas.run(sums, {x: [1.0, 2.0]})
+    for totals in values:
+      np.testing.assert_array_equal(
+        totals, [[4.0, 6.0], [6.0, 8.0], [2.0, 4.0], [4.0, 8.0]]
+      )
+
+
+if __name__ == "__main__":
+  absltest.main()

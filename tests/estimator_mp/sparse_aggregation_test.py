@@ -1,0 +1,344 @@
+"""Sums of sparse gradients: rows, dtypes, duplicates, dense or not."""
+
+from estimator_mp import sparse_aggregation
+from tests.estimator_mp import replicas
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+
+_TABLE = (6, 2)
+
+
+def _no_reduce(tensors, devices):
+  raise AssertionError("a sparse sum reduces no dense tensor")
+
+
+def _slices(count, rows, dtype=np.float32, indices=np.int64, shape=_TABLE):
+  """Returns slices on each device, what to feed, and their dense sum.
+
+  Args:
+    count: The number of replicas.
+    rows: The indices of all replicas.
+    dtype: That of the values.
+    indices: The dtype of indices, or one for each replica.
+    shape: That of the table.
+  """
+  random = np.random.RandomState(count)
+  found, feed, total = [], {}, np.zeros(shape, dtype)
+  kinds = indices if isinstance(indices, list) else [indices] * count
+  for device, own, kind in zip(
+    replicas.devices_of(count), rows, kinds, strict=True
+  ):
+    values = random.randint(-8, 9, [len(own), *shape[1:]]).astype(dtype)
+    with tf.device(device):
+      fed = replicas.placeholders([values, np.array(own, kind)])
+      found.append(
+        tf.IndexedSlices(
+          tf.identity(fed[0]), tf.identity(fed[1]), tf.constant(shape)
+        )
+      )
+    feed[fed[0]], feed[fed[1]] = values, own
+    np.add.at(total, np.array(own, np.int64), values)
+  return found, feed, total
+
+
+def _dense(slices, shape=_TABLE):
+  """Returns an array from the value of an IndexedSlices."""
+  total = np.zeros(shape, slices.values.dtype)
+  np.add.at(total, slices.indices, slices.values)
+  return total
+
+
+class SparseTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("one", 1, [[0, 5, 5]], np.float32),
+    ("two", 2, [[0, 1], [1, 5, 1]], np.float32),
+    ("three", 3, [[2], [2, 2], [3, 0, 1]], np.float64),
+    ("half", 2, [[2], [4]], np.float16),
+    ("empty_rows", 3, [[], [1, 4], []], np.float32),
+    ("all_empty", 2, [[], []], np.float32),
+  )
+  def test_rows_of_all_replicas_on_each_device(self, count, rows, dtype):
+    devices = replicas.devices_of(count)
+    with tf.Graph().as_default():
+      slices, feed, expected = _slices(count, rows, dtype)
+      sums = sparse_aggregation.reduce_slices(slices, devices, _no_reduce)
+      for total, device in zip(sums, devices, strict=True):
+        self.assertIsInstance(total, tf.IndexedSlices)
+        for part in (total.values, total.indices, total.dense_shape):
+          self.assertEqual(part.device, device)
+        self.assertEqual(total.shape, _TABLE)
+      values = replicas.run(sums, feed)
+    for total in values:
+      self.assertEqual(total.values.dtype, dtype)
+      np.testing.assert_array_equal(total.indices, np.concatenate(rows))
+      np.testing.assert_array_equal(_dense(total), expected)
+
+  @parameterized.named_parameters(
+    ("int32", [np.int32] * 2, tf.int32),
+    ("int64", [np.int64] * 2, tf.int64),
+    ("mixed", [np.int32, np.int64], tf.int64),
+    ("mixed_the_other_way", [np.int64, np.int32], tf.int64),
+  )
+  def test_dtype_of_indices(self, kinds, expected_dtype):
+    with tf.Graph().as_default():
+      slices, feed, expected = _slices(2, [[3, 1], [1]], indices=kinds)
+      for duplicates in sparse_aggregation.DUPLICATES:
+        sums = sparse_aggregation.reduce_slices(
+          slices, replicas.devices_of(2), _no_reduce, duplicates
+        )
+        for total in sums:
+          self.assertEqual(total.indices.dtype, expected_dtype)
+        for total in replicas.run(sums, feed):
+          np.testing.assert_array_equal(_dense(total), expected)
+
+  def test_values_of_a_higher_rank(self):
+    shape = (4, 2, 3)
+    with tf.Graph().as_default():
+      slices, feed, expected = _slices(2, [[3, 3], [0]], shape=shape)
+      for options in ({}, {"duplicates": "sum"}, {"dense_threshold": 0.1}):
+        sums = sparse_aggregation.reduce_slices(
+          slices, replicas.devices_of(2), replicas.add_copies, **options
+        )
+        for total in replicas.run(sums, feed):
+          if not isinstance(total, np.ndarray):
+            total = _dense(total, shape)
+          np.testing.assert_array_equal(total, expected)
+
+  def test_the_shape_of_the_table_may_be_unknown(self):
+    with tf.Graph().as_default():
+      slices, feed, _ = _slices(2, [[3, 1], [1]])
+      bare = [tf.IndexedSlices(s.values, s.indices) for s in slices]
+      one, two = replicas.devices_of(2)
+      sums = sparse_aggregation.reduce_slices(bare, [one, two], _no_reduce)
+      self.assertIsNone(sums[0].dense_shape)
+      mixed = sparse_aggregation.reduce_slices(
+        [bare[0], slices[1]], [one, two], _no_reduce
+      )
+      self.assertEqual(mixed[0].shape, _TABLE)
+      for total in replicas.run([sums[0].values, mixed[0].values], feed):
+        self.assertEqual(total.shape, (3, 2))
+      with self.assertRaises(ValueError) as caught:
+        sparse_aggregation.dense(bare[0])
+    self.assertEqual(
+      str(caught.exception),
+      f"{bare[0].values.name} is a sparse gradient without a dense_shape, so "
+      "it cannot become dense; give its IndexedSlices the shape of the table",
+    )
+
+
+class DuplicatesTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("some", [5, 1, 5, 0, 1, 5], [5, 1, 0]),
+    ("none", [2, 4], [2, 4]),
+    ("one_row", [3, 3, 3], [3]),
+    ("empty", [], []),
+  )
+  def test_each_row_once(self, rows, expected_rows):
+    for kind in (np.int32, np.int64):
+      with tf.Graph().as_default():
+        (slices,), feed, expected = _slices(1, [rows], indices=kind)
+        once = sparse_aggregation.sum_duplicates(slices)
+        self.assertEqual(once.indices.dtype, kind)
+        self.assertEqual(once.shape, _TABLE)
+        value = replicas.run(once, feed)
+      np.testing.assert_array_equal(value.indices, expected_rows)
+      np.testing.assert_array_equal(_dense(value), expected)
+
+  def test_they_are_summed_before_they_are_sent(self):
+    devices = replicas.devices_of(2)
+    with tf.Graph().as_default() as graph:
+      slices, feed, expected = _slices(2, [[3, 3, 3], [3, 1, 1]])
+      before = len(graph.get_operations())
+      sums = sparse_aggregation.reduce_slices(
+        slices, devices, _no_reduce, duplicates="sum"
+      )
+      uniques = [
+        op for op in graph.get_operations()[before:] if op.type == "Unique"
+      ]
+      self.assertEqual(
+        [op.colocation_groups() for op in uniques],
+        [part.values.op.colocation_groups() for part in slices],
+      )
+      for total in replicas.run(sums, feed):
+        np.testing.assert_array_equal(total.indices, [3, 3, 1])
+        np.testing.assert_array_equal(_dense(total), expected)
+
+  def test_by_default_the_global_norm_is_that_of_the_listed_rows(self):
+    """Clipping in a sharded model equals that of the plain one."""
+    with tf.Graph().as_default():
+      ids = v1.placeholder(tf.int64, [6])
+
+      def gradient(some):
+        table = v1.Variable(tf.ones(_TABLE), use_resource=True)
+        loss = tf.reduce_sum(tf.gather(table, some) ** 2)
+        return tf.gradients(loss, [table])[0]
+
+      _, plain = tf.clip_by_global_norm([gradient(ids)], 1.0)
+      devices = replicas.devices_of(2)
+      parts = []
+      for device, some in zip(devices, tf.split(ids, 2), strict=True):
+        with tf.device(device):
+          parts.append(gradient(some))
+      norms = []
+      for duplicates in ("keep", "sum"):
+        sums = sparse_aggregation.reduce_slices(
+          parts, devices, _no_reduce, duplicates
+        )
+        norms.append(tf.linalg.global_norm(sums[:1]))
+      values = replicas.run([plain, *norms], {ids: [0, 0, 1, 1, 4, 4]})
+    # Six rows of (2, 2); and once (4, 4), (2, 2), (2, 2) and (4, 4).
+    np.testing.assert_allclose(
+      values, np.sqrt([6 * 8, 6 * 8, 2 * 32 + 2 * 8]), rtol=1e-6
+    )
+
+
+class DensityTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("below", 0.51, False),
+    ("at", 0.5, True),
+    ("above", 0.2, True),
+    ("never", None, False),
+  )
+  def test_dense_from_the_threshold_on(self, threshold, is_dense):
+    devices = replicas.devices_of(2)
+    calls = []
+
+    def reduce(tensors, places):
+      calls.append(places)
+      for tensor, device in zip(tensors, places, strict=True):
+        self.assertEqual(tensor.device, device)
+        self.assertEqual(tensor.shape, _TABLE)
+      return replicas.add_copies(tensors, places)
+
+    with tf.Graph().as_default():
+      slices, feed, expected = _slices(2, [[5, 5], [0]])
+      self.assertEqual(sparse_aggregation.density(slices), 0.5)
+      sums = sparse_aggregation.reduce_slices(
+        slices, devices, reduce, dense_threshold=threshold
+      )
+      for total in replicas.run(sums, feed):
+        if not is_dense:
+          total = _dense(total)
+        np.testing.assert_array_equal(total, expected)
+      for total in sums:
+        self.assertEqual(isinstance(total, tf.Tensor), is_dense)
+    self.assertEqual(calls, [devices] if is_dense else [])
+
+  def test_duplicates_to_be_summed_do_not_hide_the_density(self):
+    with tf.Graph().as_default():
+      slices, feed, expected = _slices(2, [[5, 5], [0]])
+      sums = sparse_aggregation.reduce_slices(
+        slices, replicas.devices_of(2), replicas.add_copies, "sum", 0.5
+      )
+      for total in replicas.run(sums, feed):
+        np.testing.assert_array_equal(total, expected)
+
+  def test_of_a_variable(self):
+    """The graph knows the rows of a table of both kinds of variables."""
+    for use_resource in (False, True):
+      with tf.Graph().as_default():
+        table = v1.get_variable("table", _TABLE, use_resource=use_resource)
+        ids = v1.placeholder(tf.int64, [2, 3])
+        loss = tf.reduce_sum(tf.gather(table, ids))
+        gradients = tf.gradients(loss, [table]) * 2
+        self.assertEqual(sparse_aggregation.density(gradients), 2.0)
+
+  @parameterized.named_parameters(
+    (
+      "rows",
+      lambda x: tf.IndexedSlices(x, tf.range(tf.size(x)), tf.constant([6, 2])),
+    ),
+    ("table", lambda x: tf.IndexedSlices(x[:3], tf.range(3), tf.shape(x))),
+    ("shape", lambda x: tf.IndexedSlices(x[:3], tf.range(3))),
+  )
+  def test_unknown_stays_sparse(self, make):
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [None, 2])
+      slices = [make(x), make(x)]
+      self.assertIsNone(sparse_aggregation.density(slices))
+      sums = sparse_aggregation.reduce_slices(
+        slices, replicas.devices_of(2), _no_reduce, dense_threshold=1e-9
+      )
+      self.assertIsInstance(sums[0], tf.IndexedSlices)
+
+
+class ErrorsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (
+      "devices",
+      lambda x: ([x], replicas.devices_of(2)),
+      {},
+      "1 gradients were given for 2 devices (/device:CPU:0, /device:CPU:1); "
+      "give one gradient for each device",
+    ),
+    (
+      "none",
+      lambda x: ([], []),
+      {},
+      "0 gradients were given for 0 devices (); give one gradient for each "
+      "device",
+    ),
+    (
+      "dense",
+      lambda x: ([x, x.values], replicas.devices_of(2)),
+      {},
+      "the gradient of replica 1 is of type {type}, not IndexedSlices; sum "
+      "dense gradients by buckets.reduce_in_buckets",
+    ),
+    (
+      "duplicates",
+      lambda x: ([x], replicas.devices_of(1)),
+      {"duplicates": "drop"},
+      "duplicates='drop' is unknown; use one of keep, sum",
+    ),
+    (
+      "threshold",
+      lambda x: ([x], replicas.devices_of(1)),
+      {"dense_threshold": 0.0},
+      "dense_threshold=0.0 is not above 0; use the density from which on a sum "
+      "is dense, such as 0.5, or None for never",
+    ),
+    (
+      "shapes",
+      lambda x: (
+        [x, tf.IndexedSlices(x.values, x.indices, tf.constant([9, 2]))],
+        replicas.devices_of(2),
+      ),
+      {},
+      "the gradients at index 0 have shapes (6, 2) and (9, 2); gradients of "
+      "one variable need one shape",
+    ),
+    (
+      "dtypes",
+      lambda x: (
+        [
+          x,
+          tf.IndexedSlices(
+            tf.cast(x.values, tf.float64), x.indices, tf.constant([6, 2])
+          ),
+        ],
+        replicas.devices_of(2),
+      ),
+      {},
+      "the gradients at index 0 have dtypes float32, float64; gradients of one "
+      "variable need one dtype",
+    ),
+  )
+  def test_what_cannot_be_summed(self, arguments, options, message):
+    with tf.Graph().as_default():
+      (slices,), _, _ = _slices(1, [[0, 1]])
+      with self.assertRaises(ValueError) as caught:
+        sparse_aggregation.reduce_slices(
+          *arguments(slices), _no_reduce, **options
+        )
+    # Graph tensors have a class of their own since TensorFlow 2.14.
+    kind = type(slices.values).__name__
+    self.assertEqual(str(caught.exception), message.format(type=kind))
+
+
+if __name__ == "__main__":
+  absltest.main()
