@@ -84,7 +84,13 @@ class Owners:
 
 
 def _is_bound(op: tf.Operation) -> bool:
-  """Whether an op has to be where something with a state is."""
-  return units.is_variable(op) or any(
-    t.dtype == tf.resource or t.dtype != t.dtype.base_dtype for t in op.inputs
+  """Whether an op has to be where something else is."""
+  own = f"loc:@{op.name}".encode()
+  return (
+    units.is_variable(op)
+    or any(group != own for group in op.colocation_groups())
+    or any(
+      t.dtype == tf.resource or t.dtype != t.dtype.base_dtype
+      for t in op.inputs
+    )
   )

@@ -92,6 +92,12 @@ class Program:
       starts = [v1.global_variables_initializer(), v1.tables_initializer()]
       self.session = v1.Session(config=run_config.session_config)
       self.session.run(starts)
+    self._start_hooks()
+
+  def _start_hooks(self):
+    """Does what a MonitoredSession does once variables have their values."""
+    for hook in self.spec.training_hooks:
+      hook.after_create_session(self.session, None)
 
   def variables(self):
     """Returns every variable."""
@@ -102,6 +108,7 @@ class Program:
     starts = {name: self._variables[name].initializer for name in values}
     feed = {starts[name].inputs[1]: value for name, value in values.items()}
     self.session.run(starts, feed)
+    self._start_hooks()
 
   def step(self, batch, fetches=None):
     """Trains on a batch; also gets tensors of the step."""
