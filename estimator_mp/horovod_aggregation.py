@@ -95,8 +95,8 @@ def visible_gpus(
   if len(names) < end:
     raise ValueError(
       f"the process of local rank {local_rank} needs GPUs {start} to "
-      f"{end - 1}, but CUDA_VISIBLE_DEVICES={visible!r} has {len(names)}; start "
-      "fewer processes on a machine, or use a smaller mesh"
+      f"{end - 1}, but CUDA_VISIBLE_DEVICES={visible!r} has {len(names)}; "
+      "start fewer processes on a machine, or use a smaller mesh"
     )
   return ",".join(names[start:end])
 
