@@ -1,14 +1,13 @@
-"""Accumulation: the sum of a gradient over micro-batches and replicas.
+"""Accumulation: the sum of a gradient over the micro-batches of a replica.
 
-Each replica adds up the gradients of its micro-batches as they come, so that no
-more than two are there at a time; then replicas are added up.
+Gradients are added up as they come, so that no more than two are there at a
+time.
 """
 
 from collections.abc import Mapping, Sequence
 
-from estimator_mp import aggregation
 from estimator_mp import clones as clones_lib
-from estimator_mp import replicas as replicas_lib
+from estimator_mp import gradient as gradient_lib
 from estimator_mp import schedule as schedule_lib
 from estimator_mp.schedule import Phase
 
@@ -22,20 +21,17 @@ class Accumulation:
     self,
     clones: clones_lib.Clones,
     schedule: schedule_lib.Schedule,
-    replicas: replicas_lib.Replicas,
   ):
     """Starts with nothing added.
 
     Args:
       clones: All micro-batches but the first of replica 0.
       schedule: The order of each replica's micro-batches.
-      replicas: The replicas of the model.
     """
     # By replica, stage and micro-batch.
     self._sums: dict[tuple[int, int, int], list[tf.Operation]] = {}
     self._clones = clones
     self._schedule = schedule
-    self._replicas = replicas
     self._count = schedule.num_micro_batches
 
   def sums_of_replica(
@@ -52,41 +48,31 @@ class Accumulation:
       if r == replica
     }
 
-  def total(
+  def totals(
     self,
-    variable: tf.Operation,
-    gradient: aggregation.Gradient,
+    gradient: gradient_lib.Gradient,
     stages: Mapping[tf.Operation, int],
-  ) -> aggregation.Gradient:
-    """Returns the sum of a gradient over all micro-batches.
+  ) -> list[gradient_lib.Gradient]:
+    """Returns the sum of a gradient over the micro-batches of each replica.
 
     Args:
-      variable: The op of the variable whose gradient it is.
       gradient: That of the first micro-batch of replica 0.
       stages: The stages of ops.
     """
     if isinstance(gradient, tf.IndexedSlices):
-      values = self._by_replica(gradient.values)
-      indices = self._by_replica(gradient.indices)
-      return self._replicas.sum(
-        [
-          tf.IndexedSlices(_rows(v), _rows(i), gradient.dense_shape)
-          for v, i in zip(values, indices, strict=True)
-        ],
-        variable,
-      )
-    if gradient not in self._clones:
-      with tf.compat.v1.device(gradient.device):
-        count = self._clones.count + 1
-        return gradient * tf.cast(count, gradient.dtype)
+      return [
+        tf.IndexedSlices(_rows(v), _rows(i), gradient.dense_shape)
+        for v, i in zip(
+          self._by_replica(gradient.values),
+          self._by_replica(gradient.indices),
+          strict=True,
+        )
+      ]
     stage = stages.get(gradient.op)
-    return self._replicas.sum(
-      [
-        self._of_replica(replica, copies, stage)
-        for replica, copies in enumerate(self._by_replica(gradient))
-      ],
-      variable,
-    )
+    return [
+      self._of_replica(replica, copies, stage)
+      for replica, copies in enumerate(self._by_replica(gradient))
+    ]
 
   def _of_replica(
     self, replica: int, copies: Sequence[tf.Tensor], stage: int | None
@@ -95,6 +81,8 @@ class Accumulation:
     order = self._backward_order(stage)
     total = copies[order[0]]
     with tf.compat.v1.device(total.device):
+      if total is copies[order[-1]] and len(order) > 1:
+        return total * tf.cast(len(order), total.dtype)  # The same for all.
       for micro_batch in order[1:]:
         total = tf.add(total, copies[micro_batch])
         if stage is not None:

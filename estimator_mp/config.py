@@ -7,10 +7,19 @@ from typing import Any
 
 from estimator_mp import measured_costs as measured_costs_lib
 from estimator_mp import mesh as mesh_lib
-from estimator_mp import micro_batches, options, placement_file, replicas, rules
+from estimator_mp import (
+  micro_batches,
+  nccl,
+  options,
+  placement_file,
+  reduction,
+  replicas,
+  rules,
+)
 from estimator_mp import placement as placement_lib
 from estimator_mp import schedule as schedule_lib
 
+import tensorflow as tf
 from absl import flags
 
 
@@ -62,6 +71,18 @@ class ShardingConfig:
     optimizer_state: "replicated" lets each replica update all of its variables;
       with "sharded" each variable belongs to one replica, with its slots, which
       sends the others its new value (ZeRO-1).
+    aggregation: How gradients are summed over replicas: an algorithm of
+      `all_reduce`; "auto" for one that suits the devices; or "horovod" if each
+      process holds one replica (see `horovod_aggregation`).
+    bucket_bytes: The most bytes of dense gradients that are summed at once. One
+      that is as large is summed alone. 0 sums each alone.
+    compression: What replicas send: "none" is everything, "float16" and
+      "bfloat16" are everything in half precision, "top_k" the largest entries.
+      What a step does not send is added to the next step's gradient.
+    top_k_fraction: Which part of the entries "top_k" sends.
+    sparse_as_dense: A sparse gradient is summed as a dense one if the rows of
+      all replicas, as a part of the table's, are this many; None: never. It
+      changes what clipping by a global norm sees of repeated rows.
     batch_axis: The axes of examples in features and labels that do not have
       them on axis 0: pairs of a regular expression for names such as
       "features/x", and an axis, or None for a tensor without examples.
@@ -156,6 +177,30 @@ class ShardingConfig:
     " them, and sends them to the others.",
     choices=replicas.OPTIMIZER_STATES,
   )
+  aggregation: str = options.option(
+    "auto",
+    "How gradients are summed over replicas.",
+    choices=reduction.ALGORITHMS,
+  )
+  bucket_bytes: int = options.option(
+    65536,
+    "The most bytes of gradients that are summed over replicas at once; larger"
+    " ones are summed alone.",
+  )
+  compression: str = options.option(
+    "none",
+    "What replicas send of gradients: all, all in half precision, or the largest"
+    " entries. What is not sent is added to the next step's.",
+    choices=reduction.COMPRESSIONS,
+  )
+  top_k_fraction: float = options.option(
+    0.01, "Which part of the entries --compression=top_k sends."
+  )
+  sparse_as_dense: float | None = options.option(
+    None,
+    "Sum a sparse gradient as a dense one from this many rows on, as a part of"
+    " those of the table; without it never.",
+  )
   batch_axis: tuple[micro_batches.BatchAxis, ...] = options.option(
     (),
     "Inputs whose examples are not on axis 0, as JSON, each an expression for"
@@ -175,6 +220,7 @@ class ShardingConfig:
       )
     self.create_schedule()
     mesh = self.create_mesh()
+    self._check_replicas(mesh)
     placement = placement_file.resolve_placement(self.placement)
     object.__setattr__(self, "placement", placement)
     if isinstance(placement, placement_lib.Placement):
@@ -185,6 +231,50 @@ class ShardingConfig:
     object.__setattr__(self, "measured_costs", measured)
     if placement != "auto":
       self._check_unused("memory_limit", "measured_costs")
+
+  def _check_replicas(self, mesh: mesh_lib.Mesh) -> None:
+    """Raises if what is said of replicas does not fit together."""
+    num_replicas = mesh.axis_size("data")
+    if self.aggregation == reduction.HOROVOD and num_replicas > 1:
+      raise ValueError(
+        f'aggregation="horovod" has one replica in each process, but mesh '
+        f"{mesh} has {num_replicas}; leave the data axis out and start as many "
+        "processes"
+      )
+    if self.aggregation == "nccl":
+      for stage in range(mesh.axis_size("stage")):
+        of_stage = [mesh.device(data=r, stage=stage) for r in range(num_replicas)]
+        nccl.check(tf.float32, of_stage)
+    if self.variables == "mirrored" and self.optimizer_state == "replicated":
+      return
+    for name in ("aggregation", "compression", "sparse_as_dense"):
+      value = getattr(self, name)
+      if value not in ("auto", "copy", "none", None):
+        raise ValueError(
+          f"{name}={value!r} is for replicas that each get the sum of gradients, "
+          f'but with variables="{self.variables}" and '
+          f'optimizer_state="{self.optimizer_state}" one device gets it; use '
+          'variables="mirrored" and optimizer_state="replicated"'
+        )
+
+  def _create_reduction(self) -> reduction.Reduction:
+    return reduction.Reduction(
+      self.aggregation,
+      self.bucket_bytes,
+      self.compression,
+      self.top_k_fraction,
+      self.sparse_as_dense,
+    )
+
+  def create_replicas(self, mesh: mesh_lib.Mesh) -> replicas.Replicas:
+    """Returns the replicas that this configuration describes, for one graph.
+
+    Args:
+      mesh: What `create_mesh` returned.
+    """
+    return replicas.Replicas(
+      mesh, self.variables, self.optimizer_state, self._create_reduction()
+    )
 
   def _check_unused(self, *names: str) -> None:
     """Raises if fields are given that matter to the automatic cut only."""

@@ -127,6 +127,14 @@ class SliceFinder:
       self._order[op] = len(self._order)
     self._joins.update(ops)
 
+  def place(self, op: tf.Operation) -> int:
+    """Returns the place of an op in the order in which ops were made.
+
+    Args:
+      op: An op that was added.
+    """
+    return self._order[op]
+
   def differs(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor differs between micro-batches.
 

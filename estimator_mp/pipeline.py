@@ -200,13 +200,18 @@ class Pipeline:
     self._slices[-1] += found.ops
     graph = tf.compat.v1.get_default_graph()
     num_ops = len(graph.get_operations())
-    results = []
+    results = list(gradients)
     with tf.control_dependencies(None), tf.compat.v1.name_scope("aggregate"):
-      for source, gradient in zip(sources, gradients, strict=True):
-        if gradient is not None and self._is_shared(source):
-          variable = getattr(source, "handle", source).op
-          gradient = self._sums[-1].total(variable, gradient, stages)
-        results.append(gradient)
+      totals = {
+        index: self._totals(source, gradient, stages)
+        for index, (source, gradient) in enumerate(
+          zip(sources, gradients, strict=True)
+        )
+        if gradient is not None and self._is_shared(source)
+      }
+      sums = self._replicas.sum(list(totals.values()))
+    for index, gradient in zip(totals, sums, strict=True):
+      results[index] = gradient
     joins = graph.get_operations()[num_ops:]
     self._own.update(joins)
     self._finder.add_shared(joins)
@@ -264,6 +269,17 @@ class Pipeline:
     self._clones.add(found.ops)
     self._done.update(dict.fromkeys(found.ops))
     return found
+
+  def _totals(
+    self, source: Any, gradient: Any, stages: Mapping[tf.Operation, int]
+  ) -> replicas_lib.ReplicaGradients:
+    """Returns the gradients of each replica."""
+    values = getattr(gradient, "values", gradient)
+    return replicas_lib.ReplicaGradients(
+      getattr(source, "handle", source).op,
+      self._sums[-1].totals(gradient, stages),
+      self._finder.place(values.op),
+    )
 
   def _copies(self, tensor: tf.Tensor) -> list[tf.Tensor]:
     return [tensor, *self._clones.of(tensor)]
@@ -348,6 +364,4 @@ class Pipeline:
     return op if number == 0 else self._clones.op(number - 1, op)
 
   def _new_accumulation(self) -> accumulation_lib.Accumulation:
-    return accumulation_lib.Accumulation(
-      self._clones, self._schedule, self._replicas
-    )
+    return accumulation_lib.Accumulation(self._clones, self._schedule)

@@ -13,19 +13,48 @@ Data parallelism over replicas that are pipelines themselves is in GPipe (Huang
 et al., 2019) and, with more axes, in GSPMD (Xu et al., 2021, arXiv:2105.04663).
 """
 
+import dataclasses
 from collections.abc import Callable, Collection, Sequence
 
 from compat import private_graph
-from estimator_mp import aggregation, graph_slice, mirrors, repeated_updates
 from estimator_mp import clones as clones_lib
 from estimator_mp import devices as devices_lib
-from estimator_mp import owners, units
+from estimator_mp import gradient as gradient_lib
+from estimator_mp import (
+  graph_slice,
+  mirrors,
+  owners,
+  repeated_updates,
+  sparse_aggregation,
+  units,
+)
 from estimator_mp import mesh as mesh_lib
+from estimator_mp import reduction as reduction_lib
 
 import tensorflow as tf
 
 VARIABLES = ("mirrored", "shared")
 OPTIMIZER_STATES = ("replicated", "sharded")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplicaGradients:
+  """The gradients of one variable.
+
+  Attributes:
+    variable: The op of the variable.
+    parts: Each replica's, on a device of its own.
+    made: When the backward pass makes it, compared with others.
+  """
+
+  variable: tf.Operation
+  parts: Sequence[gradient_lib.Gradient]
+  made: int
+
+  @property
+  def devices(self) -> tuple[str, ...]:
+    """The device of each replica's."""
+    return tuple(getattr(part, "values", part).device for part in self.parts)
 
 
 class Replicas:
@@ -36,7 +65,11 @@ class Replicas:
   """
 
   def __init__(
-    self, mesh: mesh_lib.Mesh, variables: str, optimizer_state: str
+    self,
+    mesh: mesh_lib.Mesh,
+    variables: str,
+    optimizer_state: str,
+    reduction: reduction_lib.Reduction,
   ):
     """Starts with nothing mirrored.
 
@@ -44,7 +77,9 @@ class Replicas:
       mesh: A mesh; its `data` axis says how many replicas there are.
       variables: "mirrored" or "shared".
       optimizer_state: "replicated" or "sharded".
+      reduction: How gradients are summed if all replicas need the sum.
     """
+    self._reduction = reduction
     self.count = mesh.axis_size("data")
     self._owners = (
       owners.Owners(self.count) if optimizer_state == "sharded" else None
@@ -139,41 +174,66 @@ class Replicas:
         private_graph.set_device(op, device)
 
   def sum(
-    self, gradients: Sequence[aggregation.Gradient], variable: tf.Operation
-  ) -> aggregation.Gradient:
-    """Returns the sum of a gradient over replicas, for model_fn to go on with.
+    self, found: Sequence[ReplicaGradients]
+  ) -> list[gradient_lib.Gradient]:
+    """Returns the sums of gradients over replicas, for model_fn to go on with.
 
     Args:
-      gradients: That of each replica, on a device of its own.
-      variable: The op of the variable whose gradient it is.
+      found: The gradients of one request.
     """
-    first = gradients[0]
-    if isinstance(first, tf.IndexedSlices):
-      return tf.IndexedSlices(
-        self._combine(_rows, [g.values for g in gradients], variable),
-        self._combine(_rows, [g.indices for g in gradients], variable),
-        first.dense_shape,
-      )
-    return self._combine(tf.add_n, gradients, variable)
+    if self.count == 1:
+      return [entry.parts[0] for entry in found]
+    if self._owners is not None or not self._is_mirrored:
+      return [self._sum_on_owner(entry) for entry in found]
+    # A constant gradient is there once, in replica 0.
+    is_apart = [len(set(entry.devices)) == self.count for entry in found]
+    on_each = iter(
+      self._sum_on_each([e for e, a in zip(found, is_apart, strict=True) if a])
+    )
+    return [
+      next(on_each) if a else self._sum_on_owner(e)
+      for e, a in zip(found, is_apart, strict=True)
+    ]
 
-  def _combine(
-    self,
-    combine: Callable[[Sequence[tf.Tensor]], tf.Tensor],
-    parts: Sequence[tf.Tensor],
-    variable: tf.Operation,
-  ) -> tf.Tensor:
-    """Combines parts of replicas where the result is needed."""
-    if len(parts) == 1:
-      return parts[0]
-    if self._owners is None and self._is_mirrored:
-      first, *others = _on_each(combine, parts)
-      self._updates.pair(first, others)
-      self._sums.add(first.name)
-      return first
-    owner = self._owners.of(variable) if self._owners else 0
-    with tf.compat.v1.device(parts[owner].device):
-      result = combine(parts)
-    self._owners_of_sums[result.op] = owner
+  def _sum_on_each(
+    self, found: Sequence[ReplicaGradients]
+  ) -> list[gradient_lib.Gradient]:
+    """Sums gradients on all replicas."""
+    results: dict[int, list[gradient_lib.Gradient]] = {}
+    dense: dict[tuple[str, ...], list[int]] = {}
+    for index, entry in enumerate(found):
+      if isinstance(entry.parts[0], tf.IndexedSlices):
+        results[index] = self._reduction.sum_sparse(entry.parts, entry.devices)
+      else:
+        dense.setdefault(entry.devices, []).append(index)
+    for places, indices in dense.items():
+      columns = [found[index].parts for index in indices]
+      made = [found[index].made for index in indices]
+      sums = self._reduction.sum_dense(
+        [*zip(*columns, strict=True)],
+        places,
+        sorted(range(len(made)), key=made.__getitem__),
+      )
+      results |= zip(indices, map(list, zip(*sums, strict=True)), strict=True)
+    for parts in results.values():
+      first, *others = (
+        tf.nest.flatten(part, expand_composites=True) for part in parts
+      )
+      for tensor, *copies in zip(first, *others, strict=True):
+        self._updates.pair(tensor, copies)
+        self._sums.add(tensor.name)
+    return [results[index][0] for index in range(len(found))]
+
+  def _sum_on_owner(self, entry: ReplicaGradients) -> gradient_lib.Gradient:
+    """Sums a gradient where its variable is updated."""
+    owner = self._owners.of(entry.variable) if self._owners else 0
+    with tf.compat.v1.device(entry.devices[owner]):
+      if isinstance(entry.parts[0], tf.IndexedSlices):
+        result = sparse_aggregation.concatenate(entry.parts)
+      else:
+        result = tf.add_n(entry.parts)
+    for tensor in tf.nest.flatten(result, expand_composites=True):
+      self._owners_of_sums[tensor.op] = owner
     return result
 
   def keep_equal(
@@ -232,25 +292,6 @@ class Replicas:
       op: [self._updates.op(r, op) for r in range(self.count - 1)]
       for op in found.writes
     }
-
-
-def _rows(parts: Sequence[tf.Tensor]) -> tf.Tensor:
-  """Returns all rows of all parts."""
-  return tf.concat(parts, 0)
-
-
-def _on_each(
-  combine: Callable[[Sequence[tf.Tensor]], tf.Tensor],
-  parts: Sequence[tf.Tensor],
-) -> list[tf.Tensor]:
-  """Combines parts on the device of the first; returns the result on each."""
-  with tf.compat.v1.device(parts[0].device):
-    result = combine(parts)
-  results = [result]
-  for part in parts[1:]:
-    with tf.compat.v1.device(part.device):
-      results.append(tf.identity(result))
-  return results
 
 
 def _device_map(mesh: mesh_lib.Mesh, replica: int) -> Callable[[str], str]:

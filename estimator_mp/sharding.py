@@ -26,6 +26,8 @@ from estimator_mp import (
   pipeline_plan,
   placement_file,
   placing,
+  processes,
+  reduction,
   rules,
   transfers,
   verification,
@@ -33,12 +35,13 @@ from estimator_mp import (
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import pipeline as pipeline_lib
 from estimator_mp import placement as placement_lib
-from estimator_mp import replicas as replicas_lib
 from estimator_mp import schedule as schedule_lib
 from estimator_mp import spread as spread_lib
 from estimator_mp import units as units_lib
 
 import tensorflow as tf
+
+TRAIN = tf.estimator.ModeKeys.TRAIN
 
 ModelFn = Callable[..., tf.estimator.EstimatorSpec]
 
@@ -89,7 +92,7 @@ def shard_model_fn(
     mesh.check_session_config(run_config.session_config)
     if "config" not in signature.parameters:
       del bound["config"]
-    mode = bound.get("mode", tf.estimator.ModeKeys.TRAIN)
+    mode = bound.get("mode", TRAIN)
     sharder = _Sharder(config, mesh, mode, run_config.model_dir)
     call = signature.bind(**sharder.inputs(bound))
     spec = sharder.run(lambda: model_fn(*call.args, **call.kwargs))
@@ -139,20 +142,21 @@ class _Sharder:
     )
     # Evaluation and prediction use the placement that training saved.
     self._saved: placement_lib.Placement | None = None
-    if mode != tf.estimator.ModeKeys.TRAIN:
+    if mode != TRAIN:
       self._saved = placement_file.load_placement(model_dir, mesh)
     self._pipeline: pipeline_lib.Pipeline | None = None
     self._batches: micro_batches.MicroBatches | None = None
+    self._processes: processes.Processes | None = None
+    if config.aggregation == reduction.HOROVOD:
+      self._processes = processes.Processes(config.loss_reduction)
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns model_fn's arguments, with what it is to train on at a time."""
     config = self._config
     schedule = config.create_schedule()
-    replicas = replicas_lib.Replicas(
-      self._mesh, config.variables, config.optimizer_state
-    )
+    replicas = config.create_replicas(self._mesh)
     count = schedule.num_micro_batches * replicas.count
-    if self._mode != tf.estimator.ModeKeys.TRAIN or count == 1:
+    if self._mode != TRAIN or count == 1:
       return dict(arguments)
     batch = {
       name: arguments[name]
@@ -188,7 +192,7 @@ class _Sharder:
           micro_batches.explain_shape_error(error, self._batches)
         raise
     graph_checks.check_spec(spec)
-    if self._mode != tf.estimator.ModeKeys.TRAIN:
+    if self._mode != TRAIN:
       self._place_forward(_outputs_of(spec))
     elif not self._requests:
       raise ValueError(
@@ -203,6 +207,8 @@ class _Sharder:
     if self._pipeline is not None:
       spec, cells = self._pipeline.finish(spec, self._stages)
       self._record_plan(cells)
+    if self._processes is not None and self._mode == TRAIN:
+      spec = self._processes.finish(spec)
     transfers.reduce_transfers(self._graph.get_operations())
     self._record()
     spec = export.with_deviceless_export(spec)
@@ -234,13 +240,15 @@ class _Sharder:
       for part in tf.nest.flatten(gradient, expand_composites=True):
         if not part.op.device:
           self._stages.setdefault(part.op, self._stages[source_op])
-    if self._pipeline is None:
-      return gradients
-    self._spread(new, spread_lib.Follows.LARGEST_INPUT)
-    targets = [tf.convert_to_tensor(x) for x in targets]
-    return self._pipeline.aggregate(
-      targets, sources, gradients, new, self._stages
-    )
+    if self._pipeline is not None:
+      self._spread(new, spread_lib.Follows.LARGEST_INPUT)
+      targets = [tf.convert_to_tensor(x) for x in targets]
+      gradients = self._pipeline.aggregate(
+        targets, sources, gradients, new, self._stages
+      )
+    if self._processes is not None:
+      gradients = self._processes.sum(sources, gradients)
+    return gradients
 
   def _place_forward(self, targets: Sequence[tf.Operation]) -> None:
     """Gives stages and devices to what was built so far."""
@@ -328,7 +336,7 @@ class _Sharder:
       self._mesh,
       placement.table(),
     )
-    if self._mode == tf.estimator.ModeKeys.TRAIN and self._model_dir:
+    if self._mode == TRAIN and self._model_dir:
       placement_file.save_placement(placement, self._model_dir, self._mesh)
 
 

@@ -1,0 +1,58 @@
+"""Processes: one replica in each, joined by Horovod."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from estimator_mp import gradient as gradient_lib
+from estimator_mp import horovod_aggregation, units
+
+import tensorflow as tf
+
+
+class Processes:
+  """What joins the graph of one process with those of the others."""
+
+  def __init__(self, loss_reduction: str):
+    """Finds the other processes.
+
+    Args:
+      loss_reduction: "mean" or "sum": how a loss is made of its examples'.
+
+    Raises:
+      ImportError: If Horovod is not installed.
+    """
+    horovod_aggregation.load_horovod()
+    self._method = loss_reduction
+
+  def sum(
+    self,
+    sources: Sequence[Any],
+    gradients: Sequence[gradient_lib.Gradient | None],
+  ) -> list[gradient_lib.Gradient | None]:
+    """Returns the gradients of the batches of all processes.
+
+    Args:
+      sources: With respect to what they are.
+      gradients: Those of this process; what is not of a variable stays.
+    """
+    own = [
+      gradient if units.is_variable(getattr(source, "handle", source).op)
+      else None
+      for source, gradient in zip(sources, gradients, strict=True)
+    ]
+    found = horovod_aggregation.reduce_gradients(own, self._method)
+    return [
+      gradient if one is None else all_of_them
+      for gradient, one, all_of_them in zip(gradients, own, found, strict=True)
+    ]
+
+  def finish(
+    self, spec: tf.estimator.EstimatorSpec
+  ) -> tf.estimator.EstimatorSpec:
+    """Returns a spec with the loss, and the first variables, of all processes.
+
+    Args:
+      spec: What this process would train.
+    """
+    loss = horovod_aggregation.reduce_loss(spec.loss, self._method)
+    return horovod_aggregation.with_broadcast(spec._replace(loss=loss))
