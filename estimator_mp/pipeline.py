@@ -19,7 +19,14 @@ from typing import Any
 from compat import private_graph
 from estimator_mp import accumulation as accumulation_lib
 from estimator_mp import clones as clones_lib
-from estimator_mp import graph_slice, joining, ordering, sum_terms, updates
+from estimator_mp import (
+  collective_order,
+  graph_slice,
+  joining,
+  ordering,
+  sum_terms,
+  updates,
+)
 from estimator_mp import micro_batches as micro_batches_lib
 from estimator_mp import recompute as recompute_lib
 from estimator_mp import replicas as replicas_lib
@@ -331,6 +338,7 @@ class Pipeline:
     spec = self._replicas.keep_equal(
       spec, self._done.keys() | self._clones.all_ops
     )
+    collective_order.order_collectives(collective_order.collectives_of(graph))
     return spec._replace(loss=loss), cells
 
   def _order(self, stages: dict[tf.Operation, int]) -> dict[str, Cell]:

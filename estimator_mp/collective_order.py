@@ -1,0 +1,137 @@
+"""One order of the collectives for all devices, so that none waits for ever.
+
+An op that works with ops of other devices holds its device, or a thread or a
+stream of it, until they come. If one device starts with collective A and
+another one with B, both may wait for ever. So each device starts a collective
+only when its part of the one before is done, and the order is the same on all.
+
+A control dependency says that an op is done. That an op has started, which
+would be enough, no edge of a graph can say.
+
+NCCL needs this: its kernels wait on the device, one after the other. TensorFlow
+runs its own collectives on CPUs in threads that it makes as they are needed: on
+TensorFlow 2.15.1 and 2.21.0 no run without the order was seen to hang. What
+does hang there is two devices with orders that contradict each other.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from compat import private_graph
+
+import tensorflow as tf
+
+OP_TYPES = ("CollectiveReduceV2", "NcclAllReduce")
+
+
+def collectives_of(graph: tf.Graph) -> list[tuple[tf.Operation, ...]]:
+  """Returns the collectives of a graph, in the order they were made.
+
+  Args:
+    graph: A graph, with all-reduces of the algorithms `collective` or `nccl`.
+
+  Returns:
+    The ops of each collective, one per device.
+
+  Raises:
+    ValueError: If an op has no group key that the graph knows.
+  """
+  found: dict[tuple, list[tf.Operation]] = {}
+  for op in graph.get_operations():
+    if op.type in OP_TYPES:
+      found.setdefault(_identity(op), []).append(op)
+  return [tuple(members) for members in found.values()]
+
+
+def _identity(op: tf.Operation) -> tuple:
+  """Returns what the ops of one collective have in common."""
+  if op.type == "NcclAllReduce":
+    return op.type, op.get_attr("shared_name")
+  _, _, group_key, instance_key = list(op.inputs)[:4]
+  group = tf.get_static_value(_source(group_key))
+  if group is None:
+    raise ValueError(
+      f"{op.name} gets its group key from {group_key.name} only when the "
+      "session runs, so nobody knows whom it works with; order it by "
+      "order_collectives([...]), with the ops of each collective"
+    )
+  instance = tf.get_static_value(_source(instance_key))
+  # An instance key of the session's is in a group of its own.
+  return op.type, int(group), None if instance is None else int(instance)
+
+
+def _source(tensor: tf.Tensor) -> tf.Tensor:
+  """Returns what identities pass on."""
+  while tensor.op.type == "Identity":
+    tensor = tensor.op.inputs[0]
+  return tensor
+
+
+def order_collectives(collectives: Sequence[Sequence[tf.Operation]]) -> None:
+  """Makes each device do its parts of collectives in their order.
+
+  Whoever runs a collective then also runs those before it on its devices. Call
+  it when all are made, and before a session runs the graph.
+
+  Args:
+    collectives: The ops of each collective, one per device, such as
+      `collectives_of` returns; devices that take no part in one go on with
+      the next.
+
+  Raises:
+    ValueError: If a collective has two ops on a device or one without a device,
+      or if one reads what a later one makes.
+  """
+  for members in collectives:
+    _check_devices(members)
+  _check_order(collectives)
+  last: dict[str, tf.Operation] = {}
+  for members in collectives:
+    for op in members:
+      before = last.get(op.device)
+      if before is not None and before not in op.control_inputs:
+        private_graph.add_control_inputs(op, [before])
+      last[op.device] = op
+
+
+def _check_devices(members: Sequence[tf.Operation]) -> None:
+  """Raises if the ops of a collective are not on a device each."""
+  seen: dict[str, str] = {}
+  for op in members:
+    if not op.device:
+      raise ValueError(
+        f"{op.name} has no device, so it has no place in the order; place it "
+        "with tf.device"
+      )
+    if op.device in seen:
+      raise ValueError(
+        f"{seen[op.device]} and {op.name} are of one collective, and both on "
+        f"{op.device}; a collective has one op per device"
+      )
+    seen[op.device] = op.name
+
+
+def _check_order(collectives: Sequence[Sequence[tf.Operation]]) -> None:
+  """Raises if the order would close a circle, which only a session reports."""
+  position = {
+    op: index for index, members in enumerate(collectives) for op in members
+  }
+  seen: set[tf.Operation] = set()
+  for index, members in enumerate(collectives):
+    todo = list(members)
+    while todo:
+      op = todo.pop()
+      if position.get(op, index) > index:
+        raise ValueError(
+          f"collective {index} ({members[0].name}) reads what collective "
+          f"{position[op]} ({op.name}) makes; put the one that is read first"
+        )
+      if op not in seen:
+        seen.add(op)
+        todo.extend(_sources(op))
+
+
+def _sources(op: tf.Operation) -> Iterator[tf.Operation]:
+  """Yields what an op reads from or waits for."""
+  for tensor in op.inputs:
+    yield tensor.op
+  yield from op.control_inputs

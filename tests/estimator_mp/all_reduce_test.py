@@ -1,0 +1,395 @@
+"""All-reduces: their sums, what they refuse, and which one is chosen."""
+
+import estimator_mp  # noqa: F401
+from estimator_mp import all_reduce as all_reduce_lib
+from estimator_mp import hierarchical, nccl, ring
+from tests.estimator_mp import all_reduce_cases as cases
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+all_reduce = all_reduce_lib.all_reduce
+
+ON_CPUS = ("copy", "ring", "tree", "hierarchical", "collective")
+SHAPES = ((0,), (), (2,), (3,), (7,), (17,), (3, 5), (2, 0, 3), (2, 3, 4))
+WORKERS = tuple(
+  f"/job:worker/task:{task}/device:GPU:{gpu}"
+  for task in (0, 1, 2)
+  for gpu in (0, 1)
+)
+
+
+def placed_inputs(count, dtype, shape):
+  """Returns a placeholder on each of some CPU devices."""
+  tensors = []
+  for device in cases.cpus(count):
+    with tf.device(device):
+      tensors.append(v1.placeholder(dtype, shape))
+  return tensors
+
+
+def check_sums(algorithm, specs):
+  """Adds random tensors of a list of (count, dtype, shape, known shape)."""
+  with tf.Graph().as_default():
+    fetches, feeds, expected = [], {}, []
+    for seed, (count, dtype, shape, known) in enumerate(specs):
+      parts = cases.random_parts(count, shape, dtype, seed)
+      tensors = placed_inputs(count, dtype, known)
+      sums = all_reduce(tensors, algorithm)
+      for tensor, result in zip(tensors, sums, strict=True):
+        assert result.device == tensor.device, (result, tensor)
+        assert repr(result.shape) == repr(tensor.shape), (result, tensor)
+      fetches.append(sums)
+      feeds |= dict(zip(tensors, parts, strict=True))
+      expected.append(parts)
+    most = max(count for count, _, _, _ in specs)
+    with v1.Session(config=cases.session_config(most)) as session:
+      found, again = (
+        session.run(fetches, feeds, options=cases.TIMEOUT) for _ in range(2)
+      )
+  for parts, results, same in zip(expected, found, again, strict=True):
+    cases.assert_is_sum(parts, results)
+    assert results[0].tobytes() == same[0].tobytes(), "runs differ"
+
+
+class SumTest(parameterized.TestCase):
+  @parameterized.named_parameters((name, name) for name in ON_CPUS)
+  def test_any_number_of_devices_and_any_shape(self, algorithm):
+    check_sums(
+      algorithm,
+      [
+        (count, tf.float32, shape, shape)
+        for count in range(1, 10)
+        for shape in SHAPES
+      ],
+    )
+
+  @parameterized.named_parameters((name, name) for name in ON_CPUS)
+  def test_dtypes_and_shapes_that_the_graph_does_not_know(self, algorithm):
+    unknown = (None, [None], [None, 5])
+    check_sums(
+      algorithm,
+      [
+        (count, dtype, shape, known)
+        for dtype in all_reduce_lib.DTYPES
+        for count in (2, 3, 5)
+        for shape in ((0, 5), (1, 5), (7, 5))
+        for known in (shape, None, (None, 5))
+      ]
+      + [
+        (4, tf.float32, shape, known)
+        for shape, known in zip(((1, 1, 1), (3,), (2, 5)), unknown, strict=True)
+      ],
+    )
+
+  @parameterized.named_parameters((name, name) for name in ON_CPUS)
+  def test_a_million_numbers(self, algorithm):
+    check_sums(algorithm, [(4, tf.float32, (1000003,), (1000003,))])
+
+  @parameterized.named_parameters((name, name) for name in ON_CPUS)
+  def test_a_shape_may_change_from_run_to_run(self, algorithm):
+    """TensorFlow's collectives take one shape per instance key."""
+    with tf.Graph().as_default():
+      tensors = placed_inputs(3, tf.float32, [None])
+      sums = all_reduce(tensors, algorithm)
+      with v1.Session(config=cases.session_config(3)) as session:
+        for seed, size in enumerate((5, 1, 0, 17, 2, 5)):
+          parts = cases.random_parts(3, [size], tf.float32, seed)
+          feeds = dict(zip(tensors, parts, strict=True))
+          results = session.run(sums, feeds, options=cases.TIMEOUT)
+          cases.assert_is_sum(parts, results)
+
+  @parameterized.named_parameters((name, name) for name in ON_CPUS)
+  def test_one_result_can_be_had_alone(self, algorithm):
+    """The ops of the other devices run, too; else they are waited for."""
+    with tf.Graph().as_default():
+      tensors = placed_inputs(4, tf.float64, [3])
+      sums = all_reduce(tensors, algorithm)
+      parts = cases.random_parts(4, [3], tf.float64, 0)
+      feeds = dict(zip(tensors, parts, strict=True))
+      with v1.Session(config=cases.session_config(4)) as session:
+        for result in sums:
+          found = session.run(result, feeds, options=cases.TIMEOUT)
+          cases.assert_is_sum(parts, [found])
+
+  @parameterized.named_parameters((name, name) for name in ON_CPUS)
+  def test_different_shapes_are_an_error_of_the_session(self, algorithm):
+    with tf.Graph().as_default():
+      tensors = placed_inputs(3, tf.float32, None)
+      sums = all_reduce(tensors, algorithm)
+      feeds = {tensors[0]: [1.0], tensors[1]: [1.0], tensors[2]: [1.0, 2.0]}
+      with (
+        v1.Session(config=cases.session_config(3)) as session,
+        self.assertRaises(tf.errors.InvalidArgumentError),
+      ):
+        session.run(sums, feeds, options=cases.TIMEOUT)
+
+  def test_copy_adds_in_the_order_of_devices(self):
+    """Other orders round differently: the numbers are chosen so."""
+    parts = cases.random_parts(9, [1000], tf.float32, 0)
+    with tf.Graph().as_default():
+      tensors = placed_inputs(9, tf.float32, [1000])
+      sums = all_reduce(tensors[::-1], "copy")
+      with v1.Session(config=cases.session_config(9)) as session:
+        found = session.run(sums[0], dict(zip(tensors, parts, strict=True)))
+    backwards, forwards = parts[-1].copy(), parts[0].copy()
+    for index in range(1, 9):
+      backwards += parts[-1 - index]
+      forwards += parts[index]
+    self.assertEqual(found.tobytes(), backwards.tobytes())
+    self.assertNotEqual(found.tobytes(), forwards.tobytes())
+
+
+class GraphTest(parameterized.TestCase):
+  @parameterized.named_parameters((name, name) for name in ON_CPUS)
+  def test_the_callers_blocks_change_nothing(self, algorithm):
+    """Devices, control dependencies, colocation and names stay outside."""
+    graphs = []
+    for inside in (False, True):
+      with tf.Graph().as_default() as graph:
+        tensors = placed_inputs(3, tf.float32, [5])
+        before = set(graph.get_operations())
+        with tf.device("/cpu:7"):
+          other = v1.placeholder(tf.float32, [], name="other")
+          before.add(other.op)
+        if inside:
+          with (
+            tf.device("/gpu:3"),
+            v1.name_scope("scope"),
+            tf.control_dependencies([other]),
+            v1.colocate_with(other),
+          ):
+            all_reduce(tensors, algorithm)
+        else:
+          all_reduce(tensors, algorithm)
+        graphs.append(
+          [op.node_def for op in graph.get_operations() if op not in before]
+        )
+    self.assertEqual(*graphs)
+    self.assertContainsSubset(
+      {node.device for node in graphs[0]}, set(cases.cpus(3))
+    )
+    for node in graphs[0]:
+      self.assertStartsWith(node.name, "estimator_mp/all_reduce/")
+
+  @parameterized.named_parameters((name, name) for name in ON_CPUS)
+  def test_every_op_is_placed(self, algorithm):
+    with tf.Graph().as_default() as graph:
+      for known in ([5], None):
+        all_reduce(placed_inputs(4, tf.float32, known), algorithm)
+      devices = {op.device for op in graph.get_operations()}
+    self.assertEqual(devices, set(cases.cpus(4)))
+
+  def test_a_tensor_goes_to_the_device_that_is_given(self):
+    with tf.Graph().as_default():
+      fed = v1.placeholder(tf.float32, [2])
+      sums = all_reduce([fed, 2 * fed], "ring", ["/cpu:1", "/cpu:0"])
+      self.assertEqual(
+        [result.device for result in sums], ["/device:CPU:1", "/device:CPU:0"]
+      )
+      with v1.Session(config=cases.session_config(2)) as session:
+        found = session.run(sums, {fed: [1.0, 2.0]})
+    np.testing.assert_array_equal(found, [[3.0, 6.0], [3.0, 6.0]])
+
+  def test_equal_graphs_have_equal_keys(self):
+    """Processes that build one graph each have to agree on the keys."""
+    graphs = []
+    for _ in range(2):
+      with tf.Graph().as_default() as graph:
+        for known in ([5], [5], None, None):
+          all_reduce(placed_inputs(3, tf.float32, known), "collective")
+        graphs.append(graph.as_graph_def())
+    self.assertEqual(*graphs)
+    groups = [
+      node.attr["value"].tensor.int_val[0]
+      for node in graphs[0].node
+      if node.name.endswith("/group_key") or "/group_key_" in node.name
+    ]
+    # One for what the graph knows, and one for each that it does not know.
+    self.assertLen(set(groups), 3)
+
+  def test_nccl(self):
+    """It cannot run on this machine, so only its graph is tested."""
+    gpus = [f"/device:GPU:{index}" for index in range(3)]
+    with tf.Graph().as_default() as graph:
+      fed = v1.placeholder(tf.float32, [None])
+      results = [all_reduce([fed] * 3, "nccl", gpus) for _ in range(2)]
+      members = [
+        op for op in graph.get_operations() if op.type == "NcclAllReduce"
+      ]
+    self.assertEqual([op.device for op in members], gpus * 2)
+    self.assertEqual([x.device for x in results[1]], gpus)
+    names = [op.get_attr("shared_name").decode() for op in members]
+    self.assertEqual(
+      names,
+      ["estimator_mp/all_reduce"] * 3 + ["estimator_mp/all_reduce_1"] * 3,
+    )
+    for op in members:
+      self.assertEqual(op.get_attr("num_devices"), 3)
+      self.assertEqual(op.get_attr("reduction"), b"sum")
+    for result in results[0]:
+      (gate,) = result.op.control_inputs
+      self.assertCountEqual(gate.control_inputs, members[:3])
+
+
+class ErrorsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (
+      "algorithm",
+      lambda x: all_reduce([x], "star"),
+      "algorithm='star' is unknown; use one of auto, copy, ring, tree, "
+      "hierarchical, collective, nccl",
+    ),
+    (
+      "nothing",
+      lambda x: all_reduce([]),
+      "all_reduce got no tensor; pass one per device",
+    ),
+    (
+      "sparse",
+      lambda x: all_reduce([tf.IndexedSlices(x, [0])]),
+      "tensor 0 is of type IndexedSlices; all_reduce adds dense tensors, so "
+      "pass a tf.Tensor, such as the values of IndexedSlices whose indices are "
+      "the same on all devices",
+    ),
+    (
+      "dtype",
+      lambda x: all_reduce([tf.cast(x, tf.int32, name="whole")]),
+      "whole:0 has the dtype int32; all_reduce adds float16, bfloat16, "
+      "float32, float64, so cast it",
+    ),
+    (
+      "dtypes",
+      lambda x: all_reduce([x, tf.cast(x, tf.float16)]),
+      "tensors 0 and 1 have the dtypes float32 and float16; all need one dtype",
+    ),
+    (
+      "shapes",
+      lambda x: all_reduce([x, x[:1]]),
+      "tensor 1 has the shape (1,), but those before it have (2,); all need "
+      "one shape",
+    ),
+    (
+      "unplaced",
+      lambda x: all_reduce([x, tf.add(x, x, name="nowhere")]),
+      "x:0 has no device; make it under tf.device, or give all_reduce the "
+      "devices",
+    ),
+    (
+      "too_few_devices",
+      lambda x: all_reduce([x, x], "ring", ["/cpu:0"]),
+      "all_reduce got 2 tensors and 1 devices; give one device per tensor",
+    ),
+    (
+      "device_twice",
+      lambda x: all_reduce([x, x], "ring", ["/cpu:0", "/device:CPU:0"]),
+      "device /device:CPU:0 is given twice, for tensors 0 and 1; add the "
+      "tensors of one device first",
+    ),
+    (
+      "nccl_on_cpu",
+      lambda x: all_reduce([x, x], "nccl", ["/gpu:0", "/cpu:1"]),
+      "algorithm 'nccl' cannot run on /device:CPU:1, which is no GPU; use "
+      "algorithm='copy', or 'auto', which chooses by the devices",
+    ),
+    (
+      "nccl_of_two_tasks",
+      lambda x: all_reduce([x, x], "nccl", WORKERS[1:3]),
+      "algorithm 'nccl' works inside one task, but the devices are of 2 "
+      "tasks, with the hosts /job:worker/task:0/device:CPU:0, "
+      "/job:worker/task:1/device:CPU:0; use algorithm='hierarchical'",
+    ),
+    (
+      "nccl_bfloat16",
+      lambda x: nccl.check(tf.bfloat16, ["/device:GPU:0"]),
+      "algorithm 'nccl' has no bfloat16, only float16, float32, float64; use "
+      "algorithm='ring'",
+    ),
+    (
+      "collective_of_two_types",
+      lambda x: all_reduce([x, x], "collective", ["/gpu:0", "/cpu:1"]),
+      "algorithm 'collective' needs devices of one type, but /device:GPU:0 "
+      "and /device:CPU:1 differ; use algorithm='copy'",
+    ),
+    (
+      "traffic",
+      lambda x: all_reduce_lib.traffic("nccl", 2, 4, ["/gpu:0", "/gpu:1"]),
+      "algorithm 'nccl' sends inside of TensorFlow's ops, so there is no "
+      "formula for it; use one of copy, ring, tree, hierarchical",
+    ),
+    (
+      "group_size",
+      lambda x: hierarchical.groups_of(cases.cpus(4), 0),
+      "group_size=0 is too small; a group has at least 1 device",
+    ),
+  )
+  def test_what_cannot_be_added_is_an_error(self, call, message):
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [2], name="x")
+      with self.assertRaises(ValueError) as caught:
+        call(x)
+    self.assertEqual(str(caught.exception), message)
+
+  def test_eager_tensors_are_an_error(self):
+    with self.assertRaisesRegex(RuntimeError, "executing eagerly"):
+      all_reduce([tf.zeros([2])], "ring", ["/cpu:0"])
+
+
+class ChoiceTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("one_cpu", 10**9, ["/cpu:0"], "copy"),
+    ("one_gpu", 10**9, ["/gpu:0"], "copy"),
+    ("cpus_small", 8, ["/cpu:0", "/cpu:1"], "copy"),
+    ("cpus_large", 10**9, [f"/cpu:{i}" for i in range(9)], "copy"),
+    ("gpus_small", 128 * 1024 - 1, ["/gpu:0", "/gpu:1"], "copy"),
+    ("gpus_large", 128 * 1024, ["/gpu:0", "/gpu:1"], "nccl"),
+    ("gpus_unknown", None, ["/gpu:0", "/gpu:1"], "nccl"),
+    ("mixed", 10**9, ["/gpu:0", "/cpu:0"], "copy"),
+    ("tasks_small", 1024, WORKERS[:4], "copy"),
+    ("many_tasks_small", 1024, WORKERS, "tree"),
+    ("tasks_large", 10**6, WORKERS, "hierarchical"),
+    ("tasks_unknown", None, WORKERS, "hierarchical"),
+    ("a_device_per_task_large", 10**6, WORKERS[::2], "ring"),
+  )
+  def test_choose_algorithm(self, num_bytes, devices, expected):
+    found = all_reduce_lib.choose_algorithm(num_bytes, devices)
+    self.assertEqual(found, expected)
+
+  @parameterized.named_parameters(
+    ("float32", tf.float32, {"NcclAllReduce"}),
+    ("bfloat16", tf.bfloat16, {"AddN"}),
+  )
+  def test_auto_on_gpus(self, dtype, expected):
+    """NCCL's op has no bfloat16, so these go around a ring."""
+    with tf.Graph().as_default() as graph:
+      fed = v1.placeholder(dtype, [10**6])
+      all_reduce([fed, fed], devices=["/gpu:0", "/gpu:1"])
+      types = {op.type for op in graph.get_operations()}
+    self.assertEqual(types & {"NcclAllReduce", "AddN"}, expected)
+
+  @parameterized.named_parameters(
+    ("tasks", WORKERS, None, [[0, 1], [2, 3], [4, 5]]),
+    ("tasks_in_turns", WORKERS[::2] + WORKERS[1::2], None, None),
+    ("size", WORKERS, 4, [[0, 1, 2, 3], [4, 5]]),
+    ("two_cpus", cases.cpus(2), None, [[0, 1]]),
+    ("nine_cpus", cases.cpus(9), None, [[0, 1, 2], [3, 4, 5], [6, 7, 8]]),
+  )
+  def test_groups(self, devices, group_size, expected):
+    found = hierarchical.groups_of(devices, group_size)
+    self.assertEqual(found, expected or [[0, 3], [1, 4], [2, 5]])
+
+  @parameterized.named_parameters(
+    ("even", 12, 4, [3, 3, 3, 3]),
+    ("uneven", 14, 4, [4, 4, 3, 3]),
+    ("fewer_than_devices", 3, 4, [1, 1, 1]),
+    ("none", 0, 4, [0]),
+  )
+  def test_chunks(self, num_elements, num_devices, expected):
+    found = ring.chunk_sizes(num_elements, num_devices)
+    self.assertEqual(found, expected)
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,312 @@
+"""Collectives: their order on each device, and sessions that run many."""
+
+import random
+import socket
+import time
+
+import estimator_mp  # noqa: F401
+from compat import private_graph
+from estimator_mp import all_reduce as all_reduce_lib
+from estimator_mp import collective, collective_order
+from tests.estimator_mp import all_reduce_cases as cases
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+all_reduce = all_reduce_lib.all_reduce
+
+
+def placed(values, make):
+  """Returns what a function makes of each value, on CPU devices in turn."""
+  found = []
+  for index, device in enumerate(cases.cpus(len(values))):
+    with tf.device(device):
+      found.append(make(values[index]))
+  return found
+
+
+def delayed(value, seconds):
+  """Returns a tensor that passes on a value after a time."""
+
+  def wait(array):
+    time.sleep(seconds())
+    return array
+
+  tensor = v1.py_func(wait, [value], value.dtype)
+  tensor.set_shape(value.shape)
+  return tensor
+
+
+def order_all(graph):
+  """Orders the collectives of a graph, and returns them."""
+  found = collective_order.collectives_of(graph)
+  collective_order.order_collectives(found)
+  return found
+
+
+class ManyRunsTest(absltest.TestCase):
+  def test_200_runs_of_40_collectives_with_random_delays(self):
+    count, num_devices = 40, 4
+    delays = random.Random(0)
+    parts = cases.random_parts(num_devices, [count, 50], tf.float32, 0)
+    with tf.Graph().as_default() as graph:
+      fed = v1.placeholder(tf.float32, parts.shape)
+      sums = []
+      for index in range(count):
+        inputs = placed(
+          [fed[rank, index] for rank in range(num_devices)],
+          lambda value: delayed(value, lambda: delays.uniform(0, 0.002)),
+        )
+        sums.append(all_reduce(inputs, "collective"))
+      self.assertLen(order_all(graph), count)
+      first = None
+      with v1.Session(config=cases.session_config(num_devices)) as session:
+        run = session.make_callable(sums, [fed], accept_options=True)
+        for _ in range(200):
+          found = np.stack(run(parts, options=cases.TIMEOUT))
+          first = found if first is None else first
+          self.assertEqual(found.tobytes(), first.tobytes())
+    for index, results in enumerate(first):
+      cases.assert_is_sum(parts[:, index], list(results))
+
+
+class OrderTest(absltest.TestCase):
+  def two_collectives(self, is_ordered):
+    """Runs two collectives, the first with late inputs.
+
+    Returns:
+      For each device when its part of the first ended, and when that of the
+      second began, in microseconds.
+    """
+    parts = cases.random_parts(3, [5], tf.float32, 0)
+    with tf.Graph().as_default() as graph:
+      fed = v1.placeholder(tf.float32, parts.shape)
+      rows = [fed[rank] for rank in range(3)]
+      late = placed(rows, lambda row: delayed(row, lambda: 0.2))
+      early = placed(rows, tf.identity)
+      sums = [all_reduce(x, "collective") for x in (late, early)]
+      collectives = collective_order.collectives_of(graph)
+      if is_ordered:
+        collective_order.order_collectives(collectives)
+      metadata = v1.RunMetadata()
+      with v1.Session(config=cases.session_config(3)) as session:
+        results = session.run(
+          sums,
+          {fed: parts},
+          options=v1.RunOptions(
+            trace_level=v1.RunOptions.FULL_TRACE, timeout_in_ms=60_000
+          ),
+          run_metadata=metadata,
+        )
+    for found in results:
+      cases.assert_is_sum(parts, found)
+    times = {
+      node.node_name: (
+        node.all_start_micros,
+        node.all_start_micros + node.op_end_rel_micros,
+      )
+      for stats in metadata.step_stats.dev_stats
+      for node in stats.node_stats
+    }
+    first, second = collectives
+    return [
+      (times[a.name][1], times[b.name][0])
+      for a, b in zip(first, second, strict=True)
+    ]
+
+  def test_a_device_waits_for_its_part_of_the_collective_before(self):
+    for end_of_first, start_of_second in self.two_collectives(is_ordered=True):
+      self.assertGreaterEqual(start_of_second, end_of_first)
+
+  def test_without_an_order_it_does_not_wait(self):
+    """Here it does no harm; see the docstring of collective_order.py."""
+    for end_of_first, start_of_second in self.two_collectives(is_ordered=False):
+      self.assertLess(start_of_second, end_of_first)
+
+  def test_two_orders_that_contradict_each_other_hang(self):
+    with tf.Graph().as_default() as graph:
+      fed = v1.placeholder(tf.float32, [2])
+      inputs = placed([fed, fed], tf.identity)
+      sums = [all_reduce(inputs, "collective") for _ in range(2)]
+      (a0, a1), (b0, b1) = collective_order.collectives_of(graph)
+      private_graph.add_control_inputs(b0, [a0])
+      private_graph.add_control_inputs(a1, [b1])
+      with (
+        v1.Session(config=cases.session_config(2)) as session,
+        self.assertRaises(tf.errors.DeadlineExceededError),
+      ):
+        options = v1.RunOptions(timeout_in_ms=500)
+        session.run(sums, {fed: [1.0, 2.0]}, options=options)
+
+  def test_collectives_of_some_devices_and_of_unknown_shapes(self):
+    """A device that takes no part in a collective does not wait for it."""
+    with tf.Graph().as_default() as graph:
+      fed = v1.placeholder(tf.float32, [None])
+      known = tf.ensure_shape(fed, [2])
+      a = all_reduce(placed([fed] * 3, tf.identity), "collective")
+      b = all_reduce(placed([known] * 2, tf.identity), "collective")
+      devices = cases.cpus(3)[1:]
+      c = all_reduce([3 * a[1], a[2]], "collective", devices)
+      all_reduce([a[0], b[1]], "ring")
+      collectives = order_all(graph)
+      self.assertEqual([len(x) for x in collectives], [3, 2, 2])
+      (a0, a1, _), (b0, b1), (c1, c2) = collectives
+      self.assertEqual(list(b0.control_inputs), [a0])
+      self.assertEqual(list(b1.control_inputs), [a1])
+      self.assertEqual(list(c1.control_inputs), [b1])
+      self.assertEqual(list(c2.control_inputs), [collectives[0][2]])
+      order_all(graph)
+      self.assertEqual(list(b0.control_inputs), [a0])
+      with v1.Session(config=cases.session_config(3)) as session:
+        for numbers in ([1.0, 2.0], [3.0, 4.0]):
+          found = session.run(c + b, {fed: numbers}, options=cases.TIMEOUT)
+          scales = np.divide(found, numbers)
+          np.testing.assert_array_equal(scales, [[12] * 2] * 2 + [[2] * 2] * 2)
+
+  def test_nccl(self):
+    with tf.Graph().as_default() as graph:
+      fed = v1.placeholder(tf.float32, [4])
+      gpus = ["/device:GPU:0", "/device:GPU:1"]
+      for _ in range(3):
+        all_reduce([fed, fed], "nccl", gpus)
+      first, second, third = order_all(graph)
+    for before, after in ((first, second), (second, third)):
+      for earlier, later in zip(before, after, strict=True):
+        self.assertEqual(list(later.control_inputs), [earlier])
+
+
+class ErrorsTest(absltest.TestCase):
+  def test_an_order_that_closes_a_circle(self):
+    with tf.Graph().as_default() as graph:
+      fed = v1.placeholder(tf.float32, [2])
+      first = all_reduce(placed([fed, fed], tf.identity), "collective")
+      all_reduce(first, "collective")
+      collectives = collective_order.collectives_of(graph)
+      with self.assertRaises(ValueError) as caught:
+        collective_order.order_collectives(collectives[::-1])
+    self.assertEqual(
+      str(caught.exception),
+      "collective 0 (estimator_mp/all_reduce_1/member) reads what collective "
+      "1 (estimator_mp/all_reduce/member_1) makes; put the one that is read "
+      "first",
+    )
+
+  def test_a_collective_needs_one_op_per_device(self):
+    with tf.Graph().as_default():
+      nowhere = tf.no_op("nowhere")
+      with tf.device("/cpu:1"):
+        one, two = tf.no_op("one"), tf.no_op("two")
+      for members, message in (
+        (
+          [one, nowhere],
+          "nowhere has no device, so it has no place in the order; place it "
+          "with tf.device",
+        ),
+        (
+          [one, two],
+          "one and two are of one collective, and both on /device:CPU:1; a "
+          "collective has one op per device",
+        ),
+      ):
+        with self.assertRaises(ValueError) as caught:
+          collective_order.order_collectives([members])
+        self.assertEqual(str(caught.exception), message)
+
+  def test_a_group_key_that_only_the_session_knows(self):
+    with tf.Graph().as_default() as graph, tf.device("/cpu:0"):
+      key = v1.placeholder(tf.int32, [], name="key")
+      tf.raw_ops.CollectiveReduceV2(
+        input=tf.constant([1.0]),
+        group_size=tf.constant(2),
+        group_key=key,
+        instance_key=key,
+        ordering_token=[],
+        merge_op="Add",
+        final_op="Id",
+        name="theirs",
+      )
+      with self.assertRaises(ValueError) as caught:
+        collective_order.collectives_of(graph)
+    self.assertEqual(
+      str(caught.exception),
+      "theirs gets its group key from key:0 only when the session runs, so "
+      "nobody knows whom it works with; order it by order_collectives([...]), "
+      "with the ops of each collective",
+    )
+
+
+def free_port():
+  """Returns a port that nobody uses now."""
+  with socket.socket() as found:
+    found.bind(("localhost", 0))
+    return found.getsockname()[1]
+
+
+class TasksTest(parameterized.TestCase):
+  """Two servers with two CPU devices each, in this process."""
+
+  @classmethod
+  def setUpClass(cls):
+    super().setUpClass()
+    cls.devices = [
+      f"/job:worker/task:{task}/device:CPU:{cpu}"
+      for task in (0, 1)
+      for cpu in (0, 1)
+    ]
+    cluster = {"worker": [f"localhost:{free_port()}" for _ in (0, 1)]}
+    # Servers have no thread pool per session.
+    config = collective.collective_session_config(
+      cls.devices, v1.ConfigProto(device_count={"CPU": 2})
+    )
+    cls.servers = [
+      v1.train.Server(cluster, "worker", task, config=config) for task in (0, 1)
+    ]
+
+  @parameterized.named_parameters(
+    (name, name)
+    for name in ("copy", "ring", "tree", "hierarchical", "collective")
+  )
+  def test_sums(self, algorithm):
+    """Servers go on, so the keys of a graph are not those of another one."""
+    for shape, dtype in (([5], tf.float32), ([7], tf.float64), ([2, 3], None)):
+      kind = dtype or tf.float32
+      parts = cases.random_parts(4, shape, kind, 0)
+      with tf.Graph().as_default() as graph:
+        fed = []
+        for device in self.devices:
+          with tf.device(device):
+            fed.append(v1.placeholder(kind, shape if dtype else None))
+        sums = [all_reduce(fed, algorithm) for _ in range(2)]
+        order_all(graph)
+        feeds = dict(zip(fed, parts, strict=True))
+        with v1.Session(self.servers[0].target) as session:
+          for _ in range(2):
+            for found in session.run(sums, feeds, options=cases.TIMEOUT):
+              cases.assert_is_sum(parts, found)
+
+  def test_the_configuration_names_the_first_task(self):
+    make = collective.collective_session_config
+    base = v1.ConfigProto(intra_op_parallelism_threads=3)
+    found = make(self.devices[2:] + self.devices[:2], base)
+    self.assertEqual(found.intra_op_parallelism_threads, 3)
+    self.assertEqual(
+      found.experimental.collective_group_leader,
+      "/job:worker/replica:0/task:1",
+    )
+    self.assertEqual(base.experimental.collective_group_leader, "")
+    self.assertEqual(make(self.devices[:2], base), base)
+    with self.assertRaises(ValueError) as caught:
+      make(self.devices, found)
+    self.assertEqual(
+      str(caught.exception),
+      "the configuration has collective_group_leader="
+      "'/job:worker/replica:0/task:1', but the first device is of "
+      "/job:worker/replica:0/task:0; leave it out, or name that task's device "
+      "first",
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()
