@@ -172,7 +172,9 @@ class Clones:
         for tensor, other in zip(op.outputs, copy.outputs, strict=True):
           known[tensor.name] = other
       for name, shared in waits:
-        others = [of_clone.get(c.name) or home.ops.get(c.name, c) for c in shared]
+        others = [
+          of_clone.get(c.name) or home.ops.get(c.name, c) for c in shared
+        ]
         private_graph.add_control_inputs(of_clone[name], others)
 
 

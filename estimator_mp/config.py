@@ -9,7 +9,6 @@ from estimator_mp import measured_costs as measured_costs_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import (
   micro_batches,
-  nccl,
   options,
   placement_file,
   reduction,
@@ -19,7 +18,6 @@ from estimator_mp import (
 from estimator_mp import placement as placement_lib
 from estimator_mp import schedule as schedule_lib
 
-import tensorflow as tf
 from absl import flags
 
 
@@ -189,8 +187,8 @@ class ShardingConfig:
   )
   compression: str = options.option(
     "none",
-    "What replicas send of gradients: all, all in half precision, or the largest"
-    " entries. What is not sent is added to the next step's.",
+    "What replicas send of gradients: all, all in half precision, or the"
+    " largest entries. What is not sent is added to the next step's.",
     choices=reduction.COMPRESSIONS,
   )
   top_k_fraction: float = options.option(
@@ -220,7 +218,9 @@ class ShardingConfig:
       )
     self.create_schedule()
     mesh = self.create_mesh()
-    self._check_replicas(mesh)
+    replicas.check_replicas(
+      mesh, self.variables, self.optimizer_state, self._create_reduction()
+    )
     placement = placement_file.resolve_placement(self.placement)
     object.__setattr__(self, "placement", placement)
     if isinstance(placement, placement_lib.Placement):
@@ -231,31 +231,6 @@ class ShardingConfig:
     object.__setattr__(self, "measured_costs", measured)
     if placement != "auto":
       self._check_unused("memory_limit", "measured_costs")
-
-  def _check_replicas(self, mesh: mesh_lib.Mesh) -> None:
-    """Raises if what is said of replicas does not fit together."""
-    num_replicas = mesh.axis_size("data")
-    if self.aggregation == reduction.HOROVOD and num_replicas > 1:
-      raise ValueError(
-        f'aggregation="horovod" has one replica in each process, but mesh '
-        f"{mesh} has {num_replicas}; leave the data axis out and start as many "
-        "processes"
-      )
-    if self.aggregation == "nccl":
-      for stage in range(mesh.axis_size("stage")):
-        of_stage = [mesh.device(data=r, stage=stage) for r in range(num_replicas)]
-        nccl.check(tf.float32, of_stage)
-    if self.variables == "mirrored" and self.optimizer_state == "replicated":
-      return
-    for name in ("aggregation", "compression", "sparse_as_dense"):
-      value = getattr(self, name)
-      if value not in ("auto", "copy", "none", None):
-        raise ValueError(
-          f"{name}={value!r} is for replicas that each get the sum of gradients, "
-          f'but with variables="{self.variables}" and '
-          f'optimizer_state="{self.optimizer_state}" one device gets it; use '
-          'variables="mirrored" and optimizer_state="replicated"'
-        )
 
   def _create_reduction(self) -> reduction.Reduction:
     return reduction.Reduction(

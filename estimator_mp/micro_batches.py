@@ -259,11 +259,11 @@ def _check_divides(size: int, num_micro_batches: int, num_replicas: int):
     )
   of_replica = size // num_replicas
   if of_replica % num_micro_batches:
-    fitting = [
-      str(n) for n in range(1, of_replica + 1) if of_replica % n == 0
-    ]
+    fitting = [str(n) for n in range(1, of_replica + 1) if of_replica % n == 0]
     start = f"{', '.join(fitting[:-1])} or " if of_replica > 1 else ""
-    of = f" that each of {num_replicas} replicas gets" if num_replicas > 1 else ""
+    of = (
+      f" that each of {num_replicas} replicas gets" if num_replicas > 1 else ""
+    )
     raise ValueError(
       f"num_micro_batches={num_micro_batches} does not divide the batch of "
       f"{of_replica}{of}; use {start}{fitting[-1]}"

@@ -118,8 +118,7 @@ def follow_writes(
         copy
         for variable in dict.fromkeys(t.op for t in op.inputs)
         if variable in by_variable
-        if graph_slice.is_write(op)
-        or (op not in forward and _may_write(op))
+        if graph_slice.is_write(op) or (op not in forward and _may_write(op))
         for copy in _copies(by_variable[variable], op)
       ]
       if not copies:
@@ -129,9 +128,7 @@ def follow_writes(
         private_graph.add_control_inputs(other, [done])
       if op is train_op:
         train_op = done
-    everything = [
-      copy for entry in mirrored for copy in _copies(entry, None)
-    ]
+    everything = [copy for entry in mirrored for copy in _copies(entry, None)]
     return train_op, _join(everything, "")
 
 
@@ -150,12 +147,12 @@ def _may_write(op: tf.Operation) -> bool:
   """Whether an op that gets a variable's handle may change the variable."""
   # A function (If, While, PartitionedCall) may do anything.
   has_handle = any(t.dtype == tf.resource for t in op.inputs)
-  return has_handle and op.op_def.is_stateful and op.type not in graph_slice.READS
+  return (
+    has_handle and op.op_def.is_stateful and op.type not in graph_slice.READS
+  )
 
 
-def _copies(
-  entry: Mirrored, write: tf.Operation | None
-) -> list[tf.Operation]:
+def _copies(entry: Mirrored, write: tf.Operation | None) -> list[tf.Operation]:
   """Returns the ops that copy a variable to its mirrors, after a write."""
   source = entry.variable.outputs[0]
   with tf.control_dependencies([] if write is None else [write]):
@@ -191,7 +188,7 @@ def _assigned_reference(mirror: tf.Tensor, value: tf.Tensor) -> tf.Operation:
 
 
 def _written_rows(write: tf.Operation) -> tf.Tensor | None:
-  """Returns the indices of the rows that an op writes; None if it may be all."""
+  """Returns the indices of the rows that an op writes; None for all rows."""
   names = [argument.name for argument in write.op_def.input_arg]
   is_by_rows = write.type.startswith(_WRITES_ROWS) and "Nd" not in write.type
   if not is_by_rows or "indices" not in names:

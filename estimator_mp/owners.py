@@ -3,9 +3,10 @@
 With `optimizer_state="sharded"`, the replicas of a stage share the work of the
 optimizer: each variable belongs to one of them, with its slots, and with what
 is computed of its gradient. Only the owner gets the sum of the gradients; the
-new value goes to the others. So D replicas hold a D-th of the slots each: the
-first stage of ZeRO (Rajbhandari et al., "ZeRO: Memory Optimizations Toward
-Training Trillion Parameter Models", 2020, arXiv:1910.02054), by whole variables.
+new value goes to the others. So D replicas hold a D-th of the slots each. That
+is the first stage of ZeRO (Rajbhandari et al., "ZeRO: Memory Optimizations
+Toward Training Trillion Parameter Models", 2020, arXiv:1910.02054), by whole
+variables.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,8 +45,7 @@ class Owners:
     )
     readers = variable.outputs[0].consumers()
     is_movable = variable.type == "VarHandleOp" and all(
-      op.type in graph_slice.READS or op.type in _INITIALIZERS
-      for op in readers
+      op.type in graph_slice.READS or op.type in _INITIALIZERS for op in readers
     )
     owner = held.index(min(held)) if is_movable else 0
     held[owner] += tensor_size.variable_bytes(variable)
@@ -90,7 +90,6 @@ def _is_bound(op: tf.Operation) -> bool:
     units.is_variable(op)
     or any(group != own for group in op.colocation_groups())
     or any(
-      t.dtype == tf.resource or t.dtype != t.dtype.base_dtype
-      for t in op.inputs
+      t.dtype == tf.resource or t.dtype != t.dtype.base_dtype for t in op.inputs
     )
   )

@@ -13,6 +13,7 @@ GPipe (Huang et al., 2019) and PipeDream (Narayanan et al., 2019) cut models by
 hand; here the graph says what a micro-batch needs.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -347,14 +348,11 @@ class Pipeline:
     for ops, accumulation in zip(self._slices, self._sums, strict=True):
       of_slice = self._cells(ops, stages)
       for replica in range(self._replicas.count):
-        first = replica * self._count
         ordering.order_cells(
           self._schedule,
           of_slice,
           stages | self._recomputation.copies,
-          lambda micro_batch, op, first=first: self._op(
-            first + micro_batch, op
-          ),
+          functools.partial(self._op_of_replica, replica),
           accumulation.sums_of_replica(replica),
         )
       for op, (stage, phase) in of_slice.items():
@@ -363,6 +361,11 @@ class Pipeline:
           if copy is not None:
             cells[copy.name] = Cell(stage, micro_batch, phase)
     return cells
+
+  def _op_of_replica(
+    self, replica: int, micro_batch: int, op: tf.Operation
+  ) -> tf.Operation | None:
+    return self._op(replica * self._count + micro_batch, op)
 
   def _op(self, number: int, op: tf.Operation) -> tf.Operation | None:
     """Returns a micro-batch's op; None if it has none that is needed."""

@@ -36,7 +36,8 @@ class Processes:
       gradients: Those of this process; what is not of a variable stays.
     """
     own = [
-      gradient if units.is_variable(getattr(source, "handle", source).op)
+      gradient
+      if units.is_variable(getattr(source, "handle", source).op)
       else None
       for source, gradient in zip(sources, gradients, strict=True)
     ]

@@ -38,6 +38,14 @@ class Reduction:
   top_k_fraction: float
   sparse_as_dense: float | None
 
+  def __str__(self) -> str:
+    return f"aggregation={self.algorithm!r}, compression={self.compression!r}"
+
+  def is_special(self) -> bool:
+    """Whether it is another way than adding on one device."""
+    is_plain = self.algorithm in ("auto", "copy", HOROVOD)
+    return not is_plain or self.compression != "none"
+
   def sum_dense(
     self,
     per_replica: Sequence[Sequence[tf.Tensor]],

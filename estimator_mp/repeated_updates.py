@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from compat import private_graph
-from estimator_mp import branches, graph_slice, units
+from estimator_mp import branches, graph_slice
 
 import tensorflow as tf
 
@@ -60,8 +60,7 @@ def find_updates(
     variable
     for variable in (*variables, *slots)
     if all(
-      op in rest and graph_slice.is_write(op)
-      for op in writes.get(variable, ())
+      op in rest and graph_slice.is_write(op) for op in writes.get(variable, ())
     )
   }
   # All variables of a write are repeated, or none.

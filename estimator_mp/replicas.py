@@ -23,6 +23,7 @@ from estimator_mp import gradient as gradient_lib
 from estimator_mp import (
   graph_slice,
   mirrors,
+  nccl,
   owners,
   repeated_updates,
   sparse_aggregation,
@@ -35,6 +36,53 @@ import tensorflow as tf
 
 VARIABLES = ("mirrored", "shared")
 OPTIMIZER_STATES = ("replicated", "sharded")
+
+
+def check_replicas(
+  mesh: mesh_lib.Mesh,
+  variables: str,
+  optimizer_state: str,
+  reduction: reduction_lib.Reduction,
+) -> None:
+  """Raises if what is said of replicas does not fit together.
+
+  Args:
+    mesh: The mesh.
+    variables: One of `VARIABLES`.
+    optimizer_state: One of `OPTIMIZER_STATES`.
+    reduction: How gradients are summed over replicas.
+
+  Raises:
+    ValueError: If the algorithm cannot work on the devices, or replicas are to
+      get a sum of gradients in a way that they do not get it.
+  """
+  num_replicas = mesh.axis_size("data")
+  if reduction.algorithm == reduction_lib.HOROVOD and num_replicas > 1:
+    raise ValueError(
+      'aggregation="horovod" has one replica in each process, but mesh '
+      f"{mesh} has {num_replicas}; leave the data axis out and start as many "
+      "processes"
+    )
+  if not 0 < reduction.top_k_fraction <= 1:
+    raise ValueError(
+      f"top_k_fraction={reduction.top_k_fraction} is no part of a gradient; "
+      "use a number above 0 and up to 1, such as 0.01"
+    )
+  if reduction.algorithm == "nccl":
+    for stage in range(mesh.axis_size("stage")):
+      nccl.check(
+        tf.float32,
+        [mesh.device(data=r, stage=stage) for r in range(num_replicas)],
+      )
+  if variables == "mirrored" and optimizer_state == "replicated":
+    return
+  if reduction.is_special():
+    raise ValueError(
+      f"{reduction} is for replicas that all get the sum of gradients, but "
+      f"with variables={variables!r} and optimizer_state={optimizer_state!r} "
+      'one gets it; use variables="mirrored" and optimizer_state="replicated", '
+      "or leave aggregation and compression out"
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,7 +317,6 @@ class Replicas:
     if following is not train_op:
       spec = spec._replace(train_op=following)
     return spec._replace(training_hooks=(*spec.training_hooks, hook))
-
 
   def _rest(self, forward: Collection[tf.Operation]) -> list[tf.Operation]:
     """Returns the ops of replica 0 that are in no forward or backward pass."""

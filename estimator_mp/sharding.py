@@ -63,9 +63,11 @@ def shard_model_fn(
 
   Raises:
     ValueError: If model_fn or config is something else, or the mesh has another
-      axis than `data` and `stage`. When it is called: if the model cannot be placed as
-      `config` says, or trains without asking for gradients in a way that can be
-      intercepted.
+      axis than `data` and `stage`. When it is called: if the model cannot be
+      placed as `config` says, or trains without asking for gradients in a way
+      that can be intercepted.
+    ImportError: When it is called, if aggregation is "horovod" and Horovod
+      cannot be imported.
   """
   if not callable(model_fn) or getattr(model_fn, _IS_SHARDED, False):
     state = "is sharded already" if callable(model_fn) else "cannot be called"

@@ -486,11 +486,11 @@ class ErrorsTest(parameterized.TestCase):
 
   def test_another_axis(self):
     self._check(
-      "shard_model_fn uses the stage axis only, but mesh data:2,stage:2 has "
-      "data:2; use a mesh such as stage:4",
+      "shard_model_fn uses the axes data and stage, but mesh model:2,stage:2 "
+      "has model:2; use a mesh such as stage:4",
       estimator_mp.shard_model_fn,
       mlp,
-      estimator_mp.ShardingConfig("data:2,stage:2"),
+      estimator_mp.ShardingConfig("model:2,stage:2"),
     )
 
   def test_no_model_fn(self):

@@ -28,8 +28,10 @@ _RUN = flags.DEFINE_enum(
 _BATCH_SIZE = 64
 _STEPS = 30
 _CONFIGS = {
-  "stages": estimator_mp.ShardingConfig("stage:2"),
-  "pipeline": estimator_mp.ShardingConfig("stage:2", num_micro_batches=4),
+  "stages": estimator_mp.ShardingConfig("stage:2", aggregation="horovod"),
+  "pipeline": estimator_mp.ShardingConfig(
+    "stage:2", aggregation="horovod", num_micro_batches=4
+  ),
 }
 
 
@@ -39,16 +41,6 @@ class _Process:
 
   rank: int = 0
   size: int = 1
-
-
-class _AveragingOptimizer(tf.compat.v1.train.MomentumOptimizer):
-  """Averages the gradients of all processes."""
-
-  def compute_gradients(self, *args, **kwargs):
-    pairs = super().compute_gradients(*args, **kwargs)
-    gradients, variables = zip(*pairs, strict=True)
-    reduced = horovod_aggregation.reduce_gradients(gradients)
-    return list(zip(reduced, variables, strict=True))
 
 
 class _Recorder(tf.estimator.SessionRunHook):
@@ -74,7 +66,7 @@ class _Recorder(tf.estimator.SessionRunHook):
     self.variables = session.run(self._values)
 
 
-def _model_fn(optimizer, seed):
+def _model_fn(seed):
   """Returns a model_fn of cifar10_cnn; without dropout, which is random."""
 
   def model_fn(features, labels, mode):
@@ -82,21 +74,12 @@ def _model_fn(optimizer, seed):
     for block in cifar10_cnn.layers(10, seed):
       net = block(net, training=False)
     loss = v1.losses.sparse_softmax_cross_entropy(labels[:, 0], net)
-    train_op = optimizer(0.02, 0.9).minimize(loss, v1.train.get_global_step())
+    train_op = v1.train.MomentumOptimizer(0.02, 0.9).minimize(
+      loss, v1.train.get_global_step()
+    )
     return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
   return model_fn
-
-
-def _with_horovod(model_fn):
-  """Returns a model_fn whose loss and variables are those of all processes."""
-
-  def averaged(features, labels, mode, config):
-    spec = model_fn(features, labels, mode, config)
-    spec = spec._replace(loss=horovod_aggregation.reduce_loss(spec.loss))
-    return horovod_aggregation.with_broadcast(spec)
-
-  return averaged
 
 
 def _input_fn(process, skipped_steps):
@@ -113,12 +96,12 @@ def _input_fn(process, skipped_steps):
 
 def _train(process, name, config):
   """Trains in two parts; the second one resumes where process 0 stopped."""
-  sharded = _model_fn(v1.train.MomentumOptimizer, seed=5)
+  sharded = _model_fn(seed=5)
   run_config = tf.estimator.RunConfig
   if config is not None:
     # Other initial values in each process: all have to get those of process 0.
-    model_fn = _model_fn(_AveragingOptimizer, seed=5 + process.rank)
-    sharded = _with_horovod(estimator_mp.shard_model_fn(model_fn, config))
+    model_fn = _model_fn(seed=5 + process.rank)
+    sharded = estimator_mp.shard_model_fn(model_fn, config)
 
     def run_config(**kwargs):
       return estimator_mp.run_config(config, **kwargs)
@@ -221,7 +204,7 @@ def _follow_guide(process):
   with open(os.path.join(root, "docs", "horovod.md"), encoding="utf-8") as file:
     (program,) = re.findall(r"```python\n(.*?)```", file.read(), re.S)
   names = {
-    "model_fn": _model_fn(v1.train.MomentumOptimizer, seed=5 + process.rank),
+    "model_fn": _model_fn(seed=5 + process.rank),
     "input_fn": datasets.load("digits").train_input_fn(_BATCH_SIZE, seed=3),
     "model_dir": os.path.join(_FOLDER.value, "guide"),
   }
