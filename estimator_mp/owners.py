@@ -16,8 +16,6 @@ from estimator_mp import graph_slice, spread, tensor_size, units
 
 import tensorflow as tf
 
-_INITIALIZERS = frozenset(["AssignVariableOp"])
-
 
 class Owners:
   """Chooses the owners of variables, evenly by their bytes."""
@@ -43,11 +41,7 @@ class Owners:
     held = self._held_bytes.setdefault(
       variable.device, [0] * self._num_replicas
     )
-    readers = variable.outputs[0].consumers()
-    is_movable = variable.type == "VarHandleOp" and all(
-      op.type in graph_slice.READS or op.type in _INITIALIZERS for op in readers
-    )
-    owner = held.index(min(held)) if is_movable else 0
+    owner = held.index(min(held)) if _is_movable(variable) else 0
     held[owner] += tensor_size.variable_bytes(variable)
     self._owners[variable] = owner
     return owner
@@ -81,6 +75,23 @@ class Owners:
     for op, owner in owners.items():
       if op.device and not _is_bound(op):
         private_graph.set_device(op, device_of[owner](op.device))
+    slots = [
+      op
+      for op in units.variables_of(list(owners))
+      if op not in self._owners and _is_movable(op)
+    ]
+    for slot, bound in units.bound_to(slots).items():
+      device = device_of[owners[slot]](slot.device)
+      for op in bound:
+        private_graph.set_device(op, device)
+
+
+def _is_movable(variable: tf.Operation) -> bool:
+  """Whether a variable is read and written by simple ops only."""
+  return variable.type == "VarHandleOp" and all(
+    op.type in graph_slice.READS or graph_slice.is_write(op)
+    for op in variable.outputs[0].consumers()
+  )
 
 
 def _is_bound(op: tf.Operation) -> bool:

@@ -24,12 +24,12 @@ from estimator_mp import (
   graph_slice,
   mirrors,
   nccl,
-  owners,
   repeated_updates,
   sparse_aggregation,
   units,
 )
 from estimator_mp import mesh as mesh_lib
+from estimator_mp import owners as owners_lib
 from estimator_mp import reduction as reduction_lib
 
 import tensorflow as tf
@@ -130,7 +130,7 @@ class Replicas:
     self._reduction = reduction
     self.count = mesh.axis_size("data")
     self._owners = (
-      owners.Owners(self.count) if optimizer_state == "sharded" else None
+      owners_lib.Owners(self.count) if optimizer_state == "sharded" else None
     )
     self._owners_of_sums: dict[tf.Operation, int] = {}
     self._variables: list[tf.Operation] = []
@@ -203,23 +203,26 @@ class Replicas:
             loops.add(id(loop))
     variables = [op for op in ops if op in new and units.is_variable(op)]
     self._clones.add(variables)
-    for variable in variables:
-      self._give_owner(variable)
+    if self._owners is not None:
+      self._give_owners(variables, self._owners)
     self._clones.add([op for op in ops if op in new and op not in variables])
     self._part.update(new)
     self._variables += variables
 
-  def _give_owner(self, variable: tf.Operation) -> None:
-    """Moves a variable to its owner, which then needs no mirror of it."""
-    owner = self._owners.choose(variable) if self._owners else 0
-    if owner:
-      handle = variable.outputs[0]
-      handles = self._clones.of(handle)
-      handles[owner - 1] = handle
-      self._clones.pair(handle, handles)
-      device = self._device_of[owner](variable.device)
-      for op in units.bound_to(variable):
-        private_graph.set_device(op, device)
+  def _give_owners(
+    self, variables: Sequence[tf.Operation], owners: owners_lib.Owners
+  ) -> None:
+    """Moves variables to their owners, which then need no mirrors of them."""
+    for variable, ops in units.bound_to(variables).items():
+      owner = owners.choose(variable)
+      if owner:
+        handle = variable.outputs[0]
+        handles = self._clones.of(handle)
+        handles[owner - 1] = handle
+        self._clones.pair(handle, handles)
+        device = self._device_of[owner](variable.device)
+        for op in ops:
+          private_graph.set_device(op, device)
 
   def sum(
     self, found: Sequence[ReplicaGradients]

@@ -86,19 +86,24 @@ class Units:
       yield self._by_loop.setdefault(id(loop), op)
 
 
-def bound_to(variable: tf.Operation) -> list[tf.Operation]:
+def bound_to(
+  variables: Sequence[tf.Operation],
+) -> dict[tf.Operation, list[tf.Operation]]:
   """Returns the ops that have to be where a variable is, and itself.
 
   Args:
-    variable: The op of a variable of the default graph.
+    variables: The ops of variables of one graph.
+
+  Returns:
+    The ops of each variable.
   """
-  group = _COLOCATED_WITH + variable.name.encode()
-  reads = set(variable.outputs[0].consumers())
-  return [
-    op
-    for op in variable.graph.get_operations()
-    if op in reads or group in op.colocation_groups()
-  ]
+  found = {v: [v, *v.outputs[0].consumers()] for v in variables}
+  groups = {_COLOCATED_WITH + v.name.encode(): v for v in variables}
+  for op in variables[0].graph.get_operations() if variables else ():
+    for group in op.colocation_groups():
+      if group in groups:
+        found[groups[group]].append(op)
+  return found
 
 
 def is_variable(op: tf.Operation) -> bool:

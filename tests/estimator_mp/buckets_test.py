@@ -3,7 +3,7 @@
 import threading
 
 from estimator_mp import buckets as buckets_lib
-from tests.estimator_mp import replicas
+from tests.estimator_mp import device_steps
 
 import numpy as np
 import tensorflow as tf
@@ -40,15 +40,15 @@ class SumsTest(parameterized.TestCase):
 
     def reduce(tensors, devices):
       calls.append([tensor.device for tensor in tensors])
-      return replicas.add_copies(tensors, devices)
+      return device_steps.add_copies(tensors, devices)
 
-    devices = replicas.devices_of(n)
+    devices = device_steps.devices_of(n)
     with tf.Graph().as_default():
-      fed = [replicas.placeholders(gradients) for gradients in arrays]
+      fed = [device_steps.placeholders(gradients) for gradients in arrays]
       per_replica = [
         [*column]
         for column in zip(
-          *[replicas.spread(parts) for parts in zip(*fed, strict=True)],
+          *[device_steps.spread(parts) for parts in zip(*fed, strict=True)],
           strict=True,
         )
       ]
@@ -63,7 +63,7 @@ class SumsTest(parameterized.TestCase):
         for tensors, gradients in zip(fed, arrays, strict=True)
         for tensor, array in zip(tensors, gradients, strict=True)
       }
-      values = replicas.run(sums, feed)
+      values = device_steps.run(sums, feed)
     plan = buckets_lib.plan_buckets(
       [int(np.prod(shape)) for shape in _SHAPES],
       [tf.as_dtype(np.dtype(dtype)) for dtype in _DTYPES],
@@ -88,21 +88,21 @@ class SumsTest(parameterized.TestCase):
       small = tf.ensure_shape(fed[0], [2])
       unknown = tf.compat.v1.placeholder_with_default(fed[0], None)
       pairs = [(fed, shaped), (small, unknown), (small, small)]
-      columns = [replicas.spread(parts) for parts in pairs]
+      columns = [device_steps.spread(parts) for parts in pairs]
       shapes = []
 
       def reduce(tensors, devices):
         shapes.append(tensors[0].shape.as_list())
-        return replicas.add_copies(tensors, devices)
+        return device_steps.add_copies(tensors, devices)
 
       sums = buckets_lib.reduce_in_buckets(
         [[column[0] for column in columns], [column[1] for column in columns]],
-        replicas.devices_of(2),
+        device_steps.devices_of(2),
         1 << 10,
         reduce,
       )
       value = np.arange(6.0, dtype=np.float32).reshape(3, 2)
-      values = replicas.run(sums, {fed: value})
+      values = device_steps.run(sums, {fed: value})
       self.assertEqual(shapes, [[None, 2], [4]])
       self.assertEqual(sums[0][1].shape, [2])
     for totals in values:
@@ -112,13 +112,13 @@ class SumsTest(parameterized.TestCase):
 
   def test_devices_around_do_not_matter(self):
     with tf.Graph().as_default():
-      fed = replicas.spread([tf.compat.v1.placeholder(tf.float32, [3])] * 2)
+      fed = device_steps.spread([tf.compat.v1.placeholder(tf.float32, [3])] * 2)
       with tf.device("/device:CPU:3"):
         sums = buckets_lib.reduce_in_buckets(
           [[x, x] for x in fed],
-          replicas.devices_of(2),
+          device_steps.devices_of(2),
           1 << 10,
-          replicas.add_copies,
+          device_steps.add_copies,
         )
       self.assertEqual(
         [[x.device for x in totals] for totals in sums],
@@ -144,7 +144,7 @@ class SumsTest(parameterized.TestCase):
     ),
     (
       "counts",
-      lambda x: ([[x, x], [x]], replicas.devices_of(2)),
+      lambda x: ([[x, x], [x]], device_steps.devices_of(2)),
       "per_replica has [2, 1] gradients per replica; every replica needs one "
       "for each variable",
     ),
@@ -152,7 +152,7 @@ class SumsTest(parameterized.TestCase):
       "sparse",
       lambda x: (
         [[x], [tf.IndexedSlices(x, tf.range(2))]],
-        replicas.devices_of(2),
+        device_steps.devices_of(2),
       ),
       "gradient 0 of replica 1 is of type IndexedSlices; buckets hold dense "
       "tensors: sum sparse gradients by sparse_aggregation.reduce_slices, and "
@@ -160,13 +160,13 @@ class SumsTest(parameterized.TestCase):
     ),
     (
       "shapes",
-      lambda x: ([[x], [x[:1]]], replicas.devices_of(2)),
+      lambda x: ([[x], [x[:1]]], device_steps.devices_of(2)),
       "the gradients at index 0 have shapes (2,) and (1,); gradients of one "
       "variable need one shape",
     ),
     (
       "dtypes",
-      lambda x: ([[x], [tf.cast(x, tf.float64)]], replicas.devices_of(2)),
+      lambda x: ([[x], [tf.cast(x, tf.float64)]], device_steps.devices_of(2)),
       "the gradients at index 0 have dtypes float32, float64; gradients of one "
       "variable need one dtype",
     ),
@@ -175,7 +175,9 @@ class SumsTest(parameterized.TestCase):
     with tf.Graph().as_default():
       x = tf.compat.v1.placeholder(tf.float32, [2])
       with self.assertRaises(ValueError) as caught:
-        buckets_lib.reduce_in_buckets(*arguments(x), 64, replicas.add_copies)
+        buckets_lib.reduce_in_buckets(
+          *arguments(x), 64, device_steps.add_copies
+        )
     self.assertEqual(str(caught.exception), message)
 
 
@@ -203,12 +205,12 @@ class OverlapTest(parameterized.TestCase):
     reduced = []
 
     def reduce(tensors, devices):
-      reduced.append(replicas.add_copies(tensors, devices))
+      reduced.append(device_steps.add_copies(tensors, devices))
       return reduced[-1]
 
     with tf.Graph().as_default():
       x = tf.compat.v1.placeholder(tf.float32, [5, 4])
-      for device in replicas.devices_of(2):
+      for device in device_steps.devices_of(2):
         with tf.device(device):
           variables = []
           net = x
@@ -220,7 +222,7 @@ class OverlapTest(parameterized.TestCase):
           per_replica.append(gradients)
       sums = buckets_lib.reduce_in_buckets(
         per_replica,
-        replicas.devices_of(2),
+        device_steps.devices_of(2),
         bucket_bytes,
         reduce,
         chunk_bytes=chunk_bytes,
@@ -257,7 +259,7 @@ class OverlapTest(parameterized.TestCase):
       return value
 
     def reduce(tensors, devices):
-      sums = replicas.add_copies(tensors, devices)
+      sums = device_steps.add_copies(tensors, devices)
       if not calls:
         with tf.device(devices[0]):
           sums[0] = tf.numpy_function(note, [sums[0]], tf.float32)
@@ -268,17 +270,17 @@ class OverlapTest(parameterized.TestCase):
     with tf.Graph().as_default():
       x = tf.compat.v1.placeholder(tf.float32, [2])
       per_replica = []
-      for device in replicas.devices_of(2):
+      for device in device_steps.devices_of(2):
         with tf.device(device):
           early = [x + 1.0, x + 2.0]
           slow = tf.numpy_function(late, [x], tf.float32)
           slow.set_shape([2])
           per_replica.append([*early, slow, slow * 2.0])
       sums = buckets_lib.reduce_in_buckets(
-        per_replica, replicas.devices_of(2), 16, reduce
+        per_replica, device_steps.devices_of(2), 16, reduce
       )
       self.assertLen(calls, 2)
-      values = replicas.run(sums, {x: [1.0, 2.0]})
+      values = device_steps.run(sums, {x: [1.0, 2.0]})
     for totals in values:
       np.testing.assert_array_equal(
         totals, [[4.0, 6.0], [6.0, 8.0], [2.0, 4.0], [4.0, 8.0]]

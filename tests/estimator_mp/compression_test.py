@@ -1,7 +1,7 @@
 """Compression: sums, what is late, what is sent, and where residuals are."""
 
 from estimator_mp import buckets, compression
-from tests.estimator_mp import replicas
+from tests.estimator_mp import device_steps
 
 import numpy as np
 import tensorflow as tf
@@ -25,12 +25,12 @@ class HalfPrecisionTest(parameterized.TestCase):
     (f"{mode}_{n}_{np.dtype(dtype).name}_{name}", mode, n, dtype, reduce)
     for mode in ("float16", "bfloat16")
     for n, dtype in ((1, np.float32), (2, np.float64), (3, np.float32))
-    for name, reduce in (("copies", None), ("reduce", replicas.add_copies))
+    for name, reduce in (("copies", None), ("reduce", device_steps.add_copies))
   )
   def test_sum_of_one_step(self, mode, n, dtype, reduce):
     parts = np.random.RandomState(n).randn(n, 3, 5).astype(dtype)
     shaped = compression.compressed(reduce, mode)
-    with replicas.Steps(shaped, [3, 5], n, dtype) as steps:
+    with device_steps.Steps(shaped, [3, 5], n, dtype) as steps:
       total = steps.step(parts)
     self.assertEqual(total.dtype, dtype)
     roundings = 1 if reduce is None else 2 * n
@@ -42,7 +42,7 @@ class HalfPrecisionTest(parameterized.TestCase):
   def test_a_remainder_that_rounds_away_in_each_step_arrives(self, mode):
     value = np.float32(1.0 + _ROUNDING[mode] / 2)
     reduce = compression.compressed(None, mode)
-    with replicas.Steps(reduce, [1], 2) as steps:
+    with device_steps.Steps(reduce, [1], 2) as steps:
       first = steps.step([[value], [value]])
       total = first + sum(steps.step([[value], [value]]) for _ in range(99))
     np.testing.assert_array_equal(first, [2.0])
@@ -55,7 +55,7 @@ class HalfPrecisionTest(parameterized.TestCase):
   def test_what_is_left_is_at_most_one_steps_rounding(self, mode):
     random = np.random.RandomState(4)
     reduce = compression.compressed(None, mode)
-    with replicas.Steps(reduce, [7], 3, np.float64) as steps:
+    with device_steps.Steps(reduce, [7], 3, np.float64) as steps:
       exact, sent = np.zeros(7), np.zeros(7)
       for _ in range(50):
         gradients = random.randn(3, 7) * 10.0 ** random.randint(-9, 3)
@@ -72,13 +72,13 @@ class HalfPrecisionTest(parameterized.TestCase):
   def test_float16_sums_do_not_overflow(self):
     zeros = np.zeros([3, 2], np.float32)
     large = np.tile(np.float32([60000.0, -70000.0]), [3, 1])
-    with replicas.Steps(
+    with device_steps.Steps(
       compression.compressed(None, "float16"), [2], 3
     ) as steps:
       np.testing.assert_array_equal(steps.step(large), [180000.0, -196512.0])
       np.testing.assert_allclose(steps.step(zeros), [0.0, -13488.0], rtol=1e-3)
-    reduce = compression.compressed(replicas.add_copies, "float16")
-    with replicas.Steps(reduce, [2], 3) as steps:
+    reduce = compression.compressed(device_steps.add_copies, "float16")
+    with device_steps.Steps(reduce, [2], 3) as steps:
       # A quarter of 65504 each: three of them, and four, can be added.
       first = steps.step(large)
       np.testing.assert_allclose(first, [49128.0, -49128.0], rtol=1e-3)
@@ -88,8 +88,8 @@ class HalfPrecisionTest(parameterized.TestCase):
 
   @parameterized.parameters(1, 2, 3, 4)
   def test_the_largest_sums_are_finite(self, count):
-    reduce = compression.compressed(replicas.add_copies, "float16")
-    with replicas.Steps(reduce, [1], count) as steps:
+    reduce = compression.compressed(device_steps.add_copies, "float16")
+    with device_steps.Steps(reduce, [1], count) as steps:
       total = steps.step(np.full([count, 1], 1e6, np.float32))
     self.assertTrue(np.isfinite(total[0]))
     self.assertGreater(total[0], 65504 / 2 - 1)
@@ -101,14 +101,14 @@ class HalfPrecisionTest(parameterized.TestCase):
   )
   def test_what_would_not_shrink_is_summed_as_it_is(self, dtype, mode):
     parts = np.array([[1, 2], [3, 4]], dtype)
-    for reduce in (None, replicas.add_copies):
+    for reduce in (None, device_steps.add_copies):
       with tf.Graph().as_default():
-        fed = replicas.placeholders(parts)
+        fed = device_steps.placeholders(parts)
         compressed = compression.compressed(reduce, mode)
-        sums = compressed(replicas.spread(fed), replicas.devices_of(2))
+        sums = compressed(device_steps.spread(fed), device_steps.devices_of(2))
         self.assertEmpty(v1.local_variables())
         feed = dict(zip(fed, parts, strict=True))
-        for total in replicas.run(sums, feed):
+        for total in device_steps.run(sums, feed):
           self.assertEqual(total.dtype, dtype)
           np.testing.assert_array_equal(total, [4, 6])
 
@@ -122,7 +122,7 @@ class SentTest(parameterized.TestCase):
     ),
     (
       "float16_reduce",
-      lambda: compression.compressed(replicas.add_copies, "float16"),
+      lambda: compression.compressed(device_steps.add_copies, "float16"),
       {tf.float16},
     ),
     (
@@ -138,16 +138,16 @@ class SentTest(parameterized.TestCase):
     with tf.Graph().as_default():
       # Variables, because what is fed is sent, too.
       parts = []
-      for device in replicas.devices_of(3):
+      for device in device_steps.devices_of(3):
         with tf.device(device):
           parts.append(v1.Variable(tf.range(40.0), use_resource=True))
           parts[-1] = parts[-1].read_value()
-      sums = factory()(parts, replicas.devices_of(3))
+      sums = factory()(parts, device_steps.devices_of(3))
       targets = []
       for total in sums:
         with v1.colocate_with(total):
           targets.append(tf.identity(total).op)
-      with v1.Session(config=replicas.HARD) as session:
+      with v1.Session(config=device_steps.HARD) as session:
         session.run(v1.global_variables_initializer())
         session.run(v1.local_variables_initializer())
         session.run(targets, None, options, metadata)
@@ -175,7 +175,7 @@ class TopKTest(parameterized.TestCase):
   )
   def test_fraction_1_is_the_dense_sum(self, n, shape, dtype):
     parts = np.random.RandomState(n).randn(n, *shape).astype(dtype)
-    with replicas.Steps(compression.top_k(1.0), shape, n, dtype) as steps:
+    with device_steps.Steps(compression.top_k(1.0), shape, n, dtype) as steps:
       for _ in range(2):
         total = steps.step(parts)
         expected = np.zeros(shape, dtype)
@@ -190,7 +190,7 @@ class TopKTest(parameterized.TestCase):
     one = np.array([[1.0, -9.0, 2.0], [0.0, 0.0, 0.5]], np.float32)
     two = np.array([[8.0, 1.0, 0.0], [0.0, -7.0, 0.0]], np.float32)
     zero = np.zeros_like(one)
-    with replicas.Steps(compression.top_k(1 / 3), [2, 3], 2) as steps:
+    with device_steps.Steps(compression.top_k(1 / 3), [2, 3], 2) as steps:
       sent = [steps.step([one, two])]
       sent += [steps.step([zero, zero]) for _ in range(3)]
     np.testing.assert_array_equal(sent[0], [[8, -9, 2], [0, -7, 0]])
@@ -203,7 +203,7 @@ class TopKTest(parameterized.TestCase):
     ("rounded", 0.1, 30, 3), ("at_least_one", 0.001, 30, 1), ("all", 1, 30, 30)
   )
   def test_number_of_entries(self, fraction, size, expected):
-    with replicas.Steps(compression.top_k(fraction), [size], 1) as steps:
+    with device_steps.Steps(compression.top_k(fraction), [size], 1) as steps:
       total = steps.step([np.arange(1.0, size + 1)])
     self.assertEqual(np.count_nonzero(total), expected)
 
@@ -213,7 +213,7 @@ class TopKTest(parameterized.TestCase):
     # |residual| <= c (|gradient| + |residual before|), and c is this:
     c = np.sqrt(1 - fraction)
     bound = longest * c / (1 - c)
-    with replicas.Steps(
+    with device_steps.Steps(
       compression.top_k(fraction), [size], 2, np.float64
     ) as steps:
       exact, sent = np.zeros(size), np.zeros(size)
@@ -228,7 +228,7 @@ class TopKTest(parameterized.TestCase):
 
   def test_integers_are_summed_as_they_are(self):
     parts = np.array([[1, 2], [3, 4]], np.int64)
-    with replicas.Steps(compression.top_k(0.5), [2], 2, np.int64) as steps:
+    with device_steps.Steps(compression.top_k(0.5), [2], 2, np.int64) as steps:
       np.testing.assert_array_equal(steps.step(parts), [4, 6])
 
   @parameterized.parameters(0, 1.5, -0.1, float("nan"))
@@ -246,7 +246,7 @@ class ResidualTest(parameterized.TestCase):
   @parameterized.named_parameters(_EXACT_SUMS)
   def test_residuals_are_what_was_not_sent(self, factory):
     random = np.random.RandomState(6)
-    with replicas.Steps(factory(), [4, 3], 3, np.float64) as steps:
+    with device_steps.Steps(factory(), [4, 3], 3, np.float64) as steps:
       exact, sent = np.zeros([4, 3]), np.zeros([4, 3])
       for _ in range(30):
         gradients = random.randn(3, 4, 3)
@@ -260,7 +260,7 @@ class ResidualTest(parameterized.TestCase):
     *_EXACT_SUMS,
     (
       "float16_reduce",
-      lambda: compression.compressed(replicas.add_copies, "float16"),
+      lambda: compression.compressed(device_steps.add_copies, "float16"),
     ),
   )
   def test_what_is_not_finite_is_sent_and_not_kept(self, factory):
@@ -268,7 +268,7 @@ class ResidualTest(parameterized.TestCase):
     for value in (np.nan, np.inf, -np.inf):
       bad = fine.copy()
       bad[1, 2] = value
-      with replicas.Steps(factory(), [4], 2) as steps:
+      with device_steps.Steps(factory(), [4], 2) as steps:
         steps.step(fine)
         before = steps.residuals()
         np.testing.assert_array_equal(steps.step(bad)[2], value)
@@ -284,14 +284,14 @@ class ResidualTest(parameterized.TestCase):
 
     with tf.Graph().as_default():
       fed = [v1.placeholder(tf.float32, [4]) for _ in range(2)]
-      parts = replicas.spread(fed)
+      parts = device_steps.spread(fed)
       with (
         v1.variable_scope("model", reuse=True, custom_getter=refuse),
         v1.name_scope("train"),
         tf.device("/device:CPU:3"),
       ):
         for _ in range(2):
-          factory()(parts, replicas.devices_of(2))
+          factory()(parts, device_steps.devices_of(2))
       residuals = v1.local_variables()
       self.assertEqual(
         [residual.op.name for residual in residuals],
@@ -315,9 +315,9 @@ class ResidualTest(parameterized.TestCase):
   def test_a_step_that_uses_one_sum_updates_all_residuals(self, factory):
     with tf.Graph().as_default():
       fed = [v1.placeholder(tf.float32, [4]) for _ in range(2)]
-      sums = factory()(replicas.spread(fed), replicas.devices_of(2))
+      sums = factory()(device_steps.spread(fed), device_steps.devices_of(2))
       residuals = v1.local_variables()
-      with v1.Session(config=replicas.HARD) as session:
+      with v1.Session(config=device_steps.HARD) as session:
         session.run(v1.local_variables_initializer())
         session.run(sums[1], {x: [1.01, 2.02, 3.03, 4.04] for x in fed})
         for kept in session.run(residuals):
@@ -334,10 +334,10 @@ class ResidualTest(parameterized.TestCase):
         x = tf.random.stateless_normal([2, 6], [1, 2]) + tf.cast(
           step, tf.float32
         )
-        per_replica = [[part] for part in replicas.spread(tf.unstack(x))]
+        per_replica = [[part] for part in device_steps.spread(tf.unstack(x))]
         sums = buckets.reduce_in_buckets(
           per_replica,
-          replicas.devices_of(2),
+          device_steps.devices_of(2),
           1 << 10,
           compression.compressed(None, "bfloat16"),
         )
@@ -346,7 +346,7 @@ class ResidualTest(parameterized.TestCase):
         )
         residuals = v1.local_variables()
         with v1.train.MonitoredTrainingSession(
-          checkpoint_dir=folder, config=replicas.HARD
+          checkpoint_dir=folder, config=device_steps.HARD
         ) as session:
           np.testing.assert_array_equal(
             session.run(residuals), np.zeros([2, 6], np.float32)
@@ -375,7 +375,7 @@ class ErrorsTest(parameterized.TestCase):
     with tf.Graph().as_default():
       x = v1.placeholder(tf.float32, [None, 2], name="x")
       with self.assertRaises(ValueError) as caught:
-        factory()([x, x], replicas.devices_of(2))
+        factory()([x, x], device_steps.devices_of(2))
     self.assertEqual(
       str(caught.exception),
       "x:0 has the shape (None, 2), but a residual needs a known one; set the "
@@ -387,7 +387,7 @@ class ErrorsTest(parameterized.TestCase):
     with tf.Graph().as_default():
       x = v1.placeholder(tf.float32, [2])
       with self.assertRaises(ValueError) as caught:
-        factory()([x], replicas.devices_of(2))
+        factory()([x], device_steps.devices_of(2))
     self.assertEqual(
       str(caught.exception),
       "1 gradients were given for 2 devices (/device:CPU:0, /device:CPU:1); "

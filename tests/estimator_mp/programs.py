@@ -110,11 +110,14 @@ class Program:
     self.session.run(starts, feed)
     self._start_hooks()
 
-  def step(self, batch, fetches=None):
-    """Trains on a batch; also gets tensors of the step."""
-    feed = dict(
+  def _feed(self, batch):
+    return dict(
       zip(tf.nest.flatten(self._inputs), tf.nest.flatten(batch), strict=True)
     )
+
+  def step(self, batch, fetches=None):
+    """Trains on a batch; also gets tensors of the step."""
+    feed = self._feed(batch)
     gradients = {
       name: (g.values, g.indices, g.dense_shape)
       if isinstance(g, tf.IndexedSlices)
@@ -131,6 +134,14 @@ class Program:
       self.variables(),
       fetched,
     )
+
+  def trace(self, batch):
+    """Trains on a batch; returns the metadata of the run, with its graphs."""
+    metadata = v1.RunMetadata()
+    options = v1.RunOptions(output_partition_graphs=True)
+    feed = self._feed(batch)
+    self.session.run(self.spec.train_op, feed, options, metadata)
+    return metadata
 
 
 def _dense(gradient):

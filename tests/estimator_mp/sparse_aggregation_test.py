@@ -1,7 +1,7 @@
 """Sums of sparse gradients: rows, dtypes, duplicates, dense or not."""
 
 from estimator_mp import sparse_aggregation
-from tests.estimator_mp import replicas
+from tests.estimator_mp import device_steps
 
 import numpy as np
 import tensorflow as tf
@@ -30,11 +30,11 @@ def _slices(count, rows, dtype=np.float32, indices=np.int64, shape=_TABLE):
   found, feed, total = [], {}, np.zeros(shape, dtype)
   kinds = indices if isinstance(indices, list) else [indices] * count
   for device, own, kind in zip(
-    replicas.devices_of(count), rows, kinds, strict=True
+    device_steps.devices_of(count), rows, kinds, strict=True
   ):
     values = random.randint(-8, 9, [len(own), *shape[1:]]).astype(dtype)
     with tf.device(device):
-      fed = replicas.placeholders([values, np.array(own, kind)])
+      fed = device_steps.placeholders([values, np.array(own, kind)])
       found.append(
         tf.IndexedSlices(
           tf.identity(fed[0]), tf.identity(fed[1]), tf.constant(shape)
@@ -62,7 +62,7 @@ class SparseTest(parameterized.TestCase):
     ("all_empty", 2, [[], []], np.float32),
   )
   def test_rows_of_all_replicas_on_each_device(self, count, rows, dtype):
-    devices = replicas.devices_of(count)
+    devices = device_steps.devices_of(count)
     with tf.Graph().as_default():
       slices, feed, expected = _slices(count, rows, dtype)
       sums = sparse_aggregation.reduce_slices(slices, devices, _no_reduce)
@@ -71,7 +71,7 @@ class SparseTest(parameterized.TestCase):
         for part in (total.values, total.indices, total.dense_shape):
           self.assertEqual(part.device, device)
         self.assertEqual(total.shape, _TABLE)
-      values = replicas.run(sums, feed)
+      values = device_steps.run(sums, feed)
     for total in values:
       self.assertEqual(total.values.dtype, dtype)
       np.testing.assert_array_equal(total.indices, np.concatenate(rows))
@@ -88,11 +88,11 @@ class SparseTest(parameterized.TestCase):
       slices, feed, expected = _slices(2, [[3, 1], [1]], indices=kinds)
       for duplicates in sparse_aggregation.DUPLICATES:
         sums = sparse_aggregation.reduce_slices(
-          slices, replicas.devices_of(2), _no_reduce, duplicates
+          slices, device_steps.devices_of(2), _no_reduce, duplicates
         )
         for total in sums:
           self.assertEqual(total.indices.dtype, expected_dtype)
-        for total in replicas.run(sums, feed):
+        for total in device_steps.run(sums, feed):
           np.testing.assert_array_equal(_dense(total), expected)
 
   def test_values_of_a_higher_rank(self):
@@ -101,9 +101,9 @@ class SparseTest(parameterized.TestCase):
       slices, feed, expected = _slices(2, [[3, 3], [0]], shape=shape)
       for options in ({}, {"duplicates": "sum"}, {"dense_threshold": 0.1}):
         sums = sparse_aggregation.reduce_slices(
-          slices, replicas.devices_of(2), replicas.add_copies, **options
+          slices, device_steps.devices_of(2), device_steps.add_copies, **options
         )
-        for total in replicas.run(sums, feed):
+        for total in device_steps.run(sums, feed):
           if not isinstance(total, np.ndarray):
             total = _dense(total, shape)
           np.testing.assert_array_equal(total, expected)
@@ -112,14 +112,14 @@ class SparseTest(parameterized.TestCase):
     with tf.Graph().as_default():
       slices, feed, _ = _slices(2, [[3, 1], [1]])
       bare = [tf.IndexedSlices(s.values, s.indices) for s in slices]
-      one, two = replicas.devices_of(2)
+      one, two = device_steps.devices_of(2)
       sums = sparse_aggregation.reduce_slices(bare, [one, two], _no_reduce)
       self.assertIsNone(sums[0].dense_shape)
       mixed = sparse_aggregation.reduce_slices(
         [bare[0], slices[1]], [one, two], _no_reduce
       )
       self.assertEqual(mixed[0].shape, _TABLE)
-      for total in replicas.run([sums[0].values, mixed[0].values], feed):
+      for total in device_steps.run([sums[0].values, mixed[0].values], feed):
         self.assertEqual(total.shape, (3, 2))
       with self.assertRaises(ValueError) as caught:
         sparse_aggregation.dense(bare[0])
@@ -144,12 +144,12 @@ class DuplicatesTest(parameterized.TestCase):
         once = sparse_aggregation.sum_duplicates(slices)
         self.assertEqual(once.indices.dtype, kind)
         self.assertEqual(once.shape, _TABLE)
-        value = replicas.run(once, feed)
+        value = device_steps.run(once, feed)
       np.testing.assert_array_equal(value.indices, expected_rows)
       np.testing.assert_array_equal(_dense(value), expected)
 
   def test_they_are_summed_before_they_are_sent(self):
-    devices = replicas.devices_of(2)
+    devices = device_steps.devices_of(2)
     with tf.Graph().as_default() as graph:
       slices, feed, expected = _slices(2, [[3, 3, 3], [3, 1, 1]])
       before = len(graph.get_operations())
@@ -163,7 +163,7 @@ class DuplicatesTest(parameterized.TestCase):
         [op.colocation_groups() for op in uniques],
         [part.values.op.colocation_groups() for part in slices],
       )
-      for total in replicas.run(sums, feed):
+      for total in device_steps.run(sums, feed):
         np.testing.assert_array_equal(total.indices, [3, 3, 1])
         np.testing.assert_array_equal(_dense(total), expected)
 
@@ -178,7 +178,7 @@ class DuplicatesTest(parameterized.TestCase):
         return tf.gradients(loss, [table])[0]
 
       _, plain = tf.clip_by_global_norm([gradient(ids)], 1.0)
-      devices = replicas.devices_of(2)
+      devices = device_steps.devices_of(2)
       parts = []
       for device, some in zip(devices, tf.split(ids, 2), strict=True):
         with tf.device(device):
@@ -189,7 +189,7 @@ class DuplicatesTest(parameterized.TestCase):
           parts, devices, _no_reduce, duplicates
         )
         norms.append(tf.linalg.global_norm(sums[:1]))
-      values = replicas.run([plain, *norms], {ids: [0, 0, 1, 1, 4, 4]})
+      values = device_steps.run([plain, *norms], {ids: [0, 0, 1, 1, 4, 4]})
     # Six rows of (2, 2); and once (4, 4), (2, 2), (2, 2) and (4, 4).
     np.testing.assert_allclose(
       values, np.sqrt([6 * 8, 6 * 8, 2 * 32 + 2 * 8]), rtol=1e-6
@@ -204,7 +204,7 @@ class DensityTest(parameterized.TestCase):
     ("never", None, False),
   )
   def test_dense_from_the_threshold_on(self, threshold, is_dense):
-    devices = replicas.devices_of(2)
+    devices = device_steps.devices_of(2)
     calls = []
 
     def reduce(tensors, places):
@@ -212,7 +212,7 @@ class DensityTest(parameterized.TestCase):
       for tensor, device in zip(tensors, places, strict=True):
         self.assertEqual(tensor.device, device)
         self.assertEqual(tensor.shape, _TABLE)
-      return replicas.add_copies(tensors, places)
+      return device_steps.add_copies(tensors, places)
 
     with tf.Graph().as_default():
       slices, feed, expected = _slices(2, [[5, 5], [0]])
@@ -220,7 +220,7 @@ class DensityTest(parameterized.TestCase):
       sums = sparse_aggregation.reduce_slices(
         slices, devices, reduce, dense_threshold=threshold
       )
-      for total in replicas.run(sums, feed):
+      for total in device_steps.run(sums, feed):
         if not is_dense:
           total = _dense(total)
         np.testing.assert_array_equal(total, expected)
@@ -232,9 +232,9 @@ class DensityTest(parameterized.TestCase):
     with tf.Graph().as_default():
       slices, feed, expected = _slices(2, [[5, 5], [0]])
       sums = sparse_aggregation.reduce_slices(
-        slices, replicas.devices_of(2), replicas.add_copies, "sum", 0.5
+        slices, device_steps.devices_of(2), device_steps.add_copies, "sum", 0.5
       )
-      for total in replicas.run(sums, feed):
+      for total in device_steps.run(sums, feed):
         np.testing.assert_array_equal(total, expected)
 
   def test_of_a_variable(self):
@@ -261,7 +261,7 @@ class DensityTest(parameterized.TestCase):
       slices = [make(x), make(x)]
       self.assertIsNone(sparse_aggregation.density(slices))
       sums = sparse_aggregation.reduce_slices(
-        slices, replicas.devices_of(2), _no_reduce, dense_threshold=1e-9
+        slices, device_steps.devices_of(2), _no_reduce, dense_threshold=1e-9
       )
       self.assertIsInstance(sums[0], tf.IndexedSlices)
 
@@ -270,7 +270,7 @@ class ErrorsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (
       "devices",
-      lambda x: ([x], replicas.devices_of(2)),
+      lambda x: ([x], device_steps.devices_of(2)),
       {},
       "1 gradients were given for 2 devices (/device:CPU:0, /device:CPU:1); "
       "give one gradient for each device",
@@ -284,20 +284,20 @@ class ErrorsTest(parameterized.TestCase):
     ),
     (
       "dense",
-      lambda x: ([x, x.values], replicas.devices_of(2)),
+      lambda x: ([x, x.values], device_steps.devices_of(2)),
       {},
       "the gradient of replica 1 is of type {type}, not IndexedSlices; sum "
       "dense gradients by buckets.reduce_in_buckets",
     ),
     (
       "duplicates",
-      lambda x: ([x], replicas.devices_of(1)),
+      lambda x: ([x], device_steps.devices_of(1)),
       {"duplicates": "drop"},
       "duplicates='drop' is unknown; use one of keep, sum",
     ),
     (
       "threshold",
-      lambda x: ([x], replicas.devices_of(1)),
+      lambda x: ([x], device_steps.devices_of(1)),
       {"dense_threshold": 0.0},
       "dense_threshold=0.0 is not above 0; use the density from which on a sum "
       "is dense, such as 0.5, or None for never",
@@ -306,7 +306,7 @@ class ErrorsTest(parameterized.TestCase):
       "shapes",
       lambda x: (
         [x, tf.IndexedSlices(x.values, x.indices, tf.constant([9, 2]))],
-        replicas.devices_of(2),
+        device_steps.devices_of(2),
       ),
       {},
       "the gradients at index 0 have shapes (6, 2) and (9, 2); gradients of "
@@ -321,7 +321,7 @@ class ErrorsTest(parameterized.TestCase):
             tf.cast(x.values, tf.float64), x.indices, tf.constant([6, 2])
           ),
         ],
-        replicas.devices_of(2),
+        device_steps.devices_of(2),
       ),
       {},
       "the gradients at index 0 have dtypes float32, float64; gradients of one "

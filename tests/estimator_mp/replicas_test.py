@@ -1,0 +1,359 @@
+"""Replicas train to the losses and variables of the plain model."""
+
+import collections
+import os
+
+import estimator_mp
+from estimator_mp import mirrors, verification
+from tests.estimator_mp import programs, runs, shapes, zoo
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_BATCH = (zoo.FEATURES, zoo.LABELS)
+_SHARDED = {"optimizer_state": "sharded"}
+_SHARED = {"variables": "shared"}
+
+# Mesh, micro-batches and other fields: first for a batch that the graph knows,
+# then for batches of any size. Not the full product, but every value often.
+_CASES = {
+  "mlp_sgd": (("data:2", 1, {}), ("data:2,stage:3", 4, _SHARED)),
+  "mlp_momentum": (
+    ("data:4", 1, {"aggregation": "ring"}),
+    ("data:2,stage:2", 4, _SHARDED),
+  ),
+  "mlp_adam": (("data:2,stage:3", 4, {}), ("data:4", 1, _SHARDED)),
+  "mlp_adagrad": (
+    ("data:2,stage:2", 1, {"aggregation": "tree"}),
+    ("data:4", 4, {"bucket_bytes": 0}),
+  ),
+  "mlp_ftrl": (("data:2", 4, _SHARDED), ("data:2,stage:2", 1, {})),
+  "mlp_keras_adam": (
+    ("data:2,stage:3", 1, {}),
+    ("data:2", 4, {"aggregation": "collective"}),
+  ),
+  "cnn": (
+    ("data:2,stage:2", 4, {"aggregation": "collective"}),
+    ("data:2,stage:3", 1, _SHARDED),
+  ),
+  "transformer": (
+    ("data:2,stage:2", 4, {"aggregation": "ring"}),
+    ("data:2", 1, {}),
+  ),
+  "lstm": (("data:4", 1, {}), ("data:2,stage:3", 4, _SHARDED)),
+  "deepfm": (
+    ("data:2,stage:3", 4, {}),
+    ("data:4", 1, {"aggregation": "hierarchical"}),
+  ),
+  "keras_functional": (("data:2", 1, _SHARED), ("data:2,stage:2", 4, {})),
+  "two_optimizers": (("data:2,stage:2", 1, _SHARDED), ("data:2", 4, {})),
+  "canned": (("data:2,stage:2", 4, {}), ("data:4", 1, _SHARED)),
+}
+# DNNLinearCombinedClassifier adds the examples' losses up.
+_SUMS = ("canned",)
+# Adam brings gradients that are 0 but for rounding to full size: the plain
+# model's own losses differ by up to 9e-4 after 20 steps if the examples of each
+# batch come in another order. So each step starts from the plain variables.
+_CHAOTIC = ("transformer",)
+_STEPS = 20
+
+
+def _config(mesh, num_micro_batches=1, **fields):
+  return estimator_mp.ShardingConfig(
+    mesh, num_micro_batches=num_micro_batches, **fields
+  )
+
+
+def _values_of_mirrors(program):
+  """Returns what each replica has of each mirrored variable."""
+  values = {}
+  with program.graph.as_default():
+    for entry in mirrors.get_mirrors(program.graph):
+      handles = [entry.variable.outputs[0], *entry.mirrors]
+      if handles[0].dtype == tf.resource:
+        dtype = tf.dtypes.as_dtype(entry.variable.get_attr("dtype"))
+        handles = [
+          tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+          for handle in handles
+        ]
+      values[entry.variable.name] = handles
+  return program.session.run(values)
+
+
+class ModelsTest(parameterized.TestCase):
+  def test_all_models_are_here(self):
+    self.assertCountEqual(_CASES, zoo.PURE_MODELS)
+
+  @parameterized.named_parameters((name, name) for name in _CASES)
+  def test_losses_and_variables(self, name):
+    """Twenty steps; in the end all replicas hold the same bits."""
+    model = zoo.PURE_MODELS[name]
+    plain = programs.Program(model.model_fn, None, _BATCH, model.params)
+    before = plain.variables()
+    for case, is_static in zip(_CASES[name], (True, False), strict=True):
+      mesh, num_micro_batches, fields = case
+      reduction = "sum" if name in _SUMS else "mean"
+      config = _config(
+        mesh, num_micro_batches, loss_reduction=reduction, **fields
+      )
+      with self.subTest(config=config):
+        size = 48 if is_static else 37
+        batches = [
+          programs.examples(_BATCH, i % 12, i % 12 + size)
+          for i in range(_STEPS)
+        ]
+        program = programs.Program(
+          model.model_fn, config, batches[0], model.params, is_static
+        )
+        plain.load(before)
+        program.load(before)
+        self.assertCountEqual(program.variables(), before)
+        for batch in batches:
+          if name in _CHAOTIC:
+            program.load(plain.variables())
+          step, expected = program.step(batch), plain.step(batch)
+          np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
+        if name not in _CHAOTIC:
+          programs.assert_same_variables(
+            self, step.variables, expected.variables, 1e-4
+          )
+        self._check_mirrors(program, config)
+
+  def _check_mirrors(self, program, config):
+    found = _values_of_mirrors(program)
+    if config.variables == "shared":
+      self.assertEmpty(found)
+      return
+    trainable = program.graph.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES)
+    self.assertContainsSubset({v.op.name for v in trainable}, found)
+    for name, (first, *others) in found.items():
+      if config.optimizer_state == "replicated":
+        self.assertLen(others, config.create_mesh().axis_size("data") - 1)
+      for other in others:
+        np.testing.assert_array_equal(first, other, err_msg=name)
+
+  @parameterized.named_parameters(
+    ("skip_connections", shapes.skip_connections, "data:2,stage:2"),
+    ("tied_weights", shapes.tied_weights, "data:2,stage:2"),
+    ("two_lookups", shapes.two_lookups, "data:3,stage:2", 2),
+    ("conds", shapes.conds, "data:2,stage:2"),
+    ("loops", shapes.loops, "data:2,stage:2"),
+    ("gan", shapes.gan, "data:2,stage:2"),
+    ("gradient_penalty", shapes.gradient_penalty, "data:2"),
+    ("regularized", shapes.regularized, "data:2", 2),
+    ("clipped", shapes.clipped, "data:4", 1),
+    ("clipped_sharded", shapes.clipped, "data:2", 2, _SHARDED),
+    ("gan_sharded", shapes.gan, "data:2", 1, _SHARDED),
+    ("loops_sharded", shapes.loops, "data:2,stage:2", 2, _SHARDED),
+    ("two_lookups_shared", shapes.two_lookups, "data:2", 2, _SHARED),
+  )
+  def test_shapes(self, model_fn, mesh, num_micro_batches=1, fields=None):
+    config = _config(mesh, num_micro_batches, **fields or {})
+    shapes.assert_equals_the_full_batch(self, model_fn, shapes.BATCH, config)
+
+  @parameterized.named_parameters(
+    ("replicated", {}), ("sharded", _SHARDED), ("shared", _SHARED)
+  )
+  def test_reference_variables(self, fields):
+    v1.disable_resource_variables()
+    self.addCleanup(v1.enable_resource_variables)
+    shapes.assert_equals_the_full_batch(
+      self,
+      shapes.two_lookups,
+      shapes.BATCH,
+      _config("data:2,stage:2", 2, **fields),
+    )
+
+  @parameterized.named_parameters(
+    ("conds", shapes.conds), ("loops", shapes.loops)
+  )
+  def test_v1_control_flow(self, model_fn):
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    shapes.assert_equals_the_full_batch(
+      self, model_fn, shapes.BATCH, _config("data:2,stage:2", 2)
+    )
+
+
+class EstimatorTest(parameterized.TestCase):
+  """Several steps, with checkpoints; evaluation and prediction."""
+
+  @parameterized.named_parameters(
+    ("replicated", "lstm", "data:2,stage:2", 1, {}),
+    ("micro_batches", "mlp_adam", "data:2,stage:3", 4, {}),
+    ("sharded", "deepfm", "data:2", 1, _SHARDED),
+    ("shared", "mlp_momentum", "data:4", 1, _SHARED),
+  )
+  def test_training_and_serving(self, name, mesh, num_micro_batches, fields):
+    model = zoo.MODELS[name]
+    folder = self.create_tempdir().full_path
+    start = os.path.join(folder, "start")
+    runs.train(model.model_fn, None, model.params, start, steps=2)
+    plain = runs.go_on(
+      model.model_fn, None, model.params, start, start + "_plain"
+    )
+    config = _config(mesh, num_micro_batches, **fields)
+    run = runs.go_on(
+      estimator_mp.shard_model_fn(model.model_fn, config),
+      config,
+      model.params,
+      start,
+      os.path.join(folder, "run"),
+    )
+    self.assertLen(run.devices, config.create_mesh().size)
+    # Names and shapes in the checkpoint are the plain model's, too.
+    runs.assert_same_training(self, run, plain, rtol=1e-5)
+    runs.assert_same_serving(self, run, plain, rtol=1e-5)
+
+
+class PlacementTest(parameterized.TestCase):
+  """What each device holds and does, as a session ran it."""
+
+  def _contents(self, name, config):
+    """Returns what devices executed in a step, and the program."""
+    model = zoo.PURE_MODELS[name]
+    batch = programs.examples(_BATCH, 0, 24)
+    program = programs.Program(model.model_fn, config, batch, model.params)
+    metadata = program.trace(batch)
+    return verification.contents_of_devices(metadata.partition_graphs), program
+
+  def test_replicated(self):
+    """Each replica holds all weights and slots of its stages."""
+    found, _ = self._contents("mlp_adam", _config("data:2,stage:2"))
+    first, second, *others = (
+      found[f"/device:CPU:{i}"].variables for i in range(4)
+    )
+    for of_stage, of_other in zip((first, second), others, strict=True):
+      # Scalars, such as Adam's powers of beta, are there once.
+      large = [
+        name
+        for name in of_stage
+        if not name.endswith("_power") and name != "global_step"
+      ]
+      self.assertGreaterEqual(len(large), 6)
+      self.assertCountEqual(
+        [
+          name.removeprefix("replica_1/").removeprefix("update/")
+          for name in of_other
+        ],
+        large,
+      )
+
+  def test_shared(self):
+    """Replica 0 holds all variables, and the others none."""
+    found, _ = self._contents(
+      "mlp_adam", _config("data:2,stage:2", variables="shared")
+    )
+    for i in range(4):
+      self.assertEqual(bool(found[f"/device:CPU:{i}"].variables), i < 2)
+      self.assertIn("MatMul", "".join(found[f"/device:CPU:{i}"].op_types))
+
+  @parameterized.named_parameters(("two", 2), ("four", 4))
+  def test_sharded(self, num_replicas):
+    """Each of n replicas holds an n-th of the slots, as near as can be."""
+
+    def is_slot(name):
+      return name.endswith(("/m", "/v"))
+
+    config = _config(f"data:{num_replicas}", optimizer_state="sharded")
+    found, program = self._contents("transformer", config)
+    sizes = {
+      v.op.name: v.shape.num_elements()
+      for v in program.graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES)
+    }
+    slots = [
+      sum(sizes[name] for name in of_device.variables if is_slot(name))
+      for of_device in found.values()
+    ]
+    largest = max(size for name, size in sizes.items() if is_slot(name))
+    self.assertLen(slots, num_replicas)
+    self.assertEqual(
+      sum(slots), sum(n for name, n in sizes.items() if is_slot(name))
+    )
+    for of_device in slots:
+      self.assertLessEqual(
+        abs(of_device - sum(slots) / num_replicas), 2 * largest
+      )
+
+  @parameterized.named_parameters(
+    ("sharded", _SHARDED, True), ("replicated", {}, False)
+  )
+  def test_sparse_updates_send_rows(self, fields, has_copies):
+    """An embedding table is not copied as a whole when some rows change."""
+    batch = programs.examples(shapes.BATCH, 0, 24)
+    program = programs.Program(
+      shapes.two_lookups, _config("data:2", **fields), batch
+    )
+    program.step(batch)
+    types = collections.Counter()
+    for entry in mirrors.get_mirrors(program.graph):
+      if "table" in entry.variable.name:
+        for mirror in entry.mirrors:
+          types.update(op.type for op in mirror.consumers())
+    self.assertEqual(types["ResourceScatterUpdate"] > 0, has_copies)
+    self.assertEqual(types["ResourceScatterAdd"] > 0, not has_copies)
+    # Once, when the session starts.
+    self.assertEqual(types["AssignVariableOp"], 1)
+
+
+class ErrorsTest(parameterized.TestCase):
+  def _build(self, config, size=24):
+    model = zoo.PURE_MODELS["mlp_sgd"]
+    batch = programs.examples(_BATCH, 0, size)
+    programs.Program(model.model_fn, config, batch, model.params, True)
+
+  def test_replicas_do_not_divide_the_batch(self):
+    with self.assertRaisesRegex(
+      ValueError,
+      "^data:2 does not divide the batch of 25; use a batch of 26, or as many "
+      "replicas as divide it$",
+    ):
+      self._build(_config("data:2"), 25)
+
+  def test_micro_batches_do_not_divide_what_a_replica_gets(self):
+    with self.assertRaisesRegex(
+      ValueError,
+      "^num_micro_batches=5 does not divide the batch of 12 that each of 2 "
+      "replicas gets; use 1, 2, 3, 4, 6 or 12$",
+    ):
+      self._build(_config("data:2", 5))
+
+  @parameterized.named_parameters(
+    (
+      "horovod",
+      {"mesh": "data:2,stage:2", "aggregation": "horovod"},
+      'aggregation="horovod" has one replica in each process, but mesh '
+      "data:2,stage:2 has 2; leave the data axis out and start as many "
+      "processes",
+    ),
+    (
+      "nccl",
+      {"mesh": "data:2", "aggregation": "nccl"},
+      "algorithm 'nccl' cannot run on /device:CPU:0, which is no GPU; use "
+      "algorithm='copy', or 'auto', which chooses by the devices",
+    ),
+    (
+      "fraction",
+      {"mesh": "data:2", "top_k_fraction": 0.0},
+      "top_k_fraction=0.0 is no part of a gradient; use a number above 0 and "
+      "up to 1, such as 0.01",
+    ),
+    (
+      "sharded",
+      {"mesh": "data:2", "aggregation": "ring", **_SHARDED},
+      "aggregation='ring', compression='none' is for replicas that all get the "
+      "sum of gradients, but with variables='mirrored' and "
+      "optimizer_state='sharded' one gets it; use variables=\"mirrored\" and "
+      'optimizer_state="replicated", or leave aggregation and compression out',
+    ),
+  )
+  def test_what_does_not_fit(self, fields, message):
+    with self.assertRaises(ValueError) as raised:
+      estimator_mp.ShardingConfig(**fields)
+    self.assertEqual(str(raised.exception), message)
+
+
+if __name__ == "__main__":
+  absltest.main()
