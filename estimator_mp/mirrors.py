@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 
 from compat import private_graph
-from estimator_mp import graph_slice
+from estimator_mp import graph_slice, units
 
 import tensorflow as tf
 
@@ -112,15 +112,16 @@ def follow_writes(
     tf.compat.v1.name_scope("estimator_mp/mirror"),
   ):
     for op in ops:
-      if op in starts:
-        continue
-      copies = repeated.get(op) or [
-        copy
-        for variable in dict.fromkeys(t.op for t in op.inputs)
-        if variable in by_variable
-        if graph_slice.is_write(op) or (op not in forward and _may_write(op))
-        for copy in _copies(by_variable[variable], op)
-      ]
+      copies = repeated.get(op)
+      if copies is None and op not in starts:
+        written = [
+          by_variable[variable]
+          for variable in dict.fromkeys(map(units.variable_of, op.inputs))
+          if variable in by_variable
+          if graph_slice.is_write(op) or (op not in forward and _may_write(op))
+        ]
+        after = _ends(op) if written else ()
+        copies = [c for entry in written for c in _copies(entry, op, after)]
       if not copies:
         continue
       done = _join(copies, op.device)
@@ -128,7 +129,7 @@ def follow_writes(
         private_graph.add_control_inputs(other, [done])
       if op is train_op:
         train_op = done
-    everything = [copy for entry in mirrored for copy in _copies(entry, None)]
+    everything = [copy for entry in mirrored for copy in _copies(entry)]
     return train_op, _join(everything, "")
 
 
@@ -152,10 +153,14 @@ def _may_write(op: tf.Operation) -> bool:
   )
 
 
-def _copies(entry: Mirrored, write: tf.Operation | None) -> list[tf.Operation]:
-  """Returns the ops that copy a variable to its mirrors, after a write."""
+def _copies(
+  entry: Mirrored,
+  write: tf.Operation | None = None,
+  after: Sequence[tf.Operation] = (),
+) -> list[tf.Operation]:
+  """Returns the ops that copy what was written of a variable to its mirrors."""
   source = entry.variable.outputs[0]
-  with tf.control_dependencies([] if write is None else [write]):
+  with tf.control_dependencies(after):
     if source.dtype != tf.resource:
       with tf.compat.v1.device(source.device):
         value = tf.identity(source)
@@ -180,6 +185,19 @@ def _copies(entry: Mirrored, write: tf.Operation | None) -> list[tf.Operation]:
         )
       copies.append(copy)
   return copies
+
+
+def _ends(write: tf.Operation) -> list[tf.Operation]:
+  """Returns the ops after which a write has happened.
+
+  A function is sure to have made its writes only when its outputs are there:
+  control dependencies on a functional `If` do not wait for what is in it.
+  """
+  outputs = [t for t in write.outputs if t.dtype != tf.resource]
+  if not outputs or graph_slice.is_write(write):
+    return [write]
+  with tf.compat.v1.device(write.device):
+    return [tf.identity(tensor).op for tensor in outputs]
 
 
 def _assigned_reference(mirror: tf.Tensor, value: tf.Tensor) -> tf.Operation:

@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from compat import private_graph
-from estimator_mp import branches, graph_slice
+from estimator_mp import branches, graph_slice, units
 
 import tensorflow as tf
 
@@ -83,7 +83,8 @@ def find_updates(
 
 def _variables_of(op: tf.Operation) -> list[tf.Operation]:
   """Returns the variables whose handles an op gets."""
-  return [t.op for t in op.inputs if t.op.type == "VarHandleOp"]
+  found = map(units.variable_of, op.inputs)
+  return [variable for variable in found if variable.type == "VarHandleOp"]
 
 
 def _writes(

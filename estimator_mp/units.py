@@ -16,6 +16,9 @@ from compat import private_graph
 import tensorflow as tf
 
 _COLOCATED_WITH = b"loc:@"
+_PASSED_THROUGH = frozenset(
+  ["Enter", "Identity", "RefEnter", "RefIdentity", "RefSwitch", "Switch"]
+)
 
 
 class Units:
@@ -104,6 +107,23 @@ def bound_to(
       if group in groups:
         found[groups[group]].append(op)
   return found
+
+
+def variable_of(tensor: tf.Tensor) -> tf.Operation:
+  """Returns the op that a tensor comes from, before v1 conds and loops.
+
+  Args:
+    tensor: The handle of a variable, or a reference, as an op gets it; or any
+      other tensor.
+  """
+  op = tensor.op
+  while op.type in _PASSED_THROUGH and _is_state(op.inputs[0]):
+    op = op.inputs[0].op
+  return op
+
+
+def _is_state(tensor: tf.Tensor) -> bool:
+  return tensor.dtype == tf.resource or tensor.dtype != tensor.dtype.base_dtype
 
 
 def is_variable(op: tf.Operation) -> bool:

@@ -177,6 +177,61 @@ class ModelsTest(parameterized.TestCase):
     )
 
 
+def _every_other_step(loss, features):
+  """Updates in a branch, as loss scaling and accumulation make them."""
+  del features
+  variables = v1.trainable_variables()
+  gradients = tf.gradients(loss, variables)
+  step = v1.train.get_global_step()
+  optimizer = v1.train.AdamOptimizer(0.1)
+
+  def apply():
+    return optimizer.apply_gradients(zip(gradients, variables, strict=True))
+
+  update = v1.cond(tf.equal(step % 2, 1), apply, tf.no_op)
+  with tf.control_dependencies([update]):
+    return v1.assign_add(step, 1).op
+
+
+class UpdatesInBranchesTest(parameterized.TestCase):
+  """A write in a function, or in a branch of a v1 cond, reaches all mirrors.
+
+  Not with reference variables: the plain model itself changes them while it
+  reads them there, and no two of its runs are the same.
+  """
+
+  @parameterized.named_parameters(("replicated", {}), ("sharded", _SHARDED))
+  def test_functions(self, fields):
+    self._check(fields)
+
+  @parameterized.named_parameters(("replicated", {}), ("sharded", _SHARDED))
+  def test_v1_conds(self, fields):
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    self._check(fields)
+
+  def _check(self, fields):
+    model_fn = zoo.net_trained_by(_every_other_step).model_fn
+    batch = programs.examples(_BATCH, 0, 24)
+    plain = programs.Program(model_fn, None, batch)
+    program = programs.Program(
+      model_fn, _config("data:2,stage:2", **fields), batch
+    )
+    program.load(plain.variables())
+    losses = []
+    for i in range(6):
+      batch = programs.examples(_BATCH, i, i + 24)
+      for one in (plain, program):
+        one.gradients = {}  # Those in a branch cannot be fetched.
+      losses.append((program.step(batch).loss, plain.step(batch).loss))
+    np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-5)
+    found = _values_of_mirrors(program)
+    self.assertNotEmpty(found)
+    for name, (first, *others) in found.items():
+      for other in others:
+        np.testing.assert_array_equal(first, other, err_msg=name)
+
+
 class EstimatorTest(parameterized.TestCase):
   """Several steps, with checkpoints; evaluation and prediction."""
 
