@@ -104,7 +104,8 @@ class Joiner:
       return True
     if tensor.shape.rank == 0:
       return False
-    if tensor.shape[0] is None:
+    size = _num_rows(tensor.shape)
+    if size is None:
       return True
     if tf.is_tensor(self._batches.shares[0]):
       return False
@@ -112,6 +113,11 @@ class Joiner:
     if self._shapes is None:
       self._shapes = costs.shapes_without_batch(cloned, self._roots)
     if tensor.name not in self._shapes:
-      return any(tensor.shape[0] == x.shape[0] for x in self._roots.values())
+      return any(size == _num_rows(x.shape) for x in self._roots.values())
     shape = self._shapes[tensor.name]
-    return shape.rank is None or shape[0] is None
+    return shape.rank is None or _num_rows(shape) is None
+
+
+def _num_rows(shape: tf.TensorShape) -> int | None:
+  """Returns the first dimension; in TensorFlow 1's behavior too, a number."""
+  return shape.as_list()[0] if shape.rank else None
