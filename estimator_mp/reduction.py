@@ -39,12 +39,16 @@ class Reduction:
   sparse_as_dense: float | None
 
   def __str__(self) -> str:
-    return f"aggregation={self.algorithm!r}, compression={self.compression!r}"
+    return (
+      f"aggregation={self.algorithm!r}, compression={self.compression!r}, "
+      f"sparse_as_dense={self.sparse_as_dense}"
+    )
 
   def is_special(self) -> bool:
     """Whether it is another way than adding on one device."""
     is_plain = self.algorithm in ("auto", "copy", HOROVOD)
-    return not is_plain or self.compression != "none"
+    is_exact = self.compression == "none" and self.sparse_as_dense is None
+    return not (is_plain and is_exact)
 
   def sum_dense(
     self,

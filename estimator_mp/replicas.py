@@ -81,7 +81,7 @@ def check_replicas(
       f"{reduction} is for replicas that all get the sum of gradients, but "
       f"with variables={variables!r} and optimizer_state={optimizer_state!r} "
       'one gets it; use variables="mirrored" and optimizer_state="replicated", '
-      "or leave aggregation and compression out"
+      "or leave these out"
     )
 
 

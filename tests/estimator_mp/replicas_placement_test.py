@@ -1,0 +1,172 @@
+"""Where replicas hold and do what, as a session ran it; and what is refused."""
+
+import collections
+
+import estimator_mp
+from estimator_mp import mirrors, verification
+from tests.estimator_mp import programs, shapes, zoo
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_BATCH = (zoo.FEATURES, zoo.LABELS)
+_SHARDED = {"optimizer_state": "sharded"}
+
+
+def _config(mesh, num_micro_batches=1, **fields):
+  return estimator_mp.ShardingConfig(
+    mesh, num_micro_batches=num_micro_batches, **fields
+  )
+
+
+class PlacementTest(parameterized.TestCase):
+  """What each device holds and does, as a session ran it."""
+
+  def _contents(self, name, config):
+    """Returns what devices executed in a step, and the program."""
+    model = zoo.PURE_MODELS[name]
+    batch = programs.examples(_BATCH, 0, 24)
+    program = programs.Program(model.model_fn, config, batch, model.params)
+    metadata = program.trace(batch)
+    return verification.contents_of_devices(metadata.partition_graphs), program
+
+  def test_replicated(self):
+    """Each replica holds all weights and slots of its stages."""
+    found, _ = self._contents("mlp_adam", _config("data:2,stage:2"))
+    first, second, *others = (
+      found[f"/device:CPU:{i}"].variables for i in range(4)
+    )
+    for of_stage, of_other in zip((first, second), others, strict=True):
+      # Scalars, such as Adam's powers of beta, are there once.
+      large = [
+        name
+        for name in of_stage
+        if not name.endswith("_power") and name != "global_step"
+      ]
+      self.assertGreaterEqual(len(large), 6)
+      self.assertCountEqual(
+        [
+          name.removeprefix("replica_1/").removeprefix("update/")
+          for name in of_other
+        ],
+        large,
+      )
+
+  def test_shared(self):
+    """Replica 0 holds all variables, and the others none."""
+    found, _ = self._contents(
+      "mlp_adam", _config("data:2,stage:2", variables="shared")
+    )
+    for i in range(4):
+      self.assertEqual(bool(found[f"/device:CPU:{i}"].variables), i < 2)
+      self.assertIn("MatMul", "".join(found[f"/device:CPU:{i}"].op_types))
+
+  @parameterized.named_parameters(("two", 2), ("four", 4))
+  def test_sharded(self, num_replicas):
+    """Each of n replicas holds an n-th of the slots, as near as can be."""
+
+    def is_slot(name):
+      return name.endswith(("/m", "/v"))
+
+    config = _config(f"data:{num_replicas}", optimizer_state="sharded")
+    found, program = self._contents("transformer", config)
+    sizes = {
+      v.op.name: v.shape.num_elements()
+      for v in program.graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES)
+    }
+    slots = [
+      sum(sizes[name] for name in of_device.variables if is_slot(name))
+      for of_device in found.values()
+    ]
+    largest = max(size for name, size in sizes.items() if is_slot(name))
+    self.assertLen(slots, num_replicas)
+    self.assertEqual(
+      sum(slots), sum(n for name, n in sizes.items() if is_slot(name))
+    )
+    for of_device in slots:
+      self.assertLessEqual(
+        abs(of_device - sum(slots) / num_replicas), 2 * largest
+      )
+
+  @parameterized.named_parameters(
+    ("sharded", _SHARDED, True), ("replicated", {}, False)
+  )
+  def test_sparse_updates_send_rows(self, fields, has_copies):
+    """An embedding table is not copied as a whole when some rows change."""
+    batch = programs.examples(shapes.BATCH, 0, 24)
+    program = programs.Program(
+      shapes.two_lookups, _config("data:2", **fields), batch
+    )
+    program.step(batch)
+    types = collections.Counter()
+    for entry in mirrors.get_mirrors(program.graph):
+      if "table" in entry.variable.name:
+        for mirror in entry.mirrors:
+          types.update(op.type for op in mirror.consumers())
+    self.assertEqual(types["ResourceScatterUpdate"] > 0, has_copies)
+    self.assertEqual(types["ResourceScatterAdd"] > 0, not has_copies)
+    # Once, when the session starts.
+    self.assertEqual(types["AssignVariableOp"], 1)
+
+
+class ErrorsTest(parameterized.TestCase):
+  def _build(self, config, size=24):
+    model = zoo.PURE_MODELS["mlp_sgd"]
+    batch = programs.examples(_BATCH, 0, size)
+    programs.Program(model.model_fn, config, batch, model.params, True)
+
+  def test_replicas_do_not_divide_the_batch(self):
+    with self.assertRaisesRegex(
+      ValueError,
+      "^data:2 does not divide the batch of 25; use a batch of 26, or as many "
+      "replicas as divide it$",
+    ):
+      self._build(_config("data:2"), 25)
+
+  def test_micro_batches_do_not_divide_what_a_replica_gets(self):
+    with self.assertRaisesRegex(
+      ValueError,
+      "^num_micro_batches=5 does not divide the batch of 12 that each of 2 "
+      "replicas gets; use 1, 2, 3, 4, 6 or 12$",
+    ):
+      self._build(_config("data:2", 5))
+
+  @parameterized.named_parameters(
+    (
+      "horovod",
+      {"mesh": "data:2,stage:2", "aggregation": "horovod"},
+      'aggregation="horovod" has one replica in each process, but mesh '
+      "data:2,stage:2 has 2; leave the data axis out and start as many "
+      "processes",
+    ),
+    (
+      "nccl",
+      {"mesh": "data:2", "aggregation": "nccl"},
+      "algorithm 'nccl' cannot run on /device:CPU:0, which is no GPU; use "
+      "algorithm='copy', or 'auto', which chooses by the devices",
+    ),
+    (
+      "fraction",
+      {"mesh": "data:2", "top_k_fraction": 0.0},
+      "top_k_fraction=0.0 is no part of a gradient; use a number above 0 and "
+      "up to 1, such as 0.01",
+    ),
+    (
+      "sharded",
+      {"mesh": "data:2", "aggregation": "ring", **_SHARDED},
+      "aggregation='ring', compression='none', sparse_as_dense=None is for "
+      "replicas that all get the sum of gradients, but with "
+      "variables='mirrored' and optimizer_state='sharded' one gets it; use "
+      'variables="mirrored" and optimizer_state="replicated", or leave these '
+      "out",
+    ),
+  )
+  def test_what_does_not_fit(self, fields, message):
+    with self.assertRaises(ValueError) as raised:
+      estimator_mp.ShardingConfig(**fields)
+    self.assertEqual(str(raised.exception), message)
+
+
+if __name__ == "__main__":
+  absltest.main()
