@@ -196,7 +196,9 @@ def _residuals(
       with tf.compat.v1.device(None), tf.compat.v1.device(device):
         found.append(
           tf.compat.v1.Variable(
-            tf.zeros(shape, dtype),  # On the device, whoever places what is left.
+            tf.zeros(
+              shape, dtype
+            ),  # On the device, whoever places what is left.
             trainable=False,
             collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
             name=f"replica_{replica}",

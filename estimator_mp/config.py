@@ -74,6 +74,8 @@ class ShardingConfig:
       process holds one replica (see `horovod_aggregation`).
     bucket_bytes: The most bytes of dense gradients that are summed at once. One
       that is as large is summed alone. 0 sums each alone.
+    chunk_bytes: A dense gradient of more bytes is summed in pieces of at most
+      as many; None: in one.
     compression: What replicas send: "none" is everything, "float16" and
       "bfloat16" are everything in half precision, "top_k" the largest entries.
       What a step does not send is added to the next step's gradient.
@@ -185,6 +187,12 @@ class ShardingConfig:
     "The most bytes of gradients that are summed over replicas at once; larger"
     " ones are summed alone.",
   )
+  chunk_bytes: int | None = options.option(
+    None,
+    "The bytes of the pieces that larger gradients are summed in; without it"
+    " they are summed whole.",
+    minimum=1,
+  )
   compression: str = options.option(
     "none",
     "What replicas send of gradients: all, all in half precision, or the"
@@ -236,6 +244,7 @@ class ShardingConfig:
     return reduction.Reduction(
       self.aggregation,
       self.bucket_bytes,
+      self.chunk_bytes,
       self.compression,
       self.top_k_fraction,
       self.sparse_as_dense,

@@ -32,12 +32,14 @@ class MicroBatches:
       float32 tensors, which are 0 for a micro-batch that stands in for one
       without examples, and 1 for others.
     size: The number of examples of each, if the graph knows it.
+    num_replicas: How many replicas they are for.
   """
 
   inputs: tuple[Any, ...]
   shares: tuple[float, ...] | tuple[tf.Tensor, ...]
   factors: tuple[float, ...] | tuple[tf.Tensor, ...]
   size: int | None = None
+  num_replicas: int = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -135,6 +137,7 @@ def split_batch(
     tuple(shares),
     tuple(factors),
     examples // count if isinstance(examples, int) else None,
+    num_replicas,
   )
 
 
@@ -153,11 +156,16 @@ def explain_shape_error(error: ValueError, batches: MicroBatches) -> None:
   if batches.size is None or node is None:
     return
   text = " ".join(str(error).split())
+  num_replicas = batches.num_replicas
+  what = f"num_micro_batches={len(batches.inputs) // num_replicas}"
+  fix = "use num_micro_batches=1"
+  if num_replicas > 1:
+    what += f" on data:{num_replicas}"
+    fix += " and no data axis"
   raise ValueError(
-    f"num_micro_batches={len(batches.inputs)} gives model_fn {batches.size} "
-    f"examples at a time, and {node[1]} cannot be built for them: "
-    f"{text.rstrip('.')}; let model_fn take the number of examples from its "
-    "features, as in tf.shape(x)[0], or use num_micro_batches=1"
+    f"{what} gives model_fn {batches.size} examples at a time, and {node[1]} "
+    f"cannot be built for them: {text.rstrip('.')}; let model_fn take the "
+    f"number of examples from its features, as in tf.shape(x)[0], or {fix}"
   ) from error
 
 

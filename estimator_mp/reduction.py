@@ -26,6 +26,7 @@ class Reduction:
   Attributes:
     algorithm: One of `ALGORITHMS`.
     bucket_bytes: The most bytes of dense gradients that are summed at once.
+    chunk_bytes: A dense gradient of more is summed in pieces; None: it is not.
     compression: One of `COMPRESSIONS`.
     top_k_fraction: Which part of its entries "top_k" sends of a gradient.
     sparse_as_dense: The rows of all replicas, as a part of the rows of the
@@ -34,6 +35,7 @@ class Reduction:
 
   algorithm: str
   bucket_bytes: int
+  chunk_bytes: int | None
   compression: str
   top_k_fraction: float
   sparse_as_dense: float | None
@@ -65,7 +67,12 @@ class Reduction:
         pass makes them.
     """
     return buckets.reduce_in_buckets(
-      per_replica, devices, self.bucket_bytes, self._reduce(), order
+      per_replica,
+      devices,
+      self.bucket_bytes,
+      self._reduce(),
+      order,
+      self.chunk_bytes,
     )
 
   def sum_sparse(

@@ -36,6 +36,7 @@ import tensorflow as tf
 
 VARIABLES = ("mirrored", "shared")
 OPTIMIZER_STATES = ("replicated", "sharded")
+_LARGEST_ELEMENT_BYTES = 16  # complex128
 
 
 def check_replicas(
@@ -62,6 +63,13 @@ def check_replicas(
       'aggregation="horovod" has one replica in each process, but mesh '
       f"{mesh} has {num_replicas}; leave the data axis out and start as many "
       "processes"
+    )
+  chunk_bytes = reduction.chunk_bytes
+  least = max(reduction.bucket_bytes, _LARGEST_ELEMENT_BYTES)
+  if chunk_bytes is not None and chunk_bytes < least:
+    raise ValueError(
+      f"chunk_bytes={chunk_bytes} is less than a bucket of "
+      f"bucket_bytes={reduction.bucket_bytes}; use at least {least}"
     )
   if not 0 < reduction.top_k_fraction <= 1:
     raise ValueError(

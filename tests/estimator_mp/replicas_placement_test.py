@@ -14,6 +14,11 @@ _BATCH = (zoo.FEATURES, zoo.LABELS)
 _SHARDED = {"optimizer_state": "sharded"}
 
 
+def _sgd(loss):
+  optimizer = v1.train.GradientDescentOptimizer(0.1)
+  return optimizer.minimize(loss, v1.train.get_global_step())
+
+
 def _config(mesh, num_micro_batches=1, **fields):
   return estimator_mp.ShardingConfig(
     mesh, num_micro_batches=num_micro_batches, **fields
@@ -132,6 +137,21 @@ class ErrorsTest(parameterized.TestCase):
     ):
       self._build(_config("data:2", 5))
 
+  def test_hard_coded_batch_size(self):
+    def model_fn(features, labels, mode):
+      net = tf.reshape(features["x"], [24, 10]) + labels
+      return zoo.spec(mode, net[:, :1], labels, _sgd)
+
+    batch = programs.examples(_BATCH, 0, 24)
+    with self.assertRaisesRegex(
+      ValueError,
+      r"^num_micro_batches=3 on data:2 gives model_fn 4 examples at a time, "
+      r"and Reshape cannot be built for them: .+; let model_fn take the number "
+      r"of examples from its features, as in tf.shape\(x\)\[0\], or use "
+      r"num_micro_batches=1 and no data axis$",
+    ):
+      programs.Program(model_fn, _config("data:2", 3), batch, None, True)
+
   @parameterized.named_parameters(
     (
       "horovod",
@@ -151,6 +171,12 @@ class ErrorsTest(parameterized.TestCase):
       {"mesh": "data:2", "top_k_fraction": 0.0},
       "top_k_fraction=0.0 is no part of a gradient; use a number above 0 and "
       "up to 1, such as 0.01",
+    ),
+    (
+      "chunks",
+      {"mesh": "data:2", "chunk_bytes": 1000},
+      "chunk_bytes=1000 is less than a bucket of bucket_bytes=65536; use at "
+      "least 65536",
     ),
     (
       "sharded",

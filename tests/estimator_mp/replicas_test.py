@@ -20,7 +20,11 @@ _SHARED = {"variables": "shared"}
 _CASES = {
   "mlp_sgd": (("data:2", 1, {}), ("data:2,stage:3", 4, _SHARED)),
   "mlp_momentum": (
-    ("data:4", 1, {"aggregation": "ring"}),
+    (
+      "data:4",
+      1,
+      {"aggregation": "ring", "chunk_bytes": 256, "bucket_bytes": 64},
+    ),
     ("data:2,stage:2", 4, _SHARDED),
   ),
   "mlp_adam": (("data:2,stage:3", 4, {}), ("data:4", 1, _SHARDED)),
