@@ -8,7 +8,7 @@ from estimator_mp.aggregation import aggregate_gradients
 from estimator_mp.config import ShardingConfig, define_sharding_flags
 from estimator_mp.export import export_saved_model, with_deviceless_export
 from estimator_mp.measured_costs import MeasuredCosts, measure_costs
-from estimator_mp.mesh import Mesh, stage
+from estimator_mp.mesh import Mesh, get_mesh, stage
 from estimator_mp.placement import (
   Placement,
   StagePlacement,
@@ -39,6 +39,7 @@ __all__ = [
   "barrier",
   "define_sharding_flags",
   "export_saved_model",
+  "get_mesh",
   "get_placement",
   "measure_costs",
   "placement_of_graph",

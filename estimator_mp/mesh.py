@@ -273,6 +273,15 @@ def current_mesh(mesh: Mesh) -> Iterator[None]:
     _current.reset(token)
 
 
+def get_mesh() -> Mesh | None:
+  """Returns the mesh of the `shard_model_fn` that is calling a model_fn.
+
+  For a model_fn that marks stages and has to know how many there are. None
+  outside of a model_fn that is being sharded.
+  """
+  return _current.get()
+
+
 def stage(stage: int):
   """Places the ops and variables made inside on a stage of the current mesh.
 
@@ -289,7 +298,7 @@ def stage(stage: int):
     RuntimeError: Outside of a model_fn that is being sharded.
     ValueError: On entering, if the mesh has no such stage.
   """
-  mesh = _current.get()
+  mesh = get_mesh()
   if mesh is None:
     raise RuntimeError(
       f"estimator_mp.stage({stage}) has no mesh here; use it inside a model_fn "

@@ -1,14 +1,17 @@
 """batch_split: one model on slices of the batch, joined by a barrier.
 
 Every device computes the same tower, with the same variables, on its slice of
-the batch. A barrier waits for all logits; the loss is computed once, on the
-whole batch; each device then computes its part of the gradients from its part
-of the loss's gradient, and the parts are summed. Because the loss sees the
-whole batch, the result is the plain model's for every loss, for weighted
-examples and for a batch that does not divide evenly.
+the batch. A barrier waits for all logits, and the head computes the loss once,
+on the whole batch. Gradients go back through the barrier to each device; those
+of a variable are summed.
+
+It is not a use of `shard_model_fn` with a `data` axis, whose replicas each have
+a loss: there a loss has to be a mean over examples or their sum, a batch whose
+size the graph knows has to divide evenly, and one device alone evaluates and
+predicts. Here the loss may compare examples with each other, any batch will do,
+and all devices work in every mode; the result is the plain model's.
 """
 
-import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -61,15 +64,16 @@ def batch_split(
   layers = [tower] if callable(tower) else list(tower)
   layers_lib.check_layers(layers)
   training.check_optimizer(optimizer)
-  training.check_axes("batch_split", mesh, "data")
+  _check_axes(mesh)
 
   def model_fn(features, labels, mode, config):
     mesh.check_session_config(config.session_config)
     bound = layers_lib.bind_layers(layers)
     inputs = training.select_inputs(features, feature_key)
-    towers = _towers(bound, inputs, mesh, mode)
-    first_device = mesh.device(data=0)
-    parts = estimator_mp.barrier(towers.logits, device=first_device)
+    is_training = mode == tf.estimator.ModeKeys.TRAIN
+    logits, update_ops = _towers(bound, inputs, mesh, is_training)
+    parts = estimator_mp.barrier(logits, device=mesh.device(data=0))
+    # A gradient is made beside its forward op all the same.
     with mesh.at(data=0):
       regularization = training.collect_regularization_losses(bound)
       spec = head.create_estimator_spec(
@@ -77,8 +81,8 @@ def batch_split(
         mode=mode,
         logits=tf.concat(parts, axis=0),
         labels=labels,
-        train_op_fn=lambda loss: _train_op(
-          loss, parts, towers, regularization, optimizer
+        train_op_fn=lambda loss: training.make_train_op(
+          loss, optimizer, update_ops
         ),
         regularization_losses=regularization or None,
       )
@@ -90,28 +94,28 @@ def batch_split(
   return model_fn
 
 
-@dataclasses.dataclass(frozen=True)
-class _Towers:
-  """The towers of one graph.
-
-  Attributes:
-    logits: The logits of each device's slice.
-    variables: The trainable variables that all towers share.
-    update_ops: What the first tower wants to run beside a training step.
-  """
-
-  logits: Sequence[tf.Tensor]
-  variables: Sequence[tf.Variable]
-  update_ops: Sequence[tf.Operation]
+def _check_axes(mesh: estimator_mp.Mesh) -> None:
+  """Raises if a mesh has another axis than `data`."""
+  others = [f"{a}:{n}" for a, n in mesh.axes.items() if a != "data" and n > 1]
+  if others:
+    raise ValueError(
+      f"batch_split uses the data axis only, but mesh {mesh} has "
+      f"{', '.join(others)}; use a mesh such as data:{mesh.size}"
+    )
 
 
 def _towers(
   layers: Sequence[layers_lib.Layer],
   inputs: Any,
   mesh: estimator_mp.Mesh,
-  mode: str,
-) -> _Towers:
-  """Builds a tower per device; the first one makes the variables."""
+  is_training: bool,
+) -> tuple[list[tf.Tensor], list[tf.Operation]]:
+  """Builds a tower per device; the first one makes the variables.
+
+  Returns:
+    The logits of each device's slice, and what the first tower wants to run
+    beside a training step.
+  """
   num_towers = mesh.axis_size("data")
   bounds = batch.slice_bounds(batch.batch_size(inputs), num_towers)
   logits = []
@@ -123,12 +127,12 @@ def _towers(
     ):
       outputs = batch.slice_features(inputs, bounds[i], bounds[i + 1])
       for layer in layers:
-        outputs = layer(outputs, mode == tf.estimator.ModeKeys.TRAIN)
+        outputs = layer(outputs, is_training)
     logits.append(outputs)
     if i == 0:
-      variables = tf.compat.v1.trainable_variables()
+      num_variables = len(tf.compat.v1.trainable_variables())
       update_ops = training.collect_update_ops(layers)
-  made_later = tf.compat.v1.trainable_variables()[len(variables) :]
+  made_later = tf.compat.v1.trainable_variables()[num_variables:]
   if made_later:
     names = ", ".join(variable.op.name for variable in made_later)
     raise ValueError(
@@ -136,54 +140,4 @@ def _towers(
       "variables with tf.compat.v1.get_variable, or pass Keras layers as a "
       "list, so that all devices share them"
     )
-  return _Towers(logits, variables, update_ops)
-
-
-def _train_op(
-  loss: tf.Tensor,
-  parts: Sequence[tf.Tensor],
-  towers: _Towers,
-  regularization: Sequence[tf.Tensor],
-  optimizer: training.OptimizerOrFn,
-) -> tf.Operation:
-  """Returns the training step from the loss of the whole batch.
-
-  Args:
-    loss: The loss.
-    parts: Each tower's logits as the loss sees them, after the barrier.
-    towers: The towers.
-    regularization: The losses that variables add to `loss` by themselves.
-    optimizer: The user's optimizer.
-  """
-  # Neither the head's device nor its name scope is the optimizer's.
-  with tf.compat.v1.device(None), tf.compat.v1.name_scope(None):
-    loss_gradients = _gradients(loss, parts, None)
-    per_device = [
-      _gradients(logits, towers.variables, loss_gradient)
-      for logits, loss_gradient in zip(
-        towers.logits, loss_gradients, strict=True
-      )
-    ]
-    if regularization:
-      total = tf.add_n(list(regularization))
-      per_device.append(_gradients(total, towers.variables, None))
-    gradients = estimator_mp.aggregate_gradients(per_device, method="sum")
-    with tf.control_dependencies(towers.update_ops):
-      return training.make_optimizer(optimizer).apply_gradients(
-        list(zip(gradients, towers.variables, strict=True)),
-        global_step=tf.compat.v1.train.get_global_step(),
-      )
-
-
-def _gradients(
-  outputs: tf.Tensor,
-  variables: Sequence[tf.Variable],
-  output_gradients: tf.Tensor | None,
-) -> list[tf.Tensor | tf.IndexedSlices | None]:
-  """Returns gradients, each op beside the forward op it belongs to."""
-  return tf.compat.v1.gradients(
-    outputs,
-    list(variables),
-    grad_ys=output_gradients,
-    colocate_gradients_with_ops=True,
-  )
+  return logits, update_ops

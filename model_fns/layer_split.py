@@ -3,9 +3,14 @@
 The oldest kind of model parallelism: each device holds some layers, and
 activations travel from one to the next (the LSTM layers of GNMT lay on eight
 GPUs like this; Wu et al., 2016, arXiv:1609.08144). It makes room for a model
-that is larger than a device. Only one device works at a time.
+that is larger than a device.
+
+The model_fn only marks which layer is on which stage; `shard_model_fn` does the
+rest. So a `ShardingConfig` adds micro-batches, which let all stages work at the
+same time, and a `data` axis adds replicas.
 """
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -19,7 +24,7 @@ import tensorflow as tf
 def layer_split(
   layers: Sequence[Any],
   head: tf.estimator.Head,
-  mesh: estimator_mp.Mesh,
+  mesh: estimator_mp.Mesh | estimator_mp.ShardingConfig,
   optimizer: training.OptimizerOrFn,
   *,
   layers_per_stage: Sequence[int] | None = None,
@@ -30,7 +35,8 @@ def layer_split(
 
   Variables, their optimizer slots, and the gradients of a layer's ops are on
   the device of the layer. The head (loss, metrics, predictions) is on the last
-  stage. Checkpoints do not depend on the mesh.
+  stage. Checkpoints do not depend on the mesh. A `shard_model_fn` that is given
+  this model_fn splits the layers over its own mesh instead.
 
   Args:
     layers: The model, in order: functions `f(inputs)` or
@@ -39,9 +45,13 @@ def layer_split(
       the last one returns the logits that the head expects.
     head: Any head of `tf.estimator`, such as `tf.estimator.MultiClassHead` or
       `tf.estimator.RegressionHead`. It makes the loss, the metrics and the
-      export signatures.
-    mesh: A mesh with a `stage` axis only, with at most as many stages as there
-      are layers.
+      export signatures. Where a batch is cut (micro-batches, replicas), its
+      loss has to be a mean over examples, or their sum.
+    mesh: A mesh with the axes `stage` and `data`, with at most as many stages
+      as there are layers; each position of the `data` axis trains the whole
+      model on its slice of the batch. Or a `ShardingConfig`, which says the
+      mesh and more, such as `num_micro_batches`. Its `loss_reduction` is that
+      of the head, whatever it says.
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns
       one; it is called in the training graph.
     layers_per_stage: How many layers each stage holds. None: as equally many
@@ -49,64 +59,96 @@ def layer_split(
     feature_key: The feature that the first layer gets. None: the features as
       the input_fn returns them.
     verify_placement: Whether to compare, on each session's first step, where
-      ops ran with where they were placed.
+      ops ran with where they were placed. A `ShardingConfig` has to say so too.
 
   Returns:
     A model_fn with the arguments features, labels, mode and config.
 
   Raises:
     ValueError: If there are fewer layers than stages, `layers_per_stage` does
-      not fit, or the mesh has another axis than `stage`.
-    TypeError: If a layer is neither a function nor a tf_keras layer, or the
-      optimizer is no v1 optimizer.
+      not fit, the mesh has another axis than `stage` and `data` or several
+      stages on a device, or the `ShardingConfig` places layers too.
+    TypeError: If a layer is neither a function nor a tf_keras layer, the
+      optimizer is no v1 optimizer, or the mesh is no mesh.
   """
   layers_lib.check_layers(layers)
   training.check_optimizer(optimizer)
-  counts = split_counts(len(layers), mesh, layers_per_stage)
+  sharding = _sharding_config(mesh, head, verify_placement)
+  split_counts(len(layers), sharding.create_mesh(), layers_per_stage)
 
-  def model_fn(features, labels, mode, config):
-    mesh.check_session_config(config.session_config)
+  def marked_model_fn(features, labels, mode):
+    counts = split_counts(
+      len(layers), estimator_mp.get_mesh(), layers_per_stage
+    )
     bound = layers_lib.bind_layers(layers)
-    stages = consecutive(bound, counts)
     outputs = training.select_inputs(features, feature_key)
-    for stage, stage_layers in enumerate(stages):
-      with mesh.stage(stage):
+    for stage, stage_layers in enumerate(consecutive(bound, counts)):
+      with estimator_mp.stage(stage):
         for layer in stage_layers:
           outputs = layer(outputs, mode == tf.estimator.ModeKeys.TRAIN)
-    with mesh.stage(len(stages) - 1):
-      spec = head.create_estimator_spec(
+    # Where the variables are: only the sums travel to the head.
+    regularization = training.collect_regularization_losses(bound)
+
+    def train_op_fn(loss):
+      with tf.compat.v1.device(None):  # The head's is not the optimizer's.
+        update_ops = training.collect_update_ops(bound)
+        return training.make_train_op(loss, optimizer, update_ops)
+
+    with estimator_mp.stage(len(counts) - 1):
+      return head.create_estimator_spec(
         features=features,
         mode=mode,
         logits=outputs,
         labels=labels,
-        train_op_fn=lambda loss: _train_op(loss, optimizer, bound),
-        regularization_losses=training.collect_regularization_losses(bound)
-        or None,
+        train_op_fn=train_op_fn,
+        regularization_losses=regularization or None,
       )
-    names = [[layer.name for layer in stage] for stage in stages]
-    estimator_mp.record_placement(estimator_mp.placement_of_graph(mesh, names))
-    spec = estimator_mp.with_deviceless_export(spec)
-    if verify_placement:
-      return estimator_mp.with_placement_verification(spec)
-    return spec
+
+  sharded = estimator_mp.shard_model_fn(marked_model_fn, sharding)
+
+  def model_fn(features, labels, mode, config):
+    if estimator_mp.get_mesh() is not None:  # Another shard_model_fn calls.
+      return marked_model_fn(features, labels, mode)
+    return sharded(features, labels, mode, config)
 
   return model_fn
 
 
-def _train_op(
-  loss: tf.Tensor,
-  optimizer: training.OptimizerOrFn,
-  layers: Sequence[layers_lib.Layer],
-) -> tf.Operation:
-  """Returns the training step, each gradient beside its forward op."""
-  # Neither the head's device nor its name scope is the optimizer's.
-  with tf.compat.v1.device(None), tf.compat.v1.name_scope(None):
-    made = training.make_optimizer(optimizer)
-    gradients = made.compute_gradients(loss, colocate_gradients_with_ops=True)
-    with tf.control_dependencies(training.collect_update_ops(layers)):
-      return made.apply_gradients(
-        gradients, global_step=tf.compat.v1.train.get_global_step()
+def _sharding_config(
+  given: estimator_mp.Mesh | estimator_mp.ShardingConfig,
+  head: tf.estimator.Head,
+  verify_placement: bool,
+) -> estimator_mp.ShardingConfig:
+  """Returns how the model is sharded, from what the user gave as the mesh."""
+  if isinstance(given, estimator_mp.ShardingConfig):
+    config, mesh = given, given.create_mesh()
+  elif isinstance(given, estimator_mp.Mesh):
+    config, mesh = None, given
+  else:
+    raise TypeError(
+      f"mesh is {given!r}; pass an estimator_mp.Mesh, or an "
+      "estimator_mp.ShardingConfig"
+    )
+  if len(set(mesh.devices)) < mesh.size:
+    raise ValueError(
+      f"layer_split needs a device for each stage, but mesh {mesh} has several "
+      f"on {mesh.devices[0]}; use num_virtual_stages=1, or give shard_model_fn "
+      'a model_fn of your own and placement="auto"'
+    )
+  if config is None:
+    config = estimator_mp.ShardingConfig(str(mesh), mesh.devices)
+  for name in ("placement", "memory_limit", "measured_costs"):
+    if getattr(config, name) not in ("auto", None):
+      raise ValueError(
+        f"layer_split places layers itself, but the ShardingConfig has a "
+        f"{name}; leave it out, and use layers_per_stage"
       )
+  is_sum = head.loss_reduction == tf.keras.losses.Reduction.SUM
+  return dataclasses.replace(
+    config,
+    loss_reduction="sum" if is_sum else "mean",
+    verify_placement=verify_placement and config.verify_placement,
+  )
 
 
 def split_counts(
@@ -127,7 +169,6 @@ def split_counts(
   Raises:
     ValueError: If that is not possible.
   """
-  training.check_axes("layer_split", mesh, "stage")
   num_stages = mesh.axis_size("stage")
   if num_layers < num_stages:
     raise ValueError(

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import estimator_mp
 from model_fns import layers as layers_lib
 
 import tensorflow as tf
@@ -11,25 +10,6 @@ import tensorflow as tf
 OptimizerOrFn: TypeAlias = (
   tf.compat.v1.train.Optimizer | Callable[[], tf.compat.v1.train.Optimizer]
 )
-
-
-def check_axes(factory: str, mesh: estimator_mp.Mesh, axis: str) -> None:
-  """Raises if a mesh has an axis that a factory does not use.
-
-  Args:
-    factory: The factory's name, for the error.
-    mesh: The mesh.
-    axis: The one axis that the factory uses.
-
-  Raises:
-    ValueError: If the mesh has another axis with more than one position.
-  """
-  others = [f"{a}:{n}" for a, n in mesh.axes.items() if a != axis and n > 1]
-  if others:
-    raise ValueError(
-      f"{factory} uses the {axis} axis only, but mesh {mesh} has "
-      f"{', '.join(others)}; use a mesh such as {axis}:{mesh.size}"
-    )
 
 
 def check_optimizer(optimizer: Any) -> None:
@@ -69,6 +49,28 @@ def make_optimizer(optimizer: OptimizerOrFn) -> tf.compat.v1.train.Optimizer:
       "tf.compat.v1.train.Optimizer"
     )
   return made
+
+
+def make_train_op(
+  loss: tf.Tensor,
+  optimizer: OptimizerOrFn,
+  update_ops: Sequence[tf.Operation],
+) -> tf.Operation:
+  """Returns the training step, with each gradient beside its forward op.
+
+  Args:
+    loss: The loss of the batch.
+    optimizer: The user's optimizer.
+    update_ops: What has to run before variables change.
+  """
+  # The head's name scope would be in the name of Adam's beta1_power.
+  with tf.compat.v1.name_scope(None):
+    made = make_optimizer(optimizer)
+    gradients = made.compute_gradients(loss, colocate_gradients_with_ops=True)
+    with tf.control_dependencies(update_ops):
+      return made.apply_gradients(
+        gradients, global_step=tf.compat.v1.train.get_global_step()
+      )
 
 
 def select_inputs(features: Any, feature_key: str | None) -> Any:

@@ -63,6 +63,41 @@ class MarksTest(absltest.TestCase):
     )
     self.assertEqual(spec.loss.op.device, "/device:CPU:0")
 
+  def test_a_model_fn_knows_the_mesh_that_it_is_sharded_over(self):
+    seen = []
+
+    def model_fn(features, labels, mode):
+      seen.append(estimator_mp.get_mesh())
+      net = v1.layers.dense(features["x"], 4)
+      loss = tf.reduce_mean(tf.square(v1.layers.dense(net, 1)))
+      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+
+    config = estimator_mp.ShardingConfig("stage:2")
+    build(model_fn, config)
+    self.assertEqual(seen, [config.create_mesh()])
+    self.assertIsNone(estimator_mp.get_mesh())
+
+  def test_a_model_fn_that_places_by_itself_can_say_what_it_placed(self):
+    mesh = estimator_mp.Mesh.create("stage:2")
+    with tf.Graph().as_default() as graph:
+      net = v1.placeholder(tf.float32, [None, 3])
+      with mesh.stage(0):
+        net = v1.layers.dense(net, 4, name="a")
+      with mesh.stage(1):
+        net = v1.layers.dense(net, 1, name="b")
+      train_sgd(tf.reduce_sum(net))
+      placement = estimator_mp.placement_of_graph(mesh, [["first"], ["second"]])
+      estimator_mp.record_placement(placement)
+    self.assertEqual(
+      estimator_mp.get_placement(graph).table().splitlines(),
+      [
+        "stage  device         layers  parameters     MB",
+        "0      /device:CPU:0  first           16  0.000",
+        "1      /device:CPU:1  second           5  0.000",
+        "all                                   21  0.000",
+      ],
+    )
+
   def test_a_stage_without_a_mesh_is_an_error(self):
     with self.assertRaises(RuntimeError) as caught:
       estimator_mp.stage(1)

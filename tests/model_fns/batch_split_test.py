@@ -36,6 +36,24 @@ def without_statistics(units):
   return [layer for layer in models.keras_layers(units) if layer.name != "norm"]
 
 
+def loss_of_pairs(labels, logits):
+  """Compares each example with all others, which no slice of a batch can."""
+  own = tf.nn.sparse_softmax_cross_entropy_with_logits(
+    labels=tf.squeeze(labels, 1), logits=logits
+  )
+  score = logits[:, 0]
+  margin = tf.nn.relu(1.0 - score[:, tf.newaxis] + score[tf.newaxis, :])
+  return tf.expand_dims(own + tf.reduce_mean(margin, axis=1), axis=1)
+
+
+def full_batches_input_fn():
+  """Images in batches of 36, which the graph knows."""
+  data = tf.data.Dataset.from_tensor_slices(
+    ({"x": models.IMAGES}, models.LABELS)
+  )
+  return data.batch(36, drop_remainder=True)
+
+
 # name -> (tower, plain layers, head, optimizer, feature_key, input_fn)
 MODELS = {
   # 96 examples in batches of 36: the last batch is short.
@@ -54,6 +72,14 @@ MODELS = {
     MOMENTUM,
     "x",
     models.regression_input_fn(32),
+  ),
+  "pairs_in_batches_of_a_known_size": (
+    without_statistics(models.NUM_CLASSES),
+    without_statistics(models.NUM_CLASSES),
+    tf.estimator.MultiClassHead(models.NUM_CLASSES, loss_fn=loss_of_pairs),
+    ADAGRAD,
+    "x",
+    full_batches_input_fn,
   ),
 }
 
@@ -123,6 +149,12 @@ class GraphTest(absltest.TestCase):
       )
       self.assertEqual(matmuls, 9)
       self.assertEqual(bool(contents.variables), i == 0)
+    hook = estimator_mp.PlacementVerificationHook()
+    estimator.evaluate(models.classification_input_fn(), steps=1, hooks=[hook])
+    for i in range(3):
+      types = hook.observed[f"/device:CPU:{i}"].op_types
+      matmuls = sum(n for t, n in types.items() if t.endswith("MatMul"))
+      self.assertEqual(matmuls, 3)
 
   def test_an_embedding_gradient_stays_sparse(self):
     mesh = estimator_mp.Mesh.create("data:2")

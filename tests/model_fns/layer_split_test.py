@@ -170,8 +170,9 @@ class PlacementTest(absltest.TestCase):
     input_fn = models.repeated(models.classification_input_fn())
     estimator = self._estimator(layers_per_stage=[2, 1, 1])
     estimator.train(input_fn, steps=1, hooks=[Reader()])
+    *table, sent = tables[0].splitlines()
     self.assertEqual(
-      tables[0].splitlines(),
+      table,
       [
         "stage  device         layers         parameters     MB",
         "0      /device:CPU:0  hidden1, norm         240  0.003",
@@ -180,6 +181,7 @@ class PlacementTest(absltest.TestCase):
         "all                                         421  0.005",
       ],
     )
+    self.assertRegex(sent, r"^sent between devices each step: \d+ tensors, ")
 
   def test_export_serves_on_a_machine_without_the_mesh(self):
     estimator = self._estimator()
@@ -216,6 +218,16 @@ class PlacementTest(absltest.TestCase):
       estimator.train(models.classification_input_fn(), steps=1)
 
 
+INTERLEAVED = estimator_mp.ShardingConfig(
+  "stage:2", num_micro_batches=2, schedule="interleaved", num_virtual_stages=2
+)
+SEVERAL_STAGES = (
+  "layer_split needs a device for each stage, but mesh stage:4 has several on "
+  "/device:CPU:0; use num_virtual_stages=1, or give shard_model_fn a model_fn "
+  'of your own and placement="auto"'
+)
+
+
 class ErrorsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (
@@ -228,11 +240,49 @@ class ErrorsTest(parameterized.TestCase):
     ),
     (
       "another_axis",
-      "data:2,stage:2",
+      "model:2,stage:2",
       {},
       ValueError,
-      "layer_split uses the stage axis only, but mesh data:2,stage:2 has "
-      "data:2; use a mesh such as stage:4",
+      "shard_model_fn uses the axes data and stage, but mesh model:2,stage:2 "
+      "has model:2; use a mesh such as stage:4",
+    ),
+    (
+      "no_mesh",
+      "stage:2",
+      {"mesh": "stage:2"},
+      TypeError,
+      "mesh is 'stage:2'; pass an estimator_mp.Mesh, or an "
+      "estimator_mp.ShardingConfig",
+    ),
+    (
+      "virtual_stages",
+      "stage:2",
+      {"mesh": INTERLEAVED},
+      ValueError,
+      SEVERAL_STAGES,
+    ),
+    (
+      "virtual_stages_of_a_mesh",
+      "stage:2",
+      {"mesh": INTERLEAVED.create_mesh()},
+      ValueError,
+      SEVERAL_STAGES,
+    ),
+    (
+      "placement_by_rules",
+      "stage:2",
+      {"mesh": estimator_mp.ShardingConfig("stage:2", placement=((".", 0),))},
+      ValueError,
+      "layer_split places layers itself, but the ShardingConfig has a "
+      "placement; leave it out, and use layers_per_stage",
+    ),
+    (
+      "memory_limit",
+      "stage:2",
+      {"mesh": estimator_mp.ShardingConfig("stage:2", memory_limit=10**9)},
+      ValueError,
+      "layer_split places layers itself, but the ShardingConfig has a "
+      "memory_limit; leave it out, and use layers_per_stage",
     ),
     (
       "layers_per_stage",
