@@ -142,7 +142,7 @@ class Replicas:
     )
     self._owners_of_sums: dict[tf.Operation, int] = {}
     self._variables: list[tf.Operation] = []
-    self._is_mirrored = variables == "mirrored"
+    self._is_mirrored = variables == "mirrored" and self.count > 1
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
     self._part: set[tf.Operation] = set()
     self._clones = clones_lib.Clones(
@@ -279,8 +279,9 @@ class Replicas:
         tf.nest.flatten(part, expand_composites=True) for part in parts
       )
       for tensor, *copies in zip(first, *others, strict=True):
-        self._updates.pair(tensor, copies)
-        self._sums.add(tensor.name)
+        if copies[0] is not tensor:  # As the shape of a table is.
+          self._updates.pair(tensor, copies)
+          self._sums.add(tensor.name)
     return [results[index][0] for index in range(len(found))]
 
   def _sum_on_owner(self, entry: ReplicaGradients) -> gradient_lib.Gradient:
@@ -288,12 +289,14 @@ class Replicas:
     owner = self._owners.of(entry.variable) if self._owners else 0
     with tf.compat.v1.device(entry.devices[owner]):
       if isinstance(entry.parts[0], tf.IndexedSlices):
-        result = sparse_aggregation.concatenate(entry.parts)
-      else:
-        result = tf.add_n(entry.parts)
-    for tensor in tf.nest.flatten(result, expand_composites=True):
-      self._owners_of_sums[tensor.op] = owner
-    return result
+        rows = sparse_aggregation.concatenate(entry.parts)
+        self._owners_of_sums |= dict.fromkeys(
+          [rows.values.op, rows.indices.op], owner
+        )
+        return rows
+      total = tf.add_n(entry.parts)
+      self._owners_of_sums[total.op] = owner
+      return total
 
   def keep_equal(
     self,
