@@ -58,6 +58,12 @@ class PlacementTest(parameterized.TestCase):
         large,
       )
 
+  def test_one_replica(self):
+    """Micro-batches alone need no mirrors."""
+    _, program = self._contents("mlp_adam", _config("stage:2", 2))
+    self.assertEmpty(mirrors.get_mirrors(program.graph))
+    self.assertNotIn(mirrors.MirrorHook, map(type, program.spec.training_hooks))
+
   def test_shared(self):
     """Replica 0 holds all variables, and the others none."""
     found, _ = self._contents(
