@@ -17,13 +17,17 @@ def facts(trace: step_trace.StepTrace) -> dict[str, Any]:
   """
   events: list[dict[str, Any]] = []
   for index, device in enumerate(trace.devices):
+    if trace.num_replicas > 1:
+      device = f"replica {trace.replica_of(index)}: {device}"
     events.append(_name("process_name", index, 0, device))
   threads = 0
   if trace.schedule is not None:
     threads = trace.schedule.num_stages
-    for stage in range(threads):
-      process = trace.schedule.device_of(stage)
-      events.append(_name("thread_name", process, stage, f"stage {stage}"))
+    for replica in range(trace.num_replicas):
+      first = replica * trace.schedule.num_devices
+      for stage in range(threads):
+        process = first + trace.schedule.device_of(stage)
+        events.append(_name("thread_name", process, stage, f"stage {stage}"))
   events += [_cell_event(span) for span in trace.spans]
   for index in range(len(trace.devices)):
     events += _kernel_events(trace, index, threads)

@@ -1,9 +1,9 @@
 """Gantt: a step's trace as a picture.
 
-A row per stage, time to the right. A box is a cell: its colour and number are
-the micro-batch; it is pale and hatched if it goes backward. A cell that began
-and then waited is faint meanwhile. The line under the boxes of a device is dark
-while it ran something of them.
+A row per device, those of a replica together, time to the right. A box is a
+cell: its colour and number are the micro-batch; it is pale and hatched if it
+goes backward. A cell that began and then waited is faint meanwhile. The line
+under the boxes of a device is dark while it ran something of them.
 """
 
 import logging
@@ -22,6 +22,7 @@ _RIGHT = 1.15
 _TOP = 0.85
 _BOTTOM = 0.95
 _GAP = 0.3
+_HEADING = 0.34
 _STRIP = 0.06
 
 # Points.
@@ -95,7 +96,15 @@ class _Gantt:
     wanted = _LEFT + _RIGHT + _CELL * most
     self._width = min(max(wanted, _MIN_WIDTH), _MAX_WIDTH)
     heights = sum(row.height + _STRIP + _GAP for row in self._rows)
+    heights += sum(map(self._heading, range(len(self._rows))))
     self._height = _TOP + heights - _GAP + _BOTTOM
+
+  def _heading(self, device: int) -> float:
+    """Returns the height of the heading above a row: one for each replica."""
+    trace = self._trace
+    replica = trace.replica_of(device)
+    is_first = device == 0 or replica != trace.replica_of(device - 1)
+    return _HEADING if trace.num_replicas > 1 and is_first else 0.0
 
   def _x(self, time: float) -> float:
     """Returns where a time is, clipped to the picture."""
@@ -116,6 +125,10 @@ class _Gantt:
     self._draw_time()
     top = self._height - _TOP
     for device, row in enumerate(self._rows):
+      if self._heading(device):
+        name = f"replica {self._trace.replica_of(device)}"
+        self._text(0.2, top - 0.06, name, size=10, weight="bold")
+        top -= _HEADING
       self._draw_row(device, row, top)
       top -= row.height + _STRIP + _GAP
     self._draw_legend()
@@ -130,12 +143,15 @@ class _Gantt:
       speed_up = bubble = ""
     else:
       title = (
-        f"{_name(schedule)}: "
         f"{_counted(schedule.num_micro_batches, 'micro-batch', 'es')} through "
         f"{_counted(schedule.num_stages, 'stage')} on "
         f"{_counted(schedule.num_devices, 'device')}"
       )
-      speed_up = f" (bound {simulation.speed_up_bound(schedule):.2f})"
+      if trace.num_replicas > 1:
+        title = f"{trace.num_replicas} replicas, each with {title}"
+      title = f"{_name(schedule)}: {title}"
+      bound = simulation.speed_up_bound(schedule) * trace.num_replicas
+      speed_up = f" (bound {bound:.2f})"
       bubble = f" (bound {simulation.bubble_bound(schedule):.0%})"
     facts = [
       f"step {trace.global_step}",
@@ -190,6 +206,7 @@ class _Gantt:
     facts = [f"{amounts.amount(trace.peak_live_bytes[device], 'B')} peak"]
     if trace.spans:
       facts.insert(0, f"{trace.live_micro_batches()[device]} live")
+      facts.append(f"{trace.bubble_of(device):.0%} idle")
     for index, fact in enumerate(facts):
       y = middle + (len(facts) - 1) * 0.08 - index * 0.16
       self._text(self._width - _RIGHT + 0.12, y, fact, size=8.5, color=_FAINT)

@@ -38,7 +38,7 @@ class Row:
     self.stages = sorted({span.cell.stage for span in spans})
     if trace.schedule is not None:
       size = trace.schedule.num_devices
-      self.stages = [*range(device, trace.schedule.num_stages, size)]
+      self.stages = [*range(device % size, trace.schedule.num_stages, size)]
     of_stage = [
       [span for span in spans if span.cell.stage == k] for k in self.stages
     ]

@@ -26,6 +26,7 @@ from estimator_mp import (
   joining,
   ordering,
   sum_terms,
+  summed_gradients,
   updates,
 )
 from estimator_mp import micro_batches as micro_batches_lib
@@ -38,7 +39,11 @@ import tensorflow as tf
 
 
 class Pipeline:
-  """The micro-batches of one graph."""
+  """The micro-batches of one graph.
+
+  Attributes:
+    requests: What each request for gradients sums over replicas.
+  """
 
   def __init__(
     self,
@@ -62,6 +67,7 @@ class Pipeline:
       batch_norm: "deferred" or "per_micro_batch": how often moving averages
         and other variables are updated from the features.
     """
+    self.requests: list[tuple[summed_gradients.SummedGradient, ...]] = []
     self._is_mean = loss_reduction == "mean"
     # Of each replica, M; micro-batch m of replica r is number r * M + m.
     self._count = schedule.num_micro_batches
@@ -90,6 +96,7 @@ class Pipeline:
     self._backward: set[tf.Operation] = set()
     self._slices: list[list[tf.Operation]] = [[]]
     self._own: set[tf.Operation] = set()
+    self._accumulated: set[tf.Operation] = set()
     self._sums = [self._new_accumulation()]  # Of each slice.
 
   def is_copy(self, op: tf.Operation) -> bool:
@@ -217,7 +224,9 @@ class Pipeline:
         )
         if gradient is not None and self._is_shared(source)
       }
+      self._accumulated.update(graph.get_operations()[num_ops:])
       sums = self._replicas.sum(list(totals.values()))
+      self.requests.append(summed_gradients.describe([*totals.values()], sums))
     for index, gradient in zip(totals, sums, strict=True):
       results[index] = gradient
     joins = graph.get_operations()[num_ops:]
@@ -304,7 +313,7 @@ class Pipeline:
     self,
     spec: tf.estimator.EstimatorSpec,
     stages: dict[tf.Operation, int],
-  ) -> tuple[tf.estimator.EstimatorSpec, dict[str, Cell]]:
+  ) -> tuple[tf.estimator.EstimatorSpec, list[dict[str, Cell]]]:
     """Joins what the rest of the graph reads, and orders the cells.
 
     Args:
@@ -312,8 +321,8 @@ class Pipeline:
       stages: The stages of ops.
 
     Returns:
-      The spec of the whole batch, and the cell of each op of the pipeline, by
-      the op's name.
+      The spec of the whole batch, and for each replica the cells of its ops,
+      by their names.
     """
     graph = tf.compat.v1.get_default_graph()
     ops = [op for op in graph.get_operations() if not self.is_copy(op)]
@@ -336,30 +345,30 @@ class Pipeline:
     others = [op for op in ops if op not in self._done and op not in self._own]
     self._joiner.rejoin(others, list(self._done))
     cells = self._order(stages)
-    spec = self._replicas.keep_equal(
-      spec, self._done.keys() | self._clones.all_ops
-    )
+    of_replicas = self._done.keys() | self._clones.all_ops | self._accumulated
+    spec = self._replicas.keep_equal(spec, of_replicas)
     collective_order.order_collectives(collective_order.collectives_of(graph))
     return spec._replace(loss=loss), cells
 
-  def _order(self, stages: dict[tf.Operation, int]) -> dict[str, Cell]:
-    """Orders the cells of each slice; returns the cells of ops."""
-    cells: dict[str, Cell] = {}
+  def _order(self, stages: dict[tf.Operation, int]) -> list[dict[str, Cell]]:
+    """Orders the cells of each slice; returns each replica's cells of ops."""
+    cells: list[dict[str, Cell]] = [{} for _ in range(self._replicas.count)]
     for ops, accumulation in zip(self._slices, self._sums, strict=True):
       of_slice = self._cells(ops, stages)
-      for replica in range(self._replicas.count):
+      for replica, of_replica in enumerate(cells):
+        op_of = functools.partial(self._op_of_replica, replica)
         ordering.order_cells(
           self._schedule,
           of_slice,
           stages | self._recomputation.copies,
-          functools.partial(self._op_of_replica, replica),
+          op_of,
           accumulation.sums_of_replica(replica),
         )
-      for op, (stage, phase) in of_slice.items():
-        for micro_batch in range(self._count):
-          copy = self._op(micro_batch, op)
-          if copy is not None:
-            cells[copy.name] = Cell(stage, micro_batch, phase)
+        for op, (stage, phase) in of_slice.items():
+          for micro_batch in range(self._count):
+            copy = op_of(micro_batch, op)
+            if copy is not None:
+              of_replica[copy.name] = Cell(stage, micro_batch, phase)
     return cells
 
   def _op_of_replica(

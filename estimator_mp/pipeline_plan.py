@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import schedule as schedule_lib
+from estimator_mp import summed_gradients
 
 import tensorflow as tf
 
@@ -21,13 +22,34 @@ class PipelinePlan:
 
   Attributes:
     mesh: The devices; row k of the schedule is stage k of the mesh.
-    schedule: The order of the cells.
-    cells: The cell of each op that belongs to one, by the op's name.
+    schedule: The order of the cells of each replica.
+    cells: The cell of each op of replica 0 that belongs to one, by the op's
+      name.
+    further_cells: The same for each further replica.
+    requests: What each request for gradients sums over replicas.
   """
 
   mesh: mesh_lib.Mesh
   schedule: schedule_lib.Schedule
   cells: Mapping[str, schedule_lib.Cell] = dataclasses.field(hash=False)
+  further_cells: tuple[Mapping[str, schedule_lib.Cell], ...] = (
+    dataclasses.field(default=(), hash=False)
+  )
+  requests: tuple[tuple[summed_gradients.SummedGradient, ...], ...] = ()
+
+  @property
+  def cells_of_replicas(self) -> tuple[Mapping[str, schedule_lib.Cell], ...]:
+    """The cells of each replica's ops, by the ops' names."""
+    return (self.cells, *self.further_cells)
+
+  @property
+  def devices(self) -> tuple[str, ...]:
+    """The devices of the mesh, replica after replica, stage after stage."""
+    return tuple(
+      self.mesh.device(data=replica, stage=stage)
+      for replica in range(self.mesh.axis_size("data"))
+      for stage in range(self.schedule.num_devices)
+    )
 
 
 def record_plan(graph: tf.Graph, plan: PipelinePlan) -> None:

@@ -2,11 +2,11 @@
 
 import dataclasses
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from estimator_mp import devices, units
+from estimator_mp import devices, replica_contents, units
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import transfers as transfers_lib
 
@@ -17,6 +17,10 @@ _MAX_LAYERS = 5
 
 # Not a graph collection: those are written into checkpoints' meta graphs.
 _placements: weakref.WeakKeyDictionary[tf.Graph, "Placement"] = (
+  weakref.WeakKeyDictionary()
+)
+# The names of ops that no step runs.
+_idle: weakref.WeakKeyDictionary[tf.Graph, Collection[str]] = (
   weakref.WeakKeyDictionary()
 )
 
@@ -51,6 +55,8 @@ class Placement:
       stage say all.
     transfers: What the devices send each other in a step, as planned; empty
       where that is not known.
+    replicas: What each device of each replica holds; empty where a graph has
+      one replica, as those for evaluation and prediction have.
   """
 
   stages: tuple[StagePlacement, ...]
@@ -58,6 +64,7 @@ class Placement:
     default_factory=lambda: MappingProxyType({}), hash=False
   )
   transfers: tuple[transfers_lib.Transfer, ...] = ()
+  replicas: tuple[replica_contents.ReplicaDevice, ...] = ()
 
   def stages_of(self, ops: Sequence[tf.Operation]) -> dict[tf.Operation, int]:
     """Returns the stages of those ops that have a name of this placement.
@@ -111,6 +118,10 @@ class Placement:
       ],
       "ops": dict(self.ops),
       "transfers": [dataclasses.asdict(sent) for sent in self.transfers],
+      "replicas": [
+        dataclasses.asdict(held) | {"stages": list(held.stages)}
+        for held in self.replicas
+      ],
     }
 
   @classmethod
@@ -129,37 +140,52 @@ class Placement:
       transfers = tuple(
         transfers_lib.Transfer(**sent) for sent in facts.get("transfers", ())
       )
+      replicas = tuple(
+        replica_contents.ReplicaDevice(
+          **held | {"stages": tuple(held["stages"])}
+        )
+        for held in facts.get("replicas", ())
+      )
     except KeyError as error:
       raise ValueError(f"it has no {error}") from error
     except (AttributeError, TypeError, ValueError) as error:
       raise ValueError(
-        "its stages, ops or transfers are not as Placement.to_dict() writes"
+        "its stages, ops, transfers or replicas are not as "
+        "Placement.to_dict() writes"
       ) from error
     for name, stage in ops.items():
       if not 0 <= stage < len(stages):
         raise ValueError(
           f"{name!r} is on stage {stage}, but it has {len(stages)} stage(s)"
         )
-    return cls(stages, MappingProxyType(ops), transfers)
+    return cls(stages, MappingProxyType(ops), transfers, replicas)
 
   def table(self) -> str:
-    """Returns a table for people: stages, their sum, and what is sent."""
-    rows = [("stage", "device", "layers", "parameters", "MB")]
-    for stage in self.stages:
-      rows.append(
-        (
-          str(stage.stage),
-          stage.device,
-          ", ".join(stage.layers),
-          f"{stage.parameters:,}",
-          f"{stage.variable_bytes / _MEGABYTE:.3f}",
-        )
-      )
-    parameters = sum(stage.parameters for stage in self.stages)
-    total_bytes = sum(stage.variable_bytes for stage in self.stages)
-    rows.append(
-      ("all", "", "", f"{parameters:,}", f"{total_bytes / _MEGABYTE:.3f}")
-    )
+    """Returns a table for people: stages, their sum, and what is sent.
+
+    With replicas it has a line for each device of each of them.
+    """
+    titles = ["stage", "device", "layers", "parameters", "MB"]
+    rows = [[str(s.stage), s.device, ", ".join(s.layers)] for s in self.stages]
+    held: Sequence[Any] = self.stages
+    if self.replicas:
+      titles = ["replica", *titles]
+      rows = [
+        [
+          str(r.replica),
+          r.stage_names(),
+          r.device,
+          ", ".join(self.layers_of(r)),
+        ]
+        for r in self.replicas
+      ]
+      held = self.replicas
+    rows = [row + _numbers([x]) for row, x in zip(rows, held, strict=True)]
+    blank = [""] * (len(titles) - 3)
+    rows.append(["all", *blank, *_numbers(held)])
+    if self.replicas:
+      rows.append(["model", *blank, *_numbers(self.stages)])
+    rows = [titles, *rows]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = [_line(row, widths) for row in rows]
     if self.transfers:
@@ -170,12 +196,27 @@ class Placement:
       )
     return "\n".join(lines)
 
+  def layers_of(self, held: replica_contents.ReplicaDevice) -> list[str]:
+    """Returns the names of the layers on a device of a replica.
+
+    Args:
+      held: An entry of `replicas`.
+    """
+    return [name for k in held.stages for name in self.stages[k].layers]
+
+
+def _numbers(held: Sequence[Any]) -> list[str]:
+  """Returns the parameters and megabytes of some devices or stages."""
+  parameters = sum(x.parameters for x in held)
+  megabytes = sum(x.variable_bytes for x in held) / _MEGABYTE
+  return [f"{parameters:,}", f"{megabytes:.3f}"]
+
 
 def _line(row: Sequence[str], widths: Sequence[int]) -> str:
   """Returns one line of the table: words to the left, numbers to the right."""
   cells = list(zip(row, widths, strict=True))
-  words = [cell.ljust(width) for cell, width in cells[:3]]
-  numbers = [cell.rjust(width) for cell, width in cells[3:]]
+  words = [cell.ljust(width) for cell, width in cells[:-2]]
+  numbers = [cell.rjust(width) for cell, width in cells[-2:]]
   return "  ".join(words + numbers)
 
 
@@ -239,13 +280,16 @@ def _has_full_device(variable: tf.Variable) -> bool:
 
 
 def placement_of_stages(
-  mesh: mesh_lib.Mesh, stages: Mapping[tf.Operation, int]
+  mesh: mesh_lib.Mesh,
+  stages: Mapping[tf.Operation, int],
+  replicas: Sequence[replica_contents.ReplicaDevice] = (),
 ) -> Placement:
   """Returns the placement of the default graph, by the stages of its ops.
 
   Args:
     mesh: The mesh.
     stages: The stages of ops.
+    replicas: What each device holds, if the graph has several replicas.
 
   Returns:
     A placement whose layers are the scopes of the stage's variables.
@@ -261,6 +305,7 @@ def placement_of_stages(
   return Placement(
     _contents(mesh, layers, stages),
     MappingProxyType({op.name: k for op, k in stages.items()}),
+    replicas=tuple(replicas),
   )
 
 
@@ -271,13 +316,18 @@ def _shortened(names: Sequence[str]) -> list[str]:
   return [names[0], f"... {len(names) - 2} more ...", names[-1]]
 
 
-def record_placement(placement: Placement) -> None:
+def record_placement(
+  placement: Placement, idle_ops: Collection[str] = ()
+) -> None:
   """Attaches a placement to the default graph, for `get_placement`.
 
   Args:
     placement: The placement; it replaces an earlier one.
+    idle_ops: The names of ops that no step runs: nothing is sent to them.
   """
-  _placements[tf.compat.v1.get_default_graph()] = placement
+  graph = tf.compat.v1.get_default_graph()
+  _placements[graph] = placement
+  _idle[graph] = frozenset(idle_ops)
 
 
 def get_placement(graph: tf.Graph) -> Placement:
@@ -303,7 +353,10 @@ def get_placement(graph: tf.Graph) -> Placement:
   if placement.ops and not placement.transfers:
     # Not when the graph is built: that would take longer for all who do not
     # ask, and more may be sent once the Estimator has added its own ops.
-    sent = transfers_lib.planned_transfers(graph.get_operations())
+    idle = _idle[graph]
+    sent = transfers_lib.planned_transfers(
+      [op for op in graph.get_operations() if op.name not in idle]
+    )
     placement = dataclasses.replace(placement, transfers=tuple(sent))
     _placements[graph] = placement
   return placement

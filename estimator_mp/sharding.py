@@ -28,6 +28,7 @@ from estimator_mp import (
   placing,
   processes,
   reduction,
+  replica_contents,
   rules,
   transfers,
   verification,
@@ -35,9 +36,9 @@ from estimator_mp import (
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import pipeline as pipeline_lib
 from estimator_mp import placement as placement_lib
-from estimator_mp import schedule as schedule_lib
 from estimator_mp import spread as spread_lib
 from estimator_mp import units as units_lib
+from estimator_mp.schedule import Cell
 
 import tensorflow as tf
 
@@ -208,11 +209,11 @@ class _Sharder:
     graph_checks.check_no_tpu_ops(self._ops)
     if self._pipeline is not None:
       spec, cells = self._pipeline.finish(spec, self._stages)
-      self._record_plan(cells)
+      self._record_plan(cells, self._pipeline)
     if self._processes is not None and self._mode == TRAIN:
       spec = self._processes.finish(spec)
     transfers.reduce_transfers(self._graph.get_operations())
-    self._record()
+    self._record(spec)
     spec = export.with_deviceless_export(spec)
     if self._config.verify_placement:
       spec = verification.with_placement_verification(spec)
@@ -321,17 +322,32 @@ class _Sharder:
     """Takes over the stages of ops that have a device of the mesh already."""
     self._stages |= placing.stages_of_devices(ops, self._mesh)
 
-  def _record_plan(self, cells: Mapping[str, schedule_lib.Cell]) -> None:
-    """Keeps the plan of the pipeline for traces."""
+  def _record_plan(
+    self,
+    cells: Sequence[Mapping[str, Cell]],
+    pipeline: pipeline_lib.Pipeline,
+  ) -> None:
+    """Keeps the plan of the pipeline for traces and inspection."""
     plan = pipeline_plan.PipelinePlan(
-      self._mesh, self._config.create_schedule(), cells
+      self._mesh,
+      self._config.create_schedule(),
+      cells[0],
+      tuple(cells[1:]),
+      tuple(pipeline.requests),
     )
     pipeline_plan.record_plan(self._graph, plan)
 
-  def _record(self) -> None:
+  def _record(self, spec: tf.estimator.EstimatorSpec) -> None:
     """Keeps the placement for people, and for evaluation and prediction."""
-    placement = placement_lib.placement_of_stages(self._mesh, self._stages)
-    placement_lib.record_placement(placement)
+    replicas: tuple[replica_contents.ReplicaDevice, ...] = ()
+    idle: list[str] = []
+    if self._pipeline is not None and self._mesh.axis_size("data") > 1:
+      replicas = replica_contents.contents_of_replicas(self._mesh)
+      idle = transfers.idle_writes(spec.train_op)
+    placement = placement_lib.placement_of_stages(
+      self._mesh, self._stages, replicas
+    )
+    placement_lib.record_placement(placement, idle)
     tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
       "Placement to %s on mesh %s:\n%s",
       self._mode,

@@ -64,9 +64,11 @@ class StepTrace:
 
   Attributes:
     global_step: The step.
-    devices: The canonical names of the mesh's devices.
+    devices: The canonical names of the mesh's devices, those of a replica in
+      the order of its stages, replica after replica.
     kernels: What ran on them, by start.
-    schedule: The order that the cells were to have; None without a pipeline.
+    schedule: The order that the cells of each replica were to have; None
+      without a pipeline.
     sent_bytes: What one device sent to another, by their names.
     peak_live_bytes: The most bytes of tensors alive at once on each device.
   """
@@ -78,24 +80,41 @@ class StepTrace:
   sent_bytes: Mapping[tuple[str, str], int]
   peak_live_bytes: tuple[int, ...]
 
+  @property
+  def num_replicas(self) -> int:
+    """How many replicas of the pipeline there are; 1 without a pipeline."""
+    if self.schedule is None:
+      return 1
+    return max(1, len(self.devices) // self.schedule.num_devices)
+
+  def replica_of(self, device: int) -> int:
+    """Returns the replica that a device belongs to.
+
+    Args:
+      device: The index of the device.
+    """
+    return device * self.num_replicas // len(self.devices)
+
   @functools.cached_property
   def spans(self) -> tuple[CellSpan, ...]:
-    """The cells that ran, by start."""
-    of_cell: dict[schedule_lib.Cell, list[Kernel]] = {}
+    """The cells that ran, by start: for each replica its own."""
+    of_cell: dict[tuple[int, schedule_lib.Cell], list[Kernel]] = {}
     for kernel in self.kernels:
       if kernel.cell is not None:
-        of_cell.setdefault(kernel.cell, []).append(kernel)
+        of_cell.setdefault((kernel.device, kernel.cell), []).append(kernel)
     found = [
       CellSpan(
         cell,
-        kernels[0].device,
+        device,
         min(kernel.start for kernel in kernels),
         max(kernel.end for kernel in kernels),
         tuple(union((k.start, k.end) for k in kernels)),
       )
-      for cell, kernels in of_cell.items()
+      for (device, cell), kernels in of_cell.items()
     ]
-    return tuple(sorted(found, key=lambda span: (span.start, span.cell)))
+    return tuple(
+      sorted(found, key=lambda span: (span.start, span.device, span.cell))
+    )
 
   def busy_intervals(self, device: int) -> list[Interval]:
     """Returns when a device ran at least one kernel of the pipeline.
@@ -127,10 +146,18 @@ class StepTrace:
   def speed_up(self) -> float:
     """How many devices were busy on average."""
     busy = sum(
-      _length(self.busy_intervals(device))
+      self.makespan * (1 - self.bubble_of(device))
       for device in range(len(self.devices))
     )
     return busy / self.makespan
+
+  def bubble_of(self, device: int) -> float:
+    """Returns the fraction of the pipeline's time in which a device was idle.
+
+    Args:
+      device: The index of the device.
+    """
+    return 1 - _length(self.busy_intervals(device)) / self.makespan
 
   @property
   def bubble(self) -> float:
@@ -142,18 +169,29 @@ class StepTrace:
     """What all devices sent to others."""
     return sum(self.sent_bytes.values())
 
+  @property
+  def sent_between_replicas(self) -> int:
+    """What devices sent to those of other replicas, in bytes."""
+    replica = {name: self.replica_of(i) for i, name in enumerate(self.devices)}
+    return sum(
+      size
+      for (source, destination), size in self.sent_bytes.items()
+      if replica.get(source) != replica.get(destination)
+    )
+
   def live_micro_batches(self) -> tuple[int, ...]:
     """Returns the most forwards that each device held at once.
 
     A forward counts from its start until its backward has ended, as in
     `schedule.live_micro_batches`.
     """
-    spans = {span.cell: span for span in self.spans}
+    spans = {(span.device, span.cell): span for span in self.spans}
     held: list[list[tuple[float, float, int]]] = [[] for _ in self.devices]
-    for cell, span in spans.items():
+    for (device, cell), span in spans.items():
       if cell.phase is schedule_lib.Phase.FORWARD:
-        other = dataclasses.replace(cell, phase=schedule_lib.Phase.BACKWARD)
-        end = spans[other].end if other in spans else self.extent[1]
+        backward = dataclasses.replace(cell, phase=schedule_lib.Phase.BACKWARD)
+        other = spans.get((device, backward))
+        end = other.end if other else self.extent[1]
         held[span.device].append((span.start, end, 1))
     return tuple(peak(intervals) for intervals in held)
 
@@ -162,11 +200,15 @@ class StepTrace:
     bound = "no pipeline"
     if self.schedule is not None:
       bound = f"bound {simulation.bubble_bound(self.schedule):.0%}"
-    return (
-      f"step {self.global_step}: bubble {self.bubble:.0%} ({bound}), "
-      f"{amounts.amount(self.total_sent_bytes, 'B')} between stages, "
-      f"peak live {amounts.together(self.peak_live_bytes, 'B')}"
-    )
+    between = self.sent_between_replicas if self.num_replicas > 1 else 0
+    facts = [
+      f"bubble {self.bubble:.0%} ({bound})",
+      f"{amounts.amount(self.total_sent_bytes - between, 'B')} between stages",
+      f"peak live {amounts.together(self.peak_live_bytes, 'B')}",
+    ]
+    if self.num_replicas > 1:
+      facts.insert(2, f"{amounts.amount(between, 'B')} between replicas")
+    return f"step {self.global_step}: {', '.join(facts)}"
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:

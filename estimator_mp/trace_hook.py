@@ -16,7 +16,7 @@ class TraceHook(tf.estimator.SessionRunHook):
   """Writes what really ran in some steps.
 
   Of global step 20 it writes `step_20.png` and `step_20.svg`, a picture with a
-  row per stage; `step_20.json`, for chrome://tracing; and a line to the log. A
+  row per device; `step_20.json`, for chrome://tracing; and a line to the log. A
   traced step is slower than others, and the first step of a session is no
   example of them.
 
@@ -72,13 +72,12 @@ class TraceHook(tf.estimator.SessionRunHook):
     """
     del coord
     plan = plan_lib.get_plan(self._graph)
-    mesh = plan.mesh if plan is not None else self._mesh
-    if mesh is None:
+    if plan is None and self._mesh is None:
       raise ValueError(
         "TraceHook found no pipeline in the graph, so it does not know the "
         "devices; give it their mesh: TraceHook(steps, directory, mesh)"
       )
-    self._devices = mesh.devices
+    self._devices = plan.devices if plan is not None else self._mesh.devices
     self._next_step = int(session.run(self._global_step)) + 1
 
   def before_run(self, run_context):

@@ -1,7 +1,7 @@
 """Reading a trace: a StepTrace from what a session returns of a traced step."""
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 from estimator_mp import devices as devices_lib
 from estimator_mp import executed_graph, live_memory, step_trace, transfers
@@ -9,6 +9,9 @@ from estimator_mp import pipeline_plan as plan_lib
 from estimator_mp import schedule as schedule_lib
 
 import tensorflow as tf
+
+# The replica of an op of a pipeline, and its cell.
+_Place: TypeAlias = tuple[int, schedule_lib.Cell]
 
 # They run as soon as the step begins, and do nothing of note.
 _NO_WORK = frozenset(
@@ -31,8 +34,8 @@ def read_trace(
     metadata: What the step returned, which ran with
       `RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)`.
     global_step: The step.
-    devices: The canonical names of the mesh's devices; one that has several
-      stages may be named for each.
+    devices: The canonical names of the mesh's devices, in any order; one that
+      has several stages may be named for each.
     plan: The graph's plan, if it has a pipeline.
     known_ops: The names of the graph's ops. An op with another name was made
       by the session's optimizer, and belongs to the cell of what it reads.
@@ -44,6 +47,9 @@ def read_trace(
     ValueError: If nothing was recorded on the devices.
   """
   devices = list(dict.fromkeys(devices))
+  if plan is not None:
+    order = {device: index for index, device in enumerate(plan.devices)}
+    devices.sort(key=lambda device: order.get(device, len(order)))
   cells = _cells(metadata, plan, known_ops) if plan is not None else {}
   kernels = sorted(
     _kernels(metadata, devices, cells, plan), key=lambda k: (k.start, k.end)
@@ -66,7 +72,7 @@ def read_trace(
 def _kernels(
   metadata: tf.compat.v1.RunMetadata,
   devices: Sequence[str],
-  cells: Mapping[str, schedule_lib.Cell],
+  cells: Mapping[str, _Place],
   plan: plan_lib.PipelinePlan | None,
 ) -> Iterator[step_trace.Kernel]:
   """Yields what ran on the devices; the step begins at 0."""
@@ -80,10 +86,10 @@ def _kernels(
     op_type = _op_type(node)
     if op_type in _NO_WORK:
       continue
-    cell = cells.get(node.node_name)
+    replica, cell = cells.get(node.node_name, (0, None))
     if cell is not None and plan is not None:
-      stage_device = plan.mesh.device(stage=plan.schedule.device_of(cell.stage))
-      if devices[device] != stage_device:
+      stage = plan.schedule.device_of(cell.stage)
+      if devices[device] != plan.mesh.device(data=replica, stage=stage):
         cell = None
     start = node.all_start_nanos - begin
     yield step_trace.Kernel(
@@ -117,8 +123,8 @@ def _cells(
   metadata: tf.compat.v1.RunMetadata,
   plan: plan_lib.PipelinePlan,
   known_ops: Container[str],
-) -> dict[str, schedule_lib.Cell]:
-  """Returns the cell of each executed op that has one.
+) -> dict[str, _Place]:
+  """Returns the replica and cell of each executed op that has one.
 
   Ops of functions that were inlined begin with the name of the op that called
   the function. Other ops that the graph does not have were made by the
@@ -126,19 +132,24 @@ def _cells(
   that they read from, or else to the first that reads from them.
   """
   graph = executed_graph.ExecutedGraph(metadata.partition_graphs)
-  cells = dict(plan.cells)
+  planned = {
+    name: (replica, cell)
+    for replica, of_replica in enumerate(plan.cells_of_replicas)
+    for name, cell in of_replica.items()
+  }
+  cells = dict(planned)
   unknown = set()
   for name in graph.nodes:
     if name not in known_ops and name not in cells:
-      caller = _caller(name, plan.cells)
+      caller = _caller(name, planned)
       if caller:
-        cells[name] = plan.cells[caller]
+        cells[name] = planned[caller]
       else:
         unknown.add(name)
   readers = _cells_that_read(graph, cells, unknown)
-  done: dict[str, schedule_lib.Cell | None] = {}
+  done: dict[str, _Place | None] = {}
 
-  def cell_of(name: str) -> schedule_lib.Cell | None:
+  def cell_of(name: str) -> _Place | None:
     if name not in readers:
       return cells.get(name)
     if name not in done:
@@ -165,11 +176,11 @@ def _caller(name: str, ops: Container[str]) -> str:
 
 def _cells_that_read(
   graph: executed_graph.ExecutedGraph,
-  cells: Mapping[str, schedule_lib.Cell],
+  cells: Mapping[str, _Place],
   unknown: Container[str],
-) -> dict[str, set[schedule_lib.Cell]]:
+) -> dict[str, set[_Place]]:
   """Returns the cells that read from unknown ops, if only through others."""
-  found: dict[str, set[schedule_lib.Cell]] = {}
+  found: dict[str, set[_Place]] = {}
   front = [(name, cells[name]) for name in graph.nodes if name in cells]
   while front:
     name, cell = front.pop()
@@ -180,8 +191,9 @@ def _cells_that_read(
   return found
 
 
-def _progress(cell: schedule_lib.Cell) -> tuple[int, int]:
+def _progress(place: _Place) -> tuple[int, int]:
   """Returns a number that grows on a micro-batch's way through the stages."""
+  _, cell = place
   if cell.phase is schedule_lib.Phase.FORWARD:
     return (0, cell.stage)
   return (1, -cell.stage)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from compat import private_graph
-from estimator_mp import costs, devices, tensor_size
+from estimator_mp import costs, devices, graph_slice, tensor_size
 
 import tensorflow as tf
 
@@ -86,6 +86,30 @@ def planned_transfers(ops: Sequence[tf.Operation]) -> list[Transfer]:
       sizes.get(tensor.name) or tensor_size.tensor_bytes(tensor),
     )
     for tensor, destination in found.values()
+  ]
+
+
+def idle_writes(train_op: tf.Operation | tf.Tensor) -> list[str]:
+  """Returns the names of ops that change variables, but not in a step.
+
+  So do initializers, and what sets mirrors when a session begins.
+
+  Args:
+    train_op: What a training step runs.
+  """
+  last = getattr(train_op, "op", train_op)
+  reached = {last}
+  todo = [last]
+  while todo:
+    op = todo.pop()
+    for before in (*op.control_inputs, *(t.op for t in op.inputs)):
+      if before not in reached:
+        reached.add(before)
+        todo.append(before)
+  return [
+    op.name
+    for op in last.graph.get_operations()
+    if graph_slice.is_write(op) and op not in reached
   ]
 
 

@@ -247,7 +247,8 @@ PLACEMENT_FILES = (
   (
     "a_stage_without_layers",
     b'{"mesh": "stage:2", "stages": [{"stage": 0}], "ops": {}}',
-    "its stages, ops or transfers are not as Placement.to_dict() writes",
+    "its stages, ops, transfers or replicas are not as Placement.to_dict() "
+    "writes",
   ),
   (
     "an_op_outside",
