@@ -146,6 +146,23 @@ def user_directory() -> str:
   return os.getcwd()
 
 
+def check_one_process(aggregation: str) -> None:
+  """Raises if gradients are to be summed over processes.
+
+  Args:
+    aggregation: As in `ShardingConfig`.
+
+  Raises:
+    FlagsError: If it is "horovod".
+  """
+  if aggregation == "horovod":
+    raise FlagsError(
+      "--aggregation=horovod is for programs that horovodrun starts, and this "
+      "command is one process; use a data axis, such as "
+      "--mesh=data:2,stage:3, or see docs/horovod.md"
+    )
+
+
 class Group:
   """Defines flags, with validators, under a heading of the help."""
 

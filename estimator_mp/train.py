@@ -18,9 +18,15 @@ if not any("verbosity" in word for word in sys.argv[1:]):
   os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import estimator_mp
+from estimator_mp import (
+  command_flags,
+  run_record,
+  trace_hook,
+  train_flags,
+  train_report,
+)
 from estimator_mp import interruption as interruption_lib
 from estimator_mp import progress as progress_lib
-from estimator_mp import run_record, trace_hook, train_flags, train_report
 from model_fns import cifar10_cnn, datasets, layer_split, mlp
 
 import tensorflow as tf
@@ -73,8 +79,15 @@ def prepare(options: train_flags.TrainOptions) -> Job:
     schedule=options.schedule,
     num_virtual_stages=options.num_virtual_stages,
     recompute=options.recompute,
+    variables=options.variables,
+    optimizer_state=options.optimizer_state,
+    aggregation=options.aggregation,
+    bucket_bytes=options.bucket_bytes,
+    compression=options.compression,
+    top_k_fraction=options.top_k_fraction,
   )
   mesh = config.create_mesh()
+  command_flags.check_one_process(options.aggregation)
   if "cluster" in os.environ.get("TF_CONFIG", ""):
     raise ValueError(
       "TF_CONFIG names a cluster, but this command trains on one machine; unset"
@@ -82,16 +95,16 @@ def prepare(options: train_flags.TrainOptions) -> Job:
     )
   dataset = datasets.load(options.dataset, options.data_dir)
   dataset.train_input_fn(options.batch_size, options.seed)
-  _check_micro_batches(options)
+  train_flags.check_batch(options, mesh.axis_size("data"))
   model_fn = layer_split(
     _MODELS[options.model](dataset.num_classes, options.seed),
     tf.estimator.MultiClassHead(dataset.num_classes),
-    mesh,
+    mesh.of_replica(0),
     lambda: _make_optimizer(options.optimizer, options.learning_rate),
     feature_key="image",
     verify_placement=False,
   )
-  if options.num_micro_batches > 1:
+  if options.num_micro_batches * mesh.axis_size("data") > 1:
     model_fn = estimator_mp.shard_model_fn(model_fn, config)
   if options.export_dir is not None:
     run_record.make_writable("export_dir", options.export_dir)
@@ -107,16 +120,6 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   )
   estimator = tf.estimator.Estimator(model_fn, config=run_config)
   return Job(options, mesh, dataset, estimator)
-
-
-def _check_micro_batches(options: train_flags.TrainOptions) -> None:
-  size, count = options.batch_size, options.num_micro_batches
-  if size % count:
-    fitting = [str(m) for m in range(1, size + 1) if size % m == 0]
-    raise ValueError(
-      f"num_micro_batches={count} does not divide batch_size={size}; use "
-      f"{', '.join(fitting[:-1])} or {fitting[-1]}"
-    )
 
 
 def train(options: train_flags.TrainOptions) -> run_record.Result:
@@ -148,7 +151,8 @@ def run(job: Job) -> run_record.Result:
   progress = progress_lib.ProgressHook(options.train_steps, options.log_every)
   verification = estimator_mp.PlacementVerificationHook()
   trained = _trained_steps(job.estimator)
-  progress.write("\n".join(_header(job, trained)))
+  header = train_report.header(options, job.mesh, job.dataset, trained)
+  progress.write("\n".join(header))
   try:
     with interruption_lib.Interruption(progress.write) as interruption:
       if trained >= options.train_steps:
@@ -276,30 +280,6 @@ def _trained_steps(estimator: tf.estimator.Estimator) -> int:
   if estimator.latest_checkpoint() is None:
     return 0
   return int(estimator.get_variable_value("global_step"))
-
-
-def _header(job: Job, trained: int) -> list[str]:
-  options, dataset = job.options, job.dataset
-  height, width, channels = dataset.image_shape
-  facts = [
-    ("model", options.model),
-    (
-      "dataset",
-      f"{dataset.name}: {dataset.num_train:,} images to train and"
-      f" {dataset.num_test:,} held out, {height}x{width}x{channels},"
-      f" {dataset.num_classes} classes",
-    ),
-    ("mesh", f"{job.mesh} ({', '.join(job.mesh.devices)})"),
-    (
-      "steps",
-      f"{trained} to {max(trained, options.train_steps)}, batches of"
-      f" {options.batch_size}, {options.optimizer} at {options.learning_rate},"
-      f" seed {options.seed}",
-    ),
-    ("model_dir", options.model_dir),
-    ("TensorFlow", tf.__version__),
-  ]
-  return [f"  {name:<12} {value}" for name, value in facts]
 
 
 def _make_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:

@@ -22,6 +22,12 @@ SHARDING_FLAGS = (
   "schedule",
   "num_virtual_stages",
   "recompute",
+  "variables",
+  "optimizer_state",
+  "aggregation",
+  "bucket_bytes",
+  "compression",
+  "top_k_fraction",
 )
 SHARDING_DEFAULTS = MappingProxyType(
   {"mesh": "stage:3", "num_micro_batches": 4}
@@ -55,6 +61,12 @@ class TrainOptions:
   schedule: str
   num_virtual_stages: int
   recompute: str
+  variables: str
+  optimizer_state: str
+  aggregation: str
+  bucket_bytes: int
+  compression: str
+  top_k_fraction: float
   batch_size: int
   train_steps: int
   learning_rate: float
@@ -197,6 +209,42 @@ def options_from_flags(
     if values[name] is not None:
       values[name] = command_flags.absolute_path(values[name])
   return TrainOptions(**values)
+
+
+def check_batch(options: TrainOptions, num_replicas: int) -> None:
+  """Raises if a batch cannot be cut for replicas and their micro-batches.
+
+  Args:
+    options: The options.
+    num_replicas: The size of the mesh's data axis.
+
+  Raises:
+    ValueError: If it cannot; the text says which sizes can.
+  """
+  size, count = options.batch_size, options.num_micro_batches
+  if size % num_replicas:
+    fitting = (
+      [size // num_replicas * num_replicas] if size > num_replicas else []
+    )
+    fitting.append(-(-size // num_replicas) * num_replicas)
+    raise ValueError(
+      f"data:{num_replicas} does not divide batch_size={size}; use "
+      f"--batch_size={' or '.join(map(str, fitting))}, or as many replicas as "
+      "divide it"
+    )
+  of_replica = size // num_replicas
+  if of_replica % count:
+    fitting = [m for m in range(1, of_replica + 1) if of_replica % m == 0]
+    *others, last = map(str, fitting)
+    words = f"{', '.join(others)} or {last}" if others else last
+    part = f"batch_size={size}"
+    if num_replicas > 1:
+      part = (
+        f"the {of_replica} of {part} that each of {num_replicas} replicas gets"
+      )
+    raise ValueError(
+      f"num_micro_batches={count} does not divide {part}; use {words}"
+    )
 
 
 def help_text(flag_values: flags.FlagValues = flags.FLAGS) -> str:

@@ -5,6 +5,8 @@ import shlex
 
 import estimator_mp
 from estimator_mp import progress as progress_lib
+from estimator_mp import train_flags
+from model_fns import datasets
 
 import tensorflow as tf
 
@@ -19,6 +21,46 @@ def tensorboard_command(model_dir: str) -> str:
   if importlib.util.find_spec("tensorboard") is None:
     return f"pip install tensorboard && {command}"
   return command
+
+
+def header(
+  options: train_flags.TrainOptions,
+  mesh: estimator_mp.Mesh,
+  dataset: datasets.Dataset,
+  trained: int,
+) -> list[str]:
+  """Returns lines about what a run is going to do.
+
+  Args:
+    options: What the run was told.
+    mesh: The devices.
+    dataset: The images.
+    trained: The global step from which it goes on.
+  """
+  height, width, channels = dataset.image_shape
+  replicas = mesh.axis_size("data")
+  batches = f"batches of {options.batch_size}"
+  if replicas > 1:
+    of_replica = options.batch_size // replicas
+    batches += f" ({of_replica} for each of {replicas} replicas)"
+  facts = [
+    ("model", options.model),
+    (
+      "dataset",
+      f"{dataset.name}: {dataset.num_train:,} images to train and"
+      f" {dataset.num_test:,} held out, {height}x{width}x{channels},"
+      f" {dataset.num_classes} classes",
+    ),
+    ("mesh", f"{mesh} ({', '.join(mesh.devices)})"),
+    (
+      "steps",
+      f"{trained} to {max(trained, options.train_steps)}, {batches},"
+      f" {options.optimizer} at {options.learning_rate}, seed {options.seed}",
+    ),
+    ("model_dir", options.model_dir),
+    ("TensorFlow", tf.__version__),
+  ]
+  return [f"  {name:<12} {value}" for name, value in facts]
 
 
 class PlacementTableHook(tf.estimator.SessionRunHook):

@@ -48,7 +48,9 @@ def _train(model_dir: str, *arguments: str):
 
 class EqualityTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("cnn_stage_3", "cifar10_cnn", "stage:3"), ("mlp_stage_4", "mlp", "stage:4")
+    ("cnn_stage_3", "cifar10_cnn", "stage:3"),
+    ("mlp_stage_4", "mlp", "stage:4"),
+    ("mlp_data_2_stage_2", "mlp", "data:2,stage:2"),
   )
   def test_losses_and_variables_are_those_of_one_device(self, model, mesh):
     plain_losses, plain = _train(

@@ -12,34 +12,16 @@ from unittest import mock
 import estimator_mp
 from estimator_mp import run_record, train, train_flags
 from model_fns import datasets
+from tests.estimator_mp import train_runs
 
 import numpy as np
 import tensorflow as tf
-from absl import flags
 from absl.testing import absltest, parameterized
 
 
 def setUpModule():
   # The command does so itself, once its flags are parsed.
   tf.get_logger().setLevel("FATAL")
-
-
-def _options(model_dir: str, *arguments: str) -> train_flags.TrainOptions:
-  values = flags.FlagValues()
-  train_flags.define_flags(values)
-  common = [f"--model_dir={model_dir}", "--save_checkpoints_steps=40"]
-  train_flags.parse_flags(["train", *common, *arguments], values)
-  return train_flags.options_from_flags(values)
-
-
-def _run_command(options: train_flags.TrainOptions) -> tuple[int, str, str]:
-  """Returns the exit code, standard output and standard error."""
-  with (
-    contextlib.redirect_stdout(io.StringIO()) as output,
-    contextlib.redirect_stderr(io.StringIO()) as errors,
-  ):
-    code = train.run_command(options)
-  return code, output.getvalue(), errors.getvalue()
 
 
 def _accuracy_of_saved_model(path: str) -> float:
@@ -68,7 +50,7 @@ class RunTest(absltest.TestCase):
     cls.directory = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
     cls.model_dir = os.path.join(cls.directory, "run")
     cls.export_dir = os.path.join(cls.directory, "export")
-    cls.options = _options(
+    cls.options = train_runs.options(
       cls.model_dir, "--train_steps=100", f"--export_dir={cls.export_dir}"
     )
     with contextlib.redirect_stdout(io.StringIO()) as output:
@@ -160,7 +142,7 @@ class RunTest(absltest.TestCase):
 
   def test_second_run_has_nothing_to_do(self):
     options = dataclasses.replace(self.options, export_dir=None)
-    code, output, errors = _run_command(options)
+    code, output, errors = train_runs.run_command(options)
     self.assertEqual((code, errors), (0, ""))
     self.assertIn(
       "Already trained to step 100: nothing to do. Raise --train_steps to train"
@@ -183,7 +165,7 @@ class PlacementTest(parameterized.TestCase):
   )
   def test_each_stage_computes_and_holds_variables(self, model, stages):
     """Read from the partition graphs of a real step, not from the plan."""
-    options = _options(
+    options = train_runs.options(
       self.create_tempdir().full_path,
       f"--model={model}",
       f"--mesh=stage:{stages}",
@@ -203,13 +185,13 @@ class PlacementTest(parameterized.TestCase):
 class OptimizersTest(parameterized.TestCase):
   @parameterized.named_parameters((x, x) for x in train_flags.OPTIMIZERS)
   def test_optimizer_trains(self, optimizer):
-    options = _options(
+    options = train_runs.options(
       self.create_tempdir().full_path,
       "--model=mlp",
       f"--optimizer={optimizer}",
       "--train_steps=3",
     )
-    code, output, errors = _run_command(options)
+    code, output, errors = train_runs.run_command(options)
     self.assertEqual((code, errors), (0, ""))
     self.assertIn("Finished.", output)
 
@@ -222,8 +204,8 @@ class ErrorsTest(parameterized.TestCase):
     self.model_dir = self.create_tempdir().full_path
 
   def _check(self, expected: str, *arguments: str, code: int = 2) -> None:
-    options = _options(self.model_dir, *arguments)
-    found, _, errors = _run_command(options)
+    options = train_runs.options(self.model_dir, *arguments)
+    found, _, errors = train_runs.run_command(options)
     self.assertEqual(errors, f"train: {expected}\n")
     self.assertEqual(found, code)
 
@@ -253,6 +235,34 @@ class ErrorsTest(parameterized.TestCase):
       " 32 or 64",
     ),
     (
+      "replicas",
+      "--mesh=data:3",
+      "data:3 does not divide batch_size=64; use --batch_size=63 or 66, or as"
+      " many replicas as divide it",
+    ),
+    (
+      "micro_batches_of_a_replica",
+      "--mesh=data:32,stage:3",
+      "num_micro_batches=4 does not divide the 2 of batch_size=64 that each of"
+      " 32 replicas gets; use 1 or 2",
+    ),
+    (
+      "processes",
+      "--aggregation=horovod",
+      "--aggregation=horovod is for programs that horovodrun starts, and this"
+      " command is one process; use a data axis, such as"
+      " --mesh=data:2,stage:3, or see docs/horovod.md",
+    ),
+    (
+      "algorithm_of_shared_variables",
+      "--mesh=data:2,stage:2 --variables=shared --aggregation=ring",
+      "aggregation='ring', compression='none' is for replicas that all get the"
+      " sum of gradients, but with variables='shared' and"
+      " optimizer_state='replicated' one gets it; use variables=\"mirrored\""
+      ' and optimizer_state="replicated", or leave aggregation and'
+      " compression out",
+    ),
+    (
       "data_dir_of_the_digits",
       "--data_dir=/data",
       "data_dir=/data does not fit dataset=digits, which is embedded in"
@@ -260,11 +270,11 @@ class ErrorsTest(parameterized.TestCase):
     ),
   )
   def test_option_that_does_not_fit(self, argument, expected):
-    self._check(expected, argument)
+    self._check(expected, *argument.split())
 
   def test_device_that_does_not_exist(self):
-    options = _options(self.model_dir, "--devices=cpu:0,cpu:1,gpu:77")
-    code, _, errors = _run_command(options)
+    options = train_runs.options(self.model_dir, "--devices=cpu:0,cpu:1,gpu:77")
+    code, _, errors = train_runs.run_command(options)
     self.assertEqual(code, 2)
     self.assertRegex(
       errors, r"^train: device /device:GPU:77 does not exist.*\n$"
@@ -296,8 +306,8 @@ class ErrorsTest(parameterized.TestCase):
     )
 
   def test_resuming_with_another_model_or_optimizer(self):
-    code, _, _ = _run_command(
-      _options(self.model_dir, "--model=mlp", "--train_steps=2")
+    code, _, _ = train_runs.run_command(
+      train_runs.options(self.model_dir, "--model=mlp", "--train_steps=2")
     )
     self.assertEqual(code, 0)
     start = f"model_dir={self.model_dir} has checkpoints of"

@@ -1,0 +1,109 @@
+"""The train command with replicas: what is planned, held, sent and saved."""
+
+import re
+
+import estimator_mp
+from estimator_mp import run_record, train
+from tests.estimator_mp import train_runs
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+
+def setUpModule():
+  # The command does so itself, once its flags are parsed.
+  tf.get_logger().setLevel("FATAL")
+
+
+class ReplicasTest(parameterized.TestCase):
+  def test_two_replicas_of_three_stages(self):
+    model_dir = self.create_tempdir().full_path
+    options = train_runs.options(
+      model_dir, "--mesh=data:2,stage:3", "--train_steps=60"
+    )
+    code, output, errors = train_runs.run_command(options)
+    self.assertEqual((code, errors), (0, ""))
+    self.assertContainsInOrder(
+      [
+        "mesh         data:2,stage:3 (/device:CPU:0, /device:CPU:1, ",
+        "0 to 60, batches of 64 (32 for each of 2 replicas), adam",
+        "replica  stage  device         layers",
+        "0        2      /device:CPU:2  block3",
+        "1        0      /device:CPU:3  block1",
+        "1        2      /device:CPU:5  block3",
+        "\nall  ",
+        " 106,004  1.272\nmodel ",
+        " 53,002  0.636\n",
+        "step 20: bubble ",
+        " between stages, ",
+        " between replicas, peak live ",
+        "Finished.",
+        "/device:CPU:4 0.222 MB, /device:CPU:5 0.410 MB",
+      ],
+      output,
+    )
+    # What sets mirrors when a session begins is not sent in each step.
+    planned = re.search(r"each step: \d+ tensors, (0\.\d+) MB", output)
+    sent = re.search(r", (\d+) kB between stages, (\d+) kB between", output)
+    total = int(sent[1]) + int(sent[2])
+    self.assertAlmostEqual(1000 * float(planned[1]), total, delta=0.05 * total)
+    result = run_record.read_result(model_dir)
+    self.assertGreater(result.accuracy, 0.8)
+    self.assertEqual(result.mesh, "data:2,stage:3")
+    self.assertLen(result.devices, 6)
+    # Both hold the same, but for the global step and Adam's powers.
+    first, second = list(result.devices.values())[::3]
+    self.assertEqual(first - second, 8 + 2 * 4)
+
+  @parameterized.named_parameters(
+    ("replicated", ()),
+    ("data_is_last", ("--mesh=stage:2,data:2",)),
+    ("shared", ("--variables=shared",)),
+    ("sharded", ("--optimizer_state=sharded",)),
+    ("ring_in_half", ("--aggregation=ring", "--compression=bfloat16")),
+    ("top_k", ("--compression=top_k", "--bucket_bytes=0")),
+    ("data_only", ("--mesh=data:2", "--num_micro_batches=1")),
+  )
+  def test_plan_is_what_devices_hold(self, arguments):
+    options = train_runs.options(
+      self.create_tempdir().full_path,
+      "--model=mlp",
+      "--mesh=data:2,stage:2",
+      *arguments,
+    )
+    job = train.prepare(options)
+    hook = estimator_mp.PlacementVerificationHook()
+    plan = _PlanHook()
+    job.estimator.train(
+      job.dataset.train_input_fn(options.batch_size, options.seed),
+      hooks=[plan, hook],
+      max_steps=1,
+    )
+    planned = {x.device: x.variable_bytes for x in plan.placement.replicas}
+    self.assertSameElements(planned, job.mesh.devices)
+    observed = {d: hook.observed[d].variable_bytes for d in planned}
+    # The global step has no device, so that TensorFlow takes the first one.
+    observed["/device:CPU:0"] -= 8
+    self.assertEqual(planned, observed)
+
+  def test_resumes_with_another_mesh(self):
+    model_dir = self.create_tempdir().full_path
+    for mesh, step in (("stage:3", 4), ("data:2,stage:3", 8), ("stage:1", 9)):
+      options = train_runs.options(
+        model_dir, "--model=mlp", f"--mesh={mesh}", f"--train_steps={step}"
+      )
+      code, _, errors = train_runs.run_command(options)
+      self.assertEqual((code, errors), (0, ""))
+      self.assertEqual(run_record.read_result(model_dir).global_step, step)
+
+
+class _PlanHook(tf.estimator.SessionRunHook):
+  """Keeps the placement of the training graph."""
+
+  def begin(self):
+    graph = tf.compat.v1.get_default_graph()
+    self.placement = estimator_mp.get_placement(graph)
+
+
+if __name__ == "__main__":
+  absltest.main()
