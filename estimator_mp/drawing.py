@@ -1,7 +1,8 @@
 """Drawing: a partition as a picture, and as text for Graphviz.
 
 A column per stage, with its layers, weights and costs; arrows for what the
-devices send each other in a training step.
+devices send each other in a training step. Of several replicas the picture
+shows the first; the text has the devices of all.
 """
 
 import logging
@@ -81,6 +82,14 @@ def dot(inspected: inspection.Inspection) -> str:
       ]
     )
     lines.append(f"  stage_{stage.stage} [label={_quoted(label)}];")
+  for held in inspected.placement.replicas:
+    if held.replica:
+      name = f"replica_{held.replica}_stage_{held.stages[0]}"
+      of_device[held.device] = name
+      label = (
+        f"replica {held.replica}, stage {held.stage_names()}, {held.device}"
+      )
+      lines.append(f"  {name} [label={_quoted(label)}];")
   for boundary in inspected.boundaries:
     for device in (boundary.source, boundary.destination):
       if device not in of_device:
@@ -195,6 +204,13 @@ class _Drawing:
     text = (
       f"Sent each training step: {amounts.tensors(len(sent))}, {num_bytes}."
     )
+    if self._inspected.replicas is not None:
+      count = self._inspected.mesh.axis_size("data")
+      summed = sum(x.num_bytes for x in self._inspected.replicas.sums)
+      text += (
+        f" Replica 0 of {count}; each sums {amounts.amount(summed, 'B')} of "
+        "gradients with the others."
+      )
     if self._left_out:
       count = sum(x.num_tensors for x in self._left_out)
       text += f" Not drawn: {amounts.tensors(count)}."

@@ -41,7 +41,20 @@ _COMMAND = command_flags.Command(
   ("Model", options_lib.FLAGS_TITLE, "Output"),
 )
 # What a first step shows is nothing to inspect.
-_SHARDING = ("mesh", "devices", "placement", "memory_limit", "measured_costs")
+_SHARDING = (
+  "mesh",
+  "devices",
+  "placement",
+  "memory_limit",
+  "measured_costs",
+  "variables",
+  "optimizer_state",
+  "aggregation",
+  "bucket_bytes",
+  "compression",
+  "top_k_fraction",
+  "sparse_as_dense",
+)
 _BAD_USE = 2
 _EXAMPLE = "my_model:model_fn"
 
@@ -109,6 +122,7 @@ def options_from_flags(flag_values: flags.FlagValues) -> InspectOptions:
     if field.name != "config"
   }
   values["config"] = estimator_mp.ShardingConfig.from_flags(flag_values)
+  command_flags.check_one_process(values["config"].aggregation)
   if values["out"] is not None:
     values["out"] = command_flags.absolute_path(values["out"])
   return InspectOptions(**values)

@@ -14,7 +14,9 @@ from estimator_mp import (
   amounts,
   auto,
   costs,
+  gradient_traffic,
   input_spec,
+  pipeline_plan,
   placement_file,
   sharding,
   transfers,
@@ -22,6 +24,7 @@ from estimator_mp import (
 from estimator_mp import config as config_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import placement as placement_lib
+from estimator_mp.replica_contents import ReplicaDevice
 from estimator_mp.run_config import run_config as make_run_config
 
 import tensorflow as tf
@@ -69,6 +72,50 @@ class Boundary:
 
 
 @dataclasses.dataclass(frozen=True)
+class InspectedReplicas:
+  """How several replicas of a model are kept, and what they sum.
+
+  Attributes:
+    variables: "mirrored" or "shared".
+    optimizer_state: "replicated" or "sharded".
+    sums: What a training step sums over them, in the order of the backward
+      pass.
+  """
+
+  variables: str
+  optimizer_state: str
+  sums: tuple[gradient_traffic.GradientSum, ...]
+
+  def lines(self, held: Sequence[ReplicaDevice]) -> list[str]:
+    """Returns lines for people.
+
+    Args:
+      held: What each device of each replica holds.
+    """
+    count = held[-1].replica + 1
+    rows = [("replica", "stage", "device", "parameters", "variables")]
+    rows += [
+      (
+        str(x.replica),
+        x.stage_names(),
+        x.device,
+        f"{x.parameters:,}",
+        amounts.amount(x.variable_bytes, "B"),
+      )
+      for x in held
+    ]
+    total = sum(x.num_bytes for x in self.sums)
+    return [
+      f"{count} replicas; their variables are {self.variables}, the "
+      f"optimizer's state is {self.optimizer_state}",
+      *_columns(rows, 3),
+      "gradients summed over replicas each training step: "
+      f"{amounts.amount(total, 'B')} of each replica",
+      *gradient_traffic.lines(self.sums),
+    ]
+
+
+@dataclasses.dataclass(frozen=True)
 class Inspection:
   """A partition, and what it costs.
 
@@ -78,6 +125,7 @@ class Inspection:
     placement: What each stage holds; its `transfers` are all that is sent.
     costs: One entry per stage, in order.
     boundaries: The transfers, added up by pairs of devices.
+    replicas: How replicas are kept; None if there is one.
   """
 
   model: str
@@ -85,6 +133,7 @@ class Inspection:
   placement: placement_lib.Placement
   costs: tuple[StageCosts, ...]
   boundaries: tuple[Boundary, ...]
+  replicas: InspectedReplicas | None = None
 
   def time_shares(self) -> list[float]:
     """Returns each stage's part of the forward time; the sum is 1."""
@@ -97,6 +146,12 @@ class Inspection:
   def facts(self) -> dict[str, Any]:
     """Returns everything for JSON; `load_placement` can read it."""
     facts = placement_file.facts_of_placement(self.placement, self.mesh)
+    if self.replicas is not None:
+      facts["replication"] = {
+        "variables": self.replicas.variables,
+        "optimizer_state": self.replicas.optimizer_state,
+        "sums": [x.facts() for x in self.replicas.sums],
+      }
     return facts | {
       "model": self.model,
       "costs": [dataclasses.asdict(cost) for cost in self.costs],
@@ -125,14 +180,10 @@ class Inspection:
           f"{time[index]:.0%}",
         )
       )
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = []
-    for row in rows:
-      cells = list(zip(row, widths, strict=True))
-      words = [cell.ljust(width) for cell, width in cells[:3]]
-      numbers = [cell.rjust(width) for cell, width in cells[3:]]
-      lines.append("  ".join(words + numbers))
-    return "\n".join([*lines, "", *self._sent()])
+    lines = [*_columns(rows, 3), ""]
+    if self.replicas is not None:
+      lines += [*self.replicas.lines(self.placement.replicas), ""]
+    return "\n".join([*lines, *self._sent()])
 
   def _sent(self) -> list[str]:
     """Returns lines about what is sent."""
@@ -201,7 +252,24 @@ def inspect_model_fn(
         costs.op_costs(forward, config.measured_seconds), placement
       ),
       _boundaries(placement.transfers, mesh),
+      _replicas(config, graph) if placement.replicas else None,
     )
+
+
+def _replicas(
+  config: config_lib.ShardingConfig, graph: tf.Graph
+) -> InspectedReplicas:
+  """Returns how the replicas of a graph are kept, and what they sum."""
+  sizes = costs.nominal_bytes(graph.get_operations())
+  plan = pipeline_plan.get_plan(graph)
+  sums = [
+    found
+    for request in (plan.requests if plan is not None else ())
+    for found in gradient_traffic.plan_sums(request, config, sizes)
+  ]
+  return InspectedReplicas(
+    config.variables, config.optimizer_state, tuple(sums)
+  )
 
 
 def _arguments(
@@ -267,6 +335,18 @@ def _boundaries(
   return tuple(
     Boundary(*pair, len(groups[pair]), sum(groups[pair])) for pair in pairs
   )
+
+
+def _columns(rows: Sequence[Sequence[str]], num_words: int) -> list[str]:
+  """Returns rows of a table: first words to the left, then numbers."""
+  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+  lines = []
+  for row in rows:
+    cells = list(zip(row, widths, strict=True))
+    words = [cell.ljust(width) for cell, width in cells[:num_words]]
+    numbers = [cell.rjust(width) for cell, width in cells[num_words:]]
+    lines.append("  ".join(words + numbers))
+  return lines
 
 
 def _shares(values: Sequence[float]) -> list[float]:

@@ -1,15 +1,21 @@
 """Inspection: the partition of a model_fn, its costs and its picture."""
 
+import collections
+import json
 import pathlib
+import re
 
 import estimator_mp
 from estimator_mp import (
   amounts,
   drawing,
+  gradient_traffic,
   input_spec,
   inspection,
   placement_file,
+  summed_gradients,
 )
+from estimator_mp import devices as devices_lib
 from tests.estimator_mp import zoo
 
 import tensorflow as tf
@@ -91,6 +97,149 @@ class InspectionTest(absltest.TestCase):
     self.assertIn(f"{len(sent)} tensors, {amounts.amount(total, 'B')}", table)
     for boundary in found.boundaries:
       self.assertIn(f"  {boundary.source} -> {boundary.destination}: ", table)
+
+
+# Tensors of gradients, by the ops that make them.
+_GRADIENTS = re.compile(
+  "all_reduce|aggregate|embedding_lookup_grad/Reshape|"
+  "_grad/tuple/control_dependency_1"
+)
+
+
+def _embedding_model_fn(features, labels, mode):
+  table = tf.compat.v1.get_variable("table", [40, 8])
+  rows = tf.nn.embedding_lookup(table, features["ids"])
+  logits = tf.compat.v1.layers.dense(tf.reduce_mean(rows, 1), 1)
+  loss = tf.reduce_mean((logits - tf.cast(labels, tf.float32)) ** 2)
+  optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+  step = tf.compat.v1.train.get_global_step()
+  return tf.estimator.EstimatorSpec(
+    mode, loss=loss, train_op=optimizer.minimize(loss, step)
+  )
+
+
+class ReplicasTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("copy", "mlp_adam", {}),
+    ("buckets", "mlp_adam", {"bucket_bytes": 0, "mesh": "stage:2,data:2"}),
+    ("ring", "mlp_adam", {"aggregation": "ring", "mesh": "data:3"}),
+    ("tree", "mlp_adam", {"aggregation": "tree", "mesh": "data:4"}),
+    ("hierarchical", "mlp_adam", {"aggregation": "hierarchical"}),
+    ("rows", "deepfm", {}),
+    ("bfloat16", "mlp_adam", {"compression": "bfloat16", "mesh": "data:3"}),
+    ("float16", "mlp_adam", {"compression": "float16", "aggregation": "ring"}),
+    ("top_k", "mlp_adam", {"compression": "top_k", "top_k_fraction": 0.1}),
+    ("shared", "mlp_adam", {"variables": "shared"}),
+    ("sharded", "mlp_adam", {"optimizer_state": "sharded"}),
+    (
+      "sharded_micro_batches",
+      "mlp_adam",
+      {"optimizer_state": "sharded", "num_micro_batches": 2},
+    ),
+  )
+  def test_sums_send_what_the_graph_sends(self, name, fields):
+    found = inspect_zoo(name, **{"mesh": "data:2,stage:2"} | fields)
+    planned = collections.Counter()
+    for summed in found.replicas.sums:
+      planned.update(summed.sent)
+    replica = {x.device: x.replica for x in found.placement.replicas}
+    built = collections.Counter()
+    for sent in found.placement.transfers:
+      crosses = replica[sent.source] != replica[sent.destination]
+      if crosses and _GRADIENTS.search(sent.tensor):
+        built[sent.source, sent.destination] += sent.num_bytes
+    self.assertEqual(planned, built)
+
+  @parameterized.named_parameters(
+    # Of 16 examples each replica has 8, with 3 ids: 48 rows of a table of 40.
+    ("never", None, "to_each", 8 * 3 * (8 * 4 + 4)),
+    ("from_as_many", 1.2, "copy", 40 * 8 * 4),
+    ("from_more", 1.3, "to_each", 8 * 3 * (8 * 4 + 4)),
+  )
+  def test_rows_may_be_summed_as_dense(self, threshold, algorithm, num_bytes):
+    found = inspection.inspect_model_fn(
+      _embedding_model_fn,
+      input_spec.parse("ids:int32[16,3]"),
+      input_spec.parse("int32[16,1]"),
+      estimator_mp.ShardingConfig("data:2", sparse_as_dense=threshold),
+    )
+    (of_table,) = [x for x in found.replicas.sums if "table" in x.variables]
+    self.assertEqual(of_table.algorithm, algorithm)
+    self.assertEqual(of_table.num_bytes, num_bytes)
+    self.assertEqual([*of_table.sent.values()], [num_bytes] * 2)
+
+  def test_facts_and_text(self):
+    rules = (("^dense/", 0), (".", 1))
+    found = inspect_zoo("mlp_adam", mesh="data:2,stage:2", placement=rules)
+    # Weights and biases 10 -> 16 | 16 -> 16 -> 8 -> 1.
+    first, second = 10 * 16 + 16, 16 * 16 + 16 + 16 * 8 + 8 + 8 + 1
+    sums = [(x.num_bytes, x.algorithm) for x in found.replicas.sums]
+    self.assertCountEqual(sums, [(first * 4, "copy"), (second * 4, "copy")])
+    held = found.placement.replicas
+    self.assertEqual(
+      [(x.replica, x.stages, x.device[-1], x.parameters) for x in held],
+      [
+        (0, (0,), "0", first),
+        (0, (1,), "1", second),
+        (1, (0,), "2", first),
+        (1, (1,), "3", second),
+      ],
+    )
+    # Adam's two powers are in replica 0 only, and its slots in both.
+    powers = held[0].variable_bytes - held[2].variable_bytes
+    self.assertEqual(powers, 2 * 4)
+    self.assertEqual(held[3].variable_bytes, second * 3 * 4)
+    self.assertContainsInOrder(
+      [
+        "2 replicas; their variables are mirrored, the optimizer's state is "
+        "replicated",
+        "replica  stage  device         parameters  variables",
+        f"1        1      /device:CPU:3         {second}    5.00 kB",
+        "gradients summed over replicas each training step: 2.37 kB of each "
+        "replica",
+        "  /device:CPU:0, /device:CPU:2: 2 gradients, 704 B, in 1 sum by copy; "
+        "1.41 kB sent, at most 704 B from one device to another",
+        "sent between devices each training step: ",
+      ],
+      found.table(),
+    )
+    facts = json.loads(json.dumps(found.facts()))
+    again = estimator_mp.Placement.from_dict(facts)
+    self.assertEqual(again.replicas, held)
+    self.assertLen(facts["replication"]["sums"], 2)
+    graph = drawing.dot(found)
+    self.assertIn('[label="replica 1, stage 0, /device:CPU:2"]', graph)
+    self.assertIn("stage_0 -> replica_1_stage_0 [", graph)
+
+  def test_one_replica_has_no_replicas(self):
+    found = inspect_zoo("mlp_sgd", mesh="stage:2")
+    self.assertIsNone(found.replicas)
+    self.assertEmpty(found.placement.replicas)
+    self.assertNotIn("replica", found.table())
+
+  @parameterized.named_parameters(
+    ("cpus", ["/cpu:0", "/cpu:1"], 4, "copy"),
+    ("small_tasks", ["/job:a/task:0/cpu:0", "/job:a/task:1/cpu:0"], 4, "copy"),
+    ("tasks", ["/job:a/task:0/cpu:0", "/job:a/task:1/cpu:0"], 40_000, "ring"),
+    ("gpus", ["/job:a/task:0/gpu:0", "/job:a/task:0/gpu:1"], 40_000, "nccl"),
+  )
+  def test_auto_goes_by_the_devices(self, devices, elements, algorithm):
+    names = tuple(devices_lib.canonical_device(x) for x in devices)
+    gradient = summed_gradients.SummedGradient(
+      "w",
+      summed_gradients.Kind.DENSE,
+      names,
+      names[0],
+      ("g:0",),
+      elements,
+      tf.float32,
+      0,
+    )
+    config = estimator_mp.ShardingConfig("data:2")
+    (found,) = gradient_traffic.plan_sums([gradient], config, {})
+    self.assertEqual(found.algorithm, algorithm)
+    self.assertEqual(found.num_bytes, elements * 4)
+    self.assertEqual(found.sent is None, algorithm == "nccl")
 
 
 class DrawingTest(absltest.TestCase):
