@@ -60,6 +60,7 @@ class ReadmeTest(absltest.TestCase):
   def test_every_program_of_the_guides_runs(self):
     self._run_programs("docs/sharding.md", 5)
     self._run_programs("docs/pipeline.md", 5)
+    self._run_programs("docs/replicas.md", 3)
 
   def _run_programs(self, guide, count):
     programs = re.findall(r"```python\n(.*?)```", _read(guide), re.S)
@@ -94,7 +95,7 @@ class ReadmeTest(absltest.TestCase):
   def test_every_flag_of_the_train_command_exists(self):
     flags = _read("estimator_mp/train_flags.py")
     commands = re.findall(r"//estimator_mp:train -- (.+)", _read("README.md"))
-    self.assertLen(commands, 3)
+    self.assertLen(commands, 4)
     for command in commands:
       for name in re.findall(r"--(\w+)", command):
         if name != "help":
