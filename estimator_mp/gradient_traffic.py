@@ -35,9 +35,10 @@ class GradientSum:
   """What is summed over replicas at once.
 
   Attributes:
-    variables: The names of the variables whose gradients these are.
+    variables: The names of the variables whose gradients these are, or of which
+      it is a piece.
     devices: The device of each replica.
-    num_bytes: The bytes of one replica's gradients.
+    num_bytes: The bytes that one replica has of them.
     algorithm: One of `all_reduce.ALGORITHMS`, "to_each" or "to_owner".
     sent: What devices send to others, in bytes, by their names; None if
       TensorFlow's ops send inside.
@@ -78,7 +79,7 @@ def lines(sums: Sequence[GradientSum]) -> list[str]:
 
 def _line(algorithm: str, group: Sequence[GradientSum]) -> str:
   """Returns what is said of sums of the same devices, by one way."""
-  count = sum(len(found.variables) for found in group)
+  count = len({name for found in group for name in found.variables})
   num_bytes = sum(found.num_bytes for found in group)
   text = (
     f"{_counted(count, 'gradient')}, {amounts.amount(num_bytes, 'B')}, in "
@@ -175,10 +176,13 @@ def _dense_sums(
     [gradient.dtype for gradient in gradients],
     config.bucket_bytes,
     sorted(range(len(made)), key=made.__getitem__),
+    config.chunk_bytes,
   )
   for bucket in planned:
     together = [gradients[index] for index in bucket.gradients]
     num_bytes = sum(_num_bytes(gradient, sizes) for gradient in together)
+    if bucket.length is not None:
+      num_bytes = bucket.length * bucket.dtype.size
     is_known = all(gradient.num_elements is not None for gradient in together)
     yield _bucket_sum(together, num_bytes, is_known, config)
 

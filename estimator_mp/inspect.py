@@ -51,6 +51,7 @@ _SHARDING = (
   "optimizer_state",
   "aggregation",
   "bucket_bytes",
+  "chunk_bytes",
   "compression",
   "top_k_fraction",
   "sparse_as_dense",

@@ -83,6 +83,7 @@ def prepare(options: train_flags.TrainOptions) -> Job:
     optimizer_state=options.optimizer_state,
     aggregation=options.aggregation,
     bucket_bytes=options.bucket_bytes,
+    chunk_bytes=options.chunk_bytes,
     compression=options.compression,
     top_k_fraction=options.top_k_fraction,
   )
@@ -99,13 +100,11 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   model_fn = layer_split(
     _MODELS[options.model](dataset.num_classes, options.seed),
     tf.estimator.MultiClassHead(dataset.num_classes),
-    mesh.of_replica(0),
+    config,
     lambda: _make_optimizer(options.optimizer, options.learning_rate),
     feature_key="image",
     verify_placement=False,
   )
-  if options.num_micro_batches * mesh.axis_size("data") > 1:
-    model_fn = estimator_mp.shard_model_fn(model_fn, config)
   if options.export_dir is not None:
     run_record.make_writable("export_dir", options.export_dir)
   run_record.claim_model_dir(

@@ -26,6 +26,7 @@ SHARDING_FLAGS = (
   "optimizer_state",
   "aggregation",
   "bucket_bytes",
+  "chunk_bytes",
   "compression",
   "top_k_fraction",
 )
@@ -65,6 +66,7 @@ class TrainOptions:
   optimizer_state: str
   aggregation: str
   bucket_bytes: int
+  chunk_bytes: int | None
   compression: str
   top_k_fraction: float
   batch_size: int

@@ -256,11 +256,11 @@ class ErrorsTest(parameterized.TestCase):
     (
       "algorithm_of_shared_variables",
       "--mesh=data:2,stage:2 --variables=shared --aggregation=ring",
-      "aggregation='ring', compression='none' is for replicas that all get the"
-      " sum of gradients, but with variables='shared' and"
-      " optimizer_state='replicated' one gets it; use variables=\"mirrored\""
-      ' and optimizer_state="replicated", or leave aggregation and'
-      " compression out",
+      "aggregation='ring', compression='none', sparse_as_dense=None is for"
+      " replicas that all get the sum of gradients, but with variables='shared'"
+      " and optimizer_state='replicated' one gets it; use"
+      ' variables="mirrored" and optimizer_state="replicated", or leave these'
+      " out",
     ),
     (
       "data_dir_of_the_digits",
