@@ -36,8 +36,9 @@ class Mirrored:
   mirrors: Sequence[tf.Tensor]
 
 
+# The names of variables and of their mirrors. Ops would keep their graphs alive.
 # Not a graph collection: those are written into checkpoints' meta graphs.
-_mirrors: weakref.WeakKeyDictionary[tf.Graph, tuple[Mirrored, ...]] = (
+_names: weakref.WeakKeyDictionary[tf.Graph, dict[str, list[str]]] = (
   weakref.WeakKeyDictionary()
 )
 
@@ -48,7 +49,10 @@ def record_mirrors(mirrored: Sequence[Mirrored]) -> None:
   Args:
     mirrored: The variables.
   """
-  _mirrors[tf.compat.v1.get_default_graph()] = tuple(mirrored)
+  _names[tf.compat.v1.get_default_graph()] = {
+    entry.variable.name: [mirror.name for mirror in entry.mirrors]
+    for entry in mirrored
+  }
 
 
 def get_mirrors(graph: tf.Graph) -> tuple[Mirrored, ...]:
@@ -57,7 +61,13 @@ def get_mirrors(graph: tf.Graph) -> tuple[Mirrored, ...]:
   Args:
     graph: The graph.
   """
-  return _mirrors.get(graph, ())
+  return tuple(
+    Mirrored(
+      graph.get_operation_by_name(variable),
+      [graph.get_tensor_by_name(name) for name in names],
+    )
+    for variable, names in _names.get(graph, {}).items()
+  )
 
 
 class MirrorHook(tf.estimator.SessionRunHook):

@@ -1,6 +1,8 @@
 """Where replicas hold and do what, as a session ran it; and what is refused."""
 
 import collections
+import gc
+import weakref
 
 import estimator_mp
 from estimator_mp import mirrors, verification
@@ -57,6 +59,19 @@ class PlacementTest(parameterized.TestCase):
         ],
         large,
       )
+
+  def test_a_graph_is_freed(self):
+    """What is remembered of a graph does not keep it."""
+    model = zoo.PURE_MODELS["mlp_sgd"]
+    batch = programs.examples(_BATCH, 0, 24)
+    program = programs.Program(
+      model.model_fn, _config("data:2,stage:2"), batch, model.params
+    )
+    graph = weakref.ref(program.graph)
+    program.session.close()
+    del program
+    gc.collect()
+    self.assertIsNone(graph())
 
   def test_one_replica(self):
     """Micro-batches alone need no mirrors."""
