@@ -36,7 +36,7 @@ class Mirrored:
   mirrors: Sequence[tf.Tensor]
 
 
-# The names of variables and of their mirrors. Ops would keep their graphs alive.
+# Names of variables and of their mirrors: ops would keep their graphs alive.
 # Not a graph collection: those are written into checkpoints' meta graphs.
 _names: weakref.WeakKeyDictionary[tf.Graph, dict[str, list[str]]] = (
   weakref.WeakKeyDictionary()
