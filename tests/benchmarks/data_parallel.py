@@ -53,6 +53,9 @@ _WIDTH = flags.DEFINE_integer("width", 512, "Units of the MLP's layers.")
 _TABLES = flags.DEFINE_integer("tables", 8, "Embedding tables.")
 _ROWS = flags.DEFINE_integer("rows", 100_000, "Rows of each table.")
 _THREADS = flags.DEFINE_integer(
+  "threads", 4, "How many ops may run at a time in a session.", lower_bound=2
+)
+_THREADS_PER_OP = flags.DEFINE_integer(
   "threads_per_op", 1, "How many threads an op may use; 0 for all cores."
 )
 estimator_mp.define_sharding_flags(
@@ -149,13 +152,13 @@ class _Side:
     model_fn: The model_fn.
     batch: How many examples its input_fn gives at a time.
     make_strategy: Makes the strategy, if there is one.
-    num_threads: How many ops run at a time.
+    is_parallel: Whether several ops may run at a time.
   """
 
   model_fn: Callable[..., tf.estimator.EstimatorSpec]
   batch: int
   make_strategy: Callable[[], tf.distribute.Strategy | None] = lambda: None
-  num_threads: int = 2
+  is_parallel: bool = True
 
 
 def _sides(model_fn, config):
@@ -175,14 +178,14 @@ def _sides(model_fn, config):
         _DEVICES, tf.distribute.ReductionToOneDevice()
       ),
     ),
-    _ALONE: _Side(model_fn, half, num_threads=1),
+    _ALONE: _Side(model_fn, half, is_parallel=False),
   }
 
 
 def _session_config(config, num_threads):
   """Returns hard placement on two CPU devices, for all sides alike."""
   proto = estimator_mp.run_config(config).session_config
-  proto.intra_op_parallelism_threads = _THREADS.value
+  proto.intra_op_parallelism_threads = _THREADS_PER_OP.value
   proto.inter_op_parallelism_threads = num_threads
   return proto
 
@@ -190,11 +193,12 @@ def _session_config(config, num_threads):
 @contextlib.contextmanager
 def _training(name, side, config):
   """Yields the training of a side, and what its devices executed."""
+  num_threads = _THREADS.value if side.is_parallel else 1
   with tempfile.TemporaryDirectory() as folder:
     run_config = tf.estimator.RunConfig(
       folder,
       tf_random_seed=1,
-      session_config=_session_config(config, side.num_threads),
+      session_config=_session_config(config, num_threads),
       save_summary_steps=None,
       save_checkpoints_steps=None,
       save_checkpoints_secs=None,
@@ -285,7 +289,7 @@ def _prepare_devices():
   logical = tf.config.LogicalDeviceConfiguration()
   tf.config.set_logical_device_configuration(cpu, [logical] * len(_DEVICES))
   # The first one in the process says how many threads all ops share.
-  tf.config.threading.set_intra_op_parallelism_threads(_THREADS.value)
+  tf.config.threading.set_intra_op_parallelism_threads(_THREADS_PER_OP.value)
 
 
 def main(argv):
