@@ -16,7 +16,7 @@ import tempfile
 import time
 
 import estimator_mp
-from tests.benchmarks import encoder
+from tests.benchmarks import encoder, turns
 
 import tensorflow as tf
 from absl import app, flags
@@ -70,17 +70,11 @@ def _build_seconds(model_fn, config):
     return time.perf_counter() - start
 
 
-def _in_turns(name, measure_first, measure_second):
-  """Measures two sides pair by pair; prints and returns the median ratio."""
-  pairs = [(measure_first(), measure_second()) for _ in range(_PAIRS.value)]
-  ratios = sorted(first / second for first, second in pairs)
-  firsts, seconds = zip(*pairs, strict=True)
-  print(
-    f"{name}: ratio {statistics.median(ratios):.3f} (from {ratios[0]:.3f} to "
-    f"{ratios[-1]:.3f}); medians {statistics.median(firsts):.4g} and "
-    f"{statistics.median(seconds):.4g}"
+def _compare(name, measure_first, measure_second):
+  """Measures two sides in turns and prints their ratio."""
+  turns.print_ratio(
+    name, *turns.in_turns([measure_first, measure_second], _PAIRS.value)
   )
-  return statistics.median(ratios)
 
 
 def main(argv):
@@ -93,17 +87,17 @@ def main(argv):
   small = encoder.make_model_fn(2)
   by_hand = encoder.make_model_fn(2, ("/cpu:0", "/cpu:1"))
   large = encoder.make_model_fn(_LAYERS.value)
-  _in_turns(
+  _compare(
     "steps/s, sharded on one stage / plain (bound 1)",
     lambda: _steps_per_second(estimator_mp.shard_model_fn(small, one), one),
     lambda: _steps_per_second(small, None),
   )
-  _in_turns(
+  _compare(
     "steps/s, sharded on two stages / tf.device by hand (bound 1)",
     lambda: _steps_per_second(estimator_mp.shard_model_fn(small, two), two),
     lambda: _steps_per_second(by_hand, two),
   )
-  _in_turns(
+  _compare(
     f"seconds to build {_LAYERS.value} layers, sharded / plain",
     lambda: _build_seconds(estimator_mp.shard_model_fn(large, four), four),
     lambda: _build_seconds(large, None),
