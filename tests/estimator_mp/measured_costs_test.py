@@ -95,7 +95,7 @@ class MeasureTest(absltest.TestCase):
   def test_loops_and_gradients_are_seen(self):
     model = zoo.MODELS["lstm"]
     costs = estimator_mp.measure_costs(
-      model.model_fn, _input_fn, model.params, steps=1
+      model.model_fn, _input_fn, model.params, steps=7
     )
     loops = [name for name in costs.seconds if name.endswith("/while")]
     self.assertContainsSubset(["rnn_0/while", "rnn_1/while"], loops)
