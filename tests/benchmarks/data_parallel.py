@@ -53,7 +53,7 @@ _WIDTH = flags.DEFINE_integer("width", 512, "Units of the MLP's layers.")
 _TABLES = flags.DEFINE_integer("tables", 8, "Embedding tables.")
 _ROWS = flags.DEFINE_integer("rows", 100_000, "Rows of each table.")
 _THREADS = flags.DEFINE_integer(
-  "threads", 4, "How many ops may run at a time in a session.", lower_bound=2
+  "threads", 2, "How many ops may run at a time in a session.", lower_bound=2
 )
 _THREADS_PER_OP = flags.DEFINE_integer(
   "threads_per_op", 1, "How many threads an op may use; 0 for all cores."

@@ -2,24 +2,27 @@
 
 The stages of this model sleep for a fixed time per micro-batch, so that two
 cores can play any number of devices. One device takes M * K * (forward +
-backward); K devices can at best be M * K / (M + K - 1) times as fast. A
-measured value above the bound would be a mistake of the measurement.
+backward), measured in turns with the others; K devices can at best be
+M * K / (M + K - 1) times as fast. A measured value above the bound would be a
+mistake of the measurement.
 
   ./bazelw run //tests/benchmarks:pipeline_schedules
 """
 
+import contextlib
 import statistics
 import time
 
 import estimator_mp
-from tests.benchmarks import graphs
+from tests.benchmarks import graphs, turns
 
 import numpy as np
 import tensorflow as tf
 from absl import app, flags
 
 _FORWARD = flags.DEFINE_float("forward_ms", 20.0, "Milliseconds per forward.")
-_STEPS = flags.DEFINE_integer("steps", 3, "Steps to take the median of.")
+_STEPS = flags.DEFINE_integer("steps", 5, "Steps to take the median of.")
+_VIRTUAL = 2
 _STAGES = flags.DEFINE_integer("stages", 4, "Devices.")
 _SIZES = flags.DEFINE_multi_integer(
   "micro_batches", [4, 8, 16, 32], "Micro-batches."
@@ -76,8 +79,8 @@ def make_model_fn(num_layers, forward_seconds, backward_seconds):
   return model_fn
 
 
-def _seconds(stages, micro_batches, schedule, ratio, virtual=1):
-  """Returns the median time of a step."""
+def _training_step(stages, micro_batches, schedule, ratio, virtual=1):
+  """Returns a graph whose steps are measured, as a context manager."""
   layers = _STAGES.value * virtual
   forward = _FORWARD.value / 1000 / virtual
   rules = tuple((f"^layer_{i}/", i % layers) for i in range(layers))
@@ -91,8 +94,7 @@ def _seconds(stages, micro_batches, schedule, ratio, virtual=1):
   rng = np.random.RandomState(0)
   x = rng.randn(micro_batches, 4).astype(np.float32)
   model_fn = make_model_fn(layers, forward, forward * ratio)
-  with graphs.training_step(model_fn, {"x": x}, x, config) as step:
-    return statistics.median(step.seconds() for _ in range(_STEPS.value))
+  return graphs.training_step(model_fn, {"x": x}, x, config)
 
 
 def main(argv):
@@ -103,21 +105,30 @@ def main(argv):
   for ratio in (1, 2):
     print(f"backward = {ratio} x forward ({_FORWARD.value:g} ms), K={stages}")
     for size in _SIZES.value:
-      alone = _seconds(1, size, "1f1b", ratio)
-      bound = size * stages / (size + stages - 1)
-      for schedule in ("gpipe", "1f1b"):
-        speed_up = alone / _seconds(stages, size, schedule, ratio)
+      with contextlib.ExitStack() as stack:
+        steps = {
+          name: stack.enter_context(_training_step(*arguments))
+          for name, arguments in (
+            ("alone", (1, size, "1f1b", ratio)),
+            ("gpipe", (stages, size, "gpipe", ratio)),
+            ("1f1b", (stages, size, "1f1b", ratio)),
+            ("interleaved", (stages, size, "interleaved", ratio, _VIRTUAL)),
+          )
+        }
+        measured = turns.in_turns(
+          [step.seconds for step in steps.values()], _STEPS.value
+        )
+      alone, *others = measured
+      for name, seconds in zip([*steps][1:], others, strict=True):
+        virtual = _VIRTUAL if name == "interleaved" else 1
+        bound = size * stages / (size + (stages - 1) / virtual)
+        speed_up = statistics.median(
+          one / other for one, other in zip(alone, seconds, strict=True)
+        )
         print(
-          f"  M={size:2} {schedule:11} speed-up {speed_up:.3f}, bound "
+          f"  M={size:2} {name:11} speed-up {speed_up:.3f}, bound "
           f"{bound:.3f}, reached {speed_up / bound:.3f}"
         )
-      virtual = 2
-      bound = size * stages / (size + (stages - 1) / virtual)
-      speed_up = alone / _seconds(stages, size, "interleaved", ratio, virtual)
-      print(
-        f"  M={size:2} interleaved speed-up {speed_up:.3f}, bound "
-        f"{bound:.3f}, reached {speed_up / bound:.3f}"
-      )
 
 
 if __name__ == "__main__":
