@@ -18,7 +18,7 @@ import contextlib
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 
 import tensorflow as tf
@@ -31,36 +31,34 @@ _undo: list[Callable[[], None]] = []
 _inside = threading.local()
 
 
+# From targets, sources, seeds (None for ones) and tensors that are taken for
+# constants to a gradient, or None, for each source.
+Compute = Callable[
+  [Sequence[Any], Sequence[Any], Sequence[Any] | None, Sequence[Any]], list[Any]
+]
+
+
 class GradientRequestHandler(Protocol):
-  """What hears of the requests of one graph."""
+  """What answers the requests of one graph."""
 
-  def before_gradients(
-    self, targets: list[Any], sources: list[Any], seeds: Any
-  ) -> Any:
-    """Is called before gradient ops are made.
-
-    Args:
-      targets: The tensors whose gradients are wanted.
-      sources: The tensors and variables with respect to which they are.
-      seeds: What the chain rule starts with, as the caller gave it; None for
-        ones.
-
-    Returns:
-      What it shall start with: `seeds`, or a tensor for each target.
-    """
-
-  def after_gradients(
-    self, targets: list[Any], sources: list[Any], gradients: list[Any]
+  def gradients(
+    self,
+    targets: list[Any],
+    sources: list[Any],
+    seeds: list[Any] | None,
+    compute: Compute,
   ) -> list[Any]:
-    """Is called with the gradients.
+    """Returns the gradients that the caller gets.
 
     Args:
       targets: The tensors whose gradients are wanted.
       sources: The tensors and variables with respect to which they are.
-      gradients: A tensor, `IndexedSlices` or None for each source.
+      seeds: What the chain rule starts with, for each target, as the caller
+        gave it; None for ones.
+      compute: Makes gradient ops, for these or for others.
 
     Returns:
-      What the caller gets instead, for each source.
+      A tensor, `IndexedSlices` or None for each source.
     """
 
 
@@ -109,9 +107,20 @@ def _patch() -> None:
       return helper(*args, **kwargs)
     bound = parameters.bind(*args, **kwargs)
     bound.arguments["colocate_gradients_with_ops"] = True
+    stops = _listed(bound.arguments.get("stop_gradients"))
 
-    def compute(seeds: Any) -> Any:
-      bound.arguments["grad_ys"] = seeds
+    def compute(
+      targets: Sequence[Any],
+      sources: Sequence[Any],
+      seeds: Sequence[Any] | None,
+      constants: Sequence[Any],
+    ) -> Any:
+      bound.arguments.update(
+        ys=list(targets),
+        xs=list(sources),
+        grad_ys=seeds,
+        stop_gradients=[*stops, *constants] or None,
+      )
       return helper(*bound.args, **bound.kwargs)
 
     ys, xs = bound.arguments["ys"], bound.arguments["xs"]
@@ -121,13 +130,36 @@ def _patch() -> None:
   def tape_gradient(
     tape, target, sources, output_gradients=None, *args, **kwargs
   ):
-    def compute(seeds: Any) -> Any:
-      return gradient(tape, target, sources, seeds, *args, **kwargs)
-
     handler = _handler_of_request()
     if handler is None:
-      return compute(output_gradients)
-    return _answer(handler, target, sources, output_gradients, compute)
+      return gradient(tape, target, sources, output_gradients, *args, **kwargs)
+    flat_target, flat_sources = (
+      tf.nest.flatten(target),
+      tf.nest.flatten(sources),
+    )
+
+    def compute(
+      targets: Sequence[Any],
+      wanted: Sequence[Any],
+      seeds: Sequence[Any] | None,
+      constants: Sequence[Any],
+    ) -> Any:
+      if targets is flat_target and wanted is flat_sources and not constants:
+        found = gradient(tape, target, sources, seeds, *args, **kwargs)
+        return tf.nest.flatten(found)
+      # A tape knows nothing of what was made after it: ask the graph.
+      return helper(
+        list(targets),
+        list(wanted),
+        seeds,
+        colocate_gradients_with_ops=True,
+        stop_gradients=list(constants) or None,
+      )
+
+    found = _answer(
+      handler, flat_target, flat_sources, output_gradients, compute
+    )
+    return tf.nest.pack_sequence_as(sources, found)
 
   def unpatch():
     gradients_util._GradientsHelper = helper
@@ -146,23 +178,29 @@ def _handler_of_request() -> GradientRequestHandler | None:
   return found[-1] if found else None
 
 
+def _listed(value: Any) -> list[Any]:
+  return [] if value is None else tf.nest.flatten(value)
+
+
 def _answer(
   handler: GradientRequestHandler,
   targets: Any,
   sources: Any,
   seeds: Any,
-  compute: Callable[[Any], Any],
-) -> Any:
-  """Computes gradients, with the handler asked before and after."""
-  flat_targets = tf.nest.flatten(targets)
-  flat_sources = tf.nest.flatten(sources)
-  seeds = handler.before_gradients(flat_targets, flat_sources, seeds)
-  _inside.request = True
-  try:
-    result = compute(seeds)
-  finally:
-    _inside.request = False
-  gradients = handler.after_gradients(
-    flat_targets, flat_sources, tf.nest.flatten(result)
+  compute: Compute,
+) -> list[Any]:
+  """Lets a handler answer; what it asks for itself is not intercepted."""
+
+  def computed(*request) -> list[Any]:
+    _inside.request = True
+    try:
+      return compute(*request)
+    finally:
+      _inside.request = False
+
+  return handler.gradients(
+    tf.nest.flatten(targets) if not isinstance(targets, list) else targets,
+    tf.nest.flatten(sources) if not isinstance(sources, list) else sources,
+    None if seeds is None else tf.nest.flatten(seeds),
+    computed,
   )
-  return tf.nest.pack_sequence_as(result, gradients)

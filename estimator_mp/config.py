@@ -17,6 +17,7 @@ from estimator_mp import (
 )
 from estimator_mp import placement as placement_lib
 from estimator_mp import schedule as schedule_lib
+from estimator_mp import state_updates as state_updates_lib
 
 from absl import flags
 
@@ -61,8 +62,13 @@ class ShardingConfig:
       model_fn other variables, from the features: "deferred" is once per batch,
       from the mean over micro-batches; "per_micro_batch" is once for each of
       them, one after the other, with the first one last.
-    loss_reduction: "mean" if the loss is a mean over examples, "sum" if it is
-      their sum.
+    loss_reduction: What a loss is to be taken for where the graph does not
+      tell: "mean" if it is a mean over examples, "sum" if it is their sum.
+      With "auto" that is an error.
+    state_updates: How values of micro-batches are merged before they are
+      written to variables, where the graph does not tell: pairs of a regular
+      expression for names of variables, and "mean", "sum", "concat" or
+      "first".
     variables: "mirrored" gives each replica (`data` axis of the mesh) copies of
       the variables, which a training step keeps equal; "shared" lets all
       replicas read those of replica 0.
@@ -161,9 +167,16 @@ class ShardingConfig:
     choices=("deferred", "per_micro_batch"),
   )
   loss_reduction: str = options.option(
-    "mean",
-    "How model_fn makes a loss of those of the examples.",
-    choices=("mean", "sum"),
+    "auto",
+    "Whether a loss is a mean over examples or their sum, where the graph does"
+    " not tell.",
+    choices=("auto", "mean", "sum"),
+  )
+  state_updates: tuple[state_updates_lib.StateUpdate, ...] = options.option(
+    (),
+    "How micro-batches' values are merged before they are written to variables,"
+    " as JSON, each an expression for names, and mean, sum, concat or first:"
+    ' [["^centers$", "concat"]].',
   )
   variables: str = options.option(
     "mirrored",
@@ -218,6 +231,11 @@ class ShardingConfig:
     object.__setattr__(self, "devices", tuple(self.devices))
     object.__setattr__(
       self, "batch_axis", micro_batches.check_batch_axis(self.batch_axis)
+    )
+    object.__setattr__(
+      self,
+      "state_updates",
+      state_updates_lib.check_state_updates(self.state_updates),
     )
     if self.recompute != "never" and self.schedule == "none":
       raise ValueError(

@@ -66,3 +66,24 @@ def check_one_per_device(
       f"{len(tensors)} gradients were given for {len(devices)} devices "
       f"({', '.join(devices)}); give one gradient for each device"
     )
+
+
+def add(one: Gradient | None, other: Gradient | None) -> Gradient | None:
+  """Returns the sum of two gradients of one variable, where the first one is.
+
+  Args:
+    one: A gradient.
+    other: Another.
+  """
+  if one is None or other is None:
+    return other if one is None else one
+  with tf.compat.v1.device(getattr(one, "values", one).device):
+    if isinstance(one, tf.IndexedSlices) and isinstance(
+      other, tf.IndexedSlices
+    ):
+      return tf.IndexedSlices(
+        tf.concat([one.values, other.values], 0),
+        tf.concat([one.indices, other.indices], 0),
+        one.dense_shape,
+      )
+    return tf.add(tf.convert_to_tensor(one), tf.convert_to_tensor(other))

@@ -41,7 +41,7 @@ READS = frozenset(
 )
 _READS_VARIABLE = frozenset(["ReadVariableOp", "ResourceGather"])
 # These have a state, but the same one for all micro-batches.
-_SHARED_STATE = frozenset(
+SHARED_STATE = frozenset(
   [
     "HashTableV2",
     "IteratorGetNext",
@@ -176,9 +176,10 @@ class SliceFinder:
       if follows or waits_for_update:
         self._updates.add(op)
       return follows
-    if waits_for_update and not reads:
+    is_made_of_update = any(t.op in self._updates for t in op.inputs)
+    if (waits_for_update or is_made_of_update) and not reads:
       self._updates.add(op)
-    has_own_state = op.op_def.is_stateful and op.type not in _SHARED_STATE
+    has_own_state = op.op_def.is_stateful and op.type not in SHARED_STATE
     return follows or has_own_state
 
   def find(
@@ -194,7 +195,7 @@ class SliceFinder:
 
     Raises:
       ValueError: If the model reads a variable after an update of it that
-        depends on the features.
+        depends on the features, or what such an update returns.
     """
     found: set[tf.Operation] = set()
     shared: set[tf.Operation] = set()
@@ -205,6 +206,12 @@ class SliceFinder:
       if op in seen or op not in self._order:
         continue
       seen.add(op)
+      if op in self._differs and is_write(op):
+        raise ValueError(
+          f"{op.name} writes a variable from the batch, and the loss reads "
+          "what it has written, so micro-batches cannot pass one after the "
+          "other; use num_micro_batches=1 and no data axis"
+        )
       self._stop_waiting(op)
       (found if op in self._differs else shared).add(op)
       if op in self._differs:

@@ -20,11 +20,29 @@ _Composite = (tf.SparseTensor, tf.RaggedTensor)
 
 
 @dataclasses.dataclass(frozen=True)
+class BatchInput:
+  """An input that was cut.
+
+  Attributes:
+    name: Its path, such as "features/x".
+    whole: All examples: a Tensor, SparseTensor or RaggedTensor.
+    slices: Those of each micro-batch.
+    axis: The axis of the examples.
+  """
+
+  name: str
+  whole: Any
+  slices: tuple[Any, ...]
+  axis: int
+
+
+@dataclasses.dataclass(frozen=True)
 class MicroBatches:
   """A batch in slices.
 
   Attributes:
     inputs: What was cut, as nested as it was, for each micro-batch.
+    cut: The inputs with examples, one by one.
     shares: Each micro-batch's part of the examples, for means: the same number
       for all, or scalar float32 tensors, if only the session knows. Their sum
       is 1.
@@ -36,6 +54,7 @@ class MicroBatches:
   """
 
   inputs: tuple[Any, ...]
+  cut: tuple[BatchInput, ...]
   shares: tuple[float, ...] | tuple[tf.Tensor, ...]
   factors: tuple[float, ...] | tuple[tf.Tensor, ...]
   size: int | None = None
@@ -133,6 +152,11 @@ def split_batch(
     tuple(
       _rebuilt(inputs, iter([piece[m] for piece in pieces]))
       for m in range(count)
+    ),
+    tuple(
+      BatchInput(name, leaf, tuple(piece), axis)
+      for (name, leaf, axis), piece in zip(leaves, pieces, strict=True)
+      if axis is not None
     ),
     tuple(shares),
     tuple(factors),

@@ -14,28 +14,40 @@ hand; here the graph says what a micro-batch needs.
 """
 
 import functools
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from compat import private_graph
 from estimator_mp import accumulation as accumulation_lib
-from estimator_mp import clones as clones_lib
 from estimator_mp import (
+  auto,
   collective_order,
+  effects,
+  example_axes,
   graph_slice,
-  joining,
+  merges,
+  merging,
   ordering,
-  sum_terms,
+  shape_values,
   summed_gradients,
+  units,
   updates,
 )
+from estimator_mp import clones as clones_lib
 from estimator_mp import micro_batches as micro_batches_lib
 from estimator_mp import recompute as recompute_lib
 from estimator_mp import replicas as replicas_lib
 from estimator_mp import schedule as schedule_lib
+from estimator_mp.example_axes import Kind
+from estimator_mp.merges import Merge
 from estimator_mp.schedule import Cell
 
+import numpy as np
 import tensorflow as tf
+
+# What the user may say of a loss, if the graph does not.
+_WORDS = {"auto": None, "mean": Merge.MEAN, "sum": Merge.SUM}
 
 
 class Pipeline:
@@ -53,6 +65,7 @@ class Pipeline:
     loss_reduction: str,
     recompute: str,
     batch_norm: str,
+    state_updates: Sequence[tuple[str, str]] = (),
   ):
     """Starts before model_fn is called on the first micro-batch.
 
@@ -61,37 +74,50 @@ class Pipeline:
         first.
       schedule: In which order each replica's pass the stages.
       replicas: The replicas of the model.
-      loss_reduction: "mean" or "sum": how a loss is made of its examples'.
+      loss_reduction: "mean" or "sum": how a loss is made of its examples',
+        where the graph does not tell; "auto" if it always has to.
       recompute: "never", "always" or "except_last": which activations are
         computed again for the backward pass.
       batch_norm: "deferred" or "per_micro_batch": how often moving averages
         and other variables are updated from the features.
+      state_updates: How what is written to variables is merged where the graph
+        does not tell: expressions for names, and "mean", "sum", "concat" or
+        "first".
     """
+    self._state_updates = [
+      (expression, Merge[how.upper()]) for expression, how in state_updates
+    ]
+    graph = tf.compat.v1.get_default_graph()
+    self._before = set(graph.get_operations())
     self.requests: list[tuple[summed_gradients.SummedGradient, ...]] = []
-    self._is_mean = loss_reduction == "mean"
+    self._word = _WORDS[loss_reduction]
     # Of each replica, M; micro-batch m of replica r is number r * M + m.
     self._count = schedule.num_micro_batches
     self._batches = batches
     self._schedule = schedule
     self._replicas = replicas
     self._clones = clones_lib.Clones(replicas.homes(self._count))
-    first, *others = (
-      tf.nest.flatten(inputs, expand_composites=True)
-      for inputs in batches.inputs
-    )
     roots = []
-    for index, root in enumerate(first):
-      copies = [other[index] for other in others]
-      if root is not None and root is not copies[0]:
+    for entry in batches.cut:
+      parts = (tf.nest.flatten(x, expand_composites=True) for x in entry.slices)
+      for root, *copies in zip(*parts, strict=True):
         self._clones.pair(root, copies)
         roots.append(root)
     self._finder = graph_slice.SliceFinder(roots)
+    self._axes = example_axes.ExampleAxes(
+      batches.cut, self._finder.differs, batches.size
+    )
+    self._rules = merges.MergeRules(
+      self._axes, self._finder.differs, batches.size
+    )
+    self._merger = merging.Merger(
+      self._clones, batches, self._axes, self._rules
+    )
     self._batch_norm = batch_norm
     self._recompute_mode = recompute
     # GPipe's last micro-batch goes back as soon as it has come.
     self._keeps_last = recompute == "except_last" and schedule.name == "gpipe"
     self._recomputation = recompute_lib.Recomputation(self._finder.differs)
-    self._joiner = joining.Joiner(self._clones, batches, roots)
     self._done: dict[tf.Operation, None] = {}  # In order.
     self._backward: set[tf.Operation] = set()
     self._slices: list[list[tf.Operation]] = [[]]
@@ -115,58 +141,87 @@ class Pipeline:
     """
     self._finder.add([op for op in ops if op not in self._own])
 
-  def seeds(
-    self, targets: Sequence[tf.Tensor], sources: Sequence[Any], seeds: Any
-  ) -> Any:
+  def seeds(self, targets: Sequence[tf.Tensor], seeds: Any) -> list[tf.Tensor]:
     """Returns where the gradients of a request start (`grad_ys`).
 
     A mean over the batch is the sum of the micro-batches' means, each times
-    its share of the batch; so a loss starts with that share instead of 1.
+    its share of the batch; so its gradient starts with that share instead of 1.
 
     Args:
       targets: What gradients are asked of.
-      sources: With respect to what.
       seeds: What model_fn itself starts with; None for ones.
+
+    Raises:
+      ValueError: If a target is no mean and no sum over examples, and the user
+        does not say which it is to be taken for.
     """
-    if not any(map(self._is_shared, sources)):
-      return seeds
-    if not self._is_mean:
-      for target in filter(self._finder.differs, targets):
-        self._count_shared_terms_once(target)
     given = (
       tf.nest.flatten(seeds) if seeds is not None else [None] * len(targets)
     )
-    return [
-      self._seed(target, seed)
-      for target, seed in zip(targets, given, strict=True)
-    ]
+    found = []
+    for target, seed in zip(targets, given, strict=True):
+      is_sum = self._is_sum(target)
+      parts = self._batches.factors if is_sum else self._batches.shares
+      part = self._of_slice(parts, target.dtype)
+      found.append(part * (tf.ones_like(target) if seed is None else seed))
+    return found
 
-  def _count_shared_terms_once(self, loss: tf.Tensor) -> None:
-    """Makes further micro-batches leave out, say, a penalty on weights."""
-    terms = sum_terms.sum_terms(loss, self._finder.differs)
-    for tensor in terms.sums:
-      self._joiner.add_sum(tensor)
-    for op, index in terms.shared:
-      term = op.inputs[index]
-      with tf.compat.v1.device(op.device), tf.control_dependencies(None):
-        first = tf.ones([], term.dtype)
-        zero = tf.zeros([], term.dtype)
-        once = term * first
-      self._clones.pair(first, [zero] * self._clones.count)
-      self._finder.add_root(first)
-      private_graph.replace_input(op, index, once)
-
-  def _seed(self, target: tf.Tensor, seed: Any) -> tf.Tensor:
-    # The gradient of a vector is that of its sum, over all examples.
-    is_sum = self._finder.differs(target) and (
-      not self._is_mean or target.shape.rank != 0
-    )
-    parts = self._batches.factors if is_sum else self._batches.shares
-    first, *others = (tf.cast(part, target.dtype) for part in parts)
+  def _of_slice(
+    self, parts: Sequence[float | tf.Tensor], dtype: tf.DType
+  ) -> tf.Tensor:
+    """Returns the first slice's part; other slices get theirs as clones."""
+    first, *others = (tf.cast(part, dtype) for part in parts)
     if tf.is_tensor(parts[0]):
       self._clones.pair(first, others)
       self._finder.add_root(first)
-    return first * (tf.ones_like(target) if seed is None else seed)
+      self._axes.add_scalar(first)
+    return first
+
+  def say_sums(self, tensors: Iterable[tf.Tensor]) -> None:
+    """Says that slices' tensors add up to those of the whole batch.
+
+    Args:
+      tensors: Gradients of the first slice.
+    """
+    for tensor in tensors:
+      self._rules.say(tensor.name, Merge.SUM)
+
+  def _is_sum(self, target: tf.Tensor) -> bool:
+    """Whether slices' gradients of a target add up, each with weight 1."""
+    if not self._finder.differs(target):
+      return False
+    if self._rules.is_said(target):
+      return self._rules.of(target) in merges.SUMS
+    layout = self._axes.of(target)
+    if layout.kind in (Kind.ROWS, Kind.MIXED, Kind.PARTS):
+      return True  # The gradient of a vector is that of its sum.
+    terms = self._rules.terms(target, self._word)
+    if terms.unknown is not None:
+      raise ValueError(_unknown_loss(target, terms.unknown))
+    try:
+      statistics = [self._merger.statistic(t.tensor) for t in terms.statistics]
+    except merging.NoMergeError as error:
+      raise ValueError(_unknown_loss(target, target)) from error
+    for term, whole in zip(terms.statistics, statistics, strict=True):
+      fitting = merging.fitting(whole, term.tensor)
+      private_graph.replace_input(term.op, term.index, fitting)
+    for term in terms.sums:
+      self._weigh(term)
+    for name, merge in terms.merges.items():
+      self._rules.say(name, merge)
+    return terms.merges[target.name] in merges.SUMS
+
+  def _weigh(self, term: merges.Term) -> None:
+    """Makes a slice's sum over examples as large as the whole batch's."""
+    weights = [
+      tf.math.divide_no_nan(1.0, share) if tf.is_tensor(share) else 1.0 / share
+      for share in self._batches.shares
+    ]
+    with tf.compat.v1.device(term.op.device), tf.control_dependencies(None):
+      scale = self._of_slice(weights, term.tensor.dtype)
+      weighted = term.tensor * scale
+    self._rules.say(weighted.name, Merge.MEAN)
+    private_graph.replace_input(term.op, term.index, weighted)
 
   def _is_shared(self, source: Any) -> bool:
     """Whether a source is the same for all micro-batches, as variables are."""
@@ -195,6 +250,7 @@ class Pipeline:
       For each variable the sum over micro-batches. The gradient with respect
       to something of one micro-batch stays as it is: it is part of the model.
     """
+    self._check_sources(sources, gradients)
     wanted = [
       gradient
       for source, gradient in zip(sources, gradients, strict=True)
@@ -234,6 +290,22 @@ class Pipeline:
     self._finder.add_shared(joins)
     self._wait_for(self._finder.late[num_late:], results)
     return results
+
+  def _check_sources(
+    self, sources: Sequence[Any], gradients: Sequence[Any]
+  ) -> None:
+    """Raises if a source is made of all examples, but no variable."""
+    for source, gradient in zip(sources, gradients, strict=True):
+      if gradient is None or self._is_shared(source):
+        continue
+      if self._axes.of(source).kind is Kind.NONE:
+        raise ValueError(
+          f"the gradient with respect to {source.name} is asked for, which is "
+          f"made of all examples of the batch (shape {source.shape}): slices "
+          "of the batch cannot compute it; ask for that of a variable, or of "
+          "a tensor with a dimension of examples, or use num_micro_batches=1 "
+          "and no data axis"
+        )
 
   def _recompute(
     self,
@@ -334,21 +406,131 @@ class Pipeline:
       if self._finder.differs(tensor)
     ]
     self._extend([tensor.op for tensor in (*scalars, spec.loss)])
-    if not self._is_mean:
-      self._joiner.add_sum(spec.loss)
-    loss = self._joiner.join(spec.loss)
+    loss = self._merger.merge(spec.loss)
     if self._batch_norm == "per_micro_batch":
       known = self._done.keys() | self._own
       self._own.update(
         updates.repeat_updates(ops, known, self._finder, self._clones)
       )
-    others = [op for op in ops if op not in self._done and op not in self._own]
-    self._joiner.rejoin(others, list(self._done))
+    others = self._readers(ops)
+    train_op = getattr(spec.train_op, "op", spec.train_op)
+    self._merge_inputs(others, [train_op, spec.loss.op])
     cells = self._order(stages)
     of_replicas = self._done.keys() | self._clones.all_ops | self._accumulated
     spec = self._replicas.keep_equal(spec, of_replicas)
     collective_order.order_collectives(collective_order.collectives_of(graph))
     return spec._replace(loss=loss), cells
+
+  def _readers(self, ops: Sequence[tf.Operation]) -> list[tf.Operation]:
+    """Returns what model_fn made that is there once for the whole batch."""
+    found = [
+      op
+      for op in ops
+      if op not in self._before
+      and op not in self._own
+      and op not in self._backward
+    ]
+    # What they read of a backward pass belongs to the slice, too.
+    self._extend(
+      [t.op for op in found for t in op.inputs if t.op in self._backward]
+    )
+    return [op for op in found if op not in self._done]
+
+  def _merge_inputs(
+    self, readers: Sequence[tf.Operation], ends: Sequence[tf.Operation]
+  ) -> None:
+    """Makes ops read the whole batch's values instead of the first slice's."""
+    reads = [
+      (op, index)
+      for op in readers
+      for index, tensor in enumerate(op.inputs)
+      if tensor in self._clones
+    ]
+    self._axes.add([op.inputs[index] for op, index in reads])
+    needed = effects.leading_to_effects(readers, ends)
+    self._sum_constants([op for op in readers if op in needed])
+    built_for_slice = self._built_for_slice(readers)
+    found: list[tuple[tf.Operation, int, tf.Tensor]] = []
+    left: list[str] = []
+    for op, index in reads:
+      tensor = op.inputs[index]
+      try:
+        whole = self._merger.merge(tensor)
+        if op in built_for_slice and _is_larger(whole, tensor):
+          raise merging.NoMergeError(
+            f"what reads {tensor.name} was built for {self._batches.size} "
+            "examples"
+          )
+      except merging.NoMergeError as error:
+        how = self._said_of_updates(needed.get(op, ()))
+        if how is not None:
+          whole = self._merger.merge(tensor, how)
+        elif op in needed:
+          raise ValueError(_unknown_update(needed[op], error)) from error
+        else:
+          left.append(op.name)
+          continue
+      found.append((op, index, whole))
+    for op, index, whole in found:
+      fitting = merging.fitting(whole, op.inputs[index])
+      private_graph.replace_input(op, index, fitting)
+    if left:
+      tf.compat.v1.logging.warning(
+        "%s see%s the first micro-batch only: the whole batch's value of what "
+        "is read cannot be made of slices",
+        ", ".join([*left[:3], *(["..."] if left[3:] else [])]),
+        "" if left[1:] else "s",
+      )
+
+  def _sum_constants(self, ops: Iterable[tf.Operation]) -> None:
+    """Asks the user what a constant is that a variable is changed by.
+
+    Where the graph knows the size of a slice, `tf.shape` is a constant.
+    """
+    size = self._batches.size or 1
+    for op in ops if size > 1 else ():
+      if not op.type.startswith("Assign") or len(op.inputs) < 2:
+        continue
+      tensor = op.inputs[1]
+      value = shape_values.evaluate(tensor, shape_values.static_shape)
+      if value is None or not np.any(value) or np.any(np.mod(value, size)):
+        continue
+      name = units.variable_of(op.inputs[0]).name
+      how = self._said_of_updates([name])
+      if how is None:
+        raise ValueError(_constant_update(name, value, size))
+      if how is Merge.SUM:
+        with tf.compat.v1.device(op.device), tf.control_dependencies(None):
+          whole = tensor * tf.cast(len(self._batches.inputs), tensor.dtype)
+        private_graph.replace_input(op, 1, whole)
+
+  def _built_for_slice(
+    self, readers: Sequence[tf.Operation]
+  ) -> set[tf.Operation]:
+    """Returns ops that lead to what cannot work for another size of a batch.
+
+    Only where the graph knows the size can it be in constants.
+    """
+    if self._batches.size is None:
+      return set()
+    ends = [
+      op
+      for op in readers
+      if any(self._finder.differs(x) for x in op.inputs)
+      and not any(self._finder.differs(x) for x in op.outputs if x.consumers())
+    ]
+    known = [x for op in readers for x in op.inputs if x in self._clones]
+    if self._axes.fits_any_size(ends, known):
+      return set()
+    bad = [op for op in ends if not self._axes.fits_any_size([op], known)]
+    return set(auto.ancestors(readers, bad))
+
+  def _said_of_updates(self, variables: Sequence[str]) -> Merge | None:
+    """Returns how the user wants updates of variables to be merged."""
+    for expression, merge in self._state_updates:
+      if any(re.search(expression, name) for name in variables):
+        return merge
+    return None
 
   def _order(self, stages: dict[tf.Operation, int]) -> list[dict[str, Cell]]:
     """Orders the cells of each slice; returns each replica's cells of ops."""
@@ -385,3 +567,39 @@ class Pipeline:
 
   def _new_accumulation(self) -> accumulation_lib.Accumulation:
     return accumulation_lib.Accumulation(self._clones, self._schedule)
+
+
+def _unknown_loss(target: tf.Tensor, unknown: tf.Tensor) -> str:
+  """Returns the text of an error."""
+  return (
+    f"the gradient of {target.name} is asked for, but {unknown.name} "
+    f"({unknown.op.type}, shape {unknown.shape}) is neither a mean nor a sum "
+    'over the examples of the batch; say loss_reduction="mean" or "sum" to '
+    "take it for the mean or sum of those of micro-batches and replicas, or "
+    "use num_micro_batches=1 and no data axis"
+  )
+
+
+def _unknown_update(names: Sequence[str], error: merging.NoMergeError) -> str:
+  """Returns the text of an error."""
+  return (
+    f"{names[0]} is updated from the batch, but the whole batch's value is not "
+    f"known of micro-batches and replicas: {error}; say how to make it, such "
+    f'as state_updates=[("^{names[0]}$", "mean")] or "sum", "concat" or '
+    '"first", or use num_micro_batches=1 and no data axis'
+  )
+
+
+def _is_larger(whole: tf.Tensor, tensor: tf.Tensor) -> bool:
+  """Whether the whole batch's value has another shape than a slice's."""
+  return not tensor.shape.is_compatible_with(whole.shape)
+
+
+def _constant_update(name: str, value: Any, size: int) -> str:
+  """Returns the text of an error."""
+  return (
+    f"{name} is changed by the constant {value}, which may be the number of "
+    f"examples that model_fn saw ({size}, a part of the batch); let input_fn "
+    f'leave the size of a batch open, or say state_updates=[("^{name}$", '
+    '"sum")] if it is, or "first" if it is not'
+  )

@@ -16,13 +16,14 @@ class Processes:
     """Finds the other processes.
 
     Args:
-      loss_reduction: "mean" or "sum": how a loss is made of its examples'.
+      loss_reduction: How a loss is made of its examples': "sum", or else it is
+        a mean.
 
     Raises:
       ImportError: If Horovod is not installed.
     """
     horovod_aggregation.load_horovod()
-    self._method = loss_reduction
+    self._method = "sum" if loss_reduction == "sum" else "mean"
 
   def sum(
     self,

@@ -21,6 +21,7 @@ from estimator_mp import config as config_lib
 from estimator_mp import (
   export,
   graph_checks,
+  joins,
   micro_batches,
   parts,
   pipeline_plan,
@@ -33,6 +34,7 @@ from estimator_mp import (
   transfers,
   verification,
 )
+from estimator_mp import gradient as gradient_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import pipeline as pipeline_lib
 from estimator_mp import placement as placement_lib
@@ -147,6 +149,7 @@ class _Sharder:
     self._saved: placement_lib.Placement | None = None
     if mode != TRAIN:
       self._saved = placement_file.load_placement(model_dir, mesh)
+    self._joins = joins.Joins()
     self._pipeline: pipeline_lib.Pipeline | None = None
     self._batches: micro_batches.MicroBatches | None = None
     self._processes: processes.Processes | None = None
@@ -177,6 +180,7 @@ class _Sharder:
       config.loss_reduction,
       config.recompute,
       config.batch_norm,
+      config.state_updates,
     )
     return dict(arguments) | batches.inputs[0]
 
@@ -219,19 +223,68 @@ class _Sharder:
       spec = verification.with_placement_verification(spec)
     return spec
 
-  def before_gradients(
-    self, targets: list[Any], sources: list[Any], seeds: Any
-  ) -> Any:
-    """Places the forward graph: gradient ops will be made beside its ops."""
-    self._requests += 1
-    targets = [tf.convert_to_tensor(x) for x in targets]
-    self._place_forward([x.op for x in targets])
-    if self._pipeline is not None:
-      seeds = self._pipeline.seeds(targets, sources, seeds)
-    return seeds
+  def gradients(
+    self,
+    targets: list[Any],
+    sources: list[Any],
+    seeds: list[Any] | None,
+    compute: gradient_requests.Compute,
+  ) -> list[Any]:
+    """Answers a request for gradients; see `GradientRequestHandler`.
 
-  def after_gradients(
-    self, targets: list[Any], sources: list[Any], gradients: list[Any]
+    A gradient that model_fn got before is a sum of those of slices. What
+    depends on it is differentiated in two steps: with respect to the sum, as
+    if it was a variable, and then from the sum to the slices' gradients.
+    """
+    joined = self._joins.before([tf.convert_to_tensor(x) for x in targets])
+    if not joined:
+      return self._gradients_of_part(targets, sources, seeds, compute, ())
+    totals = [join.total for join in joined]
+    found = self._gradients_of_part(
+      targets, [*sources, *totals], seeds, compute, totals
+    )
+    results, of_totals = found[: len(sources)], found[len(sources) :]
+    inner = [
+      (join.part, gradient)
+      for join, gradient in zip(joined, of_totals, strict=True)
+      if gradient is not None
+    ]
+    if not inner:
+      return results
+    parts, inner_seeds = (list(x) for x in zip(*inner, strict=True))
+    if self._pipeline is not None:
+      self._pipeline.say_sums(parts)
+    more = self.gradients(parts, sources, inner_seeds, compute)
+    return [
+      gradient_lib.add(one, other)
+      for one, other in zip(results, more, strict=True)
+    ]
+
+  def _gradients_of_part(
+    self,
+    targets: list[Any],
+    sources: list[Any],
+    seeds: list[Any] | None,
+    compute: gradient_requests.Compute,
+    constants: Sequence[tf.Tensor],
+  ) -> list[Any]:
+    """Returns gradients for which no earlier ones are differentiated."""
+    self._requests += 1
+    # Places the forward graph: gradient ops will be made beside its ops.
+    tensors = [tf.convert_to_tensor(x) for x in targets]
+    self._place_forward([x.op for x in tensors])
+    if self._pipeline is not None:
+      seeds = self._pipeline.seeds(tensors, seeds)
+    gradients = list(compute(targets, sources, seeds, constants))
+    results = self._aggregated(tensors, sources, gradients)
+    self._joins.add(sources, gradients, results)
+    return results
+
+  def _aggregated(
+    self,
+    targets: Sequence[tf.Tensor],
+    sources: Sequence[Any],
+    gradients: list[Any],
   ) -> list[Any]:
     """Keeps gradients on their variables' stages; adds up micro-batches'."""
     new = self._read_new_ops()
@@ -245,7 +298,6 @@ class _Sharder:
           self._stages.setdefault(part.op, self._stages[source_op])
     if self._pipeline is not None:
       self._spread(new, spread_lib.Follows.LARGEST_INPUT)
-      targets = [tf.convert_to_tensor(x) for x in targets]
       gradients = self._pipeline.aggregate(
         targets, sources, gradients, new, self._stages
       )

@@ -42,7 +42,7 @@ def repeat_updates(
     and graph_slice.is_write(op)
     and any(finder.differs(tensor) for tensor in op.inputs)
   ]
-  paths = {op: _path(op, done, finder) for op in writes}
+  paths = {op: _path(op, done, finder, clones) for op in writes}
   cloned = [op for op in ops if any(op in path for path in paths.values())]
   clones.add(cloned)
   last: dict[tf.Operation, list[tf.Operation]] = {}
@@ -66,6 +66,7 @@ def _path(
   write: tf.Operation,
   done: set[tf.Operation],
   finder: graph_slice.SliceFinder,
+  clones: clones_lib.Clones,
 ) -> set[tf.Operation]:
   """Returns what an update is made of, and nothing else is."""
   variable = write.inputs[0].op
@@ -75,8 +76,8 @@ def _path(
   while todo:
     tensor = todo.pop()
     op = tensor.op
-    if op in path or op in done:
-      continue
+    if op in path or op in done or tensor in clones:
+      continue  # Inputs are in `clones`: what cuts a batch is there once.
     if _reads(op, variable):
       reads.append(op)
     elif finder.differs(tensor):

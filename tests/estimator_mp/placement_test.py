@@ -310,13 +310,10 @@ class RequestsTest(absltest.TestCase):
     heard = []
 
     class Handler:
-      def before_gradients(self, targets, sources, seeds):
+      def gradients(self, targets, sources, seeds, compute):
         heard.append(targets)
-        return seeds
-
-      def after_gradients(self, targets, sources, gradients):
-        heard.append(gradients)
-        return gradients
+        heard.append(compute(targets, sources, seeds, []))
+        return heard[-1]
 
     def gradient():
       x = v1.placeholder(tf.float32, [2])
