@@ -5,14 +5,18 @@ A wrong flag is an error of one line that says what would be right.
 
 import dataclasses
 import difflib
+import importlib
+import json
 import math
 import os
 import sys
 import textwrap
+from collections.abc import Callable
 from typing import Any
 
 from absl import flags
 
+BAD_USE = 2
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
 
 
@@ -33,6 +37,49 @@ class Command:
   name: str
   summary: str
   groups: tuple[str, ...]
+
+
+def run(
+  name: str, parse: Callable[[list[str]], Any], argv: list[str], module: str
+) -> int:
+  """Runs a command; TensorFlow is imported once its flags are right.
+
+  Args:
+    name: Its name.
+    parse: Returns the options that the command and its arguments mean, and
+      raises ValueError, with one line, if they mean none.
+    argv: The command and its arguments.
+    module: The module whose `run_command` does the rest with the options.
+
+  Returns:
+    The exit code.
+  """
+  try:
+    options = parse(argv)
+  except ValueError as error:
+    return complain(name, error)
+  hush_tensorflow()
+  return importlib.import_module(module).run_command(options)
+
+
+def complain(name: str, error: object, exit_code: int = BAD_USE) -> int:
+  """Prints what is wrong in one line; returns the exit code.
+
+  Args:
+    name: The command.
+    error: What is wrong.
+    exit_code: The exit code.
+  """
+  print(f"{name}: " + " ".join(str(error).split()), file=sys.stderr)
+  return exit_code
+
+
+def hush_tensorflow() -> None:
+  """Turns TensorFlow's own log off, unless the user has set it.
+
+  TensorFlow reads that when it is imported.
+  """
+  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def parse_flags(
@@ -144,6 +191,47 @@ def user_directory() -> str:
     if os.environ.get(name):
       return os.environ[name]
   return os.getcwd()
+
+
+def check_function(flag: str, name: str) -> None:
+  """Raises if a text is no module:function.
+
+  Args:
+    flag: The flag that has it.
+    name: The text.
+
+  Raises:
+    FlagsError: If it is none.
+  """
+  module, colon, function = name.partition(":")
+  if not (module and colon and function):
+    raise FlagsError(
+      f"--{flag}={name} is no module:function; write it like my_model:{flag}"
+    )
+
+
+def parse_params(text: str | None) -> dict[str, Any] | None:
+  """Returns what --params says.
+
+  Args:
+    text: A JSON object; None for none.
+
+  Raises:
+    FlagsError: If it is no such object.
+  """
+  if text is None:
+    return None
+  try:
+    value = json.loads(text)
+  except json.JSONDecodeError as error:
+    raise FlagsError(
+      f'--params={text} is no JSON ({error}); write it like {{"units": 64}}'
+    ) from error
+  if not isinstance(value, dict):
+    raise FlagsError(
+      f'--params={text} is no JSON object; write it like {{"units": 64}}'
+    )
+  return value
 
 
 def check_one_process(aggregation: str) -> None:

@@ -1,21 +1,10 @@
-"""The train command: one model, its layers on several devices, one Estimator.
+"""What the train command runs: one model, its layers on several devices.
 
-  bazel run //estimator_mp:train -- --mesh=stage:3 --train_steps=600
-
-`--help` lists the flags. `train(options)` is the same for programs.
+`train(options)` is the same for programs.
 """
 
 import dataclasses
 import os
-import signal
-import sys
-
-if __name__ == "__main__":
-  # Importing TensorFlow takes seconds: until then Ctrl-C just ends the process.
-  signal.signal(signal.SIGINT, signal.SIG_DFL)
-if not any("verbosity" in word for word in sys.argv[1:]):
-  # TensorFlow reads this when it is imported. The user's own setting wins.
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 import estimator_mp
 from estimator_mp import (
@@ -30,13 +19,12 @@ from estimator_mp import progress as progress_lib
 from model_fns import cifar10_cnn, datasets, layer_split, mlp
 
 import tensorflow as tf
-from absl import app, flags, logging
+from absl import flags, logging
 from absl.logging import converter
 
 _MODELS = {"cifar10_cnn": cifar10_cnn.layers, "mlp": mlp.layers}
 _MOMENTUM = 0.9
 _TRACE_FOLDER = "trace"
-_BAD_USE = 2
 _FAILED = 1
 
 
@@ -70,33 +58,14 @@ def prepare(options: train_flags.TrainOptions) -> Job:
     ValueError: Something does not fit: the mesh, the data, the batch size, the
       model, the model_dir. The text is one line and says what would be right.
   """
-  config = estimator_mp.ShardingConfig(
-    mesh=options.mesh,
-    devices=options.devices,
-    # The run verifies with a hook of its own, which it asks for the facts.
-    verify_placement=False,
-    num_micro_batches=options.num_micro_batches,
-    schedule=options.schedule,
-    num_virtual_stages=options.num_virtual_stages,
-    recompute=options.recompute,
-    variables=options.variables,
-    optimizer_state=options.optimizer_state,
-    aggregation=options.aggregation,
-    bucket_bytes=options.bucket_bytes,
-    chunk_bytes=options.chunk_bytes,
-    compression=options.compression,
-    top_k_fraction=options.top_k_fraction,
+  sharding = train_flags.check_options(options)
+  # The run verifies with a hook of its own, which it asks for the facts.
+  config = estimator_mp.ShardingConfig.of(
+    dataclasses.replace(sharding, verify_placement=False)
   )
   mesh = config.create_mesh()
-  command_flags.check_one_process(options.aggregation)
-  if "cluster" in os.environ.get("TF_CONFIG", ""):
-    raise ValueError(
-      "TF_CONFIG names a cluster, but this command trains on one machine; unset"
-      " TF_CONFIG"
-    )
   dataset = datasets.load(options.dataset, options.data_dir)
   dataset.train_input_fn(options.batch_size, options.seed)
-  train_flags.check_batch(options, mesh.axis_size("data"))
   model_fn = layer_split(
     _MODELS[options.model](dataset.num_classes, options.seed),
     tf.estimator.MultiClassHead(dataset.num_classes),
@@ -307,7 +276,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
   try:
     job = prepare(options)
   except ValueError as error:
-    return _complain(error, _BAD_USE)
+    return command_flags.complain("train", error)
   try:
     run(job)
   except interruption_lib.TrainingInterrupted as interrupted:
@@ -318,61 +287,26 @@ def run_command(options: train_flags.TrainOptions) -> int:
     )
     return interrupted.exit_code
   except tf.estimator.NanLossDuringTrainingError:
-    return _complain(
+    return command_flags.complain(
+      "train",
       f"the loss is no longer a number; --learning_rate={options.learning_rate}"
       f" is too large for --optimizer={options.optimizer}, use a smaller one"
       " and another --model_dir",
       _FAILED,
     )
   except estimator_mp.PlacementError as error:
-    return _complain(error, _FAILED)
+    return command_flags.complain("train", error, _FAILED)
   return 0
 
 
-def main(argv: list[str]) -> int:
-  """Runs the command; the flags have been parsed.
+def show_log(verbosity: flags.Flag) -> None:
+  """Hides Estimator's log unless --verbosity was given; shows it once then.
 
   Args:
-    argv: The command, alone.
-
-  Returns:
-    The exit code; see `run_command`.
+    verbosity: The flag.
   """
-  del argv
-  _show_log(flags.FLAGS["verbosity"])
-  return run_command(train_flags.options_from_flags())
-
-
-def _show_log(verbosity: flags.Flag) -> None:
-  """Hides Estimator's log unless --verbosity was given; shows it once then."""
   logger = tf.get_logger()
   logger.propagate = False
   # What it logs as an error it also raises, and the command says so in a line.
   level = verbosity.value if verbosity.present else logging.FATAL
   logger.setLevel(converter.absl_to_standard(level))
-
-
-def _complain(error: object, exit_code: int) -> int:
-  print("train: " + " ".join(str(error).split()), file=sys.stderr)
-  return exit_code
-
-
-def _parse(argv: list[str]) -> list[str]:
-  try:
-    return train_flags.parse_flags(argv)
-  except train_flags.FlagsError as error:
-    sys.exit(_complain(error, _BAD_USE))
-
-
-def run_app() -> None:
-  """Parses the command line, runs the command and exits."""
-  signal.signal(signal.SIGINT, signal.default_int_handler)
-  train_flags.define_flags()
-  try:
-    app.run(main, flags_parser=_parse)
-  except KeyboardInterrupt:
-    sys.exit(128 + signal.SIGINT)
-
-
-if __name__ == "__main__":
-  run_app()
