@@ -5,18 +5,15 @@ A wrong flag is an error of one line that says what would be right.
 
 import dataclasses
 import difflib
-import importlib
 import json
 import math
 import os
 import sys
 import textwrap
-from collections.abc import Callable
 from typing import Any
 
 from absl import flags
 
-BAD_USE = 2
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
 
 
@@ -37,49 +34,6 @@ class Command:
   name: str
   summary: str
   groups: tuple[str, ...]
-
-
-def run(
-  name: str, parse: Callable[[list[str]], Any], argv: list[str], module: str
-) -> int:
-  """Runs a command; TensorFlow is imported once its flags are right.
-
-  Args:
-    name: Its name.
-    parse: Returns the options that the command and its arguments mean, and
-      raises ValueError, with one line, if they mean none.
-    argv: The command and its arguments.
-    module: The module whose `run_command` does the rest with the options.
-
-  Returns:
-    The exit code.
-  """
-  try:
-    options = parse(argv)
-  except ValueError as error:
-    return complain(name, error)
-  hush_tensorflow()
-  return importlib.import_module(module).run_command(options)
-
-
-def complain(name: str, error: object, exit_code: int = BAD_USE) -> int:
-  """Prints what is wrong in one line; returns the exit code.
-
-  Args:
-    name: The command.
-    error: What is wrong.
-    exit_code: The exit code.
-  """
-  print(f"{name}: " + " ".join(str(error).split()), file=sys.stderr)
-  return exit_code
-
-
-def hush_tensorflow() -> None:
-  """Turns TensorFlow's own log off, unless the user has set it.
-
-  TensorFlow reads that when it is imported.
-  """
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 
 def parse_flags(

@@ -11,7 +11,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from estimator_mp import command_flags
+from estimator_mp import command_flags, commands
 from estimator_mp import options as options_lib
 from estimator_mp.sharding_options import ShardingOptions
 
@@ -149,7 +149,7 @@ def main(argv: list[str]) -> int:
   Args:
     argv: The command and its arguments.
   """
-  return command_flags.run("inspect", _parse, argv, "estimator_mp.run_inspect")
+  return commands.run("inspect", _parse, argv, "estimator_mp.run_inspect")
 
 
 def run_app() -> None:

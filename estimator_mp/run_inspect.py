@@ -8,6 +8,7 @@ import warnings
 import estimator_mp
 from estimator_mp import (
   command_flags,
+  commands,
   drawing,
   input_spec,
   inspect,
@@ -124,5 +125,5 @@ def run_command(options: inspect.InspectOptions) -> int:
     if options.out is not None:
       print("\n".join(["", *write(inspected, options.out)]))
   except ValueError as error:
-    return command_flags.complain("inspect", error)
+    return commands.complain("inspect", error)
   return 0

@@ -4,7 +4,7 @@ import dataclasses
 import tempfile
 
 from estimator_mp import (
-  command_flags,
+  commands,
   run_record,
   run_train,
   trace,
@@ -54,5 +54,5 @@ def run_command(options: trace.TraceOptions) -> int:
   try:
     run(options)
   except ValueError as error:
-    return command_flags.complain("trace", error)
+    return commands.complain("trace", error)
   return 0

@@ -8,7 +8,7 @@ import os
 
 import estimator_mp
 from estimator_mp import (
-  command_flags,
+  commands,
   run_record,
   trace_hook,
   train_flags,
@@ -276,7 +276,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
   try:
     job = prepare(options)
   except ValueError as error:
-    return command_flags.complain("train", error)
+    return commands.complain("train", error)
   try:
     run(job)
   except interruption_lib.TrainingInterrupted as interrupted:
@@ -287,7 +287,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
     )
     return interrupted.exit_code
   except tf.estimator.NanLossDuringTrainingError:
-    return command_flags.complain(
+    return commands.complain(
       "train",
       f"the loss is no longer a number; --learning_rate={options.learning_rate}"
       f" is too large for --optimizer={options.optimizer}, use a smaller one"
@@ -295,7 +295,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
       _FAILED,
     )
   except estimator_mp.PlacementError as error:
-    return command_flags.complain("train", error, _FAILED)
+    return commands.complain("train", error, _FAILED)
   return 0
 
 

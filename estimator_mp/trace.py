@@ -11,7 +11,7 @@ import dataclasses
 import sys
 from typing import Any
 
-from estimator_mp import command_flags, train_flags
+from estimator_mp import command_flags, commands, train_flags
 from estimator_mp import options as options_lib
 from estimator_mp.sharding_options import ShardingOptions
 
@@ -115,7 +115,7 @@ def main(argv: list[str]) -> int:
   Returns:
     The exit code: 0; 2 if an option or the data is wrong.
   """
-  return command_flags.run("trace", _parse, argv, "estimator_mp.run_trace")
+  return commands.run("trace", _parse, argv, "estimator_mp.run_trace")
 
 
 def run_app() -> None:

@@ -5,10 +5,11 @@
 `--help` lists the flags. `run_train.train(options)` is the same for programs.
 """
 
+import importlib
 import signal
 import sys
 
-from estimator_mp import command_flags, train_flags
+from estimator_mp import commands, train_flags
 
 from absl import app, flags
 
@@ -23,11 +24,13 @@ def main(argv: list[str]) -> int:
     The exit code; see `run_train.run_command`.
   """
   del argv
-  # TensorFlow takes seconds to import, and all flags are known to be right.
-  from estimator_mp import run_train
-
+  verbosity = flags.FLAGS["verbosity"]
+  load = (
+    importlib.import_module if verbosity.present else commands.import_quietly
+  )
+  run_train = load("estimator_mp.run_train")
   signal.signal(signal.SIGINT, signal.default_int_handler)
-  run_train.show_log(flags.FLAGS["verbosity"])
+  run_train.show_log(verbosity)
   return run_train.run_command(train_flags.options_from_flags())
 
 
@@ -36,9 +39,7 @@ def _parse(argv: list[str]) -> list[str]:
     rest = train_flags.parse_flags(argv)
     train_flags.check_options(train_flags.options_from_flags())
   except ValueError as error:
-    sys.exit(command_flags.complain("train", error))
-  if not flags.FLAGS["verbosity"].present:
-    command_flags.hush_tensorflow()
+    sys.exit(commands.complain("train", error))
   return rest
 
 
