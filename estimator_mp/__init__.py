@@ -14,6 +14,8 @@ if typing.TYPE_CHECKING:
   from estimator_mp.public import *
 
 __all__ = [
+  "ComparedStep",
+  "Comparison",
   "MeasuredCosts",
   "Mesh",
   "Placement",
@@ -24,6 +26,7 @@ __all__ = [
   "TraceHook",
   "aggregate_gradients",
   "barrier",
+  "compare",
   "define_sharding_flags",
   "export_saved_model",
   "get_mesh",

@@ -1,6 +1,7 @@
 """The public names: the table of contents, which imports TensorFlow."""
 
 from estimator_mp.aggregation import aggregate_gradients
+from estimator_mp.comparison import ComparedStep, Comparison, compare
 from estimator_mp.config import ShardingConfig, define_sharding_flags
 from estimator_mp.export import export_saved_model, with_deviceless_export
 from estimator_mp.measured_costs import MeasuredCosts, measure_costs
@@ -23,6 +24,8 @@ from estimator_mp.verification import (
 )
 
 __all__ = [
+  "ComparedStep",
+  "Comparison",
   "MeasuredCosts",
   "Mesh",
   "Placement",
@@ -33,6 +36,7 @@ __all__ = [
   "TraceHook",
   "aggregate_gradients",
   "barrier",
+  "compare",
   "define_sharding_flags",
   "export_saved_model",
   "get_mesh",

@@ -22,7 +22,7 @@ import tensorflow as tf
 from absl import flags, logging
 from absl.logging import converter
 
-_MODELS = {"cifar10_cnn": cifar10_cnn.layers, "mlp": mlp.layers}
+MODELS = {"cifar10_cnn": cifar10_cnn.layers, "mlp": mlp.layers}
 _MOMENTUM = 0.9
 _TRACE_FOLDER = "trace"
 _FAILED = 1
@@ -67,10 +67,10 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   dataset = datasets.load(options.dataset, options.data_dir)
   dataset.train_input_fn(options.batch_size, options.seed)
   model_fn = layer_split(
-    _MODELS[options.model](dataset.num_classes, options.seed),
+    MODELS[options.model](dataset.num_classes, options.seed),
     tf.estimator.MultiClassHead(dataset.num_classes),
     config,
-    lambda: _make_optimizer(options.optimizer, options.learning_rate),
+    lambda: make_optimizer(options.optimizer, options.learning_rate),
     feature_key="image",
     verify_placement=False,
   )
@@ -250,7 +250,13 @@ def _trained_steps(estimator: tf.estimator.Estimator) -> int:
   return int(estimator.get_variable_value("global_step"))
 
 
-def _make_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
+def make_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
+  """Returns an optimizer of the train command.
+
+  Args:
+    name: One of `train_flags.OPTIMIZERS`.
+    rate: Its learning rate.
+  """
   optimizers = tf.compat.v1.train
   if name == "momentum":
     return optimizers.MomentumOptimizer(rate, _MOMENTUM)

@@ -6,7 +6,7 @@ import sys
 
 from absl.testing import absltest, parameterized
 
-_COMMANDS = ("inspect", "trace", "train")
+_COMMANDS = ("compare", "inspect", "trace", "train")
 _CPU_SECONDS = 1.5
 # What a process runs: a command, as pip's script or `python -m` start it, with
 # a look at what it imported.
@@ -126,7 +126,7 @@ class CommandStartTest(parameterized.TestCase):
     ("no_model", "inspect", "--features=x:float32[?,1]"),
     ("params", "inspect", "--model_fn=a:b --features=x:int32[1] --params=5"),
     ("rules", "inspect", '--placement=[["a",5]]'),
-    # ("no_function", "compare", "--model_fn=theirs:model_fn"),
+    ("no_function", "compare", "--model_fn=theirs:model_fn"),
   )
   def test_flags_that_do_not_fit(self, command, arguments):
     code, output, errors, seconds = _run(

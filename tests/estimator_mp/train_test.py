@@ -351,7 +351,7 @@ class ErrorsTest(parameterized.TestCase):
 class NamesTest(absltest.TestCase):
   def test_flags_know_what_there_is(self):
     self.assertEqual(train_flags.DATASETS, datasets.NAMES)
-    self.assertSameElements(train_flags.MODELS, run_train._MODELS)
+    self.assertSameElements(train_flags.MODELS, run_train.MODELS)
 
 
 if __name__ == "__main__":
