@@ -4,14 +4,23 @@ Both start from one checkpoint and train on the same batches, in turns. What a
 user is promised, that sharding changes nothing, is so tried on his own program.
 """
 
+import contextlib
 import dataclasses
+import functools
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from estimator_mp import config as config_lib
-from estimator_mp import parting, session_config, sharding, training_graph
+from estimator_mp import mesh as mesh_lib
+from estimator_mp import (
+  parting,
+  session_config,
+  sharding,
+  sharding_options,
+  training_graph,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -22,6 +31,7 @@ _SMALL = 1e-3
 # A gradient that is smaller than this part of the largest one is rounding.
 _ROUNDING = 1e-6
 _MOST_ROWS = 15
+_MOST_LETTERS = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -235,61 +245,124 @@ def compare(
     ValueError: If an argument is wrong, the checkpoint is not of this model,
       `input_fn` has no batch, or model_fn cannot be sharded.
   """
-  _check_arguments(steps, tolerance)
+  _check_arguments(config, steps, tolerance)
   given = run_config or tf.estimator.RunConfig()
   batches = training_graph.read_batches(input_fn, steps, given, params)
   if not batches.values:
     raise ValueError(
       "input_fn gave no batch, so nothing was compared; give one that does"
     )
-  sharded_fn = sharding.shard_model_fn(model_fn, config)
+  session = session_config.session_config(config, given.session_config)
   with tempfile.TemporaryDirectory() as folder:
 
-    def build(name: str) -> training_graph.TrainingGraph:
-      is_sharded = name == "sharded"
-      made = given.replace(model_dir=os.path.join(folder, name))
-      if is_sharded:
-        made = made.replace(
-          session_config=session_config.session_config(
-            config, given.session_config
-          )
-        )
-      return training_graph.TrainingGraph(
-        sharded_fn if is_sharded else model_fn, batches.inputs, made, params
-      )
+    def described(name: str, **changed: Any) -> tf.estimator.RunConfig:
+      return given.replace(model_dir=os.path.join(folder, name), **changed)
 
-    def start(name: str, path: str) -> training_graph.TrainingRun:
-      try:
-        return build(name).start(path)
-      except (tf.errors.NotFoundError, tf.errors.InvalidArgumentError) as error:
-        if checkpoint is None:
-          raise
-        raise _not_of_this_model(checkpoint, error) from error
-
+    plain = _Model(
+      _without_marks(model_fn, config.create_mesh()),
+      batches.inputs,
+      described("plain"),
+      params,
+    )
+    sharded = _Model(
+      sharding.shard_model_fn(model_fn, config),
+      batches.inputs,
+      described("sharded", session_config=session),
+      params,
+    )
     begin = (
-      build("initial").initialize(os.path.join(folder, "initial"))
+      plain.build().initialize(os.path.join(folder, "initial"))
       if checkpoint is None
       else _find_checkpoint(checkpoint)
     )
-    found = []
-    plain = start("plain", begin)
-    sharded = start("sharded", begin)
-    try:
+    plain_run = plain.start(begin)
+    with contextlib.closing(plain_run), contextlib.ExitStack() as stack:
+      sharded_run = sharded.start(begin)
+      stack.callback(sharded_run.close)
+      found = []
       for number, values in enumerate(batches.values, start=1):
-        if plain.is_over() or sharded.is_over():
+        if plain_run.is_over() or sharded_run.is_over():
           break
-        found.append((plain.step(values), sharded.step(values)))
-        if restart_each_step and number < len(batches.values):
-          sharded.close()
-          path = plain.save(os.path.join(folder, f"step_{number}"))
-          sharded = start("sharded", path)
-    finally:
-      sharded.close()
-      plain.close()
-  return _judge(found, plain.graph, config, tolerance, checkpoint)
+        if restart_each_step and number > 1:
+          stack.close()
+          path = plain_run.save(os.path.join(folder, f"step_{number}"))
+          sharded_run = sharded.start(path)
+          stack.callback(sharded_run.close)
+        found.append((plain_run.step(values), sharded_run.step(values)))
+  if not found:
+    raise ValueError(
+      "a training hook of the model stopped before the first step, so nothing "
+      "was compared; leave it out"
+    )
+  return judge(found, plain_run.graph, config, tolerance, checkpoint)
 
 
-def _check_arguments(steps: int, tolerance: float) -> None:
+@dataclasses.dataclass(frozen=True)
+class _Model:
+  """One of the two models, of which graphs are made.
+
+  Attributes:
+    model_fn: The model_fn, sharded or not.
+    inputs: As in `training_graph.Batches`.
+    run_config: What it is called with.
+    params: What it is called with.
+  """
+
+  model_fn: Callable[..., tf.estimator.EstimatorSpec]
+  inputs: tuple[Any, Any]
+  run_config: tf.estimator.RunConfig
+  params: Mapping[str, Any] | None
+
+  def build(self) -> training_graph.TrainingGraph:
+    """Returns a new graph."""
+    return training_graph.TrainingGraph(
+      self.model_fn, self.inputs, self.run_config, self.params
+    )
+
+  def start(self, checkpoint: str) -> training_graph.TrainingRun:
+    """Returns a run of a new graph, from a checkpoint.
+
+    Args:
+      checkpoint: The path of the checkpoint.
+    """
+    graph = self.build()
+    try:
+      return graph.start(checkpoint)
+    except (
+      tf.errors.DataLossError,
+      tf.errors.InvalidArgumentError,
+      tf.errors.NotFoundError,
+    ) as error:
+      reason = " ".join(error.message.split())[:_MOST_LETTERS]
+      raise ValueError(
+        f"checkpoint={checkpoint!r} is not of this model ({reason}); give one "
+        "that this model_fn was trained to, or none for initial values"
+      ) from error
+
+
+def _without_marks(
+  model_fn: Callable[..., tf.estimator.EstimatorSpec], mesh: mesh_lib.Mesh
+) -> Callable[..., tf.estimator.EstimatorSpec]:
+  """Returns a model_fn in which `estimator_mp.stage` places nothing."""
+  unplaced = mesh_lib.UnplacedMesh(mesh.axes, mesh.devices)
+
+  @functools.wraps(model_fn)
+  def plain(*args, **kwargs):
+    with mesh_lib.current_mesh(unplaced):
+      return model_fn(*args, **kwargs)
+
+  return plain
+
+
+def _check_arguments(
+  config: config_lib.ShardingConfig, steps: int, tolerance: float
+) -> None:
+  config_lib.check_config(config)
+  if config.aggregation == sharding_options.HOROVOD:
+    raise ValueError(
+      'aggregation="horovod" sums over processes, and compare is one process; '
+      'compare with a data axis, such as mesh="data:2"'
+    )
   if type(steps) is not int or steps < 1:
     raise ValueError(
       f"steps={steps!r} would compare nothing; use a whole number from 1 on"
@@ -303,9 +376,10 @@ def _check_arguments(steps: int, tolerance: float) -> None:
 
 def _find_checkpoint(given: str) -> str:
   """Returns the path of a checkpoint."""
-  if tf.compat.v1.train.checkpoint_exists(given):
-    return given
-  found = tf.train.latest_checkpoint(given)
+  if tf.io.gfile.isdir(given):
+    found = tf.train.latest_checkpoint(given)
+  else:
+    found = given if tf.io.gfile.exists(f"{given}.index") else None
   if found is None:
     raise ValueError(
       f"checkpoint={given!r} is no checkpoint, and no model_dir with one; give "
@@ -314,22 +388,22 @@ def _find_checkpoint(given: str) -> str:
   return found
 
 
-def _not_of_this_model(given: str, error: tf.errors.OpError) -> ValueError:
-  reason = " ".join(error.message.split())[:200]
-  return ValueError(
-    f"checkpoint={given!r} is not of this model ({reason}); give one that this "
-    "model_fn was trained to, or none for initial values"
-  )
-
-
-def _judge(
+def judge(
   found: Sequence[tuple[training_graph.Step, training_graph.Step]],
   plain_graph: training_graph.TrainingGraph,
   config: config_lib.ShardingConfig,
   tolerance: float,
   checkpoint: str | None,
 ) -> Comparison:
-  """Returns what steps, plain and sharded, say."""
+  """Returns what steps, plain and sharded, say.
+
+  Args:
+    found: Each step, plain and sharded; at least one.
+    plain_graph: The plain model's graph.
+    config: How the other one was sharded.
+    tolerance: As for `compare`.
+    checkpoint: As for `compare`.
+  """
   kinds = _kinds(plain_graph)
   noise = _only_rounding(found, kinds)
   steps = [

@@ -213,6 +213,26 @@ class Mesh:
       )
 
 
+class UnplacedMesh(Mesh):
+  """A mesh that places nothing: for the plain run of a model_fn with marks."""
+
+  @contextlib.contextmanager
+  def at(self, **position: int) -> Iterator[None]:
+    """Checks a position, and leaves what is made inside where it is.
+
+    Args:
+      **position: As for `device`.
+
+    Yields:
+      None.
+
+    Raises:
+      ValueError: If the position is outside of the mesh.
+    """
+    self.device(**position)
+    yield
+
+
 _current: contextvars.ContextVar[Mesh | None] = contextvars.ContextVar(
   "estimator_mp.mesh", default=None
 )

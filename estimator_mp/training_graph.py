@@ -245,9 +245,10 @@ class TrainingRun:
     Args:
       path: The beginning of its name.
     """
-    return self._run_without_hooks(
-      lambda session: self._saver.save(session, path, write_meta_graph=False)
-    )
+    with self.graph.graph.as_default():
+      return self._run_without_hooks(
+        lambda session: self._saver.save(session, path, write_meta_graph=False)
+      )
 
   def _run_without_hooks(
     self, function: Callable[[tf.compat.v1.Session], Any]

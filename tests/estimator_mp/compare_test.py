@@ -1,9 +1,11 @@
 """compare: what is equal, what is not and why, and what it will not do."""
 
+import contextlib
 import dataclasses
 import os
 
 import estimator_mp
+from estimator_mp import comparison, training_graph
 from tests.estimator_mp import runs, shapes
 
 import numpy as np
@@ -15,6 +17,7 @@ _RNG = np.random.RandomState(7)
 _X = _RNG.randn(48, 8).astype(np.float32)
 _Y = (_X[:, :1] - _X[:, 1:2] > 0).astype(np.float32)
 _FOUR = estimator_mp.ShardingConfig("data:2,stage:2", num_micro_batches=2)
+_RUN = tf.estimator.RunConfig(tf_random_seed=3)
 _TWO = estimator_mp.ShardingConfig("stage:2", num_micro_batches=2)
 
 
@@ -232,6 +235,19 @@ class EqualTest(parameterized.TestCase):
     self._assert_equal(compared, 3)
     self.assertIn("rate", compared.steps[0].variables)
 
+  def test_a_model_fn_with_marks(self):
+    """Outside of `shard_model_fn` a mark is an error; here it says nothing."""
+
+    def model_fn(features, labels, mode):
+      self.assertEqual(estimator_mp.get_mesh().axis_size("stage"), 2)
+      with estimator_mp.stage(0):
+        net = _dense(features["x"], 16, "first")
+      with estimator_mp.stage(1):
+        losses = _losses(_dense(net, 1, "last", None), labels)
+      return _spec(mode, tf.reduce_mean(losses))
+
+    self._assert_equal(estimator_mp.compare(model_fn, _input_fn, _TWO, 2), 2)
+
   def test_dropout_on_stages_alone_is_the_same(self):
     self._assert_equal(
       estimator_mp.compare(_dropout, _input_fn, _stages(2), 2), 2
@@ -264,7 +280,7 @@ class EqualTest(parameterized.TestCase):
     with self.assertRaisesRegex(
       ValueError, r"^checkpoint='.*' is not of this model \(.*\); give one that"
     ):
-      estimator_mp.compare(_root, _input_fn, _TWO, checkpoint=folder, steps=1)
+      estimator_mp.compare(_hooked, _input_fn, _TWO, checkpoint=folder)
 
 
 def _stages(number):
@@ -278,7 +294,8 @@ class PartingTest(parameterized.TestCase):
       _dropout,
       _TWO,
       "random ops (dropout/random_uniform/RandomUniform) draw new numbers for "
-      "each of 2 slices; compare without them, such as with a dropout rate of 0",
+      "each of 2 slices; compare without them, such as with a dropout rate of "
+      "0",
     ),
     (
       "batch_norm",
@@ -290,15 +307,15 @@ class PartingTest(parameterized.TestCase):
       "sum",
       _sum,
       _FOUR,
-      "all gradients are 0.25 of the plain ones: the loss is a sum over examples;"
-      ' use loss_reduction="sum", not "mean"',
+      "all gradients are 0.25 of the plain ones: the loss is a sum over "
+      'examples; use loss_reduction="sum", not "mean"',
     ),
     (
       "mean",
       _adam,
       dataclasses.replace(_TWO, loss_reduction="sum"),
-      "all gradients are 2 of the plain ones: the loss is a mean over examples; "
-      'use loss_reduction="mean", not "sum"',
+      "all gradients are 2 of the plain ones: the loss is a mean over examples;"
+      ' use loss_reduction="mean", not "sum"',
     ),
     (
       "no_mean",
@@ -328,6 +345,117 @@ class PartingTest(parameterized.TestCase):
       "not equal: from step 1 on they part, by ",
     )
     self.assertEndsWith(compared.text(), compared.reason)
+
+  def test_what_is_written_from_the_batch(self):
+    """A counter that is off the way to the loss, as the plain graph shows it.
+
+    The models are two, as sharding mends or refuses what it knows of.
+    """
+    found = []
+    for gained in (24.0, 6.0):
+
+      def model_fn(features, labels, mode, gained=gained):
+        loss = tf.reduce_mean(tf.square(_logits(features["x"]) - labels))
+        seen = v1.get_variable("seen", [], trainable=False)
+        return _spec(mode, loss, before=[v1.assign_add(seen, gained)])
+
+      model = training_graph.TrainingGraph(model_fn, self._inputs(), _RUN)
+      found.append(model)
+    folder = self.create_tempdir().full_path
+    begin = found[0].initialize(os.path.join(folder, "initial"))
+    pairs = []
+    with contextlib.ExitStack() as stack:
+      both = [
+        stack.enter_context(contextlib.closing(x.start(begin))) for x in found
+      ]
+      pairs.append(tuple(x.step([_X, _Y]) for x in both))
+    compared = comparison.judge(pairs, found[0], _TWO, 1e-5, None)
+    self.assertEqual(
+      compared.reason,
+      "variables that are written from the batch, off the way to the loss "
+      "(seen), do not see all of it as the plain model's do",
+    )
+
+  def _inputs(self):
+    return ({"x": tf.TensorSpec([None, 8])}, tf.TensorSpec([None, 1]))
+
+  def test_rounding_that_grows(self):
+    """A rate at which training diverges, and steps that begin anew."""
+
+    def model_fn(features, labels, mode):
+      net = features["x"]
+      for i in range(3):
+        net = _dense(net, 16, f"layer_{i}")
+      loss = tf.reduce_mean(_losses(_dense(net, 1, "last", None), labels))
+      return _spec(mode, loss, v1.train.GradientDescentOptimizer(40.0))
+
+    compared = estimator_mp.compare(model_fn, _input_fn, _TWO, 12)
+    self.assertFalse(compared.ok)
+    self.assertGreater(compared.parted.number, 1)
+    self.assertStartsWith(
+      compared.reason,
+      "sums in another order round differently, and training lets that grow; "
+      "compare with restart_each_step, ",
+    )
+    again = estimator_mp.compare(
+      model_fn, _input_fn, _TWO, 3, restart_each_step=True
+    )
+    self.assertTrue(again.ok, again.text())
+
+
+class ErrorsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (
+      "no_step",
+      {"steps": 0},
+      "steps=0 would compare nothing; use a whole number from 1 on",
+    ),
+    (
+      "tolerance",
+      {"tolerance": -1.0},
+      "tolerance=-1.0 is no part of a number; use one from 0 up to 1, such as "
+      "1e-5",
+    ),
+    (
+      "processes",
+      {"config": estimator_mp.ShardingConfig("stage:2", aggregation="horovod")},
+      'aggregation="horovod" sums over processes, and compare is one process; '
+      'compare with a data axis, such as mesh="data:2"',
+    ),
+    (
+      "no_batch",
+      {"input_fn": lambda: _input_fn().take(0)},
+      "input_fn gave no batch, so nothing was compared; give one that does",
+    ),
+    (
+      "no_checkpoint",
+      {"checkpoint": "nowhere"},
+      "checkpoint='nowhere' is no checkpoint, and no model_dir with one; give "
+      "the path of one, or none for initial values",
+    ),
+  )
+  def test_error(self, arguments, expected):
+    given = {"model_fn": _root, "input_fn": _input_fn, "config": _TWO}
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.compare(**(given | arguments))
+    self.assertEqual(str(caught.exception), expected)
+
+  def test_a_hook_that_stops_at_once_leaves_nothing_to_compare(self):
+    class Stop(tf.estimator.SessionRunHook):
+      def after_create_session(self, session, coord):
+        coord.request_stop()
+
+    def model_fn(features, labels, mode):
+      spec = _root(features, labels, mode)
+      return spec._replace(training_hooks=[Stop()])
+
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.compare(model_fn, _input_fn, _TWO)
+    self.assertEqual(
+      str(caught.exception),
+      "a training hook of the model stopped before the first step, so nothing "
+      "was compared; leave it out",
+    )
 
 
 if __name__ == "__main__":
