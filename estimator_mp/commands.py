@@ -6,11 +6,13 @@ import os
 import re
 import signal
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 BAD_USE = 2
+_PATIENCE_SECONDS = 2.0
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # What TensorFlow 2.21 writes before it looks at the level.
 _LOGGED = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
@@ -88,7 +90,14 @@ def _without_log() -> Iterator[None]:
     sys.stderr.flush()
     os.dup2(standard_error, 2)
     os.close(standard_error)
-    os.waitpid(reader, 0)
+    _await(reader)
+
+
+def _await(reader: int) -> None:
+  """Waits until all was read, but not for what else writes there and stays."""
+  end = time.monotonic() + _PATIENCE_SECONDS
+  while not os.waitpid(reader, os.WNOHANG)[0] and time.monotonic() < end:
+    time.sleep(0.005)
 
 
 def _pass_on(reading: int) -> None:
