@@ -1,7 +1,8 @@
 """Gradient requests: who asks for gradients of a graph, however they ask.
 
 Every way of asking for gradients in a graph ends in one of two functions of
-TensorFlow, and `intercepted` stands before both while it is entered:
+TensorFlow, and `intercepted` and `observed` stand before both while they are
+entered:
 
 - `gradients_util._GradientsHelper`: tf.gradients (v1 and v2), the v1
   optimizers' compute_gradients and minimize, the tf_keras optimizers'
@@ -19,14 +20,17 @@ import functools
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import tensorflow as tf
 from tensorflow.python.eager import backprop
 from tensorflow.python.ops import gradients_util
 
 _LOCK = threading.RLock()
+Observer: TypeAlias = Callable[[list[Any], list[Any]], None]
+
 _handlers: dict[int, list["GradientRequestHandler"]] = {}
+_observers: dict[int, list[Observer]] = {}
 _undo: list[Callable[[], None]] = []
 _inside = threading.local()
 
@@ -66,7 +70,7 @@ class GradientRequestHandler(Protocol):
 def intercepted(
   graph: tf.Graph, handler: GradientRequestHandler
 ) -> Iterator[None]:
-  """Tells a handler of every request for gradients in a graph.
+  """Asks a handler at every request for gradients in a graph.
 
   Inside the block, `tf.gradients` also puts each gradient op beside its
   forward op (`colocate_gradients_with_ops=True`), whatever the caller says.
@@ -78,18 +82,45 @@ def intercepted(
   Yields:
     None.
   """
+  with _entered(_handlers, graph, handler):
+    yield
+
+
+@contextlib.contextmanager
+def observed(graph: tf.Graph, observer: Observer) -> Iterator[None]:
+  """Tells an observer of every request for gradients in a graph.
+
+  Nothing else changes: it hears what the caller gets.
+
+  Args:
+    graph: The graph; requests while another graph is the default one pass.
+    observer: It is called with the sources and the gradient of each: a tensor,
+      `IndexedSlices` or None.
+
+  Yields:
+    None.
+  """
+  with _entered(_observers, graph, observer):
+    yield
+
+
+@contextlib.contextmanager
+def _entered(
+  registry: dict[int, list[Any]], graph: tf.Graph, entry: Any
+) -> Iterator[None]:
+  """Has an entry in a registry, and both functions patched, for a block."""
   with _LOCK:
     if not _undo:
       _patch()
-    _handlers.setdefault(id(graph), []).append(handler)
+    registry.setdefault(id(graph), []).append(entry)
   try:
     yield
   finally:
     with _LOCK:
-      _handlers[id(graph)].remove(handler)
-      if not _handlers[id(graph)]:
-        del _handlers[id(graph)]
-      if not _handlers:
+      registry[id(graph)].remove(entry)
+      if not registry[id(graph)]:
+        del registry[id(graph)]
+      if not _handlers and not _observers:
         while _undo:
           _undo.pop()()
 
@@ -102,11 +133,12 @@ def _patch() -> None:
 
   @functools.wraps(helper)
   def gradients_helper(*args, **kwargs):
-    handler = _handler_of_request()
-    if handler is None:
+    graph = _graph_of_request()
+    if graph is None:
       return helper(*args, **kwargs)
     bound = parameters.bind(*args, **kwargs)
-    bound.arguments["colocate_gradients_with_ops"] = True
+    if graph in _handlers:
+      bound.arguments["colocate_gradients_with_ops"] = True
     stops = _listed(bound.arguments.get("stop_gradients"))
 
     def compute(
@@ -124,14 +156,14 @@ def _patch() -> None:
       return helper(*bound.args, **bound.kwargs)
 
     ys, xs = bound.arguments["ys"], bound.arguments["xs"]
-    return _answer(handler, ys, xs, bound.arguments.get("grad_ys"), compute)
+    return _answer(graph, ys, xs, bound.arguments.get("grad_ys"), compute)
 
   @functools.wraps(gradient)
   def tape_gradient(
     tape, target, sources, output_gradients=None, *args, **kwargs
   ):
-    handler = _handler_of_request()
-    if handler is None:
+    graph = _graph_of_request()
+    if graph is None:
       return gradient(tape, target, sources, output_gradients, *args, **kwargs)
     flat_target, flat_sources = (
       tf.nest.flatten(target),
@@ -156,9 +188,7 @@ def _patch() -> None:
         stop_gradients=list(constants) or None,
       )
 
-    found = _answer(
-      handler, flat_target, flat_sources, output_gradients, compute
-    )
+    found = _answer(graph, flat_target, flat_sources, output_gradients, compute)
     return tf.nest.pack_sequence_as(sources, found)
 
   def unpatch():
@@ -170,12 +200,12 @@ def _patch() -> None:
   backprop.GradientTape.gradient = tape_gradient
 
 
-def _handler_of_request() -> GradientRequestHandler | None:
-  """Returns who has to hear of a request that is being made, if anyone."""
+def _graph_of_request() -> int | None:
+  """Returns the graph of a request that someone wants to hear of."""
   if getattr(_inside, "request", False) or tf.executing_eagerly():
     return None
-  found = _handlers.get(id(tf.compat.v1.get_default_graph()))
-  return found[-1] if found else None
+  graph = id(tf.compat.v1.get_default_graph())
+  return graph if graph in _handlers or graph in _observers else None
 
 
 def _listed(value: Any) -> list[Any]:
@@ -183,13 +213,9 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _answer(
-  handler: GradientRequestHandler,
-  targets: Any,
-  sources: Any,
-  seeds: Any,
-  compute: Compute,
+  graph: int, targets: Any, sources: Any, seeds: Any, compute: Compute
 ) -> list[Any]:
-  """Lets a handler answer; what it asks for itself is not intercepted."""
+  """Lets a graph's handler answer; its own requests are not intercepted."""
 
   def computed(*request) -> list[Any]:
     _inside.request = True
@@ -198,9 +224,14 @@ def _answer(
     finally:
       _inside.request = False
 
-  return handler.gradients(
-    tf.nest.flatten(targets) if not isinstance(targets, list) else targets,
-    tf.nest.flatten(sources) if not isinstance(sources, list) else sources,
-    None if seeds is None else tf.nest.flatten(seeds),
-    computed,
-  )
+  flat_targets = targets if isinstance(targets, list) else _listed(targets)
+  flat_sources = sources if isinstance(sources, list) else _listed(sources)
+  flat_seeds = None if seeds is None else _listed(seeds)
+  if graph in _handlers:
+    handler = _handlers[graph][-1]
+    found = handler.gradients(flat_targets, flat_sources, flat_seeds, computed)
+  else:
+    found = computed(flat_targets, flat_sources, flat_seeds, [])
+  for observer in _observers.get(graph, ()):
+    observer(flat_sources, list(found))
+  return found

@@ -1,9 +1,13 @@
 """compat.install(): puts tf.estimator where TensorFlow 2.15 had it."""
 
 import importlib
+import importlib.abc
+import importlib.machinery
+import importlib.util
 import sys
 import threading
 import types
+from collections.abc import Sequence
 
 from compat import (
   contrib_names,
@@ -14,7 +18,7 @@ from compat import (
 )
 
 _LOCK = threading.RLock()
-_installed_into: types.ModuleType | None = None
+_is_installed = False
 
 
 def install(contrib: bool = False) -> None:
@@ -37,25 +41,83 @@ def install(contrib: bool = False) -> None:
       with Keras 3 as tf.keras, or is 2.20 beside protobuf 7; or if tf-keras or
       tensorflow-estimator is not installed. The message says what to do.
   """
-  global _installed_into
-  with _LOCK:
-    if _installed_into is None:
-      _installed_into = _install_estimator()
-    if contrib:
-      contrib_names.supply(_installed_into)
-
-
-def _install_estimator() -> types.ModuleType:
-  """Makes tf.estimator work, and returns TensorFlow."""
   imported_before = "tensorflow" in sys.modules
   if not imported_before:
     legacy_keras.choose_before_import()
+  # Outside of the lock: another thread may be importing it, and wait for that.
   tensorflow = importlib.import_module("tensorflow")
-  versions.check_supported(tensorflow.__version__)
-  legacy_keras.check_chosen(tensorflow, imported_before)
-  versions.check_protobuf(tensorflow.__version__)
-  if not versions.has_own_estimator(tensorflow.__version__):
-    estimator_names.check_wheel()
-    private_names.supply()
-    estimator_names.supply(tensorflow)
-  return tensorflow
+  _install_into(tensorflow, imported_before)
+  if contrib:
+    with _LOCK:
+      contrib_names.supply(tensorflow)
+
+
+def install_when_imported() -> None:
+  """Makes tf.estimator work as soon as TensorFlow is imported.
+
+  TensorFlow itself is not imported, which takes seconds, unless it already has
+  been; it raises what `install` raises when it is.
+
+  Raises:
+    CompatError: as `install` does, if TensorFlow has already been imported.
+  """
+  if "tensorflow" in sys.modules:
+    install()
+  elif _FINDER not in sys.meta_path:
+    legacy_keras.choose_before_import()
+    sys.meta_path.insert(0, _FINDER)
+
+
+class _InstallingFinder(importlib.abc.MetaPathFinder):
+  """Finds TensorFlow as Python does, and installs once it is loaded."""
+
+  def find_spec(
+    self,
+    fullname: str,
+    path: Sequence[str] | None,
+    target: types.ModuleType | None = None,
+  ) -> importlib.machinery.ModuleSpec | None:
+    """Returns how to import TensorFlow, or None for any other name."""
+    if fullname != "tensorflow":
+      return None
+    sys.meta_path.remove(self)
+    spec = importlib.util.find_spec(fullname)
+    if spec is not None and spec.loader is not None:
+      _install_after(spec.loader)
+    return spec
+
+
+_FINDER = _InstallingFinder()
+
+
+def _install_after(loader: importlib.abc.Loader) -> None:
+  """Lets the loader of one module install what is missing afterwards."""
+  execute = loader.exec_module
+
+  def exec_module(module: types.ModuleType) -> None:
+    del vars(loader)["exec_module"]
+    execute(module)
+    _install_into(importlib.import_module("tensorflow"), imported_before=False)
+
+  vars(loader)["exec_module"] = exec_module
+
+
+def _install_into(tensorflow: types.ModuleType, imported_before: bool) -> None:
+  """Makes tf.estimator work, once.
+
+  Args:
+    tensorflow: the module.
+    imported_before: whether it chose its Keras without us.
+  """
+  global _is_installed
+  with _LOCK:
+    if _is_installed:
+      return
+    versions.check_supported(tensorflow.__version__)
+    legacy_keras.check_chosen(tensorflow, imported_before)
+    versions.check_protobuf(tensorflow.__version__)
+    if not versions.has_own_estimator(tensorflow.__version__):
+      estimator_names.check_wheel()
+      private_names.supply()
+      estimator_names.supply(tensorflow)
+    _is_installed = True

@@ -13,13 +13,17 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
   kernels for; without it only a failing session does.
 - `ops.get_stats_for_node_def` is TensorFlow's FLOP count of one op; the public
   profiler prints, and walks the whole graph for each call.
+- `deprecation.silence` keeps a name inside of that count, which TensorFlow
+  itself calls, from warning the user, who does not.
 """
 
+import contextlib
 import functools
 from collections.abc import Sequence
 
 import tensorflow as tf
 from tensorflow.python.framework import kernels, ops
+from tensorflow.python.util import deprecation
 
 
 def set_device(op: tf.Operation, device: str) -> None:
@@ -96,10 +100,11 @@ def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:
   Returns:
     The count, or None if TensorFlow has none for this op or these shapes.
   """
-  try:
+  wrong = (AttributeError, AssertionError, LookupError, TypeError, ValueError)
+  value = None
+  # An exception may not leave the block: TensorFlow would stay silent.
+  with deprecation.silence(), contextlib.suppress(*wrong):
     value = ops.get_stats_for_node_def(graph, node, "flops").value
-  except (AttributeError, AssertionError, LookupError, TypeError, ValueError):
-    return None
   return None if value is None else int(value)
 
 

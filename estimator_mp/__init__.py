@@ -1,32 +1,21 @@
-"""Model parallelism for tf.estimator programs: the table of contents."""
+"""Model parallelism for tf.estimator programs.
+
+The names below are public. The first use of one imports them all, and
+TensorFlow: `public` is the table of contents. Until then a command can check
+its flags, at once.
+"""
+
+import importlib
+import typing
 
 import compat
 
-compat.install()
-
-from estimator_mp.aggregation import aggregate_gradients
-from estimator_mp.config import ShardingConfig, define_sharding_flags
-from estimator_mp.export import export_saved_model, with_deviceless_export
-from estimator_mp.measured_costs import MeasuredCosts, measure_costs
-from estimator_mp.mesh import Mesh, get_mesh, stage
-from estimator_mp.placement import (
-  Placement,
-  StagePlacement,
-  get_placement,
-  placement_of_graph,
-  record_placement,
-)
-from estimator_mp.run_config import run_config
-from estimator_mp.sharding import shard_model_fn
-from estimator_mp.sync import barrier
-from estimator_mp.trace_hook import TraceHook
-from estimator_mp.verification import (
-  PlacementError,
-  PlacementVerificationHook,
-  with_placement_verification,
-)
+if typing.TYPE_CHECKING:
+  from estimator_mp.public import *
 
 __all__ = [
+  "ComparedStep",
+  "Comparison",
   "MeasuredCosts",
   "Mesh",
   "Placement",
@@ -37,6 +26,7 @@ __all__ = [
   "TraceHook",
   "aggregate_gradients",
   "barrier",
+  "compare",
   "define_sharding_flags",
   "export_saved_model",
   "get_mesh",
@@ -50,3 +40,19 @@ __all__ = [
   "with_deviceless_export",
   "with_placement_verification",
 ]
+
+compat.install_when_imported()
+
+
+def __getattr__(name: str) -> typing.Any:
+  if name not in __all__:
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+  public = importlib.import_module(f"{__name__}.public")
+  globals().update(
+    {public_name: getattr(public, public_name) for public_name in __all__}
+  )
+  return globals()[name]
+
+
+def __dir__() -> list[str]:
+  return sorted({*globals(), *__all__})

@@ -28,10 +28,9 @@ from estimator_mp import (
   tree,
 )
 from estimator_mp import devices as devices_lib
+from estimator_mp.sharding_options import ALGORITHMS
 
 import tensorflow as tf
-
-ALGORITHMS = ("copy", "ring", "tree", "hierarchical", "collective", "nccl")
 
 DTYPES = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
 

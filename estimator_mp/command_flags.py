@@ -5,6 +5,7 @@ A wrong flag is an error of one line that says what would be right.
 
 import dataclasses
 import difflib
+import json
 import math
 import os
 import sys
@@ -144,6 +145,47 @@ def user_directory() -> str:
     if os.environ.get(name):
       return os.environ[name]
   return os.getcwd()
+
+
+def check_function(flag: str, name: str) -> None:
+  """Raises if a text is no module:function.
+
+  Args:
+    flag: The flag that has it.
+    name: The text.
+
+  Raises:
+    FlagsError: If it is none.
+  """
+  module, colon, function = name.partition(":")
+  if not (module and colon and function):
+    raise FlagsError(
+      f"--{flag}={name} is no module:function; write it like my_model:{flag}"
+    )
+
+
+def parse_params(text: str | None) -> dict[str, Any] | None:
+  """Returns what --params says.
+
+  Args:
+    text: A JSON object; None for none.
+
+  Raises:
+    FlagsError: If it is no such object.
+  """
+  if text is None:
+    return None
+  try:
+    value = json.loads(text)
+  except json.JSONDecodeError as error:
+    raise FlagsError(
+      f'--params={text} is no JSON ({error}); write it like {{"units": 64}}'
+    ) from error
+  if not isinstance(value, dict):
+    raise FlagsError(
+      f'--params={text} is no JSON object; write it like {{"units": 64}}'
+    )
+  return value
 
 
 def check_one_process(aggregation: str) -> None:

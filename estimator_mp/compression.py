@@ -29,11 +29,12 @@ import math
 from collections.abc import Sequence
 
 from estimator_mp import gradient as gradient_lib
+from estimator_mp import sharding_options
 from estimator_mp.gradient import Reduce
 
 import tensorflow as tf
 
-MODES = ("float16", "bfloat16")
+MODES = sharding_options.HALF_PRECISIONS
 
 
 def compressed(reduce: Reduce | None, mode: str) -> Reduce:

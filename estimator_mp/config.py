@@ -8,22 +8,19 @@ from typing import Any
 from estimator_mp import measured_costs as measured_costs_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import (
-  micro_batches,
   options,
   placement_file,
   reduction,
   replicas,
-  rules,
+  sharding_options,
 )
 from estimator_mp import placement as placement_lib
-from estimator_mp import schedule as schedule_lib
-from estimator_mp import state_updates as state_updates_lib
 
 from absl import flags
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardingConfig:
+class ShardingConfig(sharding_options.ShardingOptions):
   """How a model is sharded. Checked when it is made, before any graph.
 
   Attributes:
@@ -100,173 +97,16 @@ class ShardingConfig:
       read.
   """
 
-  mesh: str = options.option(
-    "stage:1",
-    "Axes and sizes of the mesh: stage:3 spreads the model over three devices,"
-    " stage:1 keeps it on one.",
-  )
-  devices: tuple[str, ...] = options.option(
-    (),
-    "The mesh's devices, such as gpu:0,gpu:1,gpu:2. Without it: the GPUs of"
-    " this machine, or virtual CPU devices if it has none.",
-  )
-  placement: str | tuple[rules.Rule, ...] | placement_lib.Placement = (
-    options.option(  # noqa: RUF009 It returns a field.
-      "auto",
-      "auto: where it is best to cut. Or rules as JSON, each an expression for"
-      ' names and a stage: [["layer_[0-5]/", 0], [".*", 1]]. Or the path of a'
-      " placement.json.",
-    )
-  )
-  memory_limit: int | None = options.option(
-    None,
-    "The bytes that --placement=auto may put on a device: weights with"
-    " gradients and two slots, and activations.",
-    minimum=1,
-  )
-  measured_costs: measured_costs_lib.MeasuredCosts | str | None = (
-    options.option(  # noqa: RUF009 It returns a field.
-      None,
-      "The path of a file of MeasuredCosts.save: --placement=auto goes by these"
-      " seconds then, and not by estimates.",
-    )
-  )
-  verify_placement: bool = options.option(
-    True,
-    "Compare the devices that the first step really used with the plan.",
-  )
-  num_micro_batches: int = options.option(
-    1, "Slices of a batch that flow through the stages in training.", minimum=1
-  )
-  schedule: str = options.option(
-    "1f1b",
-    "In which order a stage takes micro-batches.",
-    choices=schedule_lib.NAMES,
-  )
-  num_virtual_stages: int = options.option(
-    1,
-    "Stages of the model on each device, for --schedule=interleaved.",
-    minimum=1,
-  )
-  gradient_accumulation_steps: int = options.option(
-    1,
-    "In how many rounds, each of num_micro_batches, a batch goes through the"
-    " stages before the weights change.",
-    minimum=1,
-  )
-  recompute: str = options.option(
-    "never",
-    "Whether the backward pass computes a stage's activations again instead of"
-    " keeping them; except_last: unless it follows the forward pass at once.",
-    choices=("never", "except_last", "always"),
-  )
-  batch_norm: str = options.option(
-    "deferred",
-    "Whether moving averages are updated once per batch, or by each"
-    " micro-batch.",
-    choices=("deferred", "per_micro_batch"),
-  )
-  loss_reduction: str = options.option(
-    "auto",
-    "Whether a loss is a mean over examples or their sum, where the graph does"
-    " not tell.",
-    choices=("auto", "mean", "sum"),
-  )
-  state_updates: tuple[state_updates_lib.StateUpdate, ...] = options.option(
-    (),
-    "How micro-batches' values are merged before they are written to variables,"
-    " as JSON, each an expression for names, and mean, sum, concat or first:"
-    ' [["^centers$", "concat"]].',
-  )
-  variables: str = options.option(
-    "mirrored",
-    "Whether each replica of the model has copies of the variables, or all read"
-    " those of replica 0.",
-    choices=replicas.VARIABLES,
-  )
-  optimizer_state: str = options.option(
-    "replicated",
-    "Whether each replica updates all of its variables, or each updates some of"
-    " them, and sends them to the others.",
-    choices=replicas.OPTIMIZER_STATES,
-  )
-  aggregation: str = options.option(
-    "auto",
-    "How gradients are summed over replicas.",
-    choices=reduction.ALGORITHMS,
-  )
-  bucket_bytes: int = options.option(
-    65536,
-    "The most bytes of gradients that are summed over replicas at once; larger"
-    " ones are summed alone.",
-  )
-  chunk_bytes: int | None = options.option(
-    None,
-    "The bytes of the pieces that larger gradients are summed in; without it"
-    " they are summed whole.",
-    minimum=1,
-  )
-  compression: str = options.option(
-    "none",
-    "What replicas send of gradients: all, all in half precision, or the"
-    " largest entries. What is not sent is added to the next step's.",
-    choices=reduction.COMPRESSIONS,
-  )
-  top_k_fraction: float = options.option(
-    0.01, "Which part of the entries --compression=top_k sends."
-  )
-  sparse_as_dense: float | None = options.option(
-    None,
-    "Sum a sparse gradient as a dense one from this many rows on, as a part of"
-    " those of the table; without it never.",
-  )
-  batch_axis: tuple[micro_batches.BatchAxis, ...] = options.option(
-    (),
-    "Inputs whose examples are not on axis 0, as JSON, each an expression for"
-    ' names and an axis, or null for none: [["features/mask", null]].',
-  )
-
   def __post_init__(self):
-    options.check(self)
-    object.__setattr__(self, "devices", tuple(self.devices))
-    object.__setattr__(
-      self, "batch_axis", micro_batches.check_batch_axis(self.batch_axis)
-    )
-    object.__setattr__(
-      self,
-      "state_updates",
-      state_updates_lib.check_state_updates(self.state_updates),
-    )
-    if self.recompute != "never" and self.schedule == "none":
-      raise ValueError(
-        f"recompute={self.recompute!r} needs a schedule, which says when to "
-        'compute again, but schedule="none"; use schedule="1f1b"'
-      )
-    self.create_schedule()
+    super().__post_init__()
     mesh = self.create_mesh()
-    replicas.check_replicas(
-      mesh, self.variables, self.optimizer_state, self._create_reduction()
-    )
+    reduction.check_devices(self.aggregation, mesh)
     placement = placement_file.resolve_placement(self.placement)
     object.__setattr__(self, "placement", placement)
     if isinstance(placement, placement_lib.Placement):
       placement.check_mesh(mesh)
-    elif not isinstance(placement, str):
-      rules.check_rules(placement, mesh.axis_size("stage"))
     measured = measured_costs_lib.resolve_measured_costs(self.measured_costs)
     object.__setattr__(self, "measured_costs", measured)
-    if placement != "auto":
-      self._check_unused("memory_limit", "measured_costs")
-
-  def _create_reduction(self) -> reduction.Reduction:
-    return reduction.Reduction(
-      self.aggregation,
-      self.bucket_bytes,
-      self.chunk_bytes,
-      self.compression,
-      self.top_k_fraction,
-      self.sparse_as_dense,
-    )
 
   def create_replicas(self, mesh: mesh_lib.Mesh) -> replicas.Replicas:
     """Returns the replicas that this configuration describes, for one graph.
@@ -275,17 +115,18 @@ class ShardingConfig:
       mesh: What `create_mesh` returned.
     """
     return replicas.Replicas(
-      mesh, self.variables, self.optimizer_state, self._create_reduction()
+      mesh,
+      self.variables,
+      self.optimizer_state,
+      reduction.Reduction(
+        self.aggregation,
+        self.bucket_bytes,
+        self.chunk_bytes,
+        self.compression,
+        self.top_k_fraction,
+        self.sparse_as_dense,
+      ),
     )
-
-  def _check_unused(self, *names: str) -> None:
-    """Raises if fields are given that matter to the automatic cut only."""
-    for name in names:
-      if getattr(self, name) is not None:
-        raise ValueError(
-          f'{name} is for placement="auto" only, but another placement is '
-          f"given; leave one of them out"
-        )
 
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes.
@@ -297,16 +138,6 @@ class ShardingConfig:
       return mesh
     return mesh.with_virtual_stages(self.num_virtual_stages)
 
-  def create_schedule(self) -> schedule_lib.Schedule:
-    """Returns the order of micro-batches that this configuration describes."""
-    schedule = schedule_lib.make_schedule(
-      self.schedule,
-      mesh_lib.parse_axes(self.mesh).get("stage", 1),
-      self.num_micro_batches,
-      self.num_virtual_stages,
-    )
-    return schedule_lib.repeat(schedule, self.gradient_accumulation_steps)
-
   @property
   def measured_seconds(self) -> Mapping[str, float] | None:
     """The measured seconds of ops, by name; None if there are none."""
@@ -314,6 +145,19 @@ class ShardingConfig:
     if isinstance(measured, measured_costs_lib.MeasuredCosts):
       return measured.seconds
     return None
+
+  @classmethod
+  def of(cls, words: sharding_options.ShardingOptions) -> "ShardingConfig":
+    """Returns the configuration that options describe.
+
+    Args:
+      words: The options.
+
+    Raises:
+      ValueError: If this machine has no such mesh, or a file cannot be read.
+    """
+    fields = dataclasses.fields(words)
+    return cls(**{field.name: getattr(words, field.name) for field in fields})
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> "ShardingConfig":

@@ -25,7 +25,7 @@ from estimator_mp import config as config_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import placement as placement_lib
 from estimator_mp.replica_contents import ReplicaDevice
-from estimator_mp.run_config import run_config as make_run_config
+from estimator_mp.session_config import run_config as make_run_config
 
 import tensorflow as tf
 

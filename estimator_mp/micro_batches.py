@@ -8,13 +8,11 @@ import copy
 import dataclasses
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, TypeAlias
+from typing import Any
+
+from estimator_mp.sharding_options import BatchAxis
 
 import tensorflow as tf
-
-# An expression for names such as "features/x", and the axis of its examples;
-# None for a tensor that belongs to the whole batch.
-BatchAxis: TypeAlias = tuple[str, int | None]
 
 _Composite = (tf.SparseTensor, tf.RaggedTensor)
 
@@ -67,37 +65,6 @@ class _Ranges:
 
   starts: tf.Tensor
   sizes: tf.Tensor
-
-
-def check_batch_axis(rules: Any) -> tuple[BatchAxis, ...]:
-  """Returns rules for axes as tuples, if they are well-formed.
-
-  Args:
-    rules: Pairs of a regular expression and an axis or None.
-
-  Raises:
-    ValueError: If they are not.
-  """
-  found = []
-  for rule in rules:
-    is_pair = isinstance(rule, list | tuple) and len(rule) == 2
-    if not (
-      is_pair
-      and isinstance(rule[0], str)
-      and (rule[1] is None or type(rule[1]) is int)
-    ):
-      raise ValueError(
-        f"batch_axis has {rule!r}, which is no pair of an expression and an "
-        'axis; write pairs such as ("features/mask", None)'
-      )
-    try:
-      re.compile(rule[0])
-    except re.error as error:
-      raise ValueError(
-        f"batch_axis has {rule[0]!r}, which is no regular expression: {error}"
-      ) from error
-    found.append((rule[0], rule[1]))
-  return tuple(found)
 
 
 def split_batch(

@@ -8,15 +8,30 @@ from estimator_mp import (
   buckets,
   compression,
   gradient,
+  nccl,
   sparse_aggregation,
 )
+from estimator_mp import mesh as mesh_lib
 
 import tensorflow as tf
 
-# Between processes; `horovod_aggregation` does it, and not the replicas here.
-HOROVOD = "horovod"
-ALGORITHMS = ("auto", *all_reduce.ALGORITHMS, HOROVOD)
-COMPRESSIONS = ("none", *compression.MODES, "top_k")
+
+def check_devices(algorithm: str, mesh: mesh_lib.Mesh) -> None:
+  """Raises if an algorithm cannot sum over the replicas of a mesh.
+
+  Args:
+    algorithm: As `ShardingConfig.aggregation`.
+    mesh: The mesh.
+
+  Raises:
+    ValueError: With the first device that it cannot work on.
+  """
+  if algorithm == "nccl":
+    replicas = range(mesh.axis_size("data"))
+    for stage in range(mesh.axis_size("stage")):
+      nccl.check(
+        tf.float32, [mesh.device(data=r, stage=stage) for r in replicas]
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,10 +39,10 @@ class Reduction:
   """How gradients are summed over replicas.
 
   Attributes:
-    algorithm: One of `ALGORITHMS`.
+    algorithm: As `ShardingConfig.aggregation`.
     bucket_bytes: The most bytes of dense gradients that are summed at once.
     chunk_bytes: A dense gradient of more is summed in pieces; None: it is not.
-    compression: One of `COMPRESSIONS`.
+    compression: As `ShardingConfig.compression`.
     top_k_fraction: Which part of its entries "top_k" sends of a gradient.
     sparse_as_dense: The rows of all replicas, as a part of the rows of the
       table, from which a sparse gradient is summed as a dense one; None: never.
@@ -39,18 +54,6 @@ class Reduction:
   compression: str
   top_k_fraction: float
   sparse_as_dense: float | None
-
-  def __str__(self) -> str:
-    return (
-      f"aggregation={self.algorithm!r}, compression={self.compression!r}, "
-      f"sparse_as_dense={self.sparse_as_dense}"
-    )
-
-  def is_special(self) -> bool:
-    """Whether it is another way than adding on one device."""
-    is_plain = self.algorithm in ("auto", "copy", HOROVOD)
-    is_exact = self.compression == "none" and self.sparse_as_dense is None
-    return not (is_plain and is_exact)
 
   def sum_dense(
     self,

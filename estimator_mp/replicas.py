@@ -23,7 +23,6 @@ from estimator_mp import gradient as gradient_lib
 from estimator_mp import (
   graph_slice,
   mirrors,
-  nccl,
   repeated_updates,
   sparse_aggregation,
   units,
@@ -33,64 +32,6 @@ from estimator_mp import owners as owners_lib
 from estimator_mp import reduction as reduction_lib
 
 import tensorflow as tf
-
-VARIABLES = ("mirrored", "shared")
-OPTIMIZER_STATES = ("replicated", "sharded")
-_LARGEST_ELEMENT_BYTES = 16  # complex128
-
-
-def check_replicas(
-  mesh: mesh_lib.Mesh,
-  variables: str,
-  optimizer_state: str,
-  reduction: reduction_lib.Reduction,
-) -> None:
-  """Raises if what is said of replicas does not fit together.
-
-  Args:
-    mesh: The mesh.
-    variables: One of `VARIABLES`.
-    optimizer_state: One of `OPTIMIZER_STATES`.
-    reduction: How gradients are summed over replicas.
-
-  Raises:
-    ValueError: If the algorithm cannot work on the devices, or replicas are to
-      get a sum of gradients in a way that they do not get it.
-  """
-  num_replicas = mesh.axis_size("data")
-  if reduction.algorithm == reduction_lib.HOROVOD and num_replicas > 1:
-    raise ValueError(
-      'aggregation="horovod" has one replica in each process, but mesh '
-      f"{mesh} has {num_replicas}; leave the data axis out and start as many "
-      "processes"
-    )
-  chunk_bytes = reduction.chunk_bytes
-  least = max(reduction.bucket_bytes, _LARGEST_ELEMENT_BYTES)
-  if chunk_bytes is not None and chunk_bytes < least:
-    raise ValueError(
-      f"chunk_bytes={chunk_bytes} is less than a bucket of "
-      f"bucket_bytes={reduction.bucket_bytes}; use at least {least}"
-    )
-  if not 0 < reduction.top_k_fraction <= 1:
-    raise ValueError(
-      f"top_k_fraction={reduction.top_k_fraction} is no part of a gradient; "
-      "use a number above 0 and up to 1, such as 0.01"
-    )
-  if reduction.algorithm == "nccl":
-    for stage in range(mesh.axis_size("stage")):
-      nccl.check(
-        tf.float32,
-        [mesh.device(data=r, stage=stage) for r in range(num_replicas)],
-      )
-  if variables == "mirrored" and optimizer_state == "replicated":
-    return
-  if reduction.is_special():
-    raise ValueError(
-      f"{reduction} is for replicas that all get the sum of gradients, but "
-      f"with variables={variables!r} and optimizer_state={optimizer_state!r} "
-      'one gets it; use variables="mirrored" and optimizer_state="replicated", '
-      "or leave these out"
-    )
 
 
 @dataclasses.dataclass(frozen=True)

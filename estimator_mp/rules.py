@@ -10,46 +10,9 @@ from collections.abc import Sequence
 
 from compat import private_graph
 from estimator_mp import units as units_lib
+from estimator_mp.sharding_options import Rule
 
 import tensorflow as tf
-
-Rule = tuple[str, int]
-
-
-def check_rules(rules: Sequence[Rule], num_stages: int) -> None:
-  """Raises if a rule can be seen to be wrong without a graph.
-
-  Args:
-    rules: Pairs of a regular expression and a stage.
-    num_stages: The size of the mesh's stage axis.
-
-  Raises:
-    ValueError: If there is no rule, a rule is no such pair, an expression is
-      malformed, or a stage is outside of the mesh.
-  """
-  if not rules:
-    raise ValueError(
-      'placement=() has no rule; give at least one, or placement="auto"'
-    )
-  for rule in rules:
-    if not isinstance(rule, tuple | list) or len(rule) != 2:
-      raise ValueError(
-        f"placement rule {rule!r} is malformed; write (expression, stage), "
-        'such as ("encoder/layer_[0-5]/", 0)'
-      )
-    expression, stage = rule
-    try:
-      re.compile(expression)
-    except (re.error, TypeError) as error:
-      raise ValueError(
-        f"placement rule {rule!r} has a malformed expression ({error}); use "
-        "the syntax of Python's re module"
-      ) from error
-    if type(stage) is not int or not 0 <= stage < num_stages:
-      raise ValueError(
-        f"placement rule {rule!r} names stage {stage!r}, which is outside of "
-        f"the mesh; its stages are 0 to {num_stages - 1}"
-      )
 
 
 def match_rules(

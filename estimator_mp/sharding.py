@@ -28,9 +28,9 @@ from estimator_mp import (
   placement_file,
   placing,
   processes,
-  reduction,
   replica_contents,
   rules,
+  sharding_options,
   transfers,
   verification,
 )
@@ -153,7 +153,7 @@ class _Sharder:
     self._pipeline: pipeline_lib.Pipeline | None = None
     self._batches: micro_batches.MicroBatches | None = None
     self._processes: processes.Processes | None = None
-    if config.aggregation == reduction.HOROVOD:
+    if config.aggregation == sharding_options.HOROVOD:
       self._processes = processes.Processes(config.loss_reduction)
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:

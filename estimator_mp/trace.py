@@ -8,25 +8,13 @@ draws the last step. `--help` lists the flags.
 """
 
 import dataclasses
-import os
 import sys
-import tempfile
 from typing import Any
 
-# TensorFlow reads this when it is imported. The user's own setting wins.
-os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-
-import estimator_mp
-from estimator_mp import (
-  command_flags,
-  run_record,
-  trace_hook,
-  train,
-  train_flags,
-)
+from estimator_mp import command_flags, commands, train_flags
 from estimator_mp import options as options_lib
+from estimator_mp.sharding_options import ShardingOptions
 
-import tensorflow as tf
 from absl import flags
 
 _COMMAND = command_flags.Command(
@@ -36,7 +24,6 @@ _COMMAND = command_flags.Command(
 )
 # It would come a step too late: the trace says where ops ran.
 _VERIFY = "verify_placement"
-_BAD_USE = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,7 +50,8 @@ def define_flags(flag_values: flags.FlagValues) -> None:
   group = command_flags.Group("Model and data", flag_values)
   train_flags.define_model_flags(group)
   group.integer("batch_size", 64, 1, "Images per training step.")
-  estimator_mp.define_sharding_flags(
+  options_lib.define_flags(
+    ShardingOptions,
     flag_values,
     [name for name in train_flags.SHARDING_FLAGS if name != _VERIFY],
     **train_flags.SHARDING_DEFAULTS,
@@ -85,6 +73,9 @@ def options_from_flags(flag_values: flags.FlagValues) -> TraceOptions:
 
   Args:
     flag_values: The flags, parsed.
+
+  Raises:
+    ValueError: If they do not fit together.
   """
   # What the command has no flags for is as the train command has it.
   training_flags = flags.FlagValues()
@@ -96,41 +87,23 @@ def options_from_flags(flag_values: flags.FlagValues) -> TraceOptions:
     for field in dataclasses.fields(training)
     if field.name in flag_values
   }
-  given |= options_lib.values_of_flags(estimator_mp.ShardingConfig, flag_values)
+  given |= options_lib.values_of_flags(ShardingOptions, flag_values)
   if given["data_dir"] is not None:
     given["data_dir"] = command_flags.absolute_path(given["data_dir"])
+  training = dataclasses.replace(training, **given)
+  train_flags.check_options(training)
   return TraceOptions(
-    dataclasses.replace(training, **given),
+    training,
     flag_values["step"].value,
     command_flags.absolute_path(flag_values["out"].value),
   )
 
 
-def run(options: TraceOptions) -> None:
-  """Trains for some steps, and draws the last one.
-
-  Args:
-    options: What is to be traced.
-
-  Raises:
-    ValueError: Something does not fit; the text is one line and says what
-      would be right.
-  """
-  run_record.make_writable("out", options.out)
-  with tempfile.TemporaryDirectory() as model_dir:
-    job = train.prepare(
-      dataclasses.replace(
-        options.training,
-        model_dir=model_dir,
-        # Estimator saves the first step and the last; no others.
-        save_checkpoints_steps=options.step + 1,
-      )
-    )
-    hook = trace_hook.TraceHook([options.step], options.out, job.mesh, print)
-    input_fn = job.dataset.train_input_fn(
-      options.training.batch_size, options.training.seed
-    )
-    job.estimator.train(input_fn, hooks=[hook], max_steps=options.step)
+def _parse(argv: list[str]) -> TraceOptions:
+  flag_values = flags.FlagValues()
+  define_flags(flag_values)
+  command_flags.parse_flags(_COMMAND, argv, flag_values)
+  return options_from_flags(flag_values)
 
 
 def main(argv: list[str]) -> int:
@@ -142,16 +115,7 @@ def main(argv: list[str]) -> int:
   Returns:
     The exit code: 0; 2 if an option or the data is wrong.
   """
-  flag_values = flags.FlagValues()
-  define_flags(flag_values)
-  try:
-    command_flags.parse_flags(_COMMAND, argv, flag_values)
-    tf.get_logger().setLevel("FATAL")
-    run(options_from_flags(flag_values))
-  except ValueError as error:
-    print("trace: " + " ".join(str(error).split()), file=sys.stderr)
-    return _BAD_USE
-  return 0
+  return commands.run("trace", _parse, argv, "estimator_mp.run_trace")
 
 
 def run_app() -> None:

@@ -2,331 +2,16 @@
 
   bazel run //estimator_mp:train -- --mesh=stage:3 --train_steps=600
 
-`--help` lists the flags. `train(options)` is the same for programs.
+`--help` lists the flags. `run_train.train(options)` is the same for programs.
 """
 
-import dataclasses
-import os
+import importlib
 import signal
 import sys
 
-if __name__ == "__main__":
-  # Importing TensorFlow takes seconds: until then Ctrl-C just ends the process.
-  signal.signal(signal.SIGINT, signal.SIG_DFL)
-if not any("verbosity" in word for word in sys.argv[1:]):
-  # TensorFlow reads this when it is imported. The user's own setting wins.
-  os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+from estimator_mp import commands, train_flags
 
-import estimator_mp
-from estimator_mp import (
-  command_flags,
-  run_record,
-  trace_hook,
-  train_flags,
-  train_report,
-)
-from estimator_mp import interruption as interruption_lib
-from estimator_mp import progress as progress_lib
-from model_fns import cifar10_cnn, datasets, layer_split, mlp
-
-import tensorflow as tf
-from absl import app, flags, logging
-from absl.logging import converter
-
-_MODELS = {"cifar10_cnn": cifar10_cnn.layers, "mlp": mlp.layers}
-_MOMENTUM = 0.9
-_TRACE_FOLDER = "trace"
-_BAD_USE = 2
-_FAILED = 1
-
-
-@dataclasses.dataclass(frozen=True)
-class Job:
-  """A training run whose options have been checked; nothing has run yet.
-
-  Attributes:
-    options: What the run was told.
-    mesh: The devices.
-    dataset: The validated data set.
-    estimator: The Estimator, with its model_dir.
-  """
-
-  options: train_flags.TrainOptions
-  mesh: estimator_mp.Mesh
-  dataset: datasets.Dataset
-  estimator: tf.estimator.Estimator
-
-
-def prepare(options: train_flags.TrainOptions) -> Job:
-  """Checks all of the options, and makes what a run needs.
-
-  Args:
-    options: What the run is told.
-
-  Returns:
-    The run, ready to start.
-
-  Raises:
-    ValueError: Something does not fit: the mesh, the data, the batch size, the
-      model, the model_dir. The text is one line and says what would be right.
-  """
-  config = estimator_mp.ShardingConfig(
-    mesh=options.mesh,
-    devices=options.devices,
-    # The run verifies with a hook of its own, which it asks for the facts.
-    verify_placement=False,
-    num_micro_batches=options.num_micro_batches,
-    schedule=options.schedule,
-    num_virtual_stages=options.num_virtual_stages,
-    recompute=options.recompute,
-    variables=options.variables,
-    optimizer_state=options.optimizer_state,
-    aggregation=options.aggregation,
-    bucket_bytes=options.bucket_bytes,
-    chunk_bytes=options.chunk_bytes,
-    compression=options.compression,
-    top_k_fraction=options.top_k_fraction,
-  )
-  mesh = config.create_mesh()
-  command_flags.check_one_process(options.aggregation)
-  if "cluster" in os.environ.get("TF_CONFIG", ""):
-    raise ValueError(
-      "TF_CONFIG names a cluster, but this command trains on one machine; unset"
-      " TF_CONFIG"
-    )
-  dataset = datasets.load(options.dataset, options.data_dir)
-  dataset.train_input_fn(options.batch_size, options.seed)
-  train_flags.check_batch(options, mesh.axis_size("data"))
-  model_fn = layer_split(
-    _MODELS[options.model](dataset.num_classes, options.seed),
-    tf.estimator.MultiClassHead(dataset.num_classes),
-    config,
-    lambda: _make_optimizer(options.optimizer, options.learning_rate),
-    feature_key="image",
-    verify_placement=False,
-  )
-  if options.export_dir is not None:
-    run_record.make_writable("export_dir", options.export_dir)
-  run_record.claim_model_dir(
-    options.model_dir,
-    run_record.RunIdentity(options.model, options.dataset, options.optimizer),
-  )
-  run_config = estimator_mp.run_config(
-    config,
-    options.model_dir,
-    tf_random_seed=options.seed,
-    save_checkpoints_steps=options.save_checkpoints_steps,
-  )
-  estimator = tf.estimator.Estimator(model_fn, config=run_config)
-  return Job(options, mesh, dataset, estimator)
-
-
-def train(options: train_flags.TrainOptions) -> run_record.Result:
-  """Trains a model, evaluates it, and writes the result to its model_dir.
-
-  Resumes from the newest checkpoint in the model_dir. SIGINT and SIGTERM end
-  it after a checkpoint; call it in the main thread.
-
-  Args:
-    options: What the run is told.
-
-  Returns:
-    The result that `result.json` holds.
-
-  Raises:
-    ValueError: The options do not fit; see `prepare`.
-    TrainingInterrupted: A signal ended the run; a checkpoint was saved.
-  """
-  return run(prepare(options))
-
-
-def run(job: Job) -> run_record.Result:
-  """Runs a job: see `train`.
-
-  Args:
-    job: What `prepare` returned.
-  """
-  options = job.options
-  progress = progress_lib.ProgressHook(options.train_steps, options.log_every)
-  verification = estimator_mp.PlacementVerificationHook()
-  trained = _trained_steps(job.estimator)
-  header = train_report.header(options, job.mesh, job.dataset, trained)
-  progress.write("\n".join(header))
-  try:
-    with interruption_lib.Interruption(progress.write) as interruption:
-      if trained >= options.train_steps:
-        progress.write(
-          f"Already trained to step {trained}: nothing to do. Raise"
-          " --train_steps to train on, or choose another --model_dir."
-        )
-        metrics = _evaluate(job, interruption)
-      else:
-        metrics = _train_and_evaluate(job, progress, verification, interruption)
-  finally:
-    progress.close()
-  result = _result(job, metrics, progress, verification)
-  path = run_record.write_result(options.model_dir, result)
-  progress.write("\n".join(["Finished.", *result.lines()]))
-  progress.write(f"  {'result':<12} {path}")
-  command = train_report.tensorboard_command(options.model_dir)
-  progress.write(f"  {'TensorBoard':<12} {command}")
-  return result
-
-
-def _train_and_evaluate(
-  job: Job,
-  progress: progress_lib.ProgressHook,
-  verification: estimator_mp.PlacementVerificationHook,
-  interruption: interruption_lib.Interruption,
-) -> dict[str, float]:
-  """Returns the metrics of the last evaluation."""
-  options = job.options
-  hooks = [
-    train_report.PlacementTableHook(progress),
-    progress,
-    *interruption.hooks(),
-  ]
-  if options.verify_placement:
-    hooks.append(verification)
-  if options.trace_steps:
-    hooks.append(
-      trace_hook.TraceHook(
-        options.trace_steps,
-        os.path.join(options.model_dir, _TRACE_FOLDER),
-        job.mesh,
-        progress.write,
-      )
-    )
-  # Last, so that the step is shown, and its time taken, before it is saved.
-  hooks.append(
-    tf.estimator.CheckpointSaverHook(
-      options.model_dir, save_steps=options.save_checkpoints_steps
-    )
-  )
-  train_spec = tf.estimator.TrainSpec(
-    job.dataset.train_input_fn(options.batch_size, options.seed),
-    max_steps=options.train_steps,
-    hooks=hooks,
-    saving_listeners=interruption.saving_listeners(),
-  )
-  eval_spec = tf.estimator.EvalSpec(
-    job.dataset.test_input_fn(options.batch_size),
-    steps=None,
-    hooks=interruption.evaluation_hooks(),
-    exporters=[train_report.EvaluationReport(progress)],
-    start_delay_secs=0,
-    throttle_secs=options.eval_every_secs,
-  )
-  metrics, _ = tf.estimator.train_and_evaluate(
-    job.estimator, train_spec, eval_spec
-  )
-  return metrics
-
-
-def _evaluate(
-  job: Job, interruption: interruption_lib.Interruption
-) -> dict[str, float]:
-  return job.estimator.evaluate(
-    job.dataset.test_input_fn(job.options.batch_size),
-    hooks=interruption.evaluation_hooks(),
-  )
-
-
-def _result(
-  job: Job,
-  metrics: dict[str, float],
-  progress: progress_lib.ProgressHook,
-  verification: estimator_mp.PlacementVerificationHook,
-) -> run_record.Result:
-  options = job.options
-  speed = progress.steps_per_second
-  devices: dict[str, int] | None = {
-    device: contents.variable_bytes
-    for device, contents in verification.observed.items()
-    if contents.variables or device in job.mesh.devices
-  }
-  earlier = run_record.read_result(options.model_dir)
-  if earlier is not None and earlier.mesh == str(job.mesh):
-    # A run without steps of its own keeps what the run before it measured.
-    speed = speed or earlier.steps_per_second
-    devices = devices or earlier.devices
-  return run_record.Result(
-    model=options.model,
-    dataset=options.dataset,
-    mesh=str(job.mesh),
-    seed=options.seed,
-    global_step=int(metrics["global_step"]),
-    loss=float(metrics["average_loss"]),
-    accuracy=float(metrics["accuracy"]),
-    steps_per_second=speed,
-    devices=devices or None,
-    checkpoint=job.estimator.latest_checkpoint(),
-    saved_model=_export(job),
-  )
-
-
-def _export(job: Job) -> str | None:
-  if job.options.export_dir is None:
-    return None
-  return estimator_mp.export_saved_model(
-    job.estimator,
-    job.options.export_dir,
-    job.dataset.serving_input_receiver_fn,
-  )
-
-
-def _trained_steps(estimator: tf.estimator.Estimator) -> int:
-  if estimator.latest_checkpoint() is None:
-    return 0
-  return int(estimator.get_variable_value("global_step"))
-
-
-def _make_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
-  optimizers = tf.compat.v1.train
-  if name == "momentum":
-    return optimizers.MomentumOptimizer(rate, _MOMENTUM)
-  made = {
-    "adagrad": optimizers.AdagradOptimizer,
-    "adam": optimizers.AdamOptimizer,
-    "rmsprop": optimizers.RMSPropOptimizer,
-    "sgd": optimizers.GradientDescentOptimizer,
-  }
-  return made[name](rate)
-
-
-def run_command(options: train_flags.TrainOptions) -> int:
-  """Trains as `train` does, and says what is wrong in one line.
-
-  Args:
-    options: What the run is told.
-
-  Returns:
-    The exit code: 0; 1 if training failed; 2 if an option or the data is
-    wrong; 130 or 143 if a signal ended it in order.
-  """
-  try:
-    job = prepare(options)
-  except ValueError as error:
-    return _complain(error, _BAD_USE)
-  try:
-    run(job)
-  except interruption_lib.TrainingInterrupted as interrupted:
-    step = _trained_steps(job.estimator)
-    print(
-      f"Stopped at step {step}: {job.estimator.latest_checkpoint()} is saved."
-      " Run the same command again to resume."
-    )
-    return interrupted.exit_code
-  except tf.estimator.NanLossDuringTrainingError:
-    return _complain(
-      f"the loss is no longer a number; --learning_rate={options.learning_rate}"
-      f" is too large for --optimizer={options.optimizer}, use a smaller one"
-      " and another --model_dir",
-      _FAILED,
-    )
-  except estimator_mp.PlacementError as error:
-    return _complain(error, _FAILED)
-  return 0
+from absl import app, flags
 
 
 def main(argv: list[str]) -> int:
@@ -336,37 +21,32 @@ def main(argv: list[str]) -> int:
     argv: The command, alone.
 
   Returns:
-    The exit code; see `run_command`.
+    The exit code; see `run_train.run_command`.
   """
   del argv
-  _show_log(flags.FLAGS["verbosity"])
-  return run_command(train_flags.options_from_flags())
-
-
-def _show_log(verbosity: flags.Flag) -> None:
-  """Hides Estimator's log unless --verbosity was given; shows it once then."""
-  logger = tf.get_logger()
-  logger.propagate = False
-  # What it logs as an error it also raises, and the command says so in a line.
-  level = verbosity.value if verbosity.present else logging.FATAL
-  logger.setLevel(converter.absl_to_standard(level))
-
-
-def _complain(error: object, exit_code: int) -> int:
-  print("train: " + " ".join(str(error).split()), file=sys.stderr)
-  return exit_code
+  verbosity = flags.FLAGS["verbosity"]
+  load = (
+    importlib.import_module if verbosity.present else commands.import_quietly
+  )
+  run_train = load("estimator_mp.run_train")
+  signal.signal(signal.SIGINT, signal.default_int_handler)
+  run_train.show_log(verbosity)
+  return run_train.run_command(train_flags.options_from_flags())
 
 
 def _parse(argv: list[str]) -> list[str]:
   try:
-    return train_flags.parse_flags(argv)
-  except train_flags.FlagsError as error:
-    sys.exit(_complain(error, _BAD_USE))
+    rest = train_flags.parse_flags(argv)
+    train_flags.check_options(train_flags.options_from_flags())
+  except ValueError as error:
+    sys.exit(commands.complain("train", error))
+  return rest
 
 
 def run_app() -> None:
   """Parses the command line, runs the command and exits."""
-  signal.signal(signal.SIGINT, signal.default_int_handler)
+  # Until something is to be saved, Ctrl-C just ends the process.
+  signal.signal(signal.SIGINT, signal.SIG_DFL)
   train_flags.define_flags()
   try:
     app.run(main, flags_parser=_parse)

@@ -1,12 +1,13 @@
 """The flags of the train command, and the options that they become."""
 
 import dataclasses
+import os
 from types import MappingProxyType
 from typing import Any
 
-import estimator_mp
-from estimator_mp import command_flags
+from estimator_mp import axes, command_flags
 from estimator_mp import options as options_lib
+from estimator_mp.sharding_options import ShardingOptions
 
 from absl import flags
 
@@ -89,8 +90,8 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
     flag_values: Where to define them.
   """
   define_model_flags(command_flags.Group("Model and data", flag_values))
-  estimator_mp.define_sharding_flags(
-    flag_values, SHARDING_FLAGS, **SHARDING_DEFAULTS
+  options_lib.define_flags(
+    ShardingOptions, flag_values, SHARDING_FLAGS, **SHARDING_DEFAULTS
   )
   _define_training_flags(command_flags.Group("Training", flag_values))
   _define_output_flags(command_flags.Group("Output", flag_values))
@@ -202,15 +203,37 @@ def options_from_flags(
     field.name: flag_values[field.name].value
     for field in dataclasses.fields(TrainOptions)
   }
-  values |= options_lib.values_of_flags(
-    estimator_mp.ShardingConfig, flag_values
-  )
+  values |= options_lib.values_of_flags(ShardingOptions, flag_values)
   if values["model_dir"] is None:
     values["model_dir"] = f"runs/{values['model']}-{values['dataset']}"
   for name in ("data_dir", "model_dir", "export_dir"):
     if values[name] is not None:
       values[name] = command_flags.absolute_path(values[name])
   return TrainOptions(**values)
+
+
+def check_options(options: TrainOptions) -> ShardingOptions:
+  """Raises if options can be seen to be wrong without TensorFlow.
+
+  Args:
+    options: The options.
+
+  Returns:
+    Those of sharding.
+
+  Raises:
+    ValueError: With what would be right.
+  """
+  given = {name: getattr(options, name) for name in SHARDING_FLAGS}
+  sharding = ShardingOptions(**given)
+  command_flags.check_one_process(options.aggregation)
+  if "cluster" in os.environ.get("TF_CONFIG", ""):
+    raise ValueError(
+      "TF_CONFIG names a cluster, but this command trains on one machine; unset"
+      " TF_CONFIG"
+    )
+  check_batch(options, axes.parse_axes(options.mesh).get("data", 1))
+  return sharding
 
 
 def check_batch(options: TrainOptions, num_replicas: int) -> None:

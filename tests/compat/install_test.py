@@ -139,6 +139,26 @@ class ImportOrderTest(parameterized.TestCase):
       "[t.start() for t in ts]; [t.join() for t in ts]",
       None,
     ),
+    ("when_imported", "import compat; compat.install_when_imported()", None),
+    (
+      "when_imported_and_at_once",
+      "import compat; compat.install_when_imported(); compat.install()",
+      None,
+    ),
+    (
+      "when_imported_before",
+      "import tensorflow, compat; compat.install_when_imported()",
+      "1",
+    ),
+    (
+      "when_imported_from_threads",
+      "import compat, threading; compat.install_when_imported()\n"
+      "def load():\n  import tensorflow\n"
+      "kinds = (compat.install, load) * 4\n"
+      "ts = [threading.Thread(target=kind) for kind in kinds]\n"
+      "[t.start() for t in ts]; [t.join() for t in ts]",
+      None,
+    ),
   )
   def test_every_import_form_gives_the_same_objects(self, install, keras):
     result = processes.run(
@@ -147,6 +167,24 @@ class ImportOrderTest(parameterized.TestCase):
       env=processes.environment(TF_USE_LEGACY_KERAS=keras),
     )
     self.assertEqual(result.stdout.strip(), "the same", result.stderr)
+
+  def test_what_is_wrong_is_said_when_tensorflow_is_imported(self):
+    result = processes.run(
+      "-c",
+      "import compat, sys; compat.install_when_imported()\n"
+      "assert 'tensorflow' not in sys.modules\n"
+      "try:\n  import tensorflow\n"
+      "except compat.CompatError as error:\n  print(error)\n"
+      "else:\n  print(tensorflow.__version__)",
+      env=processes.environment(TF_USE_LEGACY_KERAS="0"),
+    )
+    expected = (
+      tf.__version__
+      if tf.__version__.startswith("2.15")
+      else "TF_USE_LEGACY_KERAS='0' chooses Keras 3 as tf.keras; tf.estimator "
+      "needs Keras 2. Unset TF_USE_LEGACY_KERAS or set it to 1."
+    )
+    self.assertEqual(result.stdout.strip(), expected, result.stderr)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import re
 import shlex
 from unittest import mock
 
-from estimator_mp import inspect, run_record, trace, train, train_flags
+from estimator_mp import inspect, run_record, run_train, trace, train_flags
 
 import tensorflow as tf
 from absl import flags
@@ -48,7 +48,7 @@ def _train(argv: list[str]) -> int:
   values = flags.FlagValues()
   train_flags.define_flags(values)
   train_flags.parse_flags(argv, values)
-  return train.run_command(train_flags.options_from_flags(values))
+  return run_train.run_command(train_flags.options_from_flags(values))
 
 
 class GuideTest(absltest.TestCase):

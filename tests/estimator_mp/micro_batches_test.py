@@ -3,7 +3,7 @@
 import collections
 import itertools
 
-from estimator_mp import micro_batches
+from estimator_mp import micro_batches, sharding_options
 
 import hypothesis
 import numpy as np
@@ -358,7 +358,7 @@ class ErrorsTest(parameterized.TestCase):
   )
   def test_malformed_rule(self, rule, start):
     with self.assertRaises(ValueError) as raised:
-      micro_batches.check_batch_axis([("y", None), rule])
+      sharding_options.check_batch_axis([("y", None), rule])
     self.assertStartsWith(str(raised.exception), start)
     self.assertEndsWith(
       str(raised.exception),
@@ -367,7 +367,7 @@ class ErrorsTest(parameterized.TestCase):
 
   def test_malformed_expression(self):
     with self.assertRaises(ValueError) as raised:
-      micro_batches.check_batch_axis([("(", 0)])
+      sharding_options.check_batch_axis([("(", 0)])
     self.assertEqual(
       str(raised.exception),
       "batch_axis has '(', which is no regular expression: missing ), "
@@ -376,7 +376,7 @@ class ErrorsTest(parameterized.TestCase):
 
   def test_well_formed_rules_become_tuples(self):
     self.assertEqual(
-      micro_batches.check_batch_axis([["a", 1], ("b", None)]),
+      sharding_options.check_batch_axis([["a", 1], ("b", None)]),
       (("a", 1), ("b", None)),
     )
 

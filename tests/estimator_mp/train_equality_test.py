@@ -1,6 +1,6 @@
 """The same run on one device and on several gives the same model."""
 
-from estimator_mp import train, train_flags
+from estimator_mp import run_train, train_flags
 
 import numpy as np
 import tensorflow as tf
@@ -37,7 +37,7 @@ def _train(model_dir: str, *arguments: str):
     ["train", f"--model_dir={model_dir}", *arguments], values
   )
   options = train_flags.options_from_flags(values)
-  job = train.prepare(options)
+  job = run_train.prepare(options)
   hook = _RecordLossHook()
   input_fn = job.dataset.train_input_fn(options.batch_size, options.seed)
   job.estimator.train(input_fn, hooks=[hook], max_steps=_STEPS)

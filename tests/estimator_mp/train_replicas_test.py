@@ -3,7 +3,7 @@
 import re
 
 import estimator_mp
-from estimator_mp import run_record, train
+from estimator_mp import run_record, run_train
 from tests.estimator_mp import train_runs
 
 import tensorflow as tf
@@ -71,7 +71,7 @@ class ReplicasTest(parameterized.TestCase):
       "--mesh=data:2,stage:2",
       *arguments,
     )
-    job = train.prepare(options)
+    job = run_train.prepare(options)
     hook = estimator_mp.PlacementVerificationHook()
     plan = _PlanHook()
     job.estimator.train(

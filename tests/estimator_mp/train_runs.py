@@ -3,7 +3,7 @@
 import contextlib
 import io
 
-from estimator_mp import train, train_flags
+from estimator_mp import run_train, train_flags
 
 from absl import flags
 
@@ -23,5 +23,5 @@ def run_command(given: train_flags.TrainOptions) -> tuple[int, str, str]:
     contextlib.redirect_stdout(io.StringIO()) as output,
     contextlib.redirect_stderr(io.StringIO()) as errors,
   ):
-    code = train.run_command(given)
+    code = run_train.run_command(given)
   return code, output.getvalue(), errors.getvalue()

@@ -10,7 +10,7 @@ import tempfile
 from unittest import mock
 
 import estimator_mp
-from estimator_mp import run_record, train, train_flags
+from estimator_mp import run_record, run_train, train_flags
 from model_fns import datasets
 from tests.estimator_mp import train_runs
 
@@ -54,7 +54,7 @@ class RunTest(absltest.TestCase):
       cls.model_dir, "--train_steps=100", f"--export_dir={cls.export_dir}"
     )
     with contextlib.redirect_stdout(io.StringIO()) as output:
-      cls.result = train.train(cls.options)
+      cls.result = run_train.train(cls.options)
     cls.output = output.getvalue()
 
   def test_result_file_holds_the_result(self):
@@ -170,7 +170,7 @@ class PlacementTest(parameterized.TestCase):
       f"--model={model}",
       f"--mesh=stage:{stages}",
     )
-    job = train.prepare(options)
+    job = run_train.prepare(options)
     hook = estimator_mp.PlacementVerificationHook()
     input_fn = job.dataset.train_input_fn(options.batch_size, options.seed)
     job.estimator.train(input_fn, hooks=[hook], max_steps=1)
@@ -224,8 +224,8 @@ class ErrorsTest(parameterized.TestCase):
     ),
     (
       "batch_size",
-      "--batch_size=1439",
-      "batch_size=1439 does not fit the 1438 training images of digits; use 1"
+      "--batch_size=1440",
+      "batch_size=1440 does not fit the 1438 training images of digits; use 1"
       " to 1438",
     ),
     (
@@ -351,7 +351,7 @@ class ErrorsTest(parameterized.TestCase):
 class NamesTest(absltest.TestCase):
   def test_flags_know_what_there_is(self):
     self.assertEqual(train_flags.DATASETS, datasets.NAMES)
-    self.assertSameElements(train_flags.MODELS, train._MODELS)
+    self.assertSameElements(train_flags.MODELS, run_train.MODELS)
 
 
 if __name__ == "__main__":

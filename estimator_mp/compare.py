@@ -1,0 +1,26 @@
+"""The compare command: a model plain and sharded, step by step.
+
+  python -m estimator_mp.compare --model_fn=my_model:model_fn \
+      --input_fn=my_model:input_fn --mesh=data:2,stage:2
+
+`--help` lists the flags; `estimator_mp.compare`, which is a function of
+`comparison`, is the same for programs. Nothing imports this file, whose name
+would then hide that function.
+"""
+
+import sys
+
+from estimator_mp import commands, compare_flags
+
+
+def run_app() -> None:
+  """Runs the command and exits."""
+  sys.exit(
+    commands.run(
+      "compare", compare_flags.parse, sys.argv, "estimator_mp.run_compare"
+    )
+  )
+
+
+if __name__ == "__main__":
+  run_app()

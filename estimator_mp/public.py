@@ -1,0 +1,52 @@
+"""The public names: the table of contents, which imports TensorFlow."""
+
+from estimator_mp.aggregation import aggregate_gradients
+from estimator_mp.comparison import ComparedStep, Comparison, compare
+from estimator_mp.config import ShardingConfig, define_sharding_flags
+from estimator_mp.export import export_saved_model, with_deviceless_export
+from estimator_mp.measured_costs import MeasuredCosts, measure_costs
+from estimator_mp.mesh import Mesh, get_mesh, stage
+from estimator_mp.placement import (
+  Placement,
+  StagePlacement,
+  get_placement,
+  placement_of_graph,
+  record_placement,
+)
+from estimator_mp.session_config import run_config
+from estimator_mp.sharding import shard_model_fn
+from estimator_mp.sync import barrier
+from estimator_mp.trace_hook import TraceHook
+from estimator_mp.verification import (
+  PlacementError,
+  PlacementVerificationHook,
+  with_placement_verification,
+)
+
+__all__ = [
+  "ComparedStep",
+  "Comparison",
+  "MeasuredCosts",
+  "Mesh",
+  "Placement",
+  "PlacementError",
+  "PlacementVerificationHook",
+  "ShardingConfig",
+  "StagePlacement",
+  "TraceHook",
+  "aggregate_gradients",
+  "barrier",
+  "compare",
+  "define_sharding_flags",
+  "export_saved_model",
+  "get_mesh",
+  "get_placement",
+  "measure_costs",
+  "placement_of_graph",
+  "record_placement",
+  "run_config",
+  "shard_model_fn",
+  "stage",
+  "with_deviceless_export",
+  "with_placement_verification",
+]

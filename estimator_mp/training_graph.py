@@ -1,0 +1,305 @@
+"""A model_fn's training graph, built outside of an Estimator to be compared.
+
+The batches are fed, so that several graphs can train on the same ones. All
+else is as an Estimator does it: the seed, the Scaffold, the training hooks.
+"""
+
+import contextlib
+import dataclasses
+import inspect
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from compat import gradient_requests
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+_TRAIN = tf.estimator.ModeKeys.TRAIN
+
+
+@dataclasses.dataclass(frozen=True)
+class Batches:
+  """Batches of an input_fn.
+
+  Attributes:
+    inputs: Features and labels as the input_fn gives them: tensors of a graph
+      of their own, dense, sparse and ragged, nested.
+    values: For each batch, the values of their components.
+  """
+
+  inputs: tuple[Any, Any]
+  values: tuple[Sequence[np.ndarray], ...]
+
+
+def read_batches(
+  input_fn: Callable[..., Any],
+  count: int,
+  run_config: tf.estimator.RunConfig,
+  params: Mapping[str, Any] | None,
+) -> Batches:
+  """Returns the first batches of an input_fn.
+
+  Args:
+    input_fn: An input_fn of an Estimator.
+    count: How many; fewer if it ends before.
+    run_config: Its `config`, if it takes one, and the seed.
+    params: Its `params`, if it takes some.
+  """
+  with tf.Graph().as_default(), _seeded(run_config):
+    v1.train.create_global_step()
+    given = {"mode": _TRAIN, "config": run_config, "params": params}
+    result = input_fn(**_accepted(input_fn, given))
+    if isinstance(result, tf.data.Dataset | v1.data.Dataset):
+      iterator = v1.data.make_initializable_iterator(result)
+      v1.add_to_collection(
+        v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer
+      )
+      result = iterator.get_next()
+    is_pair = isinstance(result, list | tuple) and len(result) == 2
+    features, labels = result if is_pair else (result, None)
+    components = tf.nest.flatten((features, labels), expand_composites=True)
+    tensors = [x for x in components if x is not None]
+    values: list[list[np.ndarray]] = []
+    with v1.train.SingularMonitoredSession() as session:
+      while len(values) < count and not session.should_stop():
+        try:
+          values.append(session.run(tensors))
+        except tf.errors.OutOfRangeError:
+          break
+    return Batches((features, labels), tuple(values))
+
+
+class TrainingGraph:
+  """A model_fn's training graph.
+
+  Attributes:
+    graph: The graph.
+    spec: What model_fn returned.
+    gradients: The gradients of variables that model_fn got, by their names; for
+      one that it asked for repeatedly, the last.
+    variables: All global variables, by their names.
+    inputs: Placeholders for the components of features and labels.
+  """
+
+  def __init__(
+    self,
+    model_fn: Callable[..., tf.estimator.EstimatorSpec],
+    inputs: tuple[Any, Any],
+    run_config: tf.estimator.RunConfig,
+    params: Mapping[str, Any] | None = None,
+  ):
+    """Builds the graph.
+
+    Args:
+      model_fn: The model_fn.
+      inputs: Features and labels, as in `Batches`.
+      run_config: Its `config`, if it takes one, and the seed.
+      params: Its `params`, if it takes some.
+    """
+    self.gradients: dict[str, Any] = {}
+    self._run_config = run_config
+    self.graph = tf.Graph()
+    with self.graph.as_default(), _seeded(run_config):
+      v1.train.create_global_step()
+      features, labels = self._make_inputs(inputs)
+      given = {"mode": _TRAIN, "config": run_config, "params": params}
+      if "labels" in inspect.signature(model_fn).parameters:
+        given["labels"] = labels
+      with gradient_requests.observed(self.graph, self._keep_gradients):
+        self.spec = model_fn(features, **_accepted(model_fn, given))
+      self.variables = {v.op.name: v for v in v1.global_variables()}
+      self._saver = v1.train.Saver(
+        [*self.variables.values(), *v1.get_collection("saveable_objects")],
+        max_to_keep=None,
+        allow_empty=True,
+      )
+
+  def _make_inputs(self, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
+    flat = tf.nest.flatten(inputs, expand_composites=True)
+    made = [x if x is None else v1.placeholder(x.dtype, x.shape) for x in flat]
+    self.inputs = [x for x in made if x is not None]
+    return tf.nest.pack_sequence_as(inputs, made, expand_composites=True)
+
+  def _keep_gradients(self, sources: list[Any], gradients: list[Any]) -> None:
+    for source, gradient in zip(sources, gradients, strict=True):
+      op = getattr(source, "handle", source).op
+      if isinstance(source, tf.Variable) and _can_be_fetched(gradient):
+        self.gradients[op.name] = gradient
+
+  def trainable_variables(self) -> list[tf.Variable]:
+    """Returns the trainable variables."""
+    return self.graph.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES)
+
+  def initialize(self, path: str) -> str:
+    """Initializes all variables, and saves them; returns the checkpoint.
+
+    Args:
+      path: The beginning of its name.
+    """
+    with self.graph.as_default():
+      session = self._creator(None).create_session()
+      with session:
+        return self._saver.save(session, path, write_meta_graph=False)
+
+  def start(self, checkpoint: str) -> "TrainingRun":
+    """Starts to train from a checkpoint, with the hooks of the spec.
+
+    Args:
+      checkpoint: The path of the checkpoint, with all variables.
+    """
+    spec = self.spec
+    with self.graph.as_default():
+      session = v1.train.MonitoredSession(
+        self._creator(checkpoint),
+        [*spec.training_chief_hooks, *spec.training_hooks],
+      )
+    return TrainingRun(self, session, self._saver)
+
+  def _creator(
+    self, checkpoint: str | None
+  ) -> tf.compat.v1.train.SessionCreator:
+    given = self.spec.scaffold or v1.train.Scaffold()
+    # Its own saver may leave variables out, or swap them with their averages.
+    scaffold = v1.train.Scaffold(saver=self._saver, copy_from_scaffold=given)
+    return v1.train.ChiefSessionCreator(
+      scaffold,
+      config=self._run_config.session_config,
+      checkpoint_filename_with_path=checkpoint,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+  """What a training step gave.
+
+  Attributes:
+    loss: The loss.
+    gradients: The gradients of variables, dense, by the variables' names.
+    variables: All variables after the step, by their names.
+  """
+
+  loss: float
+  gradients: Mapping[str, np.ndarray]
+  variables: Mapping[str, np.ndarray]
+
+
+class TrainingRun:
+  """A training graph in a session.
+
+  Attributes:
+    graph: The graph.
+  """
+
+  def __init__(
+    self,
+    training_graph: TrainingGraph,
+    session: tf.compat.v1.train.MonitoredSession,
+    saver: tf.compat.v1.train.Saver,
+  ):
+    """Keeps what `TrainingGraph.start` made.
+
+    Args:
+      training_graph: The graph.
+      session: Its session.
+      saver: A saver of all variables.
+    """
+    self.graph = training_graph
+    self._session = session
+    self._saver = saver
+
+  def step(self, values: Sequence[np.ndarray]) -> Step:
+    """Trains on a batch.
+
+    Args:
+      values: One of `Batches.values`.
+    """
+    spec = self.graph.spec
+    fetches = {
+      name: (gradient.values, gradient.indices)
+      if isinstance(gradient, tf.IndexedSlices)
+      else gradient
+      for name, gradient in self.graph.gradients.items()
+    }
+    feed = dict(zip(self.graph.inputs, values, strict=True))
+    loss, gradients, _ = self._session.run(
+      [spec.loss, fetches, spec.train_op], feed
+    )
+    variables = self._run_without_hooks(
+      lambda session: session.run(self.graph.variables)
+    )
+    return Step(
+      float(loss),
+      {
+        name: _dense(gradient, variables[name])
+        for name, gradient in gradients.items()
+      },
+      variables,
+    )
+
+  def save(self, path: str) -> str:
+    """Saves all variables; returns the checkpoint.
+
+    Args:
+      path: The beginning of its name.
+    """
+    with self.graph.graph.as_default():
+      return self._run_without_hooks(
+        lambda session: self._saver.save(session, path, write_meta_graph=False)
+      )
+
+  def _run_without_hooks(
+    self, function: Callable[[tf.compat.v1.Session], Any]
+  ) -> Any:
+    return self._session.run_step_fn(
+      lambda step_context: function(step_context.session)
+    )
+
+  def is_over(self) -> bool:
+    """Whether a hook has asked to stop."""
+    return self._session.should_stop()
+
+  def close(self) -> None:
+    """Ends the session, with the ends of its hooks."""
+    self._session.close()
+
+
+def _can_be_fetched(gradient: Any) -> bool:
+  parts = tf.nest.flatten(gradient, expand_composites=True)
+  return all(x is not None and x.graph.is_fetchable(x) for x in parts)
+
+
+def _dense(gradient: Any, variable: np.ndarray) -> np.ndarray:
+  if not isinstance(gradient, tuple):
+    return gradient
+  values, indices = gradient
+  total = np.zeros(np.shape(variable), values.dtype)
+  np.add.at(total, indices, values)
+  return total
+
+
+def _accepted(
+  function: Callable[..., Any], given: Mapping[str, Any]
+) -> dict[str, Any]:
+  """Returns those arguments that a function takes."""
+  names = inspect.signature(function).parameters
+  return {name: value for name, value in given.items() if name in names}
+
+
+@contextlib.contextmanager
+def _seeded(run_config: tf.estimator.RunConfig) -> Iterator[None]:
+  """Gives the default graph its seed, and layers that draw seeds from Python.
+
+  Python's and numpy's own random numbers go on afterwards as if nothing had
+  been; layers of tf_keras stay seeded.
+  """
+  states = random.getstate(), np.random.get_state()
+  seed = run_config.tf_random_seed
+  tf.keras.utils.set_random_seed(1 if seed is None else seed)
+  try:
+    yield
+  finally:
+    random.setstate(states[0])
+    np.random.set_state(states[1])

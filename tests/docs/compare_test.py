@@ -1,0 +1,145 @@
+"""The guide to compare does what it says, and compares the guides' examples."""
+
+import contextlib
+import io
+import os
+import pathlib
+import re
+import shlex
+import sys
+from unittest import mock
+
+import estimator_mp
+from estimator_mp import commands, compare_flags
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest
+
+_ROOT = pathlib.Path(__file__).parents[2]
+_GUIDES = (
+  "README.md",
+  "docs/compare.md",
+  "docs/pipeline.md",
+  "docs/replicas.md",
+  "docs/sharding.md",
+)
+
+
+def _read(path: str) -> str:
+  return (_ROOT / path).read_text(encoding="utf-8")
+
+
+def _programs(path: str) -> list[str]:
+  return re.findall(r"```python\n(.*?)```", _read(path), re.S)
+
+
+def _input_fn():
+  rng = np.random.RandomState(3)
+  inputs = rng.randn(64, 20).astype(np.float32)
+  targets = inputs[:, :1] * 2 + inputs[:, 1:2]
+  data = tf.data.Dataset.from_tensor_slices(({"x": inputs}, targets))
+  return data.repeat().batch(16)
+
+
+def _model_fn(features, labels, mode):
+  net = features["x"]
+  for _ in range(3):
+    net = tf.compat.v1.layers.dense(net, 16, tf.nn.relu)
+  loss = tf.reduce_mean((tf.compat.v1.layers.dense(net, 1) - labels) ** 2)
+  train_op = tf.compat.v1.train.AdagradOptimizer(0.1).minimize(
+    loss, tf.compat.v1.train.get_global_step()
+  )
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _run(arguments: list[str]) -> tuple[int, str]:
+  """Returns the exit code and the output of the command."""
+  argv = list(sys.argv)
+  try:
+    with (
+      contextlib.redirect_stdout(io.StringIO()) as output,
+      contextlib.redirect_stderr(io.StringIO()) as errors,
+    ):
+      code = commands.run(
+        "compare",
+        compare_flags.parse,
+        ["compare", *arguments],
+        "estimator_mp.run_compare",
+      )
+  finally:
+    sys.argv[:] = argv
+  assert not errors.getvalue(), errors.getvalue()
+  return code, output.getvalue()
+
+
+def _rounded(text: str) -> str:
+  """Returns a text without the numbers that rounding makes."""
+  return re.sub(r"to \d\.\de-\d\d", "to almost nothing", text)
+
+
+class GuideTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    folder = self.create_tempdir().full_path
+    self.enter_context(
+      mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=folder)
+    )
+    program = _programs("docs/compare.md")[0]
+    pathlib.Path(folder, "my_model.py").write_text(program)
+    self.addCleanup(sys.modules.pop, "my_model", None)
+
+  def test_every_command_prints_what_the_guide_shows(self):
+    text = _read("docs/compare.md").replace("\\\n", " ")
+    commands_ = re.findall(r"^    .*compare (?:-- )?(--.*)", text, re.M)
+    equal, parted = re.findall(r"\n\n```\n(.*?)\n```", text)
+    found = [_run(shlex.split(arguments)) for arguments in commands_]
+    self.assertEqual([code for code, _ in found], [0, 1, 0])
+    self.assertEqual(_rounded(found[0][1].splitlines()[-1]), _rounded(equal))
+    self.assertEndsWith(found[1][1], f"; {parted}\n")
+
+
+class ExamplesTest(absltest.TestCase):
+  def test_every_example_is_equal_to_the_plain_model(self):
+    """Whatever a guide shards is compared with what it was sharded from."""
+    for guide in _GUIDES:
+      for number, program in enumerate(_programs(guide)):
+        for model_fn, config in self._sharded(f"{guide} {number}", program):
+          with self.subTest(guide, program=number):
+            self._check(model_fn, config)
+
+  def _sharded(self, name, program):
+    """Returns what a program gives to `shard_model_fn`, which it calls."""
+    found = []
+    shard_model_fn = estimator_mp.shard_model_fn
+
+    def recording(model_fn, config):
+      found.append((model_fn, config))
+      return shard_model_fn(model_fn, config)
+
+    names = {
+      "estimator_mp": estimator_mp,
+      "input_fn": _input_fn,
+      "model_dir": self.create_tempdir().full_path,
+      "model_fn": _model_fn,
+      "tf": tf,
+    }
+    with (
+      mock.patch.object(estimator_mp, "shard_model_fn", recording),
+      contextlib.redirect_stdout(io.StringIO()),
+    ):
+      exec(compile(program, name, "exec"), names)
+    if "shard_model_fn(" in program:
+      self.assertNotEmpty(found)
+    return found
+
+  def _check(self, model_fn, config):
+    compared = estimator_mp.compare(model_fn, _input_fn, config, 2)
+    if config.compression == "none":
+      self.assertTrue(compared.ok, compared.text())
+    else:
+      self.assertStartsWith(compared.reason, "compression=")
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,176 @@
+"""Commands answer at once: flags are checked before TensorFlow is imported."""
+
+import os
+import subprocess
+import sys
+
+from absl.testing import absltest, parameterized
+
+_COMMANDS = ("compare", "inspect", "trace", "train")
+_CPU_SECONDS = 1.5
+# What a process runs: a command, as pip's script or `python -m` start it, with
+# a look at what it imported.
+_AS_MODULE = """
+import atexit, runpy, sys
+atexit.register(lambda: print("tensorflow" in sys.modules))
+sys.argv[1:] = {arguments!r}
+runpy.run_module("estimator_mp.{command}", run_name="__main__", alter_sys=True)
+"""
+_AS_SCRIPT = """
+import atexit, sys
+atexit.register(lambda: print("tensorflow" in sys.modules))
+sys.argv[:] = ["estimator-mp-{command}", *{arguments!r}]
+from estimator_mp.{command} import run_app
+sys.exit(run_app())
+"""
+
+# A program of a user's; it prints what sharding a model_fn warns of.
+_PROGRAM = """
+import estimator_mp
+import tensorflow as tf
+
+v1 = tf.compat.v1
+heard = []
+tf.get_logger().addFilter(lambda record: heard.append(record.getMessage()))
+
+
+def model_fn(features, labels, mode):
+  net = v1.layers.dense(v1.layers.dense(features, 4), 1)
+  loss = tf.reduce_mean(tf.square(net - labels))
+  step = v1.train.get_global_step()
+  train_op = v1.train.AdamOptimizer(0.1).minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+config = estimator_mp.ShardingConfig("data:2,stage:2", num_micro_batches=2)
+arguments = {{"mode": "train", "config": estimator_mp.run_config(config)}}
+for f in (model_fn, estimator_mp.shard_model_fn(model_fn, config)):
+  if f is not model_fn:
+    heard.clear()
+  with tf.Graph().as_default():
+    v1.train.create_global_step()
+    x, y = (v1.placeholder(tf.float32, [None, n]) for n in (3, 1))
+    f(x, y, **(arguments if f is not model_fn else {{"mode": "train"}}))
+print(heard)
+"""
+
+
+def _environment() -> dict[str, str]:
+  environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+  # What a user who has set nothing gets.
+  for name in ("TF_USE_LEGACY_KERAS", "TF_CPP_MIN_LOG_LEVEL"):
+    environment.pop(name, None)
+  return environment
+
+
+def _run(program: str, command: str, *arguments: str):
+  """Returns a finished process and the seconds of CPU that it took."""
+  code = program.format(command=command, arguments=list(arguments))
+  with subprocess.Popen(
+    [sys.executable, "-c", code],
+    env=_environment(),
+    stdout=subprocess.PIPE,
+    stderr=subprocess.PIPE,
+    text=True,
+  ) as process:
+    before = os.times()
+    output, errors = process.communicate(timeout=300)
+  after = os.times()
+  seconds = (
+    after.children_user
+    + after.children_system
+    - before.children_user
+    - before.children_system
+  )
+  return process.returncode, output, errors, seconds
+
+
+class CommandStartTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("script", "train", _AS_SCRIPT),
+    *((command, command, _AS_MODULE) for command in _COMMANDS),
+  )
+  def test_help(self, command, program):
+    code, output, errors, seconds = _run(program, command, "--help")
+    self.assertEqual((code, errors), (0, ""))
+    *lines, has_tensorflow = output.splitlines()
+    self.assertIn(f"usage: {command} [--flag=value ...]", lines)
+    self.assertEqual(has_tensorflow, "False")
+    self.assertLess(seconds, _CPU_SECONDS)
+
+  @parameterized.named_parameters(
+    ("unknown", "--mehs=stage:2", "--mehs is not a flag; did you mean --mesh?"),
+    ("mesh", "--mesh=stage:x", "mesh 'stage:x' is malformed at 'stage:x'; "),
+    ("choice", "--aggregation=rign", "--aggregation=rign is not known; use "),
+    ("fields", "--top_k_fraction=2", "top_k_fraction=2.0 is no part of a "),
+    (
+      "replicas",
+      "--optimizer_state=sharded --aggregation=ring",
+      "aggregation='ring', compression='none', sparse_as_dense=None is for ",
+    ),
+    ("processes", "--aggregation=horovod", "--aggregation=horovod is for "),
+  )
+  def test_wrong_flag(self, arguments, expected):
+    for command in _COMMANDS:
+      with self.subTest(command):
+        code, output, errors, seconds = _run(
+          _AS_MODULE, command, *arguments.split()
+        )
+        self.assertEqual((code, output), (2, "False\n"))
+        self.assertStartsWith(errors, f"{command}: {expected}")
+        self.assertLen(errors.splitlines(), 1)
+        self.assertLess(seconds, _CPU_SECONDS)
+
+  @parameterized.named_parameters(
+    ("schedule", "train", "--schedule=gpipe --num_virtual_stages=2"),
+    ("batch", "train", "--batch_size=30 --num_micro_batches=4"),
+    ("batch_of_trace", "trace", "--batch_size=30 --num_micro_batches=4"),
+    ("no_features", "inspect", "--model_fn=theirs:model_fn"),
+    ("no_model", "inspect", "--features=x:float32[?,1]"),
+    ("params", "inspect", "--model_fn=a:b --features=x:int32[1] --params=5"),
+    ("rules", "inspect", '--placement=[["a",5]]'),
+    ("no_function", "compare", "--model_fn=theirs:model_fn"),
+  )
+  def test_flags_that_do_not_fit(self, command, arguments):
+    code, output, errors, seconds = _run(
+      _AS_MODULE, command, *arguments.split()
+    )
+    self.assertEqual((code, output), (2, "False\n"))
+    self.assertStartsWith(errors, f"{command}: ")
+    self.assertLen(errors.splitlines(), 1)
+    self.assertLess(seconds, _CPU_SECONDS)
+
+  def test_a_run_begins_with_a_line_of_ours(self):
+    model_dir = self.create_tempdir().full_path
+    code, output, errors, _ = _run(
+      _AS_MODULE,
+      "train",
+      *("--model=mlp", "--train_steps=3", "--trace_steps=2"),
+      f"--model_dir={model_dir}",
+    )
+    self.assertEqual((code, errors), (0, ""))
+    self.assertRegex(output.splitlines()[0], r"^  model +mlp$")
+
+  def test_sharding_warns_of_nothing(self):
+    """TensorFlow's count of FLOPs calls what TensorFlow has deprecated."""
+    code, output, errors, _ = _run(_PROGRAM, "")
+    self.assertEqual(code, 0, errors)
+    self.assertEqual(output, "[]\n")
+
+  def test_a_program_keeps_its_log(self):
+    """Only commands are quiet; a library does not say so for its users."""
+    code, output, _, seconds = _run(
+      "import os, sys, estimator_mp\n"
+      "print('tensorflow' in sys.modules)\n"
+      "print(os.environ.get('TF_CPP_MIN_LOG_LEVEL'))\n"
+      "import tensorflow as tf\n"
+      "print(tf.estimator.Estimator.__name__, estimator_mp.Mesh.__name__)",
+      "",
+    )
+    self.assertEqual(code, 0)
+    self.assertEqual(output, "False\nNone\nEstimatorV2 Mesh\n")
+    del seconds
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,185 @@
+"""The compare command: its output, its exit codes, its errors."""
+
+import contextlib
+import io
+import os
+import pathlib
+import sys
+
+from estimator_mp import commands, compare_flags
+
+from absl.testing import absltest, parameterized
+
+# What a user has in a file of his own.
+PROGRAM = """
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def input_fn(params):
+  x = np.random.RandomState(3).rand(32, 4).astype(np.float32)
+  data = tf.data.Dataset.from_tensor_slices(({"x": x}, x[:, :1]))
+  return data.repeat().batch(params["batch_size"])
+
+
+def model_fn(features, labels, mode, params):
+  net = v1.layers.dense(features["x"], 8, tf.tanh, name="first")
+  net = tf.nn.dropout(net, params.get("rate", 0.0))
+  net = v1.layers.dense(net, 1, name="second")
+  loss = tf.reduce_mean((net - labels) ** 2)
+  step = v1.train.get_global_step()
+  train_op = v1.train.AdamOptimizer(0.01, epsilon=1e-4).minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def no_input(params):
+  return 1 / 0
+"""
+_THEIRS = (
+  "--model_fn=their_compared:model_fn",
+  "--input_fn=their_compared:input_fn",
+  "--mesh=data:2,stage:2",
+)
+
+
+def run_main(*arguments):
+  """Returns the exit code, standard output and standard error."""
+  argv = list(sys.argv)
+  try:
+    with (
+      contextlib.redirect_stdout(io.StringIO()) as output,
+      contextlib.redirect_stderr(io.StringIO()) as errors,
+    ):
+      code = commands.run(
+        "compare",
+        compare_flags.parse,
+        ["compare", *arguments],
+        "estimator_mp.run_compare",
+      )
+  finally:
+    sys.argv[:] = argv
+  return code, output.getvalue(), errors.getvalue()
+
+
+class CommandTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    folder = self.create_tempdir().full_path
+    pathlib.Path(folder, "their_compared.py").write_text(PROGRAM)
+    self.enter_context(
+      absltest.mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=folder)
+    )
+
+  def test_a_program_of_this_directory(self):
+    code, output, errors = run_main(
+      *_THEIRS,
+      '--params={"batch_size": 8}',
+      "--num_micro_batches=2",
+      "--steps=2",
+    )
+    self.assertEqual((code, errors), (0, ""))
+    first, *lines = output.splitlines()
+    self.assertEqual(
+      first,
+      "plain and sharded on data:2,stage:2 with 2 micro-batch(es), from initial"
+      " values, on the same 2 batch(es)",
+    )
+    self.assertRegex(
+      lines[1],
+      "^step  plain loss +sharded +differs by  gradient norm +sharded +differs"
+      " by  variables differ by  most of all$",
+    )
+    self.assertRegex(
+      lines[-1],
+      r"^equal: losses, gradient norms and 15 variables of 2 step\(s\), to \S+ "
+      r"\(tolerance 1e-05\)$",
+    )
+
+  def test_what_parts(self):
+    params = '--params={"batch_size": 8, "rate": 0.5}'
+    code, output, errors = run_main(*_THEIRS, params, "--steps=1")
+    self.assertEqual((code, errors), (1, ""))
+    self.assertRegex(
+      output.splitlines()[-1],
+      r"^not equal: from step 1 on they part, by \S+ \(tolerance 1e-05\); "
+      r"random ops \(dropout/",
+    )
+    code, _, _ = run_main(*_THEIRS, params, "--steps=1", "--tolerance=0.999")
+    self.assertEqual(code, 1)
+
+  def test_a_model_of_this_project(self):
+    code, output, errors = run_main(
+      "--steps=1", "--num_micro_batches=4", "--restart_each_step"
+    )
+    self.assertEqual((code, errors), (0, ""))
+    self.assertIn("hidden1/kernel/Adam_1", output)
+
+  @parameterized.named_parameters(
+    (
+      "no_model_fn",
+      ["--input_fn=a:b"],
+      "--input_fn is given without --model_fn; say which model it is for, such"
+      " as --model_fn=my_model:model_fn",
+    ),
+    (
+      "no_input_fn",
+      ["--model_fn=a:b"],
+      "--model_fn=a:b needs --input_fn: what it trains on, such as"
+      " --input_fn=my_model:input_fn",
+    ),
+    (
+      "both_models",
+      [*_THEIRS, "--model=mlp"],
+      "--model is for this project's models, but --model_fn="
+      "their_compared:model_fn is given; leave one of them out",
+    ),
+    (
+      "no_function",
+      [*_THEIRS, "--input_fn=their_compared:absent"],
+      "--input_fn=their_compared:absent: module their_compared has no function"
+      " absent; it has input_fn, model_fn, no_input",
+    ),
+    (
+      "malformed",
+      [*_THEIRS, "--input_fn=input_fn"],
+      "--input_fn=input_fn is no module:function; write it like"
+      " my_model:input_fn",
+    ),
+    (
+      "tolerance",
+      ["--tolerance=1"],
+      "tolerance=1.0 is no part of a number; use one from 0 up to 1, such as"
+      " 1e-5",
+    ),
+  )
+  def test_error(self, arguments, expected):
+    code, output, errors = run_main(*arguments)
+    self.assertEqual((code, output), (2, ""))
+    self.assertEqual(errors, f"compare: {expected}\n")
+
+  @parameterized.named_parameters(
+    (
+      "input_fn",
+      "their_compared:no_input",
+      "{}",
+      "ZeroDivisionError: division",
+    ),
+    ("params", "their_compared:input_fn", "{}", "KeyError: 'batch_size' "),
+  )
+  def test_error_of_the_program(self, input_fn, params, expected):
+    code, _, errors = run_main(
+      *_THEIRS, f"--input_fn={input_fn}", f"--params={params}"
+    )
+    self.assertEqual(code, 2)
+    self.assertStartsWith(
+      errors, f"compare: --input_fn={input_fn} raised {expected}"
+    )
+    self.assertRegex(
+      errors, r"their_compared\.py, line \d+\); mend that first\n$"
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()

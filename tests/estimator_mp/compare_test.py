@@ -1,0 +1,462 @@
+"""compare: what is equal, what is not and why, and what it will not do."""
+
+import contextlib
+import dataclasses
+import os
+
+import estimator_mp
+from estimator_mp import comparison, training_graph
+from tests.estimator_mp import runs, shapes
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_RNG = np.random.RandomState(7)
+_X = _RNG.randn(48, 8).astype(np.float32)
+_Y = (_X[:, :1] - _X[:, 1:2] > 0).astype(np.float32)
+_FOUR = estimator_mp.ShardingConfig("data:2,stage:2", num_micro_batches=2)
+_RUN = tf.estimator.RunConfig(tf_random_seed=3)
+_TWO = estimator_mp.ShardingConfig("stage:2", num_micro_batches=2)
+
+
+def _input_fn():
+  data = tf.data.Dataset.from_tensor_slices(({"x": _X}, _Y))
+  return data.repeat().shuffle(48).batch(16, drop_remainder=True)
+
+
+def _input_of(batch):
+  def input_fn():
+    return tf.data.Dataset.from_tensor_slices(batch).repeat().batch(24)
+
+  return input_fn
+
+
+def _dense(net, units, name, activation=tf.tanh):
+  kernel = v1.get_variable(name, [net.shape[-1], units])
+  net = tf.matmul(net, kernel)
+  return net if activation is None else activation(net)
+
+
+def _spec(mode, loss, optimizer=None, before=(), **fields):
+  optimizer = optimizer or v1.train.GradientDescentOptimizer(0.1)
+  with tf.control_dependencies(before):
+    train_op = optimizer.minimize(loss, v1.train.get_global_step())
+  return tf.estimator.EstimatorSpec(
+    mode, loss=loss, train_op=train_op, **fields
+  )
+
+
+def _logits(net):
+  return _dense(_dense(net, 16, "first"), 1, "last", None)
+
+
+def _losses(logits, labels):
+  return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+
+
+def _adam(features, labels, mode, params):
+  net = _dense(features["x"], params["units"], "first")
+  loss = tf.reduce_mean(_losses(_dense(net, 1, "last", None), labels))
+  return _spec(mode, loss, v1.train.AdamOptimizer(params["rate"], epsilon=1e-3))
+
+
+def _dropout(features, labels, mode):
+  net = tf.nn.dropout(_dense(features["x"], 16, "first"), 0.5)
+  loss = tf.reduce_mean(_losses(_dense(net, 1, "last", None), labels))
+  return _spec(mode, loss)
+
+
+def _batch_norm(features, labels, mode):
+  net = _dense(features["x"], 16, "first", None)
+  normalise = tf.keras.layers.BatchNormalization(name="norm")
+  net = tf.nn.relu(normalise(net, training=True))
+  loss = tf.reduce_mean(_losses(_dense(net, 1, "last", None), labels))
+  return _spec(mode, loss, before=normalise.updates)
+
+
+def _sum(features, labels, mode):
+  losses = _losses(_logits(features["x"]), labels)
+  return _spec(mode, tf.reduce_sum(losses))
+
+
+def _root(features, labels, mode):
+  """The root of a mean is no mean of roots."""
+  logits = _logits(features["x"])
+  return _spec(mode, tf.sqrt(tf.reduce_mean(tf.square(logits - labels))))
+
+
+def _dead(features, labels, mode):
+  """The bias before a softmax adds the same to all logits: no gradient."""
+  logits = _dense(_dense(features["x"], 16, "first"), 2, "last", None)
+  net = logits + v1.get_variable("bias", [1])
+  loss = v1.losses.sparse_softmax_cross_entropy(tf.cast(labels, tf.int32), net)
+  return _spec(mode, loss, v1.train.AdamOptimizer(0.1, epsilon=1e-12))
+
+
+class _Counter(tf.estimator.SessionRunHook):
+  """Halves a rate after each step, as a hook that anneals it would."""
+
+  def begin(self):
+    (self._rate,) = v1.get_collection("rate")
+    self._halve = v1.assign(self._rate, self._rate * 0.5)
+
+  def after_run(self, run_context, run_values):
+    run_context.session.run(self._halve)
+
+
+def _hooked(features, labels, mode):
+  """A hook of the spec changes a variable, and the scaffold another."""
+  loss = tf.reduce_mean(_losses(_logits(features["x"]), labels))
+  rate = v1.get_variable(
+    "rate", [], initializer=v1.constant_initializer(0.5), trainable=False
+  )
+  v1.add_to_collection("rate", rate)
+  last = v1.trainable_variables()[-1]
+  new = v1.placeholder(tf.float32, last.shape)
+  assign = v1.assign(last, new)
+
+  def init_fn(scaffold, session):
+    session.run(assign, {new: np.full(last.shape, 0.25)})
+
+  return _spec(
+    mode,
+    loss,
+    v1.train.GradientDescentOptimizer(rate.read_value()),
+    scaffold=v1.train.Scaffold(init_fn=init_fn),
+    training_hooks=[_Counter()],
+  )
+
+
+class EqualTest(parameterized.TestCase):
+  def _assert_equal(self, compared, steps):
+    self.assertTrue(compared.ok, compared.text())
+    self.assertEqual(compared.reason, "")
+    self.assertLen(compared.steps, steps)
+    self.assertIn("\nequal: losses, gradient norms and ", compared.text())
+
+  def test_the_facts_are_plain_data(self):
+    compared = estimator_mp.compare(
+      _adam, _input_fn, _FOUR, params={"units": 16, "rate": 0.01}
+    )
+    self._assert_equal(compared, 5)
+    for number, step in enumerate(compared.steps, start=1):
+      self.assertEqual(step.number, number)
+      self.assertGreater(step.plain_loss, 0.1)
+      self.assertGreater(step.plain_gradient_norm, 1e-3)
+      self.assertLess(step.loss_difference, 1e-6)
+      self.assertLess(step.gradient_difference, 1e-6)
+      self.assertCountEqual(step.gradients, ["first", "last"])
+      self.assertCountEqual(
+        step.variables,
+        [
+          *("beta1_power", "beta2_power", "first", "first/Adam"),
+          *("first/Adam_1", "global_step", "last", "last/Adam"),
+          "last/Adam_1",
+        ],
+      )
+    # The batches are not all the same one.
+    self.assertLen({step.plain_loss for step in compared.steps}, 5)
+    again = dataclasses.replace(compared, tolerance=0.0)
+    self.assertFalse(again.ok)
+
+  def test_the_caller_goes_on_as_before(self):
+    np.random.seed(3)
+    expected = np.random.rand(2)
+    np.random.seed(3)
+    before = len(v1.get_default_graph().get_operations())
+    estimator_mp.compare(_root, _input_fn, _stages(2), steps=1)
+    np.testing.assert_array_equal(np.random.rand(2), expected)
+    self.assertLen(v1.get_default_graph().get_operations(), before)
+
+  @parameterized.named_parameters(
+    (name, getattr(shapes, name), config)
+    for name, config in (
+      ("two_lookups", _FOUR),
+      ("loops", _TWO),
+      ("gan", _TWO),
+      ("clipped", _FOUR),
+    )
+  )
+  def test_models_of_the_tests(self, model_fn, config):
+    """Among them sparse gradients, loops and two requests for gradients."""
+    self._assert_equal(
+      estimator_mp.compare(model_fn, _input_of(shapes.BATCH), config, 2), 2
+    )
+
+  def test_composite_features(self):
+    table = np.arange(96).reshape(48, 2) % 5
+
+    def input_fn(mode, params):
+      self.assertEqual((mode, params["size"]), ("train", 16))
+
+      def composite(x, ids, y):
+        ragged = tf.RaggedTensor.from_tensor(ids)
+        return {"x": x, "s": tf.sparse.from_dense(ids), "r": ragged}, y
+
+      data = tf.data.Dataset.from_tensor_slices((_X, table, _Y))
+      return data.repeat().batch(params["size"]).map(composite)
+
+    def model_fn(features, labels, mode, params, config):
+      self.assertEqual(config.tf_random_seed, 5)
+      weights = v1.get_variable("table", [5, 8])
+      net = tf.nn.embedding_lookup_sparse(weights, features["s"], None)
+      words = tf.reduce_mean(features["r"].to_tensor(), axis=1, keepdims=True)
+      net = features["x"] * tf.cast(words, tf.float32) + tf.reduce_mean(net, 0)
+      losses = _losses(_logits(net), labels)
+      return _spec(mode, tf.reduce_mean(losses))
+
+    self._assert_equal(
+      estimator_mp.compare(
+        model_fn,
+        input_fn,
+        _stages(2),
+        2,
+        params={"size": 16},
+        run_config=tf.estimator.RunConfig(tf_random_seed=5),
+      ),
+      2,
+    )
+
+  def test_features_without_labels_from_tensors(self):
+    def input_fn():
+      x = v1.train.input_producer(_X, shuffle=False).dequeue_many(12)
+      return tf.ensure_shape(x, [12, 8])
+
+    def model_fn(features, mode):
+      return _spec(mode, tf.reduce_mean(tf.square(_logits(features))))
+
+    self._assert_equal(estimator_mp.compare(model_fn, input_fn, _TWO, 3), 3)
+
+  def test_hooks_and_the_scaffold_do_their_work(self):
+    """The rate is halved after each step, so the third step makes 1/4."""
+    compared = estimator_mp.compare(_hooked, _input_fn, _stages(2), 3)
+    self._assert_equal(compared, 3)
+    self.assertIn("rate", compared.steps[0].variables)
+
+  def test_a_model_fn_with_marks(self):
+    """Outside of `shard_model_fn` a mark is an error; here it says nothing."""
+
+    def model_fn(features, labels, mode):
+      self.assertEqual(estimator_mp.get_mesh().axis_size("stage"), 2)
+      with estimator_mp.stage(0):
+        net = _dense(features["x"], 16, "first")
+      with estimator_mp.stage(1):
+        losses = _losses(_dense(net, 1, "last", None), labels)
+      return _spec(mode, tf.reduce_mean(losses))
+
+    self._assert_equal(estimator_mp.compare(model_fn, _input_fn, _TWO, 2), 2)
+
+  def test_dropout_on_stages_alone_is_the_same(self):
+    self._assert_equal(
+      estimator_mp.compare(_dropout, _input_fn, _stages(2), 2), 2
+    )
+
+  def test_input_that_ends_early(self):
+    compared = estimator_mp.compare(
+      _root, lambda: _input_fn().take(2), _stages(2), 5
+    )
+    self._assert_equal(compared, 2)
+
+  def test_a_gradient_that_is_rounding_is_left_out(self):
+    compared = estimator_mp.compare(_dead, _input_fn, _FOUR, 2)
+    self.assertEqual(
+      compared.only_rounding, ("bias", "bias/Adam", "bias/Adam_1")
+    )
+    self.assertNotIn("bias", compared.steps[0].variables)
+    self.assertIn("not compared, as their gradients are zero", compared.text())
+
+  def test_from_a_checkpoint(self):
+    folder = self.create_tempdir().full_path
+    params = {"units": 16, "rate": 0.01}
+    runs.train(_adam, None, params, folder, 3, _input_fn)
+    for given in (folder, os.path.join(folder, "model.ckpt-3")):
+      compared = estimator_mp.compare(
+        _adam, _input_fn, _TWO, 2, params=params, checkpoint=given
+      )
+      self._assert_equal(compared, 2)
+      self.assertEqual(compared.start, given)
+    with self.assertRaisesRegex(
+      ValueError, r"^checkpoint='.*' is not of this model \(.*\); give one that"
+    ):
+      estimator_mp.compare(_hooked, _input_fn, _TWO, checkpoint=folder)
+
+
+def _stages(number):
+  return estimator_mp.ShardingConfig(f"stage:{number}")
+
+
+class PartingTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (
+      "random",
+      _dropout,
+      _TWO,
+      "random ops (dropout/random_uniform/RandomUniform) draw new numbers for "
+      "each of 2 slices; compare without them, such as with a dropout rate of "
+      "0",
+    ),
+    (
+      "batch_norm",
+      _batch_norm,
+      _FOUR,
+      "batch normalisation (norm/AssignMovingAvg/",
+    ),
+    (
+      "sum",
+      _sum,
+      _FOUR,
+      "all gradients are 0.25 of the plain ones: the loss is a sum over "
+      'examples; use loss_reduction="sum", not "mean"',
+    ),
+    (
+      "mean",
+      _adam,
+      dataclasses.replace(_TWO, loss_reduction="sum"),
+      "all gradients are 2 of the plain ones: the loss is a mean over examples;"
+      ' use loss_reduction="mean", not "sum"',
+    ),
+    (
+      "no_mean",
+      _root,
+      _TWO,
+      "the loss of a batch is perhaps no mean of those of its 2 slices, but a "
+      "sum, a mean over something else than examples, or a function of such "
+      "means; see docs/differences.md",
+    ),
+    (
+      "compression",
+      _root,
+      estimator_mp.ShardingConfig("data:2", compression="bfloat16"),
+      "compression='bfloat16' does not send all of a gradient; use "
+      'compression="none"',
+    ),
+  )
+  def test_reason(self, model_fn, config, expected):
+    compared = estimator_mp.compare(
+      model_fn, _input_fn, config, 2, params={"units": 16, "rate": 0.01}
+    )
+    self.assertFalse(compared.ok)
+    self.assertStartsWith(compared.reason, expected)
+    self.assertEqual(compared.parted.number, 1)
+    self.assertStartsWith(
+      compared.text().splitlines()[-1],
+      "not equal: from step 1 on they part, by ",
+    )
+    self.assertEndsWith(compared.text(), compared.reason)
+
+  def test_what_is_written_from_the_batch(self):
+    """A counter that is off the way to the loss, as the plain graph shows it.
+
+    The models are two, as sharding mends or refuses what it knows of.
+    """
+    found = []
+    for gained in (24.0, 6.0):
+
+      def model_fn(features, labels, mode, gained=gained):
+        loss = tf.reduce_mean(tf.square(_logits(features["x"]) - labels))
+        seen = v1.get_variable("seen", [], trainable=False)
+        return _spec(mode, loss, before=[v1.assign_add(seen, gained)])
+
+      model = training_graph.TrainingGraph(model_fn, self._inputs(), _RUN)
+      found.append(model)
+    folder = self.create_tempdir().full_path
+    begin = found[0].initialize(os.path.join(folder, "initial"))
+    pairs = []
+    with contextlib.ExitStack() as stack:
+      both = [
+        stack.enter_context(contextlib.closing(x.start(begin))) for x in found
+      ]
+      pairs.append(tuple(x.step([_X, _Y]) for x in both))
+    compared = comparison.judge(pairs, found[0], _TWO, 1e-5, None)
+    self.assertEqual(
+      compared.reason,
+      "variables that are written from the batch, off the way to the loss "
+      "(seen), do not see all of it as the plain model's do",
+    )
+
+  def _inputs(self):
+    return ({"x": tf.TensorSpec([None, 8])}, tf.TensorSpec([None, 1]))
+
+  def test_rounding_that_grows(self):
+    """A rate at which training diverges, and steps that begin anew."""
+
+    def model_fn(features, labels, mode):
+      net = features["x"]
+      for i in range(3):
+        net = _dense(net, 16, f"layer_{i}")
+      loss = tf.reduce_mean(_losses(_dense(net, 1, "last", None), labels))
+      return _spec(mode, loss, v1.train.GradientDescentOptimizer(40.0))
+
+    compared = estimator_mp.compare(model_fn, _input_fn, _TWO, 12)
+    self.assertFalse(compared.ok)
+    self.assertGreater(compared.parted.number, 1)
+    self.assertStartsWith(
+      compared.reason,
+      "sums in another order round differently, and training lets that grow; "
+      "compare with restart_each_step, ",
+    )
+    again = estimator_mp.compare(
+      model_fn, _input_fn, _TWO, 3, restart_each_step=True
+    )
+    self.assertTrue(again.ok, again.text())
+
+
+class ErrorsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (
+      "no_step",
+      {"steps": 0},
+      "steps=0 would compare nothing; use a whole number from 1 on",
+    ),
+    (
+      "tolerance",
+      {"tolerance": -1.0},
+      "tolerance=-1.0 is no part of a number; use one from 0 up to 1, such as "
+      "1e-5",
+    ),
+    (
+      "processes",
+      {"config": estimator_mp.ShardingConfig("stage:2", aggregation="horovod")},
+      'aggregation="horovod" sums over processes, and compare is one process; '
+      'compare with a data axis, such as mesh="data:2"',
+    ),
+    (
+      "no_batch",
+      {"input_fn": lambda: _input_fn().take(0)},
+      "input_fn gave no batch, so nothing was compared; give one that does",
+    ),
+    (
+      "no_checkpoint",
+      {"checkpoint": "nowhere"},
+      "checkpoint='nowhere' is no checkpoint, and no model_dir with one; give "
+      "the path of one, or none for initial values",
+    ),
+  )
+  def test_error(self, arguments, expected):
+    given = {"model_fn": _root, "input_fn": _input_fn, "config": _TWO}
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.compare(**(given | arguments))
+    self.assertEqual(str(caught.exception), expected)
+
+  def test_a_hook_that_stops_at_once_leaves_nothing_to_compare(self):
+    class Stop(tf.estimator.SessionRunHook):
+      def after_create_session(self, session, coord):
+        coord.request_stop()
+
+    def model_fn(features, labels, mode):
+      spec = _root(features, labels, mode)
+      return spec._replace(training_hooks=[Stop()])
+
+    with self.assertRaises(ValueError) as caught:
+      estimator_mp.compare(model_fn, _input_fn, _TWO)
+    self.assertEqual(
+      str(caught.exception),
+      "a training hook of the model stopped before the first step, so nothing "
+      "was compared; leave it out",
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()
