@@ -80,7 +80,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     self._position.check(session)
     step = int(session.run(v1.train.get_global_step(session.graph)))
     path = self._path(step)
-    if not tf.io.gfile.exists(path + ".index"):
+    if not has_position(self._model_dir, step):
       if step:
         _log(f"step {step} was saved without it")
     elif not self._position.restore(session, path):
@@ -118,7 +118,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
       tf.io.gfile.remove(path)
 
   def _path(self, step: int | str) -> str:
-    return os.path.join(self._model_dir, f"{_PREFIX}-{step}")
+    return _path(self._model_dir, step)
 
   def before_run(self, run_context):
     """Notes that a step has begun."""
@@ -133,6 +133,21 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     if self._is_in_step:
       step = int(session.run(v1.train.get_global_step(session.graph)))
       self._remove(self._path(step) + ".index")
+
+
+def has_position(model_dir: str, step: int) -> bool:
+  """Whether the position in the input was saved with a checkpoint.
+
+  Args:
+    model_dir: The Estimator's.
+    step: The step of the checkpoint.
+  """
+  return tf.io.gfile.exists(_path(model_dir, step) + ".index")
+
+
+def _path(model_dir: str, step: int | str) -> str:
+  """Returns the path of a step's files, without what tells them apart."""
+  return os.path.join(model_dir, f"{_PREFIX}-{step}")
 
 
 def _log(why: str) -> None:
