@@ -15,6 +15,7 @@ import os
 import random
 import types
 from collections.abc import Iterator
+from typing import Any
 
 from compat import private_names, versions
 from compat.errors import CompatError
@@ -69,6 +70,16 @@ def check_chosen(tensorflow: types.ModuleType, imported_before: bool) -> None:
   )
 
 
+def seeds_of_layers(tensorflow: types.ModuleType) -> Any:
+  """Returns what has, as `generator`, the source of the layers' seeds.
+
+  Args:
+    tensorflow: the module.
+  """
+  keras = inspect.getmodule(tensorflow.keras.utils.set_random_seed)
+  return vars(keras)["backend"]._SEED_GENERATOR
+
+
 @contextlib.contextmanager
 def seeded_layers(
   tensorflow: types.ModuleType, seed: int | None
@@ -86,8 +97,7 @@ def seeded_layers(
   Yields:
     None.
   """
-  keras = inspect.getmodule(tensorflow.keras.utils.set_random_seed)
-  seeds = vars(keras)["backend"]._SEED_GENERATOR
+  seeds = seeds_of_layers(tensorflow)
   if seed is None or getattr(seeds, "generator", None) is not None:
     yield
     return

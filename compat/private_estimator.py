@@ -15,6 +15,7 @@ Tested with the tensorflow-estimator 2.15.0 wheel, on TensorFlow 2.15.1 and
 import contextlib
 import contextvars
 import functools
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -28,6 +29,7 @@ Replacement = Callable[[Any, str], ModelFn]
 _replacement: contextvars.ContextVar[Replacement | None] = (
   contextvars.ContextVar("compat.model_fn_replacement", default=None)
 )
+_LOCK = threading.RLock()
 _users: list[None] = []
 _undo: list[Callable[[], None]] = []
 
@@ -89,16 +91,18 @@ def intercepted_calls(replacement: Replacement) -> Iterator[None]:
     None.
   """
   token = _replacement.set(replacement)
-  _users.append(None)
-  if not _undo:
-    _patch()
+  with _LOCK:
+    _users.append(None)
+    if not _undo:
+      _patch()
   try:
     yield
   finally:
     _replacement.reset(token)
-    _users.pop()
-    if not _users:
-      _undo.pop()()
+    with _LOCK:
+      _users.pop()
+      if not _users:
+        _undo.pop()()
 
 
 def _patch() -> None:
