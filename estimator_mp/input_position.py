@@ -73,7 +73,8 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     """Restores the position of the checkpoint's step.
 
     Raises:
-      ValueError: If the state of the input cannot be saved.
+      ValueError: If the state of the input cannot be saved, or the file with
+        that of the last run is damaged.
     """
     del coord
     self._is_in_step = False
@@ -219,10 +220,16 @@ class _Position:
 
   def restore(self, session, path: str) -> bool:
     """Reads it, unless it is of another input_fn; returns whether it is not."""
-    saved = tf.train.load_checkpoint(path)
-    if saved.get_tensor(_FINGERPRINT).decode() != self._fingerprint:
-      return False
-    session.run(self._restored, {self._file: path})
+    try:
+      saved = tf.train.load_checkpoint(path)
+      if saved.get_tensor(_FINGERPRINT).decode() != self._fingerprint:
+        return False
+      session.run(self._restored, {self._file: path})
+    except (tf.errors.OpError, RuntimeError, ValueError) as error:
+      raise ValueError(
+        f"{path}.index holds no position in the input: it, or the data file "
+        "beside it, is damaged; delete it, and the input begins anew"
+      ) from error
     return True
 
 

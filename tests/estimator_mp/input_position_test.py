@@ -1,6 +1,7 @@
 """Tests that a resumed run goes on with the batch that would have been next."""
 
 import os
+import pathlib
 import re
 import shutil
 
@@ -259,6 +260,34 @@ class InputPositionTest(parameterized.TestCase):
 
     with self.assertRaisesRegex(ValueError, message):
       train(self._dir("run"), 1, input_fn=with_shapes)
+
+  @parameterized.named_parameters(
+    ("a_truncated_index", ".index", lambda data: data[:20]),
+    ("an_empty_index", ".index", lambda data: b""),
+    (
+      "a_flipped_byte",
+      ".data-00000-of-00001",
+      lambda data: data[:9] + bytes([data[9] ^ 1]) + data[10:],
+    ),
+    ("no_data", ".data-00000-of-00001", lambda data: None),
+  )
+  def test_a_damaged_file_is_an_error_of_one_line(self, ending, damage):
+    train(self._dir("run"), 2)
+    path = os.path.join(self._dir("run"), "input_position-2")
+    file = pathlib.Path(path + ending)
+    damaged = damage(file.read_bytes())
+    file.unlink()
+    if damaged is not None:
+      file.write_bytes(damaged)
+    with self.assertRaises(ValueError) as caught:
+      train(self._dir("run"), 1)
+    self.assertEqual(
+      str(caught.exception),
+      f"{path}.index holds no position in the input: it, or the data file "
+      "beside it, is damaged; delete it, and the input begins anew",
+    )
+    os.remove(path + ".index")
+    self.assertLen(train(self._dir("run"), 1), 1)
 
   def test_several_processes_are_an_error(self):
     config = estimator_mp.ShardingConfig("stage:1", aggregation="horovod")
