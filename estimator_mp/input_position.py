@@ -73,8 +73,8 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     """Restores the position of the checkpoint's step.
 
     Raises:
-      ValueError: If the state of the input cannot be saved, or the file with
-        that of the last run is damaged.
+      ValueError: If the state of the input cannot be saved, the file with that
+        of the last run is damaged, or nothing is known of the Saver.
     """
     del coord
     self._is_in_step = False
@@ -92,7 +92,13 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     """Hears of it when the Saver of the checkpoints saves."""
     saver = getattr(self._scaffold, "saver", None)
     savers = [saver] if saver else v1.get_collection(v1.GraphKeys.SAVERS)
-    if savers and self._saver is None:
+    if not savers:
+      raise ValueError(
+        "save_input_position=True saves whenever the Saver of the checkpoints "
+        "does, but scaffold_fn keeps it for itself; add it to the collection "
+        "tf.compat.v1.GraphKeys.SAVERS, or leave save_input_position out"
+      )
+    if self._saver is None:
       self._saver = savers[0]
       private_estimator.around_each_save(self._saver, self._saving)
 

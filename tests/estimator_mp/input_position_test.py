@@ -221,6 +221,35 @@ class InputPositionTest(parameterized.TestCase):
       estimator.train(shuffled, steps=2)
     self.assertEqual(positions(self._dir("run")), [2, 4])
 
+  def test_a_saver_that_nobody_can_see_is_an_error(self):
+    tpu = v1.estimator.tpu
+
+    def with_saver(features, labels, mode, params):
+      spec = zoo.mlp(features, labels, mode, MODEL.params)
+      return tpu.TPUEstimatorSpec(
+        mode,
+        loss=spec.loss,
+        train_op=spec.train_op,
+        scaffold_fn=lambda: v1.train.Scaffold(saver=v1.train.Saver()),
+      )
+
+    config = estimator_mp.ShardingConfig("stage:1")
+    estimator = tpu.TPUEstimator(
+      estimator_mp.shard_model_fn(with_saver, config),
+      config=estimator_mp.run_config(
+        config, self._dir("run"), True, tpu_config=tpu.TPUConfig()
+      ),
+      use_tpu=False,
+      train_batch_size=20,
+    )
+    with self.assertRaisesRegex(
+      ValueError,
+      "^save_input_position=True saves whenever the Saver of the checkpoints "
+      "does, but scaffold_fn keeps it for itself; add it to the collection "
+      "tf.compat.v1.GraphKeys.SAVERS, or leave save_input_position out$",
+    ):
+      estimator.train(lambda params: shuffled(), steps=1)
+
   @parameterized.named_parameters(
     (
       "a_python_function",
