@@ -16,6 +16,7 @@ if typing.TYPE_CHECKING:
 __all__ = [
   "ComparedStep",
   "Comparison",
+  "InputPositionHook",
   "MeasuredCosts",
   "Mesh",
   "Placement",
@@ -35,6 +36,7 @@ __all__ = [
   "placement_of_graph",
   "record_placement",
   "run_config",
+  "shard_estimator",
   "shard_model_fn",
   "stage",
   "with_deviceless_export",

@@ -330,6 +330,15 @@ def record_placement(
   _idle[graph] = frozenset(idle_ops)
 
 
+def has_placement(graph: tf.Graph) -> bool:
+  """Whether a placement was attached to a graph.
+
+  Args:
+    graph: The graph.
+  """
+  return graph in _placements
+
+
 def get_placement(graph: tf.Graph) -> Placement:
   """Returns the placement of a graph that a sharded model_fn built.
 

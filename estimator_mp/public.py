@@ -4,6 +4,7 @@ from estimator_mp.aggregation import aggregate_gradients
 from estimator_mp.comparison import ComparedStep, Comparison, compare
 from estimator_mp.config import ShardingConfig, define_sharding_flags
 from estimator_mp.export import export_saved_model, with_deviceless_export
+from estimator_mp.input_position import InputPositionHook
 from estimator_mp.measured_costs import MeasuredCosts, measure_costs
 from estimator_mp.mesh import Mesh, get_mesh, stage
 from estimator_mp.placement import (
@@ -14,6 +15,7 @@ from estimator_mp.placement import (
   record_placement,
 )
 from estimator_mp.session_config import run_config
+from estimator_mp.sharded_estimator import shard_estimator
 from estimator_mp.sharding import shard_model_fn
 from estimator_mp.sync import barrier
 from estimator_mp.trace_hook import TraceHook
@@ -26,6 +28,7 @@ from estimator_mp.verification import (
 __all__ = [
   "ComparedStep",
   "Comparison",
+  "InputPositionHook",
   "MeasuredCosts",
   "Mesh",
   "Placement",
@@ -45,6 +48,7 @@ __all__ = [
   "placement_of_graph",
   "record_placement",
   "run_config",
+  "shard_estimator",
   "shard_model_fn",
   "stage",
   "with_deviceless_export",

@@ -9,6 +9,7 @@ import os
 import estimator_mp
 from estimator_mp import (
   commands,
+  input_position,
   run_record,
   trace_hook,
   train_flags,
@@ -83,6 +84,7 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   run_config = estimator_mp.run_config(
     config,
     options.model_dir,
+    options.save_input_position,
     tf_random_seed=options.seed,
     save_checkpoints_steps=options.save_checkpoints_steps,
   )
@@ -121,6 +123,8 @@ def run(job: Job) -> run_record.Result:
   trained = _trained_steps(job.estimator)
   header = train_report.header(options, job.mesh, job.dataset, trained)
   progress.write("\n".join(header))
+  if trained and not input_position.has_position(options.model_dir, trained):
+    progress.write("The order of the images begins anew: it was not saved.")
   try:
     with interruption_lib.Interruption(progress.write) as interruption:
       if trained >= options.train_steps:

@@ -16,11 +16,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from compat import gradient_requests
+from compat import gradient_requests, legacy_keras
 from estimator_mp import config as config_lib
 from estimator_mp import (
   export,
   graph_checks,
+  input_position,
   joins,
   micro_batches,
   parts,
@@ -41,6 +42,7 @@ from estimator_mp import placement as placement_lib
 from estimator_mp import spread as spread_lib
 from estimator_mp import units as units_lib
 from estimator_mp.schedule import Cell
+from estimator_mp.session_config import saves_input_position
 
 import tensorflow as tf
 
@@ -72,7 +74,7 @@ def shard_model_fn(
     ImportError: When it is called, if aggregation is "horovod" and Horovod
       cannot be imported.
   """
-  if not callable(model_fn) or getattr(model_fn, _IS_SHARDED, False):
+  if not callable(model_fn) or is_sharded(model_fn):
     state = "is sharded already" if callable(model_fn) else "cannot be called"
     raise ValueError(
       f"model_fn={model_fn!r} {state}; give the plain model_fn that you would "
@@ -100,7 +102,11 @@ def shard_model_fn(
     mode = bound.get("mode", TRAIN)
     sharder = _Sharder(config, mesh, mode, run_config.model_dir)
     call = signature.bind(**sharder.inputs(bound))
-    spec = sharder.run(lambda: model_fn(*call.args, **call.kwargs))
+    seed = getattr(run_config, "tf_random_seed", None)
+    with legacy_keras.seeded_layers(tf, seed):
+      spec = sharder.run(lambda: model_fn(*call.args, **call.kwargs))
+    if mode == TRAIN and saves_input_position(run_config):
+      spec = input_position.with_saved_position(spec, run_config.model_dir)
     graph = tf.compat.v1.get_default_graph()
     graph_checks.check_devices_exist(graph, mesh, run_config.session_config)
     return spec
@@ -109,6 +115,15 @@ def shard_model_fn(
   del sharded.__wrapped__  # Estimator looks at the arguments of this one.
   vars(sharded)["__signature__"] = inspect.Signature(parameters)
   return sharded
+
+
+def is_sharded(model_fn: Any) -> bool:
+  """Whether `shard_model_fn` made something.
+
+  Args:
+    model_fn: A model_fn.
+  """
+  return getattr(model_fn, _IS_SHARDED, False)
 
 
 def _with_config(

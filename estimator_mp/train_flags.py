@@ -78,6 +78,7 @@ class TrainOptions:
   model_dir: str
   export_dir: str | None
   save_checkpoints_steps: int
+  save_input_position: bool
   eval_every_secs: int
   log_every: int
   trace_steps: tuple[int, ...]
@@ -147,6 +148,12 @@ def _define_output_flags(group: command_flags.Group) -> None:
   )
   group.integer(
     "save_checkpoints_steps", 200, 1, "Steps between two checkpoints."
+  )
+  group.boolean(
+    "save_input_position",
+    True,
+    "Save with each checkpoint how far the images were read, so that a run that"
+    " resumes goes on with the next batch; otherwise they begin anew.",
   )
   group.integer(
     "eval_every_secs",

@@ -9,7 +9,7 @@ executed, and they are compared with the plan.
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp import devices
 from estimator_mp import transfers as transfers_lib
@@ -20,7 +20,7 @@ _VARIABLE_OPS = frozenset(["VarHandleOp", "VariableV2", "Variable"])
 
 
 class PlacementError(RuntimeError):
-  """An op ran on another device than the one it was placed on."""
+  """An op ran on another device than planned, or nothing was compared."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,10 +82,11 @@ def check_placement(
 
   Raises:
     PlacementError: If an op ran elsewhere; it names the op, the planned
-      device and the actual one.
+      device and the actual one. If no op was compared; it says why.
   """
+  partitions = list(partition_graphs)
   compared = 0
-  for partition in partition_graphs:
+  for partition in partitions:
     for node in partition.node:
       planned = plan.get(node.name)
       if planned is None or planned.type != node.op:
@@ -98,7 +99,32 @@ def check_placement(
           "config=estimator_mp.run_config(...), which turns soft placement "
           "off and makes the mesh's devices exist"
         )
+  if not compared:
+    raise PlacementError(_why_nothing_was_compared(plan, partitions))
   return compared
+
+
+def _why_nothing_was_compared(
+  plan: Mapping[str, PlannedOp], partitions: Sequence[tf.compat.v1.GraphDef]
+) -> str:
+  """Returns the text of the error: a check of nothing has shown nothing."""
+  if not plan:
+    return (
+      "the placement was not verified: no op of the graph was placed; shard "
+      "the model_fn with estimator_mp.shard_model_fn, or place ops with "
+      "mesh.stage"
+    )
+  if not any(partition.node for partition in partitions):
+    return (
+      f"the placement of {len(plan)} ops was not verified: the step returned "
+      "no partition graphs; run it with "
+      "tf.compat.v1.RunOptions(output_partition_graphs=True)"
+    )
+  return (
+    f"the placement was not verified: the step ran none of the {len(plan)} "
+    f"placed ops, such as {next(iter(plan))!r}; verify a step that does, such "
+    "as one of train_op"
+  )
 
 
 def _is_part_of(planned: str, actual: str) -> bool:
@@ -189,7 +215,7 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
     """Compares them with the plan.
 
     Raises:
-      PlacementError: If an op ran elsewhere.
+      PlacementError: If an op ran elsewhere, or nothing was compared.
     """
     if self._verified:
       return

@@ -58,7 +58,7 @@ class ReadmeTest(absltest.TestCase):
         self.assertIsInstance(mesh, estimator_mp.Mesh)
 
   def test_every_program_of_the_guides_runs(self):
-    self._run_programs("docs/sharding.md", 5)
+    self._run_programs("docs/sharding.md", 7)
     self._run_programs("docs/pipeline.md", 5)
     self._run_programs("docs/replicas.md", 3)
 
@@ -71,15 +71,14 @@ class ReadmeTest(absltest.TestCase):
         "tf": tf,
         "model_fn": _model_fn,
         "input_fn": _input_fn,
+        "model_dir": self.create_tempdir().full_path,
       }
       with self.subTest(guide, program=number):
         exec(compile(program, f"{guide} {number}", "exec"), names)
         config = names["config"]
-        estimator = tf.estimator.Estimator(
+        estimator = names.get("estimator") or tf.estimator.Estimator(
           names["sharded"],
-          config=estimator_mp.run_config(
-            config, self.create_tempdir().full_path
-          ),
+          config=estimator_mp.run_config(config, names["model_dir"]),
         )
         hook = estimator_mp.PlacementVerificationHook()
         estimator.train(_input_fn, steps=1, hooks=[hook])

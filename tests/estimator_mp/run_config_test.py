@@ -2,8 +2,10 @@
 
 import inspect
 import os
+import re
 
 import estimator_mp
+from estimator_mp import verification
 
 import numpy as np
 import tensorflow as tf
@@ -104,6 +106,71 @@ class PlacementVerificationTest(parameterized.TestCase):
       "and makes the mesh's devices exist",
     ):
       self._train_step(soft, hook)
+
+  @parameterized.named_parameters(
+    (
+      "no_plan",
+      {},
+      "no op of the graph was placed; shard the model_fn with "
+      "estimator_mp.shard_model_fn, or place ops with mesh.stage",
+    ),
+    (
+      "no_partition_graphs",
+      {"x": verification.PlannedOp("Mul", "/device:CPU:0")},
+      "the step returned no partition graphs; run it with "
+      "tf.compat.v1.RunOptions(output_partition_graphs=True)",
+      [],
+    ),
+    (
+      "no_placed_op_ran",
+      {"x": verification.PlannedOp("Mul", "/device:CPU:0")},
+      "the step ran none of the 1 placed ops, such as 'x'; verify a step that "
+      "does, such as one of train_op",
+    ),
+  )
+  def test_a_verification_that_compared_nothing_has_failed(
+    self, plan, reason, partitions=None
+  ):
+    if partitions is None:
+      with tf.Graph().as_default() as graph:
+        tf.constant(1.0, name="y")
+      partitions = [graph.as_graph_def()]
+    with self.assertRaisesRegex(
+      estimator_mp.PlacementError,
+      "^the placement (of 1 ops )?was not verified: " + re.escape(reason) + "$",
+    ):
+      verification.check_placement(plan, partitions)
+
+  def test_a_hook_that_compared_nothing_fails_the_first_step(self):
+    with tf.Graph().as_default():
+      x = tf.compat.v1.placeholder(tf.float32, [])
+      y = x + 1.0
+      hook = estimator_mp.PlacementVerificationHook()
+      with (
+        self.assertRaisesRegex(
+          estimator_mp.PlacementError, "no op of the graph was placed"
+        ),
+        tf.compat.v1.train.SingularMonitoredSession([hook]) as session,
+      ):
+        session.run(y, {x: 2.0})
+
+  def test_a_prediction_that_computes_nothing_is_verified_by_its_input(self):
+    """An Estimator places the input's ops itself, so there is a plan."""
+
+    def model_fn(features, labels, mode):
+      del labels
+      spec = tf.estimator.EstimatorSpec(mode, predictions=features)
+      return estimator_mp.with_placement_verification(spec)
+
+    config = estimator_mp.ShardingConfig("stage:2")
+    estimator = tf.estimator.Estimator(
+      model_fn, config=estimator_mp.run_config(config)
+    )
+    values = np.arange(3, dtype=np.float32)
+    found = estimator.predict(
+      lambda: tf.data.Dataset.from_tensor_slices({"x": values}).batch(2)
+    )
+    self.assertEqual([float(p["x"]) for p in found], [0.0, 1.0, 2.0])
 
   def test_a_graph_without_placement_is_an_error(self):
     with self.assertRaisesRegex(ValueError, "the graph has no placement"):

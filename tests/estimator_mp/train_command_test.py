@@ -75,6 +75,8 @@ class SignalTest(absltest.TestCase):
     self.assertGreaterEqual(step, 5)
     self.assertEqual(stopped[2], f"{self.model_dir}/model.ckpt-{step}")
     self.assertTrue(os.path.exists(f"{stopped[2]}.index"))
+    position = os.path.join(self.model_dir, f"input_position-{step}.index")
+    self.assertTrue(os.path.exists(position))
     self.assertNotIn("evaluation", after)
     return step
 

@@ -6,13 +6,14 @@ import io
 import json
 import os
 import pathlib
+import re
 import tempfile
 from unittest import mock
 
 import estimator_mp
 from estimator_mp import run_record, run_train, train_flags
 from model_fns import datasets
-from tests.estimator_mp import train_runs
+from tests.estimator_mp import runs, train_runs
 
 import numpy as np
 import tensorflow as tf
@@ -157,6 +158,49 @@ class RunTest(absltest.TestCase):
       self.result,
     )
     self.assertIn("\n".join(again.lines()), output)
+
+
+class ResumingTest(parameterized.TestCase):
+  def _train(self, model_dir, steps, *arguments):
+    """Returns the lines of the steps, without their speed."""
+    options = train_runs.options(
+      model_dir, f"--train_steps={steps}", "--log_every=1", *arguments
+    )
+    code, output, errors = train_runs.run_command(options)
+    self.assertEqual((code, errors), (0, ""))
+    return re.findall(r"^step (\d+)/\d+, (loss \S+?),?(?= |$)", output, re.M)
+
+  @parameterized.named_parameters(
+    ("the_same_mesh", "--mesh=stage:3"),
+    ("another_mesh", "--mesh=stage:2", 1e-5),
+  )
+  def test_five_and_five_steps_are_ten(self, mesh, rtol=0.0):
+    whole, halves = (self.create_tempdir().full_path for _ in "ab")
+    # The other model has dropout, which begins anew as in any Estimator.
+    arguments = ("--model=mlp", "--trace_steps=none")
+    lines = self._train(whole, 10, *arguments)
+    first = self._train(halves, 5, *arguments)
+    second = self._train(halves, 10, *arguments, mesh)
+    self.assertEqual([*first, *second], lines)
+    expected = runs.variables_of(whole)
+    found = runs.variables_of(halves)
+    self.assertCountEqual(found, expected)
+    for name, value in expected.items():
+      atol = rtol * np.abs(value).max()
+      np.testing.assert_allclose(
+        found[name], value, rtol=rtol, atol=atol, err_msg=name
+      )
+
+  def test_without_the_position_the_images_begin_anew(self):
+    model_dir = self.create_tempdir().full_path
+    arguments = ("--model=mlp", "--nosave_input_position", "--trace_steps=none")
+    self._train(model_dir, 3, *arguments)
+    options = train_runs.options(model_dir, "--model=mlp", "--train_steps=4")
+    code, output, errors = train_runs.run_command(options)
+    self.assertEqual((code, errors), (0, ""))
+    self.assertIn(
+      "\nThe order of the images begins anew: it was not saved.\n", output
+    )
 
 
 class PlacementTest(parameterized.TestCase):

@@ -1,0 +1,124 @@
+"""shard_estimator: an Estimator whose model_fn nobody wrote, or can see."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from compat import private_estimator
+from estimator_mp import config as config_lib
+from estimator_mp import mesh as mesh_lib
+from estimator_mp import sharding
+from estimator_mp.session_config import for_sharded_run, is_of_sharded_run
+
+import tensorflow as tf
+
+EstimatorT = TypeVar("EstimatorT", bound=tf.compat.v1.estimator.Estimator)
+
+# What builds graphs, in an Estimator and in whatever it makes meanwhile.
+_METHODS = (
+  "train",
+  "evaluate",
+  "predict",
+  "export_saved_model",
+  "export_savedmodel",
+  "experimental_export_all_saved_models",
+)
+
+
+def shard_estimator(
+  estimator: EstimatorT,
+  config: config_lib.ShardingConfig,
+  save_input_position: bool = False,
+) -> EstimatorT:
+  """Shards the model of an Estimator, whatever it is made of.
+
+  For Estimators that have no model_fn of yours: canned ones, and subclasses
+  that make their model_fn themselves. The model_fns of further Estimators that
+  a subclass makes while it trains, evaluates, predicts or exports are sharded
+  in the same way.
+
+  The Estimator is changed, and returned, because a subclass may hold on to
+  itself. Its params, model_dir and warm start stay. So does all of its
+  RunConfig but what `run_config` sets for the sessions.
+
+  Args:
+    estimator: The Estimator.
+    config: The mesh, and how the model is placed on it.
+    save_input_position: As for `run_config`.
+
+  Returns:
+    The same Estimator.
+
+  Raises:
+    ValueError: If estimator or config is something else, the Estimator is
+      sharded already or uses a TPU, or its RunConfig uses devices in another
+      way. When it trains: as for `shard_model_fn`.
+  """
+  if not isinstance(estimator, tf.compat.v1.estimator.Estimator):
+    raise ValueError(
+      f"estimator={estimator!r} is no Estimator; give one, such as "
+      "tf.estimator.DNNClassifier(...), or shard a model_fn by "
+      "estimator_mp.shard_model_fn"
+    )
+  model_fn = private_estimator.model_fn_of(estimator)
+  name = type(estimator).__name__
+  if sharding.is_sharded(model_fn):
+    raise ValueError(
+      f"the {name} is sharded already; shard it once, or make a new one"
+    )
+  if private_estimator.uses_tpu(estimator):
+    raise ValueError(
+      f"the {name} is to use a TPU, and a mesh has none; make it with "
+      "use_tpu=False"
+    )
+  sharded = sharding.shard_model_fn(model_fn, config)
+  made = for_sharded_run(
+    private_estimator.run_config_of(estimator), config, save_input_position
+  )
+  private_estimator.replace_parts(estimator, sharded, made)
+  for method in _METHODS:
+    # Of tf.estimator's own, those of version 1 have one more.
+    if getattr(estimator, method, None) is not None:
+      _shard_inner(estimator, method, config)
+  return estimator
+
+
+def _shard_inner(
+  estimator: Any, method: str, config: config_lib.ShardingConfig
+) -> None:
+  """Lets a method shard the Estimators that it makes."""
+  plain = getattr(estimator, method)
+
+  def replacement(other: Any, mode: str) -> Callable[..., Any]:
+    model_fn = private_estimator.model_fn_of(other)
+    own = is_of_sharded_run(private_estimator.run_config_of(other))
+    # One that a model_fn asks for a part of its model is sharded with it. One
+    # with a RunConfig of its own may do what needs no mesh.
+    if (
+      sharding.is_sharded(model_fn)
+      or mesh_lib.get_mesh() is not None
+      or not (own or mode == sharding.TRAIN)
+    ):
+      return model_fn
+    return sharding.shard_model_fn(model_fn, config)
+
+  @functools.wraps(plain)
+  def sharding_inner(*args, **kwargs):
+    with private_estimator.intercepted_calls(replacement):
+      result = plain(*args, **kwargs)
+    if hasattr(result, "__next__"):  # predict's graph is made by its first one.
+      return _each(result, replacement)
+    return result
+
+  setattr(estimator, method, sharding_inner)
+
+
+def _each(found: Any, replacement: private_estimator.Replacement) -> Any:
+  """Yields what an iterator yields, each made under interception."""
+  while True:
+    with private_estimator.intercepted_calls(replacement):
+      try:
+        value = next(found)
+      except StopIteration:
+        return
+    yield value

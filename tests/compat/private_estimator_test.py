@@ -1,0 +1,133 @@
+"""The private names of Estimators, Savers and Keras that compat uses."""
+
+import contextlib
+import random
+
+import compat
+
+compat.install()
+
+from compat import legacy_keras, private_estimator  # noqa: E402
+from tests.compat import models  # noqa: E402
+
+import tensorflow as tf  # noqa: E402
+from absl.testing import absltest  # noqa: E402
+
+v1 = tf.compat.v1
+
+
+class PartsTest(absltest.TestCase):
+  def test_parts_of_an_estimator(self):
+    estimator = models.custom(self.create_tempdir().full_path)
+    self.assertIs(
+      private_estimator.model_fn_of(estimator), models.custom_model_fn
+    )
+    config = private_estimator.run_config_of(estimator)
+    self.assertEqual(config.tf_random_seed, 5)
+    session_config = v1.ConfigProto(log_device_placement=True)
+    private_estimator.replace_parts(
+      estimator, max, config.replace(session_config=session_config)
+    )
+    self.assertIs(private_estimator.model_fn_of(estimator), max)
+    self.assertEqual(vars(estimator)["_session_config"], session_config)
+
+  def test_use_of_a_tpu(self):
+    tpu = models.tpu(self.create_tempdir().full_path)
+    self.assertFalse(private_estimator.uses_tpu(tpu))
+    vars(vars(tpu)["_ctx"])["_use_tpu"] = True
+    self.assertTrue(private_estimator.uses_tpu(tpu))
+    custom = models.custom(self.create_tempdir().full_path)
+    self.assertFalse(private_estimator.uses_tpu(custom))
+
+
+class InterceptedCallsTest(absltest.TestCase):
+  def test_estimators_call_what_they_are_told_to(self):
+    seen = []
+
+    def replacement(estimator, mode):
+      seen.append((estimator, mode))
+      return models.custom_model_fn
+
+    def fails(features, labels, mode):
+      raise ArithmeticError(mode)
+
+    owner = v1.estimator.Estimator
+    original = vars(owner)["_call_model_fn"]
+    estimator = tf.estimator.Estimator(fails)
+    with private_estimator.intercepted_calls(replacement):
+      with private_estimator.intercepted_calls(replacement):
+        estimator.train(models.x_input_fn, steps=1)
+      estimator.evaluate(models.x_input_fn, steps=1)
+    self.assertEqual(seen, [(estimator, "train"), (estimator, "eval")])
+    self.assertIs(vars(owner)["_call_model_fn"], original)
+    with self.assertRaises(ArithmeticError):
+      estimator.train(models.x_input_fn, steps=1)
+
+  def test_the_patch_is_undone_if_a_call_fails(self):
+    def replacement(estimator, mode):
+      raise ArithmeticError(mode)
+
+    original = vars(v1.estimator.Estimator)["_call_model_fn"]
+    estimator = models.custom(self.create_tempdir().full_path)
+    with (
+      self.assertRaises(ArithmeticError),
+      private_estimator.intercepted_calls(replacement),
+    ):
+      estimator.train(models.x_input_fn, steps=1)
+    self.assertIs(vars(v1.estimator.Estimator)["_call_model_fn"], original)
+
+
+class SaverTest(absltest.TestCase):
+  def test_something_is_done_around_each_save(self):
+    seen = []
+
+    @contextlib.contextmanager
+    def act(session, path, step):
+      seen.append((session, path, step, tf.train.latest_checkpoint(folder)))
+      yield
+      seen.append(tf.train.latest_checkpoint(folder))
+
+    folder = self.create_tempdir().full_path
+    with tf.Graph().as_default(), v1.Session() as session:
+      variable = v1.get_variable("a", [])
+      session.run(variable.initializer)
+      saver = v1.train.Saver()
+      private_estimator.around_each_save(saver, act)
+      path = saver.save(session, f"{folder}/b", global_step=3)
+    self.assertEqual(seen, [(session, f"{folder}/b", 3, None), path])
+
+
+class SeededLayersTest(absltest.TestCase):
+  def _draw(self):
+    with tf.Graph().as_default() as graph:
+      v1.layers.dense(tf.zeros([1, 2]), 2)
+      return [
+        op.get_attr("value").SerializeToString()
+        for op in graph.get_operations()
+        if op.type == "Const" and op.name.endswith("/seed")
+      ]
+
+  def test_seeds_are_those_of_set_random_seed(self):
+    found = []
+    for seed in (3, 3, 4):
+      with legacy_keras.seeded_layers(tf, seed):
+        found.append(self._draw())
+    self.assertNotEmpty(found[0])
+    self.assertEqual(found[0], found[1])
+    self.assertNotEqual(found[0], found[2])
+    self.assertNotEqual(self._draw(), self._draw())
+    tf.keras.utils.set_random_seed(3)
+    self.assertEqual(self._draw(), found[0])
+    tf.keras.utils.set_random_seed(3)
+    with legacy_keras.seeded_layers(tf, 4):  # The program has its own.
+      self.assertEqual(self._draw(), found[0])
+
+  def tearDown(self):
+    with contextlib.suppress(AttributeError):
+      legacy_keras.seeds_of_layers(tf).generator = None
+    random.seed()
+    super().tearDown()
+
+
+if __name__ == "__main__":
+  absltest.main()
