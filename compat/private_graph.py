@@ -13,6 +13,8 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
   kernels for; without it only a failing session does.
 - `ops.get_stats_for_node_def` is TensorFlow's FLOP count of one op; the public
   profiler prints, and walks the whole graph for each call.
+- `ag_pass_through` on an exception keeps AutoGraph, through which distribution
+  strategies call a model_fn, from putting its frames into the message.
 """
 
 import functools
@@ -84,6 +86,16 @@ def outermost_loop(op: tf.Operation) -> object | None:
       loop = context
     context = context.outer_context
   return loop
+
+
+def without_frames(error: Exception) -> Exception:
+  """Returns an error whose message stays as it is within AutoGraph.
+
+  Args:
+    error: The error; it is marked.
+  """
+  vars(error)["ag_pass_through"] = True
+  return error
 
 
 def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:

@@ -26,6 +26,8 @@ from estimator_mp import op_device
 import tensorflow as tf
 
 AXES = ("data", "stage", "model")
+# Each virtual device costs memory; no machine, and hardly a cluster, has more.
+MAX_SIZE = 4096
 _SPEC_HELP = "write axes as NAME:SIZE, such as stage:3 or data:2,stage:3"
 
 
@@ -40,7 +42,8 @@ def parse_axes(spec: str) -> Mapping[str, int]:
 
   Raises:
     ValueError: If the text is malformed, names an unknown axis or the same
-      axis twice, or has a size below 1.
+      axis twice, or has a size below 1, or the product of the sizes is above
+      `MAX_SIZE`.
   """
   axes: dict[str, int] = {}
   for part in spec.split(","):
@@ -62,6 +65,12 @@ def parse_axes(spec: str) -> Mapping[str, int]:
         "a size is at least 1"
       )
     axes[name] = int(size)
+  positions = math.prod(axes.values())
+  if positions > MAX_SIZE:
+    raise ValueError(
+      f"mesh {spec!r} has {positions} positions, more than the {MAX_SIZE} that "
+      "a mesh may have; use a smaller one"
+    )
   return MappingProxyType(axes)
 
 

@@ -3,7 +3,7 @@
 import os
 
 from estimator_mp import config as config_lib
-from estimator_mp import devices
+from estimator_mp import devices, one_process
 
 import tensorflow as tf
 
@@ -32,16 +32,22 @@ def run_config(
 
   Returns:
     A new `tf.estimator.RunConfig`.
+
+  Raises:
+    ValueError: If `TF_CONFIG` names several tasks, or there is a distribution
+      strategy.
   """
   given = run_config_kwargs.pop("session_config", None)
   kind = tf.estimator.RunConfig
   if "tpu_config" in run_config_kwargs:
     kind = tf.compat.v1.estimator.tpu.RunConfig
-  return kind(
+  made = kind(
     model_dir=model_dir,
     session_config=session_config(config, given),
     **run_config_kwargs,
   )
+  one_process.check_run_config(made, config.create_mesh())
+  return made
 
 
 def session_config(
