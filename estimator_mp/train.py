@@ -77,7 +77,6 @@ def prepare(options: train_flags.TrainOptions) -> Job:
     verify_placement=False,
     num_micro_batches=options.num_micro_batches,
     schedule=options.schedule,
-    num_virtual_stages=options.num_virtual_stages,
     recompute=options.recompute,
     variables=options.variables,
     optimizer_state=options.optimizer_state,
