@@ -283,6 +283,21 @@ CONFIGS: tuple[tuple[str, dict[str, Any], str], ...] = (
   ),
 )
 
+NOT_AS_WRITTEN = (
+  "its stages, ops, transfers or replicas are not as Placement.to_dict() writes"
+)
+
+
+def _changed(path, value):
+  """Returns the text of a placement.json with another value at a path."""
+  facts = {"mesh": "stage:2"} | json.loads(json.dumps(PLACEMENT.to_dict()))
+  part = facts
+  for key in path[:-1]:
+    part = part[key]
+  part[path[-1]] = value
+  return json.dumps(facts).encode()
+
+
 # What a damaged placement.json says of itself; the texts follow its path.
 PLACEMENT_FILES = (
   (
@@ -297,11 +312,31 @@ PLACEMENT_FILES = (
   ),
   ("another_thing", b"[1]", "it is no JSON object"),
   ("no_stages", b'{"mesh": "stage:2"}', "it has no 'stages'"),
+  *(
+    (f"{name}_of_another_type", _changed(path, value), NOT_AS_WRITTEN)
+    for name, path, value in (
+      ("stages", ["stages"], {"0": 1}),
+      ("a_stage", ["stages", 0], "first"),
+      ("a_number", ["stages", 0, "stage"], "0"),
+      ("a_size", ["stages", 1, "variable_bytes"], None),
+      ("a_device", ["stages", 1, "device"], 1),
+      ("layers", ["stages", 1, "layers"], "dense"),
+      ("ops", ["ops"], ["dense/kernel"]),
+      ("the_stage_of_an_op", ["ops", "dense/bias"], True),
+      ("another_stage_of_an_op", ["ops", "dense/bias"], 0.5),
+      ("transfers", ["transfers"], [{"tensor": "x"}]),
+      ("replicas", ["replicas"], 7),
+    )
+  ),
+  (
+    "stages_in_another_order",
+    _changed(["stages", 0, "stage"], 1),
+    "its stages are 1, 1, which should be 0 to 1",
+  ),
   (
     "a_stage_without_layers",
     b'{"mesh": "stage:2", "stages": [{"stage": 0}], "ops": {}}',
-    "its stages, ops, transfers or replicas are not as Placement.to_dict() "
-    "writes",
+    NOT_AS_WRITTEN,
   ),
   (
     "an_op_outside",
@@ -506,6 +541,36 @@ class ErrorsTest(parameterized.TestCase):
         tf.estimator.ModeKeys.EVAL,
         config=estimator_mp.run_config(config, os.path.dirname(path)),
       )
+
+  @parameterized.named_parameters(
+    ("missing", {}, "it has no 'mesh'"),
+    ("another_type", {"mesh": 2}, "its mesh is 2, which is no text"),
+  )
+  def test_placement_file_without_mesh(self, fields, reason):
+    """It was taken for one of another mesh."""
+    facts = PLACEMENT.to_dict() | fields
+    path = self._write("placement.json", json.dumps(facts).encode())
+    config = estimator_mp.ShardingConfig("stage:2")
+    estimator = tf.estimator.Estimator(
+      estimator_mp.shard_model_fn(mlp, config),
+      config=estimator_mp.run_config(config, os.path.dirname(path)),
+    )
+    self._check(
+      f"{path} holds no placement ({reason}); delete it, and train or inspect "
+      "again to write it anew",
+      estimator.evaluate,
+      zoo.input_fn,
+    )
+
+  def test_a_file_where_traces_are_to_be(self):
+    file = self.create_tempfile().full_path
+    self._check(
+      f"directory={file!r} is a file, and TraceHook writes into a folder; give "
+      "it another one, or move the file away",
+      estimator_mp.TraceHook,
+      [5],
+      file,
+    )
 
   @parameterized.named_parameters(*COSTS_FILES)
   def test_costs_file(self, data, reason):
