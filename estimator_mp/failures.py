@@ -81,7 +81,7 @@ def _line_about_files(
     where = error.filename or directories[0]
     return f"{where}: {error.strerror}"
   is_of_op = isinstance(error, tf.errors.OpError)
-  for line in (error.message if is_of_op else str(error)).splitlines():
+  for line in str(error).splitlines():
     # Others, such as the writer of summaries, raise whatever there is.
     if is_of_op or any(text in line for text in _FULL_TEXTS):
       for directory in directories:

@@ -27,6 +27,7 @@ class TrainingInterrupted(Exception):
   Attributes:
     exit_code: What the process should exit with: 130 for SIGINT (Ctrl-C), 143
       for SIGTERM.
+    is_unheard: Whether standard output was closed by then.
   """
 
   def __init__(self, reason: str, exit_code: int):
@@ -38,6 +39,7 @@ class TrainingInterrupted(Exception):
     """
     super().__init__(reason)
     self.exit_code = exit_code
+    self.is_unheard = False
 
 
 class Interruption:

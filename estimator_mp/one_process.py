@@ -2,8 +2,8 @@
 
 A mesh is the devices of one session. An Estimator that distributes its model_fn
 as well, over the tasks of a cluster or by a strategy, fails when the session
-begins: in one task, while the others wait for it, or with an error that does not
-say why.
+begins: in one task, while the others wait for it, or with an error that does
+not say why.
 """
 
 from compat import private_graph

@@ -44,6 +44,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
         of a pipe is closed. What is written after that is lost.
     """
     self._on_closed = on_closed
+    self._is_closed = False
     self._train_steps = train_steps
     self._log_every = log_every
     self._stream = stream or sys.stdout
@@ -72,6 +73,11 @@ class ProgressHook(tf.estimator.SessionRunHook):
     steps = self._step - self._first_step - _WARM_UP_STEPS
     return steps / self._seconds if steps > 0 and self._seconds else None
 
+  @property
+  def is_closed(self) -> bool:
+    """Whether something could not be written; then nothing more is shown."""
+    return self._is_closed
+
   def write(self, text: str) -> None:
     """Writes a line above the bar, or after the lines so far.
 
@@ -98,6 +104,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
     try:
       yield
     except OSError as error:
+      self._is_closed = True
       detach(self._stream)
       self._on_closed(error)
 

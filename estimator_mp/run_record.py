@@ -207,8 +207,10 @@ def _is_result(facts: dict) -> bool:
   speed, devices = facts["steps_per_second"], facts["devices"]
   return isinstance(speed, int | float | None) and (
     devices is None
-    or isinstance(devices, dict)
-    and all(isinstance(size, int) for size in devices.values())
+    or (
+      isinstance(devices, dict)
+      and all(isinstance(size, int) for size in devices.values())
+    )
   )
 
 

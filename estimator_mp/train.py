@@ -192,6 +192,9 @@ def _run(job: Job) -> run_record.Result:
         metrics = _evaluate(job, interruption)
       else:
         metrics = _train_and_evaluate(job, progress, verification, interruption)
+  except interruption_lib.TrainingInterrupted as interrupted:
+    interrupted.is_unheard = progress.is_closed
+    raise
   finally:
     progress.close()
   result = _result(job, metrics, progress, verification)
@@ -385,8 +388,10 @@ def _report_interruption(
   if interrupted.exit_code == _FAILED:
     return _complain(f"{interrupted}. {text}", _FAILED)
   try:
-    print(text, flush=True)
-  except OSError:  # The other end of a pipe got the signal, too.
+    # The other end of a pipe may have got the signal, too.
+    print(text, file=sys.stderr if interrupted.is_unheard else sys.stdout)
+    sys.stdout.flush()
+  except OSError:
     progress_lib.detach(sys.stdout)
     print(text, file=sys.stderr)
   return interrupted.exit_code

@@ -111,8 +111,9 @@ def returns_a_loss(features, labels, mode):
 
 
 CLUSTER = (
-  "TF_CONFIG names a cluster of 4 tasks (chief:1, ps:1, worker:2), but a sharded "
-  "model is in one process; unset TF_CONFIG, or train on several machines with "
+  "TF_CONFIG names a cluster of 4 tasks (chief:1, ps:1, worker:2), but a "
+  "sharded model is in one process; unset TF_CONFIG, or train on several "
+  "machines with "
   'aggregation="horovod" (docs/horovod.md)'
 )
 
@@ -670,9 +671,7 @@ class ErrorsTest(parameterized.TestCase):
     with self._task("evaluator", chief=1, worker=2, ps=1):
       estimator = tf.estimator.Estimator(
         estimator_mp.shard_model_fn(mlp, config),
-        config=estimator_mp.run_config(
-          config, self.create_tempdir().full_path
-        ),
+        config=estimator_mp.run_config(config, self.create_tempdir().full_path),
       )
       with self.assertRaisesRegex(AssertionError, "a session"):
         estimator.evaluate(zoo.input_fn)

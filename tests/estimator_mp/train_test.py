@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import json
 import os
 import pathlib
@@ -424,15 +425,11 @@ class DamageTest(parameterized.TestCase):
 
   def _files(self):
     """Returns what is in the checkpoints, and in what names the newest one."""
-    return {
-      file.name: file.read_bytes()
-      for file in (*self.path.glob("model.ckpt*"), self.path / "checkpoint")
-      if file.exists()
-    }
+    found = map(self.path.glob, ("*.index", "*.data-*", "checkpoint"))
+    return {x.name: x.read_bytes() for x in itertools.chain(*found)}
 
   def _check(self, expected: str, steps: int = 6) -> str:
-    """Trains on; asserts the error, and that the checkpoints stay; returns it.
-    """
+    """Returns the error of a run; asserts it, and that checkpoints stay."""
     before = self._files()
     code, _, errors = _run_mlp(self.model_dir, steps)
     self.assertRegex(errors, f"^train: {expected}\n$")
@@ -584,9 +581,7 @@ class DamageTest(parameterized.TestCase):
     )
     self.assertEqual(code, 2)
 
-  @parameterized.named_parameters(
-    ("before_training", 0), ("while_training", 5)
-  )
+  @parameterized.named_parameters(("before_training", 0), ("while_training", 5))
   def test_full_disk(self, steps):
     """A limit of the process stands for the end of the disk."""
     _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -617,8 +612,8 @@ class DamageTest(parameterized.TestCase):
       None,
       None,
       "Graph execution error:\n\nDetected at node 'save/SaveV2' defined at"
-      ' (most recent call last):\n  File "train.py", line 1, in <module>\n2 root'
-      f" error(s) found.\n  (0) RESOURCE_EXHAUSTED: {part}; No space left on"
+      ' (most recent call last):\n  File "train.py", line 1, in <module>\n2'
+      f" root error(s) found.\n  (0) RESOURCE_EXHAUSTED: {part}; No space left on"
       "  device\n\t [[{{node save/SaveV2_1}}]]",
     )
     self.assertEqual(

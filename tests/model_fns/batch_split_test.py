@@ -109,7 +109,11 @@ class TransparencyTest(parameterized.TestCase):
     model_fn = batch_split(tower, head, mesh_text, optimizer, feature_key=key)
     start = os.path.join(self.folder, name)
     run = models.go_on(
-      model_fn, mesh, input_fn, start, f"{start}_{mesh_text.replace(':', '')}"
+      model_fn,
+      estimator_mp.Mesh.create(mesh_text),
+      input_fn,
+      start,
+      f"{start}_{mesh_text.replace(':', '')}",
     )
     models.assert_same(self, run, self.plain[name])
 
@@ -228,7 +232,6 @@ class GraphTest(absltest.TestCase):
       "batch_split uses the data axis only, but mesh data:2,stage:2 has "
       "stage:2; use a mesh such as data:4",
     )
-
 
   def test_what_is_no_mesh_is_an_error(self):
     with self.assertRaises(TypeError) as caught:
