@@ -613,8 +613,8 @@ class DamageTest(parameterized.TestCase):
       None,
       "Graph execution error:\n\nDetected at node 'save/SaveV2' defined at"
       ' (most recent call last):\n  File "train.py", line 1, in <module>\n2'
-      f" root error(s) found.\n  (0) RESOURCE_EXHAUSTED: {part}; No space left on"
-      "  device\n\t [[{{node save/SaveV2_1}}]]",
+      f" root error(s) found.\n  (0) RESOURCE_EXHAUSTED: {part}; No space left"
+      " on device\n\t [[{{node save/SaveV2_1}}]]",
     )
     self.assertEqual(
       failures.explain(error, [self.model_dir]),
