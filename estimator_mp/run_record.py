@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import fcntl
 import json
 import os
@@ -15,6 +16,8 @@ import tensorflow as tf
 RESULT_FILE = "result.json"
 _RUN_FILE = "run.json"
 _LOCK_FILE = "run.lock"
+# What file systems say that have no locks; there two processes are not noticed.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _MEGABYTE = 1e6
 
 
@@ -138,6 +141,9 @@ def _locked(model_dir: str) -> Iterator[None]:
         f"model_dir={model_dir} is in use by {holder}; wait until it has ended,"
         " or choose another --model_dir"
       ) from error
+    except OSError as error:
+      if error.errno not in _NO_LOCKS:
+        raise
     # The file stays: whoever removed it could remove the lock of another one.
     file.truncate(0)
     file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
