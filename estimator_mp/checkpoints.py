@@ -134,15 +134,17 @@ def _missing_file(path: str) -> str | None:
   names = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
   if f"{name}.index" not in names:
     return f"{name}.index"
-  parts = [
+  found = [
     _DATA.fullmatch(x.removeprefix(name)) for x in names if x.startswith(name)
   ]
-  counts = [int(x["count"]) for x in parts if x is not None]
-  for index in range(max(counts, default=1)):
-    part = f"{name}.data-{index:05}-of-{max(counts, default=1):05}"
-    if part not in names:
-      return part
-  return None
+  counts = {int(x["count"]) for x in found if x is not None} or {1}
+  missing = []
+  for count in sorted(counts):  # Two meshes may have saved the same step.
+    parts = [f"{name}.data-{i:05}-of-{count:05}" for i in range(count)]
+    missing = [part for part in parts if part not in names]
+    if not missing:
+      return None
+  return missing[0]
 
 
 def _damage(path: str) -> str | None:
