@@ -15,6 +15,8 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
   profiler prints, and walks the whole graph for each call.
 - `deprecation.silence` keeps a name inside of that count, which TensorFlow
   itself calls, from warning the user, who does not.
+- `ag_pass_through` on an exception keeps AutoGraph, through which distribution
+  strategies call a model_fn, from putting its frames into the message.
 """
 
 import contextlib
@@ -88,6 +90,16 @@ def outermost_loop(op: tf.Operation) -> object | None:
       loop = context
     context = context.outer_context
   return loop
+
+
+def without_frames(error: Exception) -> Exception:
+  """Returns an error whose message stays as it is within AutoGraph.
+
+  Args:
+    error: The error; it is marked.
+  """
+  vars(error)["ag_pass_through"] = True
+  return error
 
 
 def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:

@@ -1,9 +1,12 @@
 """The axes of a mesh, as people write them: `data:2,stage:3`."""
 
+import math
 from collections.abc import Mapping
 from types import MappingProxyType
 
 AXES = ("data", "stage", "model")
+# Each virtual device costs memory; no machine, and hardly a cluster, has more.
+MAX_SIZE = 4096
 _SPEC_HELP = "write axes as NAME:SIZE, such as stage:3 or data:2,stage:3"
 
 
@@ -18,7 +21,8 @@ def parse_axes(spec: str) -> Mapping[str, int]:
 
   Raises:
     ValueError: If the text is malformed, names an unknown axis or the same
-      axis twice, or has a size below 1.
+      axis twice, or has a size below 1, or the product of the sizes is above
+      `MAX_SIZE`.
   """
   axes: dict[str, int] = {}
   for part in spec.split(","):
@@ -40,4 +44,10 @@ def parse_axes(spec: str) -> Mapping[str, int]:
         "a size is at least 1"
       )
     axes[name] = int(size)
+  positions = math.prod(axes.values())
+  if positions > MAX_SIZE:
+    raise ValueError(
+      f"mesh {spec!r} has {positions} positions, more than the {MAX_SIZE} that "
+      "a mesh may have; use a smaller one"
+    )
   return MappingProxyType(axes)

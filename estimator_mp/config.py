@@ -3,6 +3,7 @@
 import dataclasses
 import json
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from estimator_mp import measured_costs as measured_costs_lib
@@ -230,6 +231,7 @@ def check_config(config: ShardingConfig) -> None:
 def define_sharding_flags(
   flag_values: flags.FlagValues = flags.FLAGS,
   only: Sequence[str] | None = None,
+  choices: Mapping[str, Sequence[str]] = MappingProxyType({}),
   **defaults: Any,
 ) -> None:
   """Defines a flag for each field of `ShardingConfig`, under its name.
@@ -240,9 +242,12 @@ def define_sharding_flags(
   Args:
     flag_values: Where to define them; absl's own if left out.
     only: The names of the fields to define flags for; None for all.
+    choices: Fewer words than a field may be, by its name, where the program
+      cannot use all.
     **defaults: The program's own defaults, such as `mesh="stage:4"`.
 
   Raises:
-    ValueError: If `only` or `defaults` name what is no field.
+    ValueError: If `only`, `choices` or `defaults` name what is no field, or
+      a word that the field cannot be.
   """
-  options.define_flags(ShardingConfig, flag_values, only, **defaults)
+  options.define_flags(ShardingConfig, flag_values, only, choices, **defaults)

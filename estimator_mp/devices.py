@@ -9,6 +9,8 @@ from collections.abc import Sequence
 
 import tensorflow as tf
 
+# Of how many devices an error lists all.
+_MAX_NAMES = 8
 _LOCAL_JOBS = (None, "localhost")
 
 
@@ -92,7 +94,10 @@ def discover_devices(count: int) -> tuple[str, ...]:
   if not gpus:
     return tuple(f"/device:CPU:{i}" for i in range(count))
   if gpus < count:
-    cpus = ",".join(f"/cpu:{i}" for i in range(count))
+    names = [f"/cpu:{i}" for i in range(count)]
+    if count > _MAX_NAMES:
+      names[2:-1] = ["..."]
+    cpus = ",".join(names)
     raise ValueError(
       f"the mesh needs {count} devices, but this machine has {gpus} GPU(s); "
       f"use a smaller mesh or name the devices yourself: devices={cpus}"

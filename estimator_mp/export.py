@@ -3,6 +3,8 @@
 import os
 from typing import Any
 
+from estimator_mp import whole_file
+
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
@@ -124,7 +126,5 @@ def clear_devices(saved_model_dir: str) -> None:
     for function in graph.library.function:
       for node in function.node_def:
         node.device = ""
-  temporary = path + ".without_devices"
-  with tf.io.gfile.GFile(temporary, "wb") as file:
-    file.write(saved_model.SerializeToString(deterministic=True))
-  tf.io.gfile.rename(temporary, path, overwrite=True)
+  content = saved_model.SerializeToString(deterministic=True)
+  whole_file.write_whole(path, content)

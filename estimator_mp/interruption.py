@@ -1,4 +1,4 @@
-"""Ctrl-C and SIGTERM: end training in order, with a checkpoint.
+"""Ctrl-C, SIGTERM, a closed output: end training in order, with a checkpoint.
 
 The first signal asks training to stop after the step that is running, so that
 a checkpoint can be saved. The second one ends the process at once.
@@ -8,6 +8,7 @@ away. So the signals are read from a wake-up file descriptor by a thread of
 their own, which works while TensorFlow computes.
 """
 
+import contextlib
 import os
 import signal
 import sys
@@ -21,16 +22,24 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class TrainingInterrupted(Exception):
-  """Training ended because of a signal, after a checkpoint was saved.
+  """Training ended before its last step, after a checkpoint was saved.
 
   Attributes:
     exit_code: What the process should exit with: 130 for SIGINT (Ctrl-C), 143
       for SIGTERM.
+    is_unheard: Whether standard output was closed by then.
   """
 
-  def __init__(self, signal_number: int):
-    super().__init__(f"interrupted by {signal.Signals(signal_number).name}")
-    self.exit_code = 128 + signal_number
+  def __init__(self, reason: str, exit_code: int):
+    """Makes the exception.
+
+    Args:
+      reason: Why it ended, in a few words.
+      exit_code: What the process should exit with.
+    """
+    super().__init__(reason)
+    self.exit_code = exit_code
+    self.is_unheard = False
 
 
 class Interruption:
@@ -47,7 +56,8 @@ class Interruption:
       announce: Shows a line to the user; called from another thread.
     """
     self._announce = announce
-    self._signal: int | None = None
+    self._reason: TrainingInterrupted | None = None
+    self._has_signal = False
     self._old_handlers: dict[int, Any] = {}
     self._old_wakeup = -1
     self._pipe: tuple[int, int] = (-1, -1)
@@ -55,13 +65,22 @@ class Interruption:
 
   @property
   def requested(self) -> bool:
-    """Whether a signal has asked to stop."""
-    return self._signal is not None
+    """Whether a signal, or `stop`, has asked to stop."""
+    return self._reason is not None
+
+  def stop(self, reason: TrainingInterrupted) -> None:
+    """Asks to stop, as a signal does; the first one to ask gives the reason.
+
+    Args:
+      reason: What training is to raise.
+    """
+    if self._reason is None:
+      self._reason = reason
 
   def raise_if_requested(self) -> None:
-    """Raises `TrainingInterrupted` if a signal has asked to stop."""
-    if self._signal is not None:
-      raise TrainingInterrupted(self._signal)
+    """Raises the reason if something has asked to stop."""
+    if self._reason is not None:
+      raise self._reason
 
   def hooks(self) -> list[tf.estimator.SessionRunHook]:
     """Returns the hooks for training: they end it after the current step."""
@@ -105,12 +124,15 @@ class Interruption:
       number = received[0]
       if number not in _SIGNALS:
         continue
-      if self.requested:
-        sys.stdout.flush()
-        os._exit(128 + number)
-      self._signal = number
+      name, exit_code = signal.Signals(number).name, 128 + number
+      if self._has_signal:
+        with contextlib.suppress(OSError):
+          sys.stdout.flush()
+        os._exit(exit_code)
+      self._has_signal = True
+      self.stop(TrainingInterrupted(f"interrupted by {name}", exit_code))
       self._announce(
-        f"{signal.Signals(number).name}: stopping after this step and saving a"
+        f"{name}: stopping after this step and saving a"
         " checkpoint; a second one (Ctrl-C) stops at once, without"
       )
 

@@ -179,6 +179,7 @@ def define_flags(
   options: type,
   flag_values: flags.FlagValues,
   only: Sequence[str] | None = None,
+  choices: Mapping[str, Sequence[str]] = types.MappingProxyType({}),
   **defaults: Any,
 ) -> None:
   """Defines a flag for each option.
@@ -187,40 +188,60 @@ def define_flags(
     options: A dataclass of options.
     flag_values: Where to define them.
     only: The names of those to define; None for all.
+    choices: Fewer words than an option may be, by its name.
     **defaults: Other defaults than the dataclass has.
 
   Raises:
-    ValueError: If `only` or `defaults` name what is no option.
+    ValueError: If `only`, `choices` or `defaults` name what is no option, or
+      a word that the option cannot be.
   """
-  check_names(options, dict.fromkeys(only or (), None) | defaults)
+  check_names(
+    options, dict.fromkeys(only or (), None) | dict(choices) | defaults
+  )
   group = command_flags.Group(FLAGS_TITLE, flag_values)
   for field, kinds in _kinds(options).items():
     if only is None or field.name in only:
       default = defaults.get(field.name, field.default)
-      _define_flag(group, field, kinds, default)
+      described = _narrowed(field, choices)
+      _define_flag(group, field.name, described, kinds, default)
+
+
+def _narrowed(
+  field: dataclasses.Field, choices: Mapping[str, Sequence[str]]
+) -> _Option:
+  """Returns what an option is, with the choices that a program gives it."""
+  described: _Option = field.metadata["option"]
+  words = tuple(choices.get(field.name, described.choices))
+  unknown = tuple(word for word in words if word not in described.choices)
+  if unknown:
+    raise ValueError(
+      f"{field.name} cannot be {unknown}; it is one of "
+      f"{', '.join(described.choices)}"
+    )
+  return dataclasses.replace(described, choices=words)
 
 
 def _define_flag(
   group: command_flags.Group,
-  field: dataclasses.Field,
+  name: str,
+  described: _Option,
   kinds: Sequence[Any],
   default: Any,
 ) -> None:
-  described: _Option = field.metadata["option"]
   if described.choices:
-    group.choice(field.name, described.choices, default, described.help)
+    group.choice(name, described.choices, default, described.help)
   elif bool in kinds:
-    group.boolean(field.name, default, described.help)
+    group.boolean(name, default, described.help)
   elif int in kinds:
-    group.integer(field.name, default, described.minimum, described.help)
+    group.integer(name, default, described.minimum, described.help)
   elif float in kinds:
-    group.number(field.name, default, described.help)
+    group.number(name, default, described.help)
   elif _TEXTS in kinds:
-    group.text(field.name, ",".join(default) or None, described.help)
+    group.text(name, ",".join(default) or None, described.help)
   else:
     is_text = default is None or isinstance(default, str)
     text = default if is_text else json.dumps(to_plain(default))
-    group.text(field.name, text, described.help)
+    group.text(name, text, described.help)
 
 
 def values_of_flags(

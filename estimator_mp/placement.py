@@ -1,6 +1,7 @@
 """Placement: what each stage of a model holds, as planned."""
 
 import dataclasses
+import typing
 import weakref
 from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
@@ -135,16 +136,14 @@ class Placement:
       ValueError: If something of it is missing or malformed.
     """
     try:
-      stages = tuple(_stage_placement(**stage) for stage in facts["stages"])
-      ops = {str(name): int(stage) for name, stage in facts["ops"].items()}
+      stages = tuple(_made(StagePlacement, x) for x in facts["stages"])
+      ops = {name: _checked(x, int) for name, x in facts["ops"].items()}
       transfers = tuple(
-        transfers_lib.Transfer(**sent) for sent in facts.get("transfers", ())
+        _made(transfers_lib.Transfer, x) for x in facts.get("transfers", ())
       )
       replicas = tuple(
-        replica_contents.ReplicaDevice(
-          **held | {"stages": tuple(held["stages"])}
-        )
-        for held in facts.get("replicas", ())
+        _made(replica_contents.ReplicaDevice, x)
+        for x in facts.get("replicas", ())
       )
     except KeyError as error:
       raise ValueError(f"it has no {error}") from error
@@ -153,6 +152,12 @@ class Placement:
         "its stages, ops, transfers or replicas are not as "
         "Placement.to_dict() writes"
       ) from error
+    numbers = [x.stage for x in stages]
+    if numbers != list(range(len(stages))):
+      raise ValueError(
+        f"its stages are {', '.join(map(str, numbers))}, which should be 0 to "
+        f"{len(stages) - 1}"
+      )
     for name, stage in ops.items():
       if not 0 <= stage < len(stages):
         raise ValueError(
@@ -220,8 +225,22 @@ def _line(row: Sequence[str], widths: Sequence[int]) -> str:
   return "  ".join(words + numbers)
 
 
-def _stage_placement(layers: Sequence[str], **facts: Any) -> StagePlacement:
-  return StagePlacement(layers=tuple(layers), **facts)
+def _made(kind: type, facts: Mapping[str, Any]) -> Any:
+  """Returns an instance of a dataclass from what JSON keeps of it."""
+  types = {field.name: field.type for field in dataclasses.fields(kind)}
+  return kind(
+    **{name: _checked(value, types.get(name)) for name, value in facts.items()}
+  )
+
+
+def _checked(value: Any, kind: Any) -> Any:
+  """Returns a value of JSON as an int, a str, or a tuple of these."""
+  if typing.get_origin(kind) is tuple and isinstance(value, list | tuple):
+    (part, _) = typing.get_args(kind)
+    return tuple(_checked(x, part) for x in value)
+  if type(value) is not kind:  # True is an int for isinstance.
+    raise TypeError(f"{value!r} is no {kind}")
+  return value
 
 
 def placement_of_graph(

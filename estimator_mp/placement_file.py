@@ -9,11 +9,16 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator_mp import mesh as mesh_lib
+from estimator_mp import whole_file
 from estimator_mp.placement import Placement
 
 import tensorflow as tf
 
 PLACEMENT_FILE = "placement.json"
+
+
+class PlacementFileError(ValueError):
+  """A placement.json is damaged; the text is one line."""
 
 
 def save_placement(
@@ -29,10 +34,7 @@ def save_placement(
   facts = facts_of_placement(placement, mesh)
   tf.io.gfile.makedirs(model_dir)
   path = os.path.join(model_dir, PLACEMENT_FILE)
-  temporary = f"{path}.{os.getpid()}.tmp"
-  with tf.io.gfile.GFile(temporary, "w") as file:
-    file.write(json.dumps(facts, indent=1) + "\n")
-  tf.io.gfile.rename(temporary, path, overwrite=True)
+  whole_file.write_whole(path, json.dumps(facts, indent=1) + "\n")
 
 
 def facts_of_placement(
@@ -60,13 +62,17 @@ def load_placement(
     The placement; None if there is none, or one for another mesh.
 
   Raises:
-    ValueError: If the file is damaged.
+    PlacementFileError: If the file is damaged.
   """
   path = os.path.join(model_dir or "", PLACEMENT_FILE)
   if not model_dir or not tf.io.gfile.exists(path):
     return None
   facts = _read_facts(path)
-  if facts.get("mesh") != str(mesh):
+  if "mesh" not in facts:
+    raise _damaged(path, "it has no 'mesh'")
+  if not isinstance(facts["mesh"], str):
+    raise _damaged(path, f"its mesh is {facts['mesh']!r}, which is no text")
+  if facts["mesh"] != str(mesh):
     return None
   return _placement_of_file(path, facts)
 
@@ -128,8 +134,8 @@ def _placement_of_file(path: str, facts: Mapping[str, Any]) -> Placement:
     raise _damaged(path, error) from error
 
 
-def _damaged(path: str, reason: object) -> ValueError:
-  return ValueError(
+def _damaged(path: str, reason: object) -> PlacementFileError:
+  return PlacementFileError(
     f"{path} holds no placement ({reason}); delete it, and train or inspect "
     "again to write it anew"
   )

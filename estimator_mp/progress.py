@@ -1,9 +1,12 @@
 """Progress of a training run: a bar on a terminal, plain lines elsewhere."""
 
+import contextlib
 import math
+import os
 import shutil
 import sys
 import time
+from collections.abc import Callable, Iterator
 from typing import TextIO
 
 import tensorflow as tf
@@ -25,7 +28,11 @@ class ProgressHook(tf.estimator.SessionRunHook):
   """
 
   def __init__(
-    self, train_steps: int, log_every: int, stream: TextIO | None = None
+    self,
+    train_steps: int,
+    log_every: int,
+    stream: TextIO | None = None,
+    on_closed: Callable[[OSError], None] = lambda error: None,
   ):
     """Makes the hook.
 
@@ -33,7 +40,11 @@ class ProgressHook(tf.estimator.SessionRunHook):
       train_steps: The global step at which training ends.
       log_every: Steps between two lines where `stream` is not a terminal.
       stream: Where to show progress; standard output by default.
+      on_closed: Called if nothing can be written there, as when the other end
+        of a pipe is closed. What is written after that is lost.
     """
+    self._on_closed = on_closed
+    self._is_closed = False
     self._train_steps = train_steps
     self._log_every = log_every
     self._stream = stream or sys.stdout
@@ -62,23 +73,40 @@ class ProgressHook(tf.estimator.SessionRunHook):
     steps = self._step - self._first_step - _WARM_UP_STEPS
     return steps / self._seconds if steps > 0 and self._seconds else None
 
+  @property
+  def is_closed(self) -> bool:
+    """Whether something could not be written; then nothing more is shown."""
+    return self._is_closed
+
   def write(self, text: str) -> None:
     """Writes a line above the bar, or after the lines so far.
 
     Args:
       text: The line, without its end.
     """
-    if self._bar is not None:
-      self._bar.write(text, file=self._stream)
-    else:
-      print(text, file=self._stream)
-    self._stream.flush()
+    with self._writing():
+      if self._bar is not None:
+        self._bar.write(text, file=self._stream)
+      else:
+        print(text, file=self._stream)
+      self._stream.flush()
 
   def close(self) -> None:
     """Ends the bar, if there is one; `end` does so after complete training."""
-    if self._bar is not None:
-      self._bar.close()
-      self._bar = None
+    bar, self._bar = self._bar, None
+    if bar is not None:
+      with self._writing():
+        bar.close()
+
+  @contextlib.contextmanager
+  def _writing(self) -> Iterator[None]:
+    """Tells `on_closed` if what is done inside cannot be written."""
+    try:
+      yield
+    except OSError as error:
+      self._is_closed = True
+      detach(self._stream)
+      self._on_closed(error)
 
   def begin(self):
     """Finds the loss, which Estimator puts into the collection of losses."""
@@ -93,13 +121,14 @@ class ProgressHook(tf.estimator.SessionRunHook):
     self._seconds = 0.0
     self._shown = -math.inf
     if self._stream.isatty():
-      self._bar = tqdm.tqdm(
-        total=self._train_steps,
-        initial=self._step,
-        file=self._stream,
-        bar_format=_BAR_FORMAT,
-        ncols=_columns(),
-      )
+      with self._writing():
+        self._bar = tqdm.tqdm(
+          total=self._train_steps,
+          initial=self._step,
+          file=self._stream,
+          bar_format=_BAR_FORMAT,
+          ncols=_columns(),
+        )
 
   def before_run(self, run_context):
     """Starts the clock, and asks for the loss if this step shows it."""
@@ -143,9 +172,23 @@ class ProgressHook(tf.estimator.SessionRunHook):
     if self._bar is not None:
       self._bar.n = self._step
       self._bar.ncols = _columns()
-      self._bar.set_postfix_str(", ".join(facts))
+      with self._writing():
+        self._bar.set_postfix_str(", ".join(facts))
     else:
       self.write(", ".join([f"step {self._step}/{self._train_steps}", *facts]))
+
+
+def detach(stream: TextIO) -> None:
+  """Lets what is written to a stream vanish, also when the process ends.
+
+  Args:
+    stream: A stream that cannot be written to any more. One without a file
+      descriptor stays as it is.
+  """
+  with contextlib.suppress(OSError, ValueError):
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def _columns() -> int:

@@ -22,8 +22,8 @@ def match_rules(
 ) -> dict[tf.Operation, int]:
   """Returns the stages that rules give to ops.
 
-  Where a variable and the ops that read it match different rules, the
-  variable's rule counts: its ops have to be where it is. Where ops were
+  Where a variable and the ops that read or initialise it match different rules,
+  the variable's rule counts: its ops have to be where it is. Where ops were
   colocated, as the branches of a v1 cond are with what they read, the first
   one's rule counts.
 
@@ -39,6 +39,8 @@ def match_rules(
     ValueError: If two rules put parts of one unit on different stages.
   """
   matched_by = _matches(rules, ops)
+  initial = _initializers(ops)
+  matched_by = {op: i for op, i in matched_by.items() if op not in initial}
   variables = units_lib.variables_of(list(matched_by))
   of_variables = {units.of(op) for op in variables}
   first: dict[tf.Operation, tf.Operation] = {}
@@ -56,6 +58,17 @@ def match_rules(
         "ops, a loop or a colocation group) and belong to one stage"
       )
   return {op: rules[matched_by[first[units.of(op)]]][1] for op in matched_by}
+
+
+def _initializers(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
+  """Returns the ops that TensorFlow colocated with a variable to be made."""
+  names = {op.name for op in units_lib.variables_of(ops)}
+  return {
+    op
+    for op in ops
+    if not units_lib.is_variable(op)
+    and not names.isdisjoint(units_lib.colocated_with(op))
+  }
 
 
 def _matches(

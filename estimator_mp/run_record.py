@@ -1,18 +1,32 @@
 """What a run leaves in its model_dir: run.json at the start, result.json."""
 
+import contextlib
 import dataclasses
+import errno
+import fcntl
 import json
 import os
+import socket
+from collections.abc import Iterator, Sequence
+
+from estimator_mp import checkpoints, whole_file
 
 import tensorflow as tf
 
 RESULT_FILE = "result.json"
 _RUN_FILE = "run.json"
+_LOCK_FILE = "run.lock"
+# What file systems say that have no locks; there two processes are not noticed.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _MEGABYTE = 1e6
 
 
 class RunRecordError(ValueError):
   """The model_dir cannot be used for this run; the text says what to do."""
+
+
+class ModelDirError(RuntimeError):
+  """What is in the model_dir stops this run; the text says what to do."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,23 +89,75 @@ class Result:
     return [f"  {name:<12} {value}" for name, value in facts]
 
 
-def claim_model_dir(model_dir: str, identity: RunIdentity) -> None:
-  """Makes a model_dir and checks that this run may use it.
+@contextlib.contextmanager
+def claimed_model_dir(
+  model_dir: str, identity: RunIdentity, folders: Sequence[str]
+) -> Iterator[None]:
+  """Makes a model_dir, and keeps other processes from training in it.
 
   Args:
     model_dir: Where checkpoints go; made if it does not exist.
     identity: What must be the same as in the run whose checkpoints are there.
+    folders: The names of the folders that this run makes in it.
+
+  Yields:
+    None.
 
   Raises:
     RunRecordError: The directory cannot be written, or holds the checkpoints
       of another kind of run.
+    ModelDirError: Another process trains there, or a file has the name of a
+      folder.
+    CheckpointError: The checkpoints there cannot be resumed.
   """
   make_writable("model_dir", model_dir)
-  path = os.path.join(model_dir, _RUN_FILE)
-  facts = dataclasses.asdict(identity)
-  if tf.train.latest_checkpoint(model_dir) is not None:
-    _check_same_run(model_dir, facts, _read_json(path))
-  _write_json(path, facts)
+  with _locked(model_dir):
+    for name in folders:
+      _check_folder(os.path.join(model_dir, name))
+    path = os.path.join(model_dir, _RUN_FILE)
+    facts = dataclasses.asdict(identity)
+    found = _read_json(path)
+    if checkpoints.newest(model_dir) is not None:
+      _check_same_run(model_dir, facts, found)
+    if found != facts:
+      _write_json(path, facts)
+    yield
+
+
+@contextlib.contextmanager
+def _locked(model_dir: str) -> Iterator[None]:
+  """Holds a lock that ends with this process, whatever happens to it."""
+  if "://" in model_dir:  # Only files of this machine can be locked.
+    yield
+    return
+  path = os.path.join(model_dir, _LOCK_FILE)
+  with open(path, "a+", encoding="utf-8") as file:
+    try:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+      file.seek(0)
+      holder = " ".join(file.read().split()) or "another process"
+      raise ModelDirError(
+        f"model_dir={model_dir} is in use by {holder}; wait until it has ended,"
+        " or choose another --model_dir"
+      ) from error
+    except OSError as error:
+      if error.errno not in _NO_LOCKS:
+        raise
+    # The file stays: whoever removed it could remove the lock of another one.
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    file.flush()
+    yield
+
+
+def _check_folder(path: str) -> None:
+  """Raises if there is a file where a run will make a folder."""
+  if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
+    raise ModelDirError(
+      f"{path} is a file, where this run makes a folder; move it away, or"
+      " choose another --model_dir"
+    )
 
 
 def make_writable(flag: str, directory: str) -> None:
@@ -130,17 +196,37 @@ def write_result(model_dir: str, result: Result) -> str:
 
 
 def read_result(model_dir: str) -> Result | None:
-  """Returns the result that an earlier run wrote; None if there is none.
+  """Returns the result that an earlier run wrote; None if there is none whole.
 
   Args:
     model_dir: The directory of the run.
   """
   facts = _read_json(os.path.join(model_dir, RESULT_FILE))
+  return Result(**facts) if facts and _is_result(facts) else None
+
+
+def _is_result(facts: dict) -> bool:
+  """Whether an object has the fields of a result, and what a next run keeps."""
   fields = {field.name for field in dataclasses.fields(Result)}
-  return Result(**facts) if facts and facts.keys() == fields else None
+  if facts.keys() != fields:
+    return False
+  speed, devices = facts["steps_per_second"], facts["devices"]
+  return isinstance(speed, int | float | None) and (
+    devices is None
+    or (
+      isinstance(devices, dict)
+      and all(isinstance(size, int) for size in devices.values())
+    )
+  )
 
 
 def _check_same_run(model_dir: str, facts: dict, found: dict | None) -> None:
+  path = os.path.join(model_dir, _RUN_FILE)
+  if found is None and tf.io.gfile.exists(path):
+    raise ModelDirError(
+      f"{path} is damaged; write {json.dumps(facts)} into it if that is how its"
+      " checkpoints were trained, or choose another --model_dir"
+    )
   if found is None:
     raise RunRecordError(
       f"model_dir={model_dir} has checkpoints but no {_RUN_FILE}: another"
@@ -162,17 +248,13 @@ def _read_json(path: str) -> dict | None:
   with tf.io.gfile.GFile(path) as file:
     try:
       value = json.loads(file.read())
-    except json.JSONDecodeError:
+    except ValueError:  # It is no JSON, or no text.
       return None
   return value if isinstance(value, dict) else None
 
 
 def _write_json(path: str, value: dict) -> None:
-  """Replaces a file in one step, so that no reader sees half of it."""
-  temporary = f"{path}.{os.getpid()}.tmp"
-  with tf.io.gfile.GFile(temporary, "w") as file:
-    file.write(json.dumps(value, indent=2) + "\n")
-  tf.io.gfile.rename(temporary, path, overwrite=True)
+  whole_file.write_whole(path, json.dumps(value, indent=2) + "\n")
 
 
 def _sizes(devices: dict[str, int]) -> str:

@@ -3,13 +3,18 @@
 `train(options)` is the same for programs.
 """
 
+import contextlib
 import dataclasses
 import os
+import sys
 
 import estimator_mp
 from estimator_mp import (
+  checkpoints,
   commands,
+  failures,
   input_position,
+  placement_file,
   run_record,
   trace_hook,
   train_flags,
@@ -26,6 +31,7 @@ from absl.logging import converter
 MODELS = {"cifar10_cnn": cifar10_cnn.layers, "mlp": mlp.layers}
 _MOMENTUM = 0.9
 _TRACE_FOLDER = "trace"
+_EVALUATION_FOLDER = "eval"
 _FAILED = 1
 
 
@@ -58,6 +64,9 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   Raises:
     ValueError: Something does not fit: the mesh, the data, the batch size, the
       model, the model_dir. The text is one line and says what would be right.
+    ModelDirError: Another process trains in the model_dir, or a file is in the
+      way there.
+    CheckpointError: The checkpoints in the model_dir are damaged.
   """
   sharding = train_flags.check_options(options)
   # The run verifies with a hook of its own, which it asks for the facts.
@@ -77,10 +86,8 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   )
   if options.export_dir is not None:
     run_record.make_writable("export_dir", options.export_dir)
-  run_record.claim_model_dir(
-    options.model_dir,
-    run_record.RunIdentity(options.model, options.dataset, options.optimizer),
-  )
+  with _claimed_model_dir(options):
+    pass  # Only to say so early; `run` claims it for as long as it takes.
   run_config = estimator_mp.run_config(
     config,
     options.model_dir,
@@ -90,6 +97,19 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   )
   estimator = tf.estimator.Estimator(model_fn, config=run_config)
   return Job(options, mesh, dataset, estimator)
+
+
+def _claimed_model_dir(
+  options: train_flags.TrainOptions,
+) -> contextlib.AbstractContextManager[None]:
+  folders = [_EVALUATION_FOLDER]
+  if options.trace_steps:
+    folders.append(_TRACE_FOLDER)
+  return run_record.claimed_model_dir(
+    options.model_dir,
+    run_record.RunIdentity(options.model, options.dataset, options.optimizer),
+    folders,
+  )
 
 
 def train(options: train_flags.TrainOptions) -> run_record.Result:
@@ -105,8 +125,9 @@ def train(options: train_flags.TrainOptions) -> run_record.Result:
     The result that `result.json` holds.
 
   Raises:
-    ValueError: The options do not fit; see `prepare`.
-    TrainingInterrupted: A signal ended the run; a checkpoint was saved.
+    ValueError: The options do not fit; see `prepare`, also for other errors.
+    TrainingInterrupted: A signal ended the run, or its output was closed; a
+      checkpoint was saved.
   """
   return run(prepare(options))
 
@@ -117,16 +138,27 @@ def run(job: Job) -> run_record.Result:
   Args:
     job: What `prepare` returned.
   """
+  with _claimed_model_dir(job.options):
+    return _run(job)
+
+
+def _run(job: Job) -> run_record.Result:
+  """Runs a job that has the model_dir to itself."""
   options = job.options
-  progress = progress_lib.ProgressHook(options.train_steps, options.log_every)
+  progress = progress_lib.ProgressHook(
+    options.train_steps,
+    options.log_every,
+    on_closed=lambda error: interruption.stop(_output_closed(error)),
+  )
+  interruption = interruption_lib.Interruption(progress.write)
   verification = estimator_mp.PlacementVerificationHook()
-  trained = _trained_steps(job.estimator)
+  trained = checkpoints.trained_steps(options.model_dir)
   header = train_report.header(options, job.mesh, job.dataset, trained)
   progress.write("\n".join(header))
   if trained and not input_position.has_position(options.model_dir, trained):
     progress.write("The order of the images begins anew: it was not saved.")
   try:
-    with interruption_lib.Interruption(progress.write) as interruption:
+    with interruption:
       if trained >= options.train_steps:
         progress.write(
           f"Already trained to step {trained}: nothing to do. Raise"
@@ -135,6 +167,9 @@ def run(job: Job) -> run_record.Result:
         metrics = _evaluate(job, interruption)
       else:
         metrics = _train_and_evaluate(job, progress, verification, interruption)
+  except interruption_lib.TrainingInterrupted as interrupted:
+    interrupted.is_unheard = progress.is_closed
+    raise
   finally:
     progress.close()
   result = _result(job, metrics, progress, verification)
@@ -143,7 +178,15 @@ def run(job: Job) -> run_record.Result:
   progress.write(f"  {'result':<12} {path}")
   command = train_report.tensorboard_command(options.model_dir)
   progress.write(f"  {'TensorBoard':<12} {command}")
+  interruption.raise_if_requested()
   return result
+
+
+def _output_closed(error: OSError) -> interruption_lib.TrainingInterrupted:
+  return interruption_lib.TrainingInterrupted(
+    f"standard output cannot be written ({error.strerror}); send it to a file",
+    _FAILED,
+  )
 
 
 def _train_and_evaluate(
@@ -248,12 +291,6 @@ def _export(job: Job) -> str | None:
   )
 
 
-def _trained_steps(estimator: tf.estimator.Estimator) -> int:
-  if estimator.latest_checkpoint() is None:
-    return 0
-  return int(estimator.get_variable_value("global_step"))
-
-
 def make_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
   """Returns an optimizer of the train command.
 
@@ -280,9 +317,23 @@ def run_command(options: train_flags.TrainOptions) -> int:
     options: What the run is told.
 
   Returns:
-    The exit code: 0; 1 if training failed; 2 if an option or the data is
-    wrong; 130 or 143 if a signal ended it in order.
+    The exit code: 0; 1 if training failed, or files did; 2 if an option or the
+    data is wrong; 130 or 143 if a signal ended it in order.
   """
+  directories = [options.model_dir, options.export_dir or options.model_dir]
+  try:
+    with failures.quiet_threads(directories):
+      return _run_command(options)
+  except (checkpoints.CheckpointError, run_record.ModelDirError) as error:
+    return commands.complain("train", error, _FAILED)
+  except Exception as error:
+    line = failures.explain(error, directories)
+    if line is None:
+      raise
+    return commands.complain("train", line, _FAILED)
+
+
+def _run_command(options: train_flags.TrainOptions) -> int:
   try:
     job = prepare(options)
   except ValueError as error:
@@ -290,12 +341,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
   try:
     run(job)
   except interruption_lib.TrainingInterrupted as interrupted:
-    step = _trained_steps(job.estimator)
-    print(
-      f"Stopped at step {step}: {job.estimator.latest_checkpoint()} is saved."
-      " Run the same command again to resume."
-    )
-    return interrupted.exit_code
+    return _report_interruption(interrupted, options.model_dir)
   except tf.estimator.NanLossDuringTrainingError:
     return commands.complain(
       "train",
@@ -304,9 +350,33 @@ def run_command(options: train_flags.TrainOptions) -> int:
       " and another --model_dir",
       _FAILED,
     )
-  except estimator_mp.PlacementError as error:
+  except (
+    estimator_mp.PlacementError,
+    placement_file.PlacementFileError,
+  ) as error:
     return commands.complain("train", error, _FAILED)
   return 0
+
+
+def _report_interruption(
+  interrupted: interruption_lib.TrainingInterrupted, model_dir: str
+) -> int:
+  """Says what is saved; returns the exit code."""
+  step = checkpoints.trained_steps(model_dir)
+  text = (
+    f"Stopped at step {step}: {checkpoints.newest(model_dir)} is saved. Run the"
+    " same command again to resume."
+  )
+  if interrupted.exit_code == _FAILED:
+    return commands.complain("train", f"{interrupted}. {text}", _FAILED)
+  try:
+    # The other end of a pipe may have got the signal, too.
+    print(text, file=sys.stderr if interrupted.is_unheard else sys.stdout)
+    sys.stdout.flush()
+  except OSError:
+    progress_lib.detach(sys.stdout)
+    print(text, file=sys.stderr)
+  return interrupted.exit_code
 
 
 def show_log(verbosity: flags.Flag) -> None:

@@ -17,6 +17,8 @@ import dataclasses
 import enum
 from collections.abc import Iterator
 
+# More take minutes to write down, and a graph has clones of a model in each.
+_MAX_CELLS = 1_000_000
 NAMES = ("none", "gpipe", "1f1b", "interleaved")
 
 
@@ -137,7 +139,8 @@ def make_schedule(
     The schedule, with one row per device.
 
   Raises:
-    ValueError: If the name is unknown or a number does not fit it.
+    ValueError: If the name is unknown, or a number does not fit it or is too
+      large for the cells to be written down.
   """
   if name not in NAMES:
     raise ValueError(
@@ -150,6 +153,12 @@ def make_schedule(
   ):
     if value < 1:
       raise ValueError(f"{argument}={value} is too small; use 1 or more")
+  stages = num_stages * num_virtual_stages
+  _check_size(
+    f"num_micro_batches={num_micro_batches} on {stages} stage(s)",
+    len(Phase) * stages * num_micro_batches,
+    "micro-batches" if num_micro_batches >= stages else "stages",
+  )
   if name == "interleaved":
     _check_interleaved(num_stages, num_micro_batches, num_virtual_stages)
   elif num_virtual_stages > 1:
@@ -170,6 +179,15 @@ def make_schedule(
     return schedule
   rows = tuple(row_of(schedule, device) for device in range(num_stages))
   return dataclasses.replace(schedule, rows=rows)
+
+
+def _check_size(cause: str, num_cells: int, fewer: str) -> None:
+  """Raises if a schedule would have too many cells to be written down."""
+  if num_cells > _MAX_CELLS:
+    raise ValueError(
+      f"{cause} makes a schedule of {num_cells} cells, more than {_MAX_CELLS}; "
+      f"use fewer {fewer}"
+    )
 
 
 def _check_interleaved(stages: int, micro_batches: int, virtual: int) -> None:
@@ -243,11 +261,17 @@ def repeat(schedule: Schedule, rounds: int) -> Schedule:
     rounds: How many rounds.
 
   Raises:
-    ValueError: If there is no round.
+    ValueError: If there is no round, or too many to be written down.
   """
   if rounds < 1:
     raise ValueError(f"rounds={rounds} is too small; use 1 or more")
   size = schedule.num_micro_batches
+  cells = len(Phase) * schedule.num_stages * size
+  _check_size(
+    f"gradient_accumulation_steps={rounds} of {cells} cells",
+    rounds * cells,
+    "rounds",
+  )
   return dataclasses.replace(
     schedule,
     num_micro_batches=rounds * size,

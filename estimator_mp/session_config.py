@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from estimator_mp import config as config_lib
-from estimator_mp import devices, sharding_options
+from estimator_mp import devices, one_process, sharding_options
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import placement as placement_lib
 
@@ -151,7 +151,8 @@ def run_config(
     A new `tf.estimator.RunConfig`.
 
   Raises:
-    ValueError: If `config` is no ShardingConfig, or the input's position is to
+    ValueError: If `config` is no ShardingConfig, `TF_CONFIG` names several
+      tasks, there is a distribution strategy, or the input's position is to
       be saved though each process has an input of its own. When training
       begins: if the graph was never sharded.
   """
@@ -164,6 +165,7 @@ def run_config(
     session_config=session_config(config, given),
     **run_config_kwargs,
   )
+  one_process.check_run_config(made, config.create_mesh())
   return _of_sharded_run(made, config, save_input_position)
 
 

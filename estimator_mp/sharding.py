@@ -24,6 +24,7 @@ from estimator_mp import (
   input_position,
   joins,
   micro_batches,
+  one_process,
   parts,
   pipeline_plan,
   placement_file,
@@ -64,13 +65,15 @@ def shard_model_fn(
     config: The mesh, and how the model is placed on it.
 
   Returns:
-    A model_fn with the same arguments, and `config` besides.
+    A model_fn with the same arguments, and `config` besides. Without `config`
+    it cannot check the session's settings, nor find a saved placement.
 
   Raises:
-    ValueError: If model_fn or config is something else, or the mesh has another
-      axis than `data` and `stage`. When it is called: if the model cannot be
-      placed as `config` says, or trains without asking for gradients in a way
-      that can be intercepted.
+    ValueError: If model_fn or config is something else, the mesh has another
+      axis than `data` and `stage`, or `TF_CONFIG` names several tasks. When it
+      is called: if the model cannot be placed as `config` says, trains without
+      asking for gradients in a way that can be intercepted, or is to be
+      distributed by a strategy.
     ImportError: When it is called, if aggregation is "horovod" and Horovod
       cannot be imported.
   """
@@ -87,6 +90,8 @@ def shard_model_fn(
       f"shard_model_fn uses the axes data and stage, but mesh {mesh} has "
       f"model:{mesh.axis_size('model')}; use a mesh such as stage:{mesh.size}"
     )
+  # In each task, before any of them waits for the others.
+  one_process.check_one_task(tf.estimator.RunConfig())
   signature = inspect.signature(model_fn)
   parameters = [*signature.parameters.values()]
   if "config" not in signature.parameters:
@@ -95,12 +100,19 @@ def shard_model_fn(
   @functools.wraps(model_fn)
   def sharded(*args, **kwargs):
     bound = inspect.Signature(parameters).bind(*args, **kwargs).arguments
-    run_config = bound["config"]
-    mesh.check_session_config(run_config.session_config)
+    run_config = bound.get("config")
     if "config" not in signature.parameters:
-      del bound["config"]
+      bound.pop("config", None)
+    # A wrapper around this function may keep it to itself.
+    session_config = model_dir = None
+    one_process.check_no_strategy(mesh)
+    if run_config is not None:
+      one_process.check_run_config(run_config, mesh)
+      mesh.check_session_config(run_config.session_config)
+      session_config = run_config.session_config
+      model_dir = run_config.model_dir
     mode = bound.get("mode", TRAIN)
-    sharder = _Sharder(config, mesh, mode, run_config.model_dir)
+    sharder = _Sharder(config, mesh, mode, model_dir)
     call = signature.bind(**sharder.inputs(bound))
     seed = getattr(run_config, "tf_random_seed", None)
     with legacy_keras.seeded_layers(tf, seed):
@@ -108,7 +120,7 @@ def shard_model_fn(
     if mode == TRAIN and saves_input_position(run_config):
       spec = input_position.with_saved_position(spec, run_config.model_dir)
     graph = tf.compat.v1.get_default_graph()
-    graph_checks.check_devices_exist(graph, mesh, run_config.session_config)
+    graph_checks.check_devices_exist(graph, mesh, session_config)
     return spec
 
   setattr(sharded, _IS_SHARDED, True)

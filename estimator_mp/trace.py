@@ -54,6 +54,7 @@ def define_flags(flag_values: flags.FlagValues) -> None:
     ShardingOptions,
     flag_values,
     [name for name in train_flags.SHARDING_FLAGS if name != _VERIFY],
+    train_flags.SHARDING_CHOICES,
     **train_flags.SHARDING_DEFAULTS,
   )
   group = command_flags.Group("Output", flag_values)

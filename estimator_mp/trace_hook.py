@@ -41,7 +41,8 @@ class TraceHook(tf.estimator.SessionRunHook):
       write: Takes the lines.
 
     Raises:
-      ValueError: If a step is below 1, or matplotlib is not installed.
+      ValueError: If a step is below 1, the directory is a file, or matplotlib
+        is not installed.
     """
     self._steps = frozenset(steps)
     for step in self._steps:
@@ -51,6 +52,11 @@ class TraceHook(tf.estimator.SessionRunHook):
       raise ValueError(
         "tracing steps needs matplotlib to draw them; pip install matplotlib, "
         "or trace none"
+      )
+    if self._steps and os.path.isfile(directory):
+      raise ValueError(
+        f"directory={directory!r} is a file, and TraceHook writes into a "
+        "folder; give it another one, or move the file away"
       )
     self._directory = directory
     self._mesh = mesh

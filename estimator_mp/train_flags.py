@@ -21,7 +21,6 @@ SHARDING_FLAGS = (
   "verify_placement",
   "num_micro_batches",
   "schedule",
-  "num_virtual_stages",
   "recompute",
   "variables",
   "optimizer_state",
@@ -34,6 +33,8 @@ SHARDING_FLAGS = (
 SHARDING_DEFAULTS = MappingProxyType(
   {"mesh": "stage:3", "num_micro_batches": 4}
 )
+# The models are cut by layer_split, which needs a device for each stage.
+SHARDING_CHOICES = MappingProxyType({"schedule": ("none", "gpipe", "1f1b")})
 
 FlagsError = command_flags.FlagsError
 
@@ -61,7 +62,6 @@ class TrainOptions:
   verify_placement: bool
   num_micro_batches: int
   schedule: str
-  num_virtual_stages: int
   recompute: str
   variables: str
   optimizer_state: str
@@ -92,7 +92,11 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   """
   define_model_flags(command_flags.Group("Model and data", flag_values))
   options_lib.define_flags(
-    ShardingOptions, flag_values, SHARDING_FLAGS, **SHARDING_DEFAULTS
+    ShardingOptions,
+    flag_values,
+    SHARDING_FLAGS,
+    SHARDING_CHOICES,
+    **SHARDING_DEFAULTS,
   )
   _define_training_flags(command_flags.Group("Training", flag_values))
   _define_output_flags(command_flags.Group("Output", flag_values))

@@ -80,13 +80,25 @@ class Units:
           yield tensor.op
         else:
           yield self._by_outside_variable.setdefault(tensor.op, op)
-    for group in op.colocation_groups():
-      name = group.removeprefix(_COLOCATED_WITH).decode()
+    for name in colocated_with(op):
       if name != op.name and name in self._by_name:
         yield self._by_name[name]
     loop = private_graph.outermost_loop(op)
     if loop is not None:
       yield self._by_loop.setdefault(id(loop), op)
+
+
+def colocated_with(op: tf.Operation) -> list[str]:
+  """Returns the names of the ops that an op is colocated with, or its own.
+
+  Args:
+    op: The op. The initializer of a variable names the variable, which is made
+      after it.
+  """
+  return [
+    group.removeprefix(_COLOCATED_WITH).decode()
+    for group in op.colocation_groups()
+  ]
 
 
 def bound_to(

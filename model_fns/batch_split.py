@@ -25,7 +25,7 @@ import tensorflow as tf
 def batch_split(
   tower: Callable[..., tf.Tensor] | Sequence[Any],
   head: tf.estimator.Head,
-  mesh: estimator_mp.Mesh,
+  mesh: estimator_mp.Mesh | str,
   optimizer: training.OptimizerOrFn,
   *,
   feature_key: str | None = None,
@@ -44,7 +44,7 @@ def batch_split(
       `tf.compat.v1.layers`; or a list of layers as for `layer_split`.
     head: Any head of `tf.estimator`; it makes the loss, the metrics and the
       export signatures.
-    mesh: A mesh with a `data` axis only.
+    mesh: A mesh with a `data` axis only, or its text, such as "data:2".
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns
       one; it is called in the training graph.
     feature_key: The feature that the tower gets. None: the features as the
@@ -58,16 +58,17 @@ def batch_split(
 
   Raises:
     ValueError: If the mesh has another axis than `data`, or there is no layer.
-    TypeError: If a layer is neither a function nor a tf_keras layer, or the
-      optimizer is no v1 optimizer.
+    TypeError: If a layer is neither a function nor a tf_keras layer, the
+      optimizer is no v1 optimizer, or the mesh is no mesh.
   """
   layers = [tower] if callable(tower) else list(tower)
   layers_lib.check_layers(layers)
   training.check_optimizer(optimizer)
-  _check_axes(mesh)
+  mesh = _create_mesh(mesh)
 
-  def model_fn(features, labels, mode, config):
-    mesh.check_session_config(config.session_config)
+  def model_fn(features, labels, mode, config=None):
+    if config is not None:
+      mesh.check_session_config(config.session_config)
     bound = layers_lib.bind_layers(layers)
     inputs = training.select_inputs(features, feature_key)
     is_training = mode == tf.estimator.ModeKeys.TRAIN
@@ -94,14 +95,21 @@ def batch_split(
   return model_fn
 
 
-def _check_axes(mesh: estimator_mp.Mesh) -> None:
-  """Raises if a mesh has another axis than `data`."""
+def _create_mesh(given: estimator_mp.Mesh | str) -> estimator_mp.Mesh:
+  """Returns the mesh that the user gave; raises if it has another axis."""
+  mesh = estimator_mp.Mesh.create(given) if isinstance(given, str) else given
+  if not isinstance(mesh, estimator_mp.Mesh):
+    raise TypeError(
+      f"mesh is {given!r}; pass a text such as 'data:2', or an "
+      "estimator_mp.Mesh"
+    )
   others = [f"{a}:{n}" for a, n in mesh.axes.items() if a != "data" and n > 1]
   if others:
     raise ValueError(
       f"batch_split uses the data axis only, but mesh {mesh} has "
       f"{', '.join(others)}; use a mesh such as data:{mesh.size}"
     )
+  return mesh
 
 
 def _towers(

@@ -24,7 +24,7 @@ import tensorflow as tf
 def layer_split(
   layers: Sequence[Any],
   head: tf.estimator.Head,
-  mesh: estimator_mp.Mesh | estimator_mp.ShardingConfig,
+  mesh: estimator_mp.Mesh | estimator_mp.ShardingConfig | str,
   optimizer: training.OptimizerOrFn,
   *,
   layers_per_stage: Sequence[int] | None = None,
@@ -49,9 +49,10 @@ def layer_split(
       loss has to be a mean over examples, or their sum.
     mesh: A mesh with the axes `stage` and `data`, with at most as many stages
       as there are layers; each position of the `data` axis trains the whole
-      model on its slice of the batch. Or a `ShardingConfig`, which says the
-      mesh and more, such as `num_micro_batches`. Its `loss_reduction` is that
-      of the head, whatever it says.
+      model on its slice of the batch. Or its text, such as "stage:2". Or a
+      `ShardingConfig`, which says the mesh and more, such as
+      `num_micro_batches`. Its `loss_reduction` is that of the head, whatever it
+      says.
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns
       one; it is called in the training graph.
     layers_per_stage: How many layers each stage holds. None: as equally many
@@ -106,7 +107,7 @@ def layer_split(
 
   sharded = estimator_mp.shard_model_fn(marked_model_fn, sharding)
 
-  def model_fn(features, labels, mode, config):
+  def model_fn(features, labels, mode, config=None):
     if estimator_mp.get_mesh() is not None:  # Another shard_model_fn calls.
       return marked_model_fn(features, labels, mode)
     return sharded(features, labels, mode, config)
@@ -115,19 +116,21 @@ def layer_split(
 
 
 def _sharding_config(
-  given: estimator_mp.Mesh | estimator_mp.ShardingConfig,
+  given: estimator_mp.Mesh | estimator_mp.ShardingConfig | str,
   head: tf.estimator.Head,
   verify_placement: bool,
 ) -> estimator_mp.ShardingConfig:
   """Returns how the model is sharded, from what the user gave as the mesh."""
+  if isinstance(given, str):
+    given = estimator_mp.Mesh.create(given)
   if isinstance(given, estimator_mp.ShardingConfig):
     config, mesh = given, given.create_mesh()
   elif isinstance(given, estimator_mp.Mesh):
     config, mesh = None, given
   else:
     raise TypeError(
-      f"mesh is {given!r}; pass an estimator_mp.Mesh, or an "
-      "estimator_mp.ShardingConfig"
+      f"mesh is {given!r}; pass a text such as 'stage:2', an "
+      "estimator_mp.Mesh or an estimator_mp.ShardingConfig"
     )
   if len(set(mesh.devices)) < mesh.size:
     raise ValueError(

@@ -185,6 +185,28 @@ class FlagsTest(parameterized.TestCase):
     with self.assertRaises(flags.UnrecognizedFlagError):
       parse("--devices=cpu:0", only=("mesh",))
 
+  def test_a_flag_with_fewer_choices(self):
+    values = flags.FlagValues()
+    estimator_mp.define_sharding_flags(
+      values, choices={"schedule": ("gpipe", "1f1b")}
+    )
+    with self.assertRaisesRegex(
+      flags.Error, "schedule=none: is not known; use one of gpipe, 1f1b"
+    ):
+      values(["program", "--schedule=none"])
+
+  @parameterized.named_parameters(
+    ("no_field", {"order": ("a",)}, "ShardingConfig has no field 'order'"),
+    (
+      "no_choice",
+      {"schedule": ("1f1b", "2f2b")},
+      r"schedule cannot be \('2f2b',\); it is one of none, gpipe, 1f1b, inter",
+    ),
+  )
+  def test_choices_that_a_field_does_not_have(self, choices, message):
+    with self.assertRaisesRegex(ValueError, message):
+      estimator_mp.define_sharding_flags(flags.FlagValues(), choices=choices)
+
   def test_a_programs_own_flags_stay_its_own(self):
     values = flags.FlagValues()
     flags.DEFINE_string("aggregation", "mine", "", flag_values=values)

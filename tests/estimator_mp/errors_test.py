@@ -21,6 +21,13 @@ PLACEMENT = estimator_mp.Placement(
 )
 
 
+def setUpModule():
+  # For distribution strategies. Sessions have devices of their own.
+  cpu = tf.config.list_physical_devices("CPU")[0]
+  two = [tf.config.LogicalDeviceConfiguration()] * 2
+  tf.config.set_logical_device_configuration(cpu, two)
+
+
 def spec_of(mode, net):
   loss = tf.reduce_mean(tf.square(net))
   optimizer = v1.train.GradientDescentOptimizer(0.1)
@@ -103,6 +110,13 @@ def returns_a_loss(features, labels, mode):
   return 5
 
 
+CLUSTER = (
+  "TF_CONFIG names a cluster of 4 tasks (chief:1, ps:1, worker:2), but a "
+  "sharded model is in one process; unset TF_CONFIG, or train on several "
+  "machines with "
+  'aggregation="horovod" (docs/horovod.md)'
+)
+
 # What ShardingConfig says of its own fields; the mesh has two stages.
 CONFIGS: tuple[tuple[str, dict[str, Any], str], ...] = (
   (
@@ -127,6 +141,46 @@ CONFIGS: tuple[tuple[str, dict[str, Any], str], ...] = (
     {"mesh": "stage:--3"},
     "mesh 'stage:--3' is malformed at 'stage:--3'; write axes as NAME:SIZE, "
     "such as stage:3 or data:2,stage:3",
+  ),
+  (
+    "mesh_of_a_trillion",
+    {"mesh": "stage:1000000000000"},
+    "mesh 'stage:1000000000000' has 1000000000000 positions, more than the "
+    "4096 that a mesh may have; use a smaller one",
+  ),
+  (
+    "mesh_of_a_large_product",
+    {"mesh": "data:65,stage:64"},
+    "mesh 'data:65,stage:64' has 4160 positions, more than the 4096 that a "
+    "mesh may have; use a smaller one",
+  ),
+  (
+    "micro_batches_of_a_trillion",
+    {"num_micro_batches": 10**12},
+    "num_micro_batches=1000000000000 on 2 stage(s) makes a schedule of "
+    "4000000000000 cells, more than 1000000; use fewer micro-batches",
+  ),
+  (
+    "micro_batches_without_an_order",
+    {"num_micro_batches": 10**12, "schedule": "none"},
+    "num_micro_batches=1000000000000 on 2 stage(s) makes a schedule of "
+    "4000000000000 cells, more than 1000000; use fewer micro-batches",
+  ),
+  (
+    "virtual_stages_of_a_trillion",
+    {
+      "num_micro_batches": 2,
+      "schedule": "interleaved",
+      "num_virtual_stages": 10**12,
+    },
+    "num_micro_batches=2 on 2000000000000 stage(s) makes a schedule of "
+    "8000000000000 cells, more than 1000000; use fewer stages",
+  ),
+  (
+    "rounds_of_a_trillion",
+    {"gradient_accumulation_steps": 10**12},
+    "gradient_accumulation_steps=1000000000000 of 4 cells makes a schedule of "
+    "4000000000000 cells, more than 1000000; use fewer rounds",
   ),
   (
     "number_of_devices",
@@ -230,6 +284,21 @@ CONFIGS: tuple[tuple[str, dict[str, Any], str], ...] = (
   ),
 )
 
+NOT_AS_WRITTEN = (
+  "its stages, ops, transfers or replicas are not as Placement.to_dict() writes"
+)
+
+
+def _changed(path, value):
+  """Returns the text of a placement.json with another value at a path."""
+  facts = {"mesh": "stage:2"} | json.loads(json.dumps(PLACEMENT.to_dict()))
+  part = facts
+  for key in path[:-1]:
+    part = part[key]
+  part[path[-1]] = value
+  return json.dumps(facts).encode()
+
+
 # What a damaged placement.json says of itself; the texts follow its path.
 PLACEMENT_FILES = (
   (
@@ -244,11 +313,31 @@ PLACEMENT_FILES = (
   ),
   ("another_thing", b"[1]", "it is no JSON object"),
   ("no_stages", b'{"mesh": "stage:2"}', "it has no 'stages'"),
+  *(
+    (f"{name}_of_another_type", _changed(path, value), NOT_AS_WRITTEN)
+    for name, path, value in (
+      ("stages", ["stages"], {"0": 1}),
+      ("a_stage", ["stages", 0], "first"),
+      ("a_number", ["stages", 0, "stage"], "0"),
+      ("a_size", ["stages", 1, "variable_bytes"], None),
+      ("a_device", ["stages", 1, "device"], 1),
+      ("layers", ["stages", 1, "layers"], "dense"),
+      ("ops", ["ops"], ["dense/kernel"]),
+      ("the_stage_of_an_op", ["ops", "dense/bias"], True),
+      ("another_stage_of_an_op", ["ops", "dense/bias"], 0.5),
+      ("transfers", ["transfers"], [{"tensor": "x"}]),
+      ("replicas", ["replicas"], 7),
+    )
+  ),
+  (
+    "stages_in_another_order",
+    _changed(["stages", 0, "stage"], 1),
+    "its stages are 1, 1, which should be 0 to 1",
+  ),
   (
     "a_stage_without_layers",
     b'{"mesh": "stage:2", "stages": [{"stage": 0}], "ops": {}}',
-    "its stages, ops, transfers or replicas are not as Placement.to_dict() "
-    "writes",
+    NOT_AS_WRITTEN,
   ),
   (
     "an_op_outside",
@@ -454,6 +543,36 @@ class ErrorsTest(parameterized.TestCase):
         config=estimator_mp.run_config(config, os.path.dirname(path)),
       )
 
+  @parameterized.named_parameters(
+    ("missing", {}, "it has no 'mesh'"),
+    ("another_type", {"mesh": 2}, "its mesh is 2, which is no text"),
+  )
+  def test_placement_file_without_mesh(self, fields, reason):
+    """It was taken for one of another mesh."""
+    facts = PLACEMENT.to_dict() | fields
+    path = self._write("placement.json", json.dumps(facts).encode())
+    config = estimator_mp.ShardingConfig("stage:2")
+    estimator = tf.estimator.Estimator(
+      estimator_mp.shard_model_fn(mlp, config),
+      config=estimator_mp.run_config(config, os.path.dirname(path)),
+    )
+    self._check(
+      f"{path} holds no placement ({reason}); delete it, and train or inspect "
+      "again to write it anew",
+      estimator.evaluate,
+      zoo.input_fn,
+    )
+
+  def test_a_file_where_traces_are_to_be(self):
+    file = self.create_tempfile().full_path
+    self._check(
+      f"directory={file!r} is a file, and TraceHook writes into a folder; give "
+      "it another one, or move the file away",
+      estimator_mp.TraceHook,
+      [5],
+      file,
+    )
+
   @parameterized.named_parameters(*COSTS_FILES)
   def test_costs_file(self, data, reason):
     path = self._write("costs.json", data)
@@ -512,6 +631,90 @@ class ErrorsTest(parameterized.TestCase):
       estimator_mp.shard_model_fn,
       sharded,
       config,
+    )
+
+  @parameterized.named_parameters(
+    ("shard_model_fn", lambda x: estimator_mp.shard_model_fn(mlp, x)),
+    ("run_config", estimator_mp.run_config),
+  )
+  def test_a_cluster(self, function):
+    """Its tasks would wait for each other, and one fail in its session."""
+    config = estimator_mp.ShardingConfig("stage:2")
+    for kind in ("chief", "worker", "ps"):
+      with self._task(kind, chief=1, worker=2, ps=1):
+        self._check(CLUSTER, function, config)
+
+  def test_a_cluster_of_a_run_config(self):
+    with self._task("worker", chief=1, worker=2, ps=1):
+      run_config = tf.estimator.RunConfig(self.create_tempdir().full_path)
+    config = estimator_mp.ShardingConfig("stage:2")
+    self._check(CLUSTER, self._train, mlp, config, run_config)
+
+  def _task(self, kind, **jobs):
+    """Makes this process a task of a cluster."""
+    cluster = {
+      job: [f"localhost:{i}" for i in range(size)] for job, size in jobs.items()
+    }
+    text = json.dumps({"cluster": cluster, "task": {"type": kind, "index": 0}})
+    return mock.patch.dict(os.environ, TF_CONFIG=text)
+
+  def test_a_cluster_of_one_task_comes_to_its_session(self):
+    with (
+      self._task("chief", chief=1),
+      self.assertRaisesRegex(AssertionError, "a session"),
+    ):
+      self._train(mlp, estimator_mp.ShardingConfig("stage:2"))
+
+  def test_an_evaluator_comes_to_its_session(self):
+    """It is no part of the cluster; the others may train a plain model."""
+    config = estimator_mp.ShardingConfig("stage:2")
+    with self._task("evaluator", chief=1, worker=2, ps=1):
+      estimator = tf.estimator.Estimator(
+        estimator_mp.shard_model_fn(mlp, config),
+        config=estimator_mp.run_config(config, self.create_tempdir().full_path),
+      )
+      with self.assertRaisesRegex(AssertionError, "a session"):
+        estimator.evaluate(zoo.input_fn)
+
+  @parameterized.named_parameters(
+    ("train_distribute", "train_distribute", "stage:2", "data:2,stage:2"),
+    ("eval_distribute", "eval_distribute", "data:3", "data:2"),
+  )
+  def test_a_strategy(self, name, mesh, advice):
+    config = estimator_mp.ShardingConfig(mesh)
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    message = (
+      f"{name}=MirroredStrategy(...) has 2 replica(s) of a model that is "
+      f"sharded; leave it out of the RunConfig, and use mesh={advice!r} for "
+      "replicas"
+    )
+    self._check(message, estimator_mp.run_config, config, **{name: strategy})
+
+  @parameterized.named_parameters(
+    ("by_a_run_config", True), ("by_a_wrapper_without_one", False)
+  )
+  def test_a_strategy_around_a_sharded_model_fn(self, gives_config):
+    config = estimator_mp.ShardingConfig("stage:2")
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
+    sharded = estimator_mp.shard_model_fn(mlp, config)
+
+    def wrapper(features, labels, mode):
+      return sharded(features, labels, mode)
+
+    estimator = tf.estimator.Estimator(
+      sharded if gives_config else wrapper,
+      config=tf.estimator.RunConfig(
+        self.create_tempdir().full_path,
+        session_config=estimator_mp.run_config(config).session_config,
+        train_distribute=strategy,
+      ),
+    )
+    self._check(
+      "train_distribute=MirroredStrategy(...) has 1 replica(s) of a model that "
+      "is sharded; leave it out of the RunConfig",
+      estimator.train,
+      zoo.input_fn,
+      steps=1,
     )
 
   @parameterized.named_parameters(

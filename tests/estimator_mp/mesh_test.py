@@ -154,6 +154,8 @@ class MeshDevicesTest(parameterized.TestCase):
       self.assertEqual(mesh.devices, ("/device:GPU:0", "/device:GPU:1"))
       with self.assertRaises(ValueError) as caught:
         estimator_mp.Mesh.create("stage:3")
+      with self.assertRaisesRegex(ValueError, "=/cpu:0,/cpu:1,...,/cpu:4095$"):
+        estimator_mp.Mesh.create("stage:4096")
     self.assertEqual(
       str(caught.exception),
       "the mesh needs 3 devices, but this machine has 2 GPU(s); use a smaller "

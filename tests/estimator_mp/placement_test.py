@@ -8,8 +8,9 @@ from estimator_mp import auto, placement_file, transfers
 from estimator_mp import units as units_lib
 from tests.estimator_mp import runs, zoo
 
+import numpy as np
 import tensorflow as tf
-from absl.testing import absltest
+from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 TRAIN = tf.estimator.ModeKeys.TRAIN
@@ -285,6 +286,56 @@ class ContinuityTest(absltest.TestCase):
         previous = target
       ends.append(run)
     runs.assert_same_training(self, ends[1], ends[0])
+
+
+class RulesTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("all", "Initializer"),
+    ("one", "dense_1/kernel/Initializer"),
+    ("some_ops", "/(random_uniform|zeros)"),
+  )
+  def test_an_initializer_is_where_its_variable_is(self, expression):
+    """TensorFlow colocates them, and printed 121 lines when a rule did not."""
+    model = zoo.MODELS["mlp_adam"]
+    config = estimator_mp.ShardingConfig(
+      "stage:3",
+      placement=[(expression, 2), ("^dense/", 0), ("^dense_1/", 1), (".", 2)],
+    )
+    losses = []
+    for model_fn, given in (
+      (estimator_mp.shard_model_fn(model.model_fn, config), config),
+      (model.model_fn, None),
+    ):
+      tf.keras.utils.set_random_seed(3)  # Layers draw from Python's.
+      folder = self.create_tempdir().full_path
+      losses.append(runs.train(model_fn, given, model.params, folder, steps=3))
+    np.testing.assert_allclose(*losses, rtol=1e-6)
+
+
+class WrapperTest(absltest.TestCase):
+  def test_a_wrapper_that_keeps_config_to_itself(self):
+    """It was a KeyError."""
+    model = zoo.MODELS["mlp_adam"]
+    config = estimator_mp.ShardingConfig("stage:3", num_micro_batches=5)
+    sharded = estimator_mp.shard_model_fn(model.model_fn, config)
+
+    def wrapper(features, labels, mode, params):
+      return sharded(features, labels, mode, params)
+
+    folder = self.create_tempdir().full_path
+    start = os.path.join(folder, "start")
+    runs.train(model.model_fn, None, model.params, start, steps=1)
+    found, expected = (
+      runs.go_on(
+        model_fn, given, model.params, start, os.path.join(folder, name)
+      )
+      for model_fn, given, name in (
+        (wrapper, config, "sharded"),
+        (model.model_fn, None, "plain"),
+      )
+    )
+    runs.assert_same_training(self, found, expected, rtol=1e-5)
+    runs.assert_same_serving(self, found, expected)
 
 
 class RequestsTest(absltest.TestCase):

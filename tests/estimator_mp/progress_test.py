@@ -94,6 +94,26 @@ class LinesTest(parameterized.TestCase):
     self.assertEqual(stream.getvalue(), "a line\n")
 
 
+class _ClosedPipe(io.StringIO):
+  def write(self, text):
+    raise BrokenPipeError(32, "Broken pipe")
+
+
+class ClosedOutputTest(parameterized.TestCase):
+  @parameterized.named_parameters(("lines", False), ("bar", True))
+  def test_who_made_the_hook_is_told(self, is_terminal):
+    errors = []
+    stream = _ClosedPipe()
+    stream.isatty = lambda: is_terminal
+    hook = progress.ProgressHook(3, 1, stream, errors.append)
+    self.assertFalse(hook.is_closed)
+    _train([hook], 3)
+    hook.close()
+    self.assertTrue(hook.is_closed)
+    self.assertIsInstance(errors[0], BrokenPipeError)
+    self.assertEqual(hook.step, 3)
+
+
 class SpeedTest(absltest.TestCase):
   def test_time_between_steps_does_not_count(self):
     """Saving and evaluating take place between two steps."""

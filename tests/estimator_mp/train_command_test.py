@@ -7,6 +7,7 @@ import pathlib
 import pty
 import re
 import signal
+import socket
 import struct
 import subprocess
 import sys
@@ -94,6 +95,89 @@ class SignalTest(absltest.TestCase):
     self.assertEqual(result["global_step"], step + 3)
 
 
+class ClosedOutputTest(absltest.TestCase):
+  """As in `train | head -1`: what was trained is saved, and said on stderr."""
+
+  def setUp(self):
+    super().setUp()
+    self.model_dir = self.create_tempdir().full_path
+    self.arguments = (
+      "--model=mlp",
+      f"--model_dir={self.model_dir}",
+      "--log_every=1",
+      _ENDLESS,
+    )
+
+  def _check_end(self, process, errors: str, reason: str) -> None:
+    self.assertEqual(process.returncode, 1)
+    (line,) = _own(errors)
+    self.assertRegex(
+      line,
+      rf"^train: standard output cannot be written \({reason}\); send it to a"
+      rf" file. Stopped at step \d+: {self.model_dir}/model\.ckpt-\d+ is saved."
+      " Run the same command again to resume.$",
+    )
+    saved = line.partition("Stopped at step ")[2].partition(":")[0]
+    path = f"{self.model_dir}/model.ckpt-{saved}.index"
+    self.assertTrue(os.path.exists(path))
+
+  def test_pipe_that_is_closed_while_training(self):
+    with _start(*self.arguments) as process:
+      _read_until(process.stdout, "step 5/")
+      process.stdout.close()
+      errors = process.stderr.read()
+    self._check_end(process, errors, "Broken pipe")
+
+  def test_full_disk(self):
+    with (
+      open("/dev/full", "w") as full,
+      _start(*self.arguments, stdout=full) as process,
+    ):
+      errors = process.stderr.read()
+    self._check_end(process, errors, "No space left on device")
+
+  def test_ctrl_c_ends_both_ends_of_a_pipe(self):
+    """`train | tee log`: the terminal sends the signal to both."""
+    with _start(*self.arguments) as process:
+      _read_until(process.stdout, "step 5/")
+      process.send_signal(signal.SIGINT)
+      process.stdout.close()
+      errors = process.stderr.read()
+    self.assertEqual(process.returncode, 130)
+    (line,) = _own(errors)
+    self.assertRegex(line, r"^Stopped at step \d+: .* is saved\. Run the same")
+
+
+class TwoProcessesTest(absltest.TestCase):
+  def test_second_one_is_an_error_and_a_killed_one_is_not(self):
+    model_dir = self.create_tempdir().full_path
+    arguments = ("--model=mlp", f"--model_dir={model_dir}", "--log_every=1")
+    with _start(*arguments, _ENDLESS) as first:
+      _read_until(first.stdout, "step 5/")
+      with _start(*arguments, "--train_steps=3") as second:
+        output, errors = second.communicate(timeout=120)
+      first.kill()
+      first.communicate()
+    self.assertEqual((second.returncode, output), (1, ""))
+    self.assertEqual(
+      _own(errors),
+      [
+        f"train: model_dir={model_dir} is in use by process {first.pid} on"
+        f" {socket.gethostname()}; wait until it has ended, or choose another"
+        " --model_dir"
+      ],
+    )
+    with _start(*arguments, "--train_steps=3") as third:
+      output, errors = third.communicate(timeout=120)
+    self.assertEqual(third.returncode, 0, errors)
+
+
+def _own(errors: str) -> list[str]:
+  """Returns the lines without TensorFlow's own."""
+  # TensorFlow with CUDA has a word of its own where there is no GPU.
+  return [x for x in errors.splitlines() if not re.match("WARNING|[IE]0", x)]
+
+
 class TerminalTest(absltest.TestCase):
   def test_terminal_gets_a_bar(self):
     ours, theirs = pty.openpty()
@@ -135,10 +219,8 @@ class BadFlagsTest(absltest.TestCase):
       output, errors = process.communicate(timeout=120)
     self.assertEqual(process.returncode, 2)
     self.assertEqual(output, "")
-    # TensorFlow with CUDA has a word of its own where there is no GPU.
-    own = [x for x in errors.splitlines() if not re.match("WARNING|[IE]0", x)]
     self.assertEqual(
-      own,
+      _own(errors),
       [
         "train: --batch_sise is not a flag; did you mean --batch_size? --help"
         " lists the flags"

@@ -129,6 +129,11 @@ class ErrorsTest(parameterized.TestCase):
       "--learning_rate=nan is not positive and finite; use one such as 0.001",
     ),
     (
+      "stages_of_which_a_device_has_several",
+      "--schedule=interleaved",
+      "--schedule=interleaved is not known; use one of none, gpipe, 1f1b",
+    ),
+    (
       "choice",
       "--model=resnet",
       "--model=resnet is not known; use one of cifar10_cnn, mlp",

@@ -3,15 +3,27 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import json
 import os
 import pathlib
 import re
+import resource
+import shutil
+import subprocess
+import sys
 import tempfile
 from unittest import mock
 
 import estimator_mp
-from estimator_mp import run_record, run_train, train_flags
+from estimator_mp import (
+  checkpoints,
+  failures,
+  progress,
+  run_record,
+  run_train,
+  train_flags,
+)
 from model_fns import datasets
 from tests.estimator_mp import runs, train_runs
 
@@ -390,6 +402,313 @@ class ErrorsTest(parameterized.TestCase):
       "--model=mlp",
       code=1,
     )
+
+
+def _largest_data(model_dir: pathlib.Path, step: int) -> pathlib.Path:
+  files = model_dir.glob(f"model.ckpt-{step}.data-*")
+  return max(files, key=lambda file: file.stat().st_size)
+
+
+def _truncate(model_dir):
+  os.truncate(_largest_data(model_dir, 4), 1000)
+
+
+def _flip_a_byte(model_dir):
+  file = _largest_data(model_dir, 4)
+  content = bytearray(file.read_bytes())
+  content[-1] ^= 1
+  file.write_bytes(content)
+
+
+def _truncate_index(model_dir):
+  os.truncate(model_dir / "model.ckpt-4.index", 50)
+
+
+def _remove_index(model_dir):
+  (model_dir / "model.ckpt-4.index").unlink()
+
+
+def _remove_data(model_dir):
+  _largest_data(model_dir, 4).unlink()
+
+
+def _name_another(model_dir):
+  text = 'model_checkpoint_path: "model.ckpt-9"\n'
+  (model_dir / "checkpoint").write_text(text)
+
+
+def _empty_the_state(model_dir):
+  (model_dir / "checkpoint").write_text("")
+
+
+def _garble_the_state(model_dir):
+  (model_dir / "checkpoint").write_bytes(b"\xff\xfe")
+
+
+def _remove_the_state(model_dir):
+  (model_dir / "checkpoint").unlink()
+
+
+class DamageTest(parameterized.TestCase):
+  """A model_dir that something happened to: one line, and nothing is lost."""
+
+  @classmethod
+  def setUpClass(cls):
+    super().setUpClass()
+    directory = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
+    cls.trained = os.path.join(directory, "trained")
+    for steps in (2, 4):
+      code, *_ = _run_mlp(cls.trained, steps)
+      assert code == 0
+
+  def setUp(self):
+    super().setUp()
+    self.model_dir = os.path.join(self.create_tempdir().full_path, "run")
+    shutil.copytree(self.trained, self.model_dir)
+    self.path = pathlib.Path(self.model_dir)
+
+  def _files(self):
+    """Returns what is in the checkpoints, and in what names the newest one."""
+    found = map(self.path.glob, ("*.index", "*.data-*", "checkpoint"))
+    return {x.name: x.read_bytes() for x in itertools.chain(*found)}
+
+  def _check(self, expected: str, steps: int = 6) -> str:
+    """Returns the error of a run; asserts it, and that checkpoints stay."""
+    before = self._files()
+    code, _, errors = _run_mlp(self.model_dir, steps)
+    self.assertRegex(errors, f"^train: {expected}\n$")
+    self.assertLen(errors.splitlines(), 1)
+    self.assertEqual(code, 1)
+    self.assertEqual(self._files(), before)
+    return errors
+
+  @parameterized.named_parameters(
+    (
+      "truncated",
+      _truncate,
+      r"{dir}/model.ckpt-4 is damaged \(.*: Read less bytes than requested\)",
+      2,
+    ),
+    (
+      "flipped_byte",
+      _flip_a_byte,
+      r"{dir}/model.ckpt-4 is damaged \(.*: Checksum does not match: .*\)",
+      2,
+    ),
+    (
+      "truncated_index",
+      _truncate_index,
+      r"{dir}/model.ckpt-4 is damaged \(its index: .*\)",
+      2,
+    ),
+    (
+      "no_index",
+      _remove_index,
+      "{dir}/checkpoint names model.ckpt-4, but model.ckpt-4.index is missing",
+      2,
+    ),
+    (
+      "no_data",
+      _remove_data,
+      r"{dir}/checkpoint names model.ckpt-4, but model.ckpt-4.data-\d+-of-\d+"
+      " is missing",
+      2,
+    ),
+    (
+      "name_of_no_checkpoint",
+      _name_another,
+      "{dir}/checkpoint names model.ckpt-9, but model.ckpt-9.index is missing",
+      4,
+    ),
+    (
+      "empty_state",
+      _empty_the_state,
+      "{dir}/checkpoint is damaged: it names no checkpoint",
+      4,
+    ),
+    (
+      "state_that_is_no_text",
+      _garble_the_state,
+      "{dir}/checkpoint is damaged: it names no checkpoint",
+      4,
+    ),
+    (
+      "no_state",
+      _remove_the_state,
+      "{dir}/checkpoint is missing beside model.ckpt-4",
+      4,
+    ),
+  )
+  def test_checkpoint(self, damage, expected, intact):
+    damage(self.path)
+    problem = expected.format(dir=self.model_dir)
+    error = self._check(
+      f"{problem}; model.ckpt-{intact} is intact, to resume from it: (echo"
+      f" 'model_checkpoint_path: \"model.ckpt-{intact}\"' >"
+      f" {self.model_dir}/checkpoint)"
+    )
+    # What the error says is what to do.
+    subprocess.run(error.partition("it: ")[2], shell=True, check=True)
+    self.assertEqual(checkpoints.trained_steps(self.model_dir), intact)
+    checkpoints.check(self.model_dir)
+
+  def test_going_on_from_an_older_checkpoint(self):
+    _truncate(self.path)
+    text = 'model_checkpoint_path: "model.ckpt-2"\n'
+    (self.path / "checkpoint").write_text(text)
+    code, output, errors = _run_mlp(self.model_dir, 4)
+    self.assertEqual((code, errors), (0, ""))
+    self.assertIn("  steps        2 to 4,", output)
+    checkpoints.check(self.model_dir)
+
+  def test_no_checkpoint_is_intact(self):
+    for step in (0, 2, 4):
+      os.truncate(_largest_data(self.path, step), 1000)
+    self._check(
+      f"{self.model_dir}/model.ckpt-4 is damaged \\(.*\\), and no other"
+      " checkpoint there is intact; choose another --model_dir"
+    )
+
+  def test_evaluation_of_a_damaged_checkpoint(self):
+    _truncate(self.path)
+    expected = f"{self.model_dir}/model.ckpt-4 is damaged .* resume from it: .*"
+    self._check(expected, steps=4)
+
+  def test_run_file(self):
+    (self.path / "run.json").write_bytes(b"\xff")
+    facts = '{"model": "mlp", "dataset": "digits", "optimizer": "adam"}'
+    self._check(
+      f"{self.model_dir}/run.json is damaged; write {facts} into it if that is"
+      " how its checkpoints were trained, or choose another --model_dir"
+    )
+
+  def test_placement_file(self):
+    (self.path / "placement.json").write_text('{"mesh": "stage:3"')
+    self._check(
+      f"{self.model_dir}/placement.json holds no placement .*; delete it, and"
+      " train or inspect again to write it anew",
+      steps=4,
+    )
+
+  @parameterized.named_parameters(
+    ("no_json", "{"),
+    ("another_type", '"devices": 5'),
+    ("another_speed", '"steps_per_second": "fast"'),
+  )
+  def test_result_file_is_written_anew(self, damage):
+    file = self.path / "result.json"
+    name, _, value = damage.partition(": ")
+    facts = json.loads(file.read_text())
+    if value:
+      facts[json.loads(name)] = json.loads(value)
+    file.write_text(json.dumps(facts) if value else damage)
+    code, _, errors = _run_mlp(self.model_dir, 4)
+    self.assertEqual((code, errors), (0, ""))
+    self.assertEqual(run_record.read_result(self.model_dir).global_step, 4)
+
+  @parameterized.named_parameters((x, x) for x in ("trace", "eval"))
+  def test_file_where_a_folder_is_to_be(self, name):
+    shutil.rmtree(self.path / name)
+    (self.path / name).write_text("")
+    self._check(
+      f"{self.model_dir}/{name} is a file, where this run makes a folder; move"
+      " it away, or choose another --model_dir"
+    )
+
+  def test_model_dir_that_is_a_file(self):
+    file = self.create_tempfile(content="a file").full_path
+    code, _, errors = _run_mlp(file, 4)
+    self.assertRegex(
+      errors,
+      f"^train: model_dir={file} cannot be written \\(.*\\); choose another"
+      " --model_dir\n$",
+    )
+    self.assertEqual(code, 2)
+
+  @parameterized.named_parameters(("before_training", 0), ("while_training", 5))
+  def test_full_disk(self, steps):
+    """A limit of the process stands for the end of the disk."""
+    _, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill_disk(hook, context, values):
+      after_run(hook, context, values)
+      if hook.step == steps:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+
+    after_run = progress.ProgressHook.after_run
+    try:
+      if not steps:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+      with mock.patch.object(progress.ProgressHook, "after_run", fill_disk):
+        self._check(
+          f"{self.model_dir}/.*; File too large; free some space, or choose"
+          f" another --model_dir; {self.model_dir}/model.ckpt-4 is saved, and"
+          " the same command resumes from it"
+        )
+    finally:
+      resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
+    self.assertEmpty([*self.path.glob("*.json.*")])
+
+  def test_full_disk_as_ops_report_it(self):
+    """What TensorFlow 2.21 said on a tmpfs of 9 MB."""
+    part = f"{self.model_dir}/model.ckpt-6_temp/part-1"
+    error = tf.errors.ResourceExhaustedError(
+      None,
+      None,
+      "Graph execution error:\n\nDetected at node 'save/SaveV2' defined at"
+      ' (most recent call last):\n  File "train.py", line 1, in <module>\n2'
+      f" root error(s) found.\n  (0) RESOURCE_EXHAUSTED: {part}; No space left"
+      " on device\n\t [[{{node save/SaveV2_1}}]]",
+    )
+    self.assertEqual(
+      failures.explain(error, [self.model_dir]),
+      f"{part}; No space left on device; free some space, or choose another"
+      f" --model_dir; {self.model_dir}/model.ckpt-4 is saved, and the same"
+      " command resumes from it",
+    )
+
+  def test_what_is_no_failure_of_files(self):
+    error = ValueError(f"a bug that knows of {self.model_dir}")
+    self.assertIsNone(failures.explain(error, [self.model_dir]))
+    self.assertIsNone(failures.explain(OSError("no file"), [self.model_dir]))
+
+  def test_two_processes(self):
+    """The lock of a process that was killed is none."""
+    program = (
+      "import fcntl, sys\n"
+      "file = open(sys.argv[1], 'a')\n"
+      "fcntl.flock(file, fcntl.LOCK_EX)\n"
+      "print('locked', flush=True)\n"
+      "sys.stdin.read()\n"
+    )
+    lock = self.path / "run.lock"
+    with subprocess.Popen(
+      [sys.executable, "-c", program, lock],
+      stdin=subprocess.PIPE,
+      stdout=subprocess.PIPE,
+    ) as other:
+      other.stdout.readline()
+      lock.write_text(f"process {other.pid} on this machine\n")
+      self._check(
+        f"model_dir={self.model_dir} is in use by process {other.pid} on this"
+        " machine; wait until it has ended, or choose another --model_dir"
+      )
+      other.kill()
+    code, _, errors = _run_mlp(self.model_dir, 4)
+    self.assertEqual((code, errors), (0, ""))
+    self.assertStartsWith(lock.read_text(), f"process {os.getpid()} on ")
+
+
+def _run_mlp(model_dir: str, steps: int) -> tuple[int, str, str]:
+  return train_runs.run_command(
+    train_runs.options(
+      model_dir,
+      "--model=mlp",
+      "--trace_steps=2",
+      "--save_checkpoints_steps=2",
+      f"--train_steps={steps}",
+    )
+  )
 
 
 class NamesTest(absltest.TestCase):

@@ -106,11 +106,14 @@ class TransparencyTest(parameterized.TestCase):
   )
   def test_same_as_the_plain_model(self, name, mesh_text):
     tower, _, head, optimizer, key, input_fn = MODELS[name]
-    mesh = estimator_mp.Mesh.create(mesh_text)
-    model_fn = batch_split(tower, head, mesh, optimizer, feature_key=key)
+    model_fn = batch_split(tower, head, mesh_text, optimizer, feature_key=key)
     start = os.path.join(self.folder, name)
     run = models.go_on(
-      model_fn, mesh, input_fn, start, f"{start}_{mesh_text.replace(':', '')}"
+      model_fn,
+      estimator_mp.Mesh.create(mesh_text),
+      input_fn,
+      start,
+      f"{start}_{mesh_text.replace(':', '')}",
     )
     models.assert_same(self, run, self.plain[name])
 
@@ -229,6 +232,24 @@ class GraphTest(absltest.TestCase):
       "batch_split uses the data axis only, but mesh data:2,stage:2 has "
       "stage:2; use a mesh such as data:4",
     )
+
+  def test_what_is_no_mesh_is_an_error(self):
+    with self.assertRaises(TypeError) as caught:
+      batch_split(function_tower, WEIGHTED, ["data:2"], ADAGRAD)
+    self.assertEqual(
+      str(caught.exception),
+      "mesh is ['data:2']; pass a text such as 'data:2', or an "
+      "estimator_mp.Mesh",
+    )
+
+  def test_a_wrapper_without_config(self):
+    split = batch_split(
+      without_statistics(2), NUMBERS, "data:2", ADAGRAD, feature_key="x"
+    )
+    with tf.Graph().as_default():
+      x = tf.compat.v1.placeholder(tf.float32, [None, models.NUM_FEATURES])
+      spec = split({"x": x}, None, tf.estimator.ModeKeys.PREDICT)
+    self.assertIn("predictions", spec.predictions)
 
 
 def _ancestors(op):

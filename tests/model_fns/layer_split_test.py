@@ -249,10 +249,18 @@ class ErrorsTest(parameterized.TestCase):
     (
       "no_mesh",
       "stage:2",
-      {"mesh": "stage:2"},
+      {"mesh": 2},
       TypeError,
-      "mesh is 'stage:2'; pass an estimator_mp.Mesh, or an "
+      "mesh is 2; pass a text such as 'stage:2', an estimator_mp.Mesh or an "
       "estimator_mp.ShardingConfig",
+    ),
+    (
+      "text_of_another_mesh",
+      "stage:2",
+      {"mesh": "stage:50"},
+      ValueError,
+      "mesh stage:50 has 50 stages, but the model has 4 layer(s); use "
+      "at most stage:4",
     ),
     (
       "virtual_stages",
