@@ -37,6 +37,7 @@ class MicroBatches:
       without examples, and 1 for others.
     size: The number of examples of each, if the graph knows it.
     num_replicas: How many replicas they are for.
+    num_rounds: In how many rounds each replica's go through the stages.
     whole: The number of examples of the batch.
   """
 
@@ -45,7 +46,24 @@ class MicroBatches:
   factors: tuple[float, ...] | tuple[tf.Tensor, ...]
   size: int | None
   num_replicas: int
+  num_rounds: int
   whole: batch_size.BatchSize
+
+  def cutting(self) -> str:
+    """Returns what cuts the batch, as a configuration says it."""
+    count = len(self.inputs) // self.num_replicas
+    return _cutting(count, self.num_rounds) + (
+      f" on data:{self.num_replicas}" if self.num_replicas > 1 else ""
+    )
+
+  def without_cutting(self) -> str:
+    """Returns what to use for a model that needs the batch as a whole."""
+    return (
+      "num_micro_batches=1"
+      + (" without gradient_accumulation_steps" if self.num_rounds > 1 else "")
+      + (" and no data axis" if self.num_replicas > 1 else "")
+      + self.whole.advice()
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,6 +121,7 @@ def split_batch(
   num_micro_batches: int,
   batch_axis: Sequence[BatchAxis] = (),
   num_replicas: int = 1,
+  num_rounds: int = 1,
   host: str = "",
 ) -> MicroBatches:
   """Cuts a batch into slices of equally many examples, in their order.
@@ -123,6 +142,7 @@ def split_batch(
       first expression that is found in a name counts. Axis 0 for others, and
       none for scalars.
     num_replicas: For how many replicas; the slices of each follow each other.
+    num_rounds: In how many rounds each replica's go through the stages.
     host: The device that compares sizes in each step.
 
   Raises:
@@ -141,12 +161,12 @@ def split_batch(
     with_examples = [entry for entry in entries if entry.axis is not None]
     if not with_examples:
       raise ValueError(
-        f"num_micro_batches={num_micro_batches}, but features and labels have "
-        "no tensor with examples to cut; use num_micro_batches=1"
+        f"{_cutting(num_micro_batches, num_rounds)}, but features and labels "
+        "have no tensor with examples to cut; use num_micro_batches=1"
       )
     whole = batch_size.batch_size(with_examples, host)
     if whole.known is not None:
-      _check_divides(whole, num_micro_batches, num_replicas)
+      _check_divides(whole, num_micro_batches, num_replicas, num_rounds)
     slices = _slices(whole, count)
     # Slices of any size wait for the number of examples already.
     is_doubtful = whole.known is not None and whole.checked is not None
@@ -161,7 +181,18 @@ def split_batch(
     slices.factors,
     slices.size,
     num_replicas,
+    num_rounds,
     whole,
+  )
+
+
+def _cutting(num_micro_batches: int, num_rounds: int) -> str:
+  """Returns what cuts the batch of a replica into so many micro-batches."""
+  if num_rounds == 1:
+    return f"num_micro_batches={num_micro_batches}"
+  return (
+    f"num_micro_batches={num_micro_batches // num_rounds} with "
+    f"gradient_accumulation_steps={num_rounds}"
   )
 
 
@@ -228,7 +259,10 @@ def _axis(name: str, leaf: Any, rules: Sequence[BatchAxis]) -> int | None:
 
 
 def _check_divides(
-  whole: batch_size.BatchSize, num_micro_batches: int, num_replicas: int
+  whole: batch_size.BatchSize,
+  num_micro_batches: int,
+  num_replicas: int,
+  num_rounds: int,
 ) -> None:
   """Raises if a batch whose size the graph knows has no equal slices."""
   size = whole.known or 0
@@ -245,9 +279,10 @@ def _check_divides(
     of = (
       f" that each of {num_replicas} replicas gets" if num_replicas > 1 else ""
     )
+    fix = "use" if num_rounds == 1 else "let their product be"
     raise ValueError(
-      f"num_micro_batches={num_micro_batches} does not divide the batch of "
-      f"{of_replica}{of}; use {start}{fitting[-1]}{whole.advice()}"
+      f"{_cutting(num_micro_batches, num_rounds)} does not divide the batch of "
+      f"{of_replica}{of}; {fix} {start}{fitting[-1]}{whole.advice()}"
     )
 
 

@@ -173,6 +173,7 @@ class _Sharder:
       schedule.num_micro_batches,
       config.batch_axis,
       replicas.count,
+      schedule.num_rounds,
       devices.host_of(self._mesh.device(stage=0)),
     )
     self._batches = batches

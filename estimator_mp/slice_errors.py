@@ -9,7 +9,7 @@ knows why, so it says so, in one line after TensorFlow's own.
 import re
 import traceback
 import weakref
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from estimator_mp import batch_size, micro_batches
@@ -54,10 +54,10 @@ def explain_build_error(
   node = _NODE.search(text)
   what = node[1] if node else "it"
   raise ValueError(
-    f"{_cutting(batches)} gives model_fn {batches.size} examples at a time, "
+    f"{batches.cutting()} gives model_fn {batches.size} examples at a time, "
     f"and {what} cannot be built for them: {text.rstrip('.')}; let model_fn "
     "take the number of examples from its features, as in tf.shape(x)[0], or "
-    f"use {_without_cutting(batches)}"
+    f"use {batches.without_cutting()}"
   ) from error
 
 
@@ -148,35 +148,52 @@ def explanation_of_step(
   if text is not None:
     return text
   found = _FAILED_NODE.search(error.message)
-  if found is None or not _SHAPES.search(found[1]):
-    return None
-  if error.op is not None and not _reads_slices(error.op, batches):
+  if found is None or not _may_be_of_slices(error.op, found[1], batches):
     return None
   reason = found[1].strip().rpartition("INVALID_ARGUMENT: ")[2]
   return (
-    f"{_cutting(batches)} gives model_fn a part of the batch at a time, and "
+    f"{batches.cutting()} gives model_fn a part of the batch at a time, and "
     f"{_OF_SLICE.sub('', found[2])} cannot run on it: {reason.rstrip('.')}; "
     "let model_fn take the number of examples and their length from its "
-    f"features, as in tf.shape(x)[0], or use {_without_cutting(batches)}"
+    f"features, as in tf.shape(x)[0], or use {batches.without_cutting()}"
   )
 
 
-def _reads_slices(
-  op: tf.Operation, batches: micro_batches.MicroBatches
+def _may_be_of_slices(
+  op: tf.Operation | None, text: str, batches: micro_batches.MicroBatches
 ) -> bool:
-  """Whether an op is computed from what was cut."""
+  """Whether the size of slices may be why an op failed.
+
+  Args:
+    op: The op; None if it is inside of a function.
+    text: What TensorFlow says.
+    batches: The micro-batches.
+  """
+  if _SHAPES.search(text):
+    return op is None or _read_slices(op.inputs, batches)
+  # Rows that a slice lacks, but not words that a table lacks.
+  return (
+    op is not None
+    and op.type.startswith("Gather")
+    and " is not in [0, " in text
+    and _read_slices(op.inputs[:1], batches)
+  )
+
+
+def _read_slices(
+  tensors: Sequence[tf.Tensor], batches: micro_batches.MicroBatches
+) -> bool:
+  """Whether tensors are computed from what was cut."""
   slices = _tensors_of_slices(batches)
   seen: set[tf.Operation] = set()
-  todo = [op]
+  todo = list(tensors)
   while todo:
-    op = todo.pop()
-    if op in seen:
-      continue
-    seen.add(op)
-    for tensor in op.inputs:
-      if tensor.name in slices:
-        return True
-      todo.append(tensor.op)
+    tensor = todo.pop()
+    if tensor.name in slices:
+      return True
+    if tensor.op not in seen:
+      seen.add(tensor.op)
+      todo.extend(tensor.op.inputs)
   return False
 
 
@@ -191,17 +208,3 @@ def _tensors_of_slices(batches: micro_batches.MicroBatches) -> Collection[str]:
     if tensors[0] is not tensors[1]
     for tensor in tensors
   }
-
-
-def _cutting(batches: micro_batches.MicroBatches) -> str:
-  """Returns what cuts the batch."""
-  num_replicas = batches.num_replicas
-  of_each = len(batches.inputs) // num_replicas
-  replicas = f" on data:{num_replicas}" if num_replicas > 1 else ""
-  return f"num_micro_batches={of_each}{replicas}"
-
-
-def _without_cutting(batches: micro_batches.MicroBatches) -> str:
-  """Returns what to use for models that cannot do with less than a batch."""
-  replicas = " and no data axis" if batches.num_replicas > 1 else ""
-  return f"num_micro_batches=1{replicas}{batches.whole.advice()}"

@@ -544,6 +544,17 @@ class ErrorsTest(parameterized.TestCase):
         micro_batches.split_batch({"features": {"x": x}, "labels": None}, count)
     self.assertEqual(str(raised.exception), message)
 
+  def test_rounds(self):
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [20])
+      with self.assertRaises(ValueError) as raised:
+        micro_batches.split_batch(x, 8, num_rounds=2)
+    self.assertEqual(
+      str(raised.exception),
+      "num_micro_batches=4 with gradient_accumulation_steps=2 does not divide "
+      "the batch of 20; let their product be 1, 2, 4, 5, 10 or 20",
+    )
+
   def test_different_numbers_of_examples(self):
     with tf.Graph().as_default():
       batch = {

@@ -207,6 +207,19 @@ class BuildTest(parameterized.TestCase):
       "axis",
     )
 
+  def test_rounds(self):
+    with self.assertRaises(ValueError) as raised:
+      self._build(
+        _set_shape, num_micro_batches=2, gradient_accumulation_steps=2
+      )
+    text = str(raised.exception)
+    self.assertStartsWith(
+      text,
+      "num_micro_batches=2 with gradient_accumulation_steps=2 gives model_fn 6 "
+      "examples at a time, and ",
+    )
+    self.assertEndsWith(text, f"{_ADVICE} without gradient_accumulation_steps")
+
   def test_a_known_vector_that_was_cut(self):
     """The graph takes four weights for the batch."""
 
@@ -295,6 +308,18 @@ STEPS = (
     "ensure_shape",
     lambda features, _: tf.ensure_shape(features["x"], [24, 10], name="mine"),
     "mine cannot run on it: Shape of tensor",
+  ),
+  (
+    "gather",
+    lambda features, _: tf.gather(features["x"], tf.range(24), name="mine"),
+    "mine cannot run on it: indices[6] = 6 is not in [0, 6)",
+  ),
+  (
+    "gather_nd",
+    lambda features, _: tf.stack(
+      [tf.gather_nd(features["x"], [[i, 0] for i in range(24)], name="mine")], 1
+    ),
+    "mine cannot run on it: indices[",
   ),
   (
     "cond",
