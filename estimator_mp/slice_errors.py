@@ -22,7 +22,10 @@ _SHAPES = re.compile(
   re.IGNORECASE,
 )
 _NODE = re.compile(r"\{\{node (\S+?)\}\}")
-_FAILED_NODE = re.compile(r"([^\n]*)\n\s*\[\[\{\{node (\S+?)\}\}")
+_FAILED_NODE = re.compile(
+  r"([^\n]*)\s*\n\s*\[\[(?:\{\{function_node [^}]*\}\})?\{\{node (\S+?)\}\}"
+)
+_CALLER = re.compile(r"\[\[([^\s{}\]]+)\]\]")
 _OF_SLICE = re.compile(r"^(replica_\d+/)?micro_batch_\d+/")
 _BUILD_ERRORS = (
   AssertionError,
@@ -115,13 +118,13 @@ class _ExplainingHook(tf.estimator.SessionRunHook):
     del coord
     run = type(session).run
     # A session that held itself would hold its variables' memory for longer.
-    reference = weakref.ref(session)
+    reference, graph = weakref.ref(session), session.graph
 
     def explained_run(*args: Any, **kwargs: Any) -> Any:
       try:
         return run(reference(), *args, **kwargs)
       except tf.errors.InvalidArgumentError as error:
-        text = explanation_of_step(error, self._batches)
+        text = _explanation(error, self._batches, graph)
         if text is None:
           raise
         raise tf.errors.InvalidArgumentError(
@@ -131,14 +134,17 @@ class _ExplainingHook(tf.estimator.SessionRunHook):
     session.run = explained_run
 
 
-def explanation_of_step(
-  error: tf.errors.InvalidArgumentError, batches: micro_batches.MicroBatches
+def _explanation(
+  error: tf.errors.InvalidArgumentError,
+  batches: micro_batches.MicroBatches,
+  graph: tf.Graph,
 ) -> str | None:
   """Returns what to say of an error of a step, in one line.
 
   Args:
     error: What the session raised.
-    batches: The micro-batches of its graph.
+    batches: The micro-batches.
+    graph: Their graph.
 
   Returns:
     The sizes of inputs that differ, or why shapes do not fit; None for other
@@ -148,7 +154,10 @@ def explanation_of_step(
   if text is not None:
     return text
   found = _FAILED_NODE.search(error.message)
-  if found is None or not _may_be_of_slices(error.op, found[1], batches):
+  if found is None:
+    return None
+  op = error.op or _caller(error.message, graph)
+  if not _may_be_of_slices(op, found[1], batches):
     return None
   reason = found[1].strip().rpartition("INVALID_ARGUMENT: ")[2]
   return (
@@ -159,13 +168,25 @@ def explanation_of_step(
   )
 
 
+def _caller(message: str, graph: tf.Graph) -> tf.Operation | None:
+  """Returns the op whose function failed, such as that of the input pipeline.
+
+  TensorFlow names it for data sets, but not for conditions and loops.
+  """
+  operations = {op.name: op for op in graph.get_operations()}
+  for name in _CALLER.findall(message):
+    if name in operations:
+      return operations[name]
+  return None
+
+
 def _may_be_of_slices(
   op: tf.Operation | None, text: str, batches: micro_batches.MicroBatches
 ) -> bool:
   """Whether the size of slices may be why an op failed.
 
   Args:
-    op: The op; None if it is inside of a function.
+    op: The op; None if it is inside of a function of an unknown op.
     text: What TensorFlow says.
     batches: The micro-batches.
   """

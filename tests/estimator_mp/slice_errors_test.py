@@ -434,6 +434,22 @@ class StepTest(parameterized.TestCase):
     self.assertIn("Shapes are", error.message)
     self.assertNotIn("num_micro_batches", str(error))
 
+  def test_errors_of_functions_of_the_input_pipeline_pass(self):
+    def read(i):
+      if i == 23:
+        raise ValueError("a row has another shape")
+      return np.ones([10], np.float32)
+
+    def input_fn():
+      data = tf.data.Dataset.range(24).map(
+        lambda i: tf.ensure_shape(tf.py_function(read, [i], tf.float32), [10])
+      )
+      return data.map(lambda x: ({"x": x}, tf.ones([1]))).batch(24)
+
+    error = self._fails(_plain, input_fn)
+    self.assertIn("a row has another shape", error.message)
+    self.assertNotIn("num_micro_batches", str(error))
+
   def test_errors_of_what_reads_no_slice_pass(self):
     def model_fn(features, labels, mode):
       weights = v1.get_variable("weights", [6])
