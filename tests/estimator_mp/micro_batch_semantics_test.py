@@ -231,6 +231,40 @@ class SparseAndRaggedTest(parameterized.TestCase):
     )
     runs.assert_same_training(self, sharded, plain, 1e-5)
 
+  def test_padding_in_model_fn_is_that_of_a_slice(self):
+    """A mean over padding differs; padding of input_fn does not."""
+    lengths = np.arange(24) // 2 + 1
+
+    def model_fn(features, labels, mode):
+      del labels
+      words = features["words"].to_tensor() + features["padded"]
+      scale = v1.get_variable("scale", [], initializer=v1.ones_initializer())
+      loss = tf.reduce_mean(scale * words)
+      train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+        loss, v1.train.get_global_step()
+      )
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def input_fn():
+      words = tf.ragged.constant([[1.0] * n for n in lengths])
+      features = {"words": words, "padded": tf.ones([24, 1])}
+      return tf.data.Dataset.from_tensors(features)
+
+    losses = {}
+    for config in (None, _config("stage:1")):
+      model = (
+        estimator_mp.shard_model_fn(model_fn, config) if config else model_fn
+      )
+      folder = self.create_tempdir().full_path
+      (losses[bool(config)],) = runs.train(
+        model, config, None, folder, 1, input_fn
+      )
+    slices = lengths.reshape(4, 6)
+    expected = 1 + np.mean([n.mean() / n.max() for n in slices])
+    self.assertAlmostEqual(losses[False], 1 + lengths.mean() / 12, 5)
+    self.assertAlmostEqual(losses[True], expected, 5)
+    self.assertGreater(losses[True], 1.1 * losses[False])
+
 
 class SummariesTest(absltest.TestCase):
   def test_scalars_are_means_over_the_batch(self):
