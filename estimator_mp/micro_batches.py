@@ -10,11 +10,14 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from estimator_mp import batch_size
 from estimator_mp.sharding_options import BatchAxis
 
+import numpy as np
 import tensorflow as tf
 
-_Composite = (tf.SparseTensor, tf.RaggedTensor)
+# What an input may be besides tensors: the same for all micro-batches.
+_Constant = (bool, bytes, complex, float, int, str, np.generic)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,22 +52,53 @@ class MicroBatches:
       without examples, and 1 for others.
     size: The number of examples of each, if the graph knows it.
     num_replicas: How many replicas they are for.
+    num_rounds: In how many rounds each replica's go through the stages.
+    whole: The number of examples of the batch.
   """
 
   inputs: tuple[Any, ...]
   cut: tuple[BatchInput, ...]
   shares: tuple[float, ...] | tuple[tf.Tensor, ...]
   factors: tuple[float, ...] | tuple[tf.Tensor, ...]
-  size: int | None = None
-  num_replicas: int = 1
+  size: int | None
+  num_replicas: int
+  num_rounds: int
+  whole: batch_size.BatchSize
+
+  def cutting(self) -> str:
+    """Returns what cuts the batch, as a configuration says it."""
+    count = len(self.inputs) // self.num_replicas
+    return _cutting(count, self.num_rounds) + (
+      f" on data:{self.num_replicas}" if self.num_replicas > 1 else ""
+    )
+
+  def without_cutting(self) -> str:
+    """Returns what to use for a model that needs the batch as a whole."""
+    return (
+      "num_micro_batches=1"
+      + (" without gradient_accumulation_steps" if self.num_rounds > 1 else "")
+      + (" and no data axis" if self.num_replicas > 1 else "")
+      + self.whole.advice()
+    )
 
 
 @dataclasses.dataclass(frozen=True)
-class _Ranges:
-  """Where micro-batches begin, and how long they are: int32 tensors [M]."""
+class _Slices:
+  """Where micro-batches begin, and how long they are.
 
-  starts: tf.Tensor
-  sizes: tf.Tensor
+  Attributes:
+    count: How many there are.
+    shares: As in `MicroBatches`.
+    factors: As in `MicroBatches`.
+    size: The number of examples of each, if the graph knows it.
+    ranges: Otherwise where they begin, and their sizes: int32 tensors [count].
+  """
+
+  count: int
+  shares: tuple[float, ...] | tuple[tf.Tensor, ...]
+  factors: tuple[float, ...] | tuple[tf.Tensor, ...]
+  size: int | None
+  ranges: tuple[tf.Tensor, tf.Tensor] | None
 
 
 def split_batch(
@@ -72,6 +106,8 @@ def split_batch(
   num_micro_batches: int,
   batch_axis: Sequence[BatchAxis] = (),
   num_replicas: int = 1,
+  num_rounds: int = 1,
+  host: str = "",
 ) -> MicroBatches:
   """Cuts a batch into slices of equally many examples, in their order.
 
@@ -80,84 +116,74 @@ def split_batch(
   examples than slices, the last example stands in for those that are missing,
   and counts nothing there: many ops cannot do with an empty batch.
 
+  What the graph does not know of sizes is checked in each step, which fails if
+  inputs differ in their numbers of examples, or have none.
+
   Args:
     inputs: Tensors, SparseTensors and RaggedTensors, nested in dicts, lists
-      and tuples; None stays None.
+      and tuples; None, numbers and text stay as they are.
     num_micro_batches: Into how many slices for each replica.
     batch_axis: The axes of the examples, by names such as "features/x"; the
       first expression that is found in a name counts. Axis 0 for others, and
       none for scalars.
     num_replicas: For how many replicas; the slices of each follow each other.
+    num_rounds: In how many rounds each replica's go through the stages.
+    host: The device that compares sizes in each step.
 
   Raises:
     ValueError: If tensors have different numbers of examples, the number of
       slices does not divide it, or an axis is none of a tensor's.
   """
-  leaves = [
-    (name, leaf, _axis(name, leaf, batch_axis))
-    for name, leaf in _leaves(inputs)
-  ]
-  examples = _num_examples(leaves, num_micro_batches, num_replicas)
   count = num_micro_batches * num_replicas
-  if isinstance(examples, int):
-    ranges = None
-    shares: Any = [1 / count] * count
-    factors: Any = [1.0] * count
-  else:
-    is_longer = tf.range(count) < examples % count
-    sizes = examples // count + tf.cast(is_longer, tf.int32)
-    starts = tf.minimum(tf.cumsum(sizes, exclusive=True), examples - 1)
-    ranges = _Ranges(starts, tf.maximum(sizes, 1))
-    total = tf.cast(examples, tf.float32)
-    shares = tf.unstack(tf.cast(sizes, tf.float32) / total, count)
-    factors = tf.unstack(tf.cast(tf.minimum(sizes, 1), tf.float32), count)
-  pieces = [
-    [leaf] * count if axis is None else _cut(leaf, axis, count, ranges)
-    for _, leaf, axis in leaves
-  ]
+  with (  # So that the model's ops keep their names.
+    tf.compat.v1.name_scope(None),
+    tf.compat.v1.name_scope("estimator_mp/split"),
+  ):
+    entries = [
+      batch_size.Input(name, leaf, _axis(name, leaf, batch_axis))
+      for name, leaf in _leaves(inputs)
+    ]
+    with_examples = [entry for entry in entries if entry.axis is not None]
+    if not with_examples:
+      raise ValueError(
+        f"{_cutting(num_micro_batches, num_rounds)}, but features and labels "
+        "have no tensor with examples to cut; use num_micro_batches=1"
+      )
+    whole = batch_size.batch_size(with_examples, host)
+    if whole.known is not None:
+      _check_divides(whole, num_micro_batches, num_replicas, num_rounds)
+    slices = _slices(whole, count)
+    # Slices of any size wait for the number of examples already.
+    is_doubtful = whole.known is not None and whole.checked is not None
+    with tf.control_dependencies([whole.checked] if is_doubtful else []):
+      pieces = [_pieces(entry, count, slices) for entry in entries]
   return MicroBatches(
     tuple(
       _rebuilt(inputs, iter([piece[m] for piece in pieces]))
       for m in range(count)
     ),
     tuple(
-      BatchInput(name, leaf, tuple(piece), axis)
-      for (name, leaf, axis), piece in zip(leaves, pieces, strict=True)
-      if axis is not None
+      BatchInput(entry.name, entry.value, tuple(piece), entry.axis)
+      for entry, piece in zip(entries, pieces, strict=True)
+      if entry.axis is not None
     ),
-    tuple(shares),
-    tuple(factors),
-    examples // count if isinstance(examples, int) else None,
+    slices.shares,
+    slices.factors,
+    slices.size,
     num_replicas,
+    num_rounds,
+    whole,
   )
 
 
-def explain_shape_error(error: ValueError, batches: MicroBatches) -> None:
-  """Says so if a model_fn cannot be built for a micro-batch.
-
-  Args:
-    error: What was raised while it was built.
-    batches: The micro-batches.
-
-  Raises:
-    ValueError: If TensorFlow says that shapes do not fit in an op, and the
-      graph knows the size of micro-batches.
-  """
-  node = re.search(r"\{\{node (\S+)\}\}", str(error))
-  if batches.size is None or node is None:
-    return
-  text = " ".join(str(error).split())
-  num_replicas = batches.num_replicas
-  what = f"num_micro_batches={len(batches.inputs) // num_replicas}"
-  fix = "use num_micro_batches=1"
-  if num_replicas > 1:
-    what += f" on data:{num_replicas}"
-    fix += " and no data axis"
-  raise ValueError(
-    f"{what} gives model_fn {batches.size} examples at a time, and {node[1]} "
-    f"cannot be built for them: {text.rstrip('.')}; let model_fn take the "
-    f"number of examples from its features, as in tf.shape(x)[0], or {fix}"
-  ) from error
+def _cutting(num_micro_batches: int, num_rounds: int) -> str:
+  """Returns what cuts the batch of a replica into so many micro-batches."""
+  if num_rounds == 1:
+    return f"num_micro_batches={num_micro_batches}"
+  return (
+    f"num_micro_batches={num_micro_batches // num_rounds} with "
+    f"gradient_accumulation_steps={num_rounds}"
+  )
 
 
 def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
@@ -168,6 +194,8 @@ def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
   elif isinstance(value, list | tuple):
     for index, item in enumerate(value):
       yield from _leaves(item, f"{name}/{index}" if name else str(index))
+  elif isinstance(value, np.ndarray):
+    yield name, tf.convert_to_tensor(value)
   elif value is not None:
     yield name, value
 
@@ -190,71 +218,49 @@ def _rebuilt(value: Any, pieces: Iterator[Any]) -> Any:
 
 def _axis(name: str, leaf: Any, rules: Sequence[BatchAxis]) -> int | None:
   """Returns the axis of a tensor's examples; None if it has none."""
+  if isinstance(leaf, _Constant):
+    return None
+  if not tf.is_tensor(leaf):
+    raise ValueError(
+      f"{name} is a {type(leaf).__name__}, which cannot be cut; let input_fn "
+      "return tensors, nested in dicts, lists and tuples"
+    )
   rank = leaf.shape.rank
+  said = [axis for expression, axis in rules if re.search(expression, name)]
+  axis = said[0] if said else 0
+  if axis is None or (rank == 0 and not said):
+    return None
   if rank is None:
     raise ValueError(
       f"{name} has an unknown number of dimensions, so it cannot be cut; set "
       "its shape in input_fn"
     )
-  for expression, axis in rules:
-    if re.search(expression, name):
-      if axis is not None and not 0 <= axis < rank:
-        raise ValueError(
-          f"batch_axis says axis {axis} for {name}, which has the shape "
-          f"{leaf.shape}; use an axis that it has, or None if it holds no "
-          "examples"
-        )
-      if axis and isinstance(leaf, _Composite):
-        raise ValueError(
-          f"batch_axis says axis {axis} for {name}, a {type(leaf).__name__}; "
-          "these can be cut on axis 0 only"
-        )
-      return axis
-  return None if rank == 0 else 0
+  if not 0 <= axis < rank:
+    raise ValueError(
+      f"batch_axis says axis {axis} for {name}, which has the shape "
+      f"{leaf.shape}; use an axis that it has, or None if it holds no examples"
+    )
+  if axis and isinstance(leaf, batch_size.COMPOSITES):
+    raise ValueError(
+      f"batch_axis says axis {axis} for {name}, a {type(leaf).__name__}; these "
+      "can be cut on axis 0 only"
+    )
+  return axis
 
 
-def _num_examples(
-  leaves: Sequence[tuple[str, Any, int | None]],
+def _check_divides(
+  whole: batch_size.BatchSize,
   num_micro_batches: int,
   num_replicas: int,
-) -> int | tf.Tensor:
-  """Returns the number of examples: a number if the graph knows it."""
-  known: dict[int, str] = {}
-  for name, leaf, axis in leaves:
-    if axis is not None:
-      size = leaf.shape.as_list()[axis]
-      if size is not None:
-        known.setdefault(size, name)
-  if len(known) > 1:
-    (first, name), (second, other) = list(known.items())[:2]
-    raise ValueError(
-      f"{name} has {first} examples but {other} has {second}, so the batch "
-      f"cannot be cut; if one of them holds no examples, say so: "
-      f'batch_axis=[("^{other}$", None)]'
-    )
-  for size in known:
-    _check_divides(size, num_micro_batches, num_replicas)
-    return size
-  for _, leaf, axis in leaves:
-    if axis is not None:
-      if isinstance(leaf, tf.SparseTensor):
-        return tf.cast(leaf.dense_shape[0], tf.int32)
-      if isinstance(leaf, tf.RaggedTensor):
-        return tf.cast(leaf.nrows(), tf.int32)
-      return tf.shape(leaf)[axis]
-  raise ValueError(
-    f"num_micro_batches={num_micro_batches}, but features and labels have no "
-    "tensor with examples to cut; use num_micro_batches=1"
-  )
-
-
-def _check_divides(size: int, num_micro_batches: int, num_replicas: int):
-  """Raises if a batch cannot be cut into equal slices."""
+  num_rounds: int,
+) -> None:
+  """Raises if a batch whose size the graph knows has no equal slices."""
+  size = whole.known or 0
   if size % num_replicas:
     raise ValueError(
       f"data:{num_replicas} does not divide the batch of {size}; use a batch "
       f"of {-(-size // num_replicas) * num_replicas}, or as many replicas as "
-      "divide it"
+      f"divide it{whole.advice()}"
     )
   of_replica = size // num_replicas
   if of_replica % num_micro_batches:
@@ -263,37 +269,53 @@ def _check_divides(size: int, num_micro_batches: int, num_replicas: int):
     of = (
       f" that each of {num_replicas} replicas gets" if num_replicas > 1 else ""
     )
+    fix = "use" if num_rounds == 1 else "let their product be"
     raise ValueError(
-      f"num_micro_batches={num_micro_batches} does not divide the batch of "
-      f"{of_replica}{of}; use {start}{fitting[-1]}"
+      f"{_cutting(num_micro_batches, num_rounds)} does not divide the batch of "
+      f"{of_replica}{of}; {fix} {start}{fitting[-1]}{whole.advice()}"
     )
 
 
-def _cut(leaf: Any, axis: int, count: int, ranges: _Ranges | None) -> list[Any]:
-  """Returns the pieces of a tensor: as long as each other, or as ranges say."""
-  if ranges is None and not isinstance(leaf, _Composite):
-    return tf.split(leaf, count, axis)
-  if ranges is None:
-    # The graph may know the batch by other tensors only.
-    size = (
-      leaf.nrows() if isinstance(leaf, tf.RaggedTensor) else leaf.dense_shape[0]
-    )
-    size = tf.cast(size, tf.int32) // count
-    ranges = _Ranges(tf.range(count) * size, tf.fill([count], size))
-  if isinstance(leaf, tf.RaggedTensor):
-    starts = tf.unstack(ranges.starts, count)
-    sizes = tf.unstack(ranges.sizes, count)
-    return [leaf[starts[m] : starts[m] + sizes[m]] for m in range(count)]
-  if isinstance(leaf, tf.SparseTensor):
-    begins, lengths = _boxes(ranges, 0, leaf.shape.rank, count, tf.int64)
-    ends = tf.cast(leaf.dense_shape[1:], tf.int64)
-    return [
-      tf.sparse.slice(leaf, begins[m], tf.concat([lengths[m][:1], ends], 0))
-      for m in range(count)
-    ]
-  begins, lengths = _boxes(ranges, axis, leaf.shape.rank, count, tf.int32)
-  pieces = [tf.slice(leaf, begins[m], lengths[m]) for m in range(count)]
-  shape = leaf.shape.as_list()
+def _slices(whole: batch_size.BatchSize, count: int) -> _Slices:
+  """Returns the slices of a batch: equal ones, if the graph knows its size."""
+  if whole.known is not None:
+    size = whole.known // count
+    return _Slices(count, (1 / count,) * count, (1.0,) * count, size, None)
+  examples: Any = whole.checked
+  is_longer = tf.range(count) < examples % count
+  sizes = examples // count + tf.cast(is_longer, tf.int32)
+  starts = tf.minimum(tf.cumsum(sizes, exclusive=True), examples - 1)
+  shares = tf.cast(sizes, tf.float32) / tf.cast(examples, tf.float32)
+  factors = tf.cast(tf.minimum(sizes, 1), tf.float32)
+  return _Slices(
+    count,
+    tuple(tf.unstack(shares, count)),
+    tuple(tf.unstack(factors, count)),
+    None,
+    (starts, tf.maximum(sizes, 1)),
+  )
+
+
+def _pieces(entry: batch_size.Input, count: int, slices: _Slices) -> list[Any]:
+  """Returns the pieces of an input.
+
+  The graph knows of their shapes what it knows of the input's.
+  """
+  value, axis = entry.value, entry.axis
+  if axis is None:
+    return [value] * slices.count
+  if isinstance(value, tf.RaggedTensor):
+    return _ragged_pieces(value, slices)
+  if isinstance(value, tf.SparseTensor):
+    return _sparse_pieces(value, slices)
+  if slices.ranges is None:
+    return tf.split(value, slices.count, axis)
+  boxes = [
+    _boxes(numbers, axis, value.shape.rank, other)
+    for numbers, other in zip(slices.ranges, (0, -1), strict=True)
+  ]
+  pieces = [tf.slice(value, *box) for box in zip(*boxes, strict=True)]
+  shape = value.shape.as_list()
   shape[axis] = None
   for piece in pieces:
     piece.set_shape(shape)
@@ -301,12 +323,56 @@ def _cut(leaf: Any, axis: int, count: int, ranges: _Ranges | None) -> list[Any]:
 
 
 def _boxes(
-  ranges: _Ranges, axis: int, rank: int, count: int, dtype: tf.DType
-) -> tuple[list[tf.Tensor], list[tf.Tensor]]:
-  """Returns where slices begin, and their lengths, -1 for what is left."""
-  found = []
-  for values, other in ((ranges.starts, 0), (ranges.sizes, -1)):
-    rest = tf.fill([count], other)
-    columns = [values if i == axis else rest for i in range(rank)]
-    found.append(tf.unstack(tf.cast(tf.stack(columns, 1), dtype), count))
-  return found[0], found[1]
+  numbers: tf.Tensor, axis: int, rank: int, other: int
+) -> list[tf.Tensor]:
+  """Returns vectors for all dimensions: a number for one, another for all."""
+  rest = tf.fill(tf.shape(numbers), other)
+  columns = [numbers if i == axis else rest for i in range(rank)]
+  return tf.unstack(tf.stack(columns, 1), int(numbers.shape[0]))
+
+
+def _rows(slices: _Slices, dtype: tf.DType) -> list[tuple[Any, Any]]:
+  """Returns the first row of each slice, and how many it has."""
+  if slices.ranges is None:
+    size = slices.size or 0
+    return [(m * size, size) for m in range(slices.count)]
+  starts, sizes = (
+    tf.unstack(tf.cast(numbers, dtype), slices.count)
+    for numbers in slices.ranges
+  )
+  return [*zip(starts, sizes, strict=True)]
+
+
+def _ragged_pieces(
+  value: tf.RaggedTensor, slices: _Slices
+) -> list[tf.RaggedTensor]:
+  pieces = []
+  for start, rows in _rows(slices, value.row_splits.dtype):
+    piece = value[start : start + rows]
+    if value.uniform_row_length is not None:
+      piece = tf.RaggedTensor.from_uniform_row_length(
+        piece.values, value.uniform_row_length, slices.size, validate=False
+      )
+    elif slices.size is not None:
+      piece.row_splits.set_shape([slices.size + 1])
+    pieces.append(piece)
+  return pieces
+
+
+def _sparse_pieces(
+  value: tf.SparseTensor, slices: _Slices
+) -> list[tf.SparseTensor]:
+  others = [
+    value.dense_shape[i] if dimension is None else dimension
+    for i, dimension in enumerate(value.shape.as_list())
+  ][1:]
+  pieces = []
+  for start, rows in _rows(slices, tf.int64):
+    begin = tf.convert_to_tensor([start] + [0] * len(others), tf.int64)
+    # One for each reader: what micro-batches differ in must not make them.
+    shape, of_piece = (
+      tf.convert_to_tensor([rows, *others], tf.int64) for _ in range(2)
+    )
+    piece = tf.sparse.slice(value, begin, shape)
+    pieces.append(tf.SparseTensor(piece.indices, piece.values, of_piece))
+  return pieces

@@ -19,6 +19,7 @@ from typing import Any
 from compat import gradient_requests, legacy_keras
 from estimator_mp import config as config_lib
 from estimator_mp import (
+  devices,
   export,
   graph_checks,
   input_position,
@@ -33,6 +34,7 @@ from estimator_mp import (
   replica_contents,
   rules,
   sharding_options,
+  slice_errors,
   transfers,
   verification,
 )
@@ -197,7 +199,12 @@ class _Sharder:
       if name in arguments
     }
     batches = micro_batches.split_batch(
-      batch, schedule.num_micro_batches, config.batch_axis, replicas.count
+      batch,
+      schedule.num_micro_batches,
+      config.batch_axis,
+      replicas.count,
+      schedule.num_rounds,
+      devices.host_of(self._mesh.device(stage=0)),
     )
     self._batches = batches
     self._pipeline = pipeline_lib.Pipeline(
@@ -221,9 +228,9 @@ class _Sharder:
     ):
       try:
         spec = build()
-      except ValueError as error:
+      except Exception as error:
         if self._batches is not None:
-          micro_batches.explain_shape_error(error, self._batches)
+          slice_errors.explain_build_error(error, self._batches)
         raise
     graph_checks.check_spec(spec)
     if self._mode != TRAIN:
@@ -245,6 +252,8 @@ class _Sharder:
       spec = self._processes.finish(spec)
     transfers.reduce_transfers(self._graph.get_operations())
     self._record(spec)
+    if self._batches is not None:
+      spec = slice_errors.with_explained_steps(spec, self._batches)
     spec = export.with_deviceless_export(spec)
     if self._config.verify_placement:
       spec = verification.with_placement_verification(spec)
@@ -390,6 +399,9 @@ class _Sharder:
     everything = self._graph.get_operations()
     new = everything[self._seen :]
     self._seen = len(everything)
+    if self._batches is not None:
+      checks = self._batches.whole.ops
+      new = [op for op in new if op not in checks]
     if self._pipeline is not None:
       new = [op for op in new if not self._pipeline.is_copy(op)]
       self._pipeline.add(new)

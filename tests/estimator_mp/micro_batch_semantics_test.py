@@ -182,6 +182,90 @@ class OptimizerTest(absltest.TestCase):
     self.assertLen(step.fetched, batch[0]["ids"].size)
 
 
+class SparseAndRaggedTest(parameterized.TestCase):
+  """The graph knows of slices what the plain model knows of its features."""
+
+  @parameterized.named_parameters(
+    ("dynamic", "stage:2", False, 24),
+    ("uneven", "stage:2", False, 10),
+    ("static", "stage:2", True, 24),
+    ("replicas", "data:2,stage:2", False, 18),
+  )
+  def test_training(self, mesh, drop_remainder, size):
+    def model_fn(features, labels, mode):
+      sparse, pairs = features["sparse"], features["pairs"]
+      table = v1.get_variable("table", [sparse.shape[1], 4])
+      net = tf.sparse.sparse_dense_matmul(sparse, table)
+      net += tf.sparse.to_dense(sparse)[:, :4]
+      net += tf.cast(features["ragged"].to_tensor(shape=[None, 4]), tf.float32)
+      pairs = pairs.to_tensor(shape=[None, pairs.shape[1], 3])
+      pairs = tf.reshape(pairs, [-1, 3 * features["pairs"].shape[1]])
+      net = tf.concat([net, tf.cast(pairs, tf.float32)], axis=1)
+      net = v1.layers.dense(net, 8, tf.tanh, name="first")
+      return _spec(mode, v1.layers.dense(net, 1, name="last"), labels)
+
+    dense = zoo.FEATURES["x"] * (zoo.FEATURES["x"] > 0)
+
+    def input_fn():
+      rows = tf.ragged.constant([[i % 7] * (i % 5) for i in range(60)])
+      pairs = tf.ragged.constant([[i % 3] * (i % 4) for i in range(120)])
+      features = {
+        "sparse": tf.sparse.from_dense(dense),
+        "ragged": rows,
+        "pairs": tf.RaggedTensor.from_uniform_row_length(pairs, 2),
+      }
+      data = tf.data.Dataset.from_tensor_slices((features, zoo.LABELS))
+      return data.batch(size, drop_remainder)
+
+    folder = self.create_tempdir().full_path
+    runs.train(model_fn, None, None, f"{folder}/start", 1, input_fn)
+    config = _config(mesh)
+    plain, sharded = (
+      runs.go_on(
+        model, config, None, f"{folder}/start", f"{folder}/{name}", 7, input_fn
+      )
+      for name, model, config in (
+        ("plain", model_fn, None),
+        ("sharded", estimator_mp.shard_model_fn(model_fn, config), config),
+      )
+    )
+    runs.assert_same_training(self, sharded, plain, 1e-5)
+
+  def test_padding_in_model_fn_is_that_of_a_slice(self):
+    """A mean over padding differs; padding of input_fn does not."""
+    lengths = np.arange(24) // 2 + 1
+
+    def model_fn(features, labels, mode):
+      del labels
+      words = features["words"].to_tensor() + features["padded"]
+      scale = v1.get_variable("scale", [], initializer=v1.ones_initializer())
+      loss = tf.reduce_mean(scale * words)
+      train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+        loss, v1.train.get_global_step()
+      )
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    def input_fn():
+      words = tf.ragged.constant([[1.0] * n for n in lengths])
+      features = {"words": words, "padded": tf.ones([24, 1])}
+      return tf.data.Dataset.from_tensors(features)
+
+    losses = {}
+    for config in (None, _config("stage:1")):
+      model = (
+        estimator_mp.shard_model_fn(model_fn, config) if config else model_fn
+      )
+      folder = self.create_tempdir().full_path
+      (losses[bool(config)],) = runs.train(
+        model, config, None, folder, 1, input_fn
+      )
+    slices = lengths.reshape(4, 6)
+    expected = 1 + np.mean([n.mean() / n.max() for n in slices])
+    self.assertAlmostEqual(losses[False], 1 + lengths.mean() / 12, 5)
+    self.assertAlmostEqual(losses[True], expected, 5)
+    self.assertGreater(losses[True], 1.1 * losses[False])
+
+
 class SummariesTest(absltest.TestCase):
   def test_scalars_are_means_over_the_batch(self):
     def model_fn(features, labels, mode):

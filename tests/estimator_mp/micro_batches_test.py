@@ -3,7 +3,7 @@
 import collections
 import itertools
 
-from estimator_mp import micro_batches, sharding_options
+from estimator_mp import batch_size, micro_batches, sharding_options
 
 import hypothesis
 import numpy as np
@@ -37,6 +37,46 @@ def _ragged(rows, static):
 def _evaluated(fetches, feed):
   with v1.Session() as session:
     return session.run(fetches, feed)
+
+
+def _unknown(value):
+  """Returns a tensor of an unknown size, and its feed."""
+  tensor, value = _tensor(value, static=False)
+  return tensor, {tensor: value}
+
+
+def _batch_of_sizes(sizes):
+  """Returns tensors of sizes that the graph does not know, and their feed."""
+  feed = {}
+
+  def make(size):
+    tensor, of_tensor = _unknown(np.zeros([size, 3]))
+    feed.update(of_tensor)
+    return tensor
+
+  return tf.nest.map_structure(lambda n: n and make(n), sizes), feed
+
+
+def _nested(size):
+  """Returns a tensor within structures, and its feed."""
+  tensor, feed = _unknown(np.zeros([size, 3]))
+  return {"q": (tensor,)}, feed
+
+
+def _sparse(size):
+  """Returns a SparseTensor of an unknown size, and the feed of its parts."""
+  sparse = v1.sparse_placeholder(tf.float32, [None, 5])
+  value = v1.SparseTensorValue([[0, 1]], [2.0], [size, 5])
+  return sparse, {sparse: value}
+
+
+def _difference(usual, size, other, other_size):
+  """Returns what is said of inputs of different sizes."""
+  return (
+    f"{usual} has {size} examples but {other} has {other_size}, so the batch "
+    f"cannot be cut; say on which axis {other} has its examples, or None if it "
+    f'has none: batch_axis=[("^{other}$", None)]'
+  )
 
 
 class StructureTest(parameterized.TestCase):
@@ -168,6 +208,215 @@ class StructureTest(parameterized.TestCase):
       np.testing.assert_array_equal(found_x, x_value[2 * m : 2 * m + 2])
 
 
+class ShapesTest(parameterized.TestCase):
+  """The graph knows of a piece what it knows of the input."""
+
+  def _shapes(self, value, *others):
+    found = micro_batches.split_batch([value, *others], 3)
+    return [piece[0] for piece in found.inputs]
+
+  def test_sparse_tensor_of_a_known_size(self):
+    with tf.Graph().as_default():
+      x, _ = _tensor(np.ones([6, 5], np.float32))
+      sparse = tf.sparse.from_dense(x)
+      sparse = tf.SparseTensor(sparse.indices, sparse.values, [6, 5])
+      for piece in self._shapes(sparse):
+        self.assertEqual(piece.shape.as_list(), [2, 5])
+        self.assertEqual(tf.sparse.to_dense(piece).shape.as_list(), [2, 5])
+
+  def test_sparse_tensor_of_an_unknown_size(self):
+    with tf.Graph().as_default():
+      sparse, _ = _sparse(6)
+      for piece in self._shapes(sparse):
+        self.assertEqual(piece.shape.as_list(), [None, 5])
+        self.assertEqual(tf.sparse.to_dense(piece).shape.as_list(), [None, 5])
+
+  @parameterized.named_parameters(("static", True, 2), ("dynamic", False, None))
+  def test_ragged_tensors(self, is_static, rows):
+    with tf.Graph().as_default():
+      ragged, _ = _ragged([[1], [2, 3], [], [4], [5], [6, 7]], is_static)
+      pairs = tf.RaggedTensor.from_uniform_row_length(ragged, 2)
+      even, _ = _ragged([[1]] * 3, is_static)
+      for piece in self._shapes(ragged):
+        self.assertEqual(piece.shape.as_list(), [rows, None])
+      rows = rows and 1
+      for piece in self._shapes(pairs, even):
+        self.assertEqual(piece.shape.as_list(), [rows, 2, None])
+
+  def test_uniform_rows_are_cut(self):
+    rows = [[1], [2, 3], [], [4], [5], [6, 7]]
+    for is_static in (True, False):
+      with tf.Graph().as_default():
+        ragged, feed = _ragged(rows, is_static)
+        pairs = tf.RaggedTensor.from_uniform_row_length(ragged, 2)
+        found = micro_batches.split_batch([pairs], 3)
+        pieces = _evaluated([p[0] for p in found.inputs], feed)
+      self.assertEqual(
+        [p.to_list() for p in pieces], [[rows[i : i + 2]] for i in (0, 2, 4)]
+      )
+
+  def test_numbers_and_arrays(self):
+    with tf.Graph().as_default():
+      batch = {"rate": 0.5, "name": "a", "x": np.arange(6), "none": None}
+      found = micro_batches.split_batch(batch, 3)
+      self.assertEqual(
+        [(p["rate"], p["name"], p["none"]) for p in found.inputs],
+        [(0.5, "a", None)] * 3,
+      )
+      pieces = _evaluated([p["x"] for p in found.inputs], {})
+    np.testing.assert_array_equal(pieces, [[0, 1], [2, 3], [4, 5]])
+
+  def test_the_model_keeps_its_names(self):
+    with tf.Graph().as_default() as graph:
+      x, value = _tensor(np.ones([6, 5], np.float32), static=False)
+      y, _ = _tensor(value, static=False)
+      with v1.name_scope("outer"):
+        micro_batches.split_batch([x, y, np.arange(6)], 3)
+      names = {op.name.partition("/")[0] for op in graph.get_operations()}
+    self.assertEqual(names, {"Placeholder", "Placeholder_1", "estimator_mp"})
+
+
+class SizesTest(parameterized.TestCase):
+  """Sizes that the graph does not know are compared in each step."""
+
+  def setUp(self):
+    super().setUp()
+    self.enter_context(tf.Graph().as_default())
+
+  def _fails(self, inputs, feed, rules=(), count=2):
+    """Returns what a step says of inputs; each piece of them waits for it."""
+    found = micro_batches.split_batch(inputs, count, rules)
+    texts = set()
+    for tensor in tf.nest.flatten(found.inputs, expand_composites=True):
+      # All but the constant shapes of sparse pieces.
+      if tensor is not None and tf.get_static_value(tensor) is None:
+        with self.assertRaises(tf.errors.InvalidArgumentError) as raised:
+          _evaluated(tensor, feed)
+        texts.add(batch_size.message_of_check(raised.exception.message))
+    (text,) = texts
+    return text
+
+  @parameterized.named_parameters(
+    ("first", {"a": 8, "x": 24}, "features/a"),
+    ("last", {"x": 24, "z": 8}, "features/z"),
+    ("longer", {"a": 48, "x": 24}, "features/a"),
+    ("one_more", {"a": 25, "x": 24}, "features/a"),
+    ("of_three", {"a": 8, "b": 8, "x": 24, "y": 24, "z": 24}, "features/a"),
+    ("middle", {"a": 24, "b": 24, "x": 1, "y": 24, "z": 24}, "features/x"),
+  )
+  def test_the_one_that_differs_is_named(self, sizes, other):
+    text = self._fails(*_batch_of_sizes({"features": sizes, "labels": 24}))
+    size = sizes[other.partition("/")[2]]
+    self.assertEqual(text, _difference("labels", 24, other, size))
+
+  def test_without_labels(self):
+    sizes = {"a": 8, "b": 24, "c": 24}
+    text = self._fails(*_batch_of_sizes({"features": sizes, "labels": None}))
+    expected = _difference("features/b", 24, "features/a", 8)
+    self.assertEqual(text, expected)
+
+  @parameterized.named_parameters(
+    ("sparse", lambda: _sparse(5)),
+    ("ragged", lambda: _ragged([[1], [2, 3], [], [4], [5]], static=False)),
+    ("nested", lambda: _nested(5)),
+  )
+  def test_other_inputs(self, make):
+    other, feed = make()
+    x, value = _tensor(np.zeros([6, 3]), static=False)
+    inputs = {"features": [other], "labels": {"y": x}}
+    text = self._fails(inputs, feed | {x: value})
+    name = "features/0/q/0" if isinstance(other, dict) else "features/0"
+    self.assertEqual(text, _difference("labels/y", 6, name, 5))
+
+  @parameterized.named_parameters(
+    ("dense", lambda: _unknown(np.zeros([5, 3]))),
+    ("longer", lambda: _unknown(np.zeros([8, 3]))),
+    ("sparse", lambda: _sparse(5)),
+    ("ragged", lambda: _ragged([[1], [2, 3], [], [4], [5]], static=False)),
+  )
+  def test_beside_a_known_batch(self, make):
+    """Sixes are known, and what is not known has another size."""
+    other, feed = make()
+    x, value = _tensor(np.zeros([6, 3]))
+    text = self._fails({"a": other, "x": x}, feed | {x: value})
+    size = 8 if "longer" in self.id() else 5
+    self.assertEqual(text, _difference("a", size, "x", 6))
+
+  def test_a_known_vector_is_not_the_batch(self):
+    """Weights of four classes, and batches that the graph does not know."""
+    weights, weight_value = _tensor(np.ones([4]))
+    x, x_value = _unknown(np.zeros([24, 3]))
+    y, y_value = _unknown(np.zeros([24]))
+    inputs = {"features": {"weights": weights, "x": x}, "labels": y}
+    feed = {weights: weight_value} | x_value | y_value
+    text = self._fails(inputs, feed)
+    self.assertEqual(text, _difference("labels", 24, "features/weights", 4))
+    with self.assertRaises(ValueError) as raised:
+      micro_batches.split_batch(inputs, 3)
+    self.assertEqual(
+      str(raised.exception),
+      "num_micro_batches=3 does not divide the batch of 4; use 1, 2 or 4; "
+      "or, if features/weights holds no examples, say so: "
+      'batch_axis=[("^features/weights$", None)]',
+    )
+    with self.assertRaises(ValueError) as raised:
+      micro_batches.split_batch(inputs, 1, num_replicas=3)
+    self.assertEqual(
+      str(raised.exception),
+      "data:3 does not divide the batch of 4; use a batch of 6, or as many "
+      "replicas as divide it; or, if features/weights holds no examples, "
+      'say so: batch_axis=[("^features/weights$", None)]',
+    )
+    rules = (("^features/weights$", None),)
+    found = micro_batches.split_batch(inputs, 3, rules)
+    pieces = _evaluated([p["features"] for p in found.inputs], feed)
+    self.assertEqual([len(p["x"]) for p in pieces], [8, 8, 8])
+    self.assertEqual([len(p["weights"]) for p in pieces], [4, 4, 4])
+
+  def test_examples_on_another_axis(self):
+    time, value = _tensor(np.zeros([6, 5, 3]), static=False, axis=1)
+    y, y_value = _tensor(np.zeros([6]), static=False)
+    text = self._fails(
+      {"x": time, "labels": y}, {time: value, y: y_value}, (("x", 1),)
+    )
+    self.assertEqual(text, _difference("labels", 6, "x", 5))
+
+  @parameterized.named_parameters(("one", 1), ("two", 2))
+  def test_a_batch_without_examples(self, count):
+    inputs, feed = {}, {}
+    for i in range(count):
+      inputs[str(i)], value = _tensor(np.zeros([0, 3]), static=False)
+      feed[inputs[str(i)]] = value
+    self.assertEqual(
+      self._fails(inputs, feed),
+      "the batch has no examples, so it cannot be cut; let input_fn leave "
+      "out such batches",
+    )
+
+  def test_sizes_that_the_graph_knows_are_not_compared_again(self):
+    x, _ = _tensor(np.zeros([6, 3]))
+    found = micro_batches.split_batch([x, x], 2)
+    self.assertEmpty(found.whole.ops)
+
+  def test_the_host_compares(self):
+    """Only shapes are read where tensors are, so that these stay there."""
+    x, _ = _tensor(np.zeros([6, 3]), static=False)
+    ragged, _ = _ragged([[1], [2]], static=False)
+    sparse, _ = _sparse(6)
+    found = micro_batches.split_batch(
+      [x, ragged, sparse], 2, host="/device:CPU:1"
+    )
+    (check,) = [
+      op
+      for op in v1.get_default_graph().get_operations()
+      if op.type == "Assert"
+    ]
+    self.assertIn(check, found.whole.ops)
+    for op in found.whole.ops:
+      is_shape = op.type == "Shape" and op.inputs[0] is x
+      self.assertEqual(op.device, "" if is_shape else "/device:CPU:1", op.name)
+
+
 class CountingTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("equal", 6, 3, [2, 2, 2]),
@@ -267,6 +516,13 @@ class ErrorsTest(parameterized.TestCase):
       "num_micro_batches=2 does not divide the batch of 1; use 1",
     ),
     (
+      "no_example",
+      2,
+      [0],
+      "the batch has no examples, so it cannot be cut; let input_fn leave out "
+      "such batches",
+    ),
+    (
       "unknown_rank",
       2,
       None,
@@ -288,6 +544,17 @@ class ErrorsTest(parameterized.TestCase):
         micro_batches.split_batch({"features": {"x": x}, "labels": None}, count)
     self.assertEqual(str(raised.exception), message)
 
+  def test_rounds(self):
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [20])
+      with self.assertRaises(ValueError) as raised:
+        micro_batches.split_batch(x, 8, num_rounds=2)
+    self.assertEqual(
+      str(raised.exception),
+      "num_micro_batches=4 with gradient_accumulation_steps=2 does not divide "
+      "the batch of 20; let their product be 1, 2, 4, 5, 10 or 20",
+    )
+
   def test_different_numbers_of_examples(self):
     with tf.Graph().as_default():
       batch = {
@@ -300,10 +567,47 @@ class ErrorsTest(parameterized.TestCase):
         micro_batches.split_batch(batch, 2)
     self.assertEqual(
       str(raised.exception),
-      "features/mask has 3 examples but features/x has 8, so the batch cannot "
-      "be cut; if one of them holds no examples, say so: "
-      'batch_axis=[("^features/x$", None)]',
+      _difference("features/mask", 3, "features/x", 8),
     )
+
+  @parameterized.named_parameters(
+    ("labels", {"features": {"a": 8, "x": 24}, "labels": 24}, "features/a"),
+    ("no_labels", {"features": {"a": 8, "x": 24, "y": 24}}, "features/a"),
+    (
+      "tie",
+      {"features": {"a": 8, "b": 8, "x": 24}, "labels": 24},
+      "features/a",
+    ),
+  )
+  def test_the_known_size_that_differs_is_named(self, sizes, other):
+    with tf.Graph().as_default():
+      batch = tf.nest.map_structure(
+        lambda size: v1.placeholder(tf.float32, [size, 3]), sizes
+      )
+      with self.assertRaises(ValueError) as raised:
+        micro_batches.split_batch(batch, 2)
+    usual = "labels" if "labels" in sizes else "features/x"
+    self.assertEqual(str(raised.exception), _difference(usual, 24, other, 8))
+
+  def test_something_that_is_no_tensor(self):
+    with tf.Graph().as_default():
+      batch = {"x": v1.placeholder(tf.float32, [6]), "y": {1, 2}}
+      with self.assertRaises(ValueError) as raised:
+        micro_batches.split_batch(batch, 2)
+    self.assertEqual(
+      str(raised.exception),
+      "y is a set, which cannot be cut; let input_fn return tensors, nested in "
+      "dicts, lists and tuples",
+    )
+
+  def test_unknown_rank_of_what_belongs_to_the_whole_batch(self):
+    with tf.Graph().as_default():
+      batch = {
+        "table": v1.placeholder(tf.float32),
+        "x": v1.placeholder(tf.float32, [6]),
+      }
+      found = micro_batches.split_batch(batch, 2, [("table", None)])
+    self.assertIs(found.inputs[1]["table"], batch["table"])
 
   @parameterized.named_parameters(
     (

@@ -186,7 +186,7 @@ class VirtualStagesTest(parameterized.TestCase):
     )
     with self.assertRaisesWithLiteralMatch(
       ValueError,
-      "model_fn puts 'add_1/y' on /device:CPU:1, which has several stages of "
+      "model_fn puts 'add/y' on /device:CPU:1, which has several stages of "
       "mesh stage:4, so its stage is not known; place by rules or "
       'placement="auto", or use num_virtual_stages=1',
     ):

@@ -1,0 +1,198 @@
+"""The size of a batch: all inputs have to have as many examples.
+
+What the graph knows is compared when it is built. The rest is compared in each
+step, by a few numbers on the host, and the step fails where inputs differ.
+"""
+
+import collections
+import dataclasses
+import re
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import tensorflow as tf
+
+COMPOSITES = (tf.SparseTensor, tf.RaggedTensor)
+
+_DIFFERENCE = (
+  "{usual} has {size} examples but {other} has {other_size}, so the batch "
+  "cannot be cut; say on which axis {other} has its examples, or None if it "
+  'has none: batch_axis=[("^{other}$", None)]'
+)
+_NO_EXAMPLES = (
+  "the batch has no examples, so it cannot be cut; let input_fn leave out such "
+  "batches"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+  """One of the features or labels.
+
+  Attributes:
+    name: Its path, such as "features/x".
+    value: A tensor, SparseTensor or RaggedTensor.
+    axis: The axis of its examples; None for what belongs to the whole batch.
+  """
+
+  name: str
+  value: Any
+  axis: int | None
+
+  @property
+  def size(self) -> int | None:
+    """The number of examples; None if the graph does not know it."""
+    if self.axis is None:
+      return None
+    size: int | None = self.value.shape.as_list()[self.axis]
+    return size
+
+  @property
+  def is_label(self) -> bool:
+    """Whether it belongs to the labels, which surely have examples."""
+    return self.name.partition("/")[0] == "labels"
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchSize:
+  """The number of examples of a batch.
+
+  Attributes:
+    known: The number, if the graph knows it, and otherwise None.
+    doubtful: The name of the input that the graph knows it by, if it may be
+      none of the batch: others' sizes are known in each step only.
+    checked: The number in each step, for which it has been compared; None if
+      there was nothing to compare.
+    ops: What was made for that. It is no part of the model.
+  """
+
+  known: int | None
+  doubtful: str | None = None
+  checked: tf.Tensor | None = None
+  ops: frozenset[tf.Operation] = frozenset()
+
+  def advice(self) -> str:
+    """Returns what else may help against errors of sizes; may be empty."""
+    if self.doubtful is None:
+      return ""
+    return (
+      f"; or, if {self.doubtful} holds no examples, say so: "
+      f'batch_axis=[("^{self.doubtful}$", None)]'
+    )
+
+
+def batch_size(inputs: Sequence[Input], host: str = "") -> BatchSize:
+  """Returns the size of a batch, and checks it in each step if need be.
+
+  Args:
+    inputs: Inputs with examples, at least one.
+    host: The device that compares sizes in each step.
+
+  Raises:
+    ValueError: If inputs have different numbers of examples, or none.
+  """
+  known = [entry for entry in inputs if entry.size is not None]
+  if not known:
+    return BatchSize(None, None, *_checked(inputs, host))
+  sizes = [entry.size for entry in known]
+  votes = collections.Counter(sizes)
+  usual = max(known, key=lambda entry: (votes[entry.size], entry.is_label))
+  for other in known:
+    if other.size != usual.size:
+      text = _DIFFERENCE.format(
+        usual=usual.name,
+        size=usual.size,
+        other=other.name,
+        other_size=other.size,
+      )
+      raise ValueError(text)
+  if not usual.size:
+    raise ValueError(_NO_EXAMPLES)
+  if len(known) == len(inputs):
+    return BatchSize(usual.size)
+  doubtful = None if usual.is_label else usual.name
+  return BatchSize(usual.size, doubtful, *_checked(inputs, host))
+
+
+def message_of_check(message: str) -> str | None:
+  """Returns what a failing check says; None for the message of another error.
+
+  Args:
+    message: That of an error of a step, which may have many lines.
+  """
+  found = re.search(r"assertion failed: \[(.+ cannot be cut; .+)\]", message)
+  return None if found is None else found[1].replace('\\"', '"')
+
+
+def _checked(
+  inputs: Sequence[Input], host: str
+) -> tuple[tf.Tensor, frozenset[tf.Operation]]:
+  """Returns the number of examples of a step, and the ops that compare it."""
+  graph = tf.compat.v1.get_default_graph()
+  num_ops = len(graph.get_operations())
+  # Shapes stay where their tensors are: only numbers come to the host.
+  shapes = {
+    entry.name: tf.shape(entry.value)
+    for entry in inputs
+    if entry.size is None and not isinstance(entry.value, COMPOSITES)
+  }
+  with tf.compat.v1.device(host or None), tf.compat.v1.name_scope("check"):
+    sizes = tf.stack([_size(entry, shapes.get(entry.name)) for entry in inputs])
+    usual, other = _usual_and_other(inputs, sizes)
+    size, other_size = tf.gather(sizes, usual), tf.gather(sizes, other)
+    is_same = tf.equal(size, other_size)
+    names = tf.constant([entry.name for entry in inputs])
+    difference = _formatted(
+      _DIFFERENCE,
+      usual=tf.gather(names, usual),
+      size=tf.strings.as_string(size),
+      other=tf.gather(names, other),
+      other_size=tf.strings.as_string(other_size),
+    )
+    text = tf.gather([difference, _NO_EXAMPLES], tf.cast(is_same, tf.int32))
+    check = tf.raw_ops.Assert(
+      condition=tf.logical_and(is_same, size > 0), data=[text]
+    )
+    with tf.control_dependencies([check]):
+      size = tf.identity(size)
+  return size, frozenset(graph.get_operations()[num_ops:])
+
+
+def _size(entry: Input, shape: tf.Tensor | None) -> int | tf.Tensor:
+  if entry.size is not None:
+    return entry.size
+  if shape is not None:
+    return shape[entry.axis]
+  is_ragged = isinstance(entry.value, tf.RaggedTensor)
+  size = entry.value.nrows() if is_ragged else entry.value.dense_shape[0]
+  return tf.cast(size, tf.int32)
+
+
+def _usual_and_other(
+  inputs: Sequence[Input], sizes: tf.Tensor
+) -> tuple[tf.Tensor, tf.Tensor]:
+  """Returns which input has the size of most, and which has another if any.
+
+  The labels decide between two sizes of equally many inputs.
+  """
+  count = len(inputs)
+  is_equal = tf.equal(sizes, tf.expand_dims(sizes, 1))
+  votes = tf.reduce_sum(tf.cast(is_equal, tf.int32), 1)
+  # Ties are broken here, for argmax promises nothing: the first one is taken.
+  first = [count - i for i in range(count)]
+  labels = [count * entry.is_label for entry in inputs]
+  order = [x + y for x, y in zip(first, labels, strict=True)]
+  usual = tf.argmax(3 * count * votes + order)
+  differs = tf.cast(tf.not_equal(sizes, tf.gather(sizes, usual)), tf.int32)
+  return usual, tf.argmax(differs * first)
+
+
+def _formatted(template: str, **values: tf.Tensor) -> tf.Tensor:
+  """Returns a text with tensors in it."""
+  parts: list[str | tf.Tensor] = []
+  for text, name, *_ in string.Formatter().parse(template):
+    parts.append(text)
+    if name is not None:
+      parts.append(values[name])
+  return tf.strings.join(parts)
