@@ -11,15 +11,18 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
 - `Operation._control_flow_context` tells the loop that an op is in.
 - `kernels.get_registered_kernels_for_op` tells the devices that an op type has
   kernels for; without it only a failing session does.
+- `c_api_util.ApiDefMap` lists all op types; `tf.raw_ops` has no definitions,
+  and leaves some out.
 - `ops.get_stats_for_node_def` is TensorFlow's FLOP count of one op; the public
   profiler prints, and walks the whole graph for each call.
 """
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import kernels, ops
+from tensorflow.python.framework import c_api_util, kernels, ops
 
 
 def set_device(op: tf.Operation, device: str) -> None:
@@ -84,6 +87,12 @@ def outermost_loop(op: tf.Operation) -> object | None:
       loop = context
     context = context.outer_context
   return loop
+
+
+def registered_ops() -> list[Any]:
+  """Returns the definitions (`OpDef`) of all types of ops."""
+  known = c_api_util.ApiDefMap()
+  return [known.get_op_def(name) for name in known.op_names()]
 
 
 def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:

@@ -17,48 +17,35 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from compat import private_graph
+from estimator_mp import states
 
 import tensorflow as tf
 
-_WRITES_RESOURCE = (
-  "Assign",
+_WRITES_TABLE = (
+  "InitializeTable",
   "LookupTableImport",
   "LookupTableInsert",
+  "LookupTableRemove",
+)
+_WRITES_RESOURCE = (
+  "Assign",
   "ResourceApply",
+  "ResourceCountUpTo",
   "ResourceScatter",
   "ResourceSparseApply",
+  "ResourceStridedSliceAssign",
+  *_WRITES_TABLE,
 )
-_WRITES_REFERENCE = ("Apply", "Assign", "CountUpTo", "Scatter", "SparseApply")
-# These get a variable's handle, and are stateful, but read only.
-READS = frozenset(
-  [
-    "ReadVariableOp",
-    "ResourceGather",
-    "ResourceGatherNd",
-    "VarIsInitializedOp",
-    "VariableShape",
-  ]
+_WRITES_REFERENCE = (
+  "Apply",
+  "Assign",
+  "CountUpTo",
+  "Scatter",
+  "SparseApply",
+  "StridedSliceAssign",
+  *_WRITES_TABLE,
 )
 _READS_VARIABLE = frozenset(["ReadVariableOp", "ResourceGather"])
-# These have a state, but the same one for all micro-batches.
-_SHARED_STATE = frozenset(
-  [
-    "HashTableV2",
-    "IteratorGetNext",
-    "IteratorV2",
-    "LookupTableFindV2",
-    "LookupTableSizeV2",
-    "MutableHashTableV2",
-    "OneShotIterator",
-    "Placeholder",
-    "ReadVariableOp",
-    "VarHandleOp",
-    "VarIsInitializedOp",
-    "Variable",
-    "VariableShape",
-    "VariableV2",
-  ]
-)
 
 
 def is_write(op: tf.Operation) -> bool:
@@ -168,6 +155,8 @@ class SliceFinder:
 
   def _finds_difference(self, op: tf.Operation) -> bool:
     """Whether an op differs, by what is known of those before it."""
+    if op.type in states.MOVES_GENERATOR:
+      return False
     waits = [c for c in op.control_inputs if c not in self._updates]
     reads = any(self.differs(tensor) for tensor in op.inputs)
     follows = reads or any(c in self._differs for c in waits)
@@ -178,8 +167,7 @@ class SliceFinder:
       return follows
     if waits_for_update and not reads:
       self._updates.add(op)
-    has_own_state = op.op_def.is_stateful and op.type not in _SHARED_STATE
-    return follows or has_own_state
+    return follows or states.has_own(op)
 
   def find(
     self, targets: Iterable[tf.Operation], done: set[tf.Operation]
@@ -194,7 +182,7 @@ class SliceFinder:
 
     Raises:
       ValueError: If the model reads a variable after an update of it that
-        depends on the features.
+        depends on the features, or has a state that cannot be shared or cloned.
     """
     found: set[tf.Operation] = set()
     shared: set[tf.Operation] = set()
@@ -205,6 +193,9 @@ class SliceFinder:
       if op in seen or op not in self._order:
         continue
       seen.add(op)
+      states.check(op)
+      for tensor in filter(states.is_handle, op.inputs):
+        states.check(tensor.op)
       self._stop_waiting(op)
       (found if op in self._differs else shared).add(op)
       if op in self._differs:
