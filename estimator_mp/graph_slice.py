@@ -17,7 +17,7 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from compat import private_graph
-from estimator_mp import states
+from estimator_mp import draws, states
 
 import tensorflow as tf
 
@@ -89,7 +89,11 @@ class SliceFinder:
       roots: What differs between micro-batches, such as their features.
     """
     self.late: list[tf.Operation] = []
+    roots = list(roots)
     self._roots = {root.name for root in roots}
+    self._num_rows = {
+      root.shape.as_list()[0] for root in roots if root.shape.rank
+    } - {None}
     self._order: dict[tf.Operation, int] = {}
     self._differs: set[tf.Operation] = set()
     self._updates: set[tf.Operation] = set()
@@ -147,7 +151,10 @@ class SliceFinder:
     while len(self._differs) > size:
       size = len(self._differs)
       for op in ops:
-        if op not in self._differs and self._finds_difference(op):
+        if op not in self._differs and (
+          self._finds_difference(op)
+          or draws.is_for_examples(op, self.differs, self._num_rows)
+        ):
           self._differs.add(op)
           loop = private_graph.outermost_loop(op)
           if loop is not None:

@@ -5,7 +5,7 @@ from unittest import mock
 
 import estimator_mp
 from compat import private_graph
-from estimator_mp import graph_slice, states
+from estimator_mp import draws, graph_slice, states
 from tests.estimator_mp import programs, shapes, zoo
 
 import numpy as np
@@ -59,7 +59,19 @@ class RegistryTest(absltest.TestCase):
     """No name of the table is misspelt."""
     known = {op.name for op in private_graph.registered_ops()}
     names = {*states.SCOPES, *states.READS, *states.MOVES_GENERATOR}
-    self.assertContainsSubset(names, known)
+    self.assertContainsSubset({*names, *draws.SEED_INPUTS}, known)
+
+  def test_every_draw_from_a_seed_is_known(self):
+    found = {}
+    for op in private_graph.registered_ops():
+      inputs = [a.name for a in op.input_arg]
+      seeds = [name for name in ("seed", "key") if name in inputs]
+      if op.name.startswith("Stateless") and seeds and op.output_arg:
+        found[op.name] = inputs.index(seeds[0])
+    # These make keys of seeds.
+    del found["StatelessRandomGetKeyCounter"]
+    del found["StatelessRandomGetKeyCounterAlg"]
+    self.assertEqual(found, draws.SEED_INPUTS)
 
   def test_writes(self):
     """Whatever else works on a variable or a table changes it."""
@@ -277,6 +289,25 @@ class RefusedTest(parameterized.TestCase):
       mesh="stage:2",
       num_micro_batches=2,
     )
+
+  def test_in_a_function(self):
+    def model_fn(features, labels, mode):
+      @tf.function
+      def staged(x):
+        area = tf.raw_ops.Unstage(dtypes=[tf.float32], name="my_area")[0]
+        return x + tf.ensure_shape(area, [None, 10])
+
+      with tf.name_scope("outer"):
+        net = v1.layers.dense(staged(features["x"]), 8, tf.tanh)
+      return _spec(mode, v1.layers.dense(net, 1), labels)
+
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=2)
+    with self.assertRaisesRegex(
+      ValueError,
+      r"^outer/\S*/my_area \(Unstage\) has a state that micro-batches and "
+      "replicas would not use",
+    ):
+      programs.Program(model_fn, config, _BATCH)
 
 
 if __name__ == "__main__":
