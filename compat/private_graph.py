@@ -9,6 +9,7 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
 - `Operation._remove_all_control_inputs` and `_add_control_inputs` change
   what an op waits for after it was made.
 - `Operation._control_flow_context` tells the loop that an op is in.
+- `function_def_to_graph` knows the shapes of the ops in a function.
 - `kernels.get_registered_kernels_for_op` tells the devices that an op type has
   kernels for; without it only a failing session does.
 - `c_api_util.ApiDefMap` lists all op types; `tf.raw_ops` has no definitions,
@@ -22,7 +23,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import c_api_util, kernels, ops
+from tensorflow.python.framework import (
+  c_api_util,
+  function_def_to_graph,
+  kernels,
+  ops,
+)
 
 
 def set_device(op: tf.Operation, device: str) -> None:
@@ -87,6 +93,23 @@ def outermost_loop(op: tf.Operation) -> object | None:
       loop = context
     context = context.outer_context
   return loop
+
+
+def shapes_in_function(
+  function: Any, graph: tf.Graph
+) -> dict[str, tf.TensorShape]:
+  """Returns the shapes of the first outputs of the ops of a function.
+
+  Args:
+    function: Its definition (`FunctionDef`).
+    graph: The graph that has it, and the functions that it calls.
+  """
+  with graph.as_default():
+    body = function_def_to_graph.function_def_to_graph(
+      function, include_library_functions=True
+    )
+  ops_of_body = body.get_operations()
+  return {op.name: op.outputs[0].shape for op in ops_of_body if op.outputs}
 
 
 def registered_ops() -> list[Any]:

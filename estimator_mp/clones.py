@@ -58,6 +58,7 @@ class Clones:
     self._tensors: list[dict[str, tf.Tensor]] = [{} for _ in homes]
     self._ops: list[dict[str, tf.Operation]] = [{} for _ in homes]
     self._functions: draws.Functions | None = None
+    self._num_rows: set[int] = set()  # Of features, if the graph knows.
     self.all_ops: set[tf.Operation] = set()
 
   def home(
@@ -84,6 +85,8 @@ class Clones:
       tensor: A tensor of the first micro-batch.
       copies: One per clone.
     """
+    if tensor.shape.rank and (num_rows := tensor.shape.as_list()[0]):
+      self._num_rows.add(num_rows)
     for known, copy in zip(self._tensors, copies, strict=True):
       known[tensor.name] = copy
 
@@ -137,8 +140,8 @@ class Clones:
     inside = {op.name for op in ops}
     redraws: list[tuple[int, _Edit]] = []
     seeds: dict[str, tf.Operation] = {}
-    if any(home.number for home in self._homes):
-      redraws = self._redraws(ops, inside)
+    draws_anew = any(home.number for home in self._homes)
+    if draws_anew:
       seeds = self._mixed_seeds(ops, inside)
     definition = tf.compat.v1.GraphDef()
     graph = tf.compat.v1.get_default_graph()
@@ -162,6 +165,8 @@ class Clones:
         renames.append((index, _renamed_state(op, attribute)))
       if op.type == "VarHandleOp":
         renames.append((index, _renamed_variable(op)))
+      if draws_anew and (edit := self._redrawn(op, node, inside)):
+        redraws.append((index, edit))
       seed = draws.SEED_INPUTS[op.type] if op.name in seeds else None
       for position, tensor in enumerate(op.inputs):
         if position == seed:
@@ -208,21 +213,20 @@ class Clones:
     """Whether a tensor that ops to clone read is not the same for clones."""
     return tensor.op.name in inside or tensor in self
 
-  def _redraws(
-    self, ops: Sequence[tf.Operation], inside: Collection[str]
-  ) -> list[tuple[int, _Edit]]:
-    """Returns what gives clones, by the indices of ops, their own numbers."""
-    functions = self._functions or draws.Functions(ops[0].graph)
-    edits: list[tuple[int, _Edit]] = []
-    for index, op in enumerate(ops):
-      if functions.are_called_by(op):
-        functions.check(op)
-        self._functions = functions
-        differing = [self._differs(tensor, inside) for tensor in op.inputs]
-        edits.append((index, functions.caller(op, differing)))
-      elif draws.has_seed(op.node_def):
-        edits.append((index, _reseeded(op)))
-    return edits
+  def _redrawn(
+    self,
+    op: tf.Operation,
+    node: tf.compat.v1.NodeDef,
+    inside: Collection[str],
+  ) -> _Edit | None:
+    """Returns what gives clones of an op numbers of their own, if any do."""
+    if self._functions is None:
+      self._functions = draws.Functions(op.graph, self._num_rows)
+    if self._functions.are_called_by(node):
+      self._functions.check(node)
+      differing = [self._differs(tensor, inside) for tensor in op.inputs]
+      return self._functions.caller(node, differing)
+    return _reseeded(op) if draws.has_seed(node) else None
 
   def _mixed_seeds(
     self, ops: Sequence[tf.Operation], inside: Collection[str]

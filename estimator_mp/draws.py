@@ -16,15 +16,17 @@ not cloned, and so it is the same for all.
 
 import hashlib
 import zlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+from compat import private_graph
 from estimator_mp import states
 
 import tensorflow as tf
 
 _MAX_SEED = 2**31 - 1
 _KEY = tf.uint64
+_UNKNOWN = tf.TensorShape(None)
 # Which input is the seed, or the key that was made of one.
 SEED_INPUTS = {
   "StatelessMultinomial": 2,
@@ -141,11 +143,7 @@ def reads_seed(op: tf.Operation, differs: Callable[[tf.Tensor], bool]) -> bool:
   index = SEED_INPUTS.get(op.type)
   if index is None or differs(op.inputs[index]):
     return False
-  # One row is the same for all examples, unless there is one example.
-  return _num_rows(op.outputs[0]) != 1 or any(
-    reader.type in _ROW_BY_ROW and _num_rows(reader.outputs[0]) == 1
-    for reader, _ in _readers(op, differs)
-  )
+  return _has_examples(op.outputs[0].shape, _joints(op, differs))
 
 
 def is_for_examples(
@@ -164,80 +162,89 @@ def is_for_examples(
     num_rows: How many rows the features of a micro-batch have.
   """
   return op.type in SEED_INPUTS and any(
-    reader.type in _ROW_BY_ROW
-    and _joins_rows(tensor.shape, reader.outputs[0].shape, num_rows)
-    for reader, tensor in _readers(op, differs)
+    _joins_rows(joint, num_rows) for joint in _joints(op, differs)
   )
 
 
-def _readers(
+# What was drawn, as a reader gets it, and what comes of it and of examples.
+_Joint = tuple[tf.TensorShape, tf.TensorShape]
+
+
+def _joints(
   op: tf.Operation, differs: Callable[[tf.Tensor], bool]
-) -> Iterator[tuple[tf.Operation, tf.Tensor]]:
-  """Yields who reads what is made of draws alone beside what differs."""
+) -> Iterator[_Joint]:
+  """Yields where what is made of draws alone meets what differs."""
   seen = {op}
   todo = [op]
   while todo:
-    source = todo.pop()
-    for tensor in source.outputs:
+    for tensor in todo.pop().outputs:
       for reader in tensor.consumers():
         if reader in seen or reader.type in _NEW_DRAWS:
           continue
         seen.add(reader)
-        others = [t for t in reader.inputs if t.op not in seen]
-        if any(map(differs, others)):
-          yield reader, tensor
-        else:
+        if not any(differs(t) for t in reader.inputs if t.op not in seen):
           todo.append(reader)
+        elif reader.type in _ROW_BY_ROW:
+          yield tensor.shape, reader.outputs[0].shape
 
 
-def _joins_rows(
-  drawn: tf.TensorShape, joined: tf.TensorShape, num_rows: Collection[int]
-) -> bool:
-  """Whether each row of what was drawn is for another row."""
-  if not drawn.rank or drawn.rank != joined.rank:
+def _has_examples(drawn: tf.TensorShape, joints: Iterable[_Joint]) -> bool:
+  """Whether what is drawn with a shape that differs has rows of examples."""
+  # One row is the same for all examples, unless there is one example.
+  return _num_rows(drawn) != 1 or any(
+    _num_rows(joined) == 1 for _, joined in joints
+  )
+
+
+def _joins_rows(joint: _Joint, num_rows: Collection[int]) -> bool:
+  """Whether each row of what was drawn is for a row of examples."""
+  drawn, joined = joint
+  if drawn.rank is None or joined.rank is None:
+    return True
+  rows = _num_rows(drawn)
+  if drawn.rank != joined.rank or rows is None or rows != _num_rows(joined):
     return False
-  shapes = drawn.as_list(), joined.as_list()
-  if shapes[0][0] is None or shapes[0][0] != shapes[1][0]:
-    return False
-  is_like_examples = any(n and shapes[0][0] % n == 0 for n in num_rows)
-  if shapes[0][0] == 1:
+  is_like_examples = any(n and rows % n == 0 for n in num_rows)
+  if rows == 1:
     return is_like_examples
-  return shapes[0] == shapes[1] or is_like_examples
+  return drawn.as_list() == joined.as_list() or is_like_examples
 
 
-def _num_rows(tensor: tf.Tensor) -> int | None:
+def _num_rows(shape: tf.TensorShape) -> int | None:
   """Returns the first dimension; in TensorFlow 1's behavior too, a number."""
-  return tensor.shape.as_list()[0] if tensor.shape.rank else None
+  return shape.as_list()[0] if shape.rank else None
 
 
 class Functions:
   """The functions of a graph, once more for further micro-batches."""
 
-  def __init__(self, graph: tf.Graph):
+  def __init__(self, graph: tf.Graph, num_rows: Collection[int]):
     """Starts without any.
 
     Args:
       graph: The graph.
+      num_rows: How many rows the features of a micro-batch have.
     """
     self._graph = graph
+    self._num_rows = num_rows
+    self._shapes: dict[str, dict[str, tf.TensorShape]] = {}
     self._known: dict[str, Any] = {}
     self._gradients: dict[str, str] = {}
     self._made: dict[tuple[str, int, frozenset[int]], str] = {}
     self._library = tf.compat.v1.GraphDef().library
 
-  def are_called_by(self, op: tf.Operation) -> bool:
+  def are_called_by(self, node: tf.compat.v1.NodeDef) -> bool:
     """Whether an op calls functions of the graph.
 
     Args:
-      op: An op of the graph.
+      node: An op of the graph.
     """
-    node = op.node_def
     names = {function.name for function in _functions_of(node)}
     if not hasattr(tf.raw_ops, node.op):
       names.add(node.op)  # The op of a v1 function has its name.
     if not names:
       return False
-    if not self._known.keys() >= names:
+    if names - self._known.keys():
       library = self._graph.as_graph_def().library
       self._known |= {f.signature.name: f for f in library.function}
       self._gradients |= {
@@ -253,18 +260,19 @@ class Functions:
     return library
 
   def caller(
-    self, op: tf.Operation, differing: Sequence[bool]
+    self, node: tf.compat.v1.NodeDef, differing: Sequence[bool]
   ) -> Callable[[tf.compat.v1.NodeDef, int], None]:
     """Returns what lets a clone call the functions of its micro-batch.
 
     Args:
-      op: An op that calls functions.
+      node: An op that calls functions.
       differing: Of each of its inputs, whether micro-batches differ in it.
 
     Returns:
       A function of the clone's definition and its micro-batch's number.
     """
-    original = op.node_def
+    original = type(node)()
+    original.CopyFrom(node)
 
     def edit(node: tf.compat.v1.NodeDef, number: int) -> None:
       self._call(node, original, number, differing)
@@ -337,7 +345,7 @@ class Functions:
     for node in function.node_def:
       if has_seed(node):
         reseed(node, node.attr["seed2"].i, number)
-      elif _reads_seed(node, function, differ):
+      elif self._reads_seed(node, function, differ):
         seeds.append(node)
       elif _functions_of(node) or node.op in self._known:
         original = type(node)()
@@ -346,6 +354,27 @@ class Functions:
         self._call(node, original, number, flags)
     for node in seeds:
       _mix_seed(function, node, number)
+
+  def _reads_seed(
+    self, node: tf.compat.v1.NodeDef, function: Any, differ: Collection[str]
+  ) -> bool:
+    """Whether an op of a function has to draw from a seed that is mixed."""
+    index = SEED_INPUTS.get(node.op)
+    if index is None or _source(node.input[index]) in differ:
+      return False
+    name = function.signature.name
+    if name not in self._shapes:
+      self._shapes[name] = private_graph.shapes_in_function(
+        self._known[name], self._graph
+      )
+    shapes = self._shapes[name]
+    joints = [
+      (shapes.get(drawn, _UNKNOWN), shapes.get(joined, _UNKNOWN))
+      for drawn, joined in _joints_of_function(node, function, differ)
+    ]
+    if node.name in differ:
+      return _has_examples(shapes.get(node.name, _UNKNOWN), joints)
+    return any(_joins_rows(joint, self._num_rows) for joint in joints)
 
   def _outputs(self, name: str, differing: frozenset[int]) -> frozenset[int]:
     """Returns the outputs of a function that micro-batches differ in."""
@@ -358,25 +387,25 @@ class Functions:
       ]
     )
 
-  def check(self, op: tf.Operation) -> None:
+  def check(self, node: tf.compat.v1.NodeDef) -> None:
     """Raises if a function has a state that cannot be shared or cloned.
 
     Args:
-      op: An op that calls functions.
+      node: An op that calls functions.
 
     Raises:
       ValueError: With the op of the function's body.
     """
-    todo = [op.node_def]
+    todo = [node]
     seen: set[str] = set()
     while todo:
-      node = todo.pop()
-      for name in [node.op, *(f.name for f in _functions_of(node))]:
+      inner = todo.pop()
+      for name in [inner.op, *(f.name for f in _functions_of(inner))]:
         if name in self._known and name not in seen:
           seen.add(name)
           todo += self._known[name].node_def
-      if states.SCOPES.get(node.op) is states.Scope.REFUSED:
-        raise ValueError(states.refusal(f"{op.name}/{node.name}", node.op))
+      if states.SCOPES.get(inner.op) is states.Scope.REFUSED:
+        raise ValueError(states.refusal(f"{node.name}/{inner.name}", inner.op))
 
 
 def _functions_of(node: tf.compat.v1.NodeDef) -> list[Any]:
@@ -418,30 +447,23 @@ def _differing_nodes(function: Any, differing: frozenset[int]) -> set[str]:
   return found
 
 
-def _reads_seed(
+def _joints_of_function(
   node: tf.compat.v1.NodeDef, function: Any, differ: Collection[str]
-) -> bool:
-  """Whether an op of a function has to draw from a seed that is mixed."""
-  index = SEED_INPUTS.get(node.op)
-  if index is None or _source(node.input[index]) in differ:
-    return False
-  if node.name in differ:
-    return True
+) -> Iterator[tuple[str, str]]:
+  """Yields, by their names, ops as `_joints` yields shapes."""
   made = {node.name}
   size = -1
   while len(made) > size:
     size = len(made)
     for reader in function.node_def:
-      if (
-        reader.name not in made
-        and reader.op not in _NEW_DRAWS
-        and any(_source(name) in made for name in _inputs(reader))
-      ):
-        if reader.name not in differ:
-          made.add(reader.name)
-        elif reader.op in _ROW_BY_ROW:
-          return True
-  return False
+      sources = [_source(name) for name in _inputs(reader)]
+      drawn = [name for name in sources if name in made]
+      if not drawn or reader.name in made or reader.op in _NEW_DRAWS:
+        continue
+      if not any(name in differ and name not in made for name in sources):
+        made.add(reader.name)
+      elif reader.op in _ROW_BY_ROW:
+        yield drawn[0], reader.name
 
 
 def _mix_seed(function: Any, node: tf.compat.v1.NodeDef, number: int) -> None:

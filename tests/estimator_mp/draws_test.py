@@ -301,6 +301,35 @@ class SharedTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
+    ("dynamic", False, "stage:2", 4),
+    ("static", True, "stage:2", 4),
+    ("replicas", False, "data:2", 2),
+  )
+  def test_fixed_noise_in_a_function(self, is_static, mesh, count):
+    """Each example gets the same, wherever it is in the batch."""
+
+    def encoded(net):
+      fixed = tf.random.stateless_normal([4, 1], [1, 2])
+      last = tf.random.stateless_normal([1, 4, 4], [3, 4])
+      net = tf.reshape(net, [-1, 4, 4]) + tf.tile(fixed, [1, 4]) + last
+      return tf.reshape(net, [-1, 16])
+
+    def model_fn(features, labels, mode):
+      net = v1.layers.dense(features["x"], 16, tf.tanh)
+      net = v1.layers.dense(tf.function(encoded)(net), 8, tf.tanh)
+      return _model(lambda ones: ones, {"x": net}, labels, mode)
+
+    config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
+    plain = programs.Program(model_fn, None, _BATCH)
+    program = programs.Program(model_fn, config, _BATCH, is_static=is_static)
+    program.load(plain.variables())
+    found, expected = program.step(_BATCH), plain.step(_BATCH)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-6)
+    programs.assert_same_gradients(
+      self, found.gradients, expected.gradients, [], rtol=1e-5
+    )
+
+  @parameterized.named_parameters(
     (name, _EVERYWHERE[name]) for name in ("loop", "stateless", "generator")
   )
   def test_one_micro_batch_draws_what_the_plain_model_does(self, drop):
