@@ -99,11 +99,14 @@ def has_seed(node: tf.compat.v1.NodeDef) -> bool:
   """Whether an op draws from a seed that it has as an attribute.
 
   Args:
-    node: The op. With two zeros it draws other numbers in each run anyway.
+    node: The op. With two zeros it draws other numbers in each run anyway, and
+      one that is deterministic always draws the same for all examples.
   """
-  return "seed2" in node.attr and bool(
-    node.attr["seed"].i or node.attr["seed2"].i
-  )
+  attributes = node.attr
+  if "seed2" not in attributes:
+    return False
+  is_fixed = "deterministic" in attributes and attributes["deterministic"].b
+  return not is_fixed and bool(attributes["seed"].i or attributes["seed2"].i)
 
 
 def reseed(node: tf.compat.v1.NodeDef, seed: int, number: int) -> None:

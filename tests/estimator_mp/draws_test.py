@@ -272,6 +272,62 @@ class GradientsTest(parameterized.TestCase):
       self, step.gradients, expected.gradients, [], rtol=1e-5
     )
 
+  @parameterized.named_parameters(("kept", "never"), ("recomputed", "always"))
+  def test_pooling_that_chooses_its_rows_once(self, recompute):
+    """The seed says which, for all examples of all steps."""
+
+    def model_fn(features, labels, mode):
+      net = v1.layers.dense(features["x"], 64, name="zero")
+      net = tf.reshape(net, [-1, 8, 8, 1])
+      pooled, _, _ = tf.nn.fractional_max_pool(net, 1.4, True, seed=3)
+      net = tf.reshape(pooled, [-1, 25])
+      return _model(lambda ones: ones, {"x": net}, labels, mode)
+
+    config = estimator_mp.ShardingConfig(
+      "stage:2", num_micro_batches=4, recompute=recompute
+    )
+    plain = programs.Program(model_fn, None, _BATCH)
+    program = programs.Program(model_fn, config, _BATCH)
+    program.load(plain.variables())
+    found, expected = program.step(_BATCH), plain.step(_BATCH)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-6)
+    programs.assert_same_gradients(
+      self, found.gradients, expected.gradients, [], rtol=1e-5
+    )
+
+
+class GeneratorTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("micro_batches", "stage:2", 4), ("replicas", "data:2", 2)
+  )
+  def test_moves_once_per_batch(self, mesh, count):
+    """By what the first of four slices draws, the plain model by all."""
+    model_fn = functools.partial(_model, _generator)
+    config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
+    moves = []
+    for c in (None, config):
+      program = programs.Program(model_fn, c, _BATCH)
+      (name,) = [n for n in program.variables() if n.endswith("StateVar")]
+      before = program.variables()[name]
+      moves.append(program.step(_BATCH).variables[name] - before)
+    np.testing.assert_array_equal(moves[0], [24 * 16 * 256, 0, 0])
+    np.testing.assert_array_equal(moves[1], [6 * 16 * 256, 0, 0])
+
+  def test_what_has_no_key_is_refused(self):
+    def drop(x):
+      generator = tf.random.Generator.from_seed(5)
+      with tf.name_scope("mine"):
+        return generator.binomial(tf.shape(x), 1.0, 0.5, tf.float32)
+
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=2)
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
+      "mine/binomial (StatefulRandomBinomial) has a state that "
+      "micro-batches and replicas would not use as one step of the whole batch "
+      "does; make it in input_fn, or use num_micro_batches=1 and no data axis",
+    ):
+      programs.Program(functools.partial(_model, drop), config, _BATCH)
+
 
 class SharedTest(parameterized.TestCase):
   @parameterized.named_parameters(
