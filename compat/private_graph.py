@@ -9,8 +9,11 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
 - `Operation._remove_all_control_inputs` and `_add_control_inputs` change
   what an op waits for after it was made.
 - `Operation._control_flow_context` tells the loop that an op is in.
+- `function_def_to_graph` knows the shapes of the ops in a function.
 - `kernels.get_registered_kernels_for_op` tells the devices that an op type has
   kernels for; without it only a failing session does.
+- `c_api_util.ApiDefMap` lists all op types; `tf.raw_ops` has no definitions,
+  and leaves some out.
 - `ops.get_stats_for_node_def` is TensorFlow's FLOP count of one op; the public
   profiler prints, and walks the whole graph for each call.
 - `deprecation.silence` keeps a name inside of that count, which TensorFlow
@@ -22,9 +25,15 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
 import contextlib
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import kernels, ops
+from tensorflow.python.framework import (
+  c_api_util,
+  function_def_to_graph,
+  kernels,
+  ops,
+)
 from tensorflow.python.util import deprecation
 
 
@@ -100,6 +109,29 @@ def without_frames(error: Exception) -> Exception:
   """
   vars(error)["ag_pass_through"] = True
   return error
+
+
+def shapes_in_function(
+  function: Any, graph: tf.Graph
+) -> dict[str, tf.TensorShape]:
+  """Returns the shapes of the first outputs of the ops of a function.
+
+  Args:
+    function: Its definition (`FunctionDef`).
+    graph: The graph that has it, and the functions that it calls.
+  """
+  with graph.as_default():
+    body = function_def_to_graph.function_def_to_graph(
+      function, include_library_functions=True
+    )
+  ops_of_body = body.get_operations()
+  return {op.name: op.outputs[0].shape for op in ops_of_body if op.outputs}
+
+
+def registered_ops() -> list[Any]:
+  """Returns the definitions (`OpDef`) of all types of ops."""
+  known = c_api_util.ApiDefMap()
+  return [known.get_op_def(name) for name in known.op_names()]
 
 
 def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:

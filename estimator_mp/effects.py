@@ -6,7 +6,7 @@ called from the graph has to see the whole batch, even if the loss does not.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from estimator_mp import graph_slice
+from estimator_mp import graph_slice, states
 from estimator_mp import units as units_lib
 
 import tensorflow as tf
@@ -22,10 +22,7 @@ def has_effect(op: tf.Operation) -> bool:
   """
   if op.type in _WITHOUT_EFFECT:
     return False
-  return graph_slice.is_write(op) or (
-    op.op_def.is_stateful
-    and op.type not in graph_slice.SHARED_STATE | graph_slice.READS
-  )
+  return graph_slice.is_write(op) or states.has_own(op)
 
 
 def leading_to_effects(

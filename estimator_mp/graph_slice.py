@@ -17,48 +17,35 @@ import dataclasses
 from collections.abc import Iterable, Sequence
 
 from compat import private_graph
+from estimator_mp import draws, states
 
 import tensorflow as tf
 
-_WRITES_RESOURCE = (
-  "Assign",
+_WRITES_TABLE = (
+  "InitializeTable",
   "LookupTableImport",
   "LookupTableInsert",
+  "LookupTableRemove",
+)
+_WRITES_RESOURCE = (
+  "Assign",
   "ResourceApply",
+  "ResourceCountUpTo",
   "ResourceScatter",
   "ResourceSparseApply",
+  "ResourceStridedSliceAssign",
+  *_WRITES_TABLE,
 )
-_WRITES_REFERENCE = ("Apply", "Assign", "CountUpTo", "Scatter", "SparseApply")
-# These get a variable's handle, and are stateful, but read only.
-READS = frozenset(
-  [
-    "ReadVariableOp",
-    "ResourceGather",
-    "ResourceGatherNd",
-    "VarIsInitializedOp",
-    "VariableShape",
-  ]
+_WRITES_REFERENCE = (
+  "Apply",
+  "Assign",
+  "CountUpTo",
+  "Scatter",
+  "SparseApply",
+  "StridedSliceAssign",
+  *_WRITES_TABLE,
 )
 _READS_VARIABLE = frozenset(["ReadVariableOp", "ResourceGather"])
-# These have a state, but the same one for all micro-batches.
-SHARED_STATE = frozenset(
-  [
-    "HashTableV2",
-    "IteratorGetNext",
-    "IteratorV2",
-    "LookupTableFindV2",
-    "LookupTableSizeV2",
-    "MutableHashTableV2",
-    "OneShotIterator",
-    "Placeholder",
-    "ReadVariableOp",
-    "VarHandleOp",
-    "VarIsInitializedOp",
-    "Variable",
-    "VariableShape",
-    "VariableV2",
-  ]
-)
 
 
 def is_write(op: tf.Operation) -> bool:
@@ -102,7 +89,11 @@ class SliceFinder:
       roots: What differs between micro-batches, such as their features.
     """
     self.late: list[tf.Operation] = []
+    roots = list(roots)
     self._roots = {root.name for root in roots}
+    self._num_rows = {
+      root.shape.as_list()[0] for root in roots if root.shape.rank
+    } - {None}
     self._order: dict[tf.Operation, int] = {}
     self._differs: set[tf.Operation] = set()
     self._updates: set[tf.Operation] = set()
@@ -160,7 +151,10 @@ class SliceFinder:
     while len(self._differs) > size:
       size = len(self._differs)
       for op in ops:
-        if op not in self._differs and self._finds_difference(op):
+        if op not in self._differs and (
+          self._finds_difference(op)
+          or draws.is_for_examples(op, self.differs, self._num_rows)
+        ):
           self._differs.add(op)
           loop = private_graph.outermost_loop(op)
           if loop is not None:
@@ -168,6 +162,8 @@ class SliceFinder:
 
   def _finds_difference(self, op: tf.Operation) -> bool:
     """Whether an op differs, by what is known of those before it."""
+    if op.type in states.MOVES_GENERATOR:
+      return False
     waits = [c for c in op.control_inputs if c not in self._updates]
     reads = any(self.differs(tensor) for tensor in op.inputs)
     follows = reads or any(c in self._differs for c in waits)
@@ -179,8 +175,7 @@ class SliceFinder:
     is_made_of_update = any(t.op in self._updates for t in op.inputs)
     if (waits_for_update or is_made_of_update) and not reads:
       self._updates.add(op)
-    has_own_state = op.op_def.is_stateful and op.type not in SHARED_STATE
-    return follows or has_own_state
+    return follows or states.has_own(op)
 
   def find(
     self, targets: Iterable[tf.Operation], done: set[tf.Operation]
@@ -195,7 +190,8 @@ class SliceFinder:
 
     Raises:
       ValueError: If the model reads a variable after an update of it that
-        depends on the features, or what such an update returns.
+        depends on the features, or what such an update returns; or if it
+        has a state that cannot be shared or cloned.
     """
     found: set[tf.Operation] = set()
     shared: set[tf.Operation] = set()
@@ -212,6 +208,9 @@ class SliceFinder:
           "what it has written, so micro-batches cannot pass one after the "
           "other; use num_micro_batches=1 and no data axis"
         )
+      states.check(op)
+      for tensor in filter(states.is_handle, op.inputs):
+        states.check(tensor.op)
       self._stop_waiting(op)
       (found if op in self._differs else shared).add(op)
       if op in self._differs:

@@ -16,7 +16,7 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 
 from compat import private_graph
-from estimator_mp import graph_slice, units
+from estimator_mp import graph_slice, states, units
 
 import tensorflow as tf
 
@@ -158,9 +158,7 @@ def _may_write(op: tf.Operation) -> bool:
   """Whether an op that gets a variable's handle may change the variable."""
   # A function (If, While, PartitionedCall) may do anything.
   has_handle = any(t.dtype == tf.resource for t in op.inputs)
-  return (
-    has_handle and op.op_def.is_stateful and op.type not in graph_slice.READS
-  )
+  return has_handle and op.op_def.is_stateful and op.type not in states.READS
 
 
 def _copies(

@@ -12,7 +12,7 @@ variables.
 from collections.abc import Callable, Mapping, Sequence
 
 from compat import private_graph
-from estimator_mp import graph_slice, spread, tensor_size, units
+from estimator_mp import graph_slice, spread, states, tensor_size, units
 
 import tensorflow as tf
 
@@ -89,7 +89,7 @@ class Owners:
 def _is_movable(variable: tf.Operation) -> bool:
   """Whether a variable is read and written by simple ops only."""
   return variable.type == "VarHandleOp" and all(
-    op.type in graph_slice.READS or graph_slice.is_write(op)
+    op.type in states.READS or graph_slice.is_write(op)
     for op in variable.outputs[0].consumers()
   )
 

@@ -106,10 +106,11 @@ class Recomputation:
     kept: set[tf.Operation] = set()
     random: set[tf.Operation] = set()
     for op in ops:
-      has_state = op.op_def.is_stateful or not op.outputs
+      has_seed = any(a.name == "seed2" for a in op.op_def.attr)
+      has_state = has_seed or op.op_def.is_stateful or not op.outputs
       if has_state or private_graph.outermost_loop(op) is not None:
         kept.add(op)
-        if any(attribute.name == "seed2" for attribute in op.op_def.attr):
+        if has_seed and op.op_def.is_stateful:
           random.add(op)
       # What is made of random numbers alone, until they are a mask.
       elif any(

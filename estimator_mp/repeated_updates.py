@@ -14,7 +14,7 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from compat import private_graph
-from estimator_mp import branches, graph_slice, units
+from estimator_mp import branches, graph_slice, states, units
 
 import tensorflow as tf
 
@@ -93,7 +93,7 @@ def _writes(
   """Returns the ops that may write each variable."""
   writes: dict[tf.Operation, list[tf.Operation]] = {}
   for op in ops:
-    if op.op_def.is_stateful and op.type not in graph_slice.READS:
+    if op.op_def.is_stateful and op.type not in states.READS:
       for variable in dict.fromkeys(_variables_of(op)):
         writes.setdefault(variable, []).append(op)
   return writes

@@ -25,6 +25,7 @@ from estimator_mp import (
   mirrors,
   repeated_updates,
   sparse_aggregation,
+  states,
   units,
 )
 from estimator_mp import mesh as mesh_lib
@@ -108,12 +109,16 @@ class Replicas:
         r is number r * M + m of all; the first one is left out.
     """
     homes = [
-      clones_lib.Home(f"micro_batch_{m}") for m in range(1, num_micro_batches)
+      clones_lib.Home(f"micro_batch_{m}", number=m)
+      for m in range(1, num_micro_batches)
     ]
     for r in range(1, self.count):
       for m in range(num_micro_batches):
         scope = f"replica_{r}/micro_batch_{m}"
-        homes.append(self._clones.home(r - 1, scope, self._device_of[r]))
+        number = r * num_micro_batches + m
+        homes.append(
+          self._clones.home(r - 1, scope, self._device_of[r], number)
+        )
     return homes
 
   def is_copy(self, op: tf.Operation) -> bool:
@@ -139,7 +144,7 @@ class Replicas:
     while len(new) > size:  # Again for loops, which feed back.
       size = len(new)
       for op in ops:
-        if op in self._part or op in new or graph_slice.is_write(op):
+        if op in self._part or op in new or _is_once(op):
           continue
         loop = private_graph.outermost_loop(op)
         if (
@@ -294,6 +299,11 @@ class Replicas:
       op: [self._updates.op(r, op) for r in range(self.count - 1)]
       for op in found.writes
     }
+
+
+def _is_once(op: tf.Operation) -> bool:
+  """Whether replica 0 does something for all."""
+  return graph_slice.is_write(op) or op.type in states.MOVES_GENERATOR
 
 
 def _device_map(mesh: mesh_lib.Mesh, replica: int) -> Callable[[str], str]:

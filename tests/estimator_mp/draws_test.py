@@ -1,0 +1,405 @@
+"""Random ops: each micro-batch draws numbers of its own, wherever they are."""
+
+import functools
+
+import estimator_mp
+from tests.estimator_mp import programs, zoo
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_BATCH = programs.examples(({"x": zoo.FEATURES["x"]}, zoo.LABELS), 0, 24)
+
+
+def _tf_function(x):
+  return tf.function(lambda y: tf.nn.dropout(y, 0.5))(x)
+
+
+def _nested_functions(x):
+  inner = tf.function(lambda y: tf.nn.dropout(y, 0.5))
+  return tf.function(lambda y: inner(y) * 1.5)(x)
+
+
+def _cond(x):
+  return tf.cond(
+    tf.reduce_max(x) < 100.0, lambda: tf.nn.dropout(x, 0.5), lambda: x
+  )
+
+
+def _shared_cond(x):
+  step = v1.train.get_global_step()
+  return tf.cond(
+    step < 100,
+    lambda: tf.nn.dropout(x, 0.5),
+    lambda: tf.nn.dropout(x, 0.1),
+  )
+
+
+def _case(x):
+  return tf.switch_case(
+    tf.cast(tf.reduce_max(x) < 100.0, tf.int32),
+    [lambda: x, lambda: tf.nn.dropout(x, 0.5)],
+  )
+
+
+def _loop(x):
+  _, x = tf.while_loop(
+    lambda i, _: i < 2,
+    lambda i, y: (i + 1, tf.nn.dropout(y, 0.3)),
+    [tf.constant(0), x],
+  )
+  return x
+
+
+def _loop_in_a_function(x):
+  return tf.function(_loop)(x)
+
+
+def _map(x):
+  return tf.map_fn(
+    lambda row: tf.nn.dropout(row, 0.5), x, parallel_iterations=1
+  )
+
+
+def _keras_in_a_function(x):
+  layer = tf.keras.layers.Dropout(0.5, seed=7)
+  return tf.function(lambda y: layer(y, training=True))(x)
+
+
+def _noise(x):
+  """Neither its shape nor its seed depends on the batch."""
+  noise = tf.function(lambda: tf.random.uniform([16]) > 0.5)()
+  return x * tf.cast(noise, tf.float32)
+
+
+def _stateless(x):
+  return tf.nn.experimental.stateless_dropout(x, 0.5, seed=[3, 4])
+
+
+def _stateless_of_step(x):
+  step = tf.cast(v1.train.get_global_step(), tf.int32)
+  mask = tf.random.stateless_uniform(tf.shape(x), tf.stack([step, 4])) > 0.5
+  return x * tf.cast(mask, tf.float32)
+
+
+def _stateless_op_of_v1(x):
+  mask = tf.raw_ops.StatelessRandomUniform(shape=tf.shape(x), seed=[1, 2])
+  return tf.where(mask > 0.5, x, tf.zeros_like(x))
+
+
+def _stateless_in_a_function(x):
+  def dropout(y):
+    return tf.nn.experimental.stateless_dropout(y, 0.5, seed=[3, 4])
+
+  return tf.function(dropout)(x)
+
+
+def _stateless_in_a_loop(x):
+  def body(i, y):
+    seed = tf.stack([i, 5])
+    return i + 1, tf.nn.experimental.stateless_dropout(y, 0.3, seed)
+
+  return tf.while_loop(lambda i, _: i < 2, body, [tf.constant(0), x])[1]
+
+
+def _generator(x):
+  generator = tf.random.Generator.from_seed(5)
+  mask = generator.uniform(tf.shape(x)) > 0.5
+  return x * tf.cast(mask, tf.float32)
+
+
+def _seeds_of_a_generator(x):
+  generator = tf.random.Generator.from_seed(5)
+  seed = generator.make_seeds(1)[:, 0]
+  return tf.nn.experimental.stateless_dropout(x, 0.5, seed=seed)
+
+
+def _generator_in_a_function(x):
+  generator = tf.random.Generator.from_seed(5)
+
+  def dropout(y):
+    mask = generator.uniform(tf.shape(y)) > 0.5
+    return y * tf.cast(mask, tf.float32)
+
+  return tf.function(dropout)(x)
+
+
+def _v1_function(x):
+  """As graphs of TensorFlow 1 have them: the op has the function's name."""
+  with tf.Graph().as_default() as graph:
+    rows = v1.placeholder(tf.float32, [None, 16])
+    tf.function(
+      lambda y: y * tf.floor(tf.random.uniform(tf.shape(y), seed=3) + 0.5)
+    )(rows)
+  (function,) = graph.as_graph_def().library.function
+  function.signature.name = "my_dropout"
+  definition = v1.GraphDef()
+  definition.library.function.append(function)
+  definition.node.add(name="call", op="my_dropout", input=["x"])
+  for version in ("producer", "min_consumer"):
+    found = getattr(graph.graph_def_versions, version)
+    setattr(definition.versions, version, found)
+  (y,) = tf.graph_util.import_graph_def(definition, {"x": x}, ["call:0"])
+  return tf.ensure_shape(y, [None, 16])
+
+
+_EVERYWHERE = {
+  "tf_function": _tf_function,
+  "nested_functions": _nested_functions,
+  "cond": _cond,
+  "shared_cond": _shared_cond,
+  "case": _case,
+  "loop": _loop,
+  "loop_in_a_function": _loop_in_a_function,
+  "map": _map,
+  "v1_function": _v1_function,
+  "keras_in_a_function": _keras_in_a_function,
+  "noise": _noise,
+  "stateless": _stateless,
+  "stateless_of_step": _stateless_of_step,
+  "stateless_op_of_v1": _stateless_op_of_v1,
+  "stateless_in_a_function": _stateless_in_a_function,
+  "stateless_in_a_loop": _stateless_in_a_loop,
+  "generator": _generator,
+  "seeds_of_a_generator": _seeds_of_a_generator,
+  "generator_in_a_function": _generator_in_a_function,
+}
+
+
+def _model(drop, features, labels, mode):
+  net = v1.layers.dense(features["x"], 16, name="first")
+  ones = net * 0.0 + 1.0
+  mask = tf.identity(drop(ones), name="mask")
+  net = v1.layers.dense(net * mask, 16, name="second")
+  logits = v1.layers.dense(net, 1, name="last")
+  loss = tf.reduce_mean((logits - tf.cast(labels, tf.float32)) ** 2)
+  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+    loss, v1.train.get_global_step()
+  )
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _masks(graph):
+  """Returns the masks of all micro-batches, those of replica 0 first."""
+  names = [op.name for op in graph.get_operations()]
+  names = [n for n in names if "recompute" not in n]
+  found = sorted(n for n in names if n == "mask" or n.endswith("/mask"))
+  copies = [n for n in found if n != "mask"]
+  copies.sort(key=lambda n: (n.startswith("replica"), n))
+  return [graph.get_tensor_by_name(f"{n}:0") for n in ("mask", *copies)]
+
+
+def _step(drop, mesh, count, is_static=False, seed=11, **fields):
+  """Returns a step, with its masks, and the sum of kernels' gradients."""
+  config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count, **fields)
+  model_fn = functools.partial(_model, drop)
+  program = programs.Program(
+    model_fn, config, _BATCH, is_static=is_static, seed=seed
+  )
+  return program.step(_BATCH, _masks(program.graph))
+
+
+class MasksTest(parameterized.TestCase):
+  @parameterized.named_parameters(_EVERYWHERE.items())
+  def test_differ_and_follow_from_the_seed(self, drop):
+    masks = _step(drop, "stage:2", 4).fetched
+    self._check_masks(masks)
+    others = {
+      "recomputed": _step(
+        drop, "stage:2", 4, recompute="always", schedule="gpipe"
+      ),
+      "replicas": _step(drop, "data:2", 2),
+      "static": _step(drop, "stage:1", 4, is_static=True),
+    }
+    for name, other in others.items():
+      with self.subTest(name):
+        self._check_masks(other.fetched)
+        if drop is not _generator_in_a_function or name != "replicas":
+          np.testing.assert_array_equal(other.fetched, masks)
+
+  @parameterized.named_parameters(
+    ("cond", _cond), ("loop", _loop), ("map", _map)
+  )
+  def test_v1_control_flow(self, drop):
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    masks = _step(drop, "stage:2", 4).fetched
+    self._check_masks(masks)
+    others = _step(drop, "data:2", 2, recompute="always").fetched
+    np.testing.assert_array_equal(others, masks)
+
+  def _check_masks(self, masks):
+    self.assertLen(masks, 4)
+    for i, mask in enumerate(masks):
+      self.assertBetween((mask == 0).mean(), 0.1, 0.9)
+      for j in range(i):
+        self.assertTrue((mask != masks[j]).any(), (i, j))
+
+
+class GradientsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (name, _EVERYWHERE[name])
+    for name in (
+      "nested_functions",
+      "shared_cond",
+      "loop_in_a_function",
+      "stateless",
+      "stateless_in_a_loop",
+      "generator",
+      "v1_function",
+    )
+  )
+  def test_use_the_masks_of_the_forward_pass(self, drop):
+    """The plain model with these masks as a feature gives the same step."""
+    config = estimator_mp.ShardingConfig(
+      "stage:2", num_micro_batches=4, recompute="always"
+    )
+    program = programs.Program(functools.partial(_model, drop), config, _BATCH)
+    start = program.variables()
+    step = program.step(_BATCH, _masks(program.graph))
+    batch = (_BATCH[0] | {"mask": np.concatenate(step.fetched)}, _BATCH[1])
+
+    def model_fn(features, labels, mode):
+      return _model(lambda _: features["mask"], features, labels, mode)
+
+    plain = programs.Program(model_fn, None, batch)
+    plain.load({name: start[name] for name in plain.variables()})
+    expected = plain.step(batch)
+    np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
+    programs.assert_same_gradients(
+      self, step.gradients, expected.gradients, [], rtol=1e-5
+    )
+
+  @parameterized.named_parameters(("kept", "never"), ("recomputed", "always"))
+  def test_pooling_that_chooses_its_rows_once(self, recompute):
+    """The seed says which, for all examples of all steps."""
+
+    def model_fn(features, labels, mode):
+      net = v1.layers.dense(features["x"], 64, name="zero")
+      net = tf.reshape(net, [-1, 8, 8, 1])
+      pooled, _, _ = tf.nn.fractional_max_pool(net, 1.4, True, seed=3)
+      net = tf.reshape(pooled, [-1, 25])
+      return _model(lambda ones: ones, {"x": net}, labels, mode)
+
+    config = estimator_mp.ShardingConfig(
+      "stage:2", num_micro_batches=4, recompute=recompute
+    )
+    plain = programs.Program(model_fn, None, _BATCH)
+    program = programs.Program(model_fn, config, _BATCH)
+    program.load(plain.variables())
+    found, expected = program.step(_BATCH), plain.step(_BATCH)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-6)
+    programs.assert_same_gradients(
+      self, found.gradients, expected.gradients, [], rtol=1e-5
+    )
+
+
+class GeneratorTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("micro_batches", "stage:2", 4), ("replicas", "data:2", 2)
+  )
+  def test_moves_once_per_batch(self, mesh, count):
+    """By what the first of four slices draws, the plain model by all."""
+    model_fn = functools.partial(_model, _generator)
+    config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
+    moves = []
+    for c in (None, config):
+      program = programs.Program(model_fn, c, _BATCH)
+      (name,) = [n for n in program.variables() if n.endswith("StateVar")]
+      before = program.variables()[name]
+      moves.append(program.step(_BATCH).variables[name] - before)
+    np.testing.assert_array_equal(moves[0], [24 * 16 * 256, 0, 0])
+    np.testing.assert_array_equal(moves[1], [6 * 16 * 256, 0, 0])
+
+  def test_what_has_no_key_is_refused(self):
+    def drop(x):
+      generator = tf.random.Generator.from_seed(5)
+      with tf.name_scope("mine"):
+        return generator.binomial(tf.shape(x), 1.0, 0.5, tf.float32)
+
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=2)
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
+      "mine/binomial (StatefulRandomBinomial) has a state that "
+      "micro-batches and replicas would not use as one step of the whole batch "
+      "does; make it in input_fn, or use num_micro_batches=1 and no data axis",
+    ):
+      programs.Program(functools.partial(_model, drop), config, _BATCH)
+
+
+class SharedTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("dynamic", False, "stage:2", 4),
+    ("static", True, "stage:2", 4),
+    ("replicas", False, "data:2", 2),
+  )
+  def test_a_fixed_projection_is_the_same_for_all(self, is_static, mesh, count):
+    """It has no examples: the plain model has one, and so do all slices."""
+
+    def model_fn(features, labels, mode):
+      fixed = tf.random.stateless_normal([10, 6], [1, 2])
+      projected = tf.matmul(features["x"], fixed)
+      row = tf.random.stateless_uniform([1, 6], [3, 4])
+      net = v1.layers.dense(projected * row, 8, tf.tanh)
+      net = v1.layers.dense(net, 8, tf.tanh)
+      return _model(lambda ones: ones, {"x": net}, labels, mode)
+
+    config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
+    plain = programs.Program(model_fn, None, _BATCH)
+    program = programs.Program(model_fn, config, _BATCH, is_static=is_static)
+    program.load(plain.variables())
+    found, expected = program.step(_BATCH), plain.step(_BATCH)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-6)
+    programs.assert_same_gradients(
+      self, found.gradients, expected.gradients, [], rtol=1e-5
+    )
+
+  @parameterized.named_parameters(
+    ("dynamic", False, "stage:2", 4),
+    ("static", True, "stage:2", 4),
+    ("replicas", False, "data:2", 2),
+  )
+  def test_fixed_noise_in_a_function(self, is_static, mesh, count):
+    """Each example gets the same, wherever it is in the batch."""
+
+    def encoded(net):
+      fixed = tf.random.stateless_normal([4, 1], [1, 2])
+      last = tf.random.stateless_normal([1, 4, 4], [3, 4])
+      net = tf.reshape(net, [-1, 4, 4]) + tf.tile(fixed, [1, 4]) + last
+      return tf.reshape(net, [-1, 16])
+
+    def model_fn(features, labels, mode):
+      net = v1.layers.dense(features["x"], 16, tf.tanh)
+      net = v1.layers.dense(tf.function(encoded)(net), 8, tf.tanh)
+      return _model(lambda ones: ones, {"x": net}, labels, mode)
+
+    config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
+    plain = programs.Program(model_fn, None, _BATCH)
+    program = programs.Program(model_fn, config, _BATCH, is_static=is_static)
+    program.load(plain.variables())
+    found, expected = program.step(_BATCH), plain.step(_BATCH)
+    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-6)
+    programs.assert_same_gradients(
+      self, found.gradients, expected.gradients, [], rtol=1e-5
+    )
+
+  @parameterized.named_parameters(
+    (name, _EVERYWHERE[name]) for name in ("loop", "stateless", "generator")
+  )
+  def test_one_micro_batch_draws_what_the_plain_model_does(self, drop):
+    model_fn = functools.partial(_model, drop)
+    config = estimator_mp.ShardingConfig("stage:2")
+    steps = [
+      (program := programs.Program(model_fn, c, _BATCH)).step(
+        _BATCH, _masks(program.graph)
+      )
+      for c in (None, config)
+    ]
+    np.testing.assert_array_equal(steps[0].fetched, steps[1].fetched)
+    self.assertEqual(steps[0].loss, steps[1].loss)
+
+
+if __name__ == "__main__":
+  absltest.main()

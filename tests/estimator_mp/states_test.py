@@ -1,0 +1,314 @@
+"""States: every kind of op that makes one is shared, cloned, or refused."""
+
+import types
+from unittest import mock
+
+import estimator_mp
+from compat import private_graph
+from estimator_mp import draws, graph_slice, states
+from tests.estimator_mp import programs, shapes, zoo
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+# What ops call the handle of a variable, or of a table.
+_VARIABLES = ("resource", "ref", "var", "table_handle")
+# TensorFlow's own tests make these.
+_OF_TESTS = (
+  "FakeQueue",
+  "RefOut",
+  "RefOutput",
+  "RefOutputFloatOutput",
+  "ResourceCreateOp",
+  "ResourceInitializedOp",
+  "ResourceUsingOp",
+  "StubResourceHandleOp",
+)
+_KEYS = np.arange(30, dtype=np.int64)
+_VALUES = np.random.RandomState(3).permutation(_KEYS)
+_BATCH = (
+  {"x": zoo.FEATURES["x"], "item": zoo.FEATURES["item"]},
+  zoo.LABELS.astype(np.float32),
+)
+
+
+class _Reference:
+  """A dtype of references."""
+
+  base_dtype = tf.float32
+
+
+def _handles(arguments):
+  return [a for a in arguments if a.is_ref or a.type == tf.resource]
+
+
+class RegistryTest(absltest.TestCase):
+  def test_every_maker_is_in_the_table(self):
+    """A new TensorFlow may have more of them: these are refused until then."""
+    makers = {
+      op.name
+      for op in private_graph.registered_ops()
+      if _handles(op.output_arg) and not _handles(op.input_arg)
+    }
+    self.assertGreater(len(makers), 60)
+    self.assertContainsSubset(makers - states.SCOPES.keys(), _OF_TESTS)
+
+  def test_every_name_is_registered(self):
+    """No name of the table is misspelt."""
+    known = {op.name for op in private_graph.registered_ops()}
+    names = {*states.SCOPES, *states.READS, *states.MOVES_GENERATOR}
+    self.assertContainsSubset({*names, *draws.SEED_INPUTS}, known)
+
+  def test_every_draw_from_a_seed_is_known(self):
+    found = {}
+    for op in private_graph.registered_ops():
+      inputs = [a.name for a in op.input_arg]
+      seeds = [name for name in ("seed", "key") if name in inputs]
+      if op.name.startswith("Stateless") and seeds and op.output_arg:
+        found[op.name] = inputs.index(seeds[0])
+    # These make keys of seeds.
+    del found["StatelessRandomGetKeyCounter"]
+    del found["StatelessRandomGetKeyCounterAlg"]
+    self.assertEqual(found, draws.SEED_INPUTS)
+
+  def test_writes(self):
+    """Whatever else works on a variable or a table changes it."""
+    others = ("Collective", "Destroy", "DisableCopy", "ReadVariableXla")
+    found: set[str] = set()
+    missing: set[str] = set()
+    for op in private_graph.registered_ops():
+      handles = [a for a in op.input_arg if a.name in _VARIABLES]
+      if (
+        _handles(handles)
+        and op.name not in states.READS | states.MOVES_GENERATOR
+        and op.name not in states.SCOPES
+        and not op.name.startswith(others)
+        and not op.name.endswith("GetDevice")
+        and op.name not in _OF_TESTS
+      ):
+        dtypes = [tf.resource if a.type else _Reference() for a in handles]
+        inputs = [types.SimpleNamespace(dtype=dtype) for dtype in dtypes]
+        node = types.SimpleNamespace(type=op.name, inputs=inputs)
+        found.add(op.name)
+        missing |= set() if graph_slice.is_write(node) else {op.name}
+    self.assertGreater(len(found), 60)
+    self.assertEmpty(missing)
+
+
+def _fill(table, keys, values):
+  v1.add_to_collection(
+    v1.GraphKeys.TABLE_INITIALIZERS, table.insert(keys, values)
+  )
+  return table.lookup
+
+
+def _dense():
+  table = tf.lookup.experimental.DenseHashTable(
+    tf.int64, tf.int64, -1, empty_key=-1, deleted_key=-2
+  )
+  return _fill(table, _KEYS, _VALUES)
+
+
+def _mutable():
+  table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
+  return _fill(table, _KEYS, _VALUES)
+
+
+def _mutable_of_tensors():
+  table = tf.lookup.experimental.MutableHashTable(
+    tf.int64, tf.int64, [-1, -1], name="pairs"
+  )
+  lookup = _fill(table, _KEYS, np.stack([_VALUES, _VALUES], 1))
+  return lambda ids: lookup(ids)[..., 0]
+
+
+def _vocabulary():
+  table = tf.lookup.StaticVocabularyTable(
+    tf.lookup.KeyValueTensorInitializer(_KEYS[:20], _VALUES[:20]), 10
+  )
+  return table.lookup
+
+
+def _reference():
+  """As graphs of TensorFlow 1.0 have them."""
+  table = tf.raw_ops.HashTable(key_dtype=tf.int64, value_dtype=tf.int64)
+  start = tf.raw_ops.InitializeTable(
+    table_handle=table, keys=_KEYS, values=_VALUES
+  )
+  v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, start)
+
+  def lookup(ids):
+    found = tf.raw_ops.LookupTableFind(
+      table_handle=table, keys=ids, default_value=np.int64(-1)
+    )
+    return tf.ensure_shape(found, [None, 1])
+
+  return lookup
+
+
+def _exported():
+  """Some of the rows of what a table holds, by each example."""
+  table = tf.lookup.experimental.MutableHashTable(tf.int64, tf.int64, -1)
+  lookup = _fill(table, _KEYS, _VALUES)
+  keys, values = table.export()
+  values = tf.gather(values, tf.argsort(keys))
+  values = tf.ensure_shape(values, [30])
+  return lambda ids: tf.gather(values, ids) + 0 * lookup(ids)
+
+
+def _looked_up(make, features, labels, mode):
+  lookup = make()
+  table = v1.get_variable(
+    "table", [30, 8], initializer=v1.truncated_normal_initializer(stddev=0.3)
+  )
+  net = tf.nn.embedding_lookup(table, lookup(features["item"])[:, 0])
+  net = v1.layers.dense(tf.concat([net, features["x"]], 1), 8, tf.tanh)
+  net = v1.layers.dense(net, 8, tf.tanh)
+  return _spec(mode, v1.layers.dense(net, 1), labels)
+
+
+def _spec(mode, logits, labels):
+  loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+    loss, v1.train.get_global_step()
+  )
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+class TablesTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (f"{name}_{mesh}", make, mesh)
+    for name, make in (
+      ("dense", _dense),
+      ("mutable", _mutable),
+      ("mutable_of_tensors", _mutable_of_tensors),
+      ("vocabulary", _vocabulary),
+      ("reference", _reference),
+      ("exported", _exported),
+    )
+    for mesh in ("stage:2", "data:2,stage:2")
+  )
+  def test_all_micro_batches_look_up_in_one(self, make, mesh):
+    """Clones had empty tables of their own: a loss of 7508, not 7.4."""
+
+    def model_fn(features, labels, mode):
+      return _looked_up(make, features, labels, mode)
+
+    config = estimator_mp.ShardingConfig(mesh, num_micro_batches=3)
+    shapes.assert_equals_the_full_batch(self, model_fn, _BATCH, config)
+
+  def test_data_drawn_by_a_model_is_the_same_for_all(self):
+    """A step draws one element, whichever op draws it."""
+
+    def model_fn(features, labels, mode):
+      iterator = v1.data.make_initializable_iterator(
+        tf.data.Dataset.range(100).map(lambda i: tf.cast(i, tf.float32) / 9)
+      )
+      v1.add_to_collection(
+        v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer
+      )
+      scale = iterator.get_next_as_optional().get_value()
+      net = v1.layers.dense(features["x"] * scale, 8, tf.tanh)
+      return _spec(mode, v1.layers.dense(net, 1), labels)
+
+    config = estimator_mp.ShardingConfig("data:2", num_micro_batches=2)
+    batch = programs.examples(_BATCH, 0, 24)
+    plain = programs.Program(model_fn, None, batch)
+    program = programs.Program(model_fn, config, batch)
+    program.load(plain.variables())
+    for _ in range(3):
+      found, expected = program.step(batch), plain.step(batch)
+      self.assertAlmostEqual(found.loss, expected.loss, 5)
+
+
+class RefusedTest(parameterized.TestCase):
+  def _assert_refused(self, model_fn, text, **fields):
+    config = estimator_mp.ShardingConfig(**fields)
+    with self.assertRaisesWithLiteralMatch(ValueError, text):
+      programs.Program(model_fn, config, _BATCH)
+    programs.Program(model_fn, estimator_mp.ShardingConfig("stage:2"), _BATCH)
+
+  @parameterized.named_parameters(
+    ("micro_batches", {"mesh": "stage:2", "num_micro_batches": 2}),
+    ("replicas", {"mesh": "data:2"}),
+  )
+  def test_queue(self, fields):
+    def model_fn(features, labels, mode):
+      queue = tf.queue.FIFOQueue(8, tf.float32, [], name="my_queue")
+      net = v1.layers.dense(features["x"] * queue.dequeue(), 8, tf.tanh)
+      return _spec(mode, v1.layers.dense(net, 1), labels)
+
+    self._assert_refused(
+      model_fn,
+      "my_queue (FIFOQueueV2) has a state that micro-batches and replicas "
+      "would not use as one step of the whole batch does; make it in input_fn, "
+      "or use num_micro_batches=1 and no data axis",
+      **fields,
+    )
+
+  def test_unknown_maker(self):
+    """What no table knows is refused, not guessed at."""
+
+    def model_fn(features, labels, mode):
+      table = tf.raw_ops.MutableHashTableV2(
+        key_dtype=tf.int64, value_dtype=tf.float32, name="my_table"
+      )
+      size = tf.raw_ops.LookupTableSizeV2(table_handle=table)
+      net = features["x"] * tf.cast(size + 1, tf.float32)
+      net = v1.layers.dense(net, 8, tf.tanh)
+      return _spec(mode, v1.layers.dense(net, 1), labels)
+
+    known = dict(states.SCOPES)
+    del known["MutableHashTableV2"]
+    with mock.patch.object(states, "SCOPES", known):
+      self._assert_refused(
+        model_fn,
+        "my_table (MutableHashTableV2) has a state that micro-batches and "
+        "replicas would not use as one step of the whole batch does; make it "
+        "in input_fn, or use num_micro_batches=1 and no data axis",
+        mesh="stage:2",
+        num_micro_batches=2,
+      )
+
+  def test_staging_area(self):
+    """It has no handle, but a name, which clones would not share."""
+
+    def model_fn(features, labels, mode):
+      area = tf.raw_ops.Unstage(dtypes=[tf.float32], name="my_area")[0]
+      area.set_shape([None, 10])
+      net = v1.layers.dense(features["x"] + area, 8, tf.tanh)
+      return _spec(mode, v1.layers.dense(net, 1), labels)
+
+    self._assert_refused(
+      model_fn,
+      "my_area (Unstage) has a state that micro-batches and replicas would not "
+      "use as one step of the whole batch does; make it in input_fn, or use "
+      "num_micro_batches=1 and no data axis",
+      mesh="stage:2",
+      num_micro_batches=2,
+    )
+
+  def test_in_a_function(self):
+    def model_fn(features, labels, mode):
+      @tf.function
+      def staged(x):
+        area = tf.raw_ops.Unstage(dtypes=[tf.float32], name="my_area")[0]
+        return x + tf.ensure_shape(area, [None, 10])
+
+      with tf.name_scope("outer"):
+        net = v1.layers.dense(staged(features["x"]), 8, tf.tanh)
+      return _spec(mode, v1.layers.dense(net, 1), labels)
+
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=2)
+    with self.assertRaisesRegex(
+      ValueError,
+      r"^outer/\S*/my_area \(Unstage\) has a state that micro-batches and "
+      "replicas would not use",
+    ):
+      programs.Program(model_fn, config, _BATCH)
+
+
+if __name__ == "__main__":
+  absltest.main()
