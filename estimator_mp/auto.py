@@ -62,8 +62,16 @@ class _Weights:
   @property
   def is_matrix(self) -> bool:
     """Whether a variable is more than a vector: a layer, not a bias."""
-    shapes = [tf.TensorShape(op.get_attr("shape")) for op in self.variables]
-    return any((shape.rank or 0) > 1 for shape in shapes)
+    return any((shape.rank or 0) > 1 for shape in self._shapes)
+
+  @property
+  def is_number(self) -> bool:
+    """Whether the variables are single numbers, which cost nothing to send."""
+    return all(shape.num_elements() == 1 for shape in self._shapes)
+
+  @property
+  def _shapes(self) -> list[tf.TensorShape]:
+    return [tf.TensorShape(op.get_attr("shape")) for op in self.variables]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -309,6 +317,8 @@ def _shared_by_towers(
   index_of = {op: index for index, op in enumerate(sequence)}
   found = []
   for group in weights:
+    if group.is_number or not group.is_matrix:
+      continue
     users = sorted(
       {
         op
@@ -317,8 +327,8 @@ def _shared_by_towers(
       },
       key=index_of.__getitem__,
     )
-    if group.is_matrix and any(
-      not _leads_to(first, second, index_of)
+    if not all(
+      _leads_to(first, second, index_of)
       for first, second in itertools.pairwise(users)
     ):
       found.append(group)
