@@ -12,6 +12,7 @@ import tensorflow as tf
 _SWITCHES = frozenset(["Switch", "RefSwitch"])
 _MERGES = frozenset(["Merge", "RefMerge"])
 _LOOP_ENDS = frozenset(["NextIteration", "RefNextIteration"])
+_ENTERS = frozenset(["Enter", "RefEnter"])
 _EXITS = frozenset(["Exit", "RefExit"])
 
 
@@ -52,3 +53,31 @@ def _depth(op: tf.Operation, depths: dict[tf.Operation, int]) -> int:
   ):
     depth -= 1
   return max(0, depth, *controls)
+
+
+def ops_in_loops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
+  """Returns the ops of v1 loops, clones of loops too, with both their ends.
+
+  Args:
+    ops: The ops of a graph, in the order in which they were made.
+  """
+  if not any(op.type in _ENTERS for op in ops):
+    return set()
+  depths: dict[tf.Operation, int] = {}
+  changed = True
+  while changed:  # Gradients of a loop add ops that the loop itself reads.
+    changed = False
+    for op in ops:
+      depth = _loop_depth(op, depths)
+      changed = changed or depth != depths.get(op, 0)
+      depths[op] = depth
+  return {op for op, depth in depths.items() if depth or op.type in _EXITS}
+
+
+def _loop_depth(op: tf.Operation, depths: dict[tf.Operation, int]) -> int:
+  """Returns in how many loops the outputs of an op are."""
+  before = [t.op for t in op.inputs if t.op.type not in _LOOP_ENDS]
+  depth = max(
+    (depths.get(x, 0) for x in (*before, *op.control_inputs)), default=0
+  )
+  return max(0, depth + (op.type in _ENTERS) - (op.type in _EXITS))

@@ -134,11 +134,10 @@ def follow_writes(
         copies = [c for entry in written for c in _copies(entry, op, after)]
       if not copies:
         continue
-      done = _join(copies, op.device)
       for other in waiting.get(op, ()):
-        private_graph.add_control_inputs(other, [done])
+        private_graph.add_control_inputs(other, copies)
       if op is train_op:
-        train_op = done
+        train_op = _join(copies, op.device)
     everything = [copy for entry in mirrored for copy in _copies(entry)]
     return train_op, _join(everything, "")
 

@@ -1,7 +1,8 @@
 """Transfers: what a placed graph sends between devices, and sending less.
 
-Whatever an op reads from another device is sent in every step. Three kinds of
-sends are needless:
+Whatever an op reads from another device is sent in every step, and so is a
+signal from each op of another device that it waits for. Four kinds of sends are
+needless:
 
 - A variable that is read several times, such as Adam's beta1_power by each
   update, can be read and sent once.
@@ -9,19 +10,23 @@ sends are needless:
 - A norm over all weights stacks one scalar per weight. The scalars of a device
   can be stacked there, and sent at once; the order of the numbers, and so the
   rounding of their sum, stays what it was.
+- What waits for several ops of another device, such as a training step for the
+  update of each variable, can wait for one no-op there that waits for them.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from compat import private_graph
-from estimator_mp import costs, devices, graph_slice, tensor_size
+from estimator_mp import branches, costs, devices, graph_slice, tensor_size
 
 import tensorflow as tf
 
 _SMALL_CONSTANT_BYTES = 1024
 _SEND_OPS = frozenset(["_Send", "_HostSend"])
+
+_Awaited = frozenset[tf.Operation]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +44,23 @@ class Transfer:
   source: str
   destination: str
   num_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class JoinedWait:
+  """Ops of one device that ops of other devices wait for.
+
+  Attributes:
+    stands_for: The ops; a join that is there may wait for others besides.
+    device: Their device, where the join is.
+    waiting: The ops that wait for all of them.
+    join: A no-op of the graph that waits for just these; None if there is none.
+  """
+
+  stands_for: _Awaited
+  device: str
+  waiting: tuple[tf.Operation, ...]
+  join: tf.Operation | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,6 +192,8 @@ def reduce_transfers(ops: Sequence[tf.Operation]) -> None:
         _copy_constant(op)
       elif op.type == "Pack":
         _stack_where_made(op)
+    for joined in joined_waits(ops):
+      _wait_once(joined)
 
 
 def _merge_reads(ops: Sequence[tf.Operation]) -> None:
@@ -236,3 +260,91 @@ def _stack_where_made(op: tf.Operation) -> None:
       apart = tf.unstack(together)
     for index, scalar in zip(indices, apart, strict=True):
       private_graph.replace_input(op, index, scalar)
+
+
+def joined_waits(ops: Sequence[tf.Operation]) -> list[JoinedWait]:
+  """Returns for which ops of another device one no-op can stand.
+
+  Whatever waited for an op still does, and for no op besides: so no circle is
+  closed. Inside of v1 conds and loops, where an op may run never or often,
+  everything stays.
+
+  Args:
+    ops: The ops of a placed graph, in the order in which they were made.
+  """
+  waiting = {op: _awaited_elsewhere(op) for op in ops if op.control_inputs}
+  waiting = {op: awaited for op, awaited in waiting.items() if awaited}
+  if not waiting:
+    return []
+  conditional = branches.ops_in_branches(ops) | branches.ops_in_loops(ops)
+  joins = _joins(ops, conditional)
+  groups: dict[tuple[_Awaited, str, tf.Operation | None], list] = {}
+  for op, awaited in waiting.items():
+    left = set(op.control_inputs)
+    if op in conditional or not conditional.isdisjoint(left):
+      continue
+    for device, of_device in awaited.items():
+      for join, stands_for in joins.get((device, of_device), ()):
+        if _may_stand(join, stands_for, op):
+          groups.setdefault((stands_for, device, join), []).append(op)
+          left -= stands_for
+          break
+    for device, of_device in awaited.items():
+      if len(of_device & left) > 1:
+        key = (of_device & left, device, None)
+        groups.setdefault(key, []).append(op)
+  return [
+    JoinedWait(stands_for, device, tuple(ops_of_group), join)
+    for (stands_for, device, join), ops_of_group in groups.items()
+  ]
+
+
+def _awaited_elsewhere(op: tf.Operation) -> dict[str, _Awaited]:
+  """Returns what an op waits for, by device, where that is several ops."""
+  by_device: dict[str, set[tf.Operation]] = {}
+  for before in op.control_inputs:
+    if before.device not in ("", op.device):
+      by_device.setdefault(before.device, set()).add(before)
+  return {
+    device: frozenset(before)
+    for device, before in by_device.items()
+    if len(before) > 1
+  }
+
+
+def _joins(
+  ops: Sequence[tf.Operation], conditional: Collection[tf.Operation]
+) -> dict[tuple[str, _Awaited], list[tuple[tf.Operation, _Awaited]]]:
+  """Returns no-ops, and all that they wait for, by that of their own device."""
+  found: dict[tuple[str, _Awaited], list[tuple[tf.Operation, _Awaited]]] = {}
+  for op in ops:
+    if op.type == "NoOp" and op.device and op not in conditional:
+      awaited = frozenset(op.control_inputs)
+      local = frozenset(x for x in awaited if x.device == op.device)
+      found.setdefault((op.device, local), []).append((op, awaited))
+  return found
+
+
+def _may_stand(
+  join: tf.Operation, stands_for: _Awaited, op: tf.Operation
+) -> bool:
+  """Whether an op may wait for a join instead of what the join waits for."""
+  awaited = set(op.control_inputs)
+  # Two that wait for the same, here and elsewhere, would wait for each other.
+  return stands_for < awaited or (
+    stands_for == awaited and all(x.device == join.device for x in awaited)
+  )
+
+
+def _wait_once(joined: JoinedWait) -> None:
+  """Lets ops wait for a no-op that waits for what they waited for."""
+  join = joined.join
+  if join is None:
+    with (
+      tf.compat.v1.device(joined.device),
+      tf.control_dependencies(joined.stands_for),
+    ):
+      join = tf.no_op("all_done")
+  for op in joined.waiting:
+    others = [x for x in op.control_inputs if x not in joined.stands_for]
+    private_graph.set_control_inputs(op, [*others, join])

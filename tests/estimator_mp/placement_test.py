@@ -6,7 +6,7 @@ import estimator_mp
 from compat import gradient_requests
 from estimator_mp import auto, placement_file, transfers
 from estimator_mp import units as units_lib
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -175,6 +175,162 @@ class AutomaticTest(absltest.TestCase):
     for layer, stage in (("a", 0), ("b", 1)):
       for op in ("MatMul", "BiasAdd", "Relu", "kernel", "bias"):
         self.assertEqual(by_name[f"{layer}/{op}"], stage)
+
+
+def _penalized(norm, add_penalty=True):
+  """Returns a model_fn of a table and layers, with a penalty on weights."""
+
+  def model_fn(features, labels, mode):
+    table = v1.get_variable("table", [2000, 16])
+    net = tf.gather(table, features["ids"][:, 0])
+    for i in range(5):
+      net = v1.layers.dense(net, 16, tf.nn.relu, name=f"d{i}")
+    loss = tf.reduce_mean(tf.square(net))
+    if add_penalty:
+      weights = [v for v in v1.trainable_variables() if "bias" not in v.name]
+      loss += 1e-3 * norm([v1.get_variable("only", [3, 3]), *weights])
+    return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+
+  return model_fn
+
+
+_PENALTIES = {
+  "l2_loss": lambda weights: tf.add_n([tf.nn.l2_loss(w) for w in weights]),
+  "squares": lambda weights: sum(tf.reduce_sum(w * w) for w in weights),
+  "norm": lambda weights: sum(tf.norm(w) for w in weights),
+  "global_norm": tf.linalg.global_norm,
+  "mean": lambda weights: sum(tf.reduce_mean(tf.abs(w), 0)[0] for w in weights),
+}
+
+
+class PenaltyTest(parameterized.TestCase):
+  @parameterized.named_parameters(*_PENALTIES.items())
+  def test_a_penalty_moves_no_weights_and_gets_scalars(self, norm):
+    config = estimator_mp.ShardingConfig("stage:3")
+    _, plain = build(_penalized(norm, add_penalty=False), config)
+    _, graph = build(_penalized(norm), config)
+    found = devices_of_variables(graph)
+    self.assertEqual(found.pop("only"), "2")
+    self.assertEqual(found, devices_of_variables(plain))
+    self.assertEqual(found["table"], "0")
+    sent = transfers.planned_transfers(graph.get_operations())
+    reads = [t for t in sent if t.num_bytes > 4 * 32 * 16]
+    self.assertEmpty(reads)
+
+  def test_a_cut_that_fits_is_not_refused(self):
+    """It said that the model asks for gradients part by part."""
+    limit = 600_000  # The table takes 4 x 128 kB.
+    config = estimator_mp.ShardingConfig("stage:3", memory_limit=limit)
+    _, graph = build(_penalized(_PENALTIES["l2_loss"]), config)
+    self.assertEqual(devices_of_variables(graph)["table"], "0")
+
+  def test_a_variable_goes_where_it_costs_little_only_if_it_fits(self):
+    def model_fn(features, labels, mode):
+      table = v1.get_variable("table", [2000, 16])
+      net = tf.gather(table, features["ids"][:, 0])
+      for i in range(6):
+        net = v1.layers.dense(net, 200 if i < 5 else 16, name=f"d{i}")
+      loss = tf.reduce_mean(tf.matmul(net, table, transpose_b=True))
+      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+
+    found = [
+      devices_of_variables(
+        build(
+          model_fn, estimator_mp.ShardingConfig("stage:2", memory_limit=limit)
+        )[1]
+      )["table"]
+      for limit in (2_400_000, 2_200_000)
+    ]
+    self.assertEqual(found, ["1", "0"])
+
+  def test_no_stage_is_left_without_weights(self):
+    """The table alone is a stage, and its values are read on the last one."""
+
+    def model_fn(features, labels, mode):
+      table = v1.get_variable("table", [50, 16])
+      net = tf.gather(table, features["ids"][:, 0])
+      net = v1.layers.dense(net, 16, tf.nn.relu, name="d")
+      loss = tf.reduce_mean(tf.matmul(net, table, transpose_b=True))
+      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+
+    _, graph = build(model_fn, estimator_mp.ShardingConfig("stage:2"))
+    found = devices_of_variables(graph)
+    self.assertEqual((found["table"], found["d/kernel"]), ("0", "1"))
+
+
+def _layers(net, scope, count):
+  for i in range(count):
+    with v1.variable_scope(scope, reuse=v1.AUTO_REUSE):
+      net = v1.layers.dense(net, 64, tf.nn.relu, name=f"d{i}")
+  return net
+
+
+def _siamese(features, labels, mode):
+  """Two towers of the same twelve layers, and three layers on both."""
+  x = features["x"]
+  towers = [_layers(part, "tower", 12) for part in (x[:, :5], x[:, 5:])]
+  net = _layers(tf.concat(towers, 1), "head", 2)
+  net = v1.layers.dense(net, 1)
+  loss = tf.reduce_mean(tf.square(net - tf.one_hot(labels, 2)[:, 0, :1]))
+  loss += _PENALTIES["l2_loss"](v1.trainable_variables()) * 1e-3
+  return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+
+
+def _adversarial(features, labels, mode):
+  """Eight layers of a critic look at features, and at what six others make."""
+  made = _layers(features["x"], "generator", 6)
+  real, fake = (
+    _layers(net, "critic", 8)
+    for net in (tf.tile(features["x"], [1, 7])[:, :64], made)
+  )
+  loss = tf.reduce_mean(tf.square(real - 1.0)) + tf.reduce_mean(fake * fake)
+  return tf.estimator.EstimatorSpec(mode, made, loss, train_sgd(loss))
+
+
+class TowersTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    # Cut in the order in which ops are made, 12 to 24 weights were sent.
+    ("siamese_2", _siamese, 2, 27),
+    ("siamese_3", _siamese, 3, 27),
+    # The critic's layers are as far from the end, not from the beginning.
+    ("adversarial_2", _adversarial, 2, 22),
+    ("adversarial_3", _adversarial, 3, 22),
+  )
+  def test_towers_that_share_weights_are_cut_side_by_side(
+    self, model_fn, num_stages, num_uses
+  ):
+    config = estimator_mp.ShardingConfig(f"stage:{num_stages}")
+    _, graph = build(model_fn, config)
+    devices = [
+      op.device[-1]
+      for op in graph.get_operations()
+      if op.type == "MatMul" and not op.name.startswith("gradients")
+    ]
+    self.assertLen(devices, num_uses)
+    most = max(map(devices.count, devices))
+    self.assertLess(most, num_uses / num_stages + 4)
+    sent = transfers.planned_transfers(graph.get_operations())
+    self.assertEmpty([t for t in sent if "ReadVariableOp" in t.tensor])
+    # Both towers' activations with their gradients, and small numbers.
+    self.assertLen(
+      [t for t in sent if t.num_bytes > 4 * 32], 4 * (num_stages - 1)
+    )
+
+  @parameterized.named_parameters(
+    ("stages", "stage:3", 1, 0),
+    ("micro_batches", "stage:2", 4, 1e-5),
+    ("replicas", "data:2,stage:2", 2, 1e-5),
+  )
+  def test_losses_are_the_plain_models(self, mesh, num_micro_batches, rtol):
+    batch = ({"x": zoo.FEATURES["x"][:24]}, zoo.LABELS[:24])
+    config = estimator_mp.ShardingConfig(
+      mesh, num_micro_batches=num_micro_batches
+    )
+    plain = programs.Program(_siamese, None, batch)
+    sharded = programs.Program(_siamese, config, batch)
+    for _ in range(3):
+      expected, found = plain.step(batch), sharded.step(batch)
+      np.testing.assert_allclose(found.loss, expected.loss, rtol=rtol)
 
 
 class TransfersTest(absltest.TestCase):

@@ -5,7 +5,7 @@ from typing import Any
 
 import estimator_mp
 from estimator_mp import costs, transfers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import programs, runs, zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -138,6 +138,156 @@ class BytesTest(absltest.TestCase):
         transfers.Transfer("x:0", "/device:CPU:0", "/device:CPU:2", 60),
       ],
     )
+
+
+def _ops(device, count):
+  """Makes ops that a session cannot fold away."""
+  with tf.device(device):
+    return [
+      tf.identity(v1.placeholder_with_default(float(i), [])).op
+      for i in range(count)
+    ]
+
+
+def _wait(device, waits_for):
+  with tf.device(device), tf.control_dependencies(waits_for):
+    return tf.constant(1.0).op
+
+
+def _reached(op):
+  """Returns what is done once an op is, but for no-ops."""
+  found = set()
+  todo = [op]
+  while todo:
+    before = todo.pop()
+    if before not in found:
+      found.add(before)
+      todo += [*before.control_inputs, *(t.op for t in before.inputs)]
+  return {x for x in found if x.type != "NoOp"}
+
+
+class JoinedWaitsTest(parameterized.TestCase):
+  def _joined(self, graph):
+    return transfers.joined_waits(graph.get_operations())
+
+  def test_several_of_a_device_are_joined_there(self):
+    with tf.Graph().as_default() as graph:
+      here, there, other = (_ops(f"/cpu:{i}", 2) for i in range(3))
+      waiting = _wait("/cpu:0", [*here, *there, other[0]])
+      found = self._joined(graph)
+      expected = transfers.JoinedWait(
+        frozenset(there), "/device:CPU:1", (waiting,), None
+      )
+      self.assertEqual(found, [expected])
+      before = _reached(waiting)
+      transfers.reduce_transfers(graph.get_operations())
+      self.assertEqual(_reached(waiting), before)
+      self.assertEmpty(self._joined(graph))
+      self.assertCountEqual(
+        [x.device[-1] for x in waiting.control_inputs], "0012"
+      )
+      config = v1.ConfigProto(device_count={"CPU": 3})
+      with v1.Session(config=config) as session:
+        self.assertEqual(session.run(waiting.outputs[0]), 1.0)
+
+  def test_who_waits_for_the_same_waits_for_one_join(self):
+    with tf.Graph().as_default() as graph:
+      there = _ops("/cpu:1", 3)
+      waiting = [_wait(f"/cpu:{i}", there) for i in (0, 2, 0, 1)]
+      waiting.append(_wait("/cpu:0", there[1:]))
+      found = self._joined(graph)
+      self.assertEqual(
+        [x.waiting for x in found], [tuple(waiting[:3]), (waiting[4],)]
+      )
+      transfers.reduce_transfers(graph.get_operations())
+    first, second, third, _, last = (x.control_inputs for x in waiting)
+    self.assertEqual(first, second)
+    self.assertEqual(first, third)
+    self.assertLen({*first, *last}, 2)
+
+  def test_a_join_that_is_there_is_used(self):
+    with tf.Graph().as_default() as graph:
+      there = _ops("/cpu:1", 2)
+      waiting = _wait("/cpu:0", there)
+      with tf.device("/cpu:1"), tf.control_dependencies(there):
+        join = tf.no_op()
+      (found,) = self._joined(graph)
+      self.assertIs(found.join, join)
+      transfers.reduce_transfers(graph.get_operations())
+    self.assertEqual(waiting.control_inputs, [join])
+
+  def test_a_join_that_waits_for_others_stands_for_these_too(self):
+    with tf.Graph().as_default() as graph:
+      there, further, here = (_ops(f"/cpu:{i}", 2) for i in (1, 2, 0))
+      with tf.device("/cpu:1"), tf.control_dependencies(there + further):
+        join = tf.no_op()
+      waiting = _wait("/cpu:0", here + there + further)
+      before = _reached(waiting)
+      transfers.reduce_transfers(graph.get_operations())
+      self.assertEqual(_reached(waiting), before)
+    self.assertCountEqual(waiting.control_inputs, [*here, join])
+    (of_further,) = set(join.control_inputs) - {*there}
+    self.assertCountEqual(of_further.control_inputs, further)
+
+  def test_joins_for_the_same_do_not_wait_for_each_other(self):
+    with tf.Graph().as_default() as graph:
+      ops = _ops("/cpu:1", 2) + _ops("/cpu:2", 2)
+      joins = []
+      for device in ("/cpu:1", "/cpu:2"):
+        with tf.device(device), tf.control_dependencies(ops):
+          joins.append(tf.no_op())
+      transfers.reduce_transfers(graph.get_operations())
+    for join in joins:
+      self.assertNoCommonElements(join.control_inputs, joins)
+      self.assertLen(join.control_inputs, 3)
+      self.assertEqual(_reached(join), _reached(joins[0]))
+
+  @parameterized.named_parameters(("at_the_start", True), ("at_the_end", False))
+  def test_an_op_without_a_device(self, waits):
+    """A group that model_fn makes waits; an op that waits is nobody's join."""
+    with tf.Graph().as_default() as graph:
+      there = _ops("/cpu:1" if waits else None, 2)
+      _wait(None if waits else "/cpu:0", there)
+      self.assertLen(self._joined(graph), int(waits))
+
+  @parameterized.named_parameters(
+    ("branch", lambda do: tf.cond(v1.placeholder(tf.bool), do, do)),
+    (
+      "loop",
+      lambda do: tf.while_loop(lambda x: x < 9.0, lambda _: do(), [0.0]),
+    ),
+  )
+  def test_in_branches_and_loops_everything_stays(self, make):
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+
+    def do():
+      there = _ops("/cpu:1", 2)
+      return _wait("/cpu:0", there).outputs[0]
+
+    with tf.Graph().as_default() as graph:
+      make(do)
+      self.assertEmpty(self._joined(graph))
+    with tf.Graph().as_default() as copy:
+      tf.import_graph_def(graph.as_graph_def())
+      self.assertEmpty(self._joined(copy))
+
+  @parameterized.named_parameters(
+    ("stages", "stage:3", {}),
+    ("replicas", "data:2,stage:2", {}),
+    ("three_replicas", "data:3", {}),
+    ("owners", "data:2,stage:2", {"optimizer_state": "sharded"}),
+    ("micro_batches", "data:2,stage:2", {"num_micro_batches": 2}),
+  )
+  def test_a_step_signals_once_from_device_to_device(self, mesh, fields):
+    """It was one signal for each update of a mirror: 8 of mlp_adam."""
+    model = zoo.MODELS["mlp_adam"]
+    batch = ({"x": zoo.FEATURES["x"][:24]}, zoo.LABELS[:24])
+    config = estimator_mp.ShardingConfig(mesh, **fields)
+    program = programs.Program(model.model_fn, config, batch, model.params)
+    sent = transfers.measured_transfers(program.trace(batch).partition_graphs)
+    signals = [route(x) for x in sent if x.is_signal]
+    self.assertCountEqual(signals, set(signals))
 
 
 if __name__ == "__main__":
