@@ -34,6 +34,7 @@ from estimator_mp import (
   transfers,
   verification,
 )
+from estimator_mp import gradient as gradient_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import pipeline as pipeline_lib
 from estimator_mp import placement as placement_lib
@@ -231,6 +232,13 @@ class _Sharder:
     if self._pipeline is not None:
       seeds = self._pipeline.seeds(targets, sources, seeds)
     return seeds
+
+  def add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
+    """Adds the terms of a gradient that several stages have a part of."""
+    if self._pipeline is None:
+      return gradient_lib.add_at_once(terms)
+    # Micro-batches round in another way as it is; so no stage waits.
+    return gradient_lib.add_by_device(terms)
 
   def after_gradients(
     self, targets: list[Any], sources: list[Any], gradients: list[Any]

@@ -369,19 +369,23 @@ class RequestsTest(absltest.TestCase):
     from tensorflow.python.eager import backprop
     from tensorflow.python.ops import gradients_util
 
-    before = (
-      gradients_util._GradientsHelper,
-      backprop.GradientTape.gradient,
-    )
+    def patched():
+      return (
+        gradients_util._GradientsHelper,
+        gradients_util._MultiDeviceAddN,
+        backprop.GradientTape.gradient,
+      )
+
+    before = patched()
 
     def model_fn(features, labels, mode):
-      self.assertIsNot(gradients_util._GradientsHelper, before[0])
+      for function, original in zip(patched(), before, strict=True):
+        self.assertIsNot(function, original)
       raise KeyError("a mistake of the user's")
 
     with self.assertRaises(KeyError):
       build(model_fn, estimator_mp.ShardingConfig("stage:2"))
-    after = (gradients_util._GradientsHelper, backprop.GradientTape.gradient)
-    self.assertEqual(after, before)
+    self.assertEqual(patched(), before)
 
   def test_requests_in_other_graphs_pass(self):
     heard = []
