@@ -9,6 +9,10 @@ entered:
   get_updates and get_gradients.
 - `GradientTape.gradient`: tapes, the tf_keras optimizers' minimize.
 
+It also stands before `gradients_util._MultiDeviceAddN`, which adds the terms of
+a gradient: those of each device first, so that a sum would be rounded in
+another way than without devices, and the names of later ops would move.
+
 The patches are made when the first block is entered, and undone when the last
 one is left, on every exit. They let requests in other graphs pass: functions'
 bodies, other threads, graphs that model_fns build inside. Tested on TensorFlow
@@ -63,6 +67,18 @@ class GradientRequestHandler(Protocol):
 
     Returns:
       A tensor, `IndexedSlices` or None for each source.
+    """
+
+  def add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
+    """Is called for a gradient whose terms are on several devices.
+
+    What it makes is colocated with the forward op, unless it says otherwise.
+
+    Args:
+      terms: The terms, in the order in which a single device adds them.
+
+    Returns:
+      Their sum.
     """
 
 
@@ -126,8 +142,9 @@ def _entered(
 
 
 def _patch() -> None:
-  """Puts both functions of this file into their places."""
+  """Puts the functions of this file into their places."""
   helper = gradients_util._GradientsHelper
+  add_n = gradients_util._MultiDeviceAddN
   gradient = backprop.GradientTape.gradient
   parameters = inspect.signature(helper)
 
@@ -191,21 +208,41 @@ def _patch() -> None:
     found = _answer(graph, flat_target, flat_sources, output_gradients, compute)
     return tf.nest.pack_sequence_as(sources, found)
 
+  @functools.wraps(add_n)
+  def multi_device_add_n(terms, gradient_uid):
+    handler = _handler_of_graph() if _is_inside() else None
+    if handler is None or len({term.device for term in terms}) == 1:
+      return add_n(terms, gradient_uid)
+    return handler.add_terms(terms)
+
   def unpatch():
     gradients_util._GradientsHelper = helper
+    gradients_util._MultiDeviceAddN = add_n
     backprop.GradientTape.gradient = gradient
 
   _undo.append(unpatch)
   gradients_util._GradientsHelper = gradients_helper
+  gradients_util._MultiDeviceAddN = multi_device_add_n
   backprop.GradientTape.gradient = tape_gradient
 
 
 def _graph_of_request() -> int | None:
   """Returns the graph of a request that someone wants to hear of."""
-  if getattr(_inside, "request", False) or tf.executing_eagerly():
+  if _is_inside() or tf.executing_eagerly():
     return None
   graph = id(tf.compat.v1.get_default_graph())
   return graph if graph in _handlers or graph in _observers else None
+
+
+def _is_inside() -> bool:
+  """Whether this thread is making the gradients of a request."""
+  return getattr(_inside, "request", False)
+
+
+def _handler_of_graph() -> GradientRequestHandler | None:
+  """Returns who hears of the requests of the default graph, if anyone."""
+  found = _handlers.get(id(tf.compat.v1.get_default_graph()))
+  return found[-1] if found else None
 
 
 def _listed(value: Any) -> list[Any]:

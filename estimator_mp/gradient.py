@@ -5,6 +5,7 @@ tensor, as embedding lookups make), or None where a loss does not depend on a
 variable.
 """
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -87,3 +88,49 @@ def add(one: Gradient | None, other: Gradient | None) -> Gradient | None:
         one.dense_shape,
       )
     return tf.add(tf.convert_to_tensor(one), tf.convert_to_tensor(other))
+
+
+def add_at_once(terms: Sequence[tf.Tensor]) -> tf.Tensor:
+  """Adds tensors of several devices, rounded as on a single device.
+
+  `AddN` adds from left to right, but begins with the first input whose memory
+  it may reuse: its own device's, for one that comes from another device may
+  still be held there. TensorFlow's optimizer sorts the inputs by name. So the
+  sum is where the first of them is.
+
+  Args:
+    terms: At least two tensors; they have devices.
+
+  Returns:
+    Their sum.
+  """
+  with _beside(min(terms, key=lambda term: term.op.name)):
+    return tf.add_n(terms)
+
+
+def add_by_device(terms: Sequence[tf.Tensor]) -> tf.Tensor:
+  """Adds tensors of several devices, those of each device first.
+
+  So each device sends one tensor, whenever it has all of its own.
+
+  Args:
+    terms: At least two tensors; they have devices.
+
+  Returns:
+    Their sum, where the caller makes ops.
+  """
+  by_device: dict[str, list[tf.Tensor]] = {}
+  for term in terms:
+    by_device.setdefault(term.op.device, []).append(term)
+  return tf.add_n([_add_beside(x[0], x) for x in by_device.values()])
+
+
+def _add_beside(place: tf.Tensor, terms: Sequence[tf.Tensor]) -> tf.Tensor:
+  """Adds tensors on the device of one, without taking a name of the model."""
+  with _beside(place), tf.compat.v1.name_scope("estimator_mp/terms/"):
+    return tf.add_n(terms)
+
+
+def _beside(tensor: tf.Tensor) -> contextlib.AbstractContextManager[None]:
+  """Returns a context whose ops are colocated with a tensor, and no other."""
+  return tensor.graph.colocate_with(tensor.op, ignore_existing=True)

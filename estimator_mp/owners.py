@@ -12,7 +12,14 @@ variables.
 from collections.abc import Callable, Mapping, Sequence
 
 from compat import private_graph
-from estimator_mp import graph_slice, spread, states, tensor_size, units
+from estimator_mp import (
+  graph_slice,
+  savers,
+  spread,
+  states,
+  tensor_size,
+  units,
+)
 
 import tensorflow as tf
 
@@ -70,8 +77,10 @@ class Owners:
     """
     known = {**self._owners, **sums}
     both = units.Units()
-    both.add(ops)
-    owners = spread.spread(ops, both, known, spread.Follows.LARGEST_INPUT)
+    of_savers = savers.saver_ops(ops)
+    movable = [op for op in ops if op not in of_savers]
+    both.add(movable)
+    owners = spread.spread(movable, both, known, spread.Follows.LARGEST_INPUT)
     for op, owner in owners.items():
       if op.device and not _is_bound(op):
         private_graph.set_device(op, device_of[owner](op.device))

@@ -7,9 +7,10 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from estimator_mp import devices, replica_contents, units
+from estimator_mp import devices, replica_contents, tensor_size
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import transfers as transfers_lib
+from estimator_mp import units as units_lib
 
 import tensorflow as tf
 
@@ -67,13 +68,60 @@ class Placement:
   transfers: tuple[transfers_lib.Transfer, ...] = ()
   replicas: tuple[replica_contents.ReplicaDevice, ...] = ()
 
-  def stages_of(self, ops: Sequence[tf.Operation]) -> dict[tf.Operation, int]:
+  def stages_of(
+    self, ops: Sequence[tf.Operation], units: units_lib.Units
+  ) -> dict[tf.Operation, int]:
     """Returns the stages of those ops that have a name of this placement.
+
+    An op that shares a device with variables has their stage (where they had
+    several, that of most of their bytes): the same numbered name, such as
+    `AssignVariableOp_5`, may be of another variable in another graph. Of
+    other ops that share a device the first one counts.
 
     Args:
       ops: Ops of a graph of the same model.
+      units: Their units.
     """
-    return {op: self.ops[op.name] for op in ops if op.name in self.ops}
+    of_unit: dict[tf.Operation, int | None] = {}
+    for unit, variables in _variables_of_units(ops, units).items():
+      held: dict[int, int] = {}
+      for variable in variables:
+        if variable.name in self.ops:
+          known = self.ops[variable.name]
+          size = tensor_size.variable_bytes(variable)
+          held[known] = held.get(known, 0) + size
+      of_unit[unit] = max(held, key=held.__getitem__) if held else None
+    stages = {}
+    for op in ops:
+      if op.name in self.ops:
+        stage = of_unit.setdefault(units.of(op), self.ops[op.name])
+        if stage is not None:
+          stages[op] = stage
+    return stages
+
+  def find_conflict(
+    self, ops: Sequence[tf.Operation], units: units_lib.Units
+  ) -> str | None:
+    """Returns which variables are apart here, but share a device in a graph.
+
+    Args:
+      ops: Ops of a graph of the same model.
+      units: Their units.
+
+    Returns:
+      A sentence with the first two such variables; None if there are none.
+    """
+    for variables in _variables_of_units(ops, units).values():
+      first, *others = [v.name for v in variables if v.name in self.ops] or [""]
+      for other in others:
+        if self.ops[other] != self.ops[first]:
+          return (
+            f"the placement has variable {first!r} on stage {self.ops[first]} "
+            f"and {other!r} on stage {self.ops[other]}, but an op of this "
+            "graph (a loop, a condition or a function) works on both, so they "
+            "share a device"
+          )
+    return None
 
   def check_mesh(self, mesh: mesh_lib.Mesh) -> None:
     """Raises if this placement is for another mesh.
@@ -102,7 +150,7 @@ class Placement:
       ValueError: With the first such variable.
     """
     trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-    for op in units.variables_of(ops):
+    for op in units_lib.variables_of(ops):
       if op.name in trainable and op.name not in self.ops:
         raise ValueError(
           f"variable {op.name!r} is not among the {len(self.ops)} ops of the "
@@ -208,6 +256,16 @@ class Placement:
       held: An entry of `replicas`.
     """
     return [name for k in held.stages for name in self.stages[k].layers]
+
+
+def _variables_of_units(
+  ops: Sequence[tf.Operation], units: units_lib.Units
+) -> dict[tf.Operation, list[tf.Operation]]:
+  """Returns the variables of each unit that has some."""
+  found: dict[tf.Operation, list[tf.Operation]] = {}
+  for variable in units_lib.variables_of(ops):
+    found.setdefault(units.of(variable), []).append(variable)
+  return found
 
 
 def _numbers(held: Sequence[Any]) -> list[str]:

@@ -33,6 +33,7 @@ from estimator_mp import (
   processes,
   replica_contents,
   rules,
+  savers,
   sharding_options,
   slice_errors,
   transfers,
@@ -169,6 +170,7 @@ class _Sharder:
     self._ops: list[tf.Operation] = []
     self._units = units_lib.Units()
     self._stages: dict[tf.Operation, int] = {}
+    self._of_savers: set[tf.Operation] = set()
     self._requests = 0
     self._is_marked: bool | None = None
     self._parts = parts.Parts(
@@ -316,6 +318,13 @@ class _Sharder:
     self._joins.add(sources, gradients, results)
     return results
 
+  def add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
+    """Adds the terms of a gradient that several stages have a part of."""
+    if self._pipeline is None:
+      return gradient_lib.add_at_once(terms)
+    # Micro-batches round in another way as it is; so no stage waits.
+    return gradient_lib.add_by_device(terms)
+
   def _aggregated(
     self,
     targets: Sequence[tf.Tensor],
@@ -346,12 +355,17 @@ class _Sharder:
     new = self._read_new_ops()
     self._adopt_devices(new)
     if self._is_marked is None:
-      graph_checks.check_no_marks(new, self._mesh)
+      marked = [op for op in new if op not in self._of_savers]
+      graph_checks.check_no_marks(marked, self._mesh)
       graph_checks.check_loops(new, self._stages)
       marks = {self._stages[op] for op in new if op in self._stages}
       self._is_marked = len(marks) > 1
     placed = {self._units.of(op) for op in self._stages if op in self._units}
-    unplaced = [op for op in self._ops if self._units.of(op) not in placed]
+    unplaced = [
+      op
+      for op in self._ops
+      if self._units.of(op) not in placed and op not in self._of_savers
+    ]
     without_stage = [op for op in self._ops if op not in self._stages]
     self._stages |= self._stages_of(unplaced, targets)
     self._spread(without_stage, spread_lib.Follows.LATEST_INPUT)
@@ -362,13 +376,21 @@ class _Sharder:
     """Returns the stages that the user, training or the best cut gives ops."""
     placement = self._config.placement
     if isinstance(placement, placement_lib.Placement):
-      return placement.stages_of(ops)
+      conflict = placement.find_conflict(ops, self._units)
+      if conflict:
+        raise ValueError(f"{conflict}; give one that has both on one stage")
+      return placement.stages_of(ops, self._units)
     if not isinstance(placement, str):
       return rules.match_rules(placement, ops, self._units)
     if self._is_marked:
       return {}
     if self._saved is not None:
-      return self._saved.stages_of(ops)
+      conflict = self._saved.find_conflict(ops, self._units)
+      if conflict:  # Such as decoding in a loop, which training does without.
+        tf.compat.v1.logging.warning(
+          "To %s, variables move: %s", self._mode, conflict
+        )
+      return self._saved.stages_of(ops, self._units)
     return self._parts.cut(ops, targets, self._units)
 
   def _check_placement(self) -> None:
@@ -407,11 +429,13 @@ class _Sharder:
       self._pipeline.add(new)
     self._ops += new
     self._units.add(new)
+    self._of_savers |= savers.saver_ops(new)
     return new
 
   def _adopt_devices(self, ops: Sequence[tf.Operation]) -> None:
     """Takes over the stages of ops that have a device of the mesh already."""
-    self._stages |= placing.stages_of_devices(ops, self._mesh)
+    own = [op for op in ops if op not in self._of_savers]
+    self._stages |= placing.stages_of_devices(own, self._mesh)
 
   def _record_plan(
     self,

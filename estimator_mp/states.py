@@ -154,6 +154,9 @@ READS = frozenset(
     "ReadVariableOp",
     "ResourceGather",
     "ResourceGatherNd",
+    "Restore",
+    "RestoreSlice",
+    "RestoreV2",
     "VarIsInitializedOp",
     "VariableShape",
   ]

@@ -12,6 +12,7 @@ TensorFlow refuses, or pays dearly for, some separations:
 from collections.abc import Iterable, Sequence
 
 from compat import private_graph
+from estimator_mp import savers
 
 import tensorflow as tf
 
@@ -74,12 +75,13 @@ class Units:
   def _joined_to(self, op: tf.Operation) -> Iterable[tf.Operation]:
     """Returns earlier ops that an op has to share a device with."""
     for tensor in op.inputs:
-      is_reference = tensor.dtype != tensor.dtype.base_dtype
-      if tensor.dtype == tf.resource or is_reference:
+      if _is_state(tensor) and op.type not in savers.SAVES:
         if tensor.op in self._parents:
           yield tensor.op
         else:
           yield self._by_outside_variable.setdefault(tensor.op, op)
+    if op.type in savers.ASSIGNS and savers.is_restored(op.inputs[1].op):
+      yield op.inputs[1].op  # It goes to its variable's device at once.
     for name in colocated_with(op):
       if name != op.name and name in self._by_name:
         yield self._by_name[name]

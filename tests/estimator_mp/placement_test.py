@@ -14,6 +14,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 TRAIN = tf.estimator.ModeKeys.TRAIN
+PREDICT = tf.estimator.ModeKeys.PREDICT
 
 
 def build(model_fn, config, params=None, mode=TRAIN, model_dir=None):
@@ -358,6 +359,28 @@ class TransfersTest(absltest.TestCase):
     self.assertLess(len(self._plan("transformer", "stage:4")), 60)
 
 
+_JOINED = (
+  "the placement has variable 'net/a/kernel' on stage 0 and 'net/c/bias' on "
+  "stage 2, but an op of this graph (a loop, a condition or a function) works "
+  "on both, so they share a device"
+)
+
+
+def decoder(features, labels, mode):
+  del labels
+  logits = zoo.net(features["x"])
+  first, *_, last = v1.trainable_variables()
+  if mode == PREDICT:
+    _, logits = tf.while_loop(
+      lambda i, _: i < 2,
+      lambda i, net: (i + 1, net + tf.reduce_sum(first) * last),
+      [0, logits],
+    )
+  loss = tf.reduce_mean(logits)
+  train_op = train_sgd(loss) if mode == TRAIN else None
+  return tf.estimator.EstimatorSpec(mode, logits, loss, train_op)
+
+
 class SavedPlacementTest(absltest.TestCase):
   def test_evaluation_uses_the_placement_of_training(self):
     folder = self.create_tempdir().full_path
@@ -388,6 +411,60 @@ class SavedPlacementTest(absltest.TestCase):
       model.model_fn, estimator_mp.ShardingConfig("stage:3", placement=saved)
     )
     self.assertEqual(devices_of_variables(first), devices_of_variables(second))
+
+  def test_savers_and_numbered_names_do_not_move_variables(self):
+    """`save/AssignVariableOp_1` is of another variable in evaluation."""
+
+    def model_fn(features, labels, mode):
+      del labels
+      logits = zoo.net(features["x"])
+      variables = v1.trainable_variables()
+      if mode != TRAIN:
+        variables = variables[::-1]
+      by_name = {f"{i}": variable for i, variable in enumerate(variables)}
+      v1.train.Saver(by_name, sharded=True)
+      v1.train.Saver(by_name)
+      for variable in variables:
+        v1.assign(variable, tf.zeros(variable.shape))
+      loss = tf.reduce_mean(logits)
+      train_op = train_sgd(loss) if mode == TRAIN else None
+      return tf.estimator.EstimatorSpec(mode, logits, loss, train_op)
+
+    folder = self.create_tempdir().full_path
+    config = estimator_mp.ShardingConfig("stage:3")
+    _, trained = build(model_fn, config, model_dir=folder)
+    devices = devices_of_variables(trained)
+    self.assertLen(set(devices.values()), 3)
+    for mode in (tf.estimator.ModeKeys.EVAL, PREDICT):
+      _, graph = build(model_fn, config, mode=mode, model_dir=folder)
+      self.assertEqual(devices_of_variables(graph), devices)
+      for op in graph.get_operations():
+        if op.type in ("SaveV2", "RestoreV2", "MergeV2Checkpoints"):
+          self.assertEqual(op.device, "/device:CPU:0", op.name)
+        if op.type == "AssignVariableOp":
+          for tensor in op.inputs:
+            self.assertEqual(tensor.op.device, op.device, op.name)
+
+  def test_variables_that_only_prediction_joins_move_and_it_says_so(self):
+    """As where a decoder is a loop in prediction, and none in training."""
+    folder = self.create_tempdir().full_path
+    config = estimator_mp.ShardingConfig("stage:3")
+    build(decoder, config, model_dir=folder)
+    with self.assertLogs("tensorflow", "WARNING") as logged:
+      _, graph = build(decoder, config, mode=PREDICT, model_dir=folder)
+    self.assertIn(f"To infer, variables move: {_JOINED}", logged.output[0])
+    devices = devices_of_variables(graph)
+    self.assertEqual(devices["net/a/kernel"], devices["net/c/bias"])
+    _, trained = build(decoder, config, model_dir=folder)
+    given = placement_file.load_placement(folder, config.create_mesh())
+    config = estimator_mp.ShardingConfig("stage:3", placement=given)
+    _, graph = build(decoder, config)
+    self.assertEqual(devices_of_variables(graph), devices_of_variables(trained))
+    with self.assertRaises(ValueError) as caught:
+      build(decoder, config, mode=PREDICT)
+    self.assertEqual(
+      str(caught.exception), f"{_JOINED}; give one that has both on one stage"
+    )
 
 
 class ContinuityTest(absltest.TestCase):
@@ -499,19 +576,23 @@ class RequestsTest(absltest.TestCase):
     from tensorflow.python.eager import backprop
     from tensorflow.python.ops import gradients_util
 
-    before = (
-      gradients_util._GradientsHelper,
-      backprop.GradientTape.gradient,
-    )
+    def patched():
+      return (
+        gradients_util._GradientsHelper,
+        gradients_util._MultiDeviceAddN,
+        backprop.GradientTape.gradient,
+      )
+
+    before = patched()
 
     def model_fn(features, labels, mode):
-      self.assertIsNot(gradients_util._GradientsHelper, before[0])
+      for function, original in zip(patched(), before, strict=True):
+        self.assertIsNot(function, original)
       raise KeyError("a mistake of the user's")
 
     with self.assertRaises(KeyError):
       build(model_fn, estimator_mp.ShardingConfig("stage:2"))
-    after = (gradients_util._GradientsHelper, backprop.GradientTape.gradient)
-    self.assertEqual(after, before)
+    self.assertEqual(patched(), before)
 
   def test_requests_in_other_graphs_pass(self):
     heard = []

@@ -1,0 +1,64 @@
+"""Savers: ops by which a graph writes checkpoints, and reads them.
+
+model_fn may make them itself: a Saver of averages, `init_from_checkpoint`. They
+touch every variable, and so they say nothing of where anything belongs: their
+numbered names (`save/AssignVariableOp_5`) mean other variables in other graphs,
+and the "/cpu:0" that TensorFlow gives some of them is the host's, no stage's.
+They follow the variables; those with strings run on the host.
+"""
+
+from collections.abc import Sequence
+
+import tensorflow as tf
+
+# These take values, even where a Saver gives them references.
+SAVES = frozenset(["Save", "SaveSlices", "SaveV2"])
+_RESTORES = frozenset(["Restore", "RestoreSlice", "RestoreV2"])
+_FILES = frozenset(["MergeV2Checkpoints", "ShardedFilename"])
+_PASSES_ON = frozenset(["Identity", "Reshape"])
+ASSIGNS = frozenset(["Assign", "AssignVariableOp"])
+
+
+def saver_ops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
+  """Returns those ops that belong to Savers.
+
+  Args:
+    ops: Ops in the order in which they were made, a Saver's all at once.
+
+  Returns:
+    What saves and restores, what leads to these alone, what takes a restored
+    value to its variable, and what waits until all is saved.
+  """
+  found = {op for op in ops if op.type in SAVES | _RESTORES | _FILES}
+  if not found:
+    return found
+  waiting = set()
+  for op in ops:
+    if is_restored(op):
+      found.add(op)
+    elif op.type in _PASSES_ON and not found.isdisjoint(op.control_inputs):
+      waiting.add(op)
+  found |= waiting
+  for op in reversed(ops):
+    consumers = [c for tensor in op.outputs for c in tensor.consumers()]
+    is_pure = not op.op_def.is_stateful
+    if is_pure and consumers and found.issuperset(consumers):
+      found.add(op)
+  return found
+
+
+def is_restored(op: tf.Operation) -> bool:
+  """Whether an op passes on what a checkpoint holds, or assigns it.
+
+  Args:
+    op: An op. One that computes something else with it is none of these.
+  """
+  if op.type in ASSIGNS:
+    source = op.inputs[1].op
+  elif op.type in _PASSES_ON:
+    source = op.inputs[0].op
+  else:
+    return False
+  while source.type in _PASSES_ON:
+    source = source.inputs[0].op
+  return source.type in _RESTORES

@@ -1,0 +1,186 @@
+"""Weights that several stages use: their gradients add up as in a plain run."""
+
+import dataclasses
+
+import estimator_mp
+from tests.estimator_mp import programs, shapes
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+BATCH = programs.examples(shapes.BATCH, 0, 24)
+
+
+def _weight(name, shape):
+  return v1.get_variable(
+    name, shape, initializer=v1.truncated_normal_initializer(0.1, 0.3, seed=7)
+  )
+
+
+def _spec(mode, logits, labels):
+  loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+  return _trained(mode, loss)
+
+
+def _trained(mode, loss):
+  optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
+  step = v1.train.get_global_step()
+  return tf.estimator.EstimatorSpec(
+    mode, loss=loss, train_op=optimizer.minimize(loss, step)
+  )
+
+
+def towers(features, labels, mode, params):
+  """Siamese towers, one on each stage, and a layer for all of them."""
+  first, second = _weight("first", [10, 8]), _weight("second", [8, 8])
+  nets = []
+  for stage in params["stages"]:
+    with tf.name_scope(f"on_{stage}"):
+      net = tf.tanh(tf.matmul(features["x"] * (1.0 + len(nets)), first))
+      nets.append(tf.tanh(tf.matmul(net, second)))
+  with tf.name_scope("on_last"):
+    net = tf.concat(nets, axis=1)
+    logits = tf.matmul(net, _weight("last", [net.shape[1], 1]))
+  return _spec(mode, logits, labels)
+
+
+def repeated(features, labels, mode, params):
+  """One layer several times in a row, as in ALBERT."""
+  with tf.name_scope("on_0"):
+    net = tf.tanh(tf.matmul(features["x"], _weight("first", [10, 8])))
+  shared, bias = _weight("shared", [8, 8]), _weight("bias", [8])
+  for stage in params["stages"]:
+    with tf.name_scope(f"on_{stage}"):
+      net = tf.tanh(tf.nn.bias_add(tf.matmul(net, shared), bias))
+  with tf.name_scope("on_last"):
+    logits = tf.matmul(net, _weight("last", [8, 1]))
+  return _spec(mode, logits, labels)
+
+
+def activations(features, labels, mode, params):
+  """What the first stage computes is read on all of them."""
+  with tf.name_scope("on_0"):
+    net = common = tf.tanh(tf.matmul(features["x"], _weight("first", [10, 8])))
+  for i, stage in enumerate(params["stages"]):
+    with tf.name_scope(f"on_{stage}"):
+      net = tf.tanh(tf.matmul(net * common + common, _weight(f"w{i}", [8, 8])))
+  with tf.name_scope("on_last"):
+    logits = tf.matmul(net, _weight("last", [8, 1]))
+  return _spec(mode, logits, labels)
+
+
+def scored(features, labels, mode, params):
+  """A table that is looked up, and that scores on each stage."""
+  del labels
+  ids = features["ids"]
+  table = _weight("shared", [50, 8])
+  with tf.name_scope("on_0"):
+    net = tf.reduce_mean(tf.nn.embedding_lookup(table, ids), axis=1)
+  for i, stage in enumerate(params["stages"]):
+    with tf.name_scope(f"on_{stage}"):
+      scores = tf.nn.softmax(tf.matmul(net, table, transpose_b=True))
+      net = net + tf.tanh(tf.matmul(scores, _weight(f"w{i}", [50, 8])))
+  with tf.name_scope("on_last"):
+    scores = tf.matmul(net, table, transpose_b=True)
+    loss = tf.reduce_mean(
+      tf.nn.sparse_softmax_cross_entropy_with_logits(ids[:, 0], scores)
+    )
+  return _trained(mode, loss)
+
+
+def deep_towers(features, labels, mode, params):
+  """Towers of layers of their own, which all begin and end with shared ones."""
+  first, last = _weight("shared/first", [10, 8]), _weight("shared/last", [8, 8])
+  nets = []
+  for i in range(params["stages"]):
+    net = tf.tanh(tf.matmul(features["x"] * (1.0 + i), first))
+    for k in range(3):
+      net = tf.tanh(tf.matmul(net, _weight(f"tower_{i}/{k}", [8, 8])))
+    nets.append(tf.tanh(tf.matmul(net, last)))
+  net = tf.concat(nets, axis=1)
+  return _spec(mode, tf.matmul(net, _weight("end", [net.shape[1], 1])), labels)
+
+
+def _config(stages, variables_on=0):
+  size = max(stages) + 1
+  rules = [(rf"on_{k}(_\d+)?/", k) for k in range(size)]
+  rules += [("on_last/|^last", size - 1), (".", variables_on)]
+  return estimator_mp.ShardingConfig(f"stage:{size}", placement=rules)
+
+
+def _names(graph):
+  """Returns the names and types of the model's own ops."""
+  return [
+    (op.name, op.type)
+    for op in graph.get_operations()
+    # `tf.group` makes a NoOp for each device.
+    if not op.name.startswith("estimator_mp/") and op.type != "NoOp"
+  ]
+
+
+class SharedWeightsTest(parameterized.TestCase):
+  def assert_same_steps(self, model_fn, stages, config=None, batch=BATCH):
+    """Asserts that names and steps are the plain model's, bit for bit."""
+    params = {"stages": stages}
+    plain = programs.Program(model_fn, None, batch, params)
+    sharded = programs.Program(
+      model_fn, config or _config(stages), batch, params
+    )
+    self.assertEqual(_names(sharded.graph), _names(plain.graph))
+    sharded.load(plain.variables())
+    for _ in range(4):
+      step, expected = sharded.step(batch), plain.step(batch)
+      for name, gradient in expected.gradients.items():
+        np.testing.assert_array_equal(step.gradients[name], gradient, name)
+      for name, value in expected.variables.items():
+        np.testing.assert_array_equal(step.variables[name], value, name)
+
+  @parameterized.product(
+    model_fn=[towers, repeated, activations, scored],
+    stages=[
+      (0, 1, 2),
+      (0, 1, 2, 3),
+      (0, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3),
+      (0, 2, 1, 0, 2, 1, 2),
+    ],
+  )
+  def test_steps_are_the_plain_models_bit_for_bit(self, model_fn, stages):
+    self.assert_same_steps(model_fn, stages)
+
+  @parameterized.parameters(towers, repeated, scored)
+  def test_so_they_are_where_the_variables_are_on_another_stage(self, model_fn):
+    self.assert_same_steps(model_fn, (0, 1, 2), _config((0, 1, 2), 1))
+
+  def test_references(self):
+    v1.disable_resource_variables()
+    self.addCleanup(v1.enable_resource_variables)
+    self.assert_same_steps(repeated, (0, 1, 2, 3))
+
+  def test_siamese_towers_of_many_layers_cut_automatically(self):
+    self.assert_same_steps(
+      deep_towers, 3, estimator_mp.ShardingConfig("stage:3")
+    )
+
+  def test_with_micro_batches_each_device_sends_one_sum(self):
+    stages = (0, 1, 1, 2, 2, 2)
+    config = dataclasses.replace(_config(stages), num_micro_batches=3)
+    plain, sharded = (
+      programs.Program(repeated, chosen, BATCH, {"stages": stages})
+      for chosen in (None, config)
+    )
+    for op in plain.graph.get_operations():
+      if op.type == "AddN" and len(op.inputs) == len(stages):
+        total = sharded.graph.get_operation_by_name(op.name)
+        devices = [tensor.op.device[-1] for tensor in total.inputs]
+        self.assertCountEqual(devices, "012")
+    sharded.load(plain.variables())
+    step, expected = sharded.step(BATCH), plain.step(BATCH)
+    programs.assert_same_gradients(
+      self, step.gradients, expected.gradients, [], 2e-6
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()
