@@ -27,8 +27,16 @@ _WRITES_RESOURCE = (
   "ResourceApply",
   "ResourceScatter",
   "ResourceSparseApply",
+  "ResourceStridedSliceAssign",
 )
-_WRITES_REFERENCE = ("Apply", "Assign", "CountUpTo", "Scatter", "SparseApply")
+_WRITES_REFERENCE = (
+  "Apply",
+  "Assign",
+  "CountUpTo",
+  "Scatter",
+  "SparseApply",
+  "StridedSliceAssign",
+)
 # These get a variable's handle, and are stateful, but read only.
 READS = frozenset(
   [
@@ -70,6 +78,23 @@ def is_write(op: tf.Operation) -> bool:
   return op.type.startswith(_WRITES_REFERENCE) and any(
     t.dtype != t.dtype.base_dtype for t in op.inputs
   )
+
+
+def ops_run_with(op: tf.Operation) -> set[tf.Operation]:
+  """Returns the ops that run if an op is asked for, itself among them.
+
+  Args:
+    op: An op.
+  """
+  found = {op}
+  todo = [op]
+  while todo:
+    op = todo.pop()
+    for before in (*op.control_inputs, *(t.op for t in op.inputs)):
+      if before not in found:
+        found.add(before)
+        todo.append(before)
+  return found
 
 
 @dataclasses.dataclass(frozen=True)
