@@ -286,7 +286,8 @@ class Mirrors:
             c for x in write.variables for c in _copies(x, write.op, after)
           ]
         if copies:
-          done = joined[write.op] = _join(copies, write.op.device)
+          done = _join([write.op, *copies], write.op.device)
+          joined[write.op] = done
           for other in waiting.get(write.op, ()):
             private_graph.add_control_inputs(other, [done])
       self._copy_in_each_step(writes)
