@@ -29,6 +29,8 @@ class Owners:
     self._num_replicas = num_replicas
     self._held_bytes: dict[str, list[int]] = {}
     self._owners: dict[tf.Operation, int] = {}
+    self._groups: dict[bytes, int] = {}
+    self._first_devices: dict[tf.Operation, str] = {}
 
   def choose(self, variable: tf.Operation) -> int:
     """Returns the replica that a new variable shall belong to.
@@ -36,12 +38,17 @@ class Owners:
     Args:
       variable: The op of a variable, placed on its stage in replica 0. One
         that functions read (such as a functional loop) stays in replica 0,
-        where these are.
+        where these are. One that is colocated with another, such as its
+        average, belongs to the same replica.
     """
     held = self._held_bytes.setdefault(
       variable.device, [0] * self._num_replicas
     )
     owner = held.index(min(held)) if _is_movable(variable) else 0
+    for group in variable.colocation_groups():
+      owner = self._groups.get(group, owner)
+    self._groups[_group_of(variable)] = owner
+    self._first_devices[variable] = variable.device
     held[owner] += tensor_size.variable_bytes(variable)
     self._owners[variable] = owner
     return owner
@@ -68,13 +75,16 @@ class Owners:
       sums: The owners that sums of gradients are for.
       device_of: For each replica, from devices of replica 0 to its own.
     """
+    self._bring_together(ops)
     known = {**self._owners, **sums}
     both = units.Units()
     both.add(ops)
     owners = spread.spread(ops, both, known, spread.Follows.LARGEST_INPUT)
+    moved = {}
     for op, owner in owners.items():
       if op.device and not _is_bound(op):
         private_graph.set_device(op, device_of[owner](op.device))
+        moved[_group_of(op)] = op.device
     slots = [
       op
       for op in units.variables_of(list(owners))
@@ -84,6 +94,40 @@ class Owners:
       device = device_of[owners[slot]](slot.device)
       for op in bound:
         private_graph.set_device(op, device)
+    for op in ops:
+      devices = [moved[x] for x in op.colocation_groups() if x in moved]
+      devices += [v.device for v in _variables_of(op) if v.device]
+      if op.device and devices:
+        private_graph.set_device(op, devices[-1])
+
+  def _bring_together(self, ops: Sequence[tf.Operation]) -> None:
+    """Gives variables back to replica 0 that a function needs together.
+
+    They were given away before the function was made.
+    """
+    apart = True
+    while apart:
+      apart = False
+      for op in ops:
+        variables = [v for v in _variables_of(op) if v in self._owners]
+        if len({self._owners[v] for v in variables}) > 1:
+          apart = True
+          self._owners |= dict.fromkeys(variables, 0)
+          for variable, bound in units.bound_to(variables).items():
+            for other in bound:
+              private_graph.set_device(other, self._first_devices[variable])
+
+
+def _variables_of(op: tf.Operation) -> list[tf.Operation]:
+  """Returns the variables whose handles an op gets: it has to be there."""
+  handles = [tensor for tensor in op.inputs if tensor.dtype == tf.resource]
+  found = map(units.variable_of, handles)
+  return [variable for variable in found if units.is_variable(variable)]
+
+
+def _group_of(op: tf.Operation) -> bytes:
+  """Returns what ops that are colocated with an op name."""
+  return f"loc:@{op.name}".encode()
 
 
 def _is_movable(variable: tf.Operation) -> bool:
@@ -96,10 +140,9 @@ def _is_movable(variable: tf.Operation) -> bool:
 
 def _is_bound(op: tf.Operation) -> bool:
   """Whether an op has to be where something else is."""
-  own = f"loc:@{op.name}".encode()
   return (
     units.is_variable(op)
-    or any(group != own for group in op.colocation_groups())
+    or any(group != _group_of(op) for group in op.colocation_groups())
     or any(
       t.dtype == tf.resource or t.dtype != t.dtype.base_dtype for t in op.inputs
     )

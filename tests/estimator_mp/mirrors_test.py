@@ -472,5 +472,101 @@ class AveragesTest(parameterized.TestCase):
       self.assertLen(devices, 2)
 
 
+def _trained(features, labels, add=None):
+  """Returns the train op of a model, and the loss."""
+  loss = _loss(features, labels)
+  if add is not None:
+    loss += add
+  weights = [v for v in v1.trainable_variables() if v.op.name != "target"]
+  optimizer = v1.train.AdamOptimizer(0.05)
+  return optimizer.minimize(loss, v1.train.get_global_step(), weights), loss
+
+
+def _net_and_target(features):
+  net, target = (_variable(name, [10, 8], 0.5) for name in ("net", "target"))
+  x = features["x"]
+  difference = tf.matmul(x, net) - tf.stop_gradient(tf.matmul(x, target))
+  return net, target, tf.reduce_mean(tf.square(difference))
+
+
+def _target_follows(features, labels, mode):
+  """The train op is itself the write of a variable."""
+  net, target, distance = _net_and_target(features)
+  update, loss = _trained(features, labels, distance)
+  with tf.control_dependencies([update]):
+    train_op = target.assign(0.9 * target + 0.1 * net)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _target_is_set(features, labels, mode):
+  """A function, made after all, reads one variable and writes another."""
+  net, target, distance = _net_and_target(features)
+  update, loss = _trained(features, labels, distance)
+  step = v1.train.get_global_step()
+  with tf.control_dependencies([update]):
+    train_op = tf.cond(
+      tf.equal(step % 2, 0), lambda: tf.group(target.assign(net)), tf.no_op
+    )
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _weights_decay(features, labels, mode):
+  """Each weight gets a function of its own."""
+  update, loss = _trained(features, labels)
+  step = v1.train.get_global_step()
+  with tf.control_dependencies([update]):
+    decays = [
+      tf.cond(
+        tf.equal(step % 2, 0),
+        lambda v=v: tf.group(v.assign(0.9 * v)),
+        tf.no_op,
+      )
+      for v in v1.trainable_variables()
+    ]
+  train_op = tf.group(decays)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _averaged_before(features, labels, mode):
+  """Averages that are made before gradients are asked for."""
+  loss = _loss(features, labels)
+  average = tf.train.ExponentialMovingAverage(0.9)
+  with tf.control_dependencies([average.apply(v1.trainable_variables())]):
+    optimizer = v1.train.AdamOptimizer(0.05)
+    train_op = optimizer.minimize(loss, v1.train.get_global_step())
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+class UpdatesBesideTheOptimizerTest(parameterized.TestCase):
+  """Owners have to have what functions need; and each write has to run."""
+
+  @parameterized.named_parameters(
+    ("target_follows", _target_follows, "data:2", {}),
+    ("target_follows_sharded", _target_follows, "data:2", _SHARDED),
+    ("target_is_set", _target_is_set, "data:2", {}),
+    ("target_is_set_sharded", _target_is_set, "data:3", _SHARDED),
+    ("weights_decay_sharded", _weights_decay, "data:3", _SHARDED),
+    ("weights_decay_in_v1", _weights_decay, "data:3", _SHARDED, True),
+    ("averaged_before", _averaged_before, "data:2", {}),
+    ("averaged_before_sharded", _averaged_before, "data:3", _SHARDED),
+  )
+  def test_equal(self, model_fn, mesh, fields, is_v1=False):
+    if is_v1:
+      v1.disable_control_flow_v2()
+      self.addCleanup(v1.enable_control_flow_v2)
+    plain, program = (
+      programs.Program(model_fn, config, _BATCH)
+      for config in (None, _config(mesh, 1, fields))
+    )
+    program.load(plain.variables())
+    for _ in range(4):
+      step, expected = program.step(_BATCH), plain.step(_BATCH)
+      np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
+      programs.assert_same_variables(
+        self, step.variables, expected.variables, 1e-5
+      )
+      programs.assert_equal_mirrors(self, program)
+
+
 if __name__ == "__main__":
   absltest.main()
