@@ -41,6 +41,15 @@ _READS_REFERENCE = frozenset(
 )
 
 
+def is_call(op: tf.Operation) -> bool:
+  """Whether an op runs functions of its graph.
+
+  Args:
+    op: An op.
+  """
+  return op.type in _CALLS
+
+
 def written_states(op: tf.Operation) -> list[tf.Tensor]:
   """Returns the handles and references that an op may write through.
 
@@ -58,7 +67,7 @@ def written_states(op: tf.Operation) -> list[tf.Tensor]:
   ]
   if not states or op.type in graph_slice.READS or op.type in _READS_REFERENCE:
     return []
-  if op.type in _CALLS:
+  if is_call(op):
     written = _written_by_functions(
       op.graph, op.type, op.node_def.attr, frozenset()
     )

@@ -12,7 +12,13 @@ variables.
 from collections.abc import Callable, Mapping, Sequence
 
 from compat import private_graph
-from estimator_mp import graph_slice, spread, tensor_size, units
+from estimator_mp import (
+  function_bodies,
+  graph_slice,
+  spread,
+  tensor_size,
+  units,
+)
 
 import tensorflow as tf
 
@@ -30,7 +36,6 @@ class Owners:
     self._held_bytes: dict[str, list[int]] = {}
     self._owners: dict[tf.Operation, int] = {}
     self._groups: dict[bytes, int] = {}
-    self._first_devices: dict[tf.Operation, str] = {}
 
   def choose(self, variable: tf.Operation) -> int:
     """Returns the replica that a new variable shall belong to.
@@ -48,7 +53,6 @@ class Owners:
     for group in variable.colocation_groups():
       owner = self._groups.get(group, owner)
     self._groups[_group_of(variable)] = owner
-    self._first_devices[variable] = variable.device
     held[owner] += tensor_size.variable_bytes(variable)
     self._owners[variable] = owner
     return owner
@@ -75,11 +79,13 @@ class Owners:
       sums: The owners that sums of gradients are for.
       device_of: For each replica, from devices of replica 0 to its own.
     """
-    self._bring_together(ops)
+    # A function may hold variables of several owners, which it does not join:
+    # what is in it runs where its variables are.
+    simple = [op for op in ops if not function_bodies.is_call(op)]
     known = {**self._owners, **sums}
     both = units.Units()
-    both.add(ops)
-    owners = spread.spread(ops, both, known, spread.Follows.LARGEST_INPUT)
+    both.add(simple)
+    owners = spread.spread(simple, both, known, spread.Follows.LARGEST_INPUT)
     moved = {}
     for op, owner in owners.items():
       if op.device and not _is_bound(op):
@@ -94,35 +100,10 @@ class Owners:
       device = device_of[owners[slot]](slot.device)
       for op in bound:
         private_graph.set_device(op, device)
-    for op in ops:
-      devices = [moved[x] for x in op.colocation_groups() if x in moved]
-      devices += [v.device for v in _variables_of(op) if v.device]
-      if op.device and devices:
-        private_graph.set_device(op, devices[-1])
-
-  def _bring_together(self, ops: Sequence[tf.Operation]) -> None:
-    """Gives variables back to replica 0 that a function needs together.
-
-    They were given away before the function was made.
-    """
-    apart = True
-    while apart:
-      apart = False
-      for op in ops:
-        variables = [v for v in _variables_of(op) if v in self._owners]
-        if len({self._owners[v] for v in variables}) > 1:
-          apart = True
-          self._owners |= dict.fromkeys(variables, 0)
-          for variable, bound in units.bound_to(variables).items():
-            for other in bound:
-              private_graph.set_device(other, self._first_devices[variable])
-
-
-def _variables_of(op: tf.Operation) -> list[tf.Operation]:
-  """Returns the variables whose handles an op gets: it has to be there."""
-  handles = [tensor for tensor in op.inputs if tensor.dtype == tf.resource]
-  found = map(units.variable_of, handles)
-  return [variable for variable in found if units.is_variable(variable)]
+    for op in simple:
+      for group in op.colocation_groups():
+        if group in moved:
+          private_graph.set_device(op, moved[group])
 
 
 def _group_of(op: tf.Operation) -> bytes:

@@ -538,7 +538,7 @@ def _averaged_before(features, labels, mode):
 
 
 class UpdatesBesideTheOptimizerTest(parameterized.TestCase):
-  """Owners have to have what functions need; and each write has to run."""
+  """Owners of what a function needs may differ; and each write has to run."""
 
   @parameterized.named_parameters(
     ("target_follows", _target_follows, "data:2", {}),
