@@ -10,6 +10,8 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
   what an op waits for after it was made.
 - `Operation._control_flow_context` tells the loop that an op is in.
 - `function_def_to_graph` knows the shapes of the ops in a function.
+- `Graph._get_function` and its result's `cached_definition` tell what is in a
+  function of a graph; publicly one gets all functions with the whole graph.
 - `kernels.get_registered_kernels_for_op` tells the devices that an op type has
   kernels for; without it only a failing session does.
 - `c_api_util.ApiDefMap` lists all op types; `tf.raw_ops` has no definitions,
@@ -24,7 +26,7 @@ Tested on TensorFlow 2.15.1 and 2.21.0; compat's tests look for each name.
 
 import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -132,6 +134,37 @@ def registered_ops() -> list[Any]:
   """Returns the definitions (`OpDef`) of all types of ops."""
   known = c_api_util.ApiDefMap()
   return [known.get_op_def(name) for name in known.op_names()]
+
+
+def function_definition(graph: tf.Graph, name: str) -> Any:
+  """Returns the definition (a `FunctionDef`) of a function.
+
+  Args:
+    graph: A graph that has it in its library.
+    name: Its name, as the attributes of an op have it.
+  """
+  return graph._get_function(name).cached_definition
+
+
+def before_finalization(graph: tf.Graph, call: Callable[[], None]) -> None:
+  """Calls a function when all ops of a graph have been made.
+
+  Hooks may make ops until then, and a Scaffold makes its Saver at last. This
+  one graph's `finalize`, which is public, is replaced, until it is called.
+
+  Args:
+    graph: A graph that is not finalized yet.
+    call: What to call, once, before the graph is finalized.
+  """
+  finalize = graph.finalize
+
+  def call_and_finalize() -> None:
+    # What was there before: the class's own, or another that is to be called.
+    setattr(graph, "finalize", finalize)  # noqa: B010
+    call()
+    finalize()
+
+  setattr(graph, "finalize", call_and_finalize)  # noqa: B010
 
 
 def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:

@@ -59,6 +59,23 @@ def is_write(op: tf.Operation) -> bool:
   )
 
 
+def ops_run_with(op: tf.Operation) -> set[tf.Operation]:
+  """Returns the ops that run if an op is asked for, itself among them.
+
+  Args:
+    op: An op.
+  """
+  found = {op}
+  todo = [op]
+  while todo:
+    op = todo.pop()
+    for before in (*op.control_inputs, *(t.op for t in op.inputs)):
+      if before not in found:
+        found.add(before)
+        todo.append(before)
+  return found
+
+
 @dataclasses.dataclass(frozen=True)
 class FoundSlice:
   """A slice.

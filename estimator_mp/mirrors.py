@@ -2,9 +2,21 @@
 
 A variable of the model is on a device of replica 0: it has the name, is
 initialized, restored, updated by the optimizer and saved. Its mirrors are read
-by the other replicas. Whatever writes the variable is followed by a copy to its
-mirrors, and whoever waits for the write waits for the copies as well. A sparse
-write is followed by a copy of the rows that it wrote.
+by the other replicas, and whatever writes the variable is followed by its
+mirrors:
+
+- A write of a training step is followed by a copy, and whoever waits for the
+  write waits for the copies as well. A sparse write is followed by a copy of
+  the rows that it wrote.
+- Any other write may be run alone: by a hook, by `variable.load`, which feeds
+  an initializer, or by a Saver. Then nothing after it would run. So the mirrors
+  are written first, by the same op, and the write waits for them. This costs a
+  training step nothing.
+- Some writes cannot be made twice: those in functions, and an optimizer's that
+  has slots. If a training step does not run them, all that reads the mirrors
+  waits for a copy of the variable, in each step.
+
+Hooks make ops, too. So writes are looked for when the graph is finalized.
 
 So all replicas have the same weights, bit for bit, and the work of the
 optimizer is done once (Xu et al., "Automatic Cross-Replica Sharding of Weight
@@ -12,14 +24,17 @@ Update in Data-Parallel Training", 2020, arXiv:2004.13336).
 """
 
 import dataclasses
+import enum
 import weakref
 from collections.abc import Collection, Mapping, Sequence
+from typing import Any
 
 from compat import private_graph
-from estimator_mp import graph_slice, states, units
+from estimator_mp import function_bodies, graph_slice, placed_ops, units
 
 import tensorflow as tf
 
+_SETS = frozenset(["Assign", "AssignVariableOp"])
 _WRITES_ROWS = ("ResourceScatter", "ResourceSparseApply")
 
 
@@ -70,6 +85,262 @@ def get_mirrors(graph: tf.Graph) -> tuple[Mirrored, ...]:
   )
 
 
+class Way(enum.Enum):
+  """When the mirrors of a variable that is written are written.
+
+  FIRST: The write waits for them, whoever runs it.
+  AFTER: Whoever waits for the write waits for them.
+  EACH_STEP: AFTER, and before anything reads them.
+  """
+
+  FIRST = "first"
+  AFTER = "after"
+  EACH_STEP = "each step"
+
+
+@dataclasses.dataclass(frozen=True)
+class Write:
+  """An op that may write variables with mirrors.
+
+  Attributes:
+    op: The op.
+    variables: The variables.
+    way: How their mirrors follow.
+  """
+
+  op: tf.Operation
+  variables: Sequence[Mirrored]
+  way: Way
+
+
+def find_writes(
+  ops: Sequence[tf.Operation],
+  mirrored: Sequence[Mirrored],
+  forward: Collection[tf.Operation],
+  step: Collection[tf.Operation],
+  repeated: Collection[tf.Operation],
+) -> list[Write]:
+  """Finds the writes of mirrored variables.
+
+  Args:
+    ops: Ops in the order of the graph. Those that give variables their first
+      values are left out if the mirrors cannot be written first.
+    mirrored: The variables.
+    forward: Ops that do not write unless their type says so.
+    step: What a training step runs.
+    repeated: The writes that replicas make themselves.
+
+  Raises:
+    ValueError: If a write is in a v1 loop.
+  """
+  by_variable = {entry.variable: entry for entry in mirrored}
+  starts = initializers()
+  global_step = tf.compat.v1.train.get_global_step()
+  step_counter = getattr(
+    getattr(global_step, "handle", global_step), "op", None
+  )
+  found = []
+  for op in ops:
+    variables = [
+      by_variable[variable]
+      for variable in dict.fromkeys(
+        map(units.variable_of, function_bodies.written_states(op))
+      )
+      if variable in by_variable
+    ]
+    if not variables or (op in forward and not graph_slice.is_write(op)):
+      continue
+    _check_loop(op, variables[0])
+    # An optimizer's train op writes the global step: hooks run it alone, too.
+    is_train_op = step_counter in [entry.variable for entry in variables]
+    is_alone = op not in step
+    way = Way.AFTER
+    if is_alone or is_train_op:
+      if op in repeated or _can_be_made_twice(op):
+        way = Way.FIRST
+      elif is_alone and op not in starts:
+        way = Way.EACH_STEP
+    if way is Way.FIRST or op not in starts:
+      found.append(Write(op, variables, way))
+  return found
+
+
+def _check_loop(op: tf.Operation, entry: Mirrored) -> None:
+  """Raises if an op is in a v1 loop, which nothing outside can wait for."""
+  if private_graph.outermost_loop(op) is not None:
+    raise ValueError(
+      f"{op.name} writes {entry.variable.name} in a loop of TensorFlow 1, "
+      "where no replica can follow; write it after the loop, call "
+      "tf.compat.v1.enable_control_flow_v2(), or use "
+      'variables="shared"'
+    )
+
+
+def _can_be_made_twice(op: tf.Operation) -> bool:
+  """Whether an op with a mirror in its variable's place writes the same."""
+  states = function_bodies.written_states(op)
+  # An op in the branch of a v1 cond that reads nothing there runs in all cases.
+  is_simple = len(states) == 1 and len(op.inputs) > 1
+  return is_simple and graph_slice.is_write(op)
+
+
+class Mirrors:
+  """What keeps the mirrors of one graph equal to their variables.
+
+  Attributes:
+    copy_all: The op that copies all variables, for the beginning.
+  """
+
+  def __init__(
+    self,
+    mirrored: Sequence[Mirrored],
+    forward: Collection[tf.Operation],
+    repeated: Mapping[tf.Operation, Sequence[tf.Operation]],
+  ):
+    """Starts with no write followed.
+
+    Args:
+      mirrored: The variables, of the default graph.
+      forward: Ops that do not write unless their type says so.
+      repeated: The writes that replicas make themselves: the ops that do so.
+    """
+    self._graph = tf.compat.v1.get_default_graph()
+    self._mirrored = mirrored
+    self._forward = forward
+    self._repeated = repeated
+    self._step: set[tf.Operation] = set()
+    self._writes: list[Write] = []
+    self._num_seen = 0
+    # What no step runs, so that it need not wait for a copy of each step.
+    self._alone: set[tf.Operation] = set()
+    with placed_ops.apart_from_caller("mirror"):
+      everything = [copy for entry in mirrored for copy in _copies(entry)]
+      self.copy_all = _join(everything, "")
+    self._alone.update(everything)
+
+  def follow_step(self, train_op: tf.Operation) -> tf.Operation:
+    """Lets the writes of a training step be followed by writes of mirrors.
+
+    Args:
+      train_op: What a training step runs.
+
+    Returns:
+      What it has to run now.
+    """
+    self._step = graph_slice.ops_run_with(train_op)
+    return self._follow(
+      [op for op in self._graph.get_operations() if op in self._step], train_op
+    )
+
+  def follow_others(self) -> None:
+    """Lets all other writes be followed, when the graph is complete."""
+    ops = self._graph.get_operations()
+    with self._graph.as_default():
+      self._follow([op for op in ops if op not in self._step], None)
+    self._num_seen = len(self._graph.get_operations())
+
+  def check_is_complete(self) -> None:
+    """Raises if there is a write that the mirrors do not follow.
+
+    Raises:
+      RuntimeError: If the graph was not finalized, or got more writes after
+        that.
+    """
+    if not self._num_seen:
+      raise RuntimeError(
+        "a session was made of a graph that is not finalized, so replicas do "
+        "not know yet what writes their variables; call "
+        "tf.compat.v1.get_default_graph().finalize() before, as "
+        "tf.compat.v1.train.MonitoredTrainingSession does"
+      )
+    new = self._graph.get_operations()[self._num_seen :]
+    self._num_seen += len(new)
+    with self._graph.as_default():
+      writes = find_writes(new, self._mirrored, (), (), ())
+    if writes:
+      raise RuntimeError(
+        f"{writes[0].op.name} writes {writes[0].variables[0].variable.name}, "
+        "but was made after the graph was finalized, so the replicas would "
+        "keep the old value; make it in model_fn or in a hook's begin()"
+      )
+
+  def _follow(self, ops: Sequence[tf.Operation], train_op: Any) -> Any:
+    """Follows the writes among ops; returns what a step has to run now."""
+    writes = find_writes(
+      ops, self._mirrored, self._forward, self._step, self._repeated
+    )
+    self._writes += writes
+    with placed_ops.apart_from_caller("mirror"):
+      waiting = self._waiting_for([w for w in writes if w.way is not Way.FIRST])
+      for write in writes:
+        if write.way is Way.FIRST:
+          self._write_first(write)
+          continue
+        copies = self._repeated.get(write.op)
+        if copies is None:
+          after = _ends(write.op)
+          copies = [
+            c for x in write.variables for c in _copies(x, write.op, after)
+          ]
+        if copies:
+          for other in waiting.get(write.op, ()):
+            private_graph.add_control_inputs(other, copies)
+          if write.op is train_op:
+            train_op = _join([write.op, *copies], write.op.device)
+      self._copy_in_each_step(writes)
+    return train_op
+
+  def _waiting_for(
+    self, writes: Sequence[Write]
+  ) -> dict[tf.Operation, list[tf.Operation]]:
+    """Returns the ops that wait for each write."""
+    waiting: dict[tf.Operation, list[tf.Operation]] = {
+      write.op: [] for write in writes
+    }
+    for op in self._graph.get_operations() if writes else ():
+      for before in {*op.control_inputs, *(t.op for t in op.inputs)}:
+        if before in waiting:
+          waiting[before].append(op)
+    return waiting
+
+  def _write_first(self, write: Write) -> None:
+    """Lets a write wait for its mirrors."""
+    first = self._repeated.get(write.op) or [
+      _made_again(write.op, mirror)
+      for entry in write.variables
+      for mirror in entry.mirrors
+    ]
+    private_graph.add_control_inputs(write.op, first)
+    if write.op not in self._step:
+      self._alone.update(first)
+
+  def _copy_in_each_step(self, writes: Sequence[Write]) -> None:
+    """Lets all that a step does with mirrors wait for copies."""
+    entries = {
+      entry.variable: entry
+      for write in writes
+      if write.way is Way.EACH_STEP
+      for entry in write.variables
+    }
+    for entry in entries.values():
+      readers = [
+        [x for x in mirror.consumers() if x not in self._alone]
+        for mirror in entry.mirrors
+      ]
+      copies = _copies(entry)
+      for copy, of_mirror in zip(copies, readers, strict=True):
+        for reader in of_mirror:
+          private_graph.add_control_inputs(reader, [copy])
+      for write in self._writes:
+        if entry in write.variables and self._has_value(write.op):
+          private_graph.add_control_inputs(write.op, copies)
+
+  def _has_value(self, write: tf.Operation) -> bool:
+    """Whether a variable is sure to have a value when it is written."""
+    is_update = graph_slice.is_write(write) and write.type not in _SETS
+    return write in self._step or is_update
+
+
 class MirrorHook(tf.estimator.SessionRunHook):
   """Sets mirrors to their variables when a session has been made.
 
@@ -77,69 +348,36 @@ class MirrorHook(tf.estimator.SessionRunHook):
   checkpoint.
   """
 
-  def __init__(self, copy_all: tf.Operation):
+  def __init__(self, mirrors: Mirrors):
     """Initializes the hook.
 
     Args:
-      copy_all: The op of `follow_writes` that copies all variables.
+      mirrors: The mirrors.
     """
-    self._copy_all = copy_all
+    self._mirrors = mirrors
+    self._version = -1
 
   def after_create_session(self, session, coord):
-    """Copies all variables to their mirrors."""
-    session.run(self._copy_all)
+    """Copies all variables to their mirrors.
 
+    Raises:
+      RuntimeError: If the mirrors do not follow all writes.
+    """
+    self._check(session.graph)
+    session.run(self._mirrors.copy_all)
 
-def follow_writes(
-  mirrored: Sequence[Mirrored],
-  train_op: tf.Operation,
-  forward: Collection[tf.Operation],
-  repeated: Mapping[tf.Operation, Sequence[tf.Operation]],
-) -> tuple[tf.Operation, tf.Operation]:
-  """Lets each write of a variable be followed by writes of its mirrors.
+  def before_run(self, run_context):
+    """Sees whether somebody has made ops since the graph was finalized.
 
-  Args:
-    mirrored: The variables.
-    train_op: What a training step runs.
-    forward: Ops that do not write unless their type says so.
-    repeated: The writes that replicas make themselves: the ops that do so.
+    Raises:
+      RuntimeError: If the mirrors do not follow all writes.
+    """
+    self._check(run_context.session.graph)
 
-  Returns:
-    The op that a training step has to run now, and one that copies all
-    variables, for the beginning.
-  """
-  graph = train_op.graph
-  ops = graph.get_operations()
-  by_variable = {entry.variable: entry for entry in mirrored}
-  starts = initializers()
-  waiting: dict[tf.Operation, list[tf.Operation]] = {}
-  for op in ops:
-    for before in {*op.control_inputs, *(t.op for t in op.inputs)}:
-      waiting.setdefault(before, []).append(op)
-  with (
-    tf.compat.v1.name_scope(None),
-    tf.control_dependencies(None),
-    tf.compat.v1.name_scope("estimator_mp/mirror"),
-  ):
-    for op in ops:
-      copies = repeated.get(op)
-      if copies is None and op not in starts:
-        written = [
-          by_variable[variable]
-          for variable in dict.fromkeys(map(units.variable_of, op.inputs))
-          if variable in by_variable
-          if graph_slice.is_write(op) or (op not in forward and _may_write(op))
-        ]
-        after = _ends(op) if written else ()
-        copies = [c for entry in written for c in _copies(entry, op, after)]
-      if not copies:
-        continue
-      for other in waiting.get(op, ()):
-        private_graph.add_control_inputs(other, copies)
-      if op is train_op:
-        train_op = _join(copies, op.device)
-    everything = [copy for entry in mirrored for copy in _copies(entry)]
-    return train_op, _join(everything, "")
+  def _check(self, graph: tf.Graph) -> None:
+    if graph.version != self._version:
+      self._mirrors.check_is_complete()
+      self._version = graph.version
 
 
 def initializers() -> set[tf.Operation]:
@@ -153,11 +391,27 @@ def initializers() -> set[tf.Operation]:
   }
 
 
-def _may_write(op: tf.Operation) -> bool:
-  """Whether an op that gets a variable's handle may change the variable."""
-  # A function (If, While, PartitionedCall) may do anything.
-  has_handle = any(t.dtype == tf.resource for t in op.inputs)
-  return has_handle and op.op_def.is_stateful and op.type not in states.READS
+def _made_again(op: tf.Operation, mirror: tf.Tensor) -> tf.Operation:
+  """Returns an op that does to a mirror what another does to its variable."""
+  (state,) = function_bodies.written_states(op)
+  # A reference also says what is to be done before.
+  before = [] if units.is_variable(state.op) else [state.op]
+  with (
+    tf.compat.v1.device(mirror.device),
+    tf.control_dependencies([*op.control_inputs, *before]),
+  ):
+    return op.graph.create_op(
+      op.type,
+      [mirror if tensor is state else tensor for tensor in op.inputs],
+      [tensor.dtype for tensor in op.outputs],
+      [tensor.dtype for tensor in op.inputs],
+      op.name,
+      {
+        name: value
+        for name, value in op.node_def.attr.items()
+        if not name.startswith("_")
+      },
+    )
 
 
 def _copies(

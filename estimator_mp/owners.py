@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from compat import private_graph
 from estimator_mp import (
+  function_bodies,
   graph_slice,
   savers,
   spread,
@@ -36,6 +37,7 @@ class Owners:
     self._num_replicas = num_replicas
     self._held_bytes: dict[str, list[int]] = {}
     self._owners: dict[tf.Operation, int] = {}
+    self._groups: dict[bytes, int] = {}
 
   def choose(self, variable: tf.Operation) -> int:
     """Returns the replica that a new variable shall belong to.
@@ -43,12 +45,16 @@ class Owners:
     Args:
       variable: The op of a variable, placed on its stage in replica 0. One
         that functions read (such as a functional loop) stays in replica 0,
-        where these are.
+        where these are. One that is colocated with another, such as its
+        average, belongs to the same replica.
     """
     held = self._held_bytes.setdefault(
       variable.device, [0] * self._num_replicas
     )
     owner = held.index(min(held)) if _is_movable(variable) else 0
+    for group in variable.colocation_groups():
+      owner = self._groups.get(group, owner)
+    self._groups[_group_of(variable)] = owner
     held[owner] += tensor_size.variable_bytes(variable)
     self._owners[variable] = owner
     return owner
@@ -75,15 +81,20 @@ class Owners:
       sums: The owners that sums of gradients are for.
       device_of: For each replica, from devices of replica 0 to its own.
     """
+    # A function may hold variables of several owners, which it does not join:
+    # what is in it runs where its variables are.
+    simple = [op for op in ops if not function_bodies.is_call(op)]
     known = {**self._owners, **sums}
     both = units.Units()
     of_savers = savers.saver_ops(ops)
-    movable = [op for op in ops if op not in of_savers]
+    movable = [op for op in simple if op not in of_savers]
     both.add(movable)
     owners = spread.spread(movable, both, known, spread.Follows.LARGEST_INPUT)
+    moved = {}
     for op, owner in owners.items():
       if op.device and not _is_bound(op):
         private_graph.set_device(op, device_of[owner](op.device))
+        moved[_group_of(op)] = op.device
     slots = [
       op
       for op in units.variables_of(list(owners))
@@ -93,6 +104,15 @@ class Owners:
       device = device_of[owners[slot]](slot.device)
       for op in bound:
         private_graph.set_device(op, device)
+    for op in simple:
+      for group in op.colocation_groups():
+        if group in moved:
+          private_graph.set_device(op, moved[group])
+
+
+def _group_of(op: tf.Operation) -> bytes:
+  """Returns what ops that are colocated with an op name."""
+  return f"loc:@{op.name}".encode()
 
 
 def _is_movable(variable: tf.Operation) -> bool:
@@ -105,10 +125,9 @@ def _is_movable(variable: tf.Operation) -> bool:
 
 def _is_bound(op: tf.Operation) -> bool:
   """Whether an op has to be where something else is."""
-  own = f"loc:@{op.name}".encode()
   return (
     units.is_variable(op)
-    or any(group != own for group in op.colocation_groups())
+    or any(group != _group_of(op) for group in op.colocation_groups())
     or any(
       t.dtype == tf.resource or t.dtype != t.dtype.base_dtype for t in op.inputs
     )

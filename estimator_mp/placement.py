@@ -3,7 +3,7 @@
 import dataclasses
 import typing
 import weakref
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -21,8 +21,8 @@ _MAX_LAYERS = 5
 _placements: weakref.WeakKeyDictionary[tf.Graph, "Placement"] = (
   weakref.WeakKeyDictionary()
 )
-# The names of ops that no step runs.
-_idle: weakref.WeakKeyDictionary[tf.Graph, Collection[str]] = (
+# The names of what training steps run.
+_train_ops: weakref.WeakKeyDictionary[tf.Graph, str] = (
   weakref.WeakKeyDictionary()
 )
 
@@ -394,17 +394,20 @@ def _shortened(names: Sequence[str]) -> list[str]:
 
 
 def record_placement(
-  placement: Placement, idle_ops: Collection[str] = ()
+  placement: Placement, train_op: tf.Operation | tf.Tensor | None = None
 ) -> None:
   """Attaches a placement to the default graph, for `get_placement`.
 
   Args:
     placement: The placement; it replaces an earlier one.
-    idle_ops: The names of ops that no step runs: nothing is sent to them.
+    train_op: What a training step runs: nothing is sent to other writes of
+      variables, such as initializers. None if there are no others.
   """
   graph = tf.compat.v1.get_default_graph()
   _placements[graph] = placement
-  _idle[graph] = frozenset(idle_ops)
+  _train_ops.pop(graph, None)
+  if train_op is not None:
+    _train_ops[graph] = getattr(train_op, "op", train_op).name
 
 
 def has_placement(graph: tf.Graph) -> bool:
@@ -439,7 +442,10 @@ def get_placement(graph: tf.Graph) -> Placement:
   if placement.ops and not placement.transfers:
     # Not when the graph is built: that would take longer for all who do not
     # ask, and more may be sent once the Estimator has added its own ops.
-    idle = _idle[graph]
+    idle: set[str] = set()
+    if graph in _train_ops:
+      train_op = graph.get_operation_by_name(_train_ops[graph])
+      idle.update(transfers_lib.idle_writes(train_op))
     sent = transfers_lib.planned_transfers(
       [op for op in graph.get_operations() if op.name not in idle]
     )

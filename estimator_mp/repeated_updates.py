@@ -11,10 +11,10 @@ is left to `mirrors`, which copies the variable after it.
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from compat import private_graph
-from estimator_mp import branches, graph_slice, states, units
+from estimator_mp import branches, function_bodies, graph_slice, units
 
 import tensorflow as tf
 
@@ -68,7 +68,7 @@ def find_updates(
     variable
     for variable in kept
     for op in writes.get(variable, ())
-    if not kept.issuperset(_variables_of(op))
+    if not kept.issuperset(_variables_of(op.inputs))
   }:
     kept -= apart
   repeated = {op for variable in kept for op in writes.get(variable, ())}
@@ -81,9 +81,9 @@ def find_updates(
   )
 
 
-def _variables_of(op: tf.Operation) -> list[tf.Operation]:
-  """Returns the variables whose handles an op gets."""
-  found = map(units.variable_of, op.inputs)
+def _variables_of(tensors: Iterable[tf.Tensor]) -> list[tf.Operation]:
+  """Returns the variables that tensors are the handles of."""
+  found = map(units.variable_of, tensors)
   return [variable for variable in found if variable.type == "VarHandleOp"]
 
 
@@ -93,9 +93,9 @@ def _writes(
   """Returns the ops that may write each variable."""
   writes: dict[tf.Operation, list[tf.Operation]] = {}
   for op in ops:
-    if op.op_def.is_stateful and op.type not in states.READS:
-      for variable in dict.fromkeys(_variables_of(op)):
-        writes.setdefault(variable, []).append(op)
+    states = function_bodies.written_states(op)
+    for variable in dict.fromkeys(_variables_of(states)):
+      writes.setdefault(variable, []).append(op)
   return writes
 
 

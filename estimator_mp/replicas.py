@@ -268,14 +268,14 @@ class Replicas:
       handle = variable.outputs[0]
       others = [h for h in self._updates.of(handle) if h is not handle]
       mirrored.append(mirrors.Mirrored(variable, others))
-    train_op = getattr(spec.train_op, "op", spec.train_op)
-    following, copy_all = mirrors.follow_writes(
-      mirrored, train_op, forward, repeated
-    )
     mirrors.record_mirrors(mirrored)
-    hook = mirrors.MirrorHook(copy_all)
+    all_mirrors = mirrors.Mirrors(mirrored, forward, repeated)
+    train_op = getattr(spec.train_op, "op", spec.train_op)
+    following = all_mirrors.follow_step(train_op)
+    private_graph.before_finalization(train_op.graph, all_mirrors.follow_others)
     if following is not train_op:
       spec = spec._replace(train_op=following)
+    hook = mirrors.MirrorHook(all_mirrors)
     return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
   def _rest(self, forward: Collection[tf.Operation]) -> list[tf.Operation]:

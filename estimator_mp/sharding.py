@@ -455,14 +455,14 @@ class _Sharder:
   def _record(self, spec: tf.estimator.EstimatorSpec) -> None:
     """Keeps the placement for people, and for evaluation and prediction."""
     replicas: tuple[replica_contents.ReplicaDevice, ...] = ()
-    idle: list[str] = []
+    train_op = None
     if self._pipeline is not None and self._mesh.axis_size("data") > 1:
       replicas = replica_contents.contents_of_replicas(self._mesh)
-      idle = transfers.idle_writes(spec.train_op)
+      train_op = spec.train_op
     placement = placement_lib.placement_of_stages(
       self._mesh, self._stages, replicas
     )
-    placement_lib.record_placement(placement, idle)
+    placement_lib.record_placement(placement, train_op)
     tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
       "Placement to %s on mesh %s:\n%s",
       self._mode,

@@ -120,14 +120,7 @@ def idle_writes(train_op: tf.Operation | tf.Tensor) -> list[str]:
     train_op: What a training step runs.
   """
   last = getattr(train_op, "op", train_op)
-  reached = {last}
-  todo = [last]
-  while todo:
-    op = todo.pop()
-    for before in (*op.control_inputs, *(t.op for t in op.inputs)):
-      if before not in reached:
-        reached.add(before)
-        todo.append(before)
+  reached = graph_slice.ops_run_with(last)
   return [
     op.name
     for op in last.graph.get_operations()

@@ -126,18 +126,29 @@ def bound_to(
 def variable_of(tensor: tf.Tensor) -> tf.Operation:
   """Returns the op that a tensor comes from, before v1 conds and loops.
 
+  A write of a reference gives the reference on.
+
   Args:
     tensor: The handle of a variable, or a reference, as an op gets it; or any
       other tensor.
   """
   op = tensor.op
-  while op.type in _PASSED_THROUGH and _is_state(op.inputs[0]):
-    op = op.inputs[0].op
+  while (
+    op.inputs
+    and _is_state(op.inputs[0])
+    and (op.type in _PASSED_THROUGH or _is_reference(tensor))
+  ):
+    tensor = op.inputs[0]
+    op = tensor.op
   return op
 
 
 def _is_state(tensor: tf.Tensor) -> bool:
-  return tensor.dtype == tf.resource or tensor.dtype != tensor.dtype.base_dtype
+  return tensor.dtype == tf.resource or _is_reference(tensor)
+
+
+def _is_reference(tensor: tf.Tensor) -> bool:
+  return tensor.dtype != tensor.dtype.base_dtype
 
 
 def is_variable(op: tf.Operation) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from unittest import mock
 
 import estimator_mp
+from estimator_mp import mirrors
 
 import numpy as np
 import tensorflow as tf
@@ -44,10 +45,18 @@ class Program:
     spec: What model_fn returned.
     gradients: The gradients of variables, by their names.
     session: The session.
+    session_config: Its configuration.
   """
 
   def __init__(
-    self, model_fn, config, batch, params=None, is_static=False, seed=11
+    self,
+    model_fn,
+    config,
+    batch,
+    params=None,
+    is_static=False,
+    seed=11,
+    hooks=(),
   ):
     """Builds the graph.
 
@@ -58,6 +67,7 @@ class Program:
       params: Its params, if it takes some.
       is_static: Whether the graph knows the number of examples.
       seed: The seed of the graph.
+      hooks: A user's hooks: they may make ops in `begin`.
     """
     run_config = tf.estimator.RunConfig()
     if config is not None:
@@ -88,32 +98,46 @@ class Program:
         for variable, gradient in recorded
         if gradient is not None
       }
-      self._variables = {v.op.name: v for v in v1.global_variables()}
-      starts = [v1.global_variables_initializer(), v1.tables_initializer()]
-      self.session = v1.Session(config=run_config.session_config)
-      self.session.run(starts)
-    self._start_hooks()
+      self.session_config = run_config.session_config
+      self._start(hooks)
 
-  def _start_hooks(self):
-    """Does what a MonitoredSession does once variables have their values."""
-    for hook in self.spec.training_hooks:
+  def _start(self, hooks):
+    """Does what a MonitoredSession does, without a checkpoint."""
+    hooks = (*hooks, *self.spec.training_hooks)
+    for hook in hooks:
+      hook.begin()
+    self._variables = {v.op.name: v for v in v1.global_variables()}
+    self._mirrors = _reads_of_mirrors(self.graph)
+    scaffold = self.spec.scaffold
+    scaffold.finalize()
+    self.session = v1.Session(config=self.session_config)
+    self.session.run(scaffold.init_op)
+    self.session.run(scaffold.local_init_op)
+    for hook in hooks:
       hook.after_create_session(self.session, None)
 
   def variables(self):
     """Returns every variable."""
     return self.session.run(self._variables)
 
+  def mirrors(self):
+    """Returns what each replica has of each mirrored variable."""
+    return self.session.run(self._mirrors)
+
   def load(self, values):
-    """Sets variables."""
+    """Sets variables, as `variable.load` does; all of them at once."""
     starts = {name: self._variables[name].initializer for name in values}
     feed = {starts[name].inputs[1]: value for name, value in values.items()}
     self.session.run(starts, feed)
-    self._start_hooks()
 
   def _feed(self, batch):
     return dict(
       zip(tf.nest.flatten(self._inputs), tf.nest.flatten(batch), strict=True)
     )
+
+  def run(self, fetches, batch):
+    """Runs some ops alone."""
+    return self.session.run(fetches, self._feed(batch))
 
   def step(self, batch, fetches=None):
     """Trains on a batch; also gets tensors of the step."""
@@ -142,6 +166,39 @@ class Program:
     feed = self._feed(batch)
     self.session.run(self.spec.train_op, feed, options, metadata)
     return metadata
+
+
+def _reads_of_mirrors(graph):
+  """Returns ops that read each mirrored variable, and then its mirrors."""
+  values = {}
+  for entry in mirrors.get_mirrors(graph):
+    handles = [entry.variable.outputs[0], *entry.mirrors]
+    if handles[0].dtype == tf.resource:
+      dtype = tf.dtypes.as_dtype(entry.variable.get_attr("dtype"))
+      handles = [
+        tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
+        for handle in handles
+      ]
+    values[entry.variable.name] = handles
+  return values
+
+
+def assert_equal_mirrors(test, program):
+  """Asserts that all replicas have the same bits of some variables.
+
+  Args:
+    test: The test.
+    program: The program.
+
+  Returns:
+    How many further replicas have a copy, by the names of variables.
+  """
+  found = program.mirrors()
+  test.assertNotEmpty(found)
+  for name, (first, *others) in found.items():
+    for other in others:
+      np.testing.assert_array_equal(first, other, err_msg=name)
+  return {name: len(values) - 1 for name, values in found.items()}
 
 
 def _dense(gradient):

@@ -3,7 +3,6 @@
 import os
 
 import estimator_mp
-from estimator_mp import mirrors
 from tests.estimator_mp import programs, runs, shapes, zoo
 
 import numpy as np
@@ -69,22 +68,6 @@ def _config(mesh, num_micro_batches=1, **fields):
   )
 
 
-def _values_of_mirrors(program):
-  """Returns what each replica has of each mirrored variable."""
-  values = {}
-  with program.graph.as_default():
-    for entry in mirrors.get_mirrors(program.graph):
-      handles = [entry.variable.outputs[0], *entry.mirrors]
-      if handles[0].dtype == tf.resource:
-        dtype = tf.dtypes.as_dtype(entry.variable.get_attr("dtype"))
-        handles = [
-          tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
-          for handle in handles
-        ]
-      values[entry.variable.name] = handles
-  return program.session.run(values)
-
-
 class ModelsTest(parameterized.TestCase):
   def test_all_models_are_here(self):
     self.assertCountEqual(_CASES, zoo.PURE_MODELS)
@@ -125,17 +108,15 @@ class ModelsTest(parameterized.TestCase):
         self._check_mirrors(program, config)
 
   def _check_mirrors(self, program, config):
-    found = _values_of_mirrors(program)
     if config.variables == "shared":
-      self.assertEmpty(found)
+      self.assertEmpty(program.mirrors())
       return
+    found = programs.assert_equal_mirrors(self, program)
     trainable = program.graph.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES)
     self.assertContainsSubset({v.op.name for v in trainable}, found)
-    for name, (first, *others) in found.items():
-      if config.optimizer_state == "replicated":
-        self.assertLen(others, config.create_mesh().axis_size("data") - 1)
-      for other in others:
-        np.testing.assert_array_equal(first, other, err_msg=name)
+    if config.optimizer_state == "replicated":
+      others = config.create_mesh().axis_size("data") - 1
+      self.assertEqual(set(found.values()), {others})
 
   @parameterized.named_parameters(
     ("skip_connections", shapes.skip_connections, "data:2,stage:2"),
@@ -228,11 +209,7 @@ class UpdatesInBranchesTest(parameterized.TestCase):
         one.gradients = {}  # Those in a branch cannot be fetched.
       losses.append((program.step(batch).loss, plain.step(batch).loss))
     np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-5)
-    found = _values_of_mirrors(program)
-    self.assertNotEmpty(found)
-    for name, (first, *others) in found.items():
-      for other in others:
-        np.testing.assert_array_equal(first, other, err_msg=name)
+    programs.assert_equal_mirrors(self, program)
 
 
 class EstimatorTest(parameterized.TestCase):
