@@ -218,15 +218,13 @@ def _sum(
     for name, gradient in facts.plain.gradients.items()
     if np.any(gradient)
   ]
-  for ratio, given, right in (
-    (1 / count, "mean", "sum"),
-    (float(count), "sum", "mean"),
-  ):
-    if ratios and all(abs(x / ratio - 1) < _NEAR for x in ratios):
-      return (
-        f"all gradients are {ratio:g} of the plain ones: the loss is a {right} "
-        f'over examples; use loss_reduction="{right}", not "{given}"'
-      )
+  given = config.loss_reduction
+  ratio, right = (1 / count, "sum") if given == "mean" else (count, "mean")
+  if ratios and all(abs(x / ratio - 1) < _NEAR for x in ratios):
+    return (
+      f"all gradients are {ratio:g} of the plain ones: the loss is a {right} "
+      f'over examples; use loss_reduction="{right}", not "{given}"'
+    )
   return ""
 
 
