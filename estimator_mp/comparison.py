@@ -427,9 +427,10 @@ def judge(
     parted.variables,
     parted.loss_difference,
     tolerance,
+    config,
+    parting.ops_of_step(plain_graph.spec.train_op, plain_graph.spec.loss),
   )
-  reason = parting.reason(facts, plain_graph, config)
-  return dataclasses.replace(comparison, reason=reason)
+  return dataclasses.replace(comparison, reason=parting.reason(facts))
 
 
 def _kinds(graph: training_graph.TrainingGraph) -> dict[str, str]:

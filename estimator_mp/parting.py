@@ -1,7 +1,7 @@
 """Parting: why a sharded model is not the plain one, as far as one can tell."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from estimator_mp import config as config_lib
 from estimator_mp import training_graph
@@ -55,6 +55,8 @@ class Facts:
     variables: The differences of variables.
     loss_difference: That of the losses.
     tolerance: What is no difference.
+    config: How the one model is sharded.
+    ops: The ops that a step of the other one runs.
   """
 
   plain: training_graph.Step
@@ -63,6 +65,17 @@ class Facts:
   variables: Mapping[str, float]
   loss_difference: float
   tolerance: float
+  config: config_lib.ShardingConfig
+  ops: Sequence[tf.Operation]
+
+  @property
+  def count(self) -> int:
+    """Into how many slices a batch is cut."""
+    return (
+      self.config.num_micro_batches
+      * self.config.gradient_accumulation_steps
+      * self.config.create_mesh().axis_size("data")
+    )
 
   def wrong_variables(self) -> list[str]:
     """Returns the variables that differ, the most different first."""
@@ -81,44 +94,25 @@ class Facts:
     )
 
 
-def reason(
-  facts: Facts,
-  graph: training_graph.TrainingGraph,
-  config: config_lib.ShardingConfig,
-) -> str:
+def reason(facts: Facts) -> str:
   """Returns the likely reason why a step differs.
 
   Args:
     facts: The step.
-    graph: The plain model's graph.
-    config: How the other one is sharded.
   """
-  mesh = config.create_mesh()
-  count = (
-    config.num_micro_batches
-    * config.gradient_accumulation_steps
-    * mesh.axis_size("data")
-  )
-  ops = _ops_of_step(graph.spec.train_op, graph.spec.loss)
-  found = _by_size(facts) or next(
-    filter(None, (rule(facts, ops, config, count) for rule in _RULES)), ""
-  )
+  found = next(filter(None, (rule(facts) for rule in _RULES)), "")
   return found or (
     "no reason is known, as nothing is cut into slices; please report it with "
     "the model_fn"
   )
 
 
-def _by_size(facts: Facts) -> str:
+def _rounding(facts: Facts) -> str:
   """Returns a reason if differences are those of rounding."""
   sizes = [facts.loss_difference, *facts.gradients.values()]
   if max(sizes) > _ROUNDING or facts.only_state_differs():
     return ""
-  worst = (
-    facts.variables[facts.wrong_variables()[0]]
-    if (facts.wrong_variables())
-    else 0.0
-  )
+  worst = max(facts.variables.values())
   if worst > _ROUNDING:
     return (
       "the loss and the gradients differ by rounding only, but the optimizer "
@@ -132,69 +126,49 @@ def _by_size(facts: Facts) -> str:
   )
 
 
-def _compression(
-  facts: Facts,
-  ops: Collection[tf.Operation],
-  config: config_lib.ShardingConfig,
-  count: int,
-) -> str:
-  if config.compression == "none":
+def _compression(facts: Facts) -> str:
+  if facts.config.compression == "none":
     return ""
   return (
-    f"compression={config.compression!r} does not send all of a gradient; "
-    'use compression="none"'
+    f"compression={facts.config.compression!r} does not send all of a "
+    'gradient; use compression="none"'
   )
 
 
-def _batch_norm(
-  facts: Facts,
-  ops: Collection[tf.Operation],
-  config: config_lib.ShardingConfig,
-  count: int,
-) -> str:
+def _batch_norm(facts: Facts) -> str:
   """Batch normalisation: own statistics of slices, averages of their means."""
   norms = [
     op.name
-    for op in ops
+    for op in facts.ops
     if (op.type in _FUSED_NORMS and op.get_attr("is_training"))
     or "AssignMovingAvg" in op.name
   ]
-  if count == 1 or not norms:
+  if facts.count == 1 or not norms:
     return ""
   return (
-    f"batch normalisation ({_names(norms)}) normalises each of {count} slices "
-    "by its own statistics; with no micro-batches and one replica it does as "
-    "the plain model"
+    f"batch normalisation ({_names(norms)}) normalises each of {facts.count} "
+    "slices by its own statistics; with no micro-batches and one replica it "
+    "does as the plain model"
   )
 
 
-def _random(
-  facts: Facts,
-  ops: Collection[tf.Operation],
-  config: config_lib.ShardingConfig,
-  count: int,
-) -> str:
+def _random(facts: Facts) -> str:
   """Random ops: each slice draws its own numbers."""
-  names = [op.name for op in ops if op.type in _RANDOM]
+  names = [op.name for op in facts.ops if op.type in _RANDOM]
   if not names:
     return ""
-  if count == 1:
+  if facts.count == 1:
     return (
       f"random ops ({_names(names)}) draw other numbers, as they have no seed "
       "of their own; give them one"
     )
   return (
-    f"random ops ({_names(names)}) draw new numbers for each of {count} slices;"
-    " compare without them, such as with a dropout rate of 0"
+    f"random ops ({_names(names)}) draw new numbers for each of {facts.count} "
+    "slices; compare without them, such as with a dropout rate of 0"
   )
 
 
-def _state(
-  facts: Facts,
-  ops: Collection[tf.Operation],
-  config: config_lib.ShardingConfig,
-  count: int,
-) -> str:
+def _state(facts: Facts) -> str:
   if not facts.only_state_differs():
     return ""
   names = facts.wrong_variables()
@@ -204,29 +178,24 @@ def _state(
   )
 
 
-def _sum(
-  facts: Facts,
-  ops: Collection[tf.Operation],
-  config: config_lib.ShardingConfig,
-  count: int,
-) -> str:
+def _sum(facts: Facts) -> str:
   """A sum over examples taken for a mean, or a mean for a sum."""
-  if count == 1 or not facts.plain.gradients:
+  if facts.count == 1 or not facts.plain.gradients:
     return ""
   ratios = [
     _ratio(facts.sharded.gradients.get(name), gradient)
     for name, gradient in facts.plain.gradients.items()
     if np.any(gradient)
   ]
-  for ratio, given, right in (
-    (1 / count, "mean", "sum"),
-    (float(count), "sum", "mean"),
-  ):
-    if ratios and all(abs(x / ratio - 1) < _NEAR for x in ratios):
-      return (
-        f"all gradients are {ratio:g} of the plain ones: the loss is a {right} "
-        f'over examples; use loss_reduction="{right}", not "{given}"'
-      )
+  given = facts.config.loss_reduction
+  ratio, right = (
+    (1 / facts.count, "sum") if given == "mean" else (facts.count, "mean")
+  )
+  if ratios and all(abs(x / ratio - 1) < _NEAR for x in ratios):
+    return (
+      f"all gradients are {ratio:g} of the plain ones: the loss is a {right} "
+      f'over examples; use loss_reduction="{right}", not "{given}"'
+    )
   return ""
 
 
@@ -237,26 +206,19 @@ def _ratio(found: np.ndarray | None, expected: np.ndarray) -> float:
   return float(np.vdot(expected, found) / np.vdot(expected, expected))
 
 
-def _nonlinear(
-  facts: Facts,
-  ops: Collection[tf.Operation],
-  config: config_lib.ShardingConfig,
-  count: int,
-) -> str:
-  if count == 1:
+def _nonlinear(facts: Facts) -> str:
+  if facts.count == 1:
     return ""
   return (
-    f"the loss of a batch is perhaps no mean of those of its {count} slices, "
-    "but a sum, a mean over something else than examples, or a function of "
-    "such means; see docs/differences.md"
+    "the loss of a batch is perhaps no mean of those of its "
+    f"{facts.count} slices, but a sum, a mean over something else than "
+    "examples, or a function of such means; see docs/differences.md"
   )
 
 
-_Rule = Callable[
-  [Facts, Collection[tf.Operation], config_lib.ShardingConfig, int], str
-]
 # The first one that has something to say is right.
-_RULES: Sequence[_Rule] = (
+_RULES: Sequence[Callable[[Facts], str]] = (
+  _rounding,
   _compression,
   _sum,
   _random,
@@ -266,8 +228,12 @@ _RULES: Sequence[_Rule] = (
 )
 
 
-def _ops_of_step(*fetches: tf.Tensor | tf.Operation) -> list[tf.Operation]:
-  """Returns the ops that a training step runs."""
+def ops_of_step(*fetches: tf.Tensor | tf.Operation) -> list[tf.Operation]:
+  """Returns the ops that a training step runs.
+
+  Args:
+    *fetches: What it fetches.
+  """
   waiting = [getattr(x, "op", x) for x in fetches]
   seen = dict.fromkeys(waiting)
   while waiting:

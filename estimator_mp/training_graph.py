@@ -124,10 +124,12 @@ class TrainingGraph:
     return tf.nest.pack_sequence_as(inputs, made, expand_composites=True)
 
   def _keep_gradients(self, sources: list[Any], gradients: list[Any]) -> None:
+    names = {v.op.name for v in v1.global_variables()}
     for source, gradient in zip(sources, gradients, strict=True):
-      op = getattr(source, "handle", source).op
-      if isinstance(source, tf.Variable) and _can_be_fetched(gradient):
-        self.gradients[op.name] = gradient
+      # An optimizer asks for a reference variable by its reference.
+      name = getattr(source, "handle", source).op.name
+      if name in names and _can_be_fetched(gradient):
+        self.gradients[name] = gradient
 
   def trainable_variables(self) -> list[tf.Variable]:
     """Returns the trainable variables."""

@@ -219,6 +219,43 @@ class EqualTest(parameterized.TestCase):
       2,
     )
 
+  def test_a_canned_estimator(self):
+    """Its loss is a sum, which is seen and said."""
+    column = tf.feature_column.numeric_column("x", [8])
+    estimator = v1.estimator.DNNClassifier([8], [column])
+    found = [
+      estimator_mp.compare(
+        estimator.model_fn,
+        _input_fn,
+        dataclasses.replace(_TWO, loss_reduction=reduction),
+        2,
+      )
+      for reduction in ("mean", "sum")
+    ]
+    self.assertStartsWith(found[0].reason, "all gradients are 0.5 of the plain")
+    self._assert_equal(found[1], 2)
+
+  def test_reference_variables_and_a_saver_of_averages(self):
+    """The Scaffold's saver would restore averages into the variables."""
+
+    def model_fn(features, labels, mode):
+      with v1.variable_scope("", use_resource=False):
+        loss = tf.reduce_mean(_losses(_logits(features["x"]), labels))
+      spec = _spec(mode, loss)
+      averages = tf.train.ExponentialMovingAverage(0.9)
+      with tf.control_dependencies([spec.train_op]):
+        train_op = averages.apply(v1.trainable_variables())
+      saver = v1.train.Saver(averages.variables_to_restore())
+      scaffold = v1.train.Scaffold(saver=saver)
+      return spec._replace(train_op=train_op, scaffold=scaffold)
+
+    compared = estimator_mp.compare(
+      model_fn, _input_fn, _stages(2), 2, restart_each_step=True
+    )
+    self._assert_equal(compared, 2)
+    self.assertGreater(compared.steps[0].plain_gradient_norm, 0)
+    self.assertIn("last/ExponentialMovingAverage", compared.variables())
+
   def test_features_without_labels_from_tensors(self):
     def input_fn():
       x = v1.train.input_producer(_X, shuffle=False).dequeue_many(12)
