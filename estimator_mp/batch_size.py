@@ -49,6 +49,11 @@ class Input:
     return size
 
   @property
+  def likelihood(self) -> tuple[bool, int]:
+    """How likely it has examples, compared with others: a matrix more so."""
+    return self.is_label, self.value.shape.rank
+
+  @property
   def is_label(self) -> bool:
     """Whether it belongs to the labels, which surely have examples."""
     return self.name.partition("/")[0] == "labels"
@@ -97,7 +102,7 @@ def batch_size(inputs: Sequence[Input], host: str = "") -> BatchSize:
     return BatchSize(None, None, *_checked(inputs, host))
   sizes = [entry.size for entry in known]
   votes = collections.Counter(sizes)
-  usual = max(known, key=lambda entry: (votes[entry.size], entry.is_label))
+  usual = max(known, key=lambda entry: (votes[entry.size], entry.likelihood))
   for other in known:
     if other.size != usual.size:
       text = _DIFFERENCE.format(
@@ -174,16 +179,15 @@ def _usual_and_other(
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns which input has the size of most, and which has another if any.
 
-  The labels decide between two sizes of equally many inputs.
+  Of two sizes of equally many inputs, the likelier one is usual.
   """
   count = len(inputs)
   is_equal = tf.equal(sizes, tf.expand_dims(sizes, 1))
   votes = tf.reduce_sum(tf.cast(is_equal, tf.int32), 1)
-  # Ties are broken here, for argmax promises nothing: the first one is taken.
+  # No ties for argmax, which promises nothing of them.
   first = [count - i for i in range(count)]
-  labels = [count * entry.is_label for entry in inputs]
-  order = [x + y for x, y in zip(first, labels, strict=True)]
-  usual = tf.argmax(3 * count * votes + order)
+  order = sorted(range(count), key=lambda i: (inputs[i].likelihood, first[i]))
+  usual = tf.argmax(count * votes + [order.index(i) for i in range(count)])
   differs = tf.cast(tf.not_equal(sizes, tf.gather(sizes, usual)), tf.int32)
   return usual, tf.argmax(differs * first)
 

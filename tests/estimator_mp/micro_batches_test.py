@@ -309,6 +309,12 @@ class SizesTest(parameterized.TestCase):
     size = sizes[other.partition("/")[2]]
     self.assertEqual(text, _difference("labels", 24, other, size))
 
+  def test_a_matrix_is_likelier_than_a_vector(self):
+    vector, feed = _unknown(np.zeros([4]))
+    x, of_x = _unknown(np.zeros([24, 3]))
+    text = self._fails({"a": vector, "x": x}, feed | of_x)
+    self.assertEqual(text, _difference("x", 24, "a", 4))
+
   def test_without_labels(self):
     sizes = {"a": 8, "b": 24, "c": 24}
     text = self._fails(*_batch_of_sizes({"features": sizes, "labels": None}))
@@ -567,7 +573,7 @@ class ErrorsTest(parameterized.TestCase):
         micro_batches.split_batch(batch, 2)
     self.assertEqual(
       str(raised.exception),
-      _difference("features/mask", 3, "features/x", 8),
+      _difference("features/x", 8, "features/mask", 3),
     )
 
   @parameterized.named_parameters(
