@@ -7,7 +7,7 @@ and the "/cpu:0" that TensorFlow gives some of them is the host's, no stage's.
 They follow the variables; those with strings run on the host.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import tensorflow as tf
 
@@ -16,6 +16,7 @@ SAVES = frozenset(["Save", "SaveSlices", "SaveV2"])
 _RESTORES = frozenset(["Restore", "RestoreSlice", "RestoreV2"])
 _FILES = frozenset(["MergeV2Checkpoints", "ShardedFilename"])
 _PASSES_ON = frozenset(["Identity", "Reshape"])
+_ENDS = frozenset(["Identity", "NoOp"])
 ASSIGNS = frozenset(["Assign", "AssignVariableOp"])
 
 
@@ -32,19 +33,28 @@ def saver_ops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
   found = {op for op in ops if op.type in SAVES | _RESTORES | _FILES}
   if not found:
     return found
-  waiting = set()
   for op in ops:
-    if is_restored(op):
+    waits_for = op.control_inputs
+    is_end = op.type in _ENDS and waits_for and found.issuperset(waits_for)
+    if is_end or is_restored(op):
       found.add(op)
-    elif op.type in _PASSES_ON and not found.isdisjoint(op.control_inputs):
-      waiting.add(op)
-  found |= waiting
   for op in reversed(ops):
     consumers = [c for tensor in op.outputs for c in tensor.consumers()]
-    is_pure = not op.op_def.is_stateful
-    if is_pure and consumers and found.issuperset(consumers):
+    is_value = op.type == "ReadVariableOp" or not op.op_def.is_stateful
+    if is_value and consumers and found.issuperset(consumers):
       found.add(op)
   return found
+
+
+def work_on_variables(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
+  """Returns those ops of Savers that have to be where their variable is.
+
+  They may have the device of the block that the Saver was made in.
+
+  Args:
+    ops: Ops of Savers.
+  """
+  return [op for op in ops if op.type in ASSIGNS or op.type == "ReadVariableOp"]
 
 
 def is_restored(op: tf.Operation) -> bool:

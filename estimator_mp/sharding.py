@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from compat import gradient_requests, legacy_keras
+from compat import gradient_requests, legacy_keras, private_graph
 from estimator_mp import config as config_lib
 from estimator_mp import (
   devices,
@@ -429,7 +429,10 @@ class _Sharder:
       self._pipeline.add(new)
     self._ops += new
     self._units.add(new)
-    self._of_savers |= savers.saver_ops(new)
+    of_savers = savers.saver_ops(new)
+    for op in savers.work_on_variables(of_savers):
+      private_graph.set_device(op, op.inputs[0].device)
+    self._of_savers |= of_savers
     return new
 
   def _adopt_devices(self, ops: Sequence[tf.Operation]) -> None:

@@ -412,6 +412,21 @@ class SavedPlacementTest(absltest.TestCase):
     )
     self.assertEqual(devices_of_variables(first), devices_of_variables(second))
 
+  def test_a_restored_value_goes_to_its_variables_device_at_once(self):
+    def model_fn(features, labels, mode):
+      del labels
+      loss = tf.reduce_mean(zoo.net(features["x"]))
+      v1.train.Saver(v1.trainable_variables())
+      return tf.estimator.EstimatorSpec(
+        mode, loss=loss, train_op=train_sgd(loss)
+      )
+
+    _, graph = build(model_fn, estimator_mp.ShardingConfig("stage:3"))
+    for op in graph.get_operations():
+      if op.type == "AssignVariableOp" and op.name.startswith("save/"):
+        for tensor in op.inputs:
+          self.assertEqual(tensor.op.device, op.device, op.name)
+
   def test_savers_and_numbered_names_do_not_move_variables(self):
     """`save/AssignVariableOp_1` is of another variable in evaluation."""
 
@@ -424,6 +439,8 @@ class SavedPlacementTest(absltest.TestCase):
       by_name = {f"{i}": variable for i, variable in enumerate(variables)}
       v1.train.Saver(by_name, sharded=True)
       v1.train.Saver(by_name)
+      with tf.device("/cpu:0"):
+        v1.train.Saver(by_name)
       for variable in variables:
         v1.assign(variable, tf.zeros(variable.shape))
       loss = tf.reduce_mean(logits)
@@ -439,11 +456,12 @@ class SavedPlacementTest(absltest.TestCase):
       _, graph = build(model_fn, config, mode=mode, model_dir=folder)
       self.assertEqual(devices_of_variables(graph), devices)
       for op in graph.get_operations():
+        if op.type == "ReadVariableOp":
+          self.assertEqual(op.device, op.inputs[0].op.device, op.name)
         if op.type in ("SaveV2", "RestoreV2", "MergeV2Checkpoints"):
           self.assertEqual(op.device, "/device:CPU:0", op.name)
         if op.type == "AssignVariableOp":
-          for tensor in op.inputs:
-            self.assertEqual(tensor.op.device, op.device, op.name)
+          self.assertEqual(op.device, op.inputs[0].op.device, op.name)
 
   def test_variables_that_only_prediction_joins_move_and_it_says_so(self):
     """As where a decoder is a loop in prediction, and none in training."""
@@ -455,6 +473,10 @@ class SavedPlacementTest(absltest.TestCase):
     self.assertIn(f"To infer, variables move: {_JOINED}", logged.output[0])
     devices = devices_of_variables(graph)
     self.assertEqual(devices["net/a/kernel"], devices["net/c/bias"])
+    for op in graph.get_operations():  # Initializers are made before.
+      for group in op.colocation_groups():
+        other = graph.get_operation_by_name(group.decode()[len("loc:@") :])
+        self.assertEqual(op.device, other.device, op.name)
     _, trained = build(decoder, config, model_dir=folder)
     given = placement_file.load_placement(folder, config.create_mesh())
     config = estimator_mp.ShardingConfig("stage:3", placement=given)

@@ -62,7 +62,8 @@ def averaged(features, labels, mode, params):
   logits = _net(features)
   apply, restored = params["averages"](mode)
   if "early" in params["savers"]:  # To load other models' weights, say.
-    v1.train.Saver(v1.trainable_variables()[2:], sharded=params["sharded"])
+    with tf.device("/cpu:0"):
+      v1.train.Saver(v1.trainable_variables()[2:], sharded=params["sharded"])
 
   def train(loss):
     update = zoo.minimize(v1.train.AdamOptimizer(0.05))(loss)
