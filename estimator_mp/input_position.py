@@ -183,7 +183,7 @@ class _Position:
       self._file = v1.placeholder(tf.string, [], "file")
       self._states = []
       for x in iterators:
-        with v1.colocate_with(x.op, ignore_existing=True):
+        with graph.colocate_with(x.op, ignore_existing=True):
           self._states.append(
             tf.raw_ops.SerializeIterator(
               resource_handle=x, external_state_policy=_FAIL
@@ -203,7 +203,7 @@ class _Position:
       )
       self._restored = []
       for x, state in zip(iterators, restored, strict=True):
-        with v1.colocate_with(x.op, ignore_existing=True):
+        with graph.colocate_with(x.op, ignore_existing=True):
           self._restored.append(
             tf.raw_ops.DeserializeIterator(resource_handle=x, serialized=state)
           )

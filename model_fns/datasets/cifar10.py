@@ -56,17 +56,19 @@ def load(data_dir: str | None = None) -> dataset.Dataset:
   num_test = count_valid_records(test_file)
 
   def train_examples(seed: int) -> tf.data.Dataset:
-    examples = _read(train_files)
-    examples = examples.shuffle(min(num_train, _SHUFFLE_BUFFER), seed=seed)
+    # Records, not images: checkpoints have what is in the buffer.
+    records = _read_records(train_files)
+    records = records.shuffle(min(num_train, _SHUFFLE_BUFFER), seed=seed)
+
     # The position in the endless stream seeds the augmentation of an example.
-    numbered = examples.repeat().enumerate()
-    return numbered.map(
-      lambda position, example: (
-        _augment(example[0], seed, position),
-        example[1],
-      ),
-      num_parallel_calls=tf.data.AUTOTUNE,
-      deterministic=True,
+    def example(position, record):
+      image, label = _decode(record)
+      return _augment(image, seed, position), label
+
+    return (
+      records.repeat()
+      .enumerate()
+      .map(example, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True)
     )
 
   return dataset.Dataset(
@@ -138,10 +140,13 @@ def _check_directory(directory: pathlib.Path) -> None:
     raise dataset.DatasetError(f"{directory / name}: is missing; {fix}")
 
 
-def _read(paths: list[pathlib.Path]) -> tf.data.Dataset:
+def _read_records(paths: list[pathlib.Path]) -> tf.data.Dataset:
   names = [str(path) for path in paths]
-  records = tf.data.FixedLengthRecordDataset(names, _RECORD_BYTES)
-  return records.map(
+  return tf.data.FixedLengthRecordDataset(names, _RECORD_BYTES)
+
+
+def _read(paths: list[pathlib.Path]) -> tf.data.Dataset:
+  return _read_records(paths).map(
     _decode, num_parallel_calls=tf.data.AUTOTUNE, deterministic=True
   )
 
