@@ -146,8 +146,6 @@ class ShardEstimatorTest(parameterized.TestCase):
       np.testing.assert_allclose(
         found[variable], value, rtol=1e-5, atol=1e-7, err_msg=variable
       )
-    if name == "keras":  # Evaluates by a Saver that its model_fn makes.
-      return
     metrics = estimator.evaluate(model.input_fn, steps=2)
     for key, value in plain.evaluate(model.input_fn, steps=2).items():
       np.testing.assert_allclose(metrics[key], value, rtol=1e-5, err_msg=key)
