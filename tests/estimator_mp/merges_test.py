@@ -1,5 +1,7 @@
 """How a loss, a gradient and an update of slices become the whole batch's."""
 
+import dataclasses
+
 import estimator_mp
 from tests.estimator_mp import programs, zoo
 
@@ -246,6 +248,31 @@ def area_under_curve(features, labels, mode):
   return _spec(mode, tf.reduce_mean(losses), [auc])
 
 
+def root_of_mean(features, labels, mode):
+  return _spec(mode, tf.sqrt(tf.reduce_mean(_losses(features, labels))))
+
+
+def in_batch_softmax(features, labels, mode):
+  """Each example is told from the others of its batch."""
+  del labels
+  net = tf.matmul(features["x"], _weight("tower", [10, 8]))
+  scores = tf.matmul(net, net, transpose_b=True)
+  size = tf.shape(net)[0]
+  losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
+    tf.range(size), scores
+  )
+  return _spec(mode, tf.reduce_mean(losses))
+
+
+def median_in_summary(features, labels, mode):
+  losses = _losses(features, labels)
+  ordered = tf.py_function(lambda x: tf.sort(x), [losses[:, 0]], tf.float32)
+  ordered.set_shape([None])
+  median = tf.identity(ordered[0] + 0.0 * losses[0, 0], name="smallest")
+  v1.summary.scalar("smallest", median)
+  return _spec(mode, tf.reduce_mean(losses) + 0.0 * median)
+
+
 _LOSSES = (
   vector_of_one,
   means_of_tasks,
@@ -341,6 +368,63 @@ class EqualityTest(parameterized.TestCase):
       "built for 6 examples; say how to make it",
     ):
       self._check(area_under_curve, "stage:2", 4, ((True, (24,)),))
+
+  @parameterized.named_parameters(
+    ("root", root_of_mean, r"Sqrt:0 \(Sqrt, shape \(\)\)"),
+    ("pairs", in_batch_softmax, r"Mean:0 \(Mean, shape \(\)\)"),
+  )
+  def test_loss_that_has_to_be_said(self, model_fn, named):
+    """An error; or else the mean of what the slices give alone."""
+    batch = programs.examples(_BATCH, 0, 24)
+    config = estimator_mp.ShardingConfig("stage:1", num_micro_batches=4)
+    with self.assertRaisesRegex(
+      ValueError,
+      rf"the gradient of \S+ is asked for, but {named} is neither a mean nor a "
+      r"sum over the examples of the batch; say loss_reduction=\"mean\" or "
+      r"\"sum\" to take it",
+    ):
+      programs.Program(model_fn, config, batch)
+    config = dataclasses.replace(config, loss_reduction="mean")
+    program = programs.Program(model_fn, config, batch)
+    plain = programs.Program(model_fn, None, batch)
+    before = plain.variables()
+    program.load(before)
+    step = program.step(batch)
+    expected = plain.step(batch)
+    alone = []
+    for m in range(4):
+      plain.load(before)
+      piece = programs.examples(batch, 6 * m, 6 * m + 6)
+      alone.append(plain.step(piece))
+    for name, gradient in step.gradients.items():
+      mean = np.mean([one.gradients[name] for one in alone], 0)
+      np.testing.assert_allclose(gradient, mean, rtol=1e-4, atol=1e-6)
+      difference = np.abs(gradient - expected.gradients[name]).max()
+      self.assertGreater(difference / np.abs(mean).max(), 1e-3)
+
+  def test_tensor_fetched_by_name(self):
+    """On the way to the loss it is that of the first slice, of 6 of 24."""
+    batch = programs.examples(_BATCH, 0, 24)
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+    program = programs.Program(vector_of_one, config, batch)
+    logits = program.graph.get_tensor_by_name("MatMul_1:0")
+    step = program.step(batch, logits)
+    self.assertEqual(step.fetched.shape, (6, 1))
+
+  def test_summary_of_what_cannot_be_merged(self):
+    """It stays that of the first slice, and a warning says so."""
+    batch = programs.examples(_BATCH, 0, 24)
+    config = estimator_mp.ShardingConfig(
+      "stage:1", num_micro_batches=4, loss_reduction="mean"
+    )
+    with self.assertLogs("tensorflow", "WARNING") as logs:
+      program = programs.Program(median_in_summary, config, batch)
+    self.assertRegex(
+      "\n".join(logs.output),
+      r"smallest_1 sees the first micro-batch only: the whole batch's value of "
+      "what is read cannot be made of slices",
+    )
+    del program
 
   def test_constant(self):
     with self.assertRaisesRegex(
