@@ -31,6 +31,9 @@ class Units:
   def __init__(self):
     self._parents: dict[tf.Operation, tf.Operation] = {}
     self._by_name: dict[str, tf.Operation] = {}
+    # Ops that are colocated with one that is made after them, by its name, as
+    # initializers are with their variable.
+    self._early: dict[str, list[tf.Operation]] = {}
     self._by_loop: dict[int, tf.Operation] = {}
     self._by_outside_variable: dict[tf.Operation, tf.Operation] = {}
 
@@ -45,7 +48,7 @@ class Units:
     for op in ops:
       self._parents[op] = op
       self._by_name[op.name] = op
-      for other in self._joined_to(op):
+      for other in (*self._joined_to(op), *self._early.pop(op.name, ())):
         if other in self._parents:
           self._parents[self.of(op)] = self.of(other)
 
@@ -84,8 +87,10 @@ class Units:
       yield op.inputs[1].op  # It goes to its variable's device at once.
     for group in op.colocation_groups():
       name = group.removeprefix(_COLOCATED_WITH).decode()
-      if name != op.name and name in self._by_name:
+      if name in self._by_name:
         yield self._by_name[name]
+      else:
+        self._early.setdefault(name, []).append(op)
     loop = private_graph.outermost_loop(op)
     if loop is not None:
       yield self._by_loop.setdefault(id(loop), op)
