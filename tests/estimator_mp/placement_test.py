@@ -470,7 +470,8 @@ class SavedPlacementTest(absltest.TestCase):
     build(decoder, config, model_dir=folder)
     with self.assertLogs("tensorflow", "WARNING") as logged:
       _, graph = build(decoder, config, mode=PREDICT, model_dir=folder)
-    self.assertIn(f"To infer, variables move: {_JOINED}", logged.output[0])
+    lines = "\n".join(logged.output)
+    self.assertIn(f"To infer, variables move: {_JOINED}", lines)
     devices = devices_of_variables(graph)
     self.assertEqual(devices["net/a/kernel"], devices["net/c/bias"])
     for op in graph.get_operations():  # Initializers are made before.
