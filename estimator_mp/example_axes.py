@@ -308,7 +308,11 @@ class ExampleAxes:
     """Returns constants of the shape of what differs, which they go with."""
     found = set()
     for op in ops:
-      shapes = [x.shape.as_list() for x in op.inputs if self._differs(x)]
+      shapes = [
+        x.shape.as_list()
+        for x in op.inputs
+        if self._differs(x) and x.shape.rank
+      ]
       found |= {
         x.op.name
         for x in op.inputs
