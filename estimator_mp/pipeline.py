@@ -122,6 +122,7 @@ class Pipeline:
     self._backward: set[tf.Operation] = set()
     self._slices: list[list[tf.Operation]] = [[]]
     self._own: set[tf.Operation] = set()
+    self._shared: set[tf.Operation] = set()
     self._accumulated: set[tf.Operation] = set()
     self._sums = [self._new_accumulation()]  # Of each slice.
 
@@ -355,6 +356,7 @@ class Pipeline:
     """Clones what leads to targets and is not cloned yet."""
     found = self._finder.find(targets, set(self._done))
     self._replicas.mirror(found.shared)
+    self._shared.update(found.shared)
     self._clones.add(found.ops)
     self._done.update(dict.fromkeys(found.ops))
     return found
@@ -434,7 +436,10 @@ class Pipeline:
     self._extend(
       [t.op for op in found for t in op.inputs if t.op in self._backward]
     )
-    return [op for op in found if op not in self._done]
+    # What slices read is no end, even if it reads the size of one.
+    return [
+      op for op in found if op not in self._done and op not in self._shared
+    ]
 
   def _merge_inputs(
     self, readers: Sequence[tf.Operation], ends: Sequence[tf.Operation]

@@ -115,8 +115,8 @@ def _names(graph):
   return [
     (op.name, op.type)
     for op in graph.get_operations()
-    # `tf.group` makes a NoOp for each device.
-    if not op.name.startswith("estimator_mp/") and op.type != "NoOp"
+    # `tf.group` makes a NoOp for each device, and a sharded Saver a file.
+    if not op.name.startswith(("estimator_mp/", "save/")) and op.type != "NoOp"
   ]
 
 
