@@ -59,7 +59,7 @@ class ReadmeTest(absltest.TestCase):
 
   def test_every_program_of_the_guides_runs(self):
     self._run_programs("docs/sharding.md", 7)
-    self._run_programs("docs/pipeline.md", 5)
+    self._run_programs("docs/pipeline.md", 6)
     self._run_programs("docs/replicas.md", 3)
 
   def _run_programs(self, guide, count):
