@@ -471,6 +471,8 @@ def _enlarge(node: tf.compat.v1.NodeDef, slice_size: int) -> None:
 def _calls_function(op: tf.Operation) -> bool:
   """Whether an op calls a function of the graph's library."""
   is_function = not hasattr(tf.raw_ops, op.type)  # As those of v1 are.
-  return is_function or any(x.HasField("func") for x in op.node_def.attr.values()) or any(
-    len(x.list.func) for x in op.node_def.attr.values()
+  return (
+    is_function
+    or any(x.HasField("func") for x in op.node_def.attr.values())
+    or any(len(x.list.func) for x in op.node_def.attr.values())
   )
