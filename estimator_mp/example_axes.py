@@ -27,6 +27,30 @@ _LARGE = 50_000
 _UNKNOWN_DIMENSIONS = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149)
 # These say again what shapes they had when they were made.
 _SHAPE_ATTRIBUTES = ("_class", "_output_shapes", "output_shapes")
+# What these give has as many rows as the data say. A mean over them is no mean
+# over examples.
+_COUNTS_ROWS = (
+  "DynamicPartition",
+  "ListDiff",
+  "NonMaxSuppression",
+  "Ragged",
+  "Sparse",
+  "StringSplit",
+  "Unique",
+  "Where",
+)
+# The shapes of these are in attributes and constants, for a slice.
+_SAYS_SHAPE = (
+  "If",
+  "PartitionedCall",
+  "StatefulPartitionedCall",
+  "StatelessCase",
+  "StatelessIf",
+  "StatelessWhile",
+  "TensorArray",
+  "TensorList",
+  "While",
+)
 _REORDERS = frozenset(["RandomShuffle", "Reverse", "ReverseV2", "Roll"])
 
 
@@ -52,11 +76,14 @@ class Layout:
     kind: Whether it has some.
     axis: Their axis; None but for `Kind.ROWS`.
     per_example: How long the axis is for each of them; 0 if that is not known.
+    is_counted: Whether the data say how many rows there are, such as those that
+      a mask leaves.
   """
 
   kind: Kind
   axis: int | None = None
   per_example: int = 0
+  is_counted: bool = False
 
 
 _NONE = Layout(Kind.NONE)
@@ -64,6 +91,7 @@ _MIXED = Layout(Kind.MIXED)
 _PARTS = Layout(Kind.PARTS)
 _PAIRS = Layout(Kind.PAIRS)
 _UNKNOWN = Layout(Kind.UNKNOWN)
+_COUNTED = Layout(Kind.UNKNOWN, is_counted=True)
 
 
 class ExampleAxes:
@@ -150,7 +178,7 @@ class ExampleAxes:
       shapes, failed = self._shapes(ops, self._dimensions, self._slice_size)
     rest = ops
     while failed is not None:  # Leave out what is made for one size alone.
-      rest = _without(rest, failed)
+      rest = _without(rest, failed) if failed is not rest[0] else []
       shapes, failed = self._shapes(rest, self._dimensions, self._slice_size)
     self._odd |= shapes
     for op in ops:
@@ -291,10 +319,10 @@ class ExampleAxes:
       }
       try:
         tf.graph_util.import_graph_def(definition, stand_ins, name="")
-      except ValueError as error:
+      except (ValueError, tf.errors.OpError) as error:
         node = re.search(r"\{\{node ([^\s}]+)", str(error))
         by_name = {op.name: op for op in ops}
-        return {}, by_name.get(node[1], ops[0]) if node else ops[0]
+        return {}, by_name.get(node[1] if node else "", ops[0])
     shapes = {
       tensor.name: graph.get_tensor_by_name(tensor.name).shape
       for op in ops
@@ -341,13 +369,22 @@ class ExampleAxes:
     ]
     if _PAIRS in before:
       return _PAIRS
-    if tensor.name not in shapes:
-      return self._guessed(tensor)
-    shape = shapes[tensor.name]
-    found = _layout_of_shape(shape, tensor.shape)
+    if tensor.name in shapes:
+      says_itself = tensor.op.type.startswith(_SAYS_SHAPE)
+      shape = tf.TensorShape(None) if says_itself else shapes[tensor.name]
+      found = _layout_of_shape(shape, tensor.shape, self._slice_size)
+    else:
+      found = self._guessed(tensor)
+    if found is _UNKNOWN and (
+      any(x.is_counted or x.kind is Kind.PARTS for x in before)
+      or tensor.op.type.startswith(_COUNTS_ROWS)
+    ):
+      return _COUNTED
     if found.kind is Kind.ROWS and (
       any(x.kind is Kind.MIXED for x in before)
-      or not self._keeps_order(tensor, found, shapes)
+      or (
+        tensor.name in shapes and not self._keeps_order(tensor, found, shapes)
+      )
     ):
       return Layout(Kind.MIXED, None, found.per_example)
     return found
@@ -364,7 +401,7 @@ class ExampleAxes:
       return _UNKNOWN
     if sizes[0] % size == 0:
       return Layout(Kind.ROWS, 0, sizes[0] // size)
-    return _NONE
+    return _UNKNOWN if any(x is None or x % size == 0 for x in sizes) else _NONE
 
   def _keeps_order(
     self,
@@ -424,34 +461,43 @@ def _leading(
   return None if None in sizes else math.prod(x for x in sizes if x)
 
 
-def _layout_of_shape(shape: tf.TensorShape, real: tf.TensorShape) -> Layout:
+def _layout_of_shape(
+  shape: tf.TensorShape, real: tf.TensorShape, slice_size: int | None
+) -> Layout:
   """Returns the layout of a tensor that has a shape for the odd batch.
 
   Args:
     shape: That shape.
     real: The shape for a slice.
+    slice_size: The examples of a slice, if the graph knows.
   """
-  if shape.rank is None:
+  if real.rank == 0:
+    return _NONE
+  if shape.rank is None and real.rank is None:
     return _UNKNOWN
-  sizes = shape.as_list()
+  sizes: _Sizes = (
+    [None] * (real.rank or 0) if shape.rank is None else shape.as_list()
+  )
   reals = real.as_list() if real.rank == len(sizes) else [None] * len(sizes)
   varying = [
     axis
     for axis, (size, known) in enumerate(zip(sizes, reals, strict=True))
     if size is not None and size != known and size >= _LARGE
   ]
-  of_batch = [axis for axis in varying if sizes[axis] % ODD_BATCH == 0]
+  of_batch = [a for a in varying if (sizes[a] or 0) % ODD_BATCH == 0]
   if len(of_batch) > 1:
     return _PAIRS
-  if any(sizes[axis] % _ROWS == 0 for axis in varying):
+  if any((sizes[axis] or 0) % _ROWS == 0 for axis in varying):
     return _PARTS
   if len(varying) > len(of_batch):
     return _MIXED
   if of_batch:
     (axis,) = of_batch
-    return Layout(Kind.ROWS, axis, sizes[axis] // ODD_BATCH)
+    return Layout(Kind.ROWS, axis, (sizes[axis] or 0) // ODD_BATCH)
+  # A size that only the slice's shape tells may be that of the slice.
   is_open = [
-    size is None and known is None
+    size is None
+    and (known is None or (slice_size is not None and known % slice_size == 0))
     for size, known in zip(sizes, reals, strict=True)
   ]
   return _UNKNOWN if any(is_open) else _NONE

@@ -13,6 +13,7 @@ gradient the sum of the slices' gradients.
 
 import dataclasses
 import enum
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from compat import private_graph
@@ -73,6 +74,10 @@ _MULTIPLIES = frozenset(["Mul"])
 _DIVIDES = frozenset(["Div", "DivNoNan", "RealDiv"])
 _CHOOSES = frozenset(["Select", "SelectV2"])
 _ONLY_SHAPE = frozenset(["OnesLike", "Rank", "Shape", "Size", "ZerosLike"])
+# tf.losses and Keras name the number of elements so, even as a constant.
+_NAME_OF_SIZE = re.compile(
+  r"(^|/)(Size|Shape|num_elements|num_present)(_\d+)?(/|$)"
+)
 _LOOKUPS = frozenset(["HashTableV2", "LookupTableFindV2"])
 _OTHER_INPUTS = frozenset(["IteratorGetNext", "Placeholder"])
 _BATCH_STATISTICS = frozenset(
@@ -126,6 +131,7 @@ class MergeRules:
     axes: example_axes.ExampleAxes,
     differs: Callable[[tf.Tensor], bool],
     slice_size: int | None,
+    num_slices: int,
   ):
     """Starts without a tensor.
 
@@ -133,7 +139,9 @@ class MergeRules:
       axes: Where tensors have their examples.
       differs: Whether a tensor differs between slices.
       slice_size: The examples of each slice, if the graph knows.
+      num_slices: How many slices there are.
     """
+    self._num_slices = num_slices
     self._axes = axes
     self._differs = differs
     self._slice_size = slice_size
@@ -235,9 +243,11 @@ class MergeRules:
     layout = self._axes.of(data)
     if layout.kind is Kind.NONE:
       return None
-    if layout.kind is Kind.UNKNOWN:
-      return Merge.AGAIN
     found = _REDUCTIONS[op.type]
+    if layout.kind is Kind.UNKNOWN:
+      # A mean over examples, or of what is a mean over them: it is one, too.
+      is_mean = found is Merge.MEAN and not layout.is_counted
+      return found if is_mean and op.outputs[0].shape.rank == 0 else Merge.AGAIN
     if found is Merge.MEAN and not layout.per_example:
       return Merge.AGAIN  # Of some rows only: no share of the batch.
     if op.type == "Sum" and self._is_made_of_shapes(data):
@@ -344,7 +354,7 @@ class MergeRules:
       is_factor: Whether it is multiplied.
     """
     size = self._slice_size
-    if size is None or size == 1:
+    if size is None or self._num_slices == 1:
       return False
     value = shape_values.evaluate(other, shape_values.static_shape)
     if value is None:
@@ -356,7 +366,19 @@ class MergeRules:
     whole = round(number)
     if not whole or abs(number - whole) > 1e-4 * abs(number) or whole % size:
       return False
-    return True if whole in self._sizes_of(total) else None
+    is_of_slice = whole in self._sizes_of(total) and self._is_size(other)
+    is_of_whole = whole % (size * self._num_slices) == 0
+    return True if is_of_slice and not is_of_whole else None
+
+  def _is_size(self, tensor: tf.Tensor) -> bool:
+    """Whether the names of ops tell that a constant is a number of elements."""
+    todo = [tensor]
+    while todo:
+      op = todo.pop().op
+      if _NAME_OF_SIZE.search(op.name):
+        return True
+      todo += op.inputs
+    return False
 
   def _sizes_of(self, total: tf.Tensor) -> list[int | None]:
     """Returns the numbers that would make a mean of a sum over a slice."""

@@ -108,7 +108,10 @@ class Pipeline:
       batches.cut, self._finder.differs, batches.size
     )
     self._rules = merges.MergeRules(
-      self._axes, self._finder.differs, batches.size
+      self._axes,
+      self._finder.differs,
+      batches.size,
+      len(batches.inputs),
     )
     self._merger = merging.Merger(
       self._clones, batches, self._axes, self._rules
@@ -436,18 +439,17 @@ class Pipeline:
     self._extend(
       [t.op for op in found for t in op.inputs if t.op in self._backward]
     )
-    # What slices read is no end, even if it reads the size of one.
-    return [
-      op for op in found if op not in self._done and op not in self._shared
-    ]
+    return [op for op in found if op not in self._done]
 
   def _merge_inputs(
     self, readers: Sequence[tf.Operation], ends: Sequence[tf.Operation]
   ) -> None:
     """Makes ops read the whole batch's values instead of the first slice's."""
+    # What slices wait for cannot wait for them, if it reads the size of one.
     reads = [
       (op, index)
       for op in readers
+      if op not in self._shared
       for index, tensor in enumerate(op.inputs)
       if tensor in self._clones
     ]

@@ -32,7 +32,9 @@ class _Slices:
     self._axes = example_axes.ExampleAxes(
       self.batches.cut, self.finder.differs, self._size
     )
-    self._rules = merges.MergeRules(self._axes, self.finder.differs, self._size)
+    self._rules = merges.MergeRules(
+      self._axes, self.finder.differs, self._size, 4
+    )
 
   def _read(self):
     ops = tf.compat.v1.get_default_graph().get_operations()
@@ -106,6 +108,20 @@ _LAYOUTS = {
     Kind.UNKNOWN,
     None,
     0,
+    True,
+  ),
+  "after_masked": (
+    lambda s: tf.nn.relu(tf.boolean_mask(s.x, s.x[:, 0] > 0)),
+    Kind.UNKNOWN,
+    None,
+    0,
+    True,
+  ),
+  "of_a_loop": (
+    lambda s: tf.scan(lambda a, t: a + t, tf.transpose(s.x)),
+    Kind.UNKNOWN,
+    None,
+    0,
   ),
   "sparse_values": (lambda s: s.s.values, Kind.PARTS, None, 0),
   "sparse_product": (
@@ -137,6 +153,14 @@ _MERGES = {
     lambda s: tf.reduce_mean(tf.boolean_mask(s.x, s.x[:, 0] > 0)),
     Merge.AGAIN,
   ),
+  "mean_of_a_loop": (
+    lambda s: tf.reduce_mean(tf.scan(lambda a, t: a + t, tf.transpose(s.x))),
+    Merge.MEAN,
+  ),
+  "sum_of_a_loop": (
+    lambda s: tf.reduce_sum(tf.scan(lambda a, t: a + t, tf.transpose(s.x))),
+    Merge.AGAIN,
+  ),
   "of_pairs": (
     lambda s: tf.reduce_mean(tf.matmul(s.x, s.x, transpose_b=True)),
     Merge.UNKNOWN,
@@ -156,11 +180,12 @@ def _cases(table):
 
 class LayoutTest(parameterized.TestCase):
   @parameterized.named_parameters(_cases(_LAYOUTS))
-  def test_layout(self, make, kind, axis, per_example, size):
+  def test_layout(self, make, *expected):
+    *layout, size = expected
     with tf.Graph().as_default():
       slices = _Slices(size)
       found = slices.layout(make(slices))
-    self.assertEqual(found, example_axes.Layout(kind, axis, per_example))
+    self.assertEqual(found, example_axes.Layout(*layout))
 
   def test_model_for_one_size(self):
     """What cannot be built for another size is told by its first dimension."""
@@ -231,16 +256,16 @@ class TermsTest(absltest.TestCase):
   def test_divisors_that_the_graph_knows(self):
     """A slice of 24 in four has 6 examples of 10 elements."""
     for divisor, expected in (
-      (6.0, Merge.MEAN),
-      (60.0, Merge.MEAN),
-      (7.0, Merge.SUM),
+      (lambda s: tf.cast(tf.size(s.x), tf.float32), Merge.MEAN),
+      (lambda s: tf.cast(tf.shape(s.x)[0], tf.float32), Merge.MEAN),
+      (lambda s: 7.0, Merge.SUM),
+      (lambda s: 6.0, Merge.UNKNOWN),
+      (lambda s: 24.0, Merge.UNKNOWN),
     ):
       terms, merge = self._terms(
-        lambda s, d=divisor: tf.reduce_sum(s.x) / d, size=24
+        lambda s, d=divisor: tf.reduce_sum(s.x) / d(s), size=24
       )
-      self.assertEqual(merge, expected, divisor)
-    terms, merge = self._terms(lambda s: tf.reduce_sum(s.x) / 24.0, size=24)
-    self.assertEqual(merge, Merge.UNKNOWN)
+      self.assertEqual(merge, expected)
     self.assertEqual(terms.unknown.op.type, "RealDiv")
     terms, merge = self._terms(
       lambda s: tf.reduce_sum(s.x) / 24.0, Merge.SUM, 24
