@@ -114,13 +114,16 @@ class Terms:
       much more as their slice is a part of the batch.
     statistics: What is computed of the inputs of the model alone, such as the
       sum of examples' weights: slices have to use that of the whole batch.
-    unknown: Where it is not linear; None if it is.
+    asked: Where it is not linear, and so is what the user says, if anything.
+    by_slice: Sums that are divided by the size of a slice, as a constant: they
+      are means, which the graph does not tell.
   """
 
   merges: Mapping[str, Merge]
   sums: tuple[Term, ...]
   statistics: tuple[Term, ...]
-  unknown: tf.Tensor | None
+  asked: tuple[tf.Tensor, ...]
+  by_slice: tuple[tf.Tensor, ...]
 
 
 class MergeRules:
@@ -145,16 +148,19 @@ class MergeRules:
     self._axes = axes
     self._differs = differs
     self._slice_size = slice_size
+    self._said: dict[str, Merge] = {}
     self._known: dict[str, Merge] = {}
-    self._said: set[str] = set()
+    self._terms: dict[str, Merge] = {}
 
-  def is_said(self, tensor: tf.Tensor) -> bool:
-    """Whether `say` said how a tensor is merged.
+  def keep(self, terms: Mapping[str, Merge]) -> None:
+    """Keeps how slices' terms of losses add up, now that it is so.
 
     Args:
-      tensor: A tensor.
+      terms: Ways of merging, by the names of tensors.
     """
-    return tensor.name in self._said
+    self._terms |= terms
+    for name in terms:  # Their inputs may be others now.
+      self._known.pop(name, None)
 
   def say(self, name: str, merge: Merge) -> None:
     """Says how a tensor is merged, where the graph does not tell.
@@ -163,8 +169,15 @@ class MergeRules:
       name: The tensor's name.
       merge: How.
     """
-    self._known[name] = merge
-    self._said.add(name)
+    self._said[name] = merge
+
+  def kept(self, tensor: tf.Tensor) -> Merge | None:
+    """Returns what was kept of a tensor, if anything.
+
+    Args:
+      tensor: A tensor.
+    """
+    return self._terms.get(tensor.name)
 
   def of(self, tensor: tf.Tensor) -> Merge:
     """Returns how a tensor is merged.
@@ -174,13 +187,17 @@ class MergeRules:
     """
     if not self._differs(tensor):
       return Merge.FIRST
+    if tensor.name in self._said:
+      return self._said[tensor.name]
     todo = [tensor]
     while todo:  # Inputs first: a model may be deep.
       last = todo[-1]
       unknown = [
         x
         for x in last.op.inputs
-        if self._differs(x) and x.name not in self._known
+        if self._differs(x)
+        and x.name not in self._known
+        and x.name not in self._said
       ]
       if last.name in self._known:
         todo.pop()
@@ -337,7 +354,11 @@ class MergeRules:
     finder = _TermsFinder(self, word)
     finder.find(loss)
     return Terms(
-      finder.found, tuple(finder.sums), tuple(finder.statistics), finder.unknown
+      finder.found,
+      tuple(finder.sums),
+      tuple(finder.statistics),
+      tuple(finder.asked),
+      tuple(finder.by_slice),
     )
 
   def divides_by_slice(
@@ -398,7 +419,8 @@ class _TermsFinder:
       next two are replaced.
     sums: As of `Terms`.
     statistics: As of `Terms`.
-    unknown: As of `Terms`.
+    asked: As of `Terms`.
+    by_slice: As of `Terms`.
   """
 
   def __init__(self, rules: MergeRules, word: Merge | None):
@@ -407,7 +429,8 @@ class _TermsFinder:
     self.found: dict[str, Merge] = {}
     self.sums: list[Term] = []
     self.statistics: list[Term] = []
-    self.unknown: tf.Tensor | None = None
+    self.asked: list[tf.Tensor] = []
+    self.by_slice: list[tf.Tensor] = []
 
   def find(self, tensor: tf.Tensor) -> Merge:
     """Returns the merge of a term once its own terms are replaced."""
@@ -415,19 +438,17 @@ class _TermsFinder:
       found = self._find(tensor)
       if found not in LINEAR:
         found = self._word or Merge.UNKNOWN
-        if self._word is None and self.unknown is None:
-          self.unknown = tensor
+        self.asked.append(tensor)
       self.found[tensor.name] = found
     return self.found[tensor.name]
 
   def _find(self, tensor: tf.Tensor) -> Merge:
+    kept = self._rules.kept(tensor)
+    if kept is not None:
+      return kept
     op = tensor.op
     alone = self._rules.of(tensor)
-    if (
-      self._rules.is_said(tensor)
-      or alone in (Merge.FIRST, Merge.COUNT)
-      or self._rules.has_examples(tensor)
-    ):
+    if alone in (Merge.FIRST, Merge.COUNT) or self._rules.has_examples(tensor):
       return alone
     if op.type in _ADDS:
       return self._find_sum(op, range(len(op.inputs) - (op.type == "ConcatV2")))
@@ -462,6 +483,8 @@ class _TermsFinder:
       return Merge.MEAN
     if found in SUMS and scale is Merge.FIRST:
       by_slice = self._rules.divides_by_slice(total, other, is_factor)
+      if by_slice:
+        self.by_slice.append(op.outputs[0])
       if by_slice is not False:
         return Merge.MEAN if by_slice else Merge.UNKNOWN
     is_same = found in LINEAR and self._is_same(Term(op, index))

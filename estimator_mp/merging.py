@@ -60,12 +60,22 @@ class Merger:
     self._ops: dict[tuple[str, bool], tf.Operation] = {}
     self._size: tf.Tensor | None = None
     self._inputs: dict[str, tf.Tensor] = {}
+    self._sources: dict[str, tf.Tensor] = {}
     for entry in batches.cut:
       first, whole = (
         tf.nest.flatten(x, expand_composites=True)
         for x in (entry.slices[0], entry.whole)
       )
       self._inputs |= {x.name: y for x, y in zip(first, whole, strict=True)}
+
+  def stand_for(self, tensor: tf.Tensor, source: tf.Tensor) -> None:
+    """Says that the whole batch's values of two tensors are the same.
+
+    Args:
+      tensor: A tensor of the first slice.
+      source: What it was made of.
+    """
+    self._sources[tensor.name] = source
 
   def merge(self, tensor: tf.Tensor, how: Merge | None = None) -> tf.Tensor:
     """Returns the whole batch's value of a tensor.
@@ -77,6 +87,7 @@ class Merger:
     Raises:
       NoMergeError: If it cannot be made.
     """
+    tensor = self._sources.get(tensor.name, tensor)
     if how in (None, Merge.CONCAT) and tensor.name in self._inputs:
       return self._inputs[tensor.name]
     if tensor not in self._clones:

@@ -187,21 +187,21 @@ class Pipeline:
     Args:
       tensors: Gradients of the first slice.
     """
-    for tensor in tensors:
-      self._rules.say(tensor.name, Merge.SUM)
+    self._rules.keep({tensor.name: Merge.SUM for tensor in tensors})
 
   def _is_sum(self, target: tf.Tensor) -> bool:
     """Whether slices' gradients of a target add up, each with weight 1."""
     if not self._finder.differs(target):
       return False
-    if self._rules.is_said(target):
-      return self._rules.of(target) in merges.SUMS
+    kept = self._rules.kept(target)
+    if kept is not None:
+      return kept in merges.SUMS
     layout = self._axes.of(target)
     if layout.kind in (Kind.ROWS, Kind.MIXED, Kind.PARTS):
       return True  # The gradient of a vector is that of its sum.
     terms = self._rules.terms(target, self._word)
-    if terms.unknown is not None:
-      raise ValueError(_unknown_loss(target, terms.unknown))
+    if terms.asked and self._word is None:
+      raise ValueError(_unknown_loss(target, terms.asked[0]))
     try:
       statistics = [self._merger.statistic(t.tensor) for t in terms.statistics]
     except merging.NoMergeError as error:
@@ -211,8 +211,9 @@ class Pipeline:
       private_graph.replace_input(term.op, term.index, fitting)
     for term in terms.sums:
       self._weigh(term)
-    for name, merge in terms.merges.items():
-      self._rules.say(name, merge)
+    for tensor in (*terms.asked, *terms.by_slice):
+      self._rules.say(tensor.name, terms.merges[tensor.name])
+    self._rules.keep(terms.merges)
     return terms.merges[target.name] in merges.SUMS
 
   def _weigh(self, term: merges.Term) -> None:
@@ -224,7 +225,8 @@ class Pipeline:
     with tf.compat.v1.device(term.op.device), tf.control_dependencies(None):
       scale = self._of_slice(weights, term.tensor.dtype)
       weighted = term.tensor * scale
-    self._rules.say(weighted.name, Merge.MEAN)
+    self._rules.keep({weighted.name: Merge.MEAN})
+    self._merger.stand_for(weighted, term.tensor)
     private_graph.replace_input(term.op, term.index, weighted)
 
   def _is_shared(self, source: Any) -> bool:

@@ -3,295 +3,16 @@
 import dataclasses
 
 import estimator_mp
-from tests.estimator_mp import programs, zoo
+from tests.estimator_mp import batch_models, programs
 
 import numpy as np
-import tensorflow as tf
 from absl.testing import absltest, parameterized
 
-v1 = tf.compat.v1
-_RNG = np.random.RandomState(3)
-_BATCH = (
-  {
-    "x": zoo.FEATURES["x"],
-    "ids": zoo.FEATURES["ids"],
-    "weight": 0.5 + _RNG.rand(zoo.EXAMPLES, 1).astype(np.float32),
-  },
-  zoo.LABELS.astype(np.float32),
-)
 _MESHES = (
   ("micro_batches", "stage:2", 4),
   ("replicas", "data:2", 1),
   ("both", "data:2,stage:2", 2),
 )
-
-
-def _weight(name, shape):
-  return v1.get_variable(
-    name, shape, initializer=v1.truncated_normal_initializer(stddev=0.3)
-  )
-
-
-def _logits(features, outputs=1):
-  net = tf.tanh(tf.matmul(features["x"], _weight("first", [10, 8])))
-  return tf.matmul(net, _weight("last", [8, outputs]))
-
-
-def _spec(mode, loss, updates=()):
-  step = v1.train.get_global_step()
-  optimizer = v1.train.GradientDescentOptimizer(0.1)
-  with tf.control_dependencies(updates):
-    train_op = optimizer.minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def _losses(features, labels, outputs=1):
-  return tf.nn.sigmoid_cross_entropy_with_logits(
-    labels + tf.zeros([outputs]), _logits(features, outputs)
-  )
-
-
-def vector_of_one(features, labels, mode):
-  return _spec(mode, tf.reduce_mean(_losses(features, labels), axis=0))
-
-
-def means_of_tasks(features, labels, mode):
-  losses = tf.reduce_mean(_losses(features, labels, 4), axis=0)
-  weights = tf.constant([0.1, 0.2, 0.3, 0.4])
-  variables = v1.trainable_variables()
-  gradients = tf.gradients(losses * weights, variables)
-  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
-  loss = tf.reduce_sum(losses * weights)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def total(features, labels, mode):
-  return _spec(mode, tf.reduce_sum(_losses(features, labels)))
-
-
-def total_by_size(features, labels, mode):
-  size = tf.cast(tf.shape(features["x"])[0], tf.float32)
-  return _spec(mode, tf.reduce_sum(_losses(features, labels)) / size)
-
-
-def total_by_weights(features, labels, mode):
-  """As padding is masked: the divisor is of the whole batch."""
-  weights = features["weight"]
-  losses = weights * _losses(features, labels)
-  loss = tf.reduce_sum(losses) / (tf.reduce_sum(weights) + 1e-5)
-  return _spec(mode, loss)
-
-
-def total_and_mean(features, labels, mode):
-  losses = _losses(features, labels)
-  loss = 0.01 * tf.reduce_sum(losses) + tf.reduce_mean(tf.square(losses))
-  penalty = tf.add_n([tf.nn.l2_loss(w) for w in v1.trainable_variables()])
-  return _spec(mode, loss + 0.1 * penalty)
-
-
-def keras_loss(features, labels, mode):
-  loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
-  return _spec(
-    mode, loss(labels, _logits(features), sample_weight=features["weight"])
-  )
-
-
-def v1_losses(features, labels, mode):
-  v1.losses.sigmoid_cross_entropy(
-    labels, _logits(features), weights=features["weight"]
-  )
-  return _spec(mode, v1.losses.get_total_loss())
-
-
-def norm_penalty(features, labels, mode):
-  """The norm of the gradient is a part of the loss."""
-  loss = tf.reduce_mean(_losses(features, labels))
-  gradients = tf.gradients(loss, v1.trainable_variables())
-  norm = tf.add_n([tf.reduce_sum(g * g) for g in gradients])
-  return _spec(mode, loss + 3.0 * norm)
-
-
-def norm_penalty_of_tape(features, labels, mode):
-  with tf.GradientTape() as outer:
-    with tf.GradientTape() as inner:
-      loss = tf.reduce_mean(_losses(features, labels))
-    variables = v1.trainable_variables()
-    gradients = inner.gradient(loss, variables)
-    norm = tf.add_n([tf.reduce_sum(g * g) for g in gradients])
-    loss += 3.0 * norm
-  gradients = outer.gradient(loss, variables)
-  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def maml(features, labels, mode):
-  """A step of gradient descent inside of the model."""
-  first, last = _weight("first", [10, 8]), _weight("last", [8, 1])
-
-  def loss_of(first, last):
-    logits = tf.matmul(tf.tanh(tf.matmul(features["x"], first)), last)
-    return tf.reduce_mean(
-      tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-    )
-
-  d_first, d_last = tf.gradients(loss_of(first, last), [first, last])
-  return _spec(mode, loss_of(first - 0.5 * d_first, last - 0.5 * d_last))
-
-
-def hessian_vector(features, labels, mode):
-  loss = tf.reduce_mean(_losses(features, labels))
-  variables = v1.trainable_variables()
-  gradients = tf.gradients(loss, variables)
-  products = tf.gradients(
-    gradients, variables, [tf.ones_like(v) for v in variables]
-  )
-  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
-    zip(products, variables, strict=True), v1.train.get_global_step()
-  )
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def adversarial(features, labels, mode):
-  """Examples moved along the gradient of their own loss."""
-  x = features["x"]
-  with v1.variable_scope("net", reuse=v1.AUTO_REUSE):
-    loss = tf.reduce_mean(_losses({"x": x}, labels))
-    (slope,) = tf.gradients(loss, [x])
-    moved = tf.stop_gradient(x + 5.0 * slope)
-    loss += tf.reduce_mean(_losses({"x": moved}, labels))
-  return _spec(mode, loss)
-
-
-def slope_penalty(features, labels, mode):
-  """The gradient of a mean loss by its inputs is a part of the loss."""
-  loss = tf.reduce_mean(_losses(features, labels))
-  (slopes,) = tf.gradients(loss, [features["x"]])
-  return _spec(mode, loss + 100.0 * tf.reduce_sum(tf.square(slopes)))
-
-
-def two_steps(features, labels, mode):
-  """Backpropagation from an activation on, with what came to it."""
-  first, last = _weight("first", [10, 8]), _weight("last", [8, 1])
-  net = tf.tanh(tf.matmul(features["x"], first))
-  loss = tf.reduce_mean(
-    tf.nn.sigmoid_cross_entropy_with_logits(labels, tf.matmul(net, last))
-  )
-  d_last, d_net = tf.gradients(loss, [last, net])
-  (d_first,) = tf.gradients(net, [first], grad_ys=[d_net])
-  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
-    [(d_first, first), (d_last, last)], v1.train.get_global_step()
-  )
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def _counter(name, shape=(), dtype=tf.float32):
-  return v1.get_variable(
-    name, shape, dtype, v1.zeros_initializer(), trainable=False
-  )
-
-
-def counters(features, labels, mode):
-  """Of examples, classes and hits, written off the way to the loss."""
-  logits = _logits(features)
-  losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-  hits = tf.cast(tf.equal(tf.cast(logits > 0, tf.float32), labels), tf.int32)
-  classes = tf.reduce_sum(tf.one_hot(tf.cast(labels[:, 0], tf.int32), 2), 0)
-  updates = [
-    _counter("seen", (), tf.int64).assign_add(
-      tf.shape(features["x"], out_type=tf.int64)[0]
-    ),
-    _counter("classes", [2]).assign_add(classes),
-    _counter("hits", (), tf.int32).assign_add(tf.reduce_sum(hits)),
-    _counter("largest").assign(tf.reduce_max(losses)),
-    _counter("spread").assign(
-      tf.sqrt(tf.reduce_mean(tf.square(losses - tf.reduce_mean(losses))))
-    ),
-    _counter("share").assign(
-      tf.reduce_sum(losses * labels) / tf.reduce_sum(losses)
-    ),
-  ]
-  return _spec(mode, tf.reduce_mean(losses), updates)
-
-
-def centers(features, labels, mode):
-  """Center loss: the mean activation of each class moves with the batch."""
-  net = tf.tanh(tf.matmul(features["x"], _weight("first", [10, 8])))
-  classes = tf.cast(labels[:, 0], tf.int32)
-  table = _counter("centers", [2, 8])
-  distances = tf.gather(table, classes) - net
-  update = v1.scatter_sub(table, classes, 0.5 * distances)
-  logits = tf.matmul(net, _weight("last", [8, 1]))
-  losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-  loss = tf.reduce_mean(losses) + tf.reduce_mean(tf.square(distances))
-  return _spec(mode, loss, [update])
-
-
-def streaming_metric(features, labels, mode):
-  logits = _logits(features)
-  losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-  _, accuracy = v1.metrics.accuracy(labels, tf.cast(logits > 0, tf.float32))
-  for variable in v1.local_variables():
-    v1.add_to_collection(v1.GraphKeys.GLOBAL_VARIABLES, variable)
-  return _spec(mode, tf.reduce_mean(losses), [accuracy])
-
-
-def area_under_curve(features, labels, mode):
-  logits = _logits(features)
-  losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-  _, auc = v1.metrics.auc(labels, tf.sigmoid(logits))
-  for variable in v1.local_variables():
-    v1.add_to_collection(v1.GraphKeys.GLOBAL_VARIABLES, variable)
-  return _spec(mode, tf.reduce_mean(losses), [auc])
-
-
-def root_of_mean(features, labels, mode):
-  return _spec(mode, tf.sqrt(tf.reduce_mean(_losses(features, labels))))
-
-
-def in_batch_softmax(features, labels, mode):
-  """Each example is told from the others of its batch."""
-  del labels
-  net = tf.matmul(features["x"], _weight("tower", [10, 8]))
-  scores = tf.matmul(net, net, transpose_b=True)
-  size = tf.shape(net)[0]
-  losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
-    tf.range(size), scores
-  )
-  return _spec(mode, tf.reduce_mean(losses))
-
-
-def python_in_summary(features, labels, mode):
-  losses = _losses(features, labels)
-  ordered = tf.py_function(lambda x: tf.sort(x), [losses[:, 0]], tf.float32)
-  ordered.set_shape([None])
-  v1.summary.scalar("smallest", ordered[0])
-  return _spec(mode, tf.reduce_mean(losses))
-
-
-_LOSSES = (
-  vector_of_one,
-  means_of_tasks,
-  total,
-  total_by_size,
-  total_by_weights,
-  total_and_mean,
-  keras_loss,
-  v1_losses,
-)
-_GRADIENTS = (
-  norm_penalty,
-  norm_penalty_of_tape,
-  maml,
-  hessian_vector,
-  adversarial,
-  slope_penalty,
-  two_steps,
-)
-_UPDATES = (counters, centers, streaming_metric)
 
 
 def _cases(model_fns):
@@ -315,16 +36,18 @@ class EqualityTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(
       mesh, num_micro_batches=num_micro_batches, **fields
     )
-    plain = programs.Program(model_fn, None, _BATCH)
+    plain = programs.Program(model_fn, None, batch_models.BATCH)
     before = plain.variables()
     for is_static, sizes in cases:
-      example = programs.examples(_BATCH, 0, 24)
+      example = programs.examples(batch_models.BATCH, 0, 24)
       program = programs.Program(model_fn, config, example, None, is_static)
       program.load(before)
       plain.load(before)
       for size in sizes:
         with self.subTest(static=is_static, size=size):
-          batch = programs.examples(_BATCH, size // 5, size // 5 + size)
+          batch = programs.examples(
+            batch_models.BATCH, size // 5, size // 5 + size
+          )
           step, expected = program.step(batch), plain.step(batch)
           np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
           programs.assert_same_gradients(
@@ -338,15 +61,15 @@ class EqualityTest(parameterized.TestCase):
             self, step.variables, expected.variables, 1e-5
           )
 
-  @parameterized.named_parameters(_cases(_LOSSES))
+  @parameterized.named_parameters(_cases(batch_models.LOSSES))
   def test_losses(self, model_fn, mesh, num_micro_batches):
     self._check(model_fn, mesh, num_micro_batches)
 
-  @parameterized.named_parameters(_cases(_GRADIENTS))
+  @parameterized.named_parameters(_cases(batch_models.GRADIENTS))
   def test_gradients(self, model_fn, mesh, num_micro_batches):
     self._check(model_fn, mesh, num_micro_batches)
 
-  @parameterized.named_parameters(_cases(_UPDATES))
+  @parameterized.named_parameters(_cases(batch_models.UPDATES))
   def test_updates(self, model_fn, mesh, num_micro_batches):
     """Where the graph knows the batch, `tf.shape` is a constant."""
     self._check(
@@ -359,22 +82,22 @@ class EqualityTest(parameterized.TestCase):
   def test_area_under_curve(self):
     """It tiles thresholds by the size of a batch that the graph knows."""
     dynamic = ((False, (24, 23)),)
-    self._check(area_under_curve, "stage:2", 4, dynamic)
+    self._check(batch_models.area_under_curve, "stage:2", 4, dynamic)
     with self.assertRaisesRegex(
       ValueError,
       "auc/false_positives is updated from the batch, but the whole batch's "
       "value is not known of micro-batches and replicas: what reads .* was "
       "built for 6 examples; say how to make it",
     ):
-      self._check(area_under_curve, "stage:2", 4, ((True, (24,)),))
+      self._check(batch_models.area_under_curve, "stage:2", 4, ((True, (24,)),))
 
   @parameterized.named_parameters(
-    ("root", root_of_mean, r"Sqrt:0 \(Sqrt, shape \(\)\)"),
-    ("pairs", in_batch_softmax, r"Mean:0 \(Mean, shape \(\)\)"),
+    ("root", batch_models.root_of_mean, r"Sqrt:0 \(Sqrt, shape \(\)\)"),
+    ("pairs", batch_models.in_batch_softmax, r"Mean:0 \(Mean, shape \(\)\)"),
   )
   def test_loss_that_has_to_be_said(self, model_fn, named):
     """An error; or else the mean of what the slices give alone."""
-    batch = programs.examples(_BATCH, 0, 24)
+    batch = programs.examples(batch_models.BATCH, 0, 24)
     config = estimator_mp.ShardingConfig("stage:1", num_micro_batches=4)
     with self.assertRaisesRegex(
       ValueError,
@@ -403,19 +126,19 @@ class EqualityTest(parameterized.TestCase):
 
   def test_tensor_fetched_by_name(self):
     """On the way to the loss it is that of the first slice, of 6 of 24."""
-    batch = programs.examples(_BATCH, 0, 24)
+    batch = programs.examples(batch_models.BATCH, 0, 24)
     config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
-    program = programs.Program(vector_of_one, config, batch)
+    program = programs.Program(batch_models.vector_of_one, config, batch)
     logits = program.graph.get_tensor_by_name("MatMul_1:0")
     step = program.step(batch, logits)
     self.assertEqual(step.fetched.shape, (6, 1))
 
   def test_summary_of_what_cannot_be_merged(self):
     """It stays that of the first slice, and a warning says so."""
-    batch = programs.examples(_BATCH, 0, 24)
+    batch = programs.examples(batch_models.BATCH, 0, 24)
     config = estimator_mp.ShardingConfig("stage:1", num_micro_batches=4)
     with self.assertLogs("tensorflow", "WARNING") as logs:
-      programs.Program(python_in_summary, config, batch)
+      programs.Program(batch_models.python_in_summary, config, batch)
     self.assertRegex(
       "\n".join(logs.output),
       r"smallest sees the first micro-batch only: the whole batch's value of "
@@ -428,7 +151,7 @@ class EqualityTest(parameterized.TestCase):
       r"seen is changed by the constant 6, which may be the number of examples "
       r"that model_fn saw \(6, a part of the batch\); let input_fn leave",
     ):
-      self._check(counters, "stage:2", 4, ((True, (24,)),))
+      self._check(batch_models.counters, "stage:2", 4, ((True, (24,)),))
 
 
 if __name__ == "__main__":
