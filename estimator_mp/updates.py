@@ -68,25 +68,49 @@ def _path(
   finder: graph_slice.SliceFinder,
   clones: clones_lib.Clones,
 ) -> set[tf.Operation]:
-  """Returns what an update is made of, and nothing else is."""
+  """Returns what an update is made of: what differs, and its variable's value.
+
+  Raises:
+    ValueError: If something else reads that value by the same op.
+  """
   variable = write.inputs[0].op
   path = {write}
   todo = [tensor for tensor in write.inputs]
-  reads = []
   while todo:
     tensor = todo.pop()
     op = tensor.op
     if op in path or op in done or tensor in clones:
       continue  # Inputs are in `clones`: what cuts a batch is there once.
-    if _reads(op, variable):
-      reads.append(op)
-    elif finder.differs(tensor):
+    if finder.differs(tensor) or _is_made_of(tensor, variable):
       path.add(op)
-      todo.extend(op.inputs)
-  for op in reads:
-    if all(x in path for tensor in op.outputs for x in tensor.consumers()):
-      path.add(op)
+      todo += [] if _reads(op, variable) else op.inputs
+  for op in path:
+    readers = op.outputs[0].consumers() if _reads(op, variable) else []
+    others = [reader for reader in readers if reader not in path]
+    if others:
+      raise ValueError(
+        f"{write.name} updates {variable.name} by {op.name}, which "
+        f"{others[0].name} reads, too, so micro-batches cannot update it one "
+        'after the other; use batch_norm="deferred", or let each read the '
+        "variable by itself (tf.identity of it)"
+      )
   return path
+
+
+def _is_made_of(tensor: tf.Tensor, variable: tf.Operation) -> bool:
+  """Whether a tensor is computed from the value of a variable."""
+  todo = [tensor.op]
+  seen: set[tf.Operation] = set()
+  while todo:
+    op = todo.pop()
+    if op in seen:
+      continue
+    seen.add(op)
+    if _reads(op, variable):
+      return True
+    if not op.op_def.is_stateful:
+      todo += [x.op for x in op.inputs]
+  return False
 
 
 def _reads(op: tf.Operation, variable: tf.Operation) -> bool:

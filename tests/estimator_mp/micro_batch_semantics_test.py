@@ -90,6 +90,29 @@ class BatchNormTest(parameterized.TestCase):
         step.variables[f"norm/{name}"], expected, rtol=1e-6, atol=1e-7
       )
 
+  @parameterized.named_parameters(("dynamic", False), ("static", True))
+  def test_update_straight_from_features(self, is_static):
+    """Each micro-batch is seen once, though what cuts them is there once."""
+
+    def model_fn(features, labels, mode):
+      seen = v1.get_variable(
+        "seen", [10], initializer=v1.zeros_initializer(), trainable=False
+      )
+      average = 0.9 * seen + 0.1 * tf.reduce_mean(features["x"], 0)
+      update = v1.assign(seen, average)
+      v1.add_to_collection(v1.GraphKeys.UPDATE_OPS, update)
+      return _spec(mode, v1.layers.dense(features["x"], 1), labels)
+
+    batch = programs.examples(_BATCH, 0, 24)
+    config = _config("stage:1", batch_norm="per_micro_batch")
+    program = programs.Program(model_fn, config, batch, None, is_static)
+    pieces = np.split(batch[0]["x"], 4)
+    expected = np.zeros([10])
+    for piece in (*pieces[1:], pieces[0]):
+      expected = 0.9 * expected + 0.1 * piece.mean(0)
+    step = program.step(batch)
+    np.testing.assert_allclose(step.variables["seen"], expected, rtol=1e-5)
+
   @parameterized.named_parameters(
     ("dynamic", "stage:2", "1f1b", False),
     ("static", "stage:3", "gpipe", True),
