@@ -243,6 +243,12 @@ def root_of_mean(features, labels, mode):
   return _spec(mode, tf.sqrt(tf.reduce_mean(_losses(features, labels))))
 
 
+def centered(features, labels, mode):
+  """What all examples have in common goes back into each of them."""
+  x = features["x"] - tf.reduce_mean(features["x"], 0)
+  return _spec(mode, tf.reduce_mean(_losses({"x": x}, labels)))
+
+
 def in_batch_softmax(features, labels, mode):
   """Each example is told from the others of its batch."""
   del labels

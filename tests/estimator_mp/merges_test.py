@@ -107,6 +107,16 @@ class EqualityTest(parameterized.TestCase):
     ):
       programs.Program(model_fn, config, batch)
     config = dataclasses.replace(config, loss_reduction="mean")
+    self._check_mean_of_slices(model_fn, config, batch)
+
+  def test_statistic_that_goes_back_into_examples(self):
+    """As batch normalisation's: each slice has its own."""
+    batch = programs.examples(batch_models.BATCH, 0, 24)
+    config = estimator_mp.ShardingConfig("stage:1", num_micro_batches=4)
+    self._check_mean_of_slices(batch_models.centered, config, batch)
+
+  def _check_mean_of_slices(self, model_fn, config, batch):
+    """Asserts that gradients are the mean of slices', and not the plain's."""
     program = programs.Program(model_fn, config, batch)
     plain = programs.Program(model_fn, None, batch)
     before = plain.variables()
