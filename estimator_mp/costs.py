@@ -7,7 +7,7 @@ TensorFlow's shape functions do the rest.
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from compat import private_graph
 from estimator_mp import tensor_size
@@ -202,59 +202,15 @@ def _einsum_flops(op: tf.Operation) -> int:
   return product
 
 
-def shapes_without_batch(
-  ops: Sequence[tf.Operation], features: Mapping[str, tf.Tensor]
-) -> dict[str, tf.TensorShape]:
-  """Returns the shapes of what ops make of a batch of any size.
-
-  Args:
-    ops: Ops of one graph.
-    features: What they read that begins with a dimension of examples, by name.
-
-  Returns:
-    The shapes of their outputs, by the tensors' names; none at all if the ops
-    work for the batch that the graph knows, and no other.
-  """
-  try:
-    graph = _twin(ops, _without_first_dimension, features)
-  except ValueError:
-    return {}
-  return {
-    tensor.name: graph.get_tensor_by_name(tensor.name).shape
-    for op in ops
-    for tensor in op.outputs
-  }
-
-
-def _without_first_dimension(shape: tf.TensorShape) -> tf.TensorShape:
-  return tf.TensorShape([None]).concatenate(shape[1:]) if shape.rank else shape
-
-
 def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
   """Returns a graph of the same ops, by the same names, with known shapes.
 
   What the ops read from outside, such as features, has the nominal batch in
   the place of each unknown dimension.
   """
-  return _twin(ops, _nominal, {})
-
-
-def _twin(
-  ops: Sequence[tf.Operation],
-  shape_of: Callable[[tf.TensorShape], tf.TensorShape],
-  features: Mapping[str, tf.Tensor],
-) -> tf.Graph:
-  """Returns a graph of the same ops, by the same names, with other shapes.
-
-  What the ops read from outside becomes a placeholder. Constants come along: a
-  shape that `Reshape` reads is known by its values only.
-
-  Args:
-    ops: The ops.
-    shape_of: The shape of the placeholder for a tensor of a shape.
-    features: If there are any, only these get another shape.
-  """
-  inside = _with_constants(ops, features)
+  # What the ops read from outside becomes a placeholder. Constants come along:
+  # a shape that `Reshape` reads is known by its values only.
+  inside = _with_constants(ops)
   definition = tf.compat.v1.GraphDef()
   source = _graph_of(ops).as_graph_def()
   definition.versions.CopyFrom(source.versions)
@@ -264,7 +220,7 @@ def _twin(
   outside: dict[str, tf.Tensor] = {}
   for op in inside:
     for tensor in op.inputs:
-      if tensor.op not in inside or tensor.name in features:
+      if tensor.op not in inside:
         outside[tensor.name] = tensor
   for node in definition.node:
     node.device = ""
@@ -278,9 +234,7 @@ def _twin(
     placeholders: Mapping[str, tf.Tensor] = {
       name: tf.compat.v1.placeholder(
         tensor.dtype,
-        shape_of(tensor.shape)
-        if not features or name in features
-        else tensor.shape,
+        _nominal(tensor.shape),
         name="estimator_mp_outside",
       )
       for name, tensor in outside.items()
@@ -294,7 +248,7 @@ def _graph_of(ops: Sequence[tf.Operation]) -> tf.Graph:
 
 
 def _with_constants(
-  ops: Sequence[tf.Operation], features: Mapping[str, tf.Tensor]
+  ops: Sequence[tf.Operation],
 ) -> set[tf.Operation]:
   """Returns ops, and whatever of known shape they are computed from."""
   found = set(ops)
@@ -303,7 +257,7 @@ def _with_constants(
     for tensor in todo.pop().inputs:
       op = tensor.op
       is_known = all(x.shape.is_fully_defined() for x in op.outputs)
-      if op not in found and is_known and tensor.name not in features:
+      if op not in found and is_known:
         found.add(op)
         todo.append(op)
   return found
