@@ -463,15 +463,17 @@ class Pipeline:
     left: list[str] = []
     for op, index in reads:
       tensor = op.inputs[index]
+      how = self._said_of_updates(needed.get(op, ()))
       try:
         whole = self._merger.merge(tensor)
         if op in built_for_slice and _is_larger(whole, tensor):
-          raise merging.NoMergeError(
-            f"what reads {tensor.name} was built for {self._batches.size} "
-            "examples"
-          )
+          if op in needed and how is not Merge.FIRST:
+            raise ValueError(
+              _fixed_update(needed[op], tensor, self._batches.size)
+            )
+          left.append(op.name)
+          continue
       except merging.NoMergeError as error:
-        how = self._said_of_updates(needed.get(op, ()))
         if how is not None:
           whole = self._merger.merge(tensor, how)
         elif op in needed:
@@ -596,6 +598,19 @@ def _unknown_update(names: Sequence[str], error: merging.NoMergeError) -> str:
     f"known of micro-batches and replicas: {error}; say how to make it, such "
     f'as state_updates=[("^{names[0]}$", "mean")] or "sum", "concat" or '
     '"first", or use num_micro_batches=1 and no data axis'
+  )
+
+
+def _fixed_update(
+  names: Sequence[str], tensor: tf.Tensor, size: int | None
+) -> str:
+  """Returns the text of an error."""
+  return (
+    f"{names[0]} is updated from the batch, but what reads {tensor.name} was "
+    f"built for {size} examples, a part of the batch; let input_fn leave the "
+    "size of a batch open (no drop_remainder), or say "
+    f'state_updates=[("^{names[0]}$", "first")] to update it from the first '
+    "part alone, or use num_micro_batches=1 and no data axis"
   )
 
 

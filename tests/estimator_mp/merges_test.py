@@ -85,9 +85,9 @@ class EqualityTest(parameterized.TestCase):
     self._check(batch_models.area_under_curve, "stage:2", 4, dynamic)
     with self.assertRaisesRegex(
       ValueError,
-      "auc/false_positives is updated from the batch, but the whole batch's "
-      "value is not known of micro-batches and replicas: what reads .* was "
-      "built for 6 examples; say how to make it",
+      r"auc/false_positives is updated from the batch, but what reads \S+ was "
+      r"built for 6 examples, a part of the batch; let input_fn leave the size "
+      r"of a batch open \(no drop_remainder\), or say state_updates=",
     ):
       self._check(batch_models.area_under_curve, "stage:2", 4, ((True, (24,)),))
 
