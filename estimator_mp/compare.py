@@ -10,14 +10,15 @@ would then hide that function.
 
 import sys
 
-from estimator_mp import commands, compare_flags
+from estimator_mp.cli import commands
+from estimator_mp.comparison import compare_flags
 
 
 def run_app() -> None:
   """Runs the command and exits."""
   sys.exit(
     commands.run(
-      "compare", compare_flags.parse, sys.argv, "estimator_mp.run_compare"
+      "compare", compare_flags.parse, sys.argv, "estimator_mp.cli.run_compare"
     )
   )
 

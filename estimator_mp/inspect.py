@@ -11,9 +11,9 @@ import dataclasses
 import sys
 from typing import Any
 
-from estimator_mp import command_flags, commands
-from estimator_mp import options as options_lib
-from estimator_mp.sharding_options import ShardingOptions
+from estimator_mp.cli import command_flags, commands
+from estimator_mp.config import options as options_lib
+from estimator_mp.config.sharding_options import ShardingOptions
 
 from absl import flags
 
@@ -149,7 +149,7 @@ def main(argv: list[str]) -> int:
   Args:
     argv: The command and its arguments.
   """
-  return commands.run("inspect", _parse, argv, "estimator_mp.run_inspect")
+  return commands.run("inspect", _parse, argv, "estimator_mp.cli.run_inspect")
 
 
 def run_app() -> None:

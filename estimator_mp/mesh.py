@@ -21,8 +21,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 
 from estimator_mp import devices as devices_lib
-from estimator_mp import op_device
-from estimator_mp.axes import AXES, parse_axes
+from estimator_mp.config.axes import AXES, parse_axes
+from estimator_mp.graph import op_device
 
 import tensorflow as tf
 

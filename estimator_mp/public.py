@@ -1,29 +1,32 @@
 """The public names: the table of contents, which imports TensorFlow."""
 
-from estimator_mp.aggregation import aggregate_gradients
-from estimator_mp.comparison import ComparedStep, Comparison, compare
-from estimator_mp.config import ShardingConfig, define_sharding_flags
+from estimator_mp.capture.input_position import InputPositionHook
+from estimator_mp.collectives.aggregation import aggregate_gradients
+from estimator_mp.collectives.sync import barrier
+from estimator_mp.comparison.comparison import ComparedStep, Comparison, compare
+from estimator_mp.config.session_config import run_config
+from estimator_mp.config.sharding_config import (
+  ShardingConfig,
+  define_sharding_flags,
+)
 from estimator_mp.export import export_saved_model, with_deviceless_export
-from estimator_mp.input_position import InputPositionHook
-from estimator_mp.measured_costs import MeasuredCosts, measure_costs
 from estimator_mp.mesh import Mesh, get_mesh, stage
-from estimator_mp.placement import (
+from estimator_mp.observe.trace_hook import TraceHook
+from estimator_mp.observe.verification import (
+  PlacementError,
+  PlacementVerificationHook,
+  with_placement_verification,
+)
+from estimator_mp.placement.measured_costs import MeasuredCosts, measure_costs
+from estimator_mp.placement.placement import (
   Placement,
   StagePlacement,
   get_placement,
   placement_of_graph,
   record_placement,
 )
-from estimator_mp.session_config import run_config
 from estimator_mp.sharded_estimator import shard_estimator
 from estimator_mp.sharding import shard_model_fn
-from estimator_mp.sync import barrier
-from estimator_mp.trace_hook import TraceHook
-from estimator_mp.verification import (
-  PlacementError,
-  PlacementVerificationHook,
-  with_placement_verification,
-)
 
 __all__ = [
   "ComparedStep",

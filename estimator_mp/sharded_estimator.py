@@ -5,10 +5,13 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from compat import private_estimator
-from estimator_mp import config as config_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import sharding
-from estimator_mp.session_config import for_sharded_run, is_of_sharded_run
+from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.config.session_config import (
+  for_sharded_run,
+  is_of_sharded_run,
+)
 
 import tensorflow as tf
 
@@ -27,7 +30,7 @@ _METHODS = (
 
 def shard_estimator(
   estimator: EstimatorT,
-  config: config_lib.ShardingConfig,
+  config: sharding_config_lib.ShardingConfig,
   save_input_position: bool = False,
 ) -> EstimatorT:
   """Shards the model of an Estimator, whatever it is made of.
@@ -84,7 +87,7 @@ def shard_estimator(
 
 
 def _shard_inner(
-  estimator: Any, method: str, config: config_lib.ShardingConfig
+  estimator: Any, method: str, config: sharding_config_lib.ShardingConfig
 ) -> None:
   """Lets a method shard the Estimators that it makes."""
   plain = getattr(estimator, method)

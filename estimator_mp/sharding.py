@@ -17,36 +17,36 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compat import gradient_requests, legacy_keras, private_graph
-from estimator_mp import config as config_lib
-from estimator_mp import (
-  devices,
-  export,
+from estimator_mp import devices, export
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.capture import (
+  earlier_gradients,
   graph_checks,
   input_position,
-  joins,
   micro_batches,
   one_process,
+  slice_errors,
+)
+from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.config import sharding_options
+from estimator_mp.config.session_config import saves_input_position
+from estimator_mp.graph import colocation as colocation_lib
+from estimator_mp.graph import device_assignment, savers
+from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.lower import pipeline as pipeline_lib
+from estimator_mp.observe import verification
+from estimator_mp.pipeline.schedule import Cell
+from estimator_mp.placement import (
   parts,
-  pipeline_plan,
   placement_file,
-  placing,
-  processes,
   replica_contents,
   rules,
-  savers,
-  sharding_options,
-  slice_errors,
   transfers,
-  verification,
 )
-from estimator_mp import gradient as gradient_lib
-from estimator_mp import mesh as mesh_lib
-from estimator_mp import pipeline as pipeline_lib
-from estimator_mp import placement as placement_lib
-from estimator_mp import spread as spread_lib
-from estimator_mp import units as units_lib
-from estimator_mp.schedule import Cell
-from estimator_mp.session_config import saves_input_position
+from estimator_mp.placement import placement as placement_lib
+from estimator_mp.placement import propagation as propagation_lib
+from estimator_mp.plan import pipeline_plan
+from estimator_mp.replicas import processes
 
 import tensorflow as tf
 
@@ -58,7 +58,7 @@ _IS_SHARDED = "_is_sharded_by_estimator_mp"
 
 
 def shard_model_fn(
-  model_fn: ModelFn, config: config_lib.ShardingConfig
+  model_fn: ModelFn, config: sharding_config_lib.ShardingConfig
 ) -> ModelFn:
   """Returns a model_fn whose model spans the devices of a mesh.
 
@@ -86,7 +86,7 @@ def shard_model_fn(
       f"model_fn={model_fn!r} {state}; give the plain model_fn that you would "
       "give to an Estimator"
     )
-  config_lib.check_config(config)
+  sharding_config_lib.check_config(config)
   mesh = config.create_mesh()
   if mesh.axis_size("model") > 1:
     raise ValueError(
@@ -156,7 +156,7 @@ class _Sharder:
 
   def __init__(
     self,
-    config: config_lib.ShardingConfig,
+    config: sharding_config_lib.ShardingConfig,
     mesh: mesh_lib.Mesh,
     mode: str,
     model_dir: str | None,
@@ -168,7 +168,7 @@ class _Sharder:
     self._graph = tf.compat.v1.get_default_graph()
     self._seen = len(self._graph.get_operations())
     self._ops: list[tf.Operation] = []
-    self._units = units_lib.Units()
+    self._units = colocation_lib.Units()
     self._stages: dict[tf.Operation, int] = {}
     self._of_savers: set[tf.Operation] = set()
     self._requests = 0
@@ -180,7 +180,7 @@ class _Sharder:
     self._saved: placement_lib.Placement | None = None
     if mode != TRAIN:
       self._saved = placement_file.load_placement(model_dir, mesh)
-    self._joins = joins.Joins()
+    self._joins = earlier_gradients.Joins()
     self._pipeline: pipeline_lib.Pipeline | None = None
     self._batches: micro_batches.MicroBatches | None = None
     self._processes: processes.Processes | None = None
@@ -342,7 +342,7 @@ class _Sharder:
         if not part.op.device:
           self._stages.setdefault(part.op, self._stages[source_op])
     if self._pipeline is not None:
-      self._spread(new, spread_lib.Follows.LARGEST_INPUT)
+      self._spread(new, propagation_lib.Follows.LARGEST_INPUT)
       gradients = self._pipeline.aggregate(
         targets, sources, gradients, new, self._stages
       )
@@ -368,7 +368,7 @@ class _Sharder:
     ]
     without_stage = [op for op in self._ops if op not in self._stages]
     self._stages |= self._stages_of(unplaced, targets)
-    self._spread(without_stage, spread_lib.Follows.LATEST_INPUT)
+    self._spread(without_stage, propagation_lib.Follows.LATEST_INPUT)
 
   def _stages_of(
     self, ops: Sequence[tf.Operation], targets: Sequence[tf.Operation]
@@ -407,14 +407,14 @@ class _Sharder:
     """Gives stages to updates, slots and whatever else was built since."""
     self._adopt_devices(self._read_new_ops())
     rest = [op for op in self._ops if op not in self._stages]
-    self._spread(rest, spread_lib.Follows.LARGEST_INPUT)
+    self._spread(rest, propagation_lib.Follows.LARGEST_INPUT)
 
   def _spread(
-    self, ops: Sequence[tf.Operation], follows: spread_lib.Follows
+    self, ops: Sequence[tf.Operation], follows: propagation_lib.Follows
   ) -> None:
-    found = spread_lib.spread(ops, self._units, self._stages, follows)
+    found = propagation_lib.spread(ops, self._units, self._stages, follows)
     self._stages |= found
-    placing.place(found, self._mesh)
+    device_assignment.place(found, self._mesh)
 
   def _read_new_ops(self) -> list[tf.Operation]:
     """Returns the ops that were made since the last call."""
@@ -438,7 +438,7 @@ class _Sharder:
   def _adopt_devices(self, ops: Sequence[tf.Operation]) -> None:
     """Takes over the stages of ops that have a device of the mesh already."""
     own = [op for op in ops if op not in self._of_savers]
-    self._stages |= placing.stages_of_devices(own, self._mesh)
+    self._stages |= device_assignment.stages_of_devices(own, self._mesh)
 
   def _record_plan(
     self,

@@ -11,9 +11,9 @@ import dataclasses
 import sys
 from typing import Any
 
-from estimator_mp import command_flags, commands, train_flags
-from estimator_mp import options as options_lib
-from estimator_mp.sharding_options import ShardingOptions
+from estimator_mp.cli import command_flags, commands, train_flags
+from estimator_mp.config import options as options_lib
+from estimator_mp.config.sharding_options import ShardingOptions
 
 from absl import flags
 
@@ -116,7 +116,7 @@ def main(argv: list[str]) -> int:
   Returns:
     The exit code: 0; 2 if an option or the data is wrong.
   """
-  return commands.run("trace", _parse, argv, "estimator_mp.run_trace")
+  return commands.run("trace", _parse, argv, "estimator_mp.cli.run_trace")
 
 
 def run_app() -> None:

@@ -9,7 +9,7 @@ import importlib
 import signal
 import sys
 
-from estimator_mp import commands, train_flags
+from estimator_mp.cli import commands, train_flags
 
 from absl import app, flags
 
@@ -28,7 +28,7 @@ def main(argv: list[str]) -> int:
   load = (
     importlib.import_module if verbosity.present else commands.import_quietly
   )
-  run_train = load("estimator_mp.run_train")
+  run_train = load("estimator_mp.cli.run_train")
   signal.signal(signal.SIGINT, signal.default_int_handler)
   run_train.show_log(verbosity)
   return run_train.run_command(train_flags.options_from_flags())

@@ -4,7 +4,8 @@ import contextlib
 import time
 
 import estimator_mp
-from estimator_mp import pipeline_plan, trace_reading
+from estimator_mp.observe import trace_reading
+from estimator_mp.plan import pipeline_plan
 
 import tensorflow as tf
 

@@ -31,7 +31,7 @@ class BenchmarksTest(absltest.TestCase):
       self.assertIn("bound", text, name)
 
   def test_every_flag_of_a_command_exists(self):
-    options = _read("estimator_mp/sharding_options.py")
+    options = _read("estimator_mp/config/sharding_options.py")
     for name, text in self._sections.items():
       program = _read(f"tests/benchmarks/{name}.py")
       for flag in re.findall(r"--(\w+)", text):

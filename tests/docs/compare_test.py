@@ -10,7 +10,8 @@ import sys
 from unittest import mock
 
 import estimator_mp
-from estimator_mp import commands, compare_flags
+from estimator_mp.cli import commands
+from estimator_mp.comparison import compare_flags
 
 import numpy as np
 import tensorflow as tf
@@ -65,7 +66,7 @@ def _run(arguments: list[str]) -> tuple[int, str]:
         "compare",
         compare_flags.parse,
         ["compare", *arguments],
-        "estimator_mp.run_compare",
+        "estimator_mp.cli.run_compare",
       )
   finally:
     sys.argv[:] = argv

@@ -92,7 +92,7 @@ class ReadmeTest(absltest.TestCase):
       self.assertIn(f'name = "{name}"', _read(f"{package}/BUILD"))
 
   def test_every_flag_of_the_train_command_exists(self):
-    flags = _read("estimator_mp/train_flags.py")
+    flags = _read("estimator_mp/cli/train_flags.py")
     commands = re.findall(r"//estimator_mp:train -- (.+)", _read("README.md"))
     self.assertLen(commands, 4)
     for command in commands:

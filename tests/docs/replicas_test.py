@@ -8,7 +8,8 @@ import re
 import shlex
 from unittest import mock
 
-from estimator_mp import inspect, run_record, run_train, trace, train_flags
+from estimator_mp import inspect, trace
+from estimator_mp.cli import run_record, run_train, train_flags
 
 import tensorflow as tf
 from absl import flags

@@ -1,8 +1,8 @@
 """All-reduces: their sums, what they refuse, and which one is chosen."""
 
 import estimator_mp  # noqa: F401
-from estimator_mp import all_reduce as all_reduce_lib
-from estimator_mp import hierarchical, nccl, ring
+from estimator_mp.collectives import all_reduce as all_reduce_lib
+from estimator_mp.collectives import hierarchical, nccl, ring
 from tests.estimator_mp import all_reduce_cases as cases
 
 import numpy as np

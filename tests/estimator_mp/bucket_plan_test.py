@@ -2,7 +2,7 @@
 
 import itertools
 
-from estimator_mp import buckets as buckets_lib
+from estimator_mp.collectives import buckets as buckets_lib
 
 import hypothesis
 import tensorflow as tf

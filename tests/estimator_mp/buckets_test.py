@@ -2,7 +2,7 @@
 
 import threading
 
-from estimator_mp import buckets as buckets_lib
+from estimator_mp.collectives import buckets as buckets_lib
 from tests.estimator_mp import device_steps
 
 import numpy as np

@@ -6,7 +6,8 @@ import os
 import pathlib
 import sys
 
-from estimator_mp import commands, compare_flags
+from estimator_mp.cli import commands
+from estimator_mp.comparison import compare_flags
 
 from absl.testing import absltest, parameterized
 
@@ -56,7 +57,7 @@ def run_main(*arguments):
         "compare",
         compare_flags.parse,
         ["compare", *arguments],
-        "estimator_mp.run_compare",
+        "estimator_mp.cli.run_compare",
       )
   finally:
     sys.argv[:] = argv

@@ -5,7 +5,7 @@ import dataclasses
 import os
 
 import estimator_mp
-from estimator_mp import comparison, training_graph
+from estimator_mp.comparison import comparison, training_graph
 from tests.estimator_mp import runs, shapes
 
 import numpy as np

@@ -1,6 +1,6 @@
 """Compression: sums, what is late, what is sent, and where residuals are."""
 
-from estimator_mp import buckets, compression
+from estimator_mp.collectives import buckets, compression
 from tests.estimator_mp import device_steps
 
 import numpy as np

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 import estimator_mp
-from estimator_mp import options, placement_file, transfers
+from estimator_mp.config import options
+from estimator_mp.placement import placement_file, transfers
 
 from absl import flags
 from absl.testing import absltest, parameterized

@@ -1,8 +1,10 @@
 """Where examples are in a tensor, and how slices of it are merged: as data."""
 
-from estimator_mp import example_axes, graph_slice, merges, micro_batches
-from estimator_mp.example_axes import Kind
-from estimator_mp.merges import Merge
+from estimator_mp.capture import micro_batches
+from estimator_mp.pipeline import example_axes, merges
+from estimator_mp.pipeline import slices as graph_slice
+from estimator_mp.pipeline.example_axes import Kind
+from estimator_mp.pipeline.merges import Merge
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

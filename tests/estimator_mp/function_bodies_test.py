@@ -1,6 +1,6 @@
 """What functions write of what they get."""
 
-from estimator_mp import function_bodies
+from estimator_mp.graph import function_bodies
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

@@ -4,7 +4,7 @@ import sys
 import types
 from unittest import mock
 
-from estimator_mp import horovod_aggregation
+from estimator_mp.replicas import horovod as horovod_aggregation
 
 import numpy as np
 import tensorflow as tf

@@ -11,7 +11,7 @@ import os
 import re
 
 import estimator_mp
-from estimator_mp import horovod_aggregation
+from estimator_mp.replicas import horovod as horovod_aggregation
 from model_fns import cifar10_cnn, datasets
 
 import numpy as np

@@ -6,16 +6,12 @@ import pathlib
 import re
 
 import estimator_mp
-from estimator_mp import (
-  amounts,
-  drawing,
-  gradient_traffic,
-  input_spec,
-  inspection,
-  placement_file,
-  summed_gradients,
-)
+from estimator_mp import amounts
 from estimator_mp import devices as devices_lib
+from estimator_mp.cli import input_spec
+from estimator_mp.observe import drawing, gradient_traffic, inspection
+from estimator_mp.placement import placement_file
+from estimator_mp.plan import summed_gradients
 from tests.estimator_mp import zoo
 
 import tensorflow as tf

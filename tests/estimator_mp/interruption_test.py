@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from estimator_mp import interruption as interruption_lib
+from estimator_mp.cli import interruption as interruption_lib
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

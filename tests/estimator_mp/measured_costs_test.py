@@ -4,7 +4,10 @@ import os
 import time
 
 import estimator_mp
-from estimator_mp import input_spec, inspection, measured_costs, options
+from estimator_mp.cli import input_spec
+from estimator_mp.config import options
+from estimator_mp.observe import inspection
+from estimator_mp.placement import measured_costs
 from tests.estimator_mp import runs, zoo
 
 import numpy as np

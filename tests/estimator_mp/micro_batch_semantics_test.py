@@ -3,7 +3,7 @@
 import itertools
 
 import estimator_mp
-from estimator_mp import trace_hook
+from estimator_mp.observe import trace_hook
 from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np

@@ -3,7 +3,8 @@
 import collections
 import itertools
 
-from estimator_mp import batch_size, micro_batches, sharding_options
+from estimator_mp.capture import batch_size, micro_batches
+from estimator_mp.config import sharding_options
 
 import hypothesis
 import numpy as np

@@ -4,7 +4,8 @@ import os
 from typing import Any
 
 import estimator_mp
-from estimator_mp import mirrors, transfers
+from estimator_mp.placement import transfers
+from estimator_mp.replicas import mirrors
 from tests.estimator_mp import programs, runs, shapes
 
 import numpy as np

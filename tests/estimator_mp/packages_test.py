@@ -12,7 +12,7 @@ import compat
 
 compat.install(contrib=True)
 import estimator_mp  # noqa: E402
-from estimator_mp import transfers  # noqa: E402
+from estimator_mp.placement import transfers  # noqa: E402
 
 import numpy as np  # noqa: E402
 import requests  # noqa: E402

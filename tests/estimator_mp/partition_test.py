@@ -2,7 +2,7 @@
 
 import itertools
 
-from estimator_mp import partition as partition_lib
+from estimator_mp.placement import partition as partition_lib
 
 import hypothesis
 from absl.testing import absltest

@@ -1,7 +1,7 @@
 """Automatic placement of models whose gradients are wanted part by part."""
 
-from estimator_mp import parts as parts_lib
-from estimator_mp import units as units_lib
+from estimator_mp.graph import colocation as colocation_lib
+from estimator_mp.placement import parts as parts_lib
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -12,7 +12,7 @@ v1 = tf.compat.v1
 def _cut(num_stages, towers, memory_limit=None):
   """Cuts towers of dense layers one by one; returns stages of kernels."""
   parts = parts_lib.Parts(num_stages, memory_limit)
-  units = units_lib.Units()
+  units = colocation_lib.Units()
   found = {}
   with tf.Graph().as_default() as graph:
     features = v1.placeholder(tf.float32, [None, 8])
@@ -28,7 +28,7 @@ def _cut(num_stages, towers, memory_limit=None):
   return {
     op.name.removesuffix("/kernel"): stage
     for op, stage in found.items()
-    if units_lib.is_variable(op) and op.name.endswith("kernel")
+    if colocation_lib.is_variable(op) and op.name.endswith("kernel")
   }
 
 
@@ -44,7 +44,7 @@ class PartsTest(absltest.TestCase):
     )
 
   def test_what_does_not_lead_to_the_target_is_cut_too(self):
-    units = units_lib.Units()
+    units = colocation_lib.Units()
     with tf.Graph().as_default() as graph:
       features = v1.placeholder(tf.float32, [None, 8])
       start = len(graph.get_operations())

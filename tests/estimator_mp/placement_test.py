@@ -4,8 +4,8 @@ import os
 
 import estimator_mp
 from compat import gradient_requests
-from estimator_mp import auto, placement_file, transfers
-from estimator_mp import units as units_lib
+from estimator_mp.graph import colocation as colocation_lib
+from estimator_mp.placement import auto, placement_file, transfers
 from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
@@ -36,7 +36,7 @@ def build(model_fn, config, params=None, mode=TRAIN, model_dir=None):
 def devices_of_variables(graph):
   return {
     op.name: op.device[-1]
-    for op in units_lib.variables_of(graph.get_operations())
+    for op in colocation_lib.variables_of(graph.get_operations())
     if op.device
   }
 
@@ -169,7 +169,7 @@ class AutomaticTest(absltest.TestCase):
       net = v1.layers.dense(x, 8, tf.nn.relu, name="a")
       net = v1.layers.dense(net, 8, tf.nn.relu, name="b")
       ops = graph.get_operations()[start:]
-      units = units_lib.Units()
+      units = colocation_lib.Units()
       units.add(ops)
       stages = auto.cut_forward(ops, [net.op], units, num_stages=2)
       by_name = {op.name: stage for op, stage in stages.items()}

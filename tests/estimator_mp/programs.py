@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import estimator_mp
-from estimator_mp import mirrors
+from estimator_mp.replicas import mirrors
 
 import numpy as np
 import tensorflow as tf

@@ -4,7 +4,7 @@ import io
 import re
 import time
 
-from estimator_mp import progress
+from estimator_mp.cli import progress
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

@@ -1,8 +1,9 @@
 """Recompute, virtual stages and rounds: the same numbers, less memory."""
 
 import estimator_mp
-from estimator_mp import pipeline_plan, trace_reading
-from estimator_mp.schedule import Phase
+from estimator_mp.observe import trace_reading
+from estimator_mp.pipeline.schedule import Phase
+from estimator_mp.plan import pipeline_plan
 from tests.estimator_mp import programs, zoo
 
 import numpy as np

@@ -5,7 +5,9 @@ import gc
 import weakref
 
 import estimator_mp
-from estimator_mp import graph_slice, mirrors, verification
+from estimator_mp.observe import verification
+from estimator_mp.pipeline import slices
+from estimator_mp.replicas import mirrors
 from tests.estimator_mp import programs, shapes, zoo
 
 import tensorflow as tf
@@ -125,7 +127,7 @@ class PlacementTest(parameterized.TestCase):
       shapes.two_lookups, _config("data:2", **fields), batch
     )
     program.step(batch)
-    in_step = graph_slice.ops_run_with(program.spec.train_op)
+    in_step = slices.ops_run_with(program.spec.train_op)
     types = collections.Counter()
     for entry in mirrors.get_mirrors(program.graph):
       if "table" in entry.variable.name:

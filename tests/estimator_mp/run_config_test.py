@@ -5,7 +5,7 @@ import os
 import re
 
 import estimator_mp
-from estimator_mp import verification
+from estimator_mp.observe import verification
 
 import numpy as np
 import tensorflow as tf

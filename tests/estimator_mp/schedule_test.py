@@ -4,8 +4,8 @@ import dataclasses
 import itertools
 import random
 
-from estimator_mp import schedule as schedule_lib
-from estimator_mp import simulation
+from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.pipeline import simulation
 
 import hypothesis
 from absl.testing import absltest, parameterized

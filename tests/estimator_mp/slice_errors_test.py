@@ -4,7 +4,7 @@ import traceback
 import weakref
 
 import estimator_mp
-from estimator_mp import batch_size
+from estimator_mp.capture import batch_size
 from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np

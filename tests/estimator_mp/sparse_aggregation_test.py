@@ -1,6 +1,6 @@
 """Sums of sparse gradients: rows, dtypes, duplicates, dense or not."""
 
-from estimator_mp import sparse_aggregation
+from estimator_mp.collectives import sparse
 from tests.estimator_mp import device_steps
 
 import numpy as np
@@ -65,7 +65,7 @@ class SparseTest(parameterized.TestCase):
     devices = device_steps.devices_of(count)
     with tf.Graph().as_default():
       slices, feed, expected = _slices(count, rows, dtype)
-      sums = sparse_aggregation.reduce_slices(slices, devices, _no_reduce)
+      sums = sparse.reduce_slices(slices, devices, _no_reduce)
       for total, device in zip(sums, devices, strict=True):
         self.assertIsInstance(total, tf.IndexedSlices)
         for part in (total.values, total.indices, total.dense_shape):
@@ -86,8 +86,8 @@ class SparseTest(parameterized.TestCase):
   def test_dtype_of_indices(self, kinds, expected_dtype):
     with tf.Graph().as_default():
       slices, feed, expected = _slices(2, [[3, 1], [1]], indices=kinds)
-      for duplicates in sparse_aggregation.DUPLICATES:
-        sums = sparse_aggregation.reduce_slices(
+      for duplicates in sparse.DUPLICATES:
+        sums = sparse.reduce_slices(
           slices, device_steps.devices_of(2), _no_reduce, duplicates
         )
         for total in sums:
@@ -100,7 +100,7 @@ class SparseTest(parameterized.TestCase):
     with tf.Graph().as_default():
       slices, feed, expected = _slices(2, [[3, 3], [0]], shape=shape)
       for options in ({}, {"duplicates": "sum"}, {"dense_threshold": 0.1}):
-        sums = sparse_aggregation.reduce_slices(
+        sums = sparse.reduce_slices(
           slices, device_steps.devices_of(2), device_steps.add_copies, **options
         )
         for total in device_steps.run(sums, feed):
@@ -113,16 +113,14 @@ class SparseTest(parameterized.TestCase):
       slices, feed, _ = _slices(2, [[3, 1], [1]])
       bare = [tf.IndexedSlices(s.values, s.indices) for s in slices]
       one, two = device_steps.devices_of(2)
-      sums = sparse_aggregation.reduce_slices(bare, [one, two], _no_reduce)
+      sums = sparse.reduce_slices(bare, [one, two], _no_reduce)
       self.assertIsNone(sums[0].dense_shape)
-      mixed = sparse_aggregation.reduce_slices(
-        [bare[0], slices[1]], [one, two], _no_reduce
-      )
+      mixed = sparse.reduce_slices([bare[0], slices[1]], [one, two], _no_reduce)
       self.assertEqual(mixed[0].shape, _TABLE)
       for total in device_steps.run([sums[0].values, mixed[0].values], feed):
         self.assertEqual(total.shape, (3, 2))
       with self.assertRaises(ValueError) as caught:
-        sparse_aggregation.dense(bare[0])
+        sparse.dense(bare[0])
     self.assertEqual(
       str(caught.exception),
       f"{bare[0].values.name} is a sparse gradient without a dense_shape, so "
@@ -141,7 +139,7 @@ class DuplicatesTest(parameterized.TestCase):
     for kind in (np.int32, np.int64):
       with tf.Graph().as_default():
         (slices,), feed, expected = _slices(1, [rows], indices=kind)
-        once = sparse_aggregation.sum_duplicates(slices)
+        once = sparse.sum_duplicates(slices)
         self.assertEqual(once.indices.dtype, kind)
         self.assertEqual(once.shape, _TABLE)
         value = device_steps.run(once, feed)
@@ -153,9 +151,7 @@ class DuplicatesTest(parameterized.TestCase):
     with tf.Graph().as_default() as graph:
       slices, feed, expected = _slices(2, [[3, 3, 3], [3, 1, 1]])
       before = len(graph.get_operations())
-      sums = sparse_aggregation.reduce_slices(
-        slices, devices, _no_reduce, duplicates="sum"
-      )
+      sums = sparse.reduce_slices(slices, devices, _no_reduce, duplicates="sum")
       uniques = [
         op for op in graph.get_operations()[before:] if op.type == "Unique"
       ]
@@ -185,9 +181,7 @@ class DuplicatesTest(parameterized.TestCase):
           parts.append(gradient(some))
       norms = []
       for duplicates in ("keep", "sum"):
-        sums = sparse_aggregation.reduce_slices(
-          parts, devices, _no_reduce, duplicates
-        )
+        sums = sparse.reduce_slices(parts, devices, _no_reduce, duplicates)
         norms.append(tf.linalg.global_norm(sums[:1]))
       values = device_steps.run([plain, *norms], {ids: [0, 0, 1, 1, 4, 4]})
     # Six rows of (2, 2); and once (4, 4), (2, 2), (2, 2) and (4, 4).
@@ -216,8 +210,8 @@ class DensityTest(parameterized.TestCase):
 
     with tf.Graph().as_default():
       slices, feed, expected = _slices(2, [[5, 5], [0]])
-      self.assertEqual(sparse_aggregation.density(slices), 0.5)
-      sums = sparse_aggregation.reduce_slices(
+      self.assertEqual(sparse.density(slices), 0.5)
+      sums = sparse.reduce_slices(
         slices, devices, reduce, dense_threshold=threshold
       )
       for total in device_steps.run(sums, feed):
@@ -231,7 +225,7 @@ class DensityTest(parameterized.TestCase):
   def test_duplicates_to_be_summed_do_not_hide_the_density(self):
     with tf.Graph().as_default():
       slices, feed, expected = _slices(2, [[5, 5], [0]])
-      sums = sparse_aggregation.reduce_slices(
+      sums = sparse.reduce_slices(
         slices, device_steps.devices_of(2), device_steps.add_copies, "sum", 0.5
       )
       for total in device_steps.run(sums, feed):
@@ -245,7 +239,7 @@ class DensityTest(parameterized.TestCase):
         ids = v1.placeholder(tf.int64, [2, 3])
         loss = tf.reduce_sum(tf.gather(table, ids))
         gradients = tf.gradients(loss, [table]) * 2
-        self.assertEqual(sparse_aggregation.density(gradients), 2.0)
+        self.assertEqual(sparse.density(gradients), 2.0)
 
   @parameterized.named_parameters(
     (
@@ -259,8 +253,8 @@ class DensityTest(parameterized.TestCase):
     with tf.Graph().as_default():
       x = v1.placeholder(tf.float32, [None, 2])
       slices = [make(x), make(x)]
-      self.assertIsNone(sparse_aggregation.density(slices))
-      sums = sparse_aggregation.reduce_slices(
+      self.assertIsNone(sparse.density(slices))
+      sums = sparse.reduce_slices(
         slices, device_steps.devices_of(2), _no_reduce, dense_threshold=1e-9
       )
       self.assertIsInstance(sums[0], tf.IndexedSlices)
@@ -332,9 +326,7 @@ class ErrorsTest(parameterized.TestCase):
     with tf.Graph().as_default():
       (slices,), _, _ = _slices(1, [[0, 1]])
       with self.assertRaises(ValueError) as caught:
-        sparse_aggregation.reduce_slices(
-          *arguments(slices), _no_reduce, **options
-        )
+        sparse.reduce_slices(*arguments(slices), _no_reduce, **options)
     # Graph tensors have a class of their own since TensorFlow 2.14.
     kind = type(slices.values).__name__
     self.assertEqual(str(caught.exception), message.format(type=kind))

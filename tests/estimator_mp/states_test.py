@@ -5,7 +5,8 @@ from unittest import mock
 
 import estimator_mp
 from compat import private_graph
-from estimator_mp import draws, graph_slice, states
+from estimator_mp.graph import draws, states
+from estimator_mp.pipeline import slices
 from tests.estimator_mp import programs, shapes, zoo
 
 import numpy as np
@@ -92,7 +93,7 @@ class RegistryTest(absltest.TestCase):
         inputs = [types.SimpleNamespace(dtype=dtype) for dtype in dtypes]
         node = types.SimpleNamespace(type=op.name, inputs=inputs)
         found.add(op.name)
-        missing |= set() if graph_slice.is_write(node) else {op.name}
+        missing |= set() if slices.is_write(node) else {op.name}
     self.assertGreater(len(found), 60)
     self.assertEmpty(missing)
 

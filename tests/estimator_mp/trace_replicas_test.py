@@ -5,14 +5,9 @@ import os
 import pathlib
 
 import estimator_mp
-from estimator_mp import (
-  chrome_trace,
-  gantt,
-  pipeline_plan,
-  schedule,
-  simulation,
-  step_trace,
-)
+from estimator_mp.observe import chrome_trace, gantt, step_trace
+from estimator_mp.pipeline import schedule, simulation
+from estimator_mp.plan import pipeline_plan
 
 import numpy as np
 import tensorflow as tf

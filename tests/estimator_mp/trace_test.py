@@ -6,16 +6,16 @@ import time
 from typing import Any
 
 import estimator_mp
-from estimator_mp import (
-  amounts,
+from estimator_mp import amounts
+from estimator_mp.observe import (
   chrome_trace,
-  pipeline_plan,
-  simulation,
   step_trace,
   trace_hook,
   trace_reading,
 )
-from estimator_mp import schedule as schedule_lib
+from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.pipeline import simulation
+from estimator_mp.plan import pipeline_plan
 
 import numpy as np
 import tensorflow as tf

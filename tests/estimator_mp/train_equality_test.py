@@ -1,6 +1,6 @@
 """The same run on one device and on several gives the same model."""
 
-from estimator_mp import run_train, train_flags
+from estimator_mp.cli import run_train, train_flags
 
 import numpy as np
 import tensorflow as tf

@@ -5,7 +5,7 @@ import io
 import os
 from unittest import mock
 
-from estimator_mp import train_flags
+from estimator_mp.cli import train_flags
 
 from absl import flags
 from absl.testing import absltest, parameterized

@@ -3,7 +3,7 @@
 import re
 
 import estimator_mp
-from estimator_mp import run_record, run_train
+from estimator_mp.cli import run_record, run_train
 from tests.estimator_mp import train_runs
 
 import tensorflow as tf

@@ -3,7 +3,7 @@
 import contextlib
 import io
 
-from estimator_mp import run_train, train_flags
+from estimator_mp.cli import run_train, train_flags
 
 from absl import flags
 

@@ -16,7 +16,7 @@ import tempfile
 from unittest import mock
 
 import estimator_mp
-from estimator_mp import (
+from estimator_mp.cli import (
   checkpoints,
   failures,
   progress,

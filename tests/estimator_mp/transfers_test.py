@@ -4,7 +4,7 @@ import dataclasses
 from typing import Any
 
 import estimator_mp
-from estimator_mp import costs, transfers
+from estimator_mp.placement import costs, transfers
 from tests.estimator_mp import programs, runs, zoo
 
 import tensorflow as tf

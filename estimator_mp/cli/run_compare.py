@@ -1,0 +1,105 @@
+"""What the compare command runs: a user's model, plain and sharded."""
+
+import functools
+import sys
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+from estimator_mp.cli import command_flags, commands, run_train, user_program
+from estimator_mp.comparison import compare_flags, comparison
+from estimator_mp.config.sharding_config import ShardingConfig
+from model_fns import datasets
+
+import tensorflow as tf
+
+_NOT_EQUAL = 1
+
+
+def compare_options(
+  options: compare_flags.CompareOptions,
+) -> comparison.Comparison:
+  """Returns the comparison that options ask for.
+
+  Args:
+    options: What is to be compared.
+
+  Raises:
+    ValueError: Something does not fit; the text is one line and says what
+      would be right.
+  """
+  compare = functools.partial(
+    comparison.compare,
+    config=ShardingConfig.of(options.sharding),
+    steps=options.steps,
+    tolerance=options.tolerance,
+    run_config=tf.estimator.RunConfig(tf_random_seed=options.seed),
+    checkpoint=options.checkpoint,
+    restart_each_step=options.restart_each_step,
+  )
+  if options.model_fn is None or options.input_fn is None:
+    dataset = datasets.load("digits", None)
+    return compare(
+      _image_model_fn(options.model, dataset.num_classes, options.seed),
+      dataset.train_input_fn(options.batch_size, options.seed),
+    )
+  model_fn = user_program.load_function("model_fn", options.model_fn)
+  input_fn = user_program.load_function("input_fn", options.input_fn)
+  return compare(
+    user_program.with_one_line_errors(
+      model_fn, f"--model_fn={options.model_fn}", "check --params"
+    ),
+    _with_one_line_errors(input_fn, f"--input_fn={options.input_fn}"),
+    params=command_flags.parse_params(options.params),
+  )
+
+
+def _with_one_line_errors(
+  input_fn: Callable[..., Any], what: str
+) -> Callable[..., Any]:
+  @functools.wraps(input_fn)
+  def wrapped(*args, **kwargs):
+    try:
+      return input_fn(*args, **kwargs)
+    except Exception as error:
+      raise user_program.error_of_user(what, error) from error
+
+  return wrapped
+
+
+def _image_model_fn(
+  model: str, num_classes: int, seed: int
+) -> Callable[..., tf.estimator.EstimatorSpec]:
+  """Returns the train command's model, as a model_fn that knows no mesh."""
+
+  def model_fn(features, labels, mode):
+    logits = features["image"]
+    for layer in run_train.MODELS[model](num_classes, seed):
+      logits = layer(logits, training=mode == tf.estimator.ModeKeys.TRAIN)
+    loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
+    step = tf.compat.v1.train.get_global_step()
+    train_op = run_train.make_optimizer("adam", 0.001).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+  return model_fn
+
+
+def run_command(options: compare_flags.CompareOptions) -> int:
+  """Prints a comparison, or says what is wrong in one line.
+
+  Args:
+    options: What is to be compared.
+
+  Returns:
+    The exit code: 0 if all is equal; 1 if something is not; 2 if an option or
+    the model is wrong.
+  """
+  tf.get_logger().setLevel("FATAL")
+  if not sys.warnoptions:
+    warnings.simplefilter("ignore")
+  try:
+    compared = compare_options(options)
+  except ValueError as error:
+    return commands.complain("compare", error)
+  print(compared.text())
+  return 0 if compared.ok else _NOT_EQUAL

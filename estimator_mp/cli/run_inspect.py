@@ -1,0 +1,128 @@
+"""What the inspect command runs: a partition, as a table and as pictures."""
+
+import json
+import os
+import sys
+import warnings
+
+import estimator_mp
+from estimator_mp import inspect
+from estimator_mp.cli import (
+  command_flags,
+  commands,
+  input_spec,
+  run_record,
+  user_program,
+)
+from estimator_mp.observe import drawing, inspection
+from model_fns import cifar10_cnn
+
+import tensorflow as tf
+
+
+def inspect_options(options: inspect.InspectOptions) -> inspection.Inspection:
+  """Returns the partition that the options ask for.
+
+  Args:
+    options: What is to be inspected.
+
+  Raises:
+    ValueError: Something does not fit; the text is one line and says what
+      would be right.
+  """
+  if options.out is not None:
+    run_record.make_writable("out", options.out)
+  config = estimator_mp.ShardingConfig.of(options.sharding)
+  if options.model_fn is None:
+    return inspection.inspect_model_fn(
+      _cifar10_cnn,
+      input_spec.parse("image:float32[?,32,32,3]"),
+      input_spec.parse("int32[?,1]"),
+      config,
+      model="cifar10_cnn",
+    )
+  features = _input_spec("features", options.features)
+  labels = options.labels and _input_spec("labels", options.labels)
+  model_fn = user_program.load_function("model_fn", options.model_fn)
+  return inspection.inspect_model_fn(
+    user_program.with_one_line_errors(
+      model_fn,
+      f"--model_fn={options.model_fn}",
+      "check --features, --labels and --params",
+    ),
+    features,
+    labels or None,
+    config,
+    command_flags.parse_params(options.params),
+    options.model_fn,
+  )
+
+
+def _input_spec(flag: str, text: str | None) -> input_spec.InputSpec:
+  try:
+    return input_spec.parse(text or "")
+  except ValueError as error:
+    raise command_flags.FlagsError(f"--{flag}={text}: {error}") from error
+
+
+def _cifar10_cnn(features, labels, mode):
+  """The train command's model, as a model_fn that knows of no mesh."""
+  logits = features["image"]
+  for layer in cifar10_cnn.layers(num_classes=10, seed=1):
+    logits = layer(logits, training=mode == tf.estimator.ModeKeys.TRAIN)
+  loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
+  optimizer = tf.compat.v1.train.AdamOptimizer(0.001)
+  step = tf.compat.v1.train.get_global_step()
+  return tf.estimator.EstimatorSpec(
+    mode, loss=loss, train_op=optimizer.minimize(loss, step)
+  )
+
+
+def write(inspected: inspection.Inspection, directory: str) -> list[str]:
+  """Writes a partition into an existing folder; returns the paths.
+
+  Args:
+    inspected: The partition.
+    directory: The folder.
+
+  Raises:
+    ValueError: If there is no matplotlib to draw with.
+  """
+  texts = {
+    "placement.dot": drawing.dot(inspected),
+    "placement.json": json.dumps(inspected.facts(), indent=1) + "\n",
+  }
+  try:
+    paths = drawing.write_pictures(inspected, directory)
+  except ModuleNotFoundError as error:
+    raise inspection.InspectionError(
+      f"--out={directory} needs {error.name} to draw; pip install matplotlib, "
+      "or leave --out out"
+    ) from error
+  for name, text in texts.items():
+    paths.append(os.path.join(directory, name))
+    with open(paths[-1], "w", encoding="utf-8") as file:
+      file.write(text)
+  return paths
+
+
+def run_command(options: inspect.InspectOptions) -> int:
+  """Prints, and draws, a partition, or says what is wrong in one line.
+
+  Args:
+    options: What is to be inspected.
+
+  Returns:
+    The exit code: 0; 2 if an option or the model is wrong.
+  """
+  tf.get_logger().setLevel("FATAL")
+  if not sys.warnoptions:
+    warnings.simplefilter("ignore")
+  try:
+    inspected = inspect_options(options)
+    print(f"{inspected.model} on {inspected.mesh}\n\n{inspected.table()}")
+    if options.out is not None:
+      print("\n".join(["", *write(inspected, options.out)]))
+  except ValueError as error:
+    return commands.complain("inspect", error)
+  return 0

@@ -1,0 +1,270 @@
+"""What a run leaves in its model_dir: run.json at the start, result.json."""
+
+import contextlib
+import dataclasses
+import errno
+import fcntl
+import json
+import os
+import socket
+from collections.abc import Iterator, Sequence
+
+from estimator_mp import whole_file
+from estimator_mp.cli import checkpoints
+
+import tensorflow as tf
+
+RESULT_FILE = "result.json"
+_RUN_FILE = "run.json"
+_LOCK_FILE = "run.lock"
+# What file systems say that have no locks; there two processes are not noticed.
+_NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
+_MEGABYTE = 1e6
+
+
+class RunRecordError(ValueError):
+  """The model_dir cannot be used for this run; the text says what to do."""
+
+
+class ModelDirError(RuntimeError):
+  """What is in the model_dir stops this run; the text says what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class RunIdentity:
+  """What cannot change when a run is resumed: the checkpoint depends on it."""
+
+  model: str
+  dataset: str
+  optimizer: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+  """The facts of a finished run.
+
+  Attributes:
+    model: The model's name.
+    dataset: The data set's name.
+    mesh: The mesh of this run, such as "stage:3".
+    seed: The seed of this run.
+    global_step: The step that was evaluated.
+    loss: Mean loss over the held-out images.
+    accuracy: Share of the held-out images that are classified right.
+    steps_per_second: Speed of the training steps, without the first two,
+      checkpoints and evaluations; None if it was not measured.
+    devices: Bytes of the variables on each device, by canonical device name,
+      as observed in a real step; None if it was not observed.
+    checkpoint: The checkpoint that was evaluated.
+    saved_model: The exported SavedModel; None if nothing was exported.
+  """
+
+  model: str
+  dataset: str
+  mesh: str
+  seed: int
+  global_step: int
+  loss: float
+  accuracy: float
+  steps_per_second: float | None
+  devices: dict[str, int] | None
+  checkpoint: str
+  saved_model: str | None
+
+  def lines(self) -> list[str]:
+    """Returns the same facts for people."""
+    speed = self.steps_per_second
+    devices = self.devices
+    facts = [
+      ("model", f"{self.model} on {self.dataset}"),
+      ("mesh", f"{self.mesh}, seed {self.seed}"),
+      ("global step", str(self.global_step)),
+      ("accuracy", f"{self.accuracy:.4f}"),
+      ("loss", f"{self.loss:.4f}"),
+      ("steps/s", "not measured" if speed is None else f"{speed:.1f}"),
+      ("variables", "not observed" if devices is None else _sizes(devices)),
+      ("checkpoint", self.checkpoint),
+    ]
+    if self.saved_model is not None:
+      facts.append(("SavedModel", self.saved_model))
+    return [f"  {name:<12} {value}" for name, value in facts]
+
+
+@contextlib.contextmanager
+def claimed_model_dir(
+  model_dir: str, identity: RunIdentity, folders: Sequence[str]
+) -> Iterator[None]:
+  """Makes a model_dir, and keeps other processes from training in it.
+
+  Args:
+    model_dir: Where checkpoints go; made if it does not exist.
+    identity: What must be the same as in the run whose checkpoints are there.
+    folders: The names of the folders that this run makes in it.
+
+  Yields:
+    None.
+
+  Raises:
+    RunRecordError: The directory cannot be written, or holds the checkpoints
+      of another kind of run.
+    ModelDirError: Another process trains there, or a file has the name of a
+      folder.
+    CheckpointError: The checkpoints there cannot be resumed.
+  """
+  make_writable("model_dir", model_dir)
+  with _locked(model_dir):
+    for name in folders:
+      _check_folder(os.path.join(model_dir, name))
+    path = os.path.join(model_dir, _RUN_FILE)
+    facts = dataclasses.asdict(identity)
+    found = _read_json(path)
+    if checkpoints.newest(model_dir) is not None:
+      _check_same_run(model_dir, facts, found)
+    if found != facts:
+      _write_json(path, facts)
+    yield
+
+
+@contextlib.contextmanager
+def _locked(model_dir: str) -> Iterator[None]:
+  """Holds a lock that ends with this process, whatever happens to it."""
+  if "://" in model_dir:  # Only files of this machine can be locked.
+    yield
+    return
+  path = os.path.join(model_dir, _LOCK_FILE)
+  with open(path, "a+", encoding="utf-8") as file:
+    try:
+      fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+      file.seek(0)
+      holder = " ".join(file.read().split()) or "another process"
+      raise ModelDirError(
+        f"model_dir={model_dir} is in use by {holder}; wait until it has ended,"
+        " or choose another --model_dir"
+      ) from error
+    except OSError as error:
+      if error.errno not in _NO_LOCKS:
+        raise
+    # The file stays: whoever removed it could remove the lock of another one.
+    file.truncate(0)
+    file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
+    file.flush()
+    yield
+
+
+def _check_folder(path: str) -> None:
+  """Raises if there is a file where a run will make a folder."""
+  if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
+    raise ModelDirError(
+      f"{path} is a file, where this run makes a folder; move it away, or"
+      " choose another --model_dir"
+    )
+
+
+def make_writable(flag: str, directory: str) -> None:
+  """Makes a directory if need be, and writes a file to try it.
+
+  Args:
+    flag: The flag that names the directory, for the error.
+    directory: The directory.
+
+  Raises:
+    RunRecordError: The directory cannot be made or written.
+  """
+  trial = os.path.join(directory, f".trial.{os.getpid()}.tmp")
+  try:
+    tf.io.gfile.makedirs(directory)
+    with tf.io.gfile.GFile(trial, "w") as file:
+      file.write("")
+    tf.io.gfile.remove(trial)
+  except (tf.errors.OpError, OSError) as error:
+    raise RunRecordError(
+      f"{flag}={directory} cannot be written ({_reason(error)}); choose another"
+      f" --{flag}"
+    ) from error
+
+
+def write_result(model_dir: str, result: Result) -> str:
+  """Writes a result to `result.json`, in one step; returns the file's path.
+
+  Args:
+    model_dir: The directory of the run.
+    result: Its result.
+  """
+  path = os.path.join(model_dir, RESULT_FILE)
+  _write_json(path, dataclasses.asdict(result))
+  return path
+
+
+def read_result(model_dir: str) -> Result | None:
+  """Returns the result that an earlier run wrote; None if there is none whole.
+
+  Args:
+    model_dir: The directory of the run.
+  """
+  facts = _read_json(os.path.join(model_dir, RESULT_FILE))
+  return Result(**facts) if facts and _is_result(facts) else None
+
+
+def _is_result(facts: dict) -> bool:
+  """Whether an object has the fields of a result, and what a next run keeps."""
+  fields = {field.name for field in dataclasses.fields(Result)}
+  if facts.keys() != fields:
+    return False
+  speed, devices = facts["steps_per_second"], facts["devices"]
+  return isinstance(speed, int | float | None) and (
+    devices is None
+    or (
+      isinstance(devices, dict)
+      and all(isinstance(size, int) for size in devices.values())
+    )
+  )
+
+
+def _check_same_run(model_dir: str, facts: dict, found: dict | None) -> None:
+  path = os.path.join(model_dir, _RUN_FILE)
+  if found is None and tf.io.gfile.exists(path):
+    raise ModelDirError(
+      f"{path} is damaged; write {json.dumps(facts)} into it if that is how its"
+      " checkpoints were trained, or choose another --model_dir"
+    )
+  if found is None:
+    raise RunRecordError(
+      f"model_dir={model_dir} has checkpoints but no {_RUN_FILE}: another"
+      " program made them; choose another --model_dir"
+    )
+  for name, value in facts.items():
+    if found.get(name) != value:
+      raise RunRecordError(
+        f"model_dir={model_dir} has checkpoints of --{name}={found.get(name)},"
+        f" which --{name}={value} cannot resume; use --{name}="
+        f"{found.get(name)} or choose another --model_dir"
+      )
+
+
+def _read_json(path: str) -> dict | None:
+  """Returns the object in a file; None if there is none."""
+  if not tf.io.gfile.exists(path):
+    return None
+  with tf.io.gfile.GFile(path) as file:
+    try:
+      value = json.loads(file.read())
+    except ValueError:  # It is no JSON, or no text.
+      return None
+  return value if isinstance(value, dict) else None
+
+
+def _write_json(path: str, value: dict) -> None:
+  whole_file.write_whole(path, json.dumps(value, indent=2) + "\n")
+
+
+def _sizes(devices: dict[str, int]) -> str:
+  return ", ".join(
+    f"{device} {size / _MEGABYTE:.3f} MB" for device, size in devices.items()
+  )
+
+
+def _reason(error: Exception) -> str:
+  """Returns why a file operation failed, in a few words."""
+  text = getattr(error, "message", None) or str(error)
+  return " ".join(text.split()).rpartition("; ")[2]

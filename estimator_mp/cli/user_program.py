@@ -1,0 +1,117 @@
+"""The user's own functions, which a command is given as module:function."""
+
+import functools
+import importlib
+import os
+import sys
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from estimator_mp.cli import command_flags
+
+import tensorflow as tf
+from absl import flags
+
+
+class UserProgramError(ValueError):
+  """A program of the user raised; the one-line text says where and what."""
+
+
+def load_function(flag: str, name: str) -> Callable[..., Any]:
+  """Returns the function that a flag names.
+
+  Args:
+    flag: The flag, without dashes.
+    name: Its value, module:function; the module is looked for in the user's
+      directory too.
+
+  Raises:
+    ValueError: If there is no such function, or the module cannot be imported;
+      in one line, with the user's line that raised.
+  """
+  command_flags.check_function(flag, name)
+  module_name, _, function_name = name.partition(":")
+  folder = command_flags.user_directory()
+  if folder not in sys.path:
+    sys.path.insert(0, folder)
+  # The module may define and read flags of its own; these have the defaults.
+  del sys.argv[1:]
+  try:
+    module = importlib.import_module(module_name)
+  except ModuleNotFoundError as error:
+    if not module_name.startswith(error.name or ":"):
+      raise error_of_user(f"importing {module_name}", error) from error
+    raise command_flags.FlagsError(
+      f"--{flag}={name}: there is no module {error.name} in {folder} or on "
+      "PYTHONPATH; run the command where the module is"
+    ) from error
+  except (Exception, SystemExit) as error:
+    raise error_of_user(f"importing {module_name}", error) from error
+  flags.FLAGS.mark_as_parsed()
+  function = getattr(module, function_name, None)
+  if not callable(function):
+    state = "has no" if function is None else "has something else than a"
+    names = [k for k, v in vars(module).items() if callable(v) and k[0] != "_"]
+    raise command_flags.FlagsError(
+      f"--{flag}={name}: module {module_name} {state} function "
+      f"{function_name}; it has {', '.join(sorted(names)[:5]) or 'none'}"
+    )
+  return function
+
+
+def with_one_line_errors(
+  model_fn: Callable[..., Any], what: str, fix: str
+) -> Callable[..., Any]:
+  """Returns a model_fn whose own errors are told in one line.
+
+  Args:
+    model_fn: The user's.
+    what: How the user named it.
+    fix: What to do if it raises.
+  """
+
+  @functools.wraps(model_fn)
+  def wrapped(*args, **kwargs):
+    try:
+      spec = model_fn(*args, **kwargs)
+    except Exception as error:
+      frames = list(traceback.walk_tb(error.__traceback__))
+      module = frames[-1][0].f_globals.get("__name__", "")
+      if isinstance(error, ValueError) and module.startswith("estimator_mp."):
+        raise  # It says itself what would be right.
+      raise error_of_user(what, error, fix) from error
+    if not hasattr(spec, "loss"):
+      raise UserProgramError(
+        f"{what} returned {spec!r}; a model_fn returns an EstimatorSpec"
+      )
+    return spec
+
+  return wrapped
+
+
+def error_of_user(
+  what: str, error: BaseException, fix: str = "mend that first"
+) -> UserProgramError:
+  """Returns an error in one line, with the user's line that raised it.
+
+  Args:
+    what: What raised it.
+    error: What was raised.
+    fix: What to do.
+  """
+  libraries = (os.path.dirname(tf.__file__), os.path.dirname(__file__))
+  frames = [
+    frame
+    for frame in traceback.extract_tb(error.__traceback__)
+    if not frame.filename.startswith((*libraries, "<frozen"))
+    and f"{os.sep}site-packages{os.sep}" not in frame.filename
+    and f"{os.sep}importlib{os.sep}" not in frame.filename
+  ]
+  where = (
+    f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
+  )
+  reason = " ".join(str(error).split())
+  return UserProgramError(
+    f"{what} raised {type(error).__name__}: {reason}{where}; {fix}"
+  )

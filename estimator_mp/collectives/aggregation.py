@@ -1,0 +1,103 @@
+"""Aggregation: combining the gradients that several devices computed.
+
+A gradient is a dense tensor, an `IndexedSlices` (some rows of a larger
+tensor, as embedding lookups make), or None where a loss does not depend on a
+variable. Sparse gradients stay sparse: an embedding table's gradient that
+became dense would be as large as the table.
+"""
+
+from collections.abc import Sequence
+
+from estimator_mp.collectives import sparse
+from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph.gradient import Gradient
+
+import tensorflow as tf
+
+METHODS = ("mean", "sum")
+
+
+def aggregate_gradients(
+  per_device_gradients: Sequence[Sequence[Gradient | None]],
+  method: str = "mean",
+) -> list[Gradient | None]:
+  """Combines the gradients of each variable over devices.
+
+  Each result is computed on the device of the first gradient of its variable.
+  A device whose loss does not depend on a variable (None) contributes zero:
+  `mean` divides by the number of devices, not by the number of gradients, so
+  that it is the gradient of the mean of the devices' losses.
+
+  Synchronous data parallelism with averaged gradients is described by Chen et
+  al. (2016, arXiv:1604.00981).
+
+  Args:
+    per_device_gradients: For every device the gradients of the same variables
+      in the same order; a gradient of one variable has the same shape and
+      dtype on each device.
+    method: "mean" or "sum".
+
+  Returns:
+    One gradient per variable, with the shape and dtype of its parts: an
+    `IndexedSlices` if all parts are (rows that several devices touched occur
+    several times, which optimizers sum), dense if any part is, and None where
+    no device has a gradient.
+
+  Raises:
+    ValueError: If there is no device, the devices have different numbers of
+      gradients, `method` is unknown, or gradients of one variable differ in
+      shape or dtype.
+  """
+  if method not in METHODS:
+    raise ValueError(
+      f"method={method!r} is unknown; use one of {', '.join(METHODS)}"
+    )
+  if not per_device_gradients:
+    raise ValueError("per_device_gradients is empty; pass one list per device")
+  counts = [len(gradients) for gradients in per_device_gradients]
+  if len(set(counts)) > 1:
+    raise ValueError(
+      f"per_device_gradients has {counts} gradients per device; every device "
+      "needs one entry per variable, None where there is no gradient"
+    )
+  scale = 1.0 / len(per_device_gradients) if method == "mean" else None
+  with tf.compat.v1.name_scope("aggregate_gradients"):
+    return [
+      _aggregate(index, parts, scale)
+      for index, parts in enumerate(zip(*per_device_gradients, strict=True))
+    ]
+
+
+def _aggregate(
+  index: int, parts: Sequence[Gradient | None], scale: float | None
+) -> Gradient | None:
+  """Combines the gradients of one variable."""
+  present = [part for part in parts if part is not None]
+  if not present:
+    return None
+  gradient_lib.common_shape(index, present)
+  with tf.compat.v1.colocate_with(_some_tensor(present[0])):
+    if all(isinstance(part, tf.IndexedSlices) for part in present):
+      total = sparse.concatenate(present)
+    elif len(present) == 1:
+      total = present[0]
+    else:
+      total = tf.add_n([sparse.dense(part) for part in present])
+    return total if scale is None else _scaled(total, scale)
+
+
+def _some_tensor(gradient: Gradient) -> tf.Tensor:
+  if isinstance(gradient, tf.IndexedSlices):
+    return gradient.values
+  return gradient
+
+
+def _scaled(gradient: Gradient, scale: float) -> Gradient:
+  """Returns a gradient times a number, sparse if it was."""
+  if isinstance(gradient, tf.IndexedSlices):
+    return tf.IndexedSlices(
+      gradient.values * tf.cast(scale, gradient.dtype),
+      gradient.indices,
+      gradient.dense_shape,
+    )
+  return gradient * tf.cast(scale, gradient.dtype)

@@ -1,0 +1,102 @@
+"""Hierarchical all-reduce: one device of each group speaks for it.
+
+Devices of one task reach each other faster than those of other tasks. So each
+group adds its tensors on its first device, these leaders make an all-reduce in
+a ring, and each sends the sum to its group. A task so sends less than two
+tensors to others, however many devices it has, and the steps in the ring are
+twice the number of tasks less 1.
+
+Goyal et al. (2017, arXiv:1706.02677) reduce in three such phases.
+"""
+
+import collections
+import math
+from collections.abc import Sequence
+
+from estimator_mp import devices as devices_lib
+from estimator_mp.collectives import reduce_to_one, ring
+from estimator_mp.graph import placed_ops
+
+import tensorflow as tf
+
+
+def groups_of(
+  devices: Sequence[str], group_size: int | None = None
+) -> list[list[int]]:
+  """Returns the groups of devices, as their positions.
+
+  Args:
+    devices: Canonical device names.
+    group_size: How many devices that follow each other are a group; the last
+      one may be smaller. None: the devices of each task are a group; if there
+      is one task, groups have about the square root of the number of devices.
+
+  Raises:
+    ValueError: If `group_size` is below 1.
+  """
+  if group_size is not None and group_size < 1:
+    raise ValueError(
+      f"group_size={group_size} is too small; a group has at least 1 device"
+    )
+  ranks = range(len(devices))
+  tasks: dict[str, list[int]] = {}
+  for rank in ranks:
+    tasks.setdefault(devices_lib.host_of(devices[rank]), []).append(rank)
+  if group_size is None and len(tasks) > 1:
+    return list(tasks.values())
+  size = group_size or math.ceil(math.sqrt(len(devices)))
+  return [list(ranks[start : start + size]) for start in ranks[::size]]
+
+
+def all_reduce(
+  tensors: Sequence[tf.Tensor],
+  devices: Sequence[str],
+  groups: Sequence[Sequence[int]] | None = None,
+) -> list[tf.Tensor]:
+  """Returns the sum of tensors on each device.
+
+  Args:
+    tensors: One tensor on each device, of one shape and dtype.
+    devices: Their canonical devices.
+    groups: The positions of each group's devices, its leader first; None for
+      what `groups_of` says.
+  """
+  groups = groups_of(devices) if groups is None else groups
+  leaders = [devices[group[0]] for group in groups]
+  sums = [
+    placed_ops.add([tensors[rank] for rank in group], leader)
+    for group, leader in zip(groups, leaders, strict=True)
+  ]
+  if len(groups) > 1:
+    sums = ring.all_reduce(sums, leaders)
+  found: dict[int, tf.Tensor] = {}
+  for group, total in zip(groups, sums, strict=True):
+    on_group = reduce_to_one.broadcast(total, [devices[rank] for rank in group])
+    found.update(zip(group, on_group, strict=True))
+  return [found[rank] for rank in range(len(devices))]
+
+
+def traffic(
+  num_elements: int,
+  itemsize: int,
+  devices: Sequence[str],
+  groups: Sequence[Sequence[int]] | None = None,
+) -> dict[tuple[str, str], int]:
+  """Returns the bytes that devices send inside groups, and between leaders.
+
+  Args:
+    num_elements: The elements of one tensor.
+    itemsize: The bytes of an element.
+    devices: Canonical device names.
+    groups: As for `all_reduce`.
+
+  Returns:
+    A map from (source, destination) to bytes; pairs without bytes are left out.
+  """
+  groups = groups_of(devices) if groups is None else groups
+  leaders = [devices[group[0]] for group in groups]
+  sent = collections.Counter(ring.traffic(num_elements, itemsize, leaders))
+  for group in groups:
+    names = [devices[rank] for rank in group]
+    sent.update(reduce_to_one.traffic(num_elements, itemsize, names))
+  return dict(sent)

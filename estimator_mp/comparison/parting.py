@@ -1,0 +1,251 @@
+"""Parting: why a sharded model is not the plain one, as far as one can tell."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+
+from estimator_mp.comparison import training_graph
+from estimator_mp.config import sharding_config as sharding_config_lib
+
+import numpy as np
+import tensorflow as tf
+
+_RANDOM = frozenset(
+  [
+    "Multinomial",
+    "ParameterizedTruncatedNormal",
+    "RandomGammaV2",
+    "RandomGamma",
+    "RandomPoissonV2",
+    "RandomShuffle",
+    "RandomStandardNormal",
+    "RandomUniform",
+    "RandomUniformInt",
+    "StatefulStandardNormalV2",
+    "StatefulUniform",
+    "StatefulUniformFullInt",
+    "StatefulUniformInt",
+    "StatelessMultinomial",
+    "StatelessRandomNormal",
+    "StatelessRandomNormalV2",
+    "StatelessRandomUniform",
+    "StatelessRandomUniformV2",
+    "StatelessTruncatedNormal",
+    "StatelessTruncatedNormalV2",
+    "TruncatedNormal",
+  ]
+)
+_FUSED_NORMS = frozenset(
+  ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"]
+)
+_MOST_NAMES = 3
+# Sums in another order differ by so little, in float32.
+_ROUNDING = 1e-4
+# How near to a whole number of slices a ratio is, if that is no accident.
+_NEAR = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class Facts:
+  """The step in which two models part.
+
+  Attributes:
+    plain: What it gave, plain.
+    sharded: What it gave, sharded.
+    gradients: The differences of gradients, by variables' names.
+    variables: The differences of variables.
+    loss_difference: That of the losses.
+    tolerance: What is no difference.
+    config: How the one model is sharded.
+    ops: The ops that a step of the other one runs.
+  """
+
+  plain: training_graph.Step
+  sharded: training_graph.Step
+  gradients: Mapping[str, float]
+  variables: Mapping[str, float]
+  loss_difference: float
+  tolerance: float
+  config: sharding_config_lib.ShardingConfig
+  ops: Sequence[tf.Operation]
+
+  @property
+  def count(self) -> int:
+    """Into how many slices a batch is cut."""
+    return (
+      self.config.num_micro_batches
+      * self.config.gradient_accumulation_steps
+      * self.config.create_mesh().axis_size("data")
+    )
+
+  def wrong_variables(self) -> list[str]:
+    """Returns the variables that differ, the most different first."""
+    wrong = [x for x in self.variables.items() if not x[1] <= self.tolerance]
+    return [name for name, _ in sorted(wrong, key=lambda x: -x[1])]
+
+  def only_state_differs(self) -> bool:
+    """Whether all is equal but variables that have no gradient."""
+    wrong = self.wrong_variables()
+    trained = tuple(f"{name}/" for name in self.plain.gradients)
+    return (
+      self.loss_difference <= self.tolerance
+      and all(x <= self.tolerance for x in self.gradients.values())
+      and bool(wrong)
+      and not any(f"{name}/".startswith(trained) for name in wrong)
+    )
+
+
+def reason(facts: Facts) -> str:
+  """Returns the likely reason why a step differs.
+
+  Args:
+    facts: The step.
+  """
+  found = next(filter(None, (rule(facts) for rule in _RULES)), "")
+  return found or (
+    "no reason is known, as nothing is cut into slices; please report it with "
+    "the model_fn"
+  )
+
+
+def _rounding(facts: Facts) -> str:
+  """Returns a reason if differences are those of rounding."""
+  sizes = [facts.loss_difference, *facts.gradients.values()]
+  if max(sizes) > _ROUNDING or facts.only_state_differs():
+    return ""
+  worst = max(facts.variables.values())
+  if worst > _ROUNDING:
+    return (
+      "the loss and the gradients differ by rounding only, but the optimizer "
+      "makes large steps of gradients that are nearly zero, as Adam does; "
+      "compare with a larger epsilon or another optimizer"
+    )
+  return (
+    "sums in another order round differently, and training lets that grow; "
+    "compare with restart_each_step, from a trained checkpoint, or with a "
+    "larger tolerance"
+  )
+
+
+def _compression(facts: Facts) -> str:
+  if facts.config.compression == "none":
+    return ""
+  return (
+    f"compression={facts.config.compression!r} does not send all of a "
+    'gradient; use compression="none"'
+  )
+
+
+def _batch_norm(facts: Facts) -> str:
+  """Batch normalisation: own statistics of slices, averages of their means."""
+  norms = [
+    op.name
+    for op in facts.ops
+    if (op.type in _FUSED_NORMS and op.get_attr("is_training"))
+    or "AssignMovingAvg" in op.name
+  ]
+  if facts.count == 1 or not norms:
+    return ""
+  return (
+    f"batch normalisation ({_names(norms)}) normalises each of {facts.count} "
+    "slices by its own statistics; with no micro-batches and one replica it "
+    "does as the plain model"
+  )
+
+
+def _random(facts: Facts) -> str:
+  """Random ops: each slice draws its own numbers."""
+  names = [op.name for op in facts.ops if op.type in _RANDOM]
+  if not names:
+    return ""
+  if facts.count == 1:
+    return (
+      f"random ops ({_names(names)}) draw other numbers, as they have no seed "
+      "of their own; give them one"
+    )
+  return (
+    f"random ops ({_names(names)}) draw new numbers for each of {facts.count} "
+    "slices; compare without them, such as with a dropout rate of 0"
+  )
+
+
+def _state(facts: Facts) -> str:
+  if not facts.only_state_differs():
+    return ""
+  names = facts.wrong_variables()
+  return (
+    f"variables that are written from the batch, off the way to the loss "
+    f"({_names(names)}), do not see all of it as the plain model's do"
+  )
+
+
+def _sum(facts: Facts) -> str:
+  """A sum over examples taken for a mean, or a mean for a sum."""
+  if facts.count == 1 or not facts.plain.gradients:
+    return ""
+  ratios = [
+    _ratio(facts.sharded.gradients.get(name), gradient)
+    for name, gradient in facts.plain.gradients.items()
+    if np.any(gradient)
+  ]
+  given = facts.config.loss_reduction
+  ratio, right = (
+    (1 / facts.count, "sum") if given == "mean" else (facts.count, "mean")
+  )
+  if ratios and all(abs(x / ratio - 1) < _NEAR for x in ratios):
+    return (
+      f"all gradients are {ratio:g} of the plain ones: the loss is a {right} "
+      f'over examples; use loss_reduction="{right}", not "{given}"'
+    )
+  return ""
+
+
+def _ratio(found: np.ndarray | None, expected: np.ndarray) -> float:
+  """Returns how many times as large as another a gradient is."""
+  if found is None or np.shape(found) != np.shape(expected):
+    return np.inf
+  return float(np.vdot(expected, found) / np.vdot(expected, expected))
+
+
+def _nonlinear(facts: Facts) -> str:
+  if facts.count == 1:
+    return ""
+  return (
+    "the loss of a batch is perhaps no mean of those of its "
+    f"{facts.count} slices, but a sum, a mean over something else than "
+    "examples, or a function of such means; see docs/differences.md"
+  )
+
+
+# The first one that has something to say is right.
+_RULES: Sequence[Callable[[Facts], str]] = (
+  _rounding,
+  _compression,
+  _sum,
+  _random,
+  _state,
+  _batch_norm,
+  _nonlinear,
+)
+
+
+def ops_of_step(*fetches: tf.Tensor | tf.Operation) -> list[tf.Operation]:
+  """Returns the ops that a training step runs.
+
+  Args:
+    *fetches: What it fetches.
+  """
+  waiting = [getattr(x, "op", x) for x in fetches]
+  seen = dict.fromkeys(waiting)
+  while waiting:
+    op = waiting.pop()
+    for before in (*op.control_inputs, *(x.op for x in op.inputs)):
+      if before not in seen:
+        seen[before] = None
+        waiting.append(before)
+  return list(seen)
+
+
+def _names(names: Sequence[str]) -> str:
+  more = len(names) - _MOST_NAMES
+  text = ", ".join(sorted(names)[:_MOST_NAMES])
+  return f"{text} and {more} more" if more > 0 else text

@@ -1,0 +1,302 @@
+"""RunConfig for a sharded run: sessions that hold and obey the mesh."""
+
+import dataclasses
+import functools
+import os
+from typing import Any
+
+from estimator_mp import devices
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.capture import one_process
+from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.config import sharding_options
+from estimator_mp.placement import placement as placement_lib
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class _Expected:
+  """What a training graph has to look like, and what its input is to do.
+
+  Attributes:
+    mesh: The text of the mesh.
+    devices: Its devices.
+    slices: How many parts of a batch flow through it.
+    saves_input_position: Whether checkpoints have the position in the input.
+  """
+
+  mesh: str
+  devices: tuple[str, ...]
+  slices: int
+  saves_input_position: bool
+
+
+class _OfShardedRun:
+  """What the RunConfig of a sharded run is besides a RunConfig.
+
+  An Estimator asks its RunConfig for `checkpoint_save_graph_def` when its
+  training graph is complete and a session is about to be made, and at no other
+  time. So this is where a graph that nobody sharded is found.
+  """
+
+  _expected: _Expected
+
+  @property
+  def checkpoint_save_graph_def(self) -> bool:
+    """As RunConfig's; raises if the default graph trains unsharded."""
+    graph = tf.compat.v1.get_default_graph()
+    # Estimator has filed the loss; a model_fn that is being sharded may have.
+    has_loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)
+    if has_loss and mesh_lib.get_mesh() is None:
+      _check_sharded(graph, self._expected)
+    return vars(self)["_checkpoint_save_graph_def"]
+
+  def __reduce__(self):
+    """Copies and pickles it by the class that it was made of."""
+    kind = type(self).__mro__[2]
+    return _revive, (kind, vars(self))
+
+
+def _revive(kind: Any, attributes: dict[str, Any]) -> tf.estimator.RunConfig:
+  """Returns a RunConfig of a sharded run with these attributes."""
+  revived = object.__new__(_kind_of_sharded_run(kind))
+  vars(revived).update(attributes)
+  return revived
+
+
+@functools.cache
+def _kind_of_sharded_run(kind: Any) -> Any:
+  """Returns a subclass of a kind of RunConfig, for sharded runs."""
+  return type(kind.__name__, (_OfShardedRun, kind), {})
+
+
+def _check_sharded(graph: tf.Graph, expected: _Expected) -> None:
+  """Raises if a graph that is about to be trained was never sharded."""
+  if placement_lib.has_placement(graph):
+    return
+  named = {devices.canonical_device(d) for d in _devices_of(graph)}
+  # An Estimator itself puts the input there.
+  placed = (named & set(expected.devices)) - {"/device:CPU:0"}
+  by_hand = bool(placed) or len(expected.devices) == 1
+  if by_hand and expected.slices == 1 and not expected.saves_input_position:
+    return
+  raise ValueError(
+    f"config=estimator_mp.run_config(...) is for mesh {expected.mesh}, but the "
+    "training graph was never sharded; give the Estimator "
+    "estimator_mp.shard_model_fn(model_fn, config), or shard an Estimator that "
+    "has its own model_fn by estimator_mp.shard_estimator(estimator, config)"
+  )
+
+
+def _devices_of(graph: tf.Graph) -> set[str]:
+  """Returns the full names of devices that a graph's ops were placed on."""
+  found = {op.device for op in graph.get_operations()}
+  specs = {x: tf.compat.v1.DeviceSpec.from_string(x) for x in found if x}
+  return {
+    name
+    for name, spec in specs.items()
+    if None not in (spec.device_type, spec.device_index)
+  }
+
+
+def is_of_sharded_run(run_config: Any) -> bool:
+  """Whether `run_config` made something.
+
+  Args:
+    run_config: A RunConfig.
+  """
+  return isinstance(run_config, _OfShardedRun)
+
+
+def saves_input_position(run_config: Any) -> bool:
+  """Whether a RunConfig says that checkpoints have the position in the input.
+
+  Args:
+    run_config: What an Estimator gives its model_fn, or None.
+  """
+  expected = getattr(run_config, "_expected", None)
+  return expected is not None and expected.saves_input_position
+
+
+def run_config(
+  config: sharding_config_lib.ShardingConfig,
+  model_dir: str | None = None,
+  save_input_position: bool = False,
+  **run_config_kwargs,
+) -> tf.estimator.RunConfig:
+  """Returns a RunConfig whose sessions hold and obey a mesh.
+
+  - Hard placement (`allow_soft_placement=False`): an op that cannot run where
+    it was placed is an error, not a silent move to the first device.
+  - As many CPU devices as the mesh names.
+  - A thread pool per session with a thread per device. TensorFlow otherwise
+    shares one pool in the process, sized by the first session, and a small
+    pool makes the devices take turns.
+
+  An Estimator with this RunConfig does not train a graph that was never
+  sharded: that is an error.
+
+  Args:
+    config: The sharding.
+    model_dir: Where checkpoints and summaries go.
+    save_input_position: Whether each checkpoint gets, in a file of its own,
+      the state of the input's `tf.data` iterators, so that a run that resumes
+      goes on with the batch that would have been next. See
+      `estimator_mp.InputPositionHook`.
+    **run_config_kwargs: Anything else `tf.estimator.RunConfig` takes. A
+      `session_config` given here keeps all it says that the list above does
+      not, and is not changed itself. With a `tpu_config`, the result is the
+      RunConfig that a `TPUEstimator` (with `use_tpu=False`) asks for.
+
+  Returns:
+    A new `tf.estimator.RunConfig`.
+
+  Raises:
+    ValueError: If `config` is no ShardingConfig, `TF_CONFIG` names several
+      tasks, there is a distribution strategy, or the input's position is to
+      be saved though each process has an input of its own. When training
+      begins: if the graph was never sharded.
+  """
+  given = run_config_kwargs.pop("session_config", None)
+  kind = tf.estimator.RunConfig
+  if "tpu_config" in run_config_kwargs:
+    kind = tf.compat.v1.estimator.tpu.RunConfig
+  made = kind(
+    model_dir=model_dir,
+    session_config=session_config(config, given),
+    **run_config_kwargs,
+  )
+  one_process.check_run_config(made, config.create_mesh())
+  return _of_sharded_run(made, config, save_input_position)
+
+
+def _of_sharded_run(
+  made: tf.estimator.RunConfig,
+  config: sharding_config_lib.ShardingConfig,
+  save_input_position: bool,
+) -> tf.estimator.RunConfig:
+  """Makes a new RunConfig that of a sharded run."""
+  if save_input_position and config.aggregation == sharding_options.HOROVOD:
+    raise ValueError(
+      'save_input_position=True with aggregation="horovod": only one process '
+      "saves checkpoints, but each has an input of its own; leave "
+      "save_input_position out"
+    )
+  mesh = config.create_mesh()
+  slices = config.create_schedule().num_micro_batches
+  if not isinstance(made, _OfShardedRun):
+    kind: Any = type(made)
+    made.__class__ = _kind_of_sharded_run(kind)
+  vars(made)["_expected"] = _Expected(
+    str(mesh), mesh.devices, slices, save_input_position
+  )
+  return made
+
+
+def for_sharded_run(
+  given: tf.estimator.RunConfig,
+  config: sharding_config_lib.ShardingConfig,
+  save_input_position: bool = False,
+) -> tf.estimator.RunConfig:
+  """Returns what `run_config` returns, with all else as in a given RunConfig.
+
+  Args:
+    given: A RunConfig, of whatever class; not changed.
+    config: The sharding.
+    save_input_position: As for `run_config`; what `given` says counts too.
+
+  Returns:
+    A copy of it.
+
+  Raises:
+    ValueError: If both say how devices are used, and differ.
+  """
+  _check_no_conflict(given, config.create_mesh())
+  made = given.replace(
+    session_config=session_config(config, given.session_config)
+  )
+  saves = save_input_position or saves_input_position(given)
+  return _of_sharded_run(made, config, saves)
+
+
+def _check_no_conflict(
+  given: tf.estimator.RunConfig, mesh: mesh_lib.Mesh
+) -> None:
+  """Raises if a RunConfig says of devices what a mesh says otherwise."""
+  for name in ("train_distribute", "eval_distribute"):
+    strategy = getattr(given, name)
+    if strategy is not None:
+      raise ValueError(
+        f"the Estimator's config has {name}={type(strategy).__name__}, which "
+        f"uses devices in its own way, and mesh {mesh} in another; leave one "
+        "of them out"
+      )
+  expected = getattr(given, "_expected", None)
+  if expected is not None and expected.devices != mesh.devices:
+    raise ValueError(
+      f"the Estimator's config was made by estimator_mp.run_config for mesh "
+      f"{expected.mesh}, but it is to be sharded over mesh {mesh}; use the "
+      "same ShardingConfig for both"
+    )
+  session = given.session_config
+  if session is None:
+    return
+  threads = session.inter_op_parallelism_threads
+  if 0 < threads < mesh.size:
+    raise ValueError(
+      f"the Estimator's session_config has inter_op_parallelism_threads="
+      f"{threads}, but mesh {mesh} needs a thread for each of its {mesh.size} "
+      "devices; leave it out or raise it"
+    )
+  for kind in ("CPU", "GPU"):
+    needs = _num_devices(mesh, kind)
+    if kind in session.device_count and session.device_count[kind] < needs:
+      raise ValueError(
+        f"the Estimator's session_config has device_count={{{kind!r}: "
+        f"{session.device_count[kind]}}}, but mesh {mesh} needs {needs}; leave "
+        "it out or raise it"
+      )
+
+
+def _num_devices(mesh: mesh_lib.Mesh, kind: str) -> int:
+  """Returns how many devices of a type a session needs for a mesh."""
+  specs = [tf.compat.v1.DeviceSpec.from_string(x) for x in mesh.devices]
+  return max(
+    (x.device_index + 1 for x in specs if x.device_type == kind), default=0
+  )
+
+
+def session_config(
+  config: sharding_config_lib.ShardingConfig,
+  base: tf.compat.v1.ConfigProto | None = None,
+) -> tf.compat.v1.ConfigProto:
+  """Returns a session configuration that holds and obeys a mesh.
+
+  Args:
+    config: The sharding.
+    base: Settings to start from; not changed. None for an Estimator's
+      defaults.
+
+  Returns:
+    A new `ConfigProto`; `run_config` says what it sets.
+  """
+  sharding_config_lib.check_config(config)
+  mesh = config.create_mesh()
+  proto = tf.compat.v1.ConfigProto()
+  if base is not None:
+    proto.CopyFrom(base)
+  else:
+    # As an Estimator without a session_config has it; a second iteration
+    # rewrites graphs otherwise, which changes how numbers are rounded.
+    options = proto.graph_options.rewrite_options
+    options.meta_optimizer_iterations = options.ONE
+  proto.allow_soft_placement = False
+  proto.use_per_session_threads = True
+  cpus = devices.num_virtual_cpus(mesh.devices)
+  proto.device_count["CPU"] = max(proto.device_count.get("CPU", 1), cpus)
+  threads = max(mesh.size, os.cpu_count() or 1)
+  proto.inter_op_parallelism_threads = max(
+    proto.inter_op_parallelism_threads, threads
+  )
+  return proto

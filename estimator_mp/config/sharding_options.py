@@ -1,0 +1,334 @@
+"""What a user says of sharding: the options, and checks of the words alone.
+
+Nothing of it needs TensorFlow, so that a wrong flag is told at once. What the
+words mean on a machine, `ShardingConfig` checks.
+"""
+
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from estimator_mp.config import axes, options
+from estimator_mp.pipeline import schedule as schedule_lib
+
+# An expression for names, and the stage of what has such a name.
+Rule: TypeAlias = tuple[str, int]
+# An expression for names such as "features/x", and the axis of its examples;
+# None for a tensor that belongs to the whole batch.
+BatchAxis: TypeAlias = tuple[str, int | None]
+
+# An expression for the names of variables, and how what is written to them is
+# merged: one of `MERGES`.
+StateUpdate: TypeAlias = tuple[str, str]
+MERGES = ("mean", "sum", "concat", "first")
+
+VARIABLES = ("mirrored", "shared")
+OPTIMIZER_STATES = ("replicated", "sharded")
+# Between processes; `horovod_aggregation` does it, and not the replicas here.
+HOROVOD = "horovod"
+ALGORITHMS = ("copy", "ring", "tree", "hierarchical", "collective", "nccl")
+HALF_PRECISIONS = ("float16", "bfloat16")
+_LARGEST_ELEMENT_BYTES = 16  # complex128
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardingOptions:
+  """The fields of `ShardingConfig`, which says what they mean.
+
+  Raises:
+    ValueError: If a field has the wrong type, or fields do not fit together.
+  """
+
+  mesh: str = options.option(
+    "stage:1",
+    "Axes and sizes of the mesh: stage:3 spreads the model over three devices,"
+    " stage:1 keeps it on one.",
+  )
+  devices: tuple[str, ...] = options.option(
+    (),
+    "The mesh's devices, such as gpu:0,gpu:1,gpu:2. Without it: the GPUs of"
+    " this machine, or virtual CPU devices if it has none.",
+  )
+  # Rules, "auto", a path or a Placement.
+  placement: Any = options.option(  # noqa: RUF009 It returns a field.
+    "auto",
+    "auto: where it is best to cut. Or rules as JSON, each an expression for"
+    ' names and a stage: [["layer_[0-5]/", 0], [".*", 1]]. Or the path of a'
+    " placement.json.",
+  )
+  memory_limit: int | None = options.option(
+    None,
+    "The bytes that --placement=auto may put on a device: weights with"
+    " gradients and two slots, and activations.",
+    minimum=1,
+  )
+  # A path or MeasuredCosts.
+  measured_costs: Any = options.option(  # noqa: RUF009 It returns a field.
+    None,
+    "The path of a file of MeasuredCosts.save: --placement=auto goes by these"
+    " seconds then, and not by estimates.",
+  )
+  verify_placement: bool = options.option(
+    True,
+    "Compare the devices that the first step really used with the plan.",
+  )
+  num_micro_batches: int = options.option(
+    1, "Slices of a batch that flow through the stages in training.", minimum=1
+  )
+  schedule: str = options.option(
+    "1f1b",
+    "In which order a stage takes micro-batches.",
+    choices=schedule_lib.NAMES,
+  )
+  num_virtual_stages: int = options.option(
+    1,
+    "Stages of the model on each device, for --schedule=interleaved.",
+    minimum=1,
+  )
+  gradient_accumulation_steps: int = options.option(
+    1,
+    "In how many rounds, each of num_micro_batches, a batch goes through the"
+    " stages before the weights change.",
+    minimum=1,
+  )
+  recompute: str = options.option(
+    "never",
+    "Whether the backward pass computes a stage's activations again instead of"
+    " keeping them; except_last: unless it follows the forward pass at once.",
+    choices=("never", "except_last", "always"),
+  )
+  batch_norm: str = options.option(
+    "deferred",
+    "Whether moving averages are updated once per batch, or by each"
+    " micro-batch.",
+    choices=("deferred", "per_micro_batch"),
+  )
+  loss_reduction: str = options.option(
+    "auto",
+    "Whether a loss is a mean over examples or their sum, where the graph does"
+    " not tell.",
+    choices=("auto", "mean", "sum"),
+  )
+  state_updates: tuple[StateUpdate, ...] = options.option(
+    (),
+    "How micro-batches' values are merged before they are written to variables,"
+    " as JSON, each an expression for names, and mean, sum, concat or first:"
+    ' [["^centers$", "concat"]].',
+  )
+  variables: str = options.option(
+    "mirrored",
+    "Whether each replica of the model has copies of the variables, or all read"
+    " those of replica 0.",
+    choices=VARIABLES,
+  )
+  optimizer_state: str = options.option(
+    "replicated",
+    "Whether each replica updates all of its variables, or each updates some of"
+    " them, and sends them to the others.",
+    choices=OPTIMIZER_STATES,
+  )
+  aggregation: str = options.option(
+    "auto",
+    "How gradients are summed over replicas.",
+    choices=("auto", *ALGORITHMS, HOROVOD),
+  )
+  bucket_bytes: int = options.option(
+    65536,
+    "The most bytes of gradients that are summed over replicas at once; larger"
+    " ones are summed alone.",
+  )
+  chunk_bytes: int | None = options.option(
+    None,
+    "The bytes of the pieces that larger gradients are summed in; without it"
+    " they are summed whole.",
+    minimum=1,
+  )
+  compression: str = options.option(
+    "none",
+    "What replicas send of gradients: all, all in half precision, or the"
+    " largest entries. What is not sent is added to the next step's.",
+    choices=("none", *HALF_PRECISIONS, "top_k"),
+  )
+  top_k_fraction: float = options.option(
+    0.01, "Which part of the entries --compression=top_k sends."
+  )
+  sparse_as_dense: float | None = options.option(
+    None,
+    "Sum a sparse gradient as a dense one from this many rows on, as a part of"
+    " those of the table; without it never.",
+  )
+  batch_axis: tuple[BatchAxis, ...] = options.option(
+    (),
+    "Inputs whose examples are not on axis 0, as JSON, each an expression for"
+    ' names and an axis, or null for none: [["features/mask", null]].',
+  )
+
+  def __post_init__(self):
+    options.check(self)
+    object.__setattr__(self, "devices", tuple(self.devices))
+    object.__setattr__(self, "batch_axis", check_batch_axis(self.batch_axis))
+    object.__setattr__(
+      self, "state_updates", check_state_updates(self.state_updates)
+    )
+    if self.recompute != "never" and self.schedule == "none":
+      raise ValueError(
+        f"recompute={self.recompute!r} needs a schedule, which says when to "
+        'compute again, but schedule="none"; use schedule="1f1b"'
+      )
+    self.create_schedule()
+    self._check_replicas()
+    if isinstance(self.placement, tuple | list):
+      num_stages = self._axis_size("stage") * self.num_virtual_stages
+      check_rules(self.placement, num_stages)
+    if self.placement != "auto":
+      self._check_unused("memory_limit", "measured_costs")
+
+  def _axis_size(self, axis: str) -> int:
+    return axes.parse_axes(self.mesh).get(axis, 1)
+
+  def create_schedule(self) -> schedule_lib.Schedule:
+    """Returns the order of micro-batches that this configuration describes."""
+    schedule = schedule_lib.make_schedule(
+      self.schedule,
+      self._axis_size("stage"),
+      self.num_micro_batches,
+      self.num_virtual_stages,
+    )
+    return schedule_lib.repeat(schedule, self.gradient_accumulation_steps)
+
+  def _check_replicas(self) -> None:
+    """Raises if what is said of replicas does not fit together."""
+    num_replicas = self._axis_size("data")
+    if self.aggregation == HOROVOD and num_replicas > 1:
+      raise ValueError(
+        'aggregation="horovod" has one replica in each process, but mesh '
+        f"{self.mesh} has {num_replicas}; leave the data axis out and start as "
+        "many processes"
+      )
+    least = max(self.bucket_bytes, _LARGEST_ELEMENT_BYTES)
+    if self.chunk_bytes is not None and self.chunk_bytes < least:
+      raise ValueError(
+        f"chunk_bytes={self.chunk_bytes} is less than a bucket of "
+        f"bucket_bytes={self.bucket_bytes}; use at least {least}"
+      )
+    if not 0 < self.top_k_fraction <= 1:
+      raise ValueError(
+        f"top_k_fraction={self.top_k_fraction} is no part of a gradient; "
+        "use a number above 0 and up to 1, such as 0.01"
+      )
+    if self.variables == "mirrored" and self.optimizer_state == "replicated":
+      return
+    is_plain = self.aggregation in ("auto", "copy", HOROVOD)
+    is_exact = self.compression == "none" and self.sparse_as_dense is None
+    if not (is_plain and is_exact):
+      raise ValueError(
+        f"aggregation={self.aggregation!r}, compression={self.compression!r}, "
+        f"sparse_as_dense={self.sparse_as_dense} is for replicas that all get "
+        f"the sum of gradients, but with variables={self.variables!r} and "
+        f"optimizer_state={self.optimizer_state!r} one gets it; use "
+        'variables="mirrored" and optimizer_state="replicated", or leave these '
+        "out"
+      )
+
+  def _check_unused(self, *names: str) -> None:
+    """Raises if fields are given that matter to the automatic cut only."""
+    for name in names:
+      if getattr(self, name) is not None:
+        raise ValueError(
+          f'{name} is for placement="auto" only, but another placement is '
+          f"given; leave one of them out"
+        )
+
+
+def check_rules(rules: Sequence[Rule], num_stages: int) -> None:
+  """Raises if a rule can be seen to be wrong without a graph.
+
+  Args:
+    rules: Pairs of a regular expression and a stage.
+    num_stages: The size of the mesh's stage axis.
+
+  Raises:
+    ValueError: If there is no rule, a rule is no such pair, an expression is
+      malformed, or a stage is outside of the mesh.
+  """
+  if not rules:
+    raise ValueError(
+      'placement=() has no rule; give at least one, or placement="auto"'
+    )
+  for rule in rules:
+    if not isinstance(rule, tuple | list) or len(rule) != 2:
+      raise ValueError(
+        f"placement rule {rule!r} is malformed; write (expression, stage), "
+        'such as ("encoder/layer_[0-5]/", 0)'
+      )
+    expression, stage = rule
+    try:
+      re.compile(expression)
+    except (re.error, TypeError) as error:
+      raise ValueError(
+        f"placement rule {rule!r} has a malformed expression ({error}); use "
+        "the syntax of Python's re module"
+      ) from error
+    if type(stage) is not int or not 0 <= stage < num_stages:
+      raise ValueError(
+        f"placement rule {rule!r} names stage {stage!r}, which is outside of "
+        f"the mesh; its stages are 0 to {num_stages - 1}"
+      )
+
+
+def check_batch_axis(rules: Any) -> tuple[BatchAxis, ...]:
+  """Returns rules for axes as tuples, if they are well-formed.
+
+  Args:
+    rules: Pairs of a regular expression and an axis or None.
+
+  Raises:
+    ValueError: If they are not.
+  """
+  found = []
+  for rule in rules:
+    is_pair = isinstance(rule, list | tuple) and len(rule) == 2
+    if not (
+      is_pair
+      and isinstance(rule[0], str)
+      and (rule[1] is None or type(rule[1]) is int)
+    ):
+      raise ValueError(
+        f"batch_axis has {rule!r}, which is no pair of an expression and an "
+        'axis; write pairs such as ("features/mask", None)'
+      )
+    try:
+      re.compile(rule[0])
+    except re.error as error:
+      raise ValueError(
+        f"batch_axis has {rule[0]!r}, which is no regular expression: {error}"
+      ) from error
+    found.append((rule[0], rule[1]))
+  return tuple(found)
+
+
+def check_state_updates(rules: Any) -> tuple[StateUpdate, ...]:
+  """Returns rules for updates of variables as tuples, if they are well-formed.
+
+  Args:
+    rules: Pairs of a regular expression and one of `MERGES`.
+
+  Raises:
+    ValueError: If they are not.
+  """
+  for rule in rules:
+    is_pair = isinstance(rule, list | tuple) and len(rule) == 2
+    if not is_pair or not isinstance(rule[0], str) or rule[1] not in MERGES:
+      raise ValueError(
+        f"state_updates has {rule!r}, which is no pair of an expression and "
+        f'one of {", ".join(MERGES)}; write pairs such as ("centers", "concat")'
+      )
+    try:
+      re.compile(rule[0])
+    except re.error as error:
+      raise ValueError(
+        f"state_updates has {rule[0]!r}, which is no regular expression: "
+        f"{error}"
+      ) from error
+  return tuple((expression, word) for expression, word in rules)

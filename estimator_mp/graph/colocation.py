@@ -1,0 +1,166 @@
+"""Units: ops that have to share a device.
+
+TensorFlow refuses, or pays dearly for, some separations:
+
+- a variable and the ops that read, gather from, or assign it;
+- ops that are colocated by name (`tf.compat.v1.colocate_with`);
+- the ops of one v1 loop: a loop whose body spans devices does not colocate its
+  gradient, so a loop belongs to one stage as a whole. A functional `While` is
+  one op anyway.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from compat import private_graph
+from estimator_mp.graph import savers
+
+import tensorflow as tf
+
+_COLOCATED_WITH = b"loc:@"
+_PASSED_THROUGH = frozenset(
+  ["Enter", "Identity", "RefEnter", "RefIdentity", "RefSwitch", "Switch"]
+)
+
+
+class Units:
+  """A division of ops into units, by union and find.
+
+  Ops can be added as a graph grows; units only ever merge.
+  """
+
+  def __init__(self):
+    self._parents: dict[tf.Operation, tf.Operation] = {}
+    self._by_name: dict[str, tf.Operation] = {}
+    # Ops that are colocated with one that is made after them, by its name, as
+    # initializers are with their variable.
+    self._early: dict[str, list[tf.Operation]] = {}
+    self._by_loop: dict[int, tf.Operation] = {}
+    self._by_outside_variable: dict[tf.Operation, tf.Operation] = {}
+
+  def add(self, ops: Iterable[tf.Operation]) -> None:
+    """Adds ops, and merges the units that they join.
+
+    Args:
+      ops: Ops in the order in which they were made. Ops that they are joined
+        to but that were never added are left out; a variable among these,
+        such as the global step, joins the ops that use it.
+    """
+    for op in ops:
+      self._parents[op] = op
+      self._by_name[op.name] = op
+      for other in (*self._joined_to(op), *self._early.pop(op.name, ())):
+        if other in self._parents:
+          self._parents[self.of(op)] = self.of(other)
+
+  def of(self, op: tf.Operation) -> tf.Operation:
+    """Returns the op that stands for the unit of an op.
+
+    Args:
+      op: An op that was added.
+    """
+    root = op
+    while self._parents[root] is not root:
+      root = self._parents[root]
+    while self._parents[op] is not root:
+      self._parents[op], op = root, self._parents[op]
+    return root
+
+  def __contains__(self, op: tf.Operation) -> bool:
+    return op in self._parents
+
+  def members(self) -> dict[tf.Operation, list[tf.Operation]]:
+    """Returns the ops of every unit, by the op that stands for it."""
+    members: dict[tf.Operation, list[tf.Operation]] = {}
+    for op in self._parents:
+      members.setdefault(self.of(op), []).append(op)
+    return members
+
+  def _joined_to(self, op: tf.Operation) -> Iterable[tf.Operation]:
+    """Returns earlier ops that an op has to share a device with."""
+    for tensor in op.inputs:
+      if _is_state(tensor) and op.type not in savers.SAVES:
+        if tensor.op in self._parents:
+          yield tensor.op
+        else:
+          yield self._by_outside_variable.setdefault(tensor.op, op)
+    if op.type in savers.ASSIGNS and savers.is_restored(op.inputs[1].op):
+      yield op.inputs[1].op  # It goes to its variable's device at once.
+    for name in colocated_with(op):
+      if name in self._by_name:
+        yield self._by_name[name]
+      else:
+        self._early.setdefault(name, []).append(op)
+    loop = private_graph.outermost_loop(op)
+    if loop is not None:
+      yield self._by_loop.setdefault(id(loop), op)
+
+
+def colocated_with(op: tf.Operation) -> list[str]:
+  """Returns the names of the ops that an op is colocated with, or its own.
+
+  Args:
+    op: The op. The initializer of a variable names the variable, which is made
+      after it.
+  """
+  return [
+    group.removeprefix(_COLOCATED_WITH).decode()
+    for group in op.colocation_groups()
+  ]
+
+
+def bound_to(
+  variables: Sequence[tf.Operation],
+) -> dict[tf.Operation, list[tf.Operation]]:
+  """Returns the ops that have to be where a variable is, and itself.
+
+  Args:
+    variables: The ops of variables of one graph.
+
+  Returns:
+    The ops of each variable.
+  """
+  found = {v: [v, *v.outputs[0].consumers()] for v in variables}
+  groups = {_COLOCATED_WITH + v.name.encode(): v for v in variables}
+  for op in variables[0].graph.get_operations() if variables else ():
+    for group in op.colocation_groups():
+      if group in groups:
+        found[groups[group]].append(op)
+  return found
+
+
+def variable_of(tensor: tf.Tensor) -> tf.Operation:
+  """Returns the op that a tensor comes from, before v1 conds and loops.
+
+  A write of a reference gives the reference on.
+
+  Args:
+    tensor: The handle of a variable, or a reference, as an op gets it; or any
+      other tensor.
+  """
+  op = tensor.op
+  while (
+    op.inputs
+    and _is_state(op.inputs[0])
+    and (op.type in _PASSED_THROUGH or _is_reference(tensor))
+  ):
+    tensor = op.inputs[0]
+    op = tensor.op
+  return op
+
+
+def _is_state(tensor: tf.Tensor) -> bool:
+  return tensor.dtype == tf.resource or _is_reference(tensor)
+
+
+def _is_reference(tensor: tf.Tensor) -> bool:
+  return tensor.dtype != tensor.dtype.base_dtype
+
+
+def is_variable(op: tf.Operation) -> bool:
+  """Whether an op is a variable: a resource handle, or a v1 reference."""
+  return op.type in ("VarHandleOp", "VariableV2", "Variable")
+
+
+def variables_of(ops: Sequence[tf.Operation]) -> list[tf.Operation]:
+  """Returns those ops that are variables."""
+  return [op for op in ops if is_variable(op)]

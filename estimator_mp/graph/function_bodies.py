@@ -1,0 +1,146 @@
+"""Function bodies: what a function does with the variables that it gets.
+
+A functional `If`, a `While` or the call of a `tf.function` gets the handles of
+all variables that its bodies use, those that they only read too. Whether one is
+written is in the bodies: an `ExponentialMovingAverage` starts its averages by
+an `If` that reads the variable if it has a value, and writes nothing.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from compat import private_graph
+from estimator_mp.graph import states as states_lib
+
+import tensorflow as tf
+
+# How many inputs these have before the arguments of their functions.
+_CALLS = {
+  "Case": 1,
+  "If": 1,
+  "PartitionedCall": 0,
+  "StatefulPartitionedCall": 0,
+  "StatelessCase": 1,
+  "StatelessIf": 1,
+  "StatelessWhile": 0,
+  "While": 0,
+}
+_LOOPS = frozenset(["StatelessWhile", "While"])
+_PASSES = frozenset(["Enter", "Identity", "Switch"])
+# These take a reference, and give it on or look at it.
+_READS_REFERENCE = frozenset(
+  [
+    "IsVariableInitialized",
+    "RefEnter",
+    "RefExit",
+    "RefIdentity",
+    "RefMerge",
+    "RefNextIteration",
+    "RefSelect",
+    "RefSwitch",
+  ]
+)
+
+
+def is_call(op: tf.Operation) -> bool:
+  """Whether an op runs functions of its graph.
+
+  Args:
+    op: An op.
+  """
+  return op.type in _CALLS
+
+
+def written_states(op: tf.Operation) -> list[tf.Tensor]:
+  """Returns the handles and references that an op may write through.
+
+  What a function does with a handle is read in its body; an op with a state
+  that is not known may write all that it gets.
+
+  Args:
+    op: An op.
+  """
+  tensors = list(op.inputs)
+  states = [
+    index
+    for index, tensor in enumerate(tensors)
+    if tensor.dtype == tf.resource or tensor.dtype != tensor.dtype.base_dtype
+  ]
+  if not states or op.type in states_lib.READS or op.type in _READS_REFERENCE:
+    return []
+  if is_call(op):
+    written = _written_by_functions(
+      op.graph, op.type, op.node_def.attr, frozenset()
+    )
+    return [tensors[index] for index in states if index in written]
+  takes_reference = any(argument.is_ref for argument in op.op_def.input_arg)
+  return [
+    tensors[index]
+    for index in states
+    if takes_reference
+    or (op.op_def.is_stateful and tensors[index].dtype == tf.resource)
+  ]
+
+
+def _written_by_functions(
+  graph: tf.Graph,
+  op_type: str,
+  attributes: Mapping[str, tf.compat.v1.AttrValue],
+  callers: frozenset[str],
+) -> set[int]:
+  """Returns the numbers of the inputs that a call's functions write."""
+  first = _CALLS[op_type]
+  names = []
+  for value in attributes.values():
+    if value.HasField("func"):
+      names.append(value.func.name)
+    names += [function.name for function in value.list.func]
+  return {
+    first + argument
+    for name in names
+    if name not in callers  # Which is looked at already.
+    for argument in _written_arguments(graph, name, callers)
+  }
+
+
+def _written_arguments(
+  graph: tf.Graph, name: str, callers: frozenset[str]
+) -> set[int]:
+  """Returns the numbers of a function's arguments that its body may write."""
+  definition = private_graph.function_definition(graph, name)
+  arguments = [x.name for x in definition.signature.input_arg]
+  numbers = {argument: index for index, argument in enumerate(arguments)}
+  nodes = {node.name: node for node in definition.node_def}
+  written = set()
+  for node in definition.node_def:
+    inputs = [x for x in node.input if not x.startswith("^")]
+    indices: Sequence[int] = range(len(inputs))
+    if node.op in states_lib.READS or node.op in _PASSES:
+      continue
+    if node.op in _CALLS:
+      indices = sorted(
+        _written_by_functions(graph, node.op, node.attr, callers | {name})
+      )
+    sources = {_argument_of(inputs[index], nodes) for index in indices}
+    written |= {numbers[x] for x in sources if x in numbers}
+  return written
+
+
+def _argument_of(
+  tensor: str, nodes: Mapping[str, tf.compat.v1.NodeDef]
+) -> str | None:
+  """Returns the argument that a tensor of a body is; None if it is computed."""
+  seen = set()
+  while tensor not in seen:
+    seen.add(tensor)
+    name, _, output = tensor.partition(":")
+    node = nodes.get(name)
+    if node is None:
+      return name
+    inputs = [x for x in node.input if not x.startswith("^")]
+    if node.op in _PASSES:
+      tensor = inputs[0]
+    elif node.op in _LOOPS:  # A loop gives back what it gets.
+      tensor = inputs[int(output.rpartition(":")[2])]
+    else:
+      return None
+  return None

@@ -1,0 +1,315 @@
+"""Replicas: the whole staged model once more, on devices of its own.
+
+Each replica computes the gradients of its own slice of the batch, by clones of
+the ops of replica 0, as micro-batches are. It reads variables in one of two
+ways:
+
+- `shared`: where they are, in replica 0; each step sends them.
+- `mirrored`: from copies on its own devices. Either each replica repeats the
+  optimizer's work on them (`repeated_updates`), or each variable belongs to one
+  replica, which sends the others its new value (`owners`).
+
+Data parallelism over replicas that are pipelines themselves is in GPipe (Huang
+et al., 2019) and, with more axes, in GSPMD (Xu et al., 2021, arXiv:2105.04663).
+"""
+
+import dataclasses
+from collections.abc import Callable, Collection, Sequence
+
+from compat import private_graph
+from estimator_mp import devices as devices_lib
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.collectives import reduction as reduction_lib
+from estimator_mp.collectives import sparse
+from estimator_mp.graph import clones as clones_lib
+from estimator_mp.graph import colocation, states
+from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.pipeline import slices
+from estimator_mp.replicas import mirrors, replica_updates
+from estimator_mp.replicas import zero as zero_lib
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplicaGradients:
+  """The gradients of one variable.
+
+  Attributes:
+    variable: The op of the variable.
+    parts: Each replica's, on a device of its own.
+    made: When the backward pass makes it, compared with others.
+  """
+
+  variable: tf.Operation
+  parts: Sequence[gradient_lib.Gradient]
+  made: int
+
+  @property
+  def devices(self) -> tuple[str, ...]:
+    """The device of each replica's."""
+    return tuple(getattr(part, "values", part).device for part in self.parts)
+
+
+class Replicas:
+  """The replicas of one graph's model.
+
+  Attributes:
+    count: How many there are, D; replica 0 is what model_fn builds.
+  """
+
+  def __init__(
+    self,
+    mesh: mesh_lib.Mesh,
+    variables: str,
+    optimizer_state: str,
+    reduction: reduction_lib.Reduction,
+  ):
+    """Starts with nothing mirrored.
+
+    Args:
+      mesh: A mesh; its `data` axis says how many replicas there are.
+      variables: "mirrored" or "shared".
+      optimizer_state: "replicated" or "sharded".
+      reduction: How gradients are summed if all replicas need the sum.
+    """
+    self._reduction = reduction
+    self.count = mesh.axis_size("data")
+    self._owners = (
+      zero_lib.Owners(self.count) if optimizer_state == "sharded" else None
+    )
+    self._owners_of_sums: dict[tf.Operation, int] = {}
+    self._variables: list[tf.Operation] = []
+    self._is_mirrored = variables == "mirrored" and self.count > 1
+    self._device_of = [_device_map(mesh, r) for r in range(self.count)]
+    self._part: set[tf.Operation] = set()
+    self._clones = clones_lib.Clones(
+      [
+        clones_lib.Home(f"replica_{r}", self._device_of[r])
+        for r in range(1, self.count)
+      ]
+    )
+    self._updates = clones_lib.Clones(
+      [
+        self._clones.home(r - 1, f"replica_{r}/update", self._device_of[r])
+        for r in range(1, self.count)
+      ]
+    )
+    self._sums: set[str] = set()
+
+  def homes(self, num_micro_batches: int) -> list[clones_lib.Home]:
+    """Returns where all micro-batches but the first of replica 0 are.
+
+    Args:
+      num_micro_batches: How many each replica has, M. Micro-batch m of replica
+        r is number r * M + m of all; the first one is left out.
+    """
+    homes = [
+      clones_lib.Home(f"micro_batch_{m}", number=m)
+      for m in range(1, num_micro_batches)
+    ]
+    for r in range(1, self.count):
+      for m in range(num_micro_batches):
+        scope = f"replica_{r}/micro_batch_{m}"
+        number = r * num_micro_batches + m
+        homes.append(
+          self._clones.home(r - 1, scope, self._device_of[r], number)
+        )
+    return homes
+
+  def is_copy(self, op: tf.Operation) -> bool:
+    """Whether an op belongs to mirrors.
+
+    Args:
+      op: An op.
+    """
+    return self._clones.is_copy(op) or self._updates.is_copy(op)
+
+  def mirror(self, ops: Sequence[tf.Operation]) -> None:
+    """Mirrors variables, and whatever is computed from variables alone.
+
+    Args:
+      ops: What the first micro-batch reads and does not differ between
+        micro-batches, in the order of the graph.
+    """
+    if not self._is_mirrored:
+      return
+    new: set[tf.Operation] = set()
+    loops: set[int] = set()
+    size = -1
+    while len(new) > size:  # Again for loops, which feed back.
+      size = len(new)
+      for op in ops:
+        if op in self._part or op in new or _is_once(op):
+          continue
+        loop = private_graph.outermost_loop(op)
+        if (
+          colocation.is_variable(op)
+          or any(t.op in new or t.op in self._part for t in op.inputs)
+          or (loop is not None and id(loop) in loops)
+        ):
+          new.add(op)
+          if loop is not None:
+            loops.add(id(loop))
+    variables = [op for op in ops if op in new and colocation.is_variable(op)]
+    self._clones.add(variables)
+    if self._owners is not None:
+      self._give_owners(variables, self._owners)
+    self._clones.add([op for op in ops if op in new and op not in variables])
+    self._part.update(new)
+    self._variables += variables
+
+  def _give_owners(
+    self, variables: Sequence[tf.Operation], owners: zero_lib.Owners
+  ) -> None:
+    """Moves variables to their owners, which then need no mirrors of them."""
+    for variable, ops in colocation.bound_to(variables).items():
+      owner = owners.choose(variable)
+      if owner:
+        handle = variable.outputs[0]
+        handles = self._clones.of(handle)
+        handles[owner - 1] = handle
+        self._clones.pair(handle, handles)
+        device = self._device_of[owner](variable.device)
+        for op in ops:
+          private_graph.set_device(op, device)
+
+  def sum(
+    self, found: Sequence[ReplicaGradients]
+  ) -> list[gradient_lib.Gradient]:
+    """Returns the sums of gradients over replicas, for model_fn to go on with.
+
+    Args:
+      found: The gradients of one request.
+    """
+    if self.count == 1:
+      return [entry.parts[0] for entry in found]
+    if self._owners is not None or not self._is_mirrored:
+      return [self._sum_on_owner(entry) for entry in found]
+    # A constant gradient is there once, in replica 0.
+    is_apart = [len(set(entry.devices)) == self.count for entry in found]
+    on_each = iter(
+      self._sum_on_each([e for e, a in zip(found, is_apart, strict=True) if a])
+    )
+    return [
+      next(on_each) if a else self._sum_on_owner(e)
+      for e, a in zip(found, is_apart, strict=True)
+    ]
+
+  def _sum_on_each(
+    self, found: Sequence[ReplicaGradients]
+  ) -> list[gradient_lib.Gradient]:
+    """Sums gradients on all replicas."""
+    results: dict[int, list[gradient_lib.Gradient]] = {}
+    dense: dict[tuple[str, ...], list[int]] = {}
+    for index, entry in enumerate(found):
+      if isinstance(entry.parts[0], tf.IndexedSlices):
+        results[index] = self._reduction.sum_sparse(entry.parts, entry.devices)
+      else:
+        dense.setdefault(entry.devices, []).append(index)
+    for places, indices in dense.items():
+      columns = [found[index].parts for index in indices]
+      made = [found[index].made for index in indices]
+      sums = self._reduction.sum_dense(
+        [*zip(*columns, strict=True)],
+        places,
+        sorted(range(len(made)), key=made.__getitem__),
+      )
+      results |= zip(indices, map(list, zip(*sums, strict=True)), strict=True)
+    for parts in results.values():
+      first, *others = (
+        tf.nest.flatten(part, expand_composites=True) for part in parts
+      )
+      for tensor, *copies in zip(first, *others, strict=True):
+        if copies[0] is not tensor:  # As the shape of a table is.
+          self._updates.pair(tensor, copies)
+          self._sums.add(tensor.name)
+    return [results[index][0] for index in range(len(found))]
+
+  def _sum_on_owner(self, entry: ReplicaGradients) -> gradient_lib.Gradient:
+    """Sums a gradient where its variable is updated."""
+    owner = self._owners.of(entry.variable) if self._owners else 0
+    with tf.compat.v1.device(entry.devices[owner]):
+      if isinstance(entry.parts[0], tf.IndexedSlices):
+        rows = sparse.concatenate(entry.parts)
+        self._owners_of_sums |= dict.fromkeys(
+          [rows.values.op, rows.indices.op], owner
+        )
+        return rows
+      total = tf.add_n(entry.parts)
+      self._owners_of_sums[total.op] = owner
+      return total
+
+  def keep_equal(
+    self,
+    spec: tf.estimator.EstimatorSpec,
+    forward: Collection[tf.Operation],
+  ) -> tf.estimator.EstimatorSpec:
+    """Returns a spec that trains all replicas' variables alike.
+
+    Args:
+      spec: What model_fn returned.
+      forward: The ops of all micro-batches.
+    """
+    if not self._variables:
+      return spec
+    rest = self._rest(forward)
+    repeated = {}
+    if self._owners is None:
+      repeated = self._repeat_updates(rest)
+    else:
+      self._owners.move(rest, self._owners_of_sums, self._device_of)
+    mirrored = []
+    for variable in self._variables:
+      handle = variable.outputs[0]
+      others = [h for h in self._updates.of(handle) if h is not handle]
+      mirrored.append(mirrors.Mirrored(variable, others))
+    mirrors.record_mirrors(mirrored)
+    all_mirrors = mirrors.Mirrors(mirrored, forward, repeated)
+    train_op = getattr(spec.train_op, "op", spec.train_op)
+    following = all_mirrors.follow_step(train_op)
+    private_graph.before_finalization(train_op.graph, all_mirrors.follow_others)
+    if following is not train_op:
+      spec = spec._replace(train_op=following)
+    hook = mirrors.MirrorHook(all_mirrors)
+    return spec._replace(training_hooks=(*spec.training_hooks, hook))
+
+  def _rest(self, forward: Collection[tf.Operation]) -> list[tf.Operation]:
+    """Returns the ops of replica 0 that are in no forward or backward pass."""
+    starts = mirrors.initializers()
+    graph = tf.compat.v1.get_default_graph()
+    return [
+      op
+      for op in graph.get_operations()
+      if op not in starts and op not in forward and not self.is_copy(op)
+    ]
+
+  def _repeat_updates(
+    self, rest: Sequence[tf.Operation]
+  ) -> dict[tf.Operation, list[tf.Operation]]:
+    """Lets replicas make the updates that they can make themselves."""
+    found = replica_updates.find_updates(rest, self._variables, self._sums)
+    self._updates.add(found.ops)
+    self._variables += found.slots
+    return {
+      op: [self._updates.op(r, op) for r in range(self.count - 1)]
+      for op in found.writes
+    }
+
+
+def _is_once(op: tf.Operation) -> bool:
+  """Whether replica 0 does something for all."""
+  return slices.is_write(op) or op.type in states.MOVES_GENERATOR
+
+
+def _device_map(mesh: mesh_lib.Mesh, replica: int) -> Callable[[str], str]:
+  """Returns a function from devices of replica 0 to those of another."""
+  of: dict[str, str] = {}
+  stages = range(mesh.axis_size("stage"))
+  pairs = [
+    (mesh.device(stage=k), mesh.device(data=replica, stage=k)) for k in stages
+  ]
+  of.update(pairs)
+  for first, other in pairs:
+    of.setdefault(devices_lib.host_of(first), devices_lib.host_of(other))
+  return lambda device: of.get(device, device)

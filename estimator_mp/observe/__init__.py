@@ -1,0 +1,5 @@
+"""Observing: what was planned and what ran, for people and for checks.
+
+In: a plan, and traces of steps. Out: tables, pictures, checks. It decides
+nothing.
+"""

@@ -1,0 +1,95 @@
+"""A step's trace for chrome://tracing and https://ui.perfetto.dev.
+
+The format is the Trace Event Format: a process per device, with the cells on a
+thread per stage, and the kernels below.
+"""
+
+from typing import Any
+
+from estimator_mp.observe import step_trace
+
+
+def facts(trace: step_trace.StepTrace) -> dict[str, Any]:
+  """Returns what is written as JSON.
+
+  Args:
+    trace: The trace.
+  """
+  events: list[dict[str, Any]] = []
+  for index, device in enumerate(trace.devices):
+    if trace.num_replicas > 1:
+      device = f"replica {trace.replica_of(index)}: {device}"
+    events.append(_name("process_name", index, 0, device))
+  threads = 0
+  if trace.schedule is not None:
+    threads = trace.schedule.num_stages
+    for replica in range(trace.num_replicas):
+      first = replica * trace.schedule.num_devices
+      for stage in range(threads):
+        process = first + trace.schedule.device_of(stage)
+        events.append(_name("thread_name", process, stage, f"stage {stage}"))
+  events += [_cell_event(span) for span in trace.spans]
+  for index in range(len(trace.devices)):
+    events += _kernel_events(trace, index, threads)
+  return {
+    "displayTimeUnit": "ms",
+    "otherData": {"summary": trace.line()},
+    "traceEvents": events,
+  }
+
+
+def _name(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
+  return {
+    "ph": "M",
+    "name": kind,
+    "pid": process,
+    "tid": thread,
+    "args": {"name": name},
+  }
+
+
+def _cell_event(span: step_trace.CellSpan) -> dict[str, Any]:
+  phase = span.cell.phase.name.lower()
+  return {
+    "ph": "X",
+    "name": f"{phase} {span.cell.micro_batch}",
+    "cat": phase,
+    "pid": span.device,
+    "tid": span.cell.stage,
+    "ts": span.start,
+    "dur": span.end - span.start,
+    "args": {
+      "stage": span.cell.stage,
+      "micro_batch": span.cell.micro_batch,
+      "busy_us": span.busy,
+    },
+  }
+
+
+def _kernel_events(
+  trace: step_trace.StepTrace, device: int, first_thread: int
+) -> list[dict[str, Any]]:
+  """Returns the kernels of a device, simultaneous ones on several threads."""
+  kernels = [kernel for kernel in trace.kernels if kernel.device == device]
+  lanes = step_trace.lanes([(kernel.start, kernel.end) for kernel in kernels])
+  events = [
+    _name("thread_name", device, first_thread + lane, f"kernels {lane}")
+    for lane in sorted(set(lanes))
+  ]
+  for kernel, lane in zip(kernels, lanes, strict=True):
+    args = {"op": kernel.op}
+    if kernel.cell is not None:
+      args["cell"] = str(kernel.cell)
+    events.append(
+      {
+        "ph": "X",
+        "name": kernel.op_type,
+        "cat": "kernel",
+        "pid": device,
+        "tid": first_thread + lane,
+        "ts": kernel.start,
+        "dur": kernel.end - kernel.start,
+        "args": args,
+      }
+    )
+  return events

@@ -1,0 +1,349 @@
+"""Drawing: a partition as a picture, and as text for Graphviz.
+
+A column per stage, with its layers, weights and costs; arrows for what the
+devices send each other in a training step. Of several replicas the picture
+shows the first; the text has the devices of all.
+"""
+
+import logging
+import os
+from collections.abc import Sequence
+
+from estimator_mp import amounts
+from estimator_mp.observe import inspection
+
+# Inches.
+_WIDTH = 2.7
+_GAP = 1.5
+_HEIGHT = 3.3
+_MARGIN = 0.4
+_LANE = 0.36
+
+_MAX_NAME = 34
+# Of the pairs of stages that are no neighbours, those that send most are drawn.
+_MAX_LANES = 6
+_FORWARD = "#2563a8"
+_BACKWARD = "#c2571a"
+_INK = "#22272e"
+_FAINT = "#6b7480"
+_TRACK = "#e6e9ee"
+_BAR = "#7fa8d1"
+
+
+def write_pictures(
+  inspected: inspection.Inspection, directory: str
+) -> list[str]:
+  """Draws a partition into placement.png and placement.svg.
+
+  The same partition gives the same files.
+
+  Args:
+    inspected: The partition.
+    directory: An existing folder.
+
+  Returns:
+    The paths of the files.
+
+  Raises:
+    ModuleNotFoundError: If matplotlib is not installed.
+  """
+  import matplotlib
+
+  # It tells of its font cache when it is first used.
+  logging.getLogger("matplotlib").setLevel(logging.ERROR)
+  with matplotlib.rc_context({"svg.hashsalt": "estimator_mp"}):
+    figure = _Drawing(inspected).figure()
+    paths = []
+    for ending, metadata in (("png", {}), ("svg", {"Date": None})):
+      paths.append(os.path.join(directory, f"placement.{ending}"))
+      figure.savefig(paths[-1], dpi=110, metadata=metadata)
+  return paths
+
+
+def dot(inspected: inspection.Inspection) -> str:
+  """Returns a partition in Graphviz's language; `dot -Tsvg` draws it.
+
+  Args:
+    inspected: The partition.
+  """
+  lines = [
+    "digraph placement {",
+    "  rankdir=LR;",
+    '  node [shape=box, fontname="sans-serif"];',
+    f"  label={_quoted(_title(inspected))};",
+  ]
+  of_device: dict[str, str] = {}
+  for index, stage in enumerate(inspected.placement.stages):
+    of_device[stage.device] = f"stage_{stage.stage}"
+    label = "\n".join(
+      [
+        f"stage {stage.stage}, {stage.device}",
+        *stage.layers,
+        *(f"{name}: {value}" for name, value in _facts(inspected, index)),
+      ]
+    )
+    lines.append(f"  stage_{stage.stage} [label={_quoted(label)}];")
+  for held in inspected.placement.replicas:
+    if held.replica:
+      name = f"replica_{held.replica}_stage_{held.stages[0]}"
+      of_device[held.device] = name
+      label = (
+        f"replica {held.replica}, stage {held.stage_names()}, {held.device}"
+      )
+      lines.append(f"  {name} [label={_quoted(label)}];")
+  for boundary in inspected.boundaries:
+    for device in (boundary.source, boundary.destination):
+      if device not in of_device:
+        of_device[device] = f"device_{len(of_device)}"
+        lines.append(f"  {of_device[device]} [label={_quoted(device)}];")
+    lines.append(
+      f"  {of_device[boundary.source]} -> {of_device[boundary.destination]} "
+      f"[label={_quoted(_sent(boundary))}];"
+    )
+  return "\n".join([*lines, "}", ""])
+
+
+def _quoted(text: str) -> str:
+  escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+  return '"' + escaped.replace("\n", "\\n") + '"'
+
+
+def _title(inspected: inspection.Inspection) -> str:
+  return f"{inspected.model} on {inspected.mesh}"
+
+
+def _sent(boundary: inspection.Boundary) -> str:
+  sent = amounts.amount(boundary.num_bytes, "B")
+  return f"{amounts.tensors(boundary.num_tensors)}\n{sent}"
+
+
+def _facts(
+  inspected: inspection.Inspection, index: int
+) -> list[tuple[str, str]]:
+  """Returns what is said of one stage, in words and numbers."""
+  cost = inspected.costs[index]
+  return [
+    ("parameters", f"{inspected.placement.stages[index].parameters:,}"),
+    ("weights", amounts.amount(cost.weight_bytes, "B")),
+    ("activations", amounts.amount(cost.activation_bytes, "B")),
+    ("forward", amounts.amount(cost.flops, "FLOP")),
+  ]
+
+
+def _shortened(name: str) -> str:
+  if len(name) <= _MAX_NAME:
+    return name
+  half = (_MAX_NAME - 1) // 2
+  return f"{name[:half]}…{name[-half:]}"
+
+
+class _Drawing:
+  """Draws one partition; coordinates are inches from the lower left."""
+
+  def __init__(self, inspected: inspection.Inspection):
+    self._inspected = inspected
+    self._column = {
+      stage.device: index
+      for index, stage in enumerate(inspected.placement.stages)
+    }
+    columns = len(self._column)
+    known, others = self._split_boundaries()
+    self._neighbours = [b for b in known if abs(self._span(b)) == 1]
+    far = sorted(
+      (b for b in known if abs(self._span(b)) > 1),
+      key=lambda b: -b.num_bytes,
+    )
+    drawn = sorted(far[:_MAX_LANES], key=lambda b: abs(self._span(b)))
+    self._above = [b for b in drawn if self._span(b) > 0]
+    self._below = [b for b in drawn if self._span(b) < 0]
+    self._left_out = far[_MAX_LANES:] + others
+    self._width = columns * (_WIDTH + _GAP) - _GAP + 2 * _MARGIN
+    self._bottom = _MARGIN + 0.3 + _LANE * len(self._below)
+    self._top = self._bottom + _HEIGHT
+    self._full_height = self._top + _LANE * len(self._above) + 0.75
+
+  def _split_boundaries(self):
+    """Returns the boundaries between stages, and those with other devices."""
+    known, others = [], []
+    for boundary in self._inspected.boundaries:
+      is_known = {boundary.source, boundary.destination} <= {*self._column}
+      (known if is_known else others).append(boundary)
+    return known, others
+
+  def _span(self, boundary: inspection.Boundary) -> int:
+    return self._column[boundary.destination] - self._column[boundary.source]
+
+  def _left(self, column: int) -> float:
+    return _MARGIN + column * (_WIDTH + _GAP)
+
+  def figure(self):
+    """Returns the figure."""
+    from matplotlib import figure
+
+    fig = figure.Figure(figsize=(self._width, self._full_height))
+    fig.patch.set_facecolor("white")
+    self._axes = fig.add_axes((0, 0, 1, 1))
+    self._axes.set_xlim(0, self._width)
+    self._axes.set_ylim(0, self._full_height)
+    self._axes.axis("off")
+    y = self._full_height - 0.35
+    self._text(_MARGIN, y, _title(self._inspected), size=12, weight="bold")
+    for index in range(len(self._column)):
+      self._draw_stage(index)
+    for boundary in self._neighbours:
+      self._draw_neighbours(boundary)
+    for lane, boundary in enumerate(self._above):
+      self._draw_lane(boundary, lane, self._top, 1, _FORWARD)
+    for lane, boundary in enumerate(self._below):
+      self._draw_lane(boundary, lane, self._bottom, -1, _BACKWARD)
+    self._text(_MARGIN, 0.18, self._footer(), size=7.5, color=_FAINT)
+    return fig
+
+  def _footer(self) -> str:
+    sent = self._inspected.placement.transfers
+    num_bytes = amounts.amount(sum(x.num_bytes for x in sent), "B")
+    text = (
+      f"Sent each training step: {amounts.tensors(len(sent))}, {num_bytes}."
+    )
+    if self._inspected.replicas is not None:
+      count = self._inspected.mesh.axis_size("data")
+      summed = sum(x.num_bytes for x in self._inspected.replicas.sums)
+      text += (
+        f" Replica 0 of {count}; each sums {amounts.amount(summed, 'B')} of "
+        "gradients with the others."
+      )
+    if self._left_out:
+      count = sum(x.num_tensors for x in self._left_out)
+      text += f" Not drawn: {amounts.tensors(count)}."
+    return text
+
+  def _draw_stage(self, index: int) -> None:
+    from matplotlib import patches
+
+    stage = self._inspected.placement.stages[index]
+    left = self._left(index)
+    for bottom, height, color in (
+      (self._bottom, _HEIGHT, "white"),
+      (self._top - 0.5, 0.5, "#eef2f7"),
+    ):
+      self._axes.add_patch(
+        patches.Rectangle(
+          (left, bottom), _WIDTH, height, facecolor=color, edgecolor="#9aa4b1"
+        )
+      )
+    x, right = left + 0.14, left + _WIDTH - 0.14
+    y = self._top - 0.19
+    self._text(x, y, f"stage {stage.stage}", size=10, weight="bold")
+    self._text(x, y - 0.19, stage.device, size=8, color=_FAINT)
+    y -= 0.5
+    for name in stage.layers:
+      self._text(x, y, _shortened(name), size=8)
+      y -= 0.165
+    y = self._bottom + 1.68
+    for name, value in _facts(self._inspected, index):
+      self._text(x, y, name, size=8, color=_FAINT)
+      self._text(right, y, value, size=8, align="right")
+      y -= 0.18
+    y -= 0.08
+    flops = self._inspected.flop_shares()[index]
+    self._draw_bar(x, right, y, "share of FLOPs", flops)
+    time = self._inspected.time_shares()[index]
+    self._draw_bar(x, right, y - 0.36, "share of time", time)
+
+  def _draw_bar(
+    self, left: float, right: float, y: float, name: str, share: float
+  ) -> None:
+    from matplotlib import patches
+
+    self._text(left, y, name, size=8, color=_FAINT)
+    self._text(right, y, f"{share:.0%}", size=8, align="right")
+    for width, color in (
+      (right - left, _TRACK),
+      ((right - left) * share, _BAR),
+    ):
+      self._axes.add_patch(
+        patches.Rectangle((left, y - 0.19), width, 0.09, facecolor=color)
+      )
+
+  def _draw_neighbours(self, boundary: inspection.Boundary) -> None:
+    """Draws an arrow from one column to the next, or back."""
+    forward = self._span(boundary) > 0
+    column = min(
+      self._column[boundary.source], self._column[boundary.destination]
+    )
+    left = self._left(column) + _WIDTH + 0.06
+    right = left + _GAP - 0.12
+    y = self._bottom + _HEIGHT * (0.62 if forward else 0.3)
+    ends = [(left, y), (right, y)]
+    color = _FORWARD if forward else _BACKWARD
+    self._draw_arrow(ends if forward else ends[::-1], color)
+    x = (left + right) / 2
+    self._text(
+      x, y + 0.24, _sent(boundary), size=8, color=color, align="center"
+    )
+
+  def _draw_lane(
+    self,
+    boundary: inspection.Boundary,
+    lane: int,
+    edge: float,
+    direction: int,
+    color: str,
+  ) -> None:
+    """Draws an arrow around the columns between two that are no neighbours."""
+    shift = 0.16 * lane * direction
+    start = self._left(self._column[boundary.source]) + _WIDTH / 2
+    end = self._left(self._column[boundary.destination]) + _WIDTH / 2
+    # The longer an arrow, the farther out it leaves and arrives: no crossing.
+    start += 0.2 * direction - shift
+    end -= 0.2 * direction - shift
+    y = edge + direction * (_LANE * (lane + 1) - 0.08)
+    points = [(start, edge), (start, y), (end, y), (end, edge)]
+    self._draw_arrow(points, color)
+    text = _sent(boundary).replace("\n", ", ")
+    x = (start + end) / 2
+    self._text(x, y, text, size=8, color=color, align="center", boxed=True)
+
+  def _draw_arrow(
+    self, points: Sequence[tuple[float, float]], color: str
+  ) -> None:
+    if len(points) > 2:
+      xs, ys = zip(*points[:-1], strict=True)
+      self._axes.plot(xs, ys, color=color, linewidth=1.2)
+    self._axes.annotate(
+      "",
+      xy=points[-1],
+      xytext=points[-2],
+      arrowprops={
+        "arrowstyle": "-|>",
+        "color": color,
+        "linewidth": 1.2,
+        "shrinkA": 0,
+        "shrinkB": 0,
+      },
+    )
+
+  def _text(
+    self,
+    x: float,
+    y: float,
+    text: str,
+    size: float,
+    color: str = _INK,
+    align: str = "left",
+    weight: str = "normal",
+    boxed: bool = False,
+  ) -> None:
+    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
+    self._axes.text(
+      x,
+      y,
+      text,
+      fontsize=size,
+      color=color,
+      ha=align,
+      va="center",
+      weight=weight,
+      bbox=box if boxed else None,
+      parse_math=False,
+    )

@@ -1,0 +1,363 @@
+"""Gantt: a step's trace as a picture.
+
+A row per device, those of a replica together, time to the right. A box is a
+cell: its colour and number are the micro-batch; it is pale and hatched if it
+goes backward. A cell that began and then waited is faint meanwhile. The line
+under the boxes of a device is dark while it ran something of them.
+"""
+
+import logging
+import math
+import os
+
+from estimator_mp import amounts
+from estimator_mp.observe import gantt_rows, step_trace
+from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.pipeline import simulation
+
+# Inches.
+_MIN_WIDTH = 12.0
+_MAX_WIDTH = 24.0
+_CELL = 0.32
+_LEFT = 1.3
+_RIGHT = 1.15
+_TOP = 0.85
+_BOTTOM = 0.95
+_GAP = 0.3
+_HEADING = 0.34
+_STRIP = 0.06
+
+# Points.
+_NUMBER = 10.0
+_MIN_NUMBER = 6.0
+
+_TICKS = 8
+_AFTER = 0.12
+# Shorter pauses of a cell, as a share of all the time, are not drawn.
+_PAUSE = 0.01
+_PALETTE = (
+  "#4e79a7",
+  "#f28e2b",
+  "#59a14f",
+  "#e15759",
+  "#76b7b2",
+  "#b07aa1",
+  "#d4a72c",
+  "#9c755f",
+)
+_INK = "#22272e"
+_FAINT = "#6b7480"
+_TRACK = "#f3f5f8"
+_GRID = "#dde2e9"
+_BUSY = "#4a5561"
+_OTHER = "#aab3bf"
+
+
+def write_pictures(
+  trace: step_trace.StepTrace, directory: str, name: str
+) -> list[str]:
+  """Draws a trace into NAME.png and NAME.svg.
+
+  The same trace gives the same files.
+
+  Args:
+    trace: The trace.
+    directory: An existing folder.
+    name: The name of the files, without an ending.
+
+  Returns:
+    The paths of the files.
+
+  Raises:
+    ModuleNotFoundError: If matplotlib is not installed.
+  """
+  import matplotlib
+
+  # It tells of its font cache when it is first used.
+  logging.getLogger("matplotlib").setLevel(logging.ERROR)
+  settings = {"svg.hashsalt": "estimator_mp", "hatch.linewidth": 0.6}
+  with matplotlib.rc_context(settings):
+    figure = _Gantt(trace).figure()
+    paths = []
+    for ending, metadata in (("png", {}), ("svg", {"Date": None})):
+      paths.append(os.path.join(directory, f"{name}.{ending}"))
+      figure.savefig(paths[-1], dpi=120, metadata=metadata)
+  return paths
+
+
+class _Gantt:
+  """Draws one trace; coordinates are inches from the lower left."""
+
+  def __init__(self, trace: step_trace.StepTrace):
+    self._trace = trace
+    self._begin, end = trace.extent
+    last = max(kernel.end for kernel in trace.kernels)
+    self._end = min(last, end + _AFTER * trace.makespan)
+    self._rows = [gantt_rows.Row(trace, d) for d in range(len(trace.devices))]
+    most = max(len(row.spans) for row in self._rows)
+    wanted = _LEFT + _RIGHT + _CELL * most
+    self._width = min(max(wanted, _MIN_WIDTH), _MAX_WIDTH)
+    heights = sum(row.height + _STRIP + _GAP for row in self._rows)
+    heights += sum(map(self._heading, range(len(self._rows))))
+    self._height = _TOP + heights - _GAP + _BOTTOM
+
+  def _heading(self, device: int) -> float:
+    """Returns the height of the heading above a row: one for each replica."""
+    trace = self._trace
+    replica = trace.replica_of(device)
+    is_first = device == 0 or replica != trace.replica_of(device - 1)
+    return _HEADING if trace.num_replicas > 1 and is_first else 0.0
+
+  def _x(self, time: float) -> float:
+    """Returns where a time is, clipped to the picture."""
+    share = (time - self._begin) / (self._end - self._begin)
+    return _LEFT + min(max(share, 0.0), 1.0) * (self._width - _LEFT - _RIGHT)
+
+  def figure(self):
+    """Returns the figure."""
+    from matplotlib import figure
+
+    fig = figure.Figure(figsize=(self._width, self._height))
+    fig.patch.set_facecolor("white")
+    self._axes = fig.add_axes((0, 0, 1, 1))
+    self._axes.set_xlim(0, self._width)
+    self._axes.set_ylim(0, self._height)
+    self._axes.axis("off")
+    self._draw_title()
+    self._draw_time()
+    top = self._height - _TOP
+    for device, row in enumerate(self._rows):
+      if self._heading(device):
+        name = f"replica {self._trace.replica_of(device)}"
+        self._text(0.2, top - 0.06, name, size=10, weight="bold")
+        top -= _HEADING
+      self._draw_row(device, row, top)
+      top -= row.height + _STRIP + _GAP
+    self._draw_legend()
+    return fig
+
+  def _draw_title(self) -> None:
+    trace = self._trace
+    schedule = trace.schedule
+    y = self._height - 0.3
+    if schedule is None:
+      title = f"{_counted(len(trace.devices), 'device')}, no pipeline"
+      speed_up = bubble = ""
+    else:
+      title = (
+        f"{_counted(schedule.num_micro_batches, 'micro-batch', 'es')} through "
+        f"{_counted(schedule.num_stages, 'stage')} on "
+        f"{_counted(schedule.num_devices, 'device')}"
+      )
+      if trace.num_replicas > 1:
+        title = f"{trace.num_replicas} replicas, each with {title}"
+      title = f"{_name(schedule)}: {title}"
+      bound = simulation.speed_up_bound(schedule) * trace.num_replicas
+      speed_up = f" (bound {bound:.2f})"
+      bubble = f" (bound {simulation.bubble_bound(schedule):.0%})"
+    facts = [
+      f"step {trace.global_step}",
+      f"{trace.makespan / 1000:.3g} ms",
+      f"speed-up {trace.speed_up:.2f}{speed_up}",
+      f"bubble {trace.bubble:.0%}{bubble}",
+      f"{amounts.amount(trace.total_sent_bytes, 'B')} sent between devices",
+    ]
+    self._text(_LEFT, y, title, size=12.5, weight="bold")
+    self._text(_LEFT, y - 0.24, "   |   ".join(facts), size=9, color=_FAINT)
+
+  def _draw_time(self) -> None:
+    """Draws lines at round times, and the times in milliseconds."""
+    total = (self._end - self._begin) / 1000
+    step = _round_step(total / _TICKS)
+    digits = max(0, -math.floor(math.log10(step)))
+    bottom = _BOTTOM - 0.1
+    for index in range(int(total / step + 1e-9) + 1):
+      x = self._x(self._begin + index * step * 1000)
+      self._axes.plot(
+        [x, x],
+        [bottom, self._height - _TOP + 0.06],
+        color=_GRID,
+        linewidth=0.8,
+        zorder=0,
+      )
+      text = f"{index * step:.{digits}f}"
+      self._text(x, bottom - 0.13, text, size=8, color=_FAINT, align="center")
+    self._text(self._width - _RIGHT + 0.12, bottom - 0.13, "ms", 8, _FAINT)
+
+  def _draw_row(self, device: int, row: gantt_rows.Row, top: float) -> None:
+    trace = self._trace
+    bottom = top - row.height
+    self._box(self._begin, self._end, bottom - _STRIP, top, _TRACK)
+    middle = (top + bottom - _STRIP) / 2
+    names = [f"stage {stage}" for stage in row.stages]
+    for name, lane in zip(names, row.first_lanes, strict=True):
+      y = top - (lane + row.lanes_per_stage / 2) * row.lane_height
+      self._text(0.2, y + (0.07 if len(names) == 1 else 0), name, 10)
+    label_y = middle if not names else middle - 0.11
+    if len(names) > 1:
+      label_y = bottom - _STRIP - 0.06
+    label = trace.devices[device].rpartition("device:")[2]
+    self._text(0.2, label_y, label, size=7.5, color=_FAINT)
+    for start, end in row.other:
+      self._box(start, end, bottom - _STRIP, bottom, _OTHER)
+    for span, lane in row.spans:
+      self._draw_cell(span, top - lane * row.lane_height, row.lane_height)
+    busy_top = bottom if trace.spans else top
+    for start, end in trace.busy_intervals(device):
+      self._box(start, end, bottom - _STRIP, busy_top, _BUSY)
+    facts = [f"{amounts.amount(trace.peak_live_bytes[device], 'B')} peak"]
+    if trace.spans:
+      facts.insert(0, f"{trace.live_micro_batches()[device]} live")
+      facts.append(f"{trace.bubble_of(device):.0%} idle")
+    for index, fact in enumerate(facts):
+      y = middle + (len(facts) - 1) * 0.08 - index * 0.16
+      self._text(self._width - _RIGHT + 0.12, y, fact, size=8.5, color=_FAINT)
+
+  def _draw_cell(
+    self, span: step_trace.CellSpan, top: float, height: float
+  ) -> None:
+    color = _PALETTE[span.cell.micro_batch % len(_PALETTE)]
+    is_back = span.cell.phase is schedule_lib.Phase.BACKWARD
+    fill = _mixed_with_white(color, 0.3) if is_back else color
+    bottom, top = top - height + 0.02, top - 0.02
+    self._box(span.start, span.end, bottom, top, _mixed_with_white(color, 0.12))
+    parts = gantt_rows.without_pauses(
+      span.busy_intervals, _PAUSE * (self._end - self._begin)
+    )
+    for start, end in parts:
+      self._box(
+        start,
+        end,
+        bottom,
+        top,
+        fill,
+        edge=color if is_back else "white",
+        hatch="////" if is_back else None,
+      )
+    start, end = max(parts, key=lambda part: part[1] - part[0])
+    number = str(span.cell.micro_batch)
+    width = self._x(end) - self._x(start)
+    # A digit is 0.7 of the size wide; 72 points are an inch.
+    size = min(_NUMBER, 26 * height, 72 * width / (0.7 * len(number) + 0.2))
+    if size >= _MIN_NUMBER:
+      self._text(
+        (self._x(start) + self._x(end)) / 2,
+        (bottom + top) / 2 - 0.01,
+        number,
+        size=size,
+        color=_INK if is_back else "white",
+        align="center",
+        weight="bold",
+        halo=fill if is_back else None,
+      )
+
+  def _draw_legend(self) -> None:
+    from matplotlib import patches
+
+    entries: list[tuple[str, str, str, str | None]] = [
+      ("device busy", _BUSY, _BUSY, None)
+    ]
+    if self._trace.spans:
+      blue = _PALETTE[0]
+      pale = _mixed_with_white(blue, 0.3)
+      faint = _mixed_with_white(blue, 0.12)
+      entries = [
+        ("forward", blue, "white", None),
+        ("backward", pale, blue, "////"),
+        ("waiting", faint, faint, None),
+        *entries,
+        ("other ops, such as updates", _OTHER, _OTHER, None),
+      ]
+    x, y = _LEFT, 0.3
+    for text, color, edge, hatch in entries:
+      self._axes.add_patch(
+        patches.Rectangle(
+          (x, y - 0.07),
+          0.26,
+          0.14,
+          facecolor=color,
+          edgecolor=edge,
+          hatch=hatch,
+          linewidth=0.8,
+        )
+      )
+      self._text(x + 0.34, y, text, size=8.5, color=_FAINT)
+      x += 0.34 + 0.075 * len(text) + 0.3
+    if self._trace.spans:
+      text = "colour and number: the micro-batch"
+      self._text(x, y, text, size=8.5, color=_FAINT)
+
+  def _box(
+    self,
+    start: float,
+    end: float,
+    bottom: float,
+    top: float,
+    color: str,
+    edge: str | None = None,
+    hatch: str | None = None,
+  ) -> None:
+    """Draws a box over a time."""
+    from matplotlib import patches
+
+    left, right = self._x(start), self._x(end)
+    if right > left:
+      self._axes.add_patch(
+        patches.Rectangle(
+          (left, bottom),
+          right - left,
+          top - bottom,
+          facecolor=color,
+          edgecolor=edge or "none",
+          linewidth=0.8 if edge else 0,
+          hatch=hatch,
+        )
+      )
+
+  def _text(
+    self,
+    x: float,
+    y: float,
+    text: str,
+    size: float,
+    color: str = _INK,
+    align: str = "left",
+    weight: str = "normal",
+    halo: str | None = None,
+  ) -> None:
+    from matplotlib import patheffects
+
+    effects = [patheffects.withStroke(linewidth=3, foreground=halo)]
+    self._axes.text(
+      x,
+      y,
+      text,
+      fontsize=size,
+      color=color,
+      ha=align,
+      va="center",
+      weight=weight,
+      path_effects=effects if halo else None,
+      parse_math=False,
+    )
+
+
+def _name(schedule: schedule_lib.Schedule) -> str:
+  return "no order" if schedule.name == "none" else schedule.name
+
+
+def _counted(count: int, thing: str, ending: str = "s") -> str:
+  return f"{count} {thing}{ending if count != 1 else ''}"
+
+
+def _round_step(least: float) -> float:
+  """Returns the least of 1, 2 or 5 times a power of ten that is not less."""
+  power = 10.0 ** math.floor(math.log10(least))
+  return next(m * power for m in (1, 2, 5, 10) if m * power >= least)
+
+
+def _mixed_with_white(color: str, share: float) -> str:
+  """Returns a share of a colour, the rest white."""
+  parts = [int(color[i : i + 2], 16) for i in (1, 3, 5)]
+  mixed = [round(share * part + (1 - share) * 255) for part in parts]
+  return "#" + "".join(f"{part:02x}" for part in mixed)

@@ -1,0 +1,266 @@
+"""A step's trace: what ran when, and what follows from it, as plain data.
+
+Times are microseconds since the first kernel of the step.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+
+from estimator_mp import amounts
+from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.pipeline import simulation
+
+Interval = tuple[float, float]
+
+
+@dataclasses.dataclass(frozen=True)
+class Kernel:
+  """One run of one op.
+
+  Attributes:
+    op: The op's name.
+    op_type: Its type, such as "MatMul".
+    device: The index of its device.
+    start: When it began.
+    end: When it ended.
+    cell: The cell that it belongs to, if any.
+  """
+
+  op: str
+  op_type: str
+  device: int
+  start: float
+  end: float
+  cell: schedule_lib.Cell | None = None
+
+
+@dataclasses.dataclass(frozen=True)
+class CellSpan:
+  """When a cell ran.
+
+  Attributes:
+    cell: The cell.
+    device: The index of its device.
+    start: When its first kernel began.
+    end: When its last kernel ended.
+    busy_intervals: When at least one of its kernels ran.
+  """
+
+  cell: schedule_lib.Cell
+  device: int
+  start: float
+  end: float
+  busy_intervals: tuple[Interval, ...]
+
+  @property
+  def busy(self) -> float:
+    """How long at least one of its kernels ran."""
+    return _length(self.busy_intervals)
+
+
+@dataclasses.dataclass(frozen=True)
+class StepTrace:
+  """What one step of a session really did.
+
+  Attributes:
+    global_step: The step.
+    devices: The canonical names of the mesh's devices, those of a replica in
+      the order of its stages, replica after replica.
+    kernels: What ran on them, by start.
+    schedule: The order that the cells of each replica were to have; None
+      without a pipeline.
+    sent_bytes: What one device sent to another, by their names.
+    peak_live_bytes: The most bytes of tensors alive at once on each device.
+  """
+
+  global_step: int
+  devices: tuple[str, ...]
+  kernels: tuple[Kernel, ...]
+  schedule: schedule_lib.Schedule | None
+  sent_bytes: Mapping[tuple[str, str], int]
+  peak_live_bytes: tuple[int, ...]
+
+  @property
+  def num_replicas(self) -> int:
+    """How many replicas of the pipeline there are; 1 without a pipeline."""
+    if self.schedule is None:
+      return 1
+    return max(1, len(self.devices) // self.schedule.num_devices)
+
+  def replica_of(self, device: int) -> int:
+    """Returns the replica that a device belongs to.
+
+    Args:
+      device: The index of the device.
+    """
+    return device * self.num_replicas // len(self.devices)
+
+  @functools.cached_property
+  def spans(self) -> tuple[CellSpan, ...]:
+    """The cells that ran, by start: for each replica its own."""
+    of_cell: dict[tuple[int, schedule_lib.Cell], list[Kernel]] = {}
+    for kernel in self.kernels:
+      if kernel.cell is not None:
+        of_cell.setdefault((kernel.device, kernel.cell), []).append(kernel)
+    found = [
+      CellSpan(
+        cell,
+        device,
+        min(kernel.start for kernel in kernels),
+        max(kernel.end for kernel in kernels),
+        tuple(union((k.start, k.end) for k in kernels)),
+      )
+      for (device, cell), kernels in of_cell.items()
+    ]
+    return tuple(
+      sorted(found, key=lambda span: (span.start, span.device, span.cell))
+    )
+
+  def busy_intervals(self, device: int) -> list[Interval]:
+    """Returns when a device ran at least one kernel of the pipeline.
+
+    Without a pipeline, every kernel counts.
+
+    Args:
+      device: The index of the device.
+    """
+    return union(
+      (kernel.start, kernel.end)
+      for kernel in self.kernels
+      if kernel.device == device and (kernel.cell is not None or not self.spans)
+    )
+
+  @functools.cached_property
+  def extent(self) -> Interval:
+    """When the pipeline began and ended; the step, if there is none."""
+    parts = self.spans or self.kernels
+    return min(x.start for x in parts), max(x.end for x in parts)
+
+  @property
+  def makespan(self) -> float:
+    """How long the pipeline took."""
+    start, end = self.extent
+    return end - start
+
+  @functools.cached_property
+  def speed_up(self) -> float:
+    """How many devices were busy on average."""
+    busy = sum(
+      self.makespan * (1 - self.bubble_of(device))
+      for device in range(len(self.devices))
+    )
+    return busy / self.makespan
+
+  def bubble_of(self, device: int) -> float:
+    """Returns the fraction of the pipeline's time in which a device was idle.
+
+    Args:
+      device: The index of the device.
+    """
+    return 1 - _length(self.busy_intervals(device)) / self.makespan
+
+  @property
+  def bubble(self) -> float:
+    """The fraction of the devices' time in which they were idle."""
+    return 1 - self.speed_up / len(self.devices)
+
+  @property
+  def total_sent_bytes(self) -> int:
+    """What all devices sent to others."""
+    return sum(self.sent_bytes.values())
+
+  @property
+  def sent_between_replicas(self) -> int:
+    """What devices sent to those of other replicas, in bytes."""
+    replica = {name: self.replica_of(i) for i, name in enumerate(self.devices)}
+    return sum(
+      size
+      for (source, destination), size in self.sent_bytes.items()
+      if replica.get(source) != replica.get(destination)
+    )
+
+  def live_micro_batches(self) -> tuple[int, ...]:
+    """Returns the most forwards that each device held at once.
+
+    A forward counts from its start until its backward has ended, as in
+    `schedule.live_micro_batches`.
+    """
+    spans = {(span.device, span.cell): span for span in self.spans}
+    held: list[list[tuple[float, float, int]]] = [[] for _ in self.devices]
+    for (device, cell), span in spans.items():
+      if cell.phase is schedule_lib.Phase.FORWARD:
+        backward = dataclasses.replace(cell, phase=schedule_lib.Phase.BACKWARD)
+        other = spans.get((device, backward))
+        end = other.end if other else self.extent[1]
+        held[span.device].append((span.start, end, 1))
+    return tuple(peak(intervals) for intervals in held)
+
+  def line(self) -> str:
+    """Returns what people want to know of the step, in one line."""
+    bound = "no pipeline"
+    if self.schedule is not None:
+      bound = f"bound {simulation.bubble_bound(self.schedule):.0%}"
+    between = self.sent_between_replicas if self.num_replicas > 1 else 0
+    facts = [
+      f"bubble {self.bubble:.0%} ({bound})",
+      f"{amounts.amount(self.total_sent_bytes - between, 'B')} between stages",
+      f"peak live {amounts.together(self.peak_live_bytes, 'B')}",
+    ]
+    if self.num_replicas > 1:
+      facts.insert(2, f"{amounts.amount(between, 'B')} between replicas")
+    return f"step {self.global_step}: {', '.join(facts)}"
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+  """Returns the times that are in any interval, as disjoint intervals.
+
+  Args:
+    intervals: Pairs of a start and an end.
+  """
+  found: list[Interval] = []
+  for start, end in sorted(intervals):
+    if found and start <= found[-1][1]:
+      found[-1] = (found[-1][0], max(found[-1][1], end))
+    else:
+      found.append((start, end))
+  return found
+
+
+def _length(intervals: Iterable[Interval]) -> float:
+  return sum(end - start for start, end in intervals)
+
+
+def peak(amounts_held: Sequence[tuple[float, float, int]]) -> int:
+  """Returns the greatest sum of amounts that are held at one time.
+
+  Args:
+    amounts_held: A start, an end and an amount each. What ends when another
+      starts is not held together with it.
+  """
+  changes = [(start, 1, amount) for start, _, amount in amounts_held]
+  changes += [(end, 0, -amount) for _, end, amount in amounts_held]
+  total = greatest = 0
+  for _, _, change in sorted(changes):
+    total += change
+    greatest = max(greatest, total)
+  return greatest
+
+
+def lanes(intervals: Sequence[Interval]) -> list[int]:
+  """Returns a lane for each interval, so that none overlap in a lane.
+
+  Args:
+    intervals: Pairs of a start and an end.
+
+  Returns:
+    Lanes from 0 on, in the order of the intervals.
+  """
+  ends: list[float] = []
+  found = [0] * len(intervals)
+  for index in sorted(range(len(intervals)), key=lambda i: intervals[i]):
+    start, end = intervals[index]
+    lane = next((i for i, free in enumerate(ends) if free <= start), len(ends))
+    ends[lane : lane + 1] = [end]
+    found[index] = lane
+  return found

@@ -1,0 +1,139 @@
+"""TraceHook: traces some steps of a session, and draws them."""
+
+import importlib.util
+import json
+import os
+from collections.abc import Callable, Iterable
+
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.observe import chrome_trace, gantt, step_trace, trace_reading
+from estimator_mp.plan import pipeline_plan as plan_lib
+
+import tensorflow as tf
+
+
+class TraceHook(tf.estimator.SessionRunHook):
+  """Writes what really ran in some steps.
+
+  Of global step 20 it writes `step_20.png` and `step_20.svg`, a picture with a
+  row per device; `step_20.json`, for chrome://tracing; and a line to the log. A
+  traced step is slower than others, and the first step of a session is no
+  example of them.
+
+  Attributes:
+    traces: What was traced so far.
+  """
+
+  def __init__(
+    self,
+    steps: Iterable[int],
+    directory: str,
+    mesh: mesh_lib.Mesh | None = None,
+    write: Callable[[str], None] = tf.compat.v1.logging.info,
+  ):
+    """Makes a hook.
+
+    Args:
+      steps: Global steps, from 1 on: step n is the one that makes global_step
+        n.
+      directory: Where to write; made when it is needed.
+      mesh: The devices to trace; by default those of the graph's pipeline.
+      write: Takes the lines.
+
+    Raises:
+      ValueError: If a step is below 1, the directory is a file, or matplotlib
+        is not installed.
+    """
+    self._steps = frozenset(steps)
+    for step in self._steps:
+      if step < 1:
+        raise ValueError(f"trace step {step} is too small; use 1 or more")
+    if self._steps and importlib.util.find_spec("matplotlib") is None:
+      raise ValueError(
+        "tracing steps needs matplotlib to draw them; pip install matplotlib, "
+        "or trace none"
+      )
+    if self._steps and os.path.isfile(directory):
+      raise ValueError(
+        f"directory={directory!r} is a file, and TraceHook writes into a "
+        "folder; give it another one, or move the file away"
+      )
+    self._directory = directory
+    self._mesh = mesh
+    self._write = write
+    self._devices: tuple[str, ...] = ()
+    self._next_step = 1
+    self.traces: list[step_trace.StepTrace] = []
+
+  def begin(self):
+    """Finds the global step."""
+    self._graph = tf.compat.v1.get_default_graph()
+    self._global_step = tf.compat.v1.train.get_global_step()
+
+  def after_create_session(self, session, coord):
+    """Reads the step that the session starts from.
+
+    Raises:
+      ValueError: If there is no pipeline, and no mesh was given.
+    """
+    del coord
+    plan = plan_lib.get_plan(self._graph)
+    if plan is None and self._mesh is None:
+      raise ValueError(
+        "TraceHook found no pipeline in the graph, so it does not know the "
+        "devices; give it their mesh: TraceHook(steps, directory, mesh)"
+      )
+    self._devices = plan.devices if plan is not None else self._mesh.devices
+    self._next_step = int(session.run(self._global_step)) + 1
+
+  def before_run(self, run_context):
+    """Asks a step of interest for its trace."""
+    del run_context
+    if self._next_step not in self._steps:
+      return None
+    run_options = tf.compat.v1.RunOptions
+    options = run_options(
+      trace_level=run_options.FULL_TRACE, output_partition_graphs=True
+    )
+    return tf.estimator.SessionRunArgs(fetches=None, options=options)
+
+  def after_run(self, run_context, run_values):
+    """Writes the trace of a step of interest."""
+    if self._next_step in self._steps:
+      self._record(run_values.run_metadata)
+    if self._next_step < max(self._steps, default=0):
+      # Asked after the step: within it, the value is the old or the new one.
+      step = run_context.session.run(self._global_step)
+      self._next_step = int(step) + 1
+    elif self._next_step in self._steps:
+      self._next_step += 1
+
+  def _record(self, metadata: tf.compat.v1.RunMetadata) -> None:
+    plan = plan_lib.get_plan(self._graph)
+    known = {op.name for op in self._graph.get_operations()}
+    trace = trace_reading.read_trace(
+      metadata, self._next_step, self._devices, plan, known
+    )
+    self.traces.append(trace)
+    self._write(trace.line())
+    for path in write_trace(trace, self._directory):
+      self._write(f"  {path}")
+
+
+def write_trace(trace: step_trace.StepTrace, directory: str) -> list[str]:
+  """Writes a trace as a PNG, an SVG and Chrome's JSON.
+
+  Args:
+    trace: The trace.
+    directory: Where to; made if it does not exist.
+
+  Returns:
+    The paths: step_N.png, step_N.svg and step_N.json.
+  """
+  os.makedirs(directory, exist_ok=True)
+  name = f"step_{trace.global_step}"
+  paths = gantt.write_pictures(trace, directory, name)
+  paths.append(os.path.join(directory, f"{name}.json"))
+  with open(paths[-1], "w", encoding="utf-8") as file:
+    json.dump(chrome_trace.facts(trace), file)
+  return paths

@@ -1,0 +1,227 @@
+"""Reading a trace: a StepTrace from what a session returns of a traced step."""
+
+from collections.abc import Container, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from estimator_mp import devices as devices_lib
+from estimator_mp.observe import executed_graph, live_memory, step_trace
+from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.placement import transfers
+from estimator_mp.plan import pipeline_plan as plan_lib
+
+import tensorflow as tf
+
+# The replica of an op of a pipeline, and its cell.
+_Place: TypeAlias = tuple[int, schedule_lib.Cell]
+
+# They run as soon as the step begins, and do nothing of note.
+_NO_WORK = frozenset(
+  ["Const", "HostConst", "NoOp", "VarHandleOp", "ReadVariableOp", "_Arg"]
+)
+
+
+def read_trace(
+  metadata: tf.compat.v1.RunMetadata,
+  global_step: int,
+  devices: Sequence[str],
+  plan: plan_lib.PipelinePlan | None,
+  known_ops: Container[str] = frozenset(),
+) -> step_trace.StepTrace:
+  """Returns what a step really did.
+
+  The times of ops on a GPU are those in which the host launched them.
+
+  Args:
+    metadata: What the step returned, which ran with
+      `RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)`.
+    global_step: The step.
+    devices: The canonical names of the mesh's devices, in any order; one that
+      has several stages may be named for each.
+    plan: The graph's plan, if it has a pipeline.
+    known_ops: The names of the graph's ops. An op with another name was made
+      by the session's optimizer, and belongs to the cell of what it reads.
+
+  Returns:
+    The trace.
+
+  Raises:
+    ValueError: If nothing was recorded on the devices.
+  """
+  devices = list(dict.fromkeys(devices))
+  if plan is not None:
+    order = {device: index for index, device in enumerate(plan.devices)}
+    devices.sort(key=lambda device: order.get(device, len(order)))
+  cells = _cells(metadata, plan, known_ops) if plan is not None else {}
+  kernels = sorted(
+    _kernels(metadata, devices, cells, plan), key=lambda k: (k.start, k.end)
+  )
+  if not kernels:
+    raise ValueError(
+      f"step {global_step} has no trace of {', '.join(devices)}; run it with "
+      "RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)"
+    )
+  return step_trace.StepTrace(
+    global_step,
+    tuple(devices),
+    tuple(kernels),
+    plan.schedule if plan is not None else None,
+    _sent_bytes(metadata, devices),
+    tuple(live_memory.peak_live_bytes(metadata, devices)),
+  )
+
+
+def _kernels(
+  metadata: tf.compat.v1.RunMetadata,
+  devices: Sequence[str],
+  cells: Mapping[str, _Place],
+  plan: plan_lib.PipelinePlan | None,
+) -> Iterator[step_trace.Kernel]:
+  """Yields what ran on the devices; the step begins at 0."""
+  all_stats = [
+    (devices.index(device), node)
+    for device, node in _node_stats(metadata)
+    if device in devices
+  ]
+  begin = min((node.all_start_nanos for _, node in all_stats), default=0)
+  for device, node in all_stats:
+    op_type = _op_type(node)
+    if op_type in _NO_WORK:
+      continue
+    replica, cell = cells.get(node.node_name, (0, None))
+    if cell is not None and plan is not None:
+      stage = plan.schedule.device_of(cell.stage)
+      if devices[device] != plan.mesh.device(data=replica, stage=stage):
+        cell = None
+    start = node.all_start_nanos - begin
+    yield step_trace.Kernel(
+      node.node_name,
+      op_type,
+      device,
+      (start + node.op_start_rel_nanos) / 1000,
+      (start + node.op_end_rel_nanos) / 1000,
+      cell,
+    )
+
+
+def _node_stats(
+  metadata: tf.compat.v1.RunMetadata,
+) -> Iterator[tuple[str, Any]]:
+  """Yields a canonical device name and a NodeExecStats for each run op."""
+  for stats in metadata.step_stats.dev_stats:
+    if "/stream:" not in stats.device:
+      device = devices_lib.canonical_device(stats.device)
+      for node in stats.node_stats:
+        yield device, node
+
+
+def _op_type(node: Any) -> str:
+  """Returns the type of an op, which only a label such as "a = Add(b)" has."""
+  label = node.timeline_label.partition(" = ")[2]
+  return label.partition("(")[0]
+
+
+def _cells(
+  metadata: tf.compat.v1.RunMetadata,
+  plan: plan_lib.PipelinePlan,
+  known_ops: Container[str],
+) -> dict[str, _Place]:
+  """Returns the replica and cell of each executed op that has one.
+
+  Ops of functions that were inlined begin with the name of the op that called
+  the function. Other ops that the graph does not have were made by the
+  session's optimizer. If a cell reads from them, they belong to the last cell
+  that they read from, or else to the first that reads from them.
+  """
+  graph = executed_graph.ExecutedGraph(metadata.partition_graphs)
+  planned = {
+    name: (replica, cell)
+    for replica, of_replica in enumerate(plan.cells_of_replicas)
+    for name, cell in of_replica.items()
+  }
+  cells = dict(planned)
+  unknown = set()
+  for name in graph.nodes:
+    if name not in known_ops and name not in cells:
+      caller = _caller(name, planned)
+      if caller:
+        cells[name] = planned[caller]
+      else:
+        unknown.add(name)
+  readers = _cells_that_read(graph, cells, unknown)
+  done: dict[str, _Place | None] = {}
+
+  def cell_of(name: str) -> _Place | None:
+    if name not in readers:
+      return cells.get(name)
+    if name not in done:
+      done[name] = None  # What a loop leads back to.
+      found = [cell_of(source) for source, _ in graph.inputs_of(name)]
+      last = max(filter(None, found), key=_progress, default=None)
+      done[name] = last or min(readers[name], key=_progress)
+    return done[name]
+
+  for name in readers:
+    found = cell_of(name)
+    if found is not None:
+      cells[name] = found
+  return cells
+
+
+def _caller(name: str, ops: Container[str]) -> str:
+  """Returns the longest scope of a name that is one of some ops, or ""."""
+  scope = name.rpartition("/")[0]
+  while scope and scope not in ops:
+    scope = scope.rpartition("/")[0]
+  return scope
+
+
+def _cells_that_read(
+  graph: executed_graph.ExecutedGraph,
+  cells: Mapping[str, _Place],
+  unknown: Container[str],
+) -> dict[str, set[_Place]]:
+  """Returns the cells that read from unknown ops, if only through others."""
+  found: dict[str, set[_Place]] = {}
+  front = [(name, cells[name]) for name in graph.nodes if name in cells]
+  while front:
+    name, cell = front.pop()
+    for source, _ in graph.inputs_of(name):
+      if source in unknown and cell not in found.get(source, ()):
+        found.setdefault(source, set()).add(cell)
+        front.append((source, cell))
+  return found
+
+
+def _progress(place: _Place) -> tuple[int, int]:
+  """Returns a number that grows on a micro-batch's way through the stages."""
+  _, cell = place
+  if cell.phase is schedule_lib.Phase.FORWARD:
+    return (0, cell.stage)
+  return (1, -cell.stage)
+
+
+def _sent_bytes(
+  metadata: tf.compat.v1.RunMetadata, devices: Sequence[str]
+) -> dict[tuple[str, str], int]:
+  """Returns the bytes of tensors that the devices sent each other."""
+  made: dict[tuple[str, str, int], int] = {}
+  for device, node in _node_stats(metadata):
+    for output in node.output:
+      key = (device, node.node_name, output.slot)
+      made[key] = made.get(key, 0) + _tensor_bytes(output.tensor_description)
+  found: dict[tuple[str, str], int] = {}
+  for sent in transfers.measured_transfers(metadata.partition_graphs):
+    if {sent.source, sent.destination} <= {*devices} and not sent.is_signal:
+      pair = (sent.source, sent.destination)
+      size = made.get((sent.source, sent.op, sent.output), 0)
+      found[pair] = found.get(pair, 0) + size
+  return found
+
+
+def _tensor_bytes(description) -> int:
+  """Returns the bytes of a tensor that a TensorDescription describes."""
+  elements = tf.TensorShape(description.shape).num_elements() or 0
+  size = tf.dtypes.as_dtype(description.dtype).size
+  if size is None:
+    return description.allocation_description.requested_bytes
+  return elements * size

@@ -1,0 +1,246 @@
+"""Verification: did every op run on the device it was placed on?
+
+A placement is a wish until a session runs. Soft placement, which is the
+default of `tf.estimator`, moves an op to another device without a word, and a
+model "on three devices" may train happily on one. So the first step of a
+session is asked for its partition graphs, the graphs that its devices really
+executed, and they are compared with the plan.
+"""
+
+import collections
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+
+from estimator_mp import devices
+from estimator_mp.placement import transfers as transfers_lib
+
+import tensorflow as tf
+
+_VARIABLE_OPS = frozenset(["VarHandleOp", "VariableV2", "Variable"])
+
+
+class PlacementError(RuntimeError):
+  """An op ran on another device than planned, or nothing was compared."""
+
+
+@dataclasses.dataclass(frozen=True)
+class DeviceContents:
+  """What one device executed in a step.
+
+  Attributes:
+    variables: The names of the variables that it holds, sorted.
+    variable_bytes: The bytes of these variables.
+    op_types: How many ops of each type it ran.
+  """
+
+  variables: tuple[str, ...]
+  variable_bytes: int
+  op_types: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class PlannedOp:
+  """Where an op was placed.
+
+  Attributes:
+    type: The op's type, such as "MatMul".
+    device: A device name, which may be partial ("/job:worker").
+  """
+
+  type: str
+  device: str
+
+
+def planned_devices(graph: tf.Graph) -> dict[str, PlannedOp]:
+  """Returns the plan for every op that has a device, by the op's name.
+
+  Args:
+    graph: A graph.
+  """
+  return {
+    op.name: PlannedOp(op.type, op.device)
+    for op in graph.get_operations()
+    if op.device
+  }
+
+
+def check_placement(
+  plan: Mapping[str, PlannedOp],
+  partition_graphs: Iterable[tf.compat.v1.GraphDef],
+) -> int:
+  """Compares a plan with what a session executed.
+
+  Ops that the session's optimizer removed, added or made one with others (a
+  _FusedMatMul with the name of its activation) are not compared.
+
+  Args:
+    plan: What `planned_devices` returns.
+    partition_graphs: `RunMetadata.partition_graphs` of a step.
+
+  Returns:
+    How many ops were compared.
+
+  Raises:
+    PlacementError: If an op ran elsewhere; it names the op, the planned
+      device and the actual one. If no op was compared; it says why.
+  """
+  partitions = list(partition_graphs)
+  compared = 0
+  for partition in partitions:
+    for node in partition.node:
+      planned = plan.get(node.name)
+      if planned is None or planned.type != node.op:
+        continue
+      compared += 1
+      if not _is_part_of(planned.device, node.device):
+        raise PlacementError(
+          f"op {node.name!r} ({node.op}) was placed on {planned.device} but "
+          f"ran on {node.device}; use "
+          "config=estimator_mp.run_config(...), which turns soft placement "
+          "off and makes the mesh's devices exist"
+        )
+  if not compared:
+    raise PlacementError(_why_nothing_was_compared(plan, partitions))
+  return compared
+
+
+def _why_nothing_was_compared(
+  plan: Mapping[str, PlannedOp], partitions: Sequence[tf.compat.v1.GraphDef]
+) -> str:
+  """Returns the text of the error: a check of nothing has shown nothing."""
+  if not plan:
+    return (
+      "the placement was not verified: no op of the graph was placed; shard "
+      "the model_fn with estimator_mp.shard_model_fn, or place ops with "
+      "mesh.stage"
+    )
+  if not any(partition.node for partition in partitions):
+    return (
+      f"the placement of {len(plan)} ops was not verified: the step returned "
+      "no partition graphs; run it with "
+      "tf.compat.v1.RunOptions(output_partition_graphs=True)"
+    )
+  return (
+    f"the placement was not verified: the step ran none of the {len(plan)} "
+    f"placed ops, such as {next(iter(plan))!r}; verify a step that does, such "
+    "as one of train_op"
+  )
+
+
+def _is_part_of(planned: str, actual: str) -> bool:
+  """Whether an actual device is one that a planned, maybe partial, name means.
+
+  "/device:CPU:1" means CPU 1 of the task that runs the op.
+  """
+  wish = tf.compat.v1.DeviceSpec.from_string(planned)
+  fact = tf.compat.v1.DeviceSpec.from_string(actual)
+  return all(
+    getattr(wish, field) in (None, getattr(fact, field))
+    for field in ("job", "replica", "task", "device_type", "device_index")
+  )
+
+
+def contents_of_devices(
+  partition_graphs: Iterable[tf.compat.v1.GraphDef],
+) -> dict[str, DeviceContents]:
+  """Returns what each device executed in a step.
+
+  Args:
+    partition_graphs: `RunMetadata.partition_graphs` of a step.
+
+  Returns:
+    Contents by canonical device name.
+  """
+  op_types: dict[str, collections.Counter[str]] = collections.defaultdict(
+    collections.Counter
+  )
+  variables: dict[str, dict[str, int]] = collections.defaultdict(dict)
+  for partition in partition_graphs:
+    for node in partition.node:
+      device = devices.canonical_device(node.device)
+      op_types[device][node.op] += 1
+      if node.op in _VARIABLE_OPS:
+        variables[device][node.name] = _bytes_of_variable(node)
+  return {
+    device: DeviceContents(
+      variables=tuple(sorted(variables[device])),
+      variable_bytes=sum(variables[device].values()),
+      op_types=dict(types),
+    )
+    for device, types in sorted(op_types.items())
+  }
+
+
+def _bytes_of_variable(node: tf.compat.v1.NodeDef) -> int:
+  """Returns the bytes of a variable's value; 0 if its shape is unknown."""
+  shape = tf.TensorShape(node.attr["shape"].shape)
+  dtype = tf.dtypes.as_dtype(node.attr["dtype"].type)
+  return (shape.num_elements() or 0) * dtype.size
+
+
+class PlacementVerificationHook(tf.estimator.SessionRunHook):
+  """Verifies the placement of a graph on the first step of a session.
+
+  The check costs one step that also returns its partition graphs; later steps
+  are not touched. It runs again when a session is made anew.
+
+  Attributes:
+    observed: What each device executed in that step, by canonical device
+      name; empty before it.
+    transfers: What the devices sent each other in that step; empty before it.
+  """
+
+  def __init__(self):
+    self.observed: dict[str, DeviceContents] = {}
+    self.transfers: tuple[transfers_lib.MeasuredTransfer, ...] = ()
+    self._plan: dict[str, PlannedOp] = {}
+    self._verified = False
+
+  def begin(self):
+    """Reads the plan from the graph."""
+    self._plan = planned_devices(tf.compat.v1.get_default_graph())
+
+  def after_create_session(self, session, coord):
+    """Asks for a verification of the new session's first step."""
+    self._verified = False
+
+  def before_run(self, run_context):
+    """Asks the first step for its partition graphs."""
+    if self._verified:
+      return None
+    options = tf.compat.v1.RunOptions(output_partition_graphs=True)
+    return tf.estimator.SessionRunArgs(fetches=None, options=options)
+
+  def after_run(self, run_context, run_values):
+    """Compares them with the plan.
+
+    Raises:
+      PlacementError: If an op ran elsewhere, or nothing was compared.
+    """
+    if self._verified:
+      return
+    partitions = run_values.run_metadata.partition_graphs
+    check_placement(self._plan, partitions)
+    self.observed = contents_of_devices(partitions)
+    self.transfers = tuple(transfers_lib.measured_transfers(partitions))
+    self._verified = True
+
+
+def with_placement_verification(
+  spec: tf.estimator.EstimatorSpec,
+) -> tf.estimator.EstimatorSpec:
+  """Returns a spec whose sessions verify the placement on their first step.
+
+  Args:
+    spec: The spec that a model_fn would return.
+
+  Returns:
+    The same spec, with a `PlacementVerificationHook` for training, evaluation
+    and prediction.
+  """
+  hook = PlacementVerificationHook()
+  return spec._replace(
+    training_hooks=(*spec.training_hooks, hook),
+    evaluation_hooks=(*spec.evaluation_hooks, hook),
+    prediction_hooks=(*spec.prediction_hooks, hook),
+  )

@@ -1,0 +1,70 @@
+"""Effects: what a step leaves behind besides its loss.
+
+A variable that is written, a queue that is fed, or a Python function that is
+called from the graph has to see the whole batch, even if the loss does not.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from estimator_mp.graph import colocation as colocation_lib
+from estimator_mp.graph import states
+from estimator_mp.pipeline import slices
+
+import tensorflow as tf
+
+_WITHOUT_EFFECT = frozenset(["Assert", "Print", "PrintV2"])
+
+
+def has_effect(op: tf.Operation) -> bool:
+  """Whether an op leaves something behind, or tells somebody.
+
+  Args:
+    op: An op.
+  """
+  if op.type in _WITHOUT_EFFECT:
+    return False
+  return slices.is_write(op) or states.has_own(op)
+
+
+def leading_to_effects(
+  ops: Iterable[tf.Operation], ends: Sequence[tf.Operation]
+) -> Mapping[tf.Operation, Sequence[str]]:
+  """Returns the ops that lead to an effect of a training step.
+
+  Args:
+    ops: Ops that are there once, in the order of the graph.
+    ends: What a training step runs.
+
+  Returns:
+    For each op the names of the variables that it leads to, or of ops that
+    have another effect.
+  """
+  inside = list(ops)
+  running = _before(ends)
+  found: dict[tf.Operation, dict[str, None]] = {}
+  for op in inside:
+    if op in running and op.inputs and (op in ends or has_effect(op)):
+      found[op] = {_changed_by(op): None}
+  for op in reversed(inside):
+    for tensor in op.inputs if op in found else ():
+      if not has_effect(tensor.op):
+        found.setdefault(tensor.op, {}).update(found[op])
+  return {op: list(names) for op, names in found.items()}
+
+
+def _before(ends: Sequence[tf.Operation]) -> set[tf.Operation]:
+  """Returns what runs if some ops do."""
+  found: set[tf.Operation] = set()
+  todo = list(ends)
+  while todo:
+    op = todo.pop()
+    if op not in found:
+      found.add(op)
+      todo += [x.op for x in op.inputs] + op.control_inputs
+  return found
+
+
+def _changed_by(op: tf.Operation) -> str:
+  """Returns the name of the variable that an op writes, or of the op."""
+  variable = colocation_lib.variable_of(op.inputs[0])
+  return variable.name if colocation_lib.is_variable(variable) else op.name

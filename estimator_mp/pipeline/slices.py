@@ -1,0 +1,260 @@
+"""The slice: the ops of a graph that each micro-batch needs its own copy of.
+
+They lie between a micro-batch's features and what is wanted of it, such as its
+loss and gradients. What does not depend on the features (constants, reads of
+variables, a penalty on weights) is shared by all micro-batches; a random op is
+not, and neither is an op that keeps a state of its own, such as a v1 loop's
+stack.
+
+An update of a variable, such as batch normalisation's moving averages, is not
+in the slice: it happens once per batch. What waits for such an update by a
+control dependency would wait for all micro-batches, while these wait for each
+other. So ops of the slice stop waiting, and whoever gets their results has to
+wait instead.
+"""
+
+import dataclasses
+from collections.abc import Iterable, Sequence
+
+from compat import private_graph
+from estimator_mp.graph import draws, states
+
+import tensorflow as tf
+
+_WRITES_TABLE = (
+  "InitializeTable",
+  "LookupTableImport",
+  "LookupTableInsert",
+  "LookupTableRemove",
+)
+_WRITES_RESOURCE = (
+  "Assign",
+  "ResourceApply",
+  "ResourceCountUpTo",
+  "ResourceScatter",
+  "ResourceSparseApply",
+  "ResourceStridedSliceAssign",
+  *_WRITES_TABLE,
+)
+_WRITES_REFERENCE = (
+  "Apply",
+  "Assign",
+  "CountUpTo",
+  "Scatter",
+  "SparseApply",
+  "StridedSliceAssign",
+  *_WRITES_TABLE,
+)
+_READS_VARIABLE = frozenset(["ReadVariableOp", "ResourceGather"])
+
+
+def is_write(op: tf.Operation) -> bool:
+  """Whether an op changes a variable or a table."""
+  if op.type.startswith(_WRITES_RESOURCE) and any(
+    t.dtype == tf.resource for t in op.inputs
+  ):
+    return True
+  return op.type.startswith(_WRITES_REFERENCE) and any(
+    t.dtype != t.dtype.base_dtype for t in op.inputs
+  )
+
+
+def ops_run_with(op: tf.Operation) -> set[tf.Operation]:
+  """Returns the ops that run if an op is asked for, itself among them.
+
+  Args:
+    op: An op.
+  """
+  found = {op}
+  todo = [op]
+  while todo:
+    op = todo.pop()
+    for before in (*op.control_inputs, *(t.op for t in op.inputs)):
+      if before not in found:
+        found.add(before)
+        todo.append(before)
+  return found
+
+
+@dataclasses.dataclass(frozen=True)
+class FoundSlice:
+  """A slice.
+
+  Attributes:
+    ops: Its ops, in the order of the graph.
+    shared: What it reads that does not differ, in the order of the graph.
+    reads_joined: Whether it depends on what joins all micro-batches, such as
+      an update by their gradients.
+  """
+
+  ops: list[tf.Operation]
+  shared: list[tf.Operation]
+  reads_joined: bool
+
+
+class SliceFinder:
+  """Finds slices of a graph that grows.
+
+  Attributes:
+    late: The updates that ops of slices waited for, and no longer do.
+  """
+
+  def __init__(self, roots: Iterable[tf.Tensor]):
+    """Starts with an empty graph.
+
+    Args:
+      roots: What differs between micro-batches, such as their features.
+    """
+    self.late: list[tf.Operation] = []
+    roots = list(roots)
+    self._roots = {root.name for root in roots}
+    self._num_rows = {
+      root.shape.as_list()[0] for root in roots if root.shape.rank
+    } - {None}
+    self._order: dict[tf.Operation, int] = {}
+    self._differs: set[tf.Operation] = set()
+    self._updates: set[tf.Operation] = set()
+    self._joins: set[tf.Operation] = set()
+    self._loops: dict[int, list[tf.Operation]] = {}
+
+  def add_root(self, root: tf.Tensor) -> None:
+    """Adds something that differs, before anything reads it.
+
+    Args:
+      root: A tensor.
+    """
+    self._roots.add(root.name)
+
+  def add_shared(self, ops: Sequence[tf.Operation]) -> None:
+    """Adds ops that join micro-batches: their results are the same for all.
+
+    Args:
+      ops: Ops in the order in which they were made.
+    """
+    for op in ops:
+      self._order[op] = len(self._order)
+    self._joins.update(ops)
+
+  def place(self, op: tf.Operation) -> int:
+    """Returns the place of an op in the order in which ops were made.
+
+    Args:
+      op: An op that was added.
+    """
+    return self._order[op]
+
+  def differs(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor differs between micro-batches.
+
+    Args:
+      tensor: A tensor of an op that was added, or of another.
+    """
+    return tensor.name in self._roots or tensor.op in self._differs
+
+  def add(self, ops: Sequence[tf.Operation]) -> None:
+    """Adds ops of the graph.
+
+    Args:
+      ops: Ops in the order in which they were made.
+    """
+    for op in ops:
+      self._order[op] = len(self._order)
+      loop = private_graph.outermost_loop(op)
+      if loop is not None:
+        self._loops.setdefault(id(loop), []).append(op)
+    size = -1
+    # Again for loops, which feed back, and for v1 conds, which make the
+    # `Switch` before an op after the op.
+    while len(self._differs) > size:
+      size = len(self._differs)
+      for op in ops:
+        if op not in self._differs and (
+          self._finds_difference(op)
+          or draws.is_for_examples(op, self.differs, self._num_rows)
+        ):
+          self._differs.add(op)
+          loop = private_graph.outermost_loop(op)
+          if loop is not None:
+            self._differs.update(self._loops[id(loop)])
+
+  def _finds_difference(self, op: tf.Operation) -> bool:
+    """Whether an op differs, by what is known of those before it."""
+    if op.type in states.MOVES_GENERATOR:
+      return False
+    waits = [c for c in op.control_inputs if c not in self._updates]
+    reads = any(self.differs(tensor) for tensor in op.inputs)
+    follows = reads or any(c in self._differs for c in waits)
+    waits_for_update = len(waits) < len(op.control_inputs)
+    if is_write(op):  # Once per batch, and so it has no state of its own.
+      if follows or waits_for_update:
+        self._updates.add(op)
+      return follows
+    is_made_of_update = any(t.op in self._updates for t in op.inputs)
+    if (waits_for_update or is_made_of_update) and not reads:
+      self._updates.add(op)
+    return follows or states.has_own(op)
+
+  def find(
+    self, targets: Iterable[tf.Operation], done: set[tf.Operation]
+  ) -> "FoundSlice":
+    """Returns the slice that leads to targets.
+
+    Ops on the way stop waiting for updates; see `late`.
+
+    Args:
+      targets: What is wanted of each micro-batch.
+      done: Ops of earlier slices, which are left out.
+
+    Raises:
+      ValueError: If the model reads a variable after an update of it that
+        depends on the features, or what such an update returns; or if it
+        has a state that cannot be shared or cloned.
+    """
+    found: set[tf.Operation] = set()
+    shared: set[tf.Operation] = set()
+    seen: set[tf.Operation] = set(done)
+    todo = list(targets)
+    while todo:
+      op = todo.pop()
+      if op in seen or op not in self._order:
+        continue
+      seen.add(op)
+      if op in self._differs and is_write(op):
+        raise ValueError(
+          f"{op.name} writes a variable from the batch, and the loss reads "
+          "what it has written, so micro-batches cannot pass one after the "
+          "other; use num_micro_batches=1 and no data axis"
+        )
+      states.check(op)
+      for tensor in filter(states.is_handle, op.inputs):
+        states.check(tensor.op)
+      self._stop_waiting(op)
+      (found if op in self._differs else shared).add(op)
+      if op in self._differs:
+        loop = private_graph.outermost_loop(op)
+        if loop is not None:
+          todo.extend(self._loops[id(loop)])
+      todo.extend(t.op for t in op.inputs)
+      todo.extend(op.control_inputs)
+    return FoundSlice(
+      sorted(found, key=self._order.__getitem__),
+      sorted(shared, key=self._order.__getitem__),
+      not seen.isdisjoint(self._joins),
+    )
+
+  def _stop_waiting(self, op: tf.Operation) -> None:
+    """Takes updates that differ out of what an op waits for."""
+    controls = op.control_inputs
+    updates = [c for c in controls if c in self._updates]
+    if not updates:
+      return
+    if op.type in _READS_VARIABLE:
+      raise ValueError(
+        f"{op.name} reads a variable after {updates[0].name} has updated it "
+        "from the batch, so micro-batches cannot pass one after the other; use "
+        "num_micro_batches=1"
+      )
+    self.late += [u for u in updates if u not in self.late]
+    private_graph.set_control_inputs(
+      op, [c for c in controls if c not in updates]
+    )

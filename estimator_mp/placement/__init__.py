@@ -1,0 +1,5 @@
+"""Placement: which stage each op is on.
+
+In: ops, and rules, a saved placement, costs or a memory limit. Out: stages of
+ops, as data.
+"""

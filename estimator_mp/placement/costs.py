@@ -1,0 +1,275 @@
+"""Costs: what each op of a forward graph computes and occupies.
+
+Floating-point operations are TensorFlow's own statistics. They need complete
+shapes, and a graph usually does not know its batch size: so the graph is
+imported once more into a graph of its own, with inputs of a nominal batch, and
+TensorFlow's shape functions do the rest.
+"""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+
+from compat import private_graph
+from estimator_mp.graph import tensor_size
+
+import tensorflow as tf
+
+# How often the body of a loop is taken to run, where the graph does not say.
+NOMINAL_STEPS = 32
+
+# A device that computes 10 TFLOP/s, reads memory at 500 GB/s and receives from
+# others at 10 GB/s: near a GPU with its PCIe link. Only the ratios matter.
+_FLOPS_PER_SECOND = 10e12
+_MEMORY_BYTES_PER_SECOND = 500e9
+_LINK_BYTES_PER_SECOND = 10e9
+_SECONDS_PER_TRANSFER = 10e-6
+_SECONDS_PER_OP = 2e-6
+# Ops that only look at a tensor in another way.
+_FREE_OPS = frozenset(
+  ["ExpandDims", "Identity", "Reshape", "Shape", "Squeeze", "StopGradient"]
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class OpCost:
+  """What one op costs in a forward pass of a nominal batch.
+
+  Attributes:
+    flops: Floating-point operations.
+    output_bytes: The bytes of all its outputs.
+    seconds: The time of computing, or of reading and writing memory.
+  """
+
+  flops: int
+  output_bytes: int
+  seconds: float
+
+
+def transfer_seconds(num_bytes: float) -> float:
+  """Returns the time of sending one tensor to another device.
+
+  Args:
+    num_bytes: Its bytes.
+  """
+  return _SECONDS_PER_TRANSFER + num_bytes / _LINK_BYTES_PER_SECOND
+
+
+def op_costs(
+  ops: Sequence[tf.Operation],
+  measured_seconds: Mapping[str, float] | None = None,
+) -> dict[tf.Operation, OpCost]:
+  """Returns the costs of ops of one graph.
+
+  Args:
+    ops: Forward ops.
+    measured_seconds: What was measured, by op name, to be taken for the time
+      instead of an estimate; an op that was not seen took none.
+
+  Returns:
+    Their costs, by op.
+
+  Raises:
+    ValueError: If none of the ops was measured.
+  """
+  if measured_seconds is not None:
+    _check_measured(ops, measured_seconds)
+  try:
+    graph = _with_nominal_batch(ops)
+  except ValueError:
+    # Some dimension is unknown, but not free: the nominal batch contradicts
+    # the model. Sizes are then estimated from what the graph itself knows.
+    graph = _graph_of(ops)
+  definitions = {node.name: node for node in graph.as_graph_def().node}
+  costs = {}
+  for op in ops:
+    twin = graph.get_operation_by_name(op.name)
+    cost = _cost(graph, twin, definitions[op.name], op)
+    if measured_seconds is not None:
+      seconds = measured_seconds.get(op.name, 0.0)
+      cost = dataclasses.replace(cost, seconds=seconds)
+    costs[op] = cost
+  return costs
+
+
+def _check_measured(
+  ops: Sequence[tf.Operation], measured_seconds: Mapping[str, float]
+) -> None:
+  names = [op.name for op in ops]
+  if names and not any(name in measured_seconds for name in names):
+    raise ValueError(
+      f"measured_costs has none of the model's {len(names)} ops, such as "
+      f"{names[-1]!r}: it is of another model; measure this one with "
+      "estimator_mp.measure_costs"
+    )
+
+
+def nominal_bytes(ops: Sequence[tf.Operation]) -> dict[str, int]:
+  """Returns the bytes of what ops make of a nominal batch.
+
+  A graph that does not know its batch knows still less of what is reshaped:
+  [batch x length, width] becomes [?, width]. Here TensorFlow computes such
+  shapes from a nominal batch.
+
+  Args:
+    ops: Ops of one graph.
+
+  Returns:
+    The bytes of their outputs, by the tensors' names.
+  """
+  computed = [op for op in ops if not _is_source(op)]
+  try:
+    graph = _with_nominal_batch(computed)
+  except ValueError:  # As in `op_costs`.
+    graph = _graph_of(ops)
+  sizes = {}
+  for op in ops:
+    is_twin = not _is_source(op)
+    twin = graph.get_operation_by_name(op.name) if is_twin else op
+    for tensor, other in zip(op.outputs, twin.outputs, strict=True):
+      shape = tensor.shape
+      if shape.is_compatible_with(other.shape):
+        shape = shape.merge_with(other.shape)
+      elements = max(tensor_size.num_elements(shape), 1)
+      sizes[tensor.name] = elements * (tensor.dtype.size or 8)
+  return sizes
+
+
+def _is_source(op: tf.Operation) -> bool:
+  """Whether an op only brings in what others made: placeholders, iterators."""
+  is_read = all(t.dtype in (tf.resource, tf.variant) for t in op.inputs)
+  return is_read and not all(t.shape.is_fully_defined() for t in op.outputs)
+
+
+def _cost(
+  graph: tf.Graph,
+  twin: tf.Operation,
+  definition: tf.compat.v1.NodeDef,
+  op: tf.Operation,
+) -> OpCost:
+  """Returns the cost of an op, from its twin with known shapes."""
+  output_bytes = sum(map(tensor_size.tensor_bytes, twin.outputs))
+  if op.type in _FREE_OPS:
+    return OpCost(0, output_bytes, 0.0)
+  touched = output_bytes + sum(
+    tensor_size.tensor_bytes(tensor)
+    for tensor in twin.inputs
+    if tensor.dtype != tf.resource
+  )
+  flops = private_graph.registered_flops(graph, definition)
+  if flops is None:
+    flops = _estimated_flops(twin, op)
+  if private_graph.outermost_loop(op) is not None:
+    flops, touched = flops * NOMINAL_STEPS, touched * NOMINAL_STEPS
+  seconds = max(flops / _FLOPS_PER_SECOND, touched / _MEMORY_BYTES_PER_SECOND)
+  return OpCost(flops, output_bytes, seconds + _SECONDS_PER_OP)
+
+
+def _estimated_flops(twin: tf.Operation, op: tf.Operation) -> int:
+  """Returns the operations of an op for which TensorFlow has no statistics."""
+  if twin.type == "Einsum":
+    return _einsum_flops(twin)
+  if twin.type in ("While", "StatelessWhile"):
+    # Each step multiplies a batch with the weights that the loop captures.
+    weights = sum(map(_variable_elements, op.inputs))
+    return 2 * weights * tensor_size.NOMINAL_BATCH * NOMINAL_STEPS
+  return sum(tensor_size.num_elements(tensor.shape) for tensor in twin.outputs)
+
+
+def _variable_elements(tensor: tf.Tensor) -> int:
+  """Returns the elements of a variable that a tensor is, or was read from."""
+  op = tensor.op
+  while op.type in ("ReadVariableOp", "Identity", "Cast") and op.inputs:
+    op = op.inputs[0].op
+  if op.type != "VarHandleOp":
+    return 0
+  return tensor_size.num_elements(tf.TensorShape(op.get_attr("shape")))
+
+
+def _einsum_flops(op: tf.Operation) -> int:
+  """Returns 2 x the product of all dimensions that an Einsum names."""
+  terms = op.get_attr("equation").decode().partition("->")[0].split(",")
+  sizes: dict[str, int] = {}
+  for term, tensor in zip(terms, op.inputs, strict=True):
+    dimensions = tensor.shape.as_list() if tensor.shape.rank else []
+    labels = term.replace("...", "")
+    for label, size in zip(
+      reversed(labels), reversed(dimensions), strict=False
+    ):
+      sizes[label] = size or tensor_size.NOMINAL_BATCH
+  product = 2
+  for size in sizes.values():
+    product *= size
+  return product
+
+
+def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
+  """Returns a graph of the same ops, by the same names, with known shapes.
+
+  What the ops read from outside, such as features, has the nominal batch in
+  the place of each unknown dimension.
+  """
+  # What the ops read from outside becomes a placeholder. Constants come along:
+  # a shape that `Reshape` reads is known by its values only.
+  inside = _with_constants(ops)
+  definition = tf.compat.v1.GraphDef()
+  source = _graph_of(ops).as_graph_def()
+  definition.versions.CopyFrom(source.versions)
+  definition.library.CopyFrom(source.library)
+  names = {op.name for op in inside}
+  definition.node.extend(node for node in source.node if node.name in names)
+  outside: dict[str, tf.Tensor] = {}
+  for op in inside:
+    for tensor in op.inputs:
+      if tensor.op not in inside:
+        outside[tensor.name] = tensor
+  for node in definition.node:
+    node.device = ""
+    kept = [
+      name for name in node.input if not _is_control_from_outside(name, names)
+    ]
+    del node.input[:]
+    node.input.extend(kept)
+    node.attr.pop("_class", None)
+  with tf.Graph().as_default() as graph:
+    placeholders: Mapping[str, tf.Tensor] = {
+      name: tf.compat.v1.placeholder(
+        tensor.dtype,
+        _nominal(tensor.shape),
+        name="estimator_mp_outside",
+      )
+      for name, tensor in outside.items()
+    }
+    tf.import_graph_def(definition, input_map=placeholders, name="")
+  return graph
+
+
+def _graph_of(ops: Sequence[tf.Operation]) -> tf.Graph:
+  return ops[0].graph if ops else tf.compat.v1.get_default_graph()
+
+
+def _with_constants(
+  ops: Sequence[tf.Operation],
+) -> set[tf.Operation]:
+  """Returns ops, and whatever of known shape they are computed from."""
+  found = set(ops)
+  todo = list(ops)
+  while todo:
+    for tensor in todo.pop().inputs:
+      op = tensor.op
+      is_known = all(x.shape.is_fully_defined() for x in op.outputs)
+      if op not in found and is_known:
+        found.add(op)
+        todo.append(op)
+  return found
+
+
+def _is_control_from_outside(name: str, names: set[str]) -> bool:
+  return name.startswith("^") and name[1:] not in names
+
+
+def _nominal(shape: tf.TensorShape) -> tf.TensorShape:
+  if shape.rank is None:
+    return shape
+  return tf.TensorShape(
+    [tensor_size.NOMINAL_BATCH if d is None else d for d in shape.as_list()]
+  )

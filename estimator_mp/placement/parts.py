@@ -1,0 +1,107 @@
+"""Parts: automatic placement of a model that is built bit by bit.
+
+Most model_fns build a whole model and then ask for its gradients. Some ask
+when a part of it exists: one that calls other model_fns (AdaNet), or whose loss
+holds a gradient. Gradient ops are made beside their forward ops, so each part
+is cut when its gradients are asked for. A part with fewer layers than there are
+stages goes to the stages that hold the fewest weights until then.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from estimator_mp import amounts
+from estimator_mp.graph import colocation as colocation_lib
+from estimator_mp.graph import tensor_size
+from estimator_mp.placement import auto
+from estimator_mp.placement import partition as partition_lib
+
+import tensorflow as tf
+
+
+class Parts:
+  """The parts of a model so far, and what they put on each stage."""
+
+  def __init__(
+    self,
+    num_stages: int,
+    memory_limit: int | None = None,
+    measured_seconds: Mapping[str, float] | None = None,
+  ):
+    """Initializes without a part; see `auto.cut_forward` for the arguments."""
+    self._memory_limit = memory_limit
+    self._measured_seconds = measured_seconds
+    self._held_bytes = [0] * num_stages
+    self._num_layers = 0
+
+  def cut(
+    self,
+    ops: Sequence[tf.Operation],
+    targets: Sequence[tf.Operation],
+    units: colocation_lib.Units,
+  ) -> dict[tf.Operation, int]:
+    """Cuts what leads to targets, and what else there is with weights.
+
+    Args:
+      ops: The ops that have no stage yet, in the order they were made.
+      targets: What gradients are wanted of.
+      units: The units of `ops`.
+
+    Returns:
+      The stages of the ops that were cut, and of their variables.
+
+    Raises:
+      ValueError: As `auto.cut_forward`, but not for too few layers.
+    """
+    stages = self._cut_part(auto.ancestors(ops, targets), units)
+    placed = {units.of(op) for op in stages}
+    left = [op for op in ops if units.of(op) not in placed]
+    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+    variables = colocation_lib.variables_of(left)
+    ends = auto.descendants(left, [v for v in variables if v.name in trainable])
+    return stages | self._cut_part(auto.ancestors(left, ends), units)
+
+  def check(self) -> None:
+    """Raises if the parts, taken together, do not suit the mesh.
+
+    Raises:
+      ValueError: If they have fewer layers than there are stages, or their
+        weights do not fit the memory limit.
+    """
+    num_stages = len(self._held_bytes)
+    if num_stages > 1:  # On one, marks may have placed all layers already.
+      partition_lib.check_layers(self._num_layers, num_stages)
+    most = max(self._held_bytes)
+    if self._memory_limit is not None and most > self._memory_limit:
+      raise ValueError(
+        f"memory_limit={self._memory_limit} bytes is too small: the model asks "
+        f"for gradients part by part, and its parts need "
+        f"{amounts.amount(most, 'B')} on one device; raise the limit, or place "
+        "the model by rules"
+      )
+
+  def _cut_part(
+    self, forward: Sequence[tf.Operation], units: colocation_lib.Units
+  ) -> dict[tf.Operation, int]:
+    """Cuts a part, or nothing if no weights are in it."""
+    num_layers = auto.count_layers(forward, units)
+    if not num_layers:
+      return {}
+    self._num_layers += num_layers
+    emptiest = sorted(
+      range(len(self._held_bytes)), key=self._held_bytes.__getitem__
+    )
+    order = sorted(emptiest[:num_layers])
+    cut = auto.cut_forward(
+      forward,
+      forward,
+      units,
+      len(order),
+      self._memory_limit,
+      self._measured_seconds,
+    )
+    stages = {op: order[stage] for op, stage in cut.items()}
+    for variable in colocation_lib.variables_of(list(stages)):
+      self._held_bytes[stages[variable]] += (
+        tensor_size.variable_bytes(variable) * auto.COPIES_OF_WEIGHTS
+      )
+    return stages

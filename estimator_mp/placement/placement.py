@@ -1,0 +1,456 @@
+"""Placement: what each stage of a model holds, as planned."""
+
+import dataclasses
+import typing
+import weakref
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from estimator_mp import devices
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.graph import colocation as colocation_lib
+from estimator_mp.graph import tensor_size
+from estimator_mp.placement import replica_contents
+from estimator_mp.placement import transfers as transfers_lib
+
+import tensorflow as tf
+
+_MEGABYTE = 1e6
+_MAX_LAYERS = 5
+
+# Not a graph collection: those are written into checkpoints' meta graphs.
+_placements: weakref.WeakKeyDictionary[tf.Graph, "Placement"] = (
+  weakref.WeakKeyDictionary()
+)
+# The names of what training steps run.
+_train_ops: weakref.WeakKeyDictionary[tf.Graph, str] = (
+  weakref.WeakKeyDictionary()
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class StagePlacement:
+  """What one stage holds.
+
+  Attributes:
+    stage: The stage's coordinate on the mesh.
+    device: Its canonical device name.
+    layers: The names of its layers, in order.
+    parameters: How many numbers its trainable variables hold.
+    variable_bytes: The bytes of all its variables: the trainable ones,
+      statistics and optimizer slots.
+  """
+
+  stage: int
+  device: str
+  layers: tuple[str, ...]
+  parameters: int
+  variable_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Placement:
+  """What every stage of a model holds.
+
+  Attributes:
+    stages: One entry per stage, in order.
+    ops: The stages of ops and variables, by name; empty where the layers of a
+      stage say all.
+    transfers: What the devices send each other in a step, as planned; empty
+      where that is not known.
+    replicas: What each device of each replica holds; empty where a graph has
+      one replica, as those for evaluation and prediction have.
+  """
+
+  stages: tuple[StagePlacement, ...]
+  ops: Mapping[str, int] = dataclasses.field(
+    default_factory=lambda: MappingProxyType({}), hash=False
+  )
+  transfers: tuple[transfers_lib.Transfer, ...] = ()
+  replicas: tuple[replica_contents.ReplicaDevice, ...] = ()
+
+  def stages_of(
+    self, ops: Sequence[tf.Operation], units: colocation_lib.Units
+  ) -> dict[tf.Operation, int]:
+    """Returns the stages of those ops that have a name of this placement.
+
+    An op that shares a device with variables has their stage (where they had
+    several, that of most of their bytes): the same numbered name, such as
+    `AssignVariableOp_5`, may be of another variable in another graph. Of
+    other ops that share a device the first one counts.
+
+    Args:
+      ops: Ops of a graph of the same model.
+      units: Their units.
+    """
+    of_unit: dict[tf.Operation, int | None] = {}
+    for unit, variables in _variables_of_units(ops, units).items():
+      held: dict[int, int] = {}
+      for variable in variables:
+        if variable.name in self.ops:
+          known = self.ops[variable.name]
+          size = tensor_size.variable_bytes(variable)
+          held[known] = held.get(known, 0) + size
+      of_unit[unit] = max(held, key=held.__getitem__) if held else None
+    stages = {}
+    for op in ops:
+      if op.name in self.ops:
+        stage = of_unit.setdefault(units.of(op), self.ops[op.name])
+        if stage is not None:
+          stages[op] = stage
+    return stages
+
+  def find_conflict(
+    self, ops: Sequence[tf.Operation], units: colocation_lib.Units
+  ) -> str | None:
+    """Returns which variables are apart here, but share a device in a graph.
+
+    Args:
+      ops: Ops of a graph of the same model.
+      units: Their units.
+
+    Returns:
+      A sentence with the first two such variables; None if there are none.
+    """
+    for variables in _variables_of_units(ops, units).values():
+      first, *others = [v.name for v in variables if v.name in self.ops] or [""]
+      for other in others:
+        if self.ops[other] != self.ops[first]:
+          return (
+            f"the placement has variable {first!r} on stage {self.ops[first]} "
+            f"and {other!r} on stage {self.ops[other]}, but an op of this "
+            "graph (a loop, a condition or a function) works on both, so they "
+            "share a device"
+          )
+    return None
+
+  def check_mesh(self, mesh: mesh_lib.Mesh) -> None:
+    """Raises if this placement is for another mesh.
+
+    Args:
+      mesh: The mesh that it is to be used on.
+
+    Raises:
+      ValueError: If the mesh has more or fewer stages.
+    """
+    size = mesh.axis_size("stage")
+    if len(self.stages) != size:
+      raise ValueError(
+        f"the placement is for {len(self.stages)} stage(s), but mesh {mesh} "
+        f"has {size}; give a placement made for this mesh, or "
+        'placement="auto"'
+      )
+
+  def check_coverage(self, ops: Sequence[tf.Operation]) -> None:
+    """Raises if a trainable variable has no place: it is of another model.
+
+    Args:
+      ops: All forward ops of a model, its variables among them.
+
+    Raises:
+      ValueError: With the first such variable.
+    """
+    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+    for op in colocation_lib.variables_of(ops):
+      if op.name in trainable and op.name not in self.ops:
+        raise ValueError(
+          f"variable {op.name!r} is not among the {len(self.ops)} ops of the "
+          "placement, which is of another model; give the placement.json of "
+          'this one, or placement="auto"'
+        )
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns the placement as JSON can write it."""
+    return {
+      "stages": [
+        dataclasses.asdict(stage) | {"layers": list(stage.layers)}
+        for stage in self.stages
+      ],
+      "ops": dict(self.ops),
+      "transfers": [dataclasses.asdict(sent) for sent in self.transfers],
+      "replicas": [
+        dataclasses.asdict(held) | {"stages": list(held.stages)}
+        for held in self.replicas
+      ],
+    }
+
+  @classmethod
+  def from_dict(cls, facts: Mapping[str, Any]) -> "Placement":
+    """Returns the placement that `to_dict` wrote.
+
+    Args:
+      facts: What `to_dict` returned; keys that it does not have are ignored.
+
+    Raises:
+      ValueError: If something of it is missing or malformed.
+    """
+    try:
+      stages = tuple(_made(StagePlacement, x) for x in facts["stages"])
+      ops = {name: _checked(x, int) for name, x in facts["ops"].items()}
+      transfers = tuple(
+        _made(transfers_lib.Transfer, x) for x in facts.get("transfers", ())
+      )
+      replicas = tuple(
+        _made(replica_contents.ReplicaDevice, x)
+        for x in facts.get("replicas", ())
+      )
+    except KeyError as error:
+      raise ValueError(f"it has no {error}") from error
+    except (AttributeError, TypeError, ValueError) as error:
+      raise ValueError(
+        "its stages, ops, transfers or replicas are not as "
+        "Placement.to_dict() writes"
+      ) from error
+    numbers = [x.stage for x in stages]
+    if numbers != list(range(len(stages))):
+      raise ValueError(
+        f"its stages are {', '.join(map(str, numbers))}, which should be 0 to "
+        f"{len(stages) - 1}"
+      )
+    for name, stage in ops.items():
+      if not 0 <= stage < len(stages):
+        raise ValueError(
+          f"{name!r} is on stage {stage}, but it has {len(stages)} stage(s)"
+        )
+    return cls(stages, MappingProxyType(ops), transfers, replicas)
+
+  def table(self) -> str:
+    """Returns a table for people: stages, their sum, and what is sent.
+
+    With replicas it has a line for each device of each of them.
+    """
+    titles = ["stage", "device", "layers", "parameters", "MB"]
+    rows = [[str(s.stage), s.device, ", ".join(s.layers)] for s in self.stages]
+    held: Sequence[Any] = self.stages
+    if self.replicas:
+      titles = ["replica", *titles]
+      rows = [
+        [
+          str(r.replica),
+          r.stage_names(),
+          r.device,
+          ", ".join(self.layers_of(r)),
+        ]
+        for r in self.replicas
+      ]
+      held = self.replicas
+    rows = [row + _numbers([x]) for row, x in zip(rows, held, strict=True)]
+    blank = [""] * (len(titles) - 3)
+    rows.append(["all", *blank, *_numbers(held)])
+    if self.replicas:
+      rows.append(["model", *blank, *_numbers(self.stages)])
+    rows = [titles, *rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = [_line(row, widths) for row in rows]
+    if self.transfers:
+      sent = sum(transfer.num_bytes for transfer in self.transfers)
+      lines.append(
+        f"sent between devices each step: {len(self.transfers)} tensors, "
+        f"{sent / _MEGABYTE:.3f} MB"
+      )
+    return "\n".join(lines)
+
+  def layers_of(self, held: replica_contents.ReplicaDevice) -> list[str]:
+    """Returns the names of the layers on a device of a replica.
+
+    Args:
+      held: An entry of `replicas`.
+    """
+    return [name for k in held.stages for name in self.stages[k].layers]
+
+
+def _variables_of_units(
+  ops: Sequence[tf.Operation], units: colocation_lib.Units
+) -> dict[tf.Operation, list[tf.Operation]]:
+  """Returns the variables of each unit that has some."""
+  found: dict[tf.Operation, list[tf.Operation]] = {}
+  for variable in colocation_lib.variables_of(ops):
+    found.setdefault(units.of(variable), []).append(variable)
+  return found
+
+
+def _numbers(held: Sequence[Any]) -> list[str]:
+  """Returns the parameters and megabytes of some devices or stages."""
+  parameters = sum(x.parameters for x in held)
+  megabytes = sum(x.variable_bytes for x in held) / _MEGABYTE
+  return [f"{parameters:,}", f"{megabytes:.3f}"]
+
+
+def _line(row: Sequence[str], widths: Sequence[int]) -> str:
+  """Returns one line of the table: words to the left, numbers to the right."""
+  cells = list(zip(row, widths, strict=True))
+  words = [cell.ljust(width) for cell, width in cells[:-2]]
+  numbers = [cell.rjust(width) for cell, width in cells[-2:]]
+  return "  ".join(words + numbers)
+
+
+def _made(kind: type, facts: Mapping[str, Any]) -> Any:
+  """Returns an instance of a dataclass from what JSON keeps of it."""
+  types = {field.name: field.type for field in dataclasses.fields(kind)}
+  return kind(
+    **{name: _checked(value, types.get(name)) for name, value in facts.items()}
+  )
+
+
+def _checked(value: Any, kind: Any) -> Any:
+  """Returns a value of JSON as an int, a str, or a tuple of these."""
+  if typing.get_origin(kind) is tuple and isinstance(value, list | tuple):
+    (part, _) = typing.get_args(kind)
+    return tuple(_checked(x, part) for x in value)
+  if type(value) is not kind:  # True is an int for isinstance.
+    raise TypeError(f"{value!r} is no {kind}")
+  return value
+
+
+def placement_of_graph(
+  mesh: mesh_lib.Mesh, layers_of_stages: Sequence[Sequence[str]]
+) -> Placement:
+  """Reads from the default graph what each stage of a mesh holds.
+
+  Args:
+    mesh: A mesh with a `stage` axis.
+    layers_of_stages: The names of the layers of each stage.
+
+  Returns:
+    The placement of the variables that the graph has now.
+  """
+  stage_of = {mesh.device(stage=k): k for k in range(mesh.axis_size("stage"))}
+  stages = {}
+  for variable in tf.compat.v1.global_variables():
+    if _has_full_device(variable):
+      stage = stage_of.get(devices.canonical_device(variable.device))
+      if stage is not None:
+        stages[variable.op] = stage
+  return Placement(_contents(mesh, layers_of_stages, stages))
+
+
+def _contents(
+  mesh: mesh_lib.Mesh,
+  layers_of_stages: Sequence[Sequence[str]],
+  stages: Mapping[tf.Operation, int],
+) -> tuple[StagePlacement, ...]:
+  """Returns what stages hold, by the stages of variables."""
+  trainable = {v.name for v in tf.compat.v1.trainable_variables()}
+  parameters = [0] * len(layers_of_stages)
+  variable_bytes = [0] * len(layers_of_stages)
+  for variable in tf.compat.v1.global_variables():
+    stage = stages.get(variable.op)
+    if stage is not None:
+      elements = variable.shape.num_elements() or 0
+      variable_bytes[stage] += elements * variable.dtype.base_dtype.size
+      if variable.name in trainable:
+        parameters[stage] += elements
+  return tuple(
+    StagePlacement(
+      stage=k,
+      device=mesh.device(stage=k),
+      layers=tuple(layers),
+      parameters=parameters[k],
+      variable_bytes=variable_bytes[k],
+    )
+    for k, layers in enumerate(layers_of_stages)
+  )
+
+
+def _has_full_device(variable: tf.Variable) -> bool:
+  spec = tf.compat.v1.DeviceSpec.from_string(variable.device)
+  return spec.device_type is not None and spec.device_index is not None
+
+
+def placement_of_stages(
+  mesh: mesh_lib.Mesh,
+  stages: Mapping[tf.Operation, int],
+  replicas: Sequence[replica_contents.ReplicaDevice] = (),
+) -> Placement:
+  """Returns the placement of the default graph, by the stages of its ops.
+
+  Args:
+    mesh: The mesh.
+    stages: The stages of ops.
+    replicas: What each device holds, if the graph has several replicas.
+
+  Returns:
+    A placement whose layers are the scopes of the stage's variables.
+  """
+  scopes: list[list[str]] = [[] for _ in range(mesh.axis_size("stage"))]
+  for variable in tf.compat.v1.trainable_variables():
+    if variable.op in stages:
+      scope = variable.op.name.rpartition("/")[0] or variable.op.name
+      of_stage = scopes[stages[variable.op]]
+      if scope not in of_stage:
+        of_stage.append(scope)
+  layers = [_shortened(names) for names in scopes]
+  return Placement(
+    _contents(mesh, layers, stages),
+    MappingProxyType({op.name: k for op, k in stages.items()}),
+    replicas=tuple(replicas),
+  )
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+  """Returns names, or the first and last of very many."""
+  if len(names) <= _MAX_LAYERS:
+    return list(names)
+  return [names[0], f"... {len(names) - 2} more ...", names[-1]]
+
+
+def record_placement(
+  placement: Placement, train_op: tf.Operation | tf.Tensor | None = None
+) -> None:
+  """Attaches a placement to the default graph, for `get_placement`.
+
+  Args:
+    placement: The placement; it replaces an earlier one.
+    train_op: What a training step runs: nothing is sent to other writes of
+      variables, such as initializers. None if there are no others.
+  """
+  graph = tf.compat.v1.get_default_graph()
+  _placements[graph] = placement
+  _train_ops.pop(graph, None)
+  if train_op is not None:
+    _train_ops[graph] = getattr(train_op, "op", train_op).name
+
+
+def has_placement(graph: tf.Graph) -> bool:
+  """Whether a placement was attached to a graph.
+
+  Args:
+    graph: The graph.
+  """
+  return graph in _placements
+
+
+def get_placement(graph: tf.Graph) -> Placement:
+  """Returns the placement of a graph that a sharded model_fn built.
+
+  A `SessionRunHook` may call it from `begin()` on, with the default graph.
+
+  Args:
+    graph: The graph.
+
+  Returns:
+    Its placement.
+
+  Raises:
+    ValueError: If no sharded model_fn built the graph.
+  """
+  placement = _placements.get(graph)
+  if placement is None:
+    raise ValueError(
+      "the graph has no placement: no model_fn of estimator_mp or model_fns "
+      "built it; call get_placement with the graph that the Estimator trains"
+    )
+  if placement.ops and not placement.transfers:
+    # Not when the graph is built: that would take longer for all who do not
+    # ask, and more may be sent once the Estimator has added its own ops.
+    idle: set[str] = set()
+    if graph in _train_ops:
+      train_op = graph.get_operation_by_name(_train_ops[graph])
+      idle.update(transfers_lib.idle_writes(train_op))
+    sent = transfers_lib.planned_transfers(
+      [op for op in graph.get_operations() if op.name not in idle]
+    )
+    placement = dataclasses.replace(placement, transfers=tuple(sent))
+    _placements[graph] = placement
+  return placement

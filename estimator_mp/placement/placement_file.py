@@ -1,0 +1,141 @@
+"""Placement files: the placement.json that training writes into a model_dir.
+
+Evaluation and prediction read it, and so does whoever names it as a placement.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from estimator_mp import mesh as mesh_lib
+from estimator_mp import whole_file
+from estimator_mp.placement.placement import Placement
+
+import tensorflow as tf
+
+PLACEMENT_FILE = "placement.json"
+
+
+class PlacementFileError(ValueError):
+  """A placement.json is damaged; the text is one line."""
+
+
+def save_placement(
+  placement: Placement, model_dir: str, mesh: mesh_lib.Mesh
+) -> None:
+  """Writes a placement into a model_dir, for evaluation and prediction.
+
+  Args:
+    placement: The placement.
+    model_dir: The folder; made if it does not exist.
+    mesh: The mesh that it is for.
+  """
+  facts = facts_of_placement(placement, mesh)
+  tf.io.gfile.makedirs(model_dir)
+  path = os.path.join(model_dir, PLACEMENT_FILE)
+  whole_file.write_whole(path, json.dumps(facts, indent=1) + "\n")
+
+
+def facts_of_placement(
+  placement: Placement, mesh: mesh_lib.Mesh
+) -> dict[str, Any]:
+  """Returns what `save_placement` writes as JSON.
+
+  Args:
+    placement: The placement.
+    mesh: The mesh that it is for.
+  """
+  return {"mesh": str(mesh), **placement.to_dict()}
+
+
+def load_placement(
+  model_dir: str | None, mesh: mesh_lib.Mesh
+) -> Placement | None:
+  """Returns the placement that was written into a model_dir.
+
+  Args:
+    model_dir: The folder, if there is one.
+    mesh: The mesh that it has to be for.
+
+  Returns:
+    The placement; None if there is none, or one for another mesh.
+
+  Raises:
+    PlacementFileError: If the file is damaged.
+  """
+  path = os.path.join(model_dir or "", PLACEMENT_FILE)
+  if not model_dir or not tf.io.gfile.exists(path):
+    return None
+  facts = _read_facts(path)
+  if "mesh" not in facts:
+    raise _damaged(path, "it has no 'mesh'")
+  if not isinstance(facts["mesh"], str):
+    raise _damaged(path, f"its mesh is {facts['mesh']!r}, which is no text")
+  if facts["mesh"] != str(mesh):
+    return None
+  return _placement_of_file(path, facts)
+
+
+def resolve_placement(given: Any) -> Any:
+  """Returns what `ShardingConfig.placement` means.
+
+  Args:
+    given: "auto", rules, a `Placement`, what `Placement.to_dict` returned, or
+      the path of a placement.json.
+
+  Returns:
+    "auto", rules as a tuple, or a `Placement`.
+
+  Raises:
+    ValueError: If it is nothing of these, or the file cannot be read.
+  """
+  if isinstance(given, Placement) or given == "auto":
+    return given
+  if isinstance(given, str) and given.endswith(".json"):
+    if not tf.io.gfile.exists(given):
+      raise ValueError(
+        f"placement={given!r} does not exist; give the path of a "
+        f"{PLACEMENT_FILE} that training wrote into its model_dir"
+      )
+    return _placement_of_file(given, _read_facts(given))
+  if isinstance(given, Mapping) and "stages" in given:
+    try:
+      return Placement.from_dict(given)
+    except ValueError as error:
+      raise ValueError(
+        f"placement is no dict of Placement.to_dict(): {error}; write it anew"
+      ) from error
+  if isinstance(given, tuple | list):
+    return tuple(tuple(x) if isinstance(x, list) else x for x in given)
+  raise ValueError(
+    f'placement={given!r} is unknown; use "auto", rules such as '
+    '[("layer_[0-5]/", 0), (".*", 1)], a Placement, or the path of a '
+    f"{PLACEMENT_FILE}"
+  )
+
+
+def _read_facts(path: str) -> dict[str, Any]:
+  """Returns the JSON object of a file."""
+  try:
+    with tf.io.gfile.GFile(path) as file:
+      facts = json.loads(file.read())
+  except (ValueError, tf.errors.OpError) as error:
+    raise _damaged(path, error) from error
+  if not isinstance(facts, dict):
+    raise _damaged(path, "it is no JSON object")
+  return facts
+
+
+def _placement_of_file(path: str, facts: Mapping[str, Any]) -> Placement:
+  try:
+    return Placement.from_dict(facts)
+  except ValueError as error:
+    raise _damaged(path, error) from error
+
+
+def _damaged(path: str, reason: object) -> PlacementFileError:
+  return PlacementFileError(
+    f"{path} holds no placement ({reason}); delete it, and train or inspect "
+    "again to write it anew"
+  )

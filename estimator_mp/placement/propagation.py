@@ -1,0 +1,101 @@
+"""Spread: from the stages of some ops to the stages of all.
+
+Explicit marks, rules, the automatic cut and gradients each say where some ops
+belong. The others follow the tensors they read and feed. Two kinds of ops
+follow differently:
+
+- A forward op follows the latest of its inputs: what combines an early
+  activation with a late one belongs to the later layer.
+- An op made after gradients were asked for (an update, a norm) follows the
+  largest of its inputs: it works beside the gradient or variable it reads, and
+  the scalars come to it.
+"""
+
+import enum
+from collections.abc import Mapping, Sequence
+
+from estimator_mp.graph import colocation as colocation_lib
+from estimator_mp.graph import tensor_size
+
+import tensorflow as tf
+
+
+class Follows(enum.Enum):
+  """Which of its inputs an op without a stage follows."""
+
+  LATEST_INPUT = "latest"
+  LARGEST_INPUT = "largest"
+
+
+def spread(
+  ops: Sequence[tf.Operation],
+  units: colocation_lib.Units,
+  stages: Mapping[tf.Operation, int],
+  follows: Follows,
+) -> dict[tf.Operation, int]:
+  """Gives ops without a stage the stage of what they are connected to.
+
+  Args:
+    ops: Ops in the order in which they were made, all of them in `units`.
+    units: Ops that share a device, and so a stage.
+    stages: The stages that are known, also of ops that are not in `ops`.
+    follows: Which input an op follows. An op without an input that has a
+      stage follows its earliest consumer.
+
+  Returns:
+    A stage for each of `ops` that is connected to one that has a stage.
+  """
+  known = {units.of(op): stage for op, stage in stages.items() if op in units}
+  consumers = {op: _consumers(op, units) for op in ops}
+  changed = True
+  while changed:
+    changed = False
+    for op in ops:
+      if units.of(op) not in known:
+        stage = _stage_of_inputs(op, units, known, follows)
+        if stage is not None:
+          known[units.of(op)] = stage
+          changed = True
+    for op in reversed(ops):
+      if units.of(op) not in known:
+        found = [
+          known[units.of(consumer)]
+          for consumer in consumers[op]
+          if units.of(consumer) in known
+        ]
+        if found:
+          known[units.of(op)] = min(found)
+          changed = True
+  return {op: known[units.of(op)] for op in ops if units.of(op) in known}
+
+
+def _stage_of_inputs(
+  op: tf.Operation,
+  units: colocation_lib.Units,
+  known: Mapping[tf.Operation, int],
+  follows: Follows,
+) -> int | None:
+  """Returns the stage of the input that an op follows; None if none has one."""
+  found = [
+    (tensor_size.tensor_bytes(tensor), known[units.of(tensor.op)])
+    for tensor in op.inputs
+    if tensor.op in units and units.of(tensor.op) in known
+  ]
+  if not found:
+    return None
+  if follows is Follows.LATEST_INPUT:
+    return max(stage for _, stage in found)
+  largest = max(size for size, _ in found)
+  return min(stage for size, stage in found if size == largest)
+
+
+def _consumers(
+  op: tf.Operation, units: colocation_lib.Units
+) -> list[tf.Operation]:
+  """Returns the ops that read from an op, those with a stage among them."""
+  return [
+    consumer
+    for tensor in op.outputs
+    for consumer in tensor.consumers()
+    if consumer in units
+  ]

@@ -1,0 +1,114 @@
+"""Rules: placement by the names of variables and ops.
+
+A rule is a regular expression and a stage. The first rule whose expression is
+found in the name of a variable or op says where it goes, like the partition
+rules by parameter name of GSPMD programs.
+"""
+
+import re
+from collections.abc import Sequence
+
+from compat import private_graph
+from estimator_mp.config.sharding_options import Rule
+from estimator_mp.graph import colocation as colocation_lib
+
+import tensorflow as tf
+
+
+def match_rules(
+  rules: Sequence[Rule],
+  ops: Sequence[tf.Operation],
+  units: colocation_lib.Units,
+) -> dict[tf.Operation, int]:
+  """Returns the stages that rules give to ops.
+
+  Where a variable and the ops that read or initialise it match different rules,
+  the variable's rule counts: its ops have to be where it is. Where ops were
+  colocated, as the branches of a v1 cond are with what they read, the first
+  one's rule counts.
+
+  Args:
+    rules: Rules in order; the first one that matches a name counts.
+    ops: The ops of a model, its variables among them.
+    units: Their units.
+
+  Returns:
+    The stages of the ops that a rule matches.
+
+  Raises:
+    ValueError: If two rules put parts of one unit on different stages.
+  """
+  matched_by = _matches(rules, ops)
+  initial = _initializers(ops)
+  matched_by = {op: i for op, i in matched_by.items() if op not in initial}
+  variables = colocation_lib.variables_of(list(matched_by))
+  of_variables = {units.of(op) for op in variables}
+  first: dict[tf.Operation, tf.Operation] = {}
+  for op, index in matched_by.items():
+    unit = units.of(op)
+    if unit in of_variables and not colocation_lib.is_variable(op):
+      continue
+    other = first.setdefault(unit, op)
+    other_rule, rule = rules[matched_by[other]], rules[index]
+    is_firm = colocation_lib.is_variable(op) or private_graph.outermost_loop(op)
+    if is_firm and other_rule[1] != rule[1]:
+      raise ValueError(
+        f"placement rules {other_rule!r} and {rule!r} are in conflict: "
+        f"{other.name!r} and {op.name!r} share a device (a variable with its "
+        "ops, a loop or a colocation group) and belong to one stage"
+      )
+  return {op: rules[matched_by[first[units.of(op)]]][1] for op in matched_by}
+
+
+def _initializers(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
+  """Returns the ops that TensorFlow colocated with a variable to be made."""
+  names = {op.name for op in colocation_lib.variables_of(ops)}
+  return {
+    op
+    for op in ops
+    if not colocation_lib.is_variable(op)
+    and not names.isdisjoint(colocation_lib.colocated_with(op))
+  }
+
+
+def _matches(
+  rules: Sequence[Rule], ops: Sequence[tf.Operation]
+) -> dict[tf.Operation, int]:
+  """Returns which rule matches each op, where one does."""
+  expressions = [re.compile(expression) for expression, _ in rules]
+  matched_by = {}
+  for op in ops:
+    for index, expression in enumerate(expressions):
+      if expression.search(op.name):
+        matched_by[op] = index
+        break
+  return matched_by
+
+
+def check_coverage(rules: Sequence[Rule], ops: Sequence[tf.Operation]) -> None:
+  """Raises if rules and a model do not cover each other.
+
+  Args:
+    rules: Rules in order.
+    ops: All forward ops of a model, its variables among them.
+
+  Raises:
+    ValueError: If a rule matches nothing, or a trainable variable is matched
+      by none.
+  """
+  for rule in rules:
+    if not any(re.search(rule[0], op.name) for op in ops):
+      names = ", ".join(op.name for op in colocation_lib.variables_of(ops)[:3])
+      raise ValueError(
+        f"placement rule {rule!r} matches no variable or op of the model; its "
+        f"variables are such as {names}"
+      )
+  trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+  matched_by = _matches(rules, colocation_lib.variables_of(ops))
+  for op in colocation_lib.variables_of(ops):
+    if op.name in trainable and op not in matched_by:
+      raise ValueError(
+        f"variable {op.name!r} is matched by none of the {len(rules)} "
+        "placement rule(s); add a rule for it, the last one may be "
+        '(".*", stage)'
+      )

@@ -1,0 +1,348 @@
+"""Aggregation over processes: Horovod averages what each of them computed.
+
+Every process holds one replica of the model, over several devices of its own;
+Horovod adds the processes' gradients by ring all-reduce. Its users asked for
+models that span several devices of a process in horovod/horovod#96 and #682.
+
+Horovod: Sergeev and Del Balso, "Horovod: fast and easy distributed deep
+learning in TensorFlow", 2018, arXiv:1802.05799.
+
+A collective waits until every process has started the one of the same name.
+So all processes have to build the same graph and run the same steps. Three
+things here keep a process from waiting for ever:
+
+- Collectives are named by their position in the list of gradients, or by the
+  variable, in a name scope of their own.
+- TensorFlow takes a collective for an op without side effects. It computes one
+  of constants while it prepares a graph, which each process does when it likes,
+  and makes one of two that look alike. So what they read comes through a shape
+  that only the session knows.
+- When a session is made, processes compare what they have built.
+"""
+
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
+
+from estimator_mp import devices
+from estimator_mp.collectives import aggregation
+from estimator_mp.graph import op_device
+
+import numpy as np
+import tensorflow as tf
+
+_GRADIENT_DTYPES = (tf.float16, tf.float32, tf.float64)
+_VARIABLE_DTYPES = (
+  *_GRADIENT_DTYPES,
+  *(tf.uint8, tf.int8, tf.uint16, tf.int16, tf.int32, tf.int64, tf.bool),
+)
+_ROOT = 0
+
+
+def load_horovod() -> ModuleType:
+  """Returns the module `horovod.tensorflow`, initialised.
+
+  Raises:
+    ImportError: If it is not installed, or not for this TensorFlow.
+  """
+  try:
+    import horovod.tensorflow as horovod
+  except (ImportError, tf.errors.OpError) as error:
+    reason = " ".join(str(error).split())
+    raise ImportError(
+      f'aggregation="horovod" needs Horovod for TensorFlow {tf.__version__}, '
+      f"which cannot be imported ({reason}); install it with "
+      "HOROVOD_WITH_TENSORFLOW=1 pip install --no-build-isolation horovod, and "
+      "start the program with horovodrun -np 2 python program.py"
+    ) from error
+  if not horovod.is_initialized():
+    horovod.init()
+  return horovod
+
+
+def visible_gpus(
+  num_devices: int, local_rank: int, visible: str | None = None
+) -> str:
+  """Returns the GPUs of one process, of those of its machine.
+
+  Set the environment variable CUDA_VISIBLE_DEVICES to it before TensorFlow
+  looks for GPUs; they are gpu:0, gpu:1, ... in the process then. (A
+  `visible_device_list` in a session's configuration is not enough: TensorFlow
+  gives a process's GPUs their numbers once, and what runs outside of sessions
+  would see all of them.)
+
+  Args:
+    num_devices: How many GPUs each process has: the size of its mesh.
+    local_rank: The number of the process on its machine, `hvd.local_rank()`.
+    visible: What CUDA_VISIBLE_DEVICES is now, if a scheduler has set it: the
+      GPUs that all processes of this machine share.
+
+  Returns:
+    Numbers or names of GPUs with commas between them: "2,3" for 2 devices and
+    local rank 1.
+
+  Raises:
+    ValueError: If the numbers are out of range, or `visible` has too few.
+  """
+  if num_devices < 1 or local_rank < 0:
+    raise ValueError(
+      f"num_devices={num_devices} and local_rank={local_rank} do not fit; "
+      "num_devices is at least 1, and local_rank at least 0"
+    )
+  start, end = num_devices * local_rank, num_devices * (local_rank + 1)
+  if visible is None:
+    return ",".join(map(str, range(start, end)))
+  names = [name.strip() for name in visible.split(",") if name.strip()]
+  if len(names) < end:
+    raise ValueError(
+      f"the process of local rank {local_rank} needs GPUs {start} to "
+      f"{end - 1}, but CUDA_VISIBLE_DEVICES={visible!r} has {len(names)}; "
+      "start fewer processes on a machine, or use a smaller mesh"
+    )
+  return ",".join(names[start:end])
+
+
+def reduce_gradients(
+  gradients: Sequence[aggregation.Gradient | None], method: str = "mean"
+) -> list[aggregation.Gradient | None]:
+  """Returns the mean or the sum of each gradient over all processes.
+
+  Each is computed on the device of its gradient, or on that device's host if
+  Horovod was built without ops for it. Processes may have different rows, and
+  numbers of rows, in a sparse gradient; all of them get all rows.
+
+  Args:
+    gradients: One gradient per variable, None where there is none; of float16,
+      float32 or float64. The same variables in the same order in all
+      processes; sparse, dense or None alike.
+    method: "mean" or "sum".
+
+  Returns:
+    Gradients of the same kinds, shapes and dtypes, the same in all processes;
+    rows of an `IndexedSlices` may occur several times, which optimizers sum.
+
+  Raises:
+    ImportError: As for `load_horovod`.
+    ValueError: If `method` is unknown, or a gradient's dtype is none of these.
+  """
+  _check_method(method)
+  for index, gradient in enumerate(gradients):
+    if gradient is not None:
+      _check_dtype(f"gradient {index}", gradient.dtype, _GRADIENT_DTYPES)
+  with _name_scope("horovod_gradients"):
+    return [
+      None if gradient is None else _reduce(gradient, method, str(index))
+      for index, gradient in enumerate(gradients)
+    ]
+
+
+def reduce_loss(loss: tf.Tensor, method: str = "mean") -> tf.Tensor:
+  """Returns the mean or the sum of a loss over all processes.
+
+  Fetch it in every process in the same steps, as Estimators fetch the loss of
+  an EstimatorSpec.
+
+  Args:
+    loss: A tensor of float16, float32 or float64 whose shape is the same in
+      all processes.
+    method: "mean" or "sum".
+
+  Returns:
+    A tensor of the same shape and dtype on the loss's device.
+
+  Raises:
+    ImportError: As for `load_horovod`.
+    ValueError: As for `reduce_gradients`.
+  """
+  _check_method(method)
+  _check_dtype("the loss", loss.dtype, _GRADIENT_DTYPES)
+  with _name_scope("horovod_loss"):
+    return _reduce_dense(loss, method, "loss")
+
+
+def with_broadcast(
+  spec: tf.estimator.EstimatorSpec,
+) -> tf.estimator.EstimatorSpec:
+  """Returns a spec whose training starts from the variables of process 0.
+
+  Args:
+    spec: The spec for training that a model_fn would return.
+
+  Returns:
+    The same spec, with a `BroadcastHook`. Hooks for chiefs, which all processes
+    of Horovod are, come before those that read the global step to know when to
+    stop.
+  """
+  hooks = (BroadcastHook(), *spec.training_chief_hooks)
+  return spec._replace(training_chief_hooks=hooks)
+
+
+class BroadcastHook(tf.estimator.SessionRunHook):
+  """Gives all processes the global variables of process 0.
+
+  It does so whenever a session is made, after variables are initialised or
+  restored: only process 0 needs the checkpoint. Variables stay on their
+  devices.
+  """
+
+  def __init__(self):
+    self._fingerprints = None
+    self._broadcast = None
+
+  def begin(self):
+    """Adds the ops to the graph.
+
+    Raises:
+      ImportError: As for `load_horovod`.
+      ValueError: If a variable has a dtype that Horovod does not know.
+    """
+    load_horovod()
+    graph = tf.compat.v1.get_default_graph()
+    variables = tf.compat.v1.global_variables()
+    fingerprint = _fingerprint(graph, variables)
+    with _name_scope("horovod_broadcast"):
+      with tf.compat.v1.device("/device:CPU:0"):
+        self._fingerprints = _gather(tf.constant([fingerprint]), "fingerprint")
+      self._broadcast = tf.group(
+        *(_assign_that_of_root(variable) for variable in variables)
+      )
+
+  def after_create_session(self, session, coord):
+    """Compares the processes' graphs, and sets the variables.
+
+    Raises:
+      RuntimeError: If processes have built different graphs.
+    """
+    del coord
+    fingerprints = session.run(self._fingerprints)[:, 0].tolist()
+    root = fingerprints[_ROOT]
+    others = [i for i, found in enumerate(fingerprints) if found != root]
+    if others:
+      raise RuntimeError(
+        f"the variables or gradients of processes {others} are not those of "
+        f"process {_ROOT} (names, shapes or dtypes), so that they would wait "
+        "for each other for ever; build the same model in all processes"
+      )
+    session.run(self._broadcast)
+    horovod = load_horovod()
+    tf.compat.v1.logging.info(
+      "Horovod: process %d of %d has the variables of process %d.",
+      horovod.rank(),
+      horovod.size(),
+      _ROOT,
+    )
+
+
+def _assign_that_of_root(variable: tf.Variable) -> tf.Operation:
+  """Returns an op that sets a variable to its value in process 0."""
+  name = variable.op.name
+  _check_dtype(f"variable {name}", variable.dtype.base_dtype, _VARIABLE_DTYPES)
+  value = variable.read_value()
+  with _beside(variable.device):
+    sent = load_horovod().broadcast(value, _ROOT, name=name)
+  return tf.compat.v1.assign(variable, sent).op
+
+
+def _check_method(method: str) -> None:
+  if method not in aggregation.METHODS:
+    raise ValueError(
+      f"method={method!r} is unknown; use one of "
+      f"{', '.join(aggregation.METHODS)}"
+    )
+
+
+def _check_dtype(what: str, dtype: tf.DType, known: Sequence[tf.DType]) -> None:
+  if dtype not in known:
+    raise ValueError(
+      f"{what} has the dtype {dtype.name}, which Horovod cannot send; use one "
+      f"of {', '.join(sorted(x.name for x in known))}"
+    )
+
+
+@contextlib.contextmanager
+def _name_scope(name: str) -> Iterator[None]:
+  """Names ops whatever scopes and devices the caller is in."""
+  with (
+    tf.compat.v1.name_scope(None),
+    tf.compat.v1.name_scope(name),
+    tf.compat.v1.device(None),
+  ):
+    yield
+
+
+@contextlib.contextmanager
+def _beside(device: str) -> Iterator[None]:
+  """Places ops on a device, or its host if they have no kernel there."""
+  spec = tf.compat.v1.DeviceSpec.from_string(device)
+  place: str | Callable[[tf.Operation], str] | None = device or None
+  if spec.device_type is not None and spec.device_index is not None:
+    place = op_device.placing_function(devices.canonical_device(device))
+  with tf.compat.v1.device(place):
+    yield
+
+
+def _reduce(
+  gradient: aggregation.Gradient, method: str, name: str
+) -> aggregation.Gradient:
+  """Returns a gradient's mean or sum over processes, sparse if it was."""
+  if not isinstance(gradient, tf.IndexedSlices):
+    return _reduce_dense(gradient, method, name)
+  values = gradient.values
+  with _beside(values.device):
+    if method == "mean":
+      values = values / tf.cast(load_horovod().size(), values.dtype)
+    row = gradient.values.shape[1:]
+    if not row.is_fully_defined():
+      row = tf.shape(gradient.values)[1:]
+    gathered = _gather(values, f"{name}_values")
+    all_values = tf.reshape(gathered, tf.concat([[-1], row], 0))
+  with _beside(gradient.indices.device):
+    indices = tf.reshape(_gather(gradient.indices, f"{name}_indices"), [-1])
+  return tf.IndexedSlices(all_values, indices, gradient.dense_shape)
+
+
+def _reduce_dense(tensor: tf.Tensor, method: str, name: str) -> tf.Tensor:
+  """Returns a tensor's mean or sum over processes."""
+  horovod = load_horovod()
+  ops = {"mean": horovod.Average, "sum": horovod.Sum}
+  with _beside(tensor.device):
+    shape = tensor.shape
+    if not shape.is_fully_defined():
+      shape = tf.shape(tensor)
+    column = horovod.allreduce(_column(tensor), op=ops[method], name=name)
+    return tf.reshape(column, shape)
+
+
+def _gather(tensor: tf.Tensor, name: str) -> tf.Tensor:
+  """Returns the elements of a tensor in all processes, as a column."""
+  return load_horovod().allgather(_column(tensor), name=name)
+
+
+def _column(tensor: tf.Tensor) -> tf.Tensor:
+  """Returns a tensor's elements, which TensorFlow cannot take for constant.
+
+  No data is copied. TensorFlow does not know that the time is positive, and so
+  neither dimension of the shape: a reshape that it can see through is removed.
+  Each op of the clock is its own, so that no two columns are the same either.
+  """
+  host = tensor.device and devices.host_of(tensor.device)
+  with tf.compat.v1.device(host or None):
+    one = tf.where(tf.timestamp() > 0.0, 1, 2)
+    shape = tf.stack([-1, one])
+  return tf.reshape(tensor, shape)
+
+
+def _fingerprint(graph: tf.Graph, variables: Sequence[tf.Variable]) -> int:
+  """Returns a number for what processes of Horovod need to have alike."""
+  parts = [
+    f"variable {v.op.name} {v.shape} {v.dtype.base_dtype.name}"
+    for v in variables
+  ]
+  parts += [
+    f"{op.type} {op.name} {op.outputs[0].dtype.name}"
+    for op in graph.get_operations()
+    if op.type.startswith("Horovod")
+  ]
+  digest = hashlib.sha256("\n".join(parts).encode()).digest()
+  return int(np.frombuffer(digest[:8], np.int64)[0])

@@ -1,0 +1,170 @@
+"""Repeated updates: each replica changes its own copy of the weights.
+
+Every replica has the sum of the gradients, so each can do the optimizer's work
+by itself: what lies between the gradients and the writes of mirrored variables
+is cloned for each replica, and the optimizer's slots with it. Scalars (learning
+rates, norms for clipping), random numbers and whatever else has a state are
+computed once, in replica 0, so that all replicas stay equal.
+
+An update that cannot be repeated (in a branch of a v1 `cond`, or in a function)
+is left to `mirrors`, which copies the variable after it.
+"""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from compat import private_graph
+from estimator_mp.graph import branches, colocation, function_bodies
+from estimator_mp.pipeline import slices
+
+import tensorflow as tf
+
+_READS = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Updates:
+  """What can be repeated.
+
+  Attributes:
+    ops: The ops to clone, in the order of the graph.
+    slots: The variables among them, such as an optimizer's slots; first.
+    writes: The writes among them.
+  """
+
+  ops: list[tf.Operation]
+  slots: list[tf.Operation]
+  writes: list[tf.Operation]
+
+
+def find_updates(
+  ops: Sequence[tf.Operation],
+  variables: Sequence[tf.Operation],
+  has_copies: Collection[str],
+) -> Updates:
+  """Finds the updates of variables that each replica can repeat.
+
+  Args:
+    ops: What is not part of a forward or backward pass, in the order of the
+      graph, without what gives variables their first values.
+    variables: The variables that replicas have mirrors of.
+    has_copies: The names of other tensors that replicas have copies of, such
+      as sums of gradients.
+  """
+  graph = tf.compat.v1.get_default_graph()
+  inner = branches.ops_in_branches(graph.get_operations())
+  inner |= {op for op in ops if private_graph.outermost_loop(op) is not None}
+  rest = {op for op in ops if op not in inner}
+  writes = _writes(ops)
+  slots = _slots(variables, writes, rest, has_copies)
+  kept = {
+    variable
+    for variable in (*variables, *slots)
+    if all(
+      op in rest and slices.is_write(op) for op in writes.get(variable, ())
+    )
+  }
+  # All variables of a write are repeated, or none.
+  while apart := {
+    variable
+    for variable in kept
+    for op in writes.get(variable, ())
+    if not kept.issuperset(_variables_of(op.inputs))
+  }:
+    kept -= apart
+  repeated = {op for variable in kept for op in writes.get(variable, ())}
+  roots = {v.outputs[0].name for v in kept.union(variables)}.union(has_copies)
+  needed = _needed(repeated, _differing(ops, rest, repeated, roots))
+  slots = [variable for variable in slots if variable in kept]
+  order = [op for op in ops if op in needed]
+  return Updates(
+    [*slots, *order], slots, [op for op in order if op in repeated]
+  )
+
+
+def _variables_of(tensors: Iterable[tf.Tensor]) -> list[tf.Operation]:
+  """Returns the variables that tensors are the handles of."""
+  found = map(colocation.variable_of, tensors)
+  return [variable for variable in found if variable.type == "VarHandleOp"]
+
+
+def _writes(
+  ops: Sequence[tf.Operation],
+) -> dict[tf.Operation, list[tf.Operation]]:
+  """Returns the ops that may write each variable."""
+  writes: dict[tf.Operation, list[tf.Operation]] = {}
+  for op in ops:
+    states = function_bodies.written_states(op)
+    for variable in dict.fromkeys(_variables_of(states)):
+      writes.setdefault(variable, []).append(op)
+  return writes
+
+
+def _slots(
+  variables: Sequence[tf.Operation],
+  writes: Mapping[tf.Operation, Sequence[tf.Operation]],
+  rest: Collection[tf.Operation],
+  has_copies: Collection[str],
+) -> list[tf.Operation]:
+  """Returns the other variables that writes of variables read or write."""
+  found = dict.fromkeys(variables)
+  todo = [op for variable in variables for op in writes.get(variable, ())]
+  seen = set(todo)
+  while todo:
+    op = todo.pop()
+    for tensor in op.inputs:
+      source = tensor.op
+      if source.type == "VarHandleOp":
+        if source not in found and source in writes and _is_large(source):
+          found[source] = None
+          todo += [w for w in writes[source] if w not in seen]
+          seen.update(writes[source])
+      elif (
+        source in rest
+        and source not in seen
+        and tensor.name not in has_copies
+        and tensor.shape.rank != 0
+      ):
+        seen.add(source)
+        todo.append(source)
+  return [variable for variable in found if variable not in variables]
+
+
+def _is_large(variable: tf.Operation) -> bool:
+  """Whether a variable is no scalar."""
+  return tf.TensorShape(variable.get_attr("shape")).rank != 0
+
+
+def _differing(
+  ops: Sequence[tf.Operation],
+  rest: Collection[tf.Operation],
+  repeated: Collection[tf.Operation],
+  roots: Collection[str],
+) -> set[tf.Operation]:
+  """Returns the ops that each replica can have a clone of."""
+  found: set[tf.Operation] = set()
+  for op in ops:
+    is_pure = not op.op_def.is_stateful or op.type in _READS
+    is_large = any(t.shape.rank != 0 for t in op.outputs)
+    if op in repeated or (
+      op in rest
+      and is_pure
+      and is_large
+      and any(t.name in roots or t.op in found for t in op.inputs)
+    ):
+      found.add(op)
+  return found
+
+
+def _needed(
+  targets: Collection[tf.Operation], among: Collection[tf.Operation]
+) -> set[tf.Operation]:
+  """Returns the ops that lead to targets."""
+  needed = set(targets)
+  todo = list(targets)
+  while todo:
+    for tensor in todo.pop().inputs:
+      if tensor.op in among and tensor.op not in needed:
+        needed.add(tensor.op)
+        todo.append(tensor.op)
+  return needed
