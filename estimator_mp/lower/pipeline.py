@@ -31,6 +31,7 @@ from estimator_mp.lower import (
 )
 from estimator_mp.lower import recompute as recompute_lib
 from estimator_mp.lower import replicas as replicas_lib
+from estimator_mp.pipeline import cells as cells_lib
 from estimator_mp.pipeline import effects, example_axes, merges, slices
 from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline.example_axes import Kind
@@ -319,12 +320,12 @@ class Pipeline:
       return
     found = self._finder.find(targets, set(self._done))
     ops = [*self._done, *found.ops]
-    cells = self._cells(ops, stages)
+    passes = self._passes(ops, stages)
     last_stage = self._schedule.num_stages - 1
     # On 1f1b's last stage each backward pass follows its forward pass.
     is_free = self._recompute_mode == "except_last" and not self._keeps_last
     skipped = frozenset([last_stage] if is_free else [])
-    made = self._recomputation.add(ops, cells, skipped)
+    made = self._recomputation.add(ops, passes, skipped)
     self._own.update(made)
     self._backward.update(made)
     self._finder.add(made)
@@ -344,14 +345,14 @@ class Pipeline:
     of_round = self._count // self._schedule.num_rounds
     return self._keeps_last and micro_batch % of_round == of_round - 1
 
-  def _cells(
+  def _passes(
     self, ops: Sequence[tf.Operation], stages: Mapping[tf.Operation, int]
-  ) -> dict[tf.Operation, tuple[int, schedule_lib.Phase]]:
-    """Returns the stages and phases of the cells of ops."""
+  ) -> dict[tf.Operation, cells_lib.Pass]:
+    """Returns the passes that ops are part of."""
     known = self._recomputation.copies
     of_ops = {op: stages[op] for op in ops if op in stages}
     of_ops |= {op: known[op] for op in ops if op in known}
-    return ordering.cells_of_ops(ops, self._backward, of_ops)
+    return cells_lib.passes_of_ops(ops, self._backward, of_ops)
 
   def _extend(self, targets: Sequence[tf.Operation]) -> slices.FoundSlice:
     """Clones what leads to targets and is not cloned yet."""
@@ -545,17 +546,16 @@ class Pipeline:
     """Orders the cells of each slice; returns each replica's cells of ops."""
     cells: list[dict[str, Cell]] = [{} for _ in range(self._replicas.count)]
     for ops, accumulation in zip(self._slices, self._sums, strict=True):
-      of_slice = self._cells(ops, stages)
+      passes = self._passes(ops, stages)
+      ends = cells_lib.ends_of_passes(
+        self._schedule, passes, stages | self._recomputation.copies
+      )
       for replica, of_replica in enumerate(cells):
         op_of = functools.partial(self._op_of_replica, replica)
         ordering.order_cells(
-          self._schedule,
-          of_slice,
-          stages | self._recomputation.copies,
-          op_of,
-          accumulation.sums_of_replica(replica),
+          self._schedule, ends, op_of, accumulation.sums_of_replica(replica)
         )
-        for op, (stage, phase) in of_slice.items():
+        for op, (stage, phase) in passes.items():
           for micro_batch in range(self._count):
             copy = op_of(micro_batch, op)
             if copy is not None:

@@ -14,11 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 
 from compat import private_graph
 from estimator_mp.graph import clones as clones_lib
+from estimator_mp.pipeline import cells as cells_lib
 from estimator_mp.pipeline.schedule import Phase
 
 import tensorflow as tf
-
-CellOfOp = Mapping[tf.Operation, tuple[int, Phase]]
 
 
 class Recomputation:
@@ -45,14 +44,14 @@ class Recomputation:
   def add(
     self,
     ops: Sequence[tf.Operation],
-    cells: CellOfOp,
+    passes: Mapping[tf.Operation, cells_lib.Pass],
     skipped: frozenset[int],
   ) -> list[tf.Operation]:
     """Lets backward ops read what is computed again.
 
     Args:
       ops: The slice, in the order of the graph.
-      cells: The cells of its ops.
+      passes: The passes that they are part of.
       skipped: Stages that compute nothing again.
 
     Returns:
@@ -62,12 +61,12 @@ class Recomputation:
     reads = [
       (op, index, tensor)
       for op in ops
-      if op in cells
-      and cells[op][1] is Phase.BACKWARD
-      and cells[op][0] not in skipped
+      if op in passes
+      and passes[op].phase is Phase.BACKWARD
+      and passes[op].stage not in skipped
       and op not in self.copies
       for index, tensor in enumerate(op.inputs)
-      if cells.get(tensor.op) == (cells[op][0], Phase.FORWARD)
+      if passes.get(tensor.op) == (passes[op].stage, Phase.FORWARD)
       and tensor.op not in kept
     ]
     again: set[tf.Operation] = set()
@@ -80,16 +79,18 @@ class Recomputation:
       todo.extend(
         tensor.op
         for tensor in op.inputs
-        if cells.get(tensor.op) == cells[op] and tensor.op not in kept
+        if passes.get(tensor.op) == passes[op] and tensor.op not in kept
       )
     made = []
-    for stage in {cells[op][0] for op in again}:
+    for stage in {passes[op].stage for op in again}:
       home = clones_lib.Home("recompute")
       clones = self._clones.setdefault(stage, clones_lib.Clones([home]))
       new = [
         op
         for op in ops
-        if op in again and cells[op][0] == stage and op.outputs[0] not in clones
+        if op in again
+        and passes[op].stage == stage
+        and op.outputs[0] not in clones
       ]
       clones.add(new)
       copies = [clones.op(0, op) for op in new]
@@ -97,7 +98,7 @@ class Recomputation:
       made += copies
     for op, index, tensor in reads:
       self.redirected[op, index] = tensor
-      copy = self._clones[cells[op][0]].of(tensor)[0]
+      copy = self._clones[passes[op].stage].of(tensor)[0]
       private_graph.replace_input(op, index, copy)
     return made
 

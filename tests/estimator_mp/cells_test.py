@@ -1,0 +1,176 @@
+"""Cells of ops: which pass each op of a small graph is part of."""
+
+from estimator_mp.pipeline import cells
+from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.pipeline.cells import Ends, Pass
+from estimator_mp.pipeline.schedule import Phase
+
+import tensorflow as tf
+from absl.testing import absltest
+
+v1 = tf.compat.v1
+_FORWARD = Phase.FORWARD
+_BACKWARD = Phase.BACKWARD
+
+
+class _Chain:
+  """Ops that are made one after the other, each with a stage.
+
+  Attributes:
+    ops: The ops, by name, in the order of the graph.
+    stages: Their stages.
+    backward: Those that are made for gradients.
+  """
+
+  def __init__(self):
+    self.ops: dict[str, tf.Operation] = {}
+    self.stages: dict[tf.Operation, int] = {}
+    self.backward: set[tf.Operation] = set()
+
+  def add(self, name, reads, stage=None, backward=False):
+    """Returns a tensor that is made of others."""
+    tensor = tf.add_n(reads, name) if reads else tf.ones([2], name=name)
+    self.ops[name] = tensor.op
+    if stage is not None:
+      self.stages[tensor.op] = stage
+    if backward:
+      self.backward.add(tensor.op)
+    return tensor
+
+  def passes(self):
+    found = cells.passes_of_ops(
+      [*self.ops.values()], self.backward, self.stages
+    )
+    return {op.name: tuple(of_op) for op, of_op in found.items()}
+
+
+class PassesTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.enterContext(tf.Graph().as_default())
+    self._chain = _Chain()
+
+  def test_an_op_is_in_the_pass_through_its_stage(self):
+    add = self._chain.add
+    x = add("x", [], 0)
+    y = add("y", [x], 1)
+    dy = add("dy", [y], 1, backward=True)
+    add("dx", [dy, x], 0, backward=True)
+    add("nowhere", [])
+    self.assertEqual(
+      self._chain.passes(),
+      {
+        "x": (0, _FORWARD),
+        "y": (1, _FORWARD),
+        "dy": (1, _BACKWARD),
+        "dx": (0, _BACKWARD),
+      },
+    )
+
+  def test_what_an_earlier_stage_reads_is_there_before(self):
+    """A gather from an embedding that lives on the last stage."""
+    add = self._chain.add
+    rows = add("rows", [], 2)
+    x = add("x", [rows], 0)
+    add("y", [x, rows], 2)
+    self.assertEqual(
+      self._chain.passes(),
+      {"rows": (0, _FORWARD), "x": (0, _FORWARD), "y": (2, _FORWARD)},
+    )
+
+  def test_what_the_backward_pass_of_a_later_stage_reads_is_there_before(self):
+    add = self._chain.add
+    x = add("x", [], 0)
+    ones = add("ones", [x], 0, backward=True)
+    add("dy", [ones], 1, backward=True)
+    self.assertEqual(self._chain.passes()["ones"], (1, _BACKWARD))
+
+  def test_what_the_forward_pass_reads_is_part_of_it(self):
+    """A gradient penalty: the loss is made of a gradient."""
+    add = self._chain.add
+    x = add("x", [], 0)
+    dx = add("dx", [x], 0, backward=True)
+    add("loss", [dx], 1)
+    self.assertEqual(self._chain.passes()["dx"], (0, _FORWARD))
+
+  def test_a_v1_loop_is_in_one_pass(self):
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    x = self._chain.add("x", [], 1)
+    v1.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * 2), (0, x))
+    ops = tf.compat.v1.get_default_graph().get_operations()
+    stages = dict.fromkeys(ops, 1)
+    (merge, *_) = (op for op in ops if op.type == "Merge")
+    stages[merge] = 0
+    passes = cells.passes_of_ops(ops, set(), stages)
+    self.assertEqual(set(passes.values()), {Pass(0, _FORWARD)})
+
+
+class EndsTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.enterContext(tf.Graph().as_default())
+    self._chain = _Chain()
+
+  def _ends(self, schedule):
+    """Returns the names of the ends of each pass."""
+    chain = self._chain
+    passes = cells.passes_of_ops(
+      [*chain.ops.values()], chain.backward, chain.stages
+    )
+    ends = cells.ends_of_passes(schedule, passes, chain.stages)
+    return {
+      tuple(of_pass): Ends(
+        *(tuple(op.name for op in ops) for ops in (x.first, x.last))
+      )
+      for of_pass, x in ends.items()
+    }
+
+  def test_a_pass_begins_and_ends_where_it_touches_others(self):
+    add = self._chain.add
+    x = add("x", [], 0)
+    left, right = add("left", [x], 0), add("right", [x], 0)
+    both = add("both", [left, right], 1)
+    add("dboth", [both, left], 1, backward=True)
+    self.assertEqual(
+      self._ends(schedule_lib.make_schedule("1f1b", 2, 2)),
+      {
+        (0, _FORWARD): Ends(("x",), ("left", "right")),
+        (1, _FORWARD): Ends(("both",), ("both",)),
+        (1, _BACKWARD): Ends(("dboth",), ("dboth",)),
+      },
+    )
+
+  def test_ops_on_another_device_are_no_ends(self):
+    """Unless the other stage is a virtual one, of the same device."""
+    add = self._chain.add
+    rows = add("rows", [], 2)
+    add("x", [rows], 0)
+    self.assertEqual(
+      self._ends(schedule_lib.make_schedule("1f1b", 3, 2)),
+      {(0, _FORWARD): Ends(("x",), ("x",))},
+    )
+    self.assertEqual(
+      self._ends(schedule_lib.make_schedule("interleaved", 2, 2, 2)),
+      {(0, _FORWARD): Ends(("rows",), ("x",))},
+    )
+
+  def test_nothing_ends_in_a_branch(self):
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    graph = v1.get_default_graph()
+    x = v1.placeholder(tf.float32, [], "x")
+    y = v1.cond(x > 0, lambda: tf.exp(x, "one"), lambda: tf.sin(x, "other"))
+    ops = graph.get_operations()
+    passes = dict.fromkeys(ops, Pass(0, _FORWARD))
+    ends = cells.ends_of_passes(
+      schedule_lib.make_schedule("1f1b", 1, 1), passes, dict.fromkeys(ops, 0)
+    )
+    last = ends[Pass(0, _FORWARD)].last
+    self.assertIn(y.op, last)
+    self.assertNotIn("cond/one", [op.name for op in last])
+    self.assertIn(x.op, ends[Pass(0, _FORWARD)].first)
+
+
+if __name__ == "__main__":
+  absltest.main()
