@@ -1,5 +1,6 @@
 """Every difference that the page names has the test that it names."""
 
+import glob
 import os
 import re
 
@@ -13,13 +14,19 @@ def _read(path):
     return file.read()
 
 
+def _test_source(name):
+  pattern = os.path.join("tests", "estimator_mp", "**", f"{name}.py")
+  (path,) = glob.glob(pattern, root_dir=_ROOT, recursive=True)
+  return _read(path)
+
+
 class DifferencesTest(absltest.TestCase):
   def test_every_named_test_exists(self):
     page = _read("docs/differences.md")
     named = re.findall(r"`(\w+_test)(?:\.(\w+))?(?:\.(\w+))?`", page)
     self.assertGreater(len(named), 20)
     for file, test_case, method in named:
-      source = _read(f"tests/estimator_mp/{file}.py")
+      source = _test_source(file)
       if test_case:
         self.assertRegex(source, rf"(?m)^class {test_case}\(")
       if method:

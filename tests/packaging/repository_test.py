@@ -50,8 +50,16 @@ def _lines(path):
       return []
 
 
+def _build_file(path):
+  """Path of the BUILD file of the package that a file is in."""
+  for folder in pathlib.PurePath(path).parents:
+    if os.path.exists(os.path.join(_ROOT, folder, "BUILD")):
+      break
+  return str(folder / "BUILD")
+
+
 def _built_tests(build_file):
-  """Names of the files that a BUILD file's py_tests run."""
+  """Paths of the files that a BUILD file's py_tests run, from its folder."""
   with open(os.path.join(_ROOT, build_file), encoding="utf-8") as file:
     tree = ast.parse(file.read())
   names = set()
@@ -84,12 +92,10 @@ class RepositoryTest(absltest.TestCase):
   def test_bazel_runs_every_test_file(self):
     forgotten = []
     for path in _files():
-      folder, name = os.path.split(path)
-      if path.startswith("tests/") and name.endswith("_test.py"):
-        build_file = os.path.join(folder, "BUILD")
-        if not os.path.exists(os.path.join(_ROOT, build_file)):
-          forgotten.append(f"{path}: there is no {build_file}")
-        elif name not in _built_tests(build_file):
+      if path.startswith("tests/") and path.endswith("_test.py"):
+        build_file = _build_file(path)
+        name = os.path.relpath(path, os.path.dirname(build_file))
+        if name not in _built_tests(build_file):
           forgotten.append(f"{path}: no py_test of {build_file} runs it")
     self.assertEmpty(forgotten)
 

@@ -4,7 +4,7 @@ import re
 
 import estimator_mp
 from estimator_mp.cli import run_record, run_train
-from tests.estimator_mp import train_runs
+from tests.estimator_mp.cli import train_runs
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

@@ -3,7 +3,7 @@
 import estimator_mp  # noqa: F401
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.collectives import hierarchical, nccl, ring
-from tests.estimator_mp import all_reduce_cases as cases
+from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import numpy as np
 import tensorflow as tf

@@ -1,7 +1,7 @@
 """Sums of sparse gradients: rows, dtypes, duplicates, dense or not."""
 
 from estimator_mp.collectives import sparse
-from tests.estimator_mp import device_steps
+from tests.estimator_mp.collectives import device_steps
 
 import numpy as np
 import tensorflow as tf

@@ -241,7 +241,7 @@ class CommandTest(parameterized.TestCase):
 
 class GuideTest(absltest.TestCase):
   def test_every_command_of_the_guide_runs(self):
-    root = pathlib.Path(__file__).parents[2]
+    root = pathlib.Path(__file__).parents[3]
     guide = (root / "docs" / "inspect.md").read_text(encoding="utf-8")
     (program,) = re.findall(r"```python\n(.*?)```", guide, re.S)
     folder = pathlib.Path(self.create_tempdir().full_path)

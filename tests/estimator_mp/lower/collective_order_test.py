@@ -9,7 +9,7 @@ from compat import private_graph
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.collectives import collective
 from estimator_mp.lower import collective_order
-from tests.estimator_mp import all_reduce_cases as cases
+from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import numpy as np
 import tensorflow as tf

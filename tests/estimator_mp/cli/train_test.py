@@ -25,7 +25,8 @@ from estimator_mp.cli import (
   train_flags,
 )
 from model_fns import datasets
-from tests.estimator_mp import runs, train_runs
+from tests.estimator_mp import runs
+from tests.estimator_mp.cli import train_runs
 
 import numpy as np
 import tensorflow as tf

@@ -1,7 +1,7 @@
 """Compression: sums, what is late, what is sent, and where residuals are."""
 
 from estimator_mp.collectives import buckets, compression
-from tests.estimator_mp import device_steps
+from tests.estimator_mp.collectives import device_steps
 
 import numpy as np
 import tensorflow as tf

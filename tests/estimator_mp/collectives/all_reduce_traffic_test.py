@@ -7,7 +7,7 @@ import estimator_mp  # noqa: F401
 from estimator_mp import devices as devices_lib
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.placement import transfers
-from tests.estimator_mp import all_reduce_cases as cases
+from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import hypothesis
 import tensorflow as tf

@@ -19,11 +19,11 @@ import numpy as np
 from absl.testing import absltest, parameterized
 
 _ROOT = os.path.abspath(
-  os.path.join(os.path.dirname(__file__), os.pardir, os.pardir)
+  os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)
 )
 _PYTHON = os.environ.get("HOROVOD_PYTHON", sys.executable)
 _LAUNCHER = "horovodrun --gloo -np 2 -H localhost:2"
-_WORKER = "tests.estimator_mp.horovod_worker"
+_WORKER = "tests.estimator_mp.replicas.horovod_worker"
 _PROCESSES = range(2)
 # A collective that a process misses makes the others wait for ever.
 _PATIENCE_SECS = 240

@@ -1,7 +1,8 @@
 """One process of the runs that horovod_test.py starts.
 
   horovodrun --gloo -np 2 -H localhost:2 \
-    python -m tests.estimator_mp.horovod_worker --run=train --folder=FOLDER
+    python -m tests.estimator_mp.replicas.horovod_worker \
+      --run=train --folder=FOLDER
 
 Each process writes what it saw to FOLDER.
 """
@@ -200,7 +201,7 @@ def _differ(process):
 
 def _follow_guide(process):
   """Runs the program of docs/horovod.md."""
-  root = os.path.join(os.path.dirname(__file__), "..", "..")
+  root = os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)
   with open(os.path.join(root, "docs", "horovod.md"), encoding="utf-8") as file:
     (program,) = re.findall(r"```python\n(.*?)```", file.read(), re.S)
   names = {

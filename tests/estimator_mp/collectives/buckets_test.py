@@ -3,7 +3,7 @@
 import threading
 
 from estimator_mp.collectives import buckets as buckets_lib
-from tests.estimator_mp import device_steps
+from tests.estimator_mp.collectives import device_steps
 
 import numpy as np
 import tensorflow as tf
