@@ -1,10 +1,8 @@
 """The public names: the table of contents, which imports TensorFlow."""
 
-from estimator_mp.capture.input_position import InputPositionHook
 from estimator_mp.collectives.aggregation import aggregate_gradients
 from estimator_mp.collectives.sync import barrier
 from estimator_mp.comparison.comparison import ComparedStep, Comparison, compare
-from estimator_mp.config.session_config import run_config
 from estimator_mp.config.sharding_config import (
   ShardingConfig,
   define_sharding_flags,
@@ -21,10 +19,11 @@ from estimator_mp.placement.measured_costs import MeasuredCosts, measure_costs
 from estimator_mp.placement.placement import (
   Placement,
   StagePlacement,
-  get_placement,
   placement_of_graph,
-  record_placement,
 )
+from estimator_mp.plan.sharding_plan import get_placement, record_placement
+from estimator_mp.session.input_position import InputPositionHook
+from estimator_mp.session.session_config import run_config
 from estimator_mp.sharded_estimator import shard_estimator
 from estimator_mp.sharding import shard_model_fn
 

@@ -8,7 +8,7 @@ from compat import private_estimator
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import sharding
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.config.session_config import (
+from estimator_mp.session.session_config import (
   for_sharded_run,
   is_of_sharded_run,
 )

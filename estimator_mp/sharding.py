@@ -22,20 +22,16 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import (
   earlier_gradients,
   graph_checks,
-  input_position,
   micro_batches,
-  one_process,
   slice_errors,
 )
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config import sharding_options
-from estimator_mp.config.session_config import saves_input_position
 from estimator_mp.graph import colocation as colocation_lib
 from estimator_mp.graph import device_assignment, savers
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import pipeline as pipeline_lib
 from estimator_mp.observe import verification
-from estimator_mp.pipeline.schedule import Cell
 from estimator_mp.placement import (
   parts,
   placement_file,
@@ -45,8 +41,10 @@ from estimator_mp.placement import (
 )
 from estimator_mp.placement import placement as placement_lib
 from estimator_mp.placement import propagation as propagation_lib
-from estimator_mp.plan import pipeline_plan
+from estimator_mp.plan import sharding_plan
 from estimator_mp.replicas import processes
+from estimator_mp.session import input_position, one_process
+from estimator_mp.session.session_config import saves_input_position
 
 import tensorflow as tf
 
@@ -210,6 +208,7 @@ class _Sharder:
     )
     self._batches = batches
     self._pipeline = pipeline_lib.Pipeline(
+      self._mesh,
       batches,
       schedule,
       replicas,
@@ -247,13 +246,13 @@ class _Sharder:
     self._check_placement()
     self._place_rest()
     graph_checks.check_no_tpu_ops(self._ops)
+    pipeline = None
     if self._pipeline is not None:
-      spec, cells = self._pipeline.finish(spec, self._stages)
-      self._record_plan(cells, self._pipeline)
+      spec, pipeline = self._pipeline.finish(spec, self._stages)
     if self._processes is not None and self._mode == TRAIN:
       spec = self._processes.finish(spec)
     transfers.reduce_transfers(self._graph.get_operations())
-    self._record(spec)
+    self._record(spec, pipeline)
     if self._batches is not None:
       spec = slice_errors.with_explained_steps(spec, self._batches)
     spec = export.with_deviceless_export(spec)
@@ -440,32 +439,27 @@ class _Sharder:
     own = [op for op in ops if op not in self._of_savers]
     self._stages |= device_assignment.stages_of_devices(own, self._mesh)
 
-  def _record_plan(
+  def _record(
     self,
-    cells: Sequence[Mapping[str, Cell]],
-    pipeline: pipeline_lib.Pipeline,
+    spec: tf.estimator.EstimatorSpec,
+    pipeline: sharding_plan.PipelinePlan | None,
   ) -> None:
-    """Keeps the plan of the pipeline for traces and inspection."""
-    plan = pipeline_plan.PipelinePlan(
-      self._mesh,
-      self._config.create_schedule(),
-      cells[0],
-      tuple(cells[1:]),
-      tuple(pipeline.requests),
-    )
-    pipeline_plan.record_plan(self._graph, plan)
-
-  def _record(self, spec: tf.estimator.EstimatorSpec) -> None:
-    """Keeps the placement for people, and for evaluation and prediction."""
+    """Keeps the plan for people, for evaluation and for prediction."""
     replicas: tuple[replica_contents.ReplicaDevice, ...] = ()
-    train_op = None
-    if self._pipeline is not None and self._mesh.axis_size("data") > 1:
-      replicas = replica_contents.contents_of_replicas(self._mesh)
-      train_op = spec.train_op
+    plan = functools.partial(sharding_plan.ShardingPlan, pipeline=pipeline)
+    if self._pipeline is not None:
+      mirrors = self._pipeline.mirrors
+      plan = functools.partial(
+        plan, gradient_sums=tuple(self._pipeline.requests), mirrors=mirrors
+      )
+      if self._mesh.axis_size("data") > 1:
+        replicas = replica_contents.contents_of_replicas(self._mesh, mirrors)
+        train_op = getattr(spec.train_op, "op", spec.train_op)
+        plan = functools.partial(plan, train_op=train_op.name)
     placement = placement_lib.placement_of_stages(
       self._mesh, self._stages, replicas
     )
-    placement_lib.record_placement(placement, train_op)
+    sharding_plan.record_plan(self._graph, plan(placement))
     tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
       "Placement to %s on mesh %s:\n%s",
       self._mode,

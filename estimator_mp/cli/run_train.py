@@ -9,7 +9,6 @@ import os
 import sys
 
 import estimator_mp
-from estimator_mp.capture import input_position
 from estimator_mp.cli import (
   checkpoints,
   commands,
@@ -22,6 +21,7 @@ from estimator_mp.cli import interruption as interruption_lib
 from estimator_mp.cli import progress as progress_lib
 from estimator_mp.observe import trace_hook
 from estimator_mp.placement import placement_file
+from estimator_mp.session import input_position
 from model_fns import cifar10_cnn, datasets, layer_split, mlp
 
 import tensorflow as tf

@@ -15,8 +15,9 @@ from typing import Any
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import sharding
 from estimator_mp.comparison import parting, training_graph
-from estimator_mp.config import session_config, sharding_options
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.config import sharding_options
+from estimator_mp.session import session_config
 
 import numpy as np
 import tensorflow as tf

@@ -69,6 +69,11 @@ class Merger:
       )
       self._inputs |= {x.name: y for x, y in zip(first, whole, strict=True)}
 
+  @property
+  def merges(self) -> dict[str, Merge]:
+    """How tensors of the first slice were merged, by their names."""
+    return {name: how for name, how in self._merged}
+
   def stand_for(self, tensor: tf.Tensor, source: tf.Tensor) -> None:
     """Says that the whole batch's values of two tensors are the same.
 

@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from compat import private_graph
+from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import micro_batches as micro_batches_lib
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import colocation, shape_values
@@ -38,7 +39,7 @@ from estimator_mp.pipeline.example_axes import Kind
 from estimator_mp.pipeline.merges import Merge
 from estimator_mp.pipeline.schedule import Cell
 from estimator_mp.placement import auto
-from estimator_mp.plan import summed_gradients
+from estimator_mp.plan import sharding_plan, summed_gradients
 
 import numpy as np
 import tensorflow as tf
@@ -56,6 +57,7 @@ class Pipeline:
 
   def __init__(
     self,
+    mesh: mesh_lib.Mesh,
     batches: micro_batches_lib.MicroBatches,
     schedule: schedule_lib.Schedule,
     replicas: replicas_lib.Replicas,
@@ -67,6 +69,7 @@ class Pipeline:
     """Starts before model_fn is called on the first micro-batch.
 
     Args:
+      mesh: The devices.
       batches: The micro-batches of features and labels, those of replica 0
         first.
       schedule: In which order each replica's pass the stages.
@@ -90,6 +93,7 @@ class Pipeline:
     self._word = _WORDS[loss_reduction]
     # Of each replica, M; micro-batch m of replica r is number r * M + m.
     self._count = schedule.num_micro_batches
+    self._mesh = mesh
     self._batches = batches
     self._schedule = schedule
     self._replicas = replicas
@@ -389,7 +393,7 @@ class Pipeline:
     self,
     spec: tf.estimator.EstimatorSpec,
     stages: dict[tf.Operation, int],
-  ) -> tuple[tf.estimator.EstimatorSpec, list[dict[str, Cell]]]:
+  ) -> tuple[tf.estimator.EstimatorSpec, sharding_plan.PipelinePlan]:
     """Joins what the rest of the graph reads, and orders the cells.
 
     Args:
@@ -397,8 +401,7 @@ class Pipeline:
       stages: The stages of ops.
 
     Returns:
-      The spec of the whole batch, and for each replica the cells of its ops,
-      by their names.
+      The spec of the whole batch, and how its micro-batches run.
     """
     graph = tf.compat.v1.get_default_graph()
     ops = [op for op in graph.get_operations() if not self.is_copy(op)]
@@ -425,7 +428,19 @@ class Pipeline:
     of_replicas = self._done.keys() | self._clones.all_ops | self._accumulated
     spec = self._replicas.keep_equal(spec, of_replicas)
     collective_order.order_collectives(collective_order.collectives_of(graph))
-    return spec._replace(loss=loss), cells
+    plan = sharding_plan.PipelinePlan(
+      self._mesh,
+      self._schedule,
+      tuple(cells),
+      self._merger.merges,
+      {op.name: stage for op, stage in self._recomputation.copies.items()},
+    )
+    return spec._replace(loss=loss), plan
+
+  @property
+  def mirrors(self) -> Mapping[str, tuple[str, ...]]:
+    """The names of variables' mirrors, by the names of the variables."""
+    return self._replicas.mirrors
 
   def _readers(self, ops: Sequence[tf.Operation]) -> list[tf.Operation]:
     """Returns what model_fn made that is there once for the whole batch."""

@@ -56,6 +56,8 @@ class Replicas:
 
   Attributes:
     count: How many there are, D; replica 0 is what model_fn builds.
+    mirrors: The names of each mirrored variable's mirrors, by that of its op;
+      complete when `keep_equal` has returned.
   """
 
   def __init__(
@@ -75,6 +77,7 @@ class Replicas:
     """
     self._reduction = reduction
     self.count = mesh.axis_size("data")
+    self.mirrors: dict[str, tuple[str, ...]] = {}
     self._owners = (
       zero_lib.Owners(self.count) if optimizer_state == "sharded" else None
     )
@@ -264,7 +267,10 @@ class Replicas:
       handle = variable.outputs[0]
       others = [h for h in self._updates.of(handle) if h is not handle]
       mirrored.append(mirrors.Mirrored(variable, others))
-    mirrors.record_mirrors(mirrored)
+    self.mirrors = {
+      entry.variable.name: tuple(mirror.name for mirror in entry.mirrors)
+      for entry in mirrored
+    }
     all_mirrors = mirrors.Mirrors(mirrored, forward, repeated)
     train_op = getattr(spec.train_op, "op", spec.train_op)
     following = all_mirrors.follow_step(train_op)

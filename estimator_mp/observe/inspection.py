@@ -14,12 +14,12 @@ from estimator_mp import amounts, sharding
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.cli import input_spec
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.config.session_config import run_config as make_run_config
 from estimator_mp.observe import gradient_traffic
 from estimator_mp.placement import auto, costs, placement_file, transfers
 from estimator_mp.placement import placement as placement_lib
 from estimator_mp.placement.replica_contents import ReplicaDevice
-from estimator_mp.plan import pipeline_plan
+from estimator_mp.plan import sharding_plan
+from estimator_mp.session.session_config import run_config as make_run_config
 
 import tensorflow as tf
 
@@ -234,7 +234,7 @@ def inspect_model_fn(
         arguments["labels"] = input_spec.placeholders(labels)
     seen = len(graph.get_operations())
     spec = sharded(**arguments, config=make_run_config(config))
-    placement = placement_lib.get_placement(graph)
+    placement = sharding_plan.get_placement(graph)
     forward = auto.forward_sequence(
       graph.get_operations()[seen:], [spec.loss.op]
     )
@@ -255,10 +255,10 @@ def _replicas(
 ) -> InspectedReplicas:
   """Returns how the replicas of a graph are kept, and what they sum."""
   sizes = costs.nominal_bytes(graph.get_operations())
-  plan = pipeline_plan.get_plan(graph)
+  plan = sharding_plan.get_plan(graph)
   sums = [
     found
-    for request in (plan.requests if plan is not None else ())
+    for request in (plan.gradient_sums if plan is not None else ())
     for found in gradient_traffic.plan_sums(request, config, sizes)
   ]
   return InspectedReplicas(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.observe import chrome_trace, gantt, step_trace, trace_reading
-from estimator_mp.plan import pipeline_plan as plan_lib
+from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
 
@@ -77,7 +77,7 @@ class TraceHook(tf.estimator.SessionRunHook):
       ValueError: If there is no pipeline, and no mesh was given.
     """
     del coord
-    plan = plan_lib.get_plan(self._graph)
+    plan = _pipeline_of(self._graph)
     if plan is None and self._mesh is None:
       raise ValueError(
         "TraceHook found no pipeline in the graph, so it does not know the "
@@ -109,7 +109,7 @@ class TraceHook(tf.estimator.SessionRunHook):
       self._next_step += 1
 
   def _record(self, metadata: tf.compat.v1.RunMetadata) -> None:
-    plan = plan_lib.get_plan(self._graph)
+    plan = _pipeline_of(self._graph)
     known = {op.name for op in self._graph.get_operations()}
     trace = trace_reading.read_trace(
       metadata, self._next_step, self._devices, plan, known
@@ -137,3 +137,9 @@ def write_trace(trace: step_trace.StepTrace, directory: str) -> list[str]:
   with open(paths[-1], "w", encoding="utf-8") as file:
     json.dump(chrome_trace.facts(trace), file)
   return paths
+
+
+def _pipeline_of(graph: tf.Graph) -> sharding_plan.PipelinePlan | None:
+  """Returns how a graph runs micro-batches; None if it has none."""
+  plan = sharding_plan.get_plan(graph)
+  return None if plan is None else plan.pipeline

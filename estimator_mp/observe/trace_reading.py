@@ -7,7 +7,7 @@ from estimator_mp import devices as devices_lib
 from estimator_mp.observe import executed_graph, live_memory, step_trace
 from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.placement import transfers
-from estimator_mp.plan import pipeline_plan as plan_lib
+from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
 
@@ -24,7 +24,7 @@ def read_trace(
   metadata: tf.compat.v1.RunMetadata,
   global_step: int,
   devices: Sequence[str],
-  plan: plan_lib.PipelinePlan | None,
+  plan: sharding_plan.PipelinePlan | None,
   known_ops: Container[str] = frozenset(),
 ) -> step_trace.StepTrace:
   """Returns what a step really did.
@@ -74,7 +74,7 @@ def _kernels(
   metadata: tf.compat.v1.RunMetadata,
   devices: Sequence[str],
   cells: Mapping[str, _Place],
-  plan: plan_lib.PipelinePlan | None,
+  plan: sharding_plan.PipelinePlan | None,
 ) -> Iterator[step_trace.Kernel]:
   """Yields what ran on the devices; the step begins at 0."""
   all_stats = [
@@ -122,7 +122,7 @@ def _op_type(node: Any) -> str:
 
 def _cells(
   metadata: tf.compat.v1.RunMetadata,
-  plan: plan_lib.PipelinePlan,
+  plan: sharding_plan.PipelinePlan,
   known_ops: Container[str],
 ) -> dict[str, _Place]:
   """Returns the replica and cell of each executed op that has one.
@@ -135,7 +135,7 @@ def _cells(
   graph = executed_graph.ExecutedGraph(metadata.partition_graphs)
   planned = {
     name: (replica, cell)
-    for replica, of_replica in enumerate(plan.cells_of_replicas)
+    for replica, of_replica in enumerate(plan.cells)
     for name, cell in of_replica.items()
   }
   cells = dict(planned)

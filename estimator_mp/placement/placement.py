@@ -2,7 +2,6 @@
 
 import dataclasses
 import typing
-import weakref
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
@@ -18,15 +17,6 @@ import tensorflow as tf
 
 _MEGABYTE = 1e6
 _MAX_LAYERS = 5
-
-# Not a graph collection: those are written into checkpoints' meta graphs.
-_placements: weakref.WeakKeyDictionary[tf.Graph, "Placement"] = (
-  weakref.WeakKeyDictionary()
-)
-# The names of what training steps run.
-_train_ops: weakref.WeakKeyDictionary[tf.Graph, str] = (
-  weakref.WeakKeyDictionary()
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -393,64 +383,3 @@ def _shortened(names: Sequence[str]) -> list[str]:
   if len(names) <= _MAX_LAYERS:
     return list(names)
   return [names[0], f"... {len(names) - 2} more ...", names[-1]]
-
-
-def record_placement(
-  placement: Placement, train_op: tf.Operation | tf.Tensor | None = None
-) -> None:
-  """Attaches a placement to the default graph, for `get_placement`.
-
-  Args:
-    placement: The placement; it replaces an earlier one.
-    train_op: What a training step runs: nothing is sent to other writes of
-      variables, such as initializers. None if there are no others.
-  """
-  graph = tf.compat.v1.get_default_graph()
-  _placements[graph] = placement
-  _train_ops.pop(graph, None)
-  if train_op is not None:
-    _train_ops[graph] = getattr(train_op, "op", train_op).name
-
-
-def has_placement(graph: tf.Graph) -> bool:
-  """Whether a placement was attached to a graph.
-
-  Args:
-    graph: The graph.
-  """
-  return graph in _placements
-
-
-def get_placement(graph: tf.Graph) -> Placement:
-  """Returns the placement of a graph that a sharded model_fn built.
-
-  A `SessionRunHook` may call it from `begin()` on, with the default graph.
-
-  Args:
-    graph: The graph.
-
-  Returns:
-    Its placement.
-
-  Raises:
-    ValueError: If no sharded model_fn built the graph.
-  """
-  placement = _placements.get(graph)
-  if placement is None:
-    raise ValueError(
-      "the graph has no placement: no model_fn of estimator_mp or model_fns "
-      "built it; call get_placement with the graph that the Estimator trains"
-    )
-  if placement.ops and not placement.transfers:
-    # Not when the graph is built: that would take longer for all who do not
-    # ask, and more may be sent once the Estimator has added its own ops.
-    idle: set[str] = set()
-    if graph in _train_ops:
-      train_op = graph.get_operation_by_name(_train_ops[graph])
-      idle.update(transfers_lib.idle_writes(train_op))
-    sent = transfers_lib.planned_transfers(
-      [op for op in graph.get_operations() if op.name not in idle]
-    )
-    placement = dataclasses.replace(placement, transfers=tuple(sent))
-    _placements[graph] = placement
-  return placement

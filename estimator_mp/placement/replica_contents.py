@@ -6,11 +6,11 @@ if replicas share those of the first one.
 """
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.graph import colocation, tensor_size
-from estimator_mp.replicas import mirrors
 
 import tensorflow as tf
 
@@ -41,11 +41,14 @@ class ReplicaDevice:
     return "+".join(map(str, self.stages))
 
 
-def contents_of_replicas(mesh: mesh_lib.Mesh) -> tuple[ReplicaDevice, ...]:
+def contents_of_replicas(
+  mesh: mesh_lib.Mesh, mirrors: Mapping[str, Sequence[str]]
+) -> tuple[ReplicaDevice, ...]:
   """Returns what the devices of replicas hold in the default graph.
 
   Args:
     mesh: The mesh.
+    mirrors: The names of the tensors of mirrors, by the name of their variable.
 
   Returns:
     An entry for each device, replica after replica, stage after stage.
@@ -55,11 +58,11 @@ def contents_of_replicas(mesh: mesh_lib.Mesh) -> tuple[ReplicaDevice, ...]:
   for op in colocation.variables_of(graph.get_operations()):
     if op.outputs[0].consumers():  # What nobody uses takes no memory.
       _add(variable_bytes, op, tensor_size.variable_bytes(op))
-  copies = {x.variable: x.mirrors for x in mirrors.get_mirrors(graph)}
   parameters: dict[str, int] = {}
   for variable in tf.compat.v1.trainable_variables():
     elements = variable.shape.num_elements() or 0
-    others = [handle.op for handle in copies.get(variable.op, ())]
+    handles = mirrors.get(variable.op.name, ())
+    others = [graph.get_tensor_by_name(name).op for name in handles]
     for op in (variable.op, *others):
       _add(parameters, op, elements)
   stages: dict[tuple[int, str], list[int]] = {}

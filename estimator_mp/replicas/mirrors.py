@@ -25,7 +25,6 @@ Update in Data-Parallel Training", 2020, arXiv:2004.13336).
 
 import dataclasses
 import enum
-import weakref
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -50,40 +49,6 @@ class Mirrored:
 
   variable: tf.Operation
   mirrors: Sequence[tf.Tensor]
-
-
-# Names of variables and of their mirrors: ops would keep their graphs alive.
-# Not a graph collection: those are written into checkpoints' meta graphs.
-_names: weakref.WeakKeyDictionary[tf.Graph, dict[str, list[str]]] = (
-  weakref.WeakKeyDictionary()
-)
-
-
-def record_mirrors(mirrored: Sequence[Mirrored]) -> None:
-  """Attaches mirrored variables to the default graph, for `get_mirrors`.
-
-  Args:
-    mirrored: The variables.
-  """
-  _names[tf.compat.v1.get_default_graph()] = {
-    entry.variable.name: [mirror.name for mirror in entry.mirrors]
-    for entry in mirrored
-  }
-
-
-def get_mirrors(graph: tf.Graph) -> tuple[Mirrored, ...]:
-  """Returns the mirrored variables of a graph; none if it has no replicas.
-
-  Args:
-    graph: The graph.
-  """
-  return tuple(
-    Mirrored(
-      graph.get_operation_by_name(variable),
-      [graph.get_tensor_by_name(name) for name in names],
-    )
-    for variable, names in _names.get(graph, {}).items()
-  )
 
 
 class Way(enum.Enum):

@@ -5,7 +5,7 @@ import time
 
 import estimator_mp
 from estimator_mp.observe import trace_reading
-from estimator_mp.plan import pipeline_plan
+from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
 
@@ -34,7 +34,7 @@ class Step:
     metadata = tf.compat.v1.RunMetadata()
     self._session.run(self._train_op, options=options, run_metadata=metadata)
     graph = self._session.graph
-    plan = pipeline_plan.get_plan(graph)
+    plan = sharding_plan.get_plan(graph).pipeline
     known = {op.name for op in graph.get_operations()}
     return trace_reading.read_trace(metadata, 1, self._devices, plan, known)
 

@@ -11,7 +11,7 @@ from typing import Any
 from unittest import mock
 
 import estimator_mp
-from estimator_mp.replicas import mirrors
+from estimator_mp.plan import sharding_plan
 
 import numpy as np
 import tensorflow as tf
@@ -171,15 +171,18 @@ class Program:
 def _reads_of_mirrors(graph):
   """Returns ops that read each mirrored variable, and then its mirrors."""
   values = {}
-  for entry in mirrors.get_mirrors(graph):
-    handles = [entry.variable.outputs[0], *entry.mirrors]
+  plan = sharding_plan.get_plan(graph)
+  mirrors = plan.mirrors.items() if plan is not None else ()
+  for name, names in mirrors:
+    variable = graph.get_operation_by_name(name)
+    handles = [variable.outputs[0], *map(graph.get_tensor_by_name, names)]
     if handles[0].dtype == tf.resource:
-      dtype = tf.dtypes.as_dtype(entry.variable.get_attr("dtype"))
+      dtype = tf.dtypes.as_dtype(variable.get_attr("dtype"))
       handles = [
         tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)
         for handle in handles
       ]
-    values[entry.variable.name] = handles
+    values[name] = handles
   return values
 
 

@@ -3,7 +3,7 @@
 import estimator_mp
 from estimator_mp.observe import trace_reading
 from estimator_mp.pipeline.schedule import Phase
-from estimator_mp.plan import pipeline_plan
+from estimator_mp.plan import sharding_plan
 from tests.estimator_mp import programs, zoo
 
 import numpy as np
@@ -48,7 +48,7 @@ def _trace(config, examples):
     metadata,
     1,
     config.create_mesh().devices,
-    pipeline_plan.get_plan(program.graph),
+    sharding_plan.get_plan(program.graph).pipeline,
     {op.name for op in program.graph.get_operations()},
   )
 
@@ -96,7 +96,7 @@ class RecomputeTest(parameterized.TestCase):
     graph = programs.Program(
       zoo.mlp, config, _BATCH, zoo.MODELS["mlp_sgd"].params
     ).graph
-    cells = pipeline_plan.get_plan(graph).cells
+    cells = sharding_plan.get_plan(graph).pipeline.cells[0]
     copies = 0
     for op in graph.get_operations():
       cell = cells.get(op.name)
@@ -123,7 +123,7 @@ class RecomputeTest(parameterized.TestCase):
     graph = programs.Program(
       zoo.mlp, config, _BATCH, zoo.MODELS["mlp_sgd"].params
     ).graph
-    cells = pipeline_plan.get_plan(graph).cells
+    cells = sharding_plan.get_plan(graph).pipeline.cells[0]
     again = {cell for name, cell in cells.items() if "recompute" in name}
     self.assertEqual({cell.stage for cell in again}, stages)
     self.assertEqual({cell.micro_batch for cell in again}, micro_batches)

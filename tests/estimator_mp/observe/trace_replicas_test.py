@@ -7,7 +7,7 @@ import pathlib
 import estimator_mp
 from estimator_mp.observe import chrome_trace, gantt, step_trace
 from estimator_mp.pipeline import schedule, simulation
-from estimator_mp.plan import pipeline_plan
+from estimator_mp.plan import sharding_plan
 
 import numpy as np
 import tensorflow as tf
@@ -144,7 +144,7 @@ class _PlanHook(tf.estimator.SessionRunHook):
   """Keeps the plan of the graph, which dies with the session."""
 
   def begin(self):
-    self.plan = pipeline_plan.get_plan(v1.get_default_graph())
+    self.plan = sharding_plan.get_plan(v1.get_default_graph()).pipeline
 
 
 class TraceHookTest(parameterized.TestCase):
@@ -198,8 +198,8 @@ class TraceHookTest(parameterized.TestCase):
     for device in range(len(trace.devices)):
       self.assertBetween(trace.bubble_of(device), 0, 1)
     self.assertEqual(
-      [*map(len, plan.plan.cells_of_replicas)],
-      [len(plan.plan.cells)] * num_replicas,
+      [*map(len, plan.plan.cells)],
+      [len(plan.plan.cells[0])] * num_replicas,
     )
 
 

@@ -15,7 +15,8 @@ from estimator_mp.observe import (
 )
 from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
-from estimator_mp.plan import pipeline_plan
+from estimator_mp.placement import placement
+from estimator_mp.plan import sharding_plan
 
 import numpy as np
 import tensorflow as tf
@@ -175,6 +176,13 @@ class StepTraceTest(parameterized.TestCase):
     )
 
 
+def _record_plan(graph, mesh, schedule, cells):
+  """Records a plan as shard_model_fn does."""
+  pipeline = sharding_plan.PipelinePlan(mesh, schedule, (cells,))
+  plan = sharding_plan.ShardingPlan(placement.Placement(()), pipeline)
+  sharding_plan.record_plan(graph, plan)
+
+
 def _sleep(x):
   time.sleep(_SECONDS)
   return x
@@ -207,10 +215,7 @@ def _record_pipeline(name, num_stages, num_micro_batches, virtual=1):
     for op in graph.get_operations()[before:]:
       cells[op.name] = cell
   # As shard_model_fn records it, with devices that several stages share.
-  plan = pipeline_plan.PipelinePlan(
-    mesh.with_virtual_stages(virtual), schedule, cells
-  )
-  pipeline_plan.record_plan(graph, plan)
+  _record_plan(graph, mesh.with_virtual_stages(virtual), schedule, cells)
   return tf.group(
     *(latest[k].op for k in range(num_stages)),
     tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1).op,
@@ -248,7 +253,7 @@ class TraceHookTest(parameterized.TestCase):
       train_op = _record_pipeline(*arguments)
       hook = trace_hook.TraceHook([2], directory, write=lines.append)
       _run(train_op, hook, arguments[1], steps=3)
-      plan = pipeline_plan.get_plan(graph)
+      plan = sharding_plan.get_plan(graph).pipeline
     (trace,) = hook.traces
     schedule = plan.schedule
     self.assertEqual(trace.global_step, 2)
@@ -335,9 +340,7 @@ class TraceHookTest(parameterized.TestCase):
       cell = schedule_lib.Cell(0, 0, _FORWARD)
       schedule = schedule_lib.make_schedule("gpipe", 1, 1)
       cells = {op.name: cell for op in graph.get_operations()[before:]}
-      pipeline_plan.record_plan(
-        graph, pipeline_plan.PipelinePlan(mesh, schedule, cells)
-      )
+      _record_plan(graph, mesh, schedule, cells)
       train_op = tf.group(looped, tf.compat.v1.assign_add(step, 1))
       hook = trace_hook.TraceHook([1], self.create_tempdir().full_path)
       _run(train_op, hook, 1, steps=1)

@@ -7,6 +7,7 @@ import weakref
 import estimator_mp
 from estimator_mp.observe import verification
 from estimator_mp.pipeline import slices
+from estimator_mp.plan import sharding_plan
 from estimator_mp.replicas import mirrors
 from tests.estimator_mp import programs, shapes, zoo
 
@@ -78,7 +79,7 @@ class PlacementTest(parameterized.TestCase):
   def test_one_replica(self):
     """Micro-batches alone need no mirrors."""
     _, program = self._contents("mlp_adam", _config("stage:2", 2))
-    self.assertEmpty(mirrors.get_mirrors(program.graph))
+    self.assertEmpty(sharding_plan.get_plan(program.graph).mirrors)
     self.assertNotIn(mirrors.MirrorHook, map(type, program.spec.training_hooks))
 
   def test_shared(self):
@@ -129,9 +130,10 @@ class PlacementTest(parameterized.TestCase):
     program.step(batch)
     in_step = slices.ops_run_with(program.spec.train_op)
     types = collections.Counter()
-    for entry in mirrors.get_mirrors(program.graph):
-      if "table" in entry.variable.name:
-        for mirror in entry.mirrors:
+    graph = program.graph
+    for variable, names in sharding_plan.get_plan(graph).mirrors.items():
+      if "table" in variable:
+        for mirror in map(graph.get_tensor_by_name, names):
           types.update(op.type for op in mirror.consumers() if op in in_step)
     self.assertEqual(types["ResourceScatterUpdate"] > 0, has_copies)
     self.assertEqual(types["ResourceScatterAdd"] > 0, not has_copies)

@@ -7,10 +7,10 @@ from typing import Any
 
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.capture import one_process
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config import sharding_options
-from estimator_mp.placement import placement as placement_lib
+from estimator_mp.plan import sharding_plan
+from estimator_mp.session import one_process
 
 import tensorflow as tf
 
@@ -73,7 +73,7 @@ def _kind_of_sharded_run(kind: Any) -> Any:
 
 def _check_sharded(graph: tf.Graph, expected: _Expected) -> None:
   """Raises if a graph that is about to be trained was never sharded."""
-  if placement_lib.has_placement(graph):
+  if sharding_plan.get_plan(graph) is not None:
     return
   named = {devices.canonical_device(d) for d in _devices_of(graph)}
   # An Estimator itself puts the input there.

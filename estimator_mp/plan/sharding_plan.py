@@ -1,0 +1,149 @@
+"""The sharding plan: all that was decided for one graph, as plain data.
+
+The passes of `lower` edit the graph by it; `observe` reads it. Ops and tensors
+go by their names, so that a plan does not keep its graph alive.
+"""
+
+import dataclasses
+import weakref
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.pipeline.merges import Merge
+from estimator_mp.placement import placement as placement_lib
+from estimator_mp.placement import transfers
+from estimator_mp.plan import summed_gradients
+
+import tensorflow as tf
+
+# Not a graph collection: those are written into checkpoints' meta graphs.
+_plans: weakref.WeakKeyDictionary[tf.Graph, "ShardingPlan"] = (
+  weakref.WeakKeyDictionary()
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class PipelinePlan:
+  """How the replicas of a graph run their micro-batches.
+
+  Attributes:
+    mesh: The devices; row k of the schedule is stage k of the mesh.
+    schedule: The order of the cells of each replica.
+    cells: For each replica, the cell of each op that belongs to one, by the
+      op's name.
+    merges: How what leaves the slices of the batch is merged, by the name of
+      the first slice's tensor.
+    recomputed: The stages for which ops of the first micro-batch compute
+      activations again, by the ops' names.
+  """
+
+  mesh: mesh_lib.Mesh
+  schedule: schedule_lib.Schedule
+  cells: tuple[Mapping[str, schedule_lib.Cell], ...]
+  merges: Mapping[str, Merge] = dataclasses.field(
+    default_factory=lambda: MappingProxyType({})
+  )
+  recomputed: Mapping[str, int] = dataclasses.field(
+    default_factory=lambda: MappingProxyType({})
+  )
+
+  @property
+  def devices(self) -> tuple[str, ...]:
+    """The devices of the mesh, replica after replica, stage after stage."""
+    return tuple(
+      self.mesh.device(data=replica, stage=stage)
+      for replica in range(self.mesh.axis_size("data"))
+      for stage in range(self.schedule.num_devices)
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ShardingPlan:
+  """How a graph is sharded.
+
+  Attributes:
+    placement: The stage of each op.
+    pipeline: How micro-batches and replicas run; None if the graph has one
+      slice of the batch, as those for evaluation and prediction have.
+    gradient_sums: For each request for gradients, what it sums over replicas.
+    mirrors: The names of the handles (or references) of each mirrored
+      variable's mirrors, by the name of the variable's op.
+    train_op: The name of what a training step runs; None if there is none, or
+      if all of the graph's writes of variables are parts of a step.
+  """
+
+  placement: placement_lib.Placement
+  pipeline: PipelinePlan | None = None
+  gradient_sums: tuple[tuple[summed_gradients.SummedGradient, ...], ...] = ()
+  mirrors: Mapping[str, tuple[str, ...]] = dataclasses.field(
+    default_factory=lambda: MappingProxyType({})
+  )
+  train_op: str | None = None
+
+
+def record_plan(graph: tf.Graph, plan: ShardingPlan) -> None:
+  """Attaches a plan to a graph, for `get_plan`.
+
+  Args:
+    graph: The graph.
+    plan: Its plan; it replaces an earlier one.
+  """
+  _plans[graph] = plan
+
+
+def get_plan(graph: tf.Graph) -> ShardingPlan | None:
+  """Returns the plan of a graph; None if no sharded model_fn built it.
+
+  Args:
+    graph: The graph.
+  """
+  return _plans.get(graph)
+
+
+def record_placement(placement: placement_lib.Placement) -> None:
+  """Attaches a placement to the default graph, for `get_placement`.
+
+  For a model_fn that places its own ops.
+
+  Args:
+    placement: The placement; it replaces an earlier one.
+  """
+  record_plan(tf.compat.v1.get_default_graph(), ShardingPlan(placement))
+
+
+def get_placement(graph: tf.Graph) -> placement_lib.Placement:
+  """Returns the placement of a graph that a sharded model_fn built.
+
+  A `SessionRunHook` may call it from `begin()` on, with the default graph.
+
+  Args:
+    graph: The graph.
+
+  Returns:
+    Its placement.
+
+  Raises:
+    ValueError: If no sharded model_fn built the graph.
+  """
+  plan = get_plan(graph)
+  if plan is None:
+    raise ValueError(
+      "the graph has no placement: no model_fn of estimator_mp or model_fns "
+      "built it; call get_placement with the graph that the Estimator trains"
+    )
+  placement = plan.placement
+  if placement.ops and not placement.transfers:
+    # Not when the graph is built: that would take longer for all who do not
+    # ask, and more may be sent once the Estimator has added its own ops.
+    idle: set[str] = set()
+    if plan.train_op is not None:
+      train_op = graph.get_operation_by_name(plan.train_op)
+      idle.update(transfers.idle_writes(train_op))
+    sent = transfers.planned_transfers(
+      [op for op in graph.get_operations() if op.name not in idle]
+    )
+    placement = dataclasses.replace(placement, transfers=tuple(sent))
+    record_plan(graph, dataclasses.replace(plan, placement=placement))
+  return placement
