@@ -14,7 +14,7 @@ from estimator_mp.cli import (
   run_record,
   user_program,
 )
-from estimator_mp.observe import drawing, inspection
+from estimator_mp.observe import inspection, placement_picture
 from model_fns import cifar10_cnn
 
 import tensorflow as tf
@@ -89,11 +89,11 @@ def write(inspected: inspection.Inspection, directory: str) -> list[str]:
     ValueError: If there is no matplotlib to draw with.
   """
   texts = {
-    "placement.dot": drawing.dot(inspected),
+    "placement.dot": placement_picture.dot(inspected),
     "placement.json": json.dumps(inspected.facts(), indent=1) + "\n",
   }
   try:
-    paths = drawing.write_pictures(inspected, directory)
+    paths = placement_picture.write_pictures(inspected, directory)
   except ModuleNotFoundError as error:
     raise inspection.InspectionError(
       f"--out={directory} needs {error.name} to draw; pip install matplotlib, "

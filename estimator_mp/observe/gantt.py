@@ -6,12 +6,14 @@ goes backward. A cell that began and then waited is faint meanwhile. The line
 under the boxes of a device is dark while it ran something of them.
 """
 
-import logging
+import dataclasses
 import math
-import os
+from collections.abc import Iterator, Sequence
 
 from estimator_mp import amounts
-from estimator_mp.observe import gantt_rows, step_trace
+from estimator_mp.observe import canvas as canvas_lib
+from estimator_mp.observe import step_trace
+from estimator_mp.observe.canvas import FAINT, INK
 from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
 
@@ -19,6 +21,8 @@ from estimator_mp.pipeline import simulation
 _MIN_WIDTH = 12.0
 _MAX_WIDTH = 24.0
 _CELL = 0.32
+_BOX = 0.44
+_SMALL_BOX = 0.2
 _LEFT = 1.3
 _RIGHT = 1.15
 _TOP = 0.85
@@ -31,6 +35,7 @@ _STRIP = 0.06
 _NUMBER = 10.0
 _MIN_NUMBER = 6.0
 
+_MAX_LANES = 8
 _TICKS = 8
 _AFTER = 0.12
 # Shorter pauses of a cell, as a share of all the time, are not drawn.
@@ -45,10 +50,12 @@ _PALETTE = (
   "#d4a72c",
   "#9c755f",
 )
-_INK = "#22272e"
-_FAINT = "#6b7480"
 _TRACK = "#f3f5f8"
 _GRID = "#dde2e9"
+# Shares of a cell's colour, the rest white.
+_BACKWARD = 0.3
+_WAITING = 0.12
+_HATCH = "////"
 _BUSY = "#4a5561"
 _OTHER = "#aab3bf"
 
@@ -71,35 +78,106 @@ def write_pictures(
   Raises:
     ModuleNotFoundError: If matplotlib is not installed.
   """
-  import matplotlib
+  gantt = _Gantt(trace)
+  with canvas_lib.opened(gantt.width, gantt.height) as canvas:
+    gantt.draw(canvas)
+    return canvas.save(directory, name, dpi=120)
 
-  # It tells of its font cache when it is first used.
-  logging.getLogger("matplotlib").setLevel(logging.ERROR)
-  settings = {"svg.hashsalt": "estimator_mp", "hatch.linewidth": 0.6}
-  with matplotlib.rc_context(settings):
-    figure = _Gantt(trace).figure()
-    paths = []
-    for ending, metadata in (("png", {}), ("svg", {"Date": None})):
-      paths.append(os.path.join(directory, f"{name}.{ending}"))
-      figure.savefig(paths[-1], dpi=120, metadata=metadata)
-  return paths
+
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """How the cells of a device are laid out.
+
+  Each stage of the device has its own lanes: one, or more where its cells ran
+  at the same time.
+
+  Attributes:
+    stages: The stages of the device.
+    lanes_per_stage: How many lanes each has.
+    spans: The cells, with their lanes; a stage's lanes follow each other.
+    other: When only kernels outside of cells ran.
+  """
+
+  stages: tuple[int, ...]
+  lanes_per_stage: int
+  spans: tuple[tuple[step_trace.CellSpan, int], ...]
+  other: tuple[step_trace.Interval, ...]
+
+  @property
+  def lane_height(self) -> float:
+    """The height of a lane in inches."""
+    if self.lanes_per_stage > 1:
+      return _SMALL_BOX
+    return _BOX if len(self.stages) <= 1 else 0.75 * _BOX
+
+  @property
+  def height(self) -> float:
+    """The height of all lanes in inches."""
+    return self.lanes_per_stage * max(1, len(self.stages)) * self.lane_height
+
+
+def lay_out(trace: step_trace.StepTrace, device: int) -> Row:
+  """Returns the row of a device.
+
+  Args:
+    trace: The trace.
+    device: The index of the device.
+  """
+  spans = [span for span in trace.spans if span.device == device]
+  stages = sorted({span.cell.stage for span in spans})
+  if trace.schedule is not None:
+    size = trace.schedule.num_devices
+    stages = [*range(device % size, trace.schedule.num_stages, size)]
+  of_stages = [[x for x in spans if x.cell.stage == stage] for stage in stages]
+  lanes = [_lanes(of_stage) for of_stage in of_stages]
+  most = max((max(x, default=0) + 1 for x in lanes), default=1)
+  count = min(most, _MAX_LANES)
+  other = step_trace.union(
+    (kernel.start, kernel.end)
+    for kernel in trace.kernels
+    if kernel.device == device and kernel.cell is None and trace.spans
+  )
+  return Row(
+    tuple(stages),
+    count,
+    tuple(
+      (span, index * count + lane % count)
+      for index, of_stage in enumerate(of_stages)
+      for span, lane in zip(of_stage, lanes[index], strict=True)
+    ),
+    tuple(other),
+  )
+
+
+def _lanes(spans: Sequence[step_trace.CellSpan]) -> list[int]:
+  """Returns lanes for cells; a short overlap at an end is none."""
+  return step_trace.lanes(
+    [(span.start, span.end - 0.2 * (span.end - span.start)) for span in spans]
+  )
 
 
 class _Gantt:
-  """Draws one trace; coordinates are inches from the lower left."""
+  """The picture of one trace.
+
+  Attributes:
+    width: Its width in inches.
+    height: Its height.
+  """
+
+  _canvas: canvas_lib.Canvas
 
   def __init__(self, trace: step_trace.StepTrace):
     self._trace = trace
     self._begin, end = trace.extent
     last = max(kernel.end for kernel in trace.kernels)
     self._end = min(last, end + _AFTER * trace.makespan)
-    self._rows = [gantt_rows.Row(trace, d) for d in range(len(trace.devices))]
+    self._rows = [lay_out(trace, d) for d in range(len(trace.devices))]
     most = max(len(row.spans) for row in self._rows)
     wanted = _LEFT + _RIGHT + _CELL * most
-    self._width = min(max(wanted, _MIN_WIDTH), _MAX_WIDTH)
+    self.width = min(max(wanted, _MIN_WIDTH), _MAX_WIDTH)
     heights = sum(row.height + _STRIP + _GAP for row in self._rows)
     heights += sum(map(self._heading, range(len(self._rows))))
-    self._height = _TOP + heights - _GAP + _BOTTOM
+    self.height = _TOP + heights - _GAP + _BOTTOM
 
   def _heading(self, device: int) -> float:
     """Returns the height of the heading above a row: one for each replica."""
@@ -111,35 +189,27 @@ class _Gantt:
   def _x(self, time: float) -> float:
     """Returns where a time is, clipped to the picture."""
     share = (time - self._begin) / (self._end - self._begin)
-    return _LEFT + min(max(share, 0.0), 1.0) * (self._width - _LEFT - _RIGHT)
+    return _LEFT + min(max(share, 0.0), 1.0) * (self.width - _LEFT - _RIGHT)
 
-  def figure(self):
-    """Returns the figure."""
-    from matplotlib import figure
-
-    fig = figure.Figure(figsize=(self._width, self._height))
-    fig.patch.set_facecolor("white")
-    self._axes = fig.add_axes((0, 0, 1, 1))
-    self._axes.set_xlim(0, self._width)
-    self._axes.set_ylim(0, self._height)
-    self._axes.axis("off")
+  def draw(self, canvas: canvas_lib.Canvas) -> None:
+    """Draws it on a canvas of its width and height."""
+    self._canvas = canvas
     self._draw_title()
     self._draw_time()
-    top = self._height - _TOP
+    top = self.height - _TOP
     for device, row in enumerate(self._rows):
       if self._heading(device):
         name = f"replica {self._trace.replica_of(device)}"
-        self._text(0.2, top - 0.06, name, size=10, weight="bold")
+        canvas.text(0.2, top - 0.06, name, size=10, weight="bold")
         top -= _HEADING
       self._draw_row(device, row, top)
       top -= row.height + _STRIP + _GAP
     self._draw_legend()
-    return fig
 
   def _draw_title(self) -> None:
     trace = self._trace
     schedule = trace.schedule
-    y = self._height - 0.3
+    y = self.height - 0.3
     if schedule is None:
       title = f"{_counted(len(trace.devices), 'device')}, no pipeline"
       speed_up = bubble = ""
@@ -162,8 +232,10 @@ class _Gantt:
       f"bubble {trace.bubble:.0%}{bubble}",
       f"{amounts.amount(trace.total_sent_bytes, 'B')} sent between devices",
     ]
-    self._text(_LEFT, y, title, size=12.5, weight="bold")
-    self._text(_LEFT, y - 0.24, "   |   ".join(facts), size=9, color=_FAINT)
+    self._canvas.text(_LEFT, y, title, size=12.5, weight="bold")
+    self._canvas.text(
+      _LEFT, y - 0.24, "   |   ".join(facts), size=9, color=FAINT
+    )
 
   def _draw_time(self) -> None:
     """Draws lines at round times, and the times in milliseconds."""
@@ -173,31 +245,28 @@ class _Gantt:
     bottom = _BOTTOM - 0.1
     for index in range(int(total / step + 1e-9) + 1):
       x = self._x(self._begin + index * step * 1000)
-      self._axes.plot(
-        [x, x],
-        [bottom, self._height - _TOP + 0.06],
-        color=_GRID,
-        linewidth=0.8,
-        zorder=0,
-      )
+      ends = [(x, bottom), (x, self.height - _TOP + 0.06)]
+      self._canvas.line(ends, _GRID, 0.8, layer=0)
       text = f"{index * step:.{digits}f}"
-      self._text(x, bottom - 0.13, text, size=8, color=_FAINT, align="center")
-    self._text(self._width - _RIGHT + 0.12, bottom - 0.13, "ms", 8, _FAINT)
+      self._canvas.text(
+        x, bottom - 0.13, text, size=8, color=FAINT, align="center"
+      )
+    self._canvas.text(self.width - _RIGHT + 0.12, bottom - 0.13, "ms", 8, FAINT)
 
-  def _draw_row(self, device: int, row: gantt_rows.Row, top: float) -> None:
+  def _draw_row(self, device: int, row: Row, top: float) -> None:
     trace = self._trace
     bottom = top - row.height
     self._box(self._begin, self._end, bottom - _STRIP, top, _TRACK)
     middle = (top + bottom - _STRIP) / 2
     names = [f"stage {stage}" for stage in row.stages]
-    for name, lane in zip(names, row.first_lanes, strict=True):
-      y = top - (lane + row.lanes_per_stage / 2) * row.lane_height
-      self._text(0.2, y + (0.07 if len(names) == 1 else 0), name, 10)
+    for index, name in enumerate(names):
+      y = top - (index + 1 / 2) * row.lanes_per_stage * row.lane_height
+      self._canvas.text(0.2, y + (0.07 if len(names) == 1 else 0), name, 10)
     label_y = middle if not names else middle - 0.11
     if len(names) > 1:
       label_y = bottom - _STRIP - 0.06
     label = trace.devices[device].rpartition("device:")[2]
-    self._text(0.2, label_y, label, size=7.5, color=_FAINT)
+    self._canvas.text(0.2, label_y, label, size=7.5, color=FAINT)
     for start, end in row.other:
       self._box(start, end, bottom - _STRIP, bottom, _OTHER)
     for span, lane in row.spans:
@@ -211,17 +280,21 @@ class _Gantt:
       facts.append(f"{trace.bubble_of(device):.0%} idle")
     for index, fact in enumerate(facts):
       y = middle + (len(facts) - 1) * 0.08 - index * 0.16
-      self._text(self._width - _RIGHT + 0.12, y, fact, size=8.5, color=_FAINT)
+      self._canvas.text(
+        self.width - _RIGHT + 0.12, y, fact, size=8.5, color=FAINT
+      )
 
   def _draw_cell(
     self, span: step_trace.CellSpan, top: float, height: float
   ) -> None:
     color = _PALETTE[span.cell.micro_batch % len(_PALETTE)]
     is_back = span.cell.phase is schedule_lib.Phase.BACKWARD
-    fill = _mixed_with_white(color, 0.3) if is_back else color
+    fill = _mixed_with_white(color, _BACKWARD) if is_back else color
     bottom, top = top - height + 0.02, top - 0.02
-    self._box(span.start, span.end, bottom, top, _mixed_with_white(color, 0.12))
-    parts = gantt_rows.without_pauses(
+    self._box(
+      span.start, span.end, bottom, top, _mixed_with_white(color, _WAITING)
+    )
+    parts = _without_pauses(
       span.busy_intervals, _PAUSE * (self._end - self._begin)
     )
     for start, end in parts:
@@ -232,7 +305,7 @@ class _Gantt:
         top,
         fill,
         edge=color if is_back else "white",
-        hatch="////" if is_back else None,
+        hatch=_HATCH if is_back else None,
       )
     start, end = max(parts, key=lambda part: part[1] - part[0])
     number = str(span.cell.micro_batch)
@@ -240,52 +313,26 @@ class _Gantt:
     # A digit is 0.7 of the size wide; 72 points are an inch.
     size = min(_NUMBER, 26 * height, 72 * width / (0.7 * len(number) + 0.2))
     if size >= _MIN_NUMBER:
-      self._text(
+      self._canvas.text(
         (self._x(start) + self._x(end)) / 2,
         (bottom + top) / 2 - 0.01,
         number,
         size=size,
-        color=_INK if is_back else "white",
+        color=INK if is_back else "white",
         align="center",
         weight="bold",
         halo=fill if is_back else None,
       )
 
   def _draw_legend(self) -> None:
-    from matplotlib import patches
-
-    entries: list[tuple[str, str, str, str | None]] = [
-      ("device busy", _BUSY, _BUSY, None)
-    ]
-    if self._trace.spans:
-      blue = _PALETTE[0]
-      pale = _mixed_with_white(blue, 0.3)
-      faint = _mixed_with_white(blue, 0.12)
-      entries = [
-        ("forward", blue, "white", None),
-        ("backward", pale, blue, "////"),
-        ("waiting", faint, faint, None),
-        *entries,
-        ("other ops, such as updates", _OTHER, _OTHER, None),
-      ]
     x, y = _LEFT, 0.3
-    for text, color, edge, hatch in entries:
-      self._axes.add_patch(
-        patches.Rectangle(
-          (x, y - 0.07),
-          0.26,
-          0.14,
-          facecolor=color,
-          edgecolor=edge,
-          hatch=hatch,
-          linewidth=0.8,
-        )
-      )
-      self._text(x + 0.34, y, text, size=8.5, color=_FAINT)
+    for text, color, edge, hatch in _legend(bool(self._trace.spans)):
+      self._canvas.box((x, y - 0.07), (0.26, 0.14), color, edge, hatch)
+      self._canvas.text(x + 0.34, y, text, size=8.5, color=FAINT)
       x += 0.34 + 0.075 * len(text) + 0.3
     if self._trace.spans:
       text = "colour and number: the micro-batch"
-      self._text(x, y, text, size=8.5, color=_FAINT)
+      self._canvas.text(x, y, text, size=8.5, color=FAINT)
 
   def _box(
     self,
@@ -298,48 +345,36 @@ class _Gantt:
     hatch: str | None = None,
   ) -> None:
     """Draws a box over a time."""
-    from matplotlib import patches
-
     left, right = self._x(start), self._x(end)
     if right > left:
-      self._axes.add_patch(
-        patches.Rectangle(
-          (left, bottom),
-          right - left,
-          top - bottom,
-          facecolor=color,
-          edgecolor=edge or "none",
-          linewidth=0.8 if edge else 0,
-          hatch=hatch,
-        )
-      )
+      size = (right - left, top - bottom)
+      self._canvas.box((left, bottom), size, color, edge, hatch)
 
-  def _text(
-    self,
-    x: float,
-    y: float,
-    text: str,
-    size: float,
-    color: str = _INK,
-    align: str = "left",
-    weight: str = "normal",
-    halo: str | None = None,
-  ) -> None:
-    from matplotlib import patheffects
 
-    effects = [patheffects.withStroke(linewidth=3, foreground=halo)]
-    self._axes.text(
-      x,
-      y,
-      text,
-      fontsize=size,
-      color=color,
-      ha=align,
-      va="center",
-      weight=weight,
-      path_effects=effects if halo else None,
-      parse_math=False,
-    )
+def _legend(has_cells: bool) -> Iterator[tuple[str, str, str, str | None]]:
+  """Yields what boxes mean, their colour, that of their edge, their hatch."""
+  if has_cells:
+    color = _PALETTE[0]
+    yield "forward", color, "white", None
+    yield "backward", _mixed_with_white(color, _BACKWARD), color, _HATCH
+    faint = _mixed_with_white(color, _WAITING)
+    yield "waiting", faint, faint, None
+  yield "device busy", _BUSY, _BUSY, None
+  if has_cells:
+    yield "other ops, such as updates", _OTHER, _OTHER, None
+
+
+def _without_pauses(
+  intervals: Sequence[step_trace.Interval], pause: float
+) -> list[step_trace.Interval]:
+  """Returns disjoint intervals, those made one that a short pause parts."""
+  found = [intervals[0]]
+  for start, end in intervals[1:]:
+    if start - found[-1][1] < pause:
+      found[-1] = (found[-1][0], end)
+    else:
+      found.append((start, end))
+  return found
 
 
 def _name(schedule: schedule_lib.Schedule) -> str:

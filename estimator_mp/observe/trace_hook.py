@@ -1,12 +1,17 @@
 """TraceHook: traces some steps of a session, and draws them."""
 
-import importlib.util
 import json
 import os
 from collections.abc import Callable, Iterable
 
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.observe import chrome_trace, gantt, step_trace, trace_reading
+from estimator_mp.observe import (
+  canvas,
+  chrome_trace,
+  gantt,
+  step_trace,
+  trace_reading,
+)
 from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
@@ -48,7 +53,7 @@ class TraceHook(tf.estimator.SessionRunHook):
     for step in self._steps:
       if step < 1:
         raise ValueError(f"trace step {step} is too small; use 1 or more")
-    if self._steps and importlib.util.find_spec("matplotlib") is None:
+    if self._steps and not canvas.is_available():
       raise ValueError(
         "tracing steps needs matplotlib to draw them; pip install matplotlib, "
         "or trace none"

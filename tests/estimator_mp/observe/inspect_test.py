@@ -9,7 +9,7 @@ import estimator_mp
 from estimator_mp import amounts
 from estimator_mp import devices as devices_lib
 from estimator_mp.cli import input_spec
-from estimator_mp.observe import drawing, gradient_traffic, inspection
+from estimator_mp.observe import gradient_traffic, inspection, placement_picture
 from estimator_mp.placement import placement_file
 from estimator_mp.plan import summed_gradients
 from tests.estimator_mp import zoo
@@ -204,7 +204,7 @@ class ReplicasTest(parameterized.TestCase):
     again = estimator_mp.Placement.from_dict(facts)
     self.assertEqual(again.replicas, held)
     self.assertLen(facts["replication"]["sums"], 2)
-    graph = drawing.dot(found)
+    graph = placement_picture.dot(found)
     self.assertIn('[label="replica 1, stage 0, /device:CPU:2"]', graph)
     self.assertIn("stage_0 -> replica_1_stage_0 [", graph)
 
@@ -244,12 +244,13 @@ class DrawingTest(absltest.TestCase):
     found = inspect_zoo("transformer", mesh="stage:4")
     folder = self.create_tempdir().full_path
     paths = [
-      pathlib.Path(path) for path in drawing.write_pictures(found, folder)
+      pathlib.Path(path)
+      for path in placement_picture.write_pictures(found, folder)
     ]
     self.assertEqual([p.suffix for p in paths], [".png", ".svg"])
     self.assertStartsWith(paths[0].read_bytes(), b"\x89PNG")
     svg = paths[1].read_text()
-    graph = drawing.dot(found)
+    graph = placement_picture.dot(found)
     for stage in found.placement.stages:
       for text in (stage.device, f"{stage.parameters:,}", *stage.layers):
         self.assertIn(text, graph)
@@ -268,7 +269,7 @@ class DrawingTest(absltest.TestCase):
     found = inspect_zoo("mlp_sgd", mesh="stage:2")
     folders = [self.create_tempdir().full_path for _ in range(2)]
     for folder in folders:
-      drawing.write_pictures(found, folder)
+      placement_picture.write_pictures(found, folder)
     for name in ("placement.png", "placement.svg"):
       first, second = (
         pathlib.Path(folder, name).read_bytes() for folder in folders

@@ -1,16 +1,14 @@
-"""Drawing: a partition as a picture, and as text for Graphviz.
+"""Placement picture: a partition drawn, and as text for Graphviz.
 
 A column per stage, with its layers, weights and costs; arrows for what the
 devices send each other in a training step. Of several replicas the picture
 shows the first; the text has the devices of all.
 """
 
-import logging
-import os
-from collections.abc import Sequence
-
 from estimator_mp import amounts
+from estimator_mp.observe import canvas as canvas_lib
 from estimator_mp.observe import inspection
+from estimator_mp.observe.canvas import FAINT
 
 # Inches.
 _WIDTH = 2.7
@@ -24,10 +22,11 @@ _MAX_NAME = 34
 _MAX_LANES = 6
 _FORWARD = "#2563a8"
 _BACKWARD = "#c2571a"
-_INK = "#22272e"
-_FAINT = "#6b7480"
 _TRACK = "#e6e9ee"
 _BAR = "#7fa8d1"
+_HEAD = "#eef2f7"
+_BORDER = "#9aa4b1"
+_ARROW = 1.2  # Points.
 
 
 def write_pictures(
@@ -47,17 +46,10 @@ def write_pictures(
   Raises:
     ModuleNotFoundError: If matplotlib is not installed.
   """
-  import matplotlib
-
-  # It tells of its font cache when it is first used.
-  logging.getLogger("matplotlib").setLevel(logging.ERROR)
-  with matplotlib.rc_context({"svg.hashsalt": "estimator_mp"}):
-    figure = _Drawing(inspected).figure()
-    paths = []
-    for ending, metadata in (("png", {}), ("svg", {"Date": None})):
-      paths.append(os.path.join(directory, f"placement.{ending}"))
-      figure.savefig(paths[-1], dpi=110, metadata=metadata)
-  return paths
+  picture = _Picture(inspected)
+  with canvas_lib.opened(picture.width, picture.height) as canvas:
+    picture.draw(canvas)
+    return canvas.save(directory, "placement", dpi=110)
 
 
 def dot(inspected: inspection.Inspection) -> str:
@@ -79,7 +71,7 @@ def dot(inspected: inspection.Inspection) -> str:
       [
         f"stage {stage.stage}, {stage.device}",
         *stage.layers,
-        *(f"{name}: {value}" for name, value in _facts(inspected, index)),
+        *(f"{name}: {value}" for name, value in _amounts(inspected, index)),
       ]
     )
     lines.append(f"  stage_{stage.stage} [label={_quoted(label)}];")
@@ -117,7 +109,7 @@ def _sent(boundary: inspection.Boundary) -> str:
   return f"{amounts.tensors(boundary.num_tensors)}\n{sent}"
 
 
-def _facts(
+def _amounts(
   inspected: inspection.Inspection, index: int
 ) -> list[tuple[str, str]]:
   """Returns what is said of one stage, in words and numbers."""
@@ -137,8 +129,15 @@ def _shortened(name: str) -> str:
   return f"{name[:half]}…{name[-half:]}"
 
 
-class _Drawing:
-  """Draws one partition; coordinates are inches from the lower left."""
+class _Picture:
+  """The picture of one partition.
+
+  Attributes:
+    width: Its width in inches.
+    height: Its height.
+  """
+
+  _canvas: canvas_lib.Canvas
 
   def __init__(self, inspected: inspection.Inspection):
     self._inspected = inspected
@@ -146,48 +145,36 @@ class _Drawing:
       stage.device: index
       for index, stage in enumerate(inspected.placement.stages)
     }
-    columns = len(self._column)
-    known, others = self._split_boundaries()
+    known: list[inspection.Boundary] = []
+    others: list[inspection.Boundary] = []
+    for boundary in inspected.boundaries:
+      is_known = {boundary.source, boundary.destination} <= {*self._column}
+      (known if is_known else others).append(boundary)
     self._neighbours = [b for b in known if abs(self._span(b)) == 1]
     far = sorted(
-      (b for b in known if abs(self._span(b)) > 1),
-      key=lambda b: -b.num_bytes,
+      (b for b in known if abs(self._span(b)) > 1), key=lambda b: -b.num_bytes
     )
     drawn = sorted(far[:_MAX_LANES], key=lambda b: abs(self._span(b)))
     self._above = [b for b in drawn if self._span(b) > 0]
     self._below = [b for b in drawn if self._span(b) < 0]
     self._left_out = far[_MAX_LANES:] + others
-    self._width = columns * (_WIDTH + _GAP) - _GAP + 2 * _MARGIN
+    self.width = len(self._column) * (_WIDTH + _GAP) - _GAP + 2 * _MARGIN
     self._bottom = _MARGIN + 0.3 + _LANE * len(self._below)
     self._top = self._bottom + _HEIGHT
-    self._full_height = self._top + _LANE * len(self._above) + 0.75
-
-  def _split_boundaries(self):
-    """Returns the boundaries between stages, and those with other devices."""
-    known, others = [], []
-    for boundary in self._inspected.boundaries:
-      is_known = {boundary.source, boundary.destination} <= {*self._column}
-      (known if is_known else others).append(boundary)
-    return known, others
+    self.height = self._top + _LANE * len(self._above) + 0.75
 
   def _span(self, boundary: inspection.Boundary) -> int:
+    """Returns how many columns to the right something is sent."""
     return self._column[boundary.destination] - self._column[boundary.source]
 
   def _left(self, column: int) -> float:
     return _MARGIN + column * (_WIDTH + _GAP)
 
-  def figure(self):
-    """Returns the figure."""
-    from matplotlib import figure
-
-    fig = figure.Figure(figsize=(self._width, self._full_height))
-    fig.patch.set_facecolor("white")
-    self._axes = fig.add_axes((0, 0, 1, 1))
-    self._axes.set_xlim(0, self._width)
-    self._axes.set_ylim(0, self._full_height)
-    self._axes.axis("off")
-    y = self._full_height - 0.35
-    self._text(_MARGIN, y, _title(self._inspected), size=12, weight="bold")
+  def draw(self, canvas: canvas_lib.Canvas) -> None:
+    """Draws it on a canvas of its width and height."""
+    self._canvas = canvas
+    y = self.height - 0.35
+    canvas.text(_MARGIN, y, _title(self._inspected), size=12, weight="bold")
     for index in range(len(self._column)):
       self._draw_stage(index)
     for boundary in self._neighbours:
@@ -196,18 +183,18 @@ class _Drawing:
       self._draw_lane(boundary, lane, self._top, 1, _FORWARD)
     for lane, boundary in enumerate(self._below):
       self._draw_lane(boundary, lane, self._bottom, -1, _BACKWARD)
-    self._text(_MARGIN, 0.18, self._footer(), size=7.5, color=_FAINT)
-    return fig
+    canvas.text(_MARGIN, 0.18, self._footer(), size=7.5, color=FAINT)
 
   def _footer(self) -> str:
-    sent = self._inspected.placement.transfers
+    inspected = self._inspected
+    sent = inspected.placement.transfers
     num_bytes = amounts.amount(sum(x.num_bytes for x in sent), "B")
     text = (
       f"Sent each training step: {amounts.tensors(len(sent))}, {num_bytes}."
     )
-    if self._inspected.replicas is not None:
-      count = self._inspected.mesh.axis_size("data")
-      summed = sum(x.num_bytes for x in self._inspected.replicas.sums)
+    if inspected.replicas is not None:
+      count = inspected.mesh.axis_size("data")
+      summed = sum(x.num_bytes for x in inspected.replicas.sums)
       text += (
         f" Replica 0 of {count}; each sums {amounts.amount(summed, 'B')} of "
         "gradients with the others."
@@ -218,52 +205,46 @@ class _Drawing:
     return text
 
   def _draw_stage(self, index: int) -> None:
-    from matplotlib import patches
-
-    stage = self._inspected.placement.stages[index]
+    inspected = self._inspected
+    text = self._canvas.text
+    stage = inspected.placement.stages[index]
     left = self._left(index)
     for bottom, height, color in (
       (self._bottom, _HEIGHT, "white"),
-      (self._top - 0.5, 0.5, "#eef2f7"),
+      (self._top - 0.5, 0.5, _HEAD),
     ):
-      self._axes.add_patch(
-        patches.Rectangle(
-          (left, bottom), _WIDTH, height, facecolor=color, edgecolor="#9aa4b1"
-        )
+      self._canvas.box(
+        (left, bottom), (_WIDTH, height), color, edge=_BORDER, line_width=1
       )
     x, right = left + 0.14, left + _WIDTH - 0.14
     y = self._top - 0.19
-    self._text(x, y, f"stage {stage.stage}", size=10, weight="bold")
-    self._text(x, y - 0.19, stage.device, size=8, color=_FAINT)
+    text(x, y, f"stage {stage.stage}", size=10, weight="bold")
+    text(x, y - 0.19, stage.device, size=8, color=FAINT)
     y -= 0.5
     for name in stage.layers:
-      self._text(x, y, _shortened(name), size=8)
+      text(x, y, _shortened(name), size=8)
       y -= 0.165
     y = self._bottom + 1.68
-    for name, value in _facts(self._inspected, index):
-      self._text(x, y, name, size=8, color=_FAINT)
-      self._text(right, y, value, size=8, align="right")
+    for name, value in _amounts(inspected, index):
+      text(x, y, name, size=8, color=FAINT)
+      text(right, y, value, size=8, align="right")
       y -= 0.18
     y -= 0.08
-    flops = self._inspected.flop_shares()[index]
-    self._draw_bar(x, right, y, "share of FLOPs", flops)
-    time = self._inspected.time_shares()[index]
-    self._draw_bar(x, right, y - 0.36, "share of time", time)
+    self._draw_bar(
+      x, right, y, "share of FLOPs", inspected.flop_shares()[index]
+    )
+    self._draw_bar(
+      x, right, y - 0.36, "share of time", inspected.time_shares()[index]
+    )
 
   def _draw_bar(
     self, left: float, right: float, y: float, name: str, share: float
   ) -> None:
-    from matplotlib import patches
-
-    self._text(left, y, name, size=8, color=_FAINT)
-    self._text(right, y, f"{share:.0%}", size=8, align="right")
-    for width, color in (
-      (right - left, _TRACK),
-      ((right - left) * share, _BAR),
-    ):
-      self._axes.add_patch(
-        patches.Rectangle((left, y - 0.19), width, 0.09, facecolor=color)
-      )
+    self._canvas.text(left, y, name, size=8, color=FAINT)
+    self._canvas.text(right, y, f"{share:.0%}", size=8, align="right")
+    length = right - left
+    for width, color in ((length, _TRACK), (length * share, _BAR)):
+      self._canvas.box((left, y - 0.19), (width, 0.09), color)
 
   def _draw_neighbours(self, boundary: inspection.Boundary) -> None:
     """Draws an arrow from one column to the next, or back."""
@@ -276,9 +257,9 @@ class _Drawing:
     y = self._bottom + _HEIGHT * (0.62 if forward else 0.3)
     ends = [(left, y), (right, y)]
     color = _FORWARD if forward else _BACKWARD
-    self._draw_arrow(ends if forward else ends[::-1], color)
+    self._canvas.arrow(ends if forward else ends[::-1], color, _ARROW)
     x = (left + right) / 2
-    self._text(
+    self._canvas.text(
       x, y + 0.24, _sent(boundary), size=8, color=color, align="center"
     )
 
@@ -299,51 +280,9 @@ class _Drawing:
     end -= 0.2 * direction - shift
     y = edge + direction * (_LANE * (lane + 1) - 0.08)
     points = [(start, edge), (start, y), (end, y), (end, edge)]
-    self._draw_arrow(points, color)
+    self._canvas.arrow(points, color, _ARROW)
     text = _sent(boundary).replace("\n", ", ")
     x = (start + end) / 2
-    self._text(x, y, text, size=8, color=color, align="center", boxed=True)
-
-  def _draw_arrow(
-    self, points: Sequence[tuple[float, float]], color: str
-  ) -> None:
-    if len(points) > 2:
-      xs, ys = zip(*points[:-1], strict=True)
-      self._axes.plot(xs, ys, color=color, linewidth=1.2)
-    self._axes.annotate(
-      "",
-      xy=points[-1],
-      xytext=points[-2],
-      arrowprops={
-        "arrowstyle": "-|>",
-        "color": color,
-        "linewidth": 1.2,
-        "shrinkA": 0,
-        "shrinkB": 0,
-      },
-    )
-
-  def _text(
-    self,
-    x: float,
-    y: float,
-    text: str,
-    size: float,
-    color: str = _INK,
-    align: str = "left",
-    weight: str = "normal",
-    boxed: bool = False,
-  ) -> None:
-    box = {"facecolor": "white", "edgecolor": "none", "pad": 1.5}
-    self._axes.text(
-      x,
-      y,
-      text,
-      fontsize=size,
-      color=color,
-      ha=align,
-      va="center",
-      weight=weight,
-      bbox=box if boxed else None,
-      parse_math=False,
+    self._canvas.text(
+      x, y, text, size=8, color=color, align="center", is_on_white=True
     )
