@@ -8,45 +8,20 @@ from typing import Any
 from compat import import_aliases
 from compat.errors import CompatError
 from compat.lazy_module import LazyModule
+from compat.private import wheel
 
 WHEEL = "tensorflow-estimator"
 WHEEL_VERSION = "2.15.0"
 
-_V1 = "tensorflow_estimator.python.estimator.api._v1.estimator"
-_V2 = "tensorflow_estimator.python.estimator.api._v2.estimator"
-
 # Where TensorFlow 2.15 has an attribute `estimator`, and which API it gives.
 _NAMESPACES = {
-  "": _V2,
-  "compat.v1": _V1,
-  "compat.v1.compat.v1": _V1,
-  "compat.v1.compat.v2": _V2,
-  "compat.v2": _V2,
-  "compat.v2.compat.v1": _V1,
-  "compat.v2.compat.v2": _V2,
-}
-
-# What older programs import, and the module of the wheel that it is.
-_MODULES = {
-  "tensorflow.estimator": _V2,
-  "tensorflow.compat.v1.estimator": _V1,
-  "tensorflow.compat.v2.estimator": _V2,
-  "tensorflow.python.estimator": "tensorflow_estimator.python.estimator",
-  "tensorflow.python.estimator.keras": (
-    "tensorflow_estimator.python.estimator.keras_lib"
-  ),
-  **{
-    f"tensorflow.python.tpu.{name}": (
-      f"tensorflow_estimator.python.estimator.tpu.{name}"
-    )
-    for name in (
-      "error_handling",
-      "tpu_config",
-      "tpu_context",
-      "tpu_estimator",
-      "util",
-    )
-  },
+  "": wheel.V2,
+  "compat.v1": wheel.V1,
+  "compat.v1.compat.v1": wheel.V1,
+  "compat.v1.compat.v2": wheel.V2,
+  "compat.v2": wheel.V2,
+  "compat.v2.compat.v1": wheel.V1,
+  "compat.v2.compat.v2": wheel.V2,
 }
 
 
@@ -79,13 +54,13 @@ def supply(tensorflow: types.ModuleType) -> None:
     tensorflow: the module, of a version that has no tf.estimator.
   """
   stand_ins = {
-    _V1: LazyModule("tensorflow.compat.v1.estimator", _V1),
-    _V2: LazyModule("tensorflow.estimator", _V2),
+    wheel.V1: LazyModule("tensorflow.compat.v1.estimator", wheel.V1),
+    wheel.V2: LazyModule("tensorflow.estimator", wheel.V2),
   }
   for path, target in _NAMESPACES.items():
     namespace: Any = tensorflow
     for part in filter(None, path.split(".")):
       namespace = getattr(namespace, part)
     namespace.estimator = stand_ins[target]
-  for alias, target in _MODULES.items():
+  for alias, target in wheel.MODULES.items():
     import_aliases.add(alias, target)

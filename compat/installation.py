@@ -13,9 +13,9 @@ from compat import (
   contrib_names,
   estimator_names,
   legacy_keras,
-  private_names,
   versions,
 )
+from compat.private import missing_names
 
 _LOCK = threading.RLock()
 _is_installed = False
@@ -118,6 +118,6 @@ def _install_into(tensorflow: types.ModuleType, imported_before: bool) -> None:
     versions.check_protobuf(tensorflow.__version__)
     if not versions.has_own_estimator(tensorflow.__version__):
       estimator_names.check_wheel()
-      private_names.supply()
+      missing_names.supply()
       estimator_names.supply(tensorflow)
     _is_installed = True

@@ -2,23 +2,15 @@
 
 TensorFlow decides which Keras is `tf.keras` once, while it is imported, by the
 environment variable TF_USE_LEGACY_KERAS.
-
-`backend._SEED_GENERATOR` is a private name of Keras 2: where layers, tf_keras's
-and those of tf.compat.v1.layers, draw the seeds that they were not given.
-`tf.keras.utils.set_random_seed` sets it; without that it is Python's `random`.
 """
 
-import contextlib
 import importlib.util
-import inspect
 import os
-import random
 import types
-from collections.abc import Iterator
-from typing import Any
 
-from compat import private_names, versions
+from compat import versions
 from compat.errors import CompatError
+from compat.private import keras
 
 VARIABLE = "TF_USE_LEGACY_KERAS"
 # The values that TensorFlow itself takes for a yes.
@@ -55,7 +47,7 @@ def check_chosen(tensorflow: types.ModuleType, imported_before: bool) -> None:
       f"tf-keras is not installed; tf.estimator on TensorFlow {version} needs "
       f"it. Install it with: pip install 'tf-keras=={major}.{minor}.*'."
     )
-  if private_names.uses_legacy_keras(tensorflow):
+  if keras.uses_legacy_keras(tensorflow):
     return
   if imported_before:
     raise CompatError(
@@ -68,41 +60,3 @@ def check_chosen(tensorflow: types.ModuleType, imported_before: bool) -> None:
     f"{VARIABLE}={os.environ.get(VARIABLE)!r} chooses Keras 3 as tf.keras; "
     f"tf.estimator needs Keras 2. Unset {VARIABLE} or set it to 1."
   )
-
-
-def seeds_of_layers(tensorflow: types.ModuleType) -> Any:
-  """Returns what has, as `generator`, the source of the layers' seeds.
-
-  Args:
-    tensorflow: the module.
-  """
-  keras = inspect.getmodule(tensorflow.keras.utils.set_random_seed)
-  return vars(keras)["backend"]._SEED_GENERATOR
-
-
-@contextlib.contextmanager
-def seeded_layers(
-  tensorflow: types.ModuleType, seed: int | None
-) -> Iterator[None]:
-  """Fixes the seeds that layers made inside draw, in this thread.
-
-  They are those after `tf.keras.utils.set_random_seed(seed)`. Python's own
-  `random` is left as it is.
-
-  Args:
-    tensorflow: the module.
-    seed: the seed; None, or a program that has called `set_random_seed` itself,
-      leaves all as it is.
-
-  Yields:
-    None.
-  """
-  seeds = seeds_of_layers(tensorflow)
-  if seed is None or getattr(seeds, "generator", None) is not None:
-    yield
-    return
-  seeds.generator = random.Random(seed)
-  try:
-    yield
-  finally:
-    seeds.generator = None

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from compat import private_estimator
+from compat.private import estimators
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import sharding
 from estimator_mp.config import sharding_config as sharding_config_lib
@@ -63,22 +63,22 @@ def shard_estimator(
       "tf.estimator.DNNClassifier(...), or shard a model_fn by "
       "estimator_mp.shard_model_fn"
     )
-  model_fn = private_estimator.model_fn_of(estimator)
+  model_fn = estimators.model_fn_of(estimator)
   name = type(estimator).__name__
   if sharding.is_sharded(model_fn):
     raise ValueError(
       f"the {name} is sharded already; shard it once, or make a new one"
     )
-  if private_estimator.uses_tpu(estimator):
+  if estimators.uses_tpu(estimator):
     raise ValueError(
       f"the {name} is to use a TPU, and a mesh has none; make it with "
       "use_tpu=False"
     )
   sharded = sharding.shard_model_fn(model_fn, config)
   made = for_sharded_run(
-    private_estimator.run_config_of(estimator), config, save_input_position
+    estimators.run_config_of(estimator), config, save_input_position
   )
-  private_estimator.replace_parts(estimator, sharded, made)
+  estimators.replace_parts(estimator, sharded, made)
   for method in _METHODS:
     # Of tf.estimator's own, those of version 1 have one more.
     if getattr(estimator, method, None) is not None:
@@ -93,8 +93,8 @@ def _shard_inner(
   plain = getattr(estimator, method)
 
   def replacement(other: Any, mode: str) -> Callable[..., Any]:
-    model_fn = private_estimator.model_fn_of(other)
-    own = is_of_sharded_run(private_estimator.run_config_of(other))
+    model_fn = estimators.model_fn_of(other)
+    own = is_of_sharded_run(estimators.run_config_of(other))
     # One that a model_fn asks for a part of its model is sharded with it. One
     # with a RunConfig of its own may do what needs no mesh.
     if (
@@ -107,7 +107,7 @@ def _shard_inner(
 
   @functools.wraps(plain)
   def sharding_inner(*args, **kwargs):
-    with private_estimator.intercepted_calls(replacement):
+    with estimators.intercepted_calls(replacement):
       result = plain(*args, **kwargs)
     if hasattr(result, "__next__"):  # predict's graph is made by its first one.
       return _each(result, replacement)
@@ -116,10 +116,10 @@ def _shard_inner(
   setattr(estimator, method, sharding_inner)
 
 
-def _each(found: Any, replacement: private_estimator.Replacement) -> Any:
+def _each(found: Any, replacement: estimators.Replacement) -> Any:
   """Yields what an iterator yields, each made under interception."""
   while True:
-    with private_estimator.intercepted_calls(replacement):
+    with estimators.intercepted_calls(replacement):
       try:
         value = next(found)
       except StopIteration:

@@ -16,7 +16,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from compat import gradient_requests, legacy_keras, private_graph
+from compat.private import gradient_requests, graph_edits, keras
 from estimator_mp import devices, export
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import (
@@ -116,7 +116,7 @@ def shard_model_fn(
     sharder = _Sharder(config, mesh, mode, model_dir)
     call = signature.bind(**sharder.inputs(bound))
     seed = getattr(run_config, "tf_random_seed", None)
-    with legacy_keras.seeded_layers(tf, seed):
+    with keras.seeded_layers(tf, seed):
       spec = sharder.run(lambda: model_fn(*call.args, **call.kwargs))
     if mode == TRAIN and saves_input_position(run_config):
       spec = input_position.with_saved_position(spec, run_config.model_dir)
@@ -430,7 +430,7 @@ class _Sharder:
     self._units.add(new)
     of_savers = savers.saver_ops(new)
     for op in savers.work_on_variables(of_savers):
-      private_graph.set_device(op, op.inputs[0].device)
+      graph_edits.set_device(op, op.inputs[0].device)
     self._of_savers |= of_savers
     return new
 

@@ -1,7 +1,7 @@
 """Names of tf.contrib.distribute."""
 
-from compat import private_names
 from compat.contrib import absent
+from compat.private import distribution
 
 import tensorflow as tf
 
@@ -9,7 +9,7 @@ import tensorflow as tf
 __path__: list[str] = []
 __getattr__ = absent.getter(__name__)
 
-DistributeConfig = private_names.distribute_config()
+DistributeConfig = distribution.distribute_config()
 CollectiveAllReduceStrategy = (
   tf.compat.v1.distribute.experimental.MultiWorkerMirroredStrategy
 )

@@ -4,10 +4,9 @@ Estimators and heads are those of TensorFlow 1, as they were in tf.contrib.
 """
 
 from compat.contrib import absent
+from compat.private import wheel_names
 
 import tensorflow as tf
-from tensorflow_estimator.python.estimator import early_stopping, extenders
-from tensorflow_estimator.python.estimator.canned import head as _heads
 
 # `from ... import ABSENT` then asks the import system, which explains.
 __path__: list[str] = []
@@ -20,7 +19,7 @@ DNNEstimator = tf.compat.v1.estimator.DNNEstimator
 DNNLinearCombinedEstimator = tf.compat.v1.estimator.DNNLinearCombinedEstimator
 LinearEstimator = tf.compat.v1.estimator.LinearEstimator
 InMemoryEvaluatorHook = _experimental.InMemoryEvaluatorHook
-add_metrics = extenders.add_metrics
+add_metrics = wheel_names.add_metrics
 build_raw_supervised_input_receiver_fn = (
   _experimental.build_raw_supervised_input_receiver_fn
 )
@@ -31,14 +30,12 @@ make_early_stopping_hook = _experimental.make_early_stopping_hook
 make_stop_at_checkpoint_step_hook = (
   _experimental.make_stop_at_checkpoint_step_hook
 )
-read_eval_metrics = early_stopping.read_eval_metrics
+read_eval_metrics = wheel_names.read_eval_metrics
 stop_if_higher_hook = _experimental.stop_if_higher_hook
 stop_if_lower_hook = _experimental.stop_if_lower_hook
 stop_if_no_decrease_hook = _experimental.stop_if_no_decrease_hook
 stop_if_no_increase_hook = _experimental.stop_if_no_increase_hook
 
-binary_classification_head = (
-  _heads._binary_logistic_head_with_sigmoid_cross_entropy_loss
-)
-multi_class_head = _heads._multi_class_head_with_softmax_cross_entropy_loss
-regression_head = _heads._regression_head
+binary_classification_head = wheel_names.binary_classification_head
+multi_class_head = wheel_names.multi_class_head
+regression_head = wheel_names.regression_head

@@ -1,14 +1,22 @@
 """Names of tf.contrib.layers."""
 
 from compat.contrib import absent
-from compat.contrib.dense import dropout, fully_connected, linear, relu
-from compat.contrib.initializers import (
+from compat.contrib.layer_functions.dense import (
+  dropout,
+  fully_connected,
+  linear,
+  relu,
+)
+from compat.contrib.layer_functions.initializers import (
   variance_scaling_initializer,
   xavier_initializer,
 )
-from compat.contrib.normalization import batch_norm, layer_norm
-from compat.contrib.optimization import OPTIMIZER_CLS_NAMES, optimize_loss
-from compat.contrib.regularizers import (
+from compat.contrib.layer_functions.normalization import batch_norm, layer_norm
+from compat.contrib.layer_functions.optimization import (
+  OPTIMIZER_CLS_NAMES,
+  optimize_loss,
+)
+from compat.contrib.layer_functions.regularizers import (
   l1_l2_regularizer,
   l1_regularizer,
   l2_regularizer,

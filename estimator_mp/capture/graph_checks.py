@@ -6,7 +6,7 @@ TensorFlow would find them only when a session runs, in many lines, or never.
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from compat import private_graph
+from compat.private import graph_reads
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
 
@@ -60,7 +60,7 @@ def check_loops(
   """
   marked: dict[object, tf.Operation] = {}
   for op in ops:
-    loop = private_graph.outermost_loop(op) if op in stages else None
+    loop = graph_reads.outermost_loop(op) if op in stages else None
     if loop is None:
       continue
     other = marked.setdefault(loop, op)

@@ -11,7 +11,7 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from compat import gradient_requests
+from compat.private import gradient_requests
 
 import numpy as np
 import tensorflow as tf

@@ -7,7 +7,7 @@ a clone: functional loops and v1 loops work.
 import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
-from compat import private_graph
+from compat.private import graph_edits
 from estimator_mp.graph import draws, op_device, states
 
 import tensorflow as tf
@@ -200,14 +200,14 @@ class Clones:
         of_clone[op.name] = copy
         device = _device_of_resource(copy) if is_bound else ""
         if op.device:
-          private_graph.set_device(copy, device or home.device(op.device))
+          graph_edits.set_device(copy, device or home.device(op.device))
         for tensor, other in zip(op.outputs, copy.outputs, strict=True):
           known[tensor.name] = other
       for name, shared in waits:
         others = [
           of_clone.get(c.name) or home.ops.get(c.name, c) for c in shared
         ]
-        private_graph.add_control_inputs(of_clone[name], others)
+        graph_edits.add_control_inputs(of_clone[name], others)
 
   def _differs(self, tensor: tf.Tensor, inside: Collection[str]) -> bool:
     """Whether a tensor that ops to clone read is not the same for clones."""

@@ -11,7 +11,7 @@ TensorFlow refuses, or pays dearly for, some separations:
 
 from collections.abc import Iterable, Sequence
 
-from compat import private_graph
+from compat.private import graph_reads
 from estimator_mp.graph import savers
 
 import tensorflow as tf
@@ -90,7 +90,7 @@ class Units:
         yield self._by_name[name]
       else:
         self._early.setdefault(name, []).append(op)
-    loop = private_graph.outermost_loop(op)
+    loop = graph_reads.outermost_loop(op)
     if loop is not None:
       yield self._by_loop.setdefault(id(loop), op)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 
-from compat import private_graph
+from compat.private import graph_edits
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.graph import op_device
@@ -23,7 +23,7 @@ def place(stages: Mapping[tf.Operation, int], mesh: mesh_lib.Mesh) -> None:
   ]
   for op, stage in stages.items():
     if not op.device:
-      private_graph.set_device(op, places[stage](op))
+      graph_edits.set_device(op, places[stage](op))
 
 
 def stages_of_devices(

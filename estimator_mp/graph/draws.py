@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
-from compat import private_graph
+from compat.private import graph_reads
 from estimator_mp.graph import states
 
 import tensorflow as tf
@@ -367,7 +367,7 @@ class Functions:
       return False
     name = function.signature.name
     if name not in self._shapes:
-      self._shapes[name] = private_graph.shapes_in_function(
+      self._shapes[name] = graph_reads.shapes_in_function(
         self._known[name], self._graph
       )
     shapes = self._shapes[name]

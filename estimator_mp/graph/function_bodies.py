@@ -8,7 +8,7 @@ an `If` that reads the variable if it has a value, and writes nothing.
 
 from collections.abc import Mapping, Sequence
 
-from compat import private_graph
+from compat.private import graph_reads
 from estimator_mp.graph import states as states_lib
 
 import tensorflow as tf
@@ -106,7 +106,7 @@ def _written_arguments(
   graph: tf.Graph, name: str, callers: frozenset[str]
 ) -> set[int]:
   """Returns the numbers of a function's arguments that its body may write."""
-  definition = private_graph.function_definition(graph, name)
+  definition = graph_reads.function_definition(graph, name)
   arguments = [x.name for x in definition.signature.input_arg]
   numbers = {argument: index for index, argument in enumerate(arguments)}
   nodes = {node.name: node for node in definition.node_def}

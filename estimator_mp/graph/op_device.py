@@ -13,7 +13,7 @@ Most ops go to the position's device. Two kinds cannot:
 import re
 from collections.abc import Callable
 
-from compat import private_graph
+from compat.private import op_registry
 from estimator_mp import devices
 
 import tensorflow as tf
@@ -43,7 +43,7 @@ def lives_on_host(op: tf.Operation, device_type: str) -> bool:
     return False
   # Python functions run in host memory, but on any CPU device.
   is_python = op.type in ("PyFunc", "PyFuncStateless")
-  return is_python or not private_graph.has_kernel(op, device_type)
+  return is_python or not op_registry.has_kernel(op, device_type)
 
 
 def device_of_resource(op: tf.Operation) -> str:

@@ -16,7 +16,7 @@ does hang there is two devices with orders that contradict each other.
 
 from collections.abc import Iterator, Sequence
 
-from compat import private_graph
+from compat.private import graph_edits
 
 import tensorflow as tf
 
@@ -89,7 +89,7 @@ def order_collectives(collectives: Sequence[Sequence[tf.Operation]]) -> None:
     for op in members:
       before = last.get(op.device)
       if before is not None and before not in op.control_inputs:
-        private_graph.add_control_inputs(op, [before])
+        graph_edits.add_control_inputs(op, [before])
       last[op.device] = op
 
 

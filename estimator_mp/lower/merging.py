@@ -8,7 +8,7 @@ are there once. They read the whole batch's value (see `merges`), made here.
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 
-from compat import private_graph
+from compat.private import graph_edits, graph_reads
 from estimator_mp import devices as devices_lib
 from estimator_mp.capture import micro_batches
 from estimator_mp.graph import clones as clones_lib
@@ -154,7 +154,7 @@ class Merger:
   def _again(self, tensor: tf.Tensor) -> tf.Tensor:
     """Returns what the op of a tensor makes of the merged inputs."""
     op = tensor.op
-    if op.op_def.is_stateful or private_graph.outermost_loop(op) is not None:
+    if op.op_def.is_stateful or graph_reads.outermost_loop(op) is not None:
       raise NoMergeError(f"{tensor.name} is made by {op.type}, which has state")
     if op.type.startswith(_LARGE_WORK):
       raise NoMergeError(f"{tensor.name} is made by {op.type}")
@@ -346,5 +346,5 @@ def _with_inputs(op: tf.Operation, inputs: Iterable[tf.Tensor]) -> tf.Operation:
       definition, dict(zip(names, inputs, strict=True)), [op.name], name="again"
     )
   if op.device:
-    private_graph.set_device(made, op.device)
+    graph_edits.set_device(made, op.device)
   return made

@@ -11,7 +11,7 @@ runs, so that the others are run with it.
 
 from collections.abc import Sequence
 
-from compat import private_graph
+from compat.private import graph_edits
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.pipeline import slices
 
@@ -55,7 +55,7 @@ def repeat_updates(
         for op in turn
       ]
       for copy in copies:
-        private_graph.add_control_inputs(copy, last.get(variable, []))
+        graph_edits.add_control_inputs(copy, last.get(variable, []))
     for write in writes:
       copy = write if micro_batch == 0 else clones.op(micro_batch - 1, write)
       last[write.inputs[0].op] = [copy]

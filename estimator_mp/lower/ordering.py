@@ -6,7 +6,7 @@ device, are done. What an op reads of other cells it waits for anyway.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from compat import private_graph
+from compat.private import graph_edits
 from estimator_mp.pipeline import cells
 from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline.schedule import Cell, Phase
@@ -53,7 +53,7 @@ def order_cells(
           last += own_sums
         if done is not None:
           for op in first:
-            private_graph.add_control_inputs(op, [done])
+            graph_edits.add_control_inputs(op, [done])
           last.append(done)
         done = _all_done(last, cell)
 

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from compat import private_graph
+from compat.private import graph_edits
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import micro_batches as micro_batches_lib
 from estimator_mp.graph import clones as clones_lib
@@ -209,7 +209,7 @@ class Pipeline:
       raise ValueError(_unknown_loss(target, target)) from error
     for term, whole in zip(terms.statistics, statistics, strict=True):
       fitting = merging.fitting(whole, term.tensor)
-      private_graph.replace_input(term.op, term.index, fitting)
+      graph_edits.replace_input(term.op, term.index, fitting)
     for term in terms.sums:
       self._weigh(term)
     for tensor in (*terms.asked, *terms.by_slice):
@@ -228,7 +228,7 @@ class Pipeline:
       weighted = term.tensor * scale
     self._rules.keep({weighted.name: Merge.MEAN})
     self._merger.stand_for(weighted, term.tensor)
-    private_graph.replace_input(term.op, term.index, weighted)
+    graph_edits.replace_input(term.op, term.index, weighted)
 
   def _is_shared(self, source: Any) -> bool:
     """Whether a source is the same for all micro-batches, as variables are."""
@@ -342,7 +342,7 @@ class Pipeline:
           reader = self._op(number, op)
           if reader is not None:
             kept = self._copies(tensor)[number]
-            private_graph.replace_input(reader, index, kept)
+            graph_edits.replace_input(reader, index, kept)
 
   def _keeps_activations(self, micro_batch: int) -> bool:
     """Whether a micro-batch goes back as soon as it has come."""
@@ -387,7 +387,7 @@ class Pipeline:
     """Makes gradients wait for the updates that their ops had waited for."""
     tensors = tf.nest.flatten(results, expand_composites=True)
     if late and tensors:
-      private_graph.add_control_inputs(tensors[0].op, late)
+      graph_edits.add_control_inputs(tensors[0].op, late)
 
   def finish(
     self,
@@ -498,7 +498,7 @@ class Pipeline:
       found.append((op, index, whole))
     for op, index, whole in found:
       fitting = merging.fitting(whole, op.inputs[index])
-      private_graph.replace_input(op, index, fitting)
+      graph_edits.replace_input(op, index, fitting)
     if left:
       tf.compat.v1.logging.warning(
         "%s see%s the first micro-batch only: the whole batch's value of what "
@@ -527,7 +527,7 @@ class Pipeline:
       if how is Merge.SUM:
         with tf.compat.v1.device(op.device), tf.control_dependencies(None):
           whole = tensor * tf.cast(len(self._batches.inputs), tensor.dtype)
-        private_graph.replace_input(op, 1, whole)
+        graph_edits.replace_input(op, 1, whole)
 
   def _built_for_slice(
     self, readers: Sequence[tf.Operation]

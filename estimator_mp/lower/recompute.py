@@ -12,7 +12,7 @@ kept, as booleans. Neither is an op with a state, nor a v1 loop.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from compat import private_graph
+from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.pipeline import cells as cells_lib
 from estimator_mp.pipeline.schedule import Phase
@@ -99,7 +99,7 @@ class Recomputation:
     for op, index, tensor in reads:
       self.redirected[op, index] = tensor
       copy = self._clones[passes[op].stage].of(tensor)[0]
-      private_graph.replace_input(op, index, copy)
+      graph_edits.replace_input(op, index, copy)
     return made
 
   def _kept(self, ops: Sequence[tf.Operation]) -> set[tf.Operation]:
@@ -109,7 +109,7 @@ class Recomputation:
     for op in ops:
       has_seed = any(a.name == "seed2" for a in op.op_def.attr)
       has_state = has_seed or op.op_def.is_stateful or not op.outputs
-      if has_state or private_graph.outermost_loop(op) is not None:
+      if has_state or graph_reads.outermost_loop(op) is not None:
         kept.add(op)
         if has_seed and op.op_def.is_stateful:
           random.add(op)

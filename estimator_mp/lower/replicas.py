@@ -16,7 +16,7 @@ et al., 2019) and, with more axes, in GSPMD (Xu et al., 2021, arXiv:2105.04663).
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
 
-from compat import private_graph
+from compat.private import graph_edits, graph_reads
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.collectives import reduction as reduction_lib
@@ -145,7 +145,7 @@ class Replicas:
       for op in ops:
         if op in self._part or op in new or _is_once(op):
           continue
-        loop = private_graph.outermost_loop(op)
+        loop = graph_reads.outermost_loop(op)
         if (
           colocation.is_variable(op)
           or any(t.op in new or t.op in self._part for t in op.inputs)
@@ -175,7 +175,7 @@ class Replicas:
         self._clones.pair(handle, handles)
         device = self._device_of[owner](variable.device)
         for op in ops:
-          private_graph.set_device(op, device)
+          graph_edits.set_device(op, device)
 
   def sum(
     self, found: Sequence[ReplicaGradients]
@@ -274,7 +274,7 @@ class Replicas:
     all_mirrors = mirrors.Mirrors(mirrored, forward, repeated)
     train_op = getattr(spec.train_op, "op", spec.train_op)
     following = all_mirrors.follow_step(train_op)
-    private_graph.before_finalization(train_op.graph, all_mirrors.follow_others)
+    graph_edits.before_finalization(train_op.graph, all_mirrors.follow_others)
     if following is not train_op:
       spec = spec._replace(train_op=following)
     hook = mirrors.MirrorHook(all_mirrors)

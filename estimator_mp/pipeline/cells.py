@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from compat import private_graph
+from compat.private import graph_reads
 from estimator_mp.graph import branches
 from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline.schedule import Phase
@@ -62,7 +62,7 @@ def passes_of_ops(
   inside = set(ops)
   # A v1 loop begins and ends as a whole, and so it is in one pass.
   whole: dict[tf.Operation, Hashable] = {
-    op: private_graph.outermost_loop(op) or op for op in ops
+    op: graph_reads.outermost_loop(op) or op for op in ops
   }
   edges = [
     (whole[source], whole[op])
@@ -150,7 +150,7 @@ def ends_of_passes(
   first: dict[Pass, list[tf.Operation]] = {x: [] for x in here.values()}
   last: dict[Pass, list[tf.Operation]] = {x: [] for x in here.values()}
   for op, of_op in here.items():
-    in_loop = private_graph.outermost_loop(op) is not None
+    in_loop = graph_reads.outermost_loop(op) is not None
     if op not in has_before and (
       not in_loop or op.type in ("Enter", "RefEnter")
     ):

@@ -16,7 +16,7 @@ import enum
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from compat import private_graph
+from compat.private import graph_reads
 from estimator_mp.graph import shape_values
 from estimator_mp.pipeline import example_axes
 from estimator_mp.pipeline.example_axes import Kind
@@ -211,7 +211,7 @@ class MergeRules:
   def _is_made_of_numbers(self, tensor: tf.Tensor) -> bool:
     """Whether the inputs of an op say how its output is merged."""
     return (
-      private_graph.outermost_loop(tensor.op) is None
+      graph_reads.outermost_loop(tensor.op) is None
       and not self.has_examples(tensor)
       and not self.reduces_examples(tensor.op)
     )
@@ -223,7 +223,7 @@ class MergeRules:
       return Merge.UNKNOWN
     if kind is Kind.ROWS:
       return Merge.CONCAT
-    if kind is not Kind.NONE or private_graph.outermost_loop(op) is not None:
+    if kind is not Kind.NONE or graph_reads.outermost_loop(op) is not None:
       return Merge.AGAIN
     if op.type in _ONLY_SHAPE or tensor.dtype.is_integer:
       found = self._of_shape(tensor)

@@ -16,7 +16,7 @@ wait instead.
 import dataclasses
 from collections.abc import Iterable, Sequence
 
-from compat import private_graph
+from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import draws, states
 
 import tensorflow as tf
@@ -159,7 +159,7 @@ class SliceFinder:
     """
     for op in ops:
       self._order[op] = len(self._order)
-      loop = private_graph.outermost_loop(op)
+      loop = graph_reads.outermost_loop(op)
       if loop is not None:
         self._loops.setdefault(id(loop), []).append(op)
     size = -1
@@ -173,7 +173,7 @@ class SliceFinder:
           or draws.is_for_examples(op, self.differs, self._num_rows)
         ):
           self._differs.add(op)
-          loop = private_graph.outermost_loop(op)
+          loop = graph_reads.outermost_loop(op)
           if loop is not None:
             self._differs.update(self._loops[id(loop)])
 
@@ -231,7 +231,7 @@ class SliceFinder:
       self._stop_waiting(op)
       (found if op in self._differs else shared).add(op)
       if op in self._differs:
-        loop = private_graph.outermost_loop(op)
+        loop = graph_reads.outermost_loop(op)
         if loop is not None:
           todo.extend(self._loops[id(loop)])
       todo.extend(t.op for t in op.inputs)
@@ -255,6 +255,6 @@ class SliceFinder:
         "num_micro_batches=1"
       )
     self.late += [u for u in updates if u not in self.late]
-    private_graph.set_control_inputs(
+    graph_edits.set_control_inputs(
       op, [c for c in controls if c not in updates]
     )

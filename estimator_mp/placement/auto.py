@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 from collections.abc import Callable, Mapping, Sequence
 
-from compat import private_graph
+from compat.private import graph_reads
 from estimator_mp.graph import colocation as colocation_lib
 from estimator_mp.graph import tensor_size
 from estimator_mp.placement import costs as costs_lib
@@ -425,7 +425,7 @@ def _uncut_units(
   of_variables = {units.of(op) for group in weights for op in group.variables}
   return {
     op: op
-    if units.of(op) in of_variables and not private_graph.outermost_loop(op)
+    if units.of(op) in of_variables and not graph_reads.outermost_loop(op)
     else units.of(op)
     for op in sequence
   }

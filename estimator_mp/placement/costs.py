@@ -9,7 +9,7 @@ TensorFlow's shape functions do the rest.
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from compat import private_graph
+from compat.private import graph_reads, op_registry
 from estimator_mp.graph import tensor_size
 
 import tensorflow as tf
@@ -155,10 +155,10 @@ def _cost(
     for tensor in twin.inputs
     if tensor.dtype != tf.resource
   )
-  flops = private_graph.registered_flops(graph, definition)
+  flops = op_registry.registered_flops(graph, definition)
   if flops is None:
     flops = _estimated_flops(twin, op)
-  if private_graph.outermost_loop(op) is not None:
+  if graph_reads.outermost_loop(op) is not None:
     flops, touched = flops * NOMINAL_STEPS, touched * NOMINAL_STEPS
   seconds = max(flops / _FLOPS_PER_SECOND, touched / _MEMORY_BYTES_PER_SECOND)
   return OpCost(flops, output_bytes, seconds + _SECONDS_PER_OP)

@@ -8,7 +8,7 @@ rules by parameter name of GSPMD programs.
 import re
 from collections.abc import Sequence
 
-from compat import private_graph
+from compat.private import graph_reads
 from estimator_mp.config.sharding_options import Rule
 from estimator_mp.graph import colocation as colocation_lib
 
@@ -50,7 +50,7 @@ def match_rules(
       continue
     other = first.setdefault(unit, op)
     other_rule, rule = rules[matched_by[other]], rules[index]
-    is_firm = colocation_lib.is_variable(op) or private_graph.outermost_loop(op)
+    is_firm = colocation_lib.is_variable(op) or graph_reads.outermost_loop(op)
     if is_firm and other_rule[1] != rule[1]:
       raise ValueError(
         f"placement rules {other_rule!r} and {rule!r} are in conflict: "

@@ -18,7 +18,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from compat import private_graph
+from compat.private import graph_edits
 from estimator_mp import devices
 from estimator_mp.graph import branches, tensor_size
 from estimator_mp.pipeline import slices
@@ -214,7 +214,7 @@ def _redirect(consumer: tf.Operation, old: tf.Tensor, new: tf.Tensor) -> None:
   """Makes an op read another tensor wherever it reads the old one."""
   for index, tensor in enumerate(consumer.inputs):
     if tensor is old and new is not old:
-      private_graph.replace_input(consumer, index, new)
+      graph_edits.replace_input(consumer, index, new)
 
 
 def _copy_constant(op: tf.Operation) -> None:
@@ -255,7 +255,7 @@ def _stack_where_made(op: tf.Operation) -> None:
     with tf.compat.v1.device(op.device):
       apart = tf.unstack(together)
     for index, scalar in zip(indices, apart, strict=True):
-      private_graph.replace_input(op, index, scalar)
+      graph_edits.replace_input(op, index, scalar)
 
 
 def joined_waits(ops: Sequence[tf.Operation]) -> list[JoinedWait]:
@@ -343,4 +343,4 @@ def _wait_once(joined: JoinedWait) -> None:
       join = tf.no_op("all_done")
   for op in joined.waiting:
     others = [x for x in op.control_inputs if x not in joined.stands_for]
-    private_graph.set_control_inputs(op, [*others, join])
+    graph_edits.set_control_inputs(op, [*others, join])

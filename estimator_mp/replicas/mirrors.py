@@ -28,7 +28,7 @@ import enum
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from compat import private_graph
+from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import colocation, function_bodies, placed_ops
 from estimator_mp.pipeline import slices
 
@@ -133,7 +133,7 @@ def find_writes(
 
 def _check_loop(op: tf.Operation, entry: Mirrored) -> None:
   """Raises if an op is in a v1 loop, which nothing outside can wait for."""
-  if private_graph.outermost_loop(op) is not None:
+  if graph_reads.outermost_loop(op) is not None:
     raise ValueError(
       f"{op.name} writes {entry.variable.name} in a loop of TensorFlow 1, "
       "where no replica can follow; write it after the loop, call "
@@ -250,7 +250,7 @@ class Mirrors:
           ]
         if copies:
           for other in waiting.get(write.op, ()):
-            private_graph.add_control_inputs(other, copies)
+            graph_edits.add_control_inputs(other, copies)
           if write.op is train_op:
             train_op = _join([write.op, *copies], write.op.device)
       self._copy_in_each_step(writes)
@@ -276,7 +276,7 @@ class Mirrors:
       for entry in write.variables
       for mirror in entry.mirrors
     ]
-    private_graph.add_control_inputs(write.op, first)
+    graph_edits.add_control_inputs(write.op, first)
     if write.op not in self._step:
       self._alone.update(first)
 
@@ -296,10 +296,10 @@ class Mirrors:
       copies = _copies(entry)
       for copy, of_mirror in zip(copies, readers, strict=True):
         for reader in of_mirror:
-          private_graph.add_control_inputs(reader, [copy])
+          graph_edits.add_control_inputs(reader, [copy])
       for write in self._writes:
         if entry in write.variables and self._has_value(write.op):
-          private_graph.add_control_inputs(write.op, copies)
+          graph_edits.add_control_inputs(write.op, copies)
 
   def _has_value(self, write: tf.Operation) -> bool:
     """Whether a variable is sure to have a value when it is written."""

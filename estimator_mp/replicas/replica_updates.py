@@ -13,7 +13,7 @@ is left to `mirrors`, which copies the variable after it.
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from compat import private_graph
+from compat.private import graph_reads
 from estimator_mp.graph import branches, colocation, function_bodies
 from estimator_mp.pipeline import slices
 
@@ -53,7 +53,7 @@ def find_updates(
   """
   graph = tf.compat.v1.get_default_graph()
   inner = branches.ops_in_branches(graph.get_operations())
-  inner |= {op for op in ops if private_graph.outermost_loop(op) is not None}
+  inner |= {op for op in ops if graph_reads.outermost_loop(op) is not None}
   rest = {op for op in ops if op not in inner}
   writes = _writes(ops)
   slots = _slots(variables, writes, rest, has_copies)

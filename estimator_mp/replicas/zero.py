@@ -11,7 +11,7 @@ variables.
 
 from collections.abc import Callable, Mapping, Sequence
 
-from compat import private_graph
+from compat.private import graph_edits
 from estimator_mp.graph import (
   colocation,
   function_bodies,
@@ -95,7 +95,7 @@ class Owners:
     moved = {}
     for op, owner in owners.items():
       if op.device and not _is_bound(op):
-        private_graph.set_device(op, device_of[owner](op.device))
+        graph_edits.set_device(op, device_of[owner](op.device))
         moved[_group_of(op)] = op.device
     slots = [
       op
@@ -105,11 +105,11 @@ class Owners:
     for slot, bound in colocation.bound_to(slots).items():
       device = device_of[owners[slot]](slot.device)
       for op in bound:
-        private_graph.set_device(op, device)
+        graph_edits.set_device(op, device)
     for op in simple:
       for group in op.colocation_groups():
         if group in moved:
-          private_graph.set_device(op, moved[group])
+          graph_edits.set_device(op, moved[group])
 
 
 def _group_of(op: tf.Operation) -> bytes:

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from compat import private_estimator
+from compat.private import estimators
 
 import tensorflow as tf
 
@@ -100,7 +100,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
       )
     if self._saver is None:
       self._saver = savers[0]
-      private_estimator.around_each_save(self._saver, self._saving)
+      estimators.around_each_save(self._saver, self._saving)
 
   @contextlib.contextmanager
   def _saving(self, session, save_path, global_step) -> Iterator[None]:

@@ -6,7 +6,7 @@ begins: in one task, while the others wait for it, or with an error that does
 not say why.
 """
 
-from compat import private_graph
+from compat.private import autograph
 from estimator_mp import mesh as mesh_lib
 
 import tensorflow as tf
@@ -83,4 +83,4 @@ def _refuse_strategy(
     f"{name}={type(strategy).__name__}(...) has {count} replica(s) of a model "
     f"that is sharded; {advice}"
   )
-  raise private_graph.without_frames(error)
+  raise autograph.without_frames(error)

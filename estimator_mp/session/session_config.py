@@ -50,7 +50,8 @@ class _OfShardedRun:
     has_loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)
     if has_loss and mesh_lib.get_mesh() is None:
       _check_sharded(graph, self._expected)
-    return vars(self)["_checkpoint_save_graph_def"]
+    run_config: Any = super()
+    return run_config.checkpoint_save_graph_def
 
   def __reduce__(self):
     """Copies and pickles it by the class that it was made of."""

@@ -7,7 +7,7 @@ import compat
 
 compat.install()
 
-from compat import legacy_keras, private_estimator  # noqa: E402
+from compat.private import estimators, keras  # noqa: E402
 from tests.compat import models  # noqa: E402
 
 import tensorflow as tf  # noqa: E402
@@ -19,25 +19,23 @@ v1 = tf.compat.v1
 class PartsTest(absltest.TestCase):
   def test_parts_of_an_estimator(self):
     estimator = models.custom(self.create_tempdir().full_path)
-    self.assertIs(
-      private_estimator.model_fn_of(estimator), models.custom_model_fn
-    )
-    config = private_estimator.run_config_of(estimator)
+    self.assertIs(estimators.model_fn_of(estimator), models.custom_model_fn)
+    config = estimators.run_config_of(estimator)
     self.assertEqual(config.tf_random_seed, 5)
     session_config = v1.ConfigProto(log_device_placement=True)
-    private_estimator.replace_parts(
+    estimators.replace_parts(
       estimator, max, config.replace(session_config=session_config)
     )
-    self.assertIs(private_estimator.model_fn_of(estimator), max)
+    self.assertIs(estimators.model_fn_of(estimator), max)
     self.assertEqual(vars(estimator)["_session_config"], session_config)
 
   def test_use_of_a_tpu(self):
     tpu = models.tpu(self.create_tempdir().full_path)
-    self.assertFalse(private_estimator.uses_tpu(tpu))
+    self.assertFalse(estimators.uses_tpu(tpu))
     vars(vars(tpu)["_ctx"])["_use_tpu"] = True
-    self.assertTrue(private_estimator.uses_tpu(tpu))
+    self.assertTrue(estimators.uses_tpu(tpu))
     custom = models.custom(self.create_tempdir().full_path)
-    self.assertFalse(private_estimator.uses_tpu(custom))
+    self.assertFalse(estimators.uses_tpu(custom))
 
 
 class InterceptedCallsTest(absltest.TestCase):
@@ -54,8 +52,8 @@ class InterceptedCallsTest(absltest.TestCase):
     owner = v1.estimator.Estimator
     original = vars(owner)["_call_model_fn"]
     estimator = tf.estimator.Estimator(fails)
-    with private_estimator.intercepted_calls(replacement):
-      with private_estimator.intercepted_calls(replacement):
+    with estimators.intercepted_calls(replacement):
+      with estimators.intercepted_calls(replacement):
         estimator.train(models.x_input_fn, steps=1)
       estimator.evaluate(models.x_input_fn, steps=1)
     self.assertEqual(seen, [(estimator, "train"), (estimator, "eval")])
@@ -71,7 +69,7 @@ class InterceptedCallsTest(absltest.TestCase):
     estimator = models.custom(self.create_tempdir().full_path)
     with (
       self.assertRaises(ArithmeticError),
-      private_estimator.intercepted_calls(replacement),
+      estimators.intercepted_calls(replacement),
     ):
       estimator.train(models.x_input_fn, steps=1)
     self.assertIs(vars(v1.estimator.Estimator)["_call_model_fn"], original)
@@ -92,7 +90,7 @@ class SaverTest(absltest.TestCase):
       variable = v1.get_variable("a", [])
       session.run(variable.initializer)
       saver = v1.train.Saver()
-      private_estimator.around_each_save(saver, act)
+      estimators.around_each_save(saver, act)
       path = saver.save(session, f"{folder}/b", global_step=3)
     self.assertEqual(seen, [(session, f"{folder}/b", 3, None), path])
 
@@ -110,7 +108,7 @@ class SeededLayersTest(absltest.TestCase):
   def test_seeds_are_those_of_set_random_seed(self):
     found = []
     for seed in (3, 3, 4):
-      with legacy_keras.seeded_layers(tf, seed):
+      with keras.seeded_layers(tf, seed):
         found.append(self._draw())
     self.assertNotEmpty(found[0])
     self.assertEqual(found[0], found[1])
@@ -119,12 +117,12 @@ class SeededLayersTest(absltest.TestCase):
     tf.keras.utils.set_random_seed(3)
     self.assertEqual(self._draw(), found[0])
     tf.keras.utils.set_random_seed(3)
-    with legacy_keras.seeded_layers(tf, 4):  # The program has its own.
+    with keras.seeded_layers(tf, 4):  # The program has its own.
       self.assertEqual(self._draw(), found[0])
 
   def tearDown(self):
     with contextlib.suppress(AttributeError):
-      legacy_keras.seeds_of_layers(tf).generator = None
+      keras.seeds_of_layers(tf).generator = None
     random.seed()
     super().tearDown()
 

@@ -11,7 +11,8 @@ import os
 import pkgutil
 import types
 
-from compat import legacy_keras, private_names, versions
+from compat import legacy_keras, versions
+from compat.private import missing_names
 
 from absl.testing import absltest, parameterized
 
@@ -31,18 +32,18 @@ def _tensorflow_has_module(name):
 # Before anything is supplied:
 _HAS_MODULE = {
   module.name: _tensorflow_has_module(module.name)
-  for module in private_names.SUPPLIED_MODULES
+  for module in missing_names.SUPPLIED_MODULES
 }
 _HAS_ESTIMATOR_API_NAME = hasattr(
-  importlib.import_module(private_names.TF_EXPORT), "ESTIMATOR_API_NAME"
+  importlib.import_module(missing_names.TF_EXPORT), "ESTIMATOR_API_NAME"
 )
 _HAS_MOVED_NAME = {
   moved: hasattr(importlib.import_module(moved.module), moved.name)
-  for moved in private_names.MOVED_NAMES
+  for moved in missing_names.MOVED_NAMES
 }
 _HAS_TPU_EXPERIMENTAL = {
   name: hasattr(tf.compat.v1.tpu.experimental, name)
-  for name in private_names.TPU_EXPERIMENTAL_NAMES
+  for name in missing_names.TPU_EXPERIMENTAL_NAMES
 }
 
 import compat  # noqa: E402
@@ -102,7 +103,7 @@ def _missing_names(module):
 class SuppliedTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (module.name.rpartition(".")[2], module)
-    for module in private_names.SUPPLIED_MODULES
+    for module in missing_names.SUPPLIED_MODULES
   )
   def test_module(self, module):
     lacks = not _HAS_MODULE[module.name]
@@ -111,14 +112,14 @@ class SuppliedTest(parameterized.TestCase):
       module.missing_from <= VERSION,
       f"TensorFlow {tf.__version__} "
       f"{'lacks' if lacks else 'has'} {module.name}; correct missing_from in "
-      "compat/private_names.py.",
+      "compat/private/missing_names.py.",
     )
     supplied = importlib.import_module(module.name)
     expected = module.supplied_by if lacks else module.name
     self.assertEqual(supplied.__name__, expected)
 
   @parameterized.named_parameters(
-    (moved.name, moved) for moved in private_names.MOVED_NAMES
+    (moved.name, moved) for moved in missing_names.MOVED_NAMES
   )
   def test_moved_name(self, moved):
     lacks = not _HAS_MOVED_NAME[moved]
@@ -130,20 +131,20 @@ class SuppliedTest(parameterized.TestCase):
   def test_estimator_api_name(self):
     self.assertEqual(
       not _HAS_ESTIMATOR_API_NAME,
-      private_names.ESTIMATOR_API_NAME_MISSING_FROM <= VERSION,
+      missing_names.ESTIMATOR_API_NAME_MISSING_FROM <= VERSION,
     )
-    tf_export = importlib.import_module(private_names.TF_EXPORT)
+    tf_export = importlib.import_module(missing_names.TF_EXPORT)
     self.assertEqual(tf_export.ESTIMATOR_API_NAME, "estimator")
     name = tf_export.get_canonical_name_for_symbol(
       tf.estimator.RunConfig, api_name="estimator"
     )
     self.assertEqual(name, "estimator.RunConfig")
 
-  @parameterized.parameters(*private_names.TPU_EXPERIMENTAL_NAMES)
+  @parameterized.parameters(*missing_names.TPU_EXPERIMENTAL_NAMES)
   def test_tpu_experimental(self, name):
     self.assertEqual(
       not _HAS_TPU_EXPERIMENTAL[name],
-      private_names.TPU_EXPERIMENTAL_MISSING_FROM <= VERSION,
+      missing_names.TPU_EXPERIMENTAL_MISSING_FROM <= VERSION,
     )
     # FTRL, Adam, ... all take a learning rate and check what they are given.
     parameters = getattr(tf.compat.v1.tpu.experimental, name)(0.25)

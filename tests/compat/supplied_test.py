@@ -11,7 +11,7 @@ from absl.testing import absltest, parameterized
 
 compat.install()
 from compat import versions  # noqa: E402
-from compat.supplied import (  # noqa: E402
+from compat.private.supplied import (  # noqa: E402
   estimator_training,
   session_support,
   tpu_embedding,

@@ -3,7 +3,7 @@
 import math
 
 import estimator_mp
-from compat import private_graph
+from compat.private import op_registry
 from estimator_mp import devices
 
 import hypothesis
@@ -247,12 +247,12 @@ class MeshPlacementTest(parameterized.TestCase):
     constraint.allowed_values.list.type.append(tf.float32.as_datatype_enum)
     cpu = kernel_def_pb2.KernelDef(op="MatMul", device_type="CPU")
     registered = kernel_def_pb2.KernelList(kernel=[cpu, gpu])
-    private_graph._kernels.cache_clear()
-    self.addCleanup(private_graph._kernels.cache_clear)
+    op_registry._kernels.cache_clear()
+    self.addCleanup(op_registry._kernels.cache_clear)
     mesh = estimator_mp.Mesh({"stage": 1}, ("/device:GPU:0",))
     with (
       absltest.mock.patch.object(
-        private_graph.kernels,
+        op_registry.kernels,
         "get_registered_kernels_for_op",
         lambda name: registered if name == "MatMul" else no_kernels,
       ),

@@ -4,7 +4,7 @@ import types
 from unittest import mock
 
 import estimator_mp
-from compat import private_graph
+from compat.private import op_registry
 from estimator_mp.graph import draws, states
 from estimator_mp.pipeline import slices
 from tests.estimator_mp import programs, shapes, zoo
@@ -50,7 +50,7 @@ class RegistryTest(absltest.TestCase):
     """A new TensorFlow may have more of them: these are refused until then."""
     makers = {
       op.name
-      for op in private_graph.registered_ops()
+      for op in op_registry.registered_ops()
       if _handles(op.output_arg) and not _handles(op.input_arg)
     }
     self.assertGreater(len(makers), 60)
@@ -58,13 +58,13 @@ class RegistryTest(absltest.TestCase):
 
   def test_every_name_is_registered(self):
     """No name of the table is misspelt."""
-    known = {op.name for op in private_graph.registered_ops()}
+    known = {op.name for op in op_registry.registered_ops()}
     names = {*states.SCOPES, *states.READS, *states.MOVES_GENERATOR}
     self.assertContainsSubset({*names, *draws.SEED_INPUTS}, known)
 
   def test_every_draw_from_a_seed_is_known(self):
     found = {}
-    for op in private_graph.registered_ops():
+    for op in op_registry.registered_ops():
       inputs = [a.name for a in op.input_arg]
       seeds = [name for name in ("seed", "key") if name in inputs]
       if op.name.startswith("Stateless") and seeds and op.output_arg:
@@ -79,7 +79,7 @@ class RegistryTest(absltest.TestCase):
     others = ("Collective", "Destroy", "DisableCopy", "ReadVariableXla")
     found: set[str] = set()
     missing: set[str] = set()
-    for op in private_graph.registered_ops():
+    for op in op_registry.registered_ops():
       handles = [a for a in op.input_arg if a.name in _VARIABLES]
       if (
         _handles(handles)

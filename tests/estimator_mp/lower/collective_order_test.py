@@ -5,7 +5,7 @@ import socket
 import time
 
 import estimator_mp  # noqa: F401
-from compat import private_graph
+from compat.private import graph_edits
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.collectives import collective
 from estimator_mp.lower import collective_order
@@ -132,8 +132,8 @@ class OrderTest(absltest.TestCase):
       inputs = placed([fed, fed], tf.identity)
       sums = [all_reduce(inputs, "collective") for _ in range(2)]
       (a0, a1), (b0, b1) = collective_order.collectives_of(graph)
-      private_graph.add_control_inputs(b0, [a0])
-      private_graph.add_control_inputs(a1, [b1])
+      graph_edits.add_control_inputs(b0, [a0])
+      graph_edits.add_control_inputs(a1, [b1])
       with (
         v1.Session(config=cases.session_config(2)) as session,
         self.assertRaises(tf.errors.DeadlineExceededError),

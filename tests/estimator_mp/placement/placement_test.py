@@ -3,7 +3,7 @@
 import os
 
 import estimator_mp
-from compat import gradient_requests
+from compat.private import gradient_requests
 from estimator_mp.graph import colocation as colocation_lib
 from estimator_mp.placement import auto, placement_file, transfers
 from tests.estimator_mp import programs, runs, zoo

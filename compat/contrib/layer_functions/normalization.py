@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from compat.contrib import variables
+from compat.contrib.layer_functions import variables
 
 import tensorflow as tf
 

@@ -4,8 +4,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-from compat.contrib import variables
-from compat.contrib.initializers import xavier_initializer
+from compat.contrib.layer_functions import variables
+from compat.contrib.layer_functions.initializers import xavier_initializer
 
 import tensorflow as tf
 

@@ -6,7 +6,7 @@ use_tpu=False nothing here is called. Each name refuses with the way out.
 
 from typing import Any
 
-from compat.supplied import unsupported
+from compat.private.supplied import unsupported
 
 
 def start_worker_watchdog(*args: Any, **kwargs: Any) -> None:

@@ -9,7 +9,7 @@ import dataclasses
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from compat.supplied import unsupported
+from compat.private.supplied import unsupported
 
 # The modes of TensorFlow's TPUEmbeddingConfiguration protocol buffer.
 INFERENCE = 1

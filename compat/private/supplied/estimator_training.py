@@ -12,7 +12,7 @@ import copy
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from compat import private_names
+from compat.private import distribution
 
 import tensorflow as tf
 
@@ -38,7 +38,7 @@ def init_run_config(config: Any, tf_config: Mapping[str, Any]) -> None:
   _take_experimental_strategies(config)
   config._init_distributed_setting_from_environment_var({})
   cluster = tf.train.ClusterSpec(tf_config.get("cluster", {}))
-  modes = private_names.distribute_coordinator().CoordinatorMode
+  modes = distribution.distribute_coordinator().CoordinatorMode
   remote_cluster = getattr(
     config._experimental_distribute, "remote_cluster", None
   )
@@ -86,7 +86,7 @@ def should_run_distribute_coordinator(config: Any) -> bool:
     config: a `tf.estimator.RunConfig`.
   """
   mode = getattr(config, "_distribute_coordinator_mode", None)
-  modes = private_names.distribute_coordinator().CoordinatorMode
+  modes = distribution.distribute_coordinator().CoordinatorMode
   if mode is None:
     return False
   if mode not in (modes.STANDALONE_CLIENT, modes.INDEPENDENT_WORKER):
@@ -117,7 +117,7 @@ def train_and_evaluate(
   Raises:
     ValueError: if the estimator's RunConfig has no coordinator mode.
   """
-  coordinator = private_names.distribute_coordinator()
+  coordinator = distribution.distribute_coordinator()
   config = estimator.config
   mode = config._distribute_coordinator_mode
   if not mode:
@@ -211,7 +211,7 @@ def _run_on_remote_cluster(
   estimator: Any, kind: str, worker_fn: Callable[[Any], Any]
 ) -> Any:
   """Checks that one client may drive the cluster, and lets it."""
-  coordinator = private_names.distribute_coordinator()
+  coordinator = distribution.distribute_coordinator()
   config = estimator.config
   strategy = getattr(config, f"_{kind}_distribute")
   method = {"train": "train", "eval": "evaluate"}[kind]
@@ -244,7 +244,7 @@ def _run_on_remote_cluster(
 
 
 def _context() -> Any:
-  return private_names.current_worker_context()
+  return distribution.current_worker_context()
 
 
 def _for_this_task(estimator: Any, kind: str, strategy: Any) -> Any:

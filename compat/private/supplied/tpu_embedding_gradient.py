@@ -6,7 +6,7 @@ nothing here is called. Each name refuses with the way out.
 
 from typing import Any
 
-from compat.supplied import unsupported
+from compat.private.supplied import unsupported
 
 
 def create_dummy_table_variables(*args: Any, **kwargs: Any) -> None:

@@ -39,7 +39,7 @@ _undo: list[Callable[[], None]] = []
 _inside = threading.local()
 
 
-# From targets, sources, seeds (None for ones) and tensors that are taken for
+# From targets, sources, grad_ys (None for ones) and tensors that are taken for
 # constants to a gradient, or None, for each source.
 Compute = Callable[
   [Sequence[Any], Sequence[Any], Sequence[Any] | None, Sequence[Any]], list[Any]
@@ -53,7 +53,7 @@ class GradientRequestHandler(Protocol):
     self,
     targets: list[Any],
     sources: list[Any],
-    seeds: list[Any] | None,
+    grad_ys: list[Any] | None,
     compute: Compute,
   ) -> list[Any]:
     """Returns the gradients that the caller gets.
@@ -61,7 +61,7 @@ class GradientRequestHandler(Protocol):
     Args:
       targets: The tensors whose gradients are wanted.
       sources: The tensors and variables with respect to which they are.
-      seeds: What the chain rule starts with, for each target, as the caller
+      grad_ys: What the chain rule starts with, for each target, as the caller
         gave it; None for ones.
       compute: Makes gradient ops, for these or for others.
 
@@ -161,13 +161,13 @@ def _patch() -> None:
     def compute(
       targets: Sequence[Any],
       sources: Sequence[Any],
-      seeds: Sequence[Any] | None,
+      grad_ys: Sequence[Any] | None,
       constants: Sequence[Any],
     ) -> Any:
       bound.arguments.update(
         ys=list(targets),
         xs=list(sources),
-        grad_ys=seeds,
+        grad_ys=grad_ys,
         stop_gradients=[*stops, *constants] or None,
       )
       return helper(*bound.args, **bound.kwargs)
@@ -190,17 +190,17 @@ def _patch() -> None:
     def compute(
       targets: Sequence[Any],
       wanted: Sequence[Any],
-      seeds: Sequence[Any] | None,
+      grad_ys: Sequence[Any] | None,
       constants: Sequence[Any],
     ) -> Any:
       if targets is flat_target and wanted is flat_sources and not constants:
-        found = gradient(tape, target, sources, seeds, *args, **kwargs)
+        found = gradient(tape, target, sources, grad_ys, *args, **kwargs)
         return tf.nest.flatten(found)
       # A tape knows nothing of what was made after it: ask the graph.
       return helper(
         list(targets),
         list(wanted),
-        seeds,
+        grad_ys,
         colocate_gradients_with_ops=True,
         stop_gradients=list(constants) or None,
       )
@@ -250,7 +250,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _answer(
-  graph: int, targets: Any, sources: Any, seeds: Any, compute: Compute
+  graph: int, targets: Any, sources: Any, grad_ys: Any, compute: Compute
 ) -> list[Any]:
   """Lets a graph's handler answer; its own requests are not intercepted."""
 
@@ -263,12 +263,14 @@ def _answer(
 
   flat_targets = targets if isinstance(targets, list) else _listed(targets)
   flat_sources = sources if isinstance(sources, list) else _listed(sources)
-  flat_seeds = None if seeds is None else _listed(seeds)
+  flat_grad_ys = None if grad_ys is None else _listed(grad_ys)
   if graph in _handlers:
     handler = _handlers[graph][-1]
-    found = handler.gradients(flat_targets, flat_sources, flat_seeds, computed)
+    found = handler.gradients(
+      flat_targets, flat_sources, flat_grad_ys, computed
+    )
   else:
-    found = computed(flat_targets, flat_sources, flat_seeds, [])
+    found = computed(flat_targets, flat_sources, flat_grad_ys, [])
   for observer in _observers.get(graph, ()):
     observer(flat_sources, list(found))
   return found

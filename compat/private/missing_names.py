@@ -1,15 +1,13 @@
-"""Every private TensorFlow name that compat supplies or reads, and no other.
+"""The names that the tensorflow-estimator wheel misses in TensorFlow.
 
 The tensorflow-estimator 2.15.0 wheel uses private names of TensorFlow that
 later releases removed. Each is listed here once, with the first release that
-misses it, and is supplied only where TensorFlow has none of its own. Private
-names that compat itself reads are behind the functions at the end.
+misses it, and is supplied only where TensorFlow has none of its own.
 """
 
 import dataclasses
 import importlib
 import importlib.util
-import types
 from typing import Any
 
 from compat import import_aliases
@@ -35,26 +33,26 @@ class SuppliedModule:
 SUPPLIED_MODULES = (
   SuppliedModule(
     "tensorflow.python.distribute.estimator_training",
-    "compat.supplied.estimator_training",
+    "compat.private.supplied.estimator_training",
     (2, 16),
     "RunConfig, train, evaluate and train_and_evaluate under a "
     "tf.distribute.Strategy",
   ),
   SuppliedModule(
     "tensorflow.python.tpu.tpu_embedding",
-    "compat.supplied.tpu_embedding",
+    "compat.private.supplied.tpu_embedding",
     (2, 16),
     "TPUEstimator's embedding configuration",
   ),
   SuppliedModule(
     "tensorflow.python.tpu.tpu_embedding_gradient",
-    "compat.supplied.tpu_embedding_gradient",
+    "compat.private.supplied.tpu_embedding_gradient",
     (2, 16),
     "TPUEstimator's gradients of embeddings on a TPU",
   ),
   SuppliedModule(
     "tensorflow.python.tpu.session_support",
-    "compat.supplied.session_support",
+    "compat.private.supplied.session_support",
     (2, 16),
     "TPUEstimator's watch over TPU workers",
   ),
@@ -146,33 +144,3 @@ def _supply_tpu_experimental() -> None:
   for name in TPU_EXPERIMENTAL_NAMES:
     if not hasattr(namespace, name):
       setattr(namespace, name, getattr(tpu_embedding, name))
-
-
-def uses_legacy_keras(tensorflow: types.ModuleType) -> bool:
-  """Returns whether TensorFlow has taken tf-keras as tf.keras.
-
-  Args:
-    tensorflow: the module, of version 2.16 or later.
-  """
-  return bool(getattr(tensorflow, "_tf_uses_legacy_keras", False))
-
-
-def distribute_coordinator() -> Any:
-  """Returns the module that runs one function on a cluster's tasks."""
-  return importlib.import_module(
-    "tensorflow.python.distribute.distribute_coordinator"
-  )
-
-
-def current_worker_context() -> Any:
-  """Returns what the distribute coordinator says of the task it runs."""
-  return importlib.import_module(
-    "tensorflow.python.distribute.distribute_coordinator_context"
-  ).get_current_worker_context()
-
-
-def distribute_config() -> Any:
-  """Returns the class of RunConfig's experimental_distribute."""
-  return importlib.import_module(
-    "tensorflow.python.distribute.distribute_config"
-  ).DistributeConfig
