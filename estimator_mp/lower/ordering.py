@@ -1,10 +1,12 @@
-"""Ordering: a schedule, as control dependencies between cells.
+"""Ordering: what waits for what, as control dependencies.
 
-A cell's first ops wait until the last ops of the cell before it, on the same
-device, are done. What an op reads of other cells it waits for anyway.
+- What micro-batches run stops waiting for updates that all of them have a part
+  in; the gradients wait instead.
+- Devices run their cells in the order of a schedule.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp.pipeline import cells
@@ -14,6 +16,33 @@ from estimator_mp.pipeline.schedule import Cell, Phase
 import tensorflow as tf
 
 
+def stop_waiting(
+  late: Mapping[tf.Operation, Sequence[tf.Operation]],
+) -> None:
+  """Takes updates out of what ops wait for.
+
+  Args:
+    late: The updates, by the op that has to stop waiting; see `FoundSlice`.
+  """
+  for op, updates in late.items():
+    kept = [before for before in op.control_inputs if before not in updates]
+    graph_edits.set_control_inputs(op, kept)
+
+
+def wait_for_updates(
+  gradients: Sequence[Any], updates: Sequence[tf.Operation]
+) -> None:
+  """Makes gradients wait for the updates that their ops had waited for.
+
+  Args:
+    gradients: Tensors, `IndexedSlices` or None.
+    updates: The updates.
+  """
+  tensors = tf.nest.flatten(gradients, expand_composites=True)
+  if updates and tensors:
+    graph_edits.add_control_inputs(tensors[0].op, updates)
+
+
 def order_cells(
   schedule: schedule_lib.Schedule,
   ends: Mapping[cells.Pass, cells.Ends],
@@ -21,6 +50,9 @@ def order_cells(
   sums: Mapping[tuple[int, int], Sequence[tf.Operation]],
 ) -> None:
   """Makes each device run its cells in the order of a schedule.
+
+  A cell's first ops wait until the last ops of the cell before it, on the same
+  device, are done. What an op reads of other cells it waits for anyway.
 
   Args:
     schedule: The schedule.

@@ -124,6 +124,8 @@ class Pipeline:
     self._recomputation = recompute_lib.Recomputation(self._finder.differs)
     self._done: dict[tf.Operation, None] = {}  # In order.
     self._backward: set[tf.Operation] = set()
+    # The updates that ops of slices waited for, and no longer do, in order.
+    self._late: dict[tf.Operation, None] = {}
     self._slices: list[list[tf.Operation]] = [[]]
     self._own: set[tf.Operation] = set()
     self._shared: set[tf.Operation] = set()
@@ -266,7 +268,7 @@ class Pipeline:
     if not wanted:
       return list(gradients)
     self._backward.update(made)
-    num_late = len(self._finder.late)
+    already_late = set(self._late)
     parts = tf.nest.flatten(wanted, expand_composites=True)
     wanted_ops = [*(t.op for t in targets), *(p.op for p in parts)]
     self._recompute(wanted_ops, stages)
@@ -295,7 +297,8 @@ class Pipeline:
     joins = graph.get_operations()[num_ops:]
     self._own.update(joins)
     self._finder.add_shared(joins)
-    self._wait_for(self._finder.late[num_late:], results)
+    late = [update for update in self._late if update not in already_late]
+    ordering.wait_for_updates(results, late)
     return results
 
   def _check_sources(
@@ -322,7 +325,7 @@ class Pipeline:
     """Lets the first micro-batch's backward pass compute activations again."""
     if self._recompute_mode == "never":
       return
-    found = self._finder.find(targets, set(self._done))
+    found = self._find(targets)
     ops = [*self._done, *found.ops]
     passes = self._passes(ops, stages)
     last_stage = self._schedule.num_stages - 1
@@ -358,9 +361,17 @@ class Pipeline:
     of_ops |= {op: known[op] for op in ops if op in known}
     return cells_lib.passes_of_ops(ops, self._backward, of_ops)
 
+  def _find(self, targets: Sequence[tf.Operation]) -> slices.FoundSlice:
+    """Returns what leads to targets and is not cloned yet, free of waits."""
+    found = self._finder.find(targets, set(self._done))
+    ordering.stop_waiting(found.late)
+    for updates in found.late.values():
+      self._late.update(dict.fromkeys(updates))
+    return found
+
   def _extend(self, targets: Sequence[tf.Operation]) -> slices.FoundSlice:
     """Clones what leads to targets and is not cloned yet."""
-    found = self._finder.find(targets, set(self._done))
+    found = self._find(targets)
     self._replicas.mirror(found.shared)
     self._shared.update(found.shared)
     self._clones.add(found.ops)
@@ -380,14 +391,6 @@ class Pipeline:
 
   def _copies(self, tensor: tf.Tensor) -> list[tf.Tensor]:
     return [tensor, *self._clones.of(tensor)]
-
-  def _wait_for(
-    self, late: Sequence[tf.Operation], results: Sequence[Any]
-  ) -> None:
-    """Makes gradients wait for the updates that their ops had waited for."""
-    tensors = tf.nest.flatten(results, expand_composites=True)
-    if late and tensors:
-      graph_edits.add_control_inputs(tensors[0].op, late)
 
   def finish(
     self,

@@ -14,9 +14,9 @@ wait instead.
 """
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from compat.private import graph_edits, graph_reads
+from compat.private import graph_reads
 from estimator_mp.graph import draws, states
 
 import tensorflow as tf
@@ -85,19 +85,18 @@ class FoundSlice:
     shared: What it reads that does not differ, in the order of the graph.
     reads_joined: Whether it depends on what joins all micro-batches, such as
       an update by their gradients.
+    late: The updates that ops of the slice, or what they read, wait for, by
+      the op that has to stop waiting.
   """
 
   ops: list[tf.Operation]
   shared: list[tf.Operation]
   reads_joined: bool
+  late: Mapping[tf.Operation, Sequence[tf.Operation]]
 
 
 class SliceFinder:
-  """Finds slices of a graph that grows.
-
-  Attributes:
-    late: The updates that ops of slices waited for, and no longer do.
-  """
+  """Finds slices of a graph that grows."""
 
   def __init__(self, roots: Iterable[tf.Tensor]):
     """Starts with an empty graph.
@@ -105,7 +104,6 @@ class SliceFinder:
     Args:
       roots: What differs between micro-batches, such as their features.
     """
-    self.late: list[tf.Operation] = []
     roots = list(roots)
     self._roots = {root.name for root in roots}
     self._num_rows = {
@@ -196,10 +194,8 @@ class SliceFinder:
 
   def find(
     self, targets: Iterable[tf.Operation], done: set[tf.Operation]
-  ) -> "FoundSlice":
+  ) -> FoundSlice:
     """Returns the slice that leads to targets.
-
-    Ops on the way stop waiting for updates; see `late`.
 
     Args:
       targets: What is wanted of each micro-batch.
@@ -212,6 +208,7 @@ class SliceFinder:
     """
     found: set[tf.Operation] = set()
     shared: set[tf.Operation] = set()
+    late: dict[tf.Operation, Sequence[tf.Operation]] = {}
     seen: set[tf.Operation] = set(done)
     todo = list(targets)
     while todo:
@@ -228,33 +225,30 @@ class SliceFinder:
       states.check(op)
       for tensor in filter(states.is_handle, op.inputs):
         states.check(tensor.op)
-      self._stop_waiting(op)
+      updates = self._updates_before(op)
+      if updates:
+        late[op] = updates
       (found if op in self._differs else shared).add(op)
       if op in self._differs:
         loop = graph_reads.outermost_loop(op)
         if loop is not None:
           todo.extend(self._loops[id(loop)])
       todo.extend(t.op for t in op.inputs)
-      todo.extend(op.control_inputs)
+      todo.extend(c for c in op.control_inputs if c not in updates)
     return FoundSlice(
       sorted(found, key=self._order.__getitem__),
       sorted(shared, key=self._order.__getitem__),
       not seen.isdisjoint(self._joins),
+      late,
     )
 
-  def _stop_waiting(self, op: tf.Operation) -> None:
-    """Takes updates that differ out of what an op waits for."""
-    controls = op.control_inputs
-    updates = [c for c in controls if c in self._updates]
-    if not updates:
-      return
-    if op.type in _READS_VARIABLE:
+  def _updates_before(self, op: tf.Operation) -> list[tf.Operation]:
+    """Returns the updates from the batch that an op waits for."""
+    updates = [c for c in op.control_inputs if c in self._updates]
+    if updates and op.type in _READS_VARIABLE:
       raise ValueError(
         f"{op.name} reads a variable after {updates[0].name} has updated it "
         "from the batch, so micro-batches cannot pass one after the other; use "
         "num_micro_batches=1"
       )
-    self.late += [u for u in updates if u not in self.late]
-    graph_edits.set_control_inputs(
-      op, [c for c in controls if c not in updates]
-    )
+    return updates
