@@ -16,15 +16,15 @@ et al., 2019) and, with more axes, in GSPMD (Xu et al., 2021, arXiv:2105.04663).
 import dataclasses
 from collections.abc import Callable, Collection, Sequence
 
-from compat.private import graph_edits, graph_reads
+from compat.private import graph_edits
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.collectives import reduction as reduction_lib
 from estimator_mp.collectives import sparse
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph import colocation, states
+from estimator_mp.graph import colocation
 from estimator_mp.graph import gradient as gradient_lib
-from estimator_mp.pipeline import slices
+from estimator_mp.lower import mirroring
 from estimator_mp.replicas import mirrors, replica_updates
 from estimator_mp.replicas import zero as zero_lib
 
@@ -137,28 +137,12 @@ class Replicas:
     """
     if not self._is_mirrored:
       return
-    new: set[tf.Operation] = set()
-    loops: set[int] = set()
-    size = -1
-    while len(new) > size:  # Again for loops, which feed back.
-      size = len(new)
-      for op in ops:
-        if op in self._part or op in new or _is_once(op):
-          continue
-        loop = graph_reads.outermost_loop(op)
-        if (
-          colocation.is_variable(op)
-          or any(t.op in new or t.op in self._part for t in op.inputs)
-          or (loop is not None and id(loop) in loops)
-        ):
-          new.add(op)
-          if loop is not None:
-            loops.add(id(loop))
-    variables = [op for op in ops if op in new and colocation.is_variable(op)]
+    new = mirrors.find_mirrored(ops, self._part)
+    variables = colocation.variables_of(new)
     self._clones.add(variables)
     if self._owners is not None:
       self._give_owners(variables, self._owners)
-    self._clones.add([op for op in ops if op in new and op not in variables])
+    self._clones.add([op for op in new if not colocation.is_variable(op)])
     self._part.update(new)
     self._variables += variables
 
@@ -271,13 +255,13 @@ class Replicas:
       entry.variable.name: tuple(mirror.name for mirror in entry.mirrors)
       for entry in mirrored
     }
-    all_mirrors = mirrors.Mirrors(mirrored, forward, repeated)
+    all_mirrors = mirroring.Mirrors(mirrored, forward, repeated)
     train_op = getattr(spec.train_op, "op", spec.train_op)
     following = all_mirrors.follow_step(train_op)
     graph_edits.before_finalization(train_op.graph, all_mirrors.follow_others)
     if following is not train_op:
       spec = spec._replace(train_op=following)
-    hook = mirrors.MirrorHook(all_mirrors)
+    hook = mirroring.MirrorHook(all_mirrors)
     return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
   def _rest(self, forward: Collection[tf.Operation]) -> list[tf.Operation]:
@@ -301,11 +285,6 @@ class Replicas:
       op: [self._updates.op(r, op) for r in range(self.count - 1)]
       for op in found.writes
     }
-
-
-def _is_once(op: tf.Operation) -> bool:
-  """Whether replica 0 does something for all."""
-  return slices.is_write(op) or op.type in states.MOVES_GENERATOR
 
 
 def _device_map(mesh: mesh_lib.Mesh, replica: int) -> Callable[[str], str]:

@@ -4,8 +4,8 @@ import os
 from typing import Any
 
 import estimator_mp
+from estimator_mp.lower import mirroring
 from estimator_mp.placement import transfers
-from estimator_mp.replicas import mirrors
 from tests.estimator_mp import programs, runs, shapes
 
 import numpy as np
@@ -257,7 +257,7 @@ class ErrorsTest(absltest.TestCase):
     (hook,) = (
       hook
       for hook in program.spec.training_hooks
-      if isinstance(hook, mirrors.MirrorHook)
+      if isinstance(hook, mirroring.MirrorHook)
     )
     context = v1.train.SessionRunContext(None, program.session)
     hook.before_run(context)

@@ -5,10 +5,10 @@ import gc
 import weakref
 
 import estimator_mp
+from estimator_mp.lower import mirroring
 from estimator_mp.observe import verification
 from estimator_mp.pipeline import slices
 from estimator_mp.plan import sharding_plan
-from estimator_mp.replicas import mirrors
 from tests.estimator_mp import programs, shapes, zoo
 
 import tensorflow as tf
@@ -80,7 +80,9 @@ class PlacementTest(parameterized.TestCase):
     """Micro-batches alone need no mirrors."""
     _, program = self._contents("mlp_adam", _config("stage:2", 2))
     self.assertEmpty(sharding_plan.get_plan(program.graph).mirrors)
-    self.assertNotIn(mirrors.MirrorHook, map(type, program.spec.training_hooks))
+    self.assertNotIn(
+      mirroring.MirrorHook, map(type, program.spec.training_hooks)
+    )
 
   def test_shared(self):
     """Replica 0 holds all variables, and the others none."""

@@ -1,0 +1,319 @@
+"""Mirroring: whatever writes a variable is followed by its mirrors.
+
+`replicas.mirrors` says what writes a variable and in which way its mirrors
+follow; here ops are made that do so. It happens in three places:
+
+    keep_equal             -> the writes of a training step are followed
+    graph is finalized     -> those that hooks and Savers made are, too
+    a session was made     -> all mirrors are set: they are in no checkpoint
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from compat.private import graph_edits
+from estimator_mp.graph import colocation, function_bodies, placed_ops
+from estimator_mp.pipeline import slices
+from estimator_mp.replicas import mirrors
+from estimator_mp.replicas.mirrors import Way
+
+import tensorflow as tf
+
+_SETS = frozenset(["Assign", "AssignVariableOp"])
+
+
+class Mirrors:
+  """What keeps the mirrors of one graph equal to their variables.
+
+  Attributes:
+    copy_all: The op that copies all variables, for the beginning.
+  """
+
+  def __init__(
+    self,
+    mirrored: Sequence[mirrors.Mirrored],
+    forward: Collection[tf.Operation],
+    repeated: Mapping[tf.Operation, Sequence[tf.Operation]],
+  ):
+    """Starts with no write followed.
+
+    Args:
+      mirrored: The variables, of the default graph.
+      forward: Ops that do not write unless their type says so.
+      repeated: The writes that replicas make themselves: the ops that do so.
+    """
+    self._graph = tf.compat.v1.get_default_graph()
+    self._mirrored = mirrored
+    self._forward = forward
+    self._repeated = repeated
+    self._step: set[tf.Operation] = set()
+    self._writes: list[mirrors.Write] = []
+    self._num_seen = 0
+    # What no step runs, so that it need not wait for a copy of each step.
+    self._alone: set[tf.Operation] = set()
+    with placed_ops.apart_from_caller("mirror"):
+      everything = [copy for entry in mirrored for copy in _copies(entry)]
+      self.copy_all = _join(everything, "")
+    self._alone.update(everything)
+
+  def follow_step(self, train_op: tf.Operation) -> tf.Operation:
+    """Lets the writes of a training step be followed by writes of mirrors.
+
+    Args:
+      train_op: What a training step runs.
+
+    Returns:
+      What it has to run now.
+    """
+    self._step = slices.ops_run_with(train_op)
+    copies = self._follow(
+      op for op in self._graph.get_operations() if op in self._step
+    )
+    if not copies.get(train_op):
+      return train_op
+    with placed_ops.apart_from_caller("mirror"):
+      return _join([train_op, *copies[train_op]], train_op.device)
+
+  def follow_others(self) -> None:
+    """Lets all other writes be followed, when the graph is complete."""
+    ops = self._graph.get_operations()
+    with self._graph.as_default():
+      self._follow(op for op in ops if op not in self._step)
+    self._num_seen = len(self._graph.get_operations())
+
+  def check_is_complete(self) -> None:
+    """Raises if there is a write that the mirrors do not follow.
+
+    Raises:
+      RuntimeError: If the graph was not finalized, or got more writes after
+        that.
+    """
+    if not self._num_seen:
+      raise RuntimeError(
+        "a session was made of a graph that is not finalized, so replicas do "
+        "not know yet what writes their variables; call "
+        "tf.compat.v1.get_default_graph().finalize() before, as "
+        "tf.compat.v1.train.MonitoredTrainingSession does"
+      )
+    new = self._graph.get_operations()[self._num_seen :]
+    self._num_seen += len(new)
+    with self._graph.as_default():
+      writes = mirrors.find_writes(new, self._mirrored)
+    if writes:
+      raise RuntimeError(
+        f"{writes[0].op.name} writes {writes[0].variables[0].variable.name}, "
+        "but was made after the graph was finalized, so the replicas would "
+        "keep the old value; make it in model_fn or in a hook's begin()"
+      )
+
+  def _follow(
+    self, ops: Iterable[tf.Operation]
+  ) -> dict[tf.Operation, Sequence[tf.Operation]]:
+    """Lets mirrors follow the writes among ops.
+
+    Returns:
+      What follows after a write, by the write.
+    """
+    writes = mirrors.find_writes(
+      ops, self._mirrored, self._forward, self._step, self._repeated
+    )
+    self._writes += writes
+    followed = [write for write in writes if write.way is not Way.FIRST]
+    waiting = self._waiting_for([write.op for write in followed])
+    following: dict[tf.Operation, Sequence[tf.Operation]] = {}
+    with placed_ops.apart_from_caller("mirror"):
+      for write in writes:
+        if write.way is Way.FIRST:
+          self._write_first(write)
+          continue
+        copies = self._repeated.get(write.op)
+        if copies is None:
+          copies = _copies_after(write)
+        for other in waiting[write.op]:
+          graph_edits.add_control_inputs(other, copies)
+        following[write.op] = copies
+      each_step = {
+        entry.variable: entry
+        for write in writes
+        if write.way is Way.EACH_STEP
+        for entry in write.variables
+      }
+      for entry in each_step.values():
+        self._copy_in_each_step(entry)
+    return following
+
+  def _waiting_for(
+    self, writes: Sequence[tf.Operation]
+  ) -> dict[tf.Operation, list[tf.Operation]]:
+    """Returns the ops that wait for each write."""
+    waiting: dict[tf.Operation, list[tf.Operation]] = {op: [] for op in writes}
+    for op in self._graph.get_operations() if writes else ():
+      for before in {*op.control_inputs, *(t.op for t in op.inputs)}:
+        if before in waiting:
+          waiting[before].append(op)
+    return waiting
+
+  def _write_first(self, write: mirrors.Write) -> None:
+    """Lets a write wait for its mirrors."""
+    first = self._repeated.get(write.op) or [
+      _made_again(write.op, mirror)
+      for entry in write.variables
+      for mirror in entry.mirrors
+    ]
+    graph_edits.add_control_inputs(write.op, first)
+    if write.op not in self._step:
+      self._alone.update(first)
+
+  def _copy_in_each_step(self, entry: mirrors.Mirrored) -> None:
+    """Lets all that a step does with mirrors wait for copies."""
+    readers = [
+      [x for x in mirror.consumers() if x not in self._alone]
+      for mirror in entry.mirrors
+    ]
+    copies = _copies(entry)
+    for copy, of_mirror in zip(copies, readers, strict=True):
+      for reader in of_mirror:
+        graph_edits.add_control_inputs(reader, [copy])
+    for write in self._writes:
+      if entry in write.variables and self._has_value(write.op):
+        graph_edits.add_control_inputs(write.op, copies)
+
+  def _has_value(self, write: tf.Operation) -> bool:
+    """Whether a variable is sure to have a value when it is written."""
+    is_update = slices.is_write(write) and write.type not in _SETS
+    return write in self._step or is_update
+
+
+class MirrorHook(tf.estimator.SessionRunHook):
+  """Sets mirrors to their variables when a session has been made.
+
+  Estimator initializes or restores variables before; mirrors are in no
+  checkpoint.
+  """
+
+  def __init__(self, mirrors: Mirrors):
+    """Initializes the hook.
+
+    Args:
+      mirrors: The mirrors.
+    """
+    self._mirrors = mirrors
+    self._version = -1
+
+  def after_create_session(self, session, coord):
+    """Copies all variables to their mirrors.
+
+    Raises:
+      RuntimeError: If the mirrors do not follow all writes.
+    """
+    self._check(session.graph)
+    session.run(self._mirrors.copy_all)
+
+  def before_run(self, run_context):
+    """Sees whether somebody has made ops since the graph was finalized.
+
+    Raises:
+      RuntimeError: If the mirrors do not follow all writes.
+    """
+    self._check(run_context.session.graph)
+
+  def _check(self, graph: tf.Graph) -> None:
+    if graph.version != self._version:
+      self._mirrors.check_is_complete()
+      self._version = graph.version
+
+
+def _made_again(op: tf.Operation, mirror: tf.Tensor) -> tf.Operation:
+  """Returns an op that does to a mirror what another does to its variable."""
+  (state,) = function_bodies.written_states(op)
+  # A reference also says what is to be done before.
+  before = [] if colocation.is_variable(state.op) else [state.op]
+  with (
+    tf.compat.v1.device(mirror.device),
+    tf.control_dependencies([*op.control_inputs, *before]),
+  ):
+    return op.graph.create_op(
+      op.type,
+      [mirror if tensor is state else tensor for tensor in op.inputs],
+      [tensor.dtype for tensor in op.outputs],
+      [tensor.dtype for tensor in op.inputs],
+      op.name,
+      {
+        name: value
+        for name, value in op.node_def.attr.items()
+        if not name.startswith("_")
+      },
+    )
+
+
+def _copies_after(write: mirrors.Write) -> list[tf.Operation]:
+  """Returns the ops that copy what an op has written to the mirrors."""
+  after = _ends(write.op)
+  return [
+    copy
+    for entry in write.variables
+    for copy in _copies(entry, write.rows, after)
+  ]
+
+
+def _ends(write: tf.Operation) -> list[tf.Operation]:
+  """Returns the ops after which a write has happened.
+
+  A function is sure to have made its writes only when its outputs are there:
+  control dependencies on a functional `If` do not wait for what is in it.
+  """
+  outputs = [t for t in write.outputs if t.dtype != tf.resource]
+  if not outputs or slices.is_write(write):
+    return [write]
+  with tf.compat.v1.device(write.device):
+    return [tf.identity(tensor).op for tensor in outputs]
+
+
+def _copies(
+  entry: mirrors.Mirrored,
+  rows: tf.Tensor | None = None,
+  after: Sequence[tf.Operation] = (),
+) -> list[tf.Operation]:
+  """Returns the ops that copy a variable, or rows of it, to its mirrors."""
+  source = entry.variable.outputs[0]
+  if source.dtype != tf.resource:
+    return _copies_of_reference(entry, after)
+  dtype = tf.dtypes.as_dtype(entry.variable.get_attr("dtype"))
+  with tf.control_dependencies(after), tf.compat.v1.device(source.device):
+    if rows is None:
+      value = tf.raw_ops.ReadVariableOp(resource=source, dtype=dtype)
+    else:
+      value = tf.raw_ops.ResourceGather(
+        resource=source, indices=rows, dtype=dtype
+      )
+  copies = []
+  for mirror in entry.mirrors:
+    with tf.compat.v1.device(mirror.device):
+      if rows is None:
+        copy = tf.raw_ops.AssignVariableOp(resource=mirror, value=value)
+      else:
+        copy = tf.raw_ops.ResourceScatterUpdate(
+          resource=mirror, indices=rows, updates=value
+        )
+      copies.append(copy)
+  return copies
+
+
+def _copies_of_reference(
+  entry: mirrors.Mirrored, after: Sequence[tf.Operation]
+) -> list[tf.Operation]:
+  """Returns the ops that copy a v1 variable to its mirrors."""
+  source = entry.variable.outputs[0]
+  copies = []
+  with tf.control_dependencies(after):
+    with tf.compat.v1.device(source.device):
+      value = tf.identity(source)
+    for mirror in entry.mirrors:
+      with tf.compat.v1.device(mirror.device):
+        copies.append(tf.raw_ops.Assign(ref=mirror, value=value).op)
+  return copies
+
+
+def _join(ops: Sequence[tf.Operation], device: str) -> tf.Operation:
+  """Returns an op that waits for others."""
+  with tf.compat.v1.device(device), tf.control_dependencies(ops):
+    return tf.no_op("copied")
