@@ -22,7 +22,7 @@ from types import MappingProxyType
 
 from estimator_mp import devices as devices_lib
 from estimator_mp.config.axes import AXES, parse_axes
-from estimator_mp.graph import op_device
+from estimator_mp.graph import device_assignment
 
 import tensorflow as tf
 
@@ -145,6 +145,18 @@ class Mesh:
       index = index * size + position.get(axis, 0)
     return self.devices[index]
 
+  def stage_devices(self, **position: int) -> tuple[str, ...]:
+    """Returns the device of each stage.
+
+    Args:
+      **position: Coordinates on other axes, such as `data=1`; 0 if left out.
+
+    Raises:
+      ValueError: If the position is outside of the mesh.
+    """
+    stages = range(self.axis_size("stage"))
+    return tuple(self.device(stage=k, **position) for k in stages)
+
   @contextlib.contextmanager
   def at(self, **position: int) -> Iterator[None]:
     """Places the ops and variables made inside on the device at a position.
@@ -170,7 +182,7 @@ class Mesh:
         "a mesh places ops of a graph, but TensorFlow is executing eagerly; "
         "call this inside a model_fn or under tf.Graph().as_default()"
       )
-    with tf.compat.v1.device(op_device.placing_function(device)):
+    with tf.compat.v1.device(device_assignment.device_function(device)):
       yield
 
   def stage(self, stage: int, **position: int):

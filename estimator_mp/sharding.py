@@ -413,7 +413,7 @@ class _Sharder:
   ) -> None:
     found = propagation_lib.spread(ops, self._units, self._stages, follows)
     self._stages |= found
-    device_assignment.place(found, self._mesh)
+    device_assignment.assign(found, self._mesh.stage_devices())
 
   def _read_new_ops(self) -> list[tf.Operation]:
     """Returns the ops that were made since the last call."""
@@ -437,7 +437,9 @@ class _Sharder:
   def _adopt_devices(self, ops: Sequence[tf.Operation]) -> None:
     """Takes over the stages of ops that have a device of the mesh already."""
     own = [op for op in ops if op not in self._of_savers]
-    self._stages |= device_assignment.stages_of_devices(own, self._mesh)
+    self._stages |= device_assignment.stages_of_devices(
+      own, self._mesh.stage_devices()
+    )
 
   def _record(
     self,

@@ -9,6 +9,7 @@ from typing import Any
 from compat.private import graph_reads
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
+from estimator_mp.graph import op_types
 
 import tensorflow as tf
 
@@ -39,7 +40,7 @@ def check_no_tpu_ops(ops: Sequence[tf.Operation]) -> None:
     ValueError: With the first such op.
   """
   for op in ops:
-    if op.type == "CrossReplicaSum":
+    if op.type in op_types.TPU_ONLY:
       raise ValueError(
         f"model_fn makes {op.name!r}, an op of CrossShardOptimizer that only a "
         "TPU can run, and a mesh has none; wrap the optimizer on TPUs only"

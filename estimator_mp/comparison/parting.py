@@ -5,38 +5,11 @@ from collections.abc import Callable, Mapping, Sequence
 
 from estimator_mp.comparison import training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.graph import op_types
 
 import numpy as np
 import tensorflow as tf
 
-_RANDOM = frozenset(
-  [
-    "Multinomial",
-    "ParameterizedTruncatedNormal",
-    "RandomGammaV2",
-    "RandomGamma",
-    "RandomPoissonV2",
-    "RandomShuffle",
-    "RandomStandardNormal",
-    "RandomUniform",
-    "RandomUniformInt",
-    "StatefulStandardNormalV2",
-    "StatefulUniform",
-    "StatefulUniformFullInt",
-    "StatefulUniformInt",
-    "StatelessMultinomial",
-    "StatelessRandomNormal",
-    "StatelessRandomNormalV2",
-    "StatelessRandomUniform",
-    "StatelessRandomUniformV2",
-    "StatelessTruncatedNormal",
-    "StatelessTruncatedNormalV2",
-    "TruncatedNormal",
-  ]
-)
-_FUSED_NORMS = frozenset(
-  ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"]
-)
 _MOST_NAMES = 3
 # Sums in another order differ by so little, in float32.
 _ROUNDING = 1e-4
@@ -140,7 +113,7 @@ def _batch_norm(facts: Facts) -> str:
   norms = [
     op.name
     for op in facts.ops
-    if (op.type in _FUSED_NORMS and op.get_attr("is_training"))
+    if (op.type in op_types.FUSED_BATCH_NORMS and op.get_attr("is_training"))
     or "AssignMovingAvg" in op.name
   ]
   if facts.count == 1 or not norms:
@@ -154,7 +127,7 @@ def _batch_norm(facts: Facts) -> str:
 
 def _random(facts: Facts) -> str:
   """Random ops: each slice draws its own numbers."""
-  names = [op.name for op in facts.ops if op.type in _RANDOM]
+  names = [op.name for op in facts.ops if op.type in op_types.RANDOM]
   if not names:
     return ""
   if facts.count == 1:

@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from compat.private import graph_edits
-from estimator_mp.graph import draws, op_device, states
+from estimator_mp.graph import device_assignment, draws, op_types
 
 import tensorflow as tf
 
@@ -167,7 +167,7 @@ class Clones:
         renames.append((index, _renamed_variable(op)))
       if draws_anew and (edit := self._redrawn(op, node, inside)):
         redraws.append((index, edit))
-      seed = draws.SEED_INPUTS[op.type] if op.name in seeds else None
+      seed = op_types.SEED_INPUTS[op.type] if op.name in seeds else None
       for position, tensor in enumerate(op.inputs):
         if position == seed:
           node.input[position] = _seed_name(op)
@@ -198,7 +198,7 @@ class Clones:
       of_clone = self._ops[number]
       for op, copy, is_bound in zip(ops, copies, bound, strict=True):
         of_clone[op.name] = copy
-        device = _device_of_resource(copy) if is_bound else ""
+        device = _device_of_handle(copy) if is_bound else ""
         if op.device:
           graph_edits.set_device(copy, device or home.device(op.device))
         for tensor, other in zip(op.outputs, copy.outputs, strict=True):
@@ -245,8 +245,8 @@ class Clones:
     home = self._homes[index]
     found = {}
     for op in ops.values():
-      seed = self._tensor(index, op.inputs[draws.SEED_INPUTS[op.type]])
-      place = op_device.placing_function(home.device(op.device))
+      seed = self._tensor(index, op.inputs[op_types.SEED_INPUTS[op.type]])
+      place = device_assignment.device_function(home.device(op.device))
       with (
         tf.compat.v1.name_scope(f"{home.scope}/{op.name}/seed/"),
         tf.compat.v1.device(None),
@@ -266,13 +266,13 @@ def _seed_name(op: tf.Operation) -> str:
 
 def _works_on_resource(op: tf.Operation) -> bool:
   """Whether an op has to be where something with a state is."""
-  return any(map(states.is_handle, op.inputs))
+  return any(map(op_types.is_handle, op.inputs))
 
 
-def _device_of_resource(copy: tf.Operation) -> str:
-  """Returns the device of the first resource that a clone works on."""
+def _device_of_handle(copy: tf.Operation) -> str:
+  """Returns the device of the first state that a clone works on."""
   for tensor in copy.inputs:
-    if states.is_handle(tensor) and tensor.op.device:
+    if op_types.is_handle(tensor) and tensor.op.device:
       return tensor.op.device
   return ""
 

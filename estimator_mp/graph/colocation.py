@@ -12,14 +12,11 @@ TensorFlow refuses, or pays dearly for, some separations:
 from collections.abc import Iterable, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import savers
+from estimator_mp.graph import op_types, savers
 
 import tensorflow as tf
 
 _COLOCATED_WITH = b"loc:@"
-_PASSED_THROUGH = frozenset(
-  ["Enter", "Identity", "RefEnter", "RefIdentity", "RefSwitch", "Switch"]
-)
 
 
 class Units:
@@ -78,12 +75,12 @@ class Units:
   def _joined_to(self, op: tf.Operation) -> Iterable[tf.Operation]:
     """Returns earlier ops that an op has to share a device with."""
     for tensor in op.inputs:
-      if _is_state(tensor) and op.type not in savers.SAVES:
+      if op_types.is_handle(tensor) and op.type not in op_types.SAVES:
         if tensor.op in self._parents:
           yield tensor.op
         else:
           yield self._by_outside_variable.setdefault(tensor.op, op)
-    if op.type in savers.ASSIGNS and savers.is_restored(op.inputs[1].op):
+    if op.type in op_types.ASSIGNS and savers.is_restored(op.inputs[1].op):
       yield op.inputs[1].op  # It goes to its variable's device at once.
     for name in colocated_with(op):
       if name in self._by_name:
@@ -140,27 +137,9 @@ def variable_of(tensor: tf.Tensor) -> tf.Operation:
   op = tensor.op
   while (
     op.inputs
-    and _is_state(op.inputs[0])
-    and (op.type in _PASSED_THROUGH or _is_reference(tensor))
+    and op_types.is_handle(op.inputs[0])
+    and (op.type in op_types.PASSES_HANDLE or op_types.is_reference(tensor))
   ):
     tensor = op.inputs[0]
     op = tensor.op
   return op
-
-
-def _is_state(tensor: tf.Tensor) -> bool:
-  return tensor.dtype == tf.resource or _is_reference(tensor)
-
-
-def _is_reference(tensor: tf.Tensor) -> bool:
-  return tensor.dtype != tensor.dtype.base_dtype
-
-
-def is_variable(op: tf.Operation) -> bool:
-  """Whether an op is a variable: a resource handle, or a v1 reference."""
-  return op.type in ("VarHandleOp", "VariableV2", "Variable")
-
-
-def variables_of(ops: Sequence[tf.Operation]) -> list[tf.Operation]:
-  """Returns those ops that are variables."""
-  return [op for op in ops if is_variable(op)]

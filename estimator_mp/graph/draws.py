@@ -20,71 +20,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from compat.private import graph_reads
-from estimator_mp.graph import states
+from estimator_mp.graph import op_types
 
 import tensorflow as tf
 
 _MAX_SEED = 2**31 - 1
 _KEY = tf.uint64
 _UNKNOWN = tf.TensorShape(None)
-# Which input is the seed, or the key that was made of one.
-SEED_INPUTS = {
-  "StatelessMultinomial": 2,
-  "StatelessParameterizedTruncatedNormal": 1,
-  "StatelessRandomBinomial": 1,
-  "StatelessRandomGammaV2": 1,
-  "StatelessRandomGammaV3": 1,
-  "StatelessRandomNormal": 1,
-  "StatelessRandomNormalV2": 1,
-  "StatelessRandomPoisson": 1,
-  "StatelessRandomUniform": 1,
-  "StatelessRandomUniformFullInt": 1,
-  "StatelessRandomUniformFullIntV2": 1,
-  "StatelessRandomUniformInt": 1,
-  "StatelessRandomUniformIntV2": 1,
-  "StatelessRandomUniformV2": 1,
-  "StatelessSampleDistortedBoundingBox": 3,
-  "StatelessShuffle": 1,
-  "StatelessTruncatedNormal": 1,
-  "StatelessTruncatedNormalV2": 1,
-}
-# These join a mask, or noise, with what it is for, row by row.
-_ROW_BY_ROW = frozenset(
-  [
-    "Add",
-    "AddV2",
-    "Div",
-    "DivNoNan",
-    "Greater",
-    "GreaterEqual",
-    "Less",
-    "LessEqual",
-    "LogicalAnd",
-    "LogicalOr",
-    "Maximum",
-    "Minimum",
-    "Mul",
-    "MulNoNan",
-    "RealDiv",
-    "Select",
-    "SelectV2",
-    "Sub",
-  ]
-)
-# What is drawn by these has a seed of its own.
-_NEW_DRAWS = frozenset(
-  [
-    *SEED_INPUTS,
-    "StatelessRandomGetKeyCounter",
-    "StatelessRandomGetKeyCounterAlg",
-  ]
-)
-_LOOPS = frozenset(["StatelessWhile", "While"])
-# Before what their functions get, these read which function it is to be.
-_BRANCHES = frozenset(["Case", "If", "StatelessCase", "StatelessIf"])
-_CALLS = frozenset(
-  ["PartitionedCall", "StatefulPartitionedCall", "SymbolicGradient"]
-)
 # TensorFlow's optimizer would take another micro-batch's function for a better
 # implementation of the same one.
 _IMPLEMENTATIONS = (
@@ -143,7 +85,7 @@ def reads_seed(op: tf.Operation, differs: Callable[[tf.Tensor], bool]) -> bool:
     op: An op that is cloned.
     differs: Whether a tensor differs between micro-batches.
   """
-  index = SEED_INPUTS.get(op.type)
+  index = op_types.SEED_INPUTS.get(op.type)
   if index is None or differs(op.inputs[index]):
     return False
   return _has_examples(op.outputs[0].shape, _joints(op, differs))
@@ -164,7 +106,7 @@ def is_for_examples(
     differs: Whether a tensor differs between them.
     num_rows: How many rows the features of a micro-batch have.
   """
-  return op.type in SEED_INPUTS and any(
+  return op.type in op_types.SEED_INPUTS and any(
     _joins_rows(joint, num_rows) for joint in _joints(op, differs)
   )
 
@@ -182,12 +124,12 @@ def _joints(
   while todo:
     for tensor in todo.pop().outputs:
       for reader in tensor.consumers():
-        if reader in seen or reader.type in _NEW_DRAWS:
+        if reader in seen or reader.type in op_types.SEEDED:
           continue
         seen.add(reader)
         if not any(differs(t) for t in reader.inputs if t.op not in seen):
           todo.append(reader)
-        elif reader.type in _ROW_BY_ROW:
+        elif reader.type in op_types.ROW_BY_ROW:
           yield tensor.shape, reader.outputs[0].shape
 
 
@@ -292,16 +234,17 @@ class Functions:
     """Lets an op call the functions of a micro-batch."""
     if original.op in self._known:
       node.op = self._of(original.op, number, _indices(differing))
-    if original.op in _LOOPS:
+    if original.op in op_types.FUNCTIONAL_LOOPS:
       # What comes out of one round goes into the next one.
       body = original.attr["body"].func.name
       arguments = _indices(differing)
       while not arguments >= (found := self._outputs(body, arguments)):
         arguments |= found
-    elif original.op in _BRANCHES:
+    elif original.op in op_types.FUNCTIONAL_BRANCHES:
       arguments = _indices(differing[1:])
     else:
-      arguments = _indices(differing if original.op in _CALLS else ())
+      is_call = original.op in (*op_types.FUNCTION_CALLS, "SymbolicGradient")
+      arguments = _indices(differing if is_call else ())
     for function, first in zip(
       _functions_of(node), _functions_of(original), strict=True
     ):
@@ -362,7 +305,7 @@ class Functions:
     self, node: tf.compat.v1.NodeDef, function: Any, differ: Collection[str]
   ) -> bool:
     """Whether an op of a function has to draw from a seed that is mixed."""
-    index = SEED_INPUTS.get(node.op)
+    index = op_types.SEED_INPUTS.get(node.op)
     if index is None or _source(node.input[index]) in differ:
       return False
     name = function.signature.name
@@ -407,8 +350,10 @@ class Functions:
         if name in self._known and name not in seen:
           seen.add(name)
           todo += self._known[name].node_def
-      if states.SCOPES.get(inner.op) is states.Scope.REFUSED:
-        raise ValueError(states.refusal(f"{node.name}/{inner.name}", inner.op))
+      if op_types.STATE_SCOPES.get(inner.op) is op_types.StateScope.REFUSED:
+        raise ValueError(
+          op_types.refusal(f"{node.name}/{inner.name}", inner.op)
+        )
 
 
 def _functions_of(node: tf.compat.v1.NodeDef) -> list[Any]:
@@ -443,7 +388,7 @@ def _differing_nodes(function: Any, differing: frozenset[int]) -> set[str]:
   while len(found) > size:  # The ops of a function are in no order.
     size = len(found)
     for node in function.node_def:
-      if node.op not in states.MOVES_GENERATOR and (
+      if node.op not in op_types.MOVES_GENERATOR and (
         has_seed(node) or any(_source(name) in found for name in _inputs(node))
       ):
         found.add(node.name)
@@ -461,17 +406,17 @@ def _joints_of_function(
     for reader in function.node_def:
       sources = [_source(name) for name in _inputs(reader)]
       drawn = [name for name in sources if name in made]
-      if not drawn or reader.name in made or reader.op in _NEW_DRAWS:
+      if not drawn or reader.name in made or reader.op in op_types.SEEDED:
         continue
       if not any(name in differ and name not in made for name in sources):
         made.add(reader.name)
-      elif reader.op in _ROW_BY_ROW:
+      elif reader.op in op_types.ROW_BY_ROW:
         yield drawn[0], reader.name
 
 
 def _mix_seed(function: Any, node: tf.compat.v1.NodeDef, number: int) -> None:
   """Lets an op of a function draw from a seed that is mixed."""
-  index = SEED_INPUTS[node.op]
+  index = op_types.SEED_INPUTS[node.op]
   # That of a key, unless the op is older than keys.
   dtype = (
     node.attr["Tseed"].type if "Tseed" in node.attr else _KEY.as_datatype_enum

@@ -9,36 +9,9 @@ an `If` that reads the variable if it has a value, and writes nothing.
 from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import states as states_lib
+from estimator_mp.graph import op_types
 
 import tensorflow as tf
-
-# How many inputs these have before the arguments of their functions.
-_CALLS = {
-  "Case": 1,
-  "If": 1,
-  "PartitionedCall": 0,
-  "StatefulPartitionedCall": 0,
-  "StatelessCase": 1,
-  "StatelessIf": 1,
-  "StatelessWhile": 0,
-  "While": 0,
-}
-_LOOPS = frozenset(["StatelessWhile", "While"])
-_PASSES = frozenset(["Enter", "Identity", "Switch"])
-# These take a reference, and give it on or look at it.
-_READS_REFERENCE = frozenset(
-  [
-    "IsVariableInitialized",
-    "RefEnter",
-    "RefExit",
-    "RefIdentity",
-    "RefMerge",
-    "RefNextIteration",
-    "RefSelect",
-    "RefSwitch",
-  ]
-)
 
 
 def is_call(op: tf.Operation) -> bool:
@@ -47,7 +20,7 @@ def is_call(op: tf.Operation) -> bool:
   Args:
     op: An op.
   """
-  return op.type in _CALLS
+  return op.type in op_types.FUNCTIONAL
 
 
 def written_states(op: tf.Operation) -> list[tf.Tensor]:
@@ -61,11 +34,10 @@ def written_states(op: tf.Operation) -> list[tf.Tensor]:
   """
   tensors = list(op.inputs)
   states = [
-    index
-    for index, tensor in enumerate(tensors)
-    if tensor.dtype == tf.resource or tensor.dtype != tensor.dtype.base_dtype
+    index for index, tensor in enumerate(tensors) if op_types.is_handle(tensor)
   ]
-  if not states or op.type in states_lib.READS or op.type in _READS_REFERENCE:
+  is_read = op.type in op_types.STATE_READS | op_types.REFERENCE_READS
+  if not states or is_read:
     return []
   if is_call(op):
     written = _written_by_functions(
@@ -88,7 +60,7 @@ def _written_by_functions(
   callers: frozenset[str],
 ) -> set[int]:
   """Returns the numbers of the inputs that a call's functions write."""
-  first = _CALLS[op_type]
+  first = int(op_type in op_types.FUNCTIONAL_BRANCHES)
   names = []
   for value in attributes.values():
     if value.HasField("func"):
@@ -114,9 +86,9 @@ def _written_arguments(
   for node in definition.node_def:
     inputs = [x for x in node.input if not x.startswith("^")]
     indices: Sequence[int] = range(len(inputs))
-    if node.op in states_lib.READS or node.op in _PASSES:
+    if node.op in op_types.STATE_READS or node.op in op_types.PASSES_HANDLE:
       continue
-    if node.op in _CALLS:
+    if node.op in op_types.FUNCTIONAL:
       indices = sorted(
         _written_by_functions(graph, node.op, node.attr, callers | {name})
       )
@@ -137,9 +109,10 @@ def _argument_of(
     if node is None:
       return name
     inputs = [x for x in node.input if not x.startswith("^")]
-    if node.op in _PASSES:
+    if node.op in op_types.PASSES_HANDLE:
       tensor = inputs[0]
-    elif node.op in _LOOPS:  # A loop gives back what it gets.
+    elif node.op in op_types.FUNCTIONAL_LOOPS:
+      # A loop gives back what it gets.
       tensor = inputs[int(output.rpartition(":")[2])]
     else:
       return None

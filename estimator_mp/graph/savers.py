@@ -9,15 +9,12 @@ They follow the variables; those with strings run on the host.
 
 from collections.abc import Iterable, Sequence
 
+from estimator_mp.graph import op_types
+
 import tensorflow as tf
 
-# These take values, even where a Saver gives them references.
-SAVES = frozenset(["Save", "SaveSlices", "SaveV2"])
-_RESTORES = frozenset(["Restore", "RestoreSlice", "RestoreV2"])
-_FILES = frozenset(["MergeV2Checkpoints", "ShardedFilename"])
 _PASSES_ON = frozenset(["Identity", "Reshape"])
 _ENDS = frozenset(["Identity", "NoOp"])
-ASSIGNS = frozenset(["Assign", "AssignVariableOp"])
 
 
 def saver_ops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
@@ -30,7 +27,7 @@ def saver_ops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
     What saves and restores, what leads to these alone, what takes a restored
     value to its variable, and what waits until all is saved.
   """
-  found = {op for op in ops if op.type in SAVES | _RESTORES | _FILES}
+  found = {op for op in ops if op.type in op_types.SAVER_OPS}
   if not found:
     return found
   for op in ops:
@@ -54,7 +51,11 @@ def work_on_variables(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
   Args:
     ops: Ops of Savers.
   """
-  return [op for op in ops if op.type in ASSIGNS or op.type == "ReadVariableOp"]
+  return [
+    op
+    for op in ops
+    if op.type in op_types.ASSIGNS or op.type == "ReadVariableOp"
+  ]
 
 
 def is_restored(op: tf.Operation) -> bool:
@@ -63,7 +64,7 @@ def is_restored(op: tf.Operation) -> bool:
   Args:
     op: An op. One that computes something else with it is none of these.
   """
-  if op.type in ASSIGNS:
+  if op.type in op_types.ASSIGNS:
     source = op.inputs[1].op
   elif op.type in _PASSES_ON:
     source = op.inputs[0].op
@@ -71,4 +72,4 @@ def is_restored(op: tf.Operation) -> bool:
     return False
   while source.type in _PASSES_ON:
     source = source.inputs[0].op
-  return source.type in _RESTORES
+  return source.type in op_types.RESTORES

@@ -17,10 +17,9 @@ does hang there is two devices with orders that contradict each other.
 from collections.abc import Iterator, Sequence
 
 from compat.private import graph_edits
+from estimator_mp.graph import op_types
 
 import tensorflow as tf
-
-OP_TYPES = ("CollectiveReduceV2", "NcclAllReduce")
 
 
 def collectives_of(graph: tf.Graph) -> list[tuple[tf.Operation, ...]]:
@@ -37,7 +36,7 @@ def collectives_of(graph: tf.Graph) -> list[tuple[tf.Operation, ...]]:
   """
   found: dict[tuple, list[tf.Operation]] = {}
   for op in graph.get_operations():
-    if op.type in OP_TYPES:
+    if op.type in op_types.COLLECTIVES:
       found.setdefault(_identity(op), []).append(op)
   return [tuple(members) for members in found.values()]
 

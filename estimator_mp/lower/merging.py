@@ -12,22 +12,12 @@ from compat.private import graph_edits, graph_reads
 from estimator_mp import devices as devices_lib
 from estimator_mp.capture import micro_batches
 from estimator_mp.graph import clones as clones_lib
+from estimator_mp.graph import op_types
 from estimator_mp.pipeline import example_axes, merges
 from estimator_mp.pipeline.merges import Merge
 
 import numpy as np
 import tensorflow as tf
-
-# These are as much work as the model itself, and are not done twice.
-_LARGE_WORK = (
-  "BatchMatMul",
-  "Conv",
-  "CudnnRNN",
-  "DepthwiseConv",
-  "Einsum",
-  "MatMul",
-  "SparseTensorDenseMatMul",
-)
 
 
 class NoMergeError(ValueError):
@@ -156,7 +146,7 @@ class Merger:
     op = tensor.op
     if op.op_def.is_stateful or graph_reads.outermost_loop(op) is not None:
       raise NoMergeError(f"{tensor.name} is made by {op.type}, which has state")
-    if op.type.startswith(_LARGE_WORK):
+    if op.type.startswith(op_types.LARGE_WORK):
       raise NoMergeError(f"{tensor.name} is made by {op.type}")
     return self._redone(tensor, [self.merge(x) for x in op.inputs], False)
 

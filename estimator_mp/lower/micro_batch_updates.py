@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from compat.private import graph_edits
 from estimator_mp.graph import clones as clones_lib
+from estimator_mp.graph import op_types
 from estimator_mp.pipeline import slices
 
 import tensorflow as tf
@@ -39,7 +40,7 @@ def repeat_updates(
     op
     for op in ops
     if op not in done
-    and slices.is_write(op)
+    and op_types.is_write(op)
     and any(finder.differs(tensor) for tensor in op.inputs)
   ]
   paths = {op: _path(op, done, finder, clones) for op in writes}

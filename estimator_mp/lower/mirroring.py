@@ -11,14 +11,11 @@ follow; here ops are made that do so. It happens in three places:
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from compat.private import graph_edits
-from estimator_mp.graph import colocation, function_bodies, placed_ops
-from estimator_mp.pipeline import slices
+from estimator_mp.graph import function_bodies, op_types, placed_ops, traversal
 from estimator_mp.replicas import mirrors
 from estimator_mp.replicas.mirrors import Way
 
 import tensorflow as tf
-
-_SETS = frozenset(["Assign", "AssignVariableOp"])
 
 
 class Mirrors:
@@ -64,7 +61,7 @@ class Mirrors:
     Returns:
       What it has to run now.
     """
-    self._step = slices.ops_run_with(train_op)
+    self._step = traversal.ops_run_with(train_op)
     copies = self._follow(
       op for op in self._graph.get_operations() if op in self._step
     )
@@ -179,7 +176,7 @@ class Mirrors:
 
   def _has_value(self, write: tf.Operation) -> bool:
     """Whether a variable is sure to have a value when it is written."""
-    is_update = slices.is_write(write) and write.type not in _SETS
+    is_update = op_types.is_write(write) and write.type not in op_types.ASSIGNS
     return write in self._step or is_update
 
 
@@ -226,7 +223,7 @@ def _made_again(op: tf.Operation, mirror: tf.Tensor) -> tf.Operation:
   """Returns an op that does to a mirror what another does to its variable."""
   (state,) = function_bodies.written_states(op)
   # A reference also says what is to be done before.
-  before = [] if colocation.is_variable(state.op) else [state.op]
+  before = [] if op_types.is_variable(state.op) else [state.op]
   with (
     tf.compat.v1.device(mirror.device),
     tf.control_dependencies([*op.control_inputs, *before]),
@@ -262,7 +259,7 @@ def _ends(write: tf.Operation) -> list[tf.Operation]:
   control dependencies on a functional `If` do not wait for what is in it.
   """
   outputs = [t for t in write.outputs if t.dtype != tf.resource]
-  if not outputs or slices.is_write(write):
+  if not outputs or op_types.is_write(write):
     return [write]
   with tf.compat.v1.device(write.device):
     return [tf.identity(tensor).op for tensor in outputs]

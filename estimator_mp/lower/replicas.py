@@ -22,7 +22,7 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.collectives import reduction as reduction_lib
 from estimator_mp.collectives import sparse
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph import colocation
+from estimator_mp.graph import colocation, op_types
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import mirroring
 from estimator_mp.replicas import mirrors, replica_updates
@@ -138,11 +138,11 @@ class Replicas:
     if not self._is_mirrored:
       return
     new = mirrors.find_mirrored(ops, self._part)
-    variables = colocation.variables_of(new)
+    variables = op_types.variables_of(new)
     self._clones.add(variables)
     if self._owners is not None:
       self._give_owners(variables, self._owners)
-    self._clones.add([op for op in new if not colocation.is_variable(op)])
+    self._clones.add([op for op in new if not op_types.is_variable(op)])
     self._part.update(new)
     self._variables += variables
 

@@ -3,11 +3,9 @@
 from collections.abc import Iterable
 
 from estimator_mp import devices as devices_lib
+from estimator_mp.graph import op_types
 
 import tensorflow as tf
-
-SEND_OPS = frozenset(["_Send", "_HostSend"])
-RECV_OPS = frozenset(["_Recv", "_HostRecv"])
 
 
 class ExecutedGraph:
@@ -29,7 +27,7 @@ class ExecutedGraph:
     self._sent: dict[bytes, tuple[str, int]] = {}
     for partition in partition_graphs:
       for node in partition.node:
-        if node.op in SEND_OPS:
+        if node.op in op_types.SENDS:
           name = node.attr["tensor_name"].s
           self._sent[name] = _split_output(node.input[0])
         else:
@@ -46,7 +44,7 @@ class ExecutedGraph:
       name: The node.
     """
     node = self.nodes[name]
-    if node.op in RECV_OPS:
+    if node.op in op_types.RECEIVES:
       source = self._sent.get(node.attr["tensor_name"].s)
       return [source] if source is not None else []
     return [_split_output(x) for x in node.input if not x.startswith("^")]

@@ -14,14 +14,10 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp import devices as devices_lib
+from estimator_mp.graph import op_types
 from estimator_mp.observe import executed_graph, step_trace
 
 import tensorflow as tf
-
-# Their outputs share the memory of what outlives the step.
-_LASTING = frozenset(
-  ["Const", "HostConst", "ReadVariableOp", "VarHandleOp", "VariableV2"]
-)
 
 # A run of a node: when it ended, and the bytes and address of its outputs.
 _Run = tuple[float, Mapping[int, tuple[int, int]]]
@@ -54,19 +50,19 @@ def _peak(
   for name in here:
     node = graph.nodes[name]
     own_runs = runs.get((device, name), [])
-    if node.op not in executed_graph.RECV_OPS:
+    if node.op not in op_types.RECEIVES:
       for read in graph.inputs_of(name):
         readers.setdefault(read, []).append(own_runs)
-    if node.op in _LASTING:
+    if node.op in op_types.LASTING:
       for _, outputs in own_runs:
         lasting |= {address for _, address in outputs.values()}
   buffers: dict[object, list[tuple[float, float, int]]] = {}
   for (name, output), reading in readers.items():
     source, source_output, source_device = name, output, device
-    if graph.nodes[name].op in executed_graph.RECV_OPS:
+    if graph.nodes[name].op in op_types.RECEIVES:
       ((source, source_output),) = graph.inputs_of(name)
       source_device = graph.device_of[source]
-    elif graph.nodes[name].op in _LASTING:
+    elif graph.nodes[name].op in op_types.LASTING:
       continue
     made = runs.get((source_device, source), [])
     for index, (start, outputs) in enumerate(made):

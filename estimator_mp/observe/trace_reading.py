@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from estimator_mp import devices as devices_lib
+from estimator_mp.graph import op_types
 from estimator_mp.observe import executed_graph, live_memory, step_trace
 from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.placement import transfers
@@ -13,11 +14,6 @@ import tensorflow as tf
 
 # The replica of an op of a pipeline, and its cell.
 _Place: TypeAlias = tuple[int, schedule_lib.Cell]
-
-# They run as soon as the step begins, and do nothing of note.
-_NO_WORK = frozenset(
-  ["Const", "HostConst", "NoOp", "VarHandleOp", "ReadVariableOp", "_Arg"]
-)
 
 
 def read_trace(
@@ -85,7 +81,7 @@ def _kernels(
   begin = min((node.all_start_nanos for _, node in all_stats), default=0)
   for device, node in all_stats:
     op_type = _op_type(node)
-    if op_type in _NO_WORK:
+    if op_type in op_types.NO_WORK:
       continue
     replica, cell = cells.get(node.node_name, (0, None))
     if cell is not None and plan is not None:

@@ -12,11 +12,10 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp import devices
+from estimator_mp.graph import op_types
 from estimator_mp.placement import transfers as transfers_lib
 
 import tensorflow as tf
-
-_VARIABLE_OPS = frozenset(["VarHandleOp", "VariableV2", "Variable"])
 
 
 class PlacementError(RuntimeError):
@@ -151,15 +150,15 @@ def contents_of_devices(
   Returns:
     Contents by canonical device name.
   """
-  op_types: dict[str, collections.Counter[str]] = collections.defaultdict(
+  counts: dict[str, collections.Counter[str]] = collections.defaultdict(
     collections.Counter
   )
   variables: dict[str, dict[str, int]] = collections.defaultdict(dict)
   for partition in partition_graphs:
     for node in partition.node:
       device = devices.canonical_device(node.device)
-      op_types[device][node.op] += 1
-      if node.op in _VARIABLE_OPS:
+      counts[device][node.op] += 1
+      if node.op in op_types.VARIABLES:
         variables[device][node.name] = _bytes_of_variable(node)
   return {
     device: DeviceContents(
@@ -167,7 +166,7 @@ def contents_of_devices(
       variable_bytes=sum(variables[device].values()),
       op_types=dict(types),
     )
-    for device, types in sorted(op_types.items())
+    for device, types in sorted(counts.items())
   }
 
 

@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from compat.private import graph_reads
-from estimator_mp.graph import branches
+from estimator_mp.graph import control_flow, op_types, traversal
 from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline.schedule import Phase
 
@@ -67,7 +67,7 @@ def passes_of_ops(
   edges = [
     (whole[source], whole[op])
     for op in reversed(ops)
-    for source in _sources(op)
+    for source in traversal.sources(op)
     if source in inside and whole[source] is not whole[op]
   ]
   going_back = _going_back(whole, edges, backward)
@@ -137,13 +137,13 @@ def ends_of_passes(
     and schedule.device_of(stages[op]) == schedule.device_of(of_op.stage)
   }
   graph = next((op.graph for op in here), None)
-  in_branches = branches.ops_in_branches(
+  in_branches = control_flow.ops_in_branches(
     graph.get_operations() if graph else []
   )
   has_before: set[tf.Operation] = set()
   has_after: set[tf.Operation] = set()
   for op, of_op in here.items():
-    for source in _sources(op):
+    for source in traversal.sources(op):
       if here.get(source) == of_op:
         has_before.add(op)
         has_after.add(source)
@@ -151,19 +151,10 @@ def ends_of_passes(
   last: dict[Pass, list[tf.Operation]] = {x: [] for x in here.values()}
   for op, of_op in here.items():
     in_loop = graph_reads.outermost_loop(op) is not None
-    if op not in has_before and (
-      not in_loop or op.type in ("Enter", "RefEnter")
-    ):
+    if op not in has_before and (not in_loop or op.type in op_types.ENTERS):
       first[of_op].append(op)
     if op in has_after or op in in_branches:
       continue
-    if not in_loop or op.type in ("Exit", "RefExit"):
+    if not in_loop or op.type in op_types.EXITS:
       last[of_op].append(op)
   return {x: Ends(tuple(first[x]), tuple(last[x])) for x in first}
-
-
-def _sources(op: tf.Operation) -> Iterable[tf.Operation]:
-  """Yields what an op reads from or waits for."""
-  for tensor in op.inputs:
-    yield tensor.op
-  yield from op.control_inputs

@@ -7,12 +7,9 @@ called from the graph has to see the whole batch, even if the loss does not.
 from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import states
-from estimator_mp.pipeline import slices
+from estimator_mp.graph import op_types
 
 import tensorflow as tf
-
-_WITHOUT_EFFECT = frozenset(["Assert", "Print", "PrintV2"])
 
 
 def has_effect(op: tf.Operation) -> bool:
@@ -21,9 +18,9 @@ def has_effect(op: tf.Operation) -> bool:
   Args:
     op: An op.
   """
-  if op.type in _WITHOUT_EFFECT:
+  if op.type in op_types.REPORTS:
     return False
-  return slices.is_write(op) or states.has_own(op)
+  return op_types.is_write(op) or op_types.has_own_state(op)
 
 
 def leading_to_effects(
@@ -67,4 +64,4 @@ def _before(ends: Sequence[tf.Operation]) -> set[tf.Operation]:
 def _changed_by(op: tf.Operation) -> str:
   """Returns the name of the variable that an op writes, or of the op."""
   variable = colocation_lib.variable_of(op.inputs[0])
-  return variable.name if colocation_lib.is_variable(variable) else op.name
+  return variable.name if op_types.is_variable(variable) else op.name

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from estimator_mp.capture.micro_batches import BatchInput
+from estimator_mp.graph import op_types
 
 import numpy as np
 import tensorflow as tf
@@ -27,31 +28,6 @@ _LARGE = 50_000
 _UNKNOWN_DIMENSIONS = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149)
 # These say again what shapes they had when they were made.
 _SHAPE_ATTRIBUTES = ("_class", "_output_shapes", "output_shapes")
-# What these give has as many rows as the data say. A mean over them is no mean
-# over examples.
-_COUNTS_ROWS = (
-  "DynamicPartition",
-  "ListDiff",
-  "NonMaxSuppression",
-  "Ragged",
-  "Sparse",
-  "StringSplit",
-  "Unique",
-  "Where",
-)
-# The shapes of these are in attributes and constants, for a slice.
-_SAYS_SHAPE = (
-  "If",
-  "PartitionedCall",
-  "StatefulPartitionedCall",
-  "StatelessCase",
-  "StatelessIf",
-  "StatelessWhile",
-  "TensorArray",
-  "TensorList",
-  "While",
-)
-_REORDERS = frozenset(["RandomShuffle", "Reverse", "ReverseV2", "Roll"])
 
 
 _Sizes: TypeAlias = list[int | None]
@@ -370,14 +346,14 @@ class ExampleAxes:
     if _PAIRS in before:
       return _PAIRS
     if tensor.name in shapes:
-      says_itself = tensor.op.type.startswith(_SAYS_SHAPE)
+      says_itself = tensor.op.type.startswith(op_types.SAYS_SHAPE)
       shape = tf.TensorShape(None) if says_itself else shapes[tensor.name]
       found = _layout_of_shape(shape, tensor.shape, self._slice_size)
     else:
       found = self._guessed(tensor)
     if found is _UNKNOWN and (
       any(x.is_counted or x.kind is Kind.PARTS for x in before)
-      or tensor.op.type.startswith(_COUNTS_ROWS)
+      or tensor.op.type.startswith(op_types.ROWS_BY_DATA)
     ):
       return _COUNTED
     if found.kind is Kind.ROWS and (
@@ -411,7 +387,7 @@ class ExampleAxes:
   ) -> bool:
     """Whether examples come slice by slice, as they do before an op."""
     op = tensor.op
-    if op.type in _REORDERS:
+    if op.type in op_types.REORDERS:
       return False
     rows = [
       (x, self._layouts[x.name])

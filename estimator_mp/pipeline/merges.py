@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import shape_values
+from estimator_mp.graph import op_types, shape_values
 from estimator_mp.pipeline import example_axes
 from estimator_mp.pipeline.example_axes import Kind
 
@@ -54,36 +54,12 @@ _REDUCTIONS = {
   "Min": Merge.MIN,
   "Sum": Merge.SUM,
 }
-_KEEPS = frozenset(
-  [
-    "Cast",
-    "CheckNumerics",
-    "ExpandDims",
-    "Identity",
-    "Mean",
-    "Neg",
-    "PreventGradient",
-    "Reshape",
-    "Snapshot",
-    "Squeeze",
-    "StopGradient",
-    "Sum",
-  ]
-)
-_ADDS = frozenset(["Add", "AddN", "AddV2", "ConcatV2", "Pack", "Sub"])
-_MULTIPLIES = frozenset(["Mul"])
-_DIVIDES = frozenset(["Div", "DivNoNan", "RealDiv"])
-_CHOOSES = frozenset(["Select", "SelectV2"])
-_ONLY_SHAPE = frozenset(["OnesLike", "Rank", "Shape", "Size", "ZerosLike"])
 # tf.losses and Keras name the number of elements so, even as a constant.
 _NAME_OF_SIZE = re.compile(
   r"(^|/)(Size|Shape|num_elements|num_present)(_\d+)?(/|$)"
 )
 _LOOKUPS = frozenset(["HashTableV2", "LookupTableFindV2"])
 _OTHER_INPUTS = frozenset(["IteratorGetNext", "Placeholder"])
-_BATCH_STATISTICS = frozenset(
-  ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"]
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -225,11 +201,11 @@ class MergeRules:
       return Merge.CONCAT
     if kind is not Kind.NONE or graph_reads.outermost_loop(op) is not None:
       return Merge.AGAIN
-    if op.type in _ONLY_SHAPE or tensor.dtype.is_integer:
+    if op.type in op_types.SHAPE_ONLY or tensor.dtype.is_integer:
       found = self._of_shape(tensor)
       if found is not None:
         return found
-    if op.type in _BATCH_STATISTICS:
+    if op.type in op_types.FUSED_BATCH_NORMS:
       return Merge.MEAN
     if op.type in _REDUCTIONS:
       found = self._of_reduction(op)
@@ -274,22 +250,22 @@ class MergeRules:
 
   def _of_linear(self, op: tf.Operation) -> Merge | None:
     """Returns the merge of an op that is linear in what differs."""
-    if op.type in _KEEPS:
+    if op.type in op_types.LINEAR:
       found = self.of(op.inputs[0])
       is_rounded = op.type == "Cast" and (
         op.inputs[0].dtype.is_floating and not op.outputs[0].dtype.is_floating
       )
       return found if found in LINEAR and not is_rounded else None
     merges = [self.of(x) for x in op.inputs]
-    if op.type in _ADDS:
+    if op.type in op_types.TERMS:
       if op.type == "ConcatV2":
         merges = merges[:-1]
       return _of_sum(merges)
-    if op.type in _CHOOSES and merges[0] is Merge.FIRST:
+    if op.type in op_types.SELECTS and merges[0] is Merge.FIRST:
       return _of_sum(merges[1:])
-    if op.type in _MULTIPLIES:
+    if op.type in op_types.PRODUCTS:
       return _of_product(merges)
-    if op.type in _DIVIDES:
+    if op.type in op_types.QUOTIENTS:
       return _of_quotient(merges)
     return None
 
@@ -332,7 +308,7 @@ class MergeRules:
     seen: set[str] = set()
     while todo:
       x = todo.pop()
-      if x.name in seen or x.op.type in _ONLY_SHAPE:
+      if x.name in seen or x.op.type in op_types.SHAPE_ONLY:
         continue
       seen.add(x.name)
       if is_input(x) or x.op.type in _OTHER_INPUTS:
@@ -451,14 +427,14 @@ class _TermsFinder:
     alone = self._rules.of(tensor)
     if alone in (Merge.FIRST, Merge.COUNT) or self._rules.has_examples(tensor):
       return alone
-    if op.type in _ADDS:
+    if op.type in op_types.TERMS:
       return self._find_sum(op, range(len(op.inputs) - (op.type == "ConcatV2")))
-    if op.type in _CHOOSES:
+    if op.type in op_types.SELECTS:
       terms = self._find_sum(op, range(1, 3))
       return terms if self._is_same(Term(op, 0)) else Merge.UNKNOWN
-    if op.type in _MULTIPLIES or op.type in _DIVIDES:
+    if op.type in op_types.PRODUCTS or op.type in op_types.QUOTIENTS:
       return self._find_product(op)
-    if op.type in _KEEPS and not self._rules.reduces_examples(op):
+    if op.type in op_types.LINEAR and not self._rules.reduces_examples(op):
       return self.find(op.inputs[0])
     return alone
 
@@ -475,7 +451,7 @@ class _TermsFinder:
 
   def _find_product(self, op: tf.Operation) -> Merge:
     """Returns the merge of a product or quotient."""
-    is_factor = op.type in _MULTIPLIES
+    is_factor = op.type in op_types.PRODUCTS
     index = self._index_of_factor(op) if is_factor else 1
     total, other = op.inputs[1 - index], op.inputs[index]
     found = self.find(total)

@@ -17,63 +17,11 @@ import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import draws, states
+from estimator_mp.graph import draws, op_types
 
 import tensorflow as tf
 
-_WRITES_TABLE = (
-  "InitializeTable",
-  "LookupTableImport",
-  "LookupTableInsert",
-  "LookupTableRemove",
-)
-_WRITES_RESOURCE = (
-  "Assign",
-  "ResourceApply",
-  "ResourceCountUpTo",
-  "ResourceScatter",
-  "ResourceSparseApply",
-  "ResourceStridedSliceAssign",
-  *_WRITES_TABLE,
-)
-_WRITES_REFERENCE = (
-  "Apply",
-  "Assign",
-  "CountUpTo",
-  "Scatter",
-  "SparseApply",
-  "StridedSliceAssign",
-  *_WRITES_TABLE,
-)
 _READS_VARIABLE = frozenset(["ReadVariableOp", "ResourceGather"])
-
-
-def is_write(op: tf.Operation) -> bool:
-  """Whether an op changes a variable or a table."""
-  if op.type.startswith(_WRITES_RESOURCE) and any(
-    t.dtype == tf.resource for t in op.inputs
-  ):
-    return True
-  return op.type.startswith(_WRITES_REFERENCE) and any(
-    t.dtype != t.dtype.base_dtype for t in op.inputs
-  )
-
-
-def ops_run_with(op: tf.Operation) -> set[tf.Operation]:
-  """Returns the ops that run if an op is asked for, itself among them.
-
-  Args:
-    op: An op.
-  """
-  found = {op}
-  todo = [op]
-  while todo:
-    op = todo.pop()
-    for before in (*op.control_inputs, *(t.op for t in op.inputs)):
-      if before not in found:
-        found.add(before)
-        todo.append(before)
-  return found
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,20 +125,21 @@ class SliceFinder:
 
   def _finds_difference(self, op: tf.Operation) -> bool:
     """Whether an op differs, by what is known of those before it."""
-    if op.type in states.MOVES_GENERATOR:
+    if op.type in op_types.MOVES_GENERATOR:
       return False
     waits = [c for c in op.control_inputs if c not in self._updates]
     reads = any(self.differs(tensor) for tensor in op.inputs)
     follows = reads or any(c in self._differs for c in waits)
     waits_for_update = len(waits) < len(op.control_inputs)
-    if is_write(op):  # Once per batch, and so it has no state of its own.
+    # A write happens once per batch, and so it has no state of its own.
+    if op_types.is_write(op):
       if follows or waits_for_update:
         self._updates.add(op)
       return follows
     is_made_of_update = any(t.op in self._updates for t in op.inputs)
     if (waits_for_update or is_made_of_update) and not reads:
       self._updates.add(op)
-    return follows or states.has_own(op)
+    return follows or op_types.has_own_state(op)
 
   def find(
     self, targets: Iterable[tf.Operation], done: set[tf.Operation]
@@ -216,15 +165,15 @@ class SliceFinder:
       if op in seen or op not in self._order:
         continue
       seen.add(op)
-      if op in self._differs and is_write(op):
+      if op in self._differs and op_types.is_write(op):
         raise ValueError(
           f"{op.name} writes a variable from the batch, and the loss reads "
           "what it has written, so micro-batches cannot pass one after the "
           "other; use num_micro_batches=1 and no data axis"
         )
-      states.check(op)
-      for tensor in filter(states.is_handle, op.inputs):
-        states.check(tensor.op)
+      op_types.check_state(op)
+      for tensor in filter(op_types.is_handle, op.inputs):
+        op_types.check_state(tensor.op)
       updates = self._updates_before(op)
       if updates:
         late[op] = updates

@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import tensor_size
+from estimator_mp.graph import op_types, tensor_size
 from estimator_mp.placement import costs as costs_lib
 from estimator_mp.placement import partition as partition_lib
 
@@ -30,10 +30,6 @@ _MAX_PLACES = 600
 _SLACK = 0.05
 # A weight needs itself, its gradient, and two slots of an optimizer like Adam.
 COPIES_OF_WEIGHTS = 4
-_ACTIVATIONS = frozenset(
-  ["Elu", "Erf", "LeakyRelu", "Relu", "Relu6", "Selu", "Sigmoid", "Tanh"]
-)
-_LOOKUPS = ("Gather", "ResourceGather")
 # Units may wait for each other; what still grows then has no order.
 _MAX_PASSES = 10
 
@@ -244,7 +240,7 @@ def _weights(
 ) -> list[_Weights]:
   """Returns the variables that ops on features use, by unit."""
   groups: dict[tf.Operation, _Weights] = {}
-  for op in colocation_lib.variables_of(forward):
+  for op in op_types.variables_of(forward):
     group = groups.setdefault(units.of(op), _Weights([], [], []))
     group.variables.append(op)
   others = [op for op in forward if op not in on_features]
@@ -287,7 +283,7 @@ def _variables_read(
     ops: Ops that are computed from variables alone.
     passes_on: Whether an op that gets the value of a variable gives it on.
   """
-  reads = {op: {op} for op in colocation_lib.variables_of(ops)}
+  reads = {op: {op} for op in op_types.variables_of(ops)}
   size = -1
   while sum(map(len, reads.values())) > size:
     # Again, as a v1 loop makes the op that brings a weight into it later than
@@ -323,7 +319,7 @@ def _shared_by_towers(
       {
         op
         for op in group.local_users + group.remote_users
-        if not op.type.startswith(_LOOKUPS)
+        if not op.type.startswith(op_types.GATHERS)
       },
       key=index_of.__getitem__,
     )
@@ -493,7 +489,7 @@ def _positions(
   first: dict[tf.Operation, int] = {}
   joined = np.zeros(len(sequence), dtype=bool)
   for index, op in enumerate(sequence):
-    if op in on_vectors or op.type in _ACTIVATIONS:
+    if op in on_vectors or op.type in op_types.ACTIVATIONS:
       before = [index_of[t.op] for t in op.inputs if t.op in index_of]
       joined[max(before, default=index) + 1 : index + 1] = True
     joined[first.setdefault(uncut[op], index) + 1 : index + 1] = True

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads, op_registry
-from estimator_mp.graph import tensor_size
+from estimator_mp.graph import op_types, tensor_size
 
 import tensorflow as tf
 
@@ -24,10 +24,6 @@ _MEMORY_BYTES_PER_SECOND = 500e9
 _LINK_BYTES_PER_SECOND = 10e9
 _SECONDS_PER_TRANSFER = 10e-6
 _SECONDS_PER_OP = 2e-6
-# Ops that only look at a tensor in another way.
-_FREE_OPS = frozenset(
-  ["ExpandDims", "Identity", "Reshape", "Shape", "Squeeze", "StopGradient"]
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +144,7 @@ def _cost(
 ) -> OpCost:
   """Returns the cost of an op, from its twin with known shapes."""
   output_bytes = sum(map(tensor_size.tensor_bytes, twin.outputs))
-  if op.type in _FREE_OPS:
+  if op.type in op_types.VIEWS or op.type == "Shape":
     return OpCost(0, output_bytes, 0.0)
   touched = output_bytes + sum(
     tensor_size.tensor_bytes(tensor)
@@ -168,7 +164,7 @@ def _estimated_flops(twin: tf.Operation, op: tf.Operation) -> int:
   """Returns the operations of an op for which TensorFlow has no statistics."""
   if twin.type == "Einsum":
     return _einsum_flops(twin)
-  if twin.type in ("While", "StatelessWhile"):
+  if twin.type in op_types.FUNCTIONAL_LOOPS:
     # Each step multiplies a batch with the weights that the loop captures.
     weights = sum(map(_variable_elements, op.inputs))
     return 2 * weights * tensor_size.NOMINAL_BATCH * NOMINAL_STEPS

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from estimator_mp import amounts
 from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import tensor_size
+from estimator_mp.graph import op_types, tensor_size
 from estimator_mp.placement import auto
 from estimator_mp.placement import partition as partition_lib
 
@@ -56,7 +56,7 @@ class Parts:
     placed = {units.of(op) for op in stages}
     left = [op for op in ops if units.of(op) not in placed]
     trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-    variables = colocation_lib.variables_of(left)
+    variables = op_types.variables_of(left)
     ends = auto.descendants(left, [v for v in variables if v.name in trainable])
     return stages | self._cut_part(auto.ancestors(left, ends), units)
 
@@ -100,7 +100,7 @@ class Parts:
       self._measured_seconds,
     )
     stages = {op: order[stage] for op, stage in cut.items()}
-    for variable in colocation_lib.variables_of(list(stages)):
+    for variable in op_types.variables_of(list(stages)):
       self._held_bytes[stages[variable]] += (
         tensor_size.variable_bytes(variable) * auto.COPIES_OF_WEIGHTS
       )

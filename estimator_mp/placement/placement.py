@@ -9,7 +9,7 @@ from typing import Any
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import tensor_size
+from estimator_mp.graph import op_types, tensor_size
 from estimator_mp.placement import replica_contents
 from estimator_mp.placement import transfers as transfers_lib
 
@@ -142,7 +142,7 @@ class Placement:
       ValueError: With the first such variable.
     """
     trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-    for op in colocation_lib.variables_of(ops):
+    for op in op_types.variables_of(ops):
       if op.name in trainable and op.name not in self.ops:
         raise ValueError(
           f"variable {op.name!r} is not among the {len(self.ops)} ops of the "
@@ -255,7 +255,7 @@ def _variables_of_units(
 ) -> dict[tf.Operation, list[tf.Operation]]:
   """Returns the variables of each unit that has some."""
   found: dict[tf.Operation, list[tf.Operation]] = {}
-  for variable in colocation_lib.variables_of(ops):
+  for variable in op_types.variables_of(ops):
     found.setdefault(units.of(variable), []).append(variable)
   return found
 

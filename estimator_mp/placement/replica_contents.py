@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.graph import colocation, tensor_size
+from estimator_mp.graph import op_types, tensor_size
 
 import tensorflow as tf
 
@@ -55,7 +55,7 @@ def contents_of_replicas(
   """
   graph = tf.compat.v1.get_default_graph()
   variable_bytes: dict[str, int] = {}
-  for op in colocation.variables_of(graph.get_operations()):
+  for op in op_types.variables_of(graph.get_operations()):
     if op.outputs[0].consumers():  # What nobody uses takes no memory.
       _add(variable_bytes, op, tensor_size.variable_bytes(op))
   parameters: dict[str, int] = {}

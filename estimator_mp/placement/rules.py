@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from compat.private import graph_reads
 from estimator_mp.config.sharding_options import Rule
 from estimator_mp.graph import colocation as colocation_lib
+from estimator_mp.graph import op_types
 
 import tensorflow as tf
 
@@ -41,16 +42,16 @@ def match_rules(
   matched_by = _matches(rules, ops)
   initial = _initializers(ops)
   matched_by = {op: i for op, i in matched_by.items() if op not in initial}
-  variables = colocation_lib.variables_of(list(matched_by))
+  variables = op_types.variables_of(list(matched_by))
   of_variables = {units.of(op) for op in variables}
   first: dict[tf.Operation, tf.Operation] = {}
   for op, index in matched_by.items():
     unit = units.of(op)
-    if unit in of_variables and not colocation_lib.is_variable(op):
+    if unit in of_variables and not op_types.is_variable(op):
       continue
     other = first.setdefault(unit, op)
     other_rule, rule = rules[matched_by[other]], rules[index]
-    is_firm = colocation_lib.is_variable(op) or graph_reads.outermost_loop(op)
+    is_firm = op_types.is_variable(op) or graph_reads.outermost_loop(op)
     if is_firm and other_rule[1] != rule[1]:
       raise ValueError(
         f"placement rules {other_rule!r} and {rule!r} are in conflict: "
@@ -62,11 +63,11 @@ def match_rules(
 
 def _initializers(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
   """Returns the ops that TensorFlow colocated with a variable to be made."""
-  names = {op.name for op in colocation_lib.variables_of(ops)}
+  names = {op.name for op in op_types.variables_of(ops)}
   return {
     op
     for op in ops
-    if not colocation_lib.is_variable(op)
+    if not op_types.is_variable(op)
     and not names.isdisjoint(colocation_lib.colocated_with(op))
   }
 
@@ -98,14 +99,14 @@ def check_coverage(rules: Sequence[Rule], ops: Sequence[tf.Operation]) -> None:
   """
   for rule in rules:
     if not any(re.search(rule[0], op.name) for op in ops):
-      names = ", ".join(op.name for op in colocation_lib.variables_of(ops)[:3])
+      names = ", ".join(op.name for op in op_types.variables_of(ops)[:3])
       raise ValueError(
         f"placement rule {rule!r} matches no variable or op of the model; its "
         f"variables are such as {names}"
       )
   trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-  matched_by = _matches(rules, colocation_lib.variables_of(ops))
-  for op in colocation_lib.variables_of(ops):
+  matched_by = _matches(rules, op_types.variables_of(ops))
+  for op in op_types.variables_of(ops):
     if op.name in trainable and op not in matched_by:
       raise ValueError(
         f"variable {op.name!r} is matched by none of the {len(rules)} "

@@ -20,14 +20,12 @@ from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp import devices
-from estimator_mp.graph import branches, tensor_size
-from estimator_mp.pipeline import slices
+from estimator_mp.graph import control_flow, op_types, tensor_size, traversal
 from estimator_mp.placement import costs
 
 import tensorflow as tf
 
 _SMALL_CONSTANT_BYTES = 1024
-_SEND_OPS = frozenset(["_Send", "_HostSend"])
 
 _Awaited = frozenset[tf.Operation]
 
@@ -123,11 +121,11 @@ def idle_writes(train_op: tf.Operation | tf.Tensor) -> list[str]:
     train_op: What a training step runs.
   """
   last = getattr(train_op, "op", train_op)
-  reached = slices.ops_run_with(last)
+  reached = traversal.ops_run_with(last)
   return [
     op.name
     for op in last.graph.get_operations()
-    if slices.is_write(op) and op not in reached
+    if op_types.is_write(op) and op not in reached
   ]
 
 
@@ -147,7 +145,7 @@ def measured_transfers(
   for partition in partition_graphs:
     nodes = {node.name: node for node in partition.node}
     for node in partition.node:
-      if node.op not in _SEND_OPS or node.attr["client_terminated"].b:
+      if node.op not in op_types.SENDS or node.attr["client_terminated"].b:
         continue
       source, destination = (
         devices.canonical_device(node.attr[name].s.decode())
@@ -272,7 +270,9 @@ def joined_waits(ops: Sequence[tf.Operation]) -> list[JoinedWait]:
   waiting = {op: awaited for op, awaited in waiting.items() if awaited}
   if not waiting:
     return []
-  conditional = branches.ops_in_branches(ops) | branches.ops_in_loops(ops)
+  conditional = control_flow.ops_in_branches(ops) | control_flow.ops_in_loops(
+    ops
+  )
   joins = _joins(ops, conditional)
   groups: dict[tuple[_Awaited, str, tf.Operation | None], list] = {}
   for op, awaited in waiting.items():

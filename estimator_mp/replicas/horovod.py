@@ -27,7 +27,7 @@ from types import ModuleType
 
 from estimator_mp import devices
 from estimator_mp.collectives import aggregation
-from estimator_mp.graph import op_device
+from estimator_mp.graph import device_assignment
 
 import numpy as np
 import tensorflow as tf
@@ -277,7 +277,7 @@ def _beside(device: str) -> Iterator[None]:
   spec = tf.compat.v1.DeviceSpec.from_string(device)
   place: str | Callable[[tf.Operation], str] | None = device or None
   if spec.device_type is not None and spec.device_index is not None:
-    place = op_device.placing_function(devices.canonical_device(device))
+    place = device_assignment.device_function(devices.canonical_device(device))
   with tf.compat.v1.device(place):
     yield
 

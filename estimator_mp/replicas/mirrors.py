@@ -29,12 +29,9 @@ import enum
 from collections.abc import Collection, Iterable, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import colocation, function_bodies, states
-from estimator_mp.pipeline import slices
+from estimator_mp.graph import colocation, function_bodies, op_types
 
 import tensorflow as tf
-
-_WRITES_ROWS = ("ResourceScatter", "ResourceSparseApply")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +71,7 @@ def find_mirrored(
         continue
       loop = graph_reads.outermost_loop(op)
       if (
-        colocation.is_variable(op)
+        op_types.is_variable(op)
         or any(t.op in found or t.op in known for t in op.inputs)
         or (loop is not None and id(loop) in loops)
       ):
@@ -86,7 +83,7 @@ def find_mirrored(
 
 def _is_once(op: tf.Operation) -> bool:
   """Whether replica 0 does something for all."""
-  return slices.is_write(op) or op.type in states.MOVES_GENERATOR
+  return op_types.is_write(op) or op.type in op_types.MOVES_GENERATOR
 
 
 class Way(enum.Enum):
@@ -120,10 +117,7 @@ class Write:
   def rows(self) -> tf.Tensor | None:
     """The indices of the rows that it writes; None for all rows."""
     names = [argument.name for argument in self.op.op_def.input_arg]
-    is_by_rows = (
-      self.op.type.startswith(_WRITES_ROWS) and "Nd" not in self.op.type
-    )
-    if not is_by_rows or "indices" not in names:
+    if not op_types.is_row_write(self.op) or "indices" not in names:
       return None
     return self.op.inputs[names.index("indices")]
 
@@ -160,7 +154,7 @@ def find_writes(
       for variable in dict.fromkeys(states_of_op)
       if variable in by_variable
     ]
-    if not variables or (op in forward and not slices.is_write(op)):
+    if not variables or (op in forward and not op_types.is_write(op)):
       continue
     _check_loop(op, variables[0])
     # An optimizer's train op writes the global step: hooks run it alone, too.
@@ -208,4 +202,4 @@ def _can_be_made_twice(op: tf.Operation) -> bool:
   written = function_bodies.written_states(op)
   # An op in the branch of a v1 cond that reads nothing there runs in all cases.
   is_simple = len(written) == 1 and len(op.inputs) > 1
-  return is_simple and slices.is_write(op)
+  return is_simple and op_types.is_write(op)

@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from estimator_mp.graph import colocation
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import op_types
 from estimator_mp.replicas import horovod
 
 import tensorflow as tf
@@ -39,7 +39,7 @@ class Processes:
     """
     own = [
       gradient
-      if colocation.is_variable(getattr(source, "handle", source).op)
+      if op_types.is_variable(getattr(source, "handle", source).op)
       else None
       for source, gradient in zip(sources, gradients, strict=True)
     ]

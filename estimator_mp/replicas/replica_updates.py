@@ -14,12 +14,14 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import branches, colocation, function_bodies
-from estimator_mp.pipeline import slices
+from estimator_mp.graph import (
+  colocation,
+  control_flow,
+  function_bodies,
+  op_types,
+)
 
 import tensorflow as tf
-
-_READS = frozenset(["ReadVariableOp", "ResourceGather", "ResourceGatherNd"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,7 +54,7 @@ def find_updates(
       as sums of gradients.
   """
   graph = tf.compat.v1.get_default_graph()
-  inner = branches.ops_in_branches(graph.get_operations())
+  inner = control_flow.ops_in_branches(graph.get_operations())
   inner |= {op for op in ops if graph_reads.outermost_loop(op) is not None}
   rest = {op for op in ops if op not in inner}
   writes = _writes(ops)
@@ -61,7 +63,7 @@ def find_updates(
     variable
     for variable in (*variables, *slots)
     if all(
-      op in rest and slices.is_write(op) for op in writes.get(variable, ())
+      op in rest and op_types.is_write(op) for op in writes.get(variable, ())
     )
   }
   # All variables of a write are repeated, or none.
@@ -144,7 +146,7 @@ def _differing(
   """Returns the ops that each replica can have a clone of."""
   found: set[tf.Operation] = set()
   for op in ops:
-    is_pure = not op.op_def.is_stateful or op.type in _READS
+    is_pure = not op.op_def.is_stateful or op.type in op_types.VARIABLE_READS
     is_large = any(t.shape.rank != 0 for t in op.outputs)
     if op in repeated or (
       op in rest

@@ -15,11 +15,10 @@ from compat.private import graph_edits
 from estimator_mp.graph import (
   colocation,
   function_bodies,
+  op_types,
   savers,
-  states,
   tensor_size,
 )
-from estimator_mp.pipeline import slices
 from estimator_mp.placement import propagation
 
 import tensorflow as tf
@@ -99,7 +98,7 @@ class Owners:
         moved[_group_of(op)] = op.device
     slots = [
       op
-      for op in colocation.variables_of(list(owners))
+      for op in op_types.variables_of(list(owners))
       if op not in self._owners and _is_movable(op)
     ]
     for slot, bound in colocation.bound_to(slots).items():
@@ -120,7 +119,7 @@ def _group_of(op: tf.Operation) -> bytes:
 def _is_movable(variable: tf.Operation) -> bool:
   """Whether a variable is read and written by simple ops only."""
   return variable.type == "VarHandleOp" and all(
-    op.type in states.READS or slices.is_write(op)
+    op.type in op_types.STATE_READS or op_types.is_write(op)
     for op in variable.outputs[0].consumers()
   )
 
@@ -128,9 +127,7 @@ def _is_movable(variable: tf.Operation) -> bool:
 def _is_bound(op: tf.Operation) -> bool:
   """Whether an op has to be where something else is."""
   return (
-    colocation.is_variable(op)
+    op_types.is_variable(op)
     or any(group != _group_of(op) for group in op.colocation_groups())
-    or any(
-      t.dtype == tf.resource or t.dtype != t.dtype.base_dtype for t in op.inputs
-    )
+    or any(map(op_types.is_handle, op.inputs))
   )

@@ -19,13 +19,13 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from compat.private import estimators
+from estimator_mp.graph import op_types
 
 import tensorflow as tf
 
 v1 = tf.compat.v1
 
 _PREFIX = "input_position"
-_ITERATOR_OPS = frozenset(["Iterator", "IteratorV2", "OneShotIterator"])
 # Attributes of ops that differ from process to process.
 _UNSTABLE = frozenset(["container", "metadata", "shared_name", "token"])
 _FINGERPRINT = "fingerprint"
@@ -168,7 +168,9 @@ class _Position:
 
   def __init__(self, graph: tf.Graph):
     iterators = [
-      op.outputs[0] for op in graph.get_operations() if op.type in _ITERATOR_OPS
+      op.outputs[0]
+      for op in graph.get_operations()
+      if op.type in op_types.ITERATORS
     ]
     if not iterators:
       raise ValueError(

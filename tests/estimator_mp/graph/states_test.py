@@ -5,8 +5,7 @@ from unittest import mock
 
 import estimator_mp
 from compat.private import op_registry
-from estimator_mp.graph import draws, states
-from estimator_mp.pipeline import slices
+from estimator_mp.graph import op_types
 from tests.estimator_mp import programs, shapes, zoo
 
 import numpy as np
@@ -45,6 +44,10 @@ def _handles(arguments):
   return [a for a in arguments if a.is_ref or a.type == tf.resource]
 
 
+def _begins(text):
+  return lambda name: name.startswith(text)
+
+
 class RegistryTest(absltest.TestCase):
   def test_every_maker_is_in_the_table(self):
     """A new TensorFlow may have more of them: these are refused until then."""
@@ -54,13 +57,23 @@ class RegistryTest(absltest.TestCase):
       if _handles(op.output_arg) and not _handles(op.input_arg)
     }
     self.assertGreater(len(makers), 60)
-    self.assertContainsSubset(makers - states.SCOPES.keys(), _OF_TESTS)
+    self.assertContainsSubset(makers - op_types.STATE_SCOPES.keys(), _OF_TESTS)
 
   def test_every_name_is_registered(self):
     """No name of the table is misspelt."""
     known = {op.name for op in op_registry.registered_ops()}
-    names = {*states.SCOPES, *states.READS, *states.MOVES_GENERATOR}
-    self.assertContainsSubset({*names, *draws.SEED_INPUTS}, known)
+    names, beginnings = set(), set()
+    for name, table in vars(op_types).items():
+      if isinstance(table, (frozenset, dict)) and name.isupper():
+        names |= set(table)
+      elif isinstance(table, tuple) and table is not op_types.HOST_WORDS:
+        beginnings |= set(table)
+    self.assertGreater(len(names), 200)
+    self.assertEmpty(names - known)
+    unknown = {x for x in beginnings if not any(map(_begins(x), known))}
+    self.assertEmpty(unknown)
+    for word in op_types.HOST_WORDS:
+      self.assertNotEmpty([x for x in known if word in x])
 
   def test_every_draw_from_a_seed_is_known(self):
     found = {}
@@ -72,7 +85,7 @@ class RegistryTest(absltest.TestCase):
     # These make keys of seeds.
     del found["StatelessRandomGetKeyCounter"]
     del found["StatelessRandomGetKeyCounterAlg"]
-    self.assertEqual(found, draws.SEED_INPUTS)
+    self.assertEqual(found, op_types.SEED_INPUTS)
 
   def test_writes(self):
     """Whatever else works on a variable or a table changes it."""
@@ -83,8 +96,8 @@ class RegistryTest(absltest.TestCase):
       handles = [a for a in op.input_arg if a.name in _VARIABLES]
       if (
         _handles(handles)
-        and op.name not in states.READS | states.MOVES_GENERATOR
-        and op.name not in states.SCOPES
+        and op.name not in op_types.STATE_READS | op_types.MOVES_GENERATOR
+        and op.name not in op_types.STATE_SCOPES
         and not op.name.startswith(others)
         and not op.name.endswith("GetDevice")
         and op.name not in _OF_TESTS
@@ -93,7 +106,7 @@ class RegistryTest(absltest.TestCase):
         inputs = [types.SimpleNamespace(dtype=dtype) for dtype in dtypes]
         node = types.SimpleNamespace(type=op.name, inputs=inputs)
         found.add(op.name)
-        missing |= set() if slices.is_write(node) else {op.name}
+        missing |= set() if op_types.is_write(node) else {op.name}
     self.assertGreater(len(found), 60)
     self.assertEmpty(missing)
 
@@ -261,9 +274,9 @@ class RefusedTest(parameterized.TestCase):
       net = v1.layers.dense(net, 8, tf.tanh)
       return _spec(mode, v1.layers.dense(net, 1), labels)
 
-    known = dict(states.SCOPES)
+    known = dict(op_types.STATE_SCOPES)
     del known["MutableHashTableV2"]
-    with mock.patch.object(states, "SCOPES", known):
+    with mock.patch.object(op_types, "STATE_SCOPES", known):
       self._assert_refused(
         model_fn,
         "my_table (MutableHashTableV2) has a state that micro-batches and "

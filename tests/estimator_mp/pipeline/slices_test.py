@@ -1,6 +1,7 @@
 """Slices: what each micro-batch needs its own copy of, in small graphs."""
 
 import estimator_mp  # noqa: F401
+from estimator_mp.graph import traversal
 from estimator_mp.lower import ordering
 from estimator_mp.pipeline import slices
 
@@ -116,7 +117,7 @@ class SlicesTest(absltest.TestCase):
       two = tf.add(one, one, name="two")
     tf.no_op("other")
     self.assertEqual(
-      set(_names(slices.ops_run_with(two.op))), {"one", "first", "two"}
+      set(_names(traversal.ops_run_with(two.op))), {"one", "first", "two"}
     )
 
 

@@ -1,6 +1,7 @@
 """Automatic placement of models whose gradients are wanted part by part."""
 
 from estimator_mp.graph import colocation as colocation_lib
+from estimator_mp.graph import op_types
 from estimator_mp.placement import parts as parts_lib
 
 import tensorflow as tf
@@ -28,7 +29,7 @@ def _cut(num_stages, towers, memory_limit=None):
   return {
     op.name.removesuffix("/kernel"): stage
     for op, stage in found.items()
-    if colocation_lib.is_variable(op) and op.name.endswith("kernel")
+    if op_types.is_variable(op) and op.name.endswith("kernel")
   }
 
 

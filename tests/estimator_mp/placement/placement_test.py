@@ -5,6 +5,7 @@ import os
 import estimator_mp
 from compat.private import gradient_requests
 from estimator_mp.graph import colocation as colocation_lib
+from estimator_mp.graph import op_types
 from estimator_mp.placement import auto, placement_file, transfers
 from tests.estimator_mp import programs, runs, zoo
 
@@ -36,7 +37,7 @@ def build(model_fn, config, params=None, mode=TRAIN, model_dir=None):
 def devices_of_variables(graph):
   return {
     op.name: op.device[-1]
-    for op in colocation_lib.variables_of(graph.get_operations())
+    for op in op_types.variables_of(graph.get_operations())
     if op.device
   }
 

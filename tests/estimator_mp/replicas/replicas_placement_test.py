@@ -5,9 +5,9 @@ import gc
 import weakref
 
 import estimator_mp
+from estimator_mp.graph import traversal
 from estimator_mp.lower import mirroring
 from estimator_mp.observe import verification
-from estimator_mp.pipeline import slices
 from estimator_mp.plan import sharding_plan
 from tests.estimator_mp import programs, shapes, zoo
 
@@ -130,7 +130,7 @@ class PlacementTest(parameterized.TestCase):
       shapes.two_lookups, _config("data:2", **fields), batch
     )
     program.step(batch)
-    in_step = slices.ops_run_with(program.spec.train_op)
+    in_step = traversal.ops_run_with(program.spec.train_op)
     types = collections.Counter()
     graph = program.graph
     for variable, names in sharding_plan.get_plan(graph).mirrors.items():

@@ -1,0 +1,93 @@
+"""Control flow of TensorFlow 1: which ops of a graph may not run in a step.
+
+A v1 `tf.cond` has both branches in the graph. The ops of the one that is not
+taken are dead, and so is whatever waits for one of them, up to the `Merge` that
+ends the branches. So nothing outside may wait for an op in a branch.
+"""
+
+from collections.abc import Callable, Sequence
+
+from estimator_mp.graph import op_types, traversal
+
+import tensorflow as tf
+
+_Depths = dict[tf.Operation, int]
+
+
+def ops_in_branches(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
+  """Returns the ops that v1 conds and loops run in some cases only.
+
+  The gradient of a branch is one too, though TensorFlow does not mark it. What
+  is inside a v1 loop is among them, but not what the loop returns.
+
+  Args:
+    ops: The ops of a graph, in the order in which they were made.
+  """
+  switches = {op for op in ops if op.type in op_types.SWITCHES}
+  if not switches:
+    return set()
+  depths = _stable_depths(ops, _depth)
+  return {op for op, depth in depths.items() if depth > (op in switches)}
+
+
+def _depth(op: tf.Operation, depths: _Depths) -> int:
+  """Returns in how many branches the outputs of an op are."""
+  inputs = _inputs_from_before(op)
+  controls = [
+    depths.get(c, 0) - (c.type in op_types.SWITCHES) for c in op.control_inputs
+  ]
+  depth = max((depths.get(x, 0) for x in inputs), default=0)
+  if op.type in op_types.SWITCHES:
+    depth += 1
+  elif op.type in op_types.EXITS or (
+    op.type in op_types.MERGES and len(inputs) == len(op.inputs)
+  ):
+    depth -= 1
+  return max(0, depth, *controls)
+
+
+def ops_in_loops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
+  """Returns the ops of v1 loops, clones of loops too, with both their ends.
+
+  Args:
+    ops: The ops of a graph, in the order in which they were made.
+  """
+  if not any(op.type in op_types.ENTERS for op in ops):
+    return set()
+  depths = _stable_depths(ops, _loop_depth)
+  return {op for op in ops if depths[op] or op.type in op_types.EXITS}
+
+
+def _loop_depth(op: tf.Operation, depths: _Depths) -> int:
+  """Returns in how many loops the outputs of an op are."""
+  before = [*_inputs_from_before(op), *op.control_inputs]
+  depth = max((depths.get(x, 0) for x in before), default=0)
+  is_begin, is_end = op.type in op_types.ENTERS, op.type in op_types.EXITS
+  return max(0, depth + is_begin - is_end)
+
+
+def _inputs_from_before(op: tf.Operation) -> list[tf.Operation]:
+  """Returns what an op reads, but for what comes back from a loop's end.
+
+  That is as deep as the loop's beginning.
+  """
+  inputs = traversal.inputs(op)
+  return [x for x in inputs if x.type not in op_types.NEXT_ITERATIONS]
+
+
+def _stable_depths(
+  ops: Sequence[tf.Operation],
+  depth_of: Callable[[tf.Operation, _Depths], int],
+) -> _Depths:
+  """Returns the depths of ops, each by those of what it reads or waits for."""
+  depths = dict.fromkeys(ops, 0)
+
+  def visit(op: tf.Operation) -> bool:
+    before = depths[op]
+    depths[op] = depth_of(op, depths)
+    return depths[op] != before
+
+  # A `Switch` is made after the op in the branch, and the gradient of a loop
+  # adds ops that the loop itself reads.
+  traversal.repeat_until_stable(visit, ops)
+  return depths

@@ -1,0 +1,502 @@
+"""Types of ops: what the ops of TensorFlow are, in one table.
+
+Each set names the types that have a trait in common, and the functions at the
+end ask an op for its own. What follows from a trait is no part of the table:
+that `Sum` is a reduction is said here; how sums of slices become one, in
+`merges`.
+
+A tuple holds beginnings, for `str.startswith`, of families that grow with every
+TensorFlow: "ResourceApply" is any optimizer's update.
+
+States are what outlives a step. An op that makes one gives others a handle of
+it: a resource, or a v1 reference. Micro-batches and replicas may share the
+state, as they do variables and lookup tables; each may need its own, as with a
+v1 loop's stack; or neither would be the plain model: a queue that is read once
+per step must not be read once per micro-batch. A kind of op that makes a state
+and is not in the table is refused.
+"""
+
+import enum
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+# --- States: variables, tables and what else outlives a step.
+
+# What makes a variable: a resource's handle, or a v1 reference.
+VARIABLES = frozenset(["VarHandleOp", "Variable", "VariableV2"])
+
+
+class StateScope(enum.Enum):
+  """Who has a state."""
+
+  SHARED = "one for all micro-batches and replicas"
+  OWN = "each micro-batch has its own"
+  REFUSED = "neither is the plain model"
+
+
+# Draws from a generator's variable, which no key tells apart.
+GENERATOR_DRAWS = frozenset(
+  [
+    "StatefulRandomBinomial",
+    "StatefulStandardNormal",
+    "StatefulStandardNormalV2",
+    "StatefulTruncatedNormal",
+    "StatefulUniform",
+    "StatefulUniformFullInt",
+    "StatefulUniformInt",
+  ]
+)
+_SHARED = (
+  # Variables.
+  *VARIABLES,
+  "_VarHandlesOp",
+  "_XlaAotOnlyVarHandleOp",
+  # Lookup tables, in the host's memory.
+  "AnonymousHashTable",
+  "AnonymousMutableDenseHashTable",
+  "AnonymousMutableHashTable",
+  "AnonymousMutableHashTableOfTensors",
+  "HashTable",
+  "HashTableV2",
+  "MutableDenseHashTable",
+  "MutableDenseHashTableV2",
+  "MutableHashTable",
+  "MutableHashTableOfTensors",
+  "MutableHashTableOfTensorsV2",
+  "MutableHashTableV2",
+  # Data sets: a step draws one element for all.
+  "AnonymousIterator",
+  "AnonymousIteratorV2",
+  "AnonymousIteratorV3",
+  "AnonymousMemoryCache",
+  "AnonymousMultiDeviceIterator",
+  "AnonymousMultiDeviceIteratorV3",
+  "AnonymousRandomSeedGenerator",
+  "AnonymousSeedGenerator",
+  "DummyIterationCounter",
+  "DummyMemoryCache",
+  "DummySeedGenerator",
+  "ExperimentalStatsAggregatorHandle",
+  "ExperimentalThreadPoolHandle",
+  "Iterator",
+  "IteratorFromStringHandle",
+  "IteratorFromStringHandleV2",
+  "IteratorV2",
+  "MultiDeviceIterator",
+  "MultiDeviceIteratorFromStringHandle",
+  "OneShotIterator",
+  "StatsAggregatorHandle",
+  "StatsAggregatorHandleV2",
+  "ThreadPoolHandle",
+)
+_OWN = (
+  "Stack",
+  "StackV2",
+  "TemporaryVariable",
+  "TensorArray",
+  "TensorArrayGrad",
+  "TensorArrayV3",
+)
+_REFUSED = (
+  # What a step takes from these, the next one does not see.
+  "Barrier",
+  "ConditionalAccumulator",
+  "FIFOQueue",
+  "FIFOQueueV2",
+  "FixedLengthRecordReader",
+  "FixedLengthRecordReaderV2",
+  "IdentityReader",
+  "IdentityReaderV2",
+  "LMDBReader",
+  "PaddingFIFOQueue",
+  "PaddingFIFOQueueV2",
+  "PriorityQueue",
+  "PriorityQueueV2",
+  "RandomShuffleQueue",
+  "RandomShuffleQueueV2",
+  "ResourceConditionalAccumulator",
+  "SparseConditionalAccumulator",
+  "TFRecordReader",
+  "TFRecordReaderV2",
+  "TextLineReader",
+  "TextLineReaderV2",
+  "WholeFileReader",
+  "WholeFileReaderV2",
+  # The same, by a name instead of a handle.
+  "AddManySparseToTensorsMap",
+  "AddSparseToTensorsMap",
+  "MapStage",
+  "MapUnstage",
+  "MapUnstageNoKey",
+  "OrderedMapStage",
+  "OrderedMapUnstage",
+  "OrderedMapUnstageNoKey",
+  "RecordInput",
+  "Stage",
+  "TakeManySparseFromTensorsMap",
+  "Unstage",
+  # Trees are no variables: each step changes them from the whole batch.
+  "BoostedTreesEnsembleResourceHandleOp",
+  "BoostedTreesQuantileStreamResourceHandleOp",
+  # Others would write, wait or talk once per micro-batch.
+  "CollectiveInitializeCommunicator",
+  "GetSessionHandleV2",
+  "MutexV2",
+  "RpcClient",
+  "RpcServer",
+  "SummaryWriter",
+  *GENERATOR_DRAWS,
+)
+# Who has the state that an op of a type makes, or keeps by a name.
+STATE_SCOPES = {
+  **dict.fromkeys(_SHARED, StateScope.SHARED),
+  **dict.fromkeys(_OWN, StateScope.OWN),
+  **dict.fromkeys(_REFUSED, StateScope.REFUSED),
+}
+# These get a handle, and are stateful, but read only: what they give is the
+# same for all micro-batches unless something else that they read differs.
+STATE_READS = frozenset(
+  [
+    "IsVariableInitialized",
+    "IteratorGetNext",
+    "IteratorGetNextAsOptional",
+    "IteratorGetNextSync",
+    "LookupTableExport",
+    "LookupTableExportV2",
+    "LookupTableFind",
+    "LookupTableFindV2",
+    "LookupTableSize",
+    "LookupTableSizeV2",
+    "MultiDeviceIteratorGetNextFromShard",
+    "ReadVariableOp",
+    "ResourceGather",
+    "ResourceGatherNd",
+    "Restore",
+    "RestoreSlice",
+    "RestoreV2",
+    "VarIsInitializedOp",
+    "VariableShape",
+  ]
+)
+# A `tf.random.Generator` moves on once per batch; the numbers of further
+# micro-batches come from keys of their own.
+MOVES_GENERATOR = frozenset(["RngReadAndSkip", "RngSkip"])
+# The values of a variable, of all its rows or of some.
+VARIABLE_READS = frozenset(
+  ["ReadVariableOp", "ResourceGather", "ResourceGatherNd"]
+)
+# They give a whole variable another value, whatever it was.
+ASSIGNS = frozenset(["Assign", "AssignVariableOp"])
+_TABLE_WRITES = (
+  "InitializeTable",
+  "LookupTableImport",
+  "LookupTableInsert",
+  "LookupTableRemove",
+)
+# What changes the variable, or the table, of a handle.
+RESOURCE_WRITES = (
+  "Assign",
+  "ResourceApply",
+  "ResourceCountUpTo",
+  "ResourceScatter",
+  "ResourceSparseApply",
+  "ResourceStridedSliceAssign",
+  *_TABLE_WRITES,
+)
+# What changes the variable, or the table, of a v1 reference.
+REFERENCE_WRITES = (
+  "Apply",
+  "Assign",
+  "CountUpTo",
+  "Scatter",
+  "SparseApply",
+  "StridedSliceAssign",
+  *_TABLE_WRITES,
+)
+# Of these, what changes some rows of a variable, if they have indices.
+ROW_WRITES = ("ResourceScatter", "ResourceSparseApply")
+# They look up rows, of a tensor or of a variable.
+GATHERS = ("Gather", "ResourceGather")
+# What draws the elements of a data set, by a name or a handle of its own.
+ITERATORS = frozenset(["Iterator", "IteratorV2", "OneShotIterator"])
+
+# --- Random numbers.
+
+# By the input that is the seed, or the key that was made of one.
+SEED_INPUTS = {
+  "StatelessMultinomial": 2,
+  "StatelessParameterizedTruncatedNormal": 1,
+  "StatelessRandomBinomial": 1,
+  "StatelessRandomGammaV2": 1,
+  "StatelessRandomGammaV3": 1,
+  "StatelessRandomNormal": 1,
+  "StatelessRandomNormalV2": 1,
+  "StatelessRandomPoisson": 1,
+  "StatelessRandomUniform": 1,
+  "StatelessRandomUniformFullInt": 1,
+  "StatelessRandomUniformFullIntV2": 1,
+  "StatelessRandomUniformInt": 1,
+  "StatelessRandomUniformIntV2": 1,
+  "StatelessRandomUniformV2": 1,
+  "StatelessSampleDistortedBoundingBox": 3,
+  "StatelessShuffle": 1,
+  "StatelessTruncatedNormal": 1,
+  "StatelessTruncatedNormalV2": 1,
+}
+# Whatever reads a seed, be it to make a key of it.
+SEEDED = frozenset(
+  [
+    *SEED_INPUTS,
+    "StatelessRandomGetKeyCounter",
+    "StatelessRandomGetKeyCounterAlg",
+  ]
+)
+# They draw from a state of their own, which seeds in attributes start.
+OWN_SEED_DRAWS = frozenset(
+  [
+    "Multinomial",
+    "ParameterizedTruncatedNormal",
+    "RandomGamma",
+    "RandomPoissonV2",
+    "RandomShuffle",
+    "RandomStandardNormal",
+    "RandomUniform",
+    "RandomUniformInt",
+    "TruncatedNormal",
+  ]
+)
+# Whatever draws random numbers.
+RANDOM = frozenset([*OWN_SEED_DRAWS, *SEED_INPUTS, *GENERATOR_DRAWS])
+
+# --- Control flow and functions.
+
+# The v1 conds and loops: each of their ops is one of the graph.
+SWITCHES = frozenset(["RefSwitch", "Switch"])
+MERGES = frozenset(["Merge", "RefMerge"])
+ENTERS = frozenset(["Enter", "RefEnter"])
+EXITS = frozenset(["Exit", "RefExit"])
+NEXT_ITERATIONS = frozenset(["NextIteration", "RefNextIteration"])
+# They give on the handle, or the reference, that they get.
+PASSES_HANDLE = frozenset([*ENTERS, *SWITCHES, "Identity", "RefIdentity"])
+# They take a reference, and give it on or look at it.
+REFERENCE_READS = frozenset(
+  [
+    "IsVariableInitialized",
+    "RefEnter",
+    "RefExit",
+    "RefIdentity",
+    "RefMerge",
+    "RefNextIteration",
+    "RefSelect",
+    "RefSwitch",
+  ]
+)
+# The functional ones, which run functions of the graph. What goes into a round
+# of a loop is what comes out of it.
+FUNCTIONAL_LOOPS = frozenset(["StatelessWhile", "While"])
+# Before what their functions get, these read which function it is to be.
+FUNCTIONAL_BRANCHES = frozenset(["Case", "If", "StatelessCase", "StatelessIf"])
+FUNCTION_CALLS = frozenset(["PartitionedCall", "StatefulPartitionedCall"])
+# Whatever runs functions with the handles that it gets.
+FUNCTIONAL = FUNCTIONAL_LOOPS | FUNCTIONAL_BRANCHES | FUNCTION_CALLS
+
+# --- Checkpoints.
+
+# They take values, even where a Saver gives them references.
+SAVES = frozenset(["Save", "SaveSlices", "SaveV2"])
+RESTORES = frozenset(["Restore", "RestoreSlice", "RestoreV2"])
+SAVER_OPS = frozenset(
+  [*SAVES, *RESTORES, "MergeV2Checkpoints", "ShardedFilename"]
+)
+
+# --- Devices, and what goes between them.
+
+# Words in the types of what lives in a host's memory.
+HOST_WORDS = (
+  "Dataset",
+  "Iterator",
+  "HashTable",
+  "LookupTable",
+  "Queue",
+  "Reader",
+  "Summary",
+)
+# Python functions run in host memory, but on any CPU device.
+PYTHON_FUNCTIONS = frozenset(["PyFunc", "PyFuncStateless"])
+# A session makes these where a tensor goes to another device.
+SENDS = frozenset(["_HostSend", "_Send"])
+RECEIVES = frozenset(["_HostRecv", "_Recv"])
+# They work together with ops of other devices.
+COLLECTIVES = frozenset(["CollectiveReduceV2", "NcclAllReduce"])
+# What no device of a mesh has a kernel for.
+TPU_ONLY = frozenset(["CrossReplicaSum"])
+# Written by Grappler where a small constant is to stay in host memory.
+CONSTANTS = frozenset(["Const", "HostConst"])
+# Their outputs share the memory of what outlives a step.
+LASTING = frozenset([*CONSTANTS, *VARIABLES, "ReadVariableOp"])
+# They run as soon as a step begins, and do nothing of note.
+NO_WORK = frozenset(
+  [*CONSTANTS, "NoOp", "ReadVariableOp", "VarHandleOp", "_Arg"]
+)
+# They tell a person something, and leave nothing behind.
+REPORTS = frozenset(["Assert", "Print", "PrintV2"])
+
+# --- Arithmetic.
+
+# They look at a tensor in another way.
+VIEWS = frozenset(
+  ["ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"]
+)
+# Linear in the one input that is data.
+LINEAR = frozenset(
+  [
+    *VIEWS,
+    "Cast",
+    "CheckNumerics",
+    "Mean",
+    "Neg",
+    "PreventGradient",
+    "Snapshot",
+    "Sum",
+  ]
+)
+_ADDITIONS = frozenset(["Add", "AddV2", "Sub"])
+# Their output is the sum of their inputs, or holds them side by side.
+TERMS = frozenset([*_ADDITIONS, "AddN", "ConcatV2", "Pack"])
+PRODUCTS = frozenset(["Mul"])
+QUOTIENTS = frozenset(["Div", "DivNoNan", "RealDiv"])
+# They take each element from one of two tensors.
+SELECTS = frozenset(["Select", "SelectV2"])
+# They join, say, noise with what it is for, row by row.
+ROW_BY_ROW = frozenset(
+  [
+    *_ADDITIONS,
+    *PRODUCTS,
+    *QUOTIENTS,
+    *SELECTS,
+    "Greater",
+    "GreaterEqual",
+    "Less",
+    "LessEqual",
+    "LogicalAnd",
+    "LogicalOr",
+    "Maximum",
+    "Minimum",
+    "MulNoNan",
+  ]
+)
+# They look at the shape of what they get alone.
+SHAPE_ONLY = frozenset(["OnesLike", "Rank", "Shape", "Size", "ZerosLike"])
+# They change the order of rows.
+REORDERS = frozenset(["RandomShuffle", "Reverse", "ReverseV2", "Roll"])
+# What these give has as many rows as the data say.
+ROWS_BY_DATA = (
+  "DynamicPartition",
+  "ListDiff",
+  "NonMaxSuppression",
+  "Ragged",
+  "Sparse",
+  "StringSplit",
+  "Unique",
+  "Where",
+)
+# Their shapes are in attributes, or in constants.
+SAYS_SHAPE = (*sorted(FUNCTIONAL), "TensorArray", "TensorList")
+ACTIVATIONS = frozenset(
+  ["Elu", "Erf", "LeakyRelu", "Relu", "Relu6", "Selu", "Sigmoid", "Tanh"]
+)
+FUSED_BATCH_NORMS = frozenset(
+  ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"]
+)
+# Most of a model's work is in these.
+LARGE_WORK = (
+  "BatchMatMul",
+  "Conv",
+  "CudnnRNN",
+  "DepthwiseConv",
+  "Einsum",
+  "MatMul",
+  "SparseTensorDenseMatMul",
+)
+
+
+def is_variable(op: tf.Operation) -> bool:
+  """Whether an op is a variable: a resource handle, or a v1 reference."""
+  return op.type in VARIABLES
+
+
+def variables_of(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
+  """Returns those ops that are variables."""
+  return [op for op in ops if is_variable(op)]
+
+
+def is_reference(tensor: tf.Tensor) -> bool:
+  """Whether a tensor is a reference of TensorFlow 1."""
+  return tensor.dtype != tensor.dtype.base_dtype
+
+
+def is_handle(tensor: tf.Tensor) -> bool:
+  """Whether a tensor is a handle of a state: a resource, or a reference."""
+  return tensor.dtype == tf.resource or is_reference(tensor)
+
+
+def is_write(op: tf.Operation) -> bool:
+  """Whether an op changes a variable or a table."""
+  if op.type.startswith(RESOURCE_WRITES) and any(
+    t.dtype == tf.resource for t in op.inputs
+  ):
+    return True
+  return op.type.startswith(REFERENCE_WRITES) and any(
+    map(is_reference, op.inputs)
+  )
+
+
+def is_row_write(op: tf.Operation) -> bool:
+  """Whether an op changes some rows of a variable, by their indices."""
+  return op.type.startswith(ROW_WRITES) and "Nd" not in op.type
+
+
+def has_own_state(op: tf.Operation) -> bool:
+  """Whether an op has, or makes, a state for each micro-batch.
+
+  Args:
+    op: An op that writes no variable or table.
+  """
+  is_shared = (
+    op.type in STATE_READS
+    or op.type in MOVES_GENERATOR
+    or STATE_SCOPES.get(op.type) is StateScope.SHARED
+  )
+  return op.op_def.is_stateful and not is_shared
+
+
+def check_state(op: tf.Operation) -> None:
+  """Raises if an op makes a state that cannot be shared or cloned.
+
+  Args:
+    op: An op that micro-batches or replicas need.
+
+  Raises:
+    ValueError: With the op.
+  """
+  scope = STATE_SCOPES.get(op.type)
+  is_maker = any(map(is_handle, op.outputs)) and not any(
+    map(is_handle, op.inputs)
+  )
+  if scope is StateScope.REFUSED or (is_maker and scope is None):
+    raise ValueError(refusal(op.name, op.type))
+
+
+def refusal(name: str, op_type: str) -> str:
+  """Returns the text of the error for an op that cannot be had.
+
+  Args:
+    name: The name of the op.
+    op_type: Its type.
+  """
+  return (
+    f"{name} ({op_type}) has a state that micro-batches and replicas would "
+    "not use as one step of the whole batch does; make it in input_fn, or use "
+    "num_micro_batches=1 and no data axis"
+  )
