@@ -1,8 +1,8 @@
 """Model parallelism for tf.estimator programs.
 
-The names below are public. The first use of one imports them all, and
-TensorFlow: `public` is the table of contents. Until then a command can check
-its flags, at once.
+The names below are public, and so are those of `estimator_mp.toolbox`, which
+fewer programs need. Each is imported when it is first used, and TensorFlow with
+it: until then a command can check its flags, at once.
 """
 
 import importlib
@@ -10,49 +10,62 @@ import typing
 
 import compat
 
-if typing.TYPE_CHECKING:
-  from estimator_mp.public import *
+if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
+  from estimator_mp.collectives.aggregation import (
+    aggregate_gradients as aggregate_gradients,
+  )
+  from estimator_mp.comparison.comparison import compare as compare
+  from estimator_mp.config.sharding_config import (
+    ShardingConfig as ShardingConfig,
+  )
+  from estimator_mp.config.sharding_config import (
+    define_sharding_flags as define_sharding_flags,
+  )
+  from estimator_mp.export import export_saved_model as export_saved_model
+  from estimator_mp.mesh import Mesh as Mesh
+  from estimator_mp.mesh import get_mesh as get_mesh
+  from estimator_mp.mesh import stage as stage
+  from estimator_mp.observe.inspection import (
+    inspect_model_fn as inspect_model_fn,
+  )
+  from estimator_mp.observe.trace_hook import TraceHook as TraceHook
+  from estimator_mp.placement.measured_costs import (
+    measure_costs as measure_costs,
+  )
+  from estimator_mp.plan.sharding_plan import get_placement as get_placement
+  from estimator_mp.session.session_config import run_config as run_config
+  from estimator_mp.sharded_estimator import shard_estimator as shard_estimator
+  from estimator_mp.sharding import shard_model_fn as shard_model_fn
 
-__all__ = [
-  "ComparedStep",
-  "Comparison",
-  "InputPositionHook",
-  "MeasuredCosts",
-  "Mesh",
-  "Placement",
-  "PlacementError",
-  "PlacementVerificationHook",
-  "ShardingConfig",
-  "StagePlacement",
-  "TraceHook",
-  "aggregate_gradients",
-  "barrier",
-  "compare",
-  "define_sharding_flags",
-  "export_saved_model",
-  "get_mesh",
-  "get_placement",
-  "measure_costs",
-  "placement_of_graph",
-  "record_placement",
-  "run_config",
-  "shard_estimator",
-  "shard_model_fn",
-  "stage",
-  "with_deviceless_export",
-  "with_placement_verification",
-]
+__version__ = "0.1.0"
+
+_HOMES = {
+  "Mesh": "mesh",
+  "ShardingConfig": "config.sharding_config",
+  "TraceHook": "observe.trace_hook",
+  "aggregate_gradients": "collectives.aggregation",
+  "compare": "comparison.comparison",
+  "define_sharding_flags": "config.sharding_config",
+  "export_saved_model": "export",
+  "get_mesh": "mesh",
+  "get_placement": "plan.sharding_plan",
+  "inspect_model_fn": "observe.inspection",
+  "measure_costs": "placement.measured_costs",
+  "run_config": "session.session_config",
+  "shard_estimator": "sharded_estimator",
+  "shard_model_fn": "sharding",
+  "stage": "mesh",
+}
+__all__ = [*_HOMES]
 
 compat.install_when_imported()
 
 
 def __getattr__(name: str) -> typing.Any:
-  if name not in __all__:
+  if name not in _HOMES:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-  public = importlib.import_module(f"{__name__}.public")
-  globals().update(
-    {public_name: getattr(public, public_name) for public_name in __all__}
-  )
+  home = importlib.import_module(f"{__name__}.{_HOMES[name]}")
+  globals()[name] = getattr(home, name)
   return globals()[name]
 
 

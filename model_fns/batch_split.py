@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import estimator_mp
+from estimator_mp import toolbox
 from model_fns import batch, training
 from model_fns import layers as layers_lib
 
@@ -73,7 +74,7 @@ def batch_split(
     inputs = training.select_inputs(features, feature_key)
     is_training = mode == tf.estimator.ModeKeys.TRAIN
     logits, update_ops = _towers(bound, inputs, mesh, is_training)
-    parts = estimator_mp.barrier(logits, device=mesh.device(data=0))
+    parts = toolbox.barrier(logits, device=mesh.device(data=0))
     # A gradient is made beside its forward op all the same.
     with mesh.at(data=0):
       regularization = training.collect_regularization_losses(bound)
@@ -87,9 +88,9 @@ def batch_split(
         ),
         regularization_losses=regularization or None,
       )
-    spec = estimator_mp.with_deviceless_export(spec)
+    spec = toolbox.with_deviceless_export(spec)
     if verify_placement:
-      return estimator_mp.with_placement_verification(spec)
+      return toolbox.with_placement_verification(spec)
     return spec
 
   return model_fn

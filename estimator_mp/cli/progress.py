@@ -1,16 +1,19 @@
 """Progress of a training run: a bar on a terminal, plain lines elsewhere."""
 
 import contextlib
+import importlib.util
 import math
 import os
 import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import tensorflow as tf
-import tqdm
+
+if TYPE_CHECKING:
+  import tqdm
 
 # The first steps of a session also optimise the graph and fill the input
 # pipeline; they say nothing about the speed of the others.
@@ -121,6 +124,8 @@ class ProgressHook(tf.estimator.SessionRunHook):
     self._seconds = 0.0
     self._shown = -math.inf
     if self._stream.isatty():
+      import tqdm
+
       with self._writing():
         self._bar = tqdm.tqdm(
           total=self._train_steps,
@@ -176,6 +181,22 @@ class ProgressHook(tf.estimator.SessionRunHook):
         self._bar.set_postfix_str(", ".join(facts))
     else:
       self.write(", ".join([f"step {self._step}/{self._train_steps}", *facts]))
+
+
+def check_bar(stream: TextIO) -> None:
+  """Raises if a stream would get a bar, and there is nothing to draw it with.
+
+  Args:
+    stream: Where progress is to be shown.
+
+  Raises:
+    ValueError: If it is a terminal, and tqdm is not installed.
+  """
+  if stream.isatty() and importlib.util.find_spec("tqdm") is None:
+    raise ValueError(
+      "a bar of progress needs tqdm; pip install 'estimator-mp[train]', or send"
+      " the output through a pipe, such as | cat"
+    )
 
 
 def detach(stream: TextIO) -> None:

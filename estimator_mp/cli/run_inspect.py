@@ -96,8 +96,8 @@ def write(inspected: inspection.Inspection, directory: str) -> list[str]:
     paths = placement_picture.write_pictures(inspected, directory)
   except ModuleNotFoundError as error:
     raise inspection.InspectionError(
-      f"--out={directory} needs {error.name} to draw; pip install matplotlib, "
-      "or leave --out out"
+      f"--out={directory} needs {error.name} to draw; pip install "
+      "'estimator-mp[train]', or leave --out out"
     ) from error
   for name, text in texts.items():
     paths.append(os.path.join(directory, name))

@@ -20,6 +20,7 @@ from estimator_mp.cli import (
 from estimator_mp.cli import interruption as interruption_lib
 from estimator_mp.cli import progress as progress_lib
 from estimator_mp.observe import trace_hook
+from estimator_mp.observe import verification as verification_lib
 from estimator_mp.placement import placement_file
 from estimator_mp.session import input_position
 from model_fns import cifar10_cnn, datasets, layer_split, mlp
@@ -74,6 +75,7 @@ def prepare(options: train_flags.TrainOptions) -> Job:
     dataclasses.replace(sharding, verify_placement=False)
   )
   mesh = config.create_mesh()
+  progress_lib.check_bar(sys.stdout)
   dataset = datasets.load(options.dataset, options.data_dir)
   dataset.train_input_fn(options.batch_size, options.seed)
   model_fn = layer_split(
@@ -151,7 +153,7 @@ def _run(job: Job) -> run_record.Result:
     on_closed=lambda error: interruption.stop(_output_closed(error)),
   )
   interruption = interruption_lib.Interruption(progress.write)
-  verification = estimator_mp.PlacementVerificationHook()
+  verification = verification_lib.PlacementVerificationHook()
   trained = checkpoints.trained_steps(options.model_dir)
   header = train_report.header(options, job.mesh, job.dataset, trained)
   progress.write("\n".join(header))
@@ -192,7 +194,7 @@ def _output_closed(error: OSError) -> interruption_lib.TrainingInterrupted:
 def _train_and_evaluate(
   job: Job,
   progress: progress_lib.ProgressHook,
-  verification: estimator_mp.PlacementVerificationHook,
+  verification: verification_lib.PlacementVerificationHook,
   interruption: interruption_lib.Interruption,
 ) -> dict[str, float]:
   """Returns the metrics of the last evaluation."""
@@ -252,7 +254,7 @@ def _result(
   job: Job,
   metrics: dict[str, float],
   progress: progress_lib.ProgressHook,
-  verification: estimator_mp.PlacementVerificationHook,
+  verification: verification_lib.PlacementVerificationHook,
 ) -> run_record.Result:
   options = job.options
   speed = progress.steps_per_second
@@ -351,7 +353,7 @@ def _run_command(options: train_flags.TrainOptions) -> int:
       _FAILED,
     )
   except (
-    estimator_mp.PlacementError,
+    verification_lib.PlacementError,
     placement_file.PlacementFileError,
   ) as error:
     return commands.complain("train", error, _FAILED)

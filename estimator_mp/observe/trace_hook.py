@@ -55,8 +55,8 @@ class TraceHook(tf.estimator.SessionRunHook):
         raise ValueError(f"trace step {step} is too small; use 1 or more")
     if self._steps and not canvas.is_available():
       raise ValueError(
-        "tracing steps needs matplotlib to draw them; pip install matplotlib, "
-        "or trace none"
+        "tracing steps needs matplotlib to draw them; pip install "
+        "'estimator-mp[train]', or trace none"
       )
     if self._steps and os.path.isfile(directory):
       raise ValueError(

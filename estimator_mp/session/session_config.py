@@ -144,7 +144,7 @@ def run_config(
     save_input_position: Whether each checkpoint gets, in a file of its own,
       the state of the input's `tf.data` iterators, so that a run that resumes
       goes on with the batch that would have been next. See
-      `estimator_mp.InputPositionHook`.
+      `InputPositionHook`.
     **run_config_kwargs: Anything else `tf.estimator.RunConfig` takes. A
       `session_config` given here keeps all it says that the list above does
       not, and is not changed itself. With a `tpu_config`, the result is the

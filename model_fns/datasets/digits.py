@@ -8,7 +8,6 @@ from model_fns.datasets import dataset
 
 import numpy as np
 import tensorflow as tf
-from sklearn import datasets as sklearn_datasets
 
 _NUM_CLASSES = 10
 _MAX_PIXEL = 16.0
@@ -24,7 +23,17 @@ def load() -> dataset.Dataset:
 
   Returns:
     The data set, with images [8, 8, 1].
+
+  Raises:
+    DatasetError: If scikit-learn is not installed.
   """
+  try:
+    from sklearn import datasets as sklearn_datasets
+  except ModuleNotFoundError as error:
+    raise dataset.DatasetError(
+      "dataset=digits needs scikit-learn; pip install 'estimator-mp[train]', or"
+      " use --dataset=cifar10"
+    ) from error
   digits = sklearn_datasets.load_digits()
   images = (digits.images[..., np.newaxis] / _MAX_PIXEL).astype(np.float32)
   labels = digits.target.astype(np.int32)

@@ -30,6 +30,7 @@ import time
 from collections.abc import Callable
 
 import estimator_mp
+from estimator_mp import toolbox
 from tests.benchmarks import turns
 
 import numpy as np
@@ -206,7 +207,7 @@ def _training(name, side, config):
       train_distribute=side.make_strategy(),
     )
     estimator = tf.estimator.Estimator(side.model_fn, config=run_config)
-    hook = estimator_mp.PlacementVerificationHook()
+    hook = toolbox.PlacementVerificationHook()
     training = turns.PausedTraining(
       estimator, _make_input_fn(name, side.batch), [hook]
     )

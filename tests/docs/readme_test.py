@@ -6,6 +6,7 @@ import os
 import re
 
 import estimator_mp
+from estimator_mp import toolbox
 
 import numpy as np
 import tensorflow as tf
@@ -80,7 +81,7 @@ class ReadmeTest(absltest.TestCase):
           names["sharded"],
           config=estimator_mp.run_config(config, names["model_dir"]),
         )
-        hook = estimator_mp.PlacementVerificationHook()
+        hook = toolbox.PlacementVerificationHook()
         estimator.train(_input_fn, steps=1, hooks=[hook])
         self.assertLen(hook.observed, len({*config.create_mesh().devices}))
 

@@ -6,16 +6,16 @@ from typing import Any
 from unittest import mock
 
 import estimator_mp
+from estimator_mp import toolbox
 from tests.estimator_mp import zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-PLACEMENT = estimator_mp.Placement(
+PLACEMENT = toolbox.Placement(
   tuple(
-    estimator_mp.StagePlacement(k, f"/device:CPU:{k}", (), 0, 0)
-    for k in range(2)
+    toolbox.StagePlacement(k, f"/device:CPU:{k}", (), 0, 0) for k in range(2)
   ),
   {"dense/kernel": 0, "dense/bias": 0},
 )
@@ -435,7 +435,7 @@ MODELS: tuple[tuple[str, Any, dict[str, Any], str], ...] = (
   (
     "costs_of_another_model",
     mlp,
-    {"measured_costs": estimator_mp.MeasuredCosts({"dense/MatMul": 0.1})},
+    {"measured_costs": toolbox.MeasuredCosts({"dense/MatMul": 0.1})},
     "measured_costs has none of the model's 10 ops, such as 'Mean': it is of "
     "another model; measure this one with estimator_mp.measure_costs",
   ),

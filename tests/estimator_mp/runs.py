@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import estimator_mp
+from estimator_mp import toolbox
 from tests.estimator_mp import zoo
 
 import numpy as np
@@ -77,7 +78,7 @@ def go_on(
   shutil.copytree(start_dir, model_dir)
   estimator = make_estimator(model_fn, config, params, model_dir)
   recorder = LossRecorder()
-  observer = estimator_mp.PlacementVerificationHook()
+  observer = toolbox.PlacementVerificationHook()
   estimator.train(
     lambda: input_fn().repeat(), steps=steps, hooks=[recorder, observer]
   )

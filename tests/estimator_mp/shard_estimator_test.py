@@ -5,6 +5,7 @@ import pickle
 import shutil
 
 import estimator_mp
+from estimator_mp import toolbox
 from tests.compat import models
 from tests.estimator_mp import runs, zoo
 
@@ -113,7 +114,7 @@ def _repeated(input_fn):
 def _train(estimator, input_fn, steps=3):
   """Returns the losses, and what each device ran."""
   recorder = runs.LossRecorder()
-  observer = estimator_mp.PlacementVerificationHook()
+  observer = toolbox.PlacementVerificationHook()
   estimator.train(_repeated(input_fn), [recorder, observer], steps)
   return recorder.losses, observer.observed
 

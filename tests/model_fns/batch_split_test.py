@@ -6,6 +6,7 @@ import os
 import tempfile
 
 import estimator_mp
+from estimator_mp import toolbox
 from model_fns import batch, batch_split
 from tests.model_fns import models
 
@@ -133,7 +134,7 @@ class GraphTest(absltest.TestCase):
 
   def test_every_device_computes_forward_and_backward(self):
     mesh = estimator_mp.Mesh.create("data:3")
-    hook = estimator_mp.PlacementVerificationHook()
+    hook = toolbox.PlacementVerificationHook()
     model_fn = batch_split(function_tower, WEIGHTED, mesh, ADAGRAD)
     estimator = tf.estimator.Estimator(
       model_fn,
@@ -152,7 +153,7 @@ class GraphTest(absltest.TestCase):
       )
       self.assertEqual(matmuls, 9)
       self.assertEqual(bool(contents.variables), i == 0)
-    hook = estimator_mp.PlacementVerificationHook()
+    hook = toolbox.PlacementVerificationHook()
     estimator.evaluate(models.classification_input_fn(), steps=1, hooks=[hook])
     for i in range(3):
       types = hook.observed[f"/device:CPU:{i}"].op_types

@@ -5,6 +5,7 @@ import os
 import tempfile
 
 import estimator_mp
+from estimator_mp import toolbox
 from model_fns import layer_split
 from tests.model_fns import models
 
@@ -103,7 +104,7 @@ class CutBatchesTest(parameterized.TestCase):
   def test_every_device_has_its_part_of_the_work(self):
     config = CUTS["both"]
     parts, head, optimizer, key, input_fn = MODELS["sum"]
-    hook = estimator_mp.PlacementVerificationHook()
+    hook = toolbox.PlacementVerificationHook()
     estimator = tf.estimator.Estimator(
       layer_split(parts, head, config, optimizer, feature_key=key),
       config=estimator_mp.run_config(
@@ -139,7 +140,7 @@ class CutBatchesTest(parameterized.TestCase):
     spec, _ = build(model_fn, config, tf.estimator.ModeKeys.PREDICT)
     kinds = [type(hook) for hook in spec.prediction_hooks]
     self.assertEqual(
-      kinds, [estimator_mp.PlacementVerificationHook] if expected else []
+      kinds, [toolbox.PlacementVerificationHook] if expected else []
     )
 
   @parameterized.named_parameters(

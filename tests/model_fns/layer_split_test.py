@@ -5,6 +5,7 @@ import os
 import tempfile
 
 import estimator_mp
+from estimator_mp import toolbox
 from model_fns import cifar10_cnn, layer_split, layers, mlp
 from tests.model_fns import models
 
@@ -119,7 +120,7 @@ class PlacementTest(absltest.TestCase):
     return tf.estimator.Estimator(model_fn, config=self.config)
 
   def test_each_stage_ran_its_layers_forward_and_backward(self):
-    hook = estimator_mp.PlacementVerificationHook()
+    hook = toolbox.PlacementVerificationHook()
     estimator = self._estimator()
     input_fn = models.repeated(models.classification_input_fn())
     estimator.train(input_fn, steps=1, hooks=[hook])

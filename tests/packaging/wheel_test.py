@@ -9,6 +9,8 @@ import subprocess
 import sys
 import zipfile
 
+import estimator_mp
+
 from absl.testing import absltest
 
 _ROOT = pathlib.Path(os.path.abspath(__file__)).parents[2]
@@ -33,11 +35,12 @@ def _check_output(command, **kwargs):
 
 
 def _source_files():
-  """Paths, from the root, of the Python files of the three packages."""
+  """Paths, from the root, of what the three packages are made of."""
   return sorted(
     str(path.relative_to(_ROOT))
     for package in _PACKAGES
-    for path in (_ROOT / package).rglob("*.py")
+    for ending in ("*.py", "py.typed")
+    for path in (_ROOT / package).rglob(ending)
   )
 
 
@@ -90,19 +93,20 @@ class WheelTest(absltest.TestCase):
     self.assertIn(f"{self.installed}/model_fns/__init__.py", printed)
     self.assertIn(f"{self.installed}/model_fns/datasets/__init__.py", printed)
 
-  def test_names_its_dependencies(self):
+  def test_names_its_version_and_dependencies(self):
     metadata = self._metadata()
+    self.assertEqual(metadata["Version"], estimator_mp.__version__)
     self.assertCountEqual(
       metadata.get_all("Requires-Dist"),
       [
         "absl-py>=1.4",
-        "matplotlib>=3.5",
         "numpy>=1.23.5",
-        "scikit-learn>=1.3",
         "tensorflow-estimator==2.15.0",
         "tensorflow<2.22,>=2.15",
         "tf-keras<2.22,>=2.15",
-        "tqdm>=4.60",
+        'matplotlib>=3.5; extra == "train"',
+        'scikit-learn>=1.3; extra == "train"',
+        'tqdm>=4.60; extra == "train"',
       ],
     )
     self.assertEqual(metadata["Requires-Python"], "<3.14,>=3.10")

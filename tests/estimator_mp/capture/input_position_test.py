@@ -6,6 +6,7 @@ import re
 import shutil
 
 import estimator_mp
+from estimator_mp import toolbox
 from tests.estimator_mp import runs, zoo
 
 import numpy as np
@@ -187,7 +188,7 @@ class InputPositionTest(parameterized.TestCase):
         zoo.mlp, None, MODEL.params, self._dir(name)
       )
       recorder = runs.LossRecorder()
-      hook = estimator_mp.InputPositionHook(self._dir(name))
+      hook = toolbox.InputPositionHook(self._dir(name))
       estimator.train(shuffled, [recorder, hook], steps)
       return recorder.losses
 

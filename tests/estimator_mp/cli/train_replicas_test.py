@@ -3,6 +3,7 @@
 import re
 
 import estimator_mp
+from estimator_mp import toolbox
 from estimator_mp.cli import run_record, run_train
 from tests.estimator_mp.cli import train_runs
 
@@ -72,7 +73,7 @@ class ReplicasTest(parameterized.TestCase):
       *arguments,
     )
     job = run_train.prepare(options)
-    hook = estimator_mp.PlacementVerificationHook()
+    hook = toolbox.PlacementVerificationHook()
     plan = _PlanHook()
     job.estimator.train(
       job.dataset.train_input_fn(options.batch_size, options.seed),

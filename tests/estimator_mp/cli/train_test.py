@@ -15,7 +15,7 @@ import sys
 import tempfile
 from unittest import mock
 
-import estimator_mp
+from estimator_mp import toolbox
 from estimator_mp.cli import (
   checkpoints,
   failures,
@@ -228,7 +228,7 @@ class PlacementTest(parameterized.TestCase):
       f"--mesh=stage:{stages}",
     )
     job = run_train.prepare(options)
-    hook = estimator_mp.PlacementVerificationHook()
+    hook = toolbox.PlacementVerificationHook()
     input_fn = job.dataset.train_input_fn(options.batch_size, options.seed)
     job.estimator.train(input_fn, hooks=[hook], max_steps=1)
     self.assertLen(job.mesh.devices, stages)

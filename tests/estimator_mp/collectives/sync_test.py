@@ -4,6 +4,7 @@ import threading
 import time
 
 import estimator_mp
+from estimator_mp import toolbox
 
 import hypothesis
 import numpy as np
@@ -48,7 +49,7 @@ class BarrierTest(parameterized.TestCase):
         with tf.device("/cpu:2"):
           late = tf.numpy_function(slow, [x], tf.float32)
         if through_barrier:
-          fast, late = estimator_mp.barrier([fast, late])
+          fast, late = toolbox.barrier([fast, late])
         with tf.device("/cpu:1"):
           seen = tf.numpy_function(was_slow_finished, [fast], tf.bool)
         saw_it, _ = run([seen, late], {x: [1.0, 2.0]})
@@ -63,7 +64,7 @@ class BarrierTest(parameterized.TestCase):
       with tf.device("/cpu:2"):
         sparse = tf.sparse.from_dense(x)
       nest = {"a": double, "b": (rows, None, [sparse])}
-      passed = estimator_mp.barrier(nest, device="/cpu:3")
+      passed = toolbox.barrier(nest, device="/cpu:3")
       tf.nest.assert_same_structure(nest, passed, expand_composites=True)
       gates = [op for op in graph.get_operations() if op.type == "NoOp"]
       self.assertEqual([op.device for op in gates], ["/device:CPU:3"])
@@ -85,14 +86,14 @@ class BarrierTest(parameterized.TestCase):
         a = x * x
       with tf.device("/cpu:2"):
         b = 3.0 * x
-      a, b = estimator_mp.barrier((a, b), device="/cpu:0")
+      a, b = toolbox.barrier((a, b), device="/cpu:0")
       (gradient,) = tf.gradients(tf.reduce_sum(a * b), [x])
       value = run(gradient, {x: [1.0, 2.0]})
     np.testing.assert_allclose(value, [9.0, 36.0])
 
   def test_nothing_to_wait_for_is_an_error(self):
     with tf.Graph().as_default(), self.assertRaises(ValueError) as caught:
-      estimator_mp.barrier([None, []])
+      toolbox.barrier([None, []])
     self.assertEqual(
       str(caught.exception),
       "barrier 'barrier' got no tensor to wait for; pass at least one",
@@ -173,7 +174,7 @@ class AggregateGradientsTest(parameterized.TestCase):
         with tf.device(f"/cpu:{i}"):
           parts.append([x + float(i)])
       (total,) = estimator_mp.aggregate_gradients(parts, "mean")
-      hook = estimator_mp.PlacementVerificationHook()
+      hook = toolbox.PlacementVerificationHook()
       with tf.compat.v1.train.SingularMonitoredSession(
         [hook], config=HARD
       ) as session:

@@ -7,15 +7,16 @@ from types import MappingProxyType
 from typing import Any
 
 import estimator_mp
+from estimator_mp import toolbox
 from estimator_mp.config import options
 from estimator_mp.placement import placement_file, transfers
 
 from absl import flags
 from absl.testing import absltest, parameterized
 
-PLACEMENT = estimator_mp.Placement(
+PLACEMENT = toolbox.Placement(
   stages=tuple(
-    estimator_mp.StagePlacement(k, f"/device:CPU:{k}", (f"dense_{k}",), 12, 96)
+    toolbox.StagePlacement(k, f"/device:CPU:{k}", (f"dense_{k}",), 12, 96)
     for k in range(2)
   ),
   ops=MappingProxyType({"dense_0/kernel": 0, "dense_1/kernel": 1}),

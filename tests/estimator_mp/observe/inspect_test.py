@@ -6,7 +6,7 @@ import pathlib
 import re
 
 import estimator_mp
-from estimator_mp import amounts
+from estimator_mp import amounts, toolbox
 from estimator_mp import devices as devices_lib
 from estimator_mp.cli import input_spec
 from estimator_mp.observe import gradient_traffic, inspection, placement_picture
@@ -201,7 +201,7 @@ class ReplicasTest(parameterized.TestCase):
       found.table(),
     )
     facts = json.loads(json.dumps(found.facts()))
-    again = estimator_mp.Placement.from_dict(facts)
+    again = toolbox.Placement.from_dict(facts)
     self.assertEqual(again.replicas, held)
     self.assertLen(facts["replication"]["sums"], 2)
     graph = placement_picture.dot(found)

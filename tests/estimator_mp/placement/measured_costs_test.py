@@ -4,6 +4,7 @@ import os
 import time
 
 import estimator_mp
+from estimator_mp import toolbox
 from estimator_mp.cli import input_spec
 from estimator_mp.config import options
 from estimator_mp.observe import inspection
@@ -160,12 +161,12 @@ class OwnersTest(parameterized.TestCase):
 
 class FileTest(parameterized.TestCase):
   def test_json_and_files_say_all_of_it(self):
-    costs = estimator_mp.MeasuredCosts({"a/MatMul": 0.25, "b": 0.0})
+    costs = toolbox.MeasuredCosts({"a/MatMul": 0.25, "b": 0.0})
     text = costs.to_json()
-    self.assertEqual(estimator_mp.MeasuredCosts.from_json(text), costs)
+    self.assertEqual(toolbox.MeasuredCosts.from_json(text), costs)
     path = os.path.join(self.create_tempdir().full_path, "costs.json")
     costs.save(path)
-    self.assertEqual(estimator_mp.MeasuredCosts.load(path), costs)
+    self.assertEqual(toolbox.MeasuredCosts.load(path), costs)
     config = estimator_mp.ShardingConfig("stage:2", measured_costs=path)
     again = estimator_mp.ShardingConfig.from_json(config.to_json())
     self.assertEqual(again.measured_costs, costs)

@@ -4,6 +4,7 @@ import os
 
 import estimator_mp
 from compat.private import gradient_requests
+from estimator_mp import toolbox
 from estimator_mp.graph import colocation as colocation_lib
 from estimator_mp.graph import op_types
 from estimator_mp.placement import auto, placement_file, transfers
@@ -89,8 +90,8 @@ class MarksTest(absltest.TestCase):
       with mesh.stage(1):
         net = v1.layers.dense(net, 1, name="b")
       train_sgd(tf.reduce_sum(net))
-      placement = estimator_mp.placement_of_graph(mesh, [["first"], ["second"]])
-      estimator_mp.record_placement(placement)
+      placement = toolbox.placement_of_graph(mesh, [["first"], ["second"]])
+      toolbox.record_placement(placement)
     self.assertEqual(
       estimator_mp.get_placement(graph).table().splitlines(),
       [

@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 import estimator_mp
+from estimator_mp import toolbox
 from estimator_mp.placement import costs, transfers
 from tests.estimator_mp import programs, runs, zoo
 
@@ -18,7 +19,7 @@ BATCH = 32  # Where a graph does not know the batch.
 class Sent:
   """The placement of a graph, and what its first step sent."""
 
-  placement: estimator_mp.Placement
+  placement: toolbox.Placement
   measured: list[transfers.MeasuredTransfer]
   signals: list[transfers.MeasuredTransfer]
 
@@ -34,7 +35,7 @@ def train_a_step(test, name, mesh) -> Sent:
   model = zoo.MODELS[name]
   config = estimator_mp.ShardingConfig(mesh)
   reader = PlacementReader()
-  hook = estimator_mp.PlacementVerificationHook()
+  hook = toolbox.PlacementVerificationHook()
   test.assertEqual(hook.transfers, ())
   estimator = runs.make_estimator(
     estimator_mp.shard_model_fn(model.model_fn, config),

@@ -12,6 +12,7 @@ import os
 import re
 
 import estimator_mp
+from estimator_mp import toolbox
 from estimator_mp.replicas import horovod as horovod_aggregation
 from model_fns import cifar10_cnn, datasets
 
@@ -108,7 +109,7 @@ def _train(process, name, config):
       return estimator_mp.run_config(config, **kwargs)
 
   losses = []
-  observed = estimator_mp.PlacementVerificationHook()
+  observed = toolbox.PlacementVerificationHook()
   for part in range(2):
     recorder = _Recorder()
     made = {"save_checkpoints_steps": None, "save_checkpoints_secs": None}

@@ -1,0 +1,46 @@
+"""What some programs need besides the names of `estimator_mp`.
+
+- Hooks, and what they raise: `PlacementVerificationHook`, `InputPositionHook`.
+- For a model_fn that places its own towers, as `model_fns.batch_split` does:
+  `barrier`, `with_placement_verification`, `with_deviceless_export`,
+  `placement_of_graph`, `record_placement`.
+- The classes of what functions return or take: `Comparison`, `Inspection`,
+  `MeasuredCosts`, `Placement`.
+
+Horovod's helpers are in `estimator_mp.replicas.horovod`.
+"""
+
+from estimator_mp.collectives.sync import barrier
+from estimator_mp.comparison.comparison import ComparedStep, Comparison
+from estimator_mp.export import with_deviceless_export
+from estimator_mp.observe.inspection import Inspection
+from estimator_mp.observe.verification import (
+  PlacementError,
+  PlacementVerificationHook,
+  with_placement_verification,
+)
+from estimator_mp.placement.measured_costs import MeasuredCosts
+from estimator_mp.placement.placement import (
+  Placement,
+  StagePlacement,
+  placement_of_graph,
+)
+from estimator_mp.plan.sharding_plan import record_placement
+from estimator_mp.session.input_position import InputPositionHook
+
+__all__ = [
+  "ComparedStep",
+  "Comparison",
+  "InputPositionHook",
+  "Inspection",
+  "MeasuredCosts",
+  "Placement",
+  "PlacementError",
+  "PlacementVerificationHook",
+  "StagePlacement",
+  "barrier",
+  "placement_of_graph",
+  "record_placement",
+  "with_deviceless_export",
+  "with_placement_verification",
+]

@@ -1,0 +1,103 @@
+"""What `import estimator_mp` offers, and which of it needs the extra."""
+
+import ast
+import inspect
+import io
+import os
+import subprocess
+import sys
+from unittest import mock
+
+import estimator_mp
+from estimator_mp import toolbox
+from estimator_mp.cli import progress, run_inspect
+from estimator_mp.observe import trace_hook
+from model_fns import datasets
+
+from absl.testing import absltest, parameterized
+
+_EXTRA = r"pip install 'estimator-mp\[train\]'"
+
+
+class PublicNamesTest(parameterized.TestCase):
+  def test_there_are_few_names(self):
+    self.assertLessEqual(len(estimator_mp.__all__), 15)
+    self.assertNoCommonElements(estimator_mp.__all__, toolbox.__all__)
+
+  @parameterized.parameters(estimator_mp, toolbox)
+  def test_every_public_name_has_a_docstring(self, module):
+    for name in module.__all__:
+      thing = getattr(module, name)
+      self.assertTrue(inspect.getdoc(thing), name)
+      if inspect.isclass(thing):
+        for attribute, value in vars(thing).items():
+          if not attribute.startswith("_") and callable(value):
+            self.assertTrue(inspect.getdoc(value), f"{name}.{attribute}")
+
+  def test_type_checkers_see_the_same_names(self):
+    module = ast.parse(inspect.getsource(estimator_mp))
+    (block,) = (node for node in module.body if isinstance(node, ast.If))
+    homes = {
+      alias.name: node.module.removeprefix("estimator_mp.")
+      for node in block.body
+      for alias in node.names
+    }
+    self.assertEqual(homes, estimator_mp._HOMES)
+
+  def test_each_name_can_be_the_first(self):
+    """A name imports its module only: no module waits for another's name."""
+    program = """
+import sys
+import estimator_mp
+for name in sorted(estimator_mp.__all__):
+  getattr(estimator_mp, name)
+  for module in [x for x in sys.modules if x.startswith("estimator_mp.")]:
+    del sys.modules[module]
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+
+  def test_no_other_name(self):
+    with self.assertRaisesRegex(AttributeError, "has no attribute 'shard'"):
+      _ = estimator_mp.shard
+    self.assertContainsSubset(["__version__", "compare"], dir(estimator_mp))
+
+
+class _Terminal(io.StringIO):
+  def isatty(self):
+    return True
+
+
+class ExtraTest(absltest.TestCase):
+  """What `pip install estimator-mp` leaves out is missed with its name."""
+
+  def test_digits(self):
+    with (
+      mock.patch.dict(sys.modules, {"sklearn": None}),
+      self.assertRaisesRegex(ValueError, f"needs scikit-learn; {_EXTRA}, or "),
+    ):
+      datasets.load("digits")
+
+  def test_bar(self):
+    with mock.patch.dict(sys.modules, {"tqdm": None}):
+      progress.check_bar(io.StringIO())
+      with self.assertRaisesRegex(ValueError, f"needs tqdm; {_EXTRA}, or "):
+        progress.check_bar(_Terminal())
+
+  def test_trace(self):
+    with mock.patch.dict(sys.modules, {"matplotlib": None}):
+      trace_hook.TraceHook([], self.create_tempdir().full_path)
+      with self.assertRaisesRegex(ValueError, f"matplotlib .*; {_EXTRA}, or "):
+        trace_hook.TraceHook([1], self.create_tempdir().full_path)
+
+  def test_picture_of_a_placement(self):
+    with (
+      mock.patch.object(run_inspect.placement_picture, "dot", return_value=""),
+      mock.patch.dict(sys.modules, {"matplotlib": None}),
+      self.assertRaisesRegex(ValueError, f"needs matplotlib .*; {_EXTRA}, or "),
+    ):
+      run_inspect.write(mock.MagicMock(facts=dict), "out")
+
+
+if __name__ == "__main__":
+  absltest.main()
