@@ -33,7 +33,13 @@ from estimator_mp.lower import (
 from estimator_mp.lower import recompute as recompute_lib
 from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.pipeline import cells as cells_lib
-from estimator_mp.pipeline import effects, example_axes, merges, slices
+from estimator_mp.pipeline import (
+  effects,
+  example_axes,
+  merges,
+  recomputation,
+  slices,
+)
 from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline.example_axes import Kind
 from estimator_mp.pipeline.merges import Merge
@@ -118,10 +124,8 @@ class Pipeline:
       self._clones, batches, self._axes, self._rules
     )
     self._batch_norm = batch_norm
-    self._recompute_mode = recompute
-    # GPipe's last micro-batch goes back as soon as it has come.
-    self._keeps_last = recompute == "except_last" and schedule.name == "gpipe"
-    self._recomputation = recompute_lib.Recomputation(self._finder.differs)
+    self._policy = recomputation.make_policy(recompute, schedule)
+    self._recomputer = recompute_lib.Recomputer()
     self._done: dict[tf.Operation, None] = {}  # In order.
     self._backward: set[tf.Operation] = set()
     # The updates that ops of slices waited for, and no longer do, in order.
@@ -273,7 +277,10 @@ class Pipeline:
     wanted_ops = [*(t.op for t in targets), *(p.op for p in parts)]
     self._recompute(wanted_ops, stages)
     found = self._extend(wanted_ops)
-    self._undo_last_recomputation()
+    numbers = range(len(self._batches.inputs))
+    self._recomputer.keep(
+      self._clones, [n for n in numbers if n % self._count in self._policy.kept]
+    )
     if found.reads_joined:
       self._slices.append([])
       self._sums.append(self._new_accumulation())
@@ -323,40 +330,26 @@ class Pipeline:
     stages: Mapping[tf.Operation, int],
   ) -> None:
     """Lets the first micro-batch's backward pass compute activations again."""
-    if self._recompute_mode == "never":
+    if not self._policy.stages:
       return
-    found = self._find(targets)
-    ops = [*self._done, *found.ops]
-    passes = self._passes(ops, stages)
-    last_stage = self._schedule.num_stages - 1
-    # On 1f1b's last stage each backward pass follows its forward pass.
-    is_free = self._recompute_mode == "except_last" and not self._keeps_last
-    skipped = frozenset([last_stage] if is_free else [])
-    made = self._recomputation.add(ops, passes, skipped)
+    ops = [*self._done, *self._find(targets).ops]
+    plan = recomputation.plan_recomputation(
+      ops,
+      self._passes(ops, stages),
+      self._policy.stages,
+      self._finder.differs,
+      self._recomputer.copies,
+    )
+    made = self._recomputer.compute_again(plan)
     self._own.update(made)
     self._backward.update(made)
     self._finder.add(made)
-
-  def _undo_last_recomputation(self) -> None:
-    """Lets each round's last backward pass read its forward pass."""
-    for number in range(len(self._batches.inputs)):
-      if self._keeps_activations(number % self._count):
-        for (op, index), tensor in self._recomputation.redirected.items():
-          reader = self._op(number, op)
-          if reader is not None:
-            kept = self._copies(tensor)[number]
-            graph_edits.replace_input(reader, index, kept)
-
-  def _keeps_activations(self, micro_batch: int) -> bool:
-    """Whether a micro-batch goes back as soon as it has come."""
-    of_round = self._count // self._schedule.num_rounds
-    return self._keeps_last and micro_batch % of_round == of_round - 1
 
   def _passes(
     self, ops: Sequence[tf.Operation], stages: Mapping[tf.Operation, int]
   ) -> dict[tf.Operation, cells_lib.Pass]:
     """Returns the passes that ops are part of."""
-    known = self._recomputation.copies
+    known = self._recomputer.copies
     of_ops = {op: stages[op] for op in ops if op in stages}
     of_ops |= {op: known[op] for op in ops if op in known}
     return cells_lib.passes_of_ops(ops, self._backward, of_ops)
@@ -436,7 +429,7 @@ class Pipeline:
       self._schedule,
       tuple(cells),
       self._merger.merges,
-      {op.name: stage for op, stage in self._recomputation.copies.items()},
+      {op.name: stage for op, stage in self._recomputer.copies.items()},
     )
     return spec._replace(loss=loss), plan
 
@@ -566,7 +559,7 @@ class Pipeline:
     for ops, accumulation in zip(self._slices, self._sums, strict=True):
       passes = self._passes(ops, stages)
       ends = cells_lib.ends_of_passes(
-        self._schedule, passes, stages | self._recomputation.copies
+        self._schedule, passes, stages | self._recomputer.copies
       )
       for replica, of_replica in enumerate(cells):
         op_of = functools.partial(self._op_of_replica, replica)
@@ -587,8 +580,8 @@ class Pipeline:
 
   def _op(self, number: int, op: tf.Operation) -> tf.Operation | None:
     """Returns a micro-batch's op; None if it has none that is needed."""
-    is_copy = op in self._recomputation.copies
-    if is_copy and self._keeps_activations(number % self._count):
+    is_copy = op in self._recomputer.copies
+    if is_copy and number % self._count in self._policy.kept:
       return None
     return op if number == 0 else self._clones.op(number - 1, op)
 

@@ -1,0 +1,157 @@
+"""Recomputation: activations that are computed once more, as data.
+
+Instead of all that a stage computes in its forward pass, only what it reads
+from other stages is kept until the backward pass, which begins by computing the
+rest again: Chen et al., "Training Deep Nets with Sublinear Memory Cost", 2016;
+per micro-batch and stage as in GPipe (Huang et al., 2019) and torchgpipe (Kim
+et al., 2020).
+
+A random op is not run again, as it would give other numbers: dropout's mask is
+kept, as booleans. Neither is an op with a state, nor a v1 loop.
+"""
+
+import dataclasses
+from collections.abc import Callable, Collection, Mapping, Sequence
+
+from compat.private import graph_reads
+from estimator_mp.pipeline import cells
+from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.pipeline.schedule import Phase
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+  """Where activations are computed again at all.
+
+  Attributes:
+    stages: The stages that do so.
+    kept: The micro-batches of a replica whose activations are kept anyway.
+  """
+
+  stages: frozenset[int] = frozenset()
+  kept: frozenset[int] = frozenset()
+
+
+def make_policy(recompute: str, schedule: schedule_lib.Schedule) -> Policy:
+  """Returns where activations are computed again.
+
+  Args:
+    recompute: "never", "always" or "except_last", which leaves out backward
+      passes that follow their forward pass at once: in GPipe those of a round's
+      last micro-batch, else those of the last stage.
+    schedule: The order of cells.
+  """
+  if recompute == "never":
+    return Policy()
+  stages = range(schedule.num_stages)
+  if recompute == "always":
+    return Policy(frozenset(stages))
+  if schedule.name != "gpipe":
+    return Policy(frozenset(stages[:-1]))
+  of_round = schedule.num_micro_batches // schedule.num_rounds
+  last = range(of_round - 1, schedule.num_micro_batches, of_round)
+  return Policy(frozenset(stages), frozenset(last))
+
+
+@dataclasses.dataclass(frozen=True)
+class Read:
+  """A backward op that is to read what is computed again.
+
+  Attributes:
+    op: The op.
+    index: Which of its inputs.
+    tensor: What it reads there as long as activations are kept.
+    stage: For which stage that is computed again.
+  """
+
+  op: tf.Operation
+  index: int
+  tensor: tf.Tensor
+  stage: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Recomputation:
+  """What the first micro-batch computes again.
+
+  Attributes:
+    again: The ops that are run again for each stage, in the order of the graph.
+    reads: What reads their results.
+  """
+
+  again: Mapping[int, Sequence[tf.Operation]]
+  reads: Sequence[Read]
+
+
+def plan_recomputation(
+  ops: Sequence[tf.Operation],
+  passes: Mapping[tf.Operation, cells.Pass],
+  stages: Collection[int],
+  differs: Callable[[tf.Tensor], bool],
+  copies: Collection[tf.Operation] = (),
+) -> Recomputation:
+  """Returns what is computed again for the backward passes of some stages.
+
+  Args:
+    ops: The slice, in the order of the graph.
+    passes: The passes that its ops are part of.
+    stages: The stages that keep no activations.
+    differs: Says whether a tensor differs between micro-batches.
+    copies: Those of the ops that compute something again already, for an
+      earlier request for gradients; they go on reading what they read.
+  """
+  once = _run_once(ops, differs)
+  reads = [
+    Read(op, index, tensor, passes[op].stage)
+    for op in ops
+    if op in passes
+    and passes[op].phase is Phase.BACKWARD
+    and passes[op].stage in stages
+    and op not in copies
+    for index, tensor in enumerate(op.inputs)
+    if passes.get(tensor.op) == (passes[op].stage, Phase.FORWARD)
+    and tensor.op not in once
+  ]
+  again: set[tf.Operation] = set()
+  todo = [read.tensor.op for read in reads]
+  while todo:
+    op = todo.pop()
+    if op in again:
+      continue
+    again.add(op)
+    todo.extend(
+      tensor.op
+      for tensor in op.inputs
+      if passes.get(tensor.op) == passes[op] and tensor.op not in once
+    )
+  by_stage: dict[int, list[tf.Operation]] = {
+    stage: [] for stage in sorted({read.stage for read in reads})
+  }
+  for op in ops:
+    if op in again:
+      by_stage[passes[op].stage].append(op)
+  return Recomputation(by_stage, reads)
+
+
+def _run_once(
+  ops: Sequence[tf.Operation], differs: Callable[[tf.Tensor], bool]
+) -> set[tf.Operation]:
+  """Returns the ops that are not run again."""
+  found: set[tf.Operation] = set()
+  random: set[tf.Operation] = set()
+  for op in ops:
+    has_seed = any(a.name == "seed2" for a in op.op_def.attr)
+    has_state = has_seed or op.op_def.is_stateful or not op.outputs
+    if has_state or graph_reads.outermost_loop(op) is not None:
+      found.add(op)
+      if has_seed and op.op_def.is_stateful:
+        random.add(op)
+    # What is made of random numbers alone, until they are a mask.
+    elif any(t.op in random and t.dtype != tf.bool for t in op.inputs) and all(
+      t.op in random or not differs(t) or t.dtype.is_integer for t in op.inputs
+    ):
+      found.add(op)
+      random.add(op)
+  return found
