@@ -28,6 +28,7 @@ from types import ModuleType
 from estimator_mp import devices
 from estimator_mp.collectives import aggregation
 from estimator_mp.graph import device_assignment
+from estimator_mp.graph.gradient import Gradient
 
 import numpy as np
 import tensorflow as tf
@@ -104,8 +105,8 @@ def visible_gpus(
 
 
 def reduce_gradients(
-  gradients: Sequence[aggregation.Gradient | None], method: str = "mean"
-) -> list[aggregation.Gradient | None]:
+  gradients: Sequence[Gradient | None], method: str = "mean"
+) -> list[Gradient | None]:
   """Returns the mean or the sum of each gradient over all processes.
 
   Each is computed on the device of its gradient, or on that device's host if
@@ -282,9 +283,7 @@ def _beside(device: str) -> Iterator[None]:
     yield
 
 
-def _reduce(
-  gradient: aggregation.Gradient, method: str, name: str
-) -> aggregation.Gradient:
+def _reduce(gradient: Gradient, method: str, name: str) -> Gradient:
   """Returns a gradient's mean or sum over processes, sparse if it was."""
   if not isinstance(gradient, tf.IndexedSlices):
     return _reduce_dense(gradient, method, name)

@@ -236,7 +236,7 @@ def _serialized(features: dict[str, np.ndarray]) -> list[bytes]:
       "colour": tf.train.Feature(bytes_list=colour),
     }
     example = tf.train.Example(features=tf.train.Features(feature=feature))
-    return example.SerializeToString()
+    return bytes(example.SerializeToString())
 
   return [one(index) for index in range(len(features["x"]))]
 
