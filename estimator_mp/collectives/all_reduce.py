@@ -1,72 +1,21 @@
 """All-reduce: the sum of what several devices have, on each of them.
 
-| algorithm | a tensor of b bytes on n devices |
-| --- | --- |
-| copy | one device adds all, and sends the sum to all; 2 steps |
-| ring | each link carries 2 b (n - 1) / n; 2 (n - 1) steps |
-| tree | sums go up a binary tree, the total comes down; 2 log2(n) steps |
-| hierarchical | each task adds, a device of each goes on in a ring |
-| collective | TensorFlow's own ring, `CollectiveReduceV2` |
-| nccl | NVIDIA's, for the GPUs of one task, `NcclAllReduce` |
-
-The first four are plain data flow, so TensorFlow itself sends their tensors,
-and no order of execution can make them wait for ever. The collectives of a
-graph need one: see collective_order.py.
+The algorithms are in algorithms.py, a row for each. Most are plain data flow:
+TensorFlow itself sends their tensors, and no order of execution can make them
+wait for ever. Those that are sent by an op of TensorFlow's need one order for
+all devices of a graph: see collective_order.py.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
 
 from estimator_mp import devices as devices_lib
-from estimator_mp.collectives import (
-  collective,
-  hierarchical,
-  nccl,
-  reduce_to_one,
-  ring,
-  tree,
-)
-from estimator_mp.config.sharding_options import ALGORITHMS
+from estimator_mp.collectives.algorithms import ALGORITHMS, Algorithm, Case
 from estimator_mp.graph import placed_ops
 
 import tensorflow as tf
 
 DTYPES = (tf.float16, tf.bfloat16, tf.float32, tf.float64)
-
-# Up to here a tensor's way costs more time than its bytes: some 100
-# microseconds per message between tasks, at 10 gigabits a second.
-SMALL_BYTES = 128 * 1024
-
-# The devices up to which one of them can serve all others one by one.
-_FEW_DEVICES = 4
-
-_Reduce: TypeAlias = Callable[
-  [Sequence[tf.Tensor], Sequence[str]], list[tf.Tensor]
-]
-_Traffic: TypeAlias = Callable[
-  [int, int, Sequence[str]], Mapping[tuple[str, str], int]
-]
-
-_REDUCE: Mapping[str, _Reduce] = MappingProxyType(
-  {
-    "copy": reduce_to_one.all_reduce,
-    "ring": ring.all_reduce,
-    "tree": tree.all_reduce,
-    "hierarchical": hierarchical.all_reduce,
-    "collective": collective.all_reduce,
-    "nccl": nccl.all_reduce,
-  }
-)
-
-_TRAFFIC: Mapping[str, _Traffic] = MappingProxyType(
-  {
-    "copy": reduce_to_one.traffic,
-    "ring": ring.traffic,
-    "tree": tree.traffic,
-    "hierarchical": hierarchical.traffic,
-  }
-)
 
 
 def all_reduce(
@@ -112,11 +61,8 @@ def all_reduce(
   if algorithm == "auto":
     num_elements = shape.num_elements()
     num_bytes = None if num_elements is None else num_elements * dtype.size
-    algorithm = choose_algorithm(num_bytes, names)
-    if algorithm == "nccl" and dtype not in nccl.DTYPES:
-      algorithm = "ring"
-  if algorithm == "nccl":
-    nccl.check(dtype, names)
+    algorithm = choose_algorithm(num_bytes, names, dtype)
+  check(algorithm, names, dtype)
   with placed_ops.apart_from_caller(name):
     own = [
       placed_ops.copy_to(tensor, device)
@@ -124,45 +70,61 @@ def all_reduce(
     ]
     for tensor in own:
       tensor.set_shape(shape)
-    return own if len(own) == 1 else _REDUCE[algorithm](own, names)
+    if len(own) == 1:
+      return own
+    sums: list[tf.Tensor] = ALGORITHMS[algorithm].load().all_reduce(own, names)
+    return sums
 
 
-def choose_algorithm(num_bytes: int | None, devices: Sequence[str]) -> str:
+def choose_algorithm(
+  num_bytes: int | None,
+  devices: Sequence[str],
+  dtype: tf.DType = tf.float32,
+) -> str:
   """Returns the algorithm that "auto" stands for.
 
-  - In one task with CPUs there are no links: all devices share one memory, and
-    sending is free. `copy` has the fewest ops, and neither cuts nor joins
-    tensors: with 4 CPU devices on 2 cores and 4 megabytes of float32 it took
-    0.5 ms, `tree` 0.9, `hierarchical` 1.5, `ring` 1.8, `collective` 3.4.
-  - GPUs of one task have links, which NCCL knows: `nccl`. For a small tensor
-    it costs more to start than is saved: `copy`.
-  - Between tasks a small tensor costs time per step, not per byte, so the
-    algorithm with the fewest steps wins: `copy`, or `tree` if there are so many
-    devices that one cannot serve all.
-  - Between tasks a large tensor costs time per byte on the busiest link: `ring`
-    for one device per task. If tasks have several, `hierarchical` sends no
-    more between them, in fewer steps, and whatever the order of devices.
-
-  On real links nobody measured: `SMALL_BYTES` says what the limit assumes.
+  On real links nobody measured: `algorithms.SMALL_BYTES` says what the limit
+  between small and large tensors assumes.
 
   Args:
-    num_bytes: The bytes of one tensor; None, if the graph does not know, counts
-      as large, as a large tensor loses more by the wrong choice.
+    num_bytes: The bytes of one tensor; None if the graph does not know.
     devices: The devices, with type and index.
+    dtype: The dtype of the tensors.
 
   Returns:
-    One of `ALGORITHMS`.
+    One of `ALGORITHMS`: the last one whose row says that it suits.
   """
   names = [devices_lib.canonical_device(device) for device in devices]
-  tasks = {devices_lib.host_of(name) for name in names}
-  is_small = num_bytes is not None and num_bytes < SMALL_BYTES
-  if len(tasks) == 1:
-    only_gpus = {devices_lib.device_type(name) for name in names} == {"GPU"}
-    is_worth_it = only_gpus and len(names) > 1 and not is_small
-    return "nccl" if is_worth_it else "copy"
-  if is_small:
-    return "copy" if len(names) <= _FEW_DEVICES else "tree"
-  return "ring" if len(tasks) == len(names) else "hierarchical"
+  case = Case(
+    num_bytes,
+    num_devices=len(names),
+    num_tasks=len({devices_lib.host_of(name) for name in names}),
+    is_on_gpus={devices_lib.device_type(name) for name in names} == {"GPU"},
+  )
+  suiting = [
+    row.name
+    for row in ALGORITHMS.values()
+    if row.suits(case) and not _misfit(row, names, dtype)
+  ]
+  return suiting[-1]
+
+
+def check(
+  algorithm: str, devices: Sequence[str], dtype: tf.DType = tf.float32
+) -> None:
+  """Raises if an algorithm cannot add tensors.
+
+  Args:
+    algorithm: One of `ALGORITHMS`.
+    devices: The canonical devices of the tensors.
+    dtype: Their dtype.
+
+  Raises:
+    ValueError: If its ops cannot run on such devices, or do not take the dtype.
+  """
+  misfit = _misfit(ALGORITHMS[algorithm], devices, dtype)
+  if misfit:
+    raise ValueError(f"algorithm {algorithm!r} {misfit}")
 
 
 def traffic(
@@ -171,8 +133,7 @@ def traffic(
   """Returns the bytes that each device sends to each other in one all-reduce.
 
   Args:
-    algorithm: "copy", "ring", "tree" or "hierarchical". What `collective` and
-      `nccl` send, they send inside of TensorFlow's ops.
+    algorithm: One of `ALGORITHMS` that is not sent by TensorFlow's own op.
     num_elements: The elements of one tensor.
     itemsize: The bytes of an element.
     devices: The devices, in the order of the tensors.
@@ -184,16 +145,51 @@ def traffic(
   Raises:
     ValueError: If the algorithm has no formula, or a device is none.
   """
-  if algorithm in ("collective", "nccl"):
+  known = [row.name for row in ALGORITHMS.values() if not row.is_sent_by_op]
+  if algorithm in ALGORITHMS and algorithm not in known:
     raise ValueError(
       f"algorithm {algorithm!r} sends inside of TensorFlow's ops, so there is "
-      f"no formula for it; use one of {', '.join(_TRAFFIC)}"
+      f"no formula for it; use one of {', '.join(known)}"
     )
-  _check_algorithm(algorithm, tuple(_TRAFFIC))
+  _check_algorithm(algorithm, known)
   names = [devices_lib.canonical_device(device) for device in devices]
-  return MappingProxyType(
-    dict(_TRAFFIC[algorithm](num_elements, itemsize, names))
-  )
+  formula = ALGORITHMS[algorithm].load().traffic
+  return MappingProxyType(dict(formula(num_elements, itemsize, names)))
+
+
+def _misfit(
+  row: Algorithm, devices: Sequence[str], dtype: tf.DType
+) -> str | None:
+  """Returns why an algorithm cannot add tensors, and what can; None if it can.
+
+  Args:
+    row: The algorithm.
+    devices: Canonical device names.
+    dtype: The dtype of the tensors.
+  """
+  types = {devices_lib.device_type(device): device for device in devices}
+  for device in devices:
+    if row.device_type not in (None, devices_lib.device_type(device)):
+      return (
+        f"cannot run on {device}, which is no {row.device_type}; use "
+        "algorithm='copy', or 'auto', which chooses by the devices"
+      )
+  if row.needs_one_type and len(types) > 1:
+    return (
+      f"needs devices of one type, but {' and '.join(types.values())} differ; "
+      "use algorithm='copy'"
+    )
+  hosts = sorted({devices_lib.host_of(device) for device in devices})
+  if row.needs_one_task and len(hosts) > 1:
+    return (
+      f"works inside one task, but the devices are of {len(hosts)} tasks, with "
+      f"the hosts {', '.join(hosts)}; use algorithm='hierarchical'"
+    )
+  if row.dtypes and dtype.name not in row.dtypes:
+    return (
+      f"has no {dtype.name}, only {', '.join(row.dtypes)}; use algorithm='ring'"
+    )
+  return None
 
 
 def _check_algorithm(algorithm: str, known: Sequence[str]) -> None:

@@ -6,8 +6,9 @@ which is no send of the graph. Tested on TensorFlow 2.15.1 and 2.21.0, on CPU
 devices:
 
 - A plain session in one process needs no setting, and no ordering token.
-- Devices of several tasks need a leader (`collective_session_config`) in the
-  configuration of each server; in that of a session it has no effect.
+- Devices of several tasks need a leader, the task of the first device, as
+  `experimental.collective_group_leader` in the configuration of each server;
+  in that of a session it has no effect.
 - An op that a session leaves out makes the others wait, so each result needs
   all (`placed_ops.pass_together`).
 - An instance key stands for one shape: a run with another one fails, and so
@@ -19,62 +20,16 @@ devices:
   has to be the same for all who use one: devices, dtype and elements.
 """
 
-import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
-from estimator_mp import devices as devices_lib
 from estimator_mp.graph import placed_ops
 
 import tensorflow as tf
 
+_OP_TYPE = "CollectiveReduceV2"
+
 _MOST_KEYS = 2**31 - 1
-
-# What each key of a graph stands for.
-_keys: weakref.WeakKeyDictionary[tf.Graph, dict[int, str]] = (
-  weakref.WeakKeyDictionary()
-)
-
-
-def collective_session_config(
-  devices: Sequence[str], base: tf.compat.v1.ConfigProto | None = None
-) -> tf.compat.v1.ConfigProto:
-  """Returns a configuration under which devices can do collective ops.
-
-  Devices of one process need nothing. Those of several tasks need a leader: the
-  task of the first device. The configuration has to be that of each server
-  (`tf.distribute.Server(..., config=...)`); a session's comes too late, and the
-  ops then wait for each other until the session's timeout.
-
-  Args:
-    devices: The devices of the all-reduces.
-    base: Settings to start from; not changed. None for TensorFlow's defaults.
-
-  Returns:
-    A new `ConfigProto`.
-
-  Raises:
-    ValueError: If a device is none, or `base` names another leader.
-  """
-  names = [devices_lib.canonical_device(device) for device in devices]
-  proto = tf.compat.v1.ConfigProto()
-  if base is not None:
-    proto.CopyFrom(base)
-  if len({devices_lib.host_of(name) for name in names}) < 2:
-    return proto
-  spec = tf.compat.v1.DeviceSpec.from_string(names[0])
-  task = spec.replace(
-    replica=spec.replica or 0, device_type=None, device_index=None
-  )
-  leader = task.to_string()
-  given = proto.experimental.collective_group_leader
-  if given not in ("", leader):
-    raise ValueError(
-      f"the configuration has collective_group_leader={given!r}, but the first "
-      f"device is of {leader}; leave it out, or name that task's device first"
-    )
-  proto.experimental.collective_group_leader = leader
-  return proto
 
 
 def all_reduce(
@@ -84,17 +39,8 @@ def all_reduce(
 
   Args:
     tensors: One tensor on each device, of one shape and dtype.
-    devices: Their canonical devices.
-
-  Raises:
-    ValueError: If devices are of several types.
+    devices: Their canonical devices, of one type.
   """
-  kinds = {devices_lib.device_type(device): device for device in devices}
-  if len(kinds) > 1:
-    raise ValueError(
-      "algorithm 'collective' needs devices of one type, but "
-      f"{' and '.join(kinds.values())} differ; use algorithm='copy'"
-    )
   num_elements = tensors[0].shape.num_elements()
   if num_elements == 0:
     return list(tensors)
@@ -127,6 +73,38 @@ def all_reduce(
   return results
 
 
+def keys_of(op: tf.Operation) -> tuple[int, int | None]:
+  """Returns the group key and the instance key of an op of a collective.
+
+  Args:
+    op: A `CollectiveReduceV2`.
+
+  Returns:
+    The keys; None for an instance key that only the session knows, which is in
+    a group of its own.
+
+  Raises:
+    ValueError: If only the session knows the group key.
+  """
+  _, _, group_key, instance_key = list(op.inputs)[:4]
+  group = tf.get_static_value(_source(group_key))
+  if group is None:
+    raise ValueError(
+      f"{op.name} gets its group key from {group_key.name} only when the "
+      "session runs, so nobody knows whom it works with; order it by "
+      "order_collectives([...]), with the ops of each collective"
+    )
+  instance = tf.get_static_value(_source(instance_key))
+  return int(group), None if instance is None else int(instance)
+
+
+def _source(tensor: tf.Tensor) -> tf.Tensor:
+  """Returns what identities pass on."""
+  while tensor.op.type == "Identity":
+    tensor = tensor.op.inputs[0]
+  return tensor
+
+
 def _group_and_instance(
   tensor: tf.Tensor, devices: Sequence[str]
 ) -> tuple[int, int | tf.Tensor]:
@@ -135,21 +113,33 @@ def _group_and_instance(
   The number of elements is an instance key that differs from others only in a
   group of its own.
   """
-  keys = _keys.setdefault(tensor.graph, {})
-  group = f"{','.join(devices)} {tensor.dtype.name}"
-  number = f"collective {len(keys)} of {group}"
+  members: dict[tuple[int, int | None], list[tf.Operation]] = {}
+  for op in tensor.graph.get_operations():
+    if op.type == _OP_TYPE:
+      members.setdefault(keys_of(op), []).append(op)
+  taken = {key for keys in members for key in keys if key is not None}
+  meaning = f"{','.join(devices)} {tensor.dtype.name}"
+  number = f"collective {len(taken)} of {meaning}"
   num_elements = tensor.shape.num_elements()
-  if num_elements is not None:
-    return _key(keys, group), _key(keys, f"{number} {num_elements}")
-  with tf.compat.v1.device(devices[0]):
-    # All devices get the first one's: should their shapes differ, TensorFlow
-    # says so; with different keys they would wait for each other.
-    return _key(keys, number), tf.size(tensor) + 1
+  if num_elements is None:
+    with tf.compat.v1.device(devices[0]):
+      # All devices get the first one's: should their shapes differ, TensorFlow
+      # says so; with different keys they would wait for each other.
+      return _new_key(taken, number), tf.size(tensor) + 1
+  groups = {
+    (*(op.device for op in ops), ops[0].outputs[0].dtype): group
+    for (group, instance), ops in members.items()
+    if instance is not None
+  }
+  group = groups.get((*devices, tensor.dtype))
+  if group is None:
+    group = _new_key(taken, meaning)
+  return group, _new_key(taken | {group}, f"{number} {num_elements}")
 
 
-def _key(keys: dict[int, str], meaning: str) -> int:
-  """Returns a graph's key for a text: the same in each process."""
+def _new_key(taken: Collection[int], meaning: str) -> int:
+  """Returns a key that is not taken: for a text the same in each process."""
   key = zlib.crc32(meaning.encode()) % _MOST_KEYS
-  while keys.setdefault(key, meaning) != meaning:
+  while key in taken:
     key = (key + 1) % _MOST_KEYS
   return key

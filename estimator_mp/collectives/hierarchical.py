@@ -20,48 +20,35 @@ from estimator_mp.graph import placed_ops
 import tensorflow as tf
 
 
-def groups_of(
-  devices: Sequence[str], group_size: int | None = None
-) -> list[list[int]]:
-  """Returns the groups of devices, as their positions.
+def groups_of(devices: Sequence[str]) -> list[list[int]]:
+  """Returns the groups of devices, as their positions, the leader first.
+
+  The devices of each task are a group. If there is one task, groups have about
+  the square root of the number of devices.
 
   Args:
     devices: Canonical device names.
-    group_size: How many devices that follow each other are a group; the last
-      one may be smaller. None: the devices of each task are a group; if there
-      is one task, groups have about the square root of the number of devices.
-
-  Raises:
-    ValueError: If `group_size` is below 1.
   """
-  if group_size is not None and group_size < 1:
-    raise ValueError(
-      f"group_size={group_size} is too small; a group has at least 1 device"
-    )
   ranks = range(len(devices))
   tasks: dict[str, list[int]] = {}
   for rank in ranks:
     tasks.setdefault(devices_lib.host_of(devices[rank]), []).append(rank)
-  if group_size is None and len(tasks) > 1:
+  if len(tasks) > 1:
     return list(tasks.values())
-  size = group_size or math.ceil(math.sqrt(len(devices)))
+  size = math.ceil(math.sqrt(len(devices)))
   return [list(ranks[start : start + size]) for start in ranks[::size]]
 
 
 def all_reduce(
-  tensors: Sequence[tf.Tensor],
-  devices: Sequence[str],
-  groups: Sequence[Sequence[int]] | None = None,
+  tensors: Sequence[tf.Tensor], devices: Sequence[str]
 ) -> list[tf.Tensor]:
   """Returns the sum of tensors on each device.
 
   Args:
     tensors: One tensor on each device, of one shape and dtype.
     devices: Their canonical devices.
-    groups: The positions of each group's devices, its leader first; None for
-      what `groups_of` says.
   """
-  groups = groups_of(devices) if groups is None else groups
+  groups = groups_of(devices)
   leaders = [devices[group[0]] for group in groups]
   sums = [
     placed_ops.add([tensors[rank] for rank in group], leader)
@@ -77,10 +64,7 @@ def all_reduce(
 
 
 def traffic(
-  num_elements: int,
-  itemsize: int,
-  devices: Sequence[str],
-  groups: Sequence[Sequence[int]] | None = None,
+  num_elements: int, itemsize: int, devices: Sequence[str]
 ) -> dict[tuple[str, str], int]:
   """Returns the bytes that devices send inside groups, and between leaders.
 
@@ -88,12 +72,11 @@ def traffic(
     num_elements: The elements of one tensor.
     itemsize: The bytes of an element.
     devices: Canonical device names.
-    groups: As for `all_reduce`.
 
   Returns:
     A map from (source, destination) to bytes; pairs without bytes are left out.
   """
-  groups = groups_of(devices) if groups is None else groups
+  groups = groups_of(devices)
   leaders = [devices[group[0]] for group in groups]
   sent = collections.Counter(ring.traffic(num_elements, itemsize, leaders))
   for group in groups:

@@ -7,44 +7,9 @@ is no send of the graph.
 
 from collections.abc import Sequence
 
-from estimator_mp import devices as devices_lib
 from estimator_mp.graph import placed_ops
 
 import tensorflow as tf
-
-DTYPES = (tf.float16, tf.float32, tf.float64)
-
-
-def check(dtype: tf.DType, devices: Sequence[str]) -> None:
-  """Raises if NCCL cannot add tensors.
-
-  Args:
-    dtype: The dtype of the tensors.
-    devices: Their canonical devices.
-
-  Raises:
-    ValueError: If a device is no GPU, devices are of several tasks, or
-      TensorFlow's op does not take the dtype.
-  """
-  for device in devices:
-    if devices_lib.device_type(device) != "GPU":
-      raise ValueError(
-        f"algorithm 'nccl' cannot run on {device}, which is no GPU; use "
-        "algorithm='copy', or 'auto', which chooses by the devices"
-      )
-  tasks = sorted({devices_lib.host_of(device) for device in devices})
-  if len(tasks) > 1:
-    raise ValueError(
-      "algorithm 'nccl' works inside one task, but the devices are of "
-      f"{len(tasks)} tasks, with the hosts {', '.join(tasks)}; use "
-      "algorithm='hierarchical'"
-    )
-  if dtype not in DTYPES:
-    names = ", ".join(known.name for known in DTYPES)
-    raise ValueError(
-      f"algorithm 'nccl' has no {dtype.name}, only {names}; use "
-      "algorithm='ring'"
-    )
 
 
 def all_reduce(
@@ -55,11 +20,7 @@ def all_reduce(
   Args:
     tensors: One tensor on each device, of one shape and dtype.
     devices: Their canonical devices.
-
-  Raises:
-    ValueError: As `check` does.
   """
-  check(tensors[0].dtype, devices)
   # The graph gives each all-reduce a name scope of its own.
   graph = tf.compat.v1.get_default_graph()
   shared_name = graph.get_name_scope()

@@ -4,13 +4,8 @@ import dataclasses
 from collections.abc import Sequence
 
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.collectives import (
-  all_reduce,
-  buckets,
-  compression,
-  nccl,
-  sparse,
-)
+from estimator_mp.collectives import all_reduce, buckets, compression, sparse
+from estimator_mp.collectives.algorithms import ALGORITHMS
 from estimator_mp.graph import gradient
 
 import tensorflow as tf
@@ -26,11 +21,11 @@ def check_devices(algorithm: str, mesh: mesh_lib.Mesh) -> None:
   Raises:
     ValueError: With the first device that it cannot work on.
   """
-  if algorithm == "nccl":
+  if algorithm in ALGORITHMS:
     replicas = range(mesh.axis_size("data"))
     for stage in range(mesh.axis_size("stage")):
-      nccl.check(
-        tf.float32, [mesh.device(data=r, stage=stage) for r in replicas]
+      all_reduce.check(
+        algorithm, [mesh.device(data=r, stage=stage) for r in replicas]
       )
 
 

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
+from estimator_mp.collectives.algorithms import ALGORITHMS
 from estimator_mp.config import axes, options
 from estimator_mp.pipeline import schedule as schedule_lib
 
@@ -27,7 +28,6 @@ VARIABLES = ("mirrored", "shared")
 OPTIMIZER_STATES = ("replicated", "sharded")
 # Between processes; `horovod_aggregation` does it, and not the replicas here.
 HOROVOD = "horovod"
-ALGORITHMS = ("copy", "ring", "tree", "hierarchical", "collective", "nccl")
 HALF_PRECISIONS = ("float16", "bfloat16")
 _LARGEST_ELEMENT_BYTES = 16  # complex128
 

@@ -17,6 +17,7 @@ does hang there is two devices with orders that contradict each other.
 from collections.abc import Iterator, Sequence
 
 from compat.private import graph_edits
+from estimator_mp.collectives import collective
 from estimator_mp.graph import op_types
 
 import tensorflow as tf
@@ -45,24 +46,7 @@ def _identity(op: tf.Operation) -> tuple:
   """Returns what the ops of one collective have in common."""
   if op.type == "NcclAllReduce":
     return op.type, op.get_attr("shared_name")
-  _, _, group_key, instance_key = list(op.inputs)[:4]
-  group = tf.get_static_value(_source(group_key))
-  if group is None:
-    raise ValueError(
-      f"{op.name} gets its group key from {group_key.name} only when the "
-      "session runs, so nobody knows whom it works with; order it by "
-      "order_collectives([...]), with the ops of each collective"
-    )
-  instance = tf.get_static_value(_source(instance_key))
-  # An instance key of the session's is in a group of its own.
-  return op.type, int(group), None if instance is None else int(instance)
-
-
-def _source(tensor: tf.Tensor) -> tf.Tensor:
-  """Returns what identities pass on."""
-  while tensor.op.type == "Identity":
-    tensor = tensor.op.inputs[0]
-  return tensor
+  return op.type, *collective.keys_of(op)
 
 
 def order_collectives(collectives: Sequence[Sequence[tf.Operation]]) -> None:

@@ -2,7 +2,7 @@
 
 import estimator_mp  # noqa: F401
 from estimator_mp.collectives import all_reduce as all_reduce_lib
-from estimator_mp.collectives import hierarchical, nccl, ring
+from estimator_mp.collectives import hierarchical, ring
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import numpy as np
@@ -303,7 +303,7 @@ class ErrorsTest(parameterized.TestCase):
     ),
     (
       "nccl_bfloat16",
-      lambda x: nccl.check(tf.bfloat16, ["/device:GPU:0"]),
+      lambda x: all_reduce_lib.check("nccl", ["/device:GPU:0"], tf.bfloat16),
       "algorithm 'nccl' has no bfloat16, only float16, float32, float64; use "
       "algorithm='ring'",
     ),
@@ -318,11 +318,6 @@ class ErrorsTest(parameterized.TestCase):
       lambda x: all_reduce_lib.traffic("nccl", 2, 4, ["/gpu:0", "/gpu:1"]),
       "algorithm 'nccl' sends inside of TensorFlow's ops, so there is no "
       "formula for it; use one of copy, ring, tree, hierarchical",
-    ),
-    (
-      "group_size",
-      lambda x: hierarchical.groups_of(cases.cpus(4), 0),
-      "group_size=0 is too small; a group has at least 1 device",
     ),
   )
   def test_what_cannot_be_added_is_an_error(self, call, message):
@@ -370,15 +365,17 @@ class ChoiceTest(parameterized.TestCase):
     self.assertEqual(types & {"NcclAllReduce", "AddN"}, expected)
 
   @parameterized.named_parameters(
-    ("tasks", WORKERS, None, [[0, 1], [2, 3], [4, 5]]),
-    ("tasks_in_turns", WORKERS[::2] + WORKERS[1::2], None, None),
-    ("size", WORKERS, 4, [[0, 1, 2, 3], [4, 5]]),
-    ("two_cpus", cases.cpus(2), None, [[0, 1]]),
-    ("nine_cpus", cases.cpus(9), None, [[0, 1, 2], [3, 4, 5], [6, 7, 8]]),
+    ("tasks", WORKERS, [[0, 1], [2, 3], [4, 5]]),
+    (
+      "tasks_in_turns",
+      WORKERS[::2] + WORKERS[1::2],
+      [[0, 3], [1, 4], [2, 5]],
+    ),
+    ("two_cpus", cases.cpus(2), [[0, 1]]),
+    ("nine_cpus", cases.cpus(9), [[0, 1, 2], [3, 4, 5], [6, 7, 8]]),
   )
-  def test_groups(self, devices, group_size, expected):
-    found = hierarchical.groups_of(devices, group_size)
-    self.assertEqual(found, expected or [[0, 3], [1, 4], [2, 5]])
+  def test_groups(self, devices, expected):
+    self.assertEqual(hierarchical.groups_of(devices), expected)
 
   @parameterized.named_parameters(
     ("even", 12, 4, [3, 3, 3, 3]),

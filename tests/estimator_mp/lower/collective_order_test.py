@@ -7,7 +7,6 @@ import time
 import estimator_mp  # noqa: F401
 from compat.private import graph_edits
 from estimator_mp.collectives import all_reduce as all_reduce_lib
-from estimator_mp.collectives import collective
 from estimator_mp.lower import collective_order
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 
@@ -258,9 +257,9 @@ class TasksTest(parameterized.TestCase):
     ]
     cluster = {"worker": [f"localhost:{free_port()}" for _ in (0, 1)]}
     # Servers have no thread pool per session.
-    config = collective.collective_session_config(
-      cls.devices, v1.ConfigProto(device_count={"CPU": 2})
-    )
+    config = v1.ConfigProto(device_count={"CPU": 2})
+    leader = "/job:worker/replica:0/task:0"
+    config.experimental.collective_group_leader = leader
     cls.servers = [
       v1.train.Server(cluster, "worker", task, config=config) for task in (0, 1)
     ]
@@ -286,27 +285,6 @@ class TasksTest(parameterized.TestCase):
           for _ in range(2):
             for found in session.run(sums, feeds, options=cases.TIMEOUT):
               cases.assert_is_sum(parts, found)
-
-  def test_the_configuration_names_the_first_task(self):
-    make = collective.collective_session_config
-    base = v1.ConfigProto(intra_op_parallelism_threads=3)
-    found = make(self.devices[2:] + self.devices[:2], base)
-    self.assertEqual(found.intra_op_parallelism_threads, 3)
-    self.assertEqual(
-      found.experimental.collective_group_leader,
-      "/job:worker/replica:0/task:1",
-    )
-    self.assertEqual(base.experimental.collective_group_leader, "")
-    self.assertEqual(make(self.devices[:2], base), base)
-    with self.assertRaises(ValueError) as caught:
-      make(self.devices, found)
-    self.assertEqual(
-      str(caught.exception),
-      "the configuration has collective_group_leader="
-      "'/job:worker/replica:0/task:1', but the first device is of "
-      "/job:worker/replica:0/task:0; leave it out, or name that task's device "
-      "first",
-    )
 
 
 if __name__ == "__main__":
