@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import Any
 
 from estimator_mp import amounts
-from estimator_mp.collectives import all_reduce, buckets, compression, nccl
+from estimator_mp.collectives import all_reduce, buckets, compression
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.plan.summed_gradients import Kind, SummedGradient
 
@@ -209,10 +209,8 @@ def _bucket_sum(
       return _sum_of(gradients, num_bytes, TO_EACH, sent)
   if algorithm == "auto":
     algorithm = all_reduce.choose_algorithm(
-      num_bytes if is_known else None, devices
+      num_bytes if is_known else None, devices, dtype
     )
-    if algorithm == "nccl" and dtype not in nccl.DTYPES:
-      algorithm = "ring"
   if algorithm in ("collective", "nccl"):
     return _sum_of(gradients, num_bytes, algorithm, None)
   traffic = all_reduce.traffic(algorithm, num_elements, itemsize, devices)
