@@ -15,6 +15,9 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
     aggregate_gradients as aggregate_gradients,
   )
   from estimator_mp.comparison.comparison import compare as compare
+  from estimator_mp.comparison.inspect_model import (
+    inspect_model_fn as inspect_model_fn,
+  )
   from estimator_mp.config.sharding_config import (
     ShardingConfig as ShardingConfig,
   )
@@ -25,9 +28,6 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
   from estimator_mp.mesh import Mesh as Mesh
   from estimator_mp.mesh import get_mesh as get_mesh
   from estimator_mp.mesh import stage as stage
-  from estimator_mp.observe.inspection import (
-    inspect_model_fn as inspect_model_fn,
-  )
   from estimator_mp.observe.trace_hook import TraceHook as TraceHook
   from estimator_mp.placement.measured_costs import (
     measure_costs as measure_costs,
@@ -49,7 +49,7 @@ _HOMES = {
   "export_saved_model": "export",
   "get_mesh": "mesh",
   "get_placement": "plan.sharding_plan",
-  "inspect_model_fn": "observe.inspection",
+  "inspect_model_fn": "comparison.inspect_model",
   "measure_costs": "placement.measured_costs",
   "run_config": "session.session_config",
   "shard_estimator": "sharded_estimator",

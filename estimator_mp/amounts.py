@@ -1,6 +1,6 @@
-"""Amounts for people: bytes and floating-point operations, shortened."""
+"""Amounts for people: bytes, FLOPs and counts, and tables of these."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 _UNITS = ("", "k", "M", "G", "T", "P")
 
@@ -22,13 +22,34 @@ def amount(value: float, unit: str) -> str:
   return f"{value:.{digits}f} {prefix}{unit}"
 
 
-def tensors(count: int) -> str:
+def counted(count: int, thing: str, ending: str = "s") -> str:
   """Returns "1 tensor", "2 tensors" and so on.
 
   Args:
     count: How many.
+    thing: What is counted.
+    ending: What several of them have at the end.
   """
-  return f"{count} tensor" if count == 1 else f"{count:,} tensors"
+  return f"{count:,} {thing}{'' if count == 1 else ending}"
+
+
+def columns(rows: Iterable[Sequence[str]], num_words: int) -> list[str]:
+  """Returns the lines of a table.
+
+  Args:
+    rows: Its rows, at least one.
+    num_words: How many columns are of words, which are on the left; the others
+      are of numbers, which end below each other.
+  """
+  table = list(rows)
+  widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+  lines = []
+  for row in table:
+    cells = list(zip(row, widths, strict=True))
+    words = [cell.ljust(width) for cell, width in cells[:num_words]]
+    numbers = [cell.rjust(width) for cell, width in cells[num_words:]]
+    lines.append("  ".join(words + numbers).rstrip())
+  return lines
 
 
 def together(values: Sequence[float], unit: str) -> str:

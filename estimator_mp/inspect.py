@@ -3,7 +3,7 @@
   python -m estimator_mp.inspect --model_fn=my_model:model_fn \
       --features='ids:int32[?,128]' --labels='int32[?,1]' --mesh=stage:4
 
-`--help` lists the flags. `inspection.inspect_model_fn` is the same for
+`--help` lists the flags. `inspect_model.inspect_model_fn` is the same for
 programs.
 """
 

@@ -8,12 +8,10 @@
 """
 
 import re
-from typing import TypeAlias
+
+from estimator_mp.comparison.inspect_model import InputSpec, Spec
 
 import tensorflow as tf
-
-Spec: TypeAlias = tf.TensorSpec | tf.SparseTensorSpec
-InputSpec: TypeAlias = Spec | dict[str, Spec]
 
 _ENTRY = re.compile(
   r"(?:(?P<name>[^:,\[\]]+):)?\s*(?P<sparse>sparse\s+)?(?P<dtype>\w+)\s*"
@@ -93,23 +91,3 @@ def _dimension(word: str, match: re.Match[str]) -> int | None:
       "use one of them"
     )
   return int(word)
-
-
-def placeholders(spec: InputSpec | None):
-  """Returns placeholders of the default graph for what a spec says.
-
-  Args:
-    spec: The spec; None for nothing.
-
-  Returns:
-    A tensor, a dict of tensors, or None.
-  """
-  if isinstance(spec, dict):
-    return {name: _placeholder(entry) for name, entry in spec.items()}
-  return None if spec is None else _placeholder(spec)
-
-
-def _placeholder(spec: Spec) -> tf.Tensor | tf.SparseTensor:
-  if isinstance(spec, tf.SparseTensorSpec):
-    return tf.compat.v1.sparse_placeholder(spec.dtype, spec.shape)
-  return tf.compat.v1.placeholder(spec.dtype, spec.shape)

@@ -14,13 +14,15 @@ from estimator_mp.cli import (
   run_record,
   user_program,
 )
-from estimator_mp.observe import inspection, placement_picture
+from estimator_mp.comparison import inspect_model
+from estimator_mp.observe import placement_picture
+from estimator_mp.observe.inspection import Inspection
 from model_fns import cifar10_cnn
 
 import tensorflow as tf
 
 
-def inspect_options(options: inspect.InspectOptions) -> inspection.Inspection:
+def inspect_options(options: inspect.InspectOptions) -> Inspection:
   """Returns the partition that the options ask for.
 
   Args:
@@ -34,7 +36,7 @@ def inspect_options(options: inspect.InspectOptions) -> inspection.Inspection:
     run_record.make_writable("out", options.out)
   config = estimator_mp.ShardingConfig.of(options.sharding)
   if options.model_fn is None:
-    return inspection.inspect_model_fn(
+    return inspect_model.inspect_model_fn(
       _cifar10_cnn,
       input_spec.parse("image:float32[?,32,32,3]"),
       input_spec.parse("int32[?,1]"),
@@ -44,7 +46,7 @@ def inspect_options(options: inspect.InspectOptions) -> inspection.Inspection:
   features = _input_spec("features", options.features)
   labels = options.labels and _input_spec("labels", options.labels)
   model_fn = user_program.load_function("model_fn", options.model_fn)
-  return inspection.inspect_model_fn(
+  return inspect_model.inspect_model_fn(
     user_program.with_one_line_errors(
       model_fn,
       f"--model_fn={options.model_fn}",
@@ -78,7 +80,7 @@ def _cifar10_cnn(features, labels, mode):
   )
 
 
-def write(inspected: inspection.Inspection, directory: str) -> list[str]:
+def write(inspected: Inspection, directory: str) -> list[str]:
   """Writes a partition into an existing folder; returns the paths.
 
   Args:
@@ -90,12 +92,12 @@ def write(inspected: inspection.Inspection, directory: str) -> list[str]:
   """
   texts = {
     "placement.dot": placement_picture.dot(inspected),
-    "placement.json": json.dumps(inspected.facts(), indent=1) + "\n",
+    "placement.json": json.dumps(inspected.to_dict(), indent=1) + "\n",
   }
   try:
     paths = placement_picture.write_pictures(inspected, directory)
   except ModuleNotFoundError as error:
-    raise inspection.InspectionError(
+    raise inspect_model.InspectionError(
       f"--out={directory} needs {error.name} to draw; pip install "
       "'estimator-mp[train]', or leave --out out"
     ) from error

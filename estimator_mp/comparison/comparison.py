@@ -12,8 +12,8 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from estimator_mp import amounts, sharding
 from estimator_mp import mesh as mesh_lib
-from estimator_mp import sharding
 from estimator_mp.comparison import parting, training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config import sharding_options
@@ -127,9 +127,9 @@ class Comparison:
       f"plain and sharded on {self.sharding}, from {self.start}, on the same"
       f" {len(self.steps)} batch(es)",
       "",
-      *_columns(_step_rows(self.steps)),
+      *amounts.columns(_step_rows(self.steps), 9),
       "",
-      *_columns(_variable_rows(self.variables())),
+      *amounts.columns(_variable_rows(self.variables()), 2),
     ]
     if self.only_rounding:
       lines += [
@@ -190,16 +190,6 @@ def _value(value: float | None) -> str:
 
 def _part(difference: float) -> str:
   return f"{difference:.1e}" if difference else "0"
-
-
-def _columns(rows: Iterator[Sequence[str]]) -> list[str]:
-  """Returns rows as lines, with the columns under each other."""
-  table = list(rows)
-  widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-  return [
-    "  ".join(x.ljust(n) for x, n in zip(row, widths, strict=True)).rstrip()
-    for row in table
-  ]
 
 
 def compare(

@@ -9,7 +9,7 @@ from typing import Any
 from estimator_mp.observe import step_trace
 
 
-def facts(trace: step_trace.StepTrace) -> dict[str, Any]:
+def to_dict(trace: step_trace.StepTrace) -> dict[str, Any]:
   """Returns what is written as JSON.
 
   Args:
@@ -33,7 +33,7 @@ def facts(trace: step_trace.StepTrace) -> dict[str, Any]:
     events += _kernel_events(trace, index, threads)
   return {
     "displayTimeUnit": "ms",
-    "otherData": {"summary": trace.line()},
+    "otherData": {"summary": trace.summary()},
     "traceEvents": events,
   }
 

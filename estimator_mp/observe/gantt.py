@@ -211,13 +211,13 @@ class _Gantt:
     schedule = trace.schedule
     y = self.height - 0.3
     if schedule is None:
-      title = f"{_counted(len(trace.devices), 'device')}, no pipeline"
+      title = f"{amounts.counted(len(trace.devices), 'device')}, no pipeline"
       speed_up = bubble = ""
     else:
+      slices = amounts.counted(schedule.num_micro_batches, "micro-batch", "es")
       title = (
-        f"{_counted(schedule.num_micro_batches, 'micro-batch', 'es')} through "
-        f"{_counted(schedule.num_stages, 'stage')} on "
-        f"{_counted(schedule.num_devices, 'device')}"
+        f"{slices} through {amounts.counted(schedule.num_stages, 'stage')} on "
+        f"{amounts.counted(schedule.num_devices, 'device')}"
       )
       if trace.num_replicas > 1:
         title = f"{trace.num_replicas} replicas, each with {title}"
@@ -379,10 +379,6 @@ def _without_pauses(
 
 def _name(schedule: schedule_lib.Schedule) -> str:
   return "no order" if schedule.name == "none" else schedule.name
-
-
-def _counted(count: int, thing: str, ending: str = "s") -> str:
-  return f"{count} {thing}{ending if count != 1 else ''}"
 
 
 def _round_step(least: float) -> float:

@@ -51,7 +51,7 @@ class GradientSum:
   algorithm: str
   sent: Mapping[tuple[str, str], int] | None = dataclasses.field(hash=False)
 
-  def facts(self) -> dict[str, Any]:
+  def to_dict(self) -> dict[str, Any]:
     """Returns the same for JSON."""
     sent = self.sent
     return {
@@ -83,8 +83,9 @@ def _line(algorithm: str, group: Sequence[GradientSum]) -> str:
   count = len({name for found in group for name in found.variables})
   num_bytes = sum(found.num_bytes for found in group)
   text = (
-    f"{_counted(count, 'gradient')}, {amounts.amount(num_bytes, 'B')}, in "
-    f"{_counted(len(group), 'sum')} {_WORDS.get(algorithm, f'by {algorithm}')}"
+    f"{amounts.counted(count, 'gradient')}, {amounts.amount(num_bytes, 'B')}, "
+    f"in {amounts.counted(len(group), 'sum')} "
+    f"{_WORDS.get(algorithm, f'by {algorithm}')}"
   )
   links: collections.Counter[tuple[str, str]] = collections.Counter()
   for found in group:
@@ -96,10 +97,6 @@ def _line(algorithm: str, group: Sequence[GradientSum]) -> str:
     f"{amounts.amount(max(links.values(), default=0), 'B')} from one device to "
     "another"
   )
-
-
-def _counted(count: int, thing: str) -> str:
-  return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def plan_sums(

@@ -1,31 +1,23 @@
-"""Inspection: the partition that a model_fn would get, and what it costs.
+"""Inspection: what the stages of a planned graph compute, hold and send.
 
-The training graph is built and placed as an Estimator's would be; no session
-runs it. So the partition is the one of a real run on the same mesh, and no
-device of the mesh has to exist.
+No session runs: the costs are those of a nominal batch, and what is sent is as
+planned. `comparison.inspect_model` builds the graph of a model_fn for it.
 """
 
 import dataclasses
-import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from estimator_mp import amounts, sharding
+from estimator_mp import amounts
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.cli import input_spec
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.observe import gradient_traffic
-from estimator_mp.placement import auto, costs, placement_file, transfers
+from estimator_mp.placement import costs, placement_file, transfers
 from estimator_mp.placement import placement as placement_lib
 from estimator_mp.placement.replica_contents import ReplicaDevice
 from estimator_mp.plan import sharding_plan
-from estimator_mp.session.session_config import run_config as make_run_config
 
 import tensorflow as tf
-
-
-class InspectionError(ValueError):
-  """A model_fn cannot be inspected; the one-line text says why."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -63,6 +55,10 @@ class Boundary:
   destination: str
   num_tensors: int
   num_bytes: int
+
+  def summary(self) -> str:
+    """Returns what is sent for people: "2 tensors, 1.20 kB"."""
+    return _sent(self.num_tensors, self.num_bytes)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,7 +98,7 @@ class InspectedReplicas:
     return [
       f"{count} replicas; their variables are {self.variables}, the "
       f"optimizer's state is {self.optimizer_state}",
-      *_columns(rows, 3),
+      *amounts.columns(rows, 3),
       "gradients summed over replicas each training step: "
       f"{amounts.amount(total, 'B')} of each replica",
       *gradient_traffic.lines(self.sums),
@@ -137,16 +133,16 @@ class Inspection:
     """Returns each stage's part of the FLOPs; the sum is 1."""
     return _shares([cost.flops for cost in self.costs])
 
-  def facts(self) -> dict[str, Any]:
+  def to_dict(self) -> dict[str, Any]:
     """Returns everything for JSON; `load_placement` can read it."""
-    facts = placement_file.facts_of_placement(self.placement, self.mesh)
+    values = placement_file.dict_of_placement(self.placement, self.mesh)
     if self.replicas is not None:
-      facts["replication"] = {
+      values["replication"] = {
         "variables": self.replicas.variables,
         "optimizer_state": self.replicas.optimizer_state,
-        "sums": [x.facts() for x in self.replicas.sums],
+        "sums": [x.to_dict() for x in self.replicas.sums],
       }
-    return facts | {
+    return values | {
       "model": self.model,
       "costs": [dataclasses.asdict(cost) for cost in self.costs],
       "boundaries": [dataclasses.asdict(x) for x in self.boundaries],
@@ -174,80 +170,47 @@ class Inspection:
           f"{time[index]:.0%}",
         )
       )
-    lines = [*_columns(rows, 3), ""]
+    lines = [*amounts.columns(rows, 3), ""]
     if self.replicas is not None:
       lines += [*self.replicas.lines(self.placement.replicas), ""]
-    return "\n".join([*lines, *self._sent()])
-
-  def _sent(self) -> list[str]:
-    """Returns lines about what is sent."""
-    sent = self.placement.transfers
-    if not sent:
-      return ["sent between devices each training step: nothing"]
-    num_bytes = amounts.amount(sum(x.num_bytes for x in sent), "B")
-    return [
-      "sent between devices each training step: "
-      f"{amounts.tensors(len(sent))}, {num_bytes}",
-      *(
-        f"  {x.source} -> {x.destination}: {amounts.tensors(x.num_tensors)}, "
-        f"{amounts.amount(x.num_bytes, 'B')}"
-        for x in self.boundaries
-      ),
+    sent = self.sent() if self.placement.transfers else "nothing"
+    lines.append(f"sent between devices each training step: {sent}")
+    lines += [
+      f"  {x.source} -> {x.destination}: {x.summary()}" for x in self.boundaries
     ]
+    return "\n".join(lines)
+
+  def sent(self) -> str:
+    """Returns what devices send each other in a step: "2 tensors, 1.20 kB"."""
+    sent = self.placement.transfers
+    return _sent(len(sent), sum(x.num_bytes for x in sent))
 
 
-def inspect_model_fn(
-  model_fn: Callable[..., tf.estimator.EstimatorSpec],
-  features: input_spec.InputSpec,
-  labels: input_spec.InputSpec | None,
+def inspect_graph(
+  graph: tf.Graph,
+  forward: Sequence[tf.Operation],
   config: sharding_config_lib.ShardingConfig,
-  params: dict[str, Any] | None = None,
   model: str = "",
 ) -> Inspection:
-  """Returns the partition that a model_fn would get.
+  """Returns the partition of a graph that a sharded model_fn built to train.
 
   Args:
-    model_fn: The model_fn of an Estimator, as it is.
-    features: What its input_fn returns as features.
-    labels: The same for labels; None for none.
-    config: The mesh, and how the model is placed on it.
-    params: The Estimator's params; None for none.
+    graph: The graph.
+    forward: The ops that compute its loss from features.
+    config: How it was sharded.
     model: What people call the model.
-
-  Returns:
-    The partition and its costs.
-
-  Raises:
-    InspectionError: If model_fn does not take what it is given, or returns no
-      EstimatorSpec.
-    ValueError: If the model cannot be placed as `config` says; see
-      `shard_model_fn`.
   """
   mesh = config.create_mesh()
-  sharded = sharding.shard_model_fn(model_fn, config)
-  arguments = _arguments(model_fn, labels is not None, params)
-  with tf.Graph().as_default() as graph:
-    tf.compat.v1.train.create_global_step()
-    with tf.device("/cpu:0"):  # As an Estimator does.
-      arguments["features"] = input_spec.placeholders(features)
-      if labels is not None:
-        arguments["labels"] = input_spec.placeholders(labels)
-    seen = len(graph.get_operations())
-    spec = sharded(**arguments, config=make_run_config(config))
-    placement = sharding_plan.get_placement(graph)
-    forward = auto.forward_sequence(
-      graph.get_operations()[seen:], [spec.loss.op]
-    )
-    return Inspection(
-      model,
-      mesh,
-      placement,
-      _costs_of_stages(
-        costs.op_costs(forward, config.measured_seconds), placement
-      ),
-      _boundaries(placement.transfers, mesh),
-      _replicas(config, graph) if placement.replicas else None,
-    )
+  placement = sharding_plan.get_placement(graph)
+  op_costs = costs.op_costs(forward, config.measured_seconds)
+  return Inspection(
+    model,
+    mesh,
+    placement,
+    _costs_of_stages(graph, op_costs, placement),
+    _boundaries(placement.transfers, mesh),
+    _replicas(config, graph) if placement.replicas else None,
+  )
 
 
 def _replicas(
@@ -266,33 +229,14 @@ def _replicas(
   )
 
 
-def _arguments(
-  model_fn: Callable[..., Any], has_labels: bool, params: dict[str, Any] | None
-) -> dict[str, Any]:
-  """Returns what an Estimator gives to a model_fn, besides its inputs."""
-  names = inspect.signature(model_fn).parameters
-  if has_labels and "labels" not in names:
-    raise InspectionError(
-      "model_fn takes no labels, but labels were given; leave them out"
-    )
-  if params is not None and "params" not in names:
-    raise InspectionError(
-      "model_fn takes no params, but params were given; leave them out"
-    )
-  offered = {
-    "labels": None,
-    "mode": tf.estimator.ModeKeys.TRAIN,
-    "params": params or {},
-  }
-  return {name: value for name, value in offered.items() if name in names}
-
-
 def _costs_of_stages(
+  graph: tf.Graph,
   op_costs: Mapping[tf.Operation, costs.OpCost],
   placement: placement_lib.Placement,
 ) -> tuple[StageCosts, ...]:
-  """Returns the costs of each stage of the default graph."""
-  trainable = {v.op.name: v for v in tf.compat.v1.trainable_variables()}
+  """Returns the costs of each stage of a graph."""
+  variables = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
+  trainable = {v.op.name: v for v in variables}
   found = []
   for stage in placement.stages:
     of_stage = [
@@ -331,16 +275,9 @@ def _boundaries(
   )
 
 
-def _columns(rows: Sequence[Sequence[str]], num_words: int) -> list[str]:
-  """Returns rows of a table: first words to the left, then numbers."""
-  widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-  lines = []
-  for row in rows:
-    cells = list(zip(row, widths, strict=True))
-    words = [cell.ljust(width) for cell, width in cells[:num_words]]
-    numbers = [cell.rjust(width) for cell, width in cells[num_words:]]
-    lines.append("  ".join(words + numbers))
-  return lines
+def _sent(num_tensors: int, num_bytes: int) -> str:
+  tensors = amounts.counted(num_tensors, "tensor")
+  return f"{tensors}, {amounts.amount(num_bytes, 'B')}"
 
 
 def _shares(values: Sequence[float]) -> list[float]:

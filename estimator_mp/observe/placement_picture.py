@@ -90,7 +90,7 @@ def dot(inspected: inspection.Inspection) -> str:
         lines.append(f"  {of_device[device]} [label={_quoted(device)}];")
     lines.append(
       f"  {of_device[boundary.source]} -> {of_device[boundary.destination]} "
-      f"[label={_quoted(_sent(boundary))}];"
+      f"[label={_quoted(_on_two_lines(boundary))}];"
     )
   return "\n".join([*lines, "}", ""])
 
@@ -100,13 +100,12 @@ def _quoted(text: str) -> str:
   return '"' + escaped.replace("\n", "\\n") + '"'
 
 
+def _on_two_lines(boundary: inspection.Boundary) -> str:
+  return boundary.summary().replace(", ", "\n")
+
+
 def _title(inspected: inspection.Inspection) -> str:
   return f"{inspected.model} on {inspected.mesh}"
-
-
-def _sent(boundary: inspection.Boundary) -> str:
-  sent = amounts.amount(boundary.num_bytes, "B")
-  return f"{amounts.tensors(boundary.num_tensors)}\n{sent}"
 
 
 def _amounts(
@@ -187,11 +186,7 @@ class _Picture:
 
   def _footer(self) -> str:
     inspected = self._inspected
-    sent = inspected.placement.transfers
-    num_bytes = amounts.amount(sum(x.num_bytes for x in sent), "B")
-    text = (
-      f"Sent each training step: {amounts.tensors(len(sent))}, {num_bytes}."
-    )
+    text = f"Sent each training step: {inspected.sent()}."
     if inspected.replicas is not None:
       count = inspected.mesh.axis_size("data")
       summed = sum(x.num_bytes for x in inspected.replicas.sums)
@@ -201,7 +196,7 @@ class _Picture:
       )
     if self._left_out:
       count = sum(x.num_tensors for x in self._left_out)
-      text += f" Not drawn: {amounts.tensors(count)}."
+      text += f" Not drawn: {amounts.counted(count, 'tensor')}."
     return text
 
   def _draw_stage(self, index: int) -> None:
@@ -259,9 +254,8 @@ class _Picture:
     color = _FORWARD if forward else _BACKWARD
     self._canvas.arrow(ends if forward else ends[::-1], color, _ARROW)
     x = (left + right) / 2
-    self._canvas.text(
-      x, y + 0.24, _sent(boundary), size=8, color=color, align="center"
-    )
+    text = _on_two_lines(boundary)
+    self._canvas.text(x, y + 0.24, text, size=8, color=color, align="center")
 
   def _draw_lane(
     self,
@@ -281,8 +275,12 @@ class _Picture:
     y = edge + direction * (_LANE * (lane + 1) - 0.08)
     points = [(start, edge), (start, y), (end, y), (end, edge)]
     self._canvas.arrow(points, color, _ARROW)
-    text = _sent(boundary).replace("\n", ", ")
-    x = (start + end) / 2
     self._canvas.text(
-      x, y, text, size=8, color=color, align="center", is_on_white=True
+      (start + end) / 2,
+      y,
+      boundary.summary(),
+      size=8,
+      color=color,
+      align="center",
+      is_on_white=True,
     )

@@ -196,20 +196,20 @@ class StepTrace:
         held[span.device].append((span.start, end, 1))
     return tuple(peak(intervals) for intervals in held)
 
-  def line(self) -> str:
+  def summary(self) -> str:
     """Returns what people want to know of the step, in one line."""
     bound = "no pipeline"
     if self.schedule is not None:
       bound = f"bound {simulation.bubble_bound(self.schedule):.0%}"
     between = self.sent_between_replicas if self.num_replicas > 1 else 0
-    facts = [
+    parts = [
       f"bubble {self.bubble:.0%} ({bound})",
       f"{amounts.amount(self.total_sent_bytes - between, 'B')} between stages",
       f"peak live {amounts.together(self.peak_live_bytes, 'B')}",
     ]
     if self.num_replicas > 1:
-      facts.insert(2, f"{amounts.amount(between, 'B')} between replicas")
-    return f"step {self.global_step}: {', '.join(facts)}"
+      parts.insert(2, f"{amounts.amount(between, 'B')} between replicas")
+    return f"step {self.global_step}: {', '.join(parts)}"
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:

@@ -120,7 +120,7 @@ class TraceHook(tf.estimator.SessionRunHook):
       metadata, self._next_step, self._devices, plan, known
     )
     self.traces.append(trace)
-    self._write(trace.line())
+    self._write(trace.summary())
     for path in write_trace(trace, self._directory):
       self._write(f"  {path}")
 
@@ -140,7 +140,7 @@ def write_trace(trace: step_trace.StepTrace, directory: str) -> list[str]:
   paths = gantt.write_pictures(trace, directory, name)
   paths.append(os.path.join(directory, f"{name}.json"))
   with open(paths[-1], "w", encoding="utf-8") as file:
-    json.dump(chrome_trace.facts(trace), file)
+    json.dump(chrome_trace.to_dict(trace), file)
   return paths
 
 

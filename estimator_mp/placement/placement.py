@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from estimator_mp import devices
+from estimator_mp import amounts, devices
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.graph import colocation as colocation_lib
 from estimator_mp.graph import op_types, tensor_size
@@ -166,24 +166,24 @@ class Placement:
     }
 
   @classmethod
-  def from_dict(cls, facts: Mapping[str, Any]) -> "Placement":
+  def from_dict(cls, values: Mapping[str, Any]) -> "Placement":
     """Returns the placement that `to_dict` wrote.
 
     Args:
-      facts: What `to_dict` returned; keys that it does not have are ignored.
+      values: What `to_dict` returned; keys that it does not have are ignored.
 
     Raises:
       ValueError: If something of it is missing or malformed.
     """
     try:
-      stages = tuple(_made(StagePlacement, x) for x in facts["stages"])
-      ops = {name: _checked(x, int) for name, x in facts["ops"].items()}
+      stages = tuple(_made(StagePlacement, x) for x in values["stages"])
+      ops = {name: _checked(x, int) for name, x in values["ops"].items()}
       transfers = tuple(
-        _made(transfers_lib.Transfer, x) for x in facts.get("transfers", ())
+        _made(transfers_lib.Transfer, x) for x in values.get("transfers", ())
       )
       replicas = tuple(
         _made(replica_contents.ReplicaDevice, x)
-        for x in facts.get("replicas", ())
+        for x in values.get("replicas", ())
       )
     except KeyError as error:
       raise ValueError(f"it has no {error}") from error
@@ -230,9 +230,7 @@ class Placement:
     rows.append(["all", *blank, *_numbers(held)])
     if self.replicas:
       rows.append(["model", *blank, *_numbers(self.stages)])
-    rows = [titles, *rows]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = [_line(row, widths) for row in rows]
+    lines = amounts.columns([titles, *rows], len(titles) - 2)
     if self.transfers:
       sent = sum(transfer.num_bytes for transfer in self.transfers)
       lines.append(
@@ -267,19 +265,11 @@ def _numbers(held: Sequence[Any]) -> list[str]:
   return [f"{parameters:,}", f"{megabytes:.3f}"]
 
 
-def _line(row: Sequence[str], widths: Sequence[int]) -> str:
-  """Returns one line of the table: words to the left, numbers to the right."""
-  cells = list(zip(row, widths, strict=True))
-  words = [cell.ljust(width) for cell, width in cells[:-2]]
-  numbers = [cell.rjust(width) for cell, width in cells[-2:]]
-  return "  ".join(words + numbers)
-
-
-def _made(kind: type, facts: Mapping[str, Any]) -> Any:
+def _made(kind: type, values: Mapping[str, Any]) -> Any:
   """Returns an instance of a dataclass from what JSON keeps of it."""
   types = {field.name: field.type for field in dataclasses.fields(kind)}
   return kind(
-    **{name: _checked(value, types.get(name)) for name, value in facts.items()}
+    **{name: _checked(value, types.get(name)) for name, value in values.items()}
   )
 
 

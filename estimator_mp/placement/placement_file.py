@@ -31,13 +31,13 @@ def save_placement(
     model_dir: The folder; made if it does not exist.
     mesh: The mesh that it is for.
   """
-  facts = facts_of_placement(placement, mesh)
+  values = dict_of_placement(placement, mesh)
   tf.io.gfile.makedirs(model_dir)
   path = os.path.join(model_dir, PLACEMENT_FILE)
-  whole_file.write_whole(path, json.dumps(facts, indent=1) + "\n")
+  whole_file.write_whole(path, json.dumps(values, indent=1) + "\n")
 
 
-def facts_of_placement(
+def dict_of_placement(
   placement: Placement, mesh: mesh_lib.Mesh
 ) -> dict[str, Any]:
   """Returns what `save_placement` writes as JSON.
@@ -67,14 +67,14 @@ def load_placement(
   path = os.path.join(model_dir or "", PLACEMENT_FILE)
   if not model_dir or not tf.io.gfile.exists(path):
     return None
-  facts = _read_facts(path)
-  if "mesh" not in facts:
+  values = _read(path)
+  if "mesh" not in values:
     raise _damaged(path, "it has no 'mesh'")
-  if not isinstance(facts["mesh"], str):
-    raise _damaged(path, f"its mesh is {facts['mesh']!r}, which is no text")
-  if facts["mesh"] != str(mesh):
+  if not isinstance(values["mesh"], str):
+    raise _damaged(path, f"its mesh is {values['mesh']!r}, which is no text")
+  if values["mesh"] != str(mesh):
     return None
-  return _placement_of_file(path, facts)
+  return _placement_of_file(path, values)
 
 
 def resolve_placement(given: Any) -> Any:
@@ -98,7 +98,7 @@ def resolve_placement(given: Any) -> Any:
         f"placement={given!r} does not exist; give the path of a "
         f"{PLACEMENT_FILE} that training wrote into its model_dir"
       )
-    return _placement_of_file(given, _read_facts(given))
+    return _placement_of_file(given, _read(given))
   if isinstance(given, Mapping) and "stages" in given:
     try:
       return Placement.from_dict(given)
@@ -115,21 +115,21 @@ def resolve_placement(given: Any) -> Any:
   )
 
 
-def _read_facts(path: str) -> dict[str, Any]:
+def _read(path: str) -> dict[str, Any]:
   """Returns the JSON object of a file."""
   try:
     with tf.io.gfile.GFile(path) as file:
-      facts = json.loads(file.read())
+      values = json.loads(file.read())
   except (ValueError, tf.errors.OpError) as error:
     raise _damaged(path, error) from error
-  if not isinstance(facts, dict):
+  if not isinstance(values, dict):
     raise _damaged(path, "it is no JSON object")
-  return facts
+  return values
 
 
-def _placement_of_file(path: str, facts: Mapping[str, Any]) -> Placement:
+def _placement_of_file(path: str, values: Mapping[str, Any]) -> Placement:
   try:
-    return Placement.from_dict(facts)
+    return Placement.from_dict(values)
   except ValueError as error:
     raise _damaged(path, error) from error
 

@@ -9,7 +9,8 @@ import estimator_mp
 from estimator_mp import amounts, toolbox
 from estimator_mp import devices as devices_lib
 from estimator_mp.cli import input_spec
-from estimator_mp.observe import gradient_traffic, inspection, placement_picture
+from estimator_mp.comparison import inspect_model
+from estimator_mp.observe import gradient_traffic, placement_picture
 from estimator_mp.placement import placement_file
 from estimator_mp.plan import summed_gradients
 from tests.estimator_mp import zoo
@@ -27,7 +28,7 @@ BATCH = 32  # Where the features do not say.
 
 def inspect_zoo(name, **config):
   model = zoo.MODELS[name]
-  return inspection.inspect_model_fn(
+  return inspect_model.inspect_model_fn(
     model.model_fn,
     ZOO_FEATURES,
     LABELS,
@@ -154,7 +155,7 @@ class ReplicasTest(parameterized.TestCase):
     ("from_more", 1.3, "to_each", 8 * 3 * (8 * 4 + 4)),
   )
   def test_rows_may_be_summed_as_dense(self, threshold, algorithm, num_bytes):
-    found = inspection.inspect_model_fn(
+    found = inspect_model.inspect_model_fn(
       _embedding_model_fn,
       input_spec.parse("ids:int32[16,3]"),
       input_spec.parse("int32[16,1]"),
@@ -200,7 +201,7 @@ class ReplicasTest(parameterized.TestCase):
       ],
       found.table(),
     )
-    facts = json.loads(json.dumps(found.facts()))
+    facts = json.loads(json.dumps(found.to_dict()))
     again = toolbox.Placement.from_dict(facts)
     self.assertEqual(again.replicas, held)
     self.assertLen(facts["replication"]["sums"], 2)
@@ -257,7 +258,7 @@ class DrawingTest(absltest.TestCase):
         self.assertIn(f"<!-- {text} -->", svg)
     for boundary in found.boundaries:
       source, destination = boundary.source[-1], boundary.destination[-1]
-      tensors = amounts.tensors(boundary.num_tensors)
+      tensors = amounts.counted(boundary.num_tensors, "tensor")
       size = amounts.amount(boundary.num_bytes, "B")
       self.assertIn(
         f'stage_{source} -> stage_{destination} [label="{tensors}\\n{size}"];',
@@ -291,6 +292,18 @@ class AmountsTest(parameterized.TestCase):
   def test_amount(self, value, text):
     self.assertEqual(amounts.amount(value, "B"), text)
 
+  def test_counted(self):
+    self.assertEqual(amounts.counted(1, "tensor"), "1 tensor")
+    self.assertEqual(amounts.counted(1234, "tensor"), "1,234 tensors")
+    self.assertEqual(amounts.counted(0, "batch", "es"), "0 batches")
+
+  def test_columns(self):
+    rows = [("stage", "name", "MB"), ("0", "a", "12.5"), ("1", "b/c", "")]
+    self.assertEqual(
+      amounts.columns(rows, 2),
+      ["stage  name    MB", "0      a     12.5", "1      b/c"],
+    )
+
 
 class InputSpecTest(parameterized.TestCase):
   def test_entries_by_name(self):
@@ -311,10 +324,10 @@ class InputSpecTest(parameterized.TestCase):
   def test_placeholders(self):
     with tf.Graph().as_default():
       spec = input_spec.parse("a:bool[4],b:sparse float64[?]")
-      made = input_spec.placeholders(spec)
+      made = inspect_model.placeholders(spec)
       self.assertEqual(made["a"].shape.as_list(), [4])
       self.assertEqual(made["b"].dtype, tf.float64)
-      self.assertIsNone(input_spec.placeholders(None))
+      self.assertIsNone(inspect_model.placeholders(None))
 
   @parameterized.named_parameters(
     (

@@ -80,7 +80,7 @@ class StepTraceTest(parameterized.TestCase):
   def test_line(self):
     trace = _simulated(schedule.make_schedule("1f1b", 2, 4), 2)
     self.assertEqual(
-      trace.line(),
+      trace.summary(),
       "step 20: bubble 20% (bound 20%), 1.00 kB between stages, "
       "230 B between replicas, peak live 1.00/2.00/3.00/4.00 kB",
     )
@@ -104,7 +104,7 @@ class StepTraceTest(parameterized.TestCase):
 
   def test_chrome_trace(self):
     trace = _simulated(schedule.make_schedule("1f1b", 2, 1), 2)
-    events = chrome_trace.facts(trace)["traceEvents"]
+    events = chrome_trace.to_dict(trace)["traceEvents"]
     names = {
       event["pid"]: event["args"]["name"]
       for event in events

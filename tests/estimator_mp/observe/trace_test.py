@@ -130,7 +130,7 @@ class StepTraceTest(parameterized.TestCase):
       {("a", "b"): 1_000_000, ("b", "a"): 230_000},
       (4_500_000, 300_000),
     )
-    self.assertEqual(trace.line(), expected.replace("55%", "54%"))
+    self.assertEqual(trace.summary(), expected.replace("55%", "54%"))
 
   def test_amounts_together(self):
     self.assertEqual(amounts.together([1500, 20], "B"), "1.50/0.02 kB")
@@ -152,7 +152,7 @@ class StepTraceTest(parameterized.TestCase):
     trace = _trace(
       [_kernel(1, 1, 4, cell), _kernel(1, 2, 5)], schedule=schedule
     )
-    facts = chrome_trace.facts(trace)
+    facts = chrome_trace.to_dict(trace)
     whole: list[dict[str, Any]] = [
       event for event in facts["traceEvents"] if event["ph"] == "X"
     ]
@@ -273,7 +273,7 @@ class TraceHookTest(parameterized.TestCase):
     # Each boundary between stages is crossed once forward and once backward.
     crossings = 2 * (schedule.num_stages - 1) * schedule.num_micro_batches
     self.assertEqual(trace.total_sent_bytes, crossings * _TENSOR_BYTES)
-    self.assertEqual(lines[0], trace.line())
+    self.assertEqual(lines[0], trace.summary())
     for ending in ("png", "svg", "json"):
       path = os.path.join(directory, f"step_2.{ending}")
       self.assertIn(f"  {path}", lines)

@@ -6,8 +6,8 @@ import time
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.cli import input_spec
+from estimator_mp.comparison import inspect_model
 from estimator_mp.config import options
-from estimator_mp.observe import inspection
 from estimator_mp.placement import measured_costs
 from tests.estimator_mp import runs, zoo
 
@@ -61,7 +61,7 @@ class MeasureTest(absltest.TestCase):
     costs.save(path)
 
     def layers_of_first_stage(config):
-      found = inspection.inspect_model_fn(
+      found = inspect_model.inspect_model_fn(
         slow_first_model_fn,
         input_spec.parse("x:float32[?,10]"),
         input_spec.parse("int32[?,1]"),

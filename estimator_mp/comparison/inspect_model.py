@@ -1,0 +1,109 @@
+"""Inspecting: the partition that a model_fn would get, and what it costs.
+
+The training graph is built and placed as an Estimator's would be; no session
+runs it. So the partition is the one of a real run on the same mesh, and no
+device of the mesh has to exist.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from estimator_mp import sharding
+from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.observe import inspection
+from estimator_mp.placement import auto
+from estimator_mp.session.session_config import run_config as make_run_config
+
+import tensorflow as tf
+
+Spec: TypeAlias = tf.TensorSpec | tf.SparseTensorSpec
+InputSpec: TypeAlias = Spec | dict[str, Spec]
+
+
+class InspectionError(ValueError):
+  """A model_fn cannot be inspected; the one-line text says why."""
+
+
+def inspect_model_fn(
+  model_fn: Callable[..., tf.estimator.EstimatorSpec],
+  features: InputSpec,
+  labels: InputSpec | None,
+  config: sharding_config_lib.ShardingConfig,
+  params: dict[str, Any] | None = None,
+  model: str = "",
+) -> inspection.Inspection:
+  """Returns the partition that a model_fn would get.
+
+  Args:
+    model_fn: The model_fn of an Estimator, as it is.
+    features: What its input_fn returns as features.
+    labels: The same for labels; None for none.
+    config: The mesh, and how the model is placed on it.
+    params: The Estimator's params; None for none.
+    model: What people call the model.
+
+  Returns:
+    The partition and its costs.
+
+  Raises:
+    InspectionError: If model_fn does not take what it is given, or returns no
+      EstimatorSpec.
+    ValueError: If the model cannot be placed as `config` says; see
+      `shard_model_fn`.
+  """
+  sharded = sharding.shard_model_fn(model_fn, config)
+  arguments = _arguments(model_fn, labels is not None, params)
+  with tf.Graph().as_default() as graph:
+    tf.compat.v1.train.create_global_step()
+    with tf.device("/cpu:0"):  # As an Estimator does.
+      arguments["features"] = placeholders(features)
+      if labels is not None:
+        arguments["labels"] = placeholders(labels)
+    seen = len(graph.get_operations())
+    spec = sharded(**arguments, config=make_run_config(config))
+    forward = auto.forward_sequence(
+      graph.get_operations()[seen:], [spec.loss.op]
+    )
+    return inspection.inspect_graph(graph, forward, config, model)
+
+
+def _arguments(
+  model_fn: Callable[..., Any], has_labels: bool, params: dict[str, Any] | None
+) -> dict[str, Any]:
+  """Returns what an Estimator gives to a model_fn, besides its inputs."""
+  names = inspect.signature(model_fn).parameters
+  if has_labels and "labels" not in names:
+    raise InspectionError(
+      "model_fn takes no labels, but labels were given; leave them out"
+    )
+  if params is not None and "params" not in names:
+    raise InspectionError(
+      "model_fn takes no params, but params were given; leave them out"
+    )
+  offered = {
+    "labels": None,
+    "mode": tf.estimator.ModeKeys.TRAIN,
+    "params": params or {},
+  }
+  return {name: value for name, value in offered.items() if name in names}
+
+
+def placeholders(spec: InputSpec | None) -> Any:
+  """Returns placeholders of the default graph for what a spec says.
+
+  Args:
+    spec: The spec; None for nothing.
+
+  Returns:
+    A tensor, a dict of tensors, or None.
+  """
+  if isinstance(spec, dict):
+    return {name: _placeholder(entry) for name, entry in spec.items()}
+  return None if spec is None else _placeholder(spec)
+
+
+def _placeholder(spec: Spec) -> tf.Tensor | tf.SparseTensor:
+  if isinstance(spec, tf.SparseTensorSpec):
+    return tf.compat.v1.sparse_placeholder(spec.dtype, spec.shape)
+  return tf.compat.v1.placeholder(spec.dtype, spec.shape)
