@@ -31,6 +31,7 @@ from estimator_mp.graph import colocation as colocation_lib
 from estimator_mp.graph import device_assignment, savers
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import pipeline as pipeline_lib
+from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.observe import verification
 from estimator_mp.placement import (
   parts,
@@ -189,7 +190,7 @@ class _Sharder:
     """Returns model_fn's arguments, with what it is to train on at a time."""
     config = self._config
     schedule = config.create_schedule()
-    replicas = config.create_replicas(self._mesh)
+    replicas = replicas_lib.Replicas(config, self._mesh)
     count = schedule.num_micro_batches * replicas.count
     if self._mode != TRAIN or count == 1:
       return dict(arguments)

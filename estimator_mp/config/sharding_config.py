@@ -9,7 +9,6 @@ from typing import Any
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.collectives import reduction
 from estimator_mp.config import options, sharding_options
-from estimator_mp.lower import replicas
 from estimator_mp.placement import measured_costs as measured_costs_lib
 from estimator_mp.placement import placement as placement_lib
 from estimator_mp.placement import placement_file
@@ -105,26 +104,6 @@ class ShardingConfig(sharding_options.ShardingOptions):
       placement.check_mesh(mesh)
     measured = measured_costs_lib.resolve_measured_costs(self.measured_costs)
     object.__setattr__(self, "measured_costs", measured)
-
-  def create_replicas(self, mesh: mesh_lib.Mesh) -> replicas.Replicas:
-    """Returns the replicas that this configuration describes, for one graph.
-
-    Args:
-      mesh: What `create_mesh` returned.
-    """
-    return replicas.Replicas(
-      mesh,
-      self.variables,
-      self.optimizer_state,
-      reduction.Reduction(
-        self.aggregation,
-        self.bucket_bytes,
-        self.chunk_bytes,
-        self.compression,
-        self.top_k_fraction,
-        self.sparse_as_dense,
-      ),
-    )
 
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes.

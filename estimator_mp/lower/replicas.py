@@ -6,27 +6,27 @@ ways:
 
 - `shared`: where they are, in replica 0; each step sends them.
 - `mirrored`: from copies on its own devices. Either each replica repeats the
-  optimizer's work on them (`repeated_updates`), or each variable belongs to one
-  replica, which sends the others its new value (`owners`).
+  optimizer's work on them (`replica_updates`), or each variable is in the shard
+  of one replica, which sends the others its new value (`zero`).
 
 Data parallelism over replicas that are pipelines themselves is in GPipe (Huang
 et al., 2019) and, with more axes, in GSPMD (Xu et al., 2021, arXiv:2105.04663).
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from compat.private import graph_edits
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.collectives import reduction as reduction_lib
 from estimator_mp.collectives import sparse
+from estimator_mp.config import sharding_config
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph import colocation, op_types
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import op_types
 from estimator_mp.lower import mirroring
-from estimator_mp.replicas import mirrors, replica_updates
-from estimator_mp.replicas import zero as zero_lib
+from estimator_mp.replicas import mirrors, replica_updates, zero
 
 import tensorflow as tf
 
@@ -62,28 +62,31 @@ class Replicas:
 
   def __init__(
     self,
+    config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
-    variables: str,
-    optimizer_state: str,
-    reduction: reduction_lib.Reduction,
   ):
     """Starts with nothing mirrored.
 
     Args:
+      config: What replicas keep, and how gradients are summed.
       mesh: A mesh; its `data` axis says how many replicas there are.
-      variables: "mirrored" or "shared".
-      optimizer_state: "replicated" or "sharded".
-      reduction: How gradients are summed if all replicas need the sum.
     """
-    self._reduction = reduction
+    self._reduction = reduction_lib.Reduction(
+      config.aggregation,
+      config.bucket_bytes,
+      config.chunk_bytes,
+      config.compression,
+      config.top_k_fraction,
+      config.sparse_as_dense,
+    )
     self.count = mesh.axis_size("data")
     self.mirrors: dict[str, tuple[str, ...]] = {}
-    self._owners = (
-      zero_lib.Owners(self.count) if optimizer_state == "sharded" else None
-    )
-    self._owners_of_sums: dict[tf.Operation, int] = {}
+    self._zero: zero.ZeroShards | None = None
+    if config.optimizer_state == "sharded":
+      self._zero = zero.ZeroShards(self.count)
+    self._shards_of_sums: dict[tf.Operation, int] = {}
     self._variables: list[tf.Operation] = []
-    self._is_mirrored = variables == "mirrored" and self.count > 1
+    self._is_mirrored = config.variables == "mirrored" and self.count > 1
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
     self._part: set[tf.Operation] = set()
     self._clones = clones_lib.Clones(
@@ -140,26 +143,23 @@ class Replicas:
     new = mirrors.find_mirrored(ops, self._part)
     variables = op_types.variables_of(new)
     self._clones.add(variables)
-    if self._owners is not None:
-      self._give_owners(variables, self._owners)
+    if self._zero is not None:
+      self._zero, devices = self._zero.with_variables(
+        variables, self._device_of
+      )
+      _move(devices)
+      for variable in variables:
+        self._drop_mirror(variable.outputs[0], self._zero.of(variable))
     self._clones.add([op for op in new if not op_types.is_variable(op)])
     self._part.update(new)
     self._variables += variables
 
-  def _give_owners(
-    self, variables: Sequence[tf.Operation], owners: zero_lib.Owners
-  ) -> None:
-    """Moves variables to their owners, which then need no mirrors of them."""
-    for variable, ops in colocation.bound_to(variables).items():
-      owner = owners.choose(variable)
-      if owner:
-        handle = variable.outputs[0]
-        handles = self._clones.of(handle)
-        handles[owner - 1] = handle
-        self._clones.pair(handle, handles)
-        device = self._device_of[owner](variable.device)
-        for op in ops:
-          graph_edits.set_device(op, device)
+  def _drop_mirror(self, handle: tf.Tensor, shard: int) -> None:
+    """Lets the replica that a variable has moved to read it itself."""
+    if shard:
+      handles = self._clones.of(handle)
+      handles[shard - 1] = handle
+      self._clones.pair(handle, handles)
 
   def sum(
     self, found: Sequence[ReplicaGradients]
@@ -171,7 +171,7 @@ class Replicas:
     """
     if self.count == 1:
       return [entry.parts[0] for entry in found]
-    if self._owners is not None or not self._is_mirrored:
+    if self._zero is not None or not self._is_mirrored:
       return [self._sum_on_owner(entry) for entry in found]
     # A constant gradient is there once, in replica 0.
     is_apart = [len(set(entry.devices)) == self.count for entry in found]
@@ -215,16 +215,16 @@ class Replicas:
 
   def _sum_on_owner(self, entry: ReplicaGradients) -> gradient_lib.Gradient:
     """Sums a gradient where its variable is updated."""
-    owner = self._owners.of(entry.variable) if self._owners else 0
-    with tf.compat.v1.device(entry.devices[owner]):
+    shard = self._zero.of(entry.variable) if self._zero else 0
+    with tf.compat.v1.device(entry.devices[shard]):
       if isinstance(entry.parts[0], tf.IndexedSlices):
         rows = sparse.concatenate(entry.parts)
-        self._owners_of_sums |= dict.fromkeys(
-          [rows.values.op, rows.indices.op], owner
+        self._shards_of_sums |= dict.fromkeys(
+          [rows.values.op, rows.indices.op], shard
         )
         return rows
       total = tf.add_n(entry.parts)
-      self._owners_of_sums[total.op] = owner
+      self._shards_of_sums[total.op] = shard
       return total
 
   def keep_equal(
@@ -242,10 +242,14 @@ class Replicas:
       return spec
     rest = self._rest(forward)
     repeated = {}
-    if self._owners is None:
+    if self._zero is None:
       repeated = self._repeat_updates(rest)
     else:
-      self._owners.move(rest, self._owners_of_sums, self._device_of)
+      _move(
+        zero.devices_of_updates(
+          rest, self._zero.shards, self._device_of, self._shards_of_sums
+        )
+      )
     mirrored = []
     for variable in self._variables:
       handle = variable.outputs[0]
@@ -285,6 +289,12 @@ class Replicas:
       op: [self._updates.op(r, op) for r in range(self.count - 1)]
       for op in found.writes
     }
+
+
+def _move(devices: Mapping[tf.Operation, str]) -> None:
+  """Puts ops on other devices."""
+  for op, device in devices.items():
+    graph_edits.set_device(op, device)
 
 
 def _device_map(mesh: mesh_lib.Mesh, replica: int) -> Callable[[str], str]:

@@ -29,7 +29,7 @@ import enum
 from collections.abc import Collection, Iterable, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import colocation, function_bodies, op_types
+from estimator_mp.graph import colocation, function_bodies, op_types, traversal
 
 import tensorflow as tf
 
@@ -63,21 +63,23 @@ def find_mirrored(
   """
   found: set[tf.Operation] = set()
   loops: set[int] = set()
-  size = -1
-  while len(found) > size:  # Again for loops, which feed back.
-    size = len(found)
-    for op in ops:
-      if op in known or op in found or _is_once(op):
-        continue
-      loop = graph_reads.outermost_loop(op)
-      if (
-        op_types.is_variable(op)
-        or any(t.op in found or t.op in known for t in op.inputs)
-        or (loop is not None and id(loop) in loops)
-      ):
-        found.add(op)
-        if loop is not None:
-          loops.add(id(loop))
+
+  def is_found(op: tf.Operation) -> bool:
+    if op in known or op in found or _is_once(op):
+      return False
+    loop = graph_reads.outermost_loop(op)
+    if not (
+      op_types.is_variable(op)
+      or any(t.op in found or t.op in known for t in op.inputs)
+      or (loop is not None and id(loop) in loops)
+    ):
+      return False
+    found.add(op)
+    if loop is not None:
+      loops.add(id(loop))
+    return True
+
+  traversal.repeat_until_stable(is_found, ops)
   return [op for op in ops if op in found]
 
 

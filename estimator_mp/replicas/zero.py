@@ -1,17 +1,20 @@
-"""Owners: which replica updates which variable.
+"""ZeRO shards: which replica updates which variable.
 
 With `optimizer_state="sharded"`, the replicas of a stage share the work of the
-optimizer: each variable belongs to one of them, with its slots, and with what
-is computed of its gradient. Only the owner gets the sum of the gradients; the
-new value goes to the others. So D replicas hold a D-th of the slots each. That
-is the first stage of ZeRO (Rajbhandari et al., "ZeRO: Memory Optimizations
-Toward Training Trillion Parameter Models", 2020, arXiv:1910.02054), by whole
-variables.
+optimizer: each variable is in the shard of one of them, with its slots, and
+with what is computed of its gradient. Only that replica gets the sum of the
+gradients; the new value goes to the others. So D replicas hold a D-th of the
+slots each. That is the first stage of ZeRO (Rajbhandari et al., "ZeRO: Memory
+Optimizations Toward Training Trillion Parameter Models", 2020,
+arXiv:1910.02054), by whole variables.
+
+Shard r is replica r's. What is to move there is said as a device for each op.
 """
 
+import dataclasses
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 
-from compat.private import graph_edits
 from estimator_mp.graph import (
   colocation,
   function_bodies,
@@ -23,97 +26,114 @@ from estimator_mp.placement import propagation
 
 import tensorflow as tf
 
+# From devices of replica 0 to those of a replica, for each of them.
+DevicesOfReplicas = Sequence[Callable[[str], str]]
 
-class Owners:
-  """Chooses the owners of variables, evenly by their bytes."""
 
-  def __init__(self, num_replicas: int):
-    """Starts without a variable.
+@dataclasses.dataclass(frozen=True)
+class ZeroShards:
+  """A division of variables into shards, evenly by their bytes.
+
+  Attributes:
+    num_shards: How many replicas there are, D.
+    shards: The shard of each variable.
+    held_bytes: For each device the bytes of its variables in each shard.
+  """
+
+  num_shards: int
+  shards: Mapping[tf.Operation, int] = dataclasses.field(default_factory=dict)
+  held_bytes: Mapping[str, Sequence[int]] = dataclasses.field(
+    default_factory=dict
+  )
+
+  def with_variables(
+    self, variables: Sequence[tf.Operation], device_of: DevicesOfReplicas
+  ) -> tuple["ZeroShards", dict[tf.Operation, str]]:
+    """Divides further variables.
 
     Args:
-      num_replicas: How many replicas there are, D.
-    """
-    self._num_replicas = num_replicas
-    self._held_bytes: dict[str, list[int]] = {}
-    self._owners: dict[tf.Operation, int] = {}
-    self._groups: dict[bytes, int] = {}
-
-  def choose(self, variable: tf.Operation) -> int:
-    """Returns the replica that a new variable shall belong to.
-
-    Args:
-      variable: The op of a variable, placed on its stage in replica 0. One
+      variables: The ops of variables, placed on their stages in replica 0. One
         that functions read (such as a functional loop) stays in replica 0,
         where these are. One that is colocated with another, such as its
-        average, belongs to the same replica.
+        average, is in the same shard.
+      device_of: For each replica, from devices of replica 0 to its own.
+
+    Returns:
+      All shards, and the devices of the variables that are not in replica 0,
+      and of the ops that have to be where these are.
     """
-    held = self._held_bytes.setdefault(
-      variable.device, [0] * self._num_replicas
-    )
-    owner = held.index(min(held)) if _is_movable(variable) else 0
-    for group in variable.colocation_groups():
-      owner = self._groups.get(group, owner)
-    self._groups[_group_of(variable)] = owner
-    held[owner] += tensor_size.variable_bytes(variable)
-    self._owners[variable] = owner
-    return owner
+    shards = dict(self.shards)
+    by_name = {variable.name: shard for variable, shard in shards.items()}
+    all_held = {device: list(held) for device, held in self.held_bytes.items()}
+    devices: dict[tf.Operation, str] = {}
+    for variable, bound in colocation.bound_to(variables).items():
+      device = devices.get(variable, variable.device)
+      held = all_held.setdefault(device, [0] * self.num_shards)
+      shard = held.index(min(held)) if _is_movable(variable) else 0
+      for name in colocation.colocated_with(variable):
+        shard = by_name.get(name, shard)
+      shards[variable] = by_name[variable.name] = shard
+      held[shard] += tensor_size.variable_bytes(variable)
+      if shard:
+        devices |= dict.fromkeys(bound, device_of[shard](device))
+    return ZeroShards(self.num_shards, shards, all_held), devices
 
   def of(self, variable: tf.Operation) -> int:
-    """Returns the owner of a variable; 0 if it was never chosen.
+    """Returns the shard of a variable; 0 if it is in none.
 
     Args:
       variable: The op of a variable.
     """
-    return self._owners.get(variable, 0)
-
-  def move(
-    self,
-    ops: Sequence[tf.Operation],
-    sums: Mapping[tf.Operation, int],
-    device_of: Sequence[Callable[[str], str]],
-  ) -> None:
-    """Puts what is computed for an update beside its variable.
-
-    Args:
-      ops: What is not part of a forward or backward pass, in the order of the
-        graph; all of it is placed in replica 0 or has moved already.
-      sums: The owners that sums of gradients are for.
-      device_of: For each replica, from devices of replica 0 to its own.
-    """
-    # A function may hold variables of several owners, which it does not join:
-    # what is in it runs where its variables are.
-    simple = [op for op in ops if not function_bodies.is_call(op)]
-    known = {**self._owners, **sums}
-    both = colocation.Units()
-    of_savers = savers.saver_ops(ops)
-    movable = [op for op in simple if op not in of_savers]
-    both.add(movable)
-    owners = propagation.spread(
-      movable, both, known, propagation.Follows.LARGEST_INPUT
-    )
-    moved = {}
-    for op, owner in owners.items():
-      if op.device and not _is_bound(op):
-        graph_edits.set_device(op, device_of[owner](op.device))
-        moved[_group_of(op)] = op.device
-    slots = [
-      op
-      for op in op_types.variables_of(list(owners))
-      if op not in self._owners and _is_movable(op)
-    ]
-    for slot, bound in colocation.bound_to(slots).items():
-      device = device_of[owners[slot]](slot.device)
-      for op in bound:
-        graph_edits.set_device(op, device)
-    for op in simple:
-      for group in op.colocation_groups():
-        if group in moved:
-          graph_edits.set_device(op, moved[group])
+    return self.shards.get(variable, 0)
 
 
-def _group_of(op: tf.Operation) -> bytes:
-  """Returns what ops that are colocated with an op name."""
-  return f"loc:@{op.name}".encode()
+def devices_of_updates(
+  ops: Sequence[tf.Operation],
+  shards: Mapping[tf.Operation, int],
+  device_of: DevicesOfReplicas,
+  sums: Mapping[tf.Operation, int] = MappingProxyType({}),
+) -> dict[tf.Operation, str]:
+  """Returns where an update is computed: beside its variable.
+
+  Args:
+    ops: What is not part of a forward or backward pass, in the order of the
+      graph; all of it is placed in replica 0 or has moved already.
+    shards: The shards of variables.
+    device_of: For each replica, from devices of replica 0 to its own.
+    sums: The shards that sums of gradients are for.
+
+  Returns:
+    The devices of those ops that move, slots with all that uses them.
+  """
+  # A function may hold variables of several shards, which it does not join:
+  # what is in it runs where its variables are.
+  simple = [op for op in ops if not function_bodies.is_call(op)]
+  of_savers = savers.saver_ops(ops)
+  movable = [op for op in simple if op not in of_savers]
+  units = colocation.Units()
+  units.add(movable)
+  found = propagation.spread(
+    movable, units, {**shards, **sums}, propagation.Follows.LARGEST_INPUT
+  )
+  devices = {
+    op: device_of[shard](op.device)
+    for op, shard in found.items()
+    if op.device and not _is_bound(op)
+  }
+  by_name = {op.name: device for op, device in devices.items()}
+  slots = [
+    op
+    for op in op_types.variables_of(found)
+    if op not in shards and _is_movable(op)
+  ]
+  for slot, bound in colocation.bound_to(slots).items():
+    device = device_of[found[slot]](devices.get(slot, slot.device))
+    devices |= dict.fromkeys(bound, device)
+  for op in simple:
+    for name in colocation.colocated_with(op):
+      if name in by_name:
+        devices[op] = by_name[name]
+  return devices
 
 
 def _is_movable(variable: tf.Operation) -> bool:
@@ -128,6 +148,6 @@ def _is_bound(op: tf.Operation) -> bool:
   """Whether an op has to be where something else is."""
   return (
     op_types.is_variable(op)
-    or any(group != _group_of(op) for group in op.colocation_groups())
+    or any(name != op.name for name in colocation.colocated_with(op))
     or any(map(op_types.is_handle, op.inputs))
   )
