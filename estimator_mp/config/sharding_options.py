@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from estimator_mp.collectives.algorithms import ALGORITHMS
 from estimator_mp.config import axes, options
-from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.config import schedule as schedule_lib
 
 # An expression for names, and the stage of what has such a name.
 Rule: TypeAlias = tuple[str, int]

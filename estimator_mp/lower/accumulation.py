@@ -6,10 +6,10 @@ time.
 
 from collections.abc import Mapping, Sequence
 
+from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Phase
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import gradient as gradient_lib
-from estimator_mp.pipeline import schedule as schedule_lib
-from estimator_mp.pipeline.schedule import Phase
 
 import tensorflow as tf
 

@@ -9,9 +9,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compat.private import graph_edits
+from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Cell, Phase
 from estimator_mp.pipeline import cells
-from estimator_mp.pipeline import schedule as schedule_lib
-from estimator_mp.pipeline.schedule import Cell, Phase
 
 import tensorflow as tf
 

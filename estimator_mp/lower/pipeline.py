@@ -21,6 +21,8 @@ from typing import Any
 from compat.private import graph_edits
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import micro_batches as micro_batches_lib
+from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Cell
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import colocation, shape_values
 from estimator_mp.lower import accumulation as accumulation_lib
@@ -40,10 +42,8 @@ from estimator_mp.pipeline import (
   recomputation,
   slices,
 )
-from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline.example_axes import Kind
 from estimator_mp.pipeline.merges import Merge
-from estimator_mp.pipeline.schedule import Cell
 from estimator_mp.placement import auto
 from estimator_mp.plan import sharding_plan, summed_gradients
 

@@ -11,10 +11,10 @@ import math
 from collections.abc import Iterator, Sequence
 
 from estimator_mp import amounts
+from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.observe import canvas as canvas_lib
 from estimator_mp.observe import step_trace
 from estimator_mp.observe.canvas import FAINT, INK
-from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
 
 # Inches.

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp import amounts
-from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
 
 Interval = tuple[float, float]

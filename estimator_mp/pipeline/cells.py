@@ -10,9 +10,9 @@ from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from compat.private import graph_reads
+from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Phase
 from estimator_mp.graph import control_flow, op_types, traversal
-from estimator_mp.pipeline import schedule as schedule_lib
-from estimator_mp.pipeline.schedule import Phase
 
 import tensorflow as tf
 

@@ -14,9 +14,9 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from compat.private import graph_reads
+from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Phase
 from estimator_mp.pipeline import cells
-from estimator_mp.pipeline import schedule as schedule_lib
-from estimator_mp.pipeline.schedule import Phase
 
 import tensorflow as tf
 

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Mapping, Sequence
 
-from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.config import schedule as schedule_lib
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,9 +61,10 @@ def simulate(
       other, or there are not as many times as stages.
   """
   if not schedule.rows:
+    *names, last = (x for x, order in schedule_lib.ORDERS.items() if order.row)
     raise ValueError(
       f"schedule {schedule.name!r} enforces no order, so there is none to "
-      "simulate; use gpipe, 1f1b or interleaved"
+      f"simulate; use {', '.join(names)} or {last}"
     )
   costs = {
     schedule_lib.Phase.FORWARD: _costs(schedule, "forward", forward),

@@ -5,8 +5,9 @@ import os
 import pathlib
 
 import estimator_mp
+from estimator_mp.config import schedule
 from estimator_mp.observe import chrome_trace, gantt, step_trace
-from estimator_mp.pipeline import schedule, simulation
+from estimator_mp.pipeline import simulation
 from estimator_mp.plan import sharding_plan
 
 import numpy as np

@@ -7,13 +7,13 @@ from typing import Any
 
 import estimator_mp
 from estimator_mp import amounts
+from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.observe import (
   chrome_trace,
   step_trace,
   trace_hook,
   trace_reading,
 )
-from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
 from estimator_mp.placement import placement
 from estimator_mp.plan import sharding_plan

@@ -1,9 +1,9 @@
 """Cells of ops: which pass each op of a small graph is part of."""
 
+from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Phase
 from estimator_mp.pipeline import cells
-from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline.cells import Ends, Pass
-from estimator_mp.pipeline.schedule import Phase
 
 import tensorflow as tf
 from absl.testing import absltest

@@ -1,12 +1,12 @@
 """Recomputation: what small graphs compute again, as data."""
 
 import estimator_mp  # noqa: F401
+from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Phase
 from estimator_mp.graph import clones
 from estimator_mp.lower import recompute
 from estimator_mp.pipeline import recomputation
-from estimator_mp.pipeline import schedule as schedule_lib
 from estimator_mp.pipeline.cells import Pass
-from estimator_mp.pipeline.schedule import Phase
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

@@ -1,10 +1,13 @@
 """Schedules, as data: order, live micro-batches, time."""
 
+import contextlib
 import dataclasses
+import functools
 import itertools
+import pathlib
 import random
 
-from estimator_mp.pipeline import schedule as schedule_lib
+from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
 
 import hypothesis
@@ -22,21 +25,25 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("schedules")
 
 
+@functools.cache
+def _fitting(name, num_stages):
+  """Returns the numbers, up to some, that a name and K stages go with."""
+  found = []
+  for numbers in itertools.product(range(1, 9), range(1, 4)):
+    with contextlib.suppress(ValueError):
+      schedule_lib.make_schedule(name, num_stages, *numbers)
+      found.append(numbers)
+  return found
+
+
 @strategies.composite
 def _schedules(draw):
   """Schedules that enforce an order, of all names."""
-  name = draw(strategies.sampled_from(["gpipe", "1f1b", "interleaved"]))
+  orders = schedule_lib.ORDERS
+  name = draw(strategies.sampled_from([x for x in orders if orders[x].row]))
   num_stages = draw(strategies.integers(1, 4))
-  if name != "interleaved":
-    return schedule_lib.make_schedule(
-      name, num_stages, draw(strategies.integers(1, 8))
-    )
-  return schedule_lib.make_schedule(
-    name,
-    num_stages,
-    num_stages * draw(strategies.integers(1, 2)),
-    draw(strategies.integers(2, 3)),
-  )
+  numbers = draw(strategies.sampled_from(_fitting(name, num_stages)))
+  return schedule_lib.make_schedule(name, num_stages, *numbers)
 
 
 def _text(schedule):
@@ -357,6 +364,15 @@ def _can_run(schedule):
     if start in reached:
       return False
   return True
+
+
+class GuideTest(absltest.TestCase):
+  def test_the_guide_has_them_all(self):
+    guide = pathlib.Path(__file__).parents[3] / "docs" / "pipeline.md"
+    text = guide.read_text(encoding="utf-8")
+    for name, order in schedule_lib.ORDERS.items():
+      row = f"| `{name}` | {order.summary} | {order.held} |"
+      self.assertIn(row, text.replace(" (default)", ""))
 
 
 class ArgumentsTest(parameterized.TestCase):

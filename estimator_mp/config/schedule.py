@@ -11,15 +11,17 @@ Four micro-batches on two stages, time to the right, backward in brackets:
 
 Both keep the devices equally busy; 1f1b holds the activations of fewer
 micro-batches. A schedule is data: nothing here knows of TensorFlow.
+
+To add one, write the function of its rows and add it to `ORDERS`; the choices
+of the option, the errors and what the tests check follow.
 """
 
 import dataclasses
 import enum
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 # More take minutes to write down, and a graph has clones of a model in each.
 _MAX_CELLS = 1_000_000
-NAMES = ("none", "gpipe", "1f1b", "interleaved")
 
 
 class Phase(enum.IntEnum):
@@ -56,7 +58,7 @@ class Schedule:
   """The cells of each device, in the order in which it runs them.
 
   Attributes:
-    name: One of `NAMES`.
+    name: The name of its order, one of `NAMES`.
     num_devices: How many devices there are, K.
     num_micro_batches: How many micro-batches there are, in all rounds.
     rows: The cells of each device in order; no rows where no order is
@@ -108,105 +110,15 @@ class Schedule:
     return tuple(found)
 
 
-def make_schedule(
-  name: str,
-  num_stages: int,
-  num_micro_batches: int,
-  num_virtual_stages: int = 1,
-) -> Schedule:
-  """Returns the schedule of a name.
-
-  - "none" enforces no order.
-  - "gpipe" runs all forwards, then all backwards: GPipe (Huang et al., 2019,
-    arXiv:1811.06965).
-  - "1f1b" takes one backward after each forward as soon as it can: PipeDream
-    with a flush (Narayanan et al., 2021, arXiv:2006.09503), after PipeDream
-    (Narayanan et al., 2019, arXiv:1806.03377). The stage k of K never holds
-    more than K - k micro-batches.
-  - "interleaved" is 1f1b with v stages per device, which are passed through
-    one after the other; the bubble is v times smaller: Megatron-LM (Narayanan
-    et al., 2021, arXiv:2104.04473).
-
-  Args:
-    name: One of `NAMES`.
-    num_stages: The devices on the stage axis, K.
-    num_micro_batches: The micro-batches of a batch, M; for "interleaved" a
-      multiple of K.
-    num_virtual_stages: The stages per device, v: at least 2 for "interleaved",
-      and 1 for the others.
-
-  Returns:
-    The schedule, with one row per device.
-
-  Raises:
-    ValueError: If the name is unknown, or a number does not fit it or is too
-      large for the cells to be written down.
-  """
-  if name not in NAMES:
-    raise ValueError(
-      f"schedule={name!r} is unknown; use one of {', '.join(NAMES)}"
-    )
-  for argument, value in (
-    ("num_stages", num_stages),
-    ("num_micro_batches", num_micro_batches),
-    ("num_virtual_stages", num_virtual_stages),
-  ):
-    if value < 1:
-      raise ValueError(f"{argument}={value} is too small; use 1 or more")
-  stages = num_stages * num_virtual_stages
-  _check_size(
-    f"num_micro_batches={num_micro_batches} on {stages} stage(s)",
-    len(Phase) * stages * num_micro_batches,
-    "micro-batches" if num_micro_batches >= stages else "stages",
-  )
-  if name == "interleaved":
-    _check_interleaved(num_stages, num_micro_batches, num_virtual_stages)
-  elif num_virtual_stages > 1:
-    raise ValueError(
-      f"schedule={name!r} has one stage per device, but num_virtual_stages="
-      f"{num_virtual_stages}; use schedule='interleaved', or 1"
-    )
-  row_of = {
-    "none": None,
-    "gpipe": _gpipe_row,
-    "1f1b": _one_forward_one_backward_row,
-    "interleaved": _interleaved_row,
-  }[name]
-  schedule = Schedule(
-    name, num_stages, num_micro_batches, (), num_virtual_stages
-  )
-  if row_of is None:
-    return schedule
-  rows = tuple(row_of(schedule, device) for device in range(num_stages))
-  return dataclasses.replace(schedule, rows=rows)
-
-
-def _check_size(cause: str, num_cells: int, fewer: str) -> None:
-  """Raises if a schedule would have too many cells to be written down."""
-  if num_cells > _MAX_CELLS:
-    raise ValueError(
-      f"{cause} makes a schedule of {num_cells} cells, more than {_MAX_CELLS}; "
-      f"use fewer {fewer}"
-    )
-
-
-def _check_interleaved(stages: int, micro_batches: int, virtual: int) -> None:
-  if virtual < 2:
-    raise ValueError(
-      "schedule='interleaved' needs several stages per device, but "
-      f"num_virtual_stages={virtual}; use 2 or more, or schedule='1f1b'"
-    )
-  below = micro_batches // stages * stages
-  if below != micro_batches:
-    right = f"{below} or {below + stages}" if below else f"{stages}"
-    raise ValueError(
-      f"schedule='interleaved' on {stages} devices needs a multiple of "
-      f"{stages} micro-batches, but num_micro_batches={micro_batches}; "
-      f"use {right}"
-    )
+# The cells of a device, by its index, in the order in which it runs them.
+Row = Callable[[Schedule, int], tuple[Cell, ...]]
 
 
 def _gpipe_row(schedule: Schedule, device: int) -> tuple[Cell, ...]:
+  """Runs all forwards, then all backwards.
+
+  GPipe (Huang et al., 2019, arXiv:1811.06965).
+  """
   forwards = range(schedule.num_micro_batches)
   return (
     *(Cell(device, m, Phase.FORWARD) for m in forwards),
@@ -217,6 +129,12 @@ def _gpipe_row(schedule: Schedule, device: int) -> tuple[Cell, ...]:
 def _one_forward_one_backward_row(
   schedule: Schedule, device: int
 ) -> tuple[Cell, ...]:
+  """Takes one backward after each forward as soon as it can.
+
+  PipeDream with a flush (Narayanan et al., 2021, arXiv:2006.09503), after
+  PipeDream (Narayanan et al., 2019, arXiv:1806.03377). The stage k of K never
+  holds more than K - k micro-batches.
+  """
   micro_batches = range(schedule.num_micro_batches)
   return _alternating(
     [Cell(device, m, Phase.FORWARD) for m in micro_batches],
@@ -226,7 +144,12 @@ def _one_forward_one_backward_row(
 
 
 def _interleaved_row(schedule: Schedule, device: int) -> tuple[Cell, ...]:
-  """Passes K micro-batches at a time through all stages of the device."""
+  """Passes K micro-batches at a time through all stages of the device.
+
+  1f1b with v stages per device, which are passed through one after the other;
+  the bubble is v times smaller: Megatron-LM (Narayanan et al., 2021,
+  arXiv:2104.04473).
+  """
   size = schedule.num_devices
   stages = [*range(device, schedule.num_stages, size)]
   forwards, backwards = [], []
@@ -249,6 +172,131 @@ def _alternating(
   for forward, backward in zip(forwards[warm_up:], backwards, strict=False):
     row += [forward, backward]
   return (*row, *backwards[len(forwards) - warm_up :])
+
+
+def _check_one_stage(schedule: Schedule) -> None:
+  """Raises if devices have several stages."""
+  if schedule.num_virtual_stages > 1:
+    raise ValueError(
+      f"schedule={schedule.name!r} has one stage per device, but "
+      f"num_virtual_stages={schedule.num_virtual_stages}; use "
+      "schedule='interleaved', or 1"
+    )
+
+
+def _check_interleaved(schedule: Schedule) -> None:
+  """Raises if devices have one stage, or some micro-batches are left over."""
+  stages, micro_batches = schedule.num_devices, schedule.num_micro_batches
+  if schedule.num_virtual_stages < 2:
+    raise ValueError(
+      "schedule='interleaved' needs several stages per device, but "
+      f"num_virtual_stages={schedule.num_virtual_stages}; use 2 or more, or "
+      "schedule='1f1b'"
+    )
+  below = micro_batches // stages * stages
+  if below != micro_batches:
+    right = f"{below} or {below + stages}" if below else f"{stages}"
+    raise ValueError(
+      f"schedule='interleaved' on {stages} devices needs a multiple of "
+      f"{stages} micro-batches, but num_micro_batches={micro_batches}; "
+      f"use {right}"
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+  """An order of cells, for any numbers that fit it.
+
+  Attributes:
+    summary: What it does, as docs/pipeline.md says it.
+    held: How many micro-batches stage k of K holds, as docs/pipeline.md says.
+    row: Returns the cells of a device; None if no order is enforced.
+    check: Raises ValueError if the numbers of a schedule do not fit it.
+  """
+
+  summary: str
+  held: str
+  row: Row | None
+  check: Callable[[Schedule], None] = _check_one_stage
+
+
+ORDERS = {
+  "none": Order("whatever is ready", "up to M", None),
+  "gpipe": Order("all forwards, then all backwards", "M", _gpipe_row),
+  "1f1b": Order(
+    "a backward after each forward, as soon as there is one",
+    "K - k",
+    _one_forward_one_backward_row,
+  ),
+  "interleaved": Order(
+    "`1f1b` with `num_virtual_stages` stages on each device; the bubble is "
+    "that many times smaller, and more is sent",
+    "more than `1f1b`",
+    _interleaved_row,
+    _check_interleaved,
+  ),
+}
+NAMES = tuple(ORDERS)
+
+
+def make_schedule(
+  name: str,
+  num_stages: int,
+  num_micro_batches: int,
+  num_virtual_stages: int = 1,
+) -> Schedule:
+  """Returns the schedule of a name.
+
+  Args:
+    name: One of `NAMES`; `ORDERS` says what they mean.
+    num_stages: The devices on the stage axis, K.
+    num_micro_batches: The micro-batches of a batch, M; for "interleaved" a
+      multiple of K.
+    num_virtual_stages: The stages per device, v: at least 2 for "interleaved",
+      and 1 for the others.
+
+  Returns:
+    The schedule, with one row per device.
+
+  Raises:
+    ValueError: If the name is unknown, or a number does not fit it or is too
+      large for the cells to be written down.
+  """
+  if name not in ORDERS:
+    raise ValueError(
+      f"schedule={name!r} is unknown; use one of {', '.join(NAMES)}"
+    )
+  for argument, value in (
+    ("num_stages", num_stages),
+    ("num_micro_batches", num_micro_batches),
+    ("num_virtual_stages", num_virtual_stages),
+  ):
+    if value < 1:
+      raise ValueError(f"{argument}={value} is too small; use 1 or more")
+  stages = num_stages * num_virtual_stages
+  _check_size(
+    f"num_micro_batches={num_micro_batches} on {stages} stage(s)",
+    len(Phase) * stages * num_micro_batches,
+    "micro-batches" if num_micro_batches >= stages else "stages",
+  )
+  schedule = Schedule(
+    name, num_stages, num_micro_batches, (), num_virtual_stages
+  )
+  order = ORDERS[name]
+  order.check(schedule)
+  if order.row is None:
+    return schedule
+  rows = tuple(order.row(schedule, device) for device in range(num_stages))
+  return dataclasses.replace(schedule, rows=rows)
+
+
+def _check_size(cause: str, num_cells: int, fewer: str) -> None:
+  """Raises if a schedule would have too many cells to be written down."""
+  if num_cells > _MAX_CELLS:
+    raise ValueError(
+      f"{cause} makes a schedule of {num_cells} cells, more than {_MAX_CELLS}; "
+      f"use fewer {fewer}"
+    )
 
 
 def repeat(schedule: Schedule, rounds: int) -> Schedule:
