@@ -1,7 +1,7 @@
 """Gantt: which cell is drawn where on its device, as plain data."""
 
+from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.observe import gantt, step_trace
-from estimator_mp.pipeline import schedule as schedule_lib
 
 from absl.testing import absltest
 
