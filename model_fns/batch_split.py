@@ -67,7 +67,12 @@ def batch_split(
   training.check_optimizer(optimizer)
   mesh = _create_mesh(mesh)
 
-  def model_fn(features, labels, mode, config=None):
+  def model_fn(
+    features: Any,
+    labels: Any,
+    mode: str,
+    config: tf.estimator.RunConfig | None = None,
+  ) -> tf.estimator.EstimatorSpec:
     if config is not None:
       mesh.check_session_config(config.session_config)
     bound = layers_lib.bind_layers(layers)

@@ -28,10 +28,10 @@ def layers(num_classes: int, seed: int) -> list[tf.Module]:
     )
   keras = tf.keras.layers
 
-  def he_normal(offset: int):
+  def he_normal(offset: int) -> tf.keras.initializers.Initializer:
     return tf.keras.initializers.HeNormal(seed=seed + offset)
 
-  def conv_block(number: int, filters: int):
+  def conv_block(number: int, filters: int) -> tf.keras.Sequential:
     return tf.keras.Sequential(
       [
         keras.Conv2D(

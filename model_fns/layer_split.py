@@ -77,10 +77,11 @@ def layer_split(
   sharding = _sharding_config(mesh, head, verify_placement)
   split_counts(len(layers), sharding.create_mesh(), layers_per_stage)
 
-  def marked_model_fn(features, labels, mode):
-    counts = split_counts(
-      len(layers), estimator_mp.get_mesh(), layers_per_stage
-    )
+  def marked_model_fn(
+    features: Any, labels: Any, mode: str
+  ) -> tf.estimator.EstimatorSpec:
+    stages = estimator_mp.get_mesh() or sharding.create_mesh()
+    counts = split_counts(len(layers), stages, layers_per_stage)
     bound = layers_lib.bind_layers(layers)
     outputs = training.select_inputs(features, feature_key)
     for stage, stage_layers in enumerate(consecutive(bound, counts)):
@@ -90,7 +91,7 @@ def layer_split(
     # Where the variables are: only the sums travel to the head.
     regularization = training.collect_regularization_losses(bound)
 
-    def train_op_fn(loss):
+    def train_op_fn(loss: tf.Tensor) -> tf.Operation:
       with tf.compat.v1.device(None):  # The head's is not the optimizer's.
         update_ops = training.collect_update_ops(bound)
         return training.make_train_op(loss, optimizer, update_ops)
@@ -107,7 +108,12 @@ def layer_split(
 
   sharded = estimator_mp.shard_model_fn(marked_model_fn, sharding)
 
-  def model_fn(features, labels, mode, config=None):
+  def model_fn(
+    features: Any,
+    labels: Any,
+    mode: str,
+    config: tf.estimator.RunConfig | None = None,
+  ) -> tf.estimator.EstimatorSpec:
     if estimator_mp.get_mesh() is not None:  # Another shard_model_fn calls.
       return marked_model_fn(features, labels, mode)
     return sharded(features, labels, mode, config)

@@ -61,7 +61,7 @@ def is_keras_layer(layer: Any) -> bool:
 def layer_name(layer: Any) -> str:
   """Returns the name of a function or a Keras layer, for people."""
   if is_keras_layer(layer):
-    return layer.name
+    return str(layer.name)
   function = getattr(layer, "func", layer)  # functools.partial
   return getattr(function, "__name__", type(function).__name__)
 

@@ -34,7 +34,7 @@ def layers(
     )
   keras = tf.keras.layers
 
-  def he_normal(offset: int):
+  def he_normal(offset: int) -> tf.keras.initializers.Initializer:
     return tf.keras.initializers.HeNormal(seed=seed + offset)
 
   dense = [

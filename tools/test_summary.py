@@ -15,9 +15,12 @@ import urllib.parse
 import urllib.request
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 
-def last_results(lines: Iterable[str]) -> dict[tuple[str, int, int], dict]:
+def last_results(
+  lines: Iterable[str],
+) -> dict[tuple[str, int, int], dict[str, Any]]:
   """The result of each run and shard of each test; the last attempt stands.
 
   Args:
@@ -75,7 +78,7 @@ def outcomes(xml_path: str) -> Iterator[str]:
       yield "passed"
 
 
-def count_outcomes(result: dict) -> collections.Counter[str]:
+def count_outcomes(result: dict[str, Any]) -> collections.Counter[str]:
   """Counts the cases of one test result.
 
   Args:

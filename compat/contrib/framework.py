@@ -37,7 +37,7 @@ def get_variables(
     collection: the graph collection to look in.
   """
   name = getattr(scope, "name", scope)
-  found = tf.compat.v1.get_collection(collection, name)
+  found: list[Any] = tf.compat.v1.get_collection(collection, name)
   if suffix is None:
     return found
   return [variable for variable in found if variable.op.name.endswith(suffix)]

@@ -41,7 +41,8 @@ def model_fn_of(estimator: Any) -> ModelFn:
     estimator: The Estimator; of a canned one it is the model_fn that its class
       made.
   """
-  return estimator._model_fn
+  model_fn: ModelFn = estimator._model_fn
+  return model_fn
 
 
 def run_config_of(estimator: Any) -> Any:
@@ -110,7 +111,9 @@ def _patch() -> None:
   original = owner._call_model_fn
 
   @functools.wraps(original)
-  def call_model_fn(estimator, features, labels, mode, config):
+  def call_model_fn(
+    estimator: Any, features: Any, labels: Any, mode: str, config: Any
+  ) -> tf.estimator.EstimatorSpec:
     replacement = _replacement.get()
     if replacement is None:
       return original(estimator, features, labels, mode, config)
@@ -121,7 +124,7 @@ def _patch() -> None:
     finally:
       estimator._model_fn = kept
 
-  def unpatch():
+  def unpatch() -> None:
     owner._call_model_fn = original
 
   owner._call_model_fn = call_model_fn
@@ -142,8 +145,15 @@ def around_each_save(
   save = saver.save
 
   @functools.wraps(save)
-  def acting_save(sess, save_path, global_step=None, *args, **kwargs):
+  def acting_save(
+    sess: tf.compat.v1.Session,
+    save_path: str,
+    global_step: Any = None,
+    *args: Any,
+    **kwargs: Any,
+  ) -> str | None:
     with act(sess, save_path, global_step):
-      return save(sess, save_path, global_step, *args, **kwargs)
+      path: str | None = save(sess, save_path, global_step, *args, **kwargs)
+    return path
 
   saver.save = acting_save

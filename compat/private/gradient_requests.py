@@ -149,7 +149,7 @@ def _patch() -> None:
   parameters = inspect.signature(helper)
 
   @functools.wraps(helper)
-  def gradients_helper(*args, **kwargs):
+  def gradients_helper(*args: Any, **kwargs: Any) -> Any:
     graph = _graph_of_request()
     if graph is None:
       return helper(*args, **kwargs)
@@ -177,8 +177,13 @@ def _patch() -> None:
 
   @functools.wraps(gradient)
   def tape_gradient(
-    tape, target, sources, output_gradients=None, *args, **kwargs
-  ):
+    tape: tf.GradientTape,
+    target: Any,
+    sources: Any,
+    output_gradients: Any = None,
+    *args: Any,
+    **kwargs: Any,
+  ) -> Any:
     graph = _graph_of_request()
     if graph is None:
       return gradient(tape, target, sources, output_gradients, *args, **kwargs)
@@ -209,13 +214,15 @@ def _patch() -> None:
     return tf.nest.pack_sequence_as(sources, found)
 
   @functools.wraps(add_n)
-  def multi_device_add_n(terms, gradient_uid):
+  def multi_device_add_n(
+    terms: list[tf.Tensor], gradient_uid: str | None
+  ) -> tf.Tensor:
     handler = _handler_of_graph() if _is_inside() else None
     if handler is None or len({term.device for term in terms}) == 1:
       return add_n(terms, gradient_uid)
     return handler.add_terms(terms)
 
-  def unpatch():
+  def unpatch() -> None:
     gradients_util._GradientsHelper = helper
     gradients_util._MultiDeviceAddN = add_n
     backprop.GradientTape.gradient = gradient
@@ -254,7 +261,7 @@ def _answer(
 ) -> list[Any]:
   """Lets a graph's handler answer; its own requests are not intercepted."""
 
-  def computed(*request) -> list[Any]:
+  def computed(*request: Any) -> list[Any]:
     _inside.request = True
     try:
       return compute(*request)

@@ -28,7 +28,7 @@ class Join:
 class Joins:
   """The gradients that model_fn got so far."""
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._joins: dict[str, Join] = {}
     self._sparse: dict[str, str] = {}
 

@@ -128,7 +128,8 @@ def _exists(device: str, session_config: tf.compat.v1.ConfigProto) -> bool:
   is_remote = bool(device) and not devices.is_local(device)
   if is_remote or spec.device_type not in ("CPU", "GPU"):
     return True
-  has = session_config.device_count.get("CPU", 1)
+  has: int = session_config.device_count.get("CPU", 1)
   if spec.device_type == "GPU":
     has = devices.num_local_gpus()
-  return (spec.device_index or 0) < has
+  index: int = spec.device_index or 0
+  return index < has

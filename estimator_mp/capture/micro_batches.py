@@ -309,7 +309,7 @@ def _pieces(entry: batch_size.Input, count: int, slices: _Slices) -> list[Any]:
   if isinstance(value, tf.SparseTensor):
     return _sparse_pieces(value, slices)
   if slices.ranges is None:
-    return tf.split(value, slices.count, axis)
+    return list(tf.split(value, slices.count, axis))
   boxes = [
     _boxes(numbers, axis, value.shape.rank, other)
     for numbers, other in zip(slices.ranges, (0, -1), strict=True)
@@ -328,7 +328,7 @@ def _boxes(
   """Returns vectors for all dimensions: a number for one, another for all."""
   rest = tf.fill(tf.shape(numbers), other)
   columns = [numbers if i == axis else rest for i in range(rank)]
-  return tf.unstack(tf.stack(columns, 1), int(numbers.shape[0]))
+  return list(tf.unstack(tf.stack(columns, 1), int(numbers.shape[0])))
 
 
 def _rows(slices: _Slices, dtype: tf.DType) -> list[tuple[Any, Any]]:

@@ -84,7 +84,7 @@ def _text(error: Exception) -> str:
 
 def _is_own(error: Exception) -> bool:
   """Whether an error was raised by sharding, which says what it has to."""
-  names = [
+  names: list[str] = [
     frame.f_globals.get("__name__", "")
     for frame, _ in traceback.walk_tb(error.__traceback__)
   ]
@@ -113,7 +113,9 @@ class _ExplainingHook(tf.estimator.SessionRunHook):
   def __init__(self, batches: micro_batches.MicroBatches):
     self._batches = batches
 
-  def after_create_session(self, session, coord):
+  def after_create_session(
+    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator | None
+  ) -> None:
     """Explains the errors of a new session."""
     del coord
     run = type(session).run

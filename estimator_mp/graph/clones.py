@@ -273,7 +273,7 @@ def _device_of_handle(copy: tf.Operation) -> str:
   """Returns the device of the first state that a clone works on."""
   for tensor in copy.inputs:
     if op_types.is_handle(tensor) and tensor.op.device:
-      return tensor.op.device
+      return str(tensor.op.device)
   return ""
 
 

@@ -25,7 +25,7 @@ class Units:
   Ops can be added as a graph grows; units only ever merge.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self._parents: dict[tf.Operation, tf.Operation] = {}
     self._by_name: dict[str, tf.Operation] = {}
     # Ops that are colocated with one that is made after them, by its name, as

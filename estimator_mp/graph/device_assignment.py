@@ -61,7 +61,7 @@ def device_function(device: str) -> Callable[[tf.Operation], str]:
     host = lives_on_host(op, on_device.device_type)
     default = on_host if host else on_device
     own = tf.compat.v1.DeviceSpec.from_string(op.device)
-    return default.make_merged_spec(own).to_string()
+    return str(default.make_merged_spec(own).to_string())
 
   return device_of
 

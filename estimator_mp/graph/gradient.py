@@ -5,9 +5,8 @@ tensor, as embedding lookups make), or None where a loss does not depend on a
 variable.
 """
 
-import contextlib
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import tensorflow as tf
 
@@ -131,6 +130,6 @@ def _add_beside(place: tf.Tensor, terms: Sequence[tf.Tensor]) -> tf.Tensor:
     return tf.add_n(terms)
 
 
-def _beside(tensor: tf.Tensor) -> contextlib.AbstractContextManager[None]:
+def _beside(tensor: tf.Tensor) -> Any:
   """Returns a context whose ops are colocated with a tensor, and no other."""
   return tensor.graph.colocate_with(tensor.op, ignore_existing=True)

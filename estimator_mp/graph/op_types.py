@@ -433,7 +433,7 @@ def variables_of(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
 
 def is_reference(tensor: tf.Tensor) -> bool:
   """Whether a tensor is a reference of TensorFlow 1."""
-  return tensor.dtype != tensor.dtype.base_dtype
+  return bool(tensor.dtype != tensor.dtype.base_dtype)
 
 
 def is_handle(tensor: tf.Tensor) -> bool:

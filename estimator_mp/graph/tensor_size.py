@@ -38,4 +38,4 @@ def variable_bytes(variable: tf.Operation) -> int:
   """
   shape = tf.TensorShape(variable.get_attr("shape"))
   dtype = tf.dtypes.as_dtype(variable.get_attr("dtype"))
-  return num_elements(shape) * dtype.size
+  return num_elements(shape) * int(dtype.size)

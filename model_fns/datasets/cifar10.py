@@ -61,7 +61,9 @@ def load(data_dir: str | None = None) -> dataset.Dataset:
     records = records.shuffle(min(num_train, _SHUFFLE_BUFFER), seed=seed)
 
     # The position in the endless stream seeds the augmentation of an example.
-    def example(position, record):
+    def example(
+      position: tf.Tensor, record: tf.Tensor
+    ) -> tuple[tf.Tensor, tf.Tensor]:
       image, label = _decode(record)
       return _augment(image, seed, position), label
 
@@ -120,7 +122,7 @@ def count_valid_records(path: pathlib.Path) -> int:
       f" {labels[record]}; labels are 0 to {_NUM_CLASSES - 1}: the file is"
       f" damaged or is not CIFAR-10's binary format; {_UNPACK}"
     )
-  return records
+  return int(records)
 
 
 def _check_directory(directory: pathlib.Path) -> None:

@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import socket
 import tempfile
+from typing import Any
 
 from model_fns.datasets import dataset
 
@@ -74,7 +75,7 @@ def write_records(
   np.concatenate(columns, axis=1).tofile(path)
 
 
-def _download():
+def _download() -> Any:
   """Returns what tf_keras.datasets.cifar10.load_data() returns."""
   # tf_keras takes seconds to import; only a download needs it.
   from tf_keras.datasets import cifar10  # pylint: disable=g-import-not-at-top

@@ -98,7 +98,9 @@ class Dataset:
 
     return input_fn
 
-  def serving_input_receiver_fn(self):
+  def serving_input_receiver_fn(
+    self,
+  ) -> tf.estimator.export.ServingInputReceiver:
     """Makes the serving input of an exported model; pass it, uncalled.
 
     Returns:
@@ -121,7 +123,9 @@ class Dataset:
   def _batches(
     self, examples: tf.data.Dataset, batch_size: int, drop_remainder: bool
   ) -> tf.data.Dataset:
-    def as_features(images, labels):
+    def as_features(
+      images: tf.Tensor, labels: tf.Tensor
+    ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
       return {"image": self._standardise(images)}, labels[:, tf.newaxis]
 
     batches = examples.batch(batch_size, drop_remainder=drop_remainder)

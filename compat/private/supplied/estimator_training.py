@@ -315,4 +315,4 @@ def global_id(
       f"jobs {jobs}."
     )
   before = jobs[: jobs.index(task_type)]
-  return task_id + sum(cluster.num_tasks(job) for job in before)
+  return task_id + sum(int(cluster.num_tasks(job)) for job in before)
