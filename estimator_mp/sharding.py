@@ -34,9 +34,9 @@ from estimator_mp.lower import pipeline as pipeline_lib
 from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.observe import verification
 from estimator_mp.placement import (
+  contents,
   parts,
   placement_file,
-  replica_contents,
   rules,
   transfers,
 )
@@ -448,7 +448,7 @@ class _Sharder:
     pipeline: sharding_plan.PipelinePlan | None,
   ) -> None:
     """Keeps the plan for people, for evaluation and for prediction."""
-    replicas: tuple[replica_contents.ReplicaDevice, ...] = ()
+    replicas: tuple[placement_lib.ReplicaDevice, ...] = ()
     plan = functools.partial(sharding_plan.ShardingPlan, pipeline=pipeline)
     if self._pipeline is not None:
       mirrors = self._pipeline.mirrors
@@ -456,12 +456,10 @@ class _Sharder:
         plan, gradient_sums=tuple(self._pipeline.requests), mirrors=mirrors
       )
       if self._mesh.axis_size("data") > 1:
-        replicas = replica_contents.contents_of_replicas(self._mesh, mirrors)
+        replicas = contents.contents_of_replicas(self._mesh, mirrors)
         train_op = getattr(spec.train_op, "op", spec.train_op)
         plan = functools.partial(plan, train_op=train_op.name)
-    placement = placement_lib.placement_of_stages(
-      self._mesh, self._stages, replicas
-    )
+    placement = contents.placement_of_stages(self._mesh, self._stages, replicas)
     sharding_plan.record_plan(self._graph, plan(placement))
     tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
       "Placement to %s on mesh %s:\n%s",

@@ -19,12 +19,9 @@ from estimator_mp.observe.verification import (
   PlacementVerificationHook,
   with_placement_verification,
 )
+from estimator_mp.placement.contents import placement_of_graph
 from estimator_mp.placement.measured_costs import MeasuredCosts
-from estimator_mp.placement.placement import (
-  Placement,
-  StagePlacement,
-  placement_of_graph,
-)
+from estimator_mp.placement.placement import Placement, StagePlacement
 from estimator_mp.plan.sharding_plan import record_placement
 from estimator_mp.session.input_position import InputPositionHook
 

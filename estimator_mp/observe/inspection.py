@@ -12,9 +12,8 @@ from estimator_mp import amounts
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.observe import gradient_traffic
-from estimator_mp.placement import costs, placement_file, transfers
+from estimator_mp.placement import costs, placement_file
 from estimator_mp.placement import placement as placement_lib
-from estimator_mp.placement.replica_contents import ReplicaDevice
 from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
@@ -76,7 +75,7 @@ class InspectedReplicas:
   optimizer_state: str
   sums: tuple[gradient_traffic.GradientSum, ...]
 
-  def lines(self, held: Sequence[ReplicaDevice]) -> list[str]:
+  def lines(self, held: Sequence[placement_lib.ReplicaDevice]) -> list[str]:
     """Returns lines for people.
 
     Args:
@@ -261,7 +260,7 @@ def _costs_of_stages(
 
 
 def _boundaries(
-  sent: Sequence[transfers.Transfer], mesh: mesh_lib.Mesh
+  sent: Sequence[placement_lib.Transfer], mesh: mesh_lib.Mesh
 ) -> tuple[Boundary, ...]:
   """Adds transfers up by pairs of devices, in the order of the mesh."""
   groups: dict[tuple[str, str], list[int]] = {}

@@ -6,17 +6,14 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from estimator_mp import amounts, devices
+from estimator_mp import amounts
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.graph import colocation as colocation_lib
 from estimator_mp.graph import op_types, tensor_size
-from estimator_mp.placement import replica_contents
-from estimator_mp.placement import transfers as transfers_lib
 
 import tensorflow as tf
 
 _MEGABYTE = 1e6
-_MAX_LAYERS = 5
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +37,49 @@ class StagePlacement:
 
 
 @dataclasses.dataclass(frozen=True)
+class ReplicaDevice:
+  """What one device of one replica holds.
+
+  Attributes:
+    replica: The replica's coordinate on the mesh.
+    stages: The coordinates of the stages that are on the device; with virtual
+      stages, several.
+    device: Its canonical name.
+    parameters: How many numbers of trainable variables, or of copies of these,
+      are there.
+    variable_bytes: The bytes of all variables there: copies, slots, statistics
+      and residuals too.
+  """
+
+  replica: int
+  stages: tuple[int, ...]
+  device: str
+  parameters: int
+  variable_bytes: int
+
+  def stage_names(self) -> str:
+    """Returns the stages for people: "0", or "0+2" if there are several."""
+    return "+".join(map(str, self.stages))
+
+
+@dataclasses.dataclass(frozen=True)
+class Transfer:
+  """A tensor that one device sends to another in every step.
+
+  Attributes:
+    tensor: Its name.
+    source: The device that makes it.
+    destination: The device that reads it.
+    num_bytes: Its bytes, for a nominal batch where the batch is unknown.
+  """
+
+  tensor: str
+  source: str
+  destination: str
+  num_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
 class Placement:
   """What every stage of a model holds.
 
@@ -57,8 +97,8 @@ class Placement:
   ops: Mapping[str, int] = dataclasses.field(
     default_factory=lambda: MappingProxyType({}), hash=False
   )
-  transfers: tuple[transfers_lib.Transfer, ...] = ()
-  replicas: tuple[replica_contents.ReplicaDevice, ...] = ()
+  transfers: tuple[Transfer, ...] = ()
+  replicas: tuple[ReplicaDevice, ...] = ()
 
   def stages_of(
     self, ops: Sequence[tf.Operation], units: colocation_lib.Units
@@ -178,12 +218,9 @@ class Placement:
     try:
       stages = tuple(_made(StagePlacement, x) for x in values["stages"])
       ops = {name: _checked(x, int) for name, x in values["ops"].items()}
-      transfers = tuple(
-        _made(transfers_lib.Transfer, x) for x in values.get("transfers", ())
-      )
+      transfers = tuple(_made(Transfer, x) for x in values.get("transfers", ()))
       replicas = tuple(
-        _made(replica_contents.ReplicaDevice, x)
-        for x in values.get("replicas", ())
+        _made(ReplicaDevice, x) for x in values.get("replicas", ())
       )
     except KeyError as error:
       raise ValueError(f"it has no {error}") from error
@@ -239,7 +276,7 @@ class Placement:
       )
     return "\n".join(lines)
 
-  def layers_of(self, held: replica_contents.ReplicaDevice) -> list[str]:
+  def layers_of(self, held: ReplicaDevice) -> list[str]:
     """Returns the names of the layers on a device of a replica.
 
     Args:
@@ -281,95 +318,3 @@ def _checked(value: Any, kind: Any) -> Any:
   if type(value) is not kind:  # True is an int for isinstance.
     raise TypeError(f"{value!r} is no {kind}")
   return value
-
-
-def placement_of_graph(
-  mesh: mesh_lib.Mesh, layers_of_stages: Sequence[Sequence[str]]
-) -> Placement:
-  """Reads from the default graph what each stage of a mesh holds.
-
-  Args:
-    mesh: A mesh with a `stage` axis.
-    layers_of_stages: The names of the layers of each stage.
-
-  Returns:
-    The placement of the variables that the graph has now.
-  """
-  stage_of = {mesh.device(stage=k): k for k in range(mesh.axis_size("stage"))}
-  stages = {}
-  for variable in tf.compat.v1.global_variables():
-    if _has_full_device(variable):
-      stage = stage_of.get(devices.canonical_device(variable.device))
-      if stage is not None:
-        stages[variable.op] = stage
-  return Placement(_contents(mesh, layers_of_stages, stages))
-
-
-def _contents(
-  mesh: mesh_lib.Mesh,
-  layers_of_stages: Sequence[Sequence[str]],
-  stages: Mapping[tf.Operation, int],
-) -> tuple[StagePlacement, ...]:
-  """Returns what stages hold, by the stages of variables."""
-  trainable = {v.name for v in tf.compat.v1.trainable_variables()}
-  parameters = [0] * len(layers_of_stages)
-  variable_bytes = [0] * len(layers_of_stages)
-  for variable in tf.compat.v1.global_variables():
-    stage = stages.get(variable.op)
-    if stage is not None:
-      elements = variable.shape.num_elements() or 0
-      variable_bytes[stage] += elements * variable.dtype.base_dtype.size
-      if variable.name in trainable:
-        parameters[stage] += elements
-  return tuple(
-    StagePlacement(
-      stage=k,
-      device=mesh.device(stage=k),
-      layers=tuple(layers),
-      parameters=parameters[k],
-      variable_bytes=variable_bytes[k],
-    )
-    for k, layers in enumerate(layers_of_stages)
-  )
-
-
-def _has_full_device(variable: tf.Variable) -> bool:
-  spec = tf.compat.v1.DeviceSpec.from_string(variable.device)
-  return spec.device_type is not None and spec.device_index is not None
-
-
-def placement_of_stages(
-  mesh: mesh_lib.Mesh,
-  stages: Mapping[tf.Operation, int],
-  replicas: Sequence[replica_contents.ReplicaDevice] = (),
-) -> Placement:
-  """Returns the placement of the default graph, by the stages of its ops.
-
-  Args:
-    mesh: The mesh.
-    stages: The stages of ops.
-    replicas: What each device holds, if the graph has several replicas.
-
-  Returns:
-    A placement whose layers are the scopes of the stage's variables.
-  """
-  scopes: list[list[str]] = [[] for _ in range(mesh.axis_size("stage"))]
-  for variable in tf.compat.v1.trainable_variables():
-    if variable.op in stages:
-      scope = variable.op.name.rpartition("/")[0] or variable.op.name
-      of_stage = scopes[stages[variable.op]]
-      if scope not in of_stage:
-        of_stage.append(scope)
-  layers = [_shortened(names) for names in scopes]
-  return Placement(
-    _contents(mesh, layers, stages),
-    MappingProxyType({op.name: k for op, k in stages.items()}),
-    replicas=tuple(replicas),
-  )
-
-
-def _shortened(names: Sequence[str]) -> list[str]:
-  """Returns names, or the first and last of very many."""
-  if len(names) <= _MAX_LAYERS:
-    return list(names)
-  return [names[0], f"... {len(names) - 2} more ...", names[-1]]

@@ -22,29 +22,13 @@ from compat.private import graph_edits
 from estimator_mp import devices
 from estimator_mp.graph import control_flow, op_types, tensor_size, traversal
 from estimator_mp.placement import costs
+from estimator_mp.placement.placement import Transfer
 
 import tensorflow as tf
 
 _SMALL_CONSTANT_BYTES = 1024
 
 _Awaited = frozenset[tf.Operation]
-
-
-@dataclasses.dataclass(frozen=True)
-class Transfer:
-  """A tensor that one device sends to another in every step.
-
-  Attributes:
-    tensor: Its name.
-    source: The device that makes it.
-    destination: The device that reads it.
-    num_bytes: Its bytes, for a nominal batch where the batch is unknown.
-  """
-
-  tensor: str
-  source: str
-  destination: str
-  num_bytes: int
 
 
 @dataclasses.dataclass(frozen=True)

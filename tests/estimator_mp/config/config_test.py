@@ -9,7 +9,7 @@ from typing import Any
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.config import options
-from estimator_mp.placement import placement_file, transfers
+from estimator_mp.placement import placement, placement_file
 
 from absl import flags
 from absl.testing import absltest, parameterized
@@ -21,7 +21,7 @@ PLACEMENT = toolbox.Placement(
   ),
   ops=MappingProxyType({"dense_0/kernel": 0, "dense_1/kernel": 1}),
   transfers=(
-    transfers.Transfer(
+    placement.Transfer(
       "dense_0/Relu:0", "/device:CPU:0", "/device:CPU:1", 2048
     ),
   ),

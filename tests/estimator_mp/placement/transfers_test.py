@@ -5,7 +5,7 @@ from typing import Any
 
 import estimator_mp
 from estimator_mp import toolbox
-from estimator_mp.placement import costs, transfers
+from estimator_mp.placement import costs, placement, transfers
 from tests.estimator_mp import programs, runs, zoo
 
 import tensorflow as tf
@@ -135,8 +135,8 @@ class BytesTest(absltest.TestCase):
     self.assertCountEqual(
       sent,
       [
-        transfers.Transfer("x:0", "/device:CPU:0", "/device:CPU:1", 60),
-        transfers.Transfer("x:0", "/device:CPU:0", "/device:CPU:2", 60),
+        placement.Transfer("x:0", "/device:CPU:0", "/device:CPU:1", 60),
+        placement.Transfer("x:0", "/device:CPU:0", "/device:CPU:2", 60),
       ],
     )
 

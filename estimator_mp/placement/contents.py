@@ -1,0 +1,164 @@
+"""Contents: what each stage of a model, and each device of its replicas, holds.
+
+A stage of a model is on one device of every replica. What these hold differs:
+mirrors of weights, slots that one replica has for all, or no variable at all
+if replicas share those of the first one.
+"""
+
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+
+from estimator_mp import devices as devices_lib
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.graph import op_types, tensor_size
+from estimator_mp.placement.placement import (
+  Placement,
+  ReplicaDevice,
+  StagePlacement,
+)
+
+import tensorflow as tf
+
+_MAX_LAYERS = 5
+
+
+def placement_of_stages(
+  mesh: mesh_lib.Mesh,
+  stages: Mapping[tf.Operation, int],
+  replicas: Sequence[ReplicaDevice] = (),
+) -> Placement:
+  """Returns the placement of the default graph, by the stages of its ops.
+
+  Args:
+    mesh: The mesh.
+    stages: The stages of ops.
+    replicas: What each device holds, if the graph has several replicas.
+
+  Returns:
+    A placement whose layers are the scopes of the stage's variables.
+  """
+  scopes: list[list[str]] = [[] for _ in range(mesh.axis_size("stage"))]
+  for variable in tf.compat.v1.trainable_variables():
+    if variable.op in stages:
+      scope = variable.op.name.rpartition("/")[0] or variable.op.name
+      of_stage = scopes[stages[variable.op]]
+      if scope not in of_stage:
+        of_stage.append(scope)
+  layers = [_shortened(names) for names in scopes]
+  return Placement(
+    _contents(mesh, layers, stages),
+    MappingProxyType({op.name: k for op, k in stages.items()}),
+    replicas=tuple(replicas),
+  )
+
+
+def _shortened(names: Sequence[str]) -> list[str]:
+  """Returns names, or the first and last of very many."""
+  if len(names) <= _MAX_LAYERS:
+    return list(names)
+  return [names[0], f"... {len(names) - 2} more ...", names[-1]]
+
+
+def placement_of_graph(
+  mesh: mesh_lib.Mesh, layers_of_stages: Sequence[Sequence[str]]
+) -> Placement:
+  """Reads from the default graph what each stage of a mesh holds.
+
+  Args:
+    mesh: A mesh with a `stage` axis.
+    layers_of_stages: The names of the layers of each stage.
+
+  Returns:
+    The placement of the variables that the graph has now.
+  """
+  stage_of = {mesh.device(stage=k): k for k in range(mesh.axis_size("stage"))}
+  stages = {}
+  for variable in tf.compat.v1.global_variables():
+    stage = stage_of.get(_full_device(variable.device) or "")
+    if stage is not None:
+      stages[variable.op] = stage
+  return Placement(_contents(mesh, layers_of_stages, stages))
+
+
+def _contents(
+  mesh: mesh_lib.Mesh,
+  layers_of_stages: Sequence[Sequence[str]],
+  stages: Mapping[tf.Operation, int],
+) -> tuple[StagePlacement, ...]:
+  """Returns what stages hold, by the stages of variables."""
+  trainable = {v.name for v in tf.compat.v1.trainable_variables()}
+  parameters = [0] * len(layers_of_stages)
+  variable_bytes = [0] * len(layers_of_stages)
+  for variable in tf.compat.v1.global_variables():
+    stage = stages.get(variable.op)
+    if stage is not None:
+      elements = variable.shape.num_elements() or 0
+      variable_bytes[stage] += elements * variable.dtype.base_dtype.size
+      if variable.name in trainable:
+        parameters[stage] += elements
+  return tuple(
+    StagePlacement(
+      stage=k,
+      device=mesh.device(stage=k),
+      layers=tuple(layers),
+      parameters=parameters[k],
+      variable_bytes=variable_bytes[k],
+    )
+    for k, layers in enumerate(layers_of_stages)
+  )
+
+
+def contents_of_replicas(
+  mesh: mesh_lib.Mesh, mirrors: Mapping[str, Sequence[str]]
+) -> tuple[ReplicaDevice, ...]:
+  """Returns what the devices of replicas hold in the default graph.
+
+  Args:
+    mesh: The mesh.
+    mirrors: The names of the tensors of mirrors, by the name of their variable.
+
+  Returns:
+    An entry for each device, replica after replica, stage after stage.
+  """
+  graph = tf.compat.v1.get_default_graph()
+  variable_bytes: dict[str, int] = {}
+  for op in op_types.variables_of(graph.get_operations()):
+    if op.outputs[0].consumers():  # What nobody uses takes no memory.
+      _add(variable_bytes, op, tensor_size.variable_bytes(op))
+  parameters: dict[str, int] = {}
+  for variable in tf.compat.v1.trainable_variables():
+    elements = variable.shape.num_elements() or 0
+    handles = mirrors.get(variable.op.name, ())
+    others = [graph.get_tensor_by_name(name).op for name in handles]
+    for op in (variable.op, *others):
+      _add(parameters, op, elements)
+  stages: dict[tuple[int, str], list[int]] = {}
+  for replica in range(mesh.axis_size("data")):
+    for stage in range(mesh.axis_size("stage")):
+      device = mesh.device(data=replica, stage=stage)
+      stages.setdefault((replica, device), []).append(stage)
+  return tuple(
+    ReplicaDevice(
+      replica,
+      tuple(of_device),
+      device,
+      parameters.get(device, 0),
+      variable_bytes.get(device, 0),
+    )
+    for (replica, device), of_device in stages.items()
+  )
+
+
+def _add(amounts: dict[str, int], op: tf.Operation, amount: int) -> None:
+  """Adds an amount to that of an op's device."""
+  device = _full_device(op.device)
+  if device is not None:
+    amounts[device] = amounts.get(device, 0) + amount
+
+
+def _full_device(name: str) -> str | None:
+  """Returns a device's canonical name; None if the name leaves some open."""
+  spec = tf.compat.v1.DeviceSpec.from_string(name)
+  if None in (spec.device_type, spec.device_index):
+    return None
+  return devices_lib.canonical_device(name)
