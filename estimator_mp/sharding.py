@@ -43,7 +43,7 @@ from estimator_mp.placement import (
 from estimator_mp.placement import placement as placement_lib
 from estimator_mp.placement import propagation as propagation_lib
 from estimator_mp.plan import sharding_plan
-from estimator_mp.replicas import processes
+from estimator_mp.replicas import horovod
 from estimator_mp.session import input_position, one_process
 from estimator_mp.session.session_config import saves_input_position
 
@@ -182,9 +182,9 @@ class _Sharder:
     self._joins = earlier_gradients.Joins()
     self._pipeline: pipeline_lib.Pipeline | None = None
     self._batches: micro_batches.MicroBatches | None = None
-    self._processes: processes.Processes | None = None
+    self._processes: horovod.Processes | None = None
     if config.aggregation == sharding_options.HOROVOD:
-      self._processes = processes.Processes(config.loss_reduction)
+      self._processes = horovod.Processes(config.loss_reduction)
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns model_fn's arguments, with what it is to train on at a time."""

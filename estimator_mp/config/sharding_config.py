@@ -71,7 +71,7 @@ class ShardingConfig(sharding_options.ShardingOptions):
       sends the others its new value (ZeRO-1).
     aggregation: How gradients are summed over replicas: an algorithm of
       `all_reduce`; "auto" for one that suits the devices; or "horovod" if each
-      process holds one replica (see `horovod_aggregation`).
+      process holds one replica (see `replicas.horovod`).
     bucket_bytes: The most bytes of dense gradients that are summed at once. One
       that is as large is summed alone. 0 sums each alone.
     chunk_bytes: A dense gradient of more bytes is summed in pieces of at most

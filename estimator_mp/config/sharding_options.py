@@ -26,7 +26,7 @@ MERGES = ("mean", "sum", "concat", "first")
 
 VARIABLES = ("mirrored", "shared")
 OPTIMIZER_STATES = ("replicated", "sharded")
-# Between processes; `horovod_aggregation` does it, and not the replicas here.
+# Between processes; `replicas.horovod` does it, and not the replicas here.
 HOROVOD = "horovod"
 HALF_PRECISIONS = ("float16", "bfloat16")
 _LARGEST_ELEMENT_BYTES = 16  # complex128

@@ -196,7 +196,9 @@ class MirrorHook(tf.estimator.SessionRunHook):
     self._mirrors = mirrors
     self._version = -1
 
-  def after_create_session(self, session, coord):
+  def after_create_session(
+    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
+  ) -> None:
     """Copies all variables to their mirrors.
 
     Raises:
@@ -205,7 +207,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
     self._check(session.graph)
     session.run(self._mirrors.copy_all)
 
-  def before_run(self, run_context):
+  def before_run(self, run_context: tf.estimator.SessionRunContext) -> None:
     """Sees whether somebody has made ops since the graph was finalized.
 
     Raises:

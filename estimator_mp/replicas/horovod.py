@@ -22,12 +22,14 @@ things here keep a process from waiting for ever:
 
 import contextlib
 import hashlib
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from types import ModuleType
+from typing import Any
 
 from estimator_mp import devices
 from estimator_mp.collectives import aggregation
-from estimator_mp.graph import device_assignment
+from estimator_mp.graph import device_assignment, op_types
 from estimator_mp.graph.gradient import Gradient
 
 import numpy as np
@@ -48,7 +50,7 @@ def load_horovod() -> ModuleType:
     ImportError: If it is not installed, or not for this TensorFlow.
   """
   try:
-    import horovod.tensorflow as horovod
+    horovod = importlib.import_module("horovod.tensorflow")
   except (ImportError, tf.errors.OpError) as error:
     reason = " ".join(str(error).split())
     raise ImportError(
@@ -187,11 +189,11 @@ class BroadcastHook(tf.estimator.SessionRunHook):
   devices.
   """
 
-  def __init__(self):
-    self._fingerprints = None
-    self._broadcast = None
+  def __init__(self) -> None:
+    self._fingerprints: tf.Tensor = None
+    self._broadcast: tf.Operation = None
 
-  def begin(self):
+  def begin(self) -> None:
     """Adds the ops to the graph.
 
     Raises:
@@ -209,7 +211,9 @@ class BroadcastHook(tf.estimator.SessionRunHook):
         *(_assign_that_of_root(variable) for variable in variables)
       )
 
-  def after_create_session(self, session, coord):
+  def after_create_session(
+    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
+  ) -> None:
     """Compares the processes' graphs, and sets the variables.
 
     Raises:
@@ -233,6 +237,57 @@ class BroadcastHook(tf.estimator.SessionRunHook):
       horovod.size(),
       _ROOT,
     )
+
+
+class Processes:
+  """What joins the graph of one process with those of the others."""
+
+  def __init__(self, loss_reduction: str):
+    """Finds the other processes.
+
+    Args:
+      loss_reduction: How a loss is made of its examples': "sum", or else it is
+        a mean.
+
+    Raises:
+      ImportError: If Horovod is not installed.
+    """
+    load_horovod()
+    self._method = "sum" if loss_reduction == "sum" else "mean"
+
+  def sum(
+    self,
+    sources: Sequence[Any],
+    gradients: Sequence[Gradient | None],
+  ) -> list[Gradient | None]:
+    """Returns the gradients of the batches of all processes.
+
+    Args:
+      sources: With respect to what they are.
+      gradients: Those of this process; what is not of a variable stays.
+    """
+    own = [
+      gradient
+      if op_types.is_variable(getattr(source, "handle", source).op)
+      else None
+      for source, gradient in zip(sources, gradients, strict=True)
+    ]
+    found = reduce_gradients(own, self._method)
+    return [
+      gradient if one is None else all_of_them
+      for gradient, one, all_of_them in zip(gradients, own, found, strict=True)
+    ]
+
+  def finish(
+    self, spec: tf.estimator.EstimatorSpec
+  ) -> tf.estimator.EstimatorSpec:
+    """Returns a spec with the loss, and the first variables, of all processes.
+
+    Args:
+      spec: What this process would train.
+    """
+    loss = reduce_loss(spec.loss, self._method)
+    return with_broadcast(spec._replace(loss=loss))
 
 
 def _assign_that_of_root(variable: tf.Variable) -> tf.Operation:

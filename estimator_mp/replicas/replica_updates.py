@@ -19,6 +19,7 @@ from estimator_mp.graph import (
   control_flow,
   function_bodies,
   op_types,
+  traversal,
 )
 
 import tensorflow as tf
@@ -76,7 +77,8 @@ def find_updates(
     kept -= apart
   repeated = {op for variable in kept for op in writes.get(variable, ())}
   roots = {v.outputs[0].name for v in kept.union(variables)}.union(has_copies)
-  needed = _needed(repeated, _differing(ops, rest, repeated, roots))
+  differing = _differing(ops, rest, repeated, roots)
+  needed = traversal.ancestors(repeated, differing)
   slots = [variable for variable in slots if variable in kept]
   order = [op for op in ops if op in needed]
   return Updates(
@@ -109,32 +111,36 @@ def _slots(
   has_copies: Collection[str],
 ) -> list[tf.Operation]:
   """Returns the other variables that writes of variables read or write."""
-  found = dict.fromkeys(variables)
-  todo = [op for variable in variables for op in writes.get(variable, ())]
-  seen = set(todo)
-  while todo:
-    op = todo.pop()
-    for tensor in op.inputs:
-      source = tensor.op
-      if source.type == "VarHandleOp":
-        if source not in found and source in writes and _is_large(source):
-          found[source] = None
-          todo += [w for w in writes[source] if w not in seen]
-          seen.update(writes[source])
-      elif (
-        source in rest
-        and source not in seen
+
+  def slots_of(op: tf.Operation) -> list[tf.Operation]:
+    return [
+      source
+      for source in traversal.inputs(op)
+      if source.type == "VarHandleOp" and source in writes and _is_large(source)
+    ]
+
+  def before(op: tf.Operation) -> list[tf.Operation]:
+    return [
+      *(write for slot in slots_of(op) for write in writes[slot]),
+      *(
+        tensor.op
+        for tensor in op.inputs
+        if tensor.op in rest
         and tensor.name not in has_copies
         and tensor.shape.rank != 0
-      ):
-        seen.add(source)
-        todo.append(source)
-  return [variable for variable in found if variable not in variables]
+      ),
+    ]
+
+  first = [op for variable in variables for op in writes.get(variable, ())]
+  found = dict.fromkeys(
+    slot for op in traversal.walk(first, before) for slot in slots_of(op)
+  )
+  return [slot for slot in found if slot not in variables]
 
 
 def _is_large(variable: tf.Operation) -> bool:
   """Whether a variable is no scalar."""
-  return tf.TensorShape(variable.get_attr("shape")).rank != 0
+  return bool(tf.TensorShape(variable.get_attr("shape")).rank != 0)
 
 
 def _differing(
@@ -156,17 +162,3 @@ def _differing(
     ):
       found.add(op)
   return found
-
-
-def _needed(
-  targets: Collection[tf.Operation], among: Collection[tf.Operation]
-) -> set[tf.Operation]:
-  """Returns the ops that lead to targets."""
-  needed = set(targets)
-  todo = list(targets)
-  while todo:
-    for tensor in todo.pop().inputs:
-      if tensor.op in among and tensor.op not in needed:
-        needed.add(tensor.op)
-        todo.append(tensor.op)
-  return needed
