@@ -2,6 +2,7 @@
 
 import ast
 import fnmatch
+import glob
 import os
 import pathlib
 import re
@@ -62,17 +63,33 @@ def _built_tests(build_file):
   """Paths of the files that a BUILD file's py_tests run, from its folder."""
   with open(os.path.join(_ROOT, build_file), encoding="utf-8") as file:
     tree = ast.parse(file.read())
-  names = set()
-  for call in ast.walk(tree):
-    if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "py_test":
-      for keyword in call.keywords:
-        if keyword.arg in ("srcs", "main"):
-          names |= {
-            node.value
-            for node in ast.walk(keyword.value)
-            if isinstance(node, ast.Constant)
-          }
-  return names
+  return {
+    path
+    for call in ast.walk(tree)
+    if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "py_test"
+    for keyword in call.keywords
+    if keyword.arg in ("srcs", "main")
+    for path in _files_of(keyword.value, os.path.dirname(build_file))
+  }
+
+
+def _files_of(value, folder):
+  """Paths of the files that a text, a list, a glob or a sum of them names."""
+  if isinstance(value, ast.Constant):
+    return {value.value}
+  if isinstance(value, ast.List):
+    return {path for item in value.elts for path in _files_of(item, folder)}
+  if isinstance(value, ast.BinOp):
+    return _files_of(value.left, folder) | _files_of(value.right, folder)
+  (include,) = value.args
+  found = {
+    path
+    for pattern in _files_of(include, folder)
+    for path in glob.glob(pattern, root_dir=os.path.join(_ROOT, folder))
+  }
+  for keyword in value.keywords:
+    found -= _files_of(keyword.value, folder)
+  return found
 
 
 class RepositoryTest(absltest.TestCase):
