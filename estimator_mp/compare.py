@@ -10,8 +10,7 @@ would then hide that function.
 
 import sys
 
-from estimator_mp.cli import commands
-from estimator_mp.comparison import compare_flags
+from estimator_mp.cli import commands, compare_flags
 
 
 def run_app() -> None:

@@ -36,18 +36,16 @@ def main(argv: list[str]) -> int:
 
 def _parse(argv: list[str]) -> list[str]:
   try:
-    rest = train_flags.parse_flags(argv)
-    train_flags.check_options(train_flags.options_from_flags())
+    train_flags.parse(argv, flags.FLAGS)
   except ValueError as error:
     sys.exit(commands.complain("train", error))
-  return rest
+  return argv[:1]
 
 
 def run_app() -> None:
   """Parses the command line, runs the command and exits."""
   # Until something is to be saved, Ctrl-C just ends the process.
   signal.signal(signal.SIGINT, signal.SIG_DFL)
-  train_flags.define_flags()
   try:
     app.run(main, flags_parser=_parse)
   except KeyboardInterrupt:

@@ -1,21 +1,197 @@
-"""How commands begin: the flags first, then TensorFlow, without its log."""
+"""What all commands have in common: their flags, the help, and how they begin.
+
+The flags come first, then TensorFlow, without its log. A wrong flag is an error
+of one line that says what would be right.
+"""
 
 import contextlib
+import dataclasses
+import difflib
 import importlib
+import json
 import os
 import re
 import signal
 import sys
+import textwrap
 import time
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from absl import flags
+
 BAD_USE = 2
+_HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
 _PATIENCE_SECONDS = 2.0
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # What TensorFlow 2.21 writes before it looks at the level.
 _LOGGED = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
+
+
+class FlagsError(ValueError):
+  """A flag is wrong; the one-line text says what would be right."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Command:
+  """What the help says of a command.
+
+  Attributes:
+    name: Its name.
+    summary: What it does, in a line.
+    groups: The headings of its flags, in order.
+  """
+
+  name: str
+  summary: str
+  groups: tuple[str, ...]
+
+  def parse(self, argv: list[str], flag_values: flags.FlagValues) -> list[str]:
+    """Parses a command line; prints the help and exits if it asks for that.
+
+    Args:
+      argv: The command and its arguments.
+      flag_values: The flags.
+
+    Returns:
+      The command, alone.
+
+    Raises:
+      FlagsError: A flag is unknown or has a value that it cannot have.
+    """
+    if any(
+      word.lstrip("-") in _HELP_FLAGS for word in argv[1:] if word[0:1] == "-"
+    ):
+      print(self.help(flag_values))
+      sys.exit(0)
+    try:
+      rest = flag_values(argv)
+    except flags.UnrecognizedFlagError as error:
+      raise FlagsError(_unknown_flag(error.flagname, flag_values)) from error
+    except flags.Error as error:
+      raise FlagsError(_wrong_value(str(error))) from error
+    if len(rest) > 1:
+      raise FlagsError(
+        f"unexpected argument {rest[1]!r}; flags are written --name=value,"
+        " --help explains them"
+      )
+    return rest
+
+  def help(self, flag_values: flags.FlagValues) -> str:
+    """Returns the help: every flag with its default, by group.
+
+    Args:
+      flag_values: The flags.
+    """
+    lines = [self.summary, "", f"usage: {self.name} [--flag=value ...]"]
+    modules = flag_values.flags_by_module_dict()
+    for group in self.groups:
+      lines += ["", f"{group}:"]
+      for flag in modules[group]:
+        default = "" if flag.default is None else f"={flag.default_as_str}"
+        lines.append(f"  --{flag.name}{default}".replace("'", ""))
+        lines += textwrap.wrap(
+          flag.help, 78, initial_indent=" " * 6, subsequent_indent=" " * 6
+        )
+    if "verbosity" in flag_values:
+      lines += [
+        "",
+        "--verbosity=0 shows TensorFlow's own log, --helpfull all flags.",
+      ]
+    return "\n".join(lines)
+
+
+def _unknown_flag(name: str, flag_values: flags.FlagValues) -> str:
+  close = difflib.get_close_matches(name, list(flag_values), n=1)
+  hint = f"did you mean --{close[0]}? " if close else ""
+  return f"--{name} is not a flag; {hint}--help lists the flags"
+
+
+def _wrong_value(text: str) -> str:
+  """Returns absl's text about a value as one line that says what is right."""
+  subject, colon, reason = text.partition(": ")
+  subject = subject.removeprefix("flag ")
+  if reason.startswith("is "):  # It is of an option.
+    return f"{subject} {reason}"
+  words = " ".join(f"{subject}{colon}{reason}".split())
+  return f"{words}; --help explains the flags"
+
+
+def check_no_model_fn(options: Any, *names: str) -> None:
+  """Raises if options say more of a model_fn, and there is none.
+
+  Args:
+    options: The options, without a model_fn.
+    *names: What would be of a model_fn.
+
+  Raises:
+    FlagsError: If one of these is given.
+  """
+  for name in names:
+    if getattr(options, name) is not None:
+      raise FlagsError(
+        f"--{name} is given without --model_fn; say which model it is for, "
+        "such as --model_fn=my_model:model_fn"
+      )
+
+
+def check_function(flag: str, name: str) -> None:
+  """Raises if a text is no module:function.
+
+  Args:
+    flag: The flag that has it.
+    name: The text.
+
+  Raises:
+    FlagsError: If it is none.
+  """
+  module, colon, function = name.partition(":")
+  if not (module and colon and function):
+    raise FlagsError(
+      f"--{flag}={name} is no module:function; write it like my_model:{flag}"
+    )
+
+
+def parse_params(text: str | None) -> dict[str, Any] | None:
+  """Returns what --params says.
+
+  Args:
+    text: A JSON object; None for none.
+
+  Raises:
+    FlagsError: If it is no such object.
+  """
+  if text is None:
+    return None
+  try:
+    value = json.loads(text)
+  except json.JSONDecodeError as error:
+    raise FlagsError(
+      f'--params={text} is no JSON ({error}); write it like {{"units": 64}}'
+    ) from error
+  if not isinstance(value, dict):
+    raise FlagsError(
+      f'--params={text} is no JSON object; write it like {{"units": 64}}'
+    )
+  return value
+
+
+def check_one_process(aggregation: str) -> None:
+  """Raises if gradients are to be summed over processes.
+
+  Args:
+    aggregation: As in `ShardingConfig`.
+
+  Raises:
+    FlagsError: If it is "horovod".
+  """
+  if aggregation == "horovod":
+    raise FlagsError(
+      "--aggregation=horovod is for programs that horovodrun starts, and this "
+      "command is one process; use a data axis, such as "
+      "--mesh=data:2,stage:3, or see docs/horovod.md"
+    )
 
 
 def run(

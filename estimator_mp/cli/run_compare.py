@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from estimator_mp.cli import command_flags, commands, run_train, user_program
-from estimator_mp.comparison import compare_flags, comparison
+from estimator_mp.cli import commands, compare_flags, run_train, user_program
+from estimator_mp.comparison import comparison
 from estimator_mp.config.sharding_config import ShardingConfig
 from model_fns import datasets
 
@@ -50,7 +50,7 @@ def compare_options(
       model_fn, f"--model_fn={options.model_fn}", "check --params"
     ),
     _with_one_line_errors(input_fn, f"--input_fn={options.input_fn}"),
-    params=command_flags.parse_params(options.params),
+    params=commands.parse_params(options.params),
   )
 
 

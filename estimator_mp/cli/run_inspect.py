@@ -6,11 +6,10 @@ import sys
 import warnings
 
 import estimator_mp
-from estimator_mp import inspect
 from estimator_mp.cli import (
-  command_flags,
   commands,
   input_spec,
+  inspect_flags,
   run_record,
   user_program,
 )
@@ -22,7 +21,7 @@ from model_fns import cifar10_cnn
 import tensorflow as tf
 
 
-def inspect_options(options: inspect.InspectOptions) -> Inspection:
+def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
   """Returns the partition that the options ask for.
 
   Args:
@@ -55,7 +54,7 @@ def inspect_options(options: inspect.InspectOptions) -> Inspection:
     features,
     labels or None,
     config,
-    command_flags.parse_params(options.params),
+    commands.parse_params(options.params),
     options.model_fn,
   )
 
@@ -64,7 +63,7 @@ def _input_spec(flag: str, text: str | None) -> input_spec.InputSpec:
   try:
     return input_spec.parse(text or "")
   except ValueError as error:
-    raise command_flags.FlagsError(f"--{flag}={text}: {error}") from error
+    raise commands.FlagsError(f"--{flag}={text}: {error}") from error
 
 
 def _cifar10_cnn(features, labels, mode):
@@ -98,7 +97,7 @@ def write(inspected: Inspection, directory: str) -> list[str]:
     paths = placement_picture.write_pictures(inspected, directory)
   except ModuleNotFoundError as error:
     raise inspect_model.InspectionError(
-      f"--out={directory} needs {error.name} to draw; pip install "
+      f"--out={directory} needs matplotlib to draw; pip install "
       "'estimator-mp[train]', or leave --out out"
     ) from error
   for name, text in texts.items():
@@ -108,7 +107,7 @@ def write(inspected: Inspection, directory: str) -> list[str]:
   return paths
 
 
-def run_command(options: inspect.InspectOptions) -> int:
+def run_command(options: inspect_flags.InspectOptions) -> int:
   """Prints, and draws, a partition, or says what is wrong in one line.
 
   Args:

@@ -1,16 +1,14 @@
 """What the trace command runs: some steps of training, the last one drawn."""
 
-import dataclasses
 import tempfile
 
-from estimator_mp import trace
-from estimator_mp.cli import commands, run_record, run_train
+from estimator_mp.cli import commands, run_record, run_train, train_flags
 from estimator_mp.observe import trace_hook
 
 import tensorflow as tf
 
 
-def run(options: trace.TraceOptions) -> None:
+def run(options: train_flags.TraceOptions) -> None:
   """Trains for some steps, and draws the last one.
 
   Args:
@@ -22,22 +20,14 @@ def run(options: trace.TraceOptions) -> None:
   """
   run_record.make_writable("out", options.out)
   with tempfile.TemporaryDirectory() as model_dir:
-    job = run_train.prepare(
-      dataclasses.replace(
-        options.training,
-        model_dir=model_dir,
-        # Estimator saves the first step and the last; no others.
-        save_checkpoints_steps=options.step + 1,
-      )
-    )
+    training = options.training(model_dir)
+    job = run_train.prepare(training)
     hook = trace_hook.TraceHook([options.step], options.out, job.mesh, print)
-    input_fn = job.dataset.train_input_fn(
-      options.training.batch_size, options.training.seed
-    )
+    input_fn = job.dataset.train_input_fn(training.batch_size, training.seed)
     job.estimator.train(input_fn, hooks=[hook], max_steps=options.step)
 
 
-def run_command(options: trace.TraceOptions) -> int:
+def run_command(options: train_flags.TraceOptions) -> int:
   """Draws a step, or says what is wrong in one line.
 
   Args:

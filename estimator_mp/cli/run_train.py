@@ -69,10 +69,10 @@ def prepare(options: train_flags.TrainOptions) -> Job:
       way there.
     CheckpointError: The checkpoints in the model_dir are damaged.
   """
-  sharding = train_flags.check_options(options)
+  train_flags.check_options(options)
   # The run verifies with a hook of its own, which it asks for the facts.
   config = estimator_mp.ShardingConfig.of(
-    dataclasses.replace(sharding, verify_placement=False)
+    dataclasses.replace(options.sharding, verify_placement=False)
   )
   mesh = config.create_mesh()
   progress_lib.check_bar(sys.stdout)
@@ -204,7 +204,7 @@ def _train_and_evaluate(
     progress,
     *interruption.hooks(),
   ]
-  if options.verify_placement:
+  if options.sharding.verify_placement:
     hooks.append(verification)
   if options.trace_steps:
     hooks.append(

@@ -1,88 +1,169 @@
-"""The flags of the train command, and the options that they become."""
+"""What the train command is told, and the trace command, which trains too.
+
+The fields of the classes are the flags of the same names. Paths are absolute.
+"""
 
 import dataclasses
+import functools
 import os
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
-from estimator_mp.cli import command_flags
-from estimator_mp.config import axes
+from estimator_mp.cli import commands
 from estimator_mp.config import options as options_lib
-from estimator_mp.config.sharding_options import ShardingOptions
+from estimator_mp.config import sharding_options
 
 from absl import flags
 
 MODELS = ("cifar10_cnn", "mlp")
 DATASETS = ("digits", "cifar10")
 OPTIMIZERS = ("adam", "adagrad", "momentum", "rmsprop", "sgd")
-# The fields of ShardingConfig that are flags of the command.
-SHARDING_FLAGS = (
-  "mesh",
-  "devices",
-  "verify_placement",
-  "num_micro_batches",
-  "schedule",
-  "recompute",
-  "variables",
-  "optimizer_state",
-  "aggregation",
-  "bucket_bytes",
-  "chunk_bytes",
-  "compression",
-  "top_k_fraction",
+
+_MODEL_AND_DATA = "Model and data"
+_TRAINING = "Training"
+_OUTPUT = "Output"
+_MAX_SEED = 2**31 - 1
+# The models are cut by layer_split, which places layers and knows their loss,
+# needs a device for each stage, and has neither tables nor other inputs.
+_NOT_OF_IMAGES = (
+  "placement",
+  "memory_limit",
+  "measured_costs",
+  "num_virtual_stages",
+  "gradient_accumulation_steps",
+  "batch_norm",
+  "loss_reduction",
+  "state_updates",
+  "sparse_as_dense",
+  "batch_axis",
 )
-SHARDING_DEFAULTS = MappingProxyType(
+_SCHEDULES = ("none", "gpipe", "1f1b")
+_DEFAULTS: Mapping[str, Any] = MappingProxyType(
   {"mesh": "stage:3", "num_micro_batches": 4}
 )
-# The models are cut by layer_split, which needs a device for each stage.
-SHARDING_CHOICES = MappingProxyType({"schedule": ("none", "gpipe", "1f1b")})
-
-FlagsError = command_flags.FlagsError
-
-_MAX_SEED = 2**31 - 1
-_COMMAND = command_flags.Command(
+_TRAIN = commands.Command(
   "train",
   "Trains an image classifier whose layers are spread over several devices.",
-  ("Model and data", options_lib.FLAGS_TITLE, "Training", "Output"),
+  (_MODEL_AND_DATA, options_lib.SHARDING, _TRAINING, _OUTPUT),
 )
+_TRACE = commands.Command(
+  "trace",
+  "Draws what the devices do in a training step.",
+  (_MODEL_AND_DATA, options_lib.SHARDING, _OUTPUT),
+)
+
+_Options = TypeVar("_Options", bound="ImageOptions")
+_data = functools.partial(options_lib.option, group=_MODEL_AND_DATA)
+_training = functools.partial(options_lib.option, group=_TRAINING)
+_output = functools.partial(options_lib.option, group=_OUTPUT)
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainOptions:
-  """What a training run is told. Paths are absolute.
+class ImageOptions:
+  """A model of images, what it learns, and how it is sharded."""
 
-  The fields are the flags of the same names; `define_flags` says what they
-  mean.
-  """
+  model: str = _data("cifar10_cnn", "The model to train.", choices=MODELS)
+  dataset: str = _data("digits", "The images to learn.", choices=DATASETS)
+  data_dir: str | None = _data(
+    None,
+    "Directory with CIFAR-10's binary files (data_batch_1.bin to"
+    " data_batch_5.bin, test_batch.bin). Without it they are downloaded once.",
+    is_path=True,
+  )
+  batch_size: int = _data(64, "Images per training step.", minimum=1)
+  sharding: sharding_options.ShardingOptions = dataclasses.field(
+    default_factory=lambda: sharding_options.ShardingOptions(**_DEFAULTS)
+  )
 
-  model: str
-  dataset: str
-  data_dir: str | None
-  mesh: str
-  devices: tuple[str, ...]
-  verify_placement: bool
-  num_micro_batches: int
-  schedule: str
-  recompute: str
-  variables: str
-  optimizer_state: str
-  aggregation: str
-  bucket_bytes: int
-  chunk_bytes: int | None
-  compression: str
-  top_k_fraction: float
-  batch_size: int
-  train_steps: int
-  learning_rate: float
-  optimizer: str
-  seed: int
-  model_dir: str
-  export_dir: str | None
-  save_checkpoints_steps: int
-  save_input_position: bool
-  eval_every_secs: int
-  log_every: int
-  trace_steps: tuple[int, ...]
+
+@dataclasses.dataclass(frozen=True)
+class TrainOptions(ImageOptions):
+  """What a training run is told."""
+
+  train_steps: int = _training(
+    600, "Global step at which training is finished.", minimum=1
+  )
+  learning_rate: float = _training(0.001, "Learning rate of the optimizer.")
+  optimizer: str = _training(
+    "adam", "The optimizer (momentum is 0.9).", choices=OPTIMIZERS
+  )
+  seed: int = _training(
+    1,
+    "Fixes the initial weights, the order of the images and their"
+    " augmentation.",
+    maximum=_MAX_SEED,
+  )
+  model_dir: str = _output(
+    None,
+    "Directory for checkpoints, summaries and result.json; training resumes"
+    " from the newest checkpoint in it. By default runs/MODEL-DATASET.",
+    is_path=True,
+  )
+  export_dir: str | None = _output(
+    None,
+    "Directory to export a SavedModel to, in a directory named after the time."
+    " Without it nothing is exported.",
+    is_path=True,
+  )
+  save_checkpoints_steps: int = _output(
+    200, "Steps between two checkpoints.", minimum=1
+  )
+  save_input_position: bool = _output(
+    True,
+    "Save with each checkpoint how far the images were read, so that a run that"
+    " resumes goes on with the next batch; otherwise they begin anew.",
+  )
+  eval_every_secs: int = _output(
+    0,
+    "Evaluate a new checkpoint if the last evaluation began at least so many"
+    " seconds ago; 0 evaluates every one. The last one is always evaluated.",
+  )
+  log_every: int = _output(
+    50,
+    "Steps between two lines of progress where the output is not a terminal.",
+    minimum=1,
+  )
+  trace_steps: tuple[int, ...] = _output(
+    (20,),
+    "Global steps to draw as they really ran, into MODEL_DIR/trace: a picture"
+    " and a file for chrome://tracing each. none for no step.",
+    minimum=1,
+  )
+
+  def __post_init__(self) -> None:
+    if self.model_dir is None:
+      folder = f"runs/{self.model}-{self.dataset}"
+      object.__setattr__(self, "model_dir", options_lib.absolute_path(folder))
+
+
+@dataclasses.dataclass(frozen=True)
+class TraceOptions(ImageOptions):
+  """What is to be traced: the last of some steps of training."""
+
+  step: int = _output(
+    20, "The step to trace. The first steps are slower than others.", minimum=1
+  )
+  out: str = _output(
+    "trace",
+    "Directory for step_N.png, step_N.svg and step_N.json, which"
+    " chrome://tracing and ui.perfetto.dev show.",
+    is_path=True,
+  )
+
+  def training(self, model_dir: str) -> TrainOptions:
+    """Returns the training run that ends with the step.
+
+    Args:
+      model_dir: Where its checkpoints go.
+    """
+    names = [field.name for field in dataclasses.fields(ImageOptions)]
+    return TrainOptions(
+      **{name: getattr(self, name) for name in names},
+      model_dir=model_dir,
+      # Estimator saves the first step and the last; no others.
+      save_checkpoints_steps=self.step + 1,
+    )
 
 
 def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
@@ -91,174 +172,109 @@ def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
   Args:
     flag_values: Where to define them.
   """
-  define_model_flags(command_flags.Group("Model and data", flag_values))
+  options_lib.define_flags(TrainOptions, flag_values)
+  _define_sharding_flags(flag_values, _NOT_OF_IMAGES)
+
+
+def _define_sharding_flags(
+  flag_values: flags.FlagValues, but: tuple[str, ...]
+) -> None:
+  options = sharding_options.ShardingOptions
   options_lib.define_flags(
-    ShardingOptions,
+    options,
     flag_values,
-    SHARDING_FLAGS,
-    SHARDING_CHOICES,
-    **SHARDING_DEFAULTS,
+    options_lib.names(options, but),
+    {"schedule": _SCHEDULES},
+    **_DEFAULTS,
   )
-  _define_training_flags(command_flags.Group("Training", flag_values))
-  _define_output_flags(command_flags.Group("Output", flag_values))
-
-
-def define_model_flags(group: command_flags.Group) -> None:
-  """Defines the flags that choose the model and its data.
-
-  Args:
-    group: The group to define them in.
-  """
-  group.choice("model", MODELS, "cifar10_cnn", "The model to train.")
-  group.choice("dataset", DATASETS, "digits", "The images to learn.")
-  group.text(
-    "data_dir",
-    None,
-    "Directory with CIFAR-10's binary files (data_batch_1.bin to"
-    " data_batch_5.bin, test_batch.bin). Without it they are downloaded once.",
-  )
-
-
-def _define_training_flags(group: command_flags.Group) -> None:
-  group.integer("batch_size", 64, 1, "Images per training step.")
-  group.integer(
-    "train_steps", 600, 1, "Global step at which training is finished."
-  )
-  group.number("learning_rate", 0.001, "Learning rate of the optimizer.")
-  group.choice(
-    "optimizer", OPTIMIZERS, "adam", "The optimizer (momentum is 0.9)."
-  )
-  group.integer(
-    "seed",
-    1,
-    0,
-    "Fixes the initial weights, the order of the images and their"
-    " augmentation.",
-    maximum=_MAX_SEED,
-  )
-
-
-def _define_output_flags(group: command_flags.Group) -> None:
-  group.text(
-    "model_dir",
-    None,
-    "Directory for checkpoints, summaries and result.json; training resumes"
-    " from the newest checkpoint in it. By default runs/MODEL-DATASET.",
-  )
-  group.text(
-    "export_dir",
-    None,
-    "Directory to export a SavedModel to, in a directory named after the time."
-    " Without it nothing is exported.",
-  )
-  group.integer(
-    "save_checkpoints_steps", 200, 1, "Steps between two checkpoints."
-  )
-  group.boolean(
-    "save_input_position",
-    True,
-    "Save with each checkpoint how far the images were read, so that a run that"
-    " resumes goes on with the next batch; otherwise they begin anew.",
-  )
-  group.integer(
-    "eval_every_secs",
-    0,
-    0,
-    "Evaluate a new checkpoint if the last evaluation began at least so many"
-    " seconds ago; 0 evaluates every one. The last one is always evaluated.",
-  )
-  group.integer(
-    "log_every",
-    50,
-    1,
-    "Steps between two lines of progress where the output is not a terminal.",
-  )
-  group.integers(
-    "trace_steps",
-    "20",
-    1,
-    "Global steps to draw as they really ran, into MODEL_DIR/trace: a picture"
-    " and a file for chrome://tracing each. none for no step.",
-  )
-
-
-def parse_flags(
-  argv: list[str], flag_values: flags.FlagValues = flags.FLAGS
-) -> list[str]:
-  """Parses a command line; prints the help and exits if it asks for that.
-
-  Args:
-    argv: The command and its arguments.
-    flag_values: The flags.
-
-  Returns:
-    The command, alone.
-
-  Raises:
-    FlagsError: A flag is unknown or has a value that it cannot have.
-  """
-  return command_flags.parse_flags(_COMMAND, argv, flag_values)
 
 
 def options_from_flags(
   flag_values: flags.FlagValues = flags.FLAGS,
 ) -> TrainOptions:
-  """Returns the options that parsed flags mean.
-
-  Relative paths start at the user's directory, which under `bazel run` is not
-  the directory that the command runs in.
+  """Returns the options that parsed flags of the train command mean.
 
   Args:
     flag_values: The flags, parsed.
+
+  Raises:
+    ValueError: If they do not fit together.
   """
-  values: dict[str, Any] = {
-    field.name: flag_values[field.name].value
-    for field in dataclasses.fields(TrainOptions)
-  }
-  values |= options_lib.values_of_flags(ShardingOptions, flag_values)
-  if values["model_dir"] is None:
-    values["model_dir"] = f"runs/{values['model']}-{values['dataset']}"
-  for name in ("data_dir", "model_dir", "export_dir"):
-    if values[name] is not None:
-      values[name] = command_flags.absolute_path(values[name])
-  return TrainOptions(**values)
+  return _with_sharding(TrainOptions, flag_values)
 
 
-def check_options(options: TrainOptions) -> ShardingOptions:
+def parse(
+  argv: list[str], flag_values: flags.FlagValues | None = None
+) -> TrainOptions:
+  """Returns the options that a command line of the train command means.
+
+  Args:
+    argv: The command and its arguments.
+    flag_values: Where to define its flags; None for nowhere.
+
+  Raises:
+    ValueError: If a flag is wrong, or they do not fit together.
+  """
+  if flag_values is None:
+    flag_values = flags.FlagValues()
+  define_flags(flag_values)
+  _TRAIN.parse(argv, flag_values)
+  return options_from_flags(flag_values)
+
+
+def _with_sharding(
+  kind: type[_Options], flag_values: flags.FlagValues
+) -> _Options:
+  sharding = options_lib.from_flags(
+    sharding_options.ShardingOptions, flag_values
+  )
+  options = options_lib.from_flags(kind, flag_values, sharding=sharding)
+  check_options(options)
+  return options
+
+
+def parse_trace(argv: list[str]) -> TraceOptions:
+  """Returns the options that a command line of the trace command means.
+
+  Args:
+    argv: The command and its arguments.
+
+  Raises:
+    ValueError: If a flag is wrong, or they do not fit together.
+  """
+  flag_values = flags.FlagValues()
+  options_lib.define_flags(TraceOptions, flag_values)
+  # It would come a step too late: the trace says where ops ran.
+  _define_sharding_flags(flag_values, (*_NOT_OF_IMAGES, "verify_placement"))
+  _TRACE.parse(argv, flag_values)
+  return _with_sharding(TraceOptions, flag_values)
+
+
+def check_options(options: ImageOptions) -> None:
   """Raises if options can be seen to be wrong without TensorFlow.
 
   Args:
     options: The options.
 
-  Returns:
-    Those of sharding.
-
   Raises:
     ValueError: With what would be right.
   """
-  given = {name: getattr(options, name) for name in SHARDING_FLAGS}
-  sharding = ShardingOptions(**given)
-  command_flags.check_one_process(options.aggregation)
+  sharding = options.sharding
+  commands.check_one_process(sharding.aggregation)
   if "cluster" in os.environ.get("TF_CONFIG", ""):
     raise ValueError(
       "TF_CONFIG names a cluster, but this command trains on one machine; unset"
       " TF_CONFIG"
     )
-  check_batch(options, axes.parse_axes(options.mesh).get("data", 1))
-  return sharding
+  _check_batch(
+    options.batch_size,
+    sharding_options.parse_axes(sharding.mesh).get("data", 1),
+    sharding.num_micro_batches,
+  )
 
 
-def check_batch(options: TrainOptions, num_replicas: int) -> None:
-  """Raises if a batch cannot be cut for replicas and their micro-batches.
-
-  Args:
-    options: The options.
-    num_replicas: The size of the mesh's data axis.
-
-  Raises:
-    ValueError: If it cannot; the text says which sizes can.
-  """
-  size, count = options.batch_size, options.num_micro_batches
+def _check_batch(size: int, num_replicas: int, count: int) -> None:
+  """Raises if a batch cannot be cut for replicas and their micro-batches."""
   if size % num_replicas:
     fitting = (
       [size // num_replicas * num_replicas] if size > num_replicas else []
@@ -282,8 +298,3 @@ def check_batch(options: TrainOptions, num_replicas: int) -> None:
     raise ValueError(
       f"num_micro_batches={count} does not divide {part}; use {words}"
     )
-
-
-def help_text(flag_values: flags.FlagValues = flags.FLAGS) -> str:
-  """Returns the help: every flag with its default, by group."""
-  return command_flags.help_text(_COMMAND, flag_values)

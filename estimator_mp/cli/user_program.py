@@ -8,7 +8,8 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
-from estimator_mp.cli import command_flags
+from estimator_mp.cli import commands
+from estimator_mp.config import options
 
 import tensorflow as tf
 from absl import flags
@@ -30,9 +31,9 @@ def load_function(flag: str, name: str) -> Callable[..., Any]:
     ValueError: If there is no such function, or the module cannot be imported;
       in one line, with the user's line that raised.
   """
-  command_flags.check_function(flag, name)
+  commands.check_function(flag, name)
   module_name, _, function_name = name.partition(":")
-  folder = command_flags.user_directory()
+  folder = options.user_directory()
   if folder not in sys.path:
     sys.path.insert(0, folder)
   # The module may define and read flags of its own; these have the defaults.
@@ -42,7 +43,7 @@ def load_function(flag: str, name: str) -> Callable[..., Any]:
   except ModuleNotFoundError as error:
     if not module_name.startswith(error.name or ":"):
       raise error_of_user(f"importing {module_name}", error) from error
-    raise command_flags.FlagsError(
+    raise commands.FlagsError(
       f"--{flag}={name}: there is no module {error.name} in {folder} or on "
       "PYTHONPATH; run the command where the module is"
     ) from error
@@ -53,7 +54,7 @@ def load_function(flag: str, name: str) -> Callable[..., Any]:
   if not callable(function):
     state = "has no" if function is None else "has something else than a"
     names = [k for k, v in vars(module).items() if callable(v) and k[0] != "_"]
-    raise command_flags.FlagsError(
+    raise commands.FlagsError(
       f"--{flag}={name}: module {module_name} {state} function "
       f"{function_name}; it has {', '.join(sorted(names)[:5]) or 'none'}"
     )

@@ -1,38 +1,43 @@
-"""Options: fields of a dataclass that flags and JSON can give.
+"""Options: fields of a dataclass that flags, dicts and JSON can give.
 
 A field made by `option` carries what flags and checks have to know of it. So a
 new option is one field of the dataclass, and nothing else:
 
     num_micro_batches: int = option(1, "Slices of a batch.", minimum=1)
 
-The annotation is its type: bool, int, float, str, `tuple[str, ...]`, each of
-them perhaps `| None`. A field with another annotation is checked by the
-dataclass itself, which takes what JSON makes of it: lists, dicts and texts.
+The annotation is its type: bool, int, float, str, `tuple[str, ...]`,
+`tuple[int, ...]`, each of them perhaps `| None`. A field with another
+annotation is checked by the dataclass itself, which takes what JSON makes of
+it: lists, dicts and texts.
 """
 
 import dataclasses
 import difflib
 import json
+import math
+import os
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any
-
-from estimator_mp.cli import command_flags
+from typing import Any, TypeVar
 
 from absl import flags
 
-# The heading of the flags in the help; it says which flags are options.
-FLAGS_TITLE = "Sharding"
+# The heading of the flags of sharding in the help.
+SHARDING = "Sharding"
 _TEXTS = tuple[str, ...]
+_INTEGERS = tuple[int, ...]
 _WORDS: Mapping[Any, str] = {
   bool: "true or false",
   int: "a whole number",
   float: "a number",
   str: "a text",
   _TEXTS: "a list of texts",
+  _INTEGERS: "a list of whole numbers",
   types.NoneType: "None",
 }
+
+_Options = TypeVar("_Options")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,7 +46,20 @@ class _Option:
 
   help: str
   minimum: int
+  maximum: int | None
   choices: tuple[str, ...]
+  group: str
+  is_path: bool
+
+
+@dataclasses.dataclass(frozen=True)
+class _Field:
+  """A field that is an option, with the types that its annotation joins."""
+
+  name: str
+  default: Any
+  option: _Option
+  kinds: tuple[Any, ...]
 
 
 def option(
@@ -49,6 +67,10 @@ def option(
   help_: str,
   minimum: int = 0,
   choices: Sequence[str] = (),
+  *,
+  maximum: int | None = None,
+  group: str = SHARDING,
+  is_path: bool = False,
 ) -> Any:
   """Returns a field of a dataclass that is an option.
 
@@ -57,9 +79,36 @@ def option(
     help_: What the help of flags says of it.
     minimum: The least that a number may be.
     choices: The words that a text may be; empty if it may be any.
+    maximum: The most that a number may be; None for no limit.
+    group: The heading of its flag in the help.
+    is_path: Whether its flag is a path, which starts at the user's directory.
   """
-  described = _Option(help_, minimum, tuple(choices))
+  described = _Option(help_, minimum, maximum, tuple(choices), group, is_path)
   return dataclasses.field(default=default, metadata={"option": described})
+
+
+def _fields(options: type) -> dict[str, _Field]:
+  """Returns the options of a dataclass by name; other fields are none."""
+  hints = typing.get_type_hints(options)
+  found = {}
+  for field in dataclasses.fields(options):
+    described = field.metadata.get("option")
+    if described is not None:
+      hint = hints[field.name]
+      is_union = isinstance(hint, types.UnionType)
+      kinds = typing.get_args(hint) if is_union else (hint,)
+      found[field.name] = _Field(field.name, field.default, described, kinds)
+  return found
+
+
+def names(options: type, but: Sequence[str] = ()) -> tuple[str, ...]:
+  """Returns the names of a dataclass's options.
+
+  Args:
+    options: The dataclass.
+    but: The names to leave out.
+  """
+  return tuple(name for name in _fields(options) if name not in but)
 
 
 def check(instance: Any) -> None:
@@ -71,32 +120,22 @@ def check(instance: Any) -> None:
   Raises:
     ValueError: With the name, the value and what would be right.
   """
-  for field, kinds in _kinds(type(instance)).items():
-    value = getattr(instance, field.name)
-    if all(kind in _WORDS for kind in kinds):
-      _check_value(field, kinds, value)
-
-
-def _check_value(
-  field: dataclasses.Field, kinds: Sequence[Any], value: Any
-) -> None:
-  described: _Option = field.metadata["option"]
-  text = f"{field.name}={value!r}"
-  words = " or ".join(_WORDS[kind] for kind in kinds)
-  if not any(_is_a(value, kind) for kind in kinds):
-    raise ValueError(f"{text} has the wrong type; give {words}")
-  if described.choices and value not in described.choices:
-    raise ValueError(
-      f"{text} is not known; use one of {', '.join(described.choices)}"
-    )
-  if isinstance(value, int | float) and value < described.minimum:
-    raise ValueError(f"{text} is too small; use {described.minimum} or more")
+  for name, field in _fields(type(instance)).items():
+    value = getattr(instance, name)
+    if all(kind in _WORDS for kind in field.kinds):
+      if not any(_is_a(value, kind) for kind in field.kinds):
+        words = " or ".join(_WORDS[kind] for kind in field.kinds)
+        raise ValueError(f"{name}={value!r} has the wrong type; give {words}")
+      problem = _problem(field.option, value)
+      if problem:
+        raise ValueError(f"{name}={value!r} {problem}")
 
 
 def _is_a(value: Any, kind: Any) -> bool:
-  if kind == _TEXTS:
+  if typing.get_origin(kind) is tuple:
+    (part, _) = typing.get_args(kind)
     is_list = isinstance(value, tuple | list)
-    return is_list and all(isinstance(x, str) for x in value)
+    return is_list and all(_is_a(x, part) for x in value)
   if kind is float:
     kind = int | float
   # True is an int for Python, but not for people.
@@ -105,15 +144,27 @@ def _is_a(value: Any, kind: Any) -> bool:
   )
 
 
-def _kinds(options: type) -> dict[dataclasses.Field, tuple[Any, ...]]:
-  """Returns the types that each field's annotation joins."""
-  hints = typing.get_type_hints(options)
-  kinds = {}
-  for field in dataclasses.fields(options):
-    hint = hints[field.name]
-    is_union = isinstance(hint, types.UnionType)
-    kinds[field] = typing.get_args(hint) if is_union else (hint,)
-  return kinds
+def _problem(described: _Option, value: Any) -> str | None:
+  """Returns what is wrong with a value of the right type, and what is right."""
+  if described.choices and value not in described.choices:
+    return f"is not known; use one of {', '.join(described.choices)}"
+  numbers = value if isinstance(value, tuple | list) else (value,)
+  for number in numbers:
+    if isinstance(number, int | float):
+      which = f" at {number}" if numbers is value else ""
+      if number < described.minimum:
+        return f"is too small{which}; {_range(described, value)}"
+      if described.maximum is not None and number > described.maximum:
+        return f"is too large{which}; {_range(described, value)}"
+  return None
+
+
+def _range(described: _Option, value: Any) -> str:
+  if isinstance(value, tuple):
+    return f"use such as 10,20 (each {described.minimum} or more), or none"
+  if described.maximum is None:
+    return f"use {described.minimum} or more"
+  return f"use {described.minimum} to {described.maximum}"
 
 
 def check_names(options: type, values: Any) -> None:
@@ -131,14 +182,14 @@ def check_names(options: type, values: Any) -> None:
       f"{options.__name__} cannot be made from {values!r}; give a dict such "
       'as {"mesh": "stage:2"}'
     )
-  names = [field.name for field in dataclasses.fields(options)]
+  known = names(options)
   for name, value in values.items():
-    if name not in names:
-      close = difflib.get_close_matches(str(name), names, n=1)
+    if name not in known:
+      close = difflib.get_close_matches(str(name), known, n=1)
       hint = f"did you mean {close[0]!r}? its" if close else "its"
       raise ValueError(
         f"{options.__name__} has no field {name!r}, which is given as "
-        f"{value!r}; {hint} fields are {', '.join(names)}"
+        f"{value!r}; {hint} fields are {', '.join(known)}"
       )
 
 
@@ -198,50 +249,112 @@ def define_flags(
   check_names(
     options, dict.fromkeys(only or (), None) | dict(choices) | defaults
   )
-  group = command_flags.Group(FLAGS_TITLE, flag_values)
-  for field, kinds in _kinds(options).items():
-    if only is None or field.name in only:
-      default = defaults.get(field.name, field.default)
+  for name, field in _fields(options).items():
+    if only is None or name in only:
       described = _narrowed(field, choices)
-      _define_flag(group, field.name, described, kinds, default)
+      default = defaults.get(name, field.default)
+      flags.DEFINE_flag(
+        _flag(name, described, field.kinds, default),
+        flag_values,
+        module_name=described.group,
+      )
 
 
-def _narrowed(
-  field: dataclasses.Field, choices: Mapping[str, Sequence[str]]
-) -> _Option:
+def _narrowed(field: _Field, choices: Mapping[str, Sequence[str]]) -> _Option:
   """Returns what an option is, with the choices that a program gives it."""
-  described: _Option = field.metadata["option"]
-  words = tuple(choices.get(field.name, described.choices))
-  unknown = tuple(word for word in words if word not in described.choices)
+  words = tuple(choices.get(field.name, field.option.choices))
+  known = field.option.choices
+  unknown = tuple(word for word in words if word not in known)
   if unknown:
     raise ValueError(
-      f"{field.name} cannot be {unknown}; it is one of "
-      f"{', '.join(described.choices)}"
+      f"{field.name} cannot be {unknown}; it is one of {', '.join(known)}"
     )
-  return dataclasses.replace(described, choices=words)
+  return dataclasses.replace(field.option, choices=words)
 
 
-def _define_flag(
-  group: command_flags.Group,
-  name: str,
-  described: _Option,
-  kinds: Sequence[Any],
-  default: Any,
-) -> None:
+def _flag(
+  name: str, described: _Option, kinds: tuple[Any, ...], default: Any
+) -> flags.Flag:
+  help_ = described.help
   if described.choices:
-    group.choice(name, described.choices, default, described.help)
-  elif bool in kinds:
-    group.boolean(name, default, described.help)
-  elif int in kinds:
-    group.integer(name, default, described.minimum, described.help)
-  elif float in kinds:
-    group.number(name, default, described.help)
-  elif _TEXTS in kinds:
-    group.text(name, ",".join(default) or None, described.help)
-  else:
-    is_text = default is None or isinstance(default, str)
-    text = default if is_text else json.dumps(to_plain(default))
-    group.text(name, text, described.help)
+    help_ = f"{help_} One of: {', '.join(described.choices)}."
+  if _TEXTS in kinds:
+    default = ",".join(default) or None
+  elif not _is_known(kinds) and not isinstance(default, str | None):
+    default = json.dumps(to_plain(default))
+  return flags.Flag(
+    _Parser(described, kinds),
+    _Serializer(),
+    name,
+    default,
+    help_,
+    boolean=bool in kinds,
+  )
+
+
+def _is_known(kinds: Sequence[Any]) -> bool:
+  return all(kind in _WORDS for kind in kinds)
+
+
+class _Parser(flags.ArgumentParser):
+  """Reads what follows a flag's name; its errors follow the flag there."""
+
+  def __init__(self, described: _Option, kinds: tuple[Any, ...]):
+    self._described = described
+    self._kinds = kinds
+
+  def parse(self, argument: Any) -> Any:
+    value = self._read(argument) if isinstance(argument, str) else argument
+    problem = _problem(self._described, value)
+    if problem:
+      raise ValueError(problem)
+    return value
+
+  def _read(self, argument: str) -> Any:
+    if bool in self._kinds:
+      try:
+        return flags.BooleanParser().parse(argument)
+      except ValueError as error:
+        raise ValueError(
+          "is neither true nor false; use one of them"
+        ) from error
+    if float in self._kinds:
+      return _positive_number(argument)
+    if int in self._kinds or _INTEGERS in self._kinds:
+      return self._whole(argument)
+    if not argument.strip() and not self._described.choices:
+      raise ValueError("is empty; give a value, or leave the flag out")
+    return argument
+
+  def _whole(self, argument: str) -> int | tuple[int, ...]:
+    is_list = _INTEGERS in self._kinds
+    if is_list and argument.strip() == "none":
+      return ()
+    try:
+      return tuple(map(int, argument.split(","))) if is_list else int(argument)
+    except ValueError as error:
+      what = "no list of whole numbers" if is_list else "not a whole number"
+      right = _range(self._described, () if is_list else 0)
+      raise ValueError(f"is {what}; {right}") from error
+
+
+def _positive_number(argument: str) -> float:
+  try:
+    value = float(argument)
+  except ValueError as error:
+    raise ValueError("is not a number; use one such as 0.001") from error
+  if not (math.isfinite(value) and value > 0):
+    raise ValueError("is not positive and finite; use one such as 0.001")
+  return value
+
+
+class _Serializer(flags.ArgumentSerializer):
+  """Writes a default as the command line has it."""
+
+  def serialize(self, value: Any) -> str:
+    if isinstance(value, tuple):
+      return ",".join(map(str, value)) or "none"
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def values_of_flags(
@@ -256,35 +369,80 @@ def values_of_flags(
   Raises:
     ValueError: If no flags were defined, or one begins like JSON and is none.
   """
-  defined = flag_values.flags_by_module_dict().get(FLAGS_TITLE, [])
-  if not defined:
+  # A program may have a flag of its own with the name of an option.
+  defined = {
+    flag.name: title
+    for title, of_title in flag_values.flags_by_module_dict().items()
+    for flag in of_title
+  }
+  values = {
+    name: _value_of_flag(field, flag_values[name].value)
+    for name, field in _fields(options).items()
+    if defined.get(name) == field.option.group
+  }
+  if not values:
     raise ValueError(
       f"{options.__name__} has no flags here; call "
       "estimator_mp.define_sharding_flags() before the flags are parsed"
     )
-  kinds = {field.name: kinds for field, kinds in _kinds(options).items()}
-  return {
-    flag.name: _value_of_flag(
-      flag.name, kinds[flag.name], flag_values[flag.name].value
-    )
-    for flag in defined
-  }
+  return values
 
 
-def _value_of_flag(name: str, kinds: Sequence[Any], value: Any) -> Any:
+def from_flags(
+  options: type[_Options], flag_values: flags.FlagValues, **others: Any
+) -> _Options:
+  """Returns the options that parsed flags describe.
+
+  Args:
+    options: The dataclass of options that `define_flags` was called with.
+    flag_values: The flags, parsed.
+    **others: The dataclass's fields that are no options.
+
+  Raises:
+    ValueError: As for `values_of_flags`, or if the dataclass does.
+  """
+  return options(**values_of_flags(options, flag_values), **others)
+
+
+def _value_of_flag(field: _Field, value: Any) -> Any:
   """Returns the value of an option from that of its flag."""
-  if _TEXTS in kinds:
+  if _TEXTS in field.kinds:
     return tuple(x.strip() for x in (value or "").split(",") if x.strip())
-  if not isinstance(value, str):
+  if field.option.is_path and value is not None:
+    return absolute_path(value)
+  if _is_known(field.kinds) or not isinstance(value, str):
     return value
   if value.lstrip()[:1] in ("[", "{"):
     try:
       return json.loads(value)
     except json.JSONDecodeError as error:
       raise ValueError(
-        f"--{name}={value} is no JSON ({error}); put texts in double quotes "
-        "and close all brackets"
+        f"--{field.name}={value} is no JSON ({error}); put texts in double "
+        "quotes and close all brackets"
       ) from error
-  if value.endswith(".json"):
-    return command_flags.absolute_path(value)
-  return value
+  return absolute_path(value) if value.endswith(".json") else value
+
+
+def absolute_path(path: str) -> str:
+  """Returns a path that the user gave, from the user's directory.
+
+  Under `bazel run` that is not the directory that the command runs in.
+
+  Args:
+    path: The path, or a URL, which is returned as it is.
+  """
+  if "://" in path:
+    return path
+  return os.path.normpath(
+    os.path.join(user_directory(), os.path.expanduser(path))
+  )
+
+
+def user_directory() -> str:
+  """Returns the directory that the user gave the command in."""
+  # Bazel says the second; bazelw, which may go to the workspace before, the
+  # first.
+  for name in ("MP_WORKING_DIRECTORY", "BUILD_WORKING_DIRECTORY"):
+    if os.environ.get(name):
+      return os.environ[name]
+  return os.getcwd()

@@ -94,7 +94,7 @@ class ShardingConfig(sharding_options.ShardingOptions):
       read.
   """
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     super().__post_init__()
     mesh = self.create_mesh()
     reduction.check_devices(self.aggregation, mesh)
@@ -185,7 +185,7 @@ class ShardingConfig(sharding_options.ShardingOptions):
     Raises:
       ValueError: If the flags were not defined, or the configuration is wrong.
     """
-    return cls(**options.values_of_flags(cls, flag_values))
+    return options.from_flags(cls, flag_values)
 
 
 def check_config(config: ShardingConfig) -> None:

@@ -5,13 +5,20 @@ words mean on a machine, `ShardingConfig` checks.
 """
 
 import dataclasses
+import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from estimator_mp.collectives.algorithms import ALGORITHMS
-from estimator_mp.config import axes, options
+from estimator_mp.config import options
 from estimator_mp.config import schedule as schedule_lib
+
+AXES = ("data", "stage", "model")
+# Each virtual device costs memory; no machine, and hardly a cluster, has more.
+MAX_SIZE = 4096
+_SPEC_HELP = "write axes as NAME:SIZE, such as stage:3 or data:2,stage:3"
 
 # An expression for names, and the stage of what has such a name.
 Rule: TypeAlias = tuple[str, int]
@@ -164,7 +171,7 @@ class ShardingOptions:
     ' names and an axis, or null for none: [["features/mask", null]].',
   )
 
-  def __post_init__(self):
+  def __post_init__(self) -> None:
     options.check(self)
     object.__setattr__(self, "devices", tuple(self.devices))
     object.__setattr__(self, "batch_axis", check_batch_axis(self.batch_axis))
@@ -185,7 +192,7 @@ class ShardingOptions:
       self._check_unused("memory_limit", "measured_costs")
 
   def _axis_size(self, axis: str) -> int:
-    return axes.parse_axes(self.mesh).get(axis, 1)
+    return parse_axes(self.mesh).get(axis, 1)
 
   def create_schedule(self) -> schedule_lib.Schedule:
     """Returns the order of micro-batches that this configuration describes."""
@@ -239,6 +246,49 @@ class ShardingOptions:
           f'{name} is for placement="auto" only, but another placement is '
           f"given; leave one of them out"
         )
+
+
+def parse_axes(spec: str) -> Mapping[str, int]:
+  """Parses the text of a mesh.
+
+  Args:
+    spec: Comma-separated `axis:size` pairs, such as "data:2,stage:3".
+
+  Returns:
+    The size of each axis, in the order of the text.
+
+  Raises:
+    ValueError: If the text is malformed, names an unknown axis or the same
+      axis twice, or has a size below 1, or the product of the sizes is above
+      `MAX_SIZE`.
+  """
+  axes: dict[str, int] = {}
+  for part in spec.split(","):
+    name, colon, size = (piece.strip() for piece in part.partition(":"))
+    if not name or not colon or not size.removeprefix("-").isdecimal():
+      raise ValueError(f"mesh {spec!r} is malformed at {part!r}; {_SPEC_HELP}")
+    if name not in AXES:
+      raise ValueError(
+        f"mesh {spec!r} has an unknown axis {name!r}; the axes are "
+        + ", ".join(AXES)
+      )
+    if name in axes:
+      raise ValueError(
+        f"mesh {spec!r} names axis {name!r} twice; name each axis once"
+      )
+    if int(size) < 1:
+      raise ValueError(
+        f"mesh {spec!r} gives axis {name!r} the size {size}; "
+        "a size is at least 1"
+      )
+    axes[name] = int(size)
+  positions = math.prod(axes.values())
+  if positions > MAX_SIZE:
+    raise ValueError(
+      f"mesh {spec!r} has {positions} positions, more than the {MAX_SIZE} that "
+      "a mesh may have; use a smaller one"
+    )
+  return MappingProxyType(axes)
 
 
 def check_rules(rules: Sequence[Rule], num_stages: int) -> None:

@@ -10,8 +10,7 @@ import sys
 from unittest import mock
 
 import estimator_mp
-from estimator_mp.cli import commands
-from estimator_mp.comparison import compare_flags
+from estimator_mp.cli import commands, compare_flags
 
 import numpy as np
 import tensorflow as tf

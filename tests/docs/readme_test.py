@@ -7,9 +7,11 @@ import re
 
 import estimator_mp
 from estimator_mp import toolbox
+from estimator_mp.cli import train_flags
 
 import numpy as np
 import tensorflow as tf
+from absl import flags
 from absl.testing import absltest
 
 _ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
@@ -93,13 +95,14 @@ class ReadmeTest(absltest.TestCase):
       self.assertIn(f'name = "{name}"', _read(f"{package}/BUILD"))
 
   def test_every_flag_of_the_train_command_exists(self):
-    flags = _read("estimator_mp/cli/train_flags.py")
+    known = flags.FlagValues()
+    train_flags.define_flags(known)
     commands = re.findall(r"//estimator_mp:train -- (.+)", _read("README.md"))
     self.assertLen(commands, 4)
     for command in commands:
       for name in re.findall(r"--(\w+)", command):
         if name != "help":
-          self.assertIn(f'"{name}"', flags, command)
+          self.assertIn(name, known, command)
 
 
 if __name__ == "__main__":

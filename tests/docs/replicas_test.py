@@ -12,7 +12,6 @@ from estimator_mp import inspect, trace
 from estimator_mp.cli import run_record, run_train, train_flags
 
 import tensorflow as tf
-from absl import flags
 from absl.testing import absltest
 
 _GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "replicas.md"
@@ -46,10 +45,7 @@ def _main(command, *arguments: str) -> str:
 
 
 def _train(argv: list[str]) -> int:
-  values = flags.FlagValues()
-  train_flags.define_flags(values)
-  train_flags.parse_flags(argv, values)
-  return run_train.run_command(train_flags.options_from_flags(values))
+  return run_train.run_command(train_flags.parse(argv))
 
 
 class GuideTest(absltest.TestCase):

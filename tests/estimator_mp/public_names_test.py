@@ -96,7 +96,7 @@ class ExtraTest(absltest.TestCase):
       mock.patch.dict(sys.modules, {"matplotlib": None}),
       self.assertRaisesRegex(ValueError, f"needs matplotlib .*; {_EXTRA}, or "),
     ):
-      run_inspect.write(mock.MagicMock(facts=dict), "out")
+      run_inspect.write(mock.MagicMock(to_dict=dict), "out")
 
 
 if __name__ == "__main__":

@@ -6,8 +6,7 @@ import os
 import pathlib
 import sys
 
-from estimator_mp.cli import commands
-from estimator_mp.comparison import compare_flags
+from estimator_mp.cli import commands, compare_flags
 
 from absl.testing import absltest, parameterized
 

@@ -4,7 +4,6 @@ from estimator_mp.cli import run_train, train_flags
 
 import numpy as np
 import tensorflow as tf
-from absl import flags
 from absl.testing import absltest, parameterized
 
 _STEPS = 50
@@ -31,12 +30,7 @@ class _RecordLossHook(tf.estimator.SessionRunHook):
 
 def _train(model_dir: str, *arguments: str):
   """Returns the losses, and the checkpoint's variables by name."""
-  values = flags.FlagValues()
-  train_flags.define_flags(values)
-  train_flags.parse_flags(
-    ["train", f"--model_dir={model_dir}", *arguments], values
-  )
-  options = train_flags.options_from_flags(values)
+  options = train_flags.parse(["train", f"--model_dir={model_dir}", *arguments])
   job = run_train.prepare(options)
   hook = _RecordLossHook()
   input_fn = job.dataset.train_input_fn(options.batch_size, options.seed)

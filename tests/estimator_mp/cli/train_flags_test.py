@@ -5,17 +5,14 @@ import io
 import os
 from unittest import mock
 
-from estimator_mp.cli import train_flags
+from estimator_mp.cli import commands, train_flags
+from estimator_mp.config import options
 
-from absl import flags
 from absl.testing import absltest, parameterized
 
 
 def _parse(*arguments: str) -> train_flags.TrainOptions:
-  values = flags.FlagValues()
-  train_flags.define_flags(values)
-  train_flags.parse_flags(["train", *arguments], values)
-  return train_flags.options_from_flags(values)
+  return train_flags.parse(["train", *arguments])
 
 
 class OptionsTest(parameterized.TestCase):
@@ -23,13 +20,13 @@ class OptionsTest(parameterized.TestCase):
     options = _parse()
     self.assertEqual(options.model, "cifar10_cnn")
     self.assertEqual(options.dataset, "digits")
-    self.assertEqual(options.mesh, "stage:3")
-    self.assertEqual(options.devices, ())
+    self.assertEqual(options.sharding.mesh, "stage:3")
+    self.assertEqual(options.sharding.devices, ())
     self.assertIsNone(options.data_dir)
     self.assertIsNone(options.export_dir)
-    self.assertTrue(options.verify_placement)
-    self.assertEqual(options.num_micro_batches, 4)
-    self.assertEqual(options.schedule, "1f1b")
+    self.assertTrue(options.sharding.verify_placement)
+    self.assertEqual(options.sharding.num_micro_batches, 4)
+    self.assertEqual(options.sharding.schedule, "1f1b")
     self.assertEqual(options.trace_steps, (20,))
 
   def test_values(self):
@@ -43,10 +40,10 @@ class OptionsTest(parameterized.TestCase):
     )
     self.assertEqual(options.trace_steps, (10, 20))
     self.assertEqual(_parse("--trace_steps=none").trace_steps, ())
-    self.assertEqual(options.devices, ("cpu:0", "cpu:1"))
+    self.assertEqual(options.sharding.devices, ("cpu:0", "cpu:1"))
     self.assertEqual(options.learning_rate, 0.01)
     self.assertEqual(options.train_steps, 7)
-    self.assertFalse(options.verify_placement)
+    self.assertFalse(options.sharding.verify_placement)
 
   @parameterized.named_parameters(
     ("by_default", ["--model=mlp"], "/home/user/runs/mlp-digits"),
@@ -161,7 +158,7 @@ class ErrorsTest(parameterized.TestCase):
     ),
   )
   def test_error(self, argument, expected):
-    with self.assertRaises(train_flags.FlagsError) as caught:
+    with self.assertRaises(commands.FlagsError) as caught:
       _parse(argument)
     self.assertEqual(str(caught.exception), expected)
 
@@ -185,7 +182,8 @@ class HelpTest(parameterized.TestCase):
       text,
     )
     shown = {line.strip() for line in text.splitlines()}
-    for name in train_flags.TrainOptions.__dataclass_fields__:
+    names = options.names(train_flags.TrainOptions)
+    for name in (*names, "devices", "schedule", "top_k_fraction"):
       matching = [x for x in shown if x.partition("=")[0] == f"--{name}"]
       self.assertLen(matching, 1, name)
     self.assertContainsSubset(groups, shown)

@@ -261,8 +261,7 @@ class ErrorsTest(parameterized.TestCase):
     self.model_dir = self.create_tempdir().full_path
 
   def _check(self, expected: str, *arguments: str, code: int = 2) -> None:
-    options = train_runs.options(self.model_dir, *arguments)
-    found, _, errors = train_runs.run_command(options)
+    found, _, errors = train_runs.run(self.model_dir, *arguments)
     self.assertEqual(errors, f"train: {expected}\n")
     self.assertEqual(found, code)
 

@@ -1,14 +1,23 @@
 """ShardingConfig: its fields, as dicts, as JSON and as flags."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import os
 from types import MappingProxyType
 from typing import Any
+from unittest import mock
 
 import estimator_mp
 from estimator_mp import toolbox
-from estimator_mp.config import options
+from estimator_mp.cli import (
+  commands,
+  compare_flags,
+  inspect_flags,
+  train_flags,
+)
+from estimator_mp.config import options, sharding_options
 from estimator_mp.placement import placement, placement_file
 
 from absl import flags
@@ -259,6 +268,58 @@ class Options:
 
   def __post_init__(self):
     options.check(self)
+
+
+@dataclasses.dataclass(frozen=True)
+class MoreOptions(sharding_options.ShardingOptions):
+  """The options of sharding, and a new one: nothing else is written for it."""
+
+  patience: int = options.option(7, "How long to wait.", minimum=1)
+
+
+@dataclasses.dataclass(frozen=True)
+class MoreConfig(estimator_mp.ShardingConfig, MoreOptions):
+  """The configuration of these options."""
+
+
+class NewOptionTest(parameterized.TestCase):
+  """A new option is one field of ShardingOptions."""
+
+  def setUp(self):
+    super().setUp()
+    self.enter_context(
+      mock.patch.object(sharding_options, "ShardingOptions", MoreOptions)
+    )
+
+  def test_dicts_json_and_checks_have_it(self):
+    config = MoreConfig.from_dict({"mesh": "stage:2", "patience": 9})
+    self.assertEqual(config.patience, 9)
+    self.assertEqual(config.to_dict()["patience"], 9)
+    self.assertEqual(MoreConfig.from_json(config.to_json()), config)
+    self.assertEqual(MoreConfig.of(MoreOptions(patience=8)).patience, 8)
+    with self.assertRaisesRegex(ValueError, "patience=0 is too small; use 1 "):
+      MoreConfig(patience=0)
+
+  @parameterized.named_parameters(
+    ("train", train_flags.parse),
+    ("trace", train_flags.parse_trace),
+    ("inspect", inspect_flags.parse),
+    ("compare", compare_flags.parse),
+  )
+  def test_commands_have_it(self, parse):
+    self.assertEqual(parse(["it", "--patience=9"]).sharding.patience, 9)
+    with self.assertRaisesRegex(
+      commands.FlagsError, "--patience=0 is too small; use 1 or more"
+    ):
+      parse(["it", "--patience=0"])
+    with (
+      contextlib.redirect_stdout(io.StringIO()) as output,
+      self.assertRaises(SystemExit),
+    ):
+      parse(["it", "--help"])
+    self.assertIn(
+      "  --patience=7\n      How long to wait.\n", output.getvalue()
+    )
 
 
 class OptionsTest(parameterized.TestCase):

@@ -1,0 +1,106 @@
+"""What the inspect command is told; the fields are the flags of the names."""
+
+import dataclasses
+import functools
+
+from estimator_mp.cli import commands
+from estimator_mp.config import options as options_lib
+from estimator_mp.config import sharding_options
+
+from absl import flags
+
+_MODEL = "Model"
+_OUTPUT = "Output"
+# What a first step shows is nothing to inspect, and order is none of a place.
+_NOT_OF_A_PLACE = (
+  "verify_placement",
+  "num_micro_batches",
+  "schedule",
+  "num_virtual_stages",
+  "gradient_accumulation_steps",
+  "recompute",
+  "batch_norm",
+  "loss_reduction",
+  "state_updates",
+  "batch_axis",
+)
+_COMMAND = commands.Command(
+  "inspect",
+  "Shows how the layers of a model would be spread over several devices.",
+  (_MODEL, options_lib.SHARDING, _OUTPUT),
+)
+
+_model = functools.partial(options_lib.option, group=_MODEL)
+
+
+@dataclasses.dataclass(frozen=True)
+class InspectOptions:
+  """What is to be inspected. Paths are absolute."""
+
+  sharding: sharding_options.ShardingOptions
+  model_fn: str | None = _model(
+    None,
+    "The model_fn of your Estimator, as module:function; the module is looked"
+    " for in this directory too. Without it: this project's cifar10_cnn.",
+  )
+  features: str | None = _model(
+    None,
+    "What your input_fn returns as features, as name:dtype[dimensions] with"
+    " commas between: x:float32[?,10],ids:int32[?,128]. ? is the batch; without"
+    " a name it is one tensor; 'sparse int64[?,50]' is a SparseTensor.",
+  )
+  labels: str | None = _model(None, "The same for labels, such as int32[?,1].")
+  params: str | None = _model(
+    None, 'The Estimator\'s params as JSON: {"units": 64}.'
+  )
+  out: str | None = options_lib.option(
+    None,
+    "Directory for placement.png, placement.svg, placement.dot and"
+    " placement.json. Without it nothing is written.",
+    group=_OUTPUT,
+    is_path=True,
+  )
+
+
+def parse(argv: list[str]) -> InspectOptions:
+  """Returns the options that a command line means.
+
+  Args:
+    argv: The command and its arguments.
+
+  Raises:
+    ValueError: If a flag is wrong, or they do not fit together.
+  """
+  # Flags of their own: the module of a model_fn may define the same names.
+  flag_values = flags.FlagValues()
+  sharding = sharding_options.ShardingOptions
+  options_lib.define_flags(InspectOptions, flag_values)
+  options_lib.define_flags(
+    sharding,
+    flag_values,
+    options_lib.names(sharding, _NOT_OF_A_PLACE),
+    mesh="stage:3",
+  )
+  _COMMAND.parse(argv, flag_values)
+  options = options_lib.from_flags(
+    InspectOptions,
+    flag_values,
+    sharding=options_lib.from_flags(sharding, flag_values),
+  )
+  commands.check_one_process(options.sharding.aggregation)
+  _check_model(options)
+  return options
+
+
+def _check_model(options: InspectOptions) -> None:
+  """Raises if what is said of the model does not fit together."""
+  if options.model_fn is None:
+    commands.check_no_model_fn(options, "features", "labels", "params")
+    return
+  if options.features is None:
+    raise commands.FlagsError(
+      f"--model_fn={options.model_fn} needs --features: what its input_fn "
+      "returns, such as --features='x:float32[?,10]'"
+    )
+  commands.check_function("model_fn", options.model_fn)
+  commands.parse_params(options.params)
