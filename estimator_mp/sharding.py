@@ -32,6 +32,7 @@ from estimator_mp.graph import device_assignment, savers
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import pipeline as pipeline_lib
 from estimator_mp.lower import replicas as replicas_lib
+from estimator_mp.lower import transfers as lower_transfers
 from estimator_mp.observe import verification
 from estimator_mp.placement import (
   contents,
@@ -252,7 +253,8 @@ class _Sharder:
       spec, pipeline = self._pipeline.finish(spec, self._stages)
     if self._processes is not None and self._mode == TRAIN:
       spec = self._processes.finish(spec)
-    transfers.reduce_transfers(self._graph.get_operations())
+    savings = transfers.find_savings(self._graph.get_operations())
+    lower_transfers.reduce_transfers(savings)
     self._record(spec, pipeline)
     if self._batches is not None:
       spec = slice_errors.with_explained_steps(spec, self._batches)

@@ -1,5 +1,11 @@
-"""The graph that a session executed, put together from its partitions."""
+"""The graph that a session executed, put together from its partitions.
 
+TensorFlow cuts a graph into one partition per device, and puts a pair of a send
+and a receive op into each edge that it cuts. Its optimizer works before that,
+so an op may have another name than in the graph that was built.
+"""
+
+import dataclasses
 from collections.abc import Iterable
 
 from estimator_mp import devices as devices_lib
@@ -48,6 +54,62 @@ class ExecutedGraph:
       source = self._sent.get(node.attr["tensor_name"].s)
       return [source] if source is not None else []
     return [_split_output(x) for x in node.input if not x.startswith("^")]
+
+
+@dataclasses.dataclass(frozen=True)
+class MeasuredTransfer:
+  """What one device really sent to another in a step.
+
+  Attributes:
+    op: The name of the op that made it, in the graph that was executed.
+    output: Which of the op's outputs it is.
+    source: The device that sent it.
+    destination: The device that received it.
+    is_signal: Whether it is no tensor of the model: a control dependency
+      between devices travels as an empty tensor.
+  """
+
+  op: str
+  output: int
+  source: str
+  destination: str
+  is_signal: bool
+
+
+def measured_transfers(
+  partition_graphs: Iterable[tf.compat.v1.GraphDef],
+) -> list[MeasuredTransfer]:
+  """Returns what a step really sent between devices.
+
+  Args:
+    partition_graphs: `RunMetadata.partition_graphs` of a step.
+  """
+  found = []
+  for partition in partition_graphs:
+    nodes = {node.name: node for node in partition.node}
+    for node in partition.node:
+      if node.op not in op_types.SENDS or node.attr["client_terminated"].b:
+        continue
+      source, destination = (
+        devices_lib.canonical_device(node.attr[name].s.decode())
+        for name in ("send_device", "recv_device")
+      )
+      if source != destination:
+        name, _, output = node.input[0].partition(":")
+        is_signal = _is_empty_constant(nodes[name])
+        op = name.rpartition("/ctrl/")[0] if is_signal else name
+        found.append(
+          MeasuredTransfer(op, int(output or 0), source, destination, is_signal)
+        )
+  return found
+
+
+def _is_empty_constant(node: tf.compat.v1.NodeDef) -> bool:
+  """Whether a node is what TensorFlow sends for a control dependency."""
+  if node.op != "Const" or "/ctrl/" not in node.name:
+    return False
+  shape = tf.TensorShape(node.attr["value"].tensor.tensor_shape)
+  return bool(shape.num_elements() == 0)
 
 
 def _split_output(name: str) -> tuple[str, int]:

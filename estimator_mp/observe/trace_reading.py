@@ -7,7 +7,6 @@ from estimator_mp import devices as devices_lib
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.graph import op_types
 from estimator_mp.observe import executed_graph, live_memory, step_trace
-from estimator_mp.placement import transfers
 from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
@@ -206,7 +205,7 @@ def _sent_bytes(
       key = (device, node.node_name, output.slot)
       made[key] = made.get(key, 0) + _tensor_bytes(output.tensor_description)
   found: dict[tuple[str, str], int] = {}
-  for sent in transfers.measured_transfers(metadata.partition_graphs):
+  for sent in executed_graph.measured_transfers(metadata.partition_graphs):
     if {sent.source, sent.destination} <= {*devices} and not sent.is_signal:
       pair = (sent.source, sent.destination)
       size = made.get((sent.source, sent.op, sent.output), 0)

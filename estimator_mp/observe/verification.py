@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp import devices
 from estimator_mp.graph import op_types
-from estimator_mp.placement import transfers as transfers_lib
+from estimator_mp.observe import executed_graph
 
 import tensorflow as tf
 
@@ -191,7 +191,7 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
 
   def __init__(self):
     self.observed: dict[str, DeviceContents] = {}
-    self.transfers: tuple[transfers_lib.MeasuredTransfer, ...] = ()
+    self.transfers: tuple[executed_graph.MeasuredTransfer, ...] = ()
     self._plan: dict[str, PlannedOp] = {}
     self._verified = False
 
@@ -221,7 +221,7 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
     partitions = run_values.run_metadata.partition_graphs
     check_placement(self._plan, partitions)
     self.observed = contents_of_devices(partitions)
-    self.transfers = tuple(transfers_lib.measured_transfers(partitions))
+    self.transfers = tuple(executed_graph.measured_transfers(partitions))
     self._verified = True
 
 

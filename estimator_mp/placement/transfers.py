@@ -15,11 +15,8 @@ needless:
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Hashable, Iterator, Sequence
 
-from compat.private import graph_edits
-from estimator_mp import devices
 from estimator_mp.graph import control_flow, op_types, tensor_size, traversal
 from estimator_mp.placement import costs
 from estimator_mp.placement.placement import Transfer
@@ -29,6 +26,57 @@ import tensorflow as tf
 _SMALL_CONSTANT_BYTES = 1024
 
 _Awaited = frozenset[tf.Operation]
+
+
+@dataclasses.dataclass(frozen=True)
+class Input:
+  """An input of an op, by its index."""
+
+  op: tf.Operation
+  index: int
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedRead:
+  """A variable's value that stands for other reads of the variable.
+
+  Attributes:
+    value: The value.
+    readers: What is to read it, instead of the others.
+  """
+
+  value: tf.Tensor
+  readers: tuple[Input, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class CopiedConstant:
+  """A constant that another device gets a copy of.
+
+  Attributes:
+    constant: The constant.
+    device: The other device.
+    readers: What is to read the copy.
+  """
+
+  constant: tf.Operation
+  device: str
+  readers: tuple[Input, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class StackedScalars:
+  """Scalars of another device that an op stacks.
+
+  Attributes:
+    op: The op.
+    device: The device that makes them.
+    indices: Which of its inputs they are.
+  """
+
+  op: tf.Operation
+  device: str
+  indices: tuple[int, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,23 +97,20 @@ class JoinedWait:
 
 
 @dataclasses.dataclass(frozen=True)
-class MeasuredTransfer:
-  """What one device really sent to another in a step.
+class Savings:
+  """How a graph computes the same and sends less.
 
   Attributes:
-    op: The name of the op that made it, in the graph that was executed.
-    output: Which of the op's outputs it is.
-    source: The device that sent it.
-    destination: The device that received it.
-    is_signal: Whether it is no tensor of the model: a control dependency
-      between devices travels as an empty tensor.
+    shared_reads: Reads of variables that stand for others.
+    copied_constants: Constants that other devices get copies of.
+    stacked_scalars: Scalars that are sent at once.
+    joined_waits: Ops that one no-op stands for.
   """
 
-  op: str
-  output: int
-  source: str
-  destination: str
-  is_signal: bool
+  shared_reads: Sequence[SharedRead]
+  copied_constants: Sequence[CopiedConstant]
+  stacked_scalars: Sequence[StackedScalars]
+  joined_waits: Sequence[JoinedWait]
 
 
 def planned_transfers(ops: Sequence[tf.Operation]) -> list[Transfer]:
@@ -113,131 +158,90 @@ def idle_writes(train_op: tf.Operation | tf.Tensor) -> list[str]:
   ]
 
 
-def measured_transfers(
-  partition_graphs: Iterable[tf.compat.v1.GraphDef],
-) -> list[MeasuredTransfer]:
-  """Returns what a step really sent between devices.
-
-  TensorFlow cuts a graph into one partition per device, and puts a pair of a
-  send and a receive op into each edge that it cuts. Its optimizer works before
-  that, so an op may have another name than in the graph that was built.
+def find_savings(ops: Sequence[tf.Operation]) -> Savings:
+  """Returns how a placed graph can send less.
 
   Args:
-    partition_graphs: `RunMetadata.partition_graphs` of a step.
+    ops: The ops of the graph, in the order in which they were made.
   """
-  found = []
-  for partition in partition_graphs:
-    nodes = {node.name: node for node in partition.node}
-    for node in partition.node:
-      if node.op not in op_types.SENDS or node.attr["client_terminated"].b:
-        continue
-      source, destination = (
-        devices.canonical_device(node.attr[name].s.decode())
-        for name in ("send_device", "recv_device")
-      )
-      if source != destination:
-        name, _, output = node.input[0].partition(":")
-        is_signal = _is_empty_constant(nodes[name])
-        op = name.rpartition("/ctrl/")[0] if is_signal else name
-        found.append(
-          MeasuredTransfer(op, int(output or 0), source, destination, is_signal)
-        )
-  return found
+  # Inputs that the device of their op is going to have without this search.
+  local: set[Input] = set()
+  constants: list[CopiedConstant] = []
+  scalars: list[StackedScalars] = []
+  for op in ops:
+    if op.type == "Const":
+      for copied in _copied_constants(op, local):
+        constants.append(copied)
+        local.update(copied.readers)
+    elif op.type == "Pack":
+      for stacked in _stacked_scalars(op, local):
+        scalars.append(stacked)
+        local.update(Input(op, index) for index in stacked.indices)
+  return Savings(_shared_reads(ops), constants, scalars, joined_waits(ops))
 
 
-def _is_empty_constant(node: tf.compat.v1.NodeDef) -> bool:
-  """Whether a node is what TensorFlow sends for a control dependency."""
-  if node.op != "Const" or "/ctrl/" not in node.name:
-    return False
-  shape = tf.TensorShape(node.attr["value"].tensor.tensor_shape)
-  return shape.num_elements() == 0
-
-
-def reduce_transfers(ops: Sequence[tf.Operation]) -> None:
-  """Changes a placed graph so that it sends less and computes the same.
-
-  Args:
-    ops: The ops of the default graph, which no session has run yet.
-  """
-  with (
-    tf.compat.v1.name_scope(None),
-    tf.control_dependencies(None),
-    tf.compat.v1.name_scope("estimator_mp/"),
-  ):
-    _merge_reads(ops)
-    for op in ops:
-      if op.type == "Const":
-        _copy_constant(op)
-      elif op.type == "Pack":
-        _stack_where_made(op)
-    for joined in joined_waits(ops):
-      _wait_once(joined)
-
-
-def _merge_reads(ops: Sequence[tf.Operation]) -> None:
-  """Sends each variable once to a device, however often it is read.
+def _shared_reads(ops: Sequence[tf.Operation]) -> list[SharedRead]:
+  """Returns how each variable is sent once, however often it is read.
 
   Two reads that wait for the same ops may see the same value, so one of them
   serves for both.
   """
-  first: dict[Any, tf.Tensor] = {}
+  first: dict[Hashable, tf.Tensor] = {}
+  readers: dict[Hashable, list[Input]] = {}
   for op in ops:
     if op.type != "ReadVariableOp" or not op.device:
       continue
     value = op.outputs[0]
     waits_for = frozenset(op.control_inputs)
-    for consumer in value.consumers():
-      if consumer.device not in ("", op.device):
-        key = (op.inputs[0].op, waits_for, value.dtype, consumer.device)
-        _redirect(consumer, value, first.setdefault(key, value))
+    for reader in _readers_elsewhere(value):
+      key = (op.inputs[0].op, waits_for, value.dtype, reader.op.device)
+      if first.setdefault(key, value) is not value:
+        readers.setdefault(key, []).append(reader)
+  return [SharedRead(first[x], tuple(readers[x])) for x in readers]
 
 
-def _redirect(consumer: tf.Operation, old: tf.Tensor, new: tf.Tensor) -> None:
-  """Makes an op read another tensor wherever it reads the old one."""
-  for index, tensor in enumerate(consumer.inputs):
-    if tensor is old and new is not old:
-      graph_edits.replace_input(consumer, index, new)
-
-
-def _copy_constant(op: tf.Operation) -> None:
-  """Gives each device that reads a small constant a copy of its own."""
+def _copied_constants(
+  op: tf.Operation, local: Collection[Input]
+) -> list[CopiedConstant]:
+  """Returns the devices that are to have a copy of a small constant."""
   constant = op.outputs[0]
   is_small = tensor_size.tensor_bytes(constant) <= _SMALL_CONSTANT_BYTES
   if not is_small or op.control_inputs or not op.device:
-    return
-  copies: dict[str, tf.Tensor] = {}
-  for consumer in constant.consumers():
-    if consumer.device in ("", op.device):
-      continue
-    if consumer.device not in copies:
-      with tf.compat.v1.device(consumer.device):
-        copy = op.graph.create_op(
-          "Const",
-          [],
-          [constant.dtype],
-          attrs={name: op.node_def.attr[name] for name in ("value", "dtype")},
-          name=op.name,
-        )
-      copies[consumer.device] = copy.outputs[0]
-    _redirect(consumer, constant, copies[consumer.device])
+    return []
+  readers: dict[str, list[Input]] = {}
+  for reader in _readers_elsewhere(constant):
+    if reader not in local:
+      readers.setdefault(reader.op.device, []).append(reader)
+  return [
+    CopiedConstant(op, device, tuple(found))
+    for device, found in readers.items()
+  ]
 
 
-def _stack_where_made(op: tf.Operation) -> None:
-  """Stacks scalars of another device there, before they are sent."""
-  groups: dict[str, list[int]] = {}
+def _stacked_scalars(
+  op: tf.Operation, local: Collection[Input]
+) -> list[StackedScalars]:
+  """Returns which scalars of a stack are stacked where they are made."""
+  by_device: dict[str, list[int]] = {}
   for index, tensor in enumerate(op.inputs):
     device = tensor.op.device
-    if device and op.device and device != op.device and tensor.shape.rank == 0:
-      groups.setdefault(device, []).append(index)
-  for device, indices in groups.items():
-    if len(indices) < 2:
-      continue
-    with tf.compat.v1.device(device):
-      together = tf.stack([op.inputs[index] for index in indices])
-    with tf.compat.v1.device(op.device):
-      apart = tf.unstack(together)
-    for index, scalar in zip(indices, apart, strict=True):
-      graph_edits.replace_input(op, index, scalar)
+    crosses = device and op.device and device != op.device
+    if crosses and tensor.shape.rank == 0 and Input(op, index) not in local:
+      by_device.setdefault(device, []).append(index)
+  return [
+    StackedScalars(op, device, tuple(indices))
+    for device, indices in by_device.items()
+    if len(indices) > 1
+  ]
+
+
+def _readers_elsewhere(tensor: tf.Tensor) -> Iterator[Input]:
+  """Yields the inputs, of ops on other devices, that a tensor is."""
+  for op in dict.fromkeys(tensor.consumers()):
+    if op.device not in ("", tensor.op.device):
+      for index, read in enumerate(op.inputs):
+        if read is tensor:
+          yield Input(op, index)
 
 
 def joined_waits(ops: Sequence[tf.Operation]) -> list[JoinedWait]:
@@ -314,17 +318,3 @@ def _may_stand(
   return stands_for < awaited or (
     stands_for == awaited and all(x.device == join.device for x in awaited)
   )
-
-
-def _wait_once(joined: JoinedWait) -> None:
-  """Lets ops wait for a no-op that waits for what they waited for."""
-  join = joined.join
-  if join is None:
-    with (
-      tf.compat.v1.device(joined.device),
-      tf.control_dependencies(joined.stands_for),
-    ):
-      join = tf.no_op("all_done")
-  for op in joined.waiting:
-    others = [x for x in op.control_inputs if x not in joined.stands_for]
-    graph_edits.set_control_inputs(op, [*others, join])

@@ -6,7 +6,7 @@ from fractions import Fraction
 import estimator_mp  # noqa: F401
 from estimator_mp import devices as devices_lib
 from estimator_mp.collectives import all_reduce as all_reduce_lib
-from estimator_mp.placement import transfers
+from estimator_mp.observe import executed_graph
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import hypothesis
@@ -36,7 +36,7 @@ def sent_bytes(metadata):
         size = tf.dtypes.as_dtype(description.dtype).size
         made[device, node.node_name, output.slot] = elements * size
   found = collections.Counter()
-  for sent in transfers.measured_transfers(metadata.partition_graphs):
+  for sent in executed_graph.measured_transfers(metadata.partition_graphs):
     if not sent.is_signal:
       key = sent.source, sent.op, sent.output
       found[sent.source, sent.destination] += made[key]

@@ -5,6 +5,8 @@ from typing import Any
 
 import estimator_mp
 from estimator_mp import toolbox
+from estimator_mp.lower import transfers as lower_transfers
+from estimator_mp.observe import executed_graph
 from estimator_mp.placement import costs, placement, transfers
 from tests.estimator_mp import programs, runs, zoo
 
@@ -20,8 +22,8 @@ class Sent:
   """The placement of a graph, and what its first step sent."""
 
   placement: toolbox.Placement
-  measured: list[transfers.MeasuredTransfer]
-  signals: list[transfers.MeasuredTransfer]
+  measured: list[executed_graph.MeasuredTransfer]
+  signals: list[executed_graph.MeasuredTransfer]
 
 
 class PlacementReader(tf.estimator.SessionRunHook):
@@ -141,6 +143,82 @@ class BytesTest(absltest.TestCase):
     )
 
 
+class SavingsTest(absltest.TestCase):
+  """What is planned for small graphs, and what they read after lowering."""
+
+  def setUp(self):
+    super().setUp()
+    self._graph = self.enterContext(tf.Graph().as_default())
+
+  def _find(self):
+    return transfers.find_savings(self._graph.get_operations())
+
+  def _reduce(self):
+    lower_transfers.reduce_transfers(self._find())
+    return self._find()
+
+  def test_one_read_of_a_variable_stands_for_all_of_a_device(self):
+    with tf.device("/cpu:0"):
+      variable = v1.get_variable("v", [], use_resource=True)
+      reads = [_read(variable) for _ in range(3)]
+    with tf.device("/cpu:1"):
+      readers = [tf.exp(x).op for x in reads]
+    with tf.device("/cpu:2"):
+      other = tf.exp(reads[1]).op
+    (shared,) = self._find().shared_reads
+    self.assertIs(shared.value, reads[0])
+    self.assertEqual([x.op for x in shared.readers], readers[1:])
+    self.assertEmpty(self._reduce().shared_reads)
+    self.assertEqual([x.inputs[0].name for x in readers], 3 * [reads[0].name])
+    self.assertIs(other.inputs[0], reads[1])
+
+  def test_reads_after_different_ops_stay(self):
+    with tf.device("/cpu:0"):
+      variable = v1.get_variable("v", [], use_resource=True)
+      first = _read(variable)
+      with tf.control_dependencies([variable.assign(1.0)]):
+        second = _read(variable)
+    with tf.device("/cpu:1"):
+      _ = [tf.exp(first), tf.exp(second)]
+    self.assertEmpty(self._find().shared_reads)
+
+  def test_a_device_has_its_own_small_constants(self):
+    with tf.device("/cpu:0"):
+      small, large = tf.constant(3.0), tf.zeros([1000])
+    with tf.device("/cpu:1"):
+      square, _ = tf.multiply(small, small).op, tf.exp(large)
+    with tf.device("/cpu:0"):
+      tf.exp(small)
+    (copied,) = self._find().copied_constants
+    self.assertEqual(copied.constant, small.op)
+    self.assertEqual(copied.device, square.device)
+    self.assertEqual(
+      copied.readers, tuple(transfers.Input(square, i) for i in (0, 1))
+    )
+    self.assertEmpty(self._reduce().copied_constants)
+    for read in square.inputs:
+      self.assertEqual(read.device, square.device)
+      self.assertEqual(tf.get_static_value(read), 3.0)
+
+  def test_scalars_of_a_device_are_stacked_there(self):
+    """But for constants, which are copied, and one that comes alone."""
+    scalars = [_ops(f"/cpu:{device}", 1)[0] for device in (1, 0, 1, 2)]
+    with tf.device("/cpu:1"):
+      constant = tf.constant(3.0)
+    with tf.device("/cpu:0"):
+      pack = tf.stack([*(x.outputs[0] for x in scalars), constant]).op
+    (stacked,) = self._find().stacked_scalars
+    self.assertEqual(
+      stacked, transfers.StackedScalars(pack, scalars[0].device, (0, 2))
+    )
+    self.assertEmpty(self._reduce().stacked_scalars)
+    self.assertEqual([x.device[-1] for x in pack.inputs], [*"00020"])
+
+
+def _read(variable):
+  return tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=tf.float32)
+
+
 def _ops(device, count):
   """Makes ops that a session cannot fold away."""
   with tf.device(device):
@@ -181,7 +259,9 @@ class JoinedWaitsTest(parameterized.TestCase):
       )
       self.assertEqual(found, [expected])
       before = _reached(waiting)
-      transfers.reduce_transfers(graph.get_operations())
+      lower_transfers.reduce_transfers(
+        transfers.find_savings(graph.get_operations())
+      )
       self.assertEqual(_reached(waiting), before)
       self.assertEmpty(self._joined(graph))
       self.assertCountEqual(
@@ -200,7 +280,9 @@ class JoinedWaitsTest(parameterized.TestCase):
       self.assertEqual(
         [x.waiting for x in found], [tuple(waiting[:3]), (waiting[4],)]
       )
-      transfers.reduce_transfers(graph.get_operations())
+      lower_transfers.reduce_transfers(
+        transfers.find_savings(graph.get_operations())
+      )
     first, second, third, _, last = (x.control_inputs for x in waiting)
     self.assertEqual(first, second)
     self.assertEqual(first, third)
@@ -214,7 +296,9 @@ class JoinedWaitsTest(parameterized.TestCase):
         join = tf.no_op()
       (found,) = self._joined(graph)
       self.assertIs(found.join, join)
-      transfers.reduce_transfers(graph.get_operations())
+      lower_transfers.reduce_transfers(
+        transfers.find_savings(graph.get_operations())
+      )
     self.assertEqual(waiting.control_inputs, [join])
 
   def test_a_join_that_waits_for_others_stands_for_these_too(self):
@@ -224,7 +308,9 @@ class JoinedWaitsTest(parameterized.TestCase):
         join = tf.no_op()
       waiting = _wait("/cpu:0", here + there + further)
       before = _reached(waiting)
-      transfers.reduce_transfers(graph.get_operations())
+      lower_transfers.reduce_transfers(
+        transfers.find_savings(graph.get_operations())
+      )
       self.assertEqual(_reached(waiting), before)
     self.assertCountEqual(waiting.control_inputs, [*here, join])
     (of_further,) = set(join.control_inputs) - {*there}
@@ -237,7 +323,9 @@ class JoinedWaitsTest(parameterized.TestCase):
       for device in ("/cpu:1", "/cpu:2"):
         with tf.device(device), tf.control_dependencies(ops):
           joins.append(tf.no_op())
-      transfers.reduce_transfers(graph.get_operations())
+      lower_transfers.reduce_transfers(
+        transfers.find_savings(graph.get_operations())
+      )
     for join in joins:
       self.assertNoCommonElements(join.control_inputs, joins)
       self.assertLen(join.control_inputs, 3)
@@ -286,7 +374,8 @@ class JoinedWaitsTest(parameterized.TestCase):
     batch = ({"x": zoo.FEATURES["x"][:24]}, zoo.LABELS[:24])
     config = estimator_mp.ShardingConfig(mesh, **fields)
     program = programs.Program(model.model_fn, config, batch, model.params)
-    sent = transfers.measured_transfers(program.trace(batch).partition_graphs)
+    partitions = program.trace(batch).partition_graphs
+    sent = executed_graph.measured_transfers(partitions)
     signals = [route(x) for x in sent if x.is_signal]
     self.assertCountEqual(signals, set(signals))
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import estimator_mp
 from estimator_mp.lower import mirroring
-from estimator_mp.placement import transfers
+from estimator_mp.observe import executed_graph
 from tests.estimator_mp import programs, runs, shapes
 
 import numpy as np
@@ -196,7 +196,7 @@ class CostTest(absltest.TestCase):
     partitions = program.trace(_BATCH).partition_graphs
     return (
       sum(len(partition.node) for partition in partitions),
-      len(transfers.measured_transfers(partitions)),
+      len(executed_graph.measured_transfers(partitions)),
     )
 
   def test_cost(self):

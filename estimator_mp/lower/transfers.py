@@ -1,0 +1,73 @@
+"""Transfers: a placed graph is changed so that it sends less."""
+
+from collections.abc import Iterable
+
+from compat.private import graph_edits
+from estimator_mp.placement import transfers
+
+import tensorflow as tf
+
+
+def reduce_transfers(savings: transfers.Savings) -> None:
+  """Makes the default graph send less and compute the same.
+
+  Args:
+    savings: How; no session has run the graph yet.
+  """
+  with (
+    tf.compat.v1.name_scope(None),
+    tf.control_dependencies(None),
+    tf.compat.v1.name_scope("estimator_mp/"),
+  ):
+    for shared in savings.shared_reads:
+      _redirect(shared.readers, shared.value)
+    for copied in savings.copied_constants:
+      _redirect(copied.readers, _copy(copied.constant, copied.device))
+    for stacked in savings.stacked_scalars:
+      _stack_where_made(stacked)
+    for joined in savings.joined_waits:
+      _wait_once(joined)
+
+
+def _redirect(readers: Iterable[transfers.Input], tensor: tf.Tensor) -> None:
+  """Makes ops read a tensor."""
+  for reader in readers:
+    graph_edits.replace_input(reader.op, reader.index, tensor)
+
+
+def _copy(constant: tf.Operation, device: str) -> tf.Tensor:
+  """Returns the same constant on another device."""
+  with tf.compat.v1.device(device):
+    copy = constant.graph.create_op(
+      "Const",
+      [],
+      [constant.outputs[0].dtype],
+      attrs={name: constant.node_def.attr[name] for name in ("value", "dtype")},
+      name=constant.name,
+    )
+  return copy.outputs[0]
+
+
+def _stack_where_made(stacked: transfers.StackedScalars) -> None:
+  """Stacks scalars of another device there, before they are sent."""
+  op = stacked.op
+  with tf.compat.v1.device(stacked.device):
+    together = tf.stack([op.inputs[index] for index in stacked.indices])
+  with tf.compat.v1.device(op.device):
+    apart = tf.unstack(together)
+  for index, scalar in zip(stacked.indices, apart, strict=True):
+    graph_edits.replace_input(op, index, scalar)
+
+
+def _wait_once(joined: transfers.JoinedWait) -> None:
+  """Lets ops wait for a no-op that waits for what they waited for."""
+  join = joined.join
+  if join is None:
+    with (
+      tf.compat.v1.device(joined.device),
+      tf.control_dependencies(joined.stands_for),
+    ):
+      join = tf.no_op("all_done")
+  for op in joined.waiting:
+    others = [x for x in op.control_inputs if x not in joined.stands_for]
+    graph_edits.set_control_inputs(op, [*others, join])
