@@ -152,29 +152,30 @@ class Pipeline:
     """
     self._finder.add([op for op in ops if op not in self._own])
 
-  def seeds(self, targets: Sequence[tf.Tensor], seeds: Any) -> list[tf.Tensor]:
-    """Returns where the gradients of a request start (`grad_ys`).
+  def grad_ys(
+    self, targets: Sequence[tf.Tensor], given: Any
+  ) -> list[tf.Tensor]:
+    """Returns what the chain rule starts with, for each target.
 
     A mean over the batch is the sum of the micro-batches' means, each times
     its share of the batch; so its gradient starts with that share instead of 1.
 
     Args:
       targets: What gradients are asked of.
-      seeds: What model_fn itself starts with; None for ones.
+      given: What model_fn itself starts with; None for ones.
 
     Raises:
       ValueError: If a target is no mean and no sum over examples, and the user
         does not say which it is to be taken for.
     """
-    given = (
-      tf.nest.flatten(seeds) if seeds is not None else [None] * len(targets)
-    )
+    none = [None] * len(targets)
+    grad_ys = none if given is None else tf.nest.flatten(given)
     found = []
-    for target, seed in zip(targets, given, strict=True):
+    for target, grad_y in zip(targets, grad_ys, strict=True):
       is_sum = self._is_sum(target)
       parts = self._batches.factors if is_sum else self._batches.shares
       part = self._of_slice(parts, target.dtype)
-      found.append(part * (tf.ones_like(target) if seed is None else seed))
+      found.append(part * (tf.ones_like(target) if grad_y is None else grad_y))
     return found
 
   def _of_slice(

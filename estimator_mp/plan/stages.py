@@ -1,0 +1,199 @@
+"""Stages: which stage each op of a graph is on, decided as model_fn builds it.
+
+    the forward graph        by the user's rules or marks, a saved placement or
+                             the automatic cut; the rest of it by propagation
+    gradients                beside their forward ops and variables
+    updates, slots, metrics  by propagation, when model_fn has returned
+
+Nothing here gives an op a device.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.capture import graph_checks
+from estimator_mp.config import sharding_config
+from estimator_mp.graph import colocation, device_assignment, savers
+from estimator_mp.placement import parts, propagation, rules
+from estimator_mp.placement import placement as placement_lib
+
+import tensorflow as tf
+
+Stages = Mapping[tf.Operation, int]
+
+
+class StagePlanner:
+  """Decides the stages of one graph.
+
+  Attributes:
+    ops: The ops of the model, in the order in which they were made.
+    stages: Those of `ops` that have a stage, with it.
+  """
+
+  def __init__(
+    self,
+    config: sharding_config.ShardingConfig,
+    mesh: mesh_lib.Mesh,
+    mode: str,
+    saved: placement_lib.Placement | None = None,
+  ):
+    """Starts without an op.
+
+    Args:
+      config: How the model is placed.
+      mesh: The mesh.
+      mode: What the graph is for, for messages.
+      saved: The placement that training used, if this graph is for something
+        else.
+    """
+    self.ops: list[tf.Operation] = []
+    self.stages: dict[tf.Operation, int] = {}
+    self._placement = config.placement
+    self._mesh = mesh
+    self._mode = mode
+    self._saved = saved
+    self._units = colocation.Units()
+    self._of_savers: set[tf.Operation] = set()
+    self._is_marked: bool | None = None
+    self._parts = parts.Parts(
+      mesh.axis_size("stage"), config.memory_limit, config.measured_seconds
+    )
+
+  def add(self, ops: Sequence[tf.Operation]) -> set[tf.Operation]:
+    """Hears of what was built.
+
+    Args:
+      ops: New ops, in the order in which they were made.
+
+    Returns:
+      Those that belong to Savers: they follow variables, whatever their device.
+    """
+    self.ops += ops
+    self._units.add(ops)
+    of_savers = savers.saver_ops(ops)
+    self._of_savers |= of_savers
+    return of_savers
+
+  def adopt_devices(self, ops: Sequence[tf.Operation]) -> None:
+    """Takes over the stages of ops that have a device of the mesh already.
+
+    Args:
+      ops: Ops that were added.
+    """
+    own = [op for op in ops if op not in self._of_savers]
+    self.stages |= device_assignment.stages_of_devices(
+      own, self._mesh.stage_devices()
+    )
+
+  def plan_forward(
+    self, new: Sequence[tf.Operation], targets: Sequence[tf.Operation]
+  ) -> Stages:
+    """Decides the stages of a forward graph, or of a further part of one.
+
+    Args:
+      new: The ops that were added since the last part.
+      targets: What gradients, or results, are wanted of.
+
+    Returns:
+      Stages that ops did not have before.
+
+    Raises:
+      ValueError: If the model cannot be placed as the configuration says.
+    """
+    self.adopt_devices(new)
+    if self._is_marked is None:
+      marked = [op for op in new if op not in self._of_savers]
+      graph_checks.check_no_marks(marked, self._mesh)
+      graph_checks.check_loops(new, self.stages)
+      marks = {self.stages[op] for op in new if op in self.stages}
+      self._is_marked = len(marks) > 1
+    placed = {self._units.of(op) for op in self.stages if op in self._units}
+    unplaced = [
+      op
+      for op in self.ops
+      if self._units.of(op) not in placed and op not in self._of_savers
+    ]
+    without_stage = [op for op in self.ops if op not in self.stages]
+    self.stages |= self._stages_of_part(unplaced, targets)
+    return self.propagate(without_stage, propagation.Follows.LATEST_INPUT)
+
+  def plan_gradients(
+    self,
+    new: Sequence[tf.Operation],
+    sources: Sequence[Any],
+    gradients: Iterable[Any],
+  ) -> None:
+    """Decides that gradients are on their variables' stages.
+
+    Args:
+      new: The ops that were made for them.
+      sources: With respect to what they are.
+      gradients: A tensor, `IndexedSlices` or None for each source.
+    """
+    self.adopt_devices(new)
+    for source, gradient in zip(sources, gradients, strict=True):
+      source_op = getattr(source, "handle", source).op
+      if gradient is None or source_op not in self.stages:
+        continue
+      for part in tf.nest.flatten(gradient, expand_composites=True):
+        if not part.op.device:
+          self.stages.setdefault(part.op, self.stages[source_op])
+
+  def propagate(
+    self, ops: Sequence[tf.Operation], follows: propagation.Follows
+  ) -> Stages:
+    """Decides the stages of ops by those of what they read and feed.
+
+    Args:
+      ops: Ops that were added.
+      follows: Which of their inputs they follow.
+
+    Returns:
+      The stages of those that are connected to one that has a stage.
+    """
+    found = propagation.spread(ops, self._units, self.stages, follows)
+    self.stages |= found
+    return found
+
+  def plan_rest(self) -> Stages:
+    """Decides the stages of updates, slots and whatever else has none yet."""
+    rest = [op for op in self.ops if op not in self.stages]
+    return self.propagate(rest, propagation.Follows.LARGEST_INPUT)
+
+  def check(self) -> None:
+    """Raises if the whole model and its placement do not suit each other.
+
+    Raises:
+      ValueError: If a rule, or a trainable variable, has no counterpart, or the
+        parts of the model do not suit the mesh.
+    """
+    if isinstance(self._placement, placement_lib.Placement):
+      self._placement.check_coverage(self.ops)
+    elif not isinstance(self._placement, str):
+      rules.check_coverage(self._placement, self.ops)
+    elif not self._is_marked and self._saved is None:
+      self._parts.check()
+
+  def _stages_of_part(
+    self, ops: Sequence[tf.Operation], targets: Sequence[tf.Operation]
+  ) -> Stages:
+    """Returns the stages that the user, training or the best cut gives ops."""
+    placement = self._placement
+    if isinstance(placement, placement_lib.Placement):
+      conflict = placement.find_conflict(ops, self._units)
+      if conflict:
+        raise ValueError(f"{conflict}; give one that has both on one stage")
+      return placement.stages_of(ops, self._units)
+    if not isinstance(placement, str):
+      return rules.match_rules(placement, ops, self._units)
+    if self._is_marked:
+      return {}
+    if self._saved is not None:
+      conflict = self._saved.find_conflict(ops, self._units)
+      if conflict:  # Such as decoding in a loop, which training does without.
+        tf.compat.v1.logging.warning(
+          "To %s, variables move: %s", self._mode, conflict
+        )
+      return self._saved.stages_of(ops, self._units)
+    return self._parts.cut(ops, targets, self._units)
