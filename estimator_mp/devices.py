@@ -43,12 +43,12 @@ def canonical_device(name: str) -> str:
   if spec.job == "localhost":
     # "localhost" is what TensorFlow calls the job of a run without a cluster.
     spec = spec.replace(job=None, replica=None, task=None)
-  return spec.to_string()
+  return str(spec.to_string())
 
 
 def device_type(name: str) -> str:
   """Returns "CPU", "GPU", ... for a device name that has a type."""
-  return tf.compat.v1.DeviceSpec.from_string(name).device_type
+  return str(tf.compat.v1.DeviceSpec.from_string(name).device_type)
 
 
 def host_of(name: str) -> str:
@@ -61,7 +61,8 @@ def host_of(name: str) -> str:
     "/device:CPU:0", with the job, replica and task of `name` if it has them.
   """
   spec = tf.compat.v1.DeviceSpec.from_string(name)
-  return spec.replace(device_type="CPU", device_index=0).to_string()
+  host = spec.replace(device_type="CPU", device_index=0)
+  return str(host.to_string())
 
 
 def is_local(name: str) -> bool:

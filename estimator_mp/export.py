@@ -1,6 +1,7 @@
 """Export: SavedModels that serve on any machine, without the mesh."""
 
 import os
+from collections.abc import Callable
 from typing import Any
 
 from estimator_mp import whole_file
@@ -14,7 +15,7 @@ _SAVED_MODEL = "saved_model.pb"
 class _DevicelessSaver(tf.compat.v1.train.Saver):
   """A Saver whose meta graphs name no device."""
 
-  def export_meta_graph(self, *args: Any, **kwargs: Any):
+  def export_meta_graph(self, *args: Any, **kwargs: Any) -> Any:
     """As Saver's, with `clear_devices`."""
     return super().export_meta_graph(*args, **kwargs | {"clear_devices": True})
 
@@ -71,8 +72,8 @@ def _saveable_variables() -> bool:
 def export_saved_model(
   estimator: tf.estimator.Estimator,
   export_dir_base: str,
-  serving_input_receiver_fn,
-  **kwargs,
+  serving_input_receiver_fn: Callable[[], Any],
+  **kwargs: Any,
 ) -> str:
   """Exports a sharded model as a SavedModel that needs no mesh.
 
@@ -90,10 +91,10 @@ def export_saved_model(
   Returns:
     The path of the SavedModel.
   """
-  path = estimator.export_saved_model(
+  exported = estimator.export_saved_model(
     export_dir_base, serving_input_receiver_fn, **kwargs
   )
-  path = tf.compat.as_str(path)
+  path: str = tf.compat.as_str(exported)
   clear_devices(path)
   return path
 

@@ -185,7 +185,9 @@ class Mesh:
     with tf.compat.v1.device(device_assignment.device_function(device)):
       yield
 
-  def stage(self, stage: int, **position: int):
+  def stage(
+    self, stage: int, **position: int
+  ) -> contextlib.AbstractContextManager[None]:
     """Places the ops and variables made inside on the device of a stage.
 
     Args:
@@ -276,7 +278,7 @@ def get_mesh() -> Mesh | None:
   return _current.get()
 
 
-def stage(stage: int):
+def stage(stage: int) -> contextlib.AbstractContextManager[None]:
   """Places the ops and variables made inside on a stage of the current mesh.
 
   For use inside a model_fn that `shard_model_fn` shards: it says which part of

@@ -106,7 +106,7 @@ def _shard_inner(
     return sharding.shard_model_fn(model_fn, config)
 
   @functools.wraps(plain)
-  def sharding_inner(*args, **kwargs):
+  def sharding_inner(*args: Any, **kwargs: Any) -> Any:
     with estimators.intercepted_calls(replacement):
       result = plain(*args, **kwargs)
     if hasattr(result, "__next__"):  # predict's graph is made by its first one.

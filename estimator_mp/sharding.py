@@ -99,13 +99,14 @@ def shard_model_fn(
     parameters = _with_config(parameters)
 
   @functools.wraps(model_fn)
-  def sharded(*args, **kwargs):
+  def sharded(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
     bound = inspect.Signature(parameters).bind(*args, **kwargs).arguments
     run_config = bound.get("config")
     if "config" not in signature.parameters:
       bound.pop("config", None)
     # A wrapper around this function may keep it to itself.
-    session_config = model_dir = None
+    session_config: Any = None
+    model_dir: Any = None
     one_process.check_no_strategy(mesh)
     if run_config is not None:
       one_process.check_run_config(run_config, mesh)
@@ -119,7 +120,7 @@ def shard_model_fn(
     with keras.seeded_layers(tf, seed):
       spec = sharding.run(lambda: model_fn(*call.args, **call.kwargs))
     if mode == TRAIN and saves_input_position(run_config):
-      spec = input_position.with_saved_position(spec, run_config.model_dir)
+      spec = input_position.with_saved_position(spec, model_dir)
     graph = tf.compat.v1.get_default_graph()
     graph_checks.check_devices_exist(graph, mesh, session_config)
     return spec
@@ -208,7 +209,8 @@ class _Sharding:
       config.batch_norm,
       config.state_updates,
     )
-    return dict(arguments) | batches.inputs[0]
+    features_and_labels: dict[str, Any] = batches.inputs[0]
+    return dict(arguments) | features_and_labels
 
   def run(
     self, build: Callable[[], tf.estimator.EstimatorSpec]
@@ -303,7 +305,7 @@ class _Sharding:
   def _read_new_ops(self) -> list[tf.Operation]:
     """Returns the ops of the model that were made since the last call."""
     everything = self._graph.get_operations()
-    new = everything[self._seen :]
+    new: list[tf.Operation] = everything[self._seen :]
     self._seen = len(everything)
     if self._batches is not None:
       checks = self._batches.whole.ops

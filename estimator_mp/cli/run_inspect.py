@@ -14,6 +14,7 @@ from estimator_mp.cli import (
   user_program,
 )
 from estimator_mp.comparison import inspect_model
+from estimator_mp.comparison.inspect_model import InputSpec
 from estimator_mp.observe import placement_picture
 from estimator_mp.observe.inspection import Inspection
 from model_fns import cifar10_cnn
@@ -59,7 +60,7 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
   )
 
 
-def _input_spec(flag: str, text: str | None) -> input_spec.InputSpec:
+def _input_spec(flag: str, text: str | None) -> InputSpec:
   try:
     return input_spec.parse(text or "")
   except ValueError as error:

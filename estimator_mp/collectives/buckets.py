@@ -16,7 +16,8 @@ Balso (2018, arXiv:1802.05799) call them tensor fusion.
 
 import dataclasses
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph.gradient import Reduce
@@ -265,7 +266,9 @@ def _alone(
   ]
 
 
-def _on_device(device, function, *arguments):
+def _on_device(
+  device: str, function: Callable[..., tf.Tensor], *arguments: Any
+) -> tf.Tensor:
   """Returns what a function makes on a device, whatever blocks are around."""
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
     return function(*arguments)

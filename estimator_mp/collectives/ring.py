@@ -76,11 +76,11 @@ def _chunks(
   num_elements = tensor.shape.num_elements()
   with tf.compat.v1.device(device):
     if num_elements is not None:
-      return tf.split(flat, chunk_sizes(num_elements, num_devices))
+      return list(tf.split(flat, chunk_sizes(num_elements, num_devices)))
     # As `chunk_sizes` has it; some chunks may be empty.
     more = list(range(num_devices - 1, -1, -1))
     sizes = (tf.size(flat) + tf.constant(more)) // num_devices
-    return tf.split(flat, sizes, num=num_devices)
+    return list(tf.split(flat, sizes, num=num_devices))
 
 
 def _joined(

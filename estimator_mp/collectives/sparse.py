@@ -102,7 +102,7 @@ def density(per_replica: Sequence[tf.IndexedSlices]) -> float | None:
   if table.rank is None:
     return None
   rows = [_num_rows(slices) for slices in per_replica]
-  table_rows = table.as_list()[0]
+  table_rows: int | None = table.as_list()[0]
   if not table_rows or None in rows:
     return None
   return sum(n for n in rows if n is not None) / table_rows
@@ -166,7 +166,7 @@ def reduce_slices(
 
 def _num_rows(slices: tf.IndexedSlices) -> int | None:
   """Returns the number of listed rows, if the graph knows it."""
-  rows = slices.indices.shape.num_elements()
+  rows: int | None = slices.indices.shape.num_elements()
   if rows is None and slices.values.shape.rank:
     rows = slices.values.shape.as_list()[0]
   return rows

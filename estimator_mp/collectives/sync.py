@@ -7,7 +7,9 @@ from estimator_mp import devices
 import tensorflow as tf
 
 
-def barrier(tensors: Any, device: str | None = None, name: str = "barrier"):
+def barrier(
+  tensors: Any, device: str | None = None, name: str = "barrier"
+) -> Any:
   """Passes tensors on once all of them are computed.
 
   One op without data waits for every tensor, by control dependencies; each

@@ -7,7 +7,9 @@ user is promised, that sharding changes nothing, is so tried on his own program.
 import contextlib
 import dataclasses
 import functools
+import math
 import os
+import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -334,7 +336,7 @@ def _without_marks(
   unplaced = mesh_lib.UnplacedMesh(mesh.axes, mesh.devices)
 
   @functools.wraps(model_fn)
-  def plain(*args, **kwargs):
+  def plain(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
     with mesh_lib.current_mesh(unplaced):
       return model_fn(*args, **kwargs)
 
@@ -372,7 +374,7 @@ def _find_checkpoint(given: str) -> str:
       f"checkpoint={given!r} is no checkpoint, and no model_dir with one; give "
       "the path of one, or none for initial values"
     )
-  return found
+  return str(found)
 
 
 def judge(
@@ -510,19 +512,19 @@ def _difference(found: Any, expected: Any, least: float = 0.0) -> float:
   """Returns the largest difference of an entry, as a part of the largest."""
   found, expected = np.asarray(found), np.asarray(expected)
   if found.shape != expected.shape:
-    return np.inf
+    return math.inf
   if np.array_equal(found, expected):
     return 0.0
   if not np.issubdtype(expected.dtype, np.number):
-    return np.inf
+    return math.inf
   with np.errstate(invalid="ignore", over="ignore"):
     gap = np.abs(_wide(found) - _wide(expected))
   # What is not finite is equal to what is neither, in the same places.
   same = ~np.isfinite(_wide(found)) & ~np.isfinite(_wide(expected))
   gap = float(np.max(np.where(same, 0.0, gap)))
   if not np.isfinite(gap):
-    return np.inf
-  return gap / max(_largest(expected), least, np.finfo(np.float64).tiny)
+    return math.inf
+  return gap / max(_largest(expected), least, sys.float_info.min)
 
 
 def _wide(values: np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """Parting: why a sharded model is not the plain one, as far as one can tell."""
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 from estimator_mp.comparison import training_graph
@@ -175,7 +176,7 @@ def _sum(facts: Facts) -> str:
 def _ratio(found: np.ndarray | None, expected: np.ndarray) -> float:
   """Returns how many times as large as another a gradient is."""
   if found is None or np.shape(found) != np.shape(expected):
-    return np.inf
+    return math.inf
   return float(np.vdot(expected, found) / np.vdot(expected, expected))
 
 

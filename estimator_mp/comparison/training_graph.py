@@ -121,7 +121,10 @@ class TrainingGraph:
     flat = tf.nest.flatten(inputs, expand_composites=True)
     made = [x if x is None else v1.placeholder(x.dtype, x.shape) for x in flat]
     self.inputs = [x for x in made if x is not None]
-    return tf.nest.pack_sequence_as(inputs, made, expand_composites=True)
+    features, labels = tf.nest.pack_sequence_as(
+      inputs, made, expand_composites=True
+    )
+    return features, labels
 
   def _keep_gradients(self, sources: list[Any], gradients: list[Any]) -> None:
     names = {v.op.name for v in v1.global_variables()}
@@ -133,7 +136,7 @@ class TrainingGraph:
 
   def trainable_variables(self) -> list[tf.Variable]:
     """Returns the trainable variables."""
-    return self.graph.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES)
+    return list(self.graph.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES))
 
   def initialize(self, path: str) -> str:
     """Initializes all variables, and saves them; returns the checkpoint.
@@ -144,7 +147,7 @@ class TrainingGraph:
     with self.graph.as_default():
       session = self._creator(None).create_session()
       with session:
-        return self._saver.save(session, path, write_meta_graph=False)
+        return str(self._saver.save(session, path, write_meta_graph=False))
 
   def start(self, checkpoint: str) -> "TrainingRun":
     """Starts to train from a checkpoint, with the hooks of the spec.
@@ -248,9 +251,10 @@ class TrainingRun:
       path: The beginning of its name.
     """
     with self.graph.graph.as_default():
-      return self._run_without_hooks(
+      saved = self._run_without_hooks(
         lambda session: self._saver.save(session, path, write_meta_graph=False)
       )
+    return str(saved)
 
   def _run_without_hooks(
     self, function: Callable[[tf.compat.v1.Session], Any]
@@ -261,7 +265,7 @@ class TrainingRun:
 
   def is_over(self) -> bool:
     """Whether a hook has asked to stop."""
-    return self._session.should_stop()
+    return bool(self._session.should_stop())
 
   def close(self) -> None:
     """Ends the session, with the ends of its hooks."""

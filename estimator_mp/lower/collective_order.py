@@ -15,6 +15,7 @@ does hang there is two devices with orders that contradict each other.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp.collectives import collective
@@ -35,14 +36,14 @@ def collectives_of(graph: tf.Graph) -> list[tuple[tf.Operation, ...]]:
   Raises:
     ValueError: If an op has no group key that the graph knows.
   """
-  found: dict[tuple, list[tf.Operation]] = {}
+  found: dict[tuple[Any, ...], list[tf.Operation]] = {}
   for op in graph.get_operations():
     if op.type in op_types.COLLECTIVES:
       found.setdefault(_identity(op), []).append(op)
   return [tuple(members) for members in found.values()]
 
 
-def _identity(op: tf.Operation) -> tuple:
+def _identity(op: tf.Operation) -> tuple[Any, ...]:
   """Returns what the ops of one collective have in common."""
   if op.type == "NcclAllReduce":
     return op.type, op.get_attr("shared_name")

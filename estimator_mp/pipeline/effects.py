@@ -64,4 +64,4 @@ def _before(ends: Sequence[tf.Operation]) -> set[tf.Operation]:
 def _changed_by(op: tf.Operation) -> str:
   """Returns the name of the variable that an op writes, or of the op."""
   variable = colocation_lib.variable_of(op.inputs[0])
-  return variable.name if op_types.is_variable(variable) else op.name
+  return str(variable.name if op_types.is_variable(variable) else op.name)

@@ -185,7 +185,7 @@ class ExampleAxes:
     """Returns the shape that a tensor has, or should have."""
     if tensor.name in self._dimensions or tensor.shape.rank is None:
       return self._dimensions.get(tensor.name)
-    sizes = tensor.shape.as_list()
+    sizes: _Sizes = tensor.shape.as_list()
     layout = self.of(tensor)
     if layout.axis is not None:
       sizes[layout.axis] = layout.per_example * ODD_BATCH

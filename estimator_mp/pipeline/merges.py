@@ -469,10 +469,11 @@ class _TermsFinder:
 
   def _index_of_factor(self, op: tf.Operation) -> int:
     """Returns which input of a product scales the other."""
-    for is_one in (
+    tests: tuple[Callable[[tf.Tensor], bool], ...] = (
       lambda x: self._rules.of(x) is Merge.FIRST,
       self._rules.is_statistic,
-    ):
+    )
+    for is_one in tests:
       for index in (1, 0):
         if is_one(op.inputs[index]):
           return index

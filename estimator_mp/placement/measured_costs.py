@@ -214,20 +214,28 @@ class _TraceHook(tf.estimator.SessionRunHook):
     steps: For each step the seconds of what was executed, by name.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self.op_names: set[str] = set()
     self.steps: list[dict[str, float]] = []
 
-  def after_create_session(self, session, coord):
+  def after_create_session(
+    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator | None
+  ) -> None:
     self.op_names = {op.name for op in session.graph.get_operations()}
 
-  def before_run(self, run_context):
+  def before_run(
+    self, run_context: tf.estimator.SessionRunContext
+  ) -> tf.estimator.SessionRunArgs:
     options = tf.compat.v1.RunOptions(
       trace_level=tf.compat.v1.RunOptions.FULL_TRACE
     )
     return tf.estimator.SessionRunArgs(None, options=options)
 
-  def after_run(self, run_context, run_values):
+  def after_run(
+    self,
+    run_context: tf.estimator.SessionRunContext,
+    run_values: tf.estimator.SessionRunValues,
+  ) -> None:
     self.steps.append(_seconds(run_values.run_metadata.step_stats))
 
 

@@ -60,7 +60,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     self._saver: Any = None
     self._is_in_step = False
 
-  def begin(self):
+  def begin(self) -> None:
     """Makes the ops that save and restore.
 
     Raises:
@@ -69,7 +69,9 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     self._position = _Position(v1.get_default_graph())
     self._saver = None
 
-  def after_create_session(self, session, coord):
+  def after_create_session(
+    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator | None
+  ) -> None:
     """Restores the position of the checkpoint's step.
 
     Raises:
@@ -103,7 +105,9 @@ class InputPositionHook(tf.estimator.SessionRunHook):
       estimators.around_each_save(self._saver, self._saving)
 
   @contextlib.contextmanager
-  def _saving(self, session, save_path, global_step) -> Iterator[None]:
+  def _saving(
+    self, session: tf.compat.v1.Session, save_path: str, global_step: Any
+  ) -> Iterator[None]:
     """Saves the position for a checkpoint that is saved inside."""
     folder = os.path.abspath(os.path.dirname(save_path))
     if global_step is None or folder != os.path.abspath(self._model_dir):
@@ -127,15 +131,19 @@ class InputPositionHook(tf.estimator.SessionRunHook):
   def _path(self, step: int | str) -> str:
     return _path(self._model_dir, step)
 
-  def before_run(self, run_context):
+  def before_run(self, run_context: tf.estimator.SessionRunContext) -> None:
     """Notes that a step has begun."""
     self._is_in_step = True
 
-  def after_run(self, run_context, run_values):
+  def after_run(
+    self,
+    run_context: tf.estimator.SessionRunContext,
+    run_values: tf.estimator.SessionRunValues,
+  ) -> None:
     """Notes that it had a batch."""
     self._is_in_step = False
 
-  def end(self, session):
+  def end(self, session: tf.compat.v1.Session) -> None:
     """Forgets the position if the data has ended: the next run begins anew."""
     if self._is_in_step:
       step = int(session.run(v1.train.get_global_step(session.graph)))
@@ -149,7 +157,7 @@ def has_position(model_dir: str, step: int) -> bool:
     model_dir: The Estimator's.
     step: The step of the checkpoint.
   """
-  return tf.io.gfile.exists(_path(model_dir, step) + ".index")
+  return bool(tf.io.gfile.exists(_path(model_dir, step) + ".index"))
 
 
 def _path(model_dir: str, step: int | str) -> str:
@@ -210,7 +218,7 @@ class _Position:
             tf.raw_ops.DeserializeIterator(resource_handle=x, serialized=state)
           )
 
-  def check(self, session) -> None:
+  def check(self, session: tf.compat.v1.Session) -> None:
     """Raises if the input has a state that cannot be saved."""
     try:
       session.run([x.op for x in self._states])
@@ -222,11 +230,11 @@ class _Position:
         "save_input_position out"
       ) from error
 
-  def save(self, session, path: str) -> None:
+  def save(self, session: tf.compat.v1.Session, path: str) -> None:
     """Writes the position to files whose names begin with a path."""
     session.run(self._saved, {self._file: path})
 
-  def restore(self, session, path: str) -> bool:
+  def restore(self, session: tf.compat.v1.Session, path: str) -> bool:
     """Reads it, unless it is of another input_fn; returns whether it is not."""
     try:
       saved = tf.train.load_checkpoint(path)

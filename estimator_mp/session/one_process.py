@@ -8,6 +8,7 @@ not say why.
 
 from compat.private import autograph
 from estimator_mp import mesh as mesh_lib
+from estimator_mp.config.sharding_options import AXES
 
 import tensorflow as tf
 
@@ -77,7 +78,7 @@ def _refuse_strategy(
   advice = "leave it out of the RunConfig"
   if count > 1:
     axes = dict(mesh.axes) | {"data": count}
-    names = [f"{axis}:{axes[axis]}" for axis in mesh_lib.AXES if axis in axes]
+    names = [f"{axis}:{axes[axis]}" for axis in AXES if axis in axes]
     advice += f", and use mesh={','.join(names)!r} for replicas"
   error = ValueError(
     f"{name}={type(strategy).__name__}(...) has {count} replica(s) of a model "

@@ -51,9 +51,9 @@ class _OfShardedRun:
     if has_loss and mesh_lib.get_mesh() is None:
       _check_sharded(graph, self._expected)
     run_config: Any = super()
-    return run_config.checkpoint_save_graph_def
+    return bool(run_config.checkpoint_save_graph_def)
 
-  def __reduce__(self):
+  def __reduce__(self) -> tuple[Any, ...]:
     """Copies and pickles it by the class that it was made of."""
     kind = type(self).__mro__[2]
     return _revive, (kind, vars(self))
@@ -124,7 +124,7 @@ def run_config(
   config: sharding_config_lib.ShardingConfig,
   model_dir: str | None = None,
   save_input_position: bool = False,
-  **run_config_kwargs,
+  **run_config_kwargs: Any,
 ) -> tf.estimator.RunConfig:
   """Returns a RunConfig whose sessions hold and obey a mesh.
 
