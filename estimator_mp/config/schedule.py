@@ -94,6 +94,22 @@ class Schedule:
         for phase in Phase:
           yield Cell(stage, micro_batch, phase)
 
+  def micro_batches(self, stage: int, phase: Phase) -> list[int]:
+    """Returns the micro-batches in the order in which they pass a stage.
+
+    Args:
+      stage: The stage.
+      phase: In which phase; without an order, they pass by their numbers.
+    """
+    if not self.rows:
+      return list(range(self.num_micro_batches))
+    row = self.rows[self.device_of(stage)]
+    return [
+      cell.micro_batch
+      for cell in row
+      if (cell.stage, cell.phase) == (stage, phase)
+    ]
+
   def inputs_of(self, cell: Cell) -> tuple[Cell, ...]:
     """Returns the cells whose results a cell reads.
 

@@ -78,7 +78,9 @@ class Accumulation:
     self, replica: int, copies: Sequence[tf.Tensor], stage: int | None
   ) -> tf.Tensor:
     """Returns the sum over the micro-batches of a replica."""
-    order = self._backward_order(stage)
+    order = list(range(self._count))
+    if stage is not None:
+      order = self._schedule.micro_batches(stage, Phase.BACKWARD)
     total = copies[order[0]]
     with tf.compat.v1.device(total.device):
       if total is copies[order[-1]] and len(order) > 1:
@@ -97,17 +99,6 @@ class Accumulation:
       copies[begin : begin + self._count]
       for begin in range(0, len(copies), self._count)
     ]
-
-  def _backward_order(self, stage: int | None) -> list[int]:
-    """Returns the micro-batches in the order of their backward cells."""
-    if self._schedule.rows and stage is not None:
-      row = self._schedule.rows[self._schedule.device_of(stage)]
-      return [
-        cell.micro_batch
-        for cell in row
-        if cell.stage == stage and cell.phase is Phase.BACKWARD
-      ]
-    return list(range(self._count))
 
 
 def _rows(parts: Sequence[tf.Tensor]) -> tf.Tensor:

@@ -122,6 +122,17 @@ class OrderTest(parameterized.TestCase):
           self.assertLess(before, forward)
           self.assertLess(backward, after)
 
+  @parameterized.named_parameters(
+    ("gpipe", ("gpipe", 2, 3), 1, [0, 1, 2], [2, 1, 0]),
+    ("1f1b", ("1f1b", 2, 3), 1, [0, 1, 2], [0, 1, 2]),
+    ("none", ("none", 2, 3), 1, [0, 1, 2], [0, 1, 2]),
+    ("virtual", ("interleaved", 2, 4, 2), 3, [0, 1, 2, 3], [0, 1, 2, 3]),
+  )
+  def test_micro_batches_of_a_stage(self, arguments, stage, forward, backward):
+    schedule = schedule_lib.make_schedule(*arguments)
+    self.assertEqual(schedule.micro_batches(stage, _FORWARD), forward)
+    self.assertEqual(schedule.micro_batches(stage, _BACKWARD), backward)
+
   def test_rounds_come_one_after_the_other(self):
     schedule = schedule_lib.make_schedule("1f1b", 2, 2)
     twice = schedule_lib.repeat(schedule, 2)
