@@ -1,8 +1,9 @@
 """Runs of Estimators, plain and sharded, to be compared."""
 
 import dataclasses
+import functools
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import estimator_mp
@@ -22,12 +23,20 @@ class Run:
     variables: Every variable of the last checkpoint, slots too.
     devices: What each device executed in the first step.
     estimator: The Estimator that trained.
+    input_fn: What it trained on.
   """
 
   losses: list[float]
   variables: dict[str, np.ndarray]
   devices: Mapping[str, Any]
   estimator: tf.estimator.Estimator
+  input_fn: Callable[[], tf.data.Dataset]
+
+  @functools.cached_property
+  def serving(self) -> tuple[Mapping[str, Any], np.ndarray]:
+    """The metrics of all examples, and the logits that it predicts."""
+    metrics = self.estimator.evaluate(self.input_fn)
+    return metrics, predict(self.estimator, self.input_fn)
 
 
 class LossRecorder(tf.estimator.SessionRunHook):
@@ -83,7 +92,11 @@ def go_on(
     lambda: input_fn().repeat(), steps=steps, hooks=[recorder, observer]
   )
   return Run(
-    recorder.losses, variables_of(model_dir), observer.observed, estimator
+    recorder.losses,
+    variables_of(model_dir),
+    observer.observed,
+    estimator,
+    input_fn,
   )
 
 
@@ -110,14 +123,12 @@ def assert_same_training(test, run, plain, rtol=1e-6):
     )
 
 
-def assert_same_serving(test, run, plain, rtol=1e-6, input_fn=zoo.input_fn):
+def assert_same_serving(test, run, plain, rtol=1e-6):
   """Asserts that evaluation and prediction give what another run's give."""
-  metrics = run.estimator.evaluate(input_fn)
-  expected = plain.estimator.evaluate(input_fn)
+  (metrics, logits), (expected, plain_logits) = run.serving, plain.serving
   test.assertCountEqual(metrics, expected)
   for name, value in expected.items():
     np.testing.assert_allclose(metrics[name], value, rtol=rtol, err_msg=name)
-  found, logits = (predict(x.estimator, input_fn) for x in (run, plain))
   # A logit near 0 is a sum of larger terms, and has their rounding errors.
-  atol = rtol * np.abs(logits).max()
-  np.testing.assert_allclose(found, logits, rtol=rtol, atol=atol)
+  atol = rtol * np.abs(plain_logits).max()
+  np.testing.assert_allclose(logits, plain_logits, rtol=rtol, atol=atol)

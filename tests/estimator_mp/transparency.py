@@ -3,7 +3,7 @@
 import os
 
 import estimator_mp
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs, versions, zoo
 
 from absl.testing import parameterized
 
@@ -17,7 +17,8 @@ class TransparencyTestCase(parameterized.TestCase):
     """Asserts that a model sharded trains and serves as it does plain.
 
     From one checkpoint it is trained on `model.meshes` by the automatic
-    placement, and on the largest of them by `model.rules`.
+    placement, and on the largest of them by `model.rules`; on TensorFlow 2.15
+    on the largest only.
 
     Args:
       model: The model.
@@ -42,11 +43,13 @@ class TransparencyTestCase(parameterized.TestCase):
       )
 
     plain = go_on(model.model_fn, None, "plain")
+    largest = model.meshes[-1]
     configs = {
-      f"auto_{mesh}": estimator_mp.ShardingConfig(mesh) for mesh in model.meshes
+      f"auto_{mesh}": estimator_mp.ShardingConfig(mesh)
+      for mesh in versions.some(model.meshes, largest)
     }
     configs["rules"] = estimator_mp.ShardingConfig(
-      model.meshes[-1], placement=model.rules
+      largest, placement=model.rules
     )
     sharded = {}
     for name, config in configs.items():
@@ -57,7 +60,7 @@ class TransparencyTestCase(parameterized.TestCase):
         self.assertLen(run.devices, config.create_mesh().size)
         for device, contents in run.devices.items():
           self.assertNotEmpty(contents.variables, device)
-        if name == f"auto_{model.meshes[-1]}":
-          runs.assert_same_serving(self, run, plain, input_fn=input_fn)
+        if name == f"auto_{largest}":
+          runs.assert_same_serving(self, run, plain)
         sharded[name] = run
     return sharded

@@ -7,7 +7,7 @@ import shutil
 
 import estimator_mp
 from estimator_mp import toolbox
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs, versions, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -102,6 +102,7 @@ class InputPositionTest(parameterized.TestCase):
     for name, value in expected.items():
       np.testing.assert_array_equal(found[name], value, err_msg=name)
 
+  @versions.newest_only
   def test_without_it_the_data_begins_anew(self):
     whole = train(self._dir("whole"), 10, saves=False)
     train(self._dir("halves"), 5, saves=False)
@@ -109,6 +110,7 @@ class InputPositionTest(parameterized.TestCase):
     self.assertGreater(abs(second[0] - whole[5]), 1e-3)
     self.assertEmpty(positions(self._dir("halves")))
 
+  @versions.newest_only
   def test_the_mesh_may_change(self):
     config = estimator_mp.ShardingConfig("data:2,stage:3", num_micro_batches=2)
     whole = train(self._dir("whole"), 10)
@@ -116,6 +118,7 @@ class InputPositionTest(parameterized.TestCase):
     second = train(self._dir("halves"), 5, config)
     np.testing.assert_allclose(second, whole[5:], rtol=1e-5)
 
+  @versions.newest_only
   def test_checkpoints_are_the_plain_models(self):
     train(self._dir("with"), 2)
     train(self._dir("without"), 2, saves=False)
@@ -137,6 +140,7 @@ class InputPositionTest(parameterized.TestCase):
     )
     self.assertEqual(train(self._dir("run"), 2), whole[6:])
 
+  @versions.newest_only
   def test_an_older_checkpoint_begins_anew_and_says_so(self):
     train(self._dir("run"), 5, saves=False)
     with self.assertLogs("tensorflow", "WARNING") as logs:
@@ -149,6 +153,7 @@ class InputPositionTest(parameterized.TestCase):
     train(self._dir("same"), 5, saves=False)
     self.assertEqual(second, train(self._dir("same"), 2, saves=False))
 
+  @versions.newest_only
   @parameterized.named_parameters(
     ("of_other_batches", lambda: shuffled(30)),
     ("of_other_ops", unseeded),
@@ -194,6 +199,7 @@ class InputPositionTest(parameterized.TestCase):
 
     self.assertEqual(run("halves", 2) + run("halves", 2), run("whole", 4))
 
+  @versions.newest_only
   def test_shard_estimator_takes_it(self):
     def run(name, steps):
       estimator = runs.make_estimator(
@@ -319,6 +325,7 @@ class InputPositionTest(parameterized.TestCase):
     os.remove(path + ".index")
     self.assertLen(train(self._dir("run"), 1), 1)
 
+  @versions.newest_only
   def test_several_processes_are_an_error(self):
     config = estimator_mp.ShardingConfig("stage:1", aggregation="horovod")
     with self.assertRaisesRegex(
@@ -329,6 +336,7 @@ class InputPositionTest(parameterized.TestCase):
     ):
       estimator_mp.run_config(config, save_input_position=True)
 
+  @versions.newest_only
   def test_a_mesh_by_hand_does_not_save_it(self):
     estimator = tf.estimator.Estimator(
       zoo.mlp,

@@ -16,7 +16,7 @@ _SIGNALS = (("sigint", signal.SIGINT, 130), ("sigterm", signal.SIGTERM, 143))
 # A program that never stops on its own, as a very long step does.
 _ENDLESS_STEP = """
 import time
-from estimator_mp import interruption
+from estimator_mp.cli import interruption
 with interruption.Interruption(lambda line: print(line, flush=True)):
   print("ready", flush=True)
   while True:

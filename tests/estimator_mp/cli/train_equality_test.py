@@ -1,6 +1,7 @@
 """The same run on one device and on several gives the same model."""
 
 from estimator_mp.cli import run_train, train_flags
+from tests.estimator_mp import versions
 
 import numpy as np
 import tensorflow as tf
@@ -71,6 +72,7 @@ class EqualityTest(parameterized.TestCase):
         value, plain[name], rtol=1e-3, atol=1e-5, err_msg=name
       )
 
+  @versions.newest_only
   def test_seed_decides_the_run(self):
     directory = self.create_tempdir()
     runs = [

@@ -5,6 +5,7 @@ import re
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.cli import run_record, run_train
+from tests.estimator_mp import versions
 from tests.estimator_mp.cli import train_runs
 
 import tensorflow as tf
@@ -56,6 +57,7 @@ class ReplicasTest(parameterized.TestCase):
     first, second = list(result.devices.values())[::3]
     self.assertEqual(first - second, 8 + 2 * 4)
 
+  @versions.newest_only
   @parameterized.named_parameters(
     ("replicated", ()),
     ("data_is_last", ("--mesh=stage:2,data:2",)),
@@ -87,6 +89,7 @@ class ReplicasTest(parameterized.TestCase):
     observed["/device:CPU:0"] -= 8
     self.assertEqual(planned, observed)
 
+  @versions.newest_only
   def test_resumes_with_another_mesh(self):
     model_dir = self.create_tempdir().full_path
     for mesh, step in (("stage:3", 4), ("data:2,stage:3", 8), ("stage:1", 9)):

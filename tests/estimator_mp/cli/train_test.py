@@ -25,7 +25,7 @@ from estimator_mp.cli import (
   train_flags,
 )
 from model_fns import datasets
-from tests.estimator_mp import runs
+from tests.estimator_mp import runs, versions
 from tests.estimator_mp.cli import train_runs
 
 import numpy as np
@@ -173,6 +173,7 @@ class RunTest(absltest.TestCase):
     self.assertIn("\n".join(again.lines()), output)
 
 
+@versions.newest_only
 class ResumingTest(parameterized.TestCase):
   def _train(self, model_dir, steps, *arguments):
     """Returns the lines of the steps, without their speed."""
@@ -239,6 +240,7 @@ class PlacementTest(parameterized.TestCase):
       self.assertNotEmpty(heavy, f"{device}: {contents.op_types}")
 
 
+@versions.newest_only
 class OptimizersTest(parameterized.TestCase):
   @parameterized.named_parameters((x, x) for x in train_flags.OPTIMIZERS)
   def test_optimizer_trains(self, optimizer):
@@ -253,6 +255,7 @@ class OptimizersTest(parameterized.TestCase):
     self.assertIn("Finished.", output)
 
 
+@versions.newest_only
 class ErrorsTest(parameterized.TestCase):
   """Each one is a line on standard error, and an exit code."""
 
@@ -449,6 +452,7 @@ def _remove_the_state(model_dir):
   (model_dir / "checkpoint").unlink()
 
 
+@versions.newest_only
 class DamageTest(parameterized.TestCase):
   """A model_dir that something happened to: one line, and nothing is lost."""
 
@@ -711,6 +715,7 @@ def _run_mlp(model_dir: str, steps: int) -> tuple[int, str, str]:
   )
 
 
+@versions.newest_only
 class NamesTest(absltest.TestCase):
   def test_flags_know_what_there_is(self):
     self.assertEqual(train_flags.DATASETS, datasets.NAMES)

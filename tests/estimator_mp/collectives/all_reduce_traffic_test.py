@@ -7,6 +7,7 @@ import estimator_mp  # noqa: F401
 from estimator_mp import devices as devices_lib
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.observe import executed_graph
+from tests.estimator_mp import versions
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import hypothesis
@@ -83,6 +84,7 @@ def formula(algorithm, parts):
   )
 
 
+@versions.newest_only
 class MeasuredTest(parameterized.TestCase):
   @parameterized.named_parameters((name, name) for name in DATA_FLOW)
   def test_the_formula_is_what_is_sent(self, algorithm):
@@ -115,6 +117,7 @@ class MeasuredTest(parameterized.TestCase):
     self.assertEqual(sent, {})
 
 
+@versions.newest_only
 class FormulaTest(parameterized.TestCase):
   @hypothesis.given(strategies.integers(2, 12), strategies.integers(0, 10**6))
   @hypothesis.settings(max_examples=100, deadline=None, derandomize=True)

@@ -3,6 +3,7 @@
 import itertools
 
 from estimator_mp.collectives import buckets as buckets_lib
+from tests.estimator_mp import versions
 
 import hypothesis
 import tensorflow as tf
@@ -36,6 +37,7 @@ def _plans(draw):
   }
 
 
+@versions.newest_only
 class PlanTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("nothing", [], [], 64, {}, []),

@@ -6,7 +6,7 @@ import os
 
 import estimator_mp
 from estimator_mp.comparison import comparison, training_graph
-from tests.estimator_mp import runs, shapes
+from tests.estimator_mp import runs, shapes, versions
 
 import numpy as np
 import tensorflow as tf
@@ -176,6 +176,7 @@ class EqualTest(parameterized.TestCase):
     np.testing.assert_array_equal(np.random.rand(2), expected)
     self.assertLen(v1.get_default_graph().get_operations(), before)
 
+  @versions.newest_only
   @parameterized.named_parameters(
     (name, getattr(shapes, name), config)
     for name, config in (
@@ -328,6 +329,7 @@ def _stages(number):
   return estimator_mp.ShardingConfig(f"stage:{number}")
 
 
+@versions.newest_only
 class PartingTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (
@@ -446,6 +448,7 @@ class PartingTest(parameterized.TestCase):
     self.assertTrue(again.ok, again.text())
 
 
+@versions.newest_only
 class ErrorsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (

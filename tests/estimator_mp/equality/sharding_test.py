@@ -4,7 +4,7 @@ import os
 import tempfile
 
 import estimator_mp
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs, versions, zoo
 
 from absl.testing import absltest, parameterized
 
@@ -30,7 +30,7 @@ class TransparencyTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (f"{name}_{mesh.replace(':', '')}", name, mesh)
     for name, model in zoo.MODELS.items()
-    for mesh in model.meshes
+    for mesh in versions.some(model.meshes, "stage:3")
   )
   def test_automatic_placement(self, name, mesh):
     run = self._check(name, estimator_mp.ShardingConfig(mesh))
@@ -39,14 +39,20 @@ class TransparencyTest(parameterized.TestCase):
       self.assertNotEmpty(contents.variables, device)
 
   @parameterized.named_parameters(
-    (f"{name}_{mesh.replace(':', '')}", name, mesh)
-    for name, model in zoo.MODELS.items()
-    for mesh in model.meshes
+    (name, name) for name in versions.some(zoo.MODELS, "lstm", "canned")
   )
-  def test_rules(self, name, mesh):
-    last = estimator_mp.Mesh.create(mesh).size - 1
+  def test_rules(self, name):
+    rules = zoo.MODELS[name].rules
+    self._check(name, estimator_mp.ShardingConfig("stage:3", placement=rules))
+
+  @versions.newest_only
+  @parameterized.named_parameters(
+    ("one_of_four_is_empty", "cnn", "stage:4", (0, 2, 3)),
+    ("two_parts_on_one_of_two", "lstm", "stage:2", (0, 0, 1)),
+  )
+  def test_rules_for_other_meshes(self, name, mesh, stages):
     rules = [
-      (expression, round(stage * last / 2))
+      (expression, stages[stage])
       for expression, stage in zoo.MODELS[name].rules
     ]
     self._check(name, estimator_mp.ShardingConfig(mesh, placement=rules))

@@ -3,7 +3,7 @@
 import functools
 
 import estimator_mp
-from tests.estimator_mp import programs, zoo
+from tests.estimator_mp import programs, versions, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -202,16 +202,34 @@ def _step(drop, mesh, count, is_static=False, seed=11, **fields):
 
 
 class MasksTest(parameterized.TestCase):
-  @parameterized.named_parameters(_EVERYWHERE.items())
+  @parameterized.named_parameters(
+    versions.some(
+      _EVERYWHERE.items(),
+      "tf_function",
+      "cond",
+      "loop",
+      "map",
+      "v1_function",
+      "keras_in_a_function",
+      "stateless",
+      "stateless_in_a_loop",
+      "generator",
+      "generator_in_a_function",
+    )
+  )
   def test_differ_and_follow_from_the_seed(self, drop):
     masks = _step(drop, "stage:2", 4).fetched
     self._check_masks(masks)
     others = {
-      "recomputed": _step(
-        drop, "stage:2", 4, recompute="always", schedule="gpipe"
+      "recomputed_static": _step(
+        drop,
+        "stage:1",
+        4,
+        is_static=True,
+        recompute="always",
+        schedule="gpipe",
       ),
       "replicas": _step(drop, "data:2", 2),
-      "static": _step(drop, "stage:1", 4, is_static=True),
     }
     for name, other in others.items():
       with self.subTest(name):
@@ -239,6 +257,7 @@ class MasksTest(parameterized.TestCase):
 
 
 class GradientsTest(parameterized.TestCase):
+  @versions.newest_only
   @parameterized.named_parameters(
     (name, _EVERYWHERE[name])
     for name in (

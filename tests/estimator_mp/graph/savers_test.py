@@ -1,9 +1,10 @@
 """Savers, and what else reads checkpoints, inside of model_fn."""
 
 import os
+import tempfile
 
 import estimator_mp
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import programs, runs, versions, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -23,6 +24,14 @@ _SHAPES = {
   "d/bias": [1],
 }
 _RULES = ((r"^net/a/", 0), (r"^net/b/", 1), (r"^net/c/", 2), (r".", 2))
+
+
+# Which modes have a Saver of their own; an early one is made before the model.
+_SAVERS = {
+  "serving": ("eval", "infer"),
+  "early": ("train", "early"),
+  "both": ("train", "eval"),
+}
 
 
 def _net(features):
@@ -121,6 +130,11 @@ def _save_weights(path):
 
 
 class SaversTest(parameterized.TestCase):
+  @classmethod
+  def setUpClass(cls):
+    super().setUpClass()
+    cls.plain = {}
+
   def use_kinds(self, has_resources, has_v2_loops):
     """Chooses kinds of variables and of control flow for one test."""
     if not has_resources:
@@ -130,10 +144,18 @@ class SaversTest(parameterized.TestCase):
       v1.disable_control_flow_v2()
       self.addCleanup(v1.enable_control_flow_v2)
 
-  @parameterized.product(
-    has_resources=[True, False],
-    has_v2_loops=[True, False],
-    savers=[("eval", "infer"), ("train", "early"), ("train", "eval")],
+  @parameterized.named_parameters(
+    versions.some(
+      [
+        (f"{savers}_{variables}_{loops}", has_resources, has_v2_loops, kinds)
+        for variables, has_resources in (("resources", 1), ("references", 0))
+        for loops, has_v2_loops in (("v2", 1), ("v1", 0))
+        for savers, kinds in _SAVERS.items()
+      ],
+      "serving_resources_v2",
+      "early_references_v2",
+      "both_references_v1",
+    )
   )
   def test_evaluates_with_averages(self, has_resources, has_v2_loops, savers):
     self.use_kinds(has_resources, has_v2_loops)
@@ -147,29 +169,40 @@ class SaversTest(parameterized.TestCase):
     self.assert_same(averaged, params, CONFIG)
 
   @parameterized.named_parameters(
-    ("replicas", {"mesh": "data:2,stage:2"}),
-    ("replicas_of_references", {"mesh": "data:2,stage:2"}, False),
-    ("zero", {"mesh": "data:2", "optimizer_state": "sharded"}),
-    ("micro_batches", {"mesh": "stage:3", "num_micro_batches": 4}),
-    (
-      "each_micro_batch_updates",
-      {
-        "mesh": "stage:2",
-        "num_micro_batches": 4,
-        "batch_norm": "per_micro_batch",
-      },
-    ),
-    (
-      "two_stages_on_a_device",
-      {
-        "mesh": "stage:2",
-        "num_micro_batches": 4,
-        "schedule": "interleaved",
-        "num_virtual_stages": 2,
-      },
-    ),
-    ("rules", {"mesh": "stage:3", "placement": zoo.NET_RULES}),
-    ("rules_for_references", {"mesh": "stage:3", "placement": _RULES}, False),
+    versions.some(
+      [
+        ("replicas", {"mesh": "data:2,stage:2"}),
+        ("replicas_of_references", {"mesh": "data:2,stage:2"}, False),
+        ("zero", {"mesh": "data:2", "optimizer_state": "sharded"}),
+        ("micro_batches", {"mesh": "stage:3", "num_micro_batches": 4}),
+        (
+          "each_micro_batch_updates",
+          {
+            "mesh": "stage:2",
+            "num_micro_batches": 4,
+            "batch_norm": "per_micro_batch",
+          },
+        ),
+        (
+          "two_stages_on_a_device",
+          {
+            "mesh": "stage:2",
+            "num_micro_batches": 4,
+            "schedule": "interleaved",
+            "num_virtual_stages": 2,
+          },
+        ),
+        ("rules", {"mesh": "stage:3", "placement": zoo.NET_RULES}),
+        (
+          "rules_for_references",
+          {"mesh": "stage:3", "placement": _RULES},
+          False,
+        ),
+      ],
+      "replicas_of_references",
+      "zero",
+      "micro_batches",
+    )
   )
   def test_with_all_savers_on(self, settings, has_resources=True):
     self.use_kinds(has_resources, has_v2_loops=has_resources)
@@ -182,12 +215,19 @@ class SaversTest(parameterized.TestCase):
     self.assert_same(averaged, params, config, rtol=1e-5)
 
   @parameterized.named_parameters(
-    ("by_names", "names", "stage:3"),
-    ("by_names_to_references", "names", "stage:3", (False, False)),
-    ("by_scope", "scope", "stage:3", (True, False)),
-    ("by_scope_to_replicas", "scope", "data:2,stage:2"),
-    ("by_a_saver", "saver", "stage:3", (False, False)),
-    ("by_a_saver_to_replicas", "saver", "data:2,stage:2"),
+    versions.some(
+      [
+        ("by_names", "names", "stage:3"),
+        ("by_names_to_references", "names", "stage:3", (False, False)),
+        ("by_scope", "scope", "stage:3", (True, False)),
+        ("by_scope_to_replicas", "scope", "data:2,stage:2"),
+        ("by_a_saver", "saver", "stage:3", (False, False)),
+        ("by_a_saver_to_replicas", "saver", "data:2,stage:2"),
+      ],
+      "by_names_to_references",
+      "by_scope",
+      "by_a_saver_to_replicas",
+    )
   )
   def test_begins_with_another_models_weights(
     self, by, mesh, kinds=(True, True)
@@ -212,21 +252,31 @@ class SaversTest(parameterized.TestCase):
       rtol: The difference that is allowed.
       steps: After how many plain steps both begin.
     """
-    folder = self.create_tempdir().full_path
-    start = os.path.join(folder, "start")
-    os.makedirs(start)
-    if steps:
-      runs.train(model_fn, None, params, start, steps)
-    plain, run = (
-      runs.go_on(function, chosen, params, start, os.path.join(folder, name), 3)
-      for function, chosen, name in (
-        (model_fn, None, "plain"),
-        (estimator_mp.shard_model_fn(model_fn, config), config, "sharded"),
-      )
-    )
+    start, plain = self._start_and_plain_run(model_fn, params, steps)
+    sharded = estimator_mp.shard_model_fn(model_fn, config)
+    model_dir = os.path.join(self.create_tempdir().full_path, "sharded")
+    run = runs.go_on(sharded, config, params, start, model_dir, 3)
     np.testing.assert_allclose(run.losses, plain.losses, rtol)
     programs.assert_same_variables(self, run.variables, plain.variables, rtol)
     runs.assert_same_serving(self, run, plain, rtol)
+
+  def _start_and_plain_run(self, model_fn, params, steps):
+    """Returns a folder to start from, and the plain run from there.
+
+    They are the same for all ways to shard a model.
+    """
+    kinds = v1.resource_variables_enabled(), v1.control_flow_v2_enabled()
+    key = model_fn, str(params), steps, kinds
+    if key not in self.plain:
+      folder = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
+      start = os.path.join(folder, "start")
+      os.makedirs(start)
+      if steps:
+        runs.train(model_fn, None, params, start, steps)
+      plain_dir = os.path.join(folder, "plain")
+      plain = runs.go_on(model_fn, None, params, start, plain_dir, 3)
+      self.plain[key] = start, plain
+    return self.plain[key]
 
 
 if __name__ == "__main__":

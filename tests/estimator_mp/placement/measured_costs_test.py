@@ -9,7 +9,7 @@ from estimator_mp.cli import input_spec
 from estimator_mp.comparison import inspect_model
 from estimator_mp.config import options
 from estimator_mp.placement import measured_costs
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs, versions, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -51,6 +51,7 @@ def _input_fn():
   return zoo.input_fn().repeat()
 
 
+@versions.newest_only
 class MeasureTest(absltest.TestCase):
   def test_the_measured_cut_moves_and_the_run_stays_the_same(self):
     costs = estimator_mp.measure_costs(slow_first_model_fn, _input_fn, steps=3)
@@ -126,6 +127,7 @@ class MeasureTest(absltest.TestCase):
     )
 
 
+@versions.newest_only
 class OwnersTest(parameterized.TestCase):
   NAMES = ("dense/MatMul", "dense/BiasAdd", "a/rnn/while", "gradients/AddN")
 
@@ -159,6 +161,7 @@ class OwnersTest(parameterized.TestCase):
     self.assertEqual(total, {"dense/MatMul": 7.5, "dense/BiasAdd": 1.0})
 
 
+@versions.newest_only
 class FileTest(parameterized.TestCase):
   def test_json_and_files_say_all_of_it(self):
     costs = toolbox.MeasuredCosts({"a/MatMul": 0.25, "b": 0.0})

@@ -8,7 +8,7 @@ from estimator_mp import toolbox
 from estimator_mp.graph import colocation as colocation_lib
 from estimator_mp.graph import op_types
 from estimator_mp.placement import auto, placement_file, transfers
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import programs, runs, versions, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -206,6 +206,7 @@ _PENALTIES = {
 }
 
 
+@versions.newest_only
 class PenaltyTest(parameterized.TestCase):
   @parameterized.named_parameters(*_PENALTIES.items())
   def test_a_penalty_moves_no_weights_and_gets_scalars(self, norm):
@@ -290,6 +291,7 @@ def _adversarial(features, labels, mode):
   return tf.estimator.EstimatorSpec(mode, made, loss, train_sgd(loss))
 
 
+@versions.newest_only
 class TowersTest(parameterized.TestCase):
   @parameterized.named_parameters(
     # Cut in the order in which ops are made, 12 to 24 weights were sent.
@@ -336,6 +338,7 @@ class TowersTest(parameterized.TestCase):
       np.testing.assert_allclose(found.loss, expected.loss, rtol=rtol)
 
 
+@versions.newest_only
 class TransfersTest(absltest.TestCase):
   def _plan(self, name, mesh):
     model = zoo.MODELS[name]
@@ -492,6 +495,7 @@ class SavedPlacementTest(absltest.TestCase):
     )
 
 
+@versions.newest_only
 class ContinuityTest(absltest.TestCase):
   def test_plain_sharded_and_plain_again_lose_nothing(self):
     model = zoo.MODELS["mlp_momentum"]

@@ -8,7 +8,7 @@ from estimator_mp import toolbox
 from estimator_mp.lower import transfers as lower_transfers
 from estimator_mp.observe import executed_graph
 from estimator_mp.placement import costs, placement, transfers
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import programs, runs, versions, zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -65,6 +65,7 @@ def route(transfer):
   return transfer.source[-1], transfer.destination[-1]
 
 
+@versions.newest_only
 class MeasuredTest(parameterized.TestCase):
   def test_a_transformer_sends_what_was_planned(self):
     """14 tensors are planned, and 15 and 2 signals sent.
@@ -113,6 +114,7 @@ class MeasuredTest(parameterized.TestCase):
     self.assertStartsWith(sent.placement.table().splitlines()[-1], "all")
 
 
+@versions.newest_only
 class BytesTest(absltest.TestCase):
   def test_a_batch_hidden_in_a_reshape_counts(self):
     """The graph knows [?, 16] only, of what is [batch x 12, 16]."""

@@ -6,7 +6,7 @@ from typing import Any
 import estimator_mp
 from estimator_mp.lower import mirroring
 from estimator_mp.observe import executed_graph
-from tests.estimator_mp import programs, runs, shapes
+from tests.estimator_mp import programs, runs, shapes, versions
 
 import numpy as np
 import tensorflow as tf
@@ -174,6 +174,7 @@ class WritesTest(parameterized.TestCase):
     self.addCleanup(v1.enable_resource_variables)
     self._check_writes(_config(mesh, num_micro_batches, fields))
 
+  @versions.newest_only
   @parameterized.named_parameters(*_CONFIGS)
   def test_functions(self, mesh, num_micro_batches, fields):
     self._check(_config(mesh, num_micro_batches, fields), _WritesInFunctions)
@@ -185,6 +186,7 @@ class WritesTest(parameterized.TestCase):
     self._check(_config(mesh, num_micro_batches, fields), _WritesInFunctions)
 
 
+@versions.newest_only
 class CostTest(absltest.TestCase):
   """What a step runs besides because somebody else writes variables."""
 
@@ -209,6 +211,7 @@ class CostTest(absltest.TestCase):
     self.assertEqual(np.subtract(found, without).tolist(), [2 + 2 + 2 * 2, 2])
 
 
+@versions.newest_only
 class ErrorsTest(absltest.TestCase):
   def test_v1_loops(self):
     v1.disable_control_flow_v2()
@@ -330,6 +333,7 @@ def _starts_warm(features, labels, mode):
   return spec._replace(scaffold=v1.train.Scaffold(init_fn=init))
 
 
+@versions.newest_only
 class EstimatorTest(parameterized.TestCase):
   @parameterized.named_parameters(*_CONFIGS)
   def test_hooks(self, mesh, num_micro_batches, fields):
