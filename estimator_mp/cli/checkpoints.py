@@ -99,7 +99,7 @@ def _named_by(model_dir: str, state_file: str) -> str:
     raise _unusable(
       model_dir, f"{state_file} is damaged: it names no checkpoint"
     )
-  return state.model_checkpoint_path
+  return str(state.model_checkpoint_path)
 
 
 def _unusable(

@@ -66,7 +66,7 @@ class Command:
       print(self.help(flag_values))
       sys.exit(0)
     try:
-      rest = flag_values(argv)
+      rest: list[str] = flag_values(argv)
     except flags.UnrecognizedFlagError as error:
       raise FlagsError(_unknown_flag(error.flagname, flag_values)) from error
     except flags.Error as error:
@@ -213,7 +213,7 @@ def run(
     options = parse(argv)
   except ValueError as error:
     return complain(name, error)
-  return import_quietly(module).run_command(options)
+  return int(import_quietly(module).run_command(options))
 
 
 def complain(name: str, error: object, exit_code: int = BAD_USE) -> int:

@@ -13,6 +13,7 @@ import os
 import signal
 import sys
 import threading
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -109,7 +110,7 @@ class Interruption:
     self._old_wakeup = signal.set_wakeup_fd(self._pipe[1])
     return self
 
-  def __exit__(self, *exception) -> None:
+  def __exit__(self, *exception: object) -> None:
     signal.set_wakeup_fd(self._old_wakeup)
     for number, handler in self._old_handlers.items():
       signal.signal(number, handler)
@@ -137,7 +138,7 @@ class Interruption:
       )
 
 
-def _do_nothing(number, frame) -> None:
+def _do_nothing(number: int, frame: types.FrameType | None) -> None:
   """Stands in for a handler: the wake-up descriptor gets the signal."""
   del number, frame
 
@@ -146,7 +147,11 @@ class _StopHook(tf.estimator.SessionRunHook):
   def __init__(self, interruption: Interruption):
     self._interruption = interruption
 
-  def after_run(self, run_context, run_values):
+  def after_run(
+    self,
+    run_context: tf.estimator.SessionRunContext,
+    run_values: tf.estimator.SessionRunValues,
+  ) -> None:
     del run_values
     if self._interruption.requested:
       run_context.request_stop()
@@ -156,7 +161,7 @@ class _LeaveEvaluationHook(tf.estimator.SessionRunHook):
   def __init__(self, interruption: Interruption):
     self._interruption = interruption
 
-  def before_run(self, run_context):
+  def before_run(self, run_context: tf.estimator.SessionRunContext) -> None:
     del run_context
     self._interruption.raise_if_requested()
 
@@ -165,10 +170,12 @@ class _LeaveAfterSavingListener(tf.compat.v1.train.CheckpointSaverListener):
   def __init__(self, interruption: Interruption):
     self._interruption = interruption
 
-  def after_save(self, session, global_step_value):
+  def after_save(
+    self, session: tf.compat.v1.Session, global_step_value: int
+  ) -> None:
     del session, global_step_value
     self._interruption.raise_if_requested()
 
-  def end(self, session, global_step_value):
+  def end(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
     del session, global_step_value
     self._interruption.raise_if_requested()

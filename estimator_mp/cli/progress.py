@@ -111,13 +111,15 @@ class ProgressHook(tf.estimator.SessionRunHook):
       detach(self._stream)
       self._on_closed(error)
 
-  def begin(self):
+  def begin(self) -> None:
     """Finds the loss, which Estimator puts into the collection of losses."""
     losses = tf.compat.v1.losses.get_losses()
     self._loss = losses[-1] if losses else None
     self._global_step = tf.compat.v1.train.get_global_step()
 
-  def after_create_session(self, session, coord):
+  def after_create_session(
+    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
+  ) -> None:
     """Reads the step that the session starts from."""
     del coord
     self._first_step = self._step = int(session.run(self._global_step))
@@ -135,7 +137,9 @@ class ProgressHook(tf.estimator.SessionRunHook):
           ncols=_columns(),
         )
 
-  def before_run(self, run_context):
+  def before_run(
+    self, run_context: tf.estimator.SessionRunContext
+  ) -> tf.estimator.SessionRunArgs:
     """Starts the clock, and asks for the loss if this step shows it."""
     del run_context
     self._started = time.monotonic()
@@ -143,7 +147,11 @@ class ProgressHook(tf.estimator.SessionRunHook):
     fetches = self._loss if self._shows_this_step else None
     return tf.estimator.SessionRunArgs(fetches)
 
-  def after_run(self, run_context, run_values):
+  def after_run(
+    self,
+    run_context: tf.estimator.SessionRunContext,
+    run_values: tf.estimator.SessionRunValues,
+  ) -> None:
     """Stops the clock, and shows the step if it is time to."""
     del run_context
     seconds = time.monotonic() - self._started
@@ -154,7 +162,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
       self._shown = self._started
       self._show(run_values.results)
 
-  def end(self, session):
+  def end(self, session: tf.compat.v1.Session) -> None:
     """Ends the bar."""
     del session
     self.close()
@@ -166,7 +174,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
       return self._started - self._shown >= _BAR_REFRESH_SECONDS
     return step % self._log_every == 0
 
-  def _show(self, loss) -> None:
+  def _show(self, loss: float | None) -> None:
     facts = []
     if loss is not None:
       facts.append(f"loss {loss:.4f}")

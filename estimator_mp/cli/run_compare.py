@@ -58,7 +58,7 @@ def _with_one_line_errors(
   input_fn: Callable[..., Any], what: str
 ) -> Callable[..., Any]:
   @functools.wraps(input_fn)
-  def wrapped(*args, **kwargs):
+  def wrapped(*args: Any, **kwargs: Any) -> Any:
     try:
       return input_fn(*args, **kwargs)
     except Exception as error:
@@ -72,7 +72,9 @@ def _image_model_fn(
 ) -> Callable[..., tf.estimator.EstimatorSpec]:
   """Returns the train command's model, as a model_fn that knows no mesh."""
 
-  def model_fn(features, labels, mode):
+  def model_fn(
+    features: dict[str, tf.Tensor], labels: tf.Tensor, mode: str
+  ) -> tf.estimator.EstimatorSpec:
     logits = features["image"]
     for layer in run_train.MODELS[model](num_classes, seed):
       logits = layer(logits, training=mode == tf.estimator.ModeKeys.TRAIN)

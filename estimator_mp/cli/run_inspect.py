@@ -67,7 +67,9 @@ def _input_spec(flag: str, text: str | None) -> InputSpec:
     raise commands.FlagsError(f"--{flag}={text}: {error}") from error
 
 
-def _cifar10_cnn(features, labels, mode):
+def _cifar10_cnn(
+  features: dict[str, tf.Tensor], labels: tf.Tensor, mode: str
+) -> tf.estimator.EstimatorSpec:
   """The train command's model, as a model_fn that knows of no mesh."""
   logits = features["image"]
   for layer in cifar10_cnn.layers(num_classes=10, seed=1):

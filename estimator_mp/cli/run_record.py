@@ -8,6 +8,7 @@ import json
 import os
 import socket
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from estimator_mp import whole_file
 from estimator_mp.cli import checkpoints
@@ -206,7 +207,7 @@ def read_result(model_dir: str) -> Result | None:
   return Result(**facts) if facts and _is_result(facts) else None
 
 
-def _is_result(facts: dict) -> bool:
+def _is_result(facts: dict[str, Any]) -> bool:
   """Whether an object has the fields of a result, and what a next run keeps."""
   fields = {field.name for field in dataclasses.fields(Result)}
   if facts.keys() != fields:
@@ -221,7 +222,9 @@ def _is_result(facts: dict) -> bool:
   )
 
 
-def _check_same_run(model_dir: str, facts: dict, found: dict | None) -> None:
+def _check_same_run(
+  model_dir: str, facts: dict[str, Any], found: dict[str, Any] | None
+) -> None:
   path = os.path.join(model_dir, _RUN_FILE)
   if found is None and tf.io.gfile.exists(path):
     raise ModelDirError(
@@ -242,7 +245,7 @@ def _check_same_run(model_dir: str, facts: dict, found: dict | None) -> None:
       )
 
 
-def _read_json(path: str) -> dict | None:
+def _read_json(path: str) -> dict[str, Any] | None:
   """Returns the object in a file; None if there is none."""
   if not tf.io.gfile.exists(path):
     return None
@@ -254,7 +257,7 @@ def _read_json(path: str) -> dict | None:
   return value if isinstance(value, dict) else None
 
 
-def _write_json(path: str, value: dict) -> None:
+def _write_json(path: str, value: dict[str, Any]) -> None:
   whole_file.write_whole(path, json.dumps(value, indent=2) + "\n")
 
 

@@ -235,6 +235,7 @@ def _train_and_evaluate(
     start_delay_secs=0,
     throttle_secs=options.eval_every_secs,
   )
+  metrics: dict[str, float]
   metrics, _ = tf.estimator.train_and_evaluate(
     job.estimator, train_spec, eval_spec
   )
@@ -244,10 +245,11 @@ def _train_and_evaluate(
 def _evaluate(
   job: Job, interruption: interruption_lib.Interruption
 ) -> dict[str, float]:
-  return job.estimator.evaluate(
+  metrics: dict[str, float] = job.estimator.evaluate(
     job.dataset.test_input_fn(job.options.batch_size),
     hooks=interruption.evaluation_hooks(),
   )
+  return metrics
 
 
 def _result(

@@ -2,6 +2,8 @@
 
 import importlib.util
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 import estimator_mp
 from estimator_mp.cli import progress as progress_lib
@@ -69,7 +71,7 @@ class PlacementTableHook(tf.estimator.SessionRunHook):
   def __init__(self, progress: progress_lib.ProgressHook):
     self._progress = progress
 
-  def begin(self):
+  def begin(self) -> None:
     """Shows the placement of the graph that was just built."""
     graph = tf.compat.v1.get_default_graph()
     table = estimator_mp.get_placement(graph).table()
@@ -89,12 +91,12 @@ class EvaluationReport(tf.estimator.Exporter):
 
   def export(
     self,
-    estimator,
-    export_path,
-    checkpoint_path,
-    eval_result,
-    is_the_final_export,
-  ):
+    estimator: tf.estimator.Estimator,
+    export_path: str,
+    checkpoint_path: str,
+    eval_result: Mapping[str, Any],
+    is_the_final_export: bool,
+  ) -> None:
     """Shows an evaluation; exports nothing."""
     del estimator, export_path, checkpoint_path, is_the_final_export
     self._progress.write(

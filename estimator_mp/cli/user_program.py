@@ -58,7 +58,8 @@ def load_function(flag: str, name: str) -> Callable[..., Any]:
       f"--{flag}={name}: module {module_name} {state} function "
       f"{function_name}; it has {', '.join(sorted(names)[:5]) or 'none'}"
     )
-  return function
+  found: Callable[..., Any] = function
+  return found
 
 
 def with_one_line_errors(
@@ -73,7 +74,7 @@ def with_one_line_errors(
   """
 
   @functools.wraps(model_fn)
-  def wrapped(*args, **kwargs):
+  def wrapped(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
     try:
       spec = model_fn(*args, **kwargs)
     except Exception as error:

@@ -142,7 +142,7 @@ def plan_sums(
 def _num_bytes(gradient: SummedGradient, sizes: Mapping[str, int]) -> int:
   """Returns the bytes of one replica's gradient."""
   if gradient.num_elements is not None:
-    return gradient.num_elements * gradient.dtype.size
+    return gradient.num_elements * int(gradient.dtype.size)
   return sum(sizes[name] for name in gradient.tensors)
 
 

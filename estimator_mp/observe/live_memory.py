@@ -12,6 +12,7 @@ TensorLists.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 from estimator_mp import devices as devices_lib
 from estimator_mp.graph import op_types
@@ -98,7 +99,7 @@ def _runs(
   return found
 
 
-def _buffer(description) -> tuple[int, int]:
+def _buffer(description: Any) -> tuple[int, int]:
   """Returns the bytes and address of a tensor.
 
   A part of another tensor, such as a slice of a batch, is said to have the

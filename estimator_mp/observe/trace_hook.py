@@ -70,12 +70,14 @@ class TraceHook(tf.estimator.SessionRunHook):
     self._next_step = 1
     self.traces: list[step_trace.StepTrace] = []
 
-  def begin(self):
+  def begin(self) -> None:
     """Finds the global step."""
     self._graph = tf.compat.v1.get_default_graph()
     self._global_step = tf.compat.v1.train.get_global_step()
 
-  def after_create_session(self, session, coord):
+  def after_create_session(
+    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
+  ) -> None:
     """Reads the step that the session starts from.
 
     Raises:
@@ -83,15 +85,18 @@ class TraceHook(tf.estimator.SessionRunHook):
     """
     del coord
     plan = _pipeline_of(self._graph)
-    if plan is None and self._mesh is None:
+    of_run = plan or self._mesh
+    if of_run is None:
       raise ValueError(
         "TraceHook found no pipeline in the graph, so it does not know the "
         "devices; give it their mesh: TraceHook(steps, directory, mesh)"
       )
-    self._devices = plan.devices if plan is not None else self._mesh.devices
+    self._devices = of_run.devices
     self._next_step = int(session.run(self._global_step)) + 1
 
-  def before_run(self, run_context):
+  def before_run(
+    self, run_context: tf.estimator.SessionRunContext
+  ) -> tf.estimator.SessionRunArgs | None:
     """Asks a step of interest for its trace."""
     del run_context
     if self._next_step not in self._steps:
@@ -102,7 +107,11 @@ class TraceHook(tf.estimator.SessionRunHook):
     )
     return tf.estimator.SessionRunArgs(fetches=None, options=options)
 
-  def after_run(self, run_context, run_values):
+  def after_run(
+    self,
+    run_context: tf.estimator.SessionRunContext,
+    run_values: tf.estimator.SessionRunValues,
+  ) -> None:
     """Writes the trace of a step of interest."""
     if self._next_step in self._steps:
       self._record(run_values.run_metadata)

@@ -111,7 +111,7 @@ def _node_stats(
 
 def _op_type(node: Any) -> str:
   """Returns the type of an op, which only a label such as "a = Add(b)" has."""
-  label = node.timeline_label.partition(" = ")[2]
+  label: str = node.timeline_label.partition(" = ")[2]
   return label.partition("(")[0]
 
 
@@ -213,10 +213,10 @@ def _sent_bytes(
   return found
 
 
-def _tensor_bytes(description) -> int:
+def _tensor_bytes(description: Any) -> int:
   """Returns the bytes of a tensor that a TensorDescription describes."""
   elements = tf.TensorShape(description.shape).num_elements() or 0
   size = tf.dtypes.as_dtype(description.dtype).size
   if size is None:
-    return description.allocation_description.requested_bytes
-  return elements * size
+    return int(description.allocation_description.requested_bytes)
+  return int(elements * size)

@@ -174,7 +174,7 @@ def _bytes_of_variable(node: tf.compat.v1.NodeDef) -> int:
   """Returns the bytes of a variable's value; 0 if its shape is unknown."""
   shape = tf.TensorShape(node.attr["shape"].shape)
   dtype = tf.dtypes.as_dtype(node.attr["dtype"].type)
-  return (shape.num_elements() or 0) * dtype.size
+  return int((shape.num_elements() or 0) * dtype.size)
 
 
 class PlacementVerificationHook(tf.estimator.SessionRunHook):
@@ -189,28 +189,36 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
     transfers: What the devices sent each other in that step; empty before it.
   """
 
-  def __init__(self):
+  def __init__(self) -> None:
     self.observed: dict[str, DeviceContents] = {}
     self.transfers: tuple[executed_graph.MeasuredTransfer, ...] = ()
     self._plan: dict[str, PlannedOp] = {}
     self._verified = False
 
-  def begin(self):
+  def begin(self) -> None:
     """Reads the plan from the graph."""
     self._plan = planned_devices(tf.compat.v1.get_default_graph())
 
-  def after_create_session(self, session, coord):
+  def after_create_session(
+    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
+  ) -> None:
     """Asks for a verification of the new session's first step."""
     self._verified = False
 
-  def before_run(self, run_context):
+  def before_run(
+    self, run_context: tf.estimator.SessionRunContext
+  ) -> tf.estimator.SessionRunArgs | None:
     """Asks the first step for its partition graphs."""
     if self._verified:
       return None
     options = tf.compat.v1.RunOptions(output_partition_graphs=True)
     return tf.estimator.SessionRunArgs(fetches=None, options=options)
 
-  def after_run(self, run_context, run_values):
+  def after_run(
+    self,
+    run_context: tf.estimator.SessionRunContext,
+    run_values: tf.estimator.SessionRunValues,
+  ) -> None:
     """Compares them with the plan.
 
     Raises:

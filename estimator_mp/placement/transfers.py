@@ -262,7 +262,9 @@ def joined_waits(ops: Sequence[tf.Operation]) -> list[JoinedWait]:
     ops
   )
   joins = _joins(ops, conditional)
-  groups: dict[tuple[_Awaited, str, tf.Operation | None], list] = {}
+  groups: dict[
+    tuple[_Awaited, str, tf.Operation | None], list[tf.Operation]
+  ] = {}
   for op, awaited in waiting.items():
     left = set(op.control_inputs)
     if op in conditional or not conditional.isdisjoint(left):
