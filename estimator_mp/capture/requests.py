@@ -13,6 +13,7 @@ from typing import Any
 
 from compat.private import gradient_requests
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import traversal
 
 import tensorflow as tf
 
@@ -159,13 +160,9 @@ class Requests:
     found: dict[str, _Earlier] = {}
     if not self._earlier and not self._sparse:
       return []
-    todo = list(targets)
-    seen: set[str] = set()
-    while todo:
-      tensor = todo.pop()
-      if tensor.name in seen:
-        continue
-      seen.add(tensor.name)
+    for tensor in traversal.tensors_before(
+      targets, lambda x: x.name in self._earlier
+    ):
       if tensor.name in self._sparse:
         raise ValueError(
           f"{targets[0].name} depends on the gradient of "
@@ -176,6 +173,4 @@ class Requests:
         )
       if tensor.name in self._earlier:
         found[tensor.name] = self._earlier[tensor.name]
-      else:
-        todo += tensor.op.inputs
     return list(found.values())

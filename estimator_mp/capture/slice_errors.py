@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from estimator_mp.capture import batch_size, micro_batches
+from estimator_mp.graph import traversal
 
 import tensorflow as tf
 
@@ -208,16 +209,7 @@ def _read_slices(
 ) -> bool:
   """Whether tensors are computed from what was cut."""
   slices = _tensors_of_slices(batches)
-  seen: set[tf.Operation] = set()
-  todo = list(tensors)
-  while todo:
-    tensor = todo.pop()
-    if tensor.name in slices:
-      return True
-    if tensor.op not in seen:
-      seen.add(tensor.op)
-      todo.extend(tensor.op.inputs)
-  return False
+  return any(x.name in slices for x in traversal.tensors_before(tensors))
 
 
 def _tensors_of_slices(batches: micro_batches.MicroBatches) -> Collection[str]:

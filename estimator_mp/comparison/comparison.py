@@ -19,6 +19,7 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.comparison import parting, training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config import sharding_options
+from estimator_mp.graph import traversal
 from estimator_mp.session import session_config
 
 import numpy as np
@@ -410,6 +411,8 @@ def judge(
   parted = comparison.parted
   if parted is None:
     return comparison
+  spec = plain_graph.spec
+  fetches = (getattr(x, "op", x) for x in (spec.train_op, spec.loss))
   facts = parting.Facts(
     *found[parted.number - 1],
     parted.gradients,
@@ -417,7 +420,7 @@ def judge(
     parted.loss_difference,
     tolerance,
     config,
-    parting.ops_of_step(plain_graph.spec.train_op, plain_graph.spec.loss),
+    traversal.ops_run_with(*fetches),
   )
   return dataclasses.replace(comparison, reason=parting.reason(facts))
 

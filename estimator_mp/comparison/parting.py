@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 
 from estimator_mp.comparison import training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
@@ -40,7 +40,7 @@ class Facts:
   loss_difference: float
   tolerance: float
   config: sharding_config_lib.ShardingConfig
-  ops: Sequence[tf.Operation]
+  ops: Collection[tf.Operation]
 
   @property
   def count(self) -> int:
@@ -200,23 +200,6 @@ _RULES: Sequence[Callable[[Facts], str]] = (
   _batch_norm,
   _nonlinear,
 )
-
-
-def ops_of_step(*fetches: tf.Tensor | tf.Operation) -> list[tf.Operation]:
-  """Returns the ops that a training step runs.
-
-  Args:
-    *fetches: What it fetches.
-  """
-  waiting = [getattr(x, "op", x) for x in fetches]
-  seen = dict.fromkeys(waiting)
-  while waiting:
-    op = waiting.pop()
-    for before in (*op.control_inputs, *(x.op for x in op.inputs)):
-      if before not in seen:
-        seen[before] = None
-        waiting.append(before)
-  return list(seen)
 
 
 def _names(names: Sequence[str]) -> str:

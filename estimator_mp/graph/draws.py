@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from compat.private import graph_reads
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, traversal
 
 import tensorflow as tf
 
@@ -384,14 +384,19 @@ def _differing_nodes(function: Any, differing: frozenset[int]) -> set[str]:
   """Returns the ops and arguments that micro-batches differ in."""
   arguments = function.signature.input_arg
   found = {a.name for i, a in enumerate(arguments) if i in differing}
-  size = -1
-  while len(found) > size:  # The ops of a function are in no order.
-    size = len(found)
-    for node in function.node_def:
-      if node.op not in op_types.MOVES_GENERATOR and (
-        has_seed(node) or any(_source(name) in found for name in _inputs(node))
-      ):
-        found.add(node.name)
+
+  def visit(node: tf.compat.v1.NodeDef) -> bool:
+    is_new = (
+      node.name not in found
+      and node.op not in op_types.MOVES_GENERATOR
+      and (has_seed(node) or not found.isdisjoint(map(_source, _inputs(node))))
+    )
+    if is_new:
+      found.add(node.name)
+    return is_new
+
+  # The ops of a function are in no order.
+  traversal.repeat_until_stable(visit, function.node_def)
   return found
 
 

@@ -4,33 +4,46 @@ A search is `walk` with a function that says where it goes on. The others are
 the ways that are often taken.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import (
+  Callable,
+  Collection,
+  Hashable,
+  Iterable,
+  Iterator,
+  Sequence,
+)
 from typing import TypeVar
+
+from compat.private import graph_reads
 
 import tensorflow as tf
 
-_Node = TypeVar("_Node")
+_Item = TypeVar("_Item")
+_Node = TypeVar("_Node", bound=Hashable)
 
 
 def walk(
-  start: Iterable[_Node], next_of: Callable[[_Node], Iterable[_Node]]
+  start: Iterable[_Node],
+  next_of: Callable[[_Node], Iterable[_Node]],
+  seen: Collection[_Node] = (),
 ) -> Iterator[_Node]:
   """Yields what can be reached, each once.
 
   Args:
     start: Where to begin; these are yielded, too.
     next_of: Returns where a node leads to. It is asked after the node was
-      yielded, and so whoever gets it may still change its edges.
+      yielded, and so whoever gets it may still say where that is.
+    seen: What is not yielded, and no way leads through.
 
   Yields:
-    The nodes, the last one that was found first.
+    The nodes, of those that were found the last one first.
   """
-  seen: set[_Node] = set()
+  done = set(seen)
   todo = list(start)
   while todo:
     node = todo.pop()
-    if node not in seen:
-      seen.add(node)
+    if node not in done:
+      done.add(node)
       yield node
       todo.extend(next_of(node))
 
@@ -52,37 +65,51 @@ def consumers(op: tf.Operation) -> list[tf.Operation]:
 
 def ancestors(
   targets: Iterable[tf.Operation], within: Collection[tf.Operation]
-) -> set[tf.Operation]:
-  """Returns the ops that targets are computed from, by their inputs.
+) -> list[tf.Operation]:
+  """Returns the ops that targets are computed from.
 
   Args:
     targets: Ops; those of them that are in `within` are among the result.
     within: The ops that count; no way through others is found.
+
+  Returns:
+    Those of `within`, in their order.
   """
   return _reached(targets, inputs, within)
 
 
 def descendants(
-  origins: Iterable[tf.Operation], within: Collection[tf.Operation]
-) -> set[tf.Operation]:
-  """Returns the ops that are computed from others, by their inputs.
+  origins: Iterable[tf.Operation],
+  within: Collection[tf.Operation],
+  loops: "Loops | None" = None,
+) -> list[tf.Operation]:
+  """Returns the ops that are computed from others.
 
   Args:
     origins: Ops; those of them that are in `within` are among the result.
     within: The ops that count; no way through others is found.
+    loops: Whoever reaches an op of one of these reaches all of it.
+
+  Returns:
+    Those of `within`, in their order.
   """
-  return _reached(origins, consumers, within)
+  if loops is None:
+    return _reached(origins, consumers, within)
+  return _reached(
+    origins, lambda op: [*consumers(op), *loops.ops_with(op)], within
+  )
 
 
 def _reached(
   start: Iterable[tf.Operation],
   next_of: Callable[[tf.Operation], Iterable[tf.Operation]],
   within: Collection[tf.Operation],
-) -> set[tf.Operation]:
+) -> list[tf.Operation]:
   """Returns what can be reached from ops without leaving some ops."""
   inside = frozenset(within)
   first = inside.intersection(start)
-  return set(walk(first, lambda op: inside.intersection(next_of(op))))
+  found = set(walk(first, lambda op: inside.intersection(next_of(op))))
+  return [op for op in within if op in found]
 
 
 def ops_run_with(*ops: tf.Operation) -> set[tf.Operation]:
@@ -121,17 +148,38 @@ def tensors_before(
     yield known[name]
 
 
+class Loops:
+  """The loops of TensorFlow 1 in a graph that grows, each as a whole."""
+
+  def __init__(self, ops: Iterable[tf.Operation] = ()):
+    """Starts with the loops of ops."""
+    self._ops: dict[int, list[tf.Operation]] = {}
+    self.add(ops)
+
+  def add(self, ops: Iterable[tf.Operation]) -> None:
+    """Adds ops to their loops."""
+    for op in ops:
+      loop = graph_reads.outermost_loop(op)
+      if loop is not None:
+        self._ops.setdefault(id(loop), []).append(op)
+
+  def ops_with(self, op: tf.Operation) -> Sequence[tf.Operation]:
+    """Returns the ops of the outermost loop that an op is in; () if in none."""
+    loop = graph_reads.outermost_loop(op)
+    return () if loop is None else self._ops.get(id(loop), ())
+
+
 def repeat_until_stable(
-  visit: Callable[[_Node], bool], nodes: Collection[_Node]
+  visit: Callable[[_Item], bool], items: Collection[_Item]
 ) -> None:
-  """Visits nodes in their order, again until a whole round changes nothing.
+  """Visits items in their order, again until a whole round changes nothing.
 
   Where no order is right, as loops feed back, and the `Switch` of a v1 cond is
   made after the op in the branch.
 
   Args:
-    visit: Looks at a node once more; returns whether anything has changed.
-    nodes: The nodes.
+    visit: Looks at an item once more; returns whether anything has changed.
+    items: Ops, say, or edges.
   """
-  while any([visit(node) for node in nodes]):
+  while any([visit(item) for item in items]):
     pass

@@ -14,12 +14,12 @@ TensorFlow 2.15.1 and 2.21.0 no run without the order was seen to hang. What
 does hang there is two devices with orders that contradict each other.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp.collectives import collective
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, traversal
 
 import tensorflow as tf
 
@@ -101,21 +101,10 @@ def _check_order(collectives: Sequence[Sequence[tf.Operation]]) -> None:
   }
   seen: set[tf.Operation] = set()
   for index, members in enumerate(collectives):
-    todo = list(members)
-    while todo:
-      op = todo.pop()
+    for op in traversal.walk(members, traversal.sources, seen):
+      seen.add(op)
       if position.get(op, index) > index:
         raise ValueError(
           f"collective {index} ({members[0].name}) reads what collective "
           f"{position[op]} ({op.name}) makes; put the one that is read first"
         )
-      if op not in seen:
-        seen.add(op)
-        todo.extend(_sources(op))
-
-
-def _sources(op: tf.Operation) -> Iterator[tf.Operation]:
-  """Yields what an op reads from or waits for."""
-  for tensor in op.inputs:
-    yield tensor.op
-  yield from op.control_inputs

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 from compat.private import graph_edits
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, traversal
 from estimator_mp.pipeline import slices
 
 import tensorflow as tf
@@ -75,16 +75,18 @@ def _path(
     ValueError: If something else reads that value by the same op.
   """
   variable = write.inputs[0].op
-  path = {write}
-  todo = [tensor for tensor in write.inputs]
-  while todo:
-    tensor = todo.pop()
-    op = tensor.op
-    if op in path or op in done or tensor in clones:
-      continue  # Inputs are in `clones`: what cuts a batch is there once.
-    if finder.differs(tensor) or _is_made_of(tensor, variable):
-      path.add(op)
-      todo += [] if _reads(op, variable) else op.inputs
+
+  def before(op: tf.Operation) -> list[tf.Operation]:
+    return [
+      x.op
+      for x in (() if _reads(op, variable) else op.inputs)
+      # Inputs are in `clones`: what cuts a batch is there once.
+      if x.op not in done
+      and x not in clones
+      and (finder.differs(x) or _is_made_of(x, variable))
+    ]
+
+  path = set(traversal.walk([write], before))
   for op in path:
     readers = op.outputs[0].consumers() if _reads(op, variable) else []
     others = [reader for reader in readers if reader not in path]
@@ -100,18 +102,11 @@ def _path(
 
 def _is_made_of(tensor: tf.Tensor, variable: tf.Operation) -> bool:
   """Whether a tensor is computed from the value of a variable."""
-  todo = [tensor.op]
-  seen: set[tf.Operation] = set()
-  while todo:
-    op = todo.pop()
-    if op in seen:
-      continue
-    seen.add(op)
-    if _reads(op, variable):
-      return True
-    if not op.op_def.is_stateful:
-      todo += [x.op for x in op.inputs]
-  return False
+
+  def before(op: tf.Operation) -> list[tf.Operation]:
+    return [] if op.op_def.is_stateful else traversal.inputs(op)
+
+  return any(_reads(op, variable) for op in traversal.walk([tensor.op], before))
 
 
 def _reads(op: tf.Operation, variable: tf.Operation) -> bool:

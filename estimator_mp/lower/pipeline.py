@@ -24,7 +24,7 @@ from estimator_mp.capture import micro_batches as micro_batches_lib
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.config.schedule import Cell
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph import colocation, shape_values
+from estimator_mp.graph import colocation, shape_values, traversal
 from estimator_mp.lower import accumulation as accumulation_lib
 from estimator_mp.lower import (
   collective_order,
@@ -44,7 +44,6 @@ from estimator_mp.pipeline import (
 )
 from estimator_mp.pipeline.example_axes import Kind
 from estimator_mp.pipeline.merges import Merge
-from estimator_mp.placement import auto
 from estimator_mp.plan import sharding_plan, summed_gradients
 
 import numpy as np
@@ -545,7 +544,7 @@ class Pipeline:
     if self._axes.fits_any_size(ends, known):
       return set()
     bad = [op for op in ends if not self._axes.fits_any_size([op], known)]
-    return set(auto.ancestors(readers, bad))
+    return set(traversal.ancestors(bad, readers))
 
   def _said_of_updates(self, variables: Sequence[str]) -> Merge | None:
     """Returns how the user wants updates of variables to be merged."""

@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from estimator_mp import devices as devices_lib
 from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, traversal
 from estimator_mp.observe import executed_graph, live_memory, step_trace
 from estimator_mp.plan import sharding_plan
 
@@ -176,14 +176,17 @@ def _cells_that_read(
   unknown: Container[str],
 ) -> dict[str, set[_Place]]:
   """Returns the cells that read from unknown ops, if only through others."""
+
+  def before(reader: tuple[str, _Place]) -> list[tuple[str, _Place]]:
+    name, cell = reader
+    sources = [source for source, _ in graph.inputs_of(name)]
+    return [(source, cell) for source in sources if source in unknown]
+
   found: dict[str, set[_Place]] = {}
-  front = [(name, cells[name]) for name in graph.nodes if name in cells]
-  while front:
-    name, cell = front.pop()
-    for source, _ in graph.inputs_of(name):
-      if source in unknown and cell not in found.get(source, ()):
-        found.setdefault(source, set()).add(cell)
-        front.append((source, cell))
+  known = [(name, cells[name]) for name in graph.nodes if name in cells]
+  for name, cell in traversal.walk(known, before):
+    if name in unknown:
+      found.setdefault(name, set()).add(cell)
   return found
 
 

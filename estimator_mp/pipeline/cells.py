@@ -6,7 +6,14 @@ micro-batches are alike, so it is said of the first one's ops.
 """
 
 import dataclasses
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Hashable,
+  Iterable,
+  Mapping,
+  Sequence,
+)
 from typing import NamedTuple
 
 from compat.private import graph_reads
@@ -82,13 +89,14 @@ def passes_of_ops(
     for source, reader in edges
     if (source in going_back) == (reader in going_back)
   ]
-  changed = True
-  while changed:
-    changed = False
-    for source, reader, pick in same_phase:
-      stage = pick(stage_of[source], stage_of[reader])
-      changed = changed or stage != stage_of[source]
-      stage_of[source] = stage
+
+  def visit(edge: tuple[Hashable, Hashable, Callable[[int, int], int]]) -> bool:
+    source, reader, pick = edge
+    before = stage_of[source]
+    stage_of[source] = pick(before, stage_of[reader])
+    return stage_of[source] != before
+
+  traversal.repeat_until_stable(visit, same_phase)
   return {
     op: Pass(
       stage_of[whole[op]],

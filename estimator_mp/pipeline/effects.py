@@ -7,7 +7,7 @@ called from the graph has to see the whole batch, even if the loss does not.
 from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, traversal
 
 import tensorflow as tf
 
@@ -37,7 +37,7 @@ def leading_to_effects(
     have another effect.
   """
   inside = list(ops)
-  running = _before(ends)
+  running = traversal.ops_run_with(*ends)
   found: dict[tf.Operation, dict[str, None]] = {}
   for op in inside:
     if op in running and op.inputs and (op in ends or has_effect(op)):
@@ -47,18 +47,6 @@ def leading_to_effects(
       if not has_effect(tensor.op):
         found.setdefault(tensor.op, {}).update(found[op])
   return {op: list(names) for op, names in found.items()}
-
-
-def _before(ends: Sequence[tf.Operation]) -> set[tf.Operation]:
-  """Returns what runs if some ops do."""
-  found: set[tf.Operation] = set()
-  todo = list(ends)
-  while todo:
-    op = todo.pop()
-    if op not in found:
-      found.add(op)
-      todo += [x.op for x in op.inputs] + op.control_inputs
-  return found
 
 
 def _changed_by(op: tf.Operation) -> str:

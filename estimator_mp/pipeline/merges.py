@@ -14,10 +14,10 @@ gradient the sum of the slices' gradients.
 import dataclasses
 import enum
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import op_types, shape_values
+from estimator_mp.graph import op_types, shape_values, traversal
 from estimator_mp.pipeline import example_axes
 from estimator_mp.pipeline.example_axes import Kind
 
@@ -287,7 +287,9 @@ class MergeRules:
 
   def _is_made_of_shapes(self, tensor: tf.Tensor) -> bool:
     """Whether nothing but shapes and constants make a tensor."""
-    return self._is_made_of(tensor, self._axes.is_input, False)
+    return all(
+      _is_pure(x) and not self._is_input(x) for x in self._before(tensor)
+    )
 
   def is_statistic(self, tensor: tf.Tensor) -> bool:
     """Whether nothing but the model's inputs, and shapes, make a tensor.
@@ -295,30 +297,19 @@ class MergeRules:
     Args:
       tensor: A tensor of the slice.
     """
-    return self._is_made_of(tensor, self._axes.is_input, True)
+    return all(_is_pure(x) or self._is_input(x) for x in self._before(tensor))
 
-  def _is_made_of(
-    self,
-    tensor: tf.Tensor,
-    is_input: Callable[[tf.Tensor], bool],
-    may_be_input: bool,
-  ) -> bool:
-    """Whether a tensor can be traced to constants, shapes and inputs."""
-    todo = [tensor]
-    seen: set[str] = set()
-    while todo:
-      x = todo.pop()
-      if x.name in seen or x.op.type in op_types.SHAPE_ONLY:
-        continue
-      seen.add(x.name)
-      if is_input(x) or x.op.type in _OTHER_INPUTS:
-        if not may_be_input:
-          return False
-      elif x.op.op_def.is_stateful and x.op.type not in _LOOKUPS:
-        return False
-      else:
-        todo += x.op.inputs
-    return True
+  def _before(self, tensor: tf.Tensor) -> Iterator[tf.Tensor]:
+    """Yields what leads to a tensor, from shapes and the model's inputs on."""
+    return traversal.tensors_before(
+      [tensor],
+      lambda x: x.op.type in op_types.SHAPE_ONLY or self._is_input(x),
+    )
+
+  def _is_input(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor is an input of the model."""
+    is_fed = self._axes.is_input(tensor) or tensor.op.type in _OTHER_INPUTS
+    return is_fed and tensor.op.type not in op_types.SHAPE_ONLY
 
   def terms(self, loss: tf.Tensor, word: Merge | None) -> Terms:
     """Returns how a loss is made of means and sums over examples.
@@ -370,13 +361,10 @@ class MergeRules:
 
   def _is_size(self, tensor: tf.Tensor) -> bool:
     """Whether the names of ops tell that a constant is a number of elements."""
-    todo = [tensor]
-    while todo:
-      op = todo.pop().op
-      if _NAME_OF_SIZE.search(op.name):
-        return True
-      todo += op.inputs
-    return False
+    return any(
+      _NAME_OF_SIZE.search(x.op.name)
+      for x in traversal.tensors_before([tensor])
+    )
 
   def _sizes_of(self, total: tf.Tensor) -> list[int | None]:
     """Returns the numbers that would make a mean of a sum over a slice."""
@@ -488,6 +476,11 @@ class _TermsFinder:
       self.statistics.append(term)
       return True
     return False
+
+
+def _is_pure(tensor: tf.Tensor) -> bool:
+  """Whether the inputs of an op are all that its output depends on."""
+  return not tensor.op.op_def.is_stateful or tensor.op.type in _LOOKUPS
 
 
 def _of_sum(merges: Iterable[Merge]) -> Merge | None:

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from compat.private import graph_reads
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.config.schedule import Phase
+from estimator_mp.graph import traversal
 from estimator_mp.pipeline import cells
 
 import tensorflow as tf
@@ -114,18 +115,15 @@ def plan_recomputation(
     if passes.get(tensor.op) == (passes[op].stage, Phase.FORWARD)
     and tensor.op not in once
   ]
-  again: set[tf.Operation] = set()
-  todo = [read.tensor.op for read in reads]
-  while todo:
-    op = todo.pop()
-    if op in again:
-      continue
-    again.add(op)
-    todo.extend(
-      tensor.op
-      for tensor in op.inputs
-      if passes.get(tensor.op) == passes[op] and tensor.op not in once
-    )
+
+  def before(op: tf.Operation) -> list[tf.Operation]:
+    return [
+      x
+      for x in traversal.inputs(op)
+      if passes.get(x) == passes[op] and x not in once
+    ]
+
+  again = set(traversal.walk([read.tensor.op for read in reads], before))
   by_stage: dict[int, list[tf.Operation]] = {
     stage: [] for stage in sorted({read.stage for read in reads})
   }

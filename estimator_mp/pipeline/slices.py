@@ -16,8 +16,7 @@ wait instead.
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
-from compat.private import graph_reads
-from estimator_mp.graph import draws, op_types
+from estimator_mp.graph import draws, op_types, traversal
 
 import tensorflow as tf
 
@@ -61,7 +60,7 @@ class SliceFinder:
     self._differs: set[tf.Operation] = set()
     self._updates: set[tf.Operation] = set()
     self._joins: set[tf.Operation] = set()
-    self._loops: dict[int, list[tf.Operation]] = {}
+    self._loops = traversal.Loops()
 
   def add_root(self, root: tf.Tensor) -> None:
     """Adds something that differs, before anything reads it.
@@ -105,23 +104,19 @@ class SliceFinder:
     """
     for op in ops:
       self._order[op] = len(self._order)
-      loop = graph_reads.outermost_loop(op)
-      if loop is not None:
-        self._loops.setdefault(id(loop), []).append(op)
-    size = -1
-    # Again for loops, which feed back, and for v1 conds, which make the
-    # `Switch` before an op after the op.
-    while len(self._differs) > size:
-      size = len(self._differs)
-      for op in ops:
-        if op not in self._differs and (
-          self._finds_difference(op)
-          or draws.is_for_examples(op, self.differs, self._num_rows)
-        ):
-          self._differs.add(op)
-          loop = graph_reads.outermost_loop(op)
-          if loop is not None:
-            self._differs.update(self._loops[id(loop)])
+    self._loops.add(ops)
+
+    def visit(op: tf.Operation) -> bool:
+      is_new = op not in self._differs and (
+        self._finds_difference(op)
+        or draws.is_for_examples(op, self.differs, self._num_rows)
+      )
+      if is_new:
+        self._differs.update([op, *self._loops.ops_with(op)])
+      return is_new
+
+    # Loops feed back, and v1 conds make the `Switch` before an op after it.
+    traversal.repeat_until_stable(visit, ops)
 
   def _finds_difference(self, op: tf.Operation) -> bool:
     """Whether an op differs, by what is known of those before it."""
@@ -158,13 +153,16 @@ class SliceFinder:
     found: set[tf.Operation] = set()
     shared: set[tf.Operation] = set()
     late: dict[tf.Operation, Sequence[tf.Operation]] = {}
-    seen: set[tf.Operation] = set(done)
-    todo = list(targets)
-    while todo:
-      op = todo.pop()
-      if op in seen or op not in self._order:
-        continue
-      seen.add(op)
+
+    def before(op: tf.Operation) -> list[tf.Operation]:
+      loop = self._loops.ops_with(op) if op in found else ()
+      updates = late.get(op, ())
+      waits = [c for c in op.control_inputs if c not in updates]
+      ops = [*loop, *traversal.inputs(op), *waits]
+      return [op for op in ops if op in self._order]
+
+    known = [op for op in targets if op in self._order]
+    for op in traversal.walk(known, before, done):
       if op in self._differs and op_types.is_write(op):
         raise ValueError(
           f"{op.name} writes a variable from the batch, and the loss reads "
@@ -178,16 +176,10 @@ class SliceFinder:
       if updates:
         late[op] = updates
       (found if op in self._differs else shared).add(op)
-      if op in self._differs:
-        loop = graph_reads.outermost_loop(op)
-        if loop is not None:
-          todo.extend(self._loops[id(loop)])
-      todo.extend(t.op for t in op.inputs)
-      todo.extend(c for c in op.control_inputs if c not in updates)
     return FoundSlice(
       sorted(found, key=self._order.__getitem__),
       sorted(shared, key=self._order.__getitem__),
-      not seen.isdisjoint(self._joins),
+      not shared.isdisjoint(self._joins),
       late,
     )
 

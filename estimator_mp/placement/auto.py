@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import op_types, tensor_size
+from estimator_mp.graph import op_types, tensor_size, traversal
 from estimator_mp.placement import costs as costs_lib
 from estimator_mp.placement import partition as partition_lib
 
@@ -129,7 +129,7 @@ def cut_forward(
     ValueError: If the model has fewer layers than stages, or does not fit the
       memory limit (see `partition`), or none of its ops was measured.
   """
-  forward = ancestors(ops, targets)
+  forward = traversal.ancestors(targets, ops)
   on_features = _on_features(forward)
   weights = _weights(forward, on_features, units)
   sequence = [op for op in forward if op in on_features]
@@ -180,57 +180,20 @@ def forward_sequence(
       gradients, do not matter.
     targets: What the model computes.
   """
-  forward = ancestors(ops, targets)
+  forward = traversal.ancestors(targets, ops)
   on_features = _on_features(forward)
   return [op for op in forward if op in on_features]
-
-
-def ancestors(
-  ops: Sequence[tf.Operation], targets: Sequence[tf.Operation]
-) -> list[tf.Operation]:
-  """Returns those of `ops` that lead to a target, in their order."""
-  candidates = set(ops)
-  found: set[tf.Operation] = set()
-  todo = [op for op in targets if op in candidates]
-  while todo:
-    op = todo.pop()
-    if op not in found:
-      found.add(op)
-      todo.extend(t.op for t in op.inputs if t.op in candidates)
-  return [op for op in ops if op in found]
-
-
-def descendants(
-  ops: Sequence[tf.Operation], sources: Sequence[tf.Operation]
-) -> list[tf.Operation]:
-  """Returns those of `ops` that are computed from a source, in their order."""
-  candidates = set(ops)
-  found: set[tf.Operation] = set()
-  todo = [op for op in sources if op in candidates]
-  while todo:
-    op = todo.pop()
-    if op not in found:
-      found.add(op)
-      todo.extend(
-        c for t in op.outputs for c in t.consumers() if c in candidates
-      )
-  return [op for op in ops if op in found]
 
 
 def _on_features(forward: Sequence[tf.Operation]) -> set[tf.Operation]:
   """Returns the ops that compute something from what the model is fed."""
   inside = set(forward)
-  found: set[tf.Operation] = set()
-  size = -1
-  while len(found) > size:  # again for each level of v1 loops, which feed back
-    size = len(found)
-    for op in forward:
-      if any(
-        t.op in found or (t.op not in inside and t.dtype != tf.resource)
-        for t in op.inputs
-      ):
-        found.add(op)
-  return found
+  first = [
+    op
+    for op in forward
+    if any(t.op not in inside and t.dtype != tf.resource for t in op.inputs)
+  ]
+  return set(traversal.descendants(first, forward))
 
 
 def _weights(
@@ -284,15 +247,17 @@ def _variables_read(
     passes_on: Whether an op that gets the value of a variable gives it on.
   """
   reads = {op: {op} for op in op_types.variables_of(ops)}
-  size = -1
-  while sum(map(len, reads.values())) > size:
-    # Again, as a v1 loop makes the op that brings a weight into it later than
-    # the op that reads it there.
-    size = sum(map(len, reads.values()))
-    for op in ops:
-      found = {v for t in op.inputs for v in reads.get(t.op, ())}
-      passed = {variable for variable in found if passes_on(op, variable)}
-      reads[op] = reads.get(op, set()) | passed
+
+  def visit(op: tf.Operation) -> bool:
+    found = {v for t in op.inputs for v in reads.get(t.op, ())}
+    passed = {variable for variable in found if passes_on(op, variable)}
+    before = reads.get(op, set())
+    reads[op] = before | passed
+    return len(reads[op]) > len(before)
+
+  # A v1 loop makes the op that brings a weight into it later than the op that
+  # reads it there.
+  traversal.repeat_until_stable(visit, ops)
   return reads
 
 
@@ -337,17 +302,12 @@ def _leads_to(
   index_of: Mapping[tf.Operation, int],
 ) -> bool:
   """Whether an op of a sequence is computed from an earlier one."""
-  seen = {second}
-  todo = [second]
-  while todo:
-    for tensor in todo.pop().inputs:
-      op = tensor.op
-      if op is first:
-        return True
-      if op not in seen and index_of.get(op, -1) > index_of[first]:
-        seen.add(op)
-        todo.append(op)
-  return False
+  begin = index_of[first]
+
+  def before(op: tf.Operation) -> list[tf.Operation]:
+    return [x for x in traversal.inputs(op) if index_of.get(x, -1) >= begin]
+
+  return first in traversal.walk([second], before)
 
 
 def _by_layers(

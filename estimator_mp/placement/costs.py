@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads, op_registry
-from estimator_mp.graph import op_types, tensor_size
+from estimator_mp.graph import op_types, tensor_size, traversal
 
 import tensorflow as tf
 
@@ -247,16 +247,15 @@ def _with_constants(
   ops: Sequence[tf.Operation],
 ) -> set[tf.Operation]:
   """Returns ops, and whatever of known shape they are computed from."""
-  found = set(ops)
-  todo = list(ops)
-  while todo:
-    for tensor in todo.pop().inputs:
-      op = tensor.op
-      is_known = all(x.shape.is_fully_defined() for x in op.outputs)
-      if op not in found and is_known:
-        found.add(op)
-        todo.append(op)
-  return found
+
+  def known(op: tf.Operation) -> list[tf.Operation]:
+    return [
+      x
+      for x in traversal.inputs(op)
+      if all(tensor.shape.is_fully_defined() for tensor in x.outputs)
+    ]
+
+  return set(traversal.walk(ops, known))
 
 
 def _is_control_from_outside(name: str, names: set[str]) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 
 from estimator_mp import amounts
 from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import op_types, tensor_size
+from estimator_mp.graph import op_types, tensor_size, traversal
 from estimator_mp.placement import auto
 from estimator_mp.placement import partition as partition_lib
 
@@ -52,13 +52,13 @@ class Parts:
     Raises:
       ValueError: As `auto.cut_forward`, but not for too few layers.
     """
-    stages = self._cut_part(auto.ancestors(ops, targets), units)
+    stages = self._cut_part(traversal.ancestors(targets, ops), units)
     placed = {units.of(op) for op in stages}
     left = [op for op in ops if units.of(op) not in placed]
     trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-    variables = op_types.variables_of(left)
-    ends = auto.descendants(left, [v for v in variables if v.name in trainable])
-    return stages | self._cut_part(auto.ancestors(left, ends), units)
+    weights = [v for v in op_types.variables_of(left) if v.name in trainable]
+    ends = traversal.descendants(weights, left)
+    return stages | self._cut_part(traversal.ancestors(ends, left), units)
 
   def check(self) -> None:
     """Raises if the parts, taken together, do not suit the mesh.

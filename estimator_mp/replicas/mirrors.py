@@ -26,7 +26,7 @@ Update in Data-Parallel Training", 2020, arXiv:2004.13336).
 
 import dataclasses
 import enum
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 
 from compat.private import graph_reads
 from estimator_mp.graph import colocation, function_bodies, op_types, traversal
@@ -48,7 +48,7 @@ class Mirrored:
 
 
 def find_mirrored(
-  ops: Sequence[tf.Operation], known: Collection[tf.Operation]
+  ops: Sequence[tf.Operation], known: Set[tf.Operation]
 ) -> list[tf.Operation]:
   """Finds variables, and whatever is computed from variables alone.
 
@@ -61,26 +61,13 @@ def find_mirrored(
     Those of `ops` that each replica has for itself and that are not known, in
     their order. What writes is not among them: replica 0 does it for all.
   """
-  found: set[tf.Operation] = set()
-  loops: set[int] = set()
-
-  def is_found(op: tf.Operation) -> bool:
-    if op in known or op in found or _is_once(op):
-      return False
-    loop = graph_reads.outermost_loop(op)
-    if not (
-      op_types.is_variable(op)
-      or any(t.op in found or t.op in known for t in op.inputs)
-      or (loop is not None and id(loop) in loops)
-    ):
-      return False
-    found.add(op)
-    if loop is not None:
-      loops.add(id(loop))
-    return True
-
-  traversal.repeat_until_stable(is_found, ops)
-  return [op for op in ops if op in found]
+  new = [op for op in ops if op not in known and not _is_once(op)]
+  first = [
+    op
+    for op in new
+    if op_types.is_variable(op) or not known.isdisjoint(traversal.inputs(op))
+  ]
+  return traversal.descendants(first, new, traversal.Loops(new))
 
 
 def _is_once(op: tf.Operation) -> bool:

@@ -80,9 +80,8 @@ def find_updates(
   differing = _differing(ops, rest, repeated, roots)
   needed = traversal.ancestors(repeated, differing)
   slots = [variable for variable in slots if variable in kept]
-  order = [op for op in ops if op in needed]
   return Updates(
-    [*slots, *order], slots, [op for op in order if op in repeated]
+    [*slots, *needed], slots, [op for op in needed if op in repeated]
   )
 
 
@@ -148,9 +147,9 @@ def _differing(
   rest: Collection[tf.Operation],
   repeated: Collection[tf.Operation],
   roots: Collection[str],
-) -> set[tf.Operation]:
+) -> Collection[tf.Operation]:
   """Returns the ops that each replica can have a clone of."""
-  found: set[tf.Operation] = set()
+  found: dict[tf.Operation, None] = {}  # In order.
   for op in ops:
     is_pure = not op.op_def.is_stateful or op.type in op_types.VARIABLE_READS
     is_large = any(t.shape.rank != 0 for t in op.outputs)
@@ -160,5 +159,5 @@ def _differing(
       and is_large
       and any(t.name in roots or t.op in found for t in op.inputs)
     ):
-      found.add(op)
+      found[op] = None
   return found

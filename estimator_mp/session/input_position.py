@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from compat.private import estimators
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, traversal
 
 import tensorflow as tf
 
@@ -284,15 +284,10 @@ def _add_op(
   library: Mapping[str, Any],
 ) -> None:
   """Adds an op, and all that it reads, to a digest."""
-  if op in seen:
-    return
-  waiting = [op]
-  while waiting:
-    current = waiting.pop()
-    if current in seen:
-      continue
+  for current in traversal.walk(
+    [op], lambda op: reversed(traversal.inputs(op)), seen
+  ):
     seen[current] = len(seen)
-    waiting.extend(x.op for x in reversed(current.inputs))
     _add_node(digest, current.node_def, library)
     numbers = [f"{seen.get(x.op)}:{x.value_index}" for x in current.inputs]
     digest.update(" ".join(numbers).encode())
