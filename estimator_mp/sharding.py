@@ -25,8 +25,9 @@ from estimator_mp.capture import (
   requests,
   slice_errors,
 )
+from estimator_mp.config import placement as placement_lib
+from estimator_mp.config import placement_file, sharding_options
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.config import sharding_options
 from estimator_mp.graph import device_assignment, savers
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import pipeline as pipeline_lib
@@ -35,11 +36,9 @@ from estimator_mp.lower import transfers as lower_transfers
 from estimator_mp.observe import verification
 from estimator_mp.placement import (
   contents,
-  placement_file,
   propagation,
   transfers,
 )
-from estimator_mp.placement import placement as placement_lib
 from estimator_mp.plan import sharding_plan
 from estimator_mp.plan import stages as stages_lib
 from estimator_mp.replicas import horovod

@@ -19,9 +19,9 @@ from estimator_mp.cli import (
 )
 from estimator_mp.cli import interruption as interruption_lib
 from estimator_mp.cli import progress as progress_lib
+from estimator_mp.config import placement_file
 from estimator_mp.observe import trace_hook
 from estimator_mp.observe import verification as verification_lib
-from estimator_mp.placement import placement_file
 from estimator_mp.session import input_position
 from model_fns import cifar10_cnn, datasets, layer_split, mlp
 

@@ -8,10 +8,13 @@ from typing import Any
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.collectives import reduction
-from estimator_mp.config import options, sharding_options
-from estimator_mp.placement import measured_costs as measured_costs_lib
-from estimator_mp.placement import placement as placement_lib
-from estimator_mp.placement import placement_file
+from estimator_mp.config import measured_costs as measured_costs_lib
+from estimator_mp.config import (
+  options,
+  placement_file,
+  sharding_options,
+)
+from estimator_mp.config import placement as placement_lib
 
 from absl import flags
 

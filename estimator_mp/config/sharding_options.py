@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from estimator_mp.collectives.algorithms import ALGORITHMS
 from estimator_mp.config import options
+from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import schedule as schedule_lib
 
 AXES = ("data", "stage", "model")
@@ -37,6 +38,10 @@ OPTIMIZER_STATES = ("replicated", "sharded")
 HOROVOD = "horovod"
 HALF_PRECISIONS = ("float16", "bfloat16")
 _LARGEST_ELEMENT_BYTES = 16  # complex128
+_STRATEGIES = ". ".join(
+  f"{name}: {strategy.summary}"
+  for name, strategy in placement_lib.STRATEGIES.items()
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,10 +62,10 @@ class ShardingOptions:
     "The mesh's devices, such as gpu:0,gpu:1,gpu:2. Without it: the GPUs of"
     " this machine, or virtual CPU devices if it has none.",
   )
-  # Rules, "auto", a path or a Placement.
+  # The name of a strategy, rules, a path or a Placement.
   placement: Any = options.option(  # noqa: RUF009 It returns a field.
     "auto",
-    "auto: where it is best to cut. Or rules as JSON, each an expression for"
+    f"{_STRATEGIES}. Or rules as JSON, each an expression for"
     ' names and a stage: [["layer_[0-5]/", 0], [".*", 1]]. Or the path of a'
     " placement.json.",
   )
@@ -188,7 +193,7 @@ class ShardingOptions:
     if isinstance(self.placement, tuple | list):
       num_stages = self._axis_size("stage") * self.num_virtual_stages
       check_rules(self.placement, num_stages)
-    if self.placement != "auto":
+    if not placement_lib.is_strategy(self.placement):
       self._check_unused("memory_limit", "measured_costs")
 
   def _axis_size(self, axis: str) -> int:
@@ -239,12 +244,12 @@ class ShardingOptions:
       )
 
   def _check_unused(self, *names: str) -> None:
-    """Raises if fields are given that matter to the automatic cut only."""
+    """Raises if fields are given that matter to named strategies only."""
     for name in names:
       if getattr(self, name) is not None:
         raise ValueError(
-          f'{name} is for placement="auto" only, but another placement is '
-          f"given; leave one of them out"
+          f"{name} is for placement={placement_lib.names_of_strategies()} "
+          "only, but another placement is given; leave one of them out"
         )
 
 

@@ -10,10 +10,11 @@ from typing import Any
 
 from estimator_mp import amounts
 from estimator_mp import mesh as mesh_lib
+from estimator_mp.config import placement as placement_lib
+from estimator_mp.config import placement_file
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.observe import gradient_traffic
-from estimator_mp.placement import costs, placement_file
-from estimator_mp.placement import placement as placement_lib
+from estimator_mp.placement import costs
 from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf

@@ -10,12 +10,12 @@ from types import MappingProxyType
 
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.graph import op_types, tensor_size
-from estimator_mp.placement.placement import (
+from estimator_mp.config.placement import (
   Placement,
   ReplicaDevice,
   StagePlacement,
 )
+from estimator_mp.graph import op_types, tensor_size
 
 import tensorflow as tf
 

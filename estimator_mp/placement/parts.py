@@ -33,7 +33,7 @@ class Parts:
     self._held_bytes = [0] * num_stages
     self._num_layers = 0
 
-  def cut(
+  def stages_of(
     self,
     ops: Sequence[tf.Operation],
     targets: Sequence[tf.Operation],
@@ -60,13 +60,14 @@ class Parts:
     ends = traversal.descendants(weights, left)
     return stages | self._cut_part(traversal.ancestors(ends, left), units)
 
-  def check(self) -> None:
+  def check(self, ops: Sequence[tf.Operation]) -> None:
     """Raises if the parts, taken together, do not suit the mesh.
 
     Raises:
       ValueError: If they have fewer layers than there are stages, or their
         weights do not fit the memory limit.
     """
+    del ops
     num_stages = len(self._held_bytes)
     if num_stages > 1:  # On one, marks may have placed all layers already.
       partition_lib.check_layers(self._num_layers, num_stages)
@@ -105,3 +106,6 @@ class Parts:
         tensor_size.variable_bytes(variable) * auto.COPIES_OF_WEIGHTS
       )
     return stages
+
+
+strategy = Parts

@@ -1,4 +1,4 @@
-"""Spread: from the stages of some ops to the stages of all.
+"""Propagation: from the stages of some ops to the stages of all.
 
 Explicit marks, rules, the automatic cut and gradients each say where some ops
 belong. The others follow the tensors they read and feed. Two kinds of ops
@@ -27,7 +27,7 @@ class Follows(enum.Enum):
   LARGEST_INPUT = "largest"
 
 
-def spread(
+def propagate(
   ops: Sequence[tf.Operation],
   units: colocation_lib.Units,
   stages: Mapping[tf.Operation, int],

@@ -16,49 +16,76 @@ from estimator_mp.graph import op_types
 import tensorflow as tf
 
 
-def match_rules(
-  rules: Sequence[Rule],
-  ops: Sequence[tf.Operation],
-  units: colocation_lib.Units,
-) -> dict[tf.Operation, int]:
-  """Returns the stages that rules give to ops.
+class Rules:
+  """The rules that the user gives; a `Strategy`."""
 
-  Where a variable and the ops that read or initialise it match different rules,
-  the variable's rule counts: its ops have to be where it is. Where ops were
-  colocated, as the branches of a v1 cond are with what they read, the first
-  one's rule counts.
+  def __init__(self, rules: Sequence[Rule]):
+    """Takes rules in order; the first one that matches a name counts."""
+    self._rules = rules
 
-  Args:
-    rules: Rules in order; the first one that matches a name counts.
-    ops: The ops of a model, its variables among them.
-    units: Their units.
+  def stages_of(
+    self,
+    ops: Sequence[tf.Operation],
+    targets: Sequence[tf.Operation],
+    units: colocation_lib.Units,
+  ) -> dict[tf.Operation, int]:
+    """Returns the stages of the ops that a rule matches.
 
-  Returns:
-    The stages of the ops that a rule matches.
+    Where a variable and the ops that read or initialise it match different
+    rules, the variable's rule counts: its ops have to be where it is. Where ops
+    were colocated, as the branches of a v1 cond are with what they read, the
+    first one's rule counts.
 
-  Raises:
-    ValueError: If two rules put parts of one unit on different stages.
-  """
-  matched_by = _matches(rules, ops)
-  initial = _initializers(ops)
-  matched_by = {op: i for op, i in matched_by.items() if op not in initial}
-  variables = op_types.variables_of(list(matched_by))
-  of_variables = {units.of(op) for op in variables}
-  first: dict[tf.Operation, tf.Operation] = {}
-  for op, index in matched_by.items():
-    unit = units.of(op)
-    if unit in of_variables and not op_types.is_variable(op):
-      continue
-    other = first.setdefault(unit, op)
-    other_rule, rule = rules[matched_by[other]], rules[index]
-    is_firm = op_types.is_variable(op) or graph_reads.outermost_loop(op)
-    if is_firm and other_rule[1] != rule[1]:
-      raise ValueError(
-        f"placement rules {other_rule!r} and {rule!r} are in conflict: "
-        f"{other.name!r} and {op.name!r} share a device (a variable with its "
-        "ops, a loop or a colocation group) and belong to one stage"
-      )
-  return {op: rules[matched_by[first[units.of(op)]]][1] for op in matched_by}
+    Raises:
+      ValueError: If two rules put parts of one unit on different stages.
+    """
+    del targets
+    rules = self._rules
+    matched_by = _matches(rules, ops)
+    initial = _initializers(ops)
+    matched_by = {op: i for op, i in matched_by.items() if op not in initial}
+    variables = op_types.variables_of(list(matched_by))
+    of_variables = {units.of(op) for op in variables}
+    first: dict[tf.Operation, tf.Operation] = {}
+    for op, index in matched_by.items():
+      unit = units.of(op)
+      if unit in of_variables and not op_types.is_variable(op):
+        continue
+      other = first.setdefault(unit, op)
+      other_rule, rule = rules[matched_by[other]], rules[index]
+      is_firm = op_types.is_variable(op) or graph_reads.outermost_loop(op)
+      if is_firm and other_rule[1] != rule[1]:
+        raise ValueError(
+          f"placement rules {other_rule!r} and {rule!r} are in conflict: "
+          f"{other.name!r} and {op.name!r} share a device (a variable with its "
+          "ops, a loop or a colocation group) and belong to one stage"
+        )
+    return {op: rules[matched_by[first[units.of(op)]]][1] for op in matched_by}
+
+  def check(self, ops: Sequence[tf.Operation]) -> None:
+    """Raises if rules and a model do not cover each other.
+
+    Raises:
+      ValueError: If a rule matches nothing, or a trainable variable is matched
+        by none.
+    """
+    rules = self._rules
+    for rule in rules:
+      if not any(re.search(rule[0], op.name) for op in ops):
+        names = ", ".join(op.name for op in op_types.variables_of(ops)[:3])
+        raise ValueError(
+          f"placement rule {rule!r} matches no variable or op of the model; "
+          f"its variables are such as {names}"
+        )
+    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
+    matched_by = _matches(rules, op_types.variables_of(ops))
+    for op in op_types.variables_of(ops):
+      if op.name in trainable and op not in matched_by:
+        raise ValueError(
+          f"variable {op.name!r} is matched by none of the {len(rules)} "
+          "placement rule(s); add a rule for it, the last one may be "
+          '(".*", stage)'
+        )
 
 
 def _initializers(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
@@ -84,32 +111,3 @@ def _matches(
         matched_by[op] = index
         break
   return matched_by
-
-
-def check_coverage(rules: Sequence[Rule], ops: Sequence[tf.Operation]) -> None:
-  """Raises if rules and a model do not cover each other.
-
-  Args:
-    rules: Rules in order.
-    ops: All forward ops of a model, its variables among them.
-
-  Raises:
-    ValueError: If a rule matches nothing, or a trainable variable is matched
-      by none.
-  """
-  for rule in rules:
-    if not any(re.search(rule[0], op.name) for op in ops):
-      names = ", ".join(op.name for op in op_types.variables_of(ops)[:3])
-      raise ValueError(
-        f"placement rule {rule!r} matches no variable or op of the model; its "
-        f"variables are such as {names}"
-      )
-  trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-  matched_by = _matches(rules, op_types.variables_of(ops))
-  for op in op_types.variables_of(ops):
-    if op.name in trainable and op not in matched_by:
-      raise ValueError(
-        f"variable {op.name!r} is matched by none of the {len(rules)} "
-        "placement rule(s); add a rule for it, the last one may be "
-        '(".*", stage)'
-      )

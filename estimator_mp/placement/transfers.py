@@ -17,9 +17,9 @@ needless:
 import dataclasses
 from collections.abc import Collection, Hashable, Iterator, Sequence
 
+from estimator_mp.config.placement import Transfer
 from estimator_mp.graph import control_flow, op_types, tensor_size, traversal
 from estimator_mp.placement import costs
-from estimator_mp.placement.placement import Transfer
 
 import tensorflow as tf
 

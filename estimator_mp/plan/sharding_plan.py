@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from estimator_mp import mesh as mesh_lib
+from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.pipeline.merges import Merge
-from estimator_mp.placement import placement as placement_lib
 from estimator_mp.placement import transfers
 from estimator_mp.plan import summed_gradients
 

@@ -1,7 +1,7 @@
 """Stages: which stage each op of a graph is on, decided as model_fn builds it.
 
-    the forward graph        by the user's rules or marks, a saved placement or
-                             the automatic cut; the rest of it by propagation
+    the forward graph        by the user's marks or a strategy; the rest of it
+                             by propagation
     gradients                beside their forward ops and variables
     updates, slots, metrics  by propagation, when model_fn has returned
 
@@ -13,10 +13,10 @@ from typing import Any
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import graph_checks
+from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
 from estimator_mp.graph import colocation, device_assignment, savers
-from estimator_mp.placement import parts, propagation, rules
-from estimator_mp.placement import placement as placement_lib
+from estimator_mp.placement import propagation, strategies
 
 import tensorflow as tf
 
@@ -49,16 +49,15 @@ class StagePlanner:
     """
     self.ops: list[tf.Operation] = []
     self.stages: dict[tf.Operation, int] = {}
-    self._placement = config.placement
+    self._strategy = strategies.make_strategy(
+      config, mesh.axis_size("stage"), saved, mode
+    )
+    # A user who places by name may place parts himself, too.
+    self._may_be_marked = placement_lib.is_strategy(config.placement)
     self._mesh = mesh
-    self._mode = mode
-    self._saved = saved
     self._units = colocation.Units()
     self._of_savers: set[tf.Operation] = set()
     self._is_marked: bool | None = None
-    self._parts = parts.Parts(
-      mesh.axis_size("stage"), config.memory_limit, config.measured_seconds
-    )
 
   def add(self, ops: Sequence[tf.Operation]) -> set[tf.Operation]:
     """Hears of what was built.
@@ -115,7 +114,8 @@ class StagePlanner:
       if self._units.of(op) not in placed and op not in self._of_savers
     ]
     without_stage = [op for op in self.ops if op not in self.stages]
-    self.stages |= self._stages_of_part(unplaced, targets)
+    if not self._follows_marks():
+      self.stages |= self._strategy.stages_of(unplaced, targets, self._units)
     return self.propagate(without_stage, propagation.Follows.LATEST_INPUT)
 
   def plan_gradients(
@@ -152,7 +152,7 @@ class StagePlanner:
     Returns:
       The stages of those that are connected to one that has a stage.
     """
-    found = propagation.spread(ops, self._units, self.stages, follows)
+    found = propagation.propagate(ops, self._units, self.stages, follows)
     self.stages |= found
     return found
 
@@ -168,32 +168,9 @@ class StagePlanner:
       ValueError: If a rule, or a trainable variable, has no counterpart, or the
         parts of the model do not suit the mesh.
     """
-    if isinstance(self._placement, placement_lib.Placement):
-      self._placement.check_coverage(self.ops)
-    elif not isinstance(self._placement, str):
-      rules.check_coverage(self._placement, self.ops)
-    elif not self._is_marked and self._saved is None:
-      self._parts.check()
+    if not self._follows_marks():
+      self._strategy.check(self.ops)
 
-  def _stages_of_part(
-    self, ops: Sequence[tf.Operation], targets: Sequence[tf.Operation]
-  ) -> Stages:
-    """Returns the stages that the user, training or the best cut gives ops."""
-    placement = self._placement
-    if isinstance(placement, placement_lib.Placement):
-      conflict = placement.find_conflict(ops, self._units)
-      if conflict:
-        raise ValueError(f"{conflict}; give one that has both on one stage")
-      return placement.stages_of(ops, self._units)
-    if not isinstance(placement, str):
-      return rules.match_rules(placement, ops, self._units)
-    if self._is_marked:
-      return {}
-    if self._saved is not None:
-      conflict = self._saved.find_conflict(ops, self._units)
-      if conflict:  # Such as decoding in a loop, which training does without.
-        tf.compat.v1.logging.warning(
-          "To %s, variables move: %s", self._mode, conflict
-        )
-      return self._saved.stages_of(ops, self._units)
-    return self._parts.cut(ops, targets, self._units)
+  def _follows_marks(self) -> bool:
+    """Whether the user's marks place the model."""
+    return bool(self._is_marked) and self._may_be_marked

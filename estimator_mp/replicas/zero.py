@@ -112,7 +112,7 @@ def devices_of_updates(
   movable = [op for op in simple if op not in of_savers]
   units = colocation.Units()
   units.add(movable)
-  found = propagation.spread(
+  found = propagation.propagate(
     movable, units, {**shards, **sums}, propagation.Follows.LARGEST_INPUT
   )
   devices = {

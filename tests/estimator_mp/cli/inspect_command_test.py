@@ -13,7 +13,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp import inspect
-from estimator_mp.placement import placement_file
+from estimator_mp.config import placement_file
 
 from absl.testing import absltest, parameterized
 

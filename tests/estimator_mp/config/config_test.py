@@ -17,8 +17,12 @@ from estimator_mp.cli import (
   inspect_flags,
   train_flags,
 )
-from estimator_mp.config import options, sharding_options
-from estimator_mp.placement import placement, placement_file
+from estimator_mp.config import (
+  options,
+  placement,
+  placement_file,
+  sharding_options,
+)
 
 from absl import flags
 from absl.testing import absltest, parameterized

@@ -10,8 +10,8 @@ from estimator_mp import amounts, toolbox
 from estimator_mp import devices as devices_lib
 from estimator_mp.cli import input_spec
 from estimator_mp.comparison import inspect_model
+from estimator_mp.config import placement_file
 from estimator_mp.observe import gradient_traffic, placement_picture
-from estimator_mp.placement import placement_file
 from estimator_mp.plan import summed_gradients
 from tests.estimator_mp import zoo
 

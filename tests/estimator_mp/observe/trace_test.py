@@ -7,6 +7,7 @@ from typing import Any
 
 import estimator_mp
 from estimator_mp import amounts
+from estimator_mp.config import placement
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.observe import (
   chrome_trace,
@@ -15,7 +16,6 @@ from estimator_mp.observe import (
   trace_reading,
 )
 from estimator_mp.pipeline import simulation
-from estimator_mp.placement import placement
 from estimator_mp.plan import sharding_plan
 
 import numpy as np

@@ -24,8 +24,8 @@ def _cut(num_stages, towers, memory_limit=None):
         net = v1.layers.dense(net, width, name=f"t{index}/l{layer}")
       ops = graph.get_operations()[start:]
       units.add(ops)
-      found |= parts.cut(ops, [net.op], units)
-    parts.check()
+      found |= parts.stages_of(ops, [net.op], units)
+    parts.check([])
   return {
     op.name.removesuffix("/kernel"): stage
     for op, stage in found.items()
@@ -53,7 +53,7 @@ class PartsTest(absltest.TestCase):
       v1.layers.dense(features, 8, name="later")
       ops = graph.get_operations()[start:]
       units.add(ops)
-      found = parts_lib.Parts(2).cut(ops, [asked.op], units)
+      found = parts_lib.Parts(2).stages_of(ops, [asked.op], units)
     stages = {op.name: stage for op, stage in found.items()}
     self.assertEqual((stages["asked/kernel"], stages["later/kernel"]), (0, 1))
 

@@ -5,9 +5,10 @@ import os
 import estimator_mp
 from compat.private import gradient_requests
 from estimator_mp import toolbox
+from estimator_mp.config import placement_file
 from estimator_mp.graph import colocation as colocation_lib
 from estimator_mp.graph import op_types
-from estimator_mp.placement import auto, placement_file, transfers
+from estimator_mp.placement import auto, transfers
 from tests.estimator_mp import programs, runs, versions, zoo
 
 import numpy as np

@@ -5,9 +5,10 @@ from typing import Any
 
 import estimator_mp
 from estimator_mp import toolbox
+from estimator_mp.config import placement
 from estimator_mp.lower import transfers as lower_transfers
 from estimator_mp.observe import executed_graph
-from estimator_mp.placement import costs, placement, transfers
+from estimator_mp.placement import costs, transfers
 from tests.estimator_mp import programs, runs, versions, zoo
 
 import tensorflow as tf

@@ -10,7 +10,11 @@ from typing import Any
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import whole_file
-from estimator_mp.placement.placement import Placement
+from estimator_mp.config.placement import (
+  Placement,
+  is_strategy,
+  names_of_strategies,
+)
 
 import tensorflow as tf
 
@@ -81,16 +85,16 @@ def resolve_placement(given: Any) -> Any:
   """Returns what `ShardingConfig.placement` means.
 
   Args:
-    given: "auto", rules, a `Placement`, what `Placement.to_dict` returned, or
-      the path of a placement.json.
+    given: The name of a strategy, rules, a `Placement`, what
+      `Placement.to_dict` returned, or the path of a placement.json.
 
   Returns:
-    "auto", rules as a tuple, or a `Placement`.
+    A name, rules as a tuple, or a `Placement`.
 
   Raises:
     ValueError: If it is nothing of these, or the file cannot be read.
   """
-  if isinstance(given, Placement) or given == "auto":
+  if isinstance(given, Placement) or is_strategy(given):
     return given
   if isinstance(given, str) and given.endswith(".json"):
     if not tf.io.gfile.exists(given):
@@ -109,7 +113,8 @@ def resolve_placement(given: Any) -> Any:
   if isinstance(given, tuple | list):
     return tuple(tuple(x) if isinstance(x, list) else x for x in given)
   raise ValueError(
-    f'placement={given!r} is unknown; use "auto", rules such as '
+    f"placement={given!r} is unknown; use {names_of_strategies()}, rules such "
+    "as "
     '[("layer_[0-5]/", 0), (".*", 1)], a Placement, or the path of a '
     f"{PLACEMENT_FILE}"
   )

@@ -1,4 +1,10 @@
-"""Placement: what each stage of a model holds, as planned."""
+"""Placement: what each stage of a model holds, as planned, as plain data.
+
+Also the strategies that find one: to add a strategy, write a module of
+`estimator_mp.placement` and add its row to `STRATEGIES`. What
+`ShardingConfig.placement` and `--placement` take, their checks and their help
+follow from the row.
+"""
 
 import dataclasses
 import typing
@@ -7,13 +13,47 @@ from types import MappingProxyType
 from typing import Any
 
 from estimator_mp import amounts
-from estimator_mp import mesh as mesh_lib
-from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import op_types, tensor_size
 
-import tensorflow as tf
+if typing.TYPE_CHECKING:  # Options are checked before TensorFlow is imported.
+  from estimator_mp import mesh as mesh_lib
 
 _MEGABYTE = 1e6
+
+
+@dataclasses.dataclass(frozen=True)
+class Strategy:
+  """A way to place a model that has a name.
+
+  Attributes:
+    summary: Where it puts ops, as the help of `--placement` says it.
+    module: The module that has it, by its whole name: a function
+      `strategy(num_stages, memory_limit, measured_seconds)`, which returns a
+      `placement.strategies.Strategy` for one graph.
+  """
+
+  summary: str
+  module: str
+
+
+STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
+  {
+    "auto": Strategy("where it is best to cut", "estimator_mp.placement.parts"),
+  }
+)
+
+
+def is_strategy(placement: Any) -> bool:
+  """Whether a placement is the name of a strategy.
+
+  Args:
+    placement: As in `ShardingConfig.placement`.
+  """
+  return isinstance(placement, str) and placement in STRATEGIES
+
+
+def names_of_strategies() -> str:
+  """Returns them for messages: `"auto"`."""
+  return " or ".join(f'"{name}"' for name in STRATEGIES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,62 +140,7 @@ class Placement:
   transfers: tuple[Transfer, ...] = ()
   replicas: tuple[ReplicaDevice, ...] = ()
 
-  def stages_of(
-    self, ops: Sequence[tf.Operation], units: colocation_lib.Units
-  ) -> dict[tf.Operation, int]:
-    """Returns the stages of those ops that have a name of this placement.
-
-    An op that shares a device with variables has their stage (where they had
-    several, that of most of their bytes): the same numbered name, such as
-    `AssignVariableOp_5`, may be of another variable in another graph. Of
-    other ops that share a device the first one counts.
-
-    Args:
-      ops: Ops of a graph of the same model.
-      units: Their units.
-    """
-    of_unit: dict[tf.Operation, int | None] = {}
-    for unit, variables in _variables_of_units(ops, units).items():
-      held: dict[int, int] = {}
-      for variable in variables:
-        if variable.name in self.ops:
-          known = self.ops[variable.name]
-          size = tensor_size.variable_bytes(variable)
-          held[known] = held.get(known, 0) + size
-      of_unit[unit] = max(held, key=held.__getitem__) if held else None
-    stages = {}
-    for op in ops:
-      if op.name in self.ops:
-        stage = of_unit.setdefault(units.of(op), self.ops[op.name])
-        if stage is not None:
-          stages[op] = stage
-    return stages
-
-  def find_conflict(
-    self, ops: Sequence[tf.Operation], units: colocation_lib.Units
-  ) -> str | None:
-    """Returns which variables are apart here, but share a device in a graph.
-
-    Args:
-      ops: Ops of a graph of the same model.
-      units: Their units.
-
-    Returns:
-      A sentence with the first two such variables; None if there are none.
-    """
-    for variables in _variables_of_units(ops, units).values():
-      first, *others = [v.name for v in variables if v.name in self.ops] or [""]
-      for other in others:
-        if self.ops[other] != self.ops[first]:
-          return (
-            f"the placement has variable {first!r} on stage {self.ops[first]} "
-            f"and {other!r} on stage {self.ops[other]}, but an op of this "
-            "graph (a loop, a condition or a function) works on both, so they "
-            "share a device"
-          )
-    return None
-
-  def check_mesh(self, mesh: mesh_lib.Mesh) -> None:
+  def check_mesh(self, mesh: "mesh_lib.Mesh") -> None:
     """Raises if this placement is for another mesh.
 
     Args:
@@ -171,24 +156,6 @@ class Placement:
         f"has {size}; give a placement made for this mesh, or "
         'placement="auto"'
       )
-
-  def check_coverage(self, ops: Sequence[tf.Operation]) -> None:
-    """Raises if a trainable variable has no place: it is of another model.
-
-    Args:
-      ops: All forward ops of a model, its variables among them.
-
-    Raises:
-      ValueError: With the first such variable.
-    """
-    trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
-    for op in op_types.variables_of(ops):
-      if op.name in trainable and op.name not in self.ops:
-        raise ValueError(
-          f"variable {op.name!r} is not among the {len(self.ops)} ops of the "
-          "placement, which is of another model; give the placement.json of "
-          'this one, or placement="auto"'
-        )
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the placement as JSON can write it."""
@@ -283,16 +250,6 @@ class Placement:
       held: An entry of `replicas`.
     """
     return [name for k in held.stages for name in self.stages[k].layers]
-
-
-def _variables_of_units(
-  ops: Sequence[tf.Operation], units: colocation_lib.Units
-) -> dict[tf.Operation, list[tf.Operation]]:
-  """Returns the variables of each unit that has some."""
-  found: dict[tf.Operation, list[tf.Operation]] = {}
-  for variable in op_types.variables_of(ops):
-    found.setdefault(units.of(variable), []).append(variable)
-  return found
 
 
 def _numbers(held: Sequence[Any]) -> list[str]:

@@ -1,0 +1,120 @@
+"""Measured costs: the seconds of a model's ops, as data and as a file."""
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from estimator_mp.config import options
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class MeasuredCosts:
+  """What `measure_costs` found.
+
+  Attributes:
+    seconds: For each op by name, the seconds of it and of its gradient in a
+      training step, both positive or 0.
+  """
+
+  seconds: Mapping[str, float] = dataclasses.field(hash=False)
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns the costs as JSON can write them."""
+    return {"seconds": dict(self.seconds)}
+
+  @classmethod
+  def from_dict(cls, values: Mapping[str, Any]) -> "MeasuredCosts":
+    """Returns the costs that `to_dict` wrote.
+
+    Args:
+      values: What it returned.
+
+    Raises:
+      ValueError: If they are none; the message says what is wrong.
+    """
+    seconds = values.get("seconds") if isinstance(values, Mapping) else None
+    if not isinstance(seconds, Mapping):
+      raise ValueError('measured costs have no "seconds"; measure them anew')
+    for name, value in seconds.items():
+      is_number = isinstance(value, int | float) and value is not True
+      if not is_number or not math.isfinite(value) or value < 0:
+        raise ValueError(
+          f"measured costs give {name!r} {value!r} seconds, which is no "
+          "positive number; measure them anew"
+        )
+    return cls(MappingProxyType({str(k): float(v) for k, v in seconds.items()}))
+
+  def to_json(self) -> str:
+    """Returns the costs as JSON; `from_json` reads it."""
+    return json.dumps(self.to_dict(), indent=1) + "\n"
+
+  @classmethod
+  def from_json(cls, text: str) -> "MeasuredCosts":
+    """Returns the costs that `to_json` wrote.
+
+    Args:
+      text: What it returned.
+
+    Raises:
+      ValueError: If it is no JSON, or no costs.
+    """
+    return cls.from_dict(options.parse_json(text))
+
+  def save(self, path: str) -> None:
+    """Writes the costs into a file.
+
+    Args:
+      path: Its path, best with the ending .json.
+    """
+    with tf.io.gfile.GFile(path, "w") as file:
+      file.write(self.to_json())
+
+  @classmethod
+  def load(cls, path: str) -> "MeasuredCosts":
+    """Returns the costs of a file that `save` wrote.
+
+    Args:
+      path: Its path.
+
+    Raises:
+      ValueError: If there is no such file, or it does not hold costs.
+    """
+    try:
+      with tf.io.gfile.GFile(path) as file:
+        text = file.read()
+    except (tf.errors.OpError, UnicodeDecodeError) as error:
+      raise ValueError(
+        f"measured_costs={path!r} cannot be read; give the path of a file that "
+        "MeasuredCosts.save wrote"
+      ) from error
+    try:
+      return cls.from_json(text)
+    except ValueError as error:
+      raise ValueError(f"measured_costs={path!r}: {error}") from error
+
+
+def resolve_measured_costs(given: Any) -> MeasuredCosts | None:
+  """Returns what `ShardingConfig.measured_costs` means.
+
+  Args:
+    given: Costs, what `MeasuredCosts.to_dict` returned, the path of a file, or
+      None.
+
+  Raises:
+    ValueError: If it is nothing of these, or the file cannot be read.
+  """
+  if given is None or isinstance(given, MeasuredCosts):
+    return given
+  if isinstance(given, str):
+    return MeasuredCosts.load(given)
+  if isinstance(given, Mapping):
+    return MeasuredCosts.from_dict(given)
+  raise ValueError(
+    f"measured_costs={given!r} is unknown; give what measure_costs returned, "
+    "or the path of a file that it was saved to"
+  )

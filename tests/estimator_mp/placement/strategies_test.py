@@ -1,0 +1,95 @@
+"""Strategies: which one a configuration means, and how one is added."""
+
+import types
+from unittest import mock
+
+import estimator_mp
+from estimator_mp.config import placement as placement_lib
+from estimator_mp.placement import known, parts, rules, strategies
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_PLACEMENT = placement_lib.Placement(
+  (
+    placement_lib.StagePlacement(0, "/device:CPU:0", ("a",), 1, 4),
+    placement_lib.StagePlacement(1, "/device:CPU:1", ("b",), 1, 4),
+  ),
+  types.MappingProxyType({"a/kernel": 0, "b/kernel": 1}),
+)
+
+_ROW = placement_lib.Strategy("every other variable", __name__)
+
+
+class _EveryOther:
+  """Puts the first variable on stage 0, the second on stage 1, and so on."""
+
+  def __init__(self, num_stages, memory_limit, measured_seconds):
+    del memory_limit, measured_seconds
+    self._num_stages = num_stages
+
+  def stages_of(self, ops, targets, units):
+    del targets, units
+    names = [v.op.name for v in tf.compat.v1.trainable_variables()]
+    return {
+      op: names.index(op.name) % self._num_stages
+      for op in ops
+      if op.name in names
+    }
+
+  def check(self, ops):
+    pass
+
+
+strategy = _EveryOther
+
+
+def _model_fn(features, labels, mode):
+  del labels
+  net = features
+  for _ in range(3):
+    net = tf.compat.v1.layers.dense(net, 4, use_bias=False)
+  loss = tf.reduce_mean(net)
+  optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+  step = tf.compat.v1.train.get_global_step()
+  return tf.estimator.EstimatorSpec(
+    mode, loss=loss, train_op=optimizer.minimize(loss, step)
+  )
+
+
+class StrategiesTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("auto", "auto", None, parts.Parts),
+    ("saved", "auto", _PLACEMENT, known.Saved),
+    ("rules", (("^a", 0), (".", 1)), _PLACEMENT, rules.Rules),
+    ("given", _PLACEMENT, _PLACEMENT, known.Given),
+  )
+  def test_what_a_configuration_means(self, placement, saved, kind):
+    config = estimator_mp.ShardingConfig("stage:2", placement=placement)
+    found = strategies.make_strategy(config, 2, saved, "eval")
+    self.assertIsInstance(found, kind)
+
+  def test_a_row_adds_a_strategy(self):
+    rows = {**placement_lib.STRATEGIES, "every_other": _ROW}
+    with mock.patch.object(placement_lib, "STRATEGIES", rows):
+      with self.assertRaisesRegex(
+        ValueError, '^placement=.* use "auto" or "every_other", rules such as'
+      ):
+        estimator_mp.ShardingConfig("stage:2", placement="every_second")
+      config = estimator_mp.ShardingConfig("stage:2", placement="every_other")
+      with tf.Graph().as_default() as graph:
+        tf.compat.v1.train.create_global_step()
+        features = tf.compat.v1.placeholder(tf.float32, [None, 4])
+        sharded = estimator_mp.shard_model_fn(_model_fn, config)
+        sharded(features, None, tf.estimator.ModeKeys.TRAIN)
+        placed = estimator_mp.get_placement(graph)
+        names = [v.op.name for v in tf.compat.v1.trainable_variables()]
+    self.assertLen(names, 3)
+    self.assertEqual(
+      [placed.ops[name] for name in names],
+      [index % 2 for index in range(len(names))],
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()
