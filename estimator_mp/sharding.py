@@ -327,7 +327,10 @@ class _Sharding:
     if self._pipeline is not None:
       mirrors = self._pipeline.mirrors
       plan = functools.partial(
-        plan, gradient_sums=tuple(self._pipeline.requests), mirrors=mirrors
+        plan,
+        gradient_sums=tuple(self._pipeline.requests),
+        mirrors=mirrors,
+        zero_shards=self._pipeline.zero_shards,
       )
       if self._mesh.axis_size("data") > 1:
         replicas = contents.contents_of_replicas(self._mesh, mirrors)

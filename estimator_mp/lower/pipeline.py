@@ -438,6 +438,11 @@ class Pipeline:
     """The names of variables' mirrors, by the names of the variables."""
     return self._replicas.mirrors
 
+  @property
+  def zero_shards(self) -> Mapping[str, int]:
+    """The replica that updates each variable, by the variable's name."""
+    return self._replicas.zero_shards
+
   def _readers(self, ops: Sequence[tf.Operation]) -> list[tf.Operation]:
     """Returns what model_fn made that is there once for the whole batch."""
     found = [

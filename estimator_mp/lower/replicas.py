@@ -26,7 +26,8 @@ from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph import op_types
 from estimator_mp.lower import mirroring
-from estimator_mp.replicas import mirrors, replica_updates, zero
+from estimator_mp.replicas import mirrors as mirrors_lib
+from estimator_mp.replicas import replica_updates, zero
 
 import tensorflow as tf
 
@@ -56,8 +57,6 @@ class Replicas:
 
   Attributes:
     count: How many there are, D; replica 0 is what model_fn builds.
-    mirrors: The names of each mirrored variable's mirrors, by that of its op;
-      complete when `keep_equal` has returned.
   """
 
   def __init__(
@@ -80,28 +79,43 @@ class Replicas:
       config.sparse_as_dense,
     )
     self.count = mesh.axis_size("data")
-    self.mirrors: dict[str, tuple[str, ...]] = {}
-    self._zero: zero.ZeroShards | None = None
-    if config.optimizer_state == "sharded":
-      self._zero = zero.ZeroShards(self.count)
-    self._shards_of_sums: dict[tf.Operation, int] = {}
-    self._variables: list[tf.Operation] = []
-    self._is_mirrored = config.variables == "mirrored" and self.count > 1
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
-    self._part: set[tf.Operation] = set()
+    self._is_mirrored = config.variables == "mirrored" and self.count > 1
+    self._variables: list[tf.Operation] = []  # Those that are mirrored.
+    self._part: set[tf.Operation] = set()  # With all that is made of them.
     self._clones = clones_lib.Clones(
       [
         clones_lib.Home(f"replica_{r}", self._device_of[r])
         for r in range(1, self.count)
       ]
     )
+    # Each replica's own updates, made of sums that each has.
+    self._sums: set[str] = set()
     self._updates = clones_lib.Clones(
       [
         self._clones.home(r - 1, f"replica_{r}/update", self._device_of[r])
         for r in range(1, self.count)
       ]
     )
-    self._sums: set[str] = set()
+    # Or else each variable's update in one replica, made of a sum there.
+    self._zero: zero.ZeroShards | None = None
+    if config.optimizer_state == "sharded":
+      self._zero = zero.ZeroShards(self.count)
+    self._shards_of_sums: dict[tf.Operation, int] = {}
+
+  @property
+  def mirrors(self) -> dict[str, tuple[str, ...]]:
+    """The names of each mirrored variable's mirrors, by that of its op."""
+    return {
+      entry.variable.name: tuple(mirror.name for mirror in entry.mirrors)
+      for entry in self._mirrored()
+    }
+
+  @property
+  def zero_shards(self) -> dict[str, int]:
+    """The replica that updates each variable, by the name of its op."""
+    shards = self._zero.shards if self._zero is not None else {}
+    return {variable.name: shard for variable, shard in shards.items()}
 
   def homes(self, num_micro_batches: int) -> list[clones_lib.Home]:
     """Returns where all micro-batches but the first of replica 0 are.
@@ -140,7 +154,7 @@ class Replicas:
     """
     if not self._is_mirrored:
       return
-    new = mirrors.find_mirrored(ops, self._part)
+    new = mirrors_lib.find_mirrored(ops, self._part)
     variables = op_types.variables_of(new)
     self._clones.add(variables)
     if self._zero is not None:
@@ -245,21 +259,11 @@ class Replicas:
     if self._zero is None:
       repeated = self._repeat_updates(rest)
     else:
-      _move(
-        zero.devices_of_updates(
-          rest, self._zero.shards, self._device_of, self._shards_of_sums
-        )
+      devices = zero.devices_of_updates(
+        rest, self._zero.shards, self._device_of, self._shards_of_sums
       )
-    mirrored = []
-    for variable in self._variables:
-      handle = variable.outputs[0]
-      others = [h for h in self._updates.of(handle) if h is not handle]
-      mirrored.append(mirrors.Mirrored(variable, others))
-    self.mirrors = {
-      entry.variable.name: tuple(mirror.name for mirror in entry.mirrors)
-      for entry in mirrored
-    }
-    all_mirrors = mirroring.Mirrors(mirrored, forward, repeated)
+      _move(devices)
+    all_mirrors = mirroring.Mirrors(self._mirrored(), forward, repeated)
     train_op = getattr(spec.train_op, "op", spec.train_op)
     following = all_mirrors.follow_step(train_op)
     graph_edits.before_finalization(train_op.graph, all_mirrors.follow_others)
@@ -268,9 +272,19 @@ class Replicas:
     hook = mirroring.MirrorHook(all_mirrors)
     return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
+  def _mirrored(self) -> list[mirrors_lib.Mirrored]:
+    """Returns the variables that there are mirrors of, with these."""
+    handles = [variable.outputs[0] for variable in self._variables]
+    return [
+      mirrors_lib.Mirrored(
+        handle.op, [x for x in self._updates.of(handle) if x is not handle]
+      )
+      for handle in handles
+    ]
+
   def _rest(self, forward: Collection[tf.Operation]) -> list[tf.Operation]:
     """Returns the ops of replica 0 that are in no forward or backward pass."""
-    starts = mirrors.initializers()
+    starts = mirrors_lib.initializers()
     graph = tf.compat.v1.get_default_graph()
     return [
       op
@@ -299,12 +313,11 @@ def _move(devices: Mapping[tf.Operation, str]) -> None:
 
 def _device_map(mesh: mesh_lib.Mesh, replica: int) -> Callable[[str], str]:
   """Returns a function from devices of replica 0 to those of another."""
-  of: dict[str, str] = {}
   stages = range(mesh.axis_size("stage"))
   pairs = [
     (mesh.device(stage=k), mesh.device(data=replica, stage=k)) for k in stages
   ]
-  of.update(pairs)
+  of = dict(pairs)
   for first, other in pairs:
     of.setdefault(devices_lib.host_of(first), devices_lib.host_of(other))
   return lambda device: of.get(device, device)

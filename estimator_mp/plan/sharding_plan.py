@@ -70,6 +70,8 @@ class ShardingPlan:
     gradient_sums: For each request for gradients, what it sums over replicas.
     mirrors: The names of the handles (or references) of each mirrored
       variable's mirrors, by the name of the variable's op.
+    zero_shards: The replica that updates each variable, by the name of its op;
+      empty if all do.
     train_op: The name of what a training step runs; None if there is none, or
       if all of the graph's writes of variables are parts of a step.
   """
@@ -78,6 +80,9 @@ class ShardingPlan:
   pipeline: PipelinePlan | None = None
   gradient_sums: tuple[tuple[summed_gradients.SummedGradient, ...], ...] = ()
   mirrors: Mapping[str, tuple[str, ...]] = dataclasses.field(
+    default_factory=lambda: MappingProxyType({})
+  )
+  zero_shards: Mapping[str, int] = dataclasses.field(
     default_factory=lambda: MappingProxyType({})
   )
   train_op: str | None = None

@@ -119,6 +119,14 @@ class PlacementTest(parameterized.TestCase):
       self.assertLessEqual(
         abs(of_device - sum(slots) / num_replicas), 2 * largest
       )
+    shards = sharding_plan.get_plan(program.graph).zero_shards
+    self.assertContainsSubset(
+      [v.op.name for v in program.graph.get_collection("trainable_variables")],
+      shards,
+    )
+    for name, shard in shards.items():
+      device = program.graph.get_operation_by_name(name).device
+      self.assertEqual(device, f"/device:CPU:{shard}")
 
   @parameterized.named_parameters(
     ("sharded", _SHARDED, True), ("replicated", {}, False)
