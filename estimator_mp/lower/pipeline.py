@@ -26,12 +26,8 @@ from estimator_mp.config.schedule import Cell
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import colocation, shape_values, traversal
 from estimator_mp.lower import accumulation as accumulation_lib
-from estimator_mp.lower import (
-  collective_order,
-  merging,
-  micro_batch_updates,
-  ordering,
-)
+from estimator_mp.lower import collective_order, merging, ordering
+from estimator_mp.lower import micro_batch_updates as lower_updates
 from estimator_mp.lower import recompute as recompute_lib
 from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.pipeline import cells as cells_lib
@@ -39,6 +35,7 @@ from estimator_mp.pipeline import (
   effects,
   example_axes,
   merges,
+  micro_batch_updates,
   recomputation,
   slices,
 )
@@ -412,11 +409,11 @@ class Pipeline:
     loss = self._merger.merge(spec.loss)
     if self._batch_norm == "per_micro_batch":
       known = self._done.keys() | self._own
-      self._own.update(
-        micro_batch_updates.repeat_updates(
-          ops, known, self._finder, self._clones
-        )
+      updates = micro_batch_updates.plan_micro_batch_updates(
+        ops, known, self._finder.differs, self._clones.__contains__
       )
+      lower_updates.repeat_for_micro_batches(updates, self._clones)
+      self._own.update(updates.ops)
     others = self._readers(ops)
     train_op = getattr(spec.train_op, "op", spec.train_op)
     self._merge_inputs(others, [train_op, spec.loss.op])
