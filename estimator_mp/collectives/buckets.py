@@ -16,7 +16,7 @@ Balso (2018, arXiv:1802.05799) call them tensor fusion.
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from estimator_mp.graph import gradient as gradient_lib
@@ -113,10 +113,7 @@ def plan_buckets(
 def reduce_in_buckets(
   per_replica: Sequence[Sequence[tf.Tensor]],
   devices: Sequence[str],
-  bucket_bytes: int,
-  reduce: Reduce,
-  order: Sequence[int] | None = None,
-  chunk_bytes: int | None = None,
+  reduces: Mapping[Bucket, Reduce],
 ) -> list[list[tf.Tensor]]:
   """Sums the gradients of replicas, several at a time.
 
@@ -129,16 +126,11 @@ def reduce_in_buckets(
     per_replica: For every replica its gradients, of the same variables in the
       same order; all on the replica's device. Dense tensors only.
     devices: The device of each replica.
-    bucket_bytes: The most bytes of gradients that are fused. With 0 each
-      gradient is on its own.
-    reduce: Sums n tensors, one on each of n devices: gets the tensors and the
+    reduces: What `plan_buckets` returned, in that order, and for each bucket
+      what sums n tensors, one on each of n devices: gets the tensors and the
       devices, and returns the sums, each on its device. It is called once per
       bucket, in the order in which they are complete, so that it may chain
       collectives that need one order on all devices.
-    order: The indices of the gradients in the order in which the backward pass
-      makes them. None: they are given in this order.
-    chunk_bytes: A gradient of more bytes is summed in pieces of at most as
-      many; None: in one.
 
   Returns:
     For every replica the sums, in the order, shapes and dtypes of its
@@ -146,8 +138,8 @@ def reduce_in_buckets(
 
   Raises:
     ValueError: If there is no replica or not one device for each, replicas
-      have different numbers of gradients, gradients of one variable differ in
-      shape or dtype or are sparse, or `plan_buckets` refuses the arguments.
+      have different numbers of gradients, or gradients of one variable differ
+      in shape or dtype or are sparse.
   """
   _check_replicas(per_replica, devices)
   columns = [[*parts] for parts in zip(*per_replica, strict=True)]
@@ -155,17 +147,10 @@ def reduce_in_buckets(
     gradient_lib.common_shape(index, parts)
     for index, parts in enumerate(columns)
   ]
-  buckets = plan_buckets(
-    [shape.num_elements() for shape in shapes],
-    [parts[0].dtype for parts in columns],
-    bucket_bytes,
-    order,
-    chunk_bytes,
-  )
   # For each gradient the summed pieces of every replica, nearly always one.
   pieces: list[list[list[tf.Tensor]]] = [[] for _ in columns]
   with tf.compat.v1.name_scope("reduce_in_buckets"):
-    for bucket in buckets:
+    for bucket, reduce in reduces.items():
       sums = reduce(
         [
           _on_device(device, _packed, bucket, gradients)

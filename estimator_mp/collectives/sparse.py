@@ -7,7 +7,9 @@ all their rows, as optimizers sum rows that occur several times.
 Every replica gets the rows of all the others. Each of n devices receives
 (n-1)/n of all rows then, and 2(n-1)/n of the table in a dense sum by a ring: a
 dense sum sends less if the replicas list more than twice the rows of the
-table. It may pay before that, as no optimizer has to sum repeated rows. Kim et
+table. It may pay before that, as no optimizer has to sum repeated rows; but a
+clip by the global norm takes the norm of the listed rows, so that duplicates
+count apart until they are summed. Kim et
 al. (2018, arXiv:1808.02621) also choose how to send a gradient by how sparse
 it is.
 """
@@ -18,8 +20,6 @@ from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph.gradient import Gradient, Reduce
 
 import tensorflow as tf
-
-DUPLICATES = ("keep", "sum")
 
 
 def concatenate(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
@@ -65,28 +65,6 @@ def dense(gradient: Gradient) -> tf.Tensor:
   return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, rows)
 
 
-def sum_duplicates(slices: tf.IndexedSlices) -> tf.IndexedSlices:
-  """Returns a sparse gradient in which each row occurs once.
-
-  The value is the same, but not what depends on the list of rows:
-  `tf.clip_by_global_norm` takes the norm of the listed rows, so that
-  duplicates count apart, and clips otherwise once they are summed.
-
-  Args:
-    slices: A sparse gradient, on one device.
-
-  Returns:
-    Its different rows, in the order in which they first occur, summed on the
-    device of the values. The number of rows is not known to the graph.
-  """
-  with tf.compat.v1.colocate_with(slices.values):
-    indices, segments = tf.unique(slices.indices)
-    values = tf.math.unsorted_segment_sum(
-      slices.values, segments, tf.size(indices)
-    )
-  return tf.IndexedSlices(values, indices, slices.dense_shape)
-
-
 def density(per_replica: Sequence[tf.IndexedSlices]) -> float | None:
   """Returns the rows of all replicas, divided by the rows of the table.
 
@@ -108,51 +86,46 @@ def density(per_replica: Sequence[tf.IndexedSlices]) -> float | None:
   return sum(n for n in rows if n is not None) / table_rows
 
 
-def reduce_slices(
-  per_replica: Sequence[tf.IndexedSlices],
-  devices: Sequence[str],
-  reduce: Reduce,
-  duplicates: str = "keep",
-  dense_threshold: float | None = None,
-) -> list[Gradient]:
+def becomes_dense(density: float | None, threshold: float | None) -> bool:
+  """Whether sparse gradients of replicas are summed as dense ones.
+
+  Args:
+    density: What `density` says of them.
+    threshold: The density from which on they are; None for never.
+
+  Raises:
+    ValueError: If the threshold is out of its range.
+  """
+  if threshold is not None and not threshold > 0:
+    raise ValueError(
+      f"dense_threshold={threshold} is not above 0; use the density from "
+      "which on a sum is dense, such as 0.5, or None for never"
+    )
+  if density is None or threshold is None:
+    return False
+  return density >= threshold
+
+
+def sum_rows(
+  per_replica: Sequence[tf.IndexedSlices], devices: Sequence[str]
+) -> list[tf.IndexedSlices]:
   """Sums the sparse gradients of one variable over replicas.
 
   Args:
     per_replica: The gradient of every replica, on the replica's device.
     devices: The device of each replica.
-    reduce: Sums n dense tensors, one on each of n devices: gets the tensors
-      and the devices, and returns the sums, each on its device.
-    duplicates: "keep": all rows are sent. "sum": rows that occur several times
-      in one replica are summed before; less is sent, but clipping by the
-      global norm is no longer that of the plain model (see `sum_duplicates`).
-    dense_threshold: If `density` is at least this, each replica's gradient is
-      made dense, and `reduce` sums them. None, or where the graph does not
-      know the density: they stay sparse.
 
   Returns:
     For every replica the sum on its device: the same rows in the same order on
-    each, or dense tensors.
+    each.
 
   Raises:
-    ValueError: If there is no replica or not one device for each, gradients
-      differ in shape or dtype or are not sparse, or an option is out of its
-      range.
+    ValueError: If there is no replica or not one device for each, or gradients
+      differ in shape or dtype or are not sparse.
   """
-  _check(per_replica, devices, duplicates, dense_threshold)
-  shape = gradient_lib.common_shape(0, per_replica)
+  _check(per_replica, devices)
+  sums = []
   with tf.compat.v1.name_scope("reduce_slices"):
-    if dense_threshold is not None:
-      found = density(per_replica)
-      if found is not None and found >= dense_threshold:
-        tensors = []
-        for slices, device in zip(per_replica, devices, strict=True):
-          with tf.compat.v1.device(None), tf.compat.v1.device(device):
-            tensors.append(dense(slices))
-          tensors[-1].set_shape(shape)
-        return [*reduce(tensors, devices)]
-    if duplicates == "sum":
-      per_replica = [sum_duplicates(slices) for slices in per_replica]
-    sums: list[Gradient] = []
     for slices, device in zip(per_replica, devices, strict=True):
       with tf.compat.v1.device(None), tf.compat.v1.device(device):
         total = concatenate(per_replica)
@@ -161,7 +134,35 @@ def reduce_slices(
       if own_shape is None:
         own_shape = total.dense_shape
       sums.append(tf.IndexedSlices(total.values, total.indices, own_shape))
-    return sums
+  return sums
+
+
+def sum_as_dense(
+  per_replica: Sequence[tf.IndexedSlices],
+  devices: Sequence[str],
+  reduce: Reduce,
+) -> list[tf.Tensor]:
+  """Sums the sparse gradients of one variable as dense ones.
+
+  Args:
+    per_replica: The gradient of every replica, on the replica's device.
+    devices: The device of each replica.
+    reduce: Sums n dense tensors, one on each of n devices.
+
+  Returns:
+    For every replica the sum on its device, as large as the table.
+
+  Raises:
+    ValueError: As for `sum_rows`, or if the shape of the table is not known.
+  """
+  shape = _check(per_replica, devices)
+  with tf.compat.v1.name_scope("reduce_slices"):
+    tensors = []
+    for slices, device in zip(per_replica, devices, strict=True):
+      with tf.compat.v1.device(None), tf.compat.v1.device(device):
+        tensors.append(dense(slices))
+      tensors[-1].set_shape(shape)
+    return reduce(tensors, devices)
 
 
 def _num_rows(slices: tf.IndexedSlices) -> int | None:
@@ -173,23 +174,10 @@ def _num_rows(slices: tf.IndexedSlices) -> int | None:
 
 
 def _check(
-  per_replica: Sequence[tf.IndexedSlices],
-  devices: Sequence[str],
-  duplicates: str,
-  dense_threshold: float | None,
-) -> None:
-  """Raises if sparse gradients cannot be summed as asked."""
+  per_replica: Sequence[tf.IndexedSlices], devices: Sequence[str]
+) -> tf.TensorShape:
+  """Returns the shape of a table whose sparse gradients can be summed."""
   gradient_lib.check_one_per_device(per_replica, devices)
-  if duplicates not in DUPLICATES:
-    raise ValueError(
-      f"duplicates={duplicates!r} is unknown; use one of "
-      f"{', '.join(DUPLICATES)}"
-    )
-  if dense_threshold is not None and not dense_threshold > 0:
-    raise ValueError(
-      f"dense_threshold={dense_threshold} is not above 0; use the density from "
-      "which on a sum is dense, such as 0.5, or None for never"
-    )
   for replica, slices in enumerate(per_replica):
     if not isinstance(slices, tf.IndexedSlices):
       raise ValueError(
@@ -197,3 +185,4 @@ def _check(
         f"{type(slices).__name__}, not IndexedSlices; sum dense gradients "
         "by buckets.reduce_in_buckets"
       )
+  return gradient_lib.common_shape(0, per_replica)

@@ -7,7 +7,8 @@ from types import MappingProxyType
 from typing import Any
 
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.collectives import reduction
+from estimator_mp.collectives import all_reduce
+from estimator_mp.collectives.algorithms import ALGORITHMS
 from estimator_mp.config import measured_costs as measured_costs_lib
 from estimator_mp.config import (
   options,
@@ -100,13 +101,21 @@ class ShardingConfig(sharding_options.ShardingOptions):
   def __post_init__(self) -> None:
     super().__post_init__()
     mesh = self.create_mesh()
-    reduction.check_devices(self.aggregation, mesh)
+    self._check_aggregation(mesh)
     placement = placement_file.resolve_placement(self.placement)
     object.__setattr__(self, "placement", placement)
     if isinstance(placement, placement_lib.Placement):
       placement.check_mesh(mesh)
     measured = measured_costs_lib.resolve_measured_costs(self.measured_costs)
     object.__setattr__(self, "measured_costs", measured)
+
+  def _check_aggregation(self, mesh: mesh_lib.Mesh) -> None:
+    """Raises if gradients cannot be summed over the replicas of a mesh."""
+    replicas = range(mesh.axis_size("data"))
+    for stage in range(mesh.axis_size("stage")):
+      if self.aggregation in ALGORITHMS:
+        devices = [mesh.device(data=r, stage=stage) for r in replicas]
+        all_reduce.check(self.aggregation, devices)
 
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes.

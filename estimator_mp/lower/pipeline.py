@@ -25,6 +25,7 @@ from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.config.schedule import Cell
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import colocation, shape_values, traversal
+from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import accumulation as accumulation_lib
 from estimator_mp.lower import collective_order, merging, ordering
 from estimator_mp.lower import micro_batch_updates as lower_updates
@@ -41,7 +42,7 @@ from estimator_mp.pipeline import (
 )
 from estimator_mp.pipeline.example_axes import Kind
 from estimator_mp.pipeline.merges import Merge
-from estimator_mp.plan import sharding_plan, summed_gradients
+from estimator_mp.plan import gradient_sums, sharding_plan
 
 import numpy as np
 import tensorflow as tf
@@ -91,7 +92,7 @@ class Pipeline:
     ]
     graph = tf.compat.v1.get_default_graph()
     self._before = set(graph.get_operations())
-    self.requests: list[tuple[summed_gradients.SummedGradient, ...]] = []
+    self.requests: list[tuple[gradient_sums.GradientSum, ...]] = []
     self._word = _WORDS[loss_reduction]
     # Of each replica, M; micro-batch m of replica r is number r * M + m.
     self._count = schedule.num_micro_batches
@@ -286,17 +287,22 @@ class Pipeline:
     num_ops = len(graph.get_operations())
     results = list(gradients)
     with tf.control_dependencies(None), tf.compat.v1.name_scope("aggregate"):
-      totals = {
-        index: self._totals(source, gradient, stages)
+      parts = {
+        index: self._sums[-1].totals(gradient, stages)
         for index, (source, gradient) in enumerate(
           zip(sources, gradients, strict=True)
         )
         if gradient is not None and self._is_shared(source)
       }
       self._accumulated.update(graph.get_operations()[num_ops:])
-      sums = self._replicas.sum(list(totals.values()))
-      self.requests.append(summed_gradients.describe([*totals.values()], sums))
-    for index, gradient in zip(totals, sums, strict=True):
+      planned = self._replicas.plan_sums(
+        [getattr(sources[i], "handle", sources[i]).op for i in parts],
+        [*parts.values()],
+        [self._place(gradients[i]) for i in parts],
+      )
+      self.requests.append(planned)
+      sums = self._replicas.sum([*parts.values()], planned)
+    for index, gradient in zip(parts, sums, strict=True):
       results[index] = gradient
     joins = graph.get_operations()[num_ops:]
     self._own.update(joins)
@@ -368,16 +374,9 @@ class Pipeline:
     self._done.update(dict.fromkeys(found.ops))
     return found
 
-  def _totals(
-    self, source: Any, gradient: Any, stages: Mapping[tf.Operation, int]
-  ) -> replicas_lib.ReplicaGradients:
-    """Returns the gradients of each replica."""
-    values = getattr(gradient, "values", gradient)
-    return replicas_lib.ReplicaGradients(
-      getattr(source, "handle", source).op,
-      self._sums[-1].totals(gradient, stages),
-      self._finder.place(values.op),
-    )
+  def _place(self, gradient: gradient_lib.Gradient) -> int:
+    """Returns when the backward pass makes a gradient."""
+    return self._finder.place(getattr(gradient, "values", gradient).op)
 
   def _copies(self, tensor: tf.Tensor) -> list[tf.Tensor]:
     return [tensor, *self._clones.of(tensor)]

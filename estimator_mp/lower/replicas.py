@@ -13,43 +13,21 @@ Data parallelism over replicas that are pipelines themselves is in GPipe (Huang
 et al., 2019) and, with more axes, in GSPMD (Xu et al., 2021, arXiv:2105.04663).
 """
 
-import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from compat.private import graph_edits
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.collectives import reduction as reduction_lib
-from estimator_mp.collectives import sparse
 from estimator_mp.config import sharding_config
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph import op_types
-from estimator_mp.lower import mirroring
+from estimator_mp.lower import mirroring, replica_sums
+from estimator_mp.plan import gradient_sums
 from estimator_mp.replicas import mirrors as mirrors_lib
 from estimator_mp.replicas import replica_updates, zero
 
 import tensorflow as tf
-
-
-@dataclasses.dataclass(frozen=True)
-class ReplicaGradients:
-  """The gradients of one variable.
-
-  Attributes:
-    variable: The op of the variable.
-    parts: Each replica's, on a device of its own.
-    made: When the backward pass makes it, compared with others.
-  """
-
-  variable: tf.Operation
-  parts: Sequence[gradient_lib.Gradient]
-  made: int
-
-  @property
-  def devices(self) -> tuple[str, ...]:
-    """The device of each replica's."""
-    return tuple(getattr(part, "values", part).device for part in self.parts)
 
 
 class Replicas:
@@ -70,14 +48,7 @@ class Replicas:
       config: What replicas keep, and how gradients are summed.
       mesh: A mesh; its `data` axis says how many replicas there are.
     """
-    self._reduction = reduction_lib.Reduction(
-      config.aggregation,
-      config.bucket_bytes,
-      config.chunk_bytes,
-      config.compression,
-      config.top_k_fraction,
-      config.sparse_as_dense,
-    )
+    self._config = config
     self.count = mesh.axis_size("data")
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
     self._is_mirrored = config.variables == "mirrored" and self.count > 1
@@ -175,71 +146,67 @@ class Replicas:
       handles[shard - 1] = handle
       self._clones.pair(handle, handles)
 
+  def plan_sums(
+    self,
+    variables: Sequence[tf.Operation],
+    parts: Sequence[Sequence[gradient_lib.Gradient]],
+    made: Sequence[int],
+  ) -> tuple[gradient_sums.GradientSum, ...]:
+    """Decides how the gradients of one request are summed over replicas.
+
+    Args:
+      variables: The op of each gradient's variable.
+      parts: For every gradient that of each replica.
+      made: When the backward pass makes each, compared with others.
+    """
+    if self.count == 1:
+      return ()
+    shards = [self._zero.of(x) if self._zero else 0 for x in variables]
+    described = map(gradient_sums.describe, variables, parts, made, shards)
+    return gradient_sums.plan_sums([*described], self._config)
+
   def sum(
-    self, found: Sequence[ReplicaGradients]
+    self,
+    parts: Sequence[Sequence[gradient_lib.Gradient]],
+    planned: Sequence[gradient_sums.GradientSum],
   ) -> list[gradient_lib.Gradient]:
     """Returns the sums of gradients over replicas, for model_fn to go on with.
 
     Args:
-      found: The gradients of one request.
+      parts: For every gradient that of each replica.
+      planned: What `plan_sums` returned.
     """
     if self.count == 1:
-      return [entry.parts[0] for entry in found]
-    if self._zero is not None or not self._is_mirrored:
-      return [self._sum_on_owner(entry) for entry in found]
-    # A constant gradient is there once, in replica 0.
-    is_apart = [len(set(entry.devices)) == self.count for entry in found]
-    on_each = iter(
-      self._sum_on_each([e for e, a in zip(found, is_apart, strict=True) if a])
-    )
-    return [
-      next(on_each) if a else self._sum_on_owner(e)
-      for e, a in zip(found, is_apart, strict=True)
-    ]
-
-  def _sum_on_each(
-    self, found: Sequence[ReplicaGradients]
-  ) -> list[gradient_lib.Gradient]:
-    """Sums gradients on all replicas."""
-    results: dict[int, list[gradient_lib.Gradient]] = {}
-    dense: dict[tuple[str, ...], list[int]] = {}
-    for index, entry in enumerate(found):
-      if isinstance(entry.parts[0], tf.IndexedSlices):
-        results[index] = self._reduction.sum_sparse(entry.parts, entry.devices)
+      return [of_variable[0] for of_variable in parts]
+    totals = replica_sums.sum_over_replicas(parts, planned)
+    receivers = {
+      index: found.receiver
+      for found in planned
+      for index in found.bucket.gradients
+    }
+    for index, receiver in receivers.items():
+      first, *others = totals[index]
+      if receiver is None:
+        self._pair(first, others)
       else:
-        dense.setdefault(entry.devices, []).append(index)
-    for places, indices in dense.items():
-      columns = [found[index].parts for index in indices]
-      made = [found[index].made for index in indices]
-      sums = self._reduction.sum_dense(
-        [*zip(*columns, strict=True)],
-        places,
-        sorted(range(len(made)), key=made.__getitem__),
-      )
-      results |= zip(indices, map(list, zip(*sums, strict=True)), strict=True)
-    for parts in results.values():
-      first, *others = (
-        tf.nest.flatten(part, expand_composites=True) for part in parts
-      )
-      for tensor, *copies in zip(first, *others, strict=True):
-        if copies[0] is not tensor:  # As the shape of a table is.
-          self._updates.pair(tensor, copies)
-          self._sums.add(tensor.name)
-    return [results[index][0] for index in range(len(found))]
+        tensors = tf.nest.flatten(first, expand_composites=True)
+        # Without the shape of a table, which is no sum.
+        self._shards_of_sums |= {x.op: receiver for x in tensors[:2]}
+    return [on_each[0] for on_each in totals]
 
-  def _sum_on_owner(self, entry: ReplicaGradients) -> gradient_lib.Gradient:
-    """Sums a gradient where its variable is updated."""
-    shard = self._zero.of(entry.variable) if self._zero else 0
-    with tf.compat.v1.device(entry.devices[shard]):
-      if isinstance(entry.parts[0], tf.IndexedSlices):
-        rows = sparse.concatenate(entry.parts)
-        self._shards_of_sums |= dict.fromkeys(
-          [rows.values.op, rows.indices.op], shard
-        )
-        return rows
-      total = tf.add_n(entry.parts)
-      self._shards_of_sums[total.op] = shard
-      return total
+  def _pair(
+    self,
+    total: gradient_lib.Gradient,
+    others: Sequence[gradient_lib.Gradient],
+  ) -> None:
+    """Lets further replicas repeat updates with sums of their own."""
+    for tensor, *copies in zip(
+      *(tf.nest.flatten(x, expand_composites=True) for x in (total, *others)),
+      strict=True,
+    ):
+      if copies[0] is not tensor:  # As the shape of a table is.
+        self._updates.pair(tensor, copies)
+        self._sums.add(tensor.name)
 
   def keep_equal(
     self,

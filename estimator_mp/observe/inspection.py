@@ -16,6 +16,7 @@ from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.observe import gradient_traffic
 from estimator_mp.placement import costs
 from estimator_mp.plan import sharding_plan
+from estimator_mp.plan.gradient_sums import GradientSum
 
 import tensorflow as tf
 
@@ -74,7 +75,12 @@ class InspectedReplicas:
 
   variables: str
   optimizer_state: str
-  sums: tuple[gradient_traffic.GradientSum, ...]
+  sums: tuple[GradientSum, ...]
+
+  @property
+  def num_bytes(self) -> int:
+    """The bytes of one replica that are summed with those of others."""
+    return sum(found.num_bytes or 0 for found in self.sums)
 
   def lines(self, held: Sequence[placement_lib.ReplicaDevice]) -> list[str]:
     """Returns lines for people.
@@ -94,13 +100,12 @@ class InspectedReplicas:
       )
       for x in held
     ]
-    total = sum(x.num_bytes for x in self.sums)
     return [
       f"{count} replicas; their variables are {self.variables}, the "
       f"optimizer's state is {self.optimizer_state}",
       *amounts.columns(rows, 3),
       "gradients summed over replicas each training step: "
-      f"{amounts.amount(total, 'B')} of each replica",
+      f"{amounts.amount(self.num_bytes, 'B')} of each replica",
       *gradient_traffic.lines(self.sums),
     ]
 
@@ -209,23 +214,13 @@ def inspect_graph(
     placement,
     _costs_of_stages(graph, op_costs, placement),
     _boundaries(placement.transfers, mesh),
-    _replicas(config, graph) if placement.replicas else None,
-  )
-
-
-def _replicas(
-  config: sharding_config_lib.ShardingConfig, graph: tf.Graph
-) -> InspectedReplicas:
-  """Returns how the replicas of a graph are kept, and what they sum."""
-  sizes = costs.nominal_bytes(graph.get_operations())
-  plan = sharding_plan.get_plan(graph)
-  sums = [
-    found
-    for request in (plan.gradient_sums if plan is not None else ())
-    for found in gradient_traffic.plan_sums(request, config, sizes)
-  ]
-  return InspectedReplicas(
-    config.variables, config.optimizer_state, tuple(sums)
+    InspectedReplicas(
+      config.variables,
+      config.optimizer_state,
+      tuple(gradient_traffic.sums_of_step(graph)),
+    )
+    if placement.replicas
+    else None,
   )
 
 

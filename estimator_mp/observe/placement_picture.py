@@ -189,7 +189,7 @@ class _Picture:
     text = f"Sent each training step: {inspected.sent()}."
     if inspected.replicas is not None:
       count = inspected.mesh.axis_size("data")
-      summed = sum(x.num_bytes for x in inspected.replicas.sums)
+      summed = inspected.replicas.num_bytes
       text += (
         f" Replica 0 of {count}; each sums {amounts.amount(summed, 'B')} of "
         "gradients with the others."

@@ -14,7 +14,7 @@ from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.pipeline.merges import Merge
 from estimator_mp.placement import transfers
-from estimator_mp.plan import summed_gradients
+from estimator_mp.plan.gradient_sums import GradientSum
 
 import tensorflow as tf
 
@@ -78,7 +78,7 @@ class ShardingPlan:
 
   placement: placement_lib.Placement
   pipeline: PipelinePlan | None = None
-  gradient_sums: tuple[tuple[summed_gradients.SummedGradient, ...], ...] = ()
+  gradient_sums: tuple[tuple[GradientSum, ...], ...] = ()
   mirrors: Mapping[str, tuple[str, ...]] = dataclasses.field(
     default_factory=lambda: MappingProxyType({})
   )

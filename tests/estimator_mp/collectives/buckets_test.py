@@ -52,8 +52,14 @@ class SumsTest(parameterized.TestCase):
           strict=True,
         )
       ]
+      plan = buckets_lib.plan_buckets(
+        [int(np.prod(shape)) for shape in _SHAPES],
+        [tf.as_dtype(np.dtype(dtype)) for dtype in _DTYPES],
+        bucket_bytes,
+        **options,
+      )
       sums = buckets_lib.reduce_in_buckets(
-        per_replica, devices, bucket_bytes, reduce, **options
+        per_replica, devices, dict.fromkeys(plan, reduce)
       )
       for totals, device in zip(sums, devices, strict=True):
         self.assertEqual({total.device for total in totals}, {device})
@@ -64,12 +70,6 @@ class SumsTest(parameterized.TestCase):
         for tensor, array in zip(tensors, gradients, strict=True)
       }
       values = device_steps.run(sums, feed)
-    plan = buckets_lib.plan_buckets(
-      [int(np.prod(shape)) for shape in _SHAPES],
-      [tf.as_dtype(np.dtype(dtype)) for dtype in _DTYPES],
-      bucket_bytes,
-      **options,
-    )
     self.assertEqual(calls, [devices] * len(plan))
     for totals in values:
       for index, total in enumerate(totals):
@@ -95,11 +95,11 @@ class SumsTest(parameterized.TestCase):
         shapes.append(tensors[0].shape.as_list())
         return device_steps.add_copies(tensors, devices)
 
+      plan = buckets_lib.plan_buckets([None, 2, 2], [tf.float32] * 3, 1 << 10)
       sums = buckets_lib.reduce_in_buckets(
         [[column[0] for column in columns], [column[1] for column in columns]],
         device_steps.devices_of(2),
-        1 << 10,
-        reduce,
+        dict.fromkeys(plan, reduce),
       )
       value = np.arange(6.0, dtype=np.float32).reshape(3, 2)
       values = device_steps.run(sums, {fed: value})
@@ -117,8 +117,7 @@ class SumsTest(parameterized.TestCase):
         sums = buckets_lib.reduce_in_buckets(
           [[x, x] for x in fed],
           device_steps.devices_of(2),
-          1 << 10,
-          device_steps.add_copies,
+          {buckets_lib.Bucket((0, 1), tf.float32): device_steps.add_copies},
         )
       self.assertEqual(
         [[x.device for x in totals] for totals in sums],
@@ -175,9 +174,7 @@ class SumsTest(parameterized.TestCase):
     with tf.Graph().as_default():
       x = tf.compat.v1.placeholder(tf.float32, [2])
       with self.assertRaises(ValueError) as caught:
-        buckets_lib.reduce_in_buckets(
-          *arguments(x), 64, device_steps.add_copies
-        )
+        buckets_lib.reduce_in_buckets(*arguments(x), {})
     self.assertEqual(str(caught.exception), message)
 
 
@@ -220,18 +217,16 @@ class OverlapTest(parameterized.TestCase):
             net = tf.tanh(net @ variables[-2] + variables[-1])
           gradients = tf.gradients(tf.reduce_sum(net), variables[::-1])
           per_replica.append(gradients)
-      sums = buckets_lib.reduce_in_buckets(
-        per_replica,
-        device_steps.devices_of(2),
-        bucket_bytes,
-        reduce,
-        chunk_bytes=chunk_bytes,
-      )
       buckets = buckets_lib.plan_buckets(
         [gradient.shape.num_elements() for gradient in per_replica[0]],
         [tf.float32] * 8,
         bucket_bytes,
         chunk_bytes=chunk_bytes,
+      )
+      sums = buckets_lib.reduce_in_buckets(
+        per_replica,
+        device_steps.devices_of(2),
+        dict.fromkeys(buckets, reduce),
       )
       self.assertLen(buckets, count)
       self.assertLen(reduced, count)
@@ -276,8 +271,11 @@ class OverlapTest(parameterized.TestCase):
           slow = tf.numpy_function(late, [x], tf.float32)
           slow.set_shape([2])
           per_replica.append([*early, slow, slow * 2.0])
+      buckets = buckets_lib.plan_buckets([2] * 4, [tf.float32] * 4, 16)
       sums = buckets_lib.reduce_in_buckets(
-        per_replica, device_steps.devices_of(2), 16, reduce
+        per_replica,
+        device_steps.devices_of(2),
+        dict.fromkeys(buckets, reduce),
       )
       self.assertLen(calls, 2)
       values = device_steps.run(sums, {x: [1.0, 2.0]})

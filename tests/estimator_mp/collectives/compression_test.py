@@ -335,11 +335,11 @@ class ResidualTest(parameterized.TestCase):
           step, tf.float32
         )
         per_replica = [[part] for part in device_steps.spread(tf.unstack(x))]
+        reduce = compression.compressed(None, "bfloat16")
         sums = buckets.reduce_in_buckets(
           per_replica,
           device_steps.devices_of(2),
-          1 << 10,
-          compression.compressed(None, "bfloat16"),
+          {buckets.Bucket((0,), tf.float32): reduce},
         )
         train = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
           [(sums[0][0], weights)], step

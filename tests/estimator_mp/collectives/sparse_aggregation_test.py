@@ -12,10 +12,6 @@ v1 = tf.compat.v1
 _TABLE = (6, 2)
 
 
-def _no_reduce(tensors, devices):
-  raise AssertionError("a sparse sum reduces no dense tensor")
-
-
 def _slices(count, rows, dtype=np.float32, indices=np.int64, shape=_TABLE):
   """Returns slices on each device, what to feed, and their dense sum.
 
@@ -65,7 +61,7 @@ class SparseTest(parameterized.TestCase):
     devices = device_steps.devices_of(count)
     with tf.Graph().as_default():
       slices, feed, expected = _slices(count, rows, dtype)
-      sums = sparse.reduce_slices(slices, devices, _no_reduce)
+      sums = sparse.sum_rows(slices, devices)
       for total, device in zip(sums, devices, strict=True):
         self.assertIsInstance(total, tf.IndexedSlices)
         for part in (total.values, total.indices, total.dense_shape):
@@ -86,36 +82,32 @@ class SparseTest(parameterized.TestCase):
   def test_dtype_of_indices(self, kinds, expected_dtype):
     with tf.Graph().as_default():
       slices, feed, expected = _slices(2, [[3, 1], [1]], indices=kinds)
-      for duplicates in sparse.DUPLICATES:
-        sums = sparse.reduce_slices(
-          slices, device_steps.devices_of(2), _no_reduce, duplicates
-        )
-        for total in sums:
-          self.assertEqual(total.indices.dtype, expected_dtype)
-        for total in device_steps.run(sums, feed):
-          np.testing.assert_array_equal(_dense(total), expected)
+      sums = sparse.sum_rows(slices, device_steps.devices_of(2))
+      for total in sums:
+        self.assertEqual(total.indices.dtype, expected_dtype)
+      for total in device_steps.run(sums, feed):
+        np.testing.assert_array_equal(_dense(total), expected)
 
   def test_values_of_a_higher_rank(self):
     shape = (4, 2, 3)
     with tf.Graph().as_default():
       slices, feed, expected = _slices(2, [[3, 3], [0]], shape=shape)
-      for options in ({}, {"duplicates": "sum"}, {"dense_threshold": 0.1}):
-        sums = sparse.reduce_slices(
-          slices, device_steps.devices_of(2), device_steps.add_copies, **options
-        )
-        for total in device_steps.run(sums, feed):
-          if not isinstance(total, np.ndarray):
-            total = _dense(total, shape)
-          np.testing.assert_array_equal(total, expected)
+      devices = device_steps.devices_of(2)
+      sums = sparse.sum_rows(slices, devices)
+      for total in device_steps.run(sums, feed):
+        np.testing.assert_array_equal(_dense(total, shape), expected)
+      sums = sparse.sum_as_dense(slices, devices, device_steps.add_copies)
+      for total in device_steps.run(sums, feed):
+        np.testing.assert_array_equal(total, expected)
 
   def test_the_shape_of_the_table_may_be_unknown(self):
     with tf.Graph().as_default():
       slices, feed, _ = _slices(2, [[3, 1], [1]])
       bare = [tf.IndexedSlices(s.values, s.indices) for s in slices]
       one, two = device_steps.devices_of(2)
-      sums = sparse.reduce_slices(bare, [one, two], _no_reduce)
+      sums = sparse.sum_rows(bare, [one, two])
       self.assertIsNone(sums[0].dense_shape)
-      mixed = sparse.reduce_slices([bare[0], slices[1]], [one, two], _no_reduce)
+      mixed = sparse.sum_rows([bare[0], slices[1]], [one, two])
       self.assertEqual(mixed[0].shape, _TABLE)
       for total in device_steps.run([sums[0].values, mixed[0].values], feed):
         self.assertEqual(total.shape, (3, 2))
@@ -128,41 +120,7 @@ class SparseTest(parameterized.TestCase):
     )
 
 
-class DuplicatesTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    ("some", [5, 1, 5, 0, 1, 5], [5, 1, 0]),
-    ("none", [2, 4], [2, 4]),
-    ("one_row", [3, 3, 3], [3]),
-    ("empty", [], []),
-  )
-  def test_each_row_once(self, rows, expected_rows):
-    for kind in (np.int32, np.int64):
-      with tf.Graph().as_default():
-        (slices,), feed, expected = _slices(1, [rows], indices=kind)
-        once = sparse.sum_duplicates(slices)
-        self.assertEqual(once.indices.dtype, kind)
-        self.assertEqual(once.shape, _TABLE)
-        value = device_steps.run(once, feed)
-      np.testing.assert_array_equal(value.indices, expected_rows)
-      np.testing.assert_array_equal(_dense(value), expected)
-
-  def test_they_are_summed_before_they_are_sent(self):
-    devices = device_steps.devices_of(2)
-    with tf.Graph().as_default() as graph:
-      slices, feed, expected = _slices(2, [[3, 3, 3], [3, 1, 1]])
-      before = len(graph.get_operations())
-      sums = sparse.reduce_slices(slices, devices, _no_reduce, duplicates="sum")
-      uniques = [
-        op for op in graph.get_operations()[before:] if op.type == "Unique"
-      ]
-      self.assertEqual(
-        [op.colocation_groups() for op in uniques],
-        [part.values.op.colocation_groups() for part in slices],
-      )
-      for total in device_steps.run(sums, feed):
-        np.testing.assert_array_equal(total.indices, [3, 3, 1])
-        np.testing.assert_array_equal(_dense(total), expected)
-
+class DuplicatesTest(absltest.TestCase):
   def test_by_default_the_global_norm_is_that_of_the_listed_rows(self):
     """Clipping in a sharded model equals that of the plain one."""
     with tf.Graph().as_default():
@@ -179,14 +137,17 @@ class DuplicatesTest(parameterized.TestCase):
       for device, some in zip(devices, tf.split(ids, 2), strict=True):
         with tf.device(device):
           parts.append(gradient(some))
-      norms = []
-      for duplicates in ("keep", "sum"):
-        sums = sparse.reduce_slices(parts, devices, _no_reduce, duplicates)
-        norms.append(tf.linalg.global_norm(sums[:1]))
+      norms = [
+        tf.linalg.global_norm(sums[:1])
+        for sums in (
+          sparse.sum_rows(parts, devices),
+          sparse.sum_as_dense(parts, devices, device_steps.add_copies),
+        )
+      ]
       values = device_steps.run([plain, *norms], {ids: [0, 0, 1, 1, 4, 4]})
-    # Six rows of (2, 2); and once (4, 4), (2, 2), (2, 2) and (4, 4).
+    # Six rows of (2, 2); and three of (4, 4).
     np.testing.assert_allclose(
-      values, np.sqrt([6 * 8, 6 * 8, 2 * 32 + 2 * 8]), rtol=1e-6
+      values, np.sqrt([6 * 8, 6 * 8, 3 * 32]), rtol=1e-6
     )
 
 
@@ -211,9 +172,12 @@ class DensityTest(parameterized.TestCase):
     with tf.Graph().as_default():
       slices, feed, expected = _slices(2, [[5, 5], [0]])
       self.assertEqual(sparse.density(slices), 0.5)
-      sums = sparse.reduce_slices(
-        slices, devices, reduce, dense_threshold=threshold
-      )
+      found = sparse.becomes_dense(sparse.density(slices), threshold)
+      self.assertEqual(found, is_dense)
+      if is_dense:
+        sums = sparse.sum_as_dense(slices, devices, reduce)
+      else:
+        sums = sparse.sum_rows(slices, devices)
       for total in device_steps.run(sums, feed):
         if not is_dense:
           total = _dense(total)
@@ -221,15 +185,6 @@ class DensityTest(parameterized.TestCase):
       for total in sums:
         self.assertEqual(isinstance(total, tf.Tensor), is_dense)
     self.assertEqual(calls, [devices] if is_dense else [])
-
-  def test_duplicates_to_be_summed_do_not_hide_the_density(self):
-    with tf.Graph().as_default():
-      slices, feed, expected = _slices(2, [[5, 5], [0]])
-      sums = sparse.reduce_slices(
-        slices, device_steps.devices_of(2), device_steps.add_copies, "sum", 0.5
-      )
-      for total in device_steps.run(sums, feed):
-        np.testing.assert_array_equal(total, expected)
 
   def test_of_a_variable(self):
     """The graph knows the rows of a table of both kinds of variables."""
@@ -254,10 +209,7 @@ class DensityTest(parameterized.TestCase):
       x = v1.placeholder(tf.float32, [None, 2])
       slices = [make(x), make(x)]
       self.assertIsNone(sparse.density(slices))
-      sums = sparse.reduce_slices(
-        slices, device_steps.devices_of(2), _no_reduce, dense_threshold=1e-9
-      )
-      self.assertIsInstance(sums[0], tf.IndexedSlices)
+      self.assertFalse(sparse.becomes_dense(sparse.density(slices), 1e-9))
 
 
 class ErrorsTest(parameterized.TestCase):
@@ -265,36 +217,20 @@ class ErrorsTest(parameterized.TestCase):
     (
       "devices",
       lambda x: ([x], device_steps.devices_of(2)),
-      {},
       "1 gradients were given for 2 devices (/device:CPU:0, /device:CPU:1); "
       "give one gradient for each device",
     ),
     (
       "none",
       lambda x: ([], []),
-      {},
       "0 gradients were given for 0 devices (); give one gradient for each "
       "device",
     ),
     (
       "dense",
       lambda x: ([x, x.values], device_steps.devices_of(2)),
-      {},
       "the gradient of replica 1 is of type {type}, not IndexedSlices; sum "
       "dense gradients by buckets.reduce_in_buckets",
-    ),
-    (
-      "duplicates",
-      lambda x: ([x], device_steps.devices_of(1)),
-      {"duplicates": "drop"},
-      "duplicates='drop' is unknown; use one of keep, sum",
-    ),
-    (
-      "threshold",
-      lambda x: ([x], device_steps.devices_of(1)),
-      {"dense_threshold": 0.0},
-      "dense_threshold=0.0 is not above 0; use the density from which on a sum "
-      "is dense, such as 0.5, or None for never",
     ),
     (
       "shapes",
@@ -302,7 +238,6 @@ class ErrorsTest(parameterized.TestCase):
         [x, tf.IndexedSlices(x.values, x.indices, tf.constant([9, 2]))],
         device_steps.devices_of(2),
       ),
-      {},
       "the gradients at index 0 have shapes (6, 2) and (9, 2); gradients of "
       "one variable need one shape",
     ),
@@ -317,19 +252,27 @@ class ErrorsTest(parameterized.TestCase):
         ],
         device_steps.devices_of(2),
       ),
-      {},
       "the gradients at index 0 have dtypes float32, float64; gradients of one "
       "variable need one dtype",
     ),
   )
-  def test_what_cannot_be_summed(self, arguments, options, message):
+  def test_what_cannot_be_summed(self, arguments, message):
     with tf.Graph().as_default():
       (slices,), _, _ = _slices(1, [[0, 1]])
       with self.assertRaises(ValueError) as caught:
-        sparse.reduce_slices(*arguments(slices), _no_reduce, **options)
+        sparse.sum_rows(*arguments(slices))
     # Graph tensors have a class of their own since TensorFlow 2.14.
     kind = type(slices.values).__name__
     self.assertEqual(str(caught.exception), message.format(type=kind))
+
+  def test_a_threshold_out_of_its_range(self):
+    with self.assertRaises(ValueError) as caught:
+      sparse.becomes_dense(0.5, 0.0)
+    self.assertEqual(
+      str(caught.exception),
+      "dense_threshold=0.0 is not above 0; use the density from which on a sum "
+      "is dense, such as 0.5, or None for never",
+    )
 
 
 if __name__ == "__main__":

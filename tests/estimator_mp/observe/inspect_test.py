@@ -11,8 +11,8 @@ from estimator_mp import devices as devices_lib
 from estimator_mp.cli import input_spec
 from estimator_mp.comparison import inspect_model
 from estimator_mp.config import placement_file
-from estimator_mp.observe import gradient_traffic, placement_picture
-from estimator_mp.plan import summed_gradients
+from estimator_mp.observe import placement_picture
+from estimator_mp.plan import gradient_sums
 from tests.estimator_mp import zoo
 
 import tensorflow as tf
@@ -139,7 +139,7 @@ class ReplicasTest(parameterized.TestCase):
     found = inspect_zoo(name, **{"mesh": "data:2,stage:2"} | fields)
     planned = collections.Counter()
     for summed in found.replicas.sums:
-      planned.update(summed.sent)
+      planned.update(summed.links)
     replica = {x.device: x.replica for x in found.placement.replicas}
     built = collections.Counter()
     for sent in found.placement.transfers:
@@ -164,7 +164,7 @@ class ReplicasTest(parameterized.TestCase):
     (of_table,) = [x for x in found.replicas.sums if "table" in x.variables]
     self.assertEqual(of_table.algorithm, algorithm)
     self.assertEqual(of_table.num_bytes, num_bytes)
-    self.assertEqual([*of_table.sent.values()], [num_bytes] * 2)
+    self.assertEqual([*of_table.links.values()], [num_bytes] * 2)
 
   def test_facts_and_text(self):
     rules = (("^dense/", 0), (".", 1))
@@ -223,21 +223,12 @@ class ReplicasTest(parameterized.TestCase):
   )
   def test_auto_goes_by_the_devices(self, devices, elements, algorithm):
     names = tuple(devices_lib.canonical_device(x) for x in devices)
-    gradient = summed_gradients.SummedGradient(
-      "w",
-      summed_gradients.Kind.DENSE,
-      names,
-      names[0],
-      ("g:0",),
-      elements,
-      tf.float32,
-      0,
-    )
+    gradient = gradient_sums.GradientParts("w", names, tf.float32, elements)
     config = estimator_mp.ShardingConfig("data:2")
-    (found,) = gradient_traffic.plan_sums([gradient], config, {})
+    (found,) = gradient_sums.plan_sums([gradient], config)
     self.assertEqual(found.algorithm, algorithm)
     self.assertEqual(found.num_bytes, elements * 4)
-    self.assertEqual(found.sent is None, algorithm == "nccl")
+    self.assertEqual(found.links is None, algorithm == "nccl")
 
 
 class DrawingTest(absltest.TestCase):

@@ -1,0 +1,92 @@
+"""Replica sums: the ops that sum gradients over replicas, as planned."""
+
+import dataclasses
+from collections.abc import Sequence
+
+from estimator_mp.collectives import all_reduce, buckets, compression, sparse
+from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.plan import gradient_sums
+
+import tensorflow as tf
+
+
+def sum_over_replicas(
+  parts: Sequence[Sequence[gradient_lib.Gradient]],
+  sums: Sequence[gradient_sums.GradientSum],
+) -> list[list[gradient_lib.Gradient]]:
+  """Sums the gradients of one request over replicas.
+
+  Args:
+    parts: For every gradient that of each replica.
+    sums: What `plan_sums` decided of them.
+
+  Returns:
+    For every gradient its sums: one on the device of each replica, or only that
+    of the receiver.
+  """
+  totals: dict[int, list[gradient_lib.Gradient]] = {}
+  dense: dict[tuple[str, ...], list[gradient_sums.GradientSum]] = {}
+  for found in sums:
+    index = found.bucket.gradients[0]
+    if found.receiver is not None:
+      device = found.devices[found.receiver]
+      totals[index] = [_sum_on(device, parts[index])]
+    elif found.kind is gradient_sums.Kind.ROWS:
+      totals[index] = [*sparse.sum_rows(parts[index], found.devices)]
+    elif found.kind is gradient_sums.Kind.ROWS_MADE_DENSE:
+      totals[index] = [
+        *sparse.sum_as_dense(parts[index], found.devices, _reduce(found))
+      ]
+    else:
+      dense.setdefault(found.devices, []).append(found)
+  for of_devices in dense.values():
+    totals |= _sum_in_buckets(parts, of_devices)
+  return [totals[index] for index in range(len(parts))]
+
+
+def _sum_on(
+  device: str, parts: Sequence[gradient_lib.Gradient]
+) -> gradient_lib.Gradient:
+  """Returns the sum of a gradient on one device."""
+  with tf.compat.v1.device(device):
+    if isinstance(parts[0], tf.IndexedSlices):
+      return sparse.concatenate(parts)
+    return tf.add_n(parts)
+
+
+def _sum_in_buckets(
+  parts: Sequence[Sequence[gradient_lib.Gradient]],
+  sums: Sequence[gradient_sums.GradientSum],
+) -> dict[int, list[gradient_lib.Gradient]]:
+  """Returns the sums of dense gradients that have the same devices."""
+  indices = sorted({i for found in sums for i in found.bucket.gradients})
+  number = {index: n for n, index in enumerate(indices)}
+  totals = buckets.reduce_in_buckets(
+    [*zip(*(parts[index] for index in indices), strict=True)],
+    sums[0].devices,
+    {
+      dataclasses.replace(
+        found.bucket, gradients=tuple(number[i] for i in found.bucket.gradients)
+      ): _reduce(found)
+      for found in sums
+    },
+  )
+  return dict(zip(indices, map(list, zip(*totals, strict=True)), strict=True))
+
+
+def _reduce(found: gradient_sums.GradientSum) -> gradient_lib.Reduce:
+  """Returns what sums one tensor on each device as planned."""
+
+  def by_algorithm(
+    tensors: Sequence[tf.Tensor], devices: Sequence[str]
+  ) -> list[tf.Tensor]:
+    return all_reduce.all_reduce(tensors, found.algorithm, devices)
+
+  if found.compression == "none":
+    return by_algorithm
+  if found.compression == "top_k":
+    return compression.top_k(found.top_k_fraction)
+  is_on_each = found.algorithm == gradient_sums.TO_EACH
+  return compression.compressed(
+    None if is_on_each else by_algorithm, found.compression
+  )
