@@ -4,7 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from estimator_mp import whole_file
+from estimator_mp.config import files
 
 import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
@@ -128,4 +128,4 @@ def clear_devices(saved_model_dir: str) -> None:
       for node in function.node_def:
         node.device = ""
   content = saved_model.SerializeToString(deterministic=True)
-  whole_file.write_whole(path, content)
+  files.write_whole(path, content)

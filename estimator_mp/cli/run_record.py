@@ -10,12 +10,13 @@ import socket
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from estimator_mp import whole_file
 from estimator_mp.cli import checkpoints
+from estimator_mp.config import files
 
 import tensorflow as tf
 
 RESULT_FILE = "result.json"
+_RESULT_FORMAT = 1
 _RUN_FILE = "run.json"
 _LOCK_FILE = "run.lock"
 # What file systems say that have no locks; there two processes are not noticed.
@@ -108,8 +109,8 @@ def claimed_model_dir(
   Raises:
     RunRecordError: The directory cannot be written, or holds the checkpoints
       of another kind of run.
-    ModelDirError: Another process trains there, or a file has the name of a
-      folder.
+    ModelDirError: Another process trains there, a file has the name of a
+      folder, or a newer library trained there.
     CheckpointError: The checkpoints there cannot be resumed.
   """
   make_writable("model_dir", model_dir)
@@ -121,6 +122,7 @@ def claimed_model_dir(
     found = _read_json(path)
     if checkpoints.newest(model_dir) is not None:
       _check_same_run(model_dir, facts, found)
+    read_result(model_dir)
     if found != facts:
       _write_json(path, facts)
     yield
@@ -193,7 +195,7 @@ def write_result(model_dir: str, result: Result) -> str:
     result: Its result.
   """
   path = os.path.join(model_dir, RESULT_FILE)
-  _write_json(path, dataclasses.asdict(result))
+  _write_json(path, {"format": _RESULT_FORMAT, **dataclasses.asdict(result)})
   return path
 
 
@@ -202,9 +204,18 @@ def read_result(model_dir: str) -> Result | None:
 
   Args:
     model_dir: The directory of the run.
+
+  Raises:
+    ModelDirError: If a newer library wrote it.
   """
-  facts = _read_json(os.path.join(model_dir, RESULT_FILE))
-  return Result(**facts) if facts and _is_result(facts) else None
+  path = os.path.join(model_dir, RESULT_FILE)
+  facts = _read_json(path) or {}
+  try:
+    files.check_format(facts, _RESULT_FORMAT, "choose another --model_dir")
+  except ValueError as error:
+    raise ModelDirError(f"{path}: {error}") from error
+  facts.pop("format", None)
+  return Result(**facts) if _is_result(facts) else None
 
 
 def _is_result(facts: dict[str, Any]) -> bool:
@@ -258,7 +269,7 @@ def _read_json(path: str) -> dict[str, Any] | None:
 
 
 def _write_json(path: str, value: dict[str, Any]) -> None:
-  whole_file.write_whole(path, json.dumps(value, indent=2) + "\n")
+  files.write_whole(path, json.dumps(value, indent=2) + "\n")
 
 
 def _sizes(devices: dict[str, int]) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from estimator_mp.config import options
+from estimator_mp.config import files, options
 
 import tensorflow as tf
+
+_FORMAT = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,8 +73,8 @@ class MeasuredCosts:
     Args:
       path: Its path, best with the ending .json.
     """
-    with tf.io.gfile.GFile(path, "w") as file:
-      file.write(self.to_json())
+    values = {"format": _FORMAT, **self.to_dict()}
+    files.write_whole(path, json.dumps(values, indent=1) + "\n")
 
   @classmethod
   def load(cls, path: str) -> "MeasuredCosts":
@@ -93,7 +95,10 @@ class MeasuredCosts:
         "MeasuredCosts.save wrote"
       ) from error
     try:
-      return cls.from_json(text)
+      values = options.parse_json(text)
+      if isinstance(values, Mapping):
+        files.check_format(values, _FORMAT, "measure them anew")
+      return cls.from_dict(values)
     except ValueError as error:
       raise ValueError(f"measured_costs={path!r}: {error}") from error
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator_mp import mesh as mesh_lib
-from estimator_mp import whole_file
+from estimator_mp.config import files
 from estimator_mp.config.placement import (
   Placement,
   is_strategy,
@@ -19,10 +19,11 @@ from estimator_mp.config.placement import (
 import tensorflow as tf
 
 PLACEMENT_FILE = "placement.json"
+_FORMAT = 1
 
 
 class PlacementFileError(ValueError):
-  """A placement.json is damaged; the text is one line."""
+  """A placement.json cannot be read; the text is one line."""
 
 
 def save_placement(
@@ -38,7 +39,7 @@ def save_placement(
   values = dict_of_placement(placement, mesh)
   tf.io.gfile.makedirs(model_dir)
   path = os.path.join(model_dir, PLACEMENT_FILE)
-  whole_file.write_whole(path, json.dumps(values, indent=1) + "\n")
+  files.write_whole(path, json.dumps(values, indent=1) + "\n")
 
 
 def dict_of_placement(
@@ -50,7 +51,7 @@ def dict_of_placement(
     placement: The placement.
     mesh: The mesh that it is for.
   """
-  return {"mesh": str(mesh), **placement.to_dict()}
+  return {"format": _FORMAT, "mesh": str(mesh), **placement.to_dict()}
 
 
 def load_placement(
@@ -129,6 +130,12 @@ def _read(path: str) -> dict[str, Any]:
     raise _damaged(path, error) from error
   if not isinstance(values, dict):
     raise _damaged(path, "it is no JSON object")
+  try:
+    files.check_format(
+      values, _FORMAT, "train or inspect again to write it anew"
+    )
+  except ValueError as error:
+    raise PlacementFileError(f"{path}: {error}") from error
   return values
 
 

@@ -74,7 +74,7 @@ class RunTest(absltest.TestCase):
   def test_result_file_holds_the_result(self):
     text = pathlib.Path(self.model_dir, "result.json").read_text()
     facts = json.loads(text)
-    self.assertEqual(facts, dataclasses.asdict(self.result))
+    self.assertEqual(facts, {"format": 1, **dataclasses.asdict(self.result)})
     self.assertEqual(facts["model"], "cifar10_cnn")
     self.assertEqual(facts["dataset"], "digits")
     self.assertEqual(facts["mesh"], "stage:3")

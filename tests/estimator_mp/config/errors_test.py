@@ -7,6 +7,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp import toolbox
+from estimator_mp.cli import run_record
 from tests.estimator_mp import zoo
 
 import tensorflow as tf
@@ -561,6 +562,35 @@ class ErrorsTest(parameterized.TestCase):
       "again to write it anew",
       estimator.evaluate,
       zoo.input_fn,
+    )
+
+  @parameterized.named_parameters(
+    ("newer", 2), ("none", 0), ("a_text", "1"), ("true", True)
+  )
+  def test_a_format_that_is_not_known(self, number):
+    message = (
+      f"it has format {number!r}, but this estimator_mp reads formats up to 1; "
+      "upgrade estimator_mp, or "
+    )
+    data = json.dumps({"format": number, "what": "is not known"}).encode()
+    path = self._write("placement.json", data)
+    self._check(
+      f"{path}: {message}train or inspect again to write it anew",
+      estimator_mp.ShardingConfig,
+      placement=path,
+    )
+    path = self._write("costs.json", data)
+    self._check(
+      f"measured_costs={path!r}: {message}measure them anew",
+      estimator_mp.ShardingConfig,
+      measured_costs=path,
+    )
+    path = self._write("result.json", data)
+    with self.assertRaises(run_record.ModelDirError) as caught:
+      run_record.read_result(os.path.dirname(path))
+    self.assertEqual(
+      str(caught.exception),
+      f"{path}: {message}choose another --model_dir",
     )
 
   def test_a_file_where_traces_are_to_be(self):

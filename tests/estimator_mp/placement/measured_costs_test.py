@@ -1,5 +1,6 @@
 """Measured costs: what is measured, and the cut that follows from it."""
 
+import json
 import os
 import time
 
@@ -60,6 +61,8 @@ class MeasureTest(absltest.TestCase):
     self.assertBetween(costs.seconds["layer_1/MatMul"], 1e-7, SLEEP / 2)
     path = os.path.join(self.create_tempdir().full_path, "costs.json")
     costs.save(path)
+    with open(path, encoding="utf-8") as file:
+      self.assertEqual(json.load(file), {"format": 1, **costs.to_dict()})
 
     def layers_of_first_stage(config):
       found = inspect_model.inspect_model_fn(

@@ -1,0 +1,52 @@
+"""Files that the library writes: whole, and with the version of their format.
+
+No reader sees half of a file, and a full disk leaves none.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import tensorflow as tf
+
+
+def write_whole(path: str, content: str | bytes) -> None:
+  """Makes or replaces a file in one step.
+
+  Args:
+    path: Its path.
+    content: What is to be in it. If it cannot be written, the file stays what
+      it was.
+  """
+  temporary = f"{path}.{os.getpid()}.tmp"
+  mode = "wb" if isinstance(content, bytes) else "w"
+  try:
+    with tf.io.gfile.GFile(temporary, mode) as file:
+      file.write(content)
+    tf.io.gfile.rename(temporary, path, overwrite=True)
+  except Exception:
+    if tf.io.gfile.exists(temporary):
+      tf.io.gfile.remove(temporary)
+    raise
+
+
+def check_format(
+  values: Mapping[str, Any], newest: int, otherwise: str
+) -> None:
+  """Raises if a file has a format that is not known here.
+
+  Args:
+    values: The JSON object that is in it. Its "format" is a number; files of
+      before there were numbers have none, and are of format 1.
+    newest: The newest format that is known.
+    otherwise: What to do if not to upgrade.
+
+  Raises:
+    ValueError: If a newer library wrote it.
+  """
+  found = values.get("format", 1)
+  if type(found) is not int or not 1 <= found <= newest:
+    raise ValueError(
+      f"it has format {found!r}, but this estimator_mp reads formats up to "
+      f"{newest}; upgrade estimator_mp, or {otherwise}"
+    )
