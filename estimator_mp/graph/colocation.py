@@ -1,4 +1,4 @@
-"""Units: ops that have to share a device.
+"""Colocation groups: ops that have to share a device.
 
 TensorFlow refuses, or pays dearly for, some separations:
 
@@ -19,10 +19,10 @@ import tensorflow as tf
 _COLOCATED_WITH = b"loc:@"
 
 
-class Units:
-  """A division of ops into units, by union and find.
+class ColocationGroups:
+  """A division of ops into groups, by union and find.
 
-  Ops can be added as a graph grows; units only ever merge.
+  Ops can be added as a graph grows; groups only ever merge.
   """
 
   def __init__(self) -> None:
@@ -35,7 +35,7 @@ class Units:
     self._by_outside_variable: dict[tf.Operation, tf.Operation] = {}
 
   def add(self, ops: Iterable[tf.Operation]) -> None:
-    """Adds ops, and merges the units that they join.
+    """Adds ops, and merges the groups that they join.
 
     Args:
       ops: Ops in the order in which they were made. Ops that they are joined
@@ -50,7 +50,7 @@ class Units:
           self._parents[self.of(op)] = self.of(other)
 
   def of(self, op: tf.Operation) -> tf.Operation:
-    """Returns the op that stands for the unit of an op.
+    """Returns the op that stands for the group of an op.
 
     Args:
       op: An op that was added.
@@ -64,13 +64,6 @@ class Units:
 
   def __contains__(self, op: tf.Operation) -> bool:
     return op in self._parents
-
-  def members(self) -> dict[tf.Operation, list[tf.Operation]]:
-    """Returns the ops of every unit, by the op that stands for it."""
-    members: dict[tf.Operation, list[tf.Operation]] = {}
-    for op in self._parents:
-      members.setdefault(self.of(op), []).append(op)
-    return members
 
   def _joined_to(self, op: tf.Operation) -> Iterable[tf.Operation]:
     """Returns earlier ops that an op has to share a device with."""

@@ -15,8 +15,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import op_types, tensor_size, traversal
+from estimator_mp.graph import colocation, op_types, tensor_size, traversal
 from estimator_mp.placement import costs as costs_lib
 from estimator_mp.placement import partition as partition_lib
 
@@ -30,7 +29,7 @@ _MAX_PLACES = 600
 _SLACK = 0.05
 # A weight needs itself, its gradient, and two slots of an optimizer like Adam.
 COPIES_OF_WEIGHTS = 4
-# Units may wait for each other; what still grows then has no order.
+# Groups may wait for each other; what still grows then has no order.
 _MAX_PASSES = 10
 
 
@@ -106,7 +105,7 @@ class _Cut:
 def cut_forward(
   ops: Sequence[tf.Operation],
   targets: Sequence[tf.Operation],
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
   num_stages: int,
   memory_limit: int | None = None,
   measured_seconds: Mapping[str, float] | None = None,
@@ -116,7 +115,7 @@ def cut_forward(
   Args:
     ops: The forward ops of the model, in the order they were made.
     targets: What the model computes: its losses or predictions.
-    units: The units of `ops`.
+    groups: The colocation groups of `ops`.
     num_stages: How many stages.
     memory_limit: The bytes of a device; None for no limit.
     measured_seconds: Measured times of ops by name; None for estimates.
@@ -131,15 +130,15 @@ def cut_forward(
   """
   forward = traversal.ancestors(targets, ops)
   on_features = _on_features(forward)
-  weights = _weights(forward, on_features, units)
+  weights = _weights(forward, on_features, groups)
   sequence = [op for op in forward if op in on_features]
   op_costs = costs_lib.op_costs(sequence, measured_seconds)
   shared = _shared_by_towers(weights, sequence)
   orders = [sequence]
   if shared:
-    orders += _by_layers(sequence, units, weights)
+    orders += _by_layers(sequence, groups, weights)
   cut = _best_cut(
-    [_in_order(order, units, weights, shared, op_costs) for order in orders],
+    [_in_order(order, groups, weights, shared, op_costs) for order in orders],
     num_stages,
     memory_limit,
   )
@@ -156,18 +155,18 @@ def cut_forward(
 
 
 def count_layers(
-  forward: Sequence[tf.Operation], units: colocation_lib.Units
+  forward: Sequence[tf.Operation], groups: colocation.ColocationGroups
 ) -> int:
   """Returns into how many stages ops can be cut, each with a layer.
 
   Args:
     forward: The ops that lead to a target, in the order they were made.
-    units: Their units.
+    groups: Their colocation groups.
   """
   on_features = _on_features(forward)
-  weights = _weights(forward, on_features, units)
+  weights = _weights(forward, on_features, groups)
   sequence = [op for op in forward if op in on_features]
-  return len(_layer_positions(weights, _positions(sequence, units, weights)))
+  return len(_layer_positions(weights, _positions(sequence, groups, weights)))
 
 
 def forward_sequence(
@@ -199,40 +198,40 @@ def _on_features(forward: Sequence[tf.Operation]) -> set[tf.Operation]:
 def _weights(
   forward: Sequence[tf.Operation],
   on_features: set[tf.Operation],
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
 ) -> list[_Weights]:
-  """Returns the variables that ops on features use, by unit."""
-  groups: dict[tf.Operation, _Weights] = {}
+  """Returns the variables that ops on features use, by their group."""
+  by_group: dict[tf.Operation, _Weights] = {}
   for op in op_types.variables_of(forward):
-    group = groups.setdefault(units.of(op), _Weights([], [], []))
+    group = by_group.setdefault(groups.of(op), _Weights([], [], []))
     group.variables.append(op)
   others = [op for op in forward if op not in on_features]
   used = [op for op in forward if op in on_features]
-  _add_users(groups, used, _variables_read(others, _is_no_scalar), units)
+  _add_users(by_group, used, _variables_read(others, _is_no_scalar), groups)
   lone = {
-    unit: group
-    for unit, group in groups.items()
+    op: group
+    for op, group in by_group.items()
     if not (group.local_users or group.remote_users)
   }
   if lone:  # What only a penalty reads.
-    _add_users(lone, used, _variables_read(others, lambda op, v: True), units)
-  return [x for x in groups.values() if x.local_users or x.remote_users]
+    _add_users(lone, used, _variables_read(others, lambda op, v: True), groups)
+  return [x for x in by_group.values() if x.local_users or x.remote_users]
 
 
 def _add_users(
-  groups: Mapping[tf.Operation, _Weights],
+  by_group: Mapping[tf.Operation, _Weights],
   ops: Sequence[tf.Operation],
   reads: Mapping[tf.Operation, set[tf.Operation]],
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
 ) -> None:
-  """Adds the ops that use variables, by what each op reads, to their groups."""
+  """Adds the ops that use variables, by what each op reads, to by_group."""
   for op in ops:
-    unit = units.of(op)
+    own = groups.of(op)
     variables = {v for t in op.inputs for v in reads.get(t.op, ())}
-    for other in {units.of(variable) for variable in variables}:
-      if other in groups:
-        is_local = other is unit
-        group = groups[other]
+    for other in {groups.of(variable) for variable in variables}:
+      if other in by_group:
+        is_local = other is own
+        group = by_group[other]
         (group.local_users if is_local else group.remote_users).append(op)
 
 
@@ -312,7 +311,7 @@ def _leads_to(
 
 def _by_layers(
   sequence: Sequence[tf.Operation],
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
   weights: Sequence[_Weights],
 ) -> list[list[tf.Operation]]:
   """Returns ops in the order of their layers, counted from either end.
@@ -321,7 +320,7 @@ def _by_layers(
   many layers lead to an op; those that end with the same ones, if it is how
   many follow.
   """
-  uncut = _uncut_units(sequence, units, weights)
+  uncut = _uncut_groups(sequence, groups, weights)
   users = {
     uncut[op]
     for group in weights
@@ -368,34 +367,34 @@ def _most_layers(
   return dict.fromkeys(start, 0)
 
 
-def _uncut_units(
+def _uncut_groups(
   sequence: Sequence[tf.Operation],
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
   weights: Sequence[_Weights],
 ) -> dict[tf.Operation, tf.Operation]:
   """Returns the op that stands for what must not be cut apart with each op.
 
-  That is the op itself unless it is in a loop or in a unit without a variable,
+  That is the op itself unless it is in a loop or in a group without a variable,
   such as a colocation group: gathers from one variable may lie anywhere.
   """
-  of_variables = {units.of(op) for group in weights for op in group.variables}
+  of_variables = {groups.of(op) for group in weights for op in group.variables}
   return {
     op: op
-    if units.of(op) in of_variables and not graph_reads.outermost_loop(op)
-    else units.of(op)
+    if groups.of(op) in of_variables and not graph_reads.outermost_loop(op)
+    else groups.of(op)
     for op in sequence
   }
 
 
 def _in_order(
   sequence: Sequence[tf.Operation],
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
   weights: Sequence[_Weights],
   shared: Sequence[_Weights],
   op_costs: Mapping[tf.Operation, costs_lib.OpCost],
 ) -> _Cut:
   """Returns a sequence with its costs, not cut yet."""
-  positions = _positions(sequence, units, weights)
+  positions = _positions(sequence, groups, weights)
   costs = _sequence_costs(sequence, positions, weights, shared, op_costs)
   return _Cut(positions, costs, ())
 
@@ -429,19 +428,19 @@ def _best_cut(
 
 def _positions(
   sequence: Sequence[tf.Operation],
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
   weights: Sequence[_Weights],
 ) -> dict[tf.Operation, int]:
   """Returns each op's position; what must not be cut apart has one position.
 
   These are not cut apart, and neither is what lies between their parts:
 
-  - a unit without a variable: a loop, a colocation group (gathers from one
+  - a group without a variable: a loop, a colocation group (gathers from one
     variable may lie anywhere);
   - an op that adds a bias, scales or applies an activation, and what it is
     applied to: TensorFlow may make one op of them.
   """
-  uncut = _uncut_units(sequence, units, weights)
+  uncut = _uncut_groups(sequence, groups, weights)
   on_vectors = {
     op for group in weights if not group.is_matrix for op in group.remote_users
   }

@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from estimator_mp.config.placement import Placement
-from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import op_types, tensor_size
+from estimator_mp.graph import colocation, op_types, tensor_size
 
 import tensorflow as tf
 
@@ -20,7 +19,7 @@ class Given:
     self,
     ops: Sequence[tf.Operation],
     targets: Sequence[tf.Operation],
-    units: colocation_lib.Units,
+    groups: colocation.ColocationGroups,
   ) -> dict[tf.Operation, int]:
     """Returns the stages of ops that have a name of the placement.
 
@@ -28,10 +27,10 @@ class Given:
       ValueError: If variables that share a device are apart in the placement.
     """
     del targets
-    conflict = _conflict(self._planned, ops, units)
+    conflict = _conflict(self._planned, ops, groups)
     if conflict:
       raise ValueError(f"{conflict}; give one that has both on one stage")
-    return _stages_by_name(self._planned, ops, units)
+    return _stages_by_name(self._planned, ops, groups)
 
   def check(self, ops: Sequence[tf.Operation]) -> None:
     """Raises if a trainable variable has no place: it is of another model."""
@@ -57,16 +56,16 @@ class Saved:
     self,
     ops: Sequence[tf.Operation],
     targets: Sequence[tf.Operation],
-    units: colocation_lib.Units,
+    groups: colocation.ColocationGroups,
   ) -> dict[tf.Operation, int]:
     """Returns the stages of ops that have a name of the placement."""
     del targets
-    conflict = _conflict(self._planned, ops, units)
+    conflict = _conflict(self._planned, ops, groups)
     if conflict:  # Such as decoding in a loop, which training does without.
       tf.compat.v1.logging.warning(
         "To %s, variables move: %s", self._mode, conflict
       )
-    return _stages_by_name(self._planned, ops, units)
+    return _stages_by_name(self._planned, ops, groups)
 
   def check(self, ops: Sequence[tf.Operation]) -> None:
     """Does nothing: what training did not have follows what it reads."""
@@ -75,7 +74,7 @@ class Saved:
 def _stages_by_name(
   planned: Mapping[str, int],
   ops: Sequence[tf.Operation],
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
 ) -> dict[tf.Operation, int]:
   """Returns the stages of those ops that have a planned name.
 
@@ -84,19 +83,19 @@ def _stages_by_name(
   `AssignVariableOp_5`, may be of another variable in another graph. Of other
   ops that share a device the first one counts.
   """
-  of_unit: dict[tf.Operation, int | None] = {}
-  for unit, variables in _variables_of_units(ops, units).items():
+  of_group: dict[tf.Operation, int | None] = {}
+  for group, variables in _variables_of_groups(ops, groups).items():
     held: dict[int, int] = {}
     for variable in variables:
       if variable.name in planned:
         stage = planned[variable.name]
         size = tensor_size.variable_bytes(variable)
         held[stage] = held.get(stage, 0) + size
-    of_unit[unit] = max(held, key=held.__getitem__) if held else None
+    of_group[group] = max(held, key=held.__getitem__) if held else None
   stages = {}
   for op in ops:
     if op.name in planned:
-      found = of_unit.setdefault(units.of(op), planned[op.name])
+      found = of_group.setdefault(groups.of(op), planned[op.name])
       if found is not None:
         stages[op] = found
   return stages
@@ -105,10 +104,10 @@ def _stages_by_name(
 def _conflict(
   planned: Mapping[str, int],
   ops: Sequence[tf.Operation],
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
 ) -> str:
   """Returns which variables are planned apart, but share a device; or ""."""
-  for variables in _variables_of_units(ops, units).values():
+  for variables in _variables_of_groups(ops, groups).values():
     first, *others = [v.name for v in variables if v.name in planned] or [""]
     for other in others:
       if planned[other] != planned[first]:
@@ -121,11 +120,11 @@ def _conflict(
   return ""
 
 
-def _variables_of_units(
-  ops: Sequence[tf.Operation], units: colocation_lib.Units
+def _variables_of_groups(
+  ops: Sequence[tf.Operation], groups: colocation.ColocationGroups
 ) -> dict[tf.Operation, list[tf.Operation]]:
-  """Returns the variables of each unit that has some."""
+  """Returns the variables of each group that has some."""
   found: dict[tf.Operation, list[tf.Operation]] = {}
   for variable in op_types.variables_of(ops):
-    found.setdefault(units.of(variable), []).append(variable)
+    found.setdefault(groups.of(variable), []).append(variable)
   return found

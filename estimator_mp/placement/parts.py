@@ -10,8 +10,7 @@ stages goes to the stages that hold the fewest weights until then.
 from collections.abc import Mapping, Sequence
 
 from estimator_mp import amounts
-from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import op_types, tensor_size, traversal
+from estimator_mp.graph import colocation, op_types, tensor_size, traversal
 from estimator_mp.placement import auto
 from estimator_mp.placement import partition as partition_lib
 
@@ -37,14 +36,14 @@ class Parts:
     self,
     ops: Sequence[tf.Operation],
     targets: Sequence[tf.Operation],
-    units: colocation_lib.Units,
+    groups: colocation.ColocationGroups,
   ) -> dict[tf.Operation, int]:
     """Cuts what leads to targets, and what else there is with weights.
 
     Args:
       ops: The ops that have no stage yet, in the order they were made.
       targets: What gradients are wanted of.
-      units: The units of `ops`.
+      groups: The colocation groups of `ops`.
 
     Returns:
       The stages of the ops that were cut, and of their variables.
@@ -52,13 +51,13 @@ class Parts:
     Raises:
       ValueError: As `auto.cut_forward`, but not for too few layers.
     """
-    stages = self._cut_part(traversal.ancestors(targets, ops), units)
-    placed = {units.of(op) for op in stages}
-    left = [op for op in ops if units.of(op) not in placed]
+    stages = self._cut_part(traversal.ancestors(targets, ops), groups)
+    placed = {groups.of(op) for op in stages}
+    left = [op for op in ops if groups.of(op) not in placed]
     trainable = {v.op.name for v in tf.compat.v1.trainable_variables()}
     weights = [v for v in op_types.variables_of(left) if v.name in trainable]
     ends = traversal.descendants(weights, left)
-    return stages | self._cut_part(traversal.ancestors(ends, left), units)
+    return stages | self._cut_part(traversal.ancestors(ends, left), groups)
 
   def check(self, ops: Sequence[tf.Operation]) -> None:
     """Raises if the parts, taken together, do not suit the mesh.
@@ -81,10 +80,10 @@ class Parts:
       )
 
   def _cut_part(
-    self, forward: Sequence[tf.Operation], units: colocation_lib.Units
+    self, forward: Sequence[tf.Operation], groups: colocation.ColocationGroups
   ) -> dict[tf.Operation, int]:
     """Cuts a part, or nothing if no weights are in it."""
-    num_layers = auto.count_layers(forward, units)
+    num_layers = auto.count_layers(forward, groups)
     if not num_layers:
       return {}
     self._num_layers += num_layers
@@ -95,7 +94,7 @@ class Parts:
     cut = auto.cut_forward(
       forward,
       forward,
-      units,
+      groups,
       len(order),
       self._memory_limit,
       self._measured_seconds,

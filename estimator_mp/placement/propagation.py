@@ -14,8 +14,7 @@ follow differently:
 import enum
 from collections.abc import Mapping, Sequence
 
-from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import tensor_size
+from estimator_mp.graph import colocation, tensor_size
 
 import tensorflow as tf
 
@@ -29,15 +28,15 @@ class Follows(enum.Enum):
 
 def propagate(
   ops: Sequence[tf.Operation],
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
   stages: Mapping[tf.Operation, int],
   follows: Follows,
 ) -> dict[tf.Operation, int]:
   """Gives ops without a stage the stage of what they are connected to.
 
   Args:
-    ops: Ops in the order in which they were made, all of them in `units`.
-    units: Ops that share a device, and so a stage.
+    ops: Ops in the order in which they were made, all of them in `groups`.
+    groups: Ops that share a device, and so a stage.
     stages: The stages that are known, also of ops that are not in `ops`.
     follows: Which input an op follows. An op without an input that has a
       stage follows its earliest consumer.
@@ -45,41 +44,41 @@ def propagate(
   Returns:
     A stage for each of `ops` that is connected to one that has a stage.
   """
-  known = {units.of(op): stage for op, stage in stages.items() if op in units}
-  consumers = {op: _consumers(op, units) for op in ops}
+  known = {groups.of(op): stage for op, stage in stages.items() if op in groups}
+  consumers = {op: _consumers(op, groups) for op in ops}
   changed = True
   while changed:
     changed = False
     for op in ops:
-      if units.of(op) not in known:
-        stage = _stage_of_inputs(op, units, known, follows)
+      if groups.of(op) not in known:
+        stage = _stage_of_inputs(op, groups, known, follows)
         if stage is not None:
-          known[units.of(op)] = stage
+          known[groups.of(op)] = stage
           changed = True
     for op in reversed(ops):
-      if units.of(op) not in known:
+      if groups.of(op) not in known:
         found = [
-          known[units.of(consumer)]
+          known[groups.of(consumer)]
           for consumer in consumers[op]
-          if units.of(consumer) in known
+          if groups.of(consumer) in known
         ]
         if found:
-          known[units.of(op)] = min(found)
+          known[groups.of(op)] = min(found)
           changed = True
-  return {op: known[units.of(op)] for op in ops if units.of(op) in known}
+  return {op: known[groups.of(op)] for op in ops if groups.of(op) in known}
 
 
 def _stage_of_inputs(
   op: tf.Operation,
-  units: colocation_lib.Units,
+  groups: colocation.ColocationGroups,
   known: Mapping[tf.Operation, int],
   follows: Follows,
 ) -> int | None:
   """Returns the stage of the input that an op follows; None if none has one."""
   found = [
-    (tensor_size.tensor_bytes(tensor), known[units.of(tensor.op)])
+    (tensor_size.tensor_bytes(tensor), known[groups.of(tensor.op)])
     for tensor in op.inputs
-    if tensor.op in units and units.of(tensor.op) in known
+    if tensor.op in groups and groups.of(tensor.op) in known
   ]
   if not found:
     return None
@@ -90,12 +89,12 @@ def _stage_of_inputs(
 
 
 def _consumers(
-  op: tf.Operation, units: colocation_lib.Units
+  op: tf.Operation, groups: colocation.ColocationGroups
 ) -> list[tf.Operation]:
   """Returns the ops that read from an op, those with a stage among them."""
   return [
     consumer
     for tensor in op.outputs
     for consumer in tensor.consumers()
-    if consumer in units
+    if consumer in groups
   ]

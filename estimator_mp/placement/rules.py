@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 from compat.private import graph_reads
 from estimator_mp.config.sharding_options import Rule
-from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import op_types
+from estimator_mp.graph import colocation, op_types
 
 import tensorflow as tf
 
@@ -27,7 +26,7 @@ class Rules:
     self,
     ops: Sequence[tf.Operation],
     targets: Sequence[tf.Operation],
-    units: colocation_lib.Units,
+    groups: colocation.ColocationGroups,
   ) -> dict[tf.Operation, int]:
     """Returns the stages of the ops that a rule matches.
 
@@ -37,7 +36,7 @@ class Rules:
     first one's rule counts.
 
     Raises:
-      ValueError: If two rules put parts of one unit on different stages.
+      ValueError: If two rules put parts of one group on different stages.
     """
     del targets
     rules = self._rules
@@ -45,13 +44,13 @@ class Rules:
     initial = _initializers(ops)
     matched_by = {op: i for op, i in matched_by.items() if op not in initial}
     variables = op_types.variables_of(list(matched_by))
-    of_variables = {units.of(op) for op in variables}
+    of_variables = {groups.of(op) for op in variables}
     first: dict[tf.Operation, tf.Operation] = {}
     for op, index in matched_by.items():
-      unit = units.of(op)
-      if unit in of_variables and not op_types.is_variable(op):
+      group = groups.of(op)
+      if group in of_variables and not op_types.is_variable(op):
         continue
-      other = first.setdefault(unit, op)
+      other = first.setdefault(group, op)
       other_rule, rule = rules[matched_by[other]], rules[index]
       is_firm = op_types.is_variable(op) or graph_reads.outermost_loop(op)
       if is_firm and other_rule[1] != rule[1]:
@@ -60,7 +59,7 @@ class Rules:
           f"{other.name!r} and {op.name!r} share a device (a variable with its "
           "ops, a loop or a colocation group) and belong to one stage"
         )
-    return {op: rules[matched_by[first[units.of(op)]]][1] for op in matched_by}
+    return {op: rules[matched_by[first[groups.of(op)]]][1] for op in matched_by}
 
   def check(self, ops: Sequence[tf.Operation]) -> None:
     """Raises if rules and a model do not cover each other.
@@ -95,7 +94,7 @@ def _initializers(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
     op
     for op in ops
     if not op_types.is_variable(op)
-    and not names.isdisjoint(colocation_lib.colocated_with(op))
+    and not names.isdisjoint(colocation.colocated_with(op))
   }
 
 

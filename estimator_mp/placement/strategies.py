@@ -24,14 +24,14 @@ class Strategy(Protocol):
     self,
     ops: Sequence[tf.Operation],
     targets: Sequence[tf.Operation],
-    units: colocation.Units,
+    groups: colocation.ColocationGroups,
   ) -> Mapping[tf.Operation, int]:
     """Returns stages of ops.
 
     Args:
       ops: The ops that have no stage yet, in the order in which they were made.
       targets: What gradients, or results, are wanted of.
-      units: The units of `ops`.
+      groups: The colocation groups of `ops`.
 
     Returns:
       The stages of some of `ops`; at least of what leads to the targets, or of

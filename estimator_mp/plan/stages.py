@@ -55,7 +55,7 @@ class StagePlanner:
     # A user who places by name may place parts himself, too.
     self._may_be_marked = placement_lib.is_strategy(config.placement)
     self._mesh = mesh
-    self._units = colocation.Units()
+    self._groups = colocation.ColocationGroups()
     self._of_savers: set[tf.Operation] = set()
     self._is_marked: bool | None = None
 
@@ -69,7 +69,7 @@ class StagePlanner:
       Those that belong to Savers: they follow variables, whatever their device.
     """
     self.ops += ops
-    self._units.add(ops)
+    self._groups.add(ops)
     of_savers = savers.saver_ops(ops)
     self._of_savers |= of_savers
     return of_savers
@@ -107,15 +107,15 @@ class StagePlanner:
       graph_checks.check_loops(new, self.stages)
       marks = {self.stages[op] for op in new if op in self.stages}
       self._is_marked = len(marks) > 1
-    placed = {self._units.of(op) for op in self.stages if op in self._units}
+    placed = {self._groups.of(op) for op in self.stages if op in self._groups}
     unplaced = [
       op
       for op in self.ops
-      if self._units.of(op) not in placed and op not in self._of_savers
+      if self._groups.of(op) not in placed and op not in self._of_savers
     ]
     without_stage = [op for op in self.ops if op not in self.stages]
     if not self._follows_marks():
-      self.stages |= self._strategy.stages_of(unplaced, targets, self._units)
+      self.stages |= self._strategy.stages_of(unplaced, targets, self._groups)
     return self.propagate(without_stage, propagation.Follows.LATEST_INPUT)
 
   def plan_gradients(
@@ -152,7 +152,7 @@ class StagePlanner:
     Returns:
       The stages of those that are connected to one that has a stage.
     """
-    found = propagation.propagate(ops, self._units, self.stages, follows)
+    found = propagation.propagate(ops, self._groups, self.stages, follows)
     self.stages |= found
     return found
 

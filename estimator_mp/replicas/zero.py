@@ -110,10 +110,10 @@ def devices_of_updates(
   simple = [op for op in ops if not function_bodies.is_call(op)]
   of_savers = savers.saver_ops(ops)
   movable = [op for op in simple if op not in of_savers]
-  units = colocation.Units()
-  units.add(movable)
+  groups = colocation.ColocationGroups()
+  groups.add(movable)
   found = propagation.propagate(
-    movable, units, {**shards, **sums}, propagation.Follows.LARGEST_INPUT
+    movable, groups, {**shards, **sums}, propagation.Follows.LARGEST_INPUT
   )
   devices = {
     op: device_of[shard](op.device)

@@ -1,7 +1,6 @@
 """Automatic placement of models whose gradients are wanted part by part."""
 
-from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import op_types
+from estimator_mp.graph import colocation, op_types
 from estimator_mp.placement import parts as parts_lib
 
 import tensorflow as tf
@@ -13,7 +12,7 @@ v1 = tf.compat.v1
 def _cut(num_stages, towers, memory_limit=None):
   """Cuts towers of dense layers one by one; returns stages of kernels."""
   parts = parts_lib.Parts(num_stages, memory_limit)
-  units = colocation_lib.Units()
+  groups = colocation.ColocationGroups()
   found = {}
   with tf.Graph().as_default() as graph:
     features = v1.placeholder(tf.float32, [None, 8])
@@ -23,8 +22,8 @@ def _cut(num_stages, towers, memory_limit=None):
       for layer, width in enumerate(widths):
         net = v1.layers.dense(net, width, name=f"t{index}/l{layer}")
       ops = graph.get_operations()[start:]
-      units.add(ops)
-      found |= parts.stages_of(ops, [net.op], units)
+      groups.add(ops)
+      found |= parts.stages_of(ops, [net.op], groups)
     parts.check([])
   return {
     op.name.removesuffix("/kernel"): stage
@@ -45,15 +44,15 @@ class PartsTest(absltest.TestCase):
     )
 
   def test_what_does_not_lead_to_the_target_is_cut_too(self):
-    units = colocation_lib.Units()
+    groups = colocation.ColocationGroups()
     with tf.Graph().as_default() as graph:
       features = v1.placeholder(tf.float32, [None, 8])
       start = len(graph.get_operations())
       asked = v1.layers.dense(features, 8, name="asked")
       v1.layers.dense(features, 8, name="later")
       ops = graph.get_operations()[start:]
-      units.add(ops)
-      found = parts_lib.Parts(2).stages_of(ops, [asked.op], units)
+      groups.add(ops)
+      found = parts_lib.Parts(2).stages_of(ops, [asked.op], groups)
     stages = {op.name: stage for op, stage in found.items()}
     self.assertEqual((stages["asked/kernel"], stages["later/kernel"]), (0, 1))
 

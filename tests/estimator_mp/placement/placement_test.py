@@ -6,8 +6,7 @@ import estimator_mp
 from compat.private import gradient_requests
 from estimator_mp import toolbox
 from estimator_mp.config import placement_file
-from estimator_mp.graph import colocation as colocation_lib
-from estimator_mp.graph import op_types
+from estimator_mp.graph import colocation, op_types
 from estimator_mp.placement import auto, transfers
 from tests.estimator_mp import programs, runs, versions, zoo
 
@@ -172,9 +171,9 @@ class AutomaticTest(absltest.TestCase):
       net = v1.layers.dense(x, 8, tf.nn.relu, name="a")
       net = v1.layers.dense(net, 8, tf.nn.relu, name="b")
       ops = graph.get_operations()[start:]
-      units = colocation_lib.Units()
-      units.add(ops)
-      stages = auto.cut_forward(ops, [net.op], units, num_stages=2)
+      groups = colocation.ColocationGroups()
+      groups.add(ops)
+      stages = auto.cut_forward(ops, [net.op], groups, num_stages=2)
       by_name = {op.name: stage for op, stage in stages.items()}
     for layer, stage in (("a", 0), ("b", 1)):
       for op in ("MatMul", "BiasAdd", "Relu", "kernel", "bias"):

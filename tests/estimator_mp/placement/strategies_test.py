@@ -28,8 +28,8 @@ class _EveryOther:
     del memory_limit, measured_seconds
     self._num_stages = num_stages
 
-  def stages_of(self, ops, targets, units):
-    del targets, units
+  def stages_of(self, ops, targets, groups):
+    del targets, groups
     names = [v.op.name for v in tf.compat.v1.trainable_variables()]
     return {
       op: names.index(op.name) % self._num_stages
