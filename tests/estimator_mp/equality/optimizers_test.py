@@ -4,7 +4,8 @@ from typing import Any
 from unittest import mock
 
 import estimator_mp
-from tests.estimator_mp import runs, transparency, zoo
+from tests.estimator_mp import runs, zoo
+from tests.estimator_mp.equality import transparency
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

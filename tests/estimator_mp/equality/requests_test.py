@@ -1,6 +1,7 @@
 """However a program asks for gradients, sharding it changes nothing."""
 
-from tests.estimator_mp import transparency, zoo
+from tests.estimator_mp import zoo
+from tests.estimator_mp.equality import transparency
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
