@@ -143,7 +143,7 @@ class Requests:
     ):
       if total is part or total is None:
         continue
-      if tf.is_tensor(total) and tf.is_tensor(part):
+      if isinstance(total, tf.Tensor) and isinstance(part, tf.Tensor):
         self._earlier[total.name] = _Earlier(total, part)
       else:
         name = getattr(source, "handle", source).op.name

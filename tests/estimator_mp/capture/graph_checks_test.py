@@ -1,0 +1,115 @@
+"""Graph checks: each mistake of a model_fn is one line, without a session."""
+
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.capture import graph_checks
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_MESH = mesh_lib.Mesh.create("stage:2")
+
+
+class GraphChecksTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.graph = self.enter_context(tf.Graph().as_default())
+
+  def test_a_spec(self):
+    graph_checks.check_spec(
+      tf.estimator.EstimatorSpec("infer", predictions=tf.constant(1.0))
+    )
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
+      "model_fn returned 5, which is no EstimatorSpec; return "
+      "tf.estimator.EstimatorSpec(mode, loss=..., train_op=...)",
+    ):
+      graph_checks.check_spec(5)
+
+  def test_ops_of_tpus(self):
+    fine = tf.constant(1.0).op
+    graph_checks.check_no_tpu_ops([fine])
+    tpu = tf.raw_ops.CrossReplicaSum(
+      input=fine.outputs[0], group_assignment=[[0]], name="mine"
+    ).op
+    with self.assertRaisesRegex(
+      ValueError, "^model_fn makes 'mine', an op of CrossShardOptimizer that "
+    ):
+      graph_checks.check_no_tpu_ops([fine, tpu])
+
+  def _loop(self):
+    """Returns the ops of the body of a loop of TensorFlow 1, and one before."""
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    x = tf.constant(1.0, name="before")
+    tf.while_loop(
+      lambda x: x < 9.0,
+      lambda x: tf.add(tf.multiply(x, 2.0, name="twice"), 1.0, name="more"),
+      [x],
+    )
+    names = ("before", "while/twice", "while/more")
+    return [self.graph.get_operation_by_name(name) for name in names]
+
+  def test_marks_may_be_in_a_loop_and_before_it(self):
+    before, twice, more = self._loop()
+    ops = self.graph.get_operations()
+    graph_checks.check_loops(ops, {before: 0, twice: 1, more: 1})
+    graph_checks.check_loops(ops, {before: 0, more: 1})
+
+  def test_marks_may_not_cut_a_loop(self):
+    _, twice, more = self._loop()
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
+      "model_fn cuts through a loop: 'while/twice' is on stage 0, 'while/more' "
+      "on stage 1; a loop belongs to one stage, so put it as a whole under "
+      "estimator_mp.stage",
+    ):
+      graph_checks.check_loops(self.graph.get_operations(), {twice: 0, more: 1})
+
+  def test_marks_where_a_device_has_several_stages(self):
+    with tf.device("/device:CPU:1"):
+      marked = tf.no_op("marked")
+    graph_checks.check_no_marks([marked], _MESH)
+    virtual = _MESH.with_virtual_stages(2)
+    graph_checks.check_no_marks([tf.no_op("free")], virtual)
+    with self.assertRaisesRegex(
+      ValueError,
+      "^model_fn puts 'marked' on /device:CPU:1, which has several stages of ",
+    ):
+      graph_checks.check_no_marks([marked], virtual)
+
+
+class DevicesTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("none", ""),
+    ("of_the_mesh", "/device:CPU:1"),
+    ("of_another_task", "/job:worker/task:3/device:CPU:8"),
+    ("of_another_kind", "/device:XLA_CPU:7"),
+  )
+  def test_that_may_exist(self, device):
+    self._check(device)
+
+  @parameterized.parameters("/device:CPU:2", "/device:GPU:99")
+  def test_that_no_session_has(self, device):
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
+      f"model_fn puts 'mine' on {device}, which the session does not have; use "
+      "one of mesh stage:2: /device:CPU:0, /device:CPU:1",
+    ):
+      self._check(device)
+    self._check(device, allow_soft_placement=True)
+
+  def test_a_session_of_the_users_is_not_known(self):
+    with tf.Graph().as_default() as graph, tf.device("/device:CPU:8"):
+      tf.no_op()
+    graph_checks.check_devices_exist(graph, _MESH, None)
+
+  def _check(self, device, **fields):
+    with tf.Graph().as_default() as graph, tf.device(device):
+      tf.no_op("mine")
+    config = v1.ConfigProto(device_count={"CPU": 2}, **fields)
+    graph_checks.check_devices_exist(graph, _MESH, config)
+
+
+if __name__ == "__main__":
+  absltest.main()
