@@ -3,6 +3,7 @@
 - What micro-batches run stops waiting for updates that all of them have a part
   in; the gradients wait instead.
 - Devices run their cells in the order of a schedule.
+- Devices do their parts of collectives in one order, that of all.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from compat.private import graph_edits
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.config.schedule import Cell, Phase
 from estimator_mp.pipeline import cells
+from estimator_mp.plan import collective_order
 
 import tensorflow as tf
 
@@ -96,3 +98,22 @@ def _all_done(ops: Sequence[tf.Operation], cell: Cell) -> tf.Operation:
   with tf.compat.v1.device(device), tf.control_dependencies(ops):
     name = f"stage_{cell.stage}/{cell.phase.name.lower()}_{cell.micro_batch}"
     return tf.no_op(name)
+
+
+def order_collectives(collectives: Sequence[Sequence[tf.Operation]]) -> None:
+  """Makes each device do its parts of collectives in their order.
+
+  Whoever runs a collective then also runs those before it on its devices. Call
+  it when all are made, and before a session runs the graph.
+
+  Args:
+    collectives: The ops of each collective, one per device; see
+      `collective_order`.
+
+  Raises:
+    ValueError: If they cannot be run in this order.
+  """
+  waits = collective_order.waits_of_collectives(collectives)
+  for op, before in waits.items():
+    if before not in op.control_inputs:
+      graph_edits.add_control_inputs(op, [before])

@@ -27,7 +27,7 @@ from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import colocation, shape_values, traversal
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import accumulation as accumulation_lib
-from estimator_mp.lower import collective_order, merging, ordering
+from estimator_mp.lower import merging, ordering
 from estimator_mp.lower import micro_batch_updates as lower_updates
 from estimator_mp.lower import recompute as recompute_lib
 from estimator_mp.lower import replicas as replicas_lib
@@ -42,7 +42,7 @@ from estimator_mp.pipeline import (
 )
 from estimator_mp.pipeline.example_axes import Kind
 from estimator_mp.pipeline.merges import Merge
-from estimator_mp.plan import gradient_sums, sharding_plan
+from estimator_mp.plan import collective_order, gradient_sums, sharding_plan
 
 import numpy as np
 import tensorflow as tf
@@ -419,7 +419,7 @@ class Pipeline:
     cells = self._order(stages)
     of_replicas = self._done.keys() | self._clones.all_ops | self._accumulated
     spec = self._replicas.keep_equal(spec, of_replicas)
-    collective_order.order_collectives(collective_order.collectives_of(graph))
+    ordering.order_collectives(collective_order.collectives_of(graph))
     plan = sharding_plan.PipelinePlan(
       self._mesh,
       self._schedule,

@@ -7,7 +7,8 @@ import time
 import estimator_mp  # noqa: F401
 from compat.private import graph_edits
 from estimator_mp.collectives import all_reduce as all_reduce_lib
-from estimator_mp.lower import collective_order
+from estimator_mp.lower import ordering
+from estimator_mp.plan import collective_order
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import numpy as np
@@ -42,7 +43,7 @@ def delayed(value, seconds):
 def order_all(graph):
   """Orders the collectives of a graph, and returns them."""
   found = collective_order.collectives_of(graph)
-  collective_order.order_collectives(found)
+  ordering.order_collectives(found)
   return found
 
 
@@ -89,7 +90,7 @@ class OrderTest(absltest.TestCase):
       sums = [all_reduce(x, "collective") for x in (late, early)]
       collectives = collective_order.collectives_of(graph)
       if is_ordered:
-        collective_order.order_collectives(collectives)
+        ordering.order_collectives(collectives)
       metadata = v1.RunMetadata()
       with v1.Session(config=cases.session_config(3)) as session:
         results = session.run(
@@ -165,6 +166,20 @@ class OrderTest(absltest.TestCase):
           scales = np.divide(found, numbers)
           np.testing.assert_array_equal(scales, [[12] * 2] * 2 + [[2] * 2] * 2)
 
+  def test_the_waits_as_data(self):
+    """Nothing is edited; an edge that is there already is no second one."""
+    with tf.Graph().as_default():
+      fed = v1.placeholder(tf.float32, [2])
+      ops = [x.op for x in placed([fed] * 3, tf.exp)]
+      others = [x.op for x in placed([fed] * 2, tf.exp)]
+      collectives = [ops, others[::-1]]
+      waits = collective_order.waits_of_collectives(collectives)
+      self.assertEqual(waits, {others[0]: ops[0], others[1]: ops[1]})
+      self.assertEmpty(others[0].control_inputs)
+      for _ in range(2):
+        ordering.order_collectives(collectives)
+      self.assertEqual(list(others[0].control_inputs), [ops[0]])
+
   def test_nccl(self):
     with tf.Graph().as_default() as graph:
       fed = v1.placeholder(tf.float32, [4])
@@ -185,7 +200,7 @@ class ErrorsTest(absltest.TestCase):
       all_reduce(first, "collective")
       collectives = collective_order.collectives_of(graph)
       with self.assertRaises(ValueError) as caught:
-        collective_order.order_collectives(collectives[::-1])
+        ordering.order_collectives(collectives[::-1])
     self.assertEqual(
       str(caught.exception),
       "collective 0 (estimator_mp/all_reduce_1/member) reads what collective "
@@ -211,7 +226,7 @@ class ErrorsTest(absltest.TestCase):
         ),
       ):
         with self.assertRaises(ValueError) as caught:
-          collective_order.order_collectives([members])
+          ordering.order_collectives([members])
         self.assertEqual(str(caught.exception), message)
 
   def test_a_group_key_that_only_the_session_knows(self):

@@ -17,7 +17,6 @@ does hang there is two devices with orders that contradict each other.
 from collections.abc import Sequence
 from typing import Any
 
-from compat.private import graph_edits
 from estimator_mp.collectives import collective
 from estimator_mp.graph import op_types, traversal
 
@@ -50,11 +49,10 @@ def _identity(op: tf.Operation) -> tuple[Any, ...]:
   return op.type, *collective.keys_of(op)
 
 
-def order_collectives(collectives: Sequence[Sequence[tf.Operation]]) -> None:
-  """Makes each device do its parts of collectives in their order.
-
-  Whoever runs a collective then also runs those before it on its devices. Call
-  it when all are made, and before a session runs the graph.
+def waits_of_collectives(
+  collectives: Sequence[Sequence[tf.Operation]],
+) -> dict[tf.Operation, tf.Operation]:
+  """Returns for each op of a collective that of the one before, on its device.
 
   Args:
     collectives: The ops of each collective, one per device, such as
@@ -68,13 +66,14 @@ def order_collectives(collectives: Sequence[Sequence[tf.Operation]]) -> None:
   for members in collectives:
     _check_devices(members)
   _check_order(collectives)
+  waits: dict[tf.Operation, tf.Operation] = {}
   last: dict[str, tf.Operation] = {}
   for members in collectives:
     for op in members:
-      before = last.get(op.device)
-      if before is not None and before not in op.control_inputs:
-        graph_edits.add_control_inputs(op, [before])
+      if op.device in last:
+        waits[op] = last[op.device]
       last[op.device] = op
+  return waits
 
 
 def _check_devices(members: Sequence[tf.Operation]) -> None:
