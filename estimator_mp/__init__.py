@@ -24,7 +24,6 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
   from estimator_mp.config.sharding_config import (
     define_sharding_flags as define_sharding_flags,
   )
-  from estimator_mp.export import export_saved_model as export_saved_model
   from estimator_mp.mesh import Mesh as Mesh
   from estimator_mp.mesh import get_mesh as get_mesh
   from estimator_mp.mesh import stage as stage
@@ -33,6 +32,9 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
     measure_costs as measure_costs,
   )
   from estimator_mp.plan.sharding_plan import get_placement as get_placement
+  from estimator_mp.session.export import (
+    export_saved_model as export_saved_model,
+  )
   from estimator_mp.session.session_config import run_config as run_config
   from estimator_mp.sharded_estimator import shard_estimator as shard_estimator
   from estimator_mp.sharding import shard_model_fn as shard_model_fn
@@ -46,7 +48,7 @@ _HOMES = {
   "aggregate_gradients": "collectives.aggregation",
   "compare": "comparison.comparison",
   "define_sharding_flags": "config.sharding_config",
-  "export_saved_model": "export",
+  "export_saved_model": "session.export",
   "get_mesh": "mesh",
   "get_placement": "plan.sharding_plan",
   "inspect_model_fn": "comparison.inspect_model",

@@ -16,8 +16,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from compat.private import gradient_requests, graph_edits, keras
-from estimator_mp import devices, export
+from compat.private import gradient_requests, keras
+from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import (
   graph_checks,
@@ -42,7 +42,7 @@ from estimator_mp.placement import (
 from estimator_mp.plan import sharding_plan
 from estimator_mp.plan import stages as stages_lib
 from estimator_mp.replicas import horovod
-from estimator_mp.session import input_position, one_process
+from estimator_mp.session import export, input_position, one_process
 from estimator_mp.session.session_config import saves_input_position
 
 import tensorflow as tf
@@ -312,8 +312,8 @@ class _Sharding:
     if self._pipeline is not None:
       new = [op for op in new if not self._pipeline.is_copy(op)]
       self._pipeline.add(new)
-    for op in savers.work_on_variables(self._stages.add(new)):
-      graph_edits.set_device(op, op.inputs[0].device)
+    of_savers = self._stages.add(new)
+    device_assignment.follow_variables(savers.work_on_variables(of_savers))
     return new
 
   def _record(

@@ -14,7 +14,6 @@ from estimator_mp.collectives.sync import barrier
 from estimator_mp.comparison.comparison import ComparedStep, Comparison
 from estimator_mp.config.measured_costs import MeasuredCosts
 from estimator_mp.config.placement import Placement, StagePlacement
-from estimator_mp.export import with_deviceless_export
 from estimator_mp.observe.inspection import Inspection
 from estimator_mp.observe.verification import (
   PlacementError,
@@ -23,6 +22,7 @@ from estimator_mp.observe.verification import (
 )
 from estimator_mp.placement.contents import placement_of_graph
 from estimator_mp.plan.sharding_plan import record_placement
+from estimator_mp.session.export import with_deviceless_export
 from estimator_mp.session.input_position import InputPositionHook
 
 __all__ = [

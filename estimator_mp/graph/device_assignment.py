@@ -10,7 +10,7 @@ Most ops of a stage go to the stage's device. Two kinds cannot:
   run where the resource is; TensorFlow refuses any other device.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from compat.private import graph_edits, op_registry
 from estimator_mp import devices as devices_lib
@@ -77,6 +77,16 @@ def assign(stages: Mapping[tf.Operation, int], devices: Sequence[str]) -> None:
   for op, stage in stages.items():
     if not op.device:
       graph_edits.set_device(op, functions[stage](op))
+
+
+def follow_variables(ops: Iterable[tf.Operation]) -> None:
+  """Puts ops that read or assign a variable on its device.
+
+  Args:
+    ops: Ops of a graph that no session has run yet.
+  """
+  for op in ops:
+    graph_edits.set_device(op, op.inputs[0].device)
 
 
 def stages_of_devices(

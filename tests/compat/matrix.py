@@ -3,7 +3,7 @@
     python tests/compat/matrix.py --tensorflow 2.16.2 2.21.0 --python 3.11
 
 makes a virtualenv per pair (kept, and used again, in --environments), runs
-every tests/compat/*_test.py in it but packages_test.py, and prints a table of
+every test of tests/compat in it but packages_test.py, and prints a table of
 what passed, with the last results of pairs that were run before; with --write,
 the table in docs/migrating.md is replaced too. A pair for which TensorFlow has
 no wheel says so in the table. It ends with exit code 1 if a test failed.
@@ -273,7 +273,8 @@ def main() -> None:
   tests = sorted(
     test
     for test in glob.glob(
-      os.path.join(REPOSITORY, "tests", "compat", "*_test.py")
+      os.path.join(REPOSITORY, "tests", "compat", "**", "*_test.py"),
+      recursive=True,
     )
     if os.path.basename(test) != "packages_test.py"
   )

@@ -5,6 +5,7 @@ import pickle
 import shutil
 
 import estimator_mp
+from compat.private import estimators
 from estimator_mp import toolbox
 from tests.compat import models
 from tests.estimator_mp import runs, versions, zoo
@@ -376,7 +377,7 @@ class NeverShardedTest(parameterized.TestCase):
   def test_a_model_fn_that_is_set_but_not_used_is_an_error(self):
     estimator = Searching(estimator_mp.run_config(CONFIG))
     sharded = estimator_mp.shard_model_fn(model_fn, CONFIG)
-    vars(estimator)["_model_fn"] = sharded
+    estimators.replace_parts(estimator, sharded, estimator.config)
     with self.assertRaisesRegex(ValueError, "training graph was never sharded"):
       estimator.train(zoo.input_fn, steps=1)
 

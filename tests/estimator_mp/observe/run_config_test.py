@@ -6,6 +6,7 @@ import re
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.observe import verification
+from tests.compat.private import only_tests
 
 import numpy as np
 import tensorflow as tf
@@ -35,7 +36,7 @@ class RunConfigTest(parameterized.TestCase):
     made = estimator_mp.run_config(estimator_mp.ShardingConfig("stage:2"))
     options = made.session_config.graph_options.rewrite_options
     plain = tf.estimator.Estimator(lambda features, mode: None)
-    expected = plain._session_config.graph_options.rewrite_options
+    expected = only_tests.session_config_of(plain).graph_options.rewrite_options
     self.assertEqual(options, expected)
 
   def test_a_thread_for_each_device(self):

@@ -6,6 +6,7 @@ from typing import Any
 import estimator_mp
 from estimator_mp.lower import mirroring
 from estimator_mp.observe import executed_graph
+from tests.compat.private import only_tests
 from tests.estimator_mp import programs, runs, shapes, versions
 
 import numpy as np
@@ -264,7 +265,7 @@ class ErrorsTest(absltest.TestCase):
     )
     context = v1.train.SessionRunContext(None, program.session)
     hook.before_run(context)
-    program.graph._unsafe_unfinalize()
+    only_tests.unfinalize(program.graph)
     with program.graph.as_default():
       tf.constant(1.0, name="harmless")
       hook.before_run(context)

@@ -1,0 +1,114 @@
+"""The private names behind gradient requests, and what stands before them."""
+
+from compat.private import gradient_requests
+
+import tensorflow as tf
+from absl.testing import absltest
+
+v1 = tf.compat.v1
+
+
+class Handler:
+  """Answers as TensorFlow would, and keeps the targets and the answers."""
+
+  def __init__(self):
+    self.heard = []
+
+  def gradients(self, targets, sources, grad_ys, compute):
+    self.heard.append(targets)
+    self.heard.append(compute(targets, sources, grad_ys, []))
+    return self.heard[-1]
+
+  def add_terms(self, terms):
+    return tf.add_n(terms)
+
+
+def _patched():
+  return (
+    gradient_requests.gradients_util._GradientsHelper,
+    gradient_requests.gradients_util._MultiDeviceAddN,
+    tf.GradientTape.gradient,
+  )
+
+
+class GradientRequestsTest(absltest.TestCase):
+  def test_the_patches_are_undone_on_every_exit(self):
+    before = _patched()
+    with (
+      self.assertRaises(KeyError),
+      tf.Graph().as_default() as graph,
+      gradient_requests.intercepted(graph, Handler()),
+    ):
+      with gradient_requests.observed(graph, print):
+        pass
+      for function, original in zip(_patched(), before, strict=True):
+        self.assertIsNot(function, original)
+      raise KeyError("a mistake of the user's")
+    self.assertEqual(_patched(), before)
+
+  def test_requests_in_other_graphs_pass(self):
+    handler = Handler()
+
+    def gradient():
+      x = v1.placeholder(tf.float32, [2])
+      return tf.gradients(tf.reduce_sum(x * x), [x])[0]
+
+    with (
+      tf.Graph().as_default() as outer,
+      gradient_requests.intercepted(outer, handler),
+    ):
+      with tf.Graph().as_default():
+        gradient()
+      self.assertEmpty(handler.heard)
+      result = gradient()
+    self.assertLen(handler.heard, 2)
+    self.assertIs(handler.heard[1][0], result)
+
+  def test_every_way_to_ask_is_heard(self):
+    for ask in (
+      lambda y, x: tf.gradients(y, x),
+      lambda y, x: v1.gradients(y, x),
+      lambda y, x: v1.train.AdamOptimizer().compute_gradients(y, x),
+    ):
+      with tf.Graph().as_default() as graph:
+        heard = []
+        x = v1.get_variable("x", [2], use_resource=True)
+        y = tf.reduce_sum(x * x)
+        with gradient_requests.observed(graph, lambda *of: heard.append(of)):  # noqa: B023
+          ask(y, [x])
+      self.assertLen(heard, 1)
+
+  def test_a_tape_is_heard(self):
+    heard = []
+    with tf.Graph().as_default() as graph:
+      x = tf.ones([2])
+      with gradient_requests.observed(graph, lambda *of: heard.append(of)):
+        with tf.GradientTape() as tape:
+          tape.watch(x)
+          y = x * x
+        found = tape.gradient(y, x)
+    ((sources, gradients),) = heard
+    self.assertIs(sources[0], x)
+    self.assertIs(gradients[0], found)
+
+  def test_terms_on_several_devices_are_added_by_the_handler(self):
+    class Adding(Handler):
+      def add_terms(self, terms):
+        added.append([term.device for term in terms])
+        return super().add_terms(terms)
+
+    added = []
+    with tf.Graph().as_default() as graph:
+      x = v1.get_variable("x", [2], use_resource=True)
+      parts = []
+      for device in ("/device:CPU:0", "/device:CPU:1"):
+        with tf.device(device):
+          parts.append(tf.reduce_sum(tf.square(tf.identity(x))))
+      with gradient_requests.intercepted(graph, Adding()):
+        tf.gradients(tf.add_n(parts), [x])
+    self.assertLen(added, 1)
+    self.assertLen(set(added[0]), 2)
+
+
+if __name__ == "__main__":
+  absltest.main()

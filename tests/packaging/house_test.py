@@ -1,0 +1,225 @@
+"""Rules for the folders of the library: what import-linter cannot see."""
+
+import ast
+import collections
+import functools
+import os
+import pathlib
+
+from absl.testing import absltest, parameterized
+
+# A test sees links to the files it declares; they lead to the source tree.
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+_PRIVATE = "compat/private"
+_MOST_FILES = 14
+
+# Modules whose names are private, as a module or at the start of its name.
+_PRIVATE_MODULES = (
+  "keras.src",
+  "tensorflow.python",
+  "tensorflow_estimator.python",
+  "tf_keras.src",
+)
+# Of Python itself: of named tuples, and the way out of a process.
+_NO_PRIVATE_NAMES = ("_asdict", "_exit", "_fields", "_make", "_replace")
+
+# What a graph and its ops have to be edited with, public or not.
+_EDITS = (
+  "_add_control_input",
+  "_add_control_inputs",
+  "_add_while_inputs",
+  "_remove_all_control_inputs",
+  "_set_attr",
+  "_set_device",
+  "_set_device_from_string",
+  "_set_func_attr",
+  "_update_input",
+  "add_control_inputs",
+  "before_finalization",
+  "replace_input",
+  "set_control_inputs",
+  "set_device",
+)
+_MAY_EDIT = ("compat/", "estimator_mp/graph/", "estimator_mp/lower/")
+
+
+def _sources(*folders):
+  """Paths of the Python files below folders, from the root."""
+  return sorted(
+    str(path.relative_to(_ROOT))
+    for folder in folders
+    for path in (_ROOT / folder).rglob("*.py")
+  )
+
+
+@functools.cache
+def _tree(path):
+  return ast.parse((_ROOT / path).read_text(encoding="utf-8"))
+
+
+@functools.cache
+def _names_of_library():
+  library = _sources("estimator_mp", "model_fns", _PRIVATE)
+  return set.union(*map(_defined, library))
+
+
+def _own_names(path):
+  """Names that a file may use because they are ours.
+
+  A file of the library uses its own private names, a test those of the library.
+  """
+  if not path.startswith("tests/"):
+    return _defined(path)
+  return _defined(path) | _names_of_library()
+
+
+@functools.cache
+def _defined(path):
+  """Names that a file's functions, classes and assignments define."""
+  names = set()
+  for node in ast.walk(_tree(path)):
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+      names.add(node.name)
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+      names.add(node.id)
+    elif isinstance(node, ast.Attribute) and _is_own_attribute(node):
+      names.add(node.attr)
+  return names
+
+
+def _is_own_attribute(node):
+  return isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+
+
+def _modules_named(tree):
+  """Lines and names of the modules that a file imports, or has in a text."""
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Import):
+      yield from ((node.lineno, alias.name) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom):
+      yield node.lineno, node.module or ""
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+      yield node.lineno, node.value
+
+
+def _attributes(tree):
+  """Lines and names of the attributes that a file asks objects for."""
+  for node in ast.walk(tree):
+    if isinstance(node, ast.Attribute):
+      yield node.lineno, node.attr
+    elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+      if node.func.id in ("delattr", "getattr", "hasattr", "setattr"):
+        yield from (
+          (node.lineno, argument.value)
+          for argument in node.args[1:2]
+          if isinstance(argument, ast.Constant)
+        )
+    elif isinstance(node, ast.Subscript) and isinstance(node.value, ast.Call):
+      name = getattr(node.slice, "value", None)
+      if isinstance(name, str) and ast.unparse(node.value.func) == "vars":
+        yield node.lineno, name
+
+
+def _private_names(path):
+  """Lines of a file with private names that are not ours."""
+  own = _own_names(path)
+  for line, name in _modules_named(_tree(path)):
+    if name.startswith(_PRIVATE_MODULES):
+      yield f"{path}:{line}: {name}"
+  for line, name in _attributes(_tree(path)):
+    is_private = name.startswith("_") and not name.endswith("__")
+    if is_private and name not in own and name not in _NO_PRIVATE_NAMES:
+      yield f"{path}:{line}: {name}"
+
+
+def _edits(path):
+  """Lines of a file that edit a graph."""
+  return [
+    f"{path}:{line}: {name}"
+    for line, name in _attributes(_tree(path))
+    if name in _EDITS
+  ]
+
+
+class FoldersTest(absltest.TestCase):
+  def test_a_folder_is_seen_at_a_glance(self):
+    counts = collections.Counter(
+      str(path.parent.relative_to(_ROOT))
+      for folder in ("compat", "estimator_mp")
+      for path in (_ROOT / folder).rglob("*")
+      if path.is_file() and path.suffix != ".pyc"
+    )
+    self.assertContainsSubset(["compat/private", "estimator_mp/plan"], counts)
+    crowded = {
+      folder: count
+      for folder, count in counts.items()
+      if count > _MOST_FILES and folder != "estimator_mp/cli"  # To be 14.
+    }
+    self.assertEmpty(crowded)
+
+  def test_a_folder_says_what_comes_in_and_what_goes_out(self):
+    silent = [
+      path
+      for path in _sources("compat", "estimator_mp")
+      if os.path.basename(path) == "__init__.py"
+      and not ast.get_docstring(_tree(path))
+    ]
+    self.assertEmpty(silent)
+
+
+class PrivateNamesTest(parameterized.TestCase):
+  def test_they_are_all_in_one_folder(self):
+    paths = _sources("compat", "estimator_mp", "model_fns", "tests")
+    found = [
+      line
+      for path in paths
+      if not path.startswith((_PRIVATE, "tests/compat/", "tests/packaging/"))
+      for line in _private_names(path)
+    ]
+    self.assertEmpty(found)
+
+  def test_each_file_says_on_which_versions_they_were_tested(self):
+    silent = [
+      path
+      for path in _sources(_PRIVATE)
+      if os.path.dirname(path) == _PRIVATE
+      and list(_private_names(path))
+      and "2.21.0" not in ast.get_docstring(_tree(path))
+    ]
+    self.assertEmpty(silent)
+
+  @parameterized.parameters(
+    "import tensorflow.python.ops",
+    "from tensorflow.python.framework import ops",
+    "importlib.import_module('tensorflow_estimator.python.estimator')",
+    "graph._get_function(name)",
+    "getattr(estimator, '_model_fn')",
+    "vars(estimator)['_model_fn']",
+  )
+  def test_one_is_found(self, source):
+    path = self.create_tempfile(content=source).full_path
+    self.assertLen(list(_private_names(path)), 1)
+
+
+class EditsTest(parameterized.TestCase):
+  def test_only_graph_and_lower_edit_a_graph(self):
+    found = [
+      line
+      for path in _sources("compat", "estimator_mp", "model_fns")
+      if not path.startswith(_MAY_EDIT)
+      for line in _edits(path)
+    ]
+    self.assertEmpty(found)
+
+  @parameterized.parameters(
+    "op._set_device('/device:CPU:0')",
+    "graph_edits.replace_input(op, 0, tensor)",
+    "getattr(op, '_update_input')(0, tensor)",
+  )
+  def test_one_is_found(self, source):
+    path = self.create_tempfile(content=source).full_path
+    self.assertLen(_edits(path), 1)
+
+
+if __name__ == "__main__":
+  absltest.main()
