@@ -9,7 +9,7 @@ an `If` that reads the variable if it has a value, and writes nothing.
 from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import op_types
+from estimator_mp.graph import colocation, op_types
 
 import tensorflow as tf
 
@@ -51,6 +51,16 @@ def written_states(op: tf.Operation) -> list[tf.Tensor]:
     if takes_reference
     or (op.op_def.is_stateful and tensors[index].dtype == tf.resource)
   ]
+
+
+def written_variables(op: tf.Operation) -> list[tf.Operation]:
+  """Returns the variables, and other states, that an op may write.
+
+  Args:
+    op: An op.
+  """
+  states = written_states(op)
+  return [*dict.fromkeys(map(colocation.variable_of, states))]
 
 
 def _written_by_functions(

@@ -1,9 +1,9 @@
 """Mirroring: whatever writes a variable is followed by its mirrors.
 
 `replicas.mirrors` says what writes a variable and in which way its mirrors
-follow; here ops are made that do so. It happens in three places:
+follow; here ops are made that do so, at three times:
 
-    keep_equal             -> the writes of a training step are followed
+    model_fn has returned  -> the writes of a training step are followed
     graph is finalized     -> those that hooks and Savers made are, too
     a session was made     -> all mirrors are set: they are in no checkpoint
 """
@@ -16,6 +16,30 @@ from estimator_mp.replicas import mirrors
 from estimator_mp.replicas.mirrors import Way
 
 import tensorflow as tf
+
+
+def with_mirrors(
+  spec: tf.estimator.EstimatorSpec,
+  mirrored: Sequence[mirrors.Mirrored],
+  forward: Collection[tf.Operation],
+  repeated: Mapping[tf.Operation, Sequence[tf.Operation]],
+) -> tf.estimator.EstimatorSpec:
+  """Returns a spec whose training keeps mirrors equal to their variables.
+
+  Args:
+    spec: What trains the variables.
+    mirrored: The variables, of the default graph.
+    forward: Ops that do not write unless their type says so.
+    repeated: The writes that replicas make themselves: the ops that do so.
+  """
+  all_mirrors = Mirrors(mirrored, forward, repeated)
+  train_op = getattr(spec.train_op, "op", spec.train_op)
+  following = all_mirrors.follow_step(train_op)
+  graph_edits.before_finalization(train_op.graph, all_mirrors.follow_others)
+  if following is not train_op:
+    spec = spec._replace(train_op=following)
+  hook = MirrorHook(all_mirrors)
+  return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
 
 class Mirrors:
@@ -34,9 +58,9 @@ class Mirrors:
     """Starts with no write followed.
 
     Args:
-      mirrored: The variables, of the default graph.
-      forward: Ops that do not write unless their type says so.
-      repeated: The writes that replicas make themselves: the ops that do so.
+      mirrored: As for `with_mirrors`, like the others.
+      forward: Ops of forward and backward passes.
+      repeated: What each replica writes itself.
     """
     self._graph = tf.compat.v1.get_default_graph()
     self._mirrored = mirrored

@@ -230,14 +230,7 @@ class Replicas:
         rest, self._zero.shards, self._device_of, self._shards_of_sums
       )
       _move(devices)
-    all_mirrors = mirroring.Mirrors(self._mirrored(), forward, repeated)
-    train_op = getattr(spec.train_op, "op", spec.train_op)
-    following = all_mirrors.follow_step(train_op)
-    graph_edits.before_finalization(train_op.graph, all_mirrors.follow_others)
-    if following is not train_op:
-      spec = spec._replace(train_op=following)
-    hook = mirroring.MirrorHook(all_mirrors)
-    return spec._replace(training_hooks=(*spec.training_hooks, hook))
+    return mirroring.with_mirrors(spec, self._mirrored(), forward, repeated)
 
   def _mirrored(self) -> list[mirrors_lib.Mirrored]:
     """Returns the variables that there are mirrors of, with these."""

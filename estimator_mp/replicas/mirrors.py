@@ -29,7 +29,7 @@ import enum
 from collections.abc import Collection, Iterable, Sequence, Set
 
 from compat.private import graph_reads
-from estimator_mp.graph import colocation, function_bodies, op_types, traversal
+from estimator_mp.graph import function_bodies, op_types, traversal
 
 import tensorflow as tf
 
@@ -135,12 +135,9 @@ def find_writes(
   step_counter = _step_counter()
   writes = []
   for op in ops:
-    states_of_op = map(
-      colocation.variable_of, function_bodies.written_states(op)
-    )
     variables = [
       by_variable[variable]
-      for variable in dict.fromkeys(states_of_op)
+      for variable in function_bodies.written_variables(op)
       if variable in by_variable
     ]
     if not variables or (op in forward and not op_types.is_write(op)):

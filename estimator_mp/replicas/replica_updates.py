@@ -11,7 +11,7 @@ is left to `mirrors`, which copies the variable after it.
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.graph import (
@@ -72,7 +72,7 @@ def find_updates(
     variable
     for variable in kept
     for op in writes.get(variable, ())
-    if not kept.issuperset(_variables_of(op.inputs))
+    if not kept.issuperset(_variables_before(op))
   }:
     kept -= apart
   repeated = {op for variable in kept for op in writes.get(variable, ())}
@@ -85,21 +85,21 @@ def find_updates(
   )
 
 
-def _variables_of(tensors: Iterable[tf.Tensor]) -> list[tf.Operation]:
-  """Returns the variables that tensors are the handles of."""
-  found = map(colocation.variable_of, tensors)
+def _variables_before(op: tf.Operation) -> list[tf.Operation]:
+  """Returns the variables that an op gets the handles of."""
+  found = map(colocation.variable_of, op.inputs)
   return [variable for variable in found if variable.type == "VarHandleOp"]
 
 
 def _writes(
   ops: Sequence[tf.Operation],
 ) -> dict[tf.Operation, list[tf.Operation]]:
-  """Returns the ops that may write each variable."""
+  """Returns the ops that may write each variable, but for references."""
   writes: dict[tf.Operation, list[tf.Operation]] = {}
   for op in ops:
-    states = function_bodies.written_states(op)
-    for variable in dict.fromkeys(_variables_of(states)):
-      writes.setdefault(variable, []).append(op)
+    for variable in function_bodies.written_variables(op):
+      if variable.type == "VarHandleOp":
+        writes.setdefault(variable, []).append(op)
   return writes
 
 

@@ -29,7 +29,7 @@ class _GraphTest(parameterized.TestCase):
 
 
 class FindMirroredTest(_GraphTest):
-  def _names(self, known=()):
+  def _names(self, known=frozenset()):
     return [op.name for op in mirrors.find_mirrored(self._ops(), known)]
 
   def test_variables_and_what_is_made_of_them_alone(self):
@@ -41,7 +41,7 @@ class FindMirroredTest(_GraphTest):
     tf.matmul(batch, batch, transpose_b=True, name="of_the_batch")
     tf.constant(1.0, name="constant")
     found = mirrors.find_mirrored(
-      [weights.op, *(op for op in self._ops() if op not in start)], ()
+      [weights.op, *(op for op in self._ops() if op not in start)], set()
     )
     names = [op.name for op in found if op.type != "ReadVariableOp"]
     self.assertEqual(names[0], "weights")
@@ -66,7 +66,7 @@ class FindMirroredTest(_GraphTest):
 
   def test_what_is_known_is_left_out(self):
     weights = _variable("weights")
-    known = set(mirrors.find_mirrored(self._ops(), ()))
+    known = set(mirrors.find_mirrored(self._ops(), set()))
     tf.nn.l2_loss(weights.read_value(), name="norm")
     names = self._names(known)
     self.assertIn("norm", names)
@@ -80,7 +80,7 @@ class FindMirroredTest(_GraphTest):
     )
     loop = {op for op in self._ops() if op.name.startswith("loop")}
     entries = {op for op in loop if op.type == "Enter"}
-    found = mirrors.find_mirrored(self._ops(), ())
+    found = mirrors.find_mirrored(self._ops(), set())
     self.assertContainsSubset(entries, found)
     self.assertContainsSubset({op for op in loop if op.type == "Exit"}, found)
 
