@@ -41,8 +41,9 @@ def wait_for_updates(
     updates: The updates.
   """
   tensors = tf.nest.flatten(gradients, expand_composites=True)
-  if updates and tensors:
-    graph_edits.add_control_inputs(tensors[0].op, updates)
+  first = next((tensor for tensor in tensors if tensor is not None), None)
+  if updates and first is not None:
+    graph_edits.add_control_inputs(first.op, updates)
 
 
 def order_cells(
