@@ -168,9 +168,8 @@ class Mirrors:
     """Returns the ops that wait for each write."""
     waiting: dict[tf.Operation, list[tf.Operation]] = {op: [] for op in writes}
     for op in self._graph.get_operations() if writes else ():
-      for before in {*op.control_inputs, *(t.op for t in op.inputs)}:
-        if before in waiting:
-          waiting[before].append(op)
+      for before in waiting.keys() & traversal.sources(op):
+        waiting[before].append(op)
     return waiting
 
   def _write_first(self, write: mirrors.Write) -> None:
@@ -185,7 +184,11 @@ class Mirrors:
       self._alone.update(first)
 
   def _copy_in_each_step(self, entry: mirrors.Mirrored) -> None:
-    """Lets all that a step does with mirrors wait for copies."""
+    """Lets all that a step does with mirrors wait for copies.
+
+    What the step itself writes comes after, as it does in replica 0. What may
+    give a variable its first value does not: there is nothing to copy before.
+    """
     readers = [
       [x for x in mirror.consumers() if x not in self._alone]
       for mirror in entry.mirrors
