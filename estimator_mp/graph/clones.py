@@ -8,7 +8,7 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from compat.private import graph_edits
-from estimator_mp.graph import device_assignment, draws, op_types
+from estimator_mp.graph import device_assignment, draws, functions, op_types
 
 import tensorflow as tf
 
@@ -57,7 +57,7 @@ class Clones:
     self._homes = homes
     self._tensors: list[dict[str, tf.Tensor]] = [{} for _ in homes]
     self._ops: list[dict[str, tf.Operation]] = [{} for _ in homes]
-    self._functions: draws.Functions | None = None
+    self._functions: functions.Functions | None = None
     self._num_rows: set[int] = set()  # Of features, if the graph knows.
     self.all_ops: set[tf.Operation] = set()
 
@@ -221,7 +221,7 @@ class Clones:
   ) -> _Edit | None:
     """Returns what gives clones of an op numbers of their own, if any do."""
     if self._functions is None:
-      self._functions = draws.Functions(op.graph, self._num_rows)
+      self._functions = functions.Functions(op.graph, self._num_rows)
     if self._functions.are_called_by(node):
       self._functions.check(node)
       differing = [self._differs(tensor, inside) for tensor in op.inputs]

@@ -12,7 +12,7 @@ TensorFlow refuses, or pays dearly for, some separations:
 from collections.abc import Iterable, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import op_types, savers
+from estimator_mp.graph import op_types, savers, traversal
 
 import tensorflow as tf
 
@@ -98,7 +98,7 @@ def colocated_with(op: tf.Operation) -> list[str]:
   ]
 
 
-def bound_to(
+def ops_colocated_with(
   variables: Sequence[tf.Operation],
 ) -> dict[tf.Operation, list[tf.Operation]]:
   """Returns the ops that have to be where a variable is, and itself.
@@ -109,30 +109,10 @@ def bound_to(
   Returns:
     The ops of each variable.
   """
-  found = {v: [v, *v.outputs[0].consumers()] for v in variables}
-  groups = {_COLOCATED_WITH + v.name.encode(): v for v in variables}
+  found = {v: [v, *traversal.consumers(v)] for v in variables}
+  by_name = {v.name: v for v in variables}
   for op in variables[0].graph.get_operations() if variables else ():
-    for group in op.colocation_groups():
-      if group in groups:
-        found[groups[group]].append(op)
+    for name in colocated_with(op):
+      if name in by_name:
+        found[by_name[name]].append(op)
   return found
-
-
-def variable_of(tensor: tf.Tensor) -> tf.Operation:
-  """Returns the op that a tensor comes from, before v1 conds and loops.
-
-  A write of a reference gives the reference on.
-
-  Args:
-    tensor: The handle of a variable, or a reference, as an op gets it; or any
-      other tensor.
-  """
-  op = tensor.op
-  while (
-    op.inputs
-    and op_types.is_handle(op.inputs[0])
-    and (op.type in op_types.PASSES_HANDLE or op_types.is_reference(tensor))
-  ):
-    tensor = op.inputs[0]
-    op = tensor.op
-  return op

@@ -431,6 +431,11 @@ def variables_of(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
   return [op for op in ops if is_variable(op)]
 
 
+def is_call(op: tf.Operation) -> bool:
+  """Whether an op runs functions of its graph, with what it gets."""
+  return op.type in FUNCTIONAL
+
+
 def is_reference(tensor: tf.Tensor) -> bool:
   """Whether a tensor is a reference of TensorFlow 1."""
   return bool(tensor.dtype != tensor.dtype.base_dtype)

@@ -11,7 +11,8 @@ follow; here ops are made that do so, at three times:
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from compat.private import graph_edits
-from estimator_mp.graph import function_bodies, op_types, placed_ops, traversal
+from estimator_mp.graph import op_types, placed_ops, traversal
+from estimator_mp.graph import variables as variables_lib
 from estimator_mp.replicas import mirrors
 from estimator_mp.replicas.mirrors import Way
 
@@ -250,7 +251,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
 
 def _made_again(op: tf.Operation, mirror: tf.Tensor) -> tf.Operation:
   """Returns an op that does to a mirror what another does to its variable."""
-  (state,) = function_bodies.written_states(op)
+  (state,) = variables_lib.written_states(op)
   # A reference also says what is to be done before.
   before = [] if op_types.is_variable(state.op) else [state.op]
   with (

@@ -24,8 +24,9 @@ from estimator_mp.capture import micro_batches as micro_batches_lib
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.config.schedule import Cell
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph import colocation, shape_values, traversal
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import shapes, traversal
+from estimator_mp.graph import variables as variables_lib
 from estimator_mp.lower import accumulation as accumulation_lib
 from estimator_mp.lower import merging, ordering
 from estimator_mp.lower import micro_batch_updates as lower_updates
@@ -514,10 +515,10 @@ class Pipeline:
       if not op.type.startswith("Assign") or len(op.inputs) < 2:
         continue
       tensor = op.inputs[1]
-      value = shape_values.evaluate(tensor, shape_values.static_shape)
+      value = shapes.evaluate(tensor, shapes.static_shape)
       if value is None or not np.any(value) or np.any(np.mod(value, size)):
         continue
-      name = colocation.variable_of(op.inputs[0]).name
+      name = variables_lib.variable_of(op.inputs[0]).name
       how = self._said_of_updates([name])
       if how is None:
         raise ValueError(_constant_update(name, value, size))

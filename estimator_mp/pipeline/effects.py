@@ -6,8 +6,8 @@ called from the graph has to see the whole batch, even if the loss does not.
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from estimator_mp.graph import colocation as colocation_lib
 from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph import variables as variables_lib
 
 import tensorflow as tf
 
@@ -51,5 +51,5 @@ def leading_to_effects(
 
 def _changed_by(op: tf.Operation) -> str:
   """Returns the name of the variable that an op writes, or of the op."""
-  variable = colocation_lib.variable_of(op.inputs[0])
+  variable = variables_lib.variable_of(op.inputs[0])
   return str(variable.name if op_types.is_variable(variable) else op.name)

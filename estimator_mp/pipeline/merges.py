@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import op_types, shape_values, traversal
+from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.pipeline import example_axes
 from estimator_mp.pipeline.example_axes import Kind
 
@@ -223,7 +223,7 @@ class MergeRules:
     """Returns the merge of a number that only shapes make."""
     if tensor.op.type in ("OnesLike", "Rank", "ZerosLike"):
       return Merge.FIRST
-    value = shape_values.evaluate(tensor, self._axes.size_for_odd_batch)
+    value = shapes.evaluate(tensor, self._axes.size_for_odd_batch)
     if value is None:
       return None
     if np.max(value, initial=0) < example_axes.ODD_BATCH // 2:
@@ -345,7 +345,7 @@ class MergeRules:
     size = self._slice_size
     if size is None or self._num_slices == 1:
       return False
-    value = shape_values.evaluate(other, shape_values.static_shape)
+    value = shapes.evaluate(other, shapes.static_shape)
     if value is None:
       return None if self._is_made_of_shapes(other) else False
     if np.size(value) != 1 or not np.all(value):

@@ -15,7 +15,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import colocation, op_types, tensor_size, traversal
+from estimator_mp.graph import colocation, op_types, shapes, traversal
 from estimator_mp.placement import costs as costs_lib
 from estimator_mp.placement import partition as partition_lib
 
@@ -52,7 +52,7 @@ class _Weights:
   @property
   def num_bytes(self) -> int:
     """The bytes of the variables' values."""
-    return sum(map(tensor_size.variable_bytes, self.variables))
+    return sum(map(shapes.variable_bytes, self.variables))
 
   @property
   def is_matrix(self) -> bool:
@@ -484,7 +484,7 @@ def _sequence_costs(
         (positions[c] for c in tensor.consumers() if c in positions),
         default=positions[op],
       )
-      cross(tensor_size.tensor_bytes(tensor), positions[op], last)
+      cross(shapes.tensor_bytes(tensor), positions[op], last)
   for group in weights:
     memory[_position_of(group, positions)] += (
       group.num_bytes * COPIES_OF_WEIGHTS
@@ -584,7 +584,7 @@ def _cheapest_stage(
   def traffic(stage: int) -> int:
     values = group.num_bytes * len(remote - {stage})
     gathered = sum(
-      sum(map(tensor_size.tensor_bytes, op.outputs))
+      sum(map(shapes.tensor_bytes, op.outputs))
       for op in group.local_users
       if nominal[op] != stage
     )

@@ -15,7 +15,7 @@ from estimator_mp.config.placement import (
   ReplicaDevice,
   StagePlacement,
 )
-from estimator_mp.graph import op_types, tensor_size
+from estimator_mp.graph import op_types, shapes
 
 import tensorflow as tf
 
@@ -124,7 +124,7 @@ def contents_of_replicas(
   variable_bytes: dict[str, int] = {}
   for op in op_types.variables_of(graph.get_operations()):
     if op.outputs[0].consumers():  # What nobody uses takes no memory.
-      _add(variable_bytes, op, tensor_size.variable_bytes(op))
+      _add(variable_bytes, op, shapes.variable_bytes(op))
   parameters: dict[str, int] = {}
   for variable in tf.compat.v1.trainable_variables():
     elements = variable.shape.num_elements() or 0

@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads, op_registry
-from estimator_mp.graph import op_types, tensor_size, traversal
+from estimator_mp.graph import op_types, shapes, traversal
 
 import tensorflow as tf
 
@@ -125,7 +125,7 @@ def nominal_bytes(ops: Sequence[tf.Operation]) -> dict[str, int]:
       shape = tensor.shape
       if shape.is_compatible_with(other.shape):
         shape = shape.merge_with(other.shape)
-      elements = max(tensor_size.num_elements(shape), 1)
+      elements = max(shapes.num_elements(shape), 1)
       sizes[tensor.name] = elements * (tensor.dtype.size or 8)
   return sizes
 
@@ -143,11 +143,11 @@ def _cost(
   op: tf.Operation,
 ) -> OpCost:
   """Returns the cost of an op, from its twin with known shapes."""
-  output_bytes = sum(map(tensor_size.tensor_bytes, twin.outputs))
+  output_bytes = sum(map(shapes.tensor_bytes, twin.outputs))
   if op.type in op_types.VIEWS or op.type == "Shape":
     return OpCost(0, output_bytes, 0.0)
   touched = output_bytes + sum(
-    tensor_size.tensor_bytes(tensor)
+    shapes.tensor_bytes(tensor)
     for tensor in twin.inputs
     if tensor.dtype != tf.resource
   )
@@ -167,8 +167,8 @@ def _estimated_flops(twin: tf.Operation, op: tf.Operation) -> int:
   if twin.type in op_types.FUNCTIONAL_LOOPS:
     # Each step multiplies a batch with the weights that the loop captures.
     weights = sum(map(_variable_elements, op.inputs))
-    return 2 * weights * tensor_size.NOMINAL_BATCH * NOMINAL_STEPS
-  return sum(tensor_size.num_elements(tensor.shape) for tensor in twin.outputs)
+    return 2 * weights * shapes.NOMINAL_BATCH * NOMINAL_STEPS
+  return sum(shapes.num_elements(tensor.shape) for tensor in twin.outputs)
 
 
 def _variable_elements(tensor: tf.Tensor) -> int:
@@ -178,7 +178,7 @@ def _variable_elements(tensor: tf.Tensor) -> int:
     op = op.inputs[0].op
   if op.type != "VarHandleOp":
     return 0
-  return tensor_size.num_elements(tf.TensorShape(op.get_attr("shape")))
+  return shapes.num_elements(tf.TensorShape(op.get_attr("shape")))
 
 
 def _einsum_flops(op: tf.Operation) -> int:
@@ -191,7 +191,7 @@ def _einsum_flops(op: tf.Operation) -> int:
     for label, size in zip(
       reversed(labels), reversed(dimensions), strict=False
     ):
-      sizes[label] = size or tensor_size.NOMINAL_BATCH
+      sizes[label] = size or shapes.NOMINAL_BATCH
   product = 2
   for size in sizes.values():
     product *= size
@@ -266,5 +266,5 @@ def _nominal(shape: tf.TensorShape) -> tf.TensorShape:
   if shape.rank is None:
     return shape
   return tf.TensorShape(
-    [tensor_size.NOMINAL_BATCH if d is None else d for d in shape.as_list()]
+    [shapes.NOMINAL_BATCH if d is None else d for d in shape.as_list()]
   )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from estimator_mp.config.placement import Placement
-from estimator_mp.graph import colocation, op_types, tensor_size
+from estimator_mp.graph import colocation, op_types, shapes
 
 import tensorflow as tf
 
@@ -89,7 +89,7 @@ def _stages_by_name(
     for variable in variables:
       if variable.name in planned:
         stage = planned[variable.name]
-        size = tensor_size.variable_bytes(variable)
+        size = shapes.variable_bytes(variable)
         held[stage] = held.get(stage, 0) + size
     of_group[group] = max(held, key=held.__getitem__) if held else None
   stages = {}

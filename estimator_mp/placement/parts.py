@@ -10,7 +10,7 @@ stages goes to the stages that hold the fewest weights until then.
 from collections.abc import Mapping, Sequence
 
 from estimator_mp import amounts
-from estimator_mp.graph import colocation, op_types, tensor_size, traversal
+from estimator_mp.graph import colocation, op_types, shapes, traversal
 from estimator_mp.placement import auto
 from estimator_mp.placement import partition as partition_lib
 
@@ -102,7 +102,7 @@ class Parts:
     stages = {op: order[stage] for op, stage in cut.items()}
     for variable in op_types.variables_of(list(stages)):
       self._held_bytes[stages[variable]] += (
-        tensor_size.variable_bytes(variable) * auto.COPIES_OF_WEIGHTS
+        shapes.variable_bytes(variable) * auto.COPIES_OF_WEIGHTS
       )
     return stages
 

@@ -14,7 +14,7 @@ follow differently:
 import enum
 from collections.abc import Mapping, Sequence
 
-from estimator_mp.graph import colocation, tensor_size
+from estimator_mp.graph import colocation, shapes
 
 import tensorflow as tf
 
@@ -76,7 +76,7 @@ def _stage_of_inputs(
 ) -> int | None:
   """Returns the stage of the input that an op follows; None if none has one."""
   found = [
-    (tensor_size.tensor_bytes(tensor), known[groups.of(tensor.op)])
+    (shapes.tensor_bytes(tensor), known[groups.of(tensor.op)])
     for tensor in op.inputs
     if tensor.op in groups and groups.of(tensor.op) in known
   ]

@@ -18,7 +18,7 @@ import dataclasses
 from collections.abc import Collection, Hashable, Iterator, Sequence
 
 from estimator_mp.config.placement import Transfer
-from estimator_mp.graph import control_flow, op_types, tensor_size, traversal
+from estimator_mp.graph import control_flow, op_types, shapes, traversal
 from estimator_mp.placement import costs
 
 import tensorflow as tf
@@ -135,7 +135,7 @@ def planned_transfers(ops: Sequence[tf.Operation]) -> list[Transfer]:
       tensor.name,
       tensor.op.device,
       destination,
-      sizes.get(tensor.name) or tensor_size.tensor_bytes(tensor),
+      sizes.get(tensor.name) or shapes.tensor_bytes(tensor),
     )
     for tensor, destination in found.values()
   ]
@@ -205,7 +205,7 @@ def _copied_constants(
 ) -> list[CopiedConstant]:
   """Returns the devices that are to have a copy of a small constant."""
   constant = op.outputs[0]
-  is_small = tensor_size.tensor_bytes(constant) <= _SMALL_CONSTANT_BYTES
+  is_small = shapes.tensor_bytes(constant) <= _SMALL_CONSTANT_BYTES
   if not is_small or op.control_inputs or not op.device:
     return []
   readers: dict[str, list[Input]] = {}

@@ -29,7 +29,8 @@ import enum
 from collections.abc import Collection, Iterable, Sequence, Set
 
 from compat.private import graph_reads
-from estimator_mp.graph import function_bodies, op_types, traversal
+from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph import variables as variables_lib
 
 import tensorflow as tf
 
@@ -137,7 +138,7 @@ def find_writes(
   for op in ops:
     variables = [
       by_variable[variable]
-      for variable in function_bodies.written_variables(op)
+      for variable in variables_lib.written_variables(op)
       if variable in by_variable
     ]
     if not variables or (op in forward and not op_types.is_write(op)):
@@ -185,7 +186,7 @@ def _check_loop(op: tf.Operation, entry: Mirrored) -> None:
 
 def _can_be_made_twice(op: tf.Operation) -> bool:
   """Whether an op with a mirror in its variable's place writes the same."""
-  written = function_bodies.written_states(op)
+  written = variables_lib.written_states(op)
   # An op in the branch of a v1 cond that reads nothing there runs in all cases.
   is_simple = len(written) == 1 and len(op.inputs) > 1
   return is_simple and op_types.is_write(op)

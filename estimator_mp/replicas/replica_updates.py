@@ -14,13 +14,8 @@ import dataclasses
 from collections.abc import Collection, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import (
-  colocation,
-  control_flow,
-  function_bodies,
-  op_types,
-  traversal,
-)
+from estimator_mp.graph import control_flow, op_types, traversal
+from estimator_mp.graph import variables as variables_lib
 
 import tensorflow as tf
 
@@ -87,7 +82,7 @@ def find_updates(
 
 def _variables_before(op: tf.Operation) -> list[tf.Operation]:
   """Returns the variables that an op gets the handles of."""
-  found = map(colocation.variable_of, op.inputs)
+  found = map(variables_lib.variable_of, op.inputs)
   return [variable for variable in found if variable.type == "VarHandleOp"]
 
 
@@ -97,7 +92,7 @@ def _writes(
   """Returns the ops that may write each variable, but for references."""
   writes: dict[tf.Operation, list[tf.Operation]] = {}
   for op in ops:
-    for variable in function_bodies.written_variables(op):
+    for variable in variables_lib.written_variables(op):
       if variable.type == "VarHandleOp":
         writes.setdefault(variable, []).append(op)
   return writes

@@ -15,13 +15,7 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
-from estimator_mp.graph import (
-  colocation,
-  function_bodies,
-  op_types,
-  savers,
-  tensor_size,
-)
+from estimator_mp.graph import colocation, op_types, savers, shapes
 from estimator_mp.placement import propagation
 
 import tensorflow as tf
@@ -66,14 +60,14 @@ class ZeroShards:
     by_name = {variable.name: shard for variable, shard in shards.items()}
     all_held = {device: list(held) for device, held in self.held_bytes.items()}
     devices: dict[tf.Operation, str] = {}
-    for variable, bound in colocation.bound_to(variables).items():
+    for variable, bound in colocation.ops_colocated_with(variables).items():
       device = devices.get(variable, variable.device)
       held = all_held.setdefault(device, [0] * self.num_shards)
       shard = held.index(min(held)) if _is_movable(variable) else 0
       for name in colocation.colocated_with(variable):
         shard = by_name.get(name, shard)
       shards[variable] = by_name[variable.name] = shard
-      held[shard] += tensor_size.variable_bytes(variable)
+      held[shard] += shapes.variable_bytes(variable)
       if shard:
         devices |= dict.fromkeys(bound, device_of[shard](device))
     return ZeroShards(self.num_shards, shards, all_held), devices
@@ -107,7 +101,7 @@ def devices_of_updates(
   """
   # A function may hold variables of several shards, which it does not join:
   # what is in it runs where its variables are.
-  simple = [op for op in ops if not function_bodies.is_call(op)]
+  simple = [op for op in ops if not op_types.is_call(op)]
   of_savers = savers.saver_ops(ops)
   movable = [op for op in simple if op not in of_savers]
   groups = colocation.ColocationGroups()
@@ -126,7 +120,7 @@ def devices_of_updates(
     for op in op_types.variables_of(found)
     if op not in shards and _is_movable(op)
   ]
-  for slot, bound in colocation.bound_to(slots).items():
+  for slot, bound in colocation.ops_colocated_with(slots).items():
     device = device_of[found[slot]](devices.get(slot, slot.device))
     devices |= dict.fromkeys(bound, device)
   for op in simple:

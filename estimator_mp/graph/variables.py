@@ -1,26 +1,38 @@
-"""Function bodies: what a function does with the variables that it gets.
+"""Variables: which one an op works on, and whether it writes it.
 
-A functional `If`, a `While` or the call of a `tf.function` gets the handles of
-all variables that its bodies use, those that they only read too. Whether one is
-written is in the bodies: an `ExponentialMovingAverage` starts its averages by
-an `If` that reads the variable if it has a value, and writes nothing.
+The handle of a variable goes through conds, loops and functions. A functional
+`If`, a `While` or the call of a `tf.function` gets the handles of all variables
+that its bodies use, those that they only read too. Whether one is written is in
+the bodies: an `ExponentialMovingAverage` starts its averages by an `If` that
+reads the variable if it has a value, and writes nothing.
 """
 
 from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import colocation, op_types
+from estimator_mp.graph import functions, op_types
 
 import tensorflow as tf
 
 
-def is_call(op: tf.Operation) -> bool:
-  """Whether an op runs functions of its graph.
+def variable_of(tensor: tf.Tensor) -> tf.Operation:
+  """Returns the op that a tensor comes from, before v1 conds and loops.
+
+  A write of a reference gives the reference on.
 
   Args:
-    op: An op.
+    tensor: The handle of a variable, or a reference, as an op gets it; or any
+      other tensor.
   """
-  return op.type in op_types.FUNCTIONAL
+  op = tensor.op
+  while (
+    op.inputs
+    and op_types.is_handle(op.inputs[0])
+    and (op.type in op_types.PASSES_HANDLE or op_types.is_reference(tensor))
+  ):
+    tensor = op.inputs[0]
+    op = tensor.op
+  return op
 
 
 def written_states(op: tf.Operation) -> list[tf.Tensor]:
@@ -39,10 +51,8 @@ def written_states(op: tf.Operation) -> list[tf.Tensor]:
   is_read = op.type in op_types.STATE_READS | op_types.REFERENCE_READS
   if not states or is_read:
     return []
-  if is_call(op):
-    written = _written_by_functions(
-      op.graph, op.type, op.node_def.attr, frozenset()
-    )
+  if op_types.is_call(op):
+    written = _written_by_functions(op.graph, op.node_def, frozenset())
     return [tensors[index] for index in states if index in written]
   takes_reference = any(argument.is_ref for argument in op.op_def.input_arg)
   return [
@@ -60,22 +70,15 @@ def written_variables(op: tf.Operation) -> list[tf.Operation]:
     op: An op.
   """
   states = written_states(op)
-  return [*dict.fromkeys(map(colocation.variable_of, states))]
+  return [*dict.fromkeys(map(variable_of, states))]
 
 
 def _written_by_functions(
-  graph: tf.Graph,
-  op_type: str,
-  attributes: Mapping[str, tf.compat.v1.AttrValue],
-  callers: frozenset[str],
+  graph: tf.Graph, call: tf.compat.v1.NodeDef, callers: frozenset[str]
 ) -> set[int]:
   """Returns the numbers of the inputs that a call's functions write."""
-  first = int(op_type in op_types.FUNCTIONAL_BRANCHES)
-  names = []
-  for value in attributes.values():
-    if value.HasField("func"):
-      names.append(value.func.name)
-    names += [function.name for function in value.list.func]
+  first = int(call.op in op_types.FUNCTIONAL_BRANCHES)
+  names = [function.name for function in functions.functions_of(call)]
   return {
     first + argument
     for name in names
@@ -99,9 +102,7 @@ def _written_arguments(
     if node.op in op_types.STATE_READS or node.op in op_types.PASSES_HANDLE:
       continue
     if node.op in op_types.FUNCTIONAL:
-      indices = sorted(
-        _written_by_functions(graph, node.op, node.attr, callers | {name})
-      )
+      indices = sorted(_written_by_functions(graph, node, callers | {name}))
     sources = {_argument_of(inputs[index], nodes) for index in indices}
     written |= {numbers[x] for x in sources if x in numbers}
   return written

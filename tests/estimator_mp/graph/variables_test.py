@@ -1,6 +1,6 @@
 """What functions write of what they get."""
 
-from estimator_mp.graph import function_bodies
+from estimator_mp.graph import variables as variables_lib
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -78,7 +78,7 @@ class WrittenStatesTest(parameterized.TestCase):
       found = {
         tensor.op.name
         for op in graph.get_operations()[num_ops:]
-        for tensor in function_bodies.written_states(op)
+        for tensor in variables_lib.written_states(op)
       }
       self.assertCountEqual(found, written)
 
@@ -97,7 +97,7 @@ class WrittenStatesTest(parameterized.TestCase):
       found = [
         tensor.op.name
         for op in graph.get_operations()[num_ops:]
-        for tensor in function_bodies.written_states(op)
+        for tensor in variables_lib.written_states(op)
       ]
       self.assertEqual(found, ["v"] if is_written else [])
 

@@ -1,0 +1,314 @@
+"""Functions of a graph: which an op runs, and copies of them for micro-batches.
+
+What clones of an op draw in a function (the body of a `tf.function`, of a loop
+or of a branch) has to differ as what they draw outside does; see `draws`. So a
+micro-batch gets a function of its own if that draws anything.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Any
+
+from compat.private import graph_reads
+from estimator_mp.graph import draws, op_types, traversal
+
+import tensorflow as tf
+
+_KEY = tf.uint64
+_UNKNOWN = tf.TensorShape(None)
+# TensorFlow's optimizer would take another micro-batch's function for a better
+# implementation of the same one.
+_IMPLEMENTATIONS = (
+  "api_implements",
+  "api_preferred_device",
+  "backward_function_name",
+  "forward_function_name",
+)
+
+
+def functions_of(node: tf.compat.v1.NodeDef) -> list[Any]:
+  """Returns the functions that an op runs, as its attributes name them.
+
+  Args:
+    node: The op; one that has the name of its function as its type, as v1
+      functions do, has none.
+  """
+  found = []
+  for _, value in sorted(node.attr.items()):
+    if value.HasField("func"):
+      found.append(value.func)
+    elif value.HasField("list"):
+      found += value.list.func
+  return found
+
+
+class Functions:
+  """The functions of a graph, once more for further micro-batches."""
+
+  def __init__(self, graph: tf.Graph, num_rows: Collection[int]):
+    """Starts without any.
+
+    Args:
+      graph: The graph.
+      num_rows: How many rows the features of a micro-batch have.
+    """
+    self._graph = graph
+    self._num_rows = num_rows
+    self._shapes: dict[str, dict[str, tf.TensorShape]] = {}
+    self._known: dict[str, Any] = {}
+    self._gradients: dict[str, str] = {}
+    self._made: dict[tuple[str, int, frozenset[int]], str] = {}
+    self._library = tf.compat.v1.GraphDef().library
+
+  def are_called_by(self, node: tf.compat.v1.NodeDef) -> bool:
+    """Whether an op calls functions of the graph.
+
+    Args:
+      node: An op of the graph.
+    """
+    names = {function.name for function in functions_of(node)}
+    if not hasattr(tf.raw_ops, node.op):
+      names.add(node.op)  # The op of a v1 function has its name.
+    if not names:
+      return False
+    if names - self._known.keys():
+      library = self._graph.as_graph_def().library
+      self._known |= {f.signature.name: f for f in library.function}
+      self._gradients |= {
+        g.function_name: g.gradient_func for g in library.gradient
+      }
+    return not self._known.keys().isdisjoint(names)
+
+  def take(self) -> Any:
+    """Returns a library of what was made since the last call."""
+    library = tf.compat.v1.GraphDef().library
+    library.CopyFrom(self._library)
+    self._library.Clear()
+    return library
+
+  def caller(
+    self, node: tf.compat.v1.NodeDef, differing: Sequence[bool]
+  ) -> Callable[[tf.compat.v1.NodeDef, int], None]:
+    """Returns what lets a clone call the functions of its micro-batch.
+
+    Args:
+      node: An op that calls functions.
+      differing: Of each of its inputs, whether micro-batches differ in it.
+
+    Returns:
+      A function of the clone's definition and its micro-batch's number.
+    """
+    original = type(node)()
+    original.CopyFrom(node)
+
+    def edit(node: tf.compat.v1.NodeDef, number: int) -> None:
+      self._call(node, original, number, differing)
+
+    return edit
+
+  def _call(
+    self,
+    node: tf.compat.v1.NodeDef,
+    original: tf.compat.v1.NodeDef,
+    number: int,
+    differing: Sequence[bool],
+  ) -> None:
+    """Lets an op call the functions of a micro-batch."""
+    if original.op in self._known:
+      node.op = self._of(original.op, number, _indices(differing))
+    if original.op in op_types.FUNCTIONAL_LOOPS:
+      # What comes out of one round goes into the next one.
+      body = original.attr["body"].func.name
+      arguments = _indices(differing)
+      while not arguments >= (found := self._outputs(body, arguments)):
+        arguments |= found
+    elif original.op in op_types.FUNCTIONAL_BRANCHES:
+      arguments = _indices(differing[1:])
+    else:
+      is_call = original.op in (*op_types.FUNCTION_CALLS, "SymbolicGradient")
+      arguments = _indices(differing if is_call else ())
+    for function, first in zip(
+      functions_of(node), functions_of(original), strict=True
+    ):
+      if first.name in self._known:
+        function.name = self._of(first.name, number, arguments)
+
+  def _of(self, name: str, number: int, differing: frozenset[int]) -> str:
+    """Returns the name of the function of a micro-batch.
+
+    Args:
+      name: A function; its own name is returned if it draws nothing.
+      number: The number of the micro-batch.
+      differing: The arguments that micro-batches differ in.
+    """
+    key = (name, number, differing)
+    if key not in self._made:
+      made = type(self._known[name])()
+      made.CopyFrom(self._known[name])
+      self._edit(made, number, differing)
+      self._made[key] = name
+      if made != self._known[name]:
+        for attribute in _IMPLEMENTATIONS:
+          made.attr.pop(attribute, None)
+        content = made.SerializeToString(deterministic=True)
+        new_name = f"{name}_{hashlib.sha256(content).hexdigest()[:16]}"
+        self._made[key] = new_name
+        if new_name not in self._known:
+          made.signature.name = new_name
+          self._known[new_name] = made
+          self._library.function.append(made)
+          if name in self._gradients:
+            gradient = self._of(self._gradients[name], number, differing)
+            self._library.gradient.add(
+              function_name=new_name, gradient_func=gradient
+            )
+    return self._made[key]
+
+  def _edit(
+    self, function: Any, number: int, differing: frozenset[int]
+  ) -> None:
+    """Edits the ops of a function for a micro-batch."""
+    differ = _differing_nodes(function, differing)
+    seeds = []
+    for node in function.node_def:
+      if draws.has_seed(node):
+        draws.reseed(node, node.attr["seed2"].i, number)
+      elif self._reads_seed(node, function, differ):
+        seeds.append(node)
+      elif functions_of(node) or node.op in self._known:
+        original = type(node)()
+        original.CopyFrom(node)
+        flags = [_source(name) in differ for name in _inputs(node)]
+        self._call(node, original, number, flags)
+    for node in seeds:
+      _mix_seed(function, node, number)
+
+  def _reads_seed(
+    self, node: tf.compat.v1.NodeDef, function: Any, differ: Collection[str]
+  ) -> bool:
+    """Whether an op of a function has to draw from a seed that is mixed."""
+    index = op_types.SEED_INPUTS.get(node.op)
+    if index is None or _source(node.input[index]) in differ:
+      return False
+    name = function.signature.name
+    if name not in self._shapes:
+      self._shapes[name] = graph_reads.shapes_in_function(
+        self._known[name], self._graph
+      )
+    shapes = self._shapes[name]
+    joints = [
+      (shapes.get(drawn, _UNKNOWN), shapes.get(joined, _UNKNOWN))
+      for drawn, joined in _joints_of_function(node, function, differ)
+    ]
+    if node.name in differ:
+      return draws.has_examples(shapes.get(node.name, _UNKNOWN), joints)
+    return any(draws.joins_rows(joint, self._num_rows) for joint in joints)
+
+  def _outputs(self, name: str, differing: frozenset[int]) -> frozenset[int]:
+    """Returns the outputs of a function that micro-batches differ in."""
+    function = self._known[name]
+    differ = _differing_nodes(function, differing)
+    return _indices(
+      [
+        _source(function.ret[output.name]) in differ
+        for output in function.signature.output_arg
+      ]
+    )
+
+  def check(self, node: tf.compat.v1.NodeDef) -> None:
+    """Raises if a function has a state that cannot be shared or cloned.
+
+    Args:
+      node: An op that calls functions.
+
+    Raises:
+      ValueError: With the op of the function's body.
+    """
+    todo = [node]
+    seen: set[str] = set()
+    while todo:
+      inner = todo.pop()
+      for name in [inner.op, *(f.name for f in functions_of(inner))]:
+        if name in self._known and name not in seen:
+          seen.add(name)
+          todo += self._known[name].node_def
+      if op_types.STATE_SCOPES.get(inner.op) is op_types.StateScope.REFUSED:
+        raise ValueError(
+          op_types.refusal(f"{node.name}/{inner.name}", inner.op)
+        )
+
+
+def _indices(flags: Sequence[bool]) -> frozenset[int]:
+  return frozenset(index for index, flag in enumerate(flags) if flag)
+
+
+def _inputs(node: tf.compat.v1.NodeDef) -> list[str]:
+  return [name for name in node.input if not name.startswith("^")]
+
+
+def _source(name: str) -> str:
+  """Returns the op, or argument, that an input in a function comes from."""
+  return name.partition(":")[0]
+
+
+def _differing_nodes(function: Any, differing: frozenset[int]) -> set[str]:
+  """Returns the ops and arguments that micro-batches differ in."""
+  arguments = function.signature.input_arg
+  found = {a.name for i, a in enumerate(arguments) if i in differing}
+
+  def visit(node: tf.compat.v1.NodeDef) -> bool:
+    is_new = (
+      node.name not in found
+      and node.op not in op_types.MOVES_GENERATOR
+      and (
+        draws.has_seed(node)
+        or not found.isdisjoint(map(_source, _inputs(node)))
+      )
+    )
+    if is_new:
+      found.add(node.name)
+    return is_new
+
+  # The ops of a function are in no order.
+  traversal.repeat_until_stable(visit, function.node_def)
+  return found
+
+
+def _joints_of_function(
+  node: tf.compat.v1.NodeDef, function: Any, differ: Collection[str]
+) -> Iterator[tuple[str, str]]:
+  """Yields, by their names, ops as `_joints` yields shapes."""
+  made = {node.name}
+  size = -1
+  while len(made) > size:
+    size = len(made)
+    for reader in function.node_def:
+      sources = [_source(name) for name in _inputs(reader)]
+      drawn = [name for name in sources if name in made]
+      if not drawn or reader.name in made or reader.op in op_types.SEEDED:
+        continue
+      if not any(name in differ and name not in made for name in sources):
+        made.add(reader.name)
+      elif reader.op in op_types.ROW_BY_ROW:
+        yield drawn[0], reader.name
+
+
+def _mix_seed(function: Any, node: tf.compat.v1.NodeDef, number: int) -> None:
+  """Lets an op of a function draw from a seed that is mixed."""
+  index = op_types.SEED_INPUTS[node.op]
+  # That of a key, unless the op is older than keys.
+  dtype = (
+    node.attr["Tseed"].type if "Tseed" in node.attr else _KEY.as_datatype_enum
+  )
+  constant = function.node_def.add(name=f"{node.name}/number", op="Const")
+  constant.attr["dtype"].type = dtype
+  constant.attr["value"].tensor.CopyFrom(
+    tf.make_tensor_proto(draws.mask(number), tf.dtypes.as_dtype(dtype), [])
+  )
+  mixed = function.node_def.add(
+    name=f"{node.name}/seed",
+    op="BitwiseXor",
+    input=[node.input[index], f"{constant.name}:output:0"],
+  )
+  mixed.attr["T"].type = dtype
+  node.input[index] = f"{mixed.name}:z:0"
