@@ -1,16 +1,20 @@
 """All-reduce: the sum of what several devices have, on each of them.
 
-The algorithms are in algorithms.py, a row for each. Most are plain data flow:
-TensorFlow itself sends their tensors, and no order of execution can make them
-wait for ever. Those that are sent by an op of TensorFlow's need one order for
-all devices of a graph: see plan/collective_order.py.
+The algorithms are in config/algorithms.py, a row for each. Most are plain data
+flow: TensorFlow itself sends their tensors, and no order of execution can make
+them wait for ever. Those that are sent by an op of TensorFlow's need one order
+for all devices of a graph: see plan/collective_order.py.
 """
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from estimator_mp import devices as devices_lib
-from estimator_mp.collectives.algorithms import ALGORITHMS, Algorithm, Case
+from estimator_mp.config.algorithms import (
+  ALGORITHMS,
+  check_algorithm,
+  choose_algorithm,
+)
 from estimator_mp.graph import placed_ops
 
 import tensorflow as tf
@@ -54,15 +58,15 @@ def all_reduce(
       "eagerly; call this inside a model_fn or under tf.Graph().as_default()"
     )
   if algorithm != "auto":
-    _check_algorithm(algorithm, ("auto", *ALGORITHMS))
+    _check_known(algorithm, ("auto", *ALGORITHMS))
   shape = _common_shape(tensors)
   names = _check_devices(tensors, devices)
   dtype = tensors[0].dtype
   if algorithm == "auto":
     num_elements = shape.num_elements()
     num_bytes = None if num_elements is None else num_elements * dtype.size
-    algorithm = choose_algorithm(num_bytes, names, dtype)
-  check(algorithm, names, dtype)
+    algorithm = choose_algorithm(num_bytes, names, dtype.name)
+  check_algorithm(algorithm, names, dtype.name)
   with placed_ops.apart_from_caller(name):
     own = [
       placed_ops.copy_to(tensor, device)
@@ -74,57 +78,6 @@ def all_reduce(
       return own
     sums: list[tf.Tensor] = ALGORITHMS[algorithm].load().all_reduce(own, names)
     return sums
-
-
-def choose_algorithm(
-  num_bytes: int | None,
-  devices: Sequence[str],
-  dtype: tf.DType = tf.float32,
-) -> str:
-  """Returns the algorithm that "auto" stands for.
-
-  On real links nobody measured: `algorithms.SMALL_BYTES` says what the limit
-  between small and large tensors assumes.
-
-  Args:
-    num_bytes: The bytes of one tensor; None if the graph does not know.
-    devices: The devices, with type and index.
-    dtype: The dtype of the tensors.
-
-  Returns:
-    One of `ALGORITHMS`: the last one whose row says that it suits.
-  """
-  names = [devices_lib.canonical_device(device) for device in devices]
-  case = Case(
-    num_bytes,
-    num_devices=len(names),
-    num_tasks=len({devices_lib.host_of(name) for name in names}),
-    is_on_gpus={devices_lib.device_type(name) for name in names} == {"GPU"},
-  )
-  suiting = [
-    row.name
-    for row in ALGORITHMS.values()
-    if row.suits(case) and not _misfit(row, names, dtype)
-  ]
-  return suiting[-1]
-
-
-def check(
-  algorithm: str, devices: Sequence[str], dtype: tf.DType = tf.float32
-) -> None:
-  """Raises if an algorithm cannot add tensors.
-
-  Args:
-    algorithm: One of `ALGORITHMS`.
-    devices: The canonical devices of the tensors.
-    dtype: Their dtype.
-
-  Raises:
-    ValueError: If its ops cannot run on such devices, or do not take the dtype.
-  """
-  misfit = _misfit(ALGORITHMS[algorithm], devices, dtype)
-  if misfit:
-    raise ValueError(f"algorithm {algorithm!r} {misfit}")
 
 
 def traffic(
@@ -145,54 +98,19 @@ def traffic(
   Raises:
     ValueError: If the algorithm has no formula, or a device is none.
   """
-  known = [row.name for row in ALGORITHMS.values() if not row.is_sent_by_op]
+  known = [name for name, row in ALGORITHMS.items() if not row.is_sent_by_op]
   if algorithm in ALGORITHMS and algorithm not in known:
     raise ValueError(
       f"algorithm {algorithm!r} sends inside of TensorFlow's ops, so there is "
       f"no formula for it; use one of {', '.join(known)}"
     )
-  _check_algorithm(algorithm, known)
+  _check_known(algorithm, known)
   names = [devices_lib.canonical_device(device) for device in devices]
   formula = ALGORITHMS[algorithm].load().traffic
   return MappingProxyType(dict(formula(num_elements, itemsize, names)))
 
 
-def _misfit(
-  row: Algorithm, devices: Sequence[str], dtype: tf.DType
-) -> str | None:
-  """Returns why an algorithm cannot add tensors, and what can; None if it can.
-
-  Args:
-    row: The algorithm.
-    devices: Canonical device names.
-    dtype: The dtype of the tensors.
-  """
-  types = {devices_lib.device_type(device): device for device in devices}
-  for device in devices:
-    if row.device_type not in (None, devices_lib.device_type(device)):
-      return (
-        f"cannot run on {device}, which is no {row.device_type}; use "
-        "algorithm='copy', or 'auto', which chooses by the devices"
-      )
-  if row.needs_one_type and len(types) > 1:
-    return (
-      f"needs devices of one type, but {' and '.join(types.values())} differ; "
-      "use algorithm='copy'"
-    )
-  hosts = sorted({devices_lib.host_of(device) for device in devices})
-  if row.needs_one_task and len(hosts) > 1:
-    return (
-      f"works inside one task, but the devices are of {len(hosts)} tasks, with "
-      f"the hosts {', '.join(hosts)}; use algorithm='hierarchical'"
-    )
-  if row.dtypes and dtype.name not in row.dtypes:
-    return (
-      f"has no {dtype.name}, only {', '.join(row.dtypes)}; use algorithm='ring'"
-    )
-  return None
-
-
-def _check_algorithm(algorithm: str, known: Sequence[str]) -> None:
+def _check_known(algorithm: str, known: Sequence[str]) -> None:
   """Raises if an algorithm is unknown."""
   if algorithm not in known:
     raise ValueError(

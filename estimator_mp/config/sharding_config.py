@@ -7,8 +7,6 @@ from types import MappingProxyType
 from typing import Any
 
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.collectives import all_reduce
-from estimator_mp.collectives.algorithms import ALGORITHMS
 from estimator_mp.config import measured_costs as measured_costs_lib
 from estimator_mp.config import (
   options,
@@ -16,6 +14,7 @@ from estimator_mp.config import (
   sharding_options,
 )
 from estimator_mp.config import placement as placement_lib
+from estimator_mp.config.algorithms import ALGORITHMS, check_algorithm
 
 from absl import flags
 
@@ -115,7 +114,7 @@ class ShardingConfig(sharding_options.ShardingOptions):
     for stage in range(mesh.axis_size("stage")):
       if self.aggregation in ALGORITHMS:
         devices = [mesh.device(data=r, stage=stage) for r in replicas]
-        all_reduce.check(self.aggregation, devices)
+        check_algorithm(self.aggregation, devices)
 
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes.

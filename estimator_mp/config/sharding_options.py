@@ -11,10 +11,10 @@ from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from estimator_mp.collectives.algorithms import ALGORITHMS
 from estimator_mp.config import options
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.algorithms import ALGORITHMS
 
 AXES = ("data", "stage", "model")
 # Each virtual device costs memory; no machine, and hardly a cluster, has more.

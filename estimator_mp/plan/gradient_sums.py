@@ -16,8 +16,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from estimator_mp.collectives import all_reduce, buckets, sparse
-from estimator_mp.collectives.algorithms import ALGORITHMS
 from estimator_mp.config import sharding_options
+from estimator_mp.config.algorithms import ALGORITHMS, choose_algorithm
 from estimator_mp.graph import gradient as gradient_lib
 
 import tensorflow as tf
@@ -297,7 +297,7 @@ def _algorithm(
   if config.compression != "none" and is_plain:
     return TO_EACH  # One device that adds would send sums that are rounded.
   if config.aggregation == "auto":
-    return all_reduce.choose_algorithm(num_bytes, devices, dtype)
+    return choose_algorithm(num_bytes, devices, dtype.name)
   return config.aggregation
 
 

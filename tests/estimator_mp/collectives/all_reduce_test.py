@@ -1,8 +1,11 @@
 """All-reduces: their sums, what they refuse, and which one is chosen."""
 
+import pathlib
+
 import estimator_mp  # noqa: F401
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.collectives import hierarchical, ring
+from estimator_mp.config import algorithms
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import numpy as np
@@ -303,7 +306,9 @@ class ErrorsTest(parameterized.TestCase):
     ),
     (
       "nccl_bfloat16",
-      lambda x: all_reduce_lib.check("nccl", ["/device:GPU:0"], tf.bfloat16),
+      lambda x: algorithms.check_algorithm(
+        "nccl", ["/device:GPU:0"], "bfloat16"
+      ),
       "algorithm 'nccl' has no bfloat16, only float16, float32, float64; use "
       "algorithm='ring'",
     ),
@@ -349,8 +354,16 @@ class ChoiceTest(parameterized.TestCase):
     ("a_device_per_task_large", 10**6, WORKERS[::2], "ring"),
   )
   def test_choose_algorithm(self, num_bytes, devices, expected):
-    found = all_reduce_lib.choose_algorithm(num_bytes, devices)
+    found = algorithms.choose_algorithm(num_bytes, devices)
     self.assertEqual(found, expected)
+
+  def test_the_guide_has_them_all(self):
+    guide = pathlib.Path(__file__).parents[3] / "docs" / "replicas.md"
+    text = guide.read_text(encoding="utf-8")
+    for name, row in algorithms.ALGORITHMS.items():
+      cells = f"`{name}`", row.summary, row.link_bytes, row.steps, row.use
+      line = f"| {' | '.join(cells)} |".replace("|  |", "| |")
+      self.assertIn(line, text)
 
   @parameterized.named_parameters(
     ("float32", tf.float32, {"NcclAllReduce"}),
