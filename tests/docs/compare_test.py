@@ -11,12 +11,11 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp.cli import commands, compare_flags
+from tests.docs import guides
 
-import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
 
-_ROOT = pathlib.Path(__file__).parents[2]
 _GUIDES = (
   "README.md",
   "docs/compare.md",
@@ -24,33 +23,6 @@ _GUIDES = (
   "docs/replicas.md",
   "docs/sharding.md",
 )
-
-
-def _read(path: str) -> str:
-  return (_ROOT / path).read_text(encoding="utf-8")
-
-
-def _programs(path: str) -> list[str]:
-  return re.findall(r"```python\n(.*?)```", _read(path), re.S)
-
-
-def _input_fn():
-  rng = np.random.RandomState(3)
-  inputs = rng.randn(64, 20).astype(np.float32)
-  targets = inputs[:, :1] * 2 + inputs[:, 1:2]
-  data = tf.data.Dataset.from_tensor_slices(({"x": inputs}, targets))
-  return data.repeat().batch(16)
-
-
-def _model_fn(features, labels, mode):
-  net = features["x"]
-  for _ in range(3):
-    net = tf.compat.v1.layers.dense(net, 16, tf.nn.relu)
-  loss = tf.reduce_mean((tf.compat.v1.layers.dense(net, 1) - labels) ** 2)
-  train_op = tf.compat.v1.train.AdagradOptimizer(0.1).minimize(
-    loss, tf.compat.v1.train.get_global_step()
-  )
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 def _run(arguments: list[str]) -> tuple[int, str]:
@@ -85,12 +57,12 @@ class GuideTest(absltest.TestCase):
     self.enter_context(
       mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=folder)
     )
-    program = _programs("docs/compare.md")[0]
+    program = guides.programs("docs/compare.md")[0]
     pathlib.Path(folder, "my_model.py").write_text(program)
     self.addCleanup(sys.modules.pop, "my_model", None)
 
   def test_every_command_prints_what_the_guide_shows(self):
-    text = _read("docs/compare.md").replace("\\\n", " ")
+    text = guides.read("docs/compare.md").replace("\\\n", " ")
     commands_ = re.findall(r"^    .*compare (?:-- )?(--.*)", text, re.M)
     equal, parted = re.findall(r"\n\n```\n(.*?)\n```", text)
     found = [_run(shlex.split(arguments)) for arguments in commands_]
@@ -103,7 +75,7 @@ class ExamplesTest(absltest.TestCase):
   def test_every_example_is_equal_to_the_plain_model(self):
     """Whatever a guide shards is compared with what it was sharded from."""
     for guide in _GUIDES:
-      for number, program in enumerate(_programs(guide)):
+      for number, program in enumerate(guides.programs(guide)):
         for model_fn, config in self._sharded(f"{guide} {number}", program):
           with self.subTest(guide, program=number):
             self._check(model_fn, config)
@@ -119,9 +91,9 @@ class ExamplesTest(absltest.TestCase):
 
     names = {
       "estimator_mp": estimator_mp,
-      "input_fn": _input_fn,
+      "input_fn": guides.input_fn,
       "model_dir": self.create_tempdir().full_path,
-      "model_fn": _model_fn,
+      "model_fn": guides.model_fn,
       "tf": tf,
     }
     with (
@@ -134,7 +106,7 @@ class ExamplesTest(absltest.TestCase):
     return found
 
   def _check(self, model_fn, config):
-    compared = estimator_mp.compare(model_fn, _input_fn, config, 2)
+    compared = estimator_mp.compare(model_fn, guides.input_fn, config, 2)
     if config.compression == "none":
       self.assertTrue(compared.ok, compared.text())
     else:

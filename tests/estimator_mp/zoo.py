@@ -297,13 +297,13 @@ class Model:
     model_fn: Its model_fn.
     rules: Rules that put it on three stages.
     params: Its params; None if it takes none.
-    meshes: The meshes to try it on.
+    meshes: The meshes that the automatic placement cuts it for.
   """
 
   model_fn: Callable[..., tf.estimator.EstimatorSpec]
   rules: tuple[tuple[str, int], ...]
   params: Mapping[str, Any] | None = None
-  meshes: tuple[str, ...] = ("stage:2", "stage:3", "stage:4")
+  meshes: tuple[str, ...] = ("stage:3",)
 
 
 NET_RULES = ((r"^net/a/", 0), (r"^net/b/", 1), (r".", 2))
@@ -324,12 +324,7 @@ def net_trained_by(train):
     logits = net(features["x"])
     return spec(mode, logits, labels, lambda loss: train(loss, features))
 
-  return small(model_fn)
-
-
-def small(model_fn, rules=NET_RULES):
-  """Returns a model that is too small for more than three stages."""
-  return Model(model_fn, rules, meshes=("stage:2", "stage:3"))
+  return Model(model_fn, NET_RULES)
 
 
 def _keras_adam(loss):
@@ -351,7 +346,7 @@ _MLP_RULES = ((r"^dense/", 0), (r"^dense_1/", 1), (r"^dense_[23]/", 2))
 
 MODELS = {
   **{
-    f"mlp_{name}": Model(mlp, _MLP_RULES, {"train": train}, ("stage:3",))
+    f"mlp_{name}": Model(mlp, _MLP_RULES, {"train": train})
     for name, train in OPTIMIZERS.items()
   },
   "cnn": Model(
@@ -361,25 +356,32 @@ MODELS = {
       (r"^(conv2d|batch_normalization)_1/", 1),
       (r"^dense", 2),
     ),
+    meshes=("stage:2", "stage:3"),
   ),
   "transformer": Model(
     transformer,
     ((r"^encoder/(embeddings|layer_0/)", 0), (r"/layer_1/", 1), (r".", 2)),
+    meshes=("stage:3", "stage:4"),
   ),
   "lstm": Model(
-    lstm, ((r"^embeddings", 0), (r"^rnn_0/", 0), (r"^rnn_1/", 1), (r"^cla", 2))
+    lstm,
+    ((r"^embeddings", 0), (r"^rnn_0/", 0), (r"^rnn_1/", 1), (r"^cla", 2)),
+    meshes=("stage:2", "stage:3"),
   ),
   "deepfm": Model(
-    deepfm, ((r"linear_model|input_layer", 0), (r"^dense/", 1), (r"^dense", 2))
+    deepfm,
+    ((r"linear_model|input_layer", 0), (r"^dense/", 1), (r"^dense", 2)),
+    meshes=("stage:3", "stage:4"),
   ),
   "keras_functional": Model(
     keras_functional,
     ((r"dense_a/", 0), (r"dense_b/", 1), (r"dense_c/", 2)),
-    meshes=("stage:2", "stage:3"),  # It has three layers.
+    meshes=("stage:2", "stage:3"),
   ),
   "two_optimizers": Model(
     two_optimizers,
     ((r"^wide/", 0), (r"^deep/dense/", 1), (r"^deep/", 2)),
+    meshes=("stage:3", "stage:4"),
   ),
   "canned": Model(
     canned,
@@ -388,6 +390,7 @@ MODELS = {
       (r"^dnn/(input|hiddenlayer_0)", 1),
       (r"^dnn/", 2),
     ),
+    meshes=("stage:2", "stage:3"),
   ),
 }
 

@@ -154,6 +154,7 @@ class TwoProcessesTest(absltest.TestCase):
     arguments = ("--model=mlp", f"--model_dir={model_dir}", "--log_every=1")
     with _start(*arguments, _ENDLESS) as first:
       _read_until(first.stdout, "step 5/")
+      first.send_signal(signal.SIGSTOP)  # It would keep the machine busy.
       with _start(*arguments, "--train_steps=3") as second:
         output, errors = second.communicate(timeout=120)
       first.kill()

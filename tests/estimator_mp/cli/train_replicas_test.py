@@ -63,9 +63,7 @@ class ReplicasTest(parameterized.TestCase):
     ("data_is_last", ("--mesh=stage:2,data:2",)),
     ("shared", ("--variables=shared",)),
     ("sharded", ("--optimizer_state=sharded",)),
-    ("ring_in_half", ("--aggregation=ring", "--compression=bfloat16")),
     ("top_k", ("--compression=top_k", "--bucket_bytes=0")),
-    ("data_only", ("--mesh=data:2", "--num_micro_batches=1")),
   )
   def test_plan_is_what_devices_hold(self, arguments):
     options = train_runs.options(

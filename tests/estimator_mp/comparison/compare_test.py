@@ -6,7 +6,7 @@ import os
 
 import estimator_mp
 from estimator_mp.comparison import comparison, training_graph
-from tests.estimator_mp import runs, shapes, versions
+from tests.estimator_mp import runs, versions
 
 import numpy as np
 import tensorflow as tf
@@ -175,22 +175,6 @@ class EqualTest(parameterized.TestCase):
     estimator_mp.compare(_root, _input_fn, _stages(2), steps=1)
     np.testing.assert_array_equal(np.random.rand(2), expected)
     self.assertLen(v1.get_default_graph().get_operations(), before)
-
-  @versions.newest_only
-  @parameterized.named_parameters(
-    (name, getattr(shapes, name), config)
-    for name, config in (
-      ("two_lookups", _FOUR),
-      ("loops", _TWO),
-      ("gan", _TWO),
-      ("clipped", _FOUR),
-    )
-  )
-  def test_models_of_the_tests(self, model_fn, config):
-    """Among them sparse gradients, loops and two requests for gradients."""
-    self._assert_equal(
-      estimator_mp.compare(model_fn, _input_of(shapes.BATCH), config, 2), 2
-    )
 
   def test_composite_features(self):
     table = np.arange(96).reshape(48, 2) % 5

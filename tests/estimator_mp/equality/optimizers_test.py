@@ -4,7 +4,7 @@ from typing import Any
 from unittest import mock
 
 import estimator_mp
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs, versions, zoo
 from tests.estimator_mp.equality import transparency
 
 import tensorflow as tf
@@ -160,10 +160,17 @@ def _cross_shard(loss, features):
 
 class OptimizersTest(transparency.TransparencyTestCase):
   @parameterized.named_parameters(
-    ("wrapper", zoo.net_trained_by(_wrapper)),
-    ("loss_scale", zoo.net_trained_by(_loss_scale)),
-    ("accumulating", zoo.net_trained_by(_accumulating)),
-    ("averaging", zoo.net_trained_by(_averaging)),
+    versions.some(
+      [
+        ("wrapper", zoo.net_trained_by(_wrapper)),
+        ("loss_scale", zoo.net_trained_by(_loss_scale)),
+        ("accumulating", zoo.net_trained_by(_accumulating)),
+        ("averaging", zoo.net_trained_by(_averaging)),
+      ],
+      "loss_scale",
+      "accumulating",
+      "averaging",
+    )
   )
   def test_optimizers(self, model):
     self.assert_transparent(model)
@@ -191,6 +198,7 @@ class OptimizersTest(transparency.TransparencyTestCase):
       "only",
     )
 
+  @versions.newest_only
   def test_sync_replicas(self):
     join = tf.train.Coordinator.join
 
@@ -200,17 +208,22 @@ class OptimizersTest(transparency.TransparencyTestCase):
       return join(self, threads, 0.1, **kwargs)
 
     with mock.patch.object(tf.train.Coordinator, "join", join_soon):
-      self.assert_transparent(zoo.small(sync_replicas))
+      self.assert_transparent(zoo.Model(sync_replicas, zoo.NET_RULES))
 
   @parameterized.named_parameters(
-    (
+    versions.some(
+      [
+        (
+          "two_model_fns",
+          zoo.Model(nested, ((r"^first/", 0), (r"^tower/a/", 1), (r".", 2))),
+        ),
+        (
+          "a_part_first",
+          zoo.Model(penalty_of_a_part, ((r"^a/", 0), (r"^b/", 1), (r".", 2))),
+        ),
+      ],
       "two_model_fns",
-      zoo.small(nested, ((r"^first/", 0), (r"^tower/a/", 1), (r".", 2))),
-    ),
-    (
-      "a_part_first",
-      zoo.small(penalty_of_a_part, ((r"^a/", 0), (r"^b/", 1), (r".", 2))),
-    ),
+    )
   )
   def test_gradients_before_the_model_is_complete(self, model):
     self.assert_transparent(model)

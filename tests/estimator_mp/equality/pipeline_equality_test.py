@@ -109,7 +109,6 @@ class EstimatorTest(parameterized.TestCase):
     versions.some(
       [
         ("mlp_momentum", "mlp_momentum", 4, "1f1b"),
-        ("lstm", "lstm", 2, "gpipe"),
         ("keras_functional", "keras_functional", 8, "none"),
       ],
       "keras_functional",

@@ -1,6 +1,6 @@
 """Whatever ops a program builds its graph of, sharding it changes nothing."""
 
-from tests.estimator_mp import zoo
+from tests.estimator_mp import versions, zoo
 from tests.estimator_mp.equality import transparency
 
 import numpy as np
@@ -219,19 +219,32 @@ def sequences(features, labels, mode):
 
 class ProgramsTest(transparency.TransparencyTestCase):
   @parameterized.named_parameters(
-    ("conditions", zoo.small(conditions, _RULES)),
-    ("loops", zoo.small(loops, _RULES)),
-    ("regularized", zoo.small(regularized, _RULES)),
-    ("multi_head", zoo.small(multi_head, _RULES)),
-    ("scaffold", zoo.small(scaffold, _RULES)),
-    ("batch_norm", zoo.small(batch_norm, _RULES)),
+    versions.some(
+      [
+        ("conditions", zoo.Model(conditions, _RULES)),
+        ("loops", zoo.Model(loops, _RULES)),
+        ("regularized", zoo.Model(regularized, _RULES)),
+        ("multi_head", zoo.Model(multi_head, _RULES)),
+        ("scaffold", zoo.Model(scaffold, _RULES)),
+        ("batch_norm", zoo.Model(batch_norm, _RULES)),
+      ],
+      "conditions",
+      "loops",
+      "multi_head",
+      "batch_norm",
+    )
   )
   def test_dense_features(self, model):
     self.assert_transparent(model)
 
   @parameterized.named_parameters(
-    ("lookups", zoo.small(lookups, _RULES)),
-    ("sequences", zoo.small(sequences, _RULES)),
+    versions.some(
+      [
+        ("lookups", zoo.Model(lookups, _RULES)),
+        ("sequences", zoo.Model(sequences, _RULES)),
+      ],
+      "sequences",
+    )
   )
   def test_sparse_features(self, model):
     self.assert_transparent(model, words_input_fn)

@@ -1,6 +1,6 @@
 """However a program asks for gradients, sharding it changes nothing."""
 
-from tests.estimator_mp import zoo
+from tests.estimator_mp import versions, zoo
 from tests.estimator_mp.equality import transparency
 
 import tensorflow as tf
@@ -207,14 +207,23 @@ def recompute(features, labels, mode):
 
 class RequestsTest(transparency.TransparencyTestCase):
   @parameterized.named_parameters(
-    ("gan", zoo.small(gan, _GAN_RULES)),
-    ("gradient_penalty", zoo.small(gradient_penalty, _GAN_RULES)),
-    ("tape_of_a_tape", zoo.small(_tape_of_a_tape)),
-    ("persistent_tape", zoo.small(_persistent_tape)),
-    ("gradients_by_parts", zoo.net_trained_by(_cut_in_two)),
-    ("gradients_twice", zoo.net_trained_by(_gradients_twice)),
-    ("custom_gradient", zoo.small(custom_gradient)),
-    ("recompute_grad", zoo.small(recompute)),
+    versions.some(
+      [
+        ("gan", zoo.Model(gan, _GAN_RULES)),
+        ("gradient_penalty", zoo.Model(gradient_penalty, _GAN_RULES)),
+        ("tape_of_a_tape", zoo.Model(_tape_of_a_tape, zoo.NET_RULES)),
+        ("persistent_tape", zoo.Model(_persistent_tape, zoo.NET_RULES)),
+        ("gradients_by_parts", zoo.net_trained_by(_cut_in_two)),
+        ("gradients_twice", zoo.net_trained_by(_gradients_twice)),
+        ("custom_gradient", zoo.Model(custom_gradient, zoo.NET_RULES)),
+        ("recompute_grad", zoo.Model(recompute, zoo.NET_RULES)),
+      ],
+      "gan",
+      "tape_of_a_tape",
+      "gradients_by_parts",
+      "custom_gradient",
+      "recompute_grad",
+    )
   )
   def test_gradients(self, model):
     self.assert_transparent(model)

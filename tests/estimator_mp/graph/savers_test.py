@@ -147,10 +147,14 @@ class SaversTest(parameterized.TestCase):
   @parameterized.named_parameters(
     versions.some(
       [
-        (f"{savers}_{variables}_{loops}", has_resources, has_v2_loops, kinds)
-        for variables, has_resources in (("resources", 1), ("references", 0))
-        for loops, has_v2_loops in (("v2", 1), ("v1", 0))
-        for savers, kinds in _SAVERS.items()
+        (f"{savers}_{variables}_{loops}", *kinds, _SAVERS[savers])
+        for variables, loops, kinds, all_savers in (
+          ("resources", "v2", (True, True), _SAVERS),
+          ("references", "v1", (False, False), _SAVERS),
+          ("resources", "v1", (True, False), ("both",)),
+          ("references", "v2", (False, True), ("early",)),
+        )
+        for savers in all_savers
       ],
       "serving_resources_v2",
       "early_references_v2",
