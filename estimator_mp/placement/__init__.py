@@ -1,5 +1,5 @@
 """Placement: which stage each op is on.
 
 In: ops, and rules, a saved placement, costs or a memory limit. Out: stages of
-ops, as data.
+ops, as data, and what devices send each other then.
 """

@@ -6,6 +6,7 @@ import functools
 import itertools
 import pathlib
 import random
+from unittest import mock
 
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
@@ -132,6 +133,27 @@ class OrderTest(parameterized.TestCase):
     schedule = schedule_lib.make_schedule(*arguments)
     self.assertEqual(schedule.micro_batches(stage, _FORWARD), forward)
     self.assertEqual(schedule.micro_batches(stage, _BACKWARD), backward)
+
+  def test_a_new_order_is_one_entry(self):
+    def row(schedule, device):
+      numbers = range(schedule.num_micro_batches)
+      return tuple(
+        schedule_lib.Cell(device, m, phase)
+        for phase in schedule_lib.Phase
+        for m in numbers
+      )
+
+    order = schedule_lib.Order("backwards in the order of forwards", "M", row)
+    with mock.patch.dict(schedule_lib.ORDERS, fifo=order):
+      schedule = schedule_lib.make_schedule("fifo", 2, 3)
+      with self.assertRaisesRegex(ValueError, "'fifo' has one stage per dev"):
+        schedule_lib.make_schedule("fifo", 2, 3, 2)
+    schedule_lib.check(schedule)
+    self.assertEqual(_text(schedule)[1], "1.0 1.1 1.2 -1.0 -1.1 -1.2")
+    self.assertAlmostEqual(
+      simulation.simulate(schedule).speed_up,
+      simulation.speed_up_bound(schedule),
+    )
 
   def test_rounds_come_one_after_the_other(self):
     schedule = schedule_lib.make_schedule("1f1b", 2, 2)
