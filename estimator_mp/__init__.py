@@ -11,7 +11,7 @@ import typing
 import compat
 
 if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
-  from estimator_mp.collectives.aggregation import (
+  from estimator_mp.collectives.towers import (
     aggregate_gradients as aggregate_gradients,
   )
   from estimator_mp.comparison.comparison import compare as compare
@@ -45,7 +45,7 @@ _HOMES = {
   "Mesh": "mesh",
   "ShardingConfig": "config.sharding_config",
   "TraceHook": "observe.trace_hook",
-  "aggregate_gradients": "collectives.aggregation",
+  "aggregate_gradients": "collectives.towers",
   "compare": "comparison.comparison",
   "define_sharding_flags": "config.sharding_config",
   "export_saved_model": "session.export",

@@ -10,7 +10,7 @@
 Horovod's helpers are in `estimator_mp.replicas.horovod`.
 """
 
-from estimator_mp.collectives.sync import barrier
+from estimator_mp.collectives.towers import barrier
 from estimator_mp.comparison.comparison import ComparedStep, Comparison
 from estimator_mp.config.measured_costs import MeasuredCosts
 from estimator_mp.config.placement import Placement, StagePlacement

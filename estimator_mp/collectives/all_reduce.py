@@ -26,7 +26,6 @@ def all_reduce(
   tensors: Sequence[tf.Tensor],
   algorithm: str = "auto",
   devices: Sequence[str] | None = None,
-  name: str = "all_reduce",
 ) -> list[tf.Tensor]:
   """Returns the sum of tensors on each of their devices.
 
@@ -42,7 +41,6 @@ def all_reduce(
     algorithm: One of `ALGORITHMS`, or "auto" for what `choose_algorithm` says.
     devices: n different devices; a tensor that is elsewhere is sent there
       first. None for the devices of the tensors.
-    name: A name for the ops.
 
   Returns:
     n tensors of the same shape and dtype, one on each device.
@@ -67,7 +65,7 @@ def all_reduce(
     num_bytes = None if num_elements is None else num_elements * dtype.size
     algorithm = choose_algorithm(num_bytes, names, dtype.name)
   check_algorithm(algorithm, names, dtype.name)
-  with placed_ops.apart_from_caller(name):
+  with placed_ops.apart_from_caller("all_reduce"):
     own = [
       placed_ops.copy_to(tensor, device)
       for tensor, device in zip(tensors, names, strict=True)

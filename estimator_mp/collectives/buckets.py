@@ -230,7 +230,7 @@ def _check_replicas(
         raise ValueError(
           f"gradient {index} of replica {replica} is of type "
           f"{type(gradient).__name__}; buckets hold dense tensors: sum sparse "
-          "gradients by sparse_aggregation.reduce_slices, and leave None out"
+          "gradients by sparse.sum_rows, and leave None out"
         )
 
 

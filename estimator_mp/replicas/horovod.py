@@ -28,7 +28,7 @@ from types import ModuleType
 from typing import Any
 
 from estimator_mp import devices
-from estimator_mp.collectives import aggregation
+from estimator_mp.collectives import towers
 from estimator_mp.graph import device_assignment, op_types
 from estimator_mp.graph.gradient import Gradient
 
@@ -301,10 +301,9 @@ def _assign_that_of_root(variable: tf.Variable) -> tf.Operation:
 
 
 def _check_method(method: str) -> None:
-  if method not in aggregation.METHODS:
+  if method not in towers.METHODS:
     raise ValueError(
-      f"method={method!r} is unknown; use one of "
-      f"{', '.join(aggregation.METHODS)}"
+      f"method={method!r} is unknown; use one of {', '.join(towers.METHODS)}"
     )
 
 

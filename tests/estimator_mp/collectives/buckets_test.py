@@ -154,8 +154,7 @@ class SumsTest(parameterized.TestCase):
         device_steps.devices_of(2),
       ),
       "gradient 0 of replica 1 is of type IndexedSlices; buckets hold dense "
-      "tensors: sum sparse gradients by sparse_aggregation.reduce_slices, and "
-      "leave None out",
+      "tensors: sum sparse gradients by sparse.sum_rows, and leave None out",
     ),
     (
       "shapes",
