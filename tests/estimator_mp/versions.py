@@ -12,6 +12,8 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
+import estimator_mp  # noqa: F401
+
 import tensorflow as tf
 
 SOME = tf.__version__.startswith("2.15.") and not os.environ.get("MP_ALL_CASES")
