@@ -1,13 +1,18 @@
-"""Checkpoints of a model_dir: which one to resume from, and whether it can.
+"""Checkpoints: which one a run resumes from, and what to do if files fail it.
 
 TensorFlow starts anew, and then overwrites, where the file `checkpoint` does
-not say what there is. What is damaged it reports from within the session.
+not say what there is. What is damaged it reports from within the session, with
+the traceback of the op that failed; a full disk has as many texts as there are
+writers. All of it is told in one line here.
 """
 
+import contextlib
+import errno
 import os
 import re
 import shlex
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 
 import tensorflow as tf
 
@@ -15,8 +20,10 @@ _STATE_FILE = "checkpoint"
 _GLOBAL_STEP = "global_step"
 _INDEX = re.compile(r"(?P<name>model\.ckpt-(?P<step>\d+))\.index")
 # What TensorFlow raises of a file that it cannot read.
-UNREADABLE = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+_UNREADABLE = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 _DATA = re.compile(r"\.data-\d+-of-(?P<count>\d+)")
+_FULL = frozenset([errno.EDQUOT, errno.EFBIG, errno.ENOSPC])
+_FULL_TEXTS = tuple(map(os.strerror, sorted(_FULL)))
 
 
 class CheckpointError(RuntimeError):
@@ -66,7 +73,7 @@ def trained_steps(model_dir: str) -> int:
     return 0
   try:
     return int(tf.train.load_variable(path, _GLOBAL_STEP))
-  except UNREADABLE as error:
+  except _UNREADABLE as error:
     check(model_dir)
     raise _unusable(
       model_dir, f"{path} has no {_GLOBAL_STEP}", but=path
@@ -157,7 +164,96 @@ def _damage(path: str) -> str | None:
     reader = tf.train.load_checkpoint(path)
     for name in reader.get_variable_to_shape_map():
       reader.get_tensor(name)
-  except UNREADABLE as error:
+  except _UNREADABLE as error:
     text = " ".join((getattr(error, "message", None) or str(error)).split())
     return f"{name}: {text}"
   return None
+
+
+def explain(error: Exception, directories: Sequence[str]) -> str | None:
+  """Returns what went wrong with the files of a run, and what to do.
+
+  Args:
+    error: What ended the run.
+    directories: The directories that it reads and writes; the first one is its
+      model_dir.
+
+  Returns:
+    One line; None if files are not what failed.
+  """
+  model_dir = directories[0]
+  if isinstance(error, _UNREADABLE):
+    try:
+      check(model_dir)
+    except CheckpointError as damage:
+      return str(damage)
+    except (tf.errors.OpError, OSError):
+      pass  # The directory is not there; the error itself will say so.
+  line = _line_about_files(error, directories)
+  if line is None:
+    return None
+  if _is_full(error, line):
+    line += "; free some space, or choose another --model_dir"
+  return f"{line}; {_saved(model_dir)}"
+
+
+@contextlib.contextmanager
+def quiet_threads(directories: Sequence[str]) -> Iterator[None]:
+  """Keeps threads from printing a traceback of what `explain` explains.
+
+  The thread that writes summaries prints it, and raises it in the main thread
+  as well.
+
+  Args:
+    directories: As for `explain`.
+
+  Yields:
+    None.
+  """
+
+  def hook(arguments: threading.ExceptHookArgs) -> None:
+    error = arguments.exc_value
+    if not isinstance(error, Exception) or explain(error, directories) is None:
+      before(arguments)
+
+  before, threading.excepthook = threading.excepthook, hook
+  try:
+    yield
+  finally:
+    threading.excepthook = before
+
+
+def _line_about_files(
+  error: Exception, directories: Sequence[str]
+) -> str | None:
+  """Returns the line of an error that says which file, and why."""
+  if isinstance(error, OSError):
+    if error.filename is None and error.errno not in _FULL:
+      return None
+    where = error.filename or directories[0]
+    return f"{where}: {error.strerror}"
+  is_of_op = isinstance(error, tf.errors.OpError)
+  for line in str(error).splitlines():
+    # Others, such as the writer of summaries, raise whatever there is.
+    if is_of_op or any(text in line for text in _FULL_TEXTS):
+      for directory in directories:
+        if directory in line:
+          return " ".join(line[line.index(directory) :].split())
+  return None
+
+
+def _is_full(error: Exception, line: str) -> bool:
+  if isinstance(error, OSError):
+    return error.errno in _FULL
+  return any(text in line for text in _FULL_TEXTS)
+
+
+def _saved(model_dir: str) -> str:
+  """Returns what is left of a run that failed."""
+  try:
+    path = newest(model_dir)
+  except (CheckpointError, tf.errors.OpError, OSError):
+    path = None
+  if path is None:
+    return "no checkpoint was saved"
+  return f"{path} is saved, and the same command resumes from it"

@@ -43,11 +43,12 @@ class TrainingInterrupted(Exception):
     self.is_unheard = False
 
 
-class Interruption:
+class Interruption(tf.estimator.SessionRunHook):
   """Handles SIGINT and SIGTERM while it is entered as a context manager.
 
   Enter it in the main thread. The handlers that were there before are put back
-  on every exit.
+  on every exit. It is a hook of training; evaluation and saving have hooks of
+  their own, `LeaveEvaluation` and `LeaveAfterSaving`.
   """
 
   def __init__(self, announce: Callable[[str], None] = print):
@@ -83,22 +84,15 @@ class Interruption:
     if self._reason is not None:
       raise self._reason
 
-  def hooks(self) -> list[tf.estimator.SessionRunHook]:
-    """Returns the hooks for training: they end it after the current step."""
-    return [_StopHook(self)]
-
-  def evaluation_hooks(self) -> list[tf.estimator.SessionRunHook]:
-    """Returns the hooks for an evaluation: they leave it unfinished."""
-    return [_LeaveEvaluationHook(self)]
-
-  def saving_listeners(
+  def after_run(
     self,
-  ) -> list[tf.compat.v1.train.CheckpointSaverListener]:
-    """Returns the listeners that leave training once a checkpoint is saved.
-
-    `tf.estimator.train_and_evaluate` would evaluate then.
-    """
-    return [_LeaveAfterSavingListener(self)]
+    run_context: tf.estimator.SessionRunContext,
+    run_values: tf.estimator.SessionRunValues,
+  ) -> None:
+    """Ends training after the step that was running."""
+    del run_values
+    if self.requested:
+      run_context.request_stop()
 
   def __enter__(self) -> "Interruption":
     self._pipe = os.pipe()
@@ -143,39 +137,35 @@ def _do_nothing(number: int, frame: types.FrameType | None) -> None:
   del number, frame
 
 
-class _StopHook(tf.estimator.SessionRunHook):
-  def __init__(self, interruption: Interruption):
-    self._interruption = interruption
+class LeaveEvaluation(tf.estimator.SessionRunHook):
+  """A hook of an evaluation, which it leaves unfinished."""
 
-  def after_run(
-    self,
-    run_context: tf.estimator.SessionRunContext,
-    run_values: tf.estimator.SessionRunValues,
-  ) -> None:
-    del run_values
-    if self._interruption.requested:
-      run_context.request_stop()
-
-
-class _LeaveEvaluationHook(tf.estimator.SessionRunHook):
   def __init__(self, interruption: Interruption):
     self._interruption = interruption
 
   def before_run(self, run_context: tf.estimator.SessionRunContext) -> None:
+    """Leaves the evaluation if something has asked to stop."""
     del run_context
     self._interruption.raise_if_requested()
 
 
-class _LeaveAfterSavingListener(tf.compat.v1.train.CheckpointSaverListener):
+class LeaveAfterSaving(tf.compat.v1.train.CheckpointSaverListener):
+  """Leaves training once a checkpoint is saved.
+
+  `tf.estimator.train_and_evaluate` would evaluate then.
+  """
+
   def __init__(self, interruption: Interruption):
     self._interruption = interruption
 
   def after_save(
     self, session: tf.compat.v1.Session, global_step_value: int
   ) -> None:
+    """Leaves training if something has asked to stop."""
     del session, global_step_value
     self._interruption.raise_if_requested()
 
   def end(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
+    """Leaves training if something has asked to stop."""
     del session, global_step_value
     self._interruption.raise_if_requested()

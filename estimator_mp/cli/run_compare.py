@@ -40,7 +40,9 @@ def compare_options(
   if options.model_fn is None or options.input_fn is None:
     dataset = datasets.load("digits", None)
     return compare(
-      _image_model_fn(options.model, dataset.num_classes, options.seed),
+      run_train.image_model_fn(
+        options.model, dataset.num_classes, options.seed
+      ),
       dataset.train_input_fn(options.batch_size, options.seed),
     )
   model_fn = user_program.load_function("model_fn", options.model_fn)
@@ -65,25 +67,6 @@ def _with_one_line_errors(
       raise user_program.error_of_user(what, error) from error
 
   return wrapped
-
-
-def _image_model_fn(
-  model: str, num_classes: int, seed: int
-) -> Callable[..., tf.estimator.EstimatorSpec]:
-  """Returns the train command's model, as a model_fn that knows no mesh."""
-
-  def model_fn(
-    features: dict[str, tf.Tensor], labels: tf.Tensor, mode: str
-  ) -> tf.estimator.EstimatorSpec:
-    logits = features["image"]
-    for layer in run_train.MODELS[model](num_classes, seed):
-      logits = layer(logits, training=mode == tf.estimator.ModeKeys.TRAIN)
-    loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
-    step = tf.compat.v1.train.get_global_step()
-    train_op = run_train.make_optimizer("adam", 0.001).minimize(loss, step)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-  return model_fn
 
 
 def run_command(options: compare_flags.CompareOptions) -> int:

@@ -8,16 +8,15 @@ import warnings
 import estimator_mp
 from estimator_mp.cli import (
   commands,
-  input_spec,
   inspect_flags,
   run_record,
+  run_train,
   user_program,
 )
 from estimator_mp.comparison import inspect_model
 from estimator_mp.comparison.inspect_model import InputSpec
 from estimator_mp.observe import placement_picture
 from estimator_mp.observe.inspection import Inspection
-from model_fns import cifar10_cnn
 
 import tensorflow as tf
 
@@ -37,9 +36,9 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
   config = estimator_mp.ShardingConfig.of(options.sharding)
   if options.model_fn is None:
     return inspect_model.inspect_model_fn(
-      _cifar10_cnn,
-      input_spec.parse("image:float32[?,32,32,3]"),
-      input_spec.parse("int32[?,1]"),
+      run_train.image_model_fn("cifar10_cnn", num_classes=10, seed=1),
+      user_program.input_spec("image:float32[?,32,32,3]"),
+      user_program.input_spec("int32[?,1]"),
       config,
       model="cifar10_cnn",
     )
@@ -62,24 +61,9 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
 
 def _input_spec(flag: str, text: str | None) -> InputSpec:
   try:
-    return input_spec.parse(text or "")
+    return user_program.input_spec(text or "")
   except ValueError as error:
     raise commands.FlagsError(f"--{flag}={text}: {error}") from error
-
-
-def _cifar10_cnn(
-  features: dict[str, tf.Tensor], labels: tf.Tensor, mode: str
-) -> tf.estimator.EstimatorSpec:
-  """The train command's model, as a model_fn that knows of no mesh."""
-  logits = features["image"]
-  for layer in cifar10_cnn.layers(num_classes=10, seed=1):
-    logits = layer(logits, training=mode == tf.estimator.ModeKeys.TRAIN)
-  loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
-  optimizer = tf.compat.v1.train.AdamOptimizer(0.001)
-  step = tf.compat.v1.train.get_global_step()
-  return tf.estimator.EstimatorSpec(
-    mode, loss=loss, train_op=optimizer.minimize(loss, step)
-  )
 
 
 def write(inspected: Inspection, directory: str) -> list[str]:

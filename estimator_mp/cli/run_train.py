@@ -7,15 +7,14 @@ import contextlib
 import dataclasses
 import os
 import sys
+from collections.abc import Callable
 
 import estimator_mp
 from estimator_mp.cli import (
   checkpoints,
   commands,
-  failures,
   run_record,
   train_flags,
-  train_report,
 )
 from estimator_mp.cli import interruption as interruption_lib
 from estimator_mp.cli import progress as progress_lib
@@ -141,158 +140,182 @@ def run(job: Job) -> run_record.Result:
     job: What `prepare` returned.
   """
   with _claimed_model_dir(job.options):
-    return _run(job)
+    return _Run(job).result()
 
 
-def _run(job: Job) -> run_record.Result:
-  """Runs a job that has the model_dir to itself."""
-  options = job.options
-  progress = progress_lib.ProgressHook(
-    options.train_steps,
-    options.log_every,
-    on_closed=lambda error: interruption.stop(_output_closed(error)),
-  )
-  interruption = interruption_lib.Interruption(progress.write)
-  verification = verification_lib.PlacementVerificationHook()
-  trained = checkpoints.trained_steps(options.model_dir)
-  header = train_report.header(options, job.mesh, job.dataset, trained)
-  progress.write("\n".join(header))
-  if trained and not input_position.has_position(options.model_dir, trained):
-    progress.write("The order of the images begins anew: it was not saved.")
-  try:
-    with interruption:
-      if trained >= options.train_steps:
-        progress.write(
-          f"Already trained to step {trained}: nothing to do. Raise"
-          " --train_steps to train on, or choose another --model_dir."
-        )
-        metrics = _evaluate(job, interruption)
-      else:
-        metrics = _train_and_evaluate(job, progress, verification, interruption)
-  except interruption_lib.TrainingInterrupted as interrupted:
-    interrupted.is_unheard = progress.is_closed
-    raise
-  finally:
-    progress.close()
-  result = _result(job, metrics, progress, verification)
-  path = run_record.write_result(options.model_dir, result)
-  progress.write("\n".join(["Finished.", *result.lines()]))
-  progress.write(f"  {'result':<12} {path}")
-  command = train_report.tensorboard_command(options.model_dir)
-  progress.write(f"  {'TensorBoard':<12} {command}")
-  interruption.raise_if_requested()
-  return result
+class _Run:
+  """A run that has the model_dir to itself."""
 
+  def __init__(self, job: Job):
+    self._job = job
+    self._options = job.options
+    self._progress = progress_lib.ProgressHook(
+      job.options.train_steps,
+      job.options.log_every,
+      on_closed=self._stop_unheard,
+    )
+    self._interruption = interruption_lib.Interruption(self._progress.write)
+    self._verification = verification_lib.PlacementVerificationHook()
 
-def _output_closed(error: OSError) -> interruption_lib.TrainingInterrupted:
-  return interruption_lib.TrainingInterrupted(
-    f"standard output cannot be written ({error.strerror}); send it to a file",
-    _FAILED,
-  )
-
-
-def _train_and_evaluate(
-  job: Job,
-  progress: progress_lib.ProgressHook,
-  verification: verification_lib.PlacementVerificationHook,
-  interruption: interruption_lib.Interruption,
-) -> dict[str, float]:
-  """Returns the metrics of the last evaluation."""
-  options = job.options
-  hooks = [
-    train_report.PlacementTableHook(progress),
-    progress,
-    *interruption.hooks(),
-  ]
-  if options.sharding.verify_placement:
-    hooks.append(verification)
-  if options.trace_steps:
-    hooks.append(
-      trace_hook.TraceHook(
-        options.trace_steps,
-        os.path.join(options.model_dir, _TRACE_FOLDER),
-        job.mesh,
-        progress.write,
+  def _stop_unheard(self, error: OSError) -> None:
+    self._interruption.stop(
+      interruption_lib.TrainingInterrupted(
+        f"standard output cannot be written ({error.strerror}); send it to a"
+        " file",
+        _FAILED,
       )
     )
-  # Last, so that the step is shown, and its time taken, before it is saved.
-  hooks.append(
-    tf.estimator.CheckpointSaverHook(
-      options.model_dir, save_steps=options.save_checkpoints_steps
+
+  def result(self) -> run_record.Result:
+    """Trains and evaluates; returns, writes and shows the result."""
+    trained = self._show_header()
+    try:
+      with self._interruption:
+        metrics = self._train_and_evaluate(trained)
+    except interruption_lib.TrainingInterrupted as interrupted:
+      interrupted.is_unheard = self._progress.is_closed
+      raise
+    finally:
+      self._progress.close()
+    result = self._result(metrics)
+    model_dir = self._options.model_dir
+    path = run_record.write_result(model_dir, result)
+    show = self._progress.write
+    show("\n".join(["Finished.", *result.lines()]))
+    show(f"  {'result':<12} {path}")
+    show(f"  {'TensorBoard':<12} {progress_lib.tensorboard_command(model_dir)}")
+    self._interruption.raise_if_requested()
+    return result
+
+  def _show_header(self) -> int:
+    """Says what the run begins with; returns the global step that it is at."""
+    options, show = self._options, self._progress.write
+    trained = checkpoints.trained_steps(options.model_dir)
+    header = progress_lib.header(
+      options, self._job.mesh, self._job.dataset, trained
     )
-  )
-  train_spec = tf.estimator.TrainSpec(
-    job.dataset.train_input_fn(options.batch_size, options.seed),
-    max_steps=options.train_steps,
-    hooks=hooks,
-    saving_listeners=interruption.saving_listeners(),
-  )
-  eval_spec = tf.estimator.EvalSpec(
-    job.dataset.test_input_fn(options.batch_size),
-    steps=None,
-    hooks=interruption.evaluation_hooks(),
-    exporters=[train_report.EvaluationReport(progress)],
-    start_delay_secs=0,
-    throttle_secs=options.eval_every_secs,
-  )
-  metrics: dict[str, float]
-  metrics, _ = tf.estimator.train_and_evaluate(
-    job.estimator, train_spec, eval_spec
-  )
-  return metrics
+    show("\n".join(header))
+    if trained and not input_position.has_position(options.model_dir, trained):
+      show("The order of the images begins anew: it was not saved.")
+    return trained
+
+  def _train_and_evaluate(self, trained: int) -> dict[str, float]:
+    """Returns the metrics of the last evaluation, after the last step."""
+    options, dataset = self._options, self._job.dataset
+    leave_evaluation = interruption_lib.LeaveEvaluation(self._interruption)
+    metrics: dict[str, float]
+    if trained >= options.train_steps:
+      self._progress.write(
+        f"Already trained to step {trained}: nothing to do. Raise --train_steps"
+        " to train on, or choose another --model_dir."
+      )
+      metrics = self._job.estimator.evaluate(
+        dataset.test_input_fn(options.batch_size), hooks=[leave_evaluation]
+      )
+      return metrics
+    train_spec = tf.estimator.TrainSpec(
+      dataset.train_input_fn(options.batch_size, options.seed),
+      max_steps=options.train_steps,
+      hooks=self._hooks(),
+      saving_listeners=[interruption_lib.LeaveAfterSaving(self._interruption)],
+    )
+    eval_spec = tf.estimator.EvalSpec(
+      dataset.test_input_fn(options.batch_size),
+      steps=None,
+      hooks=[leave_evaluation],
+      exporters=[progress_lib.EvaluationReport(self._progress)],
+      start_delay_secs=0,
+      throttle_secs=options.eval_every_secs,
+    )
+    metrics, _ = tf.estimator.train_and_evaluate(
+      self._job.estimator, train_spec, eval_spec
+    )
+    return metrics
+
+  def _hooks(self) -> list[tf.estimator.SessionRunHook]:
+    options = self._options
+    hooks = [
+      progress_lib.PlacementTableHook(self._progress),
+      self._progress,
+      self._interruption,
+    ]
+    if options.sharding.verify_placement:
+      hooks.append(self._verification)
+    if options.trace_steps:
+      folder = os.path.join(options.model_dir, _TRACE_FOLDER)
+      hooks.append(
+        trace_hook.TraceHook(
+          options.trace_steps, folder, self._job.mesh, self._progress.write
+        )
+      )
+    # Last, so that the step is shown, and its time taken, before it is saved.
+    hooks.append(
+      tf.estimator.CheckpointSaverHook(
+        options.model_dir, save_steps=options.save_checkpoints_steps
+      )
+    )
+    return hooks
+
+  def _result(self, metrics: dict[str, float]) -> run_record.Result:
+    options, mesh = self._options, self._job.mesh
+    speed = self._progress.steps_per_second
+    devices: dict[str, int] | None = {
+      device: contents.variable_bytes
+      for device, contents in self._verification.observed.items()
+      if contents.variables or device in mesh.devices
+    }
+    earlier = run_record.read_result(options.model_dir)
+    if earlier is not None and earlier.mesh == str(mesh):
+      # A run without steps of its own keeps what the run before it measured.
+      speed = speed or earlier.steps_per_second
+      devices = devices or earlier.devices
+    return run_record.Result(
+      model=options.model,
+      dataset=options.dataset,
+      mesh=str(mesh),
+      seed=options.seed,
+      global_step=int(metrics["global_step"]),
+      loss=float(metrics["average_loss"]),
+      accuracy=float(metrics["accuracy"]),
+      steps_per_second=speed,
+      devices=devices or None,
+      checkpoint=self._job.estimator.latest_checkpoint(),
+      saved_model=self._export(),
+    )
+
+  def _export(self) -> str | None:
+    if self._options.export_dir is None:
+      return None
+    return estimator_mp.export_saved_model(
+      self._job.estimator,
+      self._options.export_dir,
+      self._job.dataset.serving_input_receiver_fn,
+    )
 
 
-def _evaluate(
-  job: Job, interruption: interruption_lib.Interruption
-) -> dict[str, float]:
-  metrics: dict[str, float] = job.estimator.evaluate(
-    job.dataset.test_input_fn(job.options.batch_size),
-    hooks=interruption.evaluation_hooks(),
-  )
-  return metrics
+def image_model_fn(
+  model: str, num_classes: int, seed: int
+) -> Callable[..., tf.estimator.EstimatorSpec]:
+  """Returns a model of the train command, as a model_fn that knows no mesh.
 
+  Args:
+    model: One of `MODELS`.
+    num_classes: How many classes the images have.
+    seed: Fixes the initial weights.
+  """
 
-def _result(
-  job: Job,
-  metrics: dict[str, float],
-  progress: progress_lib.ProgressHook,
-  verification: verification_lib.PlacementVerificationHook,
-) -> run_record.Result:
-  options = job.options
-  speed = progress.steps_per_second
-  devices: dict[str, int] | None = {
-    device: contents.variable_bytes
-    for device, contents in verification.observed.items()
-    if contents.variables or device in job.mesh.devices
-  }
-  earlier = run_record.read_result(options.model_dir)
-  if earlier is not None and earlier.mesh == str(job.mesh):
-    # A run without steps of its own keeps what the run before it measured.
-    speed = speed or earlier.steps_per_second
-    devices = devices or earlier.devices
-  return run_record.Result(
-    model=options.model,
-    dataset=options.dataset,
-    mesh=str(job.mesh),
-    seed=options.seed,
-    global_step=int(metrics["global_step"]),
-    loss=float(metrics["average_loss"]),
-    accuracy=float(metrics["accuracy"]),
-    steps_per_second=speed,
-    devices=devices or None,
-    checkpoint=job.estimator.latest_checkpoint(),
-    saved_model=_export(job),
-  )
+  def model_fn(
+    features: dict[str, tf.Tensor], labels: tf.Tensor, mode: str
+  ) -> tf.estimator.EstimatorSpec:
+    logits = features["image"]
+    for layer in MODELS[model](num_classes, seed):
+      logits = layer(logits, training=mode == tf.estimator.ModeKeys.TRAIN)
+    loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
+    step = tf.compat.v1.train.get_global_step()
+    train_op = make_optimizer("adam", 0.001).minimize(loss, step)
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
-
-def _export(job: Job) -> str | None:
-  if job.options.export_dir is None:
-    return None
-  return estimator_mp.export_saved_model(
-    job.estimator,
-    job.options.export_dir,
-    job.dataset.serving_input_receiver_fn,
-  )
+  return model_fn
 
 
 def make_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
@@ -326,12 +349,12 @@ def run_command(options: train_flags.TrainOptions) -> int:
   """
   directories = [options.model_dir, options.export_dir or options.model_dir]
   try:
-    with failures.quiet_threads(directories):
+    with checkpoints.quiet_threads(directories):
       return _run_command(options)
   except (checkpoints.CheckpointError, run_record.ModelDirError) as error:
     return commands.complain("train", error, _FAILED)
   except Exception as error:
-    line = failures.explain(error, directories)
+    line = checkpoints.explain(error, directories)
     if line is None:
       raise
     return commands.complain("train", line, _FAILED)

@@ -76,11 +76,12 @@ class TrainingTest(parameterized.TestCase):
     train_spec = tf.estimator.TrainSpec(
       _input_fn,
       max_steps=20,
-      hooks=[*train_hooks, *interruption.hooks()],
-      saving_listeners=interruption.saving_listeners(),
+      hooks=[*train_hooks, interruption],
+      saving_listeners=[interruption_lib.LeaveAfterSaving(interruption)],
     )
     eval_spec = tf.estimator.EvalSpec(
-      _input_fn, hooks=[*eval_hooks, *interruption.evaluation_hooks()]
+      _input_fn,
+      hooks=[*eval_hooks, interruption_lib.LeaveEvaluation(interruption)],
     )
     tf.estimator.train_and_evaluate(self.estimator, train_spec, eval_spec)
 

@@ -18,7 +18,6 @@ from unittest import mock
 from estimator_mp import toolbox
 from estimator_mp.cli import (
   checkpoints,
-  failures,
   progress,
   run_record,
   run_train,
@@ -665,7 +664,7 @@ class DamageTest(parameterized.TestCase):
       " on device\n\t [[{{node save/SaveV2_1}}]]",
     )
     self.assertEqual(
-      failures.explain(error, [self.model_dir]),
+      checkpoints.explain(error, [self.model_dir]),
       f"{part}; No space left on device; free some space, or choose another"
       f" --model_dir; {self.model_dir}/model.ckpt-4 is saved, and the same"
       " command resumes from it",
@@ -673,8 +672,8 @@ class DamageTest(parameterized.TestCase):
 
   def test_what_is_no_failure_of_files(self):
     error = ValueError(f"a bug that knows of {self.model_dir}")
-    self.assertIsNone(failures.explain(error, [self.model_dir]))
-    self.assertIsNone(failures.explain(OSError("no file"), [self.model_dir]))
+    self.assertIsNone(checkpoints.explain(error, [self.model_dir]))
+    self.assertIsNone(checkpoints.explain(OSError("no file"), [self.model_dir]))
 
   def test_two_processes(self):
     """The lock of a process that was killed is none."""

@@ -8,7 +8,7 @@ import re
 import estimator_mp
 from estimator_mp import amounts, toolbox
 from estimator_mp import devices as devices_lib
-from estimator_mp.cli import input_spec
+from estimator_mp.cli import user_program
 from estimator_mp.comparison import inspect_model
 from estimator_mp.config import placement_file
 from estimator_mp.observe import placement_picture
@@ -18,11 +18,11 @@ from tests.estimator_mp import zoo
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
-ZOO_FEATURES = input_spec.parse(
+ZOO_FEATURES = user_program.input_spec(
   "x:float32[?,10],image:float32[?,8,8,3],ids:int32[?,12],"
   "city:string[?,1],item:int64[?,1]"
 )
-LABELS = input_spec.parse("int32[?,1]")
+LABELS = user_program.input_spec("int32[?,1]")
 BATCH = 32  # Where the features do not say.
 
 
@@ -157,8 +157,8 @@ class ReplicasTest(parameterized.TestCase):
   def test_rows_may_be_summed_as_dense(self, threshold, algorithm, num_bytes):
     found = inspect_model.inspect_model_fn(
       _embedding_model_fn,
-      input_spec.parse("ids:int32[16,3]"),
-      input_spec.parse("int32[16,1]"),
+      user_program.input_spec("ids:int32[16,3]"),
+      user_program.input_spec("int32[16,1]"),
       estimator_mp.ShardingConfig("data:2", sparse_as_dense=threshold),
     )
     (of_table,) = [x for x in found.replicas.sums if "table" in x.variables]
@@ -299,7 +299,9 @@ class AmountsTest(parameterized.TestCase):
 class InputSpecTest(parameterized.TestCase):
   def test_entries_by_name(self):
     self.assertEqual(
-      input_spec.parse(" x:float32[?,10], ids : sparse int64[?, 5],c:string[]"),
+      user_program.input_spec(
+        " x:float32[?,10], ids : sparse int64[?, 5],c:string[]"
+      ),
       {
         "x": tf.TensorSpec([None, 10], tf.float32),
         "ids": tf.SparseTensorSpec([None, 5], tf.int64),
@@ -309,12 +311,12 @@ class InputSpecTest(parameterized.TestCase):
 
   def test_one_tensor(self):
     self.assertEqual(
-      input_spec.parse("int32[?,1]"), tf.TensorSpec([None, 1], tf.int32)
+      user_program.input_spec("int32[?,1]"), tf.TensorSpec([None, 1], tf.int32)
     )
 
   def test_placeholders(self):
     with tf.Graph().as_default():
-      spec = input_spec.parse("a:bool[4],b:sparse float64[?]")
+      spec = user_program.input_spec("a:bool[4],b:sparse float64[?]")
       made = inspect_model.placeholders(spec)
       self.assertEqual(made["a"].shape.as_list(), [4])
       self.assertEqual(made["b"].dtype, tf.float64)
@@ -359,7 +361,7 @@ class InputSpecTest(parameterized.TestCase):
   )
   def test_malformed(self, text, message):
     with self.assertRaises(ValueError) as caught:
-      input_spec.parse(text)
+      user_program.input_spec(text)
     self.assertEqual(str(caught.exception), message)
 
 

@@ -6,7 +6,7 @@ import time
 
 import estimator_mp
 from estimator_mp import toolbox
-from estimator_mp.cli import input_spec
+from estimator_mp.cli import user_program
 from estimator_mp.comparison import inspect_model
 from estimator_mp.config import options
 from estimator_mp.placement import measured_costs
@@ -67,8 +67,8 @@ class MeasureTest(absltest.TestCase):
     def layers_of_first_stage(config):
       found = inspect_model.inspect_model_fn(
         slow_first_model_fn,
-        input_spec.parse("x:float32[?,10]"),
-        input_spec.parse("int32[?,1]"),
+        user_program.input_spec("x:float32[?,10]"),
+        user_program.input_spec("int32[?,1]"),
         config,
       )
       return found.placement.stages[0].layers, found.time_shares()
