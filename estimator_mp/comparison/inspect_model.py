@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 from estimator_mp import sharding
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.observe import inspection
-from estimator_mp.placement import auto
+from estimator_mp.placement.forward_graph import forward_sequence
 from estimator_mp.session.session_config import run_config as make_run_config
 
 import tensorflow as tf
@@ -62,9 +62,7 @@ def inspect_model_fn(
         arguments["labels"] = placeholders(labels)
     seen = len(graph.get_operations())
     spec = sharded(**arguments, config=make_run_config(config))
-    forward = auto.forward_sequence(
-      graph.get_operations()[seen:], [spec.loss.op]
-    )
+    forward = forward_sequence(graph.get_operations()[seen:], [spec.loss.op])
     return inspection.inspect_graph(graph, forward, config, model)
 
 

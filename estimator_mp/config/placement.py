@@ -37,7 +37,7 @@ class Strategy:
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
   {
-    "auto": Strategy("where it is best to cut", "estimator_mp.placement.parts"),
+    "auto": Strategy("where it is best to cut", "estimator_mp.placement.auto"),
   }
 )
 

@@ -6,7 +6,7 @@ import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.config import placement_file
 from estimator_mp.graph import colocation, op_types
-from estimator_mp.placement import auto, transfers
+from estimator_mp.placement import auto, forward_graph, transfers
 from tests.estimator_mp import programs, runs, versions, zoo
 
 import numpy as np
@@ -172,7 +172,8 @@ class AutomaticTest(absltest.TestCase):
       ops = graph.get_operations()[start:]
       groups = colocation.ColocationGroups()
       groups.add(ops)
-      stages = auto.cut_forward(ops, [net.op], groups, num_stages=2)
+      forward = forward_graph.read_forward(ops, groups)
+      stages = auto.cut_forward(forward, num_stages=2)
       by_name = {op.name: stage for op, stage in stages.items()}
     for layer, stage in (("a", 0), ("b", 1)):
       for op in ("MatMul", "BiasAdd", "Relu", "kernel", "bias"):

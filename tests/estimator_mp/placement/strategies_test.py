@@ -5,7 +5,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.placement import known, parts, rules, strategies
+from estimator_mp.placement import auto, known, rules, strategies
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -59,7 +59,7 @@ def _model_fn(features, labels, mode):
 
 class StrategiesTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("auto", "auto", None, parts.Parts),
+    ("auto", "auto", None, auto.Automatic),
     ("saved", "auto", _PLACEMENT, known.Saved),
     ("rules", (("^a", 0), (".", 1)), _PLACEMENT, rules.Rules),
     ("given", _PLACEMENT, _PLACEMENT, known.Given),

@@ -1,0 +1,258 @@
+"""Orders: in which order a forward graph may be cut, and what each cut costs.
+
+Towers that share their weights, as of a siamese network, are made one after the
+other. A cut in the order of their layers leaves the weights of a layer with all
+ops that use them.
+"""
+
+import dataclasses
+import itertools
+from collections.abc import Mapping, Sequence
+
+from compat.private import graph_reads
+from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.placement import costs as costs_lib
+from estimator_mp.placement import partition as partition_lib
+from estimator_mp.placement.forward_graph import ForwardGraph, Weights
+
+import numpy as np
+import tensorflow as tf
+
+# Groups may wait for each other; what still grows then has no order.
+_MAX_PASSES = 10
+
+
+@dataclasses.dataclass(frozen=True)
+class Order:
+  """The ops of a forward graph in an order.
+
+  Attributes:
+    positions: The position of each op; what must not be cut apart has one.
+    costs: What the positions cost, and the places between them.
+    first_uses: The position of the first op that uses each of the weights.
+  """
+
+  positions: Mapping[tf.Operation, int]
+  costs: partition_lib.SequenceCosts
+  first_uses: Sequence[int]
+
+
+def orders(
+  forward: ForwardGraph, op_costs: Mapping[tf.Operation, costs_lib.OpCost]
+) -> list[Order]:
+  """Returns the orders that may be cut, that in which ops were made first.
+
+  Args:
+    forward: The forward graph.
+    op_costs: What its ops cost.
+  """
+  shared = _shared_by_towers(forward)
+  found = []
+  for ops in (forward.ops, *(_by_layers(forward) if shared else ())):
+    positions = _positions(ops, forward)
+    costs = _costs_of_positions(positions, forward, shared, op_costs)
+    first_uses = [_position_of(group, positions) for group in forward.weights]
+    found.append(Order(positions, costs, first_uses))
+  return found
+
+
+def count_layers(forward: ForwardGraph) -> int:
+  """Returns into how many stages ops can be cut, each with a layer.
+
+  Args:
+    forward: The forward graph.
+  """
+  return len(_layer_positions(forward, _positions(forward.ops, forward)))
+
+
+def _shared_by_towers(forward: ForwardGraph) -> list[Weights]:
+  """Returns the matrices that several parts of a model use side by side.
+
+  The parts neither read each other nor only look up rows of the same table.
+  """
+  index_of = {op: index for index, op in enumerate(forward.ops)}
+  found = []
+  for group in forward.weights:
+    if group.is_number or not group.is_matrix:
+      continue
+    users = sorted(
+      {op for op in group.users if not op.type.startswith(op_types.GATHERS)},
+      key=index_of.__getitem__,
+    )
+    if not all(
+      _leads_to(first, second, index_of)
+      for first, second in itertools.pairwise(users)
+    ):
+      found.append(group)
+  return found
+
+
+def _leads_to(
+  first: tf.Operation,
+  second: tf.Operation,
+  index_of: Mapping[tf.Operation, int],
+) -> bool:
+  """Whether an op of a sequence is computed from an earlier one."""
+  begin = index_of[first]
+
+  def before(op: tf.Operation) -> list[tf.Operation]:
+    return [x for x in traversal.inputs(op) if index_of.get(x, -1) >= begin]
+
+  return first in traversal.walk([second], before)
+
+
+def _by_layers(forward: ForwardGraph) -> list[list[tf.Operation]]:
+  """Returns ops in the order of their layers, counted from either end.
+
+  Towers that begin with the same layers lie side by side if what counts is how
+  many layers lead to an op; those that end with the same ones, if it is how
+  many follow.
+  """
+  uncut = _uncut_groups(forward)
+  users = {
+    uncut[op]
+    for group in forward.weights
+    if group.is_matrix
+    for op in group.users
+  }
+  edges = [
+    (uncut[t.op], uncut[op])
+    for op in forward.ops
+    for t in op.inputs
+    if t.op in uncut and uncut[t.op] is not uncut[op]
+  ]
+  before = _most_layers(
+    [(source, op, op in users) for source, op in edges],
+    {op: int(op in users) for op in uncut.values()},
+  )
+  after = _most_layers(
+    [(op, source, op in users) for source, op in reversed(edges)],
+    dict.fromkeys(uncut.values(), 0),
+  )
+  return [  # Sorting keeps the order of what is equal.
+    sorted(forward.ops, key=lambda op: before[uncut[op]]),
+    sorted(forward.ops, key=lambda op: -after[uncut[op]]),
+  ]
+
+
+def _most_layers(
+  edges: Sequence[tuple[tf.Operation, tf.Operation, bool]],
+  start: Mapping[tf.Operation, int],
+) -> dict[tf.Operation, int]:
+  """Returns the most layers on a way along edges, for the end of each way.
+
+  Args:
+    edges: From where, to where, and whether that adds a layer.
+    start: How many layers each way begins with.
+  """
+  found = dict(start)
+  for _ in range(_MAX_PASSES):
+    known = dict(found)
+    for source, op, is_layer in edges:
+      found[op] = max(found[op], found[source] + is_layer)
+    if found == known:
+      return found
+  return dict.fromkeys(start, 0)
+
+
+def _uncut_groups(
+  forward: ForwardGraph,
+) -> dict[tf.Operation, tf.Operation]:
+  """Returns the op that stands for what must not be cut apart with each op.
+
+  That is the op itself unless it is in a loop or in a group without a variable,
+  such as a colocation group: gathers from one variable may lie anywhere.
+  """
+  groups = forward.groups
+  of_variables = {
+    groups.of(op) for group in forward.weights for op in group.variables
+  }
+  return {
+    op: op
+    if groups.of(op) in of_variables and not graph_reads.outermost_loop(op)
+    else groups.of(op)
+    for op in forward.ops
+  }
+
+
+def _positions(
+  order: Sequence[tf.Operation], forward: ForwardGraph
+) -> dict[tf.Operation, int]:
+  """Returns each op's position; what must not be cut apart has one position.
+
+  These are not cut apart, and neither is what lies between their parts:
+
+  - a group without a variable: a loop, a colocation group (gathers from one
+    variable may lie anywhere);
+  - an op that adds a bias, scales or applies an activation, and what it is
+    applied to: TensorFlow may make one op of them.
+  """
+  uncut = _uncut_groups(forward)
+  on_vectors = {
+    op
+    for group in forward.weights
+    if not group.is_matrix
+    for op in group.remote_users
+  }
+  index_of = {op: index for index, op in enumerate(order)}
+  first: dict[tf.Operation, int] = {}
+  joined = np.zeros(len(order), dtype=bool)
+  for index, op in enumerate(order):
+    if op in on_vectors or op.type in op_types.ACTIVATIONS:
+      before = [index_of[t.op] for t in op.inputs if t.op in index_of]
+      joined[max(before, default=index) + 1 : index + 1] = True
+    joined[first.setdefault(uncut[op], index) + 1 : index + 1] = True
+  position = np.cumsum(~joined) - 1
+  return {op: int(position[i]) for i, op in enumerate(order)}
+
+
+def _costs_of_positions(
+  positions: Mapping[tf.Operation, int],
+  forward: ForwardGraph,
+  shared: Sequence[Weights],
+  op_costs: Mapping[tf.Operation, costs_lib.OpCost],
+) -> partition_lib.SequenceCosts:
+  """Returns what each position costs, and each place between two of them."""
+  size = max(positions.values(), default=-1) + 1
+  seconds = np.zeros(size)
+  memory = np.zeros(size)
+  crossing = np.zeros(size + 2)
+  layers = np.zeros(size, dtype=bool)
+
+  def cross(num_bytes: int, begin: int, end: int) -> None:
+    # The gradient comes back over the same boundary.
+    cost = 2 * costs_lib.transfer_seconds(num_bytes)
+    crossing[begin + 1] += cost
+    crossing[end + 1] -= cost
+
+  for op in positions:
+    seconds[positions[op]] += op_costs[op].seconds
+    memory[positions[op]] += op_costs[op].output_bytes
+    for tensor in op.outputs:
+      last = max(
+        (positions[c] for c in tensor.consumers() if c in positions),
+        default=positions[op],
+      )
+      cross(shapes.tensor_bytes(tensor), positions[op], last)
+  for group in forward.weights:
+    memory[_position_of(group, positions)] += group.training_bytes
+  for group in shared:
+    used = [positions[op] for op in group.users]
+    cross(group.num_bytes, min(used), max(used))
+  layers[_layer_positions(forward, positions)] = True
+  transfer = np.cumsum(crossing)[: size + 1].clip(min=0)
+  transfer[[0, size]] = 0
+  return partition_lib.SequenceCosts(seconds, memory, transfer, layers)
+
+
+def _position_of(group: Weights, positions: Mapping[tf.Operation, int]) -> int:
+  """Returns the position of the first op that uses weights."""
+  return min(positions[op] for op in group.users)
+
+
+def _layer_positions(
+  forward: ForwardGraph, positions: Mapping[tf.Operation, int]
+) -> list[int]:
+  """Returns the positions of layers."""
+  layers = [forward.weights[index] for index in forward.layers]
+  return sorted({_position_of(group, positions) for group in layers})
