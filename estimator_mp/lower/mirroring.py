@@ -33,21 +33,20 @@ def with_mirrors(
     forward: Ops that do not write unless their type says so.
     repeated: The writes that replicas make themselves: the ops that do so.
   """
-  all_mirrors = Mirrors(mirrored, forward, repeated)
+  hook = MirrorHook(mirrored, forward, repeated)
   train_op = getattr(spec.train_op, "op", spec.train_op)
-  following = all_mirrors.follow_step(train_op)
-  graph_edits.before_finalization(train_op.graph, all_mirrors.follow_others)
+  following = hook.follow_step(train_op)
+  graph_edits.before_finalization(train_op.graph, hook.follow_others)
   if following is not train_op:
     spec = spec._replace(train_op=following)
-  hook = MirrorHook(all_mirrors)
   return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
 
-class Mirrors:
-  """What keeps the mirrors of one graph equal to their variables.
+class MirrorHook(tf.estimator.SessionRunHook):
+  """Keeps the mirrors of one graph equal to their variables.
 
-  Attributes:
-    copy_all: The op that copies all variables, for the beginning.
+  Estimator initializes or restores variables before a session is there for
+  hooks; mirrors, which are in no checkpoint, are set then.
   """
 
   def __init__(
@@ -69,12 +68,13 @@ class Mirrors:
     self._repeated = repeated
     self._step: set[tf.Operation] = set()
     self._writes: list[mirrors.Write] = []
-    self._num_seen = 0
+    self._num_seen = 0  # Ops, when the graph was complete.
+    self._version = -1
     # What no step runs, so that it need not wait for a copy of each step.
     self._alone: set[tf.Operation] = set()
     with placed_ops.apart_from_caller("mirror"):
       everything = [copy for entry in mirrored for copy in _copies(entry)]
-      self.copy_all = _join(everything, "")
+      self._copy_all = _join(everything, "")
     self._alone.update(everything)
 
   def follow_step(self, train_op: tf.Operation) -> tf.Operation:
@@ -102,13 +102,29 @@ class Mirrors:
       self._follow(op for op in ops if op not in self._step)
     self._num_seen = len(self._graph.get_operations())
 
-  def check_is_complete(self) -> None:
-    """Raises if there is a write that the mirrors do not follow.
+  def after_create_session(
+    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
+  ) -> None:
+    """Copies all variables to their mirrors.
 
     Raises:
-      RuntimeError: If the graph was not finalized, or got more writes after
-        that.
+      RuntimeError: If the mirrors do not follow all writes.
     """
+    self._check_is_complete(session.graph)
+    session.run(self._copy_all)
+
+  def before_run(self, run_context: tf.estimator.SessionRunContext) -> None:
+    """Sees whether somebody has made ops since the graph was finalized.
+
+    Raises:
+      RuntimeError: If the mirrors do not follow all writes.
+    """
+    self._check_is_complete(run_context.session.graph)
+
+  def _check_is_complete(self, graph: tf.Graph) -> None:
+    """Raises if there is a write that the mirrors do not follow."""
+    if graph.version == self._version:
+      return
     if not self._num_seen:
       raise RuntimeError(
         "a session was made of a graph that is not finalized, so replicas do "
@@ -126,6 +142,7 @@ class Mirrors:
         "but was made after the graph was finalized, so the replicas would "
         "keep the old value; make it in model_fn or in a hook's begin()"
       )
+    self._version = graph.version
 
   def _follow(
     self, ops: Iterable[tf.Operation]
@@ -206,47 +223,6 @@ class Mirrors:
     """Whether a variable is sure to have a value when it is written."""
     is_update = op_types.is_write(write) and write.type not in op_types.ASSIGNS
     return write in self._step or is_update
-
-
-class MirrorHook(tf.estimator.SessionRunHook):
-  """Sets mirrors to their variables when a session has been made.
-
-  Estimator initializes or restores variables before; mirrors are in no
-  checkpoint.
-  """
-
-  def __init__(self, mirrors: Mirrors):
-    """Initializes the hook.
-
-    Args:
-      mirrors: The mirrors.
-    """
-    self._mirrors = mirrors
-    self._version = -1
-
-  def after_create_session(
-    self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
-  ) -> None:
-    """Copies all variables to their mirrors.
-
-    Raises:
-      RuntimeError: If the mirrors do not follow all writes.
-    """
-    self._check(session.graph)
-    session.run(self._mirrors.copy_all)
-
-  def before_run(self, run_context: tf.estimator.SessionRunContext) -> None:
-    """Sees whether somebody has made ops since the graph was finalized.
-
-    Raises:
-      RuntimeError: If the mirrors do not follow all writes.
-    """
-    self._check(run_context.session.graph)
-
-  def _check(self, graph: tf.Graph) -> None:
-    if graph.version != self._version:
-      self._mirrors.check_is_complete()
-      self._version = graph.version
 
 
 def _made_again(op: tf.Operation, mirror: tf.Tensor) -> tf.Operation:
