@@ -20,82 +20,8 @@ from absl import flags
 
 
 @dataclasses.dataclass(frozen=True)
-class ShardingConfig(sharding_options.ShardingOptions):
-  """How a model is sharded. Checked when it is made, before any graph.
-
-  Attributes:
-    mesh: The mesh as text, such as "stage:3".
-    devices: Device names for the mesh, as many as it has positions; empty for
-      this machine's GPUs, or virtual CPU devices if it has none.
-    placement: Where `shard_model_fn` puts the parts of a model: "auto"; rules
-      (pairs of a regular expression and a stage, in order); a `Placement`; or
-      the path of a placement.json that training or `inspect` wrote, which is
-      read at once. What model_fn itself places by `estimator_mp.stage` or
-      `tf.device` stays there.
-    memory_limit: The bytes that the automatic placement may put on a device:
-      weights with gradients and two slots, and activations. None for no limit.
-    measured_costs: What `measure_costs` returned, or the path of the file that
-      it was saved to, which is read at once: the automatic placement then goes
-      by these seconds. None for estimates from FLOPs and bytes.
-    verify_placement: Whether the first step of a session compares where ops
-      really ran with where they were placed.
-    num_micro_batches: Into how many slices `shard_model_fn` cuts a batch in
-      training, so that stages work on different ones at the same time.
-      Gradients and loss are those of the whole batch.
-    schedule: In which order each stage takes micro-batches: "1f1b", "gpipe",
-      "interleaved", or "none" for none; see `schedule.make_schedule`.
-    num_virtual_stages: How many stages of the model each device has, if the
-      schedule is "interleaved". The model is cut into that many times the
-      stages of the mesh, and stage c is on device c % K of K.
-    gradient_accumulation_steps: In how many rounds a batch goes through the
-      stages, each of `num_micro_batches`, so that no round holds more than
-      these. The weights change after the last one; a training step is still
-      one batch.
-    recompute: "always" keeps of each micro-batch only what a stage reads from
-      others, and computes the rest again in the backward pass; "except_last"
-      does not where the backward pass follows the forward pass at once (the
-      last micro-batch of gpipe, the last stage of 1f1b); "never" keeps all.
-    batch_norm: How batch normalisation updates its moving averages, and
-      model_fn other variables, from the features: "deferred" is once per batch,
-      from the mean over micro-batches; "per_micro_batch" is once for each of
-      them, one after the other, with the first one last.
-    loss_reduction: What a loss is to be taken for where the graph does not
-      tell: "mean" if it is a mean over examples, "sum" if it is their sum.
-      With "auto" that is an error.
-    state_updates: How values of micro-batches are merged before they are
-      written to variables, where the graph does not tell: pairs of a regular
-      expression for names of variables, and "mean", "sum", "concat" or
-      "first".
-    variables: "mirrored" gives each replica (`data` axis of the mesh) copies of
-      the variables, which a training step keeps equal; "shared" lets all
-      replicas read those of replica 0.
-    optimizer_state: "replicated" lets each replica update all of its variables;
-      with "sharded" each variable belongs to one replica, with its slots, which
-      sends the others its new value (ZeRO-1).
-    aggregation: How gradients are summed over replicas: an algorithm of
-      `all_reduce`; "auto" for one that suits the devices; or "horovod" if each
-      process holds one replica (see `replicas.horovod`).
-    bucket_bytes: The most bytes of dense gradients that are summed at once. One
-      that is as large is summed alone. 0 sums each alone.
-    chunk_bytes: A dense gradient of more bytes is summed in pieces of at most
-      as many; None: in one.
-    compression: What replicas send: "none" is everything, "float16" and
-      "bfloat16" are everything in half precision, "top_k" the largest entries.
-      What a step does not send is added to the next step's gradient.
-    top_k_fraction: Which part of the entries "top_k" sends.
-    sparse_as_dense: A sparse gradient is summed as a dense one if the rows of
-      all replicas, as a part of the table's, are this many; None: never. It
-      changes what clipping by a global norm sees of repeated rows.
-    batch_axis: The axes of examples in features and labels that do not have
-      them on axis 0: pairs of a regular expression for names such as
-      "features/x", and an axis, or None for a tensor without examples.
-
-  Raises:
-    ValueError: If a field has the wrong type, the mesh cannot be made (see
-      `Mesh.create`), a rule is malformed, the memory limit is not positive or
-      given without automatic placement, or a placement or costs cannot be
-      read.
-  """
+class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
+  __doc__ = sharding_options.ShardingOptions.__doc__
 
   def __post_init__(self) -> None:
     super().__post_init__()
