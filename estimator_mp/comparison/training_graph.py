@@ -6,10 +6,11 @@ else is as an Estimator does it: the seed, the Scaffold, the training hooks.
 
 import contextlib
 import dataclasses
+import functools
 import inspect
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from compat.private import gradient_requests
 
@@ -72,14 +73,42 @@ def read_batches(
     return Batches((features, labels), tuple(values))
 
 
+@contextlib.contextmanager
+def requested_gradients(graph: tf.Graph) -> Iterator[Mapping[str, Any]]:
+  """Yields the gradients of variables that are asked for, by their names.
+
+  Of one that is asked for repeatedly, the last counts.
+
+  Args:
+    graph: Where they are asked for.
+  """
+  found: dict[str, Any] = {}
+
+  def keep(sources: list[Any], gradients: list[Any]) -> None:
+    names = {v.op.name for v in v1.global_variables()}
+    for source, gradient in zip(sources, gradients, strict=True):
+      # An optimizer asks for a reference variable by its reference.
+      name = getattr(source, "handle", source).op.name
+      if name in names and _can_be_fetched(gradient):
+        found[name] = gradient
+
+  with gradient_requests.observed(graph, keep):
+    yield found
+
+
+# While a graph is built: its gradients, by their variables' names.
+Recorder: TypeAlias = Callable[
+  [tf.Graph], contextlib.AbstractContextManager[Mapping[str, Any]]
+]
+
+
 class TrainingGraph:
   """A model_fn's training graph.
 
   Attributes:
     graph: The graph.
     spec: What model_fn returned.
-    gradients: The gradients of variables that model_fn got, by their names; for
-      one that it asked for repeatedly, the last.
+    gradients: The gradients of variables, by their names.
     variables: All global variables, by their names.
     inputs: Placeholders for the components of features and labels.
   """
@@ -90,16 +119,17 @@ class TrainingGraph:
     inputs: tuple[Any, Any],
     run_config: tf.estimator.RunConfig,
     params: Mapping[str, Any] | None = None,
+    recorder: Recorder = requested_gradients,
   ):
     """Builds the graph.
 
     Args:
       model_fn: The model_fn.
-      inputs: Features and labels, as in `Batches`.
+      inputs: Features and labels, as in `Batches`, or what describes them.
       run_config: Its `config`, if it takes one, and the seed.
       params: Its `params`, if it takes some.
+      recorder: Says which gradients count: those that model_fn gets.
     """
-    self.gradients: dict[str, Any] = {}
     self._run_config = run_config
     self.graph = tf.Graph()
     with self.graph.as_default(), _seeded(run_config):
@@ -108,14 +138,9 @@ class TrainingGraph:
       given = {"mode": _TRAIN, "config": run_config, "params": params}
       if "labels" in inspect.signature(model_fn).parameters:
         given["labels"] = labels
-      with gradient_requests.observed(self.graph, self._keep_gradients):
+      with recorder(self.graph) as self.gradients:
         self.spec = model_fn(features, **_accepted(model_fn, given))
       self.variables = {v.op.name: v for v in v1.global_variables()}
-      self._saver = v1.train.Saver(
-        [*self.variables.values(), *v1.get_collection("saveable_objects")],
-        max_to_keep=None,
-        allow_empty=True,
-      )
 
   def _make_inputs(self, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
     flat = tf.nest.flatten(inputs, expand_composites=True)
@@ -126,13 +151,30 @@ class TrainingGraph:
     )
     return features, labels
 
-  def _keep_gradients(self, sources: list[Any], gradients: list[Any]) -> None:
-    names = {v.op.name for v in v1.global_variables()}
-    for source, gradient in zip(sources, gradients, strict=True):
-      # An optimizer asks for a reference variable by its reference.
-      name = getattr(source, "handle", source).op.name
-      if name in names and _can_be_fetched(gradient):
-        self.gradients[name] = gradient
+  @functools.cached_property
+  def _saver(self) -> tf.compat.v1.train.Saver:
+    """A saver of all variables, which makes ops."""
+    return v1.train.Saver(
+      [*self.variables.values(), *v1.get_collection("saveable_objects")],
+      max_to_keep=None,
+      allow_empty=True,
+    )
+
+  def fetches(self) -> list[Any]:
+    """Returns what a step fetches, for `Step.of`."""
+    gradients = {
+      name: (x.values, x.indices) if isinstance(x, tf.IndexedSlices) else x
+      for name, x in self.gradients.items()
+    }
+    return [self.spec.loss, gradients, self.spec.train_op]
+
+  def feed(self, values: Iterable[np.ndarray]) -> dict[tf.Tensor, np.ndarray]:
+    """Returns what a step is fed.
+
+    Args:
+      values: One of `Batches.values`.
+    """
+    return dict(zip(self.inputs, values, strict=True))
 
   def trainable_variables(self) -> list[tf.Variable]:
     """Returns the trainable variables."""
@@ -190,6 +232,20 @@ class Step:
   gradients: Mapping[str, np.ndarray]
   variables: Mapping[str, np.ndarray]
 
+  @classmethod
+  def of(
+    cls, fetched: Sequence[Any], variables: Mapping[str, np.ndarray]
+  ) -> "Step":
+    """Returns what was fetched.
+
+    Args:
+      fetched: The values of `TrainingGraph.fetches`.
+      variables: All variables after the step, by their names.
+    """
+    loss, gradients, _ = fetched
+    dense = {name: _dense(x, variables[name]) for name, x in gradients.items()}
+    return cls(float(loss), dense, variables)
+
 
 class TrainingRun:
   """A training graph in a session.
@@ -221,28 +277,11 @@ class TrainingRun:
     Args:
       values: One of `Batches.values`.
     """
-    spec = self.graph.spec
-    fetches = {
-      name: (gradient.values, gradient.indices)
-      if isinstance(gradient, tf.IndexedSlices)
-      else gradient
-      for name, gradient in self.graph.gradients.items()
-    }
-    feed = dict(zip(self.graph.inputs, values, strict=True))
-    loss, gradients, _ = self._session.run(
-      [spec.loss, fetches, spec.train_op], feed
-    )
+    fetched = self._session.run(self.graph.fetches(), self.graph.feed(values))
     variables = self._run_without_hooks(
       lambda session: session.run(self.graph.variables)
     )
-    return Step(
-      float(loss),
-      {
-        name: _dense(gradient, variables[name])
-        for name, gradient in gradients.items()
-      },
-      variables,
-    )
+    return Step.of(fetched, variables)
 
   def save(self, path: str) -> str:
     """Saves all variables; returns the checkpoint.

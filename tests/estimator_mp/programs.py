@@ -5,12 +5,11 @@ Without an Estimator a graph is built and compared in a second, gradients too.
 
 import contextlib
 import dataclasses
-import inspect
-from collections.abc import Mapping
 from typing import Any
 from unittest import mock
 
 import estimator_mp
+from estimator_mp.comparison import training_graph
 from estimator_mp.plan import sharding_plan
 
 import numpy as np
@@ -20,30 +19,25 @@ v1 = tf.compat.v1
 
 
 @dataclasses.dataclass(frozen=True)
-class Step:
-  """What a step gave.
+class Step(training_graph.Step):
+  """What a step gave, and what else was asked for."""
 
-  Attributes:
-    loss: The loss.
-    gradients: The gradient of each variable, by its name, dense: as model_fn
-      gave it to an optimizer, or got it from `tf.gradients`.
-    variables: Every variable after the step.
-    fetched: What else was asked for.
-  """
-
-  loss: float
-  gradients: Mapping[str, np.ndarray]
-  variables: Mapping[str, np.ndarray]
-  fetched: Any
+  fetched: Any = None
 
 
 class Program:
-  """A model_fn's training graph in a session.
+  """A model_fn's training graph in a session of its own.
+
+  No MonitoredSession, no checkpoint and no request for gradients that the
+  library answers: what is compared must not rest on what it is compared with.
+  The gradients are those that model_fn gives to an optimizer, or gets from
+  `tf.gradients`.
 
   Attributes:
     graph: The graph.
     spec: What model_fn returned.
     gradients: The gradients of variables, by their names.
+    inputs: The placeholders of features and labels, in a row.
     session: The session.
     session_config: Its configuration.
   """
@@ -69,36 +63,25 @@ class Program:
       seed: The seed of the graph.
       hooks: A user's hooks: they may make ops in `begin`.
     """
-    run_config = tf.estimator.RunConfig()
+    run_config = tf.estimator.RunConfig(tf_random_seed=seed)
     if config is not None:
       model_fn = estimator_mp.shard_model_fn(model_fn, config)
-      run_config = estimator_mp.run_config(config)
-    arguments = {"mode": tf.estimator.ModeKeys.TRAIN}
-    parameters = inspect.signature(model_fn).parameters
-    if "params" in parameters:
-      arguments["params"] = params
-    if "config" in parameters:
-      arguments["config"] = run_config
-    self.graph = tf.Graph()
+      run_config = estimator_mp.run_config(config, tf_random_seed=seed)
+    self.session_config = run_config.session_config
+    inputs = tf.nest.map_structure(
+      lambda value: tf.TensorSpec(
+        value.shape if is_static else (None, *value.shape[1:]), value.dtype
+      ),
+      batch,
+    )
+    self._built = training_graph.TrainingGraph(
+      model_fn, inputs, run_config, params, _recorded_gradients
+    )
+    self.graph = self._built.graph
+    self.spec = self._built.spec
+    self.gradients = self._built.gradients
+    self.inputs = self._built.inputs
     with self.graph.as_default():
-      tf.keras.utils.set_random_seed(seed)  # Layers draw from Python's.
-      v1.train.create_global_step()
-      self._inputs = tf.nest.map_structure(
-        lambda value: v1.placeholder(
-          value.dtype,
-          value.shape if is_static else (None, *value.shape[1:]),
-        ),
-        batch,
-      )
-      with _recorded_gradients() as recorded:
-        features, labels = self._inputs
-        self.spec = model_fn(features, labels, **arguments)
-      self.gradients = {
-        variable.op.name: gradient
-        for variable, gradient in recorded
-        if gradient is not None
-      }
-      self.session_config = run_config.session_config
       self._start(hooks)
 
   def _start(self, hooks):
@@ -130,34 +113,21 @@ class Program:
     feed = {starts[name].inputs[1]: value for name, value in values.items()}
     self.session.run(starts, feed)
 
-  def _feed(self, batch):
-    return dict(
-      zip(tf.nest.flatten(self._inputs), tf.nest.flatten(batch), strict=True)
-    )
-
   def run(self, fetches, batch):
     """Runs some ops alone."""
     return self.session.run(fetches, self._feed(batch))
 
+  def _feed(self, batch):
+    return self._built.feed(tf.nest.flatten(batch))
+
   def step(self, batch, fetches=None):
     """Trains on a batch; also gets tensors of the step."""
-    feed = self._feed(batch)
-    gradients = {
-      name: (g.values, g.indices, g.dense_shape)
-      if isinstance(g, tf.IndexedSlices)
-      else g
-      for name, g in self.gradients.items()
-    }
     wanted = {} if fetches is None else fetches
-    fetched, loss, gradients, _ = self.session.run(
-      [wanted, self.spec.loss, gradients, self.spec.train_op], feed
+    fetched, found = self.session.run(
+      [wanted, self._built.fetches()], self._feed(batch)
     )
-    return Step(
-      float(loss),
-      {name: _dense(g) for name, g in gradients.items()},
-      self.variables(),
-      fetched,
-    )
+    step = Step.of(found, self.variables())
+    return dataclasses.replace(step, fetched=fetched)
 
   def trace(self, batch):
     """Trains on a batch; returns the metadata of the run, with its graphs."""
@@ -204,24 +174,22 @@ def assert_equal_mirrors(test, program):
   return {name: len(values) - 1 for name, values in found.items()}
 
 
-def _dense(gradient):
-  if not isinstance(gradient, tuple):
-    return gradient
-  values, indices, shape = gradient
-  total = np.zeros(shape, values.dtype)
-  np.add.at(total, indices, values)
-  return total
-
-
 @contextlib.contextmanager
-def _recorded_gradients():
-  """Yields a list that gets (variable, gradient) as model_fn sees them."""
-  recorded = []
+def _recorded_gradients(graph):
+  """Yields gradients as model_fn sees them, by their variables' names."""
+  del graph
+  recorded = {}
+
+  def record(variables, gradients):
+    for variable, gradient in zip(variables, gradients, strict=True):
+      if gradient is not None:
+        recorded[variable.op.name] = gradient
 
   def recording(apply):
     def apply_gradients(optimizer, grads_and_vars, *args, **kwargs):
       pairs = [*grads_and_vars]
-      recorded.extend((variable, gradient) for gradient, variable in pairs)
+      gradients, variables = zip(*pairs, strict=True)
+      record(variables, gradients)
       return apply(optimizer, pairs, *args, **kwargs)
 
     return apply_gradients
@@ -229,7 +197,7 @@ def _recorded_gradients():
   def gradients(ys, xs, *args, **kwargs):
     found = original(ys, xs, *args, **kwargs)
     if all(isinstance(x, tf.Variable) for x in xs):
-      recorded.extend(zip(xs, found, strict=True))
+      record(xs, found)
     return found
 
   original = tf.gradients

@@ -37,7 +37,7 @@ def _trace(config, examples):
     trace_level=v1.RunOptions.FULL_TRACE, output_partition_graphs=True
   )
   metadata = v1.RunMetadata()
-  inputs = tf.nest.flatten(program._inputs)
+  inputs = program.inputs
   program.session.run(
     [program.spec.train_op, program.spec.loss],
     dict(zip(inputs, tf.nest.flatten(batch), strict=True)),
