@@ -75,7 +75,7 @@ def compressed(reduce: Reduce | None, mode: str) -> Reduce:
   if mode not in MODES:
     raise ValueError(f"mode={mode!r} is unknown; use one of {', '.join(MODES)}")
   wire_dtype = tf.dtypes.as_dtype(mode)
-  reduce_exactly = _sum_of_copies if reduce is None else reduce
+  reduce_exactly = _sum_on_each if reduce is None else reduce
 
   def reduce_compressed(
     tensors: Sequence[tf.Tensor], devices: Sequence[str]
@@ -96,7 +96,7 @@ def compressed(reduce: Reduce | None, mode: str) -> Reduce:
         with tf.compat.v1.device(None), tf.compat.v1.device(device):
           sent.append(_halved(x, kept, wire_dtype, limit))
       if reduce is None:
-        return _sum_of_copies(sent, devices, dtype)
+        return _sum_on_each(sent, devices, dtype)
       sums = []
       for total, device in zip(reduce(sent, devices), devices, strict=True):
         with tf.compat.v1.device(None), tf.compat.v1.device(device):
@@ -146,7 +146,7 @@ def top_k(fraction: float) -> Reduce:
     gradient_lib.check_one_per_device(tensors, devices)
     dtype = tensors[0].dtype
     if not dtype.is_floating:
-      return _sum_of_copies(tensors, devices)
+      return _sum_on_each(tensors, devices)
     shape = _known_shape(tensors)
     size = shape.num_elements()
     count = min(size, max(1, round(fraction * size)))
@@ -260,7 +260,7 @@ def _rows(indices: tf.Tensor) -> tf.Tensor:
   return tf.reshape(tf.cast(indices, tf.int64), [-1, 1])
 
 
-def _sum_of_copies(
+def _sum_on_each(
   tensors: Sequence[tf.Tensor],
   devices: Sequence[str],
   dtype: tf.DType | None = None,

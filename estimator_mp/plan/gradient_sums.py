@@ -104,12 +104,15 @@ class GradientSum:
     default=None, hash=False
   )
 
-  def of_size(self, num_bytes: int) -> "GradientSum":
+  def of_size(self, num_bytes: int | None) -> "GradientSum":
     """Returns the same sum, of so many bytes of each replica.
 
     Args:
-      num_bytes: The bytes, such as those of a nominal batch.
+      num_bytes: The bytes, such as those of a nominal batch; None if they are
+        not known.
     """
+    if num_bytes is None:
+      return self
     links = _links(self, num_bytes)
     return dataclasses.replace(self, num_bytes=num_bytes, links=links)
 
@@ -140,11 +143,19 @@ def describe(
     updater: The replica that updates the variable, if one does so for all.
   """
   first = parts[0]
-  is_sparse = isinstance(first, tf.IndexedSlices)
-  tensors = (first.values, first.indices) if is_sparse else (first,)
   shape = gradient_lib.common_shape(0, parts)
-  shapes = [x.shape for x in tensors] if is_sparse else [shape]
-  sizes = [x.num_elements() for x in shapes]
+  tensors: Sequence[tf.Tensor] = (first,)
+  sizes = [shape.num_elements()]
+  is_sparse = isinstance(first, tf.IndexedSlices)
+  if is_sparse:
+    tensors = first.values, first.indices
+    sizes = [tensor.shape.num_elements() for tensor in tensors]
+  num_bytes = None
+  if None not in sizes:
+    num_bytes = sum(
+      size * tensor.dtype.size
+      for size, tensor in zip(sizes, tensors, strict=True)
+    )
   return GradientParts(
     variable.name,
     tuple(getattr(part, "values", part).device for part in parts),
@@ -152,12 +163,7 @@ def describe(
     shape.num_elements(),
     made,
     tuple(tensor.name for tensor in tensors),
-    None
-    if None in sizes
-    else sum(
-      size * tensor.dtype.size
-      for size, tensor in zip(sizes, tensors, strict=True)
-    ),
+    num_bytes,
     is_sparse,
     sparse.density(parts) if is_sparse else None,
     updater,
@@ -216,18 +222,15 @@ def _sum_of_one(
   index: int, gradient: GradientParts, receiver: int | None, algorithm: str
 ) -> GradientSum:
   """Returns the sum of a gradient that is sent whole, and as it is."""
-  return _sized(
-    GradientSum(
-      (gradient.variable,),
-      buckets.Bucket((index,), gradient.dtype),
-      Kind.ROWS if gradient.is_sparse else Kind.DENSE,
-      gradient.devices,
-      receiver,
-      algorithm,
-      tensors=gradient.tensors,
-    ),
-    gradient.num_bytes,
-  )
+  return GradientSum(
+    (gradient.variable,),
+    buckets.Bucket((index,), gradient.dtype),
+    Kind.ROWS if gradient.is_sparse else Kind.DENSE,
+    gradient.devices,
+    receiver,
+    algorithm,
+    tensors=gradient.tensors,
+  ).of_size(gradient.num_bytes)
 
 
 def _dense_sums(
@@ -268,20 +271,17 @@ def _sum_for_each(
   if None not in sizes:
     num_bytes = sum(size or 0 for size in sizes) * bucket.dtype.size
   devices = gradients[0].devices
-  return _sized(
-    GradientSum(
-      tuple(gradient.variable for gradient in gradients),
-      bucket,
-      kind,
-      devices,
-      None,
-      _algorithm(config, bucket.dtype, num_bytes, devices),
-      config.compression,
-      config.top_k_fraction,
-      tuple(name for gradient in gradients for name in gradient.tensors),
-    ),
-    num_bytes,
-  )
+  return GradientSum(
+    tuple(gradient.variable for gradient in gradients),
+    bucket,
+    kind,
+    devices,
+    None,
+    _algorithm(config, bucket.dtype, num_bytes, devices),
+    config.compression,
+    config.top_k_fraction,
+    tuple(name for gradient in gradients for name in gradient.tensors),
+  ).of_size(num_bytes)
 
 
 def _algorithm(
@@ -301,10 +301,6 @@ def _algorithm(
   return config.aggregation
 
 
-def _sized(found: GradientSum, num_bytes: int | None) -> GradientSum:
-  return found if num_bytes is None else found.of_size(num_bytes)
-
-
 def _links(
   found: GradientSum, num_bytes: int
 ) -> Mapping[tuple[str, str], int] | None:
@@ -320,11 +316,11 @@ def _links(
     return {(x, receiver): num_bytes for x in devices if x != receiver}
   dtype = found.bucket.dtype
   count, itemsize = num_bytes // dtype.size, dtype.size
-  if not dtype.is_floating:
-    pass  # It is never compressed.
-  elif found.compression in sharding_options.HALF_PRECISIONS:
+  # What is no floating-point number is never compressed.
+  compression = found.compression if dtype.is_floating else "none"
+  if compression in sharding_options.HALF_PRECISIONS:
     itemsize = min(itemsize, 2)
-  elif found.compression == "top_k":
+  elif compression == "top_k":
     count = max(1, round(found.top_k_fraction * count))
     itemsize += _INDEX_BYTES
   if found.algorithm == TO_EACH:
