@@ -2,7 +2,7 @@
 
 import os
 
-from estimator_mp import export
+from estimator_mp.session import export
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

@@ -1,10 +1,10 @@
-"""Whole files: the old content or the new one, and nothing beside it."""
+"""Files are whole, the old one or the new one, and say their format."""
 
 import os
 import pathlib
 from unittest import mock
 
-from estimator_mp import whole_file
+from estimator_mp.config import files
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -21,7 +21,7 @@ class WriteWholeTest(parameterized.TestCase):
     for old in (None, "before"):
       if old is not None:
         self.path.write_text(old)
-      whole_file.write_whole(str(self.path), content)
+      files.write_whole(str(self.path), content)
       expected = content.encode() if isinstance(content, str) else content
       self.assertEqual(self.path.read_bytes(), expected)
       self.assertEqual(os.listdir(self.folder), ["result.json"])
@@ -39,7 +39,7 @@ class WriteWholeTest(parameterized.TestCase):
       mock.patch.object(owner, name, side_effect=full),
       self.assertRaises(tf.errors.ResourceExhaustedError),
     ):
-      whole_file.write_whole(str(self.path), "after")
+      files.write_whole(str(self.path), "after")
     self.assertEqual(self.path.read_text(), "before")
     self.assertEqual(os.listdir(self.folder), ["result.json"])
 
