@@ -30,8 +30,7 @@ from estimator_mp.config import placement_file, sharding_options
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import device_assignment, savers
 from estimator_mp.graph import gradient as gradient_lib
-from estimator_mp.lower import pipeline as pipeline_lib
-from estimator_mp.lower import replicas as replicas_lib
+from estimator_mp.lower import lowering as lowering_lib
 from estimator_mp.lower import transfers as lower_transfers
 from estimator_mp.observe import verification
 from estimator_mp.placement import (
@@ -170,7 +169,7 @@ class _Sharding:
       None if mode == TRAIN else placement_file.load_placement(model_dir, mesh)
     )
     self._stages = stages_lib.StagePlanner(config, mesh, mode, saved)
-    self._pipeline: pipeline_lib.Pipeline | None = None
+    self._lowering: lowering_lib.Lowering | None = None
     self._batches: micro_batches.MicroBatches | None = None
     self._processes: horovod.Processes | None = None
     if config.aggregation == sharding_options.HOROVOD:
@@ -178,38 +177,28 @@ class _Sharding:
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns model_fn's arguments, with what it is to train on at a time."""
-    config = self._config
-    schedule = config.create_schedule()
-    replicas = replicas_lib.Replicas(config, self._mesh)
-    count = schedule.num_micro_batches * replicas.count
-    if self._mode != TRAIN or count == 1:
+    schedule = self._config.create_schedule()
+    num_replicas = self._mesh.axis_size("data")
+    if self._mode != TRAIN or schedule.num_micro_batches * num_replicas == 1:
       return dict(arguments)
     batch = {
       name: arguments[name]
       for name in ("features", "labels")
       if name in arguments
     }
-    batches = micro_batches.split_batch(
+    self._batches = micro_batches.split_batch(
       batch,
       schedule.num_micro_batches,
-      config.batch_axis,
-      replicas.count,
+      self._config.batch_axis,
+      num_replicas,
       schedule.num_rounds,
       devices.host_of(self._mesh.device(stage=0)),
     )
-    self._batches = batches
-    self._pipeline = pipeline_lib.Pipeline(
-      self._mesh,
-      batches,
-      schedule,
-      replicas,
-      config.loss_reduction,
-      config.recompute,
-      config.batch_norm,
-      config.state_updates,
+    self._lowering = lowering_lib.Lowering(
+      self._config, self._mesh, schedule, self._batches
     )
-    features_and_labels: dict[str, Any] = batches.inputs[0]
-    return dict(arguments) | features_and_labels
+    first: Mapping[str, Any] = self._batches.inputs[0]
+    return {**arguments, **first}
 
   def run(
     self, build: Callable[[], tf.estimator.EstimatorSpec]
@@ -222,14 +211,13 @@ class _Sharding:
     self._stages.adopt_devices(self._read_new_ops())
     self._assign_devices(self._stages.plan_rest())
     graph_checks.check_no_tpu_ops(self._stages.ops)
-    pipeline = None
-    if self._pipeline is not None:
-      spec, pipeline = self._pipeline.finish(spec, self._stages.stages)
+    if self._lowering is not None:
+      spec = self._lowering.finish(spec, self._stages.stages)
     if self._processes is not None and self._mode == TRAIN:
       spec = self._processes.finish(spec)
     savings = transfers.find_savings(self._graph.get_operations())
     lower_transfers.reduce_transfers(savings)
-    self._record(spec, pipeline)
+    self._record(spec)
     if self._batches is not None:
       spec = slice_errors.with_explained_steps(spec, self._batches)
     spec = export.with_deviceless_export(spec)
@@ -268,18 +256,18 @@ class _Sharding:
     # Gradient ops will be made beside the ops of the forward graph.
     self._place_forward([x.op for x in targets])
     grad_ys: Sequence[Any] | None = request.grad_ys
-    if self._pipeline is not None:
+    if self._lowering is not None:
       if request.are_sums:
-        self._pipeline.say_sums(targets)
-      grad_ys = self._pipeline.grad_ys(targets, grad_ys)
+        self._lowering.say_sums(targets)
+      grad_ys = self._lowering.grad_ys(targets, grad_ys)
     parts = request.gradients(grad_ys)
     new = self._read_new_ops()
     self._stages.plan_gradients(new, request.sources, parts)
     totals = parts
-    if self._pipeline is not None:
+    if self._lowering is not None:
       follows = propagation.Follows.LARGEST_INPUT
       self._assign_devices(self._stages.propagate(new, follows))
-      totals = self._pipeline.aggregate(
+      totals = self._lowering.aggregate(
         targets, request.sources, parts, new, self._stages.stages
       )
     if self._processes is not None:
@@ -288,7 +276,7 @@ class _Sharding:
 
   def _add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Adds the terms of a gradient that several stages have a part of."""
-    if self._pipeline is None:
+    if self._lowering is None:
       return gradient_lib.add_at_once(terms)
     # Micro-batches round in another way as it is; so no stage waits.
     return gradient_lib.add_by_device(terms)
@@ -309,37 +297,29 @@ class _Sharding:
     if self._batches is not None:
       checks = self._batches.whole.ops
       new = [op for op in new if op not in checks]
-    if self._pipeline is not None:
-      new = [op for op in new if not self._pipeline.is_copy(op)]
-      self._pipeline.add(new)
+    if self._lowering is not None:
+      new = [op for op in new if not self._lowering.is_copy(op)]
+      self._lowering.add(new)
     of_savers = self._stages.add(new)
     device_assignment.follow_variables(savers.work_on_variables(of_savers))
     return new
 
-  def _record(
-    self,
-    spec: tf.estimator.EstimatorSpec,
-    pipeline: sharding_plan.PipelinePlan | None,
-  ) -> None:
+  def _record(self, spec: tf.estimator.EstimatorSpec) -> None:
     """Keeps the plan for people, for evaluation and for prediction."""
     replicas: tuple[placement_lib.ReplicaDevice, ...] = ()
-    plan = functools.partial(sharding_plan.ShardingPlan, pipeline=pipeline)
-    if self._pipeline is not None:
-      mirrors = self._pipeline.mirrors
-      plan = functools.partial(
-        plan,
-        gradient_sums=tuple(self._pipeline.requests),
-        mirrors=mirrors,
-        zero_shards=self._pipeline.zero_shards,
+    train_op = None
+    if self._lowering is not None and self._mesh.axis_size("data") > 1:
+      replicas = contents.contents_of_replicas(
+        self._mesh, self._lowering.mirrors
       )
-      if self._mesh.axis_size("data") > 1:
-        replicas = contents.contents_of_replicas(self._mesh, mirrors)
-        train_op = getattr(spec.train_op, "op", spec.train_op)
-        plan = functools.partial(plan, train_op=train_op.name)
+      train_op = getattr(spec.train_op, "op", spec.train_op).name
     placement = contents.placement_of_stages(
       self._mesh, self._stages.stages, replicas
     )
-    sharding_plan.record_plan(self._graph, plan(placement))
+    plan = sharding_plan.ShardingPlan(placement)
+    if self._lowering is not None:
+      plan = self._lowering.plan(placement, train_op)
+    sharding_plan.record_plan(self._graph, plan)
     tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
       "Placement to %s on mesh %s:\n%s",
       self._mode,

@@ -44,10 +44,10 @@ class MicroBatches:
   Attributes:
     inputs: What was cut, as nested as it was, for each micro-batch.
     cut: The inputs with examples, one by one.
-    shares: Each micro-batch's part of the examples, for means: the same number
-      for all, or scalar float32 tensors, if only the session knows. Their sum
-      is 1.
-    factors: What each micro-batch counts in sums: the same number or scalar
+    mean_weights: Each micro-batch's part of the examples, for means: the same
+      number for all, or scalar float32 tensors, if only the session knows.
+      Their sum is 1.
+    sum_weights: What each micro-batch counts in sums: the same number or scalar
       float32 tensors, which are 0 for a micro-batch that stands in for one
       without examples, and 1 for others.
     size: The number of examples of each, if the graph knows it.
@@ -58,8 +58,8 @@ class MicroBatches:
 
   inputs: tuple[Any, ...]
   cut: tuple[BatchInput, ...]
-  shares: tuple[float, ...] | tuple[tf.Tensor, ...]
-  factors: tuple[float, ...] | tuple[tf.Tensor, ...]
+  mean_weights: tuple[float, ...] | tuple[tf.Tensor, ...]
+  sum_weights: tuple[float, ...] | tuple[tf.Tensor, ...]
   size: int | None
   num_replicas: int
   num_rounds: int
@@ -88,15 +88,15 @@ class _Slices:
 
   Attributes:
     count: How many there are.
-    shares: As in `MicroBatches`.
-    factors: As in `MicroBatches`.
+    mean_weights: As in `MicroBatches`.
+    sum_weights: As in `MicroBatches`.
     size: The number of examples of each, if the graph knows it.
     ranges: Otherwise where they begin, and their sizes: int32 tensors [count].
   """
 
   count: int
-  shares: tuple[float, ...] | tuple[tf.Tensor, ...]
-  factors: tuple[float, ...] | tuple[tf.Tensor, ...]
+  mean_weights: tuple[float, ...] | tuple[tf.Tensor, ...]
+  sum_weights: tuple[float, ...] | tuple[tf.Tensor, ...]
   size: int | None
   ranges: tuple[tf.Tensor, tf.Tensor] | None
 
@@ -167,8 +167,8 @@ def split_batch(
       for entry, piece in zip(entries, pieces, strict=True)
       if entry.axis is not None
     ),
-    slices.shares,
-    slices.factors,
+    slices.mean_weights,
+    slices.sum_weights,
     slices.size,
     num_replicas,
     num_rounds,
@@ -285,12 +285,12 @@ def _slices(whole: batch_size.BatchSize, count: int) -> _Slices:
   is_longer = tf.range(count) < examples % count
   sizes = examples // count + tf.cast(is_longer, tf.int32)
   starts = tf.minimum(tf.cumsum(sizes, exclusive=True), examples - 1)
-  shares = tf.cast(sizes, tf.float32) / tf.cast(examples, tf.float32)
-  factors = tf.cast(tf.minimum(sizes, 1), tf.float32)
+  mean_weights = tf.cast(sizes, tf.float32) / tf.cast(examples, tf.float32)
+  sum_weights = tf.cast(tf.minimum(sizes, 1), tf.float32)
   return _Slices(
     count,
-    tuple(tf.unstack(shares, count)),
-    tuple(tf.unstack(factors, count)),
+    tuple(tf.unstack(mean_weights, count)),
+    tuple(tf.unstack(sum_weights, count)),
     None,
     (starts, tf.maximum(sizes, 1)),
   )

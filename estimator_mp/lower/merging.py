@@ -15,6 +15,7 @@ from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import op_types
 from estimator_mp.pipeline import example_axes, merges
 from estimator_mp.pipeline.merges import Merge
+from estimator_mp.plan import outputs
 
 import numpy as np
 import tensorflow as tf
@@ -105,9 +106,9 @@ class Merger:
     """Returns what the slices' tensors make together."""
     copies = [tensor, *self._clones.of(tensor)]
     if how is Merge.MEAN:
-      return _weighted_sum(copies, self._batches.shares)
+      return _weighted_sum(copies, self._batches.mean_weights)
     if how in (Merge.SUM, Merge.COUNT):
-      return _weighted_sum(copies, self._batches.factors)
+      return _weighted_sum(copies, self._batches.sum_weights)
     if how is Merge.CONCAT:
       return self._concatenated(tensor, copies)
     reductions = {
@@ -126,7 +127,7 @@ class Merger:
     """Returns the slices' examples, one after another."""
     layout = self._axes.of(tensor)
     axis = layout.axis or 0
-    if not tf.is_tensor(self._batches.factors[0]):
+    if not tf.is_tensor(self._batches.sum_weights[0]):
       return tf.concat(copies, axis)
     # Slices without examples come last, and have a stand-in, which is no part
     # of the batch.
@@ -136,8 +137,8 @@ class Merger:
       begin = [0] * tensor.shape.rank
       return tf.slice(tf.concat(copies, axis), begin, tf.stack(sizes))
     pieces = []
-    for copy, factor in zip(copies, self._batches.factors, strict=True):
-      size = tf.shape(copy)[axis] * tf.cast(factor, tf.int32)
+    for copy, weight in zip(copies, self._batches.sum_weights, strict=True):
+      size = tf.shape(copy)[axis] * tf.cast(weight, tf.int32)
       pieces.append(tf.gather(copy, tf.range(size), axis=axis))
     return tf.concat(pieces, axis)
 
@@ -236,6 +237,61 @@ class Merger:
     if is_small and not tensor.shape.is_compatible_with(made.shape):
       raise NoMergeError(f"{tensor.name} was built for the size of a slice")
     return made
+
+
+def merge_outputs(
+  merger: Merger, plan: outputs.Outputs, batches: micro_batches.MicroBatches
+) -> None:
+  """Makes ops read the whole batch's values instead of the first slice's.
+
+  Args:
+    merger: Makes the values.
+    plan: Which ops, and how.
+    batches: The slices of the inputs.
+
+  Raises:
+    ValueError: If a variable is updated from what cannot be merged.
+  """
+  for op in plan.summed:
+    constant = op.inputs[1]
+    with tf.compat.v1.device(op.device), tf.control_dependencies(None):
+      whole = constant * tf.cast(len(batches.inputs), constant.dtype)
+    graph_edits.replace_input(op, 1, whole)
+  wholes = [_whole_of(merger, read, batches.size) for read in plan.reads]
+  left = []
+  for read, found in zip(plan.reads, wholes, strict=True):
+    if found is None:
+      left.append(read.op.name)
+    else:
+      fit = fitting(found, read.tensor)
+      graph_edits.replace_input(read.op, read.index, fit)
+  if left:
+    tf.compat.v1.logging.warning(
+      "%s see%s the first micro-batch only: the whole batch's value of what "
+      "is read cannot be made of slices",
+      ", ".join([*left[:3], *(["..."] if left[3:] else [])]),
+      "" if left[1:] else "s",
+    )
+
+
+def _whole_of(
+  merger: Merger, read: outputs.Output, size: int | None
+) -> tf.Tensor | None:
+  """Returns what an op is to read; None if nobody minds that it cannot."""
+  tensor = read.tensor
+  try:
+    whole = merger.merge(tensor)
+  except NoMergeError as error:
+    if read.said is not None:
+      return merger.merge(tensor, read.said)
+    if read.changed:
+      raise ValueError(outputs.unknown_update(read, error)) from error
+    return None
+  if read.is_fixed and not tensor.shape.is_compatible_with(whole.shape):
+    if read.changed and read.said is not Merge.FIRST:
+      raise ValueError(outputs.fixed_update(read, size))
+    return None
+  return whole
 
 
 @contextlib.contextmanager

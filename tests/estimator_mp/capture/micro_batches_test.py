@@ -438,7 +438,7 @@ class CountingTest(parameterized.TestCase):
       x, _ = _tensor(value, static=False)
       found = micro_batches.split_batch(x, count)
       pieces, shares, factors = _evaluated(
-        [found.inputs, found.shares, found.factors], {x: value}
+        [found.inputs, found.mean_weights, found.sum_weights], {x: value}
       )
     np.testing.assert_allclose(shares, np.array(expected) / examples, rtol=1e-6)
     self.assertEqual([*factors], [min(size, 1) for size in expected])
@@ -452,8 +452,8 @@ class CountingTest(parameterized.TestCase):
     with tf.Graph().as_default():
       x, _ = _tensor(np.zeros([8, 2], np.float32))
       found = micro_batches.split_batch(x, 4)
-    self.assertEqual(found.shares, (0.25,) * 4)
-    self.assertEqual(found.factors, (1.0,) * 4)
+    self.assertEqual(found.mean_weights, (0.25,) * 4)
+    self.assertEqual(found.sum_weights, (1.0,) * 4)
 
   @hypothesis.given(
     strategies.lists(
@@ -482,8 +482,8 @@ class CountingTest(parameterized.TestCase):
         [
           padded if kind == "sparse" else batch,
           pieces,
-          found.shares,
-          found.factors,
+          found.mean_weights,
+          found.sum_weights,
         ],
         feed,
       )

@@ -1,0 +1,431 @@
+"""Lowering: the passes over a graph whose first slice of the batch is built.
+
+    at each request for gradients
+      grad_ys              the loss counts as its slice is a part of the batch
+      recompute            the backward pass computes activations again
+      mirror, clone        further micro-batches and replicas
+      accumulate, reduce   gradients of micro-batches, then of replicas
+    when model_fn has returned
+      clone                what else is wanted of each slice
+      merge                the rest of the graph reads the whole batch
+      order                the cells of each device, and collectives
+      update               each replica keeps its variables equal
+
+GPipe (Huang et al., 2019) and PipeDream (Narayanan et al., 2019) cut models by
+hand; here the graph says what a micro-batch needs (`SlicePlanner`).
+"""
+
+import dataclasses
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import Any
+
+from compat.private import graph_edits
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.capture.micro_batches import MicroBatches
+from estimator_mp.config import placement as placement_lib
+from estimator_mp.config import sharding_config
+from estimator_mp.config.schedule import Cell, Schedule
+from estimator_mp.graph import clones as clones_lib
+from estimator_mp.lower import accumulation as accumulation_lib
+from estimator_mp.lower import merging, ordering, recompute
+from estimator_mp.lower import micro_batch_updates as lower_updates
+from estimator_mp.lower import replicas as replicas_lib
+from estimator_mp.pipeline import cells as cells_lib
+from estimator_mp.pipeline import merges, micro_batch_updates, slices
+from estimator_mp.pipeline.merges import Merge
+from estimator_mp.plan import (
+  collective_order,
+  gradient_sums,
+  losses,
+  outputs,
+  sharding_plan,
+  slice_planner,
+)
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+  """What passes the stages at a time.
+
+  A request for gradients that depends on sums of earlier ones begins another.
+  """
+
+  ops: list[tf.Operation]
+  accumulation: accumulation_lib.Accumulation
+
+
+class Lowering:
+  """Makes one graph work on all slices of the batch."""
+
+  def __init__(
+    self,
+    config: sharding_config.ShardingConfig,
+    mesh: mesh_lib.Mesh,
+    schedule: Schedule,
+    batches: MicroBatches,
+  ):
+    """Starts before model_fn is called on the first slice.
+
+    Args:
+      config: How the model is sharded.
+      mesh: The devices.
+      schedule: In which order each replica's micro-batches pass the stages.
+      batches: The slices of features and labels, those of replica 0 first:
+        micro-batch m of M of replica r is number r * M + m.
+    """
+    self._config = config
+    self._mesh = mesh
+    self._schedule = schedule
+    self._batches = batches
+    self._count = schedule.num_micro_batches
+    self._planner = slice_planner.SlicePlanner(
+      batches, schedule, config.loss_reduction, config.recompute
+    )
+    self._replicas = replicas_lib.Replicas(config, mesh)
+    self._clones = clones_lib.Clones(self._replicas.homes(self._count))
+    for entry in batches.cut:
+      parts = (tf.nest.flatten(x, expand_composites=True) for x in entry.slices)
+      for first, *others in zip(*parts, strict=True):
+        self._clones.pair(first, others)
+    self._merger = merging.Merger(
+      self._clones, batches, self._planner.axes, self._planner.rules
+    )
+    self._recomputer = recompute.Recomputer()
+    self._runs = [self._new_run()]
+    self._accumulated: set[tf.Operation] = set()
+    self._sums: list[tuple[gradient_sums.GradientSum, ...]] = []
+    # Of each replica, by the names of ops.
+    self._cells: list[dict[str, Cell]] = [
+      {} for _ in range(self._replicas.count)
+    ]
+
+  def is_copy(self, op: tf.Operation) -> bool:
+    """Whether an op belongs to another slice than the first.
+
+    Args:
+      op: An op.
+    """
+    return self._clones.is_copy(op) or self._replicas.is_copy(op)
+
+  def add(self, ops: Iterable[tf.Operation]) -> None:
+    """Hears of what was built.
+
+    Args:
+      ops: New ops that are no copies, in the order of the graph.
+    """
+    self._planner.add(ops)
+
+  def say_sums(self, tensors: Iterable[tf.Tensor]) -> None:
+    """Hears that slices' tensors add up to those of the whole batch.
+
+    Args:
+      tensors: Gradients of the first slice.
+    """
+    self._planner.rules.keep({tensor.name: Merge.SUM for tensor in tensors})
+
+  def grad_ys(
+    self, targets: Sequence[tf.Tensor], given: Any
+  ) -> list[tf.Tensor]:
+    """Returns what the chain rule starts with, for each target.
+
+    Args:
+      targets: What gradients are asked of.
+      given: What model_fn itself starts with; None for ones.
+
+    Raises:
+      ValueError: If a target is no mean and no sum over examples, and the user
+        does not say which it is to be taken for.
+    """
+    none = [None] * len(targets)
+    grad_ys = none if given is None else tf.nest.flatten(given)
+    found = []
+    for target, grad_y in zip(targets, grad_ys, strict=True):
+      plan = self._planner.plan_loss(target)
+      if plan.terms is not None:
+        self._prepare_loss(target, plan.terms)
+      weights = (
+        self._batches.sum_weights if plan.is_sum else self._batches.mean_weights
+      )
+      weight = self._weight(weights, target.dtype)
+      one = tf.ones_like(target) if grad_y is None else grad_y
+      found.append(weight * one)
+    return found
+
+  def _prepare_loss(self, target: tf.Tensor, terms: merges.Terms) -> None:
+    """Makes a loss linear in its slices' terms."""
+    rules = self._planner.rules
+    try:
+      statistics = [self._merger.statistic(t.tensor) for t in terms.statistics]
+    except merging.NoMergeError as error:
+      raise ValueError(losses.unknown_loss(target, target)) from error
+    for term, whole in zip(terms.statistics, statistics, strict=True):
+      fitting = merging.fitting(whole, term.tensor)
+      graph_edits.replace_input(term.op, term.index, fitting)
+    for term in terms.sums:
+      self._weigh(term)
+    for tensor in (*terms.asked, *terms.by_slice):
+      rules.say(tensor.name, terms.merges[tensor.name])
+    rules.keep(terms.merges)
+
+  def _weigh(self, term: merges.Term) -> None:
+    """Makes a slice's sum over examples as large as the whole batch's."""
+    weights = [
+      tf.math.divide_no_nan(1.0, x) if tf.is_tensor(x) else 1.0 / x
+      for x in self._batches.mean_weights
+    ]
+    with tf.compat.v1.device(term.op.device), tf.control_dependencies(None):
+      scale = self._weight(weights, term.tensor.dtype)
+      weighted = term.tensor * scale
+    self._planner.rules.keep({weighted.name: Merge.MEAN})
+    self._merger.stand_for(weighted, term.tensor)
+    graph_edits.replace_input(term.op, term.index, weighted)
+
+  def _weight(
+    self, weights: Sequence[float | tf.Tensor], dtype: tf.DType
+  ) -> tf.Tensor:
+    """Returns the first slice's weight; other slices get theirs as clones."""
+    first, *others = (tf.cast(weight, dtype) for weight in weights)
+    if tf.is_tensor(weights[0]):
+      self._clones.pair(first, others)
+      self._planner.add_weight(first)
+    return first
+
+  def aggregate(
+    self,
+    targets: Sequence[tf.Tensor],
+    sources: Sequence[Any],
+    gradients: Sequence[Any],
+    made: Collection[tf.Operation],
+    stages: Mapping[tf.Operation, int],
+  ) -> list[Any]:
+    """Returns gradients of the whole batch.
+
+    Args:
+      targets: What gradients were asked of.
+      sources: With respect to what.
+      gradients: Those of the first slice: a tensor, `IndexedSlices` or None for
+        each source.
+      made: The ops that were made for them; they are placed.
+      stages: The stages of ops.
+
+    Returns:
+      For each variable the sum over slices. The gradient with respect to
+      something of one slice stays as it is: it is part of the model.
+    """
+    self._planner.check_sources(sources, gradients)
+    wanted = {
+      index: gradient
+      for index, (source, gradient) in enumerate(
+        zip(sources, gradients, strict=True)
+      )
+      if gradient is not None and self._planner.is_shared(source)
+    }
+    if not wanted:
+      return list(gradients)
+    self._planner.backward.update(made)
+    parts = tf.nest.flatten([*wanted.values()], expand_composites=True)
+    ends = [*(t.op for t in targets), *(p.op for p in parts)]
+    late = self._recompute(ends, stages)
+    found = self._clone(ends)
+    late += self._planner.new_late(found)
+    self._recomputer.keep(
+      self._clones,
+      [
+        number
+        for number in range(len(self._batches.inputs))
+        if number % self._count in self._planner.policy.kept
+      ],
+    )
+    if found.reads_joined:
+      self._runs.append(self._new_run())
+    self._runs[-1].ops.extend(found.ops)
+    results = self._reduce(sources, gradients, list(wanted), stages)
+    ordering.wait_for_updates(results, late)
+    return results
+
+  def _reduce(
+    self,
+    sources: Sequence[Any],
+    gradients: Sequence[Any],
+    wanted: Sequence[int],
+    stages: Mapping[tf.Operation, int],
+  ) -> list[Any]:
+    """Adds up the slices' gradients, those of each replica first."""
+    graph = tf.compat.v1.get_default_graph()
+    num_ops = len(graph.get_operations())
+    with tf.control_dependencies(None), tf.compat.v1.name_scope("aggregate"):
+      parts = [
+        self._runs[-1].accumulation.totals(gradients[index], stages)
+        for index in wanted
+      ]
+      self._accumulated.update(graph.get_operations()[num_ops:])
+      planned = self._replicas.plan_sums(
+        [getattr(sources[i], "handle", sources[i]).op for i in wanted],
+        parts,
+        [self._planner.age(gradients[i]) for i in wanted],
+      )
+      sums = self._replicas.sum(parts, planned)
+    self._sums.append(planned)
+    self._planner.add_sums(graph.get_operations()[num_ops:])
+    results = list(gradients)
+    for index, gradient in zip(wanted, sums, strict=True):
+      results[index] = gradient
+    return results
+
+  def _recompute(
+    self,
+    ends: Sequence[tf.Operation],
+    stages: Mapping[tf.Operation, int],
+  ) -> list[tf.Operation]:
+    """Lets the first slice's backward pass compute activations again.
+
+    Returns:
+      The updates that ops of the slice do not wait for any more.
+    """
+    if not self._planner.policy.stages:
+      return []
+    found = self._planner.find(ends)
+    ordering.stop_waiting(found.late)
+    plan = self._planner.plan_recomputation(
+      found, stages, self._recomputer.copies
+    )
+    self._planner.add_recomputed(self._recomputer.compute_again(plan))
+    return self._planner.new_late(found)
+
+  def _clone(self, ends: Iterable[tf.Operation]) -> slices.FoundSlice:
+    """Clones what leads to ends and is not cloned yet."""
+    found = self._planner.find(ends)
+    ordering.stop_waiting(found.late)
+    self._replicas.mirror(found.shared)
+    self._clones.add(found.ops)
+    self._planner.take(found)
+    return found
+
+  def finish(
+    self,
+    spec: tf.estimator.EstimatorSpec,
+    stages: Mapping[tf.Operation, int],
+  ) -> tf.estimator.EstimatorSpec:
+    """Merges what the rest of the graph reads, and orders the cells.
+
+    Args:
+      spec: What model_fn returned.
+      stages: The stages of ops.
+
+    Returns:
+      The spec of the whole batch.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    ops = [op for op in graph.get_operations() if not self.is_copy(op)]
+    scalars = [
+      tensor
+      for op in ops
+      if op.type == "ScalarSummary"
+      for tensor in op.inputs
+      if self._planner.differs(tensor)
+    ]
+    self._clone([tensor.op for tensor in (*scalars, spec.loss)])
+    loss = self._merger.merge(spec.loss)
+    self._update_per_micro_batch(ops)
+    train_op = getattr(spec.train_op, "op", spec.train_op)
+    self._merge_outputs(ops, [train_op, spec.loss.op])
+    self._order(stages)
+    forward = (
+      self._planner.done.keys() | self._clones.all_ops | self._accumulated
+    )
+    spec = self._replicas.keep_equal(spec, forward)
+    ordering.order_collectives(collective_order.collectives_of(graph))
+    return spec._replace(loss=loss)
+
+  @property
+  def mirrors(self) -> Mapping[str, tuple[str, ...]]:
+    """The names of variables' mirrors, by the names of the variables."""
+    return self._replicas.mirrors
+
+  def plan(
+    self, placement: placement_lib.Placement, train_op: str | None
+  ) -> sharding_plan.ShardingPlan:
+    """Returns how the graph is sharded, once `finish` has returned.
+
+    Args:
+      placement: The stages of ops.
+      train_op: As in `ShardingPlan`.
+    """
+    pipeline = sharding_plan.PipelinePlan(
+      self._mesh,
+      self._schedule,
+      tuple(self._cells),
+      self._merger.merges,
+      {op.name: stage for op, stage in self._recomputer.copies.items()},
+    )
+    return sharding_plan.ShardingPlan(
+      placement,
+      pipeline,
+      tuple(self._sums),
+      self.mirrors,
+      self._replicas.zero_shards,
+      train_op,
+    )
+
+  def _update_per_micro_batch(self, ops: Sequence[tf.Operation]) -> None:
+    if self._config.batch_norm == "per_micro_batch":
+      plan = micro_batch_updates.plan_micro_batch_updates(
+        ops,
+        self._planner.known(),
+        self._planner.differs,
+        self._clones.__contains__,
+      )
+      lower_updates.repeat_for_micro_batches(plan, self._clones)
+      self._planner.add_own(plan.ops)
+
+  def _merge_outputs(
+    self, ops: Iterable[tf.Operation], ends: Sequence[tf.Operation]
+  ) -> None:
+    """Makes ops read the whole batch's values instead of the first slice's."""
+    found = self._planner.readers(ops)
+    # What they read of a backward pass belongs to the slice, too.
+    backward = self._planner.backward
+    self._clone([t.op for op in found for t in op.inputs if t.op in backward])
+    plan = outputs.plan_outputs(
+      self._planner,
+      [op for op in found if op not in self._planner.done],
+      ends,
+      self._clones.__contains__,
+      self._batches.size,
+      self._config.state_updates,
+    )
+    merging.merge_outputs(self._merger, plan, self._batches)
+
+  def _order(self, stages: Mapping[tf.Operation, int]) -> None:
+    """Orders the cells of each run."""
+    recomputed = self._recomputer.copies
+    for run in self._runs:
+      passes = self._planner.passes(run.ops, stages, recomputed)
+      ends = cells_lib.ends_of_passes(
+        self._schedule, passes, {**stages, **recomputed}
+      )
+      for replica, of_replica in enumerate(self._cells):
+        op_of = functools.partial(self._op, replica)
+        sums = run.accumulation.sums_of_replica(replica)
+        ordering.order_cells(self._schedule, ends, op_of, sums)
+        for op, (stage, phase) in passes.items():
+          for micro_batch in range(self._count):
+            copy = op_of(micro_batch, op)
+            if copy is not None:
+              of_replica[copy.name] = Cell(stage, micro_batch, phase)
+
+  def _op(
+    self, replica: int, micro_batch: int, op: tf.Operation
+  ) -> tf.Operation | None:
+    """Returns a micro-batch's op; None if it has none that is needed."""
+    is_recomputed = op in self._recomputer.copies
+    if is_recomputed and micro_batch in self._planner.policy.kept:
+      return None
+    number = replica * self._count + micro_batch
+    return op if number == 0 else self._clones.op(number - 1, op)
+
+  def _new_run(self) -> _Run:
+    return _Run([], accumulation_lib.Accumulation(self._clones, self._schedule))
