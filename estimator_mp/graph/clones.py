@@ -39,6 +39,31 @@ class Home:
   number: int = 0
 
 
+@dataclasses.dataclass(frozen=True)
+class _Template:
+  """What all clones of some ops have in common.
+
+  Attributes:
+    names: The names of the ops.
+    seeds: Those of them whose clones draw from another seed, by name.
+    definition: Their definition, which is edited for each clone.
+    outside: What they read that is not among them, by name.
+    waits: What they wait for that is not among them, by their names.
+    renames: Edits by the number of a clone, with the index of the node.
+    redraws: Edits by the number of a micro-batch, with the index of the node.
+  """
+
+  names: Sequence[str]
+  seeds: Mapping[str, tf.Operation]
+  definition: tf.compat.v1.GraphDef = dataclasses.field(
+    default_factory=tf.compat.v1.GraphDef
+  )
+  outside: dict[str, tf.Tensor] = dataclasses.field(default_factory=dict)
+  waits: dict[str, list[tf.Operation]] = dataclasses.field(default_factory=dict)
+  renames: list[tuple[int, _Edit]] = dataclasses.field(default_factory=list)
+  redraws: list[tuple[int, _Edit]] = dataclasses.field(default_factory=list)
+
+
 class Clones:
   """The further micro-batches' copies of what was cloned so far.
 
@@ -137,23 +162,38 @@ class Clones:
     """
     if not ops:
       return
+    template = self._template(ops)
+    bound = {op for op in ops if any(map(op_types.is_handle, op.inputs))}
+    for index, home in enumerate(self._homes):
+      copies = self._imported(template, index)
+      self.all_ops.update(copies)
+      of_clone = self._ops[index]
+      for op, copy in zip(ops, copies, strict=True):
+        of_clone[op.name] = copy
+        if op.device:
+          device = _device_of_handle(copy) if op in bound else ""
+          graph_edits.set_device(copy, device or home.device(op.device))
+        for tensor, other in zip(op.outputs, copy.outputs, strict=True):
+          self._tensors[index][tensor.name] = other
+      for name, shared in template.waits.items():
+        others = [
+          of_clone.get(c.name) or home.ops.get(c.name, c) for c in shared
+        ]
+        graph_edits.add_control_inputs(of_clone[name], others)
+
+  def _template(self, ops: Sequence[tf.Operation]) -> _Template:
+    """Returns what is imported for each clone of ops."""
     inside = {op.name for op in ops}
-    redraws: list[tuple[int, _Edit]] = []
-    seeds: dict[str, tf.Operation] = {}
     draws_anew = any(home.number for home in self._homes)
-    if draws_anew:
-      seeds = self._mixed_seeds(ops, inside)
-    definition = tf.compat.v1.GraphDef()
-    graph = tf.compat.v1.get_default_graph()
-    definition.versions.CopyFrom(graph.graph_def_versions)
-    waits: list[tuple[str, list[tf.Operation]]] = []
-    renames: list[tuple[int, _Edit]] = []
-    outside: dict[str, tf.Tensor] = {}
+    seeds = self._mixed_seeds(ops, inside) if draws_anew else {}
+    template = _Template([op.name for op in ops], seeds)
+    versions = tf.compat.v1.get_default_graph().graph_def_versions
+    template.definition.versions.CopyFrom(versions)
     for index, op in enumerate(ops):
       node = op.node_def
       shared = [c for c in op.control_inputs if c.name not in inside]
       if shared:
-        waits.append((op.name, shared))
+        template.waits[op.name] = shared
         kept = [x for x in node.input if x[0] != "^" or x[1:] in inside]
         del node.input[:]
         node.input.extend(kept)
@@ -161,53 +201,40 @@ class Clones:
         node.attr.pop(_COLOCATION, None)
         # The importer would set it anew, which takes a third of its time.
         node.device = ""
-      for attribute in _NAMES_OF_STATES.intersection(node.attr):
-        renames.append((index, _renamed_state(op, attribute)))
-      if op.type == "VarHandleOp":
-        renames.append((index, _renamed_variable(op)))
-      if draws_anew and (edit := self._redrawn(op, node, inside)):
-        redraws.append((index, edit))
+      template.renames.extend((index, edit) for edit in _renames(op))
+      if draws_anew and (redraw := self._redrawn(op, node, inside)):
+        template.redraws.append((index, redraw))
       seed = op_types.SEED_INPUTS[op.type] if op.name in seeds else None
       for position, tensor in enumerate(op.inputs):
         if position == seed:
           node.input[position] = _seed_name(op)
         elif tensor.op.name not in inside:
-          outside[tensor.name] = tensor
-      definition.node.append(node)
-    names = [op.name for op in ops]
-    bound = [_works_on_resource(op) for op in ops]
-    for number, home in enumerate(self._homes):
-      for index, edit in renames:
-        edit(definition.node[index], number + 1)
-      for index, edit in redraws:
-        edit(definition.node[index], home.number)
-      if self._functions is not None:
-        definition.library.CopyFrom(self._functions.take())
-      known = self._tensors[number]
-      inputs = {x: self._tensor(number, outside[x]) for x in outside}
-      inputs |= self._seeds_of_home(number, seeds)
-      with (
-        tf.compat.v1.name_scope(None),
-        tf.compat.v1.device(None),
-        tf.control_dependencies(None),
-      ):
-        copies = tf.graph_util.import_graph_def(
-          definition, inputs, names, name=home.scope
-        )
-      self.all_ops.update(copies)
-      of_clone = self._ops[number]
-      for op, copy, is_bound in zip(ops, copies, bound, strict=True):
-        of_clone[op.name] = copy
-        device = _device_of_handle(copy) if is_bound else ""
-        if op.device:
-          graph_edits.set_device(copy, device or home.device(op.device))
-        for tensor, other in zip(op.outputs, copy.outputs, strict=True):
-          known[tensor.name] = other
-      for name, shared in waits:
-        others = [
-          of_clone.get(c.name) or home.ops.get(c.name, c) for c in shared
-        ]
-        graph_edits.add_control_inputs(of_clone[name], others)
+          template.outside[tensor.name] = tensor
+      template.definition.node.append(node)
+    return template
+
+  def _imported(self, template: _Template, index: int) -> list[tf.Operation]:
+    """Returns the ops of a clone, which are made here."""
+    home, definition = self._homes[index], template.definition
+    for node, edit in template.renames:
+      edit(definition.node[node], index + 1)
+    for node, edit in template.redraws:
+      edit(definition.node[node], home.number)
+    if self._functions is not None:
+      definition.library.CopyFrom(self._functions.take())
+    inputs = {
+      name: self._tensor(index, tensor)
+      for name, tensor in template.outside.items()
+    } | self._seeds_of_home(index, template.seeds)
+    with (
+      tf.compat.v1.name_scope(None),
+      tf.compat.v1.device(None),
+      tf.control_dependencies(None),
+    ):
+      copies: list[tf.Operation] = tf.graph_util.import_graph_def(
+        definition, inputs, template.names, name=home.scope
+      )
+    return copies
 
   def _differs(self, tensor: tf.Tensor, inside: Collection[str]) -> bool:
     """Whether a tensor that ops to clone read is not the same for clones."""
@@ -264,13 +291,8 @@ def _seed_name(op: tf.Operation) -> str:
   return f"{op.name}/seed"
 
 
-def _works_on_resource(op: tf.Operation) -> bool:
-  """Whether an op has to be where something with a state is."""
-  return any(map(op_types.is_handle, op.inputs))
-
-
 def _device_of_handle(copy: tf.Operation) -> str:
-  """Returns the device of the first state that a clone works on."""
+  """Returns the device of the first state that a clone works on, or ""."""
   for tensor in copy.inputs:
     if op_types.is_handle(tensor) and tensor.op.device:
       return str(tensor.op.device)
@@ -284,6 +306,15 @@ def _reseeded(op: tf.Operation) -> _Edit:
     draws.reseed(node, seed, number)
 
   return edit
+
+
+def _renames(op: tf.Operation) -> list[_Edit]:
+  """Returns what gives clones of an op names of their own for their states."""
+  edits = [
+    _renamed_state(op, attribute)
+    for attribute in _NAMES_OF_STATES.intersection(op.node_def.attr)
+  ]
+  return edits + ([_renamed_variable(op)] if op.type == "VarHandleOp" else [])
 
 
 def _renamed_state(op: tf.Operation, attribute: str) -> _Edit:

@@ -218,6 +218,12 @@ REFERENCE_WRITES = (
 ROW_WRITES = ("ResourceScatter", "ResourceSparseApply")
 # They look up rows, of a tensor or of a variable.
 GATHERS = ("Gather", "ResourceGather")
+# The value of a whole variable, by its handle or its reference.
+WHOLE_READS = frozenset(["Identity", "ReadVariableOp"])
+# A table of constants, and what it says of keys: the same in each step.
+TABLE_LOOKUPS = frozenset(["HashTableV2", "LookupTableFindV2"])
+# They bring in what the model is fed.
+FEEDS = frozenset(["IteratorGetNext", "Placeholder"])
 # What draws the elements of a data set, by a name or a handle of its own.
 ITERATORS = frozenset(["Iterator", "IteratorV2", "OneShotIterator"])
 

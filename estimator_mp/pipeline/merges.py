@@ -58,8 +58,6 @@ _REDUCTIONS = {
 _NAME_OF_SIZE = re.compile(
   r"(^|/)(Size|Shape|num_elements|num_present)(_\d+)?(/|$)"
 )
-_LOOKUPS = frozenset(["HashTableV2", "LookupTableFindV2"])
-_OTHER_INPUTS = frozenset(["IteratorGetNext", "Placeholder"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,7 +306,7 @@ class MergeRules:
 
   def _is_input(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor is an input of the model."""
-    is_fed = self._axes.is_input(tensor) or tensor.op.type in _OTHER_INPUTS
+    is_fed = self._axes.is_input(tensor) or tensor.op.type in op_types.FEEDS
     return is_fed and tensor.op.type not in op_types.SHAPE_ONLY
 
   def terms(self, loss: tf.Tensor, word: Merge | None) -> Terms:
@@ -480,7 +478,9 @@ class _TermsFinder:
 
 def _is_pure(tensor: tf.Tensor) -> bool:
   """Whether the inputs of an op are all that its output depends on."""
-  return not tensor.op.op_def.is_stateful or tensor.op.type in _LOOKUPS
+  return (
+    not tensor.op.op_def.is_stateful or tensor.op.type in op_types.TABLE_LOOKUPS
+  )
 
 
 def _of_sum(merges: Iterable[Merge]) -> Merge | None:

@@ -137,5 +137,5 @@ def _is_made_of(tensor: tf.Tensor, variable: tf.Operation) -> bool:
 
 def _reads(op: tf.Operation, variable: tf.Operation) -> bool:
   """Whether an op gets the value of a variable."""
-  is_read = op.type in ("ReadVariableOp", "Identity")
+  is_read = op.type in op_types.WHOLE_READS
   return is_read and op.inputs[0].op is variable

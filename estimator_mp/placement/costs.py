@@ -174,7 +174,7 @@ def _estimated_flops(twin: tf.Operation, op: tf.Operation) -> int:
 def _variable_elements(tensor: tf.Tensor) -> int:
   """Returns the elements of a variable that a tensor is, or was read from."""
   op = tensor.op
-  while op.type in ("ReadVariableOp", "Identity", "Cast") and op.inputs:
+  while op.type in (*op_types.WHOLE_READS, "Cast") and op.inputs:
     op = op.inputs[0].op
   if op.type != "VarHandleOp":
     return 0

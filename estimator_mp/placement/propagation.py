@@ -12,11 +12,13 @@ follow differently:
 """
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
-from estimator_mp.graph import colocation, shapes
+from estimator_mp.graph import colocation, shapes, traversal
 
 import tensorflow as tf
+
+_StageOf = Callable[[tf.Operation], int | None]
 
 
 class Follows(enum.Enum):
@@ -46,25 +48,26 @@ def propagate(
   """
   known = {groups.of(op): stage for op, stage in stages.items() if op in groups}
   consumers = {op: _consumers(op, groups) for op in ops}
-  changed = True
-  while changed:
-    changed = False
-    for op in ops:
-      if groups.of(op) not in known:
-        stage = _stage_of_inputs(op, groups, known, follows)
-        if stage is not None:
-          known[groups.of(op)] = stage
-          changed = True
-    for op in reversed(ops):
-      if groups.of(op) not in known:
-        found = [
-          known[groups.of(consumer)]
-          for consumer in consumers[op]
-          if groups.of(consumer) in known
-        ]
-        if found:
-          known[groups.of(op)] = min(found)
-          changed = True
+
+  def of_inputs(op: tf.Operation) -> int | None:
+    return _stage_of_inputs(op, groups, known, follows)
+
+  def of_consumers(op: tf.Operation) -> int | None:
+    found = map(groups.of, consumers[op])
+    return min((known[x] for x in found if x in known), default=None)
+
+  def visit(question: tuple[_StageOf, tf.Operation]) -> bool:
+    stage_of, op = question
+    stage = None if groups.of(op) in known else stage_of(op)
+    if stage is not None:
+      known[groups.of(op)] = stage
+    return stage is not None
+
+  traversal.repeat_until_stable(
+    visit,
+    [(of_inputs, op) for op in ops]
+    + [(of_consumers, op) for op in reversed(ops)],
+  )
   return {op: known[groups.of(op)] for op in ops if groups.of(op) in known}
 
 
