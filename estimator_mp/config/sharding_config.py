@@ -1,4 +1,8 @@
-"""ShardingConfig: everything a user says about how a model is sharded."""
+"""ShardingConfig: everything a user says about how a model is sharded.
+
+It is the options, once more checked: what they name is on this machine, and the
+files that they name have been read.
+"""
 
 import dataclasses
 import json
@@ -7,14 +11,13 @@ from types import MappingProxyType
 from typing import Any
 
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.config import measured_costs as measured_costs_lib
-from estimator_mp.config import (
-  options,
-  placement_file,
-  sharding_options,
-)
-from estimator_mp.config import placement as placement_lib
+from estimator_mp.config import options, placement_file, sharding_options
 from estimator_mp.config.algorithms import ALGORITHMS, check_algorithm
+from estimator_mp.config.measured_costs import (
+  MeasuredCosts,
+  resolve_measured_costs,
+)
+from estimator_mp.config.placement import Placement
 
 from absl import flags
 
@@ -29,9 +32,9 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
     self._check_aggregation(mesh)
     placement = placement_file.resolve_placement(self.placement)
     object.__setattr__(self, "placement", placement)
-    if isinstance(placement, placement_lib.Placement):
+    if isinstance(placement, Placement):
       placement.check_mesh(mesh)
-    measured = measured_costs_lib.resolve_measured_costs(self.measured_costs)
+    measured = resolve_measured_costs(self.measured_costs)
     object.__setattr__(self, "measured_costs", measured)
 
   def _check_aggregation(self, mesh: mesh_lib.Mesh) -> None:
@@ -56,7 +59,7 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
   def measured_seconds(self) -> Mapping[str, float] | None:
     """The measured seconds of ops, by name; None if there are none."""
     measured = self.measured_costs
-    if isinstance(measured, measured_costs_lib.MeasuredCosts):
+    if isinstance(measured, MeasuredCosts):
       return measured.seconds
     return None
 

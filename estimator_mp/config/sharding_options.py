@@ -2,12 +2,14 @@
 
 Nothing of it needs TensorFlow, so that a wrong flag is told at once. What the
 words mean on a machine, `ShardingConfig` checks.
+
+A new option is a field of `ShardingOptions`, with a line of its docstring.
 """
 
 import dataclasses
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
@@ -249,10 +251,22 @@ class ShardingOptions:
   def __post_init__(self) -> None:
     options.check(self)
     object.__setattr__(self, "devices", tuple(self.devices))
-    object.__setattr__(self, "batch_axis", check_batch_axis(self.batch_axis))
-    object.__setattr__(
-      self, "state_updates", check_state_updates(self.state_updates)
+    batch_axis = _checked_pairs(
+      "batch_axis",
+      self.batch_axis,
+      lambda axis: axis is None or type(axis) is int,
+      "an axis",
+      '("features/mask", None)',
     )
+    object.__setattr__(self, "batch_axis", batch_axis)
+    state_updates = _checked_pairs(
+      "state_updates",
+      self.state_updates,
+      lambda word: word in MERGES,
+      f"one of {', '.join(MERGES)}",
+      '("centers", "concat")',
+    )
+    object.__setattr__(self, "state_updates", state_updates)
     if self.recompute != "never" and self.schedule == "none":
       raise ValueError(
         f"recompute={self.recompute!r} needs a schedule, which says when to "
@@ -402,58 +416,36 @@ def check_rules(rules: Sequence[Rule], num_stages: int) -> None:
       )
 
 
-def check_batch_axis(rules: Any) -> tuple[BatchAxis, ...]:
-  """Returns rules for axes as tuples, if they are well-formed.
+def _checked_pairs(
+  name: str,
+  pairs: Any,
+  is_right: Callable[[Any], bool],
+  what: str,
+  example: str,
+) -> tuple[tuple[str, Any], ...]:
+  """Returns pairs of an expression and something as tuples, if they are right.
 
   Args:
-    rules: Pairs of a regular expression and an axis or None.
+    name: The option.
+    pairs: Its value.
+    is_right: Whether something is right in the second place.
+    what: What is.
+    example: A pair.
 
   Raises:
-    ValueError: If they are not.
+    ValueError: If a pair is none, or its expression is malformed.
   """
-  found = []
-  for rule in rules:
-    is_pair = isinstance(rule, list | tuple) and len(rule) == 2
-    if not (
-      is_pair
-      and isinstance(rule[0], str)
-      and (rule[1] is None or type(rule[1]) is int)
-    ):
+  for pair in pairs:
+    is_pair = isinstance(pair, list | tuple) and len(pair) == 2
+    if not (is_pair and isinstance(pair[0], str) and is_right(pair[1])):
       raise ValueError(
-        f"batch_axis has {rule!r}, which is no pair of an expression and an "
-        'axis; write pairs such as ("features/mask", None)'
+        f"{name} has {pair!r}, which is no pair of an expression and {what}; "
+        f"write pairs such as {example}"
       )
     try:
-      re.compile(rule[0])
+      re.compile(pair[0])
     except re.error as error:
       raise ValueError(
-        f"batch_axis has {rule[0]!r}, which is no regular expression: {error}"
+        f"{name} has {pair[0]!r}, which is no regular expression: {error}"
       ) from error
-    found.append((rule[0], rule[1]))
-  return tuple(found)
-
-
-def check_state_updates(rules: Any) -> tuple[StateUpdate, ...]:
-  """Returns rules for updates of variables as tuples, if they are well-formed.
-
-  Args:
-    rules: Pairs of a regular expression and one of `MERGES`.
-
-  Raises:
-    ValueError: If they are not.
-  """
-  for rule in rules:
-    is_pair = isinstance(rule, list | tuple) and len(rule) == 2
-    if not is_pair or not isinstance(rule[0], str) or rule[1] not in MERGES:
-      raise ValueError(
-        f"state_updates has {rule!r}, which is no pair of an expression and "
-        f'one of {", ".join(MERGES)}; write pairs such as ("centers", "concat")'
-      )
-    try:
-      re.compile(rule[0])
-    except re.error as error:
-      raise ValueError(
-        f"state_updates has {rule[0]!r}, which is no regular expression: "
-        f"{error}"
-      ) from error
-  return tuple((expression, word) for expression, word in rules)
+  return tuple((expression, other) for expression, other in pairs)

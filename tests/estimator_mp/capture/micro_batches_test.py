@@ -669,7 +669,7 @@ class ErrorsTest(parameterized.TestCase):
   )
   def test_malformed_rule(self, rule, start):
     with self.assertRaises(ValueError) as raised:
-      sharding_options.check_batch_axis([("y", None), rule])
+      sharding_options.ShardingOptions(batch_axis=[("y", None), rule])
     self.assertStartsWith(str(raised.exception), start)
     self.assertEndsWith(
       str(raised.exception),
@@ -678,7 +678,7 @@ class ErrorsTest(parameterized.TestCase):
 
   def test_malformed_expression(self):
     with self.assertRaises(ValueError) as raised:
-      sharding_options.check_batch_axis([("(", 0)])
+      sharding_options.ShardingOptions(batch_axis=[("(", 0)])
     self.assertEqual(
       str(raised.exception),
       "batch_axis has '(', which is no regular expression: missing ), "
@@ -687,7 +687,9 @@ class ErrorsTest(parameterized.TestCase):
 
   def test_well_formed_rules_become_tuples(self):
     self.assertEqual(
-      sharding_options.check_batch_axis([["a", 1], ("b", None)]),
+      sharding_options.ShardingOptions(
+        batch_axis=[["a", 1], ("b", None)]
+      ).batch_axis,
       (("a", 1), ("b", None)),
     )
 
