@@ -239,7 +239,7 @@ class Lowering:
         if number % self._count in self._planner.policy.kept
       ],
     )
-    if found.reads_joined:
+    if found.reads_sums:
       self._runs.append(self._new_run())
     self._runs[-1].ops.extend(found.ops)
     results = self._reduce(sources, gradients, list(wanted), stages)

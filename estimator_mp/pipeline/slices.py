@@ -30,15 +30,15 @@ class FoundSlice:
   Attributes:
     ops: Its ops, in the order of the graph.
     shared: What it reads that does not differ, in the order of the graph.
-    reads_joined: Whether it depends on what joins all micro-batches, such as
-      an update by their gradients.
+    reads_sums: Whether it depends on sums over all micro-batches, such as those
+      of gradients.
     late: The updates that ops of the slice, or what they read, wait for, by
       the op that has to stop waiting.
   """
 
   ops: list[tf.Operation]
   shared: list[tf.Operation]
-  reads_joined: bool
+  reads_sums: bool
   late: Mapping[tf.Operation, Sequence[tf.Operation]]
 
 
@@ -59,7 +59,7 @@ class SliceFinder:
     self._order: dict[tf.Operation, int] = {}
     self._differs: set[tf.Operation] = set()
     self._updates: set[tf.Operation] = set()
-    self._joins: set[tf.Operation] = set()
+    self._sums: set[tf.Operation] = set()
     self._loops = traversal.Loops()
 
   def add_root(self, root: tf.Tensor) -> None:
@@ -70,15 +70,15 @@ class SliceFinder:
     """
     self._roots.add(root.name)
 
-  def add_shared(self, ops: Sequence[tf.Operation]) -> None:
-    """Adds ops that join micro-batches: their results are the same for all.
+  def add_sums(self, ops: Sequence[tf.Operation]) -> None:
+    """Adds ops that sum over micro-batches: their results are the same for all.
 
     Args:
       ops: Ops in the order in which they were made.
     """
     for op in ops:
       self._order[op] = len(self._order)
-    self._joins.update(ops)
+    self._sums.update(ops)
 
   def place(self, op: tf.Operation) -> int:
     """Returns the place of an op in the order in which ops were made.
@@ -179,7 +179,7 @@ class SliceFinder:
     return FoundSlice(
       sorted(found, key=self._order.__getitem__),
       sorted(shared, key=self._order.__getitem__),
-      not shared.isdisjoint(self._joins),
+      not shared.isdisjoint(self._sums),
       late,
     )
 

@@ -105,7 +105,7 @@ class SlicePlanner:
       ops: What lowering made, in the order in which it was made.
     """
     self._own.update(ops)
-    self._finder.add_shared(ops)
+    self._finder.add_sums(ops)
 
   def add_recomputed(self, ops: Collection[tf.Operation]) -> None:
     """Hears of ops that compute activations again, for the backward pass.

@@ -46,7 +46,7 @@ class SlicesTest(absltest.TestCase):
     self.assertIn("penalty", _names(found.shared))
     self.assertTrue(self._finder.differs(loss))
     self.assertFalse(self._finder.differs(penalty))
-    self.assertFalse(found.reads_joined)
+    self.assertFalse(found.reads_sums)
     self.assertEqual(found.late, {})
 
   def test_the_next_slice_leaves_out_what_is_done(self):
@@ -58,11 +58,11 @@ class SlicesTest(absltest.TestCase):
     first = self._find(tf.exp(self._x, name="part"))
     total = tf.ones([], name="total")
     self._made += 1
-    self._finder.add_shared([total.op])
+    self._finder.add_sums([total.op])
     second = tf.multiply(self._x, total, name="second")
     found = self._find(second, done=first.ops)
     self.assertEqual(_names(found.ops), ["second"])
-    self.assertTrue(found.reads_joined)
+    self.assertTrue(found.reads_sums)
 
   def test_a_random_op_for_examples_differs(self):
     mask = tf.random.uniform([4, 3], name="mask", seed=1)
