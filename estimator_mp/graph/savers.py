@@ -9,7 +9,7 @@ They follow the variables; those with strings run on the host.
 
 from collections.abc import Iterable, Sequence
 
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, traversal
 
 import tensorflow as tf
 
@@ -36,7 +36,7 @@ def saver_ops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
     if is_end or is_restored(op):
       found.add(op)
   for op in reversed(ops):
-    consumers = [c for tensor in op.outputs for c in tensor.consumers()]
+    consumers = traversal.consumers(op)
     is_value = op.type == "ReadVariableOp" or not op.op_def.is_stateful
     if is_value and consumers and found.issuperset(consumers):
       found.add(op)

@@ -273,11 +273,8 @@ def _move(devices: Mapping[tf.Operation, str]) -> None:
 
 def _device_map(mesh: mesh_lib.Mesh, replica: int) -> Callable[[str], str]:
   """Returns a function from devices of replica 0 to those of another."""
-  stages = range(mesh.axis_size("stage"))
-  pairs = [
-    (mesh.device(stage=k), mesh.device(data=replica, stage=k)) for k in stages
-  ]
-  of = dict(pairs)
-  for first, other in pairs:
+  others = mesh.stage_devices(data=replica)
+  of = dict(zip(mesh.stage_devices(), others, strict=True))
+  for first, other in tuple(of.items()):
     of.setdefault(devices_lib.host_of(first), devices_lib.host_of(other))
   return lambda device: of.get(device, device)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from estimator_mp.capture.micro_batches import BatchInput
-from estimator_mp.graph import op_types
+from estimator_mp.graph import functions, op_types
 
 import numpy as np
 import tensorflow as tf
@@ -493,8 +493,4 @@ def _enlarge(node: tf.compat.v1.NodeDef, slice_size: int) -> None:
 def _calls_function(op: tf.Operation) -> bool:
   """Whether an op calls a function of the graph's library."""
   is_function = not hasattr(tf.raw_ops, op.type)  # As those of v1 are.
-  return (
-    is_function
-    or any(x.HasField("func") for x in op.node_def.attr.values())
-    or any(len(x.list.func) for x in op.node_def.attr.values())
-  )
+  return is_function or bool(functions.functions_of(op.node_def))

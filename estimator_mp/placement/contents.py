@@ -71,7 +71,7 @@ def placement_of_graph(
   Returns:
     The placement of the variables that the graph has now.
   """
-  stage_of = {mesh.device(stage=k): k for k in range(mesh.axis_size("stage"))}
+  stage_of = {device: k for k, device in enumerate(mesh.stage_devices())}
   stages = {}
   for variable in tf.compat.v1.global_variables():
     stage = stage_of.get(_full_device(variable.device) or "")
@@ -134,8 +134,7 @@ def contents_of_replicas(
       _add(parameters, op, elements)
   stages: dict[tuple[int, str], list[int]] = {}
   for replica in range(mesh.axis_size("data")):
-    for stage in range(mesh.axis_size("stage")):
-      device = mesh.device(data=replica, stage=stage)
+    for stage, device in enumerate(mesh.stage_devices(data=replica)):
       stages.setdefault((replica, device), []).append(stage)
   return tuple(
     ReplicaDevice(

@@ -47,13 +47,15 @@ def propagate(
     A stage for each of `ops` that is connected to one that has a stage.
   """
   known = {groups.of(op): stage for op, stage in stages.items() if op in groups}
-  consumers = {op: _consumers(op, groups) for op in ops}
+  readers = {
+    op: [x for x in traversal.consumers(op) if x in groups] for op in ops
+  }
 
   def of_inputs(op: tf.Operation) -> int | None:
     return _stage_of_inputs(op, groups, known, follows)
 
   def of_consumers(op: tf.Operation) -> int | None:
-    found = map(groups.of, consumers[op])
+    found = map(groups.of, readers[op])
     return min((known[x] for x in found if x in known), default=None)
 
   def visit(question: tuple[_StageOf, tf.Operation]) -> bool:
@@ -89,15 +91,3 @@ def _stage_of_inputs(
     return max(stage for _, stage in found)
   largest = max(size for size, _ in found)
   return min(stage for size, stage in found if size == largest)
-
-
-def _consumers(
-  op: tf.Operation, groups: colocation.ColocationGroups
-) -> list[tf.Operation]:
-  """Returns the ops that read from an op, those with a stage among them."""
-  return [
-    consumer
-    for tensor in op.outputs
-    for consumer in tensor.consumers()
-    if consumer in groups
-  ]
