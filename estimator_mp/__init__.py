@@ -14,7 +14,7 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
   from estimator_mp.collectives.towers import (
     aggregate_gradients as aggregate_gradients,
   )
-  from estimator_mp.comparison.comparison import compare as compare
+  from estimator_mp.comparison.compare import compare as compare
   from estimator_mp.comparison.inspect_model import (
     inspect_model_fn as inspect_model_fn,
   )
@@ -46,7 +46,7 @@ _HOMES = {
   "ShardingConfig": "config.sharding_config",
   "TraceHook": "observe.trace_hook",
   "aggregate_gradients": "collectives.towers",
-  "compare": "comparison.comparison",
+  "compare": "comparison.compare",
   "define_sharding_flags": "config.sharding_config",
   "export_saved_model": "session.export",
   "get_mesh": "mesh",

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from estimator_mp.cli import commands, compare_flags, run_train, user_program
-from estimator_mp.comparison import comparison
+from estimator_mp.comparison.compare import compare
+from estimator_mp.comparison.comparison import Comparison
 from estimator_mp.config.sharding_config import ShardingConfig
 from model_fns import datasets
 
@@ -18,7 +19,7 @@ _NOT_EQUAL = 1
 
 def compare_options(
   options: compare_flags.CompareOptions,
-) -> comparison.Comparison:
+) -> Comparison:
   """Returns the comparison that options ask for.
 
   Args:
@@ -28,8 +29,8 @@ def compare_options(
     ValueError: Something does not fit; the text is one line and says what
       would be right.
   """
-  compare = functools.partial(
-    comparison.compare,
+  compared = functools.partial(
+    compare,
     config=ShardingConfig.of(options.sharding),
     steps=options.steps,
     tolerance=options.tolerance,
@@ -39,7 +40,7 @@ def compare_options(
   )
   if options.model_fn is None or options.input_fn is None:
     dataset = datasets.load("digits", None)
-    return compare(
+    return compared(
       run_train.image_model_fn(
         options.model, dataset.num_classes, options.seed
       ),
@@ -47,7 +48,7 @@ def compare_options(
     )
   model_fn = user_program.load_function("model_fn", options.model_fn)
   input_fn = user_program.load_function("input_fn", options.input_fn)
-  return compare(
+  return compared(
     user_program.with_one_line_errors(
       model_fn, f"--model_fn={options.model_fn}", "check --params"
     ),

@@ -1,37 +1,18 @@
-"""Comparison: the plain and the sharded model, step by step, side by side.
+"""Comparison: what the plain and the sharded model gave, and if they part."""
 
-Both start from one checkpoint and train on the same batches, in turns. What a
-user is promised, that sharding changes nothing, is so tried on his own program.
-"""
-
-import contextlib
 import dataclasses
-import functools
-import math
-import os
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
-from estimator_mp import amounts, sharding
-from estimator_mp import mesh as mesh_lib
-from estimator_mp.comparison import parting, training_graph
+from estimator_mp import amounts
+from estimator_mp.comparison import differences, parting, training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.config import sharding_options
 from estimator_mp.graph import traversal
-from estimator_mp.session import session_config
 
 import numpy as np
-import tensorflow as tf
 
-# Of a variable that is small beside others of its kind, no less is compared
-# than this part of their largest entry: it may be a sum that cancels out.
-_SMALL = 1e-3
 # A gradient that is smaller than this part of the largest one is rounding.
 _ROUNDING = 1e-6
 _MOST_ROWS = 15
-_MOST_LETTERS = 200
 
 
 @dataclasses.dataclass(frozen=True)
@@ -65,14 +46,16 @@ class ComparedStep:
   @property
   def loss_difference(self) -> float:
     """The difference of the losses, as a part of the plain one."""
-    return _difference(self.sharded_loss, self.plain_loss)
+    return differences.difference(self.sharded_loss, self.plain_loss)
 
   @property
   def gradient_difference(self) -> float:
     """The difference of the norms, as a part of the plain one."""
     if self.plain_gradient_norm is None or self.sharded_gradient_norm is None:
       return 0.0
-    return _difference(self.sharded_gradient_norm, self.plain_gradient_norm)
+    return differences.difference(
+      self.sharded_gradient_norm, self.plain_gradient_norm
+    )
 
   def largest(self) -> float:
     """Returns the largest difference of the step."""
@@ -195,189 +178,6 @@ def _part(difference: float) -> str:
   return f"{difference:.1e}" if difference else "0"
 
 
-def compare(
-  model_fn: Callable[..., tf.estimator.EstimatorSpec],
-  input_fn: Callable[..., Any],
-  config: sharding_config_lib.ShardingConfig,
-  steps: int = 5,
-  *,
-  tolerance: float = 1e-5,
-  params: Mapping[str, Any] | None = None,
-  run_config: tf.estimator.RunConfig | None = None,
-  checkpoint: str | None = None,
-  restart_each_step: bool = False,
-) -> Comparison:
-  """Trains a model plain and sharded, in turns, and compares every step.
-
-  Both start from one checkpoint, so that it does not matter how initial values
-  are drawn, and get the same batches, which are read from `input_fn` once. The
-  spec's Scaffold and training hooks work as they do for an Estimator. Nothing
-  is written but in a temporary folder. Layers of tf_keras stay seeded by the
-  RunConfig's seed afterwards.
-
-  Args:
-    model_fn: The model_fn of your Estimator, not sharded; `estimator.model_fn`
-      will do.
-    input_fn: Its input_fn for training.
-    config: How to shard it.
-    steps: How many training steps; fewer if `input_fn` ends before.
-    tolerance: The largest difference that counts as equal; see `ComparedStep`.
-    params: The Estimator's params.
-    run_config: The Estimator's RunConfig: its seed and the plain model's
-      session are as it says. None for one of defaults.
-    checkpoint: A checkpoint, or a model_dir with one, to start from; None for
-      the plain model's initial values.
-    restart_each_step: Whether the sharded model begins every step with the
-      plain one's variables, so that no difference can grow. It is built anew
-      each time.
-
-  Raises:
-    ValueError: If an argument is wrong, the checkpoint is not of this model,
-      `input_fn` has no batch, or model_fn cannot be sharded.
-  """
-  _check_arguments(config, steps, tolerance)
-  given = run_config or tf.estimator.RunConfig()
-  batches = training_graph.read_batches(input_fn, steps, given, params)
-  if not batches.values:
-    raise ValueError(
-      "input_fn gave no batch, so nothing was compared; give one that does"
-    )
-  session = session_config.session_config(config, given.session_config)
-  with tempfile.TemporaryDirectory() as folder:
-
-    def described(name: str, **changed: Any) -> tf.estimator.RunConfig:
-      return given.replace(model_dir=os.path.join(folder, name), **changed)
-
-    plain = _Model(
-      _without_marks(model_fn, config.create_mesh()),
-      batches.inputs,
-      described("plain"),
-      params,
-    )
-    sharded = _Model(
-      sharding.shard_model_fn(model_fn, config),
-      batches.inputs,
-      described("sharded", session_config=session),
-      params,
-    )
-    begin = (
-      plain.build().initialize(os.path.join(folder, "initial"))
-      if checkpoint is None
-      else _find_checkpoint(checkpoint)
-    )
-    plain_run = plain.start(begin)
-    with contextlib.closing(plain_run), contextlib.ExitStack() as stack:
-      sharded_run = sharded.start(begin)
-      stack.callback(sharded_run.close)
-      found = []
-      for number, values in enumerate(batches.values, start=1):
-        if plain_run.is_over() or sharded_run.is_over():
-          break
-        if restart_each_step and number > 1:
-          stack.close()
-          path = plain_run.save(os.path.join(folder, f"step_{number}"))
-          sharded_run = sharded.start(path)
-          stack.callback(sharded_run.close)
-        found.append((plain_run.step(values), sharded_run.step(values)))
-  if not found:
-    raise ValueError(
-      "a training hook of the model stopped before the first step, so nothing "
-      "was compared; leave it out"
-    )
-  return judge(found, plain_run.graph, config, tolerance, checkpoint)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Model:
-  """One of the two models, of which graphs are made.
-
-  Attributes:
-    model_fn: The model_fn, sharded or not.
-    inputs: As in `training_graph.Batches`.
-    run_config: What it is called with.
-    params: What it is called with.
-  """
-
-  model_fn: Callable[..., tf.estimator.EstimatorSpec]
-  inputs: tuple[Any, Any]
-  run_config: tf.estimator.RunConfig
-  params: Mapping[str, Any] | None
-
-  def build(self) -> training_graph.TrainingGraph:
-    """Returns a new graph."""
-    return training_graph.TrainingGraph(
-      self.model_fn, self.inputs, self.run_config, self.params
-    )
-
-  def start(self, checkpoint: str) -> training_graph.TrainingRun:
-    """Returns a run of a new graph, from a checkpoint.
-
-    Args:
-      checkpoint: The path of the checkpoint.
-    """
-    graph = self.build()
-    try:
-      return graph.start(checkpoint)
-    except (
-      tf.errors.DataLossError,
-      tf.errors.InvalidArgumentError,
-      tf.errors.NotFoundError,
-    ) as error:
-      reason = " ".join(error.message.split())[:_MOST_LETTERS]
-      raise ValueError(
-        f"checkpoint={checkpoint!r} is not of this model ({reason}); give one "
-        "that this model_fn was trained to, or none for initial values"
-      ) from error
-
-
-def _without_marks(
-  model_fn: Callable[..., tf.estimator.EstimatorSpec], mesh: mesh_lib.Mesh
-) -> Callable[..., tf.estimator.EstimatorSpec]:
-  """Returns a model_fn in which `estimator_mp.stage` places nothing."""
-  unplaced = mesh_lib.UnplacedMesh(mesh.axes, mesh.devices)
-
-  @functools.wraps(model_fn)
-  def plain(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
-    with mesh_lib.current_mesh(unplaced):
-      return model_fn(*args, **kwargs)
-
-  return plain
-
-
-def _check_arguments(
-  config: sharding_config_lib.ShardingConfig, steps: int, tolerance: float
-) -> None:
-  sharding_config_lib.check_config(config)
-  if config.aggregation == sharding_options.HOROVOD:
-    raise ValueError(
-      'aggregation="horovod" sums over processes, and compare is one process; '
-      'compare with a data axis, such as mesh="data:2"'
-    )
-  if type(steps) is not int or steps < 1:
-    raise ValueError(
-      f"steps={steps!r} would compare nothing; use a whole number from 1 on"
-    )
-  if not 0 <= tolerance < 1:
-    raise ValueError(
-      f"tolerance={tolerance!r} is no part of a number; use one from 0 up to 1,"
-      " such as 1e-5"
-    )
-
-
-def _find_checkpoint(given: str) -> str:
-  """Returns the path of a checkpoint."""
-  if tf.io.gfile.isdir(given):
-    found = tf.train.latest_checkpoint(given)
-  else:
-    found = given if tf.io.gfile.exists(f"{given}.index") else None
-  if found is None:
-    raise ValueError(
-      f"checkpoint={given!r} is no checkpoint, and no model_dir with one; give "
-      "the path of one, or none for initial values"
-    )
-  return str(found)
-
-
 def judge(
   found: Sequence[tuple[training_graph.Step, training_graph.Step]],
   plain_graph: training_graph.TrainingGraph,
@@ -413,7 +213,7 @@ def judge(
     return comparison
   spec = plain_graph.spec
   fetches = (getattr(x, "op", x) for x in (spec.train_op, spec.loss))
-  facts = parting.Facts(
+  step = parting.PartedStep(
     *found[parted.number - 1],
     parted.gradients,
     parted.variables,
@@ -422,7 +222,7 @@ def judge(
     config,
     traversal.ops_run_with(*fetches),
   )
-  return dataclasses.replace(comparison, reason=parting.reason(facts))
+  return dataclasses.replace(comparison, reason=parting.reason(step))
 
 
 def _kinds(graph: training_graph.TrainingGraph) -> dict[str, str]:
@@ -447,7 +247,7 @@ def _only_rounding(
   """Returns variables whose gradients are zero but for rounding, and slots."""
   largest = {
     name: max(
-      _largest(step.gradients.get(name, np.inf))
+      differences.largest(step.gradients.get(name, np.inf))
       for pair in found
       for step in pair
     )
@@ -486,68 +286,8 @@ def _compared(
     number,
     plain.loss,
     sharded.loss,
-    _norm(plain.gradients),
-    _norm(sharded.gradients),
-    _differences(sharded.gradients, plain.gradients, gradients),
-    _differences(sharded.variables, plain.variables, variables),
+    differences.norm(plain.gradients),
+    differences.norm(sharded.gradients),
+    differences.differences(sharded.gradients, plain.gradients, gradients),
+    differences.differences(sharded.variables, plain.variables, variables),
   )
-
-
-def _differences(
-  found: Mapping[str, np.ndarray],
-  expected: Mapping[str, np.ndarray],
-  kinds: Mapping[str, str],
-) -> dict[str, float]:
-  """Returns the differences of arrays, by names and kinds."""
-  of_kind: dict[str, float] = {}
-  for name, kind in kinds.items():
-    size = _largest(expected[name]) if name in expected else 0.0
-    of_kind[kind] = max(of_kind.get(kind, 0.0), size)
-  return {
-    name: _difference(found[name], expected[name], _SMALL * of_kind[kind])
-    if name in found and name in expected
-    else np.inf
-    for name, kind in kinds.items()
-  }
-
-
-def _difference(found: Any, expected: Any, least: float = 0.0) -> float:
-  """Returns the largest difference of an entry, as a part of the largest."""
-  found, expected = np.asarray(found), np.asarray(expected)
-  if found.shape != expected.shape:
-    return math.inf
-  if np.array_equal(found, expected):
-    return 0.0
-  if not np.issubdtype(expected.dtype, np.number):
-    return math.inf
-  with np.errstate(invalid="ignore", over="ignore"):
-    gap = np.abs(_wide(found) - _wide(expected))
-  # What is not finite is equal to what is neither, in the same places.
-  same = ~np.isfinite(_wide(found)) & ~np.isfinite(_wide(expected))
-  gap = float(np.max(np.where(same, 0.0, gap)))
-  if not np.isfinite(gap):
-    return math.inf
-  return gap / max(_largest(expected), least, sys.float_info.min)
-
-
-def _wide(values: np.ndarray) -> np.ndarray:
-  is_complex = np.iscomplexobj(values)
-  return values.astype(np.complex128 if is_complex else np.float64)
-
-
-def _largest(values: Any) -> float:
-  """Returns the size of the largest entry that is finite."""
-  values = np.asarray(values)
-  if not np.issubdtype(values.dtype, np.number):
-    return 0.0
-  sizes = np.abs(_wide(values))
-  return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
-
-
-def _norm(gradients: Mapping[str, np.ndarray]) -> float | None:
-  if not gradients:
-    return None
-  squares = [
-    np.sum(np.square(np.abs(_wide(np.asarray(g))))) for g in gradients.values()
-  ]
-  return float(np.sqrt(sum(squares)))

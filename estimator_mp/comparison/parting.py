@@ -19,7 +19,7 @@ _NEAR = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
-class Facts:
+class PartedStep:
   """The step in which two models part.
 
   Attributes:
@@ -68,25 +68,25 @@ class Facts:
     )
 
 
-def reason(facts: Facts) -> str:
+def reason(step: PartedStep) -> str:
   """Returns the likely reason why a step differs.
 
   Args:
-    facts: The step.
+    step: The step.
   """
-  found = next(filter(None, (rule(facts) for rule in _RULES)), "")
+  found = next(filter(None, (rule(step) for rule in _RULES)), "")
   return found or (
     "no reason is known, as nothing is cut into slices; please report it with "
     "the model_fn"
   )
 
 
-def _rounding(facts: Facts) -> str:
+def _rounding(step: PartedStep) -> str:
   """Returns a reason if differences are those of rounding."""
-  sizes = [facts.loss_difference, *facts.gradients.values()]
-  if max(sizes) > _ROUNDING or facts.only_state_differs():
+  sizes = [step.loss_difference, *step.gradients.values()]
+  if max(sizes) > _ROUNDING or step.only_state_differs():
     return ""
-  worst = max(facts.variables.values())
+  worst = max(step.variables.values())
   if worst > _ROUNDING:
     return (
       "the loss and the gradients differ by rounding only, but the optimizer "
@@ -100,70 +100,70 @@ def _rounding(facts: Facts) -> str:
   )
 
 
-def _compression(facts: Facts) -> str:
-  if facts.config.compression == "none":
+def _compression(step: PartedStep) -> str:
+  if step.config.compression == "none":
     return ""
   return (
-    f"compression={facts.config.compression!r} does not send all of a "
+    f"compression={step.config.compression!r} does not send all of a "
     'gradient; use compression="none"'
   )
 
 
-def _batch_norm(facts: Facts) -> str:
+def _batch_norm(step: PartedStep) -> str:
   """Batch normalisation: own statistics of slices, averages of their means."""
   norms = [
     op.name
-    for op in facts.ops
+    for op in step.ops
     if (op.type in op_types.FUSED_BATCH_NORMS and op.get_attr("is_training"))
     or "AssignMovingAvg" in op.name
   ]
-  if facts.count == 1 or not norms:
+  if step.count == 1 or not norms:
     return ""
   return (
-    f"batch normalisation ({_names(norms)}) normalises each of {facts.count} "
+    f"batch normalisation ({_names(norms)}) normalises each of {step.count} "
     "slices by its own statistics; with no micro-batches and one replica it "
     "does as the plain model"
   )
 
 
-def _random(facts: Facts) -> str:
+def _random(step: PartedStep) -> str:
   """Random ops: each slice draws its own numbers."""
-  names = [op.name for op in facts.ops if op.type in op_types.RANDOM]
+  names = [op.name for op in step.ops if op.type in op_types.RANDOM]
   if not names:
     return ""
-  if facts.count == 1:
+  if step.count == 1:
     return (
       f"random ops ({_names(names)}) draw other numbers, as they have no seed "
       "of their own; give them one"
     )
   return (
-    f"random ops ({_names(names)}) draw new numbers for each of {facts.count} "
+    f"random ops ({_names(names)}) draw new numbers for each of {step.count} "
     "slices; compare without them, such as with a dropout rate of 0"
   )
 
 
-def _state(facts: Facts) -> str:
-  if not facts.only_state_differs():
+def _state(step: PartedStep) -> str:
+  if not step.only_state_differs():
     return ""
-  names = facts.wrong_variables()
+  names = step.wrong_variables()
   return (
     f"variables that are written from the batch, off the way to the loss "
     f"({_names(names)}), do not see all of it as the plain model's do"
   )
 
 
-def _sum(facts: Facts) -> str:
+def _sum(step: PartedStep) -> str:
   """A sum over examples taken for a mean, or a mean for a sum."""
-  if facts.count == 1 or not facts.plain.gradients:
+  if step.count == 1 or not step.plain.gradients:
     return ""
   ratios = [
-    _ratio(facts.sharded.gradients.get(name), gradient)
-    for name, gradient in facts.plain.gradients.items()
+    _ratio(step.sharded.gradients.get(name), gradient)
+    for name, gradient in step.plain.gradients.items()
     if np.any(gradient)
   ]
-  given = facts.config.loss_reduction
+  given = step.config.loss_reduction
   ratio, right = (
-    (1 / facts.count, "sum") if given == "mean" else (facts.count, "mean")
+    (1 / step.count, "sum") if given == "mean" else (step.count, "mean")
   )
   if ratios and all(abs(x / ratio - 1) < _NEAR for x in ratios):
     return (
@@ -180,18 +180,18 @@ def _ratio(found: np.ndarray | None, expected: np.ndarray) -> float:
   return float(np.vdot(expected, found) / np.vdot(expected, expected))
 
 
-def _nonlinear(facts: Facts) -> str:
-  if facts.count == 1:
+def _nonlinear(step: PartedStep) -> str:
+  if step.count == 1:
     return ""
   return (
     "the loss of a batch is perhaps no mean of those of its "
-    f"{facts.count} slices, but a sum, a mean over something else than "
+    f"{step.count} slices, but a sum, a mean over something else than "
     "examples, or a function of such means; see docs/differences.md"
   )
 
 
 # The first one that has something to say is right.
-_RULES: Sequence[Callable[[Facts], str]] = (
+_RULES: Sequence[Callable[[PartedStep], str]] = (
   _rounding,
   _compression,
   _sum,

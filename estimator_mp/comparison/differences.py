@@ -1,0 +1,94 @@
+"""Differences: how far the arrays of one step are from those of another."""
+
+import math
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+# Of a variable that is small beside others of its kind, no less is compared
+# than this part of their largest entry: it may be a sum that cancels out.
+_SMALL = 1e-3
+
+
+def differences(
+  found: Mapping[str, np.ndarray],
+  expected: Mapping[str, np.ndarray],
+  kinds: Mapping[str, str],
+) -> dict[str, float]:
+  """Returns the differences of arrays, by their names.
+
+  Args:
+    found: The arrays of one step.
+    expected: Those of the other.
+    kinds: For each name what arrays it is compared beside. An array that one
+      of the steps does not have differs by infinity.
+  """
+  of_kind: dict[str, float] = {}
+  for name, kind in kinds.items():
+    size = largest(expected[name]) if name in expected else 0.0
+    of_kind[kind] = max(of_kind.get(kind, 0.0), size)
+  return {
+    name: difference(found[name], expected[name], _SMALL * of_kind[kind])
+    if name in found and name in expected
+    else np.inf
+    for name, kind in kinds.items()
+  }
+
+
+def difference(found: Any, expected: Any, least: float = 0.0) -> float:
+  """Returns the largest difference of an entry, as a part of the largest.
+
+  Args:
+    found: An array or a number.
+    expected: The other one.
+    least: What the largest entry counts for at least.
+  """
+  found, expected = np.asarray(found), np.asarray(expected)
+  if found.shape != expected.shape:
+    return math.inf
+  if np.array_equal(found, expected):
+    return 0.0
+  if not np.issubdtype(expected.dtype, np.number):
+    return math.inf
+  with np.errstate(invalid="ignore", over="ignore"):
+    gap = np.abs(_wide(found) - _wide(expected))
+  # What is not finite is equal to what is neither, in the same places.
+  same = ~np.isfinite(_wide(found)) & ~np.isfinite(_wide(expected))
+  gap = float(np.max(np.where(same, 0.0, gap)))
+  if not np.isfinite(gap):
+    return math.inf
+  return gap / max(largest(expected), least, sys.float_info.min)
+
+
+def _wide(values: np.ndarray) -> np.ndarray:
+  is_complex = np.iscomplexobj(values)
+  return values.astype(np.complex128 if is_complex else np.float64)
+
+
+def largest(values: Any) -> float:
+  """Returns the size of the largest entry that is finite.
+
+  Args:
+    values: An array or a number.
+  """
+  values = np.asarray(values)
+  if not np.issubdtype(values.dtype, np.number):
+    return 0.0
+  sizes = np.abs(_wide(values))
+  return float(np.max(sizes, initial=0.0, where=np.isfinite(sizes)))
+
+
+def norm(gradients: Mapping[str, np.ndarray]) -> float | None:
+  """Returns the global norm of arrays; None if there are none.
+
+  Args:
+    gradients: The arrays by name.
+  """
+  if not gradients:
+    return None
+  squares = [
+    np.sum(np.square(np.abs(_wide(np.asarray(g))))) for g in gradients.values()
+  ]
+  return float(np.sqrt(sum(squares)))
