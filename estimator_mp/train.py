@@ -31,7 +31,7 @@ def main(argv: list[str]) -> int:
   run_train = load("estimator_mp.cli.run_train")
   signal.signal(signal.SIGINT, signal.default_int_handler)
   run_train.show_log(verbosity)
-  return int(run_train.run_command(train_flags.options_from_flags()))
+  return int(run_train.run_command(train_flags.options_of_flags(flags.FLAGS)))
 
 
 def _parse(argv: list[str]) -> list[str]:

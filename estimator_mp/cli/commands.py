@@ -16,10 +16,15 @@ import sys
 import textwrap
 import time
 import types
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from estimator_mp.config import options as options_lib
+from estimator_mp.config import sharding_options
 
 from absl import flags
+
+_Options = TypeVar("_Options")
 
 BAD_USE = 2
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
@@ -34,39 +39,75 @@ class FlagsError(ValueError):
 
 
 @dataclasses.dataclass(frozen=True)
-class Command:
-  """What the help says of a command.
+class Command(Generic[_Options]):
+  """What a command is told, and what its help says of it.
 
   Attributes:
     name: Its name.
     summary: What it does, in a line.
+    options: A dataclass of its options; its field `sharding` has those of
+      sharding.
     groups: The headings of its flags, in order.
+    without: The options of sharding that it has no use for.
+    choices: Fewer words than an option of sharding may be, by its name.
+    defaults: Other defaults than options of sharding have, by their names.
   """
 
   name: str
   summary: str
+  options: type[_Options]
   groups: tuple[str, ...]
+  without: tuple[str, ...] = ()
+  choices: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+  defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
-  def parse(self, argv: list[str], flag_values: flags.FlagValues) -> list[str]:
-    """Parses a command line; prints the help and exits if it asks for that.
+  def define_flags(self, flag_values: flags.FlagValues) -> None:
+    """Defines a flag for each option.
+
+    Args:
+      flag_values: Where to define them.
+    """
+    options_lib.define_flags(self.options, flag_values)
+    sharding = sharding_options.ShardingOptions
+    used = options_lib.names(sharding, self.without)
+    options_lib.define_flags(
+      sharding, flag_values, used, self.choices, **self.defaults
+    )
+
+  def options_of_flags(self, flag_values: flags.FlagValues) -> _Options:
+    """Returns the options that parsed flags mean.
+
+    Args:
+      flag_values: The flags, parsed.
+
+    Raises:
+      ValueError: If they do not fit together.
+    """
+    sharding = options_lib.from_flags(
+      sharding_options.ShardingOptions, flag_values
+    )
+    check_one_process(sharding.aggregation)
+    return options_lib.from_flags(self.options, flag_values, sharding=sharding)
+
+  def parse(self, argv: list[str], flag_values: flags.FlagValues) -> _Options:
+    """Defines and parses flags; prints the help and exits if it is asked for.
 
     Args:
       argv: The command and its arguments.
-      flag_values: The flags.
-
-    Returns:
-      The command, alone.
+      flag_values: Where to define the flags.
 
     Raises:
-      FlagsError: A flag is unknown or has a value that it cannot have.
+      ValueError: If a flag is unknown, or has a value that it cannot have, or
+        they do not fit together.
     """
+    self.define_flags(flag_values)
     if any(
       word.lstrip("-") in _HELP_FLAGS for word in argv[1:] if word[0:1] == "-"
     ):
       print(self.help(flag_values))
       sys.exit(0)
     try:
-      rest: list[str] = flag_values(argv)
+      rest = flag_values(argv)
     except flags.UnrecognizedFlagError as error:
       raise FlagsError(_unknown_flag(error.flagname, flag_values)) from error
     except flags.Error as error:
@@ -76,7 +117,7 @@ class Command:
         f"unexpected argument {rest[1]!r}; flags are written --name=value,"
         " --help explains them"
       )
-    return rest
+    return self.options_of_flags(flag_values)
 
   def help(self, flag_values: flags.FlagValues) -> str:
     """Returns the help: every flag with its default, by group.
@@ -184,9 +225,9 @@ def check_one_process(aggregation: str) -> None:
     aggregation: As in `ShardingConfig`.
 
   Raises:
-    FlagsError: If it is "horovod".
+    FlagsError: If they are.
   """
-  if aggregation == "horovod":
+  if aggregation == sharding_options.HOROVOD:
     raise FlagsError(
       "--aggregation=horovod is for programs that horovodrun starts, and this "
       "command is one process; use a data axis, such as "

@@ -12,11 +12,6 @@ from absl import flags
 _MODEL_AND_DATA = "Model and data"
 _COMPARISON = "Comparison"
 _MAX_SEED = 2**31 - 1
-_COMMAND = commands.Command(
-  "compare",
-  "Trains a model plain and sharded, in turns, and compares every step.",
-  (_MODEL_AND_DATA, options_lib.SHARDING, _COMPARISON),
-)
 
 _model = functools.partial(options_lib.option, group=_MODEL_AND_DATA)
 _comparison = functools.partial(options_lib.option, group=_COMPARISON)
@@ -66,6 +61,15 @@ class CompareOptions:
   )
 
 
+_COMMAND = commands.Command(
+  "compare",
+  "Trains a model plain and sharded, in turns, and compares every step.",
+  CompareOptions,
+  (_MODEL_AND_DATA, options_lib.SHARDING, _COMPARISON),
+  defaults={"mesh": "stage:3"},
+)
+
+
 def parse(argv: list[str]) -> CompareOptions:
   """Returns the options that a command line means.
 
@@ -77,16 +81,7 @@ def parse(argv: list[str]) -> CompareOptions:
   """
   # Flags of their own: the user's module may define the same names.
   flag_values = flags.FlagValues()
-  sharding = sharding_options.ShardingOptions
-  options_lib.define_flags(CompareOptions, flag_values)
-  options_lib.define_flags(sharding, flag_values, mesh="stage:3")
-  _COMMAND.parse(argv, flag_values)
-  options = options_lib.from_flags(
-    CompareOptions,
-    flag_values,
-    sharding=options_lib.from_flags(sharding, flag_values),
-  )
-  commands.check_one_process(options.sharding.aggregation)
+  options = _COMMAND.parse(argv, flag_values)
   _check_model(options, flag_values)
   return options
 

@@ -24,11 +24,6 @@ _NOT_OF_A_PLACE = (
   "state_updates",
   "batch_axis",
 )
-_COMMAND = commands.Command(
-  "inspect",
-  "Shows how the layers of a model would be spread over several devices.",
-  (_MODEL, options_lib.SHARDING, _OUTPUT),
-)
 
 _model = functools.partial(options_lib.option, group=_MODEL)
 
@@ -62,6 +57,16 @@ class InspectOptions:
   )
 
 
+_COMMAND = commands.Command(
+  "inspect",
+  "Shows how the layers of a model would be spread over several devices.",
+  InspectOptions,
+  (_MODEL, options_lib.SHARDING, _OUTPUT),
+  without=_NOT_OF_A_PLACE,
+  defaults={"mesh": "stage:3"},
+)
+
+
 def parse(argv: list[str]) -> InspectOptions:
   """Returns the options that a command line means.
 
@@ -72,22 +77,7 @@ def parse(argv: list[str]) -> InspectOptions:
     ValueError: If a flag is wrong, or they do not fit together.
   """
   # Flags of their own: the module of a model_fn may define the same names.
-  flag_values = flags.FlagValues()
-  sharding = sharding_options.ShardingOptions
-  options_lib.define_flags(InspectOptions, flag_values)
-  options_lib.define_flags(
-    sharding,
-    flag_values,
-    options_lib.names(sharding, _NOT_OF_A_PLACE),
-    mesh="stage:3",
-  )
-  _COMMAND.parse(argv, flag_values)
-  options = options_lib.from_flags(
-    InspectOptions,
-    flag_values,
-    sharding=options_lib.from_flags(sharding, flag_values),
-  )
-  commands.check_one_process(options.sharding.aggregation)
+  options = _COMMAND.parse(argv, flags.FlagValues())
   _check_model(options)
   return options
 

@@ -8,7 +8,7 @@ import functools
 import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, TypeVar
+from typing import Any
 
 from estimator_mp.cli import commands
 from estimator_mp.config import options as options_lib
@@ -42,18 +42,7 @@ _SCHEDULES = ("none", "gpipe", "1f1b")
 _DEFAULTS: Mapping[str, Any] = MappingProxyType(
   {"mesh": "stage:3", "num_micro_batches": 4}
 )
-_TRAIN = commands.Command(
-  "train",
-  "Trains an image classifier whose layers are spread over several devices.",
-  (_MODEL_AND_DATA, options_lib.SHARDING, _TRAINING, _OUTPUT),
-)
-_TRACE = commands.Command(
-  "trace",
-  "Draws what the devices do in a training step.",
-  (_MODEL_AND_DATA, options_lib.SHARDING, _OUTPUT),
-)
 
-_Options = TypeVar("_Options", bound="ImageOptions")
 _data = functools.partial(options_lib.option, group=_MODEL_AND_DATA)
 _training = functools.partial(options_lib.option, group=_TRAINING)
 _output = functools.partial(options_lib.option, group=_OUTPUT)
@@ -166,32 +155,37 @@ class TraceOptions(ImageOptions):
     )
 
 
-def define_flags(flag_values: flags.FlagValues = flags.FLAGS) -> None:
+_TRAIN = commands.Command(
+  "train",
+  "Trains an image classifier whose layers are spread over several devices.",
+  TrainOptions,
+  (_MODEL_AND_DATA, options_lib.SHARDING, _TRAINING, _OUTPUT),
+  _NOT_OF_IMAGES,
+  {"schedule": _SCHEDULES},
+  _DEFAULTS,
+)
+_TRACE = commands.Command(
+  "trace",
+  "Draws what the devices do in a training step.",
+  TraceOptions,
+  (_MODEL_AND_DATA, options_lib.SHARDING, _OUTPUT),
+  # The trace says where ops ran; a comparison would come a step too late.
+  (*_NOT_OF_IMAGES, "verify_placement"),
+  {"schedule": _SCHEDULES},
+  _DEFAULTS,
+)
+
+
+def define_flags(flag_values: flags.FlagValues) -> None:
   """Defines the flags of the train command.
 
   Args:
     flag_values: Where to define them.
   """
-  options_lib.define_flags(TrainOptions, flag_values)
-  _define_sharding_flags(flag_values, _NOT_OF_IMAGES)
+  _TRAIN.define_flags(flag_values)
 
 
-def _define_sharding_flags(
-  flag_values: flags.FlagValues, but: tuple[str, ...]
-) -> None:
-  options = sharding_options.ShardingOptions
-  options_lib.define_flags(
-    options,
-    flag_values,
-    options_lib.names(options, but),
-    {"schedule": _SCHEDULES},
-    **_DEFAULTS,
-  )
-
-
-def options_from_flags(
-  flag_values: flags.FlagValues = flags.FLAGS,
-) -> TrainOptions:
+def options_of_flags(flag_values: flags.FlagValues) -> TrainOptions:
   """Returns the options that parsed flags of the train command mean.
 
   Args:
@@ -200,7 +194,9 @@ def options_from_flags(
   Raises:
     ValueError: If they do not fit together.
   """
-  return _with_sharding(TrainOptions, flag_values)
+  options = _TRAIN.options_of_flags(flag_values)
+  check_options(options)
+  return options
 
 
 def parse(
@@ -217,18 +213,7 @@ def parse(
   """
   if flag_values is None:
     flag_values = flags.FlagValues()
-  define_flags(flag_values)
-  _TRAIN.parse(argv, flag_values)
-  return options_from_flags(flag_values)
-
-
-def _with_sharding(
-  kind: type[_Options], flag_values: flags.FlagValues
-) -> _Options:
-  sharding = options_lib.from_flags(
-    sharding_options.ShardingOptions, flag_values
-  )
-  options = options_lib.from_flags(kind, flag_values, sharding=sharding)
+  options = _TRAIN.parse(argv, flag_values)
   check_options(options)
   return options
 
@@ -242,12 +227,9 @@ def parse_trace(argv: list[str]) -> TraceOptions:
   Raises:
     ValueError: If a flag is wrong, or they do not fit together.
   """
-  flag_values = flags.FlagValues()
-  options_lib.define_flags(TraceOptions, flag_values)
-  # It would come a step too late: the trace says where ops ran.
-  _define_sharding_flags(flag_values, (*_NOT_OF_IMAGES, "verify_placement"))
-  _TRACE.parse(argv, flag_values)
-  return _with_sharding(TraceOptions, flag_values)
+  options = _TRACE.parse(argv, flags.FlagValues())
+  check_options(options)
+  return options
 
 
 def check_options(options: ImageOptions) -> None:
