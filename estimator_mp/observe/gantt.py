@@ -225,7 +225,7 @@ class _Gantt:
       bound = simulation.speed_up_bound(schedule) * trace.num_replicas
       speed_up = f" (bound {bound:.2f})"
       bubble = f" (bound {simulation.bubble_bound(schedule):.0%})"
-    facts = [
+    texts = [
       f"step {trace.global_step}",
       f"{trace.makespan / 1000:.3g} ms",
       f"speed-up {trace.speed_up:.2f}{speed_up}",
@@ -234,7 +234,7 @@ class _Gantt:
     ]
     self._canvas.text(_LEFT, y, title, size=12.5, weight="bold")
     self._canvas.text(
-      _LEFT, y - 0.24, "   |   ".join(facts), size=9, color=FAINT
+      _LEFT, y - 0.24, "   |   ".join(texts), size=9, color=FAINT
     )
 
   def _draw_time(self) -> None:
@@ -274,14 +274,14 @@ class _Gantt:
     busy_top = bottom if trace.spans else top
     for start, end in trace.busy_intervals(device):
       self._box(start, end, bottom - _STRIP, busy_top, _BUSY)
-    facts = [f"{amounts.amount(trace.peak_live_bytes[device], 'B')} peak"]
+    texts = [f"{amounts.amount(trace.peak_live_bytes[device], 'B')} peak"]
     if trace.spans:
-      facts.insert(0, f"{trace.live_micro_batches()[device]} live")
-      facts.append(f"{trace.bubble_of(device):.0%} idle")
-    for index, fact in enumerate(facts):
-      y = middle + (len(facts) - 1) * 0.08 - index * 0.16
+      texts.insert(0, f"{trace.live_micro_batches()[device]} live")
+      texts.append(f"{trace.bubble_of(device):.0%} idle")
+    for index, text in enumerate(texts):
+      y = middle + (len(texts) - 1) * 0.08 - index * 0.16
       self._canvas.text(
-        self.width - _RIGHT + 0.12, y, fact, size=8.5, color=FAINT
+        self.width - _RIGHT + 0.12, y, text, size=8.5, color=FAINT
       )
 
   def _draw_cell(
