@@ -21,6 +21,12 @@ from collections.abc import Iterable
 
 import tensorflow as tf
 
+
+def _types(text: str) -> frozenset[str]:
+  """Returns the types that a text names, one after the other."""
+  return frozenset(text.split())
+
+
 # --- States: variables, tables and what else outlives a step.
 
 # What makes a variable: a resource's handle, or a v1 reference.
@@ -36,16 +42,12 @@ class StateScope(enum.Enum):
 
 
 # Draws from a generator's variable, which no key tells apart.
-GENERATOR_DRAWS = frozenset(
-  [
-    "StatefulRandomBinomial",
-    "StatefulStandardNormal",
-    "StatefulStandardNormalV2",
-    "StatefulTruncatedNormal",
-    "StatefulUniform",
-    "StatefulUniformFullInt",
-    "StatefulUniformInt",
-  ]
+GENERATOR_DRAWS = _types(
+  """
+  StatefulRandomBinomial StatefulStandardNormal StatefulStandardNormalV2
+  StatefulTruncatedNormal StatefulUniform StatefulUniformFullInt
+  StatefulUniformInt
+  """
 )
 _SHARED = (
   # Variables.
@@ -53,42 +55,28 @@ _SHARED = (
   "_VarHandlesOp",
   "_XlaAotOnlyVarHandleOp",
   # Lookup tables, in the host's memory.
-  "AnonymousHashTable",
-  "AnonymousMutableDenseHashTable",
-  "AnonymousMutableHashTable",
-  "AnonymousMutableHashTableOfTensors",
-  "HashTable",
-  "HashTableV2",
-  "MutableDenseHashTable",
-  "MutableDenseHashTableV2",
-  "MutableHashTable",
-  "MutableHashTableOfTensors",
-  "MutableHashTableOfTensorsV2",
-  "MutableHashTableV2",
+  *_types(
+    """
+    AnonymousHashTable AnonymousMutableDenseHashTable
+    AnonymousMutableHashTable AnonymousMutableHashTableOfTensors HashTable
+    HashTableV2 MutableDenseHashTable MutableDenseHashTableV2 MutableHashTable
+    MutableHashTableOfTensors MutableHashTableOfTensorsV2 MutableHashTableV2
+    """
+  ),
   # Data sets: a step draws one element for all.
-  "AnonymousIterator",
-  "AnonymousIteratorV2",
-  "AnonymousIteratorV3",
-  "AnonymousMemoryCache",
-  "AnonymousMultiDeviceIterator",
-  "AnonymousMultiDeviceIteratorV3",
-  "AnonymousRandomSeedGenerator",
-  "AnonymousSeedGenerator",
-  "DummyIterationCounter",
-  "DummyMemoryCache",
-  "DummySeedGenerator",
-  "ExperimentalStatsAggregatorHandle",
-  "ExperimentalThreadPoolHandle",
-  "Iterator",
-  "IteratorFromStringHandle",
-  "IteratorFromStringHandleV2",
-  "IteratorV2",
-  "MultiDeviceIterator",
-  "MultiDeviceIteratorFromStringHandle",
-  "OneShotIterator",
-  "StatsAggregatorHandle",
-  "StatsAggregatorHandleV2",
-  "ThreadPoolHandle",
+  *_types(
+    """
+    AnonymousIterator AnonymousIteratorV2 AnonymousIteratorV3
+    AnonymousMemoryCache AnonymousMultiDeviceIterator
+    AnonymousMultiDeviceIteratorV3 AnonymousRandomSeedGenerator
+    AnonymousSeedGenerator DummyIterationCounter DummyMemoryCache
+    DummySeedGenerator ExperimentalStatsAggregatorHandle
+    ExperimentalThreadPoolHandle Iterator IteratorFromStringHandle
+    IteratorFromStringHandleV2 IteratorV2 MultiDeviceIterator
+    MultiDeviceIteratorFromStringHandle OneShotIterator StatsAggregatorHandle
+    StatsAggregatorHandleV2 ThreadPoolHandle
+    """
+  ),
 )
 _OWN = (
   "Stack",
@@ -100,52 +88,39 @@ _OWN = (
 )
 _REFUSED = (
   # What a step takes from these, the next one does not see.
-  "Barrier",
-  "ConditionalAccumulator",
-  "FIFOQueue",
-  "FIFOQueueV2",
-  "FixedLengthRecordReader",
-  "FixedLengthRecordReaderV2",
-  "IdentityReader",
-  "IdentityReaderV2",
-  "LMDBReader",
-  "PaddingFIFOQueue",
-  "PaddingFIFOQueueV2",
-  "PriorityQueue",
-  "PriorityQueueV2",
-  "RandomShuffleQueue",
-  "RandomShuffleQueueV2",
-  "ResourceConditionalAccumulator",
-  "SparseConditionalAccumulator",
-  "TFRecordReader",
-  "TFRecordReaderV2",
-  "TextLineReader",
-  "TextLineReaderV2",
-  "WholeFileReader",
-  "WholeFileReaderV2",
+  *_types(
+    """
+    Barrier ConditionalAccumulator FIFOQueue FIFOQueueV2
+    FixedLengthRecordReader FixedLengthRecordReaderV2 IdentityReader
+    IdentityReaderV2 LMDBReader PaddingFIFOQueue PaddingFIFOQueueV2
+    PriorityQueue PriorityQueueV2 RandomShuffleQueue RandomShuffleQueueV2
+    ResourceConditionalAccumulator SparseConditionalAccumulator TFRecordReader
+    TFRecordReaderV2 TextLineReader TextLineReaderV2 WholeFileReader
+    WholeFileReaderV2
+    """
+  ),
   # The same, by a name instead of a handle.
-  "AddManySparseToTensorsMap",
-  "AddSparseToTensorsMap",
-  "MapStage",
-  "MapUnstage",
-  "MapUnstageNoKey",
-  "OrderedMapStage",
-  "OrderedMapUnstage",
-  "OrderedMapUnstageNoKey",
-  "RecordInput",
-  "Stage",
-  "TakeManySparseFromTensorsMap",
-  "Unstage",
+  *_types(
+    """
+    AddManySparseToTensorsMap AddSparseToTensorsMap MapStage MapUnstage
+    MapUnstageNoKey OrderedMapStage OrderedMapUnstage OrderedMapUnstageNoKey
+    RecordInput Stage TakeManySparseFromTensorsMap Unstage
+    """
+  ),
   # Trees are no variables: each step changes them from the whole batch.
-  "BoostedTreesEnsembleResourceHandleOp",
-  "BoostedTreesQuantileStreamResourceHandleOp",
+  *_types(
+    """
+    BoostedTreesEnsembleResourceHandleOp
+    BoostedTreesQuantileStreamResourceHandleOp
+    """
+  ),
   # Others would write, wait or talk once per micro-batch.
-  "CollectiveInitializeCommunicator",
-  "GetSessionHandleV2",
-  "MutexV2",
-  "RpcClient",
-  "RpcServer",
-  "SummaryWriter",
+  *_types(
+    """
+    CollectiveInitializeCommunicator GetSessionHandleV2 MutexV2 RpcClient
+    RpcServer SummaryWriter
+    """
+  ),
   *GENERATOR_DRAWS,
 )
 # Who has the state that an op of a type makes, or keeps by a name.
@@ -156,33 +131,20 @@ STATE_SCOPES = {
 }
 # These get a handle, and are stateful, but read only: what they give is the
 # same for all micro-batches unless something else that they read differs.
-STATE_READS = frozenset(
-  [
-    "IsVariableInitialized",
-    "IteratorGetNext",
-    "IteratorGetNextAsOptional",
-    "IteratorGetNextSync",
-    "LookupTableExport",
-    "LookupTableExportV2",
-    "LookupTableFind",
-    "LookupTableFindV2",
-    "LookupTableSize",
-    "LookupTableSizeV2",
-    "MultiDeviceIteratorGetNextFromShard",
-    "ReadVariableOp",
-    "ResourceGather",
-    "ResourceGatherNd",
-    "Restore",
-    "RestoreSlice",
-    "RestoreV2",
-    "VarIsInitializedOp",
-    "VariableShape",
-  ]
+STATE_READS = _types(
+  """
+  IsVariableInitialized IteratorGetNext IteratorGetNextAsOptional
+  IteratorGetNextSync LookupTableExport LookupTableExportV2 LookupTableFind
+  LookupTableFindV2 LookupTableSize LookupTableSizeV2
+  MultiDeviceIteratorGetNextFromShard ReadVariableOp ResourceGather
+  ResourceGatherNd Restore RestoreSlice RestoreV2 VarIsInitializedOp
+  VariableShape
+  """
 )
 # A `tf.random.Generator` moves on once per batch; the numbers of further
 # micro-batches come from keys of their own.
 MOVES_GENERATOR = frozenset(["RngReadAndSkip", "RngSkip"])
-# The values of a variable, of all its rows or of some.
+# They give the value of a variable, of all its rows or of some.
 VARIABLE_READS = frozenset(
   ["ReadVariableOp", "ResourceGather", "ResourceGatherNd"]
 )
@@ -259,18 +221,12 @@ SEEDED = frozenset(
   ]
 )
 # They draw from a state of their own, which seeds in attributes start.
-OWN_SEED_DRAWS = frozenset(
-  [
-    "Multinomial",
-    "ParameterizedTruncatedNormal",
-    "RandomGamma",
-    "RandomPoissonV2",
-    "RandomShuffle",
-    "RandomStandardNormal",
-    "RandomUniform",
-    "RandomUniformInt",
-    "TruncatedNormal",
-  ]
+OWN_SEED_DRAWS = _types(
+  """
+  Multinomial ParameterizedTruncatedNormal RandomGamma RandomPoissonV2
+  RandomShuffle RandomStandardNormal RandomUniform RandomUniformInt
+  TruncatedNormal
+  """
 )
 # Whatever draws random numbers.
 RANDOM = frozenset([*OWN_SEED_DRAWS, *SEED_INPUTS, *GENERATOR_DRAWS])
@@ -286,17 +242,11 @@ NEXT_ITERATIONS = frozenset(["NextIteration", "RefNextIteration"])
 # They give on the handle, or the reference, that they get.
 PASSES_HANDLE = frozenset([*ENTERS, *SWITCHES, "Identity", "RefIdentity"])
 # They take a reference, and give it on or look at it.
-REFERENCE_READS = frozenset(
-  [
-    "IsVariableInitialized",
-    "RefEnter",
-    "RefExit",
-    "RefIdentity",
-    "RefMerge",
-    "RefNextIteration",
-    "RefSelect",
-    "RefSwitch",
-  ]
+REFERENCE_READS = _types(
+  """
+  IsVariableInitialized RefEnter RefExit RefIdentity RefMerge RefNextIteration
+  RefSelect RefSwitch
+  """
 )
 # The functional ones, which run functions of the graph. What goes into a round
 # of a loop is what comes out of it.
@@ -337,7 +287,7 @@ RECEIVES = frozenset(["_HostRecv", "_Recv"])
 COLLECTIVES = frozenset(["CollectiveReduceV2", "NcclAllReduce"])
 # What no device of a mesh has a kernel for.
 TPU_ONLY = frozenset(["CrossReplicaSum"])
-# Written by Grappler where a small constant is to stay in host memory.
+# Grappler makes a `HostConst` of what is to stay in host memory.
 CONSTANTS = frozenset(["Const", "HostConst"])
 # Their outputs share the memory of what outlives a step.
 LASTING = frozenset([*CONSTANTS, *VARIABLES, "ReadVariableOp"])
@@ -355,17 +305,10 @@ VIEWS = frozenset(
   ["ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"]
 )
 # Linear in the one input that is data.
-LINEAR = frozenset(
-  [
-    *VIEWS,
-    "Cast",
-    "CheckNumerics",
-    "Mean",
-    "Neg",
-    "PreventGradient",
-    "Snapshot",
-    "Sum",
-  ]
+LINEAR = VIEWS | _types(
+  """
+  Cast CheckNumerics Mean Neg PreventGradient Snapshot Sum
+  """
 )
 _ADDITIONS = frozenset(["Add", "AddV2", "Sub"])
 # Their output is the sum of their inputs, or holds them side by side.
@@ -375,22 +318,17 @@ QUOTIENTS = frozenset(["Div", "DivNoNan", "RealDiv"])
 # They take each element from one of two tensors.
 SELECTS = frozenset(["Select", "SelectV2"])
 # They join, say, noise with what it is for, row by row.
-ROW_BY_ROW = frozenset(
-  [
-    *_ADDITIONS,
-    *PRODUCTS,
-    *QUOTIENTS,
-    *SELECTS,
-    "Greater",
-    "GreaterEqual",
-    "Less",
-    "LessEqual",
-    "LogicalAnd",
-    "LogicalOr",
-    "Maximum",
-    "Minimum",
-    "MulNoNan",
-  ]
+ROW_BY_ROW = (
+  _ADDITIONS
+  | PRODUCTS
+  | QUOTIENTS
+  | SELECTS
+  | _types(
+    """
+  Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr Maximum Minimum
+  MulNoNan
+  """
+  )
 )
 # They look at the shape of what they get alone.
 SHAPE_ONLY = frozenset(["OnesLike", "Rank", "Shape", "Size", "ZerosLike"])
