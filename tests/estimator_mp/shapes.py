@@ -202,7 +202,14 @@ def clipped(features, labels, mode):
   return _spec(mode, loss, train_op)
 
 
-def assert_equals_the_full_batch(test, model_fn, batch, config):
+# Sizes of batches that a graph does not know, and of those that it does.
+DYNAMIC = (False, (24, 25, 3))
+STATIC = (True, (24, 24))
+
+
+def assert_equals_the_full_batch(
+  test, model_fn, batch, config, cases=(DYNAMIC, STATIC)
+):
   """Asserts that each step of a sharded model is the plain model's.
 
   Args:
@@ -210,6 +217,7 @@ def assert_equals_the_full_batch(test, model_fn, batch, config):
     model_fn: One of the models.
     batch: Features and labels, of which each step takes some.
     config: How to shard it.
+    cases: Whether the graph knows the size of batches, and the sizes.
   """
   plain = programs.Program(model_fn, None, batch)
   terms = []
@@ -218,7 +226,7 @@ def assert_equals_the_full_batch(test, model_fn, batch, config):
     one = plain.step(programs.examples(batch, i, i + 1))
     terms.append(one.gradients)
     plain.load(before)
-  for is_static, sizes in ((False, (24, 25, 3)), (True, (24, 24))):
+  for is_static, sizes in cases:
     program = programs.Program(
       model_fn, config, programs.examples(batch, 0, 24), None, is_static
     )

@@ -145,7 +145,9 @@ class ModelsTest(parameterized.TestCase):
   )
   def test_shapes(self, model_fn, mesh, num_micro_batches=1, fields=None):
     config = _config(mesh, num_micro_batches, **fields or {})
-    shapes.assert_equals_the_full_batch(self, model_fn, shapes.BATCH, config)
+    shapes.assert_equals_the_full_batch(
+      self, model_fn, shapes.BATCH, config, [shapes.DYNAMIC]
+    )
 
   @parameterized.named_parameters(
     versions.some(
