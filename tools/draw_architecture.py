@@ -116,7 +116,7 @@ def _part(name: str, docstring: str, imports: frozenset[str]) -> Part:
   first, *others = docstring.split("\n\n")
   summary = " ".join(first.split()).removesuffix(".")
   start, _, rest = summary.partition(": ")
-  if start.lower().startswith(name[:5]) and "_" not in start:
+  if start.lower().startswith(name[:5]) and start.isalpha():
     summary = rest[:1].upper() + rest[1:]
   text = " ".join(" ".join(others).split())
   found = re.match(r"In: (.*?)\. Out: (.*?)\.(?: |$)", text)
@@ -269,7 +269,12 @@ def _lines(part: Part) -> list[str]:
   texts = [part.summary]
   texts += [f"In: {part.comes_in}"] * bool(part.comes_in)
   texts += [f"Out: {part.goes_out}"] * bool(part.goes_out)
-  return [line for text in texts for line in textwrap.wrap(text, _LETTERS)]
+  return [line for text in texts for line in _wrapped(text)]
+
+
+def _wrapped(text: str) -> list[str]:
+  """Returns the lines of a text, without the marks of code."""
+  return textwrap.wrap(text.replace("`", ""), _LETTERS)
 
 
 def _draw_part(
