@@ -135,12 +135,12 @@ class ZooTest(transparency.TransparencyTestCase):
   """Left out is tf_keras' Adam: it fails plain on references."""
 
   @parameterized.parameters(
-    *versions.some(("cnn", "lstm", "deepfm", "canned"), "cnn")
+    versions.some(("cnn", "lstm", "deepfm", "canned"), "cnn")
   )
   def test_the_zoo(self, name):
     self.assert_transparent(zoo.MODELS[name])
 
-  @parameterized.parameters(*versions.some(("data:2", "stage:2"), "stage:2"))
+  @parameterized.parameters(versions.some(("data:2", "stage:2"), "stage:2"))
   def test_batches_of_any_size(self, mesh):
     """The sizes of tensors are no numbers, but `Dimension` objects here."""
     model = zoo.PURE_MODELS["canned"]
