@@ -20,8 +20,6 @@ from estimator_mp.graph import draws, op_types, traversal
 
 import tensorflow as tf
 
-_READS_VARIABLE = frozenset(["ReadVariableOp", "ResourceGather"])
-
 
 @dataclasses.dataclass(frozen=True)
 class FoundSlice:
@@ -186,7 +184,7 @@ class SliceFinder:
   def _updates_before(self, op: tf.Operation) -> list[tf.Operation]:
     """Returns the updates from the batch that an op waits for."""
     updates = [c for c in op.control_inputs if c in self._updates]
-    if updates and op.type in _READS_VARIABLE:
+    if updates and op.type in op_types.VARIABLE_READS:
       raise ValueError(
         f"{op.name} reads a variable after {updates[0].name} has updated it "
         "from the batch, so micro-batches cannot pass one after the other; use "

@@ -105,6 +105,19 @@ class SlicesTest(absltest.TestCase):
     ):
       self._find(value)
 
+  def test_rows_of_a_variable_after_its_update_are_refused(self):
+    row = [[0, 0]]
+    write = self._weights.scatter_nd_update(row, tf.reduce_mean(self._x)[None])
+    with tf.control_dependencies([write]):
+      value = tf.raw_ops.ResourceGatherNd(
+        resource=self._weights.handle,
+        indices=row,
+        dtype=tf.float32,
+        name="after",
+      )
+    with self.assertRaisesRegex(ValueError, "^after reads a variable after"):
+      self._find(value)
+
   def test_a_write_on_the_way_to_the_loss_is_refused(self):
     table = v1.get_variable("table", [4], use_resource=False)
     written = v1.scatter_add(table, [0], tf.reduce_mean(self._x, 1)[:1])
