@@ -228,7 +228,7 @@ def draw(parts: Mapping[str, Part], directory: pathlib.Path) -> list[str]:
   places = [_places(row, width) for row in rows]
   with canvas.opened(width, total + 2 * _MARGIN) as sheet:
     for name, others in imports.items():
-      for other in others:
+      for other in sorted(others):
         sheet.arrow(_way(name, other, places, spans), _LINE, 1.0)
     for row_places, span in zip(places, spans, strict=True):
       for slot, x in row_places.items():
