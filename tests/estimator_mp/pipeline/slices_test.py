@@ -107,7 +107,11 @@ class SlicesTest(absltest.TestCase):
 
   def test_rows_of_a_variable_after_its_update_are_refused(self):
     row = [[0, 0]]
-    write = self._weights.scatter_nd_update(row, tf.reduce_mean(self._x)[None])
+    write = tf.raw_ops.ResourceScatterNdUpdate(
+      ref=self._weights.handle,
+      indices=row,
+      updates=tf.reduce_mean(self._x)[None],
+    )
     with tf.control_dependencies([write]):
       value = tf.raw_ops.ResourceGatherNd(
         resource=self._weights.handle,
