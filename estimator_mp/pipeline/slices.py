@@ -14,9 +14,9 @@ wait instead.
 """
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
-from estimator_mp.graph import draws, op_types, traversal
+from estimator_mp.graph import draws, op_types, traversal, variables
 
 import tensorflow as tf
 
@@ -174,6 +174,8 @@ class SliceFinder:
       if updates:
         late[op] = updates
       (found if op in self._differs else shared).add(op)
+    if late:
+      self._check_reads(found | shared, late)
     return FoundSlice(
       sorted(found, key=self._order.__getitem__),
       sorted(shared, key=self._order.__getitem__),
@@ -185,9 +187,44 @@ class SliceFinder:
     """Returns the updates from the batch that an op waits for."""
     updates = [c for c in op.control_inputs if c in self._updates]
     if updates and op.type in op_types.VARIABLE_READS:
-      raise ValueError(
-        f"{op.name} reads a variable after {updates[0].name} has updated it "
-        "from the batch, so micro-batches cannot pass one after the other; use "
-        "num_micro_batches=1"
-      )
+      raise ValueError(_read_after(op, updates[0]))
     return updates
+
+  def _check_reads(
+    self,
+    ops: Collection[tf.Operation],
+    late: Mapping[tf.Operation, Sequence[tf.Operation]],
+  ) -> None:
+    """Raises if what a read needs waits for an update of what is read.
+
+    TensorFlow lets an op not wait itself if one of its inputs does, such as the
+    constant rows of a lookup.
+    """
+    for read in ops:
+      if read.type not in op_types.VARIABLE_READS:
+        continue
+      variable = variables.variable_of(read.inputs[0])
+      for op in traversal.ancestors(traversal.inputs(read), within=ops):
+        for update in late.get(op, ()):
+          if variable in self._written_by(update):
+            raise ValueError(_read_after(read, update))
+
+  def _written_by(self, update: tf.Operation) -> set[tf.Operation]:
+    """Returns the variables that are written when an update has run."""
+    return {
+      variable
+      for op in traversal.walk(
+        [update],
+        lambda op: [x for x in traversal.sources(op) if x in self._updates],
+      )
+      for variable in variables.written_variables(op)
+    }
+
+
+def _read_after(read: tf.Operation, update: tf.Operation) -> str:
+  """Returns the text of an error."""
+  return (
+    f"{read.name} reads a variable after {update.name} has updated it from the "
+    "batch, so micro-batches cannot pass one after the other; use "
+    "num_micro_batches=1"
+  )

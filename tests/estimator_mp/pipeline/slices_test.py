@@ -105,22 +105,33 @@ class SlicesTest(absltest.TestCase):
     ):
       self._find(value)
 
-  def test_rows_of_a_variable_after_its_update_are_refused(self):
-    row = [[0, 0]]
-    write = tf.raw_ops.ResourceScatterNdUpdate(
-      ref=self._weights.handle,
-      indices=row,
-      updates=tf.reduce_mean(self._x)[None],
-    )
-    with tf.control_dependencies([write]):
-      value = tf.raw_ops.ResourceGatherNd(
+  def _rows_after_an_update_of(self, updated, rows=None):
+    """Returns rows of `weights`, read after a variable was updated."""
+    with tf.control_dependencies(
+      [updated.assign_add(tf.reduce_mean(self._x) * updated, read_value=False)]
+    ):
+      return tf.raw_ops.ResourceGatherNd(
         resource=self._weights.handle,
-        indices=row,
+        indices=[[0, 0]] if rows is None else rows,
         dtype=tf.float32,
         name="after",
       )
+
+  def test_rows_of_a_variable_after_its_update_are_refused(self):
+    rows = tf.constant([[0, 0]])
     with self.assertRaisesRegex(ValueError, "^after reads a variable after"):
-      self._find(value)
+      self._find(self._rows_after_an_update_of(self._weights, rows))
+
+  def test_rows_that_wait_for_the_update_themselves_are_refused(self):
+    """The read then does not wait: TensorFlow leaves that to its input."""
+    after = self._rows_after_an_update_of(self._weights)
+    self.assertEmpty(after.op.control_inputs)
+    with self.assertRaisesRegex(ValueError, "^after reads a variable after"):
+      self._find(after)
+
+  def test_rows_that_wait_for_another_update_are_read(self):
+    after = self._rows_after_an_update_of(self._average)
+    self.assertIn(after.op, self._find(after).shared)
 
   def test_a_write_on_the_way_to_the_loss_is_refused(self):
     table = v1.get_variable("table", [4], use_resource=False)
