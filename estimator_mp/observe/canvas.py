@@ -34,12 +34,12 @@ def _matplotlib() -> Any:
   Raises:
     ModuleNotFoundError: If it is not installed.
   """
+  # It tells of its font cache, which it makes when it is imported first.
+  logging.getLogger("matplotlib").setLevel(logging.ERROR)
   import matplotlib.figure
   import matplotlib.patches
   import matplotlib.patheffects
 
-  # It tells of its font cache when it is first used.
-  logging.getLogger("matplotlib").setLevel(logging.ERROR)
   return matplotlib
 
 
