@@ -65,7 +65,10 @@ compat.install_when_imported()
 
 def __getattr__(name: str) -> typing.Any:
   if name not in _HOMES:
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(
+      f"module {__name__!r} has no attribute {name!r}; what fewer programs "
+      f"need is in {__name__}.toolbox"
+    )
   home = importlib.import_module(f"{__name__}.{_HOMES[name]}")
   globals()[name] = getattr(home, name)
   return globals()[name]

@@ -18,6 +18,7 @@ hand; here the graph says what a micro-batch needs (`SlicePlanner`).
 import dataclasses
 import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from compat.private import graph_edits
@@ -357,16 +358,18 @@ class Lowering:
     pipeline = sharding_plan.PipelinePlan(
       self._mesh,
       self._schedule,
-      tuple(self._cells),
-      self._merger.merges,
-      {op.name: stage for op, stage in self._recomputer.copies.items()},
+      tuple(MappingProxyType(cells) for cells in self._cells),
+      MappingProxyType(self._merger.merges),
+      MappingProxyType(
+        {op.name: stage for op, stage in self._recomputer.copies.items()}
+      ),
     )
     return sharding_plan.ShardingPlan(
       placement,
       pipeline,
       tuple(self._sums),
-      self.mirrors,
-      self._replicas.zero_shards,
+      MappingProxyType(dict(self.mirrors)),
+      MappingProxyType(dict(self._replicas.zero_shards)),
       train_op,
     )
 
