@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import threading
 import types
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from compat import (
   contrib_names,
@@ -16,12 +16,20 @@ from compat import (
   versions,
 )
 from compat.private import missing_names
+from compat.v1 import installation as v1_installation
 
 _LOCK = threading.RLock()
 _is_installed = False
 
 
-def install(contrib: bool = False) -> None:
+def install(
+  contrib: bool = False,
+  v1: bool = False,
+  *,
+  v1_packages: Iterable[str] = (),
+  v2_control_flow: bool = False,
+  resource_variables: bool = False,
+) -> None:
   """Makes tf.estimator and tf.compat.v1.estimator work.
 
   Call it before TensorFlow is first imported: it sets TF_USE_LEGACY_KERAS=1,
@@ -29,17 +37,25 @@ def install(contrib: bool = False) -> None:
   TensorFlow 2.16 and later supplies what the tensorflow-estimator 2.15.0 wheel
   misses there. TensorFlow 2.15 has its own tf.estimator and is left as it is.
 
-  Calling it again does nothing but add tf.contrib. It may be called from any
-  thread.
+  Calling it again does nothing but add tf.contrib or the view of 1.15. It may
+  be called from any thread.
 
   Args:
     contrib: whether the names of tf.contrib that Estimator programs use most
       come back too, on every TensorFlow; docs/migrating.md lists them.
+    v1: whether the program's modules see TensorFlow 1.15's `tf`, contrib
+      included, when they import tensorflow; docs/tensorflow1.md. The modules
+      are `__main__` and those beside and below its file that are not installed
+      packages.
+    v1_packages: packages and modules that belong to the program, too.
+    v2_control_flow: with v1, whether loops and conditions are those of 2.
+    resource_variables: with v1, whether variables are those of 2.
 
   Raises:
     CompatError: if TensorFlow is older than 2.15, has already been imported
       with Keras 3 as tf.keras, or is 2.20 beside protobuf 7; or if tf-keras or
-      tensorflow-estimator is not installed. The message says what to do.
+      tensorflow-estimator is not installed; or with v1, if TensorFlow has
+      computed something already. The message says what to do.
   """
   imported_before = "tensorflow" in sys.modules
   if not imported_before:
@@ -47,9 +63,16 @@ def install(contrib: bool = False) -> None:
   # Outside of the lock: another thread may be importing it, and wait for that.
   tensorflow = importlib.import_module("tensorflow")
   _install_into(tensorflow, imported_before)
-  if contrib:
-    with _LOCK:
+  with _LOCK:
+    if contrib or v1:
       contrib_names.supply(tensorflow)
+    if v1:
+      v1_installation.supply(
+        tensorflow,
+        v1_installation.Choices(
+          tuple(v1_packages), v2_control_flow, resource_variables
+        ),
+      )
 
 
 def install_when_imported() -> None:

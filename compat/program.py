@@ -8,14 +8,15 @@ from collections.abc import Sequence
 
 from compat.errors import CompatError
 from compat.installation import install
+from compat.v1.membership import PROGRAM
 
 
 def _parser() -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
     prog="python -m compat",
     usage=(
-      "python -m compat [--contrib] PROGRAM.py [ARG ...]\n"
-      "       python -m compat [--contrib] -m MODULE [ARG ...]"
+      "python -m compat [--contrib | --v1 ...] PROGRAM.py [ARG ...]\n"
+      "       python -m compat [--contrib | --v1 ...] -m MODULE [ARG ...]"
     ),
     description=(
       "Runs a Python program as it is, with the tf.estimator that TensorFlow "
@@ -25,6 +26,27 @@ def _parser() -> argparse.ArgumentParser:
   )
   parser.add_argument(
     "--contrib", action="store_true", help="bring back tf.contrib as well"
+  )
+  parser.add_argument(
+    "--v1",
+    action="store_true",
+    help="show the program TensorFlow 1.15's tf, with tf.contrib",
+  )
+  parser.add_argument(
+    "--v1_packages",
+    default="",
+    metavar="NAME,...",
+    help="with --v1: installed packages that belong to the program",
+  )
+  parser.add_argument(
+    "--v2_control_flow",
+    action="store_true",
+    help="with --v1: loops and conditions are those of TensorFlow 2",
+  )
+  parser.add_argument(
+    "--resource_variables",
+    action="store_true",
+    help="with --v1: variables are those of TensorFlow 2",
   )
   parser.add_argument(
     "-m",
@@ -54,8 +76,20 @@ def main(arguments: Sequence[str]) -> None:
   parsed = parser.parse_args(arguments)
   if not parsed.as_module and not os.path.exists(parsed.program):
     parser.error(f"there is no file {parsed.program!r}")
+  packages = [name for name in parsed.v1_packages.split(",") if name]
+  if parsed.v1:
+    if parsed.as_module:
+      packages.append(parsed.program.partition(".")[0])
+    else:
+      PROGRAM.add(folder=os.path.dirname(os.path.abspath(parsed.program)))
   try:
-    install(contrib=parsed.contrib)
+    install(
+      contrib=parsed.contrib,
+      v1=parsed.v1,
+      v1_packages=packages,
+      v2_control_flow=parsed.v2_control_flow,
+      resource_variables=parsed.resource_variables,
+    )
   except CompatError as error:
     sys.exit(f"python -m compat: {error}")
   sys.argv = [parsed.program, *parsed.arguments]

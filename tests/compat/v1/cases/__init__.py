@@ -1,0 +1,1 @@
+"""Small TensorFlow 1 programs; ../recording.py says what a case is."""
