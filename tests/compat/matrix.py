@@ -36,6 +36,8 @@ RELEASES = (
   "2.21.0",
 )
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
+# The last TensorFlow Probability for older releases.
+_PROBABILITY = {"2.15": "0.23.0", "2.16": "0.24.0", "2.17": "0.24.0"}
 NO_WHEEL = "no wheel"
 NOT_RUN = "not run"
 
@@ -103,6 +105,8 @@ def make_environment(pair: Pair, directory: str) -> str | None:
       "tensorflow-estimator==2.15.0",
       "absl-py",
       "pandas",
+      "tf-slim==1.1.0",
+      f"tensorflow-probability=={_PROBABILITY.get(minor, '0.25.0')}",
       "protobuf<7",  # TensorFlow 2.20 takes 7, and cannot use it.
     ],
     capture_output=True,
