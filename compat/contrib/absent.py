@@ -108,6 +108,12 @@ def message(name: str) -> str:
   return f"{said}Use {replacement} instead."
 
 
+def _without_folders(name: str) -> str:
+  """Returns "layers.utils" for "layers.python.layers.utils"."""
+  module, is_deep, path = name.partition(".python.")
+  return f"{module}.{path.rpartition('.')[2]}" if is_deep else name
+
+
 def _below_contrib(name: str) -> str | None:
   for root in (f"{_PACKAGE}.", f"{_ALIAS}."):
     if name.startswith(root):
@@ -127,7 +133,7 @@ def getter(
   below = module.removeprefix(_PACKAGE).removeprefix(".")
 
   def get(name: str) -> Any:
-    if name in submodules:
+    if name in submodules or (below and name == "python"):
       return importlib.import_module(f"{module}.{name}")
     if name.startswith("__"):
       raise AttributeError(name)
@@ -137,7 +143,7 @@ def getter(
 
 
 class AbsentFinder(importlib.abc.MetaPathFinder):
-  """Explains imports of names that are absent; the last finder to be asked."""
+  """Finds the deep paths of 1.15 and explains all others; asked last."""
 
   def find_spec(
     self,
@@ -145,11 +151,20 @@ class AbsentFinder(importlib.abc.MetaPathFinder):
     path: Sequence[str] | None,
     target: types.ModuleType | None = None,
   ) -> importlib.machinery.ModuleSpec | None:
-    """Raises ImportError for an absent name, returns None for any other."""
+    """Returns how to import a deep path, None for what is not tf.contrib's.
+
+    Raises:
+      ImportError: for an absent name.
+    """
     name = _below_contrib(fullname)
     if name is None:
       return None
-    raise ImportError(message(name))
+    from compat.contrib import deep  # It asks this module.
+
+    spec = deep.spec_of(name)
+    if spec is None:
+      raise ImportError(message(_without_folders(name)))
+    return spec
 
 
 _FINDER = AbsentFinder()

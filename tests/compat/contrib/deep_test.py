@@ -1,0 +1,53 @@
+"""`from tensorflow.contrib.X.python.Y import N` finds what tf.contrib.X has."""
+
+import compat
+
+from absl.testing import absltest, parameterized
+
+compat.install(contrib=True)
+
+import tensorflow as tf  # noqa: E402
+
+
+class DeepPathsTest(parameterized.TestCase):
+  def test_a_file_of_1_15_has_the_public_names_of_its_module(self):
+    from tensorflow.contrib.layers.python.layers import layers, optimizers
+    from tensorflow.contrib.layers.python.layers.layers import fully_connected
+    from tensorflow.contrib.tpu.python.tpu import tpu_config, tpu_estimator
+
+    contrib = tf.contrib
+    self.assertIs(fully_connected, contrib.layers.fully_connected)
+    self.assertIs(layers.fully_connected, fully_connected)
+    self.assertIs(optimizers.optimize_loss, contrib.layers.optimize_loss)
+    self.assertIs(tpu_estimator.TPUEstimator, contrib.tpu.TPUEstimator)
+    self.assertIs(tpu_config.TPUConfig, contrib.tpu.TPUConfig)
+
+  def test_it_is_found_by_every_form_of_import(self):
+    import tensorflow.contrib.training.python.training.hparam as hparam
+    from tensorflow.contrib.training.python import training
+
+    deep = tf.contrib.training.python.training
+    self.assertIs(deep, training)
+    self.assertIs(deep.hparam, hparam)
+    self.assertIs(hparam.HParams, tf.contrib.training.HParams)
+
+  def test_star_gives_the_public_names(self):
+    found = {}
+    exec(  # Python allows it at the top of a module only.
+      "from tensorflow.contrib.layers.python.layers.layers import *", found
+    )
+    self.assertIs(found["batch_norm"], tf.contrib.layers.batch_norm)
+
+  @parameterized.named_parameters(
+    ("name", "framework.python.ops.arg_scope import nonesuch", "framework"),
+    ("in_a_folder", "framework.python.ops import nonesuch", "framework"),
+    ("module", "framework.python.nonesuch import name", "framework"),
+  )
+  def test_what_is_absent_says_what_to_use(self, path, module):
+    wanted = f"tf.contrib.{module}.nonesuch is not among the names that compat"
+    with self.assertRaisesRegex(ImportError, wanted):
+      exec(f"from tensorflow.contrib.{path}", {})
+
+
+if __name__ == "__main__":
+  absltest.main()
