@@ -10,6 +10,7 @@ from compat.contrib import absent
 
 _MODULES = (
   "cluster_resolver",
+  "crf",
   "data",
   "distribute",
   "estimator",

@@ -21,7 +21,6 @@ REPLACEMENTS = {
   "checkpoint": "tf.train.Checkpoint",
   "constrained_optimization": "the package tensorflow-constrained-optimization",
   "copy_graph": "tf.compat.v1.train.import_meta_graph",
-  "crf": f"tfa.text of {_ADDONS}",
   "cudnn_rnn": "tf.compat.v1.keras.layers.CuDNNLSTM and CuDNNGRU",
   "data": "tf.data.experimental",
   "distributions": "the package tensorflow-probability",
