@@ -3,7 +3,7 @@
     python tests/compat/matrix.py --tensorflow 2.16.2 2.21.0 --python 3.11
 
 makes a virtualenv per pair (kept, and used again, in --environments), runs
-every test of tests/compat in it but packages_test.py, and prints a table of
+every test of tests/compat in it but those in packages/, and prints a table of
 what passed, with the last results of pairs that were run before; with --write,
 the table in docs/migrating.md is replaced too. A pair for which TensorFlow has
 no wheel says so in the table. It ends with exit code 1 if a test failed.
@@ -280,7 +280,7 @@ def main() -> None:
       os.path.join(REPOSITORY, "tests", "compat", "**", "*_test.py"),
       recursive=True,
     )
-    if os.path.basename(test) != "packages_test.py"
+    if os.path.basename(os.path.dirname(test)) != "packages"
   )
   results = os.path.join(flags.environments, "results.json")
   cells = read_results(results)

@@ -1,7 +1,7 @@
 """Packages from PyPI, unedited and sharded, give what they give unsharded.
 
 They are no dependencies of this repository: install them as
-tests/compat/packages_test.py says, and run this file.
+tests/compat/packages/without_v1_test.py says, and run this file.
 """
 
 import os

@@ -3,8 +3,8 @@
 The packages are no dependencies of this repository: install them beside the
 TensorFlow at work, without theirs, and run this file:
 
-    pip install --no-deps -r tests/compat/packages_requirements.txt
-    python tests/compat/packages_test.py
+    pip install --no-deps -r tests/compat/packages/requirements.txt
+    python tests/compat/packages/without_v1_test.py
 
 The losses below were recorded on TensorFlow 2.15.1, with its own tf.estimator.
 """
