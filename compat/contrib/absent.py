@@ -17,6 +17,7 @@ _ADDONS = "the package tensorflow-addons"
 # names in it that have no entry of their own.
 REPLACEMENTS = {
   "autograph": "tf.autograph",
+  "batching": "tf.nondifferentiable_batch_function",
   "bayesflow": "the package tensorflow-probability",
   "checkpoint": "tf.train.Checkpoint",
   "constrained_optimization": "the package tensorflow-constrained-optimization",
@@ -24,12 +25,14 @@ REPLACEMENTS = {
   "cudnn_rnn": "tf.compat.v1.keras.layers.CuDNNLSTM and CuDNNGRU",
   "data": "tf.data.experimental",
   "distributions": "the package tensorflow-probability",
+  "distribute": "tf.distribute",
   "eager": "tf.compat.v1.enable_eager_execution and tf.GradientTape",
   "estimator": "tf.estimator",
   "feature_column": "tf.feature_column",
   "framework.add_arg_scope": "the package tf-slim",
   "framework.arg_scope": "the package tf-slim",
   "gan": "the package tensorflow-gan",
+  "hooks": "tf.train.ProfilerHook",
   "image": f"tf.image, or tfa.image of {_ADDONS}",
   "keras": "tf.keras",
   "labeled_tensor": "plain tensors",
@@ -70,6 +73,7 @@ REPLACEMENTS = {
   "lite": "tf.lite",
   "losses": "tf.compat.v1.losses",
   "lookup": "tf.lookup",
+  "memory_stats": "tf.config.experimental.get_memory_info",
   "metrics": "tf.compat.v1.metrics",
   "mixed_precision": "tf.compat.v1.mixed_precision",
   "nn": "tf.nn",
@@ -92,15 +96,18 @@ REPLACEMENTS = {
 }
 
 
+def replacement_of(name: str) -> str | None:
+  """Returns what to use in the place of a name below tf.contrib, if known."""
+  return REPLACEMENTS.get(name) or REPLACEMENTS.get(name.partition(".")[0])
+
+
 def message(name: str) -> str:
   """Returns what to say to a program that uses an absent name.
 
   Args:
     name: the name below tf.contrib, "layers.conv2d".
   """
-  replacement = REPLACEMENTS.get(name)
-  if replacement is None:
-    replacement = REPLACEMENTS.get(name.partition(".")[0])
+  replacement = replacement_of(name)
   said = f"tf.contrib.{name} is not among the names that compat brings back. "
   if replacement is None:
     return said + "There is no replacement for it in TensorFlow 2."

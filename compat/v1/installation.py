@@ -6,6 +6,7 @@ import types
 from compat.errors import CompatError
 from compat.v1 import behavior, imports
 from compat.v1.membership import PROGRAM, folder_of_main
+from compat.v1.names import methods
 from compat.v1.view import view_of_tensorflow
 
 
@@ -15,13 +16,11 @@ class Choices:
 
   Attributes:
     packages: packages that belong to the program although they are installed.
-    folder: where the program's modules are; None for the folder of `__main__`.
     v2_control_flow: whether loops and conditions are functions, as in 2.
     resource_variables: whether variables are resources, as in 2.
   """
 
   packages: tuple[str, ...] = ()
-  folder: str | None = None
   v2_control_flow: bool = False
   resource_variables: bool = False
 
@@ -32,33 +31,28 @@ _chosen: Choices | None = None
 def supply(tensorflow: types.ModuleType, choices: Choices) -> None:
   """Makes the modules of the program see TensorFlow 1.15's `tf`.
 
-  Calling it again adds packages and a folder to the program.
+  Calling it again adds packages to the program.
 
   Args:
     tensorflow: the module, with tf.estimator and tf.contrib.
     choices: see there.
 
   Raises:
-    CompatError: if it was called before and other behavior was chosen then.
+    CompatError: if a graph or an eager tensor was made before.
   """
   global _chosen
-  PROGRAM.add(choices.packages, choices.folder or folder_of_main())
+  PROGRAM.add(choices.packages, folder_of_main())
   if _chosen is not None:
-    _check_same_behavior(_chosen, choices)
     return
-  behavior.choose(
-    tensorflow, choices.v2_control_flow, choices.resource_variables
-  )
+  try:
+    behavior.choose(
+      tensorflow, choices.v2_control_flow, choices.resource_variables
+    )
+  except ValueError as error:
+    raise CompatError(
+      "compat.install(v1=True) came too late: TensorFlow has computed "
+      "something already, as TensorFlow 2 does. Call it before."
+    ) from error
+  methods.supply(tensorflow)
   imports.redirect(view_of_tensorflow(tensorflow))
   _chosen = choices
-
-
-def _check_same_behavior(before: Choices, now: Choices) -> None:
-  for name in ("v2_control_flow", "resource_variables"):
-    chosen = getattr(before, name)
-    if getattr(now, name) != chosen:
-      raise CompatError(
-        f"{name} is {not chosen}, but was {chosen} when the view of "
-        "TensorFlow 1.15 was installed; a process has one behavior. Choose the "
-        "same each time."
-      )

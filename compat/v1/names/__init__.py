@@ -1,12 +1,16 @@
 """The public names of TensorFlow 1.15 that tensorflow.compat.v1 has not.
 
-`SUPPLIED` has those that compat brings back, and those that take arguments of
-1.15 that have gone; `REPLACED` says what to use in the place of the others.
+`SUPPLIED` has those that compat brings back, and those that do today what they
+did not do then; `arguments.ORDER` those that only take other arguments;
+`replaced.REPLACED` says what to use in the place of all others.
 """
 
 import importlib
 from collections.abc import Mapping
 from typing import Any
+
+from compat.v1.names.arguments import ORDER, with_order
+from compat.v1.names.replaced import REPLACED
 
 VERSION = "1.15.5"
 
@@ -16,9 +20,6 @@ SUPPLIED: Mapping[str, str] = {
   "__version__": f"{__name__}:VERSION",
   "version.VERSION": f"{__name__}:VERSION",
 }
-
-# By the path below `tf`: what to use instead.
-REPLACED: Mapping[str, str] = {}
 
 
 def supplied(path: str) -> Any:
@@ -30,8 +31,26 @@ def supplied(path: str) -> Any:
   Raises:
     KeyError: if compat supplies no such name.
   """
+  if path in ORDER:
+    return with_order(_todays(path), ORDER[path])
   module, _, name = SUPPLIED[path].partition(":")
   return getattr(importlib.import_module(module), name)
+
+
+def _todays(path: str) -> Any:
+  found: Any = importlib.import_module("tensorflow").compat.v1
+  for part in path.split("."):
+    found = getattr(found, part)
+  return found
+
+
+def is_supplied(path: str) -> bool:
+  """Returns whether compat supplies a name, or the class that it is in."""
+  while path:
+    if path in SUPPLIED or path in ORDER:
+      return True
+    path = path.rpartition(".")[0]
+  return False
 
 
 def below(path: str) -> list[str]:
@@ -44,8 +63,18 @@ def below(path: str) -> list[str]:
   ]
 
 
+def replacement_of(path: str) -> str | None:
+  """Returns what to use for a name or, if that has none, for what it is in."""
+  while path:
+    if path in REPLACED:
+      return REPLACED[path]
+    path = path.rpartition(".")[0]
+  return None
+
+
 def advice(path: str) -> str:
   """Returns what to say to a program that uses a name that is not there."""
-  if path in REPLACED:
-    return f"tf.{path} of TensorFlow {VERSION} is gone. Use {REPLACED[path]}."
+  replacement = replacement_of(path)
+  if replacement is not None:
+    return f"tf.{path} of TensorFlow {VERSION} is gone. Use {replacement}."
   return f"TensorFlow {VERSION} had no tf.{path}, or compat does not know it."

@@ -1,0 +1,80 @@
+"""1.15's names are there, and docs/tensorflow1.md says which are not.
+
+`python -m tests.compat.v1.names.write` writes its tables again.
+"""
+
+import pathlib
+
+import compat
+
+compat.install(v1=True, v1_packages=["tests.compat.v1"])
+
+from tests.compat.v1.names import comparison, page, write  # noqa: E402
+
+import tensorflow as tf  # noqa: E402
+from absl.testing import absltest, parameterized  # noqa: E402
+
+_OUT_OF_PLACE = ("`x` not in place 0", "`y` not in place 1")
+_OF_THE_PAGE = "2.21."
+
+
+class NamesTest(parameterized.TestCase):
+  @classmethod
+  def setUpClass(cls):
+    super().setUpClass()
+    cls.names = comparison.outside_contrib(tf)
+    cls.contrib = comparison.contrib(tf)
+
+  def test_names_outside_contrib_work_or_name_a_replacement(self):
+    lost = [one.recorded.path for one in self.names if one.is_lost]
+    self.assertLess(len(lost), 0.01 * len(self.names), lost)
+    there = sum(one.is_there for one in self.names)
+    self.assertGreater(there, 0.97 * len(self.names))
+
+  def test_names_of_promised_modules_work_or_name_a_replacement(self):
+    promised = [
+      one
+      for one in self.contrib
+      if one.recorded.path.partition(".")[0] in comparison.PROMISED
+    ]
+    lost = [one.recorded.path for one in promised if one.is_lost]
+    self.assertLess(len(lost), 0.1 * len(promised), lost)
+
+  def test_page_has_what_is_there(self):
+    """After a merge, too, `write` mends it."""
+    if not write.real_version().startswith(_OF_THE_PAGE):
+      self.skipTest(f"The page is of TensorFlow {_OF_THE_PAGE}")
+    written = pathlib.Path(write.PAGE).read_text(encoding="utf-8")
+    now = page.with_tables(written, self.names, self.contrib)
+    self.assertEmpty(page.losses(written, now))
+    self.assertEqual(written, now, __doc__)
+
+
+class PageTest(absltest.TestCase):
+  def test_a_lost_name_is_seen(self):
+    before = "| `tf.nn` | 3 of 3 | | |\n**`tf.contrib.rnn`**, 4 of 5.\n"
+    after = "| `tf.nn` | 3 of 3 | | |\n**`tf.contrib.rnn`**, 3 of 5.\n"
+    self.assertEqual(
+      page.losses(before, after),
+      ["tf.contrib.rnn: 4 names before, 3 now"],
+    )
+    self.assertEmpty(page.losses(after, before))
+
+
+class DifferencesTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("nothing", "(x, axis=None)", lambda x, axis=None, more=1: x, []),
+    ("order", "(x, y)", lambda z, x, y: x, list(_OUT_OF_PLACE)),
+    ("name", "(x, dim=0)", lambda x, axis=0: x, ["no `dim`"]),
+    ("default", "(y='a, b')", lambda y="c": y, ["`y` is 'c', not 'a, b'"]),
+    ("required", "(x)", lambda x, y: x, ["`y` is required"]),
+    ("anything", "(x, y=None)", lambda *args, **kwargs: args, []),
+  )
+  def test_arguments(self, signature, function, expected):
+    recorded = comparison.Recorded("f", "def", signature)
+    found = list(comparison.differences(recorded, function))
+    self.assertEqual(found, expected)
+
+
+if __name__ == "__main__":
+  absltest.main()
