@@ -27,6 +27,7 @@ def install(
   v1: bool = False,
   *,
   v1_packages: Iterable[str] = (),
+  v1_folder: str | None = None,
   v2_control_flow: bool = False,
   resource_variables: bool = False,
 ) -> None:
@@ -44,18 +45,18 @@ def install(
     contrib: whether the names of tf.contrib that Estimator programs use most
       come back too, on every TensorFlow; docs/migrating.md lists them.
     v1: whether the program's modules see TensorFlow 1.15's `tf`, contrib
-      included, when they import tensorflow; docs/tensorflow1.md. The modules
-      are `__main__` and those beside and below its file that are not installed
-      packages.
-    v1_packages: packages and modules that belong to the program, too.
+      included, when they import tensorflow; docs/tensorflow1.md.
+    v1_packages: packages and modules that belong to the program, installed ones
+      too.
+    v1_folder: the modules below it belong to the program unless they are
+      installed packages. Without it: the folder of `__main__`.
     v2_control_flow: with v1, whether loops and conditions are those of 2.
     resource_variables: with v1, whether variables are those of 2.
 
   Raises:
     CompatError: if TensorFlow is older than 2.15, has already been imported
       with Keras 3 as tf.keras, or is 2.20 beside protobuf 7; or if tf-keras or
-      tensorflow-estimator is not installed; or with v1, if TensorFlow has
-      computed something already. The message says what to do.
+      tensorflow-estimator is not installed. The message says what to do.
   """
   imported_before = "tensorflow" in sys.modules
   if not imported_before:
@@ -70,7 +71,7 @@ def install(
       v1_installation.supply(
         tensorflow,
         v1_installation.Choices(
-          tuple(v1_packages), v2_control_flow, resource_variables
+          tuple(v1_packages), v1_folder, v2_control_flow, resource_variables
         ),
       )
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 
 from compat.errors import CompatError
 from compat.installation import install
-from compat.v1.membership import PROGRAM
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -76,17 +75,21 @@ def main(arguments: Sequence[str]) -> None:
   parsed = parser.parse_args(arguments)
   if not parsed.as_module and not os.path.exists(parsed.program):
     parser.error(f"there is no file {parsed.program!r}")
+  for option in ("v1_packages", "v2_control_flow", "resource_variables"):
+    if getattr(parsed, option) and not parsed.v1:
+      parser.error(f"--{option} is for programs of TensorFlow 1; add --v1")
   packages = [name for name in parsed.v1_packages.split(",") if name]
-  if parsed.v1:
-    if parsed.as_module:
-      packages.append(parsed.program.partition(".")[0])
-    else:
-      PROGRAM.add(folder=os.path.dirname(os.path.abspath(parsed.program)))
+  # As the interpreter does it: a program imports from beside itself first.
+  folder = os.path.dirname(os.path.abspath(parsed.program))
+  if parsed.as_module:
+    packages.append(parsed.program.partition(".")[0])
+    folder = os.getcwd()
   try:
     install(
       contrib=parsed.contrib,
       v1=parsed.v1,
       v1_packages=packages,
+      v1_folder=folder,
       v2_control_flow=parsed.v2_control_flow,
       resource_variables=parsed.resource_variables,
     )
@@ -96,6 +99,5 @@ def main(arguments: Sequence[str]) -> None:
   if parsed.as_module:
     runpy.run_module(parsed.program, run_name="__main__", alter_sys=True)
   else:
-    # As the interpreter does it: a program imports from beside itself first.
-    sys.path[0] = os.path.dirname(os.path.abspath(parsed.program))
+    sys.path[0] = folder
     runpy.run_path(parsed.program, run_name="__main__")

@@ -1,6 +1,9 @@
 """TensorFlow 1's behaviour: graphs, its variables and its control flow."""
 
+import contextlib
+import logging
 import types
+from collections.abc import Iterator
 
 from compat.private import tensor_shapes
 from compat.v1.membership import PROGRAM
@@ -23,9 +26,21 @@ def choose(
     resource_variables: whether variables are resources, as in 2.
   """
   v1 = tensorflow.compat.v1
-  v1.disable_v2_behavior()
-  if v2_control_flow:
-    v1.enable_control_flow_v2()
-  if resource_variables:
-    v1.enable_resource_variables()
+  with _quiet(tensorflow.get_logger()):
+    v1.disable_v2_behavior()
+    if v2_control_flow:
+      v1.enable_control_flow_v2()
+    if resource_variables:
+      v1.enable_resource_variables()
   tensor_shapes.show_dimensions(PROGRAM.includes)
+
+
+@contextlib.contextmanager
+def _quiet(logger: logging.Logger) -> Iterator[None]:
+  """Leaves out TensorFlow's warnings that all this is of the past."""
+  level = logger.level
+  logger.setLevel(logging.ERROR)
+  try:
+    yield
+  finally:
+    logger.setLevel(level)

@@ -16,11 +16,13 @@ class Choices:
 
   Attributes:
     packages: packages that belong to the program although they are installed.
+    folder: where the program's modules are; None for the folder of `__main__`.
     v2_control_flow: whether loops and conditions are functions, as in 2.
     resource_variables: whether variables are resources, as in 2.
   """
 
   packages: tuple[str, ...] = ()
+  folder: str | None = None
   v2_control_flow: bool = False
   resource_variables: bool = False
 
@@ -31,28 +33,34 @@ _chosen: Choices | None = None
 def supply(tensorflow: types.ModuleType, choices: Choices) -> None:
   """Makes the modules of the program see TensorFlow 1.15's `tf`.
 
-  Calling it again adds packages to the program.
+  Calling it again adds packages and a folder to the program.
 
   Args:
     tensorflow: the module, with tf.estimator and tf.contrib.
     choices: see there.
 
   Raises:
-    CompatError: if a graph or an eager tensor was made before.
+    CompatError: if it was called before and other behavior was chosen then.
   """
   global _chosen
-  PROGRAM.add(choices.packages, folder_of_main())
+  PROGRAM.add(choices.packages, choices.folder or folder_of_main())
   if _chosen is not None:
+    _check_same_behavior(_chosen, choices)
     return
-  try:
-    behavior.choose(
-      tensorflow, choices.v2_control_flow, choices.resource_variables
-    )
-  except ValueError as error:
-    raise CompatError(
-      "compat.install(v1=True) came too late: TensorFlow has computed "
-      "something already, as TensorFlow 2 does. Call it before."
-    ) from error
+  behavior.choose(
+    tensorflow, choices.v2_control_flow, choices.resource_variables
+  )
   methods.supply(tensorflow)
   imports.redirect(view_of_tensorflow(tensorflow))
   _chosen = choices
+
+
+def _check_same_behavior(before: Choices, now: Choices) -> None:
+  for name in ("v2_control_flow", "resource_variables"):
+    chosen = getattr(before, name)
+    if getattr(now, name) != chosen:
+      raise CompatError(
+        f"{name} is {not chosen}, but was {chosen} when the view of "
+        "TensorFlow 1.15 was installed; a process has one behavior. Choose the "
+        "same each time."
+      )

@@ -6,13 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 _INSTALLED = ("site-packages", "dist-packages")
+# Ours, which may lie beside a program that is run from a checkout.
+_OURS = ("compat", "estimator_mp", "model_fns")
 
 
 class Membership:
   """Tells the modules of a program from all others.
 
   A module belongs to it if it is `__main__`, is in one of the packages that
-  were named, or lies below one of the folders and was not installed there.
+  were named, or lies below one of the folders and was not installed there. Our
+  own packages do not.
   """
 
   def __init__(self) -> None:
@@ -42,18 +45,21 @@ class Membership:
     Args:
       namespace: the globals of a module, as functions and imports have them.
     """
-    key = (namespace.get("__name__"), namespace.get("__file__"))
+    name = namespace.get("__name__")
+    if name == "__main__" and namespace.get("__spec__") is not None:
+      name = namespace["__spec__"].name  # As `python -m` found it.
+    key = (name, namespace.get("__file__"))
     known = self._known.get(key)
     if known is None:
       known = self._known[key] = self._decide(*key)
     return known
 
   def _decide(self, name: Any, path: Any) -> bool:
-    if name == "__main__":
-      return True
     if any(f"{name}.".startswith(f"{one}.") for one in self._packages):
       return True
-    if not isinstance(path, str):
+    if not isinstance(path, str):  # Typed in, or of no file.
+      return bool(name == "__main__")
+    if str(name).partition(".")[0] in _OURS:
       return False
     path = os.path.realpath(path)
     return any(

@@ -7,6 +7,7 @@ of one line that says what would be right.
 import contextlib
 import dataclasses
 import difflib
+import functools
 import importlib
 import json
 import os
@@ -27,6 +28,7 @@ from absl import flags
 _Options = TypeVar("_Options")
 
 BAD_USE = 2
+PROGRAM = "Your program's TensorFlow"
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
 _PATIENCE_SECONDS = 2.0
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
@@ -34,8 +36,48 @@ _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 _LOGGED = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
 
 
+_program = functools.partial(options_lib.option, group=PROGRAM)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ProgramOptions:
+  """Which TensorFlow the user's program sees; see docs/tensorflow1.md."""
+
+  contrib: bool = _program(False, "Bring back tf.contrib for your program.")
+  v1: bool = _program(
+    False,
+    "Show your program TensorFlow 1.15's tf, with tf.contrib: for programs that"
+    " were written for TensorFlow 1.",
+  )
+  v1_packages: str | None = _program(
+    None, "With --v1: installed packages of your program, bert,modeling."
+  )
+  v2_control_flow: bool = _program(
+    False, "With --v1: loops and conditions are those of TensorFlow 2."
+  )
+  resource_variables: bool = _program(
+    False, "With --v1: variables are those of TensorFlow 2."
+  )
+
+
 class FlagsError(ValueError):
   """A flag is wrong; the one-line text says what would be right."""
+
+
+def check_program(options: ProgramOptions) -> None:
+  """Raises if what is chosen about 1.15's `tf` has no --v1 with it.
+
+  Args:
+    options: The options.
+
+  Raises:
+    FlagsError: If so.
+  """
+  for name in ("v1_packages", "v2_control_flow", "resource_variables"):
+    if getattr(options, name) and not options.v1:
+      raise FlagsError(
+        f"--{name} is for programs of TensorFlow 1; give --v1, too"
+      )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -170,7 +212,7 @@ def check_no_model_fn(options: Any, *names: str) -> None:
     FlagsError: If one of these is given.
   """
   for name in names:
-    if getattr(options, name) is not None:
+    if getattr(options, name) not in (None, False):
       raise FlagsError(
         f"--{name} is given without --model_fn; say which model it is for, "
         "such as --model_fn=my_model:model_fn"

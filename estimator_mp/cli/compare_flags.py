@@ -18,7 +18,7 @@ _comparison = functools.partial(options_lib.option, group=_COMPARISON)
 
 
 @dataclasses.dataclass(frozen=True)
-class CompareOptions:
+class CompareOptions(commands.ProgramOptions):
   """What is to be compared. Paths are absolute."""
 
   sharding: sharding_options.ShardingOptions
@@ -65,7 +65,12 @@ _COMMAND = commands.Command(
   "compare",
   "Trains a model plain and sharded, in turns, and compares every step.",
   CompareOptions,
-  (_MODEL_AND_DATA, options_lib.SHARDING, _COMPARISON),
+  (
+    _MODEL_AND_DATA,
+    commands.PROGRAM,
+    options_lib.SHARDING,
+    _COMPARISON,
+  ),
   defaults={"mesh": "stage:3"},
 )
 
@@ -90,8 +95,9 @@ def _check_model(
   options: CompareOptions, flag_values: flags.FlagValues
 ) -> None:
   """Raises if what is said of the model does not fit together."""
+  commands.check_program(options)
   if options.model_fn is None:
-    commands.check_no_model_fn(options, "input_fn", "params")
+    commands.check_no_model_fn(options, "input_fn", "params", "contrib", "v1")
     return
   for name in ("model", "batch_size"):
     if flag_values[name].present:

@@ -29,7 +29,7 @@ _model = functools.partial(options_lib.option, group=_MODEL)
 
 
 @dataclasses.dataclass(frozen=True)
-class InspectOptions:
+class InspectOptions(commands.ProgramOptions):
   """What is to be inspected. Paths are absolute."""
 
   sharding: sharding_options.ShardingOptions
@@ -61,7 +61,7 @@ _COMMAND = commands.Command(
   "inspect",
   "Shows how the layers of a model would be spread over several devices.",
   InspectOptions,
-  (_MODEL, options_lib.SHARDING, _OUTPUT),
+  (_MODEL, commands.PROGRAM, options_lib.SHARDING, _OUTPUT),
   without=_NOT_OF_A_PLACE,
   defaults={"mesh": "stage:3"},
 )
@@ -84,8 +84,11 @@ def parse(argv: list[str]) -> InspectOptions:
 
 def _check_model(options: InspectOptions) -> None:
   """Raises if what is said of the model does not fit together."""
+  commands.check_program(options)
   if options.model_fn is None:
-    commands.check_no_model_fn(options, "features", "labels", "params")
+    commands.check_no_model_fn(
+      options, "features", "labels", "params", "contrib", "v1"
+    )
     return
   if options.features is None:
     raise commands.FlagsError(

@@ -46,6 +46,7 @@ def compare_options(
       ),
       dataset.train_input_fn(options.batch_size, options.seed),
     )
+  user_program.show_tensorflow(options, options.model_fn, options.input_fn)
   model_fn = user_program.load_function("model_fn", options.model_fn)
   input_fn = user_program.load_function("input_fn", options.input_fn)
   return compared(

@@ -44,6 +44,7 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
     )
   features = _input_spec("features", options.features)
   labels = options.labels and _input_spec("labels", options.labels)
+  user_program.show_tensorflow(options, options.model_fn)
   model_fn = user_program.load_function("model_fn", options.model_fn)
   return inspect_model.inspect_model_fn(
     user_program.with_one_line_errors(

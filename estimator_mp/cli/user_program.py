@@ -18,9 +18,10 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+import compat
 from estimator_mp.cli import commands
 from estimator_mp.comparison.inspect_model import InputSpec, Spec
-from estimator_mp.config import options
+from estimator_mp.config import options as options_lib
 
 import tensorflow as tf
 from absl import flags
@@ -34,6 +35,32 @@ _EXAMPLE = "x:float32[?,10],ids:int32[?,128]"
 
 class UserProgramError(ValueError):
   """A program of the user raised; the one-line text says where and what."""
+
+
+def show_tensorflow(options: commands.ProgramOptions, *names: str) -> None:
+  """Gives the user's program the TensorFlow that it asks for.
+
+  Args:
+    options: What is asked for.
+    *names: Its functions, module:function; their packages belong to it, and so
+      do the modules in the user's directory.
+
+  Raises:
+    ValueError: If it is too late for that.
+  """
+  packages = [name.partition(":")[0].partition(".")[0] for name in names]
+  packages += filter(None, (options.v1_packages or "").split(","))
+  try:
+    compat.install(
+      contrib=options.contrib,
+      v1=options.v1,
+      v1_packages=packages,
+      v1_folder=options_lib.user_directory(),
+      v2_control_flow=options.v2_control_flow,
+      resource_variables=options.resource_variables,
+    )
+  except compat.CompatError as error:
+    raise commands.FlagsError(str(error)) from error
 
 
 def load_function(flag: str, name: str) -> Callable[..., Any]:
@@ -50,7 +77,7 @@ def load_function(flag: str, name: str) -> Callable[..., Any]:
   """
   commands.check_function(flag, name)
   module_name, _, function_name = name.partition(":")
-  folder = options.user_directory()
+  folder = options_lib.user_directory()
   if folder not in sys.path:
     sys.path.insert(0, folder)
   # The module may define and read flags of its own; these have the defaults.
