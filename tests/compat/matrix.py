@@ -5,8 +5,13 @@
 makes a virtualenv per pair (kept, and used again, in --environments), runs
 every test of tests/compat in it but those in packages/, and prints a table of
 what passed, with the last results of pairs that were run before; with --write,
-the table in docs/migrating.md is replaced too. A pair for which TensorFlow has
-no wheel says so in the table. It ends with exit code 1 if a test failed.
+the table in docs/migrating.md is replaced too. The last column counts the
+golden cases of TensorFlow 1.15.5 (tests/compat/v1) that are equal. A pair for
+which TensorFlow has no wheel says so in the table. It ends with exit code 1 if
+a test failed.
+
+2.22.0rc0 is a candidate. tf-keras has no release for it yet and 2.21, the last
+one, excludes it; so pip takes that one without its dependencies.
 """
 
 import argparse
@@ -34,10 +39,14 @@ RELEASES = (
   "2.19.1",
   "2.20.0",
   "2.21.0",
+  "2.22.0rc0",
 )
 PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 # The last TensorFlow Probability for older releases.
 _PROBABILITY = {"2.15": "0.23.0", "2.16": "0.24.0", "2.17": "0.24.0"}
+# The Keras 2 of a release that has none of its own, installed all the same.
+_OTHER_KERAS = {"2.22": "2.21"}
+_GOLDEN_TEST = os.path.join("v1", "golden_test.py")
 NO_WHEEL = "no wheel"
 NOT_RUN = "not run"
 
@@ -56,11 +65,27 @@ class Pair:
 
 
 @dataclasses.dataclass(frozen=True)
+class Result:
+  """What the table says of one pair.
+
+  Attributes:
+    tests: how many passed, or why there is none.
+    golden: how many golden cases of TensorFlow 1.15.5 are equal; "" without.
+  """
+
+  tests: str
+  golden: str = ""
+
+
+@dataclasses.dataclass(frozen=True)
 class Counts:
   """What became of the tests of one pair."""
 
   passed: int
   failed: int
+
+  def __add__(self, other: "Counts") -> "Counts":
+    return Counts(self.passed + other.passed, self.failed + other.failed)
 
   def __str__(self) -> str:
     if self.failed:
@@ -95,31 +120,39 @@ def make_environment(pair: Pair, directory: str) -> str | None:
   unfinished = f"{environment}.unfinished"
   shutil.rmtree(unfinished, ignore_errors=True)
   subprocess.run([base, "-m", "venv", unfinished], check=True)
-  minor = ".".join(pair.tensorflow.split(".")[:2])
-  install = subprocess.run(
-    [
-      os.path.join(unfinished, "bin", "python"),
-      *("-m", "pip", "install", "--quiet"),
-      f"tensorflow-cpu=={pair.tensorflow}",
-      f"tf-keras=={minor}.*",
-      "tensorflow-estimator==2.15.0",
-      "absl-py",
-      "pandas",
-      "tf-slim==1.1.0",
-      f"tensorflow-probability=={_PROBABILITY.get(minor, '0.25.0')}",
-      "protobuf<7",  # TensorFlow 2.20 takes 7, and cannot use it.
-    ],
-    capture_output=True,
-    text=True,
-    check=False,
-  )
-  if install.returncode:
-    shutil.rmtree(unfinished)
-    if "No matching distribution found for tensorflow-cpu" in install.stderr:
-      return None
-    raise RuntimeError(f"pip fails for {pair.name}: {install.stderr[-2000:]}")
+  python = os.path.join(unfinished, "bin", "python")
+  for arguments in _installs(pair.tensorflow):
+    install = subprocess.run(
+      [python, *("-m", "pip", "install", "--quiet"), *arguments],
+      capture_output=True,
+      text=True,
+      check=False,
+    )
+    if install.returncode:
+      shutil.rmtree(unfinished)
+      if "No matching distribution found for tensorflow-cpu" in install.stderr:
+        return None
+      raise RuntimeError(f"pip fails for {pair.name}: {install.stderr[-2000:]}")
   os.rename(unfinished, environment)
   return interpreter
+
+
+def _installs(tensorflow: str) -> list[list[str]]:
+  """Returns what pip installs for a release, call by call."""
+  minor = ".".join(tensorflow.split(".")[:2])
+  packages = [
+    f"tensorflow-cpu=={tensorflow}",
+    "tensorflow-estimator==2.15.0",
+    "absl-py",
+    "pandas",
+    "tf-slim==1.1.0",
+    f"tensorflow-probability=={_PROBABILITY.get(minor, '0.25.0')}",
+  ]
+  if minor in _OTHER_KERAS:
+    keras = f"tf-keras=={_OTHER_KERAS[minor]}.*"
+    return [packages, ["--no-deps", keras]]
+  # TensorFlow 2.20 takes protobuf 7, and cannot use it.
+  return [[*packages, f"tf-keras=={minor}.*", "protobuf<7"]]
 
 
 def run_test(interpreter: str, test: str, log: str) -> Counts:
@@ -164,7 +197,7 @@ def read_counts(text: str) -> Counts:
   return Counts(int(ran.group(1)) - failed - skipped, failed)
 
 
-def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> str:
+def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> Result:
   """Runs all tests on one pair.
 
   Args:
@@ -178,10 +211,10 @@ def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> str:
   """
   interpreter = make_environment(pair, directory)
   if interpreter is None:
-    return NO_WHEEL
+    return Result(NO_WHEEL)
   logs = os.path.join(directory, f"{pair.name}.logs")
   os.makedirs(logs, exist_ok=True)
-  passed = failed = 0
+  total, golden = Counts(0, 0), Counts(0, 0)
   with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
     running = {
       test: pool.submit(
@@ -194,13 +227,15 @@ def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> str:
     }
     for test, future in running.items():
       counts = future.result()
-      passed += counts.passed
-      failed += counts.failed
+      total += counts
+      if test.endswith(_GOLDEN_TEST):
+        golden += counts
       print(f"{pair.name} {os.path.basename(test)}: {counts}", flush=True)
-  return str(Counts(passed, failed))
+  cases = golden.passed + golden.failed
+  return Result(str(total), f"{golden.passed} of {cases} equal")
 
 
-def read_results(path: str) -> dict[Pair, str]:
+def read_results(path: str) -> dict[Pair, Result]:
   """Returns the results of earlier runs.
 
   Args:
@@ -209,22 +244,28 @@ def read_results(path: str) -> dict[Pair, str]:
   if not os.path.exists(path):
     return {}
   with open(path) as file:
-    return {Pair(*pair): cell for *pair, cell in json.load(file)}
+    return {
+      Pair(tensorflow, python): Result(*rest)
+      for tensorflow, python, *rest in json.load(file)
+    }
 
 
-def write_results(path: str, cells: dict[Pair, str]) -> None:
+def write_results(path: str, cells: dict[Pair, Result]) -> None:
   """Keeps the results for later runs.
 
   Args:
     path: the file to write.
     cells: what is known of each pair.
   """
-  rows = [[pair.tensorflow, pair.python, cell] for pair, cell in cells.items()]
+  rows = [
+    [pair.tensorflow, pair.python, cell.tests, cell.golden]
+    for pair, cell in cells.items()
+  ]
   with open(path, "w") as file:
     json.dump(rows, file, indent=2)
 
 
-def table(cells: dict[Pair, str]) -> str:
+def table(cells: dict[Pair, Result]) -> str:
   """Returns the results as a Markdown table, a line per release.
 
   Args:
@@ -232,14 +273,21 @@ def table(cells: dict[Pair, str]) -> str:
   """
   pythons = sorted({pair.python for pair in cells}, key=PYTHONS.index)
   releases = sorted({pair.tensorflow for pair in cells}, key=RELEASES.index)
-  lines = [
-    "| TensorFlow | " + " | ".join(f"Python {p}" for p in pythons) + " |",
-    "| --- " * (len(pythons) + 1) + "|",
-  ]
+  heads = ["TensorFlow", *(f"Python {p}" for p in pythons), "as on 1.15.5"]
+  lines = [_row(heads), "| --- " * len(heads) + "|"]
   for release in releases:
-    row = [cells.get(Pair(release, python), NOT_RUN) for python in pythons]
-    lines.append(f"| {release} | " + " | ".join(row) + " |")
+    row = [
+      cells.get(Pair(release, python), Result(NOT_RUN)) for python in pythons
+    ]
+    golden = sorted({cell.golden for cell in row if cell.golden})
+    lines.append(
+      _row([release, *(cell.tests for cell in row), ", ".join(golden)])
+    )
   return "\n".join(lines)
+
+
+def _row(cells: list[str]) -> str:
+  return f"| {' | '.join(cells)} |"
 
 
 def write_table(text: str, path: str = GUIDE) -> None:
@@ -292,7 +340,7 @@ def main() -> None:
   print(table(cells))
   if flags.write:
     write_table(table(cells))
-  sys.exit(any("FAILED" in cell for cell in cells.values()))
+  sys.exit(any("FAILED" in cell.tests for cell in cells.values()))
 
 
 if __name__ == "__main__":

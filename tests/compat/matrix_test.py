@@ -22,25 +22,37 @@ class MatrixTest(absltest.TestCase):
 
   def test_table(self):
     cells = {
-      matrix.Pair("2.21.0", "3.13"): str(matrix.Counts(9, 1)),
-      matrix.Pair("2.15.1", "3.13"): matrix.NO_WHEEL,
-      matrix.Pair("2.15.1", "3.11"): str(matrix.Counts(9, 0)),
+      matrix.Pair("2.21.0", "3.13"): matrix.Result(
+        str(matrix.Counts(9, 1)), "3 of 4 equal"
+      ),
+      matrix.Pair("2.15.1", "3.13"): matrix.Result(matrix.NO_WHEEL),
+      matrix.Pair("2.15.1", "3.11"): matrix.Result(
+        str(matrix.Counts(9, 0)), "4 of 4 equal"
+      ),
     }
     self.assertEqual(
       matrix.table(cells).splitlines(),
       [
-        "| TensorFlow | Python 3.11 | Python 3.13 |",
-        "| --- | --- | --- |",
-        "| 2.15.1 | 9 passed | no wheel |",
-        "| 2.21.0 | not run | 9 passed, 1 FAILED |",
+        "| TensorFlow | Python 3.11 | Python 3.13 | as on 1.15.5 |",
+        "| --- | --- | --- | --- |",
+        "| 2.15.1 | 9 passed | no wheel | 4 of 4 equal |",
+        "| 2.21.0 | not run | 9 passed, 1 FAILED | 3 of 4 equal |",
       ],
     )
+
+  def test_a_candidate_takes_the_keras_of_the_release_before(self):
+    self.assertLen(matrix._installs("2.21.0"), 1)
+    first, second = matrix._installs("2.22.0rc0")
+    self.assertIn("tensorflow-cpu==2.22.0rc0", first)
+    self.assertEqual(second, ["--no-deps", "tf-keras==2.21.*"])
 
   def test_results_and_table_are_kept(self):
     with tempfile.TemporaryDirectory() as directory:
       results = os.path.join(directory, "results.json")
       self.assertEqual(matrix.read_results(results), {})
-      cells = {matrix.Pair("2.21.0", "3.12"): "9 passed"}
+      cells = {
+        matrix.Pair("2.21.0", "3.12"): matrix.Result("9 passed", "4 of 4 equal")
+      }
       matrix.write_results(results, cells)
       self.assertEqual(matrix.read_results(results), cells)
 
