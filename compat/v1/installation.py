@@ -4,7 +4,7 @@ import dataclasses
 import types
 
 from compat.errors import CompatError
-from compat.v1 import behavior, imports
+from compat.v1 import behavior, imports, python
 from compat.v1.membership import PROGRAM, folder_of_main
 from compat.v1.names import methods
 from compat.v1.view import view_of_tensorflow
@@ -51,6 +51,7 @@ def supply(tensorflow: types.ModuleType, choices: Choices) -> None:
     tensorflow, choices.v2_control_flow, choices.resource_variables
   )
   methods.supply(tensorflow)
+  python.supply()
   imports.redirect(view_of_tensorflow(tensorflow))
   _chosen = choices
 
