@@ -334,16 +334,17 @@ class RnnTest(parameterized.TestCase):
 
     self.assertEqual(_run(build).shape, (3, 5, 3))
 
-  def test_fused_lstm_refuses_a_matrix(self):
+  def test_fused_lstm_refuses_inputs_of_unknown_depth(self):
     with (
       tf.Graph().as_default(),
       self.assertRaisesWithLiteralMatch(
         ValueError,
-        "inputs have the shape (2, 3); LSTMBlockFusedCell needs [time, batch, "
-        "input_size] with a known input_size.",
+        "the inputs have the shape (2, 3, None); a cell needs to know the last "
+        "dimension. Set it, by tf.reshape or set_shape.",
       ),
     ):
-      rnn.LSTMBlockFusedCell(4)(tf.zeros([2, 3]))
+      inputs = tf1.placeholder(tf.float32, [2, 3, None])
+      rnn.LSTMBlockFusedCell(4)(inputs, dtype=tf.float32)
 
 
 class LookupTest(absltest.TestCase):

@@ -33,7 +33,7 @@ def cases_of(module):
 
 
 @contextlib.contextmanager
-def _numbered_seeds(random_seed):
+def numbered_seeds(random_seed):
   """Random ops without a seed get theirs by the order in which they are made.
 
   TensorFlow takes the number of ops in the graph, which is not the same in two
@@ -68,7 +68,7 @@ def record(tf, random_seed, case):
     "after/NAME" for what was there after the last step.
   """
   found = {}
-  with _numbered_seeds(random_seed), tf.Graph().as_default():
+  with numbered_seeds(random_seed), tf.Graph().as_default():
     results = case()
     results, train_op = (
       results if isinstance(results, tuple) else (results, None)

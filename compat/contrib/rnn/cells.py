@@ -1,0 +1,133 @@
+"""What the recurrent cells of tf.contrib.rnn are made of."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import tensorflow as tf
+
+_cells = tf.compat.v1.nn.rnn_cell
+
+RNNCell = _cells.RNNCell
+LSTMStateTuple = _cells.LSTMStateTuple
+# The base of the cells that make their variables in `build`.
+LayerRNNCell = _cells.BasicRNNCell.__base__
+InputSpec = tf.compat.v1.layers.InputSpec
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def unconverted(function: _Function) -> _Function:
+  """Keeps AutoGraph, which layers apply to their `call`, from ours."""
+  converted: _Function = tf.autograph.experimental.do_not_convert(function)
+  return converted
+
+
+def depth_of(tensor: Any, what: str = "inputs") -> int:
+  """Returns the size of the last dimension.
+
+  Args:
+    tensor: a tensor, or its shape.
+    what: what the error calls it.
+
+  Raises:
+    ValueError: if it is not known.
+  """
+  shape = tf.TensorShape(getattr(tensor, "shape", tensor))
+  depth = None if shape.rank is None else shape.as_list()[-1]
+  if depth is None:
+    raise ValueError(
+      f"the {what} have the shape {shape}; a cell needs to know the last "
+      "dimension. Set it, by tf.reshape or set_shape."
+    )
+  return int(depth)
+
+
+def linear(
+  parts: Sequence[Any],
+  size: int,
+  bias: bool = True,
+  kernel_initializer: Any = None,
+  bias_initializer: Any = None,
+) -> Any:
+  """Returns [parts] kernel + bias, with the current scope's variables.
+
+  Args:
+    parts: matrices [batch, any]; they are joined side by side.
+    size: the columns of the result.
+    bias: whether there is a "bias" besides the "kernel".
+    kernel_initializer: the scope's by default.
+    bias_initializer: zeros by default.
+  """
+  rows = sum(depth_of(part) for part in parts)
+  joined = parts[0] if len(parts) == 1 else tf.concat(parts, 1)
+  dtype = joined.dtype
+  kernel = tf.compat.v1.get_variable(
+    "kernel", [rows, size], dtype, kernel_initializer
+  )
+  product = tf.matmul(joined, kernel)
+  if not bias:
+    return product
+  if bias_initializer is None:
+    bias_initializer = tf.compat.v1.zeros_initializer(dtype)
+  return tf.nn.bias_add(
+    product,
+    tf.compat.v1.get_variable("bias", [size], dtype, bias_initializer),
+  )
+
+
+def sharded(
+  name: str, shape: Sequence[int], dtype: tf.DType, shards: int
+) -> Any:
+  """Returns a matrix that is stored by rows in variables NAME_0, NAME_1, ...
+
+  Args:
+    name: of the matrix.
+    shape: [rows, columns].
+    dtype: of the variables.
+    shards: how many; each has a row more or less than the others at most.
+
+  Raises:
+    ValueError: if there are more shards than rows.
+  """
+  rows, columns = shape
+  if shards > rows:
+    raise ValueError(
+      f"{name} has {rows} rows, which cannot be stored in {shards} shards; use "
+      f"{rows} at most."
+    )
+  each, more = divmod(rows, shards)
+  parts = [
+    tf.compat.v1.get_variable(
+      f"{name}_{shard}", [each + (shard < more), columns], dtype
+    )
+    for shard in range(shards)
+  ]
+  return parts[0] if shards == 1 else tf.concat(parts, 0)
+
+
+def clipped(tensor: Any, limit: float | None) -> Any:
+  """Returns the tensor within [-limit, limit]; as it is without a limit."""
+  if limit is None:
+    return tensor
+  return tf.clip_by_value(tensor, -limit, limit)
+
+
+def lstm_sizes(units: int, output: int, state_is_tuple: bool) -> Any:
+  """Returns the state size of an LSTM: (c, h), or their sum."""
+  if state_is_tuple:
+    return LSTMStateTuple(units, output)
+  return units + output
+
+
+def unpack_lstm(state: Any, units: int, state_is_tuple: bool) -> Any:
+  """Returns c and h of an LSTM's state, which may be one matrix."""
+  if state_is_tuple:
+    return state
+  return state[:, :units], state[:, units:]
+
+
+def pack_lstm(cell: Any, output: Any, state_is_tuple: bool) -> Any:
+  """Returns c and h as `unpack_lstm` takes them."""
+  if state_is_tuple:
+    return LSTMStateTuple(cell, output)
+  return tf.concat([cell, output], 1)
