@@ -16,6 +16,7 @@ from compat import (
   versions,
 )
 from compat.private import missing_names
+from compat.private.v1 import moved_names
 from compat.v1 import installation as v1_installation
 
 _LOCK = threading.RLock()
@@ -67,6 +68,7 @@ def install(
   with _LOCK:
     if contrib or v1:
       contrib_names.supply(tensorflow)
+      moved_names.supply()
     if v1:
       v1_installation.supply(
         tensorflow,

@@ -27,6 +27,11 @@ def registered_ops() -> list[Any]:
   return [known.get_op_def(name) for name in known.op_names()]
 
 
+def registered_ops_by_name() -> dict[str, Any]:
+  """Returns the definitions (`OpDef`) of all types of ops, by their name."""
+  return {definition.name: definition for definition in registered_ops()}
+
+
 def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:
   """Returns TensorFlow's count of an op's floating-point operations.
 

@@ -4,6 +4,7 @@ import dataclasses
 import types
 
 from compat.errors import CompatError
+from compat.private.v1 import old_protobuf
 from compat.v1 import behavior, imports, python
 from compat.v1.membership import PROGRAM, folder_of_main
 from compat.v1.names import methods
@@ -53,6 +54,7 @@ def supply(tensorflow: types.ModuleType, choices: Choices) -> None:
   methods.supply(tensorflow)
   python.supply()
   imports.redirect(view_of_tensorflow(tensorflow))
+  old_protobuf.accept(PROGRAM.includes)
   _chosen = choices
 
 
