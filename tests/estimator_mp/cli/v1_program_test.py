@@ -1,104 +1,93 @@
-"""The commands on an unedited program of TensorFlow 1, with --v1."""
+"""An unedited program of TensorFlow 1, docs/migrating.md's, with --v1.
+
+It trains, is inspected and compared, and is sharded by an added line.
+"""
 
 import os
 import pathlib
+import re
+import shlex
 import subprocess
 import sys
 
-from absl.testing import absltest, parameterized
+import estimator_mp
 
-_REPOSITORY = str(pathlib.Path(__file__).resolve().parents[3])
-
-_PROGRAM = """
 import numpy as np
 import tensorflow as tf
-from tensorflow.contrib import layers
+from absl.testing import absltest, parameterized
 
-import sizes
+_REPOSITORY = pathlib.Path(estimator_mp.__file__).resolve().parents[1]
 
-flags = tf.app.flags
-flags.DEFINE_integer("batch_size", 16, "examples of a step")
-FLAGS = flags.FLAGS
-
-
-def model_fn(features, labels, mode, params):
-  assert tf.VERSION.startswith("1.")
-  training = mode == tf.estimator.ModeKeys.TRAIN
-  table = tf.get_variable("table", [100, 8])
-  net = tf.nn.embedding_lookup(table, features["ids"])
-  net = tf.reshape(net, [-1, features["ids"].shape[1].value * 8])
-  for units in sizes.UNITS:
-    net = layers.fully_connected(
-      net,
-      units,
-      normalizer_fn=layers.batch_norm,
-      normalizer_params={"is_training": training},
-      scope="dense_%d" % units,
-    )
-  logits = layers.fully_connected(net, 1, activation_fn=None, scope="logits")
-  loss = tf.losses.sigmoid_cross_entropy(labels, logits)
-  updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-  with tf.control_dependencies(updates):
-    train_op = tf.train.AdamOptimizer(0.01).minimize(
-      loss, tf.train.get_global_step()
-    )
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def input_fn():
-  random = np.random.RandomState(0)
-  ids = random.randint(0, 100, [256, 5])
-  labels = random.randint(0, 2, [256, 1]).astype("float32")
-  data = tf.data.Dataset.from_tensor_slices(({"ids": ids}, labels))
-  data = data.repeat().batch(FLAGS.batch_size)
-  return data.make_one_shot_iterator().get_next()
-"""
+_GUIDE = (_REPOSITORY / "docs" / "migrating.md").read_text()
+(_PROGRAM,) = re.findall(
+  r"^```python\n(import numpy.*?)^```", _GUIDE, re.M | re.S
+)
+# What the guide says to type, by the modules that `python -m` runs.
+_COMMANDS = {
+  command.split()[2]: shlex.split(command)
+  for command in re.findall(r"^ *(python -m .*--v1 .*)$", _GUIDE, re.M)
+}
+(_ADDED_LINE,) = re.findall(
+  r"^ *(estimator_mp\.shard_estimator.*)$", _GUIDE, re.M
+)
 
 
 class V1ProgramTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
     self.folder = self.create_tempdir().full_path
-    pathlib.Path(self.folder, "old_ctr.py").write_text(_PROGRAM)
-    pathlib.Path(self.folder, "sizes.py").write_text(
-      "import tensorflow as tf\nUNITS = [32, 16]\nassert tf.placeholder\n"
-    )
+    self.write(_PROGRAM)
 
-  def run_command(self, name, *arguments):
-    paths = [_REPOSITORY, *filter(None, sys.path)]
-    environment = {
-      **os.environ,
-      "PYTHONPATH": os.pathsep.join(paths),
-      "BUILD_WORKING_DIRECTORY": self.folder,
-    }
+  def write(self, program):
+    pathlib.Path(self.folder, "train.py").write_text(program)
+
+  def run_command(self, *arguments):
+    paths = [str(_REPOSITORY), *filter(None, sys.path)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
+    environment.pop("BUILD_WORKING_DIRECTORY", None)
     return subprocess.run(
-      [sys.executable, "-m", f"estimator_mp.{name}", *arguments],
+      [sys.executable, *arguments],
       capture_output=True,
       check=False,
+      cwd=self.folder,
       env=environment,
       text=True,
       timeout=300,
     )
 
+  def trained(self, model_dir):
+    """Returns the losses that a run logs, and its last variables."""
+    _, *arguments = _COMMANDS["compat"]
+    done = self.run_command(*arguments, f"--model_dir={model_dir}")
+    self.assertEqual(done.returncode, 0, done.stderr)
+    losses = re.findall(r"loss = ([\d.e-]+)", done.stderr)
+    self.assertLen(losses, 2)
+    return losses, os.path.join(self.folder, model_dir)
+
+  def test_one_added_line(self):
+    losses, plain = self.trained("plain")
+    head, call, tail = _PROGRAM.partition("  estimator.train(")
+    self.write(f"import estimator_mp\n{head}  {_ADDED_LINE}\n{call}{tail}")
+    again, sharded = self.trained("sharded")
+    self.assertEqual(losses, again)
+    names = [name for name, _ in tf.train.list_variables(plain)]
+    self.assertIn("hidden_1/weights/Adam", names)
+    for name in names:
+      np.testing.assert_array_equal(
+        tf.train.load_variable(plain, name),
+        tf.train.load_variable(sharded, name),
+        name,
+      )
+
   def test_compare(self):
-    done = self.run_command(
-      "compare",
-      "--v1",
-      "--model_fn=old_ctr:model_fn",
-      "--input_fn=old_ctr:input_fn",
-      "--mesh=stage:3",
-    )
+    _, *arguments = _COMMANDS["estimator_mp.compare"]
+    done = self.run_command(*arguments)
     self.assertRegex(done.stdout, r"equal: .* to 0\.0e\+00 ", done.stderr)
     self.assertEqual(done.returncode, 0)
 
   def test_inspect(self):
-    done = self.run_command(
-      "inspect",
-      "--v1",
-      "--model_fn=old_ctr:model_fn",
-      "--features=ids:int64[?,5]",
-      "--labels=float32[?,1]",
-    )
+    _, *arguments = _COMMANDS["estimator_mp.inspect"]
+    done = self.run_command(*arguments)
     self.assertRegex(done.stdout, r"0 +/device:CPU:0  table", done.stderr)
     self.assertEqual(done.returncode, 0)
 
@@ -107,7 +96,7 @@ class V1ProgramTest(parameterized.TestCase):
     ("no_program", ["--v1"], "--v1 is given without --model_fn"),
   )
   def test_wrong_flags(self, flags, message):
-    done = self.run_command("inspect", *flags)
+    done = self.run_command("-m", "estimator_mp.inspect", *flags)
     self.assertIn(message, done.stderr)
     self.assertEqual(done.returncode, 2)
 
