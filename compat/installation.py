@@ -28,7 +28,6 @@ def install(
   v1: bool = False,
   *,
   v1_packages: Iterable[str] = (),
-  v1_folder: str | None = None,
   v2_control_flow: bool = False,
   resource_variables: bool = False,
 ) -> None:
@@ -46,11 +45,9 @@ def install(
     contrib: whether the names of tf.contrib that Estimator programs use most
       come back too, on every TensorFlow; docs/migrating.md lists them.
     v1: whether the program's modules see TensorFlow 1.15's `tf`, contrib
-      included, when they import tensorflow; docs/tensorflow1.md.
-    v1_packages: packages and modules that belong to the program, installed ones
-      too.
-    v1_folder: the modules below it belong to the program unless they are
-      installed packages. Without it: the folder of `__main__`.
+      included, when they import tensorflow; docs/tensorflow1.md. Those are all
+      modules that are not installed.
+    v1_packages: installed packages and modules that belong to the program too.
     v2_control_flow: with v1, whether loops and conditions are those of 2.
     resource_variables: with v1, whether variables are those of 2.
 
@@ -73,7 +70,7 @@ def install(
       v1_installation.supply(
         tensorflow,
         v1_installation.Choices(
-          tuple(v1_packages), v1_folder, v2_control_flow, resource_variables
+          tuple(v1_packages), v2_control_flow, resource_variables
         ),
       )
 

@@ -79,17 +79,13 @@ def main(arguments: Sequence[str]) -> None:
     if getattr(parsed, option) and not parsed.v1:
       parser.error(f"--{option} is for programs of TensorFlow 1; add --v1")
   packages = [name for name in parsed.v1_packages.split(",") if name]
-  # As the interpreter does it: a program imports from beside itself first.
-  folder = os.path.dirname(os.path.abspath(parsed.program))
   if parsed.as_module:
     packages.append(parsed.program.partition(".")[0])
-    folder = os.getcwd()
   try:
     install(
       contrib=parsed.contrib,
       v1=parsed.v1,
       v1_packages=packages,
-      v1_folder=folder,
       v2_control_flow=parsed.v2_control_flow,
       resource_variables=parsed.resource_variables,
     )
@@ -99,5 +95,6 @@ def main(arguments: Sequence[str]) -> None:
   if parsed.as_module:
     runpy.run_module(parsed.program, run_name="__main__", alter_sys=True)
   else:
-    sys.path[0] = folder
+    # As the interpreter does it: a program imports from beside itself first.
+    sys.path[0] = os.path.dirname(os.path.abspath(parsed.program))
     runpy.run_path(parsed.program, run_name="__main__")

@@ -6,7 +6,7 @@ import types
 from compat.errors import CompatError
 from compat.private.v1 import old_protobuf
 from compat.v1 import behavior, imports, python
-from compat.v1.membership import PROGRAM, folder_of_main
+from compat.v1.membership import PROGRAM
 from compat.v1.names import methods
 from compat.v1.view import view_of_tensorflow
 
@@ -17,13 +17,11 @@ class Choices:
 
   Attributes:
     packages: packages that belong to the program although they are installed.
-    folder: where the program's modules are; None for the folder of `__main__`.
     v2_control_flow: whether loops and conditions are functions, as in 2.
     resource_variables: whether variables are resources, as in 2.
   """
 
   packages: tuple[str, ...] = ()
-  folder: str | None = None
   v2_control_flow: bool = False
   resource_variables: bool = False
 
@@ -34,7 +32,7 @@ _chosen: Choices | None = None
 def supply(tensorflow: types.ModuleType, choices: Choices) -> None:
   """Makes the modules of the program see TensorFlow 1.15's `tf`.
 
-  Calling it again adds packages and a folder to the program.
+  Calling it again adds packages to the program.
 
   Args:
     tensorflow: the module, with tf.estimator and tf.contrib.
@@ -44,7 +42,7 @@ def supply(tensorflow: types.ModuleType, choices: Choices) -> None:
     CompatError: if it was called before and other behavior was chosen then.
   """
   global _chosen
-  PROGRAM.add(choices.packages, choices.folder or folder_of_main())
+  PROGRAM.add(choices.packages)
   if _chosen is not None:
     _check_same_behavior(_chosen, choices)
     return

@@ -1,7 +1,9 @@
 """Which modules belong to the TensorFlow 1 program."""
 
+import functools
+import glob
 import os
-import sys
+import sysconfig
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -13,30 +15,22 @@ _OURS = ("compat", "estimator_mp", "model_fns")
 class Membership:
   """Tells the modules of a program from all others.
 
-  A module belongs to it if it is `__main__`, is in one of the packages that
-  were named, or lies below one of the folders and was not installed there. Our
-  own packages do not.
+  A module belongs to it unless it is Python's own, ours, or of an installed
+  package; and if it is of an installed package that was named.
   """
 
   def __init__(self) -> None:
-    """Makes a program of no folder and no package."""
+    """Makes a program that no installed package belongs to."""
     self._packages: list[str] = []
-    self._folders: list[str] = []
     self._known: dict[tuple[Any, Any], bool] = {}
 
-  def add(
-    self, packages: Iterable[str] = (), folder: str | None = None
-  ) -> None:
-    """Adds to the program.
+  def add(self, packages: Iterable[str]) -> None:
+    """Adds installed packages to the program.
 
     Args:
       packages: names of packages or modules, "bert" or "nets.resnet".
-      folder: a path; what is installed below it (a virtual environment) stays
-        out.
     """
     self._packages += packages
-    if folder is not None:
-      self._folders.append(os.path.realpath(folder) + os.sep)
     self._known.clear()
 
   def includes(self, namespace: Mapping[str, Any]) -> bool:
@@ -55,28 +49,37 @@ class Membership:
     return known
 
   def _decide(self, name: Any, path: Any) -> bool:
+    if name == "__main__":
+      return True
+    if not isinstance(name, str) or not isinstance(path, str):
+      return False  # Made by a program at work, or part of the interpreter.
     if any(f"{name}.".startswith(f"{one}.") for one in self._packages):
       return True
-    if not isinstance(path, str):  # Typed in, or of no file.
-      return bool(name == "__main__")
-    if str(name).partition(".")[0] in _OURS:
-      return False
-    path = os.path.realpath(path)
-    return any(
-      path.startswith(folder) and _is_own(path.removeprefix(folder))
-      for folder in self._folders
-    )
+    is_ours = name.partition(".")[0] in _OURS
+    return not is_ours and not _is_installed(_root(name, path))
 
 
-def _is_own(path: str) -> bool:
-  """Whether a path within the folder of a program was not installed there."""
-  return not set(_INSTALLED) & set(path.split(os.sep))
+def _root(name: str, path: str) -> str:
+  """Returns the folder, on Python's path, in which a module was found."""
+  levels = name.count(".") + 1
+  if os.path.basename(path).startswith("__init__."):
+    levels += 1
+  path = os.path.abspath(path)
+  for _ in range(levels):
+    path = os.path.dirname(path)
+  return path
+
+
+@functools.cache
+def _is_installed(folder: str) -> bool:
+  """Whether pip put the modules of a folder there, or Python came with them."""
+  if set(_INSTALLED) & set(folder.split(os.sep)):
+    return True
+  if glob.glob(os.path.join(glob.escape(folder), "*.dist-info")):
+    return True  # By `pip install --target`.
+  standard = sysconfig.get_paths()
+  own = (standard["stdlib"], standard["platstdlib"])
+  return f"{folder}{os.sep}".startswith(tuple(f"{one}{os.sep}" for one in own))
 
 
 PROGRAM = Membership()
-
-
-def folder_of_main() -> str | None:
-  """Returns the folder of the running program; None for one without a file."""
-  path = getattr(sys.modules.get("__main__"), "__file__", None)
-  return os.path.dirname(os.path.abspath(path)) if path else None

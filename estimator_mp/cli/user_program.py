@@ -42,8 +42,8 @@ def show_tensorflow(options: commands.ProgramOptions, *names: str) -> None:
 
   Args:
     options: What is asked for.
-    *names: Its functions, module:function; their packages belong to it, and so
-      do the modules in the user's directory.
+    *names: Its functions, module:function; their packages belong to it, even
+      if they are installed.
 
   Raises:
     ValueError: If it is too late for that.
@@ -55,7 +55,6 @@ def show_tensorflow(options: commands.ProgramOptions, *names: str) -> None:
       contrib=options.contrib,
       v1=options.v1,
       v1_packages=packages,
-      v1_folder=options_lib.user_directory(),
       v2_control_flow=options.v2_control_flow,
       resource_variables=options.resource_variables,
     )

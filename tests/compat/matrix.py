@@ -221,7 +221,7 @@ def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> Result:
         run_test,
         interpreter,
         test,
-        os.path.join(logs, os.path.basename(test) + ".log"),
+        os.path.join(logs, _title(test).replace(os.sep, "-") + ".log"),
       )
       for test in tests
     }
@@ -230,9 +230,14 @@ def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> Result:
       total += counts
       if test.endswith(_GOLDEN_TEST):
         golden += counts
-      print(f"{pair.name} {os.path.basename(test)}: {counts}", flush=True)
+      print(f"{pair.name} {_title(test)}: {counts}", flush=True)
   cases = golden.passed + golden.failed
   return Result(str(total), f"{golden.passed} of {cases} equal")
+
+
+def _title(test: str) -> str:
+  """Returns the path of a test below tests/compat."""
+  return os.path.relpath(test, os.path.join(REPOSITORY, "tests", "compat"))
 
 
 def read_results(path: str) -> dict[Pair, Result]:

@@ -1,6 +1,7 @@
 """Which modules belong to the TensorFlow 1 program."""
 
 import importlib.machinery
+import json
 import os
 
 from compat.v1 import membership
@@ -16,12 +17,14 @@ class MembershipTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
     self.program = membership.Membership()
-    self.program.add(packages=["bert", "nets.resnet"], folder="/home/me/code")
+    self.program.add(["bert", "nets.resnet"])
 
   @parameterized.parameters(
     ("__main__", "code/train.py"),
     ("model", "code/model.py"),
     ("models.deep.cnn", "code/models/deep/cnn.py"),
+    ("models.deep", "code/models/deep/__init__.py"),
+    ("shared", "elsewhere/on/the/path/shared.py"),
     ("bert", "env/site-packages/bert/__init__.py"),
     ("bert.modeling", "env/site-packages/bert/modeling.py"),
     ("nets.resnet.blocks", "env/site-packages/nets/resnet/blocks.py"),
@@ -34,30 +37,38 @@ class MembershipTest(parameterized.TestCase):
     ("numpy", "code/env/dist-packages/numpy/__init__.py"),
     ("estimator_mp.sharding", "code/estimator_mp/sharding.py"),
     ("compat.contrib.layers", "code/compat/contrib/layers.py"),
-    ("__main__", "env/bin/pytest"),
     ("bertha", "env/site-packages/bertha.py"),
     ("nets.vgg", "env/site-packages/nets/vgg.py"),
-    ("coder", "code2/coder.py"),
   )
   def test_all_others(self, name, path):
     self.assertFalse(self.program.includes(_module(name, path)))
 
-  def test_a_program_without_a_file(self):
+  def test_pythons_own(self):
+    self.assertFalse(self.program.includes(vars(json)))
+    self.assertFalse(self.program.includes(vars(json.decoder)))
+
+  def test_what_pip_put_somewhere_else(self):
+    folder = self.create_tempdir().full_path
+    deep = {
+      "__name__": "put.there.part",
+      "__file__": os.path.join(folder, "put", "there", "part.py"),
+    }
+    self.assertTrue(membership.Membership().includes(deep))
+    os.mkdir(os.path.join(folder, "put-1.0.dist-info"))
+    membership._is_installed.cache_clear()
+    self.assertFalse(membership.Membership().includes(deep))
+
+  def test_modules_without_a_file(self):
     self.assertTrue(self.program.includes({"__name__": "__main__"}))
     self.assertFalse(self.program.includes({"__name__": "made.up"}))
     self.assertFalse(self.program.includes({}))
 
   def test_python_minus_m_says_what_main_is(self):
-    main = _module("__main__", "env/site-packages/bert/run.py")
+    main = _module("__main__", "env/site-packages/nets/run.py")
+    main["__spec__"] = importlib.machinery.ModuleSpec("nets.run", None)
     self.assertFalse(self.program.includes(main))
-    main["__spec__"] = importlib.machinery.ModuleSpec("bert.run", None)
+    self.program.add(["nets"])
     self.assertTrue(self.program.includes(main))
-
-  def test_what_is_added_later_counts(self):
-    late = _module("late.part", "env/site-packages/late/part.py")
-    self.assertFalse(self.program.includes(late))
-    self.program.add(packages=["late"])
-    self.assertTrue(self.program.includes(late))
 
 
 if __name__ == "__main__":
