@@ -8,6 +8,12 @@ from compat.lazy_module import LazyModule
 
 _PACKAGE = "compat.contrib"
 
+# Paths below it that are elsewhere.
+_ELSEWHERE = {
+  "slim.nets": "tf_slim.nets",
+  "summary.summary": f"{_PACKAGE}.summary",
+}
+
 
 def supply(tensorflow: types.ModuleType) -> None:
   """Adds tf.contrib, its import paths, and errors for what it has no more.
@@ -17,8 +23,10 @@ def supply(tensorflow: types.ModuleType) -> None:
   """
   from compat.contrib import absent  # Only now: most programs do without.
 
-  import_aliases.add("tensorflow.contrib", _PACKAGE)
-  import_aliases.add("tensorflow.compat.v1.contrib", _PACKAGE)
+  for root in ("tensorflow.contrib", "tensorflow.compat.v1.contrib"):
+    import_aliases.add(root, _PACKAGE)
+    for path, module in _ELSEWHERE.items():
+      import_aliases.add(f"{root}.{path}", module)
   absent.explain_imports()
   namespaces: list[Any] = [tensorflow, tensorflow.compat.v1]
   for namespace in namespaces:

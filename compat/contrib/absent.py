@@ -28,45 +28,12 @@ REPLACEMENTS = {
   "distribute": "tf.distribute",
   "eager": "tf.compat.v1.enable_eager_execution and tf.GradientTape",
   "estimator": "tf.estimator",
-  "feature_column": "tf.feature_column",
-  "framework.add_arg_scope": "the package tf-slim",
-  "framework.arg_scope": "the package tf-slim",
   "gan": "the package tensorflow-gan",
   "hooks": "tf.train.ProfilerHook",
   "image": f"tf.image, or tfa.image of {_ADDONS}",
   "keras": "tf.keras",
   "labeled_tensor": "plain tensors",
   "layers": "tf.compat.v1.layers, or the package tf-slim",
-  "layers.avg_pool2d": "tf.compat.v1.layers.average_pooling2d",
-  "layers.bucketized_column": "tf.feature_column.bucketized_column",
-  "layers.conv1d": "tf.compat.v1.layers.conv1d",
-  "layers.conv2d": "tf.compat.v1.layers.conv2d",
-  "layers.conv2d_transpose": "tf.compat.v1.layers.conv2d_transpose",
-  "layers.conv3d": "tf.compat.v1.layers.conv3d",
-  "layers.convolution2d": "tf.compat.v1.layers.conv2d",
-  "layers.crossed_column": "tf.feature_column.crossed_column",
-  "layers.embed_sequence": "tf.nn.embedding_lookup",
-  "layers.embedding_column": "tf.feature_column.embedding_column",
-  "layers.flatten": "tf.compat.v1.layers.flatten",
-  "layers.input_from_feature_columns": (
-    "tf.compat.v1.feature_column.input_layer"
-  ),
-  "layers.max_pool2d": "tf.compat.v1.layers.max_pooling2d",
-  "layers.one_hot_column": "tf.feature_column.indicator_column",
-  "layers.one_hot_encoding": "tf.one_hot",
-  "layers.real_valued_column": "tf.feature_column.numeric_column",
-  "layers.separable_conv2d": "tf.compat.v1.layers.separable_conv2d",
-  "layers.softmax": "tf.nn.softmax",
-  "layers.sparse_column_with_hash_bucket": (
-    "tf.feature_column.categorical_column_with_hash_bucket"
-  ),
-  "layers.sparse_column_with_integerized_feature": (
-    "tf.feature_column.categorical_column_with_identity"
-  ),
-  "layers.sparse_column_with_keys": (
-    "tf.feature_column.categorical_column_with_vocabulary_list"
-  ),
-  "layers.summarize_tensor": "tf.compat.v1.summary.scalar and histogram",
   "learn": "tf.estimator",
   "legacy_seq2seq": f"tfa.seq2seq of {_ADDONS}",
   "linalg": "tf.linalg",
@@ -88,6 +55,7 @@ REPLACEMENTS = {
   "stateless": "tf.random",
   "staging": "tf.data.Dataset.prefetch",
   "summary": "tf.compat.v1.summary, or tf.summary",
+  "summary.create_db_writer": "tf.contrib.summary.create_file_writer",
   "tensorboard": "the package tensorboard",
   "tensorrt": "tf.experimental.tensorrt",
   "tpu": "tf.compat.v1.tpu, or tf.compat.v1.estimator.tpu",

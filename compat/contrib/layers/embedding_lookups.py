@@ -1,0 +1,99 @@
+"""Embeddings of sparse and of repeated ids, as tf.contrib.layers had them."""
+
+from typing import Any
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+_COMBINER = "mean"
+
+
+def safe_embedding_lookup_sparse(
+  embedding_weights: Any,
+  sparse_ids: Any,
+  sparse_weights: Any = None,
+  combiner: str | None = None,
+  default_id: int | None = None,
+  name: str | None = None,
+  partition_strategy: str = "div",
+  max_norm: float | None = None,
+) -> Any:
+  """Combines embeddings per row; a row without a valid id has one, too.
+
+  Ids below 0, and (but for the sum) ids with weights that are not above 0, do
+  not count.
+
+  Args:
+    embedding_weights: [vocabulary, size], or a list of its partitions.
+    sparse_ids: a SparseTensor of integers, [..., ids of a row].
+    sparse_weights: a SparseTensor of the same places; 1 by default.
+    combiner: "mean", which is the default, "sqrtn" or "sum".
+    default_id: the id of a row without one; its result is zeros by default.
+    name: of the operations.
+    partition_strategy: "div" or "mod".
+    max_norm: what an embedding's l2 norm is cut to.
+
+  Returns:
+    [..., size], float.
+
+  Raises:
+    ValueError: if there are no embeddings.
+  """
+  if combiner is None:
+    tf.compat.v1.logging.warn("combiner is not given: it is %r.", _COMBINER)
+    combiner = _COMBINER
+  if embedding_weights is None or (
+    isinstance(embedding_weights, list) and not embedding_weights
+  ):
+    raise ValueError(
+      f"embedding_weights={embedding_weights!r} must be a tensor, or a list of "
+      "one or more."
+    )
+  dtype = None if sparse_weights is None else sparse_weights.dtype
+  return v1.nn.safe_embedding_lookup_sparse(
+    [tf.convert_to_tensor(one, dtype) for one in partitions(embedding_weights)],
+    sparse_ids,
+    sparse_weights,
+    combiner,
+    default_id,
+    name,
+    partition_strategy,
+    max_norm,
+  )
+
+
+def partitions(embeddings: Any) -> list[Any]:
+  """Returns the partitions of an embedding, which may be just one."""
+  if isinstance(embeddings, (list, v1.PartitionedVariable)):
+    return list(embeddings)
+  return [embeddings]
+
+
+def embedding_lookup_unique(
+  params: Any,
+  ids: Any,
+  partition_strategy: str = "mod",
+  name: str | None = None,
+) -> Any:
+  """Looks up embeddings, each id once, however often it occurs.
+
+  Args:
+    params: [vocabulary, ...], or a list of its partitions.
+    ids: integers, of any shape.
+    partition_strategy: "mod" or "div".
+    name: of the operations.
+
+  Returns:
+    [..., ...]: the shape of the ids, then that of an embedding.
+  """
+  with v1.name_scope(name, "EmbeddingLookupUnique", [params, ids]):
+    ids = tf.convert_to_tensor(ids)
+    different, places = tf.unique(tf.reshape(ids, [-1]))
+    looked_up = v1.nn.embedding_lookup(params, different, partition_strategy)
+    of_each = tf.gather(looked_up, places)
+    found = tf.reshape(
+      of_each, tf.concat([tf.shape(ids), tf.shape(looked_up)[1:]], 0)
+    )
+    found.set_shape(ids.shape.concatenate(looked_up.shape[1:]))
+    return found

@@ -1,0 +1,1 @@
+"""What compat.contrib needs of TensorFlow's private names, by subject."""
