@@ -19,6 +19,7 @@ _MODULES = (
   "layers",
   "lookup",
   "metrics",
+  "opt",
   "rnn",
   "slim",
   "summary",

@@ -21,7 +21,9 @@ _CONTRIB = "compat.contrib"
 # By the path below tf.contrib: the module of compat.contrib, below it, that has
 # names of that file which are not public. A module without an entry here finds
 # all of its names by the rules of `DeepModule`.
-HOMES: Mapping[str, str] = {}
+HOMES: Mapping[str, str] = {
+  "opt.python.training.sign_decay": "opt.sign",
+}
 
 
 class DeepModule(types.ModuleType):
