@@ -52,7 +52,7 @@ def supply(tensorflow: types.ModuleType, choices: Choices) -> None:
   methods.supply(tensorflow)
   python.supply()
   imports.redirect(view_of_tensorflow(tensorflow))
-  old_protobuf.accept(PROGRAM.includes)
+  old_protobuf.accept()
   _chosen = choices
 
 

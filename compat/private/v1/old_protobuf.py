@@ -11,8 +11,7 @@ import importlib.abc
 import importlib.machinery
 import sys
 import types
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 _GENERATED = "_pb2"
 _SERIALIZED = "serialized_pb"
@@ -73,16 +72,7 @@ class _OldLoader(importlib.abc.Loader):
 
 
 class OldProtobufFinder(importlib.abc.MetaPathFinder):
-  """Finds the old generated modules of some packages."""
-
-  def __init__(self, of: Callable[[Mapping[str, Any]], bool]) -> None:
-    """Makes the finder.
-
-    Args:
-      of: says by a module's name and file, as its globals have them, whether it
-        is one whose generated code may be old.
-    """
-    self._of = of
+  """Finds the old generated modules, whosever they are: no others can run."""
 
   def find_spec(
     self,
@@ -98,19 +88,14 @@ class OldProtobufFinder(importlib.abc.MetaPathFinder):
       spec.loader, importlib.machinery.SourceFileLoader
     ):
       return None
-    file = spec.loader.path
-    if not self._of({"__name__": fullname, "__file__": file}):
+    source = spec.loader.get_source(fullname) or ""
+    found = _prologue(source) if f"{_SERIALIZED}=" in source else None
+    if found is None:
       return None
-    found = _prologue(spec.loader.get_source(fullname) or "")
-    if found is not None:
-      spec.loader = _OldLoader(file, *found)
+    spec.loader = _OldLoader(spec.loader.path, *found)
     return spec
 
 
-def accept(of: Callable[[Mapping[str, Any]], bool]) -> None:
-  """Makes old generated code importable.
-
-  Args:
-    of: as for OldProtobufFinder.
-  """
-  sys.meta_path.insert(0, OldProtobufFinder(of))
+def accept() -> None:
+  """Makes old generated code importable."""
+  sys.meta_path.insert(0, OldProtobufFinder())
