@@ -17,6 +17,7 @@ _MODULES = (
   "feature_column",
   "framework",
   "layers",
+  "learn",
   "lookup",
   "metrics",
   "opt",

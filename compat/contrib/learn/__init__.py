@@ -1,0 +1,93 @@
+"""tf.contrib.learn: models with `fit`, Experiment and what belongs to it.
+
+Models are trained by today's tf.estimator.Estimator; their checkpoints have the
+names of 1.15. Refused are `Estimator.export` and `utils.export_estimator`,
+whose format, SessionBundle, is gone (`export_savedmodel` serves), the queue
+that workers share, and of `datasets` boston, which scikit-learn has removed.
+"""
+
+from compat.contrib import absent
+from compat.contrib.learn.base import Evaluable, NotFittedError, Trainable
+from compat.contrib.learn.columns import (
+  infer_real_valued_columns_from_input,
+  infer_real_valued_columns_from_input_fn,
+)
+from compat.contrib.learn.constants import (
+  ModeKeys,
+  PredictionKey,
+  ProblemType,
+  TaskType,
+)
+from compat.contrib.learn.estimator import BaseEstimator, Estimator, SKCompat
+from compat.contrib.learn.experiment import Experiment
+from compat.contrib.learn.export_strategy import ExportStrategy
+from compat.contrib.learn.io import (
+  extract_dask_data,
+  extract_dask_labels,
+  extract_pandas_data,
+  extract_pandas_labels,
+  extract_pandas_matrix,
+  read_batch_examples,
+  read_batch_features,
+  read_batch_record_features,
+  read_keyed_batch_examples,
+  read_keyed_batch_features,
+)
+from compat.contrib.learn.metric_spec import MetricSpec
+from compat.contrib.learn.model_fn import InputFnOps, ModelFnOps
+from compat.contrib.learn.run_config import RunConfig
+from compat.contrib.learn.utils import (
+  build_parsing_serving_input_fn,
+  make_export_strategy,
+)
+
+import tensorflow as tf
+
+__path__: list[str] = __path__
+__getattr__ = absent.getter(
+  __name__,
+  (
+    "datasets",
+    "io",
+    "learn_runner",
+    "monitors",
+    "preprocessing",
+    "utils",
+  ),
+)
+
+NanLossDuringTrainingError = tf.compat.v1.train.NanLossDuringTrainingError
+
+__all__ = [
+  "BaseEstimator",
+  "Estimator",
+  "Evaluable",
+  "Experiment",
+  "ExportStrategy",
+  "InputFnOps",
+  "MetricSpec",
+  "ModeKeys",
+  "ModelFnOps",
+  "NanLossDuringTrainingError",
+  "NotFittedError",
+  "PredictionKey",
+  "ProblemType",
+  "RunConfig",
+  "SKCompat",
+  "TaskType",
+  "Trainable",
+  "build_parsing_serving_input_fn",
+  "extract_dask_data",
+  "extract_dask_labels",
+  "extract_pandas_data",
+  "extract_pandas_labels",
+  "extract_pandas_matrix",
+  "infer_real_valued_columns_from_input",
+  "infer_real_valued_columns_from_input_fn",
+  "make_export_strategy",
+  "read_batch_examples",
+  "read_batch_features",
+  "read_batch_record_features",
+  "read_keyed_batch_examples",
+  "read_keyed_batch_features",
+]
