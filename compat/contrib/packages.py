@@ -27,17 +27,16 @@ def find(path: str, wanted_by: str) -> Any:
     ImportError: if the package is not installed; the message says how to.
   """
   module, _, name = path.partition(":")
-  package = module.partition(".")[0]
   try:
     found = importlib.import_module(module)
   except ModuleNotFoundError as error:
-    if error.name != package or package not in _REQUIREMENTS:
+    if error.name not in _REQUIREMENTS:
       raise
-    requirement = _REQUIREMENTS[package]
+    requirement = _REQUIREMENTS[error.name]
     raise ImportError(
-      f"tf.contrib.{wanted_by} lives on in the package {package}: "
-      f"pip install '{requirement}'",
-      name=package,
+      f"tf.contrib.{wanted_by} lives on in the package {error.name}: "
+      f"pip install {requirement}",
+      name=error.name,
     ) from error
   return getattr(found, name) if name else found
 

@@ -8,7 +8,6 @@ from compat.contrib.layers.embedding_lookups import (
 from compat.contrib.layers.encoders import bow_encoder, embed_sequence
 
 _OF_SLIM = (
-  "GDN",
   "OPTIMIZER_CLS_NAMES",
   "OPTIMIZER_SUMMARIES",
   "RevBlock",
@@ -35,7 +34,6 @@ _OF_SLIM = (
   "elu",
   "flatten",
   "fully_connected",
-  "gdn",
   "group_norm",
   "images_to_sequence",
   "instance_norm",
@@ -88,12 +86,16 @@ _FILES_OF_SLIM = {
   "utils": "tf_slim.layers.utils",
 }
 
+_GDN = {name: f"compat.private.contrib.gdn:{name}" for name in ("GDN", "gdn")}
+
 __getattr__ = packages.getter(
-  __name__, {name: f"tf_slim:{name}" for name in _OF_SLIM} | _FILES_OF_SLIM
+  __name__,
+  {name: f"tf_slim:{name}" for name in _OF_SLIM} | _GDN | _FILES_OF_SLIM,
 )
 
 __all__ = [
   *_OF_SLIM,
+  *_GDN,
   "bow_encoder",
   "embed_sequence",
   "embedding_lookup_unique",

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+from compat.private.contrib.partitions import parts
+
 import tensorflow as tf
 
 v1 = tf.compat.v1
@@ -52,7 +54,7 @@ def safe_embedding_lookup_sparse(
     )
   dtype = None if sparse_weights is None else sparse_weights.dtype
   return v1.nn.safe_embedding_lookup_sparse(
-    [tf.convert_to_tensor(one, dtype) for one in partitions(embedding_weights)],
+    [tf.convert_to_tensor(one, dtype) for one in parts(embedding_weights)],
     sparse_ids,
     sparse_weights,
     combiner,
@@ -61,13 +63,6 @@ def safe_embedding_lookup_sparse(
     partition_strategy,
     max_norm,
   )
-
-
-def partitions(embeddings: Any) -> list[Any]:
-  """Returns the partitions of an embedding, which may be just one."""
-  if isinstance(embeddings, (list, v1.PartitionedVariable)):
-    return list(embeddings)
-  return [embeddings]
 
 
 def embedding_lookup_unique(
