@@ -10,7 +10,7 @@ from absl.testing import absltest, parameterized
 
 
 def _module(name, *path):
-  return {"__name__": name, "__file__": os.path.join("/home/me", *path)}
+  return {"__name__": name, "__file__": os.path.join("/anywhere", *path)}
 
 
 class MembershipTest(parameterized.TestCase):
