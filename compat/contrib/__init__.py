@@ -22,6 +22,7 @@ _MODULES = (
   "metrics",
   "opt",
   "rnn",
+  "seq2seq",
   "slim",
   "summary",
   "tpu",

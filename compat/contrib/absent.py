@@ -49,7 +49,6 @@ REPLACEMENTS = {
   "quantize": "the package tensorflow-model-optimization",
   "rnn": "tf.compat.v1.nn.rnn_cell, or tf.keras.layers",
   "saved_model": "tf.saved_model",
-  "seq2seq": f"tfa.seq2seq of {_ADDONS}",
   "signal": "tf.signal",
   "slim": "the package tf-slim",
   "stateless": "tf.random",

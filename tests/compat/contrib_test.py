@@ -93,7 +93,7 @@ class ImportTest(parameterized.TestCase):
       "summary.create_db_writer",
     ),
     ("module", "from tensorflow.contrib import quantize", "quantize"),
-    ("below", "import tensorflow.contrib.seq2seq.python", "seq2seq"),
+    ("below", "import tensorflow.contrib.quantize.python", "quantize"),
   )
   def test_absent_import(self, statement, name):
     with self.assertRaisesRegex(
