@@ -19,6 +19,7 @@ _MODULES = (
   "layers",
   "learn",
   "lookup",
+  "losses",
   "metrics",
   "opt",
   "rnn",

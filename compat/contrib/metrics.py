@@ -1,19 +1,64 @@
 """Names of tf.contrib.metrics.
 
-The streaming metrics are those of tf.compat.v1.metrics; tf.contrib's take the
-predictions first and the labels second.
+Most streaming metrics are those of tf.compat.v1.metrics; tf.contrib's take the
+predictions first and the labels second. What TensorFlow has not is tf-slim's.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from compat.contrib import absent
+from compat.contrib import packages
 
 import tensorflow as tf
 
+_OF_SLIM = (
+  "auc_using_histogram",
+  "auc_with_confidence_intervals",
+  "cohen_kappa",
+  "count",
+  "f1_score",
+  "precision_at_recall",
+  "precision_recall_at_equal_thresholds",
+  "recall_at_precision",
+  "sparse_recall_at_top_k",
+  "streaming_concat",
+  "streaming_covariance",
+  "streaming_curve_points",
+  "streaming_dynamic_auc",
+  "streaming_false_negative_rate",
+  "streaming_false_negative_rate_at_thresholds",
+  "streaming_false_negatives_at_thresholds",
+  "streaming_false_positive_rate",
+  "streaming_false_positive_rate_at_thresholds",
+  "streaming_false_positives_at_thresholds",
+  "streaming_mean_cosine_distance",
+  "streaming_mean_relative_error",
+  "streaming_pearson_correlation",
+  "streaming_precision_at_thresholds",
+  "streaming_recall_at_k",
+  "streaming_recall_at_thresholds",
+  "streaming_sensitivity_at_specificity",
+  "streaming_sparse_average_precision_at_k",
+  "streaming_sparse_average_precision_at_top_k",
+  "streaming_sparse_precision_at_k",
+  "streaming_sparse_precision_at_top_k",
+  "streaming_sparse_recall_at_k",
+  "streaming_specificity_at_sensitivity",
+  "streaming_true_negatives_at_thresholds",
+  "streaming_true_positives_at_thresholds",
+)
+
 # `from ... import ABSENT` then asks the import system, which explains.
 __path__: list[str] = []
-__getattr__ = absent.getter(__name__)
+__getattr__ = packages.getter(
+  __name__, {name: f"tf_slim.metrics:{name}" for name in _OF_SLIM}
+)
+
+confusion_matrix = tf.compat.v1.confusion_matrix
+set_difference = tf.sets.difference
+set_intersection = tf.sets.intersection
+set_size = tf.sets.size
+set_union = tf.sets.union
 
 _metrics = tf.compat.v1.metrics
 
@@ -112,3 +157,13 @@ def aggregate_metric_map(
   values = {name: pair[0] for name, pair in names_to_tuples.items()}
   updates = {name: pair[1] for name, pair in names_to_tuples.items()}
   return values, updates
+
+
+__all__ = sorted(
+  {name for name in globals() if not name.startswith("_")}.union(_OF_SLIM)
+  - {"Any", "Callable", "packages", "tf"}
+)
+
+
+def __dir__() -> list[str]:
+  return __all__
