@@ -1,8 +1,13 @@
-"""Names of tf.contrib.lookup."""
+"""Names of tf.contrib.lookup.
+
+TensorFlow has them all still, some under other names and most without a public
+one; those that tf.contrib made of them are here.
+"""
 
 from typing import Any
 
 from compat.contrib import absent
+from compat.private.contrib import lookup as _private
 
 import tensorflow as tf
 
@@ -10,58 +15,30 @@ import tensorflow as tf
 __path__: list[str] = []
 __getattr__ = absent.getter(__name__)
 
+FastHashSpec = _private.FastHashSpec
+HashTable = _private.HashTable
+HasherSpec = _private.HasherSpec
+IdTableWithHashBuckets = _private.IdTableWithHashBuckets
+InitializableLookupTableBase = _private.InitializableLookupTableBase
 KeyValueTensorInitializer = tf.lookup.KeyValueTensorInitializer
+LookupInterface = _private.LookupInterface
+MutableDenseHashTable = tf.lookup.experimental.DenseHashTable
+MutableHashTable = tf.lookup.experimental.MutableHashTable
+StrongHashSpec = _private.StrongHashSpec
+TableInitializerBase = _private.TableInitializerBase
+TextFileIdTableInitializer = _private.TextFileIdTableInitializer
 TextFileIndex = tf.lookup.TextFileIndex
 TextFileInitializer = tf.lookup.TextFileInitializer
-HashTable = tf.compat.v1.lookup.StaticHashTable
-
-
-def TextFileIdTableInitializer(
-  filename: Any, vocab_size: int | None = None, name: str | None = None
-) -> tf.lookup.TextFileInitializer:
-  """Returns an initializer that maps each line of a file to its number.
-
-  Args:
-    filename: the vocabulary, a word per line.
-    vocab_size: the number of lines, if known.
-    name: of the operation.
-  """
-  return tf.lookup.TextFileInitializer(
-    filename,
-    tf.string,
-    tf.lookup.TextFileIndex.WHOLE_LINE,
-    tf.int64,
-    tf.lookup.TextFileIndex.LINE_NUMBER,
-    vocab_size=vocab_size,
-    name=name,
-  )
-
-
-def TextFileStringTableInitializer(
-  filename: Any, vocab_size: int | None = None, name: str | None = None
-) -> tf.lookup.TextFileInitializer:
-  """Returns an initializer that maps each line's number to the line.
-
-  Args:
-    filename: the vocabulary, a word per line.
-    vocab_size: the number of lines, if known.
-    name: of the operation.
-  """
-  return tf.lookup.TextFileInitializer(
-    filename,
-    tf.int64,
-    tf.lookup.TextFileIndex.LINE_NUMBER,
-    tf.string,
-    tf.lookup.TextFileIndex.WHOLE_LINE,
-    vocab_size=vocab_size,
-    name=name,
-  )
+TextFileStringTableInitializer = _private.TextFileStringTableInitializer
+index_table_from_file = _private.index_table_from_file
+index_to_string_table_from_file = _private.index_to_string_table_from_file
 
 
 def index_table_from_tensor(
   mapping: Any,
   num_oov_buckets: int = 0,
   default_value: int = -1,
+  hasher_spec: Any = FastHashSpec,
   dtype: tf.DType = tf.string,
   name: str | None = None,
 ) -> Any:
@@ -71,6 +48,7 @@ def index_table_from_tensor(
     mapping: the words, a vector of strings or integers.
     num_oov_buckets: how many further indices unknown words are hashed to.
     default_value: the index of unknown words, without buckets.
+    hasher_spec: how they are hashed.
     dtype: the type of the keys.
     name: of the table.
 
@@ -79,50 +57,9 @@ def index_table_from_tensor(
   """
   if mapping is None:
     raise ValueError("mapping is None; give the words as a vector.")
-  words = tf.convert_to_tensor(mapping)
-  if words.dtype.is_integer:
-    words = tf.cast(words, tf.int64)
-  places = tf.range(tf.size(words, tf.int64), dtype=tf.int64)
-  keys = tf.int64 if words.dtype == tf.int64 else dtype
-  initializer = KeyValueTensorInitializer(words, places, keys, tf.int64)
-  return _table(initializer, num_oov_buckets, default_value, dtype, name)
-
-
-def index_table_from_file(
-  vocabulary_file: Any = None,
-  num_oov_buckets: int = 0,
-  vocab_size: int | None = None,
-  default_value: int = -1,
-  name: str | None = None,
-) -> Any:
-  """Returns a table that maps each line of a file to its number.
-
-  Args:
-    vocabulary_file: a word per line.
-    num_oov_buckets: how many further indices unknown words are hashed to.
-    vocab_size: the number of lines, if known.
-    default_value: the index of unknown words, without buckets.
-    name: of the table.
-
-  Raises:
-    ValueError: if there is no file, or the number of buckets is negative.
-  """
-  if not vocabulary_file:
-    raise ValueError("vocabulary_file is empty; give the file of the words.")
-  initializer = TextFileIdTableInitializer(vocabulary_file, vocab_size)
-  return _table(initializer, num_oov_buckets, default_value, tf.string, name)
-
-
-def _table(
-  initializer: Any, buckets: int, default: int, dtype: tf.DType, name: Any
-) -> Any:
-  if buckets < 0:
-    raise ValueError(f"num_oov_buckets={buckets} must be at least 0.")
-  if buckets:
-    return tf.compat.v1.lookup.StaticVocabularyTable(
-      initializer, buckets, lookup_key_dtype=dtype, name=name
-    )
-  return HashTable(initializer, default, name=name)
+  return _private.index_table_from_tensor(
+    mapping, num_oov_buckets, default_value, hasher_spec, dtype, name
+  )
 
 
 def index_to_string_table_from_tensor(
@@ -140,30 +77,100 @@ def index_to_string_table_from_tensor(
   """
   if mapping is None:
     raise ValueError("mapping is None; give the words as a vector.")
-  words = tf.convert_to_tensor(mapping, tf.string)
-  places = tf.range(tf.size(words, tf.int64), dtype=tf.int64)
-  initializer = KeyValueTensorInitializer(places, words, tf.int64, tf.string)
-  return HashTable(initializer, default_value, name=name)
+  return _private.index_to_string_table_from_tensor(
+    mapping, default_value, name
+  )
 
 
-def index_to_string_table_from_file(
-  vocabulary_file: Any,
-  vocab_size: int | None = None,
-  default_value: str = "UNK",
+def string_to_index_table_from_tensor(
+  mapping: Any,
+  num_oov_buckets: int = 0,
+  default_value: int = -1,
+  hasher_spec: Any = FastHashSpec,
   name: str | None = None,
 ) -> Any:
-  """Returns a table that maps each line's number to the line.
+  """As `index_table_from_tensor`, of strings.
+
+  Args:
+    mapping: the words, a vector of strings.
+    num_oov_buckets: how many further indices unknown words are hashed to.
+    default_value: the index of unknown words, without buckets.
+    hasher_spec: how they are hashed.
+    name: of the table.
+
+  Returns:
+    The table.
+  """
+  return index_table_from_tensor(
+    mapping, num_oov_buckets, default_value, hasher_spec, name=name
+  )
+
+
+def string_to_index_table_from_file(
+  vocabulary_file: Any = None,
+  num_oov_buckets: int = 0,
+  vocab_size: int | None = None,
+  default_value: int = -1,
+  hasher_spec: Any = FastHashSpec,
+  name: str | None = None,
+) -> Any:
+  """As `index_table_from_file`, of strings.
 
   Args:
     vocabulary_file: a word per line.
+    num_oov_buckets: how many further indices unknown words are hashed to.
     vocab_size: the number of lines, if known.
-    default_value: the word of unknown numbers.
+    default_value: the index of unknown words, without buckets.
+    hasher_spec: how they are hashed.
     name: of the table.
 
-  Raises:
-    ValueError: if there is no file.
+  Returns:
+    The table.
   """
-  if not vocabulary_file:
-    raise ValueError("vocabulary_file is empty; give the file of the words.")
-  initializer = TextFileStringTableInitializer(vocabulary_file, vocab_size)
-  return HashTable(initializer, default_value, name=name)
+  return index_table_from_file(
+    vocabulary_file,
+    num_oov_buckets,
+    vocab_size,
+    default_value,
+    hasher_spec,
+    name=name,
+  )
+
+
+def string_to_index(
+  tensor: Any, mapping: Any, default_value: int = -1, name: str | None = None
+) -> tf.Tensor:
+  """Returns the place in `mapping` of each word of a tensor.
+
+  tf.compat.v1.tables_initializer() has to have run.
+
+  Args:
+    tensor: words.
+    mapping: the words, a vector of strings.
+    default_value: the index of unknown words.
+    name: of the table.
+  """
+  table = index_table_from_tensor(
+    mapping, default_value=default_value, name=name
+  )
+  return table.lookup(tensor)
+
+
+def index_to_string(
+  tensor: Any,
+  mapping: Any,
+  default_value: str = "UNK",
+  name: str | None = None,
+) -> tf.Tensor:
+  """Returns the word in `mapping` at each index of a tensor.
+
+  tf.compat.v1.tables_initializer() has to have run.
+
+  Args:
+    tensor: indices, int64.
+    mapping: the words, a vector of strings.
+    default_value: the word of unknown indices.
+    name: of the table.
+  """
+  table = index_to_string_table_from_tensor(mapping, default_value, name)
+  return table.lookup(tensor)
