@@ -24,6 +24,10 @@ REPLACEMENTS = {
   "copy_graph": "tf.compat.v1.train.import_meta_graph",
   "cudnn_rnn": "tf.compat.v1.keras.layers.CuDNNLSTM and CuDNNGRU",
   "data": "tf.data.experimental",
+  "data.CheckpointInputPipelineHook": (
+    "make_saveable_from_iterator and the collection SAVEABLE_OBJECTS"
+  ),
+  "data.LMDBDataset": "the package lmdb with Dataset.from_generator",
   "distributions": "the package tensorflow-probability",
   "distribute": "tf.distribute",
   "eager": "tf.compat.v1.enable_eager_execution and tf.GradientTape",

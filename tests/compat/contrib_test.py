@@ -342,7 +342,7 @@ class LookupTest(absltest.TestCase):
 
   def test_refuses_fewer_than_no_buckets(self):
     with self.assertRaisesWithLiteralMatch(
-      ValueError, "num_oov_buckets must be greater or equal than 0, got -1."
+      ValueError, "`num_oov_buckets` must be greater or equal than 0, got -1."
     ):
       lookup.index_table_from_tensor(["a"], num_oov_buckets=-1)
 
