@@ -32,6 +32,17 @@ def registered_ops_by_name() -> dict[str, Any]:
   return {definition.name: definition for definition in registered_ops()}
 
 
+@functools.cache
+def is_stateful(op_type: str) -> bool:
+  """Whether ops of a type have a state: are variables, say, or random.
+
+  Args:
+    op_type: such as "MatMul"; False for one that is not registered.
+  """
+  known = c_api_util.ApiDefMap()
+  return op_type in known.op_names() and known.get_op_def(op_type).is_stateful
+
+
 def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:
   """Returns TensorFlow's count of an op's floating-point operations.
 

@@ -1,12 +1,19 @@
 """Names of tf.contrib.rnn: cells, fused layers, and what runs them."""
 
 from compat.contrib import absent
+from compat.contrib.rnn.attention import AttentionCellWrapper
 from compat.contrib.rnn.block_cells import (
   GRUBlockCell,
   GRUBlockCellV2,
   LSTMBlockCell,
 )
 from compat.contrib.rnn.cells import LayerRNNCell, LSTMStateTuple, RNNCell
+from compat.contrib.rnn.convolution import (
+  Conv1DLSTMCell,
+  Conv2DLSTMCell,
+  Conv3DLSTMCell,
+  ConvLSTMCell,
+)
 from compat.contrib.rnn.fused import (
   FusedRNNCell,
   FusedRNNCellAdaptor,
@@ -14,11 +21,43 @@ from compat.contrib.rnn.fused import (
   LSTMBlockWrapper,
   TimeReversedFusedRNN,
 )
+from compat.contrib.rnn.gated_cells import (
+  IntersectionRNNCell,
+  MinimalRNNCell,
+  NASCell,
+  SRUCell,
+  UGRNNCell,
+)
+from compat.contrib.rnn.grid_cells import (
+  BidirectionalGridLSTMCell,
+  GridLSTMCell,
+  TimeFreqLSTMCell,
+)
+from compat.contrib.rnn.independent_cells import (
+  IndRNNCell,
+  IndyGRUCell,
+  IndyLSTMCell,
+)
+from compat.contrib.rnn.lstm_cells import (
+  CoupledInputForgetGateLSTMCell,
+  GLSTMCell,
+  LayerNormBasicLSTMCell,
+  WeightNormLSTMCell,
+)
+from compat.contrib.rnn.phased import PhasedLSTMCell
 from compat.contrib.rnn.sequences import (
   best_effort_input_batch_size,
   stack_bidirectional_dynamic_rnn,
   stack_bidirectional_rnn,
   transpose_batch_time,
+)
+from compat.contrib.rnn.turing_machine import NTMCell, NTMControllerState
+from compat.contrib.rnn.wrappers import (
+  CompiledWrapper,
+  EmbeddingWrapper,
+  HighwayWrapper,
+  InputProjectionWrapper,
+  OutputProjectionWrapper,
 )
 
 import tensorflow as tf
@@ -40,25 +79,53 @@ static_rnn = _nn.static_rnn
 static_state_saving_rnn = _nn.static_state_saving_rnn
 
 __all__ = (
+  "AttentionCellWrapper",
   "BasicLSTMCell",
   "BasicRNNCell",
+  "BidirectionalGridLSTMCell",
+  "CompiledWrapper",
+  "Conv1DLSTMCell",
+  "Conv2DLSTMCell",
+  "Conv3DLSTMCell",
+  "ConvLSTMCell",
+  "CoupledInputForgetGateLSTMCell",
   "DeviceWrapper",
   "DropoutWrapper",
+  "EmbeddingWrapper",
   "FusedRNNCell",
   "FusedRNNCellAdaptor",
+  "GLSTMCell",
   "GRUBlockCell",
   "GRUBlockCellV2",
   "GRUCell",
+  "GridLSTMCell",
+  "HighwayWrapper",
+  "IndRNNCell",
+  "IndyGRUCell",
+  "IndyLSTMCell",
+  "InputProjectionWrapper",
+  "IntersectionRNNCell",
   "LSTMBlockCell",
   "LSTMBlockFusedCell",
   "LSTMBlockWrapper",
   "LSTMCell",
   "LSTMStateTuple",
+  "LayerNormBasicLSTMCell",
   "LayerRNNCell",
+  "MinimalRNNCell",
   "MultiRNNCell",
+  "NASCell",
+  "NTMCell",
+  "NTMControllerState",
+  "OutputProjectionWrapper",
+  "PhasedLSTMCell",
   "RNNCell",
   "ResidualWrapper",
+  "SRUCell",
+  "TimeFreqLSTMCell",
   "TimeReversedFusedRNN",
+  "UGRNNCell",
+  "WeightNormLSTMCell",
   "best_effort_input_batch_size",
   "stack_bidirectional_dynamic_rnn",
   "stack_bidirectional_rnn",

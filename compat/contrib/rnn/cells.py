@@ -131,3 +131,46 @@ def pack_lstm(cell: Any, output: Any, state_is_tuple: bool) -> Any:
   if state_is_tuple:
     return LSTMStateTuple(cell, output)
   return tf.concat([cell, output], 1)
+
+
+def layer_norm(inputs: Any, scope: str, gain: float, shift: float) -> Any:
+  """Returns each row with mean 0 and deviation 1, scaled and shifted.
+
+  Args:
+    inputs: [batch, units].
+    scope: of the variables "gamma" and "beta".
+    gain: gamma's first value.
+    shift: beta's first value.
+  """
+  units, dtype = [depth_of(inputs)], inputs.dtype
+  constant = tf.compat.v1.constant_initializer
+  with tf.compat.v1.variable_scope(scope):
+    get = tf.compat.v1.get_variable
+    gamma = get("gamma", units, dtype, constant(gain))
+    beta = get("beta", units, dtype, constant(shift))
+    mean, variance = tf.nn.moments(inputs, [1], keepdims=True)
+    return tf.nn.batch_normalization(
+      inputs, mean, variance, beta, gamma, variance_epsilon=1e-12
+    )
+
+
+def check_is_cell(cell: Any) -> None:
+  """Checks what a wrapper is put around.
+
+  Args:
+    cell: anything.
+
+  Raises:
+    TypeError: if it is not an RNNCell.
+  """
+  missing = [
+    name for name in ("output_size", "state_size") if not hasattr(cell, name)
+  ]
+  if not hasattr(cell, "zero_state") and not hasattr(cell, "get_initial_state"):
+    missing.append("zero_state")
+  if not callable(cell):
+    missing.append("__call__")
+  if missing:
+    raise TypeError(
+      f"the cell {cell!r} is not an RNNCell: it has no {', '.join(missing)}."
+    )

@@ -48,3 +48,7 @@ def gru_block_v2():
 
 def lstm_block():
   return _looped(tf.contrib.rnn.LSTMBlockCell(3))
+
+
+def layer_norm_lstm():
+  return _looped(tf.contrib.rnn.LayerNormBasicLSTMCell(3))
