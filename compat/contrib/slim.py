@@ -6,15 +6,15 @@ tf.contrib.framework are here, too.
 
 from compat.contrib import framework, layers, packages
 
-_FILES_OF_SLIM = {
+_MODULES = {
   "data_decoder": "tf_slim.data.data_decoder",
   "data_provider": "tf_slim.data.data_provider",
   "dataset": "tf_slim.data.dataset",
   "dataset_data_provider": "tf_slim.data.dataset_data_provider",
   "evaluation": "tf_slim.evaluation",
   "learning": "tf_slim.learning",
-  "losses": "tf_slim.losses",
-  "metrics": "tf_slim.metrics",
+  "losses": "compat.contrib.losses",
+  "metrics": "compat.contrib.metrics",
   "model_analyzer": "tf_slim.model_analyzer",
   "nets": "tf_slim.nets",
   "parallel_reader": "tf_slim.data.parallel_reader",
@@ -22,6 +22,27 @@ _FILES_OF_SLIM = {
   "queues": "tf_slim.queues",
   "summaries": "tf_slim.summaries",
   "tfexample_decoder": "tf_slim.data.tfexample_decoder",
+}
+
+_OF_FRAMEWORK = (
+  *framework.OF_SLIM,
+  "assert_global_step",
+  "create_global_step",
+  "deprecated",
+  "deprecated_arg_values",
+  "get_global_step",
+  "get_or_create_global_step",
+  "zero_initializer",
+)
+
+# Public here, and not in tf.contrib.layers.
+_OF_LAYERS = {
+  "embedding_lookup_sparse_with_distributed_aggregation": (
+    "compat.contrib.layers.embedding_lookups"
+  ),
+  "scattered_embedding_lookup": "compat.contrib.layers.scattered",
+  "scattered_embedding_lookup_sparse": "compat.contrib.layers.scattered",
+  "sparse_feature_cross": "compat.contrib.layers.crosses",
 }
 
 _FUNCTIONS_OF_SLIM = (
@@ -36,9 +57,10 @@ _FUNCTIONS_OF_SLIM = (
 
 _PLACES = (
   {name: f"{layers.__name__}:{name}" for name in layers.__all__}
-  | {name: f"{framework.__name__}:{name}" for name in framework.OF_SLIM}
+  | {name: f"{framework.__name__}:{name}" for name in _OF_FRAMEWORK}
+  | {name: f"{module}:{name}" for name, module in _OF_LAYERS.items()}
   | {name: f"tf_slim:{name}" for name in _FUNCTIONS_OF_SLIM}
-  | _FILES_OF_SLIM
+  | _MODULES
 )
 
 # `from ... import ABSENT` then asks the import system, which explains.

@@ -22,6 +22,8 @@ _CONTRIB = "compat.contrib"
 # names of that file which are not public. A module without an entry here finds
 # all of its names by the rules of `DeepModule`.
 HOMES: Mapping[str, str] = {
+  "layers.python.layers.embedding_ops": "layers.scattered",
+  "layers.python.ops.sparse_feature_cross_op": "layers.crosses",
   "opt.python.training.sign_decay": "opt.sign",
 }
 

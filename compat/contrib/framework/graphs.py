@@ -9,8 +9,6 @@ import tensorflow as tf
 
 v1 = tf.compat.v1
 
-_PLACEHOLDERS = ("Placeholder", "PlaceholderV2", "PlaceholderWithDefault")
-
 
 def get_name_scope() -> str:
   """Returns the name scope that new operations get, such as "a/b"."""
@@ -19,7 +17,7 @@ def get_name_scope() -> str:
 
 
 def get_placeholders(graph: tf.Graph) -> list[Any]:
-  """Returns the results of a graph's placeholders.
+  """Returns the results of a graph's placeholders, those without a default.
 
   Raises:
     TypeError: if it is no graph.
@@ -29,7 +27,7 @@ def get_placeholders(graph: tf.Graph) -> list[Any]:
   return [
     one.outputs[0]
     for one in graph.get_operations()
-    if one.type in _PLACEHOLDERS
+    if one.type == "Placeholder"
   ]
 
 

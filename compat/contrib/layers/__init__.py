@@ -1,6 +1,8 @@
 """Names of tf.contrib.layers; most are tf-slim's, which lives on by itself."""
 
 from compat.contrib import packages
+from compat.contrib.layers import feature_column
+from compat.contrib.layers.crosses import SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY
 from compat.contrib.layers.embedding_lookups import (
   embedding_lookup_unique,
   safe_embedding_lookup_sparse,
@@ -86,16 +88,24 @@ _FILES_OF_SLIM = {
   "utils": "tf_slim.layers.utils",
 }
 
+_COLUMNS = {
+  name: f"{feature_column.__name__}:{name}" for name in feature_column.__all__
+}
 _GDN = {name: f"compat.private.contrib.gdn:{name}" for name in ("GDN", "gdn")}
 
 __getattr__ = packages.getter(
   __name__,
-  {name: f"tf_slim:{name}" for name in _OF_SLIM} | _GDN | _FILES_OF_SLIM,
+  {name: f"tf_slim:{name}" for name in _OF_SLIM}
+  | _COLUMNS
+  | _GDN
+  | _FILES_OF_SLIM,
 )
 
 __all__ = [
   *_OF_SLIM,
   *_GDN,
+  *_COLUMNS,
+  "SPARSE_FEATURE_CROSS_DEFAULT_HASH_KEY",
   "bow_encoder",
   "embed_sequence",
   "embedding_lookup_unique",

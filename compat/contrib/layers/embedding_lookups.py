@@ -92,3 +92,37 @@ def embedding_lookup_unique(
     )
     found.set_shape(ids.shape.concatenate(looked_up.shape[1:]))
     return found
+
+
+def embedding_lookup_sparse_with_distributed_aggregation(
+  params: Any,
+  sp_ids: Any,
+  sp_weights: Any,
+  partition_strategy: str = "mod",
+  name: str | None = None,
+  combiner: str | None = None,
+  max_norm: float | None = None,
+) -> Any:
+  """Combines the embeddings of each row's ids.
+
+  The result is tf.nn.embedding_lookup_sparse's. In 1.15 each device of a
+  partition added up its own embeddings first; here they are gathered.
+
+  Args:
+    params: [vocabulary, size], or a list of its partitions.
+    sp_ids: a SparseTensor of integers, [batch, ids].
+    sp_weights: a SparseTensor of the same places, or None.
+    partition_strategy: "mod" or "div".
+    name: of the operations.
+    combiner: "mean", which is the default, "sqrtn" or "sum".
+    max_norm: what an embedding's l2 norm is cut to.
+  """
+  return v1.nn.embedding_lookup_sparse(
+    params,
+    sp_ids,
+    sp_weights,
+    partition_strategy,
+    name,
+    combiner or _COMBINER,
+    max_norm,
+  )

@@ -1,0 +1,451 @@
+"""tf.contrib.framework, tf.contrib.feature_column and tf.contrib.slim."""
+
+import collections
+import os
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+import tensorflow.contrib.slim as slim
+from tensorflow.contrib import framework
+from tensorflow.contrib.feature_column import (
+  sequence_categorical_column_with_hash_bucket,
+  sequence_categorical_column_with_identity,
+  sequence_categorical_column_with_vocabulary_list,
+  sequence_input_layer,
+  sequence_numeric_column,
+)
+from tensorflow.contrib.slim import nets
+
+_X = np.random.RandomState(1).normal(size=(4, 3)).astype(np.float32)
+_IMAGES = np.random.RandomState(2).normal(size=(2, 8, 8, 3))
+
+
+def _names(found):
+  return np.array([getattr(one, "op", one).name for one in found], "S")
+
+
+def variables():
+  framework.model_variable(
+    "model",
+    [2, 3],
+    initializer=tf.constant_initializer(1.0),
+    regularizer=slim.l2_regularizer(0.1),
+    collections=["mine"],
+  )
+  with tf.variable_scope("a"):
+    framework.variable("plain", [2], trainable=False, device="/cpu:0")
+    framework.local_variable(tf.constant(3.0), name="local")
+    framework.global_variable(tf.constant([4.0]), name="global")
+    framework.model_variable("model", [1], trainable=False)
+  framework.add_model_variable(framework.get_unique_variable("a/plain"))
+  step = framework.get_or_create_global_step()
+  framework.assert_global_step(step)
+  every = framework.get_variables
+  return {
+    "all": _names(every()),
+    "in_a": _names(every("a")),
+    "suffix": _names(every(suffix="model")),
+    "by_suffix": _names(framework.get_variables_by_suffix("model", "a")),
+    "by_name": _names(framework.get_variables_by_name("model")),
+    "model": _names(framework.get_model_variables()),
+    "trainable": _names(framework.get_trainable_variables()),
+    "local": _names(framework.get_local_variables()),
+    "mine": _names(tf.get_collection("mine")),
+    "restored": _names(framework.get_variables_to_restore()),
+    "some": _names(
+      framework.get_variables_to_restore(["a"], exclude=["a/model"])
+    ),
+    "filtered": _names(
+      framework.filter_variables(
+        every(), include_patterns=["mod"], exclude_patterns=["^a"]
+      )
+    ),
+    "searched": _names(
+      framework.filter_variables(
+        every(), include_patterns=["a"], reg_search=False
+      )
+    ),
+    "full_name": framework.get_variable_full_name(every("a")[0]),
+    "penalties": _names(tf.losses.get_regularization_losses()),
+  }
+
+
+def devices():
+  chooser = framework.VariableDeviceChooser(num_tasks=2)
+  one = framework.VariableDeviceChooser(device_type="GPU", device_index=1)
+  op = tf.no_op()
+  return {
+    "found": np.array([chooser(op), chooser(op), chooser(op), one(op)], "S")
+  }
+
+
+def scopes_of_arguments():
+  @framework.add_arg_scope
+  def f(a, b=1, c=2):
+    return [a, b, c]
+
+  @framework.add_arg_scope
+  def g(b=0):
+    return b
+
+  with framework.arg_scope([f, g], b=5) as outer:
+    inside = f(0)
+    with framework.arg_scope([f], c=7):
+      nested = [*f(0), g()]
+    again = f(0, c=9)
+  with framework.arg_scope(outer):
+    later = f(1)
+  return {
+    "inside": inside,
+    "nested": nested,
+    "again": again,
+    "later": later,
+    "outside": f(0),
+    "has": [framework.has_arg_scope(f), framework.has_arg_scope(max)],
+    "of_f": np.array(framework.arg_scoped_arguments(f), "S"),
+    "current": len(framework.current_arg_scope()),
+  }
+
+
+def checked_shapes():
+  x = tf.placeholder_with_default(_X, [None, 3])
+  y = tf.constant(_X)
+  predictions = tf.placeholder_with_default(_X[:, :1], None)
+  squeezed, labels = framework.remove_squeezable_dimensions(
+    predictions, tf.constant([1, 2, 3, 4])
+  )
+  static, _ = framework.remove_squeezable_dimensions(
+    tf.constant(_X[:, :1]), tf.constant([1, 2, 3, 4])
+  )
+  return {
+    "dynamic": framework.with_shape([4, 3], x),
+    "by_tensor": framework.with_shape(tf.constant([-1, 3]), x),
+    "static": framework.with_shape([4, 3], y),
+    "scalar": framework.with_shape([], tf.constant([3.0])),
+    "same": framework.with_same_shape(y, x),
+    "same_dynamic": framework.with_same_shape(x, y),
+    "name": framework.with_shape([4, 3], x).op.name.split("/")[0],
+    "known": framework.with_shape([4, 3], x).shape.as_list(),
+    "squeezed": squeezed,
+    "labels": labels,
+    "squeezed_static": static,
+    "sum": framework.reduce_sum_n([y, x, tf.constant(2.0)]),
+    "one": framework.reduce_sum_n([y]),
+    "scalar_int": framework.assert_scalar_int(tf.constant(3)),
+    "sparse": framework.convert_to_tensor_or_sparse_tensor(_X),
+    "dtype": framework.assert_same_float_dtype([y, x]).name,
+  }
+
+
+def graphs_and_conditions():
+  x = tf.placeholder_with_default(_X, [4, 3], name="x")
+  tf.placeholder(tf.float32, [2], name="y")
+  with tf.name_scope("a"), tf.name_scope("b"):
+    scope = framework.get_name_scope()
+
+  def halves(rows, times=1):
+    return {"sum": rows.sum(0) * times, "n": np.int64(len(rows))}
+
+  called = framework.py_func(
+    halves,
+    [x],
+    {"times": tf.constant(2.0)},
+    {"sum": tf.float32, "n": tf.int64},
+    {"sum": tf.TensorShape([3]), "n": tf.TensorShape([])},
+  )
+  return {
+    "scope": scope,
+    "placeholders": np.array(
+      [one.name for one in framework.get_placeholders(tf.get_default_graph())],
+      "S",
+    ),
+    "sum": called["sum"],
+    "n": called["n"],
+    "shape": called["sum"].shape.as_list(),
+    "cond": framework.smart_cond(tf.constant(True), lambda: x, lambda: -x),
+    "of_bool": framework.smart_cond(False, lambda: 1, lambda: 2),
+    "constant": framework.smart_constant_value(tf.constant(True)),
+    "case": framework.smart_case(
+      [(tf.constant(False), lambda: x), (tf.reduce_all(x > -9), lambda: -x)]
+    ),
+    "prefix": framework.prepend_name_scope("x:0", "s"),
+    "stripped": framework.strip_name_scope("s/x:0", "s"),
+    "sorted": framework.sort(x, direction="DESCENDING"),
+    "order": framework.argsort(x),
+    "is_tensor": [framework.is_tensor(x), framework.is_tensor(3)],
+    "same_graph": framework.get_graph_from_inputs([x]) is x.graph,
+  }
+
+
+def structures():
+  nest = framework.nest
+  pair = collections.namedtuple("pair", ["a", "b"])
+  deep = {"y": [1, (2, 3)], "x": pair(4, [])}
+  return {
+    "flat": nest.flatten(deep),
+    "is": [nest.is_sequence(deep), nest.is_sequence("a"), nest.is_sequence([])],
+    "mapped": nest.flatten(nest.map_structure(lambda x: x + 1, deep)),
+    "packed": nest.flatten(nest.pack_sequence_as(deep, [5, 6, 7, 8])),
+    "up_to": str(nest.flatten_up_to({"y": 0, "x": 0}, deep)),
+    "paths": np.array(
+      [path for path, _ in nest.flatten_with_joined_string_paths(deep)], "S"
+    ),
+  }
+
+
+def fused_graph():
+  x = tf.placeholder(tf.float32, [2], name="x")
+  a = tf.add(x, x, name="a")
+  b = tf.multiply(a, a, name="b")
+  c = tf.identity(b, name="c")
+  tf.negative(c, name="d")
+  fused = framework.fuse_op(
+    tf.get_default_graph().as_graph_def(),
+    ["x"],
+    ["c"],
+    [1],
+    False,
+    "one",
+    "Fused",
+  )
+  return {
+    "nodes": np.array(
+      [",".join([n.name, n.op, *n.input]) for n in fused.node], "S"
+    )
+  }
+
+
+def initial_values():
+  makers = {
+    "delta": (framework.convolutional_delta_orthogonal(), [3, 3, 2, 4]),
+    "one": (framework.convolutional_orthogonal_1d(), [3, 2, 4]),
+    "two": (framework.convolutional_orthogonal_2d(), [2, 2, 2, 2]),
+    "three": (framework.convolutional_orthogonal_3d(), [2, 2, 2, 2, 2]),
+  }
+  # They are random, but orthogonal: the sum of squares is not.
+  return {
+    name: tf.reduce_sum(tf.square(tf.get_variable(name, shape, initializer=i)))
+    for name, (i, shape) in sorted(makers.items())
+    if name == "delta"
+  }
+
+
+def _saved(folder):
+  """Writes a checkpoint of two variables, and returns its path."""
+  with tf.Graph().as_default(), tf.Session() as session:
+    tf.get_variable("table", initializer=_X)
+    tf.get_variable("old/bias", initializer=_X[0])
+    session.run(tf.global_variables_initializer())
+    return tf.train.Saver().save(session, os.path.join(folder, "model"))
+
+
+def values_from_checkpoints():
+  folder = tempfile.mkdtemp()
+  path = _saved(folder)
+  for name, words in (("old", "a b c d"), ("new", "d x a")):
+    with open(os.path.join(folder, name), "w") as vocabulary:
+      vocabulary.write("\n".join(words.split()) + "\n")
+  assigned = tf.get_variable("assigned", [4, 3])
+  bias = tf.get_variable("bias", [3])
+  op, feeds = framework.assign_from_checkpoint(
+    path, {"table": assigned, "old/bias": bias}
+  )
+  init = framework.assign_from_checkpoint_fn(path, {"old/bias": bias})
+  with tf.Session() as session:
+    session.run(op, feeds)
+    values = session.run([assigned, bias])
+    session.run(bias.assign([0.0, 0.0, 0.0]))
+    init(session)
+    again = session.run(bias)
+    framework.assign_from_values_fn({"bias": np.ones([3], np.float32)})(session)
+    ones = session.run(bias)
+  framework.init_from_checkpoint(path, {"table": assigned})
+  loaded = tf.get_variable(
+    "loaded",
+    [4, 3],
+    initializer=framework.load_embedding_initializer(
+      path,
+      "table",
+      3,
+      3,
+      os.path.join(folder, "old"),
+      os.path.join(folder, "new"),
+      num_oov_buckets=1,
+      initializer=tf.zeros_initializer(),
+    ),
+  )
+  remapped = tf.get_variable(
+    "remapped",
+    [3, 3],
+    initializer=framework.load_and_remap_matrix_initializer(
+      path,
+      "table",
+      3,
+      3,
+      old_row_vocab_file=os.path.join(folder, "old"),
+      new_row_vocab_file=os.path.join(folder, "new"),
+    ),
+  )
+  return {
+    "values": values[0],
+    "bias": values[1],
+    "again": again,
+    "ones": ones,
+    "loaded": loaded,
+    "remapped": remapped,
+    "names": np.array(
+      [name for name, _ in framework.list_variables(path)], "S"
+    ),
+    "read": framework.load_variable(path, "old/bias"),
+  }
+
+
+def sequences():
+  places = [[0, 0], [0, 1], [1, 0]]
+  features = {
+    "ids": tf.SparseTensor(places, tf.constant([2, 0, 1], tf.int64), [2, 2]),
+    "words": tf.SparseTensor(places, tf.constant(["a", "b", "a"]), [2, 2]),
+    "numbers": tf.SparseTensor(places, [0.5, 1.5, -1.0], [2, 2]),
+  }
+  ids = sequence_categorical_column_with_identity("ids", 3)
+  words = sequence_categorical_column_with_vocabulary_list("words", ["a", "b"])
+  columns = [
+    tf.feature_column.embedding_column(ids, 2),
+    tf.feature_column.indicator_column(words),
+    sequence_numeric_column("numbers", normalizer_fn=None),
+  ]
+  inputs, lengths = sequence_input_layer(features, columns)
+  hashed = tf.feature_column.embedding_column(
+    sequence_categorical_column_with_hash_bucket("words", 4), 3
+  )
+  again, _ = sequence_input_layer(features, [hashed], trainable=False)
+  return {
+    "inputs": inputs,
+    "lengths": lengths,
+    "again": again,
+    "trainable": _names(tf.trainable_variables()),
+  }
+
+
+def slim_losses_and_training():
+  x = tf.placeholder_with_default(_X, [4, 3])
+  with slim.arg_scope(
+    [slim.fully_connected], weights_regularizer=slim.l2_regularizer(0.1)
+  ):
+    net = slim.fully_connected(x, 5, normalizer_fn=slim.batch_norm)
+    logits = slim.fully_connected(net, 2, activation_fn=None, scope="logits")
+  slim.losses.softmax_cross_entropy(
+    logits, slim.one_hot_encoding([0, 1, 1, 0], 2)
+  )
+  slim.losses.mean_squared_error(logits, tf.zeros([4, 2]), weights=0.5)
+  total = slim.losses.get_total_loss()
+  train_op = slim.learning.create_train_op(
+    total,
+    tf.train.MomentumOptimizer(0.1, 0.9),
+    clip_gradient_norm=1.0,
+    summarize_gradients=True,
+    gradient_multipliers={"logits/weights": 2.0},
+  )
+  return {
+    "loss": total,
+    "losses": _names(slim.losses.get_losses()),
+    "updates": _names(tf.get_collection(tf.GraphKeys.UPDATE_OPS)),
+    "summaries": _names(tf.get_collection(tf.GraphKeys.SUMMARIES)),
+  }, train_op
+
+
+def _net(build, **kwargs):
+  images = tf.placeholder_with_default(
+    _IMAGES.astype(np.float32), [None, 8, 8, 3]
+  )
+  outputs, end_points = build(images, **kwargs)
+  results = {
+    "outputs": outputs,
+    "end_points": np.array(sorted(end_points), "S"),
+    "model": _names(slim.get_model_variables()),
+    "updates": _names(tf.get_collection(tf.GraphKeys.UPDATE_OPS)),
+    "penalties": len(tf.losses.get_regularization_losses()),
+  }
+  return results
+
+
+def resnet_v1():
+  unit = nets.resnet_v1.resnet_v1_block
+  with slim.arg_scope(nets.resnet_utils.resnet_arg_scope()):
+    return _net(
+      nets.resnet_v1.resnet_v1,
+      blocks=[unit("block1", 2, 2, 2), unit("block2", 3, 1, 1)],
+      num_classes=3,
+      is_training=False,
+      include_root_block=False,
+      scope="tiny",
+    )
+
+
+def resnet_v2():
+  unit = nets.resnet_v2.resnet_v2_block
+  with slim.arg_scope(nets.resnet_v2.resnet_arg_scope()):
+    return _net(
+      nets.resnet_v2.resnet_v2,
+      blocks=[unit("block1", 2, 1, 2)],
+      num_classes=2,
+      is_training=False,
+      include_root_block=False,
+      output_stride=2,
+      scope="tiny",
+    )
+
+
+def decoded_examples():
+  example = tf.train.Example()
+  example.features.feature["label"].int64_list.value.append(3)
+  example.features.feature["sizes"].float_list.value.extend([0.5, 0.25])
+  for name, value in zip(("ymin", "xmin", "ymax", "xmax"), range(4)):
+    key = "box/" + name
+    example.features.feature[key].float_list.value.extend([value, value + 4.0])
+  decoder = slim.tfexample_decoder.TFExampleDecoder(
+    {
+      "label": tf.FixedLenFeature([], tf.int64),
+      "sizes": tf.VarLenFeature(tf.float32),
+      "box/ymin": tf.VarLenFeature(tf.float32),
+      "box/xmin": tf.VarLenFeature(tf.float32),
+      "box/ymax": tf.VarLenFeature(tf.float32),
+      "box/xmax": tf.VarLenFeature(tf.float32),
+    },
+    {
+      "label": slim.tfexample_decoder.Tensor("label"),
+      "sizes": slim.tfexample_decoder.Tensor("sizes", default_value=0.0),
+      "boxes": slim.tfexample_decoder.BoundingBox(prefix="box/"),
+    },
+  )
+  names = sorted(decoder.list_items())
+  serialized = tf.constant(example.SerializeToString())
+  return dict(zip(names, decoder.decode(serialized, names)))
+
+
+def data_provider():
+  folder = tempfile.mkdtemp()
+  path = os.path.join(folder, "examples")
+  with tf.python_io.TFRecordWriter(path) as writer:
+    for label in range(3):
+      example = tf.train.Example()
+      example.features.feature["label"].int64_list.value.append(label)
+      writer.write(example.SerializeToString())
+  dataset = slim.dataset.Dataset(
+    path,
+    tf.TFRecordReader,
+    slim.tfexample_decoder.TFExampleDecoder(
+      {"label": tf.FixedLenFeature([], tf.int64)},
+      {"label": slim.tfexample_decoder.Tensor("label")},
+    ),
+    3,
+    {"label": "a number"},
+  )
+  provider = slim.dataset_data_provider.DatasetDataProvider(
+    dataset, shuffle=False, num_epochs=1
+  )
+  (label,) = provider.get(["label"])
+  batch = tf.train.batch([label], 3)
+  queue = slim.prefetch_queue.prefetch_queue([batch * 2])
+  return {"batch": queue.dequeue(), "samples": provider.num_samples()}
