@@ -55,7 +55,7 @@ class ImportTest(parameterized.TestCase):
         getattr(contrib, name).__name__, f"compat.contrib.{name}"
       )
     self.assertIs(
-      contrib.distribute.MirroredStrategy, tf1.distribute.MirroredStrategy
+      contrib.distribute.OneDeviceStrategy, tf1.distribute.OneDeviceStrategy
     )
     self.assertIs(
       contrib.cluster_resolver.TPUClusterResolver,
@@ -77,8 +77,8 @@ class ImportTest(parameterized.TestCase):
     ),
     (
       "no_replacement",
-      lambda: tf.contrib.bigtable,
-      "tf.contrib.bigtable is not among the names that compat brings back. "
+      lambda: tf.contrib.rate,
+      "tf.contrib.rate is not among the names that compat brings back. "
       "There is no replacement for it in TensorFlow 2.",
     ),
   )

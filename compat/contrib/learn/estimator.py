@@ -252,6 +252,10 @@ class BaseEstimator(Evaluable, Trainable):
           if once:
             break
 
+  def predict_ops(self, features: Any) -> ModelFnOps:
+    """Makes the model's graph for predictions, in the current graph."""
+    return self._call_model_fn(features, None, ModeKeys.INFER)
+
   def get_variable_value(self, name: str) -> Any:
     """Returns the value of a variable in the latest checkpoint."""
     return tf.train.load_variable(self._model_dir, name)

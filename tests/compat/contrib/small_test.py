@@ -1,0 +1,127 @@
+"""Names of tf.contrib that TensorFlow has kept, and what is refused."""
+
+import inspect
+
+import compat
+
+compat.install(contrib=True)
+
+from compat import contrib  # noqa: E402
+from compat.contrib import packages  # noqa: E402
+from compat.private import kept_names  # noqa: E402
+
+import tensorflow as tf  # noqa: E402
+from absl.testing import absltest, parameterized  # noqa: E402
+
+
+class KeptNamesTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (f"_{module}_{name}", module, name)
+    for module, names in kept_names.PLACES.items()
+    for name in names
+  )
+  def test_is_there(self, module, name):
+    found = getattr(getattr(contrib, module), name)
+    place = kept_names.PLACES[module][name]
+    self.assertIs(found, packages.find(place, name))
+
+
+class DistributeTest(parameterized.TestCase):
+  def test_arguments_of_1_15(self):
+    made = tf.contrib.distribute.MirroredStrategy
+    self.assertEqual(
+      list(inspect.signature(made).parameters),
+      [
+        "devices",
+        "num_gpus",
+        "num_gpus_per_worker",
+        "cross_device_ops",
+        "auto_shard_dataset",
+        "cross_tower_ops",
+      ],
+    )
+    self.assertEqual(made(num_gpus=0).extended.worker_devices[-1][-5:], "CPU:0")
+
+  @parameterized.parameters(
+    (dict(devices=["/cpu:0"], num_gpus=1), "devices or num_gpus, not both"),
+    (dict(auto_shard_dataset=True), "auto_shard_dataset is for several"),
+  )
+  def test_contradictions(self, arguments, message):
+    with self.assertRaisesRegex(ValueError, message):
+      tf.contrib.distribute.MirroredStrategy(**arguments)
+
+  def test_all_reduce(self):
+    made = tf.contrib.distribute.AllReduceCrossDeviceOps
+    self.assertIsInstance(made(num_packs=2), tf.distribute.NcclAllReduce)
+    with self.assertRaisesWithLiteralMatch(
+      ValueError, "all_reduce_alg='x' is none of hierarchical_copy, nccl."
+    ):
+      made("x")
+
+
+class EagerTest(absltest.TestCase):
+  def test_iterator(self):
+    iterator = tf.contrib.eager.Iterator(tf.data.Dataset.range(2))
+    self.assertEqual(iterator.output_types, tf.int64)
+    self.assertEqual([int(one) for one in iterator], [0, 1])
+    with self.assertRaises(tf.errors.OutOfRangeError):
+      iterator.get_next()
+
+  def test_saver(self):
+    variable = tf.contrib.eager.Variable(3.0, name="v")
+    saver = tf.contrib.eager.Saver([variable])
+    path = saver.save(self.create_tempdir().full_path + "/x", 7)
+    variable.assign(4.0)
+    saver.restore(path)
+    self.assertEqual(float(variable), 3.0)
+    self.assertEqual(tf.train.list_variables(path), [("v", [])])
+
+  def test_gradients(self):
+    slope = tf.contrib.eager.gradients_function(lambda x: x * x)
+    self.assertEqual(float(slope(3.0)[0]), 6.0)
+
+  def test_metrics(self):
+    mean = tf.contrib.eager.metrics.Mean("loss")
+    for value in (1.0, 4.0):
+      mean(value)
+    self.assertEqual(float(mean.result()), 2.5)
+    mean.init_variables()
+    mean(7.0)
+    self.assertEqual(float(mean.result()), 7.0)
+
+  def test_defun(self):
+    square = tf.contrib.eager.defun(lambda x: x * x)
+    self.assertEqual(float(square(tf.constant(3.0))), 9.0)
+
+
+class CheckpointTest(absltest.TestCase):
+  def test_tracker_and_its_picture(self):
+    tracker = tf.contrib.checkpoint.UniqueNameTracker()
+    for value in (1.0, 2.0):
+      tracker.track(tf.Variable(value), "v")
+    path = tf.train.Checkpoint(kept=tracker).write(
+      self.create_tempdir().full_path + "/x"
+    )
+    picture = tf.contrib.checkpoint.dot_graph_from_checkpoint(path)
+    for name in ("kept", "v", "v_1"):
+      self.assertIn(f'[label="{name}"]', picture)
+
+
+class RefusedTest(parameterized.TestCase):
+  @parameterized.parameters(
+    ("eager.Network", "tf.keras.Model"),
+    ("estimator.replicate_model_fn", "estimator_mp's data axis"),
+    ("memory_stats.BytesLimit", "tf.config.experimental.get_memory_info"),
+    ("quantize.create_training_graph", "tensorflow-model-optimization"),
+    ("tensor_forest", "tensorflow-decision-forests"),
+    ("tpu.keras_to_tpu_model", "tf.distribute.TPUStrategy"),
+  )
+  def test_names_what_to_use(self, path, replacement):
+    with self.assertRaisesRegex(AttributeError, f"Use .*{replacement}"):
+      found = contrib
+      for name in path.split("."):
+        found = getattr(found, name)
+
+
+if __name__ == "__main__":
+  absltest.main()
