@@ -14,10 +14,23 @@ from compat.v1.names.replaced import REPLACED
 
 VERSION = "1.15.5"
 
+_COSINE = f"{__name__}.keras_losses:cosine_similarity"
+
 # By the path below `tf`: "module:name" of what stands there.
 SUPPLIED: Mapping[str, str] = {
   "VERSION": f"{__name__}:VERSION",
+  "Variable": f"{__name__}.variables:Variable",
   "__version__": f"{__name__}:VERSION",
+  "keras.layers.GRU": f"{__name__}.keras_layers:GRU",
+  "keras.layers.LSTM": f"{__name__}.keras_layers:LSTM",
+  "keras.layers.RNN": f"{__name__}.keras_layers:RNN",
+  "keras.layers.SimpleRNN": f"{__name__}.keras_layers:SimpleRNN",
+  "keras.losses.CosineSimilarity": f"{__name__}.keras_losses:CosineSimilarity",
+  "keras.losses.cosine": _COSINE,
+  "keras.losses.cosine_proximity": _COSINE,
+  "keras.losses.cosine_similarity": _COSINE,
+  "keras.metrics.cosine": _COSINE,
+  "keras.metrics.cosine_proximity": _COSINE,
   "version.VERSION": f"{__name__}:VERSION",
 }
 

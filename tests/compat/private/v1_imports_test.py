@@ -18,11 +18,34 @@ import tensorflow as tf  # noqa: E402
 
 class MovedNamesTest(parameterized.TestCase):
   def test_all_are_there(self):
-    for place in (*moved_names.PUBLIC, *moved_names.OTHER):
+    for place in (
+      *moved_names.PUBLIC,
+      *moved_names.OTHER,
+      *moved_names.ELSEWHERE,
+    ):
       module, _, name = place.rpartition(".")
       with self.subTest(place):
         module = importlib.import_module(f"tensorflow.python.{module}")
         self.assertTrue(callable(getattr(module, name)))
+
+  def test_moved_modules(self):
+    for name in moved_names.MODULES:
+      with self.subTest(name):
+        importlib.import_module(name)
+    from tensorflow.python.training.tracking import data_structures
+    from tensorflow.python.training.tracking.base import Trackable
+
+    self.assertTrue(issubclass(data_structures.List, Trackable))
+
+  def test_old_shapes(self):
+    from tensorflow.python.framework import tensor_shape
+
+    self.assertEqual(tensor_shape.scalar(), tf.TensorShape([]))
+    self.assertEqual(tensor_shape.vector(2), tf.TensorShape([2]))
+    self.assertEqual(
+      tensor_shape.matrix(None, 3).as_list(),
+      tf.TensorShape([None, 3]).as_list(),
+    )
 
   @parameterized.parameters(
     ("ops.control_flow_ops", "cond", tf.compat.v1.cond),

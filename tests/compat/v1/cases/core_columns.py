@@ -1,0 +1,141 @@
+"""tf.feature_column, the layers it feeds, and canned Estimators' parts."""
+
+import numpy as np
+import tensorflow as tf
+
+
+def _features():
+  return {
+    "age": tf.constant([[20.0], [35.0], [50.0]]),
+    "city": tf.constant([["a"], ["b"], ["z"]]),
+    "id": tf.constant([[3], [7], [11]]),
+    "tags": tf.SparseTensor(
+      [[0, 0], [0, 1], [2, 0]], tf.constant(["x", "y", "x"]), [3, 2]
+    ),
+  }
+
+
+def _columns():
+  column = tf.feature_column
+  city = column.categorical_column_with_vocabulary_list(
+    "city", ["a", "b"], num_oov_buckets=1
+  )
+  tags = column.categorical_column_with_hash_bucket("tags", 5)
+  ids = column.categorical_column_with_identity("id", 12)
+  ages = column.bucketized_column(column.numeric_column("age"), [30, 40])
+  return city, tags, ids, ages
+
+
+def input_layer():
+  column = tf.feature_column
+  city, tags, ids, ages = _columns()
+  crossed = column.crossed_column([ages, "city"], 10)
+  columns = [
+    column.numeric_column("age", normalizer_fn=lambda x: x / 10),
+    column.indicator_column(city),
+    column.embedding_column(tags, 2),
+    column.embedding_column(ids, 3, combiner="sum", max_norm=1.0),
+    column.indicator_column(crossed),
+    ages,
+  ]
+  collected = []
+  layer = column.input_layer(
+    _features(), columns, cols_to_vars=None, weight_collections=["w"]
+  )
+  return {
+    "layer": layer,
+    "names": " ".join(v.name for v in tf.global_variables()),
+    "collected": len(tf.get_collection("w")) + len(collected),
+    "spec": str(sorted(column.make_parse_example_spec(columns))),
+  }
+
+
+def shared_embeddings():
+  column = tf.feature_column
+  one = column.categorical_column_with_identity("id", 12)
+  two = column.categorical_column_with_identity("other", 12)
+  columns = column.shared_embedding_columns([one, two], 3)
+  features = dict(_features(), other=tf.constant([[1], [2], [3]]))
+  return {"layer": column.input_layer(features, columns)}
+
+
+def linear_model():
+  city, tags, ids, ages = _columns()
+  weighted = tf.feature_column.weighted_categorical_column(ids, "weight")
+  features = dict(_features(), weight=tf.constant([[0.5], [1.0], [2.0]]))
+  return {
+    "model": tf.feature_column.linear_model(
+      features, [city, tags, ages, weighted], units=2
+    )
+  }
+
+
+def sequences():
+  column = tf.feature_column
+  tags = column.sequence_categorical_column_with_hash_bucket("tags", 5)
+  embedded = column.embedding_column(tags, 2)
+  layer = tf.keras.experimental.SequenceFeatures([embedded])
+  inputs, lengths = layer(_features())
+  return {"inputs": inputs, "lengths": lengths}
+
+
+def weights_and_names_of_dense_features():
+  column = tf.feature_column
+  _, tags, _, ages = _columns()
+  layer = tf.keras.layers.DenseFeatures(
+    [column.embedding_column(tags, 2), ages]
+  )
+  return {"layer": layer(_features())}
+
+
+def numeric_inputs():
+  inputs = tf.estimator.inputs.numpy_input_fn(
+    {"x": np.arange(4, dtype=np.float32)},
+    np.arange(4),
+    batch_size=2,
+    shuffle=False,
+    num_epochs=1,
+  )
+  features, labels = inputs()
+  return {"x": features["x"], "labels": labels}
+
+
+def _model(estimator, mode):
+  features = {"age": tf.constant([[20.0], [35.0], [50.0]])}
+  spec = estimator._call_model_fn(
+    features, tf.constant([[0.0], [1.0], [1.0]]), mode, estimator.config
+  )
+  results = {"loss": spec.loss}
+  results["collections"] = " ".join(
+    v.name for v in tf.get_collection(tf.GraphKeys.GLOBAL_VARIABLES)
+  )
+  return results, spec.train_op
+
+
+def dnn_regressor():
+  tf.train.create_global_step()
+  estimator = tf.estimator.DNNRegressor(
+    [4, 3], [tf.feature_column.numeric_column("age")]
+  )
+  return _model(estimator, tf.estimator.ModeKeys.TRAIN)
+
+
+def linear_classifier():
+  tf.train.create_global_step()
+  estimator = tf.estimator.LinearClassifier(
+    [tf.feature_column.numeric_column("age")]
+  )
+  return _model(estimator, tf.estimator.ModeKeys.TRAIN)
+
+
+def wide_and_deep():
+  tf.train.create_global_step()
+  age = tf.feature_column.numeric_column("age")
+  estimator = tf.estimator.DNNLinearCombinedClassifier(
+    linear_feature_columns=[age],
+    dnn_feature_columns=[age],
+    dnn_hidden_units=[3],
+    dnn_optimizer="Adagrad",
+    dnn_dropout=0.3,
+  )
+  return _model(estimator, tf.estimator.ModeKeys.TRAIN)
