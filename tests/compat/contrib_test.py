@@ -356,9 +356,8 @@ class HParamsTest(parameterized.TestCase):
   def test_parse_and_json(self):
     hparams = self.make()
     hparams.parse("depth=4,rate=1e-3, name=b c,on=false,sizes=[5,6,7]")
-    hparams.parse("sizes[1]=8")
     expected = dict(
-      depth=4, rate=1e-3, name="b c", on=False, sizes=[5, 8, 7], none=None
+      depth=4, rate=1e-3, name="b c", on=False, sizes=[5, 6, 7], none=None
     )
     self.assertEqual(hparams.values(), expected)
     again = self.make().parse_json(hparams.to_json())
@@ -382,9 +381,22 @@ class HParamsTest(parameterized.TestCase):
       "depth=x",
       "the hyperparameter 'depth' is of type int; 'x' is not.",
     ),
-    ("bool", "on=yes", "the hyperparameter 'on' is a bool; 'yes' is not."),
+    (
+      "bool",
+      "on=yes",
+      "the hyperparameter 'on' is of type bool; 'yes' is not.",
+    ),
     ("list", "sizes=3", "the hyperparameter 'sizes' is a list; 3 is not."),
-    ("index", "depth[0]=3", "depth[0] is set, but depth is 3."),
+    (
+      "index",
+      "sizes[0]=3",
+      "the hyperparameter 'sizes' is a list; {0: 3} is not.",
+    ),
+    (
+      "twice",
+      "depth=3,depth=3",
+      "'depth' is set more than once in 'depth=3,depth=3'.",
+    ),
     (
       "text",
       "depth",
