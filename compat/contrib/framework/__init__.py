@@ -5,7 +5,11 @@ The others are TensorFlow's own, public or not, or written here anew.
 
 from compat.contrib import packages
 from compat.contrib.framework.checkpoints import (
+  init_from_checkpoint,
+  list_variables,
+  load_checkpoint,
   load_linear_multiclass_bias_initializer,
+  load_variable,
   load_variable_slot_initializer,
 )
 from compat.contrib.framework.graphs import (
@@ -56,11 +60,7 @@ convert_to_tensor_or_sparse_tensor = (
 create_global_step = tf.compat.v1.train.create_global_step
 get_global_step = tf.compat.v1.train.get_global_step
 get_or_create_global_step = tf.compat.v1.train.get_or_create_global_step
-init_from_checkpoint = tf.compat.v1.train.init_from_checkpoint
 is_tensor = tf.is_tensor
-list_variables = tf.train.list_variables
-load_checkpoint = tf.train.load_checkpoint
-load_variable = tf.train.load_variable
 sort = tf.sort
 
 # Also among the names of tf.contrib.slim.

@@ -1,8 +1,40 @@
-"""Initial values from checkpoints whose rows stand in another order."""
+"""What checkpoints have, and initial values from them, in another order."""
 
+from collections.abc import Mapping
 from typing import Any
 
 from compat.private.contrib.framework import load_and_remap_matrix_initializer
+
+import tensorflow as tf
+
+
+def load_checkpoint(filepattern: str) -> Any:
+  """Returns a reader of a checkpoint, or of the newest one in a folder."""
+  return tf.train.load_checkpoint(filepattern)
+
+
+def load_variable(checkpoint_dir: str, name: str) -> Any:
+  """Returns a variable of a checkpoint, or of the newest one in a folder."""
+  return tf.train.load_variable(checkpoint_dir, name)
+
+
+def list_variables(checkpoint_dir: str) -> list[tuple[str, list[int]]]:
+  """Returns names and shapes of what a checkpoint, or the newest one, has."""
+  found: list[tuple[str, list[int]]] = tf.train.list_variables(checkpoint_dir)
+  return found
+
+
+def init_from_checkpoint(
+  checkpoint_dir: str, assignment_map: Mapping[str, Any]
+) -> None:
+  """Makes variables start from a checkpoint.
+
+  Args:
+    checkpoint_dir: its path, or a folder with it.
+    assignment_map: variables, or names or scopes of them, by the name or scope
+      in the checkpoint.
+  """
+  tf.compat.v1.train.init_from_checkpoint(checkpoint_dir, assignment_map)
 
 
 def load_linear_multiclass_bias_initializer(

@@ -16,6 +16,7 @@ from tensorflow.contrib.feature_column import (
   sequence_numeric_column,
 )
 from tensorflow.contrib.slim import nets
+from tensorflow.contrib.summary import summary
 
 _X = np.random.RandomState(1).normal(size=(4, 3)).astype(np.float32)
 _IMAGES = np.random.RandomState(2).normal(size=(2, 8, 8, 3))
@@ -449,3 +450,85 @@ def data_provider():
   batch = tf.train.batch([label], 3)
   queue = slim.prefetch_queue.prefetch_queue([batch * 2])
   return {"batch": queue.dequeue(), "samples": provider.num_samples()}
+
+
+def summaries():
+  folder = tempfile.mkdtemp()
+  step = tf.train.get_or_create_global_step()
+  writer = summary.create_file_writer(folder)
+  with writer.as_default(), summary.always_record_summaries():
+    summary.scalar("loss", tf.constant(2.0))
+    summary.scalar("loss", tf.constant(2.0), family="family")
+    summary.histogram("histogram", tf.constant([1.0, 2.0]))
+    summary.image("image", tf.zeros([1, 2, 2, 3]))
+    summary.audio("audio", tf.zeros([1, 4]), 8, 1)
+    summary.generic("generic", tf.constant([3, 4]))
+    with tf.name_scope("inner"):
+      summary.scalar("x", tf.constant(1.0), step=tf.constant(7, tf.int64))
+  with writer.as_default(), summary.record_summaries_every_n_global_steps(2):
+    summary.scalar("second", tf.constant(3.0))
+  with writer.as_default(), summary.never_record_summaries():
+    summary.scalar("never", tf.constant(3.0))
+  with writer.as_default():
+    summary.scalar("undecided", tf.constant(3.0))
+  increment = tf.assign_add(step, 1)
+  with tf.Session() as session, writer.as_default():
+    session.run(tf.global_variables_initializer())
+    summary.initialize(tf.get_default_graph(), session)
+    for _ in range(3):
+      session.run(summary.all_summary_ops())
+      session.run(increment)
+    session.run(summary.flush())
+  written = []
+  for file in tf.gfile.ListDirectory(folder):
+    for event in tf.train.summary_iterator(os.path.join(folder, file)):
+      for value in event.summary.value:
+        kind = value.WhichOneof("value")
+        written.append("%d %s %s" % (event.step, value.tag, kind))
+      if event.graph_def:
+        written.append("graph")
+  return {"written": np.array(sorted(written), "S")}
+
+
+def trained_and_evaluated():
+  folder = tempfile.mkdtemp()
+  with tf.Graph().as_default():
+    tf.set_random_seed(1)
+    x = tf.placeholder_with_default(_X, [4, 3])
+    make = tf.constant_initializer(0.5)
+    logits = slim.fully_connected(x, 2, weights_initializer=make)
+    slim.losses.mean_squared_error(logits, tf.ones([4, 2]))
+    train_op = slim.learning.create_train_op(
+      slim.losses.get_total_loss(), tf.train.GradientDescentOptimizer(0.1)
+    )
+    last = slim.learning.train(
+      train_op,
+      folder,
+      number_of_steps=5,
+      log_every_n_steps=2,
+      save_summaries_secs=0,
+      session_config=tf.ConfigProto(allow_soft_placement=False),
+    )
+  with tf.Graph().as_default():
+    slim.get_or_create_global_step()
+    x = tf.placeholder_with_default(_X, [4, 3])
+    logits = slim.fully_connected(x, 2)
+    values, updates = slim.metrics.aggregate_metric_map(
+      {"error": slim.metrics.streaming_mean_squared_error(logits, logits + 1.0)}
+    )
+    mean, update = slim.metrics.streaming_mean(logits)
+    found = slim.evaluation.evaluate_once(
+      "",
+      tf.train.latest_checkpoint(folder),
+      folder,
+      num_evals=2,
+      eval_op=[update, updates["error"]],
+      final_op={"mean": mean, "error": values["error"]},
+    )
+  files = {name.partition("-")[0] for name in os.listdir(folder)}
+  return {
+    "last": last,
+    "mean": found["mean"],
+    "error": found["error"],
+    "files": np.array(sorted(f for f in files if "events" not in f), "S"),
+  }
