@@ -25,6 +25,7 @@ _MODULES = (
   "image",
   "layers",
   "learn",
+  "legacy_seq2seq",
   "lookup",
   "losses",
   "memory_stats",

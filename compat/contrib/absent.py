@@ -103,7 +103,6 @@ REPLACEMENTS = {
   "learn.read_keyed_batch_features_shared_queue": (
     "tf.data.Dataset.shard, or tf.contrib.learn.read_keyed_batch_features"
   ),
-  "legacy_seq2seq": f"tfa.seq2seq of {_ADDONS}",
   "libsvm": "the package tensorflow-io",
   "linalg": "tf.linalg",
   "linear_optimizer": "tf.compat.v1.estimator.experimental.LinearSDCA",
