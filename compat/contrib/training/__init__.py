@@ -1,7 +1,7 @@
 """Names of tf.contrib.training."""
 
 from compat.contrib import packages
-from compat.contrib.training import hparams, placement
+from compat.contrib.training import buckets, hparams, placement
 
 import tensorflow as tf
 
@@ -27,6 +27,8 @@ __getattr__ = packages.getter(
 HParams = hparams.HParams
 GreedyLoadBalancingStrategy = placement.GreedyLoadBalancingStrategy
 RandomStrategy = placement.RandomStrategy
+bucket = buckets.bucket
+bucket_by_sequence_length = buckets.bucket_by_sequence_length
 byte_size_load_fn = placement.byte_size_load_fn
 checkpoints_iterator = tf.train.checkpoints_iterator
 get_or_create_global_step = tf.compat.v1.train.get_or_create_global_step
@@ -37,6 +39,8 @@ __all__ = sorted(
     "GreedyLoadBalancingStrategy",
     "HParams",
     "RandomStrategy",
+    "bucket",
+    "bucket_by_sequence_length",
     "byte_size_load_fn",
     "checkpoints_iterator",
     "get_or_create_global_step",

@@ -72,3 +72,43 @@ def random_placement():
       for size in range(1, 9):
         found.append(tf.get_variable("v%d" % size, [size]).device)
   return {"devices": " ".join(found)}
+
+
+def _numbers(count):
+  return tf.train.range_input_producer(count, shuffle=False).dequeue()
+
+
+def buckets():
+  number = _numbers(8)
+  which, (numbers, filled) = training.bucket(
+    [number, tf.fill([3], number)],
+    which_bucket=number % 2,
+    batch_size=3,
+    num_buckets=2,
+  )
+  assert [one.shape.as_list() for one in (numbers, filled)] == [[3], [3, 3]]
+  return {
+    "of_one_bucket": tf.reduce_sum(tf.abs(numbers % 2 - which)),
+    "alike": tf.reduce_sum(tf.abs(filled - numbers[:, tf.newaxis])),
+  }
+
+
+def buckets_by_length():
+  number = _numbers(9)
+  lengths, batch = training.bucket_by_sequence_length(
+    number + 1,
+    {"tokens": tf.fill([number + 1], number), "number": number},
+    batch_size=2,
+    bucket_boundaries=[3, 6],
+    dynamic_pad=True,
+    capacity=20,
+  )
+  tokens = batch["tokens"]
+  assert lengths.shape.as_list() == [2]
+  assert tokens.shape.as_list() == [2, None]
+  which = tf.cast(lengths >= 3, tf.int32) + tf.cast(lengths >= 6, tf.int32)
+  return {
+    "of_one_bucket": tf.reduce_max(which) - tf.reduce_min(which),
+    "padded_to_longest": tf.shape(tokens)[1] - tf.reduce_max(lengths),
+    "sums": tf.reduce_sum(tokens, 1) - lengths * (lengths - 1),
+  }
