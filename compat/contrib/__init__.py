@@ -14,6 +14,7 @@ _MODULES = (
   "checkpoint",
   "cluster_resolver",
   "crf",
+  "cudnn_rnn",
   "data",
   "deprecated",
   "distribute",

@@ -52,3 +52,37 @@ def lstm_block():
 
 def layer_norm_lstm():
   return _looped(tf.contrib.rnn.LayerNormBasicLSTMCell(3))
+
+
+def _cells(make):
+  return [make(3) for _ in range(2)]
+
+
+# The names are those under which CudnnLSTM and its like are stored:
+# tests/compat/contrib/cudnn_rnn_test.py restores them there.
+
+
+def cudnn_compatible_lstm():
+  cells = _cells(tf.contrib.cudnn_rnn.CudnnCompatibleLSTMCell)
+  with tf.variable_scope("cudnn_lstm"):
+    return _looped(tf.nn.rnn_cell.MultiRNNCell(cells))
+
+
+def cudnn_compatible_tanh():
+  cells = _cells(tf.nn.rnn_cell.BasicRNNCell)
+  with tf.variable_scope("cudnn_rnn_tanh"):
+    return _looped(tf.nn.rnn_cell.MultiRNNCell(cells))
+
+
+def cudnn_compatible_gru():
+  make = tf.contrib.cudnn_rnn.CudnnCompatibleGRUCell
+  with tf.variable_scope("cudnn_gru"):
+    outputs, _, _ = tf.contrib.rnn.stack_bidirectional_dynamic_rnn(
+      _cells(make),
+      _cells(make),
+      _inputs(),
+      dtype=tf.float32,
+      sequence_length=_LENGTHS,
+      time_major=True,
+    )
+  return _trained(outputs)
