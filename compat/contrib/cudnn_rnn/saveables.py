@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from compat.contrib.cudnn_rnn import converters, parameters
-from compat.private import saveables
+from compat.private.contrib import saveables
 
 import tensorflow as tf
 
