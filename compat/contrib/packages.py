@@ -30,13 +30,13 @@ def find(path: str, wanted_by: str) -> Any:
   try:
     found = importlib.import_module(module)
   except ModuleNotFoundError as error:
-    if error.name not in _REQUIREMENTS:
+    package = (error.name or "").partition(".")[0]
+    if package not in _REQUIREMENTS:
       raise
-    requirement = _REQUIREMENTS[error.name]
     raise ImportError(
-      f"tf.contrib.{wanted_by} lives on in the package {error.name}: "
-      f"pip install {requirement}",
-      name=error.name,
+      f"tf.contrib.{wanted_by} lives on in the package {package}: "
+      f"pip install {_REQUIREMENTS[package]}",
+      name=package,
     ) from error
   return getattr(found, name) if name else found
 

@@ -120,7 +120,7 @@ def with_shape(expected_shape: Any, tensor: Any) -> Any:
       return tf.reshape(tensor, [])
   if not tensor.shape.is_fully_defined():
     checked = _checked(expected_shape, tensor, scope)
-    checked.set_shape(expected_shape)
+    checked.set_shape([None if size < 0 else size for size in expected_shape])
     return checked
   if tensor.shape.as_list() != expected_shape.tolist():
     raise ValueError(
