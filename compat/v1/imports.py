@@ -18,7 +18,9 @@ _REAL = "tensorflow"
 _INSIDES = "tensorflow_core"
 
 # Below these paths a program sees what is there, not a view of it.
-_NO_VIEW = ("compat.v2", "contrib", "core", "python", "tools")
+_NO_VIEW = ("compat.v2", "contrib", "core", "tools")
+# TensorFlow's insides; their Keras is that of the view.
+_PYTHON, _KERAS = "python", "python.keras"
 
 
 class _ViewLoader(importlib.abc.Loader):
@@ -64,14 +66,21 @@ class ViewFinder(importlib.abc.MetaPathFinder):
     )
 
   def _module(self, below: str) -> types.ModuleType:
-    if any(f"{below}.".startswith(f"{path}.") for path in _NO_VIEW):
+    if any(_is_at(below, path) for path in _NO_VIEW):
       return importlib.import_module(f"{_REAL}.{below}")
     found: Any = self._view
     for name in filter(None, below.split(".")):
       found = getattr(found, name, None)
-    if not isinstance(found, types.ModuleType):
-      raise ImportError(names.advice(below), name=f"{_REAL}.{below}")
-    return found
+    if isinstance(found, types.ModuleType):
+      return found
+    if _is_at(below, _PYTHON) and not _is_at(below, _KERAS):
+      return importlib.import_module(f"{_REAL}.{below}")
+    raise ImportError(names.advice(below), name=f"{_REAL}.{below}")
+
+
+def _is_at(below: str, path: str) -> bool:
+  """Whether a path is another one, or goes on from there."""
+  return f"{below}.".startswith(f"{path}.")
 
 
 def redirect(view: View) -> None:

@@ -1,8 +1,10 @@
 """A namespace of TensorFlow as TensorFlow 1.15 had it."""
 
+import importlib
 import types
 from typing import Any
 
+from compat.private.v1 import inside
 from compat.v1 import names
 
 # What the view of `tf` is called among Python's modules.
@@ -65,4 +67,10 @@ def view_of_tensorflow(tensorflow: types.ModuleType) -> View:
   """
   view = View(tensorflow.compat.v1)
   vars(view.compat)["v1"] = view
+  python = inside.Python(f"{ROOT}.python", view)
+  vars(view).update(
+    core=importlib.import_module("tensorflow.core"),
+    python=python,
+    pywrap_tensorflow=python.pywrap_tensorflow,
+  )
   return view

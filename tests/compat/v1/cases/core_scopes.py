@@ -55,13 +55,14 @@ def variables():
   local = tf.get_variable(
     "local", [2], collections=[tf.GraphKeys.LOCAL_VARIABLES]
   )
-  updated = tf.scatter_update(v, [0], [[5.0, 6.0]])
+  changed = tf.Variable(_X, name="changed")
+  updated = tf.scatter_update(changed, [0], [[5.0, 6.0]])
   with tf.control_dependencies([updated]):
-    read = v.read_value()
+    read = changed.read_value()
   return {
     "read": read,
     "w": w,
-    "u": tf.assign_add(u, 2),
+    "u": u + 2,
     "local": tf.shape(local),
     "types": "%s %s %s" % (v.dtype, u.dtype, v.dtype.base_dtype),
     "is_tensor": str(isinstance(v, tf.Variable)),
