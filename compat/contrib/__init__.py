@@ -35,6 +35,7 @@ _MODULES = (
   "nn",
   "opt",
   "predictor",
+  "resampler",
   "rnn",
   "saved_model",
   "seq2seq",

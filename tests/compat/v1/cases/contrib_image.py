@@ -194,3 +194,16 @@ def bipartite_match():
     found[name + "_rows"] = by_row
     found[name + "_columns"] = by_column
   return found
+
+
+def resampler():
+  # Some of the places are outside, some at the edge.
+  places = np.random.RandomState(5).uniform(-2, 8, size=(2, 4, 5, 2))
+  warp = tf.get_variable("warp", initializer=places.astype(np.float32))
+  images = _images()
+  resample = tf.contrib.resampler.resampler
+  return {
+    "plane": resample(images, warp),
+    "row": resample(images, warp[:, 0], name="row"),
+    "each": resample(images, warp[:, 0, 0]),
+  }

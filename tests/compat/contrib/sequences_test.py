@@ -1,0 +1,283 @@
+"""tf.contrib's crf, seq2seq and image with TensorFlow 2's behaviour; refusals.
+
+v1/cases has them with TensorFlow 1's behaviour, against 1.15.
+"""
+
+import compat
+
+compat.install(contrib=True)
+
+import numpy as np  # noqa: E402
+import tensorflow as tf  # noqa: E402
+import tensorflow.compat.v1 as tf1  # noqa: E402
+from absl.testing import absltest, parameterized  # noqa: E402
+from tensorflow.contrib import crf, image, legacy_seq2seq, seq2seq  # noqa: E402
+
+_RANDOM = np.random.RandomState(1)
+_WORDS = _RANDOM.randint(1, 9, size=(8, 5)).astype(np.int32)
+_LENGTHS = np.array([5, 4, 3, 2, 1, 5, 5, 2], np.int32)
+_MEMORY = _RANDOM.normal(size=(3, 5, 4)).astype(np.float32)
+
+
+def _translate(features, labels, mode, params):
+  """An encoder, and a decoder with attention; beam search predicts."""
+  embedding = tf1.get_variable("embedding", [9, 6])
+  words, lengths = features["words"], features["lengths"]
+  cell = tf1.nn.rnn_cell.GRUCell(6, name="encoder")
+  memory, state = tf1.nn.dynamic_rnn(
+    cell, tf.gather(embedding, words), lengths, dtype=tf.float32
+  )
+  predicts = mode == tf.estimator.ModeKeys.PREDICT
+  batch_size, beams = tf.shape(words)[0], params["beams"]
+  if predicts:
+    memory, state, lengths = seq2seq.tile_batch((memory, state, lengths), beams)
+  with tf1.variable_scope("attention"):
+    attention = seq2seq.LuongAttention(6, memory, lengths, scale=True)
+  cell = seq2seq.AttentionWrapper(
+    tf1.nn.rnn_cell.GRUCell(6), attention, 6, alignment_history=predicts
+  )
+  layer = tf1.layers.Dense(9, name="words")
+  if predicts:
+    decoder = seq2seq.BeamSearchDecoder(
+      cell,
+      embedding,
+      tf.fill([batch_size], 1),
+      0,
+      cell.zero_state(batch_size * beams, tf.float32).clone(cell_state=state),
+      beams,
+      layer,
+      length_penalty_weight=0.5,
+    )
+    outputs, _, _ = seq2seq.dynamic_decode(decoder, maximum_iterations=4)
+    return tf.estimator.EstimatorSpec(mode, {"ids": outputs.predicted_ids})
+  helper = seq2seq.TrainingHelper(tf.gather(embedding, words), lengths)
+  state = cell.zero_state(batch_size, tf.float32).clone(cell_state=state)
+  outputs, _, _ = seq2seq.dynamic_decode(
+    seq2seq.BasicDecoder(cell, helper, state, layer), impute_finished=True
+  )
+  weights = tf.sequence_mask(lengths, tf.shape(words)[1], tf.float32)
+  loss = seq2seq.sequence_loss(outputs.rnn_output, labels, weights)
+  step = tf1.train.AdamOptimizer(0.05).minimize(
+    loss, tf1.train.get_global_step()
+  )
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=step)
+
+
+def _tag(features, labels, mode):
+  embedding = tf1.get_variable("embedding", [9, 3])
+  scores = tf.gather(embedding, features["words"])
+  lengths = features["lengths"]
+  likelihood, transitions = crf.crf_log_likelihood(scores, labels, lengths)
+  tags, _ = crf.crf_decode(scores, transitions, lengths)
+  loss = -tf.reduce_mean(likelihood)
+  step = tf1.train.GradientDescentOptimizer(0.3).minimize(
+    loss, tf1.train.get_global_step()
+  )
+  return tf.estimator.EstimatorSpec(
+    mode, {"tags": tags}, loss=loss, train_op=step
+  )
+
+
+def _inputs(labels):
+  features = {"words": _WORDS, "lengths": _LENGTHS}
+  data = tf.data.Dataset.from_tensor_slices((features, labels))
+  return data.repeat().batch(8).take(40)
+
+
+class EstimatorTest(absltest.TestCase):
+  """In a v2 graph: control flow by functions, resource variables."""
+
+  def _losses(self, model_fn, labels, params=None):
+    config = tf.estimator.RunConfig(self.create_tempdir(), tf_random_seed=2)
+    model = tf.estimator.Estimator(model_fn, config=config, params=params)
+    before = model.train(lambda: _inputs(labels), steps=1)
+    first = before.evaluate(lambda: _inputs(labels), steps=1)["loss"]
+    model.train(lambda: _inputs(labels), steps=40)
+    last = model.evaluate(lambda: _inputs(labels), steps=1)["loss"]
+    return model, first, last
+
+  def test_attention_learns_and_beams_predict(self):
+    model, first, last = self._losses(_translate, _WORDS, {"beams": 2})
+    self.assertLess(last, 0.6 * first)
+    predicted = next(model.predict(lambda: _inputs(_WORDS)))
+    self.assertEqual(predicted["ids"].shape[1:], (2,))
+    self.assertContainsSubset(
+      [
+        "attention/memory_layer/kernel",
+        "decoder/attention_wrapper/attention_layer/kernel",
+        "decoder/attention_wrapper/luong_attention/attention_g",
+        "decoder/words/kernel",
+      ],
+      model.get_variable_names(),
+    )
+
+  def test_tags_are_learnt(self):
+    _, first, last = self._losses(_tag, _WORDS % 3)
+    self.assertLess(last, 0.5 * first)
+
+
+class EagerTest(absltest.TestCase):
+  def test_functions(self):
+    tags, score = crf.crf_decode(
+      _MEMORY, np.eye(4, dtype=np.float32), [5, 3, 1]
+    )
+    for row, length in enumerate((5, 3, 1)):
+      best, best_score = crf.viterbi_decode(_MEMORY[row, :length], np.eye(4))
+      self.assertEqual(tags[row, :length].numpy().tolist(), best)
+      self.assertAlmostEqual(float(score[row]), best_score, places=5)
+    tiled = seq2seq.tile_batch(_MEMORY, 2)
+    np.testing.assert_array_equal(tiled[1::2], _MEMORY)
+    turned = image.rotate(_MEMORY[:, :, :, np.newaxis], np.pi)
+    np.testing.assert_array_equal(turned[..., 0], _MEMORY[:, ::-1, ::-1])
+    numbered = image.connected_components([[1, 0, 1], [1, 0, 1], [0, 1, 1]])
+    self.assertEqual(
+      numbered.numpy().tolist(), [[1, 0, 2], [1, 0, 2], [0, 2, 2]]
+    )
+
+
+def _helper():
+  return seq2seq.TrainingHelper(tf.constant(_MEMORY), [5, 5, 5])
+
+
+def _attention(**kwargs):
+  return seq2seq.LuongAttention(4, tf.constant(_MEMORY), **kwargs)
+
+
+def _wrapper(**kwargs):
+  cell = tf1.nn.rnn_cell.GRUCell(4)
+  return seq2seq.AttentionWrapper(cell, _attention(), **kwargs)
+
+
+def _decoder(helper, cell=None):
+  cell = cell or tf1.nn.rnn_cell.GRUCell(4)
+  return seq2seq.BasicDecoder(cell, helper, tf.zeros([3, 4]))
+
+
+class RefusalsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (
+      "mechanism",
+      lambda: seq2seq.AttentionWrapper(tf1.nn.rnn_cell.GRUCell(4), "luong"),
+      TypeError,
+      "attention_mechanism has 'luong', which is no AttentionMechanism.",
+    ),
+    (
+      "layers",
+      lambda: _wrapper(attention_layer_size=[3, 4]),
+      ValueError,
+      "attention_layer_size has 2 values for 1 mechanisms; give one for each.",
+    ),
+    (
+      "size_and_layer",
+      lambda: _wrapper(attention_layer_size=3, attention_layer=tf.identity),
+      ValueError,
+      "Give attention_layer_size or attention_layer, not both.",
+    ),
+    (
+      "state",
+      lambda: _wrapper()(tf.zeros([3, 2]), tf.zeros([3, 4])),
+      TypeError,
+      r"state=.* must be an AttentionWrapperState, from zero_state\(\)\.",
+    ),
+    (
+      "clone",
+      lambda: (
+        _wrapper().zero_state(3, tf.float32).clone(cell_state=tf.zeros([3, 5]))
+      ),
+      ValueError,
+      r"clone\(\) was given a tensor of the shape \(3, 5\) for one of the "
+      r"shape \(3, 4\)",
+    ),
+    (
+      "query",
+      lambda: seq2seq.LuongAttention(7, tf.constant(_MEMORY))(
+        tf.zeros([3, 4]), None
+      ),
+      ValueError,
+      "Set num_units of the attention mechanism to the query's, 4.",
+    ),
+    (
+      "helper",
+      lambda: _decoder("training"),
+      TypeError,
+      "helper='training' must be a Helper.",
+    ),
+    (
+      "cell",
+      lambda: _decoder(_helper(), cell="lstm"),
+      TypeError,
+      "cell='lstm' is no RNNCell: it has no output_size, state_size, "
+      "zero_state, __call__.",
+    ),
+    (
+      "decoder",
+      lambda: seq2seq.dynamic_decode("greedy"),
+      TypeError,
+      "decoder='greedy' must be a Decoder.",
+    ),
+    (
+      "iterations",
+      lambda: seq2seq.dynamic_decode(
+        _decoder(_helper()), maximum_iterations=[2]
+      ),
+      ValueError,
+      r"maximum_iterations has the shape \(1,\); it must be a scalar.",
+    ),
+    (
+      "tokens",
+      lambda: seq2seq.GreedyEmbeddingHelper(tf.zeros([3, 4]), 1, 0),
+      ValueError,
+      r"start_tokens has the shape \(\); it must be a vector, \[batch\].",
+    ),
+    (
+      "beams_without_tile_batch",
+      lambda: seq2seq.BeamSearchDecoder(
+        tf1.nn.rnn_cell.GRUCell(4),
+        tf.zeros([9, 4]),
+        [1, 1, 1],
+        0,
+        tf.zeros([3, 4]),
+        2,
+      ),
+      ValueError,
+      r"A tensor has the shape \(3, 4\), but the batch of 3 has 2 beams\. Did "
+      r"you forget tile_batch with multiplier=2\?",
+    ),
+    (
+      "averaged_and_summed",
+      lambda: seq2seq.sequence_loss(
+        tf.zeros([2, 3, 4]),
+        tf.zeros([2, 3], tf.int32),
+        tf.ones([2, 3]),
+        sum_over_batch=True,
+      ),
+      ValueError,
+      "average_across_batch and sum_over_batch are both True; only one may be.",
+    ),
+    (
+      "mode",
+      lambda: seq2seq.monotonic_attention([[0.5]], [[1.0]], "soft"),
+      ValueError,
+      "mode='soft' must be 'recursive', 'parallel' or 'hard'.",
+    ),
+    (
+      "steps",
+      lambda: legacy_seq2seq.sequence_loss([1, 2], [1], [1]),
+      ValueError,
+      "logits, targets and weights have 2, 1 and 1 steps; they must have the "
+      "same number.",
+    ),
+    (
+      "images",
+      lambda: image.rotate(tf.zeros([2]), 0.1),
+      TypeError,
+      r"images have the shape \(2,\); their rank must be known, and 2, 3 or 4.",
+    ),
+  )
+  def test_says_what_is_wrong(self, use, error, message):
+    with tf.Graph().as_default(), self.assertRaisesRegex(error, message):
+      use()
+
+
+if __name__ == "__main__":
+  absltest.main()
