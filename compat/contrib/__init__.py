@@ -44,6 +44,7 @@ _MODULES = (
   "staging",
   "stateless",
   "summary",
+  "tensorboard",
   "tfprof",
   "tpu",
   "training",

@@ -18,6 +18,8 @@ _TESTS = "tensorflow.python.framework.test_util"
 _LOOPS = "tensorflow.python.tpu.training_loop"
 _META_GRAPH = "tensorflow.python.framework.meta_graph"
 _FEED = "tensorflow.python.tpu.tpu_feed"
+_TPU_FUNCTION = "tensorflow.python.tpu.tpu_function"
+_TPU_OPS = "tensorflow.python.tpu.ops.tpu_ops"
 
 PLACES: Mapping[str, Mapping[str, str]] = {
   "autograph": {
@@ -86,6 +88,11 @@ PLACES: Mapping[str, Mapping[str, str]] = {
     "StagingArea": "tensorflow.python.ops.data_flow_ops:StagingArea",
   },
   "tpu": {
+    "TpuContext": f"{_TPU_FUNCTION}:TpuContext",
+    "get_tpu_context": f"{_TPU_FUNCTION}:get_tpu_context",
+    "tpu_replicated_input": f"{_TPU_OPS}:tpu_replicated_input",
+    "tpu_replicated_output": f"{_TPU_OPS}:tpu_replicated_output",
+    "tpu_shard_context": f"{_TPU_FUNCTION}:tpu_shard_context",
     "InfeedQueue": f"{_FEED}:InfeedQueue",
     "repeat": f"{_LOOPS}:repeat",
     "while_loop": f"{_LOOPS}:while_loop",

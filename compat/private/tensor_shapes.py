@@ -1,8 +1,8 @@
-"""Whether a shape has numbers in it or `Dimension` objects, by who reads it.
+"""Shapes as TensorFlow 1 had them, in a process that has others, too.
 
-TensorFlow has one switch for the whole process, the property
-`TensorShape._v2_behavior`. Here it depends on the module that reads the shape.
-Tested on TensorFlow 2.15.1 and 2.21.0.
+Whether a shape has numbers in it or `Dimension` objects depends on the module
+that reads it; TensorFlow has one switch for the whole process, the property
+`TensorShape._v2_behavior`. Tested on TensorFlow 2.15.1 and 2.21.0.
 """
 
 import sys
@@ -24,3 +24,19 @@ def show_dimensions(to: Callable[[Mapping[str, Any]], bool]) -> None:
     return not to(sys._getframe(2).f_globals)
 
   tf.TensorShape._v2_behavior = property(reads_numbers)
+
+
+def accept_whole_floats() -> None:
+  """Lets a size be a float without a fraction, as in TensorFlow 1.
+
+  `units / 2` is one in Python 3; a program may compute its sizes so.
+  """
+  from tensorflow.python.framework import tensor_shape
+
+  original = tensor_shape.Dimension.__init__
+
+  def __init__(self: Any, value: Any) -> None:
+    is_whole = isinstance(value, float) and value.is_integer()
+    original(self, int(value) if is_whole else value)
+
+  tensor_shape.Dimension.__init__ = __init__

@@ -33,6 +33,7 @@ def choose(
     if resource_variables:
       v1.enable_resource_variables()
   tensor_shapes.show_dimensions(PROGRAM.includes)
+  tensor_shapes.accept_whole_floats()
 
 
 @contextlib.contextmanager

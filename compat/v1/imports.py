@@ -1,6 +1,7 @@
 """What a module of the program gets when it imports tensorflow."""
 
 import builtins
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
@@ -9,6 +10,7 @@ import types
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from compat.private.v1 import probability
 from compat.v1 import names
 from compat.v1.membership import PROGRAM
 from compat.v1.view import ROOT, View
@@ -16,6 +18,8 @@ from compat.v1.view import ROOT, View
 _REAL = "tensorflow"
 # 1.15 was installed as this package, and `tensorflow` showed it.
 _INSIDES = "tensorflow_core"
+
+_PROBABILITY = "tensorflow_probability"
 
 # Below these paths a program sees what is there, not a view of it.
 _NO_VIEW = ("compat.v2", "contrib", "core", "tools")
@@ -91,6 +95,9 @@ def redirect(view: View) -> None:
   """
   sys.meta_path.insert(0, ViewFinder(view))
   original = builtins.__import__
+  show_parameters = functools.cache(
+    lambda: probability.show_parameters(PROGRAM.includes)
+  )
 
   def import_module(
     name: str,
@@ -103,6 +110,9 @@ def redirect(view: View) -> None:
       root, dot, below = name.partition(".")
       if root in (_REAL, _INSIDES) and PROGRAM.includes(globals):
         name = f"{ROOT}{dot}{below}"
+      elif root == _PROBABILITY and PROGRAM.includes(globals):
+        original(root)
+        show_parameters()
     return original(name, globals, locals, fromlist or (), level)
 
   builtins.__import__ = import_module

@@ -9,25 +9,32 @@ import collections
 import inspect
 import zlib
 
+from tests.compat.v1 import recording
+
 import numpy as np
 import tensorflow as tf
+from tensorflow.python.framework import random_seed
 
 STEPS = 10
 
 
 class Model(
   collections.namedtuple(
-    "Model", "estimator train_input_fn input_fn predictions"
+    "Model",
+    "estimator train_input_fn input_fn predictions predict_input_fn",
+    defaults=(None,),
   )
 ):
   """What a program gives to be run.
 
   Attributes:
-    estimator: an Estimator whose model draws no random numbers in training.
+    estimator: an Estimator. What its model draws in training is numbered, so
+      dropout is the same on every TensorFlow.
     train_input_fn: gives at least STEPS batches.
     input_fn: gives the few batches to evaluate and to predict; None if the
       model does neither.
     predictions: names of the predictions that are told of, () for none.
+    predict_input_fn: gives what to predict, where input_fn does not.
   """
 
   __slots__ = ()
@@ -55,11 +62,18 @@ def run_config(model_dir, **kwargs):
 def run(model):
   """Trains, evaluates and predicts.
 
+  Random ops without a seed get theirs by the order in which they are made.
+
   Returns:
     What JSON can hold: "variables" (shapes by name), "losses" (one a step),
     "metrics" and "predictions" (both by name; a prediction is a list over the
     examples).
   """
+  with recording.numbered_seeds(random_seed):
+    return _run(model)
+
+
+def _run(model):
   weights = GivenWeights()
   losses = Losses()
   model.estimator.train(
@@ -73,10 +87,21 @@ def run(model):
     }
   if model.predictions:
     found["predictions"] = {name: [] for name in model.predictions}
-    for one in model.estimator.predict(model.input_fn):
+    input_fn = model.predict_input_fn or model.input_fn
+    for one in model.estimator.predict(input_fn):
       for name, values in found["predictions"].items():
-        values.append(np.asarray(one[name]).tolist())
+        values.append(_plain(one[name]))
   return found
+
+
+def _plain(value):
+  """Numbers, or text, in lists."""
+  value = np.asarray(value)
+  return (
+    np.char.decode(value.astype("S")).tolist()
+    if (value.dtype.kind in "OS")
+    else value.tolist()
+  )
 
 
 class GivenWeights(tf.train.SessionRunHook):
@@ -91,14 +116,16 @@ class GivenWeights(tf.train.SessionRunHook):
   def __init__(self):
     self.shapes = {}
     self._variables = []
+    self._values = []
     self._trained = set()
 
   def begin(self):
     self._variables = tf.global_variables()
+    self._values = [one.value() for one in self._variables]
     self._trained = {one.op.name for one in tf.trainable_variables()}
 
   def after_create_session(self, session, coord):
-    initial = session.run([one.value() for one in self._variables])
+    initial = session.run(self._values)
     for variable, value in zip(self._variables, initial):
       name = variable.op.name
       self.shapes[name] = list(value.shape)
@@ -109,15 +136,14 @@ class GivenWeights(tf.train.SessionRunHook):
 
 def _given(name, initial, is_trained):
   """The value of one variable."""
+  is_constant = np.all(initial == np.ravel(initial)[:1])
+  if is_constant and not is_trained:
+    return initial
   normal = np.random.RandomState(zlib.crc32(name.encode())).normal(
     size=initial.shape
   )
-  first = float(np.ravel(initial)[0]) if initial.size else 0.0
-  is_constant = np.all(initial == first) and (
-    initial.size > 1 or first == round(first, 3)
-  )
-  if is_constant:
-    return initial + 0.1 * normal if is_trained else initial
+  if is_constant and (initial.size > 1 or initial == np.round(initial, 3)):
+    return initial + 0.1 * normal
   return normal / np.sqrt(max(1, np.prod(initial.shape[:-1])))
 
 

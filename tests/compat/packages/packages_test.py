@@ -27,7 +27,13 @@ _RELATIVE = 1e-4
 
 # By the program: the packages that belong to it, with commas between them.
 _PROGRAMS = {
+  "bert_classifier": "bert",
+  "deepctr_models": "deepctr",
+  "kfac_network": "kfac",
   "layers": "",
+  "opennmt_models": "opennmt",
+  "slim_networks": "",
+  "sonnet_network": "sonnet",
 }
 
 
