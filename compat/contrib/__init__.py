@@ -11,6 +11,7 @@ from compat.contrib import absent
 _MODULES = (
   "autograph",
   "batching",
+  "bayesflow",
   "checkpoint",
   "cluster_resolver",
   "crf",
@@ -18,6 +19,7 @@ _MODULES = (
   "data",
   "deprecated",
   "distribute",
+  "distributions",
   "eager",
   "estimator",
   "feature_column",
