@@ -309,3 +309,36 @@ def crosses_of_many():
     "joined": cross([words, more]),
     "keyed": cross([words, more], hashed_output=True, hash_key=3),
   }
+
+
+def partitioned():
+  _, _, _, ids, hashed, _ = _columns()
+  words = layers.sparse_column_with_hash_bucket("words", 7)
+  shared = layers.shared_embedding_columns([words, hashed], 2)
+  partitioner = tf.fixed_size_partitioner(2)
+  with tf.variable_scope("in", partitioner=partitioner):
+    inputs = layers.input_from_feature_columns(
+      _features(), [layers.embedding_column(ids, 4), *shared]
+    )
+  with tf.variable_scope("out", partitioner=tf.fixed_size_partitioner(3)):
+    linear, variables, _ = layers.weighted_sum_from_feature_columns(
+      _features(), [hashed], 1
+    )
+  return {
+    "inputs": inputs,
+    "linear": linear,
+    "parts": np.array([one.op.name for one in variables[hashed]], "S"),
+  }
+
+
+def from_a_checkpoint():
+  path = os.path.join(tempfile.mkdtemp(), "model")
+  with tf.Graph().as_default(), tf.Session() as session:
+    tf.get_variable("vectors", initializer=_NUMBERS)
+    session.run(tf.global_variables_initializer())
+    tf.train.Saver().save(session, path)
+  keys = _columns()[0]
+  embedded = layers.embedding_column(
+    keys, 2, ckpt_to_load_from=path, tensor_name_in_ckpt="vectors"
+  )
+  return {"inputs": layers.input_from_feature_columns(_features(), [embedded])}

@@ -224,11 +224,9 @@ def initial_values():
     "two": (framework.convolutional_orthogonal_2d(), [2, 2, 2, 2]),
     "three": (framework.convolutional_orthogonal_3d(), [2, 2, 2, 2, 2]),
   }
-  # They are random, but orthogonal: the sum of squares is not.
   return {
-    name: tf.reduce_sum(tf.square(tf.get_variable(name, shape, initializer=i)))
-    for name, (i, shape) in sorted(makers.items())
-    if name == "delta"
+    name: tf.get_variable(name, shape, initializer=initializer)
+    for name, (initializer, shape) in sorted(makers.items())
   }
 
 
