@@ -6,6 +6,9 @@ from compat.contrib.legacy_seq2seq.attention import (
   embedding_attention_decoder,
 )
 from compat.contrib.legacy_seq2seq.decoders import (
+  argmax_and_embed as _extract_argmax_and_embed,
+)
+from compat.contrib.legacy_seq2seq.decoders import (
   embedding_rnn_decoder,
   rnn_decoder,
 )
@@ -25,7 +28,9 @@ from compat.contrib.legacy_seq2seq.models import (
 
 __getattr__ = absent.getter(__name__)
 
+# The underscored one is for loops of one's own, which took it from 1.15's file.
 __all__ = [
+  "_extract_argmax_and_embed",
   "attention_decoder",
   "basic_rnn_seq2seq",
   "embedding_attention_decoder",

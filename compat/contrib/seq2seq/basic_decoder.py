@@ -52,11 +52,15 @@ class BasicDecoder(Decoder):
     """That of the helper."""
     return self._helper.batch_size
 
+  # Decoders that derive from this one ask it, and have another.
+  def _rnn_output_size(self) -> Any:
+    return rnn_output_size(self._cell, self._output_layer)
+
   @property
   def output_size(self) -> BasicDecoderOutput:
     """The sizes of the output and of a sample."""
     return BasicDecoderOutput(
-      rnn_output=rnn_output_size(self._cell, self._output_layer),
+      rnn_output=self._rnn_output_size(),
       sample_id=self._helper.sample_ids_shape,
     )
 

@@ -114,6 +114,10 @@ class BeamSearchDecoder(Decoder):
     """True: a beam may go on with another hypothesis than before."""
     return True
 
+  # Decoders that derive from this one ask it, and have another.
+  def _rnn_output_size(self) -> Any:
+    return rnn_output_size(self._cell, self._output_layer)
+
   @property
   def output_size(self) -> BeamSearchDecoderOutput:
     """One number for each beam."""
@@ -125,9 +129,7 @@ class BeamSearchDecoder(Decoder):
     """The dtypes of scores and ids."""
     dtype = tf.nest.flatten(self._initial_cell_state)[0].dtype
     return BeamSearchDecoderOutput(
-      tf.nest.map_structure(
-        lambda _: dtype, rnn_output_size(self._cell, self._output_layer)
-      ),
+      tf.nest.map_structure(lambda _: dtype, self._rnn_output_size()),
       tf.int32,
       tf.int32,
     )
