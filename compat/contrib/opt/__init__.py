@@ -8,6 +8,10 @@ from compat.contrib.opt.adam import (
   LazyAdamOptimizer,
   NadamOptimizer,
 )
+from compat.contrib.opt.external import (
+  ExternalOptimizerInterface,
+  ScipyOptimizerInterface,
+)
 from compat.contrib.opt.ggt import GGTOptimizer
 from compat.contrib.opt.lars import LARSOptimizer
 from compat.contrib.opt.moving_average import MovingAverageOptimizer
@@ -16,6 +20,7 @@ from compat.contrib.opt.multitask import (
   clip_gradients_by_global_norm,
 )
 from compat.contrib.opt.reg_adagrad import RegAdagradOptimizer
+from compat.contrib.opt.shampoo import ShampooOptimizer
 from compat.contrib.opt.sign import AddSignOptimizer, PowerSignOptimizer
 from compat.contrib.opt.weight_decay import (
   AdamWOptimizer,
@@ -37,6 +42,7 @@ __all__ = [
   "AddSignOptimizer",
   "DecoupledWeightDecayExtension",
   "DropStaleGradientOptimizer",
+  "ExternalOptimizerInterface",
   "GGTOptimizer",
   "LARSOptimizer",
   "LazyAdamGSOptimizer",
@@ -47,6 +53,8 @@ __all__ = [
   "NadamOptimizer",
   "PowerSignOptimizer",
   "RegAdagradOptimizer",
+  "ScipyOptimizerInterface",
+  "ShampooOptimizer",
   "VariableClippingOptimizer",
   "clip_gradients_by_global_norm",
   "extend_with_decoupled_weight_decay",
