@@ -119,6 +119,11 @@ REPLACEMENTS = {
   "nn.rank_sampled_softmax_loss": "tf.nn.sampled_softmax_loss",
   "opt": f"tf.keras.optimizers, or tfa.optimizers of {_ADDONS}",
   "periodic_resample": "tf.nn.depth_to_space and tf.nn.space_to_depth",
+  **{
+    f"opt.{name}{kind}": "tf.distribute.MultiWorkerMirroredStrategy"
+    for name in ("AGN", "ElasticAverage", "ModelAverage")
+    for kind in ("Optimizer", "CustomGetter")
+  },
   "predictor": "tf.saved_model.load",
   "proto": "tf.io.decode_proto and tf.io.encode_proto",
   "quantize": "the package tensorflow-model-optimization",
@@ -152,6 +157,24 @@ REPLACEMENTS = {
   "tpu.keras_to_tpu_model": "tf.distribute.TPUStrategy",
   "tpu.profiler": "tf.profiler.experimental",
   "training": "tf.compat.v1.train, or tf.data",
+  "training.FeedingQueueRunner": "tf.compat.v1.train.QueueRunner",
+  **{
+    f"training.{name}": "tf.data, with a layer of tf.keras that is stateful"
+    for name in (
+      "NextQueuedSequenceBatch",
+      "SequenceQueueingStateSaver",
+      "batch_sequences_with_states",
+    )
+  },
+  **{
+    f"training.{name}": "tf.data.experimental.rejection_resample"
+    for name in (
+      "rejection_sample",
+      "resample_at_rate",
+      "stratified_sample",
+      "weighted_resample",
+    )
+  },
   "util": "tf.nest and tf.make_ndarray",
 }
 

@@ -115,9 +115,9 @@ class MovingAverageOptimizer(_Optimizer):
       if variable not in saved and average not in saved:
         continue
       for one, other in ((variable, average), (average, variable)):
-        if one not in saved:
+        if other not in saved:
           raise ValueError(
-            f"var_list has {other!r} and not {one!r}; a swapping saver needs "
+            f"var_list has {one!r} and not {other!r}; a swapping saver needs "
             "a variable and its average, or neither."
           )
         swapped[one] = saved[other]
