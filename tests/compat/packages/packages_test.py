@@ -34,6 +34,7 @@ _PROGRAMS = {
   "opennmt_models": "opennmt",
   "slim_networks": "",
   "sonnet_network": "sonnet",
+  "tensor2tensor_models": "tensor2tensor",
 }
 
 
