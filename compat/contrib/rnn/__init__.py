@@ -7,7 +7,13 @@ from compat.contrib.rnn.block_cells import (
   GRUBlockCellV2,
   LSTMBlockCell,
 )
-from compat.contrib.rnn.cells import LayerRNNCell, LSTMStateTuple, RNNCell
+from compat.contrib.rnn.cells import (
+  LayerRNNCell,
+  Linear,
+  LSTMStateTuple,
+  RNNCell,
+  linear_of,
+)
 from compat.contrib.rnn.convolution import (
   Conv1DLSTMCell,
   Conv2DLSTMCell,
@@ -22,6 +28,7 @@ from compat.contrib.rnn.fused import (
   TimeReversedFusedRNN,
 )
 from compat.contrib.rnn.gated_cells import (
+  CFNCell,
   IntersectionRNNCell,
   MinimalRNNCell,
   NASCell,
@@ -78,11 +85,16 @@ static_bidirectional_rnn = _nn.static_bidirectional_rnn
 static_rnn = _nn.static_rnn
 static_state_saving_rnn = _nn.static_state_saving_rnn
 
+# By their names in core_rnn_cell, from where programs of that time took them.
+_linear = linear_of
+_Linear = Linear
+
 __all__ = (
   "AttentionCellWrapper",
   "BasicLSTMCell",
   "BasicRNNCell",
   "BidirectionalGridLSTMCell",
+  "CFNCell",
   "CompiledWrapper",
   "Conv1DLSTMCell",
   "Conv2DLSTMCell",

@@ -75,6 +75,69 @@ def linear(
   )
 
 
+def linear_of(
+  args: Any,
+  output_size: int,
+  bias: bool,
+  bias_initializer: Any = None,
+  kernel_initializer: Any = None,
+) -> Any:
+  """What many programs took from core_rnn_cell as `_linear`.
+
+  Args:
+    args: a matrix, or a list of them.
+    output_size: the columns of the result.
+    bias: whether there is a "bias" besides the "kernel".
+    bias_initializer: zeros by default.
+    kernel_initializer: the scope's by default.
+
+  Raises:
+    ValueError: if there is nothing to multiply.
+  """
+  parts = tf.nest.flatten(args)
+  if not parts:
+    raise ValueError("args has to be a matrix, or a list of at least one.")
+  return linear(parts, output_size, bias, kernel_initializer, bias_initializer)
+
+
+class Linear:
+  """The same with the variables made once, `_Linear` of core_rnn_cell."""
+
+  def __init__(
+    self,
+    args: Any,
+    output_size: int,
+    build_bias: bool,
+    bias_initializer: Any = None,
+    kernel_initializer: Any = None,
+  ):
+    """Makes the variables, in the current scope.
+
+    Args:
+      args: a matrix, or a list of them: those of the calls, or such.
+      output_size: the columns of the result.
+      build_bias: whether there is a "bias" besides the "kernel".
+      bias_initializer: zeros by default.
+      kernel_initializer: the scope's by default.
+    """
+    self._arguments = (
+      output_size,
+      build_bias,
+      bias_initializer,
+      kernel_initializer,
+    )
+    v1 = tf.compat.v1
+    linear_of(args, *self._arguments)
+    self._scope = v1.get_variable_scope()
+
+  def __call__(self, args: Any) -> Any:
+    """Returns [args] kernel + bias."""
+    with tf.compat.v1.variable_scope(
+      self._scope, reuse=True, auxiliary_name_scope=False
+    ):
+      return linear_of(args, *self._arguments)
+
+
 def sharded(
   name: str, shape: Sequence[int], dtype: tf.DType, shards: int
 ) -> Any:

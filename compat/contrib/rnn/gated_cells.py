@@ -307,6 +307,88 @@ class MinimalRNNCell(LayerRNNCell):
     return state, state
 
 
+class CFNCell(LayerRNNCell):
+  """The chaos free network, whose state fades without inputs.
+
+  Laurent and von Brecht, "A recurrent neural network without chaos", 2016. Its
+  variables are "kernel" [inputs, 3 * units], of both gates and of what is taken
+  in, "recurrent_kernel" [units, 2 * units] and "bias" of the gates.
+  """
+
+  def __init__(
+    self,
+    units: int,
+    activation: Any = "tanh",
+    kernel_initializer: Any = "glorot_uniform",
+    bias_initializer: Any = "ones",
+    name: str | None = None,
+    dtype: tf.DType | None = None,
+    **kwargs: Any,
+  ):
+    """Makes the cell; its variables are made by the first call.
+
+    Args:
+      units: the size of the state.
+      activation: of state and inputs, a function or its name in tf.keras.
+      kernel_initializer: an initializer, or the name of one of tf.keras.
+      bias_initializer: an initializer, or the name of one of tf.keras.
+      name: of the variables' scope.
+      dtype: of the variables; the inputs' by default.
+      **kwargs: a layer's.
+    """
+    super().__init__(name=name, dtype=dtype, **kwargs)
+    self.units = units
+    self.activation = tf.compat.v1.keras.activations.get(activation)
+    self.kernel_initializer = initializer_of(kernel_initializer)
+    self.bias_initializer = initializer_of(bias_initializer)
+    self.input_spec = InputSpec(ndim=2)
+
+  @property
+  def state_size(self) -> int:
+    """The size of the state."""
+    return self.units
+
+  @property
+  def output_size(self) -> int:
+    """The size of the state."""
+    return self.units
+
+  def build(self, inputs_shape: Any) -> None:
+    """Makes the variables.
+
+    Args:
+      inputs_shape: [batch, depth].
+    """
+    units, depth = self.units, depth_of(inputs_shape)
+    of_kernels = self.kernel_initializer
+    self.kernel = self.add_weight(
+      "kernel", [depth, 3 * units], initializer=of_kernels
+    )
+    self.recurrent_kernel = self.add_weight(
+      "recurrent_kernel", [units, 2 * units], initializer=of_kernels
+    )
+    self.bias = self.add_weight(
+      "bias", [2 * units], initializer=self.bias_initializer
+    )
+    self.built = True
+
+  @unconverted
+  def call(self, inputs: Any, state: Any) -> Any:
+    """Runs one step.
+
+    Args:
+      inputs: [batch, depth].
+      state: [batch, units].
+    """
+    of_gates, of_inputs = tf.split(self.kernel, [2 * self.units, self.units], 1)
+    gates = tf.matmul(state, self.recurrent_kernel)
+    gates = tf.nn.bias_add(gates + tf.matmul(inputs, of_gates), self.bias)
+    keep, leave = tf.split(tf.sigmoid(gates), 2, 1)
+    taken = self.activation(tf.matmul(inputs, of_inputs))
+    state = keep * self.activation(state) + (1 - leave) * taken
+    return state, state
+
+
 def initializer_of(chosen: Any) -> Any:
   """Returns an initializer of TensorFlow 1 by its name in tf.keras."""
   if chosen == "glorot_uniform":

@@ -2,7 +2,8 @@
 
 Programs of that time took much from `tensorflow.python...`: `control_flow_ops.
 cond`, `ops.Tensor`. Where TensorFlow has lost such a name it gets it again; one
-that it has stays what it is. Tested on TensorFlow 2.15.1 and 2.21.0.
+that it has stays what it is, but for the cells (CELLS). Tested on TensorFlow
+2.15.1 and 2.21.0.
 """
 
 import importlib
@@ -175,6 +176,21 @@ MODULES: Mapping[str, str] = {
   "tensorflow.python.platform.parameterized": "absl.testing.parameterized",
 }
 
+# What `rnn_cell_impl` has of these today are twins of another Keras, and no
+# cell of `tf.nn.rnn_cell` is an instance of them. TensorFlow uses none of them.
+CELLS = (
+  "BasicLSTMCell",
+  "BasicRNNCell",
+  "DeviceWrapper",
+  "DropoutWrapper",
+  "GRUCell",
+  "LSTMCell",
+  "LSTMStateTuple",
+  "MultiRNNCell",
+  "RNNCell",
+  "ResidualWrapper",
+)
+
 
 def supply() -> None:
   """Gives the imported TensorFlow's private modules what they lack."""
@@ -190,6 +206,16 @@ def supply() -> None:
   for place, found in ELSEWHERE.items():
     module, _, name = found.partition(":")
     _add(place, importlib.import_module(f"{_INSIDES}.{module}"), name)
+  _supply_cells(v1.nn.rnn_cell)
+
+
+def _supply_cells(public: Any) -> None:
+  for name in ("rnn_cell", "rnn_cell_impl"):
+    module: Any = importlib.import_module(f"{_INSIDES}.ops.{name}")
+    for cell in CELLS:
+      setattr(module, cell, getattr(public, cell))
+    # The cells that make their variables in `build`; it has no public name.
+    module.LayerRNNCell = public.BasicRNNCell.__base__
 
 
 def _exists(module: str) -> bool:

@@ -62,6 +62,14 @@ class MovedNamesTest(parameterized.TestCase):
     moved_names.supply()
     self.assertIs(control_flow_ops.group, own)
 
+  @parameterized.parameters("rnn_cell", "rnn_cell_impl")
+  def test_cells_are_those_of_tf_nn(self, name):
+    module = importlib.import_module(f"tensorflow.python.ops.{name}")
+    cells = tf.compat.v1.nn.rnn_cell
+    for cell in moved_names.CELLS:
+      self.assertIs(getattr(module, cell), getattr(cells, cell))
+    self.assertTrue(issubclass(cells.LSTMCell, module.LayerRNNCell))
+
   def test_layers_of_normalization(self):
     """TensorFlow 2.21 asks tf-keras for them by a name that it has not."""
     from tensorflow.python.layers import normalization

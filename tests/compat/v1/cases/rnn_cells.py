@@ -2,7 +2,7 @@
 
 import numpy as np
 import tensorflow as tf
-from tensorflow.contrib.rnn.python.ops import rnn_cell
+from tensorflow.contrib.rnn.python.ops import core_rnn_cell, rnn_cell
 
 _BATCH, _TIME, _SIZE = 3, 4, 2
 _RANDOM = np.random.RandomState(5)
@@ -240,6 +240,15 @@ def minimal_arguments():
     bias_initializer="zeros",
     name="least",
   )
+  return _looped(cell)
+
+
+def chaos_free():
+  return _looped(rnn_cell.CFNCell(3))
+
+
+def chaos_free_arguments():
+  cell = rnn_cell.CFNCell(3, activation="relu", bias_initializer="zeros")
   return _looped(cell)
 
 
@@ -553,3 +562,14 @@ def compiled():
 def compiled_stateful():
   cell = _rnn.CompiledWrapper(_rnn.GRUCell(3), compile_stateful=True)
   return _unrolled(cell)
+
+
+def linear_of_programs():
+  fed = tf.placeholder_with_default(_X[:, 0], [None, _SIZE])
+  with tf.variable_scope("one"):
+    first = core_rnn_cell._linear([fed, fed * 2], 3, True)
+  with tf.variable_scope("two"):
+    made = core_rnn_cell._Linear(
+      [first], 4, True, tf.constant_initializer(0.2), tf.ones_initializer()
+    )
+    return {"first": first, "once": made([first]), "twice": made([first * 2])}
