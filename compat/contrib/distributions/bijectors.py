@@ -1,7 +1,6 @@
 """tf.contrib.distributions.bijectors, of tensorflow-probability.
 
-Refused are `MaskedAutoregressiveFlow`'s and `RealNVP`'s templates
-(tfp.bijectors.AutoregressiveNetwork), and `ConditionalBijector`.
+Refused are `BatchNormalization` and `ConditionalBijector`.
 """
 
 from collections.abc import Callable, Mapping
@@ -23,9 +22,15 @@ _ARGUMENTS = {
   "FillTriangular": "upper validate_args name",
   "Identity": "validate_args name",
   "Invert": "bijector validate_args name",
+  "MaskedAutoregressiveFlow": (
+    "shift_and_log_scale_fn is_constant_jacobian validate_args unroll_loop name"
+  ),
   "MatrixInverseTriL": "validate_args name",
   "Permute": "permutation validate_args name",
   "PowerTransform": "power validate_args name",
+  "RealNVP": (
+    "num_masked shift_and_log_scale_fn is_constant_jacobian validate_args name"
+  ),
   "Reshape": "event_shape_out event_shape_in validate_args name",
   "Sigmoid": "validate_args name",
   "SoftmaxCentered": "validate_args name",
@@ -35,7 +40,14 @@ _ARGUMENTS = {
   "TransformDiagonal": "diag_bijector validate_args name",
 }
 # Those whose arguments are the package's.
-_SAME = ("Bijector", "Chain", "Inline")
+_SAME = (
+  "Bijector",
+  "Chain",
+  "Inline",
+  "masked_autoregressive_default_template",
+  "masked_dense",
+  "real_nvp_default_template",
+)
 
 
 def _tfb(name: str) -> Any:

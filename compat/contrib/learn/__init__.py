@@ -3,7 +3,8 @@
 Models are trained by today's tf.estimator.Estimator; their checkpoints have the
 names of 1.15. Refused are `Estimator.export` and `utils.export_estimator`,
 whose format, SessionBundle, is gone (`export_savedmodel` serves), the queue
-that workers share, and of `datasets` boston, which scikit-learn has removed.
+that workers share, and of `datasets` boston, which scikit-learn has removed;
+and the canned models and heads, whose place tf.estimator's have taken.
 """
 
 from compat.contrib import absent
@@ -21,6 +22,12 @@ from compat.contrib.learn.constants import (
 from compat.contrib.learn.estimator import BaseEstimator, Estimator, SKCompat
 from compat.contrib.learn.experiment import Experiment
 from compat.contrib.learn.export_strategy import ExportStrategy
+from compat.contrib.learn.graph_runs import (
+  infer,
+  no_op_train_fn,
+  run_feeds,
+  run_n,
+)
 from compat.contrib.learn.io import (
   extract_dask_data,
   extract_dask_labels,
@@ -82,12 +89,16 @@ __all__ = [
   "extract_pandas_data",
   "extract_pandas_labels",
   "extract_pandas_matrix",
+  "infer",
   "infer_real_valued_columns_from_input",
   "infer_real_valued_columns_from_input_fn",
   "make_export_strategy",
+  "no_op_train_fn",
   "read_batch_examples",
   "read_batch_features",
   "read_batch_record_features",
   "read_keyed_batch_examples",
   "read_keyed_batch_features",
+  "run_feeds",
+  "run_n",
 ]

@@ -15,6 +15,7 @@ from compat.contrib.learn import monitors as monitors_lib
 from compat.contrib.learn.base import Evaluable, Trainable
 from compat.contrib.learn.constants import Environment
 from compat.contrib.learn.export_strategy import ExportStrategy
+from compat.contrib.learn.run_config import RunConfig
 
 import tensorflow as tf
 
@@ -209,6 +210,7 @@ class Experiment:
       The trained model.
     """
     config = self._estimator.config
+    _check_cluster(config)
     if _needs_server(config):
       self._start_server()
     hooks: list[Any] = []
@@ -490,6 +492,18 @@ class Experiment:
       )
       for strategy in self._export_strategies
     ]
+
+
+def _check_cluster(config: Any) -> None:
+  """Refuses a cluster with a configuration that says too little of it."""
+  if isinstance(config, RunConfig):
+    return
+  if config.cluster_spec and config.cluster_spec.as_dict() and config.master:
+    raise ValueError(
+      "An Experiment on a cluster needs a tf.contrib.learn.RunConfig; the "
+      f"estimator has a {type(config).__name__}. Use "
+      "tf.estimator.train_and_evaluate, or give the estimator such a RunConfig."
+    )
 
 
 def _needs_server(config: Any) -> bool:

@@ -14,7 +14,7 @@ def save_keras_model(
   model: Any,
   saved_model_path: str,
   custom_objects: Any = None,
-  as_text: bool | None = None,
+  as_text: bool = False,
   input_signature: Any = None,
   serving_only: bool = False,
 ) -> None:
@@ -43,10 +43,13 @@ def save_keras_model(
   )
 
 
-def load_keras_model(saved_model_path: str) -> Any:
+def load_keras_model(saved_model_path: str, custom_objects: Any = None) -> Any:
   """Reads a model that save_keras_model has written.
 
   Args:
     saved_model_path: the folder.
+    custom_objects: classes and functions of the model, by name.
   """
-  return tf.keras.models.load_model(saved_model_path)
+  return tf.keras.models.load_model(
+    saved_model_path, custom_objects=custom_objects
+  )

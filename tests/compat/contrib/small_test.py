@@ -1,6 +1,9 @@
 """Names of tf.contrib that TensorFlow has kept, and what is refused."""
 
 import inspect
+import json
+import os
+from unittest import mock
 
 import compat
 
@@ -111,6 +114,8 @@ class RefusedTest(parameterized.TestCase):
   @parameterized.parameters(
     ("eager.Network", "tf.keras.Model"),
     ("estimator.replicate_model_fn", "estimator_mp's data axis"),
+    ("learn.DNNClassifier", "tf.estimator.DNNClassifier"),
+    ("learn.multi_class_head", "tf.contrib.estimator.multi_class_head"),
     ("memory_stats.BytesLimit", "tf.config.experimental.get_memory_info"),
     ("quantize.create_training_graph", "tensorflow-model-optimization"),
     ("tensor_forest", "tensorflow-decision-forests"),
@@ -121,6 +126,52 @@ class RefusedTest(parameterized.TestCase):
       found = contrib
       for name in path.split("."):
         found = getattr(found, name)
+
+
+class LearnTest(absltest.TestCase):
+  def test_exports_of_old(self):
+    estimator = tf.contrib.learn.Estimator(lambda features, labels: None)
+    with self.assertRaisesRegex(
+      NotImplementedError, "SessionBundle.*Use Estimator.export_savedmodel"
+    ):
+      estimator.export("x")
+
+  def test_boston(self):
+    with self.assertRaisesRegex(
+      NotImplementedError, "scikit-learn 1.2. Use .*fetch_california_housing"
+    ):
+      tf.contrib.learn.datasets.load_boston()
+
+  def test_experiment_without_a_model(self):
+    with self.assertRaisesRegex(
+      ValueError, "must implement tf.contrib.learn.Evaluable or be a"
+    ):
+      tf.contrib.learn.Experiment(3, None, None)
+
+  def test_cluster_without_its_configuration(self):
+    cluster = {"chief": ["a:1"], "worker": ["b:2"]}
+    task = {"type": "worker", "index": 0}
+    environment = {"TF_CONFIG": json.dumps({"cluster": cluster, "task": task})}
+    with mock.patch.dict(os.environ, environment):
+      config = tf.compat.v1.estimator.RunConfig()
+    estimator = tf.compat.v1.estimator.Estimator(
+      lambda features: None, config=config
+    )
+    experiment = tf.contrib.learn.Experiment(estimator, None, None)
+    with self.assertRaisesRegex(
+      ValueError,
+      "on a cluster needs a tf.contrib.learn.RunConfig; ",
+    ):
+      experiment.train()
+
+  def test_vocabulary_is_saved(self):
+    text = tf.contrib.learn.preprocessing
+    words = text.VocabularyProcessor(3)
+    words.fit(["a b", "b c"])
+    path = self.create_tempfile().full_path
+    words.save(path)
+    again = text.VocabularyProcessor.restore(path)
+    self.assertEqual(list(map(list, again.transform(["c d"]))), [[3, 0, 0]])
 
 
 if __name__ == "__main__":

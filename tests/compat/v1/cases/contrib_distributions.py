@@ -280,3 +280,20 @@ def monte_carlo():
       tf.square, other.log_prob, normal, z=z
     ),
   }
+
+
+def flows():
+  bs = ds.bijectors
+  x = _fed(np.random.RandomState(2).normal(size=[3, 4]).astype(np.float32))
+  base = ds.MultivariateNormalDiag(tf.zeros([4]), tf.ones([4]))
+  made = {
+    "nvp": bs.RealNVP(2, bs.real_nvp_default_template([5], name="nvp")),
+    "maf": bs.MaskedAutoregressiveFlow(
+      bs.masked_autoregressive_default_template([6], name="maf")
+    ),
+  }
+  found = {}
+  for name, bijector in sorted(made.items()):
+    flow = ds.TransformedDistribution(base, bijector)
+    found[name] = flow.log_prob(x)
+  return found

@@ -268,3 +268,19 @@ def reads_records():
   offsets = tf.strings.regex_replace(keys, ".*/", "")
   lengths = tf.strings.length(examples)
   return _batches({"key": offsets, "length": lengths, "parsed": parsed})
+
+
+def runs_graphs():
+  with tf.Graph().as_default():
+    fed = tf.placeholder(tf.float32, [])
+    variable = tf.get_variable("v", initializer=tf.constant(2.0))
+    more = tf.assign_add(variable, fed)
+    outputs = {"more": more}
+    steps = learn.run_feeds(outputs, [{fed: 1.0}, {fed: 2.0}])
+    again = learn.run_n(outputs, {fed: 0.5}, n=3)
+    once = learn.infer(None, outputs, {fed: 4.0})
+  return {
+    "feeds": np.array([one["more"] for one in steps]),
+    "n": np.array([one["more"] for one in again]),
+    "infer": once["more"],
+  }
