@@ -13,13 +13,16 @@ from compat.v1.names.arguments import ORDER, with_order
 from compat.v1.names.replaced import REPLACED
 
 VERSION = "1.15.5"
+GIT_VERSION = "v1.15.4-39-g3db52be"
 
 _COSINE = f"{__name__}.keras_losses:cosine_similarity"
 
 # By the path below `tf`: "module:name" of what stands there.
 SUPPLIED: Mapping[str, str] = {
+  "GIT_VERSION": f"{__name__}:GIT_VERSION",
   "VERSION": f"{__name__}:VERSION",
   "Variable": f"{__name__}.variables:Variable",
+  "__git_version__": f"{__name__}:GIT_VERSION",
   "__version__": f"{__name__}:VERSION",
   "keras.layers.GRU": f"{__name__}.keras_layers:GRU",
   "keras.layers.LSTM": f"{__name__}.keras_layers:LSTM",
@@ -31,6 +34,7 @@ SUPPLIED: Mapping[str, str] = {
   "keras.losses.cosine_similarity": _COSINE,
   "keras.metrics.cosine": _COSINE,
   "keras.metrics.cosine_proximity": _COSINE,
+  "version.GIT_VERSION": f"{__name__}:GIT_VERSION",
   "version.VERSION": f"{__name__}:VERSION",
 }
 

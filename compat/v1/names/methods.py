@@ -8,6 +8,8 @@ import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from compat.private.v1 import keras_layers
+
 _STRATEGIES = "distribute.Strategy", "compat.v1.distribute.Strategy"
 _LAYERS = "keras.layers.Layer", "compat.v1.keras.layers.Layer"
 
@@ -63,9 +65,12 @@ METHODS: Mapping[tuple[str, ...], Mapping[str, Callable[..., Any]]] = {
 def supply(tensorflow: types.ModuleType) -> None:
   """Adds the methods to the classes that have none of their own.
 
+  Layers' add_update takes `inputs` again, too.
+
   Args:
     tensorflow: the module, with Keras 2 as tf.keras.
   """
+  keras_layers.accept_inputs_of_updates(tensorflow.keras.layers.Layer)
   for paths, methods in METHODS.items():
     for path in paths:
       cls: Any = tensorflow

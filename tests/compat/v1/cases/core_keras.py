@@ -155,6 +155,41 @@ def subclasses():
   }
 
 
+class _Counting(tf.keras.layers.Layer):
+  def build(self, input_shape):
+    self.total = self.add_weight(
+      "total", [], initializer="zeros", trainable=False
+    )
+
+  def call(self, inputs):
+    total = tf.assign_add(self.total, tf.reduce_sum(inputs))
+    self.add_update(total, inputs=inputs)
+    self.add_update([tf.assign_add(self.total, 0.0)])
+    self.add_loss(tf.reduce_sum(inputs), inputs=inputs)
+    return inputs * 2
+
+
+def updates():
+  layer, x = _Counting(), _rows()
+  y = layer.apply(x)
+  batch_norm = tf.keras.layers.BatchNormalization()
+  z = batch_norm(y, training=True)
+  return {
+    "z": z,
+    "counts": str(
+      [
+        len(layer.updates),
+        len(layer.get_updates_for(x)),
+        len(layer.get_updates_for(None)),
+        len(layer.losses),
+        len(layer.get_losses_for(x)),
+        len(batch_norm.updates),
+        len(batch_norm.get_updates_for(y)),
+      ]
+    ),
+  }
+
+
 def losses_and_metrics():
   keras = tf.keras
   y = tf.nn.softmax(_rows())
