@@ -76,6 +76,8 @@ class Python(types.ModuleType):
     self._path = path
 
   def __getattr__(self, name: str) -> Any:
+    if name == "__all__":
+      return [one for one in dir(self) if not one.startswith("_")]
     if name.startswith("__"):
       raise AttributeError(name)
     below = f"{self._path}.{name}".lstrip(".")

@@ -54,9 +54,21 @@ def run_config(model_dir, **kwargs):
   return tf.estimator.RunConfig(
     model_dir=model_dir,
     tf_random_seed=1,
-    session_config=tf.ConfigProto(allow_soft_placement=False),
+    session_config=session_config(),
     **kwargs,
   )
+
+
+def session_config():
+  """Returns a session configuration for programs that make their RunConfig.
+
+  Grappler's remapper fuses ops that are on one device, and rounds otherwise; a
+  sharded model has fewer of them.
+  """
+  config = tf.ConfigProto(allow_soft_placement=False)
+  options = config.graph_options.rewrite_options
+  options.remapping = options.OFF
+  return config
 
 
 def run(model):

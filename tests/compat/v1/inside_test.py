@@ -114,6 +114,12 @@ class InsideTest(parameterized.TestCase):
       np.testing.assert_array_equal(reader.get_tensor("v"), [1, 2])
       self.assertEqual(reader.get_variable_to_shape_map(), {"v": [2]})
 
+  def test_all_names_of_a_module(self):
+    """deepctr 0.9.4 imports * from rnn_cell."""
+    found = {"__name__": "tests.compat.v1.program"}
+    exec("from tensorflow.python.ops.rnn_cell import *", found)
+    self.assertIs(found["RNNCell"], tf.nn.rnn_cell.RNNCell)
+
 
 if __name__ == "__main__":
   absltest.main()

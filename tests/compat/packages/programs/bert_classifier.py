@@ -41,7 +41,7 @@ def classifier(directory):
     config=tf.contrib.tpu.RunConfig(
       model_dir=directory,
       tf_random_seed=1,
-      session_config=tf.ConfigProto(allow_soft_placement=False),
+      session_config=harness.session_config(),
     ),
   )
   once = run_classifier.input_fn_builder(_features(), _LENGTH, False, True)
