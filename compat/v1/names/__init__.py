@@ -24,6 +24,9 @@ SUPPLIED: Mapping[str, str] = {
   "Variable": f"{__name__}.variables:Variable",
   "__git_version__": f"{__name__}:GIT_VERSION",
   "__version__": f"{__name__}:VERSION",
+  "image.per_image_standardization": (
+    f"{__name__}.images:per_image_standardization"
+  ),
   "keras.layers.GRU": f"{__name__}.keras_layers:GRU",
   "keras.layers.LSTM": f"{__name__}.keras_layers:LSTM",
   "keras.layers.RNN": f"{__name__}.keras_layers:RNN",
