@@ -1,7 +1,6 @@
-"""tf.contrib.tensorboard: its plugin that shows embeddings."""
+"""tf.contrib.tensorboard, of which plugins.projector is used."""
 
 from compat.contrib import absent
 
+__path__: list[str] = __path__
 __getattr__ = absent.getter(__name__, ("plugins",))
-
-__all__ = ["plugins"]

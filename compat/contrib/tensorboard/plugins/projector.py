@@ -1,37 +1,47 @@
-"""Names of tf.contrib.tensorboard.plugins.projector, by TensorBoard's own.
+"""Tells TensorBoard's projector which embeddings to show.
 
-It is imported when a name is first used: programs import this module also when
-they show no embeddings, and TensorFlow 2.21 installs no TensorBoard.
+The messages are those of the package tensorboard.
 """
 
-import importlib
+import os
 from typing import Any
 
 from compat.contrib import absent
 
-_NAMES = (
-  "EmbeddingInfo",
-  "ProjectorConfig",
-  "SpriteMetadata",
-  "visualize_embeddings",
-)
+import tensorflow as tf
 
+__path__: list[str] = []
 _absent = absent.getter(__name__)
+
+_MESSAGES = ("EmbeddingInfo", "ProjectorConfig", "SpriteMetadata")
 
 
 def __getattr__(name: str) -> Any:
-  if name not in _NAMES:
+  if name not in _MESSAGES:
     return _absent(name)
   try:
-    return getattr(
-      importlib.import_module("tensorboard.plugins.projector"), name
-    )
+    from tensorboard.plugins import projector
   except ImportError as error:
     raise ImportError(
-      f"tf.contrib.tensorboard.plugins.projector.{name} needs the package "
-      "tensorboard: pip install tensorboard"
+      f"tf.contrib.tensorboard.plugins.projector.{name} is the package "
+      "tensorboard's: pip install tensorboard"
     ) from error
+  return getattr(projector, name)
 
 
-def __dir__() -> list[str]:
-  return list(_NAMES)
+def visualize_embeddings(summary_writer: Any, config: Any) -> None:
+  """Writes what the projector shows beside the summaries.
+
+  Args:
+    summary_writer: a tf.summary.FileWriter.
+    config: a ProjectorConfig.
+
+  Raises:
+    ValueError: if the writer has no folder.
+  """
+  folder = summary_writer.get_logdir()
+  if folder is None:
+    raise ValueError("summary_writer has no folder; give it a logdir.")
+  path = os.path.join(tf.compat.as_str_any(folder), "projector_config.pbtxt")
+  with tf.io.gfile.GFile(path, "w") as file:
+    file.write(str(config))
