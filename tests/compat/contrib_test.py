@@ -301,6 +301,27 @@ class RnnTest(parameterized.TestCase):
 
     self.assertEqual(_run(build).shape, (3, 5, 3))
 
+  def test_phased_lstm_of_resource_variables(self):
+    """They have no initialized_value, on which the first phase depends."""
+    x = _inputs(3, 5, 2)
+    times = np.tile(np.arange(5, dtype=np.float32)[:, np.newaxis], (3, 1, 1))
+
+    def build():
+      fed = tuple(tf1.placeholder_with_default(y, y.shape) for y in (times, x))
+      cell = rnn.PhasedLSTMCell(4)
+      outputs, _ = tf1.nn.dynamic_rnn(cell, fed, dtype=tf.float32)
+      period, phase = (
+        one
+        for name in ("period", "phase")
+        for one in tf1.global_variables()
+        if one.op.name.endswith(name)
+      )
+      return (outputs, period, phase), None
+
+    outputs, period, phase = _run(build)
+    self.assertEqual(outputs.shape, (3, 5, 4))
+    self.assertTrue(np.all((phase >= 0) & (phase < period)))
+
   def test_fused_lstm_refuses_inputs_of_unknown_depth(self):
     with (
       tf.Graph().as_default(),

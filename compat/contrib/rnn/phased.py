@@ -112,8 +112,7 @@ class PhasedLSTMCell(RNNCell):
     period = get("period", units, dtype, first_period)
 
     def first_phase(shape: Any, dtype: Any, **unused: Any) -> Any:
-      first = period.initialized_value()
-      return tf.random.uniform(shape, 0.0, first, dtype)
+      return tf.random.uniform(shape, 0.0, _first_value(period), dtype)
 
     return (
       period,
@@ -126,3 +125,12 @@ class PhasedLSTMCell(RNNCell):
         trainable=self._trainable_ratio_on,
       ),
     )
+
+
+def _first_value(variable: Any) -> Any:
+  """A variable's value, or what it will be initialized with."""
+  return tf.cond(
+    tf.compat.v1.is_variable_initialized(variable),
+    variable.read_value,
+    lambda: variable.initial_value,
+  )
