@@ -92,9 +92,15 @@ def replacement_of(path: str) -> str | None:
   return None
 
 
+def _replacement_below(namespace: str) -> str | None:
+  """Returns what to use for the names in a namespace that has gone."""
+  below = [REPLACED[one] for one in REPLACED if one.startswith(f"{namespace}.")]
+  return ", or ".join(dict.fromkeys(below)) or None
+
+
 def advice(path: str) -> str:
   """Returns what to say to a program that uses a name that is not there."""
-  replacement = replacement_of(path)
+  replacement = replacement_of(path) or _replacement_below(path)
   if replacement is not None:
     return f"tf.{path} of TensorFlow {VERSION} is gone. Use {replacement}."
   return f"TensorFlow {VERSION} had no tf.{path}, or compat does not know it."

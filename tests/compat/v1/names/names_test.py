@@ -31,6 +31,16 @@ class NamesTest(parameterized.TestCase):
     there = sum(one.is_there for one in self.names)
     self.assertGreater(there, 0.97 * len(self.names))
 
+  def test_the_error_names_the_replacement(self):
+    kinds = {one.recorded.path: one.recorded.kind for one in self.names}
+    for one in self.names:
+      path = one.recorded.path
+      if one.is_there or path.rpartition(".")[0] in kinds:
+        continue  # Or in a class, whose errors are TensorFlow's.
+      with self.subTest(path), self.assertRaises(AttributeError) as caught:
+        comparison.resolve(tf, path)
+      self.assertIn(one.replacement, str(caught.exception))
+
   def test_names_of_promised_modules_work_or_name_a_replacement(self):
     promised = [
       one
