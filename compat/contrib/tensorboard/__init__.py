@@ -1,6 +1,7 @@
-"""tf.contrib.tensorboard, of which plugins.projector is used."""
+"""tf.contrib.tensorboard: its plugin that shows embeddings."""
 
 from compat.contrib import absent
 
-__path__: list[str] = __path__
 __getattr__ = absent.getter(__name__, ("plugins",))
+
+__all__ = ["plugins"]

@@ -110,20 +110,6 @@ class CheckpointTest(absltest.TestCase):
       self.assertIn(f'[label="{name}"]', picture)
 
 
-class ProjectorTest(absltest.TestCase):
-  def test_config_is_beside_the_summaries(self):
-    from tensorflow.contrib.tensorboard.plugins import projector
-
-    folder = self.create_tempdir()
-    with tf.Graph().as_default():
-      writer = tf.compat.v1.summary.FileWriter(folder.full_path)
-      projector.visualize_embeddings(writer, "embeddings { }")
-      writer.close()
-    written = folder.full_path + "/projector_config.pbtxt"
-    with open(written) as file:
-      self.assertEqual(file.read(), "embeddings { }")
-
-
 class RefusedTest(parameterized.TestCase):
   @parameterized.parameters(
     ("eager.Network", "tf.keras.Model"),

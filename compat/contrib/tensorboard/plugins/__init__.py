@@ -1,6 +1,7 @@
-"""tf.contrib.tensorboard.plugins; `trace` is refused."""
+"""tf.contrib.tensorboard.plugins: `projector`."""
 
 from compat.contrib import absent
 
-__path__: list[str] = __path__
 __getattr__ = absent.getter(__name__, ("projector",))
+
+__all__ = ["projector"]

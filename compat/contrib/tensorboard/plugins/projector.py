@@ -1,47 +1,37 @@
-"""Tells TensorBoard's projector which embeddings to show.
+"""Names of tf.contrib.tensorboard.plugins.projector, by TensorBoard's own.
 
-The messages are those of the package tensorboard.
+It is imported when a name is first used: programs import this module also when
+they show no embeddings, and TensorFlow 2.21 installs no TensorBoard.
 """
 
-import os
+import importlib
 from typing import Any
 
 from compat.contrib import absent
 
-import tensorflow as tf
+_NAMES = (
+  "EmbeddingInfo",
+  "ProjectorConfig",
+  "SpriteMetadata",
+  "visualize_embeddings",
+)
 
-__path__: list[str] = []
 _absent = absent.getter(__name__)
-
-_MESSAGES = ("EmbeddingInfo", "ProjectorConfig", "SpriteMetadata")
 
 
 def __getattr__(name: str) -> Any:
-  if name not in _MESSAGES:
+  if name not in _NAMES:
     return _absent(name)
   try:
-    from tensorboard.plugins import projector
+    return getattr(
+      importlib.import_module("tensorboard.plugins.projector"), name
+    )
   except ImportError as error:
     raise ImportError(
-      f"tf.contrib.tensorboard.plugins.projector.{name} is the package "
-      "tensorboard's: pip install tensorboard"
+      f"tf.contrib.tensorboard.plugins.projector.{name} needs the package "
+      "tensorboard: pip install tensorboard"
     ) from error
-  return getattr(projector, name)
 
 
-def visualize_embeddings(summary_writer: Any, config: Any) -> None:
-  """Writes what the projector shows beside the summaries.
-
-  Args:
-    summary_writer: a tf.summary.FileWriter.
-    config: a ProjectorConfig.
-
-  Raises:
-    ValueError: if the writer has no folder.
-  """
-  folder = summary_writer.get_logdir()
-  if folder is None:
-    raise ValueError("summary_writer has no folder; give it a logdir.")
-  path = os.path.join(tf.compat.as_str_any(folder), "projector_config.pbtxt")
-  with tf.io.gfile.GFile(path, "w") as file:
-    file.write(str(config))
+def __dir__() -> list[str]:
+  return list(_NAMES)
