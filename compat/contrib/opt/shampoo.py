@@ -117,6 +117,12 @@ class ShampooOptimizer(DenseHook, RowsHook, _Optimizer):
       shape = variable.shape.as_list()
       whole = tf.scatter_nd(indices[:, tf.newaxis], rows, shape)
       return self.update(whole, variable)
+    if hasattr(variable, "handle"):
+      raise NotImplementedError(
+        f"ShampooOptimizer does not take the sparse gradient of {variable.name}"
+        f", a resource of {size} rows, as TensorFlow 1.15 does; make it with "
+        f"use_resource=False, or give max_matrix_size={size}."
+      )
     updates: list[Any] = []
     step = self._at_step(self._gbar_weight) * rows
     squares = self._squares_of_rows(rows, indices, variable, updates)

@@ -77,7 +77,7 @@ def of_rows():
 
 
 def of_many_rows():
-  """Of references: 1.15 does not take such gradients of resources right."""
+  """Of references; resources are refused, 1.15 gives something else there."""
   loss = _loss()
   step = tf.train.get_or_create_global_step()
   optimizer = opt.ShampooOptimizer(step, 4, learning_rate=0.1, epsilon=0.1)
