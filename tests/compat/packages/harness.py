@@ -62,12 +62,11 @@ def run_config(model_dir, **kwargs):
 def session_config():
   """Returns a session configuration for programs that make their RunConfig.
 
-  Grappler's remapper fuses ops that are on one device, and rounds otherwise; a
-  sharded model has fewer of them.
+  Without Grappler: it rewrites ops that are on one device, which rounds
+  otherwise, and a sharded model has fewer of them on each.
   """
   config = tf.ConfigProto(allow_soft_placement=False)
-  options = config.graph_options.rewrite_options
-  options.remapping = options.OFF
+  config.graph_options.rewrite_options.disable_meta_optimizer = True
   return config
 
 
