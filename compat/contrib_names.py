@@ -5,6 +5,7 @@ from typing import Any
 
 from compat import import_aliases
 from compat.lazy_module import LazyModule
+from compat.private import autograph
 
 _PACKAGE = "compat.contrib"
 
@@ -28,6 +29,9 @@ def supply(tensorflow: types.ModuleType) -> None:
     for path, module in _ELSEWHERE.items():
       import_aliases.add(f"{root}.{path}", module)
   absent.explain_imports()
+  # As 1.15's were: layers and cells call them in code that it converts.
+  for package in (_PACKAGE, "tf_slim"):
+    autograph.leave_as_it_is(package)
   namespaces: list[Any] = [tensorflow, tensorflow.compat.v1]
   for namespace in namespaces:
     if not hasattr(namespace, "contrib"):

@@ -48,6 +48,13 @@ class DeepPathsTest(parameterized.TestCase):
     with self.assertRaisesRegex(ImportError, wanted):
       exec(f"from tensorflow.contrib.{path}", {})
 
+  def test_autograph_does_not_convert_its_functions(self):
+    from tensorflow.python.autograph.impl import conversion
+
+    allowed = conversion.is_allowlisted
+    self.assertTrue(allowed(tf.contrib.training.HParams.__init__))
+    self.assertFalse(allowed(DeepPathsTest.setUp))
+
 
 if __name__ == "__main__":
   absltest.main()
