@@ -141,6 +141,21 @@ def _entered(
           _undo.pop()()
 
 
+@contextlib.contextmanager
+def _colocated_with_nothing_else() -> Iterator[None]:
+  """Leaves the blocks of `tf.colocate_with` that a request is in.
+
+  A gradient op is beside its forward op, which may be on another device than
+  what such a block names.
+  """
+  graph = tf.compat.v1.get_default_graph()
+  if not graph._colocation_stack.peek_objs():
+    yield
+    return
+  with graph.colocate_with(None, ignore_existing=True):
+    yield
+
+
 def _patch() -> None:
   """Puts the functions of this file into their places."""
   helper = gradients_util._GradientsHelper
@@ -170,7 +185,10 @@ def _patch() -> None:
         grad_ys=grad_ys,
         stop_gradients=[*stops, *constants] or None,
       )
-      return helper(*bound.args, **bound.kwargs)
+      if graph not in _handlers:
+        return helper(*bound.args, **bound.kwargs)
+      with _colocated_with_nothing_else():
+        return helper(*bound.args, **bound.kwargs)
 
     ys, xs = bound.arguments["ys"], bound.arguments["xs"]
     return _answer(graph, ys, xs, bound.arguments.get("grad_ys"), compute)

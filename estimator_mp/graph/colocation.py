@@ -13,6 +13,7 @@ from collections.abc import Iterable, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.graph import op_types, savers, traversal
+from estimator_mp.graph import variables as variables_lib
 
 import tensorflow as tf
 
@@ -69,10 +70,12 @@ class ColocationGroups:
     """Returns earlier ops that an op has to share a device with."""
     for tensor in op.inputs:
       if op_types.is_handle(tensor) and op.type not in op_types.SAVES:
-        if tensor.op in self._parents:
-          yield tensor.op
+        # The switch of a v1 cond, between the two, is made after its reader.
+        variable = variables_lib.variable_of(tensor)
+        if variable in self._parents:
+          yield variable
         else:
-          yield self._by_outside_variable.setdefault(tensor.op, op)
+          yield self._by_outside_variable.setdefault(variable, op)
     if op.type in op_types.ASSIGNS and savers.is_restored(op.inputs[1].op):
       yield op.inputs[1].op  # It goes to its variable's device at once.
     for name in colocated_with(op):

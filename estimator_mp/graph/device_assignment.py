@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from compat.private import graph_edits, op_registry
 from estimator_mp import devices as devices_lib
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, variables
 
 import tensorflow as tf
 
@@ -56,8 +56,10 @@ def device_function(device: str) -> Callable[[tf.Operation], str]:
 
   def device_of(op: tf.Operation) -> str:
     for tensor in op.inputs:
-      if tensor.dtype == tf.resource and tensor.op.device:
-        return str(tensor.op.device)
+      if tensor.dtype == tf.resource:
+        variable = variables.variable_of(tensor)
+        if variable.device:
+          return str(variable.device)
     host = lives_on_host(op, on_device.device_type)
     default = on_host if host else on_device
     own = tf.compat.v1.DeviceSpec.from_string(op.device)

@@ -39,10 +39,6 @@ _PROGRAMS = {
 
 # By the program: why TensorFlow refuses to place it on the devices of a mesh.
 _NOT_SHARDED = {
-  "kfac_network": (
-    "a resource variable that is read in a branch of tf.cond is read on the "
-    "first device, wherever the variable is"
-  ),
   "sonnet_network": (
     "the gradient loop of tf.nn.dynamic_rnn is colocated with a result of the "
     "loop that is on another device"

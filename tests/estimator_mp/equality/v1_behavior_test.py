@@ -78,6 +78,35 @@ def keras_cells(features, labels, mode):
   return zoo.spec(mode, logits, labels, _train())
 
 
+def read_in_a_branch(features, labels, mode):
+  """A branch reads a resource variable that another device holds."""
+  net = tf.layers.dense(features["x"], 8, tf.tanh, name="a/dense")
+  with tf.variable_scope("a"):
+    scale = tf.get_variable("scale", [8], use_resource=True)
+  with tf.variable_scope("b"):
+    kernel = tf.get_variable("kernel", [8, 8])
+    net = tf.matmul(net, kernel)
+    positive = tf.reduce_mean(net) > 0
+    net = tf.cond(positive, lambda: net * scale, lambda: net - scale)
+  logits = tf.layers.dense(net, 1, name="c")
+  return zoo.spec(mode, logits, labels, _train())
+
+
+def asked_beside_the_loss(features, labels, mode):
+  """Gradients are asked for in a block that colocates, as K-FAC does it."""
+  net = tf.layers.dense(features["x"], 8, tf.tanh, name="a/dense")
+  net = tf.layers.dense(net, 8, tf.tanh, name="b/dense")
+  logits = tf.layers.dense(net, 1, name="c")
+
+  def train(loss):
+    optimizer = tf.train.AdamOptimizer(0.01)
+    with tf.colocate_with(logits.op):
+      pairs = optimizer.compute_gradients(loss)
+    return optimizer.apply_gradients(pairs, tf.train.get_global_step())
+
+  return zoo.spec(mode, logits, labels, train)
+
+
 def accumulating(features, labels, mode):
   """Gradients of two steps are collected, and then applied in a condition."""
 
@@ -125,6 +154,8 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
     ("partitioned", zoo.Model(partitioned, _RULES)),
     ("control_flow", zoo.Model(control_flow, _RULES)),
     ("keras_cells", zoo.Model(keras_cells, _RULES)),
+    ("read_in_a_branch", zoo.Model(read_in_a_branch, _RULES)),
+    ("asked_beside_the_loss", zoo.Model(asked_beside_the_loss, _RULES)),
     ("accumulating", zoo.Model(accumulating, zoo.NET_RULES)),
   )
   def test_old_programs(self, model):
