@@ -28,7 +28,7 @@ from estimator_mp.capture import (
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import placement_file, sharding_options
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.graph import device_assignment, savers
+from estimator_mp.graph import control_flow, device_assignment, savers
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import lowering as lowering_lib
 from estimator_mp.lower import transfers as lower_transfers
@@ -262,6 +262,7 @@ class _Sharding:
       grad_ys = self._lowering.grad_ys(targets, grad_ys)
     parts = request.gradients(grad_ys)
     new = self._read_new_ops()
+    control_flow.wait_outside_of_loops(new)
     self._stages.plan_gradients(new, request.sources, parts)
     totals = parts
     if self._lowering is not None:

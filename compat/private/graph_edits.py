@@ -5,6 +5,7 @@ TensorFlow 2.15.1 and 2.21.0.
 
 - `Operation._set_device` places an op after it was made; publicly that is
   possible only while it is made.
+- `Operation._set_attr` changes what an op is colocated with.
 - `Operation._update_input` makes an op read a copy of a constant; inputs are
   public to read only.
 - `Operation._remove_all_control_inputs` and `_add_control_inputs` change
@@ -25,6 +26,20 @@ def set_device(op: tf.Operation, device: str) -> None:
     device: A device name; "" leaves the choice to TensorFlow.
   """
   op._set_device(device)
+
+
+def set_colocation(op: tf.Operation, names: Sequence[str]) -> None:
+  """Colocates an op with these ops, and with no others.
+
+  Args:
+    op: The op.
+    names: The names of the ops that stand for colocation groups.
+  """
+  groups = [b"loc:@" + name.encode() for name in names]
+  value = tf.compat.v1.AttrValue(
+    list=tf.compat.v1.AttrValue.ListValue(s=groups)
+  )
+  op._set_attr("_class", value)
 
 
 def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:

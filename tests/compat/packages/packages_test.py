@@ -37,14 +37,6 @@ _PROGRAMS = {
   "tensor2tensor_models": "tensor2tensor",
 }
 
-# By the program: why TensorFlow refuses to place it on the devices of a mesh.
-_NOT_SHARDED = {
-  "sonnet_network": (
-    "the gradient loop of tf.nn.dynamic_rnn is colocated with a result of the "
-    "loop that is on another device"
-  ),
-}
-
 
 @functools.cache
 def _packages():
@@ -116,8 +108,6 @@ class PackagesTest(parameterized.TestCase):
 
   @parameterized.named_parameters((name, name) for name in _PROGRAMS)
   def test_sharded_is_plain_bit_for_bit(self, program):
-    if program in _NOT_SHARDED:
-      self.skipTest(_NOT_SHARDED[program])
     sharded, plain = _run(program, "stage:3"), _run(program)
     for model, wanted in plain.items():
       for kind, value in wanted.items():

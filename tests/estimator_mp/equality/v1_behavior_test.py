@@ -78,6 +78,28 @@ def keras_cells(features, labels, mode):
   return zoo.spec(mode, logits, labels, _train())
 
 
+def updates_before_gradients(features, labels, mode):
+  """A loop's gradients are asked for where averages have been updated.
+
+  The averages are on the first device, the loop is on another one.
+  """
+  net = tf.layers.dense(features["x"], 8, name="a/dense")
+  training = mode == zoo.TRAIN
+  net = tf.layers.batch_normalization(net, training=training, name="a/norm")
+  net = tf.reshape(net, [-1, 2, 4])
+  with tf.variable_scope("b"):
+    cell = tf.nn.rnn_cell.BasicLSTMCell(6)
+    _, state = tf.nn.dynamic_rnn(cell, net, dtype=tf.float32)
+  logits = tf.layers.dense(state.h, 1, name="c")
+
+  def train(loss):
+    updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
+    with tf.control_dependencies(updates):
+      return _train()(loss)
+
+  return zoo.spec(mode, logits, labels, train)
+
+
 def read_in_a_branch(features, labels, mode):
   """A branch reads a resource variable that another device holds."""
   net = tf.layers.dense(features["x"], 8, tf.tanh, name="a/dense")
@@ -154,6 +176,10 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
     ("partitioned", zoo.Model(partitioned, _RULES)),
     ("control_flow", zoo.Model(control_flow, _RULES)),
     ("keras_cells", zoo.Model(keras_cells, _RULES)),
+    (
+      "updates_before_gradients",
+      zoo.Model(updates_before_gradients, _RULES),
+    ),
     ("read_in_a_branch", zoo.Model(read_in_a_branch, _RULES)),
     ("asked_beside_the_loss", zoo.Model(asked_beside_the_loss, _RULES)),
     ("accumulating", zoo.Model(accumulating, zoo.NET_RULES)),
