@@ -450,8 +450,9 @@ def summaries_of_layers():
 def _optimize(**kwargs):
   x = _fed(_ROWS)
   with tf.variable_scope("net"):
-    outputs = layers.stack(x, layers.fully_connected, [5, 2])
-    outputs = layers.batch_norm(outputs, decay=0.5)
+    # First: a bias before it would have a gradient of rounding errors only.
+    normalized = layers.batch_norm(x, decay=0.5)
+    outputs = layers.stack(normalized, layers.fully_connected, [5, 2])
   loss = tf.reduce_mean(tf.square(outputs - 1.0))
   kwargs = dict({"learning_rate": 0.1, "optimizer": "SGD"}, **kwargs)
   train = layers.optimize_loss(
