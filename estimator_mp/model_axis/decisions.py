@@ -1,0 +1,269 @@
+"""Decisions: what becomes of an op that reads or makes a split tensor.
+
+A split tensor is the concat of its parts, one on each device of the model axis.
+An op that reads one is made once for each part where that is the same:
+
+    MatMul(x, Split(1))          -> Split(1):  x @ K_i beside K_i
+    BiasAdd(Split(1), Split(0))  -> Split(1):  h_i + b_i
+    MatMul(Split(1), Split(0))   -> Joined(SUM): the sum over i of h_i @ K_i
+
+which is Megatron-LM's pair of a column and a row parallel layer (Shoeybi et
+al., 2019, arXiv:1909.08053), found by algebra; GSPMD (Xu et al., 2021,
+arXiv:2105.04663) does the same to XLA's ops. A rule (`rules`) says so as data,
+which is made into ops in `lower`.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from types import MappingProxyType
+from typing import Any, TypeAlias
+
+import numpy as np
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Split:
+  """How a tensor is split: the concat of its parts is the tensor.
+
+  As an operand of an op: part i of the op reads part i of the tensor. As an
+  output: part i of the op makes it.
+
+  Attributes:
+    axis: The dimension that is split, from 0.
+    sizes: The size of each part in that dimension.
+  """
+
+  axis: int
+  sizes: tuple[int, ...]
+
+  @property
+  def offsets(self) -> tuple[int, ...]:
+    """Where each part begins."""
+    return tuple(sum(self.sizes[:i]) for i in range(len(self.sizes)))
+
+  @property
+  def size(self) -> int:
+    """The size of the whole dimension."""
+    return sum(self.sizes)
+
+  def at(self, axis: int) -> "Split":
+    """Returns the same split of another dimension.
+
+    Args:
+      axis: The dimension, from 0.
+    """
+    return Split(axis, self.sizes)
+
+  def times(self, factor: int) -> "Split":
+    """Returns a split into parts so many times as large.
+
+    Args:
+      factor: What sizes are multiplied by.
+    """
+    return Split(self.axis, tuple(size * factor for size in self.sizes))
+
+  def over(self, divisor: int) -> "Split | None":
+    """Returns a split into parts as many times smaller; None if not whole.
+
+    Args:
+      divisor: What sizes are divided by.
+    """
+    if any(size % divisor for size in self.sizes):
+      return None
+    return Split(self.axis, tuple(size // divisor for size in self.sizes))
+
+
+@dataclasses.dataclass(frozen=True)
+class Whole:
+  """An operand that each part of an op reads whole."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Constants:
+  """An operand that is another constant for each part, whatever it was.
+
+  Attributes:
+    values: The constant of each part.
+  """
+
+  values: tuple[np.ndarray[Any, Any], ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Resized:
+  """An operand that is a shape, and names the size of the split dimension.
+
+  Attributes:
+    index: Which element of the vector it is.
+    sizes: What it is for each part.
+  """
+
+  index: int
+  sizes: tuple[int, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Shifted:
+  """An operand of indices into the split dimension.
+
+  Attributes:
+    offsets: What is subtracted for each part.
+  """
+
+  offsets: tuple[int, ...]
+
+
+Operand: TypeAlias = Split | Whole | Constants | Resized | Shifted
+
+
+class Join(enum.Enum):
+  """How the outputs of an op's parts become the whole tensor.
+
+  SUM, PRODUCT, MAXIMUM, MINIMUM, ALL, ANY: Entry by entry, over devices.
+  FIRST: All parts make the same; the first one's is taken.
+  """
+
+  SUM = "sum"
+  PRODUCT = "product"
+  MAXIMUM = "maximum"
+  MINIMUM = "minimum"
+  ALL = "all"
+  ANY = "any"
+  FIRST = "first"
+
+
+@dataclasses.dataclass(frozen=True)
+class Joined:
+  """An output that is whole, once those of all parts are joined.
+
+  Attributes:
+    join: How.
+  """
+
+  join: Join = Join.SUM
+
+
+Output: TypeAlias = Split | Joined
+
+
+@dataclasses.dataclass(frozen=True)
+class PerPart:
+  """The op is made once for each part, on the part's device.
+
+  Attributes:
+    operands: What each part reads in place of each input.
+    outputs: What each output of the parts is.
+    attributes: For each part the attributes that differ from the op's own, as
+      `AttrValue`s by name; empty if none do.
+  """
+
+  operands: tuple[Operand, ...]
+  outputs: tuple[Output, ...]
+  attributes: tuple[Mapping[str, tf.compat.v1.AttrValue], ...] = ()
+
+
+# A context in which what is made is on the device of a part, by its number.
+OnPart: TypeAlias = Callable[[int], AbstractContextManager[None]]
+# From an op, and what each part reads in place of its inputs, to its outputs:
+# for a Split one the list of its parts, for a Joined one the whole tensor.
+Build: TypeAlias = Callable[
+  [tf.Operation, Sequence[Sequence[tf.Tensor]], OnPart],
+  list[tf.Tensor | list[tf.Tensor]],
+]
+
+
+@dataclasses.dataclass(frozen=True)
+class Composite:
+  """Other ops stand for the op: its parts have to hear of each other.
+
+  Attributes:
+    operands: What each part reads in place of each input.
+    outputs: What each output is; `Joined(Join.FIRST)` for a whole one.
+    build: Makes the ops. It is called outside of any device or name scope but
+      its own; it puts what it makes on parts' devices by `OnPart`.
+    exchanged: The shapes of the tensors that are joined over devices, and
+      read on all of them, inside: for costs.
+  """
+
+  operands: tuple[Operand, ...]
+  outputs: tuple[Output, ...]
+  build: Build
+  exchanged: tuple[tf.TensorShape, ...] = ()
+
+
+Decision: TypeAlias = PerPart | Composite
+
+# From an op, and how each of its inputs is split (None: it is whole), to what
+# becomes of the op; None if it has to read whole tensors. It reads static
+# shapes, attributes and constant inputs, and makes no op.
+Rule: TypeAlias = Callable[
+  [tf.Operation, Sequence[Split | None]], Decision | None
+]
+# From an op none of whose inputs is split, and how its only output is to be
+# split, to how parts make that themselves; None if it has to be made whole.
+Source: TypeAlias = Callable[[tf.Operation, Split], PerPart | None]
+
+NO_ATTRIBUTES: Mapping[str, tf.compat.v1.AttrValue] = MappingProxyType({})
+
+
+@dataclasses.dataclass
+class Table:
+  """Rules by the types of ops.
+
+  Attributes:
+    rules: Those of ops that read something split.
+    sources: Those of ops whose output a reader wants split, such as a mask of
+      random numbers that is multiplied with a split tensor.
+  """
+
+  rules: dict[str, Rule] = dataclasses.field(default_factory=dict)
+  sources: dict[str, Source] = dataclasses.field(default_factory=dict)
+
+  def rule(self, *types: str) -> Callable[[Rule], Rule]:
+    """Returns a decorator that enters a rule for types of ops.
+
+    Args:
+      *types: The types, such as "MatMul".
+    """
+
+    def enter(rule: Rule) -> Rule:
+      self.rules.update(dict.fromkeys(types, rule))
+      return rule
+
+    return enter
+
+  def source(self, *types: str) -> Callable[[Source], Source]:
+    """Returns a decorator that enters a source for types of ops.
+
+    Args:
+      *types: The types, such as "RandomUniform".
+    """
+
+    def enter(source: Source) -> Source:
+      self.sources.update(dict.fromkeys(types, source))
+      return source
+
+    return enter
+
+
+def joined(tables: Sequence[Table]) -> Table:
+  """Returns one table of the entries of several.
+
+  Args:
+    tables: Tables.
+
+  Raises:
+    ValueError: If a type of op is in two of them.
+  """
+  total = Table()
+  for table in tables:
+    for name in table.rules.keys() & total.rules.keys():
+      raise ValueError(f"ops of type {name} have two rules")
+    for name in table.sources.keys() & total.sources.keys():
+      raise ValueError(f"ops of type {name} have two sources")
+    total.rules |= table.rules
+    total.sources |= table.sources
+  return total
