@@ -82,6 +82,11 @@ class Whole:
 
 
 @dataclasses.dataclass(frozen=True)
+class Shard:
+  """An operand that is the handle of a variable: part i works on shard i."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Constants:
   """An operand that is another constant for each part, whatever it was.
 
@@ -116,7 +121,7 @@ class Shifted:
   offsets: tuple[int, ...]
 
 
-Operand: TypeAlias = Split | Whole | Constants | Resized | Shifted
+Operand: TypeAlias = Split | Whole | Shard | Constants | Resized | Shifted
 
 
 class Join(enum.Enum):
@@ -155,7 +160,7 @@ class PerPart:
 
   Attributes:
     operands: What each part reads in place of each input.
-    outputs: What each output of the parts is.
+    outputs: What each output of the parts is; empty for a write of shards.
     attributes: For each part the attributes that differ from the op's own, as
       `AttrValue`s by name; empty if none do.
   """

@@ -1,0 +1,161 @@
+"""Rules for ops on the handle of a variable that is split.
+
+The handle counts as split, as its variable is. A write has no output: it is
+made once for each shard.
+"""
+
+from collections.abc import Sequence
+
+from estimator_mp.model_axis.decisions import (
+  Composite,
+  Join,
+  Joined,
+  OnPart,
+  Operand,
+  PerPart,
+  Shard,
+  Split,
+  Table,
+  Whole,
+)
+
+import tensorflow as tf
+
+TABLE = Table()
+
+
+@TABLE.rule("ReadVariableOp")
+def _read(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  (split,) = splits
+  return PerPart((Shard(),), (split,)) if split is not None else None
+
+
+@TABLE.rule("VarIsInitializedOp")
+def _is_initialized(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart:
+  return PerPart((Shard(),), (Joined(Join.ALL),))
+
+
+@TABLE.rule("VariableShape")
+def _shape(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> Composite | None:
+  (split,) = splits
+  if split is None:
+    return None
+  axis, size = split.axis, split.size
+
+  def build(
+    op: tf.Operation, inputs: Sequence[Sequence[tf.Tensor]], on_part: OnPart
+  ) -> list[tf.Tensor | list[tf.Tensor]]:
+    with on_part(0):
+      dtype = op.outputs[0].dtype
+      shape = tf.raw_ops.VariableShape(input=inputs[0][0], out_type=dtype)
+      elements = tf.unstack(shape, op.outputs[0].shape[0])
+      elements[axis] = tf.constant(size, dtype)
+      return [tf.stack(elements)]
+
+  return Composite((Shard(),), (Joined(Join.FIRST),), build)
+
+
+@TABLE.rule("ResourceGather")
+def _gather(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Columns of rows; rows themselves are exchanged, see `tables`."""
+  handle, indices = splits
+  rank, batch_dims = op.inputs[1].shape.rank, op.get_attr("batch_dims")
+  if handle is None or not handle.axis or batch_dims or rank is None:
+    return None
+  if indices is not None:
+    return None
+  output = handle.at(handle.axis - 1 + rank)
+  return PerPart((Shard(), Whole()), (output,))
+
+
+@TABLE.rule(
+  "AssignVariableOp",
+  "AssignAddVariableOp",
+  "AssignSubVariableOp",
+  "ResourceApplyAdaMax",
+  "ResourceApplyAdadelta",
+  "ResourceApplyAdagrad",
+  "ResourceApplyAdagradDA",
+  "ResourceApplyAdagradV2",
+  "ResourceApplyAdam",
+  "ResourceApplyAdamWithAmsgrad",
+  "ResourceApplyAddSign",
+  "ResourceApplyCenteredRMSProp",
+  "ResourceApplyFtrl",
+  "ResourceApplyFtrlV2",
+  "ResourceApplyGradientDescent",
+  "ResourceApplyKerasMomentum",
+  "ResourceApplyMomentum",
+  "ResourceApplyPowerSign",
+  "ResourceApplyProximalAdagrad",
+  "ResourceApplyProximalGradientDescent",
+  "ResourceApplyRMSProp",
+)
+def _write(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Entry by entry: a variable, its slots, and a value of the same shape."""
+  split = splits[0]
+  if split is None:
+    return None
+  operands: list[Operand] = []
+  for tensor, own in zip(op.inputs, splits, strict=True):
+    if tensor.dtype == tf.resource:
+      if own is not None and own != split:
+        return None
+      operands.append(split if own is None else Shard())
+    elif tensor.shape.rank == 0:
+      operands.append(Whole())
+    else:
+      operands.append(split)
+  return PerPart(tuple(operands), ())
+
+
+@TABLE.rule(
+  "ResourceScatterAdd",
+  "ResourceScatterDiv",
+  "ResourceScatterMax",
+  "ResourceScatterMin",
+  "ResourceScatterMul",
+  "ResourceScatterSub",
+  "ResourceScatterUpdate",
+  "ResourceSparseApplyAdadelta",
+  "ResourceSparseApplyAdagrad",
+  "ResourceSparseApplyAdagradV2",
+  "ResourceSparseApplyCenteredRMSProp",
+  "ResourceSparseApplyFtrl",
+  "ResourceSparseApplyFtrlV2",
+  "ResourceSparseApplyKerasMomentum",
+  "ResourceSparseApplyMomentum",
+  "ResourceSparseApplyProximalAdagrad",
+  "ResourceSparseApplyProximalGradientDescent",
+  "ResourceSparseApplyRMSProp",
+)
+def _write_rows(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Columns of some rows; the indices of the rows are the same for all."""
+  split = splits[0]
+  if split is None or not split.axis:
+    return None
+  operands: list[Operand] = []
+  names = [argument.name for argument in op.op_def.input_arg]
+  rank_of_rows = op.inputs[names.index("indices")].shape.rank
+  for name, tensor, own in zip(names, op.inputs, splits, strict=True):
+    if tensor.dtype == tf.resource:
+      if own is not None and own != split:
+        return None
+      operands.append(split if own is None else Shard())
+    elif name == "indices" or tensor.shape.rank == 0:
+      operands.append(Whole())
+    elif rank_of_rows is None:
+      return None
+    else:
+      operands.append(split.at(split.axis - 1 + rank_of_rows))
+  return PerPart(tuple(operands), ())
