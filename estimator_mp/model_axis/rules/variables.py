@@ -60,9 +60,7 @@ def _shape(
 
 
 @TABLE.rule("ResourceGather")
-def _gather(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _gather(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   """Columns of rows; rows themselves are exchanged, see `tables`."""
   handle, indices = splits
   rank, batch_dims = op.inputs[1].shape.rank, op.get_attr("batch_dims")
@@ -97,9 +95,7 @@ def _gather(
   "ResourceApplyProximalGradientDescent",
   "ResourceApplyRMSProp",
 )
-def _write(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _write(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   """Entry by entry: a variable, its slots, and a value of the same shape."""
   split = splits[0]
   if split is None:

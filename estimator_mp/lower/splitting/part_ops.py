@@ -1,0 +1,383 @@
+"""Part ops: makes what a decision says, beside what is there."""
+
+import contextlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+from compat.private import graph_edits
+from estimator_mp.graph import device_assignment
+from estimator_mp.model_axis import inference
+from estimator_mp.model_axis.decisions import (
+  Composite,
+  Constants,
+  Decision,
+  Join,
+  Joined,
+  Operand,
+  PerPart,
+  Resized,
+  Shard,
+  Shifted,
+  Split,
+  Table,
+  Whole,
+)
+from estimator_mp.model_axis.inference import Inferred
+
+import tensorflow as tf
+
+_Parts = list[tf.Tensor]
+
+_JOINS: dict[Join, Callable[[_Parts], tf.Tensor]] = {
+  Join.SUM: tf.add_n,
+  Join.PRODUCT: lambda parts: tf.reduce_prod(tf.stack(parts), 0),
+  Join.MAXIMUM: lambda parts: tf.reduce_max(tf.stack(parts), 0),
+  Join.MINIMUM: lambda parts: tf.reduce_min(tf.stack(parts), 0),
+  Join.ALL: lambda parts: tf.reduce_all(tf.stack(parts), 0),
+  Join.ANY: lambda parts: tf.reduce_any(tf.stack(parts), 0),
+}
+
+
+class PartOps:
+  """The parts of one graph's split tensors, and the ops that make them.
+
+  Attributes:
+    parts: The parts of each split tensor, by its name.
+    splits: How these are split.
+    wholes: What is to be read instead of a tensor, by its name: a sum over
+      devices, or a gather.
+  """
+
+  def __init__(
+    self,
+    table: Table,
+    devices_of: Callable[[tf.Operation], Sequence[str]],
+    made: Callable[[tf.Operation, tf.Operation], None],
+  ):
+    """Starts without a part.
+
+    Args:
+      table: The rules, for what parts make themselves.
+      devices_of: Returns the devices of the parts of an op of the model.
+      made: Hears of each op that is made, and for which op of the model.
+    """
+    self.parts: dict[str, _Parts] = {}
+    self.splits: dict[str, Split] = {}
+    self.wholes: dict[str, tf.Tensor] = {}
+    self._table = table
+    self._devices_of = devices_of
+    self._made = made
+    # What stands for an op that is not to run, for those that wait for it.
+    self._instead: dict[tf.Operation, list[tf.Operation]] = {}
+    self._slices: dict[tuple[str, Split], _Parts] = {}
+    self._of_handles: set[str] = set()  # What is read of phantoms.
+
+  def add(
+    self, tensor: tf.Tensor, split: Split, parts: Sequence[tf.Tensor]
+  ) -> None:
+    """Hears of the parts of a tensor.
+
+    Args:
+      tensor: The whole tensor, which need not be computed.
+      split: How it is split.
+      parts: One on each device.
+    """
+    self.parts[tensor.name] = list(parts)
+    self.splits[tensor.name] = split
+
+  def apply(self, ops: Sequence[tf.Operation], inferred: Inferred) -> None:
+    """Makes parts, and lets what is whole read sums and gathers.
+
+    Args:
+      ops: The ops that were looked at, in the order of the graph.
+      inferred: What becomes of them.
+    """
+    for op in ops:
+      decision = inferred.decisions.get(op)
+      if decision is None:
+        self._read_wholes(op)
+        continue
+      with self._making(op):
+        self._replace(op, decision)
+
+  def _replace(self, op: tf.Operation, decision: Decision) -> None:
+    """Makes the parts of an op."""
+    devices = self._devices_of(op)
+    if Shard() in decision.operands:
+      self._of_handles.update(tensor.name for tensor in op.outputs)
+    else:
+      self._keep_alive(op)
+    inputs = [
+      self._operand(tensor, operand, devices)
+      for tensor, operand in zip(op.inputs, decision.operands, strict=True)
+    ]
+    by_part = [list(part) for part in zip(*inputs, strict=True)]
+    if not by_part:
+      by_part = [[] for _ in devices]
+    if isinstance(decision, Composite):
+      outputs = decision.build(op, by_part, lambda i: _on(devices[i]))
+      self._keep(op, decision, outputs, devices)
+      return
+    if not decision.outputs:
+      self._write(op, by_part, devices)
+      return
+    copies = [
+      self._copy(op, i, by_part[i], devices[i], decision)
+      for i in range(len(devices))
+    ]
+    self._keep(
+      op,
+      decision,
+      [list(x) for x in zip(*(copy.outputs for copy in copies), strict=True)],
+      devices,
+    )
+    self._instead[op] = copies
+
+  def _keep_alive(self, op: tf.Operation) -> None:
+    """Lets what parts stand for still be fetched by its name, gathered."""
+    for index, tensor in enumerate(op.inputs):
+      if tensor.name in self._of_handles:
+        graph_edits.replace_input(op, index, self.whole(tensor))
+
+  def _keep(
+    self,
+    op: tf.Operation,
+    decision: Decision,
+    outputs: Sequence[tf.Tensor | _Parts],
+    devices: Sequence[str],
+  ) -> None:
+    """Keeps what stands for an op's outputs."""
+    instead: list[tf.Operation] = []
+    for tensor, output, made in zip(
+      op.outputs, decision.outputs, outputs, strict=True
+    ):
+      if isinstance(output, Split):
+        assert isinstance(made, list)
+        self.add(tensor, output, made)
+        instead += [part.op for part in made]
+      elif isinstance(made, list):
+        self.wholes[tensor.name] = self._joined(tensor, output, made, devices)
+      else:
+        self.wholes[tensor.name] = made
+        instead.append(made.op)
+    self._instead[op] = instead
+
+  def _joined(
+    self,
+    tensor: tf.Tensor,
+    output: Joined,
+    parts: _Parts,
+    devices: Sequence[str],
+  ) -> tf.Tensor:
+    """Returns what parts join to, on the first device."""
+    if output.join is Join.FIRST:
+      return parts[0]
+    with _on(devices[0]):
+      whole = _JOINS[output.join](parts)
+    whole.set_shape(tensor.shape)
+    return whole
+
+  def _write(
+    self,
+    op: tf.Operation,
+    inputs: Sequence[_Parts],
+    devices: Sequence[str],
+  ) -> None:
+    """Makes a write of a variable one of its first shard; others join it.
+
+    Whoever runs it, or waits for it, has all shards written.
+    """
+    others = [
+      self._copy(op, i, inputs[i], inputs[i][0].device or devices[i])
+      for i in range(1, len(devices))
+    ]
+    for index, tensor in enumerate(inputs[0]):
+      graph_edits.replace_input(op, index, tensor)
+    if "_class" in op.node_def.attr:
+      graph_edits.set_colocation(op, [])
+    waits = self._waits(op)
+    graph_edits.set_control_inputs(op, [*waits, *others])
+
+  def _copy(
+    self,
+    op: tf.Operation,
+    part: int,
+    inputs: Sequence[tf.Tensor],
+    device: str,
+    decision: PerPart | None = None,
+  ) -> tf.Operation:
+    """Returns an op of the same type for one part."""
+    attributes = {
+      name: value
+      for name, value in op.node_def.attr.items()
+      if not name.startswith("_")
+    }
+    if decision is not None and decision.attributes:
+      attributes.update(decision.attributes[part])
+    with _on(device), tf.control_dependencies(self._waits(op)):
+      return op.graph.create_op(
+        op.type,
+        list(inputs),
+        [tensor.dtype for tensor in op.outputs],
+        [tensor.dtype for tensor in inputs],
+        f"part_{part}",
+        attributes,
+      )
+
+  def _waits(self, op: tf.Operation) -> list[tf.Operation]:
+    """Returns what an op has to wait for besides its inputs."""
+    return [
+      other
+      for before in op.control_inputs
+      for other in self._instead.get(before, [before])
+    ]
+
+  def _operand(
+    self, tensor: tf.Tensor, operand: Operand, devices: Sequence[str]
+  ) -> _Parts:
+    """Returns what each part reads in place of an input."""
+    if isinstance(operand, Shard):
+      return self.parts[tensor.name]
+    if isinstance(operand, Split):
+      return self._split(tensor, operand, devices)
+    if isinstance(operand, Constants):
+      return [
+        _constant(value, tensor.dtype, device)
+        for value, device in zip(operand.values, devices, strict=True)
+      ]
+    whole = self.whole(tensor)
+    if isinstance(operand, Whole):
+      return [whole] * len(devices)
+    if isinstance(operand, Shifted):
+      return [
+        _shifted(whole, offset, device)
+        for offset, device in zip(operand.offsets, devices, strict=True)
+      ]
+    return self._resized(whole, operand, devices)
+
+  def _resized(
+    self, shape: tf.Tensor, operand: Resized, devices: Sequence[str]
+  ) -> _Parts:
+    """Returns a vector with another element for each part."""
+    known = tf.get_static_value(shape, partial=True)
+    if known is None:
+      known = [None] * int(shape.shape[0])
+    parts = []
+    for size, device in zip(operand.sizes, devices, strict=True):
+      with _on(device):
+        elements = [
+          shape[i] if value is None else tf.constant(int(value), shape.dtype)
+          for i, value in enumerate(known)
+        ]
+        elements[operand.index] = tf.constant(size, shape.dtype)
+        parts.append(tf.stack(elements))
+    return parts
+
+  def _split(
+    self, tensor: tf.Tensor, split: Split, devices: Sequence[str]
+  ) -> _Parts:
+    """Returns the parts of a tensor, which are made if it is whole."""
+    parts = self.parts.get(tensor.name)
+    if parts is not None and self.splits[tensor.name] == split:
+      return parts
+    key = (tensor.name, split)
+    if key not in self._slices:
+      made = self._made_by_source(tensor, split, devices)
+      if made is None:
+        made = self._sliced(tensor, split, devices)
+      self._slices[key] = made
+    return self._slices[key]
+
+  def _made_by_source(
+    self, tensor: tf.Tensor, split: Split, devices: Sequence[str]
+  ) -> _Parts | None:
+    """Returns parts that each device makes itself of nothing, such as zeros."""
+    op = tensor.op
+    if tensor.name in self.parts or tensor.name in self.wholes:
+      return None
+    decision = inference.source(self._table, op, split)
+    if decision is None or not inference.is_repeatable(
+      self._table, tensor, split
+    ):
+      return None
+    inputs = [
+      self._operand(x, operand, devices)
+      for x, operand in zip(op.inputs, decision.operands, strict=True)
+    ]
+    return [
+      self._copy(op, i, [x[i] for x in inputs], devices[i], decision).outputs[0]
+      for i in range(len(devices))
+    ]
+
+  def _sliced(
+    self, tensor: tf.Tensor, split: Split, devices: Sequence[str]
+  ) -> _Parts:
+    """Returns slices of a whole tensor, made where it is."""
+    whole = self.whole(tensor)
+    with _on(tensor.op.device or devices[0]):
+      parts: _Parts = tf.split(whole, split.sizes, split.axis)
+    return parts
+
+  def whole(self, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns what holds the whole tensor: itself, a sum or a gather.
+
+    Args:
+      tensor: A tensor of the model.
+    """
+    if tensor.name in self.parts and tensor.name not in self.wholes:
+      parts = self.parts[tensor.name]
+      with self._making(tensor.op), _on(self._devices_of(tensor.op)[0]):
+        gathered = tf.concat(
+          parts, self.splits[tensor.name].axis, name="gathered"
+        )
+      gathered.set_shape(tensor.shape)
+      self.wholes[tensor.name] = gathered
+    return self.wholes.get(tensor.name, tensor)
+
+  def _read_wholes(self, op: tf.Operation) -> None:
+    """Lets an op that is whole read, and wait for, what stands for others."""
+    for index, tensor in enumerate(op.inputs):
+      whole = self.whole(tensor)
+      if whole is not tensor:
+        graph_edits.replace_input(op, index, whole)
+    if not self._instead.keys().isdisjoint(op.control_inputs):
+      graph_edits.set_control_inputs(op, self._waits(op))
+
+  @contextlib.contextmanager
+  def _making(self, op: tf.Operation) -> Iterator[None]:
+    """Names what is made for an op after it, and tells of it."""
+    graph = op.graph
+    count = len(graph.get_operations())
+    with (
+      tf.compat.v1.name_scope(None),
+      tf.control_dependencies(None),
+      graph.colocate_with(None, ignore_existing=True),
+      tf.compat.v1.device(None),
+      tf.compat.v1.name_scope("estimator_mp/split/"),
+      tf.compat.v1.name_scope(op.name),
+    ):
+      yield
+    for new in graph.get_operations()[count:]:
+      self._made(new, op)
+
+
+def _on(device: str) -> AbstractContextManager[None]:
+  """Returns a context whose ops are on a device, or its host."""
+  place = device_assignment.device_function(device)
+  context: AbstractContextManager[None] = tf.compat.v1.device(place)
+  return context
+
+
+def _constant(value: Any, dtype: tf.DType, device: str) -> tf.Tensor:
+  """Returns a constant on a device."""
+  with _on(device):
+    return tf.constant(value, dtype)
+
+
+def _shifted(tensor: tf.Tensor, offset: int, device: str) -> tf.Tensor:
+  """Returns a tensor less a number, on a device."""
+  if not offset:
+    return tensor
+  with _on(device):
+    return tensor - tf.constant(offset, tensor.dtype)

@@ -1,0 +1,285 @@
+"""Inference: which tensors are split if some variables are.
+
+Ops are looked at in the order of the graph. A variable that is split reads as a
+split tensor, and the rule of each op that reads one says what becomes of it;
+where there is none, or it says nothing, the op reads gathered tensors.
+
+A variable that nobody has decided about is *adopted* where a split tensor meets
+it entry by entry, as a bias, or a slot of an optimizer, does: it is split in
+the same way, instead of being sent in slices. A random tensor that meets a
+split one, as the mask of a dropout does, is made in parts. Both are only seen
+when their reader is, so that the ops are looked at once more then.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+
+from compat.private import graph_reads
+from estimator_mp.graph import op_types
+from estimator_mp.model_axis.decisions import (
+  Decision,
+  PerPart,
+  Shard,
+  Split,
+  Table,
+)
+
+import tensorflow as tf
+
+# The most ops that are looked at to see whether a tensor is made of nothing.
+_MOST_SOURCES = 64
+
+
+@dataclasses.dataclass(frozen=True)
+class Gather:
+  """A split tensor that an op without a rule for it reads whole.
+
+  Attributes:
+    tensor: Its name.
+    reader: The name of the op.
+    type: The op's type.
+  """
+
+  tensor: str
+  reader: str
+  type: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Inferred:
+  """What follows from the splits of variables.
+
+  Attributes:
+    splits: How tensors are split, by their names; handles of split variables
+      are among them.
+    decisions: What becomes of ops, in the order of the graph.
+    gathers: What is read whole although it is split.
+    adopted: How variables that nobody decided about are split, by the names of
+      their ops.
+  """
+
+  splits: Mapping[str, Split]
+  decisions: Mapping[tf.Operation, Decision]
+  gathers: tuple[Gather, ...]
+  adopted: Mapping[str, Split]
+
+
+class Unsplittable(ValueError):
+  """A variable cannot be split: an op works on it that has no rule.
+
+  Attributes:
+    variable: The name of the variable's op.
+    op: The op.
+  """
+
+  def __init__(self, variable: str, op: tf.Operation):
+    super().__init__(
+      f"{variable} cannot be split over the model axis: {op.name} works on it, "
+      f"and there is no rule for such an op ({op.type}); keep it whole by the "
+      f"rule ({variable!r}, None) before others"
+    )
+    self.variable = variable
+    self.op = op
+
+
+def infer(
+  ops: Sequence[tf.Operation],
+  table: Table,
+  variables: Mapping[str, Split],
+  known: Mapping[str, Split] = MappingProxyType({}),
+  adoptable: Collection[str] = (),
+  whole_values: Collection[tf.Operation] = (),
+) -> Inferred:
+  """Returns what becomes of ops if some variables are split.
+
+  Args:
+    ops: The ops, in the order of the graph.
+    table: The rules.
+    variables: How variables are split, by the names of their ops.
+    known: How tensors are split that other ops have made, by their names.
+    adoptable: The names of variables that nobody has decided about.
+    whole_values: Writes of initial values, which are made whole: random ones
+      among them are the plain model's.
+
+  Raises:
+    Unsplittable: If an op on a variable's handle has no rule.
+  """
+  inside = frozenset(ops)
+  adopted: dict[str, Split] = {}
+  forced: dict[tf.Operation, Split] = {}
+  while True:
+    handles = {**variables, **adopted}
+    attempt = _Attempt(
+      table,
+      {f"{name}:0": split for name, split in handles.items()} | dict(known),
+      forced,
+      frozenset(adoptable) - adopted.keys(),
+      frozenset(whole_values),
+      inside,
+    )
+    for op in ops:
+      attempt.visit(op)
+    if not attempt.adopted and not attempt.forced:
+      return Inferred(
+        attempt.splits, attempt.decisions, tuple(attempt.gathers), adopted
+      )
+    adopted |= attempt.adopted
+    forced |= attempt.forced
+
+
+class _Attempt:
+  """One look at all ops."""
+
+  def __init__(
+    self,
+    table: Table,
+    splits: dict[str, Split],
+    made_in_parts: Mapping[tf.Operation, Split],
+    adoptable: Collection[str],
+    whole_values: Collection[tf.Operation],
+    inside: Collection[tf.Operation],
+  ):
+    self.splits = splits
+    self.decisions: dict[tf.Operation, Decision] = {}
+    self.gathers: list[Gather] = []
+    self.adopted: dict[str, Split] = {}
+    self.forced: dict[tf.Operation, Split] = {}
+    self._table = table
+    self._made_in_parts = made_in_parts
+    self._adoptable = adoptable
+    self._whole_values = whole_values
+    self._inside = inside
+
+  def visit(self, op: tf.Operation) -> None:
+    """Decides what becomes of an op."""
+    if op in self._made_in_parts:
+      made = source(self._table, op, self._made_in_parts[op])
+      if made is not None:
+        self._take(op, made)
+      return
+    splits = [self.splits.get(tensor.name) for tensor in op.inputs]
+    if not any(splits):
+      return
+    rule = self._table.rules.get(op.type)
+    decision = None
+    if rule is not None and graph_reads.outermost_loop(op) is None:
+      decision = rule(op, splits)
+    if decision is not None and self._can_be_read(op, splits, decision):
+      self._take(op, decision)
+      return
+    for tensor, split in zip(op.inputs, splits, strict=True):
+      if split is not None:
+        if op_types.is_handle(tensor):
+          raise Unsplittable(tensor.op.name, op)
+        self.gathers.append(Gather(tensor.name, op.name, op.type))
+
+  def _take(self, op: tf.Operation, decision: Decision) -> None:
+    """Keeps a decision, and what it makes of the op's inputs and outputs."""
+    self.decisions[op] = decision
+    for tensor, output in zip(op.outputs, decision.outputs, strict=False):
+      if isinstance(output, Split):
+        self.splits[tensor.name] = output
+    makes_values = op in self._whole_values
+    for tensor, operand in zip(op.inputs, decision.operands, strict=True):
+      if isinstance(operand, Split) and tensor.name not in self.splits:
+        self._want(tensor, operand, makes_values)
+
+  def _can_be_read(
+    self,
+    op: tf.Operation,
+    splits: Sequence[Split | None],
+    decision: Decision,
+  ) -> bool:
+    """Whether parts can have all handles that a decision gives them."""
+    for tensor, own, operand in zip(
+      op.inputs, splits, decision.operands, strict=True
+    ):
+      if not op_types.is_handle(tensor):
+        continue
+      if own is None and isinstance(operand, Split):
+        if tensor.op.name not in self._adoptable:
+          return False
+      elif own is not None and not isinstance(operand, Shard):
+        return False
+    return True
+
+  def _want(self, tensor: tf.Tensor, split: Split, makes_values: bool) -> None:
+    """Sees whether a whole tensor can be made in parts to begin with."""
+    leaves = self._leaves(tensor, split)
+    if leaves is None:
+      return
+    for leaf, wanted in leaves:
+      if op_types.is_handle(leaf):
+        self.adopted.setdefault(leaf.op.name, wanted)
+      elif not makes_values and leaf.op.type in op_types.RANDOM:
+        self.forced.setdefault(leaf.op, wanted)
+
+  def _leaves(
+    self, tensor: tf.Tensor, split: Split
+  ) -> list[tuple[tf.Tensor, Split]] | None:
+    """Returns what a tensor is made of, if parts can make that themselves.
+
+    Returns:
+      Handles of adoptable variables and the outputs of ops that parts can make,
+      with how they are split; None if something has to be sliced.
+    """
+    found: list[tuple[tf.Tensor, Split]] = []
+    todo = [(tensor, split)]
+    while todo:
+      if len(found) + len(todo) > _MOST_SOURCES:
+        return None
+      wanted, how = todo.pop()
+      if self.splits.get(wanted.name) == how:
+        continue
+      op = wanted.op
+      if op_types.is_handle(wanted):
+        if op.name not in self._adoptable:
+          return None
+        found.append((wanted, how))
+      elif op.type == "ReadVariableOp":
+        todo.append((op.inputs[0], how))
+      else:
+        decision = source(self._table, op, how)
+        if decision is None or op not in self._inside:
+          return None
+        if op.type in op_types.RANDOM:
+          found.append((wanted, how))
+        todo += [
+          (read, operand)
+          for read, operand in zip(op.inputs, decision.operands, strict=True)
+          if isinstance(operand, Split)
+        ]
+    return found
+
+
+def source(table: Table, op: tf.Operation, split: Split) -> PerPart | None:
+  """Returns how parts make an op's output themselves; None if they cannot.
+
+  Args:
+    table: The rules.
+    op: An op that reads nothing split.
+    split: How its output is to be split.
+  """
+  make = table.sources.get(op.type)
+  if make is None or graph_reads.outermost_loop(op) is not None:
+    return None
+  return make(op, split)
+
+
+def is_repeatable(table: Table, tensor: tf.Tensor, split: Split) -> bool:
+  """Whether parts can make a tensor of nothing, and draw no numbers for it.
+
+  Args:
+    table: The rules.
+    tensor: A tensor that is whole.
+    split: How it is to be split.
+  """
+  decision = source(table, tensor.op, split)
+  if decision is None or tensor.op.type in op_types.RANDOM:
+    return False
+  return all(
+    is_repeatable(table, read, operand)
+    for read, operand in zip(tensor.op.inputs, decision.operands, strict=True)
+    if isinstance(operand, Split)
+  )
