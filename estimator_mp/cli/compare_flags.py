@@ -71,6 +71,7 @@ _COMMAND = commands.Command(
     options_lib.SHARDING,
     _COMPARISON,
   ),
+  without=("export_shards",),
   defaults={"mesh": "stage:3"},
 )
 

@@ -23,6 +23,9 @@ _NOT_OF_A_PLACE = (
   "loss_reduction",
   "state_updates",
   "batch_axis",
+  "initial_values",
+  "plain_initial_bytes",
+  "export_shards",
 )
 
 _model = functools.partial(options_lib.option, group=_MODEL)

@@ -37,6 +37,8 @@ _NOT_OF_IMAGES = (
   "state_updates",
   "sparse_as_dense",
   "batch_axis",
+  "initial_values",
+  "plain_initial_bytes",
 )
 _SCHEDULES = ("none", "gpipe", "1f1b")
 _DEFAULTS: Mapping[str, Any] = MappingProxyType(
@@ -169,8 +171,9 @@ _TRACE = commands.Command(
   "Draws what the devices do in a training step.",
   TraceOptions,
   (_MODEL_AND_DATA, options_lib.SHARDING, _OUTPUT),
-  # The trace says where ops ran; a comparison would come a step too late.
-  (*_NOT_OF_IMAGES, "verify_placement"),
+  # The trace says where ops ran; a comparison would come a step too late. And
+  # nothing is exported.
+  (*_NOT_OF_IMAGES, "verify_placement", "export_shards"),
   {"schedule": _SCHEDULES},
   _DEFAULTS,
 )

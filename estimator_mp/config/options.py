@@ -16,9 +16,10 @@ import difflib
 import json
 import math
 import os
+import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from absl import flags
@@ -191,6 +192,41 @@ def check_names(options: type, values: Any) -> None:
         f"{options.__name__} has no field {name!r}, which is given as "
         f"{value!r}; {hint} fields are {', '.join(known)}"
       )
+
+
+def checked_pairs(
+  name: str,
+  pairs: Any,
+  is_right: Callable[[Any], bool],
+  what: str,
+  example: str,
+) -> tuple[tuple[str, Any], ...]:
+  """Returns pairs of an expression and something as tuples, if they are right.
+
+  Args:
+    name: The option.
+    pairs: Its value.
+    is_right: Whether something is right in the second place.
+    what: What is.
+    example: A pair.
+
+  Raises:
+    ValueError: If a pair is none, or its expression is malformed.
+  """
+  for pair in pairs:
+    is_pair = isinstance(pair, list | tuple) and len(pair) == 2
+    if not (is_pair and isinstance(pair[0], str) and is_right(pair[1])):
+      raise ValueError(
+        f"{name} has {pair!r}, which is no pair of an expression and {what}; "
+        f"write pairs such as {example}"
+      )
+    try:
+      re.compile(pair[0])
+    except re.error as error:
+      raise ValueError(
+        f"{name} has {pair[0]!r}, which is no regular expression: {error}"
+      ) from error
+  return tuple((expression, other) for expression, other in pairs)
 
 
 def parse_json(text: str) -> Any:

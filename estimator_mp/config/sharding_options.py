@@ -9,11 +9,11 @@ A new option is a field of `ShardingOptions`, with a line of its docstring.
 import dataclasses
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from estimator_mp.config import options
+from estimator_mp.config import options, split_rules
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.config.algorithms import ALGORITHMS
@@ -40,6 +40,7 @@ OPTIMIZER_STATES = ("replicated", "sharded")
 HOROVOD = "horovod"
 HALF_PRECISIONS = ("float16", "bfloat16")
 _LARGEST_ELEMENT_BYTES = 16  # complex128
+_PLAIN_INITIAL_BYTES = 256 * 2**20
 _STRATEGIES = ". ".join(
   f"{name}: {strategy.summary}"
   for name, strategy in placement_lib.STRATEGIES.items()
@@ -116,12 +117,34 @@ class ShardingOptions:
     batch_axis: The axes of examples in features and labels that do not have
       them on axis 0: pairs of a regular expression for names such as
       "features/x", and an axis, or None for a tensor without examples.
+    split: Which variables are split over the `model` axis of the mesh. "auto"
+      finds the axes that send least under the memory limit, if there is such
+      an axis. Or pairs of a regular expression for names of variables, and
+      what it is split by: a dimension, from 0; for a table of embeddings
+      "mod" (row i is on device i % N), "div" (consecutive rows), "columns",
+      or "whole" (each such table is on one device, so that all have as many
+      bytes); or None, which keeps it whole. The first expression that is found
+      in a name counts. What none is found in is split only with what it
+      belongs to, as a slot is with its variable, and a bias with its layer.
+      Without a `model` axis tables are split over the `data` axis, whose
+      replicas have all the rest, as DLRM's trainers do (Naumov et al., 2019,
+      arXiv:1906.00091).
+    gathers: "allow" lets an op that has no rule for split tensors read the
+      gathered one, and lists it; with "error" that is an error.
+    initial_values: "plain" starts a split variable from slices of the plain
+      model's initial value, as long as that has at most `plain_initial_bytes`;
+      "by_shard" draws each shard by itself, from a seed that follows from name
+      and shard, so that no device makes a whole one.
+    plain_initial_bytes: The most bytes of a variable that "plain" makes whole,
+      when it is initialised. A larger one is drawn by shard.
+    export_shards: Whether a SavedModel keeps the split, for serving on as many
+      devices. Without it, it is the plain model's, which any server loads.
 
   Raises:
     ValueError: If a field has the wrong type, the mesh cannot be made (see
       `Mesh.create`), a rule is malformed, the memory limit is not positive or
-      given without automatic placement, or a placement or costs cannot be
-      read.
+      given without automatic placement, a rule for an axis that does not
+      exist, or a placement or costs cannot be read.
   """
 
   mesh: str = options.option(
@@ -247,11 +270,39 @@ class ShardingOptions:
     "Inputs whose examples are not on axis 0, as JSON, each an expression for"
     ' names and an axis, or null for none: [["features/mask", null]].',
   )
+  # "auto" or rules.
+  split: Any = options.option(  # noqa: RUF009 It returns a field.
+    split_rules.AUTO,
+    "Which variables are split over the model axis: auto, or rules as JSON,"
+    " each an expression for names, and a dimension, mod, div, columns or whole"
+    ' for tables, or null for never: [["ffn/kernel", 1], ["table", "mod"]].',
+  )
+  gathers: str = options.option(
+    "allow",
+    "Whether an op without a rule may read a split tensor gathered.",
+    choices=("allow", "error"),
+  )
+  initial_values: str = options.option(
+    "plain",
+    "Whether split variables start from slices of the plain model's initial"
+    " values, or each shard from its own.",
+    choices=("plain", "by_shard"),
+  )
+  plain_initial_bytes: int = options.option(
+    _PLAIN_INITIAL_BYTES,
+    "The most bytes of a split variable that --initial_values=plain makes"
+    " whole; larger ones are made by shard.",
+  )
+  export_shards: bool = options.option(
+    False,
+    "Keep the split in a SavedModel, for serving on several devices; without it"
+    " it is the plain model's.",
+  )
 
   def __post_init__(self) -> None:
     options.check(self)
     object.__setattr__(self, "devices", tuple(self.devices))
-    batch_axis = _checked_pairs(
+    batch_axis = options.checked_pairs(
       "batch_axis",
       self.batch_axis,
       lambda axis: axis is None or type(axis) is int,
@@ -259,7 +310,7 @@ class ShardingOptions:
       '("features/mask", None)',
     )
     object.__setattr__(self, "batch_axis", batch_axis)
-    state_updates = _checked_pairs(
+    state_updates = options.checked_pairs(
       "state_updates",
       self.state_updates,
       lambda word: word in MERGES,
@@ -274,14 +325,19 @@ class ShardingOptions:
       )
     self.create_schedule()
     self._check_replicas()
+    split = split_rules.checked_split(self.split, self.mesh, self._axes())
+    object.__setattr__(self, "split", split)
     if isinstance(self.placement, tuple | list):
       num_stages = self._axis_size("stage") * self.num_virtual_stages
       check_rules(self.placement, num_stages)
     if not placement_lib.is_strategy(self.placement):
       self._check_unused("memory_limit", "measured_costs")
 
+  def _axes(self) -> Mapping[str, int]:
+    return parse_axes(self.mesh)
+
   def _axis_size(self, axis: str) -> int:
-    return parse_axes(self.mesh).get(axis, 1)
+    return self._axes().get(axis, 1)
 
   def create_schedule(self) -> schedule_lib.Schedule:
     """Returns the order of micro-batches that this configuration describes."""
@@ -414,38 +470,3 @@ def check_rules(rules: Sequence[Rule], num_stages: int) -> None:
         f"placement rule {rule!r} names stage {stage!r}, which is outside of "
         f"the mesh; its stages are 0 to {num_stages - 1}"
       )
-
-
-def _checked_pairs(
-  name: str,
-  pairs: Any,
-  is_right: Callable[[Any], bool],
-  what: str,
-  example: str,
-) -> tuple[tuple[str, Any], ...]:
-  """Returns pairs of an expression and something as tuples, if they are right.
-
-  Args:
-    name: The option.
-    pairs: Its value.
-    is_right: Whether something is right in the second place.
-    what: What is.
-    example: A pair.
-
-  Raises:
-    ValueError: If a pair is none, or its expression is malformed.
-  """
-  for pair in pairs:
-    is_pair = isinstance(pair, list | tuple) and len(pair) == 2
-    if not (is_pair and isinstance(pair[0], str) and is_right(pair[1])):
-      raise ValueError(
-        f"{name} has {pair!r}, which is no pair of an expression and {what}; "
-        f"write pairs such as {example}"
-      )
-    try:
-      re.compile(pair[0])
-    except re.error as error:
-      raise ValueError(
-        f"{name} has {pair[0]!r}, which is no regular expression: {error}"
-      ) from error
-  return tuple((expression, other) for expression, other in pairs)

@@ -45,6 +45,17 @@ CONFIGS: tuple[tuple[str, dict[str, Any]], ...] = (
   ("rules", {"mesh": "stage:2", "placement": (("^a/", 1), (".*", 0))}),
   ("placement", {"mesh": "stage:2", "placement": PLACEMENT}),
   ("limit", {"memory_limit": 16_000_000, "verify_placement": False}),
+  (
+    "split",
+    {
+      "mesh": "data:2,model:2",
+      "split": (("^ffn/", 1), ("^table$", "mod"), (".*", None)),
+      "gathers": "error",
+      "initial_values": "by_shard",
+      "plain_initial_bytes": 0,
+      "export_shards": True,
+    },
+  ),
 )
 
 
@@ -188,6 +199,28 @@ class FlagsTest(parameterized.TestCase):
       ),
     )
     self.assertEqual(parse("--memory_limit=5000000").memory_limit, 5_000_000)
+
+  def test_values_of_the_model_axis(self):
+    config = parse(
+      "--mesh=stage:2,model:3",
+      '--split=[["ffn/kernel", 1], ["table", "whole"], [".*", null]]',
+      "--gathers=error",
+      "--initial_values=by_shard",
+      "--plain_initial_bytes=1000",
+      "--export_shards",
+    )
+    self.assertEqual(
+      config,
+      estimator_mp.ShardingConfig(
+        "stage:2,model:3",
+        split=(("ffn/kernel", 1), ("table", "whole"), (".*", None)),
+        gathers="error",
+        initial_values="by_shard",
+        plain_initial_bytes=1000,
+        export_shards=True,
+      ),
+    )
+    self.assertEqual(parse("--split=auto").split, "auto")
 
   def test_a_path_of_a_placement(self):
     path = write_placement(self.create_tempdir().full_path)

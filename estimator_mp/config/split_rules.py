@@ -1,0 +1,123 @@
+"""Rules that say which variables are split over devices, and by what.
+
+    split=[("attention/(query|key|value)/kernel", 1), ("embeddings", "mod")]
+
+A rule is a regular expression for names of variables, and where such a variable
+is split: a dimension, or one of `TABLES`, or None for never. It is data:
+what becomes of it, `estimator_mp.model_axis` says.
+"""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
+
+from estimator_mp.config import options
+
+# The word for axes that are searched for.
+AUTO = "auto"
+# How tables of embeddings are split: row i on device i % N; consecutive rows;
+# columns; each table on one device, chosen by bytes.
+TABLES = ("mod", "div", "columns", "whole")
+# An expression for names of variables, and where they are split.
+SplitRule: TypeAlias = tuple[str, int | str | None]
+
+_TABLE_WORDS = ", ".join(f'"{word}"' for word in TABLES)
+
+
+def checked_split(
+  split: Any, spec: str, axes: Mapping[str, int]
+) -> str | tuple[SplitRule, ...]:
+  """Returns `AUTO`, or rules as tuples, if they are right.
+
+  Args:
+    split: The option.
+    spec: The text of the mesh.
+    axes: The sizes of its axes, by name.
+
+  Raises:
+    ValueError: If it is another text, there is no rule, one is malformed, or
+      one names what the mesh has no axis for.
+  """
+  if split == AUTO:
+    return AUTO
+  if not isinstance(split, list | tuple):
+    raise ValueError(
+      f'split={split!r} is unknown; use "auto", or rules such as '
+      '[("ffn/kernel", 1), ("table", "mod")]'
+    )
+  if not split:
+    raise ValueError(
+      'split=() has no rule; give at least one, such as (".*", None) to keep '
+      'all variables whole, or split="auto"'
+    )
+  rules = options.checked_pairs(
+    "split",
+    split,
+    _is_where,
+    f"a dimension from 0, one of {_TABLE_WORDS}, or None",
+    '("ffn/kernel", 1)',
+  )
+  for rule in rules:
+    _check_axis(rule, spec, axes)
+  return rules
+
+
+def _is_where(where: Any) -> bool:
+  """Whether something can say where a variable is split."""
+  if type(where) is int:  # True is an int for isinstance.
+    return where >= 0
+  return where is None or where in TABLES
+
+
+def _check_axis(rule: SplitRule, spec: str, axes: Mapping[str, int]) -> None:
+  """Raises if a mesh has no axis that a rule could split a variable over."""
+  if "model" in axes:
+    return
+  if "data" not in axes:
+    raise ValueError(
+      f"split rule {rule!r} is for an axis that does not exist: mesh {spec!r} "
+      "has no model axis to split variables over, and no data axis to split "
+      f"tables over; use a mesh such as {spec + ',model:2'!r}, or leave split "
+      "out"
+    )
+  if isinstance(rule[1], int):
+    raise ValueError(
+      f"split rule {rule!r} is for an axis that does not exist: mesh {spec!r} "
+      "has no model axis, and over the data axis only tables are split, by "
+      f"{_TABLE_WORDS}; use one of them, or a mesh such as "
+      f"{spec + ',model:2'!r}"
+    )
+
+
+def rule_for(rules: Iterable[SplitRule], name: str) -> SplitRule | None:
+  """Returns the first rule whose expression is found in a variable's name.
+
+  Args:
+    rules: The rules, in order.
+    name: The name, without ":0".
+  """
+  for rule in rules:
+    if re.search(rule[0], name):
+      return rule
+  return None
+
+
+def check_used(rules: Iterable[SplitRule], names: Sequence[str]) -> None:
+  """Raises if a rule says nothing of a model.
+
+  A rule whose variables all belong to earlier rules is no mistake: the last
+  one is often ".*".
+
+  Args:
+    rules: The rules, in order.
+    names: The names of the model's variables, without ":0".
+
+  Raises:
+    ValueError: If the expression of a rule is found in no name.
+  """
+  for rule in rules:
+    if not any(re.search(rule[0], name) for name in names):
+      raise ValueError(
+        f"split rule {rule!r} matches no variable of the model; its variables "
+        f"are such as {', '.join(names[:3])}"
+      )
