@@ -8,6 +8,11 @@ neighbouring stages:
       data 0    cpu:0     cpu:1     cpu:2
       data 1    cpu:3     cpu:4     cpu:5
 
+With a `model` axis each place of the table is several devices, which hold one
+stage of one replica together: `stage:2,model:2` is cpu:0 and cpu:1 for stage 0,
+cpu:2 and cpu:3 for stage 1. What is whole of a stage is on the first of them,
+its leader.
+
 Named axes over devices are the notation of Mesh-TensorFlow (Shazeer et al.,
 2018, arXiv:1811.02084) and of GSPMD (Xu et al., 2021, arXiv:2105.04663).
 """
@@ -46,7 +51,7 @@ class Mesh:
     Args:
       spec: Comma-separated `axis:size` pairs, such as "data:2,stage:3". The
         axes are `data` (replicas), `stage` (consecutive parts of the model)
-        and `model` (parts of one layer).
+        and `model` (parts of one layer), in any order.
       devices: Device names, as many as the product of the sizes, the last
         axis varying fastest. None or empty: this machine's GPUs if it has
         any, otherwise that many virtual CPU devices.
@@ -93,7 +98,8 @@ class Mesh:
 
     Args:
       num_virtual_stages: How many stages each device has, v. Stage c of the
-        K * v stages is on the device of stage c % K.
+        K * v stages is on the device of stage c % K; with a `model` axis, on
+        all devices of that stage.
     """
     num_stages = self.axis_size("stage")
     axes = dict(self.axes) | {"stage": num_stages * num_virtual_stages}
@@ -146,7 +152,7 @@ class Mesh:
     return self.devices[index]
 
   def stage_devices(self, **position: int) -> tuple[str, ...]:
-    """Returns the device of each stage.
+    """Returns the device of each stage; with a `model` axis, its leader.
 
     Args:
       **position: Coordinates on other axes, such as `data=1`; 0 if left out.
@@ -156,6 +162,22 @@ class Mesh:
     """
     stages = range(self.axis_size("stage"))
     return tuple(self.device(stage=k, **position) for k in stages)
+
+  def model_devices(self, **position: int) -> tuple[str, ...]:
+    """Returns the devices of a stage, in the order of the `model` axis.
+
+    Args:
+      **position: Coordinates on other axes, such as `stage=1, data=1`; 0 if
+        left out.
+
+    Returns:
+      The leader, and those that hold further parts; one without such an axis.
+
+    Raises:
+      ValueError: If the position is outside of the mesh.
+    """
+    parts = range(self.axis_size("model"))
+    return tuple(self.device(model=i, **position) for i in parts)
 
   @contextlib.contextmanager
   def at(self, **position: int) -> Iterator[None]:

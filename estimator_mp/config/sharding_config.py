@@ -5,6 +5,7 @@ files that they name have been read.
 """
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -39,11 +40,13 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
 
   def _check_aggregation(self, mesh: mesh_lib.Mesh) -> None:
     """Raises if gradients cannot be summed over the replicas of a mesh."""
-    replicas = range(mesh.axis_size("data"))
-    for stage in range(mesh.axis_size("stage")):
-      if self.aggregation in ALGORITHMS:
-        devices = [mesh.device(data=r, stage=stage) for r in replicas]
-        check_algorithm(self.aggregation, devices)
+    if self.aggregation not in ALGORITHMS:
+      return
+    sizes = (mesh.axis_size(axis) for axis in ("data", "stage", "model"))
+    replicas, stages, parts = map(range, sizes)
+    for stage, part in itertools.product(stages, parts):
+      devices = [mesh.device(data=r, stage=stage, model=part) for r in replicas]
+      check_algorithm(self.aggregation, devices)
 
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes.

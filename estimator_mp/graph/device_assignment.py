@@ -10,6 +10,7 @@ Most ops of a stage go to the stage's device. Two kinds cannot:
   run where the resource is; TensorFlow refuses any other device.
 """
 
+import collections
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from compat.private import graph_edits, op_registry
@@ -92,17 +93,23 @@ def follow_variables(ops: Iterable[tf.Operation]) -> None:
 
 
 def stages_of_devices(
-  ops: Sequence[tf.Operation], devices: Sequence[str]
+  ops: Sequence[tf.Operation], devices: Sequence[Sequence[str]]
 ) -> dict[tf.Operation, int]:
-  """Returns the stages of ops that have the device of one.
+  """Returns the stages of ops that have a device of one.
 
   Args:
     ops: Ops of a graph; those without a device, or with one that no stage has,
       or that several stages share, are left out.
-    devices: The device of each stage.
+    devices: The devices of each stage.
   """
+  counts = collections.Counter(
+    name for of_stage in devices for name in of_stage
+  )
   stage_of = {
-    name: k for k, name in enumerate(devices) if devices.count(name) == 1
+    name: k
+    for k, of_stage in enumerate(devices)
+    for name in of_stage
+    if counts[name] == 1
   }
   canonical: dict[str, int | None] = {"": None}
   stages = {}

@@ -273,8 +273,11 @@ def _move(devices: Mapping[tf.Operation, str]) -> None:
 
 def _device_map(mesh: mesh_lib.Mesh, replica: int) -> Callable[[str], str]:
   """Returns a function from devices of replica 0 to those of another."""
-  others = mesh.stage_devices(data=replica)
-  of = dict(zip(mesh.stage_devices(), others, strict=True))
+  of: dict[str, str] = {}
+  for stage in range(mesh.axis_size("stage")):
+    devices = mesh.model_devices(stage=stage)
+    others = mesh.model_devices(stage=stage, data=replica)
+    of.update(zip(devices, others, strict=True))
   for first, other in tuple(of.items()):
     of.setdefault(devices_lib.host_of(first), devices_lib.host_of(other))
   return lambda device: of.get(device, device)

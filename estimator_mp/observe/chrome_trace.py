@@ -23,11 +23,11 @@ def to_dict(trace: step_trace.StepTrace) -> dict[str, Any]:
   threads = 0
   if trace.schedule is not None:
     threads = trace.schedule.num_stages
-    for replica in range(trace.num_replicas):
-      first = replica * trace.schedule.num_devices
-      for stage in range(threads):
-        process = first + trace.schedule.device_of(stage)
-        events.append(_name("thread_name", process, stage, f"stage {stage}"))
+    events += [
+      _name("thread_name", index, stage, f"stage {stage}")
+      for index in range(len(trace.devices))
+      for stage in trace.stages_of(index)
+    ]
   events += [_cell_event(span) for span in trace.spans]
   for index in range(len(trace.devices)):
     events += _kernel_events(trace, index, threads)

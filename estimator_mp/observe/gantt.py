@@ -124,10 +124,9 @@ def lay_out(trace: step_trace.StepTrace, device: int) -> Row:
     device: The index of the device.
   """
   spans = [span for span in trace.spans if span.device == device]
-  stages = sorted({span.cell.stage for span in spans})
-  if trace.schedule is not None:
-    size = trace.schedule.num_devices
-    stages = [*range(device % size, trace.schedule.num_stages, size)]
+  stages = trace.stages_of(device)
+  if trace.schedule is None:
+    stages = sorted({span.cell.stage for span in spans})
   of_stages = [[x for x in spans if x.cell.stage == stage] for stage in stages]
   lanes = [_lanes(of_stage) for of_stage in of_stages]
   most = max((max(x, default=0) + 1 for x in lanes), default=1)
@@ -215,14 +214,16 @@ class _Gantt:
       speed_up = bubble = ""
     else:
       slices = amounts.counted(schedule.num_micro_batches, "micro-batch", "es")
+      count = schedule.num_devices * trace.devices_per_stage
       title = (
         f"{slices} through {amounts.counted(schedule.num_stages, 'stage')} on "
-        f"{amounts.counted(schedule.num_devices, 'device')}"
+        f"{amounts.counted(count, 'device')}"
       )
       if trace.num_replicas > 1:
         title = f"{trace.num_replicas} replicas, each with {title}"
       title = f"{_name(schedule)}: {title}"
       bound = simulation.speed_up_bound(schedule) * trace.num_replicas
+      bound *= trace.devices_per_stage
       speed_up = f" (bound {bound:.2f})"
       bubble = f" (bound {simulation.bubble_bound(schedule):.0%})"
     texts = [

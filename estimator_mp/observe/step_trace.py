@@ -66,12 +66,15 @@ class StepTrace:
   Attributes:
     global_step: The step.
     devices: The canonical names of the mesh's devices, those of a replica in
-      the order of its stages, replica after replica.
+      the order of its stages, replica after replica; those of a stage in the
+      order of the `model` axis.
     kernels: What ran on them, by start.
     schedule: The order that the cells of each replica were to have; None
       without a pipeline.
     sent_bytes: What one device sent to another, by their names.
     peak_live_bytes: The most bytes of tensors alive at once on each device.
+    devices_per_stage: How many devices do the work of a stage together: the
+      size of the `model` axis.
   """
 
   global_step: int
@@ -80,13 +83,15 @@ class StepTrace:
   schedule: schedule_lib.Schedule | None
   sent_bytes: Mapping[tuple[str, str], int]
   peak_live_bytes: tuple[int, ...]
+  devices_per_stage: int = 1
 
   @property
   def num_replicas(self) -> int:
     """How many replicas of the pipeline there are; 1 without a pipeline."""
     if self.schedule is None:
       return 1
-    return max(1, len(self.devices) // self.schedule.num_devices)
+    of_replica = self.schedule.num_devices * self.devices_per_stage
+    return max(1, len(self.devices) // of_replica)
 
   def replica_of(self, device: int) -> int:
     """Returns the replica that a device belongs to.
@@ -95,6 +100,18 @@ class StepTrace:
       device: The index of the device.
     """
     return device * self.num_replicas // len(self.devices)
+
+  def stages_of(self, device: int) -> list[int]:
+    """Returns the stages that a device works on; none without a pipeline.
+
+    Args:
+      device: The index of the device.
+    """
+    if self.schedule is None:
+      return []
+    size = self.schedule.num_devices
+    first = device // self.devices_per_stage % size
+    return [*range(first, self.schedule.num_stages, size)]
 
   @functools.cached_property
   def spans(self) -> tuple[CellSpan, ...]:
@@ -180,6 +197,18 @@ class StepTrace:
       if replica.get(source) != replica.get(destination)
     )
 
+  @property
+  def sent_within_stages(self) -> int:
+    """What the devices of one stage of a replica sent each other, in bytes."""
+    place = {
+      name: i // self.devices_per_stage for i, name in enumerate(self.devices)
+    }
+    return sum(
+      size
+      for (source, destination), size in self.sent_bytes.items()
+      if place.get(source, -1) == place.get(destination, -2)
+    )
+
   def live_micro_batches(self) -> tuple[int, ...]:
     """Returns the most forwards that each device held at once.
 
@@ -202,13 +231,17 @@ class StepTrace:
     if self.schedule is not None:
       bound = f"bound {simulation.bubble_bound(self.schedule):.0%}"
     between = self.sent_between_replicas if self.num_replicas > 1 else 0
+    within = self.sent_within_stages
+    of_stages = self.total_sent_bytes - between - within
     parts = [
       f"bubble {self.bubble:.0%} ({bound})",
-      f"{amounts.amount(self.total_sent_bytes - between, 'B')} between stages",
-      f"peak live {amounts.together(self.peak_live_bytes, 'B')}",
+      f"{amounts.amount(of_stages, 'B')} between stages",
     ]
+    if self.devices_per_stage > 1:
+      parts.append(f"{amounts.amount(within, 'B')} within stages")
     if self.num_replicas > 1:
-      parts.insert(2, f"{amounts.amount(between, 'B')} between replicas")
+      parts.append(f"{amounts.amount(between, 'B')} between replicas")
+    parts.append(f"peak live {amounts.together(self.peak_live_bytes, 'B')}")
     return f"step {self.global_step}: {', '.join(parts)}"
 
 

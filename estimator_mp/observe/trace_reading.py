@@ -62,6 +62,7 @@ def read_trace(
     plan.schedule if plan is not None else None,
     _sent_bytes(metadata, devices),
     tuple(live_memory.peak_live_bytes(metadata, devices)),
+    plan.mesh.axis_size("model") if plan is not None else 1,
   )
 
 
@@ -85,7 +86,8 @@ def _kernels(
     replica, cell = cells.get(node.node_name, (0, None))
     if cell is not None and plan is not None:
       stage = plan.schedule.device_of(cell.stage)
-      if devices[device] != plan.mesh.device(data=replica, stage=stage):
+      of_stage = plan.mesh.model_devices(data=replica, stage=stage)
+      if devices[device] not in of_stage:
         cell = None
     start = node.all_start_nanos - begin
     yield step_trace.Kernel(

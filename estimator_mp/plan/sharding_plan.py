@@ -51,11 +51,15 @@ class PipelinePlan:
 
   @property
   def devices(self) -> tuple[str, ...]:
-    """The devices of the mesh, replica after replica, stage after stage."""
+    """The devices of the mesh, replica after replica, stage after stage.
+
+    Those of one stage follow each other in the order of the `model` axis.
+    """
     return tuple(
-      self.mesh.device(data=replica, stage=stage)
+      device
       for replica in range(self.mesh.axis_size("data"))
       for stage in range(self.schedule.num_devices)
+      for device in self.mesh.model_devices(stage=stage, data=replica)
     )
 
 

@@ -81,9 +81,11 @@ class StagePlanner:
       ops: Ops that were added.
     """
     own = [op for op in ops if op not in self._of_savers]
-    self.stages |= device_assignment.stages_of_devices(
-      own, self._mesh.stage_devices()
-    )
+    mesh = self._mesh
+    devices = [
+      mesh.model_devices(stage=k) for k in range(mesh.axis_size("stage"))
+    ]
+    self.stages |= device_assignment.stages_of_devices(own, devices)
 
   def plan_forward(
     self, new: Sequence[tf.Operation], targets: Sequence[tf.Operation]

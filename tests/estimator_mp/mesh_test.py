@@ -101,6 +101,52 @@ class MeshDevicesTest(parameterized.TestCase):
       "/gpu:0 or /job:worker/task:1/gpu:0",
     )
 
+  @parameterized.named_parameters(
+    ("model_last", "data:2,stage:2,model:2", [[0, 1], [2, 3], [4, 5], [6, 7]]),
+    ("model_first", "model:2,data:2,stage:2", [[0, 4], [1, 5], [2, 6], [3, 7]]),
+    (
+      "model_between",
+      "stage:2,model:2,data:2",
+      [[0, 2], [4, 6], [1, 3], [5, 7]],
+    ),
+    ("data_last", "model:2,stage:2,data:2", [[0, 4], [2, 6], [1, 5], [3, 7]]),
+  )
+  def test_devices_of_a_model_axis(self, spec, numbers):
+    mesh = estimator_mp.Mesh.create(spec)
+    found = [
+      mesh.model_devices(data=replica, stage=stage)
+      for replica in range(2)
+      for stage in range(2)
+    ]
+    names = [
+      tuple(f"/device:CPU:{i}" for i in of_stage) for of_stage in numbers
+    ]
+    self.assertEqual(found, names)
+    leaders = [*mesh.stage_devices(), *mesh.stage_devices(data=1)]
+    self.assertEqual(leaders, [of_stage[0] for of_stage in names])
+
+  def test_without_a_model_axis_the_leader_is_alone(self):
+    mesh = estimator_mp.Mesh.create("data:2,stage:2")
+    self.assertEqual(mesh.model_devices(stage=1, data=1), ("/device:CPU:3",))
+    with self.assertRaisesRegex(ValueError, "stage 2 is outside of mesh data"):
+      mesh.model_devices(stage=2)
+
+  @parameterized.named_parameters(
+    ("model_last", "stage:2,model:2", [[0, 1], [2, 3]]),
+    ("model_first", "model:2,stage:2", [[0, 2], [1, 3]]),
+    ("no_stage_axis", "model:2", [[0, 1], [0, 1]]),
+  )
+  def test_virtual_stages_keep_the_model_axis(self, spec, numbers):
+    mesh = estimator_mp.Mesh.create(spec).with_virtual_stages(2)
+    found = [
+      mesh.model_devices(stage=k) for k in range(mesh.axis_size("stage"))
+    ]
+    names = [
+      tuple(f"/device:CPU:{i}" for i in of_stage) for of_stage in numbers
+    ]
+    expected = names if spec == "model:2" else names * 2
+    self.assertEqual(found, expected)
+
   def test_devices_in_the_given_order(self):
     mesh = estimator_mp.Mesh.create("stage:3", ["/cpu:2", "cpu:0", "/cpu:1"])
     self.assertEqual(
