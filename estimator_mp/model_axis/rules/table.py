@@ -1,6 +1,16 @@
 """The table of all rules."""
 
 from estimator_mp.model_axis import decisions
-from estimator_mp.model_axis.rules import elementwise
+from estimator_mp.model_axis.rules import (
+  elementwise,
+  pieces,
+  shapes,
+)
 
-TABLE = decisions.joined([elementwise.TABLE])
+TABLE = decisions.joined(
+  [
+    elementwise.TABLE,
+    pieces.TABLE,
+    shapes.TABLE,
+  ]
+)

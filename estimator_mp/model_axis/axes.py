@@ -1,0 +1,184 @@
+"""Axes: what a graph knows of the dimensions of tensors, and where they go.
+
+Most graphs leave the batch open. So sizes are compared as far as they are
+known: as numbers, or as the same unknown dimension of the same tensor.
+"""
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from estimator_mp.graph import shapes
+from estimator_mp.model_axis.decisions import Split
+
+import numpy as np
+import tensorflow as tf
+
+# A size: a number, a certain dimension of a certain tensor, or not known.
+Dimension: TypeAlias = int | tuple[str, int] | None
+
+
+def size(tensor: tf.Tensor, axis: int) -> int | None:
+  """Returns the size of a dimension; None if it, or the rank, is not known.
+
+  Args:
+    tensor: A tensor.
+    axis: The dimension, from 0; there may be none of this number.
+  """
+  sizes = shapes.static_shape(tensor)
+  if sizes is None or not 0 <= axis < len(sizes):
+    return None
+  return sizes[axis]
+
+
+def constant(tensor: tf.Tensor) -> np.ndarray[Any, Any] | None:
+  """Returns the value of a tensor that constants and known shapes make.
+
+  Args:
+    tensor: A tensor.
+  """
+  if tensor.op.type == "InvertPermutation":
+    order = constant(tensor.op.inputs[0])
+    return None if order is None else np.argsort(order)
+  value = tf.get_static_value(tensor)
+  return (
+    shapes.evaluate(tensor, shapes.static_shape) if value is None else value
+  )
+
+
+def constant_axes(tensor: tf.Tensor, rank: int | None) -> list[int] | None:
+  """Returns dimensions that a tensor names, from 0.
+
+  Args:
+    tensor: A scalar or a vector; negative numbers count from the last.
+    rank: The number of dimensions that there are.
+
+  Returns:
+    The dimensions, or None if they are not known.
+  """
+  values = constant(tensor)
+  if values is None or rank is None:
+    return None
+  return [int(axis) % rank for axis in np.ravel(values)]
+
+
+def only(splits: Sequence[Split | None]) -> Split | None:
+  """Returns the one split that all have that are split; None if they differ.
+
+  Args:
+    splits: How tensors are split, None for those that are whole.
+  """
+  found = {split for split in splits if split is not None}
+  return found.pop() if len(found) == 1 else None
+
+
+def dimensions(tensor: tf.Tensor) -> list[Dimension] | None:
+  """Returns the dimensions of a tensor; None if their number is not known.
+
+  Args:
+    tensor: A tensor.
+  """
+  sizes = shapes.static_shape(tensor)
+  if sizes is None:
+    return None
+  return [
+    (tensor.name, axis) if length is None else length
+    for axis, length in enumerate(sizes)
+  ]
+
+
+def named_dimensions(
+  vector: tf.Tensor, known: Sequence[int | None]
+) -> list[Dimension]:
+  """Returns the dimensions that a shape names.
+
+  Args:
+    vector: The shape, as a tensor.
+    known: What is known of them.
+  """
+  named: list[Dimension] = list(known)
+  if vector.op.type == "Shape":
+    of = dimensions(vector.op.inputs[0]) or []
+  elif vector.op.type == "Pack":
+    of = [_named_dimension(element) for element in vector.op.inputs]
+  else:
+    of = []
+  if len(of) != len(named):
+    return named
+  return [
+    found if length is None else length
+    for found, length in zip(of, named, strict=True)
+  ]
+
+
+def _named_dimension(element: tf.Tensor) -> Dimension:
+  """Returns the dimension that a scalar is the size of."""
+  op = element.op
+  if op.type in ("Identity", "Cast"):
+    return _named_dimension(op.inputs[0])
+  if op.type != "StridedSlice" or not op.get_attr("shrink_axis_mask"):
+    return None
+  shape, begin = op.inputs[0].op, constant(op.inputs[1])
+  if begin is None or begin.size != 1:
+    return None
+  of: Sequence[Dimension] = []
+  if shape.type == "Shape":
+    of = dimensions(shape.inputs[0]) or []
+  elif shape.type == "Pack":
+    of = [_named_dimension(part) for part in shape.inputs]
+  index = int(begin[0])
+  return of[index] if -len(of) <= index < len(of) else None
+
+
+def reshaped(
+  before: Sequence[Dimension], after: Sequence[Dimension], split: Split
+) -> Split | None:
+  """Returns how a tensor is split once its shape is another.
+
+  Parts of a dimension are the same entries as parts of another if the tensor
+  has as many periods of both, and parts end where entries of the other do:
+  heads of 64 in [batch, length, 768] and in [batch, length, 12, 64].
+
+  Args:
+    before: The dimensions of the tensor.
+    after: The dimensions that it gets.
+    split: How it is split.
+
+  Returns:
+    How it is split then; None if the parts cannot be shown to be parts then.
+  """
+  axis = split.axis
+  for index, length in enumerate(after):
+    if not isinstance(length, int):
+      continue
+    inner = _ratio(before[axis + 1 :], after[index + 1 :])
+    if inner is None and length == split.size:
+      inner = _ratio(before[:axis], after[:index])
+      inner = inner if inner == 1 else None
+    if inner is None or split.size * inner != length:
+      continue
+    sizes = [own * inner for own in split.sizes]
+    if all(own.denominator == 1 for own in sizes):
+      return Split(index, tuple(int(own) for own in sizes))
+  return None
+
+
+def _ratio(
+  some: Sequence[Dimension], others: Sequence[Dimension]
+) -> Fraction | None:
+  """Returns how many times as many entries some dimensions have as others."""
+  if None in some or None in others:
+    return None
+  numbers = [
+    math.prod(length for length in lengths if isinstance(length, int))
+    for lengths in (some, others)
+  ]
+  names = [
+    Counter(length for length in lengths if isinstance(length, tuple))
+    for lengths in (some, others)
+  ]
+  if 0 in numbers or names[0] != names[1]:
+    return None
+  return Fraction(*numbers)

@@ -1,0 +1,194 @@
+"""Tests of the rules for ops that change shapes, and for those that read them.
+
+All sunk graphs give values and gradients of the plain ones.
+"""
+
+from estimator_mp.model_axis.decisions import Split
+from tests.estimator_mp.model_axis import sinking
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_rng = np.random.RandomState(4)
+
+v1 = tf.compat.v1
+
+
+def _floats(*shape):
+  return _rng.randn(*shape).astype(np.float32)
+
+
+def _heads(x):
+  """As BERT does: the batch is read from the tensor, the rest is known."""
+  batch = tf.shape(x)[0]
+  x = tf.reshape(x, [batch, 5, 3, 2])
+  return tf.transpose(x, [0, 2, 1, 3])
+
+
+def _outputs_of_heads(x):
+  x = tf.transpose(x, [0, 2, 1, 3])
+  return tf.reshape(x, [tf.shape(x)[0] * 5, 6])
+
+
+class ShapesTest(parameterized.TestCase):
+  """Split tensors of shape [2, 5, 6], of 2 + 4 or 4 + 2 columns."""
+
+  @parameterized.named_parameters(
+    ("heads", _heads),
+    ("merge_rows", lambda x: tf.reshape(x, [-1, 6])),
+    ("merge_rows_by_number", lambda x: tf.reshape(x, [tf.size(x) // 6, 6])),
+    ("heads_from_the_rest", lambda x: tf.reshape(x, [-1, 5, 3, 2])),
+    ("heads_of_the_rest", lambda x: tf.reshape(x, [-1, 5, 3, 2, 1])),
+    (
+      "as_its_own_shape",
+      lambda x: tf.reshape(x, tf.shape(x)) + tf.reshape(x, [-1, 5, 6]),
+    ),
+    ("expand_first", lambda x: tf.expand_dims(x, 0)),
+    ("expand_before", lambda x: tf.expand_dims(x, -2)),
+    ("expand_last", lambda x: tf.expand_dims(x, -1)),
+    ("squeeze", lambda x: tf.squeeze(x[:, :1], 1)),
+    ("squeeze_from_the_last", lambda x: tf.squeeze(x[:, :1], -2)),
+    ("tile", lambda x: tf.tile(x, [2, 3, 1])),
+    (
+      "tile_by_the_batch",
+      lambda x: tf.tile(x, tf.stack([tf.shape(x)[0], 1, 1])),
+    ),
+    ("pad", lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 0]])),
+    ("pad_value", lambda x: tf.pad(x, [[0, 1], [1, 2], [0, 0]], "CONSTANT", 3)),
+    ("reflect", lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 0]], "REFLECT")),
+    ("broadcast", lambda x: tf.broadcast_to(x, [3, 2, 5, 6])),
+    ("broadcast_batch", lambda x: tf.broadcast_to(x[:1], tf.shape(x))),
+    ("reverse", lambda x: tf.reverse(x, [0, -2])),
+    ("roll", lambda x: tf.roll(x, [1, 3], [0, -2])),
+    ("ensure_shape", lambda x: tf.ensure_shape(x, [None, 5, 6])),
+    ("transpose", lambda x: tf.transpose(x)),
+    ("shape", lambda x: (tf.shape(x), tf.shape(x, tf.int64))),
+    ("size", lambda x: (tf.size(x), tf.size(x[0]), tf.rank(x))),
+    (
+      "rank",
+      lambda x: tf.raw_ops.Rank(input=x) + tf.raw_ops.Size(input=x),
+    ),
+    ("shapes", lambda x: tf.shape_n([x, x[:, :1], tf.zeros([3, 2])])),
+  )
+  def test_stays_split(self, build):
+    for sizes in ((2, 4), (4, 2), (2, 2, 2)):
+      for unknown in ([], [0], [0, 1]):
+        with self.subTest(sizes=sizes, unknown=unknown):
+          if 1 in unknown and build is _heads:
+            continue
+          sinking.check(
+            self,
+            build,
+            {"x": _floats(2, 5, 6)},
+            {"x": Split(2, sizes)},
+            {"x": unknown},
+          )
+
+  def test_outputs_of_heads(self):
+    for unknown in ([], [0]):
+      sinking.check(
+        self,
+        _outputs_of_heads,
+        {"x": _floats(3, 4, 5, 2)[:, :3]},
+        {"x": Split(1, (1, 2))},
+        {"x": unknown},
+      )
+
+  @parameterized.named_parameters(
+    ("within_a_head", lambda x: tf.reshape(x, [-1, 3, 2]), Split(1, (3, 3))),
+    ("pixels", lambda x: tf.reshape(x, [-1, 2, 3]), Split(1, (2, 4))),
+    ("all_in_one", lambda x: tf.reshape(x, [-1]), Split(1, (2, 4))),
+    (
+      "rows_of_another_length",
+      lambda x: tf.reshape(x, [2, 9]),
+      Split(0, (1, 2)),
+    ),
+    ("reverse", lambda x: tf.reverse(x, [1]), Split(1, (2, 4))),
+    ("roll", lambda x: tf.roll(x, 1, -1), Split(1, (2, 4))),
+    ("pad", lambda x: tf.pad(x, [[0, 0], [0, 1]]), Split(1, (2, 4))),
+    ("tile", lambda x: tf.tile(x, [1, 2]), Split(1, (2, 4))),
+  )
+  def test_is_gathered(self, build, split):
+    sinking.check(self, build, {"x": _floats(3, 6)}, {"x": split}, gathers=1)
+
+  def test_channels_of_pixels_are_gathered(self):
+    """A flattened image has all channels of a pixel beside each other."""
+    sinking.check(
+      self,
+      lambda x: tf.reshape(x, [-1, 3 * 4 * 6]),
+      {"x": _floats(2, 3, 4, 6)},
+      {"x": Split(3, (2, 4))},
+      {"x": [0]},
+      gathers=1,
+    )
+
+  def test_features_that_are_split_first_stay_split(self):
+    """A kernel that is split by rows, as a vector."""
+    found = sinking.check(
+      self,
+      lambda x: tf.reshape(x, [-1]),
+      {"x": _floats(3, 6)},
+      {"x": Split(0, (1, 2))},
+    )
+    self.assertIn(Split(0, (6, 12)), found.inferred.splits.values())
+
+  def test_an_unknown_length_is_told_from_another(self):
+    """Heads before a length that the graph does not know, but names."""
+
+    def build(x):
+      shape = tf.shape(x)
+      return tf.reshape(x, [shape[0], 4, shape[2] * 2]), tf.reshape(
+        x, tf.stack([shape[0] * 2, 2, shape[2], 2])
+      )
+
+    sinking.check(
+      self,
+      build,
+      {"x": _floats(3, 4, 5, 2)},
+      {"x": Split(1, (2, 2))},
+      {"x": [0, 2]},
+      gathers=1,
+    )
+
+    def known(x):
+      shape = tf.shape(x)
+      return tf.reshape(x, tf.stack([-1, 4, shape[2], 1, 2]))
+
+    sinking.check(
+      self,
+      known,
+      {"x": _floats(3, 4, 5, 2)},
+      {"x": Split(1, (1, 3))},
+      {"x": [0, 2]},
+    )
+
+  def test_a_part_of_one_column_is_not_squeezed(self):
+    sinking.check(
+      self,
+      lambda x: tf.squeeze(x),
+      {"x": _floats(3, 1, 2, 1)},
+      {"x": Split(2, (1, 1))},
+    )
+
+  def test_a_shape_is_read_without_the_tensor(self):
+    found = sinking.check(
+      self,
+      lambda x: tf.fill(tf.shape(x), 2.0),
+      {"x": _floats(3, 6)},
+      {"x": Split(1, (2, 4))},
+      {"x": [0]},
+    )
+    self.assertFalse([x for x in found.devices if "gathered" in x])
+
+  def test_a_dimension_that_is_broadcast_stays_whole(self):
+    sinking.check(
+      self,
+      lambda x: tf.broadcast_to(x, [2, 3, 6]) * 1.5,
+      {"x": _floats(3, 6)},
+      {"x": Split(1, (5, 1))},
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()
