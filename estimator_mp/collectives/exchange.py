@@ -1,0 +1,396 @@
+"""Exchange: rows of a table whose rows are spread over devices.
+
+Ids go to the devices that own their rows, and rows come back, each id once
+however often it was asked for:
+
+    ids -> by owner -> unique -> [local ids] -> rows of each shard -> [rows]
+    rows of all shards, joined -> one for each id
+
+It is the all-to-all of trainers of large recommendation models (Naumov et al.,
+2019, arXiv:1906.00091). What comes back is a list of distinct rows and, for
+each id, where its row is in it; the way back is its transpose: gradients of
+ids, summed into that list, are cut where the next owner's rows begin.
+
+No tensor is larger than the rows that were asked for. Ids stay on hosts: a
+device without kernels for them gets only local ids.
+"""
+
+import dataclasses
+import enum
+from collections.abc import Callable, Sequence
+
+from estimator_mp import devices as devices_lib
+
+import tensorflow as tf
+
+# From local ids to rows of one shard.
+Gather = Callable[[tf.Tensor], tf.Tensor]
+
+
+class Ownership(enum.Enum):
+  """Which rows a shard has, as `partition_strategy` of `embedding_lookup`.
+
+  DIV: Consecutive ones; a shard is a slice of the table.
+  MOD: Row r is on shard r % n, as its row r // n: rows that are used often
+    spread evenly, should they be neighbours.
+  """
+
+  DIV = "div"
+  MOD = "mod"
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+  """How the rows of a table are owned.
+
+  Attributes:
+    sizes: How many rows each shard has.
+    ownership: Which ones.
+  """
+
+  sizes: tuple[int, ...]
+  ownership: Ownership = Ownership.DIV
+
+  def __post_init__(self) -> None:
+    sizes = modulo_sizes(self.size, len(self.sizes))
+    if self.ownership is Ownership.MOD and self.sizes != sizes:
+      raise ValueError(
+        f"{len(sizes)} shards of {self.size} rows by turns have {sizes} rows, "
+        f"not {self.sizes}"
+      )
+
+  @property
+  def size(self) -> int:
+    """How many rows the table has."""
+    return sum(self.sizes)
+
+  @property
+  def offsets(self) -> tuple[int, ...]:
+    """The number of the first row of each shard, if it has a slice."""
+    return tuple(sum(self.sizes[:i]) for i in range(len(self.sizes)))
+
+  def owner(self, ids: tf.Tensor) -> tf.Tensor:
+    """Returns the number of a shard for each id, int32, of shape [n].
+
+    An id without a row has an owner, too, which does not have its row either.
+
+    Args:
+      ids: Numbers of rows, int32 or int64, of shape [n].
+    """
+    if self.ownership is Ownership.MOD:
+      return tf.cast(ids % len(self.sizes), tf.int32)
+    begins = tf.constant(self.offsets[1:], ids.dtype)
+    return tf.searchsorted(begins, ids, side="right")
+
+  def local(self, ids: tf.Tensor, shard: int) -> tf.Tensor:
+    """Returns the numbers that rows have on their shard.
+
+    Args:
+      ids: Numbers of rows that the shard owns.
+      shard: The number of the shard.
+    """
+    if self.ownership is Ownership.MOD:
+      return ids // len(self.sizes)
+    return ids - self.offsets[shard] if shard else ids
+
+  def whole(self, local_ids: tf.Tensor, shard: int) -> tf.Tensor:
+    """Returns the numbers that rows of a shard have in the table.
+
+    Args:
+      local_ids: Their numbers on the shard.
+      shard: The number of the shard.
+    """
+    if self.ownership is Ownership.MOD:
+      return local_ids * len(self.sizes) + shard
+    return local_ids + self.offsets[shard] if shard else local_ids
+
+
+def modulo_sizes(num_rows: int, num_shards: int) -> tuple[int, ...]:
+  """Returns how many rows each of several shards has by `Ownership.MOD`.
+
+  Args:
+    num_rows: The rows of the table.
+    num_shards: The number of shards.
+  """
+  return tuple((num_rows - i - 1) // num_shards + 1 for i in range(num_shards))
+
+
+@dataclasses.dataclass(frozen=True)
+class Route:
+  """Where the rows of some ids are.
+
+  Attributes:
+    rows: How the table is owned.
+    local_ids: For each shard the distinct ids of its rows, as they are there.
+    order: For each id the position of its row, once the rows of all shards are
+      joined; int32, of shape [n].
+    counts: How many distinct ids each shard has; int32, of shape [shards].
+  """
+
+  rows: Rows
+  local_ids: tuple[tf.Tensor, ...]
+  order: tf.Tensor
+  counts: tf.Tensor
+
+  @property
+  def distinct_ids(self) -> tf.Tensor:
+    """The distinct ids, those of the first shard before those of the next."""
+    return tf.concat(
+      [self.rows.whole(x, i) for i, x in enumerate(self.local_ids)], axis=0
+    )
+
+
+def route(ids: tf.Tensor, rows: Rows, device: str) -> Route:
+  """Returns where the rows of some ids are.
+
+  Ids are parted first and made unique then: a hash table for each part is
+  smaller, and they can be filled at the same time. On two cores the ids of
+  2^16 random rows take 4.5 ms so, and 6.5 ms in the other order.
+
+  Args:
+    ids: Numbers of rows, int32 or int64, of shape [n].
+    rows: How the table is owned.
+    device: Where ids are asked for; its host does the work.
+  """
+  num_shards = len(rows.sizes)
+  with tf.compat.v1.device(None), tf.compat.v1.device(_host(device)):
+    owner = rows.owner(ids)
+    by_owner = tf.dynamic_partition(ids, owner, num_shards)
+    where = tf.dynamic_partition(tf.range(tf.size(ids)), owner, num_shards)
+    local_ids, positions, counts = [], [], []
+    begin: int | tf.Tensor = 0
+    for shard, own in enumerate(by_owner):
+      distinct, position = tf.unique(own)
+      local_ids.append(rows.local(distinct, shard))
+      counts.append(tf.size(distinct))
+      positions.append(position + begin if shard else position)
+      begin = begin + counts[-1] if shard else counts[-1]
+    order = tf.dynamic_stitch(where, positions)
+    order.set_shape(ids.shape)
+    return Route(rows, tuple(local_ids), order, tf.stack(counts))
+
+
+def look_up(
+  gathers: Sequence[Gather],
+  rows: Rows,
+  lookups: Sequence[tf.Tensor],
+  devices: Sequence[str],
+  device: str,
+) -> list[tf.Tensor]:
+  """Returns rows of a table, for all lookups by one exchange.
+
+  An id that has no row fails as a gather of one shard does.
+
+  Args:
+    gathers: For each shard what returns rows of it. It is called where its
+      device is set.
+    rows: How the table is owned.
+    lookups: Ids, int32 or int64, of any shapes.
+    devices: The device of each shard.
+    device: Where the rows are wanted.
+
+  Returns:
+    For each of the lookups rows of shape `ids.shape + [...]`.
+  """
+  exchanged = route(joined_ids(lookups, device), rows, device)
+  distinct = distinct_rows(exchanged, gathers, devices, device)
+  return [
+    rows_of(order, distinct, device)
+    for order in cut_like(exchanged.order, lookups, device)
+  ]
+
+
+def joined_ids(lookups: Sequence[tf.Tensor], device: str) -> tf.Tensor:
+  """Returns the ids of several lookups as one vector.
+
+  They are of the dtype of all, or of int64 if lookups differ.
+
+  Args:
+    lookups: Ids, int32 or int64, of any shapes.
+    device: Where they are asked for.
+  """
+  dtypes = {ids.dtype for ids in lookups}
+  dtype = dtypes.pop() if len(dtypes) == 1 else tf.int64
+  with tf.compat.v1.device(None), tf.compat.v1.device(_host(device)):
+    flat = [tf.cast(tf.reshape(ids, [-1]), dtype) for ids in lookups]
+    return flat[0] if len(flat) == 1 else tf.concat(flat, axis=0)
+
+
+def cut_like(
+  order: tf.Tensor, lookups: Sequence[tf.Tensor], device: str
+) -> list[tf.Tensor]:
+  """Returns a part of a vector for each lookup, in the shape of its ids.
+
+  Args:
+    order: What belongs to the ids of all lookups, of shape [n].
+    lookups: Ids of any shapes, which have n elements.
+    device: Where they are asked for.
+  """
+  with tf.compat.v1.device(None), tf.compat.v1.device(_host(device)):
+    parts = [order]
+    if len(lookups) > 1:
+      parts = tf.split(order, [_size(ids) for ids in lookups])
+    shaped = []
+    for part, ids in zip(parts, lookups, strict=True):
+      known = ids.shape.is_fully_defined()
+      shape = ids.shape.as_list() if known else tf.shape(ids)
+      shaped.append(part if ids.shape.rank == 1 else tf.reshape(part, shape))
+      shaped[-1].set_shape(ids.shape)
+    return shaped
+
+
+def distinct_rows(
+  exchanged: Route,
+  gathers: Sequence[Gather],
+  devices: Sequence[str],
+  device: str,
+) -> tf.Tensor:
+  """Returns the rows of distinct ids, from all shards.
+
+  Args:
+    exchanged: Where the rows are.
+    gathers: For each shard what returns rows of it.
+    devices: The device of each shard.
+    device: Where the rows are wanted.
+
+  Returns:
+    Rows of shape [distinct ids, ...], the first shard's before the next one's.
+  """
+  parts = []
+  for ids, gather, place in zip(
+    exchanged.local_ids, gathers, devices, strict=True
+  ):
+    with tf.compat.v1.device(None), tf.compat.v1.device(place):
+      parts.append(gather(ids))
+  with tf.compat.v1.device(None), tf.compat.v1.device(device):
+    return tf.concat(parts, axis=0)
+
+
+def rows_of(order: tf.Tensor, distinct: tf.Tensor, device: str) -> tf.Tensor:
+  """Returns a row for each id.
+
+  Args:
+    order: Where the row of each id is, of any shape.
+    distinct: The rows of distinct ids.
+    device: Where they are.
+  """
+  with tf.compat.v1.device(None), tf.compat.v1.device(device):
+    return tf.gather(distinct, order)
+
+
+@dataclasses.dataclass(frozen=True)
+class Update:
+  """Rows of one shard that are to be changed, on the shard's device.
+
+  Attributes:
+    values: One for each row, of shape [n, ...].
+    local_ids: The rows, as they are numbered on the shard; of shape [n].
+  """
+
+  values: tf.Tensor
+  local_ids: tf.Tensor
+
+
+def updates(
+  values: tf.Tensor,
+  ids: tf.Tensor,
+  rows: Rows,
+  devices: Sequence[str],
+  device: str,
+) -> list[Update]:
+  """Returns what each shard has to change, for any sparse update of a table.
+
+  An id that occurs several times does so on its shard, in the same order.
+
+  Args:
+    values: One for each id, of shape [n, ...].
+    ids: Rows of the table, int32 or int64, of shape [n].
+    rows: How the table is owned.
+    devices: The device of each shard.
+    device: Where values and ids are.
+  """
+  num_shards = len(rows.sizes)
+  with tf.compat.v1.device(None), tf.compat.v1.device(_host(device)):
+    owner = rows.owner(ids)
+    by_owner = tf.dynamic_partition(ids, owner, num_shards)
+    where = tf.dynamic_partition(tf.range(tf.size(ids)), owner, num_shards)
+    local_ids = [rows.local(own, i) for i, own in enumerate(by_owner)]
+  with tf.compat.v1.device(None), tf.compat.v1.device(device):
+    parts = [tf.gather(values, positions) for positions in where]
+  return _on_devices(parts, local_ids, devices)
+
+
+def updates_of_distinct(
+  exchanged: Route,
+  values: tf.Tensor,
+  devices: Sequence[str],
+  device: str,
+) -> list[Update]:
+  """Returns what each shard has to change, of values in the order of a route.
+
+  Args:
+    exchanged: Where the rows are.
+    values: One for each distinct id, in the order of `Route.distinct_ids`.
+    devices: The device of each shard.
+    device: Where the values are.
+  """
+  with tf.compat.v1.device(None), tf.compat.v1.device(device):
+    parts = tf.split(values, exchanged.counts, num=len(exchanged.local_ids))
+  return _on_devices(parts, exchanged.local_ids, devices)
+
+
+def summed(exchanged: Route, values: tf.Tensor, device: str) -> tf.Tensor:
+  """Returns the sum of the values of each distinct id.
+
+  They are added in their order, as an optimizer does before it updates rows.
+
+  Args:
+    exchanged: Where the rows are.
+    values: One for each id, of shape [n, ...].
+    device: Where they are.
+  """
+  with tf.compat.v1.device(None), tf.compat.v1.device(device):
+    total = tf.reduce_sum(exchanged.counts)
+    return tf.math.unsorted_segment_sum(values, exchanged.order, total)
+
+
+def dense(update: Update, num_rows: int, device: str) -> tf.Tensor:
+  """Returns an update of a shard as a tensor of its shape.
+
+  For a table that is read whole besides being looked up.
+
+  Args:
+    update: Rows of the shard; repeated ones are summed.
+    num_rows: How many rows the shard has.
+    device: Its device.
+  """
+  with tf.compat.v1.device(None), tf.compat.v1.device(device):
+    return tf.math.unsorted_segment_sum(
+      update.values, update.local_ids, num_rows
+    )
+
+
+def _on_devices(
+  values: Sequence[tf.Tensor],
+  local_ids: Sequence[tf.Tensor],
+  devices: Sequence[str],
+) -> list[Update]:
+  """Returns updates that each shard reads on its own device."""
+  found = []
+  for part, ids, place in zip(values, local_ids, devices, strict=True):
+    with tf.compat.v1.device(None), tf.compat.v1.device(place):
+      found.append(Update(tf.identity(part), tf.identity(ids)))
+  return found
+
+
+def _host(device: str) -> str:
+  """Returns where ids of a device are worked on."""
+  if devices_lib.device_type(device) == "CPU":
+    return device
+  return devices_lib.host_of(device)
+
+
+def _size(ids: tf.Tensor) -> int | tf.Tensor:
+  """Returns the number of elements, as a number if the graph knows it."""
+  known: int | None = ids.shape.num_elements()
+  return tf.size(ids) if known is None else known

@@ -1,0 +1,330 @@
+"""The exchange of rows: what one table gives, from shards on devices."""
+
+from estimator_mp.collectives import exchange
+from estimator_mp.collectives.exchange import Ownership, Rows
+from tests.estimator_mp.collectives import device_steps
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+
+_LEADER = "/device:CPU:0"
+_DIV = Rows((4, 3, 3))
+_MOD = Rows((4, 3, 3), Ownership.MOD)
+_OWNERSHIPS = (("div", _DIV), ("mod", _MOD))
+_table = np.random.RandomState(5).randn(10, 2).astype(np.float32)
+
+
+def _rows_of_shard(rows, shard, table):
+  """Returns the rows of a table that a shard owns."""
+  if rows.ownership is Ownership.MOD:
+    return table[shard :: len(rows.sizes)]
+  return np.split(table, rows.offsets[1:])[shard]
+
+
+class _Shards:
+  """A table of the default graph, on a device for each shard."""
+
+  def __init__(self, rows, table=_table):
+    self.rows = rows
+    self.devices = device_steps.devices_of(len(rows.sizes))
+    self.variables = []
+    for shard, device in enumerate(self.devices):
+      with tf.device(device):
+        own = _rows_of_shard(rows, shard, table)
+        self.variables.append(
+          v1.get_variable(
+            f"shard_{shard}",
+            initializer=own,
+            use_resource=True,
+          )
+        )
+
+  def gathers(self):
+    return [
+      lambda ids, variable=variable: tf.raw_ops.ResourceGather(
+        resource=variable.handle, indices=ids, dtype=variable.dtype
+      )
+      for variable in self.variables
+    ]
+
+  def look_up(self, lookups, leader=_LEADER):
+    return exchange.look_up(
+      self.gathers(), self.rows, lookups, self.devices, leader
+    )
+
+  def joined(self, values):
+    """Returns the table of the values of shards."""
+    if self.rows.ownership is Ownership.DIV:
+      return np.concatenate(values)
+    table = np.empty([self.rows.size, *values[0].shape[1:]], values[0].dtype)
+    for shard, own in enumerate(values):
+      table[shard :: len(values)] = own
+    return table
+
+
+class RowsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("div", _DIV, [0, 0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 3] + [0, 1, 2] * 2),
+    ("mod", _MOD, [0, 1, 2] * 3 + [0], [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]),
+    ("div_empty", Rows((0, 10, 0)), [1] * 10, list(range(10))),
+  )
+  def test_owners_and_local_ids(self, rows, owners, local_ids):
+    for dtype in (tf.int32, tf.int64):
+      with tf.Graph().as_default():
+        ids = v1.placeholder(dtype, [10])
+        owner = rows.owner(ids)
+        local = [rows.local(ids, shard) for shard in range(3)]
+        back = [rows.whole(x, shard) for shard, x in enumerate(local)]
+        self.assertEqual(owner.dtype, tf.int32)
+        self.assertEqual({x.dtype for x in local + back}, {dtype})
+        found, local, back = device_steps.run(
+          [owner, local, back], {ids: np.arange(10)}
+        )
+      np.testing.assert_array_equal(found, owners)
+      for row, owner in enumerate(owners):
+        self.assertEqual(local[owner][row], local_ids[row])
+        self.assertEqual(back[owner][row], row)
+
+  def test_sizes(self):
+    self.assertEqual(_DIV.offsets, (0, 4, 7))
+    self.assertEqual(_MOD.size, 10)
+    self.assertEqual(exchange.modulo_sizes(11, 3), (4, 4, 3))
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
+      "3 shards of 10 rows by turns have (4, 3, 3) rows, not (5, 3, 2)",
+    ):
+      Rows((5, 3, 2), Ownership.MOD)
+
+
+class LookUpTest(parameterized.TestCase):
+  @parameterized.product(
+    rows=[_DIV, _MOD, Rows((5, 5)), Rows((1, 0, 8, 1))],
+    dtype=[tf.int32, tf.int64],
+  )
+  def test_equals_a_gather_of_the_table(self, rows, dtype):
+    """Lookups of any shape: repeated ids, of one shard, none at all."""
+    asked = [
+      np.array([[3, 3, 9], [0, 7, 3]]),
+      np.array(4),
+      np.zeros([0], int),
+      np.array([[[9]], [[0]]]),
+    ]
+    for known in (True, False):
+      with tf.Graph().as_default():
+        shards = _Shards(rows)
+        lookups = [
+          v1.placeholder(dtype, x.shape if known else [None] * x.ndim)
+          for x in asked
+        ]
+        found = shards.look_up(lookups)
+        alone = shards.look_up(lookups[:1])
+        whole = tf.constant(_table)
+        for tensor, ids in zip(found, lookups, strict=True):
+          expected = tf.gather(whole, ids).shape
+          self.assertEqual(tensor.shape.as_list(), expected.as_list())
+          self.assertEqual(tensor.device, _LEADER)
+        feed = dict(zip(lookups, asked, strict=True))
+        for values in (
+          device_steps.run(found, feed),
+          device_steps.run(alone, feed),
+        ):
+          for value, ids in zip(values, asked, strict=False):
+            np.testing.assert_array_equal(value, _table[ids])
+
+  def test_dtypes_of_ids_may_differ_and_their_rank_be_unknown(self):
+    with tf.Graph().as_default():
+      shards = _Shards(_DIV)
+      lookups = [v1.placeholder(tf.int32), v1.placeholder(tf.int64, [None])]
+      found = shards.look_up(lookups, shards.devices[2])
+      self.assertIsNone(found[0].shape.rank)
+      asked = [np.array([[1, 5], [9, 1]]), np.array([9])]
+      values = device_steps.run(found, dict(zip(lookups, asked, strict=True)))
+      self.assertEqual(found[1].device, shards.devices[2])
+    for value, ids in zip(values, asked, strict=True):
+      np.testing.assert_array_equal(value, _table[ids])
+
+  def test_rows_of_any_rank(self):
+    for shape in ((10,), (10, 2, 3)):
+      table = np.random.RandomState(1).randn(*shape)
+      with tf.Graph().as_default():
+        ids = v1.placeholder(tf.int64, [2, None])
+        (found,) = _Shards(_MOD, table).look_up([ids])
+        self.assertEqual(found.shape.as_list(), [2, None, *shape[1:]])
+        asked = np.array([[9, 0, 9], [4, 5, 6]])
+        value = device_steps.run(found, {ids: asked})
+      np.testing.assert_array_equal(value, table[asked])
+
+  @parameterized.product(rows=[_DIV, _MOD], bad=[-1, 10, 11, 2**31])
+  def test_an_id_without_a_row_fails(self, rows, bad):
+    with tf.Graph().as_default():
+      ids = v1.placeholder(tf.int64, [None])
+      (found,) = _Shards(rows).look_up([ids])
+      with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "indices"):
+        device_steps.run(found, {ids: [3, bad]})
+
+  @parameterized.named_parameters(*_OWNERSHIPS)
+  def test_each_id_is_sent_once_and_only_to_its_owner(self, rows):
+    asked = [[7, 7, 1], [1, 9, 7]]
+    with tf.Graph().as_default():
+      shards = _Shards(rows)
+      lookups = [v1.placeholder(tf.int64, [3]) for _ in asked]
+      route = exchange.route(
+        exchange.joined_ids(lookups, _LEADER), rows, _LEADER
+      )
+      feed = dict(zip(lookups, asked, strict=True))
+      local_ids, counts, distinct = device_steps.run(
+        [route.local_ids, route.counts, route.distinct_ids], feed
+      )
+      gathers = [
+        op
+        for x in shards.look_up(lookups)
+        for op in x.graph.get_operations()
+        if op.type == "ResourceGather"
+      ]
+    self.assertLen(set(gathers), 3)  # Both lookups by one exchange.
+    self.assertCountEqual(distinct, [1, 7, 9])
+    self.assertEqual(sum(counts), 3)
+    ids = np.arange(10)[:, np.newaxis]
+    for shard, own in enumerate(local_ids):
+      owned = _rows_of_shard(rows, shard, ids)[:, 0]
+      self.assertCountEqual(owned[own], {1, 7, 9} & {*owned})
+
+  @parameterized.named_parameters(*_OWNERSHIPS)
+  def test_gradients_flow_to_shards(self, rows):
+    asked = [np.array([[3, 3, 9], [0, 7, 3]]), np.array([9, 4])]
+    with tf.Graph().as_default():
+      shards = _Shards(rows)
+      whole = v1.get_variable("whole", initializer=_table, use_resource=True)
+      lookups = [v1.placeholder(tf.int64, x.shape) for x in asked]
+
+      def loss(found):
+        return tf.add_n([tf.reduce_sum(tf.sin(x) * x) for x in found])
+
+      ours = tf.gradients(loss(shards.look_up(lookups)), shards.variables)
+      (plain,) = tf.gradients(
+        loss([tf.gather(whole, x) for x in lookups]), [whole]
+      )
+      ours, plain = device_steps.run(
+        [
+          [tf.convert_to_tensor(x) for x in ours],
+          tf.convert_to_tensor(plain),
+        ],
+        dict(zip(lookups, asked, strict=True)),
+      )
+    np.testing.assert_allclose(shards.joined(ours), plain, rtol=1e-6)
+
+
+class UpdatesTest(parameterized.TestCase):
+  @parameterized.product(
+    rows=[_DIV, _MOD],
+    ids=[[3, 9, 3, 0, 7, 3], [5, 5], []],
+    dtype=[np.int32, np.int64],
+  )
+  def test_scatters_add_what_is_repeated(self, rows, ids, dtype):
+    values = np.random.RandomState(2).randn(len(ids), 2).astype(np.float32)
+    with tf.Graph().as_default():
+      shards = _Shards(rows)
+      fed = device_steps.placeholders([values, np.array(ids, dtype)])
+      updates = exchange.updates(*fed, rows, shards.devices, _LEADER)
+      adds, denses = [], []
+      for shard, update in enumerate(updates):
+        place = shards.devices[shard]
+        self.assertEqual(update.values.device, place)
+        self.assertEqual(update.local_ids.device, place)
+        denses.append(exchange.dense(update, rows.sizes[shard], place))
+        self.assertEqual(denses[-1].shape.as_list(), [rows.sizes[shard], 2])
+        with tf.device(place):
+          adds.append(
+            tf.raw_ops.ResourceScatterAdd(
+              resource=shards.variables[shard].handle,
+              indices=update.local_ids,
+              updates=update.values,
+            )
+          )
+      with tf.control_dependencies(adds):
+        results = [x.read_value() for x in shards.variables]
+      results, denses = device_steps.run(
+        [results, denses], dict(zip(fed, [values, ids], strict=True))
+      )
+    expected = np.zeros_like(_table)
+    np.add.at(expected, np.array(ids, int), values)
+    np.testing.assert_allclose(shards.joined(denses), expected, rtol=1e-6)
+    np.testing.assert_allclose(
+      shards.joined(results), _table + expected, rtol=1e-6
+    )
+
+  @parameterized.product(rows=[_DIV, _MOD], bad=[-1, 10])
+  def test_an_id_without_a_row_fails(self, rows, bad):
+    with tf.Graph().as_default():
+      shards = _Shards(rows)
+      ids = v1.placeholder(tf.int64, [2])
+      updates = exchange.updates(
+        tf.ones([2, 2]), ids, rows, shards.devices, _LEADER
+      )
+      adds = [
+        tf.raw_ops.ResourceScatterAdd(
+          resource=variable.handle,
+          indices=update.local_ids,
+          updates=update.values,
+        )
+        for variable, update in zip(shards.variables, updates, strict=True)
+      ]
+      with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "indices"):
+        device_steps.run(adds, {ids: [3, bad]})
+
+  @parameterized.product(rows=[_DIV, _MOD], ids=[[3, 9, 3, 0, 7, 3], [5], []])
+  def test_sums_of_distinct_ids(self, rows, ids):
+    """What an optimizer makes of repeated rows, in the order of a route."""
+    values = np.random.RandomState(2).randn(len(ids), 2).astype(np.float32)
+    with tf.Graph().as_default():
+      shards = _Shards(rows)
+      fed = device_steps.placeholders([values, np.array(ids, np.int64)])
+      route = exchange.route(fed[1], rows, _LEADER)
+      totals = exchange.summed(route, fed[0], _LEADER)
+      updates = exchange.updates_of_distinct(
+        route, totals, shards.devices, _LEADER
+      )
+      found = device_steps.run(
+        [(x.local_ids, x.values) for x in updates],
+        dict(zip(fed, [values, ids], strict=True)),
+      )
+    expected = np.zeros_like(_table)
+    np.add.at(expected, np.array(ids, int), values)
+    denses = []
+    for (own, sums), size in zip(found, rows.sizes, strict=True):
+      self.assertLen({*own}, len(own))
+      denses.append(np.zeros([size, 2], np.float32))
+      denses[-1][own] = sums
+    np.testing.assert_array_equal(shards.joined(denses), expected)
+
+
+class SizesTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("div", Rows((500, 500))), ("mod", Rows((500, 500), Ownership.MOD))
+  )
+  def test_no_tensor_is_larger_than_the_rows_of_the_batch(self, rows):
+    """What is there besides the shards does not grow with the table."""
+    table = np.zeros([1000, 8], np.float32)
+    with tf.Graph().as_default() as graph:
+      shards = _Shards(rows, table)
+      start = len(graph.get_operations())
+      ids = v1.placeholder(tf.int64, [6])
+      (found,) = shards.look_up([ids])
+      (gradient,) = tf.gradients(tf.reduce_sum(found**2), [found])
+      updates = exchange.updates(gradient, ids, rows, shards.devices, _LEADER)
+      made = [
+        tensor
+        for op in graph.get_operations()[start:]
+        for tensor in op.outputs
+        if tensor.dtype != tf.resource
+      ]
+      self.assertLen(updates, 2)
+      values = device_steps.run(made, {ids: [3, 999, 3, 500, 499, 0]})
+    self.assertEqual(max(value.size for value in values), 6 * 8)
+
+
+if __name__ == "__main__":
+  absltest.main()
