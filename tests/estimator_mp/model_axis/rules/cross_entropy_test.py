@@ -1,0 +1,261 @@
+"""Tests of the rules for cross-entropies: no device has all logits."""
+
+from estimator_mp.model_axis.decisions import (
+  Composite,
+  Join,
+  Joined,
+  PerPart,
+  Shifted,
+  Split,
+  Whole,
+)
+from estimator_mp.model_axis.rules import table
+from tests.estimator_mp.model_axis import sinking
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_rng = np.random.RandomState(6)
+_ROWS, _CLASSES = 6, 7
+_LOGITS = (3 * _rng.randn(_ROWS, _CLASSES)).astype(np.float32)
+_NUMBERS = np.array([0, 3, 6, 2, 4, 4], np.int32)
+_LABELS = _rng.dirichlet(np.ones(_CLASSES), _ROWS).astype(np.float32)
+_OVER_CLASSES, _OVER_ROWS = Split(1, (3, 2, 2)), Split(0, (1, 3, 2))
+_v1 = tf.compat.v1
+
+
+def _both_sparse(x, y):
+  """Both outputs: the loss, and its derivative by the logits."""
+  return tuple(
+    tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=x, labels=y)
+  )
+
+
+def _both_dense(x, y):
+  return tuple(tf.raw_ops.SoftmaxCrossEntropyWithLogits(features=x, labels=y))
+
+
+def _sparse(x, y):
+  return _both_sparse(x, y)[0]
+
+
+def _dense(x, y):
+  return _both_dense(x, y)[0]
+
+
+def _decide(build, shape, *splits):
+  with tf.Graph().as_default():
+    op = build(_v1.placeholder(tf.float32, shape))[0].op
+    return table.TABLE.rules[op.type](op, splits)
+
+
+class SparseTest(parameterized.TestCase):
+  @parameterized.product(order=[1, 2], dtype=[np.int32, np.int64])
+  def test_over_classes(self, order, dtype):
+    sinking.check(
+      self,
+      _sparse,
+      {"x": _LOGITS, "y": _NUMBERS.astype(dtype)},
+      {"x": _OVER_CLASSES},
+      unknown={"x": [0], "y": [0]},
+      order=order,
+    )
+
+  @parameterized.parameters(1, 2)
+  def test_derivative_over_classes(self, order):
+    sinking.check(
+      self,
+      _both_sparse,
+      {"x": _LOGITS, "y": _NUMBERS},
+      {"x": _OVER_CLASSES},
+      unknown={"x": [0], "y": [0]},
+      order=order,
+    )
+
+  @parameterized.parameters(1, 2)
+  def test_over_rows(self, order):
+    sunk = sinking.check(
+      self,
+      _both_sparse,
+      {"x": _LOGITS, "y": _NUMBERS},
+      {"x": _OVER_ROWS},
+      gathers=None,
+      order=order,
+    )
+    (decision,) = sunk.inferred.decisions.values()
+    self.assertIsInstance(decision, PerPart)
+
+  def test_of_logits_that_are_far_apart(self):
+    logits = _LOGITS * 40
+    logits[0, :3] += 1e4
+    logits[1, 5:] += 1e5
+    sinking.check(
+      self, _both_sparse, {"x": logits, "y": _NUMBERS}, {"x": _OVER_CLASSES}
+    )
+
+  def test_of_masked_logits(self):
+    """The class of a row is not masked; a part may be as a whole."""
+    logits = _LOGITS.copy()
+    logits[0, 3:] = -np.inf
+    logits[1, :3] = -np.inf
+    sunk = sinking.check(
+      self, _both_sparse, {"x": logits, "y": _NUMBERS}, {"x": _OVER_CLASSES}
+    )
+    self.assertFalse(np.isnan(sunk.gradients["x"]).any())
+
+  def test_a_class_that_is_masked_has_an_infinite_loss(self):
+    logits = _LOGITS[:2].copy()
+    logits[:, :3] = -np.inf
+    with tf.Graph().as_default():
+      sunk = sinking.check(
+        self,
+        lambda x, y: tf.math.is_inf(_sparse(x, y)),
+        {"x": logits, "y": _NUMBERS[:2]},
+        {"x": _OVER_CLASSES},
+      )
+    self.assertEqual(sunk.values[0].tolist(), [True, False])
+
+  @parameterized.parameters(-1, _CLASSES)
+  def test_a_label_of_no_class_is_an_error_as_on_one_device(self, label):
+    labels = np.array([0, label, 1, 2, 3, 4], np.int32)
+    for splits, message in (({}, "label value"), (_OVER_CLASSES, "indices")):
+      with (
+        self.subTest(message),
+        self.assertRaisesRegex(tf.errors.InvalidArgumentError, message),
+      ):
+        sinking.run(
+          _sparse, {"x": _LOGITS, "y": labels}, {"x": splits} if splits else {}
+        )
+
+  @parameterized.parameters((np.float64, 1e-12), (np.float16, 3e-3))
+  def test_of_other_floats(self, dtype, tolerance):
+    sunk = sinking.check(
+      self,
+      _both_sparse,
+      {"x": _LOGITS.astype(dtype), "y": _NUMBERS},
+      {"x": _OVER_CLASSES},
+      rtol=tolerance,
+      atol=tolerance,
+    )
+    self.assertEqual({value.dtype.type for value in sunk.values}, {dtype})
+
+  def test_no_device_has_all_logits(self):
+    """What leaves a part has one entry a row."""
+    sunk = sinking.check(
+      self,
+      _both_sparse,
+      {"x": _LOGITS, "y": _NUMBERS},
+      {"x": _OVER_CLASSES},
+    )
+    (decision,) = sunk.inferred.decisions.values()
+    self.assertIsInstance(decision, Composite)
+    self.assertEqual(decision.operands[1], Shifted((0, 3, 5)))
+    self.assertEqual(decision.outputs, (Joined(Join.FIRST), _OVER_CLASSES))
+    self.assertEqual(
+      [shape.as_list() for shape in decision.exchanged], [[_ROWS]] * 3
+    )
+
+
+class DenseTest(parameterized.TestCase):
+  @parameterized.parameters(1, 2)
+  def test_over_classes(self, order):
+    sinking.check(
+      self,
+      _dense,
+      {"x": _LOGITS, "y": _LABELS},
+      {"x": _OVER_CLASSES},
+      unknown={"x": [0], "y": [0]},
+      order=order,
+    )
+
+  @parameterized.product(both=[True, False], labels=["zero", "half", "hot"])
+  def test_labels_that_do_not_sum_to_one(self, both, labels):
+    """TensorFlow's derivative is that of labels that do."""
+    values = {
+      "zero": np.zeros_like(_LABELS),
+      "half": _LABELS * np.linspace(0, 2, _ROWS, dtype="f")[:, np.newaxis],
+      "hot": np.eye(_CLASSES, dtype="f")[_NUMBERS],
+    }[labels]
+    for order in (1, 2):
+      sinking.check(
+        self,
+        _both_dense if both else _dense,
+        {"x": _LOGITS, "y": values},
+        {"x": _OVER_CLASSES, "y": _OVER_CLASSES},
+        unknown={"x": [0], "y": [0]},
+        order=order,
+      )
+
+  @parameterized.parameters(1, 2)
+  def test_over_rows(self, order):
+    sunk = sinking.check(
+      self,
+      _both_dense,
+      {"x": _LOGITS, "y": _LABELS},
+      {"x": _OVER_ROWS},
+      gathers=None,
+      order=order,
+    )
+    (decision,) = sunk.inferred.decisions.values()
+    self.assertIsInstance(decision, PerPart)
+
+  @parameterized.product(
+    shape=[(1, _CLASSES), (_ROWS, 1), (1, 1)],
+    split=[_OVER_CLASSES, _OVER_ROWS],
+  )
+  def test_labels_are_broadcast(self, shape, split):
+    labels = _LABELS[: shape[0], : shape[1]]
+    sinking.check(
+      self,
+      lambda x, y: tuple(map(tf.stop_gradient, _both_dense(x, y))),
+      {"x": _LOGITS, "y": labels},
+      {"x": split},
+      gathers=None,
+    )
+
+  def test_gradient_of_labels_of_an_unknown_number_of_rows(self):
+    sinking.check(
+      self,
+      lambda x, y: _both_dense(x, tf.stop_gradient(y)),
+      {"x": _LOGITS, "y": _LABELS[:1]},
+      {"x": _OVER_CLASSES},
+      unknown={"x": [0], "y": [0]},
+    )
+
+  def test_of_logits_that_are_far_apart(self):
+    logits = _LOGITS * 40
+    logits[0, :3] += 1e4
+    logits[1, 5:] += 1e5
+    sinking.check(
+      self, _both_dense, {"x": logits, "y": _LABELS}, {"x": _OVER_CLASSES}
+    )
+
+  @parameterized.parameters((np.float64, 1e-12), (np.float16, 3e-3))
+  def test_of_other_floats(self, dtype, tolerance):
+    sunk = sinking.check(
+      self,
+      _both_dense,
+      {"x": _LOGITS.astype(dtype), "y": _LABELS.astype(dtype)},
+      {"x": _OVER_CLASSES},
+      rtol=tolerance,
+      atol=tolerance,
+    )
+    self.assertEqual({value.dtype.type for value in sunk.values}, {dtype})
+
+  def test_labels_of_another_size_are_not_taken(self):
+    build = lambda x: _both_dense(  # noqa: E731
+      x, _v1.placeholder(tf.float32, [None, None])
+    )
+    self.assertIsNone(_decide(build, [None, 7], _OVER_CLASSES, None))
+
+  def test_broadcast_labels_are_whole(self):
+    build = lambda x: _both_dense(  # noqa: E731
+      x, _v1.placeholder(tf.float32, [None, 1])
+    )
+    decision = _decide(build, [None, 7], _OVER_CLASSES, None)
+    self.assertEqual(decision.operands, (_OVER_CLASSES, Whole()))
+
+
+if __name__ == "__main__":
+  absltest.main()
