@@ -1,7 +1,15 @@
-"""Export: SavedModels that serve on any machine, without the mesh."""
+"""Export: SavedModels that serve on any machine, without the mesh.
 
+What is split over a `model` axis is whole there, too: `is_for_export` says when
+to build the plain model. A graph that is to keep its split keeps its devices as
+well (`keep_devices`).
+"""
+
+import functools
+import inspect
 import os
-from collections.abc import Callable
+import types
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from estimator_mp.config import files
@@ -10,6 +18,19 @@ import tensorflow as tf
 from tensorflow.core.protobuf import saved_model_pb2
 
 _SAVED_MODEL = "saved_model.pb"
+# A collection of graphs whose SavedModels keep the devices of ops.
+_KEEPS_DEVICES = "estimator_mp/keeps_devices"
+# The methods of an Estimator that build graphs, and whether they export these.
+_METHODS: Mapping[str, bool] = types.MappingProxyType(
+  {
+    "train": False,
+    "evaluate": False,
+    "predict": False,
+    "export_saved_model": True,
+    "export_savedmodel": True,
+    "experimental_export_all_saved_models": True,
+  }
+)
 
 
 class _DevicelessSaver(tf.compat.v1.train.Saver):
@@ -20,6 +41,45 @@ class _DevicelessSaver(tf.compat.v1.train.Saver):
     return super().export_meta_graph(*args, **kwargs | {"clear_devices": True})
 
 
+def is_for_export() -> bool:
+  """Whether an Estimator calls its model_fn for a graph of a SavedModel.
+
+  It tells it the mode only, which is that of prediction or another one. But it
+  calls it from one of its methods, whoever has called that (such as an exporter
+  in `train_and_evaluate`, while `train` goes on), so the stack tells.
+
+  Returns:
+    False in graphs that other methods build, or that no Estimator does.
+  """
+  exports = _exports_by_code()
+  frame = inspect.currentframe()
+  while frame is not None:
+    if frame.f_code in exports:
+      return exports[frame.f_code]
+    frame = frame.f_back
+  return False
+
+
+@functools.cache
+def _exports_by_code() -> dict[types.CodeType, bool]:
+  """Returns whether methods export, by what a stack has of them."""
+  owner = tf.compat.v1.estimator.Estimator
+  return {
+    inspect.unwrap(getattr(owner, name)).__code__: exports
+    for name, exports in _METHODS.items()
+  }
+
+
+def keep_devices() -> None:
+  """Lets SavedModels of the default graph keep the devices of ops.
+
+  For a model that is to be served on several devices.
+  """
+  graph = tf.compat.v1.get_default_graph()
+  if not graph.get_collection_ref(_KEEPS_DEVICES):
+    graph.add_to_collection(_KEEPS_DEVICES, "yes")
+
+
 def with_deviceless_export(
   spec: tf.estimator.EstimatorSpec,
 ) -> tf.estimator.EstimatorSpec:
@@ -27,7 +87,8 @@ def with_deviceless_export(
 
   Estimator, and every exporter, writes a SavedModel through the Saver of the
   spec's scaffold. A Saver that the model_fn chose itself is kept, and so are
-  its devices; `export_saved_model` clears them.
+  its devices; `export_saved_model` clears them. After `keep_devices` all are
+  kept.
 
   Args:
     spec: The spec that a model_fn would return.
@@ -37,7 +98,8 @@ def with_deviceless_export(
   """
   if spec.mode != tf.estimator.ModeKeys.PREDICT:
     return spec
-  if not _saveable_variables():
+  graph = tf.compat.v1.get_default_graph()
+  if graph.get_collection_ref(_KEEPS_DEVICES) or not _saveable_variables():
     return spec
   if hasattr(spec, "scaffold_fn"):  # TPUEstimatorSpec
     if spec.scaffold_fn is not None:
@@ -80,7 +142,8 @@ def export_saved_model(
   A model_fn that places ops itself, with `mesh.stage` or `tf.device`, has the
   device of every op in its SavedModels, which then load only where these
   devices are. This function clears them. The model_fns of `shard_model_fn` and
-  of the factories need it only if they have a Saver of their own.
+  of the factories need it only if they have a Saver of their own. Those of a
+  model that keeps its split (`export_shards`) stay.
 
   Args:
     estimator: A trained Estimator.
@@ -95,8 +158,15 @@ def export_saved_model(
     export_dir_base, serving_input_receiver_fn, **kwargs
   )
   path: str = tf.compat.as_str(exported)
-  clear_devices(path)
+  if not _keeps_devices(path):
+    clear_devices(path)
   return path
+
+
+def _keeps_devices(saved_model_dir: str) -> bool:
+  """Whether a graph of a SavedModel was built after `keep_devices`."""
+  graphs = _read(saved_model_dir).meta_graphs
+  return any(_KEEPS_DEVICES in graph.collection_def for graph in graphs)
 
 
 def clear_devices(saved_model_dir: str) -> None:
@@ -111,6 +181,20 @@ def clear_devices(saved_model_dir: str) -> None:
   Raises:
     FileNotFoundError: If there is no saved_model.pb in the folder.
   """
+  saved_model = _read(saved_model_dir)
+  for meta_graph in saved_model.meta_graphs:
+    graph = meta_graph.graph_def
+    for node in graph.node:
+      node.device = ""
+    for function in graph.library.function:
+      for node in function.node_def:
+        node.device = ""
+  content = saved_model.SerializeToString(deterministic=True)
+  files.write_whole(os.path.join(saved_model_dir, _SAVED_MODEL), content)
+
+
+def _read(saved_model_dir: str) -> saved_model_pb2.SavedModel:
+  """Returns what the file of a SavedModel holds."""
   path = os.path.join(saved_model_dir, _SAVED_MODEL)
   if not tf.io.gfile.exists(path):
     raise FileNotFoundError(
@@ -120,12 +204,4 @@ def clear_devices(saved_model_dir: str) -> None:
   saved_model = saved_model_pb2.SavedModel()
   with tf.io.gfile.GFile(path, "rb") as file:
     saved_model.ParseFromString(file.read())
-  for meta_graph in saved_model.meta_graphs:
-    graph = meta_graph.graph_def
-    for node in graph.node:
-      node.device = ""
-    for function in graph.library.function:
-      for node in function.node_def:
-        node.device = ""
-  content = saved_model.SerializeToString(deterministic=True)
-  files.write_whole(path, content)
+  return saved_model

@@ -2,8 +2,10 @@
 
 import os
 
+import estimator_mp
 from estimator_mp.session import export
 
+import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 from tensorflow.core.protobuf import saved_model_pb2
@@ -65,6 +67,148 @@ class SaverTest(parameterized.TestCase):
       _MODES.PREDICT, predictions={"x": x}, scaffold_fn=v1.train.Scaffold
     )
     self.assertIs(export.with_deviceless_export(own), own)
+
+
+def _model_fn(features, labels, mode):
+  """A model that keeps what it was told of an export."""
+  logits = v1.layers.dense(features["x"], 1)
+  calls.append((mode, export.is_for_export()))
+  predictions = {"y": logits}
+  if mode == _MODES.PREDICT:
+    return tf.estimator.EstimatorSpec(mode, predictions=predictions)
+  loss = tf.reduce_mean((logits - labels) ** 2)
+  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+    loss, v1.train.get_or_create_global_step()
+  )
+  return tf.estimator.EstimatorSpec(
+    mode, predictions=predictions, loss=loss, train_op=train_op
+  )
+
+
+def _input_fn():
+  x = np.ones((4, 2), np.float32)
+  data = tf.data.Dataset.from_tensor_slices(({"x": x}, x[:, :1]))
+  return data.batch(2)
+
+
+def _serving_input_fn():
+  x = v1.placeholder(tf.float32, [None, 2], name="x")
+  return tf.estimator.export.ServingInputReceiver({"x": x}, {"x": x})
+
+
+def _supervised_input_fn():
+  x = v1.placeholder(tf.float32, [None, 2], name="x")
+  y = v1.placeholder(tf.float32, [None, 1], name="y")
+  kind = tf.estimator.experimental.build_raw_supervised_input_receiver_fn
+  return kind({"x": x}, y)()
+
+
+# What `_model_fn` was called for, and whether that was for an export.
+calls: list[tuple[str, bool]] = []
+
+
+class IsForExportTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    calls.clear()
+    self.folder = self.create_tempdir().full_path
+
+  def _trained(self, kind=tf.estimator.Estimator):
+    estimator = kind(_model_fn, f"{self.folder}/model")
+    estimator.train(_input_fn, steps=1)
+    self.assertEqual(calls, [(_MODES.TRAIN, False)])
+    calls.clear()
+    return estimator
+
+  @parameterized.named_parameters(
+    ("now", tf.estimator.Estimator), ("v1", v1.estimator.Estimator)
+  )
+  def test_methods(self, kind):
+    estimator = self._trained(kind)
+    estimator.evaluate(_input_fn)
+    next(estimator.predict(_input_fn))
+    estimator.export_saved_model(self.folder, _serving_input_fn)
+    self.assertEqual(
+      calls,
+      [(_MODES.EVAL, False), (_MODES.PREDICT, False), (_MODES.PREDICT, True)],
+    )
+
+  def test_the_old_name(self):
+    estimator = self._trained(v1.estimator.Estimator)
+    estimator.export_savedmodel(self.folder, _serving_input_fn)
+    self.assertEqual(calls, [(_MODES.PREDICT, True)])
+
+  def test_all_modes_may_be_exported(self):
+    self._trained().experimental_export_all_saved_models(
+      self.folder,
+      {
+        _MODES.TRAIN: _supervised_input_fn,
+        _MODES.EVAL: _supervised_input_fn,
+        _MODES.PREDICT: _serving_input_fn,
+      },
+    )
+    modes = (_MODES.TRAIN, _MODES.EVAL, _MODES.PREDICT)
+    self.assertEqual(calls, [(mode, True) for mode in modes])
+
+  def test_an_exporter_while_training_goes_on(self):
+    estimator = tf.estimator.Estimator(_model_fn, f"{self.folder}/model")
+    exporter = tf.estimator.LatestExporter("latest", _serving_input_fn)
+    tf.estimator.train_and_evaluate(
+      estimator,
+      tf.estimator.TrainSpec(_input_fn, max_steps=1),
+      tf.estimator.EvalSpec(_input_fn, exporters=exporter),
+    )
+    self.assertIn((_MODES.PREDICT, True), calls)
+    self.assertNotIn((_MODES.TRAIN, True), calls)
+    self.assertNotIn((_MODES.EVAL, True), calls)
+
+  def test_another_estimator_predicts_for_an_export(self):
+    estimator = self._trained()
+
+    def serving_input_fn():
+      with tf.Graph().as_default():
+        next(estimator.predict(_input_fn))
+      return _serving_input_fn()
+
+    estimator.export_saved_model(self.folder, serving_input_fn)
+    self.assertEqual(calls, [(_MODES.PREDICT, False), (_MODES.PREDICT, True)])
+
+  def test_a_graph_of_no_estimator(self):
+    with tf.Graph().as_default():
+      _model_fn({"x": tf.ones([1, 2])}, None, _MODES.PREDICT)
+    self.assertEqual(calls, [(_MODES.PREDICT, False)])
+
+
+class KeepDevicesTest(absltest.TestCase):
+  def _exported(self, model_fn):
+    folder = self.create_tempdir().full_path
+    config = estimator_mp.run_config(
+      estimator_mp.ShardingConfig("stage:2"), model_dir=folder
+    )
+    estimator = tf.estimator.Estimator(model_fn, config=config)
+    estimator.train(_input_fn, steps=1)
+    path = export.export_saved_model(estimator, folder, _serving_input_fn)
+    with open(os.path.join(path, "saved_model.pb"), "rb") as file:
+      model = saved_model_pb2.SavedModel.FromString(file.read())
+    (meta_graph,) = model.meta_graphs
+    return {node.device for node in meta_graph.graph_def.node}
+
+  def test_a_graph_that_is_to_keep_them(self):
+    def model_fn(features, labels, mode):
+      with tf.device("/device:CPU:1"):
+        spec = _model_fn(features, labels, mode)
+      export.keep_devices()
+      export.keep_devices()
+      return export.with_deviceless_export(spec)
+
+    self.assertIn("/device:CPU:1", self._exported(model_fn))
+
+  def test_another_graph(self):
+    def model_fn(features, labels, mode):
+      with tf.device("/device:CPU:1"):
+        return _model_fn(features, labels, mode)
+
+    self.assertEqual(self._exported(model_fn), {""})
 
 
 class ClearDevicesTest(absltest.TestCase):
