@@ -1,0 +1,256 @@
+"""Costs: what the devices of a model axis send each other in a training step.
+
+TensorFlow sends a tensor once to each device that reads it, however many ops
+read it there. Whole tensors are on the first device of the axis; so
+
+- what each part of an op reads whole goes to each other device, once;
+- what parts sum goes from each other device to the first one;
+- a split tensor that is gathered, too, part by part, once for all readers;
+- of a whole tensor that is read in slices each other device gets its own.
+
+Backward everything goes the other way: the gradient of what was read on all
+devices is summed over them, that of a sum is read on all.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.model_axis import inference
+from estimator_mp.model_axis.decisions import (
+  Composite,
+  Join,
+  Joined,
+  Operand,
+  Resized,
+  Shifted,
+  Split,
+  Table,
+  Whole,
+)
+from estimator_mp.model_axis.inference import Inferred
+
+import tensorflow as tf
+
+# The kinds of what is sent that are no join of parts, which have the join's.
+GATHER = "gather"
+BROADCAST = "broadcast"
+SLICE = "slice"
+EXCHANGE = "exchange"
+
+
+@dataclasses.dataclass(frozen=True)
+class Sent:
+  """What one tensor costs in a training step.
+
+  Attributes:
+    kind: What is done to it: "sum", or another `Join`, of what parts make;
+      "gather" of its parts; "broadcast" of it, or "slice", to the devices of
+      parts; "exchange" of what the parts of an op tell each other.
+    tensor: Its name in the model.
+    op: The name of the op that makes it, for a join or an exchange, or of the
+      first one that reads it.
+    type: The type of that op.
+    forward_bytes: The bytes that all devices together send forward.
+    backward_bytes: Those that go back for its gradient.
+  """
+
+  kind: str
+  tensor: str
+  op: str
+  type: str
+  forward_bytes: int
+  backward_bytes: int
+
+  @property
+  def num_bytes(self) -> int:
+    """The bytes of both ways."""
+    return self.forward_bytes + self.backward_bytes
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns everything for JSON."""
+    return dataclasses.asdict(self)
+
+
+def bytes_sent(
+  ops: Sequence[tf.Operation],
+  inferred: Inferred,
+  num_parts: int,
+  table: Table,
+  differentiated: Collection[str] = (),
+  num_bytes: Mapping[str, int] = MappingProxyType({}),
+) -> tuple[Sent, ...]:
+  """Returns what devices send each other because some variables are split.
+
+  Args:
+    ops: The ops, in the order of the graph.
+    inferred: What becomes of them.
+    num_parts: The number of devices.
+    table: The rules, for what parts make themselves.
+    differentiated: The names of the tensors that have gradients; see
+      `tensors_with_gradients`.
+    num_bytes: The bytes of tensors by their names. Of one that is not among
+      them the unknown dimensions are taken as nominal.
+
+  Returns:
+    An entry for each tensor, and each thing that is done to it, in the order of
+    the graph.
+  """
+  sending = _Sending(inferred, num_parts, table, differentiated, num_bytes)
+  for op in ops:
+    sending.visit(op)
+  return tuple(sending.sent.values())
+
+
+def tensors_with_gradients(
+  ops: Sequence[tf.Operation],
+  variables: Collection[str],
+  targets: Collection[tf.Operation] | None = None,
+) -> frozenset[str]:
+  """Returns the names of the tensors that a gradient goes through.
+
+  Args:
+    ops: Forward ops, in the order of the graph.
+    variables: The names of the ops of the variables that are trained.
+    targets: The ops whose gradients are asked for; None for all that is
+      computed from the variables.
+  """
+  before = set(ops if targets is None else traversal.ancestors(targets, ops))
+  found: set[str] = set()
+  for op in ops:
+    if op not in before or op.type in _WITHOUT_GRADIENT:
+      continue
+    if any(
+      tensor.name in found or tensor.op.name in variables
+      for tensor in op.inputs
+    ):
+      found.update(
+        tensor.name
+        for tensor in op.outputs
+        if tensor.dtype.is_floating or tensor.dtype.is_complex
+      )
+  return frozenset(found)
+
+
+_WITHOUT_GRADIENT = op_types.SHAPE_ONLY | {"StopGradient"}
+
+
+class _Sending:
+  """What is sent, as ops are looked at one after the other."""
+
+  def __init__(
+    self,
+    inferred: Inferred,
+    num_parts: int,
+    table: Table,
+    differentiated: Collection[str],
+    num_bytes: Mapping[str, int],
+  ):
+    # By what is done, to which tensor, and how it is sliced.
+    self.sent: dict[tuple[str, str, Split | None], Sent] = {}
+    self._inferred = inferred
+    self._others = num_parts - 1
+    self._table = table
+    self._differentiated = differentiated
+    self._num_bytes = num_bytes
+    self._joined: set[str] = set()
+
+  def visit(self, op: tf.Operation) -> None:
+    """Adds what an op reads from other devices, and what its parts join."""
+    decision = self._inferred.decisions.get(op)
+    if decision is None:
+      for tensor in op.inputs:
+        self._read_whole(op, tensor)
+      return
+    for tensor, operand in zip(op.inputs, decision.operands, strict=True):
+      self._read(op, tensor, operand)
+    for tensor, output in zip(op.outputs, decision.outputs, strict=False):
+      if isinstance(output, Joined):
+        self._joined.add(tensor.name)
+        if output.join is not Join.FIRST:
+          sent = self._bytes(tensor) * self._others
+          self._add(output.join.value, op, tensor, sent)
+    if isinstance(decision, Composite) and decision.exchanged:
+      self._exchange(op, decision)
+
+  def _exchange(self, op: tf.Operation, decision: Composite) -> None:
+    """Adds what comes together on the first device, and is read on all."""
+    (tensor, *_) = op.outputs
+    size = max(tensor.dtype.size, 4)
+    each = sum(shapes.num_elements(shape) for shape in decision.exchanged)
+    self._add(EXCHANGE, op, tensor, 2 * self._others * size * each)
+
+  def _read(
+    self, op: tf.Operation, tensor: tf.Tensor, operand: Operand
+  ) -> None:
+    """Adds what the parts of an op are sent in place of an input."""
+    if isinstance(operand, Split):
+      self._read_parts(op, tensor, operand)
+    elif isinstance(operand, Whole | Shifted):
+      self._read_on_all(op, tensor)
+    elif isinstance(operand, Resized):
+      known = tf.get_static_value(tensor, partial=True)
+      if known is None or any(
+        value is None
+        for index, value in enumerate(known)
+        if index != operand.index
+      ):
+        self._read_on_all(op, tensor)
+
+  def _read_on_all(self, op: tf.Operation, tensor: tf.Tensor) -> None:
+    """Adds what goes from the first device to all others."""
+    self._read_whole(op, tensor)
+    self._add(BROADCAST, op, tensor, self._bytes(tensor) * self._others)
+
+  def _read_whole(self, op: tf.Operation, tensor: tf.Tensor) -> None:
+    """Adds the other devices' parts of a tensor that is split."""
+    split = self._inferred.splits.get(tensor.name)
+    if split is not None and not op_types.is_handle(tensor):
+      self._add(GATHER, op, tensor, self._bytes_of_others(tensor, split))
+
+  def _read_parts(
+    self, op: tf.Operation, tensor: tf.Tensor, split: Split
+  ) -> None:
+    """Adds slices, unless the tensor is in these parts, or parts make it."""
+    own = self._inferred.splits.get(tensor.name)
+    if own == split or op_types.is_handle(tensor):
+      return
+    if own is None and tensor.name not in self._joined:
+      made = inference.source(self._table, tensor.op, split)
+      if made is not None and inference.is_repeatable(
+        self._table, tensor, split
+      ):
+        for x, operand in zip(tensor.op.inputs, made.operands, strict=True):
+          self._read(op, x, operand)
+        return
+    self._read_whole(op, tensor)
+    sent = self._bytes_of_others(tensor, split)
+    self._add(SLICE, op, tensor, sent, split)
+
+  def _bytes(self, tensor: tf.Tensor) -> int:
+    """Returns the bytes of a whole tensor."""
+    found = self._num_bytes.get(tensor.name)
+    return shapes.tensor_bytes(tensor) if found is None else found
+
+  def _bytes_of_others(self, tensor: tf.Tensor, split: Split) -> int:
+    """Returns the bytes of all parts but the first one."""
+    others = split.size - split.sizes[0]
+    return self._bytes(tensor) * others // max(split.size, 1)
+
+  def _add(
+    self,
+    kind: str,
+    op: tf.Operation,
+    tensor: tf.Tensor,
+    forward: int,
+    split: Split | None = None,
+  ) -> None:
+    """Adds an entry, unless the tensor is where it is wanted already."""
+    key = (kind, tensor.name, split)
+    if key not in self.sent:
+      backward = forward if tensor.name in self._differentiated else 0
+      self.sent[key] = Sent(
+        kind, tensor.name, op.name, op.type, forward, backward
+      )

@@ -1,0 +1,146 @@
+"""The split plan: what is split over the model axis, and what that sends.
+
+It is plain data, for `inspect`; ops and tensors go by their names.
+"""
+
+import dataclasses
+from collections.abc import Iterable
+from typing import Any
+
+from estimator_mp import amounts
+from estimator_mp.model_axis import costs
+from estimator_mp.model_axis.costs import Sent
+from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.inference import Gather
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitVariable:
+  """A variable that is split.
+
+  Attributes:
+    name: The name of its op.
+    shape: The shape of the whole variable.
+    axis: The dimension that is split, from 0.
+    sizes: The size of each shard in that dimension.
+    num_bytes: The bytes of the whole variable's value.
+  """
+
+  name: str
+  shape: tuple[int, ...]
+  axis: int
+  sizes: tuple[int, ...]
+  num_bytes: int
+
+  @classmethod
+  def of(cls, variable: tf.Operation, split: Split) -> "SplitVariable":
+    """Returns what the plan says of a variable.
+
+    Args:
+      variable: Its op, a resource handle.
+      split: How it is split.
+    """
+    shape = tf.TensorShape(variable.get_attr("shape"))
+    dtype = tf.dtypes.as_dtype(variable.get_attr("dtype"))
+    return cls(
+      variable.name,
+      tuple(shape.as_list()),
+      split.axis,
+      split.sizes,
+      int(shape.num_elements() or 0) * int(dtype.size),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitPlan:
+  """What is split over the model axis of a graph, and what that sends.
+
+  Attributes:
+    variables: The variables that are split, slots of optimizers among them.
+    sent: What the devices of the axis send each other in a training step.
+    gathers: What is read whole although it is split, by whom.
+  """
+
+  variables: tuple[SplitVariable, ...] = ()
+  sent: tuple[Sent, ...] = ()
+  gathers: tuple[Gather, ...] = ()
+
+  @property
+  def num_bytes(self) -> int:
+    """The bytes that are sent in a training step."""
+    return sum(found.num_bytes for found in self.sent)
+
+  def and_then(self, other: "SplitPlan") -> "SplitPlan":
+    """Returns a plan of what was split at first, and what was later.
+
+    A tensor that was on all devices already is not sent again.
+
+    Args:
+      other: The plan of later ops of the same graph.
+    """
+    known = {variable.name for variable in self.variables}
+    there = {
+      (found.kind, found.tensor)
+      for found in self.sent
+      if found.kind in (costs.BROADCAST, costs.GATHER)
+    }
+    return SplitPlan(
+      self.variables + tuple(x for x in other.variables if x.name not in known),
+      self.sent
+      + tuple(x for x in other.sent if (x.kind, x.tensor) not in there),
+      self.gathers + other.gathers,
+    )
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns everything for JSON."""
+    return {
+      "variables": [dataclasses.asdict(x) for x in self.variables],
+      "sent": [x.to_dict() for x in self.sent],
+      "gathers": [dataclasses.asdict(x) for x in self.gathers],
+    }
+
+  def lines(self) -> list[str]:
+    """Returns lines for people: variables, then what is sent, and what for."""
+    if not self.variables:
+      return ["no variable is split over the model axis"]
+    rows = [("variable", "shape", "axis", "shards", "bytes")]
+    rows += [
+      (
+        x.name,
+        " x ".join(map(str, x.shape)),
+        str(x.axis),
+        _sizes(x.sizes),
+        amounts.amount(x.num_bytes, "B"),
+      )
+      for x in self.variables
+    ]
+    return [*amounts.columns(rows, 2), "", *self._lines_of_sent()]
+
+  def _lines_of_sent(self) -> Iterable[str]:
+    """Yields a line for each thing that is sent, and one for each gather."""
+    yield (
+      "sent over the model axis each training step: "
+      f"{amounts.amount(self.num_bytes, 'B')}"
+    )
+    rows = [("kind", "tensor", "for", "forward", "backward")]
+    rows += [
+      (
+        x.kind,
+        x.tensor,
+        f"{x.op} ({x.type})",
+        amounts.amount(x.forward_bytes, "B"),
+        amounts.amount(x.backward_bytes, "B"),
+      )
+      for x in self.sent
+    ]
+    if len(rows) > 1:
+      yield from (f"  {line}" for line in amounts.columns(rows, 3))
+
+
+def _sizes(sizes: tuple[int, ...]) -> str:
+  """Returns the sizes of shards: "4 x 64", or "3, 3, 2"."""
+  if len(set(sizes)) == 1:
+    return f"{len(sizes)} x {sizes[0]:,}"
+  return ", ".join(f"{size:,}" for size in sizes)
