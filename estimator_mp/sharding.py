@@ -11,6 +11,7 @@ the same order, so that checkpoints, hooks and random seeds are the plain
 model's. Only devices are added.
 """
 
+import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
@@ -32,13 +33,14 @@ from estimator_mp.graph import control_flow, device_assignment, savers
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import lowering as lowering_lib
 from estimator_mp.lower import transfers as lower_transfers
+from estimator_mp.lower.splitting import splitter
 from estimator_mp.observe import verification
 from estimator_mp.placement import (
   contents,
   propagation,
   transfers,
 )
-from estimator_mp.plan import sharding_plan
+from estimator_mp.plan import sharding_plan, split_planner
 from estimator_mp.plan import stages as stages_lib
 from estimator_mp.replicas import horovod
 from estimator_mp.session import export, input_position, one_process
@@ -84,11 +86,6 @@ def shard_model_fn(
     )
   sharding_config_lib.check_config(config)
   mesh = config.create_mesh()
-  if mesh.axis_size("model") > 1:
-    raise ValueError(
-      f"shard_model_fn uses the axes data and stage, but mesh {mesh} has "
-      f"model:{mesh.axis_size('model')}; use a mesh such as stage:{mesh.size}"
-    )
   # In each task, before any of them waits for the others.
   one_process.check_one_task(tf.estimator.RunConfig())
   signature = inspect.signature(model_fn)
@@ -172,6 +169,14 @@ class _Sharding:
     self._lowering: lowering_lib.Lowering | None = None
     self._batches: micro_batches.MicroBatches | None = None
     self._processes: horovod.Processes | None = None
+    self._splitter: splitter.Splitter | None = None
+    if mesh.axis_size("model") > 1:
+      planner = split_planner.SplitPlanner(
+        config.split, mesh.axis_size("model")
+      )
+      self._splitter = splitter.Splitter(
+        planner, self._devices_of_parts, self._stages.follow
+      )
     if config.aggregation == sharding_options.HOROVOD:
       self._processes = horovod.Processes(config.loss_reduction)
 
@@ -208,8 +213,13 @@ class _Sharding:
     if self._mode != TRAIN:
       self._place_forward(_outputs_of(spec))
     self._stages.check()
-    self._stages.adopt_devices(self._read_new_ops())
-    self._assign_devices(self._stages.plan_rest())
+    new = self._read_new_ops()
+    self._stages.adopt_devices(new)
+    stages = self._stages.plan_rest()
+    self._split(new)
+    self._assign_devices(stages)
+    if self._splitter is not None:
+      spec = self._splitter.finish(spec)
     graph_checks.check_no_tpu_ops(self._stages.ops)
     if self._lowering is not None:
       spec = self._lowering.finish(spec, self._stages.stages)
@@ -255,6 +265,14 @@ class _Sharding:
     targets = [tf.convert_to_tensor(x) for x in request.targets]
     # Gradient ops will be made beside the ops of the forward graph.
     self._place_forward([x.op for x in targets])
+    sources = splitter.Sources.of(request.sources)
+    if self._splitter is not None:
+      targets = [self._splitter.whole(x) for x in targets]
+      sources = self._splitter.expand(request.sources)
+      self._read_new_ops()
+    request = dataclasses.replace(
+      request, targets=targets, sources=sources.tensors
+    )
     grad_ys: Sequence[Any] | None = request.grad_ys
     if self._lowering is not None:
       if request.are_sums:
@@ -273,19 +291,34 @@ class _Sharding:
       )
     if self._processes is not None:
       totals = self._processes.sum(request.sources, totals)
-    return requests.Answer(parts, totals)
+    gradients = totals
+    if self._splitter is not None:
+      gradients = self._splitter.contract(sources, totals)
+    return requests.Answer(gradients, request.sources, parts, totals)
 
   def _add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Adds the terms of a gradient that several stages have a part of."""
-    if self._lowering is None:
+    if self._lowering is None and self._splitter is None:
       return gradient_lib.add_at_once(terms)
-    # Micro-batches round in another way as it is; so no stage waits.
+    # Micro-batches and shards round in another way as it is; so nobody waits.
     return gradient_lib.add_by_device(terms)
 
   def _place_forward(self, targets: Sequence[tf.Operation]) -> None:
     """Gives stages and devices to what was built so far."""
     new = self._read_new_ops()
-    self._assign_devices(self._stages.plan_forward(new, targets))
+    stages = self._stages.plan_forward(new, targets)
+    self._split(new)
+    self._assign_devices(stages)
+
+  def _split(self, new: Sequence[tf.Operation]) -> None:
+    """Splits what is to be split of ops that have stages."""
+    if self._splitter is not None:
+      self._splitter.split(new)
+      self._read_new_ops()
+
+  def _devices_of_parts(self, op: tf.Operation) -> Sequence[str]:
+    """Returns the devices of the parts of an op of the model."""
+    return self._mesh.model_devices(stage=self._stages.stages.get(op, 0))
 
   def _assign_devices(self, stages: stages_lib.Stages) -> None:
     device_assignment.assign(stages, self._mesh.stage_devices())

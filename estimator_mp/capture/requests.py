@@ -55,10 +55,15 @@ class Answer:
   """What is made of a request.
 
   Attributes:
-    parts: The gradients of the first slice; the others' are its clones.
-    totals: Those of the whole batch; the same ones where nothing was added.
+    gradients: What model_fn gets: those of the whole batch.
+    sources: With respect to what gradients were made: what model_fn asked for,
+      with the shards of split variables in place of these.
+    parts: For each of them, that of the first slice; others' are its clones.
+    totals: That of the whole batch; the same one where nothing was added.
   """
 
+  gradients: list[Any]
+  sources: list[Any]
   parts: list[Any]
   totals: list[Any]
 
@@ -139,7 +144,7 @@ class Requests:
     self.count += 1
     answer = self._answer(request)
     for source, part, total in zip(
-      request.sources, answer.parts, answer.totals, strict=True
+      answer.sources, answer.parts, answer.totals, strict=True
     ):
       if total is part or total is None:
         continue
@@ -149,7 +154,7 @@ class Requests:
         name = getattr(source, "handle", source).op.name
         for tensor in tf.nest.flatten(total, expand_composites=True):
           self._sparse[tensor.name] = name
-    return answer.totals
+    return answer.gradients
 
   def _before(self, targets: Sequence[tf.Tensor]) -> list[_Earlier]:
     """Returns the last earlier gradients on every way to targets.

@@ -87,6 +87,16 @@ class StagePlanner:
     ]
     self.stages |= device_assignment.stages_of_devices(own, devices)
 
+  def follow(self, op: tf.Operation, other: tf.Operation) -> None:
+    """Decides that an op is on the stage of another.
+
+    Args:
+      op: An op that lowering made.
+      other: The op of the model that it was made for.
+    """
+    if other in self.stages:
+      self.stages.setdefault(op, self.stages[other])
+
   def plan_forward(
     self, new: Sequence[tf.Operation], targets: Sequence[tf.Operation]
   ) -> Stages:

@@ -65,6 +65,7 @@ class PartOps:
     self.parts: dict[str, _Parts] = {}
     self.splits: dict[str, Split] = {}
     self.wholes: dict[str, tf.Tensor] = {}
+    self.writes: dict[tf.Operation, list[tf.Operation]] = {}
     self._table = table
     self._devices_of = devices_of
     self._made = made
@@ -98,7 +99,7 @@ class PartOps:
       if decision is None:
         self._read_wholes(op)
         continue
-      with self._making(op):
+      with self.making(op):
         self._replace(op, decision)
 
   def _replace(self, op: tf.Operation, decision: Decision) -> None:
@@ -198,6 +199,7 @@ class PartOps:
       graph_edits.set_colocation(op, [])
     waits = self._waits(op)
     graph_edits.set_control_inputs(op, [*waits, *others])
+    self.writes[op] = [op, *others]
 
   def _copy(
     self,
@@ -327,7 +329,7 @@ class PartOps:
     """
     if tensor.name in self.parts and tensor.name not in self.wholes:
       parts = self.parts[tensor.name]
-      with self._making(tensor.op), _on(self._devices_of(tensor.op)[0]):
+      with self.making(tensor.op), _on(self._devices_of(tensor.op)[0]):
         gathered = tf.concat(
           parts, self.splits[tensor.name].axis, name="gathered"
         )
@@ -345,8 +347,15 @@ class PartOps:
       graph_edits.set_control_inputs(op, self._waits(op))
 
   @contextlib.contextmanager
-  def _making(self, op: tf.Operation) -> Iterator[None]:
-    """Names what is made for an op after it, and tells of it."""
+  def making(self, op: tf.Operation) -> Iterator[None]:
+    """Names what is made for an op after it, and tells of it.
+
+    Args:
+      op: An op of the model.
+
+    Yields:
+      None.
+    """
     graph = op.graph
     count = len(graph.get_operations())
     with (

@@ -1,0 +1,43 @@
+"""Outputs: what a model_fn returns names whole tensors only."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+_export = tf.estimator.export
+
+
+def with_wholes(
+  spec: tf.estimator.EstimatorSpec, whole: Callable[[tf.Tensor], tf.Tensor]
+) -> tf.estimator.EstimatorSpec:
+  """Returns a spec with whole tensors in place of those that are split.
+
+  Args:
+    spec: What a model_fn returned.
+    whole: Returns what holds a whole tensor.
+  """
+
+  def replaced(value: Any) -> Any:
+    if isinstance(value, tf.Tensor):
+      return whole(value)
+    if isinstance(value, _export.PredictOutput):
+      return _export.PredictOutput(tree(value.outputs))
+    if isinstance(value, _export.ClassificationOutput):
+      return _export.ClassificationOutput(
+        scores=tree(value.scores), classes=tree(value.classes)
+      )
+    if isinstance(value, _export.RegressionOutput):
+      return _export.RegressionOutput(value=tree(value.value))
+    return value
+
+  def tree(values: Any) -> Any:
+    return tf.nest.map_structure(replaced, values)
+
+  return spec._replace(
+    predictions=tree(spec.predictions),
+    loss=tree(spec.loss),
+    train_op=tree(spec.train_op),
+    eval_metric_ops=tree(spec.eval_metric_ops),
+    export_outputs=tree(spec.export_outputs),
+  )

@@ -1,0 +1,251 @@
+"""The splitter: shards of variables, and gradients with respect to them.
+
+A variable that is split keeps its Python object and its handle, which nobody
+runs any more: a phantom. Its shards are variables of their own, which a
+checkpoint holds as slices of the one under the plain name.
+"""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from estimator_mp.lower.splitting import outputs, part_ops
+from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.rules.table import TABLE
+from estimator_mp.plan import split_planner
+
+import tensorflow as tf
+from tensorflow.core.framework import variable_pb2
+
+
+@dataclasses.dataclass(frozen=True)
+class Sources:
+  """With respect to what gradients are asked, shards in place of variables.
+
+  Attributes:
+    tensors: What is asked for.
+    groups: For each source that model_fn asked for, the numbers of those of
+      `tensors` that stand for it.
+    splits: How each source is split; None for those that are not.
+    wholes: The sources that model_fn asked for.
+  """
+
+  tensors: list[Any]
+  groups: list[list[int]]
+  splits: list[Split | None]
+  wholes: list[Any]
+
+  @classmethod
+  def of(cls, sources: Sequence[Any]) -> "Sources":
+    """Returns sources none of which is split.
+
+    Args:
+      sources: What model_fn asks for.
+    """
+    groups = [[i] for i in range(len(sources))]
+    return cls(list(sources), groups, [None] * len(sources), list(sources))
+
+
+class Splitter:
+  """Splits the variables of one graph, and what is computed from them."""
+
+  def __init__(
+    self,
+    planner: split_planner.SplitPlanner,
+    devices_of: Callable[[tf.Operation], Sequence[str]],
+    made: Callable[[tf.Operation, tf.Operation], None],
+  ):
+    """Starts with nothing split.
+
+    Args:
+      planner: Decides what is.
+      devices_of: Returns the devices of the parts of an op of the model.
+      made: Hears of each op that is made, and for which op of the model.
+    """
+    self._planner = planner
+    self._devices_of = devices_of
+    self._parts = part_ops.PartOps(TABLE, devices_of, made)
+
+  def split(self, new: Sequence[tf.Operation]) -> None:
+    """Splits what is to be split of the ops that were made.
+
+    Args:
+      new: The ops that were made since the last time, in their order.
+
+    Raises:
+      ValueError: If a rule of the user's does not suit a variable.
+    """
+    found = self._planner.plan(new)
+    for variable in found.variables:
+      split = self._planner.splits[variable.name]
+      self._make_shards(variable, split)
+    self._parts.apply(found.ops, found.inferred)
+
+  def _make_shards(self, variable: tf.Operation, split: Split) -> None:
+    """Makes the handles of a variable's shards."""
+    dtype = tf.dtypes.as_dtype(variable.get_attr("dtype"))
+    shape = tf.TensorShape(variable.get_attr("shape")).as_list()
+    shared_name = variable.get_attr("shared_name").decode() or variable.name
+    handles = []
+    devices = self._devices_of(variable)
+    with self._parts.making(variable):
+      for i, (size, device) in enumerate(
+        zip(split.sizes, devices, strict=True)
+      ):
+        shape[split.axis] = size
+        with tf.compat.v1.name_scope(None), tf.compat.v1.device(device):
+          handle = tf.raw_ops.VarHandleOp(
+            dtype=dtype,
+            shape=shape,
+            container=variable.get_attr("container").decode(),
+            shared_name=f"{shared_name}/part_{i}",
+            name=f"{variable.name}/part_{i}",
+          )
+        handles.append(handle)
+    self._parts.add(variable.outputs[0], split, handles)
+
+  def whole(self, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns what holds a whole tensor of the model.
+
+    Args:
+      tensor: A tensor that model_fn made.
+    """
+    return self._parts.whole(tensor)
+
+  def expand(self, sources: Sequence[Any]) -> Sources:
+    """Returns shards in place of variables, and parts in place of tensors.
+
+    Args:
+      sources: With respect to what model_fn asks for gradients.
+    """
+    found = Sources([], [], [], list(sources))
+    for source in sources:
+      tensor = getattr(source, "handle", source)
+      name = getattr(tensor, "name", "")
+      parts = self._parts.parts.get(name)
+      standing = [source] if parts is None else parts
+      if parts is None and name in self._parts.wholes:
+        standing = [self._parts.wholes[name]]
+      start = len(found.tensors)
+      found.tensors.extend(standing)
+      found.groups.append(list(range(start, len(found.tensors))))
+      found.splits.append(self._parts.splits.get(name))
+    return found
+
+  def contract(self, sources: Sources, gradients: Sequence[Any]) -> list[Any]:
+    """Returns the gradients that model_fn gets: concats of those of shards.
+
+    Args:
+      sources: What `expand` returned.
+      gradients: One for each of its tensors: a tensor, `IndexedSlices` or None.
+    """
+    return [
+      gradients[group[0]]
+      if split is None
+      else self._joined(source, split, [gradients[i] for i in group])
+      for source, group, split in zip(
+        sources.wholes, sources.groups, sources.splits, strict=True
+      )
+    ]
+
+  def _joined(self, source: Any, split: Split, gradients: Sequence[Any]) -> Any:
+    """Returns the gradient of a split source from those of its parts."""
+    if all(gradient is None for gradient in gradients):
+      return None
+    tensor = getattr(source, "handle", source)
+    is_sparse = isinstance(gradients[0], tf.IndexedSlices)
+    values = [getattr(x, "values", x) for x in gradients]
+    device = self._devices_of(tensor.op)[0]
+    with self._parts.making(tensor.op), tf.compat.v1.device(device):
+      whole = tf.concat(values, split.axis, name="gradient")
+    self._parts.add(whole, split, values)
+    self._planner.add(whole, split)
+    if not is_sparse:
+      return whole
+    shape = tf.constant(source.shape.as_list(), tf.int32)
+    return tf.IndexedSlices(whole, gradients[0].indices, shape)
+
+  def finish(
+    self, spec: tf.estimator.EstimatorSpec
+  ) -> tf.estimator.EstimatorSpec:
+    """Lets the graph's collections have shards in place of variables.
+
+    Args:
+      spec: What model_fn returned.
+
+    Returns:
+      The spec, with whole tensors in place of those that are split.
+    """
+    self._planner.check()
+    self._replace_in_collections()
+    return outputs.with_wholes(spec, self.whole)
+
+  def _replace_in_collections(self) -> None:
+    graph = tf.compat.v1.get_default_graph()
+    made: dict[str, list[tf.Variable]] = {}
+    for name in graph.get_all_collection_keys():
+      entries = graph.get_collection_ref(name)
+      found: list[Any] = []
+      for entry in entries:
+        if isinstance(entry, tf.Variable):
+          found += self._shards_of(entry, made)
+        elif isinstance(entry, tf.Tensor):
+          found.append(self._parts.wholes.get(entry.name, entry))
+        else:
+          found.append(entry)
+      entries[:] = found
+
+  def _shards_of(
+    self, variable: Any, made: dict[str, list[tf.Variable]]
+  ) -> list[tf.Variable]:
+    """Returns the shards of a variable, or itself if it is not split."""
+    handle = getattr(variable, "handle", None)
+    split = self._parts.splits.get(getattr(handle, "name", ""))
+    if handle is None or split is None:
+      return [variable]
+    if handle.name not in made:
+      made[handle.name] = self._make_variables(variable, split)
+    return made[handle.name]
+
+  def _make_variables(self, variable: Any, split: Split) -> list[tf.Variable]:
+    """Returns Python's objects for the shards of a variable."""
+    handles = self._parts.parts[variable.handle.name]
+    first = variable.initializer
+    writes = self._parts.writes.get(first, [first] * len(handles))
+    reads = self._reads(variable, handles)
+    full_shape = variable.shape.as_list()
+    shards = []
+    for i, handle in enumerate(handles):
+      offset = [0] * len(full_shape)
+      shape = list(full_shape)
+      offset[split.axis], shape[split.axis] = split.offsets[i], split.sizes[i]
+      described = variable_pb2.VariableDef(
+        variable_name=handle.name,
+        initial_value_name=writes[i].inputs[1].name,
+        initializer_name=writes[i].name,
+        snapshot_name=reads[i].name,
+        is_resource=True,
+        trainable=variable.trainable,
+        synchronization=variable.synchronization.value,
+        aggregation=variable.aggregation.value,
+        save_slice_info_def=variable_pb2.SaveSliceInfoDef(
+          full_name=variable.op.name,
+          full_shape=full_shape,
+          var_offset=offset,
+          var_shape=shape,
+        ),
+      )
+      shards.append(type(variable).from_proto(described))
+    return shards
+
+  def _reads(
+    self, variable: Any, handles: Sequence[tf.Tensor]
+  ) -> list[tf.Tensor]:
+    """Returns reads of shards, for whoever asks for their values."""
+    dtype = variable.dtype.base_dtype
+    reads = []
+    with self._parts.making(variable.op):
+      for handle in handles:
+        with tf.compat.v1.device(handle.device):
+          reads.append(tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype))
+    return reads
