@@ -10,15 +10,13 @@ import difflib
 import re
 from collections.abc import Collection, Sequence
 
+from estimator_mp.config.split_rules import SplitRule
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import Split
 from estimator_mp.model_axis.inference import Inferred
 from estimator_mp.model_axis.rules.table import TABLE
 
 import tensorflow as tf
-
-# An expression for names of variables, and the axis that is split; None: none.
-Rule = tuple[str, int | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,18 +41,21 @@ class SplitPlanner:
     splits: How variables are split, by the names of their ops.
   """
 
-  def __init__(self, rules: Sequence[Rule], num_parts: int):
+  def __init__(self, split: str | Sequence[SplitRule], num_parts: int):
     """Starts with no variable.
 
     Args:
-      rules: The user's; the first one that is found in a name counts.
+      split: The user's rules, of which the first one that is found in a name
+        counts; or "auto".
       num_parts: The size of the axis, N.
     """
     self.splits: dict[str, Split] = {}
     self.gathers: list[inference.Gather] = []
-    self._rules = rules
+    self._rules: Sequence[SplitRule] = ()
+    if not isinstance(split, str):
+      self._rules = tuple(split)
     self._num_parts = num_parts
-    self._used: set[Rule] = set()
+    self._used: set[SplitRule] = set()
     self._names: list[str] = []
     self._tensors: dict[str, Split] = {}
     self._undecided: dict[str, tf.Operation] = {}
@@ -130,13 +131,13 @@ class SplitPlanner:
       self._used.add(rule)
       del self._undecided[op.name]
       if rule[1] is not None:
-        self.splits[op.name] = self._split_of(op, rule, rule[1])
+        self.splits[op.name] = self._split_of(op, rule, _axis(op, rule[1]))
 
-  def _rule_of(self, name: str) -> Rule | None:
+  def _rule_of(self, name: str) -> SplitRule | None:
     """Returns the first rule for a variable of this name."""
     return next((r for r in self._rules if re.search(r[0], name)), None)
 
-  def _split_of(self, op: tf.Operation, rule: Rule, axis: int) -> Split:
+  def _split_of(self, op: tf.Operation, rule: SplitRule, axis: int) -> Split:
     """Returns how a rule splits a variable.
 
     Raises:
@@ -184,6 +185,14 @@ def even_sizes(size: int, num_parts: int, multiple: int = 1) -> tuple[int, ...]:
   """
   least, more = divmod(size // multiple, num_parts)
   return tuple(multiple * (least + (i < more)) for i in range(num_parts))
+
+
+def _axis(variable: tf.Operation, where: int | str) -> int:
+  """Returns the axis of a variable that a rule splits."""
+  if isinstance(where, int):
+    return where
+  rank = tf.TensorShape(variable.get_attr("shape")).rank or 1
+  return rank - 1 if where == "columns" else 0
 
 
 def _initial_writes() -> Collection[tf.Operation]:

@@ -194,6 +194,12 @@ class PartOps:
       for i in range(1, len(devices))
     ]
     for index, tensor in enumerate(inputs[0]):
+      if not tensor.shape.is_compatible_with(op.inputs[index].shape):
+        # TensorFlow compares what an op reads with what it has read before.
+        with _on(tensor.device):
+          tensor = tf.raw_ops.PlaceholderWithDefault(
+            input=tensor, shape=tf.TensorShape(None)
+          )
       graph_edits.replace_input(op, index, tensor)
     if "_class" in op.node_def.attr:
       graph_edits.set_colocation(op, [])

@@ -7,6 +7,7 @@ from estimator_mp.model_axis.rules import (
   pieces,
   shapes,
   softmax,
+  variables,
 )
 
 TABLE = decisions.joined(
@@ -16,5 +17,6 @@ TABLE = decisions.joined(
     pieces.TABLE,
     shapes.TABLE,
     softmax.TABLE,
+    variables.TABLE,
   ]
 )
