@@ -101,14 +101,14 @@ class PartOps:
         continue
       with self.making(op):
         self._replace(op, decision)
+      if Shard() not in decision.operands:
+        self._keep_alive(op)
 
   def _replace(self, op: tf.Operation, decision: Decision) -> None:
     """Makes the parts of an op."""
     devices = self._devices_of(op)
     if Shard() in decision.operands:
       self._of_handles.update(tensor.name for tensor in op.outputs)
-    else:
-      self._keep_alive(op)
     inputs = [
       self._operand(tensor, operand, devices)
       for tensor, operand in zip(op.inputs, decision.operands, strict=True)

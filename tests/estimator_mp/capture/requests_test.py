@@ -18,7 +18,7 @@ class _Slices:
     self.seen.append(request)
     parts = request.gradients(request.grad_ys)
     totals = [None if part is None else 2.0 * part for part in parts]
-    return requests.Answer(parts, totals)
+    return requests.Answer(totals, request.sources, parts, totals)
 
 
 def _compute(targets, sources, grad_ys, constants):
@@ -94,7 +94,7 @@ class RequestsTest(absltest.TestCase):
       total = tf.IndexedSlices(
         2.0 * part.values, part.indices, part.dense_shape
       )
-      return requests.Answer([part], [total])
+      return requests.Answer([total], request.sources, [part], [total])
 
     self.requests = requests.Requests(answer, tf.add_n)
     (slices,) = self._gradients([tf.reduce_sum(rows**2)], [table])
