@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from compat.private import graph_edits
-from estimator_mp.graph import device_assignment
+from estimator_mp.graph import colocation, device_assignment
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import (
   Composite,
@@ -201,8 +201,7 @@ class PartOps:
             input=tensor, shape=tf.TensorShape(None)
           )
       graph_edits.replace_input(op, index, tensor)
-    if "_class" in op.node_def.attr:
-      graph_edits.set_colocation(op, [])
+    self.colocate(op, op, 0)
     waits = self._waits(op)
     graph_edits.set_control_inputs(op, [*waits, *others])
     self.writes[op] = [op, *others]
@@ -224,7 +223,7 @@ class PartOps:
     if decision is not None and decision.attributes:
       attributes.update(decision.attributes[part])
     with _on(device), tf.control_dependencies(self._waits(op)):
-      return op.graph.create_op(
+      copy = op.graph.create_op(
         op.type,
         list(inputs),
         [tensor.dtype for tensor in op.outputs],
@@ -232,6 +231,22 @@ class PartOps:
         f"part_{part}",
         attributes,
       )
+    self.colocate(copy, op, part)
+    return copy
+
+  def colocate(self, copy: tf.Operation, op: tf.Operation, part: int) -> None:
+    """Puts an op of a part beside the shards that its op is beside of.
+
+    Args:
+      copy: The op.
+      op: The op of the model that it stands for.
+      part: The number of the part.
+    """
+    names = colocation.colocated_with(op)
+    shards = [self.parts.get(f"{name}:0") for name in names]
+    beside = [handles[part].op.name for handles in shards if handles]
+    if beside or (names and copy is op):
+      graph_edits.set_colocation(copy, beside)
 
   def _waits(self, op: tf.Operation) -> list[tf.Operation]:
     """Returns what an op has to wait for besides its inputs."""

@@ -101,6 +101,7 @@ class Splitter:
             shared_name=f"{shared_name}/part_{i}",
             name=f"{variable.name}/part_{i}",
           )
+        self._parts.colocate(handle.op, variable, i)
         handles.append(handle)
     self._parts.add(variable.outputs[0], split, handles)
 
