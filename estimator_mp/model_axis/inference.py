@@ -12,8 +12,10 @@ when their reader is, so that the ops are looked at once more then.
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+import heapq
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
+from typing import TypeAlias
 
 from compat.private import graph_reads
 from estimator_mp.graph import op_types
@@ -105,27 +107,90 @@ def infer(
   Raises:
     Unsplittable: If an op on a variable's handle has no rule.
   """
-  inside = frozenset(ops)
-  adopted: dict[str, Split] = {}
-  forced: dict[tf.Operation, Split] = {}
-  while True:
-    handles = {**variables, **adopted}
-    attempt = _Attempt(
-      table,
-      {f"{name}:0": split for name, split in handles.items()} | dict(known),
-      forced,
-      frozenset(adoptable) - adopted.keys(),
-      frozenset(whole_values),
-      inside,
-    )
-    for op in ops:
-      attempt.visit(op)
-    if not attempt.adopted and not attempt.forced:
-      return Inferred(
-        attempt.splits, attempt.decisions, tuple(attempt.gathers), adopted
+  return Inference(ops, table).infer(variables, known, adoptable, whole_values)
+
+
+class Inference:
+  """Looks at the same ops for several splits of variables.
+
+  What rules say is remembered; and so are the readers of tensors, so that only
+  ops that read something split are looked at.
+  """
+
+  def __init__(self, ops: Sequence[tf.Operation], table: Table):
+    """Starts with nothing remembered.
+
+    Args:
+      ops: The ops, in the order of the graph.
+      table: The rules.
+    """
+    self.ops = ops
+    self.positions = {op: position for position, op in enumerate(ops)}
+    self.inputs: list[list[str]] = []
+    self.readers: dict[str, list[int]] = {}
+    self._table = table
+    self._decisions: dict[_Reading, Decision | None] = {}
+    self._sources: dict[tuple[tf.Operation, Split], PerPart | None] = {}
+    for position, op in enumerate(ops):
+      names = [tensor.name for tensor in op.inputs]
+      self.inputs.append(names)
+      for name in dict.fromkeys(names):
+        self.readers.setdefault(name, []).append(position)
+
+  def infer(
+    self,
+    variables: Mapping[str, Split],
+    known: Mapping[str, Split] = MappingProxyType({}),
+    adoptable: Collection[str] = (),
+    whole_values: Collection[tf.Operation] = (),
+  ) -> Inferred:
+    """Returns what becomes of the ops; see the function for the arguments."""
+    adopted: dict[str, Split] = {}
+    forced: dict[tf.Operation, Split] = {}
+    while True:
+      handles = {**variables, **adopted}
+      attempt = _Attempt(
+        self,
+        {f"{name}:0": split for name, split in handles.items()} | dict(known),
+        forced,
+        frozenset(adoptable) - adopted.keys(),
+        frozenset(whole_values),
       )
-    adopted |= attempt.adopted
-    forced |= attempt.forced
+      attempt.visit_all()
+      if not attempt.adopted and not attempt.forced:
+        return Inferred(
+          attempt.splits, attempt.decisions, tuple(attempt.gathers), adopted
+        )
+      adopted |= attempt.adopted
+      forced |= attempt.forced
+
+  def decide(
+    self, op: tf.Operation, splits: Sequence[Split | None]
+  ) -> Decision | None:
+    """Returns what the rules say of an op; None if it reads whole tensors.
+
+    Args:
+      op: An op.
+      splits: How each of its inputs is split.
+    """
+    key = (op, tuple(splits))
+    if key not in self._decisions:
+      rule = self._table.rules.get(op.type)
+      decision = None
+      if rule is not None and graph_reads.outermost_loop(op) is None:
+        decision = rule(op, splits)
+      self._decisions[key] = decision
+    return self._decisions[key]
+
+  def source(self, op: tf.Operation, split: Split) -> PerPart | None:
+    """Returns how parts make an op's output themselves; see the function."""
+    key = (op, split)
+    if key not in self._sources:
+      self._sources[key] = source(self._table, op, split)
+    return self._sources[key]
+
+
+_Reading: TypeAlias = tuple[tf.Operation, tuple[Split | None, ...]]
 
 
 class _Attempt:
@@ -133,38 +198,54 @@ class _Attempt:
 
   def __init__(
     self,
-    table: Table,
+    inference: Inference,
     splits: dict[str, Split],
     made_in_parts: Mapping[tf.Operation, Split],
     adoptable: Collection[str],
     whole_values: Collection[tf.Operation],
-    inside: Collection[tf.Operation],
   ):
     self.splits = splits
     self.decisions: dict[tf.Operation, Decision] = {}
     self.gathers: list[Gather] = []
     self.adopted: dict[str, Split] = {}
     self.forced: dict[tf.Operation, Split] = {}
-    self._table = table
+    self._inference = inference
     self._made_in_parts = made_in_parts
     self._adoptable = adoptable
     self._whole_values = whole_values
-    self._inside = inside
+    self._todo: list[int] = []
+    self._seen: set[int] = set()
 
-  def visit(self, op: tf.Operation) -> None:
+  def visit_all(self) -> None:
+    """Decides about all ops that read something split, in their order."""
+    for name in self.splits:
+      self._visit_later(self._inference.readers.get(name, ()))
+    positions = self._inference.positions
+    self._visit_later(
+      positions[op] for op in self._made_in_parts if op in positions
+    )
+    while self._todo:
+      self._visit(heapq.heappop(self._todo))
+
+  def _visit_later(self, positions: Iterable[int], after: int = -1) -> None:
+    """Remembers to look at ops that come after one that was looked at."""
+    for position in positions:
+      if position > after and position not in self._seen:
+        self._seen.add(position)
+        heapq.heappush(self._todo, position)
+
+  def _visit(self, position: int) -> None:
     """Decides what becomes of an op."""
+    op = self._inference.ops[position]
     if op in self._made_in_parts:
-      made = source(self._table, op, self._made_in_parts[op])
+      made = self._inference.source(op, self._made_in_parts[op])
       if made is not None:
         self._take(op, made)
       return
-    splits = [self.splits.get(tensor.name) for tensor in op.inputs]
-    if not any(splits):
-      return
-    rule = self._table.rules.get(op.type)
-    decision = None
-    if rule is not None and graph_reads.outermost_loop(op) is None:
-      decision = rule(op, splits)
+    splits = [
+      self.splits.get(name) for name in self._inference.inputs[position]
+    ]
+    decision = self._inference.decide(op, splits)
     if decision is not None and self._can_be_read(op, splits, decision):
       self._take(op, decision)
       return
@@ -177,9 +258,12 @@ class _Attempt:
   def _take(self, op: tf.Operation, decision: Decision) -> None:
     """Keeps a decision, and what it makes of the op's inputs and outputs."""
     self.decisions[op] = decision
+    position = self._inference.positions[op]
     for tensor, output in zip(op.outputs, decision.outputs, strict=False):
       if isinstance(output, Split):
         self.splits[tensor.name] = output
+        readers = self._inference.readers.get(tensor.name, ())
+        self._visit_later(readers, position)
     makes_values = op in self._whole_values
     for tensor, operand in zip(op.inputs, decision.operands, strict=True):
       if isinstance(operand, Split) and tensor.name not in self.splits:
@@ -240,8 +324,8 @@ class _Attempt:
       elif op.type == "ReadVariableOp":
         todo.append((op.inputs[0], how))
       else:
-        decision = source(self._table, op, how)
-        if decision is None or op not in self._inside:
+        decision = self._inference.source(op, how)
+        if decision is None or op not in self._inference.positions:
           return None
         if op.type in op_types.RANDOM:
           found.append((wanted, how))
