@@ -177,7 +177,11 @@ class Inference:
     if key not in self._decisions:
       rule = self._table.rules.get(op.type)
       decision = None
-      if rule is not None and graph_reads.outermost_loop(op) is None:
+      if (
+        rule is not None
+        and graph_reads.outermost_loop(op) is None
+        and not _has_own_gradient(op)
+      ):
         decision = rule(op, splits)
       self._decisions[key] = decision
     return self._decisions[key]
@@ -335,6 +339,14 @@ class _Attempt:
           if isinstance(operand, Split)
         ]
     return found
+
+
+def _has_own_gradient(op: tf.Operation) -> bool:
+  """Whether the program says what an op's gradient is, of the whole tensor.
+
+  It does by `tf.custom_gradient` or `tf.Graph.gradient_override_map`.
+  """
+  return "_gradient_op_type" in op.node_def.attr
 
 
 def source(table: Table, op: tf.Operation, split: Split) -> PerPart | None:

@@ -1,14 +1,20 @@
 """Rules for ops that work entry by entry."""
 
+import itertools
 from collections.abc import Sequence
 
 from estimator_mp.model_axis.decisions import (
+  Join,
+  Joined,
   Operand,
+  Output,
   PerPart,
+  Shard,
   Split,
   Table,
   Whole,
 )
+from estimator_mp.model_axis.rules import choices
 
 import tensorflow as tf
 
@@ -16,55 +22,308 @@ TABLE = Table()
 
 
 @TABLE.rule(
-  "Identity",
-  "Relu",
-  "Erf",
-  "Tanh",
-  "Sigmoid",
-  "Neg",
-  "Rsqrt",
-  "Square",
-  "Sqrt",
-  "Exp",
-  "StopGradient",
+  "Abs",
+  "Acos",
+  "Acosh",
+  "Angle",
+  "Asin",
+  "Asinh",
+  "Atan",
+  "Atanh",
+  "BesselI0",
+  "BesselI0e",
+  "BesselI1",
+  "BesselI1e",
+  "Bucketize",
   "Cast",
+  "Ceil",
+  "CheckNumerics",
+  "ComplexAbs",
+  "Conj",
+  "Cos",
+  "Cosh",
+  "Digamma",
+  "Elu",
+  "Erf",
+  "Erfc",
+  "Erfinv",
+  "Exp",
+  "Expint",
+  "Expm1",
+  "FakeQuantWithMinMaxArgs",
+  "Floor",
+  "Identity",
+  "Imag",
+  "Inv",
+  "Invert",
+  "IsFinite",
+  "IsInf",
+  "IsNan",
+  "LeakyRelu",
+  "Lgamma",
+  "Log",
+  "Log1p",
+  "LogicalNot",
+  "Ndtri",
+  "Neg",
+  "OnesLike",
+  "PopulationCount",
+  "PreventGradient",
+  "Real",
+  "Reciprocal",
+  "Relu",
+  "Relu6",
+  "Rint",
+  "Round",
+  "Rsqrt",
+  "Selu",
+  "Sigmoid",
+  "Sign",
+  "Sin",
+  "Sinh",
+  "Snapshot",
+  "Softplus",
+  "Softsign",
+  "Sqrt",
+  "Square",
+  "StopGradient",
+  "Tan",
+  "Tanh",
+  "ZerosLike",
 )
 def _unary(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   (split,) = splits
-  return PerPart((split,), (split,)) if split is not None else None
+  if split is None:
+    return None
+  is_handle = op.inputs[0].dtype == tf.resource
+  return PerPart((Shard() if is_handle else split,), (split,))
+
+
+@TABLE.rule("IdentityN")
+def _tuple(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  if any(tensor.dtype == tf.resource for tensor in op.inputs):
+    return None
+  operands = tuple(split or Whole() for split in splits)
+  outputs = tuple(split or Joined(Join.FIRST) for split in splits)
+  return PerPart(operands, outputs)
 
 
 @TABLE.rule(
   "Add",
   "AddV2",
-  "Mul",
-  "RealDiv",
-  "Sub",
-  "SquaredDifference",
+  "Atan2",
+  "Betainc",
+  "BitwiseAnd",
+  "BitwiseOr",
+  "BitwiseXor",
+  "ClipByValue",
+  "Complex",
+  "Div",
+  "DivNoNan",
+  "FakeQuantWithMinMaxVars",
+  "FloorDiv",
+  "FloorMod",
+  "Greater",
+  "GreaterEqual",
+  "Igamma",
+  "IgammaGradA",
+  "Igammac",
+  "LeftShift",
+  "Less",
+  "LessEqual",
+  "LogicalAnd",
+  "LogicalOr",
   "Maximum",
   "Minimum",
+  "Mod",
+  "Mul",
+  "MulNoNan",
+  "NextAfter",
+  "Polygamma",
   "Pow",
+  "RandomGammaGrad",
+  "RealDiv",
+  "RightShift",
+  "SelectV2",
+  "SquaredDifference",
+  "Sub",
+  "TruncateDiv",
+  "TruncateMod",
+  "Xdivy",
+  "Xlog1py",
+  "Xlogy",
+  "Zeta",
 )
-def _binary(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _broadcast(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  return _aligned(op, splits)
+
+
+def _aligned(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
   """Operands are broadcast, so that dimensions are counted from the last."""
   ranks = [tensor.shape.rank for tensor in op.inputs]
+  rank = max((known for known in ranks if known is not None), default=0)
   if None in ranks:
     return None
-  rank = max(ranks)
-  index, split = max(
-    (
-      (index, split.at(split.axis + rank - ranks[index]))
-      for index, split in enumerate(splits)
-      if split is not None
-    ),
-    key=lambda found: found[1].size,
+  aligned = choices.different(
+    split and split.at(split.axis + rank - own)
+    for split, own in zip(splits, ranks, strict=True)
   )
-  del index
+  return choices.least_gathered(
+    op, splits, (_broadcast_along(op, split, rank) for split in aligned)
+  )
+
+
+def _broadcast_along(
+  op: tf.Operation, split: Split, rank: int
+) -> PerPart | None:
+  """Parts read what an operand has in the dimension, or all that is repeated.
+
+  An operand of an unknown size there may be repeated, or not.
+  """
   operands: list[Operand] = []
-  for tensor, tensor_rank in zip(op.inputs, ranks, strict=True):
-    axis = split.axis - rank + tensor_rank
+  for tensor in op.inputs:
+    axis = split.axis - rank + tensor.shape.rank
     size = tensor.shape.as_list()[axis] if axis >= 0 else 1
-    if size not in (1, split.size):
+    if size == split.size:
+      operands.append(split.at(axis))
+    elif size == 1:
+      operands.append(Whole())
+    else:
       return None
-    operands.append(Whole() if size == 1 else split.at(axis))
   return PerPart(tuple(operands), (split,))
+
+
+@TABLE.rule("Equal", "NotEqual")
+def _equal(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """Of shapes that do not fit these ops may make a scalar."""
+  if not op.get_attr("incompatible_shape_error"):
+    return None
+  return _aligned(op, splits)
+
+
+@TABLE.rule(
+  "AddN",
+  "ApproximateEqual",
+  "EluGrad",
+  "FakeQuantWithMinMaxArgsGradient",
+  "InvGrad",
+  "LeakyReluGrad",
+  "ReciprocalGrad",
+  "Relu6Grad",
+  "ReluGrad",
+  "RsqrtGrad",
+  "SeluGrad",
+  "SigmoidGrad",
+  "SoftplusGrad",
+  "SoftsignGrad",
+  "SqrtGrad",
+  "TanhGrad",
+)
+def _of_one_shape(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """All inputs have one shape, which the graph may know of some only."""
+  if any(tensor.shape.rank is None for tensor in op.inputs):
+    return None
+  return choices.least_gathered(
+    op,
+    splits,
+    (
+      PerPart((split,) * len(splits), (split,))
+      for split in choices.different(splits)
+    ),
+  )
+
+
+@TABLE.rule("AccumulateNV2")
+def _accumulate(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """As AddN, but that an attribute tells the shape, too."""
+  shape = tf.TensorShape(op.get_attr("shape"))
+  if shape.rank is None:
+    return None
+
+  def along(split: Split) -> PerPart:
+    before, after = shape[: split.axis], shape[split.axis + 1 :]
+    attributes = tuple(
+      {
+        "shape": tf.compat.v1.AttrValue(
+          shape=before.concatenate([size]).concatenate(after).as_proto()
+        )
+      }
+      for size in split.sizes
+    )
+    return PerPart((split,) * len(splits), (split,), attributes)
+
+  return choices.least_gathered(
+    op, splits, map(along, choices.different(splits))
+  )
+
+
+@TABLE.rule("Select")
+def _select(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """The condition has the shape of what it selects, or is one of its rows."""
+  condition, rank, other = (tensor.shape.rank for tensor in op.inputs)
+  if None in (condition, rank, other) or condition not in (0, 1, rank):
+    return None
+
+  def along(split: Split) -> PerPart:
+    by_rows = condition == 1 and not split.axis
+    selects = split if condition == rank or by_rows else Whole()
+    return PerPart((selects, split, split), (split,))
+
+  return choices.least_gathered(
+    op, splits, map(along, choices.different(splits))
+  )
+
+
+@TABLE.rule("BiasAdd", "BiasAddV1")
+def _bias_add(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  rank = op.inputs[0].shape.rank
+  if rank is None:
+    return None
+  value, bias = splits
+  channels = channel_axis(op, rank)
+
+  def along(split: Split) -> PerPart:
+    added = split.at(0) if split.axis == channels else Whole()
+    return PerPart((split, added), (split,))
+
+  candidates = choices.different([value, bias and bias.at(channels)])
+  return choices.least_gathered(op, splits, map(along, candidates))
+
+
+def channel_axis(op: tf.Operation, rank: int) -> int:
+  """Returns the dimension that a bias is added to.
+
+  Args:
+    op: An op with a `data_format`, or without one: the last dimension.
+    rank: The rank of the tensor that the bias is added to.
+  """
+  if "data_format" not in op.node_def.attr:
+    return rank - 1
+  return 1 if op.get_attr("data_format") == b"NCHW" else rank - 1
+
+
+@TABLE.rule("FakeQuantWithMinMaxVarsGradient")
+def _fake_quant_gradient(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Gradients of entries, and of the two numbers that all of them read."""
+  numbers: tuple[Operand, ...] = (Whole(), Whole())
+  sums: tuple[Output, ...] = (Joined(Join.SUM), Joined(Join.SUM))
+  return choices.least_gathered(
+    op,
+    splits,
+    (
+      PerPart((split, split, *numbers), (split, *sums))
+      for split in choices.different(itertools.islice(splits, 2))
+    ),
+  )

@@ -1,28 +1,383 @@
 """Tests of the rules for ops that work entry by entry."""
 
-from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.decisions import (
+  Join,
+  Joined,
+  PerPart,
+  Split,
+  Whole,
+)
+from estimator_mp.model_axis.rules import elementwise
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
 import tensorflow as tf
-from absl.testing import absltest
+from absl.testing import absltest, parameterized
 
-_rng = np.random.RandomState(3)
+v1 = tf.compat.v1
+raw = tf.raw_ops
+
+# Ops of one input, by what they are fed with; of all others numbers in (0, 1).
+_UNARY_SPECIAL = {
+  "Acosh": lambda x: x + 2.0,
+  "Angle": lambda x: tf.complex(x, 1.0 - x),
+  "ComplexAbs": lambda x: tf.complex(x, 1.0 - x),
+  "Conj": lambda x: tf.complex(x, 1.0 - x),
+  "Imag": lambda x: tf.complex(x, 1.0 - x),
+  "Invert": lambda x: tf.cast(x * 9.0, tf.int32),
+  "LogicalNot": lambda x: x > 0.5,
+  "PopulationCount": lambda x: tf.cast(x * 9.0, tf.int32),
+  "Real": lambda x: tf.complex(x, 1.0 - x),
+  "Relu": lambda x: x - 0.5,
+  "LeakyRelu": lambda x: x - 0.5,
+  "Elu": lambda x: x - 0.5,
+  "Selu": lambda x: x - 0.5,
+  "Relu6": lambda x: 14.0 * x - 4.0,
+}
+_ATTRIBUTES = {
+  "Bucketize": {"boundaries": [0.2, 0.6]},
+  "Cast": {"DstT": tf.float64},
+  "CheckNumerics": {"message": "no number"},
+  "PreventGradient": {"message": "no gradient"},
+  "LeakyRelu": {"alpha": 0.3},
+}
+# A TensorFlow has no gradient of these, or one that raises.
+_WITHOUT_GRADIENT = (
+  "FakeQuantWithMinMaxArgsGradient",
+  "IgammaGradA",
+  "PreventGradient",
+  "RandomGammaGrad",
+  "Snapshot",
+  "SoftsignGrad",
+)
+_UNARY = sorted(
+  name
+  for name, rule in elementwise.TABLE.rules.items()
+  if rule is elementwise._unary
+)
+_INTEGERS = (
+  "BitwiseAnd",
+  "BitwiseOr",
+  "BitwiseXor",
+  "LeftShift",
+  "Mod",
+  "RightShift",
+  "TruncateDiv",
+  "TruncateMod",
+)
+_BINARY = sorted(
+  name
+  for name, rule in elementwise.TABLE.rules.items()
+  if rule is elementwise._broadcast
+  and name not in ("Betainc", "ClipByValue", "FakeQuantWithMinMaxVars")
+  and name not in ("SelectV2",)
+)
+_OF_ONE_SHAPE = sorted(
+  name
+  for name, rule in elementwise.TABLE.rules.items()
+  if rule is elementwise._of_one_shape
+  and name not in ("AddN", "ApproximateEqual")
+)
 
 
-def _floats(*shape):
-  return _rng.randn(*shape).astype(np.float32)
+def _floats(*shape, seed=3):
+  values = np.random.RandomState(seed).standard_normal(shape)
+  return np.asarray(values, np.float32)
 
 
-class ElementwiseTest(absltest.TestCase):
-  def test_a_chain_stays_split(self):
+def _shares(*shape, seed=3):
+  """Numbers in (0, 1)."""
+  values = np.random.RandomState(seed).uniform(0.05, 0.95, shape)
+  return np.asarray(values, np.float32)
+
+
+def _made(name, tensors, **attributes):
+  """The output of an op whose inputs have whatever names."""
+  function = getattr(raw, name)
+  known = function.__signature__.parameters
+  names = [x for x in known if x not in ("name", *_ATTRIBUTES.get(name, ()))]
+  made = function(
+    **dict(zip(names, tensors, strict=False)),
+    **_ATTRIBUTES.get(name, {}),
+    **attributes,
+  )
+  return tf.stop_gradient(made) if name in _WITHOUT_GRADIENT else made
+
+
+def _decided(op, *splits):
+  return elementwise.TABLE.rules[op.type](op, splits)
+
+
+class UnaryTest(parameterized.TestCase):
+  @parameterized.parameters(_UNARY)
+  def test_part_by_part(self, name):
+    prepare = _UNARY_SPECIAL.get(name, tf.identity)
     sinking.check(
       self,
-      lambda x, b: tf.nn.relu(x + b) * 2.0,
-      {"x": _floats(4, 5), "b": _floats(5)},
-      {"x": Split(1, (3, 2))},
+      lambda x: _made(name, [prepare(x)]),
+      {"x": _shares(4, 5)},
+      {"x": Split(1, (3, 1, 1))},
       unknown={"x": [0]},
     )
+
+  def test_a_tuple_has_whole_members_too(self):
+    def build(x, y, z):
+      a, b, c = tf.identity_n([x, y, z])
+      return [a * 2.0, b * 3.0, c]
+
+    sinking.check(
+      self,
+      build,
+      {"x": _floats(4, 5), "y": _floats(2), "z": _floats(6)},
+      {"x": Split(1, (3, 2)), "z": Split(0, (1, 5))},
+    )
+
+  def test_a_tuple_with_a_gradient_of_its_own_is_whole(self):
+    """The function of the gradient clips that of the whole tensor."""
+
+    @tf.custom_gradient
+    def clipped(x):
+      return x * 1.0, lambda dy: tf.clip_by_norm(dy, 0.1)
+
+    sinking.check(
+      self,
+      lambda x: clipped(x) * 3.0,
+      {"x": _floats(4, 5)},
+      {"x": Split(1, (3, 2))},
+      gathers=None,
+    )
+
+  def test_a_gradient_of_the_programs_is_of_the_whole_tensor(self):
+    tf.RegisterGradient("ClippedAsAWhole")(
+      lambda op, dy: tf.clip_by_norm(dy, 0.1)
+    )
+
+    def build(x):
+      names = {"Identity": "ClippedAsAWhole"}
+      with tf.compat.v1.get_default_graph().gradient_override_map(names):
+        y = tf.identity(x)
+      return y * 3.0
+
+    sinking.check(
+      self,
+      build,
+      {"x": _floats(4, 5)},
+      {"x": Split(1, (3, 2))},
+      gathers=1,
+    )
+
+
+class BroadcastTest(parameterized.TestCase):
+  @parameterized.parameters(_BINARY)
+  def test_entry_by_entry(self, name):
+    def build(x, y):
+      if name in _INTEGERS:
+        x, y = (tf.cast(1.0 + 9.0 * z, tf.int32) for z in (x, y))
+      elif name in ("LogicalAnd", "LogicalOr"):
+        x, y = x > 0.5, y > 0.5
+      elif name in ("Zeta", "Polygamma"):
+        x, y = tf.round(x * 4.0) + 2.0, y + 1.0
+      return _made(name, [x, y])
+
+    sinking.check(
+      self,
+      build,
+      {"x": _shares(4, 5), "y": _shares(5, seed=4)},
+      {"x": Split(1, (2, 3)), "y": Split(0, (2, 3))},
+      unknown={"x": [0]},
+      rtol=1e-5,
+    )
+
+  @parameterized.named_parameters(
+    ("rows_with_columns", (4, 1), (1, 5), Split(0, (3, 1)), None),
+    ("columns_with_rows", (4, 1), (1, 5), None, Split(1, (2, 3))),
+    ("a_scalar", (4, 5), (), Split(1, (2, 3)), None),
+    ("a_vector_over_other_rows", (4, 5), (5,), Split(0, (1, 3)), None),
+    ("a_whole_vector", (2, 3, 5), (5,), Split(2, (1, 4)), None),
+    ("a_split_vector", (2, 3, 5), (5,), None, Split(0, (1, 4))),
+    ("a_larger_second", (5,), (2, 3, 5), Split(0, (1, 4)), None),
+    ("a_repeated_dimension", (2, 1, 5), (2, 3, 5), None, Split(1, (1, 2))),
+    ("both_alike", (6, 5), (6, 5), Split(0, (5, 1)), Split(0, (5, 1))),
+  )
+  def test_shapes(self, x, y, split_x, split_y):
+    splits = {"x": split_x, "y": split_y}
+    sinking.check(
+      self,
+      lambda x, y: [x * y, tf.maximum(y, x)],
+      {"x": _floats(*x), "y": _floats(*y, seed=4)},
+      {name: split for name, split in splits.items() if split},
+    )
+
+  @parameterized.named_parameters(
+    ("sizes", Split(1, (2, 3)), Split(1, (4, 1))),
+    ("axes", Split(1, (2, 3)), Split(0, (3, 1))),
+  )
+  def test_two_splits(self, split_x, split_y):
+    sinking.check(
+      self,
+      lambda x, y: x * y,
+      {"x": _floats(4, 5), "y": _floats(4, 5, seed=4)},
+      {"x": split_x, "y": split_y},
+      gathers=None,
+    )
+
+  def test_the_smaller_of_two_splits_is_gathered(self):
+    columns, rows = Split(1, (2, 3)), Split(0, (3, 1))
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [4, 5])
+      y = v1.placeholder(tf.float32, [4, 1])
+      op = (y * x).op
+    self.assertEqual(
+      _decided(op, rows, columns), PerPart((Whole(), columns), (columns,))
+    )
+
+  def test_unknown_sizes(self):
+    """What may be repeated, or not, is not sliced."""
+    split = Split(1, (2, 3))
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [4, 5])
+      y = v1.placeholder(tf.float32, [4, None])
+      anything = v1.placeholder(tf.float32)
+      self.assertIsNone(_decided((x + y).op, split, None))
+      self.assertIsNone(_decided((x + anything).op, split, None))
+
+  def test_equality_that_may_be_of_other_shapes(self):
+    split = Split(1, (2, 3))
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [4, 5])
+      strict = raw.Equal(x=x, y=x)
+      lenient = raw.Equal(x=x, y=x, incompatible_shape_error=False)
+    self.assertIsNotNone(_decided(strict.op, split, split))
+    self.assertIsNone(_decided(lenient.op, split, split))
+
+  def test_comparisons(self):
+    sinking.check(
+      self,
+      lambda x, y: [tf.equal(x, y), tf.not_equal(x, y)],
+      {"x": np.arange(10).reshape(2, 5), "y": np.arange(5)},
+      {"x": Split(1, (2, 3))},
+    )
+
+  def test_three_operands(self):
+    def build(x, y, z):
+      return [
+        tf.where(x > 0.5, y, z),
+        tf.clip_by_value(x, 0.2, 0.6),
+        raw.ClipByValue(t=x, clip_value_min=0.2, clip_value_max=z + x),
+        tf.math.betainc(x, z + 0.0 * x, y),
+        raw.FakeQuantWithMinMaxVars(
+          inputs=x, min=-tf.reduce_sum(y), max=tf.reduce_sum(z)
+        ),
+      ]
+
+    sinking.check(
+      self,
+      build,
+      {"x": _shares(4, 5), "y": _shares(4, 5, seed=4), "z": _shares(5)},
+      {"x": Split(1, (2, 3)), "y": Split(1, (2, 3))},
+    )
+
+
+class OneShapeTest(parameterized.TestCase):
+  @parameterized.parameters(_OF_ONE_SHAPE)
+  def test_gradients_of_ops(self, name):
+    attributes = {"alpha": 0.3} if name == "LeakyReluGrad" else {}
+    sinking.check(
+      self,
+      lambda x, y: _made(name, [x, y], **attributes),
+      {"x": _shares(4, 5), "y": _shares(4, 5, seed=4)},
+      {"x": Split(1, (2, 3))},
+      unknown={"x": [0], "y": [0, 1]},
+    )
+
+  def test_gradients_of_gradients(self):
+    def build(x, w):
+      h = tf.tanh(x * w) + tf.sigmoid(x) * tf.nn.softplus(w)
+      (gradient,) = v1.gradients(h * h, [x])
+      return gradient
+
+    sinking.check(
+      self,
+      build,
+      {"x": _floats(4, 5), "w": _floats(5)},
+      {"x": Split(1, (2, 3)), "w": Split(0, (2, 3))},
+      unknown={"x": [0]},
+      rtol=1e-5,
+      gathers=None,
+    )
+
+  def test_sums(self):
+    sinking.check(
+      self,
+      lambda x, y, z: [
+        tf.add_n([x, y, z]),
+        raw.AccumulateNV2(inputs=[x, y, z], shape=[4, 5]),
+        raw.ApproximateEqual(x=x, y=y, tolerance=0.5),
+      ],
+      {name: _floats(4, 5, seed=i) for i, name in enumerate("xyz")},
+      {"y": Split(1, (2, 3)), "z": Split(1, (2, 3))},
+    )
+
+
+class SelectTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("entries", (4, 5), Split(1, (2, 3))),
+    ("a_scalar", (), Split(1, (2, 3))),
+    ("a_vector_over_columns", (4,), Split(1, (2, 3))),
+    ("a_vector_over_rows", (4,), Split(0, (3, 1))),
+  )
+  def test_conditions(self, shape, split):
+    sinking.check(
+      self,
+      lambda c, x, y: raw.Select(condition=c > 0.5, x=x * 2.0, y=y),
+      {"c": _shares(*shape), "x": _floats(4, 5), "y": _floats(4, 5, seed=5)},
+      {"x": split},
+    )
+
+  def test_a_split_condition(self):
+    sinking.check(
+      self,
+      lambda c, x, y: raw.Select(condition=c > 0.5, x=x * 2.0, y=y),
+      {"c": _shares(4), "x": _floats(4, 5), "y": _floats(4, 5, seed=5)},
+      {"c": Split(0, (1, 3))},
+    )
+
+
+class BiasTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("channels", (2, 3, 5), "NHWC", Split(2, (2, 3)), Split(0, (2, 3))),
+    ("channels_of_the_value", (2, 5), "NHWC", Split(1, (2, 3)), None),
+    ("channels_of_the_bias", (2, 5), "NHWC", None, Split(0, (2, 3))),
+    ("rows", (4, 5), "NHWC", Split(0, (1, 3)), None),
+    ("channels_first", (2, 5, 3, 3), "NCHW", Split(1, (2, 3)), None),
+    ("images", (2, 5, 3, 3), "NCHW", Split(2, (2, 1)), None),
+    ("bias_of_first", (2, 5, 3, 3), "NCHW", None, Split(0, (2, 3))),
+  )
+  def test_layouts(self, shape, layout, split_x, split_b):
+    splits = {"x": split_x, "b": split_b}
+    sinking.check(
+      self,
+      lambda x, b: tf.nn.bias_add(x, b, layout) * 2.0,
+      {"x": _floats(*shape), "b": _floats(5)},
+      {name: split for name, split in splits.items() if split},
+      unknown={"x": [0]} if split_x != Split(0, (1, 3)) else {},
+    )
+
+  def test_fake_quantisation(self):
+    def build(x, dy):
+      gradients = raw.FakeQuantWithMinMaxVarsGradient(
+        gradients=dy, inputs=x, min=-0.4, max=0.8
+      )
+      return [tf.stop_gradient(gradient) for gradient in gradients]
+
+    found = sinking.check(
+      self,
+      build,
+      {"x": _floats(4, 5), "dy": _floats(4, 5, seed=5)},
+      {"x": Split(1, (2, 3))},
+    )
+    decision = next(iter(found.inferred.decisions.values()))
+    self.assertEqual(decision.outputs[1:], (Joined(Join.SUM),) * 2)
 
 
 if __name__ == "__main__":

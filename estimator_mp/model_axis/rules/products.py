@@ -1,0 +1,234 @@
+"""Rules for products of matrices: Einstein sums of two tensors, and their kin.
+
+A dimension of the result that is split leaves the parts of the result; one that
+is summed over leaves a sum over devices.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from estimator_mp.graph import shapes
+from estimator_mp.model_axis.decisions import (
+  Joined,
+  Operand,
+  Output,
+  PerPart,
+  Split,
+  Table,
+  Whole,
+)
+from estimator_mp.model_axis.rules import choices
+
+import tensorflow as tf
+
+TABLE = Table()
+
+# A dimension: a letter, or if it may be repeated for that of another operand,
+# its place from the last, counted down from -1.
+_Label: TypeAlias = str | int
+_Labels: TypeAlias = tuple[_Label, ...]
+
+
+@TABLE.rule("MatMul", "SparseMatMul")
+def _matmul(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  a = ("k", "m") if op.get_attr("transpose_a") else ("m", "k")
+  b = ("n", "k") if op.get_attr("transpose_b") else ("k", "n")
+  return _contraction(op, splits, [a, b], ("m", "n"))
+
+
+@TABLE.rule("BatchMatMul")
+def _batch_matmul(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Both operands have the same batch dimensions."""
+  rank = op.inputs[0].shape.rank
+  if rank is None or rank != op.inputs[1].shape.rank:
+    return None
+  batch = tuple(f"batch {axis}" for axis in range(rank - 2))
+  a, b = _matrices(op)
+  return _contraction(op, splits, [batch + a, batch + b], (*batch, "m", "n"))
+
+
+@TABLE.rule("BatchMatMulV2", "BatchMatMulV3")
+def _broadcast_matmul(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Batch dimensions are broadcast."""
+  ranks = [tensor.shape.rank for tensor in op.inputs]
+  if None in ranks:
+    return None
+  batches = [tuple(range(2 - rank, 0)) for rank in ranks]
+  a, b = _matrices(op)
+  return _contraction(
+    op,
+    splits,
+    [batches[0] + a, batches[1] + b],
+    (*max(batches, key=len), "m", "n"),
+  )
+
+
+def _matrices(op: tf.Operation) -> tuple[_Labels, _Labels]:
+  """Returns the labels of the last two dimensions of both operands."""
+  a = ("k", "m") if op.get_attr("adj_x") else ("m", "k")
+  b = ("n", "k") if op.get_attr("adj_y") else ("k", "n")
+  return a, b
+
+
+@TABLE.rule("Einsum")
+def _einsum(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  equation = op.get_attr("equation").decode()
+  left, _, right = equation.partition("->")
+  operands = [
+    _labels(term, tensor.shape.rank)
+    for term, tensor in zip(left.split(","), op.inputs, strict=True)
+  ]
+  known = [labels for labels in operands if labels is not None]
+  if len(known) < len(operands):
+    return None
+  repeated = [
+    sum(isinstance(label, int) for label in labels) for labels in known
+  ]
+  named = len(right.replace("...", ""))
+  result = _labels(right, max(repeated) + named if "..." in right else named)
+  return None if result is None else _contraction(op, splits, known, result)
+
+
+def _labels(term: str, rank: int | None) -> _Labels | None:
+  """Returns the dimensions of one operand of an equation.
+
+  Args:
+    term: Such as "bij" or "...ij".
+    rank: The rank of the operand.
+
+  Returns:
+    A label for each dimension; None if the rank is not known.
+  """
+  if rank is None:
+    return None
+  before, dots, after = term.partition("...")
+  repeated = range(len(before) + len(after) - rank, 0) if dots else ()
+  return (*before, *repeated, *after)
+
+
+def _contraction(
+  op: tf.Operation,
+  splits: Sequence[Split | None],
+  operands: Sequence[_Labels],
+  result: _Labels,
+) -> PerPart | None:
+  """Decides along one of the dimensions that are split.
+
+  Args:
+    op: A sum of products, with a label for each dimension of its operands.
+    splits: How each of its inputs is split.
+    operands: The labels of each input's dimensions.
+    result: Those of the output's. Over labels that are not among them products
+      are summed.
+
+  Returns:
+    The one that sends the fewest bytes. A sum over what only one operand is
+    split in may send more than to gather that operand: then None.
+  """
+  if any(tensor.shape.rank is None for tensor in op.inputs):
+    return None
+  decisions = [
+    decision
+    for labels, split in zip(operands, splits, strict=True)
+    if split is not None
+    and (
+      decision := _along(op, labels[split.axis], split.sizes, operands, result)
+    )
+  ]
+  if not decisions:
+    return None
+  best = min(decisions, key=lambda decision: _sent(op, splits, decision))
+  reads_as_split = all(
+    own == read
+    for own, read in zip(splits, best.operands, strict=True)
+    if isinstance(read, Split)
+  )
+  to_gather = sum(
+    shapes.tensor_bytes(tensor)
+    for tensor, split in zip(op.inputs, splits, strict=True)
+    if split is not None
+  )
+  if reads_as_split or _sent(op, splits, best) <= to_gather:
+    return best
+  return None
+
+
+def _sent(
+  op: tf.Operation, splits: Sequence[Split | None], decision: PerPart
+) -> int:
+  """Returns the bytes of what is gathered, and of what is summed."""
+  (output,) = decision.outputs
+  gathered = choices.gathered(op, splits, decision)
+  if isinstance(output, Split):
+    return gathered
+  parts = [read for read in decision.operands if isinstance(read, Split)]
+  return gathered + len(parts[0].sizes) * shapes.tensor_bytes(op.outputs[0])
+
+
+def _along(
+  op: tf.Operation,
+  label: _Label,
+  sizes: tuple[int, ...],
+  operands: Sequence[_Labels],
+  result: _Labels,
+) -> PerPart | None:
+  """Returns what becomes of a product that is split in a dimension.
+
+  A diagonal is not split. An operand with a size of its own in the dimension is
+  repeated, or it is unknown whether it is.
+  """
+  if max(labels.count(label) for labels in (*operands, result)) > 1:
+    return None
+  reads: list[Operand] = []
+  for tensor, labels in zip(op.inputs, operands, strict=True):
+    if label not in labels:
+      reads.append(Whole())
+      continue
+    split = Split(labels.index(label), sizes)
+    size = tensor.shape.as_list()[split.axis]
+    if size == split.size or (size is None and isinstance(label, str)):
+      reads.append(split)
+    elif size == 1 and isinstance(label, int):
+      reads.append(Whole())
+    else:
+      return None
+  if label in result:
+    output: Output = Split(result.index(label), sizes)
+  elif isinstance(label, str):
+    output = Joined()
+  else:
+    return None
+  return PerPart(tuple(reads), (output,))
+
+
+@TABLE.rule("SparseTensorDenseMatMul")
+def _sparse_matmul(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Columns of the dense operand are columns of the result."""
+  *sparse, dense = splits
+  columns = 0 if op.get_attr("adjoint_b") else 1
+  if any(sparse) or dense is None or dense.axis != columns:
+    return None
+  return PerPart((Whole(), Whole(), Whole(), dense), (dense.at(1),))
+
+
+@TABLE.rule("Cross")
+def _cross(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """Of vectors in the last dimension, of which there are as many in both."""
+  rank = op.inputs[0].shape.rank
+  if rank is None or op.inputs[1].shape.rank is None:
+    return None
+  return choices.least_gathered(
+    op,
+    splits,
+    (
+      PerPart((split, split), (split,))
+      for split in choices.different(splits)
+      if split.axis < rank - 1
+    ),
+  )

@@ -1,0 +1,288 @@
+"""Rules for reductions, and for the places of the largest entries.
+
+Over other dimensions a tensor is reduced part by part; over the dimension that
+is split also over devices.
+"""
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+from estimator_mp.model_axis.decisions import (
+  Composite,
+  Decision,
+  Join,
+  Joined,
+  OnPart,
+  PerPart,
+  Split,
+  Table,
+  Whole,
+)
+from estimator_mp.model_axis.rules import elementwise
+
+import numpy as np
+import tensorflow as tf
+
+TABLE = Table()
+
+_JOINS = {
+  "All": Join.ALL,
+  "Any": Join.ANY,
+  "Max": Join.MAXIMUM,
+  "Min": Join.MINIMUM,
+  "Prod": Join.PRODUCT,
+  "Sum": Join.SUM,
+}
+# How far to look for what stops a gradient.
+_MOST_READERS = 32
+
+# What each part reads, and what is made of it.
+_Inputs: TypeAlias = Sequence[Sequence[tf.Tensor]]
+_Outputs: TypeAlias = list[tf.Tensor | list[tf.Tensor]]
+
+
+@TABLE.rule(*_JOINS)
+def _reduce(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> Decision | None:
+  decision = _over_other_dimensions(op, splits)
+  split = _reduced(op, splits)
+  if decision is not None or split is None:
+    return decision
+  if op.type in ("Max", "Min") and _has_gradient(op.outputs[0]):
+    whole = (Joined(Join.FIRST),)
+    exchanged = (op.outputs[0].shape,) * 3
+    return Composite((split, Whole()), whole, _make_extreme, exchanged)
+  return PerPart((split, Whole()), (Joined(_JOINS[op.type]),))
+
+
+@TABLE.rule("Mean")
+def _mean(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
+  decision = _over_other_dimensions(op, splits)
+  split = _reduced(op, splits)
+  if decision is not None or split is None:
+    return decision
+  dtype = op.inputs[0].dtype
+  if not all(split.sizes) or not dtype.is_floating:
+    return None
+  shares = [size / split.size for size in split.sizes]
+
+  def build(op: tf.Operation, inputs: _Inputs, on_part: OnPart) -> _Outputs:
+    """The mean of parts' means, each as heavy as the part is large."""
+    terms = []
+    for i, ((values, axes), share) in enumerate(
+      zip(inputs, shares, strict=True)
+    ):
+      with on_part(i):
+        mean = tf.reduce_mean(values, axes, op.get_attr("keep_dims"))
+        terms.append(mean * tf.constant(share, dtype))
+    with on_part(0):
+      return [tf.add_n(terms)]
+
+  exchanged = (op.outputs[0].shape,)
+  return Composite((split, Whole()), (Joined(Join.FIRST),), build, exchanged)
+
+
+@TABLE.rule("EuclideanNorm")
+def _norm(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
+  decision = _over_other_dimensions(op, splits)
+  split = _reduced(op, splits)
+  if decision is not None or split is None:
+    return decision
+  if not op.inputs[0].dtype.is_floating:
+    return None
+
+  def build(op: tf.Operation, inputs: _Inputs, on_part: OnPart) -> _Outputs:
+    """Of squares, since a part's own norm of 0 has no gradient."""
+    terms = []
+    for i, (values, axes) in enumerate(inputs):
+      with on_part(i):
+        squares = tf.square(values)
+        terms.append(tf.reduce_sum(squares, axes, op.get_attr("keep_dims")))
+    with on_part(0):
+      return [tf.sqrt(tf.add_n(terms))]
+
+  exchanged = (op.outputs[0].shape,)
+  return Composite((split, Whole()), (Joined(Join.FIRST),), build, exchanged)
+
+
+def _axes(op: tf.Operation) -> list[int] | None:
+  """Returns the dimensions that an op reduces, from 0; None if not known."""
+  rank = op.inputs[0].shape.rank
+  axes = tf.get_static_value(op.inputs[1])
+  if rank is None or axes is None:
+    return None
+  return [int(axis) % rank for axis in np.ravel(axes)]
+
+
+def _reduced(op: tf.Operation, splits: Sequence[Split | None]) -> Split | None:
+  """Returns the split that an op reduces over; None if it leaves it."""
+  values, indices = splits
+  axes = _axes(op)
+  if values is None or indices is not None or axes is None:
+    return None
+  return values if values.axis in axes else None
+
+
+def _over_other_dimensions(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Returns a reduction part by part; None unless it leaves the split."""
+  values, indices = splits
+  axes = _axes(op)
+  if values is None or indices is not None or axes is None:
+    return None
+  if values.axis in axes:
+    return None
+  gone = 0
+  if not op.get_attr("keep_dims"):
+    gone = sum(axis < values.axis for axis in set(axes))
+  return PerPart((values, Whole()), (values.at(values.axis - gone),))
+
+
+def _has_gradient(tensor: tf.Tensor) -> bool:
+  """Whether a gradient may be asked of a tensor, as far as can be seen.
+
+  That of a maximum in a softmax is stopped, for instance.
+  """
+  if not tensor.dtype.is_floating:
+    return False
+  waiting, seen = [tensor], {tensor.ref()}
+  while waiting and len(seen) <= _MOST_READERS:
+    readers = waiting.pop().consumers()
+    if not readers:
+      return True
+    for reader in readers:
+      for output in reader.outputs:
+        if reader.type == "StopGradient" or output.ref() in seen:
+          continue
+        if output.dtype.is_floating or output.dtype.is_complex:
+          waiting.append(output)
+          seen.add(output.ref())
+  return bool(waiting)
+
+
+def _make_extreme(
+  op: tf.Operation, inputs: _Inputs, on_part: OnPart
+) -> _Outputs:
+  """Makes a maximum or minimum whose gradient is shared by all equal entries.
+
+  TensorFlow divides the gradient by their number, here that of all devices. So
+  the value is the maximum m, a constant, plus the mean of x - m over the
+  entries x that equal m.
+  """
+  reduce = tf.reduce_max if op.type == "Max" else tf.reduce_min
+  larger = tf.maximum if op.type == "Max" else tf.minimum
+  extreme = None
+  for i, (values, axes) in enumerate(inputs):
+    with on_part(i):
+      own = reduce(tf.stop_gradient(values), axes, keepdims=True)
+    with on_part(0):
+      extreme = own if extreme is None else larger(extreme, own)
+  with on_part(0):
+    finite = tf.math.is_finite(extreme)
+    start = tf.where(finite, extreme, tf.zeros_like(extreme))
+  rises, counts = [], []
+  for i, (values, axes) in enumerate(inputs):
+    with on_part(i):
+      equal = tf.equal(values, extreme)
+      rise = tf.where(equal, values - start, tf.zeros_like(values))
+      rises.append(tf.reduce_sum(rise, axes, keepdims=True))
+      count = tf.cast(equal, values.dtype)
+      counts.append(tf.reduce_sum(count, axes, keepdims=True))
+  with on_part(0):
+    result = start + tf.add_n(rises) / tf.add_n(counts)
+    if not op.get_attr("keep_dims"):
+      result = tf.squeeze(result, _axes(op))
+    return [result]
+
+
+@TABLE.rule("ArgMax", "ArgMin")
+def _place_of_extreme(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> Decision | None:
+  values, dimension = splits
+  axes = _axes(op)
+  if values is None or dimension is not None or axes is None:
+    return None
+  (axis,) = axes
+  if axis != values.axis:
+    output = values.at(values.axis - (axis < values.axis))
+    return PerPart((values, Whole()), (output,))
+  # Other types may not hold places, or have no maximum.
+  if op.outputs[0].dtype not in (tf.int32, tf.int64):
+    return None
+  if not op.inputs[0].dtype.is_floating or not all(values.sizes):
+    return None
+  offsets = values.offsets
+
+  def build(op: tf.Operation, inputs: _Inputs, on_part: OnPart) -> _Outputs:
+    """The first part whose extreme entry no other exceeds has the place."""
+    largest = op.type == "ArgMax"
+    place_of = tf.argmax if largest else tf.argmin
+    reduce = tf.reduce_max if largest else tf.reduce_min
+    exceeds = tf.greater if largest else tf.less
+    dtype = op.outputs[0].dtype
+    found: list[tuple[tf.Tensor, tf.Tensor]] = []
+    for i, (values, _) in enumerate(inputs):
+      with on_part(i):
+        place = place_of(values, axis, dtype)
+        place += tf.constant(offsets[i], dtype)
+        found.append((place, reduce(values, axis)))
+    with on_part(0):
+      best, extreme = found[0]
+      for place, value in found[1:]:
+        is_better = exceeds(value, extreme)
+        best = tf.where(is_better, place, best)
+        extreme = tf.where(is_better, value, extreme)
+      return [best]
+
+  exchanged = (op.outputs[0].shape,) * 2
+  operands = (values, Whole())
+  return Composite(operands, (Joined(Join.FIRST),), build, exchanged)
+
+
+@TABLE.rule("TopKV2")
+def _top(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """The largest entries in the last dimension, and their places."""
+  values, number = splits
+  rank = op.inputs[0].shape.rank
+  if values is None or number is not None or rank is None:
+    return None
+  if values.axis == rank - 1:
+    return None
+  return PerPart((values, Whole()), (values, values))
+
+
+@TABLE.rule("Cumprod", "Cumsum", "CumulativeLogsumexp")
+def _running(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  values, dimension = splits
+  axes = _axes(op)
+  if values is None or dimension is not None or axes is None:
+    return None
+  if values.axis in axes:
+    return None
+  return PerPart((values, Whole()), (values,))
+
+
+@TABLE.rule("L2Loss")
+def _half_of_squares(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  (split,) = splits
+  return PerPart((split,), (Joined(Join.SUM),)) if split is not None else None
+
+
+@TABLE.rule("BiasAddGrad")
+def _sum_of_channels(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  (split,) = splits
+  rank = op.inputs[0].shape.rank
+  if split is None or rank is None:
+    return None
+  if split.axis == elementwise.channel_axis(op, rank):
+    return PerPart((split,), (split.at(0),))
+  return PerPart((split,), (Joined(Join.SUM),))

@@ -1,0 +1,261 @@
+"""Tests of the rules for reductions."""
+
+from estimator_mp.model_axis.decisions import Composite, Join, Joined, Split
+from estimator_mp.model_axis.rules import reductions
+from tests.estimator_mp.model_axis import sinking
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+raw = tf.raw_ops
+
+_REDUCTIONS = {
+  "sum": tf.reduce_sum,
+  "mean": tf.reduce_mean,
+  "max": tf.reduce_max,
+  "min": tf.reduce_min,
+  "prod": tf.reduce_prod,
+  "norm": tf.math.reduce_euclidean_norm,
+  "sum_of_exponentials": tf.reduce_logsumexp,
+}
+
+
+def _floats(*shape, seed=3):
+  return np.random.RandomState(seed).standard_normal(shape).astype(np.float32)
+
+
+def _decided(op, *splits):
+  return reductions.TABLE.rules[op.type](op, splits)
+
+
+class ReduceTest(parameterized.TestCase):
+  @parameterized.product(
+    name=sorted(_REDUCTIONS),
+    axis=(0, -1, [0, 2], [1], None, [-1, -2]),
+    keepdims=(False, True),
+  )
+  def test_over_all_dimensions(self, name, axis, keepdims):
+    sinking.check(
+      self,
+      lambda x: _REDUCTIONS[name](x, axis, keepdims),
+      {"x": _floats(2, 5, 3)},
+      {"x": Split(1, (3, 1, 1))},
+      unknown={"x": [0]},
+      rtol=1e-5,
+      gathers=None if name == "sum_of_exponentials" else 0,
+    )
+
+  @parameterized.parameters("sum", "mean", "max", "min", "prod", "norm")
+  def test_over_no_dimension(self, name):
+    sinking.check(
+      self,
+      lambda x: _REDUCTIONS[name](x, []),
+      {"x": _floats(2, 5)},
+      {"x": Split(1, (3, 2))},
+    )
+
+  @parameterized.parameters(tf.reduce_all, tf.reduce_any)
+  def test_booleans(self, reduce):
+    values = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
+    sinking.check(
+      self,
+      lambda x: [reduce(x > 0, axis=1), reduce(x > 0, axis=0)],
+      {"x": values},
+      {"x": Split(1, (3, 2))},
+    )
+
+  @parameterized.parameters(tf.reduce_sum, tf.reduce_max, tf.reduce_prod)
+  def test_integers(self, reduce):
+    sinking.check(
+      self,
+      lambda x: [reduce(x, axis=1), reduce(x, axis=0)],
+      {"x": np.arange(10).reshape(2, 5) - 4},
+      {"x": Split(1, (3, 2))},
+    )
+
+  @parameterized.parameters(tf.reduce_max, tf.reduce_min)
+  def test_equal_entries_share_a_gradient(self, reduce):
+    """As many in one part as in none or both others; also if all are so."""
+    values = np.array(
+      [[4, 1, 4, 4, 3], [0, 0, 0, 0, 0], [1, 4, 1, 1, 1], [2, 2, 2, 3, 3]],
+      np.float32,
+    )
+    sinking.check(
+      self,
+      lambda x: reduce(x, axis=1),
+      {"x": values},
+      {"x": Split(1, (2, 2, 1))},
+      unknown={"x": [0]},
+    )
+
+  def test_infinite_entries(self):
+    values = np.full((3, 5), -np.inf, np.float32)
+    values[1, 3], values[2, 1] = 1.0, np.inf
+    sinking.check(
+      self,
+      lambda x: [tf.reduce_max(x, axis=1), tf.reduce_max(x, 1, True)],
+      {"x": values},
+      {"x": Split(1, (2, 2, 1))},
+    )
+
+  def test_a_maximum_without_a_gradient_is_simple(self):
+    split = Split(1, (2, 3))
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [4, 5])
+      stopped, learnt, compared = (tf.reduce_max(x, 1) for _ in range(3))
+      tf.stop_gradient(stopped * 2.0)
+      tf.square(learnt)
+      tf.math.is_finite(compared)
+      self.assertEqual(
+        _decided(stopped.op, split, None).outputs, (Joined(Join.MAXIMUM),)
+      )
+      self.assertIsInstance(_decided(learnt.op, split, None), Composite)
+      self.assertEqual(
+        _decided(compared.op, split, None).outputs, (Joined(Join.MAXIMUM),)
+      )
+
+  def test_a_norm_with_a_part_of_zeros(self):
+    values = _floats(2, 5)
+    values[:, :2] = 0.0
+    sinking.check(
+      self,
+      lambda x: tf.math.reduce_euclidean_norm(x, 1),
+      {"x": values},
+      {"x": Split(1, (2, 3))},
+    )
+
+  def test_axes_that_are_not_known(self):
+    split = Split(1, (2, 3))
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [4, 5])
+      axis = v1.placeholder(tf.int32, [])
+      for reduce in (tf.reduce_sum, tf.reduce_mean, tf.reduce_max):
+        self.assertIsNone(_decided(reduce(x, axis).op, split, None))
+      self.assertIsNone(_decided(tf.argmax(x, axis).op, split, None))
+      self.assertIsNone(_decided(tf.cumsum(x, axis).op, split, None))
+
+  def test_layer_normalisation(self):
+    def normalised(x, gamma, beta):
+      mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+      return tf.nn.batch_normalization(x, mean, variance, beta, gamma, 1e-6)
+
+    found = sinking.check(
+      self,
+      normalised,
+      {"x": _floats(4, 6, 5), "gamma": _floats(5), "beta": _floats(5)},
+      {
+        "x": Split(2, (3, 2)),
+        "gamma": Split(0, (3, 2)),
+        "beta": Split(0, (3, 2)),
+      },
+      unknown={"x": [0]},
+      rtol=1e-5,
+    )
+    joined = [
+      op.type
+      for op, decision in found.inferred.decisions.items()
+      if isinstance(decision.outputs[0], Joined)
+    ]
+    self.assertEqual(joined, ["Mean", "Mean"])
+
+  def test_norms(self):
+    def clipped(x, y):
+      tensors, norm = tf.clip_by_global_norm([x, y], 0.5)
+      return [*tensors, norm, tf.norm(x), tf.nn.l2_loss(y)]
+
+    sinking.check(
+      self,
+      clipped,
+      {"x": _floats(4, 5), "y": _floats(5)},
+      {"x": Split(1, (3, 2)), "y": Split(0, (3, 2))},
+      rtol=1e-5,
+      gathers=None,
+    )
+
+
+class PlacesTest(parameterized.TestCase):
+  @parameterized.product(
+    find=(tf.argmax, tf.argmin),
+    axis=(0, 1, 2, -1, -2),
+    dtype=(tf.int64, tf.int32),
+  )
+  def test_places(self, find, axis, dtype):
+    """Among them equal entries, of which the first counts."""
+    values = np.random.RandomState(3).randint(0, 4, (4, 7, 3)).astype("f")
+    sinking.check(
+      self,
+      lambda x: find(x, axis, dtype),
+      {"x": values},
+      {"x": Split(1, (3, 2, 2))},
+      unknown={"x": [0]},
+    )
+
+  def test_infinite_entries(self):
+    values = np.full((3, 5), -np.inf, np.float32)
+    values[1, 3], values[2, 1] = 1.0, np.inf
+    sinking.check(
+      self,
+      lambda x: tf.argmax(x, 1),
+      {"x": values},
+      {"x": Split(1, (2, 2, 1))},
+    )
+
+  def test_other_types_are_gathered(self):
+    sinking.check(
+      self,
+      lambda x: tf.argmax(x > 0.0, 1),
+      {"x": _floats(4, 5)},
+      {"x": Split(1, (2, 3))},
+      gathers=1,
+    )
+
+  @parameterized.named_parameters(("rows", 0, 0), ("entries", 1, 1))
+  def test_top(self, axis, gathers):
+    sinking.check(
+      self,
+      lambda x: tuple(tf.math.top_k(x * 2.0, 2)),
+      {"x": _floats(4, 5)},
+      {"x": Split(axis, (2, 1, 1) if axis == 0 else (2, 1, 2))},
+      gathers=gathers,
+    )
+
+
+class RunningTest(parameterized.TestCase):
+  @parameterized.product(
+    run=(tf.cumsum, tf.math.cumprod, tf.math.cumulative_logsumexp),
+    axis=(0, 1, -1),
+  )
+  def test_over_other_dimensions(self, run, axis):
+    sinking.check(
+      self,
+      lambda x: run(x, axis, exclusive=True, reverse=True),
+      {"x": _floats(3, 4, 5)},
+      {"x": Split(1, (3, 1))},
+      gathers=None if axis == 1 else 0,
+      rtol=1e-5,
+    )
+
+
+class BiasGradientTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("channels", "NHWC", 3, Split(0, (2, 3))),
+    ("rows", "NHWC", 1, Joined(Join.SUM)),
+    ("channels_first", "NCHW", 1, Split(0, (2, 3))),
+    ("images", "NCHW", 3, Joined(Join.SUM)),
+  )
+  def test_layouts(self, layout, axis, output):
+    found = sinking.check(
+      self,
+      lambda x: raw.BiasAddGrad(out_backprop=x, data_format=layout) * 2.0,
+      {"x": _floats(5, 5, 5, 5)},
+      {"x": Split(axis, (2, 3))},
+      rtol=1e-5,
+    )
+    decision = next(iter(found.inferred.decisions.values()))
+    self.assertEqual(decision.outputs, (output,))
+
+
+if __name__ == "__main__":
+  absltest.main()
