@@ -63,6 +63,34 @@ def consumers(op: tf.Operation) -> list[tf.Operation]:
   return [reader for tensor in op.outputs for reader in tensor.consumers()]
 
 
+def in_order(ops: Collection[tf.Operation]) -> list[tf.Operation]:
+  """Returns ops so that each comes after those that it reads or waits for.
+
+  A graph's own order is not always like that: what a v1 cond reads from outside
+  of it goes through a switch that is made after its reader.
+
+  Args:
+    ops: Some ops in the order of the graph, which they keep where they can; in
+      a loop no op waits for the end of it.
+  """
+  within = set(ops)
+  seen: set[tf.Operation] = set()
+  found: list[tf.Operation] = []
+  for op in ops:
+    todo = [] if op in seen else [(op, iter(sources(op)))]
+    seen.add(op)
+    while todo:
+      reader, before = todo[-1]
+      first = next((x for x in before if x in within and x not in seen), None)
+      if first is None:
+        found.append(reader)
+        todo.pop()
+      else:
+        seen.add(first)
+        todo.append((first, iter(sources(first))))
+  return found
+
+
 def ancestors(
   targets: Iterable[tf.Operation], within: Collection[tf.Operation]
 ) -> list[tf.Operation]:

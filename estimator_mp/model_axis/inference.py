@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from compat.private import graph_reads
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, traversal
 from estimator_mp.model_axis.decisions import (
   Decision,
   PerPart,
@@ -124,14 +124,14 @@ class Inference:
       ops: The ops, in the order of the graph.
       table: The rules.
     """
-    self.ops = ops
-    self.positions = {op: position for position, op in enumerate(ops)}
+    self.ops = traversal.in_order(ops)
+    self.positions = {op: position for position, op in enumerate(self.ops)}
     self.inputs: list[list[str]] = []
     self.readers: dict[str, list[int]] = {}
     self._table = table
     self._decisions: dict[_Reading, Decision | None] = {}
     self._sources: dict[tuple[tf.Operation, Split], PerPart | None] = {}
-    for position, op in enumerate(ops):
+    for position, op in enumerate(self.ops):
       names = [tensor.name for tensor in op.inputs]
       self.inputs.append(names)
       for name in dict.fromkeys(names):

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from compat.private import graph_edits
-from estimator_mp.graph import colocation, device_assignment
+from estimator_mp.graph import colocation, device_assignment, traversal
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import (
   Composite,
@@ -94,7 +94,7 @@ class PartOps:
       ops: The ops that were looked at, in the order of the graph.
       inferred: What becomes of them.
     """
-    for op in ops:
+    for op in traversal.in_order(ops):
       decision = inferred.decisions.get(op)
       if decision is None:
         self._read_wholes(op)

@@ -35,6 +35,36 @@ class WalkTest(absltest.TestCase):
     self.assertEmpty([*traversal.walk([], _EDGES.get)])
 
 
+class InOrderTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+
+  def test_a_switch_comes_before_its_reader(self):
+    """The graph has what a v1 cond reads of the outside after its reader."""
+    with tf.Graph().as_default() as graph:
+      x = v1.placeholder(tf.float32, [], name="x")
+      v1.cond(x < 0.0, lambda: tf.tanh(x), lambda: x)
+    ops = graph.get_operations()
+    names = _names(ops)
+    self.assertLess(names.index("cond/Tanh"), names.index("cond/Tanh/Switch"))
+    found = traversal.in_order(ops)
+    self.assertCountEqual(found, ops)
+    for op in found:
+      for source in traversal.sources(op):
+        self.assertLess(found.index(source), found.index(op))
+
+  def test_what_is_in_order_stays_as_it_is(self):
+    with tf.Graph().as_default() as graph:
+      tf.while_loop(lambda i: i < 2, lambda i: i + 1, [tf.constant(0)])
+    ops = [op for op in graph.get_operations() if op.type != "NextIteration"]
+    self.assertEqual(traversal.in_order(ops), ops)
+    self.assertCountEqual(
+      traversal.in_order(graph.get_operations()), graph.get_operations()
+    )
+
+
 class OpsTest(absltest.TestCase):
   """a and b make c, c makes d; e waits for d, and reads b."""
 

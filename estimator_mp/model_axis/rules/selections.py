@@ -1,0 +1,338 @@
+"""Rules for ops that take, or put, entries at indices.
+
+As long as indices are not of the split dimension, each part takes from, or puts
+into, its own entries. Of rows that are split, each part takes those that it
+has, and they are put together on the first device: so the gradient of a part is
+of the rows that were taken of it.
+"""
+
+from collections.abc import Sequence
+
+from estimator_mp.model_axis import axes
+from estimator_mp.model_axis.decisions import (
+  Composite,
+  Decision,
+  Join,
+  Joined,
+  OnPart,
+  Operand,
+  PerPart,
+  Resized,
+  Shifted,
+  Split,
+  Table,
+  Whole,
+)
+
+import tensorflow as tf
+
+TABLE = Table()
+
+
+@TABLE.rule("Gather", "GatherV2")
+def _gather(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> Decision | None:
+  params, indices, *rest = splits
+  ranks = [tensor.shape.rank for tensor in op.inputs]
+  if params is None or None in ranks[:2] or any(rest):
+    return None
+  axis, batch_dims = 0, 0
+  if op.type == "GatherV2":
+    named = axes.constant_axes(op.inputs[2], ranks[0])
+    if named is None:
+      return None
+    axis = named[0]
+    batch_dims = op.get_attr("batch_dims")
+    batch_dims += ranks[1] if batch_dims < 0 else 0
+  others = (Whole(),) * (len(op.inputs) - 2)
+  if params.axis < batch_dims:
+    if indices not in (None, params):
+      return None
+    return PerPart((params, params, *others), (params,))
+  if indices is not None:
+    return None
+  if params.axis == axis:
+    return _gather_entries(op, params, axis, batch_dims)
+  output = params.axis
+  if params.axis > axis:
+    output += ranks[1] - batch_dims - 1
+  return PerPart((params, Whole(), *others), (params.at(output),))
+
+
+def _gather_entries(
+  op: tf.Operation, params: Split, axis: int, batch_dims: int
+) -> Composite | None:
+  """Returns how entries of the split dimension are taken.
+
+  Args:
+    op: The op.
+    params: How what they are taken of is split.
+    axis: The dimension.
+    batch_dims: How many leading dimensions are those of the indices, too.
+  """
+  of_rows = not axis and not batch_dims
+  dtype = op.inputs[0].dtype
+  if not (of_rows or dtype.is_floating or dtype.is_integer):
+    return None
+  if op.inputs[1].dtype not in (tf.int32, tf.int64):
+    return None
+
+  def build(
+    op: tf.Operation, inputs: Sequence[Sequence[tf.Tensor]], on_part: OnPart
+  ) -> list[tf.Tensor | list[tf.Tensor]]:
+    places: list[tf.Tensor] = []
+    found: list[tf.Tensor] = []
+    for part, size in enumerate(params.sizes):
+      with on_part(part):
+        entries, local = inputs[part][:2]
+        # What is in no part is an error in the first, or the last one's op.
+        is_own = tf.fill(tf.shape(local), True)
+        if part:
+          is_own &= local >= 0
+        if part < len(params.sizes) - 1:
+          is_own &= local < tf.constant(size, local.dtype)
+        if of_rows:
+          places.append(tf.where(tf.reshape(is_own, [-1]))[:, 0])
+          own = tf.gather(tf.reshape(local, [-1]), places[-1])
+          found.append(tf.gather(entries, own))
+        else:
+          own = tf.where(is_own, local, tf.zeros_like(local))
+          taken = tf.gather(entries, own, axis=axis, batch_dims=batch_dims)
+          for _ in range(batch_dims, axis):
+            is_own = tf.expand_dims(is_own, batch_dims)
+          for _ in range(axis + 1, op.inputs[0].shape.rank):
+            is_own = tf.expand_dims(is_own, -1)
+          found.append(tf.where(is_own, taken, tf.zeros_like(taken)))
+    with on_part(0):
+      if not of_rows:
+        return [tf.add_n(found)]
+      rows = tf.dynamic_stitch(
+        [tf.cast(place, tf.int32) for place in places], found
+      )
+      shape = [tf.shape(inputs[0][1]), tf.shape(inputs[0][0])[1:]]
+      return [tf.reshape(rows, tf.concat(shape, 0))]
+
+  operands: list[Operand] = [Whole()] * len(op.inputs)
+  operands[:2] = [params, Shifted(params.offsets)]
+  shapes = (op.outputs[0].shape,)
+  return Composite(tuple(operands), (Joined(Join.FIRST),), build, shapes)
+
+
+@TABLE.rule("GatherNd")
+def _gather_nd(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  params, indices = splits
+  depth = _depth(op.inputs[1])
+  if params is None or indices is not None or depth is None:
+    return None
+  if params.axis < depth[1]:
+    return None
+  output = params.at(params.axis - depth[1] + depth[0])
+  return PerPart((params, Whole()), (output,))
+
+
+def _depth(indices: tf.Tensor) -> tuple[int, int] | None:
+  """Returns how many dimensions indices have, and how many they are of.
+
+  Args:
+    indices: Vectors of indices into the first dimensions of a tensor.
+
+  Returns:
+    The number of dimensions of the indices besides that of a vector, and the
+    length of a vector; None if they are not known.
+  """
+  rank = indices.shape.rank
+  length = None if rank is None else axes.size(indices, rank - 1)
+  return None if length is None else (rank - 1, length)
+
+
+@TABLE.rule("ScatterNd")
+def _scatter_nd(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  indices, updates, shape = splits
+  depth = _depth(op.inputs[0])
+  if updates is None or indices is not None or shape is not None:
+    return None
+  if depth is None or updates.axis < depth[0]:
+    return None
+  output = updates.at(updates.axis - depth[0] + depth[1])
+  resized = Resized(output.axis, output.sizes)
+  return PerPart((Whole(), updates, resized), (output,))
+
+
+@TABLE.rule(
+  "TensorScatterAdd",
+  "TensorScatterMax",
+  "TensorScatterMin",
+  "TensorScatterSub",
+  "TensorScatterUpdate",
+)
+def _tensor_scatter(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  tensor, indices, updates = splits
+  depth = _depth(op.inputs[1])
+  if indices is not None or depth is None:
+    return None
+  if updates is not None:
+    put = updates.at(updates.axis - depth[0] + depth[1])
+    if updates.axis < depth[0] or tensor not in (None, put):
+      return None
+    tensor = put
+  if tensor is None or tensor.axis < depth[1]:
+    return None
+  updates = tensor.at(tensor.axis - depth[1] + depth[0])
+  return PerPart((tensor, Whole(), updates), (tensor,))
+
+
+@TABLE.rule("OneHot")
+def _one_hot(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  indices, *others = splits
+  rank = op.outputs[0].shape.rank
+  if indices is None or any(others) or rank is None:
+    return None
+  axis = op.get_attr("axis") % rank
+  output = indices.at(indices.axis + (axis <= indices.axis))
+  return PerPart((indices, *[Whole()] * 3), (output,))
+
+
+@TABLE.rule("ReverseSequence")
+def _reverse_sequence(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  split, lengths = splits
+  rank = op.inputs[0].shape.rank
+  if split is None or rank is None:
+    return None
+  if split.axis == op.get_attr("seq_dim") % rank:
+    return None
+  if split.axis == op.get_attr("batch_dim") % rank:
+    if lengths not in (None, split.at(0)):
+      return None
+    return PerPart((split, split.at(0)), (split,))
+  return None if lengths is not None else PerPart((split, Whole()), (split,))
+
+
+@TABLE.rule("MatrixBandPart")
+def _band(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  split, *others = splits
+  rank = op.inputs[0].shape.rank
+  if split is None or any(others) or rank is None or split.axis >= rank - 2:
+    return None
+  return PerPart((split, Whole(), Whole()), (split,))
+
+
+@TABLE.rule("InTopK", "InTopKV2")
+def _in_top_k(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Of other examples, not of other classes."""
+  examples = axes.only(splits[:2])
+  if examples is None or examples.axis != 0:
+    return None
+  others = (Whole(),) * (len(splits) - 2)
+  return PerPart((examples, examples, *others), (examples,))
+
+
+@TABLE.rule(
+  "SegmentMax",
+  "SegmentMean",
+  "SegmentMin",
+  "SegmentProd",
+  "SegmentSum",
+  "SparseSegmentMean",
+  "SparseSegmentMeanGrad",
+  "SparseSegmentMeanWithNumSegments",
+  "SparseSegmentSqrtN",
+  "SparseSegmentSqrtNGrad",
+  "SparseSegmentSqrtNWithNumSegments",
+  "SparseSegmentSum",
+  "SparseSegmentSumGrad",
+  "SparseSegmentSumWithNumSegments",
+)
+def _segments(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Segments are of the first dimension, and others stay."""
+  split, *others = splits
+  if split is None or any(others) or not split.axis:
+    return None
+  return PerPart((split, *[Whole()] * len(others)), (split,))
+
+
+@TABLE.rule(
+  "UnsortedSegmentMax",
+  "UnsortedSegmentMin",
+  "UnsortedSegmentProd",
+  "UnsortedSegmentSum",
+)
+def _unsorted_segments(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Segments are of all dimensions of the ids; parts of rows have sums."""
+  data, ids, num_segments = splits
+  rank = op.inputs[1].shape.rank
+  if data is None or num_segments is not None or rank is None:
+    return None
+  if data.axis < rank:
+    if op.type != "UnsortedSegmentSum" or ids not in (None, data):
+      return None
+    return PerPart((data, data, Whole()), (Joined(),))
+  if ids is not None:
+    return None
+  output = data.at(data.axis - rank + 1)
+  return PerPart((data, Whole(), Whole()), (output,))
+
+
+@TABLE.rule("DynamicPartition")
+def _partition(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  data, partitions = splits
+  rank = op.inputs[1].shape.rank
+  if data is None or partitions is not None or rank is None:
+    return None
+  if data.axis < rank:
+    return None
+  output = data.at(data.axis - rank + 1)
+  return PerPart((data, Whole()), (output,) * len(op.outputs))
+
+
+@TABLE.rule("DynamicStitch", "ParallelDynamicStitch")
+def _stitch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  count = len(splits) // 2
+  ranks = [tensor.shape.rank for tensor in op.inputs[:count]]
+  if None in ranks or any(splits[:count]):
+    return None
+  outputs = [
+    None if split is None else split.at(split.axis - rank + 1)
+    for split, rank in zip(splits[count:], ranks, strict=True)
+  ]
+  output = axes.only(outputs)
+  if output is None or output.axis < 1:
+    return None
+  data = [output.at(output.axis - 1 + rank) for rank in ranks]
+  return PerPart((*[Whole()] * count, *data), (output,))
+
+
+@TABLE.rule("Switch")
+def _switch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """Each part goes where the tensor goes."""
+  data, predicate = splits
+  if data is None or predicate is not None:
+    return None
+  return PerPart((data, Whole()), (data, data))
+
+
+@TABLE.rule("Merge")
+def _merge(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """What is made of nothing in a branch could be there if it is not taken."""
+  split = axes.only(splits)
+  if split is None or any(own is None for own in splits):
+    return None
+  return PerPart((split,) * len(splits), (split, Joined(Join.FIRST)))
