@@ -48,6 +48,58 @@ def least_gathered(
   )
 
 
+def cheapest(
+  op: tf.Operation,
+  splits: Sequence[Split | None],
+  decisions: Sequence[PerPart],
+) -> PerPart | None:
+  """Returns the decision that sends the fewest bytes.
+
+  Args:
+    op: An op with one output.
+    splits: How each of its inputs is split.
+    decisions: What may become of it.
+
+  Returns:
+    The first of the best; None if there is none. A sum over what only one
+    operand is split in may send more than to gather that operand: then None.
+  """
+  if not decisions:
+    return None
+  best = min(decisions, key=lambda decision: sent(op, splits, decision))
+  reads_as_split = all(
+    own == read
+    for own, read in zip(splits, best.operands, strict=True)
+    if isinstance(read, Split)
+  )
+  to_gather = sum(
+    shapes.tensor_bytes(tensor)
+    for tensor, split in zip(op.inputs, splits, strict=True)
+    if split is not None
+  )
+  if reads_as_split or sent(op, splits, best) <= to_gather:
+    return best
+  return None
+
+
+def sent(
+  op: tf.Operation, splits: Sequence[Split | None], decision: PerPart
+) -> int:
+  """Returns the bytes of what is gathered, and of what is summed.
+
+  Args:
+    op: An op with one output.
+    splits: How each of its inputs is split.
+    decision: What its parts read.
+  """
+  (output,) = decision.outputs
+  bytes_ = gathered(op, splits, decision)
+  if isinstance(output, Split):
+    return bytes_
+  parts = [read for read in decision.operands if isinstance(read, Split)]
+  return bytes_ + len(parts[0].sizes) * shapes.tensor_bytes(op.outputs[0])
+
+
 def different(splits: Iterable[Split | None]) -> list[Split]:
   """Returns each split once, in order.
 

@@ -7,7 +7,6 @@ is summed over leaves a sum over devices.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from estimator_mp.graph import shapes
 from estimator_mp.model_axis.decisions import (
   Joined,
   Operand,
@@ -139,34 +138,7 @@ def _contraction(
       decision := _along(op, labels[split.axis], split.sizes, operands, result)
     )
   ]
-  if not decisions:
-    return None
-  best = min(decisions, key=lambda decision: _sent(op, splits, decision))
-  reads_as_split = all(
-    own == read
-    for own, read in zip(splits, best.operands, strict=True)
-    if isinstance(read, Split)
-  )
-  to_gather = sum(
-    shapes.tensor_bytes(tensor)
-    for tensor, split in zip(op.inputs, splits, strict=True)
-    if split is not None
-  )
-  if reads_as_split or _sent(op, splits, best) <= to_gather:
-    return best
-  return None
-
-
-def _sent(
-  op: tf.Operation, splits: Sequence[Split | None], decision: PerPart
-) -> int:
-  """Returns the bytes of what is gathered, and of what is summed."""
-  (output,) = decision.outputs
-  gathered = choices.gathered(op, splits, decision)
-  if isinstance(output, Split):
-    return gathered
-  parts = [read for read in decision.operands if isinstance(read, Split)]
-  return gathered + len(parts[0].sizes) * shapes.tensor_bytes(op.outputs[0])
+  return choices.cheapest(op, splits, decisions)
 
 
 def _along(

@@ -2,6 +2,8 @@
 
 from estimator_mp.model_axis import decisions
 from estimator_mp.model_axis.rules import (
+  channels,
+  convolutions,
   cross_entropy,
   elementwise,
   pieces,
@@ -15,6 +17,8 @@ from estimator_mp.model_axis.rules import (
 
 TABLE = decisions.joined(
   [
+    channels.TABLE,
+    convolutions.TABLE,
     cross_entropy.TABLE,
     elementwise.TABLE,
     pieces.TABLE,

@@ -1,0 +1,192 @@
+"""Rules for convolutions, whose channels are split.
+
+A convolution is a matrix multiplication over channels: its filters are split
+by output channels, which its output then is, or by input channels, and then its
+output is a sum over devices. Images stay whole in the batch and in space.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from estimator_mp.model_axis import axes
+from estimator_mp.model_axis.decisions import (
+  Joined,
+  Operand,
+  PerPart,
+  Resized,
+  Split,
+  Table,
+  Whole,
+)
+from estimator_mp.model_axis.rules import choices
+
+import tensorflow as tf
+
+TABLE = Table()
+
+
+def channel_axis(op: tf.Operation, rank: int | None) -> int | None:
+  """Returns which dimension of an op's images has the channels.
+
+  Args:
+    op: An op with the attribute `data_format`.
+    rank: The rank of the images.
+
+  Returns:
+    The dimension, from 0; None if it is not one of the usual two.
+  """
+  if rank is None:
+    return None
+  form = op.get_attr("data_format").decode()
+  if form in ("NHWC", "NDHWC"):
+    return rank - 1
+  return 1 if form in ("NCHW", "NCDHW") else None
+
+
+@TABLE.rule("Conv2D", "Conv3D")
+def _convolution(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Images [batch, space.., in], filters [space.., in of a group, out]."""
+  images, filters = op.inputs
+  rank = filters.shape.rank
+  axis = channel_axis(op, rank)
+  if rank is None or axis is None:
+    return None
+  channels, of_group = axes.size(images, axis), axes.size(filters, rank - 2)
+  outputs = axes.size(filters, rank - 1)
+  if not channels or not of_group or not outputs:
+    return None
+  groups = channels // of_group
+  if groups > 1:
+    decisions = [
+      PerPart(
+        (split.times(of_group).at(axis), split.times(outputs // groups)),
+        (split.times(outputs // groups).at(axis),),
+      )
+      for split in _same(
+        _over(splits[0], axis, of_group),
+        _over(splits[1], rank - 1, outputs // groups),
+        rank - 1,
+      )
+    ]
+    return choices.cheapest(op, splits, decisions)
+  decisions = [
+    PerPart((split.at(axis), split), (Joined(),))
+    for split in _same(
+      _over(splits[0], axis), _over(splits[1], rank - 2), rank - 2
+    )
+  ]
+  if (split := _over(splits[1], rank - 1)) is not None:
+    decisions.append(PerPart((Whole(), split), (split.at(axis),)))
+  return choices.cheapest(op, splits, decisions)
+
+
+@TABLE.rule("Conv2DBackpropInput", "Conv3DBackpropInputV2")
+def _transposed(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """The shape of the output, filters [space.., out, in], and images."""
+  shape, filters, _ = op.inputs
+  rank = filters.shape.rank
+  axis = channel_axis(op, rank)
+  if rank is None or axis is None or splits[0] is not None:
+    return None
+  channels = axes.size(op.outputs[0], axis)
+  if channels is None or channels != axes.size(filters, rank - 2):
+    return None
+  decisions = [
+    PerPart((Whole(), split, split.at(axis)), (Joined(),))
+    for split in _same(
+      _over(splits[2], axis), _over(splits[1], rank - 1), rank - 1
+    )
+  ]
+  if (split := _over(splits[1], rank - 2)) is not None:
+    sizes = _resized(shape, rank, axis, split.sizes)
+    if sizes is not None:
+      decisions.append(PerPart((sizes, split, Whole()), (split.at(axis),)))
+  return choices.cheapest(op, splits, decisions)
+
+
+@TABLE.rule("DepthwiseConv2dNative")
+def _depthwise(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Images [.., in], and filters [height, width, in, outputs of each]."""
+  axis, multiplier = channel_axis(op, 4), axes.size(op.inputs[1], 3)
+  if axis is None or not multiplier:
+    return None
+  return choices.cheapest(
+    op,
+    splits,
+    [
+      PerPart((split.at(axis), split), (split.times(multiplier).at(axis),))
+      for split in _same(_over(splits[0], axis), _over(splits[1], 2), 2)
+    ],
+  )
+
+
+@TABLE.rule("DepthwiseConv2dNativeBackpropInput")
+def _depthwise_transposed(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """The shape of the output, filters, and images with all their outputs."""
+  axis, multiplier = channel_axis(op, 4), axes.size(op.inputs[1], 3)
+  if axis is None or not multiplier or splits[0] is not None:
+    return None
+  decisions = []
+  for split in _same(
+    _over(splits[2], axis, multiplier), _over(splits[1], 2), 2
+  ):
+    sizes = _resized(op.inputs[0], 4, axis, split.sizes)
+    if sizes is not None:
+      images = split.times(multiplier).at(axis)
+      decisions.append(PerPart((sizes, split, images), (split.at(axis),)))
+  return choices.cheapest(op, splits, decisions)
+
+
+def _over(split: Split | None, axis: int, divisor: int = 1) -> Split | None:
+  """Returns how groups of channels are split.
+
+  Args:
+    split: How a tensor is.
+    axis: Which of its dimensions has the channels.
+    divisor: How many channels a group has.
+
+  Returns:
+    The split of groups; None if groups are split, or another dimension is.
+  """
+  if split is None or split.axis != axis:
+    return None
+  return split.over(divisor)
+
+
+def _same(
+  images: Split | None, filters: Split | None, axis: int
+) -> Iterator[Split]:
+  """Yields how filters are split, if both are in the same way.
+
+  Args:
+    images: How the channels of images are split.
+    filters: How those of filters are.
+    axis: Which dimension of filters they are.
+  """
+  yield from choices.different(
+    split.at(axis) for split in (images, filters) if split is not None
+  )
+
+
+def _resized(
+  shape: tf.Tensor, rank: int, axis: int, sizes: tuple[int, ...]
+) -> Operand | None:
+  """Returns what parts read in place of the shape of an op's output.
+
+  Args:
+    shape: The shape, of all dimensions or of those in space alone.
+    rank: The rank of the output.
+    axis: Which dimension is split.
+    sizes: Its size in each part.
+  """
+  count = axes.size(shape, 0)
+  if count == rank:
+    return Resized(axis, sizes)
+  return Whole() if count == rank - 2 else None
