@@ -26,7 +26,6 @@ from estimator_mp.capture import (
   requests,
   slice_errors,
 )
-from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import placement_file, sharding_options
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import control_flow, device_assignment, savers
@@ -340,17 +339,19 @@ class _Sharding:
 
   def _record(self, spec: tf.estimator.EstimatorSpec) -> None:
     """Keeps the plan for people, for evaluation and for prediction."""
-    replicas: tuple[placement_lib.ReplicaDevice, ...] = ()
-    train_op = None
-    if self._lowering is not None and self._mesh.axis_size("data") > 1:
-      replicas = contents.contents_of_replicas(
-        self._mesh, self._lowering.mirrors
-      )
-      train_op = getattr(spec.train_op, "op", spec.train_op).name
+    num_replicas = 1
+    mirrors: Mapping[str, tuple[str, ...]] = {}
+    if self._lowering is not None:
+      num_replicas = self._mesh.axis_size("data")
+      mirrors = self._lowering.mirrors
+    held = contents.contents_of_devices(self._mesh, num_replicas, mirrors)
     placement = contents.placement_of_stages(
-      self._mesh, self._stages.stages, replicas
+      self._mesh, self._stages.stages, held
     )
-    plan = sharding_plan.ShardingPlan(placement)
+    train_op = None
+    if held and self._mode == TRAIN:
+      train_op = getattr(spec.train_op, "op", spec.train_op).name
+    plan = sharding_plan.ShardingPlan(placement, train_op=train_op)
     if self._lowering is not None:
       plan = self._lowering.plan(placement, train_op)
     sharding_plan.record_plan(self._graph, plan)

@@ -7,6 +7,7 @@ follow from the row.
 """
 
 import dataclasses
+import itertools
 import typing
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -78,10 +79,10 @@ class StagePlacement:
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaDevice:
-  """What one device of one replica holds.
+  """What one device holds, where a stage has several.
 
   Attributes:
-    replica: The replica's coordinate on the mesh.
+    replica: The coordinate of its replica on the mesh.
     stages: The coordinates of the stages that are on the device; with virtual
       stages, several.
     device: Its canonical name.
@@ -89,6 +90,7 @@ class ReplicaDevice:
       are there.
     variable_bytes: The bytes of all variables there: copies, slots, statistics
       and residuals too.
+    part: Its coordinate on the `model` axis.
   """
 
   replica: int
@@ -96,6 +98,7 @@ class ReplicaDevice:
   device: str
   parameters: int
   variable_bytes: int
+  part: int = 0
 
   def stage_names(self) -> str:
     """Returns the stages for people: "0", or "0+2" if there are several."""
@@ -129,8 +132,9 @@ class Placement:
       stage say all.
     transfers: What the devices send each other in a step, as planned; empty
       where that is not known.
-    replicas: What each device of each replica holds; empty where a graph has
-      one replica, as those for evaluation and prediction have.
+    replicas: What each device of each replica holds; empty where each stage
+      has one device: there is no `model` axis, and the graph has one replica,
+      as those for evaluation and prediction have.
   """
 
   stages: tuple[StagePlacement, ...]
@@ -212,21 +216,17 @@ class Placement:
   def table(self) -> str:
     """Returns a table for people: stages, their sum, and what is sent.
 
-    With replicas it has a line for each device of each of them.
+    Where stages have several devices it has a line for each of them.
     """
     titles = ["stage", "device", "layers", "parameters", "MB"]
     rows = [[str(s.stage), s.device, ", ".join(s.layers)] for s in self.stages]
     held: Sequence[Any] = self.stages
     if self.replicas:
-      titles = ["replica", *titles]
+      found = positions(self.replicas)
+      titles = [*found[0], *titles[1:]]
       rows = [
-        [
-          str(r.replica),
-          r.stage_names(),
-          r.device,
-          ", ".join(self.layers_of(r)),
-        ]
-        for r in self.replicas
+        [*position, r.device, ", ".join(self.layers_of(r))]
+        for position, r in zip(found[1:], self.replicas, strict=True)
       ]
       held = self.replicas
     rows = [row + _numbers([x]) for row, x in zip(rows, held, strict=True)]
@@ -250,6 +250,24 @@ class Placement:
       held: An entry of `replicas`.
     """
     return [name for k in held.stages for name in self.stages[k].layers]
+
+
+def positions(held: Sequence[ReplicaDevice]) -> list[list[str]]:
+  """Returns where devices are on the mesh, as columns of a table for people.
+
+  Args:
+    held: What devices hold.
+
+  Returns:
+    The titles, and a row for each device: its stages, with its replica before
+    and its part after them where there are several.
+  """
+  shown = [True] * 3
+  shown[0] = any(device.replica for device in held)
+  shown[2] = any(device.part for device in held)
+  rows = [["replica", "stage", "part"]]
+  rows += [[str(x.replica), x.stage_names(), str(x.part)] for x in held]
+  return [[*itertools.compress(row, shown)] for row in rows]
 
 
 def _numbers(held: Sequence[Any]) -> list[str]:

@@ -267,6 +267,8 @@ class _Gantt:
     if len(names) > 1:
       label_y = bottom - _STRIP - 0.06
     label = trace.devices[device].rpartition("device:")[2]
+    if trace.devices_per_stage > 1:
+      label += f", part {device % trace.devices_per_stage}"
     self._canvas.text(0.2, label_y, label, size=7.5, color=FAINT)
     for start, end in row.other:
       self._box(start, end, bottom - _STRIP, bottom, _OTHER)

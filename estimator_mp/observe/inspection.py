@@ -89,21 +89,10 @@ class InspectedReplicas:
       held: What each device of each replica holds.
     """
     count = held[-1].replica + 1
-    rows = [("replica", "stage", "device", "parameters", "variables")]
-    rows += [
-      (
-        str(x.replica),
-        x.stage_names(),
-        x.device,
-        f"{x.parameters:,}",
-        amounts.amount(x.variable_bytes, "B"),
-      )
-      for x in held
-    ]
     return [
       f"{count} replicas; their variables are {self.variables}, the "
       f"optimizer's state is {self.optimizer_state}",
-      *amounts.columns(rows, 3),
+      *_lines_of_devices(held),
       "gradients summed over replicas each training step: "
       f"{amounts.amount(self.num_bytes, 'B')} of each replica",
       *gradient_traffic.lines(self.sums),
@@ -176,8 +165,11 @@ class Inspection:
         )
       )
     lines = [*amounts.columns(rows, 3), ""]
+    held = self.placement.replicas
     if self.replicas is not None:
-      lines += [*self.replicas.lines(self.placement.replicas), ""]
+      lines += [*self.replicas.lines(held), ""]
+    elif held:
+      lines += [*_lines_of_devices(held), ""]
     sent = self.sent() if self.placement.transfers else "nothing"
     lines.append(f"sent between devices each training step: {sent}")
     lines += [
@@ -219,9 +211,21 @@ def inspect_graph(
       config.optimizer_state,
       tuple(gradient_traffic.sums_of_step(graph)),
     )
-    if placement.replicas
+    if any(device.replica for device in placement.replicas)
     else None,
   )
+
+
+def _lines_of_devices(
+  held: Sequence[placement_lib.ReplicaDevice],
+) -> list[str]:
+  """Returns a table of what devices hold."""
+  titles, *positions = placement_lib.positions(held)
+  rows = [[*titles, "device", "parameters", "variables"]]
+  for position, device in zip(positions, held, strict=True):
+    amount = amounts.amount(device.variable_bytes, "B")
+    rows.append([*position, device.device, f"{device.parameters:,}", amount])
+  return amounts.columns(rows, len(titles) + 1)
 
 
 def _costs_of_stages(

@@ -1,11 +1,14 @@
 """Placement picture: a partition drawn, and as text for Graphviz.
 
 A column per stage, with its layers, weights and costs; arrows for what the
-devices send each other in a training step. Of several replicas the picture
+stages send each other in a training step. Of several replicas the picture
 shows the first; the text has the devices of all.
 """
 
+import dataclasses
+
 from estimator_mp import amounts
+from estimator_mp.config import placement as placement_lib
 from estimator_mp.observe import canvas as canvas_lib
 from estimator_mp.observe import inspection
 from estimator_mp.observe.canvas import FAINT
@@ -76,12 +79,16 @@ def dot(inspected: inspection.Inspection) -> str:
     )
     lines.append(f"  stage_{stage.stage} [label={_quoted(label)}];")
   for held in inspected.placement.replicas:
-    if held.replica:
-      name = f"replica_{held.replica}_stage_{held.stages[0]}"
+    if held.device not in of_device:
+      words = [("stage", held.stages[0], held.stage_names())]
+      if held.replica:
+        words.insert(0, ("replica", held.replica, str(held.replica)))
+      if held.part:
+        words.append(("part", held.part, str(held.part)))
+      name = "_".join(f"{word}_{number}" for word, number, _ in words)
       of_device[held.device] = name
-      label = (
-        f"replica {held.replica}, stage {held.stage_names()}, {held.device}"
-      )
+      label = ", ".join(f"{word} {text}" for word, _, text in words)
+      label = f"{label}, {held.device}"
       lines.append(f"  {name} [label={_quoted(label)}];")
   for boundary in inspected.boundaries:
     for device in (boundary.source, boundary.destination):
@@ -144,11 +151,7 @@ class _Picture:
       stage.device: index
       for index, stage in enumerate(inspected.placement.stages)
     }
-    known: list[inspection.Boundary] = []
-    others: list[inspection.Boundary] = []
-    for boundary in inspected.boundaries:
-      is_known = {boundary.source, boundary.destination} <= {*self._column}
-      (known if is_known else others).append(boundary)
+    known, self._within, others = self._boundaries()
     self._neighbours = [b for b in known if abs(self._span(b)) == 1]
     far = sorted(
       (b for b in known if abs(self._span(b)) > 1), key=lambda b: -b.num_bytes
@@ -161,6 +164,33 @@ class _Picture:
     self._bottom = _MARGIN + 0.3 + _LANE * len(self._below)
     self._top = self._bottom + _HEIGHT
     self.height = self._top + _LANE * len(self._above) + 0.75
+
+  def _boundaries(self) -> tuple[list[inspection.Boundary], ...]:
+    """Returns what is sent between stages, within them, and to elsewhere."""
+    stage_of = {device: device for device in self._column}
+    for held in self._inspected.placement.replicas:
+      if not held.replica:
+        stages = self._inspected.placement.stages
+        stage_of[held.device] = stages[held.stages[0]].device
+    between: dict[tuple[str, str], inspection.Boundary] = {}
+    within: list[inspection.Boundary] = []
+    others: list[inspection.Boundary] = []
+    for boundary in self._inspected.boundaries:
+      source = stage_of.get(boundary.source)
+      destination = stage_of.get(boundary.destination)
+      if source is None or destination is None:
+        others.append(boundary)
+      elif source == destination:
+        within.append(boundary)
+      else:
+        pair = (source, destination)
+        known = between.get(pair, inspection.Boundary(*pair, 0, 0))
+        between[pair] = dataclasses.replace(
+          known,
+          num_tensors=known.num_tensors + boundary.num_tensors,
+          num_bytes=known.num_bytes + boundary.num_bytes,
+        )
+    return [*between.values()], within, others
 
   def _span(self, boundary: inspection.Boundary) -> int:
     """Returns how many columns to the right something is sent."""
@@ -182,9 +212,12 @@ class _Picture:
       self._draw_lane(boundary, lane, self._top, 1, _FORWARD)
     for lane, boundary in enumerate(self._below):
       self._draw_lane(boundary, lane, self._bottom, -1, _BACKWARD)
-    canvas.text(_MARGIN, 0.18, self._footer(), size=7.5, color=FAINT)
+    footer = self._footer()
+    for number, text in enumerate(reversed(footer)):
+      canvas.text(_MARGIN, 0.18 + 0.16 * number, text, size=7.5, color=FAINT)
 
-  def _footer(self) -> str:
+  def _footer(self) -> list[str]:
+    """Returns the lines at the bottom."""
     inspected = self._inspected
     text = f"Sent each training step: {inspected.sent()}."
     if inspected.replicas is not None:
@@ -194,10 +227,17 @@ class _Picture:
         f" Replica 0 of {count}; each sums {amounts.amount(summed, 'B')} of "
         "gradients with the others."
       )
+    left_out = ""
     if self._left_out:
       count = sum(x.num_tensors for x in self._left_out)
-      text += f" Not drawn: {amounts.counted(count, 'tensor')}."
-    return text
+      left_out = f" Not drawn: {amounts.counted(count, 'tensor')}."
+    if inspected.mesh.axis_size("model") == 1:
+      return [text + left_out]
+    num_bytes = sum(x.num_bytes for x in self._within)
+    return [
+      text,
+      f"Within stages: {amounts.amount(num_bytes, 'B')}.{left_out}",
+    ]
 
   def _draw_stage(self, index: int) -> None:
     inspected = self._inspected
@@ -214,7 +254,7 @@ class _Picture:
     x, right = left + 0.14, left + _WIDTH - 0.14
     y = self._top - 0.19
     text(x, y, f"stage {stage.stage}", size=10, weight="bold")
-    text(x, y - 0.19, stage.device, size=8, color=FAINT)
+    text(x, y - 0.19, self._devices(stage), size=8, color=FAINT)
     y -= 0.5
     for name in stage.layers:
       text(x, y, _shortened(name), size=8)
@@ -231,6 +271,11 @@ class _Picture:
     self._draw_bar(
       x, right, y - 0.36, "share of time", inspected.time_shares()[index]
     )
+
+  def _devices(self, stage: placement_lib.StagePlacement) -> str:
+    """Returns the devices of a stage: its first one, and how many others."""
+    count = self._inspected.mesh.axis_size("model") - 1
+    return f"{stage.device} and {count} more" if count else stage.device
 
   def _draw_bar(
     self, left: float, right: float, y: float, name: str, share: float

@@ -1,10 +1,13 @@
 """Contents: what each stage of a model, and each device of its replicas, holds.
 
-A stage of a model is on one device of every replica. What these hold differs:
-mirrors of weights, slots that one replica has for all, or no variable at all
-if replicas share those of the first one.
+A stage of a model is on one device of every replica, or on as many as the
+`model` axis has. What these hold differs: mirrors of weights, slots that one
+replica has for all, or no variable at all if replicas share those of the first
+one; shards, and what is whole, which the first device of a stage has.
 """
 
+import itertools
+import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -20,6 +23,8 @@ from estimator_mp.graph import op_types, shapes
 import tensorflow as tf
 
 _MAX_LAYERS = 5
+# How the name of a shard ends.
+_SHARD = re.compile(r"/part_\d+$")
 
 
 def placement_of_stages(
@@ -40,7 +45,8 @@ def placement_of_stages(
   scopes: list[list[str]] = [[] for _ in range(mesh.axis_size("stage"))]
   for variable in tf.compat.v1.trainable_variables():
     if variable.op in stages:
-      scope = variable.op.name.rpartition("/")[0] or variable.op.name
+      name = saved_name(variable)
+      scope = name.rpartition("/")[0] or name
       of_stage = scopes[stages[variable.op]]
       if scope not in of_stage:
         of_stage.append(scope)
@@ -108,22 +114,44 @@ def _contents(
   )
 
 
-def contents_of_replicas(
-  mesh: mesh_lib.Mesh, mirrors: Mapping[str, Sequence[str]]
+def saved_name(variable: tf.Variable) -> str:
+  """Returns the name that a checkpoint has a variable under: the plain one.
+
+  Args:
+    variable: A variable; one that is a shard is a slice of another one there.
+  """
+  name: str = variable.op.name
+  if not _SHARD.search(name) or not hasattr(variable, "to_proto"):
+    return name
+  whole: str = variable.to_proto().save_slice_info_def.full_name
+  return whole or name
+
+
+def contents_of_devices(
+  mesh: mesh_lib.Mesh,
+  num_replicas: int,
+  mirrors: Mapping[str, Sequence[str]],
 ) -> tuple[ReplicaDevice, ...]:
-  """Returns what the devices of replicas hold in the default graph.
+  """Returns what devices hold in the default graph.
 
   Args:
     mesh: The mesh.
+    num_replicas: How many replicas the graph has.
     mirrors: The names of the tensors of mirrors, by the name of their variable.
 
   Returns:
-    An entry for each device, replica after replica, stage after stage.
+    An entry for each device, replica after replica, stage after stage, part
+    after part; none if each stage has one.
   """
+  sizes = num_replicas, mesh.axis_size("stage"), mesh.axis_size("model")
+  if num_replicas * mesh.axis_size("model") == 1:
+    return ()
   graph = tf.compat.v1.get_default_graph()
+  # What nobody uses takes no memory, nor does a variable that is in shards.
+  unused = _split_variables()
   variable_bytes: dict[str, int] = {}
   for op in op_types.variables_of(graph.get_operations()):
-    if op.outputs[0].consumers():  # What nobody uses takes no memory.
+    if op.outputs[0].consumers() and op.name not in unused:
       _add(variable_bytes, op, shapes.variable_bytes(op))
   parameters: dict[str, int] = {}
   for variable in tf.compat.v1.trainable_variables():
@@ -132,10 +160,10 @@ def contents_of_replicas(
     others = [graph.get_tensor_by_name(name).op for name in handles]
     for op in (variable.op, *others):
       _add(parameters, op, elements)
-  stages: dict[tuple[int, str], list[int]] = {}
-  for replica in range(mesh.axis_size("data")):
-    for stage, device in enumerate(mesh.stage_devices(data=replica)):
-      stages.setdefault((replica, device), []).append(stage)
+  stages: dict[tuple[int, int, str], list[int]] = {}
+  for replica, stage, part in itertools.product(*map(range, sizes)):
+    device = mesh.device(data=replica, stage=stage, model=part)
+    stages.setdefault((replica, part, device), []).append(stage)
   return tuple(
     ReplicaDevice(
       replica,
@@ -143,9 +171,17 @@ def contents_of_replicas(
       device,
       parameters.get(device, 0),
       variable_bytes.get(device, 0),
+      part,
     )
-    for (replica, device), of_device in stages.items()
+    for (replica, part, device), of_device in stages.items()
   )
+
+
+def _split_variables() -> set[str]:
+  """Returns the names of the variables that others are the shards of."""
+  variables = tf.compat.v1.global_variables() + tf.compat.v1.local_variables()
+  names = {variable.op.name for variable in variables}
+  return {saved_name(variable) for variable in variables} - names
 
 
 def _add(amounts: dict[str, int], op: tf.Operation, amount: int) -> None:

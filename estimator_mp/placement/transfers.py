@@ -158,6 +158,20 @@ def idle_writes(train_op: tf.Operation | tf.Tensor) -> list[str]:
   ]
 
 
+def ops_of_step(train_op: tf.Operation | tf.Tensor) -> list[tf.Operation]:
+  """Returns what a training step runs, in the order of the graph.
+
+  Of a model that is split there are ops that nothing runs any more: those that
+  parts stand for.
+
+  Args:
+    train_op: What a training step runs.
+  """
+  last = getattr(train_op, "op", train_op)
+  reached = traversal.ops_run_with(last)
+  return [op for op in last.graph.get_operations() if op in reached]
+
+
 def find_savings(ops: Sequence[tf.Operation]) -> Savings:
   """Returns how a placed graph can send less.
 

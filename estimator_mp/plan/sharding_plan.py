@@ -6,7 +6,7 @@ go by their names, so that a plan does not keep its graph alive.
 
 import dataclasses
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
 from estimator_mp import mesh as mesh_lib
@@ -146,13 +146,15 @@ def get_placement(graph: tf.Graph) -> placement_lib.Placement:
   if placement.ops and not placement.transfers:
     # Not when the graph is built: that would take longer for all who do not
     # ask, and more may be sent once the Estimator has added its own ops.
-    idle: set[str] = set()
+    ops: Sequence[tf.Operation] = graph.get_operations()
     if plan.train_op is not None:
       train_op = graph.get_operation_by_name(plan.train_op)
-      idle.update(transfers.idle_writes(train_op))
-    sent = transfers.planned_transfers(
-      [op for op in graph.get_operations() if op.name not in idle]
-    )
+      if any(device.part for device in placement.replicas):
+        ops = transfers.ops_of_step(train_op)
+      else:
+        idle = set(transfers.idle_writes(train_op))
+        ops = [op for op in ops if op.name not in idle]
+    sent = transfers.planned_transfers(ops)
     placement = dataclasses.replace(placement, transfers=tuple(sent))
     record_plan(graph, dataclasses.replace(plan, placement=placement))
   return placement

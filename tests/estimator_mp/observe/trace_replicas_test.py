@@ -122,6 +122,97 @@ class StepTraceTest(parameterized.TestCase):
     self.assertEqual(stages, expected)
 
 
+def _on_a_model_axis(made, num_replicas, devices_per_stage):
+  """Returns a step in which the devices of a stage did the same."""
+  timeline = simulation.simulate(made, 100, 200)
+  places = range(num_replicas * made.num_devices)
+  kernels = [
+    step_trace.Kernel(
+      "op", "MatMul", place * devices_per_stage + part, start, end, cell
+    )
+    for place in places
+    for cell, start in timeline.starts.items()
+    if made.device_of(cell.stage) == place % made.num_devices
+    for end in [timeline.ends[cell]]
+    for part in range(devices_per_stage)
+  ]
+  devices = _devices(len(places) * devices_per_stage)
+  sent = {
+    (devices[0], devices[1]): 1000,
+    (devices[1], devices[2]): 200,
+    (devices[-1], devices[0]): 30,
+  }
+  live = (1000,) * len(devices)
+  return step_trace.StepTrace(
+    20, devices, tuple(kernels), made, sent, live, devices_per_stage
+  )
+
+
+class ModelAxisTest(parameterized.TestCase):
+  """Traces of stages that have several devices."""
+
+  @parameterized.named_parameters(
+    ("one_replica", ("1f1b", 2, 4), 1),
+    ("two_replicas", ("gpipe", 2, 4), 2),
+    ("interleaved", ("interleaved", 2, 4, 2), 2),
+  )
+  def test_devices_of_a_stage_do_its_cells(self, arguments, num_replicas):
+    made = schedule.make_schedule(*arguments)
+    trace = _on_a_model_axis(made, num_replicas, 2)
+    self.assertEqual(trace.num_replicas, num_replicas)
+    self.assertEqual(
+      [trace.replica_of(d) for d in range(len(trace.devices))],
+      [d // 4 for d in range(4 * num_replicas)],
+    )
+    for device in range(len(trace.devices)):
+      first = device // 2 % 2
+      self.assertEqual(
+        trace.stages_of(device), [*range(first, made.num_stages, 2)]
+      )
+      self.assertEqual(
+        gantt.lay_out(trace, device).stages, tuple(trace.stages_of(device))
+      )
+    self.assertAlmostEqual(trace.bubble, simulation.bubble_bound(made))
+    self.assertAlmostEqual(
+      trace.speed_up, 2 * num_replicas * simulation.speed_up_bound(made)
+    )
+
+  def test_line(self):
+    made = schedule.make_schedule("1f1b", 2, 4)
+    self.assertEqual(
+      _on_a_model_axis(made, 1, 2).summary(),
+      "step 20: bubble 20% (bound 20%), 230 B between stages, 1.00 kB within "
+      "stages, peak live 1.00/1.00/1.00/1.00 kB",
+    )
+    self.assertIn(
+      "200 B between stages, 1.00 kB within stages, 30 B between replicas",
+      _on_a_model_axis(made, 2, 2).summary(),
+    )
+
+  def test_pictures_name_parts(self):
+    trace = _on_a_model_axis(schedule.make_schedule("1f1b", 2, 4), 1, 2)
+    folder = self.create_tempdir().full_path
+    gantt.write_pictures(trace, folder, "step")
+    svg = pathlib.Path(folder, "step.svg").read_text()
+    for text in (
+      "1f1b: 4 micro-batches through 2 stages on 4 devices",
+      "CPU:0, part 0",
+      "CPU:3, part 1",
+    ):
+      self.assertIn(f"<!-- {text} -->", svg)
+    self.assertEqual(svg.count("<!-- stage 1 -->"), 2)
+    self.assertIn("speed-up 3.20 (bound 3.20)", svg)
+
+  def test_chrome_trace_has_stages_on_all_their_devices(self):
+    trace = _on_a_model_axis(schedule.make_schedule("1f1b", 2, 1), 1, 2)
+    stages = [
+      (event["pid"], event["args"]["name"])
+      for event in chrome_trace.to_dict(trace)["traceEvents"]
+      if event["name"] == "thread_name" and "stage" in event["args"]["name"]
+    ]
+    self.assertEqual(stages, [(d, f"stage {d // 2}") for d in range(4)])
+
+
 def _model_fn(features, labels, mode):
   net = features["x"]
   for stage in range(2):
