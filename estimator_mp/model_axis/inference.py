@@ -360,6 +360,8 @@ def source(table: Table, op: tf.Operation, split: Split) -> PerPart | None:
   make = table.sources.get(op.type)
   if make is None or graph_reads.outermost_loop(op) is not None:
     return None
+  if _has_own_gradient(op):
+    return None
   return make(op, split)
 
 

@@ -1,6 +1,6 @@
 """The table of all rules."""
 
-from estimator_mp.model_axis import decisions
+from estimator_mp.model_axis import decisions, sources
 from estimator_mp.model_axis.rules import (
   channels,
   convolutions,
@@ -27,6 +27,7 @@ TABLE = decisions.joined(
     selections.TABLE,
     shapes.TABLE,
     softmax.TABLE,
+    sources.TABLE,
     variables.TABLE,
   ]
 )
