@@ -76,6 +76,18 @@ class Split:
     return Split(self.axis, tuple(size // divisor for size in self.sizes))
 
 
+def even_sizes(size: int, num_parts: int, multiple: int = 1) -> tuple[int, ...]:
+  """Returns sizes of parts that differ by one multiple at most.
+
+  Args:
+    size: The size of the whole.
+    num_parts: How many parts there are.
+    multiple: What each size is a multiple of; it divides `size`.
+  """
+  least, more = divmod(size // multiple, num_parts)
+  return tuple(multiple * (least + (i < more)) for i in range(num_parts))
+
+
 @dataclasses.dataclass(frozen=True)
 class Whole:
   """An operand that each part of an op reads whole."""

@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 
 from estimator_mp.config.split_rules import SplitRule
 from estimator_mp.model_axis import inference
-from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.decisions import Split, even_sizes
 from estimator_mp.model_axis.inference import Inferred
 from estimator_mp.model_axis.rules.table import TABLE
 
@@ -173,18 +173,6 @@ class SplitPlanner:
     self._pending = [
       op for op in ops if any(tensor.name in pending for tensor in op.inputs)
     ]
-
-
-def even_sizes(size: int, num_parts: int, multiple: int = 1) -> tuple[int, ...]:
-  """Returns sizes of parts that differ by one multiple at most.
-
-  Args:
-    size: The size of the whole.
-    num_parts: How many parts there are.
-    multiple: What each size is a multiple of; it divides `size`.
-  """
-  least, more = divmod(size // multiple, num_parts)
-  return tuple(multiple * (least + (i < more)) for i in range(num_parts))
 
 
 def _axis(variable: tf.Operation, where: int | str) -> int:

@@ -1,0 +1,294 @@
+"""Evaluation: what a choice of splits costs, to compare it with others."""
+
+import dataclasses
+import math
+from collections.abc import Collection, Mapping, Sequence
+
+from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.model_axis import costs, inference
+from estimator_mp.model_axis.decisions import Split, Table
+from estimator_mp.model_axis.inference import Inferred, Unsplittable
+
+import tensorflow as tf
+
+# A weight that is trained needs a gradient and two slots, as Adam has.
+_COPIES = 4
+# What stays on the first device may be this much of a device's even share.
+_SLACK = 0.05
+
+Splits = Mapping[str, Split | None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+  """A graph whose variables are to be split.
+
+  Attributes:
+    ops: The ops, in the order of the graph.
+    table: The rules.
+    num_parts: The number of devices.
+    variables: The shapes of the variables to decide about, by the names of
+      their ops. Of those that are vectors, inference decides.
+    fixed: How other variables are split, by name; None for whole ones.
+    memory_limit: The bytes of a device for its variables, with their gradients
+      and slots; None for no limit.
+    known: How tensors are split that other ops have made, by their names.
+    initial_writes: Writes of initial values, which are no part of a step.
+    targets: The ops that a step computes; None if it runs all.
+    trained: The names of the variables that have gradients.
+    num_bytes: The bytes of tensors by their names, for a nominal batch. What
+      is not among them is taken from the graph.
+  """
+
+  ops: Sequence[tf.Operation]
+  table: Table
+  num_parts: int
+  variables: Mapping[str, Sequence[int]]
+  fixed: Splits
+  memory_limit: int | None
+  known: Mapping[str, Split]
+  initial_writes: Collection[tf.Operation]
+  targets: Collection[tf.Operation] | None
+  trained: Collection[str]
+  num_bytes: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Cost:
+  """What a choice costs; what comes first counts most.
+
+  Attributes:
+    over_limit: The bytes of the first device above the memory limit.
+    uneven: How much more than its even share, and the slack, the first device
+      holds or computes because variables are whole.
+    num_bytes: What is sent in a training step.
+    peak_bytes: What the fullest device holds.
+    num_sent: How many tensors are sent.
+  """
+
+  over_limit: int
+  uneven: float
+  num_bytes: int
+  peak_bytes: int
+  num_sent: int
+
+
+class Evaluation:
+  """Tells what choices cost.
+
+  Attributes:
+    problem: The problem.
+    refused: The variables that cannot be split, by an axis, or as what they
+      meet (None): an op without a rule works on them. It grows as choices are
+      looked at.
+    weights: The variables that a tensor is made of, by its name, for those
+      that nothing else is in but constants.
+    users: The positions of the ops that join a variable with features, by its
+      name.
+    visits: How many ops were decided about.
+  """
+
+  def __init__(self, problem: Problem):
+    """Reads the graph.
+
+    Args:
+      problem: The graph, and what is known of it.
+    """
+    self.problem = problem
+    self.refused: set[tuple[str, int | None]] = set()
+    self.visits = 0
+    self.inference = inference.Inference(problem.ops, problem.table)
+    self.weights = _weights(self.inference)
+    self.users = self._find_users()
+    step = (
+      problem.ops
+      if problem.targets is None
+      else traversal.ancestors(problem.targets, problem.ops)
+    )
+    initial_writes = frozenset(problem.initial_writes)
+    self._step = [op for op in step if op not in initial_writes]
+    self._names_of_step = {op.name for op in self._step}
+    self._differentiated = costs.tensors_with_gradients(
+      problem.ops, problem.trained, problem.targets
+    )
+    self._bytes = self._bytes_of_variables()
+    self._work = {name: self._work_of(name) for name in problem.variables}
+    self._worth: set[str] = set()
+    self._found: dict[tuple[tuple[str, Split | None], ...], Cost] = {}
+
+  def count(self, names: Collection[str]) -> None:
+    """Hears which variables should be split for devices to hold as much.
+
+    Args:
+      names: Their names.
+    """
+    self._worth = set(names)
+    self._found.clear()
+
+  def infer(self, splits: Splits) -> Inferred:
+    """Returns what follows from a choice.
+
+    Args:
+      splits: The choice; variables that it leaves out are whole.
+
+    Raises:
+      Unsplittable: If an op without a rule works on a variable of the user's
+        rules.
+    """
+    problem = self.problem
+    fixed = {k: v for k, v in problem.fixed.items() if v is not None}
+    while True:
+      chosen = {
+        name: split
+        for name, split in splits.items()
+        if split is not None and (name, split.axis) not in self.refused
+      }
+      adoptable = [
+        name
+        for name, shape in problem.variables.items()
+        if len(shape) == 1 and (name, None) not in self.refused
+      ]
+      try:
+        inferred = self.inference.infer(
+          fixed | chosen, problem.known, adoptable, problem.initial_writes
+        )
+        self.visits += len(inferred.decisions)
+        return inferred
+      except Unsplittable as error:
+        if error.variable not in problem.variables:
+          raise
+        split = chosen.get(error.variable)
+        axis = None if split is None else split.axis
+        self.refused.add((error.variable, axis))
+
+  def cost(self, splits: Splits) -> Cost:
+    """Returns what a choice costs.
+
+    Args:
+      splits: The choice.
+    """
+    key = tuple(splits.items())
+    if key not in self._found:
+      self._found[key] = self._cost(splits)
+    return self._found[key]
+
+  def gathered(self, inferred: Inferred) -> set[str]:
+    """Returns the variables that a step gathers although they are split.
+
+    Args:
+      inferred: What follows from a choice.
+    """
+    return {
+      variable
+      for gather in inferred.gathers
+      if gather.reader in self._names_of_step
+      for variable in self.weights.get(gather.tensor, ())
+    }
+
+  def _cost(self, splits: Splits) -> Cost:
+    inferred = self.infer(splits)
+    sent = costs.bytes_sent(
+      self._step,
+      inferred,
+      self.problem.num_parts,
+      self.problem.table,
+      self._differentiated,
+      self.problem.num_bytes,
+    )
+    gathered = self.gathered(inferred)
+    held = self._held(inferred, gathered)
+    limit = self.problem.memory_limit
+    return Cost(
+      over_limit=0 if limit is None else max(0, max(held) - limit),
+      uneven=self._uneven(splits, gathered),
+      num_bytes=sum(found.num_bytes for found in sent),
+      peak_bytes=max(held),
+      num_sent=len(sent),
+    )
+
+  def _held(self, inferred: Inferred, gathered: Collection[str]) -> list[int]:
+    """Returns the bytes of variables that each device holds."""
+    held = [0] * self.problem.num_parts
+    for name, num_bytes in self._bytes.items():
+      copies = _COPIES if name in self.problem.trained else 1
+      split = inferred.splits.get(f"{name}:0")
+      if split is None:
+        held[0] += copies * num_bytes
+        continue
+      for part, size in enumerate(split.sizes):
+        held[part] += copies * num_bytes * size // max(split.size, 1)
+      if name in gathered:
+        held[0] += num_bytes
+    return held
+
+  def _uneven(self, splits: Splits, gathered: Collection[str]) -> float:
+    """Returns how uneven devices are because variables are whole."""
+    whole = {
+      name
+      for name in self._worth
+      if splits.get(name) is None or name in gathered
+    }
+    shares = [
+      sum(amounts[name] for name in whole)
+      / max(sum(amounts[name] for name in self._worth), 1)
+      for amounts in (self._bytes, self._work)
+    ]
+    others = self.problem.num_parts - 1
+    return round(max(0.0, max(shares) * others - _SLACK), 6)
+
+  def _bytes_of_variables(self) -> dict[str, int]:
+    """Returns the bytes of the values of variables, by name."""
+    names = {*self.problem.variables, *self.problem.fixed}
+    return {
+      op.name: shapes.variable_bytes(op)
+      for op in op_types.variables_of(self.problem.ops)
+      if op.name in names
+    }
+
+  def _find_users(self) -> dict[str, list[int]]:
+    """Returns where variables meet features."""
+    users: dict[str, list[int]] = {}
+    for position, names in enumerate(self.inference.inputs):
+      if all(name in self.weights for name in names):
+        continue
+      for name in names:
+        for variable in self.weights.get(name, ()):
+          users.setdefault(variable, []).append(position)
+    return users
+
+  def _work_of(self, variable: str) -> float:
+    """Returns the multiplications of products with a variable.
+
+    A product of [m, k] and [k, n] has as many as the root of the product of
+    the elements of both and of the result.
+    """
+    return sum(
+      math.sqrt(
+        math.prod(map(self._elements, (*op.inputs[:2], *op.outputs[:1])))
+      )
+      for position in self.users.get(variable, ())
+      if (op := self.problem.ops[position]).type.startswith(op_types.LARGE_WORK)
+    )
+
+  def _elements(self, tensor: tf.Tensor) -> int:
+    """Returns the elements of a tensor of a nominal batch."""
+    found = self.problem.num_bytes.get(tensor.name)
+    if found is None:
+      return shapes.num_elements(tensor.shape)
+    return found // max(int(tensor.dtype.size), 1)
+
+
+def _weights(ops: inference.Inference) -> dict[str, frozenset[str]]:
+  """Returns the variables that tensors are made of, with constants only."""
+  found: dict[str, frozenset[str]] = {}
+  for op, names in zip(ops.ops, ops.inputs, strict=True):
+    made: frozenset[str] | None = None
+    if op_types.is_variable(op):
+      made = frozenset([op.name])
+    elif op.type in op_types.CONSTANTS:
+      made = frozenset()
+    elif names and all(name in found for name in names):
+      made = frozenset().union(*(found[name] for name in names))
+    if made is not None:
+      found.update((tensor.name, made) for tensor in op.outputs)
+  return found

@@ -1,0 +1,176 @@
+"""Which splits are found for graphs whose best ones are known."""
+
+import functools
+
+from estimator_mp.model_axis import costs, inference, search
+from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.rules.table import TABLE
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+
+
+def _variable(name, shape):
+  return v1.get_variable(name, shape, use_resource=True)
+
+
+def _dense(net, units, name):
+  kernel = _variable(f"{name}/kernel", [net.shape[-1], units])
+  bias = _variable(f"{name}/bias", [units])
+  return tf.nn.bias_add(tf.matmul(net, kernel), bias)
+
+
+def _attention(net, heads):
+  """An encoder's layer of attention: what is fed is [batch, 6, width]."""
+  width = net.shape[-1]
+  rows = tf.reshape(net, [-1, width])
+
+  def split(name):
+    shape = [-1, 6, heads, width // heads]
+    return tf.transpose(
+      tf.reshape(_dense(rows, width, name), shape), [0, 2, 1, 3]
+    )
+
+  query, key, value = split("query"), split("key"), split("value")
+  scores = tf.nn.softmax(tf.matmul(query, key, transpose_b=True))
+  mixed = tf.transpose(tf.matmul(scores, value), [0, 2, 1, 3])
+  return _dense(tf.reshape(mixed, [-1, width]), width, "output")
+
+
+def _mlp(net, layers):
+  for i in range(layers):
+    net = tf.nn.relu(_dense(net, net.shape[-1], f"dense_{i}"))
+  return net
+
+
+class SearchTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.graph = tf.Graph()
+    context = self.graph.as_default()
+    context.__enter__()
+    self.addCleanup(context.__exit__, None, None, None)
+
+  def _choose(self, num_parts, **options):
+    ops = self.graph.get_operations()
+    variables = v1.global_variables()
+    self.arguments = {
+      "candidates": {x.op.name: x.shape.as_list() for x in variables},
+      "initial_writes": [x.initializer for x in variables],
+      "trained": [x.op.name for x in v1.trainable_variables()],
+    } | options
+    return search.choose_splits(
+      ops, TABLE, num_parts=num_parts, **self.arguments
+    )
+
+  def _sent(self, chosen, num_parts):
+    ops = self.graph.get_operations()
+    writes = self.arguments["initial_writes"]
+    adoptable = [x.op.name for x in v1.global_variables() if x.shape.rank == 1]
+    inferred = inference.infer(
+      ops,
+      TABLE,
+      {name: split for name, split in chosen.items() if split is not None},
+      adoptable=adoptable,
+      whole_values=writes,
+    )
+    step = [op for op in ops if op not in writes]
+    gradients = costs.tensors_with_gradients(ops, self.arguments["trained"])
+    return costs.bytes_sent(step, inferred, num_parts, TABLE, gradients)
+
+  @parameterized.named_parameters(
+    ("two_parts", 2, (6, 6)),
+    ("as_many_heads_as_parts", 4, (3, 3, 3, 3)),
+    ("heads_that_do_not_divide", 3, (6, 3, 3)),
+  )
+  def test_attention_is_split_by_heads(self, num_parts, sizes):
+    net = v1.placeholder(tf.float32, [None, 6, 12], "net")
+    _attention(net, heads=4)
+    chosen = self._choose(num_parts)
+    self.assertEqual(
+      chosen,
+      {
+        "query/kernel": Split(1, sizes),
+        "key/kernel": Split(1, sizes),
+        "value/kernel": Split(1, sizes),
+        "output/kernel": Split(0, sizes),
+      },
+    )
+    sums = [x for x in self._sent(chosen, num_parts) if x.kind == "sum"]
+    self.assertEqual([x.tensor for x in sums], ["MatMul_5:0"])
+
+  def test_layers_that_look_alike_are_columns_and_rows_in_turns(self):
+    net = v1.placeholder(tf.float32, [None, 12], "net")
+    tf.reduce_mean(_mlp(net, layers=4), name="loss")
+    chosen = self._choose(2)
+    columns, rows = Split(1, (6, 6)), Split(0, (6, 6))
+    self.assertEqual(
+      chosen,
+      {
+        "dense_0/kernel": columns,
+        "dense_1/kernel": rows,
+        "dense_2/kernel": columns,
+        "dense_3/kernel": rows,
+      },
+    )
+
+  def test_a_variable_in_a_loop_stays_whole(self):
+    net = v1.placeholder(tf.float32, [None, 12], "net")
+    kernel = _variable("recurrent", [12, 12])
+    v1.while_loop(
+      lambda i, x: i < 3,
+      lambda i, x: (i + 1, tf.matmul(x, kernel)),
+      [0, _dense(net, 12, "dense")],
+    )
+    chosen = self._choose(2)
+    self.assertIsNone(chosen["recurrent"])
+    self.assertIsNotNone(chosen["dense/kernel"])
+
+  def test_what_nobody_has_a_rule_for_stays_whole(self):
+    kernel = _variable("kernel", [12, 12])
+    bias = _variable("bias", [8])
+    tf.raw_ops.ResourceGatherNd(
+      resource=kernel.handle, indices=[[0]], dtype=tf.float32
+    )
+    net = v1.placeholder(tf.float32, [None, 12], "net")
+    hidden = tf.nn.bias_add(tf.matmul(net, _variable("up", [12, 8])), bias)
+    tf.raw_ops.ResourceGatherNd(
+      resource=bias.handle, indices=[[0]], dtype=tf.float32
+    )
+    tf.reduce_mean(hidden)
+    chosen = self._choose(2)
+    self.assertEqual(
+      chosen, {"kernel": None, "bias": None, "up": Split(1, (4, 4))}
+    )
+
+  def test_rules_of_the_user_stay_and_others_go_with_them(self):
+    net = v1.placeholder(tf.float32, [None, 12], "net")
+    hidden = _dense(net, 20, "up")
+    tf.reduce_mean(_dense(hidden, 12, "down"))
+    shapes = {"down/kernel": [20, 12], "up/bias": [20], "down/bias": [12]}
+    columns = {"up/kernel": Split(1, (15, 5))}
+    chosen = self._choose(2, candidates=shapes, fixed=columns)
+    self.assertEqual(chosen, {"down/kernel": Split(0, (15, 5))})
+
+  def test_more_is_split_under_a_memory_limit(self):
+    net = v1.placeholder(tf.float32, [None, 40], "net")
+    small = _dense(net, 4, "small")
+    tf.reduce_mean(_dense(small, 2, "smaller"))
+    tf.reduce_mean(_mlp(net, layers=2))
+    self.assertIsNone(self._choose(2)["smaller/kernel"])
+    num_bytes = sum(x.shape.num_elements() for x in v1.global_variables()) * 4
+    limit = 4 * (num_bytes // 2)
+    chosen = self._choose(2, memory_limit=limit)
+    self.assertIsNotNone(chosen["smaller/kernel"])
+
+  def test_the_same_graph_has_the_same_splits(self):
+    net = v1.placeholder(tf.float32, [None, 6, 12], "net")
+    _mlp(_attention(net, heads=4), layers=3)
+    choose = functools.partial(self._choose, 2)
+    self.assertEqual(list(choose().items()), list(choose().items()))
+
+
+if __name__ == "__main__":
+  absltest.main()
