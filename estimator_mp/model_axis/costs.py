@@ -3,7 +3,8 @@
 TensorFlow sends a tensor once to each device that reads it, however many ops
 read it there. Whole tensors are on the first device of the axis; so
 
-- what each part of an op reads whole goes to each other device, once;
+- what each part of an op reads whole goes to each other device, once, but for
+  constants, of which each device has a copy;
 - what parts sum goes from each other device to the first one;
 - a split tensor that is gathered, too, part by part, once for all readers;
 - of a whole tensor that is read in slices each other device gets its own.
@@ -201,6 +202,8 @@ class _Sending:
 
   def _read_on_all(self, op: tf.Operation, tensor: tf.Tensor) -> None:
     """Adds what goes from the first device to all others."""
+    if inference.is_small_constant(tensor):
+      return
     self._read_whole(op, tensor)
     self._add(BROADCAST, op, tensor, self._bytes(tensor) * self._others)
 

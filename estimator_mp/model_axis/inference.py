@@ -31,6 +31,8 @@ import tensorflow as tf
 
 # The most ops that are looked at to see whether a tensor is made of nothing.
 _MOST_SOURCES = 64
+# The most elements of a constant that each device has a copy of.
+_MOST_COPIED = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -380,4 +382,19 @@ def is_repeatable(table: Table, tensor: tf.Tensor, split: Split) -> bool:
     is_repeatable(table, read, operand)
     for read, operand in zip(tensor.op.inputs, decision.operands, strict=True)
     if isinstance(operand, Split)
+  )
+
+
+def is_small_constant(tensor: tf.Tensor) -> bool:
+  """Whether each device has a copy of a tensor that is read whole.
+
+  Args:
+    tensor: A tensor.
+  """
+  elements = tensor.shape.num_elements()
+  return (
+    tensor.op.type == "Const"
+    and not tensor.op.control_inputs
+    and elements is not None
+    and elements <= _MOST_COPIED
   )

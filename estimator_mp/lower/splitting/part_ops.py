@@ -72,6 +72,7 @@ class PartOps:
     # What stands for an op that is not to run, for those that wait for it.
     self._instead: dict[tf.Operation, list[tf.Operation]] = {}
     self._slices: dict[tuple[str, Split], _Parts] = {}
+    self._constants: dict[tuple[str, tuple[str, ...]], _Parts] = {}
     self._of_handles: set[str] = set()  # What is read of phantoms.
 
   def add(
@@ -269,6 +270,8 @@ class PartOps:
         _constant(value, tensor.dtype, device)
         for value, device in zip(operand.values, devices, strict=True)
       ]
+    if isinstance(operand, Whole) and inference.is_small_constant(tensor):
+      return self._on_each(tensor, devices)
     whole = self.whole(tensor)
     if isinstance(operand, Whole):
       return [whole] * len(devices)
@@ -278,6 +281,19 @@ class PartOps:
         for offset, device in zip(operand.offsets, devices, strict=True)
       ]
     return self._resized(whole, operand, devices)
+
+  def _on_each(self, constant: tf.Tensor, devices: Sequence[str]) -> _Parts:
+    """Returns a constant of each device's own, so that none is sent."""
+    key = (constant.name, tuple(devices))
+    if key not in self._constants:
+      self._constants[key] = [
+        constant,
+        *(
+          self._copy(constant.op, i, [], devices[i]).outputs[0]
+          for i in range(1, len(devices))
+        ),
+      ]
+    return self._constants[key]
 
   def _resized(
     self, shape: tf.Tensor, operand: Resized, devices: Sequence[str]

@@ -119,13 +119,33 @@ class BytesSentTest(absltest.TestCase):
 
   def test_what_parts_make_of_nothing_is_not_sent(self):
     x = v1.placeholder(tf.float32, [None, 6], "x")
-    zeros = tf.fill([5, 6], 1.0, name="ones")
-    total = tf.add(x, zeros, name="total")
+    rows = v1.placeholder(tf.int32, [], "rows")
+    ones = tf.fill([rows, 6], 1.0, name="ones")
+    total = tf.add(x, ones, name="total")
     split = Split(1, (2, 2, 2))
     sent = self._sent(
       {"x:0": split}, {total.op: PerPart((split, split), (split,))}
     )
-    self.assertEqual(sent, [("broadcast", "ones/value:0", "total", 2 * 4, 0)])
+    self.assertEqual(
+      sent, [("broadcast", "ones/dims:0", "total", 2 * 2 * 4, 0)]
+    )
+
+  def test_small_constants_are_not_sent(self):
+    x = v1.placeholder(tf.float32, [3, 6], "x")
+    maximum = tf.maximum(x, tf.constant(0.5, name="small"), name="maximum")
+    large = tf.constant(0.5, shape=[2000, 3, 1], name="large")
+    total = tf.add(x, large, name="total")
+    split = Split(1, (2, 2, 2))
+    sent = self._sent(
+      {"x:0": split},
+      {
+        maximum.op: PerPart((split, Whole()), (split,)),
+        total.op: PerPart((split, Whole()), (split.at(2),)),
+      },
+    )
+    self.assertEqual(
+      sent, [("broadcast", "large:0", "total", 2 * 2000 * 3 * 4, 0)]
+    )
 
   def test_unknown_dimensions_are_nominal_unless_bytes_are_given(self):
     x = v1.placeholder(tf.float32, [None, 6], "x")
