@@ -6,7 +6,7 @@ known: as numbers, or as the same unknown dimension of the same tensor.
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -20,6 +20,15 @@ import tensorflow as tf
 Dimension: TypeAlias = int | tuple[str, int] | None
 
 
+# What makes vectors, of the values of what it reads.
+_VECTORS: dict[str, Callable[..., np.ndarray[Any, Any]]] = {
+  "ConcatV2": lambda *read: np.concatenate(read[:-1], int(read[-1])),
+  "InvertPermutation": np.argsort,
+  "Pack": lambda *read: np.stack(read),
+  "Range": np.arange,
+}
+
+
 def size(tensor: tf.Tensor, axis: int) -> int | None:
   """Returns the size of a dimension; None if it, or the rank, is not known.
 
@@ -27,10 +36,11 @@ def size(tensor: tf.Tensor, axis: int) -> int | None:
     tensor: A tensor.
     axis: The dimension, from 0; there may be none of this number.
   """
-  sizes = shapes.static_shape(tensor)
-  if sizes is None or not 0 <= axis < len(sizes):
+  found = dimensions(tensor)
+  if found is None or not 0 <= axis < len(found):
     return None
-  return sizes[axis]
+  length = found[axis]
+  return length if isinstance(length, int) else None
 
 
 def constant(tensor: tf.Tensor) -> np.ndarray[Any, Any] | None:
@@ -39,13 +49,17 @@ def constant(tensor: tf.Tensor) -> np.ndarray[Any, Any] | None:
   Args:
     tensor: A tensor.
   """
-  if tensor.op.type == "InvertPermutation":
-    order = constant(tensor.op.inputs[0])
-    return None if order is None else np.argsort(order)
   value = tf.get_static_value(tensor)
-  return (
-    shapes.evaluate(tensor, shapes.static_shape) if value is None else value
-  )
+  if value is None:
+    value = shapes.evaluate(tensor, shapes.static_shape)
+  if value is not None or tensor.op.type not in _VECTORS:
+    return value
+  if tensor.shape.rank != 1:
+    return None
+  read = [constant(of) for of in tensor.op.inputs]
+  if any(of is None for of in read):
+    return None
+  return _VECTORS[tensor.op.type](*read)
 
 
 def constant_axes(tensor: tf.Tensor, rank: int | None) -> list[int] | None:
@@ -80,9 +94,11 @@ def dimensions(tensor: tf.Tensor) -> list[Dimension] | None:
   Args:
     tensor: A tensor.
   """
-  sizes = shapes.static_shape(tensor)
+  sizes: Sequence[Dimension] | None = shapes.static_shape(tensor)
   if sizes is None:
     return None
+  if tensor.op.type == "Reshape" and None in sizes:
+    sizes = named_dimensions(tensor.op.inputs[1], sizes)
   return [
     (tensor.name, axis) if length is None else length
     for axis, length in enumerate(sizes)
@@ -90,7 +106,7 @@ def dimensions(tensor: tf.Tensor) -> list[Dimension] | None:
 
 
 def named_dimensions(
-  vector: tf.Tensor, known: Sequence[int | None]
+  vector: tf.Tensor, known: Sequence[Dimension]
 ) -> list[Dimension]:
   """Returns the dimensions that a shape names.
 
@@ -98,36 +114,54 @@ def named_dimensions(
     vector: The shape, as a tensor.
     known: What is known of them.
   """
-  named: list[Dimension] = list(known)
-  if vector.op.type == "Shape":
-    of = dimensions(vector.op.inputs[0]) or []
-  elif vector.op.type == "Pack":
-    of = [_named_dimension(element) for element in vector.op.inputs]
-  else:
-    of = []
-  if len(of) != len(named):
-    return named
+  of = _named(vector)
+  if of is None or len(of) != len(known):
+    return list(known)
   return [
     found if length is None else length
-    for found, length in zip(of, named, strict=True)
+    for found, length in zip(of, known, strict=True)
   ]
+
+
+def _named(vector: tf.Tensor) -> list[Dimension] | None:
+  """Returns the dimensions that a vector has; None if it may be any number."""
+  op = vector.op
+  value = constant(vector)
+  if value is not None:
+    return [int(length) if length >= 0 else None for length in np.ravel(value)]
+  if op.type in ("Cast", "Identity"):
+    return _named(op.inputs[0])
+  if op.type == "Shape":
+    return dimensions(op.inputs[0])
+  if op.type == "Pack":
+    return [_named_dimension(element) for element in op.inputs]
+  if op.type == "ConcatV2":
+    read = [_named(part) for part in op.inputs[:-1]]
+    known = [part for part in read if part is not None]
+    joined = [length for part in known for length in part]
+    return joined if len(known) == len(read) else None
+  if op.type == "Slice":
+    of, (begin, length) = _named(op.inputs[0]), map(constant, op.inputs[1:])
+    if of is None or begin is None or length is None:
+      return None
+    first, count = int(begin[0]), int(length[0])
+    return of[first : len(of) if count < 0 else first + count]
+  return None
 
 
 def _named_dimension(element: tf.Tensor) -> Dimension:
   """Returns the dimension that a scalar is the size of."""
   op = element.op
+  value = constant(element)
+  if value is not None:
+    return int(value) if value >= 0 else None
   if op.type in ("Identity", "Cast"):
     return _named_dimension(op.inputs[0])
   if op.type != "StridedSlice" or not op.get_attr("shrink_axis_mask"):
     return None
-  shape, begin = op.inputs[0].op, constant(op.inputs[1])
-  if begin is None or begin.size != 1:
+  of, begin = _named(op.inputs[0]), constant(op.inputs[1])
+  if of is None or begin is None or begin.size != 1:
     return None
-  of: Sequence[Dimension] = []
-  if shape.type == "Shape":
-    of = dimensions(shape.inputs[0]) or []
-  elif shape.type == "Pack":
-    of = [_named_dimension(part) for part in shape.inputs]
   index = int(begin[0])
   return of[index] if -len(of) <= index < len(of) else None
 

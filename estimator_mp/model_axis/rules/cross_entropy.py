@@ -9,6 +9,7 @@ derivatives that TensorFlow registers for its own, of any order.
 import functools
 from collections.abc import Callable, Sequence
 
+from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import (
   Composite,
   Decision,
@@ -48,13 +49,16 @@ def _sparse(
   return Composite(
     (split, Shifted(split.offsets)),
     (Joined(Join.FIRST), split),
-    _build_sparse,
+    functools.partial(_build_sparse, split),
     exchanged=(rows,) * 3,
   )
 
 
 def _build_sparse(
-  op: tf.Operation, reads: Sequence[Sequence[tf.Tensor]], on_part: OnPart
+  split: Split,
+  op: tf.Operation,
+  reads: Sequence[Sequence[tf.Tensor]],
+  on_part: OnPart,
 ) -> list[tf.Tensor | list[tf.Tensor]]:
   """Makes the ops of a cross-entropy with the numbers of the right classes."""
   logits, labels = zip(*reads, strict=True)
@@ -62,17 +66,17 @@ def _build_sparse(
   picked = []
   for part, (shifted, label) in enumerate(zip(of.shifted, labels, strict=True)):
     with on_part(part):
-      inside = tf.clip_by_value(label, 0, shifted.shape[_CLASSES] - 1)
+      inside = tf.clip_by_value(label, 0, split.sizes[part] - 1)
       picked.append(tf.gather(shifted, inside, batch_dims=1))
   with on_part(0):
-    valid = _ones_if_valid(labels[0], logits, of.total.dtype)
-    right = _of_right_part(picked, labels[0], logits, of.gaps)
+    valid = _ones_if_valid(labels[0], split.size, of.total.dtype)
+    right = _of_right_part(picked, labels[0], split, of.gaps)
     log_total = tf.squeeze(tf.math.log(of.total), [_CLASSES])
     loss = tf.cast((log_total - right) * valid, op.outputs[0].dtype)
   backprop = []
   for part, likely in enumerate(softmax.probabilities(of, on_part)):
     with on_part(part):
-      hot = tf.one_hot(labels[part], likely.shape[_CLASSES], dtype=likely.dtype)
+      hot = tf.one_hot(labels[part], split.sizes[part], dtype=likely.dtype)
       backprop.append((likely - hot) * tf.expand_dims(valid, _CLASSES))
   return [loss, softmax.cast_parts(backprop, op.outputs[1].dtype, on_part)]
 
@@ -80,7 +84,7 @@ def _build_sparse(
 def _of_right_part(
   picked: Sequence[tf.Tensor],
   labels: tf.Tensor,
-  logits: Sequence[tf.Tensor],
+  split: Split,
   gaps: Sequence[tf.Tensor],
 ) -> tf.Tensor:
   """Returns the logits of labels, less the maximum of all, shaped [rows].
@@ -89,21 +93,21 @@ def _of_right_part(
     picked: For each part the logit that a label would have there, less the
       part's maximum, shaped [rows].
     labels: The numbers of classes, shaped [rows].
-    logits: The parts.
+    split: How classes are split.
     gaps: For each part how much its maximum is below that of all.
   """
-  terms, first = [], 0
-  for part, gap, tensor in zip(picked, gaps, logits, strict=True):
-    after = first + tensor.shape[_CLASSES]
-    is_right = tf.logical_and(labels >= first, labels < after)
+  terms = []
+  for part, gap, first, size in zip(
+    picked, gaps, split.offsets, split.sizes, strict=True
+  ):
+    is_right = tf.logical_and(labels >= first, labels < first + size)
     value = part - tf.squeeze(gap, [_CLASSES])
     terms.append(tf.where(is_right, value, tf.zeros_like(value)))
-    first = after
   return tf.add_n(terms)
 
 
 def _ones_if_valid(
-  labels: tf.Tensor, logits: Sequence[tf.Tensor], dtype: tf.DType
+  labels: tf.Tensor, classes: int, dtype: tf.DType
 ) -> tf.Tensor:
   """Returns ones, for a label outside of all classes what TensorFlow has.
 
@@ -112,11 +116,10 @@ def _ones_if_valid(
 
   Args:
     labels: The numbers of classes, shaped [rows].
-    logits: The parts.
+    classes: How many classes there are.
     dtype: Of the result.
   """
-  count = sum(tensor.shape[_CLASSES] for tensor in logits)
-  is_class = tf.gather(tf.ones([count], dtype), labels)
+  is_class = tf.gather(tf.ones([classes], dtype), labels)
   return tf.where(is_class > 0, is_class, is_class + float("nan"))
 
 
@@ -126,23 +129,28 @@ def _dense(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
   split = splits[0]
   if split is None:
     return None
-  size = op.inputs[1].shape[split.axis]
+  size = axes.size(op.inputs[1], split.axis)
   if size not in (1, split.size):
     return None
   labels: Operand = Whole() if size == 1 else split
   if split.axis == _ROWS:
     return PerPart((split, labels), (split, split))
+  # How often an entry of labels stands in a part.
+  repeats = split.sizes if size == 1 else (1,) * len(split.sizes)
   rows = op.outputs[0].shape[:1]
   return Composite(
     (split, labels),
     (Joined(Join.FIRST), split),
-    _build_dense,
+    functools.partial(_build_dense, repeats),
     exchanged=(rows,) * 4,
   )
 
 
 def _build_dense(
-  op: tf.Operation, reads: Sequence[Sequence[tf.Tensor]], on_part: OnPart
+  repeats: Sequence[int],
+  op: tf.Operation,
+  reads: Sequence[Sequence[tf.Tensor]],
+  on_part: OnPart,
 ) -> list[tf.Tensor | list[tf.Tensor]]:
   """Makes the ops of a cross-entropy with a probability for each class."""
   logits, labels = zip(*reads, strict=True)
@@ -156,8 +164,7 @@ def _build_dense(
       product = _product(label, shifted, label)
       picked.append(tf.reduce_sum(product, _CLASSES, keepdims=True))
       total = tf.reduce_sum(label, _CLASSES, keepdims=True)
-      repeated = shifted.shape[_CLASSES] // label.shape[_CLASSES]
-      sums.append(total * repeated)
+      sums.append(total * repeats[part] if repeats[part] > 1 else total)
   with on_part(0):
     log_total = tf.math.log(of.total)
     total, ones = tf.add_n(sums), tf.ones_like(log_total)

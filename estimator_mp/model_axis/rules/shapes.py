@@ -33,11 +33,9 @@ def _reshape(
   """Heads of a layer's outputs, and outputs of heads."""
   split, shape = splits
   before = axes.dimensions(op.inputs[0])
-  known = axes.dimensions(op.outputs[0])
-  if split is None or shape is not None or before is None or known is None:
+  after = axes.dimensions(op.outputs[0])
+  if split is None or shape is not None or before is None or after is None:
     return None
-  sizes = op.outputs[0].shape.as_list()
-  after = axes.named_dimensions(op.inputs[1], sizes)
   output = axes.reshaped(before, after, split)
   if output is None:
     return None

@@ -257,5 +257,61 @@ class DenseTest(parameterized.TestCase):
     self.assertEqual(decision.operands, (_OVER_CLASSES, Whole()))
 
 
+def _one_hot_smoothed(x, y):
+  labels = tf.one_hot(y, _CLASSES)
+  return _v1.losses.softmax_cross_entropy(labels, x, label_smoothing=0.1)
+
+
+def _of_log_softmax(x, y):
+  """As BERT's heads have it."""
+  labels = tf.one_hot(y, _CLASSES)
+  return -tf.reduce_sum(tf.nn.log_softmax(x) * labels, -1)
+
+
+_FUNCTIONS = (
+  (
+    "sparse",
+    lambda x, y: tf.nn.sparse_softmax_cross_entropy_with_logits(y, x),
+  ),
+  (
+    "sparse_losses",
+    lambda x, y: _v1.losses.sparse_softmax_cross_entropy(y, x),
+  ),
+  (
+    "dense",
+    lambda x, y: tf.nn.softmax_cross_entropy_with_logits(
+      tf.one_hot(y, _CLASSES), x
+    ),
+  ),
+  ("dense_losses", _one_hot_smoothed),
+  ("log_softmax", _of_log_softmax),
+)
+
+
+class PublicFunctionsTest(parameterized.TestCase):
+  """What is around the ops in public functions gathers nothing either."""
+
+  @parameterized.named_parameters(*_FUNCTIONS)
+  def test_of_rows(self, function):
+    sinking.check(
+      self,
+      function,
+      {"x": _LOGITS, "y": _NUMBERS},
+      {"x": _OVER_CLASSES},
+      unknown={"x": [0], "y": [0]},
+    )
+
+  @parameterized.named_parameters(*_FUNCTIONS)
+  def test_of_positions(self, function):
+    """[batch, positions, classes], as in a language model."""
+    sinking.check(
+      self,
+      function,
+      {"x": _LOGITS.reshape(2, 3, _CLASSES), "y": _NUMBERS.reshape(2, 3)},
+      {"x": _OVER_CLASSES.at(2)},
+      unknown={"x": [0, 1], "y": [0, 1]},
+    )
+
+
 if __name__ == "__main__":
   absltest.main()

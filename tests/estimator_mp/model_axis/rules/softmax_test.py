@@ -57,6 +57,16 @@ class SoftmaxTest(parameterized.TestCase):
     (decision,) = sunk.inferred.decisions.values()
     self.assertIsInstance(decision, PerPart)
 
+  def test_over_a_split_axis_that_is_not_the_last(self):
+    """TensorFlow transposes, by an order that it computes in the graph."""
+    sinking.check(
+      self,
+      lambda x: tf.nn.softmax(x, axis=1),
+      {"x": _LOGITS},
+      {"x": Split(1, (2, 1))},
+      unknown={"x": [0]},
+    )
+
   @parameterized.named_parameters(*_FUNCTIONS)
   def test_of_logits_that_are_far_apart(self, function):
     """The largest is in another part in each row, and no power is infinite."""
