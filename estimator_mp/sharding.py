@@ -278,6 +278,9 @@ class _Sharding:
         self._lowering.say_sums(targets)
       grad_ys = self._lowering.grad_ys(targets, grad_ys)
     parts = request.gradients(grad_ys)
+    if self._splitter is not None:
+      sources, parts = self._splitter.without_lookups(sources, parts)
+      request = dataclasses.replace(request, sources=sources.tensors)
     new = self._read_new_ops()
     control_flow.wait_outside_of_loops(new)
     self._stages.plan_gradients(new, request.sources, parts)

@@ -116,6 +116,36 @@ def modulo_sizes(num_rows: int, num_shards: int) -> tuple[int, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
+class ByOwner:
+  """Ids, parted by the shards that have their rows.
+
+  Attributes:
+    ids: For each shard the ids of its rows, as often and in the order as they
+      were there; on the host of whoever has them.
+    where: For each shard where these were; int32.
+  """
+
+  ids: tuple[tf.Tensor, ...]
+  where: tuple[tf.Tensor, ...]
+
+
+def by_owner(ids: tf.Tensor, rows: Rows, device: str) -> ByOwner:
+  """Returns ids, parted by the shards that have their rows.
+
+  Args:
+    ids: Numbers of rows, int32 or int64, of shape [n].
+    rows: How the table is owned.
+    device: Where they are; its host does the work.
+  """
+  num_shards = len(rows.sizes)
+  with tf.compat.v1.device(None), tf.compat.v1.device(_host(device)):
+    owner = rows.owner(ids)
+    parted = tf.dynamic_partition(ids, owner, num_shards)
+    where = tf.dynamic_partition(tf.range(tf.size(ids)), owner, num_shards)
+    return ByOwner(tuple(parted), tuple(where))
+
+
+@dataclasses.dataclass(frozen=True)
 class Route:
   """Where the rows of some ids are.
 
@@ -152,22 +182,19 @@ def route(ids: tf.Tensor, rows: Rows, device: str) -> Route:
     rows: How the table is owned.
     device: Where ids are asked for; its host does the work.
   """
-  num_shards = len(rows.sizes)
+  parted = by_owner(ids, rows, device)
   with tf.compat.v1.device(None), tf.compat.v1.device(_host(device)):
-    owner = rows.owner(ids)
-    by_owner = tf.dynamic_partition(ids, owner, num_shards)
-    where = tf.dynamic_partition(tf.range(tf.size(ids)), owner, num_shards)
-    local_ids, positions, counts = [], [], []
-    begin: int | tf.Tensor = 0
-    for shard, own in enumerate(by_owner):
-      distinct, position = tf.unique(own)
-      local_ids.append(rows.local(distinct, shard))
-      counts.append(tf.size(distinct))
-      positions.append(position + begin if shard else position)
-      begin = begin + counts[-1] if shard else counts[-1]
-    order = tf.dynamic_stitch(where, positions)
+    uniques = [tf.unique(own) for own in parted.ids]
+    counts = tf.stack([tf.size(distinct) for distinct, _ in uniques])
+    begins = tf.unstack(tf.cumsum(counts, exclusive=True))
+    positions = [
+      position + begin
+      for (_, position), begin in zip(uniques, begins, strict=True)
+    ]
+    order = tf.dynamic_stitch(parted.where, positions)
     order.set_shape(ids.shape)
-    return Route(rows, tuple(local_ids), order, tf.stack(counts))
+    local_ids = (rows.local(x, i) for i, (x, _) in enumerate(uniques))
+    return Route(rows, tuple(local_ids), order, counts)
 
 
 def look_up(
@@ -212,7 +239,10 @@ def joined_ids(lookups: Sequence[tf.Tensor], device: str) -> tf.Tensor:
   dtypes = {ids.dtype for ids in lookups}
   dtype = dtypes.pop() if len(dtypes) == 1 else tf.int64
   with tf.compat.v1.device(None), tf.compat.v1.device(_host(device)):
-    flat = [tf.cast(tf.reshape(ids, [-1]), dtype) for ids in lookups]
+    flat = [
+      tf.cast(ids if ids.shape.rank == 1 else tf.reshape(ids, [-1]), dtype)
+      for ids in lookups
+    ]
     return flat[0] if len(flat) == 1 else tf.concat(flat, axis=0)
 
 
@@ -278,65 +308,59 @@ def rows_of(order: tf.Tensor, distinct: tf.Tensor, device: str) -> tf.Tensor:
     return tf.gather(distinct, order)
 
 
-@dataclasses.dataclass(frozen=True)
-class Update:
-  """Rows of one shard that are to be changed, on the shard's device.
-
-  Attributes:
-    values: One for each row, of shape [n, ...].
-    local_ids: The rows, as they are numbered on the shard; of shape [n].
-  """
-
-  values: tf.Tensor
-  local_ids: tf.Tensor
-
-
-def updates(
+def entries(
+  parted: ByOwner,
   values: tf.Tensor,
-  ids: tf.Tensor,
-  rows: Rows,
   devices: Sequence[str],
   device: str,
-) -> list[Update]:
-  """Returns what each shard has to change, for any sparse update of a table.
-
-  An id that occurs several times does so on its shard, in the same order.
+) -> list[tf.Tensor]:
+  """Returns for each shard the values that belong to its rows.
 
   Args:
-    values: One for each id, of shape [n, ...].
-    ids: Rows of the table, int32 or int64, of shape [n].
-    rows: How the table is owned.
-    devices: The device of each shard.
-    device: Where values and ids are.
+    parted: The ids that the values are for.
+    values: One for each of them, of shape [n, ...].
+    devices: The device of each shard, which gets its own.
+    device: Where the values are.
   """
-  num_shards = len(rows.sizes)
-  with tf.compat.v1.device(None), tf.compat.v1.device(_host(device)):
-    owner = rows.owner(ids)
-    by_owner = tf.dynamic_partition(ids, owner, num_shards)
-    where = tf.dynamic_partition(tf.range(tf.size(ids)), owner, num_shards)
-    local_ids = [rows.local(own, i) for i, own in enumerate(by_owner)]
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    parts = [tf.gather(values, positions) for positions in where]
-  return _on_devices(parts, local_ids, devices)
+    parts = [tf.gather(values, positions) for positions in parted.where]
+  return _on_devices(parts, devices)
 
 
-def updates_of_distinct(
+def local_ids(
+  parted: ByOwner, rows: Rows, devices: Sequence[str]
+) -> list[tf.Tensor]:
+  """Returns for each shard the numbers that its rows have there.
+
+  Args:
+    parted: Ids.
+    rows: How the table is owned.
+    devices: The device of each shard, which gets its own.
+  """
+  found = []
+  for shard, (ids, device) in enumerate(zip(parted.ids, devices, strict=True)):
+    with tf.compat.v1.device(None), tf.compat.v1.device(device):
+      found.append(rows.local(tf.identity(ids), shard))
+  return found
+
+
+def entries_of_distinct(
   exchanged: Route,
   values: tf.Tensor,
   devices: Sequence[str],
   device: str,
-) -> list[Update]:
-  """Returns what each shard has to change, of values in the order of a route.
+) -> list[tf.Tensor]:
+  """Returns for each shard the values that belong to its rows.
 
   Args:
     exchanged: Where the rows are.
     values: One for each distinct id, in the order of `Route.distinct_ids`.
-    devices: The device of each shard.
+    devices: The device of each shard, which gets its own.
     device: Where the values are.
   """
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
     parts = tf.split(values, exchanged.counts, num=len(exchanged.local_ids))
-  return _on_devices(parts, exchanged.local_ids, devices)
+  return _on_devices(parts, devices)
 
 
 def summed(exchanged: Route, values: tf.Tensor, device: str) -> tf.Tensor:
@@ -354,32 +378,31 @@ def summed(exchanged: Route, values: tf.Tensor, device: str) -> tf.Tensor:
     return tf.math.unsorted_segment_sum(values, exchanged.order, total)
 
 
-def dense(update: Update, num_rows: int, device: str) -> tf.Tensor:
-  """Returns an update of a shard as a tensor of its shape.
+def dense(
+  values: tf.Tensor, local_ids: tf.Tensor, num_rows: int, device: str
+) -> tf.Tensor:
+  """Returns values for some rows of a shard as a tensor of its shape.
 
   For a table that is read whole besides being looked up.
 
   Args:
-    update: Rows of the shard; repeated ones are summed.
+    values: One for each row, of shape [n, ...]; repeated ones are summed.
+    local_ids: The rows, as they are numbered on the shard.
     num_rows: How many rows the shard has.
     device: Its device.
   """
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    return tf.math.unsorted_segment_sum(
-      update.values, update.local_ids, num_rows
-    )
+    return tf.math.unsorted_segment_sum(values, local_ids, num_rows)
 
 
 def _on_devices(
-  values: Sequence[tf.Tensor],
-  local_ids: Sequence[tf.Tensor],
-  devices: Sequence[str],
-) -> list[Update]:
-  """Returns updates that each shard reads on its own device."""
+  tensors: Sequence[tf.Tensor], devices: Sequence[str]
+) -> list[tf.Tensor]:
+  """Returns tensors, each on the device of its number."""
   found = []
-  for part, ids, place in zip(values, local_ids, devices, strict=True):
-    with tf.compat.v1.device(None), tf.compat.v1.device(place):
-      found.append(Update(tf.identity(part), tf.identity(ids)))
+  for tensor, device in zip(tensors, devices, strict=True):
+    with tf.compat.v1.device(None), tf.compat.v1.device(device):
+      found.append(tf.identity(tensor))
   return found
 
 

@@ -20,6 +20,8 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
+from estimator_mp.collectives.exchange import Rows
+
 import numpy as np
 import tensorflow as tf
 
@@ -133,7 +135,24 @@ class Shifted:
   offsets: tuple[int, ...]
 
 
-Operand: TypeAlias = Split | Whole | Shard | Constants | Resized | Shifted
+@dataclasses.dataclass(frozen=True)
+class Owned:
+  """An operand of entries for some rows: part i reads those of its own rows.
+
+  The rows themselves become the numbers that they have on their shard.
+
+  Attributes:
+    rows: Which rows of a table are whose.
+    indices: Which input of the op says what rows the entries are for.
+  """
+
+  rows: Rows
+  indices: int
+
+
+Operand: TypeAlias = (
+  Split | Whole | Shard | Constants | Resized | Shifted | Owned
+)
 
 
 class Join(enum.Enum):
@@ -211,7 +230,24 @@ class Composite:
   exchanged: tuple[tf.TensorShape, ...] = ()
 
 
-Decision: TypeAlias = PerPart | Composite
+@dataclasses.dataclass(frozen=True)
+class LookUp:
+  """Rows of a table that is split by rows are exchanged for their numbers.
+
+  Lookups of one table share an exchange.
+
+  Attributes:
+    rows: Which rows are whose.
+    operands: The handle of the table, and numbers of rows.
+    outputs: The rows, which are whole.
+  """
+
+  rows: Rows
+  operands: tuple[Operand, ...] = (Shard(), Whole())
+  outputs: tuple[Output, ...] = (Joined(Join.FIRST),)
+
+
+Decision: TypeAlias = PerPart | Composite | LookUp
 
 # From an op, and how each of its inputs is split (None: it is whole), to what
 # becomes of the op; None if it has to read whole tensors. It reads static

@@ -7,14 +7,17 @@ from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp.graph import colocation, device_assignment, traversal
+from estimator_mp.lower.splitting import tables as tables_lib
 from estimator_mp.model_axis import inference
+from estimator_mp.model_axis import lookups as lookups_lib
 from estimator_mp.model_axis.decisions import (
   Composite,
   Constants,
-  Decision,
   Join,
   Joined,
+  LookUp,
   Operand,
+  Owned,
   PerPart,
   Resized,
   Shard,
@@ -47,6 +50,7 @@ class PartOps:
     splits: How these are split.
     wholes: What is to be read instead of a tensor, by its name: a sum over
       devices, or a gather.
+    tables: What is looked up in variables that are split by rows.
   """
 
   def __init__(
@@ -66,6 +70,7 @@ class PartOps:
     self.splits: dict[str, Split] = {}
     self.wholes: dict[str, tf.Tensor] = {}
     self.writes: dict[tf.Operation, list[tf.Operation]] = {}
+    self.tables = tables_lib.Tables(self.whole)
     self._table = table
     self._devices_of = devices_of
     self._made = made
@@ -95,24 +100,58 @@ class PartOps:
       ops: The ops that were looked at, in the order of the graph.
       inferred: What becomes of them.
     """
-    for op in traversal.in_order(ops):
+    ops = traversal.in_order(ops)
+    lookups = lookups_lib.together(
+      ops, inferred.decisions, lambda op: self._devices_of(op)[0]
+    )
+    for op in ops:
       decision = inferred.decisions.get(op)
       if decision is None:
         self._read_wholes(op)
+        self._sort_by_owner(op)
         continue
       with self.making(op):
-        self._replace(op, decision)
+        if isinstance(decision, LookUp):
+          self._look_up(op, decision, lookups[op])
+        else:
+          self._replace(op, decision)
       if Shard() not in decision.operands:
         self._keep_alive(op)
 
-  def _replace(self, op: tf.Operation, decision: Decision) -> None:
+  def _look_up(
+    self, op: tf.Operation, decision: LookUp, ops: Sequence[tf.Operation]
+  ) -> None:
+    """Makes what stands for lookups, when the first of them comes."""
+    if op is not ops[0]:
+      return
+    handles = self.parts[op.inputs[0].name]
+    with tf.control_dependencies(self._waits(op)):
+      rows = self.tables.look_up(
+        ops, decision, handles, self._devices_of(op)[0]
+      )
+    for lookup, whole in zip(ops, rows, strict=True):
+      self._of_handles.add(lookup.outputs[0].name)
+      self.wholes[lookup.outputs[0].name] = whole
+      self._instead[lookup] = [whole.op]
+
+  def _sort_by_owner(self, op: tf.Operation) -> None:
+    """Lets optimizers update rows in the order of their shards."""
+    if self.tables.finds_distinct_ids(op):
+      with self.making(op):
+        found = self.tables.sorted_by_owner(op, self._devices_of(op)[0])
+      for tensor, whole in zip(op.outputs, found, strict=True):
+        self.wholes[tensor.name] = whole
+
+  def _replace(self, op: tf.Operation, decision: PerPart | Composite) -> None:
     """Makes the parts of an op."""
     devices = self._devices_of(op)
     if Shard() in decision.operands:
       self._of_handles.update(tensor.name for tensor in op.outputs)
     inputs = [
-      self._operand(tensor, operand, devices)
-      for tensor, operand in zip(op.inputs, decision.operands, strict=True)
+      self.tables.owned(op, index, operand, devices)
+      if isinstance(operand, Owned)
+      else self._operand(op.inputs[index], operand, devices)
+      for index, operand in enumerate(decision.operands)
     ]
     by_part = [list(part) for part in zip(*inputs, strict=True)]
     if not by_part:
@@ -145,7 +184,7 @@ class PartOps:
   def _keep(
     self,
     op: tf.Operation,
-    decision: Decision,
+    decision: PerPart | Composite,
     outputs: Sequence[tf.Tensor | _Parts],
     devices: Sequence[str],
   ) -> None:
@@ -280,6 +319,7 @@ class PartOps:
         _shifted(whole, offset, device)
         for offset, device in zip(operand.offsets, devices, strict=True)
       ]
+    assert isinstance(operand, Resized)
     return self._resized(whole, operand, devices)
 
   def _on_each(self, constant: tf.Tensor, devices: Sequence[str]) -> _Parts:

@@ -9,6 +9,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from estimator_mp.collectives.exchange import Rows
 from estimator_mp.lower.splitting import outputs, part_ops
 from estimator_mp.model_axis.decisions import Split
 from estimator_mp.model_axis.rules.table import TABLE
@@ -28,12 +29,31 @@ class Sources:
       `tensors` that stand for it.
     splits: How each source is split; None for those that are not.
     wholes: The sources that model_fn asked for.
+    lookups: How many of each group are rows that were looked up in a table,
+      which come first; its shards follow.
   """
 
   tensors: list[Any]
   groups: list[list[int]]
   splits: list[Split | None]
   wholes: list[Any]
+  lookups: list[int]
+
+  def add(
+    self, tensors: Sequence[Any], split: Split | None, num_lookups: int = 0
+  ) -> None:
+    """Adds what stands for one more source.
+
+    Args:
+      tensors: What is asked for.
+      split: How the source is split.
+      num_lookups: How many of the tensors are rows that were looked up.
+    """
+    start = len(self.tensors)
+    self.tensors.extend(tensors)
+    self.groups.append(list(range(start, len(self.tensors))))
+    self.splits.append(split)
+    self.lookups.append(num_lookups)
 
   @classmethod
   def of(cls, sources: Sequence[Any]) -> "Sources":
@@ -42,8 +62,10 @@ class Sources:
     Args:
       sources: What model_fn asks for.
     """
-    groups = [[i] for i in range(len(sources))]
-    return cls(list(sources), groups, [None] * len(sources), list(sources))
+    found = cls([], [], [], list(sources), [])
+    for source in sources:
+      found.add([source], None)
+    return found
 
 
 class Splitter:
@@ -119,7 +141,7 @@ class Splitter:
     Args:
       sources: With respect to what model_fn asks for gradients.
     """
-    found = Sources([], [], [], list(sources))
+    found = Sources([], [], [], list(sources), [])
     for source in sources:
       tensor = getattr(source, "handle", source)
       name = getattr(tensor, "name", "")
@@ -127,27 +149,76 @@ class Splitter:
       standing = [source] if parts is None else parts
       if parts is None and name in self._parts.wholes:
         standing = [self._parts.wholes[name]]
-      start = len(found.tensors)
-      found.tensors.extend(standing)
-      found.groups.append(list(range(start, len(found.tensors))))
-      found.splits.append(self._parts.splits.get(name))
+      rows = self._parts.tables.sources(name)
+      found.add([*rows, *standing], self._parts.splits.get(name), len(rows))
     return found
+
+  def without_lookups(
+    self, sources: Sources, gradients: Sequence[Any]
+  ) -> tuple[Sources, list[Any]]:
+    """Returns gradients of tables in place of those of what was looked up.
+
+    Args:
+      sources: What `expand` returned.
+      gradients: One for each of its tensors.
+
+    Returns:
+      Sources in which a table that is only looked up is whole, and gradients
+      with respect to their tensors.
+    """
+    found = Sources([], [], [], sources.wholes, [])
+    kept: list[Any] = []
+    for source, group, split, count in zip(
+      sources.wholes,
+      sources.groups,
+      sources.splits,
+      sources.lookups,
+      strict=True,
+    ):
+      tensors = [sources.tensors[i] for i in group[count:]]
+      own = [gradients[i] for i in group[count:]]
+      rows: Any = None
+      if count and split is not None:
+        handle = getattr(source, "handle", source)
+        tables = self._parts.tables
+        with self._parts.making(handle.op):
+          rows = tables.gradient(handle, [gradients[i] for i in group[:count]])
+          if rows is not None and any(x is not None for x in own):
+            devices = self._devices_of(handle.op)
+            own = tables.to_shards(rows, Rows(split.sizes), own, devices)
+            rows = None
+      if rows is None:
+        found.add(tensors, split)
+        kept += own
+      else:
+        found.add([source], split, count)
+        kept.append(rows)
+    return found, kept
 
   def contract(self, sources: Sources, gradients: Sequence[Any]) -> list[Any]:
     """Returns the gradients that model_fn gets: concats of those of shards.
 
     Args:
-      sources: What `expand` returned.
+      sources: What `without_lookups` returned.
       gradients: One for each of its tensors: a tensor, `IndexedSlices` or None.
     """
-    return [
-      gradients[group[0]]
-      if split is None
-      else self._joined(source, split, [gradients[i] for i in group])
-      for source, group, split in zip(
-        sources.wholes, sources.groups, sources.splits, strict=True
-      )
-    ]
+    found: list[Any] = []
+    for source, group, split, count in zip(
+      sources.wholes,
+      sources.groups,
+      sources.splits,
+      sources.lookups,
+      strict=True,
+    ):
+      if split is None:
+        found.append(gradients[group[0]])
+      elif count:
+        found.append(gradients[group[0]])
+        self._parts.tables.add_gradient(found[-1], Rows(split.sizes))
+      else:
+        own = [gradients[i] for i in group]
+        found.append(self._joined(source, split, own))
+    return found
 
   def _joined(self, source: Any, split: Split, gradients: Sequence[Any]) -> Any:
     """Returns the gradient of a split source from those of its parts."""

@@ -6,12 +6,15 @@ made once for each shard.
 
 from collections.abc import Sequence
 
+from estimator_mp.collectives.exchange import Rows
 from estimator_mp.model_axis.decisions import (
   Composite,
   Join,
   Joined,
+  LookUp,
   OnPart,
   Operand,
+  Owned,
   PerPart,
   Shard,
   Split,
@@ -60,13 +63,17 @@ def _shape(
 
 
 @TABLE.rule("ResourceGather")
-def _gather(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
-  """Columns of rows; rows themselves are exchanged, see `tables`."""
+def _gather(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | LookUp | None:
+  """Columns of rows; rows themselves are exchanged."""
   handle, indices = splits
   rank, batch_dims = op.inputs[1].shape.rank, op.get_attr("batch_dims")
-  if handle is None or not handle.axis or batch_dims or rank is None:
+  if handle is None or batch_dims:
     return None
-  if indices is not None:
+  if not handle.axis:
+    return LookUp(Rows(handle.sizes))
+  if indices is not None or rank is None:
     return None
   output = handle.at(handle.axis - 1 + rank)
   return PerPart((Shard(), Whole()), (output,))
@@ -136,19 +143,24 @@ def _write(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 def _write_rows(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
-  """Columns of some rows; the indices of the rows are the same for all."""
+  """Columns of some rows, or those rows that a shard has."""
   split = splits[0]
-  if split is None or not split.axis:
+  if split is None:
     return None
   operands: list[Operand] = []
   names = [argument.name for argument in op.op_def.input_arg]
-  rank_of_rows = op.inputs[names.index("indices")].shape.rank
+  indices = names.index("indices")
+  rank_of_rows = op.inputs[indices].shape.rank
   for name, tensor, own in zip(names, op.inputs, splits, strict=True):
     if tensor.dtype == tf.resource:
       if own is not None and own != split:
         return None
       operands.append(split if own is None else Shard())
-    elif name == "indices" or tensor.shape.rank == 0:
+    elif tensor.shape.rank == 0 and name != "indices":
+      operands.append(Whole())
+    elif not split.axis:
+      operands.append(Owned(Rows(split.sizes), indices))
+    elif name == "indices":
       operands.append(Whole())
     elif rank_of_rows is None:
       return None

@@ -65,6 +65,14 @@ class _Shards:
     return table
 
 
+def _updates(shards, values, ids):
+  """Returns for each shard values and the numbers of their rows."""
+  parted = exchange.by_owner(ids, shards.rows, _LEADER)
+  parts = exchange.entries(parted, values, shards.devices, _LEADER)
+  local_ids = exchange.local_ids(parted, shards.rows, shards.devices)
+  return list(zip(parts, local_ids, strict=True))
+
+
 class RowsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("div", _DIV, [0, 0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 3] + [0, 1, 2] * 2),
@@ -228,20 +236,19 @@ class UpdatesTest(parameterized.TestCase):
     with tf.Graph().as_default():
       shards = _Shards(rows)
       fed = device_steps.placeholders([values, np.array(ids, dtype)])
-      updates = exchange.updates(*fed, rows, shards.devices, _LEADER)
       adds, denses = [], []
-      for shard, update in enumerate(updates):
+      for shard, (own, local_ids) in enumerate(_updates(shards, *fed)):
         place = shards.devices[shard]
-        self.assertEqual(update.values.device, place)
-        self.assertEqual(update.local_ids.device, place)
-        denses.append(exchange.dense(update, rows.sizes[shard], place))
+        self.assertEqual(own.device, place)
+        self.assertEqual(local_ids.device, place)
+        denses.append(exchange.dense(own, local_ids, rows.sizes[shard], place))
         self.assertEqual(denses[-1].shape.as_list(), [rows.sizes[shard], 2])
         with tf.device(place):
           adds.append(
             tf.raw_ops.ResourceScatterAdd(
               resource=shards.variables[shard].handle,
-              indices=update.local_ids,
-              updates=update.values,
+              indices=local_ids,
+              updates=own,
             )
           )
       with tf.control_dependencies(adds):
@@ -261,16 +268,16 @@ class UpdatesTest(parameterized.TestCase):
     with tf.Graph().as_default():
       shards = _Shards(rows)
       ids = v1.placeholder(tf.int64, [2])
-      updates = exchange.updates(
-        tf.ones([2, 2]), ids, rows, shards.devices, _LEADER
-      )
+      updates = _updates(shards, tf.ones([2, 2]), ids)
       adds = [
         tf.raw_ops.ResourceScatterAdd(
           resource=variable.handle,
-          indices=update.local_ids,
-          updates=update.values,
+          indices=local_ids,
+          updates=own,
         )
-        for variable, update in zip(shards.variables, updates, strict=True)
+        for variable, (own, local_ids) in zip(
+          shards.variables, updates, strict=True
+        )
       ]
       with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "indices"):
         device_steps.run(adds, {ids: [3, bad]})
@@ -284,11 +291,11 @@ class UpdatesTest(parameterized.TestCase):
       fed = device_steps.placeholders([values, np.array(ids, np.int64)])
       route = exchange.route(fed[1], rows, _LEADER)
       totals = exchange.summed(route, fed[0], _LEADER)
-      updates = exchange.updates_of_distinct(
+      parts = exchange.entries_of_distinct(
         route, totals, shards.devices, _LEADER
       )
       found = device_steps.run(
-        [(x.local_ids, x.values) for x in updates],
+        list(zip(route.local_ids, parts, strict=True)),
         dict(zip(fed, [values, ids], strict=True)),
       )
     expected = np.zeros_like(_table)
@@ -314,7 +321,7 @@ class SizesTest(parameterized.TestCase):
       ids = v1.placeholder(tf.int64, [6])
       (found,) = shards.look_up([ids])
       (gradient,) = tf.gradients(tf.reduce_sum(found**2), [found])
-      updates = exchange.updates(gradient, ids, rows, shards.devices, _LEADER)
+      updates = _updates(shards, gradient, ids)
       made = [
         tensor
         for op in graph.get_operations()[start:]

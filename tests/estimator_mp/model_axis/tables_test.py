@@ -1,0 +1,173 @@
+"""Tables that are split by rows: equal to those of the plain model."""
+
+import collections
+
+import estimator_mp
+from estimator_mp.graph import traversal
+from tests.estimator_mp.model_axis import table_models
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+
+_DIV = (("table|embedding", "div"), (".*", None))
+_OPTIMIZERS = (
+  ("adadelta", lambda: v1.train.AdadeltaOptimizer(0.5)),
+  ("adam", lambda: v1.train.AdamOptimizer(0.1)),
+  ("ftrl", lambda: v1.train.FtrlOptimizer(0.2)),
+  ("gradient_descent", lambda: v1.train.GradientDescentOptimizer(0.2)),
+  ("momentum", lambda: v1.train.MomentumOptimizer(0.1, 0.9)),
+  ("proximal", lambda: v1.train.ProximalAdagradOptimizer(0.1)),
+  (
+    "rms_prop",
+    lambda: v1.train.RMSPropOptimizer(0.05, momentum=0.5, centered=True),
+  ),
+)
+_KERAS_OPTIMIZERS = (
+  ("adagrad", lambda k: k.Adagrad(0.2)),
+  ("adam", lambda k: k.Adam(0.1, amsgrad=True)),
+  ("rms_prop", lambda k: k.RMSprop(0.05)),
+  ("sgd", lambda k: k.SGD(0.1, momentum=0.5)),
+)
+
+
+class LookUpTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("gather", table_models.gather),
+    ("lookup_sparse", table_models.lookup_sparse),
+    ("columns", table_models.columns),
+    ("keras_layer", table_models.keras_layer),
+    ("nested", table_models.nested),
+    ("tied", table_models.tied),
+  )
+  def test_all_ways_of_looking_up(self, look_up):
+    table_models.check(self, table_models.make_model_fn(look_up), "model:3")
+
+  @parameterized.named_parameters(
+    ("micro_batches", "model:2", 4),
+    ("replicas", "data:2,model:2", 1),
+    ("stages", "stage:2,model:2", 2),
+    ("replicas_and_micro_batches", "data:2,model:3", 3),
+  )
+  def test_with_the_other_axes(self, mesh, num_micro_batches):
+    table_models.check(
+      self,
+      table_models.make_model_fn(table_models.gather, clip=True),
+      mesh,
+      num_micro_batches=num_micro_batches,
+    )
+
+  def test_serving(self):
+    model_fn = table_models.make_model_fn(table_models.lookup_sparse)
+    config = estimator_mp.ShardingConfig("model:3", split=_DIV)
+    folder = self.create_tempdir().full_path
+    plain = tf.estimator.Estimator(
+      model_fn, config=tf.estimator.RunConfig(folder), params={}
+    )
+    plain.train(table_models.input_fn, steps=2)
+    sharded = tf.estimator.Estimator(
+      estimator_mp.shard_model_fn(model_fn, config),
+      config=estimator_mp.run_config(config, model_dir=folder),
+      params={},
+    )
+    self.assertAlmostEqual(
+      sharded.evaluate(table_models.input_fn)["loss"],
+      plain.evaluate(table_models.input_fn)["loss"],
+      places=6,
+    )
+    ours, theirs = (
+      [x["logits"] for x in estimator.predict(table_models.input_fn)]
+      for estimator in (sharded, plain)
+    )
+    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+
+  @parameterized.named_parameters(
+    ("gather", table_models.gather, {"table": 1}),
+    ("columns", table_models.columns, {"bag_id_shared": 1, "word": 1}),
+    ("lookup_sparse", table_models.lookup_sparse, {"table": 1}),
+    ("nested", table_models.nested, {"table": 2}),
+  )
+  def test_ids_are_exchanged_once_for_each_table(self, look_up, expected):
+    """Lookups whose ids follow from rows of the table cannot wait for it."""
+    config = estimator_mp.ShardingConfig("model:3", split=_DIV)
+    model_fn = table_models.make_model_fn(look_up)
+    with table_models.built(model_fn, config) as (_, spec):
+      gathers = collections.Counter(
+        op.inputs[0].op.name
+        for op in _ops_of(spec)
+        if op.type == "ResourceGather"
+      )
+    exchanges = {
+      name: count
+      for name, count in gathers.items()
+      for key in expected
+      if key in name
+    }
+    self.assertLen(exchanges, 3 * len(expected), gathers)
+    for name, count in exchanges.items():
+      self.assertRegex(name, "/part_[012]$")
+      self.assertEqual(
+        {count}, {x for key, x in expected.items() if key in name}
+      )
+
+
+class UpdateTest(parameterized.TestCase):
+  @parameterized.named_parameters(*_OPTIMIZERS)
+  def test_optimizers(self, make_optimizer):
+    model_fn = table_models.make_model_fn(table_models.gather, make_optimizer)
+    table_models.check(self, model_fn, "model:3")
+
+  @parameterized.product(case=_KERAS_OPTIMIZERS, legacy=[False, True])
+  def test_optimizers_of_keras(self, case, legacy):
+    optimizers = tf.keras.optimizers
+    if legacy:
+      optimizers = optimizers.legacy
+    make = case[1]
+    model_fn = table_models.make_model_fn(
+      table_models.gather, lambda: make(optimizers)
+    )
+    table_models.check(self, model_fn, "model:3")
+
+  def test_clipping_sees_the_rows_of_the_plain_gradient(self):
+    model_fn = table_models.make_model_fn(table_models.gather, clip=True)
+    table_models.check(self, model_fn, "model:3")
+
+  def test_no_tensor_is_as_large_as_the_table(self):
+    """All that a step makes is a shard's, or the batch's."""
+    rows = 4000
+
+    def look_up(features):
+      table = v1.get_variable("table", [rows, 4], use_resource=True)
+      return [
+        tf.gather(table, features["id"]),
+        tf.gather(table, features["id"] + rows // 2),
+      ]
+
+    config = estimator_mp.ShardingConfig("model:4", split=_DIV)
+    model_fn = table_models.make_model_fn(look_up)
+    with table_models.built(model_fn, config) as (graph, spec):
+      made = [
+        tensor
+        for op in _ops_of(spec)
+        for tensor in op.outputs
+        if tensor.dtype not in (tf.resource, tf.variant)
+      ]
+      initialize = v1.global_variables_initializer()
+      session_config = estimator_mp.run_config(config).session_config
+      with v1.Session(graph=graph, config=session_config) as session:
+        session.run(initialize)
+        values = session.run([made, spec.train_op])[0]
+    largest = max(np.size(value) for value in values)
+    self.assertLess(largest, rows)
+
+
+def _ops_of(spec):
+  """Returns the ops of a training step."""
+  train_op = getattr(spec.train_op, "op", spec.train_op)
+  return traversal.ops_run_with(train_op, spec.loss.op)
+
+
+if __name__ == "__main__":
+  absltest.main()
