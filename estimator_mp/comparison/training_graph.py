@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from compat.private import gradient_requests
+from estimator_mp.comparison import whole_variables
 
 import numpy as np
 import tensorflow as tf
@@ -109,7 +110,7 @@ class TrainingGraph:
     graph: The graph.
     spec: What model_fn returned.
     gradients: The gradients of variables, by their names.
-    variables: All global variables, by their names.
+    variables: All global variables, by the names that the plain model has.
     inputs: Placeholders for the components of features and labels.
   """
 
@@ -140,7 +141,7 @@ class TrainingGraph:
         given["labels"] = labels
       with recorder(self.graph) as self.gradients:
         self.spec = model_fn(features, **_accepted(model_fn, given))
-      self.variables = {v.op.name: v for v in v1.global_variables()}
+      self.variables = whole_variables.by_name(v1.global_variables())
 
   def _make_inputs(self, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
     flat = tf.nest.flatten(inputs, expand_composites=True)
@@ -155,7 +156,10 @@ class TrainingGraph:
   def _saver(self) -> tf.compat.v1.train.Saver:
     """A saver of all variables, which makes ops."""
     return v1.train.Saver(
-      [*self.variables.values(), *v1.get_collection("saveable_objects")],
+      [
+        *(part for found in self.variables.values() for part in found.parts),
+        *v1.get_collection("saveable_objects"),
+      ],
       max_to_keep=None,
       allow_empty=True,
     )
@@ -278,9 +282,9 @@ class TrainingRun:
       values: One of `Batches.values`.
     """
     fetched = self._session.run(self.graph.fetches(), self.graph.feed(values))
-    variables = self._run_without_hooks(
-      lambda session: session.run(self.graph.variables)
-    )
+    of_variables = whole_variables.fetches(self.graph.variables)
+    parts = self._run_without_hooks(lambda session: session.run(of_variables))
+    variables = whole_variables.joined(self.graph.variables, parts)
     return Step.of(fetched, variables)
 
   def save(self, path: str) -> str:

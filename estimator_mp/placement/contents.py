@@ -6,8 +6,8 @@ replica has for all, or no variable at all if replicas share those of the first
 one; shards, and what is whole, which the first device of a stage has.
 """
 
+import contextlib
 import itertools
-import re
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -23,8 +23,6 @@ from estimator_mp.graph import op_types, shapes
 import tensorflow as tf
 
 _MAX_LAYERS = 5
-# How the name of a shard ends.
-_SHARD = re.compile(r"/part_\d+$")
 
 
 def placement_of_stages(
@@ -45,7 +43,7 @@ def placement_of_stages(
   scopes: list[list[str]] = [[] for _ in range(mesh.axis_size("stage"))]
   for variable in tf.compat.v1.trainable_variables():
     if variable.op in stages:
-      name = saved_name(variable)
+      name = whole_of(variable).name
       scope = name.rpartition("/")[0] or name
       of_stage = scopes[stages[variable.op]]
       if scope not in of_stage:
@@ -114,17 +112,20 @@ def _contents(
   )
 
 
-def saved_name(variable: tf.Variable) -> str:
-  """Returns the name that a checkpoint has a variable under: the plain one.
+def whole_of(variable: tf.Variable) -> tf.Operation:
+  """Returns the op of what a variable is a shard of; its own if of nothing.
 
   Args:
-    variable: A variable; one that is a shard is a slice of another one there.
+    variable: A variable. One that model_fn itself has partitioned is whole.
   """
-  name: str = variable.op.name
-  if not _SHARD.search(name) or not hasattr(variable, "to_proto"):
-    return name
-  whole: str = variable.to_proto().save_slice_info_def.full_name
-  return whole or name
+  op: tf.Operation = variable.op
+  whole, shard, _ = op.name.rpartition("/part_")
+  if shard:
+    # Where model_fn partitions a variable, there is none of the whole name.
+    with contextlib.suppress(KeyError):
+      found = op.graph.get_operation_by_name(whole)
+      return found if op_types.is_variable(found) else op
+  return op
 
 
 def contents_of_devices(
@@ -181,7 +182,7 @@ def _split_variables() -> set[str]:
   """Returns the names of the variables that others are the shards of."""
   variables = tf.compat.v1.global_variables() + tf.compat.v1.local_variables()
   names = {variable.op.name for variable in variables}
-  return {saved_name(variable) for variable in variables} - names
+  return {whole_of(variable).name for variable in variables} - names
 
 
 def _add(amounts: dict[str, int], op: tf.Operation, amount: int) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 from unittest import mock
 
 import estimator_mp
-from estimator_mp.comparison import training_graph
+from estimator_mp.comparison import training_graph, whole_variables
 from estimator_mp.plan import sharding_plan
 
 import numpy as np
@@ -89,7 +89,7 @@ class Program:
     hooks = (*hooks, *self.spec.training_hooks)
     for hook in hooks:
       hook.begin()
-    self._variables = {v.op.name: v for v in v1.global_variables()}
+    self._variables = whole_variables.by_name(v1.global_variables())
     self._mirrors = _reads_of_mirrors(self.graph)
     scaffold = self.spec.scaffold
     scaffold.finalize()
@@ -101,7 +101,8 @@ class Program:
 
   def variables(self):
     """Returns every variable."""
-    return self.session.run(self._variables)
+    parts = self.session.run(whole_variables.fetches(self._variables))
+    return whole_variables.joined(self._variables, parts)
 
   def mirrors(self):
     """Returns what each replica has of each mirrored variable."""
@@ -109,9 +110,14 @@ class Program:
 
   def load(self, values):
     """Sets variables, as `variable.load` does; all of them at once."""
-    starts = {name: self._variables[name].initializer for name in values}
-    feed = {starts[name].inputs[1]: value for name, value in values.items()}
-    self.session.run(starts, feed)
+    feed = {}
+    for name, value in values.items():
+      variable = self._variables[name]
+      starts = (part.initializer for part in variable.parts)
+      feed |= dict(zip(starts, variable.slices(value), strict=True))
+    self.session.run(
+      [*feed], {start.inputs[1]: value for start, value in feed.items()}
+    )
 
   def run(self, fetches, batch):
     """Runs some ops alone."""

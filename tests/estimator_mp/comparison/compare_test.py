@@ -274,6 +274,31 @@ class EqualTest(parameterized.TestCase):
 
     self._assert_equal(estimator_mp.compare(model_fn, _input_fn, _TWO, 2), 2)
 
+  @parameterized.named_parameters(
+    ("uneven", "model:3", False),
+    ("stages", "stage:2,model:2", False),
+    ("replicas", "model:2,data:2", True),
+  )
+  def test_shards_are_compared_as_whole_variables(self, mesh, restart):
+    config = estimator_mp.ShardingConfig(
+      mesh, split=[("^first$", 1), ("^last$", 0)], num_micro_batches=2
+    )
+    compared = estimator_mp.compare(
+      _adam,
+      _input_fn,
+      config,
+      3,
+      params={"units": 16, "rate": 0.01},
+      restart_each_step=restart,
+    )
+    self._assert_equal(compared, 3)
+    step = compared.steps[-1]
+    self.assertCountEqual(step.gradients, ["first", "last"])
+    self.assertContainsSubset(
+      ["first", "first/Adam", "last/Adam_1"], step.variables
+    )
+    self.assertNotIn("part_", " ".join(step.variables))
+
   def test_dropout_on_stages_alone_is_the_same(self):
     self._assert_equal(
       estimator_mp.compare(_dropout, _input_fn, _stages(2), 2), 2
@@ -323,6 +348,14 @@ class PartingTest(parameterized.TestCase):
       "random ops (dropout/random_uniform/RandomUniform) draw new numbers for "
       "each of 2 slices; compare without them, such as with a dropout rate of "
       "0",
+    ),
+    (
+      "random_shards",
+      _dropout,
+      estimator_mp.ShardingConfig("model:2", split=[("^first$", 1)]),
+      "random ops (dropout/random_uniform/RandomUniform) draw what is split in "
+      "2 parts, each with numbers of its own; compare without them, such as "
+      "with a dropout rate of 0",
     ),
     (
       "batch_norm",
