@@ -178,6 +178,15 @@ class _Sharding:
       )
     if config.aggregation == sharding_options.HOROVOD:
       self._processes = horovod.Processes(config.loss_reduction)
+    if export.is_for_export():
+      self._prepare_export()
+
+  def _prepare_export(self) -> None:
+    """Lets a graph for a SavedModel be the plain one, or keep its devices."""
+    if not self._config.export_shards:
+      self._splitter = None
+    elif self._splitter is not None:
+      export.keep_devices()
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns model_fn's arguments, with what it is to train on at a time."""

@@ -300,12 +300,7 @@ class Splitter:
         trainable=variable.trainable,
         synchronization=variable.synchronization.value,
         aggregation=variable.aggregation.value,
-        save_slice_info_def=variable_pb2.SaveSliceInfoDef(
-          full_name=variable.op.name,
-          full_shape=full_shape,
-          var_offset=offset,
-          var_shape=shape,
-        ),
+        save_slice_info_def=_slice_of(variable, offset, shape),
       )
       shards.append(type(variable).from_proto(described))
     return shards
@@ -321,3 +316,30 @@ class Splitter:
         with tf.compat.v1.device(handle.device):
           reads.append(tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype))
     return reads
+
+
+def _slice_of(
+  variable: Any, offset: Sequence[int], shape: Sequence[int]
+) -> variable_pb2.SaveSliceInfoDef:
+  """Returns which slice of a variable a checkpoint has of a shard.
+
+  Args:
+    variable: The variable; of one that model_fn itself has partitioned, the
+      checkpoint has a slice already.
+    offset: Where the shard begins in it.
+    shape: The shape of the shard.
+  """
+  described = variable.to_proto()
+  own = described.save_slice_info_def
+  if not described.HasField("save_slice_info_def"):
+    own.full_name = variable.op.name
+    own.full_shape.extend(variable.shape.as_list())
+    own.var_offset.extend([0] * len(shape))
+  return variable_pb2.SaveSliceInfoDef(
+    full_name=own.full_name,
+    full_shape=own.full_shape,
+    var_offset=[
+      begin + more for begin, more in zip(own.var_offset, offset, strict=True)
+    ],
+    var_shape=shape,
+  )
