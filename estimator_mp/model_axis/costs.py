@@ -7,7 +7,8 @@ read it there. Whole tensors are on the first device of the axis; so
   constants, of which each device has a copy;
 - what parts sum goes from each other device to the first one;
 - a split tensor that is gathered, too, part by part, once for all readers;
-- of a whole tensor that is read in slices each other device gets its own.
+- of a whole tensor that is read in slices each other device gets its own;
+- of rows that are looked up each device sends its own, and gets their numbers.
 
 Backward everything goes the other way: the gradient of what was read on all
 devices is summed over them, that of a sum is read on all.
@@ -24,7 +25,9 @@ from estimator_mp.model_axis.decisions import (
   Composite,
   Join,
   Joined,
+  LookUp,
   Operand,
+  PerPart,
   Resized,
   Shifted,
   Split,
@@ -99,10 +102,8 @@ def bytes_sent(
     An entry for each tensor, and each thing that is done to it, in the order of
     the graph.
   """
-  sending = _Sending(inferred, num_parts, table, differentiated, num_bytes)
-  for op in ops:
-    sending.visit(op)
-  return tuple(sending.sent.values())
+  traffic = Traffic(ops, num_parts, table, differentiated, num_bytes)
+  return traffic.sent(inferred)
 
 
 def tensors_with_gradients(
@@ -138,43 +139,115 @@ def tensors_with_gradients(
 _WITHOUT_GRADIENT = op_types.SHAPE_ONLY | {"StopGradient"}
 
 
-class _Sending:
-  """What is sent, as ops are looked at one after the other."""
+class Traffic:
+  """Tells what is sent, for several splits of variables of the same ops."""
 
   def __init__(
     self,
-    inferred: Inferred,
+    ops: Sequence[tf.Operation],
     num_parts: int,
     table: Table,
-    differentiated: Collection[str],
-    num_bytes: Mapping[str, int],
+    differentiated: Collection[str] = (),
+    num_bytes: Mapping[str, int] = MappingProxyType({}),
   ):
+    """Takes what does not depend on splits; see `bytes_sent`."""
+    self.num_parts = num_parts
+    self.differentiated = differentiated
+    self._ops = [(op, op.name) for op in ops]
+    self._table = table
+    self._num_bytes = dict(num_bytes)
+    self._copied: dict[str, bool] = {}
+    self._sources: dict[tuple[str, Split], PerPart | None] = {}
+
+  def sent(self, inferred: Inferred) -> tuple[Sent, ...]:
+    """Returns what devices send each other; see `bytes_sent`.
+
+    Args:
+      inferred: What becomes of the ops.
+    """
+    readers = {gather.reader for gather in inferred.gathers}
+    sending = _Sending(self, inferred)
+    for op, name in self._ops:
+      if op in inferred.decisions or name in readers:
+        sending.visit(op)
+    return tuple(sending.sent.values())
+
+  def bytes_of(self, tensor: tf.Tensor) -> int:
+    """Returns the bytes of a whole tensor.
+
+    Args:
+      tensor: A tensor of the model.
+    """
+    name = tensor.name
+    if name not in self._num_bytes:
+      self._num_bytes[name] = shapes.tensor_bytes(tensor)
+    return self._num_bytes[name]
+
+  def is_copied(self, tensor: tf.Tensor) -> bool:
+    """Whether each device has a tensor of its own.
+
+    Args:
+      tensor: A tensor that parts read whole.
+    """
+    name = tensor.name
+    if name not in self._copied:
+      self._copied[name] = inference.is_small_constant(tensor)
+    return self._copied[name]
+
+  def source(self, tensor: tf.Tensor, split: Split) -> PerPart | None:
+    """Returns how parts make a tensor of nothing; None if they cannot.
+
+    Args:
+      tensor: A tensor that is whole.
+      split: How it is to be split.
+    """
+    key = tensor.name, split
+    if key not in self._sources:
+      made = inference.source(self._table, tensor.op, split)
+      if made is not None and not inference.is_repeatable(
+        self._table, tensor, split
+      ):
+        made = None
+      self._sources[key] = made
+    return self._sources[key]
+
+
+class _Sending:
+  """What is sent, as ops are looked at one after the other."""
+
+  def __init__(self, traffic: Traffic, inferred: Inferred):
     # By what is done, to which tensor, and how it is sliced.
     self.sent: dict[tuple[str, str, Split | None], Sent] = {}
-    self._inferred = inferred
-    self._others = num_parts - 1
-    self._table = table
-    self._differentiated = differentiated
-    self._num_bytes = num_bytes
+    self._traffic = traffic
+    self._splits = inferred.splits
+    self._decisions = inferred.decisions
+    self._others = traffic.num_parts - 1
     self._joined: set[str] = set()
 
   def visit(self, op: tf.Operation) -> None:
     """Adds what an op reads from other devices, and what its parts join."""
-    decision = self._inferred.decisions.get(op)
+    decision = self._decisions.get(op)
     if decision is None:
       for tensor in op.inputs:
         self._read_whole(op, tensor)
       return
+    if isinstance(decision, LookUp):
+      self._look_up(op, decision)
+      return
     for tensor, operand in zip(op.inputs, decision.operands, strict=True):
       self._read(op, tensor, operand)
-    for tensor, output in zip(op.outputs, decision.outputs, strict=False):
+    for index, output in enumerate(decision.outputs):
       if isinstance(output, Joined):
-        self._joined.add(tensor.name)
-        if output.join is not Join.FIRST:
-          sent = self._bytes(tensor) * self._others
-          self._add(output.join.value, op, tensor, sent)
+        self._join(op, op.outputs[index], output.join)
     if isinstance(decision, Composite) and decision.exchanged:
       self._exchange(op, decision)
+
+  def _join(self, op: tf.Operation, tensor: tf.Tensor, join: Join) -> None:
+    """Adds what comes from the other devices to be joined."""
+    self._joined.add(tensor.name)
+    if join is not Join.FIRST:
+      sent = self._traffic.bytes_of(tensor) * self._others
+      self._add(join.value, op, tensor, sent)
 
   def _exchange(self, op: tf.Operation, decision: Composite) -> None:
     """Adds what comes together on the first device, and is read on all."""
@@ -183,13 +256,32 @@ class _Sending:
     each = sum(shapes.num_elements(shape) for shape in decision.exchanged)
     self._add(EXCHANGE, op, tensor, 2 * self._others * size * each)
 
+  def _look_up(self, op: tf.Operation, decision: LookUp) -> None:
+    """Adds ids and rows, which are sent once each, as if none were repeated.
+
+    Backward, an optimizer's update of these rows goes to the devices that have
+    them, and so do the gradients.
+    """
+    ids, rows = op.inputs[1], op.outputs[0]
+    self._read_whole(op, ids)
+    self._joined.add(rows.name)
+    sizes = decision.rows.sizes
+    count = self._traffic.bytes_of(ids) // ids.dtype.size
+    elsewhere = sum(sizes[1:])
+    wanted = min(count * elsewhere // max(sum(sizes), 1), elsewhere)
+    each = self._traffic.bytes_of(rows) // max(count, 1) + ids.dtype.size
+    self._add(EXCHANGE, op, rows, wanted * each)
+
   def _read(
     self, op: tf.Operation, tensor: tf.Tensor, operand: Operand
   ) -> None:
     """Adds what the parts of an op are sent in place of an input."""
     if isinstance(operand, Split):
       self._read_parts(op, tensor, operand)
-    elif isinstance(operand, Whole | Shifted):
+    elif isinstance(operand, Whole):
+      if not self._traffic.is_copied(tensor):
+        self._read_on_all(op, tensor)
+    elif isinstance(operand, Shifted):
       self._read_on_all(op, tensor)
     elif isinstance(operand, Resized):
       known = tf.get_static_value(tensor, partial=True)
@@ -202,14 +294,13 @@ class _Sending:
 
   def _read_on_all(self, op: tf.Operation, tensor: tf.Tensor) -> None:
     """Adds what goes from the first device to all others."""
-    if inference.is_small_constant(tensor):
-      return
     self._read_whole(op, tensor)
-    self._add(BROADCAST, op, tensor, self._bytes(tensor) * self._others)
+    sent = self._traffic.bytes_of(tensor) * self._others
+    self._add(BROADCAST, op, tensor, sent)
 
   def _read_whole(self, op: tf.Operation, tensor: tf.Tensor) -> None:
     """Adds the other devices' parts of a tensor that is split."""
-    split = self._inferred.splits.get(tensor.name)
+    split = self._splits.get(tensor.name)
     if split is not None and not op_types.is_handle(tensor):
       self._add(GATHER, op, tensor, self._bytes_of_others(tensor, split))
 
@@ -217,14 +308,12 @@ class _Sending:
     self, op: tf.Operation, tensor: tf.Tensor, split: Split
   ) -> None:
     """Adds slices, unless the tensor is in these parts, or parts make it."""
-    own = self._inferred.splits.get(tensor.name)
+    own = self._splits.get(tensor.name)
     if own == split or op_types.is_handle(tensor):
       return
     if own is None and tensor.name not in self._joined:
-      made = inference.source(self._table, tensor.op, split)
-      if made is not None and inference.is_repeatable(
-        self._table, tensor, split
-      ):
+      made = self._traffic.source(tensor, split)
+      if made is not None:
         for x, operand in zip(tensor.op.inputs, made.operands, strict=True):
           self._read(op, x, operand)
         return
@@ -232,15 +321,10 @@ class _Sending:
     sent = self._bytes_of_others(tensor, split)
     self._add(SLICE, op, tensor, sent, split)
 
-  def _bytes(self, tensor: tf.Tensor) -> int:
-    """Returns the bytes of a whole tensor."""
-    found = self._num_bytes.get(tensor.name)
-    return shapes.tensor_bytes(tensor) if found is None else found
-
   def _bytes_of_others(self, tensor: tf.Tensor, split: Split) -> int:
     """Returns the bytes of all parts but the first one."""
     others = split.size - split.sizes[0]
-    return self._bytes(tensor) * others // max(split.size, 1)
+    return self._traffic.bytes_of(tensor) * others // max(split.size, 1)
 
   def _add(
     self,
@@ -251,9 +335,8 @@ class _Sending:
     split: Split | None = None,
   ) -> None:
     """Adds an entry, unless the tensor is where it is wanted already."""
-    key = (kind, tensor.name, split)
+    name = tensor.name
+    key = (kind, name, split)
     if key not in self.sent:
-      backward = forward if tensor.name in self._differentiated else 0
-      self.sent[key] = Sent(
-        kind, tensor.name, op.name, op.type, forward, backward
-      )
+      backward = forward if name in self._traffic.differentiated else 0
+      self.sent[key] = Sent(kind, name, op.name, op.type, forward, backward)

@@ -13,8 +13,11 @@ import tensorflow as tf
 
 # A weight that is trained needs a gradient and two slots, as Adam has.
 _COPIES = 4
-# What stays on the first device may be this much of a device's even share.
-_SLACK = 0.05
+# The first device may hold, and compute, this much more than its even share.
+_MEMORY_SLACK = 0.1
+_WORK_SLACK = 0.05
+# What is less than this much of an even share does not count.
+_STEP = 0.01
 
 Splits = Mapping[str, Split | None]
 
@@ -59,15 +62,15 @@ class Cost:
 
   Attributes:
     over_limit: The bytes of the first device above the memory limit.
-    uneven: How much more than its even share, and the slack, the first device
-      holds or computes because variables are whole.
+    uneven: How much more than its even share, and some slack, the first device
+      holds or computes because variables are whole, in hundredths of the share.
     num_bytes: What is sent in a training step.
     peak_bytes: What the fullest device holds.
     num_sent: How many tensors are sent.
   """
 
   over_limit: int
-  uneven: float
+  uneven: int
   num_bytes: int
   peak_bytes: int
   num_sent: int
@@ -85,6 +88,8 @@ class Evaluation:
       that nothing else is in but constants.
     users: The positions of the ops that join a variable with features, by its
       name.
+    traffic: Tells what a training step sends.
+    work: The multiplications of a forward pass with each variable, by name.
     visits: How many ops were decided about.
   """
 
@@ -106,13 +111,19 @@ class Evaluation:
       else traversal.ancestors(problem.targets, problem.ops)
     )
     initial_writes = frozenset(problem.initial_writes)
-    self._step = [op for op in step if op not in initial_writes]
-    self._names_of_step = {op.name for op in self._step}
-    self._differentiated = costs.tensors_with_gradients(
-      problem.ops, problem.trained, problem.targets
+    step = [op for op in step if op not in initial_writes]
+    self._names_of_step = {op.name for op in step}
+    self.traffic = costs.Traffic(
+      step,
+      problem.num_parts,
+      problem.table,
+      costs.tensors_with_gradients(
+        problem.ops, problem.trained, problem.targets
+      ),
+      problem.num_bytes,
     )
     self._bytes = self._bytes_of_variables()
-    self._work = {name: self._work_of(name) for name in problem.variables}
+    self.work = {name: self._work_of(name) for name in problem.variables}
     self._worth: set[str] = set()
     self._found: dict[tuple[tuple[str, Split | None], ...], Cost] = {}
 
@@ -187,14 +198,7 @@ class Evaluation:
 
   def _cost(self, splits: Splits) -> Cost:
     inferred = self.infer(splits)
-    sent = costs.bytes_sent(
-      self._step,
-      inferred,
-      self.problem.num_parts,
-      self.problem.table,
-      self._differentiated,
-      self.problem.num_bytes,
-    )
+    sent = self.traffic.sent(inferred)
     gathered = self.gathered(inferred)
     held = self._held(inferred, gathered)
     limit = self.problem.memory_limit
@@ -221,20 +225,23 @@ class Evaluation:
         held[0] += num_bytes
     return held
 
-  def _uneven(self, splits: Splits, gathered: Collection[str]) -> float:
+  def _uneven(self, splits: Splits, gathered: Collection[str]) -> int:
     """Returns how uneven devices are because variables are whole."""
     whole = {
       name
       for name in self._worth
       if splits.get(name) is None or name in gathered
     }
-    shares = [
-      sum(amounts[name] for name in whole)
-      / max(sum(amounts[name] for name in self._worth), 1)
-      for amounts in (self._bytes, self._work)
-    ]
     others = self.problem.num_parts - 1
-    return round(max(0.0, max(shares) * others - _SLACK), 6)
+    excesses = [
+      others * sum(amounts[name] for name in whole) / total - slack
+      for amounts, slack in (
+        (self._bytes, _MEMORY_SLACK),
+        (self.work, _WORK_SLACK),
+      )
+      if (total := sum(amounts[name] for name in self._worth))
+    ]
+    return max(0, math.ceil(max(excesses, default=0.0) / _STEP))
 
   def _bytes_of_variables(self) -> dict[str, int]:
     """Returns the bytes of the values of variables, by name."""
@@ -267,15 +274,14 @@ class Evaluation:
         math.prod(map(self._elements, (*op.inputs[:2], *op.outputs[:1])))
       )
       for position in self.users.get(variable, ())
-      if (op := self.problem.ops[position]).type.startswith(op_types.LARGE_WORK)
+      if (op := self.inference.ops[position]).type.startswith(
+        op_types.LARGE_WORK
+      )
     )
 
   def _elements(self, tensor: tf.Tensor) -> int:
     """Returns the elements of a tensor of a nominal batch."""
-    found = self.problem.num_bytes.get(tensor.name)
-    if found is None:
-      return shapes.num_elements(tensor.shape)
-    return found // max(int(tensor.dtype.size), 1)
+    return self.traffic.bytes_of(tensor) // max(int(tensor.dtype.size), 1)
 
 
 def _weights(ops: inference.Inference) -> dict[str, frozenset[str]]:

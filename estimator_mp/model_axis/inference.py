@@ -129,13 +129,18 @@ class Inference:
     self.ops = traversal.in_order(ops)
     self.positions = {op: position for position, op in enumerate(self.ops)}
     self.inputs: list[list[str]] = []
+    self.outputs: list[list[str]] = []
     self.readers: dict[str, list[int]] = {}
+    self.on_handles: set[tf.Operation] = set()
     self._table = table
     self._decisions: dict[_Reading, Decision | None] = {}
     self._sources: dict[tuple[tf.Operation, Split], PerPart | None] = {}
     for position, op in enumerate(self.ops):
       names = [tensor.name for tensor in op.inputs]
       self.inputs.append(names)
+      self.outputs.append([tensor.name for tensor in op.outputs])
+      if any(map(op_types.is_handle, op.inputs)):
+        self.on_handles.add(op)
       for name in dict.fromkeys(names):
         self.readers.setdefault(name, []).append(position)
 
@@ -265,15 +270,17 @@ class _Attempt:
     """Keeps a decision, and what it makes of the op's inputs and outputs."""
     self.decisions[op] = decision
     position = self._inference.positions[op]
-    for tensor, output in zip(op.outputs, decision.outputs, strict=False):
+    names = self._inference.outputs[position]
+    for name, output in zip(names, decision.outputs, strict=False):
       if isinstance(output, Split):
-        self.splits[tensor.name] = output
-        readers = self._inference.readers.get(tensor.name, ())
+        self.splits[name] = output
+        readers = self._inference.readers.get(name, ())
         self._visit_later(readers, position)
     makes_values = op in self._whole_values
-    for tensor, operand in zip(op.inputs, decision.operands, strict=True):
-      if isinstance(operand, Split) and tensor.name not in self.splits:
-        self._want(tensor, operand, makes_values)
+    names = self._inference.inputs[position]
+    for index, operand in enumerate(decision.operands):
+      if isinstance(operand, Split) and names[index] not in self.splits:
+        self._want(op.inputs[index], operand, makes_values)
 
   def _can_be_read(
     self,
@@ -282,6 +289,8 @@ class _Attempt:
     decision: Decision,
   ) -> bool:
     """Whether parts can have all handles that a decision gives them."""
+    if op not in self._inference.on_handles:
+      return True
     for tensor, own, operand in zip(
       op.inputs, splits, decision.operands, strict=True
     ):

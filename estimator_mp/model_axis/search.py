@@ -119,10 +119,9 @@ class _Search:
     """Returns the best choice that is found."""
     groups = self._groups()
     pairs = self._neighbours(groups)
-    moves = [*_moves(groups), *_joint_moves(pairs)]
-    starts = [_start(groups, first) for first in (max, min)]
+    moves = [*_moves(groups), *_whole_moves(groups), *_joint_moves(pairs)]
     best = min(
-      (self._improved(start, moves) for start in starts),
+      (self._improved(start, moves) for start in self._starts(groups)),
       key=self._evaluation.cost,
     )
     best = self._improved(best, [*_moves(self._singles(groups))])
@@ -132,6 +131,47 @@ class _Search:
         best[name] = None
     vectors = (name for name, axis in sorted(refused) if axis is None)
     return best | dict.fromkeys(vectors)
+
+  def _starts(
+    self, groups: Sequence[_Group]
+  ) -> Iterator[dict[str, Split | None]]:
+    """Yields choices to begin with, as the best one depends on where one is."""
+    yield self._columns_and_rows(groups)
+    yield _start(groups, max)
+    yield _start(groups, min)
+
+  def _columns_and_rows(
+    self, groups: Sequence[_Group]
+  ) -> dict[str, Split | None]:
+    """Returns columns of what reads whole features, and what suits them then.
+
+    Only what is multiplied with features is split: columns of one of several
+    tables that are added would have the sum split, and all that follows.
+    """
+    found: dict[str, Split | None] = {
+      name: None for group in groups for name in group.names
+    }
+    for group in groups:
+      if not self._evaluation.work[group.names[0]] or not group.options:
+        continue
+      options = group.options[:1]
+      if self._reads_split(group, self._evaluation.infer(found)):
+        options = group.options
+      found = min(
+        ({**found, **group.choice(option)} for option in (*options, None)),
+        key=self._evaluation.cost,
+      )
+    return found
+
+  def _reads_split(self, group: _Group, inferred: Inferred) -> bool:
+    """Whether a group is multiplied with something that is split."""
+    inputs = self._evaluation.inference.inputs
+    return any(
+      tensor in inferred.splits
+      for name in group.names
+      for position in self._evaluation.users.get(name, ())
+      for tensor in inputs[position]
+    )
 
   def _improved(
     self,
@@ -195,7 +235,7 @@ class _Search:
   def _readers(self, name: str) -> tuple[str, ...]:
     """Returns the types of the ops on a variable."""
     positions = self._evaluation.inference.readers.get(f"{name}:0", ())
-    return tuple(self._problem.ops[i].type for i in positions)
+    return tuple(self._evaluation.inference.ops[i].type for i in positions)
 
   def _options(self, name: str) -> tuple[Split, ...]:
     """Returns how a variable may be split, by itself."""
@@ -258,8 +298,8 @@ class _Search:
     readers = self._evaluation.inference.readers
     return [
       reader
-      for tensor in self._problem.ops[position].outputs
-      for reader in readers.get(tensor.name, ())
+      for name in self._evaluation.inference.outputs[position]
+      for reader in readers.get(name, ())
     ]
 
 
@@ -275,10 +315,18 @@ def _start(
 
 
 def _moves(groups: Iterable[_Group]) -> Iterator[dict[str, Split | None]]:
-  """Yields what may be changed of one group."""
+  """Yields how each group may be split."""
   for group in groups:
-    for option in (*group.options, None):
+    for option in group.options:
       yield group.choice(option)
+
+
+def _whole_moves(
+  groups: Iterable[_Group],
+) -> Iterator[dict[str, Split | None]]:
+  """Yields the choice to leave a group whole, for each."""
+  for group in groups:
+    yield group.choice(None)
 
 
 def _joint_moves(

@@ -1,10 +1,12 @@
 """What devices send each other for decisions that are written down here."""
 
+from estimator_mp.collectives.exchange import Rows
 from estimator_mp.model_axis import costs, inference
 from estimator_mp.model_axis.decisions import (
   Composite,
   Join,
   Joined,
+  LookUp,
   PerPart,
   Resized,
   Shifted,
@@ -27,8 +29,14 @@ def _fill(op, split):
   return PerPart((Resized(split.axis, split.sizes), Whole()), (split,))
 
 
-def _inferred(splits, decisions):
-  return inference.Inferred(splits, decisions, (), {})
+def _inferred(ops, splits, decisions):
+  gathers = tuple(
+    inference.Gather(tensor.name, op.name, op.type)
+    for op in ops
+    for tensor in op.inputs
+    if tensor.name in splits and op not in decisions
+  )
+  return inference.Inferred(splits, decisions, gathers, {})
 
 
 def _entries(sent):
@@ -46,10 +54,11 @@ class BytesSentTest(absltest.TestCase):
     self.addCleanup(context.__exit__, None, None, None)
 
   def _sent(self, splits, decisions, num_parts=3, differentiated=(), sizes=()):
+    ops = self.graph.get_operations()
     return _entries(
       costs.bytes_sent(
-        self.graph.get_operations(),
-        _inferred(splits, decisions),
+        ops,
+        _inferred(ops, splits, decisions),
         num_parts,
         _TABLE,
         differentiated,
@@ -181,6 +190,32 @@ class BytesSentTest(absltest.TestCase):
       [
         ("broadcast", "ids:0", "loss", 2 * 5 * 8, 0),
         ("exchange", "loss:0", "loss", 2 * 2 * 2 * 5 * 4, 2 * 2 * 2 * 5 * 4),
+      ],
+    )
+
+  def test_ids_go_to_the_rows_that_others_have_and_these_come_back(self):
+    v1.enable_resource_variables()
+    table = v1.get_variable("table", [10, 4], use_resource=True)
+    ids = v1.placeholder(tf.int64, [20], "ids")
+    few = v1.placeholder(tf.int64, [5], "few")
+    rows = tf.raw_ops.ResourceGather(
+      resource=table.handle, indices=ids, dtype=tf.float32, name="rows"
+    )
+    fewer = tf.raw_ops.ResourceGather(
+      resource=table.handle, indices=few, dtype=tf.float32, name="fewer"
+    )
+    decision = LookUp(Rows((4, 3, 3)))
+    sent = self._sent(
+      {"table:0": Split(0, (4, 3, 3))},
+      {rows.op: decision, fewer.op: decision},
+      differentiated=["rows:0"],
+    )
+    each = 4 * 4 + 8
+    self.assertEqual(
+      sent,
+      [
+        ("exchange", "rows:0", "rows", 6 * each, 6 * each),
+        ("exchange", "fewer:0", "fewer", 3 * each, 0),
       ],
     )
 

@@ -1,10 +1,13 @@
 """Which splits are found for graphs whose best ones are known."""
 
 import functools
+import itertools
 
-from estimator_mp.model_axis import costs, inference, search
-from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis import costs, evaluation, inference, search
+from estimator_mp.model_axis.decisions import Split, even_sizes
 from estimator_mp.model_axis.rules.table import TABLE
+from estimator_mp.placement import costs as placement_costs
+from tests.estimator_mp import zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -164,6 +167,95 @@ class SearchTest(parameterized.TestCase):
     limit = 4 * (num_bytes // 2)
     chosen = self._choose(2, memory_limit=limit)
     self.assertIsNotNone(chosen["smaller/kernel"])
+
+  def _zoo(self, name):
+    """Makes the forward graph of a model of the zoo."""
+    v1.enable_resource_variables()
+    features = {
+      key: v1.placeholder(value.dtype, [None, *value.shape[1:]], key)
+      for key, value in zoo.FEATURES.items()
+      if value.dtype.kind != "S"
+    }
+    labels = v1.placeholder(tf.int32, [None, 1], "labels")
+    model = zoo.PURE_MODELS[name]
+    arguments = {} if model.params is None else {"params": model.params}
+    mode = tf.estimator.ModeKeys.EVAL
+    loss = model.model_fn(features, labels, mode, **arguments).loss.op
+    sizes = placement_costs.nominal_bytes(self.graph.get_operations())
+    return {"targets": [loss], "num_bytes": sizes}
+
+  def test_a_transformer_is_split_as_megatron_lm_does(self):
+    options = self._zoo("transformer")
+    chosen = self._choose(2, **options)
+    columns, rows = Split(1, (8, 8)), Split(0, (8, 8))
+    layer = {
+      "query/kernel": columns,
+      "key/kernel": columns,
+      "value/kernel": columns,
+      "output/kernel": rows,
+      "up/kernel": Split(1, (16, 16)),
+      "down/kernel": Split(0, (16, 16)),
+    }
+    self.assertEqual(
+      chosen,
+      {
+        "encoder/embeddings": Split(0, (25, 25)),
+        "pooler/kernel": None,
+        "classifier/kernel": None,
+        **{
+          f"encoder/layer_{i}/{name}": split
+          for i in range(3)
+          for name, split in layer.items()
+        },
+      },
+    )
+    sent = self._sent(chosen, 2)
+    sums = [x.tensor for x in sent if x.kind == "sum" and x.backward_bytes]
+    self.assertEqual(
+      sums,
+      [
+        f"encoder/layer_{i}/{name}/MatMul:0"
+        for i in range(3)
+        for name in ("output", "down")
+      ],
+    )
+    # Backward, what all devices read is summed: twice in each layer, too.
+    large = [x for x in sent if x.kind == "broadcast" and x.backward_bytes]
+    self.assertLen(large, 6)
+    self.assertEmpty([x for x in sent if x.kind in ("gather", "slice")])
+
+  @parameterized.parameters(
+    ("mlp_adam", 2), ("mlp_adam", 3), ("cnn", 2), ("keras_functional", 2)
+  )
+  def test_nothing_else_is_better(self, name, num_parts):
+    options = self._zoo(name)
+    chosen = self._choose(num_parts, **options)
+    defaults = {"fixed": {}, "memory_limit": None, "known": {}}
+    arguments = defaults | self.arguments
+    variables = arguments.pop("candidates")
+    problem = evaluation.Problem(
+      self.graph.get_operations(),
+      TABLE,
+      num_parts,
+      variables=variables,
+      **arguments,
+    )
+    evaluate = evaluation.Evaluation(problem)
+    evaluate.count(chosen)
+    choices = [
+      [None]
+      + [
+        Split(axis, even_sizes(size, num_parts))
+        for axis, size in enumerate(variables[variable])
+        if size >= num_parts
+      ]
+      for variable in chosen
+    ]
+    least = min(
+      evaluate.cost(dict(zip(chosen, splits, strict=True)))
+      for splits in itertools.product(*choices)
+    )
+    self.assertEqual(evaluate.cost(chosen), least)
 
   def test_the_same_graph_has_the_same_splits(self):
     net = v1.placeholder(tf.float32, [None, 6, 12], "net")
