@@ -2,6 +2,7 @@
 
 from estimator_mp.model_axis import decisions, sources
 from estimator_mp.model_axis.rules import (
+  branches,
   channels,
   convolutions,
   cross_entropy,
@@ -17,6 +18,7 @@ from estimator_mp.model_axis.rules import (
 
 TABLE = decisions.joined(
   [
+    branches.TABLE,
     channels.TABLE,
     convolutions.TABLE,
     cross_entropy.TABLE,
