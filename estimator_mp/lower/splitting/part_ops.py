@@ -6,7 +6,12 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 from compat.private import graph_edits
-from estimator_mp.graph import colocation, device_assignment, traversal
+from estimator_mp.graph import (
+  colocation,
+  device_assignment,
+  op_types,
+  traversal,
+)
 from estimator_mp.lower.splitting import tables as tables_lib
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis import lookups as lookups_lib
@@ -284,7 +289,11 @@ class PartOps:
     """
     names = colocation.colocated_with(op)
     shards = [self.parts.get(f"{name}:0") for name in names]
-    beside = [handles[part].op.name for handles in shards if handles]
+    beside = [
+      of_parts[part].op.name
+      for of_parts in shards
+      if of_parts and op_types.is_variable(of_parts[part].op)
+    ]
     if beside or (names and copy is op):
       graph_edits.set_colocation(copy, beside)
 
