@@ -170,9 +170,7 @@ class _Sharding:
     self._processes: horovod.Processes | None = None
     self._splitter: splitter.Splitter | None = None
     if mesh.axis_size("model") > 1:
-      planner = split_planner.SplitPlanner(
-        config.split, mesh.axis_size("model")
-      )
+      planner = split_planner.SplitPlanner(config, mesh.axis_size("model"))
       self._splitter = splitter.Splitter(
         planner, self._devices_of_parts, self._stages.follow
       )
@@ -318,13 +316,17 @@ class _Sharding:
     """Gives stages and devices to what was built so far."""
     new = self._read_new_ops()
     stages = self._stages.plan_forward(new, targets)
-    self._split(new)
+    self._split(new, targets if self._mode == TRAIN else None)
     self._assign_devices(stages)
 
-  def _split(self, new: Sequence[tf.Operation]) -> None:
+  def _split(
+    self,
+    new: Sequence[tf.Operation],
+    targets: Sequence[tf.Operation] | None = None,
+  ) -> None:
     """Splits what is to be split of ops that have stages."""
     if self._splitter is not None:
-      self._splitter.split(new)
+      self._splitter.split(new, targets)
       self._read_new_ops()
 
   def _devices_of_parts(self, op: tf.Operation) -> Sequence[str]:
@@ -366,6 +368,8 @@ class _Sharding:
     plan = sharding_plan.ShardingPlan(placement, train_op=train_op)
     if self._lowering is not None:
       plan = self._lowering.plan(placement, train_op)
+    if self._splitter is not None:
+      plan = dataclasses.replace(plan, splits=self._splitter.summary)
     sharding_plan.record_plan(self._graph, plan)
     tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
       "Placement to %s on mesh %s:\n%s",

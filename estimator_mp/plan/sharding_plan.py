@@ -12,6 +12,7 @@ from types import MappingProxyType
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.model_axis.split_plan import SplitPlan
 from estimator_mp.pipeline.merges import Merge
 from estimator_mp.placement import transfers
 from estimator_mp.plan.gradient_sums import GradientSum
@@ -78,6 +79,7 @@ class ShardingPlan:
       empty if all do.
     train_op: The name of what a training step runs; None if there is none, or
       if all of the graph's writes of variables are parts of a step.
+    splits: What is split over the model axis; None on a mesh without one.
   """
 
   placement: placement_lib.Placement
@@ -90,6 +92,7 @@ class ShardingPlan:
     default_factory=lambda: MappingProxyType({})
   )
   train_op: str | None = None
+  splits: SplitPlan | None = None
 
 
 def record_plan(graph: tf.Graph, plan: ShardingPlan) -> None:

@@ -10,11 +10,15 @@ import difflib
 import re
 from collections.abc import Collection, Sequence
 
+from estimator_mp import amounts
+from estimator_mp.config.sharding_options import ShardingOptions
 from estimator_mp.config.split_rules import SplitRule
-from estimator_mp.model_axis import inference
+from estimator_mp.graph import savers, shapes
+from estimator_mp.model_axis import costs, inference
 from estimator_mp.model_axis.decisions import Split, even_sizes
-from estimator_mp.model_axis.inference import Inferred
+from estimator_mp.model_axis.inference import Gather, Inferred
 from estimator_mp.model_axis.rules.table import TABLE
+from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
 
 import tensorflow as tf
 
@@ -39,21 +43,23 @@ class SplitPlanner:
 
   Attributes:
     splits: How variables are split, by the names of their ops.
+    summary: What was split so far, and what that sends.
   """
 
-  def __init__(self, split: str | Sequence[SplitRule], num_parts: int):
+  def __init__(self, options: ShardingOptions, num_parts: int):
     """Starts with no variable.
 
     Args:
-      split: The user's rules, of which the first one that is found in a name
-        counts; or "auto".
+      options: What the user says: rules, of which the first one that is found
+        in a name counts, what may be gathered, and how shards start.
       num_parts: The size of the axis, N.
     """
     self.splits: dict[str, Split] = {}
-    self.gathers: list[inference.Gather] = []
+    self.summary = SplitPlan()
+    self._options = options
     self._rules: Sequence[SplitRule] = ()
-    if not isinstance(split, str):
-      self._rules = tuple(split)
+    if not isinstance(options.split, str):
+      self._rules = tuple(options.split)
     self._num_parts = num_parts
     self._used: set[SplitRule] = set()
     self._names: list[str] = []
@@ -61,15 +67,21 @@ class SplitPlanner:
     self._undecided: dict[str, tf.Operation] = {}
     self._pending: list[tf.Operation] = []
 
-  def plan(self, new: Sequence[tf.Operation]) -> SplitPass:
+  def plan(
+    self,
+    new: Sequence[tf.Operation],
+    targets: Collection[tf.Operation] | None = None,
+  ) -> SplitPass:
     """Decides what becomes of new ops.
 
     Args:
       new: The ops that were made since the last pass, in the order of the
         graph.
+      targets: The ops whose gradients are asked for; None if none are.
 
     Raises:
-      ValueError: If a rule does not suit a variable.
+      ValueError: If a rule does not suit a variable, or something would be
+        gathered that must not be.
     """
     ops = [*self._pending, *new]
     fresh = [op for op in new if op.type == "VarHandleOp"]
@@ -81,15 +93,62 @@ class SplitPlanner:
       self.splits,
       self._tensors,
       [name for name, op in self._undecided.items() if self._may_be_split(op)],
-      _initial_writes(),
+      self._writes_of_plain_values(),
     )
     self.splits |= inferred.adopted
-    self.gathers += inferred.gathers
     self._tensors |= inferred.splits
     by_name = {op.name: op for op in fresh} | self._undecided
     variables = [by_name[name] for name in self.splits if name not in before]
+    self._summarize(ops, inferred, variables, targets)
     self._leave_whole(ops)
     return SplitPass(ops, inferred, variables)
+
+  def _summarize(
+    self,
+    ops: Sequence[tf.Operation],
+    inferred: Inferred,
+    variables: Sequence[tf.Operation],
+    targets: Collection[tf.Operation] | None,
+  ) -> None:
+    """Says what a pass has split, and what that sends in a training step."""
+    beside_steps = _initial_writes() | savers.saver_ops(ops)
+    of_step = [op for op in ops if op not in beside_steps]
+    differentiated: Collection[str] = ()
+    if targets is not None:
+      trained = {v.op.name for v in tf.compat.v1.trainable_variables()}
+      differentiated = costs.tensors_with_gradients(of_step, trained, targets)
+    names = {op.name: op for op in of_step}
+    gathers = tuple(x for x in inferred.gathers if x.reader in names)
+    for gather in gathers:
+      self._check_gather(gather, names[gather.reader].graph)
+    self.summary = self.summary.and_then(
+      SplitPlan(
+        tuple(SplitVariable.of(op, self.splits[op.name]) for op in variables),
+        costs.bytes_sent(
+          of_step, inferred, self._num_parts, TABLE, differentiated
+        ),
+        gathers,
+      )
+    )
+
+  def _check_gather(self, gather: Gather, graph: tf.Graph) -> None:
+    """Raises if a tensor must not be read whole.
+
+    Raises:
+      ValueError: With the op that reads it, and the bytes.
+    """
+    num_bytes = shapes.tensor_bytes(graph.get_tensor_by_name(gather.tensor))
+    limit = self._options.memory_limit
+    is_large = limit is not None and num_bytes > limit
+    if self._options.gathers == "error" or is_large:
+      why = f"more than memory_limit={limit}" if is_large else 'gathers="error"'
+      raise ValueError(
+        f"{gather.reader} ({gather.type}) has no rule for its split input "
+        f"{gather.tensor}, and would read all of it "
+        f"({amounts.amount(num_bytes, 'B')}) on one device: {why}; keep the "
+        "variable before it whole, or split it by another axis, with a rule of "
+        'split, or use gathers="allow"'
+      )
 
   def add(self, tensor: tf.Tensor, split: Split) -> None:
     """Hears of a split tensor that lowering made.
@@ -158,6 +217,13 @@ class SplitPlanner:
       )
     return Split(axis, even_sizes(size, self._num_parts))
 
+  def _writes_of_plain_values(self) -> list[tf.Operation]:
+    """Returns the first writes that shards get slices of the plain value by."""
+    if self._options.initial_values != "plain":
+      return []
+    limit = self._options.plain_initial_bytes
+    return [x for x in _initial_writes() if _bytes_written(x) <= limit]
+
   def _may_be_split(self, op: tf.Operation) -> bool:
     """Whether all that works on a variable has a rule for it."""
     return bool(tf.TensorShape(op.get_attr("shape")).rank) and all(
@@ -183,7 +249,7 @@ def _axis(variable: tf.Operation, where: int | str) -> int:
   return rank - 1 if where == "columns" else 0
 
 
-def _initial_writes() -> Collection[tf.Operation]:
+def _initial_writes() -> set[tf.Operation]:
   """Returns the ops that give variables their first values."""
   return {
     variable.initializer
@@ -192,6 +258,11 @@ def _initial_writes() -> Collection[tf.Operation]:
       *tf.compat.v1.local_variables(),
     )
   }
+
+
+def _bytes_written(write: tf.Operation) -> int:
+  """Returns the bytes of what a variable is given first."""
+  return max(map(shapes.tensor_bytes, write.inputs), default=0)
 
 
 def _is_read(variable: tf.Operation) -> bool:

@@ -6,13 +6,14 @@ checkpoint holds as slices of the one under the plain name.
 """
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from estimator_mp.collectives.exchange import Rows
 from estimator_mp.lower.splitting import outputs, part_ops
 from estimator_mp.model_axis.decisions import Split
 from estimator_mp.model_axis.rules.table import TABLE
+from estimator_mp.model_axis.split_plan import SplitPlan
 from estimator_mp.plan import split_planner
 
 import tensorflow as tf
@@ -88,16 +89,27 @@ class Splitter:
     self._devices_of = devices_of
     self._parts = part_ops.PartOps(TABLE, devices_of, made)
 
-  def split(self, new: Sequence[tf.Operation]) -> None:
+  @property
+  def summary(self) -> SplitPlan:
+    """What is split, and what that sends."""
+    return self._planner.summary
+
+  def split(
+    self,
+    new: Sequence[tf.Operation],
+    targets: Collection[tf.Operation] | None = None,
+  ) -> None:
     """Splits what is to be split of the ops that were made.
 
     Args:
       new: The ops that were made since the last time, in their order.
+      targets: The ops whose gradients are asked for; None if none are.
 
     Raises:
-      ValueError: If a rule of the user's does not suit a variable.
+      ValueError: If a rule of the user's does not suit a variable, or something
+        would be gathered that must not be.
     """
-    found = self._planner.plan(new)
+    found = self._planner.plan(new, targets)
     for variable in found.variables:
       split = self._planner.splits[variable.name]
       self._make_shards(variable, split)
