@@ -12,9 +12,9 @@ from collections.abc import Collection, Sequence
 
 from estimator_mp import amounts
 from estimator_mp.config.sharding_options import ShardingOptions
-from estimator_mp.config.split_rules import SplitRule
+from estimator_mp.config.split_rules import AUTO, SplitRule
 from estimator_mp.graph import savers, shapes
-from estimator_mp.model_axis import costs, inference
+from estimator_mp.model_axis import costs, inference, search
 from estimator_mp.model_axis.decisions import Split, even_sizes
 from estimator_mp.model_axis.inference import Gather, Inferred
 from estimator_mp.model_axis.rules.table import TABLE
@@ -86,7 +86,10 @@ class SplitPlanner:
     ops = [*self._pending, *new]
     fresh = [op for op in new if op.type == "VarHandleOp"]
     before = set(self.splits)
+    known = self._undecided | {op.name: op for op in fresh}
     self._follow_rules(fresh)
+    if self._options.split == AUTO:
+      self._choose(ops, targets)
     inferred = inference.infer(
       ops,
       TABLE,
@@ -97,8 +100,7 @@ class SplitPlanner:
     )
     self.splits |= inferred.adopted
     self._tensors |= inferred.splits
-    by_name = {op.name: op for op in fresh} | self._undecided
-    variables = [by_name[name] for name in self.splits if name not in before]
+    variables = [known[name] for name in self.splits if name not in before]
     self._summarize(ops, inferred, variables, targets)
     self._leave_whole(ops)
     return SplitPass(ops, inferred, variables)
@@ -191,6 +193,37 @@ class SplitPlanner:
       del self._undecided[op.name]
       if rule[1] is not None:
         self.splits[op.name] = self._split_of(op, rule, _axis(op, rule[1]))
+
+  def _choose(
+    self,
+    ops: Sequence[tf.Operation],
+    targets: Collection[tf.Operation] | None,
+  ) -> None:
+    """Decides about variables that are trained, by what is sent."""
+    trained = {v.op.name for v in tf.compat.v1.trainable_variables()}
+    candidates = {
+      name: tf.TensorShape(op.get_attr("shape")).as_list()
+      for name, op in self._undecided.items()
+      if name in trained and self._may_be_split(op)
+    }
+    if not candidates:
+      return
+    chosen = search.choose_splits(
+      ops,
+      TABLE,
+      candidates,
+      self._num_parts,
+      self.splits,
+      self._options.memory_limit,
+      self._tensors,
+      _initial_writes(),
+      targets,
+      trained,
+    )
+    for name, split in chosen.items():
+      del self._undecided[name]
+      if split is not None:
+        self.splits[name] = split
 
   def _rule_of(self, name: str) -> SplitRule | None:
     """Returns the first rule for a variable of this name."""
