@@ -7,7 +7,7 @@ output is a sum over devices. Images stay whole in the batch and in space.
 
 from collections.abc import Iterator, Sequence
 
-from estimator_mp.model_axis import axes
+from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Joined,
   Operand,
@@ -17,7 +17,6 @@ from estimator_mp.model_axis.decisions import (
   Table,
   Whole,
 )
-from estimator_mp.model_axis.rules import choices
 
 import tensorflow as tf
 

@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
+from estimator_mp.model_axis import choices
 from estimator_mp.model_axis.decisions import (
   Join,
   Joined,
@@ -14,7 +15,6 @@ from estimator_mp.model_axis.decisions import (
   Table,
   Whole,
 )
-from estimator_mp.model_axis.rules import choices
 
 import tensorflow as tf
 

@@ -7,6 +7,7 @@ is summed over leaves a sum over devices.
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from estimator_mp.model_axis import choices
 from estimator_mp.model_axis.decisions import (
   Joined,
   Operand,
@@ -16,7 +17,6 @@ from estimator_mp.model_axis.decisions import (
   Table,
   Whole,
 )
-from estimator_mp.model_axis.rules import choices
 
 import tensorflow as tf
 
