@@ -121,7 +121,10 @@ class ArchitectureTest(parameterized.TestCase):
     self.assertTrue((_ROOT / "docs/pictures/architecture.png").exists())
 
   @parameterized.parameters(
-    ("A schedule",), ("An all-reduce algorithm",), ("A placement strategy",)
+    ("A schedule",),
+    ("An all-reduce algorithm",),
+    ("A placement strategy",),
+    ("A rule of the model axis",),
   )
   def test_example(self, title):
     section = _guide().split(f"\n### {title}\n")[1].split("\n### ")[0]
