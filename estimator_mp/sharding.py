@@ -69,11 +69,10 @@ def shard_model_fn(
     it cannot check the session's settings, nor find a saved placement.
 
   Raises:
-    ValueError: If model_fn or config is something else, the mesh has another
-      axis than `data` and `stage`, or `TF_CONFIG` names several tasks. When it
-      is called: if the model cannot be placed as `config` says, trains without
-      asking for gradients in a way that can be intercepted, or is to be
-      distributed by a strategy.
+    ValueError: If model_fn or config is something else, or `TF_CONFIG` names
+      several tasks. When it is called: if the model cannot be placed or split
+      as `config` says, trains without asking for gradients in a way that can
+      be intercepted, or is to be distributed by a strategy.
     ImportError: When it is called, if aggregation is "horovod" and Horovod
       cannot be imported.
   """

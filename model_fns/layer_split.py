@@ -67,8 +67,8 @@ def layer_split(
 
   Raises:
     ValueError: If there are fewer layers than stages, `layers_per_stage` does
-      not fit, the mesh has another axis than `stage` and `data` or several
-      stages on a device, or the `ShardingConfig` places layers too.
+      not fit, the mesh has several stages on a device, or the
+      `ShardingConfig` places layers too.
     TypeError: If a layer is neither a function nor a tf_keras layer, the
       optimizer is no v1 optimizer, or the mesh is no mesh.
   """

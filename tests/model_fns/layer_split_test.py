@@ -78,6 +78,19 @@ class TransparencyTest(parameterized.TestCase):
     )
     models.assert_same(self, run, self.plain[name])
 
+  @parameterized.named_parameters((name, name) for name in MODELS)
+  def test_layers_of_a_stage_may_be_split(self, name):
+    parts, head, optimizer, key, input_fn = MODELS[name]
+    config = estimator_mp.ShardingConfig(
+      "model:2,stage:2", split=[("kernel$", 1)]
+    )
+    model_fn = layer_split(parts, head, config, optimizer, feature_key=key)
+    start = os.path.join(self.folder, name)
+    run = models.go_on(
+      model_fn, config.create_mesh(), input_fn, start, f"{start}_model"
+    )
+    models.assert_same(self, run, self.plain[name])
+
   def test_from_no_checkpoint_the_start_is_the_plain_models(self):
     parts, head, optimizer, key, input_fn = MODELS["functions_adam"]
     losses = []
@@ -238,14 +251,6 @@ class ErrorsTest(parameterized.TestCase):
       ValueError,
       "mesh stage:5 has 5 stages, but the model has 4 layer(s); use at most "
       "stage:4",
-    ),
-    (
-      "another_axis",
-      "model:2,stage:2",
-      {},
-      ValueError,
-      "shard_model_fn uses the axes data and stage, but mesh model:2,stage:2 "
-      "has model:2; use a mesh such as stage:4",
     ),
     (
       "no_mesh",

@@ -634,13 +634,15 @@ class ErrorsTest(parameterized.TestCase):
       tf.estimator.RunConfig(folder),
     )
 
-  def test_another_axis(self):
+  def test_a_split_over_an_axis_that_does_not_exist(self):
     self._check(
-      "shard_model_fn uses the axes data and stage, but mesh model:2,stage:2 "
-      "has model:2; use a mesh such as stage:4",
-      estimator_mp.shard_model_fn,
-      mlp,
-      estimator_mp.ShardingConfig("model:2,stage:2"),
+      "split rule ('kernel', 1) is for an axis that does not exist: mesh "
+      "'stage:2' has no model axis to split variables over, and no data axis "
+      "to split tables over; use a mesh such as 'stage:2,model:2', or leave "
+      "split out",
+      estimator_mp.ShardingConfig,
+      "stage:2",
+      split=[("kernel", 1)],
     )
 
   def test_no_model_fn(self):
