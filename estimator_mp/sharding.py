@@ -26,7 +26,7 @@ from estimator_mp.capture import (
   requests,
   slice_errors,
 )
-from estimator_mp.config import placement_file, sharding_options
+from estimator_mp.config import placement_file, sharding_options, split_rules
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import control_flow, device_assignment, savers
 from estimator_mp.graph import gradient as gradient_lib
@@ -168,8 +168,14 @@ class _Sharding:
     self._batches: micro_batches.MicroBatches | None = None
     self._processes: horovod.Processes | None = None
     self._splitter: splitter.Splitter | None = None
-    if mesh.axis_size("model") > 1:
-      planner = split_planner.SplitPlanner(config, mesh.axis_size("model"))
+    # Without a model axis, tables may be split over replicas.
+    self._split_axis = "model"
+    if mesh.axis_size("model") == 1 and config.split != split_rules.AUTO:
+      self._split_axis = "data"
+    if mesh.axis_size(self._split_axis) > 1:
+      planner = split_planner.SplitPlanner(
+        config, mesh.axis_size(self._split_axis)
+      )
       self._splitter = splitter.Splitter(
         planner, self._devices_of_parts, self._stages.follow
       )
@@ -325,12 +331,18 @@ class _Sharding:
   ) -> None:
     """Splits what is to be split of ops that have stages."""
     if self._splitter is not None:
-      self._splitter.split(new, targets)
+      variables = self._splitter.split(new, targets)
+      if self._lowering is not None and self._split_axis == "data":
+        self._lowering.spread(variables)
       self._read_new_ops()
 
   def _devices_of_parts(self, op: tf.Operation) -> Sequence[str]:
     """Returns the devices of the parts of an op of the model."""
-    return self._mesh.model_devices(stage=self._stages.stages.get(op, 0))
+    stage = self._stages.stages.get(op, 0)
+    return [
+      self._mesh.device(**{"stage": stage, self._split_axis: i})
+      for i in range(self._mesh.axis_size(self._split_axis))
+    ]
 
   def _assign_devices(self, stages: stages_lib.Stages) -> None:
     device_assignment.assign(stages, self._mesh.stage_devices())

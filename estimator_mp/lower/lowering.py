@@ -119,6 +119,14 @@ class Lowering:
     """
     self._planner.add(ops)
 
+  def spread(self, variables: Iterable[tf.Operation]) -> None:
+    """Hears of variables that are there once, on whichever replica's device.
+
+    Args:
+      variables: Shards of tables, and what they are shards of.
+    """
+    self._replicas.spread(variables)
+
   def say_sums(self, tensors: Iterable[tf.Tensor]) -> None:
     """Hears that slices' tensors add up to those of the whole batch.
 

@@ -13,7 +13,13 @@ Data parallelism over replicas that are pipelines themselves is in GPipe (Huang
 et al., 2019) and, with more axes, in GSPMD (Xu et al., 2021, arXiv:2105.04663).
 """
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Mapping,
+  Sequence,
+)
 
 from compat.private import graph_edits
 from estimator_mp import devices as devices_lib
@@ -54,6 +60,7 @@ class Replicas:
     self._is_mirrored = config.variables == "mirrored" and self.count > 1
     self._variables: list[tf.Operation] = []  # Those that are mirrored.
     self._part: set[tf.Operation] = set()  # With all that is made of them.
+    self._spread: set[tf.Operation] = set()
     self._clones = clones_lib.Clones(
       [
         clones_lib.Home(f"replica_{r}", self._device_of[r])
@@ -116,6 +123,15 @@ class Replicas:
     """
     return self._clones.is_copy(op) or self._updates.is_copy(op)
 
+  def spread(self, variables: Iterable[tf.Operation]) -> None:
+    """Hears of variables that are there once, on whichever replica's device.
+
+    Args:
+      variables: Shards of tables, each on the device of one replica; all read
+        them.
+    """
+    self._spread.update(variables)
+
   def mirror(self, ops: Sequence[tf.Operation]) -> None:
     """Mirrors variables, and whatever is computed from variables alone.
 
@@ -125,7 +141,8 @@ class Replicas:
     """
     if not self._is_mirrored:
       return
-    new = mirrors_lib.find_mirrored(ops, self._part)
+    own = [op for op in ops if op not in self._spread]
+    new = mirrors_lib.find_mirrored(own, self._part)
     variables = op_types.variables_of(new)
     self._clones.add(variables)
     if self._zero is not None:
@@ -162,7 +179,10 @@ class Replicas:
     if self.count == 1:
       return ()
     shards = [self._zero.of(x) if self._zero else 0 for x in variables]
-    described = map(gradient_sums.describe, variables, parts, made, shards)
+    have_mirrors = [x not in self._spread for x in variables]
+    described = map(
+      gradient_sums.describe, variables, parts, made, shards, have_mirrors
+    )
     return gradient_sums.plan_sums([*described], self._config)
 
   def sum(

@@ -56,6 +56,7 @@ class GradientParts:
     density: The rows of all parts, divided by the rows of the variable, where
       they are sparse and the graph knows both.
     updater: The replica that updates the variable, if one does so for all.
+    has_mirrors: Whether the replicas have copies of the variable, if any have.
   """
 
   variable: str
@@ -68,6 +69,7 @@ class GradientParts:
   is_sparse: bool = False
   density: float | None = None
   updater: int = 0
+  has_mirrors: bool = True
 
 
 @dataclasses.dataclass(frozen=True)
@@ -133,6 +135,7 @@ def describe(
   parts: Sequence[gradient_lib.Gradient],
   made: int,
   updater: int,
+  has_mirrors: bool = True,
 ) -> GradientParts:
   """Returns the plain description of a gradient.
 
@@ -141,6 +144,7 @@ def describe(
     parts: Each replica's gradient.
     made: When the backward pass makes it, compared with others.
     updater: The replica that updates the variable, if one does so for all.
+    has_mirrors: Whether the replicas have copies of the variable, if any have.
   """
   first = parts[0]
   shape = gradient_lib.common_shape(0, parts)
@@ -167,6 +171,7 @@ def describe(
     is_sparse,
     sparse.density(parts) if is_sparse else None,
     updater,
+    has_mirrors,
   )
 
 
@@ -195,7 +200,7 @@ def plan_sums(
   for index, gradient in enumerate(gradients):
     # A constant gradient is there once, in replica 0.
     is_apart = len(set(gradient.devices)) == len(gradient.devices)
-    if not (is_for_each and is_apart):
+    if not (is_for_each and is_apart and gradient.has_mirrors):
       found.append(_sum_of_one(index, gradient, gradient.updater, TO_ONE))
     elif gradient.is_sparse:
       found.append(_sum_of_rows(index, gradient, config))

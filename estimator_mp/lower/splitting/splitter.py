@@ -98,25 +98,32 @@ class Splitter:
     self,
     new: Sequence[tf.Operation],
     targets: Collection[tf.Operation] | None = None,
-  ) -> None:
+  ) -> list[tf.Operation]:
     """Splits what is to be split of the ops that were made.
 
     Args:
       new: The ops that were made since the last time, in their order.
       targets: The ops whose gradients are asked for; None if none are.
 
+    Returns:
+      The variables that are split from now on, and their shards.
+
     Raises:
       ValueError: If a rule of the user's does not suit a variable, or something
         would be gathered that must not be.
     """
     found = self._planner.plan(new, targets)
+    made = list(found.variables)
     for variable in found.variables:
       split = self._planner.splits[variable.name]
-      self._make_shards(variable, split)
+      made += self._make_shards(variable, split)
     self._parts.apply(found.ops, found.inferred)
+    return made
 
-  def _make_shards(self, variable: tf.Operation, split: Split) -> None:
-    """Makes the handles of a variable's shards."""
+  def _make_shards(
+    self, variable: tf.Operation, split: Split
+  ) -> list[tf.Operation]:
+    """Makes the handles of a variable's shards, and returns their ops."""
     dtype = tf.dtypes.as_dtype(variable.get_attr("dtype"))
     shape = tf.TensorShape(variable.get_attr("shape")).as_list()
     shared_name = variable.get_attr("shared_name").decode() or variable.name
@@ -138,6 +145,7 @@ class Splitter:
         self._parts.colocate(handle.op, variable, i)
         handles.append(handle)
     self._parts.add(variable.outputs[0], split, handles)
+    return [handle.op for handle in handles]
 
   def whole(self, tensor: tf.Tensor) -> tf.Tensor:
     """Returns what holds a whole tensor of the model.

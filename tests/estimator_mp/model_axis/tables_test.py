@@ -113,6 +113,52 @@ class LookUpTest(parameterized.TestCase):
       )
 
 
+class HybridTest(parameterized.TestCase):
+  """Without a model axis, tables are split over the replicas of the rest."""
+
+  @parameterized.named_parameters(
+    ("replicas", "data:3", {}),
+    ("micro_batches", "data:2", {"num_micro_batches": 3}),
+    ("stages", "data:2,stage:2", {"num_micro_batches": 2}),
+    ("shared", "data:2", {"variables": "shared"}),
+    ("zero", "data:2", {"optimizer_state": "sharded"}),
+  )
+  def test_trains_as_the_plain_model(self, mesh, options):
+    model_fn = table_models.make_model_fn(table_models.gather, clip=True)
+    table_models.check(self, model_fn, mesh, **options)
+
+  @parameterized.named_parameters(
+    ("columns", table_models.columns), ("tied", table_models.tied)
+  )
+  def test_other_tables(self, look_up):
+    table_models.check(
+      self,
+      table_models.make_model_fn(look_up, lambda: v1.train.AdamOptimizer(0.1)),
+      "data:2",
+    )
+
+  def test_each_replica_reads_all_shards_and_has_the_rest(self):
+    config = estimator_mp.ShardingConfig("data:3", split=_DIV)
+    model_fn = table_models.make_model_fn(table_models.gather)
+    with table_models.built(model_fn, config) as (_, spec):
+      ops = _ops_of(spec)
+    gathers = collections.Counter(
+      (op.inputs[0].op.name, op.device)
+      for op in ops
+      if op.type == "ResourceGather"
+    )
+    self.assertEqual(
+      gathers,
+      {(f"table/part_{i}", f"/device:CPU:{i}"): 3 for i in range(3)},
+    )
+    variables = [op.name for op in ops if op.type == "VarHandleOp"]
+    self.assertLen([x for x in variables if "kernel" in x], 6, variables)
+    self.assertCountEqual(
+      [x for x in variables if "table" in x],
+      [f"table{slot}/part_{i}" for slot in ("", "/Adagrad") for i in range(3)],
+    )
+
+
 class UpdateTest(parameterized.TestCase):
   @parameterized.named_parameters(*_OPTIMIZERS)
   def test_optimizers(self, make_optimizer):
