@@ -15,7 +15,7 @@ from estimator_mp.cli import (
 )
 from estimator_mp.comparison import inspect_model
 from estimator_mp.comparison.inspect_model import InputSpec
-from estimator_mp.observe import placement_picture
+from estimator_mp.observe import placement_picture, split_picture
 from estimator_mp.observe.inspection import Inspection
 
 import tensorflow as tf
@@ -83,6 +83,14 @@ def write(inspected: Inspection, directory: str) -> list[str]:
   }
   try:
     paths = placement_picture.write_pictures(inspected, directory)
+    if inspected.splits is not None and inspected.splits.variables:
+      paths += split_picture.write_pictures(
+        f"{inspected.model} on {inspected.mesh}",
+        inspected.splits,
+        inspected.split_order,
+        _names_of_parts(inspected.mesh),
+        directory,
+      )
   except ModuleNotFoundError as error:
     raise inspect_model.InspectionError(
       f"--out={directory} needs matplotlib to draw; pip install "
@@ -93,6 +101,13 @@ def write(inspected: Inspection, directory: str) -> list[str]:
     with open(paths[-1], "w", encoding="utf-8") as file:
       file.write(text)
   return paths
+
+
+def _names_of_parts(mesh: estimator_mp.Mesh) -> list[str]:
+  """Returns what people call the positions of the model axis."""
+  if len(mesh.devices) == mesh.axis_size("model"):
+    return list(mesh.model_devices())
+  return [f"part {number}" for number in range(mesh.axis_size("model"))]
 
 
 def run_command(options: inspect_flags.InspectOptions) -> int:

@@ -129,7 +129,7 @@ class SplitPlan:
       (
         x.kind,
         x.tensor,
-        f"{x.op} ({x.type})",
+        x.type if x.tensor == f"{x.op}:0" else f"{x.op} ({x.type})",
         amounts.amount(x.forward_bytes, "B"),
         amounts.amount(x.backward_bytes, "B"),
       )

@@ -43,6 +43,19 @@ def _matplotlib() -> Any:
   return matplotlib
 
 
+def shortened(name: str, most: int) -> str:
+  """Returns a name, without its middle if it is too long.
+
+  Args:
+    name: The name.
+    most: The letters that there is room for.
+  """
+  if len(name) <= most:
+    return name
+  half = (most - 1) // 2
+  return f"{name[:half]}…{name[-half:]}"
+
+
 @contextlib.contextmanager
 def opened(width: float, height: float) -> Iterator["Canvas"]:
   """Yields an empty canvas of a size in inches, to be drawn on and saved.

@@ -13,6 +13,7 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import placement_file
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.model_axis.split_plan import SplitPlan
 from estimator_mp.observe import gradient_traffic
 from estimator_mp.placement import costs
 from estimator_mp.plan import sharding_plan
@@ -110,6 +111,9 @@ class Inspection:
     costs: One entry per stage, in order.
     boundaries: The transfers, added up by pairs of devices.
     replicas: How replicas are kept; None if there is one.
+    splits: What is split over the model axis; None on a mesh without one.
+    split_order: The names of its variables, and of the ops for which something
+      is sent, in the order of the graph.
   """
 
   model: str
@@ -118,6 +122,8 @@ class Inspection:
   costs: tuple[StageCosts, ...]
   boundaries: tuple[Boundary, ...]
   replicas: InspectedReplicas | None = None
+  splits: SplitPlan | None = None
+  split_order: tuple[str, ...] = ()
 
   def time_shares(self) -> list[float]:
     """Returns each stage's part of the forward time; the sum is 1."""
@@ -136,6 +142,8 @@ class Inspection:
         "optimizer_state": self.replicas.optimizer_state,
         "sums": [x.to_dict() for x in self.replicas.sums],
       }
+    if self.splits is not None:
+      values["splits"] = self.splits.to_dict()
     return values | {
       "model": self.model,
       "costs": [dataclasses.asdict(cost) for cost in self.costs],
@@ -170,6 +178,8 @@ class Inspection:
       lines += [*self.replicas.lines(held), ""]
     elif held:
       lines += [*_lines_of_devices(held), ""]
+    if self.splits is not None:
+      lines += [*self.splits.lines(), ""]
     sent = self.sent() if self.placement.transfers else "nothing"
     lines.append(f"sent between devices each training step: {sent}")
     lines += [
@@ -200,6 +210,8 @@ def inspect_graph(
   mesh = config.create_mesh()
   placement = sharding_plan.get_placement(graph)
   op_costs = costs.op_costs(forward, config.measured_seconds)
+  plan = sharding_plan.get_plan(graph)
+  splits = None if plan is None else plan.splits
   return Inspection(
     model,
     mesh,
@@ -213,7 +225,26 @@ def inspect_graph(
     )
     if any(device.replica for device in placement.replicas)
     else None,
+    splits,
+    () if splits is None else _split_order(graph, splits),
   )
+
+
+def _split_order(graph: tf.Graph, splits: SplitPlan) -> tuple[str, ...]:
+  """Returns names of variables, where they are read, and of ops, in order."""
+  place = {op.name: index for index, op in enumerate(graph.get_operations())}
+  for variable in splits.variables:
+    name = variable.name
+    (handle,) = graph.get_operation_by_name(name).outputs
+    reads = [
+      place[op.name]
+      for op in handle.consumers()
+      if op.type == "ReadVariableOp" and not op.name.startswith(f"{name}/")
+    ]
+    place[name] = min(reads, default=place[name])
+  names = {variable.name for variable in splits.variables}
+  names |= {sent.op for sent in splits.sent}
+  return tuple(sorted(names, key=lambda name: place[name]))
 
 
 def _lines_of_devices(

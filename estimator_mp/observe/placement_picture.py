@@ -128,13 +128,6 @@ def _amounts(
   ]
 
 
-def _shortened(name: str) -> str:
-  if len(name) <= _MAX_NAME:
-    return name
-  half = (_MAX_NAME - 1) // 2
-  return f"{name[:half]}…{name[-half:]}"
-
-
 class _Picture:
   """The picture of one partition.
 
@@ -257,7 +250,7 @@ class _Picture:
     text(x, y - 0.19, self._devices(stage), size=8, color=FAINT)
     y -= 0.5
     for name in stage.layers:
-      text(x, y, _shortened(name), size=8)
+      text(x, y, canvas_lib.shortened(name, _MAX_NAME), size=8)
       y -= 0.165
     y = self._bottom + 1.68
     for name, value in _amounts(inspected, index):

@@ -114,7 +114,11 @@ class SplitPlanner:
   ) -> None:
     """Says what a pass has split, and what that sends in a training step."""
     beside_steps = _initial_writes() | savers.saver_ops(ops)
-    of_step = [op for op in ops if op not in beside_steps]
+    of_step = [
+      op
+      for op in ops
+      if op not in beside_steps and op.type != "VarIsInitializedOp"
+    ]
     differentiated: Collection[str] = ()
     if targets is not None:
       trained = {v.op.name for v in tf.compat.v1.trainable_variables()}

@@ -260,8 +260,8 @@ class SplitPlanTest(absltest.TestCase):
         "table         9 x 4     0    3 x 3  144 B",
         "",
         "sent over the model axis each training step: 3.00 kB",
-        "  kind  tensor  for         forward  backward",
-        "  sum   y:0     y (MatMul)  2.00 kB   1.00 kB",
+        "  kind  tensor  for     forward  backward",
+        "  sum   y:0     MatMul  2.00 kB   1.00 kB",
       ],
     )
     self.assertEqual(

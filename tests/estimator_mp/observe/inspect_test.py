@@ -231,6 +231,45 @@ class ReplicasTest(parameterized.TestCase):
     self.assertEqual(found.links is None, algorithm == "nccl")
 
 
+class SplitsTest(absltest.TestCase):
+  def test_facts_table_and_order(self):
+    """Two of four dense layers are split: one sum, of [32, 16] floats."""
+    split = (("^dense/kernel", 1), ("^dense_1/kernel", 0))
+    found = inspect_zoo("mlp_adam", mesh="model:2", split=split)
+    self.assertIsNotNone(found.splits)
+    large = [sent for sent in found.splits.sent if sent.num_bytes > 64]
+    self.assertEqual(
+      [(sent.kind, sent.tensor) for sent in large],
+      [("broadcast", large[0].tensor), ("sum", "dense_1/MatMul:0")],
+    )
+    self.assertEqual(large[1].forward_bytes, BATCH * 16 * 4)
+    self.assertNotIn("IsInitialized", str(found.splits.sent))
+    self.assertIn("dense/kernel ", found.table())
+    self.assertIn("sent over the model axis each training", found.table())
+    self.assertEqual(found.to_dict()["splits"], found.splits.to_dict())
+    order = [
+      name
+      for name in found.split_order
+      if name.startswith("dense") and "Adam" not in name
+    ]
+    self.assertEqual(
+      order,
+      [
+        "dense/kernel",
+        "dense/MatMul",
+        "dense/bias",
+        "dense_1/kernel",
+        "dense_1/MatMul",
+      ],
+    )
+
+  def test_another_mesh_says_nothing_of_it(self):
+    found = inspect_zoo("mlp_adam", mesh="stage:2")
+    self.assertIsNone(found.splits)
+    self.assertNotIn("splits", found.to_dict())
+    self.assertNotIn("model axis", found.table())
+
+
 class DrawingTest(absltest.TestCase):
   def test_the_pictures_say_what_the_table_says(self):
     found = inspect_zoo("transformer", mesh="stage:4")

@@ -1,0 +1,265 @@
+"""Split picture: what of each variable the devices of a model axis hold.
+
+A column per device. In the order of the graph a row for each variable that is
+split, with the device's shard of it filled in, and one for each tensor that the
+devices send each other on the way: what is summed, gathered or read by all.
+"""
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+from estimator_mp import amounts
+from estimator_mp.model_axis import costs
+from estimator_mp.model_axis.costs import Sent
+from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
+from estimator_mp.observe import canvas as canvas_lib
+from estimator_mp.observe.canvas import FAINT
+
+# Inches.
+_MARGIN = 0.4
+_LABELS = 2.9
+_COLUMN = 2.2
+_LONGEST = 1.6
+_SHORTEST = 0.1
+_BETWEEN = 0.22
+_SENT = 0.42
+_HEADER = 0.95
+_FOOTER = 0.75
+
+_MOST_ROWS = 24
+# What is sent no more than this of, as of scalars and shapes, has no row.
+_MOST_LEFT_OUT_BYTES = 64
+_MAX_NAME = 36
+_COLORS = ("#7fa8d1", "#e3a26f", "#8cbf88", "#c193c9")
+_WHOLE = "#f3f4f6"
+_BORDER = "#9aa4b1"
+_JOINED = "#c2571a"
+_SPREAD = "#2563a8"
+_FROM_FIRST = (costs.BROADCAST, costs.SLICE)
+
+
+def write_pictures(
+  title: str,
+  plan: SplitPlan,
+  order: Sequence[str],
+  devices: Sequence[str],
+  directory: str,
+) -> list[str]:
+  """Draws what is split into split.png and split.svg.
+
+  The same plan gives the same files.
+
+  Args:
+    title: What stands above.
+    plan: What is split, and what that sends.
+    order: The names of variables and ops, in the order of the picture.
+    devices: What the columns are called, one for each part.
+    directory: An existing folder.
+
+  Returns:
+    The paths of the files.
+
+  Raises:
+    ModuleNotFoundError: If matplotlib is not installed.
+  """
+  picture = _Picture(title, plan, rows(plan, order), devices)
+  with canvas_lib.opened(picture.width, picture.height) as canvas:
+    picture.draw(canvas)
+    return canvas.save(directory, "split", dpi=110)
+
+
+def rows(plan: SplitPlan, order: Sequence[str]) -> list[SplitVariable | Sent]:
+  """Returns what the picture shows, from the top: variables and what is sent.
+
+  Slots are left out, as they are split as their variables are, and so are
+  scalars and shapes that are sent.
+
+  Args:
+    plan: What is split, and what that sends.
+    order: The names of variables and ops, in the order of the graph.
+  """
+  place = {name: index for index, name in enumerate(order)}
+  names = {variable.name for variable in plan.variables}
+  found: list[tuple[int, SplitVariable | Sent]] = [
+    (place.get(variable.name, len(place)), variable)
+    for variable in plan.variables
+    if not _is_slot(variable.name, names)
+  ]
+  found += [
+    (place.get(sent.op, len(place)), sent)
+    for sent in plan.sent
+    if sent.num_bytes > _MOST_LEFT_OUT_BYTES
+  ]
+  return [row for _, row in sorted(found, key=lambda entry: entry[0])]
+
+
+def _is_slot(name: str, names: set[str]) -> bool:
+  """Whether a variable is named below another one, as slots are."""
+  parts = name.split("/")
+  return any("/".join(parts[:i]) in names for i in range(1, len(parts)))
+
+
+@dataclasses.dataclass(frozen=True)
+class _Matrix:
+  """The outline of a variable, in inches, and which way it is cut.
+
+  Attributes:
+    width: Of its last dimension.
+    height: Of all others together.
+    by_columns: Whether it is the last dimension that is split.
+  """
+
+  width: float
+  height: float
+  by_columns: bool
+
+  @classmethod
+  def of(cls, variable: SplitVariable, longest: int) -> "_Matrix":
+    """Returns the outline of a variable; lengths grow with their logarithms.
+
+    Args:
+      variable: The variable.
+      longest: The largest dimension in the picture.
+    """
+    *others, last = variable.shape
+    scale = (_LONGEST - _SHORTEST) / math.log2(1 + longest)
+
+    def length(size: int) -> float:
+      return _SHORTEST + scale * math.log2(max(size, 1))
+
+    height = length(math.prod(others)) * 0.6
+    by_columns = variable.axis == len(others)
+    return cls(length(last), height, by_columns)
+
+
+class _Picture:
+  """The picture of one plan.
+
+  Attributes:
+    width: Its width in inches.
+    height: Its height.
+  """
+
+  _canvas: canvas_lib.Canvas
+
+  def __init__(
+    self,
+    title: str,
+    plan: SplitPlan,
+    found: Sequence[SplitVariable | Sent],
+    devices: Sequence[str],
+  ):
+    self._title = title
+    self._plan = plan
+    self._rows = found[:_MOST_ROWS]
+    self._left_out = len(found) - len(self._rows)
+    self._devices = devices
+    sizes = [
+      size
+      for row in self._rows
+      if isinstance(row, SplitVariable)
+      for size in (math.prod(row.shape[:-1]), row.shape[-1])
+    ]
+    self._longest = max(sizes, default=2)
+    self.width = 2 * _MARGIN + _LABELS + _COLUMN * len(devices)
+    self.height = _HEADER + sum(map(self._height, self._rows)) + _FOOTER
+
+  def _height(self, row: SplitVariable | Sent) -> float:
+    """Returns the height of a row, in inches."""
+    if isinstance(row, Sent):
+      return _SENT
+    height = _Matrix.of(row, self._longest).height
+    return max(height, 0.34) + _BETWEEN
+
+  def _left(self, part: int) -> float:
+    return _MARGIN + _LABELS + _COLUMN * part
+
+  def draw(self, canvas: canvas_lib.Canvas) -> None:
+    """Draws it on a canvas of its width and height."""
+    self._canvas = canvas
+    y = self.height - 0.35
+    canvas.text(_MARGIN, y, self._title, size=12, weight="bold")
+    for part, device in enumerate(self._devices):
+      x = self._left(part) + _LONGEST / 2
+      canvas.text(x, y - 0.4, device, 9, align="center", weight="bold")
+    y = self.height - _HEADER
+    for row in self._rows:
+      middle = y - self._height(row) / 2
+      if isinstance(row, Sent):
+        self._draw_sent(row, middle)
+      else:
+        self._draw_variable(row, middle)
+      y -= self._height(row)
+    for number, text in enumerate(reversed(self._footer())):
+      canvas.text(_MARGIN, 0.18 + 0.16 * number, text, size=7.5, color=FAINT)
+
+  def _footer(self) -> list[str]:
+    """Returns the lines at the bottom."""
+    sent = amounts.amount(self._plan.num_bytes, "B")
+    lines = [f"Sent over the model axis each training step: {sent}."]
+    if self._left_out:
+      lines.append(f"Not drawn: {amounts.counted(self._left_out, 'row')}.")
+    return lines
+
+  def _draw_variable(self, variable: SplitVariable, middle: float) -> None:
+    """Draws a variable once for each device, with the device's shard in it."""
+    text = self._canvas.text
+    shape = " x ".join(f"{size:,}" for size in variable.shape)
+    size = amounts.amount(variable.num_bytes, "B")
+    text(
+      _MARGIN,
+      middle + 0.08,
+      canvas_lib.shortened(variable.name, _MAX_NAME),
+      size=8,
+    )
+    text(
+      _MARGIN,
+      middle - 0.09,
+      f"{shape}, split by axis {variable.axis}; {size}",
+      size=7,
+      color=FAINT,
+    )
+    matrix = _Matrix.of(variable, self._longest)
+    whole = sum(variable.sizes)
+    start = 0
+    for part, length in enumerate(variable.sizes):
+      left = self._left(part) + (_LONGEST - matrix.width) / 2
+      bottom = middle - matrix.height / 2
+      self._canvas.box(
+        (left, bottom), (matrix.width, matrix.height), _WHOLE, _BORDER
+      )
+      before, own = start / whole, length / whole
+      if matrix.by_columns:
+        corner = (left + matrix.width * before, bottom)
+        extent = (matrix.width * own, matrix.height)
+      else:
+        corner = (left, bottom + matrix.height * (1 - before - own))
+        extent = (matrix.width, matrix.height * own)
+      color = _COLORS[part % len(_COLORS)]
+      self._canvas.box(corner, extent, color, _BORDER)
+      start += length
+
+  def _draw_sent(self, sent: Sent, middle: float) -> None:
+    """Draws an arrow to, or from, the device that has the whole tensor."""
+    spreads = sent.kind in _FROM_FIRST
+    color = _SPREAD if spreads else _JOINED
+    first = self._left(0) + _LONGEST / 2
+    last = self._left(len(self._devices) - 1) + _LONGEST / 2
+    points = [(first, middle), (last, middle)]
+    self._canvas.arrow(points if spreads else points[::-1], color, 1.2)
+    text = amounts.amount(sent.forward_bytes, "B")
+    if sent.backward_bytes:
+      text += f", {amounts.amount(sent.backward_bytes, 'B')} back"
+    self._canvas.text(
+      (first + last) / 2,
+      middle,
+      text,
+      size=8,
+      color=color,
+      align="center",
+      is_on_white=True,
+    )
+    name = sent.tensor.removesuffix(":0")
+    label = f"{sent.kind}: {canvas_lib.shortened(name, _MAX_NAME)}"
+    self._canvas.text(_MARGIN, middle, label, size=8, color=color)
