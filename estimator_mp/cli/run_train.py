@@ -18,7 +18,7 @@ from estimator_mp.cli import (
 )
 from estimator_mp.cli import interruption as interruption_lib
 from estimator_mp.cli import progress as progress_lib
-from estimator_mp.config import placement_file
+from estimator_mp.config import placement_file, split_rules
 from estimator_mp.observe import trace_hook
 from estimator_mp.observe import verification as verification_lib
 from estimator_mp.session import input_position
@@ -377,6 +377,8 @@ def _run_command(options: train_flags.TrainOptions) -> int:
       " and another --model_dir",
       _FAILED,
     )
+  except split_rules.SplitError as error:
+    return commands.complain("train", error)
   except (
     verification_lib.PlacementError,
     placement_file.PlacementFileError,

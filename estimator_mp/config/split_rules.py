@@ -8,7 +8,7 @@ what becomes of it, `estimator_mp.model_axis` says.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from estimator_mp.config import options
@@ -22,6 +22,10 @@ TABLES = ("mod", "div", "columns", "whole")
 SplitRule: TypeAlias = tuple[str, int | str | None]
 
 _TABLE_WORDS = ", ".join(f'"{word}"' for word in TABLES)
+
+
+class SplitError(ValueError):
+  """What is said of splits, or the search for them, does not suit a model."""
 
 
 def checked_split(
@@ -100,24 +104,3 @@ def rule_for(rules: Iterable[SplitRule], name: str) -> SplitRule | None:
     if re.search(rule[0], name):
       return rule
   return None
-
-
-def check_used(rules: Iterable[SplitRule], names: Sequence[str]) -> None:
-  """Raises if a rule says nothing of a model.
-
-  A rule whose variables all belong to earlier rules is no mistake: the last
-  one is often ".*".
-
-  Args:
-    rules: The rules, in order.
-    names: The names of the model's variables, without ":0".
-
-  Raises:
-    ValueError: If the expression of a rule is found in no name.
-  """
-  for rule in rules:
-    if not any(re.search(rule[0], name) for name in names):
-      raise ValueError(
-        f"split rule {rule!r} matches no variable of the model; its variables "
-        f"are such as {', '.join(names[:3])}"
-      )

@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from compat.private import graph_reads
+from estimator_mp.config.split_rules import SplitError
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.model_axis.decisions import (
   Decision,
@@ -69,7 +70,7 @@ class Inferred:
   adopted: Mapping[str, Split]
 
 
-class Unsplittable(ValueError):
+class Unsplittable(SplitError):
   """A variable cannot be split: an op works on it that has no rule.
 
   Attributes:

@@ -7,12 +7,16 @@ whole stays whole.
 
 import dataclasses
 import difflib
-import re
 from collections.abc import Collection, Sequence
 
 from estimator_mp import amounts
 from estimator_mp.config.sharding_options import ShardingOptions
-from estimator_mp.config.split_rules import AUTO, SplitRule
+from estimator_mp.config.split_rules import (
+  AUTO,
+  SplitError,
+  SplitRule,
+  rule_for,
+)
 from estimator_mp.graph import savers, shapes
 from estimator_mp.model_axis import costs, inference, search
 from estimator_mp.model_axis.decisions import Split, even_sizes
@@ -80,7 +84,7 @@ class SplitPlanner:
       targets: The ops whose gradients are asked for; None if none are.
 
     Raises:
-      ValueError: If a rule does not suit a variable, or something would be
+      SplitError: If a rule does not suit a variable, or something would be
         gathered that must not be.
     """
     ops = [*self._pending, *new]
@@ -141,14 +145,14 @@ class SplitPlanner:
     """Raises if a tensor must not be read whole.
 
     Raises:
-      ValueError: With the op that reads it, and the bytes.
+      SplitError: With the op that reads it, and the bytes.
     """
     num_bytes = shapes.tensor_bytes(graph.get_tensor_by_name(gather.tensor))
     limit = self._options.memory_limit
     is_large = limit is not None and num_bytes > limit
     if self._options.gathers == "error" or is_large:
       why = f"more than memory_limit={limit}" if is_large else 'gathers="error"'
-      raise ValueError(
+      raise SplitError(
         f"{gather.reader} ({gather.type}) has no rule for its split input "
         f"{gather.tensor}, and would read all of it "
         f"({amounts.amount(num_bytes, 'B')}) on one device: {why}; keep the "
@@ -169,13 +173,13 @@ class SplitPlanner:
     """Raises if a rule has met no variable.
 
     Raises:
-      ValueError: With the rule.
+      SplitError: With the rule.
     """
     for rule in self._rules:
       if rule not in self._used:
         close = difflib.get_close_matches(rule[0], self._names, n=1, cutoff=0.3)
         hint = f"; the name nearest to it is {close[0]!r}" if close else ""
-        raise ValueError(
+        raise SplitError(
           f"the split rule {rule!r} matches no variable of the model{hint}; "
           "use an expression that is found in the name of one, or leave the "
           "rule out"
@@ -186,7 +190,7 @@ class SplitPlanner:
     for op in fresh:
       self._undecided[op.name] = op
       self._names.append(op.name)
-      rule = self._rule_of(op.name)
+      rule = rule_for(self._rules, op.name)
       if rule is None:
         continue
       # A slot is split as its variable is.
@@ -229,25 +233,21 @@ class SplitPlanner:
       if split is not None:
         self.splits[name] = split
 
-  def _rule_of(self, name: str) -> SplitRule | None:
-    """Returns the first rule for a variable of this name."""
-    return next((r for r in self._rules if re.search(r[0], name)), None)
-
   def _split_of(self, op: tf.Operation, rule: SplitRule, axis: int) -> Split:
     """Returns how a rule splits a variable.
 
     Raises:
-      ValueError: If it cannot.
+      SplitError: If it cannot.
     """
     shape = tf.TensorShape(op.get_attr("shape"))
     if shape.rank is None or axis >= shape.rank:
-      raise ValueError(
+      raise SplitError(
         f"the split rule {rule!r} names axis {axis}, but {op.name} has the "
         f"shape {shape}; use an axis that it has, or None to keep it whole"
       )
     size = shape.as_list()[axis]
     if size is None or size < self._num_parts:
-      raise ValueError(
+      raise SplitError(
         f"the split rule {rule!r} makes {self._num_parts} shards of axis "
         f"{axis} of {op.name}, whose shape is {shape}; use an axis with at "
         f"least {self._num_parts} entries, or None to keep it whole"

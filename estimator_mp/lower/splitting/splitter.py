@@ -267,8 +267,13 @@ class Splitter:
 
     Returns:
       The spec, with whole tensors in place of those that are split.
+
+    Raises:
+      ValueError: If a rule of the user's has met no variable in training; other
+        graphs may lack some.
     """
-    self._planner.check()
+    if spec.mode == tf.estimator.ModeKeys.TRAIN:
+      self._planner.check()
     self._replace_in_collections()
     return outputs.with_wholes(spec, self.whole)
 

@@ -136,20 +136,5 @@ class RuleForTest(parameterized.TestCase):
     self.assertEqual(split_rules.rule_for(_RULES, name), rule)
 
 
-class CheckUsedTest(absltest.TestCase):
-  def test_rules_that_all_match(self):
-    names = ["table_1", "ffn/kernel", "ffn/bias"]
-    split_rules.check_used(_RULES, names)
-
-  def test_a_rule_that_matches_nothing(self):
-    with self.assertRaises(ValueError) as caught:
-      split_rules.check_used(_RULES, ["ffn/kernel", "a", "b", "c"])
-    self.assertEqual(
-      str(caught.exception),
-      "split rule ('^table', 'mod') matches no variable of the model; its "
-      "variables are such as ffn/kernel, a, b",
-    )
-
-
 if __name__ == "__main__":
   absltest.main()
