@@ -89,10 +89,26 @@ def _as_list(made):
 
 
 @st.composite
-def programs(draw):
-  """Draws a graph of a few steps, each by a seed of its own."""
+def chains(draw):
+  """Draws a graph whose steps read what others have made."""
   seed = draw(_SEEDS)
-  random = Random(seed)
+  inputs = _inputs(Random(seed))
+  steps = _steps(inputs, draw(st.lists(_SEEDS, min_size=10, max_size=18)))
+  return Program(*inputs, steps, seed)
+
+
+@st.composite
+def fans(draw):
+  """Draws a graph whose steps all read inputs, and are compared one by one."""
+  seed = draw(_SEEDS)
+  inputs = _inputs(Random(seed))
+  seeds = draw(st.lists(_SEEDS, min_size=30, max_size=40))
+  steps = [step for seed in seeds for step in _steps(inputs, [seed])]
+  return Program(*inputs, steps, seed)
+
+
+def _inputs(random):
+  """Returns shapes, splits and unknown dimensions of inputs."""
   sizes = random.choices(range(2, 7), k=random.randint(2, 3))
   shapes = {
     name: tuple(random.choices([*sizes, *sizes, 1], k=random.randint(1, 4)))
@@ -108,12 +124,12 @@ def programs(draw):
     ]
     for name, shape in shapes.items()
   }
-  steps = _steps(shapes, draw(st.lists(_SEEDS, min_size=10, max_size=18)))
-  return Program(shapes, splits, unknown, steps, seed)
+  return shapes, splits, unknown
 
 
-def _steps(shapes, seeds):
+def _steps(inputs, seeds):
   """Returns steps, made to see which shapes their tensors have."""
+  shapes, *_ = inputs
   steps = []
   with tf.Graph().as_default():
     tensors = [v1.placeholder(_DTYPE, shape) for shape in shapes.values()]
@@ -366,7 +382,7 @@ def _along(random, tensors):
     return None
   shape = _shape(tensors[number])
   axis = random.randint(-len(shape), len(shape) - 1)
-  size = shape[axis]
+  rank, size = len(shape), shape[axis]
   middle = random.randint(0, size)
   some = random.choices(range(size), k=random.randint(1, 4))
   spread = _spread(shape)
@@ -379,7 +395,7 @@ def _along(random, tensors):
     "l2_normalize": lambda x: tf.math.l2_normalize(x, axis, 0.1),
     "log_softmax": lambda x: tf.nn.log_softmax(x, axis),
     "one_hot": lambda x: tf.one_hot(
-      tf.argmax(x + spread, axis), size, axis=axis, dtype=_DTYPE
+      tf.argmax(x + spread, axis), size, axis=axis % rank, dtype=_DTYPE
     ),
     "reverse": lambda x: tf.reverse(x, [axis]),
     f"roll {middle}": lambda x: tf.roll(x, middle, axis),

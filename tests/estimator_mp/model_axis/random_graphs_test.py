@@ -31,9 +31,15 @@ def assert_as_plain(program):
 
 
 class RandomGraphsTest(absltest.TestCase):
-  @hypothesis.given(program=random_graphs.programs())
-  @hypothesis.settings(max_examples=40, deadline=None, derandomize=True)
-  def test_as_the_plain_graph(self, program):
+  @hypothesis.given(program=random_graphs.chains())
+  @hypothesis.settings(max_examples=20, deadline=None, derandomize=True)
+  def test_long_ones(self, program):
+    hypothesis.assume(program.splits)
+    assert_as_plain(program)
+
+  @hypothesis.given(program=random_graphs.fans())
+  @hypothesis.settings(max_examples=10, deadline=None, derandomize=True)
+  def test_wide_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)
 
