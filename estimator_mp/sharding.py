@@ -167,7 +167,7 @@ class _Sharding:
     self._lowering: lowering_lib.Lowering | None = None
     self._batches: micro_batches.MicroBatches | None = None
     self._processes: horovod.Processes | None = None
-    self._splitter: splitter.Splitter | None = None
+    self._splitter: splitter.Splitter | splitter.Unsplit = splitter.Unsplit()
     # Without a model axis, tables may be split over replicas.
     self._split_axis = "model"
     if mesh.axis_size("model") == 1 and config.split != split_rules.AUTO:
@@ -187,8 +187,8 @@ class _Sharding:
   def _prepare_export(self) -> None:
     """Lets a graph for a SavedModel be the plain one, or keep its devices."""
     if not self._config.export_shards:
-      self._splitter = None
-    elif self._splitter is not None:
+      self._splitter = splitter.Unsplit()
+    elif isinstance(self._splitter, splitter.Splitter):
       export.keep_devices()
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -229,8 +229,7 @@ class _Sharding:
     stages = self._stages.plan_rest()
     self._split(new)
     self._assign_devices(stages)
-    if self._splitter is not None:
-      spec = self._splitter.finish(spec)
+    spec = self._splitter.finish(spec)
     graph_checks.check_no_tpu_ops(self._stages.ops)
     if self._lowering is not None:
       spec = self._lowering.finish(spec, self._stages.stages)
@@ -276,11 +275,9 @@ class _Sharding:
     targets = [tf.convert_to_tensor(x) for x in request.targets]
     # Gradient ops will be made beside the ops of the forward graph.
     self._place_forward([x.op for x in targets])
-    sources = splitter.Sources.of(request.sources)
-    if self._splitter is not None:
-      targets = [self._splitter.whole(x) for x in targets]
-      sources = self._splitter.expand(request.sources)
-      self._read_new_ops()
+    targets = [self._splitter.whole(x) for x in targets]
+    sources = self._splitter.expand(request.sources)
+    self._read_new_ops()
     request = dataclasses.replace(
       request, targets=targets, sources=sources.tensors
     )
@@ -290,9 +287,8 @@ class _Sharding:
         self._lowering.say_sums(targets)
       grad_ys = self._lowering.grad_ys(targets, grad_ys)
     parts = request.gradients(grad_ys)
-    if self._splitter is not None:
-      sources, parts = self._splitter.without_lookups(sources, parts)
-      request = dataclasses.replace(request, sources=sources.tensors)
+    sources, parts = self._splitter.without_lookups(sources, parts)
+    request = dataclasses.replace(request, sources=sources.tensors)
     new = self._read_new_ops()
     control_flow.wait_outside_of_loops(new)
     self._stages.plan_gradients(new, request.sources, parts)
@@ -305,14 +301,12 @@ class _Sharding:
       )
     if self._processes is not None:
       totals = self._processes.sum(request.sources, totals)
-    gradients = totals
-    if self._splitter is not None:
-      gradients = self._splitter.contract(sources, totals)
+    gradients = self._splitter.contract(sources, totals)
     return requests.Answer(gradients, request.sources, parts, totals)
 
   def _add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Adds the terms of a gradient that several stages have a part of."""
-    if self._lowering is None and self._splitter is None:
+    if self._lowering is None and self._splitter.summary is None:
       return gradient_lib.add_at_once(terms)
     # Micro-batches and shards round in another way as it is; so nobody waits.
     return gradient_lib.add_by_device(terms)
@@ -330,11 +324,10 @@ class _Sharding:
     targets: Sequence[tf.Operation] | None = None,
   ) -> None:
     """Splits what is to be split of ops that have stages."""
-    if self._splitter is not None:
-      variables = self._splitter.split(new, targets)
-      if self._lowering is not None and self._split_axis == "data":
-        self._lowering.spread(variables)
-      self._read_new_ops()
+    variables = self._splitter.split(new, targets)
+    if self._lowering is not None and self._split_axis == "data":
+      self._lowering.spread(variables)
+    self._read_new_ops()
 
   def _devices_of_parts(self, op: tf.Operation) -> Sequence[str]:
     """Returns the devices of the parts of an op of the model."""
@@ -379,8 +372,7 @@ class _Sharding:
     plan = sharding_plan.ShardingPlan(placement, train_op=train_op)
     if self._lowering is not None:
       plan = self._lowering.plan(placement, train_op)
-    if self._splitter is not None:
-      plan = dataclasses.replace(plan, splits=self._splitter.summary)
+    plan = dataclasses.replace(plan, splits=self._splitter.summary)
     sharding_plan.record_plan(self._graph, plan)
     tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
       "Placement to %s on mesh %s:\n%s",

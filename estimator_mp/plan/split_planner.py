@@ -169,6 +169,11 @@ class SplitPlanner:
     """
     self._tensors[tensor.name] = split
 
+  def leave_the_rest(self) -> None:
+    """Leaves all variables whole that nothing has split so far."""
+    self._undecided.clear()
+    self._pending.clear()
+
   def check(self) -> None:
     """Raises if a rule has met no variable.
 

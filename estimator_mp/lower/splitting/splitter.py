@@ -9,7 +9,9 @@ import dataclasses
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from compat.private import graph_edits
 from estimator_mp.collectives.exchange import Rows
+from estimator_mp.graph import op_types
 from estimator_mp.lower.splitting import outputs, part_ops
 from estimator_mp.model_axis.decisions import Split
 from estimator_mp.model_axis.rules.table import TABLE
@@ -69,6 +71,44 @@ class Sources:
     return found
 
 
+class Unsplit:
+  """What stands for a `Splitter` on a mesh that splits no variable."""
+
+  summary: SplitPlan | None = None
+
+  def split(
+    self,
+    new: Sequence[tf.Operation],
+    targets: Collection[tf.Operation] | None = None,
+  ) -> Sequence[tf.Operation]:
+    """Leaves ops as they are."""
+    return ()
+
+  def whole(self, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns the tensor."""
+    return tensor
+
+  def expand(self, sources: Sequence[Any]) -> Sources:
+    """Returns the sources."""
+    return Sources.of(sources)
+
+  def without_lookups(
+    self, sources: Sources, gradients: Sequence[Any]
+  ) -> tuple[Sources, list[Any]]:
+    """Returns both."""
+    return sources, list(gradients)
+
+  def contract(self, sources: Sources, gradients: Sequence[Any]) -> list[Any]:
+    """Returns the gradients."""
+    return list(gradients)
+
+  def finish(
+    self, spec: tf.estimator.EstimatorSpec
+  ) -> tf.estimator.EstimatorSpec:
+    """Returns the spec."""
+    return spec
+
+
 class Splitter:
   """Splits the variables of one graph, and what is computed from them."""
 
@@ -87,6 +127,7 @@ class Splitter:
     """
     self._planner = planner
     self._devices_of = devices_of
+    self._num_seen = 0  # Ops, when model_fn had returned.
     self._parts = part_ops.PartOps(TABLE, devices_of, made)
 
   @property
@@ -272,10 +313,20 @@ class Splitter:
       ValueError: If a rule of the user's has met no variable in training; other
         graphs may lack some.
     """
+    self._planner.leave_the_rest()
     if spec.mode == tf.estimator.ModeKeys.TRAIN:
       self._planner.check()
     self._replace_in_collections()
+    graph = tf.compat.v1.get_default_graph()
+    self._num_seen = len(graph.get_operations())
+    graph_edits.before_finalization(graph, lambda: self._split_late(graph))
     return outputs.with_wholes(spec, self.whole)
+
+  def _split_late(self, graph: tf.Graph) -> None:
+    """Splits what hooks and Savers have made when model_fn had returned."""
+    late = graph.get_operations()[self._num_seen :]
+    with graph.as_default():
+      self.split([op for op in late if not op_types.is_variable(op)])
 
   def _replace_in_collections(self) -> None:
     graph = tf.compat.v1.get_default_graph()
