@@ -5,8 +5,9 @@ row of `config.placement.STRATEGIES`. What a strategy does not place follows
 what it reads and feeds; see `propagation`.
 """
 
+import contextlib
 import importlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Protocol
 
 from estimator_mp.config import placement as placement_lib
@@ -75,7 +76,49 @@ def make_strategy(
   if saved is not None:
     return known.Saved(saved, mode)
   module = importlib.import_module(placement_lib.STRATEGIES[placement].module)
+  parts = config.create_mesh().axis_size("model")
+  limit = config.memory_limit
   made: Strategy = module.strategy(
-    num_stages, config.memory_limit, config.measured_seconds
+    num_stages, limit and limit * parts, config.measured_seconds
   )
-  return made
+  if limit is None or parts == 1:
+    return made
+  return _WithinLimits(made, limit, parts)
+
+
+class _WithinLimits:
+  """A strategy for stages that have several devices, each with a limit.
+
+  How much of a stage is on which of them is up to how variables are split.
+  """
+
+  def __init__(self, strategy: Strategy, memory_limit: int, parts: int):
+    self._strategy = strategy
+    self._memory_limit = memory_limit
+    self._parts = parts
+
+  def stages_of(
+    self,
+    ops: Sequence[tf.Operation],
+    targets: Sequence[tf.Operation],
+    groups: colocation.ColocationGroups,
+  ) -> Mapping[tf.Operation, int]:
+    """Returns stages of ops."""
+    with self._explained():
+      return self._strategy.stages_of(ops, targets, groups)
+
+  def check(self, ops: Sequence[tf.Operation]) -> None:
+    """Raises if the whole model and the strategy do not suit each other."""
+    with self._explained():
+      self._strategy.check(ops)
+
+  @contextlib.contextmanager
+  def _explained(self) -> Iterator[None]:
+    """Says of errors what limit they speak of."""
+    try:
+      yield
+    except ValueError as error:
+      raise ValueError(
+        f"{error}. Here one device stands for the {self._parts} of a stage, "
+        f"each of which has memory_limit={self._memory_limit}"
+      ) from error

@@ -270,6 +270,83 @@ class SplitsTest(absltest.TestCase):
     self.assertNotIn("model axis", found.table())
 
 
+class ModelAxisTest(parameterized.TestCase):
+  """Stages that have several devices."""
+
+  def _inspect(self, mesh):
+    rules = (("^dense/", 0), (".", 1))
+    split = [("^dense/kernel", 1), ("^dense_1/kernel", 0), (".*", None)]
+    return inspect_zoo("mlp_adam", mesh=mesh, placement=rules, split=split)
+
+  def test_what_each_device_holds(self):
+    """Weights and biases 10 -> 16 | 16 -> 16 -> 8 -> 1; two kernels split."""
+    found = self._inspect("stage:2,model:2")
+    self.assertIsNone(found.replicas)
+    first, second = 10 * 16, 16 * 16
+    whole = 16, 16 + 16 * 8 + 8 + 8 + 1
+    parameters = [
+      first // 2 + whole[0],
+      first // 2,
+      second // 2 + whole[1],
+      second // 2,
+    ]
+    held = found.placement.replicas
+    self.assertEqual([x.parameters for x in held], parameters)
+    self.assertEqual(
+      [x.parameters for x in found.placement.stages],
+      [first + whole[0], second + whole[1]],
+    )
+    # With two slots. What is whole is on leaders: Adam's powers, global_step.
+    others = [x.variable_bytes - 4 * 3 * x.parameters for x in held]
+    self.assertEqual(others, [2 * 4, 0, 8, 0])
+    self.assertContainsInOrder(
+      [
+        "stage  part  device         parameters  variables",
+        f"0      1     /device:CPU:1          {parameters[1]}",
+        f"1      1     /device:CPU:3         {parameters[3]}",
+        "sent between devices each training step: ",
+      ],
+      found.table(),
+    )
+    self.assertNotIn("replica", found.table())
+    again = toolbox.Placement.from_dict(json.loads(json.dumps(found.to_dict())))
+    self.assertEqual(again.replicas, held)
+
+  @parameterized.named_parameters(
+    ("model_last", "data:2,stage:2,model:2"),
+    ("model_first", "model:2,stage:2,data:2"),
+  )
+  def test_pictures(self, mesh):
+    found = self._inspect(mesh)
+    graph = placement_picture.dot(found)
+    nodes = re.findall(r"^  (\w+) \[label=", graph, re.M)
+    self.assertCountEqual(
+      nodes,
+      [
+        f"{replica}stage_{stage}{part}"
+        for replica in ("", "replica_1_")
+        for stage in (0, 1)
+        for part in ("", "_part_1")
+      ],
+    )
+    device = found.mesh.device(data=1, stage=1, model=1)
+    self.assertIn(f'[label="replica 1, stage 1, part 1, {device}"]', graph)
+    folder = self.create_tempdir().full_path
+    _, svg = placement_picture.write_pictures(found, folder)
+    text = pathlib.Path(svg).read_text()
+    self.assertIn("<!-- /device:CPU:0 and 1 more -->", text)
+    within = sum(
+      boundary.num_bytes
+      for boundary in found.boundaries
+      for stage in (0, 1)
+      if {boundary.source, boundary.destination}
+      <= {*found.mesh.model_devices(stage=stage)}
+    )
+    self.assertGreater(within, 0)
+    words = f"Within stages: {amounts.amount(within, 'B')}. Not drawn: "
+    self.assertIn(words, text)
+
+
 class DrawingTest(absltest.TestCase):
   def test_the_pictures_say_what_the_table_says(self):
     found = inspect_zoo("transformer", mesh="stage:4")

@@ -69,6 +69,31 @@ class StrategiesTest(parameterized.TestCase):
     found = strategies.make_strategy(config, 2, saved, "eval")
     self.assertIsInstance(found, kind)
 
+  @parameterized.named_parameters(
+    ("one_device", "stage:2", 1), ("two", "model:2,stage:2", 2)
+  )
+  def test_the_memory_limit_is_that_of_each_device(self, mesh, parts):
+    """Three kernels of 64 bytes, each with a gradient and two slots."""
+    needed = 2 * 4 * 64 // parts
+
+    def build(limit):
+      with tf.Graph().as_default():
+        tf.compat.v1.train.create_global_step()
+        x = tf.compat.v1.placeholder(tf.float32, [1, 4])
+        estimator_mp.shard_model_fn(
+          _model_fn,
+          estimator_mp.ShardingConfig(mesh, memory_limit=limit, split=split),
+        )(x, None, "train")
+
+    split = [("kernel", 0)] if parts > 1 else "auto"
+    build(needed + 200)
+    with self.assertRaisesRegex(
+      ValueError,
+      rf"^memory_limit={parts * (needed - 100)} bytes is too small: .*"
+      + (rf"memory_limit={needed - 100}$" if parts > 1 else "use more stages$"),
+    ):
+      build(needed - 100)
+
   def test_a_row_adds_a_strategy(self):
     rows = {**placement_lib.STRATEGIES, "every_other": _ROW}
     with mock.patch.object(placement_lib, "STRATEGIES", rows):
