@@ -227,7 +227,7 @@ class _Sharding:
     new = self._read_new_ops()
     self._stages.adopt_devices(new)
     stages = self._stages.plan_rest()
-    self._split(new)
+    self._split(new, [] if self._mode == TRAIN else None)
     self._assign_devices(stages)
     spec = self._splitter.finish(spec)
     graph_checks.check_no_tpu_ops(self._stages.ops)

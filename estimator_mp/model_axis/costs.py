@@ -11,7 +11,8 @@ read it there. Whole tensors are on the first device of the axis; so
 - of rows that are looked up each device sends its own, and gets their numbers.
 
 Backward everything goes the other way: the gradient of what was read on all
-devices is summed over them, that of a sum is read on all.
+devices is summed over them, that of a sum is read on all. Only rows of a table
+stay on the first device until an update sends them.
 """
 
 import dataclasses
@@ -19,6 +20,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
+from estimator_mp.collectives.exchange import Rows
 from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import (
@@ -27,6 +29,7 @@ from estimator_mp.model_axis.decisions import (
   Joined,
   LookUp,
   Operand,
+  Owned,
   PerPart,
   Resized,
   Shifted,
@@ -223,6 +226,7 @@ class _Sending:
     self._decisions = inferred.decisions
     self._others = traffic.num_parts - 1
     self._joined: set[str] = set()
+    self._read_variables: set[str] = set()
 
   def visit(self, op: tf.Operation) -> None:
     """Adds what an op reads from other devices, and what its parts join."""
@@ -236,6 +240,7 @@ class _Sending:
       return
     for tensor, operand in zip(op.inputs, decision.operands, strict=True):
       self._read(op, tensor, operand)
+    self._update(op, decision.operands)
     for index, output in enumerate(decision.outputs):
       if isinstance(output, Joined):
         self._join(op, op.outputs[index], output.join)
@@ -257,20 +262,36 @@ class _Sending:
     self._add(EXCHANGE, op, tensor, 2 * self._others * size * each)
 
   def _look_up(self, op: tf.Operation, decision: LookUp) -> None:
-    """Adds ids and rows, which are sent once each, as if none were repeated.
-
-    Backward, an optimizer's update of these rows goes to the devices that have
-    them, and so do the gradients.
-    """
+    """Adds ids and rows, which are sent once each, as if none were repeated."""
     ids, rows = op.inputs[1], op.outputs[0]
     self._read_whole(op, ids)
     self._joined.add(rows.name)
-    sizes = decision.rows.sizes
-    count = self._traffic.bytes_of(ids) // ids.dtype.size
-    elsewhere = sum(sizes[1:])
-    wanted = min(count * elsewhere // max(sum(sizes), 1), elsewhere)
-    each = self._traffic.bytes_of(rows) // max(count, 1) + ids.dtype.size
-    self._add(EXCHANGE, op, rows, wanted * each)
+    sent = self._bytes_of_rows(ids, ids, decision.rows)
+    sent += self._bytes_of_rows(ids, rows, decision.rows)
+    self._add(EXCHANGE, op, rows, sent, has_gradient=False)
+
+  def _update(self, op: tf.Operation, operands: Sequence[Operand]) -> None:
+    """Adds what an update of rows sends to those who have them."""
+    owned = [
+      (tensor, operand)
+      for tensor, operand in zip(op.inputs, operands, strict=True)
+      if isinstance(operand, Owned)
+    ]
+    if owned:
+      ids = op.inputs[owned[0][1].indices]
+      for tensor, _ in owned:
+        self._read_whole(op, tensor)
+      sent = [self._bytes_of_rows(ids, x, operand.rows) for x, operand in owned]
+      self._add(EXCHANGE, op, ids, sum(sent), has_gradient=False)
+
+  def _bytes_of_rows(
+    self, ids: tf.Tensor, values: tf.Tensor, rows: Rows
+  ) -> int:
+    """Returns the bytes of values for the rows that other devices have."""
+    count = max(self._traffic.bytes_of(ids) // int(ids.dtype.size), 1)
+    elsewhere = sum(rows.sizes[1:])
+    wanted = min(count * elsewhere // max(rows.size, 1), elsewhere)
+    return wanted * (self._traffic.bytes_of(values) // count)
 
   def _read(
     self, op: tf.Operation, tensor: tf.Tensor, operand: Operand
@@ -295,6 +316,11 @@ class _Sending:
   def _read_on_all(self, op: tf.Operation, tensor: tf.Tensor) -> None:
     """Adds what goes from the first device to all others."""
     self._read_whole(op, tensor)
+    if tensor.op.type == "ReadVariableOp":
+      variable = tensor.op.inputs[0].name
+      if variable in self._read_variables:  # Which is sent already.
+        return
+      self._read_variables.add(variable)
     sent = self._traffic.bytes_of(tensor) * self._others
     self._add(BROADCAST, op, tensor, sent)
 
@@ -333,10 +359,12 @@ class _Sending:
     tensor: tf.Tensor,
     forward: int,
     split: Split | None = None,
+    has_gradient: bool = True,
   ) -> None:
     """Adds an entry, unless the tensor is where it is wanted already."""
     name = tensor.name
     key = (kind, name, split)
     if key not in self.sent:
-      backward = forward if name in self._traffic.differentiated else 0
+      goes_back = has_gradient and name in self._traffic.differentiated
+      backward = forward if goes_back else 0
       self.sent[key] = Sent(kind, name, op.name, op.type, forward, backward)

@@ -205,10 +205,17 @@ class Evaluation:
     return Cost(
       over_limit=0 if limit is None else max(0, max(held) - limit),
       uneven=self._uneven(splits, gathered),
-      num_bytes=sum(found.num_bytes for found in sent),
+      num_bytes=sum(map(self._bytes_with_update, sent)),
       peak_bytes=max(held),
       num_sent=len(sent),
     )
+
+  def _bytes_with_update(self, sent: costs.Sent) -> int:
+    """Returns what a tensor costs, if it is of rows with their update."""
+    is_rows = sent.kind == costs.EXCHANGE and sent.type == "ResourceGather"
+    if is_rows and sent.tensor in self.traffic.differentiated:
+      return 2 * sent.num_bytes
+    return sent.num_bytes
 
   def _held(self, inferred: Inferred, gathered: Collection[str]) -> list[int]:
     """Returns the bytes of variables that each device holds."""

@@ -7,7 +7,7 @@ whole stays whole.
 
 import dataclasses
 import difflib
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from estimator_mp import amounts
 from estimator_mp.config.sharding_options import ShardingOptions
@@ -17,12 +17,14 @@ from estimator_mp.config.split_rules import (
   SplitRule,
   rule_for,
 )
-from estimator_mp.graph import savers, shapes
+from estimator_mp.graph import savers, shapes, traversal
+from estimator_mp.graph import variables as variables_lib
 from estimator_mp.model_axis import costs, inference, search
 from estimator_mp.model_axis.decisions import Split, even_sizes
 from estimator_mp.model_axis.inference import Gather, Inferred
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
+from estimator_mp.placement import costs as placement_costs
 
 import tensorflow as tf
 
@@ -68,6 +70,7 @@ class SplitPlanner:
     self._used: set[SplitRule] = set()
     self._names: list[str] = []
     self._tensors: dict[str, Split] = {}
+    self._sizes: Mapping[str, int] = {}
     self._undecided: dict[str, tf.Operation] = {}
     self._pending: list[tf.Operation] = []
 
@@ -81,7 +84,8 @@ class SplitPlanner:
     Args:
       new: The ops that were made since the last pass, in the order of the
         graph.
-      targets: The ops whose gradients are asked for; None if none are.
+      targets: The ops whose gradients are asked for, if there are any; None if
+        the graph is not to train.
 
     Raises:
       SplitError: If a rule does not suit a variable, or something would be
@@ -92,6 +96,7 @@ class SplitPlanner:
     before = set(self.splits)
     known = self._undecided | {op.name: op for op in fresh}
     self._follow_rules(fresh)
+    self._sizes = placement_costs.nominal_bytes(ops) if targets else {}
     if self._options.split == AUTO:
       self._choose(ops, targets)
     inferred = inference.infer(
@@ -117,14 +122,9 @@ class SplitPlanner:
     targets: Collection[tf.Operation] | None,
   ) -> None:
     """Says what a pass has split, and what that sends in a training step."""
-    beside_steps = _initial_writes() | savers.saver_ops(ops)
-    of_step = [
-      op
-      for op in ops
-      if op not in beside_steps and op.type != "VarIsInitializedOp"
-    ]
+    of_step = _ops_of_step(ops, targets)
     differentiated: Collection[str] = ()
-    if targets is not None:
+    if targets:
       trained = {v.op.name for v in tf.compat.v1.trainable_variables()}
       differentiated = costs.tensors_with_gradients(of_step, trained, targets)
     names = {op.name: op for op in of_step}
@@ -135,7 +135,12 @@ class SplitPlanner:
       SplitPlan(
         tuple(SplitVariable.of(op, self.splits[op.name]) for op in variables),
         costs.bytes_sent(
-          of_step, inferred, self._num_parts, TABLE, differentiated
+          of_step,
+          inferred,
+          self._num_parts,
+          TABLE,
+          differentiated,
+          self._sizes,
         ),
         gathers,
       )
@@ -230,8 +235,9 @@ class SplitPlanner:
       self._options.memory_limit,
       self._tensors,
       _initial_writes(),
-      targets,
+      targets or None,
       trained,
+      self._sizes,
     )
     for name, split in chosen.items():
       del self._undecided[name]
@@ -300,6 +306,33 @@ def _initial_writes() -> set[tf.Operation]:
       *tf.compat.v1.local_variables(),
     )
   }
+
+
+def _ops_of_step(
+  ops: Sequence[tf.Operation], targets: Collection[tf.Operation] | None
+) -> list[tf.Operation]:
+  """Returns the ops that run in each step, as far as one can tell.
+
+  Args:
+    ops: Ops of the graph.
+    targets: What gradients are asked of, which a training step computes besides
+      what it writes; None if all but what starts or saves variables may run.
+  """
+  beside_steps = _initial_writes() | savers.saver_ops(ops)
+  others = [
+    op
+    for op in ops
+    if op not in beside_steps and op.type != "VarIsInitializedOp"
+  ]
+  if targets is None:
+    return others
+  counters = {v.op for v in tf.compat.v1.local_variables()}
+  writes = [
+    op
+    for op in others
+    if not counters.issuperset(variables_lib.written_variables(op))
+  ]
+  return traversal.ancestors([*targets, *writes], others)
 
 
 def _bytes_written(write: tf.Operation) -> int:

@@ -7,8 +7,10 @@ from estimator_mp.model_axis.decisions import (
   Join,
   Joined,
   LookUp,
+  Owned,
   PerPart,
   Resized,
+  Shard,
   Shifted,
   Split,
   Table,
@@ -214,9 +216,24 @@ class BytesSentTest(absltest.TestCase):
     self.assertEqual(
       sent,
       [
-        ("exchange", "rows:0", "rows", 6 * each, 6 * each),
+        ("exchange", "rows:0", "rows", 6 * each, 0),
         ("exchange", "fewer:0", "fewer", 3 * each, 0),
       ],
+    )
+
+  def test_an_update_of_rows_goes_to_those_who_have_them(self):
+    v1.enable_resource_variables()
+    table = v1.get_variable("table", [10, 4], use_resource=True)
+    ids = v1.placeholder(tf.int64, [5], "ids")
+    gradient = v1.placeholder(tf.float32, [5, 4], "gradient")
+    update = tf.raw_ops.ResourceScatterAdd(
+      resource=table.handle, indices=ids, updates=gradient, name="update"
+    )
+    rows = Rows((4, 3, 3))
+    decision = PerPart((Shard(), Owned(rows, 1), Owned(rows, 1)), ())
+    sent = self._sent({"table:0": Split(0, (4, 3, 3))}, {update: decision})
+    self.assertEqual(
+      sent, [("exchange", "ids:0", "update", 3 * (4 * 4 + 8), 0)]
     )
 
 
