@@ -139,6 +139,8 @@ def by_owner(ids: tf.Tensor, rows: Rows, device: str) -> ByOwner:
   """
   num_shards = len(rows.sizes)
   with tf.compat.v1.device(None), tf.compat.v1.device(_host(device)):
+    if num_shards == 1:
+      return ByOwner((ids,), (tf.range(tf.size(ids)),))
     owner = rows.owner(ids)
     parted = tf.dynamic_partition(ids, owner, num_shards)
     where = tf.dynamic_partition(tf.range(tf.size(ids)), owner, num_shards)
@@ -322,6 +324,8 @@ def entries(
     devices: The device of each shard, which gets its own.
     device: Where the values are.
   """
+  if len(devices) == 1:
+    return _on_devices([values], devices)
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
     parts = [tf.gather(values, positions) for positions in parted.where]
   return _on_devices(parts, devices)

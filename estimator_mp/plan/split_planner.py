@@ -67,6 +67,7 @@ class SplitPlanner:
     if not isinstance(options.split, str):
       self._rules = tuple(options.split)
     self._num_parts = num_parts
+    self._table_bytes = [0] * num_parts  # Of tables on one device.
     self._used: set[SplitRule] = set()
     self._names: list[str] = []
     self._tensors: dict[str, Split] = {}
@@ -197,6 +198,7 @@ class SplitPlanner:
 
   def _follow_rules(self, fresh: Sequence[tf.Operation]) -> None:
     """Decides about the variables that the user has a rule for."""
+    tables: list[tf.Operation] = []
     for op in fresh:
       self._undecided[op.name] = op
       self._names.append(op.name)
@@ -209,8 +211,31 @@ class SplitPlanner:
         continue
       self._used.add(rule)
       del self._undecided[op.name]
-      if rule[1] is not None:
+      if rule[1] == "whole":
+        tables.append(op)
+      elif rule[1] is not None:
         self.splits[op.name] = self._split_of(op, rule, _axis(op, rule[1]))
+    for op in sorted(tables, key=shapes.variable_bytes, reverse=True):
+      self._place_whole(op)
+
+  def _place_whole(self, table: tf.Operation) -> None:
+    """Lets the device that has the fewest bytes of such tables have one.
+
+    Raises:
+      ValueError: If the variable has no rows.
+    """
+    shape = tf.TensorShape(table.get_attr("shape"))
+    if not shape.rank or not shape.is_fully_defined():
+      rule = rule_for(self._rules, table.name)
+      raise ValueError(
+        f"the split rule {rule!r} is for tables, but "
+        f"{table.name} has the shape {shape}; use None to keep it where it is"
+      )
+    position = min(range(self._num_parts), key=self._table_bytes.__getitem__)
+    self._table_bytes[position] += shapes.variable_bytes(table)
+    sizes = [0] * self._num_parts
+    sizes[position] = shape.as_list()[0]
+    self.splits[table.name] = Split(0, tuple(sizes))
 
   def _choose(
     self,

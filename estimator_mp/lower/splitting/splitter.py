@@ -352,14 +352,22 @@ class Splitter:
     if handle is None or split is None:
       return [variable]
     if handle.name not in made:
-      made[handle.name] = self._make_variables(variable, split)
+      made[handle.name] = []
+      local = tf.compat.v1.GraphKeys.LOCAL_VARIABLES
+      for shard, size in zip(
+        self._make_variables(variable, split), split.sizes, strict=True
+      ):
+        if size:
+          made[handle.name].append(shard)
+        else:  # That is in no checkpoint.
+          tf.compat.v1.add_to_collection(local, shard)
     return made[handle.name]
 
   def _make_variables(self, variable: Any, split: Split) -> list[tf.Variable]:
     """Returns Python's objects for the shards of a variable."""
     handles = self._parts.parts[variable.handle.name]
     first = variable.initializer
-    writes = self._parts.writes.get(first, [first] * len(handles))
+    writes = [*self._parts.writes.get(first, [first] * len(handles))]
     reads = self._reads(variable, handles)
     full_shape = variable.shape.as_list()
     shards = []
@@ -367,6 +375,8 @@ class Splitter:
       offset = [0] * len(full_shape)
       shape = list(full_shape)
       offset[split.axis], shape[split.axis] = split.offsets[i], split.sizes[i]
+      if not split.sizes[i]:
+        writes[i] = self._write_nothing(variable, handle, shape)
       described = variable_pb2.VariableDef(
         variable_name=handle.name,
         initial_value_name=writes[i].inputs[1].name,
@@ -380,6 +390,15 @@ class Splitter:
       )
       shards.append(type(variable).from_proto(described))
     return shards
+
+  def _write_nothing(
+    self, variable: Any, handle: tf.Tensor, shape: Sequence[int]
+  ) -> tf.Operation:
+    """Returns a first write of a shard without rows, alone."""
+    with self._parts.making(variable.op), tf.compat.v1.device(handle.device):
+      return tf.raw_ops.AssignVariableOp(
+        resource=handle, value=tf.zeros(shape, variable.dtype.base_dtype)
+      )
 
   def _reads(
     self, variable: Any, handles: Sequence[tf.Tensor]

@@ -71,21 +71,24 @@ class Tables:
     dtype = ops[0].outputs[0].dtype
     ids = [self._whole(op.inputs[1]) for op in ops]
     joined = exchange.joined_ids(ids, device)
-    devices = [handle.device for handle in handles]
-    route = self._route(joined, decision.rows, device)
+    rows, owners = _owners(decision.rows)
+    route = self._route(joined, rows, device)
     distinct = exchange.distinct_rows(
-      route, [_gather(handle, dtype) for handle in handles], devices, device
+      route,
+      [_gather(handles[i], dtype) for i in owners],
+      [handles[i].device for i in owners],
+      device,
     )
     with tf.compat.v1.device(device):
       distinct = tf.stop_gradient(distinct)  # That is asked of the rows.
     orders = exchange.cut_like(route.order, ids, device)
-    rows = [exchange.rows_of(order, distinct, device) for order in orders]
-    for found, op in zip(rows, ops, strict=True):
-      found.set_shape(op.outputs[0].shape)
+    found = [exchange.rows_of(order, distinct, device) for order in orders]
+    for tensor, op in zip(found, ops, strict=True):
+      tensor.set_shape(op.outputs[0].shape)
     self._lookups.setdefault(ops[0].inputs[0].name, []).append(
-      _Lookups(ids, rows, joined, device)
+      _Lookups(ids, found, joined, device)
     )
-    return rows
+    return found
 
   def owned(
     self,
@@ -102,24 +105,39 @@ class Tables:
       operand: Which rows it is for.
       devices: The devices of the shards.
     """
-    rows, device = operand.rows, devices[0]
-    ids = self._whole(op.inputs[operand.indices])
+    rows, owners = _owners(operand.rows)
+    found = self._owned(
+      op, index, operand.indices, rows, [devices[i] for i in owners], devices[0]
+    )
+    entry = [] if index == operand.indices else _shape_of(op.inputs[0].op)[1:]
+    return _with_empty(found, owners, devices, [0, *entry])
+
+  def _owned(
+    self,
+    op: tf.Operation,
+    index: int,
+    indices: int,
+    rows: Rows,
+    devices: Sequence[str],
+    device: str,
+  ) -> list[tf.Tensor]:
+    """Returns what each shard that has rows reads in place of an input."""
+    ids = self._whole(op.inputs[indices])
     values = self._whole(op.inputs[index])
     route = self._distinct.get((ids.name, rows))
     if route is not None:
-      if index == operand.indices:
+      if index == indices:
         return list(route.local_ids)
       return exchange.entries_of_distinct(route, values, devices, device)
     key = ids.name, rows, device
     if key not in self._parted:
       joined = exchange.joined_ids([ids], device)
       self._parted[key] = exchange.by_owner(joined, rows, device)
-    if index == operand.indices:
+    if index == indices:
       return exchange.local_ids(self._parted[key], rows, devices)
     if ids.shape.rank != 1:
-      handle = op.inputs[0]
-      row = _shape_of(handle.op)[1:]
       with tf.compat.v1.device(device):
+        row = _shape_of(op.inputs[0].op)[1:]
         values = tf.reshape(values, [-1, *row])
     return exchange.entries(self._parted[key], values, devices, device)
 
@@ -177,7 +195,7 @@ class Tables:
       gradient: The gradient of a table.
       rows: How the table is owned.
     """
-    self._of_gradients[gradient.indices.name] = rows
+    self._of_gradients[gradient.indices.name], _ = _owners(rows)
 
   def to_shards(
     self,
@@ -194,14 +212,22 @@ class Tables:
       dense: Those of the shards' other readers.
       devices: The devices of the shards.
     """
+    rows, owners = _owners(rows)
+    own_devices = [devices[i] for i in owners]
     parted = exchange.by_owner(gradient.indices, rows, devices[0])
-    parts = exchange.entries(parted, gradient.values, devices, devices[0])
-    ids = exchange.local_ids(parted, rows, devices)
-    totals = []
-    for part, own, size, other, device in zip(
-      parts, ids, rows.sizes, dense, devices, strict=True
+    parts = exchange.entries(parted, gradient.values, own_devices, devices[0])
+    ids = exchange.local_ids(parted, rows, own_devices)
+    found = [
+      exchange.dense(part, own, size, device)
+      for part, own, size, device in zip(
+        parts, ids, rows.sizes, own_devices, strict=True
+      )
+    ]
+    shape = [0, *gradient.values.shape[1:]]
+    totals: list[gradient_lib.Gradient] = []
+    for total, other, device in zip(
+      _with_empty(found, owners, devices, shape), dense, devices, strict=True
     ):
-      total = exchange.dense(part, own, size, device)
       with tf.compat.v1.device(device):
         totals.append(total if other is None else tf.add(other, total))
     return totals
@@ -248,6 +274,32 @@ class Tables:
     if key not in self._routes:
       self._routes[key] = exchange.route(ids, rows, device)
     return self._routes[key]
+
+
+def _owners(rows: Rows) -> tuple[Rows, list[int]]:
+  """Returns how rows are owned by those shards that have any, and which do.
+
+  A table that is on one device has one shard with all rows.
+  """
+  owners = [i for i, size in enumerate(rows.sizes) if size]
+  return dataclasses.replace(
+    rows, sizes=tuple(filter(None, rows.sizes))
+  ), owners
+
+
+def _with_empty(
+  tensors: Sequence[tf.Tensor],
+  owners: Sequence[int],
+  devices: Sequence[str],
+  shape: Sequence[int],
+) -> list[tf.Tensor]:
+  """Returns a tensor for each shard: one of a shape for those without rows."""
+  found = dict(zip(owners, tensors, strict=True))
+  for shard, device in enumerate(devices):
+    if shard not in found:
+      with tf.compat.v1.device(device):
+        found[shard] = tf.zeros(shape, tensors[0].dtype)
+  return [found[shard] for shard in range(len(devices))]
 
 
 def _source(tensor: tf.Tensor) -> tf.Tensor:

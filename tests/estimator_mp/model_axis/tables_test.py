@@ -159,6 +159,84 @@ class HybridTest(parameterized.TestCase):
     )
 
 
+class WholeTest(parameterized.TestCase):
+  """Tables that are on one device each."""
+
+  @parameterized.named_parameters(
+    ("model", "model:3", table_models.columns, {}),
+    ("micro_batches", "model:2", table_models.gather, {"num_micro_batches": 3}),
+    ("hybrid", "data:2", table_models.columns, {}),
+    ("sparse", "model:3", table_models.lookup_sparse, {}),
+    ("mirrors", "data:2,model:2", table_models.gather, {}),
+    ("tied", "model:2", table_models.tied, {}),
+  )
+  def test_trains_as_the_plain_model(self, mesh, look_up, options):
+    model_fn = table_models.make_model_fn(look_up)
+    split = (("table|embedding", "whole"),)
+    table_models.check(self, model_fn, mesh, split, **options)
+
+  def test_local_variables_are_initialized_alone(self):
+    """A session that restored the table initializes local variables after."""
+    config = estimator_mp.ShardingConfig(
+      "model:2", split=[("kernel", None), ("table", "whole")]
+    )
+
+    def look_up(features):
+      tables = [v1.get_variable(f"table_{i}", [9, 4]) for i in range(2)]
+      return [tf.gather(table, features["id"] // 2) for table in tables]
+
+    model_fn = table_models.make_model_fn(look_up)
+    with table_models.built(model_fn, config) as (graph, _):
+      tables = v1.trainable_variables()[:2]
+      session_config = estimator_mp.run_config(config).session_config
+      reads = [table.read_value() for table in tables]
+      initialize = v1.global_variables_initializer()
+      again = v1.local_variables_initializer()
+      with v1.Session(graph=graph, config=session_config) as session:
+        session.run(initialize)
+        before = session.run(reads)
+        session.run(again)
+        after = session.run(reads)
+    np.testing.assert_array_equal(before, after)
+
+  def test_adam(self):
+    model_fn = table_models.make_model_fn(
+      table_models.gather, lambda: v1.train.AdamOptimizer(0.1)
+    )
+    table_models.check(self, model_fn, "model:3", (("table", "whole"),))
+
+  def test_tables_are_spread_by_bytes(self):
+    rows = {"a": 5, "b": 40, "c": 30, "d": 20, "e": 5}
+
+    def look_up(features):
+      return [
+        tf.gather(v1.get_variable(f"table_{name}", [size, 4]), features["id"])
+        for name, size in rows.items()
+      ]
+
+    config = estimator_mp.ShardingConfig(
+      "model:2", split=[("table", "whole"), (".*", None)]
+    )
+    model_fn = table_models.make_model_fn(look_up)
+    with table_models.built(model_fn, config):
+      found = {
+        variable.op.name: variable.device
+        for variable in v1.trainable_variables()
+        if "table" in variable.op.name
+      }
+    first, second = "/device:CPU:0", "/device:CPU:1"
+    self.assertEqual(
+      found,
+      {
+        "table_a/part_0": first,
+        "table_b/part_0": first,
+        "table_c/part_1": second,
+        "table_d/part_1": second,
+        "table_e/part_0": first,
+      },
+    )
+
+
 class UpdateTest(parameterized.TestCase):
   @parameterized.named_parameters(*_OPTIMIZERS)
   def test_optimizers(self, make_optimizer):
