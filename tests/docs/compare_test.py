@@ -19,6 +19,7 @@ from absl.testing import absltest
 _GUIDES = (
   "README.md",
   "docs/compare.md",
+  "docs/model_axis.md",
   "docs/pipeline.md",
   "docs/replicas.md",
   "docs/sharding.md",

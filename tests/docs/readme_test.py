@@ -35,6 +35,7 @@ class ReadmeTest(absltest.TestCase):
     self._run_programs("docs/sharding.md", 7)
     self._run_programs("docs/pipeline.md", 6)
     self._run_programs("docs/replicas.md", 3)
+    self._run_programs("docs/model_axis.md", 3)
 
   def _run_programs(self, guide, count):
     programs = guides.programs(guide)

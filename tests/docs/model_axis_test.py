@@ -1,0 +1,115 @@
+"""The guide to the model axis draws, prints and refuses what it says."""
+
+import contextlib
+import io
+import os
+import pathlib
+import re
+import shlex
+from unittest import mock
+
+import estimator_mp
+from estimator_mp import inspect
+from tests.docs import guides
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_GUIDE = "docs/model_axis.md"
+
+
+def setUpModule():
+  # The inspect command does so itself, once its flags are parsed.
+  tf.get_logger().setLevel("FATAL")
+
+
+class GuideTest(absltest.TestCase):
+  def test_the_command_draws_and_prints_what_the_guide_shows(self):
+    folder = pathlib.Path(self.create_tempdir().full_path)
+    text = guides.read(_GUIDE)
+    (command,) = re.findall(
+      r"^    \S+ run //estimator_mp:inspect -- (.+)", text, re.M
+    )
+    with (
+      mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=str(folder)),
+      contextlib.redirect_stdout(io.StringIO()) as output,
+    ):
+      self.assertEqual(inspect.main(["inspect", *shlex.split(command)]), 0)
+    (picture,) = re.findall(r"\]\((pictures\S+png)\)", text)
+    self.assertTrue((folder / "docs" / picture).exists(), output.getvalue())
+    (example,) = re.findall(r"```\n(variable .*?)```", text, re.S)
+    rest = output.getvalue()
+    for line in example.replace("...\n", "").splitlines():
+      _, found, rest = rest.partition(line)
+      self.assertEqual(found, line)
+
+
+def _branch(features, labels, mode):
+  """A model with a kernel that only a branch reads."""
+  x, v1 = features["x"], tf.compat.v1
+  kernel = v1.get_variable("branch/kernel", [20, 4], use_resource=True)
+  net = tf.cond(
+    tf.reduce_sum(x) > 0, lambda: tf.matmul(x, kernel), lambda: x[:, :4]
+  )
+  loss = tf.reduce_mean((v1.layers.dense(net, 1) - labels) ** 2)
+  step = v1.train.get_global_step()
+  train_op = v1.train.AdagradOptimizer(0.1).minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+class ErrorsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (
+      "no_such_name",
+      guides.model_fn,
+      {"split": [("dens/kernel", 1)]},
+      "matches no variable of the model; the name nearest to it is 'dense/kern",
+    ),
+    (
+      "no_such_dimension",
+      guides.model_fn,
+      {"split": [("dense/kernel", 2)]},
+      r"axis 2, but dense/kernel has the shape \(20, 16\)",
+    ),
+    (
+      "more_shards_than_entries",
+      guides.model_fn,
+      {"split": [("dense_3/kernel", 1)]},
+      r"makes 2 shards of axis 1 of dense_3/kernel, whose shape is \(16, 1\)",
+    ),
+    (
+      "no_such_axis",
+      guides.model_fn,
+      {"mesh": "stage:2", "split": [("dense/kernel", 1)]},
+      "for an axis that does not exist",
+    ),
+    (
+      "a_dimension_over_replicas",
+      guides.model_fn,
+      {"mesh": "data:2", "split": [("dense/kernel", 1)]},
+      "over the data axis only tables are split",
+    ),
+    (
+      "a_branch",
+      _branch,
+      {"split": [("branch/kernel", 1)]},
+      "branch/kernel cannot be split over the model axis: cond",
+    ),
+    (
+      "gathers",
+      guides.model_fn,
+      {"split": [("dense/kernel", 1), (".", None)], "gathers": "error"},
+      "would read all of it",
+    ),
+  )
+  def test_is_raised_before_anything_is_trained(self, model_fn, fields, text):
+    with tf.Graph().as_default(), self.assertRaisesRegex(ValueError, text):
+      tf.compat.v1.train.create_global_step()
+      data = tf.compat.v1.data.make_one_shot_iterator(guides.input_fn())
+      config = estimator_mp.ShardingConfig(**{"mesh": "model:2"} | fields)
+      sharded = estimator_mp.shard_model_fn(model_fn, config)
+      sharded(*data.get_next(), tf.estimator.ModeKeys.TRAIN)
+
+
+if __name__ == "__main__":
+  absltest.main()
