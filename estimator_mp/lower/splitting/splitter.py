@@ -291,6 +291,14 @@ class Splitter:
     device = self._devices_of(tensor.op)[0]
     with self._parts.making(tensor.op), tf.compat.v1.device(device):
       whole = tf.concat(values, split.axis, name="gradient")
+      if is_sparse and split.axis == 0:
+        # Of some rows of each part, which are rows of the whole, too.
+        rows = [
+          gradient.indices + tf.constant(offset, gradient.indices.dtype)
+          for gradient, offset in zip(gradients, split.offsets, strict=True)
+        ]
+        shape = tf.constant(source.shape.as_list(), tf.int32)
+        return tf.IndexedSlices(whole, tf.concat(rows, 0), shape)
     self._parts.add(whole, split, values)
     self._planner.add(whole, split)
     if not is_sparse:

@@ -117,6 +117,16 @@ def tied(features):
   return [rows, tf.nn.softmax(tf.matmul(rows, table, transpose_b=True))]
 
 
+def rows_of_a_tensor(features):
+  """Lookups that do not name the variable, but the tensor that it reads as."""
+  table = tf.identity(_table())
+  bag = tf.nn.relu(features["bag"])
+  return [
+    tf.reduce_sum(tf.gather(table, bag), axis=1),
+    tf.gather(table, features["id"]),
+  ]
+
+
 def make_model_fn(look_up, make_optimizer=None, clip=False):
   """Returns a model_fn of one layer over what is looked up.
 

@@ -258,6 +258,21 @@ class UpdateTest(parameterized.TestCase):
     model_fn = table_models.make_model_fn(table_models.gather, clip=True)
     table_models.check(self, model_fn, "model:3")
 
+  @parameterized.named_parameters(("one", 1), ("micro_batches", 3))
+  def test_rows_of_a_tensor_have_a_gradient_of_rows(self, num_micro_batches):
+    model_fn = table_models.make_model_fn(
+      table_models.rows_of_a_tensor,
+      lambda: v1.train.MomentumOptimizer(0.2, 0.9),
+      clip=True,
+    )
+    table_models.check(
+      self,
+      model_fn,
+      "model:3",
+      split=(("table", 0),),
+      num_micro_batches=num_micro_batches,
+    )
+
   def test_no_tensor_is_as_large_as_the_table(self):
     """All that a step makes is a shard's, or the batch's."""
     rows = 4000
