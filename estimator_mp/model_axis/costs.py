@@ -7,6 +7,7 @@ read it there. Whole tensors are on the first device of the axis; so
   constants, of which each device has a copy;
 - what parts sum goes from each other device to the first one;
 - a split tensor that is gathered, too, part by part, once for all readers;
+  where parts read all of it, each device gathers it itself;
 - of a whole tensor that is read in slices each other device gets its own;
 - of rows that are looked up each device sends its own, and gets their numbers.
 
@@ -314,7 +315,7 @@ class _Sending:
         self._read_on_all(op, tensor)
 
   def _read_on_all(self, op: tf.Operation, tensor: tf.Tensor) -> None:
-    """Adds what goes from the first device to all others."""
+    """Adds what goes to all devices: each of them gathers what is split."""
     self._read_whole(op, tensor)
     if tensor.op.type == "ReadVariableOp":
       variable = tensor.op.inputs[0].name
@@ -322,6 +323,9 @@ class _Sending:
         return
       self._read_variables.add(variable)
     sent = self._traffic.bytes_of(tensor) * self._others
+    split = self._splits.get(tensor.name)
+    if split is not None:
+      sent -= self._bytes_of_others(tensor, split)
     self._add(BROADCAST, op, tensor, sent)
 
   def _read_whole(self, op: tf.Operation, tensor: tf.Tensor) -> None:

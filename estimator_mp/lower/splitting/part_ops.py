@@ -82,7 +82,9 @@ class PartOps:
     # What stands for an op that is not to run, for those that wait for it.
     self._instead: dict[tf.Operation, list[tf.Operation]] = {}
     self._slices: dict[tuple[str, Split], _Parts] = {}
+    # By tensor and devices, for what each of them has.
     self._constants: dict[tuple[str, tuple[str, ...]], _Parts] = {}
+    self._gathers: dict[tuple[str, tuple[str, ...]], _Parts] = {}
     self._of_handles: set[str] = set()  # What is read of phantoms.
 
   def add(
@@ -320,16 +322,38 @@ class PartOps:
       ]
     if isinstance(operand, Whole) and inference.is_small_constant(tensor):
       return self._on_each(tensor, devices)
-    whole = self.whole(tensor)
+    if isinstance(operand, Resized):
+      return self._resized(self.whole(tensor), operand, devices)
+    wholes = self._gathered(tensor, devices)
     if isinstance(operand, Whole):
-      return [whole] * len(devices)
-    if isinstance(operand, Shifted):
-      return [
-        _shifted(whole, offset, device)
-        for offset, device in zip(operand.offsets, devices, strict=True)
-      ]
-    assert isinstance(operand, Resized)
-    return self._resized(whole, operand, devices)
+      return wholes
+    assert isinstance(operand, Shifted)
+    return [
+      _shifted(whole, offset, device)
+      for whole, offset, device in zip(
+        wholes, operand.offsets, devices, strict=True
+      )
+    ]
+
+  def _gathered(self, tensor: tf.Tensor, devices: Sequence[str]) -> _Parts:
+    """Returns the whole tensor for each part, which gathers it itself.
+
+    So no part is sent to the first device and then, with all others, from there
+    to the rest.
+    """
+    parts = self.parts.get(tensor.name)
+    if parts is None:
+      return [self.whole(tensor)] * len(devices)
+    key = (tensor.name, tuple(devices))
+    if key not in self._gathers:
+      self._gathers[key] = [self.whole(tensor)]
+      axis = self.splits[tensor.name].axis
+      for device in devices[1:]:
+        with _on(device):
+          whole = tf.concat(parts, axis, name="gathered")
+        whole.set_shape(tensor.shape)
+        self._gathers[key].append(whole)
+    return self._gathers[key]
 
   def _on_each(self, constant: tf.Tensor, devices: Sequence[str]) -> _Parts:
     """Returns a constant of each device's own, so that none is sent."""
