@@ -93,6 +93,19 @@ class Mesh:
     """The number of devices."""
     return len(self.devices)
 
+  @property
+  def devices_by_stage(self) -> tuple[str, ...]:
+    """Each device once: replica after replica, stage after stage.
+
+    Those of one stage follow each other in the order of the `model` axis.
+    """
+    found = (
+      self.model_devices(data=replica, stage=stage)
+      for replica in range(self.axis_size("data"))
+      for stage in range(self.axis_size("stage"))
+    )
+    return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
+
   def with_virtual_stages(self, num_virtual_stages: int) -> "Mesh":
     """Returns a mesh whose stages go several times around the devices.
 

@@ -67,6 +67,7 @@ class TraceHook(tf.estimator.SessionRunHook):
     self._mesh = mesh
     self._write = write
     self._devices: tuple[str, ...] = ()
+    self._devices_per_stage = 1
     self._next_step = 1
     self.traces: list[step_trace.StepTrace] = []
 
@@ -85,13 +86,14 @@ class TraceHook(tf.estimator.SessionRunHook):
     """
     del coord
     plan = _pipeline_of(self._graph)
-    of_run = plan or self._mesh
-    if of_run is None:
+    mesh = plan.mesh if plan is not None else self._mesh
+    if mesh is None:
       raise ValueError(
         "TraceHook found no pipeline in the graph, so it does not know the "
         "devices; give it their mesh: TraceHook(steps, directory, mesh)"
       )
-    self._devices = of_run.devices
+    self._devices = mesh.devices_by_stage
+    self._devices_per_stage = mesh.axis_size("model")
     self._next_step = int(session.run(self._global_step)) + 1
 
   def before_run(
@@ -126,7 +128,12 @@ class TraceHook(tf.estimator.SessionRunHook):
     plan = _pipeline_of(self._graph)
     known = {op.name for op in self._graph.get_operations()}
     trace = trace_reading.read_trace(
-      metadata, self._next_step, self._devices, plan, known
+      metadata,
+      self._next_step,
+      self._devices,
+      plan,
+      known,
+      self._devices_per_stage,
     )
     self.traces.append(trace)
     self._write(trace.summary())

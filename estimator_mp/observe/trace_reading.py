@@ -21,6 +21,7 @@ def read_trace(
   devices: Sequence[str],
   plan: sharding_plan.PipelinePlan | None,
   known_ops: Container[str] = frozenset(),
+  devices_per_stage: int = 1,
 ) -> step_trace.StepTrace:
   """Returns what a step really did.
 
@@ -30,11 +31,13 @@ def read_trace(
     metadata: What the step returned, which ran with
       `RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)`.
     global_step: The step.
-    devices: The canonical names of the mesh's devices, in any order; one that
-      has several stages may be named for each.
+    devices: The canonical names of the mesh's devices, in any order if there
+      is a plan; one that has several stages may be named for each.
     plan: The graph's plan, if it has a pipeline.
     known_ops: The names of the graph's ops. An op with another name was made
       by the session's optimizer, and belongs to the cell of what it reads.
+    devices_per_stage: How many of the devices, one after the other, do the work
+      of a stage together; a plan says so itself.
 
   Returns:
     The trace.
@@ -62,7 +65,7 @@ def read_trace(
     plan.schedule if plan is not None else None,
     _sent_bytes(metadata, devices),
     tuple(live_memory.peak_live_bytes(metadata, devices)),
-    plan.mesh.axis_size("model") if plan is not None else 1,
+    devices_per_stage if plan is None else plan.mesh.axis_size("model"),
   )
 
 

@@ -52,16 +52,8 @@ class PipelinePlan:
 
   @property
   def devices(self) -> tuple[str, ...]:
-    """The devices of the mesh, replica after replica, stage after stage.
-
-    Those of one stage follow each other in the order of the `model` axis.
-    """
-    return tuple(
-      device
-      for replica in range(self.mesh.axis_size("data"))
-      for stage in range(self.schedule.num_devices)
-      for device in self.mesh.model_devices(stage=stage, data=replica)
-    )
+    """The devices of the mesh; see `Mesh.devices_by_stage`."""
+    return self.mesh.devices_by_stage
 
 
 @dataclasses.dataclass(frozen=True)

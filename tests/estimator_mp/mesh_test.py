@@ -122,6 +122,7 @@ class MeshDevicesTest(parameterized.TestCase):
       tuple(f"/device:CPU:{i}" for i in of_stage) for of_stage in numbers
     ]
     self.assertEqual(found, names)
+    self.assertEqual(mesh.devices_by_stage, sum(names, ()))
     leaders = [*mesh.stage_devices(), *mesh.stage_devices(data=1)]
     self.assertEqual(leaders, [of_stage[0] for of_stage in names])
 
@@ -146,6 +147,9 @@ class MeshDevicesTest(parameterized.TestCase):
     ]
     expected = names if spec == "model:2" else names * 2
     self.assertEqual(found, expected)
+    self.assertEqual(
+      mesh.devices_by_stage, tuple(dict.fromkeys(sum(found, ())))
+    )
 
   def test_devices_in_the_given_order(self):
     mesh = estimator_mp.Mesh.create("stage:3", ["/cpu:2", "cpu:0", "/cpu:1"])

@@ -294,6 +294,47 @@ class TraceHookTest(parameterized.TestCase):
       [len(plan.plan.cells[0])] * num_replicas,
     )
 
+  @parameterized.named_parameters(
+    ("model_last", "stage:2,model:2", 4),
+    ("model_first", "model:2,data:2,stage:2", 2),
+    ("no_pipeline", "model:2,stage:2", 1),
+  )
+  def test_cells_of_all_devices_of_a_stage(self, spec, num_micro_batches):
+    config = estimator_mp.ShardingConfig(
+      spec,
+      num_micro_batches=num_micro_batches,
+      split=[("^dense(_1)?/kernel", 1), (".*", None)],
+    )
+    folder = self.create_tempdir().full_path
+    estimator = tf.estimator.Estimator(
+      estimator_mp.shard_model_fn(_model_fn, config),
+      config=estimator_mp.run_config(config, folder, tf_random_seed=1),
+    )
+    mesh = config.create_mesh()
+    trace_dir = os.path.join(folder, "trace")
+    hook = estimator_mp.TraceHook([2], trace_dir, mesh)
+    estimator.train(_input_fn, steps=2, hooks=[hook])
+    (trace,) = hook.traces
+    self.assertEqual(trace.devices, mesh.devices_by_stage)
+    self.assertEqual(trace.devices_per_stage, 2)
+    self.assertGreater(trace.sent_within_stages, 0)
+    self.assertGreater(min(trace.peak_live_bytes), 0)
+    self.assertRegex(
+      trace.summary(), r", [1-9][\d.]* k?B between stages, .* within stages, "
+    )
+    products = collections.Counter(
+      k.device for k in trace.kernels if "MatMul" in k.op_type
+    )
+    self.assertCountEqual(products, range(len(trace.devices)))
+    if num_micro_batches == 1:
+      self.assertEmpty(trace.spans)
+      return
+    made = config.create_schedule()
+    for device in range(len(trace.devices)):
+      cells = {x.cell for x in trace.spans if x.device == device}
+      (stage,) = trace.stages_of(device)
+      self.assertEqual(cells, {c for c in made.cells() if c.stage == stage})
+
 
 if __name__ == "__main__":
   absltest.main()
