@@ -283,28 +283,30 @@ class Splitter:
 
   def _joined(self, source: Any, split: Split, gradients: Sequence[Any]) -> Any:
     """Returns the gradient of a split source from those of its parts."""
-    if all(gradient is None for gradient in gradients):
+    found = next((x for x in gradients if x is not None), None)
+    if found is None:
       return None
     tensor = getattr(source, "handle", source)
-    is_sparse = isinstance(gradients[0], tf.IndexedSlices)
-    values = [getattr(x, "values", x) for x in gradients]
-    device = self._devices_of(tensor.op)[0]
-    with self._parts.making(tensor.op), tf.compat.v1.device(device):
-      whole = tf.concat(values, split.axis, name="gradient")
-      if is_sparse and split.axis == 0:
-        # Of some rows of each part, which are rows of the whole, too.
-        rows = [
-          gradient.indices + tf.constant(offset, gradient.indices.dtype)
-          for gradient, offset in zip(gradients, split.offsets, strict=True)
-        ]
-        shape = tf.constant(source.shape.as_list(), tf.int32)
-        return tf.IndexedSlices(whole, tf.concat(rows, 0), shape)
+    devices = self._devices_of(tensor.op)
+    with self._parts.making(tensor.op):
+      if isinstance(found, tf.IndexedSlices) and split.axis == 0:
+        with tf.compat.v1.device(devices[0]):
+          return _joined_rows(source.shape.as_list(), split, gradients)
+      values = []
+      for part, gradient, device in zip(
+        self._parts.parts[tensor.name], gradients, devices, strict=True
+      ):
+        with tf.compat.v1.device(device):
+          own = _zeros(part, found) if gradient is None else gradient
+        values.append(getattr(own, "values", own))
+      with tf.compat.v1.device(devices[0]):
+        whole = tf.concat(values, split.axis, name="gradient")
     self._parts.add(whole, split, values)
     self._planner.add(whole, split)
-    if not is_sparse:
+    if not isinstance(found, tf.IndexedSlices):
       return whole
     shape = tf.constant(source.shape.as_list(), tf.int32)
-    return tf.IndexedSlices(whole, gradients[0].indices, shape)
+    return tf.IndexedSlices(whole, found.indices, shape)
 
   def finish(
     self, spec: tf.estimator.EstimatorSpec
@@ -446,3 +448,50 @@ def _slice_of(
     ],
     var_shape=shape,
   )
+
+
+def _joined_rows(
+  shape: Sequence[int],
+  split: Split,
+  gradients: Sequence[tf.IndexedSlices | None],
+) -> tf.IndexedSlices:
+  """Returns the gradient of some rows of parts, which are rows of the whole.
+
+  Args:
+    shape: That of the whole.
+    split: How its rows are split.
+    gradients: Those of parts; None for one that nothing depends on.
+  """
+  found = [
+    (gradient, offset)
+    for gradient, offset in zip(gradients, split.offsets, strict=True)
+    if gradient is not None
+  ]
+  indices = [
+    gradient.indices + tf.constant(offset, gradient.indices.dtype)
+    for gradient, offset in found
+  ]
+  return tf.IndexedSlices(
+    tf.concat([gradient.values for gradient, _ in found], 0, name="gradient"),
+    tf.concat(indices, 0),
+    tf.constant(shape, tf.int32),
+  )
+
+
+def _zeros(part: tf.Tensor, other: tf.Tensor | tf.IndexedSlices) -> tf.Tensor:
+  """Returns the gradient of a part that nothing depends on.
+
+  Args:
+    part: The part, or the handle of a shard.
+    other: The gradient of another part.
+
+  Returns:
+    Zeros of the part's shape; where the other has some rows only, as many.
+  """
+  if part.dtype != tf.resource:
+    return tf.zeros_like(part)
+  shape = tf.TensorShape(part.op.get_attr("shape")).as_list()
+  if isinstance(other, tf.IndexedSlices):
+    num_rows = tf.shape(other.indices)
+    return tf.zeros(tf.concat([num_rows, shape[1:]], 0), other.dtype)
+  return tf.zeros(shape, other.dtype)
