@@ -346,6 +346,7 @@ class _Sending:
       if made is not None:
         for x, operand in zip(tensor.op.inputs, made.operands, strict=True):
           self._read(op, x, operand)
+        self._update(tensor.op, made.operands)
         return
     self._read_whole(op, tensor)
     sent = self._bytes_of_others(tensor, split)

@@ -9,10 +9,12 @@ a bias that is reshaped.
 import math
 from collections.abc import Mapping
 
+from estimator_mp.collectives.exchange import Rows
 from estimator_mp.graph import draws
 from estimator_mp.model_axis import axes, decisions
 from estimator_mp.model_axis.decisions import (
   Constants,
+  Owned,
   PerPart,
   Resized,
   Shifted,
@@ -217,3 +219,18 @@ def _range(op: tf.Operation, split: Split) -> PerPart | None:
   numbers = [np.array(bound, dtype.as_numpy_dtype) for bound in bounds]
   starts, limits = Constants(tuple(numbers[:-1])), Constants(tuple(numbers[1:]))
   return PerPart((starts, limits, Whole()), (split,))
+
+
+@TABLE.source("UnsortedSegmentSum")
+def _sum_of_rows(op: tf.Operation, split: Split) -> PerPart | None:
+  """Each part adds what is for its own rows, as of a table's dense gradient."""
+  values, ids, _ = op.inputs
+  rank = values.shape.rank
+  if split.axis or ids.shape.rank != 1 or rank is None:
+    return None
+  if not values.shape[1:].is_fully_defined():
+    return None
+  dtype = op.inputs[2].dtype.as_numpy_dtype
+  sizes = Constants(tuple(np.array(size, dtype) for size in split.sizes))
+  owned = Owned(Rows(split.sizes), 1)
+  return PerPart((owned, owned, sizes), (split,))

@@ -154,12 +154,7 @@ class PartOps:
     devices = self._devices_of(op)
     if Shard() in decision.operands:
       self._of_handles.update(tensor.name for tensor in op.outputs)
-    inputs = [
-      self.tables.owned(op, index, operand, devices)
-      if isinstance(operand, Owned)
-      else self._operand(op.inputs[index], operand, devices)
-      for index, operand in enumerate(decision.operands)
-    ]
+    inputs = self._inputs(op, decision.operands, devices)
     by_part = [list(part) for part in zip(*inputs, strict=True)]
     if not by_part:
       by_part = [[] for _ in devices]
@@ -181,6 +176,20 @@ class PartOps:
       devices,
     )
     self._instead[op] = copies
+
+  def _inputs(
+    self,
+    op: tf.Operation,
+    operands: Sequence[Operand],
+    devices: Sequence[str],
+  ) -> list[_Parts]:
+    """Returns what each part reads in place of each input of an op."""
+    return [
+      self.tables.owned(op, index, operand, devices)
+      if isinstance(operand, Owned)
+      else self._operand(op.inputs[index], operand, devices)
+      for index, operand in enumerate(operands)
+    ]
 
   def _keep_alive(self, op: tf.Operation) -> None:
     """Lets what parts stand for still be fetched by its name, gathered."""
@@ -413,10 +422,7 @@ class PartOps:
       self._table, tensor, split
     ):
       return None
-    inputs = [
-      self._operand(x, operand, devices)
-      for x, operand in zip(op.inputs, decision.operands, strict=True)
-    ]
+    inputs = self._inputs(op, decision.operands, devices)
     return [
       self._copy(op, i, [x[i] for x in inputs], devices[i], decision).outputs[0]
       for i in range(len(devices))

@@ -109,7 +109,7 @@ class Tables:
     found = self._owned(
       op, index, operand.indices, rows, [devices[i] for i in owners], devices[0]
     )
-    entry = [] if index == operand.indices else _shape_of(op.inputs[0].op)[1:]
+    entry = [] if index == operand.indices else _entry_of(op, index)
     return _with_empty(found, owners, devices, [0, *entry])
 
   def _owned(
@@ -314,6 +314,13 @@ def _gather(handle: tf.Tensor, dtype: tf.DType) -> exchange.Gather:
   return lambda ids: tf.raw_ops.ResourceGather(
     resource=handle, indices=ids, dtype=dtype
   )
+
+
+def _entry_of(op: tf.Operation, index: int) -> list[int]:
+  """Returns the shape of what an op reads for one row."""
+  if op_types.is_handle(op.inputs[0]):
+    return _shape_of(op.inputs[0].op)[1:]
+  return list(op.inputs[index].shape.as_list()[1:])
 
 
 def _shape_of(variable: tf.Operation) -> list[int]:

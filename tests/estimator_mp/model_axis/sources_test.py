@@ -96,6 +96,19 @@ class SourcesTest(parameterized.TestCase):
     )
     self.assertNotEmpty(_slices(found))
 
+  @parameterized.parameters(((3, 4),), ((5, 1, 1),))
+  def test_parts_add_what_is_for_their_rows(self, sizes):
+    """A row without a number is nobody's, and some rows get nothing."""
+    ids = np.array([4, 0, 6, 4, -1, 3], np.int32)
+    found = sinking.check(
+      self,
+      lambda w, x, ids: w * tf.math.unsorted_segment_sum(x, ids, 7) * 0.5,
+      {"w": _floats(7, 3), "x": _floats(6, 3), "ids": ids},
+      {"w": Split(0, sizes)},
+      {"ids": [0], "x": [0]},
+    )
+    self.assertEmpty(_slices(found))
+
   def test_a_constant_of_one_value_may_be_large(self):
     """Slots start with one, and a table's is as large as the table."""
     with tf.Graph().as_default():
