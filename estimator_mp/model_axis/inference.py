@@ -95,6 +95,7 @@ def infer(
   known: Mapping[str, Split] = MappingProxyType({}),
   adoptable: Collection[str] = (),
   whole_values: Collection[tf.Operation] = (),
+  drawn_values: Collection[tf.Operation] = (),
 ) -> Inferred:
   """Returns what becomes of ops if some variables are split.
 
@@ -106,11 +107,14 @@ def infer(
     adoptable: The names of variables that nobody has decided about.
     whole_values: Writes of initial values, which are made whole: random ones
       among them are the plain model's.
+    drawn_values: Writes of initial values that each shard draws itself.
 
   Raises:
     Unsplittable: If an op on a variable's handle has no rule.
   """
-  return Inference(ops, table).infer(variables, known, adoptable, whole_values)
+  return Inference(ops, table).infer(
+    variables, known, adoptable, whole_values, drawn_values
+  )
 
 
 class Inference:
@@ -151,6 +155,7 @@ class Inference:
     known: Mapping[str, Split] = MappingProxyType({}),
     adoptable: Collection[str] = (),
     whole_values: Collection[tf.Operation] = (),
+    drawn_values: Collection[tf.Operation] = (),
   ) -> Inferred:
     """Returns what becomes of the ops; see the function for the arguments."""
     adopted: dict[str, Split] = {}
@@ -163,6 +168,7 @@ class Inference:
         forced,
         frozenset(adoptable) - adopted.keys(),
         frozenset(whole_values),
+        frozenset(drawn_values),
       )
       attempt.visit_all()
       if not attempt.adopted and not attempt.forced:
@@ -215,6 +221,7 @@ class _Attempt:
     made_in_parts: Mapping[tf.Operation, Split],
     adoptable: Collection[str],
     whole_values: Collection[tf.Operation],
+    drawn_values: Collection[tf.Operation],
   ):
     self.splits = splits
     self.decisions: dict[tf.Operation, Decision] = {}
@@ -225,6 +232,7 @@ class _Attempt:
     self._made_in_parts = made_in_parts
     self._adoptable = adoptable
     self._whole_values = whole_values
+    self._drawn_values = drawn_values
     self._todo: list[int] = []
     self._seen: set[int] = set()
 
@@ -277,11 +285,10 @@ class _Attempt:
         self.splits[name] = output
         readers = self._inference.readers.get(name, ())
         self._visit_later(readers, position)
-    makes_values = op in self._whole_values
     names = self._inference.inputs[position]
     for index, operand in enumerate(decision.operands):
       if isinstance(operand, Split) and names[index] not in self.splits:
-        self._want(op.inputs[index], operand, makes_values)
+        self._want(op.inputs[index], operand, op)
 
   def _can_be_read(
     self,
@@ -304,15 +311,25 @@ class _Attempt:
         return False
     return True
 
-  def _want(self, tensor: tf.Tensor, split: Split, makes_values: bool) -> None:
-    """Sees whether a whole tensor can be made in parts to begin with."""
+  def _want(
+    self, tensor: tf.Tensor, split: Split, reader: tf.Operation
+  ) -> None:
+    """Sees whether a whole tensor can be made in parts to begin with.
+
+    Numbers that follow from a seed are those of the plain model, but for
+    initial values that shards are to draw.
+    """
     leaves = self._leaves(tensor, split)
     if leaves is None:
+      return
+    if reader not in self._drawn_values and any(
+      leaf.op.type in op_types.SEED_INPUTS for leaf, _ in leaves
+    ):
       return
     for leaf, wanted in leaves:
       if op_types.is_handle(leaf):
         self.adopted.setdefault(leaf.op.name, wanted)
-      elif not makes_values and leaf.op.type in op_types.RANDOM:
+      elif reader not in self._whole_values and leaf.op.type in op_types.RANDOM:
         self.forced.setdefault(leaf.op, wanted)
 
   def _leaves(

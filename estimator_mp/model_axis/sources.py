@@ -10,10 +10,11 @@ import math
 from collections.abc import Mapping
 
 from estimator_mp.collectives.exchange import Rows
-from estimator_mp.graph import draws
+from estimator_mp.graph import draws, op_types
 from estimator_mp.model_axis import axes, decisions
 from estimator_mp.model_axis.decisions import (
   Constants,
+  Operand,
   Owned,
   PerPart,
   Resized,
@@ -172,6 +173,28 @@ def _random_by_parameters(op: tf.Operation, split: Split) -> PerPart | None:
     return PerPart((Whole(), parameters), (split,), seeds)
   shape = Resized(split.axis, split.sizes)
   return PerPart((shape, Whole()), (split,), seeds)
+
+
+@TABLE.source(
+  "StatelessRandomNormal",
+  "StatelessRandomNormalV2",
+  "StatelessRandomUniform",
+  "StatelessRandomUniformV2",
+  "StatelessTruncatedNormal",
+  "StatelessTruncatedNormalV2",
+)
+def _random_of_a_seed(op: tf.Operation, split: Split) -> PerPart:
+  """The seed, or the key that was made of one, is another one for each part.
+
+  `inference` asks for initial values only: other numbers that follow from a
+  seed are the plain model's.
+  """
+  operands: list[Operand] = [Whole()] * len(op.inputs)
+  operands[0] = Resized(split.axis, split.sizes)
+  operands[op_types.SEED_INPUTS[op.type]] = Shifted(
+    tuple(range(len(split.sizes)))
+  )
+  return PerPart(tuple(operands), (split,))
 
 
 def _seeds(

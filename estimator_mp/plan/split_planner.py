@@ -100,13 +100,15 @@ class SplitPlanner:
     self._sizes = placement_costs.nominal_bytes(ops) if targets else {}
     if self._options.split == AUTO:
       self._choose(ops, targets)
+    plain_values = self._writes_of_plain_values()
     inferred = inference.infer(
       ops,
       TABLE,
       self.splits,
       self._tensors,
       [name for name, op in self._undecided.items() if self._may_be_split(op)],
-      self._writes_of_plain_values(),
+      plain_values,
+      _initial_writes().difference(plain_values),
     )
     self.splits |= inferred.adopted
     self._tensors |= inferred.splits
