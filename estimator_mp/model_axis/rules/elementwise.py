@@ -3,7 +3,7 @@
 import itertools
 from collections.abc import Sequence
 
-from estimator_mp.model_axis import choices
+from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Join,
   Joined,
@@ -187,7 +187,7 @@ def _broadcast_along(
   operands: list[Operand] = []
   for tensor in op.inputs:
     axis = split.axis - rank + tensor.shape.rank
-    size = tensor.shape.as_list()[axis] if axis >= 0 else 1
+    size = axes.size(tensor, axis) if axis >= 0 else 1
     if size == split.size:
       operands.append(split.at(axis))
     elif size == 1:

@@ -7,7 +7,7 @@ is summed over leaves a sum over devices.
 from collections.abc import Sequence
 from typing import TypeAlias
 
-from estimator_mp.model_axis import choices
+from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Joined,
   Operand,
@@ -161,7 +161,7 @@ def _along(
       reads.append(Whole())
       continue
     split = Split(labels.index(label), sizes)
-    size = tensor.shape.as_list()[split.axis]
+    size = axes.size(tensor, split.axis)
     if size == split.size or (size is None and isinstance(label, str)):
       reads.append(split)
     elif size == 1 and isinstance(label, int):

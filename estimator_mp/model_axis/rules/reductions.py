@@ -7,6 +7,7 @@ is split also over devices.
 from collections.abc import Sequence
 from typing import TypeAlias
 
+from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import (
   Composite,
   Decision,
@@ -20,7 +21,6 @@ from estimator_mp.model_axis.decisions import (
 )
 from estimator_mp.model_axis.rules import elementwise
 
-import numpy as np
 import tensorflow as tf
 
 TABLE = Table()
@@ -70,11 +70,11 @@ def _mean(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
   def build(op: tf.Operation, inputs: _Inputs, on_part: OnPart) -> _Outputs:
     """The mean of parts' means, each as heavy as the part is large."""
     terms = []
-    for i, ((values, axes), share) in enumerate(
+    for i, ((values, over), share) in enumerate(
       zip(inputs, shares, strict=True)
     ):
       with on_part(i):
-        mean = tf.reduce_mean(values, axes, op.get_attr("keep_dims"))
+        mean = tf.reduce_mean(values, over, op.get_attr("keep_dims"))
         terms.append(mean * tf.constant(share, dtype))
     with on_part(0):
       return [tf.add_n(terms)]
@@ -95,10 +95,10 @@ def _norm(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
   def build(op: tf.Operation, inputs: _Inputs, on_part: OnPart) -> _Outputs:
     """Of squares, since a part's own norm of 0 has no gradient."""
     terms = []
-    for i, (values, axes) in enumerate(inputs):
+    for i, (values, over) in enumerate(inputs):
       with on_part(i):
         squares = tf.square(values)
-        terms.append(tf.reduce_sum(squares, axes, op.get_attr("keep_dims")))
+        terms.append(tf.reduce_sum(squares, over, op.get_attr("keep_dims")))
     with on_part(0):
       return [tf.sqrt(tf.add_n(terms))]
 
@@ -108,20 +108,16 @@ def _norm(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
 
 def _axes(op: tf.Operation) -> list[int] | None:
   """Returns the dimensions that an op reduces, from 0; None if not known."""
-  rank = op.inputs[0].shape.rank
-  axes = tf.get_static_value(op.inputs[1])
-  if rank is None or axes is None:
-    return None
-  return [int(axis) % rank for axis in np.ravel(axes)]
+  return axes.constant_axes(op.inputs[1], op.inputs[0].shape.rank)
 
 
 def _reduced(op: tf.Operation, splits: Sequence[Split | None]) -> Split | None:
   """Returns the split that an op reduces over; None if it leaves it."""
   values, indices = splits
-  axes = _axes(op)
-  if values is None or indices is not None or axes is None:
+  over = _axes(op)
+  if values is None or indices is not None or over is None:
     return None
-  return values if values.axis in axes else None
+  return values if values.axis in over else None
 
 
 def _over_other_dimensions(
@@ -129,14 +125,14 @@ def _over_other_dimensions(
 ) -> PerPart | None:
   """Returns a reduction part by part; None unless it leaves the split."""
   values, indices = splits
-  axes = _axes(op)
-  if values is None or indices is not None or axes is None:
+  over = _axes(op)
+  if values is None or indices is not None or over is None:
     return None
-  if values.axis in axes:
+  if values.axis in over:
     return None
   gone = 0
   if not op.get_attr("keep_dims"):
-    gone = sum(axis < values.axis for axis in set(axes))
+    gone = sum(axis < values.axis for axis in set(over))
   return PerPart((values, Whole()), (values.at(values.axis - gone),))
 
 
@@ -174,22 +170,22 @@ def _make_extreme(
   reduce = tf.reduce_max if op.type == "Max" else tf.reduce_min
   larger = tf.maximum if op.type == "Max" else tf.minimum
   extreme = None
-  for i, (values, axes) in enumerate(inputs):
+  for i, (values, over) in enumerate(inputs):
     with on_part(i):
-      own = reduce(tf.stop_gradient(values), axes, keepdims=True)
+      own = reduce(tf.stop_gradient(values), over, keepdims=True)
     with on_part(0):
       extreme = own if extreme is None else larger(extreme, own)
   with on_part(0):
     finite = tf.math.is_finite(extreme)
     start = tf.where(finite, extreme, tf.zeros_like(extreme))
   rises, counts = [], []
-  for i, (values, axes) in enumerate(inputs):
+  for i, (values, over) in enumerate(inputs):
     with on_part(i):
       equal = tf.equal(values, extreme)
       rise = tf.where(equal, values - start, tf.zeros_like(values))
-      rises.append(tf.reduce_sum(rise, axes, keepdims=True))
+      rises.append(tf.reduce_sum(rise, over, keepdims=True))
       count = tf.cast(equal, values.dtype)
-      counts.append(tf.reduce_sum(count, axes, keepdims=True))
+      counts.append(tf.reduce_sum(count, over, keepdims=True))
   with on_part(0):
     result = start + tf.add_n(rises) / tf.add_n(counts)
     if not op.get_attr("keep_dims"):
@@ -202,10 +198,10 @@ def _place_of_extreme(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> Decision | None:
   values, dimension = splits
-  axes = _axes(op)
-  if values is None or dimension is not None or axes is None:
+  over = _axes(op)
+  if values is None or dimension is not None or over is None:
     return None
-  (axis,) = axes
+  (axis,) = over
   if axis != values.axis:
     output = values.at(values.axis - (axis < values.axis))
     return PerPart((values, Whole()), (output,))
@@ -259,10 +255,10 @@ def _running(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
   values, dimension = splits
-  axes = _axes(op)
-  if values is None or dimension is not None or axes is None:
+  over = _axes(op)
+  if values is None or dimension is not None or over is None:
     return None
-  if values.axis in axes:
+  if values.axis in over:
     return None
   return PerPart((values, Whole()), (values,))
 
