@@ -10,6 +10,8 @@ TensorFlow 2.15.1 and 2.21.0.
   public to read only.
 - `Operation._remove_all_control_inputs` and `_add_control_inputs` change
   what an op waits for after it was made.
+- `Operation._set_control_flow_context` says which branch of a v1 cond an op is
+  in: the gradient of a switch follows from that.
 - `Graph.finalize` is public, but nothing tells when somebody calls it.
 """
 
@@ -76,6 +78,16 @@ def add_control_inputs(
     control_inputs: What it waits for besides.
   """
   op._add_control_inputs(list(control_inputs))
+
+
+def set_branch(op: tf.Operation, other: tf.Operation) -> None:
+  """Says that an op is in the branch of a v1 cond that another op is in.
+
+  Args:
+    op: The op, made outside of branches.
+    other: The other op, which may be outside of branches, too.
+  """
+  op._set_control_flow_context(other._get_control_flow_context())
 
 
 def before_finalization(graph: tf.Graph, call: Callable[[], None]) -> None:

@@ -287,6 +287,8 @@ class PartOps:
         f"part_{part}",
         attributes,
       )
+    if op.type in op_types.SWITCHES:
+      graph_edits.set_branch(copy, op)
     self.colocate(copy, op, part)
     return copy
 

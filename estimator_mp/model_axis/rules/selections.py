@@ -18,6 +18,7 @@ from estimator_mp.model_axis.decisions import (
   Operand,
   PerPart,
   Resized,
+  Shard,
   Shifted,
   Split,
   Table,
@@ -322,11 +323,12 @@ def _stitch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 @TABLE.rule("Switch")
 def _switch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
-  """Each part goes where the tensor goes."""
+  """Each part goes where the tensor, or the handle, goes."""
   data, predicate = splits
   if data is None or predicate is not None:
     return None
-  return PerPart((data, Whole()), (data, data))
+  is_handle = op.inputs[0].dtype == tf.resource
+  return PerPart((Shard() if is_handle else data, Whole()), (data, data))
 
 
 @TABLE.rule("Merge")

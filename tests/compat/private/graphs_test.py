@@ -37,6 +37,26 @@ class GraphEditsTest(absltest.TestCase):
     graph_edits.set_control_inputs(op, [c])
     self.assertEqual(op.control_inputs, [c])
 
+  def test_a_switch_of_a_branch_has_the_gradient_of_a_branch(self):
+    """Outside of branches, one of a handle has none that can be made."""
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    x = v1.placeholder(tf.float32, [])
+    variable = v1.get_variable("v", initializer=2.0, use_resource=True)
+    made = v1.cond(x < 0.0, lambda: variable * x, lambda: x)
+    switch = next(
+      op for op in variable.handle.consumers() if op.type == "Switch"
+    )
+    copy = tf.raw_ops.Switch(data=variable.handle, pred=switch.inputs[1])[0].op
+    graph_edits.set_branch(copy, switch)
+    (read,) = switch.outputs[1].consumers()
+    graph_edits.replace_input(read, 0, copy.outputs[1])
+    (gradient,) = tf.gradients(made, [variable])
+    with v1.Session() as session:
+      session.run(variable.initializer)
+      self.assertEqual(session.run(gradient, {x: -3.0}), -3.0)
+      self.assertEqual(session.run(gradient, {x: 3.0}), 0.0)
+
   def test_a_call_before_finalization(self):
     seen = []
     for name in ("outer", "inner"):

@@ -14,6 +14,8 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
+v1 = tf.compat.v1
+
 
 def _rules(model_dir, num_parts, seed):
   """Returns a dimension of the most variables of a checkpoint, by chance."""
@@ -27,6 +29,17 @@ def _rules(model_dir, num_parts, seed):
     if axes and chance.random() < 0.75:
       rules.append((f"^{name}$", chance.choice(axes)))
   return tuple(rules)
+
+
+def _assert_same(test, split, plain):
+  """Asserts that training gave the losses and variables of another run."""
+  np.testing.assert_allclose(split.losses, plain.losses, atol=1e-5)
+  test.assertCountEqual(split.variables, plain.variables)
+  for name, value in plain.variables.items():
+    # Adam makes steps of roundings, where a gradient would be 0.
+    np.testing.assert_allclose(
+      split.variables[name], value, 1e-5, 1e-5, err_msg=name
+    )
 
 
 class AnySplitTest(parameterized.TestCase):
@@ -58,13 +71,54 @@ class AnySplitTest(parameterized.TestCase):
         ("split", estimator_mp.shard_model_fn(model.model_fn, config), config),
       )
     )
-    np.testing.assert_allclose(split.losses, plain.losses, atol=1e-5)
-    self.assertCountEqual(split.variables, plain.variables)
-    for variable, value in plain.variables.items():
-      # Adam makes steps of roundings, where a gradient would be 0.
-      np.testing.assert_allclose(
-        split.variables[variable], value, 1e-5, 1e-5, err_msg=variable
+    _assert_same(self, split, plain)
+
+
+def _two_layers_in_turns(features, labels, mode):
+  """One layer in even steps, the other in odd ones; both read one kernel."""
+  x, step = features["x"], v1.train.get_global_step()
+  kernel = v1.get_variable("kernel", [10, 5])
+  bias = v1.get_variable("bias", [5])
+  net = v1.cond(
+    tf.equal(step % 2, 0),
+    lambda: tf.nn.relu(tf.matmul(x, kernel) + bias),
+    lambda: tf.tanh(tf.matmul(x, kernel * 2.0)),
+  )
+  logits = tf.matmul(net, v1.get_variable("output", [5, 1]))
+  train = zoo.minimize(v1.train.AdamOptimizer(0.01))
+  return zoo.spec(mode, logits, labels, train)
+
+
+class BranchTest(parameterized.TestCase):
+  """Shards are read in the branches of a cond of TensorFlow 1."""
+
+  def setUp(self):
+    super().setUp()
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+
+  @parameterized.named_parameters(
+    ("columns", (("^kernel$", 1),), 1),
+    ("columns_and_rows", (("^kernel$", 1), ("^output$", 0)), 2),
+    ("rows", (("^kernel$", 0),), 1),
+    ("in_one_branch", (("^bias$", 0),), 1),
+  )
+  def test_a_variable_of_branches(self, rules, num_micro_batches):
+    folder = self.create_tempdir().full_path
+    start = os.path.join(folder, "start")
+    runs.train(_two_layers_in_turns, None, None, start, steps=2)
+    config = estimator_mp.ShardingConfig(
+      "model:2", num_micro_batches=num_micro_batches, split=rules
+    )
+    sharded = estimator_mp.shard_model_fn(_two_layers_in_turns, config)
+    split, plain = (
+      runs.go_on(model_fn, of, None, start, os.path.join(folder, kind))
+      for kind, model_fn, of in (
+        ("split", sharded, config),
+        ("plain", _two_layers_in_turns, None),
       )
+    )
+    _assert_same(self, split, plain)
 
 
 if __name__ == "__main__":
