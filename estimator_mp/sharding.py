@@ -243,6 +243,7 @@ class _Sharding:
     spec = export.with_deviceless_export(spec)
     if self._config.verify_placement:
       spec = verification.with_placement_verification(spec)
+    self._splitter.split_late()
     return spec
 
   def _capture(

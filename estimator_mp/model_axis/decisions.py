@@ -20,7 +20,7 @@ from contextlib import AbstractContextManager
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from estimator_mp.collectives.exchange import Rows
+from estimator_mp.collectives.exchange import Ownership, Rows
 
 import numpy as np
 import tensorflow as tf
@@ -45,6 +45,11 @@ class Split:
   def offsets(self) -> tuple[int, ...]:
     """Where each part begins."""
     return tuple(sum(self.sizes[:i]) for i in range(len(self.sizes)))
+
+  @property
+  def rows(self) -> Rows:
+    """How the rows of a table are owned, if its rows are split."""
+    return Rows(self.sizes)
 
   @property
   def size(self) -> int:
@@ -88,6 +93,31 @@ def even_sizes(size: int, num_parts: int, multiple: int = 1) -> tuple[int, ...]:
   """
   least, more = divmod(size // multiple, num_parts)
   return tuple(multiple * (least + (i < more)) for i in range(num_parts))
+
+
+@dataclasses.dataclass(frozen=True)
+class ByTurns(Split):
+  """How a table is split whose row r is on device r % N, as its row r // N.
+
+  Only handles of variables are split so. Their readers get rows that were
+  looked up, or the whole table; no other rule hears of it.
+  """
+
+  @property
+  def rows(self) -> Rows:
+    """How the rows are owned."""
+    return Rows(self.sizes, Ownership.MOD)
+
+
+@dataclasses.dataclass(frozen=True)
+class Turned:
+  """An operand of which part i reads every Nth row, from the ith on.
+
+  Attributes:
+    split: How the rows are split.
+  """
+
+  split: ByTurns
 
 
 @dataclasses.dataclass(frozen=True)
@@ -151,7 +181,7 @@ class Owned:
 
 
 Operand: TypeAlias = (
-  Split | Whole | Shard | Constants | Resized | Shifted | Owned
+  Split | Whole | Shard | Constants | Resized | Shifted | Owned | Turned
 )
 
 

@@ -20,7 +20,7 @@ from estimator_mp.config.split_rules import (
 from estimator_mp.graph import savers, shapes, traversal
 from estimator_mp.graph import variables as variables_lib
 from estimator_mp.model_axis import costs, inference, search
-from estimator_mp.model_axis.decisions import Split, even_sizes
+from estimator_mp.model_axis.decisions import ByTurns, Split, even_sizes
 from estimator_mp.model_axis.inference import Gather, Inferred
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
@@ -290,7 +290,8 @@ class SplitPlanner:
         f"{axis} of {op.name}, whose shape is {shape}; use an axis with at "
         f"least {self._num_parts} entries, or None to keep it whole"
       )
-    return Split(axis, even_sizes(size, self._num_parts))
+    sizes = even_sizes(size, self._num_parts)
+    return ByTurns(0, sizes) if rule[1] == "mod" else Split(axis, sizes)
 
   def _writes_of_plain_values(self) -> list[tf.Operation]:
     """Returns the first writes that shards get slices of the plain value by."""

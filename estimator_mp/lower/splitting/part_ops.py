@@ -16,6 +16,7 @@ from estimator_mp.lower.splitting import tables as tables_lib
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis import lookups as lookups_lib
 from estimator_mp.model_axis.decisions import (
+  ByTurns,
   Composite,
   Constants,
   Join,
@@ -29,6 +30,7 @@ from estimator_mp.model_axis.decisions import (
   Shifted,
   Split,
   Table,
+  Turned,
   Whole,
 )
 from estimator_mp.model_axis.inference import Inferred
@@ -36,6 +38,9 @@ from estimator_mp.model_axis.inference import Inferred
 import tensorflow as tf
 
 _Parts = list[tf.Tensor]
+
+# All entries of what these make are the same.
+_UNIFORM = frozenset(["Fill", "OnesLike", "ZerosLike"])
 
 _JOINS: dict[Join, Callable[[_Parts], tf.Tensor]] = {
   Join.SUM: tf.add_n,
@@ -326,6 +331,8 @@ class PartOps:
       return self.parts[tensor.name]
     if isinstance(operand, Split):
       return self._split(tensor, operand, devices)
+    if isinstance(operand, Turned):
+      return self._turned(tensor, operand.split, devices)
     if isinstance(operand, Constants):
       return [
         _constant(value, tensor.dtype, device)
@@ -411,6 +418,16 @@ class PartOps:
         made = self._sliced(tensor, split, devices)
       self._slices[key] = made
     return self._slices[key]
+
+  def _turned(
+    self, tensor: tf.Tensor, split: ByTurns, devices: Sequence[str]
+  ) -> _Parts:
+    """Returns every Nth row of a tensor for each part."""
+    if tensor.op.type in _UNIFORM:  # So any rows will do.
+      return self._split(tensor, Split(0, split.sizes), devices)
+    whole = self.whole(tensor)
+    with _on(tensor.op.device or devices[0]):
+      return [whole[i :: len(devices)] for i in range(len(devices))]
 
   def _made_by_source(
     self, tensor: tf.Tensor, split: Split, devices: Sequence[str]

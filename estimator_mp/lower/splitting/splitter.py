@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from compat.private import graph_edits
-from estimator_mp.collectives.exchange import Rows
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, traversal
 from estimator_mp.lower.splitting import outputs, part_ops
-from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.decisions import ByTurns, Split
 from estimator_mp.model_axis.rules.table import TABLE
+from estimator_mp.model_axis.rules.variables import turns
 from estimator_mp.model_axis.split_plan import SplitPlan
 from estimator_mp.plan import split_planner
 
@@ -101,6 +101,9 @@ class Unsplit:
   def contract(self, sources: Sources, gradients: Sequence[Any]) -> list[Any]:
     """Returns the gradients."""
     return list(gradients)
+
+  def split_late(self) -> None:
+    """Splits nothing."""
 
   def finish(
     self, spec: tf.estimator.EstimatorSpec
@@ -246,7 +249,7 @@ class Splitter:
           rows = tables.gradient(handle, [gradients[i] for i in group[:count]])
           if rows is not None and any(x is not None for x in own):
             devices = self._devices_of(handle.op)
-            own = tables.to_shards(rows, Rows(split.sizes), own, devices)
+            own = tables.to_shards(rows, split.rows, own, devices)
             rows = None
       if rows is None:
         found.add(tensors, split)
@@ -275,7 +278,7 @@ class Splitter:
         found.append(gradients[group[0]])
       elif count:
         found.append(gradients[group[0]])
-        self._parts.tables.add_gradient(found[-1], Rows(split.sizes))
+        self._parts.tables.add_gradient(found[-1], split.rows)
       else:
         own = [gradients[i] for i in group]
         found.append(self._joined(source, split, own))
@@ -300,6 +303,8 @@ class Splitter:
           own = _zeros(part, found) if gradient is None else gradient
         values.append(getattr(own, "values", own))
       with tf.compat.v1.device(devices[0]):
+        if isinstance(split, ByTurns):
+          return tf.dynamic_stitch(turns(split), values)
         whole = tf.concat(values, split.axis, name="gradient")
     self._parts.add(whole, split, values)
     self._planner.add(whole, split)
@@ -338,6 +343,40 @@ class Splitter:
     with graph.as_default():
       self.split([op for op in late if not op_types.is_variable(op)])
 
+  def split_late(self) -> None:
+    """Lets what is made after model_fn has returned find shards by turns.
+
+    A slice of a checkpoint holds consecutive rows, so a Saver knows nothing of
+    such shards: it reads and writes the table itself, as whoever asks whether
+    it is initialized. These ops are split before a session is made.
+    """
+    by_turns = [
+      name
+      for name, split in self._parts.splits.items()
+      if isinstance(split, ByTurns)
+    ]
+    if not by_turns:
+      return
+    graph = tf.compat.v1.get_default_graph()
+    count = len(graph.get_operations())
+
+    def split_readers() -> None:
+      new = graph.get_operations()[count:]
+      readers = {
+        reader
+        for name in by_turns
+        for reader in graph.get_tensor_by_name(name).consumers()
+      }
+      found = [
+        op
+        for op in new
+        if op in readers or not readers.isdisjoint(traversal.sources(op))
+      ]
+      with graph.as_default():
+        self.split(found)
+
+    graph_edits.before_finalization(graph, split_readers)
+
   def _replace_in_collections(self) -> None:
     graph = tf.compat.v1.get_default_graph()
     made: dict[str, list[tf.Variable]] = {}
@@ -359,7 +398,7 @@ class Splitter:
     """Returns the shards of a variable, or itself if it is not split."""
     handle = getattr(variable, "handle", None)
     split = self._parts.splits.get(getattr(handle, "name", ""))
-    if handle is None or split is None:
+    if handle is None or split is None or isinstance(split, ByTurns):
       return [variable]
     if handle.name not in made:
       made[handle.name] = []

@@ -6,8 +6,8 @@ made once for each shard.
 
 from collections.abc import Sequence
 
-from estimator_mp.collectives.exchange import Rows
 from estimator_mp.model_axis.decisions import (
+  ByTurns,
   Composite,
   Join,
   Joined,
@@ -19,6 +19,7 @@ from estimator_mp.model_axis.decisions import (
   Shard,
   Split,
   Table,
+  Turned,
   Whole,
 )
 
@@ -28,9 +29,42 @@ TABLE = Table()
 
 
 @TABLE.rule("ReadVariableOp")
-def _read(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _read(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | Composite | None:
   (split,) = splits
+  if isinstance(split, ByTurns):
+    return _read_by_turns(split)
   return PerPart((Shard(),), (split,)) if split is not None else None
+
+
+def turns(split: ByTurns) -> list[tf.Tensor]:
+  """Returns what rows of a table each shard has.
+
+  Args:
+    split: How the table is split.
+  """
+  num_shards = len(split.sizes)
+  return [tf.range(i, split.size, num_shards) for i in range(num_shards)]
+
+
+def _read_by_turns(split: ByTurns) -> Composite:
+  """The whole table: the rows of all shards, each where it belongs."""
+
+  def build(
+    op: tf.Operation, inputs: Sequence[Sequence[tf.Tensor]], on_part: OnPart
+  ) -> list[tf.Tensor | list[tf.Tensor]]:
+    dtype = op.outputs[0].dtype
+    parts = []
+    for part, (handle,) in enumerate(inputs):
+      with on_part(part):
+        parts.append(tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype))
+    with on_part(0):
+      whole = tf.dynamic_stitch(turns(split), parts)
+    whole.set_shape(op.outputs[0].shape)
+    return [whole]
+
+  return Composite((Shard(),), (Joined(Join.FIRST),), build)
 
 
 @TABLE.rule("VarIsInitializedOp")
@@ -72,7 +106,7 @@ def _gather(
   if handle is None or batch_dims:
     return None
   if not handle.axis:
-    return LookUp(Rows(handle.sizes))
+    return LookUp(handle.rows)
   if indices is not None or rank is None:
     return None
   output = handle.at(handle.axis - 1 + rank)
@@ -115,6 +149,8 @@ def _write(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
       operands.append(split if own is None else Shard())
     elif tensor.shape.rank == 0:
       operands.append(Whole())
+    elif isinstance(split, ByTurns):
+      operands.append(Turned(split))
     else:
       operands.append(split)
   return PerPart(tuple(operands), ())
@@ -159,7 +195,7 @@ def _write_rows(
     elif tensor.shape.rank == 0 and name != "indices":
       operands.append(Whole())
     elif not split.axis:
-      operands.append(Owned(Rows(split.sizes), indices))
+      operands.append(Owned(split.rows, indices))
     elif name == "indices":
       operands.append(Whole())
     elif rank_of_rows is None:

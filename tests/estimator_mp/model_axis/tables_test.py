@@ -159,6 +159,89 @@ class HybridTest(parameterized.TestCase):
     )
 
 
+class ByTurnsTest(parameterized.TestCase):
+  """Tables whose row r is on device r % N."""
+
+  @parameterized.named_parameters(
+    ("model", "model:3", table_models.gather, {}),
+    (
+      "micro_batches",
+      "model:2",
+      table_models.columns,
+      {"num_micro_batches": 3},
+    ),
+    ("hybrid", "data:2", table_models.columns, {}),
+    ("mirrors", "data:2,model:2", table_models.gather, {}),
+    ("stages", "stage:2,model:2", table_models.gather, {}),
+    ("sparse", "model:3", table_models.lookup_sparse, {}),
+    ("keras_layer", "model:3", table_models.keras_layer, {}),
+    ("tied", "model:3", table_models.tied, {}),
+  )
+  def test_trains_as_the_plain_model(self, mesh, look_up, options):
+    """The checkpoint that is compared is that of the plain model."""
+    model_fn = table_models.make_model_fn(look_up)
+    split = (("table|embedding", "mod"),)
+    table_models.check(self, model_fn, mesh, split, **options)
+
+  @parameterized.named_parameters(
+    ("adam", lambda: v1.train.AdamOptimizer(0.1)),
+    ("momentum", lambda: v1.train.MomentumOptimizer(0.1, 0.9)),
+  )
+  def test_optimizers(self, make_optimizer):
+    model_fn = table_models.make_model_fn(table_models.gather, make_optimizer)
+    table_models.check(self, model_fn, "model:3", (("table", "mod"),))
+
+  def test_goes_on_from_a_plain_checkpoint(self):
+    model_fn = table_models.make_model_fn(table_models.gather)
+    config = estimator_mp.ShardingConfig(
+      "model:3", split=[("table", "mod"), (".*", None)]
+    )
+    folder = self.create_tempdir().full_path
+    plain = tf.estimator.Estimator(
+      model_fn, config=tf.estimator.RunConfig(folder), params={}
+    )
+    plain.train(table_models.input_fn, steps=2)
+    sharded = tf.estimator.Estimator(
+      estimator_mp.shard_model_fn(model_fn, config),
+      config=estimator_mp.run_config(config, model_dir=folder),
+      params={},
+    )
+    before = sharded.evaluate(table_models.input_fn)["loss"]
+    self.assertAlmostEqual(
+      before, plain.evaluate(table_models.input_fn)["loss"], places=6
+    )
+    sharded.train(table_models.input_fn, steps=2)
+    self.assertAlmostEqual(
+      sharded.evaluate(table_models.input_fn)["loss"],
+      plain.evaluate(table_models.input_fn)["loss"],
+      places=6,
+    )
+
+  def test_shards_have_every_nth_row(self):
+    config = estimator_mp.ShardingConfig(
+      "model:3", split=[("table", "mod"), (".*", None)]
+    )
+    model_fn = table_models.make_model_fn(table_models.gather)
+    with table_models.built(model_fn, config) as (graph, _):
+      (table,) = (x for x in v1.trainable_variables() if "table" in x.name)
+      shards = [
+        tf.raw_ops.ReadVariableOp(
+          resource=graph.get_tensor_by_name(f"table/part_{i}:0"),
+          dtype=tf.float32,
+        )
+        for i in range(3)
+      ]
+      whole = table.read_value()
+      initialize = v1.global_variables_initializer()
+      graph.finalize()
+      session_config = estimator_mp.run_config(config).session_config
+      with v1.Session(graph=graph, config=session_config) as session:
+        session.run(initialize)
+        value, parts = session.run([whole, shards])
+    for i, part in enumerate(parts):
+      np.testing.assert_array_equal(part, value[i::3])
+
+
 class WholeTest(parameterized.TestCase):
   """Tables that are on one device each."""
 
