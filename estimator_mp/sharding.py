@@ -11,10 +11,12 @@ the same order, so that checkpoints, hooks and random seeds are the plain
 model's. Only devices are added.
 """
 
+import contextlib
 import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from compat.private import gradient_requests, keras
@@ -24,6 +26,7 @@ from estimator_mp.capture import (
   graph_checks,
   micro_batches,
   requests,
+  resources,
   slice_errors,
 )
 from estimator_mp.config import placement_file, sharding_options, split_rules
@@ -110,7 +113,7 @@ def shard_model_fn(
     sharding = _Sharding(config, mesh, mode, model_dir)
     call = signature.bind(**sharding.inputs(bound))
     seed = getattr(run_config, "tf_random_seed", None)
-    with keras.seeded_layers(tf, seed):
+    with keras.seeded_layers(tf, seed), sharding.variables():
       spec = sharding.run(lambda: model_fn(*call.args, **call.kwargs))
     if mode == TRAIN and saves_input_position(run_config):
       spec = input_position.with_saved_position(spec, model_dir)
@@ -190,6 +193,12 @@ class _Sharding:
       self._splitter = splitter.Unsplit()
     elif isinstance(self._splitter, splitter.Splitter):
       export.keep_devices()
+
+  def variables(self) -> AbstractContextManager[None]:
+    """Returns a context for model_fn's variables to be such as can be split."""
+    if self._splitter is None:
+      return contextlib.nullcontext()
+    return resources.all_resources()
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns model_fn's arguments, with what it is to train on at a time."""

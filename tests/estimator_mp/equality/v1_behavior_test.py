@@ -7,9 +7,11 @@ Their variables are references (`VariableV2`), their loops and conditions
 import os
 
 import estimator_mp
+from estimator_mp.capture import resources
 from tests.estimator_mp import runs, versions, zoo
 from tests.estimator_mp.equality import transparency
 
+import numpy as np
 import tensorflow.compat.v1 as tf
 from absl.testing import absltest, parameterized
 
@@ -171,6 +173,32 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
       types = {op.type for op in graph.get_operations()}
     self.assertContainsSubset({"VariableV2", "Switch", "Merge"}, types)
     self.assertNoCommonElements({"VarHandleOp", "If"}, types)
+
+  def test_on_a_model_axis_variables_are_resources(self):
+    """A reference cannot be split; names and checkpoints are the same."""
+    model_fn = asked_beside_the_loss
+    rules = [("(a|b)/dense/kernel", 1)]
+    config = estimator_mp.ShardingConfig("model:2", split=rules)
+    sharded = estimator_mp.shard_model_fn(model_fn, config)
+    folder = self.create_tempdir().full_path
+    start = os.path.join(folder, "start")
+    runs.train(model_fn, None, None, start, 1)
+    plain = runs.go_on(model_fn, None, None, start, f"{folder}/plain")
+    run = runs.go_on(sharded, config, None, start, f"{folder}/sharded")
+    runs.assert_same_training(self, run, plain, rtol=1e-5)
+    for part, contents in enumerate(run.devices.values()):
+      shards = [f"{layer}/dense/kernel/part_{part}" for layer in "ab"]
+      self.assertContainsSubset(shards, contents.variables)
+
+  def test_resources_have_the_initialized_value_of_references(self):
+    with tf.Graph().as_default(), resources.all_resources():
+      first = tf.Variable(tf.random.normal([3], seed=5), use_resource=False)
+      second = tf.Variable(2.0 * first.initialized_value())
+      self.assertEqual(first.handle.op.type, "VarHandleOp")
+      with tf.Session() as session:
+        session.run(tf.global_variables_initializer())
+        one, other = session.run([first, second])
+    np.testing.assert_allclose(other, 2.0 * one)
 
   @parameterized.named_parameters(
     ("partitioned", zoo.Model(partitioned, _RULES)),
