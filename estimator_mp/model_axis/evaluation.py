@@ -202,9 +202,10 @@ class Evaluation:
     gathered = self.gathered(inferred)
     held = self._held(inferred, gathered)
     limit = self.problem.memory_limit
+    whole = (name for name in self._worth if splits.get(name) is None)
     return Cost(
       over_limit=0 if limit is None else max(0, max(held) - limit),
-      uneven=self._uneven(splits, gathered),
+      uneven=self.uneven({*whole, *gathered}),
       num_bytes=sum(map(self._bytes_with_update, sent)),
       peak_bytes=max(held),
       num_sent=len(sent),
@@ -232,13 +233,13 @@ class Evaluation:
         held[0] += num_bytes
     return held
 
-  def _uneven(self, splits: Splits, gathered: Collection[str]) -> int:
-    """Returns how uneven devices are because variables are whole."""
-    whole = {
-      name
-      for name in self._worth
-      if splits.get(name) is None or name in gathered
-    }
+  def uneven(self, names: Collection[str]) -> int:
+    """Returns how uneven devices are because variables are whole.
+
+    Args:
+      names: Their names. Those count that should be split.
+    """
+    whole = self._worth.intersection(names)
     others = self.problem.num_parts - 1
     excesses = [
       others * sum(amounts[name] for name in whole) / total - slack

@@ -146,13 +146,16 @@ class _Search:
     """Returns columns of what reads whole features, and what suits them then.
 
     Only what is multiplied with features is split: columns of one of several
-    tables that are added would have the sum split, and all that follows.
+    tables that are added would have the sum split, and all that follows. So
+    would a small one whose rows are chosen by a product, as BERT's of token
+    types is.
     """
     found: dict[str, Split | None] = {
       name: None for group in groups for name in group.names
     }
+    small = self._small(groups)
     for group in groups:
-      if not self._evaluation.work[group.names[0]] or not group.options:
+      if group in small or not group.options:
         continue
       options = group.options[:1]
       if self._reads_split(group, self._evaluation.infer(found)):
@@ -161,6 +164,22 @@ class _Search:
         ({**found, **group.choice(option)} for option in (*options, None)),
         key=self._evaluation.cost,
       )
+    return found
+
+  def _small(self, groups: Sequence[_Group]) -> set[_Group]:
+    """Returns groups that may all be whole, as they are hardly multiplied."""
+
+    def work(group: _Group) -> float:
+      return sum(map(self._evaluation.work.__getitem__, group.names))
+
+    found: set[_Group] = set()
+    names: set[str] = set()
+    for group in sorted(groups, key=work):
+      if work(group):
+        names.update(group.names)
+        if self._evaluation.uneven(names):
+          break
+      found.add(group)
     return found
 
   def _reads_split(self, group: _Group, inferred: Inferred) -> bool:

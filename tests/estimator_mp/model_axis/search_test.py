@@ -48,6 +48,12 @@ def _mlp(net, layers):
   return net
 
 
+def _layer_norm(net, name):
+  mean, variance = tf.nn.moments(net, [-1], keepdims=True)
+  normed = (net - mean) * tf.math.rsqrt(variance + 1e-6)
+  return normed * _variable(f"{name}/gamma", [net.shape[-1]])
+
+
 class SearchTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
@@ -116,6 +122,31 @@ class SearchTest(parameterized.TestCase):
         "dense_1/kernel": rows,
         "dense_2/kernel": columns,
         "dense_3/kernel": rows,
+      },
+    )
+
+  def test_what_a_small_product_adds_to_does_not_follow_it(self):
+    """BERT multiplies token types, each as one of 16, with a table."""
+    ids = v1.placeholder(tf.int32, [96], "ids")
+    types = v1.placeholder(tf.float32, [96, 16], "types")
+    net = tf.nn.embedding_lookup(_variable("words", [50, 32]), ids)
+    net += tf.matmul(types, _variable("token_types", [16, 32]))
+    net = _layer_norm(net, "norm")
+    for i in range(2):
+      hidden = tf.nn.relu(_dense(net, 128, f"layer_{i}/up"))
+      net += _dense(hidden, 32, f"layer_{i}/down")
+      net = _layer_norm(net, f"layer_{i}/norm")
+    tf.reduce_mean(net, name="loss")
+    columns, rows = Split(1, (64, 64)), Split(0, (64, 64))
+    self.assertEqual(
+      self._choose(2),
+      {
+        "words": Split(0, (25, 25)),
+        "token_types": None,
+        "layer_0/up/kernel": columns,
+        "layer_0/down/kernel": rows,
+        "layer_1/up/kernel": columns,
+        "layer_1/down/kernel": rows,
       },
     )
 
