@@ -111,6 +111,7 @@ class TrainingGraph:
     spec: What model_fn returned.
     gradients: The gradients of variables, by their names.
     variables: All global variables, by the names that the plain model has.
+    reads: Their values, or those of their shards, by the same names.
     inputs: Placeholders for the components of features and labels.
   """
 
@@ -142,6 +143,12 @@ class TrainingGraph:
       with recorder(self.graph) as self.gradients:
         self.spec = model_fn(features, **_accepted(model_fn, given))
       self.variables = whole_variables.by_name(v1.global_variables())
+      # Reads of their own: what a variable itself is fetched by was made when
+      # it was, before anybody knew how it would be split.
+      self.reads = {
+        name: tuple(part.read_value() for part in found.parts)
+        for name, found in self.variables.items()
+      }
 
   def _make_inputs(self, inputs: tuple[Any, Any]) -> tuple[Any, Any]:
     flat = tf.nest.flatten(inputs, expand_composites=True)
@@ -282,8 +289,8 @@ class TrainingRun:
       values: One of `Batches.values`.
     """
     fetched = self._session.run(self.graph.fetches(), self.graph.feed(values))
-    of_variables = whole_variables.fetches(self.graph.variables)
-    parts = self._run_without_hooks(lambda session: session.run(of_variables))
+    reads = self.graph.reads
+    parts = self._run_without_hooks(lambda session: session.run(reads))
     variables = whole_variables.joined(self.graph.variables, parts)
     return Step.of(fetched, variables)
 

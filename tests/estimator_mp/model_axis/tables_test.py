@@ -217,6 +217,19 @@ class ByTurnsTest(parameterized.TestCase):
       places=6,
     )
 
+  def test_compared_with_the_plain_model(self):
+    """Its value can be fetched, too."""
+    found = estimator_mp.compare(
+      table_models.make_model_fn(table_models.gather),
+      lambda: table_models.input_fn().repeat(),
+      estimator_mp.ShardingConfig(
+        "data:2", split=[("table", "mod"), (".*", None)]
+      ),
+      steps=2,
+      params={},
+    )
+    self.assertTrue(found.ok, found)
+
   def test_shards_have_every_nth_row(self):
     config = estimator_mp.ShardingConfig(
       "model:3", split=[("table", "mod"), (".*", None)]
