@@ -26,8 +26,8 @@ from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import sharding_config
 from estimator_mp.graph import clones as clones_lib
+from estimator_mp.graph import colocation, op_types
 from estimator_mp.graph import gradient as gradient_lib
-from estimator_mp.graph import op_types
 from estimator_mp.lower import mirroring, replica_sums
 from estimator_mp.plan import gradient_sums
 from estimator_mp.replicas import mirrors as mirrors_lib
@@ -246,8 +246,13 @@ class Replicas:
     if self._zero is None:
       repeated = self._repeat_updates(rest)
     else:
+      # What has a gradient beside it, as a transposed variable, stays there.
+      beside = {name for x in forward for name in colocation.colocated_with(x)}
+      updates = [
+        op for op in rest if op_types.is_variable(op) or op.name not in beside
+      ]
       devices = zero.devices_of_updates(
-        rest, self._zero.shards, self._device_of, self._shards_of_sums
+        updates, self._zero.shards, self._device_of, self._shards_of_sums
       )
       _move(devices)
     return mirroring.with_mirrors(spec, self._mirrored(), forward, repeated)

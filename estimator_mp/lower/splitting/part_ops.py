@@ -308,12 +308,14 @@ class PartOps:
     names = colocation.colocated_with(op)
     shards = [self.parts.get(f"{name}:0") for name in names]
     beside = [
-      of_parts[part].op.name
+      of_parts[part].op
       for of_parts in shards
       if of_parts and op_types.is_variable(of_parts[part].op)
     ]
+    if beside:  # A shard may have moved to another replica.
+      graph_edits.set_device(copy, beside[0].device)
     if beside or (names and copy is op):
-      graph_edits.set_colocation(copy, beside)
+      graph_edits.set_colocation(copy, [shard.name for shard in beside])
 
   def _waits(self, op: tf.Operation) -> list[tf.Operation]:
     """Returns what an op has to wait for besides its inputs."""

@@ -543,6 +543,18 @@ def _averaged_before(features, labels, mode):
   return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+def _weights_are_cut(features, labels, mode):
+  """What weights alone make has a gradient: it is colocated with it."""
+  net = features["x"]
+  for name in ("cut_0", "cut_1", "cut_2"):
+    weights = _variable(name, [8, net.shape[-1]], 0.5)
+    halves = tf.split(weights, 2)
+    parts = [tf.matmul(net, half, transpose_b=True) for half in halves]
+    net = tf.tanh(tf.concat(parts, 1))
+  train_op, loss = _trained(features, labels, tf.reduce_mean(net**2))
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
 class UpdatesBesideTheOptimizerTest(parameterized.TestCase):
   """Owners of what a function needs may differ; and each write has to run."""
 
@@ -555,6 +567,8 @@ class UpdatesBesideTheOptimizerTest(parameterized.TestCase):
     ("weights_decay_in_v1", _weights_decay, "data:3", _SHARDED, True),
     ("averaged_before", _averaged_before, "data:2", {}),
     ("averaged_before_sharded", _averaged_before, "data:3", _SHARDED),
+    ("weights_are_cut", _weights_are_cut, "data:2", {}),
+    ("weights_are_cut_sharded", _weights_are_cut, "data:3", _SHARDED),
   )
   def test_equal(self, model_fn, mesh, fields, is_v1=False):
     if is_v1:
