@@ -146,6 +146,11 @@ def _named(vector: tf.Tensor) -> list[Dimension] | None:
       return None
     first, count = int(begin[0]), int(length[0])
     return of[first : len(of) if count < 0 else first + count]
+  if op.type == "GatherV2":
+    of, indices = _named(op.inputs[0]), constant(op.inputs[1])
+    if of is None or indices is None or op.get_attr("batch_dims"):
+      return None
+    return [of[index] for index in np.ravel(indices)]
   return None
 
 
@@ -157,6 +162,9 @@ def _named_dimension(element: tf.Tensor) -> Dimension:
     return int(value) if value >= 0 else None
   if op.type in ("Identity", "Cast"):
     return _named_dimension(op.inputs[0])
+  if op.type == "Prod":
+    lengths = _named(op.inputs[0])
+    return None if lengths is None else _product(lengths)
   if op.type != "StridedSlice" or not op.get_attr("shrink_axis_mask"):
     return None
   of, begin = _named(op.inputs[0]), constant(op.inputs[1])
@@ -164,6 +172,14 @@ def _named_dimension(element: tf.Tensor) -> Dimension:
     return None
   index = int(begin[0])
   return of[index] if -len(of) <= index < len(of) else None
+
+
+def _product(lengths: Sequence[Dimension]) -> Dimension:
+  """Returns how many entries dimensions have, if all are numbers, or one is."""
+  numbers = [length for length in lengths if isinstance(length, int)]
+  if len(numbers) == len(lengths):
+    return math.prod(numbers)
+  return lengths[0] if len(lengths) == 1 else None
 
 
 def reshaped(

@@ -266,6 +266,21 @@ class EinsumTest(parameterized.TestCase):
       gathers=1,
     )
 
+  def test_layers_of_positions_of_an_unknown_number(self):
+    """What dense layers make of [batch, positions, units] in the graph."""
+    for unknown in ([0], [0, 1]):
+      found = sinking.check(
+        self,
+        lambda x, up, down: tf.tensordot(
+          tf.nn.relu(tf.tensordot(x, up, [[2], [0]])), down, [[2], [0]]
+        ),
+        {"x": _floats(2, 3, 4), "up": _floats(4, 5), "down": _floats(5, 3)},
+        {"up": Split(1, (3, 2)), "down": Split(0, (3, 2))},
+        unknown={"x": unknown},
+      )
+      outputs = [d.outputs[0] for d in found.inferred.decisions.values()]
+      self.assertEqual(outputs.count(Joined()), 1)
+
   def test_tensordot(self):
     sinking.check(
       self,
