@@ -7,6 +7,17 @@ import tensorflow as tf
 
 _export = tf.estimator.export
 
+# The fields of an EstimatorSpec, or a TPUEstimatorSpec, that name tensors.
+_TENSORS = (
+  "predictions",
+  "loss",
+  "train_op",
+  "eval_metric_ops",
+  "eval_metrics",
+  "export_outputs",
+  "host_call",
+)
+
 
 def with_wholes(
   spec: tf.estimator.EstimatorSpec, whole: Callable[[tf.Tensor], tf.Tensor]
@@ -34,10 +45,5 @@ def with_wholes(
   def tree(values: Any) -> Any:
     return tf.nest.map_structure(replaced, values)
 
-  return spec._replace(
-    predictions=tree(spec.predictions),
-    loss=tree(spec.loss),
-    train_op=tree(spec.train_op),
-    eval_metric_ops=tree(spec.eval_metric_ops),
-    export_outputs=tree(spec.export_outputs),
-  )
+  named = [name for name in _TENSORS if hasattr(spec, name)]
+  return spec._replace(**{name: tree(getattr(spec, name)) for name in named})
