@@ -103,7 +103,7 @@ class Evaluation:
     self.refused: set[tuple[str, int | None]] = set()
     self.visits = 0
     self.inference = inference.Inference(problem.ops, problem.table)
-    self.weights = _weights(self.inference)
+    self.weights = _weights(self.inference, problem.variables)
     self.users = self._find_users()
     step = (
       problem.ops
@@ -254,10 +254,10 @@ class Evaluation:
   def _bytes_of_variables(self) -> dict[str, int]:
     """Returns the bytes of the values of variables, by name."""
     names = {*self.problem.variables, *self.problem.fixed}
+    graph = self.problem.ops[0].graph
     return {
-      op.name: shapes.variable_bytes(op)
-      for op in op_types.variables_of(self.problem.ops)
-      if op.name in names
+      name: shapes.variable_bytes(graph.get_operation_by_name(name))
+      for name in sorted(names)
     }
 
   def _find_users(self) -> dict[str, list[int]]:
@@ -292,9 +292,12 @@ class Evaluation:
     return self.traffic.bytes_of(tensor) // max(int(tensor.dtype.size), 1)
 
 
-def _weights(ops: inference.Inference) -> dict[str, frozenset[str]]:
+def _weights(
+  ops: inference.Inference, variables: Collection[str]
+) -> dict[str, frozenset[str]]:
   """Returns the variables that tensors are made of, with constants only."""
-  found: dict[str, frozenset[str]] = {}
+  # The ops may be those on variables that were made before.
+  found = {f"{name}:0": frozenset([name]) for name in variables}
   for op, names in zip(ops.ops, ops.inputs, strict=True):
     made: frozenset[str] | None = None
     if op_types.is_variable(op):

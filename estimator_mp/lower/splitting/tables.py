@@ -49,6 +49,8 @@ class Tables:
     # By the names of ids.
     self._routes: dict[tuple[str, Rows, str], Route] = {}
     self._parted: dict[tuple[str, Rows, str], ByOwner] = {}
+    # The same, and the names of values.
+    self._entries: dict[tuple[str, Rows, str, str], list[tf.Tensor]] = {}
     self._of_gradients: dict[str, Rows] = {}
     self._distinct: dict[tuple[str, Rows], Route] = {}
     self._same_ids: dict[str, tf.Tensor] = {}
@@ -139,7 +141,12 @@ class Tables:
       with tf.compat.v1.device(device):
         row = _shape_of(op.inputs[0].op)[1:]
         values = tf.reshape(values, [-1, *row])
-    return exchange.entries(self._parted[key], values, devices, device)
+    sent = (*key, op.inputs[index].name)
+    if sent not in self._entries:
+      self._entries[sent] = exchange.entries(
+        self._parted[key], values, devices, device
+      )
+    return self._entries[sent]
 
   def sources(self, name: str) -> list[tf.Tensor]:
     """Returns what was looked up in a table.

@@ -179,6 +179,18 @@ class SearchTest(parameterized.TestCase):
       chosen, {"kernel": None, "bias": None, "up": Split(1, (4, 4))}
     )
 
+  def test_variables_may_have_been_made_before(self):
+    net = v1.placeholder(tf.float32, [None, 12], "net")
+    tf.reduce_mean(_mlp(net, layers=2))
+    expected = self._choose(2)
+    ops = [
+      op
+      for op in self.graph.get_operations()
+      if op.type not in ("VarHandleOp", "AssignVariableOp")
+    ]
+    found = search.choose_splits(ops, TABLE, num_parts=2, **self.arguments)
+    self.assertEqual(found, expected)
+
   def test_rules_of_the_user_stay_and_others_go_with_them(self):
     net = v1.placeholder(tf.float32, [None, 12], "net")
     hidden = _dense(net, 20, "up")
