@@ -501,17 +501,14 @@ def _joined_rows(
     split: How its rows are split.
     gradients: Those of parts; None for one that nothing depends on.
   """
-  found = [
-    (gradient, offset)
-    for gradient, offset in zip(gradients, split.offsets, strict=True)
+  found = [x for x in gradients if x is not None]
+  indices = [
+    split.rows.whole(gradient.indices, shard)
+    for shard, gradient in enumerate(gradients)
     if gradient is not None
   ]
-  indices = [
-    gradient.indices + tf.constant(offset, gradient.indices.dtype)
-    for gradient, offset in found
-  ]
   return tf.IndexedSlices(
-    tf.concat([gradient.values for gradient, _ in found], 0, name="gradient"),
+    tf.concat([gradient.values for gradient in found], 0, name="gradient"),
     tf.concat(indices, 0),
     tf.constant(shape, tf.int32),
   )

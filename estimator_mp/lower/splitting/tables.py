@@ -71,6 +71,7 @@ class Tables:
       device: Where the rows are wanted.
     """
     dtype = ops[0].outputs[0].dtype
+    handle = ops[0].inputs[0]
     ids = [self._whole(op.inputs[1]) for op in ops]
     joined = exchange.joined_ids(ids, device)
     rows, owners = _owners(decision.rows)
@@ -81,15 +82,17 @@ class Tables:
       [handles[i].device for i in owners],
       device,
     )
-    with tf.compat.v1.device(device):
-      distinct = tf.stop_gradient(distinct)  # That is asked of the rows.
+    if op_types.is_variable(handle.op):
+      with tf.compat.v1.device(device):
+        distinct = tf.stop_gradient(distinct)  # That is asked of the rows.
     orders = exchange.cut_like(route.order, ids, device)
     found = [exchange.rows_of(order, distinct, device) for order in orders]
     for tensor, op in zip(found, ops, strict=True):
       tensor.set_shape(op.outputs[0].shape)
-    self._lookups.setdefault(ops[0].inputs[0].name, []).append(
-      _Lookups(ids, found, joined, device)
-    )
+    if op_types.is_variable(handle.op):
+      self._lookups.setdefault(handle.name, []).append(
+        _Lookups(ids, found, joined, device)
+      )
     return found
 
   def owned(

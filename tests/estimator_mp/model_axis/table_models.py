@@ -102,6 +102,26 @@ def keras_layer(features):
   ]
 
 
+def in_branches(features):
+  """Lookups in the branches of a cond."""
+  table, ids = _table(), features["id"]
+  is_even = tf.equal(tf.reduce_sum(ids) % 2, 0)
+  return [
+    v1.cond(
+      is_even,
+      lambda: tf.gather(table, ids),
+      lambda: 2.0 * tf.gather(table, ids // 2),
+    )
+  ]
+
+
+def in_branches_and_outside(features):
+  """Lookups in the branches of a cond, and one that is always made."""
+  always = tf.gather(_table(), features["id"] // 3)
+  with v1.variable_scope(v1.get_variable_scope(), reuse=True):
+    return [always, *in_branches(features)]
+
+
 def nested(features):
   """Ids that follow from rows of the same table."""
   table = _table()

@@ -45,6 +45,22 @@ class LookUpTest(parameterized.TestCase):
   def test_all_ways_of_looking_up(self, look_up):
     table_models.check(self, table_models.make_model_fn(look_up), "model:3")
 
+  @parameterized.product(
+    look_up=[
+      table_models.in_branches,
+      table_models.in_branches_and_outside,
+    ],
+    by=["div", "mod"],
+  )
+  def test_in_the_branches_of_a_cond(self, look_up, by):
+    """Of TensorFlow 1: that of TensorFlow 2 is a function."""
+    if v1.control_flow_v2_enabled():
+      v1.disable_control_flow_v2()
+      self.addCleanup(v1.enable_control_flow_v2)
+    table_models.check(
+      self, table_models.make_model_fn(look_up), "model:3", (("table", by),)
+    )
+
   @parameterized.named_parameters(
     ("micro_batches", "model:2", 4),
     ("replicas", "data:2,model:2", 1),
