@@ -341,6 +341,12 @@ def _einsum(random, tensors):
 
 
 _REDUCTIONS = {
+  "reduce_any": lambda x, *over: tf.cast(
+    tf.reduce_any(tf.sin(x) > 0.3, *over), _DTYPE
+  ),
+  "reduce_euclidean_norm": lambda x, *over: tf.math.reduce_euclidean_norm(
+    x + 2.0, *over
+  ),
   "reduce_logsumexp": tf.reduce_logsumexp,
   "reduce_max": tf.reduce_max,
   "reduce_mean": tf.reduce_mean,
@@ -361,7 +367,8 @@ def _reduce(random, tensors):
   axes = _some_axes(random, len(shape))
   keepdims = random.random() < 0.5
   name = random.choice(sorted(_REDUCTIONS))
-  spread = _spread(shape) if name in ("reduce_max", "reduce_min") else 0.0
+  jumps = name in ("reduce_any", "reduce_max", "reduce_min")
+  spread = _spread(shape) if jumps else 0.0
   return Step(
     f"{name} {axes} {keepdims}",
     (number,),
@@ -523,6 +530,73 @@ def _convolution(random, tensors):
   )
 
 
+def _rows(random, tensors):
+  """Something that moves rows, or sums them."""
+  number = _one(random, tensors, 1)
+  if number is None:
+    return None
+  shape = _shape(tensors[number])
+  size = shape[0]
+  rows = [random.choices(range(size), k=2) for _ in range(random.randint(1, 3))]
+  owners = random.choices(range(3), k=size)
+  to = random.sample(range(size + 2), size)
+  pairs = [random.choices(range(n), k=2) for n in shape[:2]]
+  lengths = random.choices(range(1, shape[-1] + 1), k=size)
+
+  def stitched(x):
+    places = tf.dynamic_partition(tf.range(size), owners, 3)
+    y = tf.dynamic_stitch(places, tf.dynamic_partition(x, owners, 3))
+    return tf.ensure_shape(y, shape)
+
+  makes = {
+    f"gather_nd {pairs}": lambda x: tf.gather_nd(x, np.transpose(pairs)),
+    f"gather {rows}": lambda x: tf.gather(x, rows),
+    f"reverse_sequence {lengths}": lambda x: (
+      tf.reverse_sequence(x, lengths, len(shape) - 1, 0)
+      if len(shape) > 1
+      else -x
+    ),
+    f"scatter_nd {to}": lambda x: tf.scatter_nd(
+      np.reshape(to, [-1, 1]), x, [size + 2, *shape[1:]]
+    ),
+    f"segment_mean {sorted(owners)}": lambda x: tf.math.unsorted_segment_mean(
+      x, sorted(owners), 3
+    ),
+    f"segment_sum {owners}": lambda x: tf.math.unsorted_segment_sum(
+      x, owners, 3
+    ),
+    f"stitched {owners}": stitched,
+    f"tensor_scatter_nd_add {rows}": lambda x: tf.tensor_scatter_nd_add(
+      x, np.array(rows)[:, :1], tf.ones([len(rows), *shape[1:]], x.dtype)
+    ),
+  }
+  name = random.choice(sorted(makes))
+  return Step(name, (number,), makes[name])
+
+
+def _matrices(random, tensors):
+  """Something about the last two dimensions."""
+  number = _one(random, tensors, 2)
+  if number is None:
+    return None
+  shape = _shape(tensors[number])
+  spread = _spread(shape)
+  lower, upper = (random.randint(-1, min(2, size)) for size in shape[-2:])
+  most = random.randint(1, shape[-1])
+  makes = {
+    f"band_part {lower} {upper}": lambda x: tf.linalg.band_part(
+      x, lower, upper
+    ),
+    "cond": lambda x: tf.cond(
+      tf.reduce_mean(tf.sin(x)) > 0.01, lambda: tf.tanh(x), lambda: 2.0 * x
+    ),
+    "floor": lambda x: x + tf.floor(3.0 * x + spread),
+    f"top_k {most}": lambda x: tf.math.top_k(x + spread, most).values,
+  }
+  name = random.choice(sorted(makes))
+  return Step(name, (number,), makes[name])
+
+
 _KINDS = (
   _unary,
   _binary,
@@ -539,6 +613,8 @@ _KINDS = (
   _along,
   _move,
   _move,
+  _rows,
+  _matrices,
   _layer,
   _convolution,
 )
