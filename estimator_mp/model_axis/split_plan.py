@@ -4,7 +4,7 @@ It is plain data, for `inspect`; ops and tensors go by their names.
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from estimator_mp import amounts
@@ -14,6 +14,9 @@ from estimator_mp.model_axis.decisions import Split
 from estimator_mp.model_axis.inference import Gather
 
 import tensorflow as tf
+
+# What is less bytes gets no line of its own.
+_SMALL = 100
 
 
 @dataclasses.dataclass(frozen=True)
@@ -105,6 +108,8 @@ class SplitPlan:
     """Returns lines for people: variables, then what is sent, and what for."""
     if not self.variables:
       return ["no variable is split over the model axis"]
+    names = {x.name for x in self.variables}
+    slots = [x for x in self.variables if _is_slot(x.name, names)]
     rows = [("variable", "shape", "axis", "shards", "bytes")]
     rows += [
       (
@@ -115,15 +120,25 @@ class SplitPlan:
         amounts.amount(x.num_bytes, "B"),
       )
       for x in self.variables
+      if x not in slots
     ]
-    return [*amounts.columns(rows, 2), "", *self._lines_of_sent()]
+    lines = amounts.columns(rows, 2)
+    if slots:
+      count = amounts.counted(len(slots), "slot")
+      num_bytes = sum(x.num_bytes for x in slots)
+      lines.append(
+        f"and {count} of optimizers, split as their variables: "
+        f"{amounts.amount(num_bytes, 'B')}"
+      )
+    return [*lines, "", *self._lines_of_sent()]
 
   def _lines_of_sent(self) -> Iterable[str]:
-    """Yields a line for each thing that is sent, and one for each gather."""
+    """Yields a line for each thing that is sent, and one for what is small."""
     yield (
       "sent over the model axis each training step: "
       f"{amounts.amount(self.num_bytes, 'B')}"
     )
+    small = [x for x in self.sent if x.num_bytes < _SMALL]
     rows = [("kind", "tensor", "for", "forward", "backward")]
     rows += [
       (
@@ -134,9 +149,20 @@ class SplitPlan:
         amounts.amount(x.backward_bytes, "B"),
       )
       for x in self.sent
+      if x.num_bytes >= _SMALL
     ]
     if len(rows) > 1:
       yield from (f"  {line}" for line in amounts.columns(rows, 3))
+    if small:
+      num_bytes = amounts.amount(sum(x.num_bytes for x in small), "B")
+      count = amounts.counted(len(small), "tensor")
+      yield f"  and {count} of less than {_SMALL} B each: {num_bytes}"
+
+
+def _is_slot(name: str, names: Collection[str]) -> bool:
+  """Whether a variable is under the name of another one, as slots are."""
+  parts = name.split("/")
+  return any("/".join(parts[:i]) in names for i in range(1, len(parts)))
 
 
 def _sizes(sizes: tuple[int, ...]) -> str:

@@ -315,6 +315,35 @@ class SplitPlanTest(absltest.TestCase):
       },
     )
 
+  def test_slots_and_what_is_small_have_one_line_each(self):
+    plan = SplitPlan(
+      (
+        SplitVariable("kernel", (4, 6), 1, (3, 3), 96),
+        SplitVariable("kernel/Adam", (4, 6), 1, (3, 3), 96),
+        SplitVariable("kernel/Adam_1", (4, 6), 1, (3, 3), 96),
+        SplitVariable("kernels", (4, 6), 1, (3, 3), 96),
+      ),
+      (
+        costs.Sent("sum", "y:0", "y", "MatMul", 50, 50),
+        costs.Sent("sum", "norm:0", "norm", "L2Loss", 4, 0),
+        costs.Sent("sum", "norm_1:0", "norm_1", "L2Loss", 4, 0),
+      ),
+    )
+    self.assertEqual(
+      plan.lines(),
+      [
+        "variable  shape  axis  shards  bytes",
+        "kernel    4 x 6     1   2 x 3   96 B",
+        "kernels   4 x 6     1   2 x 3   96 B",
+        "and 2 slots of optimizers, split as their variables: 192 B",
+        "",
+        "sent over the model axis each training step: 108 B",
+        "  kind  tensor  for     forward  backward",
+        "  sum   y:0     MatMul     50 B      50 B",
+        "  and 2 tensors of less than 100 B each: 8 B",
+      ],
+    )
+
   def test_what_is_on_all_devices_is_not_sent_again_later(self):
     variable = SplitVariable("kernel", (4,), 0, (2, 2), 16)
     first = SplitPlan(
