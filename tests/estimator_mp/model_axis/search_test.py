@@ -150,6 +150,31 @@ class SearchTest(parameterized.TestCase):
       },
     )
 
+  @parameterized.parameters(True, False)
+  def test_a_vocabulary_is_split_by_words(self, is_tied):
+    """No device has all logits, be their weights the embeddings or not."""
+    ids = v1.placeholder(tf.int64, [None, 6], "ids")
+    labels = v1.placeholder(tf.int64, [None], "labels")
+    table = _variable("embeddings", [500, 8])
+    net = tf.reshape(tf.nn.embedding_lookup(table, ids), [-1, 8])
+    net = tf.nn.relu(_dense(net, 8, "dense"))
+    if is_tied:
+      logits = tf.matmul(net, table, transpose_b=True)
+    else:
+      logits = tf.matmul(net, _variable("softmax", [8, 500]))
+    tf.reduce_mean(
+      tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+    )
+    chosen = self._choose(2)
+    words = (250, 250)
+    if is_tied:
+      self.assertEqual(chosen["embeddings"], Split(0, words))
+    else:
+      self.assertEqual(chosen["softmax"], Split(1, words))
+    self.assertIsNotNone(chosen["embeddings"])
+    sent = self._sent(chosen, 2)
+    self.assertNotIn(logits.name, [x.tensor for x in sent])
+
   def test_a_variable_in_a_loop_stays_whole(self):
     net = v1.placeholder(tf.float32, [None, 12], "net")
     kernel = _variable("recurrent", [12, 12])
