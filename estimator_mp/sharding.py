@@ -300,6 +300,8 @@ class _Sharding:
     sources, parts = self._splitter.without_lookups(sources, parts)
     request = dataclasses.replace(request, sources=sources.tensors)
     new = self._read_new_ops()
+    if self._splitter.read_wholes(new):
+      new += self._read_new_ops()
     control_flow.wait_outside_of_loops(new)
     self._stages.plan_gradients(new, request.sources, parts)
     totals = parts

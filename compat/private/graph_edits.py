@@ -44,6 +44,15 @@ def set_colocation(op: tf.Operation, names: Sequence[str]) -> None:
   op._set_attr("_class", value)
 
 
+def set_check_of_shapes(op: tf.Operation) -> None:
+  """Lets an `AssignVariableOp` refuse values of another shape than before.
+
+  Args:
+    op: The op.
+  """
+  op._set_attr("validate_shape", tf.compat.v1.AttrValue(b=True))
+
+
 def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
   """Makes an op read another tensor of the same shape and dtype.
 

@@ -284,9 +284,11 @@ class _Search:
   def _multiple(self, inferred: Inferred, size: int) -> int | None:
     """Returns of what sizes have to be multiples for reshapes of gathers."""
     for gather in inferred.gathers:
+      if gather.type != "Reshape":
+        continue
       split = inferred.splits[gather.tensor]
       shape = self._ops[gather.reader].outputs[0].shape
-      if gather.type == "Reshape" and shape.rank is not None:
+      if shape.rank is not None:
         inner = _inner_size(shape.as_list(), split.size)
         if inner is not None and inner * size % split.size == 0:
           return inner * size // split.size

@@ -37,6 +37,7 @@ _EDITS = (
   "add_control_inputs",
   "before_finalization",
   "replace_input",
+  "set_check_of_shapes",
   "set_colocation",
   "set_control_inputs",
   "set_device",

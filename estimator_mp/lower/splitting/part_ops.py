@@ -130,6 +130,65 @@ class PartOps:
       if Shard() not in decision.operands:
         self._keep_alive(op)
 
+  def read_wholes(self, ops: Sequence[tf.Operation]) -> bool:
+    """Lets ops that are made of whole tensors read what stands for split ones.
+
+    A gradient of the program's own, such as that of a recomputation, reads
+    variables once more, and what it has kept of the forward pass.
+
+    Args:
+      ops: Ops that nobody has looked at, in their order.
+
+    Returns:
+      Whether any op was made.
+
+    Raises:
+      inference.Unsplittable: If one works on a variable that is split in
+        another way than to read it.
+    """
+    count = len(self.wholes) + len(self.parts)
+    for op in ops:
+      phantoms = [x for x in op.inputs if x.name in self.parts]
+      handles = [x for x in phantoms if op_types.is_handle(x)]
+      if not handles:
+        self._read_wholes(op)
+      elif op.type != "ReadVariableOp":
+        raise inference.Unsplittable(handles[0].op.name, op)
+      else:
+        with self.making(op):
+          split = self.splits[handles[0].name]
+          self._replace(op, PerPart((Shard(),), (split,)))
+    return len(self.wholes) + len(self.parts) > count
+
+  def let_be_fetched(self, op: tf.Operation) -> None:
+    """Lets what is known of a variable that is split be fetched by its name.
+
+    A session that is asked for the variable's object, for what was assigned to
+    it, or for whether it is initialized, fetches such an op. The whole value is
+    copied for it then, to a variable of its own; a step that does not fetch it
+    copies nothing.
+
+    Args:
+      op: An op that nothing depends on.
+    """
+    if op.type == "VarIsInitializedOp" and op.inputs[0].name in self.parts:
+      graph_edits.replace_input(op, 0, self.parts[op.inputs[0].name][0])
+    if op.type != "ReadVariableOp" or op.outputs[0].name not in self.parts:
+      return
+    (value,) = op.outputs
+    with self.making(op), _on(self._devices_of(op)[0]):
+      copy = tf.raw_ops.VarHandleOp(
+        dtype=value.dtype, shape=value.shape, shared_name=f"{op.name}/copy"
+      )
+      write = tf.raw_ops.AssignVariableOp(
+        resource=copy, value=self.whole(value)
+      )
+      with tf.control_dependencies([write]):
+        copy = tf.raw_ops.Identity(input=copy)
+    graph_edits.replace_input(op, 0, copy)
+    graph_edits.set_colocation(op, [])
+    graph_edits.set_device(op, copy.device)
+
   def _look_up(
     self, op: tf.Operation, decision: LookUp, ops: Sequence[tf.Operation]
   ) -> None:
@@ -262,6 +321,9 @@ class PartOps:
             input=tensor, shape=tf.TensorShape(None)
           )
       graph_edits.replace_input(op, index, tensor)
+    if op.type == "AssignVariableOp":
+      # Who loads a whole variable, by feeding this op, is not to write a shard.
+      graph_edits.set_check_of_shapes(op)
     self.colocate(op, op, 0)
     waits = self._waits(op)
     graph_edits.set_control_inputs(op, [*waits, *others])

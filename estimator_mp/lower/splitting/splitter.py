@@ -92,6 +92,10 @@ class Unsplit:
     """Returns the sources."""
     return Sources.of(sources)
 
+  def read_wholes(self, gradients: Sequence[tf.Operation]) -> bool:
+    """Leaves ops as they are."""
+    return False
+
   def without_lookups(
     self, sources: Sources, gradients: Sequence[Any]
   ) -> tuple[Sources, list[Any]]:
@@ -216,6 +220,20 @@ class Splitter:
       rows = self._parts.tables.sources(name)
       found.add([*rows, *standing], self._parts.splits.get(name), len(rows))
     return found
+
+  def read_wholes(self, gradients: Sequence[tf.Operation]) -> bool:
+    """Lets ops of gradients find what is split, as far as they look for it.
+
+    Args:
+      gradients: The ops that a request has made.
+
+    Returns:
+      Whether other ops were made for them.
+
+    Raises:
+      ValueError: If one works on a variable that is split, but to read it.
+    """
+    return self._parts.read_wholes(gradients)
 
   def without_lookups(
     self, sources: Sources, gradients: Sequence[Any]
@@ -342,6 +360,9 @@ class Splitter:
     late = graph.get_operations()[self._num_seen :]
     with graph.as_default():
       self.split([op for op in late if not op_types.is_variable(op)])
+      for op in graph.get_operations():
+        if op.outputs and not op.outputs[0].consumers():
+          self._parts.let_be_fetched(op)
 
   def split_late(self) -> None:
     """Lets what is made after model_fn has returned find shards by turns.
