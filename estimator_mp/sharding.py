@@ -285,12 +285,14 @@ class _Sharding:
     targets = [tf.convert_to_tensor(x) for x in request.targets]
     # Gradient ops will be made beside the ops of the forward graph.
     self._place_forward([x.op for x in targets])
-    targets = [self._splitter.whole(x) for x in targets]
     sources = self._splitter.expand(request.sources)
+    wholes = [self._splitter.whole(x) for x in targets]
     self._read_new_ops()
-    request = dataclasses.replace(
-      request, targets=targets, sources=sources.tensors
-    )
+    # A tape answers what it was asked, and nothing else.
+    if any(x is not y for x, y in zip(wholes, targets, strict=True)):
+      targets = wholes
+      request = dataclasses.replace(request, targets=wholes)
+    request = dataclasses.replace(request, sources=sources.tensors)
     grad_ys: Sequence[Any] | None = request.grad_ys
     if self._lowering is not None:
       if request.are_sums:

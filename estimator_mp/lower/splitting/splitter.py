@@ -59,16 +59,15 @@ class Sources:
     self.lookups.append(num_lookups)
 
   @classmethod
-  def of(cls, sources: Sequence[Any]) -> "Sources":
+  def of(cls, sources: list[Any]) -> "Sources":
     """Returns sources none of which is split.
 
     Args:
-      sources: What model_fn asks for.
+      sources: What model_fn asks for; it is this list that is asked for.
     """
-    found = cls([], [], [], list(sources), [])
-    for source in sources:
-      found.add([source], None)
-    return found
+    count = len(sources)
+    groups = [[i] for i in range(count)]
+    return cls(sources, groups, [None] * count, sources, [0] * count)
 
 
 class Unsplit:
@@ -88,7 +87,7 @@ class Unsplit:
     """Returns the tensor."""
     return tensor
 
-  def expand(self, sources: Sequence[Any]) -> Sources:
+  def expand(self, sources: list[Any]) -> Sources:
     """Returns the sources."""
     return Sources.of(sources)
 
@@ -203,7 +202,7 @@ class Splitter:
     """
     return self._parts.whole(tensor)
 
-  def expand(self, sources: Sequence[Any]) -> Sources:
+  def expand(self, sources: list[Any]) -> Sources:
     """Returns shards in place of variables, and parts in place of tensors.
 
     Args:
@@ -219,7 +218,8 @@ class Splitter:
         standing = [self._parts.wholes[name]]
       rows = self._parts.tables.sources(name)
       found.add([*rows, *standing], self._parts.splits.get(name), len(rows))
-    return found
+    is_other = [id(x) for x in found.tensors] != [id(x) for x in sources]
+    return found if is_other else Sources.of(sources)
 
   def read_wholes(self, gradients: Sequence[tf.Operation]) -> bool:
     """Lets ops of gradients find what is split, as far as they look for it.
