@@ -126,7 +126,7 @@ def _attention(net, batch, length, heads):
   return _dense(merged, width, "output")
 
 
-def _adam_by_hand(gradients_and_variables, rate):
+def adam_by_hand(gradients_and_variables, rate):
   """Adam with decoupled weight decay, in plain ops and variables."""
   updates = []
   for gradient, variable in gradients_and_variables:
@@ -177,7 +177,7 @@ def _transformer(features, labels, mode, dropout):
     gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 1.0)
     step = v1.train.get_or_create_global_step()
     rate = v1.train.polynomial_decay(0.01, step, 100, 0.0)
-    update = _adam_by_hand(zip(gradients, variables, strict=True), rate)
+    update = adam_by_hand(zip(gradients, variables, strict=True), rate)
     # Unordered, as in BERT, the rate is sometimes that of the next step.
     with tf.control_dependencies([update]):
       return v1.assign(step, step + 1)

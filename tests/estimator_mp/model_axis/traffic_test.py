@@ -6,11 +6,10 @@ But for rows of tables: how many of them are whose is in the ids of a batch.
 import re
 
 import estimator_mp
-from estimator_mp import devices
 from estimator_mp.graph import shapes
-from estimator_mp.observe import executed_graph
 from estimator_mp.plan import sharding_plan
 from tests.estimator_mp import zoo
+from tests.estimator_mp.model_axis import observed_steps
 
 import numpy as np
 import tensorflow as tf
@@ -62,29 +61,10 @@ class TrafficTest(parameterized.TestCase):
 
 def _bytes_sent(train_op, feed, num_parts):
   """Returns the bytes of the tensors that a step sends between devices."""
-  names = [f"/device:CPU:{i}" for i in range(num_parts)]
-  devices.check_local_devices_exist(names)
-  config = v1.ConfigProto(
-    device_count={"CPU": num_parts}, allow_soft_placement=False
-  )
-  # Its optimizer renames and joins ops.
-  config.graph_options.rewrite_options.disable_meta_optimizer = True
-  config.graph_options.optimizer_options.opt_level = -1
-  start = tf.group(
-    v1.global_variables_initializer(), v1.local_variables_initializer()
-  )
-  with v1.Session(config=config) as session:
-    session.run(start)
-    metadata = v1.RunMetadata()
-    options = v1.RunOptions(output_partition_graphs=True)
-    session.run(train_op, feed, options, metadata)
-    sent = executed_graph.measured_transfers(metadata.partition_graphs)
-    tensors = [
-      f"{x.op}:{x.output}"
-      for x in sent
-      if not (x.is_signal or _ROWS.search(x.op))
-    ]
-    values = session.run({x: x for x in tensors}, feed)
+  step = observed_steps.ObservedStep(train_op, feed, num_parts)
+  sent = [x for x in step.transfers if not _ROWS.search(x.op)]
+  tensors = [f"{x.op}:{x.output}" for x in sent]
+  values = step.values(tensors)
   return sum(values[x].nbytes for x in tensors)
 
 

@@ -1,0 +1,74 @@
+"""Training steps of a model axis, as they really were."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from estimator_mp import devices
+from estimator_mp.graph import op_types
+from estimator_mp.observe import executed_graph
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+class ObservedStep:
+  """A step that has run, from the first values of all variables.
+
+  Attributes:
+    graph: What was executed, put together from its partitions.
+    transfers: What devices sent each other, without signals.
+  """
+
+  def __init__(self, train_op: Any, feed: Mapping[Any, Any], num_parts: int):
+    """Runs the step.
+
+    Args:
+      train_op: What it computes.
+      feed: What is fed.
+      num_parts: The number of devices.
+    """
+    names = [f"/device:CPU:{i}" for i in range(num_parts)]
+    devices.check_local_devices_exist(names)
+    config = v1.ConfigProto(
+      device_count={"CPU": num_parts}, allow_soft_placement=False
+    )
+    # Its optimizer renames and joins ops.
+    config.graph_options.rewrite_options.disable_meta_optimizer = True
+    config.graph_options.optimizer_options.opt_level = -1
+    start = tf.group(
+      v1.global_variables_initializer(), v1.local_variables_initializer()
+    )
+    self._feed = feed
+    self._session = v1.Session(config=config)
+    self._session.run(start)
+    metadata = v1.RunMetadata()
+    options = v1.RunOptions(output_partition_graphs=True)
+    self._session.run(train_op, feed, options, metadata)
+    partitions = metadata.partition_graphs
+    self.graph = executed_graph.ExecutedGraph(partitions)
+    sent = executed_graph.measured_transfers(partitions)
+    self.transfers = [x for x in sent if not x.is_signal]
+
+  def device_of(self, source: tuple[str, int]) -> str:
+    """Returns where an input of a node was made, and perhaps sent from.
+
+    Args:
+      source: One of those that the graph's `inputs_of` returns.
+    """
+    name, _ = source
+    if self.graph.nodes[name].op in op_types.RECEIVES:
+      ((name, _),) = self.graph.inputs_of(name)
+    return self.graph.device_of[name]
+
+  def values(self, names: Iterable[str]) -> dict[str, np.ndarray]:
+    """Returns the values of tensors in a step like it.
+
+    Args:
+      names: Their names.
+    """
+    found: dict[str, np.ndarray] = self._session.run(
+      {name: name for name in names}, self._feed
+    )
+    return found
