@@ -223,7 +223,8 @@ class PartOps:
     if not by_part:
       by_part = [[] for _ in devices]
     if isinstance(decision, Composite):
-      outputs = decision.build(op, by_part, lambda i: _on(devices[i]))
+      with tf.control_dependencies(self._waits(op)):
+        outputs = decision.build(op, by_part, lambda i: _on(devices[i]))
       self._keep(op, decision, outputs, devices)
       return
     if not decision.outputs:

@@ -35,6 +35,8 @@ def _read(
   (split,) = splits
   if isinstance(split, ByTurns):
     return _read_by_turns(split)
+  if split is not None and 0 in split.sizes:
+    return _read_where_it_is(split)
   return PerPart((Shard(),), (split,)) if split is not None else None
 
 
@@ -63,6 +65,21 @@ def _read_by_turns(split: ByTurns) -> Composite:
       whole = tf.dynamic_stitch(turns(split), parts)
     whole.set_shape(op.outputs[0].shape)
     return [whole]
+
+  return Composite((Shard(),), (Joined(Join.FIRST),), build)
+
+
+def _read_where_it_is(split: Split) -> Composite:
+  """A table that one device has: others are not to work on nothing."""
+  owner = split.sizes.index(split.size)
+
+  def build(
+    op: tf.Operation, inputs: Sequence[Sequence[tf.Tensor]], on_part: OnPart
+  ) -> list[tf.Tensor | list[tf.Tensor]]:
+    dtype = op.outputs[0].dtype
+    (handle,) = inputs[owner]
+    with on_part(owner):
+      return [tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)]
 
   return Composite((Shard(),), (Joined(Join.FIRST),), build)
 

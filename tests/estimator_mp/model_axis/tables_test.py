@@ -287,6 +287,20 @@ class WholeTest(parameterized.TestCase):
     split = (("table|embedding", "whole"),)
     table_models.check(self, model_fn, mesh, split, **options)
 
+  def test_a_vocabulary_that_one_device_has(self):
+    """Its logits are whole: other devices have no class to work on."""
+
+    def look_up(features):
+      ids = tf.cast(features["id"], tf.int64)
+      table = v1.get_variable("table", [11, 4], use_resource=True)
+      rows = tf.gather(table, ids)
+      logits = tf.matmul(rows, table, transpose_b=True)
+      losses = tf.nn.sparse_softmax_cross_entropy_with_logits(ids, logits)
+      return [rows, tf.expand_dims(losses, 1)]
+
+    model_fn = table_models.make_model_fn(look_up)
+    table_models.check(self, model_fn, "model:3", (("table", "whole"),))
+
   def test_local_variables_are_initialized_alone(self):
     """A session that restored the table initializes local variables after."""
     config = estimator_mp.ShardingConfig(
@@ -311,11 +325,12 @@ class WholeTest(parameterized.TestCase):
         after = session.run(reads)
     np.testing.assert_array_equal(before, after)
 
-  def test_adam(self):
+  @parameterized.parameters("mod", "whole")
+  def test_adam_reads_slots_after_it_has_written_them(self, where):
     model_fn = table_models.make_model_fn(
       table_models.gather, lambda: v1.train.AdamOptimizer(0.1)
     )
-    table_models.check(self, model_fn, "model:3", (("table", "whole"),))
+    table_models.check(self, model_fn, "model:3", (("table", where),))
 
   def test_tables_are_spread_by_bytes(self):
     rows = {"a": 5, "b": 40, "c": 30, "d": 20, "e": 5}
