@@ -1,7 +1,9 @@
 """Models whose variables are split train to the plain model's losses."""
 
+import os
+
 import estimator_mp
-from tests.estimator_mp import programs, versions, zoo
+from tests.estimator_mp import programs, runs, versions, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -136,6 +138,89 @@ class ModelsTest(parameterized.TestCase):
           variables = of_plain.variables
         if name not in _CHAOTIC:
           programs.assert_same_variables(self, step.variables, variables, 1e-4)
+
+
+class CheckpointTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    versions.some(
+      [("mlp_adam", "mlp_adam", _MLP), ("deepfm", "deepfm", _DEEPFM)], "deepfm"
+    )
+  )
+  def test_moves_between_shards_and_the_plain_model(self, name, split):
+    """Two steps each on 2, 3 and 4 devices, between plain ones."""
+    model = zoo.PURE_MODELS[name]
+    folder = self.create_tempdir().full_path
+    dirs = [os.path.join(folder, kind) for kind in ("plain", "moved")]
+    for mesh in (None, "model:2", "model:3", "model:4", None):
+      losses = []
+      for model_dir, of_mesh in zip(dirs, (None, mesh), strict=True):
+        model_fn, config = model.model_fn, None
+        if of_mesh is not None:
+          config = _config(of_mesh, split=split)
+          model_fn = estimator_mp.shard_model_fn(model_fn, config)
+        tf.keras.utils.set_random_seed(3)  # Layers draw from Python's numbers.
+        losses.append(
+          runs.train(model_fn, config, model.params, model_dir, steps=2)
+        )
+      with self.subTest(mesh=mesh):
+        np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
+        plain, moved = map(runs.variables_of, dirs)
+        self.assertEqual(
+          {variable: value.shape for variable, value in moved.items()},
+          {variable: value.shape for variable, value in plain.items()},
+        )
+        self.assertEqual(moved["global_step"], plain["global_step"])
+
+
+def _one_table(features, labels, mode):
+  table = v1.get_variable(
+    "table",
+    [4000, 8],
+    initializer=v1.truncated_normal_initializer(stddev=0.5),
+  )
+  logits = tf.reduce_sum(
+    tf.nn.embedding_lookup(table, features["ids"]), [1, 2], keepdims=True
+  )[:, 0]
+  return zoo.spec(
+    mode, logits, labels, zoo.minimize(v1.train.AdagradOptimizer(0.1))
+  )
+
+
+class InitialValuesTest(absltest.TestCase):
+  def _table(self, seed, **fields):
+    config = _config("model:2", split=(("^table$", "div"),), **fields)
+    program = programs.Program(_one_table, config, _BATCH, seed=seed)
+    return program.variables()["table"]
+
+  def test_each_shard_draws_numbers_of_its_own(self):
+    table = self._table(11, initial_values="by_shard")
+    first, second = np.split(table, 2)
+    self.assertLess(np.mean(first == second), 1e-3)
+    for half in (first, second):
+      # Cut off at two standard deviations.
+      self.assertAlmostEqual(np.std(half), 0.88 * 0.5, delta=0.01)
+      self.assertAlmostEqual(np.mean(half), 0.0, delta=0.02)
+    again = self._table(11, initial_values="by_shard")
+    np.testing.assert_array_equal(again, table)
+    other = self._table(12, initial_values="by_shard")
+    self.assertLess(np.mean(other == table), 1e-3)
+
+  def test_seeds_of_the_graph_are_the_plain_ones(self):
+    """Masks of dropout are those of the plain model, too."""
+    model = zoo.MODELS["transformer"]
+    config = _config("model:2", split=((r"pooler/kernel$", 1),))
+    of_plain, of_split = (
+      {
+        op.name: (op.get_attr("seed"), op.get_attr("seed2"))
+        for op in programs.Program(
+          model.model_fn, of, _BATCH, model.params
+        ).graph.get_operations()
+        if "seed2" in op.node_def.attr
+      }
+      for of in (None, config)
+    )
+    self.assertTrue(any("dropout" in name for name in of_plain))
+    self.assertLessEqual(of_plain.items(), of_split.items())
 
 
 if __name__ == "__main__":
