@@ -188,6 +188,7 @@ class BertTest(parameterized.TestCase):
       [
         ("model:2", 1),
         ("model:3", 4),
+        ("data:2,model:2", 4),
       ],
       "model:3",
     )
