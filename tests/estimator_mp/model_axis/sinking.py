@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from estimator_mp import devices
-from estimator_mp.lower.splitting import part_ops
+from estimator_mp.lower.splitting import operands, part_ops
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import Split, Table
 from estimator_mp.model_axis.rules import table as table_lib
@@ -107,7 +107,7 @@ def run(
   """Returns what a graph gives, sunk if something is split; see `check`."""
   with tf.Graph().as_default() as graph, v1.device("/device:CPU:0"):
     inputs, feed = {}, {}
-    maker = part_ops.PartOps(table, lambda op: names, lambda new, op: None)
+    maker = operands.Operands(table, lambda op: names, lambda new, op: None)
     names = [f"/device:CPU:{i}" for i in range(4)]
     for name, value in feeds.items():
       shape = [
@@ -135,7 +135,7 @@ def run(
     if splits:
       known = {inputs[name].name: split for name, split in splits.items()}
       inferred = inference.infer(ops, table, {}, known)
-      maker.apply(ops, inferred)
+      part_ops.PartOps(maker).apply(ops, inferred)
     made = {op.name: op.device for op in graph.get_operations()[start:]}
     wholes = [maker.whole(x) for x in outputs]
     sources = {

@@ -1,0 +1,178 @@
+"""Shards: variables of their own, as slices of those that are split.
+
+A variable that is split keeps its Python object and its handle, which nobody
+runs any more: a phantom. Its shards are variables of their own, which a
+checkpoint holds as slices of the one under the plain name.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from estimator_mp.lower.splitting import operands
+from estimator_mp.model_axis.decisions import ByTurns, Split
+
+import tensorflow as tf
+from tensorflow.core.framework import variable_pb2
+
+
+class Shards:
+  """The shards of one graph's variables."""
+
+  def __init__(
+    self,
+    tensors: operands.Operands,
+    writes: Mapping[tf.Operation, Sequence[tf.Operation]],
+  ):
+    """Starts without a shard.
+
+    Args:
+      tensors: What is split.
+      writes: The writes of all shards, by that of the variable.
+    """
+    self._tensors = tensors
+    self._writes = writes
+
+  def make(self, variable: tf.Operation, split: Split) -> list[tf.Operation]:
+    """Makes the handles of a variable's shards, and returns their ops.
+
+    Args:
+      variable: The op of the variable.
+      split: How it is split.
+    """
+    dtype = tf.dtypes.as_dtype(variable.get_attr("dtype"))
+    shape = tf.TensorShape(variable.get_attr("shape")).as_list()
+    shared_name = variable.get_attr("shared_name").decode() or variable.name
+    handles = []
+    devices = self._tensors.maker.devices_of(variable)
+    with self._tensors.maker.making(variable):
+      for i, (size, device) in enumerate(
+        zip(split.sizes, devices, strict=True)
+      ):
+        shape[split.axis] = size
+        with tf.compat.v1.name_scope(None), tf.compat.v1.device(device):
+          handle = tf.raw_ops.VarHandleOp(
+            dtype=dtype,
+            shape=shape,
+            container=variable.get_attr("container").decode(),
+            shared_name=f"{shared_name}/part_{i}",
+            name=f"{variable.name}/part_{i}",
+          )
+        self._tensors.maker.colocate(handle.op, variable, i)
+        handles.append(handle)
+    self._tensors.add(variable.outputs[0], split, handles)
+    return [handle.op for handle in handles]
+
+  def replace_in_collections(self) -> None:
+    """Lets the graph's collections have shards in place of variables."""
+    graph = tf.compat.v1.get_default_graph()
+    made: dict[str, list[tf.Variable]] = {}
+    for name in graph.get_all_collection_keys():
+      entries = graph.get_collection_ref(name)
+      found: list[Any] = []
+      for entry in entries:
+        if isinstance(entry, tf.Variable):
+          found += self._shards_of(entry, made)
+        elif isinstance(entry, tf.Tensor):
+          found.append(self._tensors.wholes.get(entry.name, entry))
+        else:
+          found.append(entry)
+      entries[:] = found
+
+  def _shards_of(
+    self, variable: Any, made: dict[str, list[tf.Variable]]
+  ) -> list[tf.Variable]:
+    """Returns the shards of a variable, or itself if it is not split."""
+    handle = getattr(variable, "handle", None)
+    split = self._tensors.splits.get(getattr(handle, "name", ""))
+    if handle is None or split is None or isinstance(split, ByTurns):
+      return [variable]
+    if handle.name not in made:
+      made[handle.name] = []
+      local = tf.compat.v1.GraphKeys.LOCAL_VARIABLES
+      for shard, size in zip(
+        self._make_variables(variable, split), split.sizes, strict=True
+      ):
+        if size:
+          made[handle.name].append(shard)
+        else:  # That is in no checkpoint.
+          tf.compat.v1.add_to_collection(local, shard)
+    return made[handle.name]
+
+  def _make_variables(self, variable: Any, split: Split) -> list[tf.Variable]:
+    """Returns Python's objects for the shards of a variable."""
+    handles = self._tensors.parts[variable.handle.name]
+    first = variable.initializer
+    writes = [*self._writes.get(first, [first] * len(handles))]
+    reads = self._reads(variable, handles)
+    full_shape = variable.shape.as_list()
+    shards = []
+    for i, handle in enumerate(handles):
+      offset = [0] * len(full_shape)
+      shape = list(full_shape)
+      offset[split.axis], shape[split.axis] = split.offsets[i], split.sizes[i]
+      if not split.sizes[i]:
+        writes[i] = self._write_nothing(variable, handle, shape)
+      described = variable_pb2.VariableDef(
+        variable_name=handle.name,
+        initial_value_name=writes[i].inputs[1].name,
+        initializer_name=writes[i].name,
+        snapshot_name=reads[i].name,
+        is_resource=True,
+        trainable=variable.trainable,
+        synchronization=variable.synchronization.value,
+        aggregation=variable.aggregation.value,
+        save_slice_info_def=_slice_of(variable, offset, shape),
+      )
+      shards.append(type(variable).from_proto(described))
+    return shards
+
+  def _write_nothing(
+    self, variable: Any, handle: tf.Tensor, shape: Sequence[int]
+  ) -> tf.Operation:
+    """Returns a first write of a shard without rows, alone."""
+    with (
+      self._tensors.maker.making(variable.op),
+      tf.compat.v1.device(handle.device),
+    ):
+      return tf.raw_ops.AssignVariableOp(
+        resource=handle, value=tf.zeros(shape, variable.dtype.base_dtype)
+      )
+
+  def _reads(
+    self, variable: Any, handles: Sequence[tf.Tensor]
+  ) -> list[tf.Tensor]:
+    """Returns reads of shards, for whoever asks for their values."""
+    dtype = variable.dtype.base_dtype
+    reads = []
+    with self._tensors.maker.making(variable.op):
+      for handle in handles:
+        with tf.compat.v1.device(handle.device):
+          reads.append(tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype))
+    return reads
+
+
+def _slice_of(
+  variable: Any, offset: Sequence[int], shape: Sequence[int]
+) -> variable_pb2.SaveSliceInfoDef:
+  """Returns which slice of a variable a checkpoint has of a shard.
+
+  Args:
+    variable: The variable; of one that model_fn itself has partitioned, the
+      checkpoint has a slice already.
+    offset: Where the shard begins in it.
+    shape: The shape of the shard.
+  """
+  described = variable.to_proto()
+  own = described.save_slice_info_def
+  if not described.HasField("save_slice_info_def"):
+    own.full_name = variable.op.name
+    own.full_shape.extend(variable.shape.as_list())
+    own.var_offset.extend([0] * len(shape))
+  return variable_pb2.SaveSliceInfoDef(
+    full_name=own.full_name,
+    full_shape=own.full_shape,
+    var_offset=[
+      begin + more for begin, more in zip(own.var_offset, offset, strict=True)
+    ],
+    var_shape=shape,
+  )
