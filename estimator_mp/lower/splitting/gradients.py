@@ -1,7 +1,7 @@
 """Gradients: with respect to shards, in place of variables that are split."""
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from estimator_mp.lower.splitting import operands
@@ -47,6 +47,10 @@ class Sources:
     self.groups.append(list(range(start, len(self.tensors))))
     self.splits.append(split)
     self.lookups.append(num_lookups)
+
+  def each(self) -> Iterator[tuple[Any, list[int], Split | None, int]]:
+    """Yields each source, its group, its split, and its number of lookups."""
+    return zip(self.wholes, self.groups, self.splits, self.lookups, strict=True)
 
   @classmethod
   def of(cls, sources: list[Any]) -> "Sources":
@@ -114,13 +118,7 @@ class Gradients:
     """
     found = Sources([], [], [], sources.wholes, [])
     kept: list[Any] = []
-    for source, group, split, count in zip(
-      sources.wholes,
-      sources.groups,
-      sources.splits,
-      sources.lookups,
-      strict=True,
-    ):
+    for source, group, split, count in sources.each():
       tensors = [sources.tensors[i] for i in group[count:]]
       own = [gradients[i] for i in group[count:]]
       rows: Any = None
@@ -149,13 +147,7 @@ class Gradients:
       gradients: One for each of its tensors: a tensor, `IndexedSlices` or None.
     """
     found: list[Any] = []
-    for source, group, split, count in zip(
-      sources.wholes,
-      sources.groups,
-      sources.splits,
-      sources.lookups,
-      strict=True,
-    ):
+    for source, group, split, count in sources.each():
       if split is None:
         found.append(gradients[group[0]])
       elif count:
