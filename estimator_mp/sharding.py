@@ -196,7 +196,7 @@ class _Sharding:
 
   def variables(self) -> AbstractContextManager[None]:
     """Returns a context for model_fn's variables to be such as can be split."""
-    if self._splitter is None:
+    if self._splitter.summary is None:
       return contextlib.nullcontext()
     return resources.all_resources()
 
