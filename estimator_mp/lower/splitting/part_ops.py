@@ -124,7 +124,10 @@ class PartOps:
       op.type == "VarIsInitializedOp"
       and op.inputs[0].name in self.tensors.parts
     ):
-      graph_edits.replace_input(op, 0, self.tensors.parts[op.inputs[0].name][0])
+      shard = self.tensors.parts[op.inputs[0].name][0]
+      graph_edits.replace_input(op, 0, shard)
+      graph_edits.set_colocation(op, [])
+      graph_edits.set_device(op, shard.device)  # ZeRO may have moved it.
     if (
       op.type != "ReadVariableOp"
       or op.outputs[0].name not in self.tensors.parts
