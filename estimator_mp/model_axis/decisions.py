@@ -17,7 +17,6 @@ import dataclasses
 import enum
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from types import MappingProxyType
 from typing import Any, TypeAlias
 
 from estimator_mp.collectives.exchange import Ownership, Rows
@@ -288,8 +287,6 @@ Rule: TypeAlias = Callable[
 # From an op none of whose inputs is split, and how its only output is to be
 # split, to how parts make that themselves; None if it has to be made whole.
 Source: TypeAlias = Callable[[tf.Operation, Split], PerPart | None]
-
-NO_ATTRIBUTES: Mapping[str, tf.compat.v1.AttrValue] = MappingProxyType({})
 
 
 @dataclasses.dataclass

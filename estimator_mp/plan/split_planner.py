@@ -201,6 +201,7 @@ class SplitPlanner:
   def _follow_rules(self, fresh: Sequence[tf.Operation]) -> None:
     """Decides about the variables that the user has a rule for."""
     tables: list[tf.Operation] = []
+    trained = {v.op.name for v in tf.compat.v1.trainable_variables()}
     for op in fresh:
       self._undecided[op.name] = op
       self._names.append(op.name)
@@ -208,8 +209,8 @@ class SplitPlanner:
       if rule is None:
         continue
       # A slot is split as its variable is.
-      is_slot = any(op.name.startswith(f"{name}/") for name in self._names)
-      if is_slot:
+      is_below = any(op.name.startswith(f"{name}/") for name in self._names)
+      if is_below and op.name not in trained:
         continue
       self._used.add(rule)
       del self._undecided[op.name]
@@ -224,12 +225,12 @@ class SplitPlanner:
     """Lets the device that has the fewest bytes of such tables have one.
 
     Raises:
-      ValueError: If the variable has no rows.
+      SplitError: If the variable has no rows.
     """
     shape = tf.TensorShape(table.get_attr("shape"))
     if not shape.rank or not shape.is_fully_defined():
       rule = rule_for(self._rules, table.name)
-      raise ValueError(
+      raise SplitError(
         f"the split rule {rule!r} is for tables, but "
         f"{table.name} has the shape {shape}; use None to keep it where it is"
       )
