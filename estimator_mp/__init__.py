@@ -24,6 +24,9 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
   from estimator_mp.config.sharding_config import (
     define_sharding_flags as define_sharding_flags,
   )
+  from estimator_mp.distributed.train_and_evaluate import (
+    train_and_evaluate as train_and_evaluate,
+  )
   from estimator_mp.mesh import Mesh as Mesh
   from estimator_mp.mesh import get_mesh as get_mesh
   from estimator_mp.mesh import stage as stage
@@ -32,6 +35,7 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
     measure_costs as measure_costs,
   )
   from estimator_mp.plan.sharding_plan import get_placement as get_placement
+  from estimator_mp.serving.export_stages import export_stages as export_stages
   from estimator_mp.session.export import (
     export_saved_model as export_saved_model,
   )
@@ -49,6 +53,7 @@ _HOMES = {
   "compare": "comparison.compare",
   "define_sharding_flags": "config.sharding_config",
   "export_saved_model": "session.export",
+  "export_stages": "serving.export_stages",
   "get_mesh": "mesh",
   "get_placement": "plan.sharding_plan",
   "inspect_model_fn": "comparison.inspect_model",
@@ -57,6 +62,7 @@ _HOMES = {
   "shard_estimator": "sharded_estimator",
   "shard_model_fn": "sharding",
   "stage": "mesh",
+  "train_and_evaluate": "distributed.train_and_evaluate",
 }
 __all__ = [*_HOMES]
 

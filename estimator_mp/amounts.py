@@ -1,8 +1,15 @@
-"""Amounts for people: bytes, FLOPs and counts, and tables of these."""
+"""Amounts as people read and write them: bytes, FLOPs, counts; tables."""
 
+import re
 from collections.abc import Iterable, Sequence
 
 _UNITS = ("", "k", "M", "G", "T", "P")
+_BYTES = {
+  "": 1,
+  "B": 1,
+  **{f"{x}B": 1000 ** (i + 1) for i, x in enumerate("kMGT")},
+  **{f"{x}iB": 1024 ** (i + 1) for i, x in enumerate("KMGT")},
+}
 
 
 def amount(value: float, unit: str) -> str:
@@ -63,3 +70,23 @@ def together(values: Sequence[float], unit: str) -> str:
   scale = 1000 ** _UNITS.index(prefixed.removesuffix(unit))
   digits = len(number.partition(".")[2])
   return f"{'/'.join(f'{v / scale:.{digits}f}' for v in values)} {prefixed}"
+
+
+def parse_bytes(text: str) -> int:
+  """Returns the bytes that a text such as "256MiB" means.
+
+  Args:
+    text: A number, perhaps with a unit: B, kB, MB, GB, TB, or KiB, MiB, GiB,
+      TiB.
+
+  Raises:
+    ValueError: If it is no such text, or less than a byte.
+  """
+  match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kKMGT]?i?B?)", text.strip())
+  unit = _BYTES.get(match[2]) if match else None
+  num_bytes = int(float(match[1]) * unit) if match and unit else 0
+  if not num_bytes:
+    raise ValueError(
+      f"{text} is no amount of memory; write it like 256MiB, 16GB or 1000000"
+    )
+  return num_bytes

@@ -5,7 +5,12 @@ A mesh is made of device names. Two spellings of one device ("/cpu:1" and
 before anything else looks at it.
 """
 
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
+
+from estimator_mp.cluster import layout
+from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.gpus import logical, memory
 
 import tensorflow as tf
 
@@ -43,6 +48,9 @@ def canonical_device(name: str) -> str:
   if spec.job == "localhost":
     # "localhost" is what TensorFlow calls the job of a run without a cluster.
     spec = spec.replace(job=None, replica=None, task=None)
+  elif spec.replica == 0:
+    # TensorFlow numbers replicas of jobs, and has one of each.
+    spec = spec.replace(replica=None)
   return str(spec.to_string())
 
 
@@ -70,43 +78,135 @@ def is_local(name: str) -> bool:
   return tf.compat.v1.DeviceSpec.from_string(name).job in _LOCAL_JOBS
 
 
+def task_of(name: str) -> str:
+  """Returns the task of a canonical device name, as "/job:worker/task:1".
+
+  Args:
+    name: A canonical device name.
+
+  Returns:
+    An empty text for a device of this process.
+  """
+  spec = tf.compat.v1.DeviceSpec.from_string(name)
+  return str(spec.replace(device_type=None, device_index=None).to_string())
+
+
+def of_own_mesh(names: Sequence[str]) -> tuple[str, ...]:
+  """Returns full names of devices of this process, if it has to have them.
+
+  With parameter servers in TF_CONFIG each worker has a mesh of its own devices,
+  in a session that sees those of the servers, too.
+
+  Args:
+    names: Canonical device names.
+  """
+  cluster = tasks_lib.from_environment()
+  if cluster is None or not (cluster.is_between_graph and cluster.mesh_tasks):
+    return tuple(names)
+  own = tf.compat.v1.DeviceSpec.from_string(cluster.task.device_prefix)
+  specs = map(tf.compat.v1.DeviceSpec.from_string, names)
+  return tuple(str(own.make_merged_spec(x).to_string()) for x in specs)
+
+
 def num_local_gpus() -> int:
   """Returns how many GPUs TensorFlow sees on this machine."""
   return len(tf.config.list_physical_devices("GPU"))
 
 
-def discover_devices(count: int) -> tuple[str, ...]:
-  """Returns `count` devices of this machine: GPUs, or else virtual CPUs.
+def logical_gpus(
+  names: Sequence[str], logical_gpu_bytes: int | None
+) -> tuple[int, ...]:
+  """Returns how many logical GPUs each GPU of this machine has to be.
+
+  Args:
+    names: Canonical device names.
+    logical_gpu_bytes: The memory of each; None if there are to be none.
+
+  Returns:
+    Empty if there are as many GPUs as the names say, or no GPU is named.
+
+  Raises:
+    ValueError: If there is no GPU at all, or the memory does not suffice; or if
+      a device belongs to another process, which has GPUs of its own.
+  """
+  if logical_gpu_bytes is None:
+    return ()
+  specs = [tf.compat.v1.DeviceSpec.from_string(name) for name in names]
+  indices = [x.device_index for x in specs if x.device_type == "GPU"]
+  gpus = num_local_gpus()
+  remote = [name for name in names if not is_local(name)]
+  if remote:
+    raise ValueError(
+      f"logical_gpu_bytes={logical_gpu_bytes} divides the GPUs of one process, "
+      f"but {remote[0]} belongs to a cluster; leave it out"
+    )
+  if not gpus:
+    raise ValueError(
+      f"logical_gpu_bytes={logical_gpu_bytes} makes several GPUs of one, but "
+      "this machine has none; leave it out"
+    )
+  needed = max(indices, default=-1) + 1
+  if needed <= gpus:
+    return ()
+  return logical.shares(needed, gpus, logical_gpu_bytes, memory.bytes_of_gpus())
+
+
+def discover_devices(
+  axes: Mapping[str, int], logical_gpu_bytes: int | None = None
+) -> tuple[str, ...]:
+  """Returns devices for a mesh: GPUs, or else virtual CPUs.
+
+  They are those of this machine, or of all tasks that hold the mesh if
+  TF_CONFIG names a cluster. Tasks are taken to have as many GPUs as this one.
 
   TensorFlow can split one CPU into any number of devices
   (`ConfigProto.device_count`, which `estimator_mp.run_config` sets), so a mesh
   of any size can be built and tested on a machine without GPUs.
 
   Args:
-    count: How many devices are wanted, at least 1.
+    axes: The size of each axis.
+    logical_gpu_bytes: The memory of each logical GPU, if several may be on one
+      GPU where there are too few; None if not.
 
   Returns:
     Canonical device names.
 
   Raises:
-    ValueError: If the machine has GPUs, but fewer than `count`.
+    ValueError: If there are GPUs, but too few, or TF_CONFIG is malformed; or as
+      for `logical_gpus`.
   """
+  cluster = tasks_lib.from_environment()
+  tasks = cluster.mesh_tasks if cluster is not None else ()
+  if cluster is not None and cluster.num_planned:
+    # A smaller mesh may leave some over: see `config.elastic_mesh`.
+    tasks = tasks[: math.prod(axes.values())]
   gpus = num_local_gpus()
+  if tasks:
+    kind = "GPU" if gpus else "CPU"
+    remote = layout.device_names(axes, tasks, kind, gpus or None)
+    logical_gpus(remote, logical_gpu_bytes)
+    return remote
+  count = math.prod(axes.values())
+  names = [f"/device:GPU:{i}" for i in range(count)]
+  if logical_gpus(names, logical_gpu_bytes):
+    return tuple(names)
   if not gpus:
     return tuple(f"/device:CPU:{i}" for i in range(count))
   if gpus < count:
-    names = [f"/cpu:{i}" for i in range(count)]
+    cpus = [f"/cpu:{i}" for i in range(count)]
     if count > _MAX_NAMES:
-      names[2:-1] = ["..."]
-    cpus = ",".join(names)
+      cpus[2:-1] = ["..."]
     raise ValueError(
       f"the mesh needs {count} devices, but this machine has {gpus} GPU(s); "
-      f"use a smaller mesh or name the devices yourself: devices={cpus}"
+      "use a smaller mesh, or logical_gpu_bytes=..., which makes several of a "
+      f"GPU, or name the devices yourself: devices={','.join(cpus)}"
     )
-  return tuple(f"/device:GPU:{i}" for i in range(count))
+  return tuple(names)
 
 
-def check_local_devices_exist(devices: Sequence[str]) -> None:
+def check_local_devices_exist(
+  devices: Sequence[str], logical_gpu_bytes: int | None = None
+) -> None:
   """Raises if a device of this process can never exist.
 
   CPUs always can, because their number is a setting. Devices of other tasks
@@ -114,11 +214,14 @@ def check_local_devices_exist(devices: Sequence[str]) -> None:
 
   Args:
     devices: Canonical device names.
+    logical_gpu_bytes: As for `discover_devices`.
 
   Raises:
     ValueError: If a GPU index is out of range, or the type is neither CPU nor
-      GPU.
+      GPU; or as for `logical_gpus`.
   """
+  logical_ones = logical_gpus(devices, logical_gpu_bytes)
+  num_gpus = sum(logical_ones) or num_local_gpus()
   for device in filter(is_local, devices):
     kind = device_type(device)
     index = tf.compat.v1.DeviceSpec.from_string(device).device_index
@@ -126,11 +229,10 @@ def check_local_devices_exist(devices: Sequence[str]) -> None:
       raise ValueError(
         f"device {device} has type {kind}; a mesh is made of CPU or GPU devices"
       )
-    if kind == "GPU" and index >= num_local_gpus():
+    if kind == "GPU" and index >= num_gpus:
       raise ValueError(
-        f"device {device} does not exist: this machine has "
-        f"{num_local_gpus()} GPU(s); name devices that exist, such as "
-        f"/cpu:{index}, or leave devices out"
+        f"device {device} does not exist: this machine has {num_gpus} GPU(s); "
+        f"name devices that exist, such as /cpu:{index}, or leave devices out"
       )
 
 

@@ -45,7 +45,12 @@ class Mesh:
   devices: tuple[str, ...]
 
   @classmethod
-  def create(cls, spec: str, devices: Sequence[str] | None = None) -> "Mesh":
+  def create(
+    cls,
+    spec: str,
+    devices: Sequence[str] | None = None,
+    logical_gpu_bytes: int | None = None,
+  ) -> "Mesh":
     """Returns a mesh, with its devices checked.
 
     Args:
@@ -55,20 +60,26 @@ class Mesh:
       devices: Device names, as many as the product of the sizes, the last
         axis varying fastest. None or empty: this machine's GPUs if it has
         any, otherwise that many virtual CPU devices.
+      logical_gpu_bytes: The memory of each logical GPU, if a mesh of more GPUs
+        than there are is to have several on one; None if not. Sessions need
+        the settings of `estimator_mp.run_config` for it.
 
     Returns:
       The mesh.
 
     Raises:
       ValueError: If the text is malformed, the sizes do not multiply to the
-        number of devices, a device occurs twice, or a device cannot exist on
-        this machine.
+        number of devices, a device occurs twice, a device cannot exist on
+        this machine, its memory does not suffice, or TF_CONFIG is malformed.
     """
     axes = parse_axes(spec)
     size = math.prod(axes.values())
     if not devices:
-      return cls(axes, devices_lib.discover_devices(size))
-    names = tuple(devices_lib.canonical_device(name) for name in devices)
+      found = devices_lib.discover_devices(axes, logical_gpu_bytes)
+      return cls(axes, found)
+    names = devices_lib.of_own_mesh(
+      [devices_lib.canonical_device(name) for name in devices]
+    )
     if len(names) != size:
       product = " x ".join(str(n) for n in axes.values())
       raise ValueError(
@@ -82,7 +93,7 @@ class Mesh:
           f"device {name} is given twice; each position of mesh {spec!r} "
           "needs a device of its own"
         )
-    devices_lib.check_local_devices_exist(names)
+    devices_lib.check_local_devices_exist(names, logical_gpu_bytes)
     return cls(axes, names)
 
   def __str__(self) -> str:
@@ -106,21 +117,33 @@ class Mesh:
     )
     return tuple(dict.fromkeys(itertools.chain.from_iterable(found)))
 
-  def with_virtual_stages(self, num_virtual_stages: int) -> "Mesh":
-    """Returns a mesh whose stages go several times around the devices.
+  def on_this_machine(self) -> "Mesh":
+    """Returns a mesh of the same axes without devices of other tasks.
+
+    It is the same mesh if it has none. Otherwise it is where an Estimator
+    evaluates beside a cluster: this machine's GPUs, if they are as many as the
+    mesh has devices, or virtual CPUs.
+    """
+    if all(devices_lib.is_local(name) for name in self.devices):
+      return self
+    numbers = {x: i for i, x in enumerate(dict.fromkeys(self.devices))}
+    kind = "GPU" if devices_lib.num_local_gpus() >= len(numbers) else "CPU"
+    devices = (f"/device:{kind}:{numbers[name]}" for name in self.devices)
+    return Mesh(self.axes, tuple(devices))
+
+  def with_virtual_stages(self, places: Sequence[int]) -> "Mesh":
+    """Returns a mesh with more stages on the same devices.
 
     Args:
-      num_virtual_stages: How many stages each device has, v. Stage c of the
-        K * v stages is on the device of stage c % K; with a `model` axis, on
-        all devices of that stage.
+      places: For each of its stages, the stage of this mesh on whose device it
+        is; with a `model` axis, on all devices of that stage.
     """
-    num_stages = self.axis_size("stage")
-    axes = dict(self.axes) | {"stage": num_stages * num_virtual_stages}
+    axes = dict(self.axes) | {"stage": len(places)}
     positions = itertools.product(*(range(n) for n in axes.values()))
     devices = []
     for position in positions:
       named = dict(zip(axes, position, strict=True))
-      named["stage"] %= num_stages
+      named["stage"] = places[named["stage"]]
       devices.append(self.device(**named))
     return Mesh(MappingProxyType(axes), tuple(devices))
 

@@ -28,25 +28,34 @@ from estimator_mp.capture import (
   requests,
   resources,
   slice_errors,
+  whole_batches,
 )
 from estimator_mp.config import placement_file, sharding_options, split_rules
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import control_flow, device_assignment, savers
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.lower import forward as forward_lib
 from estimator_mp.lower import lowering as lowering_lib
+from estimator_mp.lower import ordering, parameter_servers
 from estimator_mp.lower import transfers as lower_transfers
 from estimator_mp.lower.splitting import splitter
 from estimator_mp.observe import verification
 from estimator_mp.placement import (
   contents,
+  half_sends,
   propagation,
   transfers,
 )
-from estimator_mp.plan import sharding_plan, split_planner
+from estimator_mp.plan import forward_planner, sharding_plan, split_planner
 from estimator_mp.plan import stages as stages_lib
 from estimator_mp.replicas import horovod
-from estimator_mp.session import export, input_position, one_process
-from estimator_mp.session.session_config import saves_input_position
+from estimator_mp.session import (
+  between_graph,
+  distribution,
+  export,
+  input_position,
+)
+from estimator_mp.session import session_config as session_config_lib
 
 import tensorflow as tf
 
@@ -72,10 +81,10 @@ def shard_model_fn(
     it cannot check the session's settings, nor find a saved placement.
 
   Raises:
-    ValueError: If model_fn or config is something else, or `TF_CONFIG` names
-      several tasks. When it is called: if the model cannot be placed or split
-      as `config` says, trains without asking for gradients in a way that can
-      be intercepted, or is to be distributed by a strategy.
+    ValueError: If model_fn or config is something else. When it is called: if
+      a task of a cluster is to train without the others, or the model cannot
+      be placed or split as `config` says, trains without asking for gradients
+      in a way that can be intercepted, or is to be distributed by a strategy.
     ImportError: When it is called, if aggregation is "horovod" and Horovod
       cannot be imported.
   """
@@ -86,9 +95,7 @@ def shard_model_fn(
       "give to an Estimator"
     )
   sharding_config_lib.check_config(config)
-  mesh = config.create_mesh()
-  # In each task, before any of them waits for the others.
-  one_process.check_one_task(tf.estimator.RunConfig())
+  whole_mesh = config.create_mesh()
   signature = inspect.signature(model_fn)
   parameters = [*signature.parameters.values()]
   if "config" not in signature.parameters:
@@ -103,21 +110,36 @@ def shard_model_fn(
     # A wrapper around this function may keep it to itself.
     session_config: Any = None
     model_dir: Any = None
-    one_process.check_no_strategy(mesh)
+    mode = bound.get("mode", TRAIN)
+    mesh = whole_mesh
+    if export.is_for_export() or distribution.is_beside(run_config, mode):
+      mesh = mesh.on_this_machine()
+    distribution.check_no_strategy(mesh)
     if run_config is not None:
-      one_process.check_run_config(run_config, mesh)
+      distribution.check_run_config(run_config, mesh)
+      if mode == TRAIN:
+        distribution.check_cluster(run_config, mesh)
       mesh.check_session_config(run_config.session_config)
       session_config = run_config.session_config
       model_dir = run_config.model_dir
-    mode = bound.get("mode", TRAIN)
-    sharding = _Sharding(config, mesh, mode, model_dir)
-    call = signature.bind(**sharding.inputs(bound))
+    servers = _servers(config, mesh, run_config, mode)
+    is_chief = mode != TRAIN or getattr(run_config, "is_chief", True)
+    # One task alone saves the placement.
+    folder = model_dir if is_chief else None
+    sharding = _Sharding(config, mesh, mode, folder, servers)
+    is_clustered = session_config_lib.is_clustered(session_config)
     seed = getattr(run_config, "tf_random_seed", None)
-    with keras.seeded_layers(tf, seed), sharding.variables():
-      spec = sharding.run(lambda: model_fn(*call.args, **call.kwargs))
-    if mode == TRAIN and saves_input_position(run_config):
+    with servers.building():
+      call = signature.bind(**sharding.inputs(bound))
+      with keras.seeded_layers(tf, seed), sharding.variables():
+        spec = sharding.run(lambda: model_fn(*call.args, **call.kwargs))
+    if mode == TRAIN and session_config_lib.saves_input_position(run_config):
       spec = input_position.with_saved_position(spec, model_dir)
     graph = tf.compat.v1.get_default_graph()
+    if is_clustered:
+      sharding.keep_cells_apart()
+    if servers.exist:
+      spec = between_graph.with_prompt_end(spec, graph.get_operations())
     graph_checks.check_devices_exist(graph, mesh, session_config)
     return spec
 
@@ -134,6 +156,21 @@ def is_sharded(model_fn: Any) -> bool:
     model_fn: A model_fn.
   """
   return getattr(model_fn, _IS_SHARDED, False)
+
+
+def _servers(
+  config: sharding_config_lib.ShardingConfig,
+  mesh: mesh_lib.Mesh,
+  run_config: Any,
+  mode: str,
+) -> parameter_servers.NoServers:
+  """Returns what says which task holds a variable."""
+  if mode != TRAIN or not between_graph.has_servers(run_config):
+    return parameter_servers.NoServers()
+  between_graph.check(config, mesh, run_config)
+  return parameter_servers.ParameterServers(
+    between_graph.task_of(run_config), between_graph.device_function(run_config)
+  )
 
 
 def _with_config(
@@ -155,13 +192,17 @@ class _Sharding:
     mesh: mesh_lib.Mesh,
     mode: str,
     model_dir: str | None,
+    servers: parameter_servers.NoServers,
   ):
     self._config = config
     self._mesh = mesh
     self._mode = mode
     self._model_dir = model_dir
+    self._servers = servers
     self._graph = tf.compat.v1.get_default_graph()
-    self._seen = len(self._graph.get_operations())
+    existing = self._graph.get_operations()
+    servers.hold(existing)
+    self._seen = self._first = len(existing)
     # Evaluation and prediction use the placement that training saved.
     saved = (
       None if mode == TRAIN else placement_file.load_placement(model_dir, mesh)
@@ -170,6 +211,9 @@ class _Sharding:
     self._lowering: lowering_lib.Lowering | None = None
     self._batches: micro_batches.MicroBatches | None = None
     self._processes: horovod.Processes | None = None
+    self._inputs: Mapping[str, Any] = {}  # Of a graph that does not train.
+    self._examples: list[tf.Tensor] = []  # What model_fn is called with.
+    self._forward: forward_lib.ForwardPass | None = None
     self._splitter: splitter.Splitter | splitter.Unsplit = splitter.Unsplit()
     # Without a model axis, tables may be split over replicas.
     self._split_axis = "model"
@@ -204,13 +248,16 @@ class _Sharding:
     """Returns model_fn's arguments, with what it is to train on at a time."""
     schedule = self._config.create_schedule()
     num_replicas = self._mesh.axis_size("data")
-    if self._mode != TRAIN or schedule.num_micro_batches * num_replicas == 1:
-      return dict(arguments)
     batch = {
       name: arguments[name]
       for name in ("features", "labels")
       if name in arguments
     }
+    if self._mode != TRAIN:
+      self._inputs = batch
+    self._examples = _tensors(batch)
+    if self._mode != TRAIN or schedule.num_micro_batches * num_replicas == 1:
+      return dict(arguments)
     self._batches = micro_batches.split_batch(
       batch,
       schedule.num_micro_batches,
@@ -223,6 +270,7 @@ class _Sharding:
       self._config, self._mesh, schedule, self._batches
     )
     first: Mapping[str, Any] = self._batches.inputs[0]
+    self._examples = _tensors(first)
     return {**arguments, **first}
 
   def run(
@@ -236,33 +284,49 @@ class _Sharding:
     new = self._read_new_ops()
     self._stages.adopt_devices(new)
     stages = self._stages.plan_rest()
+    if self._lowering is not None:
+      self._lowering.check_rows()
     self._split(new, [] if self._mode == TRAIN else None)
     self._assign_devices(stages)
     spec = self._splitter.finish(spec)
     graph_checks.check_no_tpu_ops(self._stages.ops)
     if self._lowering is not None:
       spec = self._lowering.finish(spec, self._stages.stages)
+    if self._mode != TRAIN and not export.is_for_export():
+      spec = self._pass_by_parts(spec)
     if self._processes is not None and self._mode == TRAIN:
       spec = self._processes.finish(spec)
     savings = transfers.find_savings(self._graph.get_operations())
     lower_transfers.reduce_transfers(savings)
+    device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     self._record(spec)
     if self._batches is not None:
       spec = slice_errors.with_explained_steps(spec, self._batches)
     spec = export.with_deviceless_export(spec)
     if self._config.verify_placement:
       spec = verification.with_placement_verification(spec)
-    self._splitter.split_late()
+    if export.is_for_export():
+      self._splitter.split_now()
+    else:
+      self._splitter.split_late()
+    self._servers.finish(self._graph.get_operations()[self._first :])
     return spec
+
+  def keep_cells_apart(self) -> None:
+    """Lets XLA compile cells one by one, once `run` has returned."""
+    plan = sharding_plan.get_plan(self._graph)
+    if plan is not None and plan.pipeline is not None:
+      ordering.keep_cells_apart(self._graph, plan.pipeline.cells)
 
   def _capture(
     self, build: Callable[[], tf.estimator.EstimatorSpec]
   ) -> tf.estimator.EstimatorSpec:
     """Calls model_fn, and answers its requests for gradients."""
-    handler = requests.Requests(self._answer, self._add_terms)
+    handler = requests.Requests(self._answer, self._add_terms, self._is_input)
     with (
       gradient_requests.intercepted(self._graph, handler),
       mesh_lib.current_mesh(self._mesh),
+      whole_batches.joined_by(self._join(handler)),
     ):
       try:
         spec = build()
@@ -279,6 +343,27 @@ class _Sharding:
         "tf.GradientTape inside model_fn"
       )
     return spec
+
+  def _is_input(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor is an input of the first slice of the batch."""
+    return self._lowering is not None and self._lowering.is_input(tensor)
+
+  def _join(self, handler: requests.Requests) -> whole_batches.Join | None:
+    """Returns what joins the slices of the batch; None if there are none."""
+    if self._processes is not None and self._mode == TRAIN:
+      return _refuse_to_join
+    lowering = self._lowering
+    if lowering is None:
+      return None
+
+    def join(tensor: tf.Tensor) -> tf.Tensor:
+      whole = lowering.join(tensor)
+      handler.join(
+        whole, tensor, lambda gradient: lowering.share(whole, gradient)
+      )
+      return whole
+
+    return join
 
   def _answer(self, request: requests.Request) -> requests.Answer:
     """Returns gradients of the whole batch."""
@@ -318,6 +403,33 @@ class _Sharding:
     gradients = self._splitter.contract(sources, totals)
     return requests.Answer(gradients, request.sources, parts, totals)
 
+  def _pass_by_parts(
+    self, spec: tf.estimator.EstimatorSpec
+  ) -> tf.estimator.EstimatorSpec:
+    """Lets micro-batches pass the stages, where that is the plain model's."""
+    schedule = self._config.create_schedule()
+    if schedule.num_micro_batches == 1 or self._mesh.axis_size("stage") == 1:
+      return spec
+    inputs = micro_batches.inputs_with_examples(
+      self._inputs, self._config.batch_axis
+    )
+    if not inputs:
+      return spec
+    planner = forward_planner.ForwardPlanner(
+      inputs, micro_batches.known_size(inputs), self._config.per_example
+    )
+    plan = planner.plan(self._stages.ops)
+    stages = self._stages.stages
+    at_work = {stages.get(op) for op in plan.ops if planner.does_work(op)}
+    if len(at_work) < 2:
+      return spec  # No stage could work while another one does.
+    host = devices.host_of(self._mesh.device(stage=0))
+    parts = micro_batches.parts_of_batch(
+      inputs, schedule.num_micro_batches, host
+    )
+    self._forward = forward_lib.ForwardPass(plan, parts, schedule)
+    return self._forward.lower(spec, stages)
+
   def _add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Adds the terms of a gradient that several stages have a part of."""
     if self._lowering is None and self._splitter.summary is None:
@@ -329,8 +441,33 @@ class _Sharding:
     """Gives stages and devices to what was built so far."""
     new = self._read_new_ops()
     stages = self._stages.plan_forward(new, targets)
+    if self._mode == TRAIN and self._config.transfer_dtype != "float32":
+      sent = self._send_in_half(new)
+      new, stages = [*new, *sent], {**stages, **sent}
     self._split(new, targets if self._mode == TRAIN else None)
     self._assign_devices(stages)
+
+  def _send_in_half(self, new: Sequence[tf.Operation]) -> stages_lib.Stages:
+    """Lets stages send activations, and so their gradients, by casts.
+
+    Args:
+      new: The ops that may read some, and have stages.
+
+    Returns:
+      The stages of the casts.
+    """
+    found = half_sends.find_half_sends(
+      self._stages.ops,
+      set(new),
+      self._stages.stages,
+      self._mesh.stage_devices(),
+      self._examples,
+    )
+    dtype = tf.dtypes.as_dtype(self._config.transfer_dtype)
+    made = lower_transfers.send_in_half(found, dtype)
+    self._read_new_ops()
+    self._stages.stages.update(made)
+    return made
 
   def _split(
     self,
@@ -365,7 +502,11 @@ class _Sharding:
     if self._lowering is not None:
       new = [op for op in new if not self._lowering.is_copy(op)]
       self._lowering.add(new)
+    self._servers.complete(new)
     of_savers = self._stages.add(new)
+    if self._servers.exist:
+      self._stages.adopt_devices(new)  # The marks of variables that move.
+      self._servers.hold(new)
     device_assignment.follow_variables(savers.work_on_variables(of_savers))
     return new
 
@@ -386,6 +527,9 @@ class _Sharding:
     plan = sharding_plan.ShardingPlan(placement, train_op=train_op)
     if self._lowering is not None:
       plan = self._lowering.plan(placement, train_op)
+    if self._forward is not None:
+      pipeline = self._forward.plan(self._mesh)
+      plan = dataclasses.replace(plan, pipeline=pipeline)
     plan = dataclasses.replace(plan, splits=self._splitter.summary)
     sharding_plan.record_plan(self._graph, plan)
     tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
@@ -396,6 +540,21 @@ class _Sharding:
     )
     if self._mode == TRAIN and self._model_dir:
       placement_file.save_placement(placement, self._model_dir, self._mesh)
+
+
+def _refuse_to_join(tensor: tf.Tensor) -> tf.Tensor:
+  """Raises, as other processes have examples that this one cannot see."""
+  raise ValueError(
+    f'whole_batch got {tensor.name}, but with aggregation="horovod" each '
+    "process has a batch of its own; use replicas in one process, such as "
+    'mesh="data:2"'
+  )
+
+
+def _tensors(inputs: Mapping[str, Any]) -> list[tf.Tensor]:
+  """Returns the tensors of features and labels."""
+  flat = tf.nest.flatten(dict(inputs), expand_composites=True)
+  return [x for x in flat if tf.is_tensor(x)]
 
 
 def _outputs_of(spec: tf.estimator.EstimatorSpec) -> list[tf.Operation]:

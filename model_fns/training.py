@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from model_fns import layers as layers_lib
-
 import tensorflow as tf
 
 OptimizerOrFn: TypeAlias = (
   tf.compat.v1.train.Optimizer | Callable[[], tf.compat.v1.train.Optimizer]
 )
+# Makes the training step of a loss.
+Train: TypeAlias = Callable[[tf.Tensor], tf.Operation]
 
 
 def check_optimizer(optimizer: Any) -> None:
@@ -54,7 +54,8 @@ def make_optimizer(optimizer: OptimizerOrFn) -> tf.compat.v1.train.Optimizer:
 def make_train_op(
   loss: tf.Tensor,
   optimizer: OptimizerOrFn,
-  update_ops: Sequence[tf.Operation],
+  update_ops: Sequence[tf.Operation] = (),
+  clip_norm: float | None = None,
 ) -> tf.Operation:
   """Returns the training step, with each gradient beside its forward op.
 
@@ -62,62 +63,45 @@ def make_train_op(
     loss: The loss of the batch.
     optimizer: The user's optimizer.
     update_ops: What has to run before variables change.
+    clip_norm: The largest norm that all gradients together may have; larger
+      ones are scaled down (Pascanu et al., 2013, arXiv:1211.5063). None for
+      any.
   """
   # The head's name scope would be in the name of Adam's beta1_power.
   with tf.compat.v1.name_scope(None):
     made = make_optimizer(optimizer)
     gradients = made.compute_gradients(loss, colocate_gradients_with_ops=True)
+    if clip_norm is not None:
+      values, variables = zip(*gradients, strict=True)
+      clipped, _ = tf.clip_by_global_norm(values, clip_norm)
+      gradients = list(zip(clipped, variables, strict=True))
     with tf.control_dependencies(update_ops):
       return made.apply_gradients(
         gradients, global_step=tf.compat.v1.train.get_global_step()
       )
 
 
-def select_inputs(features: Any, feature_key: str | None) -> Any:
-  """Returns what the first layer gets of the features.
+def make_train_op_of_parts(
+  loss: tf.Tensor, optimizers: Mapping[str, OptimizerOrFn]
+) -> tf.Operation:
+  """Returns the training step of a model whose parts have own optimizers.
+
+  As in `tf.estimator.DNNLinearCombinedEstimator`, each optimizer minimizes the
+  loss over the variables of its part.
 
   Args:
-    features: The features that the Estimator passes to the model_fn.
-    feature_key: The feature to select, or None for all of them.
-
-  Returns:
-    `features[feature_key]`, or `features`.
-
-  Raises:
-    ValueError: If there is no such feature.
+    loss: The loss of the batch.
+    optimizers: The optimizer of each part, by the scope of its variables.
   """
-  if feature_key is None:
-    return features
-  if not isinstance(features, Mapping) or feature_key not in features:
-    names = (
-      ", ".join(map(repr, features))
-      if isinstance(features, Mapping)
-      else f"a single {type(features).__name__}"
-    )
-    raise ValueError(
-      f"feature_key={feature_key!r} is not among the features ({names}); "
-      "change feature_key or the input_fn"
-    )
-  return features[feature_key]
-
-
-def collect_update_ops(
-  layers: Sequence[layers_lib.Layer],
-) -> list[tf.Operation]:
-  """Returns what has to run beside a training step, each op once."""
-  collected = tf.compat.v1.get_collection(tf.compat.v1.GraphKeys.UPDATE_OPS)
-  return _unique([*collected, *(op for x in layers for op in x.update_ops)])
-
-
-def collect_regularization_losses(
-  layers: Sequence[layers_lib.Layer],
-) -> list[tf.Tensor]:
-  """Returns the scalar losses that variables add, each one once."""
-  collected = tf.compat.v1.losses.get_regularization_losses()
-  added = (loss for x in layers for loss in x.regularization_losses)
-  return _unique([*collected, *added])
-
-
-def _unique(items: Sequence[Any]) -> list[Any]:
-  """Returns the items in order, without repetitions of the same object."""
-  return list({id(item): item for item in items}.values())
+  with tf.compat.v1.name_scope(None):
+    updates = [
+      make_optimizer(optimizer).minimize(
+        loss,
+        var_list=tf.compat.v1.trainable_variables(scope),
+        colocate_gradients_with_ops=True,
+      )
+      for scope, optimizer in optimizers.items()
+    ]
+    step = tf.compat.v1.train.get_global_step()
+    with tf.control_dependencies(updates):
+      return tf.compat.v1.assign_add(step, 1).op

@@ -1,4 +1,4 @@
-"""Private names of tf.estimator's Estimators, and of their Savers.
+"""Private names of tf.estimator's Estimators, their Savers and sessions.
 
 Tested with the tensorflow-estimator 2.15.0 wheel, on TensorFlow 2.15.1 and
 2.21.0; compat's tests look for each name.
@@ -9,17 +9,27 @@ Tested with the tensorflow-estimator 2.15.0 wheel, on TensorFlow 2.15.1 and
   one that another Estimator makes while it trains. `intercepted_calls` stands
   before it while it is entered.
 - `TPUEstimator._ctx` tells whether it uses a TPU.
+- `function_utils.fn_args` is how an Estimator finds which arguments an input_fn
+  takes.
 - `Saver.save` is public, but nothing tells when somebody calls it.
+- `CheckpointSaverHook._listeners` grows with each call of `train` that the hook
+  is given to, and it keeps the Saver of the first one's graph.
+- `monitored_session._PREEMPTION_ERRORS` are the errors after which the session
+  of an Estimator makes itself anew. `errors_end_sessions` empties it while it
+  is entered.
 """
 
 import contextlib
 import contextvars
+import copy
 import functools
+import importlib
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import tensorflow as tf
+from tensorflow.python.util import function_utils
 
 ModelFn = Callable[..., Any]
 
@@ -75,6 +85,17 @@ def uses_tpu(estimator: Any) -> bool:
   """
   context = getattr(estimator, "_ctx", None)
   return bool(getattr(context, "_use_tpu", False))
+
+
+def arguments_of(function: Callable[..., Any]) -> tuple[str, ...]:
+  """Returns the arguments that an Estimator may give a function by name.
+
+  Args:
+    function: An input_fn or a model_fn; also a method, a `functools.partial` or
+      an object that can be called.
+  """
+  names: tuple[str, ...] = function_utils.fn_args(function)
+  return names
 
 
 @contextlib.contextmanager
@@ -157,3 +178,44 @@ def around_each_save(
     return path
 
   saver.save = acting_save
+
+
+def for_one_training(hooks: Iterable[Any]) -> list[Any]:
+  """Returns hooks for one of several calls of `train` with the same ones.
+
+  Hooks that save checkpoints are copied: with the Saver of another graph, a
+  second call would save what nobody hears of.
+
+  Args:
+    hooks: The hooks, those that save as they were before the first call.
+  """
+  return [_for_one_training(hook) for hook in hooks]
+
+
+def _for_one_training(hook: Any) -> Any:
+  if not isinstance(hook, tf.compat.v1.train.CheckpointSaverHook):
+    return hook
+  copied: Any = copy.copy(hook)
+  copied._listeners = list(copied._listeners)
+  return copied
+
+
+@contextlib.contextmanager
+def errors_end_sessions() -> Iterator[None]:
+  """Lets each error of a step out of the sessions of Estimators.
+
+  Without it, a session that loses a task makes itself anew, in its own way.
+  Of this process, in all threads.
+
+  Yields:
+    None.
+  """
+  module: Any = importlib.import_module(
+    "tensorflow.python.training.monitored_session"
+  )
+  errors = module._PREEMPTION_ERRORS
+  module._PREEMPTION_ERRORS = ()
+  try:
+    yield
+  finally:
+    module._PREEMPTION_ERRORS = errors

@@ -5,19 +5,27 @@ TensorFlow 2.15.1 and 2.21.0.
 
 - `Operation._set_device` places an op after it was made; publicly that is
   possible only while it is made.
-- `Operation._set_attr` changes what an op is colocated with.
+- `Operation._set_attr` changes what an op is colocated with, and what XLA may
+  compile it with (`_XlaInternalScope`).
 - `Operation._update_input` makes an op read a copy of a constant; inputs are
   public to read only.
 - `Operation._remove_all_control_inputs` and `_add_control_inputs` change
   what an op waits for after it was made.
 - `Operation._set_control_flow_context` says which branch of a v1 cond an op is
   in: the gradient of a switch follows from that.
+- `TF_GraphImportGraphDefWithResults`, `Graph.new_operations` and
+  `Operation._from_c_op` are what `tf.graph_util.import_graph_def` is made of.
+  For each op it also copies the definition, looks for a colocation by an
+  exception, applies device functions, sets the device twice, and checks the
+  contexts of inputs: as long as all the rest together.
 - `Graph.finalize` is public, but nothing tells when somebody calls it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import tensorflow as tf
+from tensorflow.python.client import pywrap_tf_session
+from tensorflow.python.framework import c_api_util
 
 
 def set_device(op: tf.Operation, device: str) -> None:
@@ -42,6 +50,17 @@ def set_colocation(op: tf.Operation, names: Sequence[str]) -> None:
     list=tf.compat.v1.AttrValue.ListValue(s=groups)
   )
   op._set_attr("_class", value)
+
+
+def set_compilation_scope(op: tf.Operation, scope: str) -> None:
+  """Lets XLA's auto-clustering join an op with ops of the same scope only.
+
+  Args:
+    op: The op.
+    scope: A name; an op without a scope may be joined with those of any one.
+  """
+  value = tf.compat.v1.AttrValue(s=scope.encode())
+  op._set_attr("_XlaInternalScope", value)
 
 
 def set_check_of_shapes(op: tf.Operation) -> None:
@@ -97,6 +116,60 @@ def set_branch(op: tf.Operation, other: tf.Operation) -> None:
     other: The other op, which may be outside of branches, too.
   """
   op._set_control_flow_context(other._get_control_flow_context())
+
+
+def import_ops(
+  definition: tf.compat.v1.GraphDef,
+  inputs: Mapping[str, tf.Tensor],
+  scope: str,
+) -> dict[str, tf.Operation]:
+  """Adds ops to the default graph, on the devices that they are defined with.
+
+  No name scope, device, control dependency or control flow context may be
+  open. An op that is colocated with another has no device, unless it is
+  defined with one.
+
+  Args:
+    definition: The ops, without functions.
+    inputs: What they read that is not among them, by name.
+    scope: A scope for their names; a number is added if it is taken. With ""
+      their names are free, and stay.
+
+  Returns:
+    The ops, by the names that they are defined with, in no order.
+  """
+  graph = tf.compat.v1.get_default_graph()
+  scoped = c_api_util.ScopedTFImportGraphDefOptions()  # It owns the options.
+  options = scoped.options
+  with tf.compat.v1.name_scope(scope) as prefix:
+    if scope:
+      pywrap_tf_session.TF_ImportGraphDefOptionsSetPrefix(options, prefix[:-1])
+  pywrap_tf_session.TF_ImportGraphDefOptionsSetUniquifyNames(options, True)
+  for name, tensor in inputs.items():
+    op_name, _, index = name.rpartition(":")
+    pywrap_tf_session.TF_ImportGraphDefOptionsAddInputMapping(
+      options, op_name, int(index), tensor._as_tf_output()
+    )
+  buffer = pywrap_tf_session.TF_NewBufferFromString(
+    definition.SerializeToString()
+  )
+  # No session may run before Python knows the new ops, too.
+  with graph._mutation_lock():
+    try:
+      with graph._c_graph.get() as c_graph:
+        results = pywrap_tf_session.TF_GraphImportGraphDefWithResults(
+          c_graph, buffer, options
+        )
+        c_api_util.ScopedTFImportGraphDefResults(results)
+    finally:
+      pywrap_tf_session.TF_DeleteBuffer(buffer)
+    found = {}
+    for c_op in graph.new_operations():
+      op = tf.Operation._from_c_op(c_op, graph)
+      name = op.name
+      graph._names_in_use.setdefault(name.lower(), 1)
+      found[name.removeprefix(prefix)] = op
+  return found
 
 
 def before_finalization(graph: tf.Graph, call: Callable[[], None]) -> None:

@@ -53,7 +53,8 @@ def function_definition(graph: tf.Graph, name: str) -> Any:
   """Returns the definition (a `FunctionDef`) of a function.
 
   Args:
-    graph: A graph that has it in its library.
+    graph: A graph that has it in its library; None is returned otherwise.
     name: Its name, as the attributes of an op have it.
   """
-  return graph._get_function(name).cached_definition
+  function = graph._get_function(name)
+  return None if function is None else function.cached_definition

@@ -5,7 +5,8 @@ Tested on TensorFlow 2.15.1 and 2.21.0.
 - `kernels.get_registered_kernels_for_op` tells the devices that an op type has
   kernels for; without it only a failing session does.
 - `c_api_util.ApiDefMap` lists all op types; `tf.raw_ops` has no definitions,
-  and leaves some out.
+  and leaves some out. To make that list takes 20 ms;
+  `op_def_registry.get` asks for one type.
 - `ops.get_stats_for_node_def` is TensorFlow's FLOP count of one op; the public
   profiler prints, and walks the whole graph for each call.
 - `deprecation.silence` keeps a name inside of that count, which TensorFlow
@@ -17,8 +18,17 @@ import functools
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import c_api_util, kernels, ops
+from tensorflow.python.framework import (
+  c_api_util,
+  kernels,
+  op_def_registry,
+  ops,
+)
 from tensorflow.python.util import deprecation
+
+# The type of device that kernels are registered for which run on any, such as
+# those of variables, and of shapes in the memory of a GPU's host.
+_ANY_DEVICE = "DEFAULT"
 
 
 def registered_ops() -> list[Any]:
@@ -39,8 +49,8 @@ def is_stateful(op_type: str) -> bool:
   Args:
     op_type: such as "MatMul"; False for one that is not registered.
   """
-  known = c_api_util.ApiDefMap()
-  return op_type in known.op_names() and known.get_op_def(op_type).is_stateful
+  definition = op_def_registry.get(op_type)
+  return definition is not None and definition.is_stateful
 
 
 def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:
@@ -61,11 +71,11 @@ def registered_flops(graph: tf.Graph, node: tf.compat.v1.NodeDef) -> int | None:
   return None if value is None else int(value)
 
 
-def has_kernel(op: tf.Operation, device_type: str) -> bool:
+def has_kernel(node: tf.compat.v1.NodeDef, device_type: str) -> bool:
   """Whether this TensorFlow can run an op on a type of device.
 
   Args:
-    op: The op.
+    node: The op's definition, in a graph or in a function.
     device_type: "CPU", "GPU", ...
 
   Returns:
@@ -75,26 +85,47 @@ def has_kernel(op: tf.Operation, device_type: str) -> bool:
   """
   if not _kernels("MatMul", device_type):
     return True
+  # A session takes a kernel for any device where the type has none of its own.
   return any(
-    all(op.get_attr(attribute) in allowed for attribute, allowed in constraints)
-    for constraints in _kernels(op.type, device_type)
+    all(_allows(allowed, node, name) for name, allowed in constraints.items())
+    for kind in (device_type, _ANY_DEVICE)
+    for constraints in _kernels(node.op, kind)
   )
 
 
+def _allows(
+  allowed: frozenset[Any], node: tf.compat.v1.NodeDef, attribute: str
+) -> bool:
+  """Whether a kernel is for what an attribute of an op says.
+
+  Some kernels name an attribute that the type of op does not have; a session
+  never takes these.
+  """
+  if attribute not in node.attr:
+    return False
+  value = node.attr[attribute]
+  if value.HasField("list"):
+    return allowed >= _values(value.list)
+  return getattr(value, value.WhichOneof("value")) in allowed
+
+
 @functools.cache
-def _kernels(
-  op_type: str, device_type: str
-) -> list[list[tuple[str, set[tf.DType]]]]:
-  """Returns the dtypes that each kernel of an op type is for, by attribute."""
+def _kernels(op_type: str, device_type: str) -> list[dict[str, frozenset[Any]]]:
+  """Returns what each kernel of an op type is for, by attribute; mostly dtypes.
+
+  Those with a label are left out: an op has to ask for one by that.
+  """
   found = kernels.get_registered_kernels_for_op(op_type).kernel
   return [
-    [
-      (
-        constraint.name,
-        {tf.dtypes.as_dtype(t) for t in constraint.allowed_values.list.type},
-      )
+    {
+      constraint.name: _values(constraint.allowed_values.list)
       for constraint in kernel.constraint
-    ]
+    }
     for kernel in found
-    if kernel.device_type == device_type
+    if kernel.device_type == device_type and not kernel.label
   ]
+
+
+def _values(values: Any) -> frozenset[Any]:
+  """Returns what a list of an attribute's has, which is all of one kind."""
+  return frozenset([*values.type, *values.s, *values.i, *values.b])

@@ -4,20 +4,19 @@ GPipe: Huang et al., "GPipe: Efficient Training of Giant Neural Networks using
 Pipeline Parallelism", 2019.
 """
 
-import copy
 import dataclasses
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from estimator_mp.capture import batch_size
+from estimator_mp.capture import (
+  batch_size,
+  cutting,
+  nested_inputs,
+  replica_batches,
+)
 from estimator_mp.config.sharding_options import BatchAxis
 
-import numpy as np
 import tensorflow as tf
-
-# What an input may be besides tensors: the same for all micro-batches.
-_Constant = (bool, bytes, complex, float, int, str, np.generic)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,22 +82,112 @@ class MicroBatches:
 
 
 @dataclasses.dataclass(frozen=True)
-class _Slices:
-  """Where micro-batches begin, and how long they are.
+class Parts:
+  """Where parts of a batch begin, for tensors that are cut later.
 
   Attributes:
-    count: How many there are.
-    mean_weights: As in `MicroBatches`.
-    sum_weights: As in `MicroBatches`.
-    size: The number of examples of each, if the graph knows it.
-    ranges: Otherwise where they begin, and their sizes: int32 tensors [count].
+    count: How many parts there are.
+    ranges: Where they begin, and their sizes: int32 tensors [count]; None if
+      all are of the same size, which the graph knows.
+    size: The number of examples of the batch.
   """
 
   count: int
-  mean_weights: tuple[float, ...] | tuple[tf.Tensor, ...]
-  sum_weights: tuple[float, ...] | tuple[tf.Tensor, ...]
-  size: int | None
   ranges: tuple[tf.Tensor, tf.Tensor] | None
+  size: int | tf.Tensor
+
+  def cut(
+    self, tensor: tf.Tensor, axis: int, per_example: int
+  ) -> list[tf.Tensor]:
+    """Returns the parts of a tensor.
+
+    Args:
+      tensor: A tensor with examples.
+      axis: Their axis.
+      per_example: How long it is for each of them.
+    """
+    if self.ranges is None:
+      return list(tf.split(tensor, self.count, axis))
+    ranges = [numbers * per_example for numbers in self.ranges]
+    return cutting.dense_pieces(tensor, axis, (ranges[0], ranges[1]))
+
+  def join(
+    self, pieces: Sequence[tf.Tensor], axis: int, per_example: int, rank: int
+  ) -> tf.Tensor:
+    """Returns what parts make together, without what stands in for examples.
+
+    Args:
+      pieces: What each part makes.
+      axis: The axis of the examples.
+      per_example: How long it is for each of them.
+      rank: The number of dimensions.
+    """
+    whole = tf.concat(pieces, axis)
+    if self.ranges is None:
+      return whole
+    sizes = [-1] * rank
+    sizes[axis] = per_example * self.size
+    return tf.slice(whole, [0] * len(sizes), tf.stack(sizes))
+
+
+def inputs_with_examples(
+  inputs: Any, batch_axis: Sequence[BatchAxis] = ()
+) -> list[BatchInput]:
+  """Returns what has examples of features and labels, whole.
+
+  Args:
+    inputs: Features and labels, nested.
+    batch_axis: As for `split_batch`.
+  """
+  return [
+    BatchInput(name, leaf, (leaf,), axis)
+    for name, leaf in nested_inputs.leaves(inputs)
+    if tf.is_tensor(leaf)
+    and (axis := nested_inputs.axis_of(name, leaf, batch_axis)) is not None
+  ]
+
+
+def known_size(inputs: Sequence[BatchInput]) -> int | None:
+  """Returns how many examples inputs have; None if the graph does not know.
+
+  Args:
+    inputs: Inputs with examples.
+  """
+  sizes = {batch_size.Input(x.name, x.whole, x.axis).size for x in inputs}
+  return sizes.pop() if len(sizes) == 1 else None
+
+
+def parts_of_batch(
+  inputs: Sequence[BatchInput], count: int, host: str = ""
+) -> Parts:
+  """Returns where parts of a batch begin.
+
+  What the graph does not know of sizes is checked in each step.
+
+  Args:
+    inputs: Inputs with examples, at least one.
+    count: How many parts there are to be.
+    host: The device that compares sizes in each step.
+
+  Raises:
+    ValueError: If inputs have different numbers of examples, or none.
+  """
+  with (
+    tf.compat.v1.name_scope(None),
+    tf.control_dependencies(None),
+    tf.compat.v1.name_scope("estimator_mp/split"),
+  ):
+    whole = batch_size.batch_size(
+      [batch_size.Input(x.name, x.whole, x.axis) for x in inputs], host
+    )
+    if whole.known is not None and whole.checked is None:
+      if whole.known % count == 0:
+        return Parts(count, None, whole.known)
+      whole = dataclasses.replace(whole, checked=tf.constant(whole.known))
+    slices = cutting.slices_of(dataclasses.replace(whole, known=None), count)
+    if slices.ranges is None or whole.checked is None:
+      raise ValueError("a batch of an unknown size has no ranges")
+    return Parts(count, slices.ranges, whole.checked)
 
 
 def split_batch(
@@ -140,8 +229,10 @@ def split_batch(
     tf.compat.v1.name_scope("estimator_mp/split"),
   ):
     entries = [
-      batch_size.Input(name, leaf, _axis(name, leaf, batch_axis))
-      for name, leaf in _leaves(inputs)
+      batch_size.Input(
+        name, leaf, nested_inputs.axis_of(name, leaf, batch_axis)
+      )
+      for name, leaf in nested_inputs.leaves(inputs)
     ]
     with_examples = [entry for entry in entries if entry.axis is not None]
     if not with_examples:
@@ -149,17 +240,28 @@ def split_batch(
         f"{_cutting(num_micro_batches, num_rounds)}, but features and labels "
         "have no tensor with examples to cut; use num_micro_batches=1"
       )
-    whole = batch_size.batch_size(with_examples, host)
+    of_replicas = replica_batches.find(with_examples, num_replicas)
+    whole = (
+      batch_size.batch_size(with_examples, host)
+      if of_replicas is None
+      else of_replicas.whole
+    )
     if whole.known is not None:
       _check_divides(whole, num_micro_batches, num_replicas, num_rounds)
-    slices = _slices(whole, count)
-    # Slices of any size wait for the number of examples already.
-    is_doubtful = whole.known is not None and whole.checked is not None
-    with tf.control_dependencies([whole.checked] if is_doubtful else []):
-      pieces = [_pieces(entry, count, slices) for entry in entries]
+    if of_replicas is None:
+      slices, found = _cut(with_examples, whole, count)
+    else:
+      said = _cutting(num_micro_batches, num_rounds)
+      made = replica_batches.cut(of_replicas, num_micro_batches, said, host)
+      whole, slices, found = made.whole, made.slices, made.pieces
+    rest = iter(found)
+    pieces = [
+      (entry.value,) * count if entry.axis is None else next(rest)
+      for entry in entries
+    ]
   return MicroBatches(
     tuple(
-      _rebuilt(inputs, iter([piece[m] for piece in pieces]))
+      nested_inputs.rebuilt(inputs, iter([piece[m] for piece in pieces]))
       for m in range(count)
     ),
     tuple(
@@ -176,6 +278,17 @@ def split_batch(
   )
 
 
+def _cut(
+  inputs: Sequence[batch_size.Input], whole: batch_size.BatchSize, count: int
+) -> tuple[cutting.Slices, Sequence[Sequence[Any]]]:
+  """Cuts a batch that is in one place; returns each input's pieces."""
+  slices = cutting.slices_of(whole, count)
+  # Slices of any size wait for the number of examples already.
+  is_doubtful = whole.known is not None and whole.checked is not None
+  with tf.control_dependencies([whole.checked] if is_doubtful else []):
+    return slices, [cutting.pieces_of(entry, slices) for entry in inputs]
+
+
 def _cutting(num_micro_batches: int, num_rounds: int) -> str:
   """Returns what cuts the batch of a replica into so many micro-batches."""
   if num_rounds == 1:
@@ -184,68 +297,6 @@ def _cutting(num_micro_batches: int, num_rounds: int) -> str:
     f"num_micro_batches={num_micro_batches // num_rounds} with "
     f"gradient_accumulation_steps={num_rounds}"
   )
-
-
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-  """Yields what is to be cut, with its path as a name."""
-  if isinstance(value, dict):
-    for key in sorted(value, key=str):
-      yield from _leaves(value[key], f"{name}/{key}" if name else str(key))
-  elif isinstance(value, list | tuple):
-    for index, item in enumerate(value):
-      yield from _leaves(item, f"{name}/{index}" if name else str(index))
-  elif isinstance(value, np.ndarray):
-    yield name, tf.convert_to_tensor(value)
-  elif value is not None:
-    yield name, value
-
-
-def _rebuilt(value: Any, pieces: Iterator[Any]) -> Any:
-  """Returns a structure with other leaves, in the order of `_leaves`."""
-  if isinstance(value, dict):
-    found = {
-      key: _rebuilt(value[key], pieces) for key in sorted(value, key=str)
-    }
-    new = copy.copy(value)
-    new.update(found)
-    return new
-  if isinstance(value, tuple) and hasattr(value, "_fields"):
-    return type(value)(*(_rebuilt(item, pieces) for item in value))
-  if isinstance(value, list | tuple):
-    return type(value)(_rebuilt(item, pieces) for item in value)
-  return None if value is None else next(pieces)
-
-
-def _axis(name: str, leaf: Any, rules: Sequence[BatchAxis]) -> int | None:
-  """Returns the axis of a tensor's examples; None if it has none."""
-  if isinstance(leaf, _Constant):
-    return None
-  if not tf.is_tensor(leaf):
-    raise ValueError(
-      f"{name} is a {type(leaf).__name__}, which cannot be cut; let input_fn "
-      "return tensors, nested in dicts, lists and tuples"
-    )
-  rank = leaf.shape.rank
-  said = [axis for expression, axis in rules if re.search(expression, name)]
-  axis = said[0] if said else 0
-  if axis is None or (rank == 0 and not said):
-    return None
-  if rank is None:
-    raise ValueError(
-      f"{name} has an unknown number of dimensions, so it cannot be cut; set "
-      "its shape in input_fn"
-    )
-  if not 0 <= axis < rank:
-    raise ValueError(
-      f"batch_axis says axis {axis} for {name}, which has the shape "
-      f"{leaf.shape}; use an axis that it has, or None if it holds no examples"
-    )
-  if axis and isinstance(leaf, batch_size.COMPOSITES):
-    raise ValueError(
-      f"batch_axis says axis {axis} for {name}, a {type(leaf).__name__}; these "
-      "can be cut on axis 0 only"
-    )
-  return axis
 
 
 def _check_divides(
@@ -274,105 +325,3 @@ def _check_divides(
       f"{_cutting(num_micro_batches, num_rounds)} does not divide the batch of "
       f"{of_replica}{of}; {fix} {start}{fitting[-1]}{whole.advice()}"
     )
-
-
-def _slices(whole: batch_size.BatchSize, count: int) -> _Slices:
-  """Returns the slices of a batch: equal ones, if the graph knows its size."""
-  if whole.known is not None:
-    size = whole.known // count
-    return _Slices(count, (1 / count,) * count, (1.0,) * count, size, None)
-  examples: Any = whole.checked
-  is_longer = tf.range(count) < examples % count
-  sizes = examples // count + tf.cast(is_longer, tf.int32)
-  starts = tf.minimum(tf.cumsum(sizes, exclusive=True), examples - 1)
-  mean_weights = tf.cast(sizes, tf.float32) / tf.cast(examples, tf.float32)
-  sum_weights = tf.cast(tf.minimum(sizes, 1), tf.float32)
-  return _Slices(
-    count,
-    tuple(tf.unstack(mean_weights, count)),
-    tuple(tf.unstack(sum_weights, count)),
-    None,
-    (starts, tf.maximum(sizes, 1)),
-  )
-
-
-def _pieces(entry: batch_size.Input, count: int, slices: _Slices) -> list[Any]:
-  """Returns the pieces of an input.
-
-  The graph knows of their shapes what it knows of the input's.
-  """
-  value, axis = entry.value, entry.axis
-  if axis is None:
-    return [value] * slices.count
-  if isinstance(value, tf.RaggedTensor):
-    return _ragged_pieces(value, slices)
-  if isinstance(value, tf.SparseTensor):
-    return _sparse_pieces(value, slices)
-  if slices.ranges is None:
-    return list(tf.split(value, slices.count, axis))
-  boxes = [
-    _boxes(numbers, axis, value.shape.rank, other)
-    for numbers, other in zip(slices.ranges, (0, -1), strict=True)
-  ]
-  pieces = [tf.slice(value, *box) for box in zip(*boxes, strict=True)]
-  shape = value.shape.as_list()
-  shape[axis] = None
-  for piece in pieces:
-    piece.set_shape(shape)
-  return pieces
-
-
-def _boxes(
-  numbers: tf.Tensor, axis: int, rank: int, other: int
-) -> list[tf.Tensor]:
-  """Returns vectors for all dimensions: a number for one, another for all."""
-  rest = tf.fill(tf.shape(numbers), other)
-  columns = [numbers if i == axis else rest for i in range(rank)]
-  return list(tf.unstack(tf.stack(columns, 1), int(numbers.shape[0])))
-
-
-def _rows(slices: _Slices, dtype: tf.DType) -> list[tuple[Any, Any]]:
-  """Returns the first row of each slice, and how many it has."""
-  if slices.ranges is None:
-    size = slices.size or 0
-    return [(m * size, size) for m in range(slices.count)]
-  starts, sizes = (
-    tf.unstack(tf.cast(numbers, dtype), slices.count)
-    for numbers in slices.ranges
-  )
-  return [*zip(starts, sizes, strict=True)]
-
-
-def _ragged_pieces(
-  value: tf.RaggedTensor, slices: _Slices
-) -> list[tf.RaggedTensor]:
-  pieces = []
-  for start, rows in _rows(slices, value.row_splits.dtype):
-    piece = value[start : start + rows]
-    if value.uniform_row_length is not None:
-      piece = tf.RaggedTensor.from_uniform_row_length(
-        piece.values, value.uniform_row_length, slices.size, validate=False
-      )
-    elif slices.size is not None:
-      piece.row_splits.set_shape([slices.size + 1])
-    pieces.append(piece)
-  return pieces
-
-
-def _sparse_pieces(
-  value: tf.SparseTensor, slices: _Slices
-) -> list[tf.SparseTensor]:
-  others = [
-    value.dense_shape[i] if dimension is None else dimension
-    for i, dimension in enumerate(value.shape.as_list())
-  ][1:]
-  pieces = []
-  for start, rows in _rows(slices, tf.int64):
-    begin = tf.convert_to_tensor([start] + [0] * len(others), tf.int64)
-    # One for each reader: what micro-batches differ in must not make them.
-    shape, of_piece = (
-      tf.convert_to_tensor([rows, *others], tf.int64) for _ in range(2)
-    )
-    piece = tf.sparse.slice(value, begin, shape)
-    pieces.append(tf.SparseTensor(piece.indices, piece.values, of_piece))
-  return pieces

@@ -4,7 +4,9 @@ A gradient penalty, MAML or a Hessian-vector product differentiates a gradient
 once more. The sum over slices that model_fn got is no place to go on from: the
 chain rule would walk into the clones, which are no part of the plain model. So
 such a request becomes two: with respect to the sum, as if it was a variable,
-and then from the sum to the slices' gradients.
+and then from the sum to the slices' gradients. So does one behind a tensor that
+was joined of all slices' (`whole_batches`): there each slice goes on with its
+rows.
 """
 
 import dataclasses
@@ -70,10 +72,18 @@ class Answer:
 
 @dataclasses.dataclass(frozen=True)
 class _Earlier:
-  """A gradient that model_fn got: the whole batch's and the first slice's."""
+  """What model_fn got: the whole batch's tensor and the first slice's.
+
+  Attributes:
+    total: The sum of slices' gradients, or their examples.
+    part: The first slice's gradient, or its examples.
+    share: Makes the gradient with respect to the part of that with respect to
+      the whole; None for a sum, where they are the same.
+  """
 
   total: tf.Tensor
   part: tf.Tensor
+  share: Callable[[Any], tf.Tensor] | None = None
 
 
 class Requests:
@@ -87,18 +97,44 @@ class Requests:
     self,
     answer: Callable[[Request], Answer],
     add_terms: Callable[[list[tf.Tensor]], tf.Tensor],
+    is_input: Callable[[tf.Tensor], bool] = lambda tensor: False,
   ):
     """Starts without a request.
 
     Args:
       answer: Makes the gradients of a request.
       add_terms: Adds the terms of a gradient that are on several devices.
+      is_input: Whether a tensor is an input of the first slice.
     """
     self.count = 0
     self.add_terms = add_terms
     self._answer = answer
+    self._is_input = is_input
+    self._shares: set[str] = set()
     self._earlier: dict[str, _Earlier] = {}
     self._sparse: dict[str, str] = {}
+
+  def join(
+    self,
+    whole: tf.Tensor,
+    part: tf.Tensor,
+    share: Callable[[Any], tf.Tensor],
+  ) -> None:
+    """Hears of a tensor of all slices' examples.
+
+    Args:
+      whole: The tensor, through which no gradient goes.
+      part: The examples of the first slice.
+      share: Makes the gradient with respect to these of that with respect to
+        the whole.
+    """
+
+    def noted(gradient: Any) -> tf.Tensor:
+      rows = share(gradient)
+      self._shares.add(rows.name)
+      return rows
+
+    self._earlier[whole.name] = _Earlier(whole, part, noted)
 
   def gradients(
     self,
@@ -115,6 +151,8 @@ class Requests:
     earlier = self._before(tensors)
     if not earlier:
       return self._answered(request)
+    if any(x.share for x in earlier) and self._read_slices(tensors):
+      return self._of_slices(request, earlier)
     totals = [entry.total for entry in earlier]
     sources = [*request.sources, *totals]
     found = self._answered(
@@ -122,22 +160,96 @@ class Requests:
     )
     results = found[: len(request.sources)]
     inner = [
-      (entry.part, gradient)
+      (entry, gradient)
       for entry, gradient in zip(
         earlier, found[len(request.sources) :], strict=True
       )
       if gradient is not None
     ]
-    if not inner:
-      return results
-    parts, grad_ys = (list(x) for x in zip(*inner, strict=True))
-    more = self._gradients(
-      Request(parts, request.sources, grad_ys, request.compute, are_sums=True)
+    sums = [(x.part, y) for x, y in inner if x.share is None]
+    rows = [(x.part, x.share(y)) for x, y in inner if x.share is not None]
+    for pairs, are_sums in ((sums, True), (rows, False)):
+      if pairs:
+        parts, grad_ys = (list(x) for x in zip(*pairs, strict=True))
+        more = self._gradients(
+          Request(
+            parts, request.sources, grad_ys, request.compute, (), are_sums
+          )
+        )
+        results = [
+          gradient_lib.add(one, other)
+          for one, other in zip(results, more, strict=True)
+        ]
+    return results
+
+  def _of_slices(
+    self, request: Request, earlier: Sequence[_Earlier]
+  ) -> list[Any]:
+    """Answers a request for gradients of what slices make of whole batches.
+
+    What was joined last comes first: where its gradient is known, each slice
+    has its rows of it. With all of them the chain rule begins at the targets
+    and at the slices' own examples at once, so that it passes each op once, and
+    lists the rows of a table once.
+
+    Args:
+      request: The request; its targets differ between slices.
+      earlier: What is on the way to its targets.
+
+    Raises:
+      ValueError: If a gradient that model_fn got is on the way, too.
+    """
+    joins = self._joins_before(earlier)
+    if any(x.share is None for x in joins):
+      raise ValueError(
+        f"{request.targets[0].name} depends on an earlier gradient and on "
+        "whole_batch; micro-batches and replicas cannot differentiate both at "
+        "once: use num_micro_batches=1 and no data axis"
+      )
+    wholes = [x.total for x in joins]
+    needed = {
+      x.total.name: {y.total.name for y in self._before([x.part])}
+      for x in joins
+    }
+    targets = list(request.targets)
+    grad_ys = list(request.grad_ys or [None] * len(targets))
+    while needed:
+      ready = [
+        x
+        for x in joins
+        if x.total.name in needed
+        and not any(x.total.name in names for names in needed.values())
+      ]
+      found = self._answered(
+        dataclasses.replace(
+          request,
+          targets=list(targets),
+          sources=[x.total for x in ready],
+          grad_ys=list(grad_ys),
+          constants=wholes,
+        )
+      )
+      for entry, gradient in zip(ready, found, strict=True):
+        del needed[entry.total.name]
+        if gradient is not None and entry.share is not None:
+          targets.append(entry.part)
+          grad_ys.append(entry.share(gradient))
+    return self._answered(
+      dataclasses.replace(
+        request, targets=targets, grad_ys=grad_ys, constants=wholes
+      )
     )
-    return [
-      gradient_lib.add(one, other)
-      for one, other in zip(results, more, strict=True)
-    ]
+
+  def _joins_before(self, last: Sequence[_Earlier]) -> list[_Earlier]:
+    """Returns some joins, and those on the way to their slices' examples."""
+    found: dict[str, _Earlier] = {}
+    todo = list(last)
+    while todo:
+      entry = todo.pop()
+      if entry.total.name not in found:
+        found[entry.total.name] = entry
+        todo += self._before([entry.part])
+    return list(found.values())
 
   def _answered(self, request: Request) -> list[Any]:
     """Answers a request, and keeps what it got."""
@@ -156,11 +268,21 @@ class Requests:
           self._sparse[tensor.name] = name
     return answer.gradients
 
+  def _read_slices(self, targets: Sequence[tf.Tensor]) -> bool:
+    """Whether targets differ between slices, besides what these have joined."""
+    return any(
+      self._is_input(x) and x.name not in self._earlier
+      for x in traversal.tensors_before(
+        targets, lambda x: x.name in self._earlier or self._is_input(x)
+      )
+    )
+
   def _before(self, targets: Sequence[tf.Tensor]) -> list[_Earlier]:
     """Returns the last earlier gradients on every way to targets.
 
     Raises:
-      ValueError: If a sparse gradient is among them.
+      ValueError: If a sparse gradient is among them, or rows of one that went
+        back through `whole_batch`.
     """
     found: dict[str, _Earlier] = {}
     if not self._earlier and not self._sparse:
@@ -168,6 +290,13 @@ class Requests:
     for tensor in traversal.tensors_before(
       targets, lambda x: x.name in self._earlier
     ):
+      if tensor.name in self._shares:
+        raise ValueError(
+          f"{targets[0].name} depends on a gradient that went back through "
+          "whole_batch, and its gradient is asked for; micro-batches and "
+          "replicas cannot differentiate that: use num_micro_batches=1 and no "
+          "data axis"
+        )
       if tensor.name in self._sparse:
         raise ValueError(
           f"{targets[0].name} depends on the gradient of "

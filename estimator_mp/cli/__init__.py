@@ -1,4 +1,4 @@
-"""The commands: train, inspect, trace, compare.
+"""The commands: train, inspect, trace, compare, predict, capacity, launch.
 
 In: a command line. Out: an exit code, files and words for people.
 """

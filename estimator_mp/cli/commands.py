@@ -17,9 +17,10 @@ import sys
 import textwrap
 import time
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Generic, TypeVar
 
+from estimator_mp import amounts
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import sharding_options
 
@@ -87,12 +88,12 @@ class Command(Generic[_Options]):
   Attributes:
     name: Its name.
     summary: What it does, in a line.
-    options: A dataclass of its options; its field `sharding` has those of
-      sharding.
+    options: A dataclass of its options; its field `sharding`, if it has one,
+      has those of sharding.
     groups: The headings of its flags, in order.
     without: The options of sharding that it has no use for.
-    choices: Fewer words than an option of sharding may be, by its name.
     defaults: Other defaults than options of sharding have, by their names.
+    arguments: What follows the flags, if something does.
   """
 
   name: str
@@ -100,8 +101,14 @@ class Command(Generic[_Options]):
   options: type[_Options]
   groups: tuple[str, ...]
   without: tuple[str, ...] = ()
-  choices: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
   defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+  arguments: str = ""
+
+  @property
+  def _has_sharding(self) -> bool:
+    """Whether the command shards a model."""
+    fields: Any = dataclasses.fields(self.options)  # type: ignore[arg-type]
+    return any(field.name == "sharding" for field in fields)
 
   def define_flags(self, flag_values: flags.FlagValues) -> None:
     """Defines a flag for each option.
@@ -110,11 +117,11 @@ class Command(Generic[_Options]):
       flag_values: Where to define them.
     """
     options_lib.define_flags(self.options, flag_values)
+    if not self._has_sharding:
+      return
     sharding = sharding_options.ShardingOptions
     used = options_lib.names(sharding, self.without)
-    options_lib.define_flags(
-      sharding, flag_values, used, self.choices, **self.defaults
-    )
+    options_lib.define_flags(sharding, flag_values, used, **self.defaults)
 
   def options_of_flags(self, flag_values: flags.FlagValues) -> _Options:
     """Returns the options that parsed flags mean.
@@ -125,6 +132,8 @@ class Command(Generic[_Options]):
     Raises:
       ValueError: If they do not fit together.
     """
+    if not self._has_sharding:
+      return options_lib.from_flags(self.options, flag_values)
     sharding = options_lib.from_flags(
       sharding_options.ShardingOptions, flag_values
     )
@@ -146,6 +155,10 @@ class Command(Generic[_Options]):
     if any(
       word.lstrip("-") in _HELP_FLAGS for word in argv[1:] if word[0:1] == "-"
     ):
+      # What else is said may decide what the help says.
+      others = [x for x in argv if x.lstrip("-") not in _HELP_FLAGS]
+      with contextlib.suppress(flags.Error):
+        flag_values(others, known_only=True)
       print(self.help(flag_values))
       sys.exit(0)
     try:
@@ -155,9 +168,10 @@ class Command(Generic[_Options]):
     except flags.Error as error:
       raise FlagsError(_wrong_value(str(error))) from error
     if len(rest) > 1:
+      after = self.arguments and f" and before {self.arguments}"
       raise FlagsError(
-        f"unexpected argument {rest[1]!r}; flags are written --name=value,"
-        " --help explains them"
+        f"unexpected argument {rest[1]!r}; flags are written --name=value"
+        f"{after}, --help explains them"
       )
     return self.options_of_flags(flag_values)
 
@@ -167,7 +181,8 @@ class Command(Generic[_Options]):
     Args:
       flag_values: The flags.
     """
-    lines = [self.summary, "", f"usage: {self.name} [--flag=value ...]"]
+    usage = f"usage: {self.name} [--flag=value ...] {self.arguments}"
+    lines = [self.summary, "", usage.rstrip()]
     modules = flag_values.flags_by_module_dict()
     for group in self.groups:
       lines += ["", f"{group}:"]
@@ -258,6 +273,22 @@ def parse_params(text: str | None) -> dict[str, Any] | None:
       f'--params={text} is no JSON object; write it like {{"units": 64}}'
     )
   return value
+
+
+def parse_bytes(flag: str, text: str) -> int:
+  """Returns the bytes that a flag's value means.
+
+  Args:
+    flag: The flag that has it.
+    text: As for `amounts.parse_bytes`.
+
+  Raises:
+    FlagsError: If it is no amount of memory.
+  """
+  try:
+    return amounts.parse_bytes(text)
+  except ValueError as error:
+    raise FlagsError(f"--{flag}={error}") from error
 
 
 def check_one_process(aggregation: str) -> None:

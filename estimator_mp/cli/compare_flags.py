@@ -34,7 +34,9 @@ class CompareOptions(commands.ProgramOptions):
     None, 'The Estimator\'s params as JSON: {"units": 64}.'
   )
   model: str = _model(
-    "mlp", "The train command's model to compare.", choices=train_flags.MODELS
+    "mlp",
+    "The train command's model to compare.",
+    choices=train_flags.IMAGE_MODELS,
   )
   batch_size: int = _model(
     64, "Images per training step of --model.", minimum=1

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 import estimator_mp
 from estimator_mp.cli import train_flags
-from model_fns import datasets
 
 import tensorflow as tf
 
@@ -257,7 +256,7 @@ def tensorboard_command(model_dir: str) -> str:
 def header(
   options: train_flags.TrainOptions,
   mesh: estimator_mp.Mesh,
-  dataset: datasets.Dataset,
+  data: str,
   trained: int,
 ) -> list[str]:
   """Returns lines about what a run is going to do.
@@ -265,10 +264,9 @@ def header(
   Args:
     options: What the run was told.
     mesh: The devices.
-    dataset: The images.
+    data: The data, in a line.
     trained: The global step from which it goes on.
   """
-  height, width, channels = dataset.image_shape
   replicas = mesh.axis_size("data")
   batches = f"batches of {options.batch_size}"
   if replicas > 1:
@@ -276,12 +274,7 @@ def header(
     batches += f" ({of_replica} for each of {replicas} replicas)"
   facts = [
     ("model", options.model),
-    (
-      "dataset",
-      f"{dataset.name}: {dataset.num_train:,} images to train and"
-      f" {dataset.num_test:,} held out, {height}x{width}x{channels},"
-      f" {dataset.num_classes} classes",
-    ),
+    ("dataset", data),
     ("mesh", f"{mesh} ({', '.join(mesh.devices)})"),
     (
       "steps",
@@ -310,8 +303,11 @@ class PlacementTableHook(tf.estimator.SessionRunHook):
 class EvaluationReport(tf.estimator.Exporter):
   """Shows every evaluation; Estimator tells its exporters of each one."""
 
-  def __init__(self, progress: ProgressHook):
+  def __init__(
+    self, progress: ProgressHook, outcome: Callable[[Mapping[str, Any]], str]
+  ):
     self._progress = progress
+    self._outcome = outcome
 
   @property
   def name(self) -> str:
@@ -329,6 +325,6 @@ class EvaluationReport(tf.estimator.Exporter):
     """Shows an evaluation; exports nothing."""
     del estimator, export_path, checkpoint_path, is_the_final_export
     self._progress.write(
-      f"evaluation at step {eval_result['global_step']}: accuracy"
-      f" {eval_result['accuracy']:.4f}, loss {eval_result['average_loss']:.4f}"
+      f"evaluation at step {eval_result['global_step']}:"
+      f" {self._outcome(eval_result)}"
     )

@@ -6,11 +6,12 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-from estimator_mp.cli import commands, compare_flags, run_train, user_program
+from estimator_mp.cli import commands, compare_flags, user_program
 from estimator_mp.comparison.compare import compare
 from estimator_mp.comparison.comparison import Comparison
 from estimator_mp.config.sharding_config import ShardingConfig
 from model_fns import datasets
+from model_fns.recipes import images
 
 import tensorflow as tf
 
@@ -41,9 +42,7 @@ def compare_options(
   if options.model_fn is None or options.input_fn is None:
     dataset = datasets.load("digits", None)
     return compared(
-      run_train.image_model_fn(
-        options.model, dataset.num_classes, options.seed
-      ),
+      images.plain_model_fn(options.model, dataset.num_classes, options.seed),
       dataset.train_input_fn(options.batch_size, options.seed),
     )
   user_program.show_tensorflow(options, options.model_fn, options.input_fn)

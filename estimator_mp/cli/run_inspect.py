@@ -10,13 +10,13 @@ from estimator_mp.cli import (
   commands,
   inspect_flags,
   run_record,
-  run_train,
   user_program,
 )
 from estimator_mp.comparison import inspect_model
 from estimator_mp.comparison.inspect_model import InputSpec
 from estimator_mp.observe import placement_picture, split_picture
 from estimator_mp.observe.inspection import Inspection
+from model_fns.recipes import images
 
 import tensorflow as tf
 
@@ -36,7 +36,7 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
   config = estimator_mp.ShardingConfig.of(options.sharding)
   if options.model_fn is None:
     return inspect_model.inspect_model_fn(
-      run_train.image_model_fn("cifar10_cnn", num_classes=10, seed=1),
+      images.plain_model_fn("cifar10_cnn", num_classes=10, seed=1),
       user_program.input_spec("image:float32[?,32,32,3]"),
       user_program.input_spec("int32[?,1]"),
       config,
@@ -90,6 +90,7 @@ def write(inspected: Inspection, directory: str) -> list[str]:
         inspected.split_order,
         _names_of_parts(inspected.mesh),
         directory,
+        _num_replicated(inspected),
       )
   except ModuleNotFoundError as error:
     raise inspect_model.InspectionError(
@@ -103,11 +104,26 @@ def write(inspected: Inspection, directory: str) -> list[str]:
   return paths
 
 
+def _split_axis(mesh: estimator_mp.Mesh) -> str:
+  """Returns the axis that variables are split over."""
+  return "model" if "model" in mesh.axes else "data"
+
+
 def _names_of_parts(mesh: estimator_mp.Mesh) -> list[str]:
-  """Returns what people call the positions of the model axis."""
-  if len(mesh.devices) == mesh.axis_size("model"):
-    return list(mesh.model_devices())
-  return [f"part {number}" for number in range(mesh.axis_size("model"))]
+  """Returns what people call the positions of that axis."""
+  count = mesh.axis_size(_split_axis(mesh))
+  if len(mesh.devices) == count:
+    return list(mesh.devices)
+  return [f"part {number}" for number in range(count)]
+
+
+def _num_replicated(inspected: Inspection) -> int:
+  """Returns how many parameters each replica has besides split tables."""
+  if inspected.splits is None or _split_axis(inspected.mesh) == "model":
+    return 0
+  stages = inspected.placement.stages
+  split = split_picture.num_parameters(inspected.splits)
+  return sum(stage.parameters for stage in stages) - split
 
 
 def run_command(options: inspect_flags.InspectOptions) -> int:

@@ -16,7 +16,7 @@ from estimator_mp.config import files
 import tensorflow as tf
 
 RESULT_FILE = "result.json"
-_RESULT_FORMAT = 1
+_RESULT_FORMAT = 2
 _RUN_FILE = "run.json"
 _LOCK_FILE = "run.lock"
 # What file systems say that have no locks; there two processes are not noticed.
@@ -51,8 +51,13 @@ class Result:
     mesh: The mesh of this run, such as "stage:3".
     seed: The seed of this run.
     global_step: The step that was evaluated.
-    loss: Mean loss over the held-out images.
-    accuracy: Share of the held-out images that are classified right.
+    loss: The loss of the held-out data.
+    figure: The metric that says how good the model is, such as "accuracy".
+    value: Its value on the held-out data.
+    baseline: Something plain that learned from the same data.
+    baseline_value: The figure that it achieves.
+    beats_baseline: Whether the model's is better.
+    seconds: How long this run trained and evaluated.
     steps_per_second: Speed of the training steps, without the first two,
       checkpoints and evaluations; None if it was not measured.
     devices: Bytes of the variables on each device, by canonical device name,
@@ -67,7 +72,12 @@ class Result:
   seed: int
   global_step: int
   loss: float
-  accuracy: float
+  figure: str
+  value: float
+  baseline: str
+  baseline_value: float
+  beats_baseline: bool
+  seconds: float
   steps_per_second: float | None
   devices: dict[str, int] | None
   checkpoint: str
@@ -81,9 +91,13 @@ class Result:
       ("model", f"{self.model} on {self.dataset}"),
       ("mesh", f"{self.mesh}, seed {self.seed}"),
       ("global step", str(self.global_step)),
-      ("accuracy", f"{self.accuracy:.4f}"),
+      (
+        self.figure,
+        f"{self.value:.4f} ({self.baseline}: {self.baseline_value:.4f})",
+      ),
       ("loss", f"{self.loss:.4f}"),
       ("steps/s", "not measured" if speed is None else f"{speed:.1f}"),
+      ("seconds", f"{self.seconds:.0f}"),
       ("variables", "not observed" if devices is None else _sizes(devices)),
       ("checkpoint", self.checkpoint),
     ]

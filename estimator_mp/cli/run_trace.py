@@ -23,8 +23,9 @@ def run(options: train_flags.TraceOptions) -> None:
     training = options.training(model_dir)
     job = run_train.prepare(training)
     hook = trace_hook.TraceHook([options.step], options.out, job.mesh, print)
-    input_fn = job.dataset.train_input_fn(training.batch_size, training.seed)
-    job.estimator.train(input_fn, hooks=[hook], max_steps=options.step)
+    job.estimator.train(
+      job.recipe.train_input_fn, hooks=[hook], max_steps=options.step
+    )
 
 
 def run_command(options: train_flags.TraceOptions) -> int:

@@ -7,7 +7,8 @@ import contextlib
 import dataclasses
 import os
 import sys
-from collections.abc import Callable
+import time
+from collections.abc import Sequence
 
 import estimator_mp
 from estimator_mp.cli import (
@@ -18,21 +19,23 @@ from estimator_mp.cli import (
 )
 from estimator_mp.cli import interruption as interruption_lib
 from estimator_mp.cli import progress as progress_lib
-from estimator_mp.config import placement_file, split_rules
+from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.config import elastic_mesh, placement_file, split_rules
+from estimator_mp.distributed import network, status
 from estimator_mp.observe import trace_hook
 from estimator_mp.observe import verification as verification_lib
 from estimator_mp.session import input_position
-from model_fns import cifar10_cnn, datasets, layer_split, mlp
+from model_fns.recipes import recipe as recipe_lib
 
 import tensorflow as tf
 from absl import flags, logging
 from absl.logging import converter
 
-MODELS = {"cifar10_cnn": cifar10_cnn.layers, "mlp": mlp.layers}
-_MOMENTUM = 0.9
 _TRACE_FOLDER = "trace"
 _EVALUATION_FOLDER = "eval"
 _FAILED = 1
+# An evaluator looks for new checkpoints so often, in seconds.
+_EVALUATOR_PAUSE = 1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,14 +45,21 @@ class Job:
   Attributes:
     options: What the run was told.
     mesh: The devices.
-    dataset: The validated data set.
+    recipe: The model and its validated data.
     estimator: The Estimator, with its model_dir.
+    cluster: The cluster that this process is a task of; None if it is alone.
   """
 
   options: train_flags.TrainOptions
   mesh: estimator_mp.Mesh
-  dataset: datasets.Dataset
+  recipe: recipe_lib.Recipe
   estimator: tf.estimator.Estimator
+  cluster: tasks_lib.Cluster | None
+
+  @property
+  def leads(self) -> bool:
+    """Whether this process trains and says so: alone, or as the chief."""
+    return self.cluster is None or self.cluster.task == self.cluster.chief
 
 
 def prepare(options: train_flags.TrainOptions) -> Job:
@@ -69,26 +79,20 @@ def prepare(options: train_flags.TrainOptions) -> Job:
     CheckpointError: The checkpoints in the model_dir are damaged.
   """
   train_flags.check_options(options)
+  cluster = tasks_lib.from_environment()
+  if cluster is not None:
+    network.check_network(cluster, options.trusted_network)
   # The run verifies with a hook of its own, which it asks for the facts.
+  mesh_text = elastic_mesh.elastic_mesh(options.sharding.mesh)
   config = estimator_mp.ShardingConfig.of(
-    dataclasses.replace(options.sharding, verify_placement=False)
+    dataclasses.replace(
+      options.sharding, mesh=mesh_text, verify_placement=False
+    )
   )
   mesh = config.create_mesh()
   progress_lib.check_bar(sys.stdout)
-  dataset = datasets.load(options.dataset, options.data_dir)
-  dataset.train_input_fn(options.batch_size, options.seed)
-  model_fn = layer_split(
-    MODELS[options.model](dataset.num_classes, options.seed),
-    tf.estimator.MultiClassHead(dataset.num_classes),
-    config,
-    lambda: make_optimizer(options.optimizer, options.learning_rate),
-    feature_key="image",
-    verify_placement=False,
-  )
-  if options.export_dir is not None:
-    run_record.make_writable("export_dir", options.export_dir)
-  with _claimed_model_dir(options):
-    pass  # Only to say so early; `run` claims it for as long as it takes.
+  recipe = recipe_lib.make(_request(options))
+  model_fn = recipe.make_model_fn(config)
   run_config = estimator_mp.run_config(
     config,
     options.model_dir,
@@ -97,7 +101,18 @@ def prepare(options: train_flags.TrainOptions) -> Job:
     save_checkpoints_steps=options.save_checkpoints_steps,
   )
   estimator = tf.estimator.Estimator(model_fn, config=run_config)
-  return Job(options, mesh, dataset, estimator)
+  job = Job(options, mesh, recipe, estimator, cluster)
+  if job.leads:
+    if options.export_dir is not None:
+      run_record.make_writable("export_dir", options.export_dir)
+    with _claimed_model_dir(options):
+      pass  # Only to say so early; `run` claims it for as long as it takes.
+  return job
+
+
+def _request(options: train_flags.TrainOptions) -> recipe_lib.Request:
+  names = [field.name for field in dataclasses.fields(recipe_lib.Request)]
+  return recipe_lib.Request(**{name: getattr(options, name) for name in names})
 
 
 def _claimed_model_dir(
@@ -113,7 +128,7 @@ def _claimed_model_dir(
   )
 
 
-def train(options: train_flags.TrainOptions) -> run_record.Result:
+def train(options: train_flags.TrainOptions) -> run_record.Result | None:
   """Trains a model, evaluates it, and writes the result to its model_dir.
 
   Resumes from the newest checkpoint in the model_dir. SIGINT and SIGTERM end
@@ -123,24 +138,81 @@ def train(options: train_flags.TrainOptions) -> run_record.Result:
     options: What the run is told.
 
   Returns:
-    The result that `result.json` holds.
+    The result that `result.json` holds; None in a cluster's other tasks than
+    its chief, which take part until that has ended.
 
   Raises:
     ValueError: The options do not fit; see `prepare`, also for other errors.
+    TaskError: A task of the cluster cannot serve, or cannot be reached.
     TrainingInterrupted: A signal ended the run, or its output was closed; a
       checkpoint was saved.
   """
   return run(prepare(options))
 
 
-def run(job: Job) -> run_record.Result:
+def run(job: Job) -> run_record.Result | None:
   """Runs a job: see `train`.
 
   Args:
     job: What `prepare` returned.
   """
+  if not job.leads:
+    _take_part(job)
+    return None
   with _claimed_model_dir(job.options):
     return _Run(job).result()
+
+
+def _take_part(job: Job) -> None:
+  """Serves, trains or evaluates for a cluster whose chief is another task."""
+  options, cluster = job.options, job.cluster
+  assert cluster is not None
+  progress = progress_lib.ProgressHook(options.train_steps, options.log_every)
+  progress.write(f"{cluster.task} of a cluster ({cluster}) takes part.")
+  _train_and_evaluate(
+    job,
+    tf.estimator.TrainSpec(
+      job.recipe.train_input_fn, max_steps=options.train_steps
+    ),
+    _eval_spec(job, progress, ()),
+  )
+  progress.write("Finished.")
+
+
+def _train_and_evaluate(
+  job: Job,
+  train_spec: tf.estimator.TrainSpec,
+  eval_spec: tf.estimator.EvalSpec,
+) -> dict[str, float] | None:
+  """Returns the metrics of the last evaluation; None if others evaluate."""
+  metrics, _ = estimator_mp.train_and_evaluate(
+    job.estimator,
+    train_spec,
+    eval_spec,
+    trusted_network=job.options.trusted_network,
+    startup_timeout=job.options.startup_timeout,
+    heartbeat_timeout=job.options.heartbeat_timeout,
+  ) or (None, None)
+  return metrics
+
+
+def _eval_spec(
+  job: Job,
+  progress: progress_lib.ProgressHook,
+  hooks: Sequence[tf.estimator.SessionRunHook],
+) -> tf.estimator.EvalSpec:
+  """Returns how each task evaluates, if it does."""
+  pause = job.options.eval_every_secs
+  if not job.leads:
+    pause = max(pause, _EVALUATOR_PAUSE)
+  return tf.estimator.EvalSpec(
+    job.recipe.eval_input_fn,
+    steps=None,
+    hooks=hooks,
+    exporters=[progress_lib.EvaluationReport(progress, job.recipe.outcome)],
+    start_delay_secs=0,
+    throttle_secs=pause,
+  )
 
 
 class _Run:
@@ -168,6 +240,7 @@ class _Run:
 
   def result(self) -> run_record.Result:
     """Trains and evaluates; returns, writes and shows the result."""
+    started = time.monotonic()
     trained = self._show_header()
     try:
       with self._interruption:
@@ -177,7 +250,7 @@ class _Run:
       raise
     finally:
       self._progress.close()
-    result = self._result(metrics)
+    result = self._result(metrics, time.monotonic() - started)
     model_dir = self._options.model_dir
     path = run_record.write_result(model_dir, result)
     show = self._progress.write
@@ -192,44 +265,38 @@ class _Run:
     options, show = self._options, self._progress.write
     trained = checkpoints.trained_steps(options.model_dir)
     header = progress_lib.header(
-      options, self._job.mesh, self._job.dataset, trained
+      options, self._job.mesh, self._job.recipe.data, trained
     )
     show("\n".join(header))
     if trained and not input_position.has_position(options.model_dir, trained):
-      show("The order of the images begins anew: it was not saved.")
+      show("The order of the examples begins anew: it was not saved.")
     return trained
 
   def _train_and_evaluate(self, trained: int) -> dict[str, float]:
     """Returns the metrics of the last evaluation, after the last step."""
-    options, dataset = self._options, self._job.dataset
+    options, recipe = self._options, self._job.recipe
     leave_evaluation = interruption_lib.LeaveEvaluation(self._interruption)
-    metrics: dict[str, float]
+    metrics: dict[str, float] | None = None
     if trained >= options.train_steps:
       self._progress.write(
         f"Already trained to step {trained}: nothing to do. Raise --train_steps"
         " to train on, or choose another --model_dir."
       )
-      metrics = self._job.estimator.evaluate(
-        dataset.test_input_fn(options.batch_size), hooks=[leave_evaluation]
+    if trained < options.train_steps or self._job.cluster is not None:
+      train_spec = tf.estimator.TrainSpec(
+        recipe.train_input_fn,
+        max_steps=options.train_steps,
+        hooks=self._hooks(),
+        saving_listeners=[
+          interruption_lib.LeaveAfterSaving(self._interruption)
+        ],
       )
-      return metrics
-    train_spec = tf.estimator.TrainSpec(
-      dataset.train_input_fn(options.batch_size, options.seed),
-      max_steps=options.train_steps,
-      hooks=self._hooks(),
-      saving_listeners=[interruption_lib.LeaveAfterSaving(self._interruption)],
-    )
-    eval_spec = tf.estimator.EvalSpec(
-      dataset.test_input_fn(options.batch_size),
-      steps=None,
-      hooks=[leave_evaluation],
-      exporters=[progress_lib.EvaluationReport(self._progress)],
-      start_delay_secs=0,
-      throttle_secs=options.eval_every_secs,
-    )
-    metrics, _ = tf.estimator.train_and_evaluate(
-      self._job.estimator, train_spec, eval_spec
-    )
+      eval_spec = _eval_spec(self._job, self._progress, [leave_evaluation])
+      metrics = _train_and_evaluate(self._job, train_spec, eval_spec)
+    if metrics is None:
+      metrics = self._job.estimator.evaluate(
+        recipe.eval_input_fn, hooks=[leave_evaluation]
+      )
     return metrics
 
   def _hooks(self) -> list[tf.estimator.SessionRunHook]:
@@ -256,8 +323,11 @@ class _Run:
     )
     return hooks
 
-  def _result(self, metrics: dict[str, float]) -> run_record.Result:
-    options, mesh = self._options, self._job.mesh
+  def _result(
+    self, metrics: dict[str, float], seconds: float
+  ) -> run_record.Result:
+    options, mesh, recipe = self._options, self._job.mesh, self._job.recipe
+    baseline, value = recipe.baseline(), float(metrics[recipe.figure])
     speed = self._progress.steps_per_second
     devices: dict[str, int] | None = {
       device: contents.variable_bytes
@@ -275,8 +345,13 @@ class _Run:
       mesh=str(mesh),
       seed=options.seed,
       global_step=int(metrics["global_step"]),
-      loss=float(metrics["average_loss"]),
-      accuracy=float(metrics["accuracy"]),
+      loss=float(metrics[recipe.loss]),
+      figure=recipe.figure,
+      value=value,
+      baseline=baseline.name,
+      baseline_value=baseline.value,
+      beats_baseline=recipe.is_better(value, baseline.value),
+      seconds=seconds,
       steps_per_second=speed,
       devices=devices or None,
       checkpoint=self._job.estimator.latest_checkpoint(),
@@ -289,52 +364,8 @@ class _Run:
     return estimator_mp.export_saved_model(
       self._job.estimator,
       self._options.export_dir,
-      self._job.dataset.serving_input_receiver_fn,
+      self._job.recipe.serving_input_receiver_fn,
     )
-
-
-def image_model_fn(
-  model: str, num_classes: int, seed: int
-) -> Callable[..., tf.estimator.EstimatorSpec]:
-  """Returns a model of the train command, as a model_fn that knows no mesh.
-
-  Args:
-    model: One of `MODELS`.
-    num_classes: How many classes the images have.
-    seed: Fixes the initial weights.
-  """
-
-  def model_fn(
-    features: dict[str, tf.Tensor], labels: tf.Tensor, mode: str
-  ) -> tf.estimator.EstimatorSpec:
-    logits = features["image"]
-    for layer in MODELS[model](num_classes, seed):
-      logits = layer(logits, training=mode == tf.estimator.ModeKeys.TRAIN)
-    loss = tf.compat.v1.losses.sparse_softmax_cross_entropy(labels, logits)
-    step = tf.compat.v1.train.get_global_step()
-    train_op = make_optimizer("adam", 0.001).minimize(loss, step)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-  return model_fn
-
-
-def make_optimizer(name: str, rate: float) -> tf.compat.v1.train.Optimizer:
-  """Returns an optimizer of the train command.
-
-  Args:
-    name: One of `train_flags.OPTIMIZERS`.
-    rate: Its learning rate.
-  """
-  optimizers = tf.compat.v1.train
-  if name == "momentum":
-    return optimizers.MomentumOptimizer(rate, _MOMENTUM)
-  made = {
-    "adagrad": optimizers.AdagradOptimizer,
-    "adam": optimizers.AdamOptimizer,
-    "rmsprop": optimizers.RMSPropOptimizer,
-    "sgd": optimizers.GradientDescentOptimizer,
-  }
-  return made[name](rate)
 
 
 def run_command(options: train_flags.TrainOptions) -> int:
@@ -351,7 +382,11 @@ def run_command(options: train_flags.TrainOptions) -> int:
   try:
     with checkpoints.quiet_threads(directories):
       return _run_command(options)
-  except (checkpoints.CheckpointError, run_record.ModelDirError) as error:
+  except (
+    checkpoints.CheckpointError,
+    run_record.ModelDirError,
+    status.TaskError,
+  ) as error:
     return commands.complain("train", error, _FAILED)
   except Exception as error:
     line = checkpoints.explain(error, directories)

@@ -5,71 +5,66 @@ The fields of the classes are the flags of the same names. Paths are absolute.
 
 import dataclasses
 import functools
-import os
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from estimator_mp.cli import commands
+from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import sharding_options
+from model_fns.recipes import catalogue
 
 from absl import flags
 
-MODELS = ("cifar10_cnn", "mlp")
-DATASETS = ("digits", "cifar10")
-OPTIMIZERS = ("adam", "adagrad", "momentum", "rmsprop", "sgd")
+MODELS = tuple(catalogue.ENTRIES)
+IMAGE_MODELS = ("cifar10_cnn", "mlp")
 
 _MODEL_AND_DATA = "Model and data"
 _TRAINING = "Training"
 _OUTPUT = "Output"
+_CLUSTER = "Cluster"
 _MAX_SEED = 2**31 - 1
-# The models are cut by layer_split, which places layers and knows their loss,
-# needs a device for each stage, and has neither tables nor other inputs.
-_NOT_OF_IMAGES = (
-  "placement",
-  "memory_limit",
-  "measured_costs",
-  "num_virtual_stages",
-  "gradient_accumulation_steps",
-  "batch_norm",
-  "loss_reduction",
-  "state_updates",
-  "sparse_as_dense",
-  "batch_axis",
-  "initial_values",
-  "plain_initial_bytes",
-)
-_SCHEDULES = ("none", "gpipe", "1f1b")
 _DEFAULTS: Mapping[str, Any] = MappingProxyType(
   {"mesh": "stage:3", "num_micro_batches": 4}
 )
 
+_Options = TypeVar("_Options")
+
 _data = functools.partial(options_lib.option, group=_MODEL_AND_DATA)
 _training = functools.partial(options_lib.option, group=_TRAINING)
 _output = functools.partial(options_lib.option, group=_OUTPUT)
+_cluster = functools.partial(options_lib.option, group=_CLUSTER)
 
 
 @dataclasses.dataclass(frozen=True)
-class ImageOptions:
-  """A model of images, what it learns, and how it is sharded."""
+class ModelOptions:
+  """A model, what it learns, and how it is sharded."""
 
-  model: str = _data("cifar10_cnn", "The model to train.", choices=MODELS)
-  dataset: str = _data("digits", "The images to learn.", choices=DATASETS)
+  model: str = _data(
+    "cifar10_cnn",
+    "The model to train. Each has defaults of its own: --model=NAME --help"
+    " shows them.",
+    choices=MODELS,
+  )
+  dataset: str = _data(
+    "digits", "What the model learns from.", choices=catalogue.datasets()
+  )
   data_dir: str | None = _data(
     None,
-    "Directory with CIFAR-10's binary files (data_batch_1.bin to"
-    " data_batch_5.bin, test_batch.bin). Without it they are downloaded once.",
+    "Directory with the files of a data set that has some. cifar10: its binary"
+    " files (data_batch_1.bin to data_batch_5.bin, test_batch.bin); without it"
+    " they are downloaded once. criteo: its train.txt, or a file's own path.",
     is_path=True,
   )
-  batch_size: int = _data(64, "Images per training step.", minimum=1)
+  batch_size: int = _data(64, "Examples per training step.", minimum=1)
   sharding: sharding_options.ShardingOptions = dataclasses.field(
     default_factory=lambda: sharding_options.ShardingOptions(**_DEFAULTS)
   )
 
 
 @dataclasses.dataclass(frozen=True)
-class TrainOptions(ImageOptions):
+class TrainOptions(ModelOptions):
   """What a training run is told."""
 
   train_steps: int = _training(
@@ -77,11 +72,14 @@ class TrainOptions(ImageOptions):
   )
   learning_rate: float = _training(0.001, "Learning rate of the optimizer.")
   optimizer: str = _training(
-    "adam", "The optimizer (momentum is 0.9).", choices=OPTIMIZERS
+    "adam",
+    "The optimizer (momentum is 0.9); own is what the model's paper uses, where"
+    " it has one.",
+    choices=catalogue.OPTIMIZERS,
   )
   seed: int = _training(
     1,
-    "Fixes the initial weights, the order of the images and their"
+    "Fixes the initial weights, the order of the examples and their"
     " augmentation.",
     maximum=_MAX_SEED,
   )
@@ -102,8 +100,8 @@ class TrainOptions(ImageOptions):
   )
   save_input_position: bool = _output(
     True,
-    "Save with each checkpoint how far the images were read, so that a run that"
-    " resumes goes on with the next batch; otherwise they begin anew.",
+    "Save with each checkpoint how far the examples were read, so that a run"
+    " that resumes goes on with the next batch; otherwise they begin anew.",
   )
   eval_every_secs: int = _output(
     0,
@@ -121,6 +119,20 @@ class TrainOptions(ImageOptions):
     " and a file for chrome://tracing each. none for no step.",
     minimum=1,
   )
+  trusted_network: bool = _cluster(
+    False,
+    "In a cluster, which TF_CONFIG names: that only its machines can reach this"
+    " one's ports. TensorFlow's server has no authentication.",
+  )
+  startup_timeout: int = _cluster(
+    600, "Seconds that a task of a cluster waits for the others.", minimum=1
+  )
+  heartbeat_timeout: int = _cluster(
+    30,
+    "Seconds after which the chief names a task of its cluster that does not"
+    " answer. It goes on when the task does, or was started again.",
+    minimum=1,
+  )
 
   def __post_init__(self) -> None:
     if self.model_dir is None:
@@ -129,7 +141,7 @@ class TrainOptions(ImageOptions):
 
 
 @dataclasses.dataclass(frozen=True)
-class TraceOptions(ImageOptions):
+class TraceOptions(ModelOptions):
   """What is to be traced: the last of some steps of training."""
 
   step: int = _output(
@@ -148,7 +160,7 @@ class TraceOptions(ImageOptions):
     Args:
       model_dir: Where its checkpoints go.
     """
-    names = [field.name for field in dataclasses.fields(ImageOptions)]
+    names = [field.name for field in dataclasses.fields(ModelOptions)]
     return TrainOptions(
       **{name: getattr(self, name) for name in names},
       model_dir=model_dir,
@@ -157,25 +169,58 @@ class TraceOptions(ImageOptions):
     )
 
 
-_TRAIN = commands.Command(
+@dataclasses.dataclass(frozen=True)
+class _ModelCommand(commands.Command[_Options]):
+  """A command whose flags have the defaults of the model that it trains."""
+
+  def options_of_flags(self, flag_values: flags.FlagValues) -> _Options:
+    """Returns the options that parsed flags mean; see `Command`."""
+    self._set_defaults(flag_values)
+    model = flag_values["model"].value
+    entry = catalogue.ENTRIES[model]
+    for name, reason in entry.without.items():
+      if name in flag_values and flag_values[name].present:
+        raise commands.FlagsError(
+          f"--{name} does not fit --model={model}: {reason}; leave it out"
+        )
+    for name, words in entry.choices.items():
+      if flag_values[name].value not in words:
+        raise commands.FlagsError(
+          f"--{name}={flag_values[name].value} does not fit --model={model};"
+          f" use one of {', '.join(words)}"
+        )
+    return super().options_of_flags(flag_values)
+
+  def help(self, flag_values: flags.FlagValues) -> str:
+    """Returns the help, with the defaults of the model that is named."""
+    self._set_defaults(flag_values)
+    return super().help(flag_values)
+
+  def _set_defaults(self, flag_values: flags.FlagValues) -> None:
+    """Gives flags that the user left out the model's defaults."""
+    entry = catalogue.ENTRIES[flag_values["model"].value]
+    defaults = {"dataset": entry.datasets[0], **entry.defaults}
+    for name, value in defaults.items():
+      if name in flag_values:
+        flag_values.set_default(name, value)
+
+
+_TRAIN = _ModelCommand(
   "train",
-  "Trains an image classifier whose layers are spread over several devices.",
+  "Trains a model that is spread over several devices.",
   TrainOptions,
-  (_MODEL_AND_DATA, options_lib.SHARDING, _TRAINING, _OUTPUT),
-  _NOT_OF_IMAGES,
-  {"schedule": _SCHEDULES},
-  _DEFAULTS,
+  (_MODEL_AND_DATA, options_lib.SHARDING, _TRAINING, _OUTPUT, _CLUSTER),
+  defaults=_DEFAULTS,
 )
-_TRACE = commands.Command(
+_TRACE = _ModelCommand(
   "trace",
   "Draws what the devices do in a training step.",
   TraceOptions,
   (_MODEL_AND_DATA, options_lib.SHARDING, _OUTPUT),
   # The trace says where ops ran; a comparison would come a step too late. And
   # nothing is exported.
-  (*_NOT_OF_IMAGES, "verify_placement", "export_shards"),
-  {"schedule": _SCHEDULES},
-  _DEFAULTS,
+  ("verify_placement", "export_shards"),
+  defaults=_DEFAULTS,
 )
 
 
@@ -235,7 +280,7 @@ def parse_trace(argv: list[str]) -> TraceOptions:
   return options
 
 
-def check_options(options: ImageOptions) -> None:
+def check_options(options: ModelOptions) -> None:
   """Raises if options can be seen to be wrong without TensorFlow.
 
   Args:
@@ -244,12 +289,19 @@ def check_options(options: ImageOptions) -> None:
   Raises:
     ValueError: With what would be right.
   """
+  fitting = catalogue.ENTRIES[options.model].datasets
+  if options.dataset not in fitting:
+    raise ValueError(
+      f"dataset={options.dataset} does not fit model={options.model}; use "
+      f"{' or '.join(fitting)}"
+    )
   sharding = options.sharding
   commands.check_one_process(sharding.aggregation)
-  if "cluster" in os.environ.get("TF_CONFIG", ""):
+  cluster = tasks_lib.from_environment()
+  if cluster is not None and not isinstance(options, TrainOptions):
     raise ValueError(
-      "TF_CONFIG names a cluster, but this command trains on one machine; unset"
-      " TF_CONFIG"
+      f"TF_CONFIG names a cluster ({cluster}), but this command trains on one "
+      "machine; unset TF_CONFIG"
     )
   _check_batch(
     options.batch_size,

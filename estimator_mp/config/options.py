@@ -229,6 +229,26 @@ def checked_pairs(
   return tuple((expression, other) for expression, other in pairs)
 
 
+def checked_expressions(name: str, expressions: Any) -> tuple[str, ...]:
+  """Returns regular expressions as a tuple, if they are right.
+
+  Args:
+    name: The option.
+    expressions: Its value.
+
+  Raises:
+    ValueError: If one is malformed.
+  """
+  for expression in expressions:
+    try:
+      re.compile(expression)
+    except re.error as error:
+      raise ValueError(
+        f"{name} has {expression!r}, which is no regular expression: {error}"
+      ) from error
+  return tuple(expressions)
+
+
 def parse_json(text: str) -> Any:
   """Returns what a JSON text says.
 

@@ -10,12 +10,22 @@ Four micro-batches on two stages, time to the right, backward in brackets:
            stage 1   .   0  [0]  1  [1]  2  [2]  3  [3]  .    1 live
 
 Both keep the devices equally busy; 1f1b holds the activations of fewer
-micro-batches. A schedule is data: nothing here knows of TensorFlow.
+micro-batches.
+
+A backward pass may be split in two: into what earlier stages wait for, the
+gradients of activations, and what only this stage's weights need, which can
+wait until the device has nothing better to do (in braces):
+
+    zb1p   stage 0   0   1   .  [0] {0}  2  [1] {1}  3  [2] {2} [3] {3}
+           stage 1   .   0  [0]  1  [1] {0}  2  [2] {1}  3  [3] {2} {3}
+
+A schedule is data: nothing here knows of TensorFlow.
 
 To add one, write the function of its rows and add it to `ORDERS`; the choices
 of the option, the errors and what the tests check follow.
 """
 
+import collections
 import dataclasses
 import enum
 from collections.abc import Callable, Iterator
@@ -25,10 +35,20 @@ _MAX_CELLS = 1_000_000
 
 
 class Phase(enum.IntEnum):
-  """The two passes of a micro-batch through a stage."""
+  """The passes of a micro-batch through a stage.
+
+  Where a schedule splits the backward pass, BACKWARD is what earlier stages
+  wait for, the gradients of activations, and WEIGHT what only the stage's own
+  weights need, with the sums over micro-batches. Otherwise BACKWARD is both.
+  """
 
   FORWARD = 0
   BACKWARD = 1
+  WEIGHT = 2
+
+
+# What a micro-batch has on each stage if backward passes are not split.
+UNSPLIT: tuple[Phase, ...] = (Phase.FORWARD, Phase.BACKWARD)
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -37,7 +57,7 @@ class Cell:
 
   Attributes:
     stage: The stage. With v virtual stages per device there are v times as
-      many stages as devices, and stage c is on device c % K of K.
+      many stages as devices; see `Schedule.device_of`.
     micro_batch: The micro-batch.
     phase: Which pass.
   """
@@ -65,6 +85,11 @@ class Schedule:
       enforced.
     num_virtual_stages: How many stages each device has, v.
     num_rounds: How many times the schedule runs, one time after the other.
+    splits_backward: Whether gradients of weights have cells of their own.
+    turns_back: Whether stages go back and forth over the devices, in a V if
+      each has two, and not around them.
+    most_live: The most micro-batches that a device may hold, if the order is
+      made for that; None for as many as it holds.
   """
 
   name: str
@@ -73,11 +98,19 @@ class Schedule:
   rows: tuple[tuple[Cell, ...], ...]
   num_virtual_stages: int = 1
   num_rounds: int = 1
+  splits_backward: bool = False
+  turns_back: bool = False
+  most_live: int | None = None
 
   @property
   def num_stages(self) -> int:
     """The number of stages, C = K * v."""
     return self.num_devices * self.num_virtual_stages
+
+  @property
+  def phases(self) -> tuple[Phase, ...]:
+    """The phases that a micro-batch has on each stage, in their order."""
+    return tuple(Phase) if self.splits_backward else UNSPLIT
 
   def device_of(self, stage: int) -> int:
     """Returns the device, as the index of its row, of a stage.
@@ -85,13 +118,21 @@ class Schedule:
     Args:
       stage: The stage, from 0 to C - 1.
     """
-    return stage % self.num_devices
+    turn, device = divmod(stage, self.num_devices)
+    if self.turns_back and turn % 2:
+      return self.num_devices - 1 - device
+    return device
+
+  @property
+  def devices_of_stages(self) -> tuple[int, ...]:
+    """The device of each stage."""
+    return tuple(map(self.device_of, range(self.num_stages)))
 
   def cells(self) -> Iterator[Cell]:
     """Yields every cell that there has to be, in the order of cells."""
     for stage in range(self.num_stages):
       for micro_batch in range(self.num_micro_batches):
-        for phase in Phase:
+        for phase in self.phases:
           yield Cell(stage, micro_batch, phase)
 
   def micro_batches(self, stage: int, phase: Phase) -> list[int]:
@@ -120,12 +161,16 @@ class Schedule:
       if cell.stage == 0:
         return ()
       return (dataclasses.replace(cell, stage=cell.stage - 1),)
+    if cell.phase is Phase.WEIGHT:
+      return (dataclasses.replace(cell, phase=Phase.BACKWARD),)
     found = [dataclasses.replace(cell, phase=Phase.FORWARD)]
     if cell.stage + 1 < self.num_stages:
       found.append(dataclasses.replace(cell, stage=cell.stage + 1))
     return tuple(found)
 
 
+# The cells of each device, in the order in which it runs them.
+Rows = tuple[tuple[Cell, ...], ...]
 # The cells of a device, by its index, in the order in which it runs them.
 Row = Callable[[Schedule, int], tuple[Cell, ...]]
 
@@ -157,6 +202,89 @@ def _one_forward_one_backward_row(
     [Cell(device, m, Phase.BACKWARD) for m in micro_batches],
     schedule.num_devices - device - 1,
   )
+
+
+def _zb1p_row(schedule: Schedule, device: int) -> tuple[Cell, ...]:
+  """Takes forwards and backwards as 1f1b does, and puts weights off.
+
+  ZB-H1 (Qi et al., 2023, arXiv:2401.10241). Device k begins with the weights of
+  a micro-batch when it has done the backward of the k next ones. So each device
+  holds K micro-batches, as the first one does with 1f1b.
+  """
+  warm_up = schedule.num_devices - device - 1
+  return _weights_put_off(schedule, device, warm_up, device)
+
+
+def _zb2p_row(schedule: Schedule, device: int) -> tuple[Cell, ...]:
+  """Takes twice as many forwards first as zb1p, and puts weights off as long.
+
+  ZB-H2 (Qi et al., 2023, arXiv:2401.10241): device k takes 2 (K - k) - 1
+  forwards, in the time that the first micro-batch needs to come back to it.
+  Each device holds 2 K - 1 micro-batches.
+  """
+  warm_up = 2 * (schedule.num_devices - device - 1)
+  return _weights_put_off(schedule, device, warm_up, 2 * device)
+
+
+def _weights_put_off(
+  schedule: Schedule, device: int, warm_up: int, delay: int
+) -> tuple[Cell, ...]:
+  """Returns the cells of a device that has one stage.
+
+  Args:
+    schedule: The schedule.
+    device: The device.
+    warm_up: How many forwards come before each has a backward.
+    delay: How many further backwards come before the weights of one.
+  """
+  micro_batches = range(schedule.num_micro_batches)
+  row = list[Cell]()
+  for cell in _alternating(
+    [Cell(device, m, Phase.FORWARD) for m in micro_batches],
+    [Cell(device, m, Phase.BACKWARD) for m in micro_batches],
+    warm_up,
+  ):
+    row.append(cell)
+    if cell.phase is Phase.BACKWARD and cell.micro_batch >= delay:
+      row.append(Cell(device, cell.micro_batch - delay, Phase.WEIGHT))
+  late = [Cell(device, m, Phase.WEIGHT) for m in micro_batches[-delay:]]
+  return (*row, *(late if delay else ()))
+
+
+def _zbv_row(schedule: Schedule, device: int) -> tuple[Cell, ...]:
+  """Works on two stages in turn, of which the last device passes one to itself.
+
+  ZB-V (Qi et al., 2024, arXiv:2405.15362). Device k of K has stage k, on the
+  way down the V, and stage 2 K - 1 - k, on the way up. With passes that all
+  take a time of 1, micro-batch 0 comes up to device k at 2 K - 1 - k, and back
+  down at 2 K + k. Until then the device begins with others; as soon as 2 K
+  passes are held, each forward waits for the weights of another one. The end is
+  the same backwards, but that weights wait for whatever others wait for.
+  """
+  size = schedule.num_devices
+  to_come = size - device
+  # A batch of too few is the beginning and the end of a longer one.
+  num_micro_batches = max(schedule.num_micro_batches, 2 * size - 1)
+  down, down_back, down_weight = ((device, phase) for phase in Phase)
+  up, up_back, up_weight = ((2 * size - 1 - device, phase) for phase in Phase)
+  steady = [down_back, down_weight, up, up_back, up_weight]
+  order = [
+    *[down] * (2 * to_come - 1),
+    *[up, down] * device,
+    *[up, up_back, up_weight] * to_come,
+    *[down, *steady] * (num_micro_batches - size - to_come + 1),
+    *steady * (to_come - 1),
+    *[down_back, up_back] * device,
+    *[down_back, down_weight] * to_come,
+    *[up_weight] * device,
+    *[down_weight] * device,
+  ]
+  row = list[Cell]()
+  done = collections.Counter[tuple[int, Phase]]()
+  for stage, phase in order:
+    row.append(Cell(stage, done[stage, phase], phase))
+    done[stage, phase] += 1
+  return tuple(x for x in row if x.micro_batch < schedule.num_micro_batches)
 
 
 def _interleaved_row(schedule: Schedule, device: int) -> tuple[Cell, ...]:
@@ -195,8 +323,30 @@ def _check_one_stage(schedule: Schedule) -> None:
   if schedule.num_virtual_stages > 1:
     raise ValueError(
       f"schedule={schedule.name!r} has one stage per device, but "
-      f"num_virtual_stages={schedule.num_virtual_stages}; use "
-      "schedule='interleaved', or 1"
+      f"num_virtual_stages={schedule.num_virtual_stages}; use 1, or "
+      f"schedule={'zbv' if schedule.splits_backward else 'interleaved'!r}"
+    )
+
+
+def _auto_row(schedule: Schedule, device: int) -> tuple[Cell, ...]:
+  """Takes zb1p with no more micro-batches than may be held.
+
+  That is what is known before a model is: once its phases have costs,
+  `pipeline.auto_schedule` finds a better order.
+  """
+  most = schedule.most_live or schedule.num_micro_batches
+  warm_up = min(schedule.num_devices - device - 1, most - 1)
+  delay = min(device, most - 1 - warm_up)
+  return _weights_put_off(schedule, device, warm_up, delay)
+
+
+def _check_two_stages(schedule: Schedule) -> None:
+  """Raises unless devices have two stages."""
+  if schedule.num_virtual_stages != 2:
+    raise ValueError(
+      f"schedule={schedule.name!r} has two stages per device, but "
+      f"num_virtual_stages={schedule.num_virtual_stages}; use 2, or "
+      "schedule='zb1p'"
     )
 
 
@@ -219,6 +369,9 @@ def _check_interleaved(schedule: Schedule) -> None:
     )
 
 
+AUTO = "auto"
+
+
 @dataclasses.dataclass(frozen=True)
 class Order:
   """An order of cells, for any numbers that fit it.
@@ -228,12 +381,16 @@ class Order:
     held: How many micro-batches stage k of K holds, as docs/pipeline.md says.
     row: Returns the cells of a device; None if no order is enforced.
     check: Raises ValueError if the numbers of a schedule do not fit it.
+    splits_backward: Whether gradients of weights have cells of their own.
+    turns_back: Whether stages go back and forth over the devices.
   """
 
   summary: str
   held: str
   row: Row | None
   check: Callable[[Schedule], None] = _check_one_stage
+  splits_backward: bool = False
+  turns_back: bool = False
 
 
 ORDERS = {
@@ -251,6 +408,32 @@ ORDERS = {
     _interleaved_row,
     _check_interleaved,
   ),
+  "zb1p": Order(
+    "`1f1b`, but what only weights need is put off, so that others wait less",
+    "K",
+    _zb1p_row,
+    splits_backward=True,
+  ),
+  "zb2p": Order(
+    "`zb1p` with more forwards first, for a backward pass that takes longer",
+    "2 K - 1",
+    _zb2p_row,
+    splits_backward=True,
+  ),
+  "zbv": Order(
+    "`zb1p` with two stages on each device, the last of them on the first",
+    "K, as 2 K of half the layers",
+    _zbv_row,
+    _check_two_stages,
+    splits_backward=True,
+    turns_back=True,
+  ),
+  AUTO: Order(
+    "the fastest that is found for what the phases of the model cost",
+    "at most `max_live_micro_batches`, K by default",
+    _auto_row,
+    splits_backward=True,
+  ),
 }
 NAMES = tuple(ORDERS)
 
@@ -260,6 +443,7 @@ def make_schedule(
   num_stages: int,
   num_micro_batches: int,
   num_virtual_stages: int = 1,
+  max_live_micro_batches: int | None = None,
 ) -> Schedule:
   """Returns the schedule of a name.
 
@@ -269,7 +453,9 @@ def make_schedule(
     num_micro_batches: The micro-batches of a batch, M; for "interleaved" a
       multiple of K.
     num_virtual_stages: The stages per device, v: at least 2 for "interleaved",
-      and 1 for the others.
+      2 for "zbv", and 1 for the others.
+    max_live_micro_batches: The most micro-batches that a device may hold, for
+      "auto" only; None for K.
 
   Returns:
     The schedule, with one row per device.
@@ -286,19 +472,33 @@ def make_schedule(
     ("num_stages", num_stages),
     ("num_micro_batches", num_micro_batches),
     ("num_virtual_stages", num_virtual_stages),
+    ("max_live_micro_batches", max_live_micro_batches),
   ):
-    if value < 1:
+    if value is not None and value < 1:
       raise ValueError(f"{argument}={value} is too small; use 1 or more")
-  stages = num_stages * num_virtual_stages
+  order = ORDERS[name]
+  schedule = Schedule(
+    name,
+    num_stages,
+    num_micro_batches,
+    (),
+    num_virtual_stages,
+    splits_backward=order.splits_backward,
+    turns_back=order.turns_back,
+    most_live=max_live_micro_batches or (num_stages if name == AUTO else None),
+  )
+  if name != AUTO and max_live_micro_batches is not None:
+    raise ValueError(
+      f"max_live_micro_batches={max_live_micro_batches} is for "
+      f"schedule={AUTO!r}, but schedule={name!r} holds what its order says; "
+      f"leave it out, or use schedule={AUTO!r}"
+    )
+  stages = schedule.num_stages
   _check_size(
     f"num_micro_batches={num_micro_batches} on {stages} stage(s)",
-    len(Phase) * stages * num_micro_batches,
+    len(schedule.phases) * stages * num_micro_batches,
     "micro-batches" if num_micro_batches >= stages else "stages",
   )
-  schedule = Schedule(
-    name, num_stages, num_micro_batches, (), num_virtual_stages
-  )
-  order = ORDERS[name]
   order.check(schedule)
   if order.row is None:
     return schedule
@@ -330,7 +530,7 @@ def repeat(schedule: Schedule, rounds: int) -> Schedule:
   if rounds < 1:
     raise ValueError(f"rounds={rounds} is too small; use 1 or more")
   size = schedule.num_micro_batches
-  cells = len(Phase) * schedule.num_stages * size
+  cells = len(schedule.phases) * schedule.num_stages * size
   _check_size(
     f"gradient_accumulation_steps={rounds} of {cells} cells",
     rounds * cells,
@@ -380,7 +580,9 @@ def _check_cells(schedule: Schedule) -> None:
   problem = None
   for device, row in enumerate(schedule.rows):
     for cell in row:
-      if cell not in right:
+      if cell.phase not in schedule.phases:
+        problem = f"has the {cell}, but it does not split the backward pass"
+      elif cell not in right:
         problem = (
           f"has the {cell}, but only {schedule.num_stages} stages and "
           f"{schedule.num_micro_batches} micro-batches"
@@ -446,7 +648,8 @@ def running_order(schedule: Schedule) -> Iterator[Cell]:
 def live_micro_batches(schedule: Schedule) -> tuple[int, ...]:
   """Returns how many forwards each device holds at most.
 
-  A forward is held, with its activations, until its backward has ended. A
+  A forward is held, with its activations, until its backward has ended, and
+  where that is split, until the gradients of its weights are there. A
   micro-batch counts once for each stage of the device.
 
   Args:
@@ -462,7 +665,8 @@ def live_micro_batches(schedule: Schedule) -> tuple[int, ...]:
   for row in schedule.rows:
     live = most = 0
     for cell in row:
-      live += 1 if cell.phase is Phase.FORWARD else -1
+      live += cell.phase is Phase.FORWARD
       most = max(most, live)
+      live -= cell.phase is schedule.phases[-1]
     greatest.append(most)
   return tuple(greatest)

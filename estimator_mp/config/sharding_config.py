@@ -38,6 +38,14 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
     measured = resolve_measured_costs(self.measured_costs)
     object.__setattr__(self, "measured_costs", measured)
 
+  def __deepcopy__(self, memo: dict[int, Any]) -> "ShardingConfig":
+    """Returns itself, as nothing of it changes; an Estimator copies its own."""
+    return self
+
+  def __reduce__(self) -> tuple[Any, ...]:
+    """Pickles it by what `to_dict` says; a placement cannot be as it is."""
+    return type(self).from_dict, (self.to_dict(),)
+
   def _check_aggregation(self, mesh: mesh_lib.Mesh) -> None:
     """Raises if gradients cannot be summed over the replicas of a mesh."""
     if self.aggregation not in ALGORITHMS:
@@ -51,12 +59,14 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
   def create_mesh(self) -> mesh_lib.Mesh:
     """Returns the mesh that this configuration describes.
 
-    With virtual stages, its stage axis goes that many times around the devices.
+    With virtual stages, its stage axis goes several times over the devices, as
+    the schedule says.
     """
-    mesh = mesh_lib.Mesh.create(self.mesh, self.devices)
+    mesh = mesh_lib.Mesh.create(self.mesh, self.devices, self.logical_gpu_bytes)
     if self.num_virtual_stages == 1:
       return mesh
-    return mesh.with_virtual_stages(self.num_virtual_stages)
+    places = self.create_schedule().devices_of_stages
+    return mesh.with_virtual_stages(places)
 
   @property
   def measured_seconds(self) -> Mapping[str, float] | None:

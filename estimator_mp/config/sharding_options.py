@@ -41,6 +41,8 @@ HOROVOD = "horovod"
 HALF_PRECISIONS = ("float16", "bfloat16")
 _LARGEST_ELEMENT_BYTES = 16  # complex128
 _PLAIN_INITIAL_BYTES = 256 * 2**20
+# TensorFlow counts the memory of logical GPUs in these.
+_LEAST_GPU_BYTES = 2**20
 _STRATEGIES = ". ".join(
   f"{name}: {strategy.summary}"
   for name, strategy in placement_lib.STRATEGIES.items()
@@ -63,18 +65,25 @@ class ShardingOptions:
     memory_limit: The bytes that the automatic placement may put on a device:
       weights with gradients and two slots, and activations. None for no limit.
     measured_costs: What `measure_costs` returned, or the path of the file that
-      it was saved to, which is read at once: the automatic placement then goes
-      by these seconds. None for estimates from FLOPs and bytes.
+      it was saved to, which is read at once: the automatic placement, and the
+      schedule "auto", then go by these seconds. None for estimates from FLOPs
+      and bytes.
     verify_placement: Whether the first step of a session compares where ops
       really ran with where they were placed.
     num_micro_batches: Into how many slices `shard_model_fn` cuts a batch in
       training, so that stages work on different ones at the same time.
       Gradients and loss are those of the whole batch.
     schedule: In which order each stage takes micro-batches: "1f1b", "gpipe",
-      "interleaved", or "none" for none; see `schedule.make_schedule`.
+      "interleaved", "zb1p", "zb2p", "zbv", "auto" for the fastest that is found
+      for the model, or "none" for none; see `schedule.make_schedule`.
+    max_live_micro_batches: How many micro-batches a device may hold at a time,
+      from their forward pass until the gradients of their weights are there, if
+      the schedule is "auto". None for as many as there are devices in the
+      pipeline, which the first one holds with "1f1b".
     num_virtual_stages: How many stages of the model each device has, if the
-      schedule is "interleaved". The model is cut into that many times the
-      stages of the mesh, and stage c is on device c % K of K.
+      schedule is "interleaved", or 2 if it is "zbv". The model is cut into that
+      many times the stages of the mesh. Stage c of K devices is on device
+      c % K; with "zbv" stages from K on go back, and c is on 2 * K - 1 - c.
     gradient_accumulation_steps: In how many rounds a batch goes through the
       stages, each of `num_micro_batches`, so that no round holds more than
       these. The weights change after the last one; a training step is still
@@ -83,10 +92,20 @@ class ShardingOptions:
       others, and computes the rest again in the backward pass; "except_last"
       does not where the backward pass follows the forward pass at once (the
       last micro-batch of gpipe, the last stage of 1f1b); "never" keeps all.
+    weight_gradients: Whether the gradient of a weight is a product of each
+      micro-batch, "each", or of the rows of several at once, which makes fewer
+      and larger products and sums, and keeps what is multiplied until then:
+      "batched" is of all micro-batches of a round, "auto" of as many as have no
+      more bytes than the gradient. Where the graph does not know the size of a
+      batch, "auto" is "each", and so is all where activations are computed
+      again.
     batch_norm: How batch normalisation updates its moving averages, and
       model_fn other variables, from the features: "deferred" is once per batch,
       from the mean over micro-batches; "per_micro_batch" is once for each of
       them, one after the other, with the first one last.
+    cells: What the graph has of each micro-batch but the first: "ops" is all
+      of its ops; "functions" is a call of a function for each cell, so that a
+      graph of hundreds of micro-batches is built, and starts, in seconds.
     loss_reduction: What a loss is to be taken for where the graph does not
       tell: "mean" if it is a mean over examples, "sum" if it is their sum.
       With "auto" that is an error.
@@ -111,12 +130,20 @@ class ShardingOptions:
       "bfloat16" are everything in half precision, "top_k" the largest entries.
       What a step does not send is added to the next step's gradient.
     top_k_fraction: Which part of the entries "top_k" sends.
+    transfer_dtype: In which precision stages send each other activations, and
+      the gradients of these, in training: "float32" as they are; with
+      "float16" or "bfloat16" what is float32 is cast before it is sent, and
+      cast back. Inputs, variables, scalars and what is in a v1 cond or loop are
+      sent as they are.
     sparse_as_dense: A sparse gradient is summed as a dense one if the rows of
       all replicas, as a part of the table's, are this many; None: never. It
       changes what clipping by a global norm sees of repeated rows.
     batch_axis: The axes of examples in features and labels that do not have
       them on axis 0: pairs of a regular expression for names such as
       "features/x", and an axis, or None for a tensor without examples.
+    per_example: Regular expressions for names of ops that compute each example
+      by itself where the graph does not tell, as of Python functions:
+      evaluation and prediction let micro-batches run them.
     split: Which variables are split over the `model` axis of the mesh. "auto"
       finds the axes that send least under the memory limit, if there is such
       an axis. Or pairs of a regular expression for names of variables, and
@@ -139,6 +166,10 @@ class ShardingOptions:
       when it is initialised. A larger one is drawn by shard.
     export_shards: Whether a SavedModel keeps the split, for serving on as many
       devices. Without it, it is the plain model's, which any server loads.
+    logical_gpu_bytes: The bytes of memory of each logical GPU, if the mesh
+      needs more GPUs than this machine has: each GPU is then several devices,
+      as `run_config` lets sessions make them. They are for checks, and compute
+      in turns. None: too few GPUs are an error.
 
   Raises:
     ValueError: If a field has the wrong type, the mesh cannot be made (see
@@ -173,8 +204,8 @@ class ShardingOptions:
   # A path or MeasuredCosts.
   measured_costs: Any = options.option(  # noqa: RUF009 It returns a field.
     None,
-    "The path of a file of MeasuredCosts.save: --placement=auto goes by these"
-    " seconds then, and not by estimates.",
+    "The path of a file of MeasuredCosts.save: the placement auto and the"
+    " schedule auto go by these seconds then, and not by estimates.",
   )
   verify_placement: bool = options.option(
     True,
@@ -188,9 +219,15 @@ class ShardingOptions:
     "In which order a stage takes micro-batches.",
     choices=schedule_lib.NAMES,
   )
+  max_live_micro_batches: int | None = options.option(
+    None,
+    "How many micro-batches a device may hold at a time, for --schedule=auto;"
+    " by default as many as the pipeline has devices.",
+    minimum=1,
+  )
   num_virtual_stages: int = options.option(
     1,
-    "Stages of the model on each device, for --schedule=interleaved.",
+    "Stages of the model on each device, for --schedule=interleaved and zbv.",
     minimum=1,
   )
   gradient_accumulation_steps: int = options.option(
@@ -205,11 +242,24 @@ class ShardingOptions:
     " keeping them; except_last: unless it follows the forward pass at once.",
     choices=("never", "except_last", "always"),
   )
+  weight_gradients: str = options.option(
+    "auto",
+    "Whether each micro-batch multiplies its part of a weight's gradient, or"
+    " several at once, which keeps more; auto: where that is no more than the"
+    " gradient.",
+    choices=("auto", "each", "batched"),
+  )
   batch_norm: str = options.option(
     "deferred",
     "Whether moving averages are updated once per batch, or by each"
     " micro-batch.",
     choices=("deferred", "per_micro_batch"),
+  )
+  cells: str = options.option(
+    "ops",
+    "What the graph has of each micro-batch but the first: its ops, or a call"
+    " of a function for each cell, for graphs of hundreds of micro-batches.",
+    choices=("ops", "functions"),
   )
   loss_reduction: str = options.option(
     "auto",
@@ -260,6 +310,12 @@ class ShardingOptions:
   top_k_fraction: float = options.option(
     0.01, "Which part of the entries --compression=top_k sends."
   )
+  transfer_dtype: str = options.option(
+    "float32",
+    "In which precision stages send each other float32 activations and their"
+    " gradients in training.",
+    choices=("float32", *HALF_PRECISIONS),
+  )
   sparse_as_dense: float | None = options.option(
     None,
     "Sum a sparse gradient as a dense one from this many rows on, as a part of"
@@ -269,6 +325,12 @@ class ShardingOptions:
     (),
     "Inputs whose examples are not on axis 0, as JSON, each an expression for"
     ' names and an axis, or null for none: [["features/mask", null]].',
+  )
+  per_example: tuple[str, ...] = options.option(
+    (),
+    "Names of ops, as regular expressions, that compute each example by itself"
+    " where the graph does not tell, such as Python functions: evaluation and"
+    " prediction run them in micro-batches.",
   )
   # "auto" or rules.
   split: Any = options.option(  # noqa: RUF009 It returns a field.
@@ -298,6 +360,12 @@ class ShardingOptions:
     "Keep the split in a SavedModel, for serving on several devices; without it"
     " it is the plain model's.",
   )
+  logical_gpu_bytes: int | None = options.option(
+    None,
+    "The bytes of each logical GPU, if the mesh needs more GPUs than there are:"
+    " each GPU is several devices then. Without it, that is an error.",
+    minimum=_LEAST_GPU_BYTES,
+  )
 
   def __post_init__(self) -> None:
     options.check(self)
@@ -310,6 +378,8 @@ class ShardingOptions:
       '("features/mask", None)',
     )
     object.__setattr__(self, "batch_axis", batch_axis)
+    per_example = options.checked_expressions("per_example", self.per_example)
+    object.__setattr__(self, "per_example", per_example)
     state_updates = options.checked_pairs(
       "state_updates",
       self.state_updates,
@@ -323,15 +393,24 @@ class ShardingOptions:
         f"recompute={self.recompute!r} needs a schedule, which says when to "
         'compute again, but schedule="none"; use schedule="1f1b"'
       )
+    if self.recompute != "never" and self.weight_gradients == "batched":
+      raise ValueError(
+        "weight_gradients='batched' keeps what "
+        f"recompute={self.recompute!r} computes again; use "
+        'weight_gradients="auto", or recompute="never"'
+      )
     self.create_schedule()
     self._check_replicas()
+    self._check_transfers()
     split = split_rules.checked_split(self.split, self.mesh, self._axes())
     object.__setattr__(self, "split", split)
     if isinstance(self.placement, tuple | list):
       num_stages = self._axis_size("stage") * self.num_virtual_stages
       check_rules(self.placement, num_stages)
     if not placement_lib.is_strategy(self.placement):
-      self._check_unused("memory_limit", "measured_costs")
+      self._check_unused("memory_limit")
+      if self.schedule != schedule_lib.AUTO:
+        self._check_unused("measured_costs")
 
   def _axes(self) -> Mapping[str, int]:
     return parse_axes(self.mesh)
@@ -346,6 +425,7 @@ class ShardingOptions:
       self._axis_size("stage"),
       self.num_micro_batches,
       self.num_virtual_stages,
+      self.max_live_micro_batches,
     )
     return schedule_lib.repeat(schedule, self.gradient_accumulation_steps)
 
@@ -381,6 +461,15 @@ class ShardingOptions:
         f"optimizer_state={self.optimizer_state!r} one gets it; use "
         'variables="mirrored" and optimizer_state="replicated", or leave these '
         "out"
+      )
+
+  def _check_transfers(self) -> None:
+    """Raises if what stages send is to be changed, and there is one stage."""
+    if self.transfer_dtype != "float32" and self._axis_size("stage") == 1:
+      raise ValueError(
+        f"transfer_dtype={self.transfer_dtype!r} is for what stages send each "
+        f"other, but mesh {self.mesh} has one stage; use a mesh such as "
+        "stage:2, or compression for what replicas send"
       )
 
   def _check_unused(self, *names: str) -> None:

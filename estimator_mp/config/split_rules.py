@@ -81,8 +81,7 @@ def _check_axis(rule: SplitRule, spec: str, axes: Mapping[str, int]) -> None:
     raise ValueError(
       f"split rule {rule!r} is for an axis that does not exist: mesh {spec!r} "
       "has no model axis to split variables over, and no data axis to split "
-      f"tables over; use a mesh such as {spec + ',model:2'!r}, or leave split "
-      "out"
+      f"tables over; use a mesh such as {spec + ',model:2'!r}, or split=auto"
     )
   if isinstance(rule[1], int):
     raise ValueError(

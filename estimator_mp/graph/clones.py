@@ -5,10 +5,26 @@ a clone: functional loops and v1 loops work.
 """
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Hashable,
+  Mapping,
+  Sequence,
+)
+from types import MappingProxyType
+from typing import Any
 
 from compat.private import graph_edits
-from estimator_mp.graph import device_assignment, draws, functions, op_types
+from estimator_mp.graph import (
+  colocation,
+  device_assignment,
+  draws,
+  functions,
+  op_types,
+  variables,
+)
+from estimator_mp.graph.calls import contraction
 
 import tensorflow as tf
 
@@ -51,6 +67,9 @@ class _Template:
     waits: What they wait for that is not among them, by their names.
     renames: Edits by the number of a clone, with the index of the node.
     redraws: Edits by the number of a micro-batch, with the index of the node.
+    devices: The devices of ops that have one, with the index of the node.
+    calls: What is called, with the index of the node.
+    members: The names of the calls that ops are part of, by the ops' names.
   """
 
   names: Sequence[str]
@@ -62,6 +81,11 @@ class _Template:
   waits: dict[str, list[tf.Operation]] = dataclasses.field(default_factory=dict)
   renames: list[tuple[int, _Edit]] = dataclasses.field(default_factory=list)
   redraws: list[tuple[int, _Edit]] = dataclasses.field(default_factory=list)
+  devices: list[tuple[int, str]] = dataclasses.field(default_factory=list)
+  calls: list[tuple[int, contraction.Call]] = dataclasses.field(
+    default_factory=list
+  )
+  members: dict[str, str] = dataclasses.field(default_factory=dict)
 
 
 class Clones:
@@ -84,6 +108,9 @@ class Clones:
     self._ops: list[dict[str, tf.Operation]] = [{} for _ in homes]
     self._functions: functions.Functions | None = None
     self._num_rows: set[int] = set()  # Of features, if the graph knows.
+    # The names of the calls that ops are part of, by the ops' names.
+    self._members: dict[str, str] = {}
+    self._defined: set[str] = set()  # The functions that are called.
     self.all_ops: set[tf.Operation] = set()
 
   def home(
@@ -116,7 +143,9 @@ class Clones:
       known[tensor.name] = copy
 
   def __contains__(self, tensor: tf.Tensor) -> bool:
-    return bool(self._tensors) and tensor.name in self._tensors[0]
+    return bool(self._tensors) and (
+      tensor.name in self._tensors[0] or tensor.op.name in self._members
+    )
 
   def of(self, tensor: tf.Tensor) -> list[tf.Tensor]:
     """Returns what stands for a tensor in each clone; itself if it is shared.
@@ -129,6 +158,8 @@ class Clones:
   def _tensor(self, index: int, tensor: tf.Tensor) -> tf.Tensor:
     known = self._tensors[index].get(tensor.name)
     if known is None:
+      if tensor.op.name in self._members:
+        raise ValueError(_inside_of_call(tensor))
       known = self._homes[index].tensors.get(tensor.name, tensor)
     return known
 
@@ -141,47 +172,91 @@ class Clones:
     return op in self.all_ops
 
   def op(self, index: int, op: tf.Operation) -> tf.Operation:
-    """Returns the copy of an op.
+    """Returns the copy of an op, or the call that it is part of.
 
     Args:
       index: Which clone.
       op: An op that was cloned.
     """
-    return self._ops[index][op.name]
+    return self._ops[index][self._members.get(op.name, op.name)]
 
-  def add(self, ops: Sequence[tf.Operation]) -> None:
+  def device(self, index: int, op: tf.Operation) -> str:
+    """Returns the device that stands for that of an op.
+
+    Args:
+      index: Which clone.
+      op: An op of the first micro-batch, cloned or not.
+    """
+    return self._homes[index].device(op.device)
+
+  def name_in_clones(self, op: tf.Operation) -> str:
+    """Returns the name of the call that an op is part of, or its own.
+
+    Args:
+      op: An op of the first micro-batch.
+    """
+    return str(self._members.get(op.name, op.name))
+
+  def add(
+    self,
+    ops: Sequence[tf.Operation],
+    groups: Mapping[tf.Operation, Hashable] = MappingProxyType({}),
+    wanted: Collection[tf.Operation] = (),
+  ) -> None:
     """Clones ops of the default graph, with their devices.
 
     A random op draws numbers of its own for each clone; see `draws`.
 
     Args:
       ops: Ops whose inputs are cloned already, or in `ops`, or shared.
+      groups: The groups of those that a clone has as a call only; see
+        `grouping`. Nothing else is made of an op inside of it later on.
+      wanted: Those whose outputs are going to be read, besides what reads them
+        now.
 
     Raises:
       ValueError: If a function has a state that cannot be shared or cloned.
     """
     if not ops:
       return
-    template = self._template(ops)
-    bound = {op for op in ops if any(map(op_types.is_handle, op.inputs))}
+    template = self._template(ops, groups, wanted)
+    self._members |= template.members
+    bound = [
+      (op.name, op.device)
+      for op in ops
+      if op.device and any(map(op_types.is_handle, op.inputs))
+    ]
+    outputs = [
+      (op.name, [t.name for t in op.outputs])
+      for op in ops
+      if op.name not in template.members
+    ] + [(call.node.name, call.results) for _, call in template.calls]
+    together = self._imported_together(template) if template.calls else []
     for index, home in enumerate(self._homes):
-      copies = self._imported(template, index)
-      self.all_ops.update(copies)
-      of_clone = self._ops[index]
-      for op, copy in zip(ops, copies, strict=True):
-        of_clone[op.name] = copy
-        if op.device:
-          device = _device_of_handle(copy) if op in bound else ""
-          graph_edits.set_device(copy, device or home.device(op.device))
-        for tensor, other in zip(op.outputs, copy.outputs, strict=True):
-          self._tensors[index][tensor.name] = other
+      copies = together[index] if together else self._imported(template, index)
+      self.all_ops.update(copies.values())
+      of_clone, tensors = self._ops[index], self._tensors[index]
+      of_clone.update(copies)
+      for name, device in bound:
+        of_state = _device_of_handle(copies[name], device)
+        if of_state:
+          graph_edits.set_device(copies[name], of_state)
+      for name, of_op in outputs:
+        tensors.update(zip(of_op, copies[name].outputs, strict=True))
       for name, shared in template.waits.items():
         others = [
-          of_clone.get(c.name) or home.ops.get(c.name, c) for c in shared
+          of_clone.get(self._members.get(c.name, c.name))
+          or home.ops.get(c.name, c)
+          for c in shared
         ]
         graph_edits.add_control_inputs(of_clone[name], others)
 
-  def _template(self, ops: Sequence[tf.Operation]) -> _Template:
+  def _template(
+    self,
+    ops: Sequence[tf.Operation],
+    groups: Mapping[tf.Operation, Hashable],
+    wanted: Collection[tf.Operation],
+  ) -> _Template:
     """Returns what is imported for each clone of ops."""
     inside = {op.name for op in ops}
     draws_anew = any(home.number for home in self._homes)
@@ -189,7 +264,16 @@ class Clones:
     template = _Template([op.name for op in ops], seeds)
     versions = tf.compat.v1.get_default_graph().graph_def_versions
     template.definition.versions.CopyFrom(versions)
-    for index, op in enumerate(ops):
+    self._add_calls(template, ops, groups, wanted)
+    results = {
+      result: f"{call.node.name}:{index}"
+      for _, call in template.calls
+      for index, result in enumerate(call.results)
+    }
+    for op in ops:
+      if op.name in template.members:
+        continue
+      index = len(template.definition.node)
       node = op.node_def
       shared = [c for c in op.control_inputs if c.name not in inside]
       if shared:
@@ -197,10 +281,13 @@ class Clones:
         kept = [x for x in node.input if x[0] != "^" or x[1:] in inside]
         del node.input[:]
         node.input.extend(kept)
+      if groups:
+        _refer_to_calls(op, node, results, template.members)
       if node.device:
         node.attr.pop(_COLOCATION, None)
-        # The importer would set it anew, which takes a third of its time.
-        node.device = ""
+        template.devices.append((index, node.device))
+      elif _COLOCATION in node.attr:
+        node.device = _device_of_group(op, inside)
       template.renames.extend((index, edit) for edit in _renames(op))
       if draws_anew and (redraw := self._redrawn(op, node, inside)):
         template.redraws.append((index, redraw))
@@ -213,28 +300,130 @@ class Clones:
       template.definition.node.append(node)
     return template
 
-  def _imported(self, template: _Template, index: int) -> list[tf.Operation]:
-    """Returns the ops of a clone, which are made here."""
-    home, definition = self._homes[index], template.definition
-    for node, edit in template.renames:
-      edit(definition.node[node], index + 1)
-    for node, edit in template.redraws:
-      edit(definition.node[node], home.number)
-    if self._functions is not None:
-      definition.library.CopyFrom(self._functions.take())
-    inputs = {
-      name: self._tensor(index, tensor)
-      for name, tensor in template.outside.items()
-    } | self._seeds_of_home(index, template.seeds)
+  def _add_calls(
+    self,
+    template: _Template,
+    ops: Sequence[tf.Operation],
+    groups: Mapping[tf.Operation, Hashable],
+    wanted: Collection[tf.Operation],
+  ) -> None:
+    """Adds a call for each group of ops to what is imported."""
+    members: dict[Hashable, list[tf.Operation]] = {}
+    for op in ops:
+      if op in groups:
+        members.setdefault(groups[op], []).append(op)
+    own = {
+      op: f"{of_call[0].name}/cell"
+      for of_call in members.values()
+      for op in of_call
+    }
+    results: dict[str, str] = {}
+    read = {}
+    for group, of_call in members.items():
+      read[group] = contraction.results_of(of_call, groups, wanted)
+      for index, tensor in enumerate(read[group]):
+        results[tensor.name] = f"{own[of_call[0]]}:{index}"
+    inside = set(ops)
+
+    def refer(tensor: tf.Tensor) -> str:
+      if tensor.op not in inside:
+        template.outside[tensor.name] = tensor
+      return str(results.get(tensor.name, tensor.name))
+
+    for group, of_call in members.items():
+      name = own[of_call[0]]
+      nodes = [op.node_def for op in of_call]
+      device = of_call[0].device
+      call = contraction.call_of(
+        name, device, of_call, nodes, read[group], refer
+      )
+      waits = {c for op in of_call for c in op.control_inputs}
+      for before in sorted(waits - set(of_call), key=lambda x: x.name):
+        if before in inside:
+          call.node.input.append(f"^{own.get(before, before.name)}")
+        else:
+          template.waits.setdefault(name, []).append(before)
+      template.devices.append((len(template.definition.node), device))
+      template.calls.append((len(template.definition.node), call))
+      template.definition.node.append(call.node)
+      template.members.update((op.name, name) for op in of_call)
+
+  def _imported(
+    self, template: _Template, index: int
+  ) -> dict[str, tf.Operation]:
+    """Returns the ops of a clone, which are made here, by the ops' names."""
+    library = self._edit(template, index)
+    inputs = self._inputs(template, index)
     with (
       tf.compat.v1.name_scope(None),
       tf.compat.v1.device(None),
       tf.control_dependencies(None),
     ):
-      copies: list[tf.Operation] = tf.graph_util.import_graph_def(
-        definition, inputs, template.names, name=home.scope
+      contraction.define(library)
+      return graph_edits.import_ops(
+        template.definition, inputs, self._homes[index].scope
       )
-    return copies
+
+  def _imported_together(
+    self, template: _Template
+  ) -> list[dict[str, tf.Operation]]:
+    """Returns the ops of all clones at once; see `_imported`.
+
+    TensorFlow looks at all ops of a graph whenever some are imported. That is
+    more than it does for a clone itself, if that is a few calls.
+    """
+    whole = tf.compat.v1.GraphDef(versions=template.definition.versions)
+    inputs: dict[str, tf.Tensor] = {}
+    prefixes = []
+    library = tf.compat.v1.GraphDef().library
+    with (
+      tf.compat.v1.name_scope(None),
+      tf.compat.v1.device(None),
+      tf.control_dependencies(None),
+    ):
+      for index, home in enumerate(self._homes):
+        library.MergeFrom(self._edit(template, index))
+        outside = self._inputs(template, index)
+        with tf.compat.v1.name_scope(home.scope) as prefix:
+          prefixes.append(prefix)
+        inputs |= {tensor.name: tensor for tensor in outside.values()}
+        contraction.add_with_prefix(whole, template.definition, prefix, outside)
+      contraction.define(library)
+      made = graph_edits.import_ops(whole, inputs, "")
+    names = [node.name for node in template.definition.node]
+    return [
+      {name: made[prefix + name] for name in names} for prefix in prefixes
+    ]
+
+  def _inputs(self, template: _Template, index: int) -> dict[str, tf.Tensor]:
+    """Returns what a clone reads from outside of the template, by name."""
+    return {
+      name: self._tensor(index, tensor)
+      for name, tensor in template.outside.items()
+    } | self._seeds_of_home(index, template.seeds)
+
+  def _edit(self, template: _Template, index: int) -> Any:
+    """Makes the definition that of a clone; returns the functions it needs."""
+    home, definition = self._homes[index], template.definition
+    devices = {device for _, device in template.devices}
+    device_of = {device: home.device(device) for device in devices}
+    for node, device in template.devices:
+      definition.node[node].device = device_of[device]
+    for node, edit in template.renames:
+      edit(definition.node[node], index + 1)
+    for node, edit in template.redraws:
+      edit(definition.node[node], home.number)
+    library = tf.compat.v1.GraphDef().library
+    if self._functions is not None:
+      library.MergeFrom(self._functions.take())
+    for node, call in template.calls:
+      function = call.on(lambda device: device and home.device(device))
+      name = function.signature.name
+      definition.node[node].attr["f"].func.name = name
+      if name not in self._defined:
+        self._defined.add(name)
+        library.function.append(function)
+    return library
 
   def _differs(self, tensor: tf.Tensor, inside: Collection[str]) -> bool:
     """Whether a tensor that ops to clone read is not the same for clones."""
@@ -270,12 +459,14 @@ class Clones:
   ) -> dict[str, tf.Tensor]:
     """Returns the seeds that the clones of ops draw from."""
     home = self._homes[index]
+    # Beside the clones, as an op may not have the name of a scope.
+    scope = f"estimator_mp/seeds/{home.scope}"
     found = {}
     for op in ops.values():
       seed = self._tensor(index, op.inputs[op_types.SEED_INPUTS[op.type]])
       place = device_assignment.device_function(home.device(op.device))
       with (
-        tf.compat.v1.name_scope(f"{home.scope}/{op.name}/seed/"),
+        tf.compat.v1.name_scope(f"{scope}/{op.name}/"),
         tf.compat.v1.device(None),
         tf.compat.v1.device(place if op.device else None),
         tf.control_dependencies(None),
@@ -291,11 +482,50 @@ def _seed_name(op: tf.Operation) -> str:
   return f"{op.name}/seed"
 
 
-def _device_of_handle(copy: tf.Operation) -> str:
+def _refer_to_calls(
+  op: tf.Operation,
+  node: tf.compat.v1.NodeDef,
+  results: Mapping[str, str],
+  members: Mapping[str, str],
+) -> None:
+  """Lets a definition read the results of calls in the place of ops."""
+  for position, tensor in enumerate(op.inputs):
+    node.input[position] = results.get(tensor.name, node.input[position])
+  for position in range(len(op.inputs), len(node.input)):
+    name = node.input[position].removeprefix("^")
+    node.input[position] = f"^{members.get(name, name)}"
+
+
+def _inside_of_call(tensor: tf.Tensor) -> str:
+  """Returns what is wrong if something reads what is inside of a call."""
+  return (
+    f"{tensor.name} is read after gradients were asked for, and it is inside "
+    "of a cell, which is a function of what was read before; make what reads "
+    'it before, or say cells="ops"'
+  )
+
+
+def _device_of_group(op: tf.Operation, inside: Collection[str]) -> str:
+  """Returns the device of what an op without one is colocated with, or ""."""
+  for name in colocation.colocated_with(op):
+    if name not in inside and name != op.name:
+      try:
+        device = op.graph.get_operation_by_name(name).device
+      except KeyError:
+        continue
+      if device:
+        return str(device)
+  return ""
+
+
+def _device_of_handle(copy: tf.Operation, device: str) -> str:
   """Returns the device of the first state that a clone works on, or ""."""
   for tensor in copy.inputs:
-    if op_types.is_handle(tensor) and tensor.op.device:
-      return str(tensor.op.device)
+    state = variables.variable_of(tensor)
+    if not op_types.is_handle(tensor) or not state.device:
+      continue
+    if not device_assignment.calls_other_task(copy, state, device):
+      return str(state.device)
   return ""
 
 

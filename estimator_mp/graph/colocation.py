@@ -106,6 +106,8 @@ def ops_colocated_with(
 ) -> dict[tf.Operation, list[tf.Operation]]:
   """Returns the ops that have to be where a variable is, and itself.
 
+  The shape of a lookup's gradient, say, is colocated with the lookup.
+
   Args:
     variables: The ops of variables of one graph.
 
@@ -113,9 +115,11 @@ def ops_colocated_with(
     The ops of each variable.
   """
   found = {v: [v, *traversal.consumers(v)] for v in variables}
-  by_name = {v.name: v for v in variables}
+  by_name = {op.name: v for v, bound in found.items() for op in bound}
+  by_name |= {v.name: v for v in variables}
   for op in variables[0].graph.get_operations() if variables else ():
     for name in colocated_with(op):
-      if name in by_name:
+      if name in by_name and name != op.name:
         found[by_name[name]].append(op)
+        by_name.setdefault(op.name, by_name[name])
   return found

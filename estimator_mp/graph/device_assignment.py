@@ -6,16 +6,20 @@ Most ops of a stage go to the stage's device. Two kinds cannot:
   summaries) have no GPU kernel, and the resources behind them belong to the
   task's CPU. They go to the CPU of the device's task, as do ops that have no
   kernel for the device with their dtypes, such as many on integers.
+  What a session lets be in one place only is there as a whole, then: a variable
+  with its reads and updates.
 - Ops that work on a resource, such as a variable that another device holds,
-  run where the resource is; TensorFlow refuses any other device.
+  run where the resource is; TensorFlow refuses any other device. What calls a
+  function that works on one of another task need not: TensorFlow takes it apart
+  before a session places its ops.
 """
 
 import collections
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-from compat.private import graph_edits, op_registry
+from compat.private import graph_edits, graph_reads, op_registry
 from estimator_mp import devices as devices_lib
-from estimator_mp.graph import op_types, variables
+from estimator_mp.graph import colocation, functions, op_types, variables
 
 import tensorflow as tf
 
@@ -29,7 +33,7 @@ def lives_on_host(op: tf.Operation, device_type: str) -> bool:
 
   Returns:
     True if its type is one of the host's, it reads or makes strings, or it has
-    no kernel for such a device.
+    no kernel for such a device, or an op in its branches or its body has none.
   """
   if any(word in op.type for word in op_types.HOST_WORDS):
     return True
@@ -38,8 +42,32 @@ def lives_on_host(op: tf.Operation, device_type: str) -> bool:
     return True
   if device_type == "CPU":
     return False
-  is_python = op.type in op_types.PYTHON_FUNCTIONS
-  return is_python or not op_registry.has_kernel(op, device_type)
+  if op.type in op_types.PYTHON_FUNCTIONS:
+    return True
+  node = op.node_def
+  return not op_registry.has_kernel(node, device_type) or any(
+    any(word in inner.op for word in op_types.HOST_WORDS)
+    or inner.op in op_types.PYTHON_FUNCTIONS
+    or not op_registry.has_kernel(inner, device_type)
+    for inner in _inlined(op.graph, node)
+  )
+
+
+def _inlined(
+  graph: tf.Graph, node: tf.compat.v1.NodeDef
+) -> Iterator[tf.compat.v1.NodeDef]:
+  """Yields what a session puts in the place of a branch or a loop.
+
+  That gets the device of the op whose body it is in, unless it has its own. The
+  body of a called function is placed op by op, wherever each can run.
+  """
+  if node.op in op_types.FUNCTIONAL_BRANCHES | op_types.FUNCTIONAL_LOOPS:
+    for function in functions.functions_of(node):
+      definition = graph_reads.function_definition(graph, function.name)
+      for inner in definition.node_def if definition is not None else ():
+        if not inner.device:
+          yield inner
+        yield from _inlined(graph, inner)
 
 
 def device_function(device: str) -> Callable[[tf.Operation], str]:
@@ -59,7 +87,7 @@ def device_function(device: str) -> Callable[[tf.Operation], str]:
     for tensor in op.inputs:
       if tensor.dtype == tf.resource:
         variable = variables.variable_of(tensor)
-        if variable.device:
+        if variable.device and not calls_other_task(op, variable, device):
           return str(variable.device)
     host = lives_on_host(op, on_device.device_type)
     default = on_host if host else on_device
@@ -67,6 +95,21 @@ def device_function(device: str) -> Callable[[tf.Operation], str]:
     return str(default.make_merged_spec(own).to_string())
 
   return device_of
+
+
+def calls_other_task(
+  op: tf.Operation, variable: tf.Operation, device: str
+) -> bool:
+  """Whether an op runs functions that work on what another task holds.
+
+  Args:
+    op: An op that gets the variable's handle.
+    variable: The variable, which has a device.
+    device: The canonical name of the device that the op is placed on.
+  """
+  return op_types.is_call(op) and devices_lib.task_of(
+    variable.device
+  ) != devices_lib.task_of(device)
 
 
 def assign(stages: Mapping[tf.Operation, int], devices: Sequence[str]) -> None:
@@ -80,6 +123,74 @@ def assign(stages: Mapping[tf.Operation, int], devices: Sequence[str]) -> None:
   for op, stage in stages.items():
     if not op.device:
       graph_edits.set_device(op, functions[stage](op))
+
+
+def settle_on_hosts(graph: tf.Graph, devices: Iterable[str]) -> None:
+  """Puts what has to share a device with an op of the host there, too.
+
+  A variable of integers has no kernel for GPUs, but the ops around it do; of
+  many optimizers the update of a table has none, which is made long after the
+  table. TensorFlow itself would put all of them on the host, if its placement
+  were soft; a hard one is an error.
+
+  Args:
+    graph: A graph that no session has run yet.
+    devices: The devices of the mesh that it is for; it stays as it is if all
+      are CPUs.
+  """
+  if {devices_lib.device_type(name) for name in devices} == {"CPU"}:
+    return
+  ops = graph.get_operations()
+  places = {op: op.device for op in ops if op.device}
+  types = {name: _type_of(name) for name in set(places.values())}
+  together = _Together(ops)
+  hosts: dict[tf.Operation, str] = {}
+  for op, place in places.items():
+    kind = types[place]
+    if kind == "CPU":
+      hosts.setdefault(together.root(op), place)
+    elif kind is not None and lives_on_host(op, kind):
+      hosts[together.root(op)] = devices_lib.host_of(place)
+  for op, place in places.items():
+    host = hosts.get(together.root(op))
+    if host is not None and types[place] not in ("CPU", None):
+      graph_edits.set_device(op, host)
+
+
+def _type_of(name: str) -> str | None:
+  """Returns the type that a device name has, if it has one."""
+  kind: str | None = tf.compat.v1.DeviceSpec.from_string(name).device_type
+  return kind
+
+
+class _Together:
+  """Ops that TensorFlow lets be on one device only, by union and find.
+
+  They are fewer than those of one stage (`colocation`), which has a loop as a
+  whole.
+  """
+
+  def __init__(self, ops: Sequence[tf.Operation]):
+    self._parents = {op: op for op in ops}
+    by_name = {op.name: op for op in ops}
+    for op in ops:
+      for tensor in op.inputs:
+        if op_types.is_handle(tensor) and op.type not in op_types.SAVES:
+          self._join(op, variables.variable_of(tensor))
+      for name in colocation.colocated_with(op):
+        if name in by_name:
+          self._join(op, by_name[name])
+
+  def root(self, op: tf.Operation) -> tf.Operation:
+    """Returns the op that stands for those that an op is together with."""
+    while self._parents[op] is not op:
+      self._parents[op] = self._parents[self._parents[op]]
+      op = self._parents[op]
+    return op
+
+  def _join(self, op: tf.Operation, other: tf.Operation) -> None:
+    if other in self._parents:
+      self._parents[self.root(op)] = self.root(other)
 
 
 def follow_variables(ops: Iterable[tf.Operation]) -> None:

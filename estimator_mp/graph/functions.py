@@ -42,6 +42,37 @@ def functions_of(node: tf.compat.v1.NodeDef) -> list[Any]:
   return found
 
 
+def any_op(op: tf.Operation, is_one: Callable[[str], bool]) -> bool:
+  """Whether an op is of some type, or runs one that is, in whatever function.
+
+  Args:
+    op: An op of a graph.
+    is_one: Says of a type whether it is the one.
+  """
+  if is_one(op.type):
+    return True
+  names = {function.name for function in functions_of(op.node_def)}
+  if not names and hasattr(tf.raw_ops, op.type):
+    return False
+  library = op.graph.as_graph_def().library
+  known = {f.signature.name: f for f in library.function}
+
+  def called(name: str) -> list[str]:
+    return [
+      other
+      for node in known[name].node_def
+      for other in (node.op, *(f.name for f in functions_of(node)))
+      if other in known
+    ]
+
+  start = [name for name in (op.type, *names) if name in known]
+  return any(
+    is_one(node.op)
+    for name in traversal.walk(start, called)
+    for node in known[name].node_def
+  )
+
+
 class Functions:
   """The functions of a graph, once more for further micro-batches."""
 

@@ -280,6 +280,8 @@ HOST_WORDS = (
 )
 # Python functions run in host memory, but on any CPU device.
 PYTHON_FUNCTIONS = frozenset(["PyFunc", "PyFuncStateless"])
+# What needs the Python of the process that made it.
+CALLS_PYTHON = PYTHON_FUNCTIONS | frozenset(["EagerPyFunc"])
 # A session makes these where a tensor goes to another device.
 SENDS = frozenset(["_HostSend", "_Send"])
 RECEIVES = frozenset(["_HostRecv", "_Recv"])
@@ -334,6 +336,8 @@ ROW_BY_ROW = (
 SHAPE_ONLY = frozenset(["OnesLike", "Rank", "Shape", "Size", "ZerosLike"])
 # They change the order of rows.
 REORDERS = frozenset(["RandomShuffle", "Reverse", "ReverseV2", "Roll"])
+# Those of them that put rows in certain places, on the axes in the last input.
+MOVES_ROWS = frozenset(["ReverseV2", "Roll"])
 # What these give has as many rows as the data say.
 ROWS_BY_DATA = (
   "DynamicPartition",
@@ -347,11 +351,57 @@ ROWS_BY_DATA = (
 )
 # Their shapes are in attributes, or in constants.
 SAYS_SHAPE = (*sorted(FUNCTIONAL), "TensorArray", "TensorList")
+# Which of their outputs has each id once that they read: by its first place, or
+# as the sum of an id's rows, whose ids are the second input.
+DISTINCT_OUTPUTS = {
+  "SparseSegmentMeanGradV2": 1,
+  "SparseSegmentSqrtNGradV2": 1,
+  "SparseSegmentSumGradV2": 1,
+  "Unique": 0,
+  "UniqueV2": 0,
+  "UniqueWithCounts": 0,
+  "UniqueWithCountsV2": 0,
+}
+# Of these, the ones whose ids ascend.
+SORTS_IDS = _types(
+  """
+  SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2 SparseSegmentSumGradV2
+  """
+)
+# Ids of a batch that they give may be others than those of its slices.
+MIXES_IDS = frozenset([*DISTINCT_OUTPUTS, *CALLS_PYTHON]) | _types(
+  "Bincount DenseBincount ListDiff TopK TopKV2"
+)
+# They scale rows, or give them on.
+SCALES = VIEWS | PRODUCTS | QUOTIENTS | frozenset(["Cast", "Neg"])
+# They add up rows that are listed several times.
+ADDS_ROWS = _types(
+  """
+  ResourceScatterAdd ResourceScatterSub ScatterAdd ScatterSub UnsortedSegmentSum
+  """
+)
+# They make a number, or a text, of each one that they get, or of several.
+BY_ELEMENT = ROW_BY_ROW | _types(
+  """
+  Abs AsString BitwiseAnd BitwiseOr BitwiseXor Bucketize Cast ClipByValue
+  FloorDiv FloorMod LookupTableFindV2 Mod Neg Snapshot StringToHashBucket
+  StringToHashBucketFast StringToHashBucketStrong StringToNumber TruncateDiv
+  TruncateMod
+  """
+)
 ACTIVATIONS = frozenset(
   ["Elu", "Erf", "LeakyRelu", "Relu", "Relu6", "Selu", "Sigmoid", "Tanh"]
 )
 FUSED_BATCH_NORMS = frozenset(
   ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"]
+)
+# They work on each image, or row, of a batch by itself, with weights of all: a
+# fused batch normalisation, if it has its averages already.
+WORKS_ON_IMAGES = FUSED_BATCH_NORMS | _types(
+  """
+  AvgPool AvgPool3D BiasAdd Conv2D Conv3D DepthwiseConv2dNative LRN MaxPool
+  MaxPool3D ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor
+  """
 )
 # Most of a model's work is in these.
 LARGE_WORK = (

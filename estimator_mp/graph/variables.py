@@ -16,23 +16,29 @@ import tensorflow as tf
 
 
 def variable_of(tensor: tf.Tensor) -> tf.Operation:
-  """Returns the op that a tensor comes from, before v1 conds and loops.
+  """Returns the op that a tensor comes from, before conds and loops.
 
-  A write of a reference gives the reference on.
+  A write of a reference gives the reference on, and a loop the handles that it
+  gets.
 
   Args:
     tensor: The handle of a variable, or a reference, as an op gets it; or any
       other tensor.
   """
+  while (source := _handle_before(tensor)) is not None:
+    tensor = source
+  return tensor.op
+
+
+def _handle_before(tensor: tf.Tensor) -> tf.Tensor | None:
+  """Returns what an op passes on as a handle; None if it makes it."""
   op = tensor.op
-  while (
-    op.inputs
-    and op_types.is_handle(op.inputs[0])
-    and (op.type in op_types.PASSES_HANDLE or op_types.is_reference(tensor))
-  ):
-    tensor = op.inputs[0]
-    op = tensor.op
-  return op
+  passes = op.type in op_types.PASSES_HANDLE or op_types.is_reference(tensor)
+  if passes and op.inputs and op_types.is_handle(op.inputs[0]):
+    return op.inputs[0]
+  if op.type in op_types.FUNCTIONAL_LOOPS and op_types.is_handle(tensor):
+    return op.inputs[tensor.value_index]
+  return None
 
 
 def written_states(op: tf.Operation) -> list[tf.Tensor]:

@@ -1,15 +1,19 @@
 """Accumulation: the sum of a gradient over the micro-batches of a replica.
 
 Gradients are added up as they come, so that no more than two are there at a
-time.
+time. Rows of sparse ones are listed, each as often as the plain model lists it.
 """
 
-from collections.abc import Mapping, Sequence
+import functools
+from collections.abc import Callable, Collection, Mapping, Sequence
 
+from estimator_mp.collectives import sparse
 from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedule import Cell
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph.calls import sums
+from estimator_mp.graph.gradient import Repeats, Rows, RowsOfLookups
+from estimator_mp.pipeline import cells, gradient_rows, weight_products
 
 import tensorflow as tf
 
@@ -28,82 +32,281 @@ class Accumulation:
       clones: All micro-batches but the first of replica 0.
       schedule: The order of each replica's micro-batches.
     """
-    # By replica, stage and micro-batch.
-    self._sums: dict[tuple[int, int, int], list[tf.Operation]] = {}
+    # Of each replica.
+    self._sums: dict[tuple[int, Cell], list[tf.Operation]] = {}
+    self._elsewhere: set[tf.Operation] = set()
     self._clones = clones
     self._schedule = schedule
     self._count = schedule.num_micro_batches
 
-  def sums_of_replica(
-    self, replica: int
-  ) -> dict[tuple[int, int], list[tf.Operation]]:
-    """Returns the ops that add up, by stage and micro-batch.
+  def sums_of_replica(self, replica: int) -> dict[Cell, list[tf.Operation]]:
+    """Returns the ops that add up on the devices of their stages.
+
+    Args:
+      replica: Whose.
+
+    Returns:
+      The ops, by the cell that they end.
+    """
+    return self._of(replica, is_elsewhere=False)
+
+  def sums_elsewhere(self, replica: int) -> dict[Cell, list[tf.Operation]]:
+    """Returns the ops that add up on other devices; see `sums_of_replica`.
 
     Args:
       replica: Whose.
     """
-    return {
-      (stage, micro_batch): ops
-      for (r, stage, micro_batch), ops in self._sums.items()
+    return self._of(replica, is_elsewhere=True)
+
+  def _of(
+    self, replica: int, is_elsewhere: bool
+  ) -> dict[Cell, list[tf.Operation]]:
+    found = {
+      cell: [op for op in ops if (op in self._elsewhere) == is_elsewhere]
+      for (r, cell), ops in self._sums.items()
       if r == replica
     }
+    return {key: ops for key, ops in found.items() if ops}
 
   def totals(
     self,
-    gradient: gradient_lib.Gradient,
-    stages: Mapping[tf.Operation, int],
-  ) -> list[gradient_lib.Gradient]:
+    gradient: tf.Tensor,
+    passes: Mapping[tf.Operation, cells.Pass],
+    elsewhere: Collection[tf.Operation] = (),
+  ) -> list[tf.Tensor]:
     """Returns the sum of a gradient over the micro-batches of each replica.
 
     Args:
       gradient: That of the first micro-batch of replica 0.
-      stages: The stages of ops.
+      passes: Those that gradients' ops are part of.
+      elsewhere: The ops that are not on the device of that stage.
     """
-    if isinstance(gradient, tf.IndexedSlices):
-      return [
-        tf.IndexedSlices(_rows(v), _rows(i), gradient.dense_shape)
-        for v, i in zip(
-          self._by_replica(gradient.values),
-          self._by_replica(gradient.indices),
-          strict=True,
-        )
-      ]
-    stage = stages.get(gradient.op)
     return [
-      self._of_replica(replica, copies, stage)
+      self._of_replica(replica, copies, gradient.op, passes, elsewhere)
       for replica, copies in enumerate(self._by_replica(gradient))
     ]
 
-  def _of_replica(
-    self, replica: int, copies: Sequence[tf.Tensor], stage: int | None
+  def totals_of_products(
+    self, product: weight_products.WeightProduct, of_pass: cells.Pass | None
+  ) -> list[tf.Tensor]:
+    """Returns the sum of products over the micro-batches of each replica.
+
+    Args:
+      product: The gradient of the first micro-batch of replica 0.
+      of_pass: The pass that its products end, if they are ordered.
+    """
+    operands = [self._by_replica(tensor) for tensor in product.op.inputs]
+    return [
+      self._of_products(replica, product, pair, of_pass)
+      for replica, pair in enumerate(zip(*operands, strict=True))
+    ]
+
+  def _of_products(
+    self,
+    replica: int,
+    product: weight_products.WeightProduct,
+    operands: Sequence[Sequence[tf.Tensor]],
+    of_pass: cells.Pass | None,
   ) -> tf.Tensor:
-    """Returns the sum over the micro-batches of a replica."""
+    """Returns the sum over the micro-batches of a replica.
+
+    Args:
+      replica: The replica.
+      product: The gradient of the first micro-batch of replica 0.
+      operands: What its micro-batches multiply.
+      of_pass: As for `totals_of_products`.
+    """
     order = list(range(self._count))
-    if stage is not None:
-      order = self._schedule.micro_batches(stage, Phase.BACKWARD)
+    if of_pass is not None:
+      order = self._schedule.micro_batches(of_pass.stage, of_pass.phase)
+    total = None
+    place, first = product.op.device, replica * self._count
+    if first and place:
+      place = self._clones.device(first - 1, product.op)
+    for group in weight_products.groups(order, product.group):
+      with tf.compat.v1.device(place):
+        left, right = (
+          tf.concat([copies[m] for m in group], axis)
+          for copies, axis in zip(operands, product.axes, strict=True)
+        )
+        found = tf.linalg.matmul(
+          left,
+          right,
+          transpose_a=product.op.get_attr("transpose_a"),
+          transpose_b=product.op.get_attr("transpose_b"),
+        )
+        ends = [found.op]
+        if total is not None:
+          found = tf.add(total, found)
+          ends.append(found.op)
+      total = found
+      if of_pass is not None:
+        cell = Cell(of_pass.stage, group[-1], of_pass.phase)
+        self._sums.setdefault((replica, cell), []).extend(ends)
+    return total
+
+  def totals_by_calls(
+    self,
+    gradients: Sequence[tf.Tensor],
+    passes: Mapping[tf.Operation, cells.Pass],
+    elsewhere: Collection[tf.Operation],
+  ) -> dict[str, list[tf.Tensor]]:
+    """Returns the sums of those gradients that calls can add up.
+
+    Args:
+      gradients: Those of the first micro-batch of replica 0.
+      passes: As for `totals`.
+      elsewhere: As for `totals`.
+
+    Returns:
+      For each replica its sum, by the name of the gradient.
+    """
+    groups: dict[tuple[cells.Pass, str], dict[str, tf.Tensor]] = {}
+    for gradient in gradients:
+      of_pass = passes.get(gradient.op)
+      if of_pass is None or gradient.op in elsewhere or self._count == 1:
+        continue
+      if gradient in self._clones:
+        key = (of_pass, gradient.device)
+        groups.setdefault(key, {})[gradient.name] = gradient
+    found: dict[str, list[tf.Tensor]] = {}
+    for (of_pass, _), of_group in groups.items():
+      copies = [self._by_replica(x) for x in of_group.values()]
+      order = self._schedule.micro_batches(of_pass.stage, of_pass.phase)
+      for replica, of_replica in enumerate(zip(*copies, strict=True)):
+        lists = [[of_one[m] for of_one in of_replica] for m in order]
+        totals, calls = sums.add_up(lists, lists[0][0].device)
+        for micro_batch, call in zip(order[1:], calls, strict=True):
+          cell = Cell(of_pass.stage, micro_batch, of_pass.phase)
+          self._sums.setdefault((replica, cell), []).append(call)
+        for name, total in zip(of_group, totals, strict=True):
+          found.setdefault(name, []).append(total)
+    return found
+
+  def totals_of_rows(
+    self,
+    groups: Sequence[gradient_rows.Group],
+    dense_shape: tf.Tensor | None,
+    passes: Mapping[tf.Operation, cells.Pass],
+    elsewhere: Collection[tf.Operation] = (),
+  ) -> list[RowsOfLookups]:
+    """Returns the sum of a sparse gradient over micro-batches, by replica.
+
+    Args:
+      groups: The rows of the first micro-batch of replica 0.
+      dense_shape: The shape of the table, if it is known.
+      passes: As for `totals`.
+      elsewhere: As for `totals`.
+    """
+    by_replica: list[list[Rows]] = [
+      [] for _ in self._by_replica(groups[0].values)
+    ]
+    for group in groups:
+      sum_of = functools.partial(
+        self._of_replica,
+        op=group.values.op,
+        passes=passes,
+        elsewhere=elsewhere,
+      )
+      for parts in zip(*self._rows(group), strict=True):  # Of one lookup.
+        for replica, found in enumerate(by_replica):
+          begin = replica * self._count
+          own = parts[begin : begin + self._count]
+          found.append(_merged(own, functools.partial(sum_of, replica)))
+    return [RowsOfLookups(tuple(rows), dense_shape) for rows in by_replica]
+
+  def _rows(self, group: gradient_rows.Group) -> list[list[Rows]]:
+    """Returns the rows that each slice has, lookup by lookup."""
+    found = []
+    indices = [self._copies(rows.indices) for rows in group.rows]
+    for number, values in enumerate(self._copies(group.values)):
+      own = [of_slices[number] for of_slices in indices]
+      with tf.compat.v1.device(values.device):
+        parts = [values]
+        if len(own) > 1:
+          parts = tf.split(values, [tf.size(x) for x in own])
+        found.append(
+          [
+            Rows(part, ids, rows.origin.repeats, self._keys(rows, number, ids))
+            for part, ids, rows in zip(parts, own, group.rows, strict=True)
+          ]
+        )
+    return found
+
+  def _keys(
+    self, rows: gradient_rows.FoundRows, number: int, indices: tf.Tensor
+  ) -> tf.Tensor | None:
+    """Returns what tells the rows of a slice apart, if they are distinct."""
+    if rows.origin.keys is None:
+      return None
+    if rows.has_own_keys:
+      return indices
+    keys = self._copies(rows.origin.keys)[number]
+    if rows.origin.partition is None:
+      return keys
+    op, part = rows.origin.partition
+    partitions = self._copies(op.inputs[1])[number]
+    with tf.compat.v1.device(keys.device):
+      return tf.dynamic_partition(keys, partitions, len(op.outputs))[part]
+
+  def _of_replica(
+    self,
+    replica: int,
+    copies: Sequence[tf.Tensor],
+    op: tf.Operation,
+    passes: Mapping[tf.Operation, cells.Pass],
+    elsewhere: Collection[tf.Operation],
+  ) -> tf.Tensor:
+    """Returns the sum over the micro-batches of a replica.
+
+    Args:
+      replica: The replica.
+      copies: What its micro-batches add.
+      op: What makes the gradient of the first micro-batch of replica 0.
+      passes: As for `totals`.
+      elsewhere: As for `totals`.
+    """
+    of_pass = passes.get(op)
+    order = list(range(self._count))
+    if of_pass is not None:
+      order = self._schedule.micro_batches(of_pass.stage, of_pass.phase)
     total = copies[order[0]]
     with tf.compat.v1.device(total.device):
       if total is copies[order[-1]] and len(order) > 1:
         return total * tf.cast(len(order), total.dtype)  # The same for all.
       for micro_batch in order[1:]:
         total = tf.add(total, copies[micro_batch])
-        if stage is not None:
-          key = (replica, stage, micro_batch)
-          self._sums.setdefault(key, []).append(total.op)
+        if of_pass is not None:
+          cell = Cell(of_pass.stage, micro_batch, of_pass.phase)
+          self._sums.setdefault((replica, cell), []).append(total.op)
+          if op in elsewhere:
+            self._elsewhere.add(total.op)
     return total
 
   def _by_replica(self, tensor: tf.Tensor) -> list[list[tf.Tensor]]:
     """Returns the copies of a tensor in each micro-batch of each replica."""
-    copies = [tensor, *self._clones.of(tensor)]
+    copies = self._copies(tensor)
     return [
       copies[begin : begin + self._count]
       for begin in range(0, len(copies), self._count)
     ]
 
+  def _copies(self, tensor: tf.Tensor) -> list[tf.Tensor]:
+    """Returns a tensor of each slice."""
+    return [tensor, *self._clones.of(tensor)]
 
-def _rows(parts: Sequence[tf.Tensor]) -> tf.Tensor:
-  """Returns all rows of the parts, on the device of the first."""
-  if len(parts) == 1:
-    return parts[0]
-  with tf.compat.v1.device(parts[0].device):
-    return tf.concat(parts, 0)
+
+def _merged(
+  parts: Sequence[Rows], sum_of: Callable[[Sequence[tf.Tensor]], tf.Tensor]
+) -> Rows:
+  """Returns the rows of all micro-batches of a replica.
+
+  Args:
+    parts: Those of each.
+    sum_of: Returns the sum of their values, if all have the same indices.
+  """
+  first = parts[0]
+  if first.repeats is Repeats.SAME:
+    total = sum_of([part.values for part in parts])
+    return Rows(total, first.indices, first.repeats)
+  return sparse.merged(parts, first.values.device)

@@ -97,7 +97,7 @@ class Merger:
       elif how is Merge.FIRST:
         merged = tensor
       else:
-        with _outside(tensor.device, tensor.dtype):
+        with outside(tensor.device, tensor.dtype):
           merged = self._combined(tensor, how)
       self._merged[key] = merged
     return self._merged[key]
@@ -182,7 +182,7 @@ class Merger:
       return None
     if self._rules.is_statistic(op.inputs[0]):
       return None
-    with _outside(tensor.device, tensor.dtype):
+    with outside(tensor.device, tensor.dtype):
       shape = self._whole_shape(op.inputs[0])
       if op.type == "Shape":
         return tf.cast(shape, tensor.dtype)
@@ -207,13 +207,8 @@ class Merger:
   def _num_examples(self) -> tf.Tensor:
     """Returns the number of examples of the whole batch."""
     if self._size is None:
-      entry = self._batches.cut[0]
-      if isinstance(entry.whole, tf.SparseTensor):
-        size = entry.whole.dense_shape[0]
-      elif isinstance(entry.whole, tf.RaggedTensor):
-        size = entry.whole.nrows()
-      else:
-        size = tf.shape(entry.whole)[entry.axis]
+      whole = self._batches.whole
+      size = whole.checked if whole.known is None else whole.known
       self._size = tf.cast(size, tf.int32)
     return self._size
 
@@ -224,7 +219,7 @@ class Merger:
     op = tensor.op
     key = (op.name, is_statistic)
     if key not in self._ops:
-      with _outside(op.device):
+      with outside(op.device):
         inputs = _with_larger_constants(op, inputs)
       try:
         self._ops[key] = _with_inputs(op, inputs)
@@ -295,8 +290,13 @@ def _whole_of(
 
 
 @contextlib.contextmanager
-def _outside(device: str, dtype: tf.DType | None = None) -> Iterator[None]:
-  """Makes ops on a device, outside of all scopes and dependencies."""
+def outside(device: str, dtype: tf.DType | None = None) -> Iterator[None]:
+  """Makes ops on a device, outside of all scopes and dependencies.
+
+  Args:
+    device: The device.
+    dtype: That of what is made; texts are made in a host's memory.
+  """
   if dtype == tf.string and device:
     device = devices_lib.host_of(device)
   with (
@@ -327,7 +327,7 @@ def fitting(whole: tf.Tensor, tensor: tf.Tensor) -> tf.Tensor:
       whole.shape.as_list(), tensor.shape.as_list(), strict=True
     )
   ]
-  with _outside(whole.device, whole.dtype):
+  with outside(whole.device, whole.dtype):
     return tf.compat.v1.placeholder_with_default(whole, sizes)
 
 
@@ -387,7 +387,7 @@ def _with_inputs(op: tf.Operation, inputs: Iterable[tf.Tensor]) -> tf.Operation:
   del node.input[:]
   names = [f"input_{index}" for index in range(len(op.inputs))]
   node.input.extend(names)
-  with _outside(""):
+  with outside(""):
     (made,) = tf.graph_util.import_graph_def(
       definition, dict(zip(names, inputs, strict=True)), [op.name], name="again"
     )

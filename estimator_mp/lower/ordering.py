@@ -2,20 +2,30 @@
 
 - What micro-batches run stops waiting for updates that all of them have a part
   in; the gradients wait instead.
+- Where the backward pass is split, no gradient waits for that of a weight.
 - Devices run their cells in the order of a schedule.
 - Devices do their parts of collectives in one order, that of all.
+- XLA compiles the ops of a cell together, and none of two cells.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Mapping,
+  Sequence,
+)
 from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Cell, Phase
+from estimator_mp.config.schedule import Cell
 from estimator_mp.pipeline import cells
 from estimator_mp.plan import collective_order
 
 import tensorflow as tf
+
+_NO_ENDS = cells.Ends((), ())
 
 
 def stop_waiting(
@@ -46,11 +56,36 @@ def wait_for_updates(
     graph_edits.add_control_inputs(first.op, updates)
 
 
+def open_gates(
+  ops: Iterable[tf.Operation],
+  made: Collection[tf.Operation],
+  stages: Mapping[tf.Operation, int],
+) -> None:
+  """Lets a gradient of an op be used before the op's other ones are there.
+
+  Gates of gradients (see `cells.gates`) are there so that no variable is
+  updated that is still to be read. But what an earlier stage needs would wait
+  for the gradient of a weight. Where the backward pass is split, that comes
+  after all that the stage reads of the weight anyway.
+
+  Args:
+    ops: The ops that are not to wait.
+    made: What was made for gradients.
+    stages: The stages where ops are placed.
+  """
+  for op in ops:
+    gates = cells.gates(op, made, stages)
+    if gates:
+      waits = [before for before in op.control_inputs if before not in gates]
+      graph_edits.set_control_inputs(op, waits)
+
+
 def order_cells(
   schedule: schedule_lib.Schedule,
   ends: Mapping[cells.Pass, cells.Ends],
   op_of: Callable[[int, tf.Operation], tf.Operation | None],
-  sums: Mapping[tuple[int, int], Sequence[tf.Operation]],
+  sums: Mapping[Cell, Sequence[tf.Operation]],
+  sums_elsewhere: Mapping[Cell, Sequence[tf.Operation]],
 ) -> None:
   """Makes each device run its cells in the order of a schedule.
 
@@ -62,10 +97,12 @@ def order_cells(
     ends: The ops of the first micro-batch that each pass begins and ends with.
     op_of: Returns the op of a micro-batch that stands for one of the first;
       None if that micro-batch does without.
-    sums: Ops that add the gradients of a stage and micro-batch, given as a
-      pair, to those of others. They are the end of its backward cell: whatever
-      TensorFlow's optimizer would make of a chain of sums, no gradient waits
-      for a later one.
+    sums: Ops that add the gradients that a cell makes to those of others. They
+      are the end of that cell: whatever TensorFlow's optimizer would make of a
+      chain of sums, no gradient waits for a later one.
+    sums_elsewhere: Such ops that are on another device than the cell, as those
+      of a table on the last stage that the first one looks up. No cell waits
+      for them: they follow the cell.
   """
   with (
     tf.compat.v1.name_scope(None),
@@ -75,22 +112,26 @@ def order_cells(
     for row in schedule.rows:
       done: tf.Operation | None = None
       for cell in row:
-        of_pass = ends.get(cells.Pass(cell.stage, cell.phase))
-        if of_pass is None:
-          continue
+        of_pass = ends.get(cells.Pass(cell.stage, cell.phase), _NO_ENDS)
+        own_sums = sums.get(cell, ())
         first, last = (
-          [op for op in (op_of(cell.micro_batch, x) for x in ops) if op]
+          [
+            *dict.fromkeys(
+              op for x in ops if (op := op_of(cell.micro_batch, x))
+            ),
+            *own_sums,
+          ]
           for ops in (of_pass.first, of_pass.last)
         )
-        if cell.phase is Phase.BACKWARD:
-          own_sums = sums.get((cell.stage, cell.micro_batch), ())
-          first += own_sums
-          last += own_sums
+        if not (first or last):
+          continue
         if done is not None:
           for op in first:
             graph_edits.add_control_inputs(op, [done])
           last.append(done)
         done = _all_done(last, cell)
+        for op in sums_elsewhere.get(cell, ()):
+          graph_edits.add_control_inputs(op, [done])
 
 
 def _all_done(ops: Sequence[tf.Operation], cell: Cell) -> tf.Operation:
@@ -118,3 +159,24 @@ def order_collectives(collectives: Sequence[Sequence[tf.Operation]]) -> None:
   for op, before in waits.items():
     if before not in op.control_inputs:
       graph_edits.add_control_inputs(op, [before])
+
+
+def keep_cells_apart(
+  graph: tf.Graph, cells_of_replicas: Sequence[Mapping[str, Cell]]
+) -> None:
+  """Lets XLA's auto-clustering compile no two cells as one op.
+
+  It may do so wherever that closes no circle, and what the second cell waits
+  for would then hold up what other stages wait for of the first one.
+
+  Args:
+    graph: The graph; no session has run it yet.
+    cells_of_replicas: For each replica the cells of ops, by their names.
+  """
+  scopes = {
+    name: f"replica_{replica}/{cell}"
+    for replica, of_replica in enumerate(cells_of_replicas)
+    for name, cell in of_replica.items()
+  }
+  for op in graph.get_operations():
+    graph_edits.set_compilation_scope(op, scopes.get(op.name, "no_cell"))

@@ -57,7 +57,7 @@ class Recomputer:
       clones: All micro-batches but the first.
       numbers: Those that compute nothing again, after all.
     """
-    for read in self._reads:
+    for read in self._reads if numbers else ():
       kept = [read.tensor, *clones.of(read.tensor)]
       for number in numbers:
         op = read.op if number == 0 else clones.op(number - 1, read.op)

@@ -166,7 +166,7 @@ class Replicas:
   def plan_sums(
     self,
     variables: Sequence[tf.Operation],
-    parts: Sequence[Sequence[gradient_lib.Gradient]],
+    parts: Sequence[Sequence[gradient_lib.Part]],
     made: Sequence[int],
   ) -> tuple[gradient_sums.GradientSum, ...]:
     """Decides how the gradients of one request are summed over replicas.
@@ -187,7 +187,7 @@ class Replicas:
 
   def sum(
     self,
-    parts: Sequence[Sequence[gradient_lib.Gradient]],
+    parts: Sequence[Sequence[gradient_lib.Part]],
     planned: Sequence[gradient_sums.GradientSum],
   ) -> list[gradient_lib.Gradient]:
     """Returns the sums of gradients over replicas, for model_fn to go on with.
@@ -197,7 +197,7 @@ class Replicas:
       planned: What `plan_sums` returned.
     """
     if self.count == 1:
-      return [of_variable[0] for of_variable in parts]
+      return [gradient_lib.whole(of_variable[0]) for of_variable in parts]
     totals = replica_sums.sum_over_replicas(parts, planned)
     receivers = {
       index: found.receiver

@@ -1,9 +1,9 @@
 """Transfers: a placed graph is changed so that it sends less."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from compat.private import graph_edits
-from estimator_mp.placement import transfers
+from estimator_mp.placement import half_sends, transfers
 
 import tensorflow as tf
 
@@ -27,6 +27,36 @@ def reduce_transfers(savings: transfers.Savings) -> None:
       _stack_where_made(stacked)
     for joined in savings.joined_waits:
       _wait_once(joined)
+
+
+def send_in_half(
+  sends: Sequence[half_sends.HalfSend], dtype: tf.DType
+) -> dict[tf.Operation, int]:
+  """Casts what stages send each other, before its gradient is asked for.
+
+  Args:
+    sends: What is sent.
+    dtype: The dtype that it is sent in.
+
+  Returns:
+    The stages of the ops that were made.
+  """
+  made: dict[tf.Operation, int] = {}
+  narrow: dict[str, tf.Tensor] = {}
+  with (
+    tf.compat.v1.name_scope(None),
+    tf.control_dependencies(None),
+    tf.compat.v1.name_scope("estimator_mp/send/"),
+  ):
+    for send in sends:
+      name = send.tensor.name
+      if name not in narrow:
+        narrow[name] = tf.cast(send.tensor, dtype)
+        made[narrow[name].op] = send.source
+      wide = tf.cast(narrow[name], send.tensor.dtype)
+      made[wide.op] = send.destination
+      _redirect(send.readers, wide)
+  return made
 
 
 def _redirect(readers: Iterable[transfers.Input], tensor: tf.Tensor) -> None:

@@ -16,8 +16,8 @@ _COPIES = 4
 # The first device may hold, and compute, this much more than its even share.
 _MEMORY_SLACK = 0.1
 _WORK_SLACK = 0.05
-# What is less than this much of an even share does not count.
-_STEP = 0.01
+# Beyond that, no more than this much of all weights, or work, may be whole.
+_MOST_WHOLE = 0.1
 
 Splits = Mapping[str, Split | None]
 
@@ -60,18 +60,26 @@ class Problem:
 class Cost:
   """What a choice costs; what comes first counts most.
 
+  Evenness has a price. Beyond a little that is free, it is worth a tenth of the
+  bytes that are sent, or more, to split another hundredth of all weights, or of
+  all work; what costs more than that stays whole. The price grows with what is
+  whole, and has no limit where that is a tenth: else it would be cheapest to
+  split nothing. With an even share as a condition instead, the little that is
+  left over in a small model would be split at any price, as a table of
+  positions whose columns all that follows takes on.
+
   Attributes:
     over_limit: The bytes of the first device above the memory limit.
-    uneven: How much more than its even share, and some slack, the first device
-      holds or computes because variables are whole, in hundredths of the share.
-    num_bytes: What is sent in a training step.
+    too_uneven: How much is whole beyond what may be, in hundredths.
+    priced_bytes: What is sent in a training step, times the price of what is
+      whole.
     peak_bytes: What the fullest device holds.
     num_sent: How many tensors are sent.
   """
 
   over_limit: int
-  uneven: int
-  num_bytes: int
+  too_uneven: int
+  priced_bytes: float
   peak_bytes: int
   num_sent: int
 
@@ -203,10 +211,12 @@ class Evaluation:
     held = self._held(inferred, gathered)
     limit = self.problem.memory_limit
     whole = (name for name in self._worth if splits.get(name) is None)
+    uneven = self.uneven({*whole, *gathered})
+    left = max(1.0 - uneven / _MOST_WHOLE, 0.01)
     return Cost(
       over_limit=0 if limit is None else max(0, max(held) - limit),
-      uneven=self.uneven({*whole, *gathered}),
-      num_bytes=sum(map(self._bytes_with_update, sent)),
+      too_uneven=max(0, math.ceil(100.0 * (uneven - _MOST_WHOLE))),
+      priced_bytes=sum(map(self._bytes_with_update, sent)) / left,
       peak_bytes=max(held),
       num_sent=len(sent),
     )
@@ -233,23 +243,27 @@ class Evaluation:
         held[0] += num_bytes
     return held
 
-  def uneven(self, names: Collection[str]) -> int:
+  def uneven(self, names: Collection[str]) -> float:
     """Returns how uneven devices are because variables are whole.
 
     Args:
       names: Their names. Those count that should be split.
+
+    Returns:
+      How much of all weights, or work, that should be split is on the first
+      device only, beyond what it may have more than its even share.
     """
     whole = self._worth.intersection(names)
     others = self.problem.num_parts - 1
     excesses = [
-      others * sum(amounts[name] for name in whole) / total - slack
+      sum(amounts[name] for name in whole) / total - slack / others
       for amounts, slack in (
         (self._bytes, _MEMORY_SLACK),
         (self.work, _WORK_SLACK),
       )
       if (total := sum(amounts[name] for name in self._worth))
     ]
-    return max(0, math.ceil(max(excesses, default=0.0) / _STEP))
+    return max([0.0, *excesses])
 
   def _bytes_of_variables(self) -> dict[str, int]:
     """Returns the bytes of the values of variables, by name."""

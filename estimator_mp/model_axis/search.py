@@ -1,8 +1,8 @@
 """The automatic choice of splits.
 
-A variable is worth to be split if devices would not hold, or compute, about as
-much otherwise. Among the ways to split what is worth it, that is taken which
-sends the fewest bytes in a training step: for a transformer, Megatron-LM's
+Among the ways to split variables, that is taken which sends the fewest bytes in
+a training step, where what is left whole, so that devices do not hold, or
+compute, about as much, has its price: for a transformer, Megatron-LM's
 (Shoeybi et al., 2019, arXiv:1909.08053).
 
 Variables that are alike, as those of the layers of a network are, are split

@@ -6,12 +6,15 @@ so an op may have another name than in the graph that was built.
 """
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from typing import Any
 
 from estimator_mp import devices as devices_lib
 from estimator_mp.graph import op_types
 
 import tensorflow as tf
+
+_LOGGED_TRANSFER = "RecvTensor"
 
 
 class ExecutedGraph:
@@ -54,6 +57,25 @@ class ExecutedGraph:
       source = self._sent.get(node.attr["tensor_name"].s)
       return [source] if source is not None else []
     return [_split_output(x) for x in node.input if not x.startswith("^")]
+
+
+def node_stats(
+  metadata: tf.compat.v1.RunMetadata,
+) -> Iterator[tuple[str, Any]]:
+  """Yields a canonical device name and a NodeExecStats for each run of an op.
+
+  A GPU's streams are left out, and the entries that the tasks of a cluster make
+  for what they received from each other: these have no op, and no dtype.
+
+  Args:
+    metadata: What a traced step returned.
+  """
+  for stats in metadata.step_stats.dev_stats:
+    if "/stream:" not in stats.device:
+      device = devices_lib.canonical_device(stats.device)
+      for node in stats.node_stats:
+        if node.node_name != _LOGGED_TRANSFER:
+          yield device, node
 
 
 @dataclasses.dataclass(frozen=True)

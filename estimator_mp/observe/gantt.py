@@ -1,21 +1,23 @@
 """Gantt: a step's trace as a picture.
 
-A row per device, those of a replica together, time to the right. A box is a
-cell: its colour and number are the micro-batch; it is pale and hatched if it
-goes backward. A cell that began and then waited is faint meanwhile. The line
-under the boxes of a device is dark while it ran something of them.
+A row per device, those of a replica and of a task together, time to the right.
+A box is a cell: its colour and number are the micro-batch; it is pale and
+hatched if it goes backward, and crosswise if it makes gradients of weights
+alone. A cell that began and then waited is faint meanwhile. The line under the
+boxes of a device is dark while it ran something of them.
 """
 
 import dataclasses
 import math
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from estimator_mp import amounts
 from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Phase
 from estimator_mp.observe import canvas as canvas_lib
 from estimator_mp.observe import step_trace
 from estimator_mp.observe.canvas import FAINT, INK
-from estimator_mp.pipeline import simulation
 
 # Inches.
 _MIN_WIDTH = 12.0
@@ -52,10 +54,15 @@ _PALETTE = (
 )
 _TRACK = "#f3f5f8"
 _GRID = "#dde2e9"
+_PHASES = {
+  Phase.FORWARD: "forward",
+  Phase.BACKWARD: "backward",
+  Phase.WEIGHT: "weights",
+}
 # Shares of a cell's colour, the rest white.
-_BACKWARD = 0.3
+_SHARES = {Phase.FORWARD: 1.0, Phase.BACKWARD: 0.3, Phase.WEIGHT: 0.5}
 _WAITING = 0.12
-_HATCH = "////"
+_HATCHES = {Phase.FORWARD: None, Phase.BACKWARD: "////", Phase.WEIGHT: "xxxx"}
 _BUSY = "#4a5561"
 _OTHER = "#aab3bf"
 
@@ -179,11 +186,10 @@ class _Gantt:
     self.height = _TOP + heights - _GAP + _BOTTOM
 
   def _heading(self, device: int) -> float:
-    """Returns the height of the heading above a row: one for each replica."""
-    trace = self._trace
-    replica = trace.replica_of(device)
-    is_first = device == 0 or replica != trace.replica_of(device - 1)
-    return _HEADING if trace.num_replicas > 1 and is_first else 0.0
+    """Returns the height of the heading above a row: one for each group."""
+    group = self._trace.group_of(device)
+    is_first = device == 0 or group != self._trace.group_of(device - 1)
+    return _HEADING if group and is_first else 0.0
 
   def _x(self, time: float) -> float:
     """Returns where a time is, clipped to the picture."""
@@ -198,7 +204,7 @@ class _Gantt:
     top = self.height - _TOP
     for device, row in enumerate(self._rows):
       if self._heading(device):
-        name = f"replica {self._trace.replica_of(device)}"
+        name = self._trace.group_of(device)
         canvas.text(0.2, top - 0.06, name, size=10, weight="bold")
         top -= _HEADING
       self._draw_row(device, row, top)
@@ -222,10 +228,8 @@ class _Gantt:
       if trace.num_replicas > 1:
         title = f"{trace.num_replicas} replicas, each with {title}"
       title = f"{_name(schedule)}: {title}"
-      bound = simulation.speed_up_bound(schedule) * trace.num_replicas
-      bound *= trace.devices_per_stage
-      speed_up = f" (bound {bound:.2f})"
-      bubble = f" (bound {simulation.bubble_bound(schedule):.0%})"
+      speed_up = f" (bound {trace.speed_up_bound:.2f})"
+      bubble = f" (bound {trace.bubble_bound:.0%})"
     texts = [
       f"step {trace.global_step}",
       f"{trace.makespan / 1000:.3g} ms",
@@ -291,8 +295,8 @@ class _Gantt:
     self, span: step_trace.CellSpan, top: float, height: float
   ) -> None:
     color = _PALETTE[span.cell.micro_batch % len(_PALETTE)]
-    is_back = span.cell.phase is schedule_lib.Phase.BACKWARD
-    fill = _mixed_with_white(color, _BACKWARD) if is_back else color
+    is_back = span.cell.phase is not Phase.FORWARD
+    fill = _mixed_with_white(color, _SHARES[span.cell.phase])
     bottom, top = top - height + 0.02, top - 0.02
     self._box(
       span.start, span.end, bottom, top, _mixed_with_white(color, _WAITING)
@@ -308,7 +312,7 @@ class _Gantt:
         top,
         fill,
         edge=color if is_back else "white",
-        hatch=_HATCH if is_back else None,
+        hatch=_HATCHES[span.cell.phase],
       )
     start, end = max(parts, key=lambda part: part[1] - part[0])
     number = str(span.cell.micro_batch)
@@ -329,10 +333,10 @@ class _Gantt:
 
   def _draw_legend(self) -> None:
     x, y = _LEFT, 0.3
-    for text, color, edge, hatch in _legend(bool(self._trace.spans)):
+    for text, color, edge, hatch in legend(self._trace):
       self._canvas.box((x, y - 0.07), (0.26, 0.14), color, edge, hatch)
       self._canvas.text(x + 0.34, y, text, size=8.5, color=FAINT)
-      x += 0.34 + 0.075 * len(text) + 0.3
+      x += 0.34 + 0.065 * len(text) + 0.26
     if self._trace.spans:
       text = "colour and number: the micro-batch"
       self._canvas.text(x, y, text, size=8.5, color=FAINT)
@@ -354,17 +358,41 @@ class _Gantt:
       self._canvas.box((left, bottom), size, color, edge, hatch)
 
 
-def _legend(has_cells: bool) -> Iterator[tuple[str, str, str, str | None]]:
-  """Yields what boxes mean, their colour, that of their edge, their hatch."""
+class Entry(NamedTuple):
+  """What a box of the picture means.
+
+  Attributes:
+    text: The meaning.
+    color: Its colour.
+    edge: The colour of its edge.
+    hatch: Its hatch, if it has one.
+  """
+
+  text: str
+  color: str
+  edge: str
+  hatch: str | None
+
+
+def legend(trace: step_trace.StepTrace) -> Iterator[Entry]:
+  """Yields what the boxes in the picture of a trace mean.
+
+  Args:
+    trace: The trace.
+  """
+  has_cells = bool(trace.spans)
   if has_cells:
     color = _PALETTE[0]
-    yield "forward", color, "white", None
-    yield "backward", _mixed_with_white(color, _BACKWARD), color, _HATCH
+    for phase, name in _PHASES.items():
+      if any(span.cell.phase is phase for span in trace.spans):
+        fill = _mixed_with_white(color, _SHARES[phase])
+        edge = "white" if phase is Phase.FORWARD else color
+        yield Entry(name, fill, edge, _HATCHES[phase])
     faint = _mixed_with_white(color, _WAITING)
-    yield "waiting", faint, faint, None
-  yield "device busy", _BUSY, _BUSY, None
+    yield Entry("waiting", faint, faint, None)
+  yield Entry("device busy", _BUSY, _BUSY, None)
   if has_cells:
-    yield "other ops, such as updates", _OTHER, _OTHER, None
+    yield Entry("other ops, such as updates", _OTHER, _OTHER, None)
 
 
 def _without_pauses(

@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from estimator_mp import devices as devices_lib
 from estimator_mp.graph import op_types
 from estimator_mp.observe import executed_graph, step_trace
 
@@ -82,18 +81,14 @@ def _runs(
 ) -> dict[tuple[str, str], list[_Run]]:
   """Returns all runs of each node, by device and name, in order."""
   found: dict[tuple[str, str], list[_Run]] = {}
-  for stats in metadata.step_stats.dev_stats:
-    if "/stream:" in stats.device:
-      continue
-    device = devices_lib.canonical_device(stats.device)
-    for node in stats.node_stats:
-      outputs = {}
-      for output in node.output:
-        description = output.tensor_description
-        if description.dtype != tf.resource.as_datatype_enum:
-          outputs[output.slot] = _buffer(description)
-      end = (node.all_start_nanos + node.op_end_rel_nanos) / 1000
-      found.setdefault((device, node.node_name), []).append((end, outputs))
+  for device, node in executed_graph.node_stats(metadata):
+    outputs = {}
+    for output in node.output:
+      description = output.tensor_description
+      if description.dtype != tf.resource.as_datatype_enum:
+        outputs[output.slot] = _buffer(description)
+    end = (node.all_start_nanos + node.op_end_rel_nanos) / 1000
+    found.setdefault((device, node.node_name), []).append((end, outputs))
   for runs in found.values():
     runs.sort(key=lambda run: run[0])
   return found

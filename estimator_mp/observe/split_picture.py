@@ -1,8 +1,9 @@
-"""Split picture: what of each variable the devices of a model axis hold.
+"""Split picture: what of each variable the devices of an axis hold.
 
 A column per device. In the order of the graph a row for each variable that is
 split, with the device's shard of it filled in, and one for each tensor that the
 devices send each other on the way: what is summed, gathered or read by all.
+Where tables are split over replicas, a last row is for what each has whole.
 """
 
 import dataclasses
@@ -24,6 +25,7 @@ _LONGEST = 1.6
 _SHORTEST = 0.1
 _BETWEEN = 0.22
 _SENT = 0.42
+_REPLICATED = 0.62
 _HEADER = 0.95
 _FOOTER = 0.75
 
@@ -45,6 +47,7 @@ def write_pictures(
   order: Sequence[str],
   devices: Sequence[str],
   directory: str,
+  replicated: int = 0,
 ) -> list[str]:
   """Draws what is split into split.png and split.svg.
 
@@ -56,6 +59,8 @@ def write_pictures(
     order: The names of variables and ops, in the order of the picture.
     devices: What the columns are called, one for each part.
     directory: An existing folder.
+    replicated: How many parameters each of the devices has besides, all of
+      them the same.
 
   Returns:
     The paths of the files.
@@ -63,7 +68,8 @@ def write_pictures(
   Raises:
     ModuleNotFoundError: If matplotlib is not installed.
   """
-  picture = _Picture(title, plan, rows(plan, order), devices)
+  found = rows(plan, order)
+  picture = _Picture(title, plan, found, devices, replicated)
   with canvas_lib.opened(picture.width, picture.height) as canvas:
     picture.draw(canvas)
     return canvas.save(directory, "split", dpi=110)
@@ -92,6 +98,20 @@ def rows(plan: SplitPlan, order: Sequence[str]) -> list[SplitVariable | Sent]:
     if sent.num_bytes > _MOST_LEFT_OUT_BYTES
   ]
   return [row for _, row in sorted(found, key=lambda entry: entry[0])]
+
+
+def num_parameters(plan: SplitPlan) -> int:
+  """Returns how many numbers the split variables have, without slots.
+
+  Args:
+    plan: What is split.
+  """
+  names = {variable.name for variable in plan.variables}
+  return sum(
+    math.prod(variable.shape)
+    for variable in plan.variables
+    if not _is_slot(variable.name, names)
+  )
 
 
 def _is_slot(name: str, names: set[str]) -> bool:
@@ -149,7 +169,9 @@ class _Picture:
     plan: SplitPlan,
     found: Sequence[SplitVariable | Sent],
     devices: Sequence[str],
+    replicated: int,
   ):
+    self._replicated = replicated
     self._title = title
     self._plan = plan
     self._rows = found[:_MOST_ROWS]
@@ -164,6 +186,8 @@ class _Picture:
     self._longest = max(sizes, default=2)
     self.width = 2 * _MARGIN + _LABELS + _COLUMN * len(devices)
     self.height = _HEADER + sum(map(self._height, self._rows)) + _FOOTER
+    if replicated:
+      self.height += _REPLICATED
 
   def _height(self, row: SplitVariable | Sent) -> float:
     """Returns the height of a row, in inches."""
@@ -191,6 +215,8 @@ class _Picture:
       else:
         self._draw_variable(row, middle)
       y -= self._height(row)
+    if self._replicated:
+      self._draw_replicated(y - _REPLICATED / 2)
     for number, text in enumerate(reversed(self._footer())):
       canvas.text(_MARGIN, 0.18 + 0.16 * number, text, size=7.5, color=FAINT)
 
@@ -198,6 +224,8 @@ class _Picture:
     """Returns the lines at the bottom."""
     sent = amounts.amount(self._plan.num_bytes, "B")
     lines = [f"Sent over the model axis each training step: {sent}."]
+    if self._replicated:
+      lines = [f"Sent between shards each training step: {sent}."]
     if self._left_out:
       lines.append(f"Not drawn: {amounts.counted(self._left_out, 'row')}.")
     return lines
@@ -239,6 +267,23 @@ class _Picture:
       color = _COLORS[part % len(_COLORS)]
       self._canvas.box(corner, extent, color, _BORDER)
       start += length
+
+  def _draw_replicated(self, middle: float) -> None:
+    """Draws what each device has whole."""
+    text = self._canvas.text
+    text(_MARGIN, middle + 0.08, "all other variables", size=8)
+    text(
+      _MARGIN,
+      middle - 0.09,
+      f"{self._replicated:,} parameters, whole in each replica",
+      size=7,
+      color=FAINT,
+    )
+    size = (_LONGEST / 2, _REPLICATED - _BETWEEN)
+    for part in range(len(self._devices)):
+      corner = (self._left(part) + _LONGEST / 4, middle - size[1] / 2)
+      color = _COLORS[part % len(_COLORS)]
+      self._canvas.box(corner, size, color, _BORDER)
 
   def _draw_sent(self, sent: Sent, middle: float) -> None:
     """Draws an arrow to, or from, the device that has the whole tensor."""

@@ -8,6 +8,7 @@ import functools
 from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp import amounts
+from estimator_mp import devices as devices_lib
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
 
@@ -101,6 +102,24 @@ class StepTrace:
     """
     return device * self.num_replicas // len(self.devices)
 
+  def group_of(self, device: int) -> str:
+    """Returns what a device shares with its neighbours: a replica, a task.
+
+    Args:
+      device: The index of the device.
+
+    Returns:
+      Such as "replica 1, worker 0"; empty if all devices are of one group.
+    """
+    found = []
+    if self.num_replicas > 1:
+      found.append(f"replica {self.replica_of(device)}")
+    task = devices_lib.task_of(self.devices[device])
+    if task:
+      job, index = task.removeprefix("/job:").split("/task:")
+      found.append(f"{job} {index}")
+    return ", ".join(found)
+
   def stages_of(self, device: int) -> list[int]:
     """Returns the stages that a device works on; none without a pipeline.
 
@@ -109,9 +128,9 @@ class StepTrace:
     """
     if self.schedule is None:
       return []
-    size = self.schedule.num_devices
-    first = device // self.devices_per_stage % size
-    return [*range(first, self.schedule.num_stages, size)]
+    place = device // self.devices_per_stage % self.schedule.num_devices
+    places = self.schedule.devices_of_stages
+    return [stage for stage, other in enumerate(places) if other == place]
 
   @functools.cached_property
   def spans(self) -> tuple[CellSpan, ...]:
@@ -182,6 +201,33 @@ class StepTrace:
     """The fraction of the devices' time in which they were idle."""
     return 1 - self.speed_up / len(self.devices)
 
+  @functools.cached_property
+  def speed_up_bound(self) -> float:
+    """How many devices the schedule can keep busy if stages are equal.
+
+    Where it splits backward passes, that depends on how long phases take, so it
+    is that of phases as long as those that ran, if all did. Without a pipeline,
+    all.
+    """
+    if self.schedule is None:
+      return float(len(self.devices))
+    pipelines = self.num_replicas * self.devices_per_stage
+    if not self.schedule.splits_backward:
+      return simulation.speed_up_bound(self.schedule) * pipelines
+    times = [self._busy_in(phase) for phase in self.schedule.phases]
+    forward, backward, weight = times if all(times) else (1.0, 1.0, 1.0)
+    found = simulation.simulate(self.schedule, forward, backward, weight)
+    return found.speed_up * pipelines
+
+  def _busy_in(self, phase: schedule_lib.Phase) -> float:
+    """Returns the time of all cells of a phase."""
+    return sum(span.busy for span in self.spans if span.cell.phase is phase)
+
+  @property
+  def bubble_bound(self) -> float:
+    """The least bubble that the schedule can have; see `speed_up_bound`."""
+    return 1 - self.speed_up_bound / len(self.devices)
+
   @property
   def total_sent_bytes(self) -> int:
     """What all devices sent to others."""
@@ -212,15 +258,18 @@ class StepTrace:
   def live_micro_batches(self) -> tuple[int, ...]:
     """Returns the most forwards that each device held at once.
 
-    A forward counts from its start until its backward has ended, as in
-    `schedule.live_micro_batches`.
+    A forward counts from its start until its backward has ended, or the
+    gradients of its weights, as in `schedule.live_micro_batches`.
     """
     spans = {(span.device, span.cell): span for span in self.spans}
     held: list[list[tuple[float, float, int]]] = [[] for _ in self.devices]
+    phases = schedule_lib.UNSPLIT
+    if self.schedule is not None:
+      phases = self.schedule.phases
     for (device, cell), span in spans.items():
       if cell.phase is schedule_lib.Phase.FORWARD:
-        backward = dataclasses.replace(cell, phase=schedule_lib.Phase.BACKWARD)
-        other = spans.get((device, backward))
+        last = dataclasses.replace(cell, phase=phases[-1])
+        other = spans.get((device, last))
         end = other.end if other else self.extent[1]
         held[span.device].append((span.start, end, 1))
     return tuple(peak(intervals) for intervals in held)
@@ -229,7 +278,7 @@ class StepTrace:
     """Returns what people want to know of the step, in one line."""
     bound = "no pipeline"
     if self.schedule is not None:
-      bound = f"bound {simulation.bubble_bound(self.schedule):.0%}"
+      bound = f"bound {self.bubble_bound:.0%}"
     between = self.sent_between_replicas if self.num_replicas > 1 else 0
     within = self.sent_within_stages
     of_stages = self.total_sent_bytes - between - within

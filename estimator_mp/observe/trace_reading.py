@@ -3,7 +3,6 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from estimator_mp import devices as devices_lib
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.observe import executed_graph, live_memory, step_trace
@@ -78,7 +77,7 @@ def _kernels(
   """Yields what ran on the devices; the step begins at 0."""
   all_stats = [
     (devices.index(device), node)
-    for device, node in _node_stats(metadata)
+    for device, node in executed_graph.node_stats(metadata)
     if device in devices
   ]
   begin = min((node.all_start_nanos for _, node in all_stats), default=0)
@@ -101,17 +100,6 @@ def _kernels(
       (start + node.op_end_rel_nanos) / 1000,
       cell,
     )
-
-
-def _node_stats(
-  metadata: tf.compat.v1.RunMetadata,
-) -> Iterator[tuple[str, Any]]:
-  """Yields a canonical device name and a NodeExecStats for each run op."""
-  for stats in metadata.step_stats.dev_stats:
-    if "/stream:" not in stats.device:
-      device = devices_lib.canonical_device(stats.device)
-      for node in stats.node_stats:
-        yield device, node
 
 
 def _op_type(node: Any) -> str:
@@ -200,7 +188,7 @@ def _progress(place: _Place) -> tuple[int, int]:
   _, cell = place
   if cell.phase is schedule_lib.Phase.FORWARD:
     return (0, cell.stage)
-  return (1, -cell.stage)
+  return (int(cell.phase), -cell.stage)
 
 
 def _sent_bytes(
@@ -208,7 +196,7 @@ def _sent_bytes(
 ) -> dict[tuple[str, str], int]:
   """Returns the bytes of tensors that the devices sent each other."""
   made: dict[tuple[str, str, int], int] = {}
-  for device, node in _node_stats(metadata):
+  for device, node in executed_graph.node_stats(metadata):
     for output in node.output:
       key = (device, node.node_name, output.slot)
       made[key] = made.get(key, 0) + _tensor_bytes(output.tensor_description)

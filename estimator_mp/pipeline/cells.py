@@ -53,18 +53,28 @@ def passes_of_ops(
   ops: Sequence[tf.Operation],
   backward: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
+  gradients: Sequence[Collection[tf.Operation]] = (),
 ) -> dict[tf.Operation, Pass]:
   """Returns the pass that each op of a slice is part of.
 
   Mostly that is one through the op's own stage. But what an earlier stage reads
   has to be there before (a gather from a weight that lives on a later stage,
-  say), and what the backward pass of a later stage reads as well. So forward
-  stages never fall along an edge of the graph, and backward stages never rise.
+  say), and what the backward pass of a later stage reads as well. What reads
+  what an earlier stage's backward pass makes of a later one's (the gradient of
+  that gather) comes as late as that. So forward stages never fall along an edge
+  of the graph, and backward stages never rise.
+
+  Where a schedule splits the backward pass, as zero-bubble pipelines do (Qi et
+  al., 2023, arXiv:2401.10241), WEIGHT is what no other pass reads and what the
+  gradient of one variable alone is made of. So the first stage, whose gradients
+  no other stage reads, has a BACKWARD pass, too.
 
   Args:
     ops: The slice, in the order of the graph.
     backward: Those of it that are made for gradients.
     stages: The stages where ops are placed; an op without one is in no pass.
+    gradients: The ops that make the gradient of each variable, if the backward
+      pass is split; none if it is not.
   """
   inside = set(ops)
   # A v1 loop begins and ends as a whole, and so it is in one pass.
@@ -84,27 +94,66 @@ def passes_of_ops(
     of_op = whole[op]
     pick, none = (max, -1) if of_op in going_back else (min, last_stage + 1)
     stage_of[of_op] = pick(stage_of.get(of_op, none), stages.get(op, none))
-  same_phase = [
-    (source, reader, max if reader in going_back else min)
-    for source, reader in edges
-    if (source in going_back) == (reader in going_back)
+  forward = [edge for edge in edges if not going_back.intersection(edge)]
+  backward_edges = [edge for edge in edges if going_back.issuperset(edge)]
+  late = _late(backward_edges, stage_of)
+  after = [edge[::-1] for edge in backward_edges if late.issuperset(edge)]
+  before = [edge for edge in backward_edges if edge[0] not in late]
+  _settle(stage_of, forward, min)
+  _settle(stage_of, after[::-1], _earlier_stage)
+  _settle(stage_of, before, max)
+  phases = dict.fromkeys(going_back, Phase.BACKWARD)
+  made_of = [
+    going_back.intersection(whole[op] for op in ends if op in inside)
+    for ends in gradients
   ]
-
-  def visit(edge: tuple[Hashable, Hashable, Callable[[int, int], int]]) -> bool:
-    source, reader, pick = edge
-    before = stage_of[source]
-    stage_of[source] = pick(before, stage_of[reader])
-    return stage_of[source] != before
-
-  traversal.repeat_until_stable(visit, same_phase)
+  for of_op in _of_one_gradient(backward_edges, stage_of, made_of):
+    phases[of_op] = Phase.WEIGHT
   return {
-    op: Pass(
-      stage_of[whole[op]],
-      Phase.BACKWARD if whole[op] in going_back else Phase.FORWARD,
-    )
+    op: Pass(stage_of[whole[op]], phases.get(whole[op], Phase.FORWARD))
     for op in ops
     if 0 <= stage_of[whole[op]] <= last_stage
   }
+
+
+def _of_one_gradient(
+  edges: Sequence[tuple[Hashable, Hashable]],
+  stage_of: Mapping[Hashable, int],
+  gradients: Sequence[Collection[Hashable]],
+) -> list[Hashable]:
+  """Returns what leads to one gradient and to nothing else, on its stage alone.
+
+  Args:
+    edges: What backward ops read of each other: sources and readers, the last
+      readers first.
+    stage_of: The stages in whose backward passes they are.
+    gradients: What each gradient ends with.
+  """
+  several = -1
+  # Of each op the only gradient that it leads to, or `several`.
+  only: dict[Hashable, int] = {}
+  for number, ends in enumerate(gradients):
+    for end in ends:
+      only[end] = several if end in only else number
+  if not only:
+    return []
+  sources = {source for source, _ in edges}
+  for _, reader in edges:
+    if reader not in sources:
+      only.setdefault(reader, several)  # It leads to something else.
+
+  def visit(edge: tuple[Hashable, Hashable]) -> bool:
+    source, reader = edge
+    before, found = only.get(source), only.get(reader)
+    if found is None:
+      return False
+    if stage_of[source] != stage_of[reader] or before not in (None, found):
+      found = several
+    only[source] = found
+    return found != before
+
+  traversal.repeat_until_stable(visit, edges)
+  return [of_op for of_op, number in only.items() if number != several]
 
 
 def _going_back(
@@ -121,6 +170,88 @@ def _going_back(
   while moved := {s for s, of_op in edges if s in found and of_op not in found}:
     found -= moved
   return found
+
+
+def _late(
+  edges: Sequence[tuple[Hashable, Hashable]], stage_of: Mapping[Hashable, int]
+) -> set[Hashable]:
+  """Returns what cannot be there before a backward pass comes to its stage.
+
+  That is what is made of something that a later stage's backward pass makes.
+
+  Args:
+    edges: What backward ops read of each other: sources and readers, the last
+      readers first.
+    stage_of: The stages where they are placed; -1 for nowhere.
+  """
+  highest = dict(stage_of)
+  _settle(highest, [edge[::-1] for edge in reversed(edges)], max)
+  readers: dict[Hashable, list[Hashable]] = {}
+  for source, reader in edges:
+    readers.setdefault(source, []).append(reader)
+  received = [
+    reader
+    for source, reader in edges
+    if highest[source] > stage_of[reader] >= 0
+  ]
+  return set(traversal.walk(received, lambda of_op: readers.get(of_op, ())))
+
+
+def _settle(
+  stage_of: dict[Hashable, int],
+  edges: Sequence[tuple[Hashable, Hashable]],
+  pick: Callable[[int, int], int],
+) -> None:
+  """Changes stages until the first of each edge agrees with the second.
+
+  Args:
+    stage_of: The stages, which change.
+    edges: Pairs of ops.
+    pick: Returns the stage that the first one of an edge is to have, of its own
+      and the other's.
+  """
+
+  def visit(edge: tuple[Hashable, Hashable]) -> bool:
+    changing, other = edge
+    stage = stage_of[changing]
+    stage_of[changing] = pick(stage, stage_of[other])
+    return stage_of[changing] != stage
+
+  traversal.repeat_until_stable(visit, edges)
+
+
+def _earlier_stage(one: int, other: int) -> int:
+  """Returns the earlier of two stages, where -1 stands for none."""
+  return min(one, other) if min(one, other) >= 0 else max(one, other)
+
+
+def gates(
+  op: tf.Operation,
+  made: Collection[tf.Operation],
+  stages: Mapping[tf.Operation, int],
+) -> list[tf.Operation]:
+  """Returns what lets a gradient wait for all gradients of an op of the model.
+
+  Optimizers of TensorFlow 1 make such gates (`gate_gradients=GATE_OP`).
+
+  Args:
+    op: What hands on a gradient.
+    made: What was made for gradients: no gate waits for anything else.
+    stages: The stages where ops are placed: no gate is between them.
+  """
+  if op.type != "Identity" or graph_reads.outermost_loop(op) is not None:
+    return []
+  source = op.inputs[0].op
+  return [
+    gate
+    for gate in op.control_inputs
+    if gate.type == "NoOp"
+    and source in gate.control_inputs
+    and all(
+      x in made and x in stages and stages[x] == stages.get(source)
+      for x in gate.control_inputs
+    )
+  ]
 
 
 def ends_of_passes(

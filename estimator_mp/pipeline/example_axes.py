@@ -23,6 +23,7 @@ import numpy as np
 import tensorflow as tf
 
 ODD_BATCH = 100_003
+_WHOLE = 30_011  # Of what has the examples of all slices: no axis of slices.
 _ROWS = 200_003  # Of what has any number of rows, such as a sparse tensor.
 _LARGE = 50_000
 _UNKNOWN_DIMENSIONS = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149)
@@ -54,12 +55,15 @@ class Layout:
     per_example: How long the axis is for each of them; 0 if that is not known.
     is_counted: Whether the data say how many rows there are, such as those that
       a mask leaves.
+    is_moved: Whether rows are where those of other examples were, as after a
+      roll: what meets them row by row is compared with other examples.
   """
 
   kind: Kind
   axis: int | None = None
   per_example: int = 0
   is_counted: bool = False
+  is_moved: bool = False
 
 
 _NONE = Layout(Kind.NONE)
@@ -162,6 +166,41 @@ class ExampleAxes:
         if tensor.name not in self._layouts and self._differs(tensor):
           self._layouts[tensor.name] = self._layout(tensor, shapes)
 
+  def odd_graph(self, ops: Iterable[tf.Operation]) -> tf.Graph:
+    """Returns a graph with the shapes of a batch of `ODD_BATCH` examples.
+
+    Args:
+      ops: Ops of the graph, in order.
+
+    Returns:
+      A graph of these and of what leads to them, by the same names, but for
+      what cannot work for another size of the batch.
+    """
+    found: dict[tf.Operation, None] = {}
+    for op in ops:
+      found |= dict.fromkeys(self._ancestors(op.inputs, self._dimensions))
+      found.setdefault(op)
+    rest = list(found)
+    graph, failed = self._imported(rest, self._dimensions, self._slice_size)
+    while failed is not None:
+      for tensor in failed.outputs:
+        if self._guessed(tensor).kind is Kind.ROWS:
+          self._add_guessed(tensor)
+      is_guessed = all(x.name in self._dimensions for x in failed.outputs)
+      left = _without(rest, failed)
+      rest = [op for op in rest if op is not failed] if is_guessed else left
+      graph, failed = self._imported(rest, self._dimensions, self._slice_size)
+    self.add([x for op in rest for x in op.outputs])
+    return graph
+
+  def _add_guessed(self, tensor: tf.Tensor) -> None:
+    """Adds what an op makes that was made for one size of the batch."""
+    sizes = _known(tensor.shape.as_list())
+    layout = self._guessed(tensor)
+    sizes[0] = layout.per_example * ODD_BATCH
+    self._dimensions[tensor.name] = [*sizes]
+    self._layouts[tensor.name] = layout
+
   def fits_any_size(
     self, ops: Iterable[tf.Operation], known: Iterable[tf.Tensor]
   ) -> bool:
@@ -199,6 +238,25 @@ class ExampleAxes:
     """
     self._dimensions[tensor.name] = []
     self._layouts[tensor.name] = _NONE
+
+  def add_rows(self, tensor: tf.Tensor) -> None:
+    """Adds something with a row for each example, before anything reads it.
+
+    Args:
+      tensor: A tensor of the first slice.
+    """
+    sizes = _known(tensor.shape.as_list())
+    self._dimensions[tensor.name] = [ODD_BATCH, *sizes[1:]]
+    self._layouts[tensor.name] = Layout(Kind.ROWS, 0, 1)
+
+  def add_whole(self, tensor: tf.Tensor) -> None:
+    """Adds something with a row for each example of all slices.
+
+    Args:
+      tensor: A tensor that is there once, before anything reads it.
+    """
+    sizes = _known(tensor.shape.as_list())
+    self._dimensions[tensor.name] = [_WHOLE, *sizes[1:]]
 
   def size_for_odd_batch(self, tensor: tf.Tensor) -> _Sizes | None:
     """Returns the shape of a tensor for a batch of `ODD_BATCH` examples.
@@ -260,11 +318,34 @@ class ExampleAxes:
     Args:
       ops: What is computed for it.
       sizes: The shapes of what is not.
+      slice_size: As for `_imported`.
+    """
+    graph, failed = self._imported(ops, sizes, slice_size)
+    if failed is not None:
+      return {}, failed
+    shapes = {
+      tensor.name: graph.get_tensor_by_name(tensor.name).shape
+      for op in ops
+      for tensor in op.outputs
+    }
+    return shapes, None
+
+  def _imported(
+    self,
+    ops: Sequence[tf.Operation],
+    sizes: Mapping[str, _Sizes | None],
+    slice_size: int | None = None,
+  ) -> tuple[tf.Graph, tf.Operation | None]:
+    """Returns a graph for the odd batch, or an op that cannot work for it.
+
+    Args:
+      ops: What is computed for it.
+      sizes: The shapes of what is not.
       slice_size: The number of examples that constants such as those of
         `tf.zeros_like` were made for, and shall not be.
     """
     if not ops:
-      return {}, None
+      return tf.Graph(), None
     inside = {op.name for op in ops}
     constants = set()
     if slice_size is not None:
@@ -298,13 +379,8 @@ class ExampleAxes:
       except (ValueError, tf.errors.OpError) as error:
         node = re.search(r"\{\{node ([^\s}]+)", str(error))
         by_name = {op.name: op for op in ops}
-        return {}, by_name.get(node[1] if node else "", ops[0])
-    shapes = {
-      tensor.name: graph.get_tensor_by_name(tensor.name).shape
-      for op in ops
-      for tensor in op.outputs
-    }
-    return shapes, None
+        return graph, by_name.get(node[1] if node else "", ops[0])
+    return graph, None
 
   def _constants_like_slices(
     self, ops: Sequence[tf.Operation], slice_size: int
@@ -343,7 +419,10 @@ class ExampleAxes:
     before = [
       self._layouts[x.name] for x in tensor.op.inputs if x.name in self._layouts
     ]
-    if _PAIRS in before:
+    is_moved = any(x.is_moved for x in before)
+    if _PAIRS in before or (
+      is_moved and any(x.kind is Kind.ROWS for x in before)
+    ):
       return _PAIRS
     if tensor.name in shapes:
       says_itself = tensor.op.type.startswith(op_types.SAYS_SHAPE)
@@ -362,8 +441,20 @@ class ExampleAxes:
         tensor.name in shapes and not self._keeps_order(tensor, found, shapes)
       )
     ):
-      return Layout(Kind.MIXED, None, found.per_example)
+      is_moved = is_moved or self._moves_examples(tensor.op)
+      return Layout(Kind.MIXED, None, found.per_example, is_moved=is_moved)
     return found
+
+  def _moves_examples(self, op: tf.Operation) -> bool:
+    """Whether an op puts each example in the place of a certain other one."""
+    if op.type not in op_types.MOVES_ROWS:
+      return False
+    axes = tf.get_static_value(op.inputs[-1])
+    data = self._layouts.get(op.inputs[0].name, _NONE)
+    rank = op.inputs[0].shape.rank
+    if axes is None or rank is None or data.axis is None:
+      return False
+    return bool(np.any(np.mod(axes, rank) == data.axis))
 
   def _guessed(self, tensor: tf.Tensor) -> Layout:
     """Returns the layout in a model that was made for one size of a batch."""

@@ -1,9 +1,11 @@
 """Simulation: how long a schedule takes, and how long it takes at best."""
 
 import dataclasses
+import itertools
 from collections.abc import Mapping, Sequence
 
 from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Phase
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,8 +47,10 @@ def simulate(
   schedule: schedule_lib.Schedule,
   forward: float | Sequence[float] = 1.0,
   backward: float | Sequence[float] = 1.0,
+  weight: float | Sequence[float] = 0.0,
+  sends: Sequence[float] = (),
 ) -> Timeline:
-  """Returns when each cell runs if sending takes no time.
+  """Returns when each cell runs.
 
   Each device runs its row in order; each cell waits for those that it reads.
 
@@ -54,7 +58,12 @@ def simulate(
     schedule: A schedule with one row per device.
     forward: The time of a micro-batch's forward pass on a device, which its v
       stages share equally; or one time for each of the C stages.
-    backward: The same for the backward pass.
+    backward: The same for the backward pass, less `weight`.
+    weight: The same for what only the gradients of weights need. A schedule
+      that does not split the backward pass takes the time for both at once.
+    sends: The time in which a result gets from a stage to the next one or back,
+      if that is on another device: for each of the first C - 1 stages. None
+      takes any if there are none.
 
   Raises:
     ValueError: If the schedule enforces no order, its cells wait for each
@@ -66,19 +75,50 @@ def simulate(
       f"schedule {schedule.name!r} enforces no order, so there is none to "
       f"simulate; use {', '.join(names)} or {last}"
     )
-  costs = {
-    schedule_lib.Phase.FORWARD: _costs(schedule, "forward", forward),
-    schedule_lib.Phase.BACKWARD: _costs(schedule, "backward", backward),
-  }
+  costs = _costs_of_phases(schedule, forward, backward, weight)
   starts: dict[schedule_lib.Cell, float] = {}
   ends: dict[schedule_lib.Cell, float] = {}
   free = [0.0] * schedule.num_devices
   for cell in schedule_lib.running_order(schedule):
     device = schedule.device_of(cell.stage)
-    inputs = [ends[needed] for needed in schedule.inputs_of(cell)]
+    inputs = [
+      ends[needed] + _send(schedule, needed, cell, sends)
+      for needed in schedule.inputs_of(cell)
+    ]
     starts[cell] = max(free[device], *inputs, 0.0)
     ends[cell] = free[device] = starts[cell] + costs[cell.phase][cell.stage]
   return Timeline(starts, ends, schedule.num_devices)
+
+
+def _send(
+  schedule: schedule_lib.Schedule,
+  source: schedule_lib.Cell,
+  reader: schedule_lib.Cell,
+  sends: Sequence[float],
+) -> float:
+  """Returns the time until the result of a cell is where another reads it."""
+  places = schedule.device_of(source.stage), schedule.device_of(reader.stage)
+  if not sends or places[0] == places[1]:
+    return 0.0
+  return sends[min(source.stage, reader.stage)]
+
+
+def _costs_of_phases(
+  schedule: schedule_lib.Schedule,
+  forward: float | Sequence[float],
+  backward: float | Sequence[float],
+  weight: float | Sequence[float],
+) -> dict[Phase, Sequence[float]]:
+  """Returns what the cells of each phase cost, stage by stage."""
+  costs = {
+    Phase.FORWARD: _costs(schedule, "forward", forward),
+    Phase.BACKWARD: _costs(schedule, "backward", backward),
+    Phase.WEIGHT: _costs(schedule, "weight", weight),
+  }
+  if schedule.splits_backward:
+    return costs
+  both = zip(costs[Phase.BACKWARD], costs.pop(Phase.WEIGHT), strict=True)
+  return {**costs, Phase.BACKWARD: [sum(pair) for pair in both]}
 
 
 def _costs(
@@ -95,31 +135,69 @@ def _costs(
   return cost
 
 
-def speed_up_bound(schedule: schedule_lib.Schedule) -> float:
-  """Returns M*K / (M + (K-1)/v): no order of equal stages is faster.
+def speed_up_bound(
+  schedule: schedule_lib.Schedule,
+  forward: float | Sequence[float] = 1.0,
+  backward: float | Sequence[float] = 1.0,
+  weight: float | Sequence[float] = 0.0,
+) -> float:
+  """Returns a speed-up that no order of a schedule's cells exceeds.
 
-  The last device waits for K-1 stages before its first cell and after its last.
-  Stages that are not equal may come closer to K, or stay farther from it.
+  A device waits for its first cell until those of earlier stages are done, and
+  they wait for its last backward. Where backward passes are not split and
+  stages are equal that is M*K / (M + (K-1)/v), whatever their times, and where
+  they are split and take as long as forwards 3*M*K / (3*M + (K-1)/v).
 
   Args:
     schedule: The schedule.
+    forward: As for `simulate`.
+    backward: As for `simulate`.
+    weight: As for `simulate`.
 
   Returns:
     The speed-up over a single device.
   """
-  size = schedule.num_devices
-  micro_batches = schedule.num_micro_batches / schedule.num_rounds
-  return (
-    micro_batches
-    * size
-    / (micro_batches + (size - 1) / schedule.num_virtual_stages)
-  )
+  costs = _costs_of_phases(schedule, forward, backward, weight)
+  rounds = schedule.num_rounds if schedule.rows else 1
+  of_round = schedule.num_micro_batches / rounds
+  rises = [0.0, *itertools.accumulate(costs[Phase.FORWARD])]
+  falls = [0.0, *itertools.accumulate(costs[Phase.BACKWARD])]
+  last = costs[Phase.WEIGHT][0] if schedule.splits_backward else 0.0
+  least = busy = 0.0
+  for device in range(schedule.num_devices):
+    stages = [
+      stage
+      for stage, place in enumerate(schedule.devices_of_stages)
+      if place == device
+    ]
+    work = {
+      phase: of_round * sum(of_stages[stage] for stage in stages)
+      for phase, of_stages in costs.items()
+    }
+    busy += rounds * sum(work.values())
+    begin = min(rises[stage] for stage in stages)
+    end = min(falls[stage] for stage in stages) + last
+    waited = work[Phase.FORWARD] + work[Phase.BACKWARD] + end
+    # A round begins on the first stage when the one before has ended there.
+    before = (rounds - 1) * (begin + waited)
+    least = max(least, before + begin + max(waited, sum(work.values())))
+    least = max(least, begin + rounds * sum(work.values()))
+  return busy / least
 
 
-def bubble_bound(schedule: schedule_lib.Schedule) -> float:
-  """Returns the least bubble of equal stages, (K-1) / (v*M + K-1).
+def bubble_bound(
+  schedule: schedule_lib.Schedule,
+  forward: float | Sequence[float] = 1.0,
+  backward: float | Sequence[float] = 1.0,
+  weight: float | Sequence[float] = 0.0,
+) -> float:
+  """Returns a bubble that no order of a schedule's cells falls below.
 
   Args:
     schedule: The schedule.
+    forward: As for `simulate`.
+    backward: As for `simulate`.
+    weight: As for `simulate`.
   """
-  return 1 - speed_up_bound(schedule) / schedule.num_devices
+  bound = speed_up_bound(schedule, forward, backward, weight)
+  return 1 - bound / schedule.num_devices

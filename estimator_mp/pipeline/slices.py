@@ -50,6 +50,7 @@ class SliceFinder:
       roots: What differs between micro-batches, such as their features.
     """
     roots = list(roots)
+    self._wholes: set[tf.Operation] = set()
     self._roots = {root.name for root in roots}
     self._num_rows = {
       root.shape.as_list()[0] for root in roots if root.shape.rank
@@ -67,6 +68,15 @@ class SliceFinder:
       root: A tensor.
     """
     self._roots.add(root.name)
+
+  def add_wholes(self, ops: Iterable[tf.Operation]) -> None:
+    """Adds ops that join what micro-batches have, before others hear of them.
+
+    Args:
+      ops: Ops whose results are the same for all.
+    """
+    self._wholes.update(ops)
+    self._sums.update(ops)
 
   def add_sums(self, ops: Sequence[tf.Operation]) -> None:
     """Adds ops that sum over micro-batches: their results are the same for all.
@@ -94,6 +104,14 @@ class SliceFinder:
     """
     return tensor.name in self._roots or tensor.op in self._differs
 
+  def depends(self, op: tf.Operation) -> bool:
+    """Whether what an op does differs between micro-batches.
+
+    Args:
+      op: An op that was added, or another.
+    """
+    return op in self._differs or op in self._updates
+
   def add(self, ops: Sequence[tf.Operation]) -> None:
     """Adds ops of the graph.
 
@@ -118,7 +136,7 @@ class SliceFinder:
 
   def _finds_difference(self, op: tf.Operation) -> bool:
     """Whether an op differs, by what is known of those before it."""
-    if op.type in op_types.MOVES_GENERATOR:
+    if op.type in op_types.MOVES_GENERATOR or op in self._wholes:
       return False
     waits = [c for c in op.control_inputs if c not in self._updates]
     reads = any(self.differs(tensor) for tensor in op.inputs)

@@ -18,9 +18,17 @@ import tensorflow as tf
 class Rules:
   """The rules that the user gives; a `Strategy`."""
 
-  def __init__(self, rules: Sequence[Rule]):
-    """Takes rules in order; the first one that matches a name counts."""
+  def __init__(
+    self, rules: Sequence[Rule], mode: str = tf.estimator.ModeKeys.TRAIN
+  ):
+    """Takes rules in order; the first one that matches a name counts.
+
+    Args:
+      rules: The rules.
+      mode: What the graph is for.
+    """
     self._rules = rules
+    self._mode = mode
 
   def stages_of(
     self,
@@ -65,12 +73,13 @@ class Rules:
     """Raises if rules and a model do not cover each other.
 
     Raises:
-      ValueError: If a rule matches nothing, or a trainable variable is matched
-        by none.
+      ValueError: If a rule matches nothing in training, or a trainable variable
+        is matched by none. Other graphs may lack a part of the model.
     """
     rules = self._rules
+    is_whole = self._mode == tf.estimator.ModeKeys.TRAIN
     for rule in rules:
-      if not any(re.search(rule[0], op.name) for op in ops):
+      if is_whole and not any(re.search(rule[0], op.name) for op in ops):
         names = ", ".join(op.name for op in op_types.variables_of(ops)[:3])
         raise ValueError(
           f"placement rule {rule!r} matches no variable or op of the model; "

@@ -72,7 +72,7 @@ def make_strategy(
   if isinstance(placement, placement_lib.Placement):
     return known.Given(placement)
   if not placement_lib.is_strategy(placement):
-    return rules.Rules(placement)
+    return rules.Rules(placement, mode)
   if saved is not None:
     return known.Saved(saved, mode)
   module = importlib.import_module(placement_lib.STRATEGIES[placement].module)

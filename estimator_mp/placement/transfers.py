@@ -182,8 +182,9 @@ def find_savings(ops: Sequence[tf.Operation]) -> Savings:
   local: set[Input] = set()
   constants: list[CopiedConstant] = []
   scalars: list[StackedScalars] = []
+  assets = _assets(ops)
   for op in ops:
-    if op.type == "Const":
+    if op.type == "Const" and op not in assets:
       for copied in _copied_constants(op, local):
         constants.append(copied)
         local.update(copied.readers)
@@ -212,6 +213,16 @@ def _shared_reads(ops: Sequence[tf.Operation]) -> list[SharedRead]:
       if first.setdefault(key, value) is not value:
         readers.setdefault(key, []).append(reader)
   return [SharedRead(first[x], tuple(readers[x])) for x in readers]
+
+
+def _assets(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
+  """Returns the constants that a SavedModel gives other values where it is.
+
+  Such as the path of a vocabulary: a copy would stay what it was.
+  """
+  key = tf.compat.v1.GraphKeys.ASSET_FILEPATHS
+  graphs = {op.graph for op in ops}
+  return {getattr(x, "op", x) for g in graphs for x in g.get_collection(key)}
 
 
 def _copied_constants(

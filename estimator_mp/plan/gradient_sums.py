@@ -49,10 +49,10 @@ class GradientParts:
     dtype: The dtype of the gradient.
     num_elements: The elements of the variable, where the graph knows them.
     made: When the backward pass makes it, compared with others.
-    tensors: The names of the tensors of replica 0's part: one, or the values
-      and indices of `IndexedSlices`.
+    tensors: The names of the tensors of replica 0's part: one, or those of the
+      rows of a sparse gradient.
     num_bytes: The bytes of these, where the graph knows them.
-    is_sparse: Whether the parts are `IndexedSlices`.
+    is_sparse: Whether the parts are rows.
     density: The rows of all parts, divided by the rows of the variable, where
       they are sparse and the graph knows both.
     updater: The replica that updates the variable, if one does so for all.
@@ -132,7 +132,7 @@ class GradientSum:
 
 def describe(
   variable: tf.Operation,
-  parts: Sequence[gradient_lib.Gradient],
+  parts: Sequence[gradient_lib.Part],
   made: int,
   updater: int,
   has_mirrors: bool = True,
@@ -150,9 +150,9 @@ def describe(
   shape = gradient_lib.common_shape(0, parts)
   tensors: Sequence[tf.Tensor] = (first,)
   sizes = [shape.num_elements()]
-  is_sparse = isinstance(first, tf.IndexedSlices)
+  is_sparse = isinstance(first, sparse.Sparse)
   if is_sparse:
-    tensors = first.values, first.indices
+    tensors = sparse.rows_of_lookups(first).tensors
     sizes = [tensor.shape.num_elements() for tensor in tensors]
   num_bytes = None
   if None not in sizes:
@@ -162,7 +162,7 @@ def describe(
     )
   return GradientParts(
     variable.name,
-    tuple(getattr(part, "values", part).device for part in parts),
+    tuple(map(_device_of, parts)),
     first.dtype,
     shape.num_elements(),
     made,
@@ -173,6 +173,13 @@ def describe(
     updater,
     has_mirrors,
   )
+
+
+def _device_of(part: gradient_lib.Part) -> str:
+  """Returns where a gradient is."""
+  if isinstance(part, sparse.Sparse):
+    part = sparse.rows_of_lookups(part).rows[0].values
+  return str(part.device)
 
 
 def plan_sums(

@@ -7,6 +7,7 @@ of the slices' sums. What is neither, the user has to say.
 
 import dataclasses
 
+from estimator_mp.graph import traversal
 from estimator_mp.pipeline import example_axes, merges
 from estimator_mp.pipeline.example_axes import Kind
 from estimator_mp.pipeline.merges import Merge
@@ -56,8 +57,34 @@ def plan_loss(
     return LossPlan(is_sum=True)  # A vector's gradient is that of its sum.
   terms = rules.terms(target, word)
   if terms.asked and word is None:
-    raise ValueError(unknown_loss(target, terms.asked[0]))
+    raise ValueError(_unknown_loss(target, terms.asked[0], axes))
   return LossPlan(terms.merges[target.name] in merges.SUMS, terms)
+
+
+def _unknown_loss(
+  target: tf.Tensor, unknown: tf.Tensor, axes: example_axes.ExampleAxes
+) -> str:
+  """Returns the text of an error, which says so if examples are compared."""
+
+  def compares(tensor: tf.Tensor) -> bool:
+    return axes.of(tensor).kind is Kind.PAIRS
+
+  firsts = (
+    tensor
+    for tensor in traversal.tensors_before([unknown], axes.is_input)
+    if compares(tensor) and not any(map(compares, tensor.op.inputs))
+  )
+  first = next(firsts, None)
+  if first is None:
+    return unknown_loss(target, unknown)
+  return (
+    f"the gradient of {target.name} is asked for, but {first.name} "
+    f"({first.op.type}, shape {first.shape}) compares the examples of a slice "
+    "of the batch with each other; join what it reads by "
+    "estimator_mp.toolbox.whole_batch(...), which is the loss of the whole "
+    'batch, or say loss_reduction="mean" or "sum" for that of the losses of '
+    "slices, or use num_micro_batches=1 and no data axis"
+  )
 
 
 def unknown_loss(target: tf.Tensor, unknown: tf.Tensor) -> str:

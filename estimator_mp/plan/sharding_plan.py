@@ -63,7 +63,7 @@ class ShardingPlan:
   Attributes:
     placement: The stage of each op.
     pipeline: How micro-batches and replicas run; None if the graph has one
-      slice of the batch, as those for evaluation and prediction have.
+      slice of the batch.
     gradient_sums: For each request for gradients, what it sums over replicas.
     mirrors: The names of the handles (or references) of each mirrored
       variable's mirrors, by the name of the variable's op.

@@ -14,6 +14,7 @@ from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.pipeline import (
   cells,
   example_axes,
+  gradient_rows,
   merges,
   recomputation,
   slices,
@@ -62,6 +63,9 @@ class SlicePlanner:
     self.rules = merges.MergeRules(
       self.axes, self._finder.differs, batches.size, len(batches.inputs)
     )
+    self._rows = gradient_rows.RowFinder(
+      self.axes, self.rules, self._finder.differs
+    )
     self.policy = recomputation.make_policy(recompute, schedule)
     self.done: dict[tf.Operation, None] = {}
     self.backward: set[tf.Operation] = set()
@@ -70,6 +74,7 @@ class SlicePlanner:
     graph = tf.compat.v1.get_default_graph()
     self._before = set(graph.get_operations())
     self._own: set[tf.Operation] = set()
+    self._wholes: set[tf.Operation] = set()
     # The updates that ops of slices waited for, and no longer do, in order.
     self._late: dict[tf.Operation, None] = {}
 
@@ -89,6 +94,26 @@ class SlicePlanner:
     """
     self._finder.add_root(weight)
     self.axes.add_scalar(weight)
+
+  def add_whole(self, whole: tf.Tensor, ops: Collection[tf.Operation]) -> None:
+    """Hears of examples of all slices: what reads only them is there once.
+
+    Args:
+      whole: The examples.
+      ops: The ops that join them, which are going to be added as the model's.
+    """
+    self._wholes.update(ops)
+    self._finder.add_wholes(ops)
+    self.axes.add_whole(whole)
+
+  def add_share(self, share: tf.Tensor) -> None:
+    """Hears of the rows of something whole that belong to the first slice.
+
+    Args:
+      share: The rows, before anything reads them.
+    """
+    self._finder.add_root(share)
+    self.axes.add_rows(share)
 
   def add_own(self, ops: Collection[tf.Operation]) -> None:
     """Hears of ops that are no part of the model.
@@ -141,6 +166,16 @@ class SlicePlanner:
       gradient: One of the first slice.
     """
     return self._finder.place(getattr(gradient, "values", gradient).op)
+
+  def groups_of(
+    self, gradient: tf.IndexedSlices
+  ) -> tuple[gradient_rows.Group, ...]:
+    """Returns the rows of a sparse gradient, lookup by lookup.
+
+    Args:
+      gradient: One of the first slice.
+    """
+    return self._rows.groups(gradient.values, gradient.indices)
 
   def plan_loss(self, target: tf.Tensor) -> losses.LossPlan:
     """Decides how the gradients of slices make that of the whole batch.
@@ -238,6 +273,7 @@ class SlicePlanner:
     ops: Sequence[tf.Operation],
     stages: Mapping[tf.Operation, int],
     recomputed: Mapping[tf.Operation, int],
+    gradients: Sequence[gradient_lib.Gradient] = (),
   ) -> dict[tf.Operation, cells.Pass]:
     """Decides which pass through which stage ops are part of.
 
@@ -245,10 +281,19 @@ class SlicePlanner:
       ops: Ops of the first slice, in the order of the graph.
       stages: The stages of ops.
       recomputed: Those of ops that compute activations again.
+      gradients: Those of variables, if backward passes are to be split.
     """
     of_ops = {op: stages[op] for op in ops if op in stages}
     of_ops |= {op: recomputed[op] for op in ops if op in recomputed}
-    return cells.passes_of_ops(ops, self.backward, of_ops)
+    makers = [
+      {
+        tensor.op
+        for tensor in tf.nest.flatten(gradient, expand_composites=True)
+        if tensor is not None
+      }
+      for gradient in gradients
+    ]
+    return cells.passes_of_ops(ops, self.backward, of_ops, makers)
 
   def readers(self, ops: Iterable[tf.Operation]) -> list[tf.Operation]:
     """Returns what model_fn made that may be there once for the whole batch.
@@ -261,6 +306,7 @@ class SlicePlanner:
       for op in ops
       if op not in self._before
       and op not in self._own
+      and op not in self._wholes
       and op not in self.backward
     ]
 

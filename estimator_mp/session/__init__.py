@@ -1,6 +1,6 @@
 """Around the steps: what the Estimator is told, restores and exports.
 
 In: a configuration. Out: a RunConfig whose sessions hold and obey the mesh, in
-one process, and that go on with the input where a checkpoint left it; exports
-that name no device.
+one process or a cluster, and that go on with the input where a checkpoint left
+it; exports that name no device.
 """

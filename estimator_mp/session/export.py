@@ -88,7 +88,7 @@ def with_deviceless_export(
   Estimator, and every exporter, writes a SavedModel through the Saver of the
   spec's scaffold. A Saver that the model_fn chose itself is kept, and so are
   its devices; `export_saved_model` clears them. After `keep_devices` all are
-  kept.
+  kept, and the Saver is there already, so that it can be split as well.
 
   Args:
     spec: The spec that a model_fn would return.
@@ -99,24 +99,28 @@ def with_deviceless_export(
   if spec.mode != tf.estimator.ModeKeys.PREDICT:
     return spec
   graph = tf.compat.v1.get_default_graph()
-  if graph.get_collection_ref(_KEEPS_DEVICES) or not _saveable_variables():
+  if not _saveable_variables():
     return spec
+  keeps_devices = bool(graph.get_collection_ref(_KEEPS_DEVICES))
+  kind = tf.compat.v1.train.Saver if keeps_devices else _DevicelessSaver
+  with_saver = functools.partial(_with_saver, kind)
   if hasattr(spec, "scaffold_fn"):  # TPUEstimatorSpec
     if spec.scaffold_fn is not None:
       return spec
-    return spec._replace(scaffold_fn=_deviceless_scaffold)
+    return spec._replace(scaffold_fn=with_saver)
   scaffold = spec.scaffold or tf.compat.v1.train.Scaffold()
   if scaffold.saver is not None:
     return spec
-  return spec._replace(scaffold=_deviceless_scaffold(scaffold))
+  return spec._replace(scaffold=with_saver(scaffold))
 
 
-def _deviceless_scaffold(
+def _with_saver(
+  kind: type[tf.compat.v1.train.Saver],
   scaffold: tf.compat.v1.train.Scaffold | None = None,
 ) -> tf.compat.v1.train.Scaffold:
-  """Returns a copy of a scaffold that has no Saver, with one that clears."""
+  """Returns a copy of a scaffold that has no Saver, with one of a class."""
   return tf.compat.v1.train.Scaffold(
-    saver=_DevicelessSaver(sharded=True, save_relative_paths=True),
+    saver=kind(sharded=True, save_relative_paths=True),
     copy_from_scaffold=scaffold,
   )
 

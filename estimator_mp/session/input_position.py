@@ -15,7 +15,8 @@ import contextlib
 import hashlib
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from compat.private import estimators
@@ -29,6 +30,8 @@ _PREFIX = "input_position"
 # Attributes of ops that differ from process to process.
 _UNSTABLE = frozenset(["container", "metadata", "shared_name", "token"])
 _FINGERPRINT = "fingerprint"
+# What a session says of a task of its cluster that has died.
+_TASK_LOST = (tf.errors.AbortedError, tf.errors.UnavailableError)
 _FAIL = tf.data.experimental.ExternalStatePolicy.FAIL.value
 
 
@@ -58,6 +61,8 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     self._scaffold = scaffold
     self._position: Any = None  # A _Position, from begin on.
     self._saver: Any = None
+    # Of the session whose input is where it should be.
+    self._session: Callable[[], Any] = lambda: None
     self._is_in_step = False
 
   def begin(self) -> None:
@@ -88,6 +93,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
         _log(f"step {step} was saved without it")
     elif not self._position.restore(session, path):
       _log(f"the input_fn is another one than the one of {path}")
+    self._session = weakref.ref(session)
     self._listen()
 
   def _listen(self) -> None:
@@ -110,7 +116,11 @@ class InputPositionHook(tf.estimator.SessionRunHook):
   ) -> Iterator[None]:
     """Saves the position for a checkpoint that is saved inside."""
     folder = os.path.abspath(os.path.dirname(save_path))
-    if global_step is None or folder != os.path.abspath(self._model_dir):
+    is_elsewhere = folder != os.path.abspath(self._model_dir)
+    # A session that has lost a task is made anew, and saves the checkpoint that
+    # it has read once more, before it has an input; the file is there already.
+    is_new = session is not self._session()
+    if global_step is None or is_elsewhere or is_new:
       yield
       return
     self._position.save(session, self._path(int(global_step)))
@@ -222,6 +232,8 @@ class _Position:
     """Raises if the input has a state that cannot be saved."""
     try:
       session.run([x.op for x in self._states])
+    except _TASK_LOST:
+      raise
     except tf.errors.OpError as error:
       raise ValueError(
         "save_input_position=True, but the state of the input cannot be saved: "
@@ -241,6 +253,8 @@ class _Position:
       if saved.get_tensor(_FINGERPRINT).decode() != self._fingerprint:
         return False
       session.run(self._restored, {self._file: path})
+    except _TASK_LOST:
+      raise
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
       raise ValueError(
         f"{path}.index holds no position in the input: it, or the data file "

@@ -3,14 +3,18 @@
 import dataclasses
 import functools
 import os
+import re
+import tempfile
 from typing import Any
 
 from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
+from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config import sharding_options
+from estimator_mp.gpus import logical
 from estimator_mp.plan import sharding_plan
-from estimator_mp.session import one_process
+from estimator_mp.session import distribution
 
 import tensorflow as tf
 
@@ -24,12 +28,17 @@ class _Expected:
     devices: Its devices.
     slices: How many parts of a batch flow through it.
     saves_input_position: Whether checkpoints have the position in the input.
+    sharding: What the mesh was made of.
+    model_dir: What `run_config` was told; an Estimator may be told later.
   """
 
   mesh: str
   devices: tuple[str, ...]
   slices: int
   saves_input_position: bool
+  # RunConfigs are logged as a whole.
+  sharding: sharding_config_lib.ShardingConfig = dataclasses.field(repr=False)
+  model_dir: str | None = dataclasses.field(repr=False)
 
 
 class _OfShardedRun:
@@ -38,9 +47,53 @@ class _OfShardedRun:
   An Estimator asks its RunConfig for `checkpoint_save_graph_def` when its
   training graph is complete and a session is about to be made, and at no other
   time. So this is where a graph that nobody sharded is found.
+
+  In a cluster without parameter servers, one session drives the mesh over all
+  tasks. To an Estimator, that is a run in one process whose session is the
+  chief's server's; and in no other sessions is there more than one process.
   """
 
   _expected: _Expected
+
+  @property
+  def _is_in_graph(self) -> bool:
+    """Whether one mesh spans several tasks."""
+    run_config: Any = super()
+    jobs = run_config.cluster_spec.as_dict()
+    size = sum(len(addresses) for addresses in jobs.values())
+    return size > 1 and not run_config.num_ps_replicas
+
+  @property
+  def cluster_spec(self) -> tf.train.ClusterSpec:
+    """As RunConfig's; no cluster while its tasks serve the mesh."""
+    run_config: Any = super()
+    if self._is_in_graph and distribution.is_cluster_run():
+      return tf.train.ClusterSpec({})
+    return run_config.cluster_spec
+
+  @property
+  def num_worker_replicas(self) -> int:
+    """As RunConfig's; 1 while the tasks of a cluster serve the mesh."""
+    run_config: Any = super()
+    if self._is_in_graph and distribution.is_cluster_run():
+      return 1
+    return int(run_config.num_worker_replicas)
+
+  @property
+  def master(self) -> str:
+    """As RunConfig's; this process unless the cluster's tasks serve."""
+    run_config: Any = super()
+    if self._is_in_graph and not distribution.is_cluster_run():
+      return ""
+    return str(run_config.master)
+
+  @property
+  def evaluation_master(self) -> str:
+    """As RunConfig's; the server while the cluster's tasks serve the mesh."""
+    run_config: Any = super()
+    if self._is_in_graph and distribution.is_cluster_run():
+      return str(run_config.master)
+    return str(run_config.evaluation_master)
 
   @property
   def checkpoint_save_graph_def(self) -> bool:
@@ -110,6 +163,41 @@ def is_of_sharded_run(run_config: Any) -> bool:
   return isinstance(run_config, _OfShardedRun)
 
 
+def mesh_devices(run_config: Any) -> tuple[str, ...]:
+  """Returns the devices of the mesh that `run_config` made something for.
+
+  Args:
+    run_config: A RunConfig of a sharded run.
+  """
+  devices_of_mesh: tuple[str, ...] = run_config._expected.devices
+  return devices_of_mesh
+
+
+def is_model_dir_temporary(run_config: Any) -> bool:
+  """Whether nobody gave a model_dir, so that an Estimator made itself one.
+
+  Args:
+    run_config: The Estimator's; a RunConfig of a sharded run.
+  """
+  # As `tempfile.mkdtemp()` names it.
+  folder, name = os.path.split(run_config.model_dir or "")
+  return (
+    run_config._expected.model_dir is None
+    and folder == tempfile.gettempdir()
+    and re.fullmatch(r"tmp\w{8}", name) is not None
+  )
+
+
+def sharding_of(run_config: Any) -> sharding_config_lib.ShardingConfig | None:
+  """Returns how a run is sharded; None if `run_config` did not make something.
+
+  Args:
+    run_config: A RunConfig.
+  """
+  expected = getattr(run_config, "_expected", None)
+  return None if expected is None else expected.sharding
+
+
 def saves_input_position(run_config: Any) -> bool:
   """Whether a RunConfig says that checkpoints have the position in the input.
 
@@ -131,6 +219,11 @@ def run_config(
   - Hard placement (`allow_soft_placement=False`): an op that cannot run where
     it was placed is an error, not a silent move to the first device.
   - As many CPU devices as the mesh names.
+  - Several logical GPUs on each GPU, if the mesh needs more than there are and
+    the configuration's `logical_gpu_bytes` says so.
+  - In a cluster, filters for devices that let a session wait for the tasks of
+    the mesh, and for parameter servers, but for no others; and, where one mesh
+    spans the tasks, variables that no other session sees.
   - A thread pool per session with a thread per device. TensorFlow otherwise
     shares one pool in the process, sized by the first session, and a small
     pool makes the devices take turns.
@@ -154,10 +247,10 @@ def run_config(
     A new `tf.estimator.RunConfig`.
 
   Raises:
-    ValueError: If `config` is no ShardingConfig, `TF_CONFIG` names several
-      tasks, there is a distribution strategy, or the input's position is to
-      be saved though each process has an input of its own. When training
-      begins: if the graph was never sharded.
+    ValueError: If `config` is no ShardingConfig, there is a distribution
+      strategy, logical GPUs are needed and `session_config` divides GPUs, or
+      the input's position is to be saved though each process has an input of
+      its own. When training begins: if the graph was never sharded.
   """
   given = run_config_kwargs.pop("session_config", None)
   kind = tf.estimator.RunConfig
@@ -168,7 +261,7 @@ def run_config(
     session_config=session_config(config, given),
     **run_config_kwargs,
   )
-  one_process.check_run_config(made, config.create_mesh())
+  distribution.check_run_config(made, config.create_mesh())
   return _of_sharded_run(made, config, save_input_position)
 
 
@@ -190,7 +283,12 @@ def _of_sharded_run(
     kind: Any = type(made)
     made.__class__ = _kind_of_sharded_run(kind)
   vars(made)["_expected"] = _Expected(
-    str(mesh), mesh.devices, slices, save_input_position
+    str(mesh),
+    mesh.devices,
+    slices,
+    save_input_position,
+    config,
+    made.model_dir,
   )
   return made
 
@@ -252,6 +350,9 @@ def _check_no_conflict(
     )
   for kind in ("CPU", "GPU"):
     needs = _num_devices(mesh, kind)
+    if kind == "GPU" and all(map(devices.is_local, mesh.devices)):
+      # What is counted are those of this machine, not logical ones of them.
+      needs = min(needs, devices.num_local_gpus())
     if kind in session.device_count and session.device_count[kind] < needs:
       raise ValueError(
         f"the Estimator's session_config has device_count={{{kind!r}: "
@@ -293,11 +394,53 @@ def session_config(
     options = proto.graph_options.rewrite_options
     options.meta_optimizer_iterations = options.ONE
   proto.allow_soft_placement = False
-  proto.use_per_session_threads = True
-  cpus = devices.num_virtual_cpus(mesh.devices)
+  tasks = _tasks_of_cluster(mesh)
+  # In a cluster a session has the threads of its task's server.
+  proto.use_per_session_threads = not tasks
+  # What is beside a cluster has a device for each position of its mesh.
+  cpus = devices.num_virtual_cpus(mesh.on_this_machine().devices)
   proto.device_count["CPU"] = max(proto.device_count.get("CPU", 1), cpus)
+  counts = devices.logical_gpus(mesh.devices, config.logical_gpu_bytes)
+  if config.logical_gpu_bytes is not None and counts:
+    logical.set_up(proto.gpu_options, counts, config.logical_gpu_bytes)
   threads = max(mesh.size, os.cpu_count() or 1)
   proto.inter_op_parallelism_threads = max(
     proto.inter_op_parallelism_threads, threads
   )
+  if tasks:
+    # Without filters, or with an Estimator's own, a session waits for tasks
+    # that it does not use, or does not see those that it uses.
+    proto.device_filters[:] = sorted({*proto.device_filters, *tasks})
+    # As in one process, each session has variables of its own, or those of an
+    # evaluation would be those of training. Parameter servers share theirs.
+    cluster = tasks_lib.from_environment()
+    between = cluster is not None and cluster.is_between_graph
+    proto.isolate_session_state = not between
   return proto
+
+
+def is_clustered(session_config: Any) -> bool:
+  """Whether XLA compiles what it likes of a session's graphs.
+
+  Args:
+    session_config: Its ConfigProto; None for one that says nothing.
+  """
+  levels = tf.compat.v1.OptimizerOptions
+  level = levels.DEFAULT
+  if session_config is not None:
+    level = session_config.graph_options.optimizer_options.global_jit_level
+  if level != levels.DEFAULT:
+    return bool(level != levels.OFF)
+  flags = os.environ.get("TF_XLA_FLAGS", "")
+  return bool(re.search(r"--tf_xla_auto_jit=\D*[1-9]", flags))
+
+
+def _tasks_of_cluster(mesh: mesh_lib.Mesh) -> set[str]:
+  """Returns what a session is to see of a cluster, as parts of device names."""
+  tasks = {devices.task_of(name) for name in mesh.devices} - {""}
+  cluster = tasks_lib.from_environment()
+  if cluster is None or not tasks:
+    return tasks
+  if cluster.is_between_graph:
+    tasks.add(f"/job:{tasks_lib.PARAMETER_SERVER}")
+  return {*tasks, cluster.task.device_prefix}

@@ -18,7 +18,8 @@ that the devices executed, and that the losses of all steps are the same.
 
   ./bazelw run //tests/benchmarks:data_parallel
 
-Options of `ShardingConfig` for replicas are flags, such as `--variables`.
+Options of `ShardingConfig` for replicas are flags, such as `--variables`, and
+so are two devices: `--devices=gpu:0,gpu:1`.
 """
 
 import contextlib
@@ -31,7 +32,7 @@ from collections.abc import Callable
 
 import estimator_mp
 from estimator_mp import toolbox
-from tests.benchmarks import turns
+from tests.benchmarks import figures, turns
 
 import numpy as np
 import tensorflow as tf
@@ -62,6 +63,7 @@ _THREADS_PER_OP = flags.DEFINE_integer(
 estimator_mp.define_sharding_flags(
   only=(
     "mesh",
+    "devices",
     "variables",
     "optimizer_state",
     "aggregation",
@@ -70,7 +72,7 @@ estimator_mp.define_sharding_flags(
   ),
   mesh="data:2",
 )
-_DEVICES = ("/cpu:0", "/cpu:1")
+_CPUS = ("/cpu:0", "/cpu:1")
 _NUM_CLASSES = 10
 _NUM_FEATURES = 256
 _EMBEDDING_WIDTH = 32
@@ -167,16 +169,17 @@ def _sides(model_fn, config):
   both = _BATCH.value
   # MirroredStrategy gives each replica a batch of the input_fn.
   half = both // 2
+  devices = config.devices
   return {
     "data:2": _Side(estimator_mp.shard_model_fn(model_fn, config), both),
     "MirroredStrategy": _Side(
-      model_fn, half, lambda: tf.distribute.MirroredStrategy(_DEVICES)
+      model_fn, half, lambda: tf.distribute.MirroredStrategy(devices)
     ),
     "MirroredStrategy with ReductionToOneDevice": _Side(
       model_fn,
       half,
       lambda: tf.distribute.MirroredStrategy(
-        _DEVICES, tf.distribute.ReductionToOneDevice()
+        devices, tf.distribute.ReductionToOneDevice()
       ),
     ),
     _ALONE: _Side(model_fn, half, is_parallel=False),
@@ -222,7 +225,7 @@ def _check_devices(name, observed):
     sum(n for kind, n in contents.op_types.items() if "MatMul" in kind)
     for contents in observed.values()
   ]
-  if len(counts) != len(_DEVICES) or len(set(counts)) > 1:
+  if len(counts) != 2 or len(set(counts)) > 1:
     raise RuntimeError(
       f"{name} multiplied {counts} matrices on {[*observed]}; two replicas "
       "multiply as many on each of two devices"
@@ -249,8 +252,15 @@ def _turn(training):
 
 
 def _measure(name, model_fn):
-  """Measures all sides of one model, and prints ratios and the bound."""
+  """Measures all sides of one model, and prints ratios and the bound.
+
+  Returns:
+    The ratios.
+  """
   config = estimator_mp.ShardingConfig.from_flags()
+  if not config.devices:
+    # Those of strategies, also where there are GPUs.
+    config = dataclasses.replace(config, devices=_CPUS)
   trainings = {}
   with contextlib.ExitStack() as stack:
     for side_name, side in _sides(model_fn, config).items():
@@ -276,19 +286,30 @@ def _measure(name, model_fn):
       f"  {key}: {statistics.median(wall[key]):.2f} "
       f"({statistics.median(cpu[key]):.2f})"
     )
+  found = []
   for other in others:
     difference = _check_losses(other, losses[ours], losses[other])
-    turns.print_ratio(f"  {ours} / {other}", wall[ours], wall[other])
-    turns.print_ratio("    bound, half of the batch", wall[_ALONE], wall[other])
-    turns.print_ratio("    of CPU time", cpu[ours], cpu[other])
+    ratio = turns.print_ratio(f"  {ours} / {other}", wall[ours], wall[other])
+    bound = turns.print_ratio(
+      "    bound, half of the batch", wall[_ALONE], wall[other]
+    )
+    of_cpu = turns.print_ratio("    of CPU time", cpu[ours], cpu[other])
     print(f"    largest difference of losses {difference:.2g}")
+    what = f"{name}: {ratio.what}"
+    found += [
+      dataclasses.replace(
+        ratio, what=what, bound=bound.rounds, is_lower_better=True
+      ),
+      dataclasses.replace(of_cpu, what=f"{what}, of CPU time"),
+    ]
+  return found
 
 
 def _prepare_devices():
   """Makes two CPU devices for strategies, which look outside of sessions."""
   cpu, *_ = tf.config.list_physical_devices("CPU")
   logical = tf.config.LogicalDeviceConfiguration()
-  tf.config.set_logical_device_configuration(cpu, [logical] * len(_DEVICES))
+  tf.config.set_logical_device_configuration(cpu, [logical] * len(_CPUS))
   # The first one in the process says how many threads all ops share.
   tf.config.threading.set_intra_op_parallelism_threads(_THREADS_PER_OP.value)
 
@@ -298,8 +319,10 @@ def main(argv):
   del argv
   _prepare_devices()
   v1.logging.set_verbosity(v1.logging.ERROR)
+  found = []
   for name in _MODELS.value:
-    _measure(name, {"mlp": _mlp, "embeddings": _embeddings}[name])
+    found += _measure(name, {"mlp": _mlp, "embeddings": _embeddings}[name])
+  figures.save(found)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ import statistics
 import time
 
 import estimator_mp
-from tests.benchmarks import encoder
+from tests.benchmarks import encoder, figures
 
 import tensorflow as tf
 from absl import app, flags
@@ -55,6 +55,7 @@ def main(argv):
   tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
   _build(*_CASES[0])  # What is made once per process.
   print("layers  mesh     micro-batches  seconds      ops")
+  found = []
   for num_layers, mesh, num_micro_batches in _CASES:
     builds = [
       _build(num_layers, mesh, num_micro_batches) for _ in range(_REPEATS.value)
@@ -64,6 +65,10 @@ def main(argv):
       f"{num_layers:6}  {mesh}  {num_micro_batches:13}  {seconds:7.2f}  "
       f"{builds[0][1]:7}"
     )
+    what = f"{num_layers} layers, {mesh}, M={num_micro_batches}: building"
+    rounds = tuple(seconds for seconds, _ in builds)
+    found.append(figures.Figure(what, "s", rounds))
+  figures.save(found)
   if _PROFILE.value:
     profile = cProfile.Profile()
     profile.runcall(_build, *_CASES[-1])

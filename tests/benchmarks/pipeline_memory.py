@@ -8,13 +8,16 @@ micro-batches, each stage on its own device.
 """
 
 import estimator_mp
-from tests.benchmarks import encoder, graphs
+from tests.benchmarks import encoder, figures, graphs
 
 import numpy as np
 import tensorflow as tf
 from absl import app, flags
 
 _STAGES = flags.DEFINE_integer("stages", 4, "Devices.")
+_DEVICES = flags.DEFINE_list(
+  "devices", [], "A device for each stage, such as gpu:0,gpu:1; CPUs without."
+)
 _SIZE = flags.DEFINE_integer("micro_batches", 16, "Micro-batches.")
 _BATCH = flags.DEFINE_integer("batch", 256, "Examples.")
 _LAYERS = flags.DEFINE_integer("layers", 16, "Layers of the MLP.")
@@ -33,8 +36,14 @@ def _mlp(features, labels, mode):
 
 
 def _measure(name, model_fn, features, labels):
-  """Prints the peak of the plain run, and those of pipelines."""
-  plain = estimator_mp.ShardingConfig("stage:1")
+  """Prints the peak of the plain run, and those of pipelines.
+
+  Returns:
+    The sum and the largest of each pipeline's, as parts of the plain one's.
+  """
+  found = []
+  devices = _DEVICES.value or [f"/cpu:{i}" for i in range(_STAGES.value)]
+  plain = estimator_mp.ShardingConfig("stage:1", devices=devices[:1])
   with graphs.training_step(model_fn, features, labels, plain) as step:
     alone = step.trace().peak_live_bytes[0]
   print(f"{name}: plain {alone / 1e6:.2f} MB on one device")
@@ -42,6 +51,7 @@ def _measure(name, model_fn, features, labels):
     for recompute in ("never", "always"):
       config = estimator_mp.ShardingConfig(
         f"stage:{_STAGES.value}",
+        devices=devices,
         num_micro_batches=_SIZE.value,
         schedule=schedule,
         recompute=recompute,
@@ -56,6 +66,23 @@ def _measure(name, model_fn, features, labels):
         f"{max(peaks) / alone:.3f}, sum {sum(peaks) / alone:.3f}; live "
         f"micro-batches {live}"
       )
+      what = f"{name}, {schedule}, recompute={recompute}: peak bytes"
+      least = (1.0,) if recompute == "never" else ()
+      found += [
+        figures.Figure(
+          f"{what}, all devices / plain",
+          "",
+          (sum(peaks) / alone,),
+          least,
+          is_lower_better=True,
+          # Of several devices not all have their peak at the same time.
+          is_aim=True,
+        ),
+        figures.Figure(
+          f"{what}, fullest device / plain", "", (max(peaks) / alone,)
+        ),
+      ]
+  return found
 
 
 def main(argv):
@@ -64,11 +91,12 @@ def main(argv):
   tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
   rng = np.random.RandomState(0)
   features = rng.randn(_BATCH.value, 256).astype(np.float32)
-  _measure("MLP", _mlp, features, features[:, :1])
+  found = _measure("MLP", _mlp, features, features[:, :1])
   words = rng.randint(encoder.VOCABULARY, size=[_BATCH.value, encoder.LENGTH])
   classes = rng.randint(2, size=[_BATCH.value]).astype(np.int32)
   model_fn = encoder.make_model_fn(_ENCODER_LAYERS.value)
-  _measure("transformer", model_fn, words.astype(np.int32), classes)
+  found += _measure("transformer", model_fn, words.astype(np.int32), classes)
+  figures.save(found)
 
 
 if __name__ == "__main__":

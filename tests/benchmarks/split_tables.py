@@ -27,7 +27,7 @@ import tempfile
 import time
 
 import estimator_mp
-from tests.benchmarks import turns
+from tests.benchmarks import figures, turns
 
 import numpy as np
 import tensorflow as tf
@@ -53,7 +53,11 @@ _WARM_UP_STEPS = flags.DEFINE_integer(
 _THREADS = flags.DEFINE_integer(
   "threads", 4, "How many ops may run at a time in a session.", lower_bound=1
 )
-_NUM_DEVICES = 4
+_DEVICES = flags.DEFINE_list(
+  "devices",
+  [f"/cpu:{index}" for index in range(4)],
+  "Where the shards are, such as gpu:0,gpu:1.",
+)
 _SPLIT, _BY_HAND = "split", "partitions by hand"
 _TOLERANCE = 1e-4
 
@@ -72,10 +76,10 @@ def _look_up(ids, num_rows):
 def _look_up_by_hand(ids, num_rows):
   """Looks rows up in a partition on each device."""
   parts = []
-  for i in range(_NUM_DEVICES):
-    with v1.device(f"/device:CPU:{i}"):
-      parts.append(_table(f"table_{i}", num_rows // _NUM_DEVICES))
-  with v1.device("/device:CPU:0"):
+  for i, device in enumerate(_DEVICES.value):
+    with v1.device(device):
+      parts.append(_table(f"table_{i}", num_rows // len(_DEVICES.value)))
+  with v1.device(_DEVICES.value[0]):
     return v1.nn.embedding_lookup(parts, ids, partition_strategy="div")
 
 
@@ -107,7 +111,7 @@ def _on_first_device(model_fn):
 
   @functools.wraps(model_fn)
   def placed(features, labels, mode):
-    with v1.device("/device:CPU:0"):
+    with v1.device(_DEVICES.value[0]):
       return model_fn(features, labels, mode)
 
   return placed
@@ -203,10 +207,12 @@ def _measure(num_rows):
   """Measures both sides with a table of so many rows.
 
   Returns:
-    The medians of their milliseconds for a step, by name.
+    The medians of their milliseconds for a step, by name, and the figures.
   """
   config = estimator_mp.ShardingConfig(
-    f"model:{_NUM_DEVICES}", split=[("^table$", "div"), (".*", None)]
+    f"model:{len(_DEVICES.value)}",
+    devices=_DEVICES.value,
+    split=[("^table$", "div"), (".*", None)],
   )
   sharded = estimator_mp.shard_model_fn(
     _make_model_fn(_look_up, num_rows), config
@@ -235,29 +241,48 @@ def _measure(num_rows):
   (ours, our_cpu), (theirs, their_cpu) = (
     zip(*runs, strict=True) for runs in (ours, theirs)
   )
-  turns.print_ratio(f"  {_SPLIT} / {_BY_HAND}", ours, theirs)
-  turns.print_ratio("    of CPU time", our_cpu, their_cpu)
+  aim = {"bound": (1.0,), "is_aim": True, "is_lower_better": True}
+  what = f"{num_rows} rows: time of a step {_SPLIT} / {_BY_HAND}"
+  found = [
+    turns.print_ratio(f"  {what}", ours, theirs, **aim),
+    turns.print_ratio(f"    {what}, of CPU time", our_cpu, their_cpu, **aim),
+    figures.Figure(
+      f"{num_rows} rows: largest tensor", "MiB", (largest.bytes / 2**20,)
+    ),
+    figures.Figure(
+      f"{num_rows} rows: a shard", "MiB", (table / len(_DEVICES.value) / 2**20,)
+    ),
+  ]
   print(
     f"  largest tensor {largest.bytes / 2**20:.1f} MiB ({largest.op}), a shard "
-    f"of the table has {table / _NUM_DEVICES / 2**20:.1f} MiB"
+    f"of the table has {table / len(_DEVICES.value) / 2**20:.1f} MiB"
   )
-  return {
+  medians = {
     name: statistics.median(runs)
     for name, runs in ((_SPLIT, ours), (_BY_HAND, theirs))
   }
+  return medians, found
 
 
 def main(argv):
   """Measures each size of table."""
   del argv
   v1.logging.set_verbosity(v1.logging.ERROR)
-  found = [_measure(num_rows) for num_rows in _ROWS.value]
+  measured = [_measure(num_rows) for num_rows in _ROWS.value]
+  found = [figure for _, part in measured for figure in part]
+  least, most = measured[0][0], measured[-1][0]
   for name in (_SPLIT, _BY_HAND):
-    growth = found[-1][name] / found[0][name]
+    growth = most[name] / least[name]
+    what = f"{name}: time with {_ROWS.value[-1]} / {_ROWS.value[0]} rows"
+    aim = {"bound": (1.3,), "is_aim": True} if name == _SPLIT else {}
+    found.append(
+      figures.Figure(what, "", (growth,), is_lower_better=True, **aim)
+    )
     print(
       f"{name}: {_ROWS.value[-1]} rows take {growth:.2f} times as long as "
       f"{_ROWS.value[0]}"
     )
+  figures.save(found)
 
 
 if __name__ == "__main__":

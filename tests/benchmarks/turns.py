@@ -4,6 +4,8 @@ import statistics
 import threading
 import time
 
+from tests.benchmarks import figures
+
 import tensorflow as tf
 
 
@@ -21,22 +23,25 @@ def in_turns(measures, rounds):
   return [[*results] for results in zip(*found, strict=True)]
 
 
-def print_ratio(name, firsts, seconds):
+def print_ratio(name, firsts, seconds, **bound):
   """Prints the median ratio of two sides, and how far ratios reach.
 
   Args:
     name: What is compared.
     firsts: What the one side had in each round.
     seconds: What the other side had in it.
+    **bound: What a `figures.Figure` has of its bound.
+
+  Returns:
+    The ratios, as a `figures.Figure`.
   """
-  ratios = sorted(
-    first / second for first, second in zip(firsts, seconds, strict=True)
-  )
+  found = figures.ratio(name.strip(), firsts, seconds, **bound)
   print(
-    f"{name}: ratio {statistics.median(ratios):.3f} (from {ratios[0]:.3f} to "
-    f"{ratios[-1]:.3f}); medians {statistics.median(firsts):.4g} and "
+    f"{name}: ratio {found.value:.3f} (from {min(found.rounds):.3f} to "
+    f"{max(found.rounds):.3f}); medians {statistics.median(firsts):.4g} and "
     f"{statistics.median(seconds):.4g}"
   )
+  return found
 
 
 class PausedTraining:

@@ -4,11 +4,11 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
 
+from estimator_mp.cluster import ports
 from tests.compat import processes
 
 from absl.testing import absltest
@@ -16,18 +16,11 @@ from absl.testing import absltest
 _PROGRAM = os.path.join(
   os.path.dirname(os.path.abspath(__file__)), "cluster_program.py"
 )
-_PATIENCE_SECONDS = 280
+_PATIENCE_SECONDS = 600
 
 
-def _free_addresses(count):
-  sockets = [socket.socket() for _ in range(count)]
-  try:
-    for one in sockets:
-      one.bind(("127.0.0.1", 0))
-    return [f"127.0.0.1:{one.getsockname()[1]}" for one in sockets]
-  finally:
-    for one in sockets:
-      one.close()
+def _addresses(count):
+  return [f"127.0.0.1:{port}" for port in ports.free_ports(count)]
 
 
 class Task:
@@ -81,7 +74,7 @@ class ClusterTest(absltest.TestCase):
 
   def test_killed_worker_rejoins(self):
     """Chief, worker, ps and evaluator; the worker is killed and restarted."""
-    chief, ps, worker = _free_addresses(3)
+    chief, ps, worker = _addresses(3)
     cluster = {"chief": [chief], "ps": [ps], "worker": [worker]}
     hurry = os.path.join(self.create_tempdir().full_path, "hurry")
     arguments = [
@@ -120,7 +113,7 @@ class ClusterTest(absltest.TestCase):
 
   def test_multi_worker_mirrored(self):
     """Two workers under MultiWorkerMirroredStrategy stay in step."""
-    chief, worker, evaluator = _free_addresses(3)
+    chief, worker, evaluator = _addresses(3)
     cluster = {
       "chief": [chief],
       "worker": [worker],

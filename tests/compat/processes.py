@@ -51,7 +51,7 @@ def run(
     cwd=cwd,
     capture_output=True,
     text=True,
-    timeout=300,
+    timeout=600,
     check=False,
   )
 

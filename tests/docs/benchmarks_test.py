@@ -3,14 +3,23 @@
 import os
 import re
 
+from tests.benchmarks import figures, page
+
 from absl.testing import absltest
 
+# It runs the others, and writes their tables.
+_ALL = "all"
 _ROOT = os.path.join(os.path.dirname(__file__), "..", "..")
 
 
 def _read(path):
   with open(os.path.join(_ROOT, path), encoding="utf-8") as file:
     return file.read()
+
+
+def _targets():
+  build = _read("tests/benchmarks/BUILD")
+  return re.findall(r'py_binary\(\s*name = "(\w+)"', build)
 
 
 class BenchmarksTest(absltest.TestCase):
@@ -20,15 +29,32 @@ class BenchmarksTest(absltest.TestCase):
     self._sections = dict(section.split("\n", 1) for section in sections)
 
   def test_each_benchmark_has_a_section_with_its_command(self):
-    build = _read("tests/benchmarks/BUILD")
-    names = re.findall(r'py_binary\(\s*name = "(\w+)"', build)
+    names = _targets()
     self.assertNotEmpty(names)
-    self.assertSameElements(names, self._sections)
+    self.assertSameElements(names, [_ALL, *self._sections])
     for name, text in self._sections.items():
       commands = re.findall(r"\./bazelw run //tests/benchmarks:(\w+)", text)
       self.assertContainsSubset([name], commands)
       self.assertContainsSubset(commands, names)
       self.assertIn("bound", text, name)
+
+  def test_all_of_them_are_run_by_one_command_in_the_order_of_the_page(self):
+    program = _read("tests/benchmarks/run_all.py")
+    listed = re.search(r"\nBENCHMARKS = \((.*?)\n\)", program, re.DOTALL)
+    names = re.findall(r'"(\w+)"', listed.group(1))
+    self.assertSequenceEqual(names, [*self._sections])
+    for name in names:
+      self.assertIn("figures.save(", _read(f"tests/benchmarks/{name}.py"), name)
+
+  def test_each_section_has_a_block_that_the_command_can_write(self):
+    for name, text in self._sections.items():
+      block = page.read_block(text, name)
+      rows = [line for line in block.splitlines() if line.startswith("|")]
+      for row in rows:
+        self.assertEqual(row.count(" | "), 3, f"{name}: {row}")
+      if rows:
+        self.assertIn(f"`./bazelw run //tests/benchmarks:{name}", block)
+      self.assertNotIn(figures.FAULT, block, name)
 
   def test_every_flag_of_a_command_exists(self):
     options = _read("estimator_mp/config/sharding_options.py")

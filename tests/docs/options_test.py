@@ -13,6 +13,7 @@ import sys
 
 import estimator_mp
 from estimator_mp.cli import compare_flags, inspect_flags, train_flags
+from estimator_mp.cli.sizing import capacity_flags
 from estimator_mp.config import options
 
 from absl import flags
@@ -26,6 +27,7 @@ _COMMANDS = {
   "trace": train_flags.parse_trace,
   "inspect": inspect_flags.parse,
   "compare": compare_flags.parse,
+  "capacity": capacity_flags.parse,
 }
 
 

@@ -33,7 +33,7 @@ class ReadmeTest(absltest.TestCase):
 
   def test_every_program_of_the_guides_runs(self):
     self._run_programs("docs/sharding.md", 7)
-    self._run_programs("docs/pipeline.md", 6)
+    self._run_programs("docs/pipeline.md", 11)
     self._run_programs("docs/replicas.md", 3)
     self._run_programs("docs/model_axis.md", 3)
 
@@ -72,7 +72,7 @@ class ReadmeTest(absltest.TestCase):
     commands = re.findall(
       r"//estimator_mp:train -- (.+)", guides.read("README.md")
     )
-    self.assertLen(commands, 4)
+    self.assertLen(commands, 5)
     for command in commands:
       for name in re.findall(r"--(\w+)", command):
         if name != "help":

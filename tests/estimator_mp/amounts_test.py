@@ -31,6 +31,24 @@ class AmountTest(parameterized.TestCase):
   def test_counted(self, count, thing, ending, expected):
     self.assertEqual(amounts.counted(count, thing, ending), expected)
 
+  @parameterized.parameters(
+    ("1000000", 1_000_000),
+    ("16GB", 16_000_000_000),
+    ("256MiB", 268_435_456),
+    ("1.5 KiB", 1536),
+    (" 7B ", 7),
+  )
+  def test_parse_bytes(self, text, expected):
+    self.assertEqual(amounts.parse_bytes(text), expected)
+
+  @parameterized.parameters("", "MiB", "0", "0.5B", "-3MB", "12XB", "1kiB")
+  def test_no_bytes(self, text):
+    with self.assertRaisesRegex(
+      ValueError,
+      f"^{text} is no amount of memory; write it like 256MiB, 16GB or 1000000$",
+    ):
+      amounts.parse_bytes(text)
+
   def test_together_has_one_unit(self):
     self.assertEqual(
       amounts.together([4_500_000, 3_400_000, 200_000], "B"),

@@ -48,25 +48,27 @@ class MachineTest(parameterized.TestCase):
   def test_without_gpus_it_has_as_many_cpus_as_are_wanted(self):
     with _with_gpus(0):
       self.assertEqual(
-        devices.discover_devices(3),
+        devices.discover_devices({"stage": 3}),
         ("/device:CPU:0", "/device:CPU:1", "/device:CPU:2"),
       )
 
   def test_gpus_come_first_and_have_to_be_enough(self):
     with _with_gpus(2):
       self.assertEqual(
-        devices.discover_devices(2), ("/device:GPU:0", "/device:GPU:1")
+        devices.discover_devices({"data": 2}),
+        ("/device:GPU:0", "/device:GPU:1"),
       )
       with self.assertRaisesRegex(
         ValueError,
-        r"needs 3 devices, but this machine has 2 GPU\(s\); use a smaller mesh "
-        r"or name the devices yourself: devices=/cpu:0,/cpu:1,/cpu:2$",
+        r"needs 3 devices, but this machine has 2 GPU\(s\); use a smaller mesh"
+        r", or logical_gpu_bytes=\.\.\., which makes several of a GPU, or name "
+        r"the devices yourself: devices=/cpu:0,/cpu:1,/cpu:2$",
       ):
-        devices.discover_devices(3)
+        devices.discover_devices({"stage": 3})
       with self.assertRaisesRegex(
         ValueError, r"devices=/cpu:0,/cpu:1,\.\.\.,/cpu:99$"
       ):
-        devices.discover_devices(100)
+        devices.discover_devices({"data": 50, "stage": 2})
 
   @parameterized.parameters(
     ("/device:TPU:0", "device /device:TPU:0 has type TPU; a mesh is made of "),

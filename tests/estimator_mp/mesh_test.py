@@ -1,10 +1,14 @@
 """Tests of meshes: their text, their devices, and what they place."""
 
+import json
 import math
+import os
+from unittest import mock
 
 import estimator_mp
 from compat.private import op_registry
 from estimator_mp import devices
+from tests.estimator_mp import drawn
 
 import hypothesis
 import tensorflow as tf
@@ -138,7 +142,9 @@ class MeshDevicesTest(parameterized.TestCase):
     ("no_stage_axis", "model:2", [[0, 1], [0, 1]]),
   )
   def test_virtual_stages_keep_the_model_axis(self, spec, numbers):
-    mesh = estimator_mp.Mesh.create(spec).with_virtual_stages(2)
+    mesh = estimator_mp.Mesh.create(spec)
+    places = [*range(mesh.axis_size("stage"))] * 2
+    mesh = mesh.with_virtual_stages(places)
     found = [
       mesh.model_devices(stage=k) for k in range(mesh.axis_size("stage"))
     ]
@@ -149,6 +155,15 @@ class MeshDevicesTest(parameterized.TestCase):
     self.assertEqual(found, expected)
     self.assertEqual(
       mesh.devices_by_stage, tuple(dict.fromkeys(sum(found, ())))
+    )
+
+  def test_virtual_stages_that_turn_back(self):
+    mesh = estimator_mp.Mesh.create("data:2,stage:2").with_virtual_stages(
+      [0, 1, 1, 0]
+    )
+    self.assertEqual(str(mesh), "data:2,stage:4")
+    self.assertEqual(
+      mesh.devices, tuple(f"/device:CPU:{i}" for i in (0, 1, 1, 0, 2, 3, 3, 2))
     )
 
   def test_devices_in_the_given_order(self):
@@ -209,14 +224,15 @@ class MeshDevicesTest(parameterized.TestCase):
     self.assertEqual(
       str(caught.exception),
       "the mesh needs 3 devices, but this machine has 2 GPU(s); use a smaller "
-      "mesh or name the devices yourself: devices=/cpu:0,/cpu:1,/cpu:2",
+      "mesh, or logical_gpu_bytes=..., which makes several of a GPU, or name "
+      "the devices yourself: devices=/cpu:0,/cpu:1,/cpu:2",
     )
 
   @hypothesis.given(
     strategies.permutations(["data", "stage", "model"]),
     strategies.lists(strategies.integers(1, 4), min_size=3, max_size=3),
   )
-  @hypothesis.settings(max_examples=50, deadline=None)
+  @drawn.examples(50)
   def test_every_position_has_a_device_of_its_own(self, axes, sizes):
     mesh = estimator_mp.Mesh.create(
       ",".join(f"{a}:{n}" for a, n in zip(axes, sizes, strict=True))
@@ -242,6 +258,42 @@ class MeshDevicesTest(parameterized.TestCase):
       str(caught.exception),
       "stage 3 is outside of mesh stage:3, whose stage axis goes from 0 to 2",
     )
+
+
+class MeshOfAClusterTest(parameterized.TestCase):
+  def _task(self, job):
+    jobs = {"chief": ["a:1"], "worker": ["b:1"], "evaluator": ["c:1"]}
+    config = {"cluster": jobs, "task": {"type": job, "index": 0}}
+    return mock.patch.dict(os.environ, TF_CONFIG=json.dumps(config))
+
+  def test_it_lies_over_the_tasks(self):
+    for job in ("chief", "worker"):
+      with self._task(job):
+        mesh = estimator_mp.Mesh.create("data:2,stage:2")
+      self.assertEqual(
+        mesh.model_devices(data=1, stage=1),
+        ("/job:worker/task:0/device:CPU:1",),
+      )
+      self.assertEqual(
+        mesh.stage_devices(),
+        ("/job:chief/task:0/device:CPU:0", "/job:chief/task:0/device:CPU:1"),
+      )
+
+  def test_the_evaluators_lies_on_its_machine(self):
+    with self._task("evaluator"):
+      mesh = estimator_mp.Mesh.create("data:2,stage:2")
+    self.assertEqual(mesh.devices, CPUS[:4])
+    self.assertIs(mesh.on_this_machine(), mesh)
+
+  @parameterized.parameters((0, "CPU"), (3, "CPU"), (4, "GPU"))
+  def test_what_is_beside_it_has_gpus_if_they_suffice(self, gpus, kind):
+    with self._task("chief"):
+      mesh = estimator_mp.Mesh.create("data:2,stage:2")
+    with mock.patch.object(devices, "num_local_gpus", return_value=gpus):
+      beside = mesh.with_virtual_stages([0, 1, 0, 1]).on_this_machine()
+    expected = tuple(f"/device:{kind}:{i}" for i in (0, 1, 0, 1, 2, 3, 2, 3))
+    self.assertEqual(beside.devices, expected)
+    self.assertEqual(dict(beside.axes), {"data": 2, "stage": 4})
 
 
 class MeshPlacementTest(parameterized.TestCase):

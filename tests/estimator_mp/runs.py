@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import random
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -56,8 +57,16 @@ class LossRecorder(tf.estimator.SessionRunHook):
 
 
 def make_estimator(model_fn, config, params, model_dir, **run_config):
-  """Returns an Estimator; `config` is None for a plain one."""
-  run_config = {"tf_random_seed": 11, "model_dir": model_dir} | run_config
+  """Returns an Estimator; `config` is None for a plain one.
+
+  It writes no graph beside its checkpoints: as text, that takes as long as some
+  steps of training.
+  """
+  run_config = {
+    "tf_random_seed": 11,
+    "model_dir": model_dir,
+    "checkpoint_save_graph_def": False,
+  } | run_config
   made = (
     tf.estimator.RunConfig(**run_config)
     if config is None
@@ -70,6 +79,7 @@ def train(model_fn, config, params, model_dir, steps, input_fn=zoo.input_fn):
   """Trains an Estimator and returns the losses of the steps."""
   recorder = LossRecorder()
   estimator = make_estimator(model_fn, config, params, model_dir)
+  random.seed(11)  # Layers of a plain run draw their seeds from here.
   estimator.train(lambda: input_fn().repeat(), steps=steps, hooks=[recorder])
   return recorder.losses
 

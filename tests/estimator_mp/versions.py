@@ -37,3 +37,13 @@ def some(cases: Iterable[Any], *kept: str) -> list[Any]:
   by_name = {x if isinstance(x, str) else x[0]: x for x in cases}
   some_of_them = [by_name[name] for name in kept]
   return some_of_them if SOME else [*by_name.values()]
+
+
+def first(values: Iterable[Any]) -> list[Any]:
+  """All values; on TensorFlow 2.15 the first one.
+
+  Args:
+    values: Of what a case is tried with, such as ways to cut a tensor.
+  """
+  every = [*values]
+  return every[:1] if SOME else every

@@ -74,7 +74,7 @@ class BazelwTest(parameterized.TestCase):
 
   def _run(self, *args, **environment):
     process = self._start(*args, **environment)
-    stdout, stderr = process.communicate(timeout=50)
+    stdout, stderr = process.communicate(timeout=600)
     return process.returncode, stdout.splitlines(), stderr.splitlines()
 
   @parameterized.named_parameters(
@@ -211,7 +211,7 @@ class BazelwTest(parameterized.TestCase):
       TMPDIR=folder,
       DO='echo \'echo "$$ $BUILD_WORKING_DIRECTORY"; exit 5\' >"$script"',
     )
-    stdout, _ = process.communicate(timeout=50)
+    stdout, _ = process.communicate(timeout=600)
     self.assertEqual(process.returncode, 5)
     self.assertEqual(
       stdout.splitlines(),

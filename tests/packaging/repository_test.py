@@ -116,6 +116,12 @@ class RepositoryTest(absltest.TestCase):
           forgotten.append(f"{path}: no py_test of {build_file} runs it")
     self.assertEmpty(forgotten)
 
+  def test_hypothesis_draws_the_same_in_each_run(self):
+    """By `drawn.examples`, which does not count seconds, either."""
+    found = self._matches(re.compile(r"hypothesis\.settings\("))
+    expected = ["tests/estimator_mp/drawn.py"]
+    self.assertEqual([line.partition(":")[0] for line in found], expected)
+
   def test_every_test_file_runs_its_tests(self):
     silent = [
       path

@@ -100,6 +100,7 @@ class WheelTest(absltest.TestCase):
       metadata.get_all("Requires-Dist"),
       [
         "absl-py>=1.4",
+        "grpcio<2,>=1.24.3",
         "numpy>=1.23.5",
         "tensorflow-estimator==2.15.0",
         "tensorflow<2.22,>=2.15",
@@ -108,6 +109,7 @@ class WheelTest(absltest.TestCase):
         'tf-slim==1.1.0; extra == "contrib"',
         'matplotlib>=3.5; extra == "train"',
         'scikit-learn>=1.3; extra == "train"',
+        'scipy>=1.10; extra == "train"',
         'tqdm>=4.60; extra == "train"',
       ],
     )

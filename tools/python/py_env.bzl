@@ -1,6 +1,7 @@
 """Repository rules: a virtualenv from a hash-locked requirements file.
 
-`py_env` is one environment: `@py_tf221` and its siblings. `py_hub` is `@pypi`:
+`py_env` is one environment: `@py_tf221` and its siblings; its interpreter is
+`@py_tf221//:python3`. `py_hub` is `@pypi`:
 a package per locked requirement, all of the environment that was chosen with
 `--repo_env=TF_ENV=...` (see .bazelrc for the configs that do so).
 """
@@ -31,7 +32,8 @@ def _py_env_impl(ctx):
     ctx.file("env.txt", "Python %s, %s\n%s" % (version, python, ctx.read(lock)))
     ctx.file("env.bzl", "PYTHON = \"%s/bin/python3\"\nVERSION = \"%s\"\n" % (venv, version))
     ctx.file("WORKSPACE", "workspace(name = \"%s\")\n" % ctx.name)
-    ctx.file("BUILD", "exports_files([\"env.txt\"])\n")
+    ctx.file("python3", "#!/bin/sh\nexec '%s/bin/python3' \"$@\"\n" % venv, executable = True)
+    ctx.file("BUILD", "exports_files([\"env.txt\", \"python3\"])\n")
 
 def _fail(ctx, message):
     """Fails, and hands the message to tools/bazel, which prints it last."""

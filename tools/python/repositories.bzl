@@ -11,13 +11,19 @@ _ENVIRONMENTS = {
     "tf221_gpu": ("TensorFlow 2.21 with CUDA", ["3.11", "3.12", "3.13", "3.10"]),
 }
 
+# Environments beside @pypi, for programs that a target starts as others: its
+# data has @py_NAME//:python3. Nothing makes them before such a target is built.
+_OTHERS = {
+    "peers": ("Lingvo and Mesh TensorFlow", ["3.11", "3.12", "3.13", "3.10"]),
+}
+
 def python_repositories():
-    """Declares @rules_python, @pypi and the environments behind it."""
+    """Declares @rules_python, @pypi, the environments behind it, and others."""
     native.local_repository(
         name = "rules_python",
         path = "tools/rules_python",
     )
-    for name, (title, python_versions) in _ENVIRONMENTS.items():
+    for name, (title, python_versions) in _ENVIRONMENTS.items() + _OTHERS.items():
         py_env(
             name = "py_" + name,
             lock = "//tools/python:requirements_%s.txt" % name,

@@ -5,12 +5,14 @@ runs any more: a phantom. Its shards are variables of their own, which a
 checkpoint holds as slices of the one under the plain name.
 """
 
+import functools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from estimator_mp.lower.splitting import operands
 from estimator_mp.model_axis.decisions import ByTurns, Split
 
+import numpy as np
 import tensorflow as tf
 from tensorflow.core.framework import variable_pb2
 
@@ -84,7 +86,10 @@ class Shards:
     """Returns the shards of a variable, or itself if it is not split."""
     handle = getattr(variable, "handle", None)
     split = self._tensors.splits.get(getattr(handle, "name", ""))
-    if handle is None or split is None or isinstance(split, ByTurns):
+    if handle is None or split is None:
+      return [variable]
+    if isinstance(split, ByTurns):
+      self._let_load(variable)
       return [variable]
     if handle.name not in made:
       made[handle.name] = []
@@ -97,6 +102,17 @@ class Shards:
         else:  # That is in no checkpoint.
           tf.compat.v1.add_to_collection(local, shard)
     return made[handle.name]
+
+  def _let_load(self, variable: Any) -> None:
+    """Lets `variable.load` write all shards: nobody runs the variable's own.
+
+    Args:
+      variable: One whose rows are dealt out by turns, which collections keep.
+    """
+    writes = self._writes.get(variable.initializer)
+    if writes is not None:
+      shape = variable.shape
+      variable.load = functools.partial(_load, variable.op.name, shape, writes)
 
   def _make_variables(self, variable: Any, split: Split) -> list[tf.Variable]:
     """Returns Python's objects for the shards of a variable."""
@@ -149,6 +165,43 @@ class Shards:
         with tf.compat.v1.device(handle.device):
           reads.append(tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype))
     return reads
+
+
+def _load(
+  name: str,
+  shape: tf.TensorShape,
+  writes: Sequence[tf.Operation],
+  value: Any,
+  session: tf.compat.v1.Session | None = None,
+) -> None:
+  """Writes the rows of a variable whose row r is in shard r % N.
+
+  Args:
+    name: The variable's name.
+    shape: Its shape.
+    writes: The first write of each shard.
+    value: What it is to be.
+    session: The session; the default one if that is None.
+
+  Raises:
+    ValueError: If there is no session, or the value has another shape.
+  """
+  session = session or tf.compat.v1.get_default_session()
+  if session is None:
+    raise ValueError(
+      f"{name}.load(value) has no session; pass it as the second argument, or "
+      "call it in `with session.as_default()`"
+    )
+  rows = np.asarray(value)
+  if not shape.is_compatible_with(rows.shape):
+    raise ValueError(
+      f"{name}.load(value) got the shape {list(rows.shape)}; pass "
+      f"{shape.as_list()}"
+    )
+  parts = {
+    write.inputs[1]: rows[i :: len(writes)] for i, write in enumerate(writes)
+  }
+  session.run([*writes], parts)
 
 
 def _slice_of(

@@ -53,6 +53,9 @@ class Unsplit:
   def split_late(self) -> None:
     """Splits nothing."""
 
+  def split_now(self) -> None:
+    """Splits nothing."""
+
   def finish(
     self, spec: tf.estimator.EstimatorSpec
   ) -> tf.estimator.EstimatorSpec:
@@ -201,6 +204,13 @@ class Splitter:
     """
     graph = tf.compat.v1.get_default_graph()
     graph_edits.before_finalization(graph, lambda: self._split_late(graph))
+
+  def split_now(self) -> None:
+    """Splits what was made since `finish`, such as the Saver of an export.
+
+    A graph that is exported is not finalized before.
+    """
+    self._split_late(tf.compat.v1.get_default_graph())
 
   def _split_late(self, graph: tf.Graph) -> None:
     late = graph.get_operations()[self._num_seen :]

@@ -134,6 +134,7 @@ def _gather(
   "AssignVariableOp",
   "AssignAddVariableOp",
   "AssignSubVariableOp",
+  "DisableCopyOnRead",
   "ResourceApplyAdaMax",
   "ResourceApplyAdadelta",
   "ResourceApplyAdagrad",

@@ -1,6 +1,7 @@
 """The private names of Estimators and Savers that compat uses."""
 
 import contextlib
+import functools
 
 import compat
 
@@ -35,6 +36,59 @@ class PartsTest(absltest.TestCase):
     self.assertTrue(estimators.uses_tpu(tpu))
     custom = models.custom(self.create_tempdir().full_path)
     self.assertFalse(estimators.uses_tpu(custom))
+
+  def test_arguments(self):
+    def input_fn(mode, input_context=None, *, other=1):
+      return mode, input_context, other
+
+    self.assertEqual(
+      estimators.arguments_of(input_fn), ("mode", "input_context")
+    )
+    bound = functools.partial(input_fn, input_context=1)
+    self.assertEqual(estimators.arguments_of(bound), ("mode",))
+
+
+class ForOneTrainingTest(absltest.TestCase):
+  def test_hooks_that_save_are_copied_with_their_listeners(self):
+    """Each call of `train` adds listeners, and leaves the graph's Saver."""
+    listener = v1.train.CheckpointSaverListener()
+    saving = v1.train.CheckpointSaverHook(
+      self.create_tempdir().full_path, save_steps=1, listeners=[listener]
+    )
+    other = _LosingHook()
+    copied, same = estimators.for_one_training([saving, other])
+    self.assertIs(same, other)
+    vars(copied)["_listeners"].append(None)
+    vars(copied)["_saver"] = "of a graph"
+    self.assertEqual(vars(saving)["_listeners"], [listener])
+    self.assertIsNone(vars(saving)["_saver"])
+
+
+class ErrorsEndSessionsTest(absltest.TestCase):
+  def _train(self, hook):
+    estimator = models.custom(self.create_tempdir().full_path)
+    estimator.train(models.input_fn, hooks=[hook], steps=2)
+
+  def test_an_error_of_a_lost_task_leaves_the_session(self):
+    for _ in range(2):  # It is undone on an error, too.
+      self._train(_LosingHook())
+      with (
+        self.assertRaises(tf.errors.AbortedError),
+        estimators.errors_end_sessions(),
+      ):
+        self._train(_LosingHook())
+
+
+class _LosingHook(tf.estimator.SessionRunHook):
+  """Loses a task of its cluster in the first step."""
+
+  def __init__(self):
+    self._has_lost = False
+
+  def before_run(self, run_context):
+    if not self._has_lost:
+      self._has_lost = True
+      raise tf.errors.AbortedError(None, None, "a task has died")
 
 
 class InterceptedCallsTest(absltest.TestCase):

@@ -37,6 +37,27 @@ class GraphEditsTest(absltest.TestCase):
     graph_edits.set_control_inputs(op, [c])
     self.assertEqual(op.control_inputs, [c])
 
+  def test_ops_are_added_by_their_definitions(self):
+    x = v1.placeholder(tf.float32, [None], "x")
+    y = tf.square(x, name="y")
+    with tf.device("/device:CPU:0"):
+      z = tf.negative(y, name="z")
+    definition = v1.GraphDef(versions=self.graph.graph_def_versions)
+    definition.node.extend([z.op.node_def, y.op.node_def])
+    for number in range(2):
+      made = graph_edits.import_ops(definition, {"x:0": x}, "again")
+      self.assertCountEqual(made, ["y", "z"])
+      scope = f"again_{number}" if number else "again"
+      self.assertEqual(made["z"].name, f"{scope}/z")
+      self.assertIs(made["z"], self.graph.get_operation_by_name(f"{scope}/z"))
+      self.assertIs(made["y"].inputs[0], x)
+      self.assertEqual(made["y"].outputs[0].shape.as_list(), [None])
+      self.assertIs(made["z"].inputs[0].op, made["y"])
+      self.assertEqual(made["z"].device, "/device:CPU:0")
+    self.assertEqual(tf.negative(x, "again/z").op.name, "again/z_1")
+    with v1.Session() as session:
+      self.assertEqual(session.run(made["z"].outputs[0], {x: [3.0]}), [-9.0])
+
   def test_a_switch_of_a_branch_has_the_gradient_of_a_branch(self):
     """Outside of branches, one of a handle has none that can be made."""
     v1.disable_control_flow_v2()
@@ -123,9 +144,9 @@ class OpRegistryTest(absltest.TestCase):
   def test_kernels(self):
     with tf.Graph().as_default():
       words = tf.strings.join([tf.constant("a"), tf.constant("b")])
-      self.assertTrue(op_registry.has_kernel(words.op, "CPU"))
+      self.assertTrue(op_registry.has_kernel(words.op.node_def, "CPU"))
       # Nothing is known of a type of device that this TensorFlow is not for.
-      self.assertTrue(op_registry.has_kernel(words.op, "NONE_SUCH"))
+      self.assertTrue(op_registry.has_kernel(words.op.node_def, "NONE_SUCH"))
 
 
 class AutoGraphTest(absltest.TestCase):

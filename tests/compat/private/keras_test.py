@@ -9,6 +9,7 @@ compat.install()
 
 from compat.private import keras  # noqa: E402
 
+import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from absl.testing import absltest  # noqa: E402
 
@@ -45,6 +46,67 @@ class SeededLayersTest(absltest.TestCase):
       keras.seeds_of_layers(tf).generator = None
     random.seed()
     super().tearDown()
+
+
+class CompiledTest(absltest.TestCase):
+  def _compile(self, **arguments):
+    model = tf.keras.Sequential([tf.keras.layers.Dense(1)])
+    model.compile(**arguments)
+    return keras.compile_arguments(model)
+
+  def test_what_compile_was_given(self):
+    optimizer = tf.keras.optimizers.SGD()
+    given = {
+      "loss": {"dense": "mse"},
+      "loss_weights": [2.0],
+      "metrics": ["mae"],
+      "weighted_metrics": ["mse"],
+    }
+    found = self._compile(optimizer=optimizer, **given)
+    self.assertIs(found.pop("optimizer"), optimizer)
+    self.assertEqual(found, given)
+
+  def test_what_it_was_given_in_a_graph(self):
+    with tf.Graph().as_default():
+      optimizer = tf.keras.optimizers.SGD()
+      found = self._compile(optimizer=optimizer, loss="mse")
+    tf.keras.Sequential([tf.keras.layers.Dense(1)])  # Classes are eager again.
+    self.assertIs(found.pop("optimizer"), optimizer)
+    self.assertEqual(
+      found,
+      {
+        "loss": "mse",
+        "loss_weights": None,
+        "metrics": None,
+        "weighted_metrics": None,
+      },
+    )
+
+  def test_learning_rates(self):
+    schedule = tf.keras.optimizers.schedules.CosineDecay(0.1, 3)
+    for kind in (tf.keras.optimizers, tf.keras.optimizers.legacy):
+      self.assertIs(keras.learning_rate(kind.SGD(schedule)), schedule)
+
+
+class EqualityTest(absltest.TestCase):
+  def test_compares_values_inside_of_the_block_only(self):
+    with tf.Graph().as_default(), v1.Session() as session:
+      rows = v1.placeholder_with_default([0, 1], [2])
+      self.assertIs(rows == 0, False)
+      with keras.equality_of_values(tf):
+        found = [rows == 0, rows != 0, rows == rows, rows == np.array([0, 2])]
+        self.assertIs(rows == None, False)  # noqa: E711
+        self.assertIs(rows == "text", False)
+        self.assertEqual({rows: 1}[rows], 1)
+      self.assertIs(rows == 0, False)
+      self.assertEqual(
+        [x.tolist() for x in session.run(found)],
+        [[True, False], [False, True], [True, True], [True, False]],
+      )
+
+  def test_leaves_eager_tensors_alone(self):
+    with keras.equality_of_values(tf):
+      self.assertTrue(tf.constant(1) == 1)
 
 
 if __name__ == "__main__":

@@ -70,7 +70,7 @@ class GraphChecksTest(parameterized.TestCase):
     with tf.device("/device:CPU:1"):
       marked = tf.no_op("marked")
     graph_checks.check_no_marks([marked], _MESH)
-    virtual = _MESH.with_virtual_stages(2)
+    virtual = _MESH.with_virtual_stages([0, 1, 0, 1])
     graph_checks.check_no_marks([tf.no_op("free")], virtual)
     with self.assertRaisesRegex(
       ValueError,

@@ -5,6 +5,7 @@ import itertools
 
 from estimator_mp.capture import batch_size, micro_batches
 from estimator_mp.config import sharding_options
+from tests.estimator_mp import drawn
 
 import hypothesis
 import numpy as np
@@ -464,7 +465,7 @@ class CountingTest(parameterized.TestCase):
     strategies.integers(2, 6),
     strategies.sampled_from(["dense", "ragged", "sparse"]),
   )
-  @hypothesis.settings(max_examples=40, deadline=None)
+  @drawn.examples(40)
   def test_pieces_that_count_make_up_the_batch(self, rows, count, kind):
     with tf.Graph().as_default():
       ragged, feed = _ragged(rows, static=False)

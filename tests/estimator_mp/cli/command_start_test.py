@@ -74,7 +74,7 @@ def _run(program: str, command: str, *arguments: str):
     text=True,
   ) as process:
     before = os.times()
-    output, errors = process.communicate(timeout=300)
+    output, errors = process.communicate(timeout=600)
   after = os.times()
   seconds = (
     after.children_user
@@ -88,7 +88,7 @@ def _run(program: str, command: str, *arguments: str):
 class CommandStartTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("script", "train", _AS_SCRIPT),
-    *((command, command, _AS_MODULE) for command in _COMMANDS),
+    *((command, command, _AS_MODULE) for command in (*_COMMANDS, "predict")),
   )
   def test_help(self, command, program):
     code, output, errors, seconds = _run(program, command, "--help")

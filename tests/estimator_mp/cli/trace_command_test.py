@@ -24,6 +24,7 @@ def _run(*arguments: str) -> tuple[int, str, str]:
 class TraceCommandTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("1f1b", "--schedule=1f1b", "bound 20%"),
+    ("zb1p", "--schedule=zb1p", r"bound \d+%"),
     ("gpipe_recompute", "--schedule=gpipe --recompute=always", "bound 20%"),
     ("no_pipeline", "--num_micro_batches=1", "no pipeline"),
   )
@@ -51,6 +52,8 @@ class TraceCommandTest(parameterized.TestCase):
     cells = [e for e in events if e.get("cat") in ("forward", "backward")]
     # Two passes of eight micro-batches through three stages.
     self.assertLen(cells, 0 if bound == "no pipeline" else 48)
+    weights = [e for e in events if e.get("cat") == "weight"]
+    self.assertEqual(bool(weights), "zb1p" in arguments)
 
   @parameterized.named_parameters(
     (

@@ -61,7 +61,7 @@ class SignalTest(absltest.TestCase):
     with _start(*self.arguments, "--train_steps=1000000") as process:
       before = _read_until(process.stdout, "step 5/")
       process.send_signal(number)
-      after, errors = process.communicate(timeout=120)
+      after, errors = process.communicate(timeout=600)
     self.assertIn("step 5/1000000, loss ", before)
     self.assertEqual(process.returncode, exit_code, errors)
     self.assertNotIn("Traceback", after + errors)
@@ -87,7 +87,7 @@ class SignalTest(absltest.TestCase):
   def test_ctrl_c_saves_and_the_next_run_resumes(self):
     step = self._interrupt(signal.SIGINT, 130)
     with _start(*self.arguments, f"--train_steps={step + 3}") as process:
-      output, errors = process.communicate(timeout=120)
+      output, errors = process.communicate(timeout=600)
     self.assertEqual(process.returncode, 0, errors)
     steps = [int(x) for x in re.findall(r"^step (\d+)/", output, re.MULTILINE)]
     self.assertEqual(steps, [step + 1, step + 2, step + 3])
@@ -156,7 +156,7 @@ class TwoProcessesTest(absltest.TestCase):
       _read_until(first.stdout, "step 5/")
       first.send_signal(signal.SIGSTOP)  # It would keep the machine busy.
       with _start(*arguments, "--train_steps=3") as second:
-        output, errors = second.communicate(timeout=120)
+        output, errors = second.communicate(timeout=600)
       first.kill()
       first.communicate()
     self.assertEqual((second.returncode, output), (1, ""))
@@ -169,7 +169,7 @@ class TwoProcessesTest(absltest.TestCase):
       ],
     )
     with _start(*arguments, "--train_steps=3") as third:
-      output, errors = third.communicate(timeout=120)
+      output, errors = third.communicate(timeout=600)
     self.assertEqual(third.returncode, 0, errors)
 
 
@@ -203,7 +203,7 @@ class TerminalTest(absltest.TestCase):
         break
       output += part
     os.close(ours)
-    self.assertEqual(process.wait(timeout=120), 0)
+    self.assertEqual(process.wait(timeout=600), 0)
     text = output.decode()
     self.assertRegex(
       text,
@@ -217,7 +217,7 @@ class TerminalTest(absltest.TestCase):
 class BadFlagsTest(absltest.TestCase):
   def test_bad_flag_is_one_line_and_exit_code_2(self):
     with _start("--batch_sise=3") as process:
-      output, errors = process.communicate(timeout=120)
+      output, errors = process.communicate(timeout=600)
     self.assertEqual(process.returncode, 2)
     self.assertEqual(output, "")
     self.assertEqual(

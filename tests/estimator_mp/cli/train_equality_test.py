@@ -34,8 +34,7 @@ def _train(model_dir: str, *arguments: str):
   options = train_flags.parse(["train", f"--model_dir={model_dir}", *arguments])
   job = run_train.prepare(options)
   hook = _RecordLossHook()
-  input_fn = job.dataset.train_input_fn(options.batch_size, options.seed)
-  job.estimator.train(input_fn, hooks=[hook], max_steps=_STEPS)
+  job.estimator.train(job.recipe.train_input_fn, hooks=[hook], max_steps=_STEPS)
   names = job.estimator.get_variable_names()
   variables = {x: job.estimator.get_variable_value(x) for x in names}
   return hook.losses, variables

@@ -7,6 +7,7 @@ from unittest import mock
 
 from estimator_mp.cli import commands, train_flags
 from estimator_mp.config import options
+from model_fns.recipes import catalogue
 
 from absl.testing import absltest, parameterized
 
@@ -44,6 +45,20 @@ class OptionsTest(parameterized.TestCase):
     self.assertEqual(options.learning_rate, 0.01)
     self.assertEqual(options.train_steps, 7)
     self.assertFalse(options.sharding.verify_placement)
+
+  def test_the_trace_command_is_of_one_machine(self):
+    config = (
+      '{"cluster": {"chief": ["a:1"], "worker": ["b:1"]},'
+      ' "task": {"type": "chief", "index": 0}}'
+    )
+    with mock.patch.dict(os.environ, TF_CONFIG=config):
+      self.assertEqual(_parse("--startup_timeout=5").startup_timeout, 5)
+      with self.assertRaisesRegex(
+        ValueError,
+        r"^TF_CONFIG names a cluster \(chief:1, worker:1\), but this command "
+        "trains on one machine; unset TF_CONFIG$",
+      ):
+        train_flags.parse_trace(["trace"])
 
   @parameterized.named_parameters(
     ("by_default", ["--model=mlp"], "/home/user/runs/mlp-digits"),
@@ -128,12 +143,20 @@ class ErrorsTest(parameterized.TestCase):
     (
       "stages_of_which_a_device_has_several",
       "--schedule=interleaved",
-      "--schedule=interleaved is not known; use one of none, gpipe, 1f1b",
+      "--schedule=interleaved does not fit --model=cifar10_cnn; use one of"
+      " none, gpipe, 1f1b, zb1p, zb2p, auto",
+    ),
+    (
+      "placement_of_layers_that_have_one",
+      "--placement=auto",
+      "--placement does not fit --model=cifar10_cnn: layer_split places its"
+      " layers, a device for each stage; leave it out",
     ),
     (
       "choice",
-      "--model=resnet",
-      "--model=resnet is not known; use one of cifar10_cnn, mlp",
+      "--model=alexnet",
+      "--model=alexnet is not known; use one of "
+      + ", ".join(catalogue.ENTRIES),
     ),
     (
       "boolean",

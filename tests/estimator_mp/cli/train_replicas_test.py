@@ -50,7 +50,7 @@ class ReplicasTest(parameterized.TestCase):
     total = int(sent[1]) + int(sent[2])
     self.assertAlmostEqual(1000 * float(planned[1]), total, delta=0.05 * total)
     result = run_record.read_result(model_dir)
-    self.assertGreater(result.accuracy, 0.8)
+    self.assertGreater(result.value, 0.8)
     self.assertEqual(result.mesh, "data:2,stage:3")
     self.assertLen(result.devices, 6)
     # Both hold the same, but for the global step and Adam's powers.
@@ -76,7 +76,7 @@ class ReplicasTest(parameterized.TestCase):
     hook = toolbox.PlacementVerificationHook()
     plan = _PlanHook()
     job.estimator.train(
-      job.dataset.train_input_fn(options.batch_size, options.seed),
+      job.recipe.train_input_fn,
       hooks=[plan, hook],
       max_steps=1,
     )

@@ -52,7 +52,7 @@ class V1ProgramTest(parameterized.TestCase):
       cwd=self.folder,
       env=environment,
       text=True,
-      timeout=300,
+      timeout=600,
     )
 
   def trained(self, model_dir):

@@ -8,7 +8,7 @@ import numpy as np
 import tensorflow as tf
 
 v1 = tf.compat.v1
-TIMEOUT = v1.RunOptions(timeout_in_ms=60_000)
+TIMEOUT = v1.RunOptions(timeout_in_ms=600_000)
 
 # The bits of a number before rounding, the leading 1 among them.
 _PRECISION = {"float16": 11, "bfloat16": 8, "float32": 24, "float64": 53}

@@ -7,7 +7,7 @@ import estimator_mp  # noqa: F401
 from estimator_mp import devices as devices_lib
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.observe import executed_graph
-from tests.estimator_mp import versions
+from tests.estimator_mp import drawn, versions
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import hypothesis
@@ -67,7 +67,7 @@ def measure(algorithm, parts, is_known=True):
         options=v1.RunOptions(
           trace_level=v1.RunOptions.FULL_TRACE,
           output_partition_graphs=True,
-          timeout_in_ms=60_000,
+          timeout_in_ms=600_000,
         ),
         run_metadata=metadata,
       )
@@ -102,7 +102,7 @@ class MeasuredTest(parameterized.TestCase):
     strategies.sampled_from(all_reduce_lib.DTYPES),
     strategies.booleans(),
   )
-  @hypothesis.settings(max_examples=25, deadline=None, derandomize=True)
+  @drawn.examples(25)
   def test_any_shape(self, algorithm, count, shape, dtype, is_known):
     parts = cases.random_parts(count, shape, dtype, count)
     results, sent = measure(algorithm, parts, is_known)
@@ -120,7 +120,7 @@ class MeasuredTest(parameterized.TestCase):
 @versions.newest_only
 class FormulaTest(parameterized.TestCase):
   @hypothesis.given(strategies.integers(2, 12), strategies.integers(0, 10**6))
-  @hypothesis.settings(max_examples=100, deadline=None, derandomize=True)
+  @drawn.examples(100)
   def test_a_link_of_a_ring(self, count, num_elements):
     """It is 2 (n - 1) / n of the tensor, exactly if n divides it."""
     sent = all_reduce_lib.traffic("ring", num_elements, 1, cases.cpus(count))

@@ -3,7 +3,7 @@
 import itertools
 
 from estimator_mp.collectives import buckets as buckets_lib
-from tests.estimator_mp import versions
+from tests.estimator_mp import drawn, versions
 
 import hypothesis
 import tensorflow as tf
@@ -110,7 +110,7 @@ class PlanTest(parameterized.TestCase):
     )
 
   @hypothesis.given(_plans())
-  @hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+  @drawn.examples(300)
   def test_every_gradient_is_there_once(self, plan):
     sizes = plan["sizes"]
     whole, pieces = [], {}
@@ -129,7 +129,7 @@ class PlanTest(parameterized.TestCase):
       self.assertGreater(len(found), 1)
 
   @hypothesis.given(_plans())
-  @hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+  @drawn.examples(300)
   def test_order_is_kept(self, plan):
     place = {index: i for i, index in enumerate(plan["order"])}
     buckets = buckets_lib.plan_buckets(**plan)
@@ -148,7 +148,7 @@ class PlanTest(parameterized.TestCase):
       self.assertEqual(fused, sorted(fused, key=place.__getitem__))
 
   @hypothesis.given(_plans())
-  @hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+  @drawn.examples(300)
   def test_limits_and_dtypes(self, plan):
     sizes, dtypes = plan["sizes"], plan["dtypes"]
     for bucket in buckets_lib.plan_buckets(**plan):
@@ -163,7 +163,7 @@ class PlanTest(parameterized.TestCase):
         self.assertLessEqual(elements * bucket.dtype.size, plan["chunk_bytes"])
 
   @hypothesis.given(_plans())
-  @hypothesis.settings(max_examples=300, deadline=None, derandomize=True)
+  @drawn.examples(300)
   def test_no_two_neighbours_fit_in_one_bucket(self, plan):
     sizes = plan["sizes"]
     for dtype in (_F16, _F32):

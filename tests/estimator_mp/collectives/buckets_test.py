@@ -246,7 +246,7 @@ class OverlapTest(parameterized.TestCase):
 
     def late(value):
       # Without overlap this waits in vain, and says so.
-      return value if first_was_summed.wait(20.0) else value * np.nan
+      return value if first_was_summed.wait(600.0) else value * np.nan
 
     def note(value):
       first_was_summed.set()

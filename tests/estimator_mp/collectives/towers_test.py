@@ -5,6 +5,7 @@ import time
 
 import estimator_mp
 from estimator_mp import toolbox
+from tests.estimator_mp import drawn
 
 import hypothesis
 import numpy as np
@@ -29,19 +30,25 @@ def run(fetches, feed_dict=None):
 
 class BarrierTest(parameterized.TestCase):
   def test_no_result_before_every_tensor_is_computed(self):
-    finished = threading.Event()
+    finished, looked = threading.Event(), threading.Event()
 
     def slow(value):
-      time.sleep(0.3)
+      if through_barrier:
+        time.sleep(0.3)
+      else:
+        looked.wait(600)
       finished.set()
       return value
 
     def was_slow_finished(value):
       del value
-      return np.bool_(finished.is_set())
+      found = np.bool_(finished.is_set())
+      looked.set()
+      return found
 
     for through_barrier in (False, True):
       finished.clear()
+      looked.clear()
       with tf.Graph().as_default():
         x = tf.compat.v1.placeholder(tf.float32, [2])
         with tf.device("/cpu:1"):
@@ -187,7 +194,7 @@ class AggregateGradientsTest(parameterized.TestCase):
     strategies.lists(strategies.integers(0, 4), min_size=1, max_size=3),
     strategies.sampled_from(["mean", "sum"]),
   )
-  @hypothesis.settings(max_examples=20, deadline=None)
+  @drawn.examples(20)
   def test_any_number_of_devices_and_any_shape(self, n, shape, method):
     parts = np.random.RandomState(n).randn(n, *shape)
     with tf.Graph().as_default():

@@ -1,10 +1,12 @@
 """ShardingConfig: its fields, as dicts, as JSON and as flags."""
 
 import contextlib
+import copy
 import dataclasses
 import io
 import json
 import os
+import pickle
 from types import MappingProxyType
 from typing import Any
 from unittest import mock
@@ -23,6 +25,7 @@ from estimator_mp.config import (
   placement_file,
   sharding_options,
 )
+from estimator_mp.session import session_config
 
 from absl import flags
 from absl.testing import absltest, parameterized
@@ -92,6 +95,17 @@ class ShardingConfigTest(parameterized.TestCase):
     self.assertEqual(again, config)
     self.assertEqual(json.loads(config.to_json()), config.to_dict())
     self.assertEqual(hash(again), hash(config))
+
+  @parameterized.named_parameters(*CONFIGS)
+  def test_estimators_can_copy_and_pickle_it(self, fields):
+    """A RunConfig of a sharded run has it, and each Estimator copies that."""
+    config = estimator_mp.ShardingConfig(**fields)
+    run_config = estimator_mp.run_config(config, "somewhere")
+    for copied in (
+      copy.deepcopy(run_config),
+      pickle.loads(pickle.dumps(run_config)),
+    ):
+      self.assertEqual(session_config.sharding_of(copied), config)
 
   def test_what_a_dict_leaves_out_has_its_default(self):
     config = estimator_mp.ShardingConfig.from_dict({"mesh": "stage:2"})

@@ -10,6 +10,7 @@ from unittest import mock
 
 from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
+from tests.estimator_mp import drawn
 
 import hypothesis
 from absl.testing import absltest, parameterized
@@ -17,12 +18,12 @@ from hypothesis import strategies
 
 _FORWARD = schedule_lib.Phase.FORWARD
 _BACKWARD = schedule_lib.Phase.BACKWARD
+_WEIGHT = schedule_lib.Phase.WEIGHT
+_SIGNS = {_FORWARD: "", _BACKWARD: "-", _WEIGHT: "+"}
 
 _TIMES = strategies.integers(1, 9)
 
-hypothesis.settings.register_profile(
-  "schedules", deadline=None, max_examples=30
-)
+hypothesis.settings.register_profile("schedules", drawn.examples(30))
 hypothesis.settings.load_profile("schedules")
 
 
@@ -40,20 +41,35 @@ def _fitting(name, num_stages):
 @strategies.composite
 def _schedules(draw):
   """Schedules that enforce an order, of all names."""
-  orders = schedule_lib.ORDERS
-  name = draw(strategies.sampled_from([x for x in orders if orders[x].row]))
+  return draw(_schedules_of(*_ordered()))
+
+
+def _ordered(**attributes):
+  """Returns the names of schedules that enforce an order."""
+  return [
+    name
+    for name, order in schedule_lib.ORDERS.items()
+    if order.row
+    and all(getattr(order, x) == value for x, value in attributes.items())
+  ]
+
+
+@strategies.composite
+def _schedules_of(draw, *names):
+  """Schedules of some names."""
+  name = draw(strategies.sampled_from(names))
   num_stages = draw(strategies.integers(1, 4))
   numbers = draw(strategies.sampled_from(_fitting(name, num_stages)))
   return schedule_lib.make_schedule(name, num_stages, *numbers)
 
 
 def _text(schedule):
-  """Returns a line per device: "0.3" is micro-batch 3 on stage 0, "-" back."""
+  """Returns a line per device: "0.3" is micro-batch 3 on stage 0.
+
+  Before it is "-" for the backward pass, and "+" for gradients of weights.
+  """
   return [
-    " ".join(
-      f"{'-' if cell.phase is _BACKWARD else ''}{cell.stage}.{cell.micro_batch}"
-      for cell in row
-    )
+    " ".join(f"{_SIGNS[x.phase]}{x.stage}.{x.micro_batch}" for x in row)
     for row in schedule.rows
   ]
 
@@ -95,6 +111,39 @@ class OrderTest(parameterized.TestCase):
         " -1.2 -1.3",
       ],
     ),
+    (
+      "zb1p",
+      ("zb1p", 3, 4),
+      [
+        "0.0 0.1 0.2 -0.0 +0.0 0.3 -0.1 +0.1 -0.2 +0.2 -0.3 +0.3",
+        "1.0 1.1 -1.0 1.2 -1.1 +1.0 1.3 -1.2 +1.1 -1.3 +1.2 +1.3",
+        "2.0 -2.0 2.1 -2.1 2.2 -2.2 +2.0 2.3 -2.3 +2.1 +2.2 +2.3",
+      ],
+    ),
+    (
+      "zb1p_fewer_micro_batches_than_stages",
+      ("zb1p", 3, 1),
+      ["0.0 -0.0 +0.0", "1.0 -1.0 +1.0", "2.0 -2.0 +2.0"],
+    ),
+    (
+      "zb2p",
+      ("zb2p", 2, 4),
+      [
+        "0.0 0.1 0.2 -0.0 +0.0 0.3 -0.1 +0.1 -0.2 +0.2 -0.3 +0.3",
+        "1.0 -1.0 1.1 -1.1 1.2 -1.2 +1.0 1.3 -1.3 +1.1 +1.2 +1.3",
+      ],
+    ),
+    (
+      "zbv",
+      ("zbv", 2, 3, 2),
+      [
+        "0.0 0.1 0.2 3.0 -3.0 +3.0 3.1 -3.1 +3.1"
+        " -0.0 +0.0 3.2 -3.2 +3.2 -0.1 +0.1 -0.2 +0.2",
+        "1.0 2.0 1.1 2.1 -2.0 +2.0 1.2 -1.0 +1.0 2.2 -2.1 +2.1"
+        " -1.1 -2.2 -1.2 +1.1 +2.2 +1.2",
+      ],
+    ),
+    ("zbv_one_device", ("zbv", 1, 1, 2), ["0.0 1.0 -1.0 +1.0 -0.0 +0.0"]),
     ("none", ("none", 3, 4), []),
   )
   def test_rows(self, arguments, expected):
@@ -108,7 +157,8 @@ class OrderTest(parameterized.TestCase):
     schedule_lib.check(schedule)
     every = [cell for row in schedule.rows for cell in row]
     self.assertCountEqual(every, schedule.cells())
-    self.assertLen(every, 2 * schedule.num_stages * schedule.num_micro_batches)
+    passes = schedule.num_stages * schedule.num_micro_batches
+    self.assertLen(every, (3 if schedule.splits_backward else 2) * passes)
     position = {
       cell: i for i, cell in enumerate(schedule_lib.running_order(schedule))
     }
@@ -122,6 +172,9 @@ class OrderTest(parameterized.TestCase):
           after = position[schedule_lib.Cell(stage - 1, m, _BACKWARD)]
           self.assertLess(before, forward)
           self.assertLess(backward, after)
+        if schedule.splits_backward:
+          weight = position[schedule_lib.Cell(stage, m, _WEIGHT)]
+          self.assertLess(backward, weight)
 
   @parameterized.named_parameters(
     ("gpipe", ("gpipe", 2, 3), 1, [0, 1, 2], [2, 1, 0]),
@@ -134,12 +187,18 @@ class OrderTest(parameterized.TestCase):
     self.assertEqual(schedule.micro_batches(stage, _FORWARD), forward)
     self.assertEqual(schedule.micro_batches(stage, _BACKWARD), backward)
 
+  def test_a_v_comes_back_to_the_first_device(self):
+    schedule = schedule_lib.make_schedule("zbv", 3, 2, 2)
+    self.assertEqual(schedule.devices_of_stages, (0, 1, 2, 2, 1, 0))
+    around = schedule_lib.make_schedule("interleaved", 3, 3, 2)
+    self.assertEqual(around.devices_of_stages, (0, 1, 2, 0, 1, 2))
+
   def test_a_new_order_is_one_entry(self):
     def row(schedule, device):
       numbers = range(schedule.num_micro_batches)
       return tuple(
         schedule_lib.Cell(device, m, phase)
-        for phase in schedule_lib.Phase
+        for phase in schedule.phases
         for m in numbers
       )
 
@@ -195,6 +254,57 @@ class LiveTest(parameterized.TestCase):
       tuple(min(num_micro_batches, num_stages - k) for k in range(num_stages)),
     )
 
+  @hypothesis.given(
+    strategies.integers(1, 8),
+    strategies.integers(1, 20),
+    strategies.integers(1, 3),
+  )
+  def test_zb1p_holds_no_more_than_1f1b_on_its_first_stage(
+    self, num_stages, num_micro_batches, rounds
+  ):
+    schedule = schedule_lib.repeat(
+      schedule_lib.make_schedule("zb1p", num_stages, num_micro_batches), rounds
+    )
+    self.assertEqual(
+      schedule_lib.live_micro_batches(schedule),
+      (min(num_micro_batches, num_stages),) * num_stages,
+    )
+
+  @hypothesis.given(
+    strategies.integers(1, 8),
+    strategies.integers(1, 20),
+    strategies.integers(1, 3),
+  )
+  def test_zb2p_holds_about_twice_as_many(
+    self, num_stages, num_micro_batches, rounds
+  ):
+    schedule = schedule_lib.repeat(
+      schedule_lib.make_schedule("zb2p", num_stages, num_micro_batches), rounds
+    )
+    self.assertEqual(
+      schedule_lib.live_micro_batches(schedule),
+      (min(num_micro_batches, 2 * num_stages - 1),) * num_stages,
+    )
+
+  @hypothesis.given(
+    strategies.integers(1, 8),
+    strategies.integers(1, 20),
+    strategies.integers(1, 3),
+  )
+  def test_zbv_holds_no_more_layers_than_1f1b_on_its_first_stage(
+    self, num_stages, num_micro_batches, rounds
+  ):
+    """A stage has half the layers of one that is alone on its device."""
+    schedule = schedule_lib.repeat(
+      schedule_lib.make_schedule("zbv", num_stages, num_micro_batches, 2),
+      rounds,
+    )
+    most = 2 * min(num_micro_batches, num_stages)
+    live = schedule_lib.live_micro_batches(schedule)
+    self.assertLessEqual(max(live), most)
+    if num_micro_batches >= 2 * num_stages - 1:
+      self.assertEqual(live, (most,) * num_stages)
+
   @parameterized.named_parameters(
     ("interleaved", "interleaved", 4, 8, 2, (11, 9, 7, 5)),
     ("interleaved_few", "interleaved", 4, 4, 2, (8, 8, 7, 5)),
@@ -208,7 +318,12 @@ class LiveTest(parameterized.TestCase):
 
 
 class TimeTest(parameterized.TestCase):
-  @hypothesis.given(_schedules(), _TIMES, _TIMES, strategies.integers(1, 3))
+  @hypothesis.given(
+    _schedules_of(*_ordered(splits_backward=False)),
+    _TIMES,
+    _TIMES,
+    strategies.integers(1, 3),
+  )
   def test_equal_stages_reach_the_bound(
     self, schedule, forward, backward, rounds
   ):
@@ -236,7 +351,10 @@ class TimeTest(parameterized.TestCase):
     self.assertAlmostEqual(simulation.bubble_bound(schedule), bubble)
 
   @hypothesis.given(
-    _schedules(), strategies.randoms(use_true_random=False), _TIMES, _TIMES
+    _schedules_of(*_ordered(splits_backward=False)),
+    strategies.randoms(use_true_random=False),
+    _TIMES,
+    _TIMES,
   )
   def test_no_order_is_faster_than_the_bound(
     self, schedule, random_, forward, backward
@@ -254,6 +372,108 @@ class TimeTest(parameterized.TestCase):
       schedule_lib.make_schedule("interleaved", 4, 8, 3)
     )
     self.assertAlmostEqual(plain.makespan / interleaved.makespan, 11 / 9)
+
+  @hypothesis.given(
+    _schedules_of(*_ordered(splits_backward=True)),
+    strategies.randoms(use_true_random=False),
+    strategies.lists(_TIMES, min_size=3, max_size=3),
+    strategies.integers(1, 3),
+  )
+  def test_no_order_of_three_phases_is_faster_than_the_bound(
+    self, schedule, random_, times, rounds
+  ):
+    bound = simulation.speed_up_bound(schedule, *times)
+    self.assertLessEqual(
+      simulation.simulate(_any_order(schedule, random_), *times).speed_up,
+      bound + 1e-9,
+    )
+    repeated = schedule_lib.repeat(schedule, rounds)
+    timeline = simulation.simulate(repeated, *times)
+    bound = simulation.speed_up_bound(repeated, *times)
+    self.assertLessEqual(timeline.speed_up, bound + 1e-9)
+    self.assertGreaterEqual(
+      timeline.bubble, simulation.bubble_bound(repeated, *times) - 1e-9
+    )
+
+  @hypothesis.given(_schedules(), strategies.data())
+  def test_stages_that_differ_have_a_bound(self, schedule, data):
+    times = [
+      data.draw(
+        strategies.lists(
+          _TIMES, min_size=schedule.num_stages, max_size=schedule.num_stages
+        )
+      )
+      for _ in range(3)
+    ]
+    self.assertLessEqual(
+      simulation.simulate(schedule, *times).speed_up,
+      simulation.speed_up_bound(schedule, *times) + 1e-9,
+    )
+
+  def test_rounds_without_an_order_have_the_bound_of_one(self):
+    schedule = schedule_lib.make_schedule("none", 3, 4)
+    self.assertAlmostEqual(
+      simulation.speed_up_bound(schedule_lib.repeat(schedule, 2)),
+      simulation.speed_up_bound(schedule_lib.make_schedule("none", 3, 8)),
+    )
+
+  @hypothesis.given(
+    strategies.sampled_from([("zb2p", 1), ("zbv", 2)]),
+    strategies.integers(1, 6),
+    strategies.integers(0, 9),
+    _TIMES,
+  )
+  def test_no_device_waits_once_it_has_begun(
+    self, name_and_virtual, size, more, time
+  ):
+    """Where phases take the same time, and micro-batches are not too few."""
+    name, virtual = name_and_virtual
+    schedule = schedule_lib.make_schedule(
+      name, size, 2 * size - 1 + more, virtual
+    )
+    timeline = simulation.simulate(schedule, time, time, time)
+    for row in schedule.rows:
+      for before, after in itertools.pairwise(row):
+        self.assertAlmostEqual(timeline.ends[before], timeline.starts[after])
+    self.assertAlmostEqual(
+      timeline.makespan - timeline.busy / size, (size - 1) * time / virtual
+    )
+    self.assertAlmostEqual(
+      timeline.speed_up, simulation.speed_up_bound(schedule, time, time, time)
+    )
+
+  @parameterized.named_parameters(
+    ("zb1p", "zb1p", 1, 4.2), ("zb2p", "zb2p", 1, 3.0), ("zbv", "zbv", 2, 1.8)
+  )
+  def test_what_is_idle_where_phases_differ(self, name, virtual, idle):
+    """The paper has (K - 1) * (F + B - W) for zb1p; device K-1 waits 3 F."""
+    for num_micro_batches in (8, 16, 32):
+      timeline = simulation.simulate(
+        schedule_lib.make_schedule(name, 4, num_micro_batches, virtual),
+        1,
+        1.2,
+        0.8,
+      )
+      self.assertAlmostEqual(timeline.makespan, num_micro_batches * 3 + idle)
+
+  @hypothesis.given(
+    strategies.integers(1, 6), strategies.integers(0, 12), _TIMES
+  )
+  def test_zb1p_has_a_third_of_the_bubble_of_1f1b(self, size, more, time):
+    def bubble(name):
+      schedule = schedule_lib.make_schedule(name, size, size + more)
+      timeline = simulation.simulate(schedule, time, time, time)
+      return timeline.makespan - timeline.busy / size
+
+    self.assertAlmostEqual(bubble("zb1p"), (size - 1) * time)
+    self.assertAlmostEqual(bubble("1f1b"), 3 * bubble("zb1p"))
+
+  def test_a_pass_that_is_not_split_takes_the_time_of_both(self):
+    schedule = schedule_lib.make_schedule("1f1b", 4, 8)
+    self.assertEqual(
+      simulation.simulate(schedule, 1, 1.2, 0.8),
+      simulation.simulate(schedule, 1, 2.0),
+    )
 
   def test_stages_that_differ(self):
     schedule = schedule_lib.make_schedule("gpipe", 2, 2)
@@ -273,7 +493,7 @@ class TimeTest(parameterized.TestCase):
     with self.assertRaisesWithLiteralMatch(
       ValueError,
       "schedule 'none' enforces no order, so there is none to simulate; use "
-      "gpipe, 1f1b or interleaved",
+      "gpipe, 1f1b, interleaved, zb1p, zb2p, zbv or auto",
     ):
       simulation.simulate(schedule_lib.make_schedule("none", 2, 2))
 
@@ -322,6 +542,32 @@ class CheckTest(parameterized.TestCase):
       _with_row(self._schedule, 0, [*self._schedule.rows[0], cell]),
       "schedule '1f1b' has the forward of micro-batch 2 on stage 0, but only "
       "2 stages and 2 micro-batches",
+    )
+
+  def test_not_split(self):
+    cell = schedule_lib.Cell(0, 1, _WEIGHT)
+    self._expect(
+      _with_row(self._schedule, 0, [*self._schedule.rows[0], cell]),
+      "schedule '1f1b' has the weight of micro-batch 1 on stage 0, but it does "
+      "not split the backward pass",
+    )
+
+  def test_weight_missing(self):
+    schedule = schedule_lib.make_schedule("zb1p", 2, 2)
+    self._expect(
+      _with_row(schedule, 1, schedule.rows[1][:-1]),
+      "schedule 'zb1p' lacks the weight of micro-batch 1 on stage 1 on "
+      "device 1",
+    )
+
+  def test_weight_before_backward(self):
+    schedule = schedule_lib.make_schedule("zb1p", 1, 1)
+    forward, backward, weight = schedule.rows[0]
+    self._expect(
+      _with_row(schedule, 0, [forward, weight, backward]),
+      "schedule 'zb1p' never ends: device 0 waits at the weight of micro-batch "
+      "0 on stage 0 for the backward of micro-batch 0 on stage 0, which comes "
+      "later on device 0",
     )
 
   def test_wrong_device(self):
@@ -403,7 +649,8 @@ class GuideTest(absltest.TestCase):
   def test_the_guide_has_them_all(self):
     guide = pathlib.Path(__file__).parents[3] / "docs" / "pipeline.md"
     text = guide.read_text(encoding="utf-8")
-    for name, order in schedule_lib.ORDERS.items():
+    for name in schedule_lib.NAMES:
+      order = schedule_lib.ORDERS[name]
       row = f"| `{name}` | {order.summary} | {order.held} |"
       self.assertIn(row, text.replace(" (default)", ""))
 
@@ -414,7 +661,7 @@ class ArgumentsTest(parameterized.TestCase):
       "name",
       ("pipedream", 2, 2),
       "schedule='pipedream' is unknown; use one of none, gpipe, 1f1b, "
-      "interleaved",
+      "interleaved, zb1p, zb2p, zbv, auto",
     ),
     ("stages", ("gpipe", 0, 2), "num_stages=0 is too small; use 1 or more"),
     (
@@ -431,7 +678,30 @@ class ArgumentsTest(parameterized.TestCase):
       "virtual_stages",
       ("1f1b", 2, 2, 2),
       "schedule='1f1b' has one stage per device, but num_virtual_stages=2; "
-      "use schedule='interleaved', or 1",
+      "use 1, or schedule='interleaved'",
+    ),
+    (
+      "a_limit_of_none",
+      ("auto", 2, 2, 1, 0),
+      "max_live_micro_batches=0 is too small; use 1 or more",
+    ),
+    (
+      "a_limit_of_a_named_one",
+      ("zb2p", 2, 2, 1, 3),
+      "max_live_micro_batches=3 is for schedule='auto', but schedule='zb2p' "
+      "holds what its order says; leave it out, or use schedule='auto'",
+    ),
+    (
+      "a_v_of_one_stage",
+      ("zbv", 2, 2, 1),
+      "schedule='zbv' has two stages per device, but num_virtual_stages=1; use "
+      "2, or schedule='zb1p'",
+    ),
+    (
+      "virtual_stages_split",
+      ("zb1p", 2, 2, 2),
+      "schedule='zb1p' has one stage per device, but num_virtual_stages=2; "
+      "use 1, or schedule='zbv'",
     ),
     (
       "one_virtual_stage",

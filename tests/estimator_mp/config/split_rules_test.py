@@ -90,8 +90,8 @@ class SplitTest(parameterized.TestCase):
       ("a", "mod"),
       "split rule ('a', 'mod') is for an axis that does not exist: mesh "
       "'stage:2' has no model axis to split variables over, and no data axis "
-      "to split tables over; use a mesh such as 'stage:2,model:2', or leave "
-      "split out",
+      "to split tables over; use a mesh such as 'stage:2,model:2', or "
+      "split=auto",
     ),
     (
       "dimension_over_replicas",

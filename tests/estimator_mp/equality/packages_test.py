@@ -1,28 +1,20 @@
 """Packages from PyPI, unedited and sharded, give what they give unsharded.
 
-They are no dependencies of this repository: install them as
-tests/compat/packages/without_v1_test.py says, and run this file.
+packages.py says how to install them.
 """
 
 import os
 import shutil
-from unittest import mock
 
-import compat
+import estimator_mp
+from estimator_mp.placement import transfers
+from tests.estimator_mp.equality import packages
 
-compat.install(contrib=True)
-import estimator_mp  # noqa: E402
-from estimator_mp.placement import transfers  # noqa: E402
-
-import numpy as np  # noqa: E402
-import requests  # noqa: E402
-import tensorflow as tf  # noqa: E402
-from absl.testing import absltest, parameterized  # noqa: E402
-
-# deepctr asks the network for newer versions of itself when it is imported.
-with mock.patch.object(requests, "get", side_effect=OSError("no network")):
-  from deepctr.estimator import DeepFMEstimator, xDeepFMEstimator
-from bert import modeling, run_classifier  # noqa: E402
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+from bert import run_classifier
+from deepctr.estimator import DeepFMEstimator, xDeepFMEstimator
 
 v1 = tf.compat.v1
 tpu = tf.compat.v1.estimator.tpu
@@ -63,14 +55,7 @@ def _click_input_fn():
 
 def _click_estimator(kind):
   """Returns a function that makes an Estimator of a deepctr model."""
-  column = tf.feature_column
-  items = column.categorical_column_with_identity("item", 20)
-  prices = column.numeric_column("price")
-  model_fn = kind(
-    [items, prices],
-    [column.embedding_column(items, 4), prices],
-    dnn_hidden_units=(8, 4),
-  ).model_fn
+  model_fn = packages.click_model_fn(kind, 20, width=4, hidden_units=(8, 4))
 
   def make(config, folder):
     if config is None:
@@ -100,22 +85,14 @@ def _bert_input_fn(params):
 
 def _bert_estimator():
   """Returns a function that makes a TPUEstimator of BERT's classifier."""
-  model_fn = run_classifier.model_fn_builder(
-    modeling.BertConfig(
-      vocab_size=30,
-      hidden_size=16,
-      num_hidden_layers=3,
-      num_attention_heads=2,
-      intermediate_size=32,
-      max_position_embeddings=8,
-    ),
-    num_labels=2,
-    init_checkpoint=None,
-    learning_rate=1e-3,
+  model_fn = packages.small_bert(
     num_train_steps=60,
     num_warmup_steps=6,
-    use_tpu=False,
-    use_one_hot_embeddings=False,
+    vocab_size=30,
+    hidden_size=16,
+    num_hidden_layers=3,
+    num_attention_heads=2,
+    intermediate_size=32,
   )
 
   def make(config, folder):

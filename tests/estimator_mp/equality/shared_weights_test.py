@@ -3,6 +3,9 @@
 import dataclasses
 
 import estimator_mp
+from estimator_mp.config.schedule import Cell, Phase
+from estimator_mp.graph import traversal
+from estimator_mp.plan import sharding_plan
 from tests.estimator_mp import programs, shapes, versions
 
 import numpy as np
@@ -86,6 +89,24 @@ def scored(features, labels, mode, params):
     scores = tf.matmul(net, table, transpose_b=True)
     loss = tf.reduce_mean(
       tf.nn.sparse_softmax_cross_entropy_with_logits(ids[:, 0], scores)
+    )
+  return _trained(mode, loss)
+
+
+def tied(features, labels, mode, params):
+  """Token by token, with one table for what goes in and what comes out."""
+  del labels
+  ids = features["ids"]
+  with tf.name_scope("on_last"):
+    table = _weight("shared", [50, 8])
+  net = tf.nn.embedding_lookup(table, ids)
+  for i, stage in enumerate(params["stages"]):
+    with tf.name_scope(f"on_{stage}"):
+      net += tf.tanh(tf.tensordot(net, _weight(f"w{i}", [8, 8]), 1))
+  with tf.name_scope("on_last"):
+    scores = tf.tensordot(net, tf.transpose(table), 1)
+    loss = tf.reduce_mean(
+      tf.nn.sparse_softmax_cross_entropy_with_logits(ids, scores)
     )
   return _trained(mode, loss)
 
@@ -182,6 +203,73 @@ class SharedWeightsTest(parameterized.TestCase):
     programs.assert_same_gradients(
       self, step.gradients, expected.gradients, [], 2e-6
     )
+
+
+class TiedTest(parameterized.TestCase):
+  """A table on the last stage whose rows the first one reads.
+
+  Its gradient there waits for the first stage's backward pass. Once that
+  made all backward passes those of the last stage: nothing was computed again
+  on the first one, and no micro-batch began before the one before had ended.
+  """
+
+  def _program(self, schedule="1f1b", virtual=1, **options):
+    stages = tuple(range(2 * virtual))
+    last = stages[-1]
+    config = estimator_mp.ShardingConfig(
+      "stage:2",
+      placement=[
+        *((rf"on_{k}(_\d+)?/", k) for k in stages),
+        ("on_last|^shared|embedding_lookup", last),
+        (r"^w(\d+)$", 0),
+      ],
+      num_micro_batches=4,
+      schedule=schedule,
+      num_virtual_stages=virtual,
+      **options,
+    )
+    return programs.Program(tied, config, BATCH, {"stages": stages})
+
+  @parameterized.parameters(
+    ("1f1b",),
+    ("gpipe",),
+    ("interleaved", 2),
+    ("1f1b", 1, "always"),
+    ("zb1p",),
+    ("zb2p",),
+    ("zbv", 2),
+    ("zbv", 2, "always"),
+    ("auto",),
+  )
+  def test_gradients_are_the_plain_models(
+    self, schedule, virtual=1, recompute="never"
+  ):
+    sharded = self._program(schedule, virtual, recompute=recompute)
+    plain = programs.Program(
+      tied, None, BATCH, {"stages": tuple(range(2 * virtual))}
+    )
+    sharded.load(plain.variables())
+    step, expected = sharded.step(BATCH), plain.step(BATCH)
+    programs.assert_same_gradients(
+      self, step.gradients, expected.gradients, [], 2e-6
+    )
+
+  def test_the_first_stage_computes_again(self):
+    graph = self._program(recompute="always").graph
+    recomputed = sharding_plan.get_plan(graph).pipeline.recomputed
+    self.assertEqual({*recomputed.values()}, {0, 1})
+
+  def test_a_micro_batch_need_not_wait_for_the_end_of_the_one_before(self):
+    graph = self._program().graph
+    cells = sharding_plan.get_plan(graph).pipeline.cells[0]
+    second = [
+      graph.get_operation_by_name(name)
+      for name, cell in cells.items()
+      if cell == Cell(1, 1, Phase.FORWARD)
+    ]
+    before = traversal.ops_run_with(*second)
+    backward = {op.device[-1] for op in before if "gradients/on_" in op.name}
+    self.assertEqual(backward, {"1"})
 
 
 if __name__ == "__main__":

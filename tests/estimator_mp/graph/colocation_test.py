@@ -119,6 +119,16 @@ class ColocatedTest(absltest.TestCase):
     self.assertNotIn(slot, found[a.op])
     self.assertEmpty(colocation.ops_colocated_with([]))
 
+  def test_ops_with_what_reads_a_variable(self):
+    """TensorFlow colocates the shape of a lookup's gradient with the lookup."""
+    with tf.Graph().as_default():
+      table = v1.get_variable("table", [3, 2], use_resource=True)
+      rows = tf.gather(table, [1])
+      with v1.colocate_with(rows.op):
+        shape = tf.constant([3, 2])
+      found = colocation.ops_colocated_with([table.op])
+    self.assertIn(shape.op, found[table.op])
+
 
 if __name__ == "__main__":
   absltest.main()

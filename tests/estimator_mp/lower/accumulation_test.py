@@ -2,16 +2,27 @@
 
 import estimator_mp  # noqa: F401
 from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Cell, Phase
 from estimator_mp.graph import clones as clones_lib
+from estimator_mp.graph.gradient import Repeats
 from estimator_mp.lower import accumulation
+from estimator_mp.pipeline import gradient_rows
+from estimator_mp.pipeline.cells import Pass
 
 import tensorflow as tf
-from absl.testing import absltest
+from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 
 
-class AccumulationTest(absltest.TestCase):
+def _backward(stage, micro_batch=None):
+  """Returns the backward pass through a stage, or a cell of it."""
+  if micro_batch is None:
+    return Pass(stage, Phase.BACKWARD)
+  return Cell(stage, micro_batch, Phase.BACKWARD)
+
+
+class AccumulationTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
     self.enterContext(tf.Graph().as_default())
@@ -43,21 +54,46 @@ class AccumulationTest(absltest.TestCase):
     """In GPipe the last micro-batch goes back first."""
     added = self._accumulation(schedule_lib.make_schedule("gpipe", 2, 3))
     gradient = self._gradient("g")
-    (total,) = added.totals(gradient, {gradient.op: 1})
+    (total,) = added.totals(gradient, {gradient.op: _backward(1)})
     self.assertEqual(self._terms(total), ["g_0", "g_1", "g_2"])
     self.assertEqual(
       added.sums_of_replica(0),
-      {(1, 1): [total.op.inputs[0].op], (1, 0): [total.op]},
+      {_backward(1, 1): [total.op.inputs[0].op], _backward(1, 0): [total.op]},
     )
 
   def test_each_replica_adds_its_own(self):
     added = self._accumulation(schedule_lib.make_schedule("1f1b", 2, 2), 2)
     gradient = self._gradient("g")
-    totals = added.totals(gradient, {gradient.op: 0})
+    totals = added.totals(gradient, {gradient.op: _backward(0)})
     self.assertEqual(
       [self._terms(total) for total in totals], [["g_1", "g_0"], ["g_3", "g_2"]]
     )
-    self.assertEqual(added.sums_of_replica(1), {(0, 1): [totals[1].op]})
+    self.assertEqual(
+      added.sums_of_replica(1), {_backward(0, 1): [totals[1].op]}
+    )
+
+  def test_sums_on_another_device_than_their_pass_are_known(self):
+    added = self._accumulation(schedule_lib.make_schedule("gpipe", 2, 2))
+    gradient = self._gradient("g")
+    (total,) = added.totals(
+      gradient, {gradient.op: _backward(0)}, {gradient.op}
+    )
+    self.assertEqual(self._terms(total), ["g_0", "g_1"])
+    self.assertEqual(added.sums_of_replica(0), {})
+    self.assertEqual(added.sums_elsewhere(0), {_backward(0, 0): [total.op]})
+
+  def test_where_the_backward_pass_is_split_sums_end_the_second_part(self):
+    added = self._accumulation(schedule_lib.make_schedule("zb1p", 2, 3))
+    gradient = self._gradient("g")
+    (total,) = added.totals(gradient, {gradient.op: Pass(1, Phase.WEIGHT)})
+    self.assertEqual(self._terms(total), ["g_2", "g_1", "g_0"])
+    self.assertEqual(
+      added.sums_of_replica(0),
+      {
+        Cell(1, 1, Phase.WEIGHT): [total.op.inputs[0].op],
+        Cell(1, 2, Phase.WEIGHT): [total.op],
+      },
+    )
 
   def test_a_gradient_of_no_stage_is_added_by_numbers(self):
     added = self._accumulation(schedule_lib.make_schedule("gpipe", 2, 2))
@@ -72,15 +108,76 @@ class AccumulationTest(absltest.TestCase):
     self.assertEqual(total.op.type, "Mul")
     self.assertEqual(tf.get_static_value(total.op.inputs[1]), 3.0)
 
+  def _rows(self, *found, values="v"):
+    """Returns rows of the first micro-batch's gradient."""
+    rows = [
+      gradient_rows.FoundRows(indices, origin) for indices, origin in found
+    ]
+    return gradient_rows.Group(self._gradient(values), tuple(rows))
+
   def test_rows_of_a_sparse_gradient_are_put_together(self):
     added = self._accumulation(schedule_lib.make_schedule("1f1b", 1, 2), 2)
-    rows = tf.IndexedSlices(self._gradient("v"), self._gradient("i"))
-    totals = added.totals(rows, {})
+    origin = gradient_rows.Origin(Repeats.NONE)
+    group = self._rows((self._gradient("i"), origin))
+    totals = added.totals_of_rows([group], None, {})
     self.assertLen(totals, 2)
     for total, numbers in zip(totals, ((0, 1), (2, 3)), strict=True):
-      for name, tensor in (("v", total.values), ("i", total.indices)):
+      (rows,) = total.rows
+      self.assertIs(total.slices.values, rows.values)
+      self.assertIsNone(rows.keys)
+      for name, tensor in (("v", rows.values), ("i", rows.indices)):
         parts = [x.op.name for x in tensor.op.inputs[:-1]]
         self.assertEqual(parts, [f"{name}_{number}" for number in numbers])
+
+  def test_rows_that_all_micro_batches_have_are_added_up(self):
+    """They are a part of the backward cells, as dense gradients are."""
+    added = self._accumulation(schedule_lib.make_schedule("1f1b", 1, 2))
+    indices = v1.placeholder(tf.int64, [None], "same")
+    group = self._rows((indices, gradient_rows.Origin(Repeats.SAME)))
+    passes = {group.values.op: _backward(0)}
+    (total,) = added.totals_of_rows([group], None, passes)
+    (rows,) = total.rows
+    self.assertIs(rows.indices, indices)
+    self.assertEqual(self._terms(rows.values), ["v_1", "v_0"])
+    self.assertEqual(
+      added.sums_of_replica(0), {_backward(0, 1): [rows.values.op]}
+    )
+
+  @parameterized.named_parameters(
+    ("as_seen", Repeats.DISTINCT, [7, 2, 5]),
+    ("ascending", Repeats.SORTED, [2, 5, 7]),
+  )
+  def test_rows_of_one_id_are_one(self, repeats, ids):
+    added = self._accumulation(schedule_lib.make_schedule("1f1b", 1, 2))
+    indices = self._gradient("i")
+    group = self._rows((indices, gradient_rows.Origin(repeats, indices)))
+    (total,) = added.totals_of_rows([group], None, {})
+    feed = {"v_0:0": [1, 2], "i_0:0": [7, 2], "v_1:0": [4, 8], "i_1:0": [5, 7]}
+    sums = {7: 9, 2: 2, 5: 4}
+    with v1.Session() as session:
+      values, found = session.run(
+        [total.slices.values, total.slices.indices], feed
+      )
+    self.assertEqual(found.tolist(), ids)
+    self.assertEqual(values.tolist(), [sums[i] for i in ids])
+
+  def test_each_lookup_is_merged_by_itself(self):
+    """One tensor holds the rows of two lookups, which is cut."""
+    added = self._accumulation(schedule_lib.make_schedule("1f1b", 1, 2))
+    once, often = self._gradient("i"), self._gradient("j")
+    group = self._rows(
+      (once, gradient_rows.Origin(Repeats.DISTINCT, once)),
+      (often, gradient_rows.Origin(Repeats.NONE)),
+    )
+    (total,) = added.totals_of_rows([group], None, {})
+    feed = {"v_0:0": [1, 2, 3], "v_1:0": [4, 5]}
+    feed |= {"i_0:0": [7], "i_1:0": [7], "j_0:0": [7, 7], "j_1:0": [7]}
+    with v1.Session() as session:
+      values, found = session.run(
+        [total.slices.values, total.slices.indices], feed
+      )
+    self.assertEqual(found.tolist(), [7, 7, 7, 7])
+    self.assertEqual(values.tolist(), [5, 2, 3, 5])
 
 
 if __name__ == "__main__":

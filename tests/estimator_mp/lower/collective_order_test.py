@@ -1,7 +1,6 @@
 """Collectives: their order on each device, and sessions that run many."""
 
 import random
-import socket
 import time
 
 import estimator_mp  # noqa: F401
@@ -10,6 +9,7 @@ from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.lower import ordering
 from estimator_mp.plan import collective_order
 from tests.estimator_mp.collectives import all_reduce_cases as cases
+from tests.estimator_mp.distributed import clusters
 
 import numpy as np
 import tensorflow as tf
@@ -85,7 +85,7 @@ class OrderTest(absltest.TestCase):
     with tf.Graph().as_default() as graph:
       fed = v1.placeholder(tf.float32, parts.shape)
       rows = [fed[rank] for rank in range(3)]
-      late = placed(rows, lambda row: delayed(row, lambda: 0.2))
+      late = placed(rows, lambda row: delayed(row, lambda: 1.0))
       early = placed(rows, tf.identity)
       sums = [all_reduce(x, "collective") for x in (late, early)]
       collectives = collective_order.collectives_of(graph)
@@ -97,7 +97,7 @@ class OrderTest(absltest.TestCase):
           sums,
           {fed: parts},
           options=v1.RunOptions(
-            trace_level=v1.RunOptions.FULL_TRACE, timeout_in_ms=60_000
+            trace_level=v1.RunOptions.FULL_TRACE, timeout_in_ms=600_000
           ),
           run_metadata=metadata,
         )
@@ -252,13 +252,6 @@ class ErrorsTest(absltest.TestCase):
     )
 
 
-def free_port():
-  """Returns a port that nobody uses now."""
-  with socket.socket() as found:
-    found.bind(("localhost", 0))
-    return found.getsockname()[1]
-
-
 class TasksTest(parameterized.TestCase):
   """Two servers with two CPU devices each, in this process."""
 
@@ -270,7 +263,7 @@ class TasksTest(parameterized.TestCase):
       for task in (0, 1)
       for cpu in (0, 1)
     ]
-    cluster = {"worker": [f"localhost:{free_port()}" for _ in (0, 1)]}
+    cluster = {"worker": clusters.free_addresses(2)}
     # Servers have no thread pool per session.
     config = v1.ConfigProto(device_count={"CPU": 2})
     leader = "/job:worker/replica:0/task:0"

@@ -2,7 +2,7 @@
 
 import estimator_mp  # noqa: F401
 from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedule import Cell, Phase
 from estimator_mp.lower import ordering
 from estimator_mp.pipeline.cells import Ends, Pass
 
@@ -15,12 +15,14 @@ class OrderCellsTest(absltest.TestCase):
     super().setUp()
     self._graph = self.enterContext(tf.Graph().as_default())
 
-  def _ends(self, num_stages, num_micro_batches):
+  def _ends(
+    self, num_stages, num_micro_batches, phases=(Phase.FORWARD, Phase.BACKWARD)
+  ):
     """Makes two ops for each cell of the schedule: its first, and its last."""
     self._made = {}
     for micro_batch in range(num_micro_batches):
       for stage in range(num_stages):
-        for phase in Phase:
+        for phase in phases:
           for end in ("first", "last"):
             with tf.device(f"/cpu:{stage}"):
               name = f"{phase.name.lower()}_{stage}/{micro_batch}/{end}"
@@ -33,14 +35,16 @@ class OrderCellsTest(absltest.TestCase):
         )
       )
       for stage in range(num_stages)
-      for phase in Phase
+      for phase in phases
     }
 
   def _op_of(self, micro_batch, op):
     return self._made[op.name.replace("/0/", f"/{micro_batch}/")]
 
-  def _order(self, schedule, ends, sums=None, op_of=None):
-    ordering.order_cells(schedule, ends, op_of or self._op_of, sums or {})
+  def _order(self, schedule, ends, sums=None, op_of=None, sums_elsewhere=None):
+    ordering.order_cells(
+      schedule, ends, op_of or self._op_of, sums or {}, sums_elsewhere or {}
+    )
 
   def _waits(self, name):
     """Returns what an op waits for, through ops that only stand for others."""
@@ -83,11 +87,32 @@ class OrderCellsTest(absltest.TestCase):
     schedule = schedule_lib.make_schedule("gpipe", 1, 2)
     ends = self._ends(1, 2)
     total = tf.no_op("sum")
-    self._order(schedule, ends, {(0, 1): [total]})
+    self._order(schedule, ends, {Cell(0, 1, Phase.BACKWARD): [total]})
     self.assertIn("sum", self._waits("backward_0/0/first"))
     self.assertEqual(
       self._waits("sum"), ["forward_0/0/last", "forward_0/1/last"]
     )
+
+  def test_sums_on_another_device_follow_the_cell_and_hold_up_nobody(self):
+    """A table on stage 1 that stage 0 looks up."""
+    schedule = schedule_lib.make_schedule("1f1b", 2, 2)
+    ends = self._ends(2, 2)
+    with tf.device("/cpu:1"):
+      total = tf.no_op("sum")
+    self._order(
+      schedule, ends, sums_elsewhere={Cell(0, 1, Phase.BACKWARD): [total]}
+    )
+    self.assertIn("backward_0/1/last", self._waits("sum"))
+    for name in self._made:
+      self.assertNotIn("sum", self._waits(name))
+
+  def test_sums_follow_what_another_phase_has_left(self):
+    """Of a gradient that is made in a part of the backward pass alone."""
+    schedule = schedule_lib.make_schedule("zb1p", 1, 2)
+    ends = self._ends(1, 2)  # None of that phase.
+    total = tf.no_op("sum")
+    self._order(schedule, ends, {Cell(0, 1, Phase.WEIGHT): [total]})
+    self.assertIn("backward_0/1/last", self._waits("sum"))
 
   def test_what_a_micro_batch_does_without_is_left_out(self):
     schedule = schedule_lib.make_schedule("gpipe", 1, 2)
@@ -99,12 +124,67 @@ class OrderCellsTest(absltest.TestCase):
     )
     self.assertEqual(self._waits("backward_0/0/first"), ["forward_0/0/last"])
 
+  def test_a_cell_ends_even_if_it_does_without_what_it_begins_with(self):
+    """A micro-batch that keeps what others begin by computing again."""
+    schedule = schedule_lib.make_schedule("gpipe", 1, 2)
+    ends = self._ends(1, 2)
+    self._order(
+      schedule,
+      ends,
+      op_of=lambda m, op: (
+        None
+        if (m, op.name) == (1, "backward_0/0/first")
+        else self._op_of(m, op)
+      ),
+    )
+    self.assertIn("backward_0/1/last", self._waits("backward_0/0/first"))
+
   def test_without_an_order_nothing_waits(self):
     schedule = schedule_lib.make_schedule("none", 2, 2)
     self._order(schedule, self._ends(2, 2))
     self.assertFalse(
       any(op.control_inputs for op in self._graph.get_operations())
     )
+
+
+class GatesTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.enterContext(tf.Graph().as_default())
+
+  def _gated(self):
+    """Returns gradients of an op, as TensorFlow's optimizers gate them."""
+    pair = [tf.random.normal([2], name=name) for name in ("dx", "dw")]
+    return pair, [x.op for x in tf.tuple(pair)]
+
+  def test_gradients_do_not_wait_for_each_other(self):
+    pair, gated = self._gated()
+    ops = [x.op for x in pair]
+    ordering.open_gates(gated, ops, dict.fromkeys(ops, 1))
+    self.assertFalse(any(op.control_inputs for op in gated))
+
+  def test_what_else_they_wait_for_stays(self):
+    pair, _ = self._gated()
+    other = tf.no_op("other")
+    with tf.control_dependencies([tf.group(*pair), other]):
+      gated = [tf.identity(x).op for x in pair]
+    ops = [x.op for x in pair]
+    ordering.open_gates(gated, ops, dict.fromkeys(ops, 1))
+    for op in gated:
+      self.assertEqual([*op.control_inputs], [other])
+
+  def test_a_gate_that_waits_for_something_else_stays(self):
+    """Updates that `minimize` is told to wait for."""
+    (dx, dw), gated = self._gated()
+    stages = {dx.op: 1, dw.op: 1}
+    ordering.open_gates(gated, {dx.op}, stages)
+    self.assertTrue(all(op.control_inputs for op in gated))
+
+  def test_a_gate_between_stages_stays(self):
+    (dx, dw), gated = self._gated()
+    stages = {dx.op: 0, dw.op: 1}
+    ordering.open_gates(gated, stages, stages)
+    self.assertTrue(all(op.control_inputs for op in gated))
 
 
 class UpdatesTest(absltest.TestCase):

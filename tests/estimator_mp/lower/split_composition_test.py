@@ -32,6 +32,11 @@ class CompositionTest(parameterized.TestCase):
         "num_micro_batches": 4,
       },
     ),
+    (
+      "a_v",
+      "model:2,stage:2",
+      {"schedule": "zbv", "num_virtual_stages": 2, "num_micro_batches": 3},
+    ),
     ("recompute", "stage:2,model:2", {"recompute": "always"}),
     (
       "rounds",

@@ -1,5 +1,6 @@
 """Random graphs give what they give unsplit: values and gradients."""
 
+from tests.estimator_mp import drawn, versions
 from tests.estimator_mp.model_axis import random_graphs, sinking
 
 import hypothesis
@@ -32,13 +33,14 @@ def assert_as_plain(program):
 
 class RandomGraphsTest(absltest.TestCase):
   @hypothesis.given(program=random_graphs.chains())
-  @hypothesis.settings(max_examples=20, deadline=None, derandomize=True)
+  @drawn.examples(20)
   def test_long_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)
 
+  @versions.newest_only
   @hypothesis.given(program=random_graphs.fans())
-  @hypothesis.settings(max_examples=10, deadline=None, derandomize=True)
+  @drawn.examples(10)
   def test_wide_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)

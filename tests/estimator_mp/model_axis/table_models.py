@@ -147,6 +147,7 @@ def rows_of_a_tensor(features):
   ]
 
 
+@functools.cache
 def make_model_fn(look_up, make_optimizer=None, clip=False):
   """Returns a model_fn of one layer over what is looked up.
 
@@ -203,6 +204,12 @@ def train(model_fn, config, steps=5):
   return losses, runs.variables_of(folder)
 
 
+@functools.cache
+def _plain_training(model_fn):
+  """Returns what `train` does, of the plain model: the same for each mesh."""
+  return train(model_fn, None)
+
+
 def check(test, model_fn, mesh, split=(("table|embedding", "div"),), **options):
   """Asserts that a model with split tables trains as the plain one.
 
@@ -213,7 +220,7 @@ def check(test, model_fn, mesh, split=(("table|embedding", "div"),), **options):
     split: Rules.
     **options: Of `ShardingConfig`.
   """
-  losses, variables = train(model_fn, None)
+  losses, variables = _plain_training(model_fn)
   config = estimator_mp.ShardingConfig(
     mesh, split=(*split, (".*", None)), **options
   )

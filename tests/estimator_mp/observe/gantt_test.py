@@ -57,9 +57,55 @@ class LayOutTest(absltest.TestCase):
       [(1, 0), (3, 2), (3, 3)],
     )
 
+  def test_stages_of_a_v_are_on_the_device_that_they_come_back_to(self):
+    row = _row(
+      (_forward(0, 0), 0, 10),
+      (_forward(3, 0), 10, 20),
+      schedule=("zbv", 2, 2, 2),
+    )
+    self.assertEqual(row.stages, (0, 3))
+    self.assertEqual(row.lanes_per_stage, 1)
+    self.assertEqual([lane for _, lane in row.spans], [0, 1])
+
   def test_what_is_in_no_cell_is_kept_apart(self):
     row = _row((_forward(0, 0), 0, 10), (None, 8, 12), (None, 11, 20))
     self.assertEqual(row.other, ((8, 20),))
+
+
+class LegendTest(absltest.TestCase):
+  def _names(self, name, phases):
+    kernels = [
+      step_trace.Kernel(
+        "op", "MatMul", 0, start, start + 1, schedule_lib.Cell(0, 0, phase)
+      )
+      for start, phase in enumerate(phases)
+    ]
+    made = schedule_lib.make_schedule(name, 1, 1)
+    trace = step_trace.StepTrace(
+      1, ("/device:CPU:0",), tuple(kernels), made, {}, (0,)
+    )
+    return [entry.text for entry in gantt.legend(trace)]
+
+  def test_it_has_the_phases_that_ran(self):
+    backward = [_FORWARD, schedule_lib.Phase.BACKWARD]
+    others = ["waiting", "device busy", "other ops, such as updates"]
+    self.assertEqual(
+      self._names("1f1b", backward), ["forward", "backward", *others]
+    )
+    self.assertEqual(
+      self._names("zb1p", schedule_lib.Phase),
+      ["forward", "backward", "weights", *others],
+    )
+
+  def test_each_phase_looks_its_own_way(self):
+    made = schedule_lib.make_schedule("zb1p", 1, 1)
+    kernels = tuple(
+      step_trace.Kernel("op", "MatMul", 0, start, start + 1, cell)
+      for start, cell in enumerate(made.rows[0])
+    )
+    trace = step_trace.StepTrace(1, ("/device:CPU:0",), kernels, made, {}, (0,))
+    looks = [entry[1:] for entry in gantt.legend(trace)]
+    self.assertLen({*looks}, len(looks))
 
 
 if __name__ == "__main__":

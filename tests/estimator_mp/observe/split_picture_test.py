@@ -71,6 +71,19 @@ class PictureTest(absltest.TestCase):
     self.assertEqual(two.count(b"#7fa8d1"), 3)
     self.assertEqual(two.count(b"#e3a26f"), 3)
 
+  def test_shows_what_each_replica_has_besides(self):
+    table = SplitVariable("table", (20, 4), 0, (10, 10), 320)
+    slot = SplitVariable("table/Adagrad", (20, 4), 0, (10, 10), 320)
+    plan = SplitPlan((table, slot))
+    self.assertEqual(split_picture.num_parameters(plan), 80)
+    _, alone = self._draw(plan)
+    split_picture.write_pictures(
+      "", plan, (), ("part 0", "part 1"), str(self.folder), replicated=1234
+    )
+    drawn = (self.folder / "split.svg").read_bytes()
+    self.assertEqual(drawn.count(b"#7fa8d1"), alone.count(b"#7fa8d1") + 1)
+    self.assertEqual(drawn.count(b"#e3a26f"), alone.count(b"#e3a26f") + 1)
+
   def test_a_long_plan_is_cut(self):
     variables = tuple(
       SplitVariable(f"layer_{i}", (8, 8, 8), i % 3, (3, 3, 2), 2048)

@@ -1,7 +1,9 @@
 """Traces: what a step really did, against a graph whose times are known."""
 
+import itertools
 import json
 import os
+import threading
 import time
 from typing import Any
 
@@ -24,7 +26,8 @@ from absl.testing import absltest, parameterized
 
 _FORWARD = schedule_lib.Phase.FORWARD
 _BACKWARD = schedule_lib.Phase.BACKWARD
-_SECONDS = 0.03
+# Longer than a busy machine keeps an op waiting.
+_SECONDS = 0.2
 _ROWS, _COLUMNS = 32, 250
 _TENSOR_BYTES = _ROWS * _COLUMNS * 4
 
@@ -40,10 +43,11 @@ def _trace(kernels, schedule=None, sent=None, live=(0, 0)):
   )
 
 
-def _simulated(*arguments):
+def _simulated(*arguments, weight=1):
   """Returns the trace of a step that went as simulated."""
   schedule = schedule_lib.make_schedule(*arguments)
-  timeline = simulation.simulate(schedule, 100, 200)
+  times = [100, 200, 100 * weight][: len(schedule.phases)]
+  timeline = simulation.simulate(schedule, *times)
   kernels = [
     _kernel(schedule.device_of(cell.stage), start, timeline.ends[cell], cell)
     for cell, start in timeline.starts.items()
@@ -90,6 +94,9 @@ class StepTraceTest(parameterized.TestCase):
     ("gpipe", ("gpipe", 3, 5)),
     ("1f1b", ("1f1b", 4, 8)),
     ("interleaved", ("interleaved", 3, 6, 2)),
+    ("zb1p", ("zb1p", 3, 6)),
+    ("zb2p", ("zb2p", 3, 6)),
+    ("zbv", ("zbv", 3, 6, 2)),
   )
   def test_a_step_as_simulated(self, arguments):
     trace = _simulated(*arguments)
@@ -97,9 +104,18 @@ class StepTraceTest(parameterized.TestCase):
       trace.live_micro_batches(),
       schedule_lib.live_micro_batches(trace.schedule),
     )
+    self.assertAlmostEqual(trace.bubble, trace.bubble_bound)
+    self.assertAlmostEqual(trace.speed_up, trace.speed_up_bound)
+
+  def test_the_bound_is_that_of_phases_as_long_as_those_that_ran(self):
+    schedule = schedule_lib.make_schedule("zb1p", 2, 8)
+    empty = _trace([_kernel(0, 0, 1)], schedule)
+    self.assertAlmostEqual(empty.bubble_bound, 1 / 25)
+    trace = _simulated("zb1p", 2, 8, weight=3)
     self.assertAlmostEqual(
-      trace.bubble, simulation.bubble_bound(trace.schedule)
+      trace.bubble_bound, simulation.simulate(schedule, 1, 2, 3).bubble
     )
+    self.assertAlmostEqual(trace.bubble, trace.bubble_bound)
 
   def test_a_forward_without_backward_stays_live(self):
     kernels = [
@@ -183,8 +199,12 @@ def _record_plan(graph, mesh, schedule, cells):
   sharding_plan.record_plan(graph, plan)
 
 
+_is_slow = threading.Event()
+
+
 def _sleep(x):
-  time.sleep(_SECONDS)
+  if _is_slow.is_set():
+    time.sleep(_SECONDS)
   return x
 
 
@@ -215,7 +235,8 @@ def _record_pipeline(name, num_stages, num_micro_batches, virtual=1):
     for op in graph.get_operations()[before:]:
       cells[op.name] = cell
   # As shard_model_fn records it, with devices that several stages share.
-  _record_plan(graph, mesh.with_virtual_stages(virtual), schedule, cells)
+  mesh = mesh.with_virtual_stages(schedule.devices_of_stages)
+  _record_plan(graph, mesh, schedule, cells)
   return tf.group(
     *(latest[k].op for k in range(num_stages)),
     tf.compat.v1.assign_add(tf.compat.v1.train.get_global_step(), 1).op,
@@ -230,12 +251,14 @@ def _session_config(num_devices):
   return estimator_mp.run_config(config).session_config
 
 
-def _run(train_op, hook, num_devices, steps):
+def _run(train_op, hook, num_devices, steps, slow_step=1):
+  """Runs steps; in one of them, `_sleep` sleeps."""
   value = np.random.default_rng(1).random((_ROWS, _COLUMNS), np.float32)
   with tf.compat.v1.train.SingularMonitoredSession(
     [hook], config=_session_config(num_devices)
   ) as session:
-    for _ in range(steps):
+    for step in range(1, steps + 1):
+      (_is_slow.set if step == slow_step else _is_slow.clear)()
       session.run(train_op, {"x:0": value})
 
 
@@ -244,6 +267,8 @@ class TraceHookTest(parameterized.TestCase):
     ("gpipe", ("gpipe", 2, 3)),
     ("1f1b", ("1f1b", 3, 4)),
     ("interleaved", ("interleaved", 2, 4, 2)),
+    ("zb1p", ("zb1p", 2, 4)),
+    ("zbv", ("zbv", 2, 3, 2)),
   )
   def test_pipeline(self, arguments):
     directory = self.create_tempdir().full_path
@@ -252,7 +277,7 @@ class TraceHookTest(parameterized.TestCase):
       tf.compat.v1.train.create_global_step()
       train_op = _record_pipeline(*arguments)
       hook = trace_hook.TraceHook([2], directory, write=lines.append)
-      _run(train_op, hook, arguments[1], steps=3)
+      _run(train_op, hook, arguments[1], steps=3, slow_step=2)
       plan = sharding_plan.get_plan(graph).pipeline
     (trace,) = hook.traces
     schedule = plan.schedule
@@ -267,11 +292,17 @@ class TraceHookTest(parameterized.TestCase):
     self.assertEqual(
       trace.live_micro_batches(), schedule_lib.live_micro_batches(schedule)
     )
-    bound = simulation.bubble_bound(schedule)
+    times = [1.0] * len(schedule.phases)
+    bound = simulation.simulate(schedule, *times).bubble
+    self.assertAlmostEqual(trace.bubble_bound, bound, delta=0.02)
     # Sleeps are not equally long to the microsecond.
     self.assertBetween(trace.bubble, bound - 0.02, bound + 0.1)
-    # Each boundary between stages is crossed once forward and once backward.
-    crossings = 2 * (schedule.num_stages - 1) * schedule.num_micro_batches
+    # Each boundary between devices is crossed once forward and once backward.
+    boundaries = sum(
+      one != other
+      for one, other in itertools.pairwise(schedule.devices_of_stages)
+    )
+    crossings = 2 * boundaries * schedule.num_micro_batches
     self.assertEqual(trace.total_sent_bytes, crossings * _TENSOR_BYTES)
     self.assertEqual(lines[0], trace.summary())
     for ending in ("png", "svg", "json"):
@@ -281,7 +312,7 @@ class TraceHookTest(parameterized.TestCase):
     with open(os.path.join(directory, "step_2.json"), encoding="utf-8") as file:
       events = json.load(file)["traceEvents"]
     self.assertLen(
-      [e for e in events if e.get("cat") in ("forward", "backward")],
+      [e for e in events if e.get("cat") in ("forward", "backward", "weight")],
       len([*schedule.cells()]),
     )
 
@@ -316,7 +347,7 @@ class TraceHookTest(parameterized.TestCase):
           value = tf.compat.v1.py_func(_sleep, [value], tf.float32)
       train_op = tf.group(value, tf.compat.v1.assign_add(step, 1))
       hook = trace_hook.TraceHook([1, 2], directory, mesh, lines.append)
-      _run(train_op, hook, 2, steps=4)
+      _run(train_op, hook, 2, steps=4, slow_step=2)
     self.assertEqual([trace.global_step for trace in hook.traces], [1, 2])
     self.assertAlmostEqual(hook.traces[1].bubble, 0.5, delta=0.1)
     self.assertEqual(hook.traces[1].total_sent_bytes, _TENSOR_BYTES)

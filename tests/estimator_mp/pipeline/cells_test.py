@@ -11,6 +11,7 @@ from absl.testing import absltest
 v1 = tf.compat.v1
 _FORWARD = Phase.FORWARD
 _BACKWARD = Phase.BACKWARD
+_WEIGHT = Phase.WEIGHT
 
 
 class _Chain:
@@ -37,9 +38,17 @@ class _Chain:
       self.backward.add(tensor.op)
     return tensor
 
-  def passes(self):
+  def passes(self, *gradients):
+    """Returns the passes, by the names of ops.
+
+    Args:
+      *gradients: The names of the ops that make the gradients of a variable.
+    """
     found = cells.passes_of_ops(
-      [*self.ops.values()], self.backward, self.stages
+      [*self.ops.values()],
+      self.backward,
+      self.stages,
+      [[self.ops[name] for name in names] for names in gradients],
     )
     return {op.name: tuple(of_op) for op, of_op in found.items()}
 
@@ -85,6 +94,26 @@ class PassesTest(absltest.TestCase):
     add("dy", [ones], 1, backward=True)
     self.assertEqual(self._chain.passes()["ones"], (1, _BACKWARD))
 
+  def test_what_reads_an_earlier_stages_backward_pass_comes_after_it(self):
+    """The gradient of an embedding that lives on the last stage."""
+    add = self._chain.add
+    rows = add("rows", [], 2)
+    x = add("x", [rows], 0)
+    z = add("z", [add("y", [x], 1)], 2)
+    dz = add("dz", [z], 2, backward=True)
+    dy = add("dy", [dz], 1, backward=True)
+    dx = add("dx", [dy], 0, backward=True)
+    drows = add("drows", [dx], 2, backward=True)
+    terms = add("nowhere", [drows, dz], backward=True)
+    add("dtable", [terms], 2, backward=True)
+    passes = self._chain.passes()
+    self.assertEqual(
+      [passes[name] for name in ("dz", "dy", "dx")],
+      [(2, _BACKWARD), (1, _BACKWARD), (0, _BACKWARD)],
+    )
+    for name in ("drows", "nowhere", "dtable"):
+      self.assertEqual(passes[name], (0, _BACKWARD))
+
   def test_what_the_forward_pass_reads_is_part_of_it(self):
     """A gradient penalty: the loss is made of a gradient."""
     add = self._chain.add
@@ -104,6 +133,84 @@ class PassesTest(absltest.TestCase):
     stages[merge] = 0
     passes = cells.passes_of_ops(ops, set(), stages)
     self.assertEqual(set(passes.values()), {Pass(0, _FORWARD)})
+
+
+class SplitTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.enterContext(tf.Graph().as_default())
+    self._chain = _Chain()
+    self._add("dz", [], 1)
+
+  def _add(self, name, reads, stage):
+    ops = self._chain.ops
+    reads = [ops[read].outputs[0] for read in reads]
+    return self._chain.add(name, reads, stage, backward=True)
+
+  def _phases(self, *gradients):
+    found = self._chain.passes(*gradients)
+    return {name: phase for name, (_, phase) in found.items()}
+
+  def test_only_what_no_other_stage_waits_for_is_put_off(self):
+    self._add("dw", ["dz"], 1)
+    self._add("dy", ["dz"], 1)
+    self._add("dx", ["dy"], 0)
+    self._add("dv", ["dx"], 0)
+    self.assertEqual(
+      self._phases(["dw"], ["dv"]),
+      {
+        "dz": _BACKWARD,
+        "dw": _WEIGHT,
+        "dy": _BACKWARD,
+        # Nothing but the one gradient is made of it.
+        "dx": _WEIGHT,
+        "dv": _WEIGHT,
+      },
+    )
+
+  def test_the_first_stage_has_both_parts(self):
+    for name, reads in {"dw": "dz", "dy": "dz", "dv": "dy", "db": "dy"}.items():
+      self._add(name, [reads], 1)
+    phases = self._phases(["dw"], ["dv"], ["db"])
+    self.assertEqual(
+      [x for x in phases if phases[x] is _BACKWARD], ["dz", "dy"]
+    )
+
+  def test_a_weight_that_two_stages_use(self):
+    """The sum of the terms is the gradient; it is made on one of them."""
+    self._add("term", ["dz"], 1)
+    self._add("dy", ["dz"], 0)
+    self._add("other_term", ["dy"], 0)
+    self._add("dw", ["term", "other_term"], 0)
+    phases = self._phases(["dw"])
+    self.assertEqual(phases["term"], _BACKWARD)
+    self.assertEqual(phases["other_term"], _WEIGHT)
+    self.assertEqual(phases["dw"], _WEIGHT)
+
+  def test_one_tensor_for_two_variables(self):
+    self._add("db", ["dz"], 1)
+    self.assertEqual(self._phases(["db"], ["db"])["db"], _BACKWARD)
+
+  def test_values_and_indices_are_one_gradient(self):
+    self._add("rows", ["dz"], 1)
+    self._add("values", ["rows"], 1)
+    self._add("indices", ["rows"], 1)
+    self._add("dw", ["dz"], 1)
+    phases = self._phases(["values", "indices"], ["dw"])
+    self.assertEqual(phases["dz"], _BACKWARD)
+    self.assertEqual(phases["rows"], _WEIGHT)
+
+  def test_what_leads_to_something_else_as_well(self):
+    """The norm of a gradient, say, that a summary shows."""
+    self._add("dw", ["dz"], 1)
+    self._add("norm", ["dw"], 1)
+    phases = self._phases(["dw"])
+    self.assertEqual(phases["dw"], _BACKWARD)
+    self.assertEqual(phases["norm"], _BACKWARD)
+
+  def test_without_gradients_nothing_is_split(self):
+    self._add("dw", ["dz"], 1)
+    self.assertEqual(self._phases(), {"dz": _BACKWARD, "dw": _BACKWARD})
 
 
 class EndsTest(absltest.TestCase):

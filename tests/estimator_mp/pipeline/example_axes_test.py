@@ -90,7 +90,30 @@ _LAYOUTS = {
     2,
   ),
   "two_features": (lambda s: tf.concat([s.x, -s.x], 1), Kind.ROWS, 0, 1),
-  "reversed": (lambda s: tf.reverse(s.x, [0]), Kind.MIXED, None, 1),
+  "reversed": (
+    lambda s: tf.reverse(s.x, [0]),
+    *(Kind.MIXED, None, 1),
+    *(False, True),  # Is moved.
+  ),
+  "with_reversed": (lambda s: s.x * tf.reverse(s.x, [0]), Kind.PAIRS, None, 0),
+  "with_rolled": (
+    lambda s: s.x - tf.tanh(tf.roll(s.x, 1, 0)),
+    Kind.PAIRS,
+    None,
+    0,
+  ),
+  "with_shuffled": (
+    lambda s: s.x - tf.random.shuffle(s.x, seed=1),
+    Kind.MIXED,
+    None,
+    1,
+  ),
+  "with_reversed_columns": (
+    lambda s: s.x * tf.reverse(s.x, [1]),
+    Kind.MIXED,
+    None,
+    1,
+  ),
   "all_but_one": (lambda s: s.x[1:], Kind.MIXED, None, 0),
   "first_one": (lambda s: s.x[0], Kind.NONE, None, 0),
   "pairs": (

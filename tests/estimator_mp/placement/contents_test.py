@@ -86,7 +86,9 @@ class ModelAxisTest(parameterized.TestCase):
     self.assertEqual(one, found[:4])
 
   def test_virtual_stages(self):
-    mesh = estimator_mp.Mesh.create("stage:2,model:2").with_virtual_stages(2)
+    mesh = estimator_mp.Mesh.create("stage:2,model:2").with_virtual_stages(
+      [0, 1, 0, 1]
+    )
     _build(_MODEL_2)
     found = contents.contents_of_devices(mesh, 1, {})
     self.assertEqual(

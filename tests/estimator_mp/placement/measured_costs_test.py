@@ -17,7 +17,8 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-SLEEP = 0.02
+# Longer than a busy machine keeps an op waiting.
+SLEEP = 0.4
 
 
 def _slow_zeros(x):
@@ -103,7 +104,7 @@ class MeasureTest(absltest.TestCase):
   def test_loops_and_gradients_are_seen(self):
     model = zoo.MODELS["lstm"]
     costs = estimator_mp.measure_costs(
-      model.model_fn, _input_fn, model.params, steps=7
+      model.model_fn, _input_fn, model.params, steps=15
     )
     loops = [name for name in costs.seconds if name.endswith("/while")]
     self.assertContainsSubset(["rnn_0/while", "rnn_1/while"], loops)

@@ -3,6 +3,7 @@
 import itertools
 
 from estimator_mp.placement import partition as partition_lib
+from tests.estimator_mp import drawn
 
 import hypothesis
 from absl.testing import absltest
@@ -59,7 +60,7 @@ class PartitionTest(absltest.TestCase):
     strategies.integers(1, 4),
     strategies.none() | strategies.integers(1, 60),
   )
-  @hypothesis.settings(max_examples=300, deadline=None)
+  @drawn.examples(300)
   def test_best_of_all_cuts(self, costs, num_stages, memory_limit):
     possible = list(_all_cuts(costs, num_stages, memory_limit))
     try:
@@ -71,7 +72,7 @@ class PartitionTest(absltest.TestCase):
     self.assertEqual(_quality(costs, cuts), min(possible))
 
   @hypothesis.given(_sequences(), strategies.integers(1, 4))
-  @hypothesis.settings(max_examples=100, deadline=None)
+  @drawn.examples(100)
   def test_slack_is_kept_and_never_sends_more(self, costs, num_stages):
     hypothesis.assume(sum(costs.layers) >= num_stages)
     best = _quality(costs, partition_lib.partition(costs, num_stages))

@@ -101,6 +101,14 @@ class RulesTest(absltest.TestCase):
     found = _by_name(strategy.stages_of(ops, [], groups))
     self.assertEqual({found[name] for name in found if "kernel" in name}, {1})
 
+  def test_only_training_needs_something_for_each_rule(self):
+    """Prediction may do without a part, such as one of two towers."""
+    ops, _ = _read(_two_layers)
+    given = [("^a/", 1), ("^c/", 0), (".", 0)]
+    rules.Rules(given, tf.estimator.ModeKeys.PREDICT).check(ops)
+    with self.assertRaisesRegex(ValueError, "'\\^c/', 0. matches no variable"):
+      rules.Rules(given).check(ops)
+
 
 class KnownTest(absltest.TestCase):
   def _placement(self, **stages):

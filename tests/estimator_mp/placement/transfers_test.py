@@ -203,6 +203,15 @@ class SavingsTest(absltest.TestCase):
       self.assertEqual(read.device, square.device)
       self.assertEqual(tf.get_static_value(read), 3.0)
 
+  def test_a_file_of_an_export_has_one_path(self):
+    """A SavedModel says where the file is by feeding that constant."""
+    with tf.device("/cpu:0"):
+      path = tf.constant("words.txt")
+    v1.add_to_collection(v1.GraphKeys.ASSET_FILEPATHS, path)
+    with tf.device("/cpu:1"):
+      tf.strings.length(path)
+    self.assertEmpty(self._find().copied_constants)
+
   def test_scalars_of_a_device_are_stacked_there(self):
     """But for constants, which are copied, and one that comes alone."""
     scalars = [_ops(f"/cpu:{device}", 1)[0] for device in (1, 0, 1, 2)]

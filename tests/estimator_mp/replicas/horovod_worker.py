@@ -14,7 +14,8 @@ import re
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.replicas import horovod as horovod_aggregation
-from model_fns import cifar10_cnn, datasets
+from model_fns import datasets
+from model_fns.images import cifar10_cnn
 
 import numpy as np
 import tensorflow as tf

@@ -38,6 +38,14 @@ def unseeded():
   return dataset.shuffle(60).repeat().batch(20)
 
 
+def prefetched(device):
+  """Batches that wait on a device, without the strings, which no GPU has."""
+  dataset = shuffled().map(
+    lambda features, labels: ({"x": features["x"]}, labels)
+  )
+  return dataset.apply(tf.data.experimental.prefetch_to_device(device))
+
+
 def of_an_iterator():
   """As programs of TensorFlow 1 wrote it."""
   return v1.data.make_one_shot_iterator(shuffled()).get_next()
@@ -74,6 +82,20 @@ def positions(model_dir):
   return sorted(int(x[1]) for x in found if x)
 
 
+class _LosingHook(tf.estimator.SessionRunHook):
+  """Does once what a session does when a task of its cluster has died."""
+
+  def __init__(self, at_step):
+    self._steps_left = at_step
+    self.has_lost = False
+
+  def before_run(self, run_context):
+    if self._steps_left == 0 and not self.has_lost:
+      self.has_lost = True
+      raise tf.errors.AbortedError(None, None, "a task has died")
+    self._steps_left -= 1
+
+
 class InputPositionTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
@@ -83,14 +105,20 @@ class InputPositionTest(parameterized.TestCase):
     return os.path.join(self.folder.full_path, name)
 
   @parameterized.named_parameters(
-    ("stages", STAGES, shuffled),
-    (
-      "replicas_and_micro_batches",
-      estimator_mp.ShardingConfig("data:2,stage:2", num_micro_batches=2),
-      shuffled,
-    ),
-    ("unseeded_shuffle", STAGES, unseeded),
-    ("an_iterator", STAGES, of_an_iterator),
+    versions.some(
+      [
+        ("stages", STAGES, shuffled),
+        (
+          "replicas_and_micro_batches",
+          estimator_mp.ShardingConfig("data:2,stage:2", num_micro_batches=2),
+          shuffled,
+        ),
+        ("unseeded_shuffle", STAGES, unseeded),
+        ("an_iterator", STAGES, of_an_iterator),
+      ],
+      "stages",
+      "an_iterator",
+    )
   )
   def test_five_and_five_steps_are_ten(self, config, input_fn):
     whole = train(self._dir("whole"), 10, config, input_fn)
@@ -101,6 +129,16 @@ class InputPositionTest(parameterized.TestCase):
     self.assertCountEqual(found, expected)
     for name, value in expected.items():
       np.testing.assert_array_equal(found[name], value, err_msg=name)
+
+  def test_a_session_that_makes_itself_anew_goes_on_where_it_was(self):
+    """As one that loses a task does; it failed for want of an input."""
+    whole = train(self._dir("whole"), 8)
+    losing = _LosingHook(at_step=5)
+    found = train(
+      self._dir("lost"), 8, hooks=[losing], save_checkpoints_steps=3
+    )
+    self.assertTrue(losing.has_lost)
+    self.assertEqual(found, whole[:5] + whole[3:])
 
   @versions.newest_only
   def test_without_it_the_data_begins_anew(self):
@@ -258,6 +296,21 @@ class InputPositionTest(parameterized.TestCase):
       estimator.train(lambda params: shuffled(), steps=1)
 
   @parameterized.named_parameters(
+    ("first_stage", "/cpu:0"), ("last_stage", "/cpu:1")
+  )
+  def test_batches_that_wait_on_a_device_are_the_same(self, device):
+    """An input_fn's own prefetch_to_device, where its position is not saved."""
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=2)
+    found, expected = (
+      train(self._dir(name), 3, config, input_fn, saves=False)
+      for name, input_fn in (
+        ("prefetched", lambda: prefetched(device)),
+        ("plain", shuffled),
+      )
+    )
+    np.testing.assert_array_equal(found, expected)
+
+  @parameterized.named_parameters(
     (
       "a_python_function",
       lambda: shuffled().map(
@@ -271,6 +324,12 @@ class InputPositionTest(parameterized.TestCase):
       "EagerPyFunc is stateful; make it of tf.data ops alone, with "
       "tf.random.stateless_uniform for random numbers, or leave "
       "save_input_position out$",
+    ),
+    (
+      "prefetched_to_a_device",
+      lambda: prefetched("/cpu:1"),
+      "^save_input_position=True, but the state of the input cannot be saved: "
+      ".*SerializeIterator.*; make it of tf.data ops alone",
     ),
     (
       "no_iterator",

@@ -4,6 +4,7 @@ All sunk graphs give values and gradients of the plain ones.
 """
 
 from estimator_mp.model_axis.decisions import Split
+from tests.estimator_mp import versions
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
@@ -13,6 +14,15 @@ from absl.testing import absltest, parameterized
 _rng = np.random.RandomState(4)
 
 v1 = tf.compat.v1
+
+# How columns are cut, and which dimensions the graph does not know. Not the
+# full product: a rule that reads sizes does not ask what is unknown.
+_CUTS: tuple[tuple[tuple[int, ...], list[int]], ...] = (
+  ((2, 4), [0]),
+  ((4, 2), []),
+  ((2, 2, 2), [0, 1]),
+  ((2, 4), [0, 1]),
+)
 
 
 def _floats(*shape):
@@ -72,18 +82,17 @@ class ShapesTest(parameterized.TestCase):
     ("shapes", lambda x: tf.shape_n([x, x[:, :1], tf.zeros([3, 2])])),
   )
   def test_stays_split(self, build):
-    for sizes in ((2, 4), (4, 2), (2, 2, 2)):
-      for unknown in ([], [0], [0, 1]):
-        with self.subTest(sizes=sizes, unknown=unknown):
-          if 1 in unknown and build is _heads:
-            continue
-          sinking.check(
-            self,
-            build,
-            {"x": _floats(2, 5, 6)},
-            {"x": Split(2, sizes)},
-            {"x": unknown},
-          )
+    for sizes, unknown in versions.first(_CUTS):
+      with self.subTest(sizes=sizes, unknown=unknown):
+        if 1 in unknown and build is _heads:
+          continue
+        sinking.check(
+          self,
+          build,
+          {"x": _floats(2, 5, 6)},
+          {"x": Split(2, sizes)},
+          {"x": unknown},
+        )
 
   def test_outputs_of_heads(self):
     for unknown in ([], [0]):

@@ -1,0 +1,191 @@
+"""What the launch command is told; the fields are the flags of the names."""
+
+import dataclasses
+import functools
+import os
+import shutil
+import sys
+
+from estimator_mp.cli import commands
+from estimator_mp.cli.launching import tasks as tasks_lib
+from estimator_mp.cluster.tasks import Task
+from estimator_mp.config import options as options_lib
+
+from absl import flags
+
+_TASKS = "Tasks"
+_ENDS = "Failures and ends"
+_LIMITS = "Limits of each task"
+_PLACES = "Network and logs"
+_PROGRAM = "PROGRAM ARGS..."
+OWN = "own"
+HOST = "host"
+
+_tasks = functools.partial(options_lib.option, group=_TASKS)
+_ends = functools.partial(options_lib.option, group=_ENDS)
+_limits = functools.partial(options_lib.option, group=_LIMITS)
+_places = functools.partial(options_lib.option, group=_PLACES)
+
+
+@dataclasses.dataclass(frozen=True)
+class LaunchOptions:
+  """Which cluster is to run what. Paths are absolute.
+
+  Attributes:
+    program: The program of each task, with its arguments.
+  """
+
+  program: tuple[str, ...] = ()
+  tasks: int = _tasks(
+    2, "How many tasks train or serve: the chief, and workers.", minimum=1
+  )
+  ps: int = _tasks(
+    0,
+    "Parameter servers besides. With them each worker trains; without them the"
+    " chief's session drives the devices of the workers.",
+  )
+  evaluator: bool = _tasks(
+    False, "An evaluator besides, which reads the chief's checkpoints."
+  )
+  max_restarts: int = _ends(
+    0,
+    "How often each task that has failed is started again. After that, its"
+    " exit code is that of this command, and the other tasks are ended.",
+  )
+  restart_delay: float = _ends(1.0, "After how many seconds.")
+  elastic: bool = _ends(
+    False,
+    "Go on with the tasks that are left: if a worker has failed, or a task was"
+    " killed, and is not to be started again, all others are ended and started"
+    " again, as one task fewer. Programs ask estimator_mp.toolbox.elastic_mesh"
+    " which mesh fits; //estimator_mp:train does.",
+  )
+  grace: float = _ends(
+    30.0,
+    "How many seconds tasks may take to end: they get Ctrl-C's signal, or"
+    " SIGTERM, the chief first, so that it can save a checkpoint; then they are"
+    " killed. A second Ctrl-C kills at once.",
+  )
+  mem_limit: str | None = _limits(
+    None,
+    "The most data that a process of the task may have, such as 2GiB: its heap,"
+    " other memory that it alone writes, and the stacks of its threads, used or"
+    " only reserved (RLIMIT_DATA). It is refused more. TensorFlow alone takes"
+    " 1.0 to 1.3 GB on 2 cores, most of it for stacks: after `ulimit -s 2048`,"
+    " 0.6 GB.",
+  )
+  cpus_per_task: int | None = _limits(
+    None, "Cores for each task alone. Without it all tasks share all.", 1
+  )
+  network: str = _places(
+    OWN,
+    "TensorFlow's servers listen on all interfaces, without authentication. In"
+    " a network of their own (a namespace of Linux) they have loopback only:"
+    " nobody reaches them, and they reach nothing outside, such as gs:// or"
+    " HDFS. On the host's, who reaches this machine can run code in them.",
+    choices=(OWN, HOST),
+  )
+  log_dir: str | None = _places(
+    None,
+    "Directory for the logs, a file for each task. Without it they go to a new"
+    " one among the temporary files.",
+    is_path=True,
+  )
+
+  @property
+  def all_tasks(self) -> tuple[Task, ...]:
+    """The tasks of the cluster."""
+    return tasks_lib.make_tasks(self.tasks, self.ps, self.evaluator)
+
+  @property
+  def num_bytes(self) -> int | None:
+    """The most data of a process in bytes; None for no limit."""
+    if self.mem_limit is None:
+      return None
+    return commands.parse_bytes("mem_limit", self.mem_limit)
+
+  @property
+  def cores(self) -> list[frozenset[int]]:
+    """The cores of each task; empty for all that there are."""
+    each = self.cpus_per_task or 0
+    ordered = sorted(os.sched_getaffinity(0))
+    count = len(self.all_tasks)
+    return [frozenset(ordered[i * each : (i + 1) * each]) for i in range(count)]
+
+
+_COMMAND = commands.Command(
+  "launch",
+  "Starts a local cluster: a process for each task, with its TF_CONFIG. PROGRAM"
+  " is any\ncommand, or file.py ARGS... or -m module ARGS... for this Python.",
+  LaunchOptions,
+  (_TASKS, _ENDS, _LIMITS, _PLACES),
+  arguments=f"-- {_PROGRAM}",
+)
+
+
+def parse(argv: list[str]) -> LaunchOptions:
+  """Returns the options that a command line means.
+
+  Args:
+    argv: The command and its arguments.
+
+  Raises:
+    ValueError: If a flag is wrong, or there is no such program.
+  """
+  end = argv.index("--") if "--" in argv else len(argv)
+  options = _COMMAND.parse(argv[:end], flags.FlagValues())
+  program = _runnable(argv[end + 1 :])
+  options = dataclasses.replace(options, program=program)
+  _check_cores(options)
+  if options.elastic and options.ps:
+    raise commands.FlagsError(
+      f"--elastic is for one mesh over all tasks, but with --ps={options.ps} "
+      "each worker has its own; leave one of them out, and give --max_restarts"
+    )
+  if options.mem_limit is not None:
+    commands.parse_bytes("mem_limit", options.mem_limit)
+  return options
+
+
+def _runnable(words: list[str]) -> tuple[str, ...]:
+  """Returns a program and its arguments as a process can run them.
+
+  Raises:
+    FlagsError: If there is no such program.
+  """
+  if not words or words == ["-m"]:
+    raise commands.FlagsError(
+      "there is no program to run; write it after --, such as launch --tasks=3"
+      " -- train.py --steps=100"
+    )
+  if words[0] == "-m":
+    return (sys.executable, *words)
+  if words[0].endswith(".py"):
+    if not os.path.isfile(options_lib.absolute_path(words[0])):
+      raise commands.FlagsError(
+        f"there is no file {words[0]} in {options_lib.user_directory()}; give "
+        "the path of a program"
+      )
+    return (sys.executable, *words)
+  path = words[0]
+  if os.sep in path:
+    path = options_lib.absolute_path(path)
+  if shutil.which(path) is None:
+    raise commands.FlagsError(
+      f"there is no program {words[0]} that can be run; give a command, a path "
+      "to an executable file, file.py or -m module"
+    )
+  return (path, *words[1:])
+
+
+def _check_cores(options: LaunchOptions) -> None:
+  """Raises if there are too few cores."""
+  there_are = len(os.sched_getaffinity(0))
+  count = len(options.all_tasks)
+  needed = count * (options.cpus_per_task or 0)
+  if needed > there_are:
+    raise commands.FlagsError(
+      f"--cpus_per_task={options.cpus_per_task} for {count} tasks needs "
+      f"{needed} cores, and there {'are' if there_are > 1 else 'is'} "
+      f"{there_are}; use fewer tasks or cores, or leave it out"
+    )

@@ -1,0 +1,89 @@
+"""A network of the cluster's own: a namespace that has loopback only.
+
+TensorFlow's server listens on all interfaces, whatever address TF_CONFIG names,
+and has no authentication. In a network namespace of Linux (network_namespaces
+in section 7 of the manual) there is nothing else to listen on. Who is not root
+gets one within a user namespace, in which the user stays who they are: files
+that tasks write are theirs.
+"""
+
+import ctypes
+import errno
+import fcntl
+import os
+import socket
+import struct
+
+_CLONE_NEWUSER = 0x10000000
+_CLONE_NEWNET = 0x40000000
+_SIOCGIFFLAGS = 0x8913
+_SIOCSIFFLAGS = 0x8914
+_IFF_UP = 1
+# Of C's ifreq: the name of an interface, and its flags.
+_REQUEST = struct.Struct("16sh14x")
+_LOOPBACK = "lo"
+
+
+def why_not() -> str | None:
+  """Returns why this process cannot have a network of its own; None if it can.
+
+  A process that was refused half way cannot go back. So a child tries.
+  """
+  reading, writing = os.pipe()
+  child = os.fork()
+  if not child:
+    os.close(reading)
+    try:
+      enter()
+    except OSError as error:
+      os.write(writing, (error.strerror or str(error)).encode())
+    finally:
+      os._exit(0)
+  os.close(writing)
+  with open(reading, encoding="utf-8") as file:
+    reason = file.read()
+  os.waitpid(child, 0)
+  return reason or None
+
+
+def enter() -> None:
+  """Moves this process, with all that it will start, to a network of its own.
+
+  It must have no other thread.
+
+  Raises:
+    OSError: If that is not permitted; then the process is of no use any more.
+  """
+  user, group = os.geteuid(), os.getegid()
+  try:
+    _unshare(_CLONE_NEWNET)
+  except PermissionError:
+    _unshare(_CLONE_NEWUSER | _CLONE_NEWNET)
+    _write("/proc/self/setgroups", "deny")
+    _write("/proc/self/uid_map", f"{user} {user} 1")
+    _write("/proc/self/gid_map", f"{group} {group} 1")
+  _bring_up_loopback()
+
+
+def _unshare(flags: int) -> None:
+  libc = ctypes.CDLL(None, use_errno=True)
+  # Python has os.unshare from 3.12 on.
+  if not hasattr(libc, "unshare"):
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+  if libc.unshare(flags):
+    number = ctypes.get_errno()
+    raise OSError(number, os.strerror(number))
+
+
+def _write(path: str, text: str) -> None:
+  with open(path, "w", encoding="utf-8") as file:
+    file.write(text)
+
+
+def _bring_up_loopback() -> None:
+  """Makes loopback work, as in netdevice in section 7 of the manual."""
+  name = _LOOPBACK.encode()
+  with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+    answer = fcntl.ioctl(any_socket, _SIOCGIFFLAGS, _REQUEST.pack(name, 0))
+    _, flags = _REQUEST.unpack(answer)
+    fcntl.ioctl(any_socket, _SIOCSIFFLAGS, _REQUEST.pack(name, flags | _IFF_UP))

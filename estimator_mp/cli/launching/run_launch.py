@@ -1,0 +1,172 @@
+"""What the launch command runs: a cluster, from network to exit code."""
+
+import contextlib
+import dataclasses
+import os
+import pathlib
+import sys
+import sysconfig
+import tempfile
+from collections.abc import Sequence
+
+from estimator_mp.cli import commands
+from estimator_mp.cli.launching import (
+  endings,
+  guardian,
+  network,
+  supervision,
+  task_output,
+  task_process,
+)
+from estimator_mp.cli.launching import tasks as tasks_lib
+from estimator_mp.cli.launching.launch_flags import OWN, LaunchOptions
+from estimator_mp.cluster import ports
+from estimator_mp.cluster.tasks import Task
+from estimator_mp.config import options as options_lib
+from estimator_mp.distributed import network as network_check
+
+_ADDRESS = "127.0.0.1"
+_STANDARD_OUTPUT = 1
+_CANNOT_RUN = 126
+
+
+def run_command(options: LaunchOptions) -> int:
+  """Runs a cluster; returns the exit code.
+
+  Args:
+    options: Which cluster.
+  """
+  try:
+    network_in_words = _enter_network(options.network)
+    log_dir = _make_log_dir(options.log_dir)
+  except commands.FlagsError as error:
+    return commands.complain("launch", error)
+  names = ", ".join(map(str, options.all_tasks))
+  _say(f"{names} {network_in_words}; logs in {log_dir}")
+  try:
+    return _run(options, log_dir)
+  except OSError as error:
+    return commands.complain("launch", error, _CANNOT_RUN)
+
+
+def _run(options: LaunchOptions, log_dir: str) -> int:
+  """Runs the cluster, or what is left of it; returns the exit code."""
+  num_planned = options.tasks if options.elastic else 0
+  ending = _run_once(options, log_dir, num_planned)
+  while options.elastic and ending.has_lost_a_task and options.tasks > 1:
+    options = dataclasses.replace(options, tasks=options.tasks - 1)
+    _say(f"going on with {options.tasks} of {num_planned} tasks")
+    folder = os.path.join(log_dir, f"with_{options.tasks}_tasks")
+    os.makedirs(folder, exist_ok=True)
+    ending = _run_once(options, folder, num_planned)
+  return ending.exit_code
+
+
+def _run_once(
+  options: LaunchOptions, log_dir: str, num_planned: int
+) -> endings.Ending:
+  """Runs the cluster; returns how it has ended.
+
+  Raises:
+    OSError: If there are too few ports, or a task or its log cannot be made.
+  """
+  tasks = options.all_tasks
+  policy = supervision.Policy(
+    options.max_restarts, options.restart_delay, options.grace
+  )
+  terminal = task_output.Terminal(_STANDARD_OUTPUT)
+  with contextlib.ExitStack() as stack:
+    watcher = stack.enter_context(guardian.Guardian())
+    processes = []
+    starts = _starts(options, tasks, num_planned)
+    for task, start in zip(tasks, starts, strict=True):
+      log = os.path.join(log_dir, f"{task.job}_{task.index}.log")
+      output = task_output.TaskOutput(str(task), log, terminal)
+      stack.enter_context(output)
+      process = task_process.TaskProcess(task, start, output, watcher)
+      processes.append(process)
+    running = supervision.Supervision(processes, policy, terminal, _say)
+    return running.run()
+
+
+def _say(text: str) -> None:
+  """Prints a line of the launcher's, beside those of the tasks."""
+  with contextlib.suppress(BrokenPipeError):
+    print(f"launch: {text}", file=sys.stderr, flush=True)
+
+
+def _enter_network(wanted: str) -> str:
+  """Moves this process to the network of the cluster; returns it in words."""
+  others = ", ".join(network_check.outer_interfaces())
+  if wanted == OWN:
+    reason = network.why_not()
+    if reason is None:
+      network.enter()
+      return "in a network of their own"
+    if others:
+      raise commands.FlagsError(
+        f"this machine permits no network of the tasks' own ({reason}), and "
+        "TensorFlow's servers listen on all interfaces without authentication, "
+        f"here on {others}; if you trust who can reach these, give "
+        "--network=host"
+      )
+    return f"on loopback; no network of their own is permitted ({reason})"
+  if others:
+    return (
+      "on the host's network, NOT in one of their own: their servers can be "
+      f"reached on {others}, without authentication"
+    )
+  return "on the host's network, which is loopback only"
+
+
+def _make_log_dir(log_dir: str | None) -> str:
+  if log_dir is None:
+    return tempfile.mkdtemp(prefix="launch-")
+  try:
+    os.makedirs(log_dir, exist_ok=True)
+  except OSError as error:
+    raise commands.FlagsError(
+      f"--log_dir={log_dir} cannot be made ({error.strerror}); give another"
+    ) from error
+  return log_dir
+
+
+def _starts(
+  options: LaunchOptions, tasks: Sequence[Task], num_planned: int
+) -> list[task_process.Start]:
+  """Returns what each task is started with."""
+  addresses = [f"{_ADDRESS}:{port}" for port in ports.free_ports(len(tasks))]
+  environment = _environment()
+  configs = [
+    tasks_lib.tf_config(task, tasks, addresses, num_planned) for task in tasks
+  ]
+  return [
+    task_process.Start(
+      options.program,
+      {**environment, "TF_CONFIG": tf_config},
+      options_lib.user_directory(),
+      options.num_bytes,
+      cores,
+    )
+    for tf_config, cores in zip(configs, options.cores, strict=True)
+  ]
+
+
+def _environment() -> dict[str, str]:
+  """Returns the environment of all tasks, but for TF_CONFIG."""
+  environment = {**os.environ, "PYTHONPATH": _python_path()}
+  # What a task prints is seen when it prints it.
+  environment.setdefault("PYTHONUNBUFFERED", "1")
+  # Where http_proxy is set, gRPC would look there for other tasks, too.
+  direct = environment.get("no_grpc_proxy") or environment.get("no_proxy")
+  environment["no_grpc_proxy"] = ",".join(filter(None, [direct, _ADDRESS]))
+  return environment
+
+
+def _python_path() -> str:
+  """Returns PYTHONPATH with this package on it, if it is not installed."""
+  root = str(pathlib.Path(os.path.abspath(__file__)).parents[3])
+  paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+  installed = {sysconfig.get_path("purelib"), *paths}
+  own = [] if root in installed else [root]
+  return os.pathsep.join(filter(None, [*paths, *own]))

@@ -1,0 +1,223 @@
+"""Supervision: the tasks run until the cluster has to end; then they end.
+
+One thread waits for everything at once: for output, for signals, for tasks that
+have ended and for the time at which one is started again.
+"""
+
+import contextlib
+import dataclasses
+import selectors
+import signal
+import time
+from collections.abc import Callable, Sequence
+
+from estimator_mp.cli.launching import arrivals, endings, task_process, tasks
+from estimator_mp.cli.launching.task_output import Terminal
+from estimator_mp.cluster.tasks import Task
+
+
+@dataclasses.dataclass(frozen=True)
+class Policy:
+  """What is done about tasks that have failed, or have to end.
+
+  Attributes:
+    max_restarts: How often each task may be started again.
+    restart_delay: After how many seconds.
+    grace: How many seconds tasks may take to end.
+  """
+
+  max_restarts: int
+  restart_delay: float
+  grace: float
+
+
+class Supervision:
+  """A cluster that runs."""
+
+  def __init__(
+    self,
+    processes: Sequence[task_process.TaskProcess],
+    policy: Policy,
+    terminal: Terminal,
+    say: Callable[[str], None],
+  ):
+    """Starts nothing yet.
+
+    Args:
+      processes: The processes of all tasks.
+      policy: What is done about them.
+      terminal: Where their lines go; if nobody reads there, the cluster ends.
+      say: Tells people something in a line.
+    """
+    self._processes = {process.task: process for process in processes}
+    self._policy = policy
+    self._terminal = terminal
+    self._say = say
+    self._arrivals = arrivals.Arrivals()
+    self._selector = selectors.DefaultSelector()
+    self._files: dict[Task, int] = {}
+    self._codes: dict[Task, int] = {}
+    self._restarts: dict[Task, int] = {}
+    self._restart_times: dict[Task, float] = {}
+
+  def run(self) -> endings.Ending:
+    """Runs the cluster; returns how it has ended.
+
+    Raises:
+      OSError: If a task cannot be started.
+    """
+    with self._arrivals, self._selector:
+      self._selector.register(self._arrivals, selectors.EVENT_READ)
+      try:
+        for task in self._processes:
+          self._start(task)
+        ending = self._until_an_ending()
+        if not self._end(ending):  # Somebody wants it all to end, and at once.
+          ending = dataclasses.replace(ending, failed=None)
+        return ending
+      finally:
+        self._kill(self._tasks)
+
+  @property
+  def _tasks(self) -> tuple[Task, ...]:
+    return tuple(self._processes)
+
+  def _until_an_ending(self) -> endings.Ending:
+    while True:
+      numbers = self._wait(min(self._restart_times.values(), default=None))
+      failed = [task for task, code in self._newly_ended() if code]
+      if self._is_done(self._tasks):
+        return endings.when_done(self._tasks)
+      for task in failed:
+        ending = self._restart_or_end(task)
+        if ending:
+          return ending
+      if numbers:
+        return endings.when_told(self._tasks, numbers[0])
+      if self._terminal.is_closed:
+        return endings.when_told(self._tasks, signal.SIGPIPE)
+      self._restart_those_due()
+
+  def _start(self, task: Task) -> None:
+    process = self._processes[task]
+    self._files[task] = process.start()
+    self._selector.register(self._files[task], selectors.EVENT_READ, process)
+
+  def _wait(self, until: float | None) -> list[int]:
+    """Passes on output until something has happened, or it is time.
+
+    Args:
+      until: The time, of `time.monotonic`; None for none.
+
+    Returns:
+      The signals that have arrived.
+    """
+    seconds = None if until is None else max(0.0, until - time.monotonic())
+    numbers: list[int] = []
+    for key, _ in self._selector.select(seconds):
+      if key.data is None:
+        numbers += self._arrivals.read()
+      elif not key.data.read():
+        self._selector.unregister(key.fileobj)
+    return numbers
+
+  def _newly_ended(self) -> list[tuple[Task, int]]:
+    """Returns the tasks that have ended since the last call, and how."""
+    found = []
+    for task, process in self._processes.items():
+      code = process.poll()
+      if code is not None:
+        with contextlib.suppress(KeyError):  # It has closed its output before.
+          self._selector.unregister(self._files[task])
+        process.read_rest()
+        self._codes[task] = code
+        found.append((task, code))
+    return found
+
+  def _is_done(self, among: Sequence[Task]) -> bool:
+    """Whether those tasks that decide have ended well."""
+    return all(self._codes.get(x) == 0 for x in among if tasks.decides(x))
+
+  def _restart_or_end(self, task: Task) -> endings.Ending | None:
+    """Returns the ending after a task has failed, if there is one."""
+    code = self._codes[task]
+    reason = f"{task} {task_process.how_it_ended(code)}"
+    if not tasks.decides(task) and self._is_done(self._tasks[:1]):
+      self._tell(task, f"{reason}, after the chief had ended well")
+      return None
+    number = self._restarts.get(task, 0) + 1
+    if number > self._policy.max_restarts:
+      log = self._processes[task].output.log
+      self._processes[task].output.note(reason)
+      reason = f"{reason}; its log is {log}"
+      return endings.when_failed(self._tasks, task, reason, code)
+    self._restarts[task] = number
+    delay = self._policy.restart_delay
+    self._restart_times[task] = time.monotonic() + delay
+    self._tell(
+      task,
+      f"{reason}; starting it again in {delay:g} s "
+      f"(restart {number} of {self._policy.max_restarts})",
+    )
+    return None
+
+  def _restart_those_due(self) -> None:
+    for task, due in list(self._restart_times.items()):
+      if due <= time.monotonic():
+        del self._restart_times[task], self._codes[task]
+        self._start(task)
+
+  def _tell(self, task: Task, text: str) -> None:
+    """Says something about a task, also in its log."""
+    self._say(text)
+    self._processes[task].output.note(text)
+
+  def _end(self, ending: endings.Ending) -> bool:
+    """Ends all tasks in order; those that are left have no more time.
+
+    Args:
+      ending: What is done.
+
+    Returns:
+      False if a signal has cut it short.
+    """
+    is_said = False
+    for phase in ending.phases:
+      running = self._names(self._running(self._tasks))
+      if running and phase.signal is not None and not is_said:
+        is_said = True
+        self._say(f"{ending.reason}; ending {running} (Ctrl-C kills at once)")
+      if not self._carry_out(phase):
+        return False
+    if ending.exit_code and not is_said:
+      self._say(ending.reason)
+    return True
+
+  def _carry_out(self, phase: endings.Phase) -> bool:
+    """Lets some tasks end; returns False if a signal wants it at once."""
+    for task in phase.tasks:
+      if phase.signal is not None:
+        self._processes[task].signal(phase.signal)
+    seconds = min(self._policy.grace, phase.seconds)
+    deadline = time.monotonic() + seconds
+    while self._running(phase.tasks) and time.monotonic() < deadline:
+      if self._wait(deadline):
+        return False
+      self._newly_ended()
+    late = self._running(phase.tasks)
+    if late and phase.signal is not None:
+      self._say(f"killing {self._names(late)}, not ended after {seconds:g} s")
+      self._kill(late)
+    return True
+
+  def _kill(self, some: Sequence[Task]) -> None:
+    for task in some:
+      self._processes[task].kill()
+    self._newly_ended()
+
+  def _running(self, among: Sequence[Task]) -> list[Task]:
+    return [task for task in among if self._processes[task].is_running]
+
+  @staticmethod
+  def _names(some: Sequence[Task]) -> str:
+    return ", ".join(map(str, some))

@@ -1,0 +1,110 @@
+"""What a task prints: all of it in its log, its lines on the terminal."""
+
+import os
+import select
+from types import TracebackType
+
+_LONGEST_LINE = 1 << 14
+
+
+class Terminal:
+  """Where the lines of all tasks go, a line at a time.
+
+  Attributes:
+    is_closed: Whether nobody reads it any more.
+  """
+
+  def __init__(self, file: int):
+    """Knows where to write.
+
+    Args:
+      file: The number of an open file, such as 1 for standard output.
+    """
+    self.is_closed = False
+    self._file = file
+
+  def write(self, line: bytes) -> None:
+    """Writes a line, unless nobody reads it.
+
+    Args:
+      line: The line, with its end.
+    """
+    try:
+      while line and not self.is_closed:
+        line = line[self._write_some(line) :]
+    except BrokenPipeError:
+      self.is_closed = True
+
+  def _write_some(self, line: bytes) -> int:
+    try:
+      return os.write(self._file, line)
+    except BlockingIOError:
+      select.select([], [self._file], [])
+      return 0
+
+
+class TaskOutput:
+  """The output of a task; a context manager that closes its log."""
+
+  def __init__(self, name: str, log: str, terminal: Terminal):
+    """Makes the log anew.
+
+    Args:
+      name: What people call the task.
+      log: The path of its log.
+      terminal: Where its lines go.
+    """
+    self.log = log
+    self._prefix = f"[{name}] ".encode()
+    self._file = open(log, "wb", buffering=0)  # noqa: SIM115
+    self._terminal = terminal
+    self._begun = b""
+
+  def __enter__(self) -> "TaskOutput":
+    return self
+
+  def __exit__(
+    self,
+    kind: type[BaseException] | None,
+    error: BaseException | None,
+    traceback: TracebackType | None,
+  ) -> None:
+    self._file.close()
+
+  def write(self, data: bytes) -> None:
+    """Takes what the task has printed.
+
+    A carriage return, as progress bars write it, ends a line, too: else a line
+    would hide its prefix, and those of other tasks.
+
+    Args:
+      data: Some bytes, whole lines or not.
+    """
+    self._file.write(data)
+    lines = (self._begun + data).splitlines(keepends=True)
+    self._begun = b""
+    # A carriage return may have its line feed still to come.
+    is_begun = lines and not lines[-1].endswith(b"\n")
+    if is_begun and len(lines[-1]) < _LONGEST_LINE:
+      self._begun = lines.pop()
+    for line in lines:
+      self._show(line)
+
+  def end(self) -> None:
+    """Shows a line that has no end."""
+    if self._begun:
+      self._show(self._begun)
+      self._begun = b""
+
+  def note(self, text: str) -> None:
+    """Writes a line of the launcher's into the log.
+
+    Args:
+      text: The line.
+    """
+    self._file.write(f"{text}\n".encode())
+
+  def _show(self, line: bytes) -> None:
+    text = line.rstrip(b"\r\n")
+    if text or line.endswith(b"\n"):
+      self._terminal.write(self._prefix + text + b"\n")

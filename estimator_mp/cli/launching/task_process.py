@@ -1,0 +1,197 @@
+"""The process of a task: what it is started with, and how it ends.
+
+It leads a session of its own, so that Ctrl-C reaches the launcher only, and a
+signal reaches whatever else the task has started. Linux kills it when the
+launcher dies (PR_SET_PDEATHSIG in section 2 of the manual, prctl).
+"""
+
+import contextlib
+import ctypes
+import dataclasses
+import os
+import resource
+import signal
+import subprocess
+from collections.abc import Callable, Mapping
+
+from estimator_mp.cli.launching import guardian as guardian_lib
+from estimator_mp.cli.launching import task_output
+from estimator_mp.cluster.tasks import Task
+
+_PR_SET_PDEATHSIG = 1
+_MOST_READ = 1 << 16
+
+
+@dataclasses.dataclass(frozen=True)
+class Start:
+  """What the process of a task is started with.
+
+  Attributes:
+    command: The program and its arguments.
+    environment: All variables of its environment.
+    folder: The directory that it runs in.
+    num_bytes: The most data that it may have, as RLIMIT_DATA counts it; None
+      for no limit.
+    cores: The cores that it may use; empty for all of the launcher's.
+  """
+
+  command: tuple[str, ...]
+  environment: Mapping[str, str]
+  folder: str
+  num_bytes: int | None = None
+  cores: frozenset[int] = frozenset()
+
+
+class TaskProcess:
+  """A task and its process, which may be started again when it has ended."""
+
+  def __init__(
+    self,
+    task: Task,
+    start: Start,
+    output: task_output.TaskOutput,
+    guardian: guardian_lib.Guardian,
+  ):
+    """Starts nothing yet.
+
+    Args:
+      task: The task.
+      start: What its process is started with.
+      output: Where its output goes.
+      guardian: Who is to know its process group.
+    """
+    self.task = task
+    self.output = output
+    self._start = start
+    self._guardian = guardian
+    self._process: subprocess.Popen[bytes] | None = None
+    self._reading = -1
+
+  @property
+  def is_running(self) -> bool:
+    """Whether it was started and is not known to have ended."""
+    return self._process is not None
+
+  def start(self) -> int:
+    """Starts it; returns the file that its output is to be read from.
+
+    Raises:
+      OSError: If the program cannot be run.
+    """
+    reading, writing = os.pipe()
+    os.set_blocking(reading, False)
+    try:
+      self._process = subprocess.Popen(
+        self._start.command,
+        env=self._start.environment,
+        cwd=self._start.folder,
+        stdin=subprocess.DEVNULL,
+        stdout=writing,
+        stderr=writing,
+        start_new_session=True,
+        preexec_fn=_preparation(self._start),
+      )
+    except BaseException:
+      os.close(reading)
+      raise
+    finally:
+      os.close(writing)
+    self._guardian.watch(self._process.pid)
+    self._reading = reading
+    return reading
+
+  def read(self) -> bool:
+    """Passes on some of what it has printed.
+
+    Returns:
+      Whether there was something, or there may be later; no, once all who could
+      write have ended.
+    """
+    try:
+      data = os.read(self._reading, _MOST_READ)
+    except BlockingIOError:
+      return True
+    self.output.write(data)
+    return bool(data)
+
+  def read_rest(self) -> None:
+    """Passes on what there still is; no more is read after that."""
+    with contextlib.suppress(BlockingIOError):
+      # What has left its process group may go on writing.
+      while data := os.read(self._reading, _MOST_READ):
+        self.output.write(data)
+    os.close(self._reading)
+    self.output.end()
+
+  def poll(self) -> int | None:
+    """Returns the exit code if it has just ended; None if it has not.
+
+    It is that of a shell: 128 more than the number of the signal that has
+    killed it. What else is in its process group is killed then.
+    """
+    if self._process is None:
+      return None
+    pid = self._process.pid
+    has_ended = os.WEXITED | os.WNOHANG | os.WNOWAIT
+    if os.waitid(os.P_PID, pid, has_ended) is None:
+      return None
+    # Until it is waited for, its number cannot be another's.
+    self.signal(signal.SIGKILL)
+    self._guardian.forget(pid)
+    code = self._process.wait()
+    self._process = None
+    return code if code >= 0 else 128 - code
+
+  def signal(self, number: int) -> None:
+    """Sends a signal to its process group, also if that was stopped.
+
+    Args:
+      number: The signal.
+    """
+    if self._process is not None:
+      with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.killpg(self._process.pid, number)
+        os.killpg(self._process.pid, signal.SIGCONT)
+
+  def kill(self) -> None:
+    """Kills it, and waits until it has ended, which `poll` says next."""
+    if self._process is not None:
+      self.signal(signal.SIGKILL)
+      os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
+
+
+def _preparation(start: Start) -> Callable[[], None]:
+  """Returns what the process does first; it runs between fork and exec."""
+  libc = ctypes.CDLL(None)
+  launcher = os.getpid()
+  limit = _data_limit(start.num_bytes)
+
+  def prepare() -> None:
+    libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    if os.getppid() != launcher:
+      os._exit(1)
+    if limit is not None:
+      resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+    if start.cores:
+      os.sched_setaffinity(0, start.cores)
+
+  return prepare
+
+
+def _data_limit(num_bytes: int | None) -> int | None:
+  """Returns a limit that this process may set: none above what it has."""
+  if num_bytes is None:
+    return None
+  _, most = resource.getrlimit(resource.RLIMIT_DATA)
+  return num_bytes if most == resource.RLIM_INFINITY else min(num_bytes, most)
+
+
+def how_it_ended(code: int) -> str:
+  """Returns an exit code in words, such as "was killed by SIGKILL".
+
+  Args:
+    code: The exit code, as of `TaskProcess.poll`.
+  """
+  with contextlib.suppress(ValueError):
+    return f"was killed by {signal.Signals(code - 128).name}"
+  return f"ended with exit code {code}"

@@ -1,0 +1,1 @@
+"""The commands that serve stages, and that send examples through them."""

@@ -1,0 +1,139 @@
+"""What the predict command runs: examples, in requests, through the stages."""
+
+import signal
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from types import FrameType
+
+from estimator_mp.cli import commands
+from estimator_mp.cli.prediction import examples, predict_flags
+from estimator_mp.serving.pipeline_file import TensorSpec
+from estimator_mp.serving.stage_pipeline import StageError, StagePipeline
+
+import numpy as np
+import tensorflow as tf
+
+_FAILED = 1
+
+
+def predict(options: predict_flags.PredictOptions) -> tuple[int, int, float]:
+  """Predicts, and writes or prints the predictions.
+
+  Args:
+    options: What is to be predicted.
+
+  Returns:
+    How many examples and requests there were, and the seconds without those
+    that the stages took to start.
+
+  Raises:
+    ValueError: If an option, or a file, is wrong.
+    StageError: If a stage cannot be reached, or fails.
+  """
+  assert options.stages is not None
+  assert options.examples is not None
+  with StagePipeline(
+    options.stages,
+    options.addresses,
+    options.signature,
+    options.in_flight,
+    options.deadline,
+  ) as pipeline:
+    names = _kept(options.outputs, pipeline.outputs)
+    begin = time.monotonic()
+    sizes: list[int] = []
+    requests = examples.read(
+      options.examples, pipeline.inputs, options.batch_size
+    )
+
+    def counted() -> Iterator[Mapping[str, np.ndarray]]:
+      for request in requests:
+        sizes.append(_num_rows(request, pipeline.inputs))
+        yield request
+
+    def rows() -> Iterator[Mapping[str, np.ndarray]]:
+      for number, outputs in enumerate(pipeline.predict(counted())):
+        kept = {name: outputs[name] for name in names}
+        _check_rows(kept, pipeline.outputs, sizes[number])
+        yield kept
+
+    examples.write(options.out, rows(), sys.stdout)
+    return sum(sizes), len(sizes), time.monotonic() - begin
+
+
+def _kept(
+  wanted: tuple[str, ...], outputs: Mapping[str, TensorSpec]
+) -> tuple[str, ...]:
+  """Returns the names of the outputs to keep."""
+  for name in wanted:
+    if name not in outputs:
+      raise commands.FlagsError(
+        f"--outputs has {name}, but the model's outputs are "
+        f"{', '.join(outputs)}"
+      )
+  return wanted or tuple(outputs)
+
+
+def _num_rows(
+  request: Mapping[str, np.ndarray], inputs: Mapping[str, TensorSpec]
+) -> int:
+  """Returns how many examples a request has."""
+  return max(
+    (len(x) for name, x in request.items() if inputs[name].shape != ()),
+    default=0,
+  )
+
+
+def _check_rows(
+  outputs: Mapping[str, np.ndarray],
+  specs: Mapping[str, TensorSpec],
+  count: int,
+) -> None:
+  """Raises if an output has no row for each example."""
+  for name, array in outputs.items():
+    shape = specs[name].shape
+    if np.shape(array)[:1] != (count,) or (shape and shape[0] is not None):
+      others = [x for x in outputs if x != name]
+      advice = f"--outputs={','.join(others)}" if others else "StagePipeline"
+      raise commands.FlagsError(
+        f"the output {name!r} has the shape {[*np.shape(array)]}, and no row "
+        f"for each of {count} examples; use {advice}"
+      )
+
+
+def run_command(options: predict_flags.PredictOptions) -> int:
+  """Predicts, or says what is wrong in one line.
+
+  Args:
+    options: What is to be predicted.
+
+  Returns:
+    The exit code: 0; 1 if a stage failed; 2 if an option is wrong; 130 after
+    Ctrl-C, and 143 after SIGTERM.
+  """
+  tf.get_logger().setLevel("FATAL")
+  received: list[int] = []
+
+  def interrupt(number: int, frame: FrameType | None) -> None:
+    del frame
+    received.append(number)
+    raise KeyboardInterrupt
+
+  for number in (signal.SIGINT, signal.SIGTERM):
+    signal.signal(number, interrupt)
+  try:
+    count, requests, seconds = predict(options)
+  except StageError as error:
+    return commands.complain("predict", error, _FAILED)
+  except ValueError as error:
+    return commands.complain("predict", error)
+  except KeyboardInterrupt:
+    name = signal.Signals(received[0]).name
+    code = 128 + received[0]
+    return commands.complain("predict", f"interrupted by {name}", code)
+  if options.out is not None:
+    print(
+      f"{count} examples in {requests} requests, {seconds:.2f} s\n{options.out}"
+    )
+  return 0

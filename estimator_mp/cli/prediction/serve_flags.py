@@ -1,0 +1,60 @@
+"""What the serve_stage command is told."""
+
+import dataclasses
+
+from estimator_mp.cli import commands
+from estimator_mp.config import options as options_lib
+
+from absl import flags
+
+_STAGE = "Stage"
+_MOST = 65535
+
+
+@dataclasses.dataclass(frozen=True)
+class ServeOptions:
+  """Which stage is to be served, and where. Paths are absolute."""
+
+  stage_dir: str | None = options_lib.option(
+    None,
+    "The folder of one stage, such as export/1700000000/stage_0. It may be a"
+    " copy on another machine.",
+    group=_STAGE,
+    is_path=True,
+  )
+  port: int = options_lib.option(
+    8500, "The port; 0 for one that is free.", maximum=_MOST, group=_STAGE
+  )
+  listen: str = options_lib.option(
+    "127.0.0.1",
+    "The address to listen on. Whoever can reach it can use the model: there is"
+    " no authentication, and nothing is encrypted. 0.0.0.0 is every network of"
+    " this machine.",
+    group=_STAGE,
+  )
+
+
+_COMMAND = commands.Command(
+  "serve_stage",
+  "Serves one stage of a model to the predict command on another machine.",
+  ServeOptions,
+  (_STAGE,),
+)
+
+
+def parse(argv: list[str]) -> ServeOptions:
+  """Returns the options that a command line means.
+
+  Args:
+    argv: The command and its arguments.
+
+  Raises:
+    ValueError: If a flag is wrong.
+  """
+  options = _COMMAND.parse(argv, flags.FlagValues())
+  if options.stage_dir is None:
+    raise commands.FlagsError(
+      "--stage_dir is missing; give a stage's folder, such as "
+      "export/1700000000/stage_0"
+    )
+  return options

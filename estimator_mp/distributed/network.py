@@ -1,0 +1,81 @@
+"""Who can reach this machine, and so a server of TensorFlow's.
+
+It listens on all interfaces, whatever address TF_CONFIG names ("0.0.0.0" on
+TensorFlow 2.15 and 2.21), and asks nobody who he is: whoever reaches its port
+can read and write files, and run what he likes, as the user of the process.
+"""
+
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+
+from estimator_mp.cluster import tasks as tasks_lib
+
+# gRPC's own variable: hosts that are reached without a proxy.
+DIRECT = "no_grpc_proxy"
+# linux/sockios.h and linux/if.h.
+_GET_FLAGS = 0x8913
+_IS_UP = 0x1
+_IS_LOOPBACK = 0x8
+_REQUEST = "16sH14x"
+
+
+def outer_interfaces() -> tuple[str, ...]:
+  """Returns the network interfaces that are up, but for the loopback.
+
+  They are those of the network namespace that this process is in.
+  """
+  with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    return tuple(
+      name for _, name in socket.if_nameindex() if _is_outer(asked, name)
+    )
+
+
+def _is_outer(asked: socket.socket, name: str) -> bool:
+  request = struct.pack(_REQUEST, name.encode(), 0)
+  flags = _IS_UP  # One that does not say is taken to be one.
+  with contextlib.suppress(OSError):
+    answer = fcntl.ioctl(asked, _GET_FLAGS, request)
+    _, flags = struct.unpack(_REQUEST, answer)
+  return bool(flags & _IS_UP) and not flags & _IS_LOOPBACK
+
+
+def check_network(cluster: tasks_lib.Cluster, trusted_network: bool) -> None:
+  """Raises if others could reach a server, and nobody has said that they may.
+
+  Args:
+    cluster: The cluster that this process is a task of.
+    trusted_network: Whether somebody has.
+
+  Raises:
+    ValueError: If so.
+  """
+  if trusted_network or not cluster.is_served:
+    return
+  found = outer_interfaces()
+  if found:
+    raise ValueError(
+      f"{cluster.task} would serve on all interfaces of this machine "
+      f"({', '.join(found)}), whatever address TF_CONFIG names, and "
+      "TensorFlow's server lets everybody who reaches it run anything; if a "
+      "firewall lets only machines of the cluster reach it, say so by "
+      "trusted_network=True (--trusted_network), or start the tasks by "
+      "//estimator_mp:launch, in a network of their own"
+    )
+
+
+def reach_directly(cluster: tasks_lib.Cluster) -> None:
+  """Lets TensorFlow's connections to the tasks of a cluster pass no proxy.
+
+  Where http_proxy is set, gRPC looks there for other tasks, too, even on the
+  same machine, and waits for ever.
+
+  Args:
+    cluster: The cluster.
+  """
+  direct = os.environ.get(DIRECT) or os.environ.get("no_proxy") or ""
+  known = [host for host in direct.split(",") if host]
+  hosts = {cluster.address(task).rpartition(":")[0] for task in cluster.tasks}
+  os.environ[DIRECT] = ",".join([*known, *sorted(hosts - {*known})])

@@ -1,0 +1,129 @@
+"""Recovery: training that loses a task goes on when it is back.
+
+The chief makes its session anew, from a graph that is built anew, and takes up
+the last checkpoint with its place in the data, as it does when it is started
+again itself: one way back, whoever has died. MonitoredSession's own recovery is
+off meanwhile. It knows of two kinds of errors only, asks for a session that
+waits for the task without a word, and saves in it before the input is ready.
+
+    train --- error --- was a task lost? --- no ---> raise
+      ^                       | yes
+      '--- all answer <--- wait for it
+
+What is lost are the steps since the last checkpoint.
+"""
+
+import itertools
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import TypeVar
+
+from compat.private import estimators
+from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.distributed import watch as watch_lib
+
+import tensorflow as tf
+
+_Result = TypeVar("_Result")
+
+# What a session says of a task that it cannot reach; also of a connection that
+# broke between two tasks that are well.
+_UNREACHABLE = (tf.errors.AbortedError, tf.errors.UnavailableError)
+# How often that counts as a reason if all tasks are well, soon after another.
+_MOST_BROKEN = 3
+_SOON_SECONDS = 600.0
+_PAUSE_SECONDS = 0.5
+_REMIND_SECONDS = 60.0
+_log = logging.getLogger("tensorflow")
+
+
+def run(
+  train: Callable[[int], _Result],
+  addresses: Mapping[tasks_lib.Task, str],
+  heartbeat_timeout: float,
+) -> _Result:
+  """Trains, and goes on when a task was lost and is back.
+
+  Args:
+    train: Trains from the last checkpoint to the end, as `Estimator.train`
+      does. It is called again after each loss, and is told how often it was
+      called before.
+    addresses: Where the other tasks listen, host:port. All of them answer.
+    heartbeat_timeout: After how many seconds a silent task is named.
+
+  Returns:
+    What `train` returns.
+
+  Raises:
+    Exception: What `train` raises for another reason.
+  """
+  broken = 0
+  with (
+    watch_lib.Watch(addresses, heartbeat_timeout) as watch,
+    estimators.errors_end_sessions(),
+  ):
+    for num_before in itertools.count():
+      watch.begin(_wait_for_all(addresses))
+      began = time.monotonic()
+      try:
+        return train(num_before)
+      except Exception as error:  # Whoever was asking the lost task raises.
+        lost = watch.lost()
+        is_soon = time.monotonic() - began < _SOON_SECONDS
+        broken = broken + 1 if is_soon and not lost else 1
+        if not lost and (not _is_broken(error) or broken > _MOST_BROKEN):
+          raise
+        _say_lost(lost, addresses, error)
+      finally:
+        watch.end()
+  raise AssertionError
+
+
+def _is_broken(error: BaseException) -> bool:
+  """Whether an error is of a connection."""
+  return any(isinstance(cause, _UNREACHABLE) for cause in _causes(error))
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+  seen: set[int] = set()
+  while error is not None and id(error) not in seen:
+    seen.add(id(error))
+    yield error
+    error = error.__cause__ or error.__context__
+
+
+def _say_lost(
+  lost: tuple[tasks_lib.Task, ...],
+  addresses: Mapping[tasks_lib.Task, str],
+  error: BaseException,
+) -> None:
+  names = ", ".join(f"{task} at {addresses[task]}" for task in lost)
+  text = f"the run lost {names}" if lost else "a connection between tasks broke"
+  _log.warning(
+    "%s (%s); training goes on from the last checkpoint",
+    text,
+    type(error).__name__,
+  )
+
+
+def _wait_for_all(
+  addresses: Mapping[tasks_lib.Task, str],
+) -> dict[tasks_lib.Task, bytes]:
+  """Returns `Status.start` of all tasks, as soon as all of them answer."""
+  began = time.monotonic()
+  reminders = itertools.count(1)
+  remind_at = began + _REMIND_SECONDS
+  while True:
+    starts = watch_lib.ask_all(addresses)
+    missing = [task for task in addresses if task not in starts]
+    if not missing:
+      return starts
+    if time.monotonic() > remind_at:
+      remind_at += next(reminders) * _REMIND_SECONDS
+      _log.warning(
+        "waiting for %s, for %.0f s so far",
+        ", ".join(f"{task} at {addresses[task]}" for task in missing),
+        time.monotonic() - began,
+      )
+    time.sleep(_PAUSE_SECONDS)

@@ -1,0 +1,123 @@
+"""The server of this task: one for the life of the process.
+
+A `tf.distribute.Server` cannot be stopped, so a second run in the same program
+goes on with the first one's.
+"""
+
+import dataclasses
+
+from estimator_mp import devices
+from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.distributed import network, status
+from estimator_mp.session import session_config
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+@dataclasses.dataclass(frozen=True)
+class _Started:
+  """The server of this process.
+
+  Attributes:
+    cluster: What it is a task of.
+    num_cpus: How many CPU devices it has.
+    server: The server itself, which lives as long as somebody holds it.
+  """
+
+  cluster: tasks_lib.Cluster
+  num_cpus: int
+  server: tf.distribute.Server
+
+
+_started: list[_Started] = []
+
+
+def serve(
+  cluster: tasks_lib.Cluster,
+  run_config: tf.estimator.RunConfig,
+  trusted_network: bool,
+) -> tf.distribute.Server:
+  """Starts the server of this task, or returns the one that is started.
+
+  Args:
+    cluster: The cluster; its `task` is this process.
+    run_config: The Estimator's. Its session_config says how many devices and
+      threads the server has.
+    trusted_network: Whether only who may use the server can reach it.
+
+  Raises:
+    ValueError: If the network is not trusted, or this process already serves as
+      something else.
+    TaskError: If its address is malformed, or the port cannot be had.
+  """
+  if _started:
+    _check_same(_started[0], cluster, run_config)
+    return _started[0].server
+  config = _server_config(run_config.session_config)
+  address = cluster.address(cluster.task)
+  port = address.rpartition(":")[2]
+  network.check_network(cluster, trusted_network)
+  network.reach_directly(cluster)
+  try:
+    server = tf.distribute.Server(
+      {job: list(addresses) for job, addresses in cluster.jobs.items()},
+      job_name=cluster.task.job,
+      task_index=cluster.task.index,
+      protocol=run_config.protocol,
+      config=config,
+    )
+  except tf.errors.InvalidArgumentError as error:
+    raise status.TaskError(
+      f"{cluster.task} cannot serve at {address}: {error.message}; write the "
+      "addresses of TF_CONFIG as host:port"
+    ) from error
+  except tf.errors.OpError as error:
+    raise status.TaskError(
+      f"{cluster.task} cannot serve at {address}: port {port} cannot be had; "
+      "another program may have it, such as an earlier run; end that, or give "
+      "the task another port in TF_CONFIG"
+    ) from error
+  num_cpus = max(1, config.device_count.get("CPU", 1))
+  _started.append(_Started(cluster, num_cpus, server))
+  return server
+
+
+def _server_config(
+  of_session: tf.compat.v1.ConfigProto,
+) -> tf.compat.v1.ConfigProto:
+  """Returns the part of a session's settings that is the server's."""
+  config = v1.ConfigProto()
+  config.CopyFrom(of_session)
+  # These are of one session.
+  config.ClearField("device_filters")
+  config.ClearField("isolate_session_state")
+  return config
+
+
+def _check_same(
+  started: _Started,
+  cluster: tasks_lib.Cluster,
+  run_config: tf.estimator.RunConfig,
+) -> None:
+  """Raises if a server does not do for another run."""
+  if started.cluster != cluster:
+    raise ValueError(
+      f"this process already serves as {started.cluster.task} of another "
+      "cluster, and TensorFlow cannot stop its server; start a process for "
+      "each TF_CONFIG"
+    )
+  prefix = cluster.task.device_prefix
+  own = [
+    name.removeprefix(prefix)
+    for name in session_config.mesh_devices(run_config)
+    if devices.task_of(name) == prefix
+  ]
+  needs = devices.num_virtual_cpus(own)
+  if started.num_cpus < needs:
+    raise ValueError(
+      f"the server of {cluster.task} has {started.num_cpus} CPU device(s) "
+      f"since the first run of this process, and this one needs {needs}; train "
+      "the larger mesh first, or in a process of its own"
+    )

@@ -1,0 +1,137 @@
+"""Whether the tasks of a cluster answer.
+
+Each server of TensorFlow's answers /tensorflow.WorkerService/GetStatus with its
+devices, as soon as it serves, and without any session. A request without
+fields is no bytes, so gRPC alone can ask. A process that is stopped, or a
+machine that is cut off, does not answer in time.
+"""
+
+import dataclasses
+import re
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from estimator_mp.cluster import tasks as tasks_lib
+
+import grpc
+
+_GET_STATUS = "/tensorflow.WorkerService/GetStatus"
+_OPTIONS = (
+  # Tasks reach each other, or nothing works.
+  ("grpc.enable_http_proxy", 0),
+  ("grpc.initial_reconnect_backoff_ms", 100),
+  ("grpc.max_reconnect_backoff_ms", 1000),
+  ("grpc.use_local_subchannel_pool", 1),
+)
+_DEVICE = re.compile(rb"/job:(\w+)/replica:0/task:(\d+)/device:CPU:0")
+# How long one question takes at most, and the pause after it.
+_ANSWER_SECONDS = 2.0
+_PAUSE_SECONDS = 0.1
+
+
+class TaskError(RuntimeError):
+  """A task of the cluster cannot serve, or cannot be reached."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Status:
+  """What a server says of itself.
+
+  Attributes:
+    task: Who it is; None if it does not say.
+    start: Equal for two answers if the process was not started anew between
+      them: TensorFlow numbers the devices of each server at random.
+  """
+
+  task: tasks_lib.Task | None
+  start: bytes
+
+
+class Probe:
+  """Asks one address, again and again, over one connection."""
+
+  def __init__(self, address: str):
+    """Knows an address; nobody is asked yet.
+
+    Args:
+      address: host:port.
+    """
+    self._channel = grpc.insecure_channel(address, _OPTIONS)
+    self._ask: Any = self._channel.unary_unary(_GET_STATUS)
+
+  def ask(self, seconds: float = _ANSWER_SECONDS) -> Status | None:
+    """Returns what the server at the address says.
+
+    Args:
+      seconds: How long to wait for it.
+
+    Returns:
+      None if nobody answers, at once or in time.
+    """
+    try:
+      answer: bytes = self._ask(b"", timeout=seconds)
+    except grpc.RpcError:
+      return None
+    found = _DEVICE.search(answer)
+    task = None
+    if found is not None:
+      task = tasks_lib.Task(found[1].decode(), int(found[2]))
+    return Status(task, answer)
+
+  def close(self) -> None:
+    """Ends the connection."""
+    self._channel.close()
+
+  def __enter__(self) -> "Probe":
+    return self
+
+  def __exit__(self, *exception: object) -> None:
+    self.close()
+
+
+def wait_until_all_answer(
+  addresses: Mapping[tasks_lib.Task, str], seconds: float
+) -> None:
+  """Waits until all of some tasks serve.
+
+  Args:
+    addresses: Where each listens, host:port.
+    seconds: How long to wait for the last of them.
+
+  Raises:
+    TaskError: If a task does not answer in time, or another one does at its
+      address.
+  """
+  end = time.monotonic() + seconds
+  for task, address in addresses.items():
+    with Probe(address) as probe:
+      found = probe.ask()
+      while found is None and time.monotonic() < end:
+        time.sleep(_PAUSE_SECONDS)
+        found = probe.ask(min(_ANSWER_SECONDS, end - time.monotonic()))
+    if found is None:
+      raise TaskError(
+        f"{task} at {address} did not answer within {seconds:g} s; start it, "
+        "let nothing between the machines hold back its port, or raise "
+        "startup_timeout"
+      )
+    check_is(task, address, found)
+
+
+def check_is(task: tasks_lib.Task, address: str, found: Status) -> None:
+  """Raises if a server is that of another task.
+
+  Args:
+    task: Whose it should be.
+    address: Where it listens, host:port.
+    found: What it says.
+
+  Raises:
+    TaskError: If it is another one's.
+  """
+  if found.task is not None and found.task != task:
+    raise TaskError(
+      f"{address} is {found.task} of a cluster, but TF_CONFIG of this task "
+      f"says that it is {task}; give all tasks the same cluster"
+    )

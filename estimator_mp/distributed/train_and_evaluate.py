@@ -1,0 +1,234 @@
+"""train_and_evaluate: tf.estimator's, for a sharded model over several tasks.
+
+Every task runs the same program; TF_CONFIG says who it is. Without parameter
+servers, one mesh spans the tasks ("in-graph"):
+
+    chief       serves, and drives the mesh by one session: reads the input
+                (see input_by_task.py), runs the hooks, saves; evaluates, unless
+                there is an evaluator
+    worker n    serves its devices, until the chief has ended (see ending.py)
+    evaluator   evaluates each checkpoint, on devices of its own machine
+
+With them, each worker has a model and a mesh of its own: see the folder
+`workers`.
+"""
+
+from typing import Any
+
+from compat.private import estimators
+from estimator_mp import devices
+from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.distributed import (
+  ending,
+  input_by_task,
+  input_environment,
+  last_evaluation,
+  recovery,
+  server,
+  status,
+  whole_checkpoints,
+)
+from estimator_mp.distributed.workers import between_graph
+from estimator_mp.session import distribution, session_config
+
+import tensorflow as tf
+
+_num_runs = 0
+
+
+def train_and_evaluate(
+  estimator: tf.estimator.Estimator,
+  train_spec: tf.estimator.TrainSpec,
+  eval_spec: tf.estimator.EvalSpec,
+  trusted_network: bool = False,
+  startup_timeout: float = 600.0,
+  heartbeat_timeout: float = 30.0,
+) -> tuple[Any, Any] | None:
+  """Trains, evaluates and exports a sharded model, in one task or several.
+
+  Without a cluster in TF_CONFIG it is `tf.estimator.train_and_evaluate`. In a
+  cluster each task calls it with the same arguments, and chief (or master),
+  worker and evaluator mean what they mean there, but that workers have no model
+  of their own: they serve their part of the mesh to the chief's session (the
+  in-graph replication of Abadi et al., 2016, arXiv:1605.08695), and it returns
+  in them when the chief has ended. So input_fn, hooks and listeners run in the
+  chief alone, and input_fn without TF_CONFIG in its environment: its input is
+  that of the whole mesh.
+
+  An input_fn for training that takes an argument `input_context` gets a
+  `tf.distribute.InputContext`, as it does from tf.distribute's strategies: once
+  for each task that begins replicas, whose part of the data it says, and that
+  reads it. It returns a Dataset of batches for one replica, whose size is
+  `input_context.get_per_replica_batch_size(size)`; a step is made of one for
+  each replica. The chief reads for all tasks without that argument.
+
+  If TF_CONFIG's cluster names no evaluator, the chief evaluates and exports
+  between rounds of training, as `tf.estimator` does in one process: over the
+  mesh, as the model may fit no machine alone. `model_dir` has to be a folder
+  that all tasks share, as each saves what it holds.
+
+  If a task dies, or its machine is gone, the chief waits until it has been
+  started again, and goes on from the last checkpoint; one that was only stopped
+  goes on where it was. A chief that is started again does the same. The graph
+  is built anew for that, and hooks begin anew. With `save_input_position` of
+  `run_config`, the data goes on, too, and so no loss differs from those of a
+  run without faults.
+
+  Args:
+    estimator: The Estimator. Its config is of `estimator_mp.run_config`, or it
+      was sharded by `estimator_mp.shard_estimator`.
+    train_spec: As for `tf.estimator.train_and_evaluate`.
+    eval_spec: As there.
+    trusted_network: That only machines of the cluster can reach this one's
+      ports, on a machine with a network: TensorFlow's server has no
+      authentication.
+    startup_timeout: How many seconds a task waits for the others to answer.
+    heartbeat_timeout: After how many seconds the log names a task that does not
+      answer during the run.
+
+  Returns:
+    The metrics of the last evaluation and the exporters' results, where one
+    process trains and evaluates; None in other tasks.
+
+  Raises:
+    ValueError: If the arguments do not fit TF_CONFIG, or the network is not
+      trusted.
+    TaskError: If a task cannot serve, or cannot be reached in time.
+  """
+  cluster = tasks_lib.from_environment()
+  if cluster is not None:
+    _check_model_dir(estimator, cluster)
+  if cluster is None or not cluster.is_served:
+    return _by_tf_estimator(estimator, train_spec, eval_spec)
+  _check_seconds("startup_timeout", startup_timeout)
+  _check_seconds("heartbeat_timeout", heartbeat_timeout)
+  _check_specs(train_spec, eval_spec)
+  if cluster.is_between_graph:
+    between_graph.check_cluster(cluster)
+  config = estimators.run_config_of(estimator)
+  _check_estimator(config, cluster)
+  target = server.serve(cluster, config, trusted_network).target
+  global _num_runs
+  _num_runs += 1
+  if cluster.is_between_graph:
+    own = between_graph.Server(
+      target, _num_runs, startup_timeout, heartbeat_timeout
+    )
+    between_graph.run_task(estimator, train_spec, cluster, own)
+    return None
+  if cluster.task != cluster.chief:
+    ending.wait(target, cluster, _num_runs, startup_timeout)
+    return None
+  others = {x: cluster.address(x) for x in cluster.mesh_tasks}
+  status.wait_until_all_answer(others, startup_timeout)
+  with distribution.cluster_run():
+    del others[cluster.task]
+    result = recovery.run(
+      lambda n: _run_chief(estimator, train_spec, eval_spec, cluster, n),
+      others,
+      heartbeat_timeout,
+    )
+  ending.tell(target, cluster, _num_runs)
+  return result
+
+
+def _run_chief(
+  estimator: tf.estimator.Estimator,
+  train_spec: tf.estimator.TrainSpec,
+  eval_spec: tf.estimator.EvalSpec,
+  cluster: tasks_lib.Cluster,
+  num_before: int,
+) -> tuple[Any, Any] | None:
+  """Trains, and evaluates if nobody else does; after some attempts before."""
+  whole_checkpoints.leave_out_broken(estimator.model_dir)
+  hooks = estimators.for_one_training(train_spec.hooks)
+  train_spec = train_spec._replace(hooks=tuple(hooks))
+  alone = input_environment.without_tf_config
+  train_spec = train_spec._replace(input_fn=alone(train_spec.input_fn))
+  eval_spec = eval_spec._replace(input_fn=alone(eval_spec.input_fn))
+  if not cluster.has_evaluator:
+    result = _by_tf_estimator(estimator, train_spec, eval_spec)
+    if num_before and (result is None or result[0] is None):
+      return last_evaluation.evaluate_last(estimator, eval_spec)
+    return result
+  train_spec = _read_by_task(estimator, train_spec)
+  estimator.train(
+    train_spec.input_fn,
+    max_steps=train_spec.max_steps,
+    hooks=list(train_spec.hooks),
+    saving_listeners=train_spec.saving_listeners,
+  )
+  return None
+
+
+def _by_tf_estimator(
+  estimator: tf.estimator.Estimator,
+  train_spec: tf.estimator.TrainSpec,
+  eval_spec: tf.estimator.EvalSpec,
+) -> tuple[Any, Any] | None:
+  result: tuple[Any, Any] | None = tf.estimator.train_and_evaluate(
+    estimator, _read_by_task(estimator, train_spec), eval_spec
+  )
+  return result
+
+
+def _check_seconds(name: str, seconds: float) -> None:
+  if seconds <= 0:
+    raise ValueError(f"{name}={seconds} is no time to wait; it is in seconds")
+
+
+def _read_by_task(estimator: Any, train_spec: Any) -> Any:
+  """Returns a TrainSpec whose tasks read their own parts of the data.
+
+  What is no TrainSpec, or for no sharded Estimator, is left to tf.estimator.
+  """
+  if not isinstance(estimator, tf.compat.v1.estimator.Estimator):
+    return train_spec
+  config = session_config.sharding_of(estimators.run_config_of(estimator))
+  if config is None or not isinstance(train_spec, tf.estimator.TrainSpec):
+    return train_spec
+  return input_by_task.of_train_spec(train_spec, config)
+
+
+def _check_specs(train_spec: Any, eval_spec: Any) -> None:
+  """Raises in each task what would be raised in the chief alone."""
+  for given, name in ((train_spec, "TrainSpec"), (eval_spec, "EvalSpec")):
+    if not isinstance(given, getattr(tf.estimator, name)):
+      raise TypeError(f"{given!r} is no tf.estimator.{name}; give one")
+
+
+def _check_model_dir(estimator: Any, cluster: tasks_lib.Cluster) -> None:
+  """Raises if each task has a model_dir of its own."""
+  if not isinstance(estimator, tf.compat.v1.estimator.Estimator):
+    return
+  config = estimators.run_config_of(estimator)
+  if not session_config.is_of_sharded_run(config):
+    return
+  if session_config.is_model_dir_temporary(config):
+    raise ValueError(
+      f"{cluster.task} of a cluster ({cluster}) has model_dir="
+      f"{config.model_dir}, which its Estimator made for this process alone; "
+      "give run_config a model_dir that all tasks share"
+    )
+
+
+def _check_estimator(
+  config: tf.estimator.RunConfig, cluster: tasks_lib.Cluster
+) -> None:
+  """Raises if an Estimator was not made for the mesh over the cluster."""
+  if not session_config.is_of_sharded_run(config):
+    raise ValueError(
+      f"TF_CONFIG names a cluster of {len(cluster.tasks)} tasks ({cluster}), "
+      "but the Estimator's config is no estimator_mp.run_config(config, "
+      "model_dir), whose sessions obey a mesh over them; make it so, or shard "
+      "the Estimator by estimator_mp.shard_estimator"
+    )
+  named = session_config.mesh_devices(config)
+  found = {devices.task_of(name) for name in named}
+  known = {task.device_prefix for task in cluster.tasks}
+  if not found <= known:
+    raise ValueError(
+      f"the Estimator was made for a mesh of {', '.join(named)}, which are not "
+      f"devices of TF_CONFIG's tasks ({cluster}); set TF_CONFIG before "
+      "ShardingConfig, run_config and the Estimator are made"
+    )

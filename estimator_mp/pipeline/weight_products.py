@@ -1,0 +1,133 @@
+"""Weight products: gradients that several micro-batches make at once.
+
+The gradient of W in y = x W is x^T dy. Where x and dy of several micro-batches
+are there, its sum over them is one product of a longer inner dimension,
+
+  sum_m x_m^T dy_m = [x_0; x_1; ...]^T [dy_0; dy_1; ...],
+
+which cores do faster than many of few rows, and which adds up what would be
+written to memory and read again for each micro-batch.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+
+from compat.private import graph_reads
+from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedule import Phase
+from estimator_mp.pipeline import cells
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class WeightProduct:
+  """A gradient that is a product, of the first micro-batch.
+
+  Attributes:
+    op: The op that multiplies, a MatMul.
+    group: Of how many micro-batches one product is made, at most.
+  """
+
+  op: tf.Operation
+  group: int
+
+  @property
+  def axes(self) -> tuple[int, int]:
+    """The axis of each operand that the product adds up over."""
+    return _inner_axes(self.op)
+
+
+def plan_product(
+  gradient: tf.Tensor,
+  mode: str,
+  count: int,
+  made: Collection[tf.Operation],
+  stages: Mapping[tf.Operation, int],
+) -> WeightProduct | None:
+  """Returns how a gradient is made of several micro-batches at once, if it is.
+
+  What is kept for it are both operands of all but the last micro-batch of a
+  group. That saves as many sums of gradients, each of which reads and writes as
+  much as the gradient has. So "auto" groups as many as keep no more than that.
+
+  Args:
+    gradient: That of the first micro-batch with respect to a variable.
+    mode: "batched" for all, or "auto".
+    count: The micro-batches of a round.
+    made: What was made for gradients.
+    stages: The stages where ops are placed.
+  """
+  op = gradient.op
+  while op.type == "Identity" and stages.get(op) == stages.get(_source(op)):
+    if len(cells.gates(op, made, stages)) < len(op.control_inputs):
+      return None
+    op = _source(op)
+  if op.type != "MatMul" or op.control_inputs or op not in stages:
+    return None
+  if op not in made or graph_reads.outermost_loop(op) is not None:
+    return None
+  group = count if mode == "batched" else min(count, _affordable(op))
+  return WeightProduct(op, group) if group > 1 else None
+
+
+def _source(op: tf.Operation) -> tf.Operation:
+  return op.inputs[0].op
+
+
+def _affordable(op: tf.Operation) -> int:
+  """Returns of how many micro-batches operands are as small as the product."""
+  if not all(tensor.shape.is_fully_defined() for tensor in op.inputs):
+    return 1
+  kept = sum(tensor.shape.num_elements() for tensor in op.inputs)
+  size = op.outputs[0].shape.num_elements()
+  return int(size // max(kept, 1))
+
+
+def _inner_axes(op: tf.Operation) -> tuple[int, int]:
+  first, second = map(op.get_attr, ("transpose_a", "transpose_b"))
+  return (0 if first else 1, 1 if second else 0)
+
+
+def pass_of_product(
+  op: tf.Operation,
+  passes: Mapping[tf.Operation, cells.Pass],
+  stages: Mapping[tf.Operation, int],
+  schedule: schedule_lib.Schedule,
+) -> cells.Pass | None:
+  """Returns the pass that ends with a product of what it and others made.
+
+  Args:
+    op: The op that multiplies, of the first micro-batch.
+    passes: The passes of ops.
+    stages: The stages where ops are placed.
+    schedule: The order of cells.
+
+  Returns:
+    None if the product is on another device than such a pass.
+  """
+  going_back = [
+    passes[tensor.op].stage
+    for tensor in op.inputs
+    if tensor.op in passes and passes[tensor.op].phase is not Phase.FORWARD
+  ]
+  # The earlier of two stages comes last.
+  stage = min(going_back, default=None)
+  if stage is None or (
+    schedule.device_of(stages[op]) != schedule.device_of(stage)
+  ):
+    return None
+  split = schedule.splits_backward
+  return cells.Pass(stage, Phase.WEIGHT if split else Phase.BACKWARD)
+
+
+def groups(order: Sequence[int], size: int) -> list[list[int]]:
+  """Returns micro-batches in groups.
+
+  Args:
+    order: The micro-batches in the order in which they pass a stage.
+    size: How many a group has; the last one may have fewer.
+  """
+  return [
+    [*order[begin : begin + size]] for begin in range(0, len(order), size)
+  ]

@@ -1,0 +1,95 @@
+"""Half-precision sends: which activations stages send each other so.
+
+A stage that reads an activation of another one gets it by two casts, one on
+either side, and TensorFlow's gradient of a cast is the cast back. So the
+gradient comes back in half precision, too, once for all that the stage does
+with the activation, and each micro-batch, replica and shard has casts of its
+own, as it has copies of the layers. Megatron-LM's `pipeline_dtype` is the
+same choice for models that are written for it.
+
+Sent as they are: what has no variable behind it (features, labels, masks), what
+has no example behind it (variables, penalties on weights), scalars, other
+dtypes, and what is read or made inside of a v1 cond or loop.
+"""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from estimator_mp.graph import control_flow, op_types
+from estimator_mp.placement.transfers import Input
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class HalfSend:
+  """An activation that is cast before it is sent.
+
+  Attributes:
+    tensor: The activation.
+    source: Its stage.
+    destination: The stage that reads it.
+    readers: What reads it there.
+  """
+
+  tensor: tf.Tensor
+  source: int
+  destination: int
+  readers: tuple[Input, ...]
+
+
+def find_half_sends(
+  ops: Sequence[tf.Operation],
+  new: Collection[tf.Operation],
+  stages: Mapping[tf.Operation, int],
+  devices: Sequence[str],
+  inputs: Iterable[tf.Tensor],
+) -> list[HalfSend]:
+  """Returns what stages are to send each other in half precision.
+
+  Args:
+    ops: The ops of the forward graph, in the order in which they were made.
+    new: Those that read it and were not looked at before.
+    stages: The stages of ops.
+    devices: The device of each stage.
+    inputs: Features and labels.
+  """
+  conditional = control_flow.ops_in_branches(ops) | control_flow.ops_in_loops(
+    ops
+  )
+  activations = _activations(ops, inputs)
+  readers: dict[tuple[str, int], list[Input]] = {}
+  tensors: dict[str, tf.Tensor] = {}
+  for op in ops:
+    if op not in new or op not in stages or op in conditional:
+      continue
+    for index, tensor in enumerate(op.inputs):
+      source = tensor.op
+      if source not in activations or source in conditional:
+        continue
+      if tensor.dtype != tf.float32 or tensor.shape.rank == 0:
+        continue
+      if source in stages and devices[stages[source]] != devices[stages[op]]:
+        key = (tensor.name, stages[op])
+        tensors[tensor.name] = tensor
+        readers.setdefault(key, []).append(Input(op, index))
+  return [
+    HalfSend(tensors[name], stages[tensors[name].op], stage, tuple(found))
+    for (name, stage), found in readers.items()
+  ]
+
+
+def _activations(
+  ops: Sequence[tf.Operation], inputs: Iterable[tf.Tensor]
+) -> set[tf.Operation]:
+  """Returns the ops that compute something of both inputs and variables."""
+  given = {tensor.op for tensor in inputs}
+  of_inputs: set[tf.Operation] = set(given)
+  of_variables: set[tf.Operation] = set()
+  for op in ops:
+    before = {tensor.op for tensor in op.inputs}
+    if not of_inputs.isdisjoint(before):
+      of_inputs.add(op)
+    if op_types.is_variable(op) or not of_variables.isdisjoint(before):
+      of_variables.add(op)
+  return of_inputs & of_variables

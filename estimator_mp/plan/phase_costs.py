@@ -1,0 +1,71 @@
+"""The costs of phases: how long each pass through each stage takes.
+
+Known once gradients have been made, and before micro-batches are cloned. They
+are estimates from FLOPs and bytes, or else what was measured of each stage,
+shared out to its phases as the estimates are.
+"""
+
+from collections.abc import Mapping
+
+from estimator_mp.config.schedule import Phase
+from estimator_mp.graph import traversal
+from estimator_mp.pipeline import cells
+from estimator_mp.pipeline.auto_schedule import Costs
+from estimator_mp.placement import costs as costs_lib
+
+import tensorflow as tf
+
+
+def phase_costs(
+  passes: Mapping[tf.Operation, cells.Pass],
+  num_stages: int,
+  measured_seconds: Mapping[str, float] | None = None,
+  num_slices: int = 1,
+) -> Costs:
+  """Returns the costs of the passes of one slice.
+
+  Args:
+    passes: Those that ops of the first slice are part of.
+    num_stages: How many stages there are.
+    measured_seconds: The seconds of forward ops and their gradients for a whole
+      batch, by name, if they were measured.
+    num_slices: How many slices a batch has.
+  """
+  op_costs = costs_lib.op_costs([*passes])
+  seconds = {phase: [0.0] * num_stages for phase in Phase}
+  measured = [0.0] * num_stages
+  for op, (stage, phase) in passes.items():
+    seconds[phase][stage] += op_costs[op].seconds
+    if measured_seconds is not None and phase is Phase.FORWARD:
+      measured[stage] += measured_seconds.get(op.name, 0.0) / num_slices
+  for stage, found in enumerate(measured):
+    estimated = sum(of_phase[stage] for of_phase in seconds.values())
+    if found and estimated:
+      for of_phase in seconds.values():
+        of_phase[stage] *= found / estimated
+  return Costs(
+    tuple(seconds[Phase.FORWARD]),
+    tuple(seconds[Phase.BACKWARD]),
+    tuple(seconds[Phase.WEIGHT]),
+    _sends(passes, num_stages, op_costs),
+  )
+
+
+def _sends(
+  passes: Mapping[tf.Operation, cells.Pass],
+  num_stages: int,
+  op_costs: Mapping[tf.Operation, costs_lib.OpCost],
+) -> tuple[float, ...]:
+  """Returns how long it takes from each stage to the next one.
+
+  What comes back has the shapes of what went there.
+  """
+  sent = [0] * max(num_stages - 1, 0)
+  for op, (stage, phase) in passes.items():
+    if phase is Phase.FORWARD:
+      readers = [
+        passes[x].stage for x in traversal.consumers(op) if x in passes
+      ]
+      for boundary in range(stage, max(readers, default=stage)):
+        sent[boundary] += op_costs[op].output_bytes
+  return tuple(map(costs_lib.transfer_seconds, sent))

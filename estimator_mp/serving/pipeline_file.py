@@ -1,0 +1,296 @@
+"""pipeline.json: which tensor goes where in a chain of stages, as plain data.
+
+    {"format": 1, "id": "...", "checkpoint_step": 600,
+     "stages": [{"stage": 0, "folder": "stage_0", "devices": 1,
+                 "variables": ["dense/bias", "dense/kernel"]}, ...],
+     "signatures": {"serving_default": {
+       "inputs": {"x": {"dtype": "float32", "shape": [null, 20]}},
+       "steps": [{"stage": 0, "signature": "serving_default",
+                  "inputs": {"x": {"step": null, "name": "x"}},
+                  "outputs": {"dense/Relu:0": {"dtype": ..., "shape": ...}}},
+                 ...],
+       "outputs": {"y": {"step": 1, "name": "dense_1/BiasAdd:0"}}}}}
+
+A step is one request to one stage. What it reads was given by the caller (the
+step is null) or made by an earlier step, whichever that was: a stage in between
+does not copy it.
+"""
+
+import dataclasses
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from estimator_mp.config import files
+
+import tensorflow as tf
+
+FILE = "pipeline.json"
+STAGE_FILE = "stage.json"
+_FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class TensorSpec:
+  """What a tensor is.
+
+  Attributes:
+    dtype: The name of its dtype, such as "float32" or "string".
+    shape: Its dimensions, None for one that is not known before there is a
+      request; None if nothing is known of it.
+  """
+
+  dtype: str
+  shape: tuple[int | None, ...] | None
+
+  @classmethod
+  def of(cls, tensor: tf.Tensor) -> "TensorSpec":
+    """Returns what a tensor of a graph is."""
+    rank = tensor.shape.rank
+    shape = None if rank is None else tuple(tensor.shape.as_list())
+    return cls(tensor.dtype.base_dtype.name, shape)
+
+  @property
+  def has_rows(self) -> bool:
+    """Whether it may have a row for each example."""
+    return self.shape is None or self.shape[:1] == (None,)
+
+
+@dataclasses.dataclass(frozen=True)
+class Source:
+  """Where a tensor comes from.
+
+  Attributes:
+    step: The number of the step that made it; None if the caller gave it.
+    name: Its name among the outputs of that step, or the caller's inputs.
+  """
+
+  step: int | None
+  name: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Step:
+  """One request to one stage.
+
+  Attributes:
+    stage: The stage.
+    signature: The signature of its SavedModel.
+    inputs: Where each input of the signature comes from.
+    outputs: What the signature gives.
+  """
+
+  stage: int
+  signature: str
+  inputs: Mapping[str, Source]
+  outputs: Mapping[str, TensorSpec]
+
+
+@dataclasses.dataclass(frozen=True)
+class Signature:
+  """A way to use the whole model: one of its export outputs.
+
+  Attributes:
+    inputs: What the caller gives.
+    steps: The steps, in order.
+    outputs: Where each result comes from.
+  """
+
+  inputs: Mapping[str, TensorSpec]
+  steps: tuple[Step, ...]
+  outputs: Mapping[str, Source]
+
+  def output_spec(self, name: str) -> TensorSpec:
+    """Returns what a result is.
+
+    Args:
+      name: Its name.
+    """
+    source = self.outputs[name]
+    if source.step is None:
+      return self.inputs[source.name]
+    return self.steps[source.step].outputs[source.name]
+
+
+@dataclasses.dataclass(frozen=True)
+class Stage:
+  """One SavedModel.
+
+  Attributes:
+    stage: The stage's coordinate on the mesh.
+    folder: Its folder, below that of pipeline.json.
+    devices: How many devices it needs: more than one if it keeps its split
+      over a `model` axis.
+    variables: The names of its variables in the checkpoint.
+  """
+
+  stage: int
+  folder: str
+  devices: int
+  variables: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Pipeline:
+  """A chain of stages.
+
+  Attributes:
+    checkpoint_step: The global step of the checkpoint; None if it has none.
+    stages: The stages that have something to do, in order.
+    signatures: The signatures, by their names.
+  """
+
+  checkpoint_step: int | None
+  stages: tuple[Stage, ...]
+  signatures: Mapping[str, Signature]
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns the chain as JSON can write it, with its identity."""
+    values = dataclasses.asdict(self)
+    text = json.dumps(values, sort_keys=True)
+    digest = hashlib.sha256(text.encode()).hexdigest()[:16]
+    return {"format": _FORMAT, "id": digest, **values}
+
+  @property
+  def identity(self) -> str:
+    """What tells this chain from those of other models and checkpoints."""
+    return str(self.to_dict()["id"])
+
+
+def write(pipeline: Pipeline, folder: str) -> None:
+  """Writes pipeline.json, and a file for each stage that says what it is of.
+
+  Args:
+    pipeline: The chain.
+    folder: The folder, which has those of the stages.
+  """
+  values = pipeline.to_dict()
+  for stage in pipeline.stages:
+    of_stage = {
+      "format": _FORMAT,
+      "pipeline": values["id"],
+      "stage": stage.stage,
+      "devices": stage.devices,
+    }
+    _write_json(os.path.join(folder, stage.folder, STAGE_FILE), of_stage)
+  _write_json(os.path.join(folder, FILE), values)
+
+
+def _write_json(path: str, values: Mapping[str, Any]) -> None:
+  files.write_whole(path, json.dumps(values, indent=1) + "\n")
+
+
+def find(path: str) -> str:
+  """Returns the folder of a pipeline.json.
+
+  Args:
+    path: That folder, or the one in which `export_stages` made it; then it is
+      the newest.
+
+  Raises:
+    ValueError: If there is none.
+  """
+  if tf.io.gfile.exists(os.path.join(path, FILE)):
+    return path
+  made = []
+  if tf.io.gfile.isdir(path):
+    names = [x.rstrip("/") for x in tf.io.gfile.listdir(path)]
+    made = [x for x in names if x.isdigit()]
+  for name in sorted(made, key=int, reverse=True):
+    if tf.io.gfile.exists(os.path.join(path, name, FILE)):
+      return os.path.join(path, name)
+  raise ValueError(
+    f"{path} holds no {FILE}; give the folder that estimator_mp.export_stages "
+    "returned"
+  )
+
+
+def read(folder: str) -> Pipeline:
+  """Returns the chain that a folder holds.
+
+  Args:
+    folder: A folder with a pipeline.json.
+
+  Raises:
+    ValueError: If there is none, or it is not as `write` writes it.
+  """
+  values = _read_json(os.path.join(folder, FILE))
+  try:
+    return Pipeline(
+      values["checkpoint_step"],
+      tuple(
+        Stage(**{**x, "variables": tuple(x["variables"])})
+        for x in values["stages"]
+      ),
+      {name: _signature(x) for name, x in values["signatures"].items()},
+    )
+  except (AttributeError, KeyError, TypeError) as error:
+    path = os.path.join(folder, FILE)
+    raise ValueError(
+      f"{path} is not as estimator_mp.export_stages writes it ({error!r}); "
+      "export the stages again"
+    ) from error
+
+
+def read_stage(folder: str) -> dict[str, Any]:
+  """Returns what the folder of a stage says that it is.
+
+  Args:
+    folder: The folder, wherever it was copied to.
+
+  Raises:
+    ValueError: If it is no folder of a stage.
+  """
+  return _read_json(os.path.join(folder, STAGE_FILE))
+
+
+def _signature(values: Mapping[str, Any]) -> Signature:
+  return Signature(
+    _specs(values["inputs"]),
+    tuple(
+      Step(
+        x["stage"],
+        x["signature"],
+        _sources(x["inputs"]),
+        _specs(x["outputs"]),
+      )
+      for x in values["steps"]
+    ),
+    _sources(values["outputs"]),
+  )
+
+
+def _sources(values: Mapping[str, Any]) -> dict[str, Source]:
+  return {name: Source(**x) for name, x in values.items()}
+
+
+def _specs(values: Mapping[str, Any]) -> dict[str, TensorSpec]:
+  return {
+    name: TensorSpec(
+      x["dtype"], None if x["shape"] is None else tuple(x["shape"])
+    )
+    for name, x in values.items()
+  }
+
+
+def _read_json(path: str) -> dict[str, Any]:
+  """Returns the JSON object of a file.
+
+  Raises:
+    ValueError: If there is none, or a newer library wrote it.
+  """
+  try:
+    with tf.io.gfile.GFile(path) as file:
+      values = json.loads(file.read())
+    if not isinstance(values, dict):
+      raise ValueError("it is no JSON object")
+    files.check_format(values, _FORMAT, "export the stages again")
+  except tf.errors.NotFoundError as error:
+    raise ValueError(
+      f"there is no {path}; give a folder that estimator_mp.export_stages made"
+    ) from error
+  except (tf.errors.OpError, ValueError) as error:
+    raise ValueError(f"{path} cannot be read: {error}") from error
+  return values

@@ -1,0 +1,343 @@
+"""The SavedModel of a stage: its ops, its variables, its signatures."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from estimator_mp import devices
+from estimator_mp.graph import functions, op_types, traversal
+from estimator_mp.serving import stage_states
+from estimator_mp.serving.steps import Step
+from estimator_mp.serving.whole_model import WholeModel
+
+import tensorflow as tf
+from tensorflow.core.framework import variable_pb2
+from tensorflow.core.protobuf import saved_model_pb2
+
+v1 = tf.compat.v1
+_OURS = "estimator_mp/serving"
+_METHOD = "tensorflow/serving/predict"
+_COLOCATED = b"loc:@"
+_MAIN = "saved_model_main_op"
+_COLLECTIONS = ("variables", "trainable_variables")
+_OF_PYTHON = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
+
+
+class StageModel:
+  """Makes the SavedModel of one stage."""
+
+  def __init__(
+    self,
+    whole: WholeModel,
+    steps: Sequence[Step],
+    repeated: Iterable[tf.Operation],
+  ):
+    """Decides which ops it has.
+
+    Args:
+      whole: The whole model.
+      steps: All steps of the stage, of all signatures.
+      repeated: The ops that each stage has that reads them.
+    """
+    self._whole = whole
+    self._steps = steps
+    repeated = set(repeated)
+    own = {op for step in steps for op in step.ops}
+    fetched = {self._op(name) for step in steps for name in step.sent}
+
+    def sources(op: tf.Operation) -> list[tf.Operation]:
+      return [x for x in traversal.sources(op) if x in repeated]
+
+    ops = set(traversal.walk([*own, *fetched], sources))
+    self._states = stage_states.find(whole, ops)
+    ops |= self._states.ops
+    self._variables = self._variables_of({op.name for op in ops})
+    for variable in self._variables.values():
+      read = whole.graph.get_tensor_by_name(variable.snapshot_name).op
+      ops.update(traversal.walk([read], traversal.sources))
+    self._names = {op.name for op in ops}
+    made = {node.name for node in self._states.nodes}
+    self._nodes = [
+      node
+      for node in whole.meta_graph.graph_def.node
+      if node.name in self._names and node.name not in made
+    ]
+    self._names |= made
+    self._received = {
+      name: self._received_node(name)
+      for step in steps
+      for name in step.received
+      if name.startswith("^") or self._op(name).name not in self._names
+    }
+    self._meta_graph = v1.MetaGraphDef()
+
+  @property
+  def variables(self) -> tuple[str, ...]:
+    """The names of its variables in the checkpoint."""
+    return self._states.names
+
+  def add_signature(
+    self, name: str, step: Step, keys: Mapping[str, str]
+  ) -> None:
+    """Adds the signature of a step.
+
+    Args:
+      name: Its name.
+      step: The step.
+      keys: What the tensors are called that the caller gives, by their names.
+    """
+    signature = self._meta_graph.signature_def[name]
+    signature.method_name = _METHOD
+    for tensor in step.received:
+      info = signature.inputs[keys.get(tensor, tensor)]
+      made = self._received.get(tensor)
+      self._fill(info, tensor, f"{made.name}:0" if made else tensor)
+    for tensor in step.sent:
+      is_signal = tensor.startswith("^")
+      here = f"{_signal(tensor)}:0" if is_signal else tensor
+      self._fill(signature.outputs[tensor], tensor, here)
+
+  def _fill(self, info: Any, tensor: str, name: str) -> None:
+    """Says in a signature what a tensor is, and what it is called here."""
+    info.name = name
+    if tensor.startswith("^"):
+      info.dtype = tf.bool.as_datatype_enum
+      info.tensor_shape.CopyFrom(tf.TensorShape([]).as_proto())
+      return
+    found = self._whole.graph.get_tensor_by_name(tensor)
+    info.dtype = found.dtype.base_dtype.as_datatype_enum
+    info.tensor_shape.CopyFrom(found.shape.as_proto())
+
+  def write(self, folder: str) -> int:
+    """Writes the SavedModel.
+
+    Args:
+      folder: A new folder.
+
+    Returns:
+      How many devices it needs.
+
+    Raises:
+      ValueError: If an op of it runs Python.
+    """
+    tf.io.gfile.makedirs(folder)
+    source, meta_graph = self._whole.meta_graph, self._meta_graph
+    meta_graph.meta_info_def.CopyFrom(source.meta_info_def)
+    graph_def = meta_graph.graph_def
+    graph_def.versions.CopyFrom(source.graph_def.versions)
+    graph_def.node.extend(self._received.values())
+    graph_def.node.extend(self._node_here(node) for node in self._nodes)
+    graph_def.node.extend(self._states.nodes)
+    graph_def.node.extend(self._signals())
+    num_devices = _renumber_devices(graph_def.node)
+    _copy_functions(source.graph_def.library, graph_def)
+    _check_no_python(graph_def)
+    self._add_collections()
+    if self._states.entries:
+      self._write_variables(folder)
+    self._copy_assets(folder)
+    saved_model = saved_model_pb2.SavedModel(saved_model_schema_version=1)
+    saved_model.meta_graphs.append(meta_graph)
+    path = os.path.join(folder, "saved_model.pb")
+    with tf.io.gfile.GFile(path, "wb") as file:
+      file.write(saved_model.SerializeToString(deterministic=True))
+    return num_devices
+
+  def _op(self, name: str) -> tf.Operation:
+    """Returns the op of a tensor, or of what is waited for."""
+    graph = self._whole.graph
+    if name.startswith("^"):
+      return graph.get_operation_by_name(name[1:])
+    return graph.get_tensor_by_name(name).op
+
+  def _received_node(self, name: str) -> Any:
+    """Returns the node of a placeholder for what is sent to the stage."""
+    op = self._op(name)
+    if op.type == "Placeholder":
+      nodes = self._whole.meta_graph.graph_def.node
+      return next(node for node in nodes if node.name == op.name)
+    made = v1.NodeDef(op="Placeholder")
+    if name.startswith("^"):
+      made.name = _waited(name)
+      dtype, shape = tf.bool, tf.TensorShape([])
+    else:
+      tensor = self._whole.graph.get_tensor_by_name(name)
+      made.name = f"{_OURS}/received/{op.name}/{tensor.value_index}"
+      dtype, shape = tensor.dtype.base_dtype, tensor.shape
+    made.attr["dtype"].type = dtype.as_datatype_enum
+    made.attr["shape"].shape.CopyFrom(shape.as_proto())
+    return made
+
+  def _node_here(self, node: Any) -> Any:
+    """Returns a node of the whole graph as it is in the stage's."""
+    here = v1.NodeDef()
+    here.CopyFrom(node)
+    here.input[:] = [self._input_here(node.name, name) for name in node.input]
+    if "_class" in here.attr:
+      groups = here.attr["_class"].list.s
+      kept = [
+        x for x in groups if x.removeprefix(_COLOCATED).decode() in self._names
+      ]
+      groups[:] = kept
+      if not kept:
+        del here.attr["_class"]
+    return here
+
+  def _input_here(self, reader: str, name: str) -> str:
+    """Returns what a node reads in the stage's graph."""
+    if name.startswith("^"):
+      op = self._whole.graph.get_operation_by_name(reader)
+      waits = any(
+        op in step.ops for step in self._steps if name in step.received
+      )
+      return f"^{_waited(name)}" if waits else name
+    tensor = name if ":" in name else f"{name}:0"
+    if tensor in self._received:
+      return str(self._received[tensor].name)
+    return self._states.inputs.get(tensor, name)
+
+  def _signals(self) -> list[Any]:
+    """Returns nodes that say that an op has run."""
+    found = []
+    names = {
+      name for step in self._steps for name in step.sent if name[0] == "^"
+    }
+    for name in sorted(names):
+      node = v1.NodeDef(name=_signal(name), op="Const", input=[name])
+      node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(True))
+      node.attr["dtype"].type = tf.bool.as_datatype_enum
+      found.append(node)
+    return found
+
+  def _variables_of(self, names: set[str]) -> dict[bytes, Any]:
+    """Returns the protos of those variables that have these names."""
+    found: dict[bytes, Any] = {}
+    collections = self._whole.meta_graph.collection_def
+    for key in _COLLECTIONS:
+      for text in collections[key].bytes_list.value:
+        variable = variable_pb2.VariableDef.FromString(text)
+        if variable.variable_name.partition(":")[0] in names:
+          found[text] = variable
+    return found
+
+  def _add_collections(self) -> None:
+    """Lists the variables, and what initializes the rest."""
+    restored = {
+      node.input[0].partition(":")[0]: node.name
+      for node in self._nodes
+      if node.op in op_types.ASSIGNS
+    }
+    collections = self._whole.meta_graph.collection_def
+    for key in _COLLECTIONS:
+      for text in collections[key].bytes_list.value:
+        variable = self._variables.get(text)
+        initializer = variable and restored.get(
+          variable.variable_name.partition(":")[0]
+        )
+        if variable is not None and initializer:
+          # What has the first value in training is no part of the stage.
+          variable.initializer_name = initializer
+          variable.ClearField("initial_value_name")
+          added = self._meta_graph.collection_def[key].bytes_list.value
+          added.append(variable.SerializeToString(deterministic=True))
+    if self._states.has_init:
+      names = self._meta_graph.collection_def[_MAIN].node_list.value
+      names.append(self._whole.init_op)
+
+  def _write_variables(self, folder: str) -> None:
+    """Writes the checkpoint, and says how it is restored."""
+    self._meta_graph.saver_def.CopyFrom(self._whole.meta_graph.saver_def)
+    self._meta_graph.saver_def.sharded = False
+    target = os.path.join(folder, "variables")
+    tf.io.gfile.makedirs(target)
+    stage_states.copy_checkpoint(
+      self._whole.variables_prefix,
+      os.path.join(target, "variables"),
+      self._states.entries,
+    )
+
+  def _copy_assets(self, folder: str) -> None:
+    """Copies the files that tables of the stage are read from."""
+    for asset in self._whole.assets:
+      if asset.tensor_info.name.partition(":")[0] in self._names:
+        self._meta_graph.asset_file_def.append(asset)
+        source, target = (
+          os.path.join(x, "assets") for x in (self._whole.folder, folder)
+        )
+        tf.io.gfile.makedirs(target)
+        tf.io.gfile.copy(
+          os.path.join(source, asset.filename),
+          os.path.join(target, asset.filename),
+          overwrite=True,
+        )
+
+
+def _signal(name: str) -> str:
+  """Returns the name of the node that says that an op has run."""
+  return f"{_OURS}/done/{name[1:]}"
+
+
+def _waited(name: str) -> str:
+  """Returns the name of the placeholder for what such a node says."""
+  return f"{_OURS}/waited/{name[1:]}"
+
+
+def _renumber_devices(nodes: Iterable[Any]) -> int:
+  """Numbers the devices of a stage from 0; returns how many there are.
+
+  Args:
+    nodes: The nodes of its graph. They have devices only if it keeps its split
+      over a `model` axis.
+  """
+  nodes = list(nodes)
+  full = {}
+  for name in {node.device for node in nodes if node.device}:
+    spec = v1.DeviceSpec.from_string(name)
+    if None not in (spec.device_type, spec.device_index):
+      full[name] = devices.canonical_device(name)
+  kinds: dict[str, list[int]] = {}
+  for name in sorted(set(full.values())):
+    spec = v1.DeviceSpec.from_string(name)
+    kinds.setdefault(spec.device_type, []).append(spec.device_index)
+  for node in nodes:
+    if node.device in full:
+      spec = v1.DeviceSpec.from_string(full[node.device])
+      number = sorted(kinds[spec.device_type]).index(spec.device_index)
+      node.device = f"/device:{spec.device_type}:{number}"
+    elif node.device:
+      node.device = ""
+  return max(map(len, kinds.values()), default=1)
+
+
+def _copy_functions(library: Any, graph_def: Any) -> None:
+  """Copies the functions that a graph runs."""
+  by_name = {x.signature.name: x for x in library.function}
+  gradients = {x.function_name: x for x in library.gradient}
+
+  def called(nodes: Iterable[Any]) -> list[str]:
+    names = [x.name for node in nodes for x in functions.functions_of(node)]
+    return [x for x in [*names, *(node.op for node in nodes)] if x in by_name]
+
+  start = called(graph_def.node)
+  for name in sorted(
+    traversal.walk(start, lambda name: called(by_name[name].node_def))
+  ):
+    graph_def.library.function.append(by_name[name])
+    if name in gradients:
+      graph_def.library.gradient.append(gradients[name])
+
+
+def _check_no_python(graph_def: Any) -> None:
+  """Raises if an op of a graph, or of one of its functions, runs Python.
+
+  Raises:
+    ValueError: With the op.
+  """
+  bodies = [x.node_def for x in graph_def.library.function]
+  for nodes in [graph_def.node, *bodies]:
+    for node in nodes:
+      if node.op in _OF_PYTHON:
+        raise ValueError(
+          f"{node.name} ({node.op}) runs a Python function, which no other "
+          "process has; use TensorFlow's ops in PREDICT instead"
+        )

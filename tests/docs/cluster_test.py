@@ -1,0 +1,171 @@
+"""The guide to several machines: its commands, programs and picture."""
+
+import contextlib
+import io
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+from unittest import mock
+
+from estimator_mp.cli.launching import network
+from estimator_mp.cluster import layout, tasks
+from tests.docs import guide_case, guides
+from tools import draw_cluster
+
+import tensorflow as tf
+from absl.testing import absltest
+
+_GUIDE = "docs/cluster.md"
+# A test sees links to the files it declares; they lead to the source tree.
+_ROOT = pathlib.Path(__file__).resolve().parents[2]
+# What srun sets for the second of three tasks.
+_SLURM = {
+  "SLURM_PROCID": "1",
+  "SLURM_STEP_NODELIST": "n[9-11]",
+  "SLURM_STEP_NUM_TASKS": "3",
+  "SLURM_STEP_TASKS_PER_NODE": "1(x3)",
+  "SLURMD_NODENAME": "n10",
+}
+_SCONTROL = """#!/bin/sh
+[ "$*" = "show hostnames n[9-11]" ] && printf 'n9\\nn10\\nn11\\n'
+"""
+
+
+class GuideTest(guide_case.GuideCase):
+  def setUp(self):
+    super().setUp()
+    (self.folder / "examples").symlink_to(_ROOT / "examples")
+    self.enter_context(mock.patch.dict(os.environ))
+    os.environ.pop("TF_CONFIG", None)
+    self.text = guides.read(_GUIDE)
+
+  def test_the_local_cluster(self):
+    (arguments,) = guide_case.commands(_GUIDE, "launch")
+    # Where no network of its own is permitted, this one is trusted.
+    if network.why_not() is not None:
+      arguments.insert(0, "--network=host")
+    arguments += ["--max_steps=3", "--trusted_network"]
+    ran = subprocess.run(
+      [sys.executable, "-m", "estimator_mp.cli.launching.launch", *arguments],
+      env={
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+      },
+      stdin=subprocess.DEVNULL,
+      capture_output=True,
+      text=True,
+      timeout=600,
+    )
+    self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
+    (shown,) = re.findall(r"```\n(\[chief 0\].*?)```", self.text, re.S)
+    self.assertIn(shown, ran.stdout)
+    parts = (self.folder / "runs/digits").glob("model.ckpt-3.data-*")
+    (named,) = re.findall(r"`model\.ckpt-100\.(data-\S+)`", self.text)
+    self.assertIn(f"model.ckpt-3.{named}", [path.name for path in parts])
+
+  def test_the_programs(self):
+    program, _, _, with_input_by_task, elastic = guides.programs(_GUIDE)
+    model_dir = self._run(program)
+    self.assertTrue((model_dir / "input_position-20.index").exists())
+    self._run(with_input_by_task)
+    names = {}
+    planned = {
+      "cluster": {"chief": ["localhost:1"], "worker": ["localhost:2"]},
+      "task": {"type": "chief", "index": 0},
+      "elastic": {"tasks": 4},
+    }
+    os.environ["TF_CONFIG"] = json.dumps(planned)
+    exec(elastic, names)
+    self.assertEqual(names["config"].mesh, "data:2,stage:2")
+
+  def _run(self, program):
+    """Runs a program; returns its model_dir, where it has trained."""
+    model_dir = pathlib.Path(self.create_tempdir().full_path)
+    names = {
+      "input_fn": guides.input_fn,
+      "model_dir": str(model_dir),
+      "model_fn": guides.model_fn,
+    }
+    with contextlib.redirect_stdout(io.StringIO()):
+      exec(program, names)
+    self.assertTrue((model_dir / "model.ckpt-20.index").exists())
+    self.assertTrue((model_dir / "eval").exists())
+    return model_dir
+
+  def test_slurm(self):
+    _, of_slurm, by_hand, *_ = guides.programs(_GUIDE)
+    os.environ.update(_SLURM)
+    with self.assertRaisesRegex(ValueError, "sorts the names of nodes as text"):
+      exec(of_slurm, {})
+    scontrol = self.folder / "bin" / "scontrol"
+    scontrol.parent.mkdir()
+    scontrol.write_text(_SCONTROL, encoding="utf-8")
+    scontrol.chmod(0o755)
+    os.environ["PATH"] = f"{scontrol.parent}:{os.environ['PATH']}"
+    exec(by_hand, {})
+    self._assert_joined(["n9:8888", "n10:8888", "n11:8888"])
+    del os.environ["TF_CONFIG"]
+    os.environ.update(
+      SLURM_STEP_NODELIST="n[09-11]", SLURMD_NODENAME="n10", SLURM_PROCID="1"
+    )
+    exec(of_slurm, {})
+    self._assert_joined(["n09:8888", "n10:8888", "n11:8888"])
+
+  def _assert_joined(self, addresses):
+    cluster = tasks.from_environment()
+    self.assertEqual(cluster.task, tasks.Task("worker", 0))
+    found = [cluster.address(task) for task in cluster.tasks]
+    self.assertEqual(found, addresses)
+    self.assertEqual(tf.estimator.RunConfig().master, f"grpc://{addresses[1]}")
+
+  def test_tf_config(self):
+    (text,) = re.findall(r"^TF_CONFIG='(.*)'$", self.text, re.M)
+    cluster = tasks.from_environment({"TF_CONFIG": text})
+    self.assertLen(cluster.tasks, 3)
+    self.assertEqual(cluster.task, tasks.Task("worker", 0))
+
+  def test_the_mesh_of_two_tasks(self):
+    spec = {"cluster": {"chief": ["a:1"], "worker": ["b:1"]}}
+    spec["task"] = {"type": "chief", "index": 0}
+    cluster = tasks.from_environment({"TF_CONFIG": json.dumps(spec)})
+    found = layout.device_names({"data": 2, "stage": 2}, cluster.mesh_tasks)
+    self.assertEqual(
+      found,
+      tuple(
+        f"/job:{job}/task:0/device:CPU:{k}"
+        for job in ("chief", "worker")
+        for k in range(2)
+      ),
+    )
+    self.assertIn(
+      "| replica 0 | stages 0 and 1 on CPU:0 and CPU:1 |", self.text
+    )
+
+  def test_the_picture(self):
+    draw_cluster.main([f"--root={self.folder}"])
+    self.assertEqual(self.picture(_GUIDE).read_bytes()[1:4], b"PNG")
+    self.assertTrue((_ROOT / "docs/pictures/cluster/roles.png").exists())
+    held = {
+      str(box.task): box.lines
+      for jobs in draw_cluster.CLUSTERS
+      for row in draw_cluster.rows_of(jobs)
+      for box in row
+      if "ps" not in jobs
+    }
+    self.assertIn("holds stage 2", held["worker 1"])
+    self.assertIn("holds stages 0, 1, 2", held["evaluator 0"])
+
+  def test_files_that_are_named_exist(self):
+    names = re.findall(r"\b((?:examples|tests)/[\w/]+\.\w+)", self.text)
+    self.assertContainsSubset(
+      ["examples/cluster/train.sbatch", "examples/cluster/tfjob.yaml"], names
+    )
+    for name in names:
+      self.assertTrue((_ROOT / name).exists(), name)
+
+
+if __name__ == "__main__":
+  absltest.main()

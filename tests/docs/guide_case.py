@@ -1,0 +1,70 @@
+"""What tests of guides share: a folder, in which a guide's commands run."""
+
+import contextlib
+import io
+import os
+import pathlib
+import re
+import shlex
+import sys
+from unittest import mock
+
+from estimator_mp import inspect
+from estimator_mp.cli import run_record, run_train, train_flags
+from tests.docs import guides
+
+import tensorflow as tf
+from absl.testing import parameterized
+
+
+class GuideCase(parameterized.TestCase):
+  """A test of a guide.
+
+  Attributes:
+    folder: Where a reader of the guide would be.
+  """
+
+  def setUp(self):
+    super().setUp()
+    # The commands do so themselves, once their flags are parsed.
+    tf.get_logger().setLevel("FATAL")
+    self.folder = pathlib.Path(self.create_tempdir().full_path)
+    self.enter_context(
+      mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=str(self.folder))
+    )
+
+  def train(self, arguments: list[str]) -> run_record.Result | None:
+    """Runs the train command for three steps."""
+    fewer = ["--train_steps=3", "--model_dir=run", "--trace_steps=none"]
+    options = train_flags.parse(["train", *arguments, *fewer])
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+      self.assertEqual(run_train.run_command(options), 0, output.getvalue())
+    return run_record.read_result(str(self.folder / "run"))
+
+  def inspect(self, guide: str) -> str:
+    """Returns what inspecting the guide's first program prints."""
+    (arguments,) = commands(guide, "inspect")
+    (module,) = re.findall(r"--model_fn=(\w+):", " ".join(arguments))
+    (self.folder / f"{module}.py").write_text(guides.programs(guide)[0])
+    with (
+      mock.patch.object(sys, "path", [str(self.folder), *sys.path]),
+      contextlib.redirect_stdout(io.StringIO()) as output,
+    ):
+      self.assertEqual(inspect.main(["inspect", *arguments]), 0)
+    return output.getvalue()
+
+  def picture(self, guide: str) -> pathlib.Path:
+    """Returns where a command has drawn the guide's one picture."""
+    (path,) = re.findall(r"\]\((pictures\S+png)\)", guides.read(guide))
+    drawn = pathlib.Path(self.folder, "docs", path)
+    self.assertTrue(drawn.exists(), drawn)
+    return drawn
+
+
+def commands(guide: str, name: str) -> list[list[str]]:
+  """Returns the arguments of each use of a command in a guide."""
+  started = (
+    rf"(?:\S+ run //estimator_mp:{name} --|python -m estimator_mp.{name})"
+  )
+  lines = re.findall(rf"^    {started} (.+)", guides.read(guide), re.M)
+  return [shlex.split(line) for line in lines]

@@ -1,0 +1,104 @@
+"""The guide to serving: its programs, and its commands, do what it says."""
+
+import contextlib
+import io
+import json
+import os
+import re
+import signal
+from unittest import mock
+
+from estimator_mp import predict
+from estimator_mp.cli.prediction import serve_flags
+from estimator_mp.serving.stage_server import StageServer
+from tests.docs import guide_case, guides
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest
+
+_GUIDE = "docs/serving.md"
+
+
+class GuideTest(guide_case.GuideCase):
+  def setUp(self):
+    super().setUp()
+    self.names = {
+      "input_fn": guides.input_fn,
+      "model_dir": str(self.folder / "model"),
+    }
+
+  def _predict(self, arguments):
+    with (
+      contextlib.redirect_stdout(io.StringIO()) as output,
+      contextlib.redirect_stderr(io.StringIO()) as errors,
+      mock.patch.object(signal, "signal"),
+    ):
+      code = predict.main(["predict", *arguments])
+    self.assertEqual((code, errors.getvalue()), (0, ""))
+    return output.getvalue()
+
+  def test_the_guide(self):
+    export, client = guides.programs(_GUIDE)
+    base = str(self.folder / "export")
+    with contextlib.redirect_stdout(io.StringIO()):
+      exec(export.replace('"export"', repr(base)), self.names)
+    expected = self._whole()
+    exec(client, self.names)
+    np.testing.assert_allclose(
+      self.names["scores"], expected(self.names["x"]), rtol=1e-6, atol=1e-6
+    )
+    os.rename(self.names["path"], f"{base}/1700000000")
+    self._check_files()
+    self._check_predictions(expected)
+    self._check_addresses(expected)
+
+  def _whole(self):
+    """Returns a function that predicts by the whole model."""
+    folder = self.names["estimator"].export_saved_model(
+      str(self.folder / "whole"), self.names["serving_input_receiver_fn"]
+    )
+    whole = tf.saved_model.load(folder.decode()).signatures["serving_default"]
+
+    def expected(x):
+      return whole(x=tf.constant(x))["score"].numpy()
+
+    return expected
+
+  def _check_files(self):
+    (listed,) = re.findall(
+      r"```\n(export/.*?)```", guides.read(_GUIDE), re.DOTALL
+    )
+    for path in listed.split():
+      self.assertTrue((self.folder / path.removesuffix("...")).exists(), path)
+
+  def _check_predictions(self, expected):
+    (line,) = re.findall(r"^```\n(\{.*\})\n```", guides.read(_GUIDE), re.M)
+    self.x = np.array([json.loads(line)["x"]] * 2, np.float32)
+    (self.folder / "examples.jsonl").write_text(f"{line}\n{line}\n")
+    np.savez(self.folder / "examples.npz", x=self.x)
+    printed, written, self.remote = guide_case.commands(_GUIDE, "predict")
+    self._check_lines(self._predict(printed), expected)
+    self._predict(written)
+    found = np.load(self.folder / "predictions.npz")["score"]
+    np.testing.assert_allclose(found, expected(self.x), rtol=1e-6, atol=1e-6)
+
+  def _check_lines(self, output, expected):
+    found = [json.loads(line)["score"] for line in output.splitlines()]
+    np.testing.assert_allclose(found, expected(self.x), rtol=1e-6, atol=1e-6)
+
+  def _check_addresses(self, expected):
+    """On other ports, as somebody may have those of the guide."""
+    arguments = self.remote
+    for command in guide_case.commands(_GUIDE, "serve_stage"):
+      options = serve_flags.parse(["serve_stage", *command])
+      server = StageServer(options.stage_dir, options.listen)
+      self.addCleanup(server.stop)
+      told = f"{options.listen}:{options.port}"
+      self.assertIn(told, arguments[-1])
+      arguments = [x.replace(told, server.address) for x in arguments]
+    self._check_lines(self._predict(arguments), expected)
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,48 @@
+"""The guide to two towers runs, draws and finds what it says."""
+
+import contextlib
+import io
+
+from tests.docs import guide_case, guides
+
+import numpy as np
+from absl.testing import absltest
+
+_GUIDE = "docs/two_tower.md"
+
+
+class GuideTest(guide_case.GuideCase):
+  def test_train(self):
+    (arguments,) = guide_case.commands(_GUIDE, "train")
+    result = self.train(arguments)
+    self.assertEqual(result.mesh, "stage:2")
+    self.assertAlmostEqual(result.baseline_value, 0.23, delta=0.005)
+
+  def test_inspect(self):
+    """The picture has each tower on a device of its own."""
+    output = self.inspect(_GUIDE)
+    for stage, tower in enumerate(("query", "item")):
+      self.assertRegex(output, rf"{stage} +/device:CPU:{stage} +{tower}/\S+, ")
+    self.picture(_GUIDE)
+
+  def test_programs(self):
+    """One after the other, as a reader would go on."""
+    found: dict[str, object] = {}
+    with contextlib.redirect_stdout(io.StringIO()) as output:
+      for program in self._programs():
+        folder = str(self.folder / "export")
+        exec(program.replace('"export"', repr(folder)), found)
+    self.assertGreater(float(output.getvalue().split()[-1]), 0.0)
+    scores, ids = found["scores"], found["ids"]
+    every = np.asarray(found["queries"]) @ found["items"].vectors.T
+    np.testing.assert_allclose(
+      scores, np.take_along_axis(every, ids, axis=1), rtol=1e-5
+    )
+    np.testing.assert_allclose(scores, -np.sort(-every)[:, :10], rtol=1e-5)
+
+  def _programs(self):
+    return guides.programs(_GUIDE)
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,97 @@
+"""What the launch command takes, and refuses before anything starts."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+
+from estimator_mp.cli.launching import launch, launch_flags
+
+from absl.testing import absltest, parameterized
+
+_CPU_SECONDS = 1.0
+
+
+def _parse(*arguments):
+  return launch_flags.parse(["launch", *arguments])
+
+
+class FlagsTest(parameterized.TestCase):
+  @parameterized.parameters(
+    ("", "there is no program to run; write it after --, such as launch --ta"),
+    ("--tasks=2 --", "there is no program to run; write it after --, such as"),
+    ("-- -m", "there is no program to run; write it after --, such as launch"),
+    (
+      "train.py --steps=3",
+      "--steps is not a flag; --help lists the flags",
+    ),
+    (
+      "train.py",
+      "unexpected argument 'train.py'; flags are written --name=value and "
+      "before -- PROGRAM ARGS..., --help explains them",
+    ),
+    ("-- theirs.py", "there is no file theirs.py in "),
+    ("-- no-such-program", "there is no program no-such-program that can be"),
+    ("-- ./nothing", "there is no program ./nothing that can be run; give a"),
+    ("--tasks=0 -- true", "--tasks=0 is too small; use 1 or more"),
+    ("--max_restarts=-1 -- true", "--max_restarts=-1 is too small; use 0 or"),
+    ("--restart_delay=0 -- true", "--restart_delay=0 is not positive and fin"),
+    ("--network=none -- true", "--network=none is not known; use one of own,"),
+    (
+      "--mem_limit=12XB -- true",
+      "--mem_limit=12XB is no amount of memory; write it like 256MiB, 16GB or",
+    ),
+    (
+      "--tasks=9999 --cpus_per_task=2 -- true",
+      "--cpus_per_task=2 for 9999 tasks needs 19998 cores, and there ",
+    ),
+    ("--task=3 -- true", "--task is not a flag; did you mean --tasks?"),
+  )
+  def test_what_is_wrong_is_one_line(self, arguments, text):
+    with contextlib.redirect_stderr(io.StringIO()) as errors:
+      code = launch.main(["launch", *arguments.split()])
+    self.assertEqual(code, 2)
+    self.assertStartsWith(errors.getvalue(), f"launch: {text}")
+    self.assertLen(errors.getvalue().splitlines(), 1)
+
+  def test_flags_after_the_program_are_its_own(self):
+    options = _parse("--tasks=3", "--", "echo", "--tasks=5", "--help", "--")
+    self.assertEqual(options.tasks, 3)
+    self.assertEqual(options.program, ("echo", "--tasks=5", "--help", "--"))
+
+  def test_memory_and_cores(self):
+    options = _parse("--mem_limit=1.5GiB", "--tasks=1", "--", "true")
+    self.assertEqual(options.num_bytes, 1_610_612_736)
+    self.assertEqual(options.cores, [frozenset()])
+    options = _parse("--cpus_per_task=1", "--tasks=1", "--", "true")
+    self.assertIsNone(options.num_bytes)
+    (cores,) = options.cores
+    self.assertEqual(cores, {min(os.sched_getaffinity(0))})
+
+  def test_help_is_there_at_once(self):
+    before = os.times()
+    done = subprocess.run(
+      [
+        *(sys.executable, "-c"),
+        "import atexit, runpy, sys\n"
+        "atexit.register(lambda: print('tensorflow' in sys.modules))\n"
+        "sys.argv[1:] = ['--help']\n"
+        "runpy.run_module('estimator_mp.cli.launching.launch',"
+        " run_name='__main__', alter_sys=True)",
+      ],
+      env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+      capture_output=True,
+      text=True,
+      check=True,
+    )
+    after = os.times()
+    lines = done.stdout.splitlines()
+    self.assertIn("usage: launch [--flag=value ...] -- PROGRAM ARGS...", lines)
+    self.assertEqual(lines[-1], "False")
+    seconds = after.children_user - before.children_user
+    self.assertLess(seconds, _CPU_SECONDS)
+
+
+if __name__ == "__main__":
+  absltest.main()

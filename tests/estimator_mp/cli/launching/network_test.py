@@ -1,0 +1,163 @@
+"""A network of the cluster's own: nothing of it is seen from outside."""
+
+import contextlib
+import io
+import os
+import pathlib
+import socket
+from unittest import mock
+
+from estimator_mp.cli.launching import launch, network
+from estimator_mp.cluster import ports
+from estimator_mp.distributed import network as network_check
+from tests.estimator_mp.cli.launching import launched
+from tests.estimator_mp.distributed import namespaces
+
+from absl.testing import absltest
+
+# A task listens as TensorFlow does, whatever its address is, until it may end.
+_LISTEN = (
+  launched.WHO
+  + """
+import socket
+_, port = config["cluster"][job][index].split(":")
+server = socket.socket()
+server.bind(("", int(port)))
+server.listen()
+for name in (f"pid_{os.getpid()}", f"uid_{os.getuid()}", f"port_{port}"):
+  open(name, "w").close()
+names = [name for _, name in socket.if_nameindex()]
+if job == "chief":
+  while sum(x.startswith("port_") for x in os.listdir()) < 2: time.sleep(.01)
+  address, port = config["cluster"]["worker"][0].split(":")
+  socket.create_connection((address, int(port))).close()
+  print("reached", os.readlink("/proc/self/ns/net"))
+while not os.path.exists("end"): time.sleep(.01)
+"""
+)
+
+
+def _main(*arguments):
+  """Returns the exit code and standard error of the command, run here."""
+  with contextlib.redirect_stderr(io.StringIO()) as errors:
+    code = launch.main(["launch", *arguments])
+  return code, errors.getvalue()
+
+
+class NetworkTest(absltest.TestCase):
+  def _words(self, folder, kind):
+    return [
+      path.name.removeprefix(f"{kind}_")
+      for path in folder.iterdir()
+      if path.name.startswith(f"{kind}_")
+    ]
+
+  def test_nothing_listens_outside(self):
+    launched.skip_without_namespaces(self)
+    folder = pathlib.Path(self.create_tempdir().full_path)
+    with launched.started(
+      *("--tasks=2", "--", *launched.python(_LISTEN)), cwd=folder
+    ) as launcher:
+      launched.wait_until(lambda: len(self._words(folder, "port")) == 2)
+      listening = {int(x) for x in self._words(folder, "port")}
+      (task, *_) = self._words(folder, "pid")
+      inside = namespaces.listening_sockets(task)
+      self.assertContainsSubset(listening, {port for port, _ in inside})
+      self.assertNoCommonElements(inside, namespaces.listening_sockets())
+      # A port is another one outside, where another program may have it.
+      for port in filter(ports.reserve, listening):
+        with self.assertRaises(ConnectionRefusedError):
+          socket.create_connection(("127.0.0.1", port))
+      # What tasks write is the user's.
+      self.assertEqual(self._words(folder, "uid"), [str(os.getuid())])
+      owners = {path.stat().st_uid for path in folder.iterdir()}
+      self.assertEqual(owners, {os.getuid()})
+      (folder / "end").touch()
+      output, errors = launcher.communicate(timeout=600)
+    self.assertEqual(launcher.returncode, 0, errors)
+    self.assertRegex(output, r"^\[chief 0\] reached net:\[\d+\]\n$")
+    self.assertNotIn(os.readlink("/proc/self/ns/net"), output)
+    self.assertIn("chief 0, worker 0 in a network of their own; logs", errors)
+
+  def test_who_is_not_root_has_one_in_a_user_namespace(self):
+    launched.skip_without_namespaces(self)
+    real = network._unshare
+    tried = []
+
+    def refuse_the_first(flags):
+      tried.append(flags)
+      if len(tried) == 1:
+        raise PermissionError(1, "Operation not permitted")
+      real(flags)
+
+    reading, writing = os.pipe()
+    child = os.fork()
+    if not child:
+      with mock.patch.object(network, "_unshare", refuse_the_first):
+        try:
+          network.enter()
+          names = [name for _, name in socket.if_nameindex()]
+          server = socket.create_server(("127.0.0.1", 0))
+          socket.create_connection(server.getsockname()).close()
+          text = f"{os.getuid()} {os.getgid()} {names}"
+        except OSError as error:
+          text = f"refused: {error.strerror}"
+        os.write(writing, text.encode())
+      os._exit(0)
+    os.close(writing)
+    with open(reading) as file:
+      text = file.read()
+    os.waitpid(child, 0)
+    if text.startswith("refused"):
+      self.skipTest(f"no user namespace is permitted here: {text}")
+    self.assertStartsWith(text, f"{os.getuid()} {os.getgid()} ['lo'")
+
+  def test_where_it_is_not_permitted_the_host_has_to_be_chosen(self):
+    with (
+      mock.patch.object(network, "why_not", lambda: "Operation not permitted"),
+      mock.patch.object(
+        network_check, "outer_interfaces", lambda: ("eth0", "ib0")
+      ),
+    ):
+      code, errors = _main("--", "echo", "never")
+    self.assertEqual(code, 2)
+    self.assertEqual(
+      errors,
+      "launch: this machine permits no network of the tasks' own (Operation not"
+      " permitted), and TensorFlow's servers listen on all interfaces without"
+      " authentication, here on eth0, ib0; if you trust who can reach these,"
+      " give --network=host\n",
+    )
+
+  def test_loopback_alone_is_as_good(self):
+    log_dir = self.create_tempdir().full_path
+    with (
+      mock.patch.object(network, "why_not", lambda: "Operation not permitted"),
+      mock.patch.object(network_check, "outer_interfaces", tuple),
+    ):
+      code, errors = _main(f"--log_dir={log_dir}", "--tasks=1", "--", "true")
+    self.assertEqual(code, 0)
+    self.assertEqual(
+      errors,
+      "launch: chief 0 on loopback; no network of their own is permitted "
+      f"(Operation not permitted); logs in {log_dir}\n",
+    )
+
+  def test_the_hosts_network_is_said_in_the_one_line(self):
+    log_dir = self.create_tempdir().full_path
+    found = {"outer_interfaces": lambda: ("eth0",)}
+    with mock.patch.multiple(network_check, **found):
+      code, errors = _main(
+        *(launched.HOST, f"--log_dir={log_dir}", "--tasks=1", "--", "true")
+      )
+    self.assertEqual(code, 0)
+    self.assertEqual(
+      errors,
+      "launch: chief 0 on the host's network, NOT in one of their own: their"
+      " servers can be reached on eth0, without authentication; logs in "
+      f"{log_dir}\n",
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()

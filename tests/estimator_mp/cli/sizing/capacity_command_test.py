@@ -1,0 +1,97 @@
+"""The capacity command: growth with stages, its files, the errors."""
+
+import contextlib
+import io
+import json
+import pathlib
+
+from estimator_mp.cli.sizing import capacity, capacity_flags, planning
+
+from absl.testing import absltest, parameterized
+
+_SIZES = '{"hidden_size": 128, "sequence_length": 32, "num_heads": 4}'
+
+
+def run_main(*arguments):
+  """Returns the exit code, standard output and standard error."""
+  with (
+    contextlib.redirect_stdout(io.StringIO()) as output,
+    contextlib.redirect_stderr(io.StringIO()) as errors,
+  ):
+    code = capacity.main(["capacity", *arguments])
+  return code, output.getvalue(), errors.getvalue()
+
+
+class CommandTest(parameterized.TestCase):
+  def _found(self, *arguments):
+    folder = pathlib.Path(self.create_tempdir().full_path)
+    code, output, errors = run_main(f"--out={folder}", *arguments)
+    self.assertEqual(code, 0, errors)
+    for ending in ("png", "svg"):
+      self.assertTrue((folder / f"capacity.{ending}").exists())
+    found = json.loads((folder / "capacity.json").read_text())
+    return found, output
+
+  def test_a_transformer_grows_with_the_stages(self):
+    found, output = self._found(
+      "--memory_per_device=8MiB", "--stages=1,2,4", f"--sizes={_SIZES}"
+    )
+    self.assertEqual([x["stages"] for x in found], [1, 2, 4])
+    self.assertContainsSubsequence(output.splitlines()[-1], "capacity.json")
+    for entry in found:
+      self.assertLen(entry["devices"], entry["stages"])
+      for device in entry["devices"]:
+        needs = [device[x] for x in ("variables", "gradients", "tensors")]
+        self.assertLessEqual(sum(needs), 8 * 2**20)
+      linear = found[0]["parameters"] * entry["stages"]
+      self.assertGreaterEqual(entry["parameters"], 0.9 * linear)
+
+  def test_zero_spreads_slots(self):
+    def most_variables(*arguments):
+      options = capacity_flags.parse(
+        ["capacity", f"--sizes={_SIZES}", *arguments]
+      )
+      plan = planning.plan_model(options, num_stages=1, free_size=2)
+      return max(device.variables for device in plan.devices)
+
+    zero = most_variables("--replicas=2", "--optimizer_state=sharded")
+    self.assertLess(zero, 0.8 * most_variables())
+
+  @parameterized.parameters(
+    (
+      ["--memory_per_device=12XB"],
+      "--memory_per_device=12XB is no amount of memory; write it like",
+    ),
+    (
+      ["--memory_per_device=100kB", "--stages=1"],
+      "--memory_per_device=100kB is too small for transformer with "
+      "num_layers=1 on 1 stage; raise it, or choose smaller --sizes",
+    ),
+    (
+      ['--sizes={"num_layers": 3}'],
+      "has to be JSON with sizes of transformer, which are hidden_size,",
+    ),
+    (
+      ["--optimizer_state=sharded"],
+      "spreads slots over replicas, but --replicas=1; use 2 or more",
+    ),
+    (
+      ["--batch_size=6"],
+      "--batch_size=6 is not divisible into --num_micro_batches=4; use",
+    ),
+    (
+      ["--stages=1,2", "--measured_stages=4"],
+      "--measured_stages has 4, which is not among --stages=1,2; add it",
+    ),
+    (["--model=dlmr"], "--model=dlmr"),
+    (["--stages=none"], "--stages=none leaves nothing; use such as 1,2,4"),
+  )
+  def test_what_is_wrong_is_one_line(self, arguments, text):
+    code, _, errors = run_main(*arguments)
+    self.assertEqual(code, 2)
+    self.assertLen(errors.splitlines(), 1)
+    self.assertIn(text, errors)
+
+
+if __name__ == "__main__":
+  absltest.main()

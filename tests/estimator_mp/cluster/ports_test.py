@@ -1,0 +1,51 @@
+"""Ports of this machine that are one process's only."""
+
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+from estimator_mp.cluster import ports
+
+from absl.testing import absltest
+
+
+class PortsTest(absltest.TestCase):
+  def test_ports_are_free_and_none_of_those_of_connections(self):
+    found = ports.free_ports(20)
+    self.assertLen({*found}, 20)
+    path = pathlib.Path("/proc/sys/net/ipv4/ip_local_port_range")
+    lowest = int(path.read_text().split()[0])
+    if lowest > 20_000:
+      self.assertLess(max(found), lowest)
+
+  def test_a_port_is_one_process_s_only(self):
+    ask = (
+      "import sys; from estimator_mp.cluster import ports;"
+      " print(ports.reserve(int(sys.argv[1])))"
+    )
+
+    def reserve(port):
+      return subprocess.check_output(
+        [sys.executable, "-c", ask, str(port)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        text=True,
+      )
+
+    (port,) = ports.free_ports(1)
+    self.assertFalse(ports.reserve(port))
+    self.assertEqual(reserve(port), "False\n")
+    (other,) = ports.free_ports(1)
+    os.close(ports._reserved.pop())
+    self.assertEqual(reserve(other), "True\n")
+    # The process has ended, and its ports are free again.
+    self.assertTrue(ports.reserve(other))
+
+  def test_a_port_at_which_somebody_listens_is_taken(self):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+      self.assertFalse(ports.reserve(server.getsockname()[1]))
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,86 @@
+"""A run that the launcher goes on with, after a task is lost for good."""
+
+import contextlib
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import sys
+import time
+
+import estimator_mp  # noqa: F401
+from tests.estimator_mp.distributed import recorded_program as program
+
+import numpy as np
+from absl.testing import absltest
+
+_LAUNCH = "estimator_mp.cli.launching.launch"
+_PROGRAM = "tests.estimator_mp.distributed.recorded_program"
+_MESH = "data:2,stage:2"
+_STEPS = 30
+_SECONDS = 200.0
+
+
+def _pid_of_worker(index, model_dir):
+  """Returns the process of a worker that trains in a folder."""
+  name = f'"type": "worker", "index": {index}'.encode()
+  for path in pathlib.Path("/proc").glob("[0-9]*"):
+    with contextlib.suppress(OSError):
+      words = (path / "cmdline").read_bytes().split(b"\0")
+      environment = (path / "environ").read_bytes()
+      if os.fsencode(model_dir) in words and name in environment:
+        return int(path.name)
+  raise ValueError(f"worker {index} has no process")
+
+
+class ElasticTest(absltest.TestCase):
+  def test_goes_on_over_the_tasks_that_are_left(self):
+    folder = self.create_tempdir().full_path
+    model_dir, calm_dir = (os.path.join(folder, x) for x in ("run", "calm"))
+    paths = os.pathsep.join(path for path in sys.path if path)
+    with subprocess.Popen(
+      [
+        *(sys.executable, "-m", _LAUNCH, "--tasks=4", "--elastic"),
+        *("--grace=3", "--network=host", f"--log_dir={folder}/logs"),
+        *("--", "-m", _PROGRAM, model_dir, str(_STEPS), _MESH),
+      ],
+      stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
+      env={**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "2"},
+      text=True,
+    ) as launcher:
+      try:
+        self._wait_for_step(model_dir, 12, launcher)
+        os.kill(_pid_of_worker(2, model_dir), signal.SIGKILL)
+        output, _ = launcher.communicate(timeout=_SECONDS)
+      except subprocess.TimeoutExpired:
+        launcher.terminate()
+        self.fail(launcher.communicate()[0][-4000:])
+      finally:
+        launcher.terminate()
+    self.assertEqual(launcher.returncode, 0, output[-4000:])
+    self.assertIn("launch: going on with 3 of 4 tasks\n", output)
+    placement = pathlib.Path(model_dir, "placement.json").read_text()
+    self.assertEqual(json.loads(placement)["mesh"], "data:1,stage:2")
+    program.train(calm_dir, _STEPS, "stage:1")
+    expected, found = program.read(calm_dir), program.read(model_dir)
+    self.assertEqual({step for step, _ in found}, {*range(_STEPS)})
+    self.assertLessEqual(program.most_lost(found), program.SAVE_STEPS)
+    np.testing.assert_allclose(
+      [loss for _, loss in found],
+      program.expected_of(found, expected),
+      rtol=1e-5,
+    )
+
+  def _wait_for_step(self, model_dir, last, launcher):
+    end = time.monotonic() + _SECONDS
+    while max((s for s, _ in program.read(model_dir)), default=0) < last:
+      if launcher.poll() is not None or time.monotonic() > end:
+        launcher.terminate()
+        self.fail(launcher.communicate()[0][-4000:])
+      time.sleep(0.02)
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,70 @@
+"""A model that is large for one process: what a limit of memory is tried on.
+
+  python -m tests.estimator_mp.distributed.large_program MODEL_DIR MESH
+
+It trains as TF_CONFIG says, and prints the loss of each step. MESH is "plain"
+for the plain Estimator.
+"""
+
+import sys
+
+import estimator_mp
+from tests.estimator_mp import runs
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+STEPS = 3
+_LAYERS = 14
+_WIDTH = 2048
+_BATCH = 16
+
+
+def _model_fn(features, labels, mode):
+  """Layers of 17 MB, each with its gradient and two slots."""
+  net = features
+  for index in range(_LAYERS):
+    # The same in each run, as far as TensorFlow draws the same.
+    initializer = v1.random_normal_initializer(0.0, 0.03, seed=index)
+    net = v1.layers.dense(
+      net,
+      _WIDTH,
+      tf.tanh,
+      kernel_initializer=initializer,
+      name=f"layer{index}",
+    )
+  loss = tf.reduce_mean((net - labels) ** 2)
+  step = v1.train.get_or_create_global_step()
+  # With less, steps would be where rounding is all of a gradient.
+  train_op = v1.train.AdamOptimizer(0.02, epsilon=1e-2).minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _input_fn():
+  random = np.random.RandomState(3)
+  x = random.randn(_BATCH, _WIDTH).astype(np.float32)
+  y = random.randn(_BATCH, _WIDTH).astype(np.float32)
+  return tf.data.Dataset.from_tensors((x, y)).repeat()
+
+
+def main(argv):
+  """Trains, and prints the losses."""
+  model_dir, mesh = argv[1:]
+  if mesh == "plain":
+    model_fn, config = _model_fn, tf.estimator.RunConfig(model_dir)
+  else:
+    sharding = estimator_mp.ShardingConfig(mesh)
+    model_fn = estimator_mp.shard_model_fn(_model_fn, sharding)
+    config = estimator_mp.run_config(sharding, model_dir)
+  recorder = runs.LossRecorder()
+  estimator_mp.train_and_evaluate(
+    tf.estimator.Estimator(model_fn, config=config),
+    tf.estimator.TrainSpec(_input_fn, max_steps=STEPS, hooks=[recorder]),
+    tf.estimator.EvalSpec(_input_fn, steps=1),
+  )
+  print("losses", *recorder.losses)
+
+
+if __name__ == "__main__":
+  main(sys.argv)

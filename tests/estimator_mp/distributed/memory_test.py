@@ -1,0 +1,64 @@
+"""A model that does not fit one process trains in four of the same memory."""
+
+import os
+import re
+import subprocess
+import sys
+
+from tests.estimator_mp.distributed import large_program
+
+import numpy as np
+from absl.testing import absltest
+
+_LAUNCH = "estimator_mp.cli.launching.launch"
+_PROGRAM = "tests.estimator_mp.distributed.large_program"
+# The weights of the model, its gradients and slots are 940 MB, Python and
+# TensorFlow half a gigabyte.
+_LIMIT = "1200MiB"
+# The stacks of threads count as memory, used or not, and so do malloc's arenas.
+_COMMAND = f"ulimit -s 512; exec {sys.executable} -m {_PROGRAM} $0 $1"
+_FAILED = "ResourceExhaustedError|bad_alloc|OOM when allocating"
+
+
+class MemoryTest(absltest.TestCase):
+  def _launch(self, num_tasks, mesh, *flags):
+    """Trains in a local cluster; returns the exit code, and what it printed."""
+    model_dir = os.path.join(self.create_tempdir().full_path, "model")
+    finished = subprocess.run(
+      [
+        *(sys.executable, "-m", _LAUNCH, f"--tasks={num_tasks}", *flags),
+        *("--", "bash", "-c", _COMMAND, model_dir, mesh),
+      ],
+      env={
+        **os.environ,
+        "MALLOC_ARENA_MAX": "1",
+        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+      },
+      stdout=subprocess.PIPE,
+      stderr=subprocess.STDOUT,
+      text=True,
+      check=False,
+    )
+    return finished.returncode, finished.stdout
+
+  def _losses(self, output):
+    found = re.search(r"^\[chief 0\] losses (.+)$", output, re.MULTILINE)
+    self.assertIsNotNone(found, output[-4000:])
+    return [float(loss) for loss in found[1].split()]
+
+  def test_stages_train_what_one_process_cannot(self):
+    code, output = self._launch(1, "plain", f"--mem_limit={_LIMIT}")
+    self.assertNotEqual(code, 0)
+    self.assertRegex(output, _FAILED)
+    code, output = self._launch(4, "stage:4", f"--mem_limit={_LIMIT}")
+    self.assertEqual(code, 0, output[-4000:])
+    losses = self._losses(output)
+    code, output = self._launch(1, "plain")
+    self.assertEqual(code, 0, output[-4000:])
+    self.assertLen(losses, large_program.STEPS)
+    np.testing.assert_allclose(losses, self._losses(output), rtol=1e-5)
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,86 @@
+"""Who can reach this machine."""
+
+import fcntl
+import os
+import socket
+import struct
+from unittest import mock
+
+from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.distributed import network
+
+from absl.testing import absltest
+
+_UP, _LOOPBACK = 0x1, 0x8
+_ADDRESSES = {"chief": ("a:1",), "worker": ("b:1",)}
+_CLUSTER = tasks_lib.Cluster(_ADDRESSES, tasks_lib.Task("worker", 0))
+
+
+def _interfaces(**flags):
+  """A machine with interfaces, each with its flags; None for no answer."""
+
+  def ioctl(asked, number, request):
+    del asked, number
+    name = request[:16].rstrip(b"\0").decode()
+    if flags[name] is None:
+      raise OSError
+    return struct.pack("16sH14x", name.encode(), flags[name])
+
+  stack = mock.patch.multiple(
+    socket, if_nameindex=lambda: [*enumerate(flags, 1)]
+  )
+  return stack, mock.patch.object(fcntl, "ioctl", ioctl)
+
+
+class NetworkTest(absltest.TestCase):
+  def _outer(self, **flags):
+    names, answers = _interfaces(**flags)
+    with names, answers:
+      return network.outer_interfaces()
+
+  def test_interfaces_that_are_up_but_the_loopback(self):
+    found = self._outer(lo=_UP | _LOOPBACK, eth0=_UP, eth1=0, odd=None)
+    self.assertEqual(found, ("eth0", "odd"))
+    self.assertEqual(self._outer(lo=_UP | _LOOPBACK), ())
+
+  def test_this_machines_loopback_is_none(self):
+    self.assertNotIn("lo", network.outer_interfaces())
+
+  def test_serving_on_a_network_takes_somebodys_word(self):
+    with mock.patch.object(network, "outer_interfaces", lambda: ("eth0",)):
+      network.check_network(_CLUSTER, trusted_network=True)
+      with self.assertRaisesRegex(
+        ValueError,
+        r"^worker 0 would serve on all interfaces of this machine \(eth0\), "
+        "whatever address TF_CONFIG names, and TensorFlow's server lets "
+        "everybody who reaches it run anything; if a firewall lets only "
+        "machines of the cluster reach it, say so by trusted_network=True "
+        r"\(--trusted_network\), or start the tasks by //estimator_mp:launch, "
+        "in a network of their own$",
+      ):
+        network.check_network(_CLUSTER, trusted_network=False)
+
+  def test_an_evaluator_serves_nobody(self):
+    evaluator = tasks_lib.Cluster(_ADDRESSES, tasks_lib.Task("evaluator", 0))
+    alone = tasks_lib.Cluster({"chief": ("a:1",)}, tasks_lib.Task("chief", 0))
+    with mock.patch.object(network, "outer_interfaces", lambda: ("eth0",)):
+      network.check_network(evaluator, trusted_network=False)
+      network.check_network(alone, trusted_network=False)
+
+  def test_tasks_are_reached_without_a_proxy(self):
+    for told, expected in (
+      ({}, "a,b"),
+      ({"no_proxy": "c"}, "c,a,b"),
+      ({"no_grpc_proxy": "b,d", "no_proxy": "c"}, "b,d,a"),
+    ):
+      with mock.patch.dict(os.environ, told, clear=True):
+        network.reach_directly(_CLUSTER)
+        self.assertEqual(os.environ[network.DIRECT], expected)
+
+  def test_on_the_loopback_alone_nobody_is_asked(self):
+    with mock.patch.object(network, "outer_interfaces", tuple):
+      network.check_network(_CLUSTER, trusted_network=False)
+
+
+if __name__ == "__main__":
+  absltest.main()

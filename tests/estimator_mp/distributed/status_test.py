@@ -1,0 +1,88 @@
+"""Asking the tasks of a cluster whether they serve."""
+
+import socket
+import time
+
+from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.distributed import status
+from tests.estimator_mp.distributed import clusters
+
+import tensorflow as tf
+from absl.testing import absltest
+
+_CHIEF = tasks_lib.Task("chief", 0)
+_WORKER = tasks_lib.Task("worker", 0)
+# However busy the machine is.
+_LONG = 600.0
+
+
+class StatusTest(absltest.TestCase):
+  @classmethod
+  def setUpClass(cls):
+    super().setUpClass()
+    cls.cluster = clusters.make_cluster(chief=1, worker=1)
+    cls.address = cls.cluster["chief"][0]
+    cls.server = tf.distribute.Server(cls.cluster, "chief", 0)
+
+  def test_a_server_says_who_it_is(self):
+    with status.Probe(self.address) as probe:
+      first, second = probe.ask(_LONG), probe.ask(_LONG)
+    self.assertEqual(first.task, _CHIEF)
+    self.assertEqual(first, second)
+
+  def test_a_server_that_was_started_anew_is_another_start(self):
+    cluster = clusters.make_cluster(chief=1)
+    again = tf.distribute.Server(cluster, "chief", 0)
+    with (
+      status.Probe(self.address) as one,
+      status.Probe(cluster["chief"][0]) as other,
+    ):
+      first, second = one.ask(_LONG), other.ask(_LONG)
+      self.assertEqual(first.task, second.task)
+      self.assertNotEqual(first.start, second.start)
+    del again
+
+  def test_nobody_answers_where_nobody_listens(self):
+    with status.Probe(self.cluster["worker"][0]) as probe:
+      self.assertIsNone(probe.ask())
+
+  def test_a_process_that_is_stopped_does_not_answer(self):
+    with socket.create_server(("localhost", 0)) as silent:
+      address = f"localhost:{silent.getsockname()[1]}"
+      started = time.monotonic()
+      with status.Probe(address) as probe:
+        self.assertIsNone(probe.ask(0.5))
+      self.assertLess(time.monotonic() - started, 60)
+
+  def test_a_server_that_comes_later_answers(self):
+    cluster = clusters.make_cluster(chief=1)
+    with status.Probe(cluster["chief"][0]) as probe:
+      self.assertIsNone(probe.ask())
+      server = tf.distribute.Server(cluster, "chief", 0)
+      status.wait_until_all_answer({_CHIEF: cluster["chief"][0]}, _LONG)
+      end = time.monotonic() + _LONG
+      while probe.ask() is None:
+        self.assertLess(time.monotonic(), end)
+    del server
+
+  def test_the_error_names_role_and_address(self):
+    addresses = {_CHIEF: self.address, _WORKER: self.cluster["worker"][0]}
+    with self.assertRaisesRegex(
+      status.TaskError,
+      f"^worker 0 at {addresses[_WORKER]} did not answer within 0.5 s; start "
+      "it, let nothing between the machines hold back its port, or raise "
+      "startup_timeout$",
+    ):
+      status.wait_until_all_answer(addresses, 0.5)
+
+  def test_another_task_at_the_address_is_an_error(self):
+    with self.assertRaisesRegex(
+      status.TaskError,
+      f"^{self.address} is chief 0 of a cluster, but TF_CONFIG of this task "
+      "says that it is worker 0; give all tasks the same cluster$",
+    ):
+      status.wait_until_all_answer({_WORKER: self.address}, _LONG)
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,162 @@
+"""Weights' gradients of several micro-batches in one product: equal numbers."""
+
+import collections
+
+import estimator_mp
+from estimator_mp.graph import traversal
+from tests.estimator_mp import programs, shapes, versions, zoo
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_BATCH = programs.examples((zoo.FEATURES, zoo.LABELS), 0, 24)
+_STEPS = 10
+
+# Mesh and options, by model: not the full product, but every value often.
+_CASES = {
+  "mlp_sgd": ("stage:2", {"schedule": "gpipe"}),
+  "mlp_momentum": ("data:2,stage:2", {"optimizer_state": "sharded"}),
+  "mlp_adam": ("stage:2", {"gradient_accumulation_steps": 2}),
+  "mlp_adagrad": ("stage:3", {"schedule": "zb1p"}),
+  "mlp_ftrl": ("data:2,stage:3", {"schedule": "zb1p"}),
+  "mlp_keras_adam": ("stage:2,model:2", {}),
+  "cnn": ("data:2,stage:2", {}),
+  "lstm": ("stage:3", {}),
+  "deepfm": ("stage:2", {"schedule": "gpipe"}),
+  "keras_functional": ("stage:3", {"schedule": "none"}),
+  "two_optimizers": ("data:2,stage:2", {"schedule": "zb2p"}),
+  "canned": ("stage:3", {"loss_reduction": "sum"}),
+}
+
+
+def _config(mesh, mode="batched", **options):
+  return estimator_mp.ShardingConfig(
+    mesh,
+    **{"num_micro_batches": 4, "weight_gradients": mode} | options,
+  )
+
+
+def _products(program):
+  """Returns the products that a step runs, by the shape of what they make."""
+  found = collections.Counter()
+  for op in traversal.ops_run_with(program.spec.train_op):
+    if op.type == "MatMul" and op.get_attr("transpose_a"):
+      found[tuple(op.outputs[0].shape)] += 1
+  return found
+
+
+class ZooTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (name, name)
+    for name in versions.some(
+      _CASES, "mlp_momentum", "mlp_adagrad", "keras_functional"
+    )
+  )
+  def test_steps_are_the_plain_models(self, name):
+    model = zoo.PURE_MODELS[name]
+    mesh, options = _CASES[name]
+    plain, batched = (
+      programs.Program(model.model_fn, config, _BATCH, model.params)
+      for config in (None, _config(mesh, **options))
+    )
+    batched.load(plain.variables())
+    for first in range(0, 3 * _STEPS, 3):
+      batch = programs.examples((zoo.FEATURES, zoo.LABELS), first, first + 24)
+      step, expected = batched.step(batch), plain.step(batch)
+      np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-6)
+    programs.assert_same_variables(
+      self, step.variables, expected.variables, 1e-5
+    )
+
+  def test_a_model_of_many_ops(self):
+    """One step: Adam makes much of what rounding leaves of some gradients."""
+    model = zoo.PURE_MODELS["transformer"]
+    plain, batched = (
+      programs.Program(model.model_fn, config, _BATCH)
+      for config in (None, _config("stage:3"))
+    )
+    before = plain.variables()
+    terms = []
+    for i in range(8):
+      terms.append(plain.step(programs.examples(_BATCH, i, i + 1)).gradients)
+      plain.load(before)
+    batched.load(before)
+    step, expected = batched.step(_BATCH), plain.step(_BATCH)
+    programs.assert_same_gradients(
+      self, step.gradients, expected.gradients, terms, 2e-6
+    )
+
+  @parameterized.named_parameters(
+    versions.some(
+      [
+        ("tied_weights", shapes.tied_weights),
+        ("conds", shapes.conds),
+        ("loops", shapes.loops),
+        ("gan", shapes.gan),
+        ("gradient_penalty", shapes.gradient_penalty),
+        ("regularized", shapes.regularized),
+        ("clipped", shapes.clipped),
+      ],
+      "gan",
+    )
+  )
+  def test_batches_of_any_size(self, model_fn):
+    shapes.assert_equals_the_full_batch(
+      self, model_fn, shapes.BATCH, _config("stage:2")
+    )
+
+
+class GraphTest(absltest.TestCase):
+  def _program(self, mode="auto", **options):
+    return programs.Program(
+      zoo.mlp,
+      _config("stage:2", mode, **{"num_micro_batches": 8} | options),
+      _BATCH,
+      zoo.MODELS["mlp_sgd"].params,
+      is_static=True,
+    )
+
+  def test_what_is_kept_is_no_more_than_the_gradient(self):
+    """Three examples in each of eight micro-batches."""
+    self.assertEqual(
+      _products(self._program()),
+      # 160 numbers for 78; 256 for 96; 128 for 72; 8 for 27.
+      {(10, 16): 4, (16, 16): 4, (16, 8): 8, (8, 1): 8},
+    )
+
+  def test_each(self):
+    self.assertEqual({*_products(self._program("each")).values()}, {8})
+
+  def test_batched(self):
+    self.assertEqual({*_products(self._program("batched")).values()}, {1})
+
+  def test_no_group_is_of_two_rounds(self):
+    program = self._program(
+      "batched", num_micro_batches=4, gradient_accumulation_steps=2
+    )
+    self.assertEqual({*_products(program).values()}, {2})
+
+  def test_what_is_computed_again_is_not_kept(self):
+    products = _products(self._program(recompute="always"))
+    self.assertEqual({*products.values()}, {8})
+
+  def test_reference_variables_are_read_before_they_are_updated(self):
+    v1.disable_resource_variables()
+    self.addCleanup(v1.enable_resource_variables)
+    self.assertEqual({*_products(self._program("batched")).values()}, {8})
+
+
+class ConfigTest(absltest.TestCase):
+  def test_all_that_is_multiplied_is_kept_or_computed_again(self):
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
+      "weight_gradients='batched' keeps what recompute='always' computes "
+      'again; use weight_gradients="auto", or recompute="never"',
+    ):
+      _config("stage:2", recompute="always")
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,261 @@
+"""Half precision with a loss scale: sharded, it is the plain run of the dtype.
+
+Activations are float16 or bfloat16 by casts written by hand, weights float32.
+One batch has an infinite feature in its last micro-batch, another one a NaN in
+its first: both are steps that change nothing but the scale.
+
+A slice rounds each weight gradient once, and the sum over slices is made in
+float32. So the two runs differ as two orders of the batch's examples do: by a
+few units in the last place of half precision, of the largest gradient.
+"""
+
+import estimator_mp
+from compat.contrib import mixed_precision as contrib
+from tests.estimator_mp import programs, versions, zoo
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_BATCH = ({"x": zoo.FEATURES["x"], "ids": zoo.FEATURES["ids"]}, zoo.LABELS)
+_SIZE = 37  # Not a multiple of the number of micro-batches.
+_STEPS = 8
+_OVERFLOWS = {3: (_SIZE - 2, np.inf), 6: (3, np.nan)}
+# Units in the last place: 2**-11 and 2**-8.
+_ULP = {tf.float16: 4.9e-4, tf.bfloat16: 3.9e-3}
+_SCALE = 2048.0
+
+
+def _dense(net, units, name, dtype, activation=tf.tanh):
+  with v1.variable_scope(name):
+    kernel = v1.get_variable(
+      "kernel",
+      [net.shape[-1], units],
+      initializer=v1.truncated_normal_initializer(stddev=0.3),
+    )
+    bias = v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
+  net = tf.matmul(net, tf.cast(kernel, dtype)) + tf.cast(bias, dtype)
+  return net if activation is None else activation(net)
+
+
+def _model_fn(dtype, train):
+  """A table and four layers that compute in half precision."""
+
+  def model_fn(features, labels, mode):
+    table = v1.get_variable(
+      "table", [50, 8], initializer=v1.truncated_normal_initializer(stddev=0.3)
+    )
+    words = tf.reduce_mean(tf.nn.embedding_lookup(table, features["ids"]), 1)
+    net = tf.cast(tf.concat([features["x"], words], 1), dtype)
+    for name in ("a", "b", "c"):
+      net = _dense(net, 16, name, dtype)
+    logits = tf.cast(_dense(net, 1, "d", dtype, None), tf.float32)
+    loss = tf.reduce_mean(
+      tf.nn.sigmoid_cross_entropy_with_logits(
+        tf.cast(labels, tf.float32), logits
+      )
+    )
+    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train(loss))
+
+  return model_fn
+
+
+def _optimizer():
+  return v1.train.MomentumOptimizer(0.2, 0.9)
+
+
+def _dynamic(loss):
+  optimizer = v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
+    _optimizer(), v1.mixed_precision.DynamicLossScale(_SCALE, 2)
+  )
+  return optimizer.minimize(loss, v1.train.get_global_step())
+
+
+def _fixed(loss):
+  optimizer = v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
+    _optimizer(), v1.mixed_precision.FixedLossScale(_SCALE)
+  )
+  return optimizer.minimize(loss, v1.train.get_global_step())
+
+
+def _graph_rewrite(loss):
+  optimizer = v1.train.experimental.enable_mixed_precision_graph_rewrite(
+    _optimizer(), v1.mixed_precision.DynamicLossScale(_SCALE, 2)
+  )
+  return optimizer.minimize(loss, v1.train.get_global_step())
+
+
+def _contrib(loss):
+  """tf.contrib.mixed_precision, as in programs of TensorFlow 1."""
+  manager = contrib.ExponentialUpdateLossScaleManager(_SCALE, 2, 1, 2.0, 0.5)
+  optimizer = contrib.LossScaleOptimizer(_optimizer(), manager)
+  return optimizer.minimize(loss, v1.train.get_global_step())
+
+
+def _map(function, gradient):
+  if isinstance(gradient, tf.IndexedSlices):
+    values = function(gradient.values)
+    return tf.IndexedSlices(values, gradient.indices, gradient.dense_shape)
+  return function(gradient)
+
+
+def _by_hand(loss):
+  """A scale of its own, clipping, and a cond around the update."""
+  scale = v1.get_variable(
+    "loss_scale",
+    [],
+    initializer=v1.constant_initializer(_SCALE),
+    trainable=False,
+  )
+  now = tf.identity(scale)
+  variables = v1.trainable_variables()
+  scaled = tf.gradients(loss * now, variables)
+  gradients = [_map(lambda x: x / now, gradient) for gradient in scaled]
+  is_finite = tf.reduce_all(
+    [
+      tf.reduce_all(tf.math.is_finite(getattr(gradient, "values", gradient)))
+      for gradient in gradients
+    ]
+  )
+  clipped, _ = tf.clip_by_global_norm(gradients, 0.5)
+
+  def update():
+    step = v1.train.get_global_step()
+    pairs = zip(clipped, variables, strict=True)
+    with tf.control_dependencies([_optimizer().apply_gradients(pairs, step)]):
+      return v1.assign(scale, now * 2).op
+
+  return tf.cond(is_finite, update, lambda: v1.assign(scale, now / 2).op)
+
+
+def _without_cond(loss):
+  """What is not finite counts as zero, so that a step is never skipped."""
+  variables = v1.trainable_variables()
+  gradients = [
+    tf.where(tf.math.is_finite(gradient), gradient / _SCALE, 0.0)
+    for gradient in map(
+      tf.convert_to_tensor, tf.gradients(loss * _SCALE, variables)
+    )
+  ]
+  return _optimizer().apply_gradients(
+    zip(gradients, variables, strict=True), v1.train.get_global_step()
+  )
+
+
+_MESHES = {
+  "stages": {"mesh": "stage:3"},
+  "micro_batches": {"mesh": "stage:3", "num_micro_batches": 4},
+  "uneven": {
+    "mesh": "stage:2",
+    "num_micro_batches": 3,
+    "schedule": "gpipe",
+  },
+  "recompute": {
+    "mesh": "stage:2",
+    "num_micro_batches": 4,
+    "recompute": "always",
+  },
+  "replicas": {"mesh": "data:2,stage:2", "num_micro_batches": 2},
+  "zero_bubble": {
+    "mesh": "stage:3",
+    "num_micro_batches": 6,
+    "schedule": "zb1p",
+  },
+  "shared": {"mesh": "data:2", "variables": "shared"},
+  "zero": {
+    "mesh": "data:2,stage:2",
+    "num_micro_batches": 2,
+    "optimizer_state": "sharded",
+  },
+  "model_axis": {"mesh": "stage:2,model:2", "num_micro_batches": 2},
+}
+_CASES = (
+  ("dynamic_float16", tf.float16, _dynamic, "stages zero_bubble zero"),
+  ("dynamic_bfloat16", tf.bfloat16, _dynamic, "uneven recompute replicas"),
+  ("graph_rewrite", tf.float16, _graph_rewrite, "micro_batches shared"),
+  ("contrib", tf.float16, _contrib, "uneven replicas"),
+  ("by_hand_float16", tf.float16, _by_hand, "micro_batches recompute zero"),
+  ("by_hand_bfloat16", tf.bfloat16, _by_hand, "zero_bubble shared"),
+  ("without_cond", tf.float16, _without_cond, "model_axis micro_batches"),
+)
+
+
+def _batches(overflows):
+  found = []
+  for i in range(_STEPS):
+    features, labels = programs.examples(_BATCH, i, i + _SIZE)
+    x = features["x"].copy()
+    if i in overflows:
+      row, value = overflows[i]
+      x[row, 2] = value
+    found.append((features | {"x": x}, labels))
+  return found
+
+
+class MixedPrecisionTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.addCleanup(v1.mixed_precision.disable_mixed_precision_graph_rewrite)
+
+  @parameterized.named_parameters(
+    versions.some(_CASES, "dynamic_float16", "graph_rewrite", "by_hand_float16")
+  )
+  def test_steps_are_the_plain_ones(self, dtype, train, meshes):
+    self._check(dtype, train, meshes.split(), _OVERFLOWS)
+
+  def test_a_fixed_scale(self):
+    """No step is skipped, so that all have to be finite."""
+    self._check(tf.float16, _fixed, ["micro_batches", "model_axis"], {})
+
+  @versions.newest_only
+  def test_conds_of_tensorflow_1(self):
+    """Switch and Merge instead of an If, as after disable_v2_behavior."""
+    self.addCleanup(v1.enable_control_flow_v2)
+    v1.disable_control_flow_v2()
+    self._check(tf.float16, _dynamic, ["micro_batches", "zero"], _OVERFLOWS)
+
+  def test_a_cond_that_writes_split_variables_is_an_error(self):
+    config = estimator_mp.ShardingConfig("model:2")
+    with self.assertRaisesRegex(
+      ValueError,
+      r"cannot be split over the model axis: cond\S* works on it, and there is "
+      r"no rule for such an op \(If\)",
+    ):
+      programs.Program(_model_fn(tf.float16, _by_hand), config, _BATCH)
+
+  def _check(self, dtype, train, meshes, overflows):
+    model_fn = _model_fn(dtype, train)
+    plain = programs.Program(model_fn, None, _BATCH)
+    before = plain.variables()
+    for mesh in meshes:
+      with self.subTest(mesh):
+        config = estimator_mp.ShardingConfig(**_MESHES[mesh])
+        program = programs.Program(model_fn, config, _BATCH)
+        plain.load(before)
+        program.load(before)
+        for i, batch in enumerate(_batches(overflows)):
+          step, expected = program.step(batch), plain.step(batch)
+          self._compare(step, expected, _ULP[dtype])
+          if i in overflows and train is not _without_cond:
+            self.assertEqual(expected.variables["global_step"], i - (i > 3))
+
+  def _compare(self, step, expected, ulp):
+    np.testing.assert_allclose(step.loss, expected.loss, rtol=ulp)
+    self.assertCountEqual(step.variables, expected.variables)
+    for name, value in expected.variables.items():
+      if value.ndim == 0:  # Scales and counters.
+        self.assertEqual(step.variables[name], value, name)
+        continue
+      scale = max(np.abs(value).max(), 0.01)
+      np.testing.assert_allclose(
+        step.variables[name] / scale,
+        value / scale,
+        rtol=0,
+        atol=8 * ulp,
+        err_msg=name,
+      )
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,266 @@
+"""Stages send activations and their gradients in half precision, if asked."""
+
+import collections
+
+import estimator_mp
+from estimator_mp.observe import executed_graph
+from tests.estimator_mp import programs, runs, versions, zoo
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_BATCH = (zoo.FEATURES, zoo.LABELS.astype(np.float32))
+_BATCH_OF_24 = programs.examples(_BATCH, 0, 24)
+_ULP = {"float16": 4.9e-4, "bfloat16": 3.9e-3}
+
+
+def _weight(name, shape):
+  return v1.get_variable(
+    name, shape, initializer=v1.truncated_normal_initializer(stddev=0.3)
+  )
+
+
+def _forward(features):
+  """Two stages; the second one also reads a weight and inputs of the first."""
+  with estimator_mp.stage(0):
+    x = features["x"] + 0.0
+    tied = _weight("tied", [10, 16])
+    hidden = tf.tanh(tf.matmul(x, tied))
+    rows = tf.gather(features["ids"], 0, axis=1)
+    penalty = tf.reduce_sum(tf.square(tied))
+  with estimator_mp.stage(1):
+    net = tf.tanh(tf.matmul(hidden, _weight("second", [16, 10]))) + x
+    net = tf.matmul(net, tied) + hidden
+    logits = tf.matmul(net, _weight("last", [16, 1]))
+    logits += tf.cast(rows[:, None], tf.float32) / 50.0
+  return logits, penalty
+
+
+def _model_fn(features, labels, mode):
+  logits, penalty = _forward(features)
+  if mode == tf.estimator.ModeKeys.PREDICT:
+    return tf.estimator.EstimatorSpec(mode, {"logits": logits})
+  with estimator_mp.stage(1):
+    loss = tf.reduce_mean(tf.square(logits - labels)) + 0.01 * penalty
+  optimizer = v1.train.GradientDescentOptimizer(0.1)
+  train_op = optimizer.minimize(loss, v1.train.get_global_step())
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _tape_model_fn(features, labels, mode):
+  with tf.GradientTape() as tape:
+    logits, penalty = _forward(features)
+    with estimator_mp.stage(1):
+      loss = tf.reduce_mean(tf.square(logits - labels)) + 0.01 * penalty
+  variables = v1.trainable_variables()
+  pairs = zip(tape.gradient(loss, variables), variables, strict=True)
+  optimizer = v1.train.GradientDescentOptimizer(0.1)
+  train_op = optimizer.apply_gradients(pairs, v1.train.get_global_step())
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _sent(program):
+  """Returns how many tensors each device sends each other one, by dtype."""
+  found = collections.Counter()
+  for graph in program.trace(_BATCH_OF_24).partition_graphs:
+    for node in graph.node:
+      source, destination = (
+        node.attr[name].s.decode()[-1:]
+        for name in ("send_device", "recv_device")
+      )
+      if node.op == "_Send" and source != destination:
+        dtype = tf.dtypes.as_dtype(node.attr["T"].type).name
+        found[source, destination, dtype] += 1
+  return found
+
+
+def _norm(gradients):
+  return np.sqrt(sum(np.sum(np.square(x)) for x in gradients.values()))
+
+
+def _config(dtype="bfloat16", mesh="stage:2", **fields):
+  return estimator_mp.ShardingConfig(mesh, transfer_dtype=dtype, **fields)
+
+
+class ConfigTest(absltest.TestCase):
+  def test_one_stage_sends_nothing(self):
+    with self.assertRaises(ValueError) as caught:
+      _config(mesh="data:2")
+    self.assertEqual(
+      str(caught.exception),
+      "transfer_dtype='bfloat16' is for what stages send each other, but mesh "
+      "data:2 has one stage; use a mesh such as stage:2, or compression for "
+      "what replicas send",
+    )
+
+
+class SentTest(parameterized.TestCase):
+  def test_activations_and_their_gradients(self):
+    """The hidden layer and its gradient, and nothing else."""
+    sent, expected = (
+      _sent(programs.Program(_model_fn, config, _BATCH_OF_24, is_static=True))
+      for config in (_config(), _config("float32"))
+    )
+    self.assertEqual(sent["0", "1", "bfloat16"], 1)
+    self.assertEqual(sent["1", "0", "bfloat16"], 1)
+    forward, backward = ("0", "1", "float32"), ("1", "0", "float32")
+    self.assertEqual(sent[forward], expected[forward] - 1)
+    # All uses of the hidden layer have one gradient now.
+    self.assertLess(sent[backward], expected[backward])
+    for route, count in expected.items():
+      if route not in (forward, backward):
+        self.assertEqual(sent[route], count, route)
+
+  def test_a_tape_gets_gradients_as_they_are(self):
+    """It knows the ops that it has recorded, and these are not cast."""
+    program = programs.Program(
+      _tape_model_fn, _config(), _BATCH_OF_24, is_static=True
+    )
+    sent = _sent(program)
+    self.assertEqual(sent["0", "1", "bfloat16"], 1)
+    self.assertNotIn(("1", "0", "bfloat16"), sent)
+    exact = programs.Program(
+      _tape_model_fn, _config("float32"), _BATCH_OF_24, is_static=True
+    )
+    program.load(exact.variables())
+    step, expected = program.step(_BATCH_OF_24), exact.step(_BATCH_OF_24)
+    np.testing.assert_allclose(step.loss, expected.loss, rtol=0.02)
+    self.assertNotEqual(step.loss, expected.loss)
+
+  def test_bytes_are_planned_and_measured(self):
+    """The table says half the bytes, and what it says is sent."""
+    planned, measured = {}, {}
+    for dtype in ("float32", "bfloat16"):
+      program = programs.Program(
+        _model_fn,
+        _config(dtype, num_micro_batches=2),
+        _BATCH_OF_24,
+        is_static=True,
+      )
+      transfers = estimator_mp.get_placement(program.graph).transfers
+      planned[dtype] = {x.tensor: x.num_bytes for x in transfers}
+      measured[dtype] = {
+        f"{x.op}:{x.output}"
+        for x in executed_graph.measured_transfers(
+          program.trace(_BATCH_OF_24).partition_graphs
+        )
+      }
+    halves = planned["bfloat16"].keys() & measured["bfloat16"]
+    halves -= planned["float32"].keys()
+    one = 12 * 16 * 2  # Of 12 examples, 16 numbers of 2 bytes.
+    # Two micro-batches, there and back.
+    self.assertEqual([planned["bfloat16"][x] for x in halves], [one] * 4)
+
+  @parameterized.named_parameters(
+    versions.some(
+      [
+        ("one_batch", {}),
+        ("micro_batches", {"num_micro_batches": 3}),
+        ("gpipe", {"num_micro_batches": 4, "schedule": "gpipe"}),
+        ("zero_bubble", {"num_micro_batches": 4, "schedule": "zb1p"}),
+        ("recompute", {"num_micro_batches": 4, "recompute": "always"}),
+        (
+          "interleaved",
+          {
+            "num_micro_batches": 4,
+            "schedule": "interleaved",
+            "num_virtual_stages": 2,
+          },
+        ),
+        ("replicas", {"mesh": "data:2,stage:2", "num_micro_batches": 2}),
+        (
+          "zero",
+          {"mesh": "data:2,stage:2", "optimizer_state": "sharded"},
+        ),
+        ("model_axis", {"mesh": "stage:2,model:2", "num_micro_batches": 2}),
+      ],
+      "recompute",
+      "zero",
+    )
+  )
+  def test_losses_and_gradients_are_near(self, fields):
+    """A boundary rounds to half precision, there and back: a few units."""
+    self._check("mlp_sgd", fields, ("bfloat16", "float16"))
+
+  @parameterized.named_parameters(
+    versions.some(
+      [(name, name) for name in ("cnn", "lstm", "deepfm", "two_optimizers")],
+      "lstm",
+    )
+  )
+  def test_models(self, name):
+    fields = {"mesh": "stage:3", "placement": zoo.PURE_MODELS[name].rules}
+    self._check(name, fields | {"num_micro_batches": 2}, ("bfloat16",))
+
+  def _check(self, name, fields, dtypes):
+    model = zoo.PURE_MODELS[name]
+    batch = programs.examples((zoo.FEATURES, zoo.LABELS), 0, 25)
+    plain = programs.Program(model.model_fn, None, batch, model.params)
+    before = plain.variables()
+    for dtype in dtypes:
+      with self.subTest(dtype):
+        config = _config(dtype, **fields)
+        program = programs.Program(model.model_fn, config, batch, model.params)
+        plain.load(before)
+        program.load(before)
+        step, expected = program.step(batch), plain.step(batch)
+        self._assert_near(step, expected, dtype)
+
+  def _assert_near(self, step, expected, dtype):
+    """Asserts that a step differs, by some units in the last place."""
+    np.testing.assert_allclose(step.loss, expected.loss, rtol=_ULP[dtype])
+    difference = {
+      name: step.gradients[name] - gradient
+      for name, gradient in expected.gradients.items()
+    }
+    distance = _norm(difference) / _norm(expected.gradients)
+    # Terms of a gradient cancel out, and a ReLU near 0 may flip.
+    self.assertBetween(distance, 1e-5, 12 * _ULP[dtype])
+
+  def test_off_unless_asked_for(self):
+    config = estimator_mp.ShardingConfig("stage:2")
+    program = programs.Program(_model_fn, config, _BATCH_OF_24)
+    names = [op.name for op in program.graph.get_operations()]
+    self.assertEmpty([name for name in names if "estimator_mp/send" in name])
+
+  def test_evaluation_and_prediction_send_float32(self):
+    """They are the plain model's, whatever training sends."""
+    model = zoo.MODELS["mlp_adam"]
+    config = _config()
+    folder = self.create_tempdir().full_path
+    runs.train(model.model_fn, None, model.params, folder, 1)
+    served = []
+    for model_fn, used in (
+      (model.model_fn, None),
+      (estimator_mp.shard_model_fn(model.model_fn, config), config),
+    ):
+      made = runs.make_estimator(model_fn, used, model.params, folder)
+      served.append((made.evaluate(zoo.input_fn), runs.predict(made)))
+    (metrics, logits), (expected, plain) = served
+    self.assertEqual(metrics["loss"], expected["loss"])
+    np.testing.assert_array_equal(logits, plain)
+
+  def test_a_trace_states_the_bytes(self):
+    """A trace of the second step, of an Estimator's session."""
+    model = zoo.MODELS["mlp_adam"]
+    sent = {}
+    for dtype in ("float32", "bfloat16"):
+      config = _config(dtype, num_micro_batches=2)
+      folder = self.create_tempdir().full_path
+      hook = estimator_mp.TraceHook([2], folder)
+      made = runs.make_estimator(
+        estimator_mp.shard_model_fn(model.model_fn, config),
+        config,
+        model.params,
+        folder,
+      )
+      made.train(lambda: zoo.input_fn().repeat(), steps=2, hooks=[hook])
+      sent[dtype] = hook.traces[0].sent_bytes
+    for route, num_bytes in sent["float32"].items():
+      self.assertLess(sent["bfloat16"][route], num_bytes)
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,120 @@
+"""Two towers on any mesh are those on one device."""
+
+import functools
+import os
+
+import estimator_mp
+from tests.estimator_mp import programs, versions
+from tests.model_fns.retrieval import logs
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_TABLES = [("table", "div")]
+_GIVEN = 1.0 + np.arange(logs.ITEMS)
+_MODELS = {
+  "streaming": {},
+  "given": {"item_frequencies": _GIVEN, "temperature": 0.5},
+  "own_tower": {"query": logs.OWN_QUERY, "item_frequencies": None},
+}
+_CASES = [
+  ("stages", "streaming", "stage:2", {"num_micro_batches": 4}),
+  ("model", "streaming", "model:2", {}),
+  ("data", "streaming", "data:2", {}),
+  ("zero", "given", "data:2", {"optimizer_state": "sharded"}),
+  (
+    "both",
+    "streaming",
+    "stage:2,model:2",
+    {"num_micro_batches": 4, "split": _TABLES},
+  ),
+  ("hybrid", "given", "data:2", {"split": _TABLES, "num_micro_batches": 2}),
+  (
+    "own_tower",
+    "own_tower",
+    "data:2,stage:2",
+    {"num_micro_batches": 2, "recompute": "always"},
+  ),
+]
+
+
+@functools.cache
+def _plain(model):
+  """Returns the variables at first, and twenty steps on one device."""
+  program = programs.Program(
+    logs.model_fn(**_MODELS[model]), None, (logs.FEATURES, logs.REWARDS)
+  )
+  return program.variables(), [program.step(x) for x in _batches()]
+
+
+def _batches():
+  batch = (dict(logs.FEATURES), logs.REWARDS)
+  sizes = [16, 24, 17, 3, 16]
+  return [
+    programs.examples(batch, i % 8, i % 8 + sizes[i % 5]) for i in range(20)
+  ]
+
+
+class EqualityTest(parameterized.TestCase):
+  @parameterized.named_parameters(versions.some(_CASES, "both", "data"))
+  def test_twenty_steps(self, model, mesh, fields):
+    """Batches of several sizes; items occur in them more than once."""
+    config = estimator_mp.ShardingConfig(mesh, **fields)
+    sharded = programs.Program(
+      logs.model_fn(config=config, **_MODELS[model]),
+      config,
+      (dict(logs.FEATURES), logs.REWARDS),
+    )
+    start, plain = _plain(model)
+    sharded.load(start)
+    steps = [sharded.step(x) for x in _batches()]
+    programs.assert_same_gradients(
+      self, steps[0].gradients, plain[0].gradients, (), rtol=1e-5
+    )
+    np.testing.assert_allclose(
+      [step.loss for step in steps], [step.loss for step in plain], rtol=1e-5
+    )
+    for name in ("frequency/interval", "frequency/last_step"):
+      if model == "streaming":
+        np.testing.assert_array_equal(
+          steps[-1].variables[name], plain[-1].variables[name], err_msg=name
+        )
+
+  @parameterized.named_parameters(
+    (
+      "both",
+      "stage:2,model:2",
+      {"split": _TABLES, "placement": [("^item", 1), (".*", 0)]},
+    ),
+    ("parts", "model:2", {}),
+    ("replicas", "data:2", {"split": _TABLES}),
+  )
+  def test_evaluation_and_predictions(self, mesh, fields):
+    """From the checkpoint of a run on the mesh, read by a plain model."""
+    config = estimator_mp.ShardingConfig(mesh, **fields)
+    folder = os.path.join(self.create_tempdir().full_path, "run")
+    run_config = estimator_mp.run_config(config, folder, tf_random_seed=3)
+    sharded = tf.estimator.Estimator(
+      logs.model_fn(config=config), config=run_config
+    )
+    sharded.train(logs.input_fn(), steps=3)
+    plain = tf.estimator.Estimator(logs.model_fn(), folder)
+    found, expected = (x.evaluate(logs.input_fn()) for x in (sharded, plain))
+    self.assertCountEqual(
+      expected, ["loss", "recall_at_1", "recall_at_5", "global_step"]
+    )
+    for name, value in expected.items():
+      np.testing.assert_allclose(found[name], value, rtol=1e-6, err_msg=name)
+    found, expected = ([*x.predict(logs.input_fn())] for x in (sharded, plain))
+    for name in ("query", "item"):
+      np.testing.assert_allclose(
+        [row[name] for row in found],
+        [row[name] for row in expected],
+        rtol=1e-6,
+        atol=1e-6,
+      )
+
+
+if __name__ == "__main__":
+  absltest.main()
