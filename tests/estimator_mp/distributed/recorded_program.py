@@ -65,16 +65,20 @@ class _RecordHook(tf.estimator.SessionRunHook):
       int(step): _go_file(model_dir, step) for step in holds.split(",") if step
     }
 
+  def after_create_session(self, session, coord):
+    # Counted from here on: a step that reads the variable which it counts up
+    # itself gets the number before or after, whichever op comes first.
+    self._step = int(session.run(tf.compat.v1.train.get_global_step()))
+
   def before_run(self, run_context):
     graph = run_context.session.graph
     losses = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)
-    step = tf.compat.v1.train.get_global_step(graph)
-    return tf.estimator.SessionRunArgs([step, losses[-1]])
+    return tf.estimator.SessionRunArgs(losses[-1])
 
   def after_run(self, run_context, run_values):
-    step, loss = run_values.results
+    step, self._step = self._step, self._step + 1
     with open(self._path, "a") as file:
-      file.write(f"{step} {float(loss)!r}\n")
+      file.write(f"{step} {float(run_values.results)!r}\n")
     time.sleep(_STEP_SECONDS)
     while step in self._holds and not os.path.exists(self._holds[step]):
       time.sleep(_STEP_SECONDS)
