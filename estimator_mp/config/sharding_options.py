@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 
 from estimator_mp.config import options, split_rules
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.config import schedule as schedule_lib
 from estimator_mp.config.algorithms import ALGORITHMS
+from estimator_mp.config.schedules import orders
+from estimator_mp.config.schedules import schedule as schedule_lib
 
 AXES = ("data", "stage", "model")
 # Each virtual device costs memory; no machine, and hardly a cluster, has more.
@@ -217,7 +218,7 @@ class ShardingOptions:
   schedule: str = options.option(
     "1f1b",
     "In which order a stage takes micro-batches.",
-    choices=schedule_lib.NAMES,
+    choices=orders.NAMES,
   )
   max_live_micro_batches: int | None = options.option(
     None,
@@ -409,7 +410,7 @@ class ShardingOptions:
       check_rules(self.placement, num_stages)
     if not placement_lib.is_strategy(self.placement):
       self._check_unused("memory_limit")
-      if self.schedule != schedule_lib.AUTO:
+      if self.schedule != orders.AUTO:
         self._check_unused("measured_costs")
 
   def _axes(self) -> Mapping[str, int]:
@@ -420,14 +421,14 @@ class ShardingOptions:
 
   def create_schedule(self) -> schedule_lib.Schedule:
     """Returns the order of micro-batches that this configuration describes."""
-    schedule = schedule_lib.make_schedule(
+    schedule = orders.make_schedule(
       self.schedule,
       self._axis_size("stage"),
       self.num_micro_batches,
       self.num_virtual_stages,
       self.max_live_micro_batches,
     )
-    return schedule_lib.repeat(schedule, self.gradient_accumulation_steps)
+    return orders.repeat(schedule, self.gradient_accumulation_steps)
 
   def _check_replicas(self) -> None:
     """Raises if what is said of replicas does not fit together."""

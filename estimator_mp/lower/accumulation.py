@@ -8,8 +8,8 @@ import functools
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from estimator_mp.collectives import sparse
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Cell
+from estimator_mp.config.schedules import schedule as schedule_lib
+from estimator_mp.config.schedules.schedule import Cell
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph.calls import sums
 from estimator_mp.graph.gradient import Repeats, Rows, RowsOfLookups

@@ -15,7 +15,7 @@ from typing import Any
 from compat.private import graph_edits
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import micro_batches
-from estimator_mp.config.schedule import Cell, Schedule
+from estimator_mp.config.schedules.schedule import Cell, Schedule
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.lower import merging, ordering
 from estimator_mp.pipeline import cells as cells_lib

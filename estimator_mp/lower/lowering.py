@@ -36,7 +36,8 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture.micro_batches import MicroBatches
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
-from estimator_mp.config.schedule import AUTO, Cell, Phase, Schedule
+from estimator_mp.config.schedules.orders import AUTO
+from estimator_mp.config.schedules.schedule import Cell, Phase, Schedule
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph.calls import grouping

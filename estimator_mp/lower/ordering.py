@@ -18,8 +18,8 @@ from collections.abc import (
 from typing import Any
 
 from compat.private import graph_edits
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Cell
+from estimator_mp.config.schedules import schedule as schedule_lib
+from estimator_mp.config.schedules.schedule import Cell
 from estimator_mp.pipeline import cells
 from estimator_mp.plan import collective_order
 

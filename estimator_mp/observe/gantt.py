@@ -13,8 +13,8 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from estimator_mp import amounts
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules import schedule as schedule_lib
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.observe import canvas as canvas_lib
 from estimator_mp.observe import step_trace
 from estimator_mp.observe.canvas import FAINT, INK

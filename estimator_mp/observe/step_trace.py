@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from estimator_mp import amounts
 from estimator_mp import devices as devices_lib
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
 
 Interval = tuple[float, float]

@@ -3,7 +3,7 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.observe import executed_graph, live_memory, step_trace
 from estimator_mp.plan import sharding_plan

@@ -20,8 +20,9 @@ import itertools
 import math
 from collections.abc import Iterator, Sequence
 
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Cell, Phase
+from estimator_mp.config.schedules import orders
+from estimator_mp.config.schedules import schedule as schedule_lib
+from estimator_mp.config.schedules.schedule import Cell, Phase
 from estimator_mp.pipeline import simulation
 
 # Each order of as many cells takes about 0.1 s to find.
@@ -85,7 +86,7 @@ def fastest(
     (x for x, time in zip(found, times, strict=True) if time <= least),
     key=lambda x: sum(schedule_lib.live_micro_batches(x)),
   )
-  return schedule_lib.repeat(best, rounds)
+  return orders.repeat(best, rounds)
 
 
 def _named(schedule: schedule_lib.Schedule) -> Iterator[schedule_lib.Rows]:
@@ -95,15 +96,15 @@ def _named(schedule: schedule_lib.Schedule) -> Iterator[schedule_lib.Rows]:
   once, and micro-batches come back in their order: they are all alike, so that
   takes no longer.
   """
-  for name in schedule_lib.ORDERS:
+  for name in orders.ORDERS:
     try:
-      named = schedule_lib.make_schedule(
+      named = orders.make_schedule(
         name, schedule.num_devices, schedule.num_micro_batches
       )
     except ValueError:  # It has several stages per device.
       continue
-    if name == schedule_lib.AUTO:
-      named = schedule_lib.make_schedule(
+    if name == orders.AUTO:
+      named = orders.make_schedule(
         name,
         schedule.num_devices,
         schedule.num_micro_batches,

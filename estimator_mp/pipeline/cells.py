@@ -17,8 +17,8 @@ from collections.abc import (
 from typing import NamedTuple
 
 from compat.private import graph_reads
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules import schedule as schedule_lib
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import control_flow, op_types, traversal
 
 import tensorflow as tf

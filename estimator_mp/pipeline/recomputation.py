@@ -14,8 +14,8 @@ import dataclasses
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules import schedule as schedule_lib
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
 from estimator_mp.pipeline import cells
 

@@ -4,8 +4,9 @@ import dataclasses
 import itertools
 from collections.abc import Mapping, Sequence
 
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules import checks, orders
+from estimator_mp.config.schedules import schedule as schedule_lib
+from estimator_mp.config.schedules.schedule import Phase
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,7 +71,7 @@ def simulate(
       other, or there are not as many times as stages.
   """
   if not schedule.rows:
-    *names, last = (x for x, order in schedule_lib.ORDERS.items() if order.row)
+    *names, last = (x for x, order in orders.ORDERS.items() if order.row)
     raise ValueError(
       f"schedule {schedule.name!r} enforces no order, so there is none to "
       f"simulate; use {', '.join(names)} or {last}"
@@ -79,7 +80,7 @@ def simulate(
   starts: dict[schedule_lib.Cell, float] = {}
   ends: dict[schedule_lib.Cell, float] = {}
   free = [0.0] * schedule.num_devices
-  for cell in schedule_lib.running_order(schedule):
+  for cell in checks.running_order(schedule):
     device = schedule.device_of(cell.stage)
     inputs = [
       ends[needed] + _send(schedule, needed, cell, sends)

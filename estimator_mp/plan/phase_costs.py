@@ -7,7 +7,7 @@ shared out to its phases as the estimates are.
 
 from collections.abc import Mapping
 
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
 from estimator_mp.pipeline import cells
 from estimator_mp.pipeline.auto_schedule import Costs

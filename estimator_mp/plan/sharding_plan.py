@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.model_axis.split_plan import SplitPlan
 from estimator_mp.pipeline.merges import Merge
 from estimator_mp.placement import transfers

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from estimator_mp.capture.micro_batches import MicroBatches
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.pipeline import (
   cells,

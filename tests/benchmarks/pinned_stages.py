@@ -23,7 +23,7 @@ import sys
 import tempfile
 import time
 
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import orders
 from estimator_mp.pipeline import simulation
 from tests.benchmarks import figures
 
@@ -202,7 +202,7 @@ def main(argv):
     raise app.UsageError("this needs two cores")
   with tempfile.TemporaryDirectory() as folder:
     rounds = list(_measure(folder))
-  schedule = schedule_lib.make_schedule("1f1b", 2, _MICRO_BATCHES.value)
+  schedule = orders.make_schedule("1f1b", 2, _MICRO_BATCHES.value)
   bound = simulation.speed_up_bound(schedule)
   one = statistics.median(x[0] for x in rounds)
   staged, both = (sorted(x[index] / x[0] for x in rounds) for index in (1, 2))

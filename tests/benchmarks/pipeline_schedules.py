@@ -16,7 +16,7 @@ import statistics
 import time
 
 import estimator_mp
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import orders
 from estimator_mp.pipeline import simulation
 from tests.benchmarks import figures, graphs, turns
 
@@ -138,7 +138,7 @@ def _measured(micro_batches, times):
 
 def _simulated(name, micro_batches, times):
   """Returns the simulated seconds of a schedule's step."""
-  schedule = schedule_lib.make_schedule(
+  schedule = orders.make_schedule(
     name, _STAGES.value, micro_batches, _SCHEDULES[name]
   )
   return simulation.simulate(schedule, *times).makespan

@@ -17,7 +17,7 @@ from collections.abc import Collection, Mapping, Sequence
 from estimator_mp import devices as devices_lib
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.pipeline import recomputation
 

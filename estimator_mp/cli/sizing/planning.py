@@ -8,7 +8,7 @@ from estimator_mp.cli.sizing.capacity_flags import CapacityOptions
 from estimator_mp.cli.sizing.planned_memory import DeviceMemory, planned_memory
 from estimator_mp.comparison import inspect_model
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import orders
 from estimator_mp.config.sharding_config import ShardingConfig
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
@@ -105,9 +105,7 @@ def plan_model(
         spec.loss.op,
         config.create_mesh(),
         placement,
-        schedule_lib.make_schedule(
-          options.sharding.schedule, num_stages, slices
-        ),
+        orders.make_schedule(options.sharding.schedule, num_stages, slices),
         options.sharding.recompute,
       ),
     )

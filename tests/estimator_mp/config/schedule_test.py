@@ -8,7 +8,8 @@ import pathlib
 import random
 from unittest import mock
 
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import checks, orders
+from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.pipeline import simulation
 from tests.estimator_mp import drawn
 
@@ -33,7 +34,7 @@ def _fitting(name, num_stages):
   found = []
   for numbers in itertools.product(range(1, 9), range(1, 4)):
     with contextlib.suppress(ValueError):
-      schedule_lib.make_schedule(name, num_stages, *numbers)
+      orders.make_schedule(name, num_stages, *numbers)
       found.append(numbers)
   return found
 
@@ -48,7 +49,7 @@ def _ordered(**attributes):
   """Returns the names of schedules that enforce an order."""
   return [
     name
-    for name, order in schedule_lib.ORDERS.items()
+    for name, order in orders.ORDERS.items()
     if order.row
     and all(getattr(order, x) == value for x, value in attributes.items())
   ]
@@ -60,7 +61,7 @@ def _schedules_of(draw, *names):
   name = draw(strategies.sampled_from(names))
   num_stages = draw(strategies.integers(1, 4))
   numbers = draw(strategies.sampled_from(_fitting(name, num_stages)))
-  return schedule_lib.make_schedule(name, num_stages, *numbers)
+  return orders.make_schedule(name, num_stages, *numbers)
 
 
 def _text(schedule):
@@ -147,20 +148,20 @@ class OrderTest(parameterized.TestCase):
     ("none", ("none", 3, 4), []),
   )
   def test_rows(self, arguments, expected):
-    self.assertEqual(_text(schedule_lib.make_schedule(*arguments)), expected)
+    self.assertEqual(_text(orders.make_schedule(*arguments)), expected)
 
   @hypothesis.given(_schedules(), strategies.integers(1, 3))
   def test_is_a_permutation_in_the_order_of_dependencies(
     self, schedule, rounds
   ):
-    schedule = schedule_lib.repeat(schedule, rounds)
-    schedule_lib.check(schedule)
+    schedule = orders.repeat(schedule, rounds)
+    checks.check(schedule)
     every = [cell for row in schedule.rows for cell in row]
     self.assertCountEqual(every, schedule.cells())
     passes = schedule.num_stages * schedule.num_micro_batches
     self.assertLen(every, (3 if schedule.splits_backward else 2) * passes)
     position = {
-      cell: i for i, cell in enumerate(schedule_lib.running_order(schedule))
+      cell: i for i, cell in enumerate(checks.running_order(schedule))
     }
     for stage in range(schedule.num_stages):
       for m in range(schedule.num_micro_batches):
@@ -183,14 +184,14 @@ class OrderTest(parameterized.TestCase):
     ("virtual", ("interleaved", 2, 4, 2), 3, [0, 1, 2, 3], [0, 1, 2, 3]),
   )
   def test_micro_batches_of_a_stage(self, arguments, stage, forward, backward):
-    schedule = schedule_lib.make_schedule(*arguments)
+    schedule = orders.make_schedule(*arguments)
     self.assertEqual(schedule.micro_batches(stage, _FORWARD), forward)
     self.assertEqual(schedule.micro_batches(stage, _BACKWARD), backward)
 
   def test_a_v_comes_back_to_the_first_device(self):
-    schedule = schedule_lib.make_schedule("zbv", 3, 2, 2)
+    schedule = orders.make_schedule("zbv", 3, 2, 2)
     self.assertEqual(schedule.devices_of_stages, (0, 1, 2, 2, 1, 0))
-    around = schedule_lib.make_schedule("interleaved", 3, 3, 2)
+    around = orders.make_schedule("interleaved", 3, 3, 2)
     self.assertEqual(around.devices_of_stages, (0, 1, 2, 0, 1, 2))
 
   def test_a_new_order_is_one_entry(self):
@@ -202,12 +203,12 @@ class OrderTest(parameterized.TestCase):
         for m in numbers
       )
 
-    order = schedule_lib.Order("backwards in the order of forwards", "M", row)
-    with mock.patch.dict(schedule_lib.ORDERS, fifo=order):
-      schedule = schedule_lib.make_schedule("fifo", 2, 3)
+    order = orders.Order("backwards in the order of forwards", "M", row)
+    with mock.patch.dict(orders.ORDERS, fifo=order):
+      schedule = orders.make_schedule("fifo", 2, 3)
       with self.assertRaisesRegex(ValueError, "'fifo' has one stage per dev"):
-        schedule_lib.make_schedule("fifo", 2, 3, 2)
-    schedule_lib.check(schedule)
+        orders.make_schedule("fifo", 2, 3, 2)
+    checks.check(schedule)
     self.assertEqual(_text(schedule)[1], "1.0 1.1 1.2 -1.0 -1.1 -1.2")
     self.assertAlmostEqual(
       simulation.simulate(schedule).speed_up,
@@ -215,8 +216,8 @@ class OrderTest(parameterized.TestCase):
     )
 
   def test_rounds_come_one_after_the_other(self):
-    schedule = schedule_lib.make_schedule("1f1b", 2, 2)
-    twice = schedule_lib.repeat(schedule, 2)
+    schedule = orders.make_schedule("1f1b", 2, 2)
+    twice = orders.repeat(schedule, 2)
     self.assertEqual(
       _text(twice),
       [
@@ -230,9 +231,7 @@ class OrderTest(parameterized.TestCase):
 class LiveTest(parameterized.TestCase):
   @hypothesis.given(strategies.integers(1, 8), strategies.integers(1, 20))
   def test_gpipe_holds_all(self, num_stages, num_micro_batches):
-    schedule = schedule_lib.make_schedule(
-      "gpipe", num_stages, num_micro_batches
-    )
+    schedule = orders.make_schedule("gpipe", num_stages, num_micro_batches)
     self.assertEqual(
       schedule_lib.live_micro_batches(schedule),
       (num_micro_batches,) * num_stages,
@@ -246,8 +245,8 @@ class LiveTest(parameterized.TestCase):
   def test_1f1b_holds_as_many_as_stages_follow(
     self, num_stages, num_micro_batches, rounds
   ):
-    schedule = schedule_lib.repeat(
-      schedule_lib.make_schedule("1f1b", num_stages, num_micro_batches), rounds
+    schedule = orders.repeat(
+      orders.make_schedule("1f1b", num_stages, num_micro_batches), rounds
     )
     self.assertEqual(
       schedule_lib.live_micro_batches(schedule),
@@ -262,8 +261,8 @@ class LiveTest(parameterized.TestCase):
   def test_zb1p_holds_no_more_than_1f1b_on_its_first_stage(
     self, num_stages, num_micro_batches, rounds
   ):
-    schedule = schedule_lib.repeat(
-      schedule_lib.make_schedule("zb1p", num_stages, num_micro_batches), rounds
+    schedule = orders.repeat(
+      orders.make_schedule("zb1p", num_stages, num_micro_batches), rounds
     )
     self.assertEqual(
       schedule_lib.live_micro_batches(schedule),
@@ -278,8 +277,8 @@ class LiveTest(parameterized.TestCase):
   def test_zb2p_holds_about_twice_as_many(
     self, num_stages, num_micro_batches, rounds
   ):
-    schedule = schedule_lib.repeat(
-      schedule_lib.make_schedule("zb2p", num_stages, num_micro_batches), rounds
+    schedule = orders.repeat(
+      orders.make_schedule("zb2p", num_stages, num_micro_batches), rounds
     )
     self.assertEqual(
       schedule_lib.live_micro_batches(schedule),
@@ -295,8 +294,8 @@ class LiveTest(parameterized.TestCase):
     self, num_stages, num_micro_batches, rounds
   ):
     """A stage has half the layers of one that is alone on its device."""
-    schedule = schedule_lib.repeat(
-      schedule_lib.make_schedule("zbv", num_stages, num_micro_batches, 2),
+    schedule = orders.repeat(
+      orders.make_schedule("zbv", num_stages, num_micro_batches, 2),
       rounds,
     )
     most = 2 * min(num_micro_batches, num_stages)
@@ -311,7 +310,7 @@ class LiveTest(parameterized.TestCase):
     ("none", "none", 2, 5, 1, (5, 5)),
   )
   def test_live(self, name, num_stages, num_micro_batches, virtual, expected):
-    schedule = schedule_lib.make_schedule(
+    schedule = orders.make_schedule(
       name, num_stages, num_micro_batches, virtual
     )
     self.assertEqual(schedule_lib.live_micro_batches(schedule), expected)
@@ -328,7 +327,7 @@ class TimeTest(parameterized.TestCase):
     self, schedule, forward, backward, rounds
   ):
     timeline = simulation.simulate(
-      schedule_lib.repeat(schedule, rounds), forward, backward
+      orders.repeat(schedule, rounds), forward, backward
     )
     size, virtual = schedule.num_devices, schedule.num_virtual_stages
     slots = schedule.num_micro_batches + (size - 1) / virtual
@@ -346,7 +345,7 @@ class TimeTest(parameterized.TestCase):
     ("gpipe_1", ("gpipe", 1, 5), 1.0, 0.0),
   )
   def test_bound(self, arguments, speed_up, bubble):
-    schedule = schedule_lib.make_schedule(*arguments)
+    schedule = orders.make_schedule(*arguments)
     self.assertAlmostEqual(simulation.speed_up_bound(schedule), speed_up)
     self.assertAlmostEqual(simulation.bubble_bound(schedule), bubble)
 
@@ -360,16 +359,16 @@ class TimeTest(parameterized.TestCase):
     self, schedule, random_, forward, backward
   ):
     shuffled = _any_order(schedule, random_)
-    schedule_lib.check(shuffled)
+    checks.check(shuffled)
     timeline = simulation.simulate(shuffled, forward, backward)
     self.assertLessEqual(
       timeline.speed_up, simulation.speed_up_bound(schedule) + 1e-9
     )
 
   def test_interleaved_is_faster_by_the_predicted_factor(self):
-    plain = simulation.simulate(schedule_lib.make_schedule("1f1b", 4, 8))
+    plain = simulation.simulate(orders.make_schedule("1f1b", 4, 8))
     interleaved = simulation.simulate(
-      schedule_lib.make_schedule("interleaved", 4, 8, 3)
+      orders.make_schedule("interleaved", 4, 8, 3)
     )
     self.assertAlmostEqual(plain.makespan / interleaved.makespan, 11 / 9)
 
@@ -387,7 +386,7 @@ class TimeTest(parameterized.TestCase):
       simulation.simulate(_any_order(schedule, random_), *times).speed_up,
       bound + 1e-9,
     )
-    repeated = schedule_lib.repeat(schedule, rounds)
+    repeated = orders.repeat(schedule, rounds)
     timeline = simulation.simulate(repeated, *times)
     bound = simulation.speed_up_bound(repeated, *times)
     self.assertLessEqual(timeline.speed_up, bound + 1e-9)
@@ -411,10 +410,10 @@ class TimeTest(parameterized.TestCase):
     )
 
   def test_rounds_without_an_order_have_the_bound_of_one(self):
-    schedule = schedule_lib.make_schedule("none", 3, 4)
+    schedule = orders.make_schedule("none", 3, 4)
     self.assertAlmostEqual(
-      simulation.speed_up_bound(schedule_lib.repeat(schedule, 2)),
-      simulation.speed_up_bound(schedule_lib.make_schedule("none", 3, 8)),
+      simulation.speed_up_bound(orders.repeat(schedule, 2)),
+      simulation.speed_up_bound(orders.make_schedule("none", 3, 8)),
     )
 
   @hypothesis.given(
@@ -428,9 +427,7 @@ class TimeTest(parameterized.TestCase):
   ):
     """Where phases take the same time, and micro-batches are not too few."""
     name, virtual = name_and_virtual
-    schedule = schedule_lib.make_schedule(
-      name, size, 2 * size - 1 + more, virtual
-    )
+    schedule = orders.make_schedule(name, size, 2 * size - 1 + more, virtual)
     timeline = simulation.simulate(schedule, time, time, time)
     for row in schedule.rows:
       for before, after in itertools.pairwise(row):
@@ -449,7 +446,7 @@ class TimeTest(parameterized.TestCase):
     """The paper has (K - 1) * (F + B - W) for zb1p; device K-1 waits 3 F."""
     for num_micro_batches in (8, 16, 32):
       timeline = simulation.simulate(
-        schedule_lib.make_schedule(name, 4, num_micro_batches, virtual),
+        orders.make_schedule(name, 4, num_micro_batches, virtual),
         1,
         1.2,
         0.8,
@@ -461,7 +458,7 @@ class TimeTest(parameterized.TestCase):
   )
   def test_zb1p_has_a_third_of_the_bubble_of_1f1b(self, size, more, time):
     def bubble(name):
-      schedule = schedule_lib.make_schedule(name, size, size + more)
+      schedule = orders.make_schedule(name, size, size + more)
       timeline = simulation.simulate(schedule, time, time, time)
       return timeline.makespan - timeline.busy / size
 
@@ -469,21 +466,21 @@ class TimeTest(parameterized.TestCase):
     self.assertAlmostEqual(bubble("1f1b"), 3 * bubble("zb1p"))
 
   def test_a_pass_that_is_not_split_takes_the_time_of_both(self):
-    schedule = schedule_lib.make_schedule("1f1b", 4, 8)
+    schedule = orders.make_schedule("1f1b", 4, 8)
     self.assertEqual(
       simulation.simulate(schedule, 1, 1.2, 0.8),
       simulation.simulate(schedule, 1, 2.0),
     )
 
   def test_stages_that_differ(self):
-    schedule = schedule_lib.make_schedule("gpipe", 2, 2)
+    schedule = orders.make_schedule("gpipe", 2, 2)
     timeline = simulation.simulate(schedule, [1, 3], backward=[2, 6])
     cell = schedule_lib.Cell(1, 1, _FORWARD)
     self.assertEqual((timeline.starts[cell], timeline.ends[cell]), (4, 7))
     self.assertEqual((timeline.makespan, timeline.busy), (21, 24))
 
   def test_as_many_times_as_stages(self):
-    schedule = schedule_lib.make_schedule("interleaved", 2, 2, 2)
+    schedule = orders.make_schedule("interleaved", 2, 2, 2)
     with self.assertRaisesWithLiteralMatch(
       ValueError, "backward has 2 times for 4 stages; give one for each"
     ):
@@ -495,7 +492,7 @@ class TimeTest(parameterized.TestCase):
       "schedule 'none' enforces no order, so there is none to simulate; use "
       "gpipe, 1f1b, interleaved, zb1p, zb2p, zbv or auto",
     ):
-      simulation.simulate(schedule_lib.make_schedule("none", 2, 2))
+      simulation.simulate(orders.make_schedule("none", 2, 2))
 
 
 def _any_order(schedule: schedule_lib.Schedule, random_: random.Random):
@@ -515,11 +512,11 @@ def _any_order(schedule: schedule_lib.Schedule, random_: random.Random):
 class CheckTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
-    self._schedule = schedule_lib.make_schedule("1f1b", 2, 2)
+    self._schedule = orders.make_schedule("1f1b", 2, 2)
 
   def _expect(self, schedule, text):
     with self.assertRaisesWithLiteralMatch(ValueError, text):
-      schedule_lib.check(schedule)
+      checks.check(schedule)
 
   def test_missing(self):
     row = self._schedule.rows[1]
@@ -553,7 +550,7 @@ class CheckTest(parameterized.TestCase):
     )
 
   def test_weight_missing(self):
-    schedule = schedule_lib.make_schedule("zb1p", 2, 2)
+    schedule = orders.make_schedule("zb1p", 2, 2)
     self._expect(
       _with_row(schedule, 1, schedule.rows[1][:-1]),
       "schedule 'zb1p' lacks the weight of micro-batch 1 on stage 1 on "
@@ -561,7 +558,7 @@ class CheckTest(parameterized.TestCase):
     )
 
   def test_weight_before_backward(self):
-    schedule = schedule_lib.make_schedule("zb1p", 1, 1)
+    schedule = orders.make_schedule("zb1p", 1, 1)
     forward, backward, weight = schedule.rows[0]
     self._expect(
       _with_row(schedule, 0, [forward, weight, backward]),
@@ -613,10 +610,10 @@ class CheckTest(parameterized.TestCase):
     row[i], row[j] = row[j], row[i]
     swapped = _with_row(schedule, device, row)
     if _can_run(swapped):
-      schedule_lib.check(swapped)
+      checks.check(swapped)
     else:
       with self.assertRaisesRegex(ValueError, "never ends: device"):
-        schedule_lib.check(swapped)
+        checks.check(swapped)
 
 
 def _last_stage_in_the_order_1_0():
@@ -649,8 +646,8 @@ class GuideTest(absltest.TestCase):
   def test_the_guide_has_them_all(self):
     guide = pathlib.Path(__file__).parents[3] / "docs" / "pipeline.md"
     text = guide.read_text(encoding="utf-8")
-    for name in schedule_lib.NAMES:
-      order = schedule_lib.ORDERS[name]
+    for name in orders.NAMES:
+      order = orders.ORDERS[name]
       row = f"| `{name}` | {order.summary} | {order.held} |"
       self.assertIn(row, text.replace(" (default)", ""))
 
@@ -724,14 +721,14 @@ class ArgumentsTest(parameterized.TestCase):
   )
   def test_refused(self, arguments, text):
     with self.assertRaisesWithLiteralMatch(ValueError, text):
-      schedule_lib.make_schedule(*arguments)
+      orders.make_schedule(*arguments)
 
   def test_no_round(self):
-    schedule = schedule_lib.make_schedule("gpipe", 2, 2)
+    schedule = orders.make_schedule("gpipe", 2, 2)
     with self.assertRaisesWithLiteralMatch(
       ValueError, "rounds=0 is too small; use 1 or more"
     ):
-      schedule_lib.repeat(schedule, 0)
+      orders.repeat(schedule, 0)
 
 
 if __name__ == "__main__":

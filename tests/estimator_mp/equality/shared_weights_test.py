@@ -3,7 +3,7 @@
 import dataclasses
 
 import estimator_mp
-from estimator_mp.config.schedule import Cell, Phase
+from estimator_mp.config.schedules.schedule import Cell, Phase
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
 from tests.estimator_mp import programs, shapes, versions

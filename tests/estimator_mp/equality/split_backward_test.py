@@ -7,7 +7,7 @@ unlike others: used twice, sparse, clipped, of several losses, in loops.
 import itertools
 
 import estimator_mp
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
 from tests.estimator_mp import programs, shapes, versions, zoo

@@ -1,8 +1,8 @@
 """Accumulation: in which order, and where, gradients are added up."""
 
 import estimator_mp  # noqa: F401
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Cell, Phase
+from estimator_mp.config.schedules import orders
+from estimator_mp.config.schedules.schedule import Cell, Phase
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph.gradient import Repeats
 from estimator_mp.lower import accumulation
@@ -52,7 +52,7 @@ class AccumulationTest(parameterized.TestCase):
 
   def test_gradients_are_added_as_they_come(self):
     """In GPipe the last micro-batch goes back first."""
-    added = self._accumulation(schedule_lib.make_schedule("gpipe", 2, 3))
+    added = self._accumulation(orders.make_schedule("gpipe", 2, 3))
     gradient = self._gradient("g")
     (total,) = added.totals(gradient, {gradient.op: _backward(1)})
     self.assertEqual(self._terms(total), ["g_0", "g_1", "g_2"])
@@ -62,7 +62,7 @@ class AccumulationTest(parameterized.TestCase):
     )
 
   def test_each_replica_adds_its_own(self):
-    added = self._accumulation(schedule_lib.make_schedule("1f1b", 2, 2), 2)
+    added = self._accumulation(orders.make_schedule("1f1b", 2, 2), 2)
     gradient = self._gradient("g")
     totals = added.totals(gradient, {gradient.op: _backward(0)})
     self.assertEqual(
@@ -73,7 +73,7 @@ class AccumulationTest(parameterized.TestCase):
     )
 
   def test_sums_on_another_device_than_their_pass_are_known(self):
-    added = self._accumulation(schedule_lib.make_schedule("gpipe", 2, 2))
+    added = self._accumulation(orders.make_schedule("gpipe", 2, 2))
     gradient = self._gradient("g")
     (total,) = added.totals(
       gradient, {gradient.op: _backward(0)}, {gradient.op}
@@ -83,7 +83,7 @@ class AccumulationTest(parameterized.TestCase):
     self.assertEqual(added.sums_elsewhere(0), {_backward(0, 0): [total.op]})
 
   def test_where_the_backward_pass_is_split_sums_end_the_second_part(self):
-    added = self._accumulation(schedule_lib.make_schedule("zb1p", 2, 3))
+    added = self._accumulation(orders.make_schedule("zb1p", 2, 3))
     gradient = self._gradient("g")
     (total,) = added.totals(gradient, {gradient.op: Pass(1, Phase.WEIGHT)})
     self.assertEqual(self._terms(total), ["g_2", "g_1", "g_0"])
@@ -96,13 +96,13 @@ class AccumulationTest(parameterized.TestCase):
     )
 
   def test_a_gradient_of_no_stage_is_added_by_numbers(self):
-    added = self._accumulation(schedule_lib.make_schedule("gpipe", 2, 2))
+    added = self._accumulation(orders.make_schedule("gpipe", 2, 2))
     (total,) = added.totals(self._gradient("g"), {})
     self.assertEqual(self._terms(total), ["g_1", "g_0"])
     self.assertEqual(added.sums_of_replica(0), {})
 
   def test_what_all_share_is_multiplied(self):
-    added = self._accumulation(schedule_lib.make_schedule("1f1b", 1, 3))
+    added = self._accumulation(orders.make_schedule("1f1b", 1, 3))
     shared = v1.placeholder(tf.float32, [], "shared")
     (total,) = added.totals(shared, {})
     self.assertEqual(total.op.type, "Mul")
@@ -116,7 +116,7 @@ class AccumulationTest(parameterized.TestCase):
     return gradient_rows.Group(self._gradient(values), tuple(rows))
 
   def test_rows_of_a_sparse_gradient_are_put_together(self):
-    added = self._accumulation(schedule_lib.make_schedule("1f1b", 1, 2), 2)
+    added = self._accumulation(orders.make_schedule("1f1b", 1, 2), 2)
     origin = gradient_rows.Origin(Repeats.NONE)
     group = self._rows((self._gradient("i"), origin))
     totals = added.totals_of_rows([group], None, {})
@@ -131,7 +131,7 @@ class AccumulationTest(parameterized.TestCase):
 
   def test_rows_that_all_micro_batches_have_are_added_up(self):
     """They are a part of the backward cells, as dense gradients are."""
-    added = self._accumulation(schedule_lib.make_schedule("1f1b", 1, 2))
+    added = self._accumulation(orders.make_schedule("1f1b", 1, 2))
     indices = v1.placeholder(tf.int64, [None], "same")
     group = self._rows((indices, gradient_rows.Origin(Repeats.SAME)))
     passes = {group.values.op: _backward(0)}
@@ -148,7 +148,7 @@ class AccumulationTest(parameterized.TestCase):
     ("ascending", Repeats.SORTED, [2, 5, 7]),
   )
   def test_rows_of_one_id_are_one(self, repeats, ids):
-    added = self._accumulation(schedule_lib.make_schedule("1f1b", 1, 2))
+    added = self._accumulation(orders.make_schedule("1f1b", 1, 2))
     indices = self._gradient("i")
     group = self._rows((indices, gradient_rows.Origin(repeats, indices)))
     (total,) = added.totals_of_rows([group], None, {})
@@ -163,7 +163,7 @@ class AccumulationTest(parameterized.TestCase):
 
   def test_each_lookup_is_merged_by_itself(self):
     """One tensor holds the rows of two lookups, which is cut."""
-    added = self._accumulation(schedule_lib.make_schedule("1f1b", 1, 2))
+    added = self._accumulation(orders.make_schedule("1f1b", 1, 2))
     once, often = self._gradient("i"), self._gradient("j")
     group = self._rows(
       (once, gradient_rows.Origin(Repeats.DISTINCT, once)),

@@ -5,7 +5,7 @@ import os
 import threading
 
 import estimator_mp
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.plan import sharding_plan
 from tests.estimator_mp import runs, versions, zoo
 

@@ -1,8 +1,8 @@
 """Ordering: which control edges small graphs get."""
 
 import estimator_mp  # noqa: F401
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Cell, Phase
+from estimator_mp.config.schedules import orders
+from estimator_mp.config.schedules.schedule import Cell, Phase
 from estimator_mp.lower import ordering
 from estimator_mp.pipeline.cells import Ends, Pass
 
@@ -57,7 +57,7 @@ class OrderCellsTest(absltest.TestCase):
     return sorted(found)
 
   def test_a_device_runs_its_row(self):
-    schedule = schedule_lib.make_schedule("1f1b", 1, 2)
+    schedule = orders.make_schedule("1f1b", 1, 2)
     self._order(schedule, self._ends(1, 2))
     waits = {
       name: self._waits(name) for name in self._made if name.endswith("first")
@@ -77,14 +77,14 @@ class OrderCellsTest(absltest.TestCase):
     )
 
   def test_each_device_waits_for_itself_alone(self):
-    schedule = schedule_lib.make_schedule("gpipe", 2, 2)
+    schedule = orders.make_schedule("gpipe", 2, 2)
     self._order(schedule, self._ends(2, 2))
     for stage in (0, 1):
       ends = self._waits(f"backward_{stage}/0/first")
       self.assertEqual({x[x.index("_") + 1] for x in ends}, {str(stage)})
 
   def test_sums_of_gradients_are_the_end_of_a_backward_cell(self):
-    schedule = schedule_lib.make_schedule("gpipe", 1, 2)
+    schedule = orders.make_schedule("gpipe", 1, 2)
     ends = self._ends(1, 2)
     total = tf.no_op("sum")
     self._order(schedule, ends, {Cell(0, 1, Phase.BACKWARD): [total]})
@@ -95,7 +95,7 @@ class OrderCellsTest(absltest.TestCase):
 
   def test_sums_on_another_device_follow_the_cell_and_hold_up_nobody(self):
     """A table on stage 1 that stage 0 looks up."""
-    schedule = schedule_lib.make_schedule("1f1b", 2, 2)
+    schedule = orders.make_schedule("1f1b", 2, 2)
     ends = self._ends(2, 2)
     with tf.device("/cpu:1"):
       total = tf.no_op("sum")
@@ -108,14 +108,14 @@ class OrderCellsTest(absltest.TestCase):
 
   def test_sums_follow_what_another_phase_has_left(self):
     """Of a gradient that is made in a part of the backward pass alone."""
-    schedule = schedule_lib.make_schedule("zb1p", 1, 2)
+    schedule = orders.make_schedule("zb1p", 1, 2)
     ends = self._ends(1, 2)  # None of that phase.
     total = tf.no_op("sum")
     self._order(schedule, ends, {Cell(0, 1, Phase.WEIGHT): [total]})
     self.assertIn("backward_0/1/last", self._waits("sum"))
 
   def test_what_a_micro_batch_does_without_is_left_out(self):
-    schedule = schedule_lib.make_schedule("gpipe", 1, 2)
+    schedule = orders.make_schedule("gpipe", 1, 2)
     ends = self._ends(1, 2)
     self._order(
       schedule,
@@ -126,7 +126,7 @@ class OrderCellsTest(absltest.TestCase):
 
   def test_a_cell_ends_even_if_it_does_without_what_it_begins_with(self):
     """A micro-batch that keeps what others begin by computing again."""
-    schedule = schedule_lib.make_schedule("gpipe", 1, 2)
+    schedule = orders.make_schedule("gpipe", 1, 2)
     ends = self._ends(1, 2)
     self._order(
       schedule,
@@ -140,7 +140,7 @@ class OrderCellsTest(absltest.TestCase):
     self.assertIn("backward_0/1/last", self._waits("backward_0/0/first"))
 
   def test_without_an_order_nothing_waits(self):
-    schedule = schedule_lib.make_schedule("none", 2, 2)
+    schedule = orders.make_schedule("none", 2, 2)
     self._order(schedule, self._ends(2, 2))
     self.assertFalse(
       any(op.control_inputs for op in self._graph.get_operations())

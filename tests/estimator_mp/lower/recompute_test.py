@@ -1,7 +1,7 @@
 """Recompute, virtual stages and rounds: the same numbers, less memory."""
 
 import estimator_mp
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.observe import trace_reading
 from estimator_mp.plan import sharding_plan
 from tests.estimator_mp import programs, versions, zoo

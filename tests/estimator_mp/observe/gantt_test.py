@@ -1,6 +1,7 @@
 """Gantt: which cell is drawn where on its device, as plain data."""
 
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import orders
+from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.observe import gantt, step_trace
 
 from absl.testing import absltest
@@ -14,7 +15,7 @@ def _row(*runs, schedule=("gpipe", 2, 2), device=0):
     step_trace.Kernel("op", "MatMul", device, start, end, cell)
     for cell, start, end in runs
   )
-  made = schedule_lib.make_schedule(*schedule)
+  made = orders.make_schedule(*schedule)
   names = tuple(f"/device:CPU:{k}" for k in range(made.num_devices))
   trace = step_trace.StepTrace(1, names, kernels, made, {}, (0,) * len(names))
   return gantt.lay_out(trace, device)
@@ -80,7 +81,7 @@ class LegendTest(absltest.TestCase):
       )
       for start, phase in enumerate(phases)
     ]
-    made = schedule_lib.make_schedule(name, 1, 1)
+    made = orders.make_schedule(name, 1, 1)
     trace = step_trace.StepTrace(
       1, ("/device:CPU:0",), tuple(kernels), made, {}, (0,)
     )
@@ -98,7 +99,7 @@ class LegendTest(absltest.TestCase):
     )
 
   def test_each_phase_looks_its_own_way(self):
-    made = schedule_lib.make_schedule("zb1p", 1, 1)
+    made = orders.make_schedule("zb1p", 1, 1)
     kernels = tuple(
       step_trace.Kernel("op", "MatMul", 0, start, start + 1, cell)
       for start, cell in enumerate(made.rows[0])

@@ -5,7 +5,8 @@ import os
 import pathlib
 
 import estimator_mp
-from estimator_mp.config import schedule
+from estimator_mp.config.schedules import orders
+from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.observe import chrome_trace, gantt, step_trace
 from estimator_mp.pipeline import simulation
 from estimator_mp.plan import sharding_plan
@@ -16,7 +17,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_FORWARD = schedule.Phase.FORWARD
+_FORWARD = schedule_lib.Phase.FORWARD
 _WIDTH = 20
 
 
@@ -56,13 +57,13 @@ class StepTraceTest(parameterized.TestCase):
     ("one_stage", ("1f1b", 1, 2), 4),
   )
   def test_replicas_as_simulated(self, arguments, num_replicas):
-    made = schedule.make_schedule(*arguments)
+    made = orders.make_schedule(*arguments)
     trace = _simulated(made, num_replicas)
     self.assertEqual(trace.num_replicas, num_replicas)
     self.assertLen(trace.spans, num_replicas * len([*made.cells()]))
     self.assertEqual(
       trace.live_micro_batches(),
-      schedule.live_micro_batches(made) * num_replicas,
+      schedule_lib.live_micro_batches(made) * num_replicas,
     )
     self.assertAlmostEqual(trace.bubble, simulation.bubble_bound(made))
     self.assertAlmostEqual(
@@ -72,7 +73,7 @@ class StepTraceTest(parameterized.TestCase):
       self.assertEqual(trace.replica_of(device), device // made.num_devices)
 
   def test_a_late_replica_is_idle_before(self):
-    made = schedule.make_schedule("1f1b", 1, 2)
+    made = orders.make_schedule("1f1b", 1, 2)
     trace = _simulated(made, 2, late=600)
     # Both work 600 of 1200.
     self.assertEqual(trace.makespan, 1200)
@@ -80,7 +81,7 @@ class StepTraceTest(parameterized.TestCase):
     self.assertAlmostEqual(trace.bubble, 0.5)
 
   def test_line(self):
-    trace = _simulated(schedule.make_schedule("1f1b", 2, 4), 2)
+    trace = _simulated(orders.make_schedule("1f1b", 2, 4), 2)
     self.assertEqual(
       trace.summary(),
       "step 20: bubble 20% (bound 20%), 1.00 kB between stages, "
@@ -88,7 +89,7 @@ class StepTraceTest(parameterized.TestCase):
     )
 
   def test_pictures_name_replicas(self):
-    trace = _simulated(schedule.make_schedule("1f1b", 2, 4), 2)
+    trace = _simulated(orders.make_schedule("1f1b", 2, 4), 2)
     folder = self.create_tempdir().full_path
     gantt.write_pictures(trace, folder, "step")
     svg = pathlib.Path(folder, "step.svg").read_text()
@@ -105,7 +106,7 @@ class StepTraceTest(parameterized.TestCase):
     self.assertIn("speed-up 3.20 (bound 3.20)", svg)
 
   def test_chrome_trace(self):
-    trace = _simulated(schedule.make_schedule("1f1b", 2, 1), 2)
+    trace = _simulated(orders.make_schedule("1f1b", 2, 1), 2)
     events = chrome_trace.to_dict(trace)["traceEvents"]
     names = {
       event["pid"]: event["args"]["name"]
@@ -158,7 +159,7 @@ class ModelAxisTest(parameterized.TestCase):
     ("interleaved", ("interleaved", 2, 4, 2), 2),
   )
   def test_devices_of_a_stage_do_its_cells(self, arguments, num_replicas):
-    made = schedule.make_schedule(*arguments)
+    made = orders.make_schedule(*arguments)
     trace = _on_a_model_axis(made, num_replicas, 2)
     self.assertEqual(trace.num_replicas, num_replicas)
     self.assertEqual(
@@ -179,7 +180,7 @@ class ModelAxisTest(parameterized.TestCase):
     )
 
   def test_line(self):
-    made = schedule.make_schedule("1f1b", 2, 4)
+    made = orders.make_schedule("1f1b", 2, 4)
     self.assertEqual(
       _on_a_model_axis(made, 1, 2).summary(),
       "step 20: bubble 20% (bound 20%), 230 B between stages, 1.00 kB within "
@@ -191,7 +192,7 @@ class ModelAxisTest(parameterized.TestCase):
     )
 
   def test_pictures_name_parts(self):
-    trace = _on_a_model_axis(schedule.make_schedule("1f1b", 2, 4), 1, 2)
+    trace = _on_a_model_axis(orders.make_schedule("1f1b", 2, 4), 1, 2)
     folder = self.create_tempdir().full_path
     gantt.write_pictures(trace, folder, "step")
     svg = pathlib.Path(folder, "step.svg").read_text()
@@ -205,7 +206,7 @@ class ModelAxisTest(parameterized.TestCase):
     self.assertIn("speed-up 3.20 (bound 3.20)", svg)
 
   def test_chrome_trace_has_stages_on_all_their_devices(self):
-    trace = _on_a_model_axis(schedule.make_schedule("1f1b", 2, 1), 1, 2)
+    trace = _on_a_model_axis(orders.make_schedule("1f1b", 2, 1), 1, 2)
     stages = [
       (event["pid"], event["args"]["name"])
       for event in chrome_trace.to_dict(trace)["traceEvents"]

@@ -10,7 +10,8 @@ from typing import Any
 import estimator_mp
 from estimator_mp import amounts
 from estimator_mp.config import placement
-from estimator_mp.config import schedule as schedule_lib
+from estimator_mp.config.schedules import checks, orders
+from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.observe import (
   chrome_trace,
   step_trace,
@@ -45,7 +46,7 @@ def _trace(kernels, schedule=None, sent=None, live=(0, 0)):
 
 def _simulated(*arguments, weight=1):
   """Returns the trace of a step that went as simulated."""
-  schedule = schedule_lib.make_schedule(*arguments)
+  schedule = orders.make_schedule(*arguments)
   times = [100, 200, 100 * weight][: len(schedule.phases)]
   timeline = simulation.simulate(schedule, *times)
   kernels = [
@@ -108,7 +109,7 @@ class StepTraceTest(parameterized.TestCase):
     self.assertAlmostEqual(trace.speed_up, trace.speed_up_bound)
 
   def test_the_bound_is_that_of_phases_as_long_as_those_that_ran(self):
-    schedule = schedule_lib.make_schedule("zb1p", 2, 8)
+    schedule = orders.make_schedule("zb1p", 2, 8)
     empty = _trace([_kernel(0, 0, 1)], schedule)
     self.assertAlmostEqual(empty.bubble_bound, 1 / 25)
     trace = _simulated("zb1p", 2, 8, weight=3)
@@ -127,7 +128,7 @@ class StepTraceTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (
       "pipeline",
-      schedule_lib.make_schedule("1f1b", 2, 2),
+      orders.make_schedule("1f1b", 2, 2),
       "step 20: bubble 55% (bound 33%), 1.23 MB between stages, "
       "peak live 4.50/0.30 MB",
     ),
@@ -164,7 +165,7 @@ class StepTraceTest(parameterized.TestCase):
 
   def test_chrome_trace(self):
     cell = schedule_lib.Cell(1, 0, _BACKWARD)
-    schedule = schedule_lib.make_schedule("gpipe", 2, 1)
+    schedule = orders.make_schedule("gpipe", 2, 1)
     trace = _trace(
       [_kernel(1, 1, 4, cell), _kernel(1, 2, 5)], schedule=schedule
     )
@@ -210,9 +211,7 @@ def _sleep(x):
 
 def _record_pipeline(name, num_stages, num_micro_batches, virtual=1):
   """Builds cells that sleep, in the order of a schedule, and records them."""
-  schedule = schedule_lib.make_schedule(
-    name, num_stages, num_micro_batches, virtual
-  )
+  schedule = orders.make_schedule(name, num_stages, num_micro_batches, virtual)
   mesh = estimator_mp.Mesh.create(
     f"stage:{num_stages}", [f"/cpu:{k}" for k in range(num_stages)]
   )
@@ -221,7 +220,7 @@ def _record_pipeline(name, num_stages, num_micro_batches, virtual=1):
   cells: dict[str, schedule_lib.Cell] = {}
   latest: dict[int, tf.Tensor] = {}
   graph = tf.compat.v1.get_default_graph()
-  for cell in schedule_lib.running_order(schedule):
+  for cell in checks.running_order(schedule):
     device = schedule.device_of(cell.stage)
     inputs = [outputs[needed] for needed in schedule.inputs_of(cell)]
     before = len(graph.get_operations())
@@ -369,7 +368,7 @@ class TraceHookTest(parameterized.TestCase):
           lambda i, _: i < 3, lambda i, y: (i + 1, tf.tanh(y)), [0, total]
         )[1]
       cell = schedule_lib.Cell(0, 0, _FORWARD)
-      schedule = schedule_lib.make_schedule("gpipe", 1, 1)
+      schedule = orders.make_schedule("gpipe", 1, 1)
       cells = {op.name: cell for op in graph.get_operations()[before:]}
       _record_plan(graph, mesh, schedule, cells)
       train_op = tf.group(looped, tf.compat.v1.assign_add(step, 1))

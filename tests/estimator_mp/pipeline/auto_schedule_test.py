@@ -3,8 +3,9 @@
 import dataclasses
 import itertools
 
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules import checks, orders
+from estimator_mp.config.schedules import schedule as schedule_lib
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.pipeline import auto_schedule, simulation
 
 import hypothesis
@@ -36,8 +37,8 @@ def _costs(draw, num_stages):
 
 
 def _made(num_stages, num_micro_batches, most=None, rounds=1):
-  return schedule_lib.repeat(
-    schedule_lib.make_schedule(
+  return orders.repeat(
+    orders.make_schedule(
       "auto", num_stages, num_micro_batches, max_live_micro_batches=most
     ),
     rounds,
@@ -58,10 +59,10 @@ class FastestTest(parameterized.TestCase):
     found = auto_schedule.fastest(
       _made(num_stages, num_micro_batches, most), costs
     )
-    schedule_lib.check(found)
+    checks.check(found)
     self.assertLessEqual(max(schedule_lib.live_micro_batches(found)), most)
     for name in _NAMED:
-      named = schedule_lib.make_schedule(name, num_stages, num_micro_batches)
+      named = orders.make_schedule(name, num_stages, num_micro_batches)
       if max(schedule_lib.live_micro_batches(named)) <= most:
         self.assertLessEqual(
           costs.simulate(found).makespan,
@@ -81,7 +82,7 @@ class FastestTest(parameterized.TestCase):
     """Sums of gradients are made before the order is known."""
     made = _made(num_stages, num_micro_batches, rounds=rounds)
     found = auto_schedule.fastest(made, data.draw(_costs(num_stages)))
-    schedule_lib.check(found)
+    checks.check(found)
     self.assertEqual(
       dataclasses.replace(found, rows=()), dataclasses.replace(made, rows=())
     )
@@ -99,7 +100,7 @@ class FastestTest(parameterized.TestCase):
     self, num_stages, num_micro_batches, most
   ):
     made = _made(num_stages, num_micro_batches, most)
-    schedule_lib.check(made)
+    checks.check(made)
     self.assertLessEqual(max(schedule_lib.live_micro_batches(made)), most)
 
   def test_by_default_it_holds_what_1f1b_does(self):
@@ -131,10 +132,10 @@ class FastestTest(parameterized.TestCase):
     self.assertLessEqual(timeline.makespan, 6 * 9 + 1 + 1)
 
   def test_sends_take_their_time(self):
-    schedule = schedule_lib.make_schedule("1f1b", 3, 1)
+    schedule = orders.make_schedule("1f1b", 3, 1)
     costs = _even(3, send=0.5)
     self.assertAlmostEqual(costs.simulate(schedule).makespan, 9 + 4 * 0.5)
-    on_one = schedule_lib.make_schedule("zbv", 1, 1, 2)
+    on_one = orders.make_schedule("zbv", 1, 1, 2)
     self.assertAlmostEqual(
       simulation.simulate(on_one, 2, 2, 2, sends=[5]).makespan, 6
     )

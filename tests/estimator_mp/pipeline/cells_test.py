@@ -1,7 +1,7 @@
 """Cells of ops: which pass each op of a small graph is part of."""
 
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules import orders
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.pipeline import cells
 from estimator_mp.pipeline.cells import Ends, Pass
 
@@ -240,7 +240,7 @@ class EndsTest(absltest.TestCase):
     both = add("both", [left, right], 1)
     add("dboth", [both, left], 1, backward=True)
     self.assertEqual(
-      self._ends(schedule_lib.make_schedule("1f1b", 2, 2)),
+      self._ends(orders.make_schedule("1f1b", 2, 2)),
       {
         (0, _FORWARD): Ends(("x",), ("left", "right")),
         (1, _FORWARD): Ends(("both",), ("both",)),
@@ -254,11 +254,11 @@ class EndsTest(absltest.TestCase):
     rows = add("rows", [], 2)
     add("x", [rows], 0)
     self.assertEqual(
-      self._ends(schedule_lib.make_schedule("1f1b", 3, 2)),
+      self._ends(orders.make_schedule("1f1b", 3, 2)),
       {(0, _FORWARD): Ends(("x",), ("x",))},
     )
     self.assertEqual(
-      self._ends(schedule_lib.make_schedule("interleaved", 2, 2, 2)),
+      self._ends(orders.make_schedule("interleaved", 2, 2, 2)),
       {(0, _FORWARD): Ends(("rows",), ("x",))},
     )
 
@@ -271,7 +271,7 @@ class EndsTest(absltest.TestCase):
     ops = graph.get_operations()
     passes = dict.fromkeys(ops, Pass(0, _FORWARD))
     ends = cells.ends_of_passes(
-      schedule_lib.make_schedule("1f1b", 1, 1), passes, dict.fromkeys(ops, 0)
+      orders.make_schedule("1f1b", 1, 1), passes, dict.fromkeys(ops, 0)
     )
     last = ends[Pass(0, _FORWARD)].last
     self.assertIn(y.op, last)

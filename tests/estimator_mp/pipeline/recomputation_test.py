@@ -1,8 +1,8 @@
 """Recomputation: what small graphs compute again, as data."""
 
 import estimator_mp  # noqa: F401
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules import orders
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import clones
 from estimator_mp.lower import recompute
 from estimator_mp.pipeline import recomputation
@@ -24,8 +24,8 @@ class PolicyTest(parameterized.TestCase):
     ("last_of_each_round_of_gpipe", "except_last", "gpipe", {0, 1, 2}, {3, 7}),
   )
   def test_policy(self, mode, name, stages, kept):
-    schedule = schedule_lib.make_schedule(name, 3, 4)
-    policy = recomputation.make_policy(mode, schedule_lib.repeat(schedule, 2))
+    schedule = orders.make_schedule(name, 3, 4)
+    policy = recomputation.make_policy(mode, orders.repeat(schedule, 2))
     self.assertEqual((policy.stages, policy.kept), (stages, kept))
 
 

@@ -1,8 +1,8 @@
 """Weight products: gradients that several micro-batches make at once."""
 
 import estimator_mp  # noqa: F401
-from estimator_mp.config import schedule as schedule_lib
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules import orders
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.pipeline import weight_products
 from estimator_mp.pipeline.cells import Pass
 
@@ -87,7 +87,7 @@ class PassTest(absltest.TestCase):
       self._product,
       passes,
       {self._product: stage},
-      schedule_lib.make_schedule(schedule, 2, 2),
+      orders.make_schedule(schedule, 2, 2),
     )
 
   def test_the_pass_that_makes_what_it_reads(self):

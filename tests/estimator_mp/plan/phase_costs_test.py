@@ -1,6 +1,6 @@
 """The costs of phases: estimates of small graphs, and what was measured."""
 
-from estimator_mp.config.schedule import Phase
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.pipeline.cells import Pass
 from estimator_mp.placement import costs as costs_lib
 from estimator_mp.plan import phase_costs

@@ -3,7 +3,7 @@
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import sharding
 from estimator_mp.cli.sizing.planned_memory import planned_memory
-from estimator_mp.config.schedule import make_schedule
+from estimator_mp.config.schedules.orders import make_schedule
 from estimator_mp.config.sharding_config import ShardingConfig
 from estimator_mp.plan import sharding_plan
 
