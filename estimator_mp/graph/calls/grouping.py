@@ -2,7 +2,8 @@
 
 An op can be part of a function if it computes the same of the same inputs
 wherever it is: it has no state, calls no other function, and is no part of a
-loop or branch of TensorFlow 1. A group of them can be one function if whatever
+loop or branch of TensorFlow 1, the gradient of a branch included: if one input
+of a call is dead, so is all that the call returns. A group of them can be one function if whatever
 leaves the group never comes back to it, as a function starts when all that it
 reads is there.
 """
@@ -10,7 +11,7 @@ reads is there.
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from compat.private import graph_reads, op_registry
-from estimator_mp.graph import functions, op_types, traversal
+from estimator_mp.graph import control_flow, functions, op_types, traversal
 
 import tensorflow as tf
 
@@ -41,7 +42,13 @@ def groups_of(
     keys: Only ops of one key can be in one group; ops without one are in none.
   """
   inside = set(ops)
-  kinds = {op: keys[op] for op in ops if op in keys and may_be_called(op)}
+  graph = next((op.graph for op in ops), None)
+  dead = control_flow.ops_in_branches(graph.get_operations() if graph else ())
+  kinds = {
+    op: keys[op]
+    for op in ops
+    if op in keys and op not in dead and may_be_called(op)
+  }
   groups = _if_free_of_cycles(ops, inside, kinds)
   if groups is None:
     groups = _by_depth(ops, inside, kinds)
@@ -52,7 +59,7 @@ def groups_of(
 
 
 def may_be_called(op: tf.Operation) -> bool:
-  """Whether a function can compute an op for its caller.
+  """Whether a function can compute an op, which is in no v1 branch.
 
   Args:
     op: An op.

@@ -1,9 +1,10 @@
 """Micro-batches as calls of functions: equal to their ops, and few."""
 
 import estimator_mp
-from tests.estimator_mp import programs, zoo
+from tests.estimator_mp import programs, shapes, zoo
 
 import numpy as np
+import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 _BATCH = (zoo.FEATURES, zoo.LABELS)
@@ -19,6 +20,24 @@ def _program(name, cells, num_micro_batches, **arguments):
   )
   example = programs.examples(_BATCH, 0, 24)
   return programs.Program(model.model_fn, config, example, model.params)
+
+
+def _branches(features, labels, mode):
+  """A layer that the steps of even numbers leave out."""
+  layer = tf.compat.v1.layers.dense
+  net = layer(features["x"], 8, tf.tanh)
+  step = tf.compat.v1.train.get_global_step()
+  kernel = tf.compat.v1.get_variable("kernel", [8, 8])
+  net = tf.cond(
+    tf.equal(step % 2, 0),
+    lambda: net * 2.0,
+    lambda: tf.tanh(tf.matmul(net, kernel)),
+  )
+  logits = layer(layer(net, 8, tf.tanh), 1)
+  loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+  optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
+  train_op = optimizer.minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 class CellFunctionsTest(parameterized.TestCase):
@@ -42,6 +61,16 @@ class CellFunctionsTest(parameterized.TestCase):
         np.testing.assert_allclose(
           found.gradients[variable], gradient, 1e-5, 1e-7, err_msg=variable
         )
+
+  @parameterized.named_parameters(("1f1b", "1f1b"), ("zb1p", "zb1p"))
+  def test_the_branch_that_is_not_taken_stays_out(self, schedule):
+    """A call that read of a dead branch would return nothing."""
+    tf.compat.v1.disable_control_flow_v2()
+    self.addCleanup(tf.compat.v1.enable_control_flow_v2)
+    config = estimator_mp.ShardingConfig(
+      "stage:2", num_micro_batches=3, cells="functions", schedule=schedule
+    )
+    shapes.assert_equals_the_full_batch(self, _branches, shapes.BATCH, config)
 
   def test_few_ops_for_a_micro_batch(self):
     """Counted, as times say little: the graph may not grow as it did."""
