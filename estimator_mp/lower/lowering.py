@@ -340,6 +340,8 @@ class Lowering:
     ends = [*(t.op for t in targets), *(p.op for p in parts)]
     late = self._recompute(ends, stages)
     self._plan_schedule(targets, [*wanted.values()], stages)
+    if self._config.cells == "functions":
+      ends += self._read_of_rows(wanted.values())
     found = self._clone(
       ends, functools.partial(self._groups, [*wanted.values()], stages)
     )
@@ -361,6 +363,23 @@ class Lowering:
       results = self._reduce(sources, gradients, list(wanted), stages, products)
     ordering.wait_for_updates(results, late)
     return results
+
+  def _read_of_rows(
+    self, gradients: Iterable[gradient_lib.Gradient]
+  ) -> list[tf.Operation]:
+    """Returns what is read of sparse gradients, lookup by lookup."""
+    found = []
+    for gradient in gradients:
+      if isinstance(gradient, tf.IndexedSlices):
+        for group in self._planner.groups_of(gradient):
+          found.append(group.values.op)
+          for rows in group.rows:
+            found.append(rows.indices.op)
+            if rows.origin.keys is not None:
+              found.append(rows.origin.keys.op)
+            if rows.origin.partition is not None:
+              found.append(rows.origin.partition[0].inputs[1].op)
+    return found
 
   def _plan_products(
     self,

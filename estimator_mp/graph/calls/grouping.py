@@ -2,10 +2,10 @@
 
 An op can be part of a function if it computes the same of the same inputs
 wherever it is: it has no state, calls no other function, and is no part of a
-loop or branch of TensorFlow 1, the gradient of a branch included: if one input
-of a call is dead, so is all that the call returns. A group of them can be one function if whatever
-leaves the group never comes back to it, as a function starts when all that it
-reads is there.
+loop or branch of TensorFlow 1, nor of the gradient of a branch: if one input of
+a call is dead, so is all that it returns. A group of them can be one function
+if whatever leaves the group never comes back to it, as a function starts when
+all that it reads is there.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence

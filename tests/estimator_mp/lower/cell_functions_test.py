@@ -72,6 +72,15 @@ class CellFunctionsTest(parameterized.TestCase):
     )
     shapes.assert_equals_the_full_batch(self, _branches, shapes.BATCH, config)
 
+  def test_several_lookups_of_one_table(self):
+    """Their rows are added lookup by lookup."""
+    config = estimator_mp.ShardingConfig(
+      "stage:2", num_micro_batches=3, cells="functions"
+    )
+    shapes.assert_equals_the_full_batch(
+      self, shapes.two_lookups, shapes.BATCH, config
+    )
+
   def test_few_ops_for_a_micro_batch(self):
     """Counted, as times say little: the graph may not grow as it did."""
     sizes = [
