@@ -24,6 +24,7 @@ from estimator_mp import devices
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import (
   graph_checks,
+  input_boundary,
   micro_batches,
   requests,
   resources,
@@ -32,12 +33,14 @@ from estimator_mp.capture import (
 )
 from estimator_mp.config import placement_file, sharding_options, split_rules
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.graph import control_flow, device_assignment, savers
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import forward as forward_lib
 from estimator_mp.lower import lowering as lowering_lib
 from estimator_mp.lower import ordering, parameter_servers
 from estimator_mp.lower import transfers as lower_transfers
+from estimator_mp.lower.inputs import prefetching as lower_prefetching
 from estimator_mp.lower.splitting import splitter
 from estimator_mp.observe import verification
 from estimator_mp.placement import (
@@ -54,6 +57,7 @@ from estimator_mp.session import (
   distribution,
   export,
   input_position,
+  prefetching,
 )
 from estimator_mp.session import session_config as session_config_lib
 
@@ -122,6 +126,8 @@ def shard_model_fn(
       mesh.check_session_config(run_config.session_config)
       session_config = run_config.session_config
       model_dir = run_config.model_dir
+    if mode == TRAIN and config.prefetch_inputs:
+      prefetching.check(run_config, mesh)
     servers = _servers(config, mesh, run_config, mode)
     is_chief = mode != TRAIN or getattr(run_config, "is_chief", True)
     # One task alone saves the placement.
@@ -213,6 +219,7 @@ class _Sharding:
     self._processes: horovod.Processes | None = None
     self._inputs: Mapping[str, Any] = {}  # Of a graph that does not train.
     self._examples: list[tf.Tensor] = []  # What model_fn is called with.
+    self._of_input: Sequence[tf.Operation] = ()  # If batches are prefetched.
     self._forward: forward_lib.ForwardPass | None = None
     self._splitter: splitter.Splitter | splitter.Unsplit = splitter.Unsplit()
     # Without a model axis, tables may be split over replicas.
@@ -255,9 +262,22 @@ class _Sharding:
     }
     if self._mode != TRAIN:
       self._inputs = batch
-    self._examples = _tensors(batch)
-    if self._mode != TRAIN or schedule.num_micro_batches * num_replicas == 1:
-      return dict(arguments)
+    self._examples = whole = _tensors(batch)
+    num_slices = schedule.num_micro_batches * num_replicas
+    if self._mode == TRAIN and num_slices > 1:
+      batch = self._cut(batch, schedule, num_replicas)
+    if self._mode == TRAIN and self._config.prefetch_inputs:
+      slicing = self._graph.get_operations()[self._first :]
+      self._of_input = input_boundary.ops_of_input(whole, slicing)
+    return {**arguments, **batch}
+
+  def _cut(
+    self,
+    batch: Mapping[str, Any],
+    schedule: schedule_lib.Schedule,
+    num_replicas: int,
+  ) -> dict[str, Any]:
+    """Cuts features and labels; returns those of the first slice."""
     self._batches = micro_batches.split_batch(
       batch,
       schedule.num_micro_batches,
@@ -269,9 +289,9 @@ class _Sharding:
     self._lowering = lowering_lib.Lowering(
       self._config, self._mesh, schedule, self._batches
     )
-    first: Mapping[str, Any] = self._batches.inputs[0]
+    first: dict[str, Any] = self._batches.inputs[0]
     self._examples = _tensors(first)
-    return {**arguments, **first}
+    return first
 
   def run(
     self, build: Callable[[], tf.estimator.EstimatorSpec]
@@ -296,12 +316,15 @@ class _Sharding:
       spec = self._pass_by_parts(spec)
     if self._processes is not None and self._mode == TRAIN:
       spec = self._processes.finish(spec)
+    stored: Mapping[str, Sequence[str]] = {}
+    if self._of_input:
+      spec, stored = self._prefetch(spec)
     savings = transfers.find_savings(self._graph.get_operations())
     lower_transfers.reduce_transfers(savings)
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     self._record(spec)
     if self._batches is not None:
-      spec = slice_errors.with_explained_steps(spec, self._batches)
+      spec = slice_errors.with_explained_steps(spec, self._batches, stored)
     spec = export.with_deviceless_export(spec)
     if self._config.verify_placement:
       spec = verification.with_placement_verification(spec)
@@ -311,6 +334,20 @@ class _Sharding:
       self._splitter.split_late()
     self._servers.finish(self._graph.get_operations()[self._first :])
     return spec
+
+  def _prefetch(
+    self, spec: tf.estimator.EstimatorSpec
+  ) -> tuple[tf.estimator.EstimatorSpec, Mapping[str, Sequence[str]]]:
+    """Lets batches wait on the devices that read them.
+
+    Returns:
+      The spec, and the names of what is read now, as in `Prefetching`.
+    """
+    made = lower_prefetching.prefetch(input_boundary.find(self._of_input))
+    spec = prefetching.with_prefetching(
+      spec, made.number, made.store, made.end, made.waiting
+    )
+    return spec, made.stored
 
   def keep_cells_apart(self) -> None:
     """Lets XLA compile cells one by one, once `run` has returned."""

@@ -9,7 +9,7 @@ knows why, so it says so, in one line after TensorFlow's own.
 import re
 import traceback
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from estimator_mp.capture import batch_size, micro_batches
@@ -93,15 +93,19 @@ def _is_own(error: Exception) -> bool:
 
 
 def with_explained_steps(
-  spec: tf.estimator.EstimatorSpec, batches: micro_batches.MicroBatches
+  spec: tf.estimator.EstimatorSpec,
+  batches: micro_batches.MicroBatches,
+  stored: Mapping[str, Sequence[str]],
 ) -> tf.estimator.EstimatorSpec:
   """Returns a spec whose training says so if a step cannot do with slices.
 
   Args:
     spec: The spec that a model_fn would return.
     batches: The micro-batches.
+    stored: The names of what the model reads instead of tensors of the input,
+      by their names, if batches are prefetched.
   """
-  hook = _ExplainingHook(batches)
+  hook = _ExplainingHook(batches, stored)
   return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
 
@@ -111,8 +115,17 @@ class _ExplainingHook(tf.estimator.SessionRunHook):
   No method of a hook hears of errors, so each session gets a `run` of its own.
   """
 
-  def __init__(self, batches: micro_batches.MicroBatches):
+  def __init__(
+    self,
+    batches: micro_batches.MicroBatches,
+    stored: Mapping[str, Sequence[str]],
+  ):
     self._batches = batches
+    self._slices = frozenset(
+      name
+      for of_slice in _tensors_of_slices(batches)
+      for name in (of_slice, *stored.get(of_slice, ()))
+    )
 
   def after_create_session(
     self, session: tf.compat.v1.Session, coord: tf.train.Coordinator | None
@@ -127,7 +140,7 @@ class _ExplainingHook(tf.estimator.SessionRunHook):
       try:
         return run(reference(), *args, **kwargs)
       except tf.errors.InvalidArgumentError as error:
-        text = _explanation(error, self._batches, graph)
+        text = _explanation(error, self._batches, self._slices, graph)
         if text is None:
           raise
         raise tf.errors.InvalidArgumentError(
@@ -140,6 +153,7 @@ class _ExplainingHook(tf.estimator.SessionRunHook):
 def _explanation(
   error: tf.errors.InvalidArgumentError,
   batches: micro_batches.MicroBatches,
+  slices: Collection[str],
   graph: tf.Graph,
 ) -> str | None:
   """Returns what to say of an error of a step, in one line.
@@ -147,6 +161,7 @@ def _explanation(
   Args:
     error: What the session raised.
     batches: The micro-batches.
+    slices: The names of what differs between them.
     graph: Their graph.
 
   Returns:
@@ -160,7 +175,7 @@ def _explanation(
   if found is None:
     return None
   op = error.op or _caller(error.message, graph)
-  if not _may_be_of_slices(op, found[1], batches):
+  if not _may_be_of_slices(op, found[1], slices):
     return None
   reason = found[1].strip().rpartition("INVALID_ARGUMENT: ")[2]
   return (
@@ -184,31 +199,28 @@ def _caller(message: str, graph: tf.Graph) -> tf.Operation | None:
 
 
 def _may_be_of_slices(
-  op: tf.Operation | None, text: str, batches: micro_batches.MicroBatches
+  op: tf.Operation | None, text: str, slices: Collection[str]
 ) -> bool:
   """Whether the size of slices may be why an op failed.
 
   Args:
     op: The op; None if it is inside of a function of an unknown op.
     text: What TensorFlow says.
-    batches: The micro-batches.
+    slices: The names of what differs between micro-batches.
   """
   if _SHAPES.search(text):
-    return op is None or _read_slices(op.inputs, batches)
+    return op is None or _read_slices(op.inputs, slices)
   # Rows that a slice lacks, but not words that a table lacks.
   return (
     op is not None
     and op.type.startswith("Gather")
     and " is not in [0, " in text
-    and _read_slices(op.inputs[:1], batches)
+    and _read_slices(op.inputs[:1], slices)
   )
 
 
-def _read_slices(
-  tensors: Sequence[tf.Tensor], batches: micro_batches.MicroBatches
-) -> bool:
+def _read_slices(tensors: Sequence[tf.Tensor], slices: Collection[str]) -> bool:
   """Whether tensors are computed from what was cut."""
-  slices = _tensors_of_slices(batches)
   return any(x.name in slices for x in traversal.tensors_before(tensors))
 
 

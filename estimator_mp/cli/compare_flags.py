@@ -73,7 +73,7 @@ _COMMAND = commands.Command(
     options_lib.SHARDING,
     _COMPARISON,
   ),
-  without=("export_shards",),
+  without=("export_shards", "prefetch_inputs"),
   defaults={"mesh": "stage:3"},
 )
 

@@ -28,6 +28,7 @@ _NOT_OF_A_PLACE = (
   "initial_values",
   "plain_initial_bytes",
   "export_shards",
+  "prefetch_inputs",
 )
 
 _model = functools.partial(options_lib.option, group=_MODEL)

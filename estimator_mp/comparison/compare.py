@@ -71,6 +71,8 @@ def compare(
     raise ValueError(
       "input_fn gave no batch, so nothing was compared; give one that does"
     )
+  # The batches are fed, so that both have the same ones.
+  config = dataclasses.replace(config, prefetch_inputs=False)
   session = session_config.session_config(config, given.session_config)
   with tempfile.TemporaryDirectory() as folder:
 

@@ -5,6 +5,7 @@ runs it. So the partition is the one of a real run on the same mesh, and no
 device of the mesh has to exist.
 """
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -52,6 +53,9 @@ def inspect_model_fn(
     ValueError: If the model cannot be placed as `config` says; see
       `shard_model_fn`.
   """
+  sharding_config_lib.check_config(config)
+  # What is fed is there, and no `tf.data` gives it.
+  config = dataclasses.replace(config, prefetch_inputs=False)
   sharded = sharding.shard_model_fn(model_fn, config)
   arguments = _arguments(model_fn, labels is not None, params)
   with tf.Graph().as_default() as graph:

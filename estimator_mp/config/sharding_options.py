@@ -142,6 +142,9 @@ class ShardingOptions:
     batch_axis: The axes of examples in features and labels that do not have
       them on axis 0: pairs of a regular expression for names such as
       "features/x", and an axis, or None for a tensor without examples.
+    prefetch_inputs: Whether training takes up to two batches from input_fn's
+      `tf.data` before the steps that need them, cuts them, and sends each part
+      to the device that reads it, while the steps before are at work.
     per_example: Regular expressions for names of ops that compute each example
       by itself where the graph does not tell, as of Python functions:
       evaluation and prediction let micro-batches run them.
@@ -326,6 +329,11 @@ class ShardingOptions:
     (),
     "Inputs whose examples are not on axis 0, as JSON, each an expression for"
     ' names and an axis, or null for none: [["features/mask", null]].',
+  )
+  prefetch_inputs: bool = options.option(
+    False,
+    "Cut the next batches, and send them to the devices that read them, while a"
+    " training step is at work.",
   )
   per_example: tuple[str, ...] = options.option(
     (),

@@ -188,6 +188,19 @@ TABLE_LOOKUPS = frozenset(["HashTableV2", "LookupTableFindV2"])
 FEEDS = frozenset(["IteratorGetNext", "Placeholder"])
 # What draws the elements of a data set, by a name or a handle of its own.
 ITERATORS = frozenset(["Iterator", "IteratorV2", "OneShotIterator"])
+# They take an element from what holds the position in an input.
+ITERATOR_READS = _types(
+  """
+  IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard
+  """
+)
+# Lookup tables that nobody writes to once they are initialized.
+FIXED_TABLES = _types(
+  """
+  HashTable HashTableV2 LookupTableFind LookupTableFindV2 LookupTableSize
+  LookupTableSizeV2
+  """
+)
 
 # --- Random numbers.
 

@@ -18,6 +18,12 @@ from estimator_mp.session import distribution
 
 import tensorflow as tf
 
+PREFETCHED_POSITION = (
+  "prefetch_inputs=True takes batches before their steps, so that "
+  "save_input_position=True would save a position that is too far; leave one "
+  "of them out"
+)
+
 
 @dataclasses.dataclass(frozen=True)
 class _Expected:
@@ -250,7 +256,8 @@ def run_config(
     ValueError: If `config` is no ShardingConfig, there is a distribution
       strategy, logical GPUs are needed and `session_config` divides GPUs, or
       the input's position is to be saved though each process has an input of
-      its own. When training begins: if the graph was never sharded.
+      its own, or batches are prefetched. When training begins: if the graph was
+      never sharded.
   """
   given = run_config_kwargs.pop("session_config", None)
   kind = tf.estimator.RunConfig
@@ -277,6 +284,8 @@ def _of_sharded_run(
       "saves checkpoints, but each has an input of its own; leave "
       "save_input_position out"
     )
+  if save_input_position and config.prefetch_inputs:
+    raise ValueError(PREFETCHED_POSITION)
   mesh = config.create_mesh()
   slices = config.create_schedule().num_micro_batches
   if not isinstance(made, _OfShardedRun):

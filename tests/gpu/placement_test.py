@@ -99,6 +99,32 @@ class ZooTest(_Case):
     self.assertTrue(all(map(_is_on_gpu, products)))
 
 
+class PrefetchedTest(_Case):
+  def test_batches_wait_on_the_gpus_that_read_them(self):
+    """But for strings, which no GPU has in its memory."""
+    graph = self.training_graph(
+      zoo.MODELS["deepfm"],
+      mesh="data:2,stage:3",
+      num_micro_batches=2,
+      prefetch_inputs=True,
+    )
+    self.assertEmpty(placer.refusals(graph))
+    by_type = {
+      name: {op.device: op for op in graph.get_operations() if op.type == name}
+      for name in ("MapStage", "MapUnstage")
+    }
+    self.assertCountEqual(by_type["MapStage"], by_type["MapUnstage"])
+    dtypes = {
+      device: {x.dtype for x in op.outputs}
+      for device, op in by_type["MapUnstage"].items()
+    }
+    # The first stage of each replica reads features, and the last one labels.
+    for stage in (0, 2, 3, 5):
+      self.assertNotEmpty(dtypes[f"/device:GPU:{stage}"])
+    for device, of_device in dtypes.items():
+      self.assertEqual(tf.string in of_device, device == _HOST)
+
+
 def _net(features, middle):
   net = v1.layers.dense(features["x"], 8, tf.nn.relu, name="a")
   return v1.layers.dense(middle(net, features), 1, name="b")

@@ -1,0 +1,171 @@
+"""The boundary of the input: what a model reads of its input pipeline.
+
+    tf.data -> IteratorGetNext -> ops of input_fn -> slices | the model
+
+What is left of it is anew for each batch, before the model reads any of it.
+What crosses the boundary may wait on the devices of its readers before the step
+begins that reads it. It is the same then, if nothing in the input depends on
+when it runs.
+"""
+
+import dataclasses
+from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
+from typing import TypeAlias
+
+from estimator_mp import devices
+from estimator_mp.graph import op_types, traversal
+
+import tensorflow as tf
+
+# Tensors, and of each the ops that read it, with the numbers of their inputs.
+Reads: TypeAlias = Sequence[
+  tuple[tf.Tensor, Sequence[tuple[tf.Operation, int]]]
+]
+
+_OFF = "leave prefetch_inputs out"
+_ON_HOST = (tf.string, tf.variant, tf.resource)
+_FED = frozenset(["Placeholder", "PlaceholderV2", "PlaceholderWithDefault"])
+# They are stateful, but do the same whenever they run.
+_ANY_TIME = (
+  op_types.ITERATOR_READS
+  | op_types.ITERATORS
+  | op_types.REPORTS
+  | op_types.FIXED_TABLES
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Boundary:
+  """What crosses the boundary.
+
+  Attributes:
+    getters: The ops that take elements from iterators.
+    host: The device of the first of them.
+    reads: What crosses, by the device where it is to be.
+    waits: The ops of the model that wait for ops of the input.
+    awaited: Those ops of the input.
+  """
+
+  getters: tuple[tf.Operation, ...]
+  host: str
+  reads: Mapping[str, Reads]
+  waits: tuple[tf.Operation, ...]
+  awaited: tuple[tf.Operation, ...]
+
+
+def ops_of_input(
+  leaves: Collection[tf.Tensor], slicing: Collection[tf.Operation]
+) -> tuple[tf.Operation, ...]:
+  """Returns the ops that are anew for each batch, before a model is built.
+
+  Args:
+    leaves: Features and labels, whole.
+    slicing: The ops that cut them.
+
+  Raises:
+    ValueError: If nothing of them comes from an iterator, or what runs before
+      its step would not be the same as what runs in it.
+  """
+  run = traversal.ops_run_with(*(x.op for x in leaves), *slicing)
+  graph = tf.compat.v1.get_default_graph()
+  before = [op for op in graph.get_operations() if op in run]
+  of_input = {op for op in before if op.type in op_types.ITERATOR_READS}
+  if not of_input:
+    raise ValueError(
+      "prefetch_inputs=True takes elements of tf.data before the step that "
+      "needs them, but features and labels are none; return a tf.data.Dataset "
+      f"from input_fn, or {_OFF}"
+    )
+
+  def visit(op: tf.Operation) -> bool:
+    if op in of_input or of_input.isdisjoint(traversal.sources(op)):
+      return False
+    of_input.add(op)
+    return True
+
+  traversal.repeat_until_stable(visit, before)
+  _check_any_time(of_input)
+  return tuple(op for op in before if op in of_input)
+
+
+def _check_any_time(of_input: Collection[tf.Operation]) -> None:
+  """Raises if it matters when the ops of the input run."""
+  run = traversal.ops_run_with(*of_input)
+  makers = {
+    reader
+    for op in run
+    if op.type in op_types.ITERATORS
+    for reader in traversal.consumers(op)
+    if reader.type == "MakeIterator"
+  }
+  changing = {
+    op
+    for op in traversal.ops_run_with(*makers)
+    if op.type in op_types.VARIABLES or op.type.startswith("Mutable")
+  }
+  changing.update(
+    op
+    for op in run
+    if op.type in _FED or (op.op_def.is_stateful and op.type not in _ANY_TIME)
+  )
+  if changing:
+    op = min(changing, key=lambda op: op.name)
+    raise ValueError(
+      "prefetch_inputs=True runs input_fn's ops before the step that needs "
+      f"them, and {op.name} ({op.type}) may give something else then; let "
+      f"tf.data's functions do it without variables, or {_OFF}"
+    )
+
+
+def find(of_input: Sequence[tf.Operation]) -> Boundary:
+  """Returns what crosses the boundary in the default graph.
+
+  Args:
+    of_input: What `ops_of_input` has returned.
+  """
+  inside = frozenset(of_input)
+  getters = tuple(op for op in of_input if op.type in op_types.ITERATOR_READS)
+  host = getters[0].device or "/device:CPU:0"
+  reads: dict[str, dict[str, list[tuple[tf.Operation, int]]]] = {}
+  tensors: dict[str, tf.Tensor] = {}
+  waits: list[tf.Operation] = []
+  awaited: set[tf.Operation] = set()
+  for op in tf.compat.v1.get_default_graph().get_operations():
+    if op in inside:
+      continue
+    for index, tensor in enumerate(op.inputs):
+      if tensor.op in inside:
+        tensors[tensor.name] = tensor
+        readers = reads.setdefault(_place(op, tensor, host), {})
+        readers.setdefault(tensor.name, []).append((op, index))
+    found = inside.intersection(op.control_inputs)
+    if found:
+      waits.append(op)
+      awaited |= found
+  return Boundary(
+    getters,
+    host,
+    MappingProxyType(
+      {
+        device: tuple((tensors[name], tuple(x)) for name, x in found.items())
+        for device, found in reads.items()
+      }
+    ),
+    tuple(waits),
+    tuple(op for op in of_input if op in awaited),
+  )
+
+
+def _place(op: tf.Operation, tensor: tf.Tensor, host: str) -> str:
+  """Returns where a tensor is to wait for an op that reads it.
+
+  That is the device of the op; or that of the input, if the op has none yet, or
+  the tensor can be in the memory of a host only.
+  """
+  spec = tf.compat.v1.DeviceSpec.from_string(op.device)
+  if None in (spec.device_type, spec.device_index):
+    return host
+  if spec.device_type != "CPU" and tensor.dtype in _ON_HOST:
+    return host
+  return devices.canonical_device(op.device)
