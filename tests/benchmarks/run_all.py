@@ -36,6 +36,7 @@ BENCHMARKS = (
   "pinned_stages",
   "pipelined_prediction",
   "split_tables",
+  "input_prefetching",
 )
 _ONLY = flags.DEFINE_list("only", [], "Names of benchmarks; all without.")
 _PAGE = flags.DEFINE_string(
