@@ -99,7 +99,9 @@ def order_cells(
       None if that micro-batch does without.
     sums: Ops that add the gradients that a cell makes to those of others. They
       are the end of that cell: whatever TensorFlow's optimizer would make of a
-      chain of sums, no gradient waits for a later one.
+      chain of sums, no gradient waits for a later one. That their terms wait
+      for the cell before is not enough: the optimizer merges sums with others
+      unless they wait for something themselves.
     sums_elsewhere: Such ops that are on another device than the cell, as those
       of a table on the last stage that the first one looks up. No cell waits
       for them: they follow the cell.
