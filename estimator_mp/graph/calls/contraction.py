@@ -26,7 +26,7 @@ from typing import Any
 
 import tensorflow as tf
 
-_CALL = "PartitionedCall"
+CALL = "PartitionedCall"
 _COLOCATION = "_class"
 # A larger constant is read, so that it is there once.
 _MOST_BYTES_OF_CONSTANT = 1 << 10
@@ -114,7 +114,7 @@ def call_of(
     output.type = tensor.dtype.as_datatype_enum
     function.ret[output.name] = _output(tensor)
   function.attr["_noinline"].b = True
-  node = tf.compat.v1.NodeDef(name=name, op=_CALL, device=device)
+  node = tf.compat.v1.NodeDef(name=name, op=CALL, device=device)
   node.input.extend(map(refer, arguments))
   for attribute, tensors in (("Tin", arguments), ("Tout", results)):
     types = node.attr[attribute].list  # The list is there if it is empty, too.
