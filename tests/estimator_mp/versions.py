@@ -1,7 +1,8 @@
-"""Which tests run on which TensorFlow.
+"""Which tests run where.
 
-On the newest, all do. On 2.15 what it may do in another way has to run, but not
-with every model on every mesh: each way of making a graph once.
+What gates a change runs each model, each mesh and each way of making a graph,
+but not each with every other: `covering` and `thorough` say what is left out.
+On TensorFlow 2.15 less is: what that TensorFlow may do in another way.
 
   MP_ALL_CASES=1 python -m tests.estimator_mp.equality.sharding_test
 
@@ -16,7 +17,8 @@ import estimator_mp  # noqa: F401
 
 import tensorflow as tf
 
-SOME = tf.__version__.startswith("2.15.") and not os.environ.get("MP_ALL_CASES")
+_ALL = bool(os.environ.get("MP_ALL_CASES"))
+SOME = tf.__version__.startswith("2.15.") and not _ALL
 
 
 def newest_only(test: Any) -> Any:
@@ -25,6 +27,15 @@ def newest_only(test: Any) -> Any:
   It is the outermost decorator of a test.
   """
   return None if SOME else test
+
+
+def thorough(test: Any) -> Any:
+  """Leaves out a test method, or a class of tests, unless all cases are run.
+
+  It is for what repeats, with more, what another test has shown. It is the
+  outermost decorator of a test.
+  """
+  return test if _ALL else None
 
 
 def some(cases: Iterable[Any], *kept: str) -> list[Any]:
@@ -37,6 +48,23 @@ def some(cases: Iterable[Any], *kept: str) -> list[Any]:
   by_name = {x if isinstance(x, str) else x[0]: x for x in cases}
   some_of_them = [by_name[name] for name in kept]
   return some_of_them if SOME else [*by_name.values()]
+
+
+def covering(
+  cases: Iterable[Any], *kept: str, oldest: Iterable[str] | None = None
+) -> list[Any]:
+  """The cases that are kept; all of them only where all cases are run.
+
+  Args:
+    cases: Names, or tuples that begin with one.
+    *kept: Names that together have each model, mesh and option once.
+    oldest: Those of them that run on TensorFlow 2.15, if not all.
+  """
+  by_name = {x if isinstance(x, str) else x[0]: x for x in cases}
+  covered = {name: by_name[name] for name in kept}
+  if _ALL:
+    return [*by_name.values()]
+  return some(covered.values(), *(covered if oldest is None else oldest))
 
 
 def first(values: Iterable[Any]) -> list[Any]:

@@ -1,4 +1,7 @@
-"""Tests of the rules for convolutions: split by channels, out or in."""
+"""Tests of the rules for convolutions: split by channels, out or in.
+
+Those with dilation are in dilations_test.
+"""
 
 from estimator_mp.model_axis.decisions import (
   Joined,
@@ -20,7 +23,6 @@ _UNKNOWN = {"x": [0]}
 _WAYS = (
   ("same", {"padding": "SAME"}),
   ("valid_strides", {"padding": "VALID", "strides": [1, 2, 1, 1]}),
-  ("dilated", {"padding": "SAME", "dilations": [1, 2, 1, 1]}),
   (
     "explicit",
     {"padding": "EXPLICIT", "explicit_paddings": [0, 0, 2, 1, 0, 3, 0, 0]},
@@ -171,7 +173,7 @@ class ConvolutionTest(parameterized.TestCase):
     images = {"x": Split(4, (1, 2))} if filters.axis == 3 else {}
     sinking.check(
       self,
-      lambda x, w: _conv3d(x, w, dilations=[1, 2, 1, 1, 1]),
+      _conv3d,
       {"x": _floats(2, 4, 3, 4, 3), "w": _floats(2, 2, 3, 3, 5)},
       {"w": filters} | images,
       unknown=_UNKNOWN,
@@ -277,7 +279,6 @@ class TransposedTest(parameterized.TestCase):
 class DepthwiseTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("same", {}),
-    ("dilated", {"dilations": [1, 2, 2, 1]}),
     (
       "explicit",
       {"padding": "EXPLICIT", "explicit_paddings": [0, 0, 2, 1, 0, 3, 0, 0]},
