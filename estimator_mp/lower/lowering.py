@@ -77,14 +77,13 @@ class _Run:
   Attributes:
     ops: The ops of the first slice.
     accumulation: The sums of gradients.
-    gradients: The gradients of variables that those ops make.
+    gradients: Of which tensors of theirs each gradient of a variable is made:
+      itself, or what several micro-batches multiply at once.
   """
 
   ops: list[tf.Operation]
   accumulation: accumulation_lib.Accumulation
-  gradients: list[gradient_lib.Gradient] = dataclasses.field(
-    default_factory=list
-  )
+  gradients: list[Any] = dataclasses.field(default_factory=list)
 
 
 class Lowering:
@@ -330,20 +329,19 @@ class Lowering:
     if not self._is_once(targets):
       products = self._plan_products(sources, wanted, made, stages)
       self._open_gates(products.values(), made, stages)
-    parts = tf.nest.flatten(
-      [
-        [*products[index].op.inputs] if index in products else gradient
-        for index, gradient in wanted.items()
-      ],
-      expand_composites=True,
-    )
+    # What each micro-batch makes of them.
+    made_of = {
+      index: [*products[index].op.inputs] if index in products else gradient
+      for index, gradient in wanted.items()
+    }
+    parts = tf.nest.flatten([*made_of.values()], expand_composites=True)
     ends = [*(t.op for t in targets), *(p.op for p in parts)]
     late = self._recompute(ends, stages)
     self._plan_schedule(targets, [*wanted.values()], stages)
     if self._config.cells == "functions":
       ends += self._read_of_rows(wanted.values())
     found = self._clone(
-      ends, functools.partial(self._groups, [*wanted.values()], stages)
+      ends, functools.partial(self._groups, [*made_of.values()], stages)
     )
     late += self._planner.new_late(found)
     self._recomputer.keep(
@@ -360,7 +358,7 @@ class Lowering:
     if self._is_once(targets):
       results = self._sum_of_one(sources, gradients, list(wanted))
     else:
-      results = self._reduce(sources, gradients, list(wanted), stages, products)
+      results = self._reduce(sources, gradients, made_of, stages, products)
     ordering.wait_for_updates(results, late)
     return results
 
@@ -464,36 +462,47 @@ class Lowering:
     self,
     sources: Sequence[Any],
     gradients: Sequence[Any],
-    wanted: Sequence[int],
+    made_of: Mapping[int, Any],
     stages: Mapping[tf.Operation, int],
     products: Mapping[int, weight_products.WeightProduct],
   ) -> list[Any]:
-    """Adds up the slices' gradients, those of each replica first."""
+    """Adds up the slices' gradients, those of each replica first.
+
+    Args:
+      sources: What gradients are with respect to.
+      gradients: Those of the first slice.
+      made_of: Of which tensors of a slice those of variables are made.
+      stages: The stages of ops.
+      products: The gradients that several micro-batches make at once.
+
+    Returns:
+      The gradients, those of variables of the whole batch.
+    """
     graph = tf.compat.v1.get_default_graph()
     num_ops = len(graph.get_operations())
     with tf.control_dependencies(None), tf.compat.v1.name_scope("aggregate"):
-      self._runs[-1].gradients.extend(gradients[index] for index in wanted)
+      self._runs[-1].gradients.extend(made_of.values())
       passes = self._passes(self._runs[-1], stages)
       turns = self._turns(passes, stages)
-      others = [gradients[index] for index in wanted if index not in products]
+      others = [gradients[index] for index in made_of if index not in products]
       sums_of_others = iter(self._parts(others, *turns))
       parts = [
         self._parts_of_product(products[index], passes, stages)
         if index in products
         else next(sums_of_others)
-        for index in wanted
+        for index in made_of
       ]
       self._accumulated.update(graph.get_operations()[num_ops:])
       planned = self._replicas.plan_sums(
-        [getattr(sources[i], "handle", sources[i]).op for i in wanted],
+        [getattr(sources[i], "handle", sources[i]).op for i in made_of],
         parts,
-        [self._planner.age(gradients[i]) for i in wanted],
+        [self._planner.age(gradients[i]) for i in made_of],
       )
       sums = self._replicas.sum(parts, planned)
     self._sums.append(planned)
     self._planner.add_sums(graph.get_operations()[num_ops:])
     results = list(gradients)
-    for index, gradient in zip(wanted, sums, strict=True):
+    for index, gradient in zip(made_of, sums, strict=True):
       results[index] = gradient
       if isinstance(gradient, tf.IndexedSlices) and gradient_rows.are_unknown(
         self._planner.groups_of(gradients[index])
@@ -641,7 +650,7 @@ class Lowering:
     """Returns which ops of a slice clones compute by one call.
 
     Args:
-      gradients: Those of variables.
+      gradients: What those of variables are made of.
       stages: The stages of ops.
       ops: The ops.
     """

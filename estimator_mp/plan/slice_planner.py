@@ -273,7 +273,7 @@ class SlicePlanner:
     ops: Sequence[tf.Operation],
     stages: Mapping[tf.Operation, int],
     recomputed: Mapping[tf.Operation, int],
-    gradients: Sequence[gradient_lib.Gradient] = (),
+    gradients: Sequence[Any] = (),
   ) -> dict[tf.Operation, cells.Pass]:
     """Decides which pass through which stage ops are part of.
 
@@ -281,7 +281,8 @@ class SlicePlanner:
       ops: Ops of the first slice, in the order of the graph.
       stages: The stages of ops.
       recomputed: Those of ops that compute activations again.
-      gradients: Those of variables, if backward passes are to be split.
+      gradients: Those of variables, or the tensors that each is made of, if
+        backward passes are to be split.
     """
     of_ops = {op: stages[op] for op in ops if op in stages}
     of_ops |= {op: recomputed[op] for op in ops if op in recomputed}

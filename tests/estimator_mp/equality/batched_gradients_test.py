@@ -3,7 +3,9 @@
 import collections
 
 import estimator_mp
+from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
+from estimator_mp.plan import sharding_plan
 from tests.estimator_mp import programs, shapes, versions, zoo
 
 import numpy as np
@@ -108,6 +110,36 @@ class ZooTest(parameterized.TestCase):
     )
 
 
+@tf.custom_gradient
+def _clipped_dense(x, weights):
+  """A layer that clips what reaches its weights, and nothing else."""
+
+  def backward(gradient):
+    of_weights = tf.clip_by_value(gradient, -1e-3, 1e-3, name="for_weights")
+    return (
+      tf.matmul(gradient, weights, transpose_b=True),
+      tf.matmul(x, of_weights, transpose_a=True),
+    )
+
+  return tf.matmul(x, weights), backward
+
+
+def _layers_that_clip(features, labels, mode):
+  net = features["x"]
+  for number, units in enumerate((8, 8, 8, 1)):
+    shape = [net.shape[1], units]
+    net = _clipped_dense(net, v1.get_variable(f"weights_{number}", shape))
+    if units > 1:
+      net = tf.tanh(net)
+  labels = tf.cast(tf.reshape(labels, [-1, 1]), tf.float32)
+  loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, net))
+  optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
+  step = v1.train.get_global_step()
+  return tf.estimator.EstimatorSpec(
+    mode, loss=loss, train_op=optimizer.minimize(loss, step)
+  )
+
+
 class GraphTest(absltest.TestCase):
   def _program(self, mode="auto", **options):
     return programs.Program(
@@ -141,6 +173,25 @@ class GraphTest(absltest.TestCase):
   def test_what_is_computed_again_is_not_kept(self):
     products = _products(self._program(recompute="always"))
     self.assertEqual({*products.values()}, {8})
+
+  def test_what_a_product_alone_reads_waits_as_well(self):
+    """In zero-bubble schedules that is of the weights' pass, as the product."""
+    config = _config("stage:2", schedule="zb1p")
+    plain, batched = (
+      programs.Program(_layers_that_clip, config, _BATCH)
+      for config in (None, config)
+    )
+    batched.load(plain.variables())
+    for first in range(0, 15, 3):
+      batch = programs.examples((zoo.FEATURES, zoo.LABELS), first, first + 24)
+      step, expected = batched.step(batch), plain.step(batch)
+      np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-6)
+    cells = sharding_plan.get_plan(batched.graph).pipeline.cells[0]
+    phases = [
+      cell.phase for op, cell in cells.items() if "for_weights" in str(op)
+    ]
+    self.assertNotEmpty(phases)
+    self.assertEqual({*phases}, {Phase.WEIGHT})
 
   def test_reference_variables_are_read_before_they_are_updated(self):
     v1.disable_resource_variables()
