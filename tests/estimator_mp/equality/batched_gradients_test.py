@@ -14,7 +14,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _BATCH = programs.examples((zoo.FEATURES, zoo.LABELS), 0, 24)
-_STEPS = 10
+_STEPS = 6
 
 # Mesh and options, by model: not the full product, but every value often.
 _CASES = {
@@ -52,8 +52,18 @@ def _products(program):
 class ZooTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.some(
-      _CASES, "mlp_momentum", "mlp_adagrad", "keras_functional"
+    # Each option; deepfm, lstm and canned are in schedule_pairs_test.
+    for name in versions.covering(
+      _CASES,
+      "mlp_sgd",
+      "mlp_momentum",
+      "mlp_adam",
+      "mlp_ftrl",
+      "mlp_keras_adam",
+      "cnn",
+      "keras_functional",
+      "two_optimizers",
+      oldest=["mlp_momentum"],
     )
   )
   def test_steps_are_the_plain_models(self, name):
@@ -72,6 +82,7 @@ class ZooTest(parameterized.TestCase):
       self, step.variables, expected.variables, 1e-5
     )
 
+  @versions.thorough
   def test_a_model_of_many_ops(self):
     """One step: Adam makes much of what rounding leaves of some gradients."""
     model = zoo.PURE_MODELS["transformer"]
@@ -91,7 +102,7 @@ class ZooTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("tied_weights", shapes.tied_weights),
         ("conds", shapes.conds),
@@ -101,7 +112,12 @@ class ZooTest(parameterized.TestCase):
         ("regularized", shapes.regularized),
         ("clipped", shapes.clipped),
       ],
+      "conds",
       "gan",
+      "gradient_penalty",
+      "regularized",
+      "clipped",
+      oldest=["gan"],
     )
   )
   def test_batches_of_any_size(self, model_fn):

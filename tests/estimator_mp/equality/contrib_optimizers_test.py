@@ -56,12 +56,17 @@ def _with_rows(make_optimizer):
 
 
 class ContribOptimizersTest(transparency.TransparencyTestCase):
-  @parameterized.named_parameters(versions.some(_OPTIMIZERS, "adam_w"))
+  @parameterized.named_parameters(
+    versions.covering(_OPTIMIZERS, "moving_average", "lars", oldest=["lars"])
+  )
   def test_on_stages(self, make_optimizer):
     model_fn = _with_rows(make_optimizer)
-    self.assert_transparent(zoo.Model(model_fn, zoo.NET_RULES))
+    model = zoo.Model(model_fn, zoo.NET_RULES)
+    self.assert_transparent(model, trains_only=True)
 
-  @parameterized.named_parameters(versions.some(_OPTIMIZERS, "lazy_adam"))
+  @parameterized.named_parameters(
+    versions.covering(_OPTIMIZERS, "adam_w", "lazy_adam", oldest=["lazy_adam"])
+  )
   def test_on_replicas(self, make_optimizer):
     config = estimator_mp.ShardingConfig("data:2", num_micro_batches=2)
     shapes.assert_equals_the_full_batch(

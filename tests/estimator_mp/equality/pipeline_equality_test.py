@@ -45,8 +45,17 @@ class OneStepTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.some(
-      _CASES, "mlp_keras_adam", "lstm", "deepfm", "canned"
+    # The other models are in replicas_test with as many micro-batches.
+    for name in versions.covering(
+      _CASES,
+      "mlp_sgd",
+      "mlp_momentum",
+      "mlp_adam",
+      "mlp_ftrl",
+      "cnn",
+      "keras_functional",
+      "two_optimizers",
+      oldest=["mlp_momentum"],
     )
   )
   def test_equals_the_full_batch(self, name):
@@ -106,7 +115,7 @@ class EstimatorTest(parameterized.TestCase):
   """Several steps, with checkpoints; evaluation and prediction."""
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("mlp_momentum", "mlp_momentum", 4, "1f1b"),
         ("keras_functional", "keras_functional", 8, "none"),

@@ -11,7 +11,7 @@ v1 = tf.compat.v1
 
 class ModelsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("skip_connections", shapes.skip_connections, "stage:4"),
         ("tied_weights", shapes.tied_weights),
@@ -36,10 +36,15 @@ class ModelsTest(parameterized.TestCase):
         ),
         ("clipped", shapes.clipped, "stage:2"),
       ],
+      "skip_connections",
+      "tied_weights",
       "two_lookups",
       "conds",
       "loops",
-      "gan",
+      "weighted_examples",
+      "regularized",
+      "regularized_sum",
+      oldest=["two_lookups", "conds"],
     )
   )
   def test_equals_the_full_batch(
@@ -48,7 +53,13 @@ class ModelsTest(parameterized.TestCase):
     self._check(model_fn, batch, mesh, loss_reduction=loss_reduction)
 
   @parameterized.named_parameters(
-    ("conds", shapes.conds, "stage:2"), ("loops", shapes.loops, "stage:3")
+    versions.covering(
+      [
+        ("conds", shapes.conds, "stage:2"),
+        ("loops", shapes.loops, "stage:3"),
+      ],
+      "conds",
+    )
   )
   def test_v1_control_flow(self, model_fn, mesh):
     v1.disable_control_flow_v2()
@@ -56,8 +67,13 @@ class ModelsTest(parameterized.TestCase):
     self._check(model_fn, shapes.BATCH, mesh)
 
   @parameterized.named_parameters(
-    ("skip_connections", shapes.skip_connections),
-    ("two_lookups", shapes.two_lookups),
+    versions.covering(
+      [
+        ("skip_connections", shapes.skip_connections),
+        ("two_lookups", shapes.two_lookups),
+      ],
+      "two_lookups",
+    )
   )
   def test_reference_variables(self, model_fn):
     v1.disable_resource_variables()

@@ -1,7 +1,8 @@
 """Split backward passes beside all other options, two at a time.
 
 What one option does is tested elsewhere. Here any two values that go together
-are those of some model, and each step is the plain model's.
+are those of some model, and each step is the plain model's. What gates a change
+has each value, and each model that is unlike the others.
 """
 
 import itertools
@@ -97,8 +98,24 @@ def _config(name):
 class SchedulePairsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.some(
-      _CASES, "tied_weights", "two_optimizers", "loops", "averages", "counters"
+    for name in versions.covering(
+      _CASES,
+      "canned",
+      "tied_weights",
+      "lstm",
+      "deepfm",
+      "two_optimizers",
+      "transformer",
+      "mlp_keras_adam",
+      "cnn",
+      "mlp_adagrad",
+      "averages",
+      "two_lookups",
+      "conds",
+      "loops",
+      "regularized_sum",
+      "counters",
+      oldest=["tied_weights", "loops", "averages"],
     )
   )
   def test_steps_are_the_plain_models(self, name):

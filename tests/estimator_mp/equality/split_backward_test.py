@@ -1,7 +1,8 @@
 """A split backward pass gives the numbers of a whole one, and of a plain run.
 
-Twenty steps of every model of the zoo, and of models whose gradients are
-unlike others: used twice, sparse, clipped, of several losses, in loops.
+Some steps of every model of the zoo, and of models whose gradients are unlike
+others: used twice, sparse, clipped, of several losses, in loops. What gates a
+change has each option; schedule_pairs_test has each model.
 """
 
 import itertools
@@ -17,7 +18,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_STEPS = 20
+_STEPS = 8
 _BATCH = (zoo.FEATURES, zoo.LABELS)
 
 # Mesh and options, by model: not the full product, but every value often. Adam
@@ -114,9 +115,18 @@ class ZooTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.some(_CASES, "mlp_momentum", "lstm", "canned")
+    for name in versions.covering(
+      _CASES,
+      "mlp_momentum",
+      "mlp_adam",
+      "mlp_adagrad",
+      "mlp_ftrl",
+      "mlp_keras_adam",
+      "canned",
+      oldest=["mlp_momentum"],
+    )
   )
-  def test_twenty_steps_are_the_plain_models(self, name):
+  def test_steps_are_the_plain_models(self, name):
     model = zoo.PURE_MODELS[name]
     mesh, options = _CASES[name]
     plain, split = (
@@ -134,9 +144,11 @@ class ZooTest(parameterized.TestCase):
       self.assertIn(Phase.WEIGHT, phases, stage)
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("cnn", "cnn", "data:2,stage:2"),
+        ("cnn_zb2p", "cnn", "stage:3", "zb2p", "always"),
+        ("cnn_auto", "cnn", "stage:3", "auto"),
         ("transformer", "transformer", "stage:3"),
         ("transformer_model_axis", "transformer", "stage:2,model:2"),
         ("transformer_zb2p", "transformer", "stage:2", "zb2p"),
@@ -144,9 +156,12 @@ class ZooTest(parameterized.TestCase):
         ("recompute", "transformer", "stage:2", "zb1p", "always"),
       ],
       "cnn",
+      "cnn_zb2p",
+      "cnn_auto",
+      oldest=["cnn"],
     )
   )
-  def test_twenty_steps_are_those_of_a_whole_backward_pass(
+  def test_steps_are_those_of_a_whole_backward_pass(
     self, name, mesh, split="zb1p", recompute="never"
   ):
     """Bit for bit, with dropout and batch normalisation."""
@@ -170,7 +185,8 @@ class ZooTest(parameterized.TestCase):
 
 class ShapesTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    # The others are in schedule_pairs_test.
+    versions.covering(
       [
         ("tied_weights", shapes.tied_weights, "stage:3"),
         ("two_lookups", shapes.two_lookups, "stage:2"),
@@ -182,27 +198,34 @@ class ShapesTest(parameterized.TestCase):
         ("clipped", shapes.clipped, "stage:2"),
         ("skip_connections", shapes.skip_connections, "data:2,stage:3"),
       ],
-      "two_lookups",
-      "loops",
       "gan",
+      "gradient_penalty",
+      "regularized",
+      "clipped",
+      "skip_connections",
+      oldest=["gan"],
     )
   )
   def test_equals_the_full_batch(self, model_fn, mesh):
     self._check(model_fn, mesh)
 
   @parameterized.named_parameters(
-    ("conds", shapes.conds), ("loops", shapes.loops)
+    versions.covering(
+      [("conds", shapes.conds), ("loops", shapes.loops)], "loops"
+    )
   )
   def test_v1_control_flow(self, model_fn):
     v1.disable_control_flow_v2()
     self.addCleanup(v1.enable_control_flow_v2)
     self._check(model_fn, "stage:2")
 
+  @versions.newest_only
   def test_reference_variables(self):
     v1.disable_resource_variables()
     self.addCleanup(v1.enable_resource_variables)
     self._check(shapes.skip_connections, "stage:3")
 
+  @versions.newest_only
   @parameterized.named_parameters(
     ("shared_layer", _shared_layer), ("one_bias_for_two", _one_for_two)
   )
