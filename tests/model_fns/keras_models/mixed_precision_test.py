@@ -58,7 +58,7 @@ class MixedPrecisionTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("bfloat16", "mixed_bfloat16", "compiled", zoo.ROWS),
         ("float16", "mixed_float16", "compiled", zoo.ROWS),
@@ -69,6 +69,8 @@ class MixedPrecisionTest(parameterized.TestCase):
       "bfloat16",
       "dynamic",
       "legacy",
+      "fixed",
+      oldest=["bfloat16", "legacy"],
     )
   )
   def test_ten_steps_are_those_of_fit(self, policy, optimizer, rows):
@@ -86,7 +88,7 @@ class MixedPrecisionTest(parameterized.TestCase):
       self.assertEqual(scale, float(model.optimizer.loss_scale))
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("bfloat16", "mixed_bfloat16", "compiled", zoo.ROWS, "stages zero"),
         ("model", "mixed_bfloat16", "compiled", zoo.ROWS, "model_axis"),
@@ -94,7 +96,9 @@ class MixedPrecisionTest(parameterized.TestCase):
         ("legacy", "mixed_float16", "legacy", _ROWS, "stages zero"),
         ("fixed", "mixed_float16", "fixed", zoo.ROWS, "replicas"),
       ],
+      "model",
       "dynamic",
+      oldest=["dynamic"],
     )
   )
   def test_sharded_as_plain(self, policy, optimizer, rows, meshes):

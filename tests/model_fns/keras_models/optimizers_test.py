@@ -52,6 +52,21 @@ _OPTIMIZERS = {
     _RATES.ExponentialDecay(0.1, 2, 0.5), clipvalue=0.05
   ),
 }
+# Each option, and each way to keep slots.
+_KEPT = (
+  "sgd",
+  "own_schedule",
+  "adam",
+  "decay",
+  "global_clip",
+  "averages",
+  "ftrl",
+  "lion",
+  "adafactor",
+  "legacy_nadam",
+  "legacy_adam",
+  "legacy_adagrad",
+)
 
 
 def _tables(optimizer):
@@ -68,12 +83,10 @@ def _tables(optimizer):
 
 class OptimizersTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [(name, make) for name, make in _OPTIMIZERS.items()],
-      "own_schedule",
-      "decay",
-      "averages",
-      "legacy_adam",
+      *_KEPT,
+      oldest=["averages", "legacy_adam"],
     )
   )
   def test_weights_are_those_of_fit(self, make):
@@ -130,6 +143,7 @@ class OptimizersTest(parameterized.TestCase):
       losses, fits.fit(plain.compiled(), plain.dataset()), rtol=1e-6
     )
 
+  @versions.newest_only
   def test_an_optimizer_goes_on_from_a_checkpoint(self):
     """Slots, the count of steps and with it the schedule are saved."""
 

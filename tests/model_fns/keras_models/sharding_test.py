@@ -37,7 +37,16 @@ _ALL = [
 
 class EqualityTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(_ALL, "several_3", "tagger_1", "convolutions_0")
+    versions.covering(
+      _ALL,
+      "several_3",
+      "several_4",
+      "nested_0",
+      "tagger_0",
+      "subclassed_0",
+      "convolutions_1",
+      oldest=["several_3", "convolutions_1"],
+    )
   )
   def test_twenty_steps(self, name, fields):
     """Losses, gradients and variables, from the same weights."""
@@ -51,6 +60,7 @@ class EqualityTest(parameterized.TestCase):
     self.assertTrue(compared.ok, compared.text())
     self.assertLen(compared.steps, _STEPS)
 
+  @versions.newest_only
   def test_class_and_sample_weights_in_micro_batches(self):
     case = zoo.MODELS["lstm"]
     weights = {"class_weight": {0: 0.2, 1: 1.0, 2: 3.0}}
@@ -68,6 +78,7 @@ class EqualityTest(parameterized.TestCase):
     self.assertTrue(compared.ok, compared.text())
 
 
+@versions.newest_only
 class EstimatorTest(parameterized.TestCase):
   def test_one_line(self):
     """A mesh's text is enough; metrics and predictions are the plain ones."""
@@ -123,7 +134,7 @@ class ModelToEstimatorTest(parameterized.TestCase):
   """`tf.keras.estimator.model_to_estimator`'s Estimator, sharded as a whole."""
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("stages", {"mesh": "stage:2", "num_micro_batches": 2}),
         ("model_axis", {"mesh": "model:2"}),

@@ -27,7 +27,7 @@ class WeightsTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [(name, name) for name in ("dense", "lstm", "subclassed")], "subclassed"
     )
   )
@@ -69,7 +69,18 @@ class WeightsTest(parameterized.TestCase):
     model.load_weights(made.latest_checkpoint())
     self._assert_predict_the_same(case, model, made)
 
-  @parameterized.parameters("weights", "weights.h5", "weights.weights.h5")
+  @parameterized.named_parameters(
+    versions.covering(
+      [
+        ("checkpoint", "weights"),
+        ("h5", "weights.h5"),
+        ("keras", "weights.weights.h5"),
+      ],
+      "checkpoint",
+      "keras",
+      oldest=["keras"],
+    )
+  )
   def test_from_save_weights_into_an_estimator(self, name):
     case = zoo.MODELS["dense"]
     model = case.compiled()

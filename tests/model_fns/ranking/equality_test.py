@@ -60,7 +60,15 @@ def _batches():
 
 class EqualityTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(_CASES, "dlrm_both", "deepfm_model", "wide_deep_hybrid")
+    versions.covering(
+      _CASES,
+      "dlrm_both",
+      "deepfm_stages",
+      "deepfm_model",
+      "deepfm_hybrid",
+      "wide_deep_hybrid",
+      oldest=["dlrm_both", "wide_deep_hybrid"],
+    )
   )
   def test_twenty_steps(self, model, mesh, fields):
     config = estimator_mp.ShardingConfig(mesh, **fields)
@@ -78,6 +86,7 @@ class EqualityTest(parameterized.TestCase):
       self, steps[-1].variables, plain[-1].variables, rtol=1e-5
     )
 
+  @versions.newest_only
   def test_batches_without_values_and_of_one_example(self):
     """Replicas then have none of a table's ids, or no example at all."""
     model_fn = logs.MODELS["wide_deep"]()

@@ -37,6 +37,7 @@ def checkpoint_of(test, model_fn, batch):
   config = tf.estimator.RunConfig(
     model_dir=os.path.join(test.create_tempdir().full_path, "plain"),
     tf_random_seed=5,
+    checkpoint_save_graph_def=False,  # Text of it takes long.
   )
   estimator = tf.estimator.Estimator(model_fn, config=config)
   estimator.train(batches_of(batch), steps=2)
