@@ -60,29 +60,47 @@ def check_sums(algorithm, specs):
 
 class SumTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    (name, name) for name in versions.some(ON_CPUS, "ring", "collective")
+    versions.covering(
+      [
+        (f"{name}_up_to_{most}", name, most)
+        for name in ON_CPUS
+        for most in (5, 9)
+      ],
+      *(f"{name}_up_to_5" for name in ON_CPUS),
+      oldest=("ring_up_to_5", "collective_up_to_5"),
+    )
   )
-  def test_any_number_of_devices_and_any_shape(self, algorithm):
+  def test_any_number_of_devices_and_any_shape(self, algorithm, most):
     check_sums(
       algorithm,
       [
         (count, tf.float32, shape, shape)
-        for count in range(1, 10)
+        for count in range(1, most + 1)
         for shape in SHAPES
       ],
     )
 
   @parameterized.named_parameters(
-    (name, name) for name in versions.some(ON_CPUS, "ring", "collective")
+    versions.covering(
+      [
+        (f"{name}_{len(counts)}", name, counts)
+        for name in ON_CPUS
+        for counts in ((3,), (2, 3, 5))
+      ],
+      *(f"{name}_1" for name in ON_CPUS),
+      oldest=("ring_1", "collective_1"),
+    )
   )
-  def test_dtypes_and_shapes_that_the_graph_does_not_know(self, algorithm):
+  def test_dtypes_and_shapes_that_the_graph_does_not_know(
+    self, algorithm, counts
+  ):
     unknown = (None, [None], [None, 5])
     check_sums(
       algorithm,
       [
         (count, dtype, shape, known)
         for dtype in all_reduce_lib.DTYPES
-        for count in (2, 3, 5)
+        for count in counts
         for shape in ((0, 5), (1, 5), (7, 5))
         for known in (shape, None, (None, 5))
       ]

@@ -1,5 +1,6 @@
 """Models whose variables are split train to the plain model's losses."""
 
+import functools
 import os
 
 import estimator_mp
@@ -11,7 +12,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _BATCH = (zoo.FEATURES, zoo.LABELS)
-_STEPS = 20
+_STEPS = 6
 
 # A column layer, then a row layer; tables by rows, or by columns.
 _MLP = ((r"^dense(_2)?/kernel$", 1), (r"^dense_[13]/kernel$", 0))
@@ -100,58 +101,88 @@ def _shards(program):
   return [name for name in names if "/part_" in name]
 
 
+def _batches():
+  return [programs.examples(_BATCH, i % 12, i % 12 + 48) for i in range(_STEPS)]
+
+
+@functools.cache
+def _plain_steps(name):
+  """Returns a model's variables, and what its plain steps give."""
+  model = zoo.PURE_MODELS[name]
+  plain = programs.Program(model.model_fn, None, _BATCH, model.params)
+  before = plain.variables()
+  return before, [plain.step(batch) for batch in _batches()]
+
+
 class ModelsTest(parameterized.TestCase):
   def test_all_models_are_here(self):
     self.assertCountEqual(_CASES, zoo.PURE_MODELS)
 
+  # A transformer is in model_axis_bert_test.
   @parameterized.named_parameters(
-    (name, name)
-    for name in versions.some(
-      _CASES, "mlp_keras_adam", "cnn", "lstm", "deepfm", "canned"
+    versions.covering(
+      [
+        (f"{name}_on_{case[0]}", name, *case)
+        for name, cases in _CASES.items()
+        for case in cases
+      ],
+      "mlp_sgd_on_data:2,model:2",
+      "mlp_momentum_on_model:3",
+      "mlp_adam_on_model:4",
+      "mlp_adagrad_on_stage:2,model:2",
+      "mlp_ftrl_on_model:3",
+      "mlp_keras_adam_on_stage:2,model:2",
+      "cnn_on_stage:2,model:2",
+      "lstm_on_data:2,model:2",
+      "deepfm_on_model:3",
+      "deepfm_on_data:2",
+      "keras_functional_on_model:4",
+      "two_optimizers_on_model:2",
+      "canned_on_model:3",
+      oldest=(
+        "mlp_keras_adam_on_stage:2,model:2",
+        "lstm_on_data:2,model:2",
+        "deepfm_on_model:3",
+      ),
     )
   )
-  def test_losses_and_variables(self, name):
+  def test_losses_and_variables(self, name, mesh, num_micro_batches, split):
     """From scratch both start from the same bits; then they train."""
+    before, expected = _plain_steps(name)
     model = zoo.PURE_MODELS[name]
-    plain = programs.Program(model.model_fn, None, _BATCH, model.params)
-    before = plain.variables()
-    batches = [
-      programs.examples(_BATCH, i % 12, i % 12 + 48) for i in range(_STEPS)
-    ]
-    expected = [plain.step(batch) for batch in batches]
-    for mesh, num_micro_batches, split in _CASES[name]:
-      reduction = "sum" if name in _SUMS else "mean"
-      config = _config(mesh, num_micro_batches, split, loss_reduction=reduction)
-      with self.subTest(config=config):
-        program = programs.Program(model.model_fn, config, _BATCH, model.params)
-        self.assertNotEmpty(_shards(program))
-        start = program.variables()
-        self.assertCountEqual(start, before)
-        for variable, value in before.items():
-          np.testing.assert_array_equal(start[variable], value, variable)
-        variables = before
-        for batch, of_plain in zip(batches, expected, strict=True):
-          if name in _CHAOTIC:
-            program.load(variables)
-          step = program.step(batch)
-          np.testing.assert_allclose(step.loss, of_plain.loss, rtol=1e-5)
-          variables = of_plain.variables
-        if name not in _CHAOTIC:
-          programs.assert_same_variables(self, step.variables, variables, 1e-4)
+    reduction = "sum" if name in _SUMS else "mean"
+    config = _config(mesh, num_micro_batches, split, loss_reduction=reduction)
+    program = programs.Program(model.model_fn, config, _BATCH, model.params)
+    self.assertNotEmpty(_shards(program))
+    start = program.variables()
+    self.assertCountEqual(start, before)
+    for variable, value in before.items():
+      np.testing.assert_array_equal(start[variable], value, variable)
+    variables = before
+    for batch, of_plain in zip(_batches(), expected, strict=True):
+      if name in _CHAOTIC:
+        program.load(variables)
+      step = program.step(batch)
+      np.testing.assert_allclose(step.loss, of_plain.loss, rtol=1e-5)
+      variables = of_plain.variables
+    if name not in _CHAOTIC:
+      programs.assert_same_variables(self, step.variables, variables, 1e-4)
 
 
 class CheckpointTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [("mlp_adam", "mlp_adam", _MLP), ("deepfm", "deepfm", _DEEPFM)], "deepfm"
     )
   )
   def test_moves_between_shards_and_the_plain_model(self, name, split):
-    """Two steps each on 3, 2 and 4 devices, between plain ones."""
+    """Two steps each on several numbers of devices, between plain ones."""
     model = zoo.PURE_MODELS[name]
     folder = self.create_tempdir().full_path
     dirs = [os.path.join(folder, kind) for kind in ("plain", "moved")]
-    meshes = versions.first(("model:3", "model:2", "model:4"))
+    meshes = versions.covering(
+      ("model:3", "model:2", "model:4"), "model:3", "model:2"
+    )
     for mesh in (None, *meshes, None):
       losses = []
       for model_dir, of_mesh in zip(dirs, (None, mesh), strict=True):
@@ -187,7 +218,7 @@ def _one_table(features, labels, mode):
   )
 
 
-class InitialValuesTest(absltest.TestCase):
+class InitialValuesTest(parameterized.TestCase):
   def _table(self, seed, **fields):
     config = _config("model:2", split=(("^table$", "div"),), **fields)
     program = programs.Program(_one_table, config, _BATCH, seed=seed)
@@ -206,10 +237,19 @@ class InitialValuesTest(absltest.TestCase):
     other = self._table(12, initial_values="by_shard")
     self.assertLess(np.mean(other == table), 1e-3)
 
-  def test_seeds_of_the_graph_are_the_plain_ones(self):
+  @parameterized.named_parameters(
+    versions.covering(
+      [
+        ("cnn", "cnn", r"^dense/kernel$"),
+        ("transformer", "transformer", r"pooler/kernel$"),
+      ],
+      "cnn",
+    )
+  )
+  def test_seeds_of_the_graph_are_the_plain_ones(self, name, split):
     """Masks of dropout are those of the plain model, too."""
-    model = zoo.MODELS["transformer"]
-    config = _config("model:2", split=((r"pooler/kernel$", 1),))
+    model = zoo.MODELS[name]
+    config = _config("model:2", split=((split, 1),))
     of_plain, of_split = (
       {
         op.name: (op.get_attr("seed"), op.get_attr("seed2"))

@@ -201,44 +201,56 @@ def _step(drop, mesh, count, is_static=False, seed=11, **fields):
   return program.step(_BATCH, _masks(program.graph))
 
 
+# What draws as two stages do.
+_OTHERS = {
+  "recomputed_static": {
+    "mesh": "stage:1",
+    "count": 4,
+    "is_static": True,
+    "recompute": "always",
+    "schedule": "gpipe",
+  },
+  "replicas": {"mesh": "data:2", "count": 2},
+}
+
+
 class MasksTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
-      _EVERYWHERE.items(),
-      "tf_function",
+    versions.covering(
+      [
+        (f"{name}_{other}", drop, other)
+        for name, drop in _EVERYWHERE.items()
+        for other in _OTHERS
+      ],
+      *(
+        f"{name}_{[*_OTHERS][index % 2]}"
+        for index, name in enumerate(_EVERYWHERE)
+      ),
+      oldest=(
+        "tf_function_recomputed_static",
+        "map_replicas",
+        "keras_in_a_function_replicas",
+        "stateless_in_a_loop_replicas",
+        "generator_in_a_function_recomputed_static",
+      ),
+    )
+  )
+  def test_differ_and_follow_from_the_seed(self, drop, other):
+    masks = _step(drop, "stage:2", 4).fetched
+    self._check_masks(masks)
+    others = _step(drop, **_OTHERS[other]).fetched
+    self._check_masks(others)
+    if drop is not _generator_in_a_function or other != "replicas":
+      np.testing.assert_array_equal(others, masks)
+
+  @parameterized.named_parameters(
+    versions.covering(
+      [("cond", _cond), ("loop", _loop), ("map", _map)],
       "cond",
       "loop",
       "map",
-      "v1_function",
-      "keras_in_a_function",
-      "stateless",
-      "stateless_in_a_loop",
-      "generator",
-      "generator_in_a_function",
+      oldest=("map",),
     )
-  )
-  def test_differ_and_follow_from_the_seed(self, drop):
-    masks = _step(drop, "stage:2", 4).fetched
-    self._check_masks(masks)
-    others = {
-      "recomputed_static": _step(
-        drop,
-        "stage:1",
-        4,
-        is_static=True,
-        recompute="always",
-        schedule="gpipe",
-      ),
-      "replicas": _step(drop, "data:2", 2),
-    }
-    for name, other in others.items():
-      with self.subTest(name):
-        self._check_masks(other.fetched)
-        if drop is not _generator_in_a_function or name != "replicas":
-          np.testing.assert_array_equal(other.fetched, masks)
-
-  @parameterized.named_parameters(
-    ("cond", _cond), ("loop", _loop), ("map", _map)
   )
   def test_v1_control_flow(self, drop):
     v1.disable_control_flow_v2()
@@ -260,11 +272,18 @@ class GradientsTest(parameterized.TestCase):
   @versions.newest_only
   @parameterized.named_parameters(
     (name, _EVERYWHERE[name])
-    for name in (
+    for name in versions.covering(
+      (
+        "nested_functions",
+        "shared_cond",
+        "loop_in_a_function",
+        "stateless",
+        "stateless_in_a_loop",
+        "generator",
+        "v1_function",
+      ),
       "nested_functions",
       "shared_cond",
-      "loop_in_a_function",
-      "stateless",
       "stateless_in_a_loop",
       "generator",
       "v1_function",
@@ -350,9 +369,16 @@ class GeneratorTest(parameterized.TestCase):
 
 class SharedTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("dynamic", False, "stage:2", 4),
-    ("static", True, "stage:2", 4),
-    ("replicas", False, "data:2", 2),
+    versions.covering(
+      [
+        ("dynamic", False, "stage:2", 4),
+        ("static", True, "stage:2", 4),
+        ("replicas", False, "data:2", 2),
+      ],
+      "static",
+      "replicas",
+      oldest=("static",),
+    )
   )
   def test_a_fixed_projection_is_the_same_for_all(self, is_static, mesh, count):
     """It has no examples: the plain model has one, and so do all slices."""
@@ -376,9 +402,16 @@ class SharedTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    ("dynamic", False, "stage:2", 4),
-    ("static", True, "stage:2", 4),
-    ("replicas", False, "data:2", 2),
+    versions.covering(
+      [
+        ("dynamic", False, "stage:2", 4),
+        ("static", True, "stage:2", 4),
+        ("replicas", False, "data:2", 2),
+      ],
+      "static",
+      "replicas",
+      oldest=("static",),
+    )
   )
   def test_fixed_noise_in_a_function(self, is_static, mesh, count):
     """Each example gets the same, wherever it is in the batch."""

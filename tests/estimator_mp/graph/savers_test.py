@@ -145,7 +145,7 @@ class SaversTest(parameterized.TestCase):
       self.addCleanup(v1.enable_control_flow_v2)
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         (f"{savers}_{variables}_{loops}", *kinds, _SAVERS[savers])
         for variables, loops, kinds, all_savers in (
@@ -157,8 +157,10 @@ class SaversTest(parameterized.TestCase):
         for savers in all_savers
       ],
       "serving_resources_v2",
+      "serving_references_v1",
       "early_references_v2",
-      "both_references_v1",
+      "both_resources_v1",
+      oldest=("serving_references_v1",),
     )
   )
   def test_evaluates_with_averages(self, has_resources, has_v2_loops, savers):
@@ -173,7 +175,7 @@ class SaversTest(parameterized.TestCase):
     self.assert_same(averaged, params, CONFIG)
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("replicas", {"mesh": "data:2,stage:2"}),
         ("replicas_of_references", {"mesh": "data:2,stage:2"}, False),
@@ -205,7 +207,10 @@ class SaversTest(parameterized.TestCase):
       ],
       "replicas_of_references",
       "zero",
-      "micro_batches",
+      "each_micro_batch_updates",
+      "two_stages_on_a_device",
+      "rules",
+      oldest=("zero",),
     )
   )
   def test_with_all_savers_on(self, settings, has_resources=True):
@@ -219,7 +224,7 @@ class SaversTest(parameterized.TestCase):
     self.assert_same(averaged, params, config, rtol=1e-5)
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("by_names", "names", "stage:3"),
         ("by_names_to_references", "names", "stage:3", (False, False)),
@@ -231,6 +236,7 @@ class SaversTest(parameterized.TestCase):
       "by_names_to_references",
       "by_scope",
       "by_a_saver_to_replicas",
+      oldest=("by_names_to_references",),
     )
   )
   def test_begins_with_another_models_weights(

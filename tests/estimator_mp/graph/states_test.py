@@ -101,16 +101,27 @@ def _spec(mode, logits, labels):
 
 class TablesTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    (f"{name}_{mesh}", make, mesh)
-    for name, make in (
-      ("dense", _dense),
-      ("mutable", _mutable),
-      ("mutable_of_tensors", _mutable_of_tensors),
-      ("vocabulary", _vocabulary),
-      ("reference", _reference),
-      ("exported", _exported),
+    versions.covering(
+      [
+        (f"{name}_{mesh}", make, mesh)
+        for name, make in (
+          ("dense", _dense),
+          ("mutable", _mutable),
+          ("mutable_of_tensors", _mutable_of_tensors),
+          ("vocabulary", _vocabulary),
+          ("reference", _reference),
+          ("exported", _exported),
+        )
+        for mesh in ("stage:2", "data:2,stage:2")
+      ],
+      "dense_data:2,stage:2",
+      "mutable_data:2,stage:2",
+      "mutable_of_tensors_stage:2",
+      "vocabulary_data:2,stage:2",
+      "reference_stage:2",
+      "exported_stage:2",
+      oldest=("mutable_data:2,stage:2", "vocabulary_data:2,stage:2"),
     )
-    for mesh in versions.some(["stage:2", "data:2,stage:2"], "data:2,stage:2")
   )
   def test_all_micro_batches_look_up_in_one(self, make, mesh):
     """Clones had empty tables of their own: a loss of 7508, not 7.4."""

@@ -188,13 +188,18 @@ class EqualityTest(parameterized.TestCase):
     return sharded
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         (f"{name}_{mode}", name, mode)
         for name in ("cnn", "transformer", "lstm", "deepfm", "canned")
         for mode in (_PREDICT, _EVAL)
       ],
-      f"transformer_{_EVAL}",
+      f"cnn_{_PREDICT}",
+      f"transformer_{_PREDICT}",
+      f"lstm_{_EVAL}",
+      f"deepfm_{_PREDICT}",
+      f"canned_{_EVAL}",
+      oldest=(f"canned_{_EVAL}",),
     )
   )
   def test_models(self, name, mode):
@@ -202,11 +207,19 @@ class EqualityTest(parameterized.TestCase):
     self._check(model.model_fn, mode, (24, 23, 3, 1), params=model.params)
 
   @parameterized.named_parameters(
-    ("predict", _PREDICT, None, (24, 7, 1)),
-    ("eval", _EVAL, None, (24, 7, 1)),
-    ("static", _EVAL, 24, (24,)),
-    ("uneven", _PREDICT, 10, (10,)),
-    ("one", _PREDICT, 1, (1,)),
+    versions.covering(
+      [
+        ("predict", _PREDICT, None, (24, 7, 1)),
+        ("eval", _EVAL, None, (24, 7, 1)),
+        ("static", _EVAL, 24, (24,)),
+        ("uneven", _PREDICT, 10, (10,)),
+        ("one", _PREDICT, 1, (1,)),
+      ],
+      "eval",
+      "uneven",
+      "one",
+      oldest=("eval",),
+    )
   )
   def test_what_compares_examples(self, mode, static, sizes):
     """It is made once, of all examples, and so is what has a state."""
@@ -218,9 +231,16 @@ class EqualityTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    ("predict", _PREDICT, None, (24, 7, 1)),
-    ("eval", _EVAL, None, (24, 23, 2)),
-    ("static", _EVAL, 24, (24,)),
+    versions.covering(
+      [
+        ("predict", _PREDICT, None, (24, 7, 1)),
+        ("eval", _EVAL, None, (24, 23, 2)),
+        ("static", _EVAL, 24, (24,)),
+      ],
+      "predict",
+      "static",
+      oldest=("predict",),
+    )
   )
   def test_each_example_by_itself(self, mode, static, sizes):
     found = self._check(by_example, mode, sizes, static)
@@ -229,22 +249,35 @@ class EqualityTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    ("gpipe", {"schedule": "gpipe"}),
-    ("no_schedule", {"schedule": "none"}),
-    ("interleaved", {"schedule": "interleaved", "num_virtual_stages": 2}),
-    ("a_v", {"schedule": "zbv", "num_virtual_stages": 2}),
-    ("auto", {"schedule": "auto", "max_live_micro_batches": 1}),
-    ("replicas", {"mesh": "data:2,stage:2"}),
-    ("rounds", {"gradient_accumulation_steps": 2}),
-    ("parts_of_layers", {"mesh": "stage:2,model:2"}),
+    versions.covering(
+      [
+        ("gpipe", {"schedule": "gpipe"}),
+        ("no_schedule", {"schedule": "none"}),
+        ("interleaved", {"schedule": "interleaved", "num_virtual_stages": 2}),
+        ("a_v", {"schedule": "zbv", "num_virtual_stages": 2}),
+        ("auto", {"schedule": "auto", "max_live_micro_batches": 1}),
+        ("replicas", {"mesh": "data:2,stage:2"}),
+        ("rounds", {"gradient_accumulation_steps": 2}),
+        ("parts_of_layers", {"mesh": "stage:2,model:2"}),
+      ],
+      "no_schedule",
+      "a_v",
+      "auto",
+      "replicas",
+      "parts_of_layers",
+      oldest=("replicas",),
+    )
   )
   def test_configurations(self, fields):
     fields = {"mesh": "stage:2"} | fields
     self._check(by_example, _EVAL, (24, 3), **fields)
 
-  def test_estimator(self):
+  @parameterized.named_parameters(
+    (name, name) for name in versions.covering(("transformer", "cnn"), "cnn")
+  )
+  def test_estimator(self, name):
     """An Estimator trains, evaluates and predicts, the last batch short."""
-    model = zoo.PURE_MODELS["transformer"]
+    model = zoo.PURE_MODELS[name]
     config = estimator_mp.ShardingConfig("stage:3", num_micro_batches=4)
     start = os.path.join(self.create_tempdir().full_path, "start")
     runs.train(model.model_fn, None, model.params, start, 1)

@@ -221,9 +221,13 @@ class RowsTest(parameterized.TestCase):
         )
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [(name, shared, mesh, options) for name, mesh, options in _MESHES],
       "both",
+      "sharded",
+      "shared",
+      "again",
+      oldest=("both",),
     )
   )
   def test_on_every_mesh(self, embed, mesh, options):
@@ -244,7 +248,6 @@ class RowsTest(parameterized.TestCase):
           segments,
         )
       ],
-      "weighted",
       "columns",
       "segments",
     )
@@ -254,9 +257,16 @@ class RowsTest(parameterized.TestCase):
     self._check(_model_fn(embed), "data:2", options, sizes=(24,))
 
   @parameterized.named_parameters(
-    ("over_replicas", "data:2", "div"),
-    ("over_a_model_axis", "model:2", "div"),
-    ("columns", "model:2", "columns"),
+    versions.covering(
+      [
+        ("over_replicas", "data:2", "div"),
+        ("over_a_model_axis", "model:2", "div"),
+        ("columns", "model:2", "columns"),
+      ],
+      "over_replicas",
+      "columns",
+      oldest=("over_replicas",),
+    )
   )
   def test_of_split_tables(self, mesh, how):
     """The rows of one lookup may come before those of another."""

@@ -55,7 +55,7 @@ def _trace(config, examples):
 
 class RecomputeTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("cnn_always", "cnn", "1f1b", "always"),
         ("cnn_except_last", "cnn", "gpipe", "except_last"),
@@ -64,8 +64,10 @@ class RecomputeTest(parameterized.TestCase):
         ("two_optimizers", "two_optimizers", "1f1b", "always"),
         ("keras_functional", "keras_functional", "1f1b", "except_last"),
       ],
-      "cnn_always",
-      "lstm",
+      "cnn_except_last",
+      "two_optimizers",
+      "keras_functional",
+      oldest=("cnn_except_last",),
     )
   )
   def test_changes_no_number(self, name, schedule, mode):
@@ -147,7 +149,7 @@ class RecomputeTest(parameterized.TestCase):
 class VirtualStagesTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.some(["mlp_adam", "lstm", "deepfm"], "lstm")
+    for name in versions.covering(("mlp_adam", "lstm", "deepfm"), "mlp_adam")
   )
   def test_equals_the_full_batch(self, name):
     model = zoo.PURE_MODELS[name]
@@ -199,9 +201,15 @@ class VirtualStagesTest(parameterized.TestCase):
 
   @versions.newest_only
   @parameterized.named_parameters(
-    ("gpipe", "gpipe", "never"),
-    ("1f1b", "1f1b", "never"),
-    ("recomputed", "gpipe", "except_last"),
+    versions.covering(
+      [
+        ("gpipe", "gpipe", "never"),
+        ("1f1b", "1f1b", "never"),
+        ("recomputed", "gpipe", "except_last"),
+      ],
+      "1f1b",
+      "recomputed",
+    )
   )
   def test_rounds_equal_the_full_batch(self, schedule, recompute):
     config = estimator_mp.ShardingConfig(

@@ -52,7 +52,7 @@ def _adagrad():
 
 class SameRowsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("micro_batches", "stage:2", {"num_micro_batches": 4}),
         ("replicas", "data:2", {"num_micro_batches": 2}, _adagrad),
@@ -82,7 +82,12 @@ class SameRowsTest(parameterized.TestCase):
         ),
       ],
       "replicas",
+      "one_replica_updates",
+      "shared_variables",
+      "length_from_a_shape",
       "rows_split",
+      "columns_split",
+      oldest=("rows_split",),
     )
   )
   def test_clipping_sees_the_plain_norm(

@@ -23,48 +23,60 @@ def _input_fn():
 @versions.newest_only
 class CompositionTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    (
-      "interleaved",
-      "model:2,stage:2",
-      {
-        "schedule": "interleaved",
-        "num_virtual_stages": 2,
-        "num_micro_batches": 4,
-      },
-    ),
-    (
+    versions.covering(
+      [
+        (
+          "interleaved",
+          "model:2,stage:2",
+          {
+            "schedule": "interleaved",
+            "num_virtual_stages": 2,
+            "num_micro_batches": 4,
+          },
+        ),
+        (
+          "a_v",
+          "model:2,stage:2",
+          {"schedule": "zbv", "num_virtual_stages": 2, "num_micro_batches": 3},
+        ),
+        ("recompute", "stage:2,model:2", {"recompute": "always"}),
+        (
+          "rounds",
+          "model:2,stage:2",
+          {
+            "schedule": "gpipe",
+            "recompute": "except_last",
+            "num_micro_batches": 3,
+            "gradient_accumulation_steps": 2,
+          },
+        ),
+        ("uneven", "stage:2,model:3", {"batch_norm": "per_micro_batch"}),
+        ("by_shard", "model:2", {"initial_values": "by_shard"}),
+        ("zero", "data:2,model:2", {"optimizer_state": "sharded"}),
+        (
+          "zero_in_another_order",
+          "model:2,data:2",
+          {"optimizer_state": "sharded", "num_micro_batches": 1},
+        ),
+        ("shared", "model:2,data:2", {"variables": "shared"}),
+        (
+          "ring",
+          "model:3,data:2",
+          {"aggregation": "ring", "bucket_bytes": 1000, "chunk_bytes": 1000},
+        ),
+        ("collective", "data:2,model:2", {"aggregation": "collective"}),
+        ("all_axes", "model:2,data:2,stage:2", {"aggregation": "tree"}),
+        ("one_position", "model:1,stage:2", {}),
+      ],
       "a_v",
-      "model:2,stage:2",
-      {"schedule": "zbv", "num_virtual_stages": 2, "num_micro_batches": 3},
-    ),
-    ("recompute", "stage:2,model:2", {"recompute": "always"}),
-    (
       "rounds",
-      "model:2,stage:2",
-      {
-        "schedule": "gpipe",
-        "recompute": "except_last",
-        "num_micro_batches": 3,
-        "gradient_accumulation_steps": 2,
-      },
-    ),
-    ("uneven", "stage:2,model:3", {"batch_norm": "per_micro_batch"}),
-    ("by_shard", "model:2", {"initial_values": "by_shard"}),
-    ("zero", "data:2,model:2", {"optimizer_state": "sharded"}),
-    (
-      "zero_in_another_order",
-      "model:2,data:2",
-      {"optimizer_state": "sharded", "num_micro_batches": 1},
-    ),
-    ("shared", "model:2,data:2", {"variables": "shared"}),
-    (
+      "uneven",
+      "by_shard",
+      "zero",
+      "shared",
       "ring",
-      "model:3,data:2",
-      {"aggregation": "ring", "bucket_bytes": 1000, "chunk_bytes": 1000},
-    ),
-    ("collective", "data:2,model:2", {"aggregation": "collective"}),
-    ("all_axes", "model:2,data:2,stage:2", {"aggregation": "tree"}),
-    ("one_position", "model:1,stage:2", {}),
+      "all_axes",
+    )
   )
   def test_equal_to_the_plain_model(self, mesh, fields):
     model = zoo.PURE_MODELS["mlp_adam"]

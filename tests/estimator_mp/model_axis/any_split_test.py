@@ -44,7 +44,7 @@ def _assert_same(test, split, plain):
 
 class AnySplitTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("transformer", "transformer", "model:3", 2, 3),
         ("cnn", "cnn", "model:2", 3, 1),
@@ -53,8 +53,12 @@ class AnySplitTest(parameterized.TestCase):
         ("two_optimizers", "two_optimizers", "model:3", 6, 1),
         ("keras", "keras_functional", "model:2", 7, 1),
       ],
+      "cnn",
       "lstm",
+      "deepfm",
+      "two_optimizers",
       "keras",
+      oldest=("keras",),
     )
   )
   def test_losses_and_variables_are_the_plain_ones(
@@ -104,7 +108,7 @@ class BranchTest(parameterized.TestCase):
     self.addCleanup(v1.enable_control_flow_v2)
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("columns", (("^kernel$", 1),), 1),
         ("columns_and_rows", (("^kernel$", 1), ("^output$", 0)), 2),
@@ -113,6 +117,7 @@ class BranchTest(parameterized.TestCase):
       ],
       "columns_and_rows",
       "in_one_branch",
+      oldest=("in_one_branch",),
     )
   )
   def test_a_variable_of_branches(self, rules, num_micro_batches):

@@ -33,15 +33,29 @@ def assert_as_plain(program):
 
 class RandomGraphsTest(absltest.TestCase):
   @hypothesis.given(program=random_graphs.chains())
-  @drawn.examples(20)
+  @drawn.examples(8)
   def test_long_ones(self, program):
+    hypothesis.assume(program.splits)
+    assert_as_plain(program)
+
+  @versions.thorough
+  @hypothesis.given(program=random_graphs.chains())
+  @drawn.examples(20)
+  def test_many_long_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)
 
   @versions.newest_only
   @hypothesis.given(program=random_graphs.fans())
-  @drawn.examples(10)
+  @drawn.examples(4)
   def test_wide_ones(self, program):
+    hypothesis.assume(program.splits)
+    assert_as_plain(program)
+
+  @versions.thorough
+  @hypothesis.given(program=random_graphs.fans())
+  @drawn.examples(10)
+  def test_many_wide_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)
 

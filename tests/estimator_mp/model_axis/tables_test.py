@@ -36,12 +36,18 @@ _KERAS_OPTIMIZERS = (
 
 class LookUpTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("gather", table_models.gather),
-    ("lookup_sparse", table_models.lookup_sparse),
-    ("columns", table_models.columns),
-    ("keras_layer", table_models.keras_layer),
-    ("nested", table_models.nested),
-    ("tied", table_models.tied),
+    versions.some(
+      [
+        ("gather", table_models.gather),
+        ("lookup_sparse", table_models.lookup_sparse),
+        ("columns", table_models.columns),
+        ("keras_layer", table_models.keras_layer),
+        ("nested", table_models.nested),
+        ("tied", table_models.tied),
+      ],
+      "lookup_sparse",
+      "columns",
+    )
   )
   def test_all_ways_of_looking_up(self, look_up):
     table_models.check(self, table_models.make_model_fn(look_up), "model:3")
@@ -63,14 +69,16 @@ class LookUpTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("micro_batches", "model:2", 4),
         ("replicas", "data:2,model:2", 1),
         ("stages", "stage:2,model:2", 2),
         ("replicas_and_micro_batches", "data:2,model:3", 3),
       ],
+      "stages",
       "replicas_and_micro_batches",
+      oldest=("replicas_and_micro_batches",),
     )
   )
   def test_with_the_other_axes(self, mesh, num_micro_batches):
@@ -150,7 +158,7 @@ class HybridTest(parameterized.TestCase):
   """Without a model axis, tables are split over the replicas of the rest."""
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("replicas", "data:3", {}),
         ("micro_batches", "data:2", {"num_micro_batches": 3}),
@@ -159,7 +167,10 @@ class HybridTest(parameterized.TestCase):
         ("zero", "data:2", {"optimizer_state": "sharded"}),
       ],
       "micro_batches",
+      "stages",
+      "shared",
       "zero",
+      oldest=("zero",),
     )
   )
   def test_trains_as_the_plain_model(self, mesh, options):
@@ -208,7 +219,7 @@ class ByTurnsTest(parameterized.TestCase):
   """Tables whose row r is on device r % N."""
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("model", "model:3", table_models.gather, {}),
         (
@@ -224,8 +235,13 @@ class ByTurnsTest(parameterized.TestCase):
         ("keras_layer", "model:3", table_models.keras_layer, {}),
         ("tied", "model:3", table_models.tied, {}),
       ],
+      "micro_batches",
       "hybrid",
+      "stages",
+      "sparse",
       "keras_layer",
+      "tied",
+      oldest=("keras_layer",),
     )
   )
   def test_trains_as_the_plain_model(self, mesh, look_up, options):
@@ -235,7 +251,7 @@ class ByTurnsTest(parameterized.TestCase):
     table_models.check(self, model_fn, mesh, split, **options)
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("adam", lambda: v1.train.AdamOptimizer(0.1)),
         ("momentum", lambda: v1.train.MomentumOptimizer(0.1, 0.9)),
@@ -360,7 +376,7 @@ class WholeTest(parameterized.TestCase):
   """Tables that are on one device each."""
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("model", "model:3", table_models.columns, {}),
         (
@@ -376,6 +392,9 @@ class WholeTest(parameterized.TestCase):
       ],
       "hybrid",
       "sparse",
+      "mirrors",
+      "tied",
+      oldest=("hybrid",),
     )
   )
   def test_trains_as_the_plain_model(self, mesh, look_up, options):
@@ -491,20 +510,33 @@ class _ByHand(tf.compat.v1.train.Optimizer):
 
 class UpdateTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(_OPTIMIZERS, "adam", "ftrl", "rms_prop")
+    versions.covering(
+      _OPTIMIZERS, "adam", "ftrl", "momentum", "rms_prop", oldest=("adam",)
+    )
   )
   def test_optimizers(self, make_optimizer):
     model_fn = table_models.make_model_fn(table_models.gather, make_optimizer)
     table_models.check(self, model_fn, "model:3")
 
-  @parameterized.product(
-    case=versions.some(_KERAS_OPTIMIZERS, "adam"), legacy=[False, True]
+  @parameterized.named_parameters(
+    versions.covering(
+      [
+        (f"{name}{kind}", make, bool(kind))
+        for name, make in _KERAS_OPTIMIZERS
+        for kind in ("", "_legacy")
+      ],
+      "adagrad",
+      "adam",
+      "adam_legacy",
+      "rms_prop_legacy",
+      "sgd_legacy",
+      oldest=("adam", "adam_legacy"),
+    )
   )
-  def test_optimizers_of_keras(self, case, legacy):
+  def test_optimizers_of_keras(self, make, legacy):
     optimizers = tf.keras.optimizers
     if legacy:
       optimizers = optimizers.legacy
-    make = case[1]
     model_fn = table_models.make_model_fn(
       table_models.gather, lambda: make(optimizers)
     )
@@ -514,7 +546,9 @@ class UpdateTest(parameterized.TestCase):
     model_fn = table_models.make_model_fn(table_models.gather, clip=True)
     table_models.check(self, model_fn, "model:3")
 
-  @parameterized.named_parameters(("one", 1), ("micro_batches", 3))
+  @parameterized.named_parameters(
+    versions.covering([("one", 1), ("micro_batches", 3)], "micro_batches")
+  )
   def test_rows_of_a_tensor_have_a_gradient_of_rows(self, num_micro_batches):
     model_fn = table_models.make_model_fn(
       table_models.rows_of_a_tensor,
@@ -529,7 +563,9 @@ class UpdateTest(parameterized.TestCase):
       num_micro_batches=num_micro_batches,
     )
 
-  @parameterized.parameters(versions.first((2, 1)))
+  @parameterized.named_parameters(
+    versions.covering([("micro_batches", 2), ("one", 1)], "micro_batches")
+  )
   def test_an_optimizer_of_dense_gradients(self, num_micro_batches):
     model_fn = table_models.make_model_fn(table_models.gather, _ByHand, True)
     table_models.check(

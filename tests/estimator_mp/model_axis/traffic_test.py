@@ -24,7 +24,7 @@ _ROWS = re.compile("/split/.*(embedding_lookup/|DynamicPartition|GatherV2)")
 
 class TrafficTest(parameterized.TestCase):
   @parameterized.parameters(
-    *versions.some(
+    *versions.covering(
       [
         ("mlp_sgd", 2),
         ("mlp_adam", 3),
@@ -32,8 +32,11 @@ class TrafficTest(parameterized.TestCase):
         ("transformer", 2),
         ("keras_functional", 3),
       ],
+      "mlp_sgd",
       "mlp_adam",
+      "cnn",
       "keras_functional",
+      oldest=("mlp_adam",),
     )
   )
   def test_bytes_of_a_step_are_those_of_the_plan(self, name, num_parts):

@@ -243,7 +243,7 @@ class _PlanHook(tf.estimator.SessionRunHook):
 
 class TraceHookTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("data_first", "data:2,stage:2", {}),
         ("data_last", "stage:2,data:2", {"variables": "shared"}),
@@ -254,7 +254,10 @@ class TraceHookTest(parameterized.TestCase):
         ),
         ("no_order", "data:2,stage:2", {"schedule": "none"}),
       ],
-      "data_first",
+      "data_last",
+      "gpipe",
+      "no_order",
+      oldest=("data_last",),
     )
   )
   def test_cells_of_all_replicas(self, mesh, fields):
@@ -306,9 +309,16 @@ class TraceHookTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    ("model_last", "stage:2,model:2", 4),
-    ("model_first", "model:2,data:2,stage:2", 2),
-    ("no_pipeline", "model:2,stage:2", 1),
+    versions.covering(
+      [
+        ("model_last", "stage:2,model:2", 4),
+        ("model_first", "model:2,data:2,stage:2", 2),
+        ("no_pipeline", "model:2,stage:2", 1),
+      ],
+      "model_last",
+      "no_pipeline",
+      oldest=("model_last",),
+    )
   )
   def test_cells_of_all_devices_of_a_stage(self, spec, num_micro_batches):
     config = estimator_mp.ShardingConfig(

@@ -154,7 +154,7 @@ class SentTest(parameterized.TestCase):
     self.assertEqual([planned["bfloat16"][x] for x in halves], [one] * 4)
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("one_batch", {}),
         ("micro_batches", {"num_micro_batches": 3}),
@@ -176,18 +176,26 @@ class SentTest(parameterized.TestCase):
         ),
         ("model_axis", {"mesh": "stage:2,model:2", "num_micro_batches": 2}),
       ],
+      "zero_bubble",
       "recompute",
+      "interleaved",
       "zero",
+      "model_axis",
+      oldest=("zero",),
     )
   )
   def test_losses_and_gradients_are_near(self, fields):
     """A boundary rounds to half precision, there and back: a few units."""
-    self._check("mlp_sgd", fields, ("bfloat16", "float16"))
+    dtypes = versions.covering(("bfloat16", "float16"), "float16")
+    self._check("mlp_sgd", fields, dtypes)
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [(name, name) for name in ("cnn", "lstm", "deepfm", "two_optimizers")],
+      "cnn",
       "lstm",
+      "two_optimizers",
+      oldest=("cnn",),
     )
   )
   def test_models(self, name):

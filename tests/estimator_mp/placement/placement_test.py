@@ -294,12 +294,18 @@ def _adversarial(features, labels, mode):
 @versions.newest_only
 class TowersTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    # Cut in the order in which ops are made, 12 to 24 weights were sent.
-    ("siamese_2", _siamese, 2, 27),
-    ("siamese_3", _siamese, 3, 27),
-    # The critic's layers are as far from the end, not from the beginning.
-    ("adversarial_2", _adversarial, 2, 22),
-    ("adversarial_3", _adversarial, 3, 22),
+    versions.covering(
+      [
+        # Cut in the order in which ops are made, 12 to 24 weights were sent.
+        ("siamese_2", _siamese, 2, 27),
+        ("siamese_3", _siamese, 3, 27),
+        # The critic's layers are as far from the end, not from the beginning.
+        ("adversarial_2", _adversarial, 2, 22),
+        ("adversarial_3", _adversarial, 3, 22),
+      ],
+      "siamese_3",
+      "adversarial_2",
+    )
   )
   def test_towers_that_share_weights_are_cut_side_by_side(
     self, model_fn, num_stages, num_uses
@@ -322,9 +328,16 @@ class TowersTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    ("stages", "stage:3", 1, 0),
-    ("micro_batches", "stage:2", 4, 1e-5),
-    ("replicas", "data:2,stage:2", 2, 1e-5),
+    versions.covering(
+      [
+        ("stages", "stage:3", 1, 0),
+        ("micro_batches", "stage:2", 4, 1e-5),
+        ("replicas", "data:2,stage:2", 2, 1e-5),
+      ],
+      "stages",
+      "replicas",
+      oldest=("replicas",),
+    )
   )
   def test_losses_are_the_plain_models(self, mesh, num_micro_batches, rtol):
     batch = ({"x": zoo.FEATURES["x"][:24]}, zoo.LABELS[:24])
@@ -497,6 +510,7 @@ class SavedPlacementTest(absltest.TestCase):
 
 @versions.newest_only
 class ContinuityTest(absltest.TestCase):
+  @versions.thorough
   def test_plain_sharded_and_plain_again_lose_nothing(self):
     model = zoo.MODELS["mlp_momentum"]
     folder = self.create_tempdir().full_path
@@ -552,9 +566,14 @@ class ContinuityTest(absltest.TestCase):
 
 class RulesTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("all", "Initializer"),
-    ("one", "dense_1/kernel/Initializer"),
-    ("some_ops", "/(random_uniform|zeros)"),
+    versions.covering(
+      [
+        ("all", "Initializer"),
+        ("one", "dense_1/kernel/Initializer"),
+        ("some_ops", "/(random_uniform|zeros)"),
+      ],
+      "all",
+    )
   )
   def test_an_initializer_is_where_its_variable_is(self, expression):
     """TensorFlow colocates them, and printed 121 lines when a rule did not."""

@@ -162,7 +162,9 @@ class WritesTest(parameterized.TestCase):
       last = step.loss
     return program
 
-  @parameterized.named_parameters(*_CONFIGS)
+  @parameterized.named_parameters(
+    versions.covering(_CONFIGS, "stages", "sharded", oldest=("sharded",))
+  )
   def test_writes(self, mesh, num_micro_batches, fields):
     self._check_writes(_config(mesh, num_micro_batches, fields))
 
@@ -170,18 +172,18 @@ class WritesTest(parameterized.TestCase):
     folder = self.create_tempdir().full_path
     self._check(config, lambda: _Writes(folder))
 
-  @parameterized.named_parameters(*_CONFIGS)
+  @parameterized.named_parameters(versions.covering(_CONFIGS, "replicated"))
   def test_reference_variables(self, mesh, num_micro_batches, fields):
     v1.disable_resource_variables()
     self.addCleanup(v1.enable_resource_variables)
     self._check_writes(_config(mesh, num_micro_batches, fields))
 
   @versions.newest_only
-  @parameterized.named_parameters(*_CONFIGS)
+  @parameterized.named_parameters(versions.covering(_CONFIGS, "stages"))
   def test_functions(self, mesh, num_micro_batches, fields):
     self._check(_config(mesh, num_micro_batches, fields), _WritesInFunctions)
 
-  @parameterized.named_parameters(*_CONFIGS)
+  @parameterized.named_parameters(versions.covering(_CONFIGS, "sharded"))
   def test_v1_conds(self, mesh, num_micro_batches, fields):
     v1.disable_control_flow_v2()
     self.addCleanup(v1.enable_control_flow_v2)
@@ -337,7 +339,7 @@ def _starts_warm(features, labels, mode):
 
 @versions.newest_only
 class EstimatorTest(parameterized.TestCase):
-  @parameterized.named_parameters(*_CONFIGS)
+  @parameterized.named_parameters(versions.covering(_CONFIGS, "stages"))
   def test_hooks(self, mesh, num_micro_batches, fields):
     """Hooks of an Estimator write, which starts from a checkpoint's weights."""
     folder = self.create_tempdir().full_path
@@ -398,7 +400,7 @@ def _two_train_ops(features, labels, mode):
 
 
 class TrainOpsTest(parameterized.TestCase):
-  @parameterized.named_parameters(*_CONFIGS)
+  @parameterized.named_parameters(versions.covering(_CONFIGS, "stages"))
   def test_train_ops_run_alone(self, mesh, num_micro_batches, fields):
     """As hooks of GANs run them, and part of a step's as well."""
     config = _config(mesh, num_micro_batches, fields)
@@ -435,10 +437,18 @@ class AveragesTest(parameterized.TestCase):
   """An average starts as its variable, by an `If` that only reads."""
 
   @parameterized.named_parameters(
-    *_CONFIGS,
-    ("micro_batches", "data:2", 3, {}),
-    ("sharded_micro_batches", "data:2", 2, _SHARDED),
-    ("sharded_stages", "data:2,stage:2", 2, _SHARDED),
+    versions.covering(
+      [
+        *_CONFIGS,
+        ("micro_batches", "data:2", 3, {}),
+        ("sharded_micro_batches", "data:2", 2, _SHARDED),
+        ("sharded_stages", "data:2,stage:2", 2, _SHARDED),
+      ],
+      "micro_batches",
+      "sharded",
+      "sharded_stages",
+      oldest=("sharded_stages",),
+    )
   )
   def test_averages(self, mesh, num_micro_batches, fields):
     plain, program = (
@@ -455,7 +465,7 @@ class AveragesTest(parameterized.TestCase):
     self.assertIn("last/ExponentialMovingAverage", step.variables)
     programs.assert_equal_mirrors(self, program)
 
-  @parameterized.named_parameters(*_CONFIGS)
+  @parameterized.named_parameters(versions.covering(_CONFIGS, "replicated"))
   def test_average_starts_alone(self, mesh, num_micro_batches, fields):
     """Replicas 0.6.0 copied the variable then, which had no value yet."""
     program = programs.Program(
@@ -565,16 +575,30 @@ class UpdatesBesideTheOptimizerTest(parameterized.TestCase):
   """Owners of what a function needs may differ; and each write has to run."""
 
   @parameterized.named_parameters(
-    ("target_follows", _target_follows, "data:2", {}),
-    ("target_follows_sharded", _target_follows, "data:2", _SHARDED),
-    ("target_is_set", _target_is_set, "data:2", {}),
-    ("target_is_set_sharded", _target_is_set, "data:3", _SHARDED),
-    ("weights_decay_sharded", _weights_decay, "data:3", _SHARDED),
-    ("weights_decay_in_v1", _weights_decay, "data:3", _SHARDED, True),
-    ("averaged_before", _averaged_before, "data:2", {}),
-    ("averaged_before_sharded", _averaged_before, "data:3", _SHARDED),
-    ("weights_are_cut", _weights_are_cut, "data:2", {}),
-    ("weights_are_cut_sharded", _weights_are_cut, "data:3", _SHARDED),
+    versions.covering(
+      [
+        ("target_follows", _target_follows, "data:2", {}),
+        ("target_follows_sharded", _target_follows, "data:2", _SHARDED),
+        ("target_is_set", _target_is_set, "data:2", {}),
+        ("target_is_set_sharded", _target_is_set, "data:3", _SHARDED),
+        ("weights_decay_sharded", _weights_decay, "data:3", _SHARDED),
+        ("weights_decay_in_v1", _weights_decay, "data:3", _SHARDED, True),
+        ("averaged_before", _averaged_before, "data:2", {}),
+        ("averaged_before_sharded", _averaged_before, "data:3", _SHARDED),
+        ("weights_are_cut", _weights_are_cut, "data:2", {}),
+        ("weights_are_cut_sharded", _weights_are_cut, "data:3", _SHARDED),
+      ],
+      "target_follows_sharded",
+      "target_is_set_sharded",
+      "weights_decay_sharded",
+      "weights_decay_in_v1",
+      "averaged_before",
+      "weights_are_cut_sharded",
+      oldest=(
+        "target_follows_sharded",
+        "weights_decay_in_v1",
+      ),
+    )
   )
   def test_equal(self, model_fn, mesh, fields, is_v1=False):
     if is_v1:

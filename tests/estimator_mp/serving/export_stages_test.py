@@ -166,7 +166,7 @@ class ConfigTest(parameterized.TestCase):
     self.folder = self.create_tempdir().full_path
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("one_stage", {"mesh": "model:2"}),
         ("whole", {"mesh": "stage:2,model:2"}),
@@ -190,9 +190,12 @@ class ConfigTest(parameterized.TestCase):
         ),
         ("micro_batches", {"mesh": "data:2,stage:2", "num_micro_batches": 2}),
       ],
-      "shards",
+      "one_stage",
+      "whole",
       "rows",
-      "tables",
+      "tables_in_shards",
+      "micro_batches",
+      oldest=("rows",),
     )
   )
   def test_equal(self, config):

@@ -2,6 +2,7 @@
 
 from estimator_mp.model_axis.decisions import Composite, Join, Joined, Split
 from estimator_mp.model_axis.rules import reductions
+from tests.estimator_mp import versions
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
@@ -11,6 +12,7 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 raw = tf.raw_ops
 
+_AXES = (0, -1, [0, 2], [1], None, [-1, -2])
 _REDUCTIONS = {
   "sum": tf.reduce_sum,
   "mean": tf.reduce_mean,
@@ -31,10 +33,23 @@ def _decided(op, *splits):
 
 
 class ReduceTest(parameterized.TestCase):
-  @parameterized.product(
-    name=sorted(_REDUCTIONS),
-    axis=(0, -1, [0, 2], [1], None, [-1, -2]),
-    keepdims=(False, True),
+  @parameterized.named_parameters(
+    versions.covering(
+      [
+        (f"{name}_over_{axis}_{keepdims}", name, axis, keepdims)
+        for name in _REDUCTIONS
+        for axis in _AXES
+        for keepdims in (False, True)
+      ],
+      *(
+        f"{name}_over_{axis}_{(i + j) % 2 == 0}"
+        for i, name in enumerate(_REDUCTIONS)
+        for j, axis in enumerate(_AXES)
+      ),
+      oldest=[
+        f"{name}_over_None_{i % 2 == 0}" for i, name in enumerate(_REDUCTIONS)
+      ],
+    )
   )
   def test_over_all_dimensions(self, name, axis, keepdims):
     sinking.check(

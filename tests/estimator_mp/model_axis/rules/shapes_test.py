@@ -17,11 +17,17 @@ v1 = tf.compat.v1
 
 # How columns are cut, and which dimensions the graph does not know. Not the
 # full product: a rule that reads sizes does not ask what is unknown.
-_CUTS: tuple[tuple[tuple[int, ...], list[int]], ...] = (
-  ((2, 4), [0]),
-  ((4, 2), []),
-  ((2, 2, 2), [0, 1]),
-  ((2, 4), [0, 1]),
+_CUTS: list[tuple[str, tuple[int, ...], list[int]]] = versions.covering(
+  [
+    ("two_of_an_unknown_number", (2, 4), [0]),
+    ("two", (4, 2), []),
+    ("three_of_unknown_rows", (2, 2, 2), [0, 1]),
+    ("two_of_unknown_rows", (2, 4), [0, 1]),
+  ],
+  "two_of_an_unknown_number",
+  "two",
+  "three_of_unknown_rows",
+  oldest=("two_of_an_unknown_number",),
 )
 
 
@@ -82,7 +88,7 @@ class ShapesTest(parameterized.TestCase):
     ("shapes", lambda x: tf.shape_n([x, x[:, :1], tf.zeros([3, 2])])),
   )
   def test_stays_split(self, build):
-    for sizes, unknown in versions.first(_CUTS):
+    for _, sizes, unknown in _CUTS:
       with self.subTest(sizes=sizes, unknown=unknown):
         if 1 in unknown and build is _heads:
           continue
