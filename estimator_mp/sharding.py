@@ -322,6 +322,7 @@ class _Sharding:
     savings = transfers.find_savings(self._graph.get_operations())
     lower_transfers.reduce_transfers(savings)
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
+    device_assignment.leave_other_devices(self._stages.ops)
     self._record(spec)
     if self._batches is not None:
       spec = slice_errors.with_explained_steps(spec, self._batches, stored)

@@ -125,6 +125,35 @@ def assign(stages: Mapping[tf.Operation, int], devices: Sequence[str]) -> None:
       graph_edits.set_device(op, functions[stage](op))
 
 
+def leave_other_devices(ops: Iterable[tf.Operation]) -> None:
+  """Colocates each op with those on its own device only.
+
+  The shape of what is gathered is colocated with the gather and with a variable
+  of TensorFlow 1, and these may be on two devices: no place would suit both.
+
+  Args:
+    ops: Ops of a graph that no session has run yet, on their devices.
+  """
+  for op in ops:
+    names = colocation.colocated_with(op)
+    if not op.device or names == [op.name]:
+      continue
+    devices = [_device_of(op.graph, name) for name in names]
+    if any(device not in ("", op.device) for device in devices):
+      near = zip(names, devices, strict=True)
+      graph_edits.set_colocation(
+        op, [name for name, device in near if device == op.device]
+      )
+
+
+def _device_of(graph: tf.Graph, name: str) -> str:
+  """Returns the device of an op, "" if it has none or does not exist."""
+  try:
+    return str(graph.get_operation_by_name(name).device)
+  except KeyError:
+    return ""
+
+
 def settle_on_hosts(graph: tf.Graph, devices: Iterable[str]) -> None:
   """Puts what has to share a device with an op of the host there, too.
 

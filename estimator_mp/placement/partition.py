@@ -114,7 +114,8 @@ def check_layers(num_layers: int, num_stages: int) -> None:
   if num_layers < num_stages:
     raise ValueError(
       f"the model has {num_layers} layer(s) with weights, fewer than the "
-      f"{num_stages} stages of the mesh; use at most stage:{max(num_layers, 1)}"
+      f"{num_stages} stages of the mesh; use at most {max(num_layers, 1)}, "
+      "counting each virtual stage"
     )
 
 

@@ -122,7 +122,7 @@ class CommandTest(parameterized.TestCase):
       "too_many_stages",
       ["--mesh=stage:9"],
       "the model has 4 layer(s) with weights, fewer than the 9 stages of the "
-      "mesh; use at most stage:4",
+      "mesh; use at most 4, counting each virtual stage",
     ),
     (
       "memory_limit",

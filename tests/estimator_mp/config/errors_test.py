@@ -414,7 +414,7 @@ MODELS: tuple[tuple[str, Any, dict[str, Any], str], ...] = (
     mlp,
     {"mesh": "stage:5"},
     "the model has 4 layer(s) with weights, fewer than the 5 stages of the "
-    "mesh; use at most stage:4",
+    "mesh; use at most 4, counting each virtual stage",
   ),
   (
     "memory_limit_of_no_partition",

@@ -161,6 +161,19 @@ def accumulating(features, labels, mode):
   return zoo.spec(mode, zoo.net(features["x"]), labels, train)
 
 
+def read_on_another_stage(features, labels, mode):
+  """What the gradient of the second lookup asks is colocated with both."""
+  table = tf.get_variable("table", [51, 8])
+  ids = tf.sparse.from_dense(features["ids"][:, :5] + 1)
+  net = tf.nn.safe_embedding_lookup_sparse(table, ids, combiner="mean")
+  rows = tf.gather(table, tf.RaggedTensor.from_sparse(ids))
+  net = tf.concat([net, tf.reduce_sum(rows, 1)], 1)
+  for name in "abce":
+    net = tf.layers.dense(net, 16, tf.tanh, name=name)
+  logits = tf.layers.dense(net, 1, name="d")
+  return zoo.spec(mode, logits, labels, _train())
+
+
 class V1BehaviorTest(transparency.TransparencyTestCase):
   def test_variables_are_references(self):
     config = estimator_mp.ShardingConfig("stage:3")
@@ -189,6 +202,20 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
     for part, contents in enumerate(run.devices.values()):
       shards = [f"{layer}/dense/kernel/part_{part}" for layer in "ab"]
       self.assertContainsSubset(shards, contents.variables)
+
+  def test_a_lookup_need_not_be_where_its_table_is(self):
+    config = estimator_mp.ShardingConfig(
+      "stage:2", placement=[("RaggedGather", 1), ("table|^[ab]/", 0), (".", 1)]
+    )
+    sharded = estimator_mp.shard_model_fn(read_on_another_stage, config)
+    folder = self.create_tempdir().full_path
+    start = os.path.join(folder, "start")
+    runs.train(read_on_another_stage, None, None, start, 1)
+    plain = runs.go_on(
+      read_on_another_stage, None, None, start, f"{folder}/plain"
+    )
+    run = runs.go_on(sharded, config, None, start, f"{folder}/sharded")
+    runs.assert_same_training(self, run, plain, rtol=1e-6)
 
   def test_resources_have_the_initialized_value_of_references(self):
     with tf.Graph().as_default(), resources.all_resources():

@@ -1,6 +1,6 @@
 """Device assignment: which device an op of a stage gets, and back."""
 
-from estimator_mp.graph import device_assignment
+from estimator_mp.graph import colocation, device_assignment
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -53,6 +53,22 @@ class DeviceAssignmentTest(absltest.TestCase):
     with v1.device(device_assignment.device_function(_CPU_0)):
       update = tf.raw_ops.AssignVariableOp(resource=v.handle, value=1.0)
     self.assertEqual(update.device, _CPU_1)
+
+  def test_no_op_is_colocated_with_one_of_another_device(self):
+    with v1.device(_CPU_0):
+      far = tf.constant(1.0, name="far").op
+    with v1.device(_CPU_1):
+      near = tf.constant(1.0, name="near").op
+    placeless = tf.constant(1.0, name="placeless").op
+    with v1.colocate_with(near), v1.colocate_with(far):
+      both = tf.constant(1.0).op
+    with v1.colocate_with(far), v1.colocate_with(placeless):
+      one = tf.constant(1.0).op
+    ops = [far, near, placeless, both, one]
+    device_assignment.leave_other_devices(ops)
+    groups = [sorted(colocation.colocated_with(op)) for op in ops[3:]]
+    self.assertEqual(both.device, _CPU_0)
+    self.assertEqual(groups, [["far"], ["far", "placeless"]])
 
   def test_stages_of_devices(self):
     ops = []

@@ -155,7 +155,7 @@ class AutomaticTest(absltest.TestCase):
     self.assertEqual(
       str(caught.exception),
       "the model has 2 layer(s) with weights, fewer than the 3 stages of the "
-      "mesh; use at most stage:2",
+      "mesh; use at most 2, counting each virtual stage",
     )
 
   def test_parts_that_fit_one_by_one_but_not_together(self):

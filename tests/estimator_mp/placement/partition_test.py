@@ -97,7 +97,7 @@ class PartitionTest(absltest.TestCase):
     self.assertEqual(
       str(caught.exception),
       "the model has 0 layer(s) with weights, fewer than the 2 stages of the "
-      "mesh; use at most stage:1",
+      "mesh; use at most 1, counting each virtual stage",
     )
 
 
