@@ -3,7 +3,7 @@
 import inspect
 
 import estimator_mp
-from tests.estimator_mp import batch_models, shapes, zoo
+from tests.estimator_mp import batch_models, shapes, versions, zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -32,12 +32,18 @@ class CompareTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     (name, name)
-    for name in (
+    for name in versions.covering(
+      (
+        "mlp_keras_adam",
+        "cnn",
+        "lstm",
+        "deepfm",
+        "keras_functional",
+        "two_optimizers",
+        "canned",
+      ),
       "mlp_keras_adam",
-      "cnn",
       "lstm",
-      "deepfm",
-      "keras_functional",
       "two_optimizers",
       "canned",
     )
@@ -52,17 +58,40 @@ class CompareTest(parameterized.TestCase):
       restart_each_step=name in _TOLERANCES,
     )
 
-  @parameterized.named_parameters((f.__name__, f) for f in _SHAPES)
+  @parameterized.named_parameters(
+    versions.covering(
+      [(f.__name__, f) for f in _SHAPES],
+      "tied_weights",
+      "two_lookups",
+      "conds",
+      "gradient_penalty",
+      "weighted_examples",
+      "regularized_sum",
+      "clipped",
+    )
+  )
   def test_shapes(self, model_fn):
     self._check(model_fn, shapes.WEIGHTED)
 
   @parameterized.named_parameters(
-    (f.__name__, f)
-    for f in (
-      batch_models.maml,
-      batch_models.adversarial,
-      *batch_models.LOSSES,
-      *batch_models.UPDATES,
+    versions.covering(
+      [
+        (f.__name__, f)
+        for f in (
+          batch_models.maml,
+          batch_models.adversarial,
+          *batch_models.LOSSES,
+          *batch_models.UPDATES,
+        )
+      ],
+      "maml",
+      "adversarial",
+      "v1_losses",
+      "total_by_weights",
+      "means_of_tasks",
+      "total",
+      "counters",
+      "centers",
     )
   )
   def test_merges(self, model_fn):

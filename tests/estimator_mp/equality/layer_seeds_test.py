@@ -67,9 +67,16 @@ class LayerSeedsTest(parameterized.TestCase):
       self.assertGreater(np.abs(run[1][name] - value).max(), 1e-3, name)
 
   @parameterized.named_parameters(
-    ("v1_layers", "mlp_sgd"),
-    ("v1_layers_with_dropout", "cnn"),
-    ("tf_keras", "keras_functional"),
+    versions.covering(
+      [
+        ("v1_layers", "mlp_sgd"),
+        ("v1_layers_with_dropout", "cnn"),
+        ("tf_keras", "keras_functional"),
+      ],
+      "v1_layers_with_dropout",
+      "tf_keras",
+      oldest=["v1_layers_with_dropout"],
+    )
   )
   def test_the_same_seed_gives_the_same_run(self, name):
     first = train(name, CONFIG)

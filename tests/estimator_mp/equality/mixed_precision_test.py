@@ -199,11 +199,21 @@ class MixedPrecisionTest(parameterized.TestCase):
     self.addCleanup(v1.mixed_precision.disable_mixed_precision_graph_rewrite)
 
   @parameterized.named_parameters(
-    versions.some(_CASES, "dynamic_float16", "graph_rewrite", "by_hand_float16")
+    versions.covering(
+      _CASES,
+      "dynamic_float16",
+      "dynamic_bfloat16",
+      "graph_rewrite",
+      "contrib",
+      "by_hand_bfloat16",
+      "without_cond",
+      oldest=["dynamic_float16"],
+    )
   )
   def test_steps_are_the_plain_ones(self, dtype, train, meshes):
     self._check(dtype, train, meshes.split(), _OVERFLOWS)
 
+  @versions.newest_only
   def test_a_fixed_scale(self):
     """No step is skipped, so that all have to be finite."""
     self._check(tf.float16, _fixed, ["micro_batches", "model_axis"], {})

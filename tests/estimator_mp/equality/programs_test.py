@@ -229,9 +229,7 @@ class ProgramsTest(transparency.TransparencyTestCase):
         ("batch_norm", zoo.Model(batch_norm, _RULES)),
       ],
       "conditions",
-      "loops",
       "multi_head",
-      "batch_norm",
     )
   )
   def test_dense_features(self, model):

@@ -1,5 +1,6 @@
 """Replicas train to the losses and variables of the plain model."""
 
+import functools
 import os
 
 import estimator_mp
@@ -74,7 +75,15 @@ _SUMS = ("canned",)
 # model's own losses differ by up to 9e-4 after 20 steps if the examples of each
 # batch come in another order. So each step starts from the plain variables.
 _CHAOTIC = ("transformer",)
-_STEPS = 20
+_STEPS = 8
+
+
+@functools.cache
+def _plain(name):
+  """Returns a plain model, and the variables that it begins with."""
+  model = zoo.PURE_MODELS[name]
+  plain = programs.Program(model.model_fn, None, _BATCH, model.params)
+  return plain, plain.variables()
 
 
 def _config(mesh, num_micro_batches=1, **fields):
@@ -88,44 +97,59 @@ class ModelsTest(parameterized.TestCase):
     self.assertCountEqual(_CASES, zoo.PURE_MODELS)
 
   @parameterized.named_parameters(
-    (name, name)
-    for name in versions.some(
-      _CASES, "mlp_keras_adam", "lstm", "deepfm", "keras_functional"
+    versions.covering(
+      [
+        (f"{name}_{size}", name, case, size == "static")
+        for name, cases in _CASES.items()
+        for size, case in zip(("static", "dynamic"), cases, strict=True)
+      ],
+      "mlp_sgd_dynamic",
+      "mlp_momentum_static",
+      "mlp_momentum_dynamic",
+      "mlp_adam_static",
+      "mlp_adagrad_static",
+      "mlp_adagrad_dynamic",
+      "mlp_ftrl_static",
+      "mlp_keras_adam_dynamic",
+      "cnn_dynamic",
+      "transformer_static",
+      "lstm_dynamic",
+      "deepfm_static",
+      "keras_functional_static",
+      "two_optimizers_static",
+      "canned_static",
+      oldest=["mlp_keras_adam_dynamic", "lstm_dynamic"],
     )
   )
-  def test_losses_and_variables(self, name):
-    """Ten steps; in the end all replicas hold the same bits."""
+  def test_losses_and_variables(self, name, case, is_static):
+    """Some steps; in the end all replicas hold the same bits."""
     model = zoo.PURE_MODELS[name]
-    plain = programs.Program(model.model_fn, None, _BATCH, model.params)
-    before = plain.variables()
-    for case, is_static in zip(_CASES[name], (True, False), strict=True):
-      mesh, num_micro_batches, fields = case
-      reduction = "sum" if name in _SUMS else "mean"
-      config = _config(
-        mesh, num_micro_batches, loss_reduction=reduction, **fields
+    plain, before = _plain(name)
+    mesh, num_micro_batches, fields = case
+    reduction = "sum" if name in _SUMS else "mean"
+    config = _config(
+      mesh, num_micro_batches, loss_reduction=reduction, **fields
+    )
+    size = 48 if is_static else 37
+    batches = [
+      programs.examples(_BATCH, i % 12, i % 12 + size) for i in range(_STEPS)
+    ]
+    program = programs.Program(
+      model.model_fn, config, batches[0], model.params, is_static
+    )
+    plain.load(before)
+    program.load(before)
+    self.assertCountEqual(program.variables(), before)
+    for batch in batches:
+      if name in _CHAOTIC:
+        program.load(plain.variables())
+      step, expected = program.step(batch), plain.step(batch)
+      np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
+    if name not in _CHAOTIC:
+      programs.assert_same_variables(
+        self, step.variables, expected.variables, 1e-4
       )
-      with self.subTest(config=config):
-        size = 48 if is_static else 37
-        batches = [
-          programs.examples(_BATCH, i % 12, i % 12 + size)
-          for i in range(_STEPS)
-        ]
-        program = programs.Program(
-          model.model_fn, config, batches[0], model.params, is_static
-        )
-        plain.load(before)
-        program.load(before)
-        self.assertCountEqual(program.variables(), before)
-        for batch in batches:
-          if name in _CHAOTIC:
-            program.load(plain.variables())
-          step, expected = program.step(batch), plain.step(batch)
-          np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
-        if name not in _CHAOTIC:
-          programs.assert_same_variables(
-            self, step.variables, expected.variables, 1e-4
-          )
-        self._check_mirrors(program, config)
+    self._check_mirrors(program, config)
 
   def _check_mirrors(self, program, config):
     if config.variables == "shared":
@@ -139,8 +163,19 @@ class ModelsTest(parameterized.TestCase):
       self.assertEqual(set(found.values()), {others})
 
   @parameterized.named_parameters(
-    versions.some(
-      _SHAPES, "two_lookups", "conds", "loops", "gan_sharded", "regularized"
+    versions.covering(
+      _SHAPES,
+      "skip_connections",
+      "tied_weights",
+      "two_lookups",
+      "conds",
+      "gradient_penalty",
+      "regularized",
+      "clipped_sharded",
+      "gan_sharded",
+      "loops_sharded",
+      "two_lookups_shared",
+      oldest=["two_lookups", "conds", "gan_sharded"],
     )
   )
   def test_shapes(self, model_fn, mesh, num_micro_batches=1, fields=None):
@@ -150,9 +185,11 @@ class ModelsTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [("replicated", {}), ("sharded", _SHARDED), ("shared", _SHARED)],
       "sharded",
+      "shared",
+      oldest=["sharded"],
     )
   )
   def test_reference_variables(self, fields):
@@ -166,7 +203,9 @@ class ModelsTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    ("conds", shapes.conds), ("loops", shapes.loops)
+    versions.covering(
+      [("conds", shapes.conds), ("loops", shapes.loops)], "conds"
+    )
   )
   def test_v1_control_flow(self, model_fn):
     v1.disable_control_flow_v2()
@@ -199,10 +238,13 @@ class UpdatesInBranchesTest(parameterized.TestCase):
   reads them there, and no two of its runs are the same.
   """
 
-  @parameterized.named_parameters(("replicated", {}), ("sharded", _SHARDED))
+  @parameterized.named_parameters(
+    versions.some([("replicated", {}), ("sharded", _SHARDED)], "sharded")
+  )
   def test_functions(self, fields):
     self._check(fields)
 
+  @versions.newest_only
   @parameterized.named_parameters(("replicated", {}), ("sharded", _SHARDED))
   def test_v1_conds(self, fields):
     v1.disable_control_flow_v2()
@@ -266,7 +308,7 @@ class EstimatorTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("replicated", "mlp_momentum", "data:2,stage:2", 1, {}),
         ("micro_batches", "mlp_adam", "data:2,stage:3", 4, {}),
@@ -275,6 +317,8 @@ class EstimatorTest(parameterized.TestCase):
       ],
       "micro_batches",
       "sharded",
+      "shared",
+      oldest=["micro_batches"],
     )
   )
   def test_training_and_serving(self, name, mesh, num_micro_batches, fields):

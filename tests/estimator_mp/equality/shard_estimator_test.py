@@ -128,7 +128,16 @@ class ShardEstimatorTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.some(MODELS, "keras", "tpu", "canned", "of_version_1")
+    for name in versions.covering(
+      # Canned ones on feature columns are two_optimizers and of_version_1.
+      MODELS,
+      "custom",
+      "keras",
+      "tpu",
+      "two_optimizers",
+      "of_version_1",
+      oldest=["keras", "of_version_1"],
+    )
   )
   def test_equals_the_plain_estimator(self, name):
     model = MODELS[name]
@@ -163,6 +172,7 @@ class ShardEstimatorTest(parameterized.TestCase):
       model.predict(estimator), model.predict(plain), rtol=1e-5
     )
 
+  @versions.newest_only
   def test_a_subclass_that_hides_its_model_fn(self):
     folder = self.create_tempdir().full_path
     start = os.path.join(folder, "start")
@@ -395,6 +405,7 @@ class NeverShardedTest(parameterized.TestCase):
     _, observed = _train(estimator, zoo.input_fn)
     self.assertIn("/device:CPU:1", observed)
 
+  @versions.newest_only
   def test_evaluation_and_prediction_may_be_plain(self):
     model_dir = self.create_tempdir().full_path
     tf.estimator.Estimator(model_fn, model_dir).train(zoo.input_fn, steps=1)

@@ -10,7 +10,6 @@ from absl.testing import absltest, parameterized
 
 # Optimizers of TensorFlow 1 that are placed as Adam is.
 _OF_ONE_NETWORK = ("mlp_sgd", "mlp_momentum", "mlp_adagrad", "mlp_ftrl")
-_TWINS = (*_OF_ONE_NETWORK, "two_optimizers", "transformer")
 
 
 class TransparencyTest(parameterized.TestCase):
@@ -32,10 +31,24 @@ class TransparencyTest(parameterized.TestCase):
     return start, self.plain[name]
 
   @parameterized.named_parameters(
-    (f"{name}_{mesh.replace(':', '')}", name, mesh)
-    for name, model in zoo.MODELS.items()
-    for mesh in versions.some(model.meshes, "stage:3")
-    if not versions.SOME or name not in _TWINS
+    versions.covering(
+      [
+        (f"{name}_{mesh.replace(':', '')}", name, mesh)
+        for name, model in zoo.MODELS.items()
+        for mesh in model.meshes
+      ],
+      # Each model once; those of one network are placed as Adam's is.
+      "mlp_adam_stage3",
+      "mlp_keras_adam_stage3",
+      "cnn_stage3",
+      "transformer_stage4",
+      "lstm_stage3",
+      "deepfm_stage3",
+      "keras_functional_stage2",
+      "two_optimizers_stage4",
+      "canned_stage2",
+      oldest=["mlp_keras_adam_stage3", "keras_functional_stage2"],
+    )
   )
   def test_automatic_placement(self, name, mesh):
     run = self._check(name, estimator_mp.ShardingConfig(mesh))
@@ -45,11 +58,16 @@ class TransparencyTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.some(
+    for name in versions.covering(
       # Of the networks that differ by their optimizer one: slots follow their
       # variable, wherever that is.
       [x for x in zoo.MODELS if x not in _OF_ONE_NETWORK],
+      "mlp_adam",
+      "cnn",
       "lstm",
+      "deepfm",
+      "two_optimizers",
+      oldest=["lstm"],
     )
   )
   def test_rules(self, name):

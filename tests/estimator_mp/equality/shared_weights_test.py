@@ -230,16 +230,26 @@ class TiedTest(parameterized.TestCase):
     )
     return programs.Program(tied, config, BATCH, {"stages": stages})
 
-  @parameterized.parameters(
-    ("1f1b",),
-    ("gpipe",),
-    ("interleaved", 2),
-    ("1f1b", 1, "always"),
-    ("zb1p",),
-    ("zb2p",),
-    ("zbv", 2),
-    ("zbv", 2, "always"),
-    ("auto",),
+  @parameterized.named_parameters(
+    versions.covering(
+      [
+        ("1f1b", "1f1b"),
+        ("gpipe", "gpipe"),
+        ("interleaved", "interleaved", 2),
+        ("1f1b_recompute", "1f1b", 1, "always"),
+        ("zb1p", "zb1p"),
+        ("zb2p", "zb2p"),
+        ("zbv", "zbv", 2),
+        ("zbv_recompute", "zbv", 2, "always"),
+        ("auto", "auto"),
+      ],
+      "1f1b",
+      "interleaved",
+      "1f1b_recompute",
+      "zb1p",
+      "zbv_recompute",
+      oldest=["1f1b_recompute"],
+    )
   )
   def test_gradients_are_the_plain_models(
     self, schedule, virtual=1, recompute="never"

@@ -157,7 +157,19 @@ _CASES: tuple[tuple[Any, ...], ...] = (
 
 class WholeBatchTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(_CASES, "rows_behind", "two_losses_again", "joins_of_parts")
+    versions.covering(
+      _CASES,
+      "stages",
+      "parts",
+      "rows_behind_zero",
+      "two_losses",
+      "two_losses_again",
+      "joins_of_parts",
+      "items_alone",
+      "of_a_gradient",
+      "tape",
+      oldest=["two_losses_again"],
+    )
   )
   def test_equals_the_plain_model(self, model_fn, mesh, count, fields):
     """Batches of a short last one, too, in which slices lack examples."""

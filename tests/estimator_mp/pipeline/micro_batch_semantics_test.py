@@ -114,8 +114,13 @@ class BatchNormTest(parameterized.TestCase):
     np.testing.assert_allclose(step.variables["seen"], expected, rtol=1e-5)
 
   @parameterized.named_parameters(
-    ("dynamic", "stage:2", "1f1b", False),
-    ("static", "stage:3", "gpipe", True),
+    versions.some(
+      [
+        ("dynamic", "stage:2", "1f1b", False),
+        ("static", "stage:3", "gpipe", True),
+      ],
+      "dynamic",
+    )
   )
   def test_gradients(self, mesh, schedule, is_static):
     """They are the mean of those of the micro-batches by themselves."""
@@ -210,10 +215,18 @@ class SparseAndRaggedTest(parameterized.TestCase):
   """The graph knows of slices what the plain model knows of its features."""
 
   @parameterized.named_parameters(
-    ("dynamic", "stage:2", False, 24),
-    ("uneven", "stage:2", False, 10),
-    ("static", "stage:2", True, 24),
-    ("replicas", "data:2,stage:2", False, 18),
+    versions.covering(
+      [
+        ("dynamic", "stage:2", False, 24),
+        ("uneven", "stage:2", False, 10),
+        ("static", "stage:2", True, 24),
+        ("replicas", "data:2,stage:2", False, 18),
+      ],
+      "uneven",
+      "static",
+      "replicas",
+      oldest=["uneven"],
+    )
   )
   def test_training(self, mesh, drop_remainder, size):
     def model_fn(features, labels, mode):
