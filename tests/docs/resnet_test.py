@@ -1,7 +1,8 @@
 """The guide to residual networks runs and finds what it says."""
 
-from estimator_mp.cli import train_flags
+from estimator_mp.cli import run_train, train_flags
 from tests.docs import guide_case, guides
+from tests.estimator_mp import versions
 
 import numpy as np
 import tensorflow as tf
@@ -20,12 +21,22 @@ def _input_fn():
 
 class GuideTest(guide_case.GuideCase):
   def test_train(self):
-    digits, cifar10 = guide_case.commands(_GUIDE, "train")
+    """tests/model_fns/recipes runs the first command."""
+    digits, cifar10 = (
+      train_flags.parse(["train", *arguments])
+      for arguments in guide_case.commands(_GUIDE, "train")
+    )
+    self.assertEqual(digits.sharding.mesh, "stage:2")
+    baseline = run_train.prepare(digits).recipe.baseline()
+    self.assertAlmostEqual(baseline.value, 0.94, delta=0.005)
+    self.assertEqual(cifar10.optimizer, "own")
+
+  @versions.thorough
+  def test_train_from_the_command(self):
+    digits, _ = guide_case.commands(_GUIDE, "train")
     result = self.train(digits)
     self.assertEqual(result.mesh, "stage:2")
     self.assertAlmostEqual(result.baseline_value, 0.94, delta=0.005)
-    options = train_flags.parse(["train", *cifar10])
-    self.assertEqual(options.optimizer, "own")
 
   def test_inspect(self):
     self.assertRegex(

@@ -3,7 +3,9 @@
 import contextlib
 import io
 
+from estimator_mp.cli import run_train, train_flags
 from tests.docs import guide_case, guides
+from tests.estimator_mp import versions
 
 import numpy as np
 from absl.testing import absltest
@@ -13,6 +15,15 @@ _GUIDE = "docs/two_tower.md"
 
 class GuideTest(guide_case.GuideCase):
   def test_train(self):
+    """tests/model_fns/recipes runs the command."""
+    (arguments,) = guide_case.commands(_GUIDE, "train")
+    options = train_flags.parse(["train", *arguments])
+    self.assertEqual(options.sharding.mesh, "stage:2")
+    baseline = run_train.prepare(options).recipe.baseline()
+    self.assertAlmostEqual(baseline.value, 0.23, delta=0.005)
+
+  @versions.thorough
+  def test_train_from_the_command(self):
     (arguments,) = guide_case.commands(_GUIDE, "train")
     result = self.train(arguments)
     self.assertEqual(result.mesh, "stage:2")

@@ -18,12 +18,10 @@ _EXACT = ("dense", "unbuilt", "convolutions", "several", "lstm", "subclassed")
 
 class FitTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [(name, name) for name in zoo.MODELS],
-      "several",
-      "nested",
-      "tagger",
-      "subclassed",
+      *[name for name in zoo.MODELS if name != "word_tagger"],
+      oldest=["several", "nested", "lstm", "subclassed"],
     )
   )
   def test_ten_steps_are_those_of_fit(self, name):
@@ -102,8 +100,13 @@ class WeightsOfExamplesTest(parameterized.TestCase):
     self._check(case, case.weighted_dataset, sample_weight="weight")
 
   @versions.newest_only
-  def test_sample_weights_of_steps_that_are_masked(self):
-    case = zoo.MODELS["tagger"]
+  @parameterized.named_parameters(
+    versions.covering(
+      [("tagger", "tagger"), ("word_tagger", "word_tagger")], "word_tagger"
+    )
+  )
+  def test_sample_weights_of_steps_that_are_masked(self, name):
+    case = zoo.MODELS[name]
     case = dataclasses.replace(case, inputs={"words": case.inputs})
     self._check(
       case,
@@ -122,12 +125,14 @@ class WeightsOfExamplesTest(parameterized.TestCase):
       sample_weight="weight",
     )
 
-  def test_class_weights(self):
-    self._check(
-      zoo.MODELS["lstm"],
-      zoo.MODELS["lstm"].dataset,
-      {0: 0.5, 1: 2.0, 2: 3.0},
+  @parameterized.named_parameters(
+    versions.covering(
+      [("lstm", "lstm"), ("convolutions", "convolutions")], "convolutions"
     )
+  )
+  def test_class_weights(self, name):
+    case = zoo.MODELS[name]
+    self._check(case, case.dataset, {0: 0.5, 1: 2.0, 2: 3.0})
 
   @versions.newest_only
   def test_the_features_of_model_to_estimator(self):
@@ -151,8 +156,11 @@ class FunctionsTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.some(
-      ("convolutions", "several", "subclassed"), "subclassed"
+    for name in versions.covering(
+      ("convolutions", "several", "subclassed"),
+      "convolutions",
+      "subclassed",
+      oldest=["subclassed"],
     )
   )
   def test_ten_steps_are_those_of_fit(self, name):

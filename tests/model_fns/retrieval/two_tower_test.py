@@ -1,7 +1,9 @@
 """two_tower's loss, estimates, recall and exports are what they should be."""
 
+import functools
 import os
 import random
+import tempfile
 
 import estimator_mp
 import model_fns
@@ -13,6 +15,7 @@ from model_fns.retrieval import (
   sampled_softmax,
 )
 from model_fns.retrieval.towers import OwnTower, Tower
+from tests.estimator_mp import versions
 from tests.model_fns.retrieval import logs
 
 import numpy as np
@@ -24,6 +27,27 @@ _QUERY_FEATURES = {
   "user_id": tf.TensorSpec([None], tf.int32),
   "user_age": tf.TensorSpec([None, 1], tf.float32),
 }
+
+
+def _trained(config=None, **changes):
+  """Returns an Estimator that has trained a little."""
+  folder = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
+  fields = {"tf_random_seed": 3, "checkpoint_save_graph_def": False}
+  if config is None:
+    random.seed(3)  # Layers of a plain run draw their seeds from here.
+    run_config = tf.estimator.RunConfig(folder, **fields)
+  else:
+    run_config = estimator_mp.run_config(config, folder, **fields)
+  model_fn = logs.model_fn(config=config, **changes)
+  estimator = tf.estimator.Estimator(model_fn, config=run_config)
+  estimator.train(logs.input_fn(), steps=3)
+  return estimator
+
+
+@functools.cache
+def _plain():
+  """Returns the Estimator of one device that all tests share."""
+  return _trained()
 
 
 class LossTest(absltest.TestCase):
@@ -114,20 +138,8 @@ class NearestTest(parameterized.TestCase):
 
 
 class TwoTowerTest(parameterized.TestCase):
-  def _trained(self, config=None, **changes):
-    folder = os.path.join(self.create_tempdir().full_path, "run")
-    if config is None:
-      random.seed(3)  # Layers of a plain run draw their seeds from here.
-      run_config = tf.estimator.RunConfig(folder, tf_random_seed=3)
-    else:
-      run_config = estimator_mp.run_config(config, folder, tf_random_seed=3)
-    model_fn = logs.model_fn(config=config, **changes)
-    estimator = tf.estimator.Estimator(model_fn, config=run_config)
-    estimator.train(logs.input_fn(), steps=3)
-    return estimator
-
   def test_recall_is_over_all_items(self):
-    estimator = self._trained()
+    estimator = _plain()
     metrics = estimator.evaluate(logs.input_fn())
     vectors = exports.item_vectors(estimator, logs.CATALOGUE)
     rows = [*estimator.predict(logs.input_fn(), predict_keys="query")]
@@ -142,14 +154,24 @@ class TwoTowerTest(parameterized.TestCase):
       )
 
   @parameterized.named_parameters(
-    ("plain", None, {}),
-    ("stages", "stage:2", {"placement": [("^query", 0), (".*", 1)]}),
-    ("parts", "model:2", {"split": [("table", "mod")]}),
+    versions.covering(
+      [
+        ("plain", None, {}),
+        ("stages", "stage:2", {"placement": [("^query", 0), (".*", 1)]}),
+        ("parts", "model:2", {"split": [("table", "mod")]}),
+      ],
+      "plain",
+      "parts",
+      oldest=["parts"],
+    )
   )
   def test_exported_towers_and_index(self, mesh, fields):
     """The encoders and the index find what the model does, without a mesh."""
-    config = estimator_mp.ShardingConfig(mesh, **fields) if mesh else None
-    estimator = self._trained(config)
+    estimator = (
+      _trained(estimator_mp.ShardingConfig(mesh, **fields))
+      if mesh
+      else _plain()
+    )
     folder = os.path.join(self.create_tempdir().full_path, "export")
     made = exports.export_towers(
       estimator, folder, _QUERY_FEATURES, logs.CATALOGUE, batch_size=7
@@ -186,7 +208,8 @@ class TwoTowerTest(parameterized.TestCase):
       return session.run(signature.outputs[output].name, feed)
 
   def test_evaluation_without_a_catalogue_has_the_loss_alone(self):
-    estimator = self._trained(catalogue=None)
+    model_fn = logs.model_fn(catalogue=None)
+    estimator = tf.estimator.Estimator(model_fn, _plain().model_dir)
     metrics = estimator.evaluate(logs.input_fn())
     self.assertCountEqual(metrics, ["loss", "global_step"])
 
@@ -195,12 +218,12 @@ class TwoTowerTest(parameterized.TestCase):
     with self.assertRaisesRegex(
       ValueError, "the query tower reads the feature 'user_name', which is not"
     ):
-      self._trained(query=tower)
+      _trained(query=tower)
     with self.assertRaisesRegex(
       ValueError, "item_id='sku' is not among the features"
     ):
-      self._trained(item_id="sku")
-    estimator = self._trained()
+      _trained(item_id="sku")
+    estimator = _plain()
     with self.assertRaisesRegex(
       ValueError, r"the features \['user_age'\] suffice neither for the query"
     ):

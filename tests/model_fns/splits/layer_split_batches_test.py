@@ -2,11 +2,11 @@
 
 import functools
 import os
-import tempfile
 
 import estimator_mp
 from estimator_mp import toolbox
 from model_fns import layer_split
+from tests.estimator_mp import versions
 from tests.model_fns.splits import models
 
 import tensorflow as tf
@@ -72,34 +72,36 @@ def build(model_fn, config, mode):
     return model_fn(features, labels, mode, run_config), graph
 
 
-class CutBatchesTest(parameterized.TestCase):
-  @classmethod
-  def setUpClass(cls):
-    super().setUpClass()
-    cls.folder = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
-    cls.plain = {}
-    for name, (parts, head, optimizer, key, input_fn) in MODELS.items():
-      plain = models.plain_model_fn(parts, head, optimizer, key)
-      start = os.path.join(cls.folder, name)
-      models.start_checkpoint(plain, input_fn, start)
-      cls.plain[name] = models.go_on(
-        plain, None, input_fn, start, start + "_plain"
-      )
+@functools.cache
+def plain_run(name):
+  """Returns the folder of a checkpoint, and the plain run from there."""
+  parts, head, optimizer, key, input_fn = MODELS[name]
+  plain = models.plain_model_fn(parts, head, optimizer, key)
+  return models.plain_run(plain, input_fn)
 
+
+class CutBatchesTest(parameterized.TestCase):
   def _assert_as_plain(self, name, model_fn, mesh):
     input_fn = MODELS[name][-1]
-    start = os.path.join(self.folder, name)
+    start, plain = plain_run(name)
     model_dir = os.path.join(self.create_tempdir().full_path, "run")
     run = models.go_on(model_fn, mesh, input_fn, start, model_dir)
-    models.assert_same(self, run, self.plain[name])
+    models.assert_same(self, run, plain)
 
   @parameterized.named_parameters(
-    (f"{name}_{cut}", name, cut)
-    for name, cuts in (
-      ("weighted", ("uneven_replicas", "micro_batches", "both")),
-      ("sum", ("replicas", "both")),
+    versions.covering(
+      [
+        (f"{name}_{cut}", name, cut)
+        for name, cuts in (
+          ("weighted", ("uneven_replicas", "micro_batches", "both")),
+          ("sum", ("replicas", "both")),
+        )
+        for cut in cuts
+      ],
+      "weighted_uneven_replicas",
+      "weighted_micro_batches",
+      "sum_both",
     )
-    for cut in cuts
   )
   def test_same_as_the_plain_model(self, name, cut):
     parts, head, optimizer, key, _ = MODELS[name]
@@ -149,7 +151,9 @@ class CutBatchesTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    ("stages", "stage:2"), ("replicas", "data:2,stage:4")
+    versions.covering(
+      [("stages", "stage:2"), ("replicas", "data:2,stage:4")], "replicas"
+    )
   )
   def test_shard_model_fn_splits_the_layers_over_its_own_mesh(self, mesh_text):
     parts, head, optimizer, key, _ = MODELS["weighted"]

@@ -2,7 +2,6 @@
 
 import functools
 import os
-import tempfile
 
 import estimator_mp
 from estimator_mp import toolbox
@@ -49,40 +48,41 @@ MODELS = {
     models.regression_input_fn(),
   ),
 }
-MESHES = ("stage:1", "stage:3", "stage:4")
+
+
+@functools.cache
+def plain_run(name):
+  """Returns the folder of a checkpoint, and the plain run from there."""
+  parts, head, optimizer, key, input_fn = MODELS[name]
+  plain = models.plain_model_fn(parts, head, optimizer, key)
+  return models.plain_run(plain, input_fn)
 
 
 class TransparencyTest(parameterized.TestCase):
-  @classmethod
-  def setUpClass(cls):
-    super().setUpClass()
-    cls.folder = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
-    cls.plain = {}
-    for name, (parts, head, optimizer, key, input_fn) in MODELS.items():
-      plain = models.plain_model_fn(parts, head, optimizer, key)
-      start = os.path.join(cls.folder, name)
-      models.start_checkpoint(plain, input_fn, start)
-      cls.plain[name] = models.go_on(
-        plain, None, input_fn, start, start + "_plain"
-      )
-
   @parameterized.named_parameters(
-    (f"{name}_{mesh.replace(':', '')}", name, mesh)
-    for name in MODELS
-    for mesh in versions.some(MESHES, "stage:3")
+    versions.covering(
+      [
+        (f"{name}_{mesh.replace(':', '')}", name, mesh)
+        for name in MODELS
+        for mesh in ("stage:1", "stage:3", "stage:4")
+      ],
+      "functions_adam_stage3",
+      "keras_momentum_stage4",
+      "regression_stage1",
+      oldest=["keras_momentum_stage4"],
+    )
   )
   def test_same_as_the_plain_model(self, name, mesh_text):
     parts, head, optimizer, key, input_fn = MODELS[name]
     mesh = estimator_mp.Mesh.create(mesh_text)
     model_fn = layer_split(parts, head, mesh, optimizer, feature_key=key)
-    start = os.path.join(self.folder, name)
-    run = models.go_on(
-      model_fn, mesh, input_fn, start, f"{start}_{mesh_text.replace(':', '')}"
-    )
-    models.assert_same(self, run, self.plain[name])
+    start, plain = plain_run(name)
+    model_dir = os.path.join(self.create_tempdir().full_path, "run")
+    run = models.go_on(model_fn, mesh, input_fn, start, model_dir)
+    models.assert_same(self, run, plain)
 
   @parameterized.named_parameters(
-    (name, name) for name in versions.some(MODELS, "keras_momentum")
+    (name, name) for name in versions.covering(MODELS, "keras_momentum")
   )
   def test_layers_of_a_stage_may_be_split(self, name):
     parts, head, optimizer, key, input_fn = MODELS[name]
@@ -90,12 +90,14 @@ class TransparencyTest(parameterized.TestCase):
       "model:2,stage:2", split=[("kernel$", 1)]
     )
     model_fn = layer_split(parts, head, config, optimizer, feature_key=key)
-    start = os.path.join(self.folder, name)
+    start, plain = plain_run(name)
+    model_dir = os.path.join(self.create_tempdir().full_path, "run")
     run = models.go_on(
-      model_fn, config.create_mesh(), input_fn, start, f"{start}_model"
+      model_fn, config.create_mesh(), input_fn, start, model_dir
     )
-    models.assert_same(self, run, self.plain[name])
+    models.assert_same(self, run, plain)
 
+  @versions.newest_only
   def test_from_no_checkpoint_the_start_is_the_plain_models(self):
     parts, head, optimizer, key, input_fn = MODELS["functions_adam"]
     losses = []
@@ -109,17 +111,18 @@ class TransparencyTest(parameterized.TestCase):
       losses.append(run.losses)
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
 
+  @versions.newest_only
   def test_one_optimizer_object_serves_every_graph(self):
     parts, head, _, key, input_fn = MODELS["keras_momentum"]
     mesh = estimator_mp.Mesh.create("stage:2")
     model_fn = layer_split(parts, head, mesh, MOMENTUM(), feature_key=key)
-    start = os.path.join(self.folder, "keras_momentum")
+    start, plain = plain_run("keras_momentum")
     folder = self.create_tempdir().full_path
     for attempt in ("first", "second"):
       run = models.go_on(
         model_fn, mesh, input_fn, start, os.path.join(folder, attempt)
       )
-      models.assert_same(self, run, self.plain["keras_momentum"])
+      models.assert_same(self, run, plain)
 
 
 class PlacementTest(absltest.TestCase):

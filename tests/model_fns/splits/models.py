@@ -1,13 +1,16 @@
 """Models, data and runs that the tests of both factories share."""
 
 import dataclasses
+import os
 import random
 import shutil
+import tempfile
 
 import estimator_mp
 
 import numpy as np
 import tensorflow as tf
+from absl.testing import absltest
 
 NUM_CLASSES = 5
 NUM_FEATURES = 12
@@ -219,6 +222,14 @@ def go_on(model_fn, mesh, input_fn, start_dir, model_dir, steps=5):
     for name in checkpoint.get_variable_to_shape_map()
   }
   return Run(recorder.losses, variables, metrics, np.stack(predictions))
+
+
+def plain_run(model_fn, input_fn):
+  """Returns the folder of a checkpoint, and the plain run from there."""
+  folder = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
+  start = os.path.join(folder, "start")
+  start_checkpoint(model_fn, input_fn, start)
+  return start, go_on(model_fn, None, input_fn, start, f"{folder}/plain")
 
 
 def _estimator(model_fn, mesh, model_dir):
