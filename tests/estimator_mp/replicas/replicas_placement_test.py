@@ -93,6 +93,7 @@ class PlacementTest(parameterized.TestCase):
       self.assertEqual(bool(found[f"/device:CPU:{i}"].variables), i < 2)
       self.assertIn("MatMul", "".join(found[f"/device:CPU:{i}"].op_types))
 
+  @versions.newest_only
   @parameterized.named_parameters(
     versions.covering([("two", 2), ("four", 4)], "four")
   )

@@ -48,6 +48,7 @@ class EqualityTest(parameterized.TestCase):
       self._check("loops")
 
 
+@versions.newest_only
 class StagesTest(absltest.TestCase):
   """What is in a stage, and who sends what to whom."""
 
