@@ -16,7 +16,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _SIZES = (9, 1, 4)
-_TOKENS = 3
+_TOKENS = 2
 _TEXT = {"tokens": texts.TOKENS}
 _CLICKS = ((click_logs.FEATURES, click_logs.LABELS), click_logs.FEATURES)
 _PAIRS = (pair_logs.FEATURES, pair_logs.FEATURES)
@@ -66,7 +66,14 @@ def _receiver_fn(features):
 
 class ServedTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some([(x, x) for x in _MODELS], "sampling", "dlrm")
+    versions.covering(
+      [(x, x) for x in _MODELS],
+      "sampling",
+      "moe",
+      "wide_deep",
+      "two_tower",
+      oldest=["sampling"],
+    )
   )
   def test_equal(self, name):
     factory, batch, features = _MODELS[name]

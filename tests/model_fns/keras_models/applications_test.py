@@ -15,11 +15,13 @@ _STEPS = 3
 
 class ApplicationsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
+        ("mobile_net_on_two_stages", "MobileNet", "stage:2"),
         ("mobile_net_v2_on_two_stages", "MobileNetV2", "stage:2"),
         ("vgg16", "VGG16", None),
       ],
+      "mobile_net_on_two_stages",
       "vgg16",
     )
   )

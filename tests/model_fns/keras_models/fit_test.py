@@ -20,7 +20,8 @@ class FitTest(parameterized.TestCase):
   @parameterized.named_parameters(
     versions.covering(
       [(name, name) for name in zoo.MODELS],
-      *[name for name in zoo.MODELS if name != "word_tagger"],
+      # A word tagger's are below; the other tagger is in sharding_test.
+      *[name for name in zoo.MODELS if "tagger" not in name],
       oldest=["several", "nested", "lstm", "subclassed"],
     )
   )
