@@ -1,9 +1,12 @@
 """The guide to ranking trains, draws and evaluates what it says."""
 
 import contextlib
+import functools
 import io
+from unittest import mock
 
 from estimator_mp.cli import run_train, train_flags
+from model_fns.datasets import clicks
 from tests.docs import guide_case, guides
 
 import tensorflow as tf
@@ -30,7 +33,9 @@ class GuideTest(guide_case.GuideCase):
       [x.model for x in options], ["dlrm", "wide_deep", "deepfm"]
     )
     self.assertEqual({x.sharding.mesh for x in options}, {"data:4"})
-    recipe = run_train.prepare(options[0]).recipe
+    some = functools.partial(clicks.load, 5_000)
+    with mock.patch.object(clicks, "load", some):
+      recipe = run_train.prepare(options[0]).recipe
     self.assertIn("the best possible auc is 0.8", recipe.data)
     self.assertStartsWith(recipe.baseline().name, "logistic regression on ha")
 
@@ -38,7 +43,8 @@ class GuideTest(guide_case.GuideCase):
     *_, arguments = guide_case.commands(_GUIDE, "train")
     (self.folder / "criteo").mkdir()
     (self.folder / "criteo" / "train.txt").write_text(_CRITEO)
-    result = self.train([*arguments, "--batch_size=8"])
+    smaller = ["--batch_size=8", "--mesh=data:2"]
+    result = self.train([*arguments, *smaller])
     self.assertEqual((result.dataset, result.global_step), ("criteo", 3))
 
   def test_inspect(self):
