@@ -10,6 +10,7 @@ IMPORTED_BY_COMPAT = "tensorflow" in sys.modules
 compat.install()
 
 from tests.compat import processes  # noqa: E402
+from tests.estimator_mp import versions  # noqa: E402
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
@@ -130,8 +131,9 @@ class InstallTest(parameterized.TestCase):
     self.assertTrue(tf.keras.layers.Layer.__module__.startswith("tf_keras"))
 
 
-class ImportOrderTest(parameterized.TestCase):
-  @parameterized.named_parameters(
+# Each needs a process. From threads, or after TensorFlow, is harder than alone.
+_ORDERS = versions.covering(
+  [
     ("compat_first", "import compat; compat.install()", None),
     ("tensorflow_first", "import tensorflow, compat; compat.install()", "1"),
     (
@@ -161,7 +163,17 @@ class ImportOrderTest(parameterized.TestCase):
       "[t.start() for t in ts]; [t.join() for t in ts]",
       None,
     ),
-  )
+  ],
+  "tensorflow_first",
+  "from_threads",
+  "when_imported_before",
+  "when_imported_from_threads",
+  oldest=["from_threads", "when_imported_before"],
+)
+
+
+class ImportOrderTest(parameterized.TestCase):
+  @parameterized.named_parameters(_ORDERS)
   def test_every_import_form_gives_the_same_objects(self, install, keras):
     result = processes.run(
       "-c",

@@ -1,7 +1,8 @@
 """What TensorFlow 1.15.5 gave, compat's view of today's TensorFlow gives.
 
 Names, shapes and initial values of variables, results and gradients; record.py
-has written the golden files.
+has written the golden files. On TensorFlow 2.15, of each area the first case
+and every fourth after it.
 """
 
 import collections
@@ -15,6 +16,7 @@ import compat
 compat.install(v1=True, v1_packages=["tests.compat.v1"])
 
 from tests.compat.v1 import cases, recording  # noqa: E402
+from tests.estimator_mp import versions  # noqa: E402
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
@@ -34,7 +36,8 @@ _RELATIVE = 1e-5
 def _all_cases():
   for area in _AREAS:
     module = importlib.import_module(f"{cases.__name__}.{area}")
-    for name, case in recording.cases_of(module).items():
+    of_area = [*recording.cases_of(module).items()]
+    for name, case in of_area[:: 4 if versions.SOME else 1]:
       yield f"_{area}_{name}", area, name, case
 
 

@@ -13,6 +13,8 @@ import subprocess
 import sys
 import termios
 
+from tests.estimator_mp import versions
+
 from absl.testing import absltest
 
 _COMMAND = (sys.executable, "-m", "estimator_mp.train")
@@ -148,6 +150,8 @@ class ClosedOutputTest(absltest.TestCase):
     self.assertRegex(line, r"^Stopped at step \d+: .* is saved\. Run the same")
 
 
+# train_test.py has one that does not train beside a run.
+@versions.thorough
 class TwoProcessesTest(absltest.TestCase):
   def test_second_one_is_an_error_and_a_killed_one_is_not(self):
     model_dir = self.create_tempdir().full_path

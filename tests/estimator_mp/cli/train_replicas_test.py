@@ -18,6 +18,7 @@ def setUpModule():
 
 
 class ReplicasTest(parameterized.TestCase):
+  @versions.newest_only
   def test_two_replicas_of_three_stages(self):
     model_dir = self.create_tempdir().full_path
     options = train_runs.options(
@@ -59,11 +60,19 @@ class ReplicasTest(parameterized.TestCase):
 
   @versions.newest_only
   @parameterized.named_parameters(
-    ("replicated", ()),
-    ("data_is_last", ("--mesh=stage:2,data:2",)),
-    ("shared", ("--variables=shared",)),
-    ("sharded", ("--optimizer_state=sharded",)),
-    ("top_k", ("--compression=top_k", "--bucket_bytes=0")),
+    versions.covering(
+      [
+        ("replicated", ()),
+        ("data_is_last", ("--mesh=stage:2,data:2",)),
+        ("shared", ("--variables=shared",)),
+        ("sharded", ("--optimizer_state=sharded",)),
+        ("top_k", ("--compression=top_k", "--bucket_bytes=0")),
+      ],
+      "data_is_last",
+      "shared",
+      "sharded",
+      "top_k",
+    )
   )
   def test_plan_is_what_devices_hold(self, arguments):
     options = train_runs.options(

@@ -1,5 +1,6 @@
 """Workers with parameter servers: the plain model's training."""
 
+import functools
 import json
 import os
 import pathlib
@@ -96,22 +97,20 @@ def _build(settings, run_config=None, model_fn=_synchronous):
   return {op.name: op for op in graph.get_operations()}
 
 
-class TrainingTest(parameterized.TestCase):
-  @classmethod
-  def setUpClass(cls):
-    super().setUpClass()
-    cls.plain = {}
-    for name, model_fn in _MODEL_FNS.items():
-      folder = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
-      start = os.path.join(folder, "start")
-      os.makedirs(start)
-      runs.train(model_fn, None, None, start, 1)
-      plain_dir = os.path.join(folder, "plain")
-      run = runs.go_on(model_fn, None, None, start, plain_dir)
-      cls.plain[name] = start, run
+@functools.cache
+def _plain(name):
+  """Returns where a model begins, and its plain run."""
+  folder = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
+  start = os.path.join(folder, "start")
+  os.makedirs(start)
+  runs.train(_MODEL_FNS[name], None, None, start, 1)
+  plain_dir = os.path.join(folder, "plain")
+  return start, runs.go_on(_MODEL_FNS[name], None, None, start, plain_dir)
 
+
+class TrainingTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("one_stage", "many_kinds", {"mesh": "stage:1"}),
         ("two_stages", "many_kinds", {"mesh": "stage:2"}),
@@ -121,11 +120,14 @@ class TrainingTest(parameterized.TestCase):
         ("synchronous", "synchronous", _STAGES),
       ],
       "micro_batches",
+      "replicas",
+      "references",
       "synchronous",
+      oldest=["micro_batches", "synchronous"],
     )
   )
   def test_one_worker_trains_as_the_plain_model(self, name, settings):
-    start, plain = self.plain[name]
+    start, plain = _plain(name)
     model_fn = _MODEL_FNS[name]
     with clusters.in_process(2, chief=1, ps=2):
       config = estimator_mp.ShardingConfig(**settings)
@@ -149,6 +151,7 @@ class TrainingTest(parameterized.TestCase):
         self.assertRegex(variable, "^(mean(_1)?/|sync_rep_local_step)")
       self.assertContainsSubset(config.create_mesh().devices, run.devices)
 
+  @versions.newest_only
   def test_two_workers_train_as_one_on_whole_batches(self):
     """Real processes, also of the evaluator, with SyncReplicasOptimizer."""
     model_dir = self.create_tempdir().full_path

@@ -10,7 +10,7 @@ import random
 import tempfile
 
 import estimator_mp
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs, versions, zoo
 from tests.estimator_mp.distributed import clusters
 
 import numpy as np
@@ -196,6 +196,7 @@ class ChiefTest(absltest.TestCase):
     np.testing.assert_allclose(losses, self.expected[1], rtol=1e-5)
     self.assertEqual(saved, self.expected[2])
 
+  @versions.newest_only
   def test_canned(self):
     column = tf.feature_column.numeric_column("x", [10])
 

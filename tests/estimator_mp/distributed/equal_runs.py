@@ -3,6 +3,7 @@
 import dataclasses
 import os
 
+from tests.estimator_mp import versions
 from tests.estimator_mp.distributed import program
 
 import numpy as np
@@ -16,23 +17,30 @@ _RTOL = 1e-5
 class EqualRunsCase(absltest.TestCase):
   """A test of three tasks that run `MODULE` with a file of runs."""
 
-  def make_runs(self):
-    """Returns runs of all kinds of meshes, and the file that names them."""
-    made = [
-      program.Run("digits", self._model_dir(name), sharding)
-      for name, sharding in (
-        ("stages", {"mesh": "stage:3", "num_micro_batches": 4}),
-        ("hybrid", {"mesh": "data:2,stage:2", "num_micro_batches": 2}),
-      )
-    ]
+  def make_runs(self, *kept, oldest=None):
+    """Returns runs of all kinds of meshes, and the file that names them.
+
+    Args:
+      *kept: Those that run where not all cases do.
+      oldest: See `versions.covering`.
+    """
+    stages = {"mesh": "stage:3", "num_micro_batches": 4}
+    hybrid = {"mesh": "data:2,stage:2", "num_micro_batches": 2}
     table = {"mesh": "model:3", "split": program.split_table()}
-    made.append(program.Run("deepfm", self._model_dir("parts"), table))
-    replicas = {"mesh": "data:3"}
-    made.append(
-      program.Run(
-        "mlp_sgd", self._model_dir("inputs"), replicas, reads_by_task=True
-      )
+    chosen = versions.covering(
+      [
+        ("stages", "digits", stages, False),
+        ("hybrid", "digits", hybrid, False),
+        ("parts", "deepfm", table, False),
+        ("inputs", "mlp_sgd", {"mesh": "data:3"}, True),
+      ],
+      *kept,
+      oldest=oldest,
     )
+    made = [
+      program.Run(model, self._model_dir(name), sharding, reads_by_task=by_task)
+      for name, model, sharding, by_task in chosen
+    ]
     path = os.path.join(self.create_tempdir().full_path, "runs.json")
     program.write_runs(path, made)
     return made, path

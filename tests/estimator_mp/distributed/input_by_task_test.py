@@ -209,7 +209,7 @@ class InputByTaskTest(parameterized.TestCase):
     self.assertNotEmpty([x for x in observer.transfers if _is_far(x)])
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("replicas", "data:2", 1, [1, 1]),
         ("micro_batches", "data:2", 3, [1, 1]),
@@ -220,6 +220,8 @@ class InputByTaskTest(parameterized.TestCase):
       ],
       "pipelines",
       "three",
+      "four_in_micro_batches",
+      oldest=["pipelines", "three"],
     )
   )
   def test_trains_as_one_reader_does(self, mesh, num_micro_batches, pipelines):

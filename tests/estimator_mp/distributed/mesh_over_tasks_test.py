@@ -34,7 +34,7 @@ class MeshOverTasksTest(parameterized.TestCase):
     cls.plain = runs.go_on(model_fn, None, params, cls.start, plain_dir)
 
   @parameterized.named_parameters(
-    versions.some(
+    versions.covering(
       [
         ("stages", {"mesh": "stage:3", "num_micro_batches": 3}, 3),
         ("replicas", {"mesh": "data:3", "aggregation": "hierarchical"}, 3),
@@ -42,8 +42,11 @@ class MeshOverTasksTest(parameterized.TestCase):
         ("parts", {"mesh": "model:3"}, 3),
         ("zero", {"mesh": "data:3", "optimizer_state": "sharded"}, 3),
       ],
+      "replicas",
       "hybrid",
       "parts",
+      "zero",
+      oldest=["hybrid", "parts"],
     )
   )
   def test_trains_as_the_plain_model(self, settings, num_tasks):

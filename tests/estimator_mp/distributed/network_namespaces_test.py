@@ -33,7 +33,7 @@ def _sockets(group):
 class NetworkNamespacesTest(equal_runs.EqualRunsCase):
   def test_three_machines_train_as_one(self):
     machines = self.enter_context(namespaces.machines(self, 3))
-    made, path = self.make_runs()
+    made, path = self.make_runs("hybrid")
     addresses = [f"{address}:{_PORT}" for address in machines.addresses]
     cluster = {"chief": addresses[:1], "worker": addresses[1:]}
     with clusters.Processes(cluster) as processes:

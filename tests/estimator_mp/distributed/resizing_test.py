@@ -1,24 +1,31 @@
-"""A run that is started over 8 processes goes on over 4, and then over 2."""
+"""A run that is started over some processes goes on over fewer."""
 
 import itertools
 import os
 import time
 
 import estimator_mp  # noqa: F401
+from tests.estimator_mp import versions
 from tests.estimator_mp.distributed import clusters
 from tests.estimator_mp.distributed import recorded_program as program
 
 import numpy as np
-from absl.testing import absltest
+from absl.testing import absltest, parameterized
 
 _PROGRAM = "tests.estimator_mp.distributed.recorded_program"
 # The meshes, and the step at which a run of each is killed.
-_RUNS = (("data:2,stage:4", 12), ("stage:4", 27), ("data:2", None))
+_RUNS = versions.covering(
+  [
+    ("8_4_2", (("data:2,stage:4", 12), ("stage:4", 27), ("data:2", None))),
+    ("4_3_2", (("data:2,stage:2", 12), ("stage:3", 27), ("data:2", None))),
+  ],
+  "4_3_2",
+)
 _STEPS = 40
 _SECONDS = 600.0
 
 
-class ResizingTest(absltest.TestCase):
+class ResizingTest(parameterized.TestCase):
   def _run(self, model_dir, mesh, last_step):
     """Trains in as many processes as the mesh has devices, until a step."""
     size = np.prod([int(axis.split(":")[1]) for axis in mesh.split(",")])
@@ -39,17 +46,18 @@ class ResizingTest(absltest.TestCase):
         time.sleep(0.02)
       # All processes are killed here.
 
-  def test_over_fewer_and_fewer_processes(self):
+  @parameterized.named_parameters(_RUNS)
+  def test_over_fewer_and_fewer_processes(self, meshes):
     folder = self.create_tempdir().full_path
     model_dir, calm_dir = (os.path.join(folder, x) for x in ("run", "calm"))
-    for mesh, last_step in _RUNS:
+    for mesh, last_step in meshes:
       self._run(model_dir, mesh, last_step)
     program.train(calm_dir, _STEPS, "stage:1")
     expected, found = program.read(calm_dir), program.read(model_dir)
     self.assertEqual([step for step, _ in expected], [*range(_STEPS)])
     self.assertContainsSubset(range(_STEPS), {step for step, _ in found})
     # It was killed twice, and did steps since a checkpoint again.
-    self.assertLen(_starts(found), len(_RUNS))
+    self.assertLen(_starts(found), len(meshes))
     np.testing.assert_allclose(
       [loss for _, loss in found],
       program.expected_of(found, expected),

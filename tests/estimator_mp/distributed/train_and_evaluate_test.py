@@ -9,7 +9,9 @@ from absl.testing import absltest
 class TrainAndEvaluateTest(equal_runs.EqualRunsCase):
   def test_three_processes_train_as_one(self):
     """Three runs of one program: the servers of the first do for the others."""
-    made, path = self.make_runs()
+    made, path = self.make_runs(
+      "stages", "hybrid", "parts", "inputs", oldest=["hybrid", "parts"]
+    )
     cluster = clusters.make_cluster(chief=1, worker=2)
     with clusters.Processes(cluster) as processes:
       for job, index in equal_runs.TASKS:

@@ -6,6 +6,7 @@ import json
 import pathlib
 
 from estimator_mp.cli.sizing import capacity, capacity_flags, planning
+from tests.estimator_mp import versions
 
 from absl.testing import absltest, parameterized
 
@@ -33,10 +34,13 @@ class CommandTest(parameterized.TestCase):
     return found, output
 
   def test_a_transformer_grows_with_the_stages(self):
+    stages = versions.covering(["1", "2", "4"], "1", "2")
     found, output = self._found(
-      "--memory_per_device=8MiB", "--stages=1,2,4", f"--sizes={_SIZES}"
+      "--memory_per_device=8MiB",
+      f"--stages={','.join(stages)}",
+      f"--sizes={_SIZES}",
     )
-    self.assertEqual([x["stages"] for x in found], [1, 2, 4])
+    self.assertEqual([str(x["stages"]) for x in found], stages)
     self.assertContainsSubsequence(output.splitlines()[-1], "capacity.json")
     for entry in found:
       self.assertLen(entry["devices"], entry["stages"])
