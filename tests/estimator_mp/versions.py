@@ -67,6 +67,16 @@ def covering(
   return some(covered.values(), *(covered if oldest is None else oldest))
 
 
+def steps(gating: int, whole: int) -> int:
+  """How many steps a test trains.
+
+  Args:
+    gating: What gates a change: as many as show another result each.
+    whole: Where all cases are run.
+  """
+  return whole if _ALL else gating
+
+
 def first(values: Iterable[Any]) -> list[Any]:
   """All values; on TensorFlow 2.15 the first one.
 

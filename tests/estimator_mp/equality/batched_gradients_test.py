@@ -14,7 +14,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _BATCH = programs.examples((zoo.FEATURES, zoo.LABELS), 0, 24)
-_STEPS = 6
+_STEPS = versions.steps(6, 10)
 
 # Mesh and options, by model: not the full product, but every value often.
 _CASES = {

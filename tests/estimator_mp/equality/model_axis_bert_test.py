@@ -31,7 +31,7 @@ v1 = tf.compat.v1
 _ROWS = re.compile("/split/.*(embedding_lookup/|DynamicPartition|GatherV2)")
 
 
-_STEPS = 8
+_STEPS = versions.steps(8, 20)
 
 
 @functools.cache

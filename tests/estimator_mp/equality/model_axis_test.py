@@ -12,7 +12,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _BATCH = (zoo.FEATURES, zoo.LABELS)
-_STEPS = 6
+_STEPS = versions.steps(6, 20)
 
 # A column layer, then a row layer; tables by rows, or by columns.
 _MLP = ((r"^dense(_2)?/kernel$", 1), (r"^dense_[13]/kernel$", 0))

@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_STEPS = 8
+_STEPS = versions.steps(8, 20)
 _BATCH = (zoo.FEATURES, zoo.LABELS)
 
 # Mesh and options, by model: not the full product, but every value often. Adam
