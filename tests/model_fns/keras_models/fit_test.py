@@ -126,6 +126,7 @@ class WeightsOfExamplesTest(parameterized.TestCase):
       sample_weight="weight",
     )
 
+  @versions.newest_only
   @parameterized.named_parameters(
     versions.covering(
       [("lstm", "lstm"), ("convolutions", "convolutions")], "convolutions"
