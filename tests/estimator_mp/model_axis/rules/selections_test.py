@@ -4,7 +4,6 @@ All sunk graphs give values and gradients of the plain ones.
 """
 
 from estimator_mp.model_axis.decisions import Split
-from tests.estimator_mp import versions
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
@@ -13,20 +12,6 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _rng = np.random.RandomState(6)
-
-# How columns are cut, and which dimensions the graph does not know.
-# How columns are cut, and which dimensions the graph does not know.
-_CUTS: list[tuple[str, tuple[int, ...], list[int]]] = versions.covering(
-  [
-    ("three_of_unknown", (1, 2, 3), [0]),
-    ("three", (1, 2, 3), []),
-    ("two_of_unknown", (5, 1), [0]),
-    ("two", (5, 1), []),
-  ],
-  "three_of_unknown",
-  "two",
-  oldest=("three_of_unknown",),
-)
 
 
 def _floats(*shape):
@@ -120,7 +105,7 @@ class SelectionsTest(parameterized.TestCase):
     ("other_branch", _other_branch),
   )
   def test_stays_split(self, build):
-    for _, sizes, unknown in _CUTS:
+    for _, sizes, unknown in sinking.CUTS:
       with self.subTest(sizes=sizes, unknown=unknown):
         sinking.check(
           self,
