@@ -495,7 +495,10 @@ def attention_arguments():
     input_size=4,
     state_is_tuple=False,
   )
-  return _looped(cell)
+  # Attention of some size: gradients of a smaller one are rounding.
+  large = tf.random_uniform_initializer(-1.0, 1.0)
+  with tf.variable_scope(tf.get_variable_scope(), initializer=large):
+    return _looped(cell)
 
 
 def embedding():
