@@ -5,7 +5,8 @@ Tested on TensorFlow 2.15.1 and 2.21.0.
 - `Operation._control_flow_context` tells the loop that an op is in.
 - `function_def_to_graph` knows the shapes of the ops in a function.
 - `Graph._get_function` and its result's `cached_definition` tell what is in a
-  function of a graph; publicly one gets all functions with the whole graph.
+  function of a graph; publicly one gets all functions with the whole graph. Its
+  `graph` has the ops that Python made, with where it did.
 """
 
 from typing import Any
@@ -58,3 +59,18 @@ def function_definition(graph: tf.Graph, name: str) -> Any:
   """
   function = graph._get_function(name)
   return None if function is None else function.cached_definition
+
+
+def function_graph(graph: tf.Graph, name: str) -> Any:
+  """Returns the graph (a `FuncGraph`) in which a function was built.
+
+  Args:
+    graph: A graph that has the function in its library.
+    name: Its name, as the attributes of an op have it.
+
+  Returns:
+    The graph, with its `inputs` and `outputs`; None for a function that was
+    read from somewhere, or that v1's Defun made.
+  """
+  function = graph._get_function(name)
+  return getattr(function, "graph", None)

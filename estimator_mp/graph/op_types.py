@@ -332,6 +332,28 @@ PRODUCTS = frozenset(["Mul"])
 QUOTIENTS = frozenset(["Div", "DivNoNan", "RealDiv"])
 # They take each element from one of two tensors.
 SELECTS = frozenset(["Select", "SelectV2"])
+MATRIX_PRODUCTS = _types(
+  """
+  BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum MatMul SparseMatMul
+  SparseTensorDenseMatMul
+  """
+)
+# They may add up what examples have, and do nothing else to it.
+ADDS_EXAMPLES = MATRIX_PRODUCTS | _types(
+  """
+  BiasAddGrad Conv2DBackpropFilter Conv2DBackpropFilterV2 Conv3DBackpropFilter
+  Conv3DBackpropFilterV2 DepthwiseConv2dNativeBackpropFilter ScatterNd
+  SegmentSum SparseSegmentSum Sum TensorScatterAdd UnsortedSegmentSum
+  """
+)
+# They give some elements of their first input, in places that others say.
+PARTS_OF_SUMS = _types(
+  """
+  BroadcastTo ConjugateTranspose Gather GatherNd GatherV2 MatrixBandPart
+  MatrixDiagPart Pad ReverseV2 Roll ScatterNd Slice Split SplitV StridedSlice
+  Tile Transpose UnsortedSegmentSum Unpack
+  """
+)
 # They join, say, noise with what it is for, row by row.
 ROW_BY_ROW = (
   _ADDITIONS

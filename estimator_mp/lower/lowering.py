@@ -289,6 +289,20 @@ class Lowering:
       self._planner.add_weight(first)
     return first
 
+  def check_rules(
+    self, made: Sequence[tf.Operation], grad_ys: Iterable[tf.Tensor]
+  ) -> None:
+    """Raises if slices' gradients do not add up, by a rule of the program.
+
+    Args:
+      made: The ops of the first slice's gradients.
+      grad_ys: What the chain rule started with.
+
+    Raises:
+      ValueError: With an op of the rule.
+    """
+    self._planner.check_rules(made, grad_ys)
+
   def aggregate(
     self,
     targets: Sequence[tf.Tensor],

@@ -138,6 +138,21 @@ class ExampleAxes:
       self.add([tensor])
     return self._layouts[tensor.name]
 
+  def kind_by_shape(self, tensor: tf.Tensor) -> Kind:
+    """Returns what its shape says alone of a tensor, as of one in a function.
+
+    Args:
+      tensor: A tensor that nothing else is known of.
+    """
+    size = self._slice_size
+    if tensor.shape.rank is None:
+      return Kind.UNKNOWN
+    may_have = any(
+      x is None or (size is not None and x % size == 0 and x and size > 1)
+      for x in tensor.shape.as_list()
+    )
+    return Kind.UNKNOWN if may_have else Kind.NONE
+
   def is_input(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor is a slice of an input, or a part of one.
 

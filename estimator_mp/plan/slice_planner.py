@@ -16,6 +16,7 @@ from estimator_mp.pipeline import (
   example_axes,
   gradient_rows,
   merges,
+  own_gradients,
   recomputation,
   slices,
 )
@@ -77,6 +78,7 @@ class SlicePlanner:
     self._wholes: set[tf.Operation] = set()
     # The updates that ops of slices waited for, and no longer do, in order.
     self._late: dict[tf.Operation, None] = {}
+    self._has_rules = False  # Of the program's own, for gradients.
 
   def add(self, ops: Iterable[tf.Operation]) -> None:
     """Hears of what was built.
@@ -84,7 +86,9 @@ class SlicePlanner:
     Args:
       ops: New ops that are no copies, in the order of the graph.
     """
-    self._finder.add([op for op in ops if op not in self._own])
+    new = [op for op in ops if op not in self._own]
+    self._finder.add(new)
+    self._has_rules = self._has_rules or own_gradients.have_rules(new)
 
   def add_weight(self, weight: tf.Tensor) -> None:
     """Hears of a number that differs between slices, before anything reads it.
@@ -214,6 +218,26 @@ class SlicePlanner:
           "a tensor with a dimension of examples, or use num_micro_batches=1 "
           "and no data axis"
         )
+
+  def check_rules(
+    self, made: Sequence[tf.Operation], starts: Iterable[tf.Tensor]
+  ) -> None:
+    """Raises if a gradient rule of the program is about the whole batch.
+
+    Args:
+      made: The ops of the first slice's gradients, in the order of the graph.
+      starts: What the chain rule starts with.
+
+    Raises:
+      ValueError: With an op of the rule.
+    """
+    if not self._has_rules:
+      return
+    found = own_gradients.op_over_examples(
+      made, starts, self.axes, self._finder.differs
+    )
+    if found is not None:
+      raise ValueError(own_gradients.over_examples(found))
 
   def find(self, targets: Iterable[tf.Operation]) -> slices.FoundSlice:
     """Returns what leads to targets and is not repeated yet.
