@@ -373,6 +373,12 @@ SHAPE_ONLY = frozenset(["OnesLike", "Rank", "Shape", "Size", "ZerosLike"])
 REORDERS = frozenset(["RandomShuffle", "Reverse", "ReverseV2", "Roll"])
 # Those of them that put rows in certain places, on the axes in the last input.
 MOVES_ROWS = frozenset(["ReverseV2", "Roll"])
+# They compare, or add up, what is along the last axis of their first input.
+ALONG_LAST_AXIS = _types("LogSoftmax NthElement Softmax TopK TopKV2")
+# The same along the axis that the second input says.
+ALONG_AN_AXIS = _types("Cumprod Cumsum CumulativeLogsumexp")
+# They cut a tensor: which input it is, and which says along what axis.
+CUTS = {"Split": (1, 0), "SplitV": (0, 2)}
 # What these give has as many rows as the data say.
 ROWS_BY_DATA = (
   "DynamicPartition",

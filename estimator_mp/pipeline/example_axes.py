@@ -435,8 +435,11 @@ class ExampleAxes:
       self._layouts[x.name] for x in tensor.op.inputs if x.name in self._layouts
     ]
     is_moved = any(x.is_moved for x in before)
-    if _PAIRS in before or (
-      is_moved and any(x.kind is Kind.ROWS for x in before)
+    if (
+      _PAIRS in before
+      or (is_moved and any(x.kind is Kind.ROWS for x in before))
+      or self._works_along_examples(tensor.op, shapes)
+      or self._cuts_examples(tensor, shapes)
     ):
       return _PAIRS
     if tensor.name in shapes:
@@ -459,6 +462,67 @@ class ExampleAxes:
       is_moved = is_moved or self._moves_examples(tensor.op)
       return Layout(Kind.MIXED, None, found.per_example, is_moved=is_moved)
     return found
+
+  def _works_along_examples(
+    self, op: tf.Operation, shapes: Mapping[str, tf.TensorShape]
+  ) -> bool:
+    """Whether an op sorts, normalises or adds up along the examples.
+
+    Numbers that are whole may be ids and lengths, of which a slice has its own.
+    """
+    if op.type in op_types.ALONG_LAST_AXIS:
+      axis: int | None = -1
+    elif op.type in op_types.ALONG_AN_AXIS:
+      axis = tf.get_static_value(op.inputs[1])
+    else:
+      return False
+    data = op.inputs[0]
+    return data.dtype.is_floating and self._has_examples_on(data, axis, shapes)
+
+  def _cuts_examples(
+    self, tensor: tf.Tensor, shapes: Mapping[str, tf.TensorShape]
+  ) -> bool:
+    """Whether an op makes the first examples meet the last ones, say.
+
+    Those of two inputs that were joined on the axis come apart again: they are
+    mixed before.
+    """
+    op = tensor.op
+    if op.type in op_types.CUTS and len(op.outputs) > 1:
+      number, of_axis = op_types.CUTS[op.type]
+      data, axis = op.inputs[number], tf.get_static_value(op.inputs[of_axis])
+    elif op.type == "Reshape" and self._is_cut_by_shape(tensor, shapes):
+      data, axis = op.inputs[0], 0
+    else:
+      return False
+    is_whole = self._layouts.get(data.name, _NONE).kind is Kind.ROWS
+    return is_whole and self._has_examples_on(data, axis, shapes)
+
+  def _is_cut_by_shape(
+    self, tensor: tf.Tensor, shapes: Mapping[str, tf.TensorShape]
+  ) -> bool:
+    """Whether a batch of any size is made, say, two rows of half of it.
+
+    It works for no odd number then, and the first axis has a known length. Of
+    a slice of known size the length says whether it has the examples.
+    """
+    is_open = self._slice_size is None and tensor.name not in shapes
+    first = tensor.shape.as_list()[:1] if tensor.shape.rank else [None]
+    return is_open and first != [None]
+
+  def _has_examples_on(
+    self,
+    tensor: tf.Tensor,
+    axis: int | None,
+    shapes: Mapping[str, tf.TensorShape],
+  ) -> bool:
+    """Whether a tensor has its examples, and nothing else, along an axis."""
+    sizes = self._dimensions.get(tensor.name)
+    if sizes is None and tensor.name in shapes:
+      sizes = list(shapes[tensor.name]) if shapes[tensor.name].rank else None
+    if axis is None or not sizes:
+      return False
+    return (sizes[axis] or 0) >= _LARGE
 
   def _moves_examples(self, op: tf.Operation) -> bool:
     """Whether an op puts each example in the place of a certain other one."""

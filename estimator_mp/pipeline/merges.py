@@ -193,8 +193,6 @@ class MergeRules:
   def _find(self, tensor: tf.Tensor) -> Merge:
     op = tensor.op
     kind = self._axes.of(tensor).kind
-    if kind is Kind.PAIRS:
-      return Merge.UNKNOWN
     if kind is Kind.ROWS:
       return Merge.CONCAT
     if kind is not Kind.NONE or graph_reads.outermost_loop(op) is not None:

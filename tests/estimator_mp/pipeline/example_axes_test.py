@@ -188,7 +188,7 @@ _MERGES = {
   ),
   "of_pairs": (
     lambda s: tf.reduce_mean(tf.matmul(s.x, s.x, transpose_b=True)),
-    Merge.UNKNOWN,
+    Merge.AGAIN,
   ),
   "of_weights": (lambda s: tf.nn.l2_loss(_kernel(3, 3)), Merge.FIRST),
 }
