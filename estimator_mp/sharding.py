@@ -431,7 +431,7 @@ class _Sharding:
     self._stages.plan_gradients(new, request.sources, parts)
     totals = parts
     if self._lowering is not None:
-      self._lowering.check_rules(new, grad_ys or ())
+      self._lowering.add_gradients(new, grad_ys or ())
       follows = propagation.Follows.LARGEST_INPUT
       self._assign_devices(self._stages.propagate(new, follows))
       totals = self._lowering.aggregate(

@@ -409,9 +409,14 @@ SORTS_IDS = _types(
   SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2 SparseSegmentSumGradV2
   """
 )
+# They count how often there is each number; what they give has one axis, if it
+# is of all examples.
+HISTOGRAMS = _types("Bincount DenseBincount")
 # Ids of a batch that they give may be others than those of its slices.
-MIXES_IDS = frozenset([*DISTINCT_OUTPUTS, *CALLS_PYTHON]) | _types(
-  "Bincount DenseBincount ListDiff TopK TopKV2"
+MIXES_IDS = (
+  frozenset([*DISTINCT_OUTPUTS, *CALLS_PYTHON])
+  | HISTOGRAMS
+  | _types("ListDiff TopK TopKV2")
 )
 # They scale rows, or give them on.
 SCALES = VIEWS | PRODUCTS | QUOTIENTS | frozenset(["Cast", "Neg"])

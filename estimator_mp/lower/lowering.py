@@ -51,6 +51,7 @@ from estimator_mp.pipeline import (
   merges,
   micro_batch_updates,
   slices,
+  statistics,
   weight_products,
 )
 from estimator_mp.pipeline import cells as cells_lib
@@ -231,6 +232,7 @@ class Lowering:
     none = [None] * len(targets)
     grad_ys = none if given is None else tf.nest.flatten(given)
     found = []
+    self._read_whole_statistics(targets)
     for target, grad_y in zip(targets, grad_ys, strict=True):
       if self._is_once(targets):
         found.append(tf.ones_like(target) if grad_y is None else grad_y)
@@ -249,6 +251,17 @@ class Lowering:
   def _is_once(self, targets: Sequence[tf.Tensor]) -> bool:
     """Whether targets are there once, for the examples of all slices."""
     return bool(self._joined) and not any(map(self._planner.differs, targets))
+
+  def _read_whole_statistics(self, targets: Sequence[tf.Tensor]) -> None:
+    """Lets examples read what the whole batch's inputs make."""
+    for term in self._planner.statistics(targets):
+      try:
+        whole = self._merger.statistic(term.tensor)
+      except merging.NoMergeError as error:
+        text = statistics.no_statistic(term, str(error))
+        raise ValueError(text) from error
+      fitting = merging.fitting(whole, term.tensor)
+      graph_edits.replace_input(term.op, term.index, fitting)
 
   def _prepare_loss(self, target: tf.Tensor, terms: merges.Terms) -> None:
     """Makes a loss linear in its slices' terms."""
@@ -289,19 +302,19 @@ class Lowering:
       self._planner.add_weight(first)
     return first
 
-  def check_rules(
+  def add_gradients(
     self, made: Sequence[tf.Operation], grad_ys: Iterable[tf.Tensor]
   ) -> None:
-    """Raises if slices' gradients do not add up, by a rule of the program.
+    """Hears of the gradients of the first slice.
 
     Args:
       made: The ops of the first slice's gradients.
       grad_ys: What the chain rule started with.
 
     Raises:
-      ValueError: With an op of the rule.
+      ValueError: If those of slices do not add up, by a rule of the program.
     """
-    self._planner.check_rules(made, grad_ys)
+    self._planner.add_gradients(made, grad_ys)
 
   def aggregate(
     self,

@@ -164,6 +164,8 @@ class Merger:
     """
     if tensor.name in self._inputs:
       return self._inputs[tensor.name]
+    if self._rules.is_size_of_slice(tensor):
+      raise NoMergeError(f"{tensor.name} was built for the size of a slice")
     if self._rules.of(tensor) is Merge.FIRST:
       return tensor
     if tensor.name not in self._statistics:

@@ -504,11 +504,18 @@ class ExampleAxes:
     """Whether a batch of any size is made, say, two rows of half of it.
 
     It works for no odd number then, and the first axis has a known length. Of
-    a slice of known size the length says whether it has the examples.
+    a slice of known size the length says whether it has the examples. Rows of
+    the same length are the same rows, and the first axis says how many examples
+    a batch should have.
     """
     is_open = self._slice_size is None and tensor.name not in shapes
-    first = tensor.shape.as_list()[:1] if tensor.shape.rank else [None]
-    return is_open and first != [None]
+    if not is_open or not tensor.shape.rank or tensor.shape[0] is None:
+      return False
+    data = tensor.op.inputs[0].shape
+    lengths = [
+      x[1:].num_elements() if x.rank else None for x in (data, tensor.shape)
+    ]
+    return lengths[0] is None or lengths[0] != lengths[1]
 
   def _has_examples_on(
     self,

@@ -325,6 +325,24 @@ class MergeRules:
       tuple(finder.by_slice),
     )
 
+  def is_size_of_slice(self, tensor: tf.Tensor) -> bool:
+    """Whether a number counts what a slice has, as a constant of the graph.
+
+    Args:
+      tensor: A tensor that all slices share.
+    """
+    size = self._slice_size
+    if size is None or self._num_slices == 1 or not tensor.dtype.is_floating:
+      return False
+    value = shapes.evaluate(tensor, shapes.static_shape)
+    if value is None or np.size(value) != 1 or not np.all(value):
+      return False
+    number = float(np.reshape(value, []))
+    return any(
+      round(x) and abs(x - round(x)) <= 1e-4 * abs(x) and round(x) % size == 0
+      for x in (number, 1 / number)
+    ) and self._is_size(tensor)
+
   def divides_by_slice(
     self, total: tf.Tensor, other: tf.Tensor, is_factor: bool
   ) -> bool | None:

@@ -19,6 +19,7 @@ from estimator_mp.pipeline import (
   own_gradients,
   recomputation,
   slices,
+  statistics,
 )
 from estimator_mp.pipeline.example_axes import Kind
 from estimator_mp.plan import losses
@@ -78,6 +79,7 @@ class SlicePlanner:
     self._wholes: set[tf.Operation] = set()
     # The updates that ops of slices waited for, and no longer do, in order.
     self._late: dict[tf.Operation, None] = {}
+    self._made: set[tf.Operation] = set()  # For gradients of all kinds.
     self._has_rules = False  # Of the program's own, for gradients.
 
   def add(self, ops: Iterable[tf.Operation]) -> None:
@@ -195,6 +197,21 @@ class SlicePlanner:
       return losses.LossPlan(is_sum=False)
     return losses.plan_loss(target, self.axes, self.rules, self._word)
 
+  def statistics(self, targets: Sequence[tf.Tensor]) -> list[merges.Term]:
+    """Returns what examples read of their slice, to be the whole batch's.
+
+    Args:
+      targets: What gradients are asked of.
+
+    Raises:
+      ValueError: If a statistic is made for the size of a slice.
+    """
+    finder = statistics.StatisticsFinder(
+      self.axes, self.rules, self._finder.differs
+    )
+    found = finder.find([x for x in targets if self.differs(x)], self._made)
+    return list(found)
+
   def check_sources(
     self, sources: Sequence[Any], gradients: Sequence[Any]
   ) -> None:
@@ -219,10 +236,10 @@ class SlicePlanner:
           "and no data axis"
         )
 
-  def check_rules(
+  def add_gradients(
     self, made: Sequence[tf.Operation], starts: Iterable[tf.Tensor]
   ) -> None:
-    """Raises if a gradient rule of the program is about the whole batch.
+    """Hears of gradients; raises if a rule of the program is about the batch.
 
     Args:
       made: The ops of the first slice's gradients, in the order of the graph.
@@ -231,6 +248,7 @@ class SlicePlanner:
     Raises:
       ValueError: With an op of the rule.
     """
+    self._made.update(made)
     if not self._has_rules:
       return
     found = own_gradients.op_over_examples(

@@ -17,18 +17,20 @@ BATCH = (
 )
 
 
-def _weight(name, shape):
+def weight(name, shape):
+  """Returns a variable with small initial values."""
   return v1.get_variable(
     name, shape, initializer=v1.truncated_normal_initializer(stddev=0.3)
   )
 
 
 def _logits(features, outputs=1):
-  net = tf.tanh(tf.matmul(features["x"], _weight("first", [10, 8])))
-  return tf.matmul(net, _weight("last", [8, outputs]))
+  net = tf.tanh(tf.matmul(features["x"], weight("first", [10, 8])))
+  return tf.matmul(net, weight("last", [8, outputs]))
 
 
-def _spec(mode, loss, updates=()):
+def spec(mode, loss, updates=()):
+  """Returns what a model_fn does, which trains by plain descent."""
   step = v1.train.get_global_step()
   optimizer = v1.train.GradientDescentOptimizer(0.1)
   with tf.control_dependencies(updates):
@@ -43,7 +45,7 @@ def _losses(features, labels, outputs=1):
 
 
 def vector_of_one(features, labels, mode):
-  return _spec(mode, tf.reduce_mean(_losses(features, labels), axis=0))
+  return spec(mode, tf.reduce_mean(_losses(features, labels), axis=0))
 
 
 def means_of_tasks(features, labels, mode):
@@ -59,12 +61,12 @@ def means_of_tasks(features, labels, mode):
 
 
 def total(features, labels, mode):
-  return _spec(mode, tf.reduce_sum(_losses(features, labels)))
+  return spec(mode, tf.reduce_sum(_losses(features, labels)))
 
 
 def total_by_size(features, labels, mode):
   size = tf.cast(tf.shape(features["x"])[0], tf.float32)
-  return _spec(mode, tf.reduce_sum(_losses(features, labels)) / size)
+  return spec(mode, tf.reduce_sum(_losses(features, labels)) / size)
 
 
 def total_by_weights(features, labels, mode):
@@ -72,19 +74,19 @@ def total_by_weights(features, labels, mode):
   weights = features["weight"]
   losses = weights * _losses(features, labels)
   loss = tf.reduce_sum(losses) / (tf.reduce_sum(weights) + 1e-5)
-  return _spec(mode, loss)
+  return spec(mode, loss)
 
 
 def total_and_mean(features, labels, mode):
   losses = _losses(features, labels)
   loss = 0.01 * tf.reduce_sum(losses) + tf.reduce_mean(tf.square(losses))
   penalty = tf.add_n([tf.nn.l2_loss(w) for w in v1.trainable_variables()])
-  return _spec(mode, loss + 0.1 * penalty)
+  return spec(mode, loss + 0.1 * penalty)
 
 
 def keras_loss(features, labels, mode):
   loss = tf.keras.losses.BinaryCrossentropy(from_logits=True)
-  return _spec(
+  return spec(
     mode, loss(labels, _logits(features), sample_weight=features["weight"])
   )
 
@@ -93,7 +95,7 @@ def v1_losses(features, labels, mode):
   v1.losses.sigmoid_cross_entropy(
     labels, _logits(features), weights=features["weight"]
   )
-  return _spec(mode, v1.losses.get_total_loss())
+  return spec(mode, v1.losses.get_total_loss())
 
 
 def norm_penalty(features, labels, mode):
@@ -101,7 +103,7 @@ def norm_penalty(features, labels, mode):
   loss = tf.reduce_mean(_losses(features, labels))
   gradients = tf.gradients(loss, v1.trainable_variables())
   norm = tf.add_n([tf.reduce_sum(g * g) for g in gradients])
-  return _spec(mode, loss + 3.0 * norm)
+  return spec(mode, loss + 3.0 * norm)
 
 
 def norm_penalty_of_tape(features, labels, mode):
@@ -121,7 +123,7 @@ def norm_penalty_of_tape(features, labels, mode):
 
 def maml(features, labels, mode):
   """A step of gradient descent inside of the model."""
-  first, last = _weight("first", [10, 8]), _weight("last", [8, 1])
+  first, last = weight("first", [10, 8]), weight("last", [8, 1])
 
   def loss_of(first, last):
     logits = tf.matmul(tf.tanh(tf.matmul(features["x"], first)), last)
@@ -130,7 +132,7 @@ def maml(features, labels, mode):
     )
 
   d_first, d_last = tf.gradients(loss_of(first, last), [first, last])
-  return _spec(mode, loss_of(first - 0.5 * d_first, last - 0.5 * d_last))
+  return spec(mode, loss_of(first - 0.5 * d_first, last - 0.5 * d_last))
 
 
 def hessian_vector(features, labels, mode):
@@ -154,19 +156,19 @@ def adversarial(features, labels, mode):
     (slope,) = tf.gradients(loss, [x])
     moved = tf.stop_gradient(x + 5.0 * slope)
     loss += tf.reduce_mean(_losses({"x": moved}, labels))
-  return _spec(mode, loss)
+  return spec(mode, loss)
 
 
 def slope_penalty(features, labels, mode):
   """The gradient of a mean loss by its inputs is a part of the loss."""
   loss = tf.reduce_mean(_losses(features, labels))
   (slopes,) = tf.gradients(loss, [features["x"]])
-  return _spec(mode, loss + 100.0 * tf.reduce_sum(tf.square(slopes)))
+  return spec(mode, loss + 100.0 * tf.reduce_sum(tf.square(slopes)))
 
 
 def two_steps(features, labels, mode):
   """Backpropagation from an activation on, with what came to it."""
-  first, last = _weight("first", [10, 8]), _weight("last", [8, 1])
+  first, last = weight("first", [10, 8]), weight("last", [8, 1])
   net = tf.tanh(tf.matmul(features["x"], first))
   loss = tf.reduce_mean(
     tf.nn.sigmoid_cross_entropy_with_logits(labels, tf.matmul(net, last))
@@ -205,20 +207,20 @@ def counters(features, labels, mode):
       tf.reduce_sum(losses * labels) / tf.reduce_sum(losses)
     ),
   ]
-  return _spec(mode, tf.reduce_mean(losses), updates)
+  return spec(mode, tf.reduce_mean(losses), updates)
 
 
 def centers(features, labels, mode):
   """Center loss: the mean activation of each class moves with the batch."""
-  net = tf.tanh(tf.matmul(features["x"], _weight("first", [10, 8])))
+  net = tf.tanh(tf.matmul(features["x"], weight("first", [10, 8])))
   classes = tf.cast(labels[:, 0], tf.int32)
   table = _counter("centers", [2, 8])
   distances = tf.gather(table, classes) - net
   update = v1.scatter_sub(table, classes, 0.5 * distances)
-  logits = tf.matmul(net, _weight("last", [8, 1]))
+  logits = tf.matmul(net, weight("last", [8, 1]))
   losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
   loss = tf.reduce_mean(losses) + tf.reduce_mean(tf.square(distances))
-  return _spec(mode, loss, [update])
+  return spec(mode, loss, [update])
 
 
 def streaming_metric(features, labels, mode):
@@ -227,7 +229,7 @@ def streaming_metric(features, labels, mode):
   _, accuracy = v1.metrics.accuracy(labels, tf.cast(logits > 0, tf.float32))
   for variable in v1.local_variables():
     v1.add_to_collection(v1.GraphKeys.GLOBAL_VARIABLES, variable)
-  return _spec(mode, tf.reduce_mean(losses), [accuracy])
+  return spec(mode, tf.reduce_mean(losses), [accuracy])
 
 
 def area_under_curve(features, labels, mode):
@@ -236,29 +238,30 @@ def area_under_curve(features, labels, mode):
   _, auc = v1.metrics.auc(labels, tf.sigmoid(logits))
   for variable in v1.local_variables():
     v1.add_to_collection(v1.GraphKeys.GLOBAL_VARIABLES, variable)
-  return _spec(mode, tf.reduce_mean(losses), [auc])
+  return spec(mode, tf.reduce_mean(losses), [auc])
 
 
 def root_of_mean(features, labels, mode):
-  return _spec(mode, tf.sqrt(tf.reduce_mean(_losses(features, labels))))
+  return spec(mode, tf.sqrt(tf.reduce_mean(_losses(features, labels))))
 
 
 def centered(features, labels, mode):
-  """What all examples have in common goes back into each of them."""
-  x = features["x"] - tf.reduce_mean(features["x"], 0)
-  return _spec(mode, tf.reduce_mean(_losses({"x": x}, labels)))
+  """What all activations have in common goes back into each of them."""
+  net = tf.tanh(tf.matmul(features["x"], weight("before", [10, 10])))
+  x = net - tf.reduce_mean(net, 0)
+  return spec(mode, tf.reduce_mean(_losses({"x": x}, labels)))
 
 
 def in_batch_softmax(features, labels, mode):
   """Each example is told from the others of its batch."""
   del labels
-  net = tf.matmul(features["x"], _weight("tower", [10, 8]))
+  net = tf.matmul(features["x"], weight("tower", [10, 8]))
   scores = tf.matmul(net, net, transpose_b=True)
   size = tf.shape(net)[0]
   losses = tf.nn.sparse_softmax_cross_entropy_with_logits(
     tf.range(size), scores
   )
-  return _spec(mode, tf.reduce_mean(losses))
+  return spec(mode, tf.reduce_mean(losses))
 
 
 def python_in_summary(features, labels, mode):
@@ -266,7 +269,7 @@ def python_in_summary(features, labels, mode):
   ordered = tf.py_function(lambda x: tf.sort(x), [losses[:, 0]], tf.float32)
   ordered.set_shape([None])
   v1.summary.scalar("smallest", ordered[0])
-  return _spec(mode, tf.reduce_mean(losses))
+  return spec(mode, tf.reduce_mean(losses))
 
 
 LOSSES = (

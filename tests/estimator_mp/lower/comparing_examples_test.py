@@ -11,20 +11,13 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 
 
-def _spec(mode, loss):
-  step = v1.train.get_global_step()
-  optimizer = v1.train.GradientDescentOptimizer(0.1)
-  train_op = optimizer.minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
 def _model(loss_of, units=1):
   """What a loss is made of: examples, each with some numbers, and labels."""
 
   def model_fn(features, labels, mode):
     net = tf.tanh(tf.matmul(features["x"], v1.get_variable("first", [10, 8])))
     net = tf.matmul(net, v1.get_variable("last", [8, units]))
-    return _spec(mode, loss_of(net, tf.reshape(labels, [-1])))
+    return batch_models.spec(mode, loss_of(net, tf.reshape(labels, [-1])))
 
   return model_fn
 
@@ -237,7 +230,7 @@ class ComparingExamplesTest(parameterized.TestCase):
       net = tf.matmul(features["x"], v1.get_variable("last", [10, 1]))
       losses = _losses(net, tf.reshape(labels, [-1]))
       v1.summary.scalar("hardest", tf.reduce_sum(tf.nn.top_k(losses, 3).values))
-      return _spec(mode, tf.reduce_mean(losses))
+      return batch_models.spec(mode, tf.reduce_mean(losses))
 
     plain = programs.Program(model_fn, None, self._batch)
     program = programs.Program(model_fn, _config("stage:1"), self._batch)
