@@ -367,6 +367,8 @@ ROW_BY_ROW = (
   """
   )
 )
+# What they make of some examples does not grow with the number of them.
+AVERAGES = frozenset(["All", "Any", "Max", "Mean", "Min"])
 # They look at the shape of what they get alone.
 SHAPE_ONLY = frozenset(["OnesLike", "Rank", "Shape", "Size", "ZerosLike"])
 # They change the order of rows.

@@ -126,6 +126,7 @@ class Lowering:
     self._recomputer = recompute.Recomputer()
     self._runs = [self._new_run()]
     self._accumulated: set[tf.Operation] = set()
+    self._warned_of: set[tf.Operation] = set()
     # By the names of the variables.
     self._unknown_rows: dict[str, tf.IndexedSlices] = {}
     self._sums: list[tuple[gradient_sums.GradientSum, ...]] = []
@@ -254,7 +255,12 @@ class Lowering:
 
   def _read_whole_statistics(self, targets: Sequence[tf.Tensor]) -> None:
     """Lets examples read what the whole batch's inputs make."""
-    for term in self._planner.statistics(targets):
+    found = self._planner.statistics(targets)
+    own = [op for op in found.own.values() if op not in self._warned_of]
+    if own:
+      self._warned_of.update(own)
+      tf.compat.v1.logging.warning(statistics.has_its_own(own))
+    for term in found.whole:
       try:
         whole = self._merger.statistic(term.tensor)
       except merging.NoMergeError as error:

@@ -3,11 +3,12 @@
 The sum of all weights, the share of a class in the labels, the size of the
 batch by which each loss is divided: they depend on no variable, and so the
 whole batch's are known before the first slice begins. A slice's would be other
-numbers. What activations make, such as the moments of a batch normalisation,
-is no statistic in this sense: each slice has its own.
+numbers. What activations make, such as the moments of a batch normalisation
+between layers, is there only after all slices: each slice has its own.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+import dataclasses
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.graph import op_types, traversal
@@ -19,6 +20,20 @@ import tensorflow as tf
 
 # They give each example the same: which input it is.
 _SPREADS = {"BroadcastTo": 0, "Fill": 1, "Tile": 0}
+
+
+@dataclasses.dataclass(frozen=True)
+class Statistics:
+  """Where examples read what all examples of their slice make.
+
+  Attributes:
+    whole: Inputs of ops that are to be those of the whole batch.
+    own: What activations make, and each slice has its own; and the op that
+      makes it of examples.
+  """
+
+  whole: tuple[Term, ...]
+  own: Mapping[Term, tf.Operation]
 
 
 class StatisticsFinder:
@@ -40,41 +55,44 @@ class StatisticsFinder:
     self._axes = axes
     self._rules = rules
     self._differs = differs
+    self._own: dict[Term, tf.Operation] = {}
     self._histograms: set[str] = set()  # And what is made of these alone.
 
   def find(
     self, targets: Sequence[tf.Tensor], but: Collection[tf.Operation]
-  ) -> Iterator[Term]:
-    """Yields what examples read on the way to losses.
+  ) -> Statistics:
+    """Returns what examples read on the way to losses.
 
     Args:
       targets: The losses.
       but: Ops that do not matter: gradients begin with what is right for them.
 
-    Yields:
-      Inputs of ops, which are to be those of the whole batch.
-
     Raises:
       ValueError: If the graph knows the size of a batch, and an op is made for
-        that of a slice.
+        that of a slice; if a slice adds up what the whole batch's is a part of;
+        if it decides, in control flow of TensorFlow 1.
     """
     self._axes.add(targets)
     ops = self._ops_before(targets)
     for op in ops:
       if self._is_of_histograms(op):
         self._histograms.update(x.name for x in op.outputs)
+    found: dict[Term, None] = {}
     for op in ops:
       if op in but:
         continue
       for index, tensor in enumerate(op.inputs):
-        if not tensor.dtype.is_floating or not self._is_read_by_examples(
-          op, index
-        ):
+        if not self._is_read_by_examples(op, index):
           continue
-        if self._is_statistic(tensor):
-          yield Term(op, index)
-        elif self._is_size_of_slice(op, index):
-          raise ValueError(_size_of_slice(op, tensor))
+        if not self._differs(tensor):
+          self._check_size(op, index)
+        elif tensor.dtype.is_floating or tensor.dtype == tf.bool:
+          terms = self._read_through(Term(op, index))
+          if terms and op.type in op_types.SWITCHES:
+            raise ValueError(_decides(op, tensor))
+          found |= dict.fromkeys(terms)
+    self._check_sums(found)
+    return Statistics(tuple(found), self._own)
 
   def _ops_before(self, targets: Iterable[tf.Tensor]) -> list[tf.Operation]:
     """Returns what slices compute for losses, in order; nothing of loops."""
@@ -107,31 +125,81 @@ class StatisticsFinder:
       is_spread or any(map(self._has_examples, others))
     )
 
-  def _is_statistic(self, tensor: tf.Tensor) -> bool:
+  def _read_through(self, term: Term) -> list[Term]:
+    """Returns the statistics of inputs that an input of an op is made of.
+
+    A variable may be in between, such as the scale of a normalisation.
+
+    Args:
+      term: What examples read.
+    """
+    found, seen, todo = [], {term}, [term]
+    while todo:
+      one = todo.pop()
+      if self._is_statistic(one.tensor):
+        found.append(one)
+      elif self._is_of_examples(one.tensor.op):
+        self._own[term] = one.tensor.op
+        return []
+      else:
+        inputs = enumerate(one.tensor.op.inputs)
+        more = {
+          Term(one.tensor.op, index)
+          for index, tensor in inputs
+          if self._differs(tensor) and not tensor.dtype.is_integer
+        }
+        todo += more - seen
+        seen |= more
+    return found
+
+  def _is_of_examples(self, op: tf.Operation) -> bool:
     return (
-      self._differs(tensor)
-      and graph_reads.outermost_loop(tensor.op) is None
-      and self._rules.is_statistic(tensor)
+      any(self._differs(x) and self._has_examples(x) for x in op.inputs)
+      or graph_reads.outermost_loop(op) is not None
     )
 
-  def _is_size_of_slice(self, op: tf.Operation, index: int) -> bool:
-    """Whether examples are divided by the size of a slice, as a constant."""
+  def _is_statistic(self, tensor: tf.Tensor) -> bool:
+    return graph_reads.outermost_loop(
+      tensor.op
+    ) is None and self._rules.is_statistic(tensor)
+
+  def _check_sums(self, found: Collection[Term]) -> None:
+    """Raises if a slice's sum, which examples read, would be of shares."""
+    readers = {term.op for term in found}
+    for term, op in self._own.items():
+      before = {x.op for x in traversal.tensors_before(op.inputs)}
+      if readers & before and op.type not in op_types.AVERAGES:
+        (reader, *_) = readers & before
+        raise ValueError(
+          f"{op.name} ({op.type}) makes of the examples of a slice what "
+          f"{term.op.name} gives back to them, and reads {reader.name}, for "
+          "which the whole batch's inputs count; use tf.reduce_mean, or "
+          "num_micro_batches=1 and no data axis"
+        )
+
+  def _check_size(self, op: tf.Operation, index: int) -> None:
+    """Raises if examples are divided by the size of a slice, as a constant."""
     is_factor = op.type in op_types.PRODUCTS
     if not is_factor and (op.type not in op_types.QUOTIENTS or index != 1):
-      return False
-    other = op.inputs[1 - index]
-    return not self._differs(op.inputs[index]) and bool(
-      self._rules.divides_by_slice(other, op.inputs[index], is_factor)
-    )
+      return
+    other, size = op.inputs[1 - index], op.inputs[index]
+    if self._rules.divides_by_slice(other, size, is_factor):
+      raise ValueError(
+        f"{op.name} ({op.type}) divides examples by {size.name}, which is the "
+        "size of a slice of the batch where the graph knows that, and not of "
+        "the batch; let input_fn leave the size of a batch open (no "
+        "drop_remainder), divide their sum instead, or use num_micro_batches=1 "
+        "and no data axis"
+      )
 
 
-def _size_of_slice(op: tf.Operation, size: tf.Tensor) -> str:
+def _decides(op: tf.Operation, condition: tf.Tensor) -> str:
   """Returns the text of an error."""
   return (
-    f"{op.name} ({op.type}) divides examples by {size.name}, which is the size "
-    "of a slice of the batch where the graph knows that, and not of the batch; "
-    "let input_fn leave the size of a batch open (no drop_remainder), divide "
-    "their sum instead, or use num_micro_batches=1 and no data axis"
+    f"{op.name} ({op.type}) lets {condition.name} decide for a slice of the "
+    "batch, which the plain model makes of all examples; use tf.where, call "
+    "tf.compat.v1.enable_control_flow_v2() before model_fn, or use "
+    "num_micro_batches=1 and no data axis"
   )
 
 
@@ -148,4 +216,20 @@ def no_statistic(term: Term, reason: str) -> str:
     f"be made of more examples than a slice has: {reason}; let input_fn leave "
     "the size of a batch open (no drop_remainder), or use num_micro_batches=1 "
     "and no data axis"
+  )
+
+
+def has_its_own(ops: Iterable[tf.Operation]) -> str:
+  """Returns the text of a warning.
+
+  Args:
+    ops: What makes something of activations that examples read.
+  """
+  names = sorted({f"{op.name} ({op.type})" for op in ops})
+  more = f" and {len(names) - 3} more" if len(names) > 3 else ""
+  return (
+    f"{', '.join(names[:3])}{more}: what is made of activations here goes back "
+    "into each example, and is that of a slice, as the moments of a batch "
+    "normalisation are; the plain model's is the whole batch's (see "
+    "docs/differences.md)"
   )

@@ -197,20 +197,19 @@ class SlicePlanner:
       return losses.LossPlan(is_sum=False)
     return losses.plan_loss(target, self.axes, self.rules, self._word)
 
-  def statistics(self, targets: Sequence[tf.Tensor]) -> list[merges.Term]:
-    """Returns what examples read of their slice, to be the whole batch's.
+  def statistics(self, targets: Sequence[tf.Tensor]) -> statistics.Statistics:
+    """Returns what examples read of all examples of their slice.
 
     Args:
       targets: What gradients are asked of.
 
     Raises:
-      ValueError: If a statistic is made for the size of a slice.
+      ValueError: If a statistic of inputs is made for the size of a slice.
     """
     finder = statistics.StatisticsFinder(
       self.axes, self.rules, self._finder.differs
     )
-    found = finder.find([x for x in targets if self.differs(x)], self._made)
-    return list(found)
+    return finder.find([x for x in targets if self.differs(x)], self._made)
 
   def check_sources(
     self, sources: Sequence[Any], gradients: Sequence[Any]

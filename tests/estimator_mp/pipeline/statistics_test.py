@@ -86,6 +86,13 @@ def _longest(features, labels):
   return tf.reduce_mean(_losses(features, labels) * part)
 
 
+def _condition(features, labels):
+  is_light = tf.reduce_mean(features["weight"]) < 0.99
+  losses = tf.where(is_light, 2.0, 3.0) * _losses(features, labels)
+  more = tf.cond(is_light, lambda: 4.0 * losses, lambda: losses - 1.0)
+  return tf.reduce_mean(more)
+
+
 def _between_zero_and_one(x):
   least, most = tf.reduce_min(x, 0), tf.reduce_max(x, 0)
   return (x - least) / (most - least)
@@ -94,6 +101,14 @@ def _between_zero_and_one(x):
 def _normalised(x):
   mean, variance = tf.nn.moments(x, [0])
   return tf.nn.batch_normalization(x, mean, variance, None, None, 1e-3)
+
+
+def _scaled(x):
+  """With variables in between: examples read no statistic itself."""
+  scale = batch_models.weight("scale", [10])
+  offset = batch_models.weight("offset", [10])
+  mean, variance = tf.nn.moments(x, [0])
+  return tf.nn.batch_normalization(x, mean, variance, offset, scale, 1e-3)
 
 
 _STATISTICS = {
@@ -109,6 +124,8 @@ _STATISTICS = {
   "centered": _of_inputs(lambda x: x - tf.reduce_mean(x, 0)),
   "between_zero_and_one": _of_inputs(_between_zero_and_one),
   "normalised": _of_inputs(_normalised),
+  "scaled": _of_inputs(_scaled),
+  "condition": _condition,
 }
 # With an input of known size they are made for that of a slice.
 _NEED_AN_OPEN_SIZE = {
@@ -166,6 +183,9 @@ class StatisticsTest(parameterized.TestCase):
     np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-5)
     programs.assert_same_gradients(
       self, found.gradients, expected.gradients, [expected.gradients], 1e-5
+    )
+    programs.assert_same_variables(
+      self, program.variables(), plain.variables(), 1e-5
     )
 
   @parameterized.named_parameters(
@@ -233,6 +253,72 @@ class StatisticsTest(parameterized.TestCase):
     with self.assertRaisesRegex(
       ValueError, r"\(RealDiv\) reads Cast\S*:0 .* has no shape that the graph"
     ):
+      programs.Program(_model(loss_of), config, self._batch)
+
+  def test_layer_of_inputs(self):
+    """Its moving averages are the plain model's, too."""
+
+    def model_fn(features, labels, mode):
+      normalised = v1.layers.batch_normalization(
+        features["x"], training=True, momentum=0.5
+      )
+      loss = tf.reduce_mean(_losses({"x": normalised}, labels[:, 0]))
+      updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
+      return batch_models.spec(mode, loss, updates)
+
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+    self._assert_equal(model_fn, config)
+
+  def test_warning_of_what_activations_make(self):
+    def loss_of(features, labels):
+      net = _normalised(tf.tanh(features["x"]))
+      hidden = tf.tanh(net @ batch_models.weight("before", [10, 10]))
+      return tf.reduce_mean(_losses({"x": _normalised(hidden)}, labels))
+
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+    with self.assertLogs("tensorflow", "WARNING") as logs:
+      programs.Program(_model(loss_of), config, self._batch)
+    (warning,) = [x for x in logs.output if "activations" in x]
+    self.assertRegex(
+      warning, r":moments_1/mean \(Mean\), moments_1/variance \(Mean\): what is"
+    )
+    with self.assertLogs("tensorflow", "INFO") as logs:
+      programs.Program(_model(_divided_by_size), config, self._batch)
+    self.assertNotIn("activations", "".join(logs.output))
+
+  def test_sum_of_shares(self):
+    """Of a slice they would be a fraction of what goes back into examples."""
+
+    def loss_of(features, labels):
+      weights = features["weight"] / tf.reduce_sum(features["weight"])
+      net = tf.tanh(features["x"] @ batch_models.weight("before", [10, 10]))
+      mean = tf.reduce_sum(net * weights[:, None], 0)
+      return tf.reduce_mean(_losses({"x": net - mean}, labels))
+
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+    with self.assertRaisesRegex(
+      ValueError, r"Sum_1 \(Sum\) makes of the examples of a slice .*truediv"
+    ):
+      programs.Program(_model(loss_of), config, self._batch)
+
+  @parameterized.named_parameters(
+    ("of_examples", True, r"Switch\) lets cond/pred_id:0 decide for a slice"),
+    ("of_a_number", False, r"cond/Merge:0 is of control flow of TensorFlow 1"),
+  )
+  def test_control_flow_of_tensorflow_1(self, is_of_examples, message):
+    def loss_of(features, labels):
+      is_light = tf.reduce_mean(features["weight"]) < 0.99
+      losses = _losses(features, labels)
+      factor = losses if is_of_examples else tf.constant(1.0)
+      v1.disable_control_flow_v2()
+      try:
+        factor = tf.cond(is_light, lambda: 2.0 * factor, lambda: 3.0 * factor)
+      finally:
+        v1.enable_control_flow_v2()
+      return tf.reduce_mean(losses * factor)
+
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+    with self.assertRaisesRegex(ValueError, message):
       programs.Program(_model(loss_of), config, self._batch)
 
   def test_losses_one_after_another(self):
