@@ -34,7 +34,12 @@ from estimator_mp.capture import (
 from estimator_mp.config import placement_file, sharding_options, split_rules
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.config.schedules import schedule as schedule_lib
-from estimator_mp.graph import control_flow, device_assignment, savers
+from estimator_mp.graph import (
+  control_flow,
+  device_assignment,
+  savers,
+  traversal,
+)
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import forward as forward_lib
 from estimator_mp.lower import lowering as lowering_lib
@@ -49,7 +54,12 @@ from estimator_mp.placement import (
   propagation,
   transfers,
 )
-from estimator_mp.plan import forward_planner, sharding_plan, split_planner
+from estimator_mp.plan import (
+  forward_planner,
+  sharding_plan,
+  split_planner,
+  unordered_reads,
+)
 from estimator_mp.plan import stages as stages_lib
 from estimator_mp.replicas import horovod
 from estimator_mp.session import (
@@ -319,6 +329,8 @@ class _Sharding:
     stored: Mapping[str, Sequence[str]] = {}
     if self._of_input:
       spec, stored = self._prefetch(spec)
+    if self._mode == TRAIN:
+      self._order_reads(spec)
     savings = transfers.find_savings(self._graph.get_operations())
     lower_transfers.reduce_transfers(savings)
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
@@ -335,6 +347,13 @@ class _Sharding:
       self._splitter.split_late()
     self._servers.finish(self._graph.get_operations()[self._first :])
     return spec
+
+  def _order_reads(self, spec: tf.estimator.EstimatorSpec) -> None:
+    """Lets a step read variables before it writes them, as the program does."""
+    fetches = tf.nest.flatten([spec.train_op, spec.loss])
+    step = traversal.ops_run_with(*(getattr(x, "op", x) for x in fetches))
+    made = [op for op in self._graph.get_operations() if op in step]
+    ordering.read_before_writing(unordered_reads.find(made))
 
   def _prefetch(
     self, spec: tf.estimator.EstimatorSpec

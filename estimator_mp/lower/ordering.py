@@ -2,6 +2,7 @@
 
 - What micro-batches run stops waiting for updates that all of them have a part
   in; the gradients wait instead.
+- A write waits for reads of its variable that the program made before.
 - Where the backward pass is split, no gradient waits for that of a weight.
 - Devices run their cells in the order of a schedule.
 - Devices do their parts of collectives in one order, that of all.
@@ -54,6 +55,18 @@ def wait_for_updates(
   first = next((tensor for tensor in tensors if tensor is not None), None)
   if updates and first is not None:
     graph_edits.add_control_inputs(first.op, updates)
+
+
+def read_before_writing(
+  reads: Mapping[tf.Operation, Sequence[tf.Operation]],
+) -> None:
+  """Makes writes of variables wait for reads.
+
+  Args:
+    reads: Those that each write has to wait for; see `unordered_reads.find`.
+  """
+  for write, before in reads.items():
+    graph_edits.add_control_inputs(write, before)
 
 
 def open_gates(

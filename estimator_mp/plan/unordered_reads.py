@@ -1,0 +1,93 @@
+"""Unordered reads: those that nothing keeps before a write of their variable.
+
+BERT's optimizer assigns the step that its learning rate reads, and neither
+waits for the other. On one device TensorFlow happens to begin with the reads;
+on three, each with its own executor, a read came after the write twice in 600
+steps. So reads that can begin at once, and that the program makes first, come
+first.
+"""
+
+from collections.abc import Collection, Iterable
+
+from estimator_mp.graph import control_flow, op_types, traversal, variables
+
+import tensorflow as tf
+
+
+def find(
+  ops: Collection[tf.Operation],
+) -> dict[tf.Operation, list[tf.Operation]]:
+  """Returns which reads each write has to wait for.
+
+  Args:
+    ops: What runs in a step, in the order in which it was made.
+  """
+  numbers = {op: number for number, op in enumerate(ops)}
+  in_branches = control_flow.ops_in_branches([*ops])
+  reads: dict[tf.Operation, list[tf.Operation]] = {}
+  for op in ops:
+    read = _variable_read_at_once(op)
+    if read is not None and op not in in_branches:
+      reads.setdefault(read, []).append(op)
+  pairs = [
+    (read, op)
+    for variable, readers in reads.items()
+    for op in dict.fromkeys(traversal.consumers(variable))
+    if op in numbers and op not in in_branches
+    if variable in variables.written_variables(op)
+    for read in readers
+    if numbers[read] < numbers[op]
+  ]
+  found: dict[tf.Operation, list[tf.Operation]] = {}
+  order = _Order({op for pair in pairs for op in pair}, ops)
+  for read, write in pairs:
+    if not order.is_before(read, write) and not order.is_before(write, read):
+      found.setdefault(write, []).append(read)
+  return found
+
+
+def _variable_read_at_once(op: tf.Operation) -> tf.Operation | None:
+  """Returns the variable of which an op reads the memory as a step begins.
+
+  A handle's reader gives a value that stays. A reference's gives the memory of
+  the variable on, and who reads that is the reader, if it is on the device.
+  """
+  if len(op.inputs) != 1 or op.control_inputs:
+    return None
+  (value,) = op.inputs
+  if op.type == "ReadVariableOp":
+    return variables.variable_of(value)
+  is_of_reference = (
+    value.op.type == "Identity"
+    and op_types.is_reference(value.op.inputs[0])
+    and not value.op.control_inputs
+    and value.op.device == op.device
+  )
+  return variables.variable_of(value.op.inputs[0]) if is_of_reference else None
+
+
+class _Order:
+  """Which of some ops come before an op, as the bits of a number.
+
+  There are hundreds of them, and a graph is large: a number is faster than a
+  set by far.
+  """
+
+  def __init__(
+    self, some: Iterable[tf.Operation], ops: Collection[tf.Operation]
+  ):
+    self._bits = {op: 1 << index for index, op in enumerate(some)}
+    self._masks: dict[tf.Operation, int] = {}
+    traversal.repeat_until_stable(self._visit, traversal.in_order(ops))
+
+  def _visit(self, op: tf.Operation) -> bool:
+    """Adds what the sources of an op come after; says if it is more."""
+    mask = 0
+    for source in traversal.sources(op):
+      mask |= self._masks.get(source, 0) | self._bits.get(source, 0)
+    is_more = mask != self._masks.get(op, 0)
+    self._masks[op] = mask
+    return is_more
+
+  def is_before(self, one: tf.Operation, other: tf.Operation) -> bool:
+    return bool(self._masks[other] & self._bits[one])

@@ -1,0 +1,163 @@
+"""Reads that nothing keeps before a write of their variable."""
+
+import estimator_mp
+from estimator_mp.graph import traversal
+from estimator_mp.plan import unordered_reads
+from tests.estimator_mp import batch_models, programs
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+
+
+def _step(use_resource):
+  return v1.get_variable(
+    "step", [], initializer=tf.zeros_initializer(), use_resource=use_resource
+  )
+
+
+def _found(*fetches):
+  """What is found in the step that makes fetches, by names."""
+  step = traversal.ops_run_with(*(getattr(x, "op", x) for x in fetches))
+  graph = v1.get_default_graph()
+  found = unordered_reads.find([x for x in graph.get_operations() if x in step])
+  return {
+    write.name: [read.name for read in reads] for write, reads in found.items()
+  }
+
+
+_KINDS = (("handle", True), ("reference", False))
+
+
+class FindTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.enter_context(tf.Graph().as_default())
+
+  @parameterized.named_parameters(*_KINDS)
+  def test_beside_a_write(self, use_resource):
+    step = _step(use_resource)
+    rate = tf.cast(step, tf.float64, name="rate")
+    write = v1.assign(step, step + 1.0, name="write")
+    read = "rate/ReadVariableOp" if use_resource else "rate"
+    self.assertEqual(_found(write.op, rate), {write.op.name: [read]})
+
+  @parameterized.named_parameters(*_KINDS)
+  def test_ordered_already(self, use_resource):
+    step = _step(use_resource)
+    rate = tf.cast(step, tf.float64)
+    with tf.control_dependencies([rate]):
+      write = v1.assign(step, tf.cast(rate, tf.float32) + step)
+    with tf.control_dependencies([write]):
+      after = tf.cast(step, tf.float64)
+    self.assertEmpty(_found(write.op, rate, after))
+
+  @parameterized.named_parameters(*_KINDS)
+  def test_made_later(self, use_resource):
+    step = _step(use_resource)
+    write = v1.assign_add(step, 1.0)
+    late = tf.cast(tf.identity(step), tf.float64)
+    self.assertEmpty(_found(write.op, late))
+
+  @parameterized.named_parameters(*_KINDS)
+  def test_that_waits_for_something(self, use_resource):
+    """It comes late in the plain run, too."""
+    step = _step(use_resource)
+    with tf.control_dependencies([tf.random.uniform([])]):
+      rate = tf.cast(step, tf.float64)
+    self.assertEmpty(_found(v1.assign_add(step, 1.0).op, rate))
+
+  @parameterized.named_parameters(*_KINDS)
+  def test_not_in_the_step(self, use_resource):
+    step = _step(use_resource)
+    tf.cast(step, tf.float64)
+    self.assertEmpty(_found(v1.assign_add(step, 1.0).op))
+
+  def test_on_another_device(self):
+    """There a copy is read."""
+    step = _step(use_resource=False)
+    with tf.device("/device:CPU:1"):
+      rate = tf.cast(step, tf.float64)
+    self.assertEmpty(_found(v1.assign_add(step, 1.0).op, rate))
+
+  def test_branches(self):
+    """Of control flow v1, an op that does not run would keep the write."""
+    step = _step(use_resource=True)
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    half = tf.cond(
+      tf.random.uniform([]) > 0.5, lambda: step.read_value(), lambda: 0.0
+    )
+    (turns,) = tf.nest.flatten(
+      tf.while_loop(lambda x: x < 3.0, lambda x: x + step.read_value(), [1.0])
+    )
+    self.assertEmpty(_found(v1.assign_add(step, 1.0).op, half, turns))
+
+  def test_function_that_writes(self):
+    step = _step(use_resource=True)
+    rate = tf.cast(step, tf.float64, name="rate")
+    write = tf.cond(
+      tf.random.uniform([]) > 0.5,
+      lambda: step.assign_add(1.0, read_value=False).type == "",
+      lambda: False,
+    )
+    (found,) = _found(write, rate).items()
+    self.assertEqual(found[1], ["rate/ReadVariableOp"])
+
+  @parameterized.named_parameters(*_KINDS)
+  def test_optimizers(self, use_resource):
+    """What TensorFlow's do is in order."""
+    counter = v1.train.get_or_create_global_step()
+    kernel = v1.get_variable("kernel", [4, 4], use_resource=use_resource)
+    loss = tf.reduce_sum(tf.square(tf.random.normal([2, 4]) @ kernel))
+    rate = v1.train.exponential_decay(0.1, counter, 10, 0.9)
+    train_op = v1.train.AdamOptimizer(rate).minimize(loss, counter)
+    self.assertEmpty(_found(train_op, loss))
+
+
+def _counting_beside(features, labels, mode):
+  """Counts steps as BERT's optimizer does."""
+  counter = v1.train.get_global_step()
+  rate = v1.train.polynomial_decay(0.1, counter, 10)
+  net = tf.tanh(tf.matmul(features["x"], batch_models.weight("first", [10, 8])))
+  logits = tf.matmul(net, batch_models.weight("last", [8, 1]))
+  loss = tf.reduce_mean(tf.square(logits - labels))
+  train_op = v1.train.GradientDescentOptimizer(rate).minimize(loss)
+  counted = counter.assign(counter + 1, read_value=False)
+  return tf.estimator.EstimatorSpec(
+    mode, loss=loss, train_op=tf.group(train_op, counted)
+  )
+
+
+class StepTest(parameterized.TestCase):
+  @parameterized.parameters(
+    ("stage:2", 1), ("stage:2", 4), ("data:2", 1), ("model:2", 1)
+  )
+  def test_reads_come_first(self, mesh, num_micro_batches):
+    batch = programs.examples(batch_models.BATCH, 0, 24)
+    config = estimator_mp.ShardingConfig(
+      mesh, num_micro_batches=num_micro_batches
+    )
+    plain = programs.Program(_counting_beside, None, batch)
+    program = programs.Program(_counting_beside, config, batch)
+    (counted,) = [
+      x
+      for x in program.graph.get_operations()
+      if x.type == "AssignVariableOp"
+      and x.inputs[0].op.name == "global_step"
+      and x.inputs[1].op.type == "AddV2"
+    ]
+    self.assertIn(
+      "PolynomialDecay/Cast_2/ReadVariableOp",
+      [x.name for x in counted.control_inputs],
+    )
+    program.load(plain.variables())
+    for _ in range(3):
+      found, expected = program.step(batch), plain.step(batch)
+      np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-5)
+
+
+if __name__ == "__main__":
+  absltest.main()
