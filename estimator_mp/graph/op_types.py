@@ -411,6 +411,10 @@ SORTS_IDS = _types(
   SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2 SparseSegmentSumGradV2
   """
 )
+# They compare numbers, and make no number of them.
+COMPARISONS = _types("Equal Greater GreaterEqual Less LessEqual NotEqual")
+# Which of their outputs says how often there is each id.
+COUNTS_OF_IDS = {"UniqueWithCounts": 2, "UniqueWithCountsV2": 2}
 # They count how often there is each number; what they give has one axis, if it
 # is of all examples.
 HISTOGRAMS = _types("Bincount DenseBincount")

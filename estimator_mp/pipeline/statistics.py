@@ -69,8 +69,8 @@ class StatisticsFinder:
 
     Raises:
       ValueError: If the graph knows the size of a batch, and an op is made for
-        that of a slice; if a slice adds up what the whole batch's is a part of;
-        if it decides, in control flow of TensorFlow 1.
+        that of a slice; if ids of a slice are counted; if a slice adds up what
+        the whole batch's is a part of.
     """
     self._axes.add(targets)
     ops = self._ops_before(targets)
@@ -82,15 +82,14 @@ class StatisticsFinder:
       if op in but:
         continue
       for index, tensor in enumerate(op.inputs):
+        self._check_counts(op, tensor)
         if not self._is_read_by_examples(op, index):
           continue
         if not self._differs(tensor):
           self._check_size(op, index)
-        elif tensor.dtype.is_floating or tensor.dtype == tf.bool:
-          terms = self._read_through(Term(op, index))
-          if terms and op.type in op_types.SWITCHES:
-            raise ValueError(_decides(op, tensor))
-          found |= dict.fromkeys(terms)
+        elif self._is_number(op, tensor):
+          for term in self._read_through(Term(op, index)):
+            found |= dict.fromkeys(_with_whole_condition(term))
     self._check_sums(found)
     return Statistics(tuple(found), self._own)
 
@@ -124,6 +123,11 @@ class StatisticsFinder:
     return any(map(self._has_examples, op.outputs)) and (
       is_spread or any(map(self._has_examples, others))
     )
+
+  def _is_number(self, op: tf.Operation, tensor: tf.Tensor) -> bool:
+    """Whether an input is no place or length, which a slice has its own of."""
+    is_compared = op.type in op_types.COMPARISONS
+    return is_compared or tensor.dtype.is_floating or tensor.dtype == tf.bool
 
   def _read_through(self, term: Term) -> list[Term]:
     """Returns the statistics of inputs that an input of an op is made of.
@@ -177,6 +181,18 @@ class StatisticsFinder:
           "num_micro_batches=1 and no data axis"
         )
 
+  def _check_counts(self, op: tf.Operation, tensor: tf.Tensor) -> None:
+    """Raises if an op reads how often ids are in a slice."""
+    output = op_types.COUNTS_OF_IDS.get(tensor.op.type)
+    if output == tensor.value_index and self._differs(tensor):
+      raise ValueError(
+        f"{op.name} ({op.type}) reads {tensor.name}, which counts the ids of a "
+        "slice of the batch, and the plain model's those of all examples; "
+        "count with tf.math.bincount or tf.math.unsorted_segment_sum, join the "
+        "ids by estimator_mp.toolbox.whole_batch(...), or use "
+        "num_micro_batches=1 and no data axis"
+      )
+
   def _check_size(self, op: tf.Operation, index: int) -> None:
     """Raises if examples are divided by the size of a slice, as a constant."""
     is_factor = op.type in op_types.PRODUCTS
@@ -193,14 +209,27 @@ class StatisticsFinder:
       )
 
 
-def _decides(op: tf.Operation, condition: tf.Tensor) -> str:
-  """Returns the text of an error."""
-  return (
-    f"{op.name} ({op.type}) lets {condition.name} decide for a slice of the "
-    "batch, which the plain model makes of all examples; use tf.where, call "
-    "tf.compat.v1.enable_control_flow_v2() before model_fn, or use "
-    "num_micro_batches=1 and no data axis"
-  )
+def _with_whole_condition(term: Term) -> list[Term]:
+  """Returns all inputs that have to be replaced together with one.
+
+  All of a v1 cond has to go the same way: it has an op that gives its condition
+  to every switch but the first one, which lets constants go the way.
+
+  Args:
+    term: An input, maybe the condition of a switch.
+  """
+  if term.op.type not in op_types.SWITCHES:
+    return [term]
+  condition = term.tensor
+  while condition.op.type == "Identity":
+    condition = condition.op.inputs[0]
+  return [
+    Term(op, index)
+    for op in dict.fromkeys(condition.consumers())
+    if op.type in op_types.SWITCHES | {"Identity"}
+    for index, tensor in enumerate(op.inputs)
+    if tensor is condition
+  ]
 
 
 def no_statistic(term: Term, reason: str) -> str:

@@ -1,5 +1,7 @@
 """What a batch's inputs make together, and examples read: the whole batch's."""
 
+import contextlib
+
 import estimator_mp
 from tests.estimator_mp import batch_models, programs, versions
 
@@ -9,7 +11,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _WEIGHT = np.random.RandomState(5).rand(24, 1).astype(np.float32) + 0.5
-_LENGTHS = np.random.RandomState(6).randint(1, 7, [24]).astype(np.int32)
+_LENGTHS = np.random.RandomState(6).randint(1, 9, [24]).astype(np.int32)
 
 
 def _logits(x):
@@ -86,10 +88,39 @@ def _longest(features, labels):
   return tf.reduce_mean(_losses(features, labels) * part)
 
 
+def _longest_alone(features, labels):
+  """Whole numbers that are compared."""
+  longest = tf.equal(features["lengths"], tf.reduce_max(features["lengths"]))
+  return tf.reduce_mean(
+    _losses(features, labels) * tf.cast(longest, tf.float32)
+  )
+
+
 def _condition(features, labels):
   is_light = tf.reduce_mean(features["weight"]) < 0.99
   losses = tf.where(is_light, 2.0, 3.0) * _losses(features, labels)
   more = tf.cond(is_light, lambda: 4.0 * losses, lambda: losses - 1.0)
+  return tf.reduce_mean(more)
+
+
+@contextlib.contextmanager
+def _control_flow_1():
+  v1.disable_control_flow_v2()
+  try:
+    yield
+  finally:
+    v1.enable_control_flow_v2()
+
+
+def _condition_1(features, labels):
+  """Constants and variables go the same way as examples."""
+  is_light = tf.reduce_mean(features["weight"]) < 0.99
+  losses = _losses(features, labels)
+  scale = batch_models.weight("scale", [])
+  with _control_flow_1():
+    more = tf.cond(
+      is_light, lambda: 2.0 * losses, lambda: tf.ones([]) - scale * losses
+    )
   return tf.reduce_mean(more)
 
 
@@ -121,11 +152,13 @@ _STATISTICS = {
   "above_most": _above_most,
   "spread": _spread,
   "longest": _longest,
+  "longest_alone": _longest_alone,
   "centered": _of_inputs(lambda x: x - tf.reduce_mean(x, 0)),
   "between_zero_and_one": _of_inputs(_between_zero_and_one),
   "normalised": _of_inputs(_normalised),
   "scaled": _of_inputs(_scaled),
   "condition": _condition,
+  "condition_1": _condition_1,
 }
 # With an input of known size they are made for that of a slice.
 _NEED_AN_OPEN_SIZE = {
@@ -255,6 +288,18 @@ class StatisticsTest(parameterized.TestCase):
     ):
       programs.Program(_model(loss_of), config, self._batch)
 
+  def test_counts_of_ids(self):
+    def loss_of(features, labels):
+      _, places, counts = tf.unique_with_counts(features["lengths"])
+      weights = 1.0 / tf.cast(tf.gather(counts, places), tf.float32)
+      return tf.reduce_mean(_losses(features, labels) * weights)
+
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+    with self.assertRaisesRegex(
+      ValueError, r"\(GatherV2\) reads UniqueWithCounts:2, which .*bincount"
+    ):
+      programs.Program(_model(loss_of), config, self._batch)
+
   def test_layer_of_inputs(self):
     """Its moving averages are the plain model's, too."""
 
@@ -301,24 +346,17 @@ class StatisticsTest(parameterized.TestCase):
     ):
       programs.Program(_model(loss_of), config, self._batch)
 
-  @parameterized.named_parameters(
-    ("of_examples", True, r"Switch\) lets cond/pred_id:0 decide for a slice"),
-    ("of_a_number", False, r"cond/Merge:0 is of control flow of TensorFlow 1"),
-  )
-  def test_control_flow_of_tensorflow_1(self, is_of_examples, message):
+  def test_number_of_control_flow_1(self):
     def loss_of(features, labels):
       is_light = tf.reduce_mean(features["weight"]) < 0.99
-      losses = _losses(features, labels)
-      factor = losses if is_of_examples else tf.constant(1.0)
-      v1.disable_control_flow_v2()
-      try:
-        factor = tf.cond(is_light, lambda: 2.0 * factor, lambda: 3.0 * factor)
-      finally:
-        v1.enable_control_flow_v2()
-      return tf.reduce_mean(losses * factor)
+      with _control_flow_1():
+        factor = tf.cond(is_light, lambda: 2.0, lambda: 3.0)
+      return tf.reduce_mean(_losses(features, labels) * factor)
 
     config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
-    with self.assertRaisesRegex(ValueError, message):
+    with self.assertRaisesRegex(
+      ValueError, "cond/Merge:0 is of control flow of TensorFlow 1"
+    ):
       programs.Program(_model(loss_of), config, self._batch)
 
   def test_losses_one_after_another(self):
