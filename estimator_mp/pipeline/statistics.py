@@ -121,8 +121,35 @@ class StatisticsFinder:
     others = [x for i, x in enumerate(op.inputs) if i != index]
     is_spread = _SPREADS.get(op.type) == index
     return any(map(self._has_examples, op.outputs)) and (
-      is_spread or any(map(self._has_examples, others))
+      is_spread or any(self._is_for_each(op, index, x) for x in others)
     )
+
+  def _is_for_each(
+    self, op: tf.Operation, index: int, other: tf.Tensor
+  ) -> bool:
+    """Whether all examples of an op's other input read an input.
+
+    One of many rows was made for a batch of one size, which does not meet a
+    slice: the step says so.
+    """
+    if not self._has_examples(other):
+      return False
+    tensor, axis = op.inputs[index], self._axes.of(other).axis
+    is_by_place = op.type not in op_types.MATRIX_PRODUCTS and (
+      not op.type.startswith(op_types.GATHERS)
+    )
+    if (
+      not is_by_place
+      or axis is None
+      or None
+      in (
+        tensor.shape.rank,
+        other.shape.rank,
+      )
+    ):
+      return True
+    place = axis - other.shape.rank + tensor.shape.rank
+    return bool(place < 0 or tensor.shape[place] in (1, other.shape[axis]))
 
   def _is_number(self, op: tf.Operation, tensor: tf.Tensor) -> bool:
     """Whether an input is no place or length, which a slice has its own of."""
@@ -147,13 +174,13 @@ class StatisticsFinder:
         return []
       else:
         inputs = enumerate(one.tensor.op.inputs)
-        more = {
+        more = [
           Term(one.tensor.op, index)
           for index, tensor in inputs
           if self._differs(tensor) and not tensor.dtype.is_integer
-        }
-        todo += more - seen
-        seen |= more
+        ]
+        todo += [x for x in more if x not in seen]
+        seen.update(more)
     return found
 
   def _is_of_examples(self, op: tf.Operation) -> bool:
@@ -169,11 +196,11 @@ class StatisticsFinder:
 
   def _check_sums(self, found: Collection[Term]) -> None:
     """Raises if a slice's sum, which examples read, would be of shares."""
-    readers = {term.op for term in found}
+    readers = [term.op for term in found]
     for term, op in self._own.items():
       before = {x.op for x in traversal.tensors_before(op.inputs)}
-      if readers & before and op.type not in op_types.AVERAGES:
-        (reader, *_) = readers & before
+      reader = next((x for x in readers if x in before), None)
+      if reader is not None and op.type not in op_types.AVERAGES:
         raise ValueError(
           f"{op.name} ({op.type}) makes of the examples of a slice what "
           f"{term.op.name} gives back to them, and reads {reader.name}, for "
