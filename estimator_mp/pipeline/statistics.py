@@ -198,9 +198,11 @@ class StatisticsFinder:
     """Raises if a slice's sum, which examples read, would be of shares."""
     readers = [term.op for term in found]
     for term, op in self._own.items():
+      if not readers or op.type in op_types.AVERAGES:
+        continue
       before = {x.op for x in traversal.tensors_before(op.inputs)}
       reader = next((x for x in readers if x in before), None)
-      if reader is not None and op.type not in op_types.AVERAGES:
+      if reader is not None:
         raise ValueError(
           f"{op.name} ({op.type}) makes of the examples of a slice what "
           f"{term.op.name} gives back to them, and reads {reader.name}, for "
