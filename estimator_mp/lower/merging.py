@@ -220,7 +220,9 @@ class Merger:
     """Returns a tensor as its op makes it of other inputs."""
     op = tensor.op
     if op.type in op_types.MERGES:
-      raise NoMergeError(f"{tensor.name} is of control flow of TensorFlow 1")
+      raise NoMergeError(
+        f"{tensor.name} is of control flow of TensorFlow 1, as tf.where is not"
+      )
     key = (op.name, is_statistic)
     if key not in self._ops:
       with outside(op.device):

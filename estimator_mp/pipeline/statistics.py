@@ -135,18 +135,14 @@ class StatisticsFinder:
     if not self._has_examples(other):
       return False
     tensor, axis = op.inputs[index], self._axes.of(other).axis
-    is_by_place = op.type not in op_types.MATRIX_PRODUCTS and (
-      not op.type.startswith(op_types.GATHERS)
-    )
-    if (
-      not is_by_place
+    ranks = tensor.shape.rank, other.shape.rank
+    is_by_place = not (
+      op.type in op_types.MATRIX_PRODUCTS
+      or op.type.startswith(op_types.GATHERS)
       or axis is None
-      or None
-      in (
-        tensor.shape.rank,
-        other.shape.rank,
-      )
-    ):
+      or None in ranks
+    )
+    if not is_by_place:
       return True
     place = axis - other.shape.rank + tensor.shape.rank
     return bool(place < 0 or tensor.shape[place] in (1, other.shape[axis]))
@@ -190,9 +186,8 @@ class StatisticsFinder:
     )
 
   def _is_statistic(self, tensor: tf.Tensor) -> bool:
-    return graph_reads.outermost_loop(
-      tensor.op
-    ) is None and self._rules.is_statistic(tensor)
+    is_in_loop = graph_reads.outermost_loop(tensor.op) is not None
+    return not is_in_loop and self._rules.is_statistic(tensor)
 
   def _check_sums(self, found: Collection[Term]) -> None:
     """Raises if a slice's sum, which examples read, would be of shares."""

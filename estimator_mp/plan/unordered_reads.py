@@ -38,6 +38,8 @@ def find(
     for read in readers
     if numbers[read] < numbers[op]
   ]
+  if not pairs:
+    return {}
   found: dict[tf.Operation, list[tf.Operation]] = {}
   order = _Order({op for pair in pairs for op in pair}, ops)
   for read, write in pairs:

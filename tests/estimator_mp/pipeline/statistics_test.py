@@ -201,6 +201,9 @@ _MESHES = {
 }
 
 
+_CONFIG = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+
+
 class StatisticsTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
@@ -231,8 +234,7 @@ class StatisticsTest(parameterized.TestCase):
     )
   )
   def test_open_size(self, loss_of):
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
-    self._assert_equal(_model(loss_of), config)
+    self._assert_equal(_model(loss_of), _CONFIG)
 
   @parameterized.named_parameters(
     versions.some(
@@ -240,15 +242,14 @@ class StatisticsTest(parameterized.TestCase):
     )
   )
   def test_known_size(self, name):
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
     model_fn = _model(_STATISTICS[name])
     if name not in _NEED_AN_OPEN_SIZE:
-      self._assert_equal(model_fn, config, is_static=True)
+      self._assert_equal(model_fn, _CONFIG, is_static=True)
       return
     with self.assertRaisesRegex(
       ValueError, _NEED_AN_OPEN_SIZE[name] + r".* let input_fn leave the size"
     ):
-      programs.Program(model_fn, config, self._batch, None, True)
+      programs.Program(model_fn, _CONFIG, self._batch, None, True)
 
   @parameterized.named_parameters(
     (name, *case) for name, case in _MESHES.items()
@@ -266,10 +267,9 @@ class StatisticsTest(parameterized.TestCase):
     self._assert_equal(_model(loss_of), config)
 
   def test_what_stays_a_slices_own(self):
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
     for loss_of in (_positions, _examples_by_their_numbers):
       with self.subTest(loss_of.__name__):
-        self._assert_equal(_model(loss_of), config)
+        self._assert_equal(_model(loss_of), _CONFIG)
 
   def test_length_that_is_not_known(self):
     """What is as long as the slice's longest example is not the batch's."""
@@ -282,11 +282,10 @@ class StatisticsTest(parameterized.TestCase):
       mean = tf.reduce_sum(net, 1) / tf.cast(tf.shape(net)[1], tf.float32)
       return tf.reduce_mean(_losses(features, labels) * mean)
 
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
     with self.assertRaisesRegex(
       ValueError, r"\(RealDiv\) reads Cast\S*:0 .* has no shape that the graph"
     ):
-      programs.Program(_model(loss_of), config, self._batch)
+      programs.Program(_model(loss_of), _CONFIG, self._batch)
 
   def test_counts_of_ids(self):
     def loss_of(features, labels):
@@ -294,11 +293,10 @@ class StatisticsTest(parameterized.TestCase):
       weights = 1.0 / tf.cast(tf.gather(counts, places), tf.float32)
       return tf.reduce_mean(_losses(features, labels) * weights)
 
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
     with self.assertRaisesRegex(
       ValueError, r"\(GatherV2\) reads UniqueWithCounts:2, which .*bincount"
     ):
-      programs.Program(_model(loss_of), config, self._batch)
+      programs.Program(_model(loss_of), _CONFIG, self._batch)
 
   def test_layer_of_inputs(self):
     """Its moving averages are the plain model's, too."""
@@ -311,8 +309,7 @@ class StatisticsTest(parameterized.TestCase):
       updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
       return batch_models.spec(mode, loss, updates)
 
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
-    self._assert_equal(model_fn, config)
+    self._assert_equal(model_fn, _CONFIG)
 
   def test_warning_of_what_activations_make(self):
     def loss_of(features, labels):
@@ -320,15 +317,14 @@ class StatisticsTest(parameterized.TestCase):
       hidden = tf.tanh(net @ batch_models.weight("before", [10, 10]))
       return tf.reduce_mean(_losses({"x": _normalised(hidden)}, labels))
 
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
     with self.assertLogs("tensorflow", "WARNING") as logs:
-      programs.Program(_model(loss_of), config, self._batch)
+      programs.Program(_model(loss_of), _CONFIG, self._batch)
     (warning,) = [x for x in logs.output if "activations" in x]
     self.assertRegex(
       warning, r":moments_1/mean \(Mean\), moments_1/variance \(Mean\): what is"
     )
     with self.assertLogs("tensorflow", "INFO") as logs:
-      programs.Program(_model(_divided_by_size), config, self._batch)
+      programs.Program(_model(_divided_by_size), _CONFIG, self._batch)
     self.assertNotIn("activations", "".join(logs.output))
 
   def test_sum_of_shares(self):
@@ -340,11 +336,10 @@ class StatisticsTest(parameterized.TestCase):
       mean = tf.reduce_sum(net * weights[:, None], 0)
       return tf.reduce_mean(_losses({"x": net - mean}, labels))
 
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
     with self.assertRaisesRegex(
       ValueError, r"Sum_1 \(Sum\) makes of the examples of a slice .*truediv"
     ):
-      programs.Program(_model(loss_of), config, self._batch)
+      programs.Program(_model(loss_of), _CONFIG, self._batch)
 
   def test_number_of_control_flow_1(self):
     def loss_of(features, labels):
@@ -353,11 +348,10 @@ class StatisticsTest(parameterized.TestCase):
         factor = tf.cond(is_light, lambda: 2.0, lambda: 3.0)
       return tf.reduce_mean(_losses(features, labels) * factor)
 
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
     with self.assertRaisesRegex(
       ValueError, "cond/Merge:0 is of control flow of TensorFlow 1"
     ):
-      programs.Program(_model(loss_of), config, self._batch)
+      programs.Program(_model(loss_of), _CONFIG, self._batch)
 
   def test_losses_one_after_another(self):
     """Gradients of gradients' norm begin with what is right for them."""
@@ -379,8 +373,7 @@ class StatisticsTest(parameterized.TestCase):
         mode, loss=first, train_op=tf.group(counted, *steps)
       )
 
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
-    self._assert_equal(model_fn, config)
+    self._assert_equal(model_fn, _CONFIG)
 
 
 if __name__ == "__main__":
