@@ -127,15 +127,17 @@ class MakeEnvTest(absltest.TestCase):
 
   def _make(self, lock_text, **environment):
     """Runs make_env; returns its exit code and the lines it printed."""
-    lock = self.create_tempfile("lock.txt", lock_text).full_path
+    lock = self.create_tempfile("requirements_x.txt", lock_text).full_path
     environment |= {"MP_ERROR_FILE": self.error, "PIP_CONFIG_FILE": os.devnull}
     with (
       mock.patch.dict(os.environ, environment),
       contextlib.redirect_stderr(io.StringIO()) as stderr,
+      contextlib.redirect_stdout(io.StringIO()) as stdout,
     ):
       code = make_env.main(
-        [f"--venv={self.folder}/venv", f"--lock={lock}", "--title=This"]
+        [f"--home={self.folder}/envs", f"--lock={lock}", "--title=This"]
       )
+    self.venv = stdout.getvalue().strip()
     return code, stderr.getvalue().splitlines()
 
   def _last_error(self, lines):
@@ -161,12 +163,34 @@ class MakeEnvTest(absltest.TestCase):
       ],
     )
     self.assertRegex(lines[-1], r"^bazelw: installed This in \d+ s$")
-    python = f"{self.folder}/venv/bin/python3"
+    self.assertRegex(self.venv, f"^{self.folder}/envs/x-[0-9a-f]{{12}}$")
+    python = f"{self.venv}/bin/python3"
     answer = subprocess.check_output(
       [python, "-c", "import tiny; print(tiny.ANSWER)"]
     )
     self.assertEqual(answer, b"42\n")
     self.assertFalse(os.path.exists(self.error))
+
+  def test_an_environment_is_made_once_for_a_lock(self):
+    checksum = _make_wheel(self.folder)
+    where = {"PIP_FIND_LINKS": self.folder, "PIP_NO_INDEX": "1"}
+    text = f"tiny==1.0 --hash=sha256:{checksum}\n"
+    self._make(text, **where)
+    first = self.venv
+    self.assertEqual(self._make(text, **where), (0, []))
+    self.assertEqual(self.venv, first)
+    self.assertEqual(self._make("# Another one.\n" + text, **where)[0], 0)
+    self.assertNotEqual(self.venv, first)
+
+  def test_one_that_broke_off_is_made_again(self):
+    checksum = _make_wheel(self.folder)
+    where = {"PIP_FIND_LINKS": self.folder, "PIP_NO_INDEX": "1"}
+    text = f"tiny==1.0 --hash=sha256:{checksum}\n"
+    self._make(text, **where)
+    os.remove(f"{self.venv}/complete")
+    code, lines = self._make(text, **where)
+    self.assertEqual(code, 0)
+    self.assertIn("bazelw:   tiny 1.0", lines)
 
   def test_a_wheel_with_another_checksum_is_refused(self):
     _make_wheel(self.folder)

@@ -1,18 +1,22 @@
-"""Makes a virtualenv from a hash-locked requirements file, and shows it.
+"""Makes a virtualenv from a hash-locked requirements file, once.
 
 Run by the `py_env` repository rule, by `bazelw` (Node.js) and by `tools/lint`,
 with any Python that the lock is for; it needs nothing but that Python:
 
-    python3 tools/python/make_env.py --venv=DIR --lock=FILE --title=TEXT
+    python3 tools/python/make_env.py --home=DIR --lock=FILE --title=TEXT
 
-One line is printed for every wheel. What pip says goes to DIR.log. If
-something fails, the last line says what, and the same line is written to the
+It prints the path of the virtualenv: a folder of DIR, named after the lock, its
+contents and the Python. All checkouts of this user share it, and processes that
+want the same one wait for each other. One line is printed to stderr for every
+wheel. What pip says goes to a log beside it. If something fails, the last line says what, and the same line is written to the
 file that MP_ERROR_FILE names, so that a caller can repeat it at the very end.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
+import hashlib
 import os
 import re
 import shutil
@@ -184,24 +188,63 @@ def say(text: str) -> None:
   print("bazelw: " + text, file=sys.stderr, flush=True)
 
 
+def venv_path(home: str, lock: str) -> str:
+  """The folder of a lock's virtualenv for this Python.
+
+  Args:
+    home: Folder of all virtualenvs.
+    lock: Path of a requirements file such as requirements_tf221.txt.
+
+  Returns:
+    A path such as "HOME/tf221-0a1b2c3d4e5f".
+  """
+  with open(lock, "rb") as file:
+    key = hashlib.sha256(file.read())
+  key.update(f"{sys.version} {sys.executable}".encode())
+  name = os.path.splitext(os.path.basename(lock))[0]
+  name = name.removeprefix("requirements_")
+  return os.path.join(os.path.abspath(home), f"{name}-{key.hexdigest()[:12]}")
+
+
+def make(venv: str, lock: str, title: str) -> None:
+  """Makes a virtualenv, unless it is complete.
+
+  Args:
+    venv: Folder to make.
+    lock: Path of a requirements file with hashes.
+    title: What it is, for people.
+
+  Raises:
+    EnvError: It could not be made.
+  """
+  os.makedirs(os.path.dirname(venv), exist_ok=True)
+  with open(venv + ".lock", "w", encoding="utf-8") as turn:
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    complete = os.path.join(venv, "complete")
+    if os.path.exists(complete):
+      return
+    started = time.monotonic()
+    say("installing %s for Python %d.%d ..." % (title, *sys.version_info[:2]))
+    install(create_venv(venv), lock, venv + ".log")
+    with open(complete, "w", encoding="utf-8"):
+      say("installed %s in %.0f s" % (title, time.monotonic() - started))
+
+
 def main(argv: Sequence[str]) -> int:
-  """Makes the virtualenv; returns the exit code."""
+  """Makes the virtualenv and prints its path; returns the exit code."""
   parser = argparse.ArgumentParser(description=__doc__)
-  parser.add_argument("--venv", required=True, help="Folder to make.")
+  parser.add_argument("--home", required=True, help="Folder to make it in.")
   parser.add_argument("--lock", required=True, help="Requirements file.")
   parser.add_argument("--title", required=True, help="What it is, for people.")
   args = parser.parse_args(argv)
-  started = time.monotonic()
-  say(
-    "installing %s for Python %d.%d ..." % (args.title, *sys.version_info[:2])
-  )
   # A virtualenv must not see the packages of whoever runs Bazel.
   for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_USER"):
     os.environ.pop(name, None)
   os.environ["PYTHONNOUSERSITE"] = "1"
   os.environ.setdefault("PIP_RETRIES", "2")
+  venv = venv_path(args.home, args.lock)
   try:
-    install(create_venv(args.venv), args.lock, args.venv + ".log")
+    make(venv, args.lock, args.title)
   except EnvError as error:
     message = f"{args.title} could not be installed: {error}"
     say(message)
@@ -209,7 +252,7 @@ def main(argv: Sequence[str]) -> int:
       with open(os.environ["MP_ERROR_FILE"], "w", encoding="utf-8") as file:
         file.write(f"bazelw: {message}\n")
     return 1
-  say("installed %s in %.0f s" % (args.title, time.monotonic() - started))
+  print(venv)
   return 0
 
 

@@ -1,10 +1,20 @@
 """Repository rules: a virtualenv from a hash-locked requirements file.
 
 `py_env` is one environment: `@py_tf221` and its siblings; its interpreter is
-`@py_tf221//:python3`. `py_hub` is `@pypi`:
-a package per locked requirement, all of the environment that was chosen with
-`--repo_env=TF_ENV=...` (see .bazelrc for the configs that do so).
+`@py_tf221//:python3`. The virtualenv itself is in the user's cache, where all
+checkouts share it: so a test's key does not depend on the checkout. `py_hub` is
+`@pypi`: a package per locked requirement, all of the environment that was
+chosen with `--repo_env=TF_ENV=...` (see .bazelrc for the configs that do so).
 """
+
+def _home(ctx):
+    """The folder that bazelw and tools/lint install in, too."""
+    environ = ctx.os.environ
+    home = environ.get("BAZELW_HOME")
+    if not home:
+        cache = environ.get("XDG_CACHE_HOME") or environ.get("HOME", "/tmp") + "/.cache"
+        home = cache + "/bazelw"
+    return home
 
 def _py_env_impl(ctx):
     lock = ctx.path(ctx.attr.lock)
@@ -16,20 +26,20 @@ def _py_env_impl(ctx):
         _fail(ctx, ctx.attr.title + " could not be installed: " + found.stderr.strip())
     python = found.stdout.strip()
 
-    venv = str(ctx.path("venv"))
     ctx.report_progress("Installing " + ctx.attr.title)
     made = ctx.execute(
-        [python, str(maker), "--venv", venv, "--lock", str(lock), "--title", ctx.attr.title],
+        [python, str(maker), "--home", _home(ctx), "--lock", str(lock), "--title", ctx.attr.title],
         quiet = False,
         timeout = 7200,
     )
     if made.return_code:
         fail(ctx.attr.title + " could not be installed; the reason is the last line.")
+    venv = made.stdout.strip()
 
-    # The fingerprint is in every test's runfiles: another lock or another
-    # Python makes Bazel run the tests again.
+    # The fingerprint is in every test's runfiles: another Python makes Bazel
+    # run the tests again. What is installed is in those of @pypi//x.
     version = ctx.execute([python, "-c", "import sys; print('%d.%d' % sys.version_info[:2])"]).stdout.strip()
-    ctx.file("env.txt", "Python %s, %s\n%s" % (version, python, ctx.read(lock)))
+    ctx.file("env.txt", "Python %s, %s\n" % (version, python))
     ctx.file("env.bzl", "PYTHON = \"%s/bin/python3\"\nVERSION = \"%s\"\n" % (venv, version))
     ctx.file("WORKSPACE", "workspace(name = \"%s\")\n" % ctx.name)
     ctx.file("python3", "#!/bin/sh\nexec '%s/bin/python3' \"$@\"\n" % venv, executable = True)
@@ -49,7 +59,7 @@ py_env = repository_rule(
         "python_versions": attr.string_list(mandatory = True),
         "title": attr.string(mandatory = True, doc = "What people call it."),
     },
-    environ = ["PYTHON_BIN_PATH"],
+    environ = ["BAZELW_HOME", "PYTHON_BIN_PATH"],
 )
 
 _HUB_BUILD = """load("@rules_python//python/private:interpreter.bzl", "py_interpreter")
@@ -64,37 +74,21 @@ py_interpreter(
 )
 """
 
-_PACKAGE_BUILD = """load("@rules_python//python:defs.bzl", "py_library")
-
-py_library(
-    name = "{name}",
-    visibility = ["//visibility:public"],
-)
-"""
-
-def _locked_names(lock_text):
-    """The names of a lock's requirements, as labels spell them."""
-    names = {}
-    for line in lock_text.split("\n"):
-        name, found, _ = line.partition("==")
-        if found and line[0] not in " #-" and "'never'" not in line:
-            names[name.partition("[")[0].strip().lower().replace("-", "_").replace(".", "_")] = True
-
-    # The wheel that holds the package `tensorflow` may have another name.
-    if "tensorflow_cpu" in names:
-        names["tensorflow"] = True
-    return names.keys()
-
 def _py_hub_impl(ctx):
     chosen = ctx.os.environ.get("TF_ENV", "") or ctx.attr.default
-    if chosen not in ctx.attr.locks.values():
-        _fail(ctx, "TF_ENV=%s is no environment: choose one of %s" % (chosen, ", ".join(sorted(ctx.attr.locks.values()))))
+    locks = {name: lock for lock, name in ctx.attr.locks.items()}
+    if chosen not in locks:
+        _fail(ctx, "TF_ENV=%s is no environment: choose one of %s" % (chosen, ", ".join(sorted(locks))))
     ctx.file("WORKSPACE", "workspace(name = \"%s\")\n" % ctx.name)
     ctx.file("BUILD", _HUB_BUILD.format(env = "py_" + chosen))
-    for lock, name in ctx.attr.locks.items():
-        if name == chosen:
-            for package in _locked_names(ctx.read(ctx.path(lock))):
-                ctx.file(package + "/BUILD", _PACKAGE_BUILD.format(name = package))
+    written = ctx.execute([
+        str(ctx.path(Label("@py_%s//:python3" % chosen))),
+        str(ctx.path(Label("//tools/python:write_hub.py"))),
+        "--lock=" + str(ctx.path(locks[chosen])),
+        "--out=" + str(ctx.path(".")),
+    ])
+    if written.return_code:
+        fail("The packages of %s could not be listed: %s" % (chosen, written.stderr))
 
 py_hub = repository_rule(
     implementation = _py_hub_impl,
