@@ -1,14 +1,15 @@
-"""The count of test cases that tools/bazel prints after `bazel test`."""
+"""The times and the count of cases printed after `bazel test`."""
 
 import contextlib
 import io
 import json
 import os
 import pathlib
+import unittest
 
 from tools import test_summary
 
-from absl.testing import absltest, parameterized
+from absl.testing import absltest, parameterized, xml_reporter
 
 _XML = """<?xml version="1.0"?>
 <testsuites><testsuite name="ATest">
@@ -23,13 +24,55 @@ _XML = """<?xml version="1.0"?>
 _PASSING_XML = '<testsuite><testcase name="a" status="run"/></testsuite>'
 
 
-def _result(label, status, xml=None, **key):
+# As absl writes them. A method with subTests has a case for each of them; one
+# for itself, too, if nothing in it failed or was skipped.
+_SUB_TESTS = {
+  "passed": """
+<testcase classname="m.ATest" name="test_x" status="run" time="0.2"/>
+<testcase classname="m.ATest" name="test_x (a=1)" status="run" time="9.0"/>
+<testcase classname="m.ATest" name="test_x [a (b)] (c=2)" status="run"/>
+""",
+  "failed": """
+<testcase classname="m.ATest" name="test_x (&lt;subtest&gt;)" status="run"/>
+<testcase classname="m.ATest" name="test_x [a]" status="run">
+<failure message="no"/></testcase>
+<testcase classname="m.ATest" name="test_x [b]" status="notrun"/>
+<testcase classname="m.ATest" name="test_x [c]" status="run">
+<error message="oh"/></testcase>
+""",
+  "partly_skipped": """
+<testcase classname="m.ATest" name="test_x [a]" status="notrun"/>
+<testcase classname="m.ATest" name="test_x [b]" status="run"/>
+""",
+  "skipped": """
+<testcase classname="m.ATest" name="test_x [a]" status="notrun"/>
+<testcase classname="m.ATest" name="test_x [b]" status="notrun"/>
+""",
+  "cases_of_their_own": """
+<testcase classname="m.ATest" name="test_x0 (1, 2)" status="run"/>
+<testcase classname="m.ATest" name="test_x1 (1, 2)" status="run"/>
+<testcase classname="m.ATest" name="test_x1 (1, 2) (sub=1)" status="run"/>
+<testcase classname="m.BTest" name="test_x0 (1, 2)" status="run"/>
+<testcase classname="m.BTest" name="test_x of two words" status="run"/>
+<testcase classname="m.BTest" name="test_x of more words" status="run"/>
+""",
+}
+
+
+def _result(label, status, xml=None, seconds=None, cached=None, **key):
   outputs = [{"name": "test.log", "uri": "file:///nowhere/test.log"}]
   if xml:
     outputs.append({"name": "test.xml", "uri": pathlib.Path(xml).as_uri()})
+  result = {"status": status, "testActionOutput": outputs, "executionInfo": {}}
+  if seconds is not None:
+    result["testAttemptDurationMillis"] = str(round(1000 * seconds))
+  if cached == "locally":
+    result["cachedLocally"] = True
+  elif cached == "on_disk":
+    result["executionInfo"]["cachedRemotely"] = True
   return {
     "id": {"testResult": {"label": label, **key}},
-    "testResult": {"status": status, "testActionOutput": outputs},
+    "testResult": result,
   }
 
 
@@ -62,6 +105,54 @@ class TestSummaryTest(parameterized.TestCase):
     self.assertEqual(
       self._printed(_result("//a:a", "FAILED", xml)),
       "2 passed, 2 failed, 2 skipped\n",
+    )
+
+  @parameterized.parameters(
+    ("passed", "1 passed, 0 failed, 0 skipped\n"),
+    ("failed", "0 passed, 1 failed, 0 skipped\n"),
+    ("partly_skipped", "1 passed, 0 failed, 0 skipped\n"),
+    ("skipped", "0 passed, 0 failed, 1 skipped\n"),
+    ("cases_of_their_own", "5 passed, 0 failed, 0 skipped\n"),
+  )
+  def test_a_method_counts_once_however_many_sub_tests_it_has(
+    self, name, printed
+  ):
+    xml = self._xml(f"<testsuites>{_SUB_TESTS[name]}</testsuites>")
+    status = "FAILED" if name == "failed" else "PASSED"
+    self.assertEqual(self._printed(_result("//a:a", status, xml)), printed)
+
+  def test_counts_what_absl_writes(self):
+    class ATest(parameterized.TestCase):
+      @parameterized.parameters(1, 2)
+      def test_passes(self, value):
+        for x in range(3):
+          with self.subTest("a (b)", x=x, value=value):
+            pass
+
+      def test_fails(self):
+        for x in range(3):
+          with self.subTest(x=x):
+            self.assertEqual(x, 1)
+
+      def test_is_skipped(self):
+        for x in range(3):
+          with self.subTest(x):
+            self.skipTest("no")
+
+      def test_is_skipped_in_part(self):
+        for x in range(3):
+          with self.subTest():
+            if x:
+              self.skipTest("no")
+
+    xml = io.StringIO()
+    with contextlib.redirect_stderr(io.StringIO()):
+      xml_reporter.TextAndXMLTestRunner(xml, stream=io.StringIO()).run(
+        unittest.defaultTestLoader.loadTestsFromTestCase(ATest)
+      )
+    self.assertEqual(
+      self._printed(_result("//a:a", "FAILED", self._xml(xml.getvalue()))),
+      "3 passed, 1 failed, 1 skipped\n",
     )
 
   def test_sums_tests_shards_and_runs(self):
@@ -143,6 +234,68 @@ class TestSummaryTest(parameterized.TestCase):
         _completed("//a:a", {"completed": {"success": True}}),
       ),
       "",
+    )
+
+  def test_the_slowest_tests_and_the_time_of_all(self):
+    """A time is that of the processes; this test.xml says 9.2 s."""
+    xml = self._xml(f"<testsuites>{_SUB_TESTS['passed']}</testsuites>")
+    self.assertEqual(
+      self._printed(
+        _result("//a:a", "PASSED", xml, seconds=3),
+        _result("//a:b", "PASSED", xml, seconds=100.26),
+        _result("//a:c", "PASSED", xml, seconds=2.04, shard=1),
+        _result("//a:c", "PASSED", xml, seconds=3.04, shard=2),
+        _result("//a:d", "TIMEOUT", seconds=4),
+        _result("//a:e", "PASSED", xml, seconds=2),
+        _result("//a:f", "PASSED", xml, seconds=0.5),
+      ),
+      "//a:d: TIMEOUT\n"
+      "Slowest tests, wall time of their processes:\n"
+      "   100.3 s  //a:b\n"
+      "     5.1 s  //a:c\n"
+      "     4.0 s  //a:d\n"
+      "     3.0 s  //a:a\n"
+      "     2.0 s  //a:e\n"
+      "   114.8 s  in all (ran: 6, cached: 0)\n"
+      "6 passed, 1 failed, 0 skipped\n",
+    )
+
+  def test_each_attempt_takes_time(self):
+    self.assertIn(
+      "     3.0 s  //a:a\n",
+      self._printed(
+        _result("//a:a", "FAILED", seconds=1, attempt=1),
+        _result("//a:a", "PASSED", seconds=2, attempt=2),
+      ),
+    )
+
+  @parameterized.parameters("locally", "on_disk")
+  def test_what_is_cached_took_no_time(self, cached):
+    xml = self._xml(_PASSING_XML)
+    self.assertEqual(
+      self._printed(
+        _result("//a:a", "PASSED", xml, seconds=7, cached=cached),
+        _result("//a:b", "PASSED", xml, seconds=8, cached=cached, shard=1),
+        _result("//a:b", "PASSED", xml, seconds=2, shard=2),
+      ),
+      "Slowest tests, wall time of their processes:\n"
+      "     2.0 s  //a:b\n"
+      "     2.0 s  in all (ran: 1, cached: 1)\n"
+      "3 passed, 0 failed, 0 skipped\n",
+    )
+
+  def test_all_is_cached(self):
+    self.assertEqual(
+      self._printed(
+        _result(
+          "//a:a",
+          "PASSED",
+          self._xml(_PASSING_XML),
+          seconds=7,
+          cached="on_disk",
+        )
+      ),
+      "     0.0 s  in all (ran: 0, cached: 1)\n1 passed, 0 failed, 0 skipped\n",
     )
 
   def test_prints_nothing_if_no_test_was_asked_for(self):
