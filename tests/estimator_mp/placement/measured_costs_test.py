@@ -2,7 +2,7 @@
 
 import json
 import os
-import time
+from unittest import mock
 
 import estimator_mp
 from estimator_mp import toolbox
@@ -17,13 +17,44 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-# Longer than a busy machine keeps an op waiting.
-SLEEP = 0.4
+# Of each op that runs once, but for those that a test gives others.
+MICROSECOND = 1e-6
 
 
-def _slow_zeros(x):
-  time.sleep(SLEEP)
-  return np.zeros_like(x)
+class _Clock(tf.estimator.SessionRunHook):
+  """Gives the ops of traced steps the times of a test."""
+
+  def __init__(self, times):
+    """Takes the seconds of some ops, by name, for each step."""
+    self._times = iter(times)
+
+  def after_run(self, run_context, run_values):
+    del run_context
+    times = next(self._times)
+    for device in run_values.run_metadata.step_stats.dev_stats:
+      for node in device.node_stats:
+        name = node.node_name.partition(":")[0]
+        seconds = times.get(name, MICROSECOND)
+        # It waited for a second before.
+        node.op_start_rel_nanos = 10**9
+        node.op_end_rel_nanos = 10**9 + round(1e9 * seconds)
+
+
+def measured(times, *arguments, **options):
+  """Returns the costs of a model whose ops take the times of a test.
+
+  Args:
+    times: The seconds of some ops, by name, for each step.
+    *arguments: Of `measure_costs`.
+    **options: Of `measure_costs`.
+  """
+  train = tf.estimator.Estimator.train
+
+  def timed_train(self, input_fn, hooks, **kwargs):
+    return train(self, input_fn, [_Clock(times), *hooks], **kwargs)
+
+  with mock.patch.object(tf.estimator.Estimator, "train", timed_train):
+    return estimator_mp.measure_costs(*arguments, **options)
 
 
 def slow_first_model_fn(features, labels, mode):
@@ -32,7 +63,7 @@ def slow_first_model_fn(features, labels, mode):
   for i in range(5):
     net = v1.layers.dense(net, 16, tf.nn.relu, name=f"layer_{i}")
     if i == 0:
-      zeros = tf.numpy_function(_slow_zeros, [net], tf.float32, name="slow")
+      zeros = tf.numpy_function(np.zeros_like, [net], tf.float32, name="slow")
       zeros.set_shape(net.shape)
       net = net + tf.stop_gradient(zeros)
   logits = v1.layers.dense(net, 1, name="logits")
@@ -56,10 +87,12 @@ def _input_fn():
 @versions.newest_only
 class MeasureTest(absltest.TestCase):
   def test_the_measured_cut_moves_and_the_run_stays_the_same(self):
-    costs = estimator_mp.measure_costs(slow_first_model_fn, _input_fn, steps=3)
-    self.assertGreater(costs.seconds["slow"], SLEEP)
-    self.assertLess(costs.seconds["slow"], 5 * SLEEP)
-    self.assertBetween(costs.seconds["layer_1/MatMul"], 1e-7, SLEEP / 2)
+    # The first step is not counted; of the others, it is the median.
+    slow = [{"slow": seconds} for seconds in (9.0, 0.4, 0.1, 0.2)]
+    costs = measured(slow, slow_first_model_fn, _input_fn, steps=3)
+    self.assertAlmostEqual(costs.seconds["slow"], 0.2)
+    # Itself, and its gradients of the input and of the kernel.
+    self.assertAlmostEqual(costs.seconds["layer_1/MatMul"], 3 * MICROSECOND)
     path = os.path.join(self.create_tempdir().full_path, "costs.json")
     costs.save(path)
     with open(path, encoding="utf-8") as file:
@@ -103,9 +136,7 @@ class MeasureTest(absltest.TestCase):
 
   def test_loops_and_gradients_are_seen(self):
     model = zoo.MODELS["lstm"]
-    costs = estimator_mp.measure_costs(
-      model.model_fn, _input_fn, model.params, steps=15
-    )
+    costs = measured([{}, {}], model.model_fn, _input_fn, model.params, steps=1)
     loops = [name for name in costs.seconds if name.endswith("/while")]
     self.assertContainsSubset(["rnn_0/while", "rnn_1/while"], loops)
     slowest = sorted(costs.seconds, key=costs.seconds.__getitem__)[-2:]
