@@ -20,7 +20,9 @@ What counts as an import:
 
 What explains a dependency but does not ask for one:
 
-- An import in a `try` that catches ImportError, `importlib.util.find_spec`.
+- An import in a `try` that catches ImportError; what the file imports of the
+  same library elsewhere is optional, too.
+- `importlib.util.find_spec("constant")`.
 - A text that is a module's full name, as of a program that is started.
 - Imports of Python files in `data`.
 
@@ -74,7 +76,15 @@ _INSTALLS = {
   "v1": ("compat.contrib", "compat.v1"),
 }
 _MODULE_NAME = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+")
-_NO_RULES = ("exports_files", "filegroup", "load", "package", "package_group")
+_NO_RULES = (
+  "alias",
+  "exports_files",
+  "genrule",
+  "load",
+  "package",
+  "package_group",
+  "test_suite",
+)
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -121,10 +131,17 @@ class _Rule:
 
 @dataclasses.dataclass
 class _Imports:
-  """Dotted names that a file imports, down to what is used of a module."""
+  """Dotted names in a file, down to what is used of a module.
+
+  Attributes:
+    needed: what it imports.
+    optional: what it does without.
+    named: what else explains a dependency.
+  """
 
   needed: set[str] = dataclasses.field(default_factory=set)
   optional: set[str] = dataclasses.field(default_factory=set)
+  named: set[str] = dataclasses.field(default_factory=set)
 
   def add(self, name: str, optional: bool) -> None:
     (self.optional if optional else self.needed).add(name)
@@ -186,14 +203,14 @@ class _Reader:
 
   def _read_text(self, text: str) -> None:
     if _MODULE_NAME.fullmatch(text):
-      self.imports.optional.add(text)
+      self.imports.named.add(text)
     elif "import " in text:
       try:
         program = _Reader(textwrap.dedent(text), "", is_package=False)
       except (SyntaxError, ValueError):
         return  # Prose.
       self.imports.needed |= program.imports.needed
-      self.imports.optional |= program.imports.optional
+      self.imports.named |= program.imports.optional | program.imports.named
 
   def _import(self, node: ast.Import | ast.ImportFrom, optional: bool) -> None:
     if isinstance(node, ast.Import):
@@ -245,7 +262,7 @@ class _Reader:
           if function == "importlib.import_module":
             self.imports.add(argument.value, optional)
           elif function == "importlib.util.find_spec":
-            self.imports.optional.add(argument.value)
+            self.imports.named.add(argument.value)
 
   def _read_package(self, body: list[ast.stmt], module: str) -> None:
     for statement in body:
@@ -387,21 +404,20 @@ class _Tree:
     explained = set(rule.kept)
     for path in rule.srcs:
       imports = self._read(path).imports
+      optional = self._explained_by(imports.optional)
+      explained |= optional | self._explained_by(imports.named)
       for name in sorted({*imports.needed, *self._packages_above(path)}):
         label = self._label_of(name, rule, path, wrong)
-        if label and label not in needed:
-          needed[label] = path
-      explained.update(self._optional_labels(imports.optional, rule))
+        if label and label not in optional:
+          needed.setdefault(label, path)
     for path in rule.data:
       imports = self._read(path).imports
-      explained.update(
-        self._optional_labels(imports.needed | imports.optional, rule)
-      )
+      for names in (imports.needed, imports.optional, imports.named):
+        explained |= self._explained_by(names)
     wrong += [
       Problem(_short(rule.label), "add", _short(label), f"imported by {path}")
       for label, path in needed.items()
       if label not in rule.deps
-      and not (label.startswith("@") and label in explained)
     ]
     wrong += [
       Problem(_short(rule.label), "remove", _short(label), "nothing imports it")
@@ -442,15 +458,17 @@ class _Tree:
         return owners
     return []
 
-  def _optional_labels(self, names: set[str], rule: _Rule) -> Iterator[str]:
+  def _explained_by(self, names: set[str]) -> set[str]:
+    """Returns the labels of all that may be what these are imported from."""
+    labels = set()
     for name in names:
       path = self._file_of(name)
-      if path is None:
+      if path:
+        labels |= {owner.label for owner in self._importable_owners(path)}
+      elif path is None:
         distribution = _distribution_of(name)
-        yield f"@pypi//{distribution}:{distribution}"
-      elif path and path not in rule.srcs:
-        for owner in self._importable_owners(path):
-          yield owner.label
+        labels.add(f"@pypi//{distribution}:{distribution}")
+    return labels
 
 
 def _distribution_of(name: str) -> str:
