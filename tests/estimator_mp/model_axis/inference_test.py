@@ -22,6 +22,11 @@ v1 = tf.compat.v1
 
 _COLUMNS = Split(1, (4, 2))
 _ROWS = Split(0, (4, 2))
+# Parts can make a negative themselves, but what is split is gathered for it.
+_ONLY_SOURCE_OF_NEG = decisions.Table(
+  {name: rule for name, rule in TABLE.rules.items() if name != "Neg"},
+  TABLE.sources,
+)
 
 
 def _handle(name, shape, dtype=tf.float32):
@@ -330,18 +335,29 @@ class AdoptionTest(_GraphTest):
   def test_what_is_split_already_has_to_be_split_like_that(
     self, sizes, adopted
   ):
-    """Parts can make it, even if they need not by themselves."""
-    rules = {k: rule for k, rule in TABLE.rules.items() if k != "Neg"}
-    table = decisions.Table(rules, TABLE.sources)
     both = tf.negative(_value("first", 6)) + _value("second", 6)
     tf.nn.bias_add(_layer(), both)
     found = inference.infer(
       self.graph.get_operations(),
-      table,
+      _ONLY_SOURCE_OF_NEG,
       {"up": _COLUMNS, "first": Split(0, sizes)},
       adoptable=["second"],
     )
     self.assertEqual(found.adopted, adopted)
+
+  def test_what_is_adopted_stays_so(self):
+    """Though a reader that parts can make as well wants it in another way."""
+    bias = _value("bias", 6)
+    tf.nn.bias_add(_layer(), bias)
+    other = tf.matmul(v1.placeholder(tf.float32, [3, 4]), _value("left", 4, 6))
+    tf.nn.bias_add(other, tf.negative(bias))
+    found = inference.infer(
+      self.graph.get_operations(),
+      _ONLY_SOURCE_OF_NEG,
+      {"up": _COLUMNS, "left": Split(1, (3, 3))},
+      adoptable=["bias"],
+    )
+    self.assertEqual(found.adopted, {"bias": _ROWS})
 
 
 class RandomTest(_GraphTest):
