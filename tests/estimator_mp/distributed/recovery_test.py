@@ -1,11 +1,10 @@
 """Which errors of training are faults of the cluster, and what is done then."""
 
-import threading
 import time
 from unittest import mock
 
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.distributed import connections, recovery, watch
+from estimator_mp.distributed import connections, recovery, status, watch
 from tests.estimator_mp.distributed import answering
 
 import tensorflow as tf
@@ -21,6 +20,23 @@ def _aborted():
 
 def _uninitialized():
   return tf.errors.FailedPreconditionError(None, None, "uninitialized value")
+
+
+class _Clock:
+  """Stands in for the module `time`: a pause takes no time.
+
+  Attributes:
+    now: The time.
+  """
+
+  def __init__(self):
+    self.now = 1000.0
+
+  def monotonic(self):
+    return self.now
+
+  def sleep(self, seconds):
+    self.now += seconds
 
 
 class RecoveryTest(absltest.TestCase):
@@ -69,17 +85,29 @@ class RecoveryTest(absltest.TestCase):
         )
 
   def test_a_task_that_is_away_is_waited_for(self):
+    clock, ask_all = _Clock(), watch.ask_all
+    back_at = 0.0
+
     def fail():
-      stopped = self.task.stopped()
-      stopped.__enter__()
-      timer = threading.Timer(3, stopped.__exit__, (None, None, None))
-      timer.start()
-      self.addCleanup(timer.join)
+      nonlocal back_at
+      back_at = clock.now + 150
       raise _aborted()
 
-    started = time.monotonic()
-    self.assertEqual(self._run(fail), "trained")
-    self.assertGreater(time.monotonic() - started, 2.5)
+    def answers(addresses):
+      return ask_all(addresses) if clock.now >= back_at else {}
+
+    with (
+      mock.patch.object(recovery, "time", clock),
+      mock.patch.object(watch, "ask_all", answers),
+      self.assertLogs(_LOGGER, "WARNING") as logged,
+    ):
+      self.assertEqual(self._run(fail), "trained")
+    self.assertEqual(clock.now, back_at)
+    name = f"worker 0 at {self.task.address}"
+    self.assertEqual(
+      [record.getMessage() for record in logged.records[1:]],
+      [f"waiting for {name}, for {n} s so far" for n in (60, 120)],
+    )
 
   def test_an_error_of_the_program_is_raised(self):
     def fail():
@@ -117,12 +145,19 @@ class WatchTest(absltest.TestCase):
     self.addresses = {_WORKER: self.task.address}
 
   def test_a_silent_task_is_named_and_so_is_its_return(self):
+    clock = _Clock()
+
+    def is_named():
+      clock.now += 31
+      return logged.records
+
     with (
+      mock.patch.object(watch, "time", clock),
       self.assertLogs(_LOGGER, "WARNING") as logged,
-      watch.Watch(self.addresses, 1.0),
+      watch.Watch(self.addresses, 30.0),
     ):
       with self.task.stopped():
-        self._wait_for(lambda: logged.records)
+        self._wait_for(is_named)
       self._wait_for(lambda: len(logged.records) == 2)
     first, second = (record.getMessage() for record in logged.records)
     name = f"^worker 0 at {self.task.address} "
@@ -132,13 +167,20 @@ class WatchTest(absltest.TestCase):
     self.assertRegex(second, name + r"answers again, after \d+ s$")
 
   def test_a_step_that_waits_for_a_dead_process_is_ended(self):
+    ask = status.Probe.ask
     with (
-      mock.patch.object(watch, "_GRACE_SECONDS", 0.1),
+      mock.patch.object(watch, "_PAUSE_SECONDS", 0.01),
+      mock.patch.object(watch, "_GRACE_SECONDS", 0.01),
       mock.patch.object(connections, "shut_down") as shut_down,
+      mock.patch.object(
+        status.Probe, "ask", autospec=True, side_effect=ask
+      ) as asked,
       watch.Watch(self.addresses, 30.0) as watching,
     ):
       watching.begin(watch.ask_all(self.addresses))
-      time.sleep(1)
+      before = asked.call_count
+      # When it asks again, it has done all that follows from the answer before.
+      self._wait_for(lambda: asked.call_count >= before + 2)
       shut_down.assert_not_called()
       self.task.start_anew()
       self._wait_for(lambda: shut_down.called)
