@@ -1,9 +1,8 @@
 """Names of tf.contrib that TensorFlow has kept, in its private modules.
 
 By the module of tf.contrib, and the name: where TensorFlow has it, as
-"module:name". Each is what 1.15 had, with 1.15's arguments in 1.15's order.
-Tested on TensorFlow 2.15.1 and 2.21.0; tests/compat/contrib/small_test.py looks
-for each.
+"module:name". Each is what 1.15 had; tests/compat/v1/names compares arguments
+with 1.15's, on TensorFlow 2.15.1 and 2.21.0.
 """
 
 from collections.abc import Mapping

@@ -10,23 +10,9 @@ import compat
 compat.install(contrib=True)
 
 from compat import contrib  # noqa: E402
-from compat.contrib import packages  # noqa: E402
-from compat.private import kept_names  # noqa: E402
 
 import tensorflow as tf  # noqa: E402
 from absl.testing import absltest, parameterized  # noqa: E402
-
-
-class KeptNamesTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    (f"_{module}_{name}", module, name)
-    for module, names in kept_names.PLACES.items()
-    for name in names
-  )
-  def test_is_there(self, module, name):
-    found = getattr(getattr(contrib, module), name)
-    place = kept_names.PLACES[module][name]
-    self.assertIs(found, packages.find(place, name))
 
 
 class DistributeTest(parameterized.TestCase):

@@ -3,12 +3,15 @@
 `python -m tests.compat.v1.names.write` writes its tables again.
 """
 
+import inspect
 import pathlib
 
 import compat
 
 compat.install(v1=True, v1_packages=["tests.compat.v1"])
 
+from compat import contrib  # noqa: E402
+from compat.private import kept_names  # noqa: E402
 from tests.compat.v1.names import comparison, page, write  # noqa: E402
 
 import tensorflow as tf  # noqa: E402
@@ -16,6 +19,27 @@ from absl.testing import absltest, parameterized  # noqa: E402
 
 _OUT_OF_PLACE = ("`x` not in place 0", "`y` not in place 1")
 _OF_THE_PAGE = "2.21."
+# Of what TensorFlow has kept in private modules: what has other arguments now,
+# and what was no public name of 1.15's, but is imported from deeper modules.
+_KEPT_WITH_OTHER_ARGUMENTS = {
+  "distribute.UpdateContext": ("no `device`",),
+  "eager.run_test_in_graph_and_eager_modes": (
+    "no `reset_test`",
+    "`assert_no_eager_garbage` not in place 4",
+  ),
+  "tpu.InfeedQueue": ("`name` not in place 4",),
+}
+_KEPT_FROM_DEEPER_MODULES = (
+  "tpu.TpuContext",
+  "tpu.get_tpu_context",
+  "tpu.tpu_replicated_input",
+  "tpu.tpu_replicated_output",
+  "tpu.tpu_shard_context",
+)
+
+
+def _is_module(parent, name):
+  return inspect.ismodule(getattr(parent, name))
 
 
 class NamesTest(parameterized.TestCase):
@@ -49,6 +73,27 @@ class NamesTest(parameterized.TestCase):
     ]
     lost = [one.recorded.path for one in promised if one.is_lost]
     self.assertLess(len(lost), 0.1 * len(promised), lost)
+
+  @parameterized.named_parameters(
+    (name, name) for name in ("framework", "layers", "slim", "summary")
+  )
+  def test_a_module_of_contrib_lists_what_is_there_of_1_15(self, name):
+    module = getattr(contrib, name)
+    paths = [x.recorded.path.split(".") for x in self.contrib if x.is_there]
+    there = {path[1] for path in paths if path[0] == name}
+    modules = {x for x in module.__all__ if _is_module(module, x)}
+    self.assertEqual({*module.__all__} - modules, there - modules)
+
+  def test_kept_names_have_the_arguments_of_1_15(self):
+    recorded = {one.recorded.path: one for one in self.contrib}
+    kept = {f"{x}.{y}" for x, names in kept_names.PLACES.items() for y in names}
+    self.assertCountEqual(kept - recorded.keys(), _KEPT_FROM_DEEPER_MODULES)
+    for path in _KEPT_FROM_DEEPER_MODULES:
+      self.assertTrue(callable(comparison.resolve(tf, f"contrib.{path}")), path)
+    found = {path: recorded[path] for path in kept & recorded.keys()}
+    self.assertEmpty([path for path, one in found.items() if not one.is_there])
+    others = {x: one.differences for x, one in found.items() if one.differences}
+    self.assertEqual(others, _KEPT_WITH_OTHER_ARGUMENTS)
 
   def test_page_has_what_is_there(self):
     """After a merge, too, `write` mends it."""
