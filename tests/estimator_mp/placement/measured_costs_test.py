@@ -142,6 +142,24 @@ class MeasureTest(absltest.TestCase):
     slowest = sorted(costs.seconds, key=costs.seconds.__getitem__)[-2:]
     self.assertCountEqual(slowest, ["rnn_0/while", "rnn_1/while"])
 
+  def test_the_turns_of_a_loop_add_up(self):
+    def model_fn(features, labels, mode, params):
+      def turn(i, x):
+        return i + 1, tf.tanh(x)
+
+      net = v1.layers.dense(features["x"], 1)
+      start = [tf.constant(0), net]
+      _, net = tf.while_loop(lambda i, _: i < params["turns"], turn, start)
+      optimizer = v1.train.GradientDescentOptimizer(0.1)
+      return zoo.spec(mode, net, labels, zoo.minimize(optimizer))
+
+    few, more, most = (
+      measured([{}, {}], model_fn, _input_fn, {"turns": n}, 1).seconds["while"]
+      for n in (2, 3, 7)
+    )
+    self.assertGreater(more, few)
+    self.assertAlmostEqual(most - more, 4 * (more - few))
+
   def test_too_few_batches(self):
     def input_fn():
       return zoo.input_fn().take(2)
