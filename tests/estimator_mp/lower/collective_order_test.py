@@ -20,7 +20,7 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 all_reduce = all_reduce_lib.all_reduce
 # Until a wait that should not be is given up, in seconds.
-_LONG = 120
+_LONG = 60
 
 
 def placed(values, make):
