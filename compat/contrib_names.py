@@ -22,7 +22,8 @@ def supply(tensorflow: types.ModuleType) -> None:
   Args:
     tensorflow: the module, of any version.
   """
-  from compat.contrib import absent  # Only now: most programs do without.
+  # Only now: most programs do without.
+  from compat.contrib import absent  # no dep: theirs
 
   for root in ("tensorflow.contrib", "tensorflow.compat.v1.contrib"):
     import_aliases.add(root, _PACKAGE)

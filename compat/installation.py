@@ -17,7 +17,6 @@ from compat import (
 )
 from compat.private import missing_names
 from compat.private.v1 import moved_names
-from compat.v1 import installation as v1_installation
 
 _LOCK = threading.RLock()
 _is_installed = False
@@ -66,7 +65,9 @@ def install(
     if contrib or v1:
       contrib_names.supply(tensorflow)
       moved_names.supply()
-    if v1:
+    if v1:  # Only now: most programs do without.
+      from compat.v1 import installation as v1_installation  # no dep: theirs
+
       v1_installation.supply(
         tensorflow,
         v1_installation.Choices(

@@ -636,6 +636,19 @@ def check(root: str) -> list[Problem]:
     return [problem for rule in tree.rules for problem in tree.judge(rule)]
 
 
+def rules_of_sources(root: str) -> dict[str, list[str]]:
+  """Returns the labels of the rules that have each Python file in `srcs`.
+
+  Args:
+    root: The folder of the workspace.
+  """
+  found = collections.defaultdict(list)
+  for rule in _Tree(root).rules:
+    for path in rule.srcs:
+      found[path].append(rule.label)
+  return dict(found)
+
+
 @contextlib.contextmanager
 def _no_garbage_collection() -> Iterator[None]:
   """Syntax trees have no cycles; to look for some takes most of the time."""

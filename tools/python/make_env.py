@@ -8,8 +8,9 @@ with any Python that the lock is for; it needs nothing but that Python:
 It prints the path of the virtualenv: a folder of DIR, named after the lock, its
 contents and the Python. All checkouts of this user share it, and processes that
 want the same one wait for each other. One line is printed to stderr for every
-wheel. What pip says goes to a log beside it. If something fails, the last line says what, and the same line is written to the
-file that MP_ERROR_FILE names, so that a caller can repeat it at the very end.
+wheel. What pip says goes to a log beside it. If something fails, the last line
+says what, and the same line is written to the file that MP_ERROR_FILE names, so
+that a caller can repeat it at the very end.
 """
 
 from __future__ import annotations

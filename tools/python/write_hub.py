@@ -12,6 +12,7 @@ So a new version of one package reruns the tests that use it, and no others.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -79,10 +80,9 @@ def closure(name: str, locked: Mapping[str, str]) -> list[str]:
     one = _SAME.get(one, one) if one not in locked else one
     if one in locked and one not in found:
       found.add(one)
-      try:
+      # The lock may have it for another Python, or another system.
+      with contextlib.suppress(metadata.PackageNotFoundError):
         left.extend(requirements(one))
-      except metadata.PackageNotFoundError:
-        pass  # The lock has it for another Python or another system.
   return sorted(found)
 
 
