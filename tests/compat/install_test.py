@@ -9,8 +9,8 @@ from absl.testing import absltest, parameterized
 IMPORTED_BY_COMPAT = "tensorflow" in sys.modules
 compat.install()
 
+from tests import tiers  # noqa: E402
 from tests.compat import processes  # noqa: E402
-from tests.estimator_mp import versions  # noqa: E402
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
@@ -132,7 +132,7 @@ class InstallTest(parameterized.TestCase):
 
 
 # Each needs a process. From threads, or after TensorFlow, is harder than alone.
-_ORDERS = versions.covering(
+_ORDERS = tiers.sample(
   [
     ("compat_first", "import compat; compat.install()", None),
     ("tensorflow_first", "import tensorflow, compat; compat.install()", "1"),
@@ -163,12 +163,7 @@ _ORDERS = versions.covering(
       "[t.start() for t in ts]; [t.join() for t in ts]",
       None,
     ),
-  ],
-  "tensorflow_first",
-  "from_threads",
-  "when_imported_before",
-  "when_imported_from_threads",
-  oldest=["from_threads", "when_imported_before"],
+  ]
 )
 
 
@@ -182,6 +177,7 @@ class ImportOrderTest(parameterized.TestCase):
     )
     self.assertEqual(result.stdout.strip(), "the same", result.stderr)
 
+  @tiers.slow
   def test_what_is_wrong_is_said_when_tensorflow_is_imported(self):
     result = processes.run(
       "-c",

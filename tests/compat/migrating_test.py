@@ -4,6 +4,7 @@ import os
 import re
 import textwrap
 
+from tests import tiers
 from tests.compat import processes
 
 from absl.testing import absltest, parameterized
@@ -13,7 +14,9 @@ _DOCS = os.path.join(processes.REPOSITORY, "docs")
 
 class MigratingTest(parameterized.TestCase):
   @parameterized.parameters(
-    ("migrating.md", "'global_step': "), ("tensorflow1.md", "(1, 2)")
+    tiers.sample(
+      [("migrating.md", "'global_step': "), ("tensorflow1.md", "(1, 2)")]
+    )
   )
   def test_program_runs(self, page, printed):
     with open(os.path.join(_DOCS, page), encoding="utf-8") as guide:

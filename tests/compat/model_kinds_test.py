@@ -4,6 +4,7 @@ import glob
 import os
 
 import compat
+from tests import tiers
 
 from absl.testing import absltest, parameterized
 
@@ -23,7 +24,9 @@ def setUpModule():
 
 
 class ModelKindsTest(parameterized.TestCase):
-  @parameterized.named_parameters((name, name) for name in models.MODELS)
+  @parameterized.named_parameters(
+    tiers.sample((name, name) for name in models.MODELS)
+  )
   def test_from_training_to_serving(self, name):
     model = models.MODELS[name]
     model_dir = self.create_tempdir().full_path

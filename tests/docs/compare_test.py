@@ -11,8 +11,8 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp.cli import commands, compare_flags
+from tests import tiers
 from tests.docs import guides
-from tests.estimator_mp import versions
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -94,9 +94,10 @@ class GuideTest(absltest.TestCase):
 
 
 class ExamplesTest(absltest.TestCase):
+  @tiers.slow
   def test_every_example_is_equal_to_the_plain_model(self):
     """Whatever a guide shards is compared with what it was sharded from."""
-    for name, program in versions.covering(_EXAMPLES, *_KEPT):
+    for name, program in tiers.sample(_EXAMPLES):
       for model_fn, config in self._sharded(name, program):
         with self.subTest(name):
           self._check(model_fn, config)

@@ -3,6 +3,7 @@
 import contextlib
 import io
 
+from tests import tiers
 from tests.docs import guide_case, guides
 
 from absl.testing import absltest
@@ -25,6 +26,7 @@ class GuideTest(guide_case.GuideCase):
         checkpoint = names["estimator"].latest_checkpoint()
         self.assertEndsWith(checkpoint, "model.ckpt-20")
 
+  @tiers.slow
   def test_train(self):
     (arguments,) = guide_case.commands(_GUIDE, "train")
     result = self.train(arguments)

@@ -7,6 +7,7 @@ from unittest import mock
 
 from estimator_mp.cli import run_train, train_flags
 from model_fns.datasets import clicks
+from tests import tiers
 from tests.docs import guide_case, guides
 
 import tensorflow as tf
@@ -39,6 +40,7 @@ class GuideTest(guide_case.GuideCase):
     self.assertIn("the best possible auc is 0.8", recipe.data)
     self.assertStartsWith(recipe.baseline().name, "logistic regression on ha")
 
+  @tiers.slow
   def test_criteo(self):
     *_, arguments = guide_case.commands(_GUIDE, "train")
     (self.folder / "criteo").mkdir()
@@ -47,6 +49,7 @@ class GuideTest(guide_case.GuideCase):
     result = self.train([*arguments, *smaller])
     self.assertEqual((result.dataset, result.global_step), ("criteo", 3))
 
+  @tiers.slow
   def test_inspect(self):
     """The picture has a quarter of each table on each of four devices."""
     self.assertRegex(

@@ -6,6 +6,7 @@ import re
 
 from estimator_mp import inspect, trace
 from estimator_mp.cli import run_record, run_train, train_flags
+from tests import tiers
 from tests.docs import guide_case, guides
 
 from absl.testing import absltest
@@ -29,6 +30,7 @@ def _train(argv: list[str]) -> int:
 
 
 class GuideTest(guide_case.GuideCase):
+  @tiers.slow
   def test_train(self):
     (arguments,) = guide_case.commands(_GUIDE, "train")
     _main(_train, *arguments, "--train_steps=3", "--model_dir=run")
@@ -43,6 +45,7 @@ class GuideTest(guide_case.GuideCase):
     self.picture(_GUIDE)
     self.assertIn(" between replicas, ", output)
 
+  @tiers.slow
   def test_inspect(self):
     first, *others = guide_case.commands(_GUIDE, "inspect")
     (example,) = re.findall(

@@ -1,8 +1,8 @@
 """The guide to residual networks runs and finds what it says."""
 
 from estimator_mp.cli import run_train, train_flags
+from tests import tiers
 from tests.docs import guide_case, guides
-from tests.estimator_mp import versions
 
 import numpy as np
 import tensorflow as tf
@@ -31,7 +31,7 @@ class GuideTest(guide_case.GuideCase):
     self.assertAlmostEqual(baseline.value, 0.94, delta=0.005)
     self.assertEqual(cifar10.optimizer, "own")
 
-  @versions.thorough
+  @tiers.slow
   def test_train_from_the_command(self):
     digits, _ = guide_case.commands(_GUIDE, "train")
     result = self.train(digits)
@@ -43,6 +43,7 @@ class GuideTest(guide_case.GuideCase):
       self.inspect(_GUIDE), r"1 +/device:CPU:1 +resnet/group_\S+, "
     )
 
+  @tiers.slow
   def test_programs(self):
     """One after the other, as a reader would go on."""
     found = {

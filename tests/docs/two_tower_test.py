@@ -4,8 +4,8 @@ import contextlib
 import io
 
 from estimator_mp.cli import run_train, train_flags
+from tests import tiers
 from tests.docs import guide_case, guides
-from tests.estimator_mp import versions
 
 import numpy as np
 from absl.testing import absltest
@@ -22,13 +22,14 @@ class GuideTest(guide_case.GuideCase):
     baseline = run_train.prepare(options).recipe.baseline()
     self.assertAlmostEqual(baseline.value, 0.23, delta=0.005)
 
-  @versions.thorough
+  @tiers.slow
   def test_train_from_the_command(self):
     (arguments,) = guide_case.commands(_GUIDE, "train")
     result = self.train(arguments)
     self.assertEqual(result.mesh, "stage:2")
     self.assertAlmostEqual(result.baseline_value, 0.23, delta=0.005)
 
+  @tiers.slow
   def test_inspect(self):
     """The picture has each tower on a device of its own."""
     output = self.inspect(_GUIDE)

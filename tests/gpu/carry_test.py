@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import zipfile
 
+from tests import tiers
+
 from absl.testing import absltest
 
 _CARRY = os.path.join(os.path.dirname(__file__), "carry")
@@ -50,6 +52,7 @@ class CarryTest(absltest.TestCase):
       self.assertLessEqual(size, 2500)
       self.assertEqual(self._carry("keep", call, "store").returncode, 0)
 
+  @tiers.slow
   def test_wheels_arrive_whole_and_are_installed(self):
     self._keep_all()
     self.assertEqual(self._carry("join", "store", "joined").stderr, "")

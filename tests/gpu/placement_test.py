@@ -13,7 +13,8 @@ import estimator_mp
 from compat.private import op_registry
 from estimator_mp import devices
 from estimator_mp.graph import device_assignment
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 from tests.gpu import kernels, placer
 
 import tensorflow as tf
@@ -63,7 +64,7 @@ def _is_on_gpu(op):
 
 class ZooTest(_Case):
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("stages", "canned", {"mesh": "stage:3"}),
         ("slices", "lstm", {"mesh": "stage:3", "num_micro_batches": 2}),
@@ -84,8 +85,7 @@ class ZooTest(_Case):
           "mlp_adam",
           {"mesh": "data:2,stage:3", "optimizer_state": "sharded"},
         ),
-      ],
-      "slices",
+      ]
     )
   )
   def test_a_session_would_take_it(self, name, options):

@@ -11,6 +11,7 @@ from unittest import mock
 import estimator_mp
 from estimator_mp import devices
 from estimator_mp.gpus import logical, memory
+from tests import tiers
 from tests.gpu import cases as cases_lib
 from tests.gpu import run, trial
 
@@ -25,7 +26,7 @@ class TrialTest(parameterized.TestCase):
     super().setUp()
     self.try_one = trial.Tryer(self.create_tempdir().full_path, "CPU")
 
-  @parameterized.parameters("1f1b", "replicas")
+  @parameterized.parameters(tiers.sample(["1f1b", "replicas"]))
   def test_a_sharded_run_equals_the_plain_one(self, name):
     case = dataclasses.replace(cases_lib.CASES[name], exports=name == "1f1b")
     done = self.try_one(name, case)

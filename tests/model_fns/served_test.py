@@ -5,7 +5,7 @@ import os
 
 import estimator_mp
 import model_fns
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.estimator_mp.serving import chains
 from tests.model_fns.ranking import logs as click_logs
 from tests.model_fns.retrieval import logs as pair_logs
@@ -65,16 +65,7 @@ def _receiver_fn(features):
 
 
 class ServedTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    versions.covering(
-      [(x, x) for x in _MODELS],
-      "sampling",
-      "moe",
-      "wide_deep",
-      "two_tower",
-      oldest=["sampling"],
-    )
-  )
+  @parameterized.named_parameters(tiers.sample([(x, x) for x in _MODELS]))
   def test_equal(self, name):
     factory, batch, features = _MODELS[name]
     folder = self.create_tempdir().full_path

@@ -194,6 +194,25 @@ class BazelwTest(parameterized.TestCase):
       ],
     )
 
+  def test_all_tests_are_those_of_tensorflow_2_15_too(self):
+    self._bazel()
+    code, stdout, _ = self._run(
+      "test",
+      "--config=all",
+      "//...",
+      DO='case "$*" in *tf215_all*) ;; *) exit 3 ;; esac',
+    )
+    self.assertEqual(code, 3)
+    first = "bazel: [test] [--build_event_json_file=X] "
+    self.assertEqual(
+      stdout,
+      [
+        first + "[--config=all] [//...]",
+        "=== TensorFlow 2.15",
+        first + "[--config=tf215_all] [//...]",
+      ],
+    )
+
   @parameterized.named_parameters(
     ("in_the_repository", "tools"), ("outside", "..")
   )

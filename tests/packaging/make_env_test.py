@@ -9,6 +9,7 @@ import sys
 import zipfile
 from unittest import mock
 
+from tests import tiers
 from tools.python import make_env
 
 from absl.testing import absltest, parameterized
@@ -171,6 +172,7 @@ class MakeEnvTest(absltest.TestCase):
     self.assertEqual(answer, b"42\n")
     self.assertFalse(os.path.exists(self.error))
 
+  @tiers.slow
   def test_an_environment_is_made_once_for_a_lock(self):
     checksum = _make_wheel(self.folder)
     where = {"PIP_FIND_LINKS": self.folder, "PIP_NO_INDEX": "1"}
@@ -182,6 +184,7 @@ class MakeEnvTest(absltest.TestCase):
     self.assertEqual(self._make("# Another one.\n" + text, **where)[0], 0)
     self.assertNotEqual(self.venv, first)
 
+  @tiers.slow
   def test_one_that_broke_off_is_made_again(self):
     checksum = _make_wheel(self.folder)
     where = {"PIP_FIND_LINKS": self.folder, "PIP_NO_INDEX": "1"}
@@ -192,6 +195,7 @@ class MakeEnvTest(absltest.TestCase):
     self.assertEqual(code, 0)
     self.assertIn("bazelw:   tiny 1.0", lines)
 
+  @tiers.slow
   def test_a_wheel_with_another_checksum_is_refused(self):
     _make_wheel(self.folder)
     code, lines = self._make(
@@ -206,6 +210,7 @@ class MakeEnvTest(absltest.TestCase):
       "does not have the checksum of the lock;",
     )
 
+  @tiers.slow
   def test_an_unreachable_index_is_one_last_line(self):
     code, lines = self._make(
       f"tiny==1.0 --hash=sha256:{64 * '0'}\n",

@@ -1,13 +1,13 @@
 """Rules for the files of the repository itself."""
 
-import ast
 import fnmatch
-import glob
 import os
 import pathlib
 import re
 import shutil
 import subprocess
+
+from tools import build_deps
 
 from absl.testing import absltest
 
@@ -51,47 +51,6 @@ def _lines(path):
       return []
 
 
-def _build_file(path):
-  """Path of the BUILD file of the package that a file is in."""
-  for folder in pathlib.PurePath(path).parents:
-    if os.path.exists(os.path.join(_ROOT, folder, "BUILD")):
-      break
-  return str(folder / "BUILD")
-
-
-def _built_tests(build_file):
-  """Paths of the files that a BUILD file's py_tests run, from its folder."""
-  with open(os.path.join(_ROOT, build_file), encoding="utf-8") as file:
-    tree = ast.parse(file.read())
-  return {
-    path
-    for call in ast.walk(tree)
-    if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "py_test"
-    for keyword in call.keywords
-    if keyword.arg in ("srcs", "main")
-    for path in _files_of(keyword.value, os.path.dirname(build_file))
-  }
-
-
-def _files_of(value, folder):
-  """Paths of the files that a text, a list, a glob or a sum of them names."""
-  if isinstance(value, ast.Constant):
-    return {value.value}
-  if isinstance(value, ast.List):
-    return {path for item in value.elts for path in _files_of(item, folder)}
-  if isinstance(value, ast.BinOp):
-    return _files_of(value.left, folder) | _files_of(value.right, folder)
-  (include,) = value.args
-  found = {
-    path
-    for pattern in _files_of(include, folder)
-    for path in glob.glob(pattern, root_dir=os.path.join(_ROOT, folder))
-  }
-  for keyword in value.keywords:
-    found -= _files_of(keyword.value, folder)
-  return found
-
-
 class RepositoryTest(absltest.TestCase):
   def _matches(self, pattern):
     return [
@@ -107,13 +66,14 @@ class RepositoryTest(absltest.TestCase):
     )
 
   def test_bazel_runs_every_test_file(self):
-    forgotten = []
-    for path in _files():
-      if path.startswith("tests/") and path.endswith("_test.py"):
-        build_file = _build_file(path)
-        name = os.path.relpath(path, os.path.dirname(build_file))
-        if name not in _built_tests(build_file):
-          forgotten.append(f"{path}: no py_test of {build_file} runs it")
+    rules = build_deps.rules_of_sources(_ROOT)
+    forgotten = [
+      path
+      for path in _files()
+      if path.startswith("tests/")
+      and path.endswith("_test.py")
+      and path not in rules
+    ]
     self.assertEmpty(forgotten)
 
   def test_hypothesis_draws_the_same_in_each_run(self):

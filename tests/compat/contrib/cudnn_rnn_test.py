@@ -10,8 +10,8 @@ import compat
 
 compat.install(contrib=True)
 
+from tests import tiers  # noqa: E402
 from tests.compat.v1 import checkpoints  # noqa: E402
-from tests.estimator_mp import versions  # noqa: E402
 
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
@@ -35,7 +35,7 @@ def _layer(name, direction="unidirectional", **arguments):
 
 
 class CudnnRnnTest(parameterized.TestCase):
-  @parameterized.named_parameters(versions.some(_LAYERS, "gru"))
+  @parameterized.named_parameters(tiers.sample(_LAYERS))
   def test_layer_runs_a_checkpoint_of_cells(self, layer, direction):
     stored = {
       "CudnnLSTM": "cudnn_compatible_lstm",
@@ -63,12 +63,7 @@ class CudnnRnnTest(parameterized.TestCase):
 
   # A cell with two states and one with one, on one side and on both.
   @parameterized.named_parameters(
-    versions.covering(
-      [*_LAYERS, ("relu", "CudnnRNNRelu", "bidirectional")],
-      "lstm",
-      "relu",
-      oldest=["lstm"],
-    )
+    tiers.sample([*_LAYERS, ("relu", "CudnnRNNRelu", "bidirectional")])
   )
   def test_trains_and_comes_back_from_a_checkpoint(self, layer, direction):
     prefix = os.path.join(self.create_tempdir().full_path, "model")

@@ -7,6 +7,7 @@ import sys
 from unittest import mock
 
 import compat
+from tests import tiers
 
 from absl.testing import absltest, parameterized
 
@@ -127,6 +128,7 @@ class ColumnsTest(parameterized.TestCase):
     with self.assertRaises(AttributeError):
       layers.feature_column._NoSuchColumn  # noqa: B018
 
+  @tiers.slow
   def test_an_estimator_trains_on_them(self):
     """Canned estimators take them as they take those of tf.feature_column."""
     x = np.random.RandomState(1).normal(size=(64, 2)).astype(np.float32)

@@ -7,6 +7,8 @@ import compat
 
 compat.install(contrib=True)
 
+from tests import tiers  # noqa: E402
+
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 import tensorflow.compat.v1 as tf1  # noqa: E402
@@ -96,6 +98,7 @@ class EstimatorTest(absltest.TestCase):
     last = model.evaluate(lambda: _inputs(labels), steps=1)["loss"]
     return model, first, last
 
+  @tiers.slow
   def test_attention_learns_and_beams_predict(self):
     model, first, last = self._losses(_translate, _WORDS, {"beams": 2})
     self.assertLess(last, 0.6 * first)

@@ -8,6 +8,7 @@ import compat
 compat.install()
 
 from compat.private import estimators  # noqa: E402
+from tests import tiers  # noqa: E402
 from tests.compat import models  # noqa: E402
 
 import tensorflow as tf  # noqa: E402
@@ -69,6 +70,7 @@ class ErrorsEndSessionsTest(absltest.TestCase):
     estimator = models.custom(self.create_tempdir().full_path)
     estimator.train(models.input_fn, hooks=[hook], steps=2)
 
+  @tiers.slow
   def test_an_error_of_a_lost_task_leaves_the_session(self):
     for _ in range(2):  # It is undone on an error, too.
       self._train(_LosingHook())

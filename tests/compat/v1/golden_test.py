@@ -2,8 +2,8 @@
 
 Names, shapes and initial values of variables, results and gradients; record.py
 has written the golden files. Of each area the cases that train and those that
-only build a graph are one test. On TensorFlow 2.15, of each area the first case
-and every fourth after it.
+only build a graph are one test. In the fast tier, and on TensorFlow 2.15, these
+are of each area the first case and every fourth after it.
 """
 
 import collections
@@ -55,7 +55,7 @@ def _cases(area):
   module = importlib.import_module(f"{cases.__name__}.{area}")
   of_area = [*recording.cases_of(module).items()]
   by_kind = collections.defaultdict(dict)
-  for name, case in of_area[:: 4 if tiers.OLDEST else 1]:
+  for name, case in of_area[:: 4 if tiers.FAST or tiers.OLDEST else 1]:
     values = _golden(area).get(name, {})
     trains = any(value.startswith("after/") for value in values)
     by_kind["training" if trains else "graph"][name] = case

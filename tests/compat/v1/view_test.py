@@ -3,8 +3,8 @@
 import os
 import textwrap
 
+from tests import tiers
 from tests.compat import processes
-from tests.estimator_mp import versions
 
 from absl.testing import absltest, parameterized
 
@@ -147,13 +147,12 @@ class ViewTest(parameterized.TestCase):
     self.assertIn("imported", self.run_v1(_IMPORTS))
 
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("as_on_1_15", (), "VariableV2 Merge"),
         ("resource_variables", ("--resource_variables",), "VarHandleOp Merge"),
         ("v2_control_flow", ("--v2_control_flow",), "VariableV2 Identity"),
-      ],
-      "as_on_1_15",
+      ]
     )
   )
   def test_behavior(self, options, types):
@@ -167,11 +166,13 @@ class ViewTest(parameterized.TestCase):
     for line, name in zip(lines, ("foo", "nn.foo", "foo", "contrib.foo")):
       self.assertIn(f"tf.{name}", line)
 
+  @tiers.slow
   def test_a_package_of_today_beside_it(self):
     self.write("env/site-packages/modern.py", _MODERN)
     self.assertIn("6.0 [2, 2] 1.15.5", self.run_v1(_BESIDE_MODERN))
 
-  @versions.newest_only
+  @tiers.newest_only
+  @tiers.slow
   def test_installed_packages_of_the_program(self):
     self.write(
       "env/site-packages/old/__init__.py",
@@ -183,7 +184,7 @@ class ViewTest(parameterized.TestCase):
     )
     self.assertEqual(told, "1.15.5\n")
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_one_added_line(self):
     program = self.write(
       "program.py",
@@ -194,7 +195,8 @@ class ViewTest(parameterized.TestCase):
       result.stdout.split("\n")[0], "VariableV2 Merge", result.stderr
     )
 
-  @versions.newest_only
+  @tiers.newest_only
+  @tiers.slow
   def test_another_behavior_is_refused(self):
     told = self.run_v1(
       """

@@ -5,6 +5,7 @@ import itertools
 
 from estimator_mp.capture import batch_size, micro_batches
 from estimator_mp.config import sharding_options
+from tests import tiers
 from tests.estimator_mp import drawn
 
 import hypothesis
@@ -456,6 +457,7 @@ class CountingTest(parameterized.TestCase):
     self.assertEqual(found.mean_weights, (0.25,) * 4)
     self.assertEqual(found.sum_weights, (1.0,) * 4)
 
+  @tiers.slow
   @hypothesis.given(
     strategies.lists(
       strategies.lists(strategies.integers(0, 9), max_size=3),

@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+from tests import tiers
+
 from absl.testing import absltest, parameterized
 
 _COMMANDS = ("compare", "inspect", "trace", "train")
@@ -103,16 +105,33 @@ class CommandStartTest(parameterized.TestCase):
     self.assertEqual(imported, _IMPORTED)
 
   @parameterized.named_parameters(
-    ("unknown", "--mehs=stage:2", "--mehs is not a flag; did you mean --mesh?"),
-    ("mesh", "--mesh=stage:x", "mesh 'stage:x' is malformed at 'stage:x'; "),
-    ("choice", "--aggregation=rign", "--aggregation=rign is not known; use "),
-    ("fields", "--top_k_fraction=2", "top_k_fraction=2.0 is no part of a "),
-    (
-      "replicas",
-      "--optimizer_state=sharded --aggregation=ring",
-      "aggregation='ring', compression='none', sparse_as_dense=None is for ",
+    tiers.sample(
+      [
+        (
+          "unknown",
+          "--mehs=stage:2",
+          "--mehs is not a flag; did you mean --mesh?",
+        ),
+        (
+          "mesh",
+          "--mesh=stage:x",
+          "mesh 'stage:x' is malformed at 'stage:x'; ",
+        ),
+        (
+          "choice",
+          "--aggregation=rign",
+          "--aggregation=rign is not known; use ",
+        ),
+        ("fields", "--top_k_fraction=2", "top_k_fraction=2.0 is no part of a "),
+        (
+          "replicas",
+          "--optimizer_state=sharded --aggregation=ring",
+          "aggregation='ring', compression='none', sparse_as_dense=None is "
+          "for ",
+        ),
+        ("processes", "--aggregation=horovod", "--aggregation=horovod is for "),
+      ]
     ),
-    ("processes", "--aggregation=horovod", "--aggregation=horovod is for "),
   )
   def test_wrong_flag(self, arguments, expected):
     for command in _COMMANDS:
@@ -138,6 +157,7 @@ class CommandStartTest(parameterized.TestCase):
     self.assertStartsWith(errors, f"{command}: ")
     self.assertLen(errors.splitlines(), 1)
 
+  @tiers.slow
   def test_a_run_begins_with_a_line_of_ours(self):
     model_dir = self.create_tempdir().full_path
     code, output, errors = _run(
@@ -149,12 +169,14 @@ class CommandStartTest(parameterized.TestCase):
     self.assertEqual((code, errors), (0, ""))
     self.assertRegex(output.splitlines()[0], r"^  model +mlp$")
 
+  @tiers.slow
   def test_sharding_warns_of_nothing(self):
     """TensorFlow's count of FLOPs calls what TensorFlow has deprecated."""
     code, output, errors = _run(_PROGRAM, "")
     self.assertEqual(code, 0, errors)
     self.assertEqual(output, "[]\n")
 
+  @tiers.slow
   def test_a_program_keeps_its_log(self):
     """Only commands are quiet; a library does not say so for its users."""
     code, output, _ = _run(

@@ -7,6 +7,7 @@ import pathlib
 import sys
 
 from estimator_mp.cli import commands, compare_flags
+from tests import tiers
 
 from absl.testing import absltest, parameterized
 
@@ -109,6 +110,7 @@ class CommandTest(parameterized.TestCase):
     code, _, _ = run_main(*_THEIRS, params, "--steps=1", "--tolerance=0.999")
     self.assertEqual(code, 1)
 
+  @tiers.slow
   def test_a_model_of_this_project(self):
     code, output, errors = run_main(
       "--steps=1", "--num_micro_batches=4", "--restart_each_step"

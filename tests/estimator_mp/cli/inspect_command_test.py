@@ -14,6 +14,7 @@ from unittest import mock
 import estimator_mp
 from estimator_mp import inspect
 from estimator_mp.config import placement_file
+from tests import tiers
 
 from absl.testing import absltest, parameterized
 
@@ -260,6 +261,7 @@ class GuideTest(absltest.TestCase):
 
 
 class ProcessTest(absltest.TestCase):
+  @tiers.slow
   def test_without_flags_it_shows_this_projects_model(self):
     """Its file is called inspect.py, and inspect still is Python's."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}

@@ -7,6 +7,7 @@ import sys
 import time
 
 from estimator_mp.cli import interruption as interruption_lib
+from tests import tiers
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -153,7 +154,7 @@ class HandlersTest(absltest.TestCase):
 
 
 class SecondSignalTest(parameterized.TestCase):
-  @parameterized.named_parameters(*_SIGNALS)
+  @parameterized.named_parameters(tiers.sample(_SIGNALS))
   def test_second_signal_ends_the_process_at_once(self, number, exit_code):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import termios
 
-from tests.estimator_mp import versions
+from tests import tiers
 
 from absl.testing import absltest
 
@@ -151,7 +151,7 @@ class ClosedOutputTest(absltest.TestCase):
 
 
 # train_test.py has one that does not train beside a run.
-@versions.thorough
+@tiers.slow
 class TwoProcessesTest(absltest.TestCase):
   def test_second_one_is_an_error_and_a_killed_one_is_not(self):
     model_dir = self.create_tempdir().full_path

@@ -4,7 +4,7 @@ import functools
 import tempfile
 
 from estimator_mp.cli import run_train, train_flags
-from tests.estimator_mp import versions
+from tests import tiers
 
 import numpy as np
 import tensorflow as tf
@@ -51,16 +51,14 @@ def _plain(model: str):
 
 
 class EqualityTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("cnn_stage_3", "cifar10_cnn", "stage:3"),
         ("mlp_stage_4", "mlp", "stage:4"),
         ("mlp_data_2_stage_2", "mlp", "data:2,stage:2"),
-      ],
-      "cnn_stage_3",
-      "mlp_data_2_stage_2",
-      oldest=["mlp_data_2_stage_2"],
+      ]
     )
   )
   def test_losses_and_variables_are_those_of_one_device(self, model, mesh):
@@ -86,7 +84,7 @@ class EqualityTest(parameterized.TestCase):
         value, plain[name], rtol=1e-3, atol=1e-5, err_msg=name
       )
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_seed_decides_the_run(self):
     directory = self.create_tempdir()
     runs = [

@@ -4,7 +4,7 @@ import os
 import re
 
 from estimator_mp.cli import run_record
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.estimator_mp.cli import train_runs
 
 import tensorflow as tf
@@ -18,8 +18,9 @@ def setUpModule():
   tf.get_logger().setLevel("FATAL")
 
 
-@versions.newest_only
+@tiers.newest_only
 class ModelAxisTest(absltest.TestCase):
+  @tiers.slow
   def test_two_devices_for_each_stage(self):
     model_dir = self.create_tempdir().full_path
     export_dir = self.create_tempdir().full_path

@@ -5,7 +5,7 @@ import re
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.cli import run_record, run_train
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.estimator_mp.cli import train_runs
 
 import tensorflow as tf
@@ -18,7 +18,7 @@ def setUpModule():
 
 
 class ReplicasTest(parameterized.TestCase):
-  @versions.newest_only
+  @tiers.newest_only
   def test_two_replicas_of_three_stages(self):
     model_dir = self.create_tempdir().full_path
     options = train_runs.options(
@@ -58,20 +58,16 @@ class ReplicasTest(parameterized.TestCase):
     first, second = list(result.devices.values())[::3]
     self.assertEqual(first - second, 8 + 2 * 4)
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("replicated", ()),
         ("data_is_last", ("--mesh=stage:2,data:2",)),
         ("shared", ("--variables=shared",)),
         ("sharded", ("--optimizer_state=sharded",)),
         ("top_k", ("--compression=top_k", "--bucket_bytes=0")),
-      ],
-      "data_is_last",
-      "shared",
-      "sharded",
-      "top_k",
+      ]
     )
   )
   def test_plan_is_what_devices_hold(self, arguments):
@@ -96,7 +92,8 @@ class ReplicasTest(parameterized.TestCase):
     observed["/device:CPU:0"] -= 8
     self.assertEqual(planned, observed)
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_resumes_with_another_mesh(self):
     model_dir = self.create_tempdir().full_path
     for mesh, step in (("stage:3", 4), ("data:2,stage:3", 8), ("stage:1", 9)):

@@ -11,6 +11,7 @@ import subprocess
 import sys
 
 import estimator_mp
+from tests import tiers
 
 import numpy as np
 import tensorflow as tf
@@ -64,6 +65,7 @@ class V1ProgramTest(parameterized.TestCase):
     self.assertLen(losses, 2)
     return losses, os.path.join(self.folder, model_dir)
 
+  @tiers.slow
   def test_one_added_line(self):
     losses, plain = self.trained("plain")
     head, call, tail = _PROGRAM.partition("  estimator.train(")
@@ -79,6 +81,7 @@ class V1ProgramTest(parameterized.TestCase):
         name,
       )
 
+  @tiers.slow
   def test_compare(self):
     _, *arguments = _COMMANDS["estimator_mp.compare"]
     done = self.run_command(*arguments)

@@ -6,7 +6,7 @@ import estimator_mp  # noqa: F401
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.collectives import hierarchical, ring
 from estimator_mp.config import algorithms
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import numpy as np
@@ -60,14 +60,12 @@ def check_sums(algorithm, specs):
 
 class SumTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_up_to_{most}", name, most)
         for name in ON_CPUS
         for most in (5, 9)
-      ],
-      *(f"{name}_up_to_5" for name in ON_CPUS),
-      oldest=("ring_up_to_5", "collective_up_to_5"),
+      ]
     )
   )
   def test_any_number_of_devices_and_any_shape(self, algorithm, most):
@@ -81,14 +79,12 @@ class SumTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_{len(counts)}", name, counts)
         for name in ON_CPUS
         for counts in ((3,), (2, 3, 5))
-      ],
-      *(f"{name}_1" for name in ON_CPUS),
-      oldest=("ring_1", "collective_1"),
+      ]
     )
   )
   def test_dtypes_and_shapes_that_the_graph_does_not_know(
@@ -110,7 +106,9 @@ class SumTest(parameterized.TestCase):
       ],
     )
 
-  @parameterized.named_parameters((name, name) for name in ON_CPUS)
+  @parameterized.named_parameters(
+    tiers.sample((name, name) for name in ON_CPUS)
+  )
   def test_a_million_numbers(self, algorithm):
     check_sums(algorithm, [(4, tf.float32, (1000003,), (1000003,))])
 

@@ -7,7 +7,8 @@ import estimator_mp  # noqa: F401
 from estimator_mp import devices as devices_lib
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.observe import executed_graph
-from tests.estimator_mp import drawn, versions
+from tests import tiers
+from tests.estimator_mp import drawn
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 
 import hypothesis
@@ -84,7 +85,7 @@ def formula(algorithm, parts):
   )
 
 
-@versions.newest_only
+@tiers.newest_only
 class MeasuredTest(parameterized.TestCase):
   @parameterized.named_parameters((name, name) for name in DATA_FLOW)
   def test_the_formula_is_what_is_sent(self, algorithm):
@@ -95,6 +96,7 @@ class MeasuredTest(parameterized.TestCase):
       self.assertNotEmpty(sent)
       self.assertEqual(sent, formula(algorithm, parts))
 
+  @tiers.slow
   @hypothesis.given(
     strategies.sampled_from(DATA_FLOW),
     strategies.integers(1, 9),
@@ -117,7 +119,7 @@ class MeasuredTest(parameterized.TestCase):
     self.assertEqual(sent, {})
 
 
-@versions.newest_only
+@tiers.newest_only
 class FormulaTest(parameterized.TestCase):
   @hypothesis.given(strategies.integers(2, 12), strategies.integers(0, 10**6))
   @drawn.examples(100)

@@ -3,7 +3,8 @@
 import itertools
 
 from estimator_mp.collectives import buckets as buckets_lib
-from tests.estimator_mp import drawn, versions
+from tests import tiers
+from tests.estimator_mp import drawn
 
 import hypothesis
 import tensorflow as tf
@@ -37,7 +38,7 @@ def _plans(draw):
   }
 
 
-@versions.newest_only
+@tiers.newest_only
 class PlanTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("nothing", [], [], 64, {}, []),

@@ -6,7 +6,8 @@ import os
 
 import estimator_mp
 from estimator_mp.comparison import comparison, training_graph
-from tests.estimator_mp import runs, versions
+from tests import tiers
+from tests.estimator_mp import runs
 
 import numpy as np
 import tensorflow as tf
@@ -210,6 +211,7 @@ class EqualTest(parameterized.TestCase):
       2,
     )
 
+  @tiers.slow
   def test_a_canned_estimator(self):
     """Its loss is a sum, which nobody has to say."""
     column = tf.feature_column.numeric_column("x", [8])
@@ -275,9 +277,13 @@ class EqualTest(parameterized.TestCase):
     self._assert_equal(estimator_mp.compare(model_fn, _input_fn, _TWO, 2), 2)
 
   @parameterized.named_parameters(
-    ("uneven", "model:3", False),
-    ("stages", "stage:2,model:2", False),
-    ("replicas", "model:2,data:2", True),
+    tiers.sample(
+      [
+        ("uneven", "model:3", False),
+        ("stages", "stage:2,model:2", False),
+        ("replicas", "model:2,data:2", True),
+      ]
+    ),
   )
   def test_shards_are_compared_as_whole_variables(self, mesh, restart):
     config = estimator_mp.ShardingConfig(
@@ -338,61 +344,65 @@ def _stages(number):
   return estimator_mp.ShardingConfig(f"stage:{number}")
 
 
-@versions.newest_only
+@tiers.newest_only
 class PartingTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    (
-      "random",
-      _dropout,
-      _TWO,
-      "random ops (dropout/random_uniform/RandomUniform) draw new numbers for "
-      "each of 2 slices; compare without them, such as with a dropout rate of "
-      "0",
-    ),
-    (
-      "random_shards",
-      _dropout,
-      estimator_mp.ShardingConfig("model:2", split=[("^first$", 1)]),
-      "random ops (dropout/random_uniform/RandomUniform) draw what is split in "
-      "2 parts, each with numbers of its own; compare without them, such as "
-      "with a dropout rate of 0",
-    ),
-    (
-      "batch_norm",
-      _batch_norm,
-      _FOUR,
-      "batch normalisation (norm/AssignMovingAvg/",
-    ),
-    (
-      "sum",
-      _hidden_sum,
-      dataclasses.replace(_FOUR, loss_reduction="mean"),
-      "all gradients are 0.25 of the plain ones: the loss is a sum over "
-      'examples; use loss_reduction="sum", not "mean"',
-    ),
-    (
-      "mean",
-      _hidden_mean,
-      dataclasses.replace(_TWO, loss_reduction="sum"),
-      "all gradients are 2 of the plain ones: the loss is a mean over examples;"
-      ' use loss_reduction="mean", not "sum"',
-    ),
-    (
-      "no_mean",
-      _root,
-      dataclasses.replace(_TWO, loss_reduction="mean"),
-      "the loss of a batch is perhaps no mean of those of its 2 slices, but a "
-      "sum, a mean over something else than examples, or a function of such "
-      "means; see docs/differences.md",
-    ),
-    (
-      "compression",
-      _root,
-      estimator_mp.ShardingConfig(
-        "data:2", compression="bfloat16", loss_reduction="mean"
-      ),
-      "compression='bfloat16' does not send all of a gradient; use "
-      'compression="none"',
+    tiers.sample(
+      [
+        (
+          "random",
+          _dropout,
+          _TWO,
+          "random ops (dropout/random_uniform/RandomUniform) draw new numbers "
+          "for each of 2 slices; compare without them, such as with a dropout "
+          "rate of 0",
+        ),
+        (
+          "random_shards",
+          _dropout,
+          estimator_mp.ShardingConfig("model:2", split=[("^first$", 1)]),
+          "random ops (dropout/random_uniform/RandomUniform) draw what is "
+          "split in 2 parts, each with numbers of its own; compare without "
+          "them, such as with a dropout rate of 0",
+        ),
+        (
+          "batch_norm",
+          _batch_norm,
+          _FOUR,
+          "batch normalisation (norm/AssignMovingAvg/",
+        ),
+        (
+          "sum",
+          _hidden_sum,
+          dataclasses.replace(_FOUR, loss_reduction="mean"),
+          "all gradients are 0.25 of the plain ones: the loss is a sum over "
+          'examples; use loss_reduction="sum", not "mean"',
+        ),
+        (
+          "mean",
+          _hidden_mean,
+          dataclasses.replace(_TWO, loss_reduction="sum"),
+          "all gradients are 2 of the plain ones: the loss is a mean over "
+          'examples; use loss_reduction="mean", not "sum"',
+        ),
+        (
+          "no_mean",
+          _root,
+          dataclasses.replace(_TWO, loss_reduction="mean"),
+          "the loss of a batch is perhaps no mean of those of its 2 slices, "
+          "but a sum, a mean over something else than examples, or a function "
+          "of such means; see docs/differences.md",
+        ),
+        (
+          "compression",
+          _root,
+          estimator_mp.ShardingConfig(
+            "data:2", compression="bfloat16", loss_reduction="mean"
+          ),
+          "compression='bfloat16' does not send all of a gradient; use "
+          'compression="none"',
+        ),
+      ]
     ),
   )
   def test_reason(self, model_fn, config, expected):
@@ -465,7 +475,7 @@ class PartingTest(parameterized.TestCase):
     self.assertTrue(again.ok, again.text())
 
 
-@versions.newest_only
+@tiers.newest_only
 class ErrorsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (

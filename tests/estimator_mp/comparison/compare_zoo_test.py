@@ -3,7 +3,8 @@
 import inspect
 
 import estimator_mp
-from tests.estimator_mp import batch_models, shapes, versions, zoo
+from tests import tiers
+from tests.estimator_mp import batch_models, shapes, zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -32,7 +33,7 @@ class CompareTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.covering(
+    for name in tiers.sample(
       (
         "mlp_keras_adam",
         "cnn",
@@ -41,11 +42,7 @@ class CompareTest(parameterized.TestCase):
         "keras_functional",
         "two_optimizers",
         "canned",
-      ),
-      "mlp_keras_adam",
-      "lstm",
-      "two_optimizers",
-      "canned",
+      )
     )
   )
   def test_zoo(self, name):
@@ -59,22 +56,13 @@ class CompareTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
-      [(f.__name__, f) for f in _SHAPES],
-      "tied_weights",
-      "two_lookups",
-      "conds",
-      "gradient_penalty",
-      "weighted_examples",
-      "regularized_sum",
-      "clipped",
-    )
+    tiers.sample([(f.__name__, f) for f in _SHAPES])
   )
   def test_shapes(self, model_fn):
     self._check(model_fn, shapes.WEIGHTED)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f.__name__, f)
         for f in (
@@ -83,15 +71,7 @@ class CompareTest(parameterized.TestCase):
           *batch_models.LOSSES,
           *batch_models.UPDATES,
         )
-      ],
-      "maml",
-      "adversarial",
-      "v1_losses",
-      "total_by_weights",
-      "means_of_tasks",
-      "total",
-      "counters",
-      "centers",
+      ]
     )
   )
   def test_merges(self, model_fn):

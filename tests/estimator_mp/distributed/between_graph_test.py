@@ -8,7 +8,8 @@ import tempfile
 
 import estimator_mp
 from estimator_mp.session import distribution
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 from tests.estimator_mp.distributed import between_graph_program as program
 from tests.estimator_mp.distributed import clusters
 
@@ -110,7 +111,7 @@ def _plain(name):
 
 class TrainingTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("one_stage", "many_kinds", {"mesh": "stage:1"}),
         ("two_stages", "many_kinds", {"mesh": "stage:2"}),
@@ -118,12 +119,7 @@ class TrainingTest(parameterized.TestCase):
         ("replicas", "many_kinds", {"mesh": "data:2", "variables": "shared"}),
         ("references", "of_references", _STAGES),
         ("synchronous", "synchronous", _STAGES),
-      ],
-      "micro_batches",
-      "replicas",
-      "references",
-      "synchronous",
-      oldest=["micro_batches", "synchronous"],
+      ]
     )
   )
   def test_one_worker_trains_as_the_plain_model(self, name, settings):
@@ -151,7 +147,8 @@ class TrainingTest(parameterized.TestCase):
         self.assertRegex(variable, "^(mean(_1)?/|sync_rep_local_step)")
       self.assertContainsSubset(config.create_mesh().devices, run.devices)
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_two_workers_train_as_one_on_whole_batches(self):
     """Real processes, also of the evaluator, with SyncReplicasOptimizer."""
     model_dir = self.create_tempdir().full_path

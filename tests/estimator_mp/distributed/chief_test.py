@@ -10,7 +10,8 @@ import random
 import tempfile
 
 import estimator_mp
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 from tests.estimator_mp.distributed import clusters
 
 import numpy as np
@@ -159,6 +160,7 @@ class ChiefTest(absltest.TestCase):
     for name, value in expected.items():
       np.testing.assert_allclose(found[name], value, rtol=1e-5, err_msg=name)
 
+  @tiers.slow
   def test_all_is_as_in_one_process_and_the_model_can_be_used_afterwards(self):
     estimator = self._estimator()
     exporters = _exporters()
@@ -179,6 +181,7 @@ class ChiefTest(absltest.TestCase):
       runs.predict(estimator), runs.predict(self.plain), atol=1e-6
     )
 
+  @tiers.slow
   def test_a_task_lost_in_the_last_evaluation(self):
     losing, exporters = _Losing(), _exporters()
     (metrics, exports), _, _ = _run(self._estimator(), exporters, [losing])
@@ -196,7 +199,7 @@ class ChiefTest(absltest.TestCase):
     np.testing.assert_allclose(losses, self.expected[1], rtol=1e-5)
     self.assertEqual(saved, self.expected[2])
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_canned(self):
     column = tf.feature_column.numeric_column("x", [10])
 

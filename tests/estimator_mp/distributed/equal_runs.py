@@ -3,7 +3,6 @@
 import dataclasses
 import os
 
-from tests.estimator_mp import versions
 from tests.estimator_mp.distributed import program
 
 import numpy as np
@@ -17,30 +16,22 @@ _RTOL = 1e-5
 class EqualRunsCase(absltest.TestCase):
   """A test of three tasks that run `MODULE` with a file of runs."""
 
-  def make_runs(self, *kept, oldest=None):
-    """Returns runs of all kinds of meshes, and the file that names them.
-
-    Args:
-      *kept: Those that run where not all cases do.
-      oldest: See `versions.covering`.
-    """
+  def make_runs(self, *names):
+    """Returns runs of some kinds of meshes, and the file that names them."""
     stages = {"mesh": "stage:3", "num_micro_batches": 4}
     hybrid = {"mesh": "data:2,stage:2", "num_micro_batches": 2}
     table = {"mesh": "model:3", "split": program.split_table()}
-    chosen = versions.covering(
-      [
-        ("stages", "digits", stages, False),
-        ("hybrid", "digits", hybrid, False),
-        ("parts", "deepfm", table, False),
-        ("inputs", "mlp_sgd", {"mesh": "data:3"}, True),
-      ],
-      *kept,
-      oldest=oldest,
-    )
-    made = [
-      program.Run(model, self._model_dir(name), sharding, reads_by_task=by_task)
-      for name, model, sharding, by_task in chosen
-    ]
+    every = {
+      "stages": ("digits", stages, False),
+      "hybrid": ("digits", hybrid, False),
+      "parts": ("deepfm", table, False),
+      "inputs": ("mlp_sgd", {"mesh": "data:3"}, True),
+    }
+    made = []
+    for name in names:
+      model, sharding, by_task = every[name]
+      folder = self._model_dir(name)
+      made.append(program.Run(model, folder, sharding, reads_by_task=by_task))
     path = os.path.join(self.create_tempdir().full_path, "runs.json")
     program.write_runs(path, made)
     return made, path

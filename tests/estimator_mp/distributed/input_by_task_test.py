@@ -12,7 +12,8 @@ from compat.private import estimators
 from estimator_mp import devices, toolbox
 from estimator_mp.distributed import input_by_task, input_environment
 from estimator_mp.session import distribution
-from tests.estimator_mp import runs, versions
+from tests import tiers
+from tests.estimator_mp import runs
 from tests.estimator_mp.distributed import clusters
 
 import numpy as np
@@ -209,7 +210,7 @@ class InputByTaskTest(parameterized.TestCase):
     self.assertNotEmpty([x for x in observer.transfers if _is_far(x)])
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("replicas", "data:2", 1, [1, 1]),
         ("micro_batches", "data:2", 3, [1, 1]),
@@ -217,11 +218,7 @@ class InputByTaskTest(parameterized.TestCase):
         ("three", "data:3", 2, [2, 1]),
         ("four", "data:4", 1, [2, 2]),
         ("four_in_micro_batches", "data:4", 3, [2, 2]),
-      ],
-      "pipelines",
-      "three",
-      "four_in_micro_batches",
-      oldest=["pipelines", "three"],
+      ]
     )
   )
   def test_trains_as_one_reader_does(self, mesh, num_micro_batches, pipelines):
@@ -242,7 +239,7 @@ class InputByTaskTest(parameterized.TestCase):
     self._assert_same(found, self._train(_plain([1]), steps=_STEPS))
     self.assertNotEmpty(_sent_inputs(observer))
 
-  @parameterized.parameters(1, 3)
+  @parameterized.parameters(tiers.sample([1, 3]))
   def test_short_last_batches_count_as_they_are(self, num_micro_batches):
     # Each reads 12 and 12; then the one 7 and the other 6.
     config = estimator_mp.ShardingConfig(
@@ -253,6 +250,7 @@ class InputByTaskTest(parameterized.TestCase):
     self.assertLen(found[0], 3)
     self._assert_same(found, self._train(_plain([1, 1], 61)))
 
+  @tiers.slow
   def test_the_first_pipeline_that_ends_ends_the_run(self):
     # The one reads 12, 12 and 1; the other 12 and 12.
     read = functools.partial(_read, count=49, is_static=False)
@@ -260,6 +258,7 @@ class InputByTaskTest(parameterized.TestCase):
     self.assertLen(found[0], 2)
     self._assert_same(found, self._train(_plain([1, 1]), steps=2))
 
+  @tiers.slow
   def test_a_batch_with_fewer_examples_than_micro_batches(self):
     config = estimator_mp.ShardingConfig("data:2", num_micro_batches=3)
     read = functools.partial(_read, count=52, is_static=False)
@@ -296,6 +295,7 @@ class InputByTaskTest(parameterized.TestCase):
     self._assert_same(found, expected)
     self._assert_no_batch_is_sent(observer)
 
+  @tiers.slow
   def test_a_resumed_run_goes_on_in_each_part(self):
     config = estimator_mp.ShardingConfig("data:4")
 

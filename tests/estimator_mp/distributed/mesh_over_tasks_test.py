@@ -5,7 +5,8 @@ import tempfile
 
 import estimator_mp
 from estimator_mp.session import distribution
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 from tests.estimator_mp.distributed import clusters
 
 import tensorflow as tf
@@ -34,19 +35,14 @@ class MeshOverTasksTest(parameterized.TestCase):
     cls.plain = runs.go_on(model_fn, None, params, cls.start, plain_dir)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("stages", {"mesh": "stage:3", "num_micro_batches": 3}, 3),
         ("replicas", {"mesh": "data:3", "aggregation": "hierarchical"}, 3),
         ("hybrid", {"mesh": "data:2,stage:2", "num_micro_batches": 2}, 2),
         ("parts", {"mesh": "model:3"}, 3),
         ("zero", {"mesh": "data:3", "optimizer_state": "sharded"}, 3),
-      ],
-      "replicas",
-      "hybrid",
-      "parts",
-      "zero",
-      oldest=["hybrid", "parts"],
+      ]
     )
   )
   def test_trains_as_the_plain_model(self, settings, num_tasks):
@@ -67,6 +63,7 @@ class MeshOverTasksTest(parameterized.TestCase):
       found = {name for name, held in run.devices.items() if held.variables}
       self.assertContainsSubset(config.create_mesh().devices, found)
 
+  @tiers.slow
   def test_a_trace_groups_devices_by_task(self):
     folder = self.create_tempdir().full_path
     with clusters.in_process(2, chief=1, worker=1):

@@ -5,6 +5,7 @@ from unittest import mock
 
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import connections, recovery, status, watch
+from tests import tiers
 from tests.estimator_mp.distributed import answering
 
 import tensorflow as tf
@@ -84,6 +85,7 @@ class RecoveryTest(absltest.TestCase):
           ],
         )
 
+  @tiers.slow
   def test_a_task_that_is_away_is_waited_for(self):
     clock, ask_all = _Clock(), watch.ask_all
     back_at = 0.0
@@ -144,6 +146,7 @@ class WatchTest(absltest.TestCase):
     self.addCleanup(self.task.close)
     self.addresses = {_WORKER: self.task.address}
 
+  @tiers.slow
   def test_a_silent_task_is_named_and_so_is_its_return(self):
     clock = _Clock()
 

@@ -1,6 +1,7 @@
 """Processes on loopback that train one model: the losses of one process."""
 
 import estimator_mp  # noqa: F401
+from tests import tiers
 from tests.estimator_mp.distributed import clusters, equal_runs
 
 from absl.testing import absltest
@@ -10,7 +11,7 @@ class TrainAndEvaluateTest(equal_runs.EqualRunsCase):
   def test_three_processes_train_as_one(self):
     """Three runs of one program: the servers of the first do for the others."""
     made, path = self.make_runs(
-      "stages", "hybrid", "parts", "inputs", oldest=["hybrid", "parts"]
+      *tiers.sample(["hybrid", "stages", "inputs", "parts"])
     )
     cluster = clusters.make_cluster(chief=1, worker=2)
     with clusters.Processes(cluster) as processes:

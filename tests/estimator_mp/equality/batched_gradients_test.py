@@ -6,7 +6,8 @@ import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import programs, shapes, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, shapes, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +15,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _BATCH = programs.examples((zoo.FEATURES, zoo.LABELS), 0, 24)
-_STEPS = versions.steps(6, 10)
+_STEPS = tiers.steps(6, 10)
 
 # Mesh and options, by model: not the full product, but every value often.
 _CASES = {
@@ -53,18 +54,7 @@ class ZooTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (name, name)
     # Each option; deepfm, lstm and canned are in schedule_pairs_test.
-    for name in versions.covering(
-      _CASES,
-      "mlp_sgd",
-      "mlp_momentum",
-      "mlp_adam",
-      "mlp_ftrl",
-      "mlp_keras_adam",
-      "cnn",
-      "keras_functional",
-      "two_optimizers",
-      oldest=["mlp_momentum"],
-    )
+    for name in tiers.sample(_CASES)
   )
   def test_steps_are_the_plain_models(self, name):
     model = zoo.PURE_MODELS[name]
@@ -82,7 +72,7 @@ class ZooTest(parameterized.TestCase):
       self, step.variables, expected.variables, 1e-5
     )
 
-  @versions.thorough
+  @tiers.slow
   def test_a_model_of_many_ops(self):
     """One step: Adam makes much of what rounding leaves of some gradients."""
     model = zoo.PURE_MODELS["transformer"]
@@ -102,7 +92,7 @@ class ZooTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("tied_weights", shapes.tied_weights),
         ("conds", shapes.conds),
@@ -111,13 +101,7 @@ class ZooTest(parameterized.TestCase):
         ("gradient_penalty", shapes.gradient_penalty),
         ("regularized", shapes.regularized),
         ("clipped", shapes.clipped),
-      ],
-      "conds",
-      "gan",
-      "gradient_penalty",
-      "regularized",
-      "clipped",
-      oldest=["gan"],
+      ]
     )
   )
   def test_batches_of_any_size(self, model_fn):

@@ -2,7 +2,8 @@
 
 import compat
 import estimator_mp
-from tests.estimator_mp import shapes, versions, zoo
+from tests import tiers
+from tests.estimator_mp import shapes, zoo
 from tests.estimator_mp.equality import transparency
 
 import tensorflow as tf
@@ -56,17 +57,13 @@ def _with_rows(make_optimizer):
 
 
 class ContribOptimizersTest(transparency.TransparencyTestCase):
-  @parameterized.named_parameters(
-    versions.covering(_OPTIMIZERS, "moving_average", "lars", oldest=["lars"])
-  )
+  @parameterized.named_parameters(tiers.sample(_OPTIMIZERS))
   def test_on_stages(self, make_optimizer):
     model_fn = _with_rows(make_optimizer)
     model = zoo.Model(model_fn, zoo.NET_RULES)
     self.assert_transparent(model, trains_only=True)
 
-  @parameterized.named_parameters(
-    versions.covering(_OPTIMIZERS, "adam_w", "lazy_adam", oldest=["lazy_adam"])
-  )
+  @parameterized.named_parameters(tiers.sample(_OPTIMIZERS))
   def test_on_replicas(self, make_optimizer):
     config = estimator_mp.ShardingConfig("data:2", num_micro_batches=2)
     shapes.assert_equals_the_full_batch(

@@ -3,6 +3,7 @@
 import os
 
 import estimator_mp
+from tests import tiers
 from tests.estimator_mp import runs, zoo
 
 import numpy as np
@@ -96,6 +97,7 @@ class ExportTest(absltest.TestCase):
 
 
 class HooksTest(absltest.TestCase):
+  @tiers.slow
   def test_hooks_scaffold_summaries_and_warm_start(self):
     calls = []
 

@@ -6,7 +6,8 @@ import tempfile
 import threading
 
 import estimator_mp
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -67,15 +68,12 @@ class LayerSeedsTest(parameterized.TestCase):
       self.assertGreater(np.abs(run[1][name] - value).max(), 1e-3, name)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("v1_layers", "mlp_sgd"),
         ("v1_layers_with_dropout", "cnn"),
         ("tf_keras", "keras_functional"),
-      ],
-      "v1_layers_with_dropout",
-      "tf_keras",
-      oldest=["v1_layers_with_dropout"],
+      ]
     )
   )
   def test_the_same_seed_gives_the_same_run(self, name):
@@ -85,18 +83,19 @@ class LayerSeedsTest(parameterized.TestCase):
     # A plain run asks for one line more.
     self._assert_equal(train(name, None, user_seed=SEED), first)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_a_plain_run_does_not_have_the_same_weights(self):
     """TensorFlow's own: v1.layers draw seeds from Python's random."""
     self._assert_other_weights(train("mlp_sgd", None), train("mlp_sgd", None))
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_what_the_program_seeded_itself_counts(self):
     expected = train("mlp_sgd", None, user_seed=3)
     self._assert_equal(train("mlp_sgd", CONFIG, user_seed=3), expected)
     self._assert_other_weights(train("mlp_sgd", CONFIG), expected)
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_pythons_random_seeded_alone_does_not(self):
     results = []
     for _ in "ab":
@@ -113,7 +112,7 @@ class LayerSeedsTest(parameterized.TestCase):
     train("keras_functional", CONFIG)
     self.assertEqual(random.getstate(), before)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_without_a_seed_each_run_is_another(self):
     self._assert_other_weights(
       train("mlp_sgd", CONFIG, seed=None), train("mlp_sgd", CONFIG, seed=None)

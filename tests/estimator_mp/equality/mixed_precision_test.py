@@ -11,7 +11,8 @@ few units in the last place of half precision, of the largest gradient.
 
 import estimator_mp
 from compat.contrib import mixed_precision as contrib
-from tests.estimator_mp import programs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -198,27 +199,16 @@ class MixedPrecisionTest(parameterized.TestCase):
     super().setUp()
     self.addCleanup(v1.mixed_precision.disable_mixed_precision_graph_rewrite)
 
-  @parameterized.named_parameters(
-    versions.covering(
-      _CASES,
-      "dynamic_float16",
-      "dynamic_bfloat16",
-      "graph_rewrite",
-      "contrib",
-      "by_hand_bfloat16",
-      "without_cond",
-      oldest=["dynamic_float16"],
-    )
-  )
+  @parameterized.named_parameters(tiers.sample(_CASES))
   def test_steps_are_the_plain_ones(self, dtype, train, meshes):
     self._check(dtype, train, meshes.split(), _OVERFLOWS)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_a_fixed_scale(self):
     """No step is skipped, so that all have to be finite."""
     self._check(tf.float16, _fixed, ["micro_batches", "model_axis"], {})
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_conds_of_tensorflow_1(self):
     """Switch and Merge instead of an If, as after disable_v2_behavior."""
     self.addCleanup(v1.enable_control_flow_v2)

@@ -17,7 +17,8 @@ import tempfile
 import estimator_mp
 from estimator_mp.model_axis import costs
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import runs, versions
+from tests import tiers
+from tests.estimator_mp import runs
 from tests.estimator_mp.equality import bert
 from tests.estimator_mp.model_axis import observed_steps
 
@@ -31,7 +32,7 @@ v1 = tf.compat.v1
 _ROWS = re.compile("/split/.*(embedding_lookup/|DynamicPartition|GatherV2)")
 
 
-_STEPS = versions.steps(8, 20)
+_STEPS = tiers.steps(8, 20)
 
 
 @functools.cache
@@ -52,15 +53,15 @@ def _start_and_plain_run():
 
 
 class BertTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("model:2", 1),
         ("model:3", 4),
         ("model:4", 1),
         ("data:2,model:2", 4),
-      ],
-      "data:2,model:2",
+      ]
     )
   )
   def test_training_is_the_plain_one_s(self, mesh, num_micro_batches):
@@ -82,7 +83,7 @@ class BertTest(parameterized.TestCase):
       )
 
 
-@versions.newest_only
+@tiers.newest_only
 class StepTest(parameterized.TestCase):
   """What a step computes and sends, read from its partition graphs."""
 
@@ -109,7 +110,7 @@ class StepTest(parameterized.TestCase):
 
   # On more devices what is whole weighs more: so the heads are split, too.
   @parameterized.parameters(
-    (2, ()), (4, ((bert.WIDTH, bert.WIDTH), (2, bert.WIDTH)))
+    tiers.sample([(2, ()), (4, ((bert.WIDTH, bert.WIDTH), (2, bert.WIDTH)))])
   )
   def test_is_megatron_lm_s(self, num_parts, heads):
     step = self._step(num_parts)

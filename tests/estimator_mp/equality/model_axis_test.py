@@ -4,7 +4,8 @@ import functools
 import os
 
 import estimator_mp
-from tests.estimator_mp import programs, runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -12,7 +13,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _BATCH = (zoo.FEATURES, zoo.LABELS)
-_STEPS = versions.steps(6, 20)
+_STEPS = tiers.steps(6, 20)
 
 # A column layer, then a row layer; tables by rows, or by columns.
 _MLP = ((r"^dense(_2)?/kernel$", 1), (r"^dense_[13]/kernel$", 0))
@@ -120,30 +121,12 @@ class ModelsTest(parameterized.TestCase):
 
   # A transformer is in model_axis_bert_test.
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_on_{case[0]}", name, *case)
         for name, cases in _CASES.items()
         for case in cases
-      ],
-      "mlp_sgd_on_data:2,model:2",
-      "mlp_momentum_on_model:3",
-      "mlp_adam_on_model:4",
-      "mlp_adagrad_on_stage:2,model:2",
-      "mlp_ftrl_on_model:3",
-      "mlp_keras_adam_on_stage:2,model:2",
-      "cnn_on_stage:2,model:2",
-      "lstm_on_data:2,model:2",
-      "deepfm_on_model:3",
-      "deepfm_on_data:2",
-      "keras_functional_on_model:4",
-      "two_optimizers_on_model:2",
-      "canned_on_model:3",
-      oldest=(
-        "mlp_keras_adam_on_stage:2,model:2",
-        "lstm_on_data:2,model:2",
-        "deepfm_on_model:3",
-      ),
+      ]
     )
   )
   def test_losses_and_variables(self, name, mesh, num_micro_batches, split):
@@ -171,8 +154,8 @@ class ModelsTest(parameterized.TestCase):
 
 class CheckpointTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
-      [("mlp_adam", "mlp_adam", _MLP), ("deepfm", "deepfm", _DEEPFM)], "deepfm"
+    tiers.sample(
+      [("mlp_adam", "mlp_adam", _MLP), ("deepfm", "deepfm", _DEEPFM)]
     )
   )
   def test_moves_between_shards_and_the_plain_model(self, name, split):
@@ -180,9 +163,7 @@ class CheckpointTest(parameterized.TestCase):
     model = zoo.PURE_MODELS[name]
     folder = self.create_tempdir().full_path
     dirs = [os.path.join(folder, kind) for kind in ("plain", "moved")]
-    meshes = versions.covering(
-      ("model:3", "model:2", "model:4"), "model:3", "model:2"
-    )
+    meshes = tiers.sample(("model:3", "model:2", "model:4"))
     for mesh in (None, *meshes, None):
       losses = []
       for model_dir, of_mesh in zip(dirs, (None, mesh), strict=True):
@@ -238,12 +219,11 @@ class InitialValuesTest(parameterized.TestCase):
     self.assertLess(np.mean(other == table), 1e-3)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("cnn", "cnn", r"^dense/kernel$"),
         ("transformer", "transformer", r"pooler/kernel$"),
-      ],
-      "cnn",
+      ]
     )
   )
   def test_seeds_of_the_graph_are_the_plain_ones(self, name, split):

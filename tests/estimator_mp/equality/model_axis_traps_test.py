@@ -4,7 +4,8 @@ Each is the plain one, or is refused with an error that says what to do.
 """
 
 import estimator_mp
-from tests.estimator_mp import programs, shapes, versions
+from tests import tiers
+from tests.estimator_mp import programs, shapes
 
 import numpy as np
 import tensorflow as tf
@@ -300,12 +301,7 @@ def _rules(names, axis, num_parts):
 
 
 class TrapsTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    (name, name)
-    for name in versions.some(
-      _EQUAL, "averages", "curvature", "recomputed", "batch_norm"
-    )
-  )
+  @parameterized.named_parameters((name, name) for name in tiers.sample(_EQUAL))
   def test_is_the_plain_model(self, name):
     plain = programs.Program(_EQUAL[name], None, shapes.BATCH)
     before = plain.variables()
@@ -314,14 +310,12 @@ class TrapsTest(parameterized.TestCase):
     ]
     steps = [plain.step(batch) for batch in batches]
     # What is chosen by itself is one or the other.
-    for _, mesh, split in versions.covering(
+    for _, mesh, split in tiers.sample(
       [
         ("columns", "model:2", _rules(before, 1, 2)),
         ("rows", "model:3", _rules(before, 0, 3)),
         ("auto", "model:2", "auto"),
-      ],
-      "columns",
-      "rows",
+      ]
     ):
       config = estimator_mp.ShardingConfig(mesh, split=split)
       with self.subTest(config=config):

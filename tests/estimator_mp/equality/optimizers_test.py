@@ -4,7 +4,8 @@ from typing import Any
 from unittest import mock
 
 import estimator_mp
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 from tests.estimator_mp.equality import transparency
 
 import tensorflow as tf
@@ -160,21 +161,19 @@ def _cross_shard(loss, features):
 
 class OptimizersTest(transparency.TransparencyTestCase):
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("wrapper", zoo.net_trained_by(_wrapper)),
         ("loss_scale", zoo.net_trained_by(_loss_scale)),
         ("accumulating", zoo.net_trained_by(_accumulating)),
         ("averaging", zoo.net_trained_by(_averaging)),
-      ],
-      "loss_scale",
-      "accumulating",
+      ]
     )
   )
   def test_optimizers(self, model):
     self.assert_transparent(model, trains_only=True)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_mixed_precision_graph_rewrite(self):
     self.addCleanup(v1.mixed_precision.disable_mixed_precision_graph_rewrite)
     model = zoo.net_trained_by(_graph_rewrite)
@@ -199,7 +198,7 @@ class OptimizersTest(transparency.TransparencyTestCase):
       "only",
     )
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_sync_replicas(self):
     join = tf.train.Coordinator.join
 
@@ -213,7 +212,7 @@ class OptimizersTest(transparency.TransparencyTestCase):
       self.assert_transparent(model, trains_only=True)
 
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         (
           "two_model_fns",
@@ -223,8 +222,7 @@ class OptimizersTest(transparency.TransparencyTestCase):
           "a_part_first",
           zoo.Model(penalty_of_a_part, ((r"^a/", 0), (r"^b/", 1), (r".", 2))),
         ),
-      ],
-      "two_model_fns",
+      ]
     )
   )
   def test_gradients_before_the_model_is_complete(self, model):

@@ -6,7 +6,8 @@ Every model of the zoo, without dropout and batch normalisation.
 import os
 
 import estimator_mp
-from tests.estimator_mp import programs, runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, runs, zoo
 
 from absl.testing import absltest, parameterized
 
@@ -46,17 +47,7 @@ class OneStepTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (name, name)
     # The other models are in replicas_test with as many micro-batches.
-    for name in versions.covering(
-      _CASES,
-      "mlp_sgd",
-      "mlp_momentum",
-      "mlp_adam",
-      "mlp_ftrl",
-      "cnn",
-      "keras_functional",
-      "two_optimizers",
-      oldest=["mlp_momentum"],
-    )
+    for name in tiers.sample(_CASES)
   )
   def test_equals_the_full_batch(self, name):
     model = zoo.PURE_MODELS[name]
@@ -115,12 +106,11 @@ class EstimatorTest(parameterized.TestCase):
   """Several steps, with checkpoints; evaluation and prediction."""
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("mlp_momentum", "mlp_momentum", 4, "1f1b"),
         ("keras_functional", "keras_functional", 8, "none"),
-      ],
-      "keras_functional",
+      ]
     )
   )
   def test_training_and_serving(self, name, num_micro_batches, schedule):

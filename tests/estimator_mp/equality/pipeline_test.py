@@ -1,7 +1,8 @@
 """Models of many shapes in micro-batches equal those of the full batch."""
 
 import estimator_mp
-from tests.estimator_mp import shapes, versions
+from tests import tiers
+from tests.estimator_mp import shapes
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -11,7 +12,7 @@ v1 = tf.compat.v1
 
 class ModelsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("skip_connections", shapes.skip_connections, "stage:4"),
         ("tied_weights", shapes.tied_weights),
@@ -35,16 +36,7 @@ class ModelsTest(parameterized.TestCase):
           "sum",
         ),
         ("clipped", shapes.clipped, "stage:2"),
-      ],
-      "skip_connections",
-      "tied_weights",
-      "two_lookups",
-      "conds",
-      "loops",
-      "weighted_examples",
-      "regularized",
-      "regularized_sum",
-      oldest=["two_lookups", "conds"],
+      ]
     )
   )
   def test_equals_the_full_batch(
@@ -53,12 +45,11 @@ class ModelsTest(parameterized.TestCase):
     self._check(model_fn, batch, mesh, loss_reduction=loss_reduction)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("conds", shapes.conds, "stage:2"),
         ("loops", shapes.loops, "stage:3"),
-      ],
-      "conds",
+      ]
     )
   )
   def test_v1_control_flow(self, model_fn, mesh):
@@ -67,12 +58,11 @@ class ModelsTest(parameterized.TestCase):
     self._check(model_fn, shapes.BATCH, mesh)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("skip_connections", shapes.skip_connections),
         ("two_lookups", shapes.two_lookups),
-      ],
-      "two_lookups",
+      ]
     )
   )
   def test_reference_variables(self, model_fn):

@@ -1,6 +1,7 @@
 """Whatever ops a program builds its graph of, sharding it changes nothing."""
 
-from tests.estimator_mp import versions, zoo
+from tests import tiers
+from tests.estimator_mp import zoo
 from tests.estimator_mp.equality import transparency
 
 import numpy as np
@@ -219,7 +220,7 @@ def sequences(features, labels, mode):
 
 class ProgramsTest(transparency.TransparencyTestCase):
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("conditions", zoo.Model(conditions, _RULES)),
         ("loops", zoo.Model(loops, _RULES)),
@@ -227,21 +228,18 @@ class ProgramsTest(transparency.TransparencyTestCase):
         ("multi_head", zoo.Model(multi_head, _RULES)),
         ("scaffold", zoo.Model(scaffold, _RULES)),
         ("batch_norm", zoo.Model(batch_norm, _RULES)),
-      ],
-      "conditions",
-      "multi_head",
+      ]
     )
   )
   def test_dense_features(self, model):
     self.assert_transparent(model)
 
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("lookups", zoo.Model(lookups, _RULES)),
         ("sequences", zoo.Model(sequences, _RULES)),
-      ],
-      "sequences",
+      ]
     )
   )
   def test_sparse_features(self, model):

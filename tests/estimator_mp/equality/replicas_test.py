@@ -4,7 +4,8 @@ import functools
 import os
 
 import estimator_mp
-from tests.estimator_mp import programs, runs, shapes, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, runs, shapes, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -75,7 +76,7 @@ _SUMS = ("canned",)
 # model's own losses differ by up to 9e-4 after 20 steps if the examples of each
 # batch come in another order. So each step starts from the plain variables.
 _CHAOTIC = ("transformer",)
-_STEPS = versions.steps(8, 20)
+_STEPS = tiers.steps(8, 20)
 
 
 @functools.cache
@@ -97,28 +98,12 @@ class ModelsTest(parameterized.TestCase):
     self.assertCountEqual(_CASES, zoo.PURE_MODELS)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_{size}", name, case, size == "static")
         for name, cases in _CASES.items()
         for size, case in zip(("static", "dynamic"), cases, strict=True)
-      ],
-      "mlp_sgd_dynamic",
-      "mlp_momentum_static",
-      "mlp_momentum_dynamic",
-      "mlp_adam_static",
-      "mlp_adagrad_static",
-      "mlp_adagrad_dynamic",
-      "mlp_ftrl_static",
-      "mlp_keras_adam_dynamic",
-      "cnn_dynamic",
-      "transformer_static",
-      "lstm_dynamic",
-      "deepfm_static",
-      "keras_functional_static",
-      "two_optimizers_static",
-      "canned_static",
-      oldest=["mlp_keras_adam_dynamic", "lstm_dynamic"],
+      ]
     )
   )
   def test_losses_and_variables(self, name, case, is_static):
@@ -162,22 +147,7 @@ class ModelsTest(parameterized.TestCase):
       others = config.create_mesh().axis_size("data") - 1
       self.assertEqual(set(found.values()), {others})
 
-  @parameterized.named_parameters(
-    versions.covering(
-      _SHAPES,
-      "skip_connections",
-      "tied_weights",
-      "two_lookups",
-      "conds",
-      "gradient_penalty",
-      "regularized",
-      "clipped_sharded",
-      "gan_sharded",
-      "loops_sharded",
-      "two_lookups_shared",
-      oldest=["two_lookups", "conds", "gan_sharded"],
-    )
-  )
+  @parameterized.named_parameters(tiers.sample(_SHAPES))
   def test_shapes(self, model_fn, mesh, num_micro_batches=1, fields=None):
     config = _config(mesh, num_micro_batches, **fields or {})
     shapes.assert_equals_the_full_batch(
@@ -185,11 +155,8 @@ class ModelsTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
-      [("replicated", {}), ("sharded", _SHARDED), ("shared", _SHARED)],
-      "sharded",
-      "shared",
-      oldest=["sharded"],
+    tiers.sample(
+      [("replicated", {}), ("sharded", _SHARDED), ("shared", _SHARED)]
     )
   )
   def test_reference_variables(self, fields):
@@ -203,9 +170,7 @@ class ModelsTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
-      [("conds", shapes.conds), ("loops", shapes.loops)], "conds"
-    )
+    tiers.sample([("conds", shapes.conds), ("loops", shapes.loops)])
   )
   def test_v1_control_flow(self, model_fn):
     v1.disable_control_flow_v2()
@@ -239,12 +204,12 @@ class UpdatesInBranchesTest(parameterized.TestCase):
   """
 
   @parameterized.named_parameters(
-    versions.some([("replicated", {}), ("sharded", _SHARDED)], "sharded")
+    tiers.thin([("replicated", {}), ("sharded", _SHARDED)])
   )
   def test_functions(self, fields):
     self._check(fields)
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(("replicated", {}), ("sharded", _SHARDED))
   def test_v1_conds(self, fields):
     v1.disable_control_flow_v2()
@@ -272,12 +237,16 @@ class UpdatesInBranchesTest(parameterized.TestCase):
 class EstimatorTest(parameterized.TestCase):
   """Several steps, with checkpoints; evaluation and prediction."""
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
-    ("float16", {"compression": "float16"}, 1e-3),
-    ("bfloat16", {"compression": "bfloat16", "aggregation": "ring"}, 1e-2),
-    ("top_k", {"compression": "top_k", "top_k_fraction": 0.5}, 1e-1),
-    ("all_of_top_k", {"compression": "top_k", "top_k_fraction": 1.0}, 1e-6),
+    tiers.sample(
+      [
+        ("float16", {"compression": "float16"}, 1e-3),
+        ("bfloat16", {"compression": "bfloat16", "aggregation": "ring"}, 1e-2),
+        ("top_k", {"compression": "top_k", "top_k_fraction": 0.5}, 1e-1),
+        ("all_of_top_k", {"compression": "top_k", "top_k_fraction": 1.0}, 1e-6),
+      ]
+    ),
   )
   def test_compression(self, fields, rtol):
     """Losses are near the plain model's; what is kept back is in no checkpoint.
@@ -308,17 +277,13 @@ class EstimatorTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("replicated", "mlp_momentum", "data:2,stage:2", 1, {}),
         ("micro_batches", "mlp_adam", "data:2,stage:3", 4, {}),
         ("sharded", "deepfm", "data:2", 1, _SHARDED),
         ("shared", "mlp_momentum", "data:4", 1, _SHARED),
-      ],
-      "micro_batches",
-      "sharded",
-      "shared",
-      oldest=["micro_batches"],
+      ]
     )
   )
   def test_training_and_serving(self, name, mesh, num_micro_batches, fields):

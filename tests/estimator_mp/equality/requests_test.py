@@ -1,6 +1,7 @@
 """However a program asks for gradients, sharding it changes nothing."""
 
-from tests.estimator_mp import versions, zoo
+from tests import tiers
+from tests.estimator_mp import zoo
 from tests.estimator_mp.equality import transparency
 
 import tensorflow as tf
@@ -207,7 +208,7 @@ def recompute(features, labels, mode):
 
 class RequestsTest(transparency.TransparencyTestCase):
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("gan", zoo.Model(gan, _GAN_RULES)),
         ("gradient_penalty", zoo.Model(gradient_penalty, _GAN_RULES)),
@@ -217,12 +218,7 @@ class RequestsTest(transparency.TransparencyTestCase):
         ("gradients_twice", zoo.net_trained_by(_gradients_twice)),
         ("custom_gradient", zoo.Model(custom_gradient, zoo.NET_RULES)),
         ("recompute_grad", zoo.Model(recompute, zoo.NET_RULES)),
-      ],
-      "gan",
-      "tape_of_a_tape",
-      "gradients_by_parts",
-      "custom_gradient",
-      "recompute_grad",
+      ]
     )
   )
   def test_gradients(self, model):

@@ -8,8 +8,9 @@ import shutil
 import estimator_mp
 from compat.private import estimators
 from estimator_mp import toolbox
+from tests import tiers
 from tests.compat import models
-from tests.estimator_mp import runs, versions, zoo
+from tests.estimator_mp import runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -126,19 +127,7 @@ class ShardEstimatorTest(parameterized.TestCase):
     super().setUp()
     random.seed(5)  # Layers of a plain run draw their seeds from here.
 
-  @parameterized.named_parameters(
-    (name, name)
-    for name in versions.covering(
-      # Canned ones on feature columns are two_optimizers and of_version_1.
-      MODELS,
-      "custom",
-      "keras",
-      "tpu",
-      "two_optimizers",
-      "of_version_1",
-      oldest=["keras", "of_version_1"],
-    )
-  )
+  @parameterized.named_parameters((name, name) for name in tiers.sample(MODELS))
   def test_equals_the_plain_estimator(self, name):
     model = MODELS[name]
     folder = self.create_tempdir().full_path
@@ -172,7 +161,7 @@ class ShardEstimatorTest(parameterized.TestCase):
       model.predict(estimator), model.predict(plain), rtol=1e-5
     )
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_a_subclass_that_hides_its_model_fn(self):
     folder = self.create_tempdir().full_path
     start = os.path.join(folder, "start")
@@ -236,7 +225,7 @@ class ShardEstimatorTest(parameterized.TestCase):
     self.assertIn("/device:CPU:1", observed)
     self.assertIn("mean_logit", added.evaluate(zoo.input_fn))
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_an_estimator_with_added_metrics(self):
     added = tf.estimator.add_metrics(
       tf.estimator.Estimator(model_fn, config=_run_config(None)), lambda: {}
@@ -277,7 +266,7 @@ class ShardEstimatorTest(parameterized.TestCase):
     self.assertIs(type(copied), type(made))
     self.assertEqual(copied.model_dir, "there")
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
     (
       "no_estimator",
@@ -396,7 +385,7 @@ class NeverShardedTest(parameterized.TestCase):
     with self.assertRaisesRegex(ValueError, "training graph was never sharded"):
       estimator.train(zoo.input_fn, steps=1)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_an_inner_estimator_with_a_sharded_model_fn_trains(self):
     estimator = Searching(
       estimator_mp.run_config(CONFIG),
@@ -405,7 +394,7 @@ class NeverShardedTest(parameterized.TestCase):
     _, observed = _train(estimator, zoo.input_fn)
     self.assertIn("/device:CPU:1", observed)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_evaluation_and_prediction_may_be_plain(self):
     model_dir = self.create_tempdir().full_path
     tf.estimator.Estimator(model_fn, model_dir).train(zoo.input_fn, steps=1)
@@ -415,7 +404,7 @@ class NeverShardedTest(parameterized.TestCase):
     self.assertIn("loss", estimator.evaluate(zoo.input_fn))
     self.assertLen(runs.predict(estimator), zoo.EXAMPLES)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_a_mesh_by_hand_is_no_error(self):
     mesh = CONFIG.create_mesh()
 

@@ -4,7 +4,8 @@ import os
 import tempfile
 
 import estimator_mp
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 
 from absl.testing import absltest, parameterized
 
@@ -31,23 +32,12 @@ class TransparencyTest(parameterized.TestCase):
     return start, self.plain[name]
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_{mesh.replace(':', '')}", name, mesh)
         for name, model in zoo.MODELS.items()
         for mesh in model.meshes
-      ],
-      # Each model once; those of one network are placed as Adam's is.
-      "mlp_adam_stage3",
-      "mlp_keras_adam_stage3",
-      "cnn_stage3",
-      "transformer_stage4",
-      "lstm_stage3",
-      "deepfm_stage3",
-      "keras_functional_stage2",
-      "two_optimizers_stage4",
-      "canned_stage2",
-      oldest=["mlp_keras_adam_stage3", "keras_functional_stage2"],
+      ]
     )
   )
   def test_automatic_placement(self, name, mesh):
@@ -58,23 +48,17 @@ class TransparencyTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.covering(
+    for name in tiers.sample(
       # Of the networks that differ by their optimizer one: slots follow their
       # variable, wherever that is.
-      [x for x in zoo.MODELS if x not in _OF_ONE_NETWORK],
-      "mlp_adam",
-      "cnn",
-      "lstm",
-      "deepfm",
-      "two_optimizers",
-      oldest=["lstm"],
+      [x for x in zoo.MODELS if x not in _OF_ONE_NETWORK]
     )
   )
   def test_rules(self, name):
     rules = zoo.MODELS[name].rules
     self._check(name, estimator_mp.ShardingConfig("stage:3", placement=rules))
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
     ("one_of_four_is_empty", "cnn", "stage:4", (0, 2, 3)),
     ("two_parts_on_one_of_two", "lstm", "stage:2", (0, 0, 1)),

@@ -6,7 +6,8 @@ import estimator_mp
 from estimator_mp.config.schedules.schedule import Cell, Phase
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import programs, shapes, versions
+from tests import tiers
+from tests.estimator_mp import programs, shapes
 
 import numpy as np
 import tensorflow as tf
@@ -160,12 +161,14 @@ class SharedWeightsTest(parameterized.TestCase):
 
   @parameterized.product(
     model_fn=[towers, repeated, activations, scored],
-    stages=[
-      (0, 1, 2),
-      (0, 1, 2, 3),
-      (0, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3),
-      (0, 2, 1, 0, 2, 1, 2),
-    ],
+    stages=tiers.sample(
+      [
+        (0, 1, 2),
+        (0, 1, 2, 3),
+        (0, 1, 1, 2, 2, 3, 3, 3, 3, 3, 3),
+        (0, 2, 1, 0, 2, 1, 2),
+      ]
+    ),
   )
   def test_steps_are_the_plain_models_bit_for_bit(self, model_fn, stages):
     self.assert_same_steps(model_fn, stages)
@@ -179,13 +182,13 @@ class SharedWeightsTest(parameterized.TestCase):
     self.addCleanup(v1.enable_resource_variables)
     self.assert_same_steps(repeated, (0, 1, 2, 3))
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_siamese_towers_of_many_layers_cut_automatically(self):
     self.assert_same_steps(
       deep_towers, 3, estimator_mp.ShardingConfig("stage:3")
     )
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_with_micro_batches_each_device_sends_one_sum(self):
     stages = (0, 1, 1, 2, 2, 2)
     config = dataclasses.replace(_config(stages), num_micro_batches=3)
@@ -231,7 +234,7 @@ class TiedTest(parameterized.TestCase):
     return programs.Program(tied, config, BATCH, {"stages": stages})
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("1f1b", "1f1b"),
         ("gpipe", "gpipe"),
@@ -242,13 +245,7 @@ class TiedTest(parameterized.TestCase):
         ("zbv", "zbv", 2),
         ("zbv_recompute", "zbv", 2, "always"),
         ("auto", "auto"),
-      ],
-      "1f1b",
-      "interleaved",
-      "1f1b_recompute",
-      "zb1p",
-      "zbv_recompute",
-      oldest=["1f1b_recompute"],
+      ]
     )
   )
   def test_gradients_are_the_plain_models(

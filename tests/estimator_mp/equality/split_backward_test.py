@@ -11,14 +11,15 @@ import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import programs, shapes, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, shapes, zoo
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_STEPS = versions.steps(8, 20)
+_STEPS = tiers.steps(8, 20)
 _BATCH = (zoo.FEATURES, zoo.LABELS)
 
 # Mesh and options, by model: not the full product, but every value often. Adam
@@ -113,19 +114,7 @@ class ZooTest(parameterized.TestCase):
   def test_all_models_are_here(self):
     self.assertCountEqual({*_CASES, "transformer"}, zoo.PURE_MODELS)
 
-  @parameterized.named_parameters(
-    (name, name)
-    for name in versions.covering(
-      _CASES,
-      "mlp_momentum",
-      "mlp_adam",
-      "mlp_adagrad",
-      "mlp_ftrl",
-      "mlp_keras_adam",
-      "canned",
-      oldest=["mlp_momentum"],
-    )
-  )
+  @parameterized.named_parameters((name, name) for name in tiers.sample(_CASES))
   def test_steps_are_the_plain_models(self, name):
     model = zoo.PURE_MODELS[name]
     mesh, options = _CASES[name]
@@ -144,7 +133,7 @@ class ZooTest(parameterized.TestCase):
       self.assertIn(Phase.WEIGHT, phases, stage)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("cnn", "cnn", "data:2,stage:2"),
         ("cnn_zb2p", "cnn", "stage:3", "zb2p", "always"),
@@ -154,11 +143,7 @@ class ZooTest(parameterized.TestCase):
         ("transformer_zb2p", "transformer", "stage:2", "zb2p"),
         ("transformer_auto", "transformer", "stage:3", "auto"),
         ("recompute", "transformer", "stage:2", "zb1p", "always"),
-      ],
-      "cnn",
-      "cnn_zb2p",
-      "cnn_auto",
-      oldest=["cnn"],
+      ]
     )
   )
   def test_steps_are_those_of_a_whole_backward_pass(
@@ -186,7 +171,7 @@ class ZooTest(parameterized.TestCase):
 class ShapesTest(parameterized.TestCase):
   @parameterized.named_parameters(
     # The others are in schedule_pairs_test.
-    versions.covering(
+    tiers.sample(
       [
         ("tied_weights", shapes.tied_weights, "stage:3"),
         ("two_lookups", shapes.two_lookups, "stage:2"),
@@ -197,35 +182,27 @@ class ShapesTest(parameterized.TestCase):
         ("regularized", shapes.regularized, "stage:2"),
         ("clipped", shapes.clipped, "stage:2"),
         ("skip_connections", shapes.skip_connections, "data:2,stage:3"),
-      ],
-      "gan",
-      "gradient_penalty",
-      "regularized",
-      "clipped",
-      "skip_connections",
-      oldest=["gan"],
+      ]
     )
   )
   def test_equals_the_full_batch(self, model_fn, mesh):
     self._check(model_fn, mesh)
 
   @parameterized.named_parameters(
-    versions.covering(
-      [("conds", shapes.conds), ("loops", shapes.loops)], "loops"
-    )
+    tiers.sample([("conds", shapes.conds), ("loops", shapes.loops)])
   )
   def test_v1_control_flow(self, model_fn):
     v1.disable_control_flow_v2()
     self.addCleanup(v1.enable_control_flow_v2)
     self._check(model_fn, "stage:2")
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_reference_variables(self):
     v1.disable_resource_variables()
     self.addCleanup(v1.enable_resource_variables)
     self._check(shapes.skip_connections, "stage:3")
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
     ("shared_layer", _shared_layer), ("one_bias_for_two", _one_for_two)
   )

@@ -8,7 +8,8 @@ import os
 
 import estimator_mp
 from estimator_mp.capture import resources
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 from tests.estimator_mp.equality import transparency
 
 import numpy as np
@@ -228,21 +229,19 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
     np.testing.assert_allclose(other, 2.0 * one)
 
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("partitioned", zoo.Model(partitioned, _RULES)),
         ("control_flow", zoo.Model(control_flow, _RULES)),
         ("keras_cells", zoo.Model(keras_cells, _RULES)),
-      ],
-      "partitioned",
-      "control_flow",
+      ]
     )
   )
   def test_old_programs(self, model):
     self.assert_transparent(model)
 
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         (
           "updates_before_gradients",
@@ -251,9 +250,7 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
         ("read_in_a_branch", zoo.Model(read_in_a_branch, _RULES)),
         ("asked_beside_the_loss", zoo.Model(asked_beside_the_loss, _RULES)),
         ("accumulating", zoo.Model(accumulating, zoo.NET_RULES)),
-      ],
-      "read_in_a_branch",
-      "accumulating",
+      ]
     )
   )
   def test_old_ways_to_train(self, model):
@@ -265,13 +262,13 @@ class ZooTest(transparency.TransparencyTestCase):
 
   @parameterized.parameters(
     # keras_cells above is as lstm; canned is below.
-    versions.covering(("cnn", "lstm", "deepfm", "canned"), "cnn", "deepfm")
+    tiers.sample(("cnn", "lstm", "deepfm", "canned"))
   )
   def test_the_zoo(self, name):
     self.assert_transparent(zoo.MODELS[name], trains_only=True)
 
-  @versions.newest_only
-  @parameterized.parameters(versions.covering(("data:2", "stage:2"), "stage:2"))
+  @tiers.newest_only
+  @parameterized.parameters(tiers.sample(("data:2", "stage:2")))
   def test_batches_of_any_size(self, mesh):
     """The sizes of tensors are no numbers, but `Dimension` objects here."""
     model = zoo.PURE_MODELS["canned"]

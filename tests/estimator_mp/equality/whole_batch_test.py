@@ -6,7 +6,8 @@ from unittest import mock
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.replicas import horovod
-from tests.estimator_mp import programs, shapes, versions
+from tests import tiers
+from tests.estimator_mp import programs, shapes
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -156,21 +157,7 @@ _CASES: tuple[tuple[Any, ...], ...] = (
 
 
 class WholeBatchTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    versions.covering(
-      _CASES,
-      "stages",
-      "parts",
-      "rows_behind_zero",
-      "two_losses",
-      "two_losses_again",
-      "joins_of_parts",
-      "items_alone",
-      "of_a_gradient",
-      "tape",
-      oldest=["two_losses_again"],
-    )
-  )
+  @parameterized.named_parameters(tiers.sample(_CASES))
   def test_equals_the_plain_model(self, model_fn, mesh, count, fields):
     """Batches of a short last one, too, in which slices lack examples."""
     config = estimator_mp.ShardingConfig(

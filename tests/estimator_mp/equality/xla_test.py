@@ -18,7 +18,8 @@ from unittest import mock
 import estimator_mp
 from estimator_mp.plan import sharding_plan
 from estimator_mp.session import session_config
-from tests.estimator_mp import programs, runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -98,13 +99,9 @@ class XlaTest(parameterized.TestCase):
     )
     return program
 
+  @tiers.slow
   @parameterized.named_parameters(
-    versions.covering(
-      [(name, name) for name in _MESHES],
-      "micro_batches",
-      "model_axis",
-      oldest=["micro_batches"],
-    )
+    tiers.sample([(name, name) for name in _MESHES])
   )
   def test_auto_clustering(self, mesh):
     model = zoo.PURE_MODELS["mlp_momentum"]
@@ -114,11 +111,9 @@ class XlaTest(parameterized.TestCase):
     devices = estimator_mp.ShardingConfig(**_MESHES[mesh]).create_mesh().devices
     self.assertLen(_num_compiled(program), len(devices))
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
-    versions.covering(
-      [(name, name) for name in ("micro_batches", "replicas")], "replicas"
-    )
+    tiers.sample([(name, name) for name in ("micro_batches", "replicas")])
   )
   def test_compiled_functions(self, mesh):
     self._check(_compiled_function, None, _MESHES[mesh])
@@ -146,7 +141,8 @@ class XlaTest(parameterized.TestCase):
     for device, count in _num_compiled(program).items():
       self.assertGreaterEqual(count, 8, device)
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_an_estimator_keeps_its_placement(self):
     """The hook that compares it with the plan is on by default."""
     model = zoo.PURE_MODELS["mlp_momentum"]

@@ -3,7 +3,8 @@
 import functools
 
 import estimator_mp
-from tests.estimator_mp import programs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -216,23 +217,12 @@ _OTHERS = {
 
 class MasksTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_{other}", drop, other)
         for name, drop in _EVERYWHERE.items()
         for other in _OTHERS
-      ],
-      *(
-        f"{name}_{[*_OTHERS][index % 2]}"
-        for index, name in enumerate(_EVERYWHERE)
-      ),
-      oldest=(
-        "tf_function_recomputed_static",
-        "map_replicas",
-        "keras_in_a_function_replicas",
-        "stateless_in_a_loop_replicas",
-        "generator_in_a_function_recomputed_static",
-      ),
+      ]
     )
   )
   def test_differ_and_follow_from_the_seed(self, drop, other):
@@ -244,13 +234,7 @@ class MasksTest(parameterized.TestCase):
       np.testing.assert_array_equal(others, masks)
 
   @parameterized.named_parameters(
-    versions.covering(
-      [("cond", _cond), ("loop", _loop), ("map", _map)],
-      "cond",
-      "loop",
-      "map",
-      oldest=("map",),
-    )
+    tiers.sample([("cond", _cond), ("loop", _loop), ("map", _map)])
   )
   def test_v1_control_flow(self, drop):
     v1.disable_control_flow_v2()
@@ -269,10 +253,10 @@ class MasksTest(parameterized.TestCase):
 
 
 class GradientsTest(parameterized.TestCase):
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
     (name, _EVERYWHERE[name])
-    for name in versions.covering(
+    for name in tiers.sample(
       (
         "nested_functions",
         "shared_cond",
@@ -281,12 +265,7 @@ class GradientsTest(parameterized.TestCase):
         "stateless_in_a_loop",
         "generator",
         "v1_function",
-      ),
-      "nested_functions",
-      "shared_cond",
-      "stateless_in_a_loop",
-      "generator",
-      "v1_function",
+      )
     )
   )
   def test_use_the_masks_of_the_forward_pass(self, drop):
@@ -369,15 +348,12 @@ class GeneratorTest(parameterized.TestCase):
 
 class SharedTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("dynamic", False, "stage:2", 4),
         ("static", True, "stage:2", 4),
         ("replicas", False, "data:2", 2),
-      ],
-      "static",
-      "replicas",
-      oldest=("static",),
+      ]
     )
   )
   def test_a_fixed_projection_is_the_same_for_all(self, is_static, mesh, count):
@@ -402,15 +378,12 @@ class SharedTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("dynamic", False, "stage:2", 4),
         ("static", True, "stage:2", 4),
         ("replicas", False, "data:2", 2),
-      ],
-      "static",
-      "replicas",
-      oldest=("static",),
+      ]
     )
   )
   def test_fixed_noise_in_a_function(self, is_static, mesh, count):

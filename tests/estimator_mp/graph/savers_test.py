@@ -4,7 +4,8 @@ import os
 import tempfile
 
 import estimator_mp
-from tests.estimator_mp import programs, runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -145,7 +146,7 @@ class SaversTest(parameterized.TestCase):
       self.addCleanup(v1.enable_control_flow_v2)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{savers}_{variables}_{loops}", *kinds, _SAVERS[savers])
         for variables, loops, kinds, all_savers in (
@@ -155,12 +156,7 @@ class SaversTest(parameterized.TestCase):
           ("references", "v2", (False, True), ("early",)),
         )
         for savers in all_savers
-      ],
-      "serving_resources_v2",
-      "serving_references_v1",
-      "early_references_v2",
-      "both_resources_v1",
-      oldest=("serving_references_v1",),
+      ]
     )
   )
   def test_evaluates_with_averages(self, has_resources, has_v2_loops, savers):
@@ -175,7 +171,7 @@ class SaversTest(parameterized.TestCase):
     self.assert_same(averaged, params, CONFIG)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("replicas", {"mesh": "data:2,stage:2"}),
         ("replicas_of_references", {"mesh": "data:2,stage:2"}, False),
@@ -204,13 +200,7 @@ class SaversTest(parameterized.TestCase):
           {"mesh": "stage:3", "placement": _RULES},
           False,
         ),
-      ],
-      "replicas_of_references",
-      "zero",
-      "each_micro_batch_updates",
-      "two_stages_on_a_device",
-      "rules",
-      oldest=("zero",),
+      ]
     )
   )
   def test_with_all_savers_on(self, settings, has_resources=True):
@@ -224,7 +214,7 @@ class SaversTest(parameterized.TestCase):
     self.assert_same(averaged, params, config, rtol=1e-5)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("by_names", "names", "stage:3"),
         ("by_names_to_references", "names", "stage:3", (False, False)),
@@ -232,11 +222,7 @@ class SaversTest(parameterized.TestCase):
         ("by_scope_to_replicas", "scope", "data:2,stage:2"),
         ("by_a_saver", "saver", "stage:3", (False, False)),
         ("by_a_saver_to_replicas", "saver", "data:2,stage:2"),
-      ],
-      "by_names_to_references",
-      "by_scope",
-      "by_a_saver_to_replicas",
-      oldest=("by_names_to_references",),
+      ]
     )
   )
   def test_begins_with_another_models_weights(

@@ -4,7 +4,8 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp.graph import op_types
-from tests.estimator_mp import programs, shapes, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, shapes, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -101,7 +102,7 @@ def _spec(mode, logits, labels):
 
 class TablesTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_{mesh}", make, mesh)
         for name, make in (
@@ -113,14 +114,7 @@ class TablesTest(parameterized.TestCase):
           ("exported", _exported),
         )
         for mesh in ("stage:2", "data:2,stage:2")
-      ],
-      "dense_data:2,stage:2",
-      "mutable_data:2,stage:2",
-      "mutable_of_tensors_stage:2",
-      "vocabulary_data:2,stage:2",
-      "reference_stage:2",
-      "exported_stage:2",
-      oldest=("mutable_data:2,stage:2", "vocabulary_data:2,stage:2"),
+      ]
     )
   )
   def test_all_micro_batches_look_up_in_one(self, make, mesh):

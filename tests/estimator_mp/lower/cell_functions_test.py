@@ -1,7 +1,8 @@
 """Micro-batches as calls of functions: equal to their ops, and few."""
 
 import estimator_mp
-from tests.estimator_mp import programs, shapes, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, shapes, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -42,19 +43,14 @@ def _branches(features, labels, mode):
 
 class CellFunctionsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("mlp", "mlp_adam", {}),
         ("replicas", "mlp_adam", {"mesh": "data:2,stage:2"}),
         ("recompute", "mlp_adam", {"recompute": "always"}),
         ("split_backward", "mlp_adam", {"schedule": "zb1p"}),
         ("convolutions", "cnn", {}),
-      ],
-      "replicas",
-      "recompute",
-      "split_backward",
-      "convolutions",
-      oldest=("convolutions",),
+      ]
     )
   )
   def test_equals_ops(self, name, arguments):
@@ -72,7 +68,7 @@ class CellFunctionsTest(parameterized.TestCase):
         )
 
   @parameterized.named_parameters(
-    versions.some([("1f1b", "1f1b"), ("zb1p", "zb1p")], "zb1p")
+    tiers.thin([("1f1b", "1f1b"), ("zb1p", "zb1p")])
   )
   def test_the_branch_that_is_not_taken_stays_out(self, schedule):
     """A call that read of a dead branch would return nothing."""

@@ -9,7 +9,7 @@ from compat.private import graph_edits
 from estimator_mp.collectives import all_reduce as all_reduce_lib
 from estimator_mp.lower import ordering
 from estimator_mp.plan import collective_order
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.estimator_mp.collectives import all_reduce_cases as cases
 from tests.estimator_mp.distributed import clusters
 
@@ -53,8 +53,9 @@ def order_all(graph):
 
 
 class ManyRunsTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(
-    versions.covering([("40_runs", 40), ("200_runs", 200)], "40_runs")
+    tiers.sample([("40_runs", 40), ("200_runs", 200)])
   )
   def test_40_collectives_with_random_delays(self, num_runs):
     count, num_devices = 40, 4

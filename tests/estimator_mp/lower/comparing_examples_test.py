@@ -2,7 +2,8 @@
 
 import estimator_mp
 from estimator_mp import toolbox
-from tests.estimator_mp import batch_models, programs, versions
+from tests import tiers
+from tests.estimator_mp import batch_models, programs
 
 import numpy as np
 import tensorflow as tf
@@ -171,12 +172,7 @@ class ComparingExamplesTest(parameterized.TestCase):
     programs.assert_same_gradients(self, found, expected, [expected], 1e-5)
 
   @parameterized.named_parameters(
-    versions.some(
-      [(name, *case) for name, case in _REFUSED.items()],
-      "hard_examples",
-      "thirds",
-      "rows_of_halves",
-    )
+    tiers.thin([(name, *case) for name, case in _REFUSED.items()])
   )
   def test_what_is_refused(self, loss_of, named):
     model_fn = _model(loss_of)

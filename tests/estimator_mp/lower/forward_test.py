@@ -7,7 +7,8 @@ import threading
 import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -188,18 +189,12 @@ class EqualityTest(parameterized.TestCase):
     return sharded
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_{mode}", name, mode)
         for name in ("cnn", "transformer", "lstm", "deepfm", "canned")
         for mode in (_PREDICT, _EVAL)
-      ],
-      f"cnn_{_PREDICT}",
-      f"transformer_{_PREDICT}",
-      f"lstm_{_EVAL}",
-      f"deepfm_{_PREDICT}",
-      f"canned_{_EVAL}",
-      oldest=(f"canned_{_EVAL}",),
+      ]
     )
   )
   def test_models(self, name, mode):
@@ -207,18 +202,14 @@ class EqualityTest(parameterized.TestCase):
     self._check(model.model_fn, mode, (24, 23, 3, 1), params=model.params)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("predict", _PREDICT, None, (24, 7, 1)),
         ("eval", _EVAL, None, (24, 7, 1)),
         ("static", _EVAL, 24, (24,)),
         ("uneven", _PREDICT, 10, (10,)),
         ("one", _PREDICT, 1, (1,)),
-      ],
-      "eval",
-      "uneven",
-      "one",
-      oldest=("eval",),
+      ]
     )
   )
   def test_what_compares_examples(self, mode, static, sizes):
@@ -231,15 +222,12 @@ class EqualityTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("predict", _PREDICT, None, (24, 7, 1)),
         ("eval", _EVAL, None, (24, 23, 2)),
         ("static", _EVAL, 24, (24,)),
-      ],
-      "predict",
-      "static",
-      oldest=("predict",),
+      ]
     )
   )
   def test_each_example_by_itself(self, mode, static, sizes):
@@ -249,7 +237,7 @@ class EqualityTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("gpipe", {"schedule": "gpipe"}),
         ("no_schedule", {"schedule": "none"}),
@@ -259,13 +247,7 @@ class EqualityTest(parameterized.TestCase):
         ("replicas", {"mesh": "data:2,stage:2"}),
         ("rounds", {"gradient_accumulation_steps": 2}),
         ("parts_of_layers", {"mesh": "stage:2,model:2"}),
-      ],
-      "no_schedule",
-      "a_v",
-      "auto",
-      "replicas",
-      "parts_of_layers",
-      oldest=("replicas",),
+      ]
     )
   )
   def test_configurations(self, fields):
@@ -273,7 +255,7 @@ class EqualityTest(parameterized.TestCase):
     self._check(by_example, _EVAL, (24, 3), **fields)
 
   @parameterized.named_parameters(
-    (name, name) for name in versions.covering(("transformer", "cnn"), "cnn")
+    (name, name) for name in tiers.sample(("cnn", "transformer"))
   )
   def test_estimator(self, name):
     """An Estimator trains, evaluates and predicts, the last batch short."""

@@ -1,7 +1,8 @@
 """Sparse gradients of slices list the rows that the plain model lists."""
 
 import estimator_mp
-from tests.estimator_mp import programs, versions
+from tests import tiers
+from tests.estimator_mp import programs
 
 import numpy as np
 import tensorflow as tf
@@ -221,20 +222,15 @@ class RowsTest(parameterized.TestCase):
         )
 
   @parameterized.named_parameters(
-    versions.covering(
-      [(name, shared, mesh, options) for name, mesh, options in _MESHES],
-      "both",
-      "sharded",
-      "shared",
-      "again",
-      oldest=("both",),
+    tiers.sample(
+      [(name, shared, mesh, options) for name, mesh, options in _MESHES]
     )
   )
   def test_on_every_mesh(self, embed, mesh, options):
     self._check(_model_fn(embed), mesh, options)
 
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         (embed.__name__, embed)
         for embed in (
@@ -247,9 +243,7 @@ class RowsTest(parameterized.TestCase):
           columns,
           segments,
         )
-      ],
-      "columns",
-      "segments",
+      ]
     )
   )
   def test_of_lookups(self, embed):
@@ -257,15 +251,12 @@ class RowsTest(parameterized.TestCase):
     self._check(_model_fn(embed), "data:2", options, sizes=(24,))
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("over_replicas", "data:2", "div"),
         ("over_a_model_axis", "model:2", "div"),
         ("columns", "model:2", "columns"),
-      ],
-      "over_replicas",
-      "columns",
-      oldest=("over_replicas",),
+      ]
     )
   )
   def test_of_split_tables(self, mesh, how):

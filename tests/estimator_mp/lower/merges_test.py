@@ -3,7 +3,8 @@
 import dataclasses
 
 import estimator_mp
-from tests.estimator_mp import batch_models, programs, versions
+from tests import tiers
+from tests.estimator_mp import batch_models, programs
 
 import numpy as np
 from absl.testing import absltest, parameterized
@@ -16,7 +17,7 @@ _MESHES = (
 
 
 def _cases(model_fns):
-  """Each model on one of its two meshes; on TensorFlow 2.15 two of them."""
+  """Each model on its two meshes."""
   of_models = [
     [
       (f"{model_fn.__name__}_{name}", model_fn, mesh, num_micro_batches)
@@ -24,9 +25,7 @@ def _cases(model_fns):
     ]
     for index, model_fn in enumerate(model_fns)
   ]
-  kept = [cases[index % 3 % 2][0] for index, cases in enumerate(of_models)]
-  cases = [case for cases in of_models for case in cases]
-  return versions.covering(cases, *kept, oldest=kept[1:3])
+  return tiers.sample([case for cases in of_models for case in cases])
 
 
 class EqualityTest(parameterized.TestCase):
@@ -70,6 +69,7 @@ class EqualityTest(parameterized.TestCase):
   def test_losses(self, model_fn, mesh, num_micro_batches):
     self._check(model_fn, mesh, num_micro_batches)
 
+  @tiers.slow
   @parameterized.named_parameters(_cases(batch_models.GRADIENTS))
   def test_gradients(self, model_fn, mesh, num_micro_batches):
     self._check(model_fn, mesh, num_micro_batches)
@@ -84,6 +84,7 @@ class EqualityTest(parameterized.TestCase):
       state_updates=[("^seen$|/count$", "sum")],
     )
 
+  @tiers.slow
   def test_area_under_curve(self):
     """It tiles thresholds by the size of a batch that the graph knows."""
     dynamic = ((False, (24, 23)),)

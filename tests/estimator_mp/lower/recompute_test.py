@@ -4,7 +4,8 @@ import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.observe import trace_reading
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import programs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -55,7 +56,7 @@ def _trace(config, examples):
 
 class RecomputeTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("cnn_always", "cnn", "1f1b", "always"),
         ("cnn_except_last", "cnn", "gpipe", "except_last"),
@@ -63,11 +64,7 @@ class RecomputeTest(parameterized.TestCase):
         ("deepfm", "deepfm", "gpipe", "except_last"),
         ("two_optimizers", "two_optimizers", "1f1b", "always"),
         ("keras_functional", "keras_functional", "1f1b", "except_last"),
-      ],
-      "cnn_except_last",
-      "two_optimizers",
-      "keras_functional",
-      oldest=("cnn_except_last",),
+      ]
     )
   )
   def test_changes_no_number(self, name, schedule, mode):
@@ -131,7 +128,8 @@ class RecomputeTest(parameterized.TestCase):
     self.assertEqual({cell.stage for cell in again}, stages)
     self.assertEqual({cell.micro_batch for cell in again}, micro_batches)
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_memory_of_activations(self):
     """The bound of the issue that brought this: 0.30 of the plain run's."""
     plain = _trace(estimator_mp.ShardingConfig("stage:1"), 8192)
@@ -148,8 +146,7 @@ class RecomputeTest(parameterized.TestCase):
 
 class VirtualStagesTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    (name, name)
-    for name in versions.covering(("mlp_adam", "lstm", "deepfm"), "mlp_adam")
+    (name, name) for name in tiers.sample(("mlp_adam", "lstm", "deepfm"))
   )
   def test_equals_the_full_batch(self, name):
     model = zoo.PURE_MODELS[name]
@@ -178,7 +175,7 @@ class VirtualStagesTest(parameterized.TestCase):
     )
     self.assertTrue(all(stage.parameters for stage in stages))
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_marks_are_refused(self):
     def marked(features, labels, mode):
       with estimator_mp.stage(1):
@@ -199,16 +196,14 @@ class VirtualStagesTest(parameterized.TestCase):
     ):
       programs.Program(marked, config, _BATCH)
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("gpipe", "gpipe", "never"),
         ("1f1b", "1f1b", "never"),
         ("recomputed", "gpipe", "except_last"),
-      ],
-      "1f1b",
-      "recomputed",
+      ]
     )
   )
   def test_rounds_equal_the_full_batch(self, schedule, recompute):

@@ -7,7 +7,8 @@ norm would see the norm of other numbers.
 """
 
 import estimator_mp
-from tests.estimator_mp import programs, versions
+from tests import tiers
+from tests.estimator_mp import programs
 
 import numpy as np
 import tensorflow as tf
@@ -52,7 +53,7 @@ def _adagrad():
 
 class SameRowsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("micro_batches", "stage:2", {"num_micro_batches": 4}),
         ("replicas", "data:2", {"num_micro_batches": 2}, _adagrad),
@@ -80,14 +81,7 @@ class SameRowsTest(parameterized.TestCase):
           {"num_micro_batches": 2, "split": (("places", "columns"),)},
           _adagrad,
         ),
-      ],
-      "replicas",
-      "one_replica_updates",
-      "shared_variables",
-      "length_from_a_shape",
-      "rows_split",
-      "columns_split",
-      oldest=("rows_split",),
+      ]
     )
   )
   def test_clipping_sees_the_plain_norm(

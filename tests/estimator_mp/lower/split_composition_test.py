@@ -1,7 +1,8 @@
 """A model axis beside all else: schedules, recompute, replicas, ZeRO, sums."""
 
 import estimator_mp
-from tests.estimator_mp import versions, zoo
+from tests import tiers
+from tests.estimator_mp import zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -20,10 +21,10 @@ def _input_fn():
   return data.repeat().batch(24)
 
 
-@versions.newest_only
+@tiers.newest_only
 class CompositionTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (
           "interleaved",
@@ -67,15 +68,7 @@ class CompositionTest(parameterized.TestCase):
         ("collective", "data:2,model:2", {"aggregation": "collective"}),
         ("all_axes", "model:2,data:2,stage:2", {"aggregation": "tree"}),
         ("one_position", "model:1,stage:2", {}),
-      ],
-      "a_v",
-      "rounds",
-      "uneven",
-      "by_shard",
-      "zero",
-      "shared",
-      "ring",
-      "all_axes",
+      ]
     )
   )
   def test_equal_to_the_plain_model(self, mesh, fields):

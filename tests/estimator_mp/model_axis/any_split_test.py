@@ -8,7 +8,8 @@ import os
 import random
 
 import estimator_mp
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -44,21 +45,15 @@ def _assert_same(test, split, plain):
 
 class AnySplitTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
+        ("two_optimizers", "two_optimizers", "model:3", 6, 1),
         ("transformer", "transformer", "model:3", 2, 3),
         ("cnn", "cnn", "model:2", 3, 1),
         ("lstm", "lstm", "model:2", 4, 2),
         ("deepfm", "deepfm", "model:2", 5, 1),
-        ("two_optimizers", "two_optimizers", "model:3", 6, 1),
         ("keras", "keras_functional", "model:2", 7, 1),
-      ],
-      "cnn",
-      "lstm",
-      "deepfm",
-      "two_optimizers",
-      "keras",
-      oldest=("keras",),
+      ]
     )
   )
   def test_losses_and_variables_are_the_plain_ones(
@@ -108,16 +103,13 @@ class BranchTest(parameterized.TestCase):
     self.addCleanup(v1.enable_control_flow_v2)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("columns", (("^kernel$", 1),), 1),
         ("columns_and_rows", (("^kernel$", 1), ("^output$", 0)), 2),
         ("rows", (("^kernel$", 0),), 1),
         ("in_one_branch", (("^bias$", 0),), 1),
-      ],
-      "columns_and_rows",
-      "in_one_branch",
-      oldest=("in_one_branch",),
+      ]
     )
   )
   def test_a_variable_of_branches(self, rules, num_micro_batches):

@@ -1,7 +1,8 @@
 """Gradients of what is split, where they are not those of one chain of ops."""
 
 import estimator_mp
-from tests.estimator_mp import runs, versions
+from tests import tiers
+from tests.estimator_mp import runs
 
 import numpy as np
 import tensorflow as tf
@@ -86,7 +87,7 @@ class GradientsTest(parameterized.TestCase):
       _shared_maximum,
       _penalty,
     ),
-    num_micro_batches=versions.first((2, 1)),
+    num_micro_batches=tiers.sample((2, 1)),
   )
   def test_trains_as_the_plain_model(self, tower, num_micro_batches):
     config = estimator_mp.ShardingConfig(

@@ -2,6 +2,7 @@
 
 import estimator_mp
 from estimator_mp.graph import traversal
+from tests import tiers
 
 import numpy as np
 import tensorflow as tf
@@ -103,7 +104,7 @@ class InitialValuesTest(parameterized.TestCase):
     for one, other in zip(shards, again, strict=True):
       np.testing.assert_array_equal(one, other)
 
-  @parameterized.named_parameters(*_NETS)
+  @parameterized.named_parameters(tiers.sample(_NETS))
   def test_they_are_spread_as_the_plain_ones(self, net):
     shards, _ = _initial(net, initial_values="by_shard")
     plain, _ = _initial(net)
@@ -112,7 +113,7 @@ class InitialValuesTest(parameterized.TestCase):
     self.assertAlmostEqual(ours.mean() / theirs.std(), 0.0, delta=0.15)
     self.assertLess(np.abs(ours).max(), 1.2 * np.abs(theirs).max())
 
-  @parameterized.named_parameters(*_NETS)
+  @parameterized.named_parameters(tiers.sample(_NETS))
   def test_a_variable_that_is_too_large_is_drawn_by_shard(self, net):
     by_shard, _ = _initial(net, initial_values="by_shard")
     too_large, _ = _initial(net, plain_initial_bytes=20 * 16 * 4 - 1)

@@ -1,6 +1,7 @@
 """Random graphs give what they give unsplit: values and gradients."""
 
-from tests.estimator_mp import drawn, versions
+from tests import tiers
+from tests.estimator_mp import drawn
 from tests.estimator_mp.model_axis import random_graphs, sinking
 
 import hypothesis
@@ -32,27 +33,28 @@ def assert_as_plain(program):
 
 
 class RandomGraphsTest(absltest.TestCase):
+  @tiers.slow
   @hypothesis.given(program=random_graphs.chains())
   @drawn.examples(8)
   def test_long_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)
 
-  @versions.thorough
+  @tiers.slow
   @hypothesis.given(program=random_graphs.chains())
   @drawn.examples(20)
   def test_many_long_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)
 
-  @versions.newest_only
+  @tiers.newest_only
   @hypothesis.given(program=random_graphs.fans())
   @drawn.examples(4)
   def test_wide_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)
 
-  @versions.thorough
+  @tiers.slow
   @hypothesis.given(program=random_graphs.fans())
   @drawn.examples(10)
   def test_many_wide_ones(self, program):

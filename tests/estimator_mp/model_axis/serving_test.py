@@ -3,6 +3,7 @@
 import os
 
 import estimator_mp
+from tests import tiers
 from tests.estimator_mp import runs
 
 import numpy as np
@@ -73,6 +74,7 @@ class SavedModelTest(parameterized.TestCase):
     self.assertIn("up/kernel", estimator.get_variable_names())
     return estimator, runs.predict(estimator, _input_fn), folder
 
+  @tiers.slow
   def test_it_is_the_plain_models(self):
     estimator, expected, folder = self._trained(_config())
     path = estimator.export_saved_model(folder, _serving_input_fn).decode()
@@ -84,6 +86,7 @@ class SavedModelTest(parameterized.TestCase):
     self.assertEqual(devices, {""})
     np.testing.assert_allclose(_served(path), expected, rtol=1e-5, atol=1e-6)
 
+  @tiers.slow
   def test_an_exporters_is_while_training_is_split(self):
     config = _config()
     folder = self.create_tempdir().full_path
@@ -140,6 +143,7 @@ class CheckpointTest(parameterized.TestCase):
       config=tf.estimator.RunConfig(folder, tf_random_seed=3),
     )
 
+  @tiers.slow
   def test_variables_that_the_model_partitions_keep_their_names(self):
     """DNNClassifier's kernels are partitioned, into one: they have a slice."""
     split = [("hiddenlayer_0/kernel", 1), ("hiddenlayer_1/kernel", 0)]

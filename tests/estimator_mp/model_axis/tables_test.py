@@ -4,7 +4,8 @@ import collections
 
 import estimator_mp
 from estimator_mp.graph import traversal
-from tests.estimator_mp import runs, versions
+from tests import tiers
+from tests.estimator_mp import runs
 from tests.estimator_mp.model_axis import table_models
 
 import numpy as np
@@ -36,7 +37,7 @@ _KERAS_OPTIMIZERS = (
 
 class LookUpTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("gather", table_models.gather),
         ("lookup_sparse", table_models.lookup_sparse),
@@ -44,9 +45,7 @@ class LookUpTest(parameterized.TestCase):
         ("keras_layer", table_models.keras_layer),
         ("nested", table_models.nested),
         ("tied", table_models.tied),
-      ],
-      "lookup_sparse",
-      "columns",
+      ]
     )
   )
   def test_all_ways_of_looking_up(self, look_up):
@@ -69,16 +68,13 @@ class LookUpTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("micro_batches", "model:2", 4),
         ("replicas", "data:2,model:2", 1),
         ("stages", "stage:2,model:2", 2),
         ("replicas_and_micro_batches", "data:2,model:3", 3),
-      ],
-      "stages",
-      "replicas_and_micro_batches",
-      oldest=("replicas_and_micro_batches",),
+      ]
     )
   )
   def test_with_the_other_axes(self, mesh, num_micro_batches):
@@ -158,19 +154,14 @@ class HybridTest(parameterized.TestCase):
   """Without a model axis, tables are split over the replicas of the rest."""
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("replicas", "data:3", {}),
         ("micro_batches", "data:2", {"num_micro_batches": 3}),
         ("stages", "data:2,stage:2", {"num_micro_batches": 2}),
         ("shared", "data:2", {"variables": "shared"}),
         ("zero", "data:2", {"optimizer_state": "sharded"}),
-      ],
-      "micro_batches",
-      "stages",
-      "shared",
-      "zero",
-      oldest=("zero",),
+      ]
     )
   )
   def test_trains_as_the_plain_model(self, mesh, options):
@@ -178,12 +169,11 @@ class HybridTest(parameterized.TestCase):
     table_models.check(self, model_fn, mesh, **options)
 
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("columns", table_models.columns),
         ("tied", table_models.tied),
-      ],
-      "columns",
+      ]
     )
   )
   def test_other_tables(self, look_up):
@@ -219,7 +209,7 @@ class ByTurnsTest(parameterized.TestCase):
   """Tables whose row r is on device r % N."""
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("model", "model:3", table_models.gather, {}),
         (
@@ -234,14 +224,7 @@ class ByTurnsTest(parameterized.TestCase):
         ("sparse", "model:3", table_models.lookup_sparse, {}),
         ("keras_layer", "model:3", table_models.keras_layer, {}),
         ("tied", "model:3", table_models.tied, {}),
-      ],
-      "micro_batches",
-      "hybrid",
-      "stages",
-      "sparse",
-      "keras_layer",
-      "tied",
-      oldest=("keras_layer",),
+      ]
     )
   )
   def test_trains_as_the_plain_model(self, mesh, look_up, options):
@@ -251,12 +234,11 @@ class ByTurnsTest(parameterized.TestCase):
     table_models.check(self, model_fn, mesh, split, **options)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("adam", lambda: v1.train.AdamOptimizer(0.1)),
         ("momentum", lambda: v1.train.MomentumOptimizer(0.1, 0.9)),
-      ],
-      "momentum",
+      ]
     )
   )
   def test_optimizers(self, make_optimizer):
@@ -376,7 +358,7 @@ class WholeTest(parameterized.TestCase):
   """Tables that are on one device each."""
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("model", "model:3", table_models.columns, {}),
         (
@@ -389,12 +371,7 @@ class WholeTest(parameterized.TestCase):
         ("sparse", "model:3", table_models.lookup_sparse, {}),
         ("mirrors", "data:2,model:2", table_models.gather, {}),
         ("tied", "model:2", table_models.tied, {}),
-      ],
-      "hybrid",
-      "sparse",
-      "mirrors",
-      "tied",
-      oldest=("hybrid",),
+      ]
     )
   )
   def test_trains_as_the_plain_model(self, mesh, look_up, options):
@@ -509,28 +486,18 @@ class _ByHand(tf.compat.v1.train.Optimizer):
 
 
 class UpdateTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    versions.covering(
-      _OPTIMIZERS, "adam", "ftrl", "momentum", "rms_prop", oldest=("adam",)
-    )
-  )
+  @parameterized.named_parameters(tiers.sample(_OPTIMIZERS))
   def test_optimizers(self, make_optimizer):
     model_fn = table_models.make_model_fn(table_models.gather, make_optimizer)
     table_models.check(self, model_fn, "model:3")
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}{kind}", make, bool(kind))
         for name, make in _KERAS_OPTIMIZERS
         for kind in ("", "_legacy")
-      ],
-      "adagrad",
-      "adam",
-      "adam_legacy",
-      "rms_prop_legacy",
-      "sgd_legacy",
-      oldest=("adam", "adam_legacy"),
+      ]
     )
   )
   def test_optimizers_of_keras(self, make, legacy):
@@ -547,7 +514,7 @@ class UpdateTest(parameterized.TestCase):
     table_models.check(self, model_fn, "model:3")
 
   @parameterized.named_parameters(
-    versions.covering([("one", 1), ("micro_batches", 3)], "micro_batches")
+    tiers.sample([("one", 1), ("micro_batches", 3)])
   )
   def test_rows_of_a_tensor_have_a_gradient_of_rows(self, num_micro_batches):
     model_fn = table_models.make_model_fn(
@@ -564,7 +531,7 @@ class UpdateTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering([("micro_batches", 2), ("one", 1)], "micro_batches")
+    tiers.sample([("micro_batches", 2), ("one", 1)])
   )
   def test_an_optimizer_of_dense_gradients(self, num_micro_batches):
     model_fn = table_models.make_model_fn(table_models.gather, _ByHand, True)

@@ -8,7 +8,8 @@ import re
 import estimator_mp
 from estimator_mp.graph import shapes
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import versions, zoo
+from tests import tiers
+from tests.estimator_mp import zoo
 from tests.estimator_mp.model_axis import observed_steps
 
 import numpy as np
@@ -24,19 +25,14 @@ _ROWS = re.compile("/split/.*(embedding_lookup/|DynamicPartition|GatherV2)")
 
 class TrafficTest(parameterized.TestCase):
   @parameterized.parameters(
-    *versions.covering(
+    *tiers.sample(
       [
         ("mlp_sgd", 2),
         ("mlp_adam", 3),
         ("cnn", 2),
         ("transformer", 2),
         ("keras_functional", 3),
-      ],
-      "mlp_sgd",
-      "mlp_adam",
-      "cnn",
-      "keras_functional",
-      oldest=("mlp_adam",),
+      ]
     )
   )
   def test_bytes_of_a_step_are_those_of_the_plan(self, name, num_parts):

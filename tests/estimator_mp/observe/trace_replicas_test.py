@@ -10,7 +10,7 @@ from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.observe import chrome_trace, gantt, step_trace
 from estimator_mp.pipeline import simulation
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import versions
+from tests import tiers
 
 import numpy as np
 import tensorflow as tf
@@ -243,7 +243,7 @@ class _PlanHook(tf.estimator.SessionRunHook):
 
 class TraceHookTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("data_first", "data:2,stage:2", {}),
         ("data_last", "stage:2,data:2", {"variables": "shared"}),
@@ -253,11 +253,7 @@ class TraceHookTest(parameterized.TestCase):
           {"schedule": "gpipe", "recompute": "always"},
         ),
         ("no_order", "data:2,stage:2", {"schedule": "none"}),
-      ],
-      "data_last",
-      "gpipe",
-      "no_order",
-      oldest=("data_last",),
+      ]
     )
   )
   def test_cells_of_all_replicas(self, mesh, fields):
@@ -309,15 +305,12 @@ class TraceHookTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("model_last", "stage:2,model:2", 4),
         ("model_first", "model:2,data:2,stage:2", 2),
         ("no_pipeline", "model:2,stage:2", 1),
-      ],
-      "model_last",
-      "no_pipeline",
-      oldest=("model_last",),
+      ]
     )
   )
   def test_cells_of_all_devices_of_a_stage(self, spec, num_micro_batches):

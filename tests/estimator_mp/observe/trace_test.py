@@ -19,7 +19,7 @@ from estimator_mp.observe import (
 )
 from estimator_mp.pipeline import simulation
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import versions
+from tests import tiers
 
 import numpy as np
 import tensorflow as tf
@@ -325,19 +325,14 @@ def _trace_as_simulated(*arguments):
 
 class TraceHookTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("gpipe", ("gpipe", 2, 3)),
         ("1f1b", ("1f1b", 3, 4)),
         ("interleaved", ("interleaved", 2, 4, 2)),
         ("zb1p", ("zb1p", 2, 4)),
         ("zbv", ("zbv", 2, 3, 2)),
-      ],
-      "gpipe",
-      "1f1b",
-      "zb1p",
-      "zbv",
-      oldest=("1f1b",),
+      ]
     )
   )
   def test_pipeline(self, arguments):

@@ -4,7 +4,8 @@ import itertools
 
 import estimator_mp
 from estimator_mp.observe import trace_hook
-from tests.estimator_mp import programs, runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -114,12 +115,11 @@ class BatchNormTest(parameterized.TestCase):
     np.testing.assert_allclose(step.variables["seen"], expected, rtol=1e-5)
 
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("dynamic", "stage:2", "1f1b", False),
         ("static", "stage:3", "gpipe", True),
-      ],
-      "dynamic",
+      ]
     )
   )
   def test_gradients(self, mesh, schedule, is_static):
@@ -150,7 +150,7 @@ class BatchNormTest(parameterized.TestCase):
       np.testing.assert_allclose(step.variables[name], expected, rtol=1e-5)
 
 
-@versions.newest_only
+@tiers.newest_only
 class DropoutTest(parameterized.TestCase):
   def _run(self, mesh="stage:3", seed=11, **fields):
     batch = programs.examples(_BATCH, 0, 24)
@@ -172,6 +172,7 @@ class DropoutTest(parameterized.TestCase):
       if op.type == "GreaterEqual"
     ]
 
+  @tiers.slow
   def test_masks(self):
     step = self._run()
     masks = step.fetched
@@ -215,17 +216,13 @@ class SparseAndRaggedTest(parameterized.TestCase):
   """The graph knows of slices what the plain model knows of its features."""
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("dynamic", "stage:2", False, 24),
         ("uneven", "stage:2", False, 10),
         ("static", "stage:2", True, 24),
         ("replicas", "data:2,stage:2", False, 18),
-      ],
-      "uneven",
-      "static",
-      "replicas",
-      oldest=["uneven"],
+      ]
     )
   )
   def test_training(self, mesh, drop_remainder, size):
@@ -338,9 +335,11 @@ class SummariesTest(absltest.TestCase):
         self.assertAlmostEqual(found[name], value, 5, f"{name}, {size}")
 
 
-@versions.newest_only
+@tiers.newest_only
 class OrderTest(parameterized.TestCase):
-  @parameterized.named_parameters(("gpipe", "gpipe"), ("1f1b", "1f1b"))
+  @parameterized.named_parameters(
+    tiers.sample([("gpipe", "gpipe"), ("1f1b", "1f1b")])
+  )
   def test_cells_run_in_the_order_of_the_schedule(self, schedule):
     config = _config("stage:3", schedule=schedule)
     folder = self.create_tempdir().full_path
@@ -362,8 +361,9 @@ class OrderTest(parameterized.TestCase):
         self.assertLessEqual(span.end, following.start)
 
 
-@versions.newest_only
+@tiers.newest_only
 class GraphSizeTest(absltest.TestCase):
+  @tiers.slow
   def test_a_micro_batch_adds_a_slice_and_what_joins_it(self):
     model = zoo.PURE_MODELS["transformer"]
     sizes = {}

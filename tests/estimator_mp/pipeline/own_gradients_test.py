@@ -4,7 +4,8 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp.pipeline import own_gradients
-from tests.estimator_mp import batch_models, programs, versions
+from tests import tiers
+from tests.estimator_mp import batch_models, programs
 
 import numpy as np
 import tensorflow as tf
@@ -271,13 +272,7 @@ def _config(mesh, num_micro_batches):
 
 
 class OwnGradientsTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    versions.covering(
-      _EQUAL_CASES,
-      *_EQUAL_KEPT,
-      oldest=["each_example_replicas", "recompute_both", "loss_micro_batches"],
-    )
-  )
+  @parameterized.named_parameters(tiers.sample(_EQUAL_CASES))
   def test_what_is_equal(self, name, mesh):
     model_fn = _EQUAL[name]
     axes, num_micro_batches = _MESHES[mesh]
@@ -299,13 +294,7 @@ class OwnGradientsTest(parameterized.TestCase):
         self, step.variables, expected.variables, 1e-5
       )
 
-  @parameterized.named_parameters(
-    versions.covering(
-      _REFUSED_CASES,
-      *_REFUSED_KEPT,
-      oldest=["norm_micro_batches", "kernel_micro_batches"],
-    )
-  )
+  @parameterized.named_parameters(tiers.sample(_REFUSED_CASES))
   def test_what_is_not(self, name, mesh):
     model_fn, named = _REFUSED[name]
     batch = programs.examples(batch_models.BATCH, 0, 24)
@@ -316,14 +305,14 @@ class OwnGradientsTest(parameterized.TestCase):
     ):
       programs.Program(model_fn, _config(*_MESHES[mesh]), batch)
 
-  @parameterized.parameters(*_WITHIN)
+  @parameterized.parameters(tiers.sample(_WITHIN))
   def test_what_is_equal_in_functions(self, within):
     layer = within(_of_examples(lambda x: -0.5 * tf.clip_by_norm(x, 2e-3, 1)))
     self._with_either_control_flow(
       lambda: self._check(_model(layer), "data:2", 2)
     )
 
-  @parameterized.parameters(*_WITHIN)
+  @parameterized.parameters(tiers.sample(_WITHIN))
   def test_what_is_not_in_functions(self, within):
     layer = within(_of_examples(lambda x: tf.clip_by_norm(x, 2e-3)))
     batch = programs.examples(batch_models.BATCH, 0, 24)
@@ -353,11 +342,7 @@ class OwnGradientsTest(parameterized.TestCase):
       self._check(_REFUSED[name][0], "stage:2", 1)
 
   @parameterized.named_parameters(
-    versions.covering(
-      [(name, model_fn) for name, (model_fn, _) in _REFUSED.items()],
-      *("norm", "decay", "loss", "by_size"),
-      oldest=["norm"],
-    )
+    tiers.sample([(name, model_fn) for name, (model_fn, _) in _REFUSED.items()])
   )
   def test_what_is_refused_would_differ(self, model_fn):
     """What slices add up to is another gradient than the plain one."""

@@ -3,7 +3,8 @@
 import contextlib
 
 import estimator_mp
-from tests.estimator_mp import batch_models, programs, versions
+from tests import tiers
+from tests.estimator_mp import batch_models, programs
 
 import numpy as np
 import tensorflow as tf
@@ -225,22 +226,12 @@ class StatisticsTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.some(
-      [(name, loss_of) for name, loss_of in _STATISTICS.items()],
-      "divided_by_size",
-      "share_of_a_class",
-      "histogram",
-      "centered",
-    )
+    tiers.thin([(name, loss_of) for name, loss_of in _STATISTICS.items()])
   )
   def test_open_size(self, loss_of):
     self._assert_equal(_model(loss_of), _CONFIG)
 
-  @parameterized.named_parameters(
-    versions.some(
-      [(x, x) for x in _STATISTICS], "divided_by_size", "spread", "normalised"
-    )
-  )
+  @parameterized.named_parameters(tiers.sample([(x, x) for x in _STATISTICS]))
   def test_known_size(self, name):
     model_fn = _model(_STATISTICS[name])
     if name not in _NEED_AN_OPEN_SIZE:
@@ -252,7 +243,7 @@ class StatisticsTest(parameterized.TestCase):
       programs.Program(model_fn, _CONFIG, self._batch, None, True)
 
   @parameterized.named_parameters(
-    (name, *case) for name, case in _MESHES.items()
+    tiers.sample((name, *case) for name, case in _MESHES.items())
   )
   def test_meshes(self, mesh, num_micro_batches):
     """Some of them together, in one model."""
@@ -311,6 +302,7 @@ class StatisticsTest(parameterized.TestCase):
 
     self._assert_equal(model_fn, _CONFIG)
 
+  @tiers.slow
   def test_warning_of_what_activations_make(self):
     def loss_of(features, labels):
       net = _normalised(tf.tanh(features["x"]))

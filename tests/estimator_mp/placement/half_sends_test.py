@@ -4,7 +4,8 @@ import collections
 
 import estimator_mp
 from estimator_mp.observe import executed_graph
-from tests.estimator_mp import programs, runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -154,7 +155,7 @@ class SentTest(parameterized.TestCase):
     self.assertEqual([planned["bfloat16"][x] for x in halves], [one] * 4)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("one_batch", {}),
         ("micro_batches", {"num_micro_batches": 3}),
@@ -175,27 +176,17 @@ class SentTest(parameterized.TestCase):
           {"mesh": "data:2,stage:2", "optimizer_state": "sharded"},
         ),
         ("model_axis", {"mesh": "stage:2,model:2", "num_micro_batches": 2}),
-      ],
-      "zero_bubble",
-      "recompute",
-      "interleaved",
-      "zero",
-      "model_axis",
-      oldest=("zero",),
+      ]
     )
   )
   def test_losses_and_gradients_are_near(self, fields):
     """A boundary rounds to half precision, there and back: a few units."""
-    dtypes = versions.covering(("bfloat16", "float16"), "float16")
+    dtypes = tiers.sample(("bfloat16", "float16"))
     self._check("mlp_sgd", fields, dtypes)
 
   @parameterized.named_parameters(
-    versions.covering(
-      [(name, name) for name in ("cnn", "lstm", "deepfm", "two_optimizers")],
-      "cnn",
-      "lstm",
-      "two_optimizers",
-      oldest=("cnn",),
+    tiers.sample(
+      [(name, name) for name in ("cnn", "lstm", "deepfm", "two_optimizers")]
     )
   )
   def test_models(self, name):
@@ -250,6 +241,7 @@ class SentTest(parameterized.TestCase):
     self.assertEqual(metrics["loss"], expected["loss"])
     np.testing.assert_array_equal(logits, plain)
 
+  @tiers.slow
   def test_a_trace_states_the_bytes(self):
     """A trace of the second step, of an Estimator's session."""
     model = zoo.MODELS["mlp_adam"]

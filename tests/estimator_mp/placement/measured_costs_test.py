@@ -10,7 +10,8 @@ from estimator_mp.cli import user_program
 from estimator_mp.comparison import inspect_model
 from estimator_mp.config import options
 from estimator_mp.placement import measured_costs
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -84,8 +85,9 @@ def _input_fn():
   return zoo.input_fn().repeat()
 
 
-@versions.newest_only
+@tiers.newest_only
 class MeasureTest(absltest.TestCase):
+  @tiers.slow
   def test_the_measured_cut_moves_and_the_run_stays_the_same(self):
     # The first step is not counted; of the others, it is the median.
     slow = [{"slow": seconds} for seconds in (9.0, 0.4, 0.1, 0.2)]
@@ -180,7 +182,7 @@ class MeasureTest(absltest.TestCase):
     )
 
 
-@versions.newest_only
+@tiers.newest_only
 class OwnersTest(parameterized.TestCase):
   NAMES = ("dense/MatMul", "dense/BiasAdd", "a/rnn/while", "gradients/AddN")
 
@@ -214,7 +216,7 @@ class OwnersTest(parameterized.TestCase):
     self.assertEqual(total, {"dense/MatMul": 7.5, "dense/BiasAdd": 1.0})
 
 
-@versions.newest_only
+@tiers.newest_only
 class FileTest(parameterized.TestCase):
   def test_json_and_files_say_all_of_it(self):
     costs = toolbox.MeasuredCosts({"a/MatMul": 0.25, "b": 0.0})

@@ -7,7 +7,8 @@ from estimator_mp import toolbox
 from estimator_mp.config import placement_file
 from estimator_mp.graph import colocation, op_types
 from estimator_mp.placement import auto, forward_graph, transfers
-from tests.estimator_mp import programs, runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -112,6 +113,7 @@ class MarksTest(absltest.TestCase):
 
 
 class AutomaticTest(absltest.TestCase):
+  @tiers.slow
   def test_slots_and_gradients_follow_their_variable(self):
     model = zoo.MODELS["transformer"]
     _, graph = build(model.model_fn, estimator_mp.ShardingConfig("stage:3"))
@@ -206,7 +208,7 @@ _PENALTIES = {
 }
 
 
-@versions.newest_only
+@tiers.newest_only
 class PenaltyTest(parameterized.TestCase):
   @parameterized.named_parameters(*_PENALTIES.items())
   def test_a_penalty_moves_no_weights_and_gets_scalars(self, norm):
@@ -291,10 +293,10 @@ def _adversarial(features, labels, mode):
   return tf.estimator.EstimatorSpec(mode, made, loss, train_sgd(loss))
 
 
-@versions.newest_only
+@tiers.newest_only
 class TowersTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         # Cut in the order in which ops are made, 12 to 24 weights were sent.
         ("siamese_2", _siamese, 2, 27),
@@ -302,9 +304,7 @@ class TowersTest(parameterized.TestCase):
         # The critic's layers are as far from the end, not from the beginning.
         ("adversarial_2", _adversarial, 2, 22),
         ("adversarial_3", _adversarial, 3, 22),
-      ],
-      "siamese_3",
-      "adversarial_2",
+      ]
     )
   )
   def test_towers_that_share_weights_are_cut_side_by_side(
@@ -327,16 +327,14 @@ class TowersTest(parameterized.TestCase):
       [t for t in sent if t.num_bytes > 4 * 32], 4 * (num_stages - 1)
     )
 
+  @tiers.slow
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("stages", "stage:3", 1, 0),
         ("micro_batches", "stage:2", 4, 1e-5),
         ("replicas", "data:2,stage:2", 2, 1e-5),
-      ],
-      "stages",
-      "replicas",
-      oldest=("replicas",),
+      ]
     )
   )
   def test_losses_are_the_plain_models(self, mesh, num_micro_batches, rtol):
@@ -351,7 +349,7 @@ class TowersTest(parameterized.TestCase):
       np.testing.assert_allclose(found.loss, expected.loss, rtol=rtol)
 
 
-@versions.newest_only
+@tiers.newest_only
 class TransfersTest(absltest.TestCase):
   def _plan(self, name, mesh):
     model = zoo.MODELS[name]
@@ -359,6 +357,7 @@ class TransfersTest(absltest.TestCase):
     _, graph = build(model.model_fn, config, model.params)
     return transfers.planned_transfers(graph.get_operations())
 
+  @tiers.slow
   def test_a_norm_over_all_weights_sends_one_tensor_per_stage(self):
     sent = self._plan("transformer", "stage:3")
     norms = [
@@ -372,6 +371,7 @@ class TransfersTest(absltest.TestCase):
     powers = [t for t in sent if "ResourceApplyAdam" in t.tensor]
     self.assertLen(powers, 2 * 2)  # two powers to two other devices
 
+  @tiers.slow
   def test_a_small_transformer_sends_far_less_than_a_naive_wrapper(self):
     """A device function around each variable needs 450 sends a step."""
     self.assertLess(len(self._plan("transformer", "stage:4")), 60)
@@ -508,9 +508,9 @@ class SavedPlacementTest(absltest.TestCase):
     )
 
 
-@versions.newest_only
+@tiers.newest_only
 class ContinuityTest(absltest.TestCase):
-  @versions.thorough
+  @tiers.slow
   def test_plain_sharded_and_plain_again_lose_nothing(self):
     model = zoo.MODELS["mlp_momentum"]
     folder = self.create_tempdir().full_path
@@ -542,6 +542,7 @@ class ContinuityTest(absltest.TestCase):
     self.assertCountEqual(run.variables, expected.variables)
     self.assertEqual(run.variables["global_step"], 4)
 
+  @tiers.slow
   def test_a_plain_run_in_the_same_parts_gives_the_same_variables(self):
     model = zoo.MODELS["mlp_adam"]
     folder = self.create_tempdir().full_path
@@ -566,13 +567,12 @@ class ContinuityTest(absltest.TestCase):
 
 class RulesTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("all", "Initializer"),
         ("one", "dense_1/kernel/Initializer"),
         ("some_ops", "/(random_uniform|zeros)"),
-      ],
-      "all",
+      ]
     )
   )
   def test_an_initializer_is_where_its_variable_is(self, expression):
@@ -594,6 +594,7 @@ class RulesTest(parameterized.TestCase):
 
 
 class WrapperTest(absltest.TestCase):
+  @tiers.slow
   def test_a_wrapper_that_keeps_config_to_itself(self):
     """It was a KeyError."""
     model = zoo.MODELS["mlp_adam"]

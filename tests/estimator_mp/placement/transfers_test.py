@@ -9,7 +9,8 @@ from estimator_mp.config import placement
 from estimator_mp.lower import transfers as lower_transfers
 from estimator_mp.observe import executed_graph
 from estimator_mp.placement import costs, transfers
-from tests.estimator_mp import programs, runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, runs, zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -66,8 +67,9 @@ def route(transfer):
   return transfer.source[-1], transfer.destination[-1]
 
 
-@versions.newest_only
+@tiers.newest_only
 class MeasuredTest(parameterized.TestCase):
+  @tiers.slow
   def test_a_transformer_sends_what_was_planned(self):
     """14 tensors are planned, and 15 and 2 signals sent.
 
@@ -99,9 +101,13 @@ class MeasuredTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    ("cnn", "cnn", "stage:3"),
-    ("deepfm", "deepfm", "stage:2"),
-    ("mlp_adam", "mlp_adam", "stage:3"),
+    tiers.sample(
+      [
+        ("cnn", "cnn", "stage:3"),
+        ("deepfm", "deepfm", "stage:2"),
+        ("mlp_adam", "mlp_adam", "stage:3"),
+      ]
+    ),
   )
   def test_measured_is_close_to_planned(self, name, mesh):
     sent = train_a_step(self, name, mesh)
@@ -115,7 +121,7 @@ class MeasuredTest(parameterized.TestCase):
     self.assertStartsWith(sent.placement.table().splitlines()[-1], "all")
 
 
-@versions.newest_only
+@tiers.newest_only
 class BytesTest(absltest.TestCase):
   def test_a_batch_hidden_in_a_reshape_counts(self):
     """The graph knows [?, 16] only, of what is [batch x 12, 16]."""
@@ -374,11 +380,15 @@ class JoinedWaitsTest(parameterized.TestCase):
       self.assertEmpty(self._joined(copy))
 
   @parameterized.named_parameters(
-    ("stages", "stage:3", {}),
-    ("replicas", "data:2,stage:2", {}),
-    ("three_replicas", "data:3", {}),
-    ("owners", "data:2,stage:2", {"optimizer_state": "sharded"}),
-    ("micro_batches", "data:2,stage:2", {"num_micro_batches": 2}),
+    tiers.sample(
+      [
+        ("stages", "stage:3", {}),
+        ("replicas", "data:2,stage:2", {}),
+        ("three_replicas", "data:3", {}),
+        ("owners", "data:2,stage:2", {"optimizer_state": "sharded"}),
+        ("micro_batches", "data:2,stage:2", {"num_micro_batches": 2}),
+      ]
+    ),
   )
   def test_a_step_signals_once_from_device_to_device(self, mesh, fields):
     """It was one signal for each update of a mirror: 8 of mlp_adam."""

@@ -7,8 +7,9 @@ from typing import Any
 import estimator_mp
 from estimator_mp.lower import mirroring
 from estimator_mp.observe import executed_graph
+from tests import tiers
 from tests.compat.private import only_tests
-from tests.estimator_mp import programs, runs, shapes, versions
+from tests.estimator_mp import programs, runs, shapes
 
 import numpy as np
 import tensorflow as tf
@@ -162,9 +163,7 @@ class WritesTest(parameterized.TestCase):
       last = step.loss
     return program
 
-  @parameterized.named_parameters(
-    versions.covering(_CONFIGS, "stages", "sharded", oldest=("sharded",))
-  )
+  @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_writes(self, mesh, num_micro_batches, fields):
     self._check_writes(_config(mesh, num_micro_batches, fields))
 
@@ -172,25 +171,25 @@ class WritesTest(parameterized.TestCase):
     folder = self.create_tempdir().full_path
     self._check(config, lambda: _Writes(folder))
 
-  @parameterized.named_parameters(versions.covering(_CONFIGS, "replicated"))
+  @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_reference_variables(self, mesh, num_micro_batches, fields):
     v1.disable_resource_variables()
     self.addCleanup(v1.enable_resource_variables)
     self._check_writes(_config(mesh, num_micro_batches, fields))
 
-  @versions.newest_only
-  @parameterized.named_parameters(versions.covering(_CONFIGS, "stages"))
+  @tiers.newest_only
+  @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_functions(self, mesh, num_micro_batches, fields):
     self._check(_config(mesh, num_micro_batches, fields), _WritesInFunctions)
 
-  @parameterized.named_parameters(versions.covering(_CONFIGS, "sharded"))
+  @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_v1_conds(self, mesh, num_micro_batches, fields):
     v1.disable_control_flow_v2()
     self.addCleanup(v1.enable_control_flow_v2)
     self._check(_config(mesh, num_micro_batches, fields), _WritesInFunctions)
 
 
-@versions.newest_only
+@tiers.newest_only
 class CostTest(absltest.TestCase):
   """What a step runs besides because somebody else writes variables."""
 
@@ -205,6 +204,7 @@ class CostTest(absltest.TestCase):
       len(executed_graph.measured_transfers(partitions)),
     )
 
+  @tiers.slow
   def test_cost(self):
     without = self._nodes_and_sends([])
     folder = self.create_tempdir().full_path
@@ -215,7 +215,7 @@ class CostTest(absltest.TestCase):
     self.assertEqual(np.subtract(found, without).tolist(), [2 + 2 + 2 * 2, 2])
 
 
-@versions.newest_only
+@tiers.newest_only
 class ErrorsTest(absltest.TestCase):
   def test_v1_loops(self):
     v1.disable_control_flow_v2()
@@ -337,9 +337,9 @@ def _starts_warm(features, labels, mode):
   return spec._replace(scaffold=v1.train.Scaffold(init_fn=init))
 
 
-@versions.newest_only
+@tiers.newest_only
 class EstimatorTest(parameterized.TestCase):
-  @parameterized.named_parameters(versions.covering(_CONFIGS, "stages"))
+  @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_hooks(self, mesh, num_micro_batches, fields):
     """Hooks of an Estimator write, which starts from a checkpoint's weights."""
     folder = self.create_tempdir().full_path
@@ -400,7 +400,7 @@ def _two_train_ops(features, labels, mode):
 
 
 class TrainOpsTest(parameterized.TestCase):
-  @parameterized.named_parameters(versions.covering(_CONFIGS, "stages"))
+  @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_train_ops_run_alone(self, mesh, num_micro_batches, fields):
     """As hooks of GANs run them, and part of a step's as well."""
     config = _config(mesh, num_micro_batches, fields)
@@ -437,17 +437,13 @@ class AveragesTest(parameterized.TestCase):
   """An average starts as its variable, by an `If` that only reads."""
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         *_CONFIGS,
         ("micro_batches", "data:2", 3, {}),
         ("sharded_micro_batches", "data:2", 2, _SHARDED),
         ("sharded_stages", "data:2,stage:2", 2, _SHARDED),
-      ],
-      "micro_batches",
-      "sharded",
-      "sharded_stages",
-      oldest=("sharded_stages",),
+      ]
     )
   )
   def test_averages(self, mesh, num_micro_batches, fields):
@@ -465,7 +461,7 @@ class AveragesTest(parameterized.TestCase):
     self.assertIn("last/ExponentialMovingAverage", step.variables)
     programs.assert_equal_mirrors(self, program)
 
-  @parameterized.named_parameters(versions.covering(_CONFIGS, "replicated"))
+  @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_average_starts_alone(self, mesh, num_micro_batches, fields):
     """Replicas 0.6.0 copied the variable then, which had no value yet."""
     program = programs.Program(
@@ -575,7 +571,7 @@ class UpdatesBesideTheOptimizerTest(parameterized.TestCase):
   """Owners of what a function needs may differ; and each write has to run."""
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("target_follows", _target_follows, "data:2", {}),
         ("target_follows_sharded", _target_follows, "data:2", _SHARDED),
@@ -587,17 +583,7 @@ class UpdatesBesideTheOptimizerTest(parameterized.TestCase):
         ("averaged_before_sharded", _averaged_before, "data:3", _SHARDED),
         ("weights_are_cut", _weights_are_cut, "data:2", {}),
         ("weights_are_cut_sharded", _weights_are_cut, "data:3", _SHARDED),
-      ],
-      "target_follows_sharded",
-      "target_is_set_sharded",
-      "weights_decay_sharded",
-      "weights_decay_in_v1",
-      "averaged_before",
-      "weights_are_cut_sharded",
-      oldest=(
-        "target_follows_sharded",
-        "weights_decay_in_v1",
-      ),
+      ]
     )
   )
   def test_equal(self, model_fn, mesh, fields, is_v1=False):

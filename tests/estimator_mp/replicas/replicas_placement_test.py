@@ -9,7 +9,8 @@ from estimator_mp.graph import traversal
 from estimator_mp.lower import mirroring
 from estimator_mp.observe import verification
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import programs, shapes, versions, zoo
+from tests import tiers
+from tests.estimator_mp import programs, shapes, zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -93,10 +94,8 @@ class PlacementTest(parameterized.TestCase):
       self.assertEqual(bool(found[f"/device:CPU:{i}"].variables), i < 2)
       self.assertIn("MatMul", "".join(found[f"/device:CPU:{i}"].op_types))
 
-  @versions.newest_only
-  @parameterized.named_parameters(
-    versions.covering([("two", 2), ("four", 4)], "four")
-  )
+  @tiers.newest_only
+  @parameterized.named_parameters(tiers.sample([("two", 2), ("four", 4)]))
   def test_sharded(self, num_replicas):
     """Each of n replicas holds an n-th of the slots, as near as can be."""
 

@@ -6,7 +6,7 @@ import os
 import estimator_mp
 import model_fns
 from estimator_mp.serving import export_stages, pipeline_file
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.estimator_mp.serving import chains, served_models
 
 import numpy as np
@@ -37,9 +37,7 @@ class EqualityTest(parameterized.TestCase):
     receiver_fn = served_models.receiver_fn(*model.inputs)
     return chains.check(self, estimator, receiver_fn, self.folder, requests)
 
-  @parameterized.parameters(
-    *versions.some(served_models.MODELS, "mlp", "tables", "loops", "tied")
-  )
+  @parameterized.parameters(*tiers.thin(served_models.MODELS))
   def test_equal(self, name):
     self._check(name)
 
@@ -48,7 +46,7 @@ class EqualityTest(parameterized.TestCase):
       self._check("loops")
 
 
-@versions.newest_only
+@tiers.newest_only
 class StagesTest(absltest.TestCase):
   """What is in a stage, and who sends what to whom."""
 
@@ -167,7 +165,7 @@ class ConfigTest(parameterized.TestCase):
     self.folder = self.create_tempdir().full_path
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("one_stage", {"mesh": "model:2"}),
         ("whole", {"mesh": "stage:2,model:2"}),
@@ -190,13 +188,7 @@ class ConfigTest(parameterized.TestCase):
           },
         ),
         ("micro_batches", {"mesh": "data:2,stage:2", "num_micro_batches": 2}),
-      ],
-      "one_stage",
-      "whole",
-      "rows",
-      "tables_in_shards",
-      "micro_batches",
-      oldest=("rows",),
+      ]
     )
   )
   def test_equal(self, config):

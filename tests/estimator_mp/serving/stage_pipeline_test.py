@@ -15,6 +15,7 @@ from estimator_mp.serving import (
   stage_process,
   stage_server,
 )
+from tests import tiers
 from tests.estimator_mp.serving import chains, served_models
 
 import grpc
@@ -154,6 +155,7 @@ class FailureTest(ServedTest):
       call(*args, **kwargs)
     self.assertNotIn("\n", str(raised.exception))
 
+  @tiers.slow
   def test_a_deadline(self):
     servers = self._serve()
     pipeline = self._pipeline(servers, deadline_seconds=5.0)

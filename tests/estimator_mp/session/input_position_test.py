@@ -9,7 +9,8 @@ import tempfile
 
 import estimator_mp
 from estimator_mp import toolbox
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -114,7 +115,7 @@ class InputPositionTest(parameterized.TestCase):
     return os.path.join(self.folder.full_path, name)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("stages", STAGES, shuffled),
         (
@@ -124,11 +125,7 @@ class InputPositionTest(parameterized.TestCase):
         ),
         ("unseeded_shuffle", STAGES, unseeded),
         ("an_iterator", STAGES, of_an_iterator),
-      ],
-      "replicas_and_micro_batches",
-      "unseeded_shuffle",
-      "an_iterator",
-      oldest=("an_iterator",),
+      ]
     )
   )
   def test_five_and_five_steps_are_ten(self, config, input_fn):
@@ -141,6 +138,7 @@ class InputPositionTest(parameterized.TestCase):
     for name, value in expected.items():
       np.testing.assert_array_equal(found[name], value, err_msg=name)
 
+  @tiers.slow
   def test_a_session_that_makes_itself_anew_goes_on_where_it_was(self):
     """As one that loses a task does; it failed for want of an input."""
     whole = _losses_of_ten_steps()
@@ -151,7 +149,7 @@ class InputPositionTest(parameterized.TestCase):
     self.assertTrue(losing.has_lost)
     self.assertEqual(found, whole[:5] + whole[3:8])
 
-  @versions.thorough
+  @tiers.slow
   def test_without_it_the_data_begins_anew(self):
     whole = train(self._dir("whole"), 10, saves=False)
     train(self._dir("halves"), 5, saves=False)
@@ -159,7 +157,8 @@ class InputPositionTest(parameterized.TestCase):
     self.assertGreater(abs(second[0] - whole[5]), 1e-3)
     self.assertEmpty(positions(self._dir("halves")))
 
-  @versions.newest_only
+  @tiers.newest_only
+  @tiers.slow
   def test_the_mesh_may_change(self):
     config = estimator_mp.ShardingConfig("data:2,stage:3", num_micro_batches=2)
     whole = _losses_of_ten_steps()
@@ -167,7 +166,7 @@ class InputPositionTest(parameterized.TestCase):
     second = train(self._dir("halves"), 5, config)
     np.testing.assert_allclose(second, whole[5:], rtol=1e-5)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_checkpoints_are_the_plain_models(self):
     train(self._dir("with"), 2)
     train(self._dir("without"), 2, saves=False)
@@ -189,7 +188,7 @@ class InputPositionTest(parameterized.TestCase):
     )
     self.assertEqual(train(self._dir("run"), 2), whole[6:8])
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_an_older_checkpoint_begins_anew_and_says_so(self):
     train(self._dir("run"), 5, saves=False)
     with self.assertLogs("tensorflow", "WARNING") as logs:
@@ -202,10 +201,11 @@ class InputPositionTest(parameterized.TestCase):
     train(self._dir("same"), 5, saves=False)
     self.assertEqual(second, train(self._dir("same"), 2, saves=False))
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
-    ("of_other_batches", lambda: shuffled(30)),
-    ("of_other_ops", unseeded),
+    tiers.sample(
+      [("of_other_batches", lambda: shuffled(30)), ("of_other_ops", unseeded)]
+    )
   )
   def test_another_input_fn_begins_anew_and_says_so(self, other):
     train(self._dir("run"), 3)
@@ -217,6 +217,7 @@ class InputPositionTest(parameterized.TestCase):
       "\n".join(logs.output),
     )
 
+  @tiers.slow
   def test_data_that_has_ended_begins_anew(self):
     def epoch():
       return shuffled().take(3)
@@ -228,12 +229,13 @@ class InputPositionTest(parameterized.TestCase):
       )
       self.assertNotIn(step, positions(self._dir("run")))
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_a_hook_of_the_users_saves_too(self):
     saver = tf.estimator.CheckpointSaverHook(self._dir("run"), save_steps=2)
     train(self._dir("run"), 3, hooks=[saver], save_checkpoints_secs=None)
     self.assertEqual(positions(self._dir("run")), [2, 3])
 
+  @tiers.slow
   def test_an_unsharded_run_takes_the_hook(self):
     train(self._dir("whole"), 1, saves=False)  # Where both start.
     shutil.copytree(self._dir("whole"), self._dir("halves"))
@@ -249,7 +251,7 @@ class InputPositionTest(parameterized.TestCase):
 
     self.assertEqual(run("halves", 2) + run("halves", 2), run("whole", 4))
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_shard_estimator_takes_it(self):
     def run(name, steps):
       estimator = runs.make_estimator(
@@ -262,7 +264,7 @@ class InputPositionTest(parameterized.TestCase):
 
     self.assertEqual(run("halves", 2) + run("halves", 2), run("whole", 4))
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_a_saver_of_the_model(self):
     def with_saver(features, labels, mode, params):
       spec = zoo.mlp(features, labels, mode, params)
@@ -308,11 +310,9 @@ class InputPositionTest(parameterized.TestCase):
     ):
       estimator.train(lambda params: shuffled(), steps=1)
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
-    versions.covering(
-      [("first_stage", "/cpu:0"), ("last_stage", "/cpu:1")], "last_stage"
-    )
+    tiers.sample([("first_stage", "/cpu:0"), ("last_stage", "/cpu:1")])
   )
   def test_batches_that_wait_on_a_device_are_the_same(self, device):
     """An input_fn's own prefetch_to_device, where its position is not saved."""
@@ -373,7 +373,7 @@ class InputPositionTest(parameterized.TestCase):
       train(self._dir("run"), 1, input_fn=with_shapes)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("a_truncated_index", ".index", lambda data: data[:20]),
         ("an_empty_index", ".index", lambda data: b""),
@@ -383,10 +383,7 @@ class InputPositionTest(parameterized.TestCase):
           lambda data: data[:9] + bytes([data[9] ^ 1]) + data[10:],
         ),
         ("no_data", ".data-00000-of-00001", lambda data: None),
-      ],
-      "an_empty_index",
-      "a_flipped_byte",
-      oldest=("an_empty_index",),
+      ]
     )
   )
   def test_a_damaged_file_is_an_error_of_one_line(self, ending, damage):
@@ -407,7 +404,7 @@ class InputPositionTest(parameterized.TestCase):
     os.remove(path + ".index")
     self.assertLen(train(self._dir("run"), 1), 1)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_several_processes_are_an_error(self):
     config = estimator_mp.ShardingConfig("stage:1", aggregation="horovod")
     with self.assertRaisesRegex(
@@ -418,7 +415,7 @@ class InputPositionTest(parameterized.TestCase):
     ):
       estimator_mp.run_config(config, save_input_position=True)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_a_mesh_by_hand_does_not_save_it(self):
     estimator = tf.estimator.Estimator(
       zoo.mlp,

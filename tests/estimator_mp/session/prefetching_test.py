@@ -6,7 +6,8 @@ import threading
 import time
 
 import estimator_mp
-from tests.estimator_mp import runs, versions, zoo
+from tests import tiers
+from tests.estimator_mp import runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -141,7 +142,7 @@ class PrefetchingTest(parameterized.TestCase):
       )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("one_device", "mlp_adam", {"mesh": "stage:1"}),
         ("slices", "deepfm", {"mesh": "stage:2", "num_micro_batches": 4}),
@@ -176,13 +177,7 @@ class PrefetchingTest(parameterized.TestCase):
           "mlp_adam",
           {"mesh": "stage:2", "num_micro_batches": 3, "cells": "functions"},
         ),
-      ],
-      "more_slices_than_rows",
-      "replicas",
-      "model_axis",
-      "rounds",
-      "functions",
-      oldest=("replicas",),
+      ]
     )
   )
   def test_training_is_the_same(self, model, options):
@@ -199,18 +194,17 @@ class PrefetchingTest(parameterized.TestCase):
     self._assert_same(found, plain, rtol=2e-4)
 
   @parameterized.named_parameters(
-    versions.some(
+    tiers.sample(
       [
         ("of_an_iterator", of_an_iterator, zoo.MODELS["mlp_adam"]),
         ("nested", nested, zoo.Model(nested_model_fn, ())),
         ("branches", batches, zoo.Model(branching_model_fn, ())),
-      ],
-      "nested",
+      ]
     )
   )
   def test_inputs(self, input_fn, model):
-    for name, num_micro_batches in versions.covering(
-      [("stage:2", 1), ("data:2,stage:2", 2)], "data:2,stage:2"
+    for name, num_micro_batches in tiers.sample(
+      [("stage:2", 1), ("data:2,stage:2", 2)]
     ):
       options = {"mesh": name, "num_micro_batches": num_micro_batches}
       expected = self._train(Config(**options), name, input_fn, model)
@@ -219,7 +213,7 @@ class PrefetchingTest(parameterized.TestCase):
       self.assertLen(found[0], 6)
       self._assert_same(found, expected)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_of_a_known_size(self):
     def input_fn():
       return batches(drop_remainder=True)
@@ -230,7 +224,7 @@ class PrefetchingTest(parameterized.TestCase):
     self.assertLen(found[0], 4)
     self._assert_same(found, expected, rtol=2e-4)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_evaluation_and_prediction_are_as_they_were(self):
     options = {"mesh": "stage:2", "num_micro_batches": 2}
     one, other = (
@@ -244,7 +238,7 @@ class PrefetchingTest(parameterized.TestCase):
       runs.predict(one, batches), runs.predict(other, batches)
     )
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_two_halves_from_a_checkpoint(self):
     """Each begins the data anew, as without it."""
     runs_of = {}
@@ -261,7 +255,7 @@ class PrefetchingTest(parameterized.TestCase):
     self.assertLen(runs_of[True][0], 4)
     self._assert_same(runs_of[True], runs_of[False])
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_a_run_of_a_part_takes_a_whole_batch(self):
     """As without it, where one op gives features and labels."""
     spies = _Spy("dense_1/Relu:0"), _Spy("dense_1/Relu:0")
@@ -285,7 +279,7 @@ class PrefetchingTest(parameterized.TestCase):
     self.assertLen(found[0][0], 3 + 6)
     self._assert_same(found[1], found[0])
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_batches_before_a_broken_one_are_trained_on(self):
     def broken():
       def check(features, labels):

@@ -6,7 +6,8 @@ from unittest import mock
 import estimator_mp
 import model_fns
 from model_fns.images import resnet as resnet_lib
-from tests.estimator_mp import programs, runs, versions
+from tests import tiers
+from tests.estimator_mp import programs, runs
 
 import numpy as np
 import tensorflow as tf
@@ -14,7 +15,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 # The rate falls after 6 and 9 steps.
-_STEPS, _BATCH = versions.steps(12, 20), 32
+_STEPS, _BATCH = tiers.steps(12, 20), 32
 _RANDOM = np.random.RandomState(7)
 _IMAGES = (
   {"image": _RANDOM.normal(size=[_BATCH + 8, 8, 8, 3]).astype(np.float32)},
@@ -64,16 +65,14 @@ class _SmoothTestCase(parameterized.TestCase):
 class WholeBatchTest(_SmoothTestCase):
   """Where a batch is not cut, batch normalisation is the plain model's."""
 
+  @tiers.slow
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("stages", "stage:2", {"depth": 50}),
         ("model", "model:2", {}),
         ("both", "stage:2,model:2", {"stem": "large"}),
-      ],
-      "stages",
-      "both",
-      oldest=["both"],
+      ]
     )
   )
   def test_losses_and_gradients(self, mesh, sizes):
@@ -103,15 +102,12 @@ class SlicesTest(_SmoothTestCase):
   """
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("replicas", "data:2", 1, 2),
         ("stages", "stage:2", 4, 4),
         ("both", "stage:2,model:2", 4, 4),
-      ],
-      "replicas",
-      "stages",
-      oldest=["replicas"],
+      ]
     )
   )
   def test_losses_and_variables(self, mesh, num_micro_batches, num_slices):
@@ -140,7 +136,7 @@ class SlicesTest(_SmoothTestCase):
       before = step.variables
 
 
-@versions.newest_only
+@tiers.newest_only
 class EstimatorTest(absltest.TestCase):
   def _input_fn(self):
     """The last batch is short."""
@@ -154,6 +150,7 @@ class EstimatorTest(absltest.TestCase):
   def _estimator(self, config, model_dir):
     return runs.make_estimator(_MAKE(config=config), config, None, model_dir)
 
+  @tiers.slow
   def test_evaluates_predicts_and_exports(self):
     folder = self.create_tempdir().full_path
     plain = self._train(None, folder)

@@ -4,7 +4,7 @@
 """
 
 import model_fns
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.model_fns.keras_models import applications, fits
 
 import numpy as np
@@ -14,15 +14,14 @@ _STEPS = 3
 
 
 class ApplicationsTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("mobile_net_on_two_stages", "MobileNet", "stage:2"),
         ("mobile_net_v2_on_two_stages", "MobileNetV2", "stage:2"),
         ("vgg16", "VGG16", None),
-      ],
-      "mobile_net_on_two_stages",
-      "vgg16",
+      ]
     )
   )
   def test_losses_are_those_of_fit(self, name, mesh):

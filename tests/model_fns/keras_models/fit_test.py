@@ -3,7 +3,7 @@
 import dataclasses
 
 import model_fns
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.model_fns.keras_models import fits, zoo
 
 import numpy as np
@@ -18,12 +18,7 @@ _EXACT = ("dense", "unbuilt", "convolutions", "several", "lstm", "subclassed")
 
 class FitTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
-      [(name, name) for name in zoo.MODELS],
-      # A word tagger's are below; the other tagger is in sharding_test.
-      *[name for name in zoo.MODELS if "tagger" not in name],
-      oldest=["several", "nested", "lstm", "subclassed"],
-    )
+    tiers.sample([(name, name) for name in zoo.MODELS])
   )
   def test_ten_steps_are_those_of_fit(self, name):
     case = zoo.MODELS[name]
@@ -100,11 +95,9 @@ class WeightsOfExamplesTest(parameterized.TestCase):
     case = zoo.MODELS["several"]
     self._check(case, case.weighted_dataset, sample_weight="weight")
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
-    versions.covering(
-      [("tagger", "tagger"), ("word_tagger", "word_tagger")], "word_tagger"
-    )
+    tiers.sample([("word_tagger", "word_tagger"), ("tagger", "tagger")])
   )
   def test_sample_weights_of_steps_that_are_masked(self, name):
     case = zoo.MODELS[name]
@@ -115,7 +108,8 @@ class WeightsOfExamplesTest(parameterized.TestCase):
       sample_weight="weight",
     )
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_class_weights_times_sample_weights(self):
     case = zoo.MODELS["convolutions"]
     self._check(
@@ -126,17 +120,15 @@ class WeightsOfExamplesTest(parameterized.TestCase):
       sample_weight="weight",
     )
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
-    versions.covering(
-      [("lstm", "lstm"), ("convolutions", "convolutions")], "convolutions"
-    )
+    tiers.sample([("convolutions", "convolutions"), ("lstm", "lstm")])
   )
   def test_class_weights(self, name):
     case = zoo.MODELS[name]
     self._check(case, case.dataset, {0: 0.5, 1: 2.0, 2: 3.0})
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_the_features_of_model_to_estimator(self):
     case = zoo.MODELS["dense"]
     model = case.compiled()
@@ -156,14 +148,10 @@ class WeightsOfExamplesTest(parameterized.TestCase):
 class FunctionsTest(parameterized.TestCase):
   """A function that makes the model is called in the Estimator's graph."""
 
+  @tiers.slow
   @parameterized.named_parameters(
     (name, name)
-    for name in versions.covering(
-      ("convolutions", "several", "subclassed"),
-      "convolutions",
-      "subclassed",
-      oldest=["subclassed"],
-    )
+    for name in tiers.sample(("convolutions", "several", "subclassed"))
   )
   def test_ten_steps_are_those_of_fit(self, name):
     case = zoo.MODELS[name]

@@ -2,7 +2,8 @@
 
 import estimator_mp
 import model_fns
-from tests.estimator_mp import programs, versions
+from tests import tiers
+from tests.estimator_mp import programs
 from tests.model_fns.keras_models import fits, zoo
 
 import numpy as np
@@ -58,19 +59,14 @@ class MixedPrecisionTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("bfloat16", "mixed_bfloat16", "compiled", zoo.ROWS),
         ("float16", "mixed_float16", "compiled", zoo.ROWS),
         ("dynamic", "mixed_float16", "dynamic", _ROWS),
         ("legacy", "mixed_float16", "legacy", _ROWS),
         ("fixed", "mixed_float16", "fixed", zoo.ROWS),
-      ],
-      "bfloat16",
-      "dynamic",
-      "legacy",
-      "fixed",
-      oldest=["bfloat16", "legacy"],
+      ]
     )
   )
   def test_ten_steps_are_those_of_fit(self, policy, optimizer, rows):
@@ -88,17 +84,14 @@ class MixedPrecisionTest(parameterized.TestCase):
       self.assertEqual(scale, float(model.optimizer.loss_scale))
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("bfloat16", "mixed_bfloat16", "compiled", zoo.ROWS, "stages zero"),
         ("model", "mixed_bfloat16", "compiled", zoo.ROWS, "model_axis"),
         ("dynamic", "mixed_float16", "dynamic", _ROWS, "stages replicas zero"),
         ("legacy", "mixed_float16", "legacy", _ROWS, "stages zero"),
         ("fixed", "mixed_float16", "fixed", zoo.ROWS, "replicas"),
-      ],
-      "model",
-      "dynamic",
-      oldest=["dynamic"],
+      ]
     )
   )
   def test_sharded_as_plain(self, policy, optimizer, rows, meshes):

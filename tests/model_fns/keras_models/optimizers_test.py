@@ -3,7 +3,7 @@
 import estimator_mp
 import model_fns
 from model_fns.keras_models import optimizers
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.model_fns.keras_models import fits, zoo
 
 import numpy as np
@@ -83,11 +83,7 @@ def _tables(optimizer):
 
 class OptimizersTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
-      [(name, make) for name, make in _OPTIMIZERS.items()],
-      *_KEPT,
-      oldest=["averages", "legacy_adam"],
-    )
+    tiers.sample([(name, make) for name, make in _OPTIMIZERS.items()])
   )
   def test_weights_are_those_of_fit(self, make):
     case = zoo.Model(lambda: _tables(make()), zoo.WORDS, zoo.NUMBERS)
@@ -143,7 +139,8 @@ class OptimizersTest(parameterized.TestCase):
       losses, fits.fit(plain.compiled(), plain.dataset()), rtol=1e-6
     )
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_an_optimizer_goes_on_from_a_checkpoint(self):
     """Slots, the count of steps and with it the schedule are saved."""
 
@@ -163,7 +160,8 @@ class OptimizersTest(parameterized.TestCase):
     expected = fits.fit(case.compiled(), one_batch())
     np.testing.assert_allclose(losses, expected, rtol=1e-6)
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_slots_are_split_and_placed_as_their_variables(self):
     """The updates of new optimizers are ops of the graph."""
     case = zoo.Model(

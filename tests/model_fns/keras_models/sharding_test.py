@@ -2,7 +2,7 @@
 
 import estimator_mp
 import model_fns
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.model_fns.keras_models import fits, zoo
 
 import numpy as np
@@ -36,18 +36,7 @@ _ALL = [
 
 
 class EqualityTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    versions.covering(
-      _ALL,
-      "several_3",
-      "several_4",
-      "nested_0",
-      "tagger_0",
-      "subclassed_0",
-      "convolutions_1",
-      oldest=["several_3", "convolutions_1"],
-    )
-  )
+  @parameterized.named_parameters(tiers.sample(_ALL))
   def test_twenty_steps(self, name, fields):
     """Losses, gradients and variables, from the same weights."""
     case = zoo.MODELS[name]
@@ -60,7 +49,8 @@ class EqualityTest(parameterized.TestCase):
     self.assertTrue(compared.ok, compared.text())
     self.assertLen(compared.steps, _STEPS)
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_class_and_sample_weights_in_micro_batches(self):
     case = zoo.MODELS["lstm"]
     weights = {"class_weight": {0: 0.2, 1: 1.0, 2: 3.0}}
@@ -78,7 +68,7 @@ class EqualityTest(parameterized.TestCase):
     self.assertTrue(compared.ok, compared.text())
 
 
-@versions.newest_only
+@tiers.newest_only
 class EstimatorTest(parameterized.TestCase):
   def test_one_line(self):
     """A mesh's text is enough; metrics and predictions are the plain ones."""
@@ -134,13 +124,12 @@ class ModelToEstimatorTest(parameterized.TestCase):
   """`tf.keras.estimator.model_to_estimator`'s Estimator, sharded as a whole."""
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("stages", {"mesh": "stage:2", "num_micro_batches": 2}),
         ("model_axis", {"mesh": "model:2"}),
         ("replicas", {"mesh": "data:2"}),
-      ],
-      "stages",
+      ]
     )
   )
   def test_is_the_plain_one(self, fields):

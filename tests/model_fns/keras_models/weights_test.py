@@ -3,7 +3,7 @@
 import os
 
 import model_fns
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.model_fns.keras_models import fits, zoo
 
 import numpy as np
@@ -27,9 +27,7 @@ class WeightsTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
-      [(name, name) for name in ("dense", "lstm", "subclassed")], "subclassed"
-    )
+    tiers.sample([(name, name) for name in ("dense", "lstm", "subclassed")])
   )
   def test_from_an_estimator_into_a_model(self, name):
     case = zoo.MODELS[name]
@@ -43,7 +41,7 @@ class WeightsTest(parameterized.TestCase):
       load(model)
       self._assert_predict_the_same(case, model, made)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_variables_that_a_graph_names_differently(self):
     """A layer that is called twice takes the name of the next one's scope."""
     case = zoo.MODELS["several"]
@@ -57,7 +55,7 @@ class WeightsTest(parameterized.TestCase):
       made.get_variable_value("dense_1_1/kernel"),
     )
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_from_an_estimator_on_a_mesh_into_a_model(self):
     case = zoo.MODELS["dense"]
     mesh = "stage:2,model:2"
@@ -70,15 +68,12 @@ class WeightsTest(parameterized.TestCase):
     self._assert_predict_the_same(case, model, made)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("checkpoint", "weights"),
         ("h5", "weights.h5"),
         ("keras", "weights.weights.h5"),
-      ],
-      "checkpoint",
-      "keras",
-      oldest=["keras"],
+      ]
     )
   )
   def test_from_save_weights_into_an_estimator(self, name):

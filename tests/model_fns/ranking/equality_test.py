@@ -3,7 +3,8 @@
 import functools
 
 import estimator_mp
-from tests.estimator_mp import programs, versions
+from tests import tiers
+from tests.estimator_mp import programs
 from tests.model_fns.ranking import logs
 
 import numpy as np
@@ -59,17 +60,7 @@ def _batches():
 
 
 class EqualityTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    versions.covering(
-      _CASES,
-      "dlrm_both",
-      "deepfm_stages",
-      "deepfm_model",
-      "deepfm_hybrid",
-      "wide_deep_hybrid",
-      oldest=["dlrm_both", "wide_deep_hybrid"],
-    )
-  )
+  @parameterized.named_parameters(tiers.sample(_CASES))
   def test_twenty_steps(self, model, mesh, fields):
     config = estimator_mp.ShardingConfig(mesh, **fields)
     sharded = programs.Program(logs.MODELS[model](), config, _BATCH)
@@ -86,7 +77,8 @@ class EqualityTest(parameterized.TestCase):
       self, steps[-1].variables, plain[-1].variables, rtol=1e-5
     )
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_batches_without_values_and_of_one_example(self):
     """Replicas then have none of a table's ids, or no example at all."""
     model_fn = logs.MODELS["wide_deep"]()

@@ -3,7 +3,8 @@
 import os
 
 import estimator_mp
-from tests.estimator_mp import runs, versions
+from tests import tiers
+from tests.estimator_mp import runs
 from tests.model_fns.ranking import logs
 
 import numpy as np
@@ -50,7 +51,7 @@ def _logits(estimator):
 
 class CheckpointTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("dlrm", "dlrm", (None, _config("data:4"))),
         ("deepfm", "deepfm", (_config("data:4"), None)),
@@ -70,8 +71,7 @@ class CheckpointTest(parameterized.TestCase):
             _config("stage:2,model:2"),
           ),
         ),
-      ],
-      "wide_deep",
+      ]
     )
   )
   def test_moves_between_split_tables_and_the_plain_model(self, model, configs):
@@ -101,7 +101,8 @@ class CheckpointTest(parameterized.TestCase):
       np.testing.assert_allclose(metrics[name], value, rtol=1e-5, err_msg=name)
     np.testing.assert_allclose(_logits(moved), _logits(plain), atol=1e-5)
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_warm_start(self):
     folder = self.create_tempdir().full_path
     plain = _estimator("wide_deep", None, os.path.join(folder, "plain"))
@@ -120,7 +121,7 @@ class CheckpointTest(parameterized.TestCase):
       _train(warm["warm_split"]), _train(warm["warm_plain"]), rtol=1e-6
     )
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_export(self):
     folder = self.create_tempdir().full_path
     estimator = _estimator("deepfm", _config("data:2"), folder)

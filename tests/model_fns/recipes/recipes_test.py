@@ -17,21 +17,13 @@ from estimator_mp.cli import run_train, train_flags
 from model_fns.datasets import clicks, text
 from model_fns.recipes import catalogue
 from model_fns.recipes import recipe as recipe_lib
-from tests.estimator_mp import versions
+from tests import tiers
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 _ALL = tuple((name, name) for name in catalogue.ENTRIES)
-_EXPORTED = versions.covering(
-  catalogue.ENTRIES,
-  "cifar10_cnn",
-  "resnet",
-  "keras",
-  "deepfm",
-  "two_tower",
-  "transformer",
-)
+_EXPORTED = tiers.sample(catalogue.ENTRIES)
 # dlrm has the mesh of all three, and moe as many tokens in a step.
 _SMALLER = {
   "wide_deep": ["--mesh=data:2"],
@@ -80,7 +72,7 @@ class RecipesTest(parameterized.TestCase):
     ):
       self.enter_context(mock.patch.object(module, name, some))
 
-  @parameterized.named_parameters(*_ALL)
+  @parameterized.named_parameters(tiers.sample(_ALL))
   def test_trains_evaluates_and_exports(self, model):
     folder = self.create_tempdir().full_path
     arguments = [

@@ -4,7 +4,8 @@ import functools
 import os
 
 import estimator_mp
-from tests.estimator_mp import programs, versions
+from tests import tiers
+from tests.estimator_mp import programs
 from tests.model_fns.retrieval import logs
 
 import numpy as np
@@ -57,11 +58,7 @@ def _batches():
 
 
 class EqualityTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    versions.covering(
-      _CASES, "zero", "both", "hybrid", "own_tower", oldest=["both"]
-    )
-  )
+  @parameterized.named_parameters(tiers.sample(_CASES))
   def test_twenty_steps(self, model, mesh, fields):
     """Batches of several sizes; items occur in them more than once."""
     config = estimator_mp.ShardingConfig(mesh, **fields)
@@ -85,9 +82,9 @@ class EqualityTest(parameterized.TestCase):
           steps[-1].variables[name], plain[-1].variables[name], err_msg=name
         )
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (
           "both",
@@ -96,9 +93,7 @@ class EqualityTest(parameterized.TestCase):
         ),
         ("parts", "model:2", {}),
         ("replicas", "data:2", {"split": _TABLES}),
-      ],
-      "both",
-      "replicas",
+      ]
     )
   )
   def test_evaluation_and_predictions(self, mesh, fields):

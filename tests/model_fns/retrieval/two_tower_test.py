@@ -15,7 +15,7 @@ from model_fns.retrieval import (
   sampled_softmax,
 )
 from model_fns.retrieval.towers import OwnTower, Tower
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.model_fns.retrieval import logs
 
 import numpy as np
@@ -154,15 +154,12 @@ class TwoTowerTest(parameterized.TestCase):
       )
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("plain", None, {}),
         ("stages", "stage:2", {"placement": [("^query", 0), (".*", 1)]}),
         ("parts", "model:2", {"split": [("table", "mod")]}),
-      ],
-      "plain",
-      "parts",
-      oldest=["parts"],
+      ]
     )
   )
   def test_exported_towers_and_index(self, mesh, fields):

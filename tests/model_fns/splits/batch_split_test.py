@@ -8,7 +8,8 @@ import estimator_mp
 from estimator_mp import toolbox
 from model_fns import batch_split
 from model_fns.splits import batch
-from tests.estimator_mp import drawn, versions
+from tests import tiers
+from tests.estimator_mp import drawn
 from tests.model_fns.splits import models
 
 import hypothesis
@@ -96,17 +97,13 @@ def plain_run(name):
 
 class TransparencyTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_{mesh.replace(':', '')}", name, mesh)
         for name in MODELS
         # 36 examples over 5 devices are 7, 7, 7, 7 and 8.
         for mesh in ("data:1", "data:2", "data:5")
-      ],
-      "function_weighted_data5",
-      "keras_regression_data1",
-      "pairs_in_batches_of_a_known_size_data2",
-      oldest=["function_weighted_data5"],
+      ]
     )
   )
   def test_same_as_the_plain_model(self, name, mesh_text):

@@ -6,7 +6,7 @@ import os
 import estimator_mp
 from estimator_mp import toolbox
 from model_fns import layer_split
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.model_fns.splits import models
 
 import tensorflow as tf
@@ -89,7 +89,7 @@ class CutBatchesTest(parameterized.TestCase):
     models.assert_same(self, run, plain)
 
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_{cut}", name, cut)
         for name, cuts in (
@@ -97,10 +97,7 @@ class CutBatchesTest(parameterized.TestCase):
           ("sum", ("replicas", "both")),
         )
         for cut in cuts
-      ],
-      "weighted_uneven_replicas",
-      "weighted_micro_batches",
-      "sum_both",
+      ]
     )
   )
   def test_same_as_the_plain_model(self, name, cut):
@@ -151,9 +148,7 @@ class CutBatchesTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    versions.covering(
-      [("stages", "stage:2"), ("replicas", "data:2,stage:4")], "replicas"
-    )
+    tiers.sample([("stages", "stage:2"), ("replicas", "data:2,stage:4")])
   )
   def test_shard_model_fn_splits_the_layers_over_its_own_mesh(self, mesh_text):
     parts, head, optimizer, key, _ = MODELS["weighted"]

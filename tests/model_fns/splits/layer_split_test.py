@@ -8,7 +8,7 @@ from estimator_mp import toolbox
 from model_fns import layer_split
 from model_fns.images import cifar10_cnn, mlp
 from model_fns.splits import layers
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.model_fns.splits import models
 
 import numpy as np
@@ -60,16 +60,12 @@ def plain_run(name):
 
 class TransparencyTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_{mesh.replace(':', '')}", name, mesh)
         for name in MODELS
         for mesh in ("stage:1", "stage:3", "stage:4")
-      ],
-      "functions_adam_stage3",
-      "keras_momentum_stage4",
-      "regression_stage1",
-      oldest=["keras_momentum_stage4"],
+      ]
     )
   )
   def test_same_as_the_plain_model(self, name, mesh_text):
@@ -81,9 +77,7 @@ class TransparencyTest(parameterized.TestCase):
     run = models.go_on(model_fn, mesh, input_fn, start, model_dir)
     models.assert_same(self, run, plain)
 
-  @parameterized.named_parameters(
-    (name, name) for name in versions.covering(MODELS, "keras_momentum")
-  )
+  @parameterized.named_parameters((name, name) for name in tiers.sample(MODELS))
   def test_layers_of_a_stage_may_be_split(self, name):
     parts, head, optimizer, key, input_fn = MODELS[name]
     config = estimator_mp.ShardingConfig(
@@ -97,7 +91,8 @@ class TransparencyTest(parameterized.TestCase):
     )
     models.assert_same(self, run, plain)
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_from_no_checkpoint_the_start_is_the_plain_models(self):
     parts, head, optimizer, key, input_fn = MODELS["functions_adam"]
     losses = []
@@ -111,7 +106,7 @@ class TransparencyTest(parameterized.TestCase):
       losses.append(run.losses)
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
 
-  @versions.newest_only
+  @tiers.newest_only
   def test_one_optimizer_object_serves_every_graph(self):
     parts, head, _, key, input_fn = MODELS["keras_momentum"]
     mesh = estimator_mp.Mesh.create("stage:2")

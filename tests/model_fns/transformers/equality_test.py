@@ -4,7 +4,8 @@ import functools
 
 import estimator_mp
 import model_fns
-from tests.estimator_mp import programs, versions
+from tests import tiers
+from tests.estimator_mp import programs
 from tests.model_fns.transformers import texts
 
 import numpy as np
@@ -59,15 +60,7 @@ def _batches(batch):
 
 
 class EqualityTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    versions.covering(
-      _CASES,
-      "decoder_data",
-      "decoder_both",
-      "encoder_data",
-      oldest=["decoder_both"],
-    )
-  )
+  @parameterized.named_parameters(tiers.sample(_CASES))
   def test_twenty_steps(self, model, mesh, fields):
     make, batch = _MODELS[model]
     config = estimator_mp.ShardingConfig(mesh, **fields)
@@ -82,15 +75,13 @@ class EqualityTest(parameterized.TestCase):
       [step.loss for step in steps], [step.loss for step in plain], rtol=1e-5
     )
 
-  @versions.newest_only
+  @tiers.newest_only
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("decoder_both", "decoder", "stage:2,model:2"),
         ("encoder_model", "encoder", "data:2,model:2"),
-      ],
-      # A decoder's, on the other mesh, are in moe_test.
-      "encoder_model",
+      ]
     )
   )
   def test_evaluation_and_predictions(self, model, mesh):

@@ -5,7 +5,8 @@ import functools
 import estimator_mp
 import model_fns
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import programs, versions
+from tests import tiers
+from tests.estimator_mp import programs
 from tests.model_fns.transformers import texts
 
 import numpy as np
@@ -49,7 +50,7 @@ def _plain(experts_per_token):
 
 class EqualityTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         ("switch_stages", 1, "stage:2", {"num_micro_batches": 4}),
         ("switch_model", 1, "model:2", {}),
@@ -61,12 +62,7 @@ class EqualityTest(parameterized.TestCase):
           "stage:2,model:2",
           {"num_micro_batches": 4, "recompute": "always"},
         ),
-      ],
-      # Both, with recomputed layers, are in equality_test.
-      "switch_stages",
-      "switch_data",
-      "gshard_rule",
-      oldest=["gshard_rule"],
+      ]
     )
   )
   def test_twenty_steps(self, experts_per_token, mesh, fields):
@@ -99,7 +95,8 @@ class EqualityTest(parameterized.TestCase):
     self.assertIn(("slice", "Einsum"), sent)
     self.assertNotIn(("broadcast", "Einsum"), sent)
 
-  @versions.newest_only
+  @tiers.slow
+  @tiers.newest_only
   def test_evaluation_and_predictions(self):
     config = estimator_mp.ShardingConfig("stage:2,model:2")
     checkpoint = texts.checkpoint_of(self, _MAKE(), _BATCH)

@@ -5,6 +5,7 @@ import math
 
 import model_fns
 from model_fns.transformers import architecture, attention
+from tests import tiers
 from tests.model_fns.transformers import texts
 
 import numpy as np
@@ -70,6 +71,7 @@ class DecoderTest(parameterized.TestCase):
         losses.append(session.run(spec.loss))
     self.assertEqual(*losses)
 
+  @tiers.slow
   def test_learns_what_comes_next(self):
     """A sequence that counts up is soon known."""
     tokens = (np.arange(8)[:, np.newaxis] + np.arange(6)) % 13
@@ -91,7 +93,7 @@ class DecoderTest(parameterized.TestCase):
 
 
 class SamplingTest(parameterized.TestCase):
-  @parameterized.parameters("learned", "rotary")
+  @parameterized.parameters(tiers.sample(["learned", "rotary"]))
   def test_greedy_is_the_likeliest_token_after_the_whole_text(self, positions):
     """What layers keep of tokens is what they would compute again."""
     make = functools.partial(

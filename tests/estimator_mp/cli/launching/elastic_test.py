@@ -2,6 +2,7 @@
 
 import pathlib
 
+from tests import tiers
 from tests.estimator_mp.cli.launching import launched
 
 from absl.testing import absltest, parameterized
@@ -34,9 +35,13 @@ class ElasticTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    ("a_worker_is_killed", "worker0", _KILL),
-    ("a_worker_fails", "worker0", "sys.exit(3)"),
-    ("the_chief_is_killed", "chief0", _KILL),
+    tiers.sample(
+      [
+        ("a_worker_is_killed", "worker0", _KILL),
+        ("a_worker_fails", "worker0", "sys.exit(3)"),
+        ("the_chief_is_killed", "chief0", _KILL),
+      ]
+    ),
   )
   def test_goes_on_with_fewer(self, lost, end):
     code, output, errors = self._run(lost, end)
@@ -52,6 +57,7 @@ class ElasticTest(parameterized.TestCase):
     )
     self.assertLen(output.splitlines(), 4 + 3 + 2)
 
+  @tiers.slow
   def test_restarts_come_first(self):
     code, _, errors = self._run("worker0", "sys.exit(3)", "--max_restarts=1")
     self.assertEqual(code, 0, errors)

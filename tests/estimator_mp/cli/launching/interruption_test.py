@@ -5,6 +5,7 @@ import pathlib
 import signal
 import time
 
+from tests import tiers
 from tests.estimator_mp.cli.launching import launched
 
 from absl.testing import absltest, parameterized
@@ -178,6 +179,7 @@ class InterruptionTest(parameterized.TestCase):
     # Nobody holds the launcher's output any more.
     launcher.communicate(timeout=600)
 
+  @tiers.slow
   def test_logs_are_whole_when_the_terminal_has_gone(self):
     logs = pathlib.Path(self.create_tempdir().full_path)
     launcher = self._started(

@@ -14,6 +14,7 @@ from estimator_mp import predict
 from estimator_mp.cli.prediction import examples, serve_stage
 from estimator_mp.serving import chain, export_stages, pipeline_file
 from estimator_mp.serving.stage_server import StageServer
+from tests import tiers
 from tests.estimator_mp.serving import chains, served_models
 
 import numpy as np
@@ -232,6 +233,7 @@ class CommandTest(parameterized.TestCase):
       errors, rf"^serve_stage: cannot listen on 127.0.0.1:{port};"
     )
 
+  @tiers.slow
   def test_processes_end_with_ctrl_c(self):
     """With a stage that another process serves, and examples without end."""
     addresses = [x.address for x in self.servers]

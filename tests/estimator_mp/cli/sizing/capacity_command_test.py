@@ -6,7 +6,7 @@ import json
 import pathlib
 
 from estimator_mp.cli.sizing import capacity, capacity_flags, planning
-from tests.estimator_mp import versions
+from tests import tiers
 
 from absl.testing import absltest, parameterized
 
@@ -34,7 +34,7 @@ class CommandTest(parameterized.TestCase):
     return found, output
 
   def test_a_transformer_grows_with_the_stages(self):
-    stages = versions.covering(["1", "2", "4"], "1", "2")
+    stages = tiers.sample(["1", "2", "4"])
     found, output = self._found(
       "--memory_per_device=8MiB",
       f"--stages={','.join(stages)}",

@@ -1,6 +1,7 @@
 """What fits its devices trains there; what does not is refused more memory."""
 
 from estimator_mp.cli.sizing import capacity_flags, measurement, planning
+from tests import tiers
 
 from absl.testing import absltest
 
@@ -13,6 +14,7 @@ _ARGUMENTS = (
 
 
 class MeasurementTest(absltest.TestCase):
+  @tiers.slow
   def test_a_model_that_is_larger_than_the_memory_is_refused_it(self):
     options = capacity_flags.parse(
       ["capacity", "--memory_per_device=12MiB", *_ARGUMENTS]
@@ -23,6 +25,7 @@ class MeasurementTest(absltest.TestCase):
     self.assertFalse(measured.fits)
     self.assertLen(measured.peaks, 1)
 
+  @tiers.slow
   def test_replicas_begin_with_the_same_variables(self):
     """Two processes of ZeRO; a variable that nobody has set ends a step."""
     options = capacity_flags.parse(

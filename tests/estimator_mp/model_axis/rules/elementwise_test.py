@@ -8,6 +8,7 @@ from estimator_mp.model_axis.decisions import (
   Whole,
 )
 from estimator_mp.model_axis.rules import elementwise
+from tests import tiers
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
@@ -168,7 +169,7 @@ class UnaryTest(parameterized.TestCase):
 
 
 class BroadcastTest(parameterized.TestCase):
-  @parameterized.parameters(_BINARY)
+  @parameterized.parameters(tiers.sample(_BINARY))
   def test_entry_by_entry(self, name):
     def build(x, y):
       if name in _INTEGERS:

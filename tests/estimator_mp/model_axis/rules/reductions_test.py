@@ -2,7 +2,7 @@
 
 from estimator_mp.model_axis.decisions import Composite, Join, Joined, Split
 from estimator_mp.model_axis.rules import reductions
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
@@ -34,21 +34,13 @@ def _decided(op, *splits):
 
 class ReduceTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    versions.covering(
+    tiers.sample(
       [
         (f"{name}_over_{axis}_{keepdims}", name, axis, keepdims)
         for name in _REDUCTIONS
         for axis in _AXES
         for keepdims in (False, True)
-      ],
-      *(
-        f"{name}_over_{axis}_{(i + j) % 2 == 0}"
-        for i, name in enumerate(_REDUCTIONS)
-        for j, axis in enumerate(_AXES)
-      ),
-      oldest=[
-        f"{name}_over_None_{i % 2 == 0}" for i, name in enumerate(_REDUCTIONS)
-      ],
+      ]
     )
   )
   def test_over_all_dimensions(self, name, axis, keepdims):

@@ -4,7 +4,7 @@ All sunk graphs give values and gradients of the plain ones.
 """
 
 from estimator_mp.model_axis.decisions import Split
-from tests.estimator_mp import versions
+from tests import tiers
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
@@ -17,17 +17,13 @@ v1 = tf.compat.v1
 
 # How columns are cut, and which dimensions the graph does not know. Not the
 # full product: a rule that reads sizes does not ask what is unknown.
-_CUTS: list[tuple[str, tuple[int, ...], list[int]]] = versions.covering(
+_CUTS: list[tuple[str, tuple[int, ...], list[int]]] = tiers.sample(
   [
     ("two_of_an_unknown_number", (2, 4), [0]),
     ("two", (4, 2), []),
     ("three_of_unknown_rows", (2, 2, 2), [0, 1]),
     ("two_of_unknown_rows", (2, 4), [0, 1]),
-  ],
-  "two_of_an_unknown_number",
-  "two",
-  "three_of_unknown_rows",
-  oldest=("two_of_an_unknown_number",),
+  ]
 )
 
 
@@ -51,41 +47,48 @@ class ShapesTest(parameterized.TestCase):
   """Split tensors of shape [2, 5, 6], of 2 + 4 or 4 + 2 columns."""
 
   @parameterized.named_parameters(
-    ("heads", _heads),
-    ("merge_rows", lambda x: tf.reshape(x, [-1, 6])),
-    ("merge_rows_by_number", lambda x: tf.reshape(x, [tf.size(x) // 6, 6])),
-    ("heads_from_the_rest", lambda x: tf.reshape(x, [-1, 5, 3, 2])),
-    ("heads_of_the_rest", lambda x: tf.reshape(x, [-1, 5, 3, 2, 1])),
-    (
-      "as_its_own_shape",
-      lambda x: tf.reshape(x, tf.shape(x)) + tf.reshape(x, [-1, 5, 6]),
+    tiers.sample(
+      [
+        ("heads", _heads),
+        ("merge_rows", lambda x: tf.reshape(x, [-1, 6])),
+        ("merge_rows_by_number", lambda x: tf.reshape(x, [tf.size(x) // 6, 6])),
+        ("heads_from_the_rest", lambda x: tf.reshape(x, [-1, 5, 3, 2])),
+        ("heads_of_the_rest", lambda x: tf.reshape(x, [-1, 5, 3, 2, 1])),
+        (
+          "as_its_own_shape",
+          lambda x: tf.reshape(x, tf.shape(x)) + tf.reshape(x, [-1, 5, 6]),
+        ),
+        ("expand_first", lambda x: tf.expand_dims(x, 0)),
+        ("expand_before", lambda x: tf.expand_dims(x, -2)),
+        ("expand_last", lambda x: tf.expand_dims(x, -1)),
+        ("squeeze", lambda x: tf.squeeze(x[:, :1], 1)),
+        ("squeeze_from_the_last", lambda x: tf.squeeze(x[:, :1], -2)),
+        ("tile", lambda x: tf.tile(x, [2, 3, 1])),
+        (
+          "tile_by_the_batch",
+          lambda x: tf.tile(x, tf.stack([tf.shape(x)[0], 1, 1])),
+        ),
+        ("pad", lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 0]])),
+        (
+          "pad_value",
+          lambda x: tf.pad(x, [[0, 1], [1, 2], [0, 0]], "CONSTANT", 3),
+        ),
+        ("reflect", lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 0]], "REFLECT")),
+        ("broadcast", lambda x: tf.broadcast_to(x, [3, 2, 5, 6])),
+        ("broadcast_batch", lambda x: tf.broadcast_to(x[:1], tf.shape(x))),
+        ("reverse", lambda x: tf.reverse(x, [0, -2])),
+        ("roll", lambda x: tf.roll(x, [1, 3], [0, -2])),
+        ("ensure_shape", lambda x: tf.ensure_shape(x, [None, 5, 6])),
+        ("transpose", lambda x: tf.transpose(x)),
+        ("shape", lambda x: (tf.shape(x), tf.shape(x, tf.int64))),
+        ("size", lambda x: (tf.size(x), tf.size(x[0]), tf.rank(x))),
+        (
+          "rank",
+          lambda x: tf.raw_ops.Rank(input=x) + tf.raw_ops.Size(input=x),
+        ),
+        ("shapes", lambda x: tf.shape_n([x, x[:, :1], tf.zeros([3, 2])])),
+      ]
     ),
-    ("expand_first", lambda x: tf.expand_dims(x, 0)),
-    ("expand_before", lambda x: tf.expand_dims(x, -2)),
-    ("expand_last", lambda x: tf.expand_dims(x, -1)),
-    ("squeeze", lambda x: tf.squeeze(x[:, :1], 1)),
-    ("squeeze_from_the_last", lambda x: tf.squeeze(x[:, :1], -2)),
-    ("tile", lambda x: tf.tile(x, [2, 3, 1])),
-    (
-      "tile_by_the_batch",
-      lambda x: tf.tile(x, tf.stack([tf.shape(x)[0], 1, 1])),
-    ),
-    ("pad", lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 0]])),
-    ("pad_value", lambda x: tf.pad(x, [[0, 1], [1, 2], [0, 0]], "CONSTANT", 3)),
-    ("reflect", lambda x: tf.pad(x, [[0, 0], [1, 2], [0, 0]], "REFLECT")),
-    ("broadcast", lambda x: tf.broadcast_to(x, [3, 2, 5, 6])),
-    ("broadcast_batch", lambda x: tf.broadcast_to(x[:1], tf.shape(x))),
-    ("reverse", lambda x: tf.reverse(x, [0, -2])),
-    ("roll", lambda x: tf.roll(x, [1, 3], [0, -2])),
-    ("ensure_shape", lambda x: tf.ensure_shape(x, [None, 5, 6])),
-    ("transpose", lambda x: tf.transpose(x)),
-    ("shape", lambda x: (tf.shape(x), tf.shape(x, tf.int64))),
-    ("size", lambda x: (tf.size(x), tf.size(x[0]), tf.rank(x))),
-    (
-      "rank",
-      lambda x: tf.raw_ops.Rank(input=x) + tf.raw_ops.Size(input=x),
-    ),
-    ("shapes", lambda x: tf.shape_n([x, x[:, :1], tf.zeros([3, 2])])),
   )
   def test_stays_split(self, build):
     for _, sizes, unknown in _CUTS:

@@ -1,0 +1,138 @@
+"""What .ci/run asks Bazel for, with a stand-in for it, in a repository."""
+
+import os
+import shutil
+import subprocess
+
+from absl.testing import absltest, parameterized
+
+_ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+# Says what it was asked for, and what the files `slow` and `counts` say.
+_BAZELW = """#!/bin/bash
+echo "$*" >>asked
+case "$1" in
+  query) cat slow ;;
+  test) cat counts; [[ ! -e fails ]] ;;
+esac
+"""
+_FAST = ("=== The fast tier", "=== The fast tier on TensorFlow 2.15")
+
+
+class CiRunTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    if not shutil.which("git"):
+      self.skipTest("there is no git here")
+    self.root = self.create_tempdir("repository").full_path
+    self.home = self.create_tempdir("home").full_path
+    os.makedirs(f"{self.root}/.ci")
+    shutil.copy(f"{_ROOT}/.ci/run", f"{self.root}/.ci/run")
+    self._write("bazelw", _BAZELW)
+    self._write("tools/lint", "#!/bin/sh\n")
+    self._write("slow", "//a:slow\n")
+    self._write("counts", "2 passed, 0 failed, 1 skipped\n")
+    self._write(".gitignore", "asked\n")
+    self._git("init", "--quiet", "--initial-branch=main")
+    self._commit()
+
+  def _write(self, path, text):
+    path = os.path.join(self.root, path)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w", encoding="utf-8") as file:
+      file.write(text)
+    os.chmod(path, 0o755)
+
+  def _git(self, *arguments):
+    identity = ["-c", "user.name=a", "-c", "user.email=a@example.test"]
+    subprocess.run(["git", *identity, *arguments], cwd=self.root, check=True)
+
+  def _commit(self):
+    self._git("add", "--all")
+    self._git("commit", "--quiet", "--allow-empty", "--message=a")
+
+  def _run(self, *arguments, **environment):
+    """Returns the exit code, lines printed, and what Bazel was asked for."""
+    done = subprocess.run(
+      ["bash", ".ci/run", *arguments],
+      cwd=self.root,
+      env={"PATH": os.environ["PATH"], "BAZELW_HOME": self.home, **environment},
+      capture_output=True,
+      text=True,
+      check=False,
+    )
+    with open(f"{self.root}/asked", encoding="utf-8") as file:
+      asked = file.read().splitlines()
+    os.remove(f"{self.root}/asked")
+    return done.returncode, done.stdout.splitlines(), asked
+
+  def _asked_for_slow(self, **environment):
+    """Returns the expression that selects slow tests."""
+    _, _, asked = self._run(**environment)
+    return next(line for line in asked if line.startswith("query"))
+
+  def test_runs_the_fast_tier_and_the_slow_tests(self):
+    code, lines, asked = self._run()
+    self.assertEqual(code, 0)
+    self.assertContainsSubset(_FAST, lines)
+    tests = [line for line in asked if line.startswith("test")]
+    self.assertLen(tests, 3)
+    for line in tests:
+      self.assertIn(f"--disk_cache={self.home}/results", line)
+    self.assertEndsWith(tests[1], " --config=tf215 //...")
+    self.assertEndsWith(tests[2], " --test_tag_filters= //a:slow")
+    self.assertEqual(lines[-1], "6 passed, 0 failed, 3 skipped")
+
+  def test_all(self):
+    self._write("counts", "2 passed, 0 failed, 1 skipped\n" * 2)
+    code, lines, asked = self._run("--all")
+    self.assertEqual(code, 0)
+    self.assertLen(asked, 1)
+    self.assertEndsWith(asked[0], " --config=all //...")
+    self.assertEqual(lines[-1], "4 passed, 0 failed, 2 skipped")
+
+  def test_without_a_base_all_slow_tests_run(self):
+    self.assertNotIn("rdeps", self._asked_for_slow())
+
+  def test_the_change_since_a_base(self):
+    self._git("branch", "base")
+    self._write("a/changed.py", "")
+    self._commit()
+    self._write("a/new.py", "")
+    self.assertIn(
+      "set(a/changed.py a/new.py)", self._asked_for_slow(CI_BASE="base")
+    )
+
+  def test_the_change_since_what_passed_here(self):
+    self._run()
+    self.assertIn("set()", self._asked_for_slow())
+    self._write("a/changed.py", "")
+    self._commit()
+    self.assertIn("set(a/changed.py)", self._asked_for_slow())
+    self.assertIn("set()", self._asked_for_slow())
+
+  @parameterized.parameters("tests/suite.bzl", ".bazelrc", "tools/python/a.txt")
+  def test_what_all_tests_are_run_by(self, path):
+    self._run()
+    self._write(path, "")
+    self.assertNotIn("rdeps", self._asked_for_slow())
+
+  def test_a_failure_is_counted_and_did_not_pass(self):
+    self._write("counts", "1 passed, 1 failed, 0 skipped\n")
+    self._write("fails", "")
+    self._commit()
+    code, lines, _ = self._run()
+    self.assertEqual(code, 1)
+    self.assertEqual(lines[-1], "3 passed, 3 failed, 0 skipped")
+    self.assertIn("FAILED: The fast tier", lines)
+    self.assertNotIn("rdeps", self._asked_for_slow())
+
+  def test_no_test_at_all_is_a_failure(self):
+    self._write("counts", "")
+    self._commit()
+    code, lines, _ = self._run()
+    self.assertEqual(code, 1)
+    self.assertIn("FAILED: The fast tier: no test ran", lines)
+
+
+if __name__ == "__main__":
+  absltest.main()
