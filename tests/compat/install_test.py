@@ -98,6 +98,7 @@ class InstallTest(parameterized.TestCase):
     first = next(model.predict(input_fn))
     self.assertEqual(first["y"].shape, (1,))
 
+  @tiers.slow
   def test_canned_estimator_learns(self):
     """A DNNClassifier separates the two halves of an interval."""
     column = tf.feature_column.numeric_column("x")

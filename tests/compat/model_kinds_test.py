@@ -54,6 +54,7 @@ class ModelKindsTest(parameterized.TestCase):
 
 
 class TrainingTest(absltest.TestCase):
+  @tiers.slow
   def test_train_and_evaluate_with_exporters_hooks_and_early_stopping(self):
     model = models.MODELS["custom"]
     directory = self.create_tempdir().full_path

@@ -12,6 +12,7 @@ from unittest import mock
 
 from estimator_mp.cli.launching import network
 from estimator_mp.cluster import layout, tasks
+from tests import tiers
 from tests.docs import guide_case, guides
 from tools import draw_cluster
 
@@ -42,6 +43,7 @@ class GuideTest(guide_case.GuideCase):
     os.environ.pop("TF_CONFIG", None)
     self.text = guides.read(_GUIDE)
 
+  @tiers.slow
   def test_the_local_cluster(self):
     (arguments,) = guide_case.commands(_GUIDE, "launch")
     # Where no network of its own is permitted, this one is trusted.

@@ -114,6 +114,7 @@ class EstimatorTest(absltest.TestCase):
       model.get_variable_names(),
     )
 
+  @tiers.slow
   def test_tags_are_learnt(self):
     _, first, last = self._losses(_tag, _WORDS % 3)
     self.assertLess(last, 0.5 * first)

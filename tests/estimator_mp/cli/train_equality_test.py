@@ -84,6 +84,7 @@ class EqualityTest(parameterized.TestCase):
         value, plain[name], rtol=1e-3, atol=1e-5, err_msg=name
       )
 
+  @tiers.slow
   @tiers.newest_only
   def test_seed_decides_the_run(self):
     directory = self.create_tempdir()

@@ -18,6 +18,7 @@ def setUpModule():
 
 
 class ReplicasTest(parameterized.TestCase):
+  @tiers.slow
   @tiers.newest_only
   def test_two_replicas_of_three_stages(self):
     model_dir = self.create_tempdir().full_path

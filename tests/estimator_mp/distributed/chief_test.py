@@ -199,6 +199,7 @@ class ChiefTest(absltest.TestCase):
     np.testing.assert_allclose(losses, self.expected[1], rtol=1e-5)
     self.assertEqual(saved, self.expected[2])
 
+  @tiers.slow
   @tiers.newest_only
   def test_canned(self):
     column = tf.feature_column.numeric_column("x", [10])

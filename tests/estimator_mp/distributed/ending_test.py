@@ -6,6 +6,7 @@ import time
 import estimator_mp  # noqa: F401
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import ending, status
+from tests import tiers
 from tests.estimator_mp.distributed import clusters
 
 import tensorflow as tf
@@ -64,6 +65,7 @@ class EndingTest(absltest.TestCase):
     ending.wait(at_worker.target, worker, 1, _LONG)
     self.assertIsNone(first.error or second.error)
 
+  @tiers.slow
   def test_a_worker_outlives_a_chief_that_is_away_for_some_time(self):
     chief, worker = _clusters()
     at_worker = _serve(worker)

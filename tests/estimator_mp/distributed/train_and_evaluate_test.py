@@ -8,6 +8,7 @@ from absl.testing import absltest
 
 
 class TrainAndEvaluateTest(equal_runs.EqualRunsCase):
+  @tiers.slow
   def test_three_processes_train_as_one(self):
     """Three runs of one program: the servers of the first do for the others."""
     made, path = self.make_runs(

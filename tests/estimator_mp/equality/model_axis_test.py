@@ -153,6 +153,7 @@ class ModelsTest(parameterized.TestCase):
 
 
 class CheckpointTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [("mlp_adam", "mlp_adam", _MLP), ("deepfm", "deepfm", _DEEPFM)]

@@ -211,6 +211,7 @@ class OptimizersTest(transparency.TransparencyTestCase):
       model = zoo.Model(sync_replicas, zoo.NET_RULES)
       self.assert_transparent(model, trains_only=True)
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [

@@ -105,6 +105,7 @@ class OneStepTest(parameterized.TestCase):
 class EstimatorTest(parameterized.TestCase):
   """Several steps, with checkpoints; evaluation and prediction."""
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [

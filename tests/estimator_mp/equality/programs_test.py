@@ -234,6 +234,7 @@ class ProgramsTest(transparency.TransparencyTestCase):
   def test_dense_features(self, model):
     self.assert_transparent(model)
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [

@@ -276,6 +276,7 @@ class EstimatorTest(parameterized.TestCase):
       runs.variables_of(os.path.join(folder, "plain")),
     )
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [

@@ -58,6 +58,7 @@ class TransparencyTest(parameterized.TestCase):
     rules = zoo.MODELS[name].rules
     self._check(name, estimator_mp.ShardingConfig("stage:3", placement=rules))
 
+  @tiers.slow
   @tiers.newest_only
   @parameterized.named_parameters(
     ("one_of_four_is_empty", "cnn", "stage:4", (0, 2, 3)),

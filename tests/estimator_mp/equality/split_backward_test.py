@@ -132,6 +132,7 @@ class ZooTest(parameterized.TestCase):
     for stage, phases in _phases(split).items():
       self.assertIn(Phase.WEIGHT, phases, stage)
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [

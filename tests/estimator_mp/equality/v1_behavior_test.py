@@ -267,6 +267,7 @@ class ZooTest(transparency.TransparencyTestCase):
   def test_the_zoo(self, name):
     self.assert_transparent(zoo.MODELS[name], trains_only=True)
 
+  @tiers.slow
   @tiers.newest_only
   @parameterized.parameters(tiers.sample(("data:2", "stage:2")))
   def test_batches_of_any_size(self, mesh):

@@ -254,6 +254,7 @@ class EqualityTest(parameterized.TestCase):
     fields = {"mesh": "stage:2"} | fields
     self._check(by_example, _EVAL, (24, 3), **fields)
 
+  @tiers.slow
   @parameterized.named_parameters(
     (name, name) for name in tiers.sample(("cnn", "transformer"))
   )

@@ -94,6 +94,7 @@ class PlacementTest(parameterized.TestCase):
       self.assertEqual(bool(found[f"/device:CPU:{i}"].variables), i < 2)
       self.assertIn("MatMul", "".join(found[f"/device:CPU:{i}"].op_types))
 
+  @tiers.slow
   @tiers.newest_only
   @parameterized.named_parameters(tiers.sample([("two", 2), ("four", 4)]))
   def test_sharded(self, num_replicas):

@@ -308,6 +308,7 @@ class ProcessesTest(ServedTest):
     for process in processes:
       self.assertIsNotNone(process._process.returncode)
 
+  @tiers.slow
   def test_a_stage_that_cannot_be_loaded(self):
     process = stage_process.StageProcess(4, "/nowhere")
     self.addCleanup(process.stop)

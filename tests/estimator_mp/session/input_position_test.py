@@ -372,6 +372,7 @@ class InputPositionTest(parameterized.TestCase):
     with self.assertRaisesRegex(ValueError, message):
       train(self._dir("run"), 1, input_fn=with_shapes)
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [

@@ -224,6 +224,7 @@ class PrefetchingTest(parameterized.TestCase):
     self.assertLen(found[0], 4)
     self._assert_same(found, expected, rtol=2e-4)
 
+  @tiers.slow
   @tiers.newest_only
   def test_evaluation_and_prediction_are_as_they_were(self):
     options = {"mesh": "stage:2", "num_micro_batches": 2}
@@ -238,6 +239,7 @@ class PrefetchingTest(parameterized.TestCase):
       runs.predict(one, batches), runs.predict(other, batches)
     )
 
+  @tiers.slow
   @tiers.newest_only
   def test_two_halves_from_a_checkpoint(self):
     """Each begins the data anew, as without it."""

@@ -50,6 +50,7 @@ def _logits(estimator):
 
 
 class CheckpointTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [
@@ -121,6 +122,7 @@ class CheckpointTest(parameterized.TestCase):
       _train(warm["warm_split"]), _train(warm["warm_plain"]), rtol=1e-6
     )
 
+  @tiers.slow
   @tiers.newest_only
   def test_export(self):
     folder = self.create_tempdir().full_path

@@ -82,6 +82,7 @@ class EqualityTest(parameterized.TestCase):
           steps[-1].variables[name], plain[-1].variables[name], err_msg=name
         )
 
+  @tiers.slow
   @tiers.newest_only
   @parameterized.named_parameters(
     tiers.sample(

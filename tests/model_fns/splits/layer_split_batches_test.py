@@ -147,6 +147,7 @@ class CutBatchesTest(parameterized.TestCase):
       kinds, [toolbox.PlacementVerificationHook] if expected else []
     )
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample([("stages", "stage:2"), ("replicas", "data:2,stage:4")])
   )

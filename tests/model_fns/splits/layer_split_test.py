@@ -77,6 +77,7 @@ class TransparencyTest(parameterized.TestCase):
     run = models.go_on(model_fn, mesh, input_fn, start, model_dir)
     models.assert_same(self, run, plain)
 
+  @tiers.slow
   @parameterized.named_parameters((name, name) for name in tiers.sample(MODELS))
   def test_layers_of_a_stage_may_be_split(self, name):
     parts, head, optimizer, key, input_fn = MODELS[name]
@@ -106,6 +107,7 @@ class TransparencyTest(parameterized.TestCase):
       losses.append(run.losses)
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
 
+  @tiers.slow
   @tiers.newest_only
   def test_one_optimizer_object_serves_every_graph(self):
     parts, head, _, key, input_fn = MODELS["keras_momentum"]

@@ -75,6 +75,7 @@ class EqualityTest(parameterized.TestCase):
       [step.loss for step in steps], [step.loss for step in plain], rtol=1e-5
     )
 
+  @tiers.slow
   @tiers.newest_only
   @parameterized.named_parameters(
     tiers.sample(

@@ -118,6 +118,7 @@ class SamplingTest(parameterized.TestCase):
           self.assertEqual(np.argmax(logits), token)
           known.append(token)
 
+  @tiers.slow
   def test_temperature_top_k_and_seed(self):
     make = functools.partial(model_fns.transformer, **_SIZES, sample_length=2)
     batch = ({"tokens": texts.TOKENS}, texts.NEXT)

@@ -108,6 +108,7 @@ class InterruptionTest(parameterized.TestCase):
     self.assertEqual(last, "[ps 0] ps0 SIGTERM")
     self._assert_no_orphans()
 
+  @tiers.slow
   def test_who_does_not_end_is_killed(self):
     launcher = self._started(_DEAF, "--grace=1")
     launcher.send_signal(signal.SIGINT)
