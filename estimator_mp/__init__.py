@@ -5,10 +5,10 @@ fewer programs need. Each is imported when it is first used, and TensorFlow with
 it: until then a command can check its flags, at once.
 """
 
-import importlib
 import typing
 
 import compat
+from compat.lazy_names import lazy_names
 
 if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
   from estimator_mp.collectives.towers import (
@@ -46,39 +46,29 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
 __version__ = "0.1.0"
 
 _HOMES = {
-  "Mesh": "mesh",
-  "ShardingConfig": "config.sharding_config",
-  "TraceHook": "observe.trace_hook",
-  "aggregate_gradients": "collectives.towers",
-  "compare": "comparison.compare",
-  "define_sharding_flags": "config.sharding_config",
-  "export_saved_model": "session.export",
-  "export_stages": "serving.export_stages",
-  "get_mesh": "mesh",
-  "get_placement": "plan.sharding_plan",
-  "inspect_model_fn": "comparison.inspect_model",
-  "measure_costs": "placement.measured_costs",
-  "run_config": "session.session_config",
-  "shard_estimator": "sharded_estimator",
-  "shard_model_fn": "sharding",
-  "stage": "mesh",
-  "train_and_evaluate": "distributed.train_and_evaluate",
+  "Mesh": "estimator_mp.mesh",
+  "ShardingConfig": "estimator_mp.config.sharding_config",
+  "TraceHook": "estimator_mp.observe.trace_hook",
+  "aggregate_gradients": "estimator_mp.collectives.towers",
+  "compare": "estimator_mp.comparison.compare",
+  "define_sharding_flags": "estimator_mp.config.sharding_config",
+  "export_saved_model": "estimator_mp.session.export",
+  "export_stages": "estimator_mp.serving.export_stages",
+  "get_mesh": "estimator_mp.mesh",
+  "get_placement": "estimator_mp.plan.sharding_plan",
+  "inspect_model_fn": "estimator_mp.comparison.inspect_model",
+  "measure_costs": "estimator_mp.placement.measured_costs",
+  "run_config": "estimator_mp.session.session_config",
+  "shard_estimator": "estimator_mp.sharded_estimator",
+  "shard_model_fn": "estimator_mp.sharding",
+  "stage": "estimator_mp.mesh",
+  "train_and_evaluate": "estimator_mp.distributed.train_and_evaluate",
 }
 __all__ = [*_HOMES]
 
 compat.install_when_imported()
-
-
-def __getattr__(name: str) -> typing.Any:
-  if name not in _HOMES:
-    raise AttributeError(
-      f"module {__name__!r} has no attribute {name!r}; what fewer programs "
-      f"need is in {__name__}.toolbox"
-    )
-  home = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-  globals()[name] = getattr(home, name)
-  return globals()[name]
-
-
-def __dir__() -> list[str]:
-  return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+  __name__,
+  _HOMES,
+  f"what fewer programs need is in {__name__}.toolbox",
+)

@@ -18,43 +18,66 @@
 Horovod's helpers are in `estimator_mp.replicas.horovod`.
 """
 
-from estimator_mp.capture.whole_batches import whole_batch
-from estimator_mp.collectives.towers import barrier
-from estimator_mp.comparison.comparison import ComparedStep, Comparison
-from estimator_mp.config.elastic_mesh import elastic_mesh
-from estimator_mp.config.measured_costs import MeasuredCosts
-from estimator_mp.config.placement import Placement, StagePlacement
-from estimator_mp.distributed.join_cluster import join_cluster
-from estimator_mp.observe.inspection import Inspection
-from estimator_mp.observe.verification import (
-  PlacementError,
-  PlacementVerificationHook,
-  with_placement_verification,
-)
-from estimator_mp.placement.contents import placement_of_graph
-from estimator_mp.plan.sharding_plan import record_placement
-from estimator_mp.serving.stage_pipeline import StageError, StagePipeline
-from estimator_mp.session.export import with_deviceless_export
-from estimator_mp.session.input_position import InputPositionHook
+import typing
 
-__all__ = [
-  "ComparedStep",
-  "Comparison",
-  "InputPositionHook",
-  "Inspection",
-  "MeasuredCosts",
-  "Placement",
-  "PlacementError",
-  "PlacementVerificationHook",
-  "StageError",
-  "StagePipeline",
-  "StagePlacement",
-  "barrier",
-  "elastic_mesh",
-  "join_cluster",
-  "placement_of_graph",
-  "record_placement",
-  "whole_batch",
-  "with_deviceless_export",
-  "with_placement_verification",
-]
+from compat.lazy_names import lazy_names
+
+if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
+  from estimator_mp.capture.whole_batches import whole_batch as whole_batch
+  from estimator_mp.collectives.towers import barrier as barrier
+  from estimator_mp.comparison.comparison import ComparedStep as ComparedStep
+  from estimator_mp.comparison.comparison import Comparison as Comparison
+  from estimator_mp.config.elastic_mesh import elastic_mesh as elastic_mesh
+  from estimator_mp.config.measured_costs import MeasuredCosts as MeasuredCosts
+  from estimator_mp.config.placement import Placement as Placement
+  from estimator_mp.config.placement import StagePlacement as StagePlacement
+  from estimator_mp.distributed.join_cluster import join_cluster as join_cluster
+  from estimator_mp.observe.inspection import Inspection as Inspection
+  from estimator_mp.observe.verification import PlacementError as PlacementError
+  from estimator_mp.observe.verification import (
+    PlacementVerificationHook as PlacementVerificationHook,
+  )
+  from estimator_mp.observe.verification import (
+    with_placement_verification as with_placement_verification,
+  )
+  from estimator_mp.placement.contents import (
+    placement_of_graph as placement_of_graph,
+  )
+  from estimator_mp.plan.sharding_plan import (
+    record_placement as record_placement,
+  )
+  from estimator_mp.serving.stage_pipeline import StageError as StageError
+  from estimator_mp.serving.stage_pipeline import StagePipeline as StagePipeline
+  from estimator_mp.session.export import (
+    with_deviceless_export as with_deviceless_export,
+  )
+  from estimator_mp.session.input_position import (
+    InputPositionHook as InputPositionHook,
+  )
+
+_HOMES = {
+  "ComparedStep": "estimator_mp.comparison.comparison",
+  "Comparison": "estimator_mp.comparison.comparison",
+  "InputPositionHook": "estimator_mp.session.input_position",
+  "Inspection": "estimator_mp.observe.inspection",
+  "MeasuredCosts": "estimator_mp.config.measured_costs",
+  "Placement": "estimator_mp.config.placement",
+  "PlacementError": "estimator_mp.observe.verification",
+  "PlacementVerificationHook": "estimator_mp.observe.verification",
+  "StageError": "estimator_mp.serving.stage_pipeline",
+  "StagePipeline": "estimator_mp.serving.stage_pipeline",
+  "StagePlacement": "estimator_mp.config.placement",
+  "barrier": "estimator_mp.collectives.towers",
+  "elastic_mesh": "estimator_mp.config.elastic_mesh",
+  "join_cluster": "estimator_mp.distributed.join_cluster",
+  "placement_of_graph": "estimator_mp.placement.contents",
+  "record_placement": "estimator_mp.plan.sharding_plan",
+  "whole_batch": "estimator_mp.capture.whole_batches",
+  "with_deviceless_export": "estimator_mp.session.export",
+  "with_placement_verification": "estimator_mp.observe.verification",
+}
+__all__ = [*_HOMES]
+
+__getattr__, __dir__ = lazy_names(
+  __name__, _HOMES, "what most programs need is in estimator_mp"
+)

@@ -3,10 +3,10 @@
 Each is imported when it is first used, and TensorFlow with it.
 """
 
-import importlib
 import typing
 
 import estimator_mp  # noqa: F401 It sees to it that TensorFlow has tf.estimator.
+from compat.lazy_names import lazy_names
 
 if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
   from model_fns.images.resnet import resnet as resnet
@@ -24,31 +24,20 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
   from model_fns.transformers.transformer import transformer as transformer
 
 _HOMES = {
-  "batch_split": "splits.batch_split",
-  "deepfm": "ranking.deepfm",
-  "dlrm": "ranking.dlrm",
-  "keras": "keras_models.factory",
-  "layer_split": "splits.layer_split",
-  "load_keras_weights": "keras_models.weights",
-  "moe": "transformers.moe",
-  "resnet": "images.resnet",
-  "transformer": "transformers.transformer",
-  "two_tower": "retrieval.two_tower",
-  "wide_deep": "ranking.wide_deep",
+  "batch_split": "model_fns.splits.batch_split",
+  "deepfm": "model_fns.ranking.deepfm",
+  "dlrm": "model_fns.ranking.dlrm",
+  "keras": "model_fns.keras_models.factory",
+  "layer_split": "model_fns.splits.layer_split",
+  "load_keras_weights": "model_fns.keras_models.weights",
+  "moe": "model_fns.transformers.moe",
+  "resnet": "model_fns.images.resnet",
+  "transformer": "model_fns.transformers.transformer",
+  "two_tower": "model_fns.retrieval.two_tower",
+  "wide_deep": "model_fns.ranking.wide_deep",
 }
 __all__ = [*_HOMES]
 
-
-def __getattr__(name: str) -> typing.Any:
-  if name not in _HOMES:
-    raise AttributeError(
-      f"module {__name__!r} has no attribute {name!r}; it has "
-      f"{', '.join(__all__)}"
-    )
-  home = importlib.import_module(f"{__name__}.{_HOMES[name]}")
-  globals()[name] = getattr(home, name)
-  return globals()[name]
-
-
-def __dir__() -> list[str]:
-  return sorted({*globals(), *__all__})
+__getattr__, __dir__ = lazy_names(
+  __name__, _HOMES, f"it has {', '.join(__all__)}"
+)

@@ -10,7 +10,7 @@ What counts as an import:
 - `import` and `from` in any scope, and `importlib.import_module("constant")`;
   but nothing under `if typing.TYPE_CHECKING`.
 - The same in a text that is a Python program, as for `python -c`.
-- A name of a lazy package, which has a table `_HOMES` of names and modules:
+- A name of a lazy module, which has a table `_HOMES` of names and modules:
   `estimator_mp.Mesh` imports `estimator_mp.mesh`.
 - A package's `__init__.py`, if it has code, for the files of the package. Who
   imports a module gets the packages above it from the module's library.
@@ -168,7 +168,7 @@ class _Reader:
     self._visit_all(tree.body, optional=False)
     self._use_chains()
     self._use_calls()
-    self._read_package(tree.body, module)
+    self._read_package(tree.body)
 
   def _visit_all(self, nodes: Iterable[ast.AST], optional: bool) -> None:
     for node in nodes:
@@ -264,7 +264,7 @@ class _Reader:
           elif function == "importlib.util.find_spec":
             self.imports.named.add(argument.value)
 
-  def _read_package(self, body: list[ast.stmt], module: str) -> None:
+  def _read_package(self, body: list[ast.stmt]) -> None:
     for statement in body:
       if isinstance(statement, ast.Expr) and isinstance(
         statement.value, ast.Constant
@@ -276,8 +276,7 @@ class _Reader:
         and isinstance(statement.targets[0], ast.Name)
         and statement.targets[0].id == "_HOMES"
       ):
-        homes = ast.literal_eval(statement.value)
-        self.homes = {name: f"{module}.{home}" for name, home in homes.items()}
+        self.homes = ast.literal_eval(statement.value)
 
 
 def _dotted(node: ast.AST) -> str:
@@ -377,10 +376,9 @@ class _Tree:
     path = self._modules[parts[0]]
     module = parts[0]
     for part in parts[1:]:
-      if path.endswith("__init__.py"):
-        home = self._read(path).homes.get(part)
-        if home:
-          return self._modules.get(home, "")
+      home = self._read(path).homes.get(part) if path else None
+      if home:
+        return self._modules.get(home, "")
       module = f"{module}.{part}"
       if module not in self._modules:
         break

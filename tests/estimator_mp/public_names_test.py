@@ -34,15 +34,14 @@ class PublicNamesTest(parameterized.TestCase):
           if not attribute.startswith("_") and callable(value):
             self.assertTrue(inspect.getdoc(value), f"{name}.{attribute}")
 
-  def test_type_checkers_see_the_same_names(self):
-    module = ast.parse(inspect.getsource(estimator_mp))
-    (block,) = (node for node in module.body if isinstance(node, ast.If))
+  @parameterized.parameters(estimator_mp, toolbox)
+  def test_type_checkers_see_the_same_names(self, module):
+    tree = ast.parse(inspect.getsource(module))
+    (block,) = (node for node in tree.body if isinstance(node, ast.If))
     homes = {
-      alias.name: node.module.removeprefix("estimator_mp.")
-      for node in block.body
-      for alias in node.names
+      alias.name: node.module for node in block.body for alias in node.names
     }
-    self.assertEqual(homes, estimator_mp._HOMES)
+    self.assertEqual(homes, module._HOMES)
 
   def test_each_name_can_be_the_first(self):
     """A name imports its module only: no module waits for another's name."""
