@@ -33,6 +33,7 @@ _MODELS = {
   ),
 }
 _CASES = [
+  ("encoder_data", "encoder", "data:2", {}),
   ("decoder_stages", "decoder", "stage:2", {"num_micro_batches": 4}),
   ("decoder_model", "decoder", "model:2", {}),
   ("decoder_data", "rotary_with_weights", "data:2", {"num_micro_batches": 2}),
@@ -43,7 +44,6 @@ _CASES = [
     {"num_micro_batches": 4, "recompute": "always"},
   ),
   ("encoder_both", "encoder", "stage:2,model:2", {"num_micro_batches": 4}),
-  ("encoder_data", "encoder", "data:2", {}),
 ]
 
 

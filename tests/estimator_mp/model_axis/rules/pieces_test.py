@@ -22,7 +22,7 @@ class PiecesTest(parameterized.TestCase):
   """Split tensors of shape [4, 5, 6], of 5 + 1, or 1 + 2 + 3 columns."""
 
   @parameterized.named_parameters(
-    tiers.sample(
+    tiers.thin(
       [
         ("slice", lambda x, y: tf.slice(x, [1, 2, 0], [2, -1, 6])),
         ("slice_to_the_end", lambda x, y: tf.slice(x, [1, 0, 0], [-1, 3, -1])),

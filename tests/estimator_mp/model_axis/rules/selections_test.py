@@ -82,7 +82,7 @@ class SelectionsTest(parameterized.TestCase):
     self.addCleanup(v1.enable_control_flow_v2)
 
   @parameterized.named_parameters(
-    tiers.sample(
+    tiers.thin(
       [
         ("rows", lambda x, i: tf.gather(x, i)),
         ("a_row", lambda x, i: tf.gather(x, i[0, 0])),
@@ -124,7 +124,7 @@ class SelectionsTest(parameterized.TestCase):
         )
 
   @parameterized.named_parameters(
-    tiers.sample(
+    tiers.thin(
       [
         ("rows", lambda x, i: tf.gather(x, i), 0),
         ("rows_by_vector", lambda x, i: tf.gather(x, i[:, 0]), 0),

@@ -47,7 +47,7 @@ class ShapesTest(parameterized.TestCase):
   """Split tensors of shape [2, 5, 6], of 2 + 4 or 4 + 2 columns."""
 
   @parameterized.named_parameters(
-    tiers.sample(
+    tiers.thin(
       [
         ("heads", _heads),
         ("merge_rows", lambda x: tf.reshape(x, [-1, 6])),
