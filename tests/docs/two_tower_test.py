@@ -44,7 +44,8 @@ class GuideTest(guide_case.GuideCase):
       for program in self._programs():
         folder = str(self.folder / "export")
         exec(program.replace('"export"', repr(folder)), found)
-    self.assertGreater(float(output.getvalue().split()[-1]), 0.0)
+    # By chance it is 0.01.
+    self.assertGreater(float(output.getvalue().split()[-1]), 0.05)
     scores, ids = found["scores"], found["ids"]
     every = np.asarray(found["queries"]) @ found["items"].vectors.T
     np.testing.assert_allclose(
