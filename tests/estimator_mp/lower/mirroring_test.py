@@ -88,6 +88,14 @@ class MirroringTest(absltest.TestCase):
       self.assertIs(first.inputs[1].op, write.inputs[1].op)
     self.assertEmpty(self._read.control_inputs)
 
+  def test_what_is_run_alone_waits_for_what_its_write_waits_for(self):
+    before, value = tf.no_op("before"), tf.ones([4, 2])
+    with tf.control_dependencies([before]):
+      write = self._table.assign(value, read_value=False)
+    self._with_mirrors(tf.no_op("train"))
+    (first,) = self._writes_of_mirror(write.control_inputs)
+    self.assertIn(before, first.control_inputs)
+
   def test_what_cannot_be_made_twice_is_copied_in_each_step(self):
     @tf.function
     def double():
