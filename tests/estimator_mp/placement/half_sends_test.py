@@ -4,6 +4,7 @@ import collections
 
 import estimator_mp
 from estimator_mp.observe import executed_graph
+from estimator_mp.placement import half_sends
 from tests import tiers
 from tests.estimator_mp import programs, runs, zoo
 
@@ -95,6 +96,27 @@ class ConfigTest(absltest.TestCase):
       "data:2 has one stage; use a mesh such as stage:2, or compression for "
       "what replicas send",
     )
+
+
+class FoundTest(parameterized.TestCase):
+  """What is found in a chain of three stages."""
+
+  @parameterized.parameters(
+    (("a", "b", "c"), [(0, 1), (1, 2)]),
+    (("a", "b", "b"), [(0, 1)]),
+    (("a", "b", "a"), [(0, 1), (1, 2)]),
+    (("a", "a", "a"), []),
+  )
+  def test_stages_of_one_device_send_each_other_nothing(self, devices, routes):
+    with tf.Graph().as_default() as graph:
+      net = x = v1.placeholder(tf.float32, [None, 4])
+      stages = {}
+      for stage in range(3):
+        net = tf.matmul(net, _weight(f"kernel_{stage}", [4, 4]))
+        stages[net.op] = stage
+      ops = graph.get_operations()
+      found = half_sends.find_half_sends(ops, ops, stages, devices, [x])
+    self.assertEqual([(x.source, x.destination) for x in found], routes)
 
 
 class SentTest(parameterized.TestCase):
