@@ -254,7 +254,11 @@ class ConfigTest(parameterized.TestCase):
     ]
     estimator = chains.trained(served_models.MODELS["skip"], self.folder)
     stages = chains.check(self, estimator, receiver_fn, self.folder, requests)
-    self.assertLen(stages.pipeline.signatures, 2)
+    signatures = stages.pipeline.signatures
+    self.assertLen(signatures, 2)
+    # The text is taken apart where it is read first.
+    for signature in signatures.values():
+      self.assertEqual([x.stage for x in signature.steps], [0, 1, 2])
 
   def test_layers_that_layer_split_places(self):
     layers = [
