@@ -7,11 +7,11 @@ import subprocess
 from absl.testing import absltest, parameterized
 
 _ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
-# Says what it was asked for, and what the files `slow` and `counts` say.
+# Says what it was asked for, and what files of these names say.
 _BAZELW = """#!/bin/bash
 echo "$*" >>asked
 case "$1" in
-  query) cat slow ;;
+  query) case "$*" in *rdeps*) cat touched ;; *) cat slow ;; esac ;;
   test) cat counts; [[ ! -e fails ]] ;;
 esac
 """
@@ -30,6 +30,7 @@ class CiRunTest(parameterized.TestCase):
     self._write("bazelw", _BAZELW)
     self._write("tools/lint", "#!/bin/sh\n")
     self._write("slow", "//a:slow\n")
+    self._write("touched", "")
     self._write("counts", "2 passed, 0 failed, 1 skipped\n")
     self._write(".gitignore", "asked\n")
     self._git("init", "--quiet", "--initial-branch=main")
@@ -66,9 +67,9 @@ class CiRunTest(parameterized.TestCase):
     return done.returncode, done.stdout.splitlines(), asked
 
   def _asked_for_slow(self, **environment):
-    """Returns the expression that selects slow tests."""
+    """Returns the expression that selects slow tests to run."""
     _, _, asked = self._run(**environment)
-    return next(line for line in asked if line.startswith("query"))
+    return [line for line in asked if line.startswith("query")][-1]
 
   def test_runs_the_fast_tier_and_the_slow_tests(self):
     code, lines, asked = self._run()
@@ -125,6 +126,23 @@ class CiRunTest(parameterized.TestCase):
     self.assertEqual(lines[-1], "3 passed, 3 failed, 0 skipped")
     self.assertIn("FAILED: The fast tier", lines)
     self.assertNotIn("rdeps", self._asked_for_slow())
+
+  def test_says_what_it_left_out(self):
+    self._git("branch", "base")
+    self._write("slow", "//a:slow\n//a:other\n")
+    self._write("touched", "//a:slow\n")
+    self._commit()
+    _, lines, asked = self._run(CI_BASE="base")
+    self.assertEndsWith(asked[-1], " --test_tag_filters= //a:slow")
+    left_out = lines.index("=== Style, format and types") - 1
+    self.assertEqual(lines[left_out], "//a:other")
+
+  def test_no_slow_test_at_all_is_a_failure(self):
+    self._write("slow", "")
+    self._commit()
+    code, lines, _ = self._run()
+    self.assertEqual(code, 1)
+    self.assertIn("FAILED: no slow test was found", lines)
 
   def test_no_test_at_all_is_a_failure(self):
     self._write("counts", "")

@@ -39,7 +39,7 @@ class SourcesTest(parameterized.TestCase):
   """What is added to, or multiplied with, a tensor of shape [4, 6]."""
 
   @parameterized.named_parameters(
-    tiers.sample(
+    tiers.thin(
       [
         ("fill", lambda x: tf.fill([4, 6], x[0, 0])),
         ("fill_as", lambda x: tf.fill(tf.stack([tf.shape(x)[0], 6]), 2.5)),
