@@ -11,11 +11,16 @@ _ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 _BAZELW = """#!/bin/bash
 echo "$*" >>asked
 case "$1" in
-  query) case "$*" in *rdeps*) cat touched ;; *) cat slow ;; esac ;;
+  query) case "$*" in
+    *rdeps*) cat touched ;; *kind*) cat fast ;; *) cat slow ;;
+  esac ;;
   test) cat counts; [[ ! -e fails ]] ;;
 esac
 """
-_FAST = ("=== The fast tier", "=== The fast tier on TensorFlow 2.15")
+_FAST = (
+  "=== The fast tier, and slow tests that the change touches",
+  "=== The fast tier on TensorFlow 2.15",
+)
 
 
 class CiRunTest(parameterized.TestCase):
@@ -29,7 +34,8 @@ class CiRunTest(parameterized.TestCase):
     shutil.copy(f"{_ROOT}/.ci/run", f"{self.root}/.ci/run")
     self._write("bazelw", _BAZELW)
     self._write("tools/lint", "#!/bin/sh\n")
-    self._write("slow", "//a:slow\n")
+    self._write("fast", "//a:fast\n//a:sample\n")
+    self._write("slow", "//a:sample_all\n")
     self._write("touched", "")
     self._write("counts", "2 passed, 0 failed, 1 skipped\n")
     self._write(".gitignore", "asked\n")
@@ -69,19 +75,21 @@ class CiRunTest(parameterized.TestCase):
   def _asked_for_slow(self, **environment):
     """Returns the expression that selects slow tests to run."""
     _, _, asked = self._run(**environment)
-    return [line for line in asked if line.startswith("query")][-1]
+    return [line for line in asked if line.startswith("query")][1]
 
   def test_runs_the_fast_tier_and_the_slow_tests(self):
     code, lines, asked = self._run()
     self.assertEqual(code, 0)
     self.assertContainsSubset(_FAST, lines)
     tests = [line for line in asked if line.startswith("test")]
-    self.assertLen(tests, 3)
+    self.assertLen(tests, 2)
     for line in tests:
       self.assertIn(f"--disk_cache={self.home}/results", line)
+    # Its sample is among all tests of it.
+    wanted = "--test_tag_filters= //a:fast //a:sample_all"
+    self.assertEndsWith(tests[0], wanted)
     self.assertEndsWith(tests[1], " --config=tf215 //...")
-    self.assertEndsWith(tests[2], " --test_tag_filters= //a:slow")
-    self.assertEqual(lines[-1], "6 passed, 0 failed, 3 skipped")
+    self.assertEqual(lines[-1], "4 passed, 0 failed, 2 skipped")
 
   def test_all(self):
     self._write("counts", "2 passed, 0 failed, 1 skipped\n" * 2)
@@ -123,19 +131,21 @@ class CiRunTest(parameterized.TestCase):
     self._commit()
     code, lines, _ = self._run()
     self.assertEqual(code, 1)
-    self.assertEqual(lines[-1], "3 passed, 3 failed, 0 skipped")
-    self.assertIn("FAILED: The fast tier", lines)
+    self.assertEqual(lines[-1], "2 passed, 2 failed, 0 skipped")
+    self.assertIn("FAILED: The fast tier on TensorFlow 2.15", lines)
     self.assertNotIn("rdeps", self._asked_for_slow())
 
   def test_says_what_it_left_out(self):
     self._git("branch", "base")
-    self._write("slow", "//a:slow\n//a:other\n")
+    self._write("slow", "//a:slow\n//a:other_all\n")
     self._write("touched", "//a:slow\n")
     self._commit()
     _, lines, asked = self._run(CI_BASE="base")
-    self.assertEndsWith(asked[-1], " --test_tag_filters= //a:slow")
+    tests = [line for line in asked if line.startswith("test")]
+    wanted = "--test_tag_filters= //a:fast //a:sample //a:slow"
+    self.assertEndsWith(tests[0], wanted)
     left_out = lines.index("=== Style, format and types") - 1
-    self.assertEqual(lines[left_out], "//a:other")
+    self.assertEqual(lines[left_out], "//a:other_all")
 
   def test_no_slow_test_at_all_is_a_failure(self):
     self._write("slow", "")
@@ -149,7 +159,7 @@ class CiRunTest(parameterized.TestCase):
     self._commit()
     code, lines, _ = self._run()
     self.assertEqual(code, 1)
-    self.assertIn("FAILED: The fast tier: no test ran", lines)
+    self.assertIn(f"FAILED: {_FAST[0].removeprefix('=== ')}: no test ran", lines)
 
 
 if __name__ == "__main__":
