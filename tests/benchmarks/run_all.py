@@ -37,6 +37,7 @@ BENCHMARKS = (
   "pipelined_prediction",
   "split_tables",
   "input_prefetching",
+  "ordinary_models",
 )
 _ONLY = flags.DEFINE_list("only", [], "Names of benchmarks; all without.")
 _PAGE = flags.DEFINE_string(

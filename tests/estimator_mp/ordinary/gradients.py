@@ -1,0 +1,270 @@
+"""Models that do something of their own with gradients."""
+
+from tests.estimator_mp.ordinary import parts, registry
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def _mean_loss(features, labels):
+  losses = parts.losses(labels, parts.logits(features["x"]))
+  return tf.reduce_mean(losses)
+
+
+@registry.model("x")
+def clipped_global_norm(features, labels, mode):
+  loss = _mean_loss(features, labels)
+  variables = v1.trainable_variables()
+  gradients, norm = tf.clip_by_global_norm(tf.gradients(loss, variables), 0.1)
+  v1.summary.scalar("norm", norm)
+  train_op = v1.train.GradientDescentOptimizer(0.5).apply_gradients(
+    zip(gradients, variables, strict=True), v1.train.get_global_step()
+  )
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
+def clipped_each(features, labels, mode):
+  """Each variable's gradient is clipped by its own norm."""
+  loss = _mean_loss(features, labels)
+  optimizer = v1.train.AdamOptimizer(0.01)
+  pairs = [
+    (tf.clip_by_norm(gradient, 0.05), variable)
+    for gradient, variable in optimizer.compute_gradients(loss)
+  ]
+  step = v1.train.get_global_step()
+  return parts.spec(mode, loss, optimizer.apply_gradients(pairs, step))
+
+
+@registry.model("ids")
+def clipped_embeddings(features, labels, mode):
+  """The global norm counts the rows of a sparse gradient."""
+  table = parts.weight("table", [registry.VOCABULARY, 8])
+  net = tf.nn.embedding_lookup(table, features["ids"])
+  loss = _mean_loss({"x": tf.reduce_sum(net, 1)}, labels)
+  variables = v1.trainable_variables()
+  gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 0.1)
+  train_op = v1.train.AdamOptimizer(0.01).apply_gradients(
+    zip(gradients, variables, strict=True), v1.train.get_global_step()
+  )
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
+def batch_normalisation(features, labels, mode):
+  """v1.layers.batch_normalization between layers, with UPDATE_OPS."""
+  net = v1.layers.dense(features["x"], 16, use_bias=False)
+  net = v1.layers.batch_normalization(net, momentum=0.9, training=True)
+  net = v1.layers.dense(tf.nn.relu(net), 8, tf.tanh)
+  loss = tf.reduce_mean(parts.losses(labels, v1.layers.dense(net, 1)))
+  updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
+  with tf.control_dependencies(updates):
+    train_op = parts.descend(loss)
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x", is_random=True)
+def dropout(features, labels, mode):
+  net = v1.layers.dense(features["x"], 16, tf.nn.relu)
+  net = v1.layers.dropout(net, 0.3, training=True)
+  net = v1.layers.dense(net, 8, tf.nn.relu)
+  loss = tf.reduce_mean(parts.losses(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, loss)
+
+
+@registry.model("x", is_random=True)
+def shuffled_negatives(features, labels, mode):
+  """MINE: the other variable comes from a shuffled batch."""
+  x = features["x"]
+  joint = parts.tower(x)
+  shuffled = tf.random.shuffle(x[:, 6:], seed=5)
+  apart = parts.tower(tf.concat([x[:, :6], shuffled], 1))
+  bound = tf.reduce_mean(joint) - tf.math.log(tf.reduce_mean(tf.exp(apart)))
+  return parts.spec(mode, _mean_loss(features, labels) - bound)
+
+
+@registry.model("x")
+def averaged_weights(features, labels, mode):
+  """An exponential moving average of the weights."""
+  loss = _mean_loss(features, labels)
+  step = v1.train.get_global_step()
+  average = tf.train.ExponentialMovingAverage(0.9, step)
+  with tf.control_dependencies([parts.descend(loss)]):
+    train_op = average.apply(v1.trainable_variables())
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
+def accumulated_by_hand(features, labels, mode):
+  """The weights change in each second step, by the sum of two gradients."""
+  loss = _mean_loss(features, labels)
+  variables = v1.trainable_variables()
+  optimizer = v1.train.GradientDescentOptimizer(0.1)
+  sums = [parts.state(v.op.name + "/sum", v.shape) for v in variables]
+  step = v1.train.get_global_step()
+  gradients = tf.gradients(loss, variables)
+  added = [s.assign_add(g) for s, g in zip(sums, gradients, strict=True)]
+
+  def apply():
+    pairs = [(s / 2.0, v) for s, v in zip(added, variables, strict=True)]
+    with tf.control_dependencies([optimizer.apply_gradients(pairs)]):
+      return tf.group(*(s.assign(tf.zeros_like(s)) for s in sums))
+
+  with tf.control_dependencies(added):
+    update = tf.cond(tf.equal(step % 2, 1), apply, tf.no_op)
+  with tf.control_dependencies([update]):
+    return parts.spec(mode, loss, v1.assign_add(step, 1))
+
+
+@tf.custom_gradient
+def _straight_through(x):
+  """The sign, with the gradient of a clipped identity."""
+
+  def gradient(upstream):
+    return tf.where(tf.abs(x) < 1.0, upstream, tf.zeros_like(upstream))
+
+  return tf.sign(x), gradient
+
+
+@registry.model("x")
+def straight_through(features, labels, mode):
+  net = v1.layers.dense(features["x"], 16, tf.tanh)
+  net = _straight_through(v1.layers.dense(net, 8))
+  losses = parts.losses(labels, v1.layers.dense(net, 1))
+  return parts.spec(mode, tf.reduce_mean(losses))
+
+
+@tf.custom_gradient
+def _unit_gradient(x):
+  """The identity, whose gradient has the norm 1 over the batch."""
+
+  def gradient(upstream):
+    return upstream / (tf.norm(upstream) + 1e-6)
+
+  return tf.identity(x), gradient
+
+
+@registry.model("x")
+def gradient_of_norm_one(features, labels, mode):
+  """A gradient of its own that all examples decide on together."""
+  net = _unit_gradient(parts.tower(features["x"]))
+  losses = parts.losses(labels, v1.layers.dense(net, 1))
+  return parts.spec(mode, tf.reduce_mean(losses))
+
+
+@registry.model("x", "other")
+def wgan_gp(features, labels, mode):
+  """The slopes of the critic between real and fake are to be one."""
+  del labels
+  fake = v1.layers.dense(parts.tower(features["other"], scope="made"), 12)
+
+  def critic(x):
+    return tf.reduce_sum(parts.tower(x, scope="critic"), 1)
+
+  real = features["x"]
+  between = 0.4 * real + 0.6 * tf.stop_gradient(fake)
+  (slopes,) = tf.gradients(critic(between), [between])
+  norms = tf.sqrt(tf.reduce_sum(tf.square(slopes), 1) + 1e-6)
+  penalty = tf.reduce_mean(tf.square(norms - 1.0))
+  loss = tf.reduce_mean(critic(tf.stop_gradient(fake)) - critic(real)) + penalty
+  made_loss = -tf.reduce_mean(critic(fake))
+  optimizer = v1.train.AdamOptimizer(0.01)
+  of_critic = v1.trainable_variables("critic/")
+  others = [v for v in v1.trainable_variables() if v not in of_critic]
+  critic_pairs = optimizer.compute_gradients(loss, of_critic)
+  made_pairs = optimizer.compute_gradients(made_loss, others)
+  train_op = optimizer.apply_gradients(
+    critic_pairs + made_pairs, v1.train.get_global_step()
+  )
+  return parts.spec(mode, loss + made_loss, train_op)
+
+
+@registry.model("x")
+def decayed_rate(features, labels, mode):
+  """A learning rate that decays, after a warm-up."""
+  loss = _mean_loss(features, labels)
+  step = v1.train.get_global_step()
+  rate = v1.train.exponential_decay(0.05, step, 2, 0.7)
+  warm = tf.cast(step + 1, tf.float32) / 3.0
+  rate = rate * tf.minimum(warm, 1.0)
+  v1.summary.scalar("rate", rate)
+  train_op = v1.train.AdamOptimizer(rate).minimize(loss, step)
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
+def cond_on_global_step(features, labels, mode):
+  """The second layer is trained from the third step on."""
+  net = v1.layers.dense(features["x"], 8, tf.tanh)
+  step = v1.train.get_global_step()
+  deeper = v1.layers.dense(net, 8, tf.tanh)
+  net = tf.cond(step < 2, lambda: net, lambda: net + deeper)
+  losses = parts.losses(labels, v1.layers.dense(net, 1))
+  return parts.spec(mode, tf.reduce_mean(losses))
+
+
+@registry.model("x")
+def sharpness_aware(features, labels, mode):
+  """SAM: the gradient where the loss is largest nearby."""
+  x = features["x"]
+  first = parts.weight("first", [12, 8])
+  second = parts.weight("second", [8, 1])
+
+  def loss_of(first, second):
+    logits = tf.matmul(tf.tanh(tf.matmul(x, first)), second)
+    return tf.reduce_mean(parts.losses(labels, logits))
+
+  variables = [first, second]
+  loss = loss_of(*variables)
+  slopes = tf.gradients(loss, variables)
+  norm = tf.linalg.global_norm(slopes) + 1e-6
+  moved = [
+    v + tf.stop_gradient(0.1 * g / norm)
+    for v, g in zip(variables, slopes, strict=True)
+  ]
+  gradients = tf.gradients(loss_of(*moved), moved)
+  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
+    zip(gradients, variables, strict=True), v1.train.get_global_step()
+  )
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
+def two_rates(features, labels, mode):
+  """The head learns faster than the tower, and with weight decay."""
+  loss = _mean_loss(features, labels)
+  tower = v1.trainable_variables("tower/")
+  head = v1.trainable_variables("head/")
+  decay = tf.add_n([tf.nn.l2_loss(v) for v in head])
+  step = v1.train.get_global_step()
+  train_op = tf.group(
+    v1.train.GradientDescentOptimizer(0.02).minimize(loss, None, tower),
+    v1.train.AdamOptimizer(0.02).minimize(loss + 0.1 * decay, step, head),
+  )
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x", labels=("label", "score"))
+def balanced_by_norms(features, labels, mode):
+  """GradNorm: two losses weigh by the norms of their gradients."""
+  net = parts.tower(features["x"])
+  first = tf.reduce_mean(parts.losses(labels["label"], v1.layers.dense(net, 1)))
+  second = tf.reduce_mean(tf.square(labels["score"] - v1.layers.dense(net, 1)))
+  shared = v1.trainable_variables("tower/")[0]
+  norms = [tf.norm(tf.gradients(x, shared)[0]) for x in (first, second)]
+  share = tf.stop_gradient(norms[1] / (norms[0] + norms[1]))
+  return parts.spec(mode, share * first + (1.0 - share) * second)
+
+
+@registry.model("x")
+def tape_in_function(features, labels, mode):
+  """A tape over layers, as in code that comes from TensorFlow 2."""
+  with tf.GradientTape() as tape:
+    loss = _mean_loss(features, labels)
+  variables = v1.trainable_variables()
+  gradients = tape.gradient(loss, variables)
+  train_op = v1.train.MomentumOptimizer(0.05, 0.9).apply_gradients(
+    zip(gradients, variables, strict=True), v1.train.get_global_step()
+  )
+  return parts.spec(mode, loss, train_op)

@@ -1,0 +1,54 @@
+"""What most ordinary models are made of."""
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+layers = v1.layers
+
+
+def weight(name, shape, **fields):
+  """Returns a variable with small initial values."""
+  initializer = v1.truncated_normal_initializer(stddev=0.3)
+  return v1.get_variable(name, shape, initializer=initializer, **fields)
+
+
+def state(name, shape, initializer=None):
+  """Returns a variable that no optimizer trains, of zeros."""
+  initializer = initializer or v1.zeros_initializer()
+  return v1.get_variable(name, shape, initializer=initializer, trainable=False)
+
+
+def tower(x, width=8, scope="tower"):
+  """Returns the activations of two layers; the same scope is made once."""
+  with v1.variable_scope(scope, reuse=v1.AUTO_REUSE):
+    net = layers.dense(x, 16, tf.tanh, name="first")
+    return layers.dense(net, width, tf.tanh, name="second")
+
+
+def logits(x, units=1):
+  """Returns the outputs of three layers."""
+  return layers.dense(tower(x), units, name="head")
+
+
+def losses(labels, outputs):
+  """Returns the loss of each example: [batch, 1]."""
+  return tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs)
+
+
+def class_losses(classes, outputs):
+  """Returns the loss of each example: [batch]."""
+  return tf.nn.sparse_softmax_cross_entropy_with_logits(classes, outputs)
+
+
+def descend(loss, rate=0.1):
+  """Returns the update of plain gradient descent."""
+  optimizer = v1.train.GradientDescentOptimizer(rate)
+  return optimizer.minimize(loss, v1.train.get_global_step())
+
+
+def spec(mode, loss, train_op=None, **fields):
+  """Returns what a model_fn does, trained by plain descent by default."""
+  train_op = descend(loss) if train_op is None else train_op
+  return tf.estimator.EstimatorSpec(
+    mode, loss=loss, train_op=train_op, **fields
+  )
