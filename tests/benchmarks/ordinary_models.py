@@ -20,13 +20,14 @@ line says what came of it:
 
 import collections
 import dataclasses
+import math
 import os
 import re
 import tempfile
 import time
 import traceback
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 
 import estimator_mp
 from tests.benchmarks import figures
@@ -54,10 +55,15 @@ _INPUT = flags.DEFINE_multi_enum(
 )
 _STEPS = flags.DEFINE_integer("steps", 5, "Steps of a run.", lower_bound=1)
 
-VERDICTS = ("equal", "close", "another", "random", "refused", "crash")
 UNSTABLE = "unstable"
+VERDICTS = (
+  *("equal", "close", "another", "random", "refused", "crash"),
+  UNSTABLE,
+)
 _EQUAL, _CLOSE = 1e-5, 1e-4
+_PLAIN = "plain"
 _ROW = "{:<30} {:<18} {:<7} {:<9} {}"
+_COUNTS = "{:<18} {:<7}" + 7 * " {:>8}" + " {:>8}"
 _OF_ESTIMATOR_MP = os.path.dirname(estimator_mp.__file__) + os.sep
 
 
@@ -79,7 +85,7 @@ class Outcome:
   """What came of a sharded run beside the plain one.
 
   Attributes:
-    verdict: One of `VERDICTS`, or `UNSTABLE`.
+    verdict: One of `VERDICTS`.
     what: The largest difference, or the error; empty if it is equal.
   """
 
@@ -156,7 +162,7 @@ def differences(run: Trained, plain: Trained) -> dict[str, float]:
   found = {"losses": _largest(run.losses, plain.losses)}
   for name in sorted({*run.variables, *plain.variables}):
     pair = run.variables.get(name), plain.variables.get(name)
-    found[name] = np.inf if pair[0] is None else _largest(*pair)
+    found[name] = math.inf if pair[0] is None else _largest(*pair)
   return found
 
 
@@ -164,30 +170,16 @@ def _largest(values, expected) -> float:
   """Returns the largest difference of two arrays."""
   values, expected = np.asarray(values), np.asarray(expected)
   if expected.shape != values.shape or expected.dtype != values.dtype:
-    return np.inf
+    return math.inf
   if not np.issubdtype(expected.dtype, np.number):
-    return 0.0 if np.array_equal(values, expected) else np.inf
+    return 0.0 if np.array_equal(values, expected) else math.inf
   values, expected = values.astype(np.float64), expected.astype(np.float64)
   off = np.abs(values - expected) / np.maximum(1.0, np.abs(expected))
-  return float(np.nan_to_num(off, nan=np.inf).max(initial=0.0))
+  return float(np.max(np.nan_to_num(off, nan=math.inf), initial=0.0))
 
 
-def outcome(
-  model: registry.Model, plain: Trained, train_sharded: Callable[[], Trained]
-) -> Outcome:
-  """Trains sharded and compares.
-
-  Args:
-    model: The model.
-    plain: What its plain run gave.
-    train_sharded: Trains it sharded.
-  """
-  try:
-    run = train_sharded()
-  except RefusedError as error:
-    return Outcome("refused", _first_line(error))
-  except Exception as error:  # Whatever it is, other models follow.
-    return Outcome("crash", f"{type(error).__name__}: {_first_line(error)}")
+def judge(model: registry.Model, run: Trained, plain: Trained) -> Outcome:
+  """Says whether a model's run is the plain one."""
   found = differences(run, plain)
   name = max(found, key=found.__getitem__)
   if found[name] <= _EQUAL:
@@ -198,90 +190,104 @@ def outcome(
   return Outcome("random" if model.is_random else "another", what)
 
 
+def compare(
+  model: registry.Model,
+  size: str,
+  plain: Trained,
+  config: estimator_mp.ShardingConfig | None,
+) -> Outcome:
+  """Trains a model as many steps as its plain run has, and judges it.
+
+  Args:
+    model: The model.
+    size: One of its inputs.
+    plain: The plain run.
+    config: How to shard it; None for another plain run.
+  """
+  try:
+    run = train(model, size, len(plain.losses), config)
+  except RefusedError as error:
+    return Outcome("refused", _first_line(error))
+  except Exception as error:  # Whatever it is, other models follow.
+    return Outcome("crash", f"{type(error).__name__}: {_first_line(error)}")
+  return judge(model, run, plain)
+
+
 def _first_line(error: Exception) -> str:
   return str(error).strip().partition("\n")[0]
 
 
-def _plain(model: registry.Model, size: str) -> tuple[Trained | None, Outcome]:
-  """Trains twice without sharding; returns one run, and how the other is."""
+def rows(
+  name: str,
+  size: str,
+  steps: int,
+  shardings: Mapping[str, estimator_mp.ShardingConfig],
+) -> Iterator[tuple[str, Outcome]]:
+  """Yields what comes of a model: plain, and then on each mesh.
+
+  Args:
+    name: The model's name.
+    size: One of its inputs.
+    steps: How many steps.
+    shardings: How to shard it, by the names of meshes.
+  """
+  model = catalogue.MODELS[name]
   try:
-    plain = train(model, size, _STEPS.value)
-  except Exception as error:
-    return None, Outcome(UNSTABLE, f"{type(error).__name__}: {error}")
-  again = outcome(model, plain, lambda: train(model, size, _STEPS.value))
-  if again.verdict == "equal":
-    return plain, again
-  return None, Outcome(UNSTABLE, f"{again.verdict}: {again.what}")
+    plain = train(model, size, steps)
+  except Exception as error:  # As above.
+    what = f"{type(error).__name__}: {_first_line(error)}"
+    yield _PLAIN, Outcome(UNSTABLE, what)
+    return
+  again = compare(model, size, plain, None)
+  if again.verdict != "equal":
+    yield _PLAIN, Outcome(UNSTABLE, again.what)
+    return
+  yield _PLAIN, again
+  for text, config in shardings.items():
+    yield text, compare(model, size, plain, config)
 
 
 def main(argv: list[str]) -> int:
   """Compares them; the exit code is 1 if a model is unstable."""
   del argv
   tf.compat.v1.logging.set_verbosity(tf.compat.v1.logging.ERROR)
-  warnings.filterwarnings("ignore", "`tf.layers")
+  warnings.filterwarnings("ignore", r"`tf\.(layers|nn)\.")
   shardings = {text: sharding_of(text) for text in _MESHES.value.split()}
-  counts: dict[str, collections.Counter[str]] = {
-    f"{text}, {size}": collections.Counter()
-    for text in shardings
-    for size in _INPUT.value
-  }
-  seconds: collections.Counter[str] = collections.Counter()
-  unstable = 0
-
-  def show(name, text, size, found, started):
-    seconds[text] += time.monotonic() - started
-    print(_ROW.format(name, text, size, found.verdict, found.what), flush=True)
-
+  counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
+  seconds: dict[tuple[str, str], float] = collections.defaultdict(float)
   for name, model in catalogue.MODELS.items():
     if not re.search(_MODELS.value, name):
       continue
-    for size in _INPUT.value:
-      if size not in model.inputs:
+    for size in model.inputs:
+      if size not in _INPUT.value:
         continue
       started = time.monotonic()
-      plain, found = _plain(model, size)
-      show(name, "plain", size, found, started)
-      if plain is None:
-        unstable += 1
-        continue
-      for text, config in shardings.items():
+      for text, found in rows(name, size, _STEPS.value, shardings):
+        seconds[text, size] += time.monotonic() - started
         started = time.monotonic()
-        found = outcome(
-          model,
-          plain,
-          lambda size=size, config=config, model=model: train(
-            model, size, _STEPS.value, config
-          ),
-        )
-        show(name, text, size, found, started)
-        counts[f"{text}, {size}"][found.verdict] += 1
-  _print_counts(counts, unstable)
-  for text, spent in seconds.items():
-    print(f"{text}: {spent:.0f} s")
-  figures.save(
-    [
-      figures.Figure(
-        f"{text}: equal", "models", (found["equal"],), (found.total(),)
-      )
-      for text, found in counts.items()
-      if found
-    ]
-  )
-  return int(unstable > 0)
+        counts[text, size, found.verdict] += 1
+        line = _ROW.format(name, text, size, found.verdict, found.what)
+        print(line.rstrip(), flush=True)
+  _finish(counts, seconds)
+  return int(any(verdict == UNSTABLE for *_, verdict in counts))
 
 
-def _print_counts(
-  counts: Mapping[str, collections.Counter[str]], unstable: int
+def _finish(
+  counts: Mapping[tuple[str, str, str], int],
+  seconds: Mapping[tuple[str, str], float],
 ) -> None:
-  """Prints how often each mesh had each verdict."""
-  width = max(map(len, counts))
-  head = "".join(f"{verdict:>9}" for verdict in VERDICTS)
-  print(f"\n{'':<{width}}{head}")
-  for text, found in counts.items():
-    numbers = "".join(f"{found[verdict]:>9}" for verdict in VERDICTS)
-    print(f"{text:<{width}}{numbers}")
-  if unstable:
-    print(f"{unstable} plain runs are unstable")
+  """Prints how often each mesh had each verdict, and saves the figures."""
+  print("\n" + _COUNTS.format("", "", *VERDICTS, "seconds"))
+  found = []
+  for (text, size), spent in seconds.items():
+    numbers = [counts.get((text, size, verdict), 0) for verdict in VERDICTS]
+    print(_COUNTS.format(text, size, *numbers, round(spent)))
+    if text != _PLAIN:
+      what = f"{text}, {size}: equal"
+      found.append(
+        figures.Figure(what, "models", (numbers[0],), (sum(numbers),))
+      )
+  figures.save(found)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+from unittest import mock
 
 from tests.benchmarks import ordinary_models
 from tests.estimator_mp.ordinary import catalogue, parts, registry
@@ -31,19 +32,19 @@ def _trained(difference=0.0, **variables):
   return ordinary_models.Trained([0.5, 0.25], variables)
 
 
-class OutcomeTest(absltest.TestCase):
-  def _outcome(self, run, **fields):
+class JudgeTest(absltest.TestCase):
+  def _judge(self, run, **fields):
     model = dataclasses.replace(_MODEL, **fields)
-    return ordinary_models.outcome(model, _trained(), lambda: run)
+    return ordinary_models.judge(model, run, _trained())
 
   def test_what_is_nearly_the_plain_run(self):
-    self.assertEqual(self._outcome(_trained(2e-6)).verdict, "equal")
-    self.assertEqual(self._outcome(_trained(-5e-5)).verdict, "close")
+    self.assertEqual(self._judge(_trained(2e-6)).verdict, "equal")
+    self.assertEqual(self._judge(_trained(-5e-5)).verdict, "close")
 
   def test_what_is_not_the_plain_run(self):
-    found = self._outcome(_trained(0.125))
+    found = self._judge(_trained(0.125))
     self.assertEqual(found, ordinary_models.Outcome("another", "1.2e-01 of w"))
-    off = self._outcome(_trained(0.125), is_random=True)
+    off = self._judge(_trained(0.125), is_random=True)
     self.assertEqual(off.verdict, "random")
     for run in (
       _trained(n=np.int64(4)),
@@ -53,42 +54,32 @@ class OutcomeTest(absltest.TestCase):
       _trained(more=1.0),
       dataclasses.replace(_trained(), losses=[0.5, 0.26]),
     ):
-      self.assertEqual(self._outcome(run).verdict, "another", run)
+      self.assertEqual(self._judge(run).verdict, "another", run)
 
-  def test_a_plain_run_is_equal_to_itself_and_another_model_is_not(self):
+
+class CompareTest(absltest.TestCase):
+  def test_a_sharded_model_is_equal_and_another_function_is_not(self):
     plain = ordinary_models.train(_MODEL, registry.OPEN, 2)
     self.assertLen(plain.losses, 2)
     self.assertIn("global_step", plain.variables)
+    stages = ordinary_models.sharding_of("stage:2")
     for model_fn, verdict in (
       (_MODEL.model_fn, "equal"),
       (_weighted_mean, "another"),
     ):
-      sharded = dataclasses.replace(_MODEL, model_fn=model_fn)
-      found = ordinary_models.outcome(
-        _MODEL,
-        plain,
-        lambda model=sharded: ordinary_models.train(
-          model, registry.OPEN, 2, ordinary_models.sharding_of("stage:2")
-        ),
-      )
+      model = dataclasses.replace(_MODEL, model_fn=model_fn)
+      found = ordinary_models.compare(model, registry.OPEN, plain, stages)
       self.assertEqual(found.verdict, verdict)
 
   def test_only_what_estimator_mp_refuses_is_refused(self):
+    failing = dataclasses.replace(_MODEL, model_fn=_fails)
     for model, mesh, verdict, what in (
       (_MODEL, "stage:2*3", "refused", "num_micro_batches=3 .*8"),
-      (
-        dataclasses.replace(_MODEL, model_fn=_fails),
-        "stage:2*4",
-        "crash",
-        "^ValueError: what model_fn says$",
-      ),
+      (failing, "stage:2*4", "crash", "^ValueError: what model_fn says$"),
     ):
-      found = ordinary_models.outcome(
-        model,
-        _trained(),
-        lambda model=model, mesh=mesh: ordinary_models.train(
-          model, registry.STATIC, 2, ordinary_models.sharding_of(mesh)
-        ),
+      config = ordinary_models.sharding_of(mesh)
+      found = ordinary_models.compare(
+        model, registry.STATIC, _trained(), config
       )
       self.assertEqual(found.verdict, verdict, found.what)
       self.assertRegex(found.what, what)
@@ -98,6 +89,14 @@ class OutcomeTest(absltest.TestCase):
     self.assertEqual(config.mesh, "data:2,stage:2")
     self.assertEqual(config.num_micro_batches, 4)
     self.assertEqual(ordinary_models.sharding_of("data:2").num_micro_batches, 1)
+
+  def test_a_model_that_fails_without_sharding_is_unstable(self):
+    failing = dataclasses.replace(_MODEL, model_fn=_fails)
+    with mock.patch.dict(catalogue.MODELS, failing=failing):
+      found = [*ordinary_models.rows("failing", registry.OPEN, 1, {})]
+    (row,) = found
+    what = "ValueError: what model_fn says"
+    self.assertEqual(row, ("plain", ordinary_models.Outcome("unstable", what)))
 
 
 class RegistryTest(absltest.TestCase):

@@ -53,8 +53,8 @@ def reversed_batch(features, labels, mode):
   """Differences of each example and that at its mirrored place."""
   outputs = parts.logits(features["x"])
   differences = outputs - outputs[::-1]
-  expected = labels - labels[::-1]
-  return parts.spec(mode, tf.reduce_mean(tf.square(differences - expected)))
+  loss = tf.reduce_mean(tf.square(differences - (labels - labels[::-1])))
+  return parts.spec(mode, loss, parts.descend(loss, 0.01))
 
 
 @registry.model("x")
@@ -142,7 +142,8 @@ def first_example_as_anchor(features, labels, mode):
   """The outputs are relative to those of the batch's first example."""
   outputs = parts.logits(features["x"])
   errors = (outputs - outputs[:1]) - (labels - labels[:1])
-  return parts.spec(mode, tf.reduce_mean(tf.square(errors)))
+  loss = tf.reduce_mean(tf.square(errors))
+  return parts.spec(mode, loss, parts.descend(loss, 0.01))
 
 
 @registry.model("x")
