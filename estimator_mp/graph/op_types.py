@@ -447,14 +447,6 @@ ACTIVATIONS = frozenset(
 FUSED_BATCH_NORMS = frozenset(
   ["FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3"]
 )
-# They work on each image, or row, of a batch by itself, with weights of all: a
-# fused batch normalisation, if it has its averages already.
-WORKS_ON_IMAGES = FUSED_BATCH_NORMS | _types(
-  """
-  AvgPool AvgPool3D BiasAdd Conv2D Conv3D DepthwiseConv2dNative LRN MaxPool
-  MaxPool3D ResizeArea ResizeBicubic ResizeBilinear ResizeNearestNeighbor
-  """
-)
 # Most of a model's work is in these.
 LARGE_WORK = (
   "BatchMatMul",

@@ -201,8 +201,6 @@ class ForwardPlanner:
     splits = [self._split_of(x) for x in op.inputs]
     if not any(splits):
       return None
-    if op.type in op_types.WORKS_ON_IMAGES:
-      return _by_row(op, splits)
     if op.type in (*op_types.GATHERS, "GatherV2") and splits[0] is None:
       return _gather(odd, splits)
     if op.type == "LookupTableFindV2":
@@ -356,19 +354,6 @@ def _is_small(odd: tf.Tensor) -> bool:
   """Whether no number of a tensor is the size of the batch."""
   value = _value(odd)
   return value is not None and bool(np.all(value < ODD_BATCH // 2))
-
-
-def _by_row(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
-  """Images, or rows, and weights that are the same for all."""
-  first, *others = splits
-  if first is None or first.axis or any(others):
-    return None
-  if op.type in op_types.FUSED_BATCH_NORMS and op.get_attr("is_training"):
-    return None
-  if any(x.consumers() for x in op.outputs[1:]):
-    return None
-  weights: list[Operand] = [Whole()] * len(others)
-  return PerPart((first, *weights), (first,) * len(op.outputs))
 
 
 def _of_table(splits: Sequence[Split | None]) -> PerPart | None:

@@ -1,17 +1,21 @@
-"""Rules for ops on images that do not mix channels: these may be split.
+"""Rules for ops on images that do not mix images, or channels.
 
-Pooling, resizing, and normalisation over the batch. What mixes channels has
-none: local response normalisation, or depth that becomes space.
+Pooling, resizing and the like work on each image of a batch by itself, and most
+on each channel: either may be split. What mixes channels, as local response
+normalisation does, or depth that becomes space, is split by images alone; what
+mixes images, as normalisation over the batch does, by channels.
 """
 
 from collections.abc import Sequence
 
+from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import (
   Join,
   Joined,
   Operand,
   Output,
   PerPart,
+  Resized,
   Split,
   Table,
   Whole,
@@ -23,47 +27,148 @@ import tensorflow as tf
 TABLE = Table()
 
 
-@TABLE.rule("AvgPool", "AvgPool3D", "MaxPool", "MaxPool3D")
+@TABLE.rule(
+  "AvgPool",
+  "AvgPool3D",
+  "MaxPool",
+  "MaxPool3D",
+  "MaxPool3DGrad",
+  "MaxPool3DGradGrad",
+  "MaxPoolGrad",
+  "MaxPoolGradGrad",
+)
 def _pool(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
-  return _pooled(op, splits, op.get_attr("ksize"), op.get_attr("strides"))
+  """Images, and for gradients what was made of them and its gradient."""
+  ksize, strides = op.get_attr("ksize"), op.get_attr("strides")
+  split = _pooled(op, axes.only(splits), op.inputs[0], ksize, strides)
+  if split is None:
+    return None
+  return PerPart((split,) * len(splits), (split,))
 
 
-@TABLE.rule("MaxPoolV2")
+@TABLE.rule("MaxPoolGradGradV2", "MaxPoolGradV2", "MaxPoolV2")
 def _pool_by_tensors(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
-  _, ksize, strides = map(tf.get_static_value, op.inputs)
-  if ksize is None or strides is None:
+  """The same, but that the last two inputs are the sizes of the pool."""
+  *images, ksize, strides = splits
+  values = list(map(tf.get_static_value, op.inputs[-2:]))
+  if ksize is not None or strides is not None:
     return None
-  return _pooled(op, splits, ksize, strides)
+  if any(value is None for value in values):
+    return None
+  split = _pooled(op, axes.only(images), op.inputs[0], *values)
+  if split is None:
+    return None
+  return PerPart((*[split] * len(images), Whole(), Whole()), (split,))
+
+
+@TABLE.rule("AvgPool3DGrad", "AvgPoolGrad")
+def _pool_of_shape(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """The shape of images, and the gradient of what was made of them."""
+  shape, gradients = splits
+  ksize, strides = op.get_attr("ksize"), op.get_attr("strides")
+  split = _pooled(op, gradients, op.inputs[1], ksize, strides)
+  if split is None or shape is not None:
+    return None
+  return PerPart((Resized(split.axis, split.sizes), split), (split,))
 
 
 def _pooled(
   op: tf.Operation,
-  splits: Sequence[Split | None],
+  split: Split | None,
+  images: tf.Tensor,
   ksize: Sequence[int],
   strides: Sequence[int],
+) -> Split | None:
+  """Returns how images are split if nothing is pooled in that dimension."""
+  axis = convolutions.channel_axis(op, images.shape.rank)
+  if split is None or axis is None or split.axis not in (0, axis):
+    return None
+  if ksize[split.axis] != 1 or strides[split.axis] != 1:
+    return None
+  return split if all(split.sizes) else None
+
+
+@TABLE.rule("MaxPoolWithArgmax")
+def _pool_with_places(
+  op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
-  """Returns the op for each part, unless channels are pooled."""
-  split = splits[0]
-  axis = convolutions.channel_axis(op, op.inputs[0].shape.rank)
-  if split is None or split.axis != axis:
+  """Places are counted in an image, over all of its channels."""
+  (split,) = splits
+  if split is None or split.axis or op.get_attr("include_batch_in_index"):
     return None
-  if ksize[axis] != 1 or strides[axis] != 1:
+  if op.get_attr("ksize")[0] != 1 or op.get_attr("strides")[0] != 1:
     return None
-  others = [Whole()] * (len(op.inputs) - 1)
-  return PerPart((split, *others), (split,))
+  if not all(split.sizes):
+    return None
+  return PerPart((split,), (split, split))
 
 
 @TABLE.rule(
-  "ResizeArea", "ResizeBicubic", "ResizeBilinear", "ResizeNearestNeighbor"
+  "ResizeArea",
+  "ResizeBicubic",
+  "ResizeBilinear",
+  "ResizeNearestNeighbor",
+  "ResizeNearestNeighborGrad",
 )
 def _resize(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   """Images [batch, height, width, channels], and a height and width."""
-  split = splits[0]
-  if split is None or split.axis != 3:
+  split, size = splits
+  if split is None or size is not None or split.axis not in (0, 3):
     return None
-  return PerPart((split, Whole()), (split,))
+  return PerPart((split, Whole()), (split,)) if all(split.sizes) else None
+
+
+@TABLE.rule("ResizeBicubicGrad", "ResizeBilinearGrad")
+def _resize_of_images(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Gradients of resized images, and the images."""
+  split = axes.only(splits)
+  if split is None or split.axis not in (0, 3):
+    return None
+  return PerPart((split, split), (split,)) if all(split.sizes) else None
+
+
+@TABLE.rule("LRN", "LRNGrad")
+def _normalization_of_channels(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Each pixel by itself: images, for gradients with what was made of them."""
+  split = axes.only(splits)
+  if split is None or split.axis == 3:
+    return None
+  return PerPart((split,) * len(splits), (split,))
+
+
+@TABLE.rule("DepthToSpace", "ExtractImagePatches", "SpaceToDepth")
+def _image_by_image(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Pixels and channels of an image change their places in it."""
+  (split,) = splits
+  if split is None or split.axis:
+    return None
+  return PerPart((split,), (split,))
+
+
+@TABLE.rule("CropAndResize")
+def _crop(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """Images, boxes with the numbers of their images, and a height and width."""
+  images, boxes, numbers, size = splits
+  if size is not None:
+    return None
+  if images is not None:
+    if images.axis != 3 or boxes is not None or numbers is not None:
+      return None
+    return PerPart((images, *[Whole()] * 3), (images,))
+  split = axes.only([boxes, numbers])
+  if split is None or split.axis:
+    return None
+  return PerPart((Whole(), split, split, Whole()), (split,))
 
 
 @TABLE.rule("SpaceToBatchND", "BatchToSpaceND")
@@ -87,12 +192,24 @@ def _batch_norm(
 ) -> PerPart | None:
   """Images, and vectors of scales, offsets, means and variances.
 
-  What the last version reserves beyond vectors is its kernel's own: where a
-  gradient op has it already, the op stays whole.
+  By images, if means and variances are those of the past. What the last version
+  reserves beyond vectors is its kernel's own: where a gradient op has it
+  already, the op stays whole.
   """
   split = splits[0]
   axis = convolutions.channel_axis(op, op.inputs[0].shape.rank)
-  if split is None or split.axis != axis:
+  reserved = op.outputs[5:]
+  if split is None or axis is None:
+    return None
+  if any(tensor.consumers() for tensor in reserved):
+    return None
+  if not split.axis and not op.get_attr("is_training"):
+    # Kernels leave open what else they make then.
+    if any(tensor.consumers() for tensor in op.outputs[1:]):
+      return None
+    vectors = [Joined(Join.FIRST)] * (len(op.outputs) - 1)
+    return PerPart((split, *[Whole()] * 4), (split, *vectors))
+  if split.axis != axis:
     return None
   vector = split.at(0)
   operands: list[Operand] = [split]
@@ -101,9 +218,30 @@ def _batch_norm(
     if tensor.shape.rank != 1 or tensor.shape[0] not in (0, split.size):
       return None
     operands.append(vector if tensor.shape[0] else Whole())
-  reserved = op.outputs[5:]
-  if any(tensor.consumers() for tensor in reserved):
-    return None
   outputs: list[Output] = [split, *[vector] * 4]
   outputs += [Joined(Join.FIRST) for _ in reserved]
   return PerPart(tuple(operands), tuple(outputs))
+
+
+@TABLE.rule(
+  "FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"
+)
+def _batch_norm_grad(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """By images, if means and variances are those of the past.
+
+  Gradients, images, and what is the same for all images; gradients of images,
+  of scales and of offsets, and two outputs of the kernel's own.
+  """
+  split = axes.only(splits[:2])
+  if split is None or split.axis or op.get_attr("is_training"):
+    return None
+  if convolutions.channel_axis(op, op.inputs[0].shape.rank) is None:
+    return None
+  if any(tensor.consumers() for tensor in op.outputs[3:]):
+    return None
+  weights: list[Operand] = [Whole()] * (len(splits) - 2)
+  first = Joined(Join.FIRST)
+  outputs = (split, Joined(), Joined(), first, first)
+  return PerPart((split, split, *weights), outputs)

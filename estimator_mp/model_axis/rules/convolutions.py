@@ -1,11 +1,13 @@
-"""Rules for convolutions, whose channels are split.
+"""Rules for convolutions, whose channels, or images, are split.
 
 A convolution is a matrix multiplication over channels: its filters are split
 by output channels, which its output then is, or by input channels, and then its
-output is a sum over devices. Images stay whole in the batch and in space.
+output is a sum over devices. Each image of a batch is convolved by itself, so
+parts of the batch are, too; what they say of filters is a sum. Images stay
+whole in space.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
@@ -46,18 +48,36 @@ def _convolution(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
   """Images [batch, space.., in], filters [space.., in of a group, out]."""
-  images, filters = op.inputs
-  rank = filters.shape.rank
+  rank = op.inputs[1].shape.rank
   axis = channel_axis(op, rank)
   if rank is None or axis is None:
     return None
+  decisions = [
+    PerPart((rows, Whole()), (rows,)) for rows in rows_of(splits[:1])
+  ]
+  decisions += _by_channels(op, splits, rank, axis)
+  return choices.cheapest(op, splits, decisions)
+
+
+def _by_channels(
+  op: tf.Operation, splits: Sequence[Split | None], rank: int, axis: int
+) -> list[PerPart]:
+  """Returns what may become of a convolution whose channels are split.
+
+  Args:
+    op: The convolution.
+    splits: How its images and its filters are split.
+    rank: The rank of both.
+    axis: Which dimension of images has the channels.
+  """
+  images, filters = op.inputs
   channels, of_group = axes.size(images, axis), axes.size(filters, rank - 2)
   outputs = axes.size(filters, rank - 1)
   if not channels or not of_group or not outputs:
-    return None
+    return []
   groups = channels // of_group
   if groups > 1:
-    decisions = [
+    return [
       PerPart(
         (split.times(of_group).at(axis), split.times(outputs // groups)),
         (split.times(outputs // groups).at(axis),),
@@ -68,7 +88,6 @@ def _convolution(
         rank - 1,
       )
     ]
-    return choices.cheapest(op, splits, decisions)
   decisions = [
     PerPart((split.at(axis), split), (Joined(),))
     for split in _same(
@@ -77,7 +96,7 @@ def _convolution(
   ]
   if (split := _over(splits[1], rank - 1)) is not None:
     decisions.append(PerPart((Whole(), split), (split.at(axis),)))
-  return choices.cheapest(op, splits, decisions)
+  return decisions
 
 
 @TABLE.rule("Conv2DBackpropInput", "Conv3DBackpropInputV2")
@@ -90,10 +109,15 @@ def _transposed(
   axis = channel_axis(op, rank)
   if rank is None or axis is None or splits[0] is not None:
     return None
+  decisions = [
+    PerPart((sizes, Whole(), rows), (rows,))
+    for rows in rows_of(splits[2:])
+    if (sizes := _resized(shape, rank, 0, rows.sizes)) is not None
+  ]
   channels = axes.size(op.outputs[0], axis)
   if channels is None or channels != axes.size(filters, rank - 2):
-    return None
-  decisions = [
+    return choices.cheapest(op, splits, decisions)
+  decisions += [
     PerPart((Whole(), split, split.at(axis)), (Joined(),))
     for split in _same(
       _over(splits[2], axis), _over(splits[1], rank - 1), rank - 1
@@ -106,22 +130,42 @@ def _transposed(
   return choices.cheapest(op, splits, decisions)
 
 
+@TABLE.rule(
+  "Conv2DBackpropFilter",
+  "Conv3DBackpropFilterV2",
+  "DepthwiseConv2dNativeBackpropFilter",
+)
+def _of_filters(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Images, the shape of filters, and gradients of what they make of images."""
+  images, shape, gradients = splits
+  if shape is not None:
+    return None
+  decisions = [
+    PerPart((rows, Whole(), rows), (Joined(),))
+    for rows in rows_of([images, gradients])
+  ]
+  return choices.cheapest(op, splits, decisions)
+
+
 @TABLE.rule("DepthwiseConv2dNative")
 def _depthwise(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
   """Images [.., in], and filters [height, width, in, outputs of each]."""
   axis, multiplier = channel_axis(op, 4), axes.size(op.inputs[1], 3)
-  if axis is None or not multiplier:
+  if axis is None:
     return None
-  return choices.cheapest(
-    op,
-    splits,
-    [
+  decisions = [
+    PerPart((rows, Whole()), (rows,)) for rows in rows_of(splits[:1])
+  ]
+  if multiplier:
+    decisions += [
       PerPart((split.at(axis), split), (split.times(multiplier).at(axis),))
       for split in _same(_over(splits[0], axis), _over(splits[1], 2), 2)
-    ],
-  )
+    ]
+  return choices.cheapest(op, splits, decisions)
 
 
 @TABLE.rule("DepthwiseConv2dNativeBackpropInput")
@@ -130,9 +174,15 @@ def _depthwise_transposed(
 ) -> PerPart | None:
   """The shape of the output, filters, and images with all their outputs."""
   axis, multiplier = channel_axis(op, 4), axes.size(op.inputs[1], 3)
-  if axis is None or not multiplier or splits[0] is not None:
+  if axis is None or splits[0] is not None:
     return None
-  decisions = []
+  decisions = [
+    PerPart((sizes, Whole(), rows), (rows,))
+    for rows in rows_of(splits[2:])
+    if (sizes := _resized(op.inputs[0], 4, 0, rows.sizes)) is not None
+  ]
+  if not multiplier:
+    return choices.cheapest(op, splits, decisions)
   for split in _same(
     _over(splits[2], axis, multiplier), _over(splits[1], 2), 2
   ):
@@ -141,6 +191,21 @@ def _depthwise_transposed(
       images = split.times(multiplier).at(axis)
       decisions.append(PerPart((sizes, split, images), (split.at(axis),)))
   return choices.cheapest(op, splits, decisions)
+
+
+def rows_of(splits: Iterable[Split | None]) -> list[Split]:
+  """Returns how images are split between those of a batch.
+
+  Not if a part has none of them, which ends the process in some kernels.
+
+  Args:
+    splits: How some inputs of an op are split that have as many images.
+  """
+  return choices.different(
+    split
+    for split in splits
+    if split is not None and not split.axis and all(split.sizes)
+  )
 
 
 def _over(split: Split | None, axis: int, divisor: int = 1) -> Split | None:
@@ -152,9 +217,10 @@ def _over(split: Split | None, axis: int, divisor: int = 1) -> Split | None:
     divisor: How many channels a group has.
 
   Returns:
-    The split of groups; None if groups are split, or another dimension is.
+    The split of groups; None if groups are split, or another dimension is, or
+    if a part has no group.
   """
-  if split is None or split.axis != axis:
+  if split is None or split.axis != axis or not all(split.sizes):
     return None
   return split.over(divisor)
 

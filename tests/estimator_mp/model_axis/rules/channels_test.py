@@ -64,7 +64,7 @@ _TYPES = {
 
 
 def _norm(version, **attributes):
-  """Returns a function of five inputs that gives all vectors that are kept."""
+  """Returns a function of five inputs, with all vectors that are defined."""
   op = getattr(_raw, f"FusedBatchNorm{version}")
 
   def build(x, scale, offset, mean=None, variance=None):
@@ -78,7 +78,8 @@ def _norm(version, **attributes):
       **attributes,
     )
     # Of the mean and variance TensorFlow has no gradient.
-    return (found[0], *map(tf.stop_gradient, found[1:3]))
+    kept = found[1:3] if attributes["is_training"] else ()
+    return (found[0], *map(tf.stop_gradient, kept))
 
   return build
 
@@ -125,7 +126,15 @@ class PoolTest(parameterized.TestCase):
       op = next(op for op in graph.get_operations() if op.type in _TYPES)
       splits = [None] * (len(op.inputs) - 1)
       self.assertIsNone(_decide(op, Split(1, (2, 4)), *splits))
-      self.assertIsNone(_decide(op, Split(0, (2, 1)), *splits))
+
+  @parameterized.named_parameters(
+    case for case in _POOLS if "block" not in case[0]
+  )
+  def test_images_stay_apart(self, build):
+    split = Split(0, (2, 1))
+    sunk = sinking.check(self, build, {"x": _IMAGES}, {"x": split})
+    (decision,) = sunk.inferred.decisions.values()
+    self.assertEqual(decision.outputs, (split,))
 
   def test_channels_that_are_pooled_are_not_split(self):
     build = _pool("MaxPool", ksize=[1, 1, 1, 7], strides=[1, 1, 1, 7])
@@ -146,9 +155,20 @@ class PoolTest(parameterized.TestCase):
       self.assertEqual(_decide(op, split).outputs, (split,))
       self.assertIsNone(_decide(op, _CHANNELS))
 
-  def test_what_mixes_channels_has_no_rule(self):
-    for name in ("LRN", "DepthToSpace", "SpaceToDepth", "MaxPoolWithArgmax"):
-      self.assertNotIn(name, table.TABLE.rules)
+  def test_blocks_have_pixels_of_all_images(self):
+    for name, build in _POOLS:
+      if "block" in name:
+        split = {"x": Split(0, (2, 1))}
+        sinking.check(self, build, {"x": _IMAGES}, split, gathers=1)
+
+  def test_a_part_without_an_image_is_not_pooled(self):
+    """Some kernels of TensorFlow end the process then."""
+    for _, build in _POOLS:
+      with tf.Graph().as_default() as graph:
+        build(_v1.placeholder(tf.float32, _IMAGES.shape))
+        op = next(op for op in graph.get_operations() if op.type in _TYPES)
+        splits = [None] * (len(op.inputs) - 1)
+        self.assertIsNone(_decide(op, Split(0, (0, 3)), *splits))
 
 
 class BatchNormTest(parameterized.TestCase):
@@ -209,6 +229,16 @@ class BatchNormTest(parameterized.TestCase):
       self.assertEqual(
         decision.outputs, (split, *[split.at(0)] * 4, Joined(Join.FIRST))
       )
+
+  @parameterized.parameters("", "V2", "V3")
+  def test_images_of_moments_of_the_past(self, version):
+    sinking.check(
+      self,
+      _norm(version, is_training=False, epsilon=1e-3),
+      {"x": _IMAGES, **_vectors(4)},
+      {"x": Split(0, (1, 2))},
+      atol=3e-6,
+    )
 
   def test_the_batch_and_vectors_alone_are_not_split(self):
     with tf.Graph().as_default():

@@ -82,6 +82,19 @@ class ConvolutionTest(parameterized.TestCase):
     (decision,) = sunk.inferred.decisions.values()
     self.assertEqual(decision.outputs, (Joined(),))
 
+  @parameterized.named_parameters(*_WAYS)
+  def test_by_images(self, attributes):
+    split = Split(0, (1, 3))
+    sunk = sinking.check(
+      self,
+      lambda x, w: _conv2d(x, w, **attributes),
+      {"x": _floats(4, 6, 6, 4), "w": _floats(3, 3, 4, 5)},
+      {"x": split},
+      atol=3e-6,
+    )
+    (decision,) = sunk.inferred.decisions.values()
+    self.assertEqual(decision, PerPart((split, Whole()), (split,)))
+
   def test_one_convolution_by_output_the_next_by_input_channels(self):
     """Megatron-LM's pair: one sum, and nothing gathered."""
     sunk = sinking.check(
@@ -143,12 +156,12 @@ class ConvolutionTest(parameterized.TestCase):
     self.assertIsNone(_decide(_conv2d, shapes, images, filters))
 
   @parameterized.parameters(
-    (Split(0, (2, 2)), None),
+    (Split(0, (0, 4)), None),
     (Split(1, (2, 2)), None),
     (None, Split(0, (2, 1))),
     (None, Split(1, (2, 1))),
   )
-  def test_the_batch_and_space_stay_whole(self, images, filters):
+  def test_empty_parts_and_space_stay_whole(self, images, filters):
     shapes = [4, 4, 4, 6], [3, 3, 6, 9]
     self.assertIsNone(_decide(_conv2d, shapes, images, filters))
 
