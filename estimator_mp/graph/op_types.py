@@ -194,6 +194,14 @@ ITERATOR_READS = _types(
   IteratorGetNext IteratorGetNextSync MultiDeviceIteratorGetNextFromShard
   """
 )
+# Lookup tables each of whose keys is a scalar.
+TABLES_OF_SCALARS = _types(
+  """
+  AnonymousHashTable AnonymousMutableHashTable
+  AnonymousMutableHashTableOfTensors HashTableV2 MutableHashTableOfTensorsV2
+  MutableHashTableV2
+  """
+)
 # Lookup tables that nobody writes to once they are initialized.
 FIXED_TABLES = _types(
   """

@@ -26,6 +26,7 @@ from estimator_mp.model_axis.decisions import (
   Shard,
   Split,
   Table,
+  Whole,
 )
 
 import tensorflow as tf
@@ -296,7 +297,10 @@ class _Attempt:
     splits: Sequence[Split | None],
     decision: Decision,
   ) -> bool:
-    """Whether parts can have all handles that a decision gives them."""
+    """Whether parts can have all handles that a decision gives them.
+
+    What is behind the handle of something whole is on one device.
+    """
     if op not in self._inference.on_handles:
       return True
     for tensor, own, operand in zip(
@@ -304,6 +308,8 @@ class _Attempt:
     ):
       if not op_types.is_handle(tensor):
         continue
+      if own is None and isinstance(operand, Whole):
+        return False
       if own is None and isinstance(operand, Split):
         if tensor.op.name not in self._adoptable:
           return False

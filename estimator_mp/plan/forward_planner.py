@@ -201,10 +201,6 @@ class ForwardPlanner:
     splits = [self._split_of(x) for x in op.inputs]
     if not any(splits):
       return None
-    if op.type in (*op_types.GATHERS, "GatherV2") and splits[0] is None:
-      return _gather(odd, splits)
-    if op.type == "LookupTableFindV2":
-      return _of_table(splits)
     rule = TABLE.rules.get(op.type)
     found = None if rule is None else rule(odd, splits)
     if not isinstance(found, PerPart):
@@ -354,26 +350,6 @@ def _is_small(odd: tf.Tensor) -> bool:
   """Whether no number of a tensor is the size of the batch."""
   value = _value(odd)
   return value is not None and bool(np.all(value < ODD_BATCH // 2))
-
-
-def _of_table(splits: Sequence[Split | None]) -> PerPart | None:
-  """What a table says of keys."""
-  table, keys, default = splits
-  if table is not None or keys is None or default is not None:
-    return None
-  return PerPart((Whole(), keys, Whole()), (keys,))
-
-
-def _gather(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
-  """Rows of a table that all parts look up."""
-  _, ids, *others = splits
-  if ids is None or any(others):
-    return None
-  if others and tf.get_static_value(op.inputs[2]) != 0:
-    return None
-  if op.type != "Gather" and op.get_attr("batch_dims"):
-    return None
-  return PerPart((Whole(), ids, *[Whole()] * len(others)), (ids,))
 
 
 def _unknown_shape(tensor: tf.Tensor) -> str:

@@ -45,6 +45,8 @@ def _sparse(
     return None
   if split.axis == _ROWS:
     return PerPart((split, split), (split, split))
+  if not all(split.sizes):
+    return None
   rows = op.inputs[0].shape[:1]
   return Composite(
     (split, Shifted(split.offsets)),

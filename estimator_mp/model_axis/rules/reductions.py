@@ -49,7 +49,7 @@ def _reduce(
   split = _reduced(op, splits)
   if decision is not None or split is None:
     return decision
-  if op.type in ("Max", "Min") and _has_gradient(op.outputs[0]):
+  if op.type in ("Max", "Min") and has_gradient(op.outputs[0]):
     whole = (Joined(Join.FIRST),)
     exchanged = (op.outputs[0].shape,) * 3
     return Composite((split, Whole()), whole, _make_extreme, exchanged)
@@ -136,10 +136,13 @@ def _over_other_dimensions(
   return PerPart((values, Whole()), (values.at(values.axis - gone),))
 
 
-def _has_gradient(tensor: tf.Tensor) -> bool:
+def has_gradient(tensor: tf.Tensor) -> bool:
   """Whether a gradient may be asked of a tensor, as far as can be seen.
 
   That of a maximum in a softmax is stopped, for instance.
+
+  Args:
+    tensor: What an op makes.
   """
   if not tensor.dtype.is_floating:
     return False
@@ -248,6 +251,54 @@ def _top(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   if values.axis == rank - 1:
     return None
   return PerPart((values, Whole()), (values, values))
+
+
+@TABLE.rule("NthElement")
+def _nth(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """The nth smallest, or largest, entry in the last dimension."""
+  values, number = splits
+  rank = op.inputs[0].shape.rank
+  if values is None or number is not None or rank is None:
+    return None
+  if values.axis == rank - 1:
+    return None
+  return PerPart((values, Whole()), (values,))
+
+
+@TABLE.rule("LowerBound", "UpperBound")
+def _place_among_sorted(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Rows that are sorted, and for each some values that are looked up in it."""
+  rows, values = splits
+  if rows is None and values is not None and values.axis == 1:
+    return PerPart((Whole(), values), (values,))
+  split = axes.only(splits)
+  if split is None or split.axis:
+    return None
+  return PerPart((split, split), (split,))
+
+
+@TABLE.rule("Bincount", "DenseBincount")
+def _counts(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """How often there is each number, in all or in each row; or whether.
+
+  Weights are as many as numbers, or none.
+  """
+  values, size, weights = splits
+  rank, of_weights = op.inputs[0].shape.rank, op.inputs[2].shape
+  split = axes.only([values, weights])
+  if split is None or size is not None or rank is None:
+    return None
+  has_weights = of_weights.num_elements() != 0
+  if has_weights and of_weights.rank != rank:
+    return None
+  read = split if has_weights else Whole()
+  if op.type == "DenseBincount" and rank == 2 and not split.axis:
+    return PerPart((split, Whole(), read), (split,))
+  is_binary = op.type == "DenseBincount" and op.get_attr("binary_output")
+  join = Join.MAXIMUM if is_binary else Join.SUM
+  return PerPart((split, Whole(), read), (Joined(join),))
 
 
 @TABLE.rule("Cumprod", "Cumsum", "CumulativeLogsumexp")

@@ -3,11 +3,13 @@
 As long as indices are not of the split dimension, each part takes from, or puts
 into, its own entries. Of rows that are split, each part takes those that it
 has, and they are put together on the first device: so the gradient of a part is
-of the rows that were taken of it.
+of the rows that were taken of it. Where indices are split, parts take for their
+own, of all there is, and what they put makes a sum.
 """
 
 from collections.abc import Sequence
 
+from estimator_mp.graph import op_types
 from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import (
   Composite,
@@ -24,6 +26,7 @@ from estimator_mp.model_axis.decisions import (
   Table,
   Whole,
 )
+from estimator_mp.model_axis.rules import reductions
 
 import tensorflow as tf
 
@@ -36,7 +39,7 @@ def _gather(
 ) -> Decision | None:
   params, indices, *rest = splits
   ranks = [tensor.shape.rank for tensor in op.inputs]
-  if params is None or None in ranks[:2] or any(rest):
+  if None in ranks[:2] or any(rest):
     return None
   axis, batch_dims = 0, 0
   if op.type == "GatherV2":
@@ -47,11 +50,15 @@ def _gather(
     batch_dims = op.get_attr("batch_dims")
     batch_dims += ranks[1] if batch_dims < 0 else 0
   others = (Whole(),) * (len(op.inputs) - 2)
-  if params.axis < batch_dims:
-    if indices not in (None, params):
+  if any(x is not None and x.axis < batch_dims for x in (params, indices)):
+    batch = axes.only([params, indices])
+    if batch is None:
       return None
-    return PerPart((params, params, *others), (params,))
-  if indices is not None:
+    return PerPart((batch, batch, *others), (batch,))
+  if params is None and indices is not None:
+    rows = indices.at(axis + indices.axis - batch_dims)
+    return PerPart((Whole(), indices, *others), (rows,))
+  if params is None or indices is not None:
     return None
   if params.axis == axis:
     return _gather_entries(op, params, axis, batch_dims)
@@ -75,6 +82,8 @@ def _gather_entries(
   of_rows = not axis and not batch_dims
   dtype = op.inputs[0].dtype
   if not (of_rows or dtype.is_floating or dtype.is_integer):
+    return None
+  if not all(params.sizes):
     return None
   if op.inputs[1].dtype not in (tf.int32, tf.int64):
     return None
@@ -125,13 +134,39 @@ def _gather_nd(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
   params, indices = splits
+  if params is None and indices is not None:
+    return of_vectors(op.inputs[1], indices)
   depth = _depth(op.inputs[1])
   if params is None or indices is not None or depth is None:
     return None
-  if params.axis < depth[1]:
+  if params.axis < depth[1] or not all(params.sizes):
     return None
   output = params.at(params.axis - depth[1] + depth[0])
   return PerPart((params, Whole()), (output,))
+
+
+def of_vectors(indices: tf.Tensor, split: Split) -> PerPart | None:
+  """Returns how entries of something whole are taken by vectors of indices.
+
+  Args:
+    indices: The vectors, which are in the last dimension.
+    split: How they are split.
+  """
+  rank = indices.shape.rank
+  if rank is None or split.axis >= rank - 1:
+    return None
+  return PerPart((Whole(), split), (split,))
+
+
+@TABLE.rule("LookupTableFindV2")
+def _find(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """What a table says of keys, each of which is a scalar."""
+  table, keys, default = splits
+  if table is not None or keys is None or default is not None:
+    return None
+  if op.inputs[0].op.type not in op_types.TABLES_OF_SCALARS:
+    return None
+  return PerPart((Whole(), keys, Whole()), (keys,))
 
 
 def _depth(indices: tf.Tensor) -> tuple[int, int] | None:
@@ -153,11 +188,18 @@ def _depth(indices: tf.Tensor) -> tuple[int, int] | None:
 def _scatter_nd(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
+  """Parts of the updates make a sum, as those of the same place do."""
   indices, updates, shape = splits
   depth = _depth(op.inputs[0])
-  if updates is None or indices is not None or shape is not None:
+  if shape is not None or depth is None:
     return None
-  if depth is None or updates.axis < depth[0]:
+  some = axes.only([indices, updates])
+  if some is not None and some.axis < depth[0]:
+    dtype = op.inputs[1].dtype
+    if not (dtype.is_floating or dtype.is_integer or dtype.is_complex):
+      return None
+    return PerPart((some, some, Whole()), (Joined(),))
+  if updates is None or indices is not None or not all(updates.sizes):
     return None
   output = updates.at(updates.axis - depth[0] + depth[1])
   resized = Resized(output.axis, output.sizes)
@@ -219,13 +261,40 @@ def _reverse_sequence(
   return None if lengths is not None else PerPart((split, Whole()), (split,))
 
 
-@TABLE.rule("MatrixBandPart")
+@TABLE.rule(
+  "MatrixBandPart", "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3"
+)
 def _band(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   split, *others = splits
   rank = op.inputs[0].shape.rank
   if split is None or any(others) or rank is None or split.axis >= rank - 2:
     return None
-  return PerPart((split, Whole(), Whole()), (split,))
+  return PerPart((split, *[Whole()] * len(others)), (split,))
+
+
+@TABLE.rule("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
+def _of_diagonals(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """What is in the last two dimensions of the matrices is not split."""
+  split, *others = splits
+  rank = op.outputs[0].shape.rank
+  if split is None or any(others) or rank is None or split.axis >= rank - 2:
+    return None
+  return PerPart((split, *[Whole()] * len(others)), (split,))
+
+
+@TABLE.rule("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
+def _put_diagonals(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  *values, split_of_band = [*splits, None][:3]
+  split, rank = axes.only(values), op.inputs[0].shape.rank
+  if split is None or split_of_band is not None or rank is None:
+    return None
+  if split.axis >= rank - 2:
+    return None
+  return PerPart((split, split, *[Whole()] * (len(splits) - 2)), (split,))
 
 
 @TABLE.rule("InTopK", "InTopKV2")
@@ -254,7 +323,6 @@ def _in_top_k(
   "SparseSegmentSqrtNWithNumSegments",
   "SparseSegmentSum",
   "SparseSegmentSumGrad",
-  "SparseSegmentSumWithNumSegments",
 )
 def _segments(
   op: tf.Operation, splits: Sequence[Split | None]
@@ -266,25 +334,47 @@ def _segments(
   return PerPart((split, *[Whole()] * len(others)), (split,))
 
 
-@TABLE.rule(
-  "UnsortedSegmentMax",
-  "UnsortedSegmentMin",
-  "UnsortedSegmentProd",
-  "UnsortedSegmentSum",
-)
+@TABLE.rule("SparseSegmentSumWithNumSegments")
+def _sparse_segments(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> Decision | None:
+  """Parts of the rows that are listed have sums."""
+  data, indices, ids, number = splits
+  listed = axes.only([indices, ids])
+  if data is not None or number is not None or listed is None:
+    return _segments(op, splits)
+  return PerPart((Whole(), listed, listed, Whole()), (Joined(),))
+
+
+_JOINS = {
+  "UnsortedSegmentMax": Join.MAXIMUM,
+  "UnsortedSegmentMin": Join.MINIMUM,
+  "UnsortedSegmentProd": Join.PRODUCT,
+  "UnsortedSegmentSum": Join.SUM,
+}
+
+
+@TABLE.rule(*_JOINS)
 def _unsorted_segments(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
-  """Segments are of all dimensions of the ids; parts of rows have sums."""
+  """Segments are of all dimensions of the ids; parts of rows have sums.
+
+  A segment that a part has no row of is what changes no sum there, or product,
+  maximum or minimum. The gradient of a maximum is shared by all equal entries,
+  of which a part does not know.
+  """
   data, ids, num_segments = splits
   rank = op.inputs[1].shape.rank
-  if data is None or num_segments is not None or rank is None:
+  if num_segments is not None or rank is None:
     return None
-  if data.axis < rank:
-    if op.type != "UnsortedSegmentSum" or ids not in (None, data):
+  if ids is not None or (data is not None and data.axis < rank):
+    rows = axes.only([data, ids])
+    is_extreme = op.type in ("UnsortedSegmentMax", "UnsortedSegmentMin")
+    if rows is None or (is_extreme and reductions.has_gradient(op.outputs[0])):
       return None
-    return PerPart((data, data, Whole()), (Joined(),))
-  if ids is not None:
+    return PerPart((rows, rows, Whole()), (Joined(_JOINS[op.type]),))
+  if data is None:
     return None
   output = data.at(data.axis - rank + 1)
   return PerPart((data, Whole(), Whole()), (output,))

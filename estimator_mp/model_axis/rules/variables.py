@@ -22,6 +22,7 @@ from estimator_mp.model_axis.decisions import (
   Turned,
   Whole,
 )
+from estimator_mp.model_axis.rules import selections
 
 import tensorflow as tf
 
@@ -117,9 +118,16 @@ def _shape(
 def _gather(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | LookUp | None:
-  """Columns of rows; rows themselves are exchanged."""
+  """Columns of rows; rows themselves are exchanged.
+
+  Of a variable that is whole, parts look up what they have indices of.
+  """
   handle, indices = splits
   rank, batch_dims = op.inputs[1].shape.rank, op.get_attr("batch_dims")
+  if handle is None and indices is not None:
+    if batch_dims < 0 or indices.axis < batch_dims:
+      return None
+    return PerPart((Whole(), indices), (indices,))
   if handle is None or batch_dims:
     return None
   if not handle.axis:
@@ -128,6 +136,16 @@ def _gather(
     return None
   output = handle.at(handle.axis - 1 + rank)
   return PerPart((Shard(), Whole()), (output,))
+
+
+@TABLE.rule("ResourceGatherNd")
+def _gather_nd(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  handle, indices = splits
+  if handle is not None or indices is None:
+    return None
+  return selections.of_vectors(op.inputs[1], indices)
 
 
 @TABLE.rule(

@@ -254,6 +254,17 @@ class HandlesTest(_GraphTest):
     with self.assertRaisesRegex(inference.Unsplittable, "^kernel cannot"):
       inference.infer(self.graph.get_operations(), table, {"kernel": _ROWS})
 
+  def test_what_is_behind_a_handle_is_on_one_device(self):
+    """So ids that are split are gathered to look up rows of a whole table."""
+    ids = tf.cast(_layer(), tf.int32, name="ids")
+    tf.raw_ops.ResourceGather(
+      resource=_handle("table", [9, 2]), indices=ids, dtype="float", name="rows"
+    )
+    found = _infer({"up": _COLUMNS})
+    self.assertEqual(
+      found.gathers, (Gather("ids:0", "rows", "ResourceGather"),)
+    )
+
 
 class AdoptionTest(_GraphTest):
   def test_what_meets_a_split_tensor_entry_by_entry(self):

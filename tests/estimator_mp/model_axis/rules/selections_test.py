@@ -170,6 +170,53 @@ class SelectionsTest(parameterized.TestCase):
         {"x": [] if axis == 0 else unknown, "i": unknown},
       )
 
+  @parameterized.named_parameters(
+    tiers.thin(
+      [
+        ("of_rows", lambda x, i: tf.gather(x, i)),
+        ("of_columns", lambda x, i: tf.gather(x, i, axis=2)),
+        ("of_examples", lambda x, i: tf.gather(x, i, batch_dims=1, axis=2)),
+        ("vectors", lambda x, i: tf.gather_nd(x, i)),
+        ("put", lambda x, i: tf.scatter_nd(i, x[:, 0], [4, 4, 4, 4])),
+        (
+          "segments",
+          lambda x, i: tf.math.unsorted_segment_sum(x, i[:, 0], 7),
+        ),
+        (
+          "sparse_segments",
+          lambda x, i: tf.sparse.segment_sum(
+            x, i[:, 0], tf.cast(i[:, 0] > 9, tf.int32), num_segments=2
+          ),
+        ),
+      ]
+    ),
+  )
+  def test_indices_that_are_split(self, build):
+    sinking.check(
+      self,
+      build,
+      {"x": _floats(4, 4, 4), "i": _ids(4, 4, 3)},
+      {"i": Split(0, (1, 3))},
+    )
+
+  def test_a_maximum_of_segments_with_a_gradient_is_of_all_rows(self):
+    """Its gradient is shared by all equal entries, of whatever part."""
+    for gathers, build in enumerate(
+      [
+        lambda x, i: tf.stop_gradient(
+          tf.math.unsorted_segment_max(tf.sign(x), i[:, 0], 4)
+        ),
+        lambda x, i: tf.math.unsorted_segment_max(tf.sign(x), i[:, 0], 4),
+      ]
+    ):
+      sinking.check(
+        self,
+        build,
+        {"x": _floats(4, 4), "i": _ids(2, 4, 3)},
+        {"x": Split(0, (1, 3))},
+        gathers=gathers,
+      )
+
   def test_rows_are_taken_where_they_are(self):
     """No device has the table, or rows of others but the first."""
     found = sinking.check(
@@ -191,7 +238,6 @@ class SelectionsTest(parameterized.TestCase):
       )
 
   @parameterized.named_parameters(
-    ("indices", lambda x, i: tf.gather(x, i), {"i": Split(0, (1, 3))}),
     (
       "band",
       lambda x, i: tf.linalg.band_part(x, 1, 2),
