@@ -133,6 +133,30 @@ def _resize_of_images(
   return PerPart((split, split), (split,)) if all(split.sizes) else None
 
 
+@TABLE.rule("AdjustHue", "AdjustSaturation", "HSVToRGB", "RGBToHSV")
+def _colors(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """Each pixel by itself, which has its colors in the last dimension."""
+  split, *others = splits
+  rank = op.inputs[0].shape.rank
+  if split is None or any(others) or rank is None or split.axis == rank - 1:
+    return None
+  return PerPart((split, *[Whole()] * len(others)), (split,))
+
+
+@TABLE.rule("AdjustContrastv2")
+def _contrast(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Each channel of an image by itself; its last three dimensions are one."""
+  split, factor = splits
+  rank = op.inputs[0].shape.rank
+  if split is None or factor is not None or rank is None:
+    return None
+  if split.axis in (rank - 3, rank - 2):
+    return None
+  return PerPart((split, Whole()), (split,))
+
+
 @TABLE.rule("LRN", "LRNGrad")
 def _normalization_of_channels(
   op: tf.Operation, splits: Sequence[Split | None]
@@ -169,6 +193,30 @@ def _crop(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   if split is None or split.axis:
     return None
   return PerPart((Whole(), split, split, Whole()), (split,))
+
+
+@TABLE.rule("CropAndResizeGradImage")
+def _crop_grad_of_images(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Gradients of crops, boxes, the numbers of their images, and a shape."""
+  *rows, shape = splits
+  split = axes.only(rows)
+  if split is None or split.axis or shape is not None:
+    return None
+  return PerPart((split, split, split, Whole()), (Joined(),))
+
+
+@TABLE.rule("CropAndResizeGradBoxes")
+def _crop_grad_of_boxes(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Gradients of crops, images, boxes and the numbers of their images."""
+  gradients, images, boxes, numbers = splits
+  split = axes.only([gradients, boxes, numbers])
+  if split is None or split.axis or images is not None:
+    return None
+  return PerPart((split, Whole(), split, split), (split,))
 
 
 @TABLE.rule("SpaceToBatchND", "BatchToSpaceND")

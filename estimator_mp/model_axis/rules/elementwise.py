@@ -34,6 +34,14 @@ TABLE = Table()
   "BesselI0e",
   "BesselI1",
   "BesselI1e",
+  "BesselJ0",
+  "BesselJ1",
+  "BesselK0",
+  "BesselK0e",
+  "BesselK1",
+  "BesselK1e",
+  "BesselY0",
+  "BesselY1",
   "Bucketize",
   "Cast",
   "Ceil",
@@ -42,6 +50,7 @@ TABLE = Table()
   "Conj",
   "Cos",
   "Cosh",
+  "Dawsn",
   "Digamma",
   "Elu",
   "Erf",
@@ -52,6 +61,8 @@ TABLE = Table()
   "Expm1",
   "FakeQuantWithMinMaxArgs",
   "Floor",
+  "FresnelCos",
+  "FresnelSin",
   "Identity",
   "Imag",
   "Inv",
@@ -84,6 +95,7 @@ TABLE = Table()
   "Snapshot",
   "Softplus",
   "Softsign",
+  "Spence",
   "Sqrt",
   "Square",
   "StopGradient",
@@ -97,6 +109,61 @@ def _unary(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
     return None
   is_handle = op.inputs[0].dtype == tf.resource
   return PerPart((Shard() if is_handle else split,), (split,))
+
+
+@TABLE.rule(
+  "AsString",
+  "DecodeBase64",
+  "EncodeBase64",
+  "StaticRegexFullMatch",
+  "StaticRegexReplace",
+  "StringLength",
+  "StringLower",
+  "StringStrip",
+  "StringToHashBucket",
+  "StringToHashBucketFast",
+  "StringToHashBucketStrong",
+  "StringToNumber",
+  "StringUpper",
+  "UnicodeScript",
+  "UnicodeTranscode",
+)
+def _of_text(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Texts, or what texts are made of, one by one."""
+  (split,) = splits
+  return PerPart((split,), (split,)) if split is not None else None
+
+
+@TABLE.rule("RegexFullMatch", "RegexReplace")
+def _by_pattern(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Texts, and a pattern, or what it is replaced by, for all of them."""
+  split, *others = splits
+  if split is None or any(others):
+    return None
+  return PerPart((split, *[Whole()] * len(others)), (split,))
+
+
+@TABLE.rule("StringJoin")
+def _join_texts(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Each input is a scalar, or has the shape of the others."""
+  ranks = [tensor.shape.rank for tensor in op.inputs]
+  if None in ranks:
+    return None
+
+  def along(split: Split) -> PerPart:
+    return PerPart(
+      tuple(split if rank else Whole() for rank in ranks), (split,)
+    )
+
+  return choices.least_gathered(
+    op, splits, map(along, choices.different(splits))
+  )
 
 
 @TABLE.rule("IdentityN")

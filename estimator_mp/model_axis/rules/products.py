@@ -1,7 +1,8 @@
 """Rules for products of matrices: Einstein sums of two tensors, and their kin.
 
 A dimension of the result that is split leaves the parts of the result; one that
-is summed over leaves a sum over devices.
+is summed over leaves a sum over devices. What is made of a matrix otherwise, as
+its inverse, is made of each one of a batch.
 """
 
 from collections.abc import Sequence
@@ -9,6 +10,7 @@ from typing import TypeAlias
 
 from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
+  Join,
   Joined,
   Operand,
   Output,
@@ -204,3 +206,62 @@ def _cross(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
       if split.axis < rank - 1
     ),
   )
+
+
+# How many of the last dimensions of what an op reads, and makes, are no batch.
+_OF_BATCHES = {
+  **dict.fromkeys(
+    (
+      "Cholesky",
+      "CholeskyGrad",
+      "LogMatrixDeterminant",
+      "MatrixDeterminant",
+      "MatrixInverse",
+      "MatrixLogarithm",
+      "MatrixSolve",
+      "MatrixSquareRoot",
+      "MatrixTriangularSolve",
+      "Qr",
+    ),
+    2,
+  ),
+  "FFT": 1,
+  "FFT2D": 2,
+  "FFT3D": 3,
+  "IFFT": 1,
+  "IFFT2D": 2,
+  "IFFT3D": 3,
+}
+
+
+@TABLE.rule(*_OF_BATCHES)
+def _batch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """All inputs and outputs have the same batch dimensions."""
+  split = axes.only(splits)
+  ranks = {tensor.shape.rank for tensor in op.inputs}
+  if split is None or len(ranks) > 1:
+    return None
+  rank = ranks.pop()
+  if rank is None or split.axis >= rank - _OF_BATCHES[op.type]:
+    return None
+  # One that is repeated is not there in parts.
+  if any(axes.size(x, split.axis) != split.size for x in op.inputs):
+    return None
+  return PerPart((split,) * len(op.inputs), (split,) * len(op.outputs))
+
+
+@TABLE.rule("SelfAdjointEigV2", "Svd")
+def _factors(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Values of each matrix of a batch, with vectors if these are wanted."""
+  (split,) = splits
+  rank = op.inputs[0].shape.rank
+  if split is None or rank is None or split.axis >= rank - 2:
+    return None
+  wanted = op.get_attr("compute_uv" if op.type == "Svd" else "compute_v")
+  if not wanted and any(tensor.consumers() for tensor in op.outputs[1:]):
+    return None  # Kernels leave open what that is.
+  vectors = split if wanted else Joined(Join.FIRST)
+  outputs = (split, *[vectors] * (len(op.outputs) - 1))
+  return PerPart((split,), outputs)

@@ -261,6 +261,37 @@ _IMAGES = [
     is_training=True,
   ),
   *(
+    _case(name, {2, 4, 5}, _floats(2, 4, 5, 3) / 2)
+    for name in ("HSVToRGB", "RGBToHSV")
+  ),
+  *(
+    _case(name, {2, 4, 5}, _floats(2, 4, 5, 3) / 2, _Known(np.float32(0.3)))
+    for name in ("AdjustHue", "AdjustSaturation")
+  ),
+  _case(
+    "AdjustContrastv2",
+    {2, 3},
+    _floats(2, 4, 5, 3),
+    _Known(np.float32(0.3)),
+  ),
+  _case(
+    "CropAndResizeGradImage",
+    {9},
+    _images(9, 4, 2, 5),
+    np.tile([[0.1, 0.2, 0.9, 0.8]], [9, 1]).astype(np.float32),
+    _ids(3, 9),
+    _Known([3, 8, 6, 5]),
+    T=tf.float32,
+  ),
+  _case(
+    "CropAndResizeGradBoxes",
+    {9},
+    _images(9, 4, 2, 5),
+    _images(3, 8, 6, 5),
+    np.tile([[0.1, 0.2, 0.9, 0.8]], [9, 1]).astype(np.float32),
+    _ids(3, 9),
+  ),
+  *(
     _case(f"FusedBatchNormGrad{v}", {4}, *_NORM_GRADS, made=3, **_NORMS)
     for v in ("", "V2")
   ),
@@ -271,6 +302,306 @@ _IMAGES = [
     _Known(np.float32(0)),
     made=3,
     **_NORMS,
+  ),
+]
+
+
+def _texts(*shape):
+  words = np.array([b"Ulm ", b" rom", b"oslo", b"7", b""], object)
+  return words[_rng.randint(0, 5, shape)]
+
+
+def _numerals(*shape):
+  return np.vectorize(lambda x: b"%d" % x, [object])(_ids(99, *shape))
+
+
+def _matrices(*shape):
+  """Positive definite ones."""
+  x = _rng.randn(*shape)
+  return x @ np.swapaxes(x, -1, -2) + np.eye(shape[-1])
+
+
+def _complex(*shape):
+  return (_rng.randn(*shape) + 1j * _rng.randn(*shape)).astype(np.complex64)
+
+
+_SELECTIONS = [
+  _case("Gather", {2, 3, 4, 5, 6}, _floats(5, 2, 3), _ids(5, 4, 6)),
+  *(
+    _case(
+      f"GatherV2 along {axis}",
+      {2, 3, 4, 5, 6, 7},
+      _floats(2, 3, 7, 5),
+      _ids(2, 4, 6),
+      _Known(np.int32(axis)),
+    )
+    for axis in (0, 1, 2, 3, -1)
+  ),
+  _case(
+    "GatherV2 of examples",
+    {4, 2, 3, 5, 6},
+    _floats(4, 2, 3, 5),
+    _ids(3, 4, 6),
+    _Known(np.int32(2)),
+    batch_dims=1,
+  ),
+  _case(
+    "GatherV2 of matrices",
+    {4, 2, 6, 7, 3},
+    _floats(4, 2, 7, 3),
+    _ids(7, 4, 2, 6),
+    _Known(np.int32(-2)),
+    batch_dims=-1,
+  ),
+  _case("GatherNd", {4, 6, 7}, _floats(5, 3, 7), _ids(3, 4, 6, 2)),
+  _case(
+    "ScatterNd",
+    {4, 6, 7},
+    _ids(3, 4, 6, 2),
+    _floats(4, 6, 7),
+    _Known([5, 3, 7]),
+  ),
+  _case(
+    "ScatterNd of truths",
+    {7},
+    _ids(3, 4, 6, 2),
+    _floats(4, 6, 7) > 1,
+    _Known([5, 3, 7]),
+  ),
+  *(
+    _case(
+      f"UnsortedSegment{name}",
+      {4, 6, 7},
+      _images(4, 6, 7),
+      _ids(9, 4, 6),
+      _Known(np.int32(9)),
+    )
+    for name in ("Prod", "Sum")
+  ),
+  *(
+    _case(
+      f"UnsortedSegment{name} of integers",
+      {4, 6, 7},
+      _ids(99, 4, 6, 7) - 50,
+      _ids(9, 4, 6),
+      _Known(np.int32(9)),
+    )
+    for name in ("Max", "Min", "Prod", "Sum")
+  ),
+  *(
+    _case(
+      f"UnsortedSegment{name} that may be differentiated",
+      {7},
+      _images(4, 6, 7),
+      _ids(9, 4, 6),
+      _Known(np.int32(9)),
+    )
+    for name in ("Max", "Min")
+  ),
+  _case("SegmentSum", {6}, _floats(4, 6), np.array([0, 0, 2, 3], np.int32)),
+  _case(
+    "SparseSegmentSumWithNumSegments",
+    {4, 6},
+    _floats(7, 6),
+    _ids(7, 4),
+    np.array([0, 0, 2, 3], np.int32),
+    _Known(np.int32(5)),
+  ),
+  _case(
+    "SparseSegmentMeanWithNumSegments",
+    {6},
+    _floats(7, 6),
+    _ids(7, 4),
+    np.array([0, 0, 2, 3], np.int32),
+    _Known(np.int32(5)),
+  ),
+  _case("MatrixBandPart", {3, 4}, _floats(3, 4, 5, 6), _Known(1), _Known(2)),
+  _case("MatrixDiag", {3, 4}, _floats(3, 4, 5)),
+  _case("MatrixDiagPart", {3, 4}, _floats(3, 4, 5, 6)),
+  _case("MatrixSetDiag", {3, 4}, _floats(3, 4, 5, 6), _floats(3, 4, 5)),
+  _case(
+    "MatrixDiagV3",
+    {3, 4},
+    _floats(3, 4, 5),
+    _Known(1),
+    _Known(-1),
+    _Known(-1),
+    _Known(np.float32(0)),
+  ),
+  _case(
+    "MatrixDiagV3 of a band",
+    {3, 4},
+    _floats(3, 4, 2, 5),
+    _Known([0, 1]),
+    _Known(-1),
+    _Known(-1),
+    _Known(np.float32(0)),
+  ),
+  _case(
+    "MatrixDiagPartV3",
+    {3, 4},
+    _floats(3, 4, 5, 6),
+    _Known([-1, 1]),
+    _Known(np.float32(0)),
+  ),
+  _case(
+    "MatrixSetDiagV3",
+    {3, 4},
+    _floats(3, 4, 5, 6),
+    _floats(3, 4, 2, 5),
+    _Known([0, 1]),
+  ),
+  _case(
+    "OneHot",
+    {3, 4},
+    _ids(5, 3, 4),
+    _Known(5),
+    _Known(np.float32(2)),
+    _Known(np.float32(0)),
+    axis=1,
+  ),
+  _case("Pack", {3, 4}, [_floats(3, 4), _floats(3, 4)], axis=1),
+  _case("Unpack", {3, 4}, _floats(3, 2, 4), num=2, axis=1),
+  _case("InTopKV2", {4}, _floats(4, 6), _ids(6, 4), _Known(2)),
+]
+_COUNTS = [
+  _case("TopKV2", {3, 4}, _floats(3, 4, 6), _Known(2)),
+  _case("NthElement", {3, 4}, _floats(3, 4, 6), _Known(2)),
+  *(
+    _case(name, {4, 7}, np.sort(_floats(4, 6)), _floats(4, 7))
+    for name in ("LowerBound", "UpperBound")
+  ),
+  _case("Cumsum", {3, 6}, _floats(3, 4, 6), _Known(1)),
+  _case(
+    "Bincount",
+    {4, 6},
+    _ids(5, 4, 6),
+    _Known(np.int32(5)),
+    _Known(np.zeros([0], np.float32)),
+  ),
+  _case(
+    "Bincount with weights",
+    {4, 6},
+    _ids(5, 4, 6),
+    _Known(np.int32(5)),
+    _floats(4, 6),
+  ),
+  *(
+    _case(
+      f"DenseBincount of {shape} {is_binary}",
+      {*shape},
+      _ids(5, *shape),
+      _Known(np.int32(5)),
+      _Known(np.zeros([0], np.float32)),
+      binary_output=is_binary,
+    )
+    for shape in ((4,), (4, 6))
+    for is_binary in (False, True)
+  ),
+  _case(
+    "DenseBincount with weights",
+    {4, 6},
+    _ids(5, 4, 6),
+    _Known(np.int32(5)),
+    _floats(4, 6),
+  ),
+  _case(
+    "SparseSoftmaxCrossEntropyWithLogits", {4, 5}, _images(4, 5), _ids(5, 4)
+  ),
+  _case(
+    "SoftmaxCrossEntropyWithLogits",
+    {4, 5},
+    _images(4, 5),
+    _floats(4, 5) / 5,
+    on=[0],
+  ),
+  _case("L2Loss", {3, 4}, _floats(3, 4)),
+]
+_TEXTS = [
+  *(
+    _case(name, {3, 4}, _texts(3, 4))
+    for name in (
+      "EncodeBase64",
+      "StringLength",
+      "StringLower",
+      "StringStrip",
+      "StringUpper",
+    )
+  ),
+  _case("AsString", {3, 4}, _floats(3, 4), precision=3),
+  _case("DecodeBase64", {3, 4}, np.full([3, 4], b"b3Nsbw", object)),
+  _case("StaticRegexFullMatch", {3, 4}, _texts(3, 4), pattern=".*o"),
+  _case("StaticRegexReplace", {3, 4}, _texts(3, 4), pattern="o", rewrite="oo"),
+  _case("RegexFullMatch", {3, 4}, _texts(3, 4), _Known(b".*o")),
+  _case("RegexReplace", {3, 4}, _texts(3, 4), _Known(b"o"), _Known(b"oo")),
+  _case("StringJoin", {3, 4}, [_texts(3, 4), _Known(b"/"), _texts(3, 4)]),
+  _case("StringToHashBucketFast", {3, 4}, _texts(3, 4), num_buckets=9),
+  _case("StringToHashBucket", {3, 4}, _texts(3, 4), num_buckets=9),
+  _case(
+    "StringToHashBucketStrong", {3, 4}, _texts(3, 4), num_buckets=9, key=[1, 2]
+  ),
+  _case("StringToNumber", {3, 4}, _numerals(3, 4)),
+  _case("UnicodeScript", {3, 4}, _ids(900, 3, 4)),
+  _case(
+    "UnicodeTranscode",
+    {3, 4},
+    _texts(3, 4),
+    input_encoding="UTF-8",
+    output_encoding="UTF-16-BE",
+  ),
+]
+_PRODUCTS = [
+  _case(
+    "BatchMatMulV2", {2, 4, 5, 6, 7}, _floats(2, 4, 5, 6), _floats(4, 6, 7)
+  ),
+  _case(
+    "Einsum",
+    {3, 4, 5, 6},
+    [_images(3, 4, 5), _images(5, 3, 6)],
+    equation="abc,cad->abd",
+  ),
+  *(
+    _case(name, {2, 3}, _matrices(2, 3, 4, 4))
+    for name in (
+      "Cholesky",
+      "LogMatrixDeterminant",
+      "MatrixDeterminant",
+      "MatrixInverse",
+      "MatrixSquareRoot",
+      "Qr",
+    )
+  ),
+  _case("CholeskyGrad", {2, 3}, _matrices(2, 3, 4, 4), _matrices(2, 3, 4, 4)),
+  _case("MatrixLogarithm", {2, 3}, _matrices(2, 3, 4, 4).astype(np.complex64)),
+  *(
+    _case(name, {2, 3}, _matrices(2, 3, 4, 4), _matrices(2, 3, 4, 4)[..., :1])
+    for name in ("MatrixSolve", "MatrixTriangularSolve")
+  ),
+  _case(
+    "MatrixTriangularSolve for all",
+    {2},
+    _matrices(2, 1, 4, 4),
+    _matrices(2, 3, 4, 4)[..., :1],
+  ),
+  *(
+    _case(
+      f"{name} {wanted}",
+      {2, 3},
+      _matrices(2, 3, 4, 4),
+      made=None if wanted else 1,
+      **{key: wanted},
+    )
+    for name, key in (("SelfAdjointEigV2", "compute_v"), ("Svd", "compute_uv"))
+    for wanted in (False, True)
+  ),
+  *(
+    _case(
+      f"{way}FFT{'' if rank == 1 else f'{rank}D'}",
+      {2, 3, 4, 5} - {2 + i for i in range(4 - rank, 4)},
+      _complex(2, 3, 4, 5),
+    )
+    for way in ("", "I")
+    for rank in (1, 2, 3)
   ),
 ]
 
@@ -459,13 +790,104 @@ def _assert_same(found, expected, message):
 
 
 class ByPartsTest(parameterized.TestCase):
-  @parameterized.named_parameters(*_IMAGES)
+  @parameterized.named_parameters(
+    *_IMAGES, *_SELECTIONS, *_COUNTS, *_TEXTS, *_PRODUCTS
+  )
   def test_rule(self, op_type, spoken_of, inputs, on, made, attributes):
     with tf.Graph().as_default():
       parts = _Parts(op_type, inputs, attributes)
       found = {size for size in parts.sizes() if parts.speaks_of(size, on)}
       parts.check(made)
     self.assertEqual(found, spoken_of)
+
+
+class StatesTest(parameterized.TestCase):
+  """What parts look up in a variable, or in a table, that is whole."""
+
+  def setUp(self):
+    super().setUp()
+    self._variable = np.arange(60.0).reshape([5, 3, 4])
+
+  def _check(self, make, inputs, split, feed):
+    """Does what a rule says, and returns whether it says anything."""
+    op = make(*inputs).op
+    index = op.inputs[:].index(inputs[0])
+    splits = [split if i == index else None for i in range(len(op.inputs))]
+    decision = table.TABLE.rules[op.type](op, splits)
+    if decision is None:
+      return False
+    parts = zip(
+      *(
+        _read(tensor, None, operand, len(split.sizes))
+        for tensor, operand in zip(op.inputs, decision.operands, strict=True)
+      ),
+      strict=True,
+    )
+    made = [_copy(op.node_def, tensors, {})[0] for tensors in parts]
+    with _v1.Session() as session:
+      session.run([_v1.global_variables_initializer()])
+      session.run(_v1.tables_initializer())
+      expected, found = session.run([op.outputs[0], made], feed)
+    (output,) = decision.outputs
+    _assert_same(_put_together(output, found), expected, str(decision))
+    return True
+
+  @parameterized.product(axis=[0, 1, 2], batch_dims=[0, 1])
+  def test_rows_of_a_variable(self, axis, batch_dims):
+    ids = _ids(3, 5, 6, 7)
+    with tf.Graph().as_default():
+      variable = _v1.get_variable(
+        "v", initializer=self._variable, use_resource=True
+      )
+      fed = _v1.placeholder(tf.int32, ids.shape)
+
+      def gather(fed):
+        return tf.raw_ops.ResourceGather(
+          resource=variable.handle,
+          indices=fed,
+          dtype=tf.float64,
+          batch_dims=batch_dims,
+        )
+
+      split = Split(axis, (1, ids.shape[axis] - 1))
+      is_said = self._check(gather, [fed], split, {fed: ids})
+      self.assertEqual(is_said, axis >= batch_dims)
+
+  @parameterized.parameters((0, True), (1, True), (2, False))
+  def test_vectors_of_a_variable(self, axis, is_said):
+    ids = _ids(3, 5, 6, 2)
+    with tf.Graph().as_default():
+      variable = _v1.get_variable(
+        "v", initializer=self._variable, use_resource=True
+      )
+      fed = _v1.placeholder(tf.int32, ids.shape)
+
+      def gather(fed):
+        return tf.raw_ops.ResourceGatherNd(
+          resource=variable.handle, indices=fed, dtype=tf.float64
+        )
+
+      split = Split(axis, (1, ids.shape[axis] - 1))
+      self.assertEqual(self._check(gather, [fed], split, {fed: ids}), is_said)
+
+  @parameterized.parameters(0, 1)
+  def test_keys_of_a_table(self, axis):
+    with tf.Graph().as_default():
+      words = tf.lookup.StaticHashTable(
+        tf.lookup.KeyValueTensorInitializer(["oslo", "7"], [3, 4]), -1
+      )
+      keys = _texts(3, 4)
+      fed = _v1.placeholder(tf.string, keys.shape)
+      split = Split(axis, (1, keys.shape[axis] - 1))
+      self.assertTrue(self._check(words.lookup, [fed], split, {fed: keys}))
+
+  def test_keys_that_may_be_vectors(self):
+    with tf.Graph().as_default():
+      words = tf.lookup.experimental.DenseHashTable(
+        tf.int64, tf.int64, -1, empty_key=[-1, -1], deleted_key=[-2, -2]
+      )
+      fed = _v1.placeholder(tf.int64, [3, 2])
+      self.assertFalse(self._check(words.lookup, [fed], Split(1, (1, 1)), {}))
 
 
 if __name__ == "__main__":
