@@ -195,6 +195,22 @@ def _crop(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   return PerPart((Whole(), split, split, Whole()), (split,))
 
 
+@TABLE.rule("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
+def _transform(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Images, a transform of each or one of all, a shape, and what to fill in."""
+  images, transforms, *others = splits
+  split = axes.only([images, transforms])
+  if split is None or split.axis or any(others) or not all(split.sizes):
+    return None
+  count = axes.size(op.inputs[1], 0)
+  if count not in (1, split.size):
+    return None
+  read: Operand = Whole() if count == 1 else split
+  return PerPart((split, read, *[Whole()] * len(others)), (split,))
+
+
 @TABLE.rule("CropAndResizeGradImage")
 def _crop_grad_of_images(
   op: tf.Operation, splits: Sequence[Split | None]

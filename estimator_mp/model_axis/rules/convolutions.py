@@ -134,17 +134,31 @@ def _transposed(
   "Conv2DBackpropFilter",
   "Conv3DBackpropFilterV2",
   "DepthwiseConv2dNativeBackpropFilter",
+  "Dilation2DBackpropFilter",
 )
 def _of_filters(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
-  """Images, the shape of filters, and gradients of what they make of images."""
-  images, shape, gradients = splits
-  if shape is not None:
+  """Images, filters or their shape, and gradients of what is made of images."""
+  images, filters, gradients = splits
+  if filters is not None:
     return None
   decisions = [
     PerPart((rows, Whole(), rows), (Joined(),))
     for rows in rows_of([images, gradients])
+  ]
+  return choices.cheapest(op, splits, decisions)
+
+
+@TABLE.rule("Dilation2D", "Dilation2DBackpropInput")
+def _dilation(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Images and filters, and for a gradient that of what they make."""
+  images = [splits[0], *splits[2:]]
+  decisions = [
+    PerPart((rows, Whole(), *[rows] * len(splits[2:])), (rows,))
+    for rows in rows_of(images)
   ]
   return choices.cheapest(op, splits, decisions)
 

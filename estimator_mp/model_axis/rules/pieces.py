@@ -163,7 +163,7 @@ def _cut(op: tf.Operation, value: int, split: Split) -> Composite | None:
   """Returns how the split dimension is cut into pieces that are split, too.
 
   Each piece is split in the same proportions as the whole is: as heads are,
-  if the whole was split between groups of heads.
+  if the whole was split between groups of heads. No part of a piece is empty.
 
   Args:
     op: The op, whose outputs are pieces of all the dimension, one by one.
@@ -174,7 +174,7 @@ def _cut(op: tf.Operation, value: int, split: Split) -> Composite | None:
   for tensor in op.outputs:
     size = axes.size(tensor, split.axis)
     piece = None if size is None else split.times(size).over(split.size)
-    if piece is None:
+    if piece is None or not all(piece.sizes):
       return None
     pieces.append(piece)
   if sum(piece.size for piece in pieces) != split.size:

@@ -265,3 +265,54 @@ def _factors(
   vectors = split if wanted else Joined(Join.FIRST)
   outputs = (split, *[vectors] * (len(op.outputs) - 1))
   return PerPart((split,), outputs)
+
+
+# What the ops of recurrent cells read besides rows, one for each sequence.
+_OF_CELLS = frozenset(
+  ("seq_len_max", "w", "wci", "wcf", "wco", "b", "w_ru", "w_c", "b_ru", "b_c")
+)
+_OF_START = frozenset(("cs_prev", "h_prev", "cs_prev_grad", "h_prev_grad"))
+
+
+@TABLE.rule(
+  "BlockLSTM",
+  "BlockLSTMGrad",
+  "BlockLSTMGradV2",
+  "BlockLSTMV2",
+  "GRUBlockCell",
+  "GRUBlockCellGrad",
+  "LSTMBlockCell",
+  "LSTMBlockCellGrad",
+)
+def _cell(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+  """Sequences by themselves; of weights each has a share of the gradient.
+
+  What a cell reads and makes in a step is [sequences, units], and in all steps
+  of sequences [steps, sequences, units].
+  """
+
+  def axis_of(name: str) -> int:
+    return int(op.type.startswith("Block") and name not in _OF_START)
+
+  names = [argument.name for argument in op.op_def.input_arg]
+  sizes: set[tuple[int, ...]] = set()
+  for name, split in zip(names, splits, strict=True):
+    if split is None:
+      continue
+    if name in _OF_CELLS or split.axis != axis_of(name):
+      return None
+    sizes.add(split.sizes)
+  if len(sizes) != 1 or 0 in (of_all := sizes.pop()):
+    return None
+  return PerPart(
+    tuple(
+      Whole() if name in _OF_CELLS else Split(axis_of(name), of_all)
+      for name in names
+    ),
+    tuple(
+      Joined()
+      if argument.name.removesuffix("_grad") in _OF_CELLS
+      else Split(axis_of(argument.name), of_all)
+      for argument in op.op_def.output_arg
+    ),
+  )

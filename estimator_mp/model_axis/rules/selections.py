@@ -225,7 +225,7 @@ def _tensor_scatter(
     if updates.axis < depth[0] or tensor not in (None, put):
       return None
     tensor = put
-  if tensor is None or tensor.axis < depth[1]:
+  if tensor is None or tensor.axis < depth[1] or not all(tensor.sizes):
     return None
   updates = tensor.at(tensor.axis - depth[1] + depth[0])
   return PerPart((tensor, Whole(), updates), (tensor,))

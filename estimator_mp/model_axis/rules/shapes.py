@@ -117,6 +117,8 @@ def _keep_size(
     return None
   if axes.size(op.outputs[0], split.axis) != split.size:
     return None
+  if op.type.startswith("Mirror") and not all(split.sizes):
+    return None
   return PerPart((split, *[Whole()] * len(others)), (split,))
 
 

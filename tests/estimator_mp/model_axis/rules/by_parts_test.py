@@ -275,6 +275,40 @@ _IMAGES = [
     _Known(np.float32(0.3)),
   ),
   _case(
+    "ImageProjectiveTransformV3",
+    {3},
+    _images(3, 8, 6, 5),
+    np.tile([[1, 0.2, 0, 0, 1, 0.5, 0, 0]], [3, 1]).astype(np.float32),
+    _Known([8, 6]),
+    _Known(np.float32(0.5)),
+    interpolation="BILINEAR",
+  ),
+  _case(
+    "ImageProjectiveTransformV2",
+    {3},
+    _images(3, 8, 6, 5),
+    _Known(np.array([[1, 0.2, 0, 0, 1, 0.5, 0, 0]], np.float32)),
+    _Known([8, 6]),
+    interpolation="BILINEAR",
+  ),
+  *(
+    _case(
+      f"Dilation2D{name}",
+      {9},
+      _images(9, 8, 6, 5),
+      _images(2, 3, 5),
+      *gradients,
+      strides=[1, 1, 1, 1],
+      rates=[1, 1, 1, 1],
+      padding="SAME",
+    )
+    for name, gradients in (
+      ("", []),
+      ("BackpropInput", [_images(9, 8, 6, 5)]),
+      ("BackpropFilter", [_images(9, 8, 6, 5)]),
+    )
+  ),
+  _case(
     "CropAndResizeGradImage",
     {9},
     _images(9, 4, 2, 5),
@@ -606,6 +640,129 @@ _PRODUCTS = [
 ]
 
 
+def _of_cell(steps, *names):
+  """Returns what a cell of 6 units reads of 4 sequences with 3 features."""
+  shapes = {
+    "x": (*steps, 4, 3),
+    "start": (4, 6),
+    "step": (*steps, 4, 6),
+    "w": (9, 24),
+    "peephole": (6,),
+    "b": (24,),
+    "w_ru": (9, 12),
+    "w_c": (9, 6),
+    "b_ru": (12,),
+  }
+  return [_images(*shapes[name]) / 2 for name in names]
+
+
+_LSTM = ["x", "start", "start", "w", *["peephole"] * 3, "b"]
+_GRU = ["x", "start", "w_ru", "w_c", "b_ru", "peephole"]
+_STEPS = _Known(np.int64(5))
+_CELLS = [
+  _case("LSTMBlockCell", {4}, *_of_cell((), *_LSTM)),
+  _case(
+    "LSTMBlockCellGrad",
+    {4},
+    *_of_cell((), *_LSTM, *["step"] * 8),
+    use_peephole=True,
+  ),
+  _case("GRUBlockCell", {4}, *_of_cell((), *_GRU)),
+  _case("GRUBlockCellGrad", {4}, *_of_cell((), *_GRU, *["step"] * 4)),
+  _case("BlockLSTM", {4}, _STEPS, *_of_cell((5,), *_LSTM)),
+  _case("BlockLSTMV2", {4}, _STEPS, *_of_cell((5,), *_LSTM)),
+  *(
+    _case(
+      f"BlockLSTMGrad{v}",
+      {4},
+      _STEPS,
+      *_of_cell((5,), *_LSTM, *["step"] * 9),
+      use_peephole=True,
+    )
+    for v in ("", "V2")
+  ),
+]
+_SHAPES = [
+  *(
+    _case(
+      f"{name} {keep_dims}",
+      {3, 4, 5},
+      _images(3, 4, 5),
+      _Known(np.array([-1, 0], np.int32)),
+      keep_dims=keep_dims,
+    )
+    for name in ("EuclideanNorm", "Max", "Mean", "Min", "Prod", "Sum")
+    for keep_dims in (False, True)
+  ),
+  *(
+    _case(name, {3, 4, 5}, _images(3, 4, 5) > 0, _Known(np.int32(1)))
+    for name in ("All", "Any")
+  ),
+  *(
+    _case(name, {3, 4, 5}, _images(3, 4, 5), _Known(np.int32(1)))
+    for name in ("ArgMax", "ArgMin")
+  ),
+  *(
+    _case(name, {3, 4, 5}, _images(3, 4, 5))
+    for name in ("LogSoftmax", "Softmax")
+  ),
+  _case("AddV2", {3, 4, 5}, _images(3, 4, 1), _images(4, 5)),
+  _case(
+    "SelectV2", {3, 4, 5}, _images(3, 1, 5) > 0, _images(4, 5), _images(4, 1)
+  ),
+  _case("Select", {3, 4}, _images(3) > 0, _images(3, 4), _images(3, 4)),
+  _case("BiasAdd", {3, 4, 5}, _images(3, 4, 5), _images(5)),
+  _case("BiasAddGrad", {3, 4, 5}, _images(3, 4, 5)),
+  _case("MatMul", {3, 4, 5}, _images(4, 3), _images(4, 5), transpose_a=True),
+  _case("Cross", {4, 5}, _images(4, 5, 3), _images(4, 5, 3), on=[0]),
+  _case("Transpose", {3, 4, 5}, _images(3, 4, 5), _Known([1, 2, 0])),
+  _case("Reshape", {3, 4}, _images(3, 4, 5), _Known([3, -1])),
+  _case("ExpandDims", {3, 4}, _images(3, 4), _Known(1)),
+  _case("Squeeze", {3, 4}, _images(3, 1, 4)),
+  _case("Tile", {3, 5}, _images(3, 4, 5), _Known([1, 2, 1])),
+  _case("Pad", {3, 5}, _images(3, 4, 5), _Known([[0, 0], [1, 2], [0, 0]])),
+  _case(
+    "MirrorPad",
+    {3, 5},
+    _images(3, 4, 5),
+    _Known([[0, 0], [1, 2], [0, 0]]),
+    mode="REFLECT",
+  ),
+  _case(
+    "Slice", {3, 5}, _images(3, 4, 5), _Known([0, 1, 0]), _Known([3, 2, -1])
+  ),
+  _case(
+    "StridedSlice",
+    {3, 5},
+    _images(3, 4, 5),
+    _Known([0, 1]),
+    _Known([0, 2]),
+    _Known([1, 1]),
+    begin_mask=1,
+    end_mask=1,
+    shrink_axis_mask=2,
+  ),
+  _case("ConcatV2", {3, 5}, [_images(3, 4, 5), _images(3, 2, 5)], _Known(1)),
+  _case(
+    "SplitV", {3, 5}, _images(3, 4, 5), _Known([1, 3]), _Known(1), num_split=2
+  ),
+  _case("ReverseV2", {3, 5}, _images(3, 4, 5), _Known([1])),
+  _case("Roll", {3, 5}, _images(3, 4, 5), _Known(1), _Known(1)),
+  _case("BroadcastTo", {3, 5}, _images(3, 1, 5), _Known([2, 3, 4, 5])),
+  _case(
+    "ReverseSequence",
+    {3, 5},
+    _images(3, 4, 5),
+    np.array([1, 4, 2], np.int64),
+    seq_dim=1,
+    batch_dim=0,
+  ),
+  _case(
+    "TensorScatterAdd", {4}, _images(3, 4), _ids(3, 6, 1), _images(6, 4), on=[0]
+  ),
+]
+
+
 class _Parts:
   """Does what rules say of one op."""
 
@@ -791,7 +948,13 @@ def _assert_same(found, expected, message):
 
 class ByPartsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    *_IMAGES, *_SELECTIONS, *_COUNTS, *_TEXTS, *_PRODUCTS
+    *_IMAGES,
+    *_SELECTIONS,
+    *_COUNTS,
+    *_TEXTS,
+    *_PRODUCTS,
+    *_CELLS,
+    *_SHAPES,
   )
   def test_rule(self, op_type, spoken_of, inputs, on, made, attributes):
     with tf.Graph().as_default():
