@@ -126,11 +126,13 @@ def _resize(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 def _resize_of_images(
   op: tf.Operation, splits: Sequence[Split | None]
 ) -> PerPart | None:
-  """Gradients of resized images, and the images."""
+  """Gradients of resized images, and the images, as many if they say so."""
   split = axes.only(splits)
-  if split is None or split.axis not in (0, 3):
+  if split is None or split.axis not in (0, 3) or not all(split.sizes):
     return None
-  return PerPart((split, split), (split,)) if all(split.sizes) else None
+  if any(axes.size(x, split.axis) != split.size for x in op.inputs):
+    return None
+  return PerPart((split, split), (split,))
 
 
 @TABLE.rule("AdjustHue", "AdjustSaturation", "HSVToRGB", "RGBToHSV")

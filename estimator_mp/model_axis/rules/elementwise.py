@@ -147,6 +147,14 @@ def _by_pattern(
   return PerPart((split, *[Whole()] * len(others)), (split,))
 
 
+@TABLE.rule("Substr")
+def _substring(
+  op: tf.Operation, splits: Sequence[Split | None]
+) -> PerPart | None:
+  """Texts, positions and lengths."""
+  return _aligned(op, splits)
+
+
 @TABLE.rule("StringJoin")
 def _join_texts(
   op: tf.Operation, splits: Sequence[Split | None]

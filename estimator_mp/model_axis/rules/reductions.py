@@ -14,6 +14,7 @@ from estimator_mp.model_axis.decisions import (
   Join,
   Joined,
   OnPart,
+  Operand,
   PerPart,
   Split,
   Table,
@@ -286,14 +287,17 @@ def _counts(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   Weights are as many as numbers, or none.
   """
   values, size, weights = splits
-  rank, of_weights = op.inputs[0].shape.rank, op.inputs[2].shape
+  rank, of_weights = op.inputs[0].shape.rank, op.inputs[2]
   split = axes.only([values, weights])
   if split is None or size is not None or rank is None:
     return None
-  has_weights = of_weights.num_elements() != 0
-  if has_weights and of_weights.rank != rank:
-    return None
-  read = split if has_weights else Whole()
+  read: Operand = Whole()
+  if of_weights.shape.num_elements() != 0:
+    if of_weights.shape.rank != rank:
+      return None
+    if axes.size(of_weights, split.axis) != split.size:
+      return None
+    read = split
   if op.type == "DenseBincount" and rank == 2 and not split.axis:
     return PerPart((split, Whole(), read), (split,))
   is_binary = op.type == "DenseBincount" and op.get_attr("binary_output")

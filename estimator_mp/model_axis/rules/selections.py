@@ -164,7 +164,13 @@ def _find(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   table, keys, default = splits
   if table is not None or keys is None or default is not None:
     return None
-  if op.inputs[0].op.type not in op_types.TABLES_OF_SCALARS:
+  made = op.inputs[0].op
+  if made.type not in op_types.TABLES_OF_SCALARS:
+    return None
+  # Otherwise there is a default for each key.
+  names_shape = "value_shape" in made.node_def.attr
+  shape = tf.TensorShape(made.get_attr("value_shape") if names_shape else [])
+  if shape.rank is None or op.inputs[2].shape.rank != shape.rank:
     return None
   return PerPart((Whole(), keys, Whole()), (keys,))
 

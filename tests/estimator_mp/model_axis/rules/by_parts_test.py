@@ -82,6 +82,26 @@ _VECTORS = [_floats(5) for _ in range(4)]
 _NORMS = {"is_training": False, "epsilon": 1e-3}
 _NORM_GRADS = [_images(4, 3, 6, 5), _images(4, 3, 6, 5), *_VECTORS[:3]]
 
+
+def _run(make, *values):
+  """Returns what ops make of values."""
+  with tf.Graph().as_default(), _v1.Session() as session:
+    return session.run(make(*map(tf.constant, values)))
+
+
+def _pooled(name, rank, **pool):
+  """Returns images, what their maxima are, and gradients of these."""
+  images = _images(*([4, 8, 6, 5] if rank == 4 else [4, 6, 8, 7, 5]))
+  made = _run(lambda x: getattr(tf.raw_ops, name)(input=x, **pool), images)
+  return images, made, _images(*made.shape)
+
+
+_POOLED, _POOLED3 = (
+  _pooled("MaxPool", 4, **_POOL),
+  _pooled("MaxPool3D", 5, **_POOL3),
+)
+_SIZES_OF_POOL = [_Known([1, 2, 3, 1]), _Known([1, 2, 2, 1])]
+
 _IMAGES = [
   _case("Conv2D", {4, 2, 7}, _images(4, 8, 6, 2), _images(3, 3, 2, 7), **_CONV),
   _case(
@@ -184,6 +204,19 @@ _IMAGES = [
     _images(9, 5, 4, 7, 2),
     **_POOL3,
   ),
+  _case("MaxPoolGrad", {4, 5}, *_POOLED, **_POOL),
+  _case("MaxPoolGradGrad", {4, 5}, *_POOLED[:2], _POOLED[0] + 1, **_POOL),
+  _case("MaxPoolGradV2", {4, 5}, *_POOLED, *_SIZES_OF_POOL, padding="SAME"),
+  _case(
+    "MaxPoolGradGradV2",
+    {4, 5},
+    *_POOLED[:2],
+    _POOLED[0] + 1,
+    *_SIZES_OF_POOL,
+    padding="SAME",
+  ),
+  _case("MaxPool3DGrad", {4, 5}, *_POOLED3, **_POOL3),
+  _case("MaxPool3DGradGrad", {4, 5}, *_POOLED3[:2], _POOLED3[0] + 1, **_POOL3),
   _case("MaxPoolWithArgmax", {4}, _images(4, 8, 6, 5), **_POOL),
   _case(
     "MaxPoolWithArgmax of all",
@@ -569,6 +602,9 @@ _TEXTS = [
   _case("RegexFullMatch", {3, 4}, _texts(3, 4), _Known(b".*o")),
   _case("RegexReplace", {3, 4}, _texts(3, 4), _Known(b"o"), _Known(b"oo")),
   _case("StringJoin", {3, 4}, [_texts(3, 4), _Known(b"/"), _texts(3, 4)]),
+  _case("Substr", {3, 4}, _texts(3, 4), _ids(1, 3, 4), _ids(3, 3, 4)),
+  _case("Substr of each", {3, 4}, _texts(3, 4), _Known(0), _Known(2)),
+  _case("Substr at each", {3, 4}, _texts(3, 1), _ids(1, 4), _ids(3, 4)),
   _case("StringToHashBucketFast", {3, 4}, _texts(3, 4), num_buckets=9),
   _case("StringToHashBucket", {3, 4}, _texts(3, 4), num_buckets=9),
   _case(
@@ -914,6 +950,7 @@ def _copy(node_def, inputs, attributes):
   definition = _v1.GraphDef()
   node = definition.node.add()
   node.CopyFrom(node_def)
+  node.attr.pop("_class", None)  # Of an op that is not in the definition.
   node.input[:] = [f"input_{i}" for i in range(len(inputs))]
   for name, value in attributes.items():
     node.attr[name].CopyFrom(value)
@@ -1043,6 +1080,16 @@ class StatesTest(parameterized.TestCase):
       fed = _v1.placeholder(tf.string, keys.shape)
       split = Split(axis, (1, keys.shape[axis] - 1))
       self.assertTrue(self._check(words.lookup, [fed], split, {fed: keys}))
+
+  def test_keys_with_defaults_of_their_own(self):
+    with tf.Graph().as_default():
+      words = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
+      fed = _v1.placeholder(tf.string, [4])
+      split, defaults = Split(0, (1, 3)), tf.range(4, dtype=tf.int64)
+      lookup = lambda x: words.lookup(x, defaults)  # noqa: E731
+      self.assertFalse(self._check(lookup, [fed], split, {}))
+      is_said = self._check(words.lookup, [fed], split, {fed: _texts(4)})
+      self.assertTrue(is_said)
 
   def test_keys_that_may_be_vectors(self):
     with tf.Graph().as_default():
