@@ -20,12 +20,17 @@ import tensorflow as tf
 Dimension: TypeAlias = int | tuple[str, int] | None
 
 
-# What makes vectors, of the values of what it reads.
+# What makes vectors, of the values of what it reads: of several, the first.
 _VECTORS: dict[str, Callable[..., np.ndarray[Any, Any]]] = {
+  "Add": np.add,
+  "AddV2": np.add,
   "ConcatV2": lambda *read: np.concatenate(read[:-1], int(read[-1])),
+  "FloorMod": np.mod,
   "InvertPermutation": np.argsort,
+  "ListDiff": lambda some, others: some[~np.isin(some, others)],
   "Pack": lambda *read: np.stack(read),
   "Range": np.arange,
+  "Reshape": np.reshape,
 }
 
 
@@ -54,7 +59,9 @@ def constant(tensor: tf.Tensor) -> np.ndarray[Any, Any] | None:
     value = shapes.evaluate(tensor, shapes.static_shape)
   if value is not None or tensor.op.type not in _VECTORS:
     return value
-  if tensor.shape.rank != 1:
+  if tensor.shape.rank != 1 or not tensor.dtype.is_integer:
+    return None
+  if tensor.value_index:
     return None
   read = [constant(of) for of in tensor.op.inputs]
   if any(of is None for of in read):

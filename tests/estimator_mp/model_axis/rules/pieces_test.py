@@ -92,6 +92,7 @@ class PiecesTest(parameterized.TestCase):
     ("unstack", lambda x: tf.unstack(x, axis=1)),
     ("concat", lambda x: tf.concat([x, tf.ones([4, 2])], 1)),
     ("uneven_pieces", lambda x: tf.split(x, 3, 1)),
+    ("a_piece_of_nothing", lambda x: tf.split(x, [0, 6], 1)),
   )
   def test_is_gathered(self, build):
     sinking.check(

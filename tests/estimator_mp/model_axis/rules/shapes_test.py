@@ -3,6 +3,7 @@
 All sunk graphs give values and gradients of the plain ones.
 """
 
+from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import Split
 from tests import tiers
 from tests.estimator_mp.model_axis import sinking
@@ -198,6 +199,25 @@ class ShapesTest(parameterized.TestCase):
       {"x": [0]},
     )
     self.assertFalse([x for x in found.devices if "gathered" in x])
+
+  def test_orders_of_dimensions_that_gradients_make(self):
+    """Those of a product, and of entries that were taken, are constants."""
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+      x = v1.placeholder(tf.float32, [None, 5, 6])
+      i = v1.placeholder(tf.int32, [7])
+      for y in (tf.gather(x, i, axis=1), tf.reduce_prod(x, [-1, 0])):
+        v1.gradients(y, x)
+      orders = [
+        op.inputs[1] for op in graph.get_operations() if op.type == "Transpose"
+      ]
+      self.assertLen(orders, 4)
+      for order in orders:
+        value = axes.constant(order)
+        self.assertIsNotNone(value, order.name)
+        np.testing.assert_array_equal(value, session.run(order))
+      places = tf.raw_ops.ListDiff(x=[4, 2, 3], y=[2])
+      self.assertEqual(axes.constant(places.out).tolist(), [4, 3])
+      self.assertIsNone(axes.constant(places.idx))
 
   def test_a_dimension_that_is_broadcast_stays_whole(self):
     sinking.check(
