@@ -159,7 +159,9 @@ class CiRunTest(parameterized.TestCase):
     self._commit()
     code, lines, _ = self._run()
     self.assertEqual(code, 1)
-    self.assertIn(f"FAILED: {_FAST[0].removeprefix('=== ')}: no test ran", lines)
+    self.assertIn(
+      f"FAILED: {_FAST[0].removeprefix('=== ')}: no test ran", lines
+    )
 
 
 if __name__ == "__main__":
