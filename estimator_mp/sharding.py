@@ -15,6 +15,7 @@ import contextlib
 import dataclasses
 import functools
 import inspect
+import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -47,6 +48,7 @@ from estimator_mp.lower import ordering, parameter_servers
 from estimator_mp.lower import transfers as lower_transfers
 from estimator_mp.lower.inputs import prefetching as lower_prefetching
 from estimator_mp.lower.splitting import splitter
+from estimator_mp.lower.whole_batch import engine
 from estimator_mp.observe import verification
 from estimator_mp.placement import (
   contents,
@@ -76,6 +78,10 @@ import tensorflow as tf
 TRAIN = tf.estimator.ModeKeys.TRAIN
 
 ModelFn = Callable[..., tf.estimator.EstimatorSpec]
+
+# A switch for those who build it: "whole_batch" is the engine of slices that is
+# to replace the one of `lower.lowering`.
+_ENGINE = "ESTIMATOR_MP_ENGINE"
 
 _IS_SHARDED = "_is_sharded_by_estimator_mp"
 
@@ -231,6 +237,7 @@ class _Sharding:
     self._examples: list[tf.Tensor] = []  # What model_fn is called with.
     self._of_input: Sequence[tf.Operation] = ()  # If batches are prefetched.
     self._forward: forward_lib.ForwardPass | None = None
+    self._whole: engine.WholeBatch | None = None
     self._splitter: splitter.Splitter | splitter.Unsplit = splitter.Unsplit()
     # Without a model axis, tables may be split over replicas.
     self._split_axis = "model"
@@ -272,14 +279,46 @@ class _Sharding:
     }
     if self._mode != TRAIN:
       self._inputs = batch
+      if self._is_of_whole_batch() and not export.is_for_export():
+        self._whole = self._parted(batch, schedule)
     self._examples = whole = _tensors(batch)
     num_slices = schedule.num_micro_batches * num_replicas
     if self._mode == TRAIN and num_slices > 1:
-      batch = self._cut(batch, schedule, num_replicas)
-    if self._mode == TRAIN and self._config.prefetch_inputs:
+      if self._is_of_whole_batch():
+        self._whole = self._parted(batch, schedule, num_replicas)
+      if self._whole is None:
+        batch = self._cut(batch, schedule, num_replicas)
+    is_whole = self._whole is not None  # It cuts the batch later.
+    if self._mode == TRAIN and self._config.prefetch_inputs and not is_whole:
       slicing = self._graph.get_operations()[self._first :]
       self._of_input = input_boundary.ops_of_input(whole, slicing)
     return {**arguments, **batch}
+
+  def _is_of_whole_batch(self) -> bool:
+    """Whether the engine is used that is to replace the other one."""
+    config = self._config
+    return (
+      os.environ.get(_ENGINE) == "whole_batch"
+      and config.batch_norm != "per_micro_batch"
+    )
+
+  def _parted(
+    self,
+    batch: Mapping[str, Any],
+    schedule: schedule_lib.Schedule,
+    num_replicas: int = 1,
+  ) -> engine.WholeBatch | None:
+    """Returns what does in slices what may be done so; None for one slice."""
+    inputs = micro_batches.inputs_with_examples(batch, self._config.batch_axis)
+    # Without gradients, one device has nothing to gain by slices.
+    is_one_device = self._mode != TRAIN and self._mesh.axis_size("stage") == 1
+    num_slices = num_replicas * schedule.num_micro_batches
+    if not inputs or num_slices == 1 or is_one_device:
+      return None
+    host = devices.host_of(self._mesh.device(stage=0))
+    return engine.WholeBatch(
+      self._config, self._mesh, schedule, inputs, host, num_replicas
+    )
 
   def _cut(
     self,
@@ -316,12 +355,24 @@ class _Sharding:
     stages = self._stages.plan_rest()
     if self._lowering is not None:
       self._lowering.check_rows()
-    self._split(new, [] if self._mode == TRAIN else None)
+    new += self._split(new, [] if self._mode == TRAIN else None)
     self._assign_devices(stages)
     spec = self._splitter.finish(spec)
     graph_checks.check_no_tpu_ops(self._stages.ops)
     if self._lowering is not None:
       spec = self._lowering.finish(spec, self._stages.stages)
+    if self._whole is not None:
+      new += self._read_new_ops()
+      rest = [x for x in new if not self._splitter.is_replaced(x)]
+      if self._mode != TRAIN:
+        own = [x for x in self._stages.ops if not self._splitter.is_replaced(x)]
+        self._whole.split(own)
+        self._stages.adopt_devices(self._read_new_ops())
+      spec = self._whole.finish(spec, rest, self._stages.stages)
+      if self._mode == TRAIN and self._config.prefetch_inputs:
+        self._of_input = input_boundary.ops_of_input(
+          self._examples, self._whole.cuts_of_inputs
+        )
     if self._mode != TRAIN and not export.is_for_export():
       spec = self._pass_by_parts(spec)
     if self._processes is not None and self._mode == TRAIN:
@@ -379,7 +430,11 @@ class _Sharding:
     self, build: Callable[[], tf.estimator.EstimatorSpec]
   ) -> tf.estimator.EstimatorSpec:
     """Calls model_fn, and answers its requests for gradients."""
-    handler = requests.Requests(self._answer, self._add_terms, self._is_input)
+    is_whole = self._whole is not None and self._mode == TRAIN
+    answer = self._answer_whole if is_whole else self._answer
+    handler = requests.Requests(answer, self._add_terms, self._is_input)
+    if self._whole is not None:
+      handler.constants = self._whole.constants
     with (
       gradient_requests.intercepted(self._graph, handler),
       mesh_lib.current_mesh(self._mesh),
@@ -461,12 +516,40 @@ class _Sharding:
     gradients = self._splitter.contract(sources, totals)
     return requests.Answer(gradients, request.sources, parts, totals)
 
+  def _answer_whole(self, request: requests.Request) -> requests.Answer:
+    """Returns gradients of a graph that is of the whole batch."""
+    assert self._whole is not None
+    targets = [tf.convert_to_tensor(x) for x in request.targets]
+    new = self._place_forward([x.op for x in targets])
+    sources = self._splitter.expand(request.sources)
+    targets = [self._splitter.whole(x) for x in targets]
+    new += self._read_new_ops()
+    self._whole.split([x for x in new if not self._splitter.is_replaced(x)])
+    self._stages.adopt_devices(self._read_new_ops())
+    found = self._whole.gradients(
+      targets, sources.tensors, request.grad_ys, request.compute
+    )
+    sources, found = self._splitter.without_lookups(sources, found)
+    new = self._read_new_ops()
+    if self._splitter.read_wholes(new):
+      new += self._read_new_ops()
+    control_flow.wait_outside_of_loops(new)
+    self._stages.plan_gradients(new, sources.tensors, found)
+    follows = propagation.Follows.LARGEST_INPUT
+    self._assign_devices(self._stages.propagate(new, follows))
+    if self._processes is not None:
+      found = self._processes.sum(sources.tensors, found)
+    gradients = self._splitter.contract(sources, found)
+    return requests.Answer(gradients, sources.tensors, found, found)
+
   def _pass_by_parts(
     self, spec: tf.estimator.EstimatorSpec
   ) -> tf.estimator.EstimatorSpec:
     """Lets micro-batches pass the stages, where that is the plain model's."""
     schedule = self._config.create_schedule()
     if schedule.num_micro_batches == 1 or self._mesh.axis_size("stage") == 1:
+      return spec
+    if self._whole is not None:
       return spec
     inputs = micro_batches.inputs_with_examples(
       self._inputs, self._config.batch_axis
@@ -490,20 +573,28 @@ class _Sharding:
 
   def _add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Adds the terms of a gradient that several stages have a part of."""
-    if self._lowering is None and self._splitter.summary is None:
+    is_whole = self._lowering is None and self._whole is None
+    if is_whole and self._splitter.summary is None:
       return gradient_lib.add_at_once(terms)
     # Micro-batches and shards round in another way as it is; so nobody waits.
     return gradient_lib.add_by_device(terms)
 
-  def _place_forward(self, targets: Sequence[tf.Operation]) -> None:
-    """Gives stages and devices to what was built so far."""
+  def _place_forward(
+    self, targets: Sequence[tf.Operation]
+  ) -> list[tf.Operation]:
+    """Gives stages and devices to what was built so far.
+
+    Returns:
+      What was built since the last time.
+    """
     new = self._read_new_ops()
     stages = self._stages.plan_forward(new, targets)
     if self._mode == TRAIN and self._config.transfer_dtype != "float32":
       sent = self._send_in_half(new)
       new, stages = [*new, *sent], {**stages, **sent}
-    self._split(new, targets if self._mode == TRAIN else None)
+    made = self._split(new, targets if self._mode == TRAIN else None)
     self._assign_devices(stages)
+    return [*new, *made]
 
   def _send_in_half(self, new: Sequence[tf.Operation]) -> stages_lib.Stages:
     """Lets stages send activations, and so their gradients, by casts.
@@ -531,12 +622,13 @@ class _Sharding:
     self,
     new: Sequence[tf.Operation],
     targets: Sequence[tf.Operation] | None = None,
-  ) -> None:
-    """Splits what is to be split of ops that have stages."""
+  ) -> list[tf.Operation]:
+    """Splits what is to be split of ops that have stages; returns new ops."""
     variables = self._splitter.split(new, targets)
-    if self._lowering is not None and self._split_axis == "data":
-      self._lowering.spread(variables)
-    self._read_new_ops()
+    lowering = self._lowering or self._whole
+    if lowering is not None and self._split_axis == "data":
+      lowering.spread(variables)
+    return self._read_new_ops()
 
   def _devices_of_parts(self, op: tf.Operation) -> Sequence[str]:
     """Returns the devices of the parts of an op of the model."""
@@ -560,6 +652,8 @@ class _Sharding:
     if self._lowering is not None:
       new = [op for op in new if not self._lowering.is_copy(op)]
       self._lowering.add(new)
+    if self._whole is not None:
+      new = [op for op in new if not self._whole.is_copy(op)]
     self._servers.complete(new)
     of_savers = self._stages.add(new)
     if self._servers.exist:
@@ -572,9 +666,10 @@ class _Sharding:
     """Keeps the plan for people, for evaluation and for prediction."""
     num_replicas = 1
     mirrors: Mapping[str, tuple[str, ...]] = {}
-    if self._lowering is not None:
+    lowering = self._lowering or self._whole
+    if lowering is not None:
       num_replicas = self._mesh.axis_size("data")
-      mirrors = self._lowering.mirrors
+      mirrors = lowering.mirrors
     held = contents.contents_of_devices(self._mesh, num_replicas, mirrors)
     placement = contents.placement_of_stages(
       self._mesh, self._stages.stages, held
@@ -585,11 +680,15 @@ class _Sharding:
     plan = sharding_plan.ShardingPlan(placement, train_op=train_op)
     if self._lowering is not None:
       plan = self._lowering.plan(placement, train_op)
+    if self._whole is not None:
+      plan = self._whole.plan(placement, train_op)
     if self._forward is not None:
       pipeline = self._forward.plan(self._mesh)
       plan = dataclasses.replace(plan, pipeline=pipeline)
     plan = dataclasses.replace(plan, splits=self._splitter.summary)
     sharding_plan.record_plan(self._graph, plan)
+    if plan.segments is not None:
+      tf.compat.v1.logging.info("Slices of the batch: %s.", plan.segments)
     tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
       "Placement to %s on mesh %s:\n%s",
       self._mode,

@@ -69,6 +69,13 @@ class GradientRequestHandler(Protocol):
       A tensor, `IndexedSlices` or None for each source.
     """
 
+  def constants(self, tensors: list[Any]) -> list[Any]:
+    """Returns what else is taken for constants if a caller names some.
+
+    Args:
+      tensors: Those that the caller names (`stop_gradients`).
+    """
+
   def add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Is called for a gradient whose terms are on several devices.
 
@@ -179,11 +186,12 @@ def _patch() -> None:
       grad_ys: Sequence[Any] | None,
       constants: Sequence[Any],
     ) -> Any:
+      own = _handlers[graph][-1].constants(stops) if graph in _handlers else []
       bound.arguments.update(
         ys=list(targets),
         xs=list(sources),
         grad_ys=grad_ys,
-        stop_gradients=[*stops, *constants] or None,
+        stop_gradients=[*stops, *own, *constants] or None,
       )
       if graph not in _handlers:
         return helper(*bound.args, **bound.kwargs)

@@ -9,6 +9,8 @@ Tested on TensorFlow 2.15.1 and 2.21.0.
   `graph` has the ops that Python made, with where it did.
 """
 
+import dataclasses
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -74,3 +76,96 @@ def function_graph(graph: tf.Graph, name: str) -> Any:
   """
   function = graph._get_function(name)
   return getattr(function, "graph", None)
+
+
+# What reads an element of a list, or a variable; and what names its dtype.
+_READS = {"ReadVariableOp": "dtype", "TensorListGetItem": "element_dtype"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Body:
+  """A function, as a graph.
+
+  Attributes:
+    graph: Its graph.
+    inputs: Its arguments there.
+    outputs: What it returns.
+    reads: The arguments that are lists or variables, by the names of the ops
+      that read them. Those ops are placeholders here.
+  """
+
+  graph: tf.Graph
+  inputs: Sequence[tf.Tensor]
+  outputs: Sequence[tf.Tensor]
+  reads: Mapping[str, tf.Tensor]
+
+
+def sized_function(
+  graph: tf.Graph,
+  name: str,
+  shapes: Sequence[tf.TensorShape],
+  elements: Sequence[tf.TensorShape | None],
+) -> Body | None:
+  """Returns a function with the shapes that its ops have for its arguments.
+
+  Args:
+    graph: A graph that has the function in its library.
+    name: Its name, as the attributes of an op have it.
+    shapes: The shapes of its arguments.
+    elements: The shapes of the elements of arguments that are lists, and those
+      of variables; None for others, and where nobody knows.
+
+  Returns:
+    The function; None if the graph does not have it.
+  """
+  known = function_definition(graph, name)
+  if known is None:
+    return None
+  definition = type(known)()
+  definition.CopyFrom(known)
+  known_shapes = {
+    argument.name: shape
+    for argument, shape in zip(
+      definition.signature.input_arg, elements, strict=True
+    )
+    if shape is not None
+  }
+  for attributes in (*definition.arg_attr.values(), *definition.node_def):
+    attributes.attr.pop("_output_shapes", None)  # Those it was built with.
+  reads: dict[str, str] = {}
+  for node in definition.node_def:
+    dtype = _READS.get(node.op)
+    if dtype is not None and node.input[0] in known_shapes:
+      reads[node.name] = node.input[0]
+      dtype = node.attr[dtype].type
+      node.op = "Placeholder"
+      del node.input[:]
+      node.attr.clear()
+      node.attr["dtype"].type = dtype
+      shape = known_shapes[reads[node.name]].as_proto()
+      node.attr["shape"].shape.CopyFrom(shape)
+  for node in definition.node_def:
+    renamed = [_read_of(x, reads) for x in node.input]
+    del node.input[:]
+    node.input.extend(renamed)
+  for key, value in definition.ret.items():
+    definition.ret[key] = _read_of(value, reads)
+  with graph.as_default():
+    body = function_def_to_graph.function_def_to_graph(
+      definition, input_shapes=list(shapes), include_library_functions=True
+    )
+  arguments = dict(
+    zip(
+      (x.name for x in definition.signature.input_arg), body.inputs, strict=True
+    )
+  )
+  found = {op: arguments[of_list] for op, of_list in reads.items()}
+  return Body(body, body.inputs, body.outputs, found)
+
+
+def _read_of(name: str, reads: Mapping[str, str]) -> str:
+  """Returns the name of a tensor, of a placeholder if it is one now."""
+  op, _, rest = name.partition(":")
+  if op not in reads or not rest:
+    return name
+  return f"{op}:output:{rest.rpartition(':')[2]}"

@@ -91,6 +91,7 @@ class Requests:
 
   Attributes:
     count: How many were answered.
+    constants: Returns what else is a constant if some tensors are.
   """
 
   def __init__(
@@ -108,6 +109,7 @@ class Requests:
     """
     self.count = 0
     self.add_terms = add_terms
+    self.constants: Callable[[list[Any]], list[Any]] = lambda tensors: []
     self._answer = answer
     self._is_input = is_input
     self._shares: set[str] = set()

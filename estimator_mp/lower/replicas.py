@@ -47,15 +47,17 @@ class Replicas:
     self,
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
+    count: int | None = None,
   ):
     """Starts with nothing mirrored.
 
     Args:
       config: What replicas keep, and how gradients are summed.
       mesh: A mesh; its `data` axis says how many replicas there are.
+      count: How many there are, if not all of these.
     """
     self._config = config
-    self.count = mesh.axis_size("data")
+    self.count = mesh.axis_size("data") if count is None else count
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
     self._is_mirrored = config.variables == "mirrored" and self.count > 1
     self._variables: list[tf.Operation] = []  # Those that are mirrored.

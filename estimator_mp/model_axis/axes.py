@@ -69,6 +69,53 @@ def constant(tensor: tf.Tensor) -> np.ndarray[Any, Any] | None:
   return _VECTORS[tensor.op.type](*read)
 
 
+# As `tf.tensordot` makes the shapes that it reshapes to.
+_OF_SHAPES: dict[str, Callable[..., Any]] = {
+  "Cast": np.asarray,
+  "ConcatV2": lambda *read: np.concatenate(read[:-1], int(read[-1])),
+  "GatherV2": lambda values, ids, axis: np.take(values, ids, int(axis)),
+  "Mul": np.multiply,
+  "Pack": lambda *read: np.stack(read),
+  "Prod": lambda values, over: np.prod(values, tuple(np.ravel(over))),
+}
+
+
+def shape_value(tensor: tf.Tensor) -> Any:
+  """Returns the value of what shapes make; None if anything else does, too.
+
+  Args:
+    tensor: A tensor.
+  """
+  value = constant(tensor)
+  op = tensor.op
+  if value is not None or op.type not in _OF_SHAPES:
+    return value
+  values = [shape_value(x) for x in op.inputs]
+  if any(x is None for x in values):
+    return None
+  return _OF_SHAPES[op.type](*values)
+
+
+def named_size(vector: tf.Tensor, index: int) -> int | None:
+  """Returns the size that an element of a shape names; None if not known.
+
+  Args:
+    vector: The shape, as a tensor.
+    index: Which element.
+
+  Returns:
+    The size; -1 for what follows from other sizes.
+  """
+  value = shape_value(vector)
+  if value is not None:
+    return int(np.ravel(value)[index])
+  rank = vector.shape.num_elements()
+  if rank is None:
+    return None
+  size = named_dimensions(vector, [None] * rank)[index]
+  return size if isinstance(size, int) else None
+
+
 def constant_axes(tensor: tf.Tensor, rank: int | None) -> list[int] | None:
   """Returns dimensions that a tensor names, from 0.
 

@@ -254,15 +254,20 @@ class ExampleAxes:
     self._dimensions[tensor.name] = []
     self._layouts[tensor.name] = _NONE
 
-  def add_rows(self, tensor: tf.Tensor) -> None:
-    """Adds something with a row for each example, before anything reads it.
+  def add_rows(
+    self, tensor: tf.Tensor, axis: int = 0, per_example: int = 1
+  ) -> None:
+    """Adds something with rows for each example, before anything reads it.
 
     Args:
       tensor: A tensor of the first slice.
+      axis: The axis of its examples.
+      per_example: How long the axis is for each of them.
     """
     sizes = _known(tensor.shape.as_list())
-    self._dimensions[tensor.name] = [ODD_BATCH, *sizes[1:]]
-    self._layouts[tensor.name] = Layout(Kind.ROWS, 0, 1)
+    sizes[axis] = per_example * ODD_BATCH
+    self._dimensions[tensor.name] = [*sizes]
+    self._layouts[tensor.name] = Layout(Kind.ROWS, axis, per_example)
 
   def add_whole(self, tensor: tf.Tensor) -> None:
     """Adds something with a row for each example of all slices.

@@ -15,8 +15,7 @@ reads what the parts make, joined.
 
 import dataclasses
 import re
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.capture.micro_batches import BatchInput
@@ -39,17 +38,6 @@ import tensorflow as tf
 
 # Two parts of the odd batch, of different sizes.
 _PARTS = (ODD_BATCH // 2, ODD_BATCH - ODD_BATCH // 2)
-
-
-# As `tf.tensordot` makes the shapes that it reshapes to.
-_OF_SHAPES: Mapping[str, Callable[..., Any]] = {
-  "Cast": np.asarray,
-  "ConcatV2": lambda *read: np.concatenate(read[:-1], int(read[-1])),
-  "GatherV2": lambda values, ids, axis: np.take(values, ids, int(axis)),
-  "Mul": np.multiply,
-  "Pack": lambda *read: np.stack(read),
-  "Prod": lambda values, over: np.prod(values, tuple(np.ravel(over))),
-}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -240,7 +228,7 @@ class ForwardPlanner:
       )
     if not isinstance(operand, Resized):
       return False
-    value = _value(odd)
+    value = axes.shape_value(odd)
     if value is None or sum(operand.sizes) % ODD_BATCH:
       return False
     others = [x for i, x in enumerate(value) if i != operand.index]
@@ -334,21 +322,9 @@ def _cut_of(split: Split) -> Cut:
   return Cut(split.axis, split.sizes[0] // _PARTS[0])
 
 
-def _value(odd: tf.Tensor) -> Any:
-  """Returns the value of a tensor that shapes make; None if others do, too."""
-  value = axes.constant(odd)
-  op = odd.op
-  if value is not None or op.type not in _OF_SHAPES:
-    return value
-  values = [_value(x) for x in op.inputs]
-  if any(x is None for x in values):
-    return None
-  return _OF_SHAPES[op.type](*values)
-
-
 def _is_small(odd: tf.Tensor) -> bool:
   """Whether no number of a tensor is the size of the batch."""
-  value = _value(odd)
+  value = axes.shape_value(odd)
   return value is not None and bool(np.all(value < ODD_BATCH // 2))
 
 

@@ -57,6 +57,25 @@ class PipelinePlan:
 
 
 @dataclasses.dataclass(frozen=True)
+class Segments:
+  """How slices of the batch wait for each other.
+
+  Attributes:
+    count: How many segments there are; with one, no slice waits for another.
+    ends: What is done once between two of them: names of ops, with their types.
+  """
+
+  count: int
+  ends: tuple[tuple[str, str], ...] = ()
+
+  def __str__(self) -> str:
+    if self.count == 1:
+      return "one segment: no slice of the batch waits for another"
+    ends = ", ".join(f"{name} ({kind})" for name, kind in self.ends)
+    return f"{self.count} segments, which end where slices wait for {ends}"
+
+
+@dataclasses.dataclass(frozen=True)
 class ShardingPlan:
   """How a graph is sharded.
 
@@ -72,6 +91,7 @@ class ShardingPlan:
     train_op: The name of what a training step runs; None if there is none, or
       if all of the graph's writes of variables are parts of a step.
     splits: What is split over the model axis; None on a mesh without one.
+    segments: How slices of the batch wait for each other; None if nobody knows.
   """
 
   placement: placement_lib.Placement
@@ -85,6 +105,7 @@ class ShardingPlan:
   )
   train_op: str | None = None
   splits: SplitPlan | None = None
+  segments: Segments | None = None
 
 
 def record_plan(graph: tf.Graph, plan: ShardingPlan) -> None:

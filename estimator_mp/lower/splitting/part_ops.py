@@ -54,6 +54,14 @@ class PartOps:
     self._maker = tensors.maker
     self._of_handles: set[str] = set()  # What is read of phantoms.
 
+  def is_replaced(self, op: tf.Operation) -> bool:
+    """Whether parts are there in place of an op.
+
+    Args:
+      op: An op of the model.
+    """
+    return op in self._maker.instead
+
   def apply(self, ops: Sequence[tf.Operation], inferred: Inferred) -> None:
     """Makes parts, and lets what is whole read sums and gathers.
 

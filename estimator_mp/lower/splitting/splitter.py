@@ -28,6 +28,10 @@ class Unsplit:
     """Leaves ops as they are."""
     return ()
 
+  def is_replaced(self, op: tf.Operation) -> bool:
+    """Returns that it is not."""
+    return False
+
   def whole(self, tensor: tf.Tensor) -> tf.Tensor:
     """Returns the tensor."""
     return tensor
@@ -118,6 +122,14 @@ class Splitter:
       made += self._shards.make(variable, split)
     self._ops.apply(found.ops, found.inferred)
     return made
+
+  def is_replaced(self, op: tf.Operation) -> bool:
+    """Whether parts are there in place of an op, which does not run.
+
+    Args:
+      op: An op of the model.
+    """
+    return self._ops.is_replaced(op)
 
   def whole(self, tensor: tf.Tensor) -> tf.Tensor:
     """Returns what holds a whole tensor of the model.

@@ -54,7 +54,8 @@ def _reduce(
     whole = (Joined(Join.FIRST),)
     exchanged = (op.outputs[0].shape,) * 3
     return Composite((split, Whole()), whole, _make_extreme, exchanged)
-  return PerPart((split, Whole()), (Joined(_JOINS[op.type]),))
+  # The parts of a mean add up if each is a sum, over the number of all.
+  return PerPart((split, Whole()), (Joined(_JOINS.get(op.type, Join.SUM)),))
 
 
 @TABLE.rule("Mean")

@@ -22,6 +22,9 @@ class Handler:
   def add_terms(self, terms):
     return tf.add_n(terms)
 
+  def constants(self, tensors):
+    return []
+
 
 def _patched():
   return (
@@ -90,6 +93,23 @@ class GradientRequestsTest(absltest.TestCase):
     ((sources, gradients),) = heard
     self.assertIs(sources[0], x)
     self.assertIs(gradients[0], found)
+
+  def test_the_handler_names_further_constants(self):
+    class Stopping(Handler):
+      def constants(self, tensors):
+        asked.append(tensors)
+        return [copy] if tensors else []
+
+    asked = []
+    with tf.Graph().as_default() as graph:
+      x = v1.placeholder(tf.float32, [], "x")
+      named, copy = x * 2.0, x * 3.0
+      with gradient_requests.intercepted(graph, Stopping()):
+        (some,) = tf.gradients(named + copy + x, [x], stop_gradients=[named])
+        (every,) = tf.gradients(named + copy + x, [x])
+      with v1.Session() as session:
+        self.assertEqual(session.run([some, every], {x: 1.0}), [1.0, 6.0])
+    self.assertEqual(asked, [[named], []])
 
   def test_terms_on_several_devices_are_added_by_the_handler(self):
     class Adding(Handler):

@@ -1,0 +1,1 @@
+"""Training in slices of the batch, of a graph that is of the whole batch."""

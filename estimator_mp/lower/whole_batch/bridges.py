@@ -1,0 +1,264 @@
+"""Bridges: what stands between whole tensors and slices until there are clones.
+
+    CUT    whole -> its rows of a slice      the gradient of a JOIN
+    JOIN   rows of slices -> whole           the gradient of a CUT
+    READ   whole -> the same, in each slice  the gradient of a SUM
+    SUM    shares of slices -> their sum     the gradient of a READ
+
+A bridge has one input and one output, those of slice 0, and a gradient of its
+own, which is a bridge back: Megatron-LM's pair of f and g (Shoeybi et al.,
+2019, arXiv:1909.08053). So one request for gradients makes the backward pass of
+slice 0, and what is done once adds its terms of gradients once; and so it is
+for gradients of gradients.
+
+FIRST takes from slice 0 what is the same in all, as a length; it has no
+gradient.
+"""
+
+import contextlib
+import dataclasses
+import enum
+import weakref
+from collections.abc import Iterator
+from typing import Any
+
+from estimator_mp.plan.batch_planner import BY_SLICE, Rows
+
+import tensorflow as tf
+
+
+class Kind(enum.Enum):
+  """What a bridge does; see the module."""
+
+  CUT = "cut"
+  JOIN = "join"
+  READ = "read"
+  SUM = "sum"
+  FIRST = "first"
+
+
+@dataclasses.dataclass(frozen=True)
+class Bridge:
+  """One bridge.
+
+  Attributes:
+    op: The op that stands for it.
+    kind: What it does.
+    rows: How slices lie in the whole tensor, of a CUT or JOIN. None if they
+      have as many rows each as they happen to have, as of a sparse gradient.
+    request: In which request for gradients it was made; None for none.
+    together: The bridge of the indices of a sparse gradient, of whose values
+      this is the bridge.
+    dense_shape: The shape of the table then, if it is known.
+    of: The tensor that slices read, of a SUM or JOIN that is its gradient.
+  """
+
+  op: tf.Operation
+  kind: Kind
+  rows: Rows | None = None
+  request: int | None = None
+  together: "Bridge | None" = None
+  dense_shape: tf.Tensor | None = None
+  of: tf.Tensor | None = None
+
+  @property
+  def source(self) -> tf.Tensor:
+    """What it reads."""
+    return self.op.inputs[0]
+
+  @property
+  def output(self) -> tf.Tensor:
+    """What it makes."""
+    return self.op.outputs[0]
+
+
+class Bridges:
+  """The bridges of one graph.
+
+  Attributes:
+    all: The bridges, by the names of their ops, in the order of the graph.
+    request: The number of the request that is being answered; None for none.
+  """
+
+  def __init__(self, slice_rows: int | None):
+    """Starts without a bridge.
+
+    Args:
+      slice_rows: How many examples each slice has, if the graph knows.
+    """
+    self.all: dict[str, Bridge] = {}
+    self.request: int | None = None
+    self._slice_rows = slice_rows
+    _OF_GRAPHS[tf.compat.v1.get_default_graph()] = self
+
+  def cut(self, whole: tf.Tensor, rows: Rows) -> tf.Tensor:
+    """Returns the rows of slice 0.
+
+    Args:
+      whole: All rows.
+      rows: How slices lie in it.
+    """
+    shape = whole.shape.as_list()
+    shape[rows.axis] = None
+    if rows == BY_SLICE:
+      shape[0] = 1
+    elif self._slice_rows is not None and rows.per_example is not None:
+      shape[rows.axis] = self._slice_rows * rows.per_example
+    return self._make(Kind.CUT, whole, shape, rows=rows).output
+
+  def join(self, part: tf.Tensor, rows: Rows, shape: tf.TensorShape) -> Any:
+    """Returns the rows of all slices.
+
+    Args:
+      part: Those of slice 0.
+      rows: How slices lie in the whole tensor.
+      shape: The shape of that, as far as it is known.
+    """
+    loose = part.shape.as_list()
+    loose[rows.axis] = None
+    joined = self._make(Kind.JOIN, part, loose, rows=rows).output
+    joined.set_shape(shape)
+    return joined
+
+  def read(self, whole: tf.Tensor) -> tf.Tensor:
+    """Returns what each slice reads whole.
+
+    Args:
+      whole: A tensor, or the handle of a variable.
+    """
+    return self._make(Kind.READ, whole, whole.shape).output
+
+  def sum(self, share: tf.Tensor) -> tf.Tensor:
+    """Returns what the shares of all slices add up to.
+
+    Args:
+      share: That of slice 0.
+    """
+    return self._make(Kind.SUM, share, share.shape).output
+
+  def first(self, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns what is the same in all slices.
+
+    Args:
+      tensor: That of slice 0.
+    """
+    return self._make(Kind.FIRST, tensor, tensor.shape).output
+
+  def back(self, bridge: Bridge, gradient: Any) -> Any:
+    """Returns the gradient of what a bridge reads.
+
+    Args:
+      bridge: The bridge.
+      gradient: The gradient of what it makes.
+
+    Raises:
+      ValueError: If a sparse gradient is differentiated.
+    """
+    if bridge.kind is Kind.READ and isinstance(gradient, tf.IndexedSlices):
+      return self._rows_back(bridge, gradient)
+    gradient = tf.convert_to_tensor(gradient)
+    if gradient.shape.rank is None:
+      gradient.set_shape(bridge.output.shape)
+    of = bridge.source
+    if bridge.kind is Kind.READ:
+      return self._make(Kind.SUM, gradient, gradient.shape, of=of).output
+    if bridge.kind is Kind.SUM:
+      return self.read(gradient)
+    if bridge.rows is None:
+      raise ValueError(
+        f"{of.name} is a part of a sparse gradient, and its gradient is asked "
+        "for; micro-batches and replicas cannot differentiate a sparse "
+        "gradient: read the variable whole (tf.identity of it), or use "
+        "num_micro_batches=1 and no data axis"
+      )
+    if bridge.kind is Kind.CUT:
+      return self.join(gradient, bridge.rows, of.shape)
+    return self.cut(gradient, bridge.rows)
+
+  def _rows_back(
+    self, bridge: Bridge, gradient: tf.IndexedSlices
+  ) -> tf.IndexedSlices:
+    """Returns the rows of a table that all slices list."""
+    indices = self._rows_of(gradient.indices)
+    values = self._rows_of(
+      gradient.values,
+      together=indices,
+      dense_shape=gradient.dense_shape,
+      of=bridge.source,
+    )
+    shape = gradient.dense_shape
+    if shape is not None:
+      shape = self.first(shape)
+    return tf.IndexedSlices(values.output, indices.output, shape)
+
+  def _rows_of(self, part: tf.Tensor, **more: Any) -> Bridge:
+    loose = tf.TensorShape([None]).concatenate(part.shape[1:])
+    return self._make(Kind.JOIN, part, loose, **more)
+
+  def _make(
+    self, kind: Kind, tensor: tf.Tensor, shape: Any, **more: Any
+  ) -> Bridge:
+    """Makes a bridge on the device of what it reads."""
+    with (
+      outside(tensor.device),
+      tensor.graph.gradient_override_map(
+        {"PlaceholderWithDefault": _TYPE, "Identity": _TYPE}
+      ),
+      tf.compat.v1.name_scope(kind.value),
+    ):
+      if tensor.dtype == tf.resource:
+        made = tf.identity(tensor)  # It knows what it is a handle of.
+      else:
+        made = tf.compat.v1.placeholder_with_default(tensor, shape)
+    found = Bridge(made.op, kind, request=self.request, **more)
+    self.all[made.op.name] = found
+    return found
+
+
+_OF_GRAPHS: "weakref.WeakKeyDictionary[tf.Graph, Bridges]" = (
+  weakref.WeakKeyDictionary()
+)
+
+
+def _gradient(op: tf.Operation, gradient: Any) -> Any:
+  """Returns the bridge back."""
+  bridges = _OF_GRAPHS[op.graph]
+  return bridges.back(bridges.all[op.name], gradient)
+
+
+def _register(number: int = 0) -> str:
+  """Registers the gradient of bridges; returns its name.
+
+  A module that is imported once more has another one.
+  """
+  name = f"EstimatorMpBridge_{number}"
+  try:
+    tf.RegisterGradient(name)(_gradient)
+  except KeyError:
+    return _register(number + 1)
+  return name
+
+
+_TYPE = _register()
+
+
+@contextlib.contextmanager
+def outside(device: str) -> Iterator[None]:
+  """Lets ops be made on a device, in no scope and no branch, waiting for none.
+
+  Args:
+    device: The device; "" for none yet.
+
+  Yields:
+    None.
+  """
+  graph = tf.compat.v1.get_default_graph()
+  with (
+    tf.compat.v1.name_scope(None),
+    tf.control_dependencies(None),
+    graph.colocate_with(None, ignore_existing=True),
+    tf.compat.v1.device(None),
+    tf.compat.v1.device(device),
+    tf.compat.v1.name_scope("estimator_mp/slices/"),
+  ):
+    yield

@@ -1,0 +1,696 @@
+"""Lowering of a graph that is of the whole batch.
+
+    at each request for gradients
+      plan, template       what slices do, for slice 0, between bridges
+      compute              its backward pass, and what is done once
+    when model_fn has returned
+      cut, read            what slices read
+      mirror, clone        further micro-batches and replicas
+      join, accumulate     what is done once reads the whole batch
+      order                the cells of each device, and collectives
+      update               each replica keeps its variables equal
+
+Evaluation and prediction are the same without a request.
+"""
+
+import functools
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Any
+
+from compat.private import graph_edits
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.capture import micro_batches
+from estimator_mp.capture.micro_batches import BatchInput
+from estimator_mp.collectives import sparse
+from estimator_mp.config import placement as placement_lib
+from estimator_mp.config import sharding_config
+from estimator_mp.config.schedules.orders import AUTO
+from estimator_mp.config.schedules.schedule import Cell, Schedule
+from estimator_mp.graph import clones as clones_lib
+from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph.calls import grouping
+from estimator_mp.lower import ordering, recompute
+from estimator_mp.lower import replicas as replicas_lib
+from estimator_mp.lower.whole_batch import bridges as bridges_lib
+from estimator_mp.lower.whole_batch import composites
+from estimator_mp.lower.whole_batch import runs as runs_lib
+from estimator_mp.lower.whole_batch import template as template_lib
+from estimator_mp.lower.whole_batch.bridges import Bridge, Kind
+from estimator_mp.lower.whole_batch.runs import Run
+from estimator_mp.pipeline import auto_schedule, recomputation
+from estimator_mp.pipeline import cells as cells_lib
+from estimator_mp.plan import (
+  batch_planner,
+  collective_order,
+  gradient_sums,
+  phase_costs,
+  segments,
+  sharding_plan,
+)
+from estimator_mp.plan.batch_planner import BY_SLICE, Rows
+
+import tensorflow as tf
+
+_ENDS = frozenset([Kind.JOIN, Kind.SUM, Kind.FIRST])
+
+
+class WholeBatch:
+  """Makes slices of one graph, of what may be done in slices.
+
+  Attributes:
+    cuts_of_inputs: The ops that cut what inputs alone make.
+  """
+
+  def __init__(
+    self,
+    config: sharding_config.ShardingConfig,
+    mesh: mesh_lib.Mesh,
+    schedule: Schedule,
+    inputs: Sequence[BatchInput],
+    host: str,
+    num_replicas: int,
+  ):
+    """Starts before model_fn is called.
+
+    Args:
+      config: How the model is sharded.
+      mesh: The devices.
+      schedule: In which order each replica's micro-batches pass the stages.
+      inputs: The features and labels that have examples, whole.
+      host: The device that compares the sizes of inputs in each step.
+      num_replicas: How many replicas there are: one, unless the graph trains.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    before = graph.get_operations()
+    self._config = config
+    self._mesh = mesh
+    self._policy = recomputation.make_policy(config.recompute, schedule)
+    self._recomputer = recompute.Recomputer()
+    self._schedule = schedule
+    self._count = schedule.num_micro_batches
+    self._replicas = replicas_lib.Replicas(config, mesh, num_replicas)
+    self._num_slices = self._count * self._replicas.count
+    self._planner = batch_planner.BatchPlanner(
+      inputs, before, config.per_example
+    )
+    self._parts = micro_batches.parts_of_batch(inputs, self._num_slices, host)
+    with bridges_lib.outside(host):
+      self._sizes, self._weights = _sizes_of_slices(self._parts)
+    self._bridges = bridges_lib.Bridges(
+      None if tf.is_tensor(self._sizes[0]) else self._sizes[0]
+    )
+    self._made_for: dict[tf.Operation, tf.Operation] = {}
+    self._template = template_lib.Template(
+      self._bridges,
+      composites.Slice(self._sizes[0], self._weights[0], self._parts.size),
+      self._made_for.__setitem__,
+    )
+    self._own = set(graph.get_operations()[len(before) :])
+    self.cuts_of_inputs = list(self._own)
+    self._backward: dict[tf.Operation, int] = {}  # With their requests.
+    self._accumulated: set[tf.Operation] = set()
+    self._sums: list[tuple[gradient_sums.GradientSum, ...]] = []
+    self._clones = clones_lib.Clones(self._replicas.homes(self._count))
+    self._of_cells: list[dict[str, Cell]] = [
+      {} for _ in range(self._replicas.count)
+    ]
+    self._num_requests = 0
+    self._found = sharding_plan.Segments(0)
+
+  def is_copy(self, op: tf.Operation) -> bool:
+    """Whether an op is of another slice than the first, or cuts the batch.
+
+    Args:
+      op: An op.
+    """
+    return (
+      op in self._own or self._clones.is_copy(op) or self._replicas.is_copy(op)
+    )
+
+  def spread(self, variables: Iterable[tf.Operation]) -> None:
+    """Hears of variables that are there once, on whichever replica's device.
+
+    Args:
+      variables: Shards of tables, and what they are shards of.
+    """
+    self._replicas.spread(variables)
+
+  def split(self, new: Sequence[tf.Operation]) -> None:
+    """Makes slice 0's ops of what the program has made.
+
+    Args:
+      new: New ops that no request for gradients has made; they have devices.
+    """
+    with tf.control_dependencies(None):
+      self._template.add(self._planner.plan(new))
+      self._template.redirect(new)
+
+  def gradients(
+    self,
+    targets: Sequence[tf.Tensor],
+    sources: Sequence[Any],
+    grad_ys: Sequence[Any] | None,
+    compute: Any,
+  ) -> list[Any]:
+    """Returns gradients of the whole batch.
+
+    Args:
+      targets: What gradients are asked of.
+      sources: With respect to what.
+      grad_ys: What the chain rule starts with; None for ones.
+      compute: Makes gradient ops.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    first = len(graph.get_operations())
+    self._bridges.request = self._num_requests
+    self._num_requests += 1
+    asked: list[Any] = []
+    of_source: list[list[int]] = []
+    for source in sources:
+      both = self._of_slice(source)
+      of_source.append([*range(len(asked), len(asked) + len(both))])
+      asked += both
+    given = None
+    if grad_ys is not None:
+      given = self._whole(list(grad_ys))
+    found = compute(self._whole(list(targets)), asked, given, [])
+    results = []
+    for source, indices in zip(sources, of_source, strict=True):
+      terms = [self._joined(source, asked[i], found[i]) for i in indices]
+      results.append(functools.reduce(gradient_lib.add, terms))
+    self._bridges.request = None
+    made = graph.get_operations()[first:]
+    self._backward.update(dict.fromkeys(made, self._num_requests - 1))
+    self._template.redirect(made)
+    return results
+
+  def constants(self, tensors: Sequence[Any]) -> list[tf.Tensor]:
+    """Returns what slice 0 makes of tensors that are taken for constants.
+
+    Args:
+      tensors: Tensors of the plain graph.
+    """
+    flat = [x for x in tensors if isinstance(x, tf.Tensor)]
+    parts = map(self._template.part, flat)
+    return [part for part in parts if part is not None]
+
+  def _of_slice(self, source: Any) -> list[Any]:
+    """Returns what the chain rule meets instead of a source."""
+    if not isinstance(source, tf.Tensor):
+      return [source]
+    part = self._template.part(source)
+    if part is None or self._template.rows(source) is None:
+      return [self._template.whole(source)]
+    if self._template.is_made_twice(source):
+      return [part, source]
+    return [part]
+
+  def _joined(self, source: Any, asked: Any, gradient: Any) -> Any:
+    """Returns the gradient of a source, of the whole batch."""
+    if gradient is None or not isinstance(asked, tf.Tensor):
+      return gradient
+    part = self._template.part(source)
+    rows = self._template.rows(source)
+    if part is not asked or rows is None:
+      return gradient
+    dense = tf.convert_to_tensor(gradient)
+    joined = self._bridges.join(dense, rows, source.shape)
+    self._planner.add_rows(joined, source)
+    self._template.pair(joined, dense, rows)
+    return joined
+
+  def finish(
+    self,
+    spec: tf.estimator.EstimatorSpec,
+    new: Sequence[tf.Operation],
+    stages: Mapping[tf.Operation, int],
+  ) -> tf.estimator.EstimatorSpec:
+    """Makes all slices, and lets the rest of the graph read all of them.
+
+    Args:
+      spec: What model_fn returned.
+      new: The ops that were made since the last request for gradients.
+      stages: The stages of ops.
+
+    Returns:
+      The spec of the whole batch.
+    """
+    graph = tf.compat.v1.get_default_graph()
+    with tf.control_dependencies(None):
+      self._template.redirect(new)
+      spec = spec._replace(
+        loss=self._whole(spec.loss), predictions=self._whole(spec.predictions)
+      )
+      ops = [op for op in graph.get_operations() if op not in self._own]
+      bridges = [*self._bridges.all.values()]
+      step = _ops_of_step(spec)
+      own, late = self._slice(ops, bridges)
+      between = segments.ops_that_end(
+        [op for op in ops if op in step],
+        own,
+        {x.op for x in bridges if x.kind not in _ENDS and x.op in step},
+        {x.op for x in bridges if x.kind in (Kind.JOIN, Kind.SUM)},
+      )
+      self._fill_reads(bridges)
+      runs = self._find_runs(own, bridges, step)
+      self._found = sharding_plan.Segments(
+        len(runs), tuple((op.name, op.type) for op in between)
+      )
+      self._plan_schedule(runs, stages)
+      own = self._recompute(runs, own, stages)
+      self._replicas.mirror(self._shared(own))
+      self._clone(runs, own)
+      summed = self._fill_ends(bridges, runs)
+      for number, waits in late.items():
+        for tensor in summed.get(number, ()):
+          graph_edits.add_control_inputs(tensor.op, waits)
+      self._wait_for_all(ops, own)
+      for run in runs:
+        run.order(self._clones, self._policy.kept, self._of_cells)
+    forward = {*own, *self._clones.all_ops, *self._accumulated}
+    spec = self._replicas.keep_equal(spec, forward)
+    ordering.order_collectives(collective_order.collectives_of(graph))
+    return spec
+
+  def _whole(self, tensors: Any) -> Any:
+    """Returns whole tensors in place of those that slices make."""
+    return tf.nest.map_structure(
+      lambda x: self._template.whole(x) if isinstance(x, tf.Tensor) else x,
+      tensors,
+    )
+
+  def _slice(
+    self, ops: Sequence[tf.Operation], bridges: Sequence[Bridge]
+  ) -> tuple[list[tf.Operation], dict[int, list[tf.Operation]]]:
+    """Returns what slice 0 has; it does not wait for what is done once.
+
+    Returns:
+      The ops, and for each request what its gradients wait for instead.
+    """
+    ends = {x.op for x in bridges if x.kind in _ENDS}
+    begins = {x.op for x in bridges} - ends
+    own_numbers = (self._sizes[0], self._weights[0])
+    begins |= {x.op for x in own_numbers if isinstance(x, tf.Tensor)}
+    between = segments.ops_between(ops, begins, ends, self._backward)
+    inside = set(between)
+    read = [x for op in ends for x in traversal.inputs(op)]
+    read += [
+      x
+      for op in ops
+      if op not in inside and not inside.isdisjoint(op.control_inputs)
+      for x in op.control_inputs
+    ]
+    read = [x for x in read if x in inside]
+    needed = set(
+      traversal.walk(read, lambda x: inside.intersection(traversal.sources(x)))
+    )
+    own = [op for op in between if op in needed]
+    late: dict[int, list[tf.Operation]] = {}
+    for op in own:
+      waits = [x for x in op.control_inputs if x not in inside]
+      if waits and op in self._backward and not op.op_def.is_stateful:
+        kept = [x for x in op.control_inputs if x in inside]
+        graph_edits.set_control_inputs(op, kept)
+        # A bridge that slices begin at is not run itself.
+        others = [x for x in waits if x not in begins]
+        late.setdefault(self._backward[op], []).extend(others)
+    return own, {k: [*dict.fromkeys(v)] for k, v in late.items()}
+
+  def _fill_reads(self, bridges: Sequence[Bridge]) -> None:
+    """Puts rows and whole tensors where slices read them."""
+    if tf.is_tensor(self._sizes[0]):
+      self._clones.pair(self._sizes[0], self._sizes[1:])
+      self._clones.pair(self._weights[0], self._weights[1:])
+    for bridge in bridges:
+      if bridge.kind is Kind.READ:
+        _replace(bridge.output, bridge.source)
+      elif bridge.kind is Kind.CUT and bridge.rows is not None:
+        graph = bridge.op.graph
+        first = len(graph.get_operations())
+        with bridges_lib.outside(bridge.source.device):
+          pieces = self._cut(bridge.source, bridge.rows)
+          if bridge.request is not None and self._weights[0] is not None:
+            pieces = [
+              piece * tf.cast(weight, piece.dtype)
+              for piece, weight in zip(pieces, self._weights, strict=True)
+            ]
+        self._clones.pair(pieces[0], pieces[1:])
+        _replace(bridge.output, pieces[0])
+        if self._planner.is_of_inputs(bridge.source.op):
+          self.cuts_of_inputs += graph.get_operations()[first:]
+
+  def _cut(self, whole: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
+    if rows == BY_SLICE:
+      return list(tf.split(whole, self._num_slices, 0))
+    per_example: Any = rows.per_example
+    if per_example is None:
+      per_example = tf.shape(whole)[rows.axis] // self._parts.size
+    return self._parts.cut(whole, rows.axis, per_example)
+
+  def _shared(self, own: Sequence[tf.Operation]) -> list[tf.Operation]:
+    """Returns what slices read, and what leads to it, in order."""
+    inside = set(own)
+    read = [x for op in own for x in traversal.sources(op) if x not in inside]
+    found = set(traversal.walk(read, traversal.sources, inside))
+    graph = tf.compat.v1.get_default_graph()
+    return [op for op in graph.get_operations() if op in found]
+
+  def _find_runs(
+    self,
+    own: Sequence[tf.Operation],
+    bridges: Sequence[Bridge],
+    step: Collection[tf.Operation],
+  ) -> list[Run]:
+    """Returns what slices do in a step, segment by segment."""
+    ends = {x.op for x in bridges if x.kind in (Kind.JOIN, Kind.SUM)}
+    graph = tf.compat.v1.get_default_graph()
+    numbers = segments.segments_of_ops(graph.get_operations(), set(own), ends)
+    found: dict[int, Run] = {}
+    run_of: dict[tf.Operation, Run] = {}
+    for op in filter(step.__contains__, own):
+      run_of[op] = found.setdefault(numbers[op], Run(self._backward))
+      run_of[op].ops.append(op)
+    for bridge in bridges:
+      if bridge.of is not None and bridge.source.op in run_of:
+        run_of[bridge.source.op].gradients.append(bridge)
+    return [found[number] for number in sorted(found)]
+
+  def _plan_schedule(
+    self, runs: Sequence[Run], stages: Mapping[tf.Operation, int]
+  ) -> None:
+    """Decides what micro-batches make at once, and in which order."""
+    made = self._backward
+    if self._schedule.splits_backward:
+      ordering.open_gates(made, made, stages)
+    mode = self._config.weight_gradients
+    if mode != "each" and not self._policy.stages:
+      products = {
+        op
+        for run in runs
+        for op in run.plan_products(mode, self._schedule, stages)
+      }
+      waiting = [
+        op
+        for op in made
+        if any(
+          not products.isdisjoint(x.control_inputs) for x in op.control_inputs
+        )
+      ]
+      ordering.open_gates(waiting, made, stages)
+    self._settle(runs, stages)
+    if self._schedule.name == AUTO:
+      costs = phase_costs.phase_costs(
+        self._passes(runs),
+        self._schedule.num_stages,
+        self._measured(),
+        self._num_slices,
+      )
+      self._schedule = auto_schedule.fastest(self._schedule, costs)
+      self._settle(runs, stages)
+
+  def _settle(
+    self, runs: Sequence[Run], stages: Mapping[tf.Operation, int]
+  ) -> None:
+    for run in runs:
+      run.settle(stages, self._schedule)
+
+  def _measured(self) -> dict[str, float] | None:
+    """Returns the measured seconds of ops of slice 0, by their names."""
+    measured = self._config.measured_seconds
+    if measured is None:
+      return None
+    return {
+      copy.name: measured[op.name]
+      for copy, op in self._made_for.items()
+      if op.name in measured
+    }
+
+  def _passes(self, runs: Sequence[Run]) -> dict[tf.Operation, cells_lib.Pass]:
+    return {op: x for run in runs for op, x in run.passes.items()}
+
+  def _recompute(
+    self,
+    runs: Sequence[Run],
+    own: Sequence[tf.Operation],
+    stages: Mapping[tf.Operation, int],
+  ) -> list[tf.Operation]:
+    """Lets backward passes compute activations again; returns all ops."""
+    if not self._policy.stages:
+      return list(own)
+    inside = set(own)
+    plan = recomputation.plan_recomputation(
+      own,
+      self._passes(runs),
+      self._policy.stages,
+      lambda tensor: tensor.op in inside,
+    )
+    run_of = {op: run for run in runs for op in run.ops}
+    made = self._recomputer.compute_again(plan)
+    self._backward.update(dict.fromkeys(made, 0))
+    for read in plan.reads:
+      run_of.setdefault(read.op.inputs[read.index].op, run_of[read.op])
+    for op in reversed(made):
+      readers = [run_of[x] for x in traversal.consumers(op) if x in run_of]
+      run = run_of.setdefault(op, readers[0] if readers else runs[-1])
+      run.recomputed[op] = self._recomputer.copies[op]
+      run.ops.append(op)
+    for run in runs:
+      run.ops = traversal.in_order(run.ops)
+    self._settle(runs, stages)
+    return traversal.in_order([*own, *made])
+
+  def _clone(self, runs: Sequence[Run], own: Sequence[tf.Operation]) -> None:
+    """Makes the other slices."""
+    groups: Mapping[tf.Operation, Any] = {}
+    if self._config.cells == "functions" and not self._policy.kept:
+      keys = {
+        op: (number, of_op, op.device)
+        for number, run in enumerate(runs)
+        for op, of_op in run.passes.items()
+        if op.device
+      }
+      groups = grouping.groups_of(own, keys)
+    read = {x.source.op for x in self._bridges.all.values()}
+    made = [x.op for run in runs for y in run.gradients for x in run.made_of(y)]
+    self._clones.add(own, groups, frozenset([*read, *made]))
+    slices = range(self._num_slices)
+    kept = [x for x in slices if x % self._count in self._policy.kept]
+    self._recomputer.keep(self._clones, kept)
+    for run in runs:
+      run.start_sums(self._clones)
+
+  def _fill_ends(
+    self,
+    bridges: Sequence[Bridge],
+    runs: Sequence[Run],
+  ) -> dict[int, list[tf.Tensor]]:
+    """Lets what is done once read what all slices make.
+
+    Returns:
+      The sums of gradients, and what else was joined, by the requests for
+      which that was.
+    """
+    found: dict[int, list[tf.Tensor]] = {}
+    number_of = {x.op: i for i, run in enumerate(runs) for x in run.gradients}
+    # What is added up at once waits for no other sum.
+    together: dict[tuple[int, int], list[Bridge]] = {}
+    indices = {x.together.op for x in bridges if x.together is not None}
+    for position, bridge in enumerate(bridges):
+      if bridge.op in indices or bridge.kind not in (Kind.JOIN, Kind.SUM):
+        continue
+      if bridge.of is not None:
+        alone = -1 - position
+        key = (bridge.request or 0, number_of.get(bridge.op, alone))
+        together.setdefault(key, []).append(bridge)
+        continue
+      is_sum = bridge.kind is Kind.SUM
+      whole = self._sum(bridge) if is_sum else self._join(bridge)
+      self._replace_whole(bridge, whole)
+      if bridge.request is not None:
+        found.setdefault(bridge.request, []).append(whole)
+    for (request, _), group in together.items():
+      sums = self._sum_gradients(group, runs)
+      found.setdefault(request, []).extend(sums)
+    return found
+
+  def _sum(self, bridge: Bridge) -> tf.Tensor:
+    copies = [bridge.source, *self._clones.of(bridge.source)]
+    with bridges_lib.outside(bridge.op.device):
+      return tf.add_n(copies)
+
+  def _join(self, bridge: Bridge) -> tf.Tensor:
+    copies = [bridge.source, *self._clones.of(bridge.source)]
+    with bridges_lib.outside(bridge.op.device):
+      if bridge.rows in (None, BY_SLICE):
+        return tf.concat(copies, 0)
+      assert bridge.rows is not None
+      axis, per_example = bridge.rows.axis, bridge.rows.per_example
+      if per_example is None:
+        per_example = tf.shape(bridge.source)[axis] // self._sizes[0]
+      rank = bridge.output.shape.rank
+      joined = self._parts.join(copies, axis, per_example, rank)
+    joined.set_shape(bridge.output.shape)
+    return joined
+
+  def _sum_gradients(
+    self, bridges: Sequence[Bridge], runs: Sequence[Run]
+  ) -> list[tf.Tensor]:
+    """Adds up gradients, those of each replica first."""
+    graph = tf.compat.v1.get_default_graph()
+    first = len(graph.get_operations())
+    place = {op: i for run in runs for i, op in enumerate(run.ops)}
+    dense = {x.op for x in bridges if x.together is None}
+    by_calls = self._config.cells == "functions"
+    with (
+      bridges_lib.outside(""),
+      tf.compat.v1.name_scope(None),
+      tf.compat.v1.name_scope("aggregate"),
+    ):
+      known: dict[tf.Operation, Sequence[gradient_lib.Part]] = {}
+      for run in runs:
+        own = [x for x in run.gradients if x.op in dense]
+        known |= run.totals(own, by_calls) if own else {}
+      parts: list[Sequence[gradient_lib.Part]] = []
+      for bridge in bridges:
+        if bridge.together is not None:
+          parts.append(self._rows_of_replicas(bridge))
+        elif bridge.op in known:
+          parts.append(known[bridge.op])
+        else:  # A constant, or no part of a step.
+          parts.append(self._sums_of_replicas(bridge.source))
+      self._accumulated.update(graph.get_operations()[first:])
+      planned = self._replicas.plan_sums(
+        [_variable_of(x.of.op) for x in bridges if x.of is not None],
+        parts,
+        [place.get(x.source.op, 0) for x in bridges],
+      )
+      sums = self._replicas.sum(parts, planned)
+    self._sums.append(planned)
+    for bridge, total in zip(bridges, sums, strict=True):
+      if bridge.together is None:
+        self._replace_whole(bridge, total)
+      else:
+        self._replace_whole(bridge, total.values)
+        self._replace_whole(bridge.together, total.indices)
+    return runs_lib.flat(sums)
+
+  def _sums_of_replicas(self, tensor: tf.Tensor) -> list[tf.Tensor]:
+    """Returns what the slices of each replica add up to, in no order."""
+    copies = [tensor, *self._clones.of(tensor)]
+    found = []
+    if tensor not in self._clones:
+      total = tensor * tf.cast(self._count, tensor.dtype)
+      return [total] * self._replicas.count  # It is there once.
+    for replica in range(self._replicas.count):
+      own = copies[replica * self._count : (replica + 1) * self._count]
+      with tf.compat.v1.device(own[0].device):
+        found.append(tf.add_n(own))
+    return found
+
+  def _rows_of_replicas(
+    self, bridge: Bridge
+  ) -> list[gradient_lib.RowsOfLookups]:
+    """Returns the rows of a sparse gradient that each replica's slices list."""
+    assert bridge.together is not None
+    values, indices = (
+      [x.source, *self._clones.of(x.source)] for x in (bridge, bridge.together)
+    )
+    found = []
+    for replica in range(self._replicas.count):
+      own = slice(replica * self._count, (replica + 1) * self._count)
+      rows = [
+        gradient_lib.Rows(*x)
+        for x in zip(values[own], indices[own], strict=True)
+      ]
+      merged = sparse.merged(rows, rows[0].values.device)
+      found.append(gradient_lib.RowsOfLookups((merged,), bridge.dense_shape))
+    return found
+
+  def _replace_whole(self, bridge: Bridge, whole: tf.Tensor) -> None:
+    """Lets what reads a bridge, or fetches it, read the whole batch's value."""
+    _replace(bridge.output, whole)
+    graph_edits.replace_input(bridge.op, 0, whole)
+
+  def _wait_for_all(
+    self, ops: Iterable[tf.Operation], own: Sequence[tf.Operation]
+  ) -> None:
+    """Lets what waits for an op of slice 0 wait for those of all slices."""
+    inside = set(own)
+    for op in ops:
+      waits = op.control_inputs
+      if op in inside or inside.isdisjoint(waits):
+        continue
+      more = [
+        self._clones.op(i, x)
+        for x in waits
+        if x in inside
+        for i in range(self._clones.count)
+      ]
+      graph_edits.add_control_inputs(op, more)
+
+  @property
+  def mirrors(self) -> Mapping[str, tuple[str, ...]]:
+    """The names of variables' mirrors, by the names of the variables."""
+    return self._replicas.mirrors
+
+  def plan(
+    self, placement: placement_lib.Placement, train_op: str | None
+  ) -> sharding_plan.ShardingPlan:
+    """Returns how the graph is sharded, once `finish` has returned.
+
+    Args:
+      placement: The stages of ops.
+      train_op: As in `ShardingPlan`.
+    """
+    pipeline = sharding_plan.PipelinePlan(
+      self._mesh,
+      self._schedule,
+      tuple(MappingProxyType(cells) for cells in self._of_cells),
+    )
+    return sharding_plan.ShardingPlan(
+      placement,
+      pipeline,
+      tuple(self._sums),
+      MappingProxyType(dict(self.mirrors)),
+      MappingProxyType(dict(self._replicas.zero_shards)),
+      train_op,
+      segments=self._found,
+    )
+
+
+def _sizes_of_slices(
+  parts: micro_batches.Parts,
+) -> tuple[list[Any], list[tf.Tensor | None]]:
+  """Returns how many examples each slice has, and what they weigh."""
+  if parts.ranges is None:
+    return [int(parts.size) // parts.count] * parts.count, [None] * parts.count
+  sizes = tf.unstack(parts.ranges[1], parts.count)
+  numbers = tf.range(parts.count)
+  weights = tf.cast(numbers < parts.size, tf.float32)
+  return sizes, tf.unstack(weights, parts.count)
+
+
+def _ops_of_step(spec: tf.estimator.EstimatorSpec) -> set[tf.Operation]:
+  """Returns the ops that a step runs."""
+  fetches = [spec.train_op, spec.loss]
+  if spec.train_op is None:
+    fetches += [spec.predictions, spec.eval_metric_ops]
+  flat = [x for x in tf.nest.flatten(fetches) if x is not None]
+  return traversal.ops_run_with(*(getattr(x, "op", x) for x in flat))
+
+
+def _variable_of(op: tf.Operation) -> tf.Operation:
+  """Returns the variable that slices read, or what else they do."""
+  while op.type in op_types.WHOLE_READS and op.inputs:
+    op = op.inputs[0].op
+  return op
+
+
+def _replace(old: tf.Tensor, new: tf.Tensor) -> None:
+  """Makes all that reads a tensor read another."""
+  for op in old.consumers():
+    for index, tensor in enumerate(op.inputs):
+      if tensor is old:
+        graph_edits.replace_input(op, index, new)

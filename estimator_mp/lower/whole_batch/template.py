@@ -1,0 +1,333 @@
+"""The template: what slices do of a model, made for slice 0."""
+
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from compat.private import graph_edits
+from estimator_mp.lower.whole_batch import bridges as bridges_lib
+from estimator_mp.lower.whole_batch import composites
+from estimator_mp.lower.whole_batch.composites import Slice
+from estimator_mp.plan import batch_planner
+from estimator_mp.plan.batch_planner import BatchPlan, Cut, PartedOp, Rows, Size
+
+import tensorflow as tf
+
+
+class Template:
+  """The ops of slice 0, and who reads what all slices make.
+
+  Attributes:
+    ops: The ops.
+  """
+
+  def __init__(
+    self,
+    bridges: bridges_lib.Bridges,
+    of_slice: Slice,
+    made: Callable[[tf.Operation, tf.Operation], None],
+  ):
+    """Starts without an op.
+
+    Args:
+      bridges: The bridges of the graph.
+      of_slice: What is known of slice 0.
+      made: Hears of each op that is made, and for which op of the plain graph.
+    """
+    self.ops: dict[tf.Operation, None] = {}
+    self._bridges = bridges
+    self._slice = of_slice
+    self._made = made
+    self._parts: dict[str, tf.Tensor] = {}  # By tensors of the plain graph.
+    self._rows: dict[str, Rows] = {}
+    self._shares: set[str] = set()  # What slices add up, by name.
+    self._stand_ins: dict[tf.Operation, tf.Operation] = {}
+    self._of_inputs: set[tf.Operation] = set()
+    self._cuts: dict[tuple[str, Rows], tf.Tensor] = {}
+    self._reads: dict[tuple[str, str], tf.Tensor] = {}
+    self._wholes: dict[str, tf.Tensor] = {}
+
+  def part(self, tensor: tf.Tensor) -> tf.Tensor | None:
+    """Returns what slice 0 makes of a tensor; None if it is done once.
+
+    Args:
+      tensor: A tensor of the plain graph.
+    """
+    return self._parts.get(tensor.name)
+
+  def rows(self, tensor: tf.Tensor) -> Rows | None:
+    """Returns how slices lie in a tensor that they make.
+
+    Args:
+      tensor: A tensor of the plain graph.
+    """
+    return self._rows.get(tensor.name)
+
+  def is_made_twice(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor is made in parts, and once besides.
+
+    Args:
+      tensor: A tensor of the plain graph.
+    """
+    return tensor.op in self._of_inputs
+
+  def add(self, plan: BatchPlan) -> None:
+    """Makes slice 0's ops.
+
+    Args:
+      plan: What is done in parts.
+    """
+    if not plan.ops:
+      return
+    self._of_inputs |= plan.of_inputs
+    self._rows |= plan.rows
+    simple: list[PartedOp] = []
+    for parted in plan.ops:
+      if parted.is_composite:
+        self._add_copies(simple, plan)
+        simple = []
+        self._normalize(parted)
+      else:
+        simple.append(parted)
+    self._add_copies(simple, plan)
+
+  def _add_copies(self, ops: Sequence[PartedOp], plan: BatchPlan) -> None:
+    """Copies ops that a rule lets slices do each for itself."""
+    if not ops:
+      return
+    made = self._imported(ops)
+    for parted in ops:
+      op, copy = parted.op, made[parted.op.name]
+      self._stand_ins[op] = copy
+      self._add(copy, op)
+      graph_edits.add_control_inputs(copy, op.control_inputs)
+      for tensor, part in zip(op.outputs, copy.outputs, strict=True):
+        self._parts[tensor.name] = part
+      for tensor, is_share in zip(op.outputs, parted.shares, strict=True):
+        if is_share:
+          part = self._parts[tensor.name]
+          self._parts[tensor.name] = self._share(parted, copy, part)
+          self._shares.add(tensor.name)
+
+  def _normalize(self, parted: PartedOp) -> None:
+    """Makes slice 0's part of a batch normalization."""
+    op = parted.op
+    first = len(self._graph_ops())
+    read = functools.partial(self._read, op)
+    with bridges_lib.outside(op.device):
+      inputs = map(read, op.inputs[:3], parted.reads[:3])
+      part, mean, variance = composites.batch_norm(
+        op, [*inputs], self._slice, self._bridges
+      )
+    for made in self._graph_ops()[first:]:
+      self._made(made, op)
+    graph_edits.add_control_inputs(part.op, op.control_inputs)
+    self._stand_ins[op] = part.op
+    self._parts[op.outputs[0].name] = part
+    for tensor, whole in zip(op.outputs[1:], (mean, variance), strict=False):
+      self._wholes[tensor.name] = whole
+
+  def pair(self, whole: tf.Tensor, part: tf.Tensor, rows: Rows) -> None:
+    """Hears of a tensor that is not of the plain graph.
+
+    Args:
+      whole: All rows of it.
+      part: Those of slice 0.
+      rows: How slices lie in it.
+    """
+    self._parts[whole.name] = part
+    self._rows[whole.name] = rows
+    self._wholes[whole.name] = whole
+
+  def whole(self, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns what is to be read of a tensor by what is done once.
+
+    Args:
+      tensor: A tensor of the plain graph.
+    """
+    if tensor.name in self._wholes:
+      return self._wholes[tensor.name]
+    part = self._parts.get(tensor.name)
+    if part is None or tensor.op in self._of_inputs:
+      return self._whole_shape(tensor)
+    rows = self._rows.get(tensor.name)
+    if tensor.name in self._shares:
+      found = self._bridges.sum(part)
+    elif rows is None:
+      found = self._bridges.first(part)
+    else:
+      found = self._bridges.join(part, rows, tensor.shape)
+    self._wholes[tensor.name] = found
+    return found
+
+  def redirect(self, ops: Iterable[tf.Operation]) -> None:
+    """Lets what is done once read what slices make.
+
+    Args:
+      ops: New ops, which are no slice's.
+    """
+    for op in ops:
+      if op in self._stand_ins or op.name in self._bridges.all:
+        continue
+      for index, tensor in enumerate(op.inputs):
+        if op.type not in batch_planner.SHAPES:
+          whole = self.whole(tensor)
+          if whole is not tensor:
+            graph_edits.replace_input(op, index, whole)
+      waits = list(op.control_inputs)
+      if not self._stand_ins.keys().isdisjoint(waits):
+        found = [self._stand_ins.get(x, x) for x in waits]
+        graph_edits.set_control_inputs(op, found)
+
+  def _add(self, made: tf.Operation, op: tf.Operation) -> None:
+    self.ops[made] = None
+    self._made(made, op)
+
+  def _imported(self, ops: Sequence[PartedOp]) -> dict[str, tf.Operation]:
+    """Returns copies of ops that read what slices read, by the ops' names."""
+    inside = {x.name for parted in ops for x in parted.op.outputs}
+    definition = tf.compat.v1.GraphDef()
+    graph = tf.compat.v1.get_default_graph()
+    definition.versions.CopyFrom(graph.graph_def_versions)
+    outside: dict[str, tf.Tensor] = {}
+    for parted in ops:
+      op = parted.op
+      node = definition.node.add()
+      node.CopyFrom(op.node_def)
+      node.device = op.device
+      node.attr.pop("_class", None)
+      if parted.divisor is not None:
+        node.op = "Sum"
+      self._forget_sizes(op, node)
+      del node.input[:]
+      for tensor, reads in zip(op.inputs, parted.reads, strict=True):
+        if isinstance(reads, Cut) and tensor.name in inside:
+          node.input.append(tensor.name)
+          continue
+        name = f"estimator_mp_input_{len(outside)}"
+        outside[f"{name}:0"] = self._read(op, tensor, reads)
+        node.input.append(name)
+    with bridges_lib.outside(""), tf.compat.v1.name_scope(None):
+      return graph_edits.import_ops(definition, outside, "estimator_mp/slice")
+
+  def _forget_sizes(self, op: tf.Operation, node: tf.compat.v1.NodeDef) -> None:
+    """Lets a loop or a cond return other rows than those of the whole batch."""
+    if "output_shapes" not in node.attr:
+      return
+    shapes = node.attr["output_shapes"].list.shape
+    for tensor, shape in zip(op.outputs, shapes, strict=False):
+      rows = self._rows.get(tensor.name)
+      if rows is not None and len(shape.dim) > rows.axis:
+        shape.dim[rows.axis].size = -1
+
+  def _read(self, op: tf.Operation, tensor: tf.Tensor, reads: Any) -> tf.Tensor:
+    """Returns what slice 0 reads in place of a tensor."""
+    if isinstance(reads, Cut):
+      part = self._parts.get(tensor.name)
+      if part is not None:
+        return part
+      key = (tensor.name, reads.rows)
+      if key not in self._cuts:
+        self._cuts[key] = self._bridges.cut(tensor, reads.rows)
+      return self._cuts[key]
+    if isinstance(reads, Size):
+      return self._shape(op, self.whole(tensor), reads)
+    whole = self.whole(tensor)
+    if whole.op.type == "Const" and not whole.op.control_inputs:
+      return whole
+    known = self._reads.get((whole.name, op.device))
+    if known is None:
+      known = self._reads[whole.name, op.device] = self._bridges.read(whole)
+    return known
+
+  def _shape(self, op: tf.Operation, shape: tf.Tensor, reads: Size) -> Any:
+    """Returns a shape that names how many rows slice 0 has."""
+    value = tf.get_static_value(shape)
+    examples = self._slice.examples
+    with bridges_lib.outside(op.device):
+      is_known = reads.per_example is not None
+      if is_known and value is not None and not tf.is_tensor(examples):
+        sizes = value.copy()
+        sizes[reads.index] = examples * (reads.per_example or 1)
+        return tf.constant(sizes, shape.dtype)
+      first = len(self._graph_ops())
+      if value is None:
+        shape = self._bridges.read(shape)
+      rows = reads.per_example or (
+        tf.cast(shape[reads.index], tf.int32) // self._slice.all_examples
+      )
+      own = tf.cast(tf.reshape(examples * rows, [1]), shape.dtype)
+      found = tf.concat(
+        [shape[: reads.index], own, shape[reads.index + 1 :]], 0
+      )
+    for made in self._graph_ops()[first:]:
+      if made.name not in self._bridges.all:
+        self._add(made, op)
+    return found
+
+  def _share(
+    self, parted: PartedOp, copy: tf.Operation, share: tf.Tensor
+  ) -> tf.Tensor:
+    """Returns what slice 0 adds to the whole batch's value."""
+    op = parted.op
+    first = len(self._graph_ops())
+    with bridges_lib.outside(op.device):
+      if parted.divisor is not None:
+        share = share / self._num_entries(parted, copy)
+      if self._slice.weight is not None:
+        share = share * tf.cast(self._slice.weight, share.dtype)
+    for made in self._graph_ops()[first:]:
+      self._add(made, op)
+    return share
+
+  def _num_entries(self, parted: PartedOp, copy: tf.Operation) -> tf.Tensor:
+    """Returns how many entries a mean of the whole batch is of."""
+    values = copy.inputs[0]
+    assert parted.divisor is not None
+    number = tf.cast(self._all_rows(values, parted.divisor), values.dtype)
+    sizes = values.shape.as_list()
+    for axis in parted.counted:
+      size = sizes[axis]
+      if size is None:
+        size = tf.shape(values)[axis]
+      number *= tf.cast(size, values.dtype)
+    return number
+
+  def _all_rows(self, part: tf.Tensor, rows: Rows) -> int | tf.Tensor:
+    """Returns how many rows all slices have of what slice 0 has some of."""
+    if rows.per_example is not None:
+      return self._slice.all_examples * rows.per_example
+    of_slice = tf.shape(part)[rows.axis]
+    return of_slice // self._slice.examples * self._slice.all_examples
+
+  def _whole_shape(self, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns the shape of what slices make, as the plain op says it."""
+    op = tensor.op
+    if op.type not in batch_planner.SHAPES:
+      return tensor
+    measured = op.inputs[tensor.value_index]
+    part, rows = self.part(measured), self.rows(measured)
+    if part is None or rows is None or measured.op in self._of_inputs:
+      return tensor
+    with bridges_lib.outside(op.device):
+      sizes: list[Any] = part.shape.as_list()
+      if op.type == "Rank":
+        found = tf.constant(len(sizes), tensor.dtype)
+      else:
+        if rows.per_example is None:
+          every = self._all_rows(part, rows)
+          sizes[rows.axis] = self._bridges.first(every)
+        else:
+          sizes[rows.axis] = self._slice.all_examples * rows.per_example
+        if None in sizes:
+          known = self._bridges.first(tf.shape(part))
+          sizes = [known[i] if x is None else x for i, x in enumerate(sizes)]
+        found = tf.cast(tf.stack(sizes), tensor.dtype)
+        if op.type == "Size":
+          found = tf.reduce_prod(found)
+    graph_edits.add_control_inputs(found.op, op.control_inputs)
+    self._wholes[tensor.name] = found
+    return found
+
+  def _graph_ops(self) -> list[tf.Operation]:
+    return list(tf.compat.v1.get_default_graph().get_operations())

@@ -1,0 +1,595 @@
+"""Which ops of a model that trains are done in parts of the batch, as data.
+
+model_fn builds the plain graph, of the whole batch. An op is done in parts only
+where a rule says that the parts together are the op (`model_axis.rules`); what
+has no rule is done once, and reads what parts make, joined.
+
+    features -> cut -> [in parts] -> joined -> [once] -> cut -> [in parts] ...
+
+What depends on inputs alone, as labels in one-hot form, waits for no slice: it
+is done in parts for who needs parts of it, and once for who needs it whole.
+"""
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Protocol
+
+from compat.private import graph_reads
+from estimator_mp.capture import micro_batches
+from estimator_mp.capture.micro_batches import BatchInput
+from estimator_mp.graph import control_flow, op_types, traversal, variables
+from estimator_mp.model_axis import axes, function_parts
+from estimator_mp.model_axis.decisions import (
+  Decision,
+  Join,
+  Joined,
+  Operand,
+  Output,
+  PerPart,
+  Resized,
+  Split,
+  Whole,
+)
+from estimator_mp.model_axis.rules.table import TABLE
+from estimator_mp.pipeline import example_axes
+
+import tensorflow as tf
+
+SHAPES = frozenset(["Rank", "Shape", "ShapeN", "Size"])
+
+
+@dataclasses.dataclass(frozen=True)
+class Rows:
+  """How slices of the batch lie in a tensor: one after another.
+
+  Attributes:
+    axis: Along which axis.
+    per_example: How long the axis is for each example; None if only the session
+      knows, as of examples of any length that are laid one after another.
+  """
+
+  axis: int
+  per_example: int | None
+
+
+# Each slice has one row.
+BY_SLICE = Rows(0, 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+  """An operand of which each slice reads its own rows."""
+
+  rows: Rows
+
+
+@dataclasses.dataclass(frozen=True)
+class Size:
+  """An operand that is a shape, and names how many rows each slice has.
+
+  Attributes:
+    index: Which element of the vector does.
+    per_example: How many rows those are for each example; None if only the
+      session knows.
+  """
+
+  index: int
+  per_example: int | None
+
+
+# What each slice reads: its rows, a shape of its own, or all (None).
+Reads = Cut | Size | None
+
+
+@dataclasses.dataclass(frozen=True)
+class PartedOp:
+  """An op that is done for each slice.
+
+  Attributes:
+    op: The op of the plain graph.
+    reads: What each slice reads in place of each input.
+    shares: For each output, whether slices add their shares of it.
+    divisor: How many entries of the whole batch a mean is of, besides those in
+      `counted`; the slice's share is a sum that is divided by them. None for
+      what is no mean over examples.
+    counted: The other axes of a mean, whose sizes only the session may know.
+    is_composite: Whether several ops stand for it, among which slices hear of
+      each other (`lower.whole_batch.composites`).
+  """
+
+  op: tf.Operation
+  reads: tuple[Reads, ...]
+  shares: tuple[bool, ...]
+  divisor: Rows | None = None
+  counted: tuple[int, ...] = ()
+  is_composite: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class BatchPlan:
+  """What is done in parts, of some ops.
+
+  Attributes:
+    ops: The ops that are, each after what it reads.
+    rows: How the slices lie in what these ops make, by the tensors' names. What
+      is no share, and not here, is the same in each slice.
+    of_inputs: The ops among them that depend on inputs alone. Whoever needs
+      what they make whole reads the plain op's.
+  """
+
+  ops: tuple[PartedOp, ...]
+  rows: Mapping[str, Rows]
+  of_inputs: frozenset[tf.Operation]
+
+
+class _Sizes(Protocol):
+  """Tells rules how large tensors are: a batch whose size is a number."""
+
+  parts: tuple[int, int]
+  are_real: bool
+
+  def op(self, op: tf.Operation) -> tf.Operation | None:
+    """Returns an op with shapes that rules can read; None if it has none."""
+
+  def rows(self, tensor: tf.Tensor) -> Rows | None:
+    """Returns where a tensor that is whole may be cut."""
+
+
+class _StaticSizes:
+  """Those of a batch whose size the graph knows."""
+
+  are_real = True
+
+  def __init__(self, size: int):
+    less = size // 2 - (size % 2 == 0 and size > 2)
+    self.parts = (less, size - less)  # Different, so that no rule takes one
+    self._size = size  # for the other.
+
+  def op(self, op: tf.Operation) -> tf.Operation | None:
+    return op
+
+  def rows(self, tensor: tf.Tensor) -> Rows | None:
+    shape = tensor.shape.as_list() if tensor.shape.rank else [None]
+    if not shape[0] or shape[0] % self._size:
+      return None
+    return Rows(0, shape[0] // self._size)
+
+
+class _OddSizes:
+  """Those of a batch of a large prime number of examples."""
+
+  are_real = False
+
+  def __init__(self, graph: tf.Graph):
+    size = example_axes.ODD_BATCH
+    self.parts = (size // 2, size - size // 2)
+    self._graph = graph
+
+  def op(self, op: tf.Operation) -> tf.Operation | None:
+    try:
+      return self._graph.get_operation_by_name(op.name)
+    except KeyError:  # It cannot do with another size of the batch.
+      return None
+
+  def rows(self, tensor: tf.Tensor) -> Rows | None:
+    try:
+      shape = self._graph.get_tensor_by_name(tensor.name).shape
+    except KeyError:
+      return None
+    sizes = shape.as_list() if shape.rank else []
+    odd = example_axes.ODD_BATCH
+    found = [i for i, size in enumerate(sizes) if size and size % odd == 0]
+    return Rows(found[0], sizes[found[0]] // odd) if len(found) == 1 else None
+
+
+class BatchPlanner:
+  """Decides for a graph that grows: before each request for gradients."""
+
+  def __init__(
+    self,
+    inputs: Sequence[BatchInput],
+    before: Iterable[tf.Operation],
+    per_example: Sequence[str] = (),
+  ):
+    """Starts before model_fn is called.
+
+    Args:
+      inputs: The features and labels that have examples, whole.
+      before: The ops that are there.
+      per_example: Expressions for names of ops that the user says to be done
+        for each example by itself.
+    """
+    self._inputs = inputs
+    self._size = micro_batches.known_size(inputs)
+    self._roots = {
+      x.name
+      for entry in inputs
+      for x in tf.nest.flatten(entry.whole, expand_composites=True)
+    }
+    self._depends: set[tf.Operation] = set()
+    self._of_inputs = {op for op in before if not _reads_variable(op)}
+    self._per_example = [re.compile(x) for x in per_example]
+    self._axes = example_axes.ExampleAxes(inputs, self.differs, self._size)
+    # Of what is made in parts, for the sizes that rules are told.
+    self._rows: dict[str, Rows] = {}
+    self._elements: dict[str, tf.TensorShape] = {}  # Of lists.
+    self._loops = traversal.Loops()
+    for entry in inputs:
+      if isinstance(entry.whole, tf.Tensor):
+        self._rows[entry.whole.name] = Rows(entry.axis, 1)
+
+  def differs(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor depends on the batch.
+
+    Args:
+      tensor: A tensor of the plain graph.
+    """
+    return tensor.name in self._roots or tensor.op in self._depends
+
+  def is_of_inputs(self, op: tf.Operation) -> bool:
+    """Whether an op depends on nothing but inputs.
+
+    Args:
+      op: An op of the plain graph.
+    """
+    return op in self._of_inputs
+
+  def add_rows(self, tensor: tf.Tensor, other: tf.Tensor) -> None:
+    """Hears of a tensor that slices make, and is no op's of the plain graph.
+
+    Args:
+      tensor: All rows of it.
+      other: A tensor of the plain graph in which slices lie as in it.
+    """
+    self._roots.add(tensor.name)
+    self._rows[tensor.name] = self._rows[other.name]
+
+  def plan(self, ops: Sequence[tf.Operation]) -> BatchPlan:
+    """Returns what is done in parts.
+
+    Args:
+      ops: New ops of the plain graph.
+    """
+    self._add(ops)
+    in_order = traversal.in_order([op for op in ops if op in self._depends])
+    if not in_order:
+      return BatchPlan((), {}, frozenset())
+    inner = control_flow.ops_in_branches(in_order[0].graph.get_operations())
+    able = [op for op in in_order if op not in inner and self._is_able(op)]
+    sizes = self._sizes(able)
+    without: set[tf.Operation] = set()
+    while True:
+      before = dict(self._rows)
+      found = self._decisions([x for x in able if x not in without], sizes)
+      unread = _read_once(found)
+      if not unread:
+        return self._without_idle(found, sizes)
+      without |= unread
+      self._rows = before
+
+  def _decisions(
+    self, ops: Sequence[tf.Operation], sizes: _Sizes
+  ) -> dict[tf.Operation, PartedOp]:
+    """Returns what is done in parts, in order."""
+    found: dict[tf.Operation, PartedOp] = {}
+    for op in ops:
+      if self._normalizes(op, sizes):
+        found[op] = self._normalization(op, sizes)
+        continue
+      decision = self._decision(op, sizes)
+      if decision is None:
+        continue
+      for tensor, operand in zip(op.inputs, decision.operands, strict=True):
+        if self._is_new_list(tensor) and isinstance(operand, Split):
+          shape = function_parts.element_shape(tensor.op.inputs[0], operand)
+          made = PerPart((shape, Whole()), (operand,))
+          found[tensor.op] = self._accepted(tensor.op, made, sizes)
+          self._rows[tensor.name] = _rows_of(operand, sizes)
+      found[op] = self._accepted(op, decision, sizes)
+      for tensor, output in zip(op.outputs, decision.outputs, strict=True):
+        if isinstance(output, Split):
+          self._rows[tensor.name] = _rows_of(output, sizes)
+      if op.type == "TensorListFromTensor":
+        sized = sizes.op(op) or op
+        self._elements[op.outputs[0].name] = sized.inputs[0].shape[1:]
+    return found
+
+  def _is_new_list(self, tensor: tf.Tensor) -> bool:
+    """Whether slices may have lists of their own in place of one."""
+    is_new = tensor.op.type in function_parts.NEW_LISTS
+    return is_new and tensor.name not in self._rows
+
+  def _add(self, ops: Sequence[tf.Operation]) -> None:
+    """Finds what depends on the batch, and what on nothing but inputs."""
+    self._loops.add(ops)
+
+    def visit(op: tf.Operation) -> bool:
+      if op in self._depends:
+        return False
+      depends = any(map(self.differs, op.inputs)) or any(
+        x in self._depends for x in op.control_inputs
+      )
+      if depends:
+        self._depends.update([op, *self._loops.ops_with(op)])
+      return depends
+
+    traversal.repeat_until_stable(visit, ops)
+    for op in traversal.in_order(ops):
+      if not _reads_variable(op) and all(
+        x in self._of_inputs for x in traversal.sources(op)
+      ):
+        self._of_inputs.add(op)
+
+  def _sizes(self, able: Sequence[tf.Operation]) -> _Sizes:
+    if self._size is not None and self._size > 1:
+      return _StaticSizes(self._size)
+    for op in able:
+      for tensor in op.inputs:
+        is_root = tensor.name in self._roots
+        known = self._rows.get(tensor.name)
+        if is_root and known is not None and not self._axes.is_input(tensor):
+          self._axes.add_rows(tensor, known.axis, known.per_example or 1)
+    for op in able:  # Of what a table says no shape is inferred.
+      if op.type == "LookupTableFindV2" and op.outputs[0].shape.rank:
+        layout = self._axes.of(op.inputs[1])
+        if (layout.axis, layout.per_example) == (0, 1):
+          self._axes.add_rows(op.outputs[0])
+    return _OddSizes(self._axes.odd_graph(able))
+
+  def _is_said(self, op: tf.Operation) -> bool:
+    return any(x.search(op.name) for x in self._per_example)
+
+  def _is_able(self, op: tf.Operation) -> bool:
+    """Whether an op may be done in parts, whatever it computes."""
+    waits = any(x in self._depends for x in op.control_inputs)
+    is_lookup = op.type in op_types.VARIABLE_READS | op_types.TABLE_LOOKUPS
+    is_stateful = op.op_def.is_stateful and not is_lookup
+    return (
+      bool(op.outputs)
+      and not waits
+      and op.type not in SHAPES
+      and graph_reads.outermost_loop(op) is None
+      and op.type not in op_types.SWITCHES | op_types.MERGES
+      and not any(map(op_types.is_reference, op.inputs))
+      and (
+        self._is_said(op)
+        or op.type in op_types.FUNCTIONAL
+        or not (is_stateful or op_types.is_call(op))
+      )
+      and "_gradient_op_type" not in op.node_def.attr
+    )
+
+  def _decision(self, op: tf.Operation, sizes: _Sizes) -> PerPart | None:
+    """Returns what parts of an op read and make, if parts are the same."""
+    splits = [self._split_of(x, sizes) for x in op.inputs]
+    if self._is_said(op):
+      operands = [split or Whole() for split in splits]
+      return PerPart(
+        tuple(operands), (Split(0, sizes.parts),) * len(op.outputs)
+      )
+    sized = sizes.op(op)
+    if sized is None or not any(splits):
+      return None
+    found = self._by_rule(op, sized, splits, sizes)
+    if not isinstance(found, PerPart):
+      return None
+    # A part of one example must not lose its dimension.
+    names_sizes = op.type == "Squeeze" and op.get_attr("squeeze_dims")
+    if any(found.attributes) and not names_sizes:
+      return None
+    return found if self._fits(op, sized, found, sizes) else None
+
+  def _by_rule(
+    self,
+    op: tf.Operation,
+    sized: tf.Operation,
+    splits: Sequence[Split | None],
+    sizes: _Sizes,
+  ) -> Decision | None:
+    """Returns what the rules say of an op."""
+    if op.type in op_types.FUNCTIONAL:
+      elements = [self._element_shape(x) for x in op.inputs]
+      functions = function_parts.FunctionParts(sizes.parts)
+      return functions.decide(op, sized, splits, elements)
+    if op.type in function_parts.LIST_RULES:
+      return function_parts.LIST_RULES[op.type](sized, splits)
+    # A mean adds up as its sum does.
+    rule = TABLE.rules.get("Sum" if op.type == "Mean" else op.type)
+    return None if rule is None else rule(sized, splits)
+
+  def _element_shape(self, tensor: tf.Tensor) -> tf.TensorShape | None:
+    """Returns the shape of what a list holds, or a variable."""
+    if tensor.dtype == tf.resource:
+      found = variables.variable_of(tensor)
+      if found is not None and "shape" in found.node_def.attr:
+        return tf.TensorShape(found.get_attr("shape"))
+    return self._elements.get(tensor.name)
+
+  def _normalizes(self, op: tf.Operation, sizes: _Sizes) -> bool:
+    """Whether an op normalizes a batch by its moments, and slices can."""
+    if op.type not in op_types.FUSED_BATCH_NORMS:
+      return False
+    rows = self._rows.get(op.inputs[0].name)
+    return (
+      op.get_attr("is_training")
+      and rows is not None
+      and rows.axis == 0
+      and op.inputs[0].shape.rank is not None
+      and not any(self.differs(x) for x in op.inputs[1:])
+      and not any(x.consumers() for x in op.outputs[3:])
+    )
+
+  def _normalization(self, op: tf.Operation, sizes: _Sizes) -> PartedOp:
+    """Returns what slices do of a batch normalization."""
+    rows = self._rows[op.inputs[0].name]
+    self._rows[op.outputs[0].name] = rows
+    reads: list[Reads] = [
+      Cut(_real(rows, sizes)),
+      *[None] * (len(op.inputs) - 1),
+    ]
+    shares = (False,) * len(op.outputs)
+    return PartedOp(op, tuple(reads), shares, is_composite=True)
+
+  def _fits(
+    self,
+    op: tf.Operation,
+    sized: tf.Operation,
+    decision: PerPart,
+    sizes: _Sizes,
+  ) -> bool:
+    """Whether parts can read what they shall, and make parts of the batch."""
+    return all(
+      tensor.shape.rank is not None
+      and (_is_of_batch(output, sizes) or self._may_add(op, tensor, output))
+      for output, tensor in zip(decision.outputs, op.outputs, strict=True)
+    ) and all(
+      self._may_read(*x, sizes)
+      for x in zip(op.inputs, sized.inputs, decision.operands, strict=True)
+    )
+
+  def _may_add(
+    self, op: tf.Operation, tensor: tf.Tensor, output: Output
+  ) -> bool:
+    """Whether slices may add their shares of an output.
+
+    What inputs alone make is done once, so that no slice waits for another.
+    """
+    if not isinstance(output, Joined):
+      return False
+    if output.join is Join.FIRST:  # Which has no gradient.
+      return not tensor.dtype.is_floating or not tensor.consumers()
+    if op in self._of_inputs:
+      return False
+    can_mean = tensor.dtype.is_floating or op.type != "Mean"
+    return output.join is Join.SUM and can_mean
+
+  def _may_read(
+    self,
+    tensor: tf.Tensor,
+    sized: tf.Tensor,
+    operand: Operand,
+    sizes: _Sizes,
+  ) -> bool:
+    """Whether each part can have what it is to read in place of a tensor."""
+    if isinstance(operand, Split):
+      if tensor.dtype == tf.variant and tensor.name not in self._rows:
+        return self._is_new_list(tensor)
+      return _is_of_batch(operand, sizes)
+    if isinstance(operand, Whole):
+      return tensor.name in self._roots or tensor.name not in self._rows
+    if not isinstance(operand, Resized):
+      return False
+    rows, rest = divmod(sum(operand.sizes), sum(sizes.parts))
+    if rest or operand.sizes != tuple(x * rows for x in sizes.parts):
+      return False
+    named = axes.named_size(sized, operand.index)
+    return named in (-1, sum(operand.sizes))
+
+  def _split_of(self, tensor: tf.Tensor, sizes: _Sizes) -> Split | None:
+    """Returns how a tensor is made by parts, or how it can be cut."""
+    rows = self._rows.get(tensor.name)
+    if rows is None and self.differs(tensor):
+      rows = sizes.rows(tensor)
+    if rows is None:
+      return None
+    return Split(rows.axis, sizes.parts).times(rows.per_example or 0)
+
+  def _accepted(
+    self, op: tf.Operation, decision: PerPart, sizes: _Sizes
+  ) -> PartedOp:
+    """Returns what slices do of an op."""
+    sized = sizes.op(op) or op
+    reads = tuple(
+      _reads(*x, sizes)
+      for x in zip(sized.inputs, decision.operands, strict=True)
+    )
+    shares = tuple(
+      isinstance(x, Joined) and x.join is Join.SUM for x in decision.outputs
+    )
+    if op.type != "Mean" or not any(shares):
+      return PartedOp(op, reads, shares)
+    values = op.inputs[0]
+    over = axes.constant_axes(op.inputs[1], values.shape.rank) or []
+    split = decision.operands[0]
+    assert isinstance(split, Split)
+    rows = _real(_rows_of(split, sizes), sizes)
+    others = tuple(sorted({*over} - {rows.axis}))
+    return PartedOp(op, reads, shares, rows, others)
+
+  def _without_idle(
+    self, found: Mapping[tf.Operation, PartedOp], sizes: _Sizes
+  ) -> BatchPlan:
+    """Leaves out what inputs alone make, and no other part reads."""
+    read: set[tf.Operation] = set()
+    kept: dict[tf.Operation, PartedOp] = {}
+    for op, parted in reversed([*found.items()]):
+      if op in self._of_inputs and op not in read:
+        for tensor in op.outputs:
+          self._rows.pop(tensor.name, None)
+        continue
+      kept[op] = parted
+      for tensor, reads in zip(op.inputs, parted.reads, strict=True):
+        if isinstance(reads, Cut):
+          read.add(tensor.op)
+    rows = {
+      tensor.name: _real(self._rows[tensor.name], sizes)
+      for op in kept
+      for tensor in op.outputs
+      if tensor.name in self._rows
+    }
+    return BatchPlan(
+      tuple(reversed(kept.values())),
+      rows,
+      frozenset(op for op in kept if op in self._of_inputs),
+    )
+
+
+def _read_once(found: Mapping[tf.Operation, PartedOp]) -> set[tf.Operation]:
+  """Returns what makes lists of slices that something reads once.
+
+  Lists cannot be joined, so they are not made in parts then.
+  """
+  return {
+    op
+    for op in found
+    for tensor in op.outputs
+    if tensor.dtype == tf.variant
+    and any(reader not in found for reader in tensor.consumers())
+  }
+
+
+def _reads_variable(op: tf.Operation) -> bool:
+  """Whether an op is a variable, or reads one."""
+  return op_types.is_variable(op) or op.type in op_types.VARIABLE_READS
+
+
+def _is_of_batch(split: Operand | Output, sizes: _Sizes) -> bool:
+  """Whether something is split as the batch is."""
+  if not isinstance(split, Split):
+    return False
+  factor = split.sizes[0] // sizes.parts[0]
+  return bool(factor) and split.sizes == tuple(x * factor for x in sizes.parts)
+
+
+def _rows_of(split: Split, sizes: _Sizes) -> Rows:
+  return Rows(split.axis, split.sizes[0] // sizes.parts[0])
+
+
+def _real(rows: Rows, sizes: _Sizes) -> Rows:
+  """Returns rows as they are in the program."""
+  if sizes.are_real or rows.per_example == 1:
+    return rows
+  return Rows(rows.axis, None)
+
+
+def _reads(sized: tf.Tensor, operand: Operand, sizes: _Sizes) -> Reads:
+  """Returns what each slice reads in place of a tensor."""
+  if isinstance(operand, Split):
+    return Cut(_real(_rows_of(operand, sizes), sizes))
+  if isinstance(operand, Resized):
+    if axes.named_size(sized, operand.index) == -1:
+      return None  # It follows from the other sizes.
+    rows = _real(Rows(0, operand.sizes[0] // sizes.parts[0]), sizes)
+    return Size(operand.index, rows.per_example)
+  return None

@@ -1,0 +1,99 @@
+"""Segments: how often slices of the batch wait for each other, as data.
+
+A segment is what slices do without waiting for other slices. What reads a join,
+or a sum of shares, waits for all of them, and so it is in a later segment. The
+backward pass of a mean over examples is in the segment of its forward pass;
+that of the root of a mean is in the next one.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from estimator_mp.graph import traversal
+
+import tensorflow as tf
+
+
+def segments_of_ops(
+  ops: Sequence[tf.Operation],
+  in_slices: Collection[tf.Operation],
+  waits_for_all: Collection[tf.Operation],
+) -> dict[tf.Operation, int]:
+  """Returns the segment that each op is in, or that has to be over before it.
+
+  Args:
+    ops: Ops in the order of the graph.
+    in_slices: Those that each slice has.
+    waits_for_all: Those that make one tensor of what all slices make.
+
+  Returns:
+    For each op of a slice its segment, from 0. For others how many segments
+    have to be over.
+  """
+  found: dict[tf.Operation, int] = {}
+  for op in traversal.in_order(ops):
+    before = [found[x] for x in traversal.sources(op) if x in found]
+    number = max(before, default=0)
+    if op in waits_for_all and any(
+      x in in_slices for x in traversal.inputs(op)
+    ):
+      number += 1
+    found[op] = number
+  return found
+
+
+def ops_between(
+  ops: Iterable[tf.Operation],
+  begins: Collection[tf.Operation],
+  ends: Collection[tf.Operation],
+  backward: Collection[tf.Operation],
+) -> list[tf.Operation]:
+  """Returns what each slice has: what comes of some ops, up to others.
+
+  Args:
+    ops: Ops in the order of the graph.
+    begins: What reads whole tensors for slices; they are no slice's themselves.
+    ends: What makes whole tensors again.
+    backward: What was made for gradients: a constant that waits for a slice's
+      gradient is the slice's, too.
+  """
+  inside: set[tf.Operation] = set()
+  found = []
+  for op in traversal.in_order(list(ops)):
+    if op in begins or op in ends:
+      continue
+    before = traversal.sources if op in backward else traversal.inputs
+    if any(x in begins or x in inside for x in before(op)):
+      inside.add(op)
+      found.append(op)
+  return found
+
+
+def ops_that_end(
+  ops: Sequence[tf.Operation],
+  in_slices: Collection[tf.Operation],
+  begins: Collection[tf.Operation],
+  ends: Collection[tf.Operation],
+) -> list[tf.Operation]:
+  """Returns what is done once between two segments.
+
+  Args:
+    ops: Ops in the order of the graph.
+    in_slices: Those that each slice has.
+    begins: What reads whole tensors for slices.
+    ends: What makes whole tensors of what slices make.
+
+  Returns:
+    The first ops on each way from an end to a begin, in order.
+  """
+  inside = {*in_slices, *begins, *ends}
+
+  def before(op: tf.Operation) -> list[tf.Operation]:
+    return [x for x in traversal.inputs(op) if x not in inside]
+
+  start = [x for op in begins for x in before(op)]
+  between = set(traversal.walk(start, before))
+  return [
+    op
+    for op in ops
+    if op in between and any(x in ends for x in traversal.inputs(op))
+  ]
