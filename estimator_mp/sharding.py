@@ -296,11 +296,16 @@ class _Sharding:
 
   def _is_of_whole_batch(self) -> bool:
     """Whether the engine is used that is to replace the other one."""
-    config = self._config
-    return (
-      os.environ.get(_ENGINE) == "whole_batch"
-      and config.batch_norm != "per_micro_batch"
-    )
+    name = os.environ.get(_ENGINE, "")
+    if name not in ("", "whole_batch"):
+      raise ValueError(
+        f"{_ENGINE}={name!r} is not known; use whole_batch, or unset it"
+      )
+    if name and self._config.batch_norm == "per_micro_batch":
+      raise ValueError(
+        f"{_ENGINE}={name} has no batch_norm='per_micro_batch' yet; unset it"
+      )
+    return bool(name)
 
   def _parted(
     self,

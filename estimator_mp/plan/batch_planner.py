@@ -33,6 +33,7 @@ from estimator_mp.model_axis.decisions import (
 )
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.pipeline import example_axes
+from estimator_mp.plan import forward_planner
 
 import tensorflow as tf
 
@@ -200,7 +201,6 @@ class BatchPlanner:
       per_example: Expressions for names of ops that the user says to be done
         for each example by itself.
     """
-    self._inputs = inputs
     self._size = micro_batches.known_size(inputs)
     self._roots = {
       x.name
@@ -250,8 +250,16 @@ class BatchPlanner:
 
     Args:
       ops: New ops of the plain graph.
+
+    Raises:
+      ValueError: If the shape of an op's output is not known that the user says
+        to be done for each example.
     """
     self._add(ops)
+    for op in filter(self._is_said, ops):
+      for tensor in op.outputs:
+        if tensor.shape.rank is None:
+          raise ValueError(forward_planner.unknown_shape(tensor))
     in_order = traversal.in_order([op for op in ops if op in self._depends])
     if not in_order:
       return BatchPlan((), {}, frozenset())
@@ -274,7 +282,7 @@ class BatchPlanner:
     """Returns what is done in parts, in order."""
     found: dict[tf.Operation, PartedOp] = {}
     for op in ops:
-      if self._normalizes(op, sizes):
+      if self._normalizes(op):
         found[op] = self._normalization(op, sizes)
         continue
       decision = self._decision(op, sizes)
@@ -330,6 +338,9 @@ class BatchPlanner:
         known = self._rows.get(tensor.name)
         if is_root and known is not None and not self._axes.is_input(tensor):
           self._axes.add_rows(tensor, known.axis, known.per_example or 1)
+    for op in filter(self._is_said, able):
+      for tensor in op.outputs:
+        self._axes.add_rows(tensor)
     for op in able:  # Of what a table says no shape is inferred.
       if op.type == "LookupTableFindV2" and op.outputs[0].shape.rank:
         layout = self._axes.of(op.inputs[1])
@@ -406,7 +417,7 @@ class BatchPlanner:
         return tf.TensorShape(found.get_attr("shape"))
     return self._elements.get(tensor.name)
 
-  def _normalizes(self, op: tf.Operation, sizes: _Sizes) -> bool:
+  def _normalizes(self, op: tf.Operation) -> bool:
     """Whether an op normalizes a batch by its moments, and slices can."""
     if op.type not in op_types.FUSED_BATCH_NORMS:
       return False

@@ -135,7 +135,7 @@ class ForwardPlanner:
     for op in filter(self._is_said, in_order):
       for tensor in op.outputs:
         if tensor.shape.rank is None:
-          raise ValueError(_unknown_shape(tensor))
+          raise ValueError(unknown_shape(tensor))
         self._axes.add_rows(tensor)
     for op in in_order:  # Of what a table says no shape is inferred.
       if op.type == "LookupTableFindV2" and op.outputs[0].shape.rank:
@@ -328,8 +328,12 @@ def _is_small(odd: tf.Tensor) -> bool:
   return value is not None and bool(np.all(value < ODD_BATCH // 2))
 
 
-def _unknown_shape(tensor: tf.Tensor) -> str:
-  """Returns the text of an error."""
+def unknown_shape(tensor: tf.Tensor) -> str:
+  """Returns the text of an error about an op of `per_example`.
+
+  Args:
+    tensor: What it makes.
+  """
   return (
     f"per_example names {tensor.op.name}, but {tensor.name} has an unknown "
     "number of dimensions; set its shape, such as x.set_shape([None, 8])"

@@ -22,6 +22,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from estimator_mp.graph import placed_ops
 from estimator_mp.plan.batch_planner import BY_SLICE, Rows
 
 import tensorflow as tf
@@ -98,13 +99,15 @@ class Bridges:
       whole: All rows.
       rows: How slices lie in it.
     """
-    shape = whole.shape.as_list()
-    shape[rows.axis] = None
+    loose, exact = whole.shape.as_list(), whole.shape.as_list()
+    loose[rows.axis] = exact[rows.axis] = None
     if rows == BY_SLICE:
-      shape[0] = 1
+      exact[0] = 1
     elif self._slice_rows is not None and rows.per_example is not None:
-      shape[rows.axis] = self._slice_rows * rows.per_example
-    return self._make(Kind.CUT, whole, shape, rows=rows).output
+      exact[rows.axis] = self._slice_rows * rows.per_example
+    part = self._make(Kind.CUT, whole, loose, rows=rows).output
+    part.set_shape(exact)
+    return part
 
   def join(self, part: tf.Tensor, rows: Rows, shape: tf.TensorShape) -> Any:
     """Returns the rows of all slices.
@@ -244,7 +247,7 @@ _TYPE = _register()
 
 @contextlib.contextmanager
 def outside(device: str) -> Iterator[None]:
-  """Lets ops be made on a device, in no scope and no branch, waiting for none.
+  """Lets ops be made on a device, apart from all else that is being made.
 
   Args:
     device: The device; "" for none yet.
@@ -252,13 +255,8 @@ def outside(device: str) -> Iterator[None]:
   Yields:
     None.
   """
-  graph = tf.compat.v1.get_default_graph()
   with (
-    tf.compat.v1.name_scope(None),
-    tf.control_dependencies(None),
-    graph.colocate_with(None, ignore_existing=True),
-    tf.compat.v1.device(None),
+    placed_ops.apart_from_caller("estimator_mp/slices/"),
     tf.compat.v1.device(device),
-    tf.compat.v1.name_scope("estimator_mp/slices/"),
   ):
     yield

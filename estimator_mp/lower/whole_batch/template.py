@@ -15,11 +15,7 @@ import tensorflow as tf
 
 
 class Template:
-  """The ops of slice 0, and who reads what all slices make.
-
-  Attributes:
-    ops: The ops.
-  """
+  """The ops of slice 0, and who reads what all slices make."""
 
   def __init__(
     self,
@@ -34,7 +30,6 @@ class Template:
       of_slice: What is known of slice 0.
       made: Hears of each op that is made, and for which op of the plain graph.
     """
-    self.ops: dict[tf.Operation, None] = {}
     self._bridges = bridges
     self._slice = of_slice
     self._made = made
@@ -84,14 +79,14 @@ class Template:
     simple: list[PartedOp] = []
     for parted in plan.ops:
       if parted.is_composite:
-        self._add_copies(simple, plan)
+        self._add_copies(simple)
         simple = []
         self._normalize(parted)
       else:
         simple.append(parted)
-    self._add_copies(simple, plan)
+    self._add_copies(simple)
 
-  def _add_copies(self, ops: Sequence[PartedOp], plan: BatchPlan) -> None:
+  def _add_copies(self, ops: Sequence[PartedOp]) -> None:
     """Copies ops that a rule lets slices do each for itself."""
     if not ops:
       return
@@ -99,7 +94,7 @@ class Template:
     for parted in ops:
       op, copy = parted.op, made[parted.op.name]
       self._stand_ins[op] = copy
-      self._add(copy, op)
+      self._made(copy, op)
       graph_edits.add_control_inputs(copy, op.control_inputs)
       for tensor, part in zip(op.outputs, copy.outputs, strict=True):
         self._parts[tensor.name] = part
@@ -178,10 +173,6 @@ class Template:
       if not self._stand_ins.keys().isdisjoint(waits):
         found = [self._stand_ins.get(x, x) for x in waits]
         graph_edits.set_control_inputs(op, found)
-
-  def _add(self, made: tf.Operation, op: tf.Operation) -> None:
-    self.ops[made] = None
-    self._made(made, op)
 
   def _imported(self, ops: Sequence[PartedOp]) -> dict[str, tf.Operation]:
     """Returns copies of ops that read what slices read, by the ops' names."""
@@ -262,7 +253,7 @@ class Template:
       )
     for made in self._graph_ops()[first:]:
       if made.name not in self._bridges.all:
-        self._add(made, op)
+        self._made(made, op)
     return found
 
   def _share(
@@ -277,7 +268,7 @@ class Template:
       if self._slice.weight is not None:
         share = share * tf.cast(self._slice.weight, share.dtype)
     for made in self._graph_ops()[first:]:
-      self._add(made, op)
+      self._made(made, op)
     return share
 
   def _num_entries(self, parted: PartedOp, copy: tf.Operation) -> tf.Tensor:

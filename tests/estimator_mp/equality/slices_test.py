@@ -96,6 +96,36 @@ class SlicesTest(parameterized.TestCase):
         run.variables[key], value, rtol=1e-4, atol=1e-5, err_msg=key
       )
 
+  @parameterized.named_parameters(
+    tiers.sample(
+      [
+        ("transformer", "transformer", "stage_model"),
+        ("cnn", "cnn", "stage"),
+        ("lstm", "lstm", "stage"),
+        ("deepfm", "deepfm", "data_stage"),
+      ]
+    )
+  )
+  def test_evaluates_and_predicts_as_the_plain_model(self, name, mesh):
+    model = zoo.PURE_MODELS[name]
+    start = self.create_tempdir().full_path
+    runs.train(model.model_fn, None, model.params, start, 1)
+    plain = self._train(model, None, start)
+    config = estimator_mp.ShardingConfig(**_MESHES[mesh])
+    run = self._train(model, config, start)
+    runs.assert_same_serving(self, run, plain, rtol=1e-4)
+
+  @parameterized.parameters(
+    ({"ESTIMATOR_MP_ENGINE": "whole"}, {}, "is not known; use whole_batch"),
+    ({}, {"batch_norm": "per_micro_batch"}, "per_micro_batch' yet; unset it"),
+  )
+  def test_refuses(self, environment, options, text):
+    self.enter_context(mock.patch.dict(os.environ, environment))
+    config = estimator_mp.ShardingConfig(**_MESHES["stage"], **options)
+    model = zoo.PURE_MODELS["mlp_adam"]
+    with self.assertRaisesRegex(ValueError, text):
+      self._train(model, config, self.create_tempdir().full_path)
+
 
 if __name__ == "__main__":
   absltest.main()
