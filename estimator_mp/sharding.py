@@ -301,10 +301,6 @@ class _Sharding:
       raise ValueError(
         f"{_ENGINE}={name!r} is not known; use whole_batch, or unset it"
       )
-    if name and self._config.batch_norm == "per_micro_batch":
-      raise ValueError(
-        f"{_ENGINE}={name} has no batch_norm='per_micro_batch' yet; unset it"
-      )
     return bool(name)
 
   def _parted(

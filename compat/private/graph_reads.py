@@ -4,6 +4,7 @@ Tested on TensorFlow 2.15.1 and 2.21.0.
 
 - `Operation._control_flow_context` tells the loop that an op is in.
 - `function_def_to_graph` knows the shapes of the ops in a function.
+- `Operation._gradient_function` is the gradient that a `tf.function` has.
 - `Graph._get_function` and its result's `cached_definition` tell what is in a
   function of a graph; publicly one gets all functions with the whole graph. Its
   `graph` has the ops that Python made, with where it did.
@@ -33,6 +34,16 @@ def outermost_loop(op: tf.Operation) -> object | None:
       loop = context
     context = context.outer_context
   return loop
+
+
+def has_own_gradient(op: tf.Operation) -> bool:
+  """Whether the gradient of an op is not that of its type.
+
+  Args:
+    op: An op, such as the call of a `tf.function`.
+  """
+  names_type = "_gradient_op_type" in op.node_def.attr
+  return names_type or op._gradient_function is not None
 
 
 def shapes_in_function(

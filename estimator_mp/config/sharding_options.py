@@ -100,10 +100,14 @@ class ShardingOptions:
       more bytes than the gradient. Where the graph does not know the size of a
       batch, "auto" is "each", and so is all where activations are computed
       again.
-    batch_norm: How batch normalisation updates its moving averages, and
-      model_fn other variables, from the features: "deferred" is once per batch,
-      from the mean over micro-batches; "per_micro_batch" is once for each of
-      them, one after the other, with the first one last.
+    batch_norm: "whole" normalizes by the moments of the whole batch, as the
+      plain model does: slices exchange them. With "per_micro_batch" each slice
+      uses its own moments, so that no slice waits for another; moving averages
+      move once, by the mean of the slices' moments. It holds for fused batch
+      normalization, and for what reads both moments of `tf.nn.moments`.
+    draws: "per_slice" lets each slice draw its part of random numbers, from
+      seeds that follow from the op's and from the number of the slice; "whole"
+      draws them once, as the plain run does, and cuts them.
     cells: What the graph has of each micro-batch but the first: "ops" is all
       of its ops; "functions" is a call of a function for each cell, so that a
       graph of hundreds of micro-batches is built, and starts, in seconds.
@@ -254,10 +258,16 @@ class ShardingOptions:
     choices=("auto", "each", "batched"),
   )
   batch_norm: str = options.option(
-    "deferred",
-    "Whether moving averages are updated once per batch, or by each"
-    " micro-batch.",
-    choices=("deferred", "per_micro_batch"),
+    "whole",
+    "Whether batch normalization uses the moments of the whole batch, or each"
+    " slice of it its own.",
+    choices=("whole", "per_micro_batch"),
+  )
+  draws: str = options.option(
+    "per_slice",
+    "Whether each slice of the batch draws its own random numbers, or they are"
+    " drawn once, as the plain run draws them.",
+    choices=("per_slice", "whole"),
   )
   cells: str = options.option(
     "ops",

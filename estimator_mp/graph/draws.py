@@ -78,9 +78,7 @@ def reads_seed(op: tf.Operation, differs: Callable[[tf.Tensor], bool]) -> bool:
     differs: Whether a tensor differs between micro-batches.
   """
   index = op_types.SEED_INPUTS.get(op.type)
-  if index is None or differs(op.inputs[index]):
-    return False
-  return has_examples(op.outputs[0].shape, _joints(op, differs))
+  return index is not None and not differs(op.inputs[index])
 
 
 def is_for_examples(

@@ -204,7 +204,7 @@ class Functions:
     for node in function.node_def:
       if draws.has_seed(node):
         draws.reseed(node, node.attr["seed2"].i, number)
-      elif self._reads_seed(node, function, differ):
+      elif _reads_seed(node, differ):
         seeds.append(node)
       elif functions_of(node) or node.op in self._known:
         original = type(node)()
@@ -213,27 +213,6 @@ class Functions:
         self._call(node, original, number, flags)
     for node in seeds:
       _mix_seed(function, node, number)
-
-  def _reads_seed(
-    self, node: tf.compat.v1.NodeDef, function: Any, differ: Collection[str]
-  ) -> bool:
-    """Whether an op of a function has to draw from a seed that is mixed."""
-    index = op_types.SEED_INPUTS.get(node.op)
-    if index is None or _source(node.input[index]) in differ:
-      return False
-    name = function.signature.name
-    if name not in self._shapes:
-      self._shapes[name] = graph_reads.shapes_in_function(
-        self._known[name], self._graph
-      )
-    shapes = self._shapes[name]
-    joints = [
-      (shapes.get(drawn, _UNKNOWN), shapes.get(joined, _UNKNOWN))
-      for drawn, joined in _joints_of_function(node, function, differ)
-    ]
-    if node.name in differ:
-      return draws.has_examples(shapes.get(node.name, _UNKNOWN), joints)
-    return any(draws.joins_rows(joint, self._num_rows) for joint in joints)
 
   def _outputs(self, name: str, differing: frozenset[int]) -> frozenset[int]:
     """Returns the outputs of a function that micro-batches differ in."""
@@ -305,23 +284,10 @@ def _differing_nodes(function: Any, differing: frozenset[int]) -> set[str]:
   return found
 
 
-def _joints_of_function(
-  node: tf.compat.v1.NodeDef, function: Any, differ: Collection[str]
-) -> Iterator[tuple[str, str]]:
-  """Yields, by their names, ops as `_joints` yields shapes."""
-  made = {node.name}
-  size = -1
-  while len(made) > size:
-    size = len(made)
-    for reader in function.node_def:
-      sources = [_source(name) for name in _inputs(reader)]
-      drawn = [name for name in sources if name in made]
-      if not drawn or reader.name in made or reader.op in op_types.SEEDED:
-        continue
-      if not any(name in differ and name not in made for name in sources):
-        made.add(reader.name)
-      elif reader.op in op_types.ROW_BY_ROW:
-        yield drawn[0], reader.name
+def _reads_seed(node: tf.compat.v1.NodeDef, differ: Collection[str]) -> bool:
+  """Whether an op of a function has to draw from a seed that is mixed."""
+  index = op_types.SEED_INPUTS.get(node.op)
+  return index is not None and _source(node.input[index]) not in differ
 
 
 def _mix_seed(function: Any, node: tf.compat.v1.NodeDef, number: int) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.graph import op_types, traversal
-from estimator_mp.model_axis import axes
+from estimator_mp.model_axis import axes, sources
 from estimator_mp.model_axis.decisions import (
   Decision,
   Join,
@@ -20,6 +20,7 @@ from estimator_mp.model_axis.decisions import (
   PerPart,
   Resized,
   Rule,
+  Shifted,
   Split,
   Whole,
 )
@@ -56,15 +57,18 @@ class FunctionParts:
 
   Attributes:
     parts: The sizes of two parts of the batch.
+    draws: Whether slices may draw random numbers of their own.
   """
 
-  def __init__(self, parts: Sequence[int]):
+  def __init__(self, parts: Sequence[int], draws: bool = False):
     """Starts without an op.
 
     Args:
       parts: The sizes of two parts of the batch.
+      draws: Whether slices may draw random numbers of their own.
     """
     self.parts = tuple(parts)
+    self.draws = draws
 
   def decide(
     self,
@@ -223,13 +227,35 @@ class _Body:
           self._of_shapes.add(tensor.name)
     elif any(splits):
       self._accept(op, self._decision(op, splits))
+    elif op.type in op_types.RANDOM:
+      self._draw(op)
     else:
       self._check_whole(op)
+
+  def _draw(self, op: tf.Operation) -> None:
+    """Lets each slice draw as many numbers as its shapes say."""
+    source = sources.TABLE.sources.get(op.type)
+    sizes = op.outputs[0].shape.as_list() if op.outputs[0].shape.rank else []
+    least = sum(self._functions.parts) // 2  # The sizes are of a large batch.
+    of_batch = [axis for axis, size in enumerate(sizes) if (size or 0) > least]
+    if not self._functions.draws or source is None or len(of_batch) != 1:
+      raise _RefusedError
+    parts = self._functions.parts
+    factor, rest = divmod(sizes[of_batch[0]], sum(parts))
+    decision = source(op, Split(of_batch[0], parts).times(factor))
+    if rest or not isinstance(decision, PerPart):
+      raise _RefusedError
+    operands = [
+      Whole() if isinstance(x, Shifted) else x for x in decision.operands
+    ]
+    if not any(x.name in self._of_shapes for x in op.inputs):
+      raise _RefusedError  # The graph knows a size that is not a slice's.
+    self._accept(op, PerPart(tuple(operands), decision.outputs))
 
   def _check_whole(self, op: tf.Operation) -> None:
     """Lets each slice do what is the same for all, or of its shapes."""
     is_read = op.type in op_types.VARIABLE_READS
-    if op.type in op_types.RANDOM or op_types.is_call(op):
+    if op_types.is_call(op):
       raise _RefusedError
     if op.op_def.is_stateful and not is_read:
       raise _RefusedError

@@ -12,14 +12,14 @@ is done in parts for who needs parts of it, and once for who needs it whole.
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Protocol
 
 from compat.private import graph_reads
 from estimator_mp.capture import micro_batches
 from estimator_mp.capture.micro_batches import BatchInput
 from estimator_mp.graph import control_flow, op_types, traversal, variables
-from estimator_mp.model_axis import axes, function_parts
+from estimator_mp.model_axis import axes, function_parts, sources
 from estimator_mp.model_axis.decisions import (
   Decision,
   Join,
@@ -28,6 +28,7 @@ from estimator_mp.model_axis.decisions import (
   Output,
   PerPart,
   Resized,
+  Shifted,
   Split,
   Whole,
 )
@@ -91,6 +92,9 @@ class PartedOp:
     op: The op of the plain graph.
     reads: What each slice reads in place of each input.
     shares: For each output, whether slices add their shares of it.
+    own: For each output, whether slices have one each, as the moments of a
+      batch normalization per micro-batch: a reader in parts reads that of its
+      slice, any other their mean, weighted by examples.
     divisor: How many entries of the whole batch a mean is of, besides those in
       `counted`; the slice's share is a sum that is divided by them. None for
       what is no mean over examples.
@@ -102,6 +106,7 @@ class PartedOp:
   op: tf.Operation
   reads: tuple[Reads, ...]
   shares: tuple[bool, ...]
+  own: tuple[bool, ...] = ()
   divisor: Rows | None = None
   counted: tuple[int, ...] = ()
   is_composite: bool = False
@@ -192,6 +197,8 @@ class BatchPlanner:
     inputs: Sequence[BatchInput],
     before: Iterable[tf.Operation],
     per_example: Sequence[str] = (),
+    draws: str = "whole",
+    batch_norm: str = "whole",
   ):
     """Starts before model_fn is called.
 
@@ -200,6 +207,8 @@ class BatchPlanner:
       before: The ops that are there.
       per_example: Expressions for names of ops that the user says to be done
         for each example by itself.
+      draws: As `ShardingOptions.draws`.
+      batch_norm: As `ShardingOptions.batch_norm`.
     """
     self._size = micro_batches.known_size(inputs)
     self._roots = {
@@ -210,11 +219,15 @@ class BatchPlanner:
     self._depends: set[tf.Operation] = set()
     self._of_inputs = {op for op in before if not _reads_variable(op)}
     self._per_example = [re.compile(x) for x in per_example]
+    self._draws_per_slice = draws == "per_slice"
+    self._own_moments = batch_norm == "per_micro_batch"
+    self._own: set[str] = set()  # What each slice has of its own, by name.
     self._axes = example_axes.ExampleAxes(inputs, self.differs, self._size)
     # Of what is made in parts, for the sizes that rules are told.
     self._rows: dict[str, Rows] = {}
     self._elements: dict[str, tf.TensorShape] = {}  # Of lists.
     self._loops = traversal.Loops()
+    self._inner: Collection[tf.Operation] = ()  # What branches of conds run.
     for entry in inputs:
       if isinstance(entry.whole, tf.Tensor):
         self._rows[entry.whole.name] = Rows(entry.axis, 1)
@@ -263,13 +276,16 @@ class BatchPlanner:
     in_order = traversal.in_order([op for op in ops if op in self._depends])
     if not in_order:
       return BatchPlan((), {}, frozenset())
-    inner = control_flow.ops_in_branches(in_order[0].graph.get_operations())
-    able = [op for op in in_order if op not in inner and self._is_able(op)]
+    graph = in_order[0].graph
+    self._inner = control_flow.ops_in_branches(graph.get_operations())
+    able = [x for x in in_order if x not in self._inner and self._is_able(x)]
     sizes = self._sizes(able)
     without: set[tf.Operation] = set()
     while True:
       before = dict(self._rows)
-      found = self._decisions([x for x in able if x not in without], sizes)
+      found = self._decisions(
+        [x for x in able if x not in without], sizes, set(ops)
+      )
       unread = _read_once(found)
       if not unread:
         return self._without_idle(found, sizes)
@@ -277,31 +293,119 @@ class BatchPlanner:
       self._rows = before
 
   def _decisions(
-    self, ops: Sequence[tf.Operation], sizes: _Sizes
+    self,
+    ops: Sequence[tf.Operation],
+    sizes: _Sizes,
+    new: Collection[tf.Operation],
   ) -> dict[tf.Operation, PartedOp]:
-    """Returns what is done in parts, in order."""
+    """Returns what is done in parts, in order.
+
+    Args:
+      ops: What may be.
+      sizes: The sizes that rules are told.
+      new: What was not planned before.
+    """
     found: dict[tf.Operation, PartedOp] = {}
     for op in ops:
+      if op in found:
+        continue
       if self._normalizes(op):
         found[op] = self._normalization(op, sizes)
+        continue
+      if self._own_moments and self._is_own(op):
+        found[op] = self._own_statistic(op, sizes)
         continue
       decision = self._decision(op, sizes)
       if decision is None:
         continue
       for tensor, operand in zip(op.inputs, decision.operands, strict=True):
-        if self._is_new_list(tensor) and isinstance(operand, Split):
-          shape = function_parts.element_shape(tensor.op.inputs[0], operand)
-          made = PerPart((shape, Whole()), (operand,))
-          found[tensor.op] = self._accepted(tensor.op, made, sizes)
-          self._rows[tensor.name] = _rows_of(operand, sizes)
-      found[op] = self._accepted(op, decision, sizes)
-      for tensor, output in zip(op.outputs, decision.outputs, strict=True):
-        if isinstance(output, Split):
-          self._rows[tensor.name] = _rows_of(output, sizes)
-      if op.type == "TensorListFromTensor":
-        sized = sizes.op(op) or op
-        self._elements[op.outputs[0].name] = sized.inputs[0].shape[1:]
+        if not isinstance(operand, Split) or tensor.name in self._rows:
+          continue
+        made = self._made_for(tensor, operand, sizes, new)
+        if made and not _are_read_whole(made, found):
+          for maker, of_maker in made.items():
+            self._accept(maker, of_maker, sizes, found)
+      self._accept(op, decision, sizes, found)
     return found
+
+  def _accept(
+    self,
+    op: tf.Operation,
+    decision: PerPart,
+    sizes: _Sizes,
+    found: dict[tf.Operation, PartedOp],
+  ) -> None:
+    """Lets an op be done in parts."""
+    found[op] = self._accepted(op, decision, sizes)
+    for tensor, output in zip(op.outputs, decision.outputs, strict=True):
+      if isinstance(output, Split):
+        self._rows[tensor.name] = _rows_of(output, sizes)
+    if op.type == "TensorListFromTensor":
+      sized = sizes.op(op) or op
+      self._elements[op.outputs[0].name] = sized.inputs[0].shape[1:]
+
+  def _made_for(
+    self,
+    tensor: tf.Tensor,
+    split: Split,
+    sizes: _Sizes,
+    new: Collection[tf.Operation],
+  ) -> dict[tf.Operation, PerPart]:
+    """Returns what slices make themselves so that each has its own part.
+
+    That is a new list, or random numbers and what is made of these.
+
+    Args:
+      tensor: What an op in parts reads.
+      split: How it is split there.
+      sizes: The sizes that rules are told.
+      new: What was not planned before.
+    """
+    op = tensor.op
+    if self._is_new_list(tensor):
+      shape = function_parts.element_shape(op.inputs[0], split)
+      return {op: PerPart((shape, Whole()), (split,))}
+    if not self._draws_per_slice:
+      return {}
+    return self._drawn(tensor, split, sizes, new)
+
+  def _drawn(
+    self,
+    tensor: tf.Tensor,
+    split: Split,
+    sizes: _Sizes,
+    new: Collection[tf.Operation],
+  ) -> dict[tf.Operation, PerPart]:
+    """Returns how slices draw a tensor; see `_made_for`."""
+    op, sized = tensor.op, sizes.op(tensor.op)
+    source = sources.TABLE.sources.get(op.type)
+    if sized is None or source is None or op not in new:
+      return {}
+    decision = source(sized, split)
+    if not isinstance(decision, PerPart):
+      return {}
+    if op.type in op_types.RANDOM:  # Clones get seeds of their own.
+      operands = [
+        Whole() if isinstance(x, Shifted) else x for x in decision.operands
+      ]
+      decision = PerPart(tuple(operands), decision.outputs)
+      fits = self._fits(op, sized, decision, sizes)
+      return {op: decision} if fits and self._is_apart(op) else {}
+    if decision.attributes or not self._fits(op, sized, decision, sizes):
+      return {}
+    made: dict[tf.Operation, PerPart] = {}
+    for before, operand in zip(op.inputs, decision.operands, strict=True):
+      if isinstance(operand, Split) and before.name not in self._rows:
+        made |= self._drawn(before, operand, sizes, new)
+    return made | {op: decision} if made and self._is_apart(op) else {}
+
+  def _is_apart(self, op: tf.Operation) -> bool:
+    """Whether an op is in no v1 loop or cond, and waits for no slice."""
+    return (
+      graph_reads.outermost_loop(op) is None
+      and op not in self._inner
+      and not any(x in self._depends for x in op.control_inputs)
+    )
 
   def _is_new_list(self, tensor: tf.Tensor) -> bool:
     """Whether slices may have lists of their own in place of one."""
@@ -324,7 +428,8 @@ class BatchPlanner:
 
     traversal.repeat_until_stable(visit, ops)
     for op in traversal.in_order(ops):
-      if not _reads_variable(op) and all(
+      draws = self._draws_per_slice and op.type in op_types.RANDOM
+      if not (draws or _reads_variable(op)) and all(
         x in self._of_inputs for x in traversal.sources(op)
       ):
         self._of_inputs.add(op)
@@ -368,7 +473,7 @@ class BatchPlanner:
         or op.type in op_types.FUNCTIONAL
         or not (is_stateful or op_types.is_call(op))
       )
-      and "_gradient_op_type" not in op.node_def.attr
+      and not graph_reads.has_own_gradient(op)
     )
 
   def _decision(self, op: tf.Operation, sizes: _Sizes) -> PerPart | None:
@@ -401,7 +506,9 @@ class BatchPlanner:
     """Returns what the rules say of an op."""
     if op.type in op_types.FUNCTIONAL:
       elements = [self._element_shape(x) for x in op.inputs]
-      functions = function_parts.FunctionParts(sizes.parts)
+      functions = function_parts.FunctionParts(
+        sizes.parts, self._draws_per_slice
+      )
       return functions.decide(op, sized, splits, elements)
     if op.type in function_parts.LIST_RULES:
       return function_parts.LIST_RULES[op.type](sized, splits)
@@ -440,7 +547,49 @@ class BatchPlanner:
       *[None] * (len(op.inputs) - 1),
     ]
     shares = (False,) * len(op.outputs)
-    return PartedOp(op, tuple(reads), shares, is_composite=True)
+    if not self._own_moments:
+      return PartedOp(op, tuple(reads), shares, is_composite=True)
+    self._own.update(x.name for x in op.outputs[1:])
+    own = (False, *[True] * (len(op.outputs) - 1))
+    return PartedOp(op, tuple(reads), shares, own)
+
+  def _is_own(self, op: tf.Operation) -> bool:
+    """Whether an op makes what each slice has of its own.
+
+    Those are the moments of a batch normalization, and what is made of these
+    and of nothing that slices have parts of.
+    """
+    if not all(x.dtype.is_floating and x.shape.rank is not None for x in op.outputs):
+      return False
+    if op.type == "Mean":
+      rows = self._rows.get(op.inputs[0].name)
+      over = axes.constant_axes(op.inputs[1], op.inputs[0].shape.rank) or []
+      return rows is not None and rows.axis in over and self._is_moment(op)
+    return any(x.name in self._own for x in op.inputs) and not any(
+      self.differs(x) and x.name not in self._own for x in op.inputs
+    )
+
+  def _is_moment(self, op: tf.Operation) -> bool:
+    """Whether a mean is one of those of `tf.nn.moments`."""
+    values = op.inputs[0]
+    if values.op.type == "SquaredDifference":
+      return any(x.name in self._own for x in values.op.inputs)
+    stopped = [x for x in op.outputs[0].consumers() if x.type == "StopGradient"]
+    return any(
+      reader.type == "SquaredDifference" and values in [*reader.inputs]
+      for stop in stopped
+      for reader in stop.outputs[0].consumers()
+    )
+
+  def _own_statistic(self, op: tf.Operation, sizes: _Sizes) -> PartedOp:
+    """Returns what slices do each for itself; see `_is_own`."""
+    self._own.update(x.name for x in op.outputs)
+    reads = tuple(
+      Cut(_real(self._rows[x.name], sizes)) if x.name in self._rows else None
+      for x in op.inputs
+    )
+    count = len(op.outputs)
+    return PartedOp(op, reads, (False,) * count, (True,) * count)
 
   def _fits(
     self,
@@ -526,7 +675,7 @@ class BatchPlanner:
     assert isinstance(split, Split)
     rows = _real(_rows_of(split, sizes), sizes)
     others = tuple(sorted({*over} - {rows.axis}))
-    return PartedOp(op, reads, shares, rows, others)
+    return PartedOp(op, reads, shares, divisor=rows, counted=others)
 
   def _without_idle(
     self, found: Mapping[tf.Operation, PartedOp], sizes: _Sizes
@@ -568,6 +717,22 @@ def _read_once(found: Mapping[tf.Operation, PartedOp]) -> set[tf.Operation]:
     if tensor.dtype == tf.variant
     and any(reader not in found for reader in tensor.consumers())
   }
+
+
+def _are_read_whole(
+  made: Iterable[tf.Operation], found: Mapping[tf.Operation, PartedOp]
+) -> bool:
+  """Whether an op in parts reads all that another one of them has made."""
+  return any(
+    reader in found
+    and any(
+      source is tensor and not isinstance(reads, Cut)
+      for source, reads in zip(reader.inputs, found[reader].reads, strict=True)
+    )
+    for op in made
+    for tensor in op.outputs
+    for reader in tensor.consumers()
+  )
 
 
 def _reads_variable(op: tf.Operation) -> bool:

@@ -46,6 +46,7 @@ def ops_between(
   begins: Collection[tf.Operation],
   ends: Collection[tf.Operation],
   backward: Collection[tf.Operation],
+  in_parts: Collection[tf.Operation] = (),
 ) -> list[tf.Operation]:
   """Returns what each slice has: what comes of some ops, up to others.
 
@@ -55,6 +56,7 @@ def ops_between(
     ends: What makes whole tensors again.
     backward: What was made for gradients: a constant that waits for a slice's
       gradient is the slice's, too.
+    in_parts: What was made for slice 0: random ops may read nothing of it.
   """
   inside: set[tf.Operation] = set()
   found = []
@@ -62,7 +64,7 @@ def ops_between(
     if op in begins or op in ends:
       continue
     before = traversal.sources if op in backward else traversal.inputs
-    if any(x in begins or x in inside for x in before(op)):
+    if op in in_parts or any(x in begins or x in inside for x in before(op)):
       inside.add(op)
       found.append(op)
   return found

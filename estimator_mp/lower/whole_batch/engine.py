@@ -93,7 +93,7 @@ class WholeBatch:
     self._replicas = replicas_lib.Replicas(config, mesh, num_replicas)
     self._num_slices = self._count * self._replicas.count
     self._planner = batch_planner.BatchPlanner(
-      inputs, before, config.per_example
+      inputs, before, config.per_example, config.draws, config.batch_norm
     )
     self._parts = micro_batches.parts_of_batch(inputs, self._num_slices, host)
     with bridges_lib.outside(host):
@@ -293,7 +293,9 @@ class WholeBatch:
     begins = {x.op for x in bridges} - ends
     own_numbers = (self._sizes[0], self._weights[0])
     begins |= {x.op for x in own_numbers if isinstance(x, tf.Tensor)}
-    between = segments.ops_between(ops, begins, ends, self._backward)
+    between = segments.ops_between(
+      ops, begins, ends, self._backward, self._template.ops
+    )
     inside = set(between)
     read = [x for op in ends for x in traversal.inputs(op)]
     read += [
@@ -611,6 +613,11 @@ class WholeBatch:
   def _replace_whole(self, bridge: Bridge, whole: tf.Tensor) -> None:
     """Lets what reads a bridge, or fetches it, read the whole batch's value."""
     _replace(bridge.output, whole)
+    if not whole.shape.is_compatible_with(bridge.source.shape):
+      # An input keeps the sizes that it had: those of a slice.
+      with bridges_lib.outside(bridge.op.device):
+        shape = [None] * whole.shape.rank
+        whole = tf.compat.v1.placeholder_with_default(whole, shape)
     graph_edits.replace_input(bridge.op, 0, whole)
 
   def _wait_for_all(

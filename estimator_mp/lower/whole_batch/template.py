@@ -36,11 +36,17 @@ class Template:
     self._parts: dict[str, tf.Tensor] = {}  # By tensors of the plain graph.
     self._rows: dict[str, Rows] = {}
     self._shares: set[str] = set()  # What slices add up, by name.
+    self._own: set[str] = set()  # What each slice has of its own, by name.
     self._stand_ins: dict[tf.Operation, tf.Operation] = {}
     self._of_inputs: set[tf.Operation] = set()
     self._cuts: dict[tuple[str, Rows], tf.Tensor] = {}
     self._reads: dict[tuple[str, str], tf.Tensor] = {}
     self._wholes: dict[str, tf.Tensor] = {}
+
+  @property
+  def ops(self) -> set[tf.Operation]:
+    """The ops that stand for ops of the plain graph."""
+    return set(self._stand_ins.values())
 
   def part(self, tensor: tf.Tensor) -> tf.Tensor | None:
     """Returns what slice 0 makes of a tensor; None if it is done once.
@@ -98,6 +104,9 @@ class Template:
       graph_edits.add_control_inputs(copy, op.control_inputs)
       for tensor, part in zip(op.outputs, copy.outputs, strict=True):
         self._parts[tensor.name] = part
+      if parted.own:
+        named = zip(op.outputs, parted.own, strict=True)
+        self._own.update(x.name for x, is_own in named if is_own)
       for tensor, is_share in zip(op.outputs, parted.shares, strict=True):
         if is_share:
           part = self._parts[tensor.name]
@@ -148,12 +157,29 @@ class Template:
     rows = self._rows.get(tensor.name)
     if tensor.name in self._shares:
       found = self._bridges.sum(part)
+    elif tensor.name in self._own:
+      found = self._bridges.sum(self._weighted(tensor.op, part))
     elif rows is None:
       found = self._bridges.first(part)
     else:
       found = self._bridges.join(part, rows, tensor.shape)
     self._wholes[tensor.name] = found
     return found
+
+  def _weighted(self, op: tf.Operation, part: tf.Tensor) -> tf.Tensor:
+    """Returns slice 0's term of the mean of what slices have of their own."""
+    first = len(self._graph_ops())
+    with bridges_lib.outside(op.device):
+      examples, whole = (
+        tf.cast(x, part.dtype)
+        for x in (self._slice.examples, self._slice.all_examples)
+      )
+      part = part * (examples / whole)
+      if self._slice.weight is not None:
+        part = part * tf.cast(self._slice.weight, part.dtype)
+    for made in self._graph_ops()[first:]:
+      self._made(made, op)
+    return part
 
   def redirect(self, ops: Iterable[tf.Operation]) -> None:
     """Lets what is done once read what slices make.
@@ -177,6 +203,12 @@ class Template:
   def _imported(self, ops: Sequence[PartedOp]) -> dict[str, tf.Operation]:
     """Returns copies of ops that read what slices read, by the ops' names."""
     inside = {x.name for parted in ops for x in parted.op.outputs}
+    own = {
+      x.name
+      for parted in ops
+      for x, is_own in zip(parted.op.outputs, parted.own, strict=False)
+      if is_own
+    }
     definition = tf.compat.v1.GraphDef()
     graph = tf.compat.v1.get_default_graph()
     definition.versions.CopyFrom(graph.graph_def_versions)
@@ -192,7 +224,9 @@ class Template:
       self._forget_sizes(op, node)
       del node.input[:]
       for tensor, reads in zip(op.inputs, parted.reads, strict=True):
-        if isinstance(reads, Cut) and tensor.name in inside:
+        if tensor.name in inside and (
+          isinstance(reads, Cut) or tensor.name in own
+        ):
           node.input.append(tensor.name)
           continue
         name = f"estimator_mp_input_{len(outside)}"
@@ -223,6 +257,8 @@ class Template:
       return self._cuts[key]
     if isinstance(reads, Size):
       return self._shape(op, self.whole(tensor), reads)
+    if tensor.name in self._own:
+      return self._parts[tensor.name]
     whole = self.whole(tensor)
     if whole.op.type == "Const" and not whole.op.control_inputs:
       return whole
