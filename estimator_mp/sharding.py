@@ -15,7 +15,6 @@ import contextlib
 import dataclasses
 import functools
 import inspect
-import os
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -29,12 +28,10 @@ from estimator_mp.capture import (
   micro_batches,
   requests,
   resources,
-  slice_errors,
-  whole_batches,
+  size_errors,
 )
 from estimator_mp.config import placement_file, sharding_options, split_rules
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.graph import (
   control_flow,
   device_assignment,
@@ -42,8 +39,6 @@ from estimator_mp.graph import (
   traversal,
 )
 from estimator_mp.graph import gradient as gradient_lib
-from estimator_mp.lower import forward as forward_lib
-from estimator_mp.lower import lowering as lowering_lib
 from estimator_mp.lower import ordering, parameter_servers
 from estimator_mp.lower import transfers as lower_transfers
 from estimator_mp.lower.inputs import prefetching as lower_prefetching
@@ -56,12 +51,7 @@ from estimator_mp.placement import (
   propagation,
   transfers,
 )
-from estimator_mp.plan import (
-  forward_planner,
-  sharding_plan,
-  split_planner,
-  unordered_reads,
-)
+from estimator_mp.plan import sharding_plan, split_planner, unordered_reads
 from estimator_mp.plan import stages as stages_lib
 from estimator_mp.replicas import horovod
 from estimator_mp.session import (
@@ -78,10 +68,6 @@ import tensorflow as tf
 TRAIN = tf.estimator.ModeKeys.TRAIN
 
 ModelFn = Callable[..., tf.estimator.EstimatorSpec]
-
-# A switch for those who build it: "whole_batch" is the engine of slices that is
-# to replace the one of `lower.lowering`.
-_ENGINE = "ESTIMATOR_MP_ENGINE"
 
 _IS_SHARDED = "_is_sharded_by_estimator_mp"
 
@@ -230,13 +216,9 @@ class _Sharding:
       None if mode == TRAIN else placement_file.load_placement(model_dir, mesh)
     )
     self._stages = stages_lib.StagePlanner(config, mesh, mode, saved)
-    self._lowering: lowering_lib.Lowering | None = None
-    self._batches: micro_batches.MicroBatches | None = None
     self._processes: horovod.Processes | None = None
-    self._inputs: Mapping[str, Any] = {}  # Of a graph that does not train.
     self._examples: list[tf.Tensor] = []  # What model_fn is called with.
     self._of_input: Sequence[tf.Operation] = ()  # If batches are prefetched.
-    self._forward: forward_lib.ForwardPass | None = None
     self._whole: engine.WholeBatch | None = None
     self._splitter: splitter.Splitter | splitter.Unsplit = splitter.Unsplit()
     # Without a model axis, tables may be split over replicas.
@@ -251,7 +233,7 @@ class _Sharding:
         planner, self._devices_of_parts, self._stages.follow
       )
     if config.aggregation == sharding_options.HOROVOD:
-      self._processes = horovod.Processes(config.loss_reduction)
+      self._processes = horovod.Processes(config.horovod_op)
     if export.is_for_export():
       self._prepare_export()
 
@@ -269,79 +251,52 @@ class _Sharding:
     return resources.all_resources()
 
   def inputs(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns model_fn's arguments, with what it is to train on at a time."""
-    schedule = self._config.create_schedule()
-    num_replicas = self._mesh.axis_size("data")
+    """Returns model_fn's arguments, which are for the whole batch."""
     batch = {
       name: arguments[name]
       for name in ("features", "labels")
       if name in arguments
     }
-    if self._mode != TRAIN:
-      self._inputs = batch
-      if self._is_of_whole_batch() and not export.is_for_export():
-        self._whole = self._parted(batch, schedule)
-    self._examples = whole = _tensors(batch)
-    num_slices = schedule.num_micro_batches * num_replicas
-    if self._mode == TRAIN and num_slices > 1:
-      if self._is_of_whole_batch():
-        self._whole = self._parted(batch, schedule, num_replicas)
-      if self._whole is None:
-        batch = self._cut(batch, schedule, num_replicas)
-    is_whole = self._whole is not None  # It cuts the batch later.
-    if self._mode == TRAIN and self._config.prefetch_inputs and not is_whole:
+    self._examples = _tensors(batch)
+    if self._mode == TRAIN or not export.is_for_export():
+      self._whole = self._parted(batch)
+    if self._mode == TRAIN and self._config.prefetch_inputs and not self._whole:
       slicing = self._graph.get_operations()[self._first :]
-      self._of_input = input_boundary.ops_of_input(whole, slicing)
+      self._of_input = input_boundary.ops_of_input(self._examples, slicing)
     return {**arguments, **batch}
 
-  def _is_of_whole_batch(self) -> bool:
-    """Whether the engine is used that is to replace the other one."""
-    name = os.environ.get(_ENGINE, "")
-    if name not in ("", "whole_batch"):
-      raise ValueError(
-        f"{_ENGINE}={name!r} is not known; use whole_batch, or unset it"
-      )
-    return bool(name)
+  def _parted(self, batch: Mapping[str, Any]) -> engine.WholeBatch | None:
+    """Returns what does in slices what may be done so; None for one slice.
 
-  def _parted(
-    self,
-    batch: Mapping[str, Any],
-    schedule: schedule_lib.Schedule,
-    num_replicas: int = 1,
-  ) -> engine.WholeBatch | None:
-    """Returns what does in slices what may be done so; None for one slice."""
-    inputs = micro_batches.inputs_with_examples(batch, self._config.batch_axis)
-    # Without gradients, one device has nothing to gain by slices.
-    is_one_device = self._mode != TRAIN and self._mesh.axis_size("stage") == 1
-    num_slices = num_replicas * schedule.num_micro_batches
-    if not inputs or num_slices == 1 or is_one_device:
+    Raises:
+      ValueError: If there are to be slices, and nothing has examples.
+    """
+    schedule = self._config.create_schedule()
+    num_replicas = self._mesh.axis_size("data")
+    if self._mode != TRAIN:
+      num_replicas = 1
+      # Without gradients, one device has nothing to gain by slices.
+      if self._mesh.axis_size("stage") == 1:
+        return None
+    if num_replicas * schedule.num_micro_batches == 1:
       return None
+    inputs = micro_batches.inputs_with_examples(batch, self._config.batch_axis)
+    if not inputs and self._mode == TRAIN:
+      raise ValueError(
+        f"mesh={self._config.mesh!r} with num_micro_batches="
+        f"{schedule.num_micro_batches} cuts the batch, but features and labels "
+        "have no tensor with examples; use num_micro_batches=1 and no data "
+        "axis, or say in batch_axis where they are"
+      )
+    if not inputs:
+      return None
+    config = self._config
+    if self._mode != TRAIN:  # Its results are the plain model's.
+      config = dataclasses.replace(config, draws="whole", batch_norm="whole")
     host = devices.host_of(self._mesh.device(stage=0))
     return engine.WholeBatch(
-      self._config, self._mesh, schedule, inputs, host, num_replicas
+      config, self._mesh, schedule, inputs, host, num_replicas
     )
-
-  def _cut(
-    self,
-    batch: Mapping[str, Any],
-    schedule: schedule_lib.Schedule,
-    num_replicas: int,
-  ) -> dict[str, Any]:
-    """Cuts features and labels; returns those of the first slice."""
-    self._batches = micro_batches.split_batch(
-      batch,
-      schedule.num_micro_batches,
-      self._config.batch_axis,
-      num_replicas,
-      schedule.num_rounds,
-      devices.host_of(self._mesh.device(stage=0)),
-    )
-    self._lowering = lowering_lib.Lowering(
-      self._config, self._mesh, schedule, self._batches
-    )
-    first: dict[str, Any] = self._batches.inputs[0]
-    self._examples = _tensors(first)
-    return first
 
   def run(
     self, build: Callable[[], tf.estimator.EstimatorSpec]
@@ -354,14 +309,10 @@ class _Sharding:
     new = self._read_new_ops()
     self._stages.adopt_devices(new)
     stages = self._stages.plan_rest()
-    if self._lowering is not None:
-      self._lowering.check_rows()
     new += self._split(new, [] if self._mode == TRAIN else None)
     self._assign_devices(stages)
     spec = self._splitter.finish(spec)
     graph_checks.check_no_tpu_ops(self._stages.ops)
-    if self._lowering is not None:
-      spec = self._lowering.finish(spec, self._stages.stages)
     if self._whole is not None:
       new += self._read_new_ops()
       rest = [x for x in new if not self._splitter.is_replaced(x)]
@@ -374,13 +325,10 @@ class _Sharding:
         self._of_input = input_boundary.ops_of_input(
           self._examples, self._whole.cuts_of_inputs
         )
-    if self._mode != TRAIN and not export.is_for_export():
-      spec = self._pass_by_parts(spec)
     if self._processes is not None and self._mode == TRAIN:
       spec = self._processes.finish(spec)
-    stored: Mapping[str, Sequence[str]] = {}
     if self._of_input:
-      spec, stored = self._prefetch(spec)
+      spec = self._prefetch(spec)
     if self._mode == TRAIN:
       self._order_reads(spec)
     savings = transfers.find_savings(self._graph.get_operations())
@@ -388,8 +336,8 @@ class _Sharding:
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     device_assignment.leave_other_devices(self._stages.ops)
     self._record(spec)
-    if self._batches is not None:
-      spec = slice_errors.with_explained_steps(spec, self._batches, stored)
+    if self._whole is not None:
+      spec = size_errors.with_explained_steps(spec)
     spec = export.with_deviceless_export(spec)
     if self._config.verify_placement:
       spec = verification.with_placement_verification(spec)
@@ -409,17 +357,12 @@ class _Sharding:
 
   def _prefetch(
     self, spec: tf.estimator.EstimatorSpec
-  ) -> tuple[tf.estimator.EstimatorSpec, Mapping[str, Sequence[str]]]:
-    """Lets batches wait on the devices that read them.
-
-    Returns:
-      The spec, and the names of what is read now, as in `Prefetching`.
-    """
+  ) -> tf.estimator.EstimatorSpec:
+    """Lets batches wait on the devices that read them."""
     made = lower_prefetching.prefetch(input_boundary.find(self._of_input))
-    spec = prefetching.with_prefetching(
+    return prefetching.with_prefetching(
       spec, made.number, made.store, made.end, made.waiting
     )
-    return spec, made.stored
 
   def keep_cells_apart(self) -> None:
     """Lets XLA compile cells one by one, once `run` has returned."""
@@ -431,22 +374,14 @@ class _Sharding:
     self, build: Callable[[], tf.estimator.EstimatorSpec]
   ) -> tf.estimator.EstimatorSpec:
     """Calls model_fn, and answers its requests for gradients."""
-    is_whole = self._whole is not None and self._mode == TRAIN
-    answer = self._answer_whole if is_whole else self._answer
-    handler = requests.Requests(answer, self._add_terms, self._is_input)
+    handler = requests.Requests(self._answer, self._add_terms)
     if self._whole is not None:
       handler.constants = self._whole.constants
     with (
       gradient_requests.intercepted(self._graph, handler),
       mesh_lib.current_mesh(self._mesh),
-      whole_batches.joined_by(self._join(handler)),
     ):
-      try:
-        spec = build()
-      except Exception as error:
-        if self._batches is not None:
-          slice_errors.explain_build_error(error, self._batches)
-        raise
+      spec = build()
     graph_checks.check_spec(spec)
     if self._mode == TRAIN and not handler.count:
       raise ValueError(
@@ -457,125 +392,46 @@ class _Sharding:
       )
     return spec
 
-  def _is_input(self, tensor: tf.Tensor) -> bool:
-    """Whether a tensor is an input of the first slice of the batch."""
-    return self._lowering is not None and self._lowering.is_input(tensor)
-
-  def _join(self, handler: requests.Requests) -> whole_batches.Join | None:
-    """Returns what joins the slices of the batch; None if there are none."""
-    if self._processes is not None and self._mode == TRAIN:
-      return _refuse_to_join
-    lowering = self._lowering
-    if lowering is None:
-      return None
-
-    def join(tensor: tf.Tensor) -> tf.Tensor:
-      whole = lowering.join(tensor)
-      handler.join(
-        whole, tensor, lambda gradient: lowering.share(whole, gradient)
-      )
-      return whole
-
-    return join
-
-  def _answer(self, request: requests.Request) -> requests.Answer:
+  def _answer(self, request: requests.Request) -> list[Any]:
     """Returns gradients of the whole batch."""
     targets = [tf.convert_to_tensor(x) for x in request.targets]
     # Gradient ops will be made beside the ops of the forward graph.
-    self._place_forward([x.op for x in targets])
-    sources = self._splitter.expand(request.sources)
-    wholes = [self._splitter.whole(x) for x in targets]
-    self._read_new_ops()
-    # A tape answers what it was asked, and nothing else.
-    if any(x is not y for x, y in zip(wholes, targets, strict=True)):
-      targets = wholes
-      request = dataclasses.replace(request, targets=wholes)
-    request = dataclasses.replace(request, sources=sources.tensors)
-    grad_ys: Sequence[Any] | None = request.grad_ys
-    if self._lowering is not None:
-      if request.are_sums:
-        self._lowering.say_sums(targets)
-      grad_ys = self._lowering.grad_ys(targets, grad_ys)
-    parts = request.gradients(grad_ys)
-    sources, parts = self._splitter.without_lookups(sources, parts)
-    request = dataclasses.replace(request, sources=sources.tensors)
-    new = self._read_new_ops()
-    if self._splitter.read_wholes(new):
-      new += self._read_new_ops()
-    control_flow.wait_outside_of_loops(new)
-    self._stages.plan_gradients(new, request.sources, parts)
-    totals = parts
-    if self._lowering is not None:
-      self._lowering.add_gradients(new, grad_ys or ())
-      follows = propagation.Follows.LARGEST_INPUT
-      self._assign_devices(self._stages.propagate(new, follows))
-      totals = self._lowering.aggregate(
-        targets, request.sources, parts, new, self._stages.stages
-      )
-    if self._processes is not None:
-      totals = self._processes.sum(request.sources, totals)
-    gradients = self._splitter.contract(sources, totals)
-    return requests.Answer(gradients, request.sources, parts, totals)
-
-  def _answer_whole(self, request: requests.Request) -> requests.Answer:
-    """Returns gradients of a graph that is of the whole batch."""
-    assert self._whole is not None
-    targets = [tf.convert_to_tensor(x) for x in request.targets]
     new = self._place_forward([x.op for x in targets])
     sources = self._splitter.expand(request.sources)
-    targets = [self._splitter.whole(x) for x in targets]
+    wholes = [self._splitter.whole(x) for x in targets]
     new += self._read_new_ops()
-    self._whole.split([x for x in new if not self._splitter.is_replaced(x)])
-    self._stages.adopt_devices(self._read_new_ops())
-    found = self._whole.gradients(
-      targets, sources.tensors, request.grad_ys, request.compute
-    )
+    # A tape answers what it was asked, and nothing else.
+    if all(x is y for x, y in zip(wholes, targets, strict=True)):
+      wholes = request.targets
+    if self._whole is None:
+      found = list(
+        request.compute(wholes, sources.tensors, request.grad_ys, ())
+      )
+    else:
+      self._whole.split([x for x in new if not self._splitter.is_replaced(x)])
+      self._stages.adopt_devices(self._read_new_ops())
+      found = self._whole.gradients(
+        [tf.convert_to_tensor(x) for x in wholes],
+        sources.tensors,
+        request.grad_ys,
+        request.compute,
+      )
     sources, found = self._splitter.without_lookups(sources, found)
     new = self._read_new_ops()
     if self._splitter.read_wholes(new):
       new += self._read_new_ops()
     control_flow.wait_outside_of_loops(new)
     self._stages.plan_gradients(new, sources.tensors, found)
-    follows = propagation.Follows.LARGEST_INPUT
-    self._assign_devices(self._stages.propagate(new, follows))
+    if self._whole is not None:
+      follows = propagation.Follows.LARGEST_INPUT
+      self._assign_devices(self._stages.propagate(new, follows))
     if self._processes is not None:
       found = self._processes.sum(sources.tensors, found)
-    gradients = self._splitter.contract(sources, found)
-    return requests.Answer(gradients, sources.tensors, found, found)
-
-  def _pass_by_parts(
-    self, spec: tf.estimator.EstimatorSpec
-  ) -> tf.estimator.EstimatorSpec:
-    """Lets micro-batches pass the stages, where that is the plain model's."""
-    schedule = self._config.create_schedule()
-    if schedule.num_micro_batches == 1 or self._mesh.axis_size("stage") == 1:
-      return spec
-    if self._whole is not None:
-      return spec
-    inputs = micro_batches.inputs_with_examples(
-      self._inputs, self._config.batch_axis
-    )
-    if not inputs:
-      return spec
-    planner = forward_planner.ForwardPlanner(
-      inputs, micro_batches.known_size(inputs), self._config.per_example
-    )
-    plan = planner.plan(self._stages.ops)
-    stages = self._stages.stages
-    at_work = {stages.get(op) for op in plan.ops if planner.does_work(op)}
-    if len(at_work) < 2:
-      return spec  # No stage could work while another one does.
-    host = devices.host_of(self._mesh.device(stage=0))
-    parts = micro_batches.parts_of_batch(
-      inputs, schedule.num_micro_batches, host
-    )
-    self._forward = forward_lib.ForwardPass(plan, parts, schedule)
-    return self._forward.lower(spec, stages)
+    return self._splitter.contract(sources, found)
 
   def _add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Adds the terms of a gradient that several stages have a part of."""
-    is_whole = self._lowering is None and self._whole is None
-    if is_whole and self._splitter.summary is None:
+    if self._whole is None and self._splitter.summary is None:
       return gradient_lib.add_at_once(terms)
     # Micro-batches and shards round in another way as it is; so nobody waits.
     return gradient_lib.add_by_device(terms)
@@ -626,9 +482,8 @@ class _Sharding:
   ) -> list[tf.Operation]:
     """Splits what is to be split of ops that have stages; returns new ops."""
     variables = self._splitter.split(new, targets)
-    lowering = self._lowering or self._whole
-    if lowering is not None and self._split_axis == "data":
-      lowering.spread(variables)
+    if self._whole is not None and self._split_axis == "data":
+      self._whole.spread(variables)
     return self._read_new_ops()
 
   def _devices_of_parts(self, op: tf.Operation) -> Sequence[str]:
@@ -647,12 +502,6 @@ class _Sharding:
     everything = self._graph.get_operations()
     new: list[tf.Operation] = everything[self._seen :]
     self._seen = len(everything)
-    if self._batches is not None:
-      checks = self._batches.whole.ops
-      new = [op for op in new if op not in checks]
-    if self._lowering is not None:
-      new = [op for op in new if not self._lowering.is_copy(op)]
-      self._lowering.add(new)
     if self._whole is not None:
       new = [op for op in new if not self._whole.is_copy(op)]
     self._servers.complete(new)
@@ -667,10 +516,9 @@ class _Sharding:
     """Keeps the plan for people, for evaluation and for prediction."""
     num_replicas = 1
     mirrors: Mapping[str, tuple[str, ...]] = {}
-    lowering = self._lowering or self._whole
-    if lowering is not None:
+    if self._whole is not None:
       num_replicas = self._mesh.axis_size("data")
-      mirrors = lowering.mirrors
+      mirrors = self._whole.mirrors
     held = contents.contents_of_devices(self._mesh, num_replicas, mirrors)
     placement = contents.placement_of_stages(
       self._mesh, self._stages.stages, held
@@ -679,13 +527,8 @@ class _Sharding:
     if held and self._mode == TRAIN:
       train_op = getattr(spec.train_op, "op", spec.train_op).name
     plan = sharding_plan.ShardingPlan(placement, train_op=train_op)
-    if self._lowering is not None:
-      plan = self._lowering.plan(placement, train_op)
     if self._whole is not None:
       plan = self._whole.plan(placement, train_op)
-    if self._forward is not None:
-      pipeline = self._forward.plan(self._mesh)
-      plan = dataclasses.replace(plan, pipeline=pipeline)
     plan = dataclasses.replace(plan, splits=self._splitter.summary)
     sharding_plan.record_plan(self._graph, plan)
     if plan.segments is not None:
@@ -698,15 +541,6 @@ class _Sharding:
     )
     if self._mode == TRAIN and self._model_dir:
       placement_file.save_placement(placement, self._model_dir, self._mesh)
-
-
-def _refuse_to_join(tensor: tf.Tensor) -> tf.Tensor:
-  """Raises, as other processes have examples that this one cannot see."""
-  raise ValueError(
-    f'whole_batch got {tensor.name}, but with aggregation="horovod" each '
-    "process has a batch of its own; use replicas in one process, such as "
-    'mesh="data:2"'
-  )
 
 
 def _tensors(inputs: Mapping[str, Any]) -> list[tf.Tensor]:

@@ -4,8 +4,6 @@
 - For a model_fn that places its own towers, as `model_fns.batch_split` does:
   `barrier`, `with_placement_verification`, `with_deviceless_export`,
   `placement_of_graph`, `record_placement`.
-- For a model_fn whose loss compares the examples of a batch with each other:
-  `whole_batch`.
 - `StagePipeline`, the client of what `estimator_mp.export_stages` exports, and
   `StageError`, which it raises.
 - `join_cluster`, for programs whose cluster TF_CONFIG does not name: it writes
@@ -23,7 +21,6 @@ import typing
 from compat.lazy_names import lazy_names
 
 if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
-  from estimator_mp.capture.whole_batches import whole_batch as whole_batch
   from estimator_mp.collectives.towers import barrier as barrier
   from estimator_mp.comparison.comparison import ComparedStep as ComparedStep
   from estimator_mp.comparison.comparison import Comparison as Comparison
@@ -72,7 +69,6 @@ _HOMES = {
   "join_cluster": "estimator_mp.distributed.join_cluster",
   "placement_of_graph": "estimator_mp.placement.contents",
   "record_placement": "estimator_mp.plan.sharding_plan",
-  "whole_batch": "estimator_mp.capture.whole_batches",
   "with_deviceless_export": "estimator_mp.session.export",
   "with_placement_verification": "estimator_mp.observe.verification",
 }

@@ -65,26 +65,12 @@ class BatchSize:
 
   Attributes:
     known: The number, if the graph knows it, and otherwise None.
-    doubtful: The name of the input that the graph knows it by, if it may be
-      none of the batch: others' sizes are known in each step only.
     checked: The number in each step, for which it has been compared; None if
       there was nothing to compare.
-    ops: What was made for that. It is no part of the model.
   """
 
   known: int | None
-  doubtful: str | None = None
   checked: tf.Tensor | None = None
-  ops: frozenset[tf.Operation] = frozenset()
-
-  def advice(self) -> str:
-    """Returns what else may help against errors of sizes; may be empty."""
-    if self.doubtful is None:
-      return ""
-    return (
-      f"; or, if {self.doubtful} holds no examples, say so: "
-      f'batch_axis=[("^{self.doubtful}$", None)]'
-    )
 
 
 def batch_size(inputs: Sequence[Input], host: str = "") -> BatchSize:
@@ -99,7 +85,7 @@ def batch_size(inputs: Sequence[Input], host: str = "") -> BatchSize:
   """
   known = [entry for entry in inputs if entry.size is not None]
   if not known:
-    return BatchSize(None, None, *_checked(inputs, host))
+    return BatchSize(None, _checked(inputs, host))
   sizes = [entry.size for entry in known]
   votes = collections.Counter(sizes)
   usual = max(known, key=lambda entry: (votes[entry.size], entry.likelihood))
@@ -116,8 +102,7 @@ def batch_size(inputs: Sequence[Input], host: str = "") -> BatchSize:
     raise ValueError(_NO_EXAMPLES)
   if len(known) == len(inputs):
     return BatchSize(usual.size)
-  doubtful = None if usual.is_label else usual.name
-  return BatchSize(usual.size, doubtful, *_checked(inputs, host))
+  return BatchSize(usual.size, _checked(inputs, host))
 
 
 def message_of_check(message: str) -> str | None:
@@ -130,12 +115,8 @@ def message_of_check(message: str) -> str | None:
   return None if found is None else found[1].replace('\\"', '"')
 
 
-def _checked(
-  inputs: Sequence[Input], host: str
-) -> tuple[tf.Tensor, frozenset[tf.Operation]]:
-  """Returns the number of examples of a step, and the ops that compare it."""
-  graph = tf.compat.v1.get_default_graph()
-  num_ops = len(graph.get_operations())
+def _checked(inputs: Sequence[Input], host: str) -> tf.Tensor:
+  """Returns the number of examples of a step, which has been compared."""
   # Shapes stay where their tensors are: only numbers come to the host.
   shapes = {
     entry.name: tf.shape(entry.value)
@@ -160,8 +141,7 @@ def _checked(
       condition=tf.logical_and(is_same, size > 0), data=[text]
     )
     with tf.control_dependencies([check]):
-      size = tf.identity(size)
-  return size, frozenset(graph.get_operations()[num_ops:])
+      return tf.identity(size)
 
 
 def _size(entry: Input, shape: tf.Tensor | None) -> int | tf.Tensor:

@@ -1,8 +1,7 @@
-"""Replicas' batches: slices of batches that each replica has of its own.
+"""Replicas' batches: those that each replica has read for itself.
 
-What each replica has read is cut where it is. Only the numbers of examples go
-from task to task, if the graph does not know them: a replica with fewer
-examples than others counts less in means.
+What a replica has read is cut where it is. Only the numbers of examples go from
+task to task, if the graph does not know them.
 """
 
 import contextlib
@@ -10,7 +9,7 @@ import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
-from estimator_mp.capture import batch_size, cutting, input_pieces
+from estimator_mp.capture import batch_size, input_pieces
 
 import tensorflow as tf
 
@@ -30,14 +29,13 @@ class ReplicaBatches:
   hosts: tuple[str, ...]
 
   @property
-  def whole(self) -> batch_size.BatchSize:
-    """The number of examples of all together, where the graph knows it."""
+  def known_size(self) -> int | None:
+    """The number of examples of each, if the graph knows that all have it."""
     known = {size.known for size in self.sizes}
-    ops = frozenset(op for size in self.sizes for op in size.ops)
-    size = known.pop() if len(known) == 1 else None
-    if size is not None:
-      size *= len(self.sizes)
-    return batch_size.BatchSize(size, self.sizes[0].doubtful, ops=ops)
+    is_known = len(known) == 1 and not any(
+      x.checked is not None for x in self.sizes
+    )
+    return known.pop() if is_known else None
 
 
 def find(
@@ -83,144 +81,46 @@ def _device(value: Any) -> str:
   return device
 
 
-@dataclasses.dataclass(frozen=True)
-class Cut:
-  """Batches that were cut.
+def checked_sizes(batches: ReplicaBatches, count: int) -> list[tf.Tensor]:
+  """Returns the numbers of examples of replicas: each has some for each slice.
 
-  Attributes:
-    whole: The number of examples of all replicas' batches. What was made for
-      the cut is among its ops.
-    slices: The slices of all, replica after replica, without ranges.
-    pieces: Those of each input.
-  """
-
-  whole: batch_size.BatchSize
-  slices: cutting.Slices
-  pieces: tuple[tuple[Any, ...], ...]
-
-
-def cut(
-  batches: ReplicaBatches, num_micro_batches: int, cutting_said: str, host: str
-) -> Cut:
-  """Cuts each replica's batch into micro-batches.
+  A slice without examples would get one that counts nothing. What joins slices
+  leaves that out at the end of a batch, and here it would be anywhere.
 
   Args:
-    batches: The batches; if the graph knows that all have the same size, the
-      number of micro-batches divides it.
-    num_micro_batches: How many slices each replica gets.
-    cutting_said: What says so in a configuration.
-    host: The device that adds up what the graph does not know of sizes.
+    batches: The batches of all replicas.
+    count: How many slices each replica has.
 
   Raises:
-    ValueError: If a replica has fewer examples than micro-batches.
+    ValueError: If the graph knows that a replica has fewer examples.
   """
-  graph = tf.compat.v1.get_default_graph()
-  num_ops = len(graph.get_operations())
-  whole = batches.whole
-  if whole.known is None:
-    slices, whole = _unequal_slices(
-      batches, num_micro_batches, cutting_said, host
-    )
-  else:
-    size = dataclasses.replace(whole, known=whole.known // len(batches.hosts))
-    slices = [cutting.slices_of(size, num_micro_batches)] * len(batches.hosts)
-  of_replicas = [
-    _pieces(*of_replica)
-    for of_replica in zip(
-      batches.inputs, batches.sizes, batches.hosts, slices, strict=True
-    )
+  return [
+    _checked_size(size, count, host)
+    for size, host in zip(batches.sizes, batches.hosts, strict=True)
   ]
-  ops = whole.ops.union(graph.get_operations()[num_ops:])
-  return Cut(
-    dataclasses.replace(whole, ops=ops),
-    _all_slices(slices, whole),
-    tuple(
-      tuple(piece for of_replica in pieces for piece in of_replica)
-      for pieces in zip(*of_replicas, strict=True)
-    ),
-  )
-
-
-def _pieces(
-  inputs: Sequence[batch_size.Input],
-  size: batch_size.BatchSize,
-  host: str,
-  slices: cutting.Slices,
-) -> list[list[Any]]:
-  """Returns the pieces of a replica's inputs, made where these are."""
-  is_doubtful = size.known is not None and size.checked is not None
-  with (
-    tf.compat.v1.device(host or None),
-    tf.control_dependencies([size.checked] if is_doubtful else []),
-  ):
-    return [cutting.pieces_of(entry, slices) for entry in inputs]
-
-
-def _all_slices(
-  slices: Sequence[cutting.Slices], whole: batch_size.BatchSize
-) -> cutting.Slices:
-  """Returns the slices of all replicas, as one."""
-  count = sum(x.count for x in slices)
-  if whole.known is not None:
-    return cutting.slices_of(whole, count)
-  mean_weights = tuple(w for x in slices for w in x.mean_weights)
-  return cutting.Slices(count, mean_weights, (1.0,) * count, None, None)
-
-
-def _unequal_slices(
-  batches: ReplicaBatches, num_micro_batches: int, cutting_said: str, host: str
-) -> tuple[list[cutting.Slices], batch_size.BatchSize]:
-  """Returns each replica's slices, if sizes are known in each step only.
-
-  Their mean weights are parts of the examples of all replicas.
-  """
-  examples = [
-    _checked_size(size, num_micro_batches, cutting_said, where)
-    for size, where in zip(batches.sizes, batches.hosts, strict=True)
-  ]
-  with tf.compat.v1.device(host or None):
-    total = tf.add_n(examples)
-  found = []
-  for number, where in zip(examples, batches.hosts, strict=True):
-    with tf.compat.v1.device(where or None):
-      own = cutting.slices_of(
-        batch_size.BatchSize(None, checked=number), num_micro_batches
-      )
-      part = tf.cast(number, tf.float32) / tf.cast(total, tf.float32)
-      weights = tuple(weight * part for weight in own.mean_weights)
-    found.append(dataclasses.replace(own, mean_weights=weights))
-  whole = dataclasses.replace(batches.whole, doubtful=None, checked=total)
-  return found, whole
 
 
 def _checked_size(
-  size: batch_size.BatchSize,
-  num_micro_batches: int,
-  cutting_said: str,
-  host: str,
+  size: batch_size.BatchSize, count: int, host: str
 ) -> tf.Tensor:
-  """Returns the number of examples of a replica: one for each slice at least.
-
-  A slice without examples gets one that counts nothing. What joins slices
-  leaves it out at the end of a batch, and here it would be anywhere.
-  """
+  """Returns the number of examples of one replica; see `checked_sizes`."""
   with contextlib.ExitStack() as stack:
     stack.enter_context(tf.compat.v1.device(host or None))
     examples = size.checked
     if examples is None:
       examples = tf.constant(size.known)
-    if num_micro_batches == 1:
+    if count == 1:
       return examples
     text = (
-      f"{cutting_said}, but the batch of a replica has "
-      "{} example(s), so it cannot be cut; let input_fn leave out short "
-      "batches, as Dataset.batch(size, drop_remainder=True) does"
+      "the batch of a replica has {} example(s), so it cannot be cut into "
+      f"{count} slices; let input_fn leave out short batches, as "
+      "Dataset.batch(size, drop_remainder=True) does"
     )
-    if size.known is not None and size.known < num_micro_batches:
+    if size.known is not None and size.known < count:
       raise ValueError(text.format(size.known))
     before, after = text.split("{}")
     check = tf.raw_ops.Assert(
-      condition=examples >= num_micro_batches,
+      condition=examples >= count,
       data=[tf.strings.join([before, tf.strings.as_string(examples), after])],
     )
     stack.enter_context(tf.control_dependencies([check]))

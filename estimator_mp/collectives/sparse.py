@@ -2,8 +2,7 @@
 
 An embedding lookup has a gradient of the rows that were looked up; the dense
 one would be as large as the table. The sum of such gradients is the list of
-all their rows, as optimizers sum rows that occur several times. Rows that are
-one row of the plain gradient (`Repeats`) are summed here.
+all their rows, as optimizers sum rows that occur several times.
 
 Every replica gets the rows of all the others. Each of n devices receives
 (n-1)/n of all rows then, and 2(n-1)/n of the table in a dense sum by a ring: a
@@ -16,75 +15,22 @@ it is.
 """
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
-from estimator_mp import devices as devices_lib
 from estimator_mp.graph import gradient as gradient_lib
-from estimator_mp.graph.gradient import (
-  Gradient,
-  Reduce,
-  Repeats,
-  Rows,
-  RowsOfLookups,
-)
+from estimator_mp.graph.gradient import Gradient, Reduce
 
 import tensorflow as tf
 
-Sparse: TypeAlias = tf.IndexedSlices | RowsOfLookups
 
-
-def merged(parts: Sequence[Rows], device: str) -> Rows:
-  """Returns the whole batch's rows of a lookup.
+def joined_ids(ids: Sequence[tf.Tensor]) -> tf.Tensor:
+  """Returns ids one after another, as int64 if they differ in dtype.
 
   Args:
-    parts: The rows of slices of the batch, in the order of the slices.
-    device: Where they are wanted; its host makes ids distinct.
+    ids: At least one tensor of whole numbers.
   """
-  first = parts[0]
-  if len(parts) == 1:
-    return first
-  with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    if first.repeats is Repeats.SAME:
-      total = tf.add_n([part.values for part in parts])
-      return Rows(total, tf.identity(first.indices), first.repeats)
-    values = tf.concat([part.values for part in parts], axis=0)
-    if first.keys is None:
-      return Rows(values, _joined([x.indices for x in parts]), first.repeats)
-  return _distinct(values, parts, device)
-
-
-def _distinct(values: tf.Tensor, parts: Sequence[Rows], device: str) -> Rows:
-  """Returns rows of distinct keys, those of the same key added up."""
-  host = device
-  if devices_lib.device_type(device) != "CPU":
-    host = devices_lib.host_of(device)
-  order = None
-  with tf.compat.v1.device(None), tf.compat.v1.device(host):
-    keys, numbers = tf.unique(_joined([x.keys for x in parts]))
-    count = tf.size(keys)
-    indices = None
-    if any(part.keys is not part.indices for part in parts):
-      # All rows of a key have the same index.
-      listed = _joined([x.indices for x in parts])
-      indices = tf.math.unsorted_segment_max(listed, numbers, count)
-    if parts[0].repeats is Repeats.SORTED:
-      order = tf.argsort(keys)
-      keys = tf.gather(keys, order)
-      indices = None if indices is None else tf.gather(indices, order)
-  with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    totals = tf.math.unsorted_segment_sum(values, numbers, count)
-    if order is not None:
-      totals = tf.gather(totals, order)
-  indices = keys if indices is None else indices
-  return Rows(totals, indices, parts[0].repeats, keys)
-
-
-def _joined(ids: Sequence[tf.Tensor | None]) -> tf.Tensor:
-  """Returns ids one after another, as int64 if they differ in dtype."""
-  known = [x for x in ids if x is not None]
-  dtypes = {x.dtype for x in known}
+  dtypes = {x.dtype for x in ids}
   dtype = dtypes.pop() if len(dtypes) == 1 else tf.int64
-  return tf.concat([tf.cast(x, dtype) for x in known], axis=0)
+  return tf.concat([tf.cast(x, dtype) for x in ids], axis=0)
 
 
 def concatenate(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
@@ -103,7 +49,7 @@ def concatenate(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
   shapes = [part.dense_shape for part in parts if part.dense_shape is not None]
   return tf.IndexedSlices(
     values=tf.concat([part.values for part in parts], axis=0),
-    indices=_joined([part.indices for part in parts]),
+    indices=joined_ids([part.indices for part in parts]),
     dense_shape=shapes[0] if shapes else None,
   )
 
@@ -128,7 +74,7 @@ def dense(gradient: Gradient) -> tf.Tensor:
   return tf.math.unsorted_segment_sum(gradient.values, gradient.indices, rows)
 
 
-def density(per_replica: Sequence[Sparse]) -> float | None:
+def density(per_replica: Sequence[tf.IndexedSlices]) -> float | None:
   """Returns the rows of all replicas, divided by the rows of the table.
 
   Repeated rows count as often as they occur, so it may be above 1.
@@ -142,11 +88,7 @@ def density(per_replica: Sequence[Sparse]) -> float | None:
   table = gradient_lib.common_shape(0, per_replica)
   if table.rank is None:
     return None
-  rows = [
-    _num_rows(rows)
-    for slices in per_replica
-    for rows in getattr(slices, "rows", [slices])
-  ]
+  rows = [_num_rows(slices) for slices in per_replica]
   table_rows: int | None = table.as_list()[0]
   if not table_rows or None in rows:
     return None
@@ -173,34 +115,19 @@ def becomes_dense(density: float | None, threshold: float | None) -> bool:
   return density >= threshold
 
 
-def rows_of_lookups(part: Sparse) -> RowsOfLookups:
-  """Returns a sparse gradient lookup by lookup.
-
-  Args:
-    part: The gradient. All rows of `IndexedSlices` count apart.
-  """
-  return part if isinstance(part, RowsOfLookups) else RowsOfLookups.of(part)
-
-
-def sum_on(device: str, parts: Sequence[Sparse]) -> tf.IndexedSlices:
+def sum_on(device: str, parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
   """Returns the sum of sparse gradients on one device.
 
   Args:
     device: The device.
     parts: Gradients of one variable, those of the first slices first.
   """
-  found = [rows_of_lookups(part) for part in parts]
-  shapes = [part.dense_shape for part in found if part.dense_shape is not None]
-  rows = [
-    merged(of_lookup, device)
-    for of_lookup in zip(*(part.rows for part in found), strict=True)
-  ]
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    return RowsOfLookups(tuple(rows), shapes[0] if shapes else None).slices
+    return concatenate(parts)
 
 
 def sum_rows(
-  per_replica: Sequence[Sparse], devices: Sequence[str]
+  per_replica: Sequence[tf.IndexedSlices], devices: Sequence[str]
 ) -> list[tf.IndexedSlices]:
   """Sums the sparse gradients of one variable over replicas.
 
@@ -231,7 +158,7 @@ def sum_rows(
 
 
 def sum_as_dense(
-  per_replica: Sequence[Sparse],
+  per_replica: Sequence[tf.IndexedSlices],
   devices: Sequence[str],
   reduce: Reduce,
 ) -> list[tf.Tensor]:
@@ -253,12 +180,12 @@ def sum_as_dense(
     tensors = []
     for slices, device in zip(per_replica, devices, strict=True):
       with tf.compat.v1.device(None), tf.compat.v1.device(device):
-        tensors.append(dense(getattr(slices, "slices", slices)))
+        tensors.append(dense(slices))
       tensors[-1].set_shape(shape)
     return reduce(tensors, devices)
 
 
-def _num_rows(slices: tf.IndexedSlices | Rows) -> int | None:
+def _num_rows(slices: tf.IndexedSlices) -> int | None:
   """Returns the number of listed rows, if the graph knows it."""
   rows: int | None = slices.indices.shape.num_elements()
   if rows is None and slices.values.shape.rank:
@@ -267,12 +194,12 @@ def _num_rows(slices: tf.IndexedSlices | Rows) -> int | None:
 
 
 def _check(
-  per_replica: Sequence[Sparse], devices: Sequence[str]
+  per_replica: Sequence[tf.IndexedSlices], devices: Sequence[str]
 ) -> tf.TensorShape:
   """Returns the shape of a table whose sparse gradients can be summed."""
   gradient_lib.check_one_per_device(per_replica, devices)
   for replica, slices in enumerate(per_replica):
-    if not isinstance(slices, tf.IndexedSlices | RowsOfLookups):
+    if not isinstance(slices, tf.IndexedSlices):
       raise ValueError(
         f"the gradient of replica {replica} is of type "
         f"{type(slices).__name__}, not IndexedSlices; sum dense gradients "

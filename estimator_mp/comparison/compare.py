@@ -72,7 +72,7 @@ def compare(
       "input_fn gave no batch, so nothing was compared; give one that does"
     )
   # The batches are fed, so that both have the same ones.
-  config = dataclasses.replace(config, prefetch_inputs=False)
+  config = dataclasses.replace(config, prefetch_inputs=False, draws="whole")
   session = session_config.session_config(config, given.session_config)
   with tempfile.TemporaryDirectory() as folder:
 

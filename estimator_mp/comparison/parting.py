@@ -1,21 +1,17 @@
 """Parting: why a sharded model is not the plain one, as far as one can tell."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from estimator_mp.comparison import training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import op_types
 
-import numpy as np
 import tensorflow as tf
 
 _MOST_NAMES = 3
 # Sums in another order differ by so little, in float32.
 _ROUNDING = 1e-4
-# How near to a whole number of slices a ratio is, if that is no accident.
-_NEAR = 1e-3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +71,7 @@ def reason(step: PartedStep) -> str:
     step: The step.
   """
   found = next(filter(None, (rule(step) for rule in _RULES)), "")
-  return found or (
-    "no reason is known, as nothing is cut into slices; please report it with "
-    "the model_fn"
-  )
+  return found or ("no reason is known; please report it with the model_fn")
 
 
 def _rounding(step: PartedStep) -> str:
@@ -110,90 +103,35 @@ def _compression(step: PartedStep) -> str:
 
 
 def _batch_norm(step: PartedStep) -> str:
-  """Batch normalisation: own statistics of slices, averages of their means."""
-  norms = [
-    op.name
-    for op in step.ops
-    if (op.type in op_types.FUSED_BATCH_NORMS and op.get_attr("is_training"))
-    or "AssignMovingAvg" in op.name
-  ]
-  if step.count == 1 or not norms:
+  """Batch normalization: slices' own moments, if asked for."""
+  if step.config.batch_norm == "whole" or step.count == 1:
     return ""
   return (
-    f"batch normalisation ({_names(norms)}) normalises each of {step.count} "
-    "slices by its own statistics; with no micro-batches and one replica it "
-    "does as the plain model"
+    f"batch_norm={step.config.batch_norm!r} normalizes each of {step.count} "
+    'slices by its own moments; use batch_norm="whole"'
   )
 
 
 def _random(step: PartedStep) -> str:
-  """Random ops: each slice draws its own numbers."""
+  """Random ops: other numbers than those of the plain model."""
   names = [op.name for op in step.ops if op.type in op_types.RANDOM]
   if not names:
     return ""
   parts = step.config.create_mesh().axis_size("model")
-  if step.count == 1 and parts > 1:
+  if parts > 1:
     return (
       f"random ops ({_names(names)}) draw what is split in {parts} parts, each "
       "with numbers of its own; compare without them, such as with a dropout "
       "rate of 0"
     )
-  if step.count == 1:
+  if step.count > 1 and step.config.draws == "per_slice":
     return (
-      f"random ops ({_names(names)}) draw other numbers, as they have no seed "
-      "of their own; give them one"
+      f"random ops ({_names(names)}) draw numbers of their own for each of "
+      f'{step.count} slices; use draws="whole"'
     )
   return (
-    f"random ops ({_names(names)}) draw new numbers for each of {step.count} "
-    "slices; compare without them, such as with a dropout rate of 0"
-  )
-
-
-def _state(step: PartedStep) -> str:
-  if not step.only_state_differs():
-    return ""
-  names = step.wrong_variables()
-  return (
-    f"variables that are written from the batch, off the way to the loss "
-    f"({_names(names)}), do not see all of it as the plain model's do"
-  )
-
-
-def _sum(step: PartedStep) -> str:
-  """A sum over examples taken for a mean, or a mean for a sum."""
-  if step.count == 1 or not step.plain.gradients:
-    return ""
-  ratios = [
-    _ratio(step.sharded.gradients.get(name), gradient)
-    for name, gradient in step.plain.gradients.items()
-    if np.any(gradient)
-  ]
-  given = step.config.loss_reduction
-  ratio, right = (
-    (1 / step.count, "sum") if given == "mean" else (step.count, "mean")
-  )
-  if ratios and all(abs(x / ratio - 1) < _NEAR for x in ratios):
-    return (
-      f"all gradients are {ratio:g} of the plain ones: the loss is a {right} "
-      f'over examples; use loss_reduction="{right}", not "{given}"'
-    )
-  return ""
-
-
-def _ratio(found: np.ndarray | None, expected: np.ndarray) -> float:
-  """Returns how many times as large as another a gradient is."""
-  if found is None or np.shape(found) != np.shape(expected):
-    return math.inf
-  return float(np.vdot(expected, found) / np.vdot(expected, expected))
-
-
-def _nonlinear(step: PartedStep) -> str:
-  if step.count == 1:
-    return ""
-  return (
-    "the loss of a batch is perhaps no mean of those of its "
-    f"{step.count} slices, but a sum, a mean over something else than "
-    "examples, or a function of such means; see docs/differences.md"
+    f"random ops ({_names(names)}) draw other numbers, as they have no seed "
+    "of their own; give them one"
   )
 
 
@@ -201,11 +139,8 @@ def _nonlinear(step: PartedStep) -> str:
 _RULES: Sequence[Callable[[PartedStep], str]] = (
   _rounding,
   _compression,
-  _sum,
-  _random,
-  _state,
   _batch_norm,
-  _nonlinear,
+  _random,
 )
 
 

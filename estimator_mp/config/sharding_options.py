@@ -30,11 +30,6 @@ Rule: TypeAlias = tuple[str, int]
 # None for a tensor that belongs to the whole batch.
 BatchAxis: TypeAlias = tuple[str, int | None]
 
-# An expression for the names of variables, and how what is written to them is
-# merged: one of `MERGES`.
-StateUpdate: TypeAlias = tuple[str, str]
-MERGES = ("mean", "sum", "concat", "first")
-
 VARIABLES = ("mirrored", "shared")
 OPTIMIZER_STATES = ("replicated", "sharded")
 # Between processes; `replicas.horovod` does it, and not the replicas here.
@@ -111,13 +106,6 @@ class ShardingOptions:
     cells: What the graph has of each micro-batch but the first: "ops" is all
       of its ops; "functions" is a call of a function for each cell, so that a
       graph of hundreds of micro-batches is built, and starts, in seconds.
-    loss_reduction: What a loss is to be taken for where the graph does not
-      tell: "mean" if it is a mean over examples, "sum" if it is their sum.
-      With "auto" that is an error.
-    state_updates: How values of micro-batches are merged before they are
-      written to variables, where the graph does not tell: pairs of a regular
-      expression for names of variables, and "mean", "sum", "concat" or
-      "first".
     variables: "mirrored" gives each replica (`data` axis of the mesh) copies of
       the variables, which a training step keeps equal; "shared" lets all
       replicas read those of replica 0.
@@ -127,6 +115,8 @@ class ShardingOptions:
     aggregation: How gradients are summed over replicas: an algorithm of
       `all_reduce`; "auto" for one that suits the devices; or "horovod" if each
       process holds one replica (see `replicas.horovod`).
+    horovod_op: What Horovod makes of the gradients, and of the losses, of
+      processes: their "mean", as Horovod does by itself, or their "sum".
     bucket_bytes: The most bytes of dense gradients that are summed at once. One
       that is as large is summed alone. 0 sums each alone.
     chunk_bytes: A dense gradient of more bytes is summed in pieces of at most
@@ -275,18 +265,6 @@ class ShardingOptions:
     " of a function for each cell, for graphs of hundreds of micro-batches.",
     choices=("ops", "functions"),
   )
-  loss_reduction: str = options.option(
-    "auto",
-    "Whether a loss is a mean over examples or their sum, where the graph does"
-    " not tell.",
-    choices=("auto", "mean", "sum"),
-  )
-  state_updates: tuple[StateUpdate, ...] = options.option(
-    (),
-    "How micro-batches' values are merged before they are written to variables,"
-    " as JSON, each an expression for names, and mean, sum, concat or first:"
-    ' [["^centers$", "concat"]].',
-  )
   variables: str = options.option(
     "mirrored",
     "Whether each replica of the model has copies of the variables, or all read"
@@ -303,6 +281,12 @@ class ShardingOptions:
     "auto",
     "How gradients are summed over replicas.",
     choices=("auto", *ALGORITHMS, HOROVOD),
+  )
+  horovod_op: str = options.option(
+    "mean",
+    "Whether Horovod averages the gradients of processes, or sums them, for"
+    " --aggregation=horovod.",
+    choices=("mean", "sum"),
   )
   bucket_bytes: int = options.option(
     65536,
@@ -399,14 +383,6 @@ class ShardingOptions:
     object.__setattr__(self, "batch_axis", batch_axis)
     per_example = options.checked_expressions("per_example", self.per_example)
     object.__setattr__(self, "per_example", per_example)
-    state_updates = options.checked_pairs(
-      "state_updates",
-      self.state_updates,
-      lambda word: word in MERGES,
-      f"one of {', '.join(MERGES)}",
-      '("centers", "concat")',
-    )
-    object.__setattr__(self, "state_updates", state_updates)
     if self.recompute != "never" and self.schedule == "none":
       raise ValueError(
         f"recompute={self.recompute!r} needs a schedule, which says when to "

@@ -6,7 +6,7 @@ micro-batch gets a function of its own if that draws anything.
 """
 
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from compat.private import graph_reads
@@ -71,6 +71,53 @@ def any_op(op: tf.Operation, is_one: Callable[[str], bool]) -> bool:
     for name in traversal.walk(start, called)
     for node in known[name].node_def
   )
+
+
+def without_sizes(
+  graph: tf.Graph, name: str, size: int
+) -> tuple[str, dict[str, Any]]:
+  """Returns a function that may be called with slices of a batch.
+
+  A function remembers the shapes that it was built with, and its gradient is
+  built with these.
+
+  Args:
+    graph: The graph that has it in its library.
+    name: Its name.
+    size: The size of the batch; dimensions that it divides are forgotten.
+
+  Returns:
+    The name of the function, and the definitions, by name, that the graph does
+    not have; these of functions that it calls, too.
+  """
+  made: dict[str, Any] = {}
+
+  def rename(name: str) -> str:
+    known = graph_reads.function_definition(graph, name)
+    new_name = f"{name}_without_size"
+    if known is None or new_name in made:
+      return name if known is None else new_name
+    definition = made[new_name] = type(known)()
+    definition.CopyFrom(known)
+    definition.signature.name = new_name
+    for attribute in _IMPLEMENTATIONS:
+      definition.attr.pop(attribute, None)
+    for attributes in (*definition.arg_attr.values(), *definition.node_def):
+      attributes.attr.pop("_output_shapes", None)
+    for node in definition.node_def:
+      for shape in (
+        node.attr["output_shapes"].list.shape
+        if ("output_shapes" in node.attr)
+        else ()
+      ):
+        for dimension in shape.dim:
+          if dimension.size % size == 0:
+            dimension.size = -1
+      for function in functions_of(node):
+        function.name = rename(function.name)
+    return new_name
+
+  return rename(name), made
 
 
 class Functions:

@@ -5,8 +5,6 @@ tensor, as embedding lookups make), or None where a loss does not depend on a
 variable.
 """
 
-import dataclasses
-import enum
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -20,107 +18,7 @@ Reduce: TypeAlias = Callable[
 ]
 
 
-class Repeats(enum.Enum):
-  """Which rows that slices of a batch list are one row of the whole batch's."""
-
-  NONE = "none: the whole batch lists them all"
-  SAME = "the first with the first, and so on: all slices list the same"
-  DISTINCT = "those of one key, and the keys come as they are first seen"
-  SORTED = "those of one key, and the keys ascend"
-  UNKNOWN = "not known"
-
-
-@dataclasses.dataclass(frozen=True)
-class Rows:
-  """Consecutive rows of a sparse gradient, such as those of one lookup.
-
-  Attributes:
-    values: The rows, of shape [n, ...].
-    indices: Their numbers in the table, of shape [n].
-    repeats: How they are merged with those of other slices.
-    keys: What tells distinct rows apart, of shape [n]: the ids that were looked
-      up, which may be others than the numbers of the rows.
-  """
-
-  values: tf.Tensor
-  indices: tf.Tensor
-  repeats: Repeats = Repeats.NONE
-  keys: tf.Tensor | None = None
-
-
-@dataclasses.dataclass(frozen=True)
-class RowsOfLookups:
-  """A sparse gradient of some slices, to be merged with that of others.
-
-  Attributes:
-    rows: The rows of each lookup, in the order of the plain gradient.
-    dense_shape: The shape of the table, if it is known.
-  """
-
-  rows: tuple[Rows, ...]
-  dense_shape: tf.Tensor | None
-
-  @classmethod
-  def of(cls, slices: tf.IndexedSlices) -> "RowsOfLookups":
-    """Returns a gradient all of whose rows count apart.
-
-    Args:
-      slices: The gradient.
-    """
-    rows = Rows(slices.values, slices.indices)
-    return cls((rows,), slices.dense_shape)
-
-  @property
-  def slices(self) -> tf.IndexedSlices:
-    """The gradient as TensorFlow has it; made where it is asked for."""
-    (first, *others) = self.rows
-    if not others:
-      return tf.IndexedSlices(first.values, first.indices, self.dense_shape)
-    dtypes = {rows.indices.dtype for rows in self.rows}
-    dtype = dtypes.pop() if len(dtypes) == 1 else tf.int64
-    indices = [tf.cast(rows.indices, dtype) for rows in self.rows]
-    return tf.IndexedSlices(
-      tf.concat([rows.values for rows in self.rows], 0),
-      tf.concat(indices, 0),
-      self.dense_shape,
-    )
-
-  @property
-  def dtype(self) -> tf.DType:
-    """That of the rows."""
-    return self.rows[0].values.dtype
-
-  @property
-  def shape(self) -> tf.TensorShape:
-    """That of the table, as far as it is known."""
-    rows = self.rows[0]
-    return tf.IndexedSlices(rows.values, rows.indices, self.dense_shape).shape
-
-  @property
-  def tensors(self) -> list[tf.Tensor]:
-    """What has to be known of it to add it up."""
-    found: dict[str, tf.Tensor] = {}
-    for rows in self.rows:
-      for tensor in (rows.values, rows.indices, rows.keys):
-        if tensor is not None:
-          found[tensor.name] = tensor
-    return [*found.values()]
-
-
-# A gradient of one slice, or of some.
-Part: TypeAlias = Gradient | RowsOfLookups
-
-
-def whole(part: Part) -> Gradient:
-  """Returns a gradient as TensorFlow has it.
-
-  Args:
-    part: The gradient, all of whose slices are added up.
-  """
-  return part.slices if isinstance(part, RowsOfLookups) else part
-
-
-def common_shape(index: int, parts: Sequence[Part]) -> tf.TensorShape:
+def common_shape(index: int, parts: Sequence[Gradient]) -> tf.TensorShape:
   """Returns the shape of the gradients of one variable.
 
   Args:
@@ -152,7 +50,7 @@ def common_shape(index: int, parts: Sequence[Part]) -> tf.TensorShape:
 
 
 def check_one_per_device(
-  tensors: Sequence[Part], devices: Sequence[str]
+  tensors: Sequence[Gradient], devices: Sequence[str]
 ) -> None:
   """Raises if there is not one gradient for each device.
 

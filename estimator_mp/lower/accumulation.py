@@ -1,19 +1,16 @@
 """Accumulation: the sum of a gradient over the micro-batches of a replica.
 
 Gradients are added up as they come, so that no more than two are there at a
-time. Rows of sparse ones are listed, each as often as the plain model lists it.
+time.
 """
 
-import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from estimator_mp.collectives import sparse
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Cell
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph.calls import sums
-from estimator_mp.graph.gradient import Repeats, Rows, RowsOfLookups
-from estimator_mp.pipeline import cells, gradient_rows, weight_products
+from estimator_mp.pipeline import cells, weight_products
 
 import tensorflow as tf
 
@@ -183,72 +180,6 @@ class Accumulation:
           found.setdefault(name, []).append(total)
     return found
 
-  def totals_of_rows(
-    self,
-    groups: Sequence[gradient_rows.Group],
-    dense_shape: tf.Tensor | None,
-    passes: Mapping[tf.Operation, cells.Pass],
-    elsewhere: Collection[tf.Operation] = (),
-  ) -> list[RowsOfLookups]:
-    """Returns the sum of a sparse gradient over micro-batches, by replica.
-
-    Args:
-      groups: The rows of the first micro-batch of replica 0.
-      dense_shape: The shape of the table, if it is known.
-      passes: As for `totals`.
-      elsewhere: As for `totals`.
-    """
-    by_replica: list[list[Rows]] = [
-      [] for _ in self._by_replica(groups[0].values)
-    ]
-    for group in groups:
-      sum_of = functools.partial(
-        self._of_replica,
-        op=group.values.op,
-        passes=passes,
-        elsewhere=elsewhere,
-      )
-      for parts in zip(*self._rows(group), strict=True):  # Of one lookup.
-        for replica, found in enumerate(by_replica):
-          begin = replica * self._count
-          own = parts[begin : begin + self._count]
-          found.append(_merged(own, functools.partial(sum_of, replica)))
-    return [RowsOfLookups(tuple(rows), dense_shape) for rows in by_replica]
-
-  def _rows(self, group: gradient_rows.Group) -> list[list[Rows]]:
-    """Returns the rows that each slice has, lookup by lookup."""
-    found = []
-    indices = [self._copies(rows.indices) for rows in group.rows]
-    for number, values in enumerate(self._copies(group.values)):
-      own = [of_slices[number] for of_slices in indices]
-      with tf.compat.v1.device(values.device):
-        parts = [values]
-        if len(own) > 1:
-          parts = tf.split(values, [tf.size(x) for x in own])
-        found.append(
-          [
-            Rows(part, ids, rows.origin.repeats, self._keys(rows, number, ids))
-            for part, ids, rows in zip(parts, own, group.rows, strict=True)
-          ]
-        )
-    return found
-
-  def _keys(
-    self, rows: gradient_rows.FoundRows, number: int, indices: tf.Tensor
-  ) -> tf.Tensor | None:
-    """Returns what tells the rows of a slice apart, if they are distinct."""
-    if rows.origin.keys is None:
-      return None
-    if rows.has_own_keys:
-      return indices
-    keys = self._copies(rows.origin.keys)[number]
-    if rows.origin.partition is None:
-      return keys
-    op, part = rows.origin.partition
-    partitions = self._copies(op.inputs[1])[number]
-    with tf.compat.v1.device(keys.device):
-      return tf.dynamic_partition(keys, partitions, len(op.outputs))[part]
-
   def _of_replica(
     self,
     replica: int,
@@ -294,19 +225,3 @@ class Accumulation:
   def _copies(self, tensor: tf.Tensor) -> list[tf.Tensor]:
     """Returns a tensor of each slice."""
     return [tensor, *self._clones.of(tensor)]
-
-
-def _merged(
-  parts: Sequence[Rows], sum_of: Callable[[Sequence[tf.Tensor]], tf.Tensor]
-) -> Rows:
-  """Returns the rows of all micro-batches of a replica.
-
-  Args:
-    parts: Those of each.
-    sum_of: Returns the sum of their values, if all have the same indices.
-  """
-  first = parts[0]
-  if first.repeats is Repeats.SAME:
-    total = sum_of([part.values for part in parts])
-    return Rows(total, first.indices, first.repeats)
-  return sparse.merged(parts, first.values.device)

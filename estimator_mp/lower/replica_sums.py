@@ -11,7 +11,7 @@ import tensorflow as tf
 
 
 def sum_over_replicas(
-  parts: Sequence[Sequence[gradient_lib.Part]],
+  parts: Sequence[Sequence[gradient_lib.Gradient]],
   sums: Sequence[gradient_sums.GradientSum],
 ) -> list[list[gradient_lib.Gradient]]:
   """Sums the gradients of one request over replicas.
@@ -45,17 +45,17 @@ def sum_over_replicas(
 
 
 def _sum_on(
-  device: str, parts: Sequence[gradient_lib.Part]
+  device: str, parts: Sequence[gradient_lib.Gradient]
 ) -> gradient_lib.Gradient:
   """Returns the sum of a gradient on one device."""
-  if isinstance(parts[0], sparse.Sparse):
+  if isinstance(parts[0], tf.IndexedSlices):
     return sparse.sum_on(device, parts)
   with tf.compat.v1.device(device):
     return tf.add_n(parts)
 
 
 def _sum_in_buckets(
-  parts: Sequence[Sequence[gradient_lib.Part]],
+  parts: Sequence[Sequence[gradient_lib.Gradient]],
   sums: Sequence[gradient_sums.GradientSum],
 ) -> dict[int, list[gradient_lib.Gradient]]:
   """Returns the sums of dense gradients that have the same devices."""

@@ -168,7 +168,7 @@ class Replicas:
   def plan_sums(
     self,
     variables: Sequence[tf.Operation],
-    parts: Sequence[Sequence[gradient_lib.Part]],
+    parts: Sequence[Sequence[gradient_lib.Gradient]],
     made: Sequence[int],
   ) -> tuple[gradient_sums.GradientSum, ...]:
     """Decides how the gradients of one request are summed over replicas.
@@ -189,7 +189,7 @@ class Replicas:
 
   def sum(
     self,
-    parts: Sequence[Sequence[gradient_lib.Part]],
+    parts: Sequence[Sequence[gradient_lib.Gradient]],
     planned: Sequence[gradient_sums.GradientSum],
   ) -> list[gradient_lib.Gradient]:
     """Returns the sums of gradients over replicas, for model_fn to go on with.
@@ -199,7 +199,7 @@ class Replicas:
       planned: What `plan_sums` returned.
     """
     if self.count == 1:
-      return [gradient_lib.whole(of_variable[0]) for of_variable in parts]
+      return [of_variable[0] for of_variable in parts]
     totals = replica_sums.sum_over_replicas(parts, planned)
     receivers = {
       index: found.receiver

@@ -33,8 +33,7 @@ from estimator_mp.model_axis.decisions import (
   Whole,
 )
 from estimator_mp.model_axis.rules.table import TABLE
-from estimator_mp.pipeline import example_axes
-from estimator_mp.plan import forward_planner
+from estimator_mp.plan import odd_sizes
 
 import tensorflow as tf
 
@@ -168,7 +167,7 @@ class _OddSizes:
   are_real = False
 
   def __init__(self, graph: tf.Graph):
-    size = example_axes.ODD_BATCH
+    size = odd_sizes.BATCH
     self.parts = (size // 2, size - size // 2)
     self._graph = graph
 
@@ -184,7 +183,7 @@ class _OddSizes:
     except KeyError:
       return None
     sizes = shape.as_list() if shape.rank else []
-    odd = example_axes.ODD_BATCH
+    odd = odd_sizes.BATCH
     found = [i for i, size in enumerate(sizes) if size and size % odd == 0]
     return Rows(found[0], sizes[found[0]] // odd) if len(found) == 1 else None
 
@@ -222,7 +221,7 @@ class BatchPlanner:
     self._draws_per_slice = draws == "per_slice"
     self._own_moments = batch_norm == "per_micro_batch"
     self._own: set[str] = set()  # What each slice has of its own, by name.
-    self._axes = example_axes.ExampleAxes(inputs, self.differs, self._size)
+    self._odd = odd_sizes.OddSizes(inputs, self.differs)
     # Of what is made in parts, for the sizes that rules are told.
     self._rows: dict[str, Rows] = {}
     self._elements: dict[str, tf.TensorShape] = {}  # Of lists.
@@ -269,10 +268,12 @@ class BatchPlanner:
         to be done for each example.
     """
     self._add(ops)
+    if self._size == 1:
+      return BatchPlan((), {}, frozenset())
     for op in filter(self._is_said, ops):
       for tensor in op.outputs:
         if tensor.shape.rank is None:
-          raise ValueError(forward_planner.unknown_shape(tensor))
+          raise ValueError(_unknown_shape(tensor))
     in_order = traversal.in_order([op for op in ops if op in self._depends])
     if not in_order:
       return BatchPlan((), {}, frozenset())
@@ -435,23 +436,22 @@ class BatchPlanner:
         self._of_inputs.add(op)
 
   def _sizes(self, able: Sequence[tf.Operation]) -> _Sizes:
-    if self._size is not None and self._size > 1:
+    if self._size is not None:
       return _StaticSizes(self._size)
     for op in able:
       for tensor in op.inputs:
         is_root = tensor.name in self._roots
         known = self._rows.get(tensor.name)
-        if is_root and known is not None and not self._axes.is_input(tensor):
-          self._axes.add_rows(tensor, known.axis, known.per_example or 1)
+        if is_root and known is not None and not self._odd.is_known(tensor):
+          self._odd.add_rows(tensor, known.axis, known.per_example or 1)
     for op in filter(self._is_said, able):
       for tensor in op.outputs:
-        self._axes.add_rows(tensor)
+        self._odd.add_rows(tensor)
     for op in able:  # Of what a table says no shape is inferred.
-      if op.type == "LookupTableFindV2" and op.outputs[0].shape.rank:
-        layout = self._axes.of(op.inputs[1])
-        if (layout.axis, layout.per_example) == (0, 1):
-          self._axes.add_rows(op.outputs[0])
-    return _OddSizes(self._axes.odd_graph(able))
+      is_lookup = op.type == "LookupTableFindV2" and op.outputs[0].shape.rank
+      if is_lookup and self._odd.has_row_per_example(op.inputs[1]):
+        self._odd.add_rows(op.outputs[0])
+    return _OddSizes(self._odd.graph(able))
 
   def _is_said(self, op: tf.Operation) -> bool:
     return any(x.search(op.name) for x in self._per_example)
@@ -559,7 +559,9 @@ class BatchPlanner:
     Those are the moments of a batch normalization, and what is made of these
     and of nothing that slices have parts of.
     """
-    if not all(x.dtype.is_floating and x.shape.rank is not None for x in op.outputs):
+    if not all(
+      x.dtype.is_floating and x.shape.rank is not None for x in op.outputs
+    ):
       return False
     if op.type == "Mean":
       rows = self._rows.get(op.inputs[0].name)
@@ -732,6 +734,14 @@ def _are_read_whole(
     for op in made
     for tensor in op.outputs
     for reader in tensor.consumers()
+  )
+
+
+def _unknown_shape(tensor: tf.Tensor) -> str:
+  """Returns the text of an error about an op of `per_example`."""
+  return (
+    f"per_example names {tensor.op.name}, but {tensor.name} has an unknown "
+    "number of dimensions; set its shape, such as x.set_shape([None, 8])"
   )
 
 

@@ -132,7 +132,7 @@ class GradientSum:
 
 def describe(
   variable: tf.Operation,
-  parts: Sequence[gradient_lib.Part],
+  parts: Sequence[gradient_lib.Gradient],
   made: int,
   updater: int,
   has_mirrors: bool = True,
@@ -150,9 +150,9 @@ def describe(
   shape = gradient_lib.common_shape(0, parts)
   tensors: Sequence[tf.Tensor] = (first,)
   sizes = [shape.num_elements()]
-  is_sparse = isinstance(first, sparse.Sparse)
+  is_sparse = isinstance(first, tf.IndexedSlices)
   if is_sparse:
-    tensors = sparse.rows_of_lookups(first).tensors
+    tensors = (first.values, first.indices)
     sizes = [tensor.shape.num_elements() for tensor in tensors]
   num_bytes = None
   if None not in sizes:
@@ -175,11 +175,9 @@ def describe(
   )
 
 
-def _device_of(part: gradient_lib.Part) -> str:
+def _device_of(part: gradient_lib.Gradient) -> str:
   """Returns where a gradient is."""
-  if isinstance(part, sparse.Sparse):
-    part = sparse.rows_of_lookups(part).rows[0].values
-  return str(part.device)
+  return str(getattr(part, "values", part).device)
 
 
 def plan_sums(

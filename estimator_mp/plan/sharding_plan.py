@@ -13,7 +13,6 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.model_axis.split_plan import SplitPlan
-from estimator_mp.pipeline.merges import Merge
 from estimator_mp.placement import transfers
 from estimator_mp.plan.gradient_sums import GradientSum
 
@@ -34,8 +33,6 @@ class PipelinePlan:
     schedule: The order of the cells of each replica.
     cells: For each replica, the cell of each op that belongs to one, by the
       op's name.
-    merges: How what leaves the slices of the batch is merged, by the name of
-      the first slice's tensor.
     recomputed: The stages for which ops of the first micro-batch compute
       activations again, by the ops' names.
   """
@@ -43,9 +40,6 @@ class PipelinePlan:
   mesh: mesh_lib.Mesh
   schedule: schedule_lib.Schedule
   cells: tuple[Mapping[str, schedule_lib.Cell], ...]
-  merges: Mapping[str, Merge] = dataclasses.field(
-    default_factory=lambda: MappingProxyType({})
-  )
   recomputed: Mapping[str, int] = dataclasses.field(
     default_factory=lambda: MappingProxyType({})
   )

@@ -242,18 +242,17 @@ class BroadcastHook(tf.estimator.SessionRunHook):
 class Processes:
   """What joins the graph of one process with those of the others."""
 
-  def __init__(self, loss_reduction: str):
+  def __init__(self, method: str):
     """Finds the other processes.
 
     Args:
-      loss_reduction: How a loss is made of its examples': "sum", or else it is
-        a mean.
+      method: "mean" or "sum", of gradients and of the loss.
 
     Raises:
       ImportError: If Horovod is not installed.
     """
     load_horovod()
-    self._method = "sum" if loss_reduction == "sum" else "mean"
+    self._method = method
 
   def sum(
     self,

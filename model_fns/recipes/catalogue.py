@@ -49,8 +49,6 @@ _IMAGES = Entry(
     "num_virtual_stages": _PLACED,
     "gradient_accumulation_steps": _KNOWN_LOSS,
     "batch_norm": _KNOWN_LOSS,
-    "loss_reduction": _KNOWN_LOSS,
-    "state_updates": _KNOWN_LOSS,
     "sparse_as_dense": _NO_TABLES,
     "batch_axis": _NO_TABLES,
     "initial_values": _NO_TABLES,
@@ -69,7 +67,6 @@ _TWO_TOWER = Entry(
   },
   without={
     "data_dir": "its log is generated",
-    "loss_reduction": _KNOWN_LOSS,
     "batch_norm": "it normalises no batches",
     "batch_axis": "all of its inputs have their examples on axis 0",
   },
@@ -85,7 +82,6 @@ _RESNET = Entry(
     "learning_rate": 0.1,
   },
   without={
-    "loss_reduction": _KNOWN_LOSS,
     "sparse_as_dense": _NO_TABLES,
     "batch_axis": _NO_TABLES,
   },
@@ -124,7 +120,6 @@ _KERAS = Entry(
   ("digits", "cifar10"),
   defaults={"mesh": "stage:2"},
   without={
-    "loss_reduction": _KNOWN_LOSS,
     "batch_norm": "it normalises no batches",
     "batch_axis": "its input has its examples on axis 0",
   },

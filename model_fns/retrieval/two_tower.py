@@ -9,7 +9,6 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
-from estimator_mp import toolbox
 from model_fns import sharded, training
 from model_fns.retrieval import frequencies, recall, sampled_softmax
 from model_fns.retrieval.towers import AnyTower, Encoder, Features
@@ -77,13 +76,8 @@ class _Model:
     """Returns a training step."""
     queries = self.query.encode(features, True)
     own = self._own(features, self.item.encode(features, True), True)
-    every = sampled_softmax.Items(
-      **toolbox.whole_batch(
-        {x.name: getattr(own, x.name) for x in dataclasses.fields(own)}
-      )
-    )
-    loss = _mean(self._losses(queries, own, every), rewards)
-    updates = self.frequencies.update(every.ids, every.intervals)
+    loss = _mean(self._losses(queries, own, own), rewards)
+    updates = self.frequencies.update(own.ids, own.intervals)
     updates += v1.get_collection(v1.GraphKeys.UPDATE_OPS)
     train_op = training.make_train_op(loss, self.optimizer, updates)
     return tf.estimator.EstimatorSpec(

@@ -5,12 +5,8 @@ the batch. A barrier waits for all logits, and the head computes the loss once,
 on the whole batch. Gradients go back through the barrier to each device; those
 of a variable are summed.
 
-It is not a use of `shard_model_fn` with a `data` axis, whose replicas each have
-a loss: there a loss has to be a mean over examples or their sum, or of what
-`toolbox.whole_batch` has joined, a batch whose size the graph knows has to
-divide evenly, and one device alone evaluates and predicts. Here the loss sees
-the whole batch anyway, any batch will do, and all devices work in every mode;
-the result is the plain model's.
+It is not a use of `shard_model_fn` with a `data` axis, where one device alone
+evaluates and predicts: here all devices work in every mode.
 """
 
 from collections.abc import Callable, Sequence

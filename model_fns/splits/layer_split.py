@@ -45,14 +45,12 @@ def layer_split(
       the last one returns the logits that the head expects.
     head: Any head of `tf.estimator`, such as `tf.estimator.MultiClassHead` or
       `tf.estimator.RegressionHead`. It makes the loss, the metrics and the
-      export signatures. Where a batch is cut (micro-batches, replicas), its
-      loss has to be a mean over examples, or their sum.
+      export signatures.
     mesh: A mesh with the axes `stage` and `data`, with at most as many stages
       as there are layers; each position of the `data` axis trains the whole
       model on its slice of the batch. Or its text, such as "stage:2". Or a
       `ShardingConfig`, which says the mesh and more, such as
-      `num_micro_batches`. Its `loss_reduction` is that of the head, whatever it
-      says.
+      `num_micro_batches`.
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns
       one; it is called in the training graph.
     layers_per_stage: How many layers each stage holds. None: as equally many
@@ -74,7 +72,7 @@ def layer_split(
   """
   layers_lib.check_layers(layers)
   training.check_optimizer(optimizer)
-  sharding = _sharding_config(mesh, head, verify_placement)
+  sharding = _sharding_config(mesh, verify_placement)
   split_counts(len(layers), sharding.create_mesh(), layers_per_stage)
 
   def marked_model_fn(
@@ -123,7 +121,6 @@ def layer_split(
 
 def _sharding_config(
   given: estimator_mp.Mesh | estimator_mp.ShardingConfig | str,
-  head: tf.estimator.Head,
   verify_placement: bool,
 ) -> estimator_mp.ShardingConfig:
   """Returns how the model is sharded, from what the user gave as the mesh."""
@@ -152,10 +149,8 @@ def _sharding_config(
         f"layer_split places layers itself, but the ShardingConfig has a "
         f"{name}; leave it out, and use layers_per_stage"
       )
-  is_sum = head.loss_reduction == tf.keras.losses.Reduction.SUM
   return dataclasses.replace(
     config,
-    loss_reduction="sum" if is_sum else "mean",
     verify_placement=verify_placement and config.verify_placement,
   )
 

@@ -117,6 +117,8 @@ class Bridges:
       rows: How slices lie in the whole tensor.
       shape: The shape of that, as far as it is known.
     """
+    if part.shape.rank is None:
+      part.set_shape([None] * shape.rank)
     loose = part.shape.as_list()
     loose[rows.axis] = None
     joined = self._make(Kind.JOIN, part, loose, rows=rows).output

@@ -95,7 +95,9 @@ class WholeBatch:
     self._planner = batch_planner.BatchPlanner(
       inputs, before, config.per_example, config.draws, config.batch_norm
     )
-    self._parts = micro_batches.parts_of_batch(inputs, self._num_slices, host)
+    self._parts = micro_batches.parts_of_batch(
+      inputs, self._num_slices, host, num_replicas
+    )
     with bridges_lib.outside(host):
       self._sizes, self._weights = _sizes_of_slices(self._parts)
     self._bridges = bridges_lib.Bridges(
@@ -550,11 +552,11 @@ class WholeBatch:
       tf.compat.v1.name_scope(None),
       tf.compat.v1.name_scope("aggregate"),
     ):
-      known: dict[tf.Operation, Sequence[gradient_lib.Part]] = {}
+      known: dict[tf.Operation, Sequence[gradient_lib.Gradient]] = {}
       for run in runs:
         own = [x for x in run.gradients if x.op in dense]
         known |= run.totals(own, by_calls) if own else {}
-      parts: list[Sequence[gradient_lib.Part]] = []
+      parts: list[Sequence[gradient_lib.Gradient]] = []
       for bridge in bridges:
         if bridge.together is not None:
           parts.append(self._rows_of_replicas(bridge))
@@ -591,9 +593,7 @@ class WholeBatch:
         found.append(tf.add_n(own))
     return found
 
-  def _rows_of_replicas(
-    self, bridge: Bridge
-  ) -> list[gradient_lib.RowsOfLookups]:
+  def _rows_of_replicas(self, bridge: Bridge) -> list[tf.IndexedSlices]:
     """Returns the rows of a sparse gradient that each replica's slices list."""
     assert bridge.together is not None
     values, indices = (
@@ -603,11 +603,10 @@ class WholeBatch:
     for replica in range(self._replicas.count):
       own = slice(replica * self._count, (replica + 1) * self._count)
       rows = [
-        gradient_lib.Rows(*x)
+        tf.IndexedSlices(*x, bridge.dense_shape)
         for x in zip(values[own], indices[own], strict=True)
       ]
-      merged = sparse.merged(rows, rows[0].values.device)
-      found.append(gradient_lib.RowsOfLookups((merged,), bridge.dense_shape))
+      found.append(sparse.sum_on(rows[0].values.device, rows))
     return found
 
   def _replace_whole(self, bridge: Bridge, whole: tf.Tensor) -> None:

@@ -122,7 +122,7 @@ class Run:
 
   def totals(
     self, bridges: Sequence[Bridge], by_calls: bool
-  ) -> dict[tf.Operation, Sequence[gradient_lib.Part]]:
+  ) -> dict[tf.Operation, Sequence[gradient_lib.Gradient]]:
     """Returns the sums of gradients over the slices of each replica.
 
     Args:
@@ -139,7 +139,7 @@ class Run:
     if by_calls:
       sources = [x.source for x in plain]
       known = self._accumulation.totals_by_calls(sources, turns, elsewhere)
-    found: dict[tf.Operation, Sequence[gradient_lib.Part]] = {}
+    found: dict[tf.Operation, Sequence[gradient_lib.Gradient]] = {}
     for bridge in bridges:
       product = self._products.get(bridge.op)
       if product is not None:

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from compat.private import graph_edits
+from estimator_mp.graph import functions
+from estimator_mp.graph.calls import contraction
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import composites
 from estimator_mp.lower.whole_batch.composites import Slice
@@ -38,6 +40,7 @@ class Template:
     self._shares: set[str] = set()  # What slices add up, by name.
     self._own: set[str] = set()  # What each slice has of its own, by name.
     self._stand_ins: dict[tf.Operation, tf.Operation] = {}
+    self._functions: set[str] = set()  # Those that were defined for slices.
     self._of_inputs: set[tf.Operation] = set()
     self._cuts: dict[tuple[str, Rows], tf.Tensor] = {}
     self._reads: dict[tuple[str, str], tf.Tensor] = {}
@@ -237,13 +240,25 @@ class Template:
 
   def _forget_sizes(self, op: tf.Operation, node: tf.compat.v1.NodeDef) -> None:
     """Lets a loop or a cond return other rows than those of the whole batch."""
-    if "output_shapes" not in node.attr:
+    if "output_shapes" in node.attr:
+      shapes = node.attr["output_shapes"].list.shape
+      for tensor, shape in zip(op.outputs, shapes, strict=False):
+        rows = self._rows.get(tensor.name)
+        if rows is not None and len(shape.dim) > rows.axis:
+          shape.dim[rows.axis].size = -1
+    size = self._slice.all_examples
+    if tf.is_tensor(size):
       return
-    shapes = node.attr["output_shapes"].list.shape
-    for tensor, shape in zip(op.outputs, shapes, strict=False):
-      rows = self._rows.get(tensor.name)
-      if rows is not None and len(shape.dim) > rows.axis:
-        shape.dim[rows.axis].size = -1
+    library = tf.compat.v1.GraphDef().library
+    for function in functions.functions_of(node):
+      name, made = functions.without_sizes(op.graph, function.name, size)
+      function.name = name
+      library.function.extend(
+        x for key, x in made.items() if key not in self._functions
+      )
+      self._functions.update(made)
+    if library.function:
+      contraction.define(library)
 
   def _read(self, op: tf.Operation, tensor: tf.Tensor, reads: Any) -> tf.Tensor:
     """Returns what slice 0 reads in place of a tensor."""

@@ -1,7 +1,6 @@
 """Sums of sparse gradients: rows, dtypes, duplicates, dense or not."""
 
 from estimator_mp.collectives import sparse
-from estimator_mp.graph.gradient import Repeats, Rows
 from tests.estimator_mp.collectives import device_steps
 
 import numpy as np
@@ -150,25 +149,6 @@ class DuplicatesTest(absltest.TestCase):
     np.testing.assert_allclose(
       values, np.sqrt([6 * 8, 6 * 8, 3 * 32]), rtol=1e-6
     )
-
-
-class DistinctTest(parameterized.TestCase):
-  """Keys that are not the numbers of their rows, as of a table in shards."""
-
-  @parameterized.parameters(
-    (Repeats.DISTINCT, [7, 2, 9, 4], [3, 0, 1, 8], [1, 12, 3, 20]),
-    (Repeats.SORTED, [2, 4, 7, 9], [0, 8, 3, 1], [12, 20, 1, 3]),
-  )
-  def test_rows_of_one_key_are_added_up(self, repeats, *expected):
-    slices = ([7, 2, 9], [3, 0, 1], [1, 2, 3]), ([2, 4], [0, 8], [10, 20])
-    with tf.Graph().as_default(), v1.Session() as session:
-      parts = []
-      for lists in slices:
-        keys, indices, values = map(tf.constant, lists)
-        parts.append(Rows(values, indices, repeats, keys))
-      rows = sparse.merged(parts, "/device:CPU:0")
-      found = session.run([rows.keys, rows.indices, rows.values])
-    self.assertEqual([x.tolist() for x in found], [*expected])
 
 
 class DensityTest(parameterized.TestCase):

@@ -4,9 +4,7 @@ import estimator_mp  # noqa: F401
 from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules.schedule import Cell, Phase
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph.gradient import Repeats
 from estimator_mp.lower import accumulation
-from estimator_mp.pipeline import gradient_rows
 from estimator_mp.pipeline.cells import Pass
 
 import tensorflow as tf
@@ -107,77 +105,6 @@ class AccumulationTest(parameterized.TestCase):
     (total,) = added.totals(shared, {})
     self.assertEqual(total.op.type, "Mul")
     self.assertEqual(tf.get_static_value(total.op.inputs[1]), 3.0)
-
-  def _rows(self, *found, values="v"):
-    """Returns rows of the first micro-batch's gradient."""
-    rows = [
-      gradient_rows.FoundRows(indices, origin) for indices, origin in found
-    ]
-    return gradient_rows.Group(self._gradient(values), tuple(rows))
-
-  def test_rows_of_a_sparse_gradient_are_put_together(self):
-    added = self._accumulation(orders.make_schedule("1f1b", 1, 2), 2)
-    origin = gradient_rows.Origin(Repeats.NONE)
-    group = self._rows((self._gradient("i"), origin))
-    totals = added.totals_of_rows([group], None, {})
-    self.assertLen(totals, 2)
-    for total, numbers in zip(totals, ((0, 1), (2, 3)), strict=True):
-      (rows,) = total.rows
-      self.assertIs(total.slices.values, rows.values)
-      self.assertIsNone(rows.keys)
-      for name, tensor in (("v", rows.values), ("i", rows.indices)):
-        parts = [x.op.name for x in tensor.op.inputs[:-1]]
-        self.assertEqual(parts, [f"{name}_{number}" for number in numbers])
-
-  def test_rows_that_all_micro_batches_have_are_added_up(self):
-    """They are a part of the backward cells, as dense gradients are."""
-    added = self._accumulation(orders.make_schedule("1f1b", 1, 2))
-    indices = v1.placeholder(tf.int64, [None], "same")
-    group = self._rows((indices, gradient_rows.Origin(Repeats.SAME)))
-    passes = {group.values.op: _backward(0)}
-    (total,) = added.totals_of_rows([group], None, passes)
-    (rows,) = total.rows
-    self.assertIs(rows.indices, indices)
-    self.assertEqual(self._terms(rows.values), ["v_1", "v_0"])
-    self.assertEqual(
-      added.sums_of_replica(0), {_backward(0, 1): [rows.values.op]}
-    )
-
-  @parameterized.named_parameters(
-    ("as_seen", Repeats.DISTINCT, [7, 2, 5]),
-    ("ascending", Repeats.SORTED, [2, 5, 7]),
-  )
-  def test_rows_of_one_id_are_one(self, repeats, ids):
-    added = self._accumulation(orders.make_schedule("1f1b", 1, 2))
-    indices = self._gradient("i")
-    group = self._rows((indices, gradient_rows.Origin(repeats, indices)))
-    (total,) = added.totals_of_rows([group], None, {})
-    feed = {"v_0:0": [1, 2], "i_0:0": [7, 2], "v_1:0": [4, 8], "i_1:0": [5, 7]}
-    sums = {7: 9, 2: 2, 5: 4}
-    with v1.Session() as session:
-      values, found = session.run(
-        [total.slices.values, total.slices.indices], feed
-      )
-    self.assertEqual(found.tolist(), ids)
-    self.assertEqual(values.tolist(), [sums[i] for i in ids])
-
-  def test_each_lookup_is_merged_by_itself(self):
-    """One tensor holds the rows of two lookups, which is cut."""
-    added = self._accumulation(orders.make_schedule("1f1b", 1, 2))
-    once, often = self._gradient("i"), self._gradient("j")
-    group = self._rows(
-      (once, gradient_rows.Origin(Repeats.DISTINCT, once)),
-      (often, gradient_rows.Origin(Repeats.NONE)),
-    )
-    (total,) = added.totals_of_rows([group], None, {})
-    feed = {"v_0:0": [1, 2, 3], "v_1:0": [4, 5]}
-    feed |= {"i_0:0": [7], "i_1:0": [7], "j_0:0": [7, 7], "j_1:0": [7]}
-    with v1.Session() as session:
-      values, found = session.run(
-        [total.slices.values, total.slices.indices], feed
-      )
-    self.assertEqual(found.tolist(), [7, 7, 7, 7])
-    self.assertEqual(values.tolist(), [5, 2, 3, 5])
 
 
 if __name__ == "__main__":

@@ -1,0 +1,212 @@
+"""Odd sizes: the shapes that tensors have for a batch of a large prime size.
+
+Most graphs leave the size of the batch open, and a rule may need to know which
+dimension is one of examples, and how many it has for each. So the same ops are
+imported into a graph of their own, for a batch of `BATCH` examples: a dimension
+that is a multiple of it is one of examples. This is an oracle for sizes; the
+rules say whether an op may be executed in parts. How XLA's sharding propagation
+follows a dimension through reshapes is described in GSPMD (Xu et al., 2021,
+arXiv:2105.04663).
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+
+from estimator_mp.capture.micro_batches import BatchInput
+from estimator_mp.graph import functions
+
+import tensorflow as tf
+
+BATCH = 100_003
+_ROWS = 200_003  # Of what has any number of rows, such as a sparse tensor.
+_UNKNOWN_DIMENSIONS = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149)
+# These say again what shapes they had when they were made.
+_SHAPE_ATTRIBUTES = ("_class", "_output_shapes", "output_shapes")
+
+
+class OddSizes:
+  """The ops of one graph, for a batch of `BATCH` examples."""
+
+  def __init__(
+    self, inputs: Sequence[BatchInput], differs: Callable[[tf.Tensor], bool]
+  ):
+    """Starts with the inputs alone.
+
+    Args:
+      inputs: The features and labels that have examples.
+      differs: Whether a tensor depends on them.
+    """
+    self._differs = differs
+    self._sizes: dict[str, list[int]] = {}
+    self._constants: dict[str, list[int]] = {}
+    for entry in inputs:
+      self._add_input(entry)
+
+  def _add_input(self, entry: BatchInput) -> None:
+    parts = tf.nest.flatten(entry.whole, expand_composites=True)
+    if isinstance(entry.whole, tf.SparseTensor):
+      sizes = [BATCH, *_known(entry.whole.shape.as_list()[1:])]
+      self._sizes[parts[0].name] = [_ROWS, len(sizes)]
+      self._sizes[parts[1].name] = [_ROWS]
+      self._constants[parts[2].name] = sizes
+    elif isinstance(entry.whole, tf.RaggedTensor):
+      for index, part in enumerate(parts):
+        rows = _ROWS * (index + 2)
+        self._sizes[part.name] = [rows, *_known(part.shape.as_list()[1:])]
+      # The outermost of the row splits comes after the values.
+      self._sizes[parts[1].name] = [BATCH + 1]
+    else:
+      self.add_rows(entry.whole, entry.axis)
+
+  def add_rows(
+    self, tensor: tf.Tensor, axis: int = 0, per_example: int = 1
+  ) -> None:
+    """Says that a tensor has rows for each example.
+
+    Args:
+      tensor: A tensor of a known rank.
+      axis: The axis of its examples.
+      per_example: How long the axis is for each of them.
+    """
+    sizes = _known(tensor.shape.as_list())
+    sizes[axis] = per_example * BATCH
+    self._sizes[tensor.name] = sizes
+
+  def is_known(self, tensor: tf.Tensor) -> bool:
+    """Whether the size of a tensor was said.
+
+    Args:
+      tensor: A tensor.
+    """
+    return tensor.name in self._sizes or tensor.name in self._constants
+
+  def has_row_per_example(self, tensor: tf.Tensor) -> bool:
+    """Whether the first dimension of a tensor is that of the examples.
+
+    Args:
+      tensor: A tensor that depends on the batch, or not.
+    """
+    if tensor.name in self._sizes:
+      sizes: Sequence[int | None] = self._sizes[tensor.name]
+    else:
+      try:
+        found = self.graph([tensor.op]).get_tensor_by_name(tensor.name)
+      except KeyError:
+        return False
+      sizes = found.shape.as_list() if found.shape.rank else []
+    return bool(sizes) and sizes[0] == BATCH
+
+  def graph(self, ops: Iterable[tf.Operation]) -> tf.Graph:
+    """Returns a graph with the shapes of a batch of `BATCH` examples.
+
+    Args:
+      ops: Ops of the graph, in order.
+
+    Returns:
+      A graph of these and of what leads to them, by the same names, but for
+      what cannot work for another size of the batch.
+    """
+    found: dict[tf.Operation, None] = {}
+    for op in ops:
+      found |= dict.fromkeys(self._ancestors(op.inputs))
+      found.setdefault(op)
+    rest = list(found)
+    graph, failed = self._imported(rest)
+    while failed is not None:
+      rest = _without(rest, failed)
+      graph, failed = self._imported(rest)
+    return graph
+
+  def _ancestors(self, tensors: Iterable[tf.Tensor]) -> list[tf.Operation]:
+    """Returns what leads to tensors, from the inputs on, in order."""
+    found: dict[tf.Operation, None] = {}
+    todo = [(tensor, False) for tensor in tensors]
+    feeding_back: list[tf.Operation] = []
+    while todo or feeding_back:
+      if not todo:  # A loop's body, after what comes before the loop.
+        todo += [(x, False) for x in feeding_back.pop().inputs]
+      tensor, is_complete = todo.pop()
+      op = tensor.op
+      if is_complete:
+        if op not in found and op.type == "NextIteration":
+          feeding_back.append(op)
+        found.setdefault(op)
+      elif op not in found and not self._is_outside(tensor):
+        todo.append((tensor, True))
+        if op.type != "NextIteration":
+          todo += [(x, False) for x in op.inputs]
+    return list(found)
+
+  def _is_outside(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor is an input, or so well-known that it may be one."""
+    return self.is_known(tensor) or (
+      not self._differs(tensor)
+      and tensor.dtype.is_floating
+      and tensor.shape.is_fully_defined()
+      and tensor.op.type != "Const"
+    )
+
+  def _imported(
+    self, ops: Sequence[tf.Operation]
+  ) -> tuple[tf.Graph, tf.Operation | None]:
+    """Returns a graph of ops, or one of them that cannot work for the size."""
+    if not ops:
+      return tf.Graph(), None
+    inside = {op.name for op in ops}
+    definition = tf.compat.v1.GraphDef()
+    source = ops[0].graph
+    definition.versions.CopyFrom(source.graph_def_versions)
+    if any(_calls_function(op) for op in ops):
+      definition.library.CopyFrom(source.as_graph_def().library)
+    outside: dict[str, tf.Tensor] = {}
+    for op in ops:
+      node = definition.node.add()
+      node.CopyFrom(op.node_def)
+      node.device = ""
+      kept = [x for x in node.input if x[0] != "^"]
+      del node.input[:]
+      node.input.extend(kept)
+      for attribute in _SHAPE_ATTRIBUTES:
+        node.attr.pop(attribute, None)
+      for tensor in op.inputs:
+        if tensor.op.name not in inside or self._is_outside(tensor):
+          outside[tensor.name] = tensor
+    with tf.Graph().as_default() as graph:
+      stand_ins = {name: self._stand_in(x) for name, x in outside.items()}
+      try:
+        tf.graph_util.import_graph_def(definition, stand_ins, name="")
+      except (ValueError, tf.errors.OpError) as error:
+        node = re.search(r"\{\{node ([^\s}]+)", str(error))
+        by_name: Mapping[str, tf.Operation] = {op.name: op for op in ops}
+        return graph, by_name.get(node[1] if node else "", ops[0])
+    return graph, None
+
+  def _stand_in(self, tensor: tf.Tensor) -> tf.Tensor:
+    name = "estimator_mp_outside"
+    if tensor.name in self._constants:
+      return tf.constant(self._constants[tensor.name], tensor.dtype, name=name)
+    shape = self._sizes.get(tensor.name, tensor.shape)
+    return tf.compat.v1.placeholder(tensor.dtype, shape, name=name)
+
+
+def _without(
+  ops: Sequence[tf.Operation], bad: tf.Operation
+) -> list[tf.Operation]:
+  """Returns ops but for one, and for what depends on it."""
+  left_out = {bad}
+  for op in ops:
+    if any(x.op in left_out for x in op.inputs):
+      left_out.add(op)
+  return [op for op in ops if op not in left_out]
+
+
+def _known(sizes: Sequence[int | None]) -> list[int]:
+  """Returns sizes, with small prime numbers for unknown ones."""
+  unknown = iter(_UNKNOWN_DIMENSIONS)
+  return [next(unknown) if size is None else size for size in sizes]
+
+
+def _calls_function(op: tf.Operation) -> bool:
+  """Whether an op calls a function of the graph's library."""
+  is_function = not hasattr(tf.raw_ops, op.type)  # As those of v1 are.
+  return is_function or bool(functions.functions_of(op.node_def))
