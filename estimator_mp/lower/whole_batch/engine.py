@@ -260,6 +260,7 @@ class WholeBatch:
       self._found = sharding_plan.Segments(
         len(runs), tuple((op.name, op.type) for op in between)
       )
+      own = self._plan_products(runs, own, ops, bridges, stages)
       self._plan_schedule(runs, stages)
       own = self._recompute(runs, own, stages)
       self._replicas.mirror(self._shared(own))
@@ -300,17 +301,7 @@ class WholeBatch:
     )
     inside = set(between)
     read = [x for op in ends for x in traversal.inputs(op)]
-    read += [
-      x
-      for op in ops
-      if op not in inside and not inside.isdisjoint(op.control_inputs)
-      for x in op.control_inputs
-    ]
-    read = [x for x in read if x in inside]
-    needed = set(
-      traversal.walk(read, lambda x: inside.intersection(traversal.sources(x)))
-    )
-    own = [op for op in between if op in needed]
+    own = _needed(between, read, ops)
     late: dict[int, list[tf.Operation]] = {}
     for op in own:
       waits = [x for x in op.control_inputs if x not in inside]
@@ -381,28 +372,54 @@ class WholeBatch:
         run_of[bridge.source.op].gradients.append(bridge)
     return [found[number] for number in sorted(found)]
 
-  def _plan_schedule(
-    self, runs: Sequence[Run], stages: Mapping[tf.Operation, int]
-  ) -> None:
-    """Decides what micro-batches make at once, and in which order."""
+  def _plan_products(
+    self,
+    runs: Sequence[Run],
+    own: Sequence[tf.Operation],
+    ops: Sequence[tf.Operation],
+    bridges: Sequence[Bridge],
+    stages: Mapping[tf.Operation, int],
+  ) -> list[tf.Operation]:
+    """Decides what micro-batches multiply at once; returns what each has."""
     made = self._backward
     if self._schedule.splits_backward:
       ordering.open_gates(made, made, stages)
     mode = self._config.weight_gradients
+    products: set[tf.Operation] = set()
     if mode != "each" and not self._policy.stages:
-      products = {
-        op
-        for run in runs
-        for op in run.plan_products(mode, self._schedule, stages)
-      }
-      waiting = [
-        op
-        for op in made
-        if any(
-          not products.isdisjoint(x.control_inputs) for x in op.control_inputs
+      for run in runs:
+        products.update(
+          run.plan_products(mode, self._schedule, stages, self._clones)
         )
-      ]
-      ordering.open_gates(waiting, made, stages)
+    if not products:
+      return list(own)
+    waiting = [
+      op
+      for op in made
+      if any(
+        not products.isdisjoint(x.control_inputs) for x in op.control_inputs
+      )
+    ]
+    ordering.open_gates(waiting, made, stages)
+    made_of = {
+      bridge.op: run.made_of(bridge) for run in runs for bridge in run.gradients
+    }
+    read = [
+      x.op
+      for bridge in bridges
+      if bridge.kind in _ENDS
+      for x in made_of.get(bridge.op, [bridge.source])
+    ]
+    needed = _needed(own, read, ops)
+    inside = set(needed)
+    for run in runs:
+      run.ops = [op for op in run.ops if op in inside]
+    return needed
+
+  def _plan_schedule(
+    self, runs: Sequence[Run], stages: Mapping[tf.Operation, int]
+  ) -> None:
+    """Decides in which order micro-batches pass the stages."""
     self._settle(runs, stages)
     if self._schedule.name == AUTO:
       costs = phase_costs.phase_costs(
@@ -685,6 +702,33 @@ def _ops_of_step(spec: tf.estimator.EstimatorSpec) -> set[tf.Operation]:
     fetches += [spec.predictions, spec.eval_metric_ops]
   flat = [x for x in tf.nest.flatten(fetches) if x is not None]
   return traversal.ops_run_with(*(getattr(x, "op", x) for x in flat))
+
+
+def _needed(
+  inside: Sequence[tf.Operation],
+  read: Iterable[tf.Operation],
+  ops: Iterable[tf.Operation],
+) -> list[tf.Operation]:
+  """Returns what a slice has to run of its ops.
+
+  Args:
+    inside: The ops that it has, in order.
+    read: What is read of it.
+    ops: All ops: what else waits for some of the slice.
+  """
+  own = set(inside)
+  awaited = [
+    x
+    for op in ops
+    if op not in own and not own.isdisjoint(op.control_inputs)
+    for x in op.control_inputs
+  ]
+  found = traversal.walk(
+    [x for x in (*read, *awaited) if x in own],
+    lambda x: own.intersection(traversal.sources(x)),
+  )
+  needed = set(found)
+  return [op for op in inside if op in needed]
 
 
 def _variable_of(op: tf.Operation) -> tf.Operation:

@@ -66,7 +66,11 @@ class Run:
     return [bridge.source]
 
   def plan_products(
-    self, mode: str, schedule: Schedule, stages: Stages
+    self,
+    mode: str,
+    schedule: Schedule,
+    stages: Stages,
+    cut: clones_lib.Clones,
   ) -> list[tf.Operation]:
     """Decides which gradients several micro-batches make at once.
 
@@ -77,6 +81,7 @@ class Run:
       mode: As `ShardingConfig.weight_gradients`.
       schedule: The schedule.
       stages: The stages of ops.
+      cut: Knows what slices read of inputs that were cut.
 
     Returns:
       The ops that multiply.
@@ -90,7 +95,9 @@ class Run:
       product = weight_products.plan_product(
         bridge.source, mode, of_round, self._backward, stages
       )
-      if product is not None and all(x.op in inside for x in product.op.inputs):
+      if product is not None and all(
+        x.op in inside or x in cut for x in product.op.inputs
+      ):
         self._products[bridge.op] = product
     return [product.op for product in self._products.values()]
 

@@ -188,7 +188,7 @@ class GraphTest(absltest.TestCase):
       np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-6)
     cells = sharding_plan.get_plan(batched.graph).pipeline.cells[0]
     phases = [
-      cell.phase for op, cell in cells.items() if "for_weights" in str(op)
+      cell.phase for op, cell in cells.items() if "for_weights" in op
     ]
     self.assertNotEmpty(phases)
     self.assertEqual({*phases}, {Phase.WEIGHT})
