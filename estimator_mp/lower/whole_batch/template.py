@@ -86,13 +86,23 @@ class Template:
     self._of_inputs |= plan.of_inputs
     self._rows |= plan.rows
     simple: list[PartedOp] = []
+    wholes: set[str] = set()  # What those slices make that is no part.
     for parted in plan.ops:
-      if parted.is_composite:
+      # What is read whole is bridged before.
+      reads_whole = any(x.name in wholes for x in parted.op.inputs)
+      if parted.is_composite or reads_whole:
         self._add_copies(simple)
-        simple = []
+        simple, wholes = [], set()
+      if parted.is_composite:
         self._normalize(parted)
-      else:
-        simple.append(parted)
+        continue
+      simple.append(parted)
+      own = parted.own or (False,) * len(parted.shares)
+      wholes.update(
+        x.name
+        for x, is_own in zip(parted.op.outputs, own, strict=True)
+        if not (is_own or x.name in plan.rows)
+      )
     self._add_copies(simple)
 
   def _add_copies(self, ops: Sequence[PartedOp]) -> None:
