@@ -532,7 +532,7 @@ class _Sharding:
     plan = dataclasses.replace(plan, splits=self._splitter.summary)
     sharding_plan.record_plan(self._graph, plan)
     if plan.segments is not None:
-      tf.compat.v1.logging.info("Slices of the batch: %s.", plan.segments)
+      tf.compat.v1.logging.info("Slices of the batch: %s", plan.segments)
     tf.compat.v1.logging.info(  # Estimator's own log, so that users see it.
       "Placement to %s on mesh %s:\n%s",
       self._mode,

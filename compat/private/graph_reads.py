@@ -3,8 +3,9 @@
 Tested on TensorFlow 2.15.1 and 2.21.0.
 
 - `Operation._control_flow_context` tells the loop that an op is in.
-- `function_def_to_graph` knows the shapes of the ops in a function.
+- `Operation._original_op` tells the op of whose gradient an op is part.
 - `Operation._gradient_function` is the gradient that a `tf.function` has.
+- `function_def_to_graph` knows the shapes of the ops in a function.
 - `Graph._get_function` and its result's `cached_definition` tell what is in a
   function of a graph; publicly one gets all functions with the whole graph. Its
   `graph` has the ops that Python made, with where it did.
@@ -44,6 +45,16 @@ def has_own_gradient(op: tf.Operation) -> bool:
   """
   names_type = "_gradient_op_type" in op.node_def.attr
   return names_type or op._gradient_function is not None
+
+
+def differentiated(op: tf.Operation) -> tf.Operation | None:
+  """Returns the op of whose gradient an op is part.
+
+  Args:
+    op: An op that `tf.gradients` has made; None is returned for others, and for
+      what adds up several gradients.
+  """
+  return getattr(op, "_original_op", None)
 
 
 def shapes_in_function(

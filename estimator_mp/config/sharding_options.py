@@ -140,8 +140,12 @@ class ShardingOptions:
       `tf.data` before the steps that need them, cuts them, and sends each part
       to the device that reads it, while the steps before are at work.
     per_example: Regular expressions for names of ops that compute each example
-      by itself where the graph does not tell, as of Python functions:
-      evaluation and prediction let micro-batches run them.
+      by itself where no rule tells, as of Python functions: they are executed
+      in parts of the batch, in training, evaluation and prediction. Their
+      outputs have the examples on axis 0.
+    fallback: "allow" lets an op of the model that no rule lets be executed in
+      parts of the batch be executed once, on joined tensors, and lists it; with
+      "error" that is an error.
     split: Which variables are split over the `model` axis of the mesh. "auto"
       finds the axes that send least under the memory limit, if there is such
       an axis. Or pairs of a regular expression for names of variables, and
@@ -332,8 +336,14 @@ class ShardingOptions:
   per_example: tuple[str, ...] = options.option(
     (),
     "Names of ops, as regular expressions, that compute each example by itself"
-    " where the graph does not tell, such as Python functions: evaluation and"
-    " prediction run them in micro-batches.",
+    " where no rule tells, such as Python functions: they are executed in parts"
+    " of the batch.",
+  )
+  fallback: str = options.option(
+    "allow",
+    "Whether an op that no rule lets be executed in parts of the batch may be"
+    " executed once, on joined tensors.",
+    choices=("allow", "error"),
   )
   # "auto" or rules.
   split: Any = options.option(  # noqa: RUF009 It returns a field.

@@ -239,6 +239,14 @@ class BatchPlanner:
     """
     return tensor.name in self._roots or tensor.op in self._depends
 
+  def depends(self, op: tf.Operation) -> bool:
+    """Whether an op reads the batch.
+
+    Args:
+      op: An op of the plain graph.
+    """
+    return op in self._depends
+
   def is_of_inputs(self, op: tf.Operation) -> bool:
     """Whether an op depends on nothing but inputs.
 

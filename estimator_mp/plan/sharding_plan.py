@@ -14,6 +14,7 @@ from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.model_axis.split_plan import SplitPlan
 from estimator_mp.placement import transfers
+from estimator_mp.plan.batch_report import Segments
 from estimator_mp.plan.gradient_sums import GradientSum
 
 import tensorflow as tf
@@ -51,25 +52,6 @@ class PipelinePlan:
 
 
 @dataclasses.dataclass(frozen=True)
-class Segments:
-  """How slices of the batch wait for each other.
-
-  Attributes:
-    count: How many segments there are; with one, no slice waits for another.
-    ends: What is done once between two of them: names of ops, with their types.
-  """
-
-  count: int
-  ends: tuple[tuple[str, str], ...] = ()
-
-  def __str__(self) -> str:
-    if self.count == 1:
-      return "one segment: no slice of the batch waits for another"
-    ends = ", ".join(f"{name} ({kind})" for name, kind in self.ends)
-    return f"{self.count} segments, which end where slices wait for {ends}"
-
-
-@dataclasses.dataclass(frozen=True)
 class ShardingPlan:
   """How a graph is sharded.
 
@@ -85,7 +67,8 @@ class ShardingPlan:
     train_op: The name of what a training step runs; None if there is none, or
       if all of the graph's writes of variables are parts of a step.
     splits: What is split over the model axis; None on a mesh without one.
-    segments: How slices of the batch wait for each other; None if nobody knows.
+    segments: How slices of the batch wait for each other, what is executed in
+      parts, and what is not; None if the batch has one slice.
   """
 
   placement: placement_lib.Placement
@@ -100,6 +83,12 @@ class ShardingPlan:
   train_op: str | None = None
   splits: SplitPlan | None = None
   segments: Segments | None = None
+
+  def __str__(self) -> str:
+    parts = [self.placement.table()]
+    if self.segments is not None:
+      parts.append(str(self.segments))
+    return "\n\n".join(parts)
 
 
 def record_plan(graph: tf.Graph, plan: ShardingPlan) -> None:

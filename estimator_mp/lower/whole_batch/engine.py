@@ -34,7 +34,7 @@ from estimator_mp.graph.calls import grouping
 from estimator_mp.lower import ordering, recompute
 from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
-from estimator_mp.lower.whole_batch import composites
+from estimator_mp.lower.whole_batch import composites, reports
 from estimator_mp.lower.whole_batch import runs as runs_lib
 from estimator_mp.lower.whole_batch import template as template_lib
 from estimator_mp.lower.whole_batch.bridges import Bridge, Kind
@@ -43,6 +43,7 @@ from estimator_mp.pipeline import auto_schedule, recomputation
 from estimator_mp.pipeline import cells as cells_lib
 from estimator_mp.plan import (
   batch_planner,
+  batch_report,
   collective_order,
   gradient_sums,
   phase_costs,
@@ -119,7 +120,7 @@ class WholeBatch:
       {} for _ in range(self._replicas.count)
     ]
     self._num_requests = 0
-    self._found = sharding_plan.Segments(0)
+    self._found = batch_report.Segments(0)
 
   def is_copy(self, op: tf.Operation) -> bool:
     """Whether an op is of another slice than the first, or cuts the batch.
@@ -249,17 +250,9 @@ class WholeBatch:
       bridges = [*self._bridges.all.values()]
       step = _ops_of_step(spec)
       own, late = self._slice(ops, bridges)
-      between = segments.ops_that_end(
-        [op for op in ops if op in step],
-        own,
-        {x.op for x in bridges if x.kind not in _ENDS and x.op in step},
-        {x.op for x in bridges if x.kind in (Kind.JOIN, Kind.SUM)},
-      )
-      self._fill_reads(bridges)
       runs = self._find_runs(own, bridges, step)
-      self._found = sharding_plan.Segments(
-        len(runs), tuple((op.name, op.type) for op in between)
-      )
+      self._report(spec, ops, own, step, len(runs))
+      self._fill_reads(bridges)
       own = self._plan_products(runs, own, ops, bridges, stages)
       self._plan_schedule(runs, stages)
       own = self._recompute(runs, own, stages)
@@ -312,6 +305,33 @@ class WholeBatch:
         others = [x for x in waits if x not in begins]
         late.setdefault(self._backward[op], []).extend(others)
     return own, {k: [*dict.fromkeys(v)] for k, v in late.items()}
+
+  def _report(
+    self,
+    spec: tf.estimator.EstimatorSpec,
+    ops: Sequence[tf.Operation],
+    own: Sequence[tf.Operation],
+    step: Collection[tf.Operation],
+    num_segments: int,
+  ) -> None:
+    """Finds what the plan says of the batch, and what it may not say."""
+    captured = reports.Captured(
+      [op for op in ops if op in step],
+      own,
+      [x for x in self._bridges.all.values() if x.op in step],
+      self._made_for,
+      self._backward,
+      self._planner,
+    )
+    size = self._parts.size
+    self._found = reports.segments_of(
+      captured,
+      _ops_of_results(spec),
+      num_segments,
+      self._num_slices,
+      None if tf.is_tensor(size) else size,
+    )
+    batch_report.check(self._found, self._config.fallback)
 
   def _fill_reads(self, bridges: Sequence[Bridge]) -> None:
     """Puts rows and whole tensors where slices read them."""
@@ -729,6 +749,12 @@ def _needed(
   )
   needed = set(found)
   return [op for op in inside if op in needed]
+
+
+def _ops_of_results(spec: tf.estimator.EstimatorSpec) -> list[tf.Operation]:
+  """Returns the ops of a model's loss, or else of its predictions."""
+  results = spec.predictions if spec.loss is None else spec.loss
+  return [x.op for x in tf.nest.flatten(results) if x is not None]
 
 
 def _variable_of(op: tf.Operation) -> tf.Operation:

@@ -1,0 +1,165 @@
+"""What the plan says of the batch, read off a template and its bridges."""
+
+import dataclasses
+from collections.abc import Collection, Iterable, Mapping, Sequence
+
+from compat.private import graph_reads
+from estimator_mp.graph import op_types, traversal
+from estimator_mp.lower.whole_batch.bridges import Bridge, Kind
+from estimator_mp.plan import batch_report, segments
+from estimator_mp.plan.batch_planner import BatchPlanner
+from estimator_mp.plan.batch_report import Crossing, Once
+
+import tensorflow as tf
+
+
+@dataclasses.dataclass(frozen=True)
+class Captured:
+  """A graph with slice 0, before there are others.
+
+  Attributes:
+    ops: The ops of a step, in the order of the graph.
+    own: Those of slice 0.
+    bridges: The bridges that a step passes.
+    made_for: For what of slice 0 was made which op of the plain graph.
+    backward: What was made for gradients.
+    planner: Knows what depends on the batch.
+  """
+
+  ops: Sequence[tf.Operation]
+  own: Sequence[tf.Operation]
+  bridges: Sequence[Bridge]
+  made_for: Mapping[tf.Operation, tf.Operation]
+  backward: Collection[tf.Operation]
+  planner: BatchPlanner
+
+  def ops_of(self, *kinds: Kind) -> set[tf.Operation]:
+    """Returns the ops of bridges of some kinds.
+
+    Args:
+      *kinds: The kinds.
+    """
+    return {x.op for x in self.bridges if x.kind in kinds}
+
+  def plain(self, op: tf.Operation) -> tf.Operation | None:
+    """Returns the op of the plain graph that is to be named for an op.
+
+    Args:
+      op: An op of a step.
+
+    Returns:
+      That which it was made for, or whose gradient it is part of; None if
+      several share it, or if it is the engine's.
+    """
+    found: tf.Operation | None = op
+    while found is not None and found in self.backward:
+      found = graph_reads.differentiated(found)
+    if found is None:
+      return None
+    found = self.made_for.get(found, found)
+    return None if any(x.op is found for x in self.bridges) else found
+
+
+def segments_of(
+  captured: Captured,
+  targets: Sequence[tf.Operation],
+  count: int,
+  num_slices: int,
+  num_examples: int | None,
+) -> batch_report.Segments:
+  """Returns what the plan says of the batch.
+
+  Args:
+    captured: The graph.
+    targets: The ops of the model's loss, or else of its predictions.
+    count: The number of segments.
+    num_slices: The number of slices.
+    num_examples: How many examples the batch has, if the graph knows.
+  """
+  in_parts = {captured.made_for.get(op) for op in captured.own}
+  of_batch = [x for x in in_parts if x is not None]
+  of_batch += [
+    op
+    for op in captured.ops
+    if captured.planner.depends(op)
+    and op not in captured.backward
+    and op not in in_parts
+  ]
+  flops, flops_in_parts = batch_report.flops(of_batch, in_parts)
+  cuts = [x for x in captured.bridges if x.kind is Kind.CUT]
+  of_inputs = {x.op for x in cuts if _is_of_inputs(captured, x)}
+  return batch_report.Segments(
+    count,
+    tuple(_once(captured, targets, in_parts)),
+    flops,
+    flops_in_parts,
+    batch_report.moved(_crossings(x for x in cuts if x.op in of_inputs)),
+    batch_report.moved(_crossings(x for x in cuts if x.op not in of_inputs)),
+    batch_report.moved(
+      _crossings(x for x in captured.bridges if _joins(captured, x))
+    ),
+    num_slices,
+    num_examples,
+  )
+
+
+def _is_of_inputs(captured: Captured, cut: Bridge) -> bool:
+  return captured.planner.is_of_inputs(cut.source.op)
+
+
+def _joins(captured: Captured, bridge: Bridge) -> bool:
+  """Whether a bridge joins anything but a gradient of a variable."""
+  if bridge.kind not in (Kind.JOIN, Kind.SUM):
+    return False
+  of = bridge.of
+  if of is None:
+    return bridge.kind is Kind.SUM or bridge.rows is not None
+  return (
+    captured.planner.depends(of.op)
+    or of.op in captured.made_for
+    or any(x.op is of.op for x in captured.bridges)
+  )
+
+
+def _crossings(bridges: Iterable[Bridge]) -> list[Crossing]:
+  found = []
+  for bridge in bridges:
+    whole = bridge.output if bridge.kind is Kind.JOIN else bridge.source
+    rank = whole.shape.rank
+    shape = None if rank is None else tuple(whole.shape.as_list())
+    found.append(Crossing(shape, bridge.rows, whole.dtype.size or 8))
+  return found
+
+
+def _once(
+  captured: Captured,
+  targets: Sequence[tf.Operation],
+  in_parts: Collection[tf.Operation | None],
+) -> list[Once]:
+  """Returns where slices wait, and what is executed once on activations."""
+  joins = captured.ops_of(Kind.JOIN)
+  ends = captured.ops_of(Kind.JOIN, Kind.SUM)
+  begins = captured.ops_of(Kind.CUT, Kind.READ)
+  between = segments.ops_that_end(captured.ops, captured.own, begins, ends)
+  # Sums that slices read at once, with nothing between.
+  sums = {
+    x.op: x.source.op
+    for x in captured.bridges
+    if x.kind is Kind.SUM and x.source.op not in captured.backward
+  }
+  read = {sums[x] for op in begins for x in traversal.inputs(op) if x in sums}
+  statistics = [op for op in captured.own if op in read]
+  once = batch_report.once_on_activations(captured.ops, targets, joins)
+  found: dict[tf.Operation, Once] = {}
+  for ends_segment, ops in ((True, between), (True, statistics), (False, once)):
+    for op in map(captured.plain, ops):
+      if op is None or op in found:
+        continue
+      if op.type in op_types.FUSED_BATCH_NORMS and op in in_parts:
+        why = batch_report.Why.MOMENTS
+      else:
+        reads_join = any(x in joins for x in traversal.inputs(op))
+        why = batch_report.why_once(op, reads_join)
+      found[op] = Once(op.name, op.type, why, ends_segment)
+  place = {op: i for i, op in enumerate(captured.ops)}
+  return [found[op] for op in sorted(found, key=lambda op: place.get(op, -1))]

@@ -1,0 +1,337 @@
+"""What a plan says of the batch: segments, work in parts, and bytes.
+
+    one segment      no slice of the batch waits for another
+    several          what ends each of them, and what would help
+
+All of it is computed from what was decided, as plain data; no session runs.
+"""
+
+import dataclasses
+import enum
+import math
+import re
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
+
+from compat.private import graph_reads
+from estimator_mp import amounts
+from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.model_axis.rules.table import TABLE
+from estimator_mp.placement import costs
+from estimator_mp.plan.batch_planner import BY_SLICE, Rows
+
+import tensorflow as tf
+
+# How many ops are named to people; JSON has all.
+_MOST = 5
+_IF_PER_EXAMPLE = "per_example=[{}] if it computes each example by itself"
+
+
+class Why(enum.Enum):
+  """Why slices wait at an op; the text says what would help."""
+
+  MOMENTS = (
+    "slices exchange the moments of their examples; "
+    'batch_norm="per_micro_batch" lets each use its own'
+  )
+  SUM = "slices need a sum over all examples, so all have to be there"
+  PYTHON = "Python code sees all examples; use " + _IF_PER_EXAMPLE
+  RANDOM = (
+    'it draws for all examples; draws="per_slice" lets each slice draw its own'
+  )
+  OWN_GRADIENT = "its gradient is the program's own, and may read all examples"
+  V1_CONTROL_FLOW = (
+    "loops and conds of TensorFlow 1 see all examples; "
+    "tf.compat.v1.enable_control_flow_v2() makes ops of them that have rules"
+  )
+  FUNCTION = "not everything in it, or in its gradient, has a rule that holds"
+  STATE = "it has state; use " + _IF_PER_EXAMPLE
+  NO_RULE = "its type has no rule; use " + _IF_PER_EXAMPLE
+  ACROSS = "its rule does not hold along examples; use " + _IF_PER_EXAMPLE
+
+  @property
+  def can_be_said(self) -> bool:
+    """Whether `per_example` can help."""
+    return _IF_PER_EXAMPLE in self.value
+
+
+_NO_FALLBACK = frozenset([Why.MOMENTS, Why.SUM])
+
+
+@dataclasses.dataclass(frozen=True)
+class Once:
+  """An op at which slices wait, or that is executed once on activations.
+
+  Attributes:
+    name: The name of the op of the plain graph.
+    type: Its type.
+    why: Why it is no part of a slice alone.
+    ends_segment: Whether slices go on after it.
+  """
+
+  name: str
+  type: str
+  why: Why
+  ends_segment: bool = True
+
+  @property
+  def is_fallback(self) -> bool:
+    """Whether it is executed once, on joined tensors, for want of a rule."""
+    return self.why not in _NO_FALLBACK
+
+  @property
+  def expression(self) -> str:
+    """What `per_example` would name it by, as Python writes it."""
+    return repr(f"^{re.escape(self.name)}$")
+
+  @property
+  def help(self) -> str:
+    """What would help, for people."""
+    return self.why.value.format(self.expression)
+
+  def __str__(self) -> str:
+    what = "ends a segment" if self.ends_segment else "is executed once"
+    return f"{self.name} ({self.type}) {what}: {self.help}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Moved:
+  """Bytes that are cut for slices, or joined, in a step.
+
+  Attributes:
+    per_example: Those of each example.
+    per_slice: Those of each slice, however many examples it has: shares of sums
+      and moments.
+    num_unknown: How many tensors have a size that only the session knows.
+  """
+
+  per_example: int = 0
+  per_slice: int = 0
+  num_unknown: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Crossing:
+  """What stands between a whole tensor and slices.
+
+  Attributes:
+    shape: The shape of the whole tensor, or of a share; None if even its rank
+      is not known.
+    rows: How slices lie in it; None for shares of a sum.
+    element_bytes: The bytes of an element.
+  """
+
+  shape: tuple[int | None, ...] | None
+  rows: Rows | None
+  element_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Segments:
+  """How slices of the batch wait for each other, and what they are sent.
+
+  Attributes:
+    count: How many segments there are; with one, no slice waits for another.
+    once: The ops at which they wait, and those that are executed once on
+      activations, in the order of the graph.
+    flops: Floating-point operations of all forward ops that depend on the
+      batch, of a nominal batch.
+    flops_in_parts: Those of the ops that are executed in parts.
+    inputs: What is cut of inputs, and of what they alone make.
+    cut: What is cut of other tensors.
+    joined: What is joined, or summed, besides gradients of variables.
+    num_slices: How many slices there are.
+    num_examples: How many examples the batch has, if the graph knows.
+  """
+
+  count: int
+  once: tuple[Once, ...] = ()
+  flops: int = 0
+  flops_in_parts: int = 0
+  inputs: Moved = Moved()
+  cut: Moved = Moved()
+  joined: Moved = Moved()
+  num_slices: int = 1
+  num_examples: int | None = None
+
+  @property
+  def share_in_parts(self) -> float:
+    """The share of floating-point operations that are executed in parts."""
+    return self.flops_in_parts / self.flops if self.flops else 1.0
+
+  def lines(self) -> list[str]:
+    """Returns lines for people."""
+    waits = "no slice of the batch waits for another"
+    if self.count != 1:
+      waits = "all slices of the batch finish one before the next starts"
+    share = self.share_in_parts
+    percent = "100%" if share == 1 else f"{min(share, 0.999):.1%}"
+    lines = [
+      f"{amounts.counted(self.count, 'segment')}, {waits}; {percent} of "
+      "floating-point operations are executed in parts",
+      f"cut in each step: {self._text(self.inputs)} of inputs, "
+      f"{self._text(self.cut)} of activations; joined: "
+      f"{self._text(self.joined)}",
+    ]
+    lines += [f"  {x}" for x in self.once[:_MOST]]
+    if len(self.once) > _MOST:
+      lines.append(
+        f"  and {amounts.counted(len(self.once) - _MOST, 'op')} more"
+      )
+    return lines
+
+  def _text(self, moved: Moved) -> str:
+    """Returns an amount for people, such as "1.2 kB per example"."""
+    texts = []
+    if self.num_examples is not None:
+      total = moved.per_example * self.num_examples
+      total += moved.per_slice * self.num_slices
+      texts += [amounts.amount(total, "B")] if total else []
+    else:
+      for number, each in (
+        (moved.per_example, "example"),
+        (moved.per_slice, "slice"),
+      ):
+        if number:
+          texts.append(f"{amounts.amount(number, 'B')} per {each}")
+    if moved.num_unknown:
+      unknown = amounts.counted(moved.num_unknown, "tensor")
+      texts.append(f"{unknown} of unknown size")
+    return " and ".join(texts) or "nothing"
+
+  def to_dict(self) -> dict[str, Any]:
+    """Returns everything for JSON."""
+    values = dataclasses.asdict(self)
+    values["once"] = [
+      {
+        "name": x.name,
+        "type": x.type,
+        "ends_segment": x.ends_segment,
+        "help": x.help,
+      }
+      for x in self.once
+    ]
+    return values
+
+  def __str__(self) -> str:
+    return "\n".join(self.lines())
+
+
+def check(segments: Segments, fallback: str) -> None:
+  """Raises if an op is executed once that may not be.
+
+  Args:
+    segments: What was planned.
+    fallback: As in `ShardingOptions`.
+
+  Raises:
+    ValueError: If there is such an op, and fallback is "error".
+  """
+  found = [x for x in segments.once if x.is_fallback]
+  if fallback != "error" or not found:
+    return
+  names = ", ".join(f"{x.name!r} ({x.type})" for x in found[:_MOST])
+  if len(found) == 1:
+    ends = ", and ends a segment" if found[0].ends_segment else ""
+    what = f"{names} is executed once, on joined tensors{ends}"
+    words = "if it computes each example by itself"
+  else:
+    more = len(found) - _MOST
+    names += f" and {more} more" if more > 0 else ""
+    what = f"{len(found)} ops are executed once, on joined tensors: {names}"
+    words = "for those that compute each example by itself"
+  said = ", ".join(x.expression for x in found if x.why.can_be_said)
+  fix = f"per_example=[{said}] {words}, or " if said else ""
+  raise ValueError(f'fallback="error", but {what}; use {fix}fallback="allow"')
+
+
+def why_once(op: tf.Operation, reads_join: bool) -> Why:
+  """Returns why an op of the plain graph is executed once.
+
+  Args:
+    op: The op.
+    reads_join: Whether it reads what slices make, joined; else it reads sums.
+  """
+  if not reads_join:
+    return Why.SUM
+  if op.type in op_types.CALLS_PYTHON:
+    return Why.PYTHON
+  of_v1 = op_types.SWITCHES | op_types.MERGES | op_types.ENTERS
+  if op.type in of_v1 or graph_reads.outermost_loop(op) is not None:
+    return Why.V1_CONTROL_FLOW
+  if op_types.is_call(op):
+    return Why.FUNCTION
+  if graph_reads.has_own_gradient(op):
+    return Why.OWN_GRADIENT
+  if op.type in op_types.RANDOM - op_types.REORDERS:
+    return Why.RANDOM
+  if op.type in TABLE.rules or op.type in op_types.REORDERS:
+    return Why.ACROSS
+  return Why.STATE if op.op_def.is_stateful else Why.NO_RULE
+
+
+def moved(crossings: Iterable[Crossing]) -> Moved:
+  """Returns what is moved in a step.
+
+  Args:
+    crossings: What stands between whole tensors and slices.
+  """
+  per_example = per_slice = num_unknown = 0
+  for crossing in crossings:
+    rows = crossing.rows
+    sizes = None if crossing.shape is None else [*crossing.shape]
+    if sizes is not None and rows is not None:
+      sizes[rows.axis] = 1 if rows == BY_SLICE else rows.per_example
+    known = [size for size in sizes or [] if size is not None]
+    num_bytes = math.prod(known) * crossing.element_bytes
+    if sizes is None or len(known) < len(sizes):
+      num_unknown += 1
+    elif rows is None or rows == BY_SLICE:
+      per_slice += num_bytes
+    else:
+      per_example += num_bytes
+  return Moved(per_example, per_slice, num_unknown)
+
+
+def flops(
+  ops: Sequence[tf.Operation], in_parts: Collection[tf.Operation]
+) -> tuple[int, int]:
+  """Returns the floating-point operations of ops, and of those in parts.
+
+  Args:
+    ops: Forward ops of the plain graph.
+    in_parts: Those that are executed in parts.
+  """
+  # No shape is inferred of what Python returns, nor what it computes.
+  of_python = [op for op in ops if op.type in op_types.CALLS_PYTHON]
+  known = costs.op_costs([op for op in ops if op not in of_python])
+  found = {op: cost.flops for op, cost in known.items()}
+  for op in of_python:
+    found[op] = sum(shapes.num_elements(x.shape) for x in op.outputs)
+  found = {
+    op: number
+    for op, number in found.items()
+    if any(x.dtype.is_floating or x.dtype.is_complex for x in op.outputs)
+  }
+  return sum(found.values()), sum(found[op] for op in found if op in in_parts)
+
+
+def once_on_activations(
+  ops: Sequence[tf.Operation],
+  targets: Iterable[tf.Operation],
+  joins: Collection[tf.Operation],
+) -> list[tf.Operation]:
+  """Returns what computes floating-point numbers of joined activations.
+
+  Args:
+    ops: The ops of a step, in the order of the graph.
+    targets: What the model is there for: the ops of its loss, or predictions.
+    joins: What joins activations.
+  """
+  return [
+    op
+    for op in traversal.ancestors(targets, ops)
+    if op not in joins
+    and any(x in joins for x in traversal.inputs(op))
+    and any(x.dtype.is_floating for x in op.outputs)
+  ]
