@@ -14,17 +14,12 @@ _OUTPUT = "Output"
 # What a first step shows is nothing to inspect, and order is none of a place.
 _NOT_OF_A_PLACE = (
   "verify_placement",
-  "num_micro_batches",
   "schedule",
   "max_live_micro_batches",
   "num_virtual_stages",
   "gradient_accumulation_steps",
   "recompute",
-  "batch_norm",
-  "draws",
   "horovod_op",
-  "batch_axis",
-  "per_example",
   "initial_values",
   "plain_initial_bytes",
   "export_shards",

@@ -17,6 +17,7 @@ from estimator_mp.model_axis.split_plan import SplitPlan
 from estimator_mp.observe import gradient_traffic
 from estimator_mp.placement import costs
 from estimator_mp.plan import sharding_plan
+from estimator_mp.plan.batch_report import Segments
 from estimator_mp.plan.gradient_sums import GradientSum
 
 import tensorflow as tf
@@ -114,6 +115,8 @@ class Inspection:
     splits: What is split over the model axis; None on a mesh without one.
     split_order: The names of its variables, and of the ops for which something
       is sent, in the order of the graph.
+    segments: How slices of the batch wait for each other, and what is executed
+      once; None if the batch has one slice.
   """
 
   model: str
@@ -124,6 +127,7 @@ class Inspection:
   replicas: InspectedReplicas | None = None
   splits: SplitPlan | None = None
   split_order: tuple[str, ...] = ()
+  segments: Segments | None = None
 
   def time_shares(self) -> list[float]:
     """Returns each stage's part of the forward time; the sum is 1."""
@@ -144,6 +148,8 @@ class Inspection:
       }
     if self.splits is not None:
       values["splits"] = self.splits.to_dict()
+    if self.segments is not None:
+      values["segments"] = self.segments.to_dict()
     return values | {
       "model": self.model,
       "costs": [dataclasses.asdict(cost) for cost in self.costs],
@@ -180,6 +186,8 @@ class Inspection:
       lines += [*_lines_of_devices(held), ""]
     if self.splits is not None:
       lines += [*self.splits.lines(), ""]
+    if self.segments is not None:
+      lines += [*self.segments.lines(), ""]
     sent = self.sent() if self.placement.transfers else "nothing"
     lines.append(f"sent between devices each training step: {sent}")
     lines += [
@@ -227,6 +235,7 @@ def inspect_graph(
     else None,
     splits,
     () if splits is None else _split_order(graph, splits),
+    None if plan is None else plan.segments,
   )
 
 

@@ -1,7 +1,5 @@
 """Segments of whole programs: what plans say of them, and what is refused."""
 
-import os
-from unittest import mock
 
 import estimator_mp
 from estimator_mp.plan import sharding_plan
@@ -96,8 +94,6 @@ def _built(model_fn, mode=TRAIN, size=None, **fields):
 class _Case(parameterized.TestCase):
   def setUp(self):
     super().setUp()
-    engine = {"ESTIMATOR_MP_ENGINE": "whole_batch"}
-    self.enter_context(mock.patch.dict(os.environ, engine))
     self.enter_context(tf.Graph().as_default())
 
 

@@ -240,6 +240,23 @@ class ReplicasTest(parameterized.TestCase):
     self.assertEqual(found.links is None, algorithm == "nccl")
 
 
+class SegmentsTest(absltest.TestCase):
+  def test_table_and_facts(self):
+    found = inspect_zoo("cnn", mesh="stage:2", num_micro_batches=4)
+    self.assertGreater(found.segments.count, 1)
+    self.assertContainsInOrder(
+      [*found.segments.lines(), "sent between devices"], found.table()
+    )
+    (norm,) = {x["type"] for x in found.to_dict()["segments"]["once"]}
+    self.assertStartsWith(norm, "FusedBatchNorm")
+
+  def test_one_slice_has_none(self):
+    found = inspect_zoo("mlp_adam", mesh="stage:2")
+    self.assertIsNone(found.segments)
+    self.assertNotIn("segments", found.to_dict())
+    self.assertNotIn("segment", found.table())
+
+
 class SplitsTest(absltest.TestCase):
   def test_facts_table_and_order(self):
     """Two of four dense layers are split: one sum, of [32, 16] floats."""
