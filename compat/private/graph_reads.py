@@ -5,6 +5,7 @@ Tested on TensorFlow 2.15.1 and 2.21.0.
 - `Operation._control_flow_context` tells the loop that an op is in.
 - `Operation._original_op` tells the op of whose gradient an op is part.
 - `Operation._gradient_function` is the gradient that a `tf.function` has.
+- `get_gradient_function` finds the gradient that an op names, or has itself.
 - `function_def_to_graph` knows the shapes of the ops in a function.
 - `Graph._get_function` and its result's `cached_definition` tell what is in a
   function of a graph; publicly one gets all functions with the whole graph. Its
@@ -16,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import tensorflow as tf
-from tensorflow.python.framework import function_def_to_graph
+from tensorflow.python.framework import function_def_to_graph, ops
 
 
 def outermost_loop(op: tf.Operation) -> object | None:
@@ -43,8 +44,28 @@ def has_own_gradient(op: tf.Operation) -> bool:
   Args:
     op: An op, such as the call of a `tf.function`.
   """
-  names_type = "_gradient_op_type" in op.node_def.attr
-  return names_type or op._gradient_function is not None
+  return names_gradient(op) or op._gradient_function is not None
+
+
+def names_gradient(op: tf.Operation) -> bool:
+  """Whether an op names its gradient, as those of `tf.custom_gradient` do.
+
+  Args:
+    op: An op.
+  """
+  return "_gradient_op_type" in op.node_def.attr
+
+
+def gradient_function(op: tf.Operation) -> Any:
+  """Returns what makes the gradients of an op's inputs.
+
+  Args:
+    op: An op that has a gradient.
+
+  Returns:
+    A function of the op and of the gradients of its outputs.
+  """
+  return ops.get_gradient_function(op)
 
 
 def differentiated(op: tf.Operation) -> tf.Operation | None:

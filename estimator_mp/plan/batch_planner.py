@@ -225,6 +225,7 @@ class BatchPlanner:
     # Of what is made in parts, for the sizes that rules are told.
     self._rows: dict[str, Rows] = {}
     self._elements: dict[str, tf.TensorShape] = {}  # Of lists.
+    self._parted: set[tf.Operation] = set()  # What slices have of their own.
     self._loops = traversal.Loops()
     self._inner: Collection[tf.Operation] = ()  # What branches of conds run.
     for entry in inputs:
@@ -255,15 +256,16 @@ class BatchPlanner:
     """
     return op in self._of_inputs
 
-  def add_rows(self, tensor: tf.Tensor, other: tf.Tensor) -> None:
+  def add_rows(self, tensor: tf.Tensor, rows: Rows) -> None:
     """Hears of a tensor that slices make, and is no op's of the plain graph.
 
     Args:
       tensor: All rows of it.
-      other: A tensor of the plain graph in which slices lie as in it.
+      rows: How slices lie in it.
     """
     self._roots.add(tensor.name)
-    self._rows[tensor.name] = self._rows[other.name]
+    self._rows[tensor.name] = rows
+    self._parted.add(tensor.op)
 
   def plan(self, ops: Sequence[tf.Operation]) -> BatchPlan:
     """Returns what is done in parts.
@@ -297,7 +299,9 @@ class BatchPlanner:
       )
       unread = _read_once(found)
       if not unread:
-        return self._without_idle(found, sizes)
+        plan = self._without_idle(found, sizes)
+        self._parted.update(x.op for x in plan.ops)
+        return plan
       without |= unread
       self._rows = before
 
@@ -316,7 +320,7 @@ class BatchPlanner:
     """
     found: dict[tf.Operation, PartedOp] = {}
     for op in ops:
-      if op in found:
+      if op in found or self._waits(op, found):
         continue
       if self._normalizes(op):
         found[op] = self._normalization(op, sizes)
@@ -336,6 +340,15 @@ class BatchPlanner:
             self._accept(maker, of_maker, sizes, found)
       self._accept(op, decision, sizes, found)
     return found
+
+  def _waits(
+    self, op: tf.Operation, found: Collection[tf.Operation]
+  ) -> bool:
+    """Whether an op waits for what is executed once for the whole batch."""
+    return any(
+      x in self._depends and x not in found and x not in self._parted
+      for x in op.control_inputs
+    )
 
   def _accept(
     self,
@@ -413,7 +426,7 @@ class BatchPlanner:
     return (
       graph_reads.outermost_loop(op) is None
       and op not in self._inner
-      and not any(x in self._depends for x in op.control_inputs)
+      and not self._waits(op, ())
     )
 
   def _is_new_list(self, tensor: tf.Tensor) -> bool:
@@ -466,12 +479,10 @@ class BatchPlanner:
 
   def _is_able(self, op: tf.Operation) -> bool:
     """Whether an op may be done in parts, whatever it computes."""
-    waits = any(x in self._depends for x in op.control_inputs)
     is_lookup = op.type in op_types.VARIABLE_READS | op_types.TABLE_LOOKUPS
     is_stateful = op.op_def.is_stateful and not is_lookup
     return (
       bool(op.outputs)
-      and not waits
       and op.type not in SHAPES
       and graph_reads.outermost_loop(op) is None
       and op.type not in op_types.SWITCHES | op_types.MERGES
@@ -481,7 +492,9 @@ class BatchPlanner:
         or op.type in op_types.FUNCTIONAL
         or not (is_stateful or op_types.is_call(op))
       )
-      and not graph_reads.has_own_gradient(op)
+      and (
+        graph_reads.names_gradient(op) or not graph_reads.has_own_gradient(op)
+      )
     )
 
   def _decision(self, op: tf.Operation, sizes: _Sizes) -> PerPart | None:

@@ -18,8 +18,8 @@ gradient.
 import contextlib
 import dataclasses
 import enum
-import weakref
-from collections.abc import Iterator
+import itertools
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from estimator_mp.graph import placed_ops
@@ -90,7 +90,8 @@ class Bridges:
     self.all: dict[str, Bridge] = {}
     self.request: int | None = None
     self._slice_rows = slice_rows
-    _OF_GRAPHS[tf.compat.v1.get_default_graph()] = self
+    # On the graph, which is freed with all that refers to it.
+    setattr(tf.compat.v1.get_default_graph(), _ATTRIBUTE, self)
 
   def cut(self, whole: tf.Tensor, rows: Rows) -> tf.Tensor:
     """Returns the rows of slice 0.
@@ -180,6 +181,19 @@ class Bridges:
       return self.join(gradient, bridge.rows, of.shape)
     return self.cut(gradient, bridge.rows)
 
+  @contextlib.contextmanager
+  def for_no_request(self) -> Iterator[None]:
+    """Lets bridges be made that are no gradients.
+
+    Yields:
+      None.
+    """
+    request, self.request = self.request, None
+    try:
+      yield
+    finally:
+      self.request = request
+
   def _rows_back(
     self, bridge: Bridge, gradient: tf.IndexedSlices
   ) -> tf.IndexedSlices:
@@ -220,31 +234,35 @@ class Bridges:
     return found
 
 
-_OF_GRAPHS: "weakref.WeakKeyDictionary[tf.Graph, Bridges]" = (
-  weakref.WeakKeyDictionary()
-)
+_ATTRIBUTE = "_estimator_mp_bridges"
 
 
 def _gradient(op: tf.Operation, gradient: Any) -> Any:
   """Returns the bridge back."""
-  bridges = _OF_GRAPHS[op.graph]
+  bridges: Bridges = getattr(op.graph, _ATTRIBUTE)
   return bridges.back(bridges.all[op.name], gradient)
 
 
-def _register(number: int = 0) -> str:
-  """Registers the gradient of bridges; returns its name.
+def register_gradient(name: str, gradient: Callable[..., Any]) -> str:
+  """Registers a gradient for ops that name it.
 
-  A module that is imported once more has another one.
+  Args:
+    name: Its name.
+    gradient: Makes it.
+
+  Returns:
+    The name, with a number behind it if a module is imported once more.
   """
-  name = f"EstimatorMpBridge_{number}"
-  try:
-    tf.RegisterGradient(name)(_gradient)
-  except KeyError:
-    return _register(number + 1)
-  return name
+  for number in itertools.count():
+    try:
+      tf.RegisterGradient(f"{name}_{number}")(gradient)
+    except KeyError:
+      continue
+    break
+  return f"{name}_{number}"
 
 
-_TYPE = _register()
+_TYPE = register_gradient("EstimatorMpBridge", _gradient)
 
 
 @contextlib.contextmanager

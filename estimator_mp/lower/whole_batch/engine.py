@@ -34,7 +34,7 @@ from estimator_mp.graph.calls import grouping
 from estimator_mp.lower import ordering, recompute
 from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
-from estimator_mp.lower.whole_batch import composites, reports
+from estimator_mp.lower.whole_batch import composites, own_gradients, reports
 from estimator_mp.lower.whole_batch import runs as runs_lib
 from estimator_mp.lower.whole_batch import template as template_lib
 from estimator_mp.lower.whole_batch.bridges import Bridge, Kind
@@ -109,6 +109,10 @@ class WholeBatch:
       self._bridges,
       composites.Slice(self._sizes[0], self._weights[0], self._parts.size),
       self._made_for.__setitem__,
+      own_gradients.TYPE,
+    )
+    own_gradients.OwnGradients(
+      self._planner, self._template, self._bridges, self._num_slices
     )
     self._own = set(graph.get_operations()[len(before) :])
     self.cuts_of_inputs = list(self._own)
@@ -220,7 +224,7 @@ class WholeBatch:
       return gradient
     dense = tf.convert_to_tensor(gradient)
     joined = self._bridges.join(dense, rows, source.shape)
-    self._planner.add_rows(joined, source)
+    self._planner.add_rows(joined, rows)
     self._template.pair(joined, dense, rows)
     return joined
 
@@ -411,8 +415,6 @@ class WholeBatch:
         products.update(
           run.plan_products(mode, self._schedule, stages, self._clones)
         )
-    if not products:
-      return list(own)
     waiting = [
       op
       for op in made

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from compat.private import graph_edits
+from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import functions
 from estimator_mp.graph.calls import contraction
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
@@ -24,6 +24,7 @@ class Template:
     bridges: bridges_lib.Bridges,
     of_slice: Slice,
     made: Callable[[tf.Operation, tf.Operation], None],
+    own_gradient: str,
   ):
     """Starts without an op.
 
@@ -31,7 +32,11 @@ class Template:
       bridges: The bridges of the graph.
       of_slice: What is known of slice 0.
       made: Hears of each op that is made, and for which op of the plain graph.
+      own_gradient: The gradient that is asked where the program has its own.
     """
+    self._own_gradient = own_gradient
+    # By the names of slice 0's ops.
+    self.own_gradients: dict[str, PartedOp] = {}
     self._bridges = bridges
     self._slice = of_slice
     self._made = made
@@ -114,7 +119,10 @@ class Template:
       op, copy = parted.op, made[parted.op.name]
       self._stand_ins[op] = copy
       self._made(copy, op)
-      graph_edits.add_control_inputs(copy, op.control_inputs)
+      if graph_reads.names_gradient(op):
+        self.own_gradients[copy.name] = parted
+      waits = [self._of_slice(x) for x in op.control_inputs]
+      graph_edits.add_control_inputs(copy, waits)
       for tensor, part in zip(op.outputs, copy.outputs, strict=True):
         self._parts[tensor.name] = part
       if parted.own:
@@ -138,11 +146,27 @@ class Template:
       )
     for made in self._graph_ops()[first:]:
       self._made(made, op)
-    graph_edits.add_control_inputs(part.op, op.control_inputs)
+    waits = [self._of_slice(x) for x in op.control_inputs]
+    graph_edits.add_control_inputs(part.op, waits)
     self._stand_ins[op] = part.op
     self._parts[op.outputs[0].name] = part
     for tensor, whole in zip(op.outputs[1:], (mean, variance), strict=False):
       self._wholes[tensor.name] = whole
+
+  def _of_slice(self, op: tf.Operation) -> tf.Operation:
+    """Returns what slice 0 waits for in place of an op."""
+    bridge = self._bridges.all.get(op.name)
+    if bridge is not None and bridge.kind is bridges_lib.Kind.JOIN:
+      return bridge.source.op
+    return self._stand_ins.get(op, op)
+
+  def is_share(self, tensor: tf.Tensor) -> bool:
+    """Whether slices add up their shares of a tensor.
+
+    Args:
+      tensor: A tensor of the plain graph.
+    """
+    return tensor.name in self._shares
 
   def pair(self, whole: tf.Tensor, part: tf.Tensor, rows: Rows) -> None:
     """Hears of a tensor that is not of the plain graph.
@@ -232,6 +256,8 @@ class Template:
       node.CopyFrom(op.node_def)
       node.device = op.device
       node.attr.pop("_class", None)
+      if graph_reads.names_gradient(op):
+        node.attr["_gradient_op_type"].s = self._own_gradient.encode()
       if parted.divisor is not None:
         node.op = "Sum"
       self._forget_sizes(op, node)
