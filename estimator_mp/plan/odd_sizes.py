@@ -106,11 +106,9 @@ class OddSizes:
       A graph of these and of what leads to them, by the same names, but for
       what cannot work for another size of the batch.
     """
-    found: dict[tf.Operation, None] = {}
-    for op in ops:
-      found |= dict.fromkeys(self._ancestors(op.inputs))
-      found.setdefault(op)
-    rest = list(found)
+    wanted = list(ops)
+    before = self._ancestors([x for op in wanted for x in op.inputs])
+    rest = list(dict.fromkeys([*before, *wanted]))
     graph, failed = self._imported(rest)
     while failed is not None:
       rest = _without(rest, failed)

@@ -693,6 +693,9 @@ class WholeBatch:
       self._mesh,
       self._schedule,
       tuple(MappingProxyType(cells) for cells in self._of_cells),
+      MappingProxyType(
+        {op.name: stage for op, stage in self._recomputer.copies.items()}
+      ),
     )
     return sharding_plan.ShardingPlan(
       placement,

@@ -208,6 +208,8 @@ class Run:
       number = replica * schedule.num_micro_batches + micro_batch
       return op if number == 0 else clones.op(number - 1, op)
 
+    # Those of clones: a call stands for several ops.
+    ones = {clones.name_in_clones(op): op for op in self.passes}.values()
     for replica, of_replica in enumerate(of_replicas):
       own = functools.partial(op_of, replica)
       ordering.order_cells(
@@ -218,9 +220,11 @@ class Run:
         self._accumulation.sums_elsewhere(replica),
       )
       for micro_batch in range(schedule.num_micro_batches):
-        for op, of_op in self.passes.items():
+        is_first = replica == 0 and micro_batch == 0
+        for op in self.passes if is_first else ones:
           copy = own(micro_batch, op)
           if copy is not None:
+            of_op = self.passes[op]
             cell = Cell(of_op.stage, micro_batch, of_op.phase)
             of_replica[copy.name] = cell
 

@@ -50,6 +50,7 @@ class Template:
     self._cuts: dict[tuple[str, Rows], tf.Tensor] = {}
     self._reads: dict[tuple[str, str], tf.Tensor] = {}
     self._wholes: dict[str, tf.Tensor] = {}
+    self._lessers: dict[Any, tf.Tensor] = {}  # See `_less`.
 
   @property
   def ops(self) -> set[tf.Operation]:
@@ -331,16 +332,33 @@ class Template:
       first = len(self._graph_ops())
       if value is None:
         shape = self._bridges.read(shape)
-      rows = reads.per_example or (
-        tf.cast(shape[reads.index], tf.int32) // self._slice.all_examples
-      )
-      own = tf.cast(tf.reshape(examples * rows, [1]), shape.dtype)
-      found = tf.concat(
-        [shape[: reads.index], own, shape[reads.index + 1 :]], 0
-      )
+      found = shape + self._less(op.device, shape, reads)
     for made in self._graph_ops()[first:]:
       if made.name not in self._bridges.all:
         self._made(made, op)
+    return found
+
+  def _less(self, device: str, shape: tf.Tensor, reads: Size) -> tf.Tensor:
+    """Returns by how much a shape of slice 0 differs from that of the batch.
+
+    Most layers of a model ask for the same.
+    """
+    of_slice = self._slice
+    rank = shape.shape.num_elements()
+    if rank is None:
+      rank = tf.shape(shape)[0]
+    rows = reads.per_example
+    key = (device, shape.dtype, str(rank), reads.index, rows)
+    known = self._lessers.get(key)
+    if known is not None:
+      return known
+    if rows is None:
+      rows = tf.cast(shape[reads.index], tf.int32) // of_slice.all_examples
+    less = (of_slice.examples - of_slice.all_examples) * rows
+    place = tf.one_hot(reads.index, rank, dtype=shape.dtype)
+    found = place * tf.cast(less, shape.dtype)
+    if reads.per_example is not None:
+      self._lessers[key] = found
     return found
 
   def _share(

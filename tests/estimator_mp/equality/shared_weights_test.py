@@ -275,7 +275,11 @@ class TiedTest(parameterized.TestCase):
       if cell == Cell(1, 1, Phase.FORWARD)
     ]
     before = traversal.ops_run_with(*second)
-    backward = {op.device[-1] for op in before if "gradients/on_" in op.name}
+    backward = {
+      op.device[-1]
+      for op in before
+      if "gradients/" in op.name and "/on_" in op.name
+    }
     self.assertEqual(backward, {"1"})
 
 

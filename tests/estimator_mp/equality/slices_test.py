@@ -1,10 +1,4 @@
-"""The engine of whole batches: what it trains is what the plain model trains.
-
-It is to replace the one that trains without the switch; see issue 26.
-"""
-
-import os
-from unittest import mock
+"""Slices of the batch: what they train is what the plain model trains."""
 
 import estimator_mp
 from tests import tiers
@@ -66,11 +60,6 @@ _FAST = [
 
 
 class SlicesTest(parameterized.TestCase):
-  def setUp(self):
-    super().setUp()
-    engine = {"ESTIMATOR_MP_ENGINE": "whole_batch"}
-    self.enter_context(mock.patch.dict(os.environ, engine))
-
   def _train(self, model, config, start):
     """Trains on from a checkpoint."""
     model_fn = model.model_fn
@@ -114,17 +103,6 @@ class SlicesTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(**_MESHES[mesh])
     run = self._train(model, config, start)
     runs.assert_same_serving(self, run, plain, rtol=1e-4)
-
-  @parameterized.parameters(
-    ({"ESTIMATOR_MP_ENGINE": "whole"}, {}, "is not known; use whole_batch"),
-    ({}, {"batch_norm": "per_micro_batch"}, "per_micro_batch' yet; unset it"),
-  )
-  def test_refuses(self, environment, options, text):
-    self.enter_context(mock.patch.dict(os.environ, environment))
-    config = estimator_mp.ShardingConfig(**_MESHES["stage"], **options)
-    model = zoo.PURE_MODELS["mlp_adam"]
-    with self.assertRaisesRegex(ValueError, text):
-      self._train(model, config, self.create_tempdir().full_path)
 
 
 if __name__ == "__main__":

@@ -255,7 +255,10 @@ class GraphTest(absltest.TestCase):
   def _totals_before_updates(self, model_fn, params=None):
     """Returns the variables whose gradients each variable's update awaits."""
     program = self._program(model_fn, params)
-    totals = {name: gradient.op for name, gradient in program.gradients.items()}
+    totals = {  # What a bridge hands to who fetches it, others read directly.
+      name: gradient.op.inputs[0].op
+      for name, gradient in program.gradients.items()
+    }
     found = {}
     for op in program.graph.get_operations():
       if op.type.startswith("ResourceApply"):
