@@ -18,6 +18,9 @@ TensorFlow 2.15.1 and 2.21.0.
   For each op it also copies the definition, looks for a colocation by an
   exception, applies device functions, sets the device twice, and checks the
   contexts of inputs: as long as all the rest together.
+- `_create_c_op` is what `Graph.create_op` calls at last. That is deprecated:
+  a wrapper inspects its signature at each call, and what else it does before,
+  for scopes that are open, takes five times as long.
 - `Graph.finalize` is public, but nothing tells when somebody calls it.
 """
 
@@ -26,6 +29,7 @@ from collections.abc import Callable, Mapping, Sequence
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.framework import c_api_util
+from tensorflow.python.framework import ops as framework_ops
 
 
 def set_device(op: tf.Operation, device: str) -> None:
@@ -116,6 +120,32 @@ def set_branch(op: tf.Operation, other: tf.Operation) -> None:
     other: The other op, which may be outside of branches, too.
   """
   op._set_control_flow_context(other._get_control_flow_context())
+
+
+def make_op(
+  graph: tf.Graph,
+  node: tf.compat.v1.NodeDef,
+  inputs: Sequence[tf.Tensor],
+  control_inputs: Sequence[tf.Operation] = (),
+) -> tf.Operation:
+  """Adds an op to a graph, with the device and attributes of its definition.
+
+  Of the scopes that are open only that of names counts.
+
+  Args:
+    graph: The graph.
+    node: The definition. Its name is made unique in the graph's scope; what it
+      says of inputs is ignored.
+    inputs: What the op reads.
+    control_inputs: What it waits for besides.
+  """
+  node.name = graph.unique_name(node.name)
+  # No session may run before Python knows the op, too.
+  with graph._mutation_lock():
+    c_op = framework_ops._create_c_op(
+      graph, node, inputs, control_inputs, extract_traceback=False
+    )
+    return tf.Operation._from_c_op(c_op, graph)
 
 
 def import_ops(

@@ -15,6 +15,7 @@ Most ops of a stage go to the stage's device. Two kinds cannot:
 """
 
 import collections
+import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from compat.private import graph_edits, graph_reads, op_registry
@@ -70,6 +71,7 @@ def _inlined(
         yield from _inlined(graph, inner)
 
 
+@functools.cache
 def device_function(device: str) -> Callable[[tf.Operation], str]:
   """Returns a device function for `tf.compat.v1.device`.
 
@@ -82,6 +84,7 @@ def device_function(device: str) -> Callable[[tf.Operation], str]:
   """
   on_device = tf.compat.v1.DeviceSpec.from_string(device)
   on_host = tf.compat.v1.DeviceSpec.from_string(devices_lib.host_of(device))
+  names = {spec: str(spec.to_string()) for spec in (on_device, on_host)}
 
   def device_of(op: tf.Operation) -> str:
     for tensor in op.inputs:
@@ -91,6 +94,8 @@ def device_function(device: str) -> Callable[[tf.Operation], str]:
           return str(variable.device)
     host = lives_on_host(op, on_device.device_type)
     default = on_host if host else on_device
+    if not op.device:
+      return names[default]
     own = tf.compat.v1.DeviceSpec.from_string(op.device)
     return str(default.make_merged_spec(own).to_string())
 

@@ -179,8 +179,10 @@ class Operands:
       self._constants[key] = [
         constant,
         *(
-          self.maker.copy(constant.op, i, [], devices[i]).outputs[0]
-          for i in range(1, len(devices))
+          copy.outputs[0]
+          for copy in self.maker.copies(
+            constant.op, [[]] * (len(devices) - 1), devices[1:], first=1
+          )
         ),
       ]
     return self._constants[key]
@@ -241,12 +243,9 @@ class Operands:
     ):
       return None
     inputs = self.inputs(op, decision.operands, devices)
-    return [
-      self.maker.copy(
-        op, i, [x[i] for x in inputs], devices[i], decision
-      ).outputs[0]
-      for i in range(len(devices))
-    ]
+    by_part = [[x[i] for x in inputs] for i in range(len(devices))]
+    copies = self.maker.copies(op, by_part, devices, decision)
+    return [copy.outputs[0] for copy in copies]
 
   def _sliced(
     self, tensor: tf.Tensor, split: Split, devices: Sequence[str]

@@ -4,7 +4,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from compat.private import graph_edits
+from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import colocation, device_assignment, op_types
 from estimator_mp.model_axis.decisions import PerPart
 
@@ -49,7 +49,7 @@ class PartMaker:
       None.
     """
     graph = op.graph
-    count = len(graph.get_operations())
+    count = graph_reads.num_ops(graph)
     with (
       tf.compat.v1.name_scope(None),
       tf.control_dependencies(None),
@@ -59,66 +59,72 @@ class PartMaker:
       tf.compat.v1.name_scope(op.name),
     ):
       yield
-    for new in graph.get_operations()[count:]:
+    for new in graph_reads.ops_after(graph, count):
       self._made(new, op)
 
-  def copy(
+  def copies(
     self,
     op: tf.Operation,
-    part: int,
-    inputs: Sequence[tf.Tensor],
-    device: str,
+    inputs: Sequence[Sequence[tf.Tensor]],
+    devices: Sequence[str],
     decision: PerPart | None = None,
-  ) -> tf.Operation:
-    """Returns an op of the same type for one part.
+    first: int = 0,
+  ) -> list[tf.Operation]:
+    """Returns ops of the same type, one for each part.
 
     Args:
       op: The op of the model.
-      part: The number of the part.
-      inputs: What it reads.
-      device: Where it is.
-      decision: What says which attributes it has; None for those of the op.
+      inputs: What each of them reads.
+      devices: Where each of them is.
+      decision: What says which attributes they have; None for those of the op.
+      first: The number of the first part that has one.
     """
-    attributes = {
-      name: value
-      for name, value in op.node_def.attr.items()
-      if not name.startswith("_")
-    }
-    if decision is not None and decision.attributes:
-      attributes.update(decision.attributes[part])
-    with on(device), tf.control_dependencies(self.waits(op)):
-      copy = op.graph.create_op(
-        op.type,
-        list(inputs),
-        [tensor.dtype for tensor in op.outputs],
-        [tensor.dtype for tensor in inputs],
-        f"part_{part}",
-        attributes,
+    node = op.node_def
+    for name in [name for name in node.attr if name.startswith("_")]:
+      del node.attr[name]
+    waits = self.waits(op)
+    copies = []
+    for part, (of_part, device) in enumerate(
+      zip(inputs, devices, strict=True), first
+    ):
+      node.name, node.device = f"part_{part}", ""
+      if decision is not None and decision.attributes:
+        for name, value in decision.attributes[part].items():
+          node.attr[name].CopyFrom(value)
+      read = {tensor.op for tensor in of_part}
+      copy = graph_edits.make_op(
+        op.graph, node, of_part, [x for x in waits if x not in read]
       )
-    if op.type in op_types.SWITCHES:
-      graph_edits.set_branch(copy, op)
-    self.colocate(copy, op, part)
-    return copy
+      place = device_assignment.device_function(device)
+      graph_edits.set_device(copy, place(copy))
+      if op.type in op_types.SWITCHES:
+        graph_edits.set_branch(copy, op)
+      copies.append(copy)
+    self.colocate(copies, op, first)
+    return copies
 
-  def colocate(self, copy: tf.Operation, op: tf.Operation, part: int) -> None:
-    """Puts an op of a part beside the shards that its op is beside of.
+  def colocate(
+    self, copies: Sequence[tf.Operation], op: tf.Operation, first: int = 0
+  ) -> None:
+    """Puts ops of parts beside the shards that their op is beside of.
 
     Args:
-      copy: The op.
-      op: The op of the model that it stands for.
-      part: The number of the part.
+      copies: The ops, one for each part.
+      op: The op of the model that they stand for.
+      first: The number of the first part that has one.
     """
     names = colocation.colocated_with(op)
     shards = [self._parts.get(f"{name}:0") for name in names]
-    beside = [
-      of_parts[part].op
-      for of_parts in shards
-      if of_parts and op_types.is_variable(of_parts[part].op)
-    ]
-    if beside:  # A shard may have moved to another replica.
-      graph_edits.set_device(copy, beside[0].device)
-    if beside or (names and copy is op):
-      graph_edits.set_colocation(copy, [shard.name for shard in beside])
+    for part, copy in enumerate(copies, first):
+      beside = [
+        of_parts[part].op
+        for of_parts in shards
+        if of_parts and op_types.is_variable(of_parts[part].op)
+      ]
+      if beside:  # A shard may have moved to another replica.
+        graph_edits.set_device(copy, beside[0].device)
+      if beside or (names and copy is op):
+        graph_edits.set_colocation(copy, [shard.name for shard in beside])
 
   def waits(self, op: tf.Operation) -> list[tf.Operation]:
     """Returns what an op has to wait for besides its inputs.

@@ -198,10 +198,7 @@ class PartOps:
     if not decision.outputs:
       self._write(op, by_part, devices)
       return
-    copies = [
-      self._maker.copy(op, i, by_part[i], devices[i], decision)
-      for i in range(len(devices))
-    ]
+    copies = self._maker.copies(op, by_part, devices, decision)
     self._keep(
       op,
       decision,
@@ -266,10 +263,11 @@ class PartOps:
 
     Whoever runs it, or waits for it, has all shards written.
     """
-    others = [
-      self._maker.copy(op, i, inputs[i], inputs[i][0].device or devices[i])
-      for i in range(1, len(devices))
+    places = [
+      read[0].device or device
+      for read, device in zip(inputs, devices, strict=True)
     ]
+    others = self._maker.copies(op, inputs[1:], places[1:], first=1)
     for index, tensor in enumerate(inputs[0]):
       if not tensor.shape.is_compatible_with(op.inputs[index].shape):
         # TensorFlow compares what an op reads with what it has read before.
@@ -281,7 +279,7 @@ class PartOps:
     if op.type == "AssignVariableOp":
       # Who loads a whole variable, by feeding this op, is not to write a shard.
       graph_edits.set_check_of_shapes(op)
-    self._maker.colocate(op, op, 0)
+    self._maker.colocate([op], op)
     waits = self._maker.waits(op)
     graph_edits.set_control_inputs(op, [*waits, *others])
     self.writes[op] = [op, *others]

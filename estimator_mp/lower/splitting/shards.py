@@ -59,8 +59,8 @@ class Shards:
             shared_name=f"{shared_name}/part_{i}",
             name=f"{variable.name}/part_{i}",
           )
-        self._tensors.maker.colocate(handle.op, variable, i)
         handles.append(handle)
+      self._tensors.maker.colocate([x.op for x in handles], variable)
     self._tensors.add(variable.outputs[0], split, handles)
     return [handle.op for handle in handles]
 
