@@ -137,16 +137,25 @@ class Inference:
     self.inputs: list[list[str]] = []
     self.outputs: list[list[str]] = []
     self.readers: dict[str, list[int]] = {}
-    self.on_handles: set[tf.Operation] = set()
+    self.handles: list[list[int]] = []
+    # The tensors that are made of variables, or of random numbers.
+    self.of_variables: set[str] = set()
+    self.of_random: set[str] = set()
     self._table = table
-    self._decisions: dict[_Reading, Decision | None] = {}
+    self._steps: dict[_Reading, _Step | None] = {}
     self._sources: dict[tuple[tf.Operation, Split], PerPart | None] = {}
     for position, op in enumerate(self.ops):
       names = [tensor.name for tensor in op.inputs]
+      outputs = [tensor.name for tensor in op.outputs]
+      handles = [i for i, x in enumerate(op.inputs) if op_types.is_handle(x)]
       self.inputs.append(names)
-      self.outputs.append([tensor.name for tensor in op.outputs])
-      if any(map(op_types.is_handle, op.inputs)):
-        self.on_handles.add(op)
+      self.outputs.append(outputs)
+      self.handles.append(handles)
+      self.of_variables.update(names[i] for i in handles)
+      if not self.of_variables.isdisjoint(names):
+        self.of_variables.update(outputs)
+      if op.type in op_types.RANDOM or not self.of_random.isdisjoint(names):
+        self.of_random.update(outputs)
       for name in dict.fromkeys(names):
         self.readers.setdefault(name, []).append(position)
 
@@ -188,18 +197,43 @@ class Inference:
       op: An op.
       splits: How each of its inputs is split.
     """
-    key = (op, tuple(splits))
-    if key not in self._decisions:
-      rule = self._table.rules.get(op.type)
-      decision = None
-      if (
-        rule is not None
-        and graph_reads.outermost_loop(op) is None
-        and not _has_own_gradient(op)
-      ):
-        decision = rule(op, splits)
-      self._decisions[key] = decision
-    return self._decisions[key]
+    rule = self._table.rules.get(op.type)
+    if rule is None or graph_reads.outermost_loop(op) is not None:
+      return None
+    return None if _has_own_gradient(op) else rule(op, splits)
+
+  def step(
+    self, position: int, splits: tuple[Split | None, ...]
+  ) -> "_Step | None":
+    """Returns what `decide` says of an op, and remembers it.
+
+    Args:
+      position: The position of the op.
+      splits: How each of its inputs is split.
+    """
+    key = (position, splits)
+    if key not in self._steps:
+      decision = self.decide(self.ops[position], splits)
+      self._steps[key] = decision and self.step_of(position, decision)
+    return self._steps[key]
+
+  def step_of(self, position: int, decision: Decision) -> "_Step":
+    """Returns a decision about an op, and what it makes and reads of parts.
+
+    Args:
+      position: The position of the op.
+      decision: What becomes of it.
+    """
+    made = zip(self.outputs[position], decision.outputs, strict=False)
+    return _Step(
+      decision,
+      tuple((name, x) for name, x in made if isinstance(x, Split)),
+      tuple(
+        (index, x)
+        for index, x in enumerate(decision.operands)
+        if isinstance(x, Split)
+      ),
+    )
 
   def source(self, op: tf.Operation, split: Split) -> PerPart | None:
     """Returns how parts make an op's output themselves; see the function."""
@@ -209,7 +243,22 @@ class Inference:
     return self._sources[key]
 
 
-_Reading: TypeAlias = tuple[tf.Operation, tuple[Split | None, ...]]
+_Reading: TypeAlias = tuple[int, tuple[Split | None, ...]]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Step:
+  """What is remembered of a decision about an op.
+
+  Attributes:
+    decision: The decision.
+    made: The names of the outputs that are split, with how they are.
+    read: The inputs that are read in parts, by index, with how they are split.
+  """
+
+  decision: Decision
+  made: tuple[tuple[str, Split], ...]
+  read: tuple[tuple[int, Split], ...]
 
 
 class _Attempt:
@@ -257,18 +306,17 @@ class _Attempt:
 
   def _visit(self, position: int) -> None:
     """Decides what becomes of an op."""
-    op = self._inference.ops[position]
-    if op in self._made_in_parts:
-      made = self._inference.source(op, self._made_in_parts[op])
+    inference = self._inference
+    op = inference.ops[position]
+    if self._made_in_parts and op in self._made_in_parts:
+      made = inference.source(op, self._made_in_parts[op])
       if made is not None:
-        self._take(op, made)
+        self._take(position, inference.step_of(position, made))
       return
-    splits = [
-      self.splits.get(name) for name in self._inference.inputs[position]
-    ]
-    decision = self._inference.decide(op, splits)
-    if decision is not None and self._can_be_read(op, splits, decision):
-      self._take(op, decision)
+    splits = tuple(map(self.splits.get, inference.inputs[position]))
+    step = inference.step(position, splits)
+    if step is not None and self._can_be_read(position, splits, step.decision):
+      self._take(position, step)
       return
     for tensor, split in zip(op.inputs, splits, strict=True):
       if split is not None:
@@ -276,24 +324,21 @@ class _Attempt:
           raise Unsplittable(tensor.op.name, op)
         self.gathers.append(Gather(tensor.name, op.name, op.type))
 
-  def _take(self, op: tf.Operation, decision: Decision) -> None:
+  def _take(self, position: int, step: _Step) -> None:
     """Keeps a decision, and what it makes of the op's inputs and outputs."""
-    self.decisions[op] = decision
-    position = self._inference.positions[op]
-    names = self._inference.outputs[position]
-    for name, output in zip(names, decision.outputs, strict=False):
-      if isinstance(output, Split):
-        self.splits[name] = output
-        readers = self._inference.readers.get(name, ())
-        self._visit_later(readers, position)
+    op = self._inference.ops[position]
+    self.decisions[op] = step.decision
+    for name, split in step.made:
+      self.splits[name] = split
+      self._visit_later(self._inference.readers.get(name, ()), position)
     names = self._inference.inputs[position]
-    for index, operand in enumerate(decision.operands):
-      if isinstance(operand, Split) and names[index] not in self.splits:
-        self._want(op.inputs[index], operand, op)
+    for index, split in step.read:
+      if names[index] not in self.splits and self._may_want(names[index], op):
+        self._want(op.inputs[index], split, op)
 
   def _can_be_read(
     self,
-    op: tf.Operation,
+    position: int,
     splits: Sequence[Split | None],
     decision: Decision,
   ) -> bool:
@@ -301,21 +346,24 @@ class _Attempt:
 
     What is behind the handle of something whole is on one device.
     """
-    if op not in self._inference.on_handles:
-      return True
-    for tensor, own, operand in zip(
-      op.inputs, splits, decision.operands, strict=True
-    ):
-      if not op_types.is_handle(tensor):
-        continue
-      if own is None and isinstance(operand, Whole):
-        return False
-      if own is None and isinstance(operand, Split):
-        if tensor.op.name not in self._adoptable:
+    for index in self._inference.handles[position]:
+      own, operand = splits[index], decision.operands[index]
+      if own is not None:
+        if not isinstance(operand, Shard):
           return False
-      elif own is not None and not isinstance(operand, Shard):
+      elif isinstance(operand, Whole):
         return False
+      elif isinstance(operand, Split):
+        handle = self._inference.ops[position].inputs[index]
+        if handle.op.name not in self._adoptable:
+          return False
     return True
+
+  def _may_want(self, name: str, reader: tf.Operation) -> bool:
+    """Whether anything that a whole tensor is made of may be split for it."""
+    return name in self._inference.of_variables or (
+      name in self._inference.of_random and reader not in self._whole_values
+    )
 
   def _want(
     self, tensor: tf.Tensor, split: Split, reader: tf.Operation
