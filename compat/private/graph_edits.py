@@ -134,12 +134,15 @@ def make_op(
 
   Args:
     graph: The graph.
-    node: The definition. Its name is made unique in the graph's scope; what it
-      says of inputs is ignored.
+    node: The definition. Its name is made unique in the graph's scope, unless
+      it is that of a scope and ends in "/"; what it says of inputs is ignored.
     inputs: What the op reads.
     control_inputs: What it waits for besides.
   """
-  node.name = graph.unique_name(node.name)
+  if node.name.endswith("/"):
+    node.name = node.name[:-1]
+  else:
+    node.name = graph.unique_name(node.name)
   # No session may run before Python knows the op, too.
   with graph._mutation_lock():
     c_op = framework_ops._create_c_op(

@@ -100,9 +100,11 @@ def has_colocation(op: tf.Operation) -> bool:
   """Whether an op may be colocated with others, or says that it is with none.
 
   Args:
-    op: The op. Of a constant, whose definition may be large, nobody looks.
+    op: The op. Nobody looks at that of a large constant, which is copied.
   """
-  return op.type == "Const" or b"loc:@" in op._node_def
+  if op.type == "Const" and (op.outputs[0].shape.num_elements() or 0) > 1024:
+    return True
+  return b"loc:@" in op._node_def
 
 
 def shapes_in_function(

@@ -482,14 +482,19 @@ def is_call(op: tf.Operation) -> bool:
   return op.type in FUNCTIONAL
 
 
+# Numbers of dtypes: that of a reference is 100 more than that of its value.
+_RESOURCE, _REFERENCES = tf.resource.as_datatype_enum, 100
+
+
 def is_reference(tensor: tf.Tensor) -> bool:
   """Whether a tensor is a reference of TensorFlow 1."""
-  return bool(tensor.dtype != tensor.dtype.base_dtype)
+  return int(tensor.dtype.as_datatype_enum) > _REFERENCES
 
 
 def is_handle(tensor: tf.Tensor) -> bool:
   """Whether a tensor is a handle of a state: a resource, or a reference."""
-  return tensor.dtype == tf.resource or is_reference(tensor)
+  number = tensor.dtype.as_datatype_enum
+  return bool(number == _RESOURCE or number > _REFERENCES)
 
 
 def is_write(op: tf.Operation) -> bool:

@@ -1,7 +1,6 @@
 """Operands: what parts read in place of the inputs of an op."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from estimator_mp.lower.splitting import part_maker
 from estimator_mp.lower.splitting import tables as tables_lib
@@ -85,12 +84,12 @@ class Operands:
     """
     if tensor.name in self.parts and tensor.name not in self.wholes:
       parts = self.parts[tensor.name]
-      with (
-        self.maker.making(tensor.op),
-        part_maker.on(self.maker.devices_of(tensor.op)[0]),
-      ):
-        gathered = tf.concat(
-          parts, self.splits[tensor.name].axis, name="gathered"
+      with self.maker.making(tensor.op):
+        gathered = self.maker.concat(
+          parts,
+          self.splits[tensor.name].axis,
+          self.maker.devices_of(tensor.op)[0],
+          "gathered",
         )
       gathered.set_shape(tensor.shape)
       self.wholes[tensor.name] = gathered
@@ -134,7 +133,7 @@ class Operands:
       return self._turned(tensor, operand.split, devices)
     if isinstance(operand, Constants):
       return [
-        _constant(value, tensor.dtype, device)
+        self.maker.constant(value, tensor.dtype, device)
         for value, device in zip(operand.values, devices, strict=True)
       ]
     if isinstance(operand, Whole) and inference.is_small_constant(tensor):
@@ -166,8 +165,7 @@ class Operands:
       self._gathers[key] = [self.whole(tensor)]
       axis = self.splits[tensor.name].axis
       for device in devices[1:]:
-        with part_maker.on(device):
-          whole = tf.concat(parts, axis, name="gathered")
+        whole = self.maker.concat(parts, axis, device, "gathered")
         whole.set_shape(tensor.shape)
         self._gathers[key].append(whole)
     return self._gathers[key]
@@ -196,14 +194,20 @@ class Operands:
       known = [None] * int(shape.shape[0])
     parts = []
     for size, device in zip(operand.sizes, devices, strict=True):
-      with part_maker.on(device):
-        elements = [
-          shape[i] if value is None else tf.constant(int(value), shape.dtype)
-          for i, value in enumerate(known)
-        ]
-        elements[operand.index] = tf.constant(size, shape.dtype)
-        parts.append(tf.stack(elements))
+      elements = [
+        self._entry(shape, index, device)
+        if value is None
+        else self.maker.constant(int(value), shape.dtype, device)
+        for index, value in enumerate(known)
+      ]
+      elements[operand.index] = self.maker.constant(size, shape.dtype, device)
+      parts.append(self.maker.stack(elements, device))
     return parts
+
+  def _entry(self, vector: tf.Tensor, index: int, device: str) -> tf.Tensor:
+    """Returns an entry of a vector, on a device."""
+    with part_maker.on(device):
+      return vector[index]
 
   def _split(
     self, tensor: tf.Tensor, split: Split, devices: Sequence[str]
@@ -255,12 +259,6 @@ class Operands:
     with part_maker.on(tensor.op.device or devices[0]):
       parts: _Parts = tf.split(whole, split.sizes, split.axis)
     return parts
-
-
-def _constant(value: Any, dtype: tf.DType, device: str) -> tf.Tensor:
-  """Returns a constant on a device."""
-  with part_maker.on(device):
-    return tf.constant(value, dtype)
 
 
 def _shifted(tensor: tf.Tensor, offset: int, device: str) -> tf.Tensor:

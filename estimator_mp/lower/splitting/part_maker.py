@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from typing import Any
 
 from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import colocation, device_assignment, op_types
@@ -103,6 +104,106 @@ class PartMaker:
     self.colocate(copies, op, first)
     return copies
 
+  def make(
+    self,
+    type_: str,
+    name: str,
+    inputs: Sequence[tf.Tensor],
+    device: str,
+    **attributes: tf.compat.v1.AttrValue,
+  ) -> tf.Tensor:
+    """Returns the output of a new op, on a device or its host.
+
+    Args:
+      type_: The type of the op.
+      name: Its name in the scope.
+      inputs: What it reads.
+      device: Where it is.
+      **attributes: Those that have no default.
+    """
+    node = tf.compat.v1.NodeDef(op=type_, name=name, attr=attributes)
+    graph = tf.compat.v1.get_default_graph()
+    op = graph_edits.make_op(graph, node, inputs)
+    place = device_assignment.device_function(device)
+    graph_edits.set_device(op, place(op))
+    return op.outputs[0]
+
+  def constant(
+    self, value: Any, dtype: tf.DType, device: str, name: str = "Const"
+  ) -> tf.Tensor:
+    """Returns a constant on a device.
+
+    Args:
+      value: The value.
+      dtype: Its dtype.
+      device: Where it is.
+      name: The name of its op in the scope.
+    """
+    tensor = tf.make_tensor_proto(value, dtype)
+    attributes = {"value": tf.compat.v1.AttrValue(tensor=tensor)}
+    return self.make(
+      "Const", name, [], device, dtype=_type(dtype), **attributes
+    )
+
+  def concat(
+    self, parts: Sequence[tf.Tensor], axis: int, device: str, name: str
+  ) -> tf.Tensor:
+    """Returns the concat of parts, on a device.
+
+    Args:
+      parts: Two or more.
+      axis: Along which dimension.
+      device: Where it is.
+      name: The name of the op in the scope.
+    """
+    with tf.compat.v1.name_scope(name) as scope:
+      dimension = self.constant(axis, tf.int32, device, "axis")
+      return self.make(
+        "ConcatV2",
+        scope,
+        [*parts, dimension],
+        device,
+        N=tf.compat.v1.AttrValue(i=len(parts)),
+        T=_type(parts[0].dtype),
+        Tidx=_type(tf.int32),
+      )
+
+  def add(self, parts: Sequence[tf.Tensor], device: str) -> tf.Tensor:
+    """Returns the sum of parts of one shape, on a device.
+
+    Args:
+      parts: Two or more.
+      device: Where it is.
+    """
+    return self._of_several("AddN", "AddN", parts, device)
+
+  def stack(self, scalars: Sequence[tf.Tensor], device: str) -> tf.Tensor:
+    """Returns a vector of scalars, on a device.
+
+    Args:
+      scalars: One or more.
+      device: Where it is.
+    """
+    return self._of_several("Pack", "stack", scalars, device)
+
+  def _of_several(
+    self, type_: str, name: str, inputs: Sequence[tf.Tensor], device: str
+  ) -> tf.Tensor:
+    """Returns what an op makes of a list of tensors of one dtype."""
+    count = tf.compat.v1.AttrValue(i=len(inputs))
+    dtype = _type(inputs[0].dtype)
+    return self.make(type_, name, inputs, device, N=count, T=dtype)
+
+  def read(self, handle: tf.Tensor, dtype: tf.DType) -> tf.Tensor:
+    """Returns the value of a variable, on its device.
+
+    Args:
+      handle: Its handle.
+      dtype: The dtype of its value.
+    """
+    kind = "ReadVariableOp"
+    return self.make(kind, kind, [handle], handle.device, dtype=_type(dtype))
+
   def colocate(
     self, copies: Sequence[tf.Operation], op: tf.Operation, first: int = 0
   ) -> None:
@@ -137,6 +238,11 @@ class PartMaker:
       for before in op.control_inputs
       for other in self.instead.get(before, [before])
     ]
+
+
+def _type(dtype: tf.DType) -> tf.compat.v1.AttrValue:
+  """Returns a dtype as an attribute."""
+  return tf.compat.v1.AttrValue(type=dtype.base_dtype.as_datatype_enum)
 
 
 def on(device: str) -> AbstractContextManager[None]:

@@ -24,7 +24,6 @@ import tensorflow as tf
 _Parts = list[tf.Tensor]
 
 _JOINS: dict[Join, Callable[[_Parts], tf.Tensor]] = {
-  Join.SUM: tf.add_n,
   Join.PRODUCT: lambda parts: tf.reduce_prod(tf.stack(parts), 0),
   Join.MAXIMUM: lambda parts: tf.reduce_max(tf.stack(parts), 0),
   Join.MINIMUM: lambda parts: tf.reduce_min(tf.stack(parts), 0),
@@ -248,8 +247,11 @@ class PartOps:
     """Returns what parts join to, on the first device."""
     if output.join is Join.FIRST:
       return parts[0]
-    with part_maker.on(devices[0]):
-      whole = _JOINS[output.join](parts)
+    if output.join is Join.SUM:
+      whole = self._maker.add(parts, devices[0])
+    else:
+      with part_maker.on(devices[0]):
+        whole = _JOINS[output.join](parts)
     whole.set_shape(tensor.shape)
     return whole
 

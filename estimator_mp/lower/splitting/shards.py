@@ -41,24 +41,29 @@ class Shards:
       variable: The op of the variable.
       split: How it is split.
     """
-    dtype = tf.dtypes.as_dtype(variable.get_attr("dtype"))
-    shape = tf.TensorShape(variable.get_attr("shape")).as_list()
-    shared_name = variable.get_attr("shared_name").decode() or variable.name
+    node = variable.node_def
+    shape = tf.TensorShape(node.attr["shape"].shape).as_list()
+    shared_name = node.attr["shared_name"].s.decode() or variable.name
     handles = []
     devices = self._tensors.maker.devices_of(variable)
-    with self._tensors.maker.making(variable):
+    with (
+      self._tensors.maker.making(variable),
+      tf.compat.v1.name_scope(None),
+    ):
       for i, (size, device) in enumerate(
         zip(split.sizes, devices, strict=True)
       ):
         shape[split.axis] = size
-        with tf.compat.v1.name_scope(None), tf.compat.v1.device(device):
-          handle = tf.raw_ops.VarHandleOp(
-            dtype=dtype,
-            shape=shape,
-            container=variable.get_attr("container").decode(),
-            shared_name=f"{shared_name}/part_{i}",
-            name=f"{variable.name}/part_{i}",
-          )
+        handle = self._tensors.maker.make(
+          "VarHandleOp",
+          f"{variable.name}/part_{i}",
+          [],
+          device,
+          dtype=node.attr["dtype"],
+          shape=tf.compat.v1.AttrValue(shape=tf.TensorShape(shape).as_proto()),
+          container=node.attr["container"],
+          shared_name=_bytes(f"{shared_name}/part_{i}"),
+        )
         handles.append(handle)
       self._tensors.maker.colocate([x.op for x in handles], variable)
     self._tensors.add(variable.outputs[0], split, handles)
@@ -159,12 +164,13 @@ class Shards:
   ) -> list[tf.Tensor]:
     """Returns reads of shards, for whoever asks for their values."""
     dtype = variable.dtype.base_dtype
-    reads = []
     with self._tensors.maker.making(variable.op):
-      for handle in handles:
-        with tf.compat.v1.device(handle.device):
-          reads.append(tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype))
-    return reads
+      return [self._tensors.maker.read(handle, dtype) for handle in handles]
+
+
+def _bytes(value: str) -> tf.compat.v1.AttrValue:
+  """Returns a text as an attribute."""
+  return tf.compat.v1.AttrValue(s=value.encode())
 
 
 def _load(
