@@ -36,10 +36,9 @@ def lives_on_host(op: tf.Operation, device_type: str) -> bool:
     True if its type is one of the host's, it reads or makes strings, or it has
     no kernel for such a device, or an op in its branches or its body has none.
   """
-  if any(word in op.type for word in op_types.HOST_WORDS):
+  if _is_of_host(op.type):
     return True
-  tensors = [*op.inputs, *op.outputs]
-  if any(tensor.dtype.base_dtype == tf.string for tensor in tensors):
+  if any(op_types.is_text(tensor) for tensor in (*op.inputs, *op.outputs)):
     return True
   if device_type == "CPU":
     return False
@@ -47,11 +46,17 @@ def lives_on_host(op: tf.Operation, device_type: str) -> bool:
     return True
   node = op.node_def
   return not op_registry.has_kernel(node, device_type) or any(
-    any(word in inner.op for word in op_types.HOST_WORDS)
+    _is_of_host(inner.op)
     or inner.op in op_types.PYTHON_FUNCTIONS
     or not op_registry.has_kernel(inner, device_type)
     for inner in _inlined(op.graph, node)
   )
+
+
+@functools.cache
+def _is_of_host(op_type: str) -> bool:
+  """Whether the type of an op is one of the host's."""
+  return any(word in op_type for word in op_types.HOST_WORDS)
 
 
 def _inlined(

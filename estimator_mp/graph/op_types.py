@@ -483,7 +483,8 @@ def is_call(op: tf.Operation) -> bool:
 
 
 # Numbers of dtypes: that of a reference is 100 more than that of its value.
-_RESOURCE, _REFERENCES = tf.resource.as_datatype_enum, 100
+_RESOURCE, _TEXT = tf.resource.as_datatype_enum, tf.string.as_datatype_enum
+_REFERENCES = 100
 
 
 def is_reference(tensor: tf.Tensor) -> bool:
@@ -495,6 +496,11 @@ def is_handle(tensor: tf.Tensor) -> bool:
   """Whether a tensor is a handle of a state: a resource, or a reference."""
   number = tensor.dtype.as_datatype_enum
   return bool(number == _RESOURCE or number > _REFERENCES)
+
+
+def is_text(tensor: tf.Tensor) -> bool:
+  """Whether a tensor is of strings, or a reference to some."""
+  return bool(tensor.dtype.as_datatype_enum % _REFERENCES == _TEXT)
 
 
 def is_write(op: tf.Operation) -> bool:

@@ -52,7 +52,6 @@ class PartMaker:
     graph = op.graph
     count = graph_reads.num_ops(graph)
     with (
-      tf.compat.v1.name_scope(None),
       tf.control_dependencies(None),
       graph.colocate_with(None, ignore_existing=True),
       tf.compat.v1.device(None),
@@ -177,14 +176,14 @@ class PartMaker:
     """
     return self._of_several("AddN", "AddN", parts, device)
 
-  def stack(self, scalars: Sequence[tf.Tensor], device: str) -> tf.Tensor:
-    """Returns a vector of scalars, on a device.
+  def stack(self, parts: Sequence[tf.Tensor], device: str) -> tf.Tensor:
+    """Returns parts of one shape along a new first dimension, on a device.
 
     Args:
-      scalars: One or more.
+      parts: One or more.
       device: Where it is.
     """
-    return self._of_several("Pack", "stack", scalars, device)
+    return self._of_several("Pack", "stack", parts, device)
 
   def _of_several(
     self, type_: str, name: str, inputs: Sequence[tf.Tensor], device: str

@@ -23,12 +23,13 @@ import tensorflow as tf
 
 _Parts = list[tf.Tensor]
 
-_JOINS: dict[Join, Callable[[_Parts], tf.Tensor]] = {
-  Join.PRODUCT: lambda parts: tf.reduce_prod(tf.stack(parts), 0),
-  Join.MAXIMUM: lambda parts: tf.reduce_max(tf.stack(parts), 0),
-  Join.MINIMUM: lambda parts: tf.reduce_min(tf.stack(parts), 0),
-  Join.ALL: lambda parts: tf.reduce_all(tf.stack(parts), 0),
-  Join.ANY: lambda parts: tf.reduce_any(tf.stack(parts), 0),
+# What joins a tensor whose first dimension is that of the parts.
+_JOINS: dict[Join, Callable[[tf.Tensor, int], tf.Tensor]] = {
+  Join.PRODUCT: tf.reduce_prod,
+  Join.MAXIMUM: tf.reduce_max,
+  Join.MINIMUM: tf.reduce_min,
+  Join.ALL: tf.reduce_all,
+  Join.ANY: tf.reduce_any,
 }
 
 
@@ -250,8 +251,9 @@ class PartOps:
     if output.join is Join.SUM:
       whole = self._maker.add(parts, devices[0])
     else:
+      stacked = self._maker.stack(parts, devices[0])
       with part_maker.on(devices[0]):
-        whole = _JOINS[output.join](parts)
+        whole = _JOINS[output.join](stacked, 0)
     whole.set_shape(tensor.shape)
     return whole
 
