@@ -30,7 +30,7 @@ _CASES = {
   "deepfm": ("stage:2", {"schedule": "gpipe"}),
   "keras_functional": ("stage:3", {"schedule": "none"}),
   "two_optimizers": ("data:2,stage:2", {"schedule": "zb2p"}),
-  "canned": ("stage:3", {"loss_reduction": "sum"}),
+  "canned": ("stage:3", {}),
 }
 
 
@@ -187,9 +187,7 @@ class GraphTest(absltest.TestCase):
       step, expected = batched.step(batch), plain.step(batch)
       np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-6)
     cells = sharding_plan.get_plan(batched.graph).pipeline.cells[0]
-    phases = [
-      cell.phase for op, cell in cells.items() if "for_weights" in op
-    ]
+    phases = [cell.phase for op, cell in cells.items() if "for_weights" in op]
     self.assertNotEmpty(phases)
     self.assertEqual({*phases}, {Phase.WEIGHT})
 

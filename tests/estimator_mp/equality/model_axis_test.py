@@ -83,8 +83,6 @@ _CASES = {
   ),
   "canned": (("model:3", 1, "auto"), ("data:2,model:2", 4, _CANNED)),
 }
-# DNNLinearCombinedClassifier adds the examples' losses up.
-_SUMS = ("canned",)
 # As for replicas: Adam brings gradients that are 0 but for rounding to full
 # size, so that each step starts from the plain variables.
 _CHAOTIC = ("deepfm", "transformer")
@@ -133,8 +131,7 @@ class ModelsTest(parameterized.TestCase):
     """From scratch both start from the same bits; then they train."""
     before, expected = _plain_steps(name)
     model = zoo.PURE_MODELS[name]
-    reduction = "sum" if name in _SUMS else "mean"
-    config = _config(mesh, num_micro_batches, split, loss_reduction=reduction)
+    config = _config(mesh, num_micro_batches, split)
     program = programs.Program(model.model_fn, config, _BATCH, model.params)
     self.assertNotEmpty(_shards(program))
     start = program.variables()

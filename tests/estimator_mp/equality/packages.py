@@ -39,7 +39,6 @@ class Package:
     model_fn: Its model_fn.
     batch: Features and labels of all examples.
     params: Its params.
-    loss_reduction: What its loss makes of those of examples.
     tables: An expression for the names of its tables of embeddings.
     shifts: The end of the names of variables that the loss does not depend on,
       as what is added to all scores of a softmax: their gradients are zero but
@@ -49,7 +48,6 @@ class Package:
   model_fn: Callable[..., tf.estimator.EstimatorSpec]
   batch: tuple[Any, Any]
   params: dict[str, Any] | None
-  loss_reduction: str
   tables: str
   shifts: str | None = None
 
@@ -116,7 +114,6 @@ def bert() -> Package:
     model_fn,
     (features, labels),
     {},
-    loss_reduction="mean",
     tables="word_embeddings$",
     shifts="/key/bias",
   )
@@ -175,7 +172,6 @@ def _click(kind: Callable[..., tf.estimator.Estimator]) -> Package:
     click_model_fn(kind, _ITEMS, width=8, hidden_units=(16, 8)),
     ({"item": item, "price": price}, labels),
     None,
-    loss_reduction="sum",
     tables="embedding_weights$",
   )
 

@@ -192,7 +192,6 @@ class PackagesTest(parameterized.TestCase):
       mesh,
       num_micro_batches=num_micro_batches,
       split="auto" if "model" in mesh else tables,
-      loss_reduction=package.loss_reduction,
     )
     program = _program(package, config)
     names = [v.op.name for v in program.graph.get_collection("variables")]

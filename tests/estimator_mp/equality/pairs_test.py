@@ -122,7 +122,6 @@ def _config(
       weight_gradients=weight_gradients,
       cells=cells,
       # DNNLinearCombinedClassifier adds the losses of examples up.
-      loss_reduction="sum" if model == "canned" else "auto",
       **_REPLICAS[replicas],
     )
   except ValueError:

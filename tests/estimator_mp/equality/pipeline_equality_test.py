@@ -34,8 +34,6 @@ _CASES = {
   "two_optimizers": (("stage:1", 1, "none"), ("stage:3", 8, "none")),
   "canned": (("stage:2", 4, "none"), ("stage:4", 8, "gpipe")),
 }
-# DNNLinearCombinedClassifier adds the examples' losses up.
-_SUMS = ("canned",)
 
 
 class OneStepTest(parameterized.TestCase):
@@ -56,7 +54,6 @@ class OneStepTest(parameterized.TestCase):
         mesh,
         num_micro_batches=num_micro_batches,
         schedule=schedule,
-        loss_reduction="sum" if name in _SUMS else "mean",
       )
       for mesh, num_micro_batches, schedule in _CASES[name]
     )

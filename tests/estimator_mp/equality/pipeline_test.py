@@ -32,17 +32,15 @@ class ModelsTest(parameterized.TestCase):
           "regularized_sum",
           shapes.regularized_sum,
           "stage:2",
-          shapes.BATCH,
-          "sum",
         ),
         ("clipped", shapes.clipped, "stage:2"),
       ]
     )
   )
   def test_equals_the_full_batch(
-    self, model_fn, mesh="stage:3", batch=shapes.BATCH, loss_reduction="mean"
+    self, model_fn, mesh="stage:3", batch=shapes.BATCH
   ):
-    self._check(model_fn, batch, mesh, loss_reduction=loss_reduction)
+    self._check(model_fn, batch, mesh)
 
   @parameterized.named_parameters(
     tiers.sample(

@@ -70,8 +70,6 @@ _SHAPES = (
   ("loops_sharded", shapes.loops, "data:2,stage:2", 2, _SHARDED),
   ("two_lookups_shared", shapes.two_lookups, "data:2", 2, _SHARED),
 )
-# DNNLinearCombinedClassifier adds the examples' losses up.
-_SUMS = ("canned",)
 # Adam brings gradients that are 0 but for rounding to full size: the plain
 # model's own losses differ by up to 9e-4 after 20 steps if the examples of each
 # batch come in another order. So each step starts from the plain variables.
@@ -111,10 +109,7 @@ class ModelsTest(parameterized.TestCase):
     model = zoo.PURE_MODELS[name]
     plain, before = _plain(name)
     mesh, num_micro_batches, fields = case
-    reduction = "sum" if name in _SUMS else "mean"
-    config = _config(
-      mesh, num_micro_batches, loss_reduction=reduction, **fields
-    )
+    config = _config(mesh, num_micro_batches, **fields)
     size = 48 if is_static else 37
     batches = [
       programs.examples(_BATCH, i % 12, i % 12 + size) for i in range(_STEPS)

@@ -48,7 +48,7 @@ _CASES = {
   "deepfm": ("stage:2", {"recompute": "always"}),
   "keras_functional": ("stage:3", {"recompute": "except_last"}),
   "two_optimizers": ("data:2,stage:2", {"schedule": "auto"}),
-  "canned": ("stage:3", {"loss_reduction": "sum"}),
+  "canned": ("stage:3", {}),
 }
 
 

@@ -276,7 +276,6 @@ class ZooTest(transparency.TransparencyTestCase):
     config = estimator_mp.ShardingConfig(
       mesh,
       num_micro_batches=2 if mesh == "stage:2" else 1,
-      loss_reduction="sum",
     )
     folder = self.create_tempdir().full_path
     start = os.path.join(folder, "start")

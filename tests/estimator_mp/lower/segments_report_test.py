@@ -1,6 +1,5 @@
 """Segments of whole programs: what plans say of them, and what is refused."""
 
-
 import estimator_mp
 from estimator_mp.plan import sharding_plan
 from estimator_mp.plan.batch_report import Moved, Once, Why
