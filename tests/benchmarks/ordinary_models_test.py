@@ -5,7 +5,12 @@ import dataclasses
 from unittest import mock
 
 from tests.benchmarks import ordinary_models
-from tests.estimator_mp.ordinary import catalogue, parts, registry
+from tests.estimator_mp.ordinary import (
+  catalogue,
+  comparison,
+  parts,
+  registry,
+)
 
 import numpy as np
 import tensorflow as tf
@@ -29,13 +34,13 @@ def _trained(difference=0.0, **variables):
   variables = {"w": [2.0, 1000.0], "n": np.int64(3)} | variables
   variables = {name: np.array(value) for name, value in variables.items()}
   variables["w"] *= 1.0 + difference
-  return ordinary_models.Trained([0.5, 0.25], variables)
+  return comparison.Trained([0.5, 0.25], variables)
 
 
 class JudgeTest(absltest.TestCase):
   def _judge(self, run, **fields):
     model = dataclasses.replace(_MODEL, **fields)
-    return ordinary_models.judge(model, run, _trained())
+    return comparison.judge(model, run, _trained())
 
   def test_what_is_nearly_the_plain_run(self):
     self.assertEqual(self._judge(_trained(2e-6)).verdict, "equal")
@@ -43,7 +48,7 @@ class JudgeTest(absltest.TestCase):
 
   def test_what_is_not_the_plain_run(self):
     found = self._judge(_trained(0.125))
-    self.assertEqual(found, ordinary_models.Outcome("another", "1.2e-01 of w"))
+    self.assertEqual(found, comparison.Outcome("another", "1.2e-01 of w"))
     off = self._judge(_trained(0.125), is_random=True)
     self.assertEqual(off.verdict, "random")
     for run in (
@@ -59,36 +64,34 @@ class JudgeTest(absltest.TestCase):
 
 class CompareTest(absltest.TestCase):
   def test_a_sharded_model_is_equal_and_another_function_is_not(self):
-    plain = ordinary_models.train(_MODEL, registry.OPEN, 2)
+    plain = comparison.train(_MODEL, registry.OPEN, 2)
     self.assertLen(plain.losses, 2)
     self.assertIn("global_step", plain.variables)
-    stages = ordinary_models.sharding_of("stage:2")
+    stages = comparison.sharding_of("stage:2")
     for model_fn, verdict in (
       (_MODEL.model_fn, "equal"),
       (_weighted_mean, "another"),
     ):
       model = dataclasses.replace(_MODEL, model_fn=model_fn)
-      found = ordinary_models.compare(model, registry.OPEN, plain, stages)
+      found = comparison.compare(model, registry.OPEN, plain, stages)
       self.assertEqual(found.verdict, verdict)
 
   def test_only_what_estimator_mp_refuses_is_refused(self):
     failing = dataclasses.replace(_MODEL, model_fn=_fails)
     for model, mesh, verdict, what in (
-      (_MODEL, "stage:2*3", "refused", "num_micro_batches=3 .*8"),
+      (_MODEL, "stage:9", "refused", "fewer than the 9 stages"),
       (failing, "stage:2*4", "crash", "^ValueError: what model_fn says$"),
     ):
-      config = ordinary_models.sharding_of(mesh)
-      found = ordinary_models.compare(
-        model, registry.STATIC, _trained(), config
-      )
+      config = comparison.sharding_of(mesh)
+      found = comparison.compare(model, registry.STATIC, _trained(), config)
       self.assertEqual(found.verdict, verdict, found.what)
       self.assertRegex(found.what, what)
 
   def test_a_mesh_and_its_micro_batches(self):
-    config = ordinary_models.sharding_of("data:2,stage:2*4")
+    config = comparison.sharding_of("data:2,stage:2*4")
     self.assertEqual(config.mesh, "data:2,stage:2")
     self.assertEqual(config.num_micro_batches, 4)
-    self.assertEqual(ordinary_models.sharding_of("data:2").num_micro_batches, 1)
+    self.assertEqual(comparison.sharding_of("data:2").num_micro_batches, 1)
 
   def test_a_model_that_fails_without_sharding_is_unstable(self):
     failing = dataclasses.replace(_MODEL, model_fn=_fails)
@@ -96,7 +99,7 @@ class CompareTest(absltest.TestCase):
       found = [*ordinary_models.rows("failing", registry.OPEN, 1, {})]
     (row,) = found
     what = "ValueError: what model_fn says"
-    self.assertEqual(row, ("plain", ordinary_models.Outcome("unstable", what)))
+    self.assertEqual(row, ("plain", comparison.Outcome("unstable", what)))
 
 
 class RegistryTest(absltest.TestCase):

@@ -1,0 +1,63 @@
+"""Ordinary model_fns: sharded, each is the plain run, whatever its loss is."""
+
+import functools
+
+import estimator_mp
+from tests import tiers
+from tests.estimator_mp.ordinary import catalogue, comparison, registry
+
+from absl.testing import absltest, parameterized
+
+_MESHES = {
+  "stage": estimator_mp.ShardingConfig("stage:2", num_micro_batches=4),
+  "data": estimator_mp.ShardingConfig("data:2"),
+  "data_stage": estimator_mp.ShardingConfig(
+    "data:2,stage:2", num_micro_batches=2
+  ),
+  "stage_model": estimator_mp.ShardingConfig(
+    "stage:2,model:2", num_micro_batches=2
+  ),
+}
+_STEPS = tiers.steps(2, 5)
+
+
+def _cases():
+  """Yields each model with some meshes, and its inputs in turns.
+
+  All of them with all meshes are `//tests/benchmarks:ordinary_models`.
+  """
+  for number, (name, model) in enumerate(catalogue.MODELS.items()):
+    if model.is_random:
+      continue
+    for turn in range(2):
+      mesh = [*_MESHES][(number + 2 * turn + number // 4) % len(_MESHES)]
+      size = model.inputs[(number + turn) % len(model.inputs)]
+      yield f"{name}_{mesh}_{size}", name, mesh, size
+
+
+_CASES = [*_cases()]
+
+
+@functools.cache
+def _plain(name, size):
+  return comparison.train(catalogue.MODELS[name], size, _STEPS)
+
+
+class OrdinaryTest(parameterized.TestCase):
+  # Every fifth model, each with another mesh and input than the one before.
+  @parameterized.named_parameters(
+    _CASES[::10] if tiers.FAST else tiers.thin(_CASES)
+  )
+  def test_equals_the_plain_run(self, name, mesh, size):
+    model = catalogue.MODELS[name]
+    found = comparison.compare(model, size, _plain(name, size), _MESHES[mesh])
+    self.assertEqual(found, comparison.Outcome("equal"))
+
+  def test_every_mesh_and_input_has_its_turn(self):
+    for some in (_MESHES, registry.INPUTS):
+      for one in some:
+        self.assertTrue(any(one in case for case in _CASES[::10]), one)
+
+
+if __name__ == "__main__":
+  absltest.main()
