@@ -2,7 +2,8 @@
 
 What clones of an op draw in a function (the body of a `tf.function`, of a loop
 or of a branch) has to differ as what they draw outside does; see `draws`. So a
-micro-batch gets a function of its own if that draws anything.
+micro-batch gets a function of its own if that draws anything. A function that
+says where its ops are gets a copy that does not.
 """
 
 import hashlib
@@ -249,6 +250,9 @@ class Functions:
     differ = _differing_nodes(function, differing)
     seeds = []
     for node in function.node_def:
+      # Gradients of loops and conds remember the place of the first slice.
+      node.device = ""
+      node.attr.pop("_class", None)
       if draws.has_seed(node):
         draws.reseed(node, node.attr["seed2"].i, number)
       elif _reads_seed(node, differ):

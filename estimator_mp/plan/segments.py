@@ -17,20 +17,30 @@ def segments_of_ops(
   ops: Sequence[tf.Operation],
   in_slices: Collection[tf.Operation],
   waits_for_all: Collection[tf.Operation],
+  backward: Collection[tf.Operation] = (),
 ) -> dict[tf.Operation, int]:
   """Returns the segment that each op is in, or that has to be over before it.
+
+  Most ops are in the first segment that they can be in. What was made for
+  gradients is in the last one: the shape of an activation, say, is not read
+  before the gradient is there.
 
   Args:
     ops: Ops in the order of the graph.
     in_slices: Those that each slice has.
     waits_for_all: Those that make one tensor of what all slices make.
+    backward: What was made for gradients.
 
   Returns:
     For each op of a slice its segment, from 0. For others how many segments
     have to be over.
   """
+  in_order = traversal.in_order(ops)
+  readers: dict[tf.Operation, list[tf.Operation]] = {}
   found: dict[tf.Operation, int] = {}
-  for op in traversal.in_order(ops):
+  for op in in_order:
+    for source in traversal.sources(op):
+      readers.setdefault(source, []).append(op)
     before = [found[x] for x in traversal.sources(op) if x in found]
     number = max(before, default=0)
     if op in waits_for_all and any(
@@ -38,6 +48,10 @@ def segments_of_ops(
     ):
       number += 1
     found[op] = number
+  for op in reversed(in_order):
+    if op in backward and op in in_slices and op in readers:
+      after = [found[x] - (x in waits_for_all) for x in readers[op]]
+      found[op] = max(found[op], min(after))
   return found
 
 

@@ -385,7 +385,9 @@ class WholeBatch:
     """Returns what slices do in a step, segment by segment."""
     ends = {x.op for x in bridges if x.kind in (Kind.JOIN, Kind.SUM)}
     graph = tf.compat.v1.get_default_graph()
-    numbers = segments.segments_of_ops(graph.get_operations(), set(own), ends)
+    numbers = segments.segments_of_ops(
+      graph.get_operations(), set(own), ends, self._backward
+    )
     found: dict[int, Run] = {}
     run_of: dict[tf.Operation, Run] = {}
     for op in filter(step.__contains__, own):

@@ -131,8 +131,9 @@ class Template:
         self._own.update(x.name for x, is_own in named if is_own)
       for tensor, is_share in zip(op.outputs, parted.shares, strict=True):
         if is_share:
-          part = self._parts[tensor.name]
-          self._parts[tensor.name] = self._share(parted, copy, part)
+          share = self._share(parted, copy, self._parts[tensor.name])
+          share.set_shape(tensor.shape)
+          self._parts[tensor.name] = share
           self._shares.add(tensor.name)
 
   def _normalize(self, parted: PartedOp) -> None:
