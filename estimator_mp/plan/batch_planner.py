@@ -623,7 +623,7 @@ class BatchPlanner:
   ) -> bool:
     """Whether parts can read what they shall, and make parts of the batch."""
     return all(
-      tensor.shape.rank is not None
+      (tensor.shape.rank is not None or not tensor.consumers())
       and (_is_of_batch(output, sizes) or self._may_add(op, tensor, output))
       for output, tensor in zip(decision.outputs, op.outputs, strict=True)
     ) and all(
