@@ -16,6 +16,7 @@ from typing import Any
 from compat.private import graph_reads
 from estimator_mp import amounts
 from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.model_axis import function_parts
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.placement import costs
 from estimator_mp.plan.batch_planner import BY_SLICE, Rows
@@ -34,7 +35,7 @@ class Why(enum.Enum):
     "slices exchange the moments of their examples; "
     'batch_norm="per_micro_batch" lets each use its own'
   )
-  SUM = "slices need a sum over all examples, so all have to be there"
+  SUM = "slices wait for a sum over all examples"
   PYTHON = "Python code sees all examples; use " + _IF_PER_EXAMPLE
   RANDOM = (
     'it draws for all examples; draws="per_slice" lets each slice draw its own'
@@ -55,6 +56,14 @@ class Why(enum.Enum):
     return _IF_PER_EXAMPLE in self.value
 
 
+class Where(enum.Enum):
+  """Where an op is executed; the text says what that means."""
+
+  BEFORE = "is executed once, before slices begin"
+  BETWEEN = "ends a segment"
+  AFTER = "is executed once, on joined tensors"
+
+
 _NO_FALLBACK = frozenset([Why.MOMENTS, Why.SUM])
 
 
@@ -66,18 +75,18 @@ class Once:
     name: The name of the op of the plain graph.
     type: Its type.
     why: Why it is no part of a slice alone.
-    ends_segment: Whether slices go on after it.
+    where: Where it is executed.
   """
 
   name: str
   type: str
   why: Why
-  ends_segment: bool = True
+  where: Where = Where.BETWEEN
 
   @property
   def is_fallback(self) -> bool:
     """Whether it is executed once, on joined tensors, for want of a rule."""
-    return self.why not in _NO_FALLBACK
+    return self.where is not Where.BEFORE and self.why not in _NO_FALLBACK
 
   @property
   def expression(self) -> str:
@@ -87,11 +96,12 @@ class Once:
   @property
   def help(self) -> str:
     """What would help, for people."""
+    if self.where is Where.BEFORE:
+      return "slices share no work of it, but none waits for another"
     return self.why.value.format(self.expression)
 
   def __str__(self) -> str:
-    what = "ends a segment" if self.ends_segment else "is executed once"
-    return f"{self.name} ({self.type}) {what}: {self.help}"
+    return f"{self.name} ({self.type}) {self.where.value}: {self.help}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -206,7 +216,7 @@ class Segments:
       {
         "name": x.name,
         "type": x.type,
-        "ends_segment": x.ends_segment,
+        "where": x.where.name.lower(),
         "help": x.help,
       }
       for x in self.once
@@ -232,7 +242,7 @@ def check(segments: Segments, fallback: str) -> None:
     return
   names = ", ".join(f"{x.name!r} ({x.type})" for x in found[:_MOST])
   if len(found) == 1:
-    ends = ", and ends a segment" if found[0].ends_segment else ""
+    ends = ", and ends a segment" if found[0].where is Where.BETWEEN else ""
     what = f"{names} is executed once, on joined tensors{ends}"
     words = "if it computes each example by itself"
   else:
@@ -245,15 +255,12 @@ def check(segments: Segments, fallback: str) -> None:
   raise ValueError(f'fallback="error", but {what}; use {fix}fallback="allow"')
 
 
-def why_once(op: tf.Operation, reads_join: bool) -> Why:
-  """Returns why an op of the plain graph is executed once.
+def why_once(op: tf.Operation) -> Why:
+  """Returns why an op of the plain graph is executed once, not in parts.
 
   Args:
-    op: The op.
-    reads_join: Whether it reads what slices make, joined; else it reads sums.
+    op: The op; it reads whole tensors of which slices have parts.
   """
-  if not reads_join:
-    return Why.SUM
   if op.type in op_types.CALLS_PYTHON:
     return Why.PYTHON
   of_v1 = op_types.SWITCHES | op_types.MERGES | op_types.ENTERS
@@ -265,7 +272,8 @@ def why_once(op: tf.Operation, reads_join: bool) -> Why:
     return Why.OWN_GRADIENT
   if op.type in op_types.RANDOM - op_types.REORDERS:
     return Why.RANDOM
-  if op.type in TABLE.rules or op.type in op_types.REORDERS:
+  with_rules = TABLE.rules.keys() | function_parts.LIST_RULES.keys()
+  if op.type in with_rules | op_types.REORDERS:
     return Why.ACROSS
   return Why.STATE if op.op_def.is_stateful else Why.NO_RULE
 
@@ -317,21 +325,27 @@ def flops(
 
 
 def once_on_activations(
-  ops: Sequence[tf.Operation],
+  once: Sequence[tf.Operation],
   targets: Iterable[tf.Operation],
-  joins: Collection[tf.Operation],
+  step: Sequence[tf.Operation],
 ) -> list[tf.Operation]:
-  """Returns what computes floating-point numbers of joined activations.
+  """Returns where floating-point work on activations is executed once.
 
   Args:
-    ops: The ops of a step, in the order of the graph.
+    once: Ops of the plain graph that are executed once, and depend on the batch
+      and on variables, in the order of the graph.
     targets: What the model is there for: the ops of its loss, or predictions.
-    joins: What joins activations.
+    step: The ops of a step, in the order of the graph.
+
+  Returns:
+    Those of `once` that no others of it come before.
   """
+  needed = set(traversal.ancestors(targets, step))
+  among = set(once)
   return [
     op
-    for op in traversal.ancestors(targets, ops)
-    if op not in joins
-    and any(x in joins for x in traversal.inputs(op))
+    for op in once
+    if op in needed
     and any(x.dtype.is_floating for x in op.outputs)
+    and among.isdisjoint(traversal.inputs(op))
   ]

@@ -104,12 +104,12 @@ def ops_that_end(
   inside = {*in_slices, *begins, *ends}
 
   def before(op: tf.Operation) -> list[tf.Operation]:
-    return [x for x in traversal.inputs(op) if x not in inside]
+    return [x for x in traversal.sources(op) if x not in inside]
 
   start = [x for op in begins for x in before(op)]
   between = set(traversal.walk(start, before))
   return [
     op
     for op in ops
-    if op in between and any(x in ends for x in traversal.inputs(op))
+    if op in between and any(x in ends for x in traversal.sources(op))
   ]

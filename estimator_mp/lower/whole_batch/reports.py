@@ -8,7 +8,7 @@ from estimator_mp.graph import op_types, traversal
 from estimator_mp.lower.whole_batch.bridges import Bridge, Kind
 from estimator_mp.plan import batch_report, segments
 from estimator_mp.plan.batch_planner import BatchPlanner
-from estimator_mp.plan.batch_report import Crossing, Once
+from estimator_mp.plan.batch_report import Crossing, Once, Where
 
 import tensorflow as tf
 
@@ -76,21 +76,21 @@ def segments_of(
     num_slices: The number of slices.
     num_examples: How many examples the batch has, if the graph knows.
   """
-  in_parts = {captured.made_for.get(op) for op in captured.own}
-  of_batch = [x for x in in_parts if x is not None]
-  of_batch += [
+  made_for = map(captured.made_for.get, captured.own)
+  in_parts = {x for x in made_for if x is not None}
+  once = [
     op
     for op in captured.ops
     if captured.planner.depends(op)
     and op not in captured.backward
     and op not in in_parts
   ]
-  flops, flops_in_parts = batch_report.flops(of_batch, in_parts)
+  flops, flops_in_parts = batch_report.flops([*in_parts, *once], in_parts)
   cuts = [x for x in captured.bridges if x.kind is Kind.CUT]
   of_inputs = {x.op for x in cuts if _is_of_inputs(captured, x)}
   return batch_report.Segments(
     count,
-    tuple(_once(captured, targets, in_parts)),
+    tuple(_waits(captured, targets, in_parts, once)),
     flops,
     flops_in_parts,
     batch_report.moved(_crossings(x for x in cuts if x.op in of_inputs)),
@@ -131,35 +131,53 @@ def _crossings(bridges: Iterable[Bridge]) -> list[Crossing]:
   return found
 
 
-def _once(
+def _waits(
   captured: Captured,
   targets: Sequence[tf.Operation],
-  in_parts: Collection[tf.Operation | None],
+  in_parts: Collection[tf.Operation],
+  once: Sequence[tf.Operation],
 ) -> list[Once]:
   """Returns where slices wait, and what is executed once on activations."""
   joins = captured.ops_of(Kind.JOIN)
-  ends = captured.ops_of(Kind.JOIN, Kind.SUM)
+  # Sums of slices, and the ops that make the shares.
+  sums = {x.op: x.source.op for x in captured.bridges if x.kind is Kind.SUM}
   begins = captured.ops_of(Kind.CUT, Kind.READ)
-  between = segments.ops_that_end(captured.ops, captured.own, begins, ends)
+  between = segments.ops_that_end(
+    captured.ops, captured.own, begins, {*joins, *sums}
+  )
   # Sums that slices read at once, with nothing between.
-  sums = {
-    x.op: x.source.op
-    for x in captured.bridges
-    if x.kind is Kind.SUM and x.source.op not in captured.backward
-  }
   read = {sums[x] for op in begins for x in traversal.inputs(op) if x in sums}
+  read -= {*captured.backward}
   statistics = [op for op in captured.own if op in read]
-  once = batch_report.once_on_activations(captured.ops, targets, joins)
+  work = batch_report.once_on_activations(
+    [
+      op
+      for op in once
+      if not captured.planner.is_of_inputs(op)
+      and sums.keys().isdisjoint(traversal.inputs(op))
+    ],
+    targets,
+    captured.ops,
+  )
   found: dict[tf.Operation, Once] = {}
-  for ends_segment, ops in ((True, between), (True, statistics), (False, once)):
+  joined = [op for op in work if not joins.isdisjoint(traversal.inputs(op))]
+  for where, ops in (
+    (Where.BETWEEN, between + statistics),
+    (Where.AFTER, joined),
+    (Where.BEFORE, work),
+  ):
     for op in map(captured.plain, ops):
       if op is None or op in found:
         continue
+      before = traversal.sources(op)
       if op.type in op_types.FUSED_BATCH_NORMS and op in in_parts:
         why = batch_report.Why.MOMENTS
+      elif op in in_parts or not sums.keys().isdisjoint(before):
+        why = batch_report.Why.SUM
+      elif where is not Where.BETWEEN or not joins.isdisjoint(before):
+        why = batch_report.why_once(op)
       else:
-        reads_join = any(x in joins for x in traversal.inputs(op))
-        why = batch_report.why_once(op, reads_join)
-      found[op] = Once(op.name, op.type, why, ends_segment)
+        continue  # Of the gradient of what comes after such an op.
+      found[op] = Once(op.name, op.type, why, where)
   place = {op: i for i, op in enumerate(captured.ops)}
   return [found[op] for op in sorted(found, key=lambda op: place.get(op, -1))]

@@ -2,7 +2,7 @@
 
 import estimator_mp
 from estimator_mp.plan import sharding_plan
-from estimator_mp.plan.batch_report import Moved, Once, Why
+from estimator_mp.plan.batch_report import Moved, Once, Where, Why
 
 import numpy as np
 import tensorflow as tf
@@ -146,6 +146,33 @@ class ReportTest(_Case):
     # The loss, the mean and its gradient are sums.
     self.assertEqual(found.joined, Moved(0, 4 + 2 * 4 * _WIDTH))
 
+  def test_what_waits_for_an_update(self):
+    """Gradients wait for a statistic only because the program says so."""
+
+    def reduce(losses):
+      seen = v1.get_variable("seen", [], trainable=False, use_resource=True)
+      update = seen.assign(tf.reduce_mean(losses), name="update")
+      with tf.control_dependencies([update]):
+        return tf.sqrt(tf.reduce_mean(tf.identity(losses)))
+
+    _, found = _built(_model_fn(reduce=reduce))
+    self.assertIn(Once("update", "AssignVariableOp", Why.SUM), [*found.once])
+
+  def test_work_before_slices_is_no_fallback(self):
+    """Rows of distinct ids are looked up once, and each slice reads its own."""
+
+    def model_fn(features, labels, mode):
+      ids, place = tf.unique(tf.cast(features[:, 0], tf.int64))
+      table = v1.get_variable("table", [9, 4], use_resource=True)
+      rows = tf.nn.embedding_lookup(table, ids, name="lookup")
+      rows = tf.stop_gradient(tf.cumsum(rows, name="running"))
+      return _model_fn()(features + tf.gather(rows, place), labels, mode)
+
+    _, found = _built(model_fn, fallback="error")
+    self.assertEqual(found.count, 1)
+    self.assertEqual([x.where for x in found.once], [Where.BEFORE])
+    self.assertStartsWith(found.once[0].name, "lookup")
+
   def test_bytes(self):
     _, found = _built(_model_fn(_tops))
     self.assertEqual(found.inputs, Moved(4 * (4 + 1)))
@@ -212,7 +239,9 @@ class FallbackTest(_Case):
 
     _, found = _built(_model_fn(reduce=reduce))
     self.assertEqual(found.count, 1)
-    self.assertEqual([*found.once], [Once("top", "TopKV2", Why.ACROSS, False)])
+    self.assertEqual(
+      [*found.once], [Once("top", "TopKV2", Why.ACROSS, Where.AFTER)]
+    )
     with (
       tf.Graph().as_default(),
       self.assertRaisesRegex(

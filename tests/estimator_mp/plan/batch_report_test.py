@@ -10,6 +10,7 @@ from estimator_mp.plan.batch_report import (
   Moved,
   Once,
   Segments,
+  Where,
   Why,
 )
 
@@ -20,7 +21,8 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 
 _PYTHON = Once("layer/py.x", "PyFunc", Why.PYTHON)
-_TOP = Once("TopKV2", "TopKV2", Why.ACROSS, ends_segment=False)
+_TOP = Once("TopKV2", "TopKV2", Why.ACROSS, Where.AFTER)
+_LOOKUP = Once("lookup", "GatherV2", Why.ACROSS, Where.BEFORE)
 _ROOT = Once("Sqrt", "Sqrt", Why.SUM)
 _NORM = Once("bn", "FusedBatchNormV3", Why.MOMENTS)
 _GRADIENT = Once("own", "IdentityN", Why.OWN_GRADIENT)
@@ -42,7 +44,7 @@ class SegmentsTest(parameterized.TestCase):
   def test_several_segments(self):
     found = Segments(
       3,
-      (_PYTHON, _ROOT, _TOP),
+      (_PYTHON, _ROOT, _TOP, _LOOKUP),
       flops=800,
       flops_in_parts=600,
       inputs=Moved(20, 0, 1),
@@ -60,11 +62,12 @@ class SegmentsTest(parameterized.TestCase):
         "  layer/py.x (PyFunc) ends a segment: Python code sees all examples; "
         "use per_example=['^layer/py\\\\.x$'] if it computes each example by "
         "itself",
-        "  Sqrt (Sqrt) ends a segment: slices need a sum over all examples, so "
-        "all have to be there",
-        "  TopKV2 (TopKV2) is executed once: its rule does not hold along "
-        "examples; use per_example=['^TopKV2$'] if it computes each example by "
-        "itself",
+        "  Sqrt (Sqrt) ends a segment: slices wait for a sum over all examples",
+        "  TopKV2 (TopKV2) is executed once, on joined tensors: its rule does "
+        "not hold along examples; use per_example=['^TopKV2$'] if it computes "
+        "each example by itself",
+        "  lookup (GatherV2) is executed once, before slices begin: slices "
+        "share no work of it, but none waits for another",
       ],
     )
 
@@ -101,7 +104,7 @@ class SegmentsTest(parameterized.TestCase):
           {
             "name": "TopKV2",
             "type": "TopKV2",
-            "ends_segment": False,
+            "where": "after",
             "help": "its rule does not hold along examples; use "
             "per_example=['^TopKV2$'] if it computes each example by itself",
           }
@@ -132,6 +135,7 @@ class CheckTest(parameterized.TestCase):
     ("allowed", (_PYTHON, _TOP), "allow"),
     # Slices exchange a statistic, and nothing is executed on joined tensors.
     ("statistics", (_ROOT, _NORM), "error"),
+    ("before", (_LOOKUP,), "error"),
   )
   def test_passes(self, once, fallback):
     batch_report.check(Segments(3, once), fallback)
@@ -234,8 +238,7 @@ class GraphTest(parameterized.TestCase):
   )
   def test_why(self, build, expected):
     made = build(self.x)
-    self.assertEqual(batch_report.why_once(made.op, True), expected)
-    self.assertEqual(batch_report.why_once(made.op, False), Why.SUM)
+    self.assertEqual(batch_report.why_once(made.op), expected)
 
   def test_flops(self):
     first = tf.matmul(self.x, tf.ones([4, 8]), name="first")
@@ -251,14 +254,17 @@ class GraphTest(parameterized.TestCase):
     )
 
   def test_once_on_activations(self):
-    join = tf.identity(self.x, "join")
-    net = tf.negative(join, "net")
-    tf.argmax(join, 1, name="no_number")
-    tf.square(join, "no_loss")
+    net = tf.negative(self.x, "net")
+    tf.argmax(net, 1, name="no_number")
+    tf.square(net, "no_loss")
     loss = tf.reduce_sum(tf.abs(net, "later"), name="loss")
     ops = self.x.graph.get_operations()
-    found = batch_report.once_on_activations(ops, [loss.op], {join.op})
+    once = [op for op in ops if op.type not in ("Const", "Placeholder")]
+    found = batch_report.once_on_activations(once, [loss.op], ops)
     self.assertEqual([op.name for op in found], ["net"])
+    # What is executed in parts is not asked about.
+    found = batch_report.once_on_activations(once[1:], [loss.op], ops)
+    self.assertEqual([op.name for op in found], ["later"])
 
 
 def _python(x):
