@@ -491,14 +491,15 @@ class WholeBatch:
       self._policy.stages,
       lambda tensor: tensor.op in inside,
     )
-    run_of = {op: run for run in runs for op in run.ops}
+    number_of = {op: i for i, run in enumerate(runs) for op in run.ops}
     made = self._recomputer.compute_again(plan)
     self._backward.update(dict.fromkeys(made, 0))
-    for read in plan.reads:
-      run_of.setdefault(read.op.inputs[read.index].op, run_of[read.op])
-    for op in reversed(made):
-      readers = [run_of[x] for x in traversal.consumers(op) if x in run_of]
-      run = run_of.setdefault(op, readers[0] if readers else runs[-1])
+    for op in reversed(made):  # As soon as one of the segments reads it.
+      readers = [
+        number_of[x] for x in traversal.consumers(op) if x in number_of
+      ]
+      number_of[op] = min(readers, default=len(runs) - 1)
+      run = runs[number_of[op]]
       run.recomputed[op] = self._recomputer.copies[op]
       run.ops.append(op)
     for run in runs:
@@ -617,9 +618,18 @@ class WholeBatch:
       if bridge.together is None:
         self._replace_whole(bridge, total)
       else:
+        total = self._rows_of(total)
         self._replace_whole(bridge, total.values)
         self._replace_whole(bridge.together, total.indices)
     return runs_lib.flat(sums)
+
+  def _rows_of(self, total: gradient_lib.Gradient) -> tf.IndexedSlices:
+    """Returns a gradient that was summed as a dense one as all of its rows."""
+    if isinstance(total, tf.IndexedSlices):
+      return total
+    with bridges_lib.outside(total.device):
+      rows = tf.range(tf.shape(total)[0])
+      return tf.IndexedSlices(total, rows, tf.shape(total))
 
   def _sums_of_replicas(self, tensor: tf.Tensor) -> list[tf.Tensor]:
     """Returns what the slices of each replica add up to, in no order."""

@@ -1,5 +1,6 @@
 """Random ops: each micro-batch draws numbers of its own, wherever they are."""
 
+import dataclasses
 import functools
 
 import estimator_mp
@@ -67,12 +68,6 @@ def _map(x):
 def _keras_in_a_function(x):
   layer = tf.keras.layers.Dropout(0.5, seed=7)
   return tf.function(lambda y: layer(y, training=True))(x)
-
-
-def _noise(x):
-  """Neither its shape nor its seed depends on the batch."""
-  noise = tf.function(lambda: tf.random.uniform([16]) > 0.5)()
-  return x * tf.cast(noise, tf.float32)
 
 
 def _stateless(x):
@@ -157,7 +152,6 @@ _EVERYWHERE = {
   "map": _map,
   "v1_function": _v1_function,
   "keras_in_a_function": _keras_in_a_function,
-  "noise": _noise,
   "stateless": _stateless,
   "stateless_of_step": _stateless_of_step,
   "stateless_op_of_v1": _stateless_op_of_v1,
@@ -185,11 +179,9 @@ def _model(drop, features, labels, mode):
 def _masks(graph):
   """Returns the masks of all micro-batches, those of replica 0 first."""
   names = [op.name for op in graph.get_operations()]
-  names = [n for n in names if "recompute" not in n]
-  found = sorted(n for n in names if n == "mask" or n.endswith("/mask"))
-  copies = [n for n in found if n != "mask"]
-  copies.sort(key=lambda n: (n.startswith("replica"), n))
-  return [graph.get_tensor_by_name(f"{n}:0") for n in ("mask", *copies)]
+  found = [n for n in names if n.endswith("/mask") and "recompute" not in n]
+  found.sort(key=lambda n: (n.startswith(("micro", "replica")), n[:7], n))
+  return [graph.get_tensor_by_name(f"{n}:0") for n in found or ["mask"]]
 
 
 def _step(drop, mesh, count, is_static=False, seed=11, **fields):
@@ -199,15 +191,18 @@ def _step(drop, mesh, count, is_static=False, seed=11, **fields):
   program = programs.Program(
     model_fn, config, _BATCH, is_static=is_static, seed=seed
   )
-  return program.step(_BATCH, _masks(program.graph))
+  step = program.step(_BATCH, _masks(program.graph))
+  if len(step.fetched) == 1:  # Drawn once, for the whole batch.
+    masks = np.split(step.fetched[0], 4)
+    step = dataclasses.replace(step, fetched=masks)
+  return step
 
 
 # What draws as two stages do.
 _OTHERS = {
-  "recomputed_static": {
+  "recomputed": {
     "mesh": "stage:1",
     "count": 4,
-    "is_static": True,
     "recompute": "always",
     "schedule": "gpipe",
   },
@@ -230,8 +225,20 @@ class MasksTest(parameterized.TestCase):
     self._check_masks(masks)
     others = _step(drop, **_OTHERS[other]).fetched
     self._check_masks(others)
-    if drop is not _generator_in_a_function or other != "replicas":
-      np.testing.assert_array_equal(others, masks)
+    np.testing.assert_array_equal(others, masks)
+
+  @parameterized.named_parameters(tiers.sample(_EVERYWHERE.items()))
+  def test_where_the_graph_knows_the_batch(self, drop):
+    self._check_masks(_step(drop, "stage:2", 4, is_static=True).fetched)
+
+  def test_all_at_once(self):
+    """As the plain model draws them."""
+    plain = programs.Program(
+      functools.partial(_model, _stateless), None, _BATCH
+    )
+    expected = plain.step(_BATCH, [plain.graph.get_tensor_by_name("mask:0")])
+    masks = _step(_stateless, "stage:2", 4, draws="whole").fetched
+    np.testing.assert_array_equal(np.concatenate(masks), expected.fetched[0])
 
   @parameterized.named_parameters(
     tiers.sample([("cond", _cond), ("loop", _loop), ("map", _map)])
@@ -276,7 +283,8 @@ class GradientsTest(parameterized.TestCase):
     program = programs.Program(functools.partial(_model, drop), config, _BATCH)
     start = program.variables()
     step = program.step(_BATCH, _masks(program.graph))
-    batch = (_BATCH[0] | {"mask": np.concatenate(step.fetched)}, _BATCH[1])
+    masks = np.concatenate(step.fetched)
+    batch = (_BATCH[0] | {"mask": masks}, _BATCH[1])
 
     def model_fn(features, labels, mode):
       return _model(lambda _: features["mask"], features, labels, mode)
@@ -317,8 +325,7 @@ class GeneratorTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("micro_batches", "stage:2", 4), ("replicas", "data:2", 2)
   )
-  def test_moves_once_per_batch(self, mesh, count):
-    """By what the first of four slices draws, the plain model by all."""
+  def test_moves_as_in_the_plain_model(self, mesh, count):
     model_fn = functools.partial(_model, _generator)
     config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
     moves = []
@@ -328,22 +335,7 @@ class GeneratorTest(parameterized.TestCase):
       before = program.variables()[name]
       moves.append(program.step(_BATCH).variables[name] - before)
     np.testing.assert_array_equal(moves[0], [24 * 16 * 256, 0, 0])
-    np.testing.assert_array_equal(moves[1], [6 * 16 * 256, 0, 0])
-
-  def test_what_has_no_key_is_refused(self):
-    def drop(x):
-      generator = tf.random.Generator.from_seed(5)
-      with tf.name_scope("mine"):
-        return generator.binomial(tf.shape(x), 1.0, 0.5, tf.float32)
-
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=2)
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "mine/binomial (StatefulRandomBinomial) has a state that "
-      "micro-batches and replicas would not use as one step of the whole batch "
-      "does; make it in input_fn, or use num_micro_batches=1 and no data axis",
-    ):
-      programs.Program(functools.partial(_model, drop), config, _BATCH)
+    np.testing.assert_array_equal(moves[1], moves[0])
 
 
 class SharedTest(parameterized.TestCase):

@@ -29,6 +29,7 @@ class _Reference:
   """A dtype of references."""
 
   base_dtype = tf.float32
+  as_datatype_enum = tf.float32.as_datatype_enum + 100
 
 
 def _handles(arguments):

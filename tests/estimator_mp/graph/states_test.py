@@ -1,9 +1,6 @@
-"""States: every kind of op that makes one is shared, cloned, or refused."""
-
-from unittest import mock
+"""States: all slices share one, and a step uses it as the plain step does."""
 
 import estimator_mp
-from estimator_mp.graph import op_types
 from tests import tiers
 from tests.estimator_mp import programs, shapes, zoo
 
@@ -150,91 +147,31 @@ class TablesTest(parameterized.TestCase):
       self.assertAlmostEqual(found.loss, expected.loss, 5)
 
 
-class RefusedTest(parameterized.TestCase):
-  def _assert_refused(self, model_fn, text, **fields):
-    config = estimator_mp.ShardingConfig(**fields)
-    with self.assertRaisesWithLiteralMatch(ValueError, text):
-      programs.Program(model_fn, config, _BATCH)
-    programs.Program(model_fn, estimator_mp.ShardingConfig("stage:2"), _BATCH)
-
+class QueueTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("micro_batches", {"mesh": "stage:2", "num_micro_batches": 2}),
     ("replicas", {"mesh": "data:2"}),
   )
-  def test_queue(self, fields):
+  def test_a_step_takes_one_element(self, fields):
+    """What has a state is executed once, for the whole batch."""
+
     def model_fn(features, labels, mode):
-      queue = tf.queue.FIFOQueue(8, tf.float32, [], name="my_queue")
+      queue = tf.queue.FIFOQueue(8, tf.float32, [])
+      v1.add_to_collection(
+        v1.GraphKeys.TABLE_INITIALIZERS,
+        queue.enqueue_many(np.arange(1, 9, dtype=np.float32)),
+      )
       net = v1.layers.dense(features["x"] * queue.dequeue(), 8, tf.tanh)
       return _spec(mode, v1.layers.dense(net, 1), labels)
 
-    self._assert_refused(
-      model_fn,
-      "my_queue (FIFOQueueV2) has a state that micro-batches and replicas "
-      "would not use as one step of the whole batch does; make it in input_fn, "
-      "or use num_micro_batches=1 and no data axis",
-      **fields,
-    )
-
-  def test_unknown_maker(self):
-    """What no table knows is refused, not guessed at."""
-
-    def model_fn(features, labels, mode):
-      table = tf.raw_ops.MutableHashTableV2(
-        key_dtype=tf.int64, value_dtype=tf.float32, name="my_table"
-      )
-      size = tf.raw_ops.LookupTableSizeV2(table_handle=table)
-      net = features["x"] * tf.cast(size + 1, tf.float32)
-      net = v1.layers.dense(net, 8, tf.tanh)
-      return _spec(mode, v1.layers.dense(net, 1), labels)
-
-    known = dict(op_types.STATE_SCOPES)
-    del known["MutableHashTableV2"]
-    with mock.patch.object(op_types, "STATE_SCOPES", known):
-      self._assert_refused(
-        model_fn,
-        "my_table (MutableHashTableV2) has a state that micro-batches and "
-        "replicas would not use as one step of the whole batch does; make it "
-        "in input_fn, or use num_micro_batches=1 and no data axis",
-        mesh="stage:2",
-        num_micro_batches=2,
-      )
-
-  def test_staging_area(self):
-    """It has no handle, but a name, which clones would not share."""
-
-    def model_fn(features, labels, mode):
-      area = tf.raw_ops.Unstage(dtypes=[tf.float32], name="my_area")[0]
-      area.set_shape([None, 10])
-      net = v1.layers.dense(features["x"] + area, 8, tf.tanh)
-      return _spec(mode, v1.layers.dense(net, 1), labels)
-
-    self._assert_refused(
-      model_fn,
-      "my_area (Unstage) has a state that micro-batches and replicas would not "
-      "use as one step of the whole batch does; make it in input_fn, or use "
-      "num_micro_batches=1 and no data axis",
-      mesh="stage:2",
-      num_micro_batches=2,
-    )
-
-  def test_in_a_function(self):
-    def model_fn(features, labels, mode):
-      @tf.function
-      def staged(x):
-        area = tf.raw_ops.Unstage(dtypes=[tf.float32], name="my_area")[0]
-        return x + tf.ensure_shape(area, [None, 10])
-
-      with tf.name_scope("outer"):
-        net = v1.layers.dense(staged(features["x"]), 8, tf.tanh)
-      return _spec(mode, v1.layers.dense(net, 1), labels)
-
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=2)
-    with self.assertRaisesRegex(
-      ValueError,
-      r"^outer/\S*/my_area \(Unstage\) has a state that micro-batches and "
-      "replicas would not use",
-    ):
-      programs.Program(model_fn, config, _BATCH)
+    config = estimator_mp.ShardingConfig(**fields)
+    batch = programs.examples(_BATCH, 0, 24)
+    plain = programs.Program(model_fn, None, batch)
+    program = programs.Program(model_fn, config, batch)
+    program.load(plain.variables())
+    for _ in range(3):
+      found, expected = program.step(batch), plain.step(batch)
+      self.assertAlmostEqual(found.loss, expected.loss, 5)
 
 
 if __name__ == "__main__":
