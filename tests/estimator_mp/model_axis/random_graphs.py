@@ -190,7 +190,7 @@ def _one(random, tensors, least_rank=0):
 
 
 # Ops of one tensor, entry by entry, of moderate values.
-_UNARY = {
+UNARY = {
   "cast": lambda x: tf.math.real(tf.cast(x, tf.complex128)),
   "elu": tf.nn.elu,
   "erf": tf.math.erf,
@@ -212,7 +212,7 @@ _UNARY = {
   "stop_gradient": lambda x: x - tf.stop_gradient(x / 2.0),
   "zeros_like": lambda x: x + tf.zeros_like(x),
 }
-_BINARY = {
+BINARY = {
   "add": tf.add,
   "atan2": lambda x, y: tf.atan2(x, 1.0 + tf.square(y)),
   "divide": lambda x, y: x / (1.0 + tf.square(y)),
@@ -226,8 +226,8 @@ _BINARY = {
 
 
 def _unary(random, tensors):
-  name = random.choice(sorted(_UNARY))
-  return Step(name, (_one(random, tensors),), _UNARY[name])
+  name = random.choice(sorted(UNARY))
+  return Step(name, (_one(random, tensors),), UNARY[name])
 
 
 def _binary(random, tensors):
@@ -235,14 +235,14 @@ def _binary(random, tensors):
   fitting = [
     i
     for i, tensor in enumerate(tensors)
-    if _is_broadcast(_shape(tensors[first]), _shape(tensor))
+    if is_broadcast(_shape(tensors[first]), _shape(tensor))
   ]
   second = random.choice(fitting)
-  name = random.choice(sorted(_BINARY))
-  return Step(name, (first, second), _BINARY[name])
+  name = random.choice(sorted(BINARY))
+  return Step(name, (first, second), BINARY[name])
 
 
-def _is_broadcast(x, y):
+def is_broadcast(x, y):
   return all(
     a == b or 1 in (a, b) for a, b in zip(x[::-1], y[::-1], strict=False)
   )
@@ -252,7 +252,7 @@ def _select(random, tensors):
   first, other = _one(random, tensors), _one(random, tensors)
   shape = _shape(tensors[first])
   spread = _spread(shape)
-  if _is_broadcast(shape, _shape(tensors[other])):
+  if is_broadcast(shape, _shape(tensors[other])):
     return Step(
       "where",
       (first, other),
@@ -295,7 +295,7 @@ def _bias_add(random, tensors):
   return Step("bias_add", (value, bias), tf.nn.bias_add)
 
 
-def _matmul(random, tensors):
+def matmul(random, tensors):
   a = _one(random, tensors, 2)
   if a is None:
     return None
@@ -306,7 +306,7 @@ def _matmul(random, tensors):
     for i, tensor in enumerate(tensors)
     if tensor.shape.rank >= 2
     and _shape(tensor)[-1 if transpose_b else -2] == summed
-    and _is_broadcast(_shape(tensors[a])[:-2], _shape(tensor)[:-2])
+    and is_broadcast(_shape(tensors[a])[:-2], _shape(tensor)[:-2])
   ]
   if not fitting:
     return None
@@ -317,7 +317,7 @@ def _matmul(random, tensors):
   return Step(f"matmul {transpose_a} {transpose_b}", (a, b), make)
 
 
-def _einsum(random, tensors):
+def einsum(random, tensors):
   """Letters are given to the dimensions of both, the same to equal sizes."""
   a, b = _one(random, tensors, 1), _one(random, tensors, 1)
   if a is None or b is None:
@@ -604,9 +604,9 @@ _KINDS = (
   _select,
   _same_shape,
   _bias_add,
-  _matmul,
-  _matmul,
-  _einsum,
+  matmul,
+  matmul,
+  einsum,
   _reduce,
   _reduce,
   _along,

@@ -1,0 +1,150 @@
+"""Random model_fns train as they do plain, whatever is in them."""
+
+import os
+import warnings
+from unittest import mock
+
+import estimator_mp
+from estimator_mp.comparison import whole_variables
+from tests.estimator_mp import drawn
+from tests.estimator_mp.equality import random_programs
+from tests.estimator_mp.model_axis import random_graphs
+
+import hypothesis
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+
+
+def train(program, config=None):
+  """Trains a program from its first values.
+
+  Args:
+    program: The program.
+    config: How it is sharded; None for the plain program.
+
+  Returns:
+    The losses of its steps, and all global variables after the last.
+  """
+  session_config = v1.ConfigProto(
+    device_count={"CPU": 4},
+    allow_soft_placement=False,
+    operation_timeout_in_ms=60000,
+  )
+  session_config.graph_options.rewrite_options.disable_meta_optimizer = True
+  model_fn = program.model_fn
+  if config is not None:
+    model_fn = estimator_mp.shard_model_fn(model_fn, config)
+  with tf.Graph().as_default():
+    v1.set_random_seed(3)
+    inputs = program.inputs()
+    v1.train.create_global_step()
+    features = {k: v for k, v in inputs.items() if k != "labels"}
+    spec = model_fn(
+      features, inputs["labels"], mode=tf.estimator.ModeKeys.TRAIN
+    )
+    variables = whole_variables.by_name(v1.global_variables())
+    losses = []
+    with v1.train.SingularMonitoredSession(
+      spec.training_hooks, spec.scaffold, config=session_config
+    ) as session:
+      for batch in program.batches():
+        feed = {inputs[name]: value for name, value in batch.items()}
+        losses.append(session.run([spec.loss, spec.train_op], feed)[0])
+      fetches = whole_variables.fetches(variables)
+      fetched = session.raw_session().run(fetches)
+      return losses, whole_variables.joined(variables, fetched)
+
+
+def assert_as_plain(program):
+  """Trains a program plain and sharded, and compares all numbers.
+
+  Args:
+    program: The program.
+  """
+  config = estimator_mp.ShardingConfig(**random_programs.MESHES[program.mesh])
+  with warnings.catch_warnings():
+    warnings.simplefilter("ignore")
+    losses, variables = train(program)
+    own_losses, own_variables = train(program, config)
+  np.testing.assert_allclose(own_losses, losses, rtol=1e-5, atol=1e-5)
+  for name, value in variables.items():
+    np.testing.assert_allclose(
+      own_variables[name], value, rtol=1e-5, atol=1e-5, err_msg=name
+    )
+
+
+def _distances(x):
+  return tf.reduce_mean(tf.abs(x[:, tf.newaxis] - x[tf.newaxis]), 2)
+
+
+def _by_number(ids, x):
+  """Has shares of as many rows as the batch, which are cut again."""
+  n = tf.shape(x)[0]
+  made = tf.math.unsorted_segment_sum(x, ids % n, n)
+  return tf.ensure_shape(tf.reshape(made, tf.shape(x)), x.shape)
+
+
+def _cond(x):
+  scale = random_programs.variable("scale", x.shape[1:])
+  return tf.cond(
+    tf.reduce_max(x) > 0.6, lambda: x * scale, lambda: tf.sin(x) + scale
+  )
+
+
+def _calls(x):
+  """A call in a call has a gradient, too."""
+
+  @tf.function
+  def inner(y):
+    return tf.sin(y) * 0.9
+
+  @tf.function
+  def outer(y):
+    return inner(y) + tf.tanh(y)
+
+  return outer(x)
+
+
+_IDS, _LABELS, _X, _SERIES, _NET = range(5)
+# What was not as it is plain, once.
+_FOUND = (
+  ("rows_of_one_slice", lambda x: tf.concat([x, x], 0), (_NET,), "stage"),
+  ("shares_in_rows", _by_number, (_IDS, _NET), "data"),
+  ("shares_of_pairs", _distances, (_NET,), "data"),
+  ("cond", _cond, (_NET,), "stage"),
+  ("cond_on_replicas", _cond, (_NET,), "data"),
+  ("calls", _calls, (_NET,), "data"),
+  ("cond_of_numbers", _cond, (_LABELS,), "stage"),
+)
+
+
+class RandomProgramsTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    engine = {"ESTIMATOR_MP_ENGINE": "whole_batch"}
+    self.enter_context(mock.patch.dict(os.environ, engine))
+
+  @parameterized.named_parameters(
+    (f"{name}_{batch}", make, inputs, mesh, batch)
+    for name, make, inputs, mesh in _FOUND
+    for batch in random_programs.BATCHES
+  )
+  def test_found(self, make, inputs, mesh, batch):
+    step = random_graphs.Step("found", inputs, make)
+    assert_as_plain(
+      random_programs.Program(
+        [step], ["squares", "mean of rows"], 1, "descent", False, mesh, batch
+      )
+    )
+
+  @hypothesis.given(program=random_programs.programs())
+  @drawn.examples(20)
+  def test_as_the_plain_program(self, program):
+    assert_as_plain(program)
+
+
+if __name__ == "__main__":
+  absltest.main()
