@@ -149,16 +149,12 @@ def _waits(
   read = {sums[x] for op in begins for x in traversal.inputs(op) if x in sums}
   read -= {*captured.backward}
   statistics = [op for op in captured.own if op in read]
-  work = batch_report.once_on_activations(
-    [
-      op
-      for op in once
-      if not captured.planner.is_of_inputs(op)
-      and sums.keys().isdisjoint(traversal.inputs(op))
-    ],
-    targets,
-    captured.ops,
-  )
+  of_slices = [op for op in once if not captured.planner.is_of_inputs(op)]
+  no_sums = [
+    op for op in of_slices if sums.keys().isdisjoint(traversal.inputs(op))
+  ]
+  work = batch_report.once_on_activations(no_sums, targets, captured.ops)
+  follows = set(of_slices)
   found: dict[tf.Operation, Once] = {}
   joined = [op for op in work if not joins.isdisjoint(traversal.inputs(op))]
   for where, ops in (
@@ -170,14 +166,14 @@ def _waits(
       if op is None or op in found:
         continue
       before = traversal.sources(op)
+      if not follows.isdisjoint(traversal.inputs(op)):
+        continue  # It comes after one that is named.
       if op.type in op_types.FUSED_BATCH_NORMS and op in in_parts:
         why = batch_report.Why.MOMENTS
       elif op in in_parts or not sums.keys().isdisjoint(before):
         why = batch_report.Why.SUM
-      elif where is not Where.BETWEEN or not joins.isdisjoint(before):
-        why = batch_report.why_once(op)
       else:
-        continue  # Of the gradient of what comes after such an op.
+        why = batch_report.why_once(op)
       found[op] = Once(op.name, op.type, why, where)
   place = {op: i for i, op in enumerate(captured.ops)}
   return [found[op] for op in sorted(found, key=lambda op: place.get(op, -1))]
