@@ -21,14 +21,18 @@ TensorFlow 2.15.1 and 2.21.0.
 - `_create_c_op` is what `Graph.create_op` calls at last. That is deprecated:
   a wrapper inspects its signature at each call, and what else it does before,
   for scopes that are open, takes five times as long.
+- `Operation._gradient_function` differentiates a call of a `tf.function`; only
+  `tf.function` sets it, and no copy of the call has it. It is made as
+  `control_flow_util_v2.get_func_graph` makes those of calls in branches.
 - `Graph.finalize` is public, but nothing tells when somebody calls it.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import tensorflow as tf
 from tensorflow.python.client import pywrap_tf_session
-from tensorflow.python.framework import c_api_util
+from tensorflow.python.eager.polymorphic_function import concrete_function
+from tensorflow.python.framework import c_api_util, function_def_to_graph
 from tensorflow.python.framework import ops as framework_ops
 
 
@@ -85,6 +89,27 @@ def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
     tensor: What to read instead.
   """
   op._update_input(index, tensor)
+
+
+def differentiate_calls(ops: Iterable[tf.Operation], graph: tf.Graph) -> None:
+  """Lets gradients be asked for of copies of calls of functions.
+
+  Args:
+    ops: Ops; those that are no calls stay as they are.
+    graph: The graph that has the functions.
+  """
+  for op in ops:
+    if op.type in ("PartitionedCall", "StatefulPartitionedCall"):
+      known = graph._get_function(op.get_attr("f").name)
+      with graph.as_default():
+        body = function_def_to_graph.function_def_to_graph(
+          known.cached_definition, input_shapes=[x.shape for x in op.inputs]
+        )
+      differentiate_calls(body.get_operations(), graph)
+      function = concrete_function.ConcreteFunction.from_func_graph(
+        body, None, {}
+      )
+      op._gradient_function = function._get_gradient_function()
 
 
 def set_control_inputs(

@@ -220,6 +220,8 @@ class _Body:
       return
     if op.type in _ARGUMENTS:
       return
+    if graph_reads.names_gradient(op):
+      raise _RefusedError  # It would be asked of the function as it was built.
     splits = [self._splits.get(x.name) for x in op.inputs]
     if op.type in _SHAPES:
       for tensor, split in zip(op.outputs, splits, strict=False):

@@ -492,9 +492,6 @@ class BatchPlanner:
         or op.type in op_types.FUNCTIONAL
         or not (is_stateful or op_types.is_call(op))
       )
-      and (
-        graph_reads.names_gradient(op) or not graph_reads.has_own_gradient(op)
-      )
     )
 
   def _decision(self, op: tf.Operation, sizes: _Sizes) -> PerPart | None:

@@ -22,7 +22,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from estimator_mp.graph import placed_ops
+from estimator_mp.graph import placed_ops, variables
 from estimator_mp.plan.batch_planner import BY_SLICE, Rows
 
 import tensorflow as tf
@@ -164,7 +164,7 @@ class Bridges:
       return self._rows_back(bridge, gradient)
     gradient = tf.convert_to_tensor(gradient)
     if gradient.shape.rank is None:
-      gradient.set_shape(bridge.output.shape)
+      gradient.set_shape(_shape_of_values(bridge.output))
     of = bridge.source
     if bridge.kind is Kind.READ:
       return self._make(Kind.SUM, gradient, gradient.shape, of=of).output
@@ -232,6 +232,16 @@ class Bridges:
     found = Bridge(made.op, kind, request=self.request, **more)
     self.all[made.op.name] = found
     return found
+
+
+def _shape_of_values(tensor: tf.Tensor) -> tf.TensorShape:
+  """Returns the shape of a tensor; of a handle that of the variable."""
+  variable = None
+  if tensor.dtype == tf.resource:
+    variable = variables.variable_of(tensor)
+  if variable is None or "shape" not in variable.node_def.attr:
+    return tensor.shape if variable is None else tf.TensorShape(None)
+  return tf.TensorShape(variable.get_attr("shape"))
 
 
 _ATTRIBUTE = "_estimator_mp_bridges"

@@ -120,6 +120,7 @@ class Template:
       op, copy = parted.op, made[parted.op.name]
       self._stand_ins[op] = copy
       self._made(copy, op)
+      graph_edits.differentiate_calls([copy], copy.graph)
       if graph_reads.names_gradient(op):
         self.own_gradients[copy.name] = parted
       waits = [self._of_slice(x) for x in op.control_inputs]
@@ -265,9 +266,8 @@ class Template:
       self._forget_sizes(op, node)
       del node.input[:]
       for tensor, reads in zip(op.inputs, parted.reads, strict=True):
-        if tensor.name in inside and (
-          isinstance(reads, Cut) or tensor.name in own
-        ):
+        is_row = isinstance(reads, Cut) and tensor.name in self._rows
+        if tensor.name in inside and (is_row or tensor.name in own):
           node.input.append(tensor.name)
           continue
         name = f"estimator_mp_input_{len(outside)}"
@@ -302,11 +302,12 @@ class Template:
     """Returns what slice 0 reads in place of a tensor."""
     if isinstance(reads, Cut):
       part = self._parts.get(tensor.name)
-      if part is not None:
+      if part is not None and tensor.name in self._rows:
         return part
       key = (tensor.name, reads.rows)
       if key not in self._cuts:
-        self._cuts[key] = self._bridges.cut(tensor, reads.rows)
+        whole = self.whole(tensor)
+        self._cuts[key] = self._bridges.cut(whole, reads.rows)
       return self._cuts[key]
     if isinstance(reads, Size):
       return self._shape(op, self.whole(tensor), reads)

@@ -1,8 +1,6 @@
 """Random model_fns train as they do plain, whatever is in them."""
 
-import os
 import warnings
-from unittest import mock
 
 import estimator_mp
 from estimator_mp.comparison import whole_variables
@@ -122,11 +120,6 @@ _FOUND = (
 
 
 class RandomProgramsTest(parameterized.TestCase):
-  def setUp(self):
-    super().setUp()
-    engine = {"ESTIMATOR_MP_ENGINE": "whole_batch"}
-    self.enter_context(mock.patch.dict(os.environ, engine))
-
   @parameterized.named_parameters(
     (f"{name}_{batch}", make, inputs, mesh, batch)
     for name, make, inputs, mesh in _FOUND
