@@ -134,13 +134,14 @@ class Bridges:
     """
     return self._make(Kind.READ, whole, whole.shape).output
 
-  def sum(self, share: tf.Tensor) -> tf.Tensor:
+  def sum(self, share: tf.Tensor, of: tf.Tensor | None = None) -> tf.Tensor:
     """Returns what the shares of all slices add up to.
 
     Args:
       share: That of slice 0.
+      of: The tensor that slices read, if shares are its gradients.
     """
-    return self._make(Kind.SUM, share, share.shape).output
+    return self._make(Kind.SUM, share, share.shape, of=of).output
 
   def first(self, tensor: tf.Tensor) -> tf.Tensor:
     """Returns what is the same in all slices.
@@ -167,7 +168,7 @@ class Bridges:
       gradient.set_shape(_shape_of_values(bridge.output))
     of = bridge.source
     if bridge.kind is Kind.READ:
-      return self._make(Kind.SUM, gradient, gradient.shape, of=of).output
+      return self.sum(gradient, of)
     if bridge.kind is Kind.SUM:
       return self.read(gradient)
     if bridge.rows is None:

@@ -183,6 +183,7 @@ class WholeBatch:
     if grad_ys is not None:
       given = self._whole(list(grad_ys))
     found = compute(self._whole(list(targets)), asked, given, [])
+    self._add_shares(graph.get_operations()[first:], found)
     results = []
     for source, indices in zip(sources, of_source, strict=True):
       terms = [self._joined(source, asked[i], found[i]) for i in indices]
@@ -192,6 +193,46 @@ class WholeBatch:
     self._backward.update(dict.fromkeys(made, self._num_requests - 1))
     self._template.redirect(made)
     return results
+
+  def _add_shares(
+    self, made: Sequence[tf.Operation], found: list[Any]
+  ) -> None:
+    """Lets each slice add its shares of a gradient: a sum of sums is one sum.
+
+    So a weight that layers share, or steps of time, is summed once over slices.
+
+    Args:
+      made: The ops of gradients.
+      found: The gradients, of which some change.
+    """
+    for op in made:
+      if op.type != "AddN":
+        continue
+      of_device: dict[str, list[Bridge]] = {}
+      for tensor in op.inputs:
+        bridge = self._bridges.all.get(tensor.op.name)
+        if bridge is None or bridge.kind is not Kind.SUM or bridge.of is None:
+          continue
+        if len(tensor.consumers()) == 1:
+          of_device.setdefault(bridge.op.device, []).append(bridge)
+      terms = [*op.inputs]
+      for group in of_device.values():
+        if len(group) == 1:
+          continue
+        with bridges_lib.outside(group[0].op.device):
+          share = tf.add_n([x.source for x in group])
+        terms.append(self._bridges.sum(share, group[0].of))
+        for bridge in group:
+          terms = [x for x in terms if x is not bridge.output]
+          del self._bridges.all[bridge.op.name]
+      if len(terms) == len(op.inputs):
+        continue
+      whole = terms[0]
+      if len(terms) > 1:
+        with bridges_lib.outside(op.device):
+          whole = tf.add_n(terms)
+      _replace(op.outputs[0], whole)
+      found[:] = [whole if x is op.outputs[0] else x for x in found]
 
   def constants(self, tensors: Sequence[Any]) -> list[tf.Tensor]:
     """Returns what slice 0 makes of tensors that are taken for constants.
@@ -348,7 +389,7 @@ class WholeBatch:
       elif bridge.kind is Kind.CUT and bridge.rows is not None:
         graph = bridge.op.graph
         first = len(graph.get_operations())
-        with bridges_lib.outside(bridge.source.device):
+        with bridges_lib.outside(self._place_of_cut(bridge)):
           pieces = self._cut(bridge.source, bridge.rows)
           if bridge.request is not None and self._weights[0] is not None:
             pieces = [
@@ -359,6 +400,13 @@ class WholeBatch:
         _replace(bridge.output, pieces[0])
         if self._planner.is_of_inputs(bridge.source.op):
           self.cuts_of_inputs += graph.get_operations()[first:]
+
+  def _place_of_cut(self, bridge: Bridge) -> str:
+    """Returns where a tensor is cut: where all slices read it, if they do."""
+    readers = {x.device for x in bridge.output.consumers() if x.device}
+    if len(readers) == 1 and self._replicas.count == 1:
+      return readers.pop()
+    return str(bridge.source.device)
 
   def _cut(self, whole: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
     if rows == BY_SLICE:
