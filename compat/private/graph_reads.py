@@ -2,7 +2,7 @@
 
 Tested on TensorFlow 2.15.1 and 2.21.0.
 
-- `Operation._control_flow_context` tells the loop that an op is in.
+- `Operation._control_flow_context` tells the loop or cond that an op is in.
 - `Operation._original_op` tells the op of whose gradient an op is part.
 - `Operation._gradient_function` is the gradient that a `tf.function` has.
 - `get_gradient_function` finds the gradient that an op names, or has itself.
@@ -105,6 +105,15 @@ def has_colocation(op: tf.Operation) -> bool:
   if op.type == "Const" and (op.outputs[0].shape.num_elements() or 0) > 1024:
     return True
   return b"loc:@" in op._node_def
+
+
+def is_in_control_flow(op: tf.Operation) -> bool:
+  """Whether an op is in a v1 loop or in a branch of a v1 cond.
+
+  Args:
+    op: An op.
+  """
+  return op._control_flow_context is not None
 
 
 def shapes_in_function(

@@ -7,6 +7,7 @@ dimension.
 
 from collections.abc import Sequence
 
+from compat.private import graph_reads
 from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import (
   Composite,
@@ -204,7 +205,8 @@ def _whole_shape(
   if split is not None:
     sizes[split.axis] = split.size
   # In a branch that is not taken the shape has to be dead, as the part is.
-  with tf.control_dependencies([part.op]):
+  is_inside = graph_reads.is_in_control_flow(part.op)
+  with tf.control_dependencies([part.op] if is_inside else []):
     if None not in sizes:
       return tf.constant(sizes, dtype)
     read = tf.shape(part, out_type=dtype)

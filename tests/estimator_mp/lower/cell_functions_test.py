@@ -16,7 +16,6 @@ def _program(name, cells, num_micro_batches, **arguments):
   config = estimator_mp.ShardingConfig(
     num_micro_batches=num_micro_batches,
     cells=cells,
-    loss_reduction="mean",
     **{"mesh": "stage:2", **arguments},
   )
   example = programs.examples(_BATCH, 0, 24)
