@@ -425,6 +425,7 @@ class _Sharding:
     if self._whole is not None:
       follows = propagation.Follows.LARGEST_INPUT
       self._assign_devices(self._stages.propagate(new, follows))
+      self._whole.mirror()
     if self._processes is not None:
       found = self._processes.sum(sources.tensors, found)
     return self._splitter.contract(sources, found)

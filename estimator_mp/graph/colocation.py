@@ -12,7 +12,7 @@ TensorFlow refuses, or pays dearly for, some separations:
 from collections.abc import Iterable, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import op_types, savers, traversal
+from estimator_mp.graph import op_types, savers
 from estimator_mp.graph import variables as variables_lib
 
 import tensorflow as tf
@@ -116,7 +116,7 @@ def ops_colocated_with(
   Returns:
     The ops of each variable.
   """
-  found = {v: [v, *traversal.consumers(v)] for v in variables}
+  found = {v: [v, *variables_lib.users(v.outputs[0])] for v in variables}
   by_name = {op.name: v for v, bound in found.items() for op in bound}
   by_name |= {v.name: v for v in variables}
   for op in variables[0].graph.get_operations() if variables else ():

@@ -7,7 +7,7 @@ the bodies: an `ExponentialMovingAverage` starts its averages by an `If` that
 reads the variable if it has a value, and writes nothing.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.graph import functions, op_types
@@ -39,6 +39,18 @@ def _handle_before(tensor: tf.Tensor) -> tf.Tensor | None:
   if op.type in op_types.FUNCTIONAL_LOOPS and op_types.is_handle(tensor):
     return op.inputs[tensor.value_index]
   return None
+
+
+def users(handle: tf.Tensor) -> Iterator[tf.Operation]:
+  """Yields what gets the handle of a variable, wherever it is given on.
+
+  Args:
+    handle: The handle, or a reference, as the variable makes it.
+  """
+  for op in handle.consumers():
+    yield op
+    if op.type in op_types.PASSES_HANDLE and op_types.is_handle(op.outputs[0]):
+      yield from users(op.outputs[0])
 
 
 def written_states(op: tf.Operation) -> list[tf.Tensor]:

@@ -341,9 +341,7 @@ class BatchPlanner:
       self._accept(op, decision, sizes, found)
     return found
 
-  def _waits(
-    self, op: tf.Operation, found: Collection[tf.Operation]
-  ) -> bool:
+  def _waits(self, op: tf.Operation, found: Collection[tf.Operation]) -> bool:
     """Whether an op waits for what is executed once for the whole batch."""
     return any(
       x in self._depends and x not in found and x not in self._parted

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 from estimator_mp.graph import colocation, op_types, savers, shapes
+from estimator_mp.graph import variables as variables_lib
 from estimator_mp.placement import propagation
 
 import tensorflow as tf
@@ -134,7 +135,8 @@ def _is_movable(variable: tf.Operation) -> bool:
   """Whether a variable is read and written by simple ops only."""
   return variable.type == "VarHandleOp" and all(
     op.type in op_types.STATE_READS or op_types.is_write(op)
-    for op in variable.outputs[0].consumers()
+    for op in variables_lib.users(variable.outputs[0])
+    if op.type not in op_types.PASSES_HANDLE
   )
 
 

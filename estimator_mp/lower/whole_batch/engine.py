@@ -194,9 +194,20 @@ class WholeBatch:
     self._template.redirect(made)
     return results
 
-  def _add_shares(
-    self, made: Sequence[tf.Operation], found: list[Any]
-  ) -> None:
+  def mirror(self) -> None:
+    """Gives replicas the variables that slices read so far.
+
+    That is before an optimizer makes slots, which are where their variable is.
+    """
+    bridges = self._bridges.all.values()
+    read = [x.source.op for x in bridges if x.kind is Kind.READ]
+    ends = {x.op for x in bridges}
+    with tf.control_dependencies(None):
+      self._replicas.mirror(
+        _in_graph(traversal.walk(read, traversal.sources, ends))
+      )
+
+  def _add_shares(self, made: Sequence[tf.Operation], found: list[Any]) -> None:
     """Lets each slice add its shares of a gradient: a sum of sums is one sum.
 
     So a weight that layers share, or steps of time, is summed once over slices.
@@ -420,9 +431,7 @@ class WholeBatch:
     """Returns what slices read, and what leads to it, in order."""
     inside = set(own)
     read = [x for op in own for x in traversal.sources(op) if x not in inside]
-    found = set(traversal.walk(read, traversal.sources, inside))
-    graph = tf.compat.v1.get_default_graph()
-    return [op for op in graph.get_operations() if op in found]
+    return _in_graph(traversal.walk(read, traversal.sources, inside))
 
   def _find_runs(
     self,
@@ -789,6 +798,13 @@ def _ops_of_step(spec: tf.estimator.EstimatorSpec) -> set[tf.Operation]:
     fetches += [spec.predictions, spec.eval_metric_ops]
   flat = [x for x in tf.nest.flatten(fetches) if x is not None]
   return traversal.ops_run_with(*(getattr(x, "op", x) for x in flat))
+
+
+def _in_graph(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
+  """Returns ops in the order of the graph."""
+  found = set(ops)
+  graph = tf.compat.v1.get_default_graph()
+  return [op for op in graph.get_operations() if op in found]
 
 
 def _needed(

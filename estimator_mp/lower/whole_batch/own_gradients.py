@@ -53,8 +53,7 @@ class OwnGradients:
     parted = self._template.own_gradients[copy.name]
     graph = parted.op.graph
     wholes = [
-      self._joined(*x)
-      for x in zip(parted.op.outputs, gradients, strict=True)
+      self._joined(*x) for x in zip(parted.op.outputs, gradients, strict=True)
     ]
     first = len(graph.get_operations())
     found = graph_reads.gradient_function(parted.op)(parted.op, *wholes)

@@ -1,11 +1,9 @@
 """compare: what is equal, what is not and why, and what it will not do."""
 
-import contextlib
 import dataclasses
 import os
 
 import estimator_mp
-from estimator_mp.comparison import comparison, training_graph
 from tests import tiers
 from tests.estimator_mp import runs
 
@@ -75,17 +73,6 @@ def _batch_norm(features, labels, mode):
   net = tf.nn.relu(normalise(net, training=True))
   loss = tf.reduce_mean(_losses(_dense(net, 1, "last", None), labels))
   return _spec(mode, loss, before=normalise.updates)
-
-
-def _hidden_sum(features, labels, mode):
-  """A loss above 0, which the graph does not know: so one has to say sum."""
-  losses = _losses(_logits(features["x"]), labels)
-  return _spec(mode, tf.maximum(tf.reduce_sum(losses), 0.0))
-
-
-def _hidden_mean(features, labels, mode):
-  losses = _losses(_logits(features["x"]), labels)
-  return _spec(mode, tf.maximum(tf.reduce_mean(losses), 0.0))
 
 
 def _root(features, labels, mode):
@@ -350,14 +337,6 @@ class PartingTest(parameterized.TestCase):
     tiers.sample(
       [
         (
-          "random",
-          _dropout,
-          _TWO,
-          "random ops (dropout/random_uniform/RandomUniform) draw new numbers "
-          "for each of 2 slices; compare without them, such as with a dropout "
-          "rate of 0",
-        ),
-        (
           "random_shards",
           _dropout,
           estimator_mp.ShardingConfig("model:2", split=[("^first$", 1)]),
@@ -368,37 +347,14 @@ class PartingTest(parameterized.TestCase):
         (
           "batch_norm",
           _batch_norm,
-          _FOUR,
-          "batch normalisation (norm/AssignMovingAvg/",
-        ),
-        (
-          "sum",
-          _hidden_sum,
-          dataclasses.replace(_FOUR, loss_reduction="mean"),
-          "all gradients are 0.25 of the plain ones: the loss is a sum over "
-          'examples; use loss_reduction="sum", not "mean"',
-        ),
-        (
-          "mean",
-          _hidden_mean,
-          dataclasses.replace(_TWO, loss_reduction="sum"),
-          "all gradients are 2 of the plain ones: the loss is a mean over "
-          'examples; use loss_reduction="mean", not "sum"',
-        ),
-        (
-          "no_mean",
-          _root,
-          dataclasses.replace(_TWO, loss_reduction="mean"),
-          "the loss of a batch is perhaps no mean of those of its 2 slices, "
-          "but a sum, a mean over something else than examples, or a function "
-          "of such means; see docs/differences.md",
+          dataclasses.replace(_FOUR, batch_norm="per_micro_batch"),
+          "batch_norm='per_micro_batch' normalizes each of 4 slices by its own "
+          'moments; use batch_norm="whole"',
         ),
         (
           "compression",
           _root,
-          estimator_mp.ShardingConfig(
-            "data:2", compression="bfloat16", loss_reduction="mean"
-          ),
+          estimator_mp.ShardingConfig("data:2", compression="bfloat16"),
           "compression='bfloat16' does not send all of a gradient; use "
           'compression="none"',
         ),
@@ -418,38 +374,12 @@ class PartingTest(parameterized.TestCase):
     )
     self.assertEndsWith(compared.text(), compared.reason)
 
-  def test_what_is_written_from_the_batch(self):
-    """A counter that is off the way to the loss, as the plain graph shows it.
-
-    The models are two, as sharding mends or refuses what it knows of.
-    """
-    found = []
-    for gained in (24.0, 6.0):
-
-      def model_fn(features, labels, mode, gained=gained):
-        loss = tf.reduce_mean(tf.square(_logits(features["x"]) - labels))
-        seen = v1.get_variable("seen", [], trainable=False)
-        return _spec(mode, loss, before=[v1.assign_add(seen, gained)])
-
-      model = training_graph.TrainingGraph(model_fn, self._inputs(), _RUN)
-      found.append(model)
-    folder = self.create_tempdir().full_path
-    begin = found[0].initialize(os.path.join(folder, "initial"))
-    pairs = []
-    with contextlib.ExitStack() as stack:
-      both = [
-        stack.enter_context(contextlib.closing(x.start(begin))) for x in found
-      ]
-      pairs.append(tuple(x.step([_X, _Y]) for x in both))
-    compared = comparison.judge(pairs, found[0], _TWO, 1e-5, None)
-    self.assertEqual(
-      compared.reason,
-      "variables that are written from the batch, off the way to the loss "
-      "(seen), do not see all of it as the plain model's do",
-    )
-
-  def _inputs(self):
-    return ({"x": tf.TensorSpec([None, 8])}, tf.TensorSpec([None, 1]))
+  @parameterized.named_parameters(
+    ("random", _dropout), ("batch_norm", _batch_norm), ("no_mean", _root)
+  )
+  def test_slices_are_no_reason(self, model_fn):
+    compared = estimator_mp.compare(model_fn, _input_fn, _FOUR, 2)
+    self.assertTrue(compared.ok, compared.text())
 
   def test_rounding_that_grows(self):
     """A rate at which training diverges, and steps that begin anew."""

@@ -154,42 +154,6 @@ class PlacementTest(parameterized.TestCase):
 
 
 class ErrorsTest(parameterized.TestCase):
-  def _build(self, config, size=24):
-    model = zoo.PURE_MODELS["mlp_sgd"]
-    batch = programs.examples(_BATCH, 0, size)
-    programs.Program(model.model_fn, config, batch, model.params, True)
-
-  def test_replicas_do_not_divide_the_batch(self):
-    with self.assertRaisesRegex(
-      ValueError,
-      "^data:2 does not divide the batch of 25; use a batch of 26, or as many "
-      "replicas as divide it$",
-    ):
-      self._build(_config("data:2"), 25)
-
-  def test_micro_batches_do_not_divide_what_a_replica_gets(self):
-    with self.assertRaisesRegex(
-      ValueError,
-      "^num_micro_batches=5 does not divide the batch of 12 that each of 2 "
-      "replicas gets; use 1, 2, 3, 4, 6 or 12$",
-    ):
-      self._build(_config("data:2", 5))
-
-  def test_hard_coded_batch_size(self):
-    def model_fn(features, labels, mode):
-      net = tf.reshape(features["x"], [24, 10]) + labels
-      return zoo.spec(mode, net[:, :1], labels, _sgd)
-
-    batch = programs.examples(_BATCH, 0, 24)
-    with self.assertRaisesRegex(
-      ValueError,
-      r"^num_micro_batches=3 on data:2 gives model_fn 4 examples at a time, "
-      r"and Reshape cannot be built for them: .+; let model_fn take the number "
-      r"of examples from its features, as in tf.shape\(x\)\[0\], or use "
-      r"num_micro_batches=1 and no data axis$",
-    ):
-      programs.Program(model_fn, _config("data:2", 3), batch, None, True)
-
   @parameterized.named_parameters(
     (
       "horovod",

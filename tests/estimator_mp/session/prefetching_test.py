@@ -316,21 +316,6 @@ class PrefetchingTest(parameterized.TestCase):
       self.assertLess(time.monotonic(), deadline)
       time.sleep(0.05)
 
-  def test_slices_that_do_not_fit_are_explained(self):
-    def model_fn(features, labels, mode):
-      net = v1.layers.dense(features["x"], 8, name="one")
-      logits = v1.layers.dense(tf.reshape(net, [25, 8]), 1, name="two")
-      labels = tf.reshape(labels, [25, 1])
-      optimizer = v1.train.GradientDescentOptimizer(0.1)
-      return zoo.spec(mode, logits, labels, zoo.minimize(optimizer))
-
-    config = Config("stage:2", num_micro_batches=2, prefetch_inputs=True)
-    with self.assertRaisesRegex(
-      tf.errors.InvalidArgumentError,
-      "num_micro_batches=2 gives model_fn a part",
-    ):
-      self._train(config, "reshaped", model=zoo.Model(model_fn, ()))
-
 
 def of_queues():
   return v1.estimator.inputs.numpy_input_fn(
