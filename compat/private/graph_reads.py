@@ -93,7 +93,8 @@ def ops_after(graph: tf.Graph, count: int) -> list[tf.Operation]:
     graph: The graph.
     count: How many are left out.
   """
-  return graph.operations[count:]
+  found: list[tf.Operation] = graph.operations[count:]
+  return found
 
 
 def has_colocation(op: tf.Operation) -> bool:

@@ -214,7 +214,9 @@ class Inference:
     key = (position, splits)
     if key not in self._steps:
       decision = self.decide(self.ops[position], splits)
-      self._steps[key] = decision and self.step_of(position, decision)
+      self._steps[key] = None
+      if decision is not None:
+        self._steps[key] = self.step_of(position, decision)
     return self._steps[key]
 
   def step_of(self, position: int, decision: Decision) -> "_Step":

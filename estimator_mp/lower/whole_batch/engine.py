@@ -414,7 +414,7 @@ class WholeBatch:
 
   def _place_of_cut(self, bridge: Bridge) -> str:
     """Returns where a tensor is cut: where all slices read it, if they do."""
-    readers = {x.device for x in bridge.output.consumers() if x.device}
+    readers = {str(x.device) for x in bridge.output.consumers() if x.device}
     if len(readers) == 1 and self._replicas.count == 1:
       return readers.pop()
     return str(bridge.source.device)

@@ -45,28 +45,14 @@ _AXES = [("across", 1)]
 
 
 class InputPiecesTest(parameterized.TestCase):
-  def _split(self, sizes, count, is_known=True):
-    inputs = input_pieces.join(_batches(sizes, is_known), _AXES)
-    return micro_batches.split_batch(inputs, count, _AXES, 2)
+  def _parts(self, batch, count):
+    inputs = micro_batches.inputs_with_examples(batch, _AXES)
+    return micro_batches.parts_of_batch(inputs, count, num_replicas=2), inputs
 
-  def _values(self, found):
-    """Returns the first feature of the examples, of each input."""
-
-    def dense(value):
-      if isinstance(value, tf.SparseTensor):
-        value = tf.sparse.to_dense(value)
-      if isinstance(value, tf.RaggedTensor):
-        value = value.to_tensor()
-      return value
-
+  def _values(self, fetches):
     config = v1.ConfigProto(device_count={"CPU": 2})
     with v1.Session(config=config) as session:
-      values = session.run(tf.nest.map_structure(dense, found))
-    values["across"] = values["across"].T
-    return {
-      name: [float(x) for x in (value if value.ndim == 1 else value[:, 0])]
-      for name, value in values.items()
-    }
+      return session.run(fetches)
 
   @parameterized.named_parameters(
     ("known", [4, 4], True, [[0, 1], [2, 3], [4, 5], [6, 7]]),
@@ -76,41 +62,29 @@ class InputPiecesTest(parameterized.TestCase):
   )
   def test_slices(self, sizes, is_known, expected):
     with tf.Graph().as_default():
-      batches = self._split(sizes, 2, is_known)
-      for found, numbers in zip(batches.inputs, expected, strict=True):
-        values = self._values(found["features"])
-        self.assertEqual(values, dict.fromkeys(values, numbers))
-        self.assertIsNone(found["labels"])
+      batch = input_pieces.join(_batches(sizes, is_known), _AXES)
+      parts, inputs = self._parts(batch, 4)
       total = sum(sizes)
-      weights = tf.stack(batches.mean_weights)
-      with v1.Session(
-        config=v1.ConfigProto(device_count={"CPU": 2})
-      ) as session:
-        np.testing.assert_allclose(
-          session.run(weights), [len(x) / total for x in expected]
-        )
-      whole = {entry.name: entry.whole for entry in batches.cut}
-      whole = {name.partition("/")[2]: x for name, x in whole.items()}
-      values = self._values(whole)
-      self.assertEqual(values, {name: [*range(total)] for name in values})
-
-  @parameterized.parameters(True, False)
-  def test_slices_are_made_where_the_batches_are(self, is_known):
-    with tf.Graph().as_default():
-      batches = self._split([4, 4], 2, is_known)
-      self.assertEqual(batches.size, 2 if is_known else None)
-      for number, found in enumerate(batches.inputs):
-        parts = tf.nest.flatten(found["features"], expand_composites=True)
-        for tensor in parts:
-          self.assertEqual(tensor.device, _DEVICES[number // 2])
-          self.assertIn(tensor.op, batches.whole.ops)
+      for entry in inputs:
+        if not isinstance(entry.whole, tf.Tensor):
+          continue
+        slices = parts.cut(entry.whole, entry.axis, 1)
+        devices = [x.device for x in slices]
+        self.assertEqual(devices, [_DEVICES[i // 2] for i in range(4)])
+        for found, numbers in zip(self._values(slices), expected, strict=True):
+          found = (
+            found if found.ndim == 1 else np.take(found, 0, 1 - entry.axis)
+          )
+          self.assertEqual([float(x) for x in found], numbers)
+      whole = self._values(batch["features"]["x"])
+      self.assertEqual([*whole[:, 0]], [*range(total)])
 
   def test_an_input_that_was_changed_is_cut_with_all_others(self):
     with tf.Graph().as_default():
-      inputs = input_pieces.join(_batches([4, 2], False), _AXES)
-      inputs["features"]["x"] = inputs["features"]["x"] * 1.0
+      batch = input_pieces.join(_batches([4, 2], False), _AXES)
+      batch["features"]["x"] = batch["features"]["x"] * 1.0
       with self.assertLogs("tensorflow", "WARNING") as logged:
-        batches = micro_batches.split_batch(inputs, 1, _AXES, 2)
+        parts, inputs = self._parts(batch, 2)
       self.assertEqual(
         [x.getMessage() for x in logged.records],
         [
@@ -119,30 +93,15 @@ class InputPiecesTest(parameterized.TestCase):
           "it"
         ],
       )
-      for found, numbers in zip(
-        batches.inputs, [[0, 1, 2], [3, 4, 5]], strict=True
-      ):
-        values = self._values(found["features"])
-        self.assertEqual(values, dict.fromkeys(values, numbers))
-
-  def test_sizes_that_do_not_suit(self):
-    with tf.Graph().as_default():
-      with self.assertRaisesRegex(
-        ValueError,
-        r"^num_micro_batches=3, but the batch of a replica has 2 example\(s\), "
-        r"so it cannot be cut; let input_fn leave out short batches",
-      ):
-        self._split([4, 2], 3)
-      with self.assertRaisesRegex(
-        ValueError,
-        "^num_micro_batches=3 does not divide the batch of 4 that each of 2 "
-        "replicas gets; use 1, 2 or 4$",
-      ):
-        self._split([4, 4], 3)
+      (words,) = [x.whole for x in inputs if x.name == "features/words"]
+      found = self._values(parts.cut(words, 0, 1))
+      self.assertEqual(
+        [[float(x) for x in piece] for piece in found], [[0, 1, 2], [3, 4, 5]]
+      )
 
   def test_graphs_are_not_kept(self):
     with tf.Graph().as_default() as graph:
-      self._split([4, 4], 2)
+      self._parts(input_pieces.join(_batches([4, 4]), _AXES), 4)
     kept = weakref.ref(graph)
     del graph
     gc.collect()
