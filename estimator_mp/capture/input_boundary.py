@@ -85,12 +85,20 @@ def ops_of_input(
     return True
 
   traversal.repeat_until_stable(visit, before)
-  _check_any_time(of_input)
+  _check_any_time(of_input, slicing)
   return tuple(op for op in before if op in of_input)
 
 
-def _check_any_time(of_input: Collection[tf.Operation]) -> None:
-  """Raises if it matters when the ops of the input run."""
+def _check_any_time(
+  of_input: Collection[tf.Operation], slicing: Collection[tf.Operation]
+) -> None:
+  """Raises if it matters when the ops of the input run.
+
+  Args:
+    of_input: The ops.
+    slicing: Those that cut the batch; nobody feeds them.
+  """
+  own = set(slicing)
   run = traversal.ops_run_with(*of_input)
   makers = {
     reader
@@ -107,7 +115,8 @@ def _check_any_time(of_input: Collection[tf.Operation]) -> None:
   changing.update(
     op
     for op in run
-    if op.type in _FED or (op.op_def.is_stateful and op.type not in _ANY_TIME)
+    if (op.type in _FED and op not in own)
+    or (op.op_def.is_stateful and op.type not in _ANY_TIME)
   )
   if changing:
     op = min(changing, key=lambda op: op.name)

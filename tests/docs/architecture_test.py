@@ -19,7 +19,7 @@ _EXAMPLES = (
   "A schedule",
   "An all-reduce algorithm",
   "A placement strategy",
-  "A rule of the model axis",
+  "A rule",
 )
 _NOT_ABOVE_CONFIG = ("config", "mesh", "graph", "devices")
 

@@ -40,7 +40,7 @@ _KEPT = (
   "docs/model_axis.md 2",
   "docs/pipeline.md 2",
   "docs/pipeline.md 6",
-  "docs/pipeline.md 11",
+  "docs/pipeline.md 10",
   "docs/replicas.md 0",
   "docs/replicas.md 2",
   "docs/sharding.md 3",

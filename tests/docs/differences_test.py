@@ -24,7 +24,7 @@ class DifferencesTest(absltest.TestCase):
   def test_every_named_test_exists(self):
     page = _read("docs/differences.md")
     named = re.findall(r"`(\w+_test)(?:\.(\w+))?(?:\.(\w+))?`", page)
-    self.assertGreater(len(named), 20)
+    self.assertGreater(len(named), 15)
     for file, test_case, method in named:
       source = _test_source(file)
       if test_case:
@@ -38,7 +38,7 @@ class DifferencesTest(absltest.TestCase):
       for line in _read("docs/differences.md").splitlines()
       if line.startswith("| ") and not line.startswith(("| what", "| ---"))
     ]
-    self.assertGreater(len(rows), 20)
+    self.assertGreater(len(rows), 12)
     for row in rows:
       self.assertRegex(row.split("|")[-2], r"_test")
 

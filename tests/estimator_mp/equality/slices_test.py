@@ -2,11 +2,13 @@
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
+import tensorflow as tf
 from absl.testing import absltest, parameterized
 
+v1 = tf.compat.v1
 _STEPS = 3
 _MESHES = {
   "stage": {"mesh": "stage:2", "num_micro_batches": 4},
@@ -103,6 +105,31 @@ class SlicesTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(**_MESHES[mesh])
     run = self._train(model, config, start)
     runs.assert_same_serving(self, run, plain, rtol=1e-4)
+
+
+class ErrorsTest(absltest.TestCase):
+  def test_gradient_of_a_sparse_gradient(self):
+    def model_fn(features, labels, mode):
+      table = v1.get_variable("table", [50, 8])
+      net = tf.reduce_mean(tf.nn.embedding_lookup(table, features["ids"]), 1)
+      loss = tf.reduce_mean(tf.square(tf.reduce_sum(net, 1) - labels[:, 0]))
+      (gradient,) = tf.gradients(loss, [table])
+      penalty = tf.reduce_sum(tf.square(gradient.values))
+      train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+        loss + penalty, v1.train.get_global_step()
+      )
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    batch = ({"ids": zoo.FEATURES["ids"]}, zoo.LABELS.astype(np.float32))
+    config = estimator_mp.ShardingConfig("data:2")
+    with self.assertRaisesRegex(
+      ValueError,
+      "is a part of a sparse gradient, and its gradient is asked for; "
+      "micro-batches and replicas cannot differentiate a sparse gradient: read "
+      r"the variable whole \(tf.identity of it\), or use num_micro_batches=1 "
+      "and no data axis$",
+    ):
+      programs.Program(model_fn, config, batch)
 
 
 if __name__ == "__main__":
