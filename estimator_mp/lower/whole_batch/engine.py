@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from compat.private import graph_edits
+from compat.private import graph_edits, graph_reads
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import micro_batches
 from estimator_mp.capture.micro_batches import BatchInput
@@ -28,8 +28,8 @@ from estimator_mp.config import sharding_config
 from estimator_mp.config.schedules.orders import AUTO
 from estimator_mp.config.schedules.schedule import Cell, Schedule
 from estimator_mp.graph import clones as clones_lib
+from estimator_mp.graph import control_flow, op_types, traversal
 from estimator_mp.graph import gradient as gradient_lib
-from estimator_mp.graph import op_types, traversal
 from estimator_mp.graph.calls import grouping
 from estimator_mp.lower import ordering, recompute
 from estimator_mp.lower import replicas as replicas_lib
@@ -352,15 +352,43 @@ class WholeBatch:
     read = [x for op in ends for x in traversal.inputs(op)]
     own = _needed(between, read, ops)
     late: dict[int, list[tf.Operation]] = {}
-    for op in own:
+    for op in [*own, *self._once_for([*begins, *own], inside | ends)]:
       waits = [x for x in op.control_inputs if x not in inside]
       if waits and op in self._backward and not op.op_def.is_stateful:
         kept = [x for x in op.control_inputs if x in inside]
         graph_edits.set_control_inputs(op, kept)
-        # A bridge that slices begin at is not run itself.
-        others = [x for x in waits if x not in begins]
+        # A bridge that slices begin at is not run itself, and gradients wait
+        # for each other only so that they come at once.
+        others = [x for x in waits if x not in self._backward.keys() | begins]
         late.setdefault(self._backward[op], []).extend(others)
     return own, {k: [*dict.fromkeys(v)] for k, v in late.items()}
+
+  def _once_for(
+    self, readers: Collection[tf.Operation], others: Collection[tf.Operation]
+  ) -> list[tf.Operation]:
+    """Returns what is made once for gradients, and slices wait for.
+
+    Args:
+      readers: What slices begin at, and what they have.
+      others: What is not made once.
+    """
+
+    def before(op: tf.Operation) -> list[tf.Operation]:
+      return [x for x in traversal.sources(op) if x not in others]
+
+    found = set(traversal.walk(readers, before)) - {*readers}
+    found.intersection_update(self._backward)
+    if not found:
+      return []
+    graph = tf.compat.v1.get_default_graph()
+    inner = control_flow.ops_in_branches(graph.get_operations())
+    return [
+      op
+      for op in self._backward
+      if op in found
+      and op not in inner
+      and graph_reads.outermost_loop(op) is None
+    ]
 
   def _report(
     self,
