@@ -291,6 +291,7 @@ class BatchPlanner:
     self._inner = control_flow.ops_in_branches(graph.get_operations())
     able = [x for x in in_order if x not in self._inner and self._is_able(x)]
     sizes = self._sizes(able)
+    self._add_of_inputs(ops, sizes)
     without: set[tf.Operation] = set()
     while True:
       before = dict(self._rows)
@@ -447,11 +448,28 @@ class BatchPlanner:
       return depends
 
     traversal.repeat_until_stable(visit, ops)
+    self._add_of_inputs(ops)
+
+  def _add_of_inputs(
+    self, ops: Sequence[tf.Operation], sizes: _Sizes | None = None
+  ) -> None:
+    """Finds what depends on nothing but inputs.
+
+    Args:
+      ops: New ops.
+      sizes: Tells shapes that follow from the number of examples, whatever
+        the tensors depend on; None if it is not known yet.
+    """
     for op in traversal.in_order(ops):
       draws = self._draws_per_slice and op.type in op_types.RANDOM
-      if not (draws or _reads_variable(op)) and all(
-        x in self._of_inputs for x in traversal.sources(op)
-      ):
+      if draws or _reads_variable(op):
+        continue
+      is_shape = (
+        sizes is not None
+        and op.type in SHAPES
+        and all(_has_known_size(x, sizes) for x in op.inputs)
+      )
+      if is_shape or self._of_inputs.issuperset(traversal.sources(op)):
         self._of_inputs.add(op)
 
   def _sizes(self, able: Sequence[tf.Operation]) -> _Sizes:
@@ -759,6 +777,14 @@ def _unknown_shape(tensor: tf.Tensor) -> str:
     f"per_example names {tensor.op.name}, but {tensor.name} has an unknown "
     "number of dimensions; set its shape, such as x.set_shape([None, 8])"
   )
+
+
+def _has_known_size(tensor: tf.Tensor, sizes: _Sizes) -> bool:
+  """Whether the number of examples alone says how large a tensor is."""
+  sized = sizes.op(tensor.op)
+  if sized is None:
+    return False
+  return bool(sized.outputs[tensor.value_index].shape.is_fully_defined())
 
 
 def _reads_variable(op: tf.Operation) -> bool:

@@ -55,6 +55,11 @@ def _root(losses):
   return tf.sqrt(tf.reduce_mean(losses), name="root")
 
 
+def _weighted(losses):
+  """Divides by a number that follows from the shape of the losses."""
+  return v1.losses.compute_weighted_loss(losses)
+
+
 def _square(losses):
   return tf.square(tf.reduce_mean(losses), name="squared")
 
@@ -99,6 +104,7 @@ class _Case(parameterized.TestCase):
 class ReportTest(_Case):
   @parameterized.named_parameters(
     ("plain", _plain, _mean, 1, ()),
+    ("weighted", _plain, _weighted, 1, ()),
     ("python", _python, _mean, 2, [Once("python", "PyFunc", Why.PYTHON)]),
     ("across", _tops, _mean, 2, [Once("top", "TopKV2", Why.ACROSS)]),
     ("statistic", _centered, _mean, 3, [Once("center", "Mean", Why.SUM)]),
@@ -157,6 +163,41 @@ class ReportTest(_Case):
 
     _, found = _built(_model_fn(reduce=reduce))
     self.assertIn(Once("update", "AssignVariableOp", Why.SUM), [*found.once])
+
+  def test_gradients_do_not_wait_for_updates(self):
+    """As those of moving averages; the step does."""
+
+    def model_fn(features, labels, mode):
+      net = _dense(tf.nn.relu(_dense(features, _WIDTH, "first")), 1, "second")
+      seen = v1.get_variable("seen", [], trainable=False, use_resource=True)
+      update = seen.assign_add(tf.reduce_mean(net))
+      loss = v1.losses.mean_squared_error(labels, net)
+      step = v1.train.get_or_create_global_step()
+      with tf.control_dependencies([update]):
+        train_op = v1.train.AdamOptimizer().minimize(loss, step)
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    spec, found = _built(model_fn)
+    self.assertEqual((found.count, found.once), (1, ()))
+    graph = v1.get_default_graph()
+    feed = {
+      "x:0": np.ones([_BATCH, 4], np.float32),
+      "y:0": np.ones([_BATCH, 1], np.float32),
+    }
+    first, second = (
+      graph.get_tensor_by_name(f"{x}/Read/ReadVariableOp:0")
+      for x in ("first", "second")
+    )
+    seen = graph.get_tensor_by_name("seen/Read/ReadVariableOp:0")
+    devices = v1.ConfigProto(device_count={"CPU": 2})
+    with v1.Session(config=devices) as session:
+      session.run(v1.global_variables_initializer())
+      before, weights, more = session.run([seen, first, second])
+      mean = np.maximum(feed["x:0"] @ weights, 0) @ more
+      session.run(spec.train_op, feed)
+      np.testing.assert_allclose(
+        session.run(seen), before + mean.mean(), rtol=1e-5
+      )
 
   def test_work_before_slices_is_no_fallback(self):
     """Rows of distinct ids are looked up once, and each slice reads its own."""
