@@ -3,7 +3,7 @@
     python -m tools.draw_segments
 
 writes docs/pictures/segments.png: a forward pass of two stages in three
-segments, and in one. The order of the cells is that of `gpipe`'s forward passes.
+segments, and in one. The cells are in the order of `gpipe`'s forward passes.
 """
 
 import argparse

@@ -81,8 +81,8 @@ def resnet(
   its `accuracy` and `average_loss`, without the weights' decay, which the
   `loss` has. It predicts "logits", "probabilities" and the "class".
 
-  Batch normalisation takes the statistics of what is normalised together: with
-  micro-batches or replicas, each of them.
+  Batch normalisation takes the statistics of the whole batch, however it is
+  split; with `batch_norm="per_micro_batch"` those of each micro-batch.
 
   Args:
     num_classes: How many classes there are.

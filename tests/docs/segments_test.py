@@ -27,9 +27,7 @@ class SegmentsTest(absltest.TestCase):
     self.assertLen(once, 2)
     for block in once:
       before = [x for x in three if x.begin < block.begin]
-      self.assertLessEqual(
-        max(x.begin + x.length for x in before), block.begin
-      )
+      self.assertLessEqual(max(x.begin + x.length for x in before), block.begin)
       self.assertTrue(
         all(x.begin > block.begin for x in three if x not in [*before, block])
       )

@@ -106,6 +106,16 @@ def _calls(x):
   return outer(x)
 
 
+def _measured(x, net):
+  """Asks for gradients twice; measures what a model axis splits."""
+  with tf.GradientTape() as tape:
+    tape.watch(x)
+    made = tf.reduce_mean(tf.sin(x))
+  places = tf.cast(tf.range(tf.size(net)), net.dtype)
+  weights = tf.reshape(tf.cos(places), tf.shape(net))
+  return x - tape.gradient(made, x), net + weights
+
+
 _IDS, _LABELS, _X, _SERIES, _NET = range(5)
 # What was not as it is plain, once.
 _FOUND = (
@@ -114,6 +124,7 @@ _FOUND = (
   ("shares_of_pairs", _distances, (_NET,), "data"),
   ("cond", _cond, (_NET,), "stage"),
   ("cond_on_replicas", _cond, (_NET,), "data"),
+  ("measured", _measured, (_X, _NET), "stage_model"),
   ("calls", _calls, (_NET,), "data"),
   ("cond_of_numbers", _cond, (_LABELS,), "stage"),
 )
