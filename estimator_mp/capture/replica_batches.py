@@ -112,9 +112,9 @@ def _checked_size(
     if count == 1:
       return examples
     text = (
-      "the batch of a replica has {} example(s), so it cannot be cut into "
-      f"{count} slices; let input_fn leave out short batches, as "
-      "Dataset.batch(size, drop_remainder=True) does"
+      f"num_micro_batches={count}, but the batch of a replica has {{}} "
+      "example(s), so it cannot be cut; let input_fn leave out short batches, "
+      "as Dataset.batch(size, drop_remainder=True) does"
     )
     if size.known is not None and size.known < count:
       raise ValueError(text.format(size.known))

@@ -298,6 +298,10 @@ class BatchPlanner:
       found = self._decisions(
         [x for x in able if x not in without], sizes, set(ops)
       )
+      if self._say_sizes(found, sizes):
+        sizes = self._sizes(able)
+        self._rows = before
+        continue
       unread = _read_once(found)
       if not unread:
         plan = self._without_idle(found, sizes)
@@ -490,6 +494,30 @@ class BatchPlanner:
         self._odd.add_rows(op.outputs[0])
     return _OddSizes(self._odd.graph(able))
 
+  def _say_sizes(self, found: Collection[tf.Operation], sizes: _Sizes) -> bool:
+    """Says how large parts are where TensorFlow cannot, as of a loop's list.
+
+    Args:
+      found: What is done in parts.
+      sizes: What is known of sizes.
+
+    Returns:
+      Whether that says more.
+    """
+    unknown = [
+      tensor
+      for op in found
+      for tensor in op.outputs
+      if tensor.name in self._rows
+      and tensor.shape.rank
+      and not self._odd.is_known(tensor)
+      and not _has_known_size(tensor, sizes)
+    ]
+    for tensor in unknown if self._size is None else ():
+      rows = self._rows[tensor.name]
+      self._odd.add_rows(tensor, rows.axis, rows.per_example or 1)
+    return self._size is None and bool(unknown)
+
   def _is_said(self, op: tf.Operation) -> bool:
     return any(x.search(op.name) for x in self._per_example)
 
@@ -636,7 +664,7 @@ class BatchPlanner:
   ) -> bool:
     """Whether parts can read what they shall, and make parts of the batch."""
     return all(
-      (tensor.shape.rank is not None or not tensor.consumers())
+      (tensor.shape.rank is not None or not _is_read(tensor))
       and (_is_of_batch(output, sizes) or self._may_add(op, tensor, output))
       for output, tensor in zip(decision.outputs, op.outputs, strict=True)
     ) and all(
@@ -654,7 +682,7 @@ class BatchPlanner:
     if not isinstance(output, Joined):
       return False
     if output.join is Join.FIRST:  # Which has no gradient.
-      return not tensor.dtype.is_floating or not tensor.consumers()
+      return not tensor.dtype.is_floating or not _is_read(tensor)
     if op in self._of_inputs:
       return False
     can_mean = tensor.dtype.is_floating or op.type != "Mean"
@@ -776,6 +804,14 @@ def _unknown_shape(tensor: tf.Tensor) -> str:
   return (
     f"per_example names {tensor.op.name}, but {tensor.name} has an unknown "
     "number of dimensions; set its shape, such as x.set_shape([None, 8])"
+  )
+
+
+def _is_read(tensor: tf.Tensor) -> bool:
+  """Whether more reads a tensor than an identity, as each loop's output has."""
+  return any(
+    op.type != "Identity" or _is_read(op.outputs[0])
+    for op in tensor.consumers()
   )
 
 

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import random
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -79,7 +78,7 @@ def train(model_fn, config, params, model_dir, steps, input_fn=zoo.input_fn):
   """Trains an Estimator and returns the losses of the steps."""
   recorder = LossRecorder()
   estimator = make_estimator(model_fn, config, params, model_dir)
-  random.seed(11)  # Layers of a plain run draw their seeds from here.
+  tf.keras.utils.set_random_seed(11)  # Layers draw their seeds from it.
   estimator.train(lambda: input_fn().repeat(), steps=steps, hooks=[recorder])
   return recorder.losses
 

@@ -229,8 +229,8 @@ class CutTest(parameterized.TestCase):
       batch = input_pieces.join([{"x": _tensor([n, 2])} for n in (4, 1)])
       with self.assertRaisesRegex(
         ValueError,
-        r"^the batch of a replica has 1 example\(s\), so it cannot be cut into "
-        r"2 slices; let input_fn leave out short batches, as ",
+        r"^num_micro_batches=2, but the batch of a replica has 1 example\(s\), "
+        r"so it cannot be cut; let input_fn leave out short batches, as ",
       ):
         _parts(batch, 4, num_replicas=2)
 

@@ -100,15 +100,19 @@ class CommandTest(parameterized.TestCase):
 
   def test_what_parts(self):
     params = '--params={"batch_size": 8, "rate": 0.5}'
-    code, output, errors = run_main(*_THEIRS, params, "--steps=1")
+    parted = [*_THEIRS, params, "--steps=1", "--mesh=model:2"]
+    code, output, errors = run_main(*parted)
     self.assertEqual((code, errors), (1, ""))
     self.assertRegex(
       output.splitlines()[-1],
       r"^not equal: from step 1 on they part, by \S+ \(tolerance 1e-05\); "
       r"random ops \(dropout/",
     )
-    code, _, _ = run_main(*_THEIRS, params, "--steps=1", "--tolerance=0.999")
+    code, _, _ = run_main(*parted, "--tolerance=0.999")
     self.assertEqual(code, 1)
+    # A batch that is cut draws what the whole one does.
+    code, _, _ = run_main(*_THEIRS, params, "--steps=1")
+    self.assertEqual(code, 0)
 
   @tiers.slow
   def test_a_model_of_this_project(self):

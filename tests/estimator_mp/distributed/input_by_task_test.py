@@ -73,6 +73,21 @@ def _read_by_chief():
   return _read()
 
 
+def _dense(dataset):
+  """Returns a Dataset without sparse and ragged features.
+
+  The ops that read those are executed once, where all examples are.
+  """
+  names = "x", "ids", "word"
+  return dataset.map(
+    lambda features, labels: ({x: features[x] for x in names}, labels)
+  )
+
+
+def _read_dense(input_context=None):
+  return _dense(_read(input_context))
+
+
 def _plain(pipelines, count=240):
   """Returns an input_fn that concatenates what pipelines read.
 
@@ -142,7 +157,7 @@ def _is_far(transfer):
 
 def _sent_inputs(observer):
   """Returns what tasks sent each other of batches, and of slices of them."""
-  inputs = ("IteratorGetNext", "estimator_mp/input", "estimator_mp/split")
+  inputs = ("IteratorGetNext", "estimator_mp/input", "estimator_mp/slices")
   return [
     x.op
     for x in observer.transfers
@@ -231,6 +246,25 @@ class InputByTaskTest(parameterized.TestCase):
       plain = self._train(_plain(pipelines), steps=_STEPS)
       self.plain[str(pipelines)] = plain
     self._assert_same(found, self.plain[str(pipelines)])
+
+  @parameterized.named_parameters(
+    tiers.sample(
+      [
+        ("replicas", "data:2", 1, [1, 1]),
+        ("pipelines", "data:2,stage:2", 3, [1, 1]),
+        ("four", "data:4", 2, [2, 2]),
+      ]
+    )
+  )
+  def test_no_dense_feature_is_sent(self, mesh, num_micro_batches, pipelines):
+    config = estimator_mp.ShardingConfig(
+      mesh, num_micro_batches=num_micro_batches
+    )
+    observer = toolbox.PlacementVerificationHook()
+    found = self._train(_read_dense, config, _STEPS, [observer])
+    read = _plain(pipelines)
+    plain = self._train(lambda: _dense(read()), steps=_STEPS)
+    self._assert_same(found, plain)
     self._assert_no_batch_is_sent(observer)
 
   def test_without_context_the_chief_reads(self):

@@ -152,6 +152,21 @@ class ReportTest(_Case):
     # The loss, the mean and its gradient are sums.
     self.assertEqual(found.joined, Moved(0, 4 + 2 * 4 * _WIDTH))
 
+  def test_loops_one_after_the_other(self):
+    """Lists of a loop say no sizes, and the next loop asks for them."""
+
+    def layer(net):
+      for i in range(2):
+        series = tf.reshape(net, [-1, 2, _WIDTH // 2])
+        cell = v1.nn.rnn_cell.LSTMCell(_WIDTH // 2, name=f"cell_{i}")
+        net, _ = v1.nn.dynamic_rnn(
+          cell, series, dtype=tf.float32, scope=f"rnn_{i}"
+        )
+      return tf.reshape(net, [-1, _WIDTH])
+
+    _, found = _built(_model_fn(layer))
+    self.assertEqual((found.count, found.once), (1, ()))
+
   def test_what_waits_for_an_update(self):
     """Gradients wait for a statistic only because the program says so."""
 

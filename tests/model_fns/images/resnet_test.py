@@ -63,22 +63,26 @@ class _SmoothTestCase(parameterized.TestCase):
 
 
 class WholeBatchTest(_SmoothTestCase):
-  """Where a batch is not cut, batch normalisation is the plain model's."""
+  """Batch normalisation is the plain model's, on any mesh."""
 
   @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [
-        ("stages", "stage:2", {"depth": 50}),
-        ("model", "model:2", {}),
-        ("both", "stage:2,model:2", {"stem": "large"}),
+        ("stages", "stage:2", 1, {"depth": 50}),
+        ("micro_batches", "stage:2", 4, {}),
+        ("replicas", "data:2", 1, {}),
+        ("model", "model:2", 1, {}),
+        ("both", "stage:2,model:2", 2, {"stem": "large"}),
       ]
     )
   )
-  def test_losses_and_gradients(self, mesh, sizes):
+  def test_losses_and_gradients(self, mesh, num_micro_batches, sizes):
     make = functools.partial(_MAKE, **sizes)
     plain = programs.Program(make(), None, _IMAGES)
-    config = estimator_mp.ShardingConfig(mesh)
+    config = estimator_mp.ShardingConfig(
+      mesh, num_micro_batches=num_micro_batches
+    )
     sharded = programs.Program(make(), config, _IMAGES)
     start = plain.variables()
     programs.assert_same_variables(self, sharded.variables(), start, rtol=0)
@@ -95,7 +99,7 @@ class WholeBatchTest(_SmoothTestCase):
 
 
 class SlicesTest(_SmoothTestCase):
-  """Each slice is normalised by its own statistics, as the guides say.
+  """Each slice may be normalised by its own statistics, as the guides say.
 
   Momentum is linear in gradients, and so are moving averages in statistics: a
   step is the mean of plain steps on the slices, in all variables.
@@ -113,7 +117,7 @@ class SlicesTest(_SmoothTestCase):
   def test_losses_and_variables(self, mesh, num_micro_batches, num_slices):
     plain = programs.Program(_MAKE(), None, _IMAGES)
     config = estimator_mp.ShardingConfig(
-      mesh, num_micro_batches=num_micro_batches
+      mesh, num_micro_batches=num_micro_batches, batch_norm="per_micro_batch"
     )
     sharded = programs.Program(_MAKE(), config, _IMAGES)
     before = sharded.variables()
