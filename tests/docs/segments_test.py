@@ -1,14 +1,27 @@
-"""The picture of segments, and the sentences that the guide says of them."""
+"""The picture of segments, and what the guide says that a run logs of them."""
 
+import dataclasses
 import pathlib
+import re
+import textwrap
 
+import estimator_mp
 from estimator_mp.observe import canvas
 from tests.docs import guides
 from tools import draw_segments
 
+import tensorflow as tf
 from absl.testing import absltest
 
 _ROOT = pathlib.Path(__file__).parents[2]
+
+
+def _shown():
+  """Returns what the section of the guide shows of logs and errors."""
+  section = guides.read("docs/pipeline.md").split("\n## Segments\n")[1]
+  section = re.sub(r"```.*?```", "", section.split("\n## ")[0], flags=re.S)
+  found = re.findall(r"(?:^    .*\n)+", section, re.M)
+  return [textwrap.dedent(block).strip() for block in found]
 
 
 class SegmentsTest(absltest.TestCase):
@@ -37,6 +50,32 @@ class SegmentsTest(absltest.TestCase):
       for stage in range(2):
         own = sorted(x.begin for x in blocks if x.stage == stage)
         self.assertLen({*own}, len(own))
+
+  def test_the_log_is_what_the_guide_shows(self):
+    (program,) = [
+      x for x in guides.programs("docs/pipeline.md") if "quantized" in x
+    ]
+    names = {"estimator_mp": estimator_mp, "tf": tf}
+    exec(compile(program, "segments", "exec"), names)
+    config = names["config"]
+    three, one, error = _shown()
+    self.assertEqual(self._log(names, config), three)
+    said = dataclasses.replace(config, per_example=["^levels_"])
+    self.assertIn('`per_example=["^levels_"]`', guides.read("docs/pipeline.md"))
+    self.assertEqual(self._log(names, said), one)
+    with self.assertRaisesWithLiteralMatch(ValueError, error):
+      self._log(names, dataclasses.replace(config, fallback="error"))
+
+  def _log(self, names, config):
+    """Returns what training with a configuration logs of segments."""
+    sharded = estimator_mp.shard_model_fn(names["quantized_model_fn"], config)
+    with tf.Graph().as_default(), self.assertLogs("tensorflow") as logged:
+      tf.compat.v1.train.create_global_step()
+      data = tf.compat.v1.data.make_one_shot_iterator(guides.input_fn())
+      sharded(*data.get_next(), "train")
+    texts = [record.getMessage() for record in logged.records]
+    (found,) = [x for x in texts if x.startswith("Slices of the batch: ")]
+    return found
 
 
 if __name__ == "__main__":
