@@ -240,6 +240,19 @@ class MasksTest(parameterized.TestCase):
     masks = _step(_stateless, "stage:2", 4, draws="whole").fetched
     np.testing.assert_array_equal(np.concatenate(masks), expected.fetched[0])
 
+  def test_a_tensor_fetched_by_name_is_the_plain_ops(self):
+    """So it has the plain model's numbers, and not those of the slices."""
+    model_fn = functools.partial(_model, _stateless)
+    plain = programs.Program(model_fn, None, _BATCH)
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+    sharded = programs.Program(model_fn, config, _BATCH)
+    expected = plain.step(_BATCH, "mask:0").fetched
+    fetched = [sharded.graph.get_tensor_by_name("mask:0")]
+    fetched += _masks(sharded.graph)
+    found, *slices = sharded.step(_BATCH, fetched).fetched
+    np.testing.assert_array_equal(found, expected)
+    self.assertTrue((np.concatenate(slices) != expected).any())
+
   @parameterized.named_parameters(
     tiers.sample([("cond", _cond), ("loop", _loop), ("map", _map)])
   )
