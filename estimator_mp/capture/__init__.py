@@ -1,5 +1,6 @@
-"""Capture: the call of model_fn, on the first slice of the batch.
+"""Capture: the call of model_fn, on the whole batch.
 
-In: features, labels and a model_fn. Out: the slices of the batch, the requests
-for gradients as they come, and a checked graph of the first slice.
+In: features, labels and a model_fn. Out: which inputs have examples and where
+slices of them begin, the requests for gradients as they come, and a checked
+graph of the whole batch.
 """
