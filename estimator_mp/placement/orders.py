@@ -185,7 +185,8 @@ def _positions(
   - a group without a variable: a loop, a colocation group (gathers from one
     variable may lie anywhere);
   - an op that adds a bias, scales or applies an activation, and what it is
-    applied to: TensorFlow may make one op of them.
+    applied to, if no other layer is between them: TensorFlow may make one op of
+    them.
   """
   uncut = _uncut_groups(forward)
   on_vectors = {
@@ -194,13 +195,19 @@ def _positions(
     if not group.is_matrix
     for op in group.remote_users
   }
+  of_layers = {
+    op for group in forward.weights if group.is_matrix for op in group.users
+  }
+  num_layers = np.cumsum([op in of_layers for op in order])
   index_of = {op: index for index, op in enumerate(order)}
   first: dict[tf.Operation, int] = {}
   joined = np.zeros(len(order), dtype=bool)
   for index, op in enumerate(order):
     if op in on_vectors or op.type in op_types.ACTIVATIONS:
       before = [index_of[t.op] for t in op.inputs if t.op in index_of]
-      joined[max(before, default=index) + 1 : index + 1] = True
+      last = max(before, default=index)
+      if num_layers[last] == num_layers[index]:
+        joined[last + 1 : index + 1] = True
     joined[first.setdefault(uncut[op], index) + 1 : index + 1] = True
   position = np.cumsum(~joined) - 1
   return {op: int(position[i]) for i, op in enumerate(order)}
