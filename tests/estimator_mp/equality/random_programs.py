@@ -299,9 +299,8 @@ def variable(name, shape, **options):
   )
 
 
-def _layer(name, x, activation=tf.tanh):
-  """A dense layer on the last dimension."""
-  width = x.shape[-1]
+def _layer(name, x, width=_WIDTH, activation=tf.tanh):
+  """A dense layer on the last dimension, of which the graph may not know."""
   kernel = variable(f"{name}_kernel", [width, _WIDTH])
   bias = variable(f"{name}_bias", [_WIDTH])
   net = tf.tensordot(x, kernel, 1) if x.shape.rank > 2 else tf.matmul(x, kernel)
@@ -1012,7 +1011,7 @@ def _recurrent(random, tensors, name):
     return tf.reverse_sequence(x, sizes, 1, 0)
 
   def layer(x):
-    return _layer(name, x)
+    return _layer(name, x, width)
 
   makes = {
     "attention": attention,
@@ -1050,8 +1049,8 @@ def _trainable(random, tensors, name):
 
   makes = {
     "batch_norm": batch_norm,
-    "layer": lambda x: _layer(name, x),
-    "layer of relu": lambda x: _layer(name, x, tf.nn.relu),
+    "layer": lambda x: _layer(name, x, shape[-1]),
+    "layer of relu": lambda x: _layer(name, x, shape[-1], tf.nn.relu),
     "layer_norm": layer_norm,
     "scaled": lambda x: (
       x * variable(name, shape[-1:], use_resource=is_resource)
@@ -1143,9 +1142,11 @@ def _unknown(random, tensors, name):
     return make
 
   def by_python(x):
-    made = tf.py_function(lambda y: y - tf.reduce_mean(y, 0), [x], x.dtype)
+    # TensorFlow takes its gradient once; others may be asked for.
+    y = tf.stop_gradient(x)
+    made = tf.py_function(lambda y: y - tf.reduce_mean(y, 0), [y], x.dtype)
     made.set_shape(x.shape)
-    return made
+    return made + 0.5 * x
 
   def a_number(x):
     made = tf.numpy_function(lambda y: np.median(y), [x], x.dtype)

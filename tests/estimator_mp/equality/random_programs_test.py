@@ -119,6 +119,7 @@ def _measured(x, net):
 _IDS, _LABELS, _X, _SERIES, _NET = range(5)
 # What was not as it is plain, once.
 _FOUND = (
+  ("activation_after_another_layer", tf.tanh, (_NET,), "stage"),
   ("rows_of_one_slice", lambda x: tf.concat([x, x], 0), (_NET,), "stage"),
   ("shares_in_rows", _by_number, (_IDS, _NET), "data"),
   ("shares_of_pairs", _distances, (_NET,), "data"),
