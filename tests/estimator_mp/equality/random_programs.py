@@ -156,7 +156,7 @@ def programs(draw, num_steps=20):
     num_steps: The most steps it has.
   """
   seeds = draw(
-    st.lists(_SEEDS, min_size=1, max_size=num_steps, unique=True).filter(bool)
+    st.lists(_SEEDS, min_size=num_steps // 2, max_size=num_steps, unique=True)
   )
   return Program(
     _steps(seeds),

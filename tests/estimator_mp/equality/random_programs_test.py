@@ -1,9 +1,16 @@
-"""Random model_fns train as they do plain, whatever is in them."""
+"""Random model_fns train as they do plain, whatever is in them.
+
+To try more of them, and others than in each run:
+
+  MP_PROGRAMS=2000 MP_DRAW_ANEW=1 \
+      python -m tests.estimator_mp.equality.random_programs_test
+"""
 
 import warnings
 
 import estimator_mp
 from estimator_mp.comparison import whole_variables
+from tests import tiers
 from tests.estimator_mp import drawn
 from tests.estimator_mp.equality import random_programs
 from tests.estimator_mp.model_axis import random_graphs
@@ -14,6 +21,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
+_PROGRAMS = int(os.environ.get("MP_PROGRAMS") or (40 if tiers.FAST else 100))
 
 
 def train(program, config=None):
@@ -135,7 +143,7 @@ class RandomProgramsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (f"{name}_{batch}", make, inputs, mesh, batch)
     for name, make, inputs, mesh in _FOUND
-    for batch in random_programs.BATCHES
+    for batch in tiers.sample(random_programs.BATCHES)
   )
   def test_found(self, make, inputs, mesh, batch):
     step = random_graphs.Step("found", inputs, make)
@@ -146,7 +154,10 @@ class RandomProgramsTest(parameterized.TestCase):
     )
 
   @hypothesis.given(program=random_programs.programs())
-  @drawn.examples(20)
+  @hypothesis.settings(
+    drawn.examples(_PROGRAMS),
+    phases=[hypothesis.Phase.generate],  # To make one shorter takes minutes.
+  )
   def test_as_the_plain_program(self, program):
     assert_as_plain(program)
 
