@@ -94,9 +94,10 @@ class Shards:
     if handle is None or split is None:
       return [variable]
     if isinstance(split, ByTurns):
-      self._let_load(variable)
+      self._let_load(variable, split)
       return [variable]
     if handle.name not in made:
+      self._let_load(variable, split)
       made[handle.name] = []
       local = tf.compat.v1.GraphKeys.LOCAL_VARIABLES
       for shard, size in zip(
@@ -108,16 +109,18 @@ class Shards:
           tf.compat.v1.add_to_collection(local, shard)
     return made[handle.name]
 
-  def _let_load(self, variable: Any) -> None:
+  def _let_load(self, variable: Any, split: Split) -> None:
     """Lets `variable.load` write all shards: nobody runs the variable's own.
 
     Args:
-      variable: One whose rows are dealt out by turns, which collections keep.
+      variable: A variable that is split; model_fn may have kept it.
+      split: How it is split.
     """
     writes = self._writes.get(variable.initializer)
     if writes is not None:
-      shape = variable.shape
-      variable.load = functools.partial(_load, variable.op.name, shape, writes)
+      variable.load = functools.partial(
+        _load, variable.op.name, variable.shape, split, writes
+      )
 
   def _make_variables(self, variable: Any, split: Split) -> list[tf.Variable]:
     """Returns Python's objects for the shards of a variable."""
@@ -176,15 +179,17 @@ def _bytes(value: str) -> tf.compat.v1.AttrValue:
 def _load(
   name: str,
   shape: tf.TensorShape,
+  split: Split,
   writes: Sequence[tf.Operation],
   value: Any,
   session: tf.compat.v1.Session | None = None,
 ) -> None:
-  """Writes the rows of a variable whose row r is in shard r % N.
+  """Writes a variable that is split.
 
   Args:
     name: The variable's name.
     shape: Its shape.
+    split: How it is split; by turns, row r is in shard r % N.
     writes: The first write of each shard.
     value: What it is to be.
     session: The session; the default one if that is None.
@@ -198,16 +203,18 @@ def _load(
       f"{name}.load(value) has no session; pass it as the second argument, or "
       "call it in `with session.as_default()`"
     )
-  rows = np.asarray(value)
-  if not shape.is_compatible_with(rows.shape):
+  whole = np.asarray(value)
+  if not shape.is_compatible_with(whole.shape):
     raise ValueError(
-      f"{name}.load(value) got the shape {list(rows.shape)}; pass "
+      f"{name}.load(value) got the shape {list(whole.shape)}; pass "
       f"{shape.as_list()}"
     )
-  parts = {
-    write.inputs[1]: rows[i :: len(writes)] for i, write in enumerate(writes)
-  }
-  session.run([*writes], parts)
+  if isinstance(split, ByTurns):
+    parts = [whole[i :: len(writes)] for i in range(len(writes))]
+  else:
+    parts = np.split(whole, split.offsets[1:], split.axis)
+  values = [write.inputs[1] for write in writes]
+  session.run([*writes], dict(zip(values, parts, strict=True)))
 
 
 def _slice_of(

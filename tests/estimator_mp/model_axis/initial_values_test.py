@@ -47,7 +47,7 @@ _NETS = (
 )
 
 
-def _initial(net, **config):
+def _initial(net, load=None, **config):
   """Returns the initial values of a kernel's shards, and the largest output.
 
   That is of the ops that make the values, in elements.
@@ -86,6 +86,8 @@ def _initial(net, **config):
     )
     with v1.Session(graph=graph, config=devices) as session:
       session.run(v1.global_variables_initializer())
+      if load is not None:
+        load(session)
       return session.run(shards), max(sizes)
 
 
@@ -122,6 +124,18 @@ class InitialValuesTest(parameterized.TestCase):
     fits, largest = _initial(net, plain_initial_bytes=20 * 16 * 4)
     self.assertEqual(largest, 20 * 16)
     self.assertFalse(np.array_equal(fits[1], by_shard[1]))
+
+  def test_a_scaffold_loads_what_is_split(self):
+    """The shards get their pieces of a value that a hook or an init_fn has."""
+    kept = []
+
+    def net(x):
+      kept.append(v1.get_variable("net/kernel", [20, _UNITS]))
+      return tf.matmul(x, kept[0])
+
+    value = np.arange(20.0 * _UNITS, dtype=np.float32).reshape(20, _UNITS)
+    shards, _ = _initial(net, lambda session: kept[0].load(value, session))
+    np.testing.assert_array_equal(np.concatenate(shards, 1), value)
 
 
 if __name__ == "__main__":
