@@ -96,7 +96,10 @@ def intercepted(
   """Asks a handler at every request for gradients in a graph.
 
   Inside the block, `tf.gradients` also puts each gradient op beside its
-  forward op (`colocate_gradients_with_ops=True`), whatever the caller says.
+  forward op (`colocate_gradients_with_ops=True`), whatever the caller says. The
+  gradient of an op that calls functions is on the op's device, and not in its
+  colocation group: TensorFlow puts the bodies' ops into that, and a body may
+  read variables of other tasks.
 
   Args:
     graph: The graph; requests while another graph is the default one pass.
@@ -105,7 +108,32 @@ def intercepted(
   Yields:
     None.
   """
+  colocate = graph._colocate_with_for_gradient
+
+  def place(
+    op: Any, gradient_uid: str | None, ignore_existing: bool = False
+  ) -> contextlib.AbstractContextManager[None]:
+    if None not in (op, gradient_uid) and _has_functions(op):
+      return _on_device_of(graph, op)
+    return colocate(op, gradient_uid, ignore_existing)
+
   with _entered(_handlers, graph, handler):
+    graph._colocate_with_for_gradient = place
+    try:
+      yield
+    finally:
+      graph._colocate_with_for_gradient = colocate
+
+
+def _has_functions(op: tf.Operation) -> bool:
+  """Whether attributes of an op are functions."""
+  return any(attribute.type == "func" for attribute in op.op_def.attr)
+
+
+@contextlib.contextmanager
+def _on_device_of(graph: tf.Graph, op: tf.Operation) -> Iterator[None]:
+  """Puts ops on the device of another one, and colocates them with none."""
+  with graph.colocate_with(None, ignore_existing=True), graph.device(op.device):
     yield
 
 

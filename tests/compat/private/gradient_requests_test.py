@@ -111,6 +111,27 @@ class GradientRequestsTest(absltest.TestCase):
         self.assertEqual(session.run([some, every], {x: 1.0}), [1.0, 6.0])
     self.assertEqual(asked, [[named], []])
 
+  def test_gradients_of_loops_are_in_no_colocation_group(self):
+    """The body of a loop may read what is on another device than the loop."""
+    device = "/job:worker/task:1/device:CPU:0"
+    with (
+      tf.Graph().as_default() as graph,
+      gradient_requests.intercepted(graph, Handler()),
+    ):
+      with tf.device(device):
+        x = v1.placeholder(tf.float32, [2, 2])
+        y = tf.while_loop(lambda y: y[0, 0] < 3, lambda y: (y + y * x,), (x,))
+      tf.gradients(y, [x])
+    loops = [op for op in graph.get_operations() if op.type == "StatelessWhile"]
+    self.assertEqual([op.device for op in loops], [device] * 2)
+    groups = [
+      group
+      for function in graph.as_graph_def().library.function
+      for node in function.node_def
+      for group in node.attr["_class"].list.s
+    ]
+    self.assertNotIn(f"loc:@{loops[0].name}".encode(), groups)
+
   def test_terms_on_several_devices_are_added_by_the_handler(self):
     class Adding(Handler):
       def add_terms(self, terms):
