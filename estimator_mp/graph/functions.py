@@ -13,6 +13,7 @@ from typing import Any
 from compat.private import graph_reads
 from estimator_mp.graph import draws, op_types, traversal
 
+import numpy as np
 import tensorflow as tf
 
 _KEY = tf.uint64
@@ -116,9 +117,32 @@ def without_sizes(
             dimension.size = -1
       for function in functions_of(node):
         function.name = rename(function.name)
+    _forget_element_sizes(definition, size)
     return new_name
 
   return rename(name), made
+
+
+def _forget_element_sizes(function: Any, size: int) -> None:
+  """Lets reads of lists return elements of a slice of a batch.
+
+  Args:
+    function: The definition of a function.
+    size: The size of the batch; dimensions that it divides are forgotten.
+  """
+  nodes = {node.name: node for node in function.node_def}
+  for node in nodes.values():
+    shape = node.op == "TensorListGetItem" and nodes.get(_source(node.input[2]))
+    if not shape or shape.op != "Const":
+      continue
+    sizes = tf.make_ndarray(shape.attr["value"].tensor)
+    forgotten = function.node_def.add()
+    forgotten.CopyFrom(shape)
+    forgotten.name = f"{node.name}/without_size"
+    forgotten.attr["value"].tensor.CopyFrom(
+      tf.make_tensor_proto(np.where(sizes % size, sizes, -1), sizes.dtype)
+    )
+    node.input[2] = f"{forgotten.name}:output:0"
 
 
 class Functions:
