@@ -6,6 +6,7 @@ To try more of them, and others than in each run:
       python -m tests.estimator_mp.equality.random_programs_test
 """
 
+import os
 import warnings
 
 import estimator_mp
@@ -124,6 +125,16 @@ def _measured(x, net):
   return x - tape.gradient(made, x), net + weights
 
 
+def _scan(series, net):
+  """A state that goes along a series, as in a recurrent network."""
+  words = tf.transpose(series, [1, 0, 2])
+  width = words.shape[-1]
+  weights = random_programs.variable("scan_weights", [width, width])
+  return tf.scan(
+    lambda state, word: tf.tanh(state + tf.matmul(word, weights)), words, net
+  )[-1]
+
+
 _IDS, _LABELS, _X, _SERIES, _NET = range(5)
 # What was not as it is plain, once.
 _FOUND = (
@@ -136,6 +147,7 @@ _FOUND = (
   ("measured", _measured, (_X, _NET), "stage_model"),
   ("calls", _calls, (_NET,), "data"),
   ("cond_of_numbers", _cond, (_LABELS,), "stage"),
+  ("scan", _scan, (_SERIES, _NET), "stage"),
 )
 
 
