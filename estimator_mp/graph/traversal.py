@@ -63,7 +63,10 @@ def consumers(op: tf.Operation) -> list[tf.Operation]:
   return [reader for tensor in op.outputs for reader in tensor.consumers()]
 
 
-def in_order(ops: Collection[tf.Operation]) -> list[tf.Operation]:
+def in_order(
+  ops: Collection[tf.Operation],
+  sources: Callable[[tf.Operation], Iterable[tf.Operation]] = sources,
+) -> list[tf.Operation]:
   """Returns ops so that each comes after those that it reads or waits for.
 
   A graph's own order is not always like that: what a v1 cond reads from outside
@@ -72,6 +75,7 @@ def in_order(ops: Collection[tf.Operation]) -> list[tf.Operation]:
   Args:
     ops: Some ops in the order of the graph, which they keep where they can; in
       a loop no op waits for the end of it.
+    sources: Returns what an op comes after.
   """
   within = set(ops)
   seen: set[tf.Operation] = set()

@@ -8,7 +8,7 @@ that of the root of a mean is in the next one.
 
 from collections.abc import Collection, Iterable, Sequence
 
-from estimator_mp.graph import traversal
+from estimator_mp.graph import op_types, traversal
 
 import tensorflow as tf
 
@@ -35,14 +35,20 @@ def segments_of_ops(
     For each op of a slice its segment, from 0. For others how many segments
     have to be over.
   """
-  in_order = traversal.in_order(ops)
+  loops = traversal.Loops(ops)
+
+  def sources(op: tf.Operation) -> list[tf.Operation]:
+    # What leaves a loop waits for all that goes into it.
+    loop = loops.ops_with(op) if op.type in op_types.EXITS else ()
+    return [*traversal.sources(op), *loop]
+
+  in_order = traversal.in_order(ops, sources)
   readers: dict[tf.Operation, list[tf.Operation]] = {}
   found: dict[tf.Operation, int] = {}
   for op in in_order:
     for source in traversal.sources(op):
       readers.setdefault(source, []).append(op)
-    before = [found[x] for x in traversal.sources(op) if x in found]
-    number = max(before, default=0)
+    number = max((found[x] for x in sources(op) if x in found), default=0)
     if op in waits_for_all and any(
       x in in_slices for x in traversal.inputs(op)
     ):

@@ -72,8 +72,12 @@ def find_mirrored(
 
 
 def _is_once(op: tf.Operation) -> bool:
-  """Whether replica 0 does something for all."""
-  return op_types.is_write(op) or op.type in op_types.MOVES_GENERATOR
+  """Whether replica 0 does something for all, as it draws random numbers."""
+  return (
+    op_types.is_write(op)
+    or op.type in op_types.RANDOM
+    or op.type in op_types.MOVES_GENERATOR
+  )
 
 
 class Way(enum.Enum):

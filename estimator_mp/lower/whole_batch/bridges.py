@@ -220,7 +220,7 @@ class Bridges:
   ) -> Bridge:
     """Makes a bridge on the device of what it reads."""
     with (
-      outside(tensor.device),
+      outside(tensor.device, _scope_of_request(tensor.graph)),
       tensor.graph.gradient_override_map(
         {"PlaceholderWithDefault": _TYPE, "Identity": _TYPE}
       ),
@@ -276,18 +276,31 @@ def register_gradient(name: str, gradient: Callable[..., Any]) -> str:
 _TYPE = register_gradient("EstimatorMpBridge", _gradient)
 
 
+def _scope_of_request(graph: tf.Graph) -> str:
+  """Returns the name scope of the gradients that are being made, or "".
+
+  A gradient of a `tf.TensorArray` finds what other gradients of the request
+  wrote by that scope, which it takes from the name of a tensor.
+  """
+  scopes = graph.get_name_scope().split("/")
+  while scopes and not scopes[-1].startswith("gradients"):
+    scopes.pop()
+  return "".join(f"{scope}/" for scope in scopes)
+
+
 @contextlib.contextmanager
-def outside(device: str) -> Iterator[None]:
+def outside(device: str, scope: str = "") -> Iterator[None]:
   """Lets ops be made on a device, apart from all else that is being made.
 
   Args:
     device: The device; "" for none yet.
+    scope: What the names of the ops begin with.
 
   Yields:
     None.
   """
   with (
-    placed_ops.apart_from_caller("estimator_mp/slices/"),
+    placed_ops.apart_from_caller(f"{scope}estimator_mp/slices/"),
     tf.compat.v1.device(device),
   ):
     yield

@@ -93,6 +93,11 @@ class WholeBatch:
     self._count = schedule.num_micro_batches
     self._replicas = replicas_lib.Replicas(config, mesh, num_replicas)
     self._num_slices = self._count * self._replicas.count
+    self._inputs = [
+      x.op
+      for entry in inputs
+      for x in tf.nest.flatten(entry.whole, expand_composites=True)
+    ]
     self._planner = batch_planner.BatchPlanner(
       inputs, before, config.per_example, config.draws, config.batch_norm
     )
@@ -203,9 +208,7 @@ class WholeBatch:
     read = [x.source.op for x in bridges if x.kind is Kind.READ]
     ends = {x.op for x in bridges}
     with tf.control_dependencies(None):
-      self._replicas.mirror(
-        _in_graph(traversal.walk(read, traversal.sources, ends))
-      )
+      self._replicas.mirror(self._shared(read, ends))
 
   def _add_shares(self, made: Sequence[tf.Operation], found: list[Any]) -> None:
     """Lets each slice add its shares of a gradient: a sum of sums is one sum.
@@ -312,7 +315,11 @@ class WholeBatch:
       own = self._plan_products(runs, own, ops, bridges, stages)
       self._plan_schedule(runs, stages)
       own = self._recompute(runs, own, stages)
-      self._replicas.mirror(self._shared(own))
+      inside = set(own)
+      read = [x for op in own for x in traversal.sources(op)]
+      self._replicas.mirror(
+        self._shared([x for x in read if x not in inside], inside)
+      )
       self._clone(runs, own)
       summed = self._fill_ends(bridges, runs)
       for number, waits in late.items():
@@ -455,11 +462,28 @@ class WholeBatch:
       per_example = tf.shape(whole)[rows.axis] // self._parts.size
     return self._parts.cut(whole, rows.axis, per_example)
 
-  def _shared(self, own: Sequence[tf.Operation]) -> list[tf.Operation]:
-    """Returns what slices read, and what leads to it, in order."""
-    inside = set(own)
-    read = [x for op in own for x in traversal.sources(op) if x not in inside]
-    return _in_graph(traversal.walk(read, traversal.sources, inside))
+  def _shared(
+    self, read: Iterable[tf.Operation], ends: Collection[tf.Operation]
+  ) -> list[tf.Operation]:
+    """Returns what is the same for all slices, whatever is in the batch.
+
+    Args:
+      read: What slices read.
+      ends: What is not looked behind.
+
+    Returns:
+      Those ops, and what leads to them, in the order of the graph.
+    """
+    ops = tf.compat.v1.get_default_graph().get_operations()
+    loops = traversal.Loops(ops)
+
+    def readers(op: tf.Operation) -> list[tf.Operation]:
+      found = [x for tensor in op.outputs for x in tensor.consumers()]
+      return [*found, *loops.ops_with(op)]
+
+    of_batch = set(traversal.walk(self._inputs, readers))
+    found = set(traversal.walk(read, traversal.sources, ends)) - of_batch
+    return [op for op in ops if op in found]
 
   def _find_runs(
     self,
@@ -826,13 +850,6 @@ def _ops_of_step(spec: tf.estimator.EstimatorSpec) -> set[tf.Operation]:
     fetches += [spec.predictions, spec.eval_metric_ops]
   flat = [x for x in tf.nest.flatten(fetches) if x is not None]
   return traversal.ops_run_with(*(getattr(x, "op", x) for x in flat))
-
-
-def _in_graph(ops: Iterable[tf.Operation]) -> list[tf.Operation]:
-  """Returns ops in the order of the graph."""
-  found = set(ops)
-  graph = tf.compat.v1.get_default_graph()
-  return [op for op in graph.get_operations() if op in found]
 
 
 def _needed(
