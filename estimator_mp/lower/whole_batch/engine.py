@@ -328,8 +328,13 @@ class WholeBatch:
       self._wait_for_all(ops, own)
       for run in runs:
         run.order(self._clones, self._policy.kept, self._of_cells)
-    forward = {*own, *self._clones.all_ops, *self._accumulated}
-    spec = self._replicas.keep_equal(spec, forward)
+    # What is done once leads to the loss, too, or was made for its gradients.
+    results = traversal.ops_run_with(*_ops_of_results(spec))
+    once = {x for x in results if not op_types.is_variable(x)}
+    passes = {*own, *once, *self._backward}
+    spec = self._replicas.keep_equal(
+      spec, {*passes, *self._clones.all_ops, *self._accumulated}
+    )
     ordering.order_collectives(collective_order.collectives_of(graph))
     return spec
 

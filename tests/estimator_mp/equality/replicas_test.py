@@ -250,11 +250,9 @@ class EstimatorTest(parameterized.TestCase):
     """
     model = zoo.MODELS["mlp_momentum"]
     folder = self.create_tempdir().full_path
-    tf.keras.utils.set_random_seed(3)  # Layers draw from Python's numbers.
     plain = runs.train(
       model.model_fn, None, model.params, os.path.join(folder, "plain"), 8
     )
-    tf.keras.utils.set_random_seed(3)
     config = _config("data:2", **fields)
     losses = runs.train(
       estimator_mp.shard_model_fn(model.model_fn, config),
@@ -265,7 +263,7 @@ class EstimatorTest(parameterized.TestCase):
     )
     np.testing.assert_allclose(losses, plain, rtol=rtol)
     difference = np.abs(np.subtract(losses, plain)).max()
-    self.assertEqual(difference > 1e-6, rtol > 1e-6)
+    self.assertEqual(difference > 2e-7, rtol > 1e-6)
     self.assertCountEqual(
       runs.variables_of(os.path.join(folder, "run")),
       runs.variables_of(os.path.join(folder, "plain")),
