@@ -18,7 +18,7 @@ import dataclasses
 from collections.abc import Collection, Hashable, Iterator, Sequence
 
 from estimator_mp.config.placement import Transfer
-from estimator_mp.graph import control_flow, op_types, shapes, traversal
+from estimator_mp.graph import control_flow, shapes, traversal
 from estimator_mp.placement import costs
 
 import tensorflow as tf
@@ -138,23 +138,6 @@ def planned_transfers(ops: Sequence[tf.Operation]) -> list[Transfer]:
       sizes.get(tensor.name) or shapes.tensor_bytes(tensor),
     )
     for tensor, destination in found.values()
-  ]
-
-
-def idle_writes(train_op: tf.Operation | tf.Tensor) -> list[str]:
-  """Returns the names of ops that change variables, but not in a step.
-
-  So do initializers, and what sets mirrors when a session begins.
-
-  Args:
-    train_op: What a training step runs.
-  """
-  last = getattr(train_op, "op", train_op)
-  reached = traversal.ops_run_with(last)
-  return [
-    op.name
-    for op in last.graph.get_operations()
-    if op_types.is_write(op) and op not in reached
   ]
 
 

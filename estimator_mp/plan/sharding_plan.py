@@ -147,12 +147,7 @@ def get_placement(graph: tf.Graph) -> placement_lib.Placement:
     # ask, and more may be sent once the Estimator has added its own ops.
     ops: Sequence[tf.Operation] = graph.get_operations()
     if plan.train_op is not None:
-      train_op = graph.get_operation_by_name(plan.train_op)
-      if any(device.part for device in placement.replicas):
-        ops = transfers.ops_of_step(train_op)
-      else:
-        idle = set(transfers.idle_writes(train_op))
-        ops = [op for op in ops if op.name not in idle]
+      ops = transfers.ops_of_step(graph.get_operation_by_name(plan.train_op))
     sent = transfers.planned_transfers(ops)
     placement = dataclasses.replace(placement, transfers=tuple(sent))
     record_plan(graph, dataclasses.replace(plan, placement=placement))
