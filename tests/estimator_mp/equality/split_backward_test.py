@@ -51,6 +51,10 @@ _CASES = {
   "canned": ("stage:3", {}),
 }
 
+# Stages with no gradient of a weight that slices make: the linear part of a
+# canned model looks sparse features up, which is done once for the batch.
+_WITHOUT_WEIGHTS = {"canned": {2}}
+
 
 def _weight(name, shape):
   return v1.get_variable(
@@ -129,8 +133,12 @@ class ZooTest(parameterized.TestCase):
     programs.assert_same_variables(
       self, step.variables, expected.variables, 1e-5
     )
-    for stage, phases in _phases(split).items():
-      self.assertIn(Phase.WEIGHT, phases, stage)
+    without = {
+      stage
+      for stage, phases in _phases(split).items()
+      if Phase.WEIGHT not in phases
+    }
+    self.assertEqual(without, _WITHOUT_WEIGHTS.get(name, set()))
 
   @tiers.slow
   @parameterized.named_parameters(
