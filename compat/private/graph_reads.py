@@ -117,23 +117,6 @@ def is_in_control_flow(op: tf.Operation) -> bool:
   return op._control_flow_context is not None
 
 
-def shapes_in_function(
-  function: Any, graph: tf.Graph
-) -> dict[str, tf.TensorShape]:
-  """Returns the shapes of the first outputs of the ops of a function.
-
-  Args:
-    function: Its definition (`FunctionDef`).
-    graph: The graph that has it, and the functions that it calls.
-  """
-  with graph.as_default():
-    body = function_def_to_graph.function_def_to_graph(
-      function, include_library_functions=True
-    )
-  ops_of_body = body.get_operations()
-  return {op.name: op.outputs[0].shape for op in ops_of_body if op.outputs}
-
-
 def function_definition(graph: tf.Graph, name: str) -> Any:
   """Returns the definition (a `FunctionDef`) of a function.
 

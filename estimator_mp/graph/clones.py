@@ -107,7 +107,6 @@ class Clones:
     self._tensors: list[dict[str, tf.Tensor]] = [{} for _ in homes]
     self._ops: list[dict[str, tf.Operation]] = [{} for _ in homes]
     self._functions: functions.Functions | None = None
-    self._num_rows: set[int] = set()  # Of features, if the graph knows.
     # The names of the calls that ops are part of, by the ops' names.
     self._members: dict[str, str] = {}
     self._defined: set[str] = set()  # The functions that are called.
@@ -137,8 +136,6 @@ class Clones:
       tensor: A tensor of the first micro-batch.
       copies: One per clone.
     """
-    if tensor.shape.rank and (num_rows := tensor.shape.as_list()[0]):
-      self._num_rows.add(num_rows)
     for known, copy in zip(self._tensors, copies, strict=True):
       known[tensor.name] = copy
 
@@ -437,7 +434,7 @@ class Clones:
   ) -> _Edit | None:
     """Returns what gives clones of an op numbers of their own, if any do."""
     if self._functions is None:
-      self._functions = functions.Functions(op.graph, self._num_rows)
+      self._functions = functions.Functions(op.graph)
     if self._functions.are_called_by(node):
       self._functions.check(node)
       differing = [self._differs(tensor, inside) for tensor in op.inputs]

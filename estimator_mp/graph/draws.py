@@ -10,12 +10,12 @@ A clone draws what the first micro-batch draws unless it gets another seed:
 - a function (the body of a `tf.function`, of a loop or of a branch) is made
   once more for the micro-batch, with its ops treated so; see `functions`.
 
-What is drawn from a seed and has no examples, such as a fixed projection, is
-not cloned, and so it is the same for all.
+What each slice draws has examples; the plan says which ops these are. Others
+draw once, for all slices.
 """
 
 import zlib
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable
 
 from estimator_mp.graph import op_types
 
@@ -79,82 +79,3 @@ def reads_seed(op: tf.Operation, differs: Callable[[tf.Tensor], bool]) -> bool:
   """
   index = op_types.SEED_INPUTS.get(op.type)
   return index is not None and not differs(op.inputs[index])
-
-
-def is_for_examples(
-  op: tf.Operation,
-  differs: Callable[[tf.Tensor], bool],
-  num_rows: Collection[int],
-) -> bool:
-  """Whether what an op draws has a row for each example of a micro-batch.
-
-  Where the graph knows how many examples there are, the op's shape is a
-  constant that does not tell.
-
-  Args:
-    op: An op that does not differ between micro-batches.
-    differs: Whether a tensor differs between them.
-    num_rows: How many rows the features of a micro-batch have.
-  """
-  return op.type in op_types.SEED_INPUTS and any(
-    joins_rows(joint, num_rows) for joint in _joints(op, differs)
-  )
-
-
-# What was drawn, as a reader gets it, and what comes of it and of examples.
-Joint = tuple[tf.TensorShape, tf.TensorShape]
-
-
-def _joints(
-  op: tf.Operation, differs: Callable[[tf.Tensor], bool]
-) -> Iterator[Joint]:
-  """Yields where what is made of draws alone meets what differs."""
-  seen = {op}
-  todo = [op]
-  while todo:
-    for tensor in todo.pop().outputs:
-      for reader in tensor.consumers():
-        if reader in seen or reader.type in op_types.SEEDED:
-          continue
-        seen.add(reader)
-        if not any(differs(t) for t in reader.inputs if t.op not in seen):
-          todo.append(reader)
-        elif reader.type in op_types.ROW_BY_ROW:
-          yield tensor.shape, reader.outputs[0].shape
-
-
-def has_examples(drawn: tf.TensorShape, joints: Iterable[Joint]) -> bool:
-  """Whether what is drawn with a shape that differs has rows of examples.
-
-  Args:
-    drawn: The shape.
-    joints: What it is joined with.
-  """
-  # One row is the same for all examples, unless there is one example.
-  return _num_rows(drawn) != 1 or any(
-    _num_rows(joined) == 1 for _, joined in joints
-  )
-
-
-def joins_rows(joint: Joint, num_rows: Collection[int]) -> bool:
-  """Whether each row of what was drawn is for a row of examples.
-
-  Args:
-    joint: What was drawn, and what comes of it and of examples.
-    num_rows: How many rows the features of a micro-batch have.
-  """
-  drawn, joined = joint
-  if drawn.rank is None or joined.rank is None:
-    return True
-  rows = _num_rows(drawn)
-  if drawn.rank != joined.rank or rows is None or rows != _num_rows(joined):
-    return False
-  is_like_examples = any(n and rows % n == 0 for n in num_rows)
-  if rows == 1:
-    return is_like_examples
-  return drawn.as_list() == joined.as_list() or is_like_examples
-
-
-def _num_rows(shape: tf.TensorShape) -> int | None:
-  """Returns the first dimension; in TensorFlow 1's behavior too, a number."""
-  return shape.as_list()[0] if shape.rank else None

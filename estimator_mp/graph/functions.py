@@ -17,7 +17,6 @@ import numpy as np
 import tensorflow as tf
 
 _KEY = tf.uint64
-_UNKNOWN = tf.TensorShape(None)
 # TensorFlow's optimizer would take another micro-batch's function for a better
 # implementation of the same one.
 _IMPLEMENTATIONS = (
@@ -148,16 +147,13 @@ def _forget_element_sizes(function: Any, size: int) -> None:
 class Functions:
   """The functions of a graph, once more for further micro-batches."""
 
-  def __init__(self, graph: tf.Graph, num_rows: Collection[int]):
+  def __init__(self, graph: tf.Graph):
     """Starts without any.
 
     Args:
       graph: The graph.
-      num_rows: How many rows the features of a micro-batch have.
     """
     self._graph = graph
-    self._num_rows = num_rows
-    self._shapes: dict[str, dict[str, tf.TensorShape]] = {}
     self._known: dict[str, Any] = {}
     self._gradients: dict[str, str] = {}
     self._made: dict[tuple[str, int, frozenset[int]], str] = {}

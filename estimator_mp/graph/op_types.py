@@ -184,8 +184,6 @@ GATHERS = ("Gather", "ResourceGather")
 WHOLE_READS = frozenset(["Identity", "ReadVariableOp"])
 # A table of constants, and what it says of keys: the same in each step.
 TABLE_LOOKUPS = frozenset(["HashTableV2", "LookupTableFindV2"])
-# They bring in what the model is fed.
-FEEDS = frozenset(["IteratorGetNext", "Placeholder"])
 # What draws the elements of a data set, by a name or a handle of its own.
 ITERATORS = frozenset(["Iterator", "IteratorV2", "OneShotIterator"])
 # They take an element from what holds the position in an input.
@@ -233,14 +231,6 @@ SEED_INPUTS = {
   "StatelessTruncatedNormal": 1,
   "StatelessTruncatedNormalV2": 1,
 }
-# Whatever reads a seed, be it to make a key of it.
-SEEDED = frozenset(
-  [
-    *SEED_INPUTS,
-    "StatelessRandomGetKeyCounter",
-    "StatelessRandomGetKeyCounterAlg",
-  ]
-)
 # They draw from a state of their own, which seeds in attributes start.
 OWN_SEED_DRAWS = _types(
   """
@@ -327,128 +317,10 @@ REPORTS = frozenset(["Assert", "Print", "PrintV2"])
 VIEWS = frozenset(
   ["ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"]
 )
-# Linear in the one input that is data.
-LINEAR = VIEWS | _types(
-  """
-  Cast CheckNumerics Mean Neg PreventGradient Snapshot Sum
-  """
-)
-_ADDITIONS = frozenset(["Add", "AddV2", "Sub"])
-# Their output is the sum of their inputs, or holds them side by side.
-TERMS = frozenset([*_ADDITIONS, "AddN", "ConcatV2", "Pack"])
-PRODUCTS = frozenset(["Mul"])
-QUOTIENTS = frozenset(["Div", "DivNoNan", "RealDiv"])
-# They take each element from one of two tensors.
-SELECTS = frozenset(["Select", "SelectV2"])
-MATRIX_PRODUCTS = _types(
-  """
-  BatchMatMul BatchMatMulV2 BatchMatMulV3 Einsum MatMul SparseMatMul
-  SparseTensorDenseMatMul
-  """
-)
-# They may add up what examples have, and do nothing else to it.
-ADDS_EXAMPLES = MATRIX_PRODUCTS | _types(
-  """
-  BiasAddGrad Conv2DBackpropFilter Conv2DBackpropFilterV2 Conv3DBackpropFilter
-  Conv3DBackpropFilterV2 DepthwiseConv2dNativeBackpropFilter ScatterNd
-  SegmentSum SparseSegmentSum Sum TensorScatterAdd UnsortedSegmentSum
-  """
-)
-# They give some elements of their first input, in places that others say.
-PARTS_OF_SUMS = _types(
-  """
-  BroadcastTo ConjugateTranspose Gather GatherNd GatherV2 MatrixBandPart
-  MatrixDiagPart Pad ReverseV2 Roll ScatterNd Slice Split SplitV StridedSlice
-  Tile Transpose UnsortedSegmentSum Unpack
-  """
-)
-# They join, say, noise with what it is for, row by row.
-ROW_BY_ROW = (
-  _ADDITIONS
-  | PRODUCTS
-  | QUOTIENTS
-  | SELECTS
-  | _types(
-    """
-  Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr Maximum Minimum
-  MulNoNan
-  """
-  )
-)
-# What they make of some examples does not grow with the number of them.
-AVERAGES = frozenset(["All", "Any", "Max", "Mean", "Min"])
 # They look at the shape of what they get alone.
 SHAPE_ONLY = frozenset(["OnesLike", "Rank", "Shape", "Size", "ZerosLike"])
 # They change the order of rows.
 REORDERS = frozenset(["RandomShuffle", "Reverse", "ReverseV2", "Roll"])
-# Those of them that put rows in certain places, on the axes in the last input.
-MOVES_ROWS = frozenset(["ReverseV2", "Roll"])
-# They compare, or add up, what is along the last axis of their first input.
-ALONG_LAST_AXIS = _types("LogSoftmax NthElement Softmax TopK TopKV2")
-# The same along the axis that the second input says.
-ALONG_AN_AXIS = _types("Cumprod Cumsum CumulativeLogsumexp")
-# They cut a tensor: which input it is, and which says along what axis.
-CUTS = {"Split": (1, 0), "SplitV": (0, 2)}
-# What these give has as many rows as the data say.
-ROWS_BY_DATA = (
-  "DynamicPartition",
-  "ListDiff",
-  "NonMaxSuppression",
-  "Ragged",
-  "Sparse",
-  "StringSplit",
-  "Unique",
-  "Where",
-)
-# Their shapes are in attributes, or in constants.
-SAYS_SHAPE = (*sorted(FUNCTIONAL), "TensorArray", "TensorList")
-# Which of their outputs has each id once that they read: by its first place, or
-# as the sum of an id's rows, whose ids are the second input.
-DISTINCT_OUTPUTS = {
-  "SparseSegmentMeanGradV2": 1,
-  "SparseSegmentSqrtNGradV2": 1,
-  "SparseSegmentSumGradV2": 1,
-  "Unique": 0,
-  "UniqueV2": 0,
-  "UniqueWithCounts": 0,
-  "UniqueWithCountsV2": 0,
-}
-# Of these, the ones whose ids ascend.
-SORTS_IDS = _types(
-  """
-  SparseSegmentMeanGradV2 SparseSegmentSqrtNGradV2 SparseSegmentSumGradV2
-  """
-)
-# They compare numbers, and make no number of them.
-COMPARISONS = _types("Equal Greater GreaterEqual Less LessEqual NotEqual")
-# Which of their outputs says how often there is each id.
-COUNTS_OF_IDS = {"UniqueWithCounts": 2, "UniqueWithCountsV2": 2}
-# They count how often there is each number; what they give has one axis, if it
-# is of all examples.
-HISTOGRAMS = _types("Bincount DenseBincount")
-# Ids of a batch that they give may be others than those of its slices.
-MIXES_IDS = (
-  frozenset([*DISTINCT_OUTPUTS, *CALLS_PYTHON])
-  | HISTOGRAMS
-  | _types("ListDiff TopK TopKV2")
-)
-# They scale rows, or give them on.
-SCALES = VIEWS | PRODUCTS | QUOTIENTS | frozenset(["Cast", "Neg"])
-# They add up rows that are listed several times.
-ADDS_ROWS = _types(
-  """
-  ResourceScatterAdd ResourceScatterSub ScatterAdd ScatterSub UnsortedSegmentSum
-  """
-)
-# They make a number, or a text, of each one that they get, or of several.
-BY_ELEMENT = ROW_BY_ROW | _types(
-  """
-  Abs AsString BitwiseAnd BitwiseOr BitwiseXor Bucketize Cast ClipByValue
-  FloorDiv FloorMod LookupTableFindV2 Mod Neg Snapshot StringToHashBucket
-  StringToHashBucketFast StringToHashBucketStrong StringToNumber TruncateDiv
-  TruncateMod
-  """
-)
 ACTIVATIONS = frozenset(
   ["Elu", "Erf", "LeakyRelu", "Relu", "Relu6", "Selu", "Sigmoid", "Tanh"]
 )
@@ -517,37 +389,6 @@ def is_write(op: tf.Operation) -> bool:
 def is_row_write(op: tf.Operation) -> bool:
   """Whether an op changes some rows of a variable, by their indices."""
   return op.type.startswith(ROW_WRITES) and "Nd" not in op.type
-
-
-def has_own_state(op: tf.Operation) -> bool:
-  """Whether an op has, or makes, a state for each micro-batch.
-
-  Args:
-    op: An op that writes no variable or table.
-  """
-  is_shared = (
-    op.type in STATE_READS
-    or op.type in MOVES_GENERATOR
-    or STATE_SCOPES.get(op.type) is StateScope.SHARED
-  )
-  return op.op_def.is_stateful and not is_shared
-
-
-def check_state(op: tf.Operation) -> None:
-  """Raises if an op makes a state that cannot be shared or cloned.
-
-  Args:
-    op: An op that micro-batches or replicas need.
-
-  Raises:
-    ValueError: With the op.
-  """
-  scope = STATE_SCOPES.get(op.type)
-  is_maker = any(map(is_handle, op.outputs)) and not any(
-    map(is_handle, op.inputs)
-  )
-  if scope is StateScope.REFUSED or (is_maker and scope is None):
-    raise ValueError(refusal(op.name, op.type))
 
 
 def refusal(name: str, op_type: str) -> str:

@@ -153,33 +153,6 @@ def ops_run_with(*ops: tf.Operation) -> set[tf.Operation]:
   return set(walk(ops, sources))
 
 
-def tensors_before(
-  tensors: Iterable[tf.Tensor],
-  is_end: Callable[[tf.Tensor], bool] = lambda tensor: False,
-) -> Iterator[tf.Tensor]:
-  """Yields tensors, and whatever they are computed from, each once.
-
-  Args:
-    tensors: Where to begin.
-    is_end: Whether what a tensor is computed from does not matter.
-
-  Yields:
-    The tensors, ends among them.
-  """
-  known: dict[str, tf.Tensor] = {}  # A tensor itself has no hash.
-
-  def names(found: Iterable[tf.Tensor]) -> list[str]:
-    known.update((tensor.name, tensor) for tensor in found)
-    return [tensor.name for tensor in found]
-
-  def inputs_of(name: str) -> list[str]:
-    tensor = known[name]
-    return [] if is_end(tensor) else names(tensor.op.inputs)
-
-  for name in walk(names(list(tensors)), inputs_of):
-    yield known[name]
-
-
 class Loops:
   """The loops of TensorFlow 1 in a graph that grows, each as a whole."""
 

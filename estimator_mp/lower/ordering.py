@@ -16,7 +16,6 @@ from collections.abc import (
   Mapping,
   Sequence,
 )
-from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp.config.schedules import schedule as schedule_lib
@@ -27,34 +26,6 @@ from estimator_mp.plan import collective_order
 import tensorflow as tf
 
 _NO_ENDS = cells.Ends((), ())
-
-
-def stop_waiting(
-  late: Mapping[tf.Operation, Sequence[tf.Operation]],
-) -> None:
-  """Takes updates out of what ops wait for.
-
-  Args:
-    late: The updates, by the op that has to stop waiting; see `FoundSlice`.
-  """
-  for op, updates in late.items():
-    kept = [before for before in op.control_inputs if before not in updates]
-    graph_edits.set_control_inputs(op, kept)
-
-
-def wait_for_updates(
-  gradients: Sequence[Any], updates: Sequence[tf.Operation]
-) -> None:
-  """Makes gradients wait for the updates that their ops had waited for.
-
-  Args:
-    gradients: Tensors, `IndexedSlices` or None.
-    updates: The updates.
-  """
-  tensors = tf.nest.flatten(gradients, expand_composites=True)
-  first = next((tensor for tensor in tensors if tensor is not None), None)
-  if updates and first is not None:
-    graph_edits.add_control_inputs(first.op, updates)
 
 
 def read_before_writing(

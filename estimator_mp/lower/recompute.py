@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 class Recomputer:
-  """Makes ops that compute activations again, request after request.
+  """Makes ops that compute activations again.
 
   Attributes:
     copies: The ops that compute again, with the stages that they do it for.
@@ -20,8 +20,6 @@ class Recomputer:
     """Starts with nothing computed again."""
     self.copies: dict[tf.Operation, int] = {}
     self._reads: list[recomputation.Read] = []
-    # Of each stage: what other stages computed is read, not computed again.
-    self._clones: dict[int, clones_lib.Clones] = {}
 
   def compute_again(
     self, plan: recomputation.Recomputation
@@ -29,26 +27,24 @@ class Recomputer:
     """Lets the first micro-batch's backward ops read what is computed again.
 
     Args:
-      plan: What is computed again; what was so before is not copied anew.
+      plan: What is computed again.
 
     Returns:
       The ops that were made.
     """
-    made: list[tf.Operation] = []
+    # Of each stage: what other stages computed is read, not computed again.
+    of_stage: dict[int, clones_lib.Clones] = {}
     for stage, ops in plan.again.items():
-      clones = self._clones.setdefault(
-        stage, clones_lib.Clones([clones_lib.Home("recompute")])
+      clones = of_stage[stage] = clones_lib.Clones(
+        [clones_lib.Home("recompute")]
       )
-      new = [op for op in ops if op.outputs[0] not in clones]
-      clones.add(new)
-      copies = [clones.op(0, op) for op in new]
-      self.copies.update(dict.fromkeys(copies, stage))
-      made += copies
+      clones.add(ops)
+      self.copies.update((clones.op(0, op), stage) for op in ops)
     for read in plan.reads:
-      (copy,) = self._clones[read.stage].of(read.tensor)
+      (copy,) = of_stage[read.stage].of(read.tensor)
       graph_edits.replace_input(read.op, read.index, copy)
     self._reads += plan.reads
-    return made
+    return [*self.copies]
 
   def keep(self, clones: clones_lib.Clones, numbers: Collection[int]) -> None:
     """Lets some micro-batches read the activations of their forward pass.

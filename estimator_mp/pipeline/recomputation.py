@@ -91,7 +91,6 @@ def plan_recomputation(
   passes: Mapping[tf.Operation, cells.Pass],
   stages: Collection[int],
   differs: Callable[[tf.Tensor], bool],
-  copies: Collection[tf.Operation] = (),
 ) -> Recomputation:
   """Returns what is computed again for the backward passes of some stages.
 
@@ -100,8 +99,6 @@ def plan_recomputation(
     passes: The passes that its ops are part of.
     stages: The stages that keep no activations.
     differs: Says whether a tensor differs between micro-batches.
-    copies: Those of the ops that compute something again already, for an
-      earlier request for gradients; they go on reading what they read.
   """
   once = _run_once(ops, differs)
   reads = [
@@ -110,7 +107,6 @@ def plan_recomputation(
     if op in passes
     and passes[op].phase is Phase.BACKWARD
     and passes[op].stage in stages
-    and op not in copies
     for index, tensor in enumerate(op.inputs)
     if passes.get(tensor.op) == (passes[op].stage, Phase.FORWARD)
     and tensor.op not in once

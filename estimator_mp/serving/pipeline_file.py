@@ -52,11 +52,6 @@ class TensorSpec:
     shape = None if rank is None else tuple(tensor.shape.as_list())
     return cls(tensor.dtype.base_dtype.name, shape)
 
-  @property
-  def has_rows(self) -> bool:
-    """Whether it may have a row for each example."""
-    return self.shape is None or self.shape[:1] == (None,)
-
 
 @dataclasses.dataclass(frozen=True)
 class Source:

@@ -135,28 +135,6 @@ class PredicatesTest(parameterized.TestCase):
       ["ResourceScatterAdd"],
     )
 
-  def test_states_of_micro_batches(self):
-    with tf.Graph().as_default():
-      v = v1.get_variable("v", [2], use_resource=True)
-      read = v.read_value().op.inputs[0].op
-      drawn = tf.random.uniform([1]).op
-      array = tf.raw_ops.TensorArrayV3(size=1, dtype=tf.float32)[0].op
-      sum_op = tf.add(1.0, 2.0).op
-    owners = [
-      op
-      for op in (v.op, read, drawn, array, sum_op)
-      if op_types.has_own_state(op)
-    ]
-    self.assertEqual(owners, [drawn, array])
-
-  def test_refused(self):
-    with tf.Graph().as_default():
-      queue = tf.queue.FIFOQueue(1, tf.float32, name="my_queue").queue_ref.op
-      v = v1.get_variable("v", [2], use_resource=True).op
-    op_types.check_state(v)
-    with self.assertRaisesRegex(ValueError, r"^my_queue \(FIFOQueueV2\) has a"):
-      op_types.check_state(queue)
-
   def test_calls(self):
     with tf.Graph().as_default() as graph:
       x = v1.placeholder(tf.float32, [])

@@ -112,13 +112,6 @@ class OpsTest(absltest.TestCase):
     found = traversal.ops_run_with(self._op("a"), self._op("b"))
     self.assertCountEqual(_names(found), ["a", "b"])
 
-  def test_tensors_before(self):
-    tensor = self._op("d").outputs[0]
-    found = [x.name for x in traversal.tensors_before([tensor])]
-    self.assertEqual(found, ["d:0", "c:0", "b:0", "a:0"])
-    found = traversal.tensors_before([tensor], lambda x: x.op.type == "AddV2")
-    self.assertEqual([x.name for x in found], ["d:0", "c:0"])
-
 
 class RepeatTest(absltest.TestCase):
   def test_until_a_round_changes_nothing(self):

@@ -187,19 +187,5 @@ class GatesTest(absltest.TestCase):
     self.assertTrue(all(op.control_inputs for op in gated))
 
 
-class UpdatesTest(absltest.TestCase):
-  def test_gradients_wait_instead_of_what_waited(self):
-    """A gradient that there is none of waits for nothing."""
-    with tf.Graph().as_default():
-      update, other = tf.no_op("update"), tf.no_op("other")
-      with tf.control_dependencies([update, other]):
-        loss = tf.ones([], name="loss")
-      gradient = tf.ones([], name="gradient")
-      ordering.stop_waiting({loss.op: [update]})
-      ordering.wait_for_updates([None, gradient], [update])
-      self.assertEqual(list(loss.op.control_inputs), [other])
-      self.assertEqual(list(gradient.op.control_inputs), [update])
-
-
 if __name__ == "__main__":
   absltest.main()

@@ -42,9 +42,9 @@ class RecomputationTest(absltest.TestCase):
     self._passes[tensor.op] = Pass(stage, phase)
     return tensor
 
-  def _plan(self, stages=(0, 1), copies=()):
+  def _plan(self, stages=(0, 1)):
     return recomputation.plan_recomputation(
-      [*self._passes], self._passes, stages, lambda _: True, copies
+      [*self._passes], self._passes, stages, lambda _: True
     )
 
   def _layers(self):
@@ -87,11 +87,6 @@ class RecomputationTest(absltest.TestCase):
     again, _ = self._told(self._plan())
     self.assertEqual(again, {0: ["scale"]})
 
-  def test_nothing_is_planned_for_what_is_a_copy(self):
-    da = self._layers()
-    _, reads = self._told(self._plan(copies=[da.op]))
-    self.assertNotIn(("da", 1), reads)
-
   def test_lowering_copies_and_redirects_and_takes_it_back(self):
     da = self._layers()
     plan = self._plan(stages=[0])
@@ -100,7 +95,6 @@ class RecomputationTest(absltest.TestCase):
     self.assertEqual([op.name for op in made], ["recompute/a", "recompute/b"])
     self.assertEqual(recomputer.copies, dict.fromkeys(made, 0))
     self.assertEqual(da.op.inputs[1].op, made[0])
-    self.assertEqual(recomputer.compute_again(plan), [])
     recomputer.keep(clones.Clones([]), [0])
     self.assertEqual(da.op.inputs[1].name, "a:0")
 
