@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from estimator_mp.graph import shapes
-from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.decisions import Split, Splits
 
 import numpy as np
 import tensorflow as tf
@@ -132,7 +132,7 @@ def constant_axes(tensor: tf.Tensor, rank: int | None) -> list[int] | None:
   return [int(axis) % rank for axis in np.ravel(values)]
 
 
-def only(splits: Sequence[Split | None]) -> Split | None:
+def only(splits: Splits) -> Split | None:
   """Returns the one split that all have that are split; None if they differ.
 
   Args:

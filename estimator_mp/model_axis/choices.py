@@ -3,14 +3,12 @@
 from collections.abc import Iterable, Sequence
 
 from estimator_mp.graph import shapes
-from estimator_mp.model_axis.decisions import PerPart, Split
+from estimator_mp.model_axis.decisions import PerPart, Split, Splits
 
 import tensorflow as tf
 
 
-def gathered(
-  op: tf.Operation, splits: Sequence[Split | None], decision: PerPart
-) -> int:
+def gathered(op: tf.Operation, splits: Splits, decision: PerPart) -> int:
   """Returns the bytes of the inputs that are split, and not as parts read them.
 
   Args:
@@ -29,7 +27,7 @@ def gathered(
 
 def least_gathered(
   op: tf.Operation,
-  splits: Sequence[Split | None],
+  splits: Splits,
   decisions: Iterable[PerPart | None],
 ) -> PerPart | None:
   """Returns the decision for which the fewest bytes are gathered.
@@ -50,7 +48,7 @@ def least_gathered(
 
 def cheapest(
   op: tf.Operation,
-  splits: Sequence[Split | None],
+  splits: Splits,
   decisions: Sequence[PerPart],
 ) -> PerPart | None:
   """Returns the decision that sends the fewest bytes.
@@ -82,9 +80,7 @@ def cheapest(
   return None
 
 
-def sent(
-  op: tf.Operation, splits: Sequence[Split | None], decision: PerPart
-) -> int:
+def sent(op: tf.Operation, splits: Splits, decision: PerPart) -> int:
   """Returns the bytes of what is gathered, and of what is summed.
 
   Args:

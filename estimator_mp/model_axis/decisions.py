@@ -232,12 +232,11 @@ class PerPart:
 
 # A context in which what is made is on the device of a part, by its number.
 OnPart: TypeAlias = Callable[[int], AbstractContextManager[None]]
-# From an op, and what each part reads in place of its inputs, to its outputs:
-# for a Split one the list of its parts, for a Joined one the whole tensor.
-Build: TypeAlias = Callable[
-  [tf.Operation, Sequence[Sequence[tf.Tensor]], OnPart],
-  list[tf.Tensor | list[tf.Tensor]],
-]
+# What each part reads in place of an op's inputs.
+PartInputs: TypeAlias = Sequence[Sequence[tf.Tensor]]
+# For a Split output the list of its parts, for a Joined one the whole tensor.
+PartOutputs: TypeAlias = list[tf.Tensor | list[tf.Tensor]]
+Build: TypeAlias = Callable[[tf.Operation, PartInputs, OnPart], PartOutputs]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -278,12 +277,12 @@ class LookUp:
 
 Decision: TypeAlias = PerPart | Composite | LookUp
 
-# From an op, and how each of its inputs is split (None: it is whole), to what
-# becomes of the op; None if it has to read whole tensors. It reads static
-# shapes, attributes and constant inputs, and makes no op.
-Rule: TypeAlias = Callable[
-  [tf.Operation, Sequence[Split | None]], Decision | None
-]
+# How each input of an op is split; None for one that is whole.
+Splits: TypeAlias = Sequence[Split | None]
+# From an op, and how its inputs are split, to what becomes of the op; None if
+# it has to read whole tensors. It reads static shapes, attributes and constant
+# inputs, and makes no op.
+Rule: TypeAlias = Callable[[tf.Operation, Splits], Decision | None]
 # From an op none of whose inputs is split, and how its only output is to be
 # split, to how parts make that themselves; None if it has to be made whole.
 Source: TypeAlias = Callable[[tf.Operation, Split], PerPart | None]

@@ -19,7 +19,7 @@ _WORK_SLACK = 0.05
 # Beyond that, no more than this much of all weights, or work, may be whole.
 _MOST_WHOLE = 0.1
 
-Splits = Mapping[str, Split | None]
+Choice = Mapping[str, Split | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Problem:
   table: Table
   num_parts: int
   variables: Mapping[str, Sequence[int]]
-  fixed: Splits
+  fixed: Choice
   memory_limit: int | None
   known: Mapping[str, Split]
   initial_writes: Collection[tf.Operation]
@@ -144,7 +144,7 @@ class Evaluation:
     self._worth = set(names)
     self._found.clear()
 
-  def infer(self, splits: Splits) -> Inferred:
+  def infer(self, splits: Choice) -> Inferred:
     """Returns what follows from a choice.
 
     Args:
@@ -180,7 +180,7 @@ class Evaluation:
         axis = None if split is None else split.axis
         self.refused.add((error.variable, axis))
 
-  def cost(self, splits: Splits) -> Cost:
+  def cost(self, splits: Choice) -> Cost:
     """Returns what a choice costs.
 
     Args:
@@ -204,7 +204,7 @@ class Evaluation:
       for variable in self.weights.get(gather.tensor, ())
     }
 
-  def _cost(self, splits: Splits) -> Cost:
+  def _cost(self, splits: Choice) -> Cost:
     inferred = self.infer(splits)
     sent = self.traffic.sent(inferred)
     gathered = self.gathered(inferred)

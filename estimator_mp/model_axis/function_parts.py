@@ -22,6 +22,7 @@ from estimator_mp.model_axis.decisions import (
   Rule,
   Shifted,
   Split,
+  Splits,
   Whole,
 )
 from estimator_mp.model_axis.rules.table import TABLE
@@ -34,7 +35,6 @@ _ARGUMENTS = frozenset(["Placeholder", "PlaceholderV2"])
 # Lists whose elements nobody has said anything of.
 NEW_LISTS = frozenset(["EmptyTensorList", "TensorListReserve"])
 
-Splits = Sequence[Split | None]
 # The shapes of the elements of arguments that are lists.
 Elements = Sequence[tf.TensorShape | None]
 

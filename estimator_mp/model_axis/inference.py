@@ -25,6 +25,7 @@ from estimator_mp.model_axis.decisions import (
   PerPart,
   Shard,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -188,9 +189,7 @@ class Inference:
       adopted |= attempt.adopted
       forced |= attempt.forced
 
-  def decide(
-    self, op: tf.Operation, splits: Sequence[Split | None]
-  ) -> Decision | None:
+  def decide(self, op: tf.Operation, splits: Splits) -> Decision | None:
     """Returns what the rules say of an op; None if it reads whole tensors.
 
     Args:
@@ -341,7 +340,7 @@ class _Attempt:
   def _can_be_read(
     self,
     position: int,
-    splits: Sequence[Split | None],
+    splits: Splits,
     decision: Decision,
   ) -> bool:
     """Whether parts can have all handles that a decision gives them.

@@ -28,7 +28,7 @@ from types import MappingProxyType
 
 from estimator_mp.graph import traversal
 from estimator_mp.model_axis.decisions import Split, Table, even_sizes
-from estimator_mp.model_axis.evaluation import Evaluation, Problem, Splits
+from estimator_mp.model_axis.evaluation import Choice, Evaluation, Problem
 from estimator_mp.model_axis.inference import Inferred
 
 import tensorflow as tf
@@ -42,7 +42,7 @@ def choose_splits(
   table: Table,
   candidates: Mapping[str, Sequence[int]],
   num_parts: int,
-  fixed: Splits = MappingProxyType({}),
+  fixed: Choice = MappingProxyType({}),
   memory_limit: int | None = None,
   known: Mapping[str, Split] = MappingProxyType({}),
   initial_writes: Collection[tf.Operation] = (),
@@ -366,7 +366,7 @@ def _with_sizes_of_others(
 
   Args:
     groups: The groups.
-    others: Splits of what is not in a group.
+    others: Choice of what is not in a group.
   """
   sizes: dict[int, dict[tuple[int, ...], None]] = {}
   for split in [*(x for group in groups for x in group.options), *others]:

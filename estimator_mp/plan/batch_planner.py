@@ -30,6 +30,7 @@ from estimator_mp.model_axis.decisions import (
   Resized,
   Shifted,
   Split,
+  Splits,
   Whole,
 )
 from estimator_mp.model_axis.rules.table import TABLE
@@ -562,7 +563,7 @@ class BatchPlanner:
     self,
     op: tf.Operation,
     sized: tf.Operation,
-    splits: Sequence[Split | None],
+    splits: Splits,
     sizes: _Sizes,
   ) -> Decision | None:
     """Returns what the rules say of an op."""

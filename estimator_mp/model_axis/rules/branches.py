@@ -14,6 +14,7 @@ from estimator_mp.model_axis.decisions import (
   PerPart,
   Shard,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -28,7 +29,7 @@ _SHAPES = "output_shapes"
 
 
 @TABLE.rule("If", "StatelessIf")
-def _if(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _if(op: tf.Operation, splits: Splits) -> PerPart | None:
   found = {split for split in splits if split is not None}
   if len(found) != 1 or not all(map(_passes_on, _bodies(op))):
     return None
@@ -64,9 +65,7 @@ def _passes_on(body: Sequence[tf.compat.v1.NodeDef]) -> bool:
   )
 
 
-def _shape_of(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> tf.TensorShape | None:
+def _shape_of(op: tf.Operation, splits: Splits) -> tf.TensorShape | None:
   """Returns the shape of the variable, or tensor, that is split."""
   for tensor, split in zip(op.inputs, splits, strict=True):
     if split is None:

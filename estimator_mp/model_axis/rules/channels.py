@@ -17,6 +17,7 @@ from estimator_mp.model_axis.decisions import (
   PerPart,
   Resized,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -37,7 +38,7 @@ TABLE = Table()
   "MaxPoolGrad",
   "MaxPoolGradGrad",
 )
-def _pool(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _pool(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Images, and for gradients what was made of them and its gradient."""
   ksize, strides = op.get_attr("ksize"), op.get_attr("strides")
   split = _pooled(op, axes.only(splits), op.inputs[0], ksize, strides)
@@ -47,9 +48,7 @@ def _pool(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("MaxPoolGradGradV2", "MaxPoolGradV2", "MaxPoolV2")
-def _pool_by_tensors(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _pool_by_tensors(op: tf.Operation, splits: Splits) -> PerPart | None:
   """The same, but that the last two inputs are the sizes of the pool."""
   *images, ksize, strides = splits
   values = list(map(tf.get_static_value, op.inputs[-2:]))
@@ -64,9 +63,7 @@ def _pool_by_tensors(
 
 
 @TABLE.rule("AvgPool3DGrad", "AvgPoolGrad")
-def _pool_of_shape(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _pool_of_shape(op: tf.Operation, splits: Splits) -> PerPart | None:
   """The shape of images, and the gradient of what was made of them."""
   shape, gradients = splits
   ksize, strides = op.get_attr("ksize"), op.get_attr("strides")
@@ -93,9 +90,7 @@ def _pooled(
 
 
 @TABLE.rule("MaxPoolWithArgmax")
-def _pool_with_places(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _pool_with_places(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Places are counted in an image, over all of its channels."""
   (split,) = splits
   if split is None or split.axis or op.get_attr("include_batch_in_index"):
@@ -114,7 +109,7 @@ def _pool_with_places(
   "ResizeNearestNeighbor",
   "ResizeNearestNeighborGrad",
 )
-def _resize(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _resize(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Images [batch, height, width, channels], and a height and width."""
   split, size = splits
   if split is None or size is not None or split.axis not in (0, 3):
@@ -123,9 +118,7 @@ def _resize(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("ResizeBicubicGrad", "ResizeBilinearGrad")
-def _resize_of_images(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _resize_of_images(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Gradients of resized images, and the images, as many if they say so."""
   split = axes.only(splits)
   if split is None or split.axis not in (0, 3) or not all(split.sizes):
@@ -136,7 +129,7 @@ def _resize_of_images(
 
 
 @TABLE.rule("AdjustHue", "AdjustSaturation", "HSVToRGB", "RGBToHSV")
-def _colors(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _colors(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Each pixel by itself, which has its colors in the last dimension."""
   split, *others = splits
   rank = op.inputs[0].shape.rank
@@ -146,9 +139,7 @@ def _colors(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("AdjustContrastv2")
-def _contrast(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _contrast(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Each channel of an image by itself; its last three dimensions are one."""
   split, factor = splits
   rank = op.inputs[0].shape.rank
@@ -161,7 +152,7 @@ def _contrast(
 
 @TABLE.rule("LRN", "LRNGrad")
 def _normalization_of_channels(
-  op: tf.Operation, splits: Sequence[Split | None]
+  op: tf.Operation, splits: Splits
 ) -> PerPart | None:
   """Each pixel by itself: images, for gradients with what was made of them."""
   split = axes.only(splits)
@@ -171,9 +162,7 @@ def _normalization_of_channels(
 
 
 @TABLE.rule("DepthToSpace", "ExtractImagePatches", "SpaceToDepth")
-def _image_by_image(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _image_by_image(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Pixels and channels of an image change their places in it."""
   (split,) = splits
   if split is None or split.axis:
@@ -182,7 +171,7 @@ def _image_by_image(
 
 
 @TABLE.rule("CropAndResize")
-def _crop(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _crop(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Images, boxes with the numbers of their images, and a height and width."""
   images, boxes, numbers, size = splits
   if size is not None:
@@ -198,9 +187,7 @@ def _crop(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("ImageProjectiveTransformV2", "ImageProjectiveTransformV3")
-def _transform(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _transform(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Images, a transform of each or one of all, a shape, and what to fill in."""
   images, transforms, *others = splits
   split = axes.only([images, transforms])
@@ -214,9 +201,7 @@ def _transform(
 
 
 @TABLE.rule("CropAndResizeGradImage")
-def _crop_grad_of_images(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _crop_grad_of_images(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Gradients of crops, boxes, the numbers of their images, and a shape."""
   *rows, shape = splits
   split = axes.only(rows)
@@ -226,9 +211,7 @@ def _crop_grad_of_images(
 
 
 @TABLE.rule("CropAndResizeGradBoxes")
-def _crop_grad_of_boxes(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _crop_grad_of_boxes(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Gradients of crops, images, boxes and the numbers of their images."""
   gradients, images, boxes, numbers = splits
   split = axes.only([gradients, boxes, numbers])
@@ -238,9 +221,7 @@ def _crop_grad_of_boxes(
 
 
 @TABLE.rule("SpaceToBatchND", "BatchToSpaceND")
-def _space_and_batch(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _space_and_batch(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Images [batch, space.., others], as for dilated convolutions.
 
   How many dimensions are space is the size of the second input.
@@ -253,9 +234,7 @@ def _space_and_batch(
 
 
 @TABLE.rule("FusedBatchNorm", "FusedBatchNormV2", "FusedBatchNormV3")
-def _batch_norm(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _batch_norm(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Images, and vectors of scales, offsets, means and variances.
 
   By images, if means and variances are those of the past. What the last version
@@ -292,9 +271,7 @@ def _batch_norm(
 @TABLE.rule(
   "FusedBatchNormGrad", "FusedBatchNormGradV2", "FusedBatchNormGradV3"
 )
-def _batch_norm_grad(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _batch_norm_grad(op: tf.Operation, splits: Splits) -> PerPart | None:
   """By images, if means and variances are those of the past.
 
   Gradients, images, and what is the same for all images; gradients of images,

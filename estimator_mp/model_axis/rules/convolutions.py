@@ -7,7 +7,7 @@ parts of the batch are, too; what they say of filters is a sum. Images stay
 whole in space.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
@@ -16,6 +16,7 @@ from estimator_mp.model_axis.decisions import (
   PerPart,
   Resized,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -44,9 +45,7 @@ def channel_axis(op: tf.Operation, rank: int | None) -> int | None:
 
 
 @TABLE.rule("Conv2D", "Conv3D")
-def _convolution(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _convolution(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Images [batch, space.., in], filters [space.., in of a group, out]."""
   rank = op.inputs[1].shape.rank
   axis = channel_axis(op, rank)
@@ -60,7 +59,7 @@ def _convolution(
 
 
 def _by_channels(
-  op: tf.Operation, splits: Sequence[Split | None], rank: int, axis: int
+  op: tf.Operation, splits: Splits, rank: int, axis: int
 ) -> list[PerPart]:
   """Returns what may become of a convolution whose channels are split.
 
@@ -100,9 +99,7 @@ def _by_channels(
 
 
 @TABLE.rule("Conv2DBackpropInput", "Conv3DBackpropInputV2")
-def _transposed(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _transposed(op: tf.Operation, splits: Splits) -> PerPart | None:
   """The shape of the output, filters [space.., out, in], and images."""
   shape, filters, _ = op.inputs
   rank = filters.shape.rank
@@ -136,9 +133,7 @@ def _transposed(
   "DepthwiseConv2dNativeBackpropFilter",
   "Dilation2DBackpropFilter",
 )
-def _of_filters(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _of_filters(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Images, filters or their shape, and gradients of what is made of images."""
   images, filters, gradients = splits
   if filters is not None:
@@ -151,9 +146,7 @@ def _of_filters(
 
 
 @TABLE.rule("Dilation2D", "Dilation2DBackpropInput")
-def _dilation(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _dilation(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Images and filters, and for a gradient that of what they make."""
   images = [splits[0], *splits[2:]]
   decisions = [
@@ -164,9 +157,7 @@ def _dilation(
 
 
 @TABLE.rule("DepthwiseConv2dNative")
-def _depthwise(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _depthwise(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Images [.., in], and filters [height, width, in, outputs of each]."""
   axis, multiplier = channel_axis(op, 4), axes.size(op.inputs[1], 3)
   if axis is None:
@@ -183,9 +174,7 @@ def _depthwise(
 
 
 @TABLE.rule("DepthwiseConv2dNativeBackpropInput")
-def _depthwise_transposed(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _depthwise_transposed(op: tf.Operation, splits: Splits) -> PerPart | None:
   """The shape of the output, filters, and images with all their outputs."""
   axis, multiplier = channel_axis(op, 4), axes.size(op.inputs[1], 3)
   if axis is None or splits[0] is not None:

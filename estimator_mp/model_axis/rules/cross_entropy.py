@@ -17,9 +17,12 @@ from estimator_mp.model_axis.decisions import (
   Joined,
   OnPart,
   Operand,
+  PartInputs,
+  PartOutputs,
   PerPart,
   Shifted,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -36,9 +39,7 @@ _WithGradient = tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]
 
 
 @TABLE.rule("SparseSoftmaxCrossEntropyWithLogits")
-def _sparse(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> Decision | None:
+def _sparse(op: tf.Operation, splits: Splits) -> Decision | None:
   """Returns what becomes of the op, by how its logits are split."""
   split = splits[0]
   if split is None:
@@ -59,9 +60,9 @@ def _sparse(
 def _build_sparse(
   split: Split,
   op: tf.Operation,
-  reads: Sequence[Sequence[tf.Tensor]],
+  reads: PartInputs,
   on_part: OnPart,
-) -> list[tf.Tensor | list[tf.Tensor]]:
+) -> PartOutputs:
   """Makes the ops of a cross-entropy with the numbers of the right classes."""
   logits, labels = zip(*reads, strict=True)
   of = softmax.exponentials(logits, on_part)
@@ -126,7 +127,7 @@ def _ones_if_valid(
 
 
 @TABLE.rule("SoftmaxCrossEntropyWithLogits")
-def _dense(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
+def _dense(op: tf.Operation, splits: Splits) -> Decision | None:
   """Returns what becomes of the op, by how its logits are split."""
   split = splits[0]
   if split is None:
@@ -151,9 +152,9 @@ def _dense(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
 def _build_dense(
   repeats: Sequence[int],
   op: tf.Operation,
-  reads: Sequence[Sequence[tf.Tensor]],
+  reads: PartInputs,
   on_part: OnPart,
-) -> list[tf.Tensor | list[tf.Tensor]]:
+) -> PartOutputs:
   """Makes the ops of a cross-entropy with a probability for each class."""
   logits, labels = zip(*reads, strict=True)
   of = softmax.exponentials(logits, on_part)

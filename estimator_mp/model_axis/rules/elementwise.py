@@ -1,7 +1,6 @@
 """Rules for ops that work entry by entry."""
 
 import itertools
-from collections.abc import Sequence
 
 from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
@@ -12,6 +11,7 @@ from estimator_mp.model_axis.decisions import (
   PerPart,
   Shard,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -103,7 +103,7 @@ TABLE = Table()
   "Tanh",
   "ZerosLike",
 )
-def _unary(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _unary(op: tf.Operation, splits: Splits) -> PerPart | None:
   (split,) = splits
   if split is None:
     return None
@@ -128,18 +128,14 @@ def _unary(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   "UnicodeScript",
   "UnicodeTranscode",
 )
-def _of_text(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _of_text(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Texts, or what texts are made of, one by one."""
   (split,) = splits
   return PerPart((split,), (split,)) if split is not None else None
 
 
 @TABLE.rule("RegexFullMatch", "RegexReplace")
-def _by_pattern(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _by_pattern(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Texts, and a pattern, or what it is replaced by, for all of them."""
   split, *others = splits
   if split is None or any(others):
@@ -148,17 +144,13 @@ def _by_pattern(
 
 
 @TABLE.rule("Substr")
-def _substring(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _substring(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Texts, positions and lengths."""
   return _aligned(op, splits)
 
 
 @TABLE.rule("StringJoin")
-def _join_texts(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _join_texts(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Each input is a scalar, or has the shape of the others."""
   ranks = [tensor.shape.rank for tensor in op.inputs]
   if None in ranks:
@@ -175,7 +167,7 @@ def _join_texts(
 
 
 @TABLE.rule("IdentityN")
-def _tuple(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _tuple(op: tf.Operation, splits: Splits) -> PerPart | None:
   if any(tensor.dtype == tf.resource for tensor in op.inputs):
     return None
   operands = tuple(split or Whole() for split in splits)
@@ -229,15 +221,11 @@ def _tuple(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   "Xlogy",
   "Zeta",
 )
-def _broadcast(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _broadcast(op: tf.Operation, splits: Splits) -> PerPart | None:
   return _aligned(op, splits)
 
 
-def _aligned(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _aligned(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Operands are broadcast, so that dimensions are counted from the last."""
   ranks = [tensor.shape.rank for tensor in op.inputs]
   rank = max((known for known in ranks if known is not None), default=0)
@@ -273,7 +261,7 @@ def _broadcast_along(
 
 
 @TABLE.rule("Equal", "NotEqual")
-def _equal(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _equal(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Of shapes that do not fit these ops may make a scalar."""
   if not op.get_attr("incompatible_shape_error"):
     return None
@@ -298,9 +286,7 @@ def _equal(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   "SqrtGrad",
   "TanhGrad",
 )
-def _of_one_shape(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _of_one_shape(op: tf.Operation, splits: Splits) -> PerPart | None:
   """All inputs have one shape, which the graph may know of some only."""
   if any(tensor.shape.rank is None for tensor in op.inputs):
     return None
@@ -315,9 +301,7 @@ def _of_one_shape(
 
 
 @TABLE.rule("AccumulateNV2")
-def _accumulate(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _accumulate(op: tf.Operation, splits: Splits) -> PerPart | None:
   """As AddN, but that an attribute tells the shape, too."""
   shape = tf.TensorShape(op.get_attr("shape"))
   if shape.rank is None:
@@ -341,7 +325,7 @@ def _accumulate(
 
 
 @TABLE.rule("Select")
-def _select(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _select(op: tf.Operation, splits: Splits) -> PerPart | None:
   """The condition has the shape of what it selects, or is one of its rows."""
   condition, rank, other = (tensor.shape.rank for tensor in op.inputs)
   if None in (condition, rank, other) or condition not in (0, 1, rank):
@@ -358,9 +342,7 @@ def _select(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("BiasAdd", "BiasAddV1")
-def _bias_add(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _bias_add(op: tf.Operation, splits: Splits) -> PerPart | None:
   rank = op.inputs[0].shape.rank
   if rank is None:
     return None
@@ -388,9 +370,7 @@ def channel_axis(op: tf.Operation, rank: int) -> int:
 
 
 @TABLE.rule("FakeQuantWithMinMaxVarsGradient")
-def _fake_quant_gradient(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _fake_quant_gradient(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Gradients of entries, and of the two numbers that all of them read."""
   numbers: tuple[Operand, ...] = (Whole(), Whole())
   sums: tuple[Output, ...] = (Joined(Join.SUM), Joined(Join.SUM))

@@ -13,9 +13,12 @@ from estimator_mp.model_axis.decisions import (
   Composite,
   Decision,
   OnPart,
+  PartInputs,
+  PartOutputs,
   PerPart,
   Resized,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -26,7 +29,7 @@ TABLE = Table()
 
 
 @TABLE.rule("Slice")
-def _slice(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _slice(op: tf.Operation, splits: Splits) -> PerPart | None:
   """A slice of the whole dimension begins at 0."""
   split, *others = splits
   if split is None or any(other is not None for other in others):
@@ -37,9 +40,7 @@ def _slice(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("StridedSlice")
-def _strided_slice(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _strided_slice(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Bounds of a whole dimension are bounds of all of its parts, too."""
   split, *others = splits
   if split is None or any(other is not None for other in others):
@@ -51,9 +52,7 @@ def _strided_slice(
 
 
 @TABLE.rule("StridedSliceGrad")
-def _strided_slice_grad(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _strided_slice_grad(op: tf.Operation, splits: Splits) -> PerPart | None:
   *others, split = splits
   if split is None or any(other is not None for other in others):
     return None
@@ -107,7 +106,7 @@ def _sliced_axes(op: tf.Operation, rank: int | None) -> Mapping[int, int]:
 
 
 @TABLE.rule("Concat", "ConcatV2")
-def _concat(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _concat(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Along another dimension; tensors that are whole are sliced."""
   split = axes.only(splits)
   names = 0 if op.type == "Concat" else len(op.inputs) - 1
@@ -121,7 +120,7 @@ def _concat(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("Pack")
-def _pack(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _pack(op: tf.Operation, splits: Splits) -> PerPart | None:
   split, rank = axes.only(splits), op.outputs[0].shape.rank
   if split is None or rank is None:
     return None
@@ -130,7 +129,7 @@ def _pack(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("Unpack")
-def _unpack(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _unpack(op: tf.Operation, splits: Splits) -> PerPart | None:
   (split,) = splits
   rank = op.inputs[0].shape.rank
   if split is None or rank is None:
@@ -143,7 +142,7 @@ def _unpack(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("Split", "SplitV")
-def _split(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
+def _split(op: tf.Operation, splits: Splits) -> Decision | None:
   names, value = (0, 1) if op.type == "Split" else (2, 0)
   split = splits[value]
   if split is None or axes.only(splits) != split:
@@ -181,10 +180,10 @@ def _cut(op: tf.Operation, value: int, split: Split) -> Composite | None:
     return None
 
   def build(
-    op: tf.Operation, inputs: Sequence[Sequence[tf.Tensor]], on_part: OnPart
-  ) -> list[tf.Tensor | list[tf.Tensor]]:
+    op: tf.Operation, inputs: PartInputs, on_part: OnPart
+  ) -> PartOutputs:
     parts = [part[value] for part in inputs]
-    outputs: list[tf.Tensor | list[tf.Tensor]] = []
+    outputs: PartOutputs = []
     begin = 0
     for piece in pieces:
       made: list[tf.Tensor] = []

@@ -16,6 +16,7 @@ from estimator_mp.model_axis.decisions import (
   Output,
   PerPart,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -31,16 +32,14 @@ _Labels: TypeAlias = tuple[_Label, ...]
 
 
 @TABLE.rule("MatMul", "SparseMatMul")
-def _matmul(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _matmul(op: tf.Operation, splits: Splits) -> PerPart | None:
   a = ("k", "m") if op.get_attr("transpose_a") else ("m", "k")
   b = ("n", "k") if op.get_attr("transpose_b") else ("k", "n")
   return _contraction(op, splits, [a, b], ("m", "n"))
 
 
 @TABLE.rule("BatchMatMul")
-def _batch_matmul(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _batch_matmul(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Both operands have the same batch dimensions."""
   rank = op.inputs[0].shape.rank
   if rank is None or rank != op.inputs[1].shape.rank:
@@ -51,9 +50,7 @@ def _batch_matmul(
 
 
 @TABLE.rule("BatchMatMulV2", "BatchMatMulV3")
-def _broadcast_matmul(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _broadcast_matmul(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Batch dimensions are broadcast."""
   ranks = [tensor.shape.rank for tensor in op.inputs]
   if None in ranks:
@@ -76,7 +73,7 @@ def _matrices(op: tf.Operation) -> tuple[_Labels, _Labels]:
 
 
 @TABLE.rule("Einsum")
-def _einsum(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _einsum(op: tf.Operation, splits: Splits) -> PerPart | None:
   equation = op.get_attr("equation").decode()
   left, _, right = equation.partition("->")
   operands = [
@@ -113,7 +110,7 @@ def _labels(term: str, rank: int | None) -> _Labels | None:
 
 def _contraction(
   op: tf.Operation,
-  splits: Sequence[Split | None],
+  splits: Splits,
   operands: Sequence[_Labels],
   result: _Labels,
 ) -> PerPart | None:
@@ -180,9 +177,7 @@ def _along(
 
 
 @TABLE.rule("SparseTensorDenseMatMul")
-def _sparse_matmul(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _sparse_matmul(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Columns of the dense operand are columns of the result."""
   *sparse, dense = splits
   columns = 0 if op.get_attr("adjoint_b") else 1
@@ -192,7 +187,7 @@ def _sparse_matmul(
 
 
 @TABLE.rule("Cross")
-def _cross(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _cross(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Of vectors in the last dimension, of which there are as many in both."""
   rank = op.inputs[0].shape.rank
   if rank is None or op.inputs[1].shape.rank is None:
@@ -235,7 +230,7 @@ _OF_BATCHES = {
 
 
 @TABLE.rule(*_OF_BATCHES)
-def _batch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _batch(op: tf.Operation, splits: Splits) -> PerPart | None:
   """All inputs and outputs have the same batch dimensions."""
   split = axes.only(splits)
   ranks = {tensor.shape.rank for tensor in op.inputs}
@@ -251,9 +246,7 @@ def _batch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("SelfAdjointEigV2", "Svd")
-def _factors(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _factors(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Values of each matrix of a batch, with vectors if these are wanted."""
   (split,) = splits
   rank = op.inputs[0].shape.rank
@@ -284,7 +277,7 @@ _OF_START = frozenset(("cs_prev", "h_prev", "cs_prev_grad", "h_prev_grad"))
   "LSTMBlockCell",
   "LSTMBlockCellGrad",
 )
-def _cell(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _cell(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Sequences by themselves; of weights each has a share of the gradient.
 
   What a cell reads and makes in a step is [sequences, units], and in all steps

@@ -4,9 +4,6 @@ Over other dimensions a tensor is reduced part by part; over the dimension that
 is split also over devices.
 """
 
-from collections.abc import Sequence
-from typing import TypeAlias
-
 from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import (
   Composite,
@@ -15,8 +12,11 @@ from estimator_mp.model_axis.decisions import (
   Joined,
   OnPart,
   Operand,
+  PartInputs,
+  PartOutputs,
   PerPart,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -37,15 +37,9 @@ _JOINS = {
 # How far to look for what stops a gradient.
 _MOST_READERS = 32
 
-# What each part reads, and what is made of it.
-_Inputs: TypeAlias = Sequence[Sequence[tf.Tensor]]
-_Outputs: TypeAlias = list[tf.Tensor | list[tf.Tensor]]
-
 
 @TABLE.rule(*_JOINS)
-def _reduce(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> Decision | None:
+def _reduce(op: tf.Operation, splits: Splits) -> Decision | None:
   decision = _over_other_dimensions(op, splits)
   split = _reduced(op, splits)
   if decision is not None or split is None:
@@ -59,7 +53,7 @@ def _reduce(
 
 
 @TABLE.rule("Mean")
-def _mean(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
+def _mean(op: tf.Operation, splits: Splits) -> Decision | None:
   decision = _over_other_dimensions(op, splits)
   split = _reduced(op, splits)
   if decision is not None or split is None:
@@ -69,7 +63,9 @@ def _mean(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
     return None
   shares = [size / split.size for size in split.sizes]
 
-  def build(op: tf.Operation, inputs: _Inputs, on_part: OnPart) -> _Outputs:
+  def build(
+    op: tf.Operation, inputs: PartInputs, on_part: OnPart
+  ) -> PartOutputs:
     """The mean of parts' means, each as heavy as the part is large."""
     terms = []
     for i, ((values, over), share) in enumerate(
@@ -86,7 +82,7 @@ def _mean(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
 
 
 @TABLE.rule("EuclideanNorm")
-def _norm(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
+def _norm(op: tf.Operation, splits: Splits) -> Decision | None:
   decision = _over_other_dimensions(op, splits)
   split = _reduced(op, splits)
   if decision is not None or split is None:
@@ -94,7 +90,9 @@ def _norm(op: tf.Operation, splits: Sequence[Split | None]) -> Decision | None:
   if not op.inputs[0].dtype.is_floating:
     return None
 
-  def build(op: tf.Operation, inputs: _Inputs, on_part: OnPart) -> _Outputs:
+  def build(
+    op: tf.Operation, inputs: PartInputs, on_part: OnPart
+  ) -> PartOutputs:
     """Of squares, since a part's own norm of 0 has no gradient."""
     terms = []
     for i, (values, over) in enumerate(inputs):
@@ -113,7 +111,7 @@ def _axes(op: tf.Operation) -> list[int] | None:
   return axes.constant_axes(op.inputs[1], op.inputs[0].shape.rank)
 
 
-def _reduced(op: tf.Operation, splits: Sequence[Split | None]) -> Split | None:
+def _reduced(op: tf.Operation, splits: Splits) -> Split | None:
   """Returns the split that an op reduces over; None if it leaves it."""
   values, indices = splits
   over = _axes(op)
@@ -122,9 +120,7 @@ def _reduced(op: tf.Operation, splits: Sequence[Split | None]) -> Split | None:
   return values if values.axis in over else None
 
 
-def _over_other_dimensions(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _over_other_dimensions(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Returns a reduction part by part; None unless it leaves the split."""
   values, indices = splits
   over = _axes(op)
@@ -164,8 +160,8 @@ def has_gradient(tensor: tf.Tensor) -> bool:
 
 
 def _make_extreme(
-  op: tf.Operation, inputs: _Inputs, on_part: OnPart
-) -> _Outputs:
+  op: tf.Operation, inputs: PartInputs, on_part: OnPart
+) -> PartOutputs:
   """Makes a maximum or minimum whose gradient is shared by all equal entries.
 
   TensorFlow divides the gradient by their number, here that of all devices. So
@@ -199,9 +195,7 @@ def _make_extreme(
 
 
 @TABLE.rule("ArgMax", "ArgMin")
-def _place_of_extreme(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> Decision | None:
+def _place_of_extreme(op: tf.Operation, splits: Splits) -> Decision | None:
   values, dimension = splits
   over = _axes(op)
   if values is None or dimension is not None or over is None:
@@ -217,7 +211,9 @@ def _place_of_extreme(
     return None
   offsets = values.offsets
 
-  def build(op: tf.Operation, inputs: _Inputs, on_part: OnPart) -> _Outputs:
+  def build(
+    op: tf.Operation, inputs: PartInputs, on_part: OnPart
+  ) -> PartOutputs:
     """The first part whose extreme entry no other exceeds has the place."""
     largest = op.type == "ArgMax"
     place_of = tf.argmax if largest else tf.argmin
@@ -244,7 +240,7 @@ def _place_of_extreme(
 
 
 @TABLE.rule("TopKV2")
-def _top(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _top(op: tf.Operation, splits: Splits) -> PerPart | None:
   """The largest entries in the last dimension, and their places."""
   values, number = splits
   rank = op.inputs[0].shape.rank
@@ -256,7 +252,7 @@ def _top(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("NthElement")
-def _nth(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _nth(op: tf.Operation, splits: Splits) -> PerPart | None:
   """The nth smallest, or largest, entry in the last dimension."""
   values, number = splits
   rank = op.inputs[0].shape.rank
@@ -268,9 +264,7 @@ def _nth(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("LowerBound", "UpperBound")
-def _place_among_sorted(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _place_among_sorted(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Rows that are sorted, and for each some values that are looked up in it."""
   rows, values = splits
   if rows is None and values is not None and values.axis == 1:
@@ -282,7 +276,7 @@ def _place_among_sorted(
 
 
 @TABLE.rule("Bincount", "DenseBincount")
-def _counts(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _counts(op: tf.Operation, splits: Splits) -> PerPart | None:
   """How often there is each number, in all or in each row; or whether.
 
   Weights are as many as numbers, or none.
@@ -307,9 +301,7 @@ def _counts(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("Cumprod", "Cumsum", "CumulativeLogsumexp")
-def _running(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _running(op: tf.Operation, splits: Splits) -> PerPart | None:
   values, dimension = splits
   over = _axes(op)
   if values is None or dimension is not None or over is None:
@@ -320,17 +312,13 @@ def _running(
 
 
 @TABLE.rule("L2Loss")
-def _half_of_squares(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _half_of_squares(op: tf.Operation, splits: Splits) -> PerPart | None:
   (split,) = splits
   return PerPart((split,), (Joined(Join.SUM),)) if split is not None else None
 
 
 @TABLE.rule("BiasAddGrad")
-def _sum_of_channels(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _sum_of_channels(op: tf.Operation, splits: Splits) -> PerPart | None:
   (split,) = splits
   rank = op.inputs[0].shape.rank
   if split is None or rank is None:

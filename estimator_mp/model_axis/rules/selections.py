@@ -7,8 +7,6 @@ of the rows that were taken of it. Where indices are split, parts take for their
 own, of all there is, and what they put makes a sum.
 """
 
-from collections.abc import Sequence
-
 from estimator_mp.graph import op_types
 from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import (
@@ -18,11 +16,14 @@ from estimator_mp.model_axis.decisions import (
   Joined,
   OnPart,
   Operand,
+  PartInputs,
+  PartOutputs,
   PerPart,
   Resized,
   Shard,
   Shifted,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -34,9 +35,7 @@ TABLE = Table()
 
 
 @TABLE.rule("Gather", "GatherV2")
-def _gather(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> Decision | None:
+def _gather(op: tf.Operation, splits: Splits) -> Decision | None:
   params, indices, *rest = splits
   ranks = [tensor.shape.rank for tensor in op.inputs]
   if None in ranks[:2] or any(rest):
@@ -89,8 +88,8 @@ def _gather_entries(
     return None
 
   def build(
-    op: tf.Operation, inputs: Sequence[Sequence[tf.Tensor]], on_part: OnPart
-  ) -> list[tf.Tensor | list[tf.Tensor]]:
+    op: tf.Operation, inputs: PartInputs, on_part: OnPart
+  ) -> PartOutputs:
     places: list[tf.Tensor] = []
     found: list[tf.Tensor] = []
     for part, size in enumerate(params.sizes):
@@ -130,9 +129,7 @@ def _gather_entries(
 
 
 @TABLE.rule("GatherNd")
-def _gather_nd(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _gather_nd(op: tf.Operation, splits: Splits) -> PerPart | None:
   params, indices = splits
   if params is None and indices is not None:
     return of_vectors(op.inputs[1], indices)
@@ -159,7 +156,7 @@ def of_vectors(indices: tf.Tensor, split: Split) -> PerPart | None:
 
 
 @TABLE.rule("LookupTableFindV2")
-def _find(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _find(op: tf.Operation, splits: Splits) -> PerPart | None:
   """What a table says of keys, each of which is a scalar."""
   table, keys, default = splits
   if table is not None or keys is None or default is not None:
@@ -191,9 +188,7 @@ def _depth(indices: tf.Tensor) -> tuple[int, int] | None:
 
 
 @TABLE.rule("ScatterNd")
-def _scatter_nd(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _scatter_nd(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Parts of the updates make a sum, as those of the same place do."""
   indices, updates, shape = splits
   depth = _depth(op.inputs[0])
@@ -219,9 +214,7 @@ def _scatter_nd(
   "TensorScatterSub",
   "TensorScatterUpdate",
 )
-def _tensor_scatter(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _tensor_scatter(op: tf.Operation, splits: Splits) -> PerPart | None:
   tensor, indices, updates = splits
   depth = _depth(op.inputs[1])
   if indices is not None or depth is None:
@@ -238,9 +231,7 @@ def _tensor_scatter(
 
 
 @TABLE.rule("OneHot")
-def _one_hot(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _one_hot(op: tf.Operation, splits: Splits) -> PerPart | None:
   indices, *others = splits
   rank = op.outputs[0].shape.rank
   if indices is None or any(others) or rank is None:
@@ -251,9 +242,7 @@ def _one_hot(
 
 
 @TABLE.rule("ReverseSequence")
-def _reverse_sequence(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _reverse_sequence(op: tf.Operation, splits: Splits) -> PerPart | None:
   split, lengths = splits
   rank = op.inputs[0].shape.rank
   if split is None or rank is None:
@@ -270,7 +259,7 @@ def _reverse_sequence(
 @TABLE.rule(
   "MatrixBandPart", "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3"
 )
-def _band(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _band(op: tf.Operation, splits: Splits) -> PerPart | None:
   split, *others = splits
   rank = op.inputs[0].shape.rank
   if split is None or any(others) or rank is None or split.axis >= rank - 2:
@@ -279,9 +268,7 @@ def _band(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
-def _of_diagonals(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _of_diagonals(op: tf.Operation, splits: Splits) -> PerPart | None:
   """What is in the last two dimensions of the matrices is not split."""
   split, *others = splits
   rank = op.outputs[0].shape.rank
@@ -291,9 +278,7 @@ def _of_diagonals(
 
 
 @TABLE.rule("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
-def _put_diagonals(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _put_diagonals(op: tf.Operation, splits: Splits) -> PerPart | None:
   *values, split_of_band = [*splits, None][:3]
   split, rank = axes.only(values), op.inputs[0].shape.rank
   if split is None or split_of_band is not None or rank is None:
@@ -304,9 +289,7 @@ def _put_diagonals(
 
 
 @TABLE.rule("InTopK", "InTopKV2")
-def _in_top_k(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _in_top_k(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Of other examples, not of other classes."""
   examples = axes.only(splits[:2])
   if examples is None or examples.axis != 0:
@@ -330,9 +313,7 @@ def _in_top_k(
   "SparseSegmentSum",
   "SparseSegmentSumGrad",
 )
-def _segments(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _segments(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Segments are of the first dimension, and others stay."""
   split, *others = splits
   if split is None or any(others) or not split.axis:
@@ -341,9 +322,7 @@ def _segments(
 
 
 @TABLE.rule("SparseSegmentSumWithNumSegments")
-def _sparse_segments(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> Decision | None:
+def _sparse_segments(op: tf.Operation, splits: Splits) -> Decision | None:
   """Parts of the rows that are listed have sums."""
   data, indices, ids, number = splits
   listed = axes.only([indices, ids])
@@ -361,9 +340,7 @@ _JOINS = {
 
 
 @TABLE.rule(*_JOINS)
-def _unsorted_segments(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _unsorted_segments(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Segments are of all dimensions of the ids; parts of rows have sums.
 
   A segment that a part has no row of is what changes no sum there, or product,
@@ -387,9 +364,7 @@ def _unsorted_segments(
 
 
 @TABLE.rule("DynamicPartition")
-def _partition(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _partition(op: tf.Operation, splits: Splits) -> PerPart | None:
   data, partitions = splits
   rank = op.inputs[1].shape.rank
   if data is None or partitions is not None or rank is None:
@@ -401,7 +376,7 @@ def _partition(
 
 
 @TABLE.rule("DynamicStitch", "ParallelDynamicStitch")
-def _stitch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _stitch(op: tf.Operation, splits: Splits) -> PerPart | None:
   count = len(splits) // 2
   ranks = [tensor.shape.rank for tensor in op.inputs[:count]]
   if None in ranks or any(splits[:count]):
@@ -418,7 +393,7 @@ def _stitch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("Switch")
-def _switch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _switch(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Each part goes where the tensor, or the handle, goes."""
   data, predicate = splits
   if data is None or predicate is not None:
@@ -428,7 +403,7 @@ def _switch(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("Merge")
-def _merge(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _merge(op: tf.Operation, splits: Splits) -> PerPart | None:
   """What is made of nothing in a branch could be there if it is not taken."""
   split = axes.only(splits)
   if split is None or any(own is None for own in splits):

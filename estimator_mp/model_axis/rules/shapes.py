@@ -5,8 +5,6 @@ below takes entries twice, and those that reverse or move them name the
 dimension.
 """
 
-from collections.abc import Sequence
-
 from compat.private import graph_reads
 from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import (
@@ -14,9 +12,12 @@ from estimator_mp.model_axis.decisions import (
   Join,
   Joined,
   OnPart,
+  PartInputs,
+  PartOutputs,
   PerPart,
   Resized,
   Split,
+  Splits,
   Table,
   Whole,
 )
@@ -28,9 +29,7 @@ TABLE = Table()
 
 
 @TABLE.rule("Reshape")
-def _reshape(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _reshape(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Heads of a layer's outputs, and outputs of heads."""
   split, shape = splits
   before = axes.dimensions(op.inputs[0])
@@ -44,9 +43,7 @@ def _reshape(
 
 
 @TABLE.rule("ConjugateTranspose", "Transpose")
-def _transpose(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _transpose(op: tf.Operation, splits: Splits) -> PerPart | None:
   split, order = splits
   axes_before = axes.constant_axes(op.inputs[1], op.inputs[0].shape.rank)
   if split is None or order is not None or axes_before is None:
@@ -56,9 +53,7 @@ def _transpose(
 
 
 @TABLE.rule("ExpandDims")
-def _expand_dims(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _expand_dims(op: tf.Operation, splits: Splits) -> PerPart | None:
   split, axis = splits
   new = axes.constant_axes(op.inputs[1], op.outputs[0].shape.rank)
   if split is None or axis is not None or new is None:
@@ -68,9 +63,7 @@ def _expand_dims(
 
 
 @TABLE.rule("Squeeze")
-def _squeeze(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _squeeze(op: tf.Operation, splits: Splits) -> PerPart | None:
   """The dimensions are named, because a part may be of size 1."""
   (split,) = splits
   sizes = op.inputs[0].shape
@@ -90,9 +83,7 @@ def _squeeze(
 
 
 @TABLE.rule("EnsureShape")
-def _ensure_shape(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _ensure_shape(op: tf.Operation, splits: Splits) -> PerPart | None:
   (split,) = splits
   shape = tf.TensorShape(op.get_attr("shape"))
   if split is None:
@@ -109,9 +100,7 @@ def _ensure_shape(
 
 
 @TABLE.rule("MirrorPad", "MirrorPadGrad", "Pad", "PadV2", "Tile")
-def _keep_size(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _keep_size(op: tf.Operation, splits: Splits) -> PerPart | None:
   """No padding, and no more than one tile, where the size stays."""
   split, *others = splits
   if split is None or any(other is not None for other in others):
@@ -124,9 +113,7 @@ def _keep_size(
 
 
 @TABLE.rule("BroadcastTo")
-def _broadcast_to(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _broadcast_to(op: tf.Operation, splits: Splits) -> PerPart | None:
   split, shape = splits
   ranks = [op.inputs[0].shape.rank, op.outputs[0].shape.rank]
   if split is None or shape is not None or None in ranks:
@@ -136,9 +123,7 @@ def _broadcast_to(
 
 
 @TABLE.rule("Reverse", "ReverseV2")
-def _reverse(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _reverse(op: tf.Operation, splits: Splits) -> PerPart | None:
   split, named = splits
   if split is None or named is not None:
     return None
@@ -153,7 +138,7 @@ def _reverse(
 
 
 @TABLE.rule("Roll")
-def _roll(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _roll(op: tf.Operation, splits: Splits) -> PerPart | None:
   split, *others = splits
   rolled = axes.constant_axes(op.inputs[2], op.inputs[0].shape.rank)
   if split is None or any(other is not None for other in others):
@@ -164,7 +149,7 @@ def _roll(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("Rank")
-def _rank(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _rank(op: tf.Operation, splits: Splits) -> PerPart | None:
   (split,) = splits
   if split is None:
     return None
@@ -172,16 +157,14 @@ def _rank(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
 
 
 @TABLE.rule("Shape", "ShapeN", "Size")
-def _shape(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> Composite | None:
+def _shape(op: tf.Operation, splits: Splits) -> Composite | None:
   """From the first part's, so that no tensor is gathered to be measured."""
   if any(tensor.shape.rank is None for tensor in op.inputs):
     return None
 
   def build(
-    op: tf.Operation, inputs: Sequence[Sequence[tf.Tensor]], on_part: OnPart
-  ) -> list[tf.Tensor | list[tf.Tensor]]:
+    op: tf.Operation, inputs: PartInputs, on_part: OnPart
+  ) -> PartOutputs:
     with on_part(0):
       whole = [
         _whole_shape(tensor, part, split, op.outputs[0].dtype)

@@ -15,8 +15,10 @@ from estimator_mp.model_axis.decisions import (
   Composite,
   Decision,
   OnPart,
+  PartInputs,
+  PartOutputs,
   PerPart,
-  Split,
+  Splits,
   Table,
 )
 
@@ -127,9 +129,7 @@ def cast_parts(
   return cast
 
 
-def _build(
-  op: tf.Operation, reads: Sequence[Sequence[tf.Tensor]], on_part: OnPart
-) -> list[tf.Tensor | list[tf.Tensor]]:
+def _build(op: tf.Operation, reads: PartInputs, on_part: OnPart) -> PartOutputs:
   """Makes the ops of a softmax or log-softmax over the split axis."""
   (logits,) = zip(*reads, strict=True)
   make = probabilities if op.type == "Softmax" else log_probabilities
@@ -138,9 +138,7 @@ def _build(
 
 
 @TABLE.rule("Softmax", "LogSoftmax")
-def _softmax(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> Decision | None:
+def _softmax(op: tf.Operation, splits: Splits) -> Decision | None:
   """Returns the op for each part, unless it is the last axis that is split."""
   (split,) = splits
   rank = op.inputs[0].shape.rank

@@ -4,8 +4,6 @@ The handle counts as split, as its variable is. A write has no output: it is
 made once for each shard.
 """
 
-from collections.abc import Sequence
-
 from estimator_mp.model_axis.decisions import (
   ByTurns,
   Composite,
@@ -15,9 +13,12 @@ from estimator_mp.model_axis.decisions import (
   OnPart,
   Operand,
   Owned,
+  PartInputs,
+  PartOutputs,
   PerPart,
   Shard,
   Split,
+  Splits,
   Table,
   Turned,
   Whole,
@@ -30,9 +31,7 @@ TABLE = Table()
 
 
 @TABLE.rule("ReadVariableOp")
-def _read(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | Composite | None:
+def _read(op: tf.Operation, splits: Splits) -> PerPart | Composite | None:
   (split,) = splits
   if isinstance(split, ByTurns):
     return _read_by_turns(split)
@@ -55,8 +54,8 @@ def _read_by_turns(split: ByTurns) -> Composite:
   """The whole table: the rows of all shards, each where it belongs."""
 
   def build(
-    op: tf.Operation, inputs: Sequence[Sequence[tf.Tensor]], on_part: OnPart
-  ) -> list[tf.Tensor | list[tf.Tensor]]:
+    op: tf.Operation, inputs: PartInputs, on_part: OnPart
+  ) -> PartOutputs:
     dtype = op.outputs[0].dtype
     parts = []
     for part, (handle,) in enumerate(inputs):
@@ -75,8 +74,8 @@ def _read_where_it_is(split: Split) -> Composite:
   owner = split.sizes.index(split.size)
 
   def build(
-    op: tf.Operation, inputs: Sequence[Sequence[tf.Tensor]], on_part: OnPart
-  ) -> list[tf.Tensor | list[tf.Tensor]]:
+    op: tf.Operation, inputs: PartInputs, on_part: OnPart
+  ) -> PartOutputs:
     dtype = op.outputs[0].dtype
     (handle,) = inputs[owner]
     with on_part(owner):
@@ -86,24 +85,20 @@ def _read_where_it_is(split: Split) -> Composite:
 
 
 @TABLE.rule("VarIsInitializedOp")
-def _is_initialized(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart:
+def _is_initialized(op: tf.Operation, splits: Splits) -> PerPart:
   return PerPart((Shard(),), (Joined(Join.ALL),))
 
 
 @TABLE.rule("VariableShape")
-def _shape(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> Composite | None:
+def _shape(op: tf.Operation, splits: Splits) -> Composite | None:
   (split,) = splits
   if split is None:
     return None
   axis, size = split.axis, split.size
 
   def build(
-    op: tf.Operation, inputs: Sequence[Sequence[tf.Tensor]], on_part: OnPart
-  ) -> list[tf.Tensor | list[tf.Tensor]]:
+    op: tf.Operation, inputs: PartInputs, on_part: OnPart
+  ) -> PartOutputs:
     with on_part(0):
       dtype = op.outputs[0].dtype
       shape = tf.raw_ops.VariableShape(input=inputs[0][0], out_type=dtype)
@@ -115,9 +110,7 @@ def _shape(
 
 
 @TABLE.rule("ResourceGather")
-def _gather(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | LookUp | None:
+def _gather(op: tf.Operation, splits: Splits) -> PerPart | LookUp | None:
   """Columns of rows; rows themselves are exchanged.
 
   Of a variable that is whole, parts look up what they have indices of.
@@ -139,9 +132,7 @@ def _gather(
 
 
 @TABLE.rule("ResourceGatherNd")
-def _gather_nd(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _gather_nd(op: tf.Operation, splits: Splits) -> PerPart | None:
   handle, indices = splits
   if handle is not None or indices is None:
     return None
@@ -172,7 +163,7 @@ def _gather_nd(
   "ResourceApplyProximalGradientDescent",
   "ResourceApplyRMSProp",
 )
-def _write(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
+def _write(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Entry by entry: a variable, its slots, and a value of the same shape."""
   split = splits[0]
   if split is None:
@@ -212,9 +203,7 @@ def _write(op: tf.Operation, splits: Sequence[Split | None]) -> PerPart | None:
   "ResourceSparseApplyProximalGradientDescent",
   "ResourceSparseApplyRMSProp",
 )
-def _write_rows(
-  op: tf.Operation, splits: Sequence[Split | None]
-) -> PerPart | None:
+def _write_rows(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Columns of some rows, or those rows that a shard has."""
   split = splits[0]
   if split is None:
