@@ -132,6 +132,17 @@ def constant_axes(tensor: tf.Tensor, rank: int | None) -> list[int] | None:
   return [int(axis) % rank for axis in np.ravel(values)]
 
 
+def last(tensor: tf.Tensor, count: int) -> range | None:
+  """Returns the last dimensions of a tensor; None if they are not known.
+
+  Args:
+    tensor: A tensor.
+    count: How many.
+  """
+  rank = tensor.shape.rank
+  return None if rank is None else range(rank - count, rank)
+
+
 def only(splits: Splits) -> Split | None:
   """Returns the one split that all have that are split; None if they differ.
 

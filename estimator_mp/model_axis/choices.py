@@ -1,9 +1,9 @@
 """Which of several decisions: the one that gathers the least."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 from estimator_mp.graph import shapes
-from estimator_mp.model_axis.decisions import PerPart, Split, Splits
+from estimator_mp.model_axis.decisions import PerPart, Split, Splits, Whole
 
 import tensorflow as tf
 
@@ -25,24 +25,49 @@ def gathered(op: tf.Operation, splits: Splits, decision: PerPart) -> int:
   )
 
 
+def first_input(
+  op: tf.Operation, splits: Splits, across: Collection[int] | None = ()
+) -> PerPart | None:
+  """Returns the decision that each part does its own of the first input.
+
+  Args:
+    op: An op whose outputs have the dimensions of its first input.
+    splits: How each of its inputs is split: the first one alone.
+    across: The dimensions along which the op is not done entry by entry; None
+      if they are not known.
+
+  Returns:
+    The decision; None if it does not hold for these splits.
+  """
+  split, *others = splits
+  if split is None or any(others) or across is None or split.axis in across:
+    return None
+  outputs = (split,) * len(op.outputs)
+  return PerPart((split, *[Whole()] * len(others)), outputs)
+
+
 def least_gathered(
   op: tf.Operation,
   splits: Splits,
-  decisions: Iterable[PerPart | None],
+  along: Callable[[Split], PerPart | None],
+  candidates: Iterable[Split | None] | None = None,
 ) -> PerPart | None:
   """Returns the decision for which the fewest bytes are gathered.
 
   Args:
     op: An op.
     splits: How each of its inputs is split.
-    decisions: What may become of it; None stands for none.
+    along: Returns what becomes of the op along a split; None for nothing.
+    candidates: The splits that may be, if not those of the inputs.
 
   Returns:
     The first of the best; None if there is none.
   """
-  possible = [decision for decision in decisions if decision is not None]
+  found = map(along, different(splits if candidates is None else candidates))
   return min(
-    possible, key=lambda decision: gathered(op, splits, decision), default=None
+    (decision for decision in found if decision is not None),
+    key=lambda decision: gathered(op, splits, decision),
+    default=None,
   )
 
 

@@ -8,7 +8,7 @@ mixes images, as normalisation over the batch does, by channels.
 
 from collections.abc import Sequence
 
-from estimator_mp.model_axis import axes
+from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Join,
   Joined,
@@ -131,23 +131,14 @@ def _resize_of_images(op: tf.Operation, splits: Splits) -> PerPart | None:
 @TABLE.rule("AdjustHue", "AdjustSaturation", "HSVToRGB", "RGBToHSV")
 def _colors(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Each pixel by itself, which has its colors in the last dimension."""
-  split, *others = splits
-  rank = op.inputs[0].shape.rank
-  if split is None or any(others) or rank is None or split.axis == rank - 1:
-    return None
-  return PerPart((split, *[Whole()] * len(others)), (split,))
+  return choices.first_input(op, splits, axes.last(op.inputs[0], 1))
 
 
 @TABLE.rule("AdjustContrastv2")
 def _contrast(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Each channel of an image by itself; its last three dimensions are one."""
-  split, factor = splits
-  rank = op.inputs[0].shape.rank
-  if split is None or factor is not None or rank is None:
-    return None
-  if split.axis in (rank - 3, rank - 2):
-    return None
-  return PerPart((split, Whole()), (split,))
+  image = axes.last(op.inputs[0], 3)
+  return choices.first_input(op, splits, image and image[:2])
 
 
 @TABLE.rule("LRN", "LRNGrad")

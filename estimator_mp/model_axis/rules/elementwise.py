@@ -1,7 +1,5 @@
 """Rules for ops that work entry by entry."""
 
-import itertools
-
 from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Join,
@@ -115,6 +113,8 @@ def _unary(op: tf.Operation, splits: Splits) -> PerPart | None:
   "AsString",
   "DecodeBase64",
   "EncodeBase64",
+  "RegexFullMatch",
+  "RegexReplace",
   "StaticRegexFullMatch",
   "StaticRegexReplace",
   "StringLength",
@@ -129,18 +129,8 @@ def _unary(op: tf.Operation, splits: Splits) -> PerPart | None:
   "UnicodeTranscode",
 )
 def _of_text(op: tf.Operation, splits: Splits) -> PerPart | None:
-  """Texts, or what texts are made of, one by one."""
-  (split,) = splits
-  return PerPart((split,), (split,)) if split is not None else None
-
-
-@TABLE.rule("RegexFullMatch", "RegexReplace")
-def _by_pattern(op: tf.Operation, splits: Splits) -> PerPart | None:
-  """Texts, and a pattern, or what it is replaced by, for all of them."""
-  split, *others = splits
-  if split is None or any(others):
-    return None
-  return PerPart((split, *[Whole()] * len(others)), (split,))
+  """Texts, or what they are made of, one by one; a pattern is for all."""
+  return choices.first_input(op, splits)
 
 
 @TABLE.rule("Substr")
@@ -161,9 +151,7 @@ def _join_texts(op: tf.Operation, splits: Splits) -> PerPart | None:
       tuple(split if rank else Whole() for rank in ranks), (split,)
     )
 
-  return choices.least_gathered(
-    op, splits, map(along, choices.different(splits))
-  )
+  return choices.least_gathered(op, splits, along)
 
 
 @TABLE.rule("IdentityN")
@@ -231,12 +219,14 @@ def _aligned(op: tf.Operation, splits: Splits) -> PerPart | None:
   rank = max((known for known in ranks if known is not None), default=0)
   if None in ranks:
     return None
-  aligned = choices.different(
-    split and split.at(split.axis + rank - own)
-    for split, own in zip(splits, ranks, strict=True)
-  )
   return choices.least_gathered(
-    op, splits, (_broadcast_along(op, split, rank) for split in aligned)
+    op,
+    splits,
+    lambda split: _broadcast_along(op, split, rank),
+    [
+      split and split.at(split.axis + rank - own)
+      for split, own in zip(splits, ranks, strict=True)
+    ],
   )
 
 
@@ -291,12 +281,7 @@ def _of_one_shape(op: tf.Operation, splits: Splits) -> PerPart | None:
   if any(tensor.shape.rank is None for tensor in op.inputs):
     return None
   return choices.least_gathered(
-    op,
-    splits,
-    (
-      PerPart((split,) * len(splits), (split,))
-      for split in choices.different(splits)
-    ),
+    op, splits, lambda split: PerPart((split,) * len(splits), (split,))
   )
 
 
@@ -319,9 +304,7 @@ def _accumulate(op: tf.Operation, splits: Splits) -> PerPart | None:
     )
     return PerPart((split,) * len(splits), (split,), attributes)
 
-  return choices.least_gathered(
-    op, splits, map(along, choices.different(splits))
-  )
+  return choices.least_gathered(op, splits, along)
 
 
 @TABLE.rule("Select")
@@ -336,9 +319,7 @@ def _select(op: tf.Operation, splits: Splits) -> PerPart | None:
     selects = split if condition == rank or by_rows else Whole()
     return PerPart((selects, split, split), (split,))
 
-  return choices.least_gathered(
-    op, splits, map(along, choices.different(splits))
-  )
+  return choices.least_gathered(op, splits, along)
 
 
 @TABLE.rule("BiasAdd", "BiasAddV1")
@@ -353,8 +334,8 @@ def _bias_add(op: tf.Operation, splits: Splits) -> PerPart | None:
     added = split.at(0) if split.axis == channels else Whole()
     return PerPart((split, added), (split,))
 
-  candidates = choices.different([value, bias and bias.at(channels)])
-  return choices.least_gathered(op, splits, map(along, candidates))
+  candidates = [value, bias and bias.at(channels)]
+  return choices.least_gathered(op, splits, along, candidates)
 
 
 def channel_axis(op: tf.Operation, rank: int) -> int:
@@ -377,8 +358,6 @@ def _fake_quant_gradient(op: tf.Operation, splits: Splits) -> PerPart | None:
   return choices.least_gathered(
     op,
     splits,
-    (
-      PerPart((split, split, *numbers), (split, *sums))
-      for split in choices.different(itertools.islice(splits, 2))
-    ),
+    lambda split: PerPart((split, split, *numbers), (split, *sums)),
+    splits[:2],
   )

@@ -192,15 +192,13 @@ def _cross(op: tf.Operation, splits: Splits) -> PerPart | None:
   rank = op.inputs[0].shape.rank
   if rank is None or op.inputs[1].shape.rank is None:
     return None
-  return choices.least_gathered(
-    op,
-    splits,
-    (
-      PerPart((split, split), (split,))
-      for split in choices.different(splits)
-      if split.axis < rank - 1
-    ),
-  )
+
+  def along(split: Split) -> PerPart | None:
+    if split.axis == rank - 1:
+      return None
+    return PerPart((split, split), (split,))
+
+  return choices.least_gathered(op, splits, along)
 
 
 # How many of the last dimensions of what an op reads, and makes, are no batch.

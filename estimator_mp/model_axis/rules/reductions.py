@@ -4,7 +4,9 @@ Over other dimensions a tensor is reduced part by part; over the dimension that
 is split also over devices.
 """
 
-from estimator_mp.model_axis import axes
+from collections.abc import Callable
+
+from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Composite,
   Decision,
@@ -40,10 +42,10 @@ _MOST_READERS = 32
 
 @TABLE.rule(*_JOINS)
 def _reduce(op: tf.Operation, splits: Splits) -> Decision | None:
-  decision = _over_other_dimensions(op, splits)
-  split = _reduced(op, splits)
-  if decision is not None or split is None:
-    return decision
+  return _part_by_part(op, splits, _reduce_along)
+
+
+def _reduce_along(op: tf.Operation, split: Split) -> Decision:
   if op.type in ("Max", "Min") and has_gradient(op.outputs[0]):
     whole = (Joined(Join.FIRST),)
     exchanged = (op.outputs[0].shape,) * 3
@@ -54,10 +56,10 @@ def _reduce(op: tf.Operation, splits: Splits) -> Decision | None:
 
 @TABLE.rule("Mean")
 def _mean(op: tf.Operation, splits: Splits) -> Decision | None:
-  decision = _over_other_dimensions(op, splits)
-  split = _reduced(op, splits)
-  if decision is not None or split is None:
-    return decision
+  return _part_by_part(op, splits, _mean_along)
+
+
+def _mean_along(op: tf.Operation, split: Split) -> Decision | None:
   dtype = op.inputs[0].dtype
   if not all(split.sizes) or not dtype.is_floating:
     return None
@@ -83,10 +85,10 @@ def _mean(op: tf.Operation, splits: Splits) -> Decision | None:
 
 @TABLE.rule("EuclideanNorm")
 def _norm(op: tf.Operation, splits: Splits) -> Decision | None:
-  decision = _over_other_dimensions(op, splits)
-  split = _reduced(op, splits)
-  if decision is not None or split is None:
-    return decision
+  return _part_by_part(op, splits, _norm_along)
+
+
+def _norm_along(op: tf.Operation, split: Split) -> Decision | None:
   if not op.inputs[0].dtype.is_floating:
     return None
 
@@ -111,23 +113,24 @@ def _axes(op: tf.Operation) -> list[int] | None:
   return axes.constant_axes(op.inputs[1], op.inputs[0].shape.rank)
 
 
-def _reduced(op: tf.Operation, splits: Splits) -> Split | None:
-  """Returns the split that an op reduces over; None if it leaves it."""
-  values, indices = splits
-  over = _axes(op)
-  if values is None or indices is not None or over is None:
-    return None
-  return values if values.axis in over else None
+def _part_by_part(
+  op: tf.Operation,
+  splits: Splits,
+  along: Callable[[tf.Operation, Split], Decision | None],
+) -> Decision | None:
+  """Returns a reduction part by part, if it leaves the dimension.
 
-
-def _over_other_dimensions(op: tf.Operation, splits: Splits) -> PerPart | None:
-  """Returns a reduction part by part; None unless it leaves the split."""
+  Args:
+    op: The op.
+    splits: How the values and the numbers of dimensions are split.
+    along: Returns what becomes of it if it reduces the dimension.
+  """
   values, indices = splits
   over = _axes(op)
   if values is None or indices is not None or over is None:
     return None
   if values.axis in over:
-    return None
+    return along(op, values)
   gone = 0
   if not op.get_attr("keep_dims"):
     gone = sum(axis < values.axis for axis in set(over))
@@ -239,28 +242,10 @@ def _place_of_extreme(op: tf.Operation, splits: Splits) -> Decision | None:
   return Composite(operands, (Joined(Join.FIRST),), build, exchanged)
 
 
-@TABLE.rule("TopKV2")
+@TABLE.rule("NthElement", "TopKV2")
 def _top(op: tf.Operation, splits: Splits) -> PerPart | None:
-  """The largest entries in the last dimension, and their places."""
-  values, number = splits
-  rank = op.inputs[0].shape.rank
-  if values is None or number is not None or rank is None:
-    return None
-  if values.axis == rank - 1:
-    return None
-  return PerPart((values, Whole()), (values, values))
-
-
-@TABLE.rule("NthElement")
-def _nth(op: tf.Operation, splits: Splits) -> PerPart | None:
-  """The nth smallest, or largest, entry in the last dimension."""
-  values, number = splits
-  rank = op.inputs[0].shape.rank
-  if values is None or number is not None or rank is None:
-    return None
-  if values.axis == rank - 1:
-    return None
-  return PerPart((values, Whole()), (values,))
+  """The largest entries in the last dimension, with their places, or one."""
+  return choices.first_input(op, splits, axes.last(op.inputs[0], 1))
 
 
 @TABLE.rule("LowerBound", "UpperBound")
@@ -302,13 +287,7 @@ def _counts(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 @TABLE.rule("Cumprod", "Cumsum", "CumulativeLogsumexp")
 def _running(op: tf.Operation, splits: Splits) -> PerPart | None:
-  values, dimension = splits
-  over = _axes(op)
-  if values is None or dimension is not None or over is None:
-    return None
-  if values.axis in over:
-    return None
-  return PerPart((values, Whole()), (values,))
+  return choices.first_input(op, splits, _axes(op))
 
 
 @TABLE.rule("L2Loss")

@@ -8,7 +8,7 @@ own, of all there is, and what they put makes a sum.
 """
 
 from estimator_mp.graph import op_types
-from estimator_mp.model_axis import axes
+from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Composite,
   Decision,
@@ -260,21 +260,13 @@ def _reverse_sequence(op: tf.Operation, splits: Splits) -> PerPart | None:
   "MatrixBandPart", "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3"
 )
 def _band(op: tf.Operation, splits: Splits) -> PerPart | None:
-  split, *others = splits
-  rank = op.inputs[0].shape.rank
-  if split is None or any(others) or rank is None or split.axis >= rank - 2:
-    return None
-  return PerPart((split, *[Whole()] * len(others)), (split,))
+  return choices.first_input(op, splits, axes.last(op.inputs[0], 2))
 
 
 @TABLE.rule("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
 def _of_diagonals(op: tf.Operation, splits: Splits) -> PerPart | None:
   """What is in the last two dimensions of the matrices is not split."""
-  split, *others = splits
-  rank = op.outputs[0].shape.rank
-  if split is None or any(others) or rank is None or split.axis >= rank - 2:
-    return None
-  return PerPart((split, *[Whole()] * len(others)), (split,))
+  return choices.first_input(op, splits, axes.last(op.outputs[0], 2))
 
 
 @TABLE.rule("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
@@ -315,10 +307,7 @@ def _in_top_k(op: tf.Operation, splits: Splits) -> PerPart | None:
 )
 def _segments(op: tf.Operation, splits: Splits) -> PerPart | None:
   """Segments are of the first dimension, and others stay."""
-  split, *others = splits
-  if split is None or any(others) or not split.axis:
-    return None
-  return PerPart((split, *[Whole()] * len(others)), (split,))
+  return choices.first_input(op, splits, [0])
 
 
 @TABLE.rule("SparseSegmentSumWithNumSegments")

@@ -6,7 +6,7 @@ dimension.
 """
 
 from compat.private import graph_reads
-from estimator_mp.model_axis import axes
+from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Composite,
   Join,
@@ -102,14 +102,12 @@ def _ensure_shape(op: tf.Operation, splits: Splits) -> PerPart | None:
 @TABLE.rule("MirrorPad", "MirrorPadGrad", "Pad", "PadV2", "Tile")
 def _keep_size(op: tf.Operation, splits: Splits) -> PerPart | None:
   """No padding, and no more than one tile, where the size stays."""
-  split, *others = splits
-  if split is None or any(other is not None for other in others):
-    return None
-  if axes.size(op.outputs[0], split.axis) != split.size:
+  split = splits[0]
+  if split is None or axes.size(op.outputs[0], split.axis) != split.size:
     return None
   if op.type.startswith("Mirror") and not all(split.sizes):
     return None
-  return PerPart((split, *[Whole()] * len(others)), (split,))
+  return choices.first_input(op, splits)
 
 
 @TABLE.rule("BroadcastTo")
@@ -124,28 +122,18 @@ def _broadcast_to(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 @TABLE.rule("Reverse", "ReverseV2")
 def _reverse(op: tf.Operation, splits: Splits) -> PerPart | None:
-  split, named = splits
-  if split is None or named is not None:
-    return None
   if op.type == "Reverse":
     is_reversed = axes.constant(op.inputs[1])
     reversed_axes = None if is_reversed is None else np.nonzero(is_reversed)[0]
   else:
     reversed_axes = axes.constant_axes(op.inputs[1], op.inputs[0].shape.rank)
-  if reversed_axes is None or split.axis in reversed_axes:
-    return None
-  return PerPart((split, Whole()), (split,))
+  return choices.first_input(op, splits, reversed_axes)
 
 
 @TABLE.rule("Roll")
 def _roll(op: tf.Operation, splits: Splits) -> PerPart | None:
-  split, *others = splits
   rolled = axes.constant_axes(op.inputs[2], op.inputs[0].shape.rank)
-  if split is None or any(other is not None for other in others):
-    return None
-  if rolled is None or split.axis in rolled:
-    return None
-  return PerPart((split, Whole(), Whole()), (split,))
+  return choices.first_input(op, splits, rolled)
 
 
 @TABLE.rule("Rank")
