@@ -82,34 +82,6 @@ class Sent:
     return dataclasses.asdict(self)
 
 
-def bytes_sent(
-  ops: Sequence[tf.Operation],
-  inferred: Inferred,
-  num_parts: int,
-  table: Table,
-  differentiated: Collection[str] = (),
-  num_bytes: Mapping[str, int] = MappingProxyType({}),
-) -> tuple[Sent, ...]:
-  """Returns what devices send each other because some variables are split.
-
-  Args:
-    ops: The ops, in the order of the graph.
-    inferred: What becomes of them.
-    num_parts: The number of devices.
-    table: The rules, for what parts make themselves.
-    differentiated: The names of the tensors that have gradients; see
-      `tensors_with_gradients`.
-    num_bytes: The bytes of tensors by their names. Of one that is not among
-      them the unknown dimensions are taken as nominal.
-
-  Returns:
-    An entry for each tensor, and each thing that is done to it, in the order of
-    the graph.
-  """
-  traffic = Traffic(ops, num_parts, table, differentiated, num_bytes)
-  return traffic.sent(inferred)
-
-
 def tensors_with_gradients(
   ops: Sequence[tf.Operation],
   variables: Collection[str],
@@ -154,7 +126,17 @@ class Traffic:
     differentiated: Collection[str] = (),
     num_bytes: Mapping[str, int] = MappingProxyType({}),
   ):
-    """Takes what does not depend on splits; see `bytes_sent`."""
+    """Takes what does not depend on splits.
+
+    Args:
+      ops: The ops, in the order of the graph.
+      num_parts: The number of devices.
+      table: The rules, for what parts make themselves.
+      differentiated: The names of the tensors that have gradients; see
+        `tensors_with_gradients`.
+      num_bytes: The bytes of tensors by their names. Of one that is not among
+        them the unknown dimensions are taken as nominal.
+    """
     self.num_parts = num_parts
     self.differentiated = differentiated
     self._ops = [(op, op.name) for op in ops]
@@ -164,10 +146,14 @@ class Traffic:
     self._sources: dict[tuple[str, Split], PerPart | None] = {}
 
   def sent(self, inferred: Inferred) -> tuple[Sent, ...]:
-    """Returns what devices send each other; see `bytes_sent`.
+    """Returns what devices send each other because some variables are split.
 
     Args:
       inferred: What becomes of the ops.
+
+    Returns:
+      An entry for each tensor, and each thing that is done to it, in the order
+      of the graph.
     """
     readers = {gather.reader for gather in inferred.gathers}
     sending = _Sending(self, inferred)

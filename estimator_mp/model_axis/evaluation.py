@@ -47,13 +47,13 @@ class Problem:
   table: Table
   num_parts: int
   variables: Mapping[str, Sequence[int]]
-  fixed: Choice
-  memory_limit: int | None
-  known: Mapping[str, Split]
-  initial_writes: Collection[tf.Operation]
-  targets: Collection[tf.Operation] | None
-  trained: Collection[str]
-  num_bytes: Mapping[str, int]
+  fixed: Choice = dataclasses.field(default_factory=dict)
+  memory_limit: int | None = None
+  known: Mapping[str, Split] = dataclasses.field(default_factory=dict)
+  initial_writes: Collection[tf.Operation] = ()
+  targets: Collection[tf.Operation] | None = None
+  trained: Collection[str] = ()
+  num_bytes: Mapping[str, int] = dataclasses.field(default_factory=dict)
 
 
 @dataclasses.dataclass(frozen=True, order=True)

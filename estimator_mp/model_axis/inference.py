@@ -90,35 +90,6 @@ class Unsplittable(SplitError):
     self.op = op
 
 
-def infer(
-  ops: Sequence[tf.Operation],
-  table: Table,
-  variables: Mapping[str, Split],
-  known: Mapping[str, Split] = MappingProxyType({}),
-  adoptable: Collection[str] = (),
-  whole_values: Collection[tf.Operation] = (),
-  drawn_values: Collection[tf.Operation] = (),
-) -> Inferred:
-  """Returns what becomes of ops if some variables are split.
-
-  Args:
-    ops: The ops, in the order of the graph.
-    table: The rules.
-    variables: How variables are split, by the names of their ops.
-    known: How tensors are split that other ops have made, by their names.
-    adoptable: The names of variables that nobody has decided about.
-    whole_values: Writes of initial values, which are made whole: random ones
-      among them are the plain model's.
-    drawn_values: Writes of initial values that each shard draws itself.
-
-  Raises:
-    Unsplittable: If an op on a variable's handle has no rule.
-  """
-  return Inference(ops, table).infer(
-    variables, known, adoptable, whole_values, drawn_values
-  )
-
-
 class Inference:
   """Looks at the same ops for several splits of variables.
 
@@ -168,7 +139,19 @@ class Inference:
     whole_values: Collection[tf.Operation] = (),
     drawn_values: Collection[tf.Operation] = (),
   ) -> Inferred:
-    """Returns what becomes of the ops; see the function for the arguments."""
+    """Returns what becomes of the ops if some variables are split.
+
+    Args:
+      variables: How variables are split, by the names of their ops.
+      known: How tensors are split that other ops have made, by their names.
+      adoptable: The names of variables that nobody has decided about.
+      whole_values: Writes of initial values, which are made whole: random ones
+        among them are the plain model's.
+      drawn_values: Writes of initial values that each shard draws itself.
+
+    Raises:
+      Unsplittable: If an op on a variable's handle has no rule.
+    """
     adopted: dict[str, Split] = {}
     forced: dict[tf.Operation, Split] = {}
     while True:

@@ -17,75 +17,33 @@ import math
 import re
 from collections.abc import (
   Callable,
-  Collection,
   Hashable,
   Iterable,
   Iterator,
   Mapping,
   Sequence,
 )
-from types import MappingProxyType
 
 from estimator_mp.graph import traversal
-from estimator_mp.model_axis.decisions import Split, Table, even_sizes
-from estimator_mp.model_axis.evaluation import Choice, Evaluation, Problem
+from estimator_mp.model_axis.decisions import Split, even_sizes
+from estimator_mp.model_axis.evaluation import Evaluation, Problem
 from estimator_mp.model_axis.inference import Inferred
-
-import tensorflow as tf
 
 # A search looks at this many ops at most, and so takes seconds.
 _MOST_VISITS = 1_500_000
 
 
-def choose_splits(
-  ops: Sequence[tf.Operation],
-  table: Table,
-  candidates: Mapping[str, Sequence[int]],
-  num_parts: int,
-  fixed: Choice = MappingProxyType({}),
-  memory_limit: int | None = None,
-  known: Mapping[str, Split] = MappingProxyType({}),
-  initial_writes: Collection[tf.Operation] = (),
-  targets: Collection[tf.Operation] | None = None,
-  trained: Collection[str] = (),
-  num_bytes: Mapping[str, int] = MappingProxyType({}),
-) -> dict[str, Split | None]:
+def choose_splits(problem: Problem) -> dict[str, Split | None]:
   """Returns how variables are best split.
 
   Args:
-    ops: The ops that read them, in the order of the graph.
-    table: The rules.
-    candidates: The shapes of the variables that nobody has decided about, by
-      the names of their ops.
-    num_parts: The number of devices.
-    fixed: How other variables are split, by name; None for whole ones.
-    memory_limit: The bytes of a device for its variables, with their gradients
-      and slots; None for no limit.
-    known: How tensors are split that other ops have made, by their names.
-    initial_writes: Writes of initial values, which are no part of a step.
-    targets: The ops that a step computes; None if it runs all.
-    trained: The names of the variables that have gradients.
-    num_bytes: The bytes of tensors by their names, for a nominal batch. What
-      is not among them is taken from the graph.
+    problem: The graph, and what is known of it.
 
   Returns:
-    The split of each candidate by its name, or None if it is best whole, or
-    cannot be split. Vectors are left out unless they cannot: they are to be
-    split as what they meet, by `inference`.
+    The split of each variable of the problem by its name, or None if it is best
+    whole, or cannot be split. Vectors are left out unless they cannot: they are
+    to be split as what they meet, by `inference`.
   """
-  problem = Problem(
-    ops,
-    table,
-    num_parts,
-    candidates,
-    fixed,
-    memory_limit,
-    known,
-    initial_writes,
-    targets,
-    trained,
-    num_bytes,
-  )
   return _Search(Evaluation(problem)).run()
 
 

@@ -21,6 +21,7 @@ from estimator_mp.graph import savers, shapes, traversal
 from estimator_mp.graph import variables as variables_lib
 from estimator_mp.model_axis import costs, inference, search
 from estimator_mp.model_axis.decisions import ByTurns, Split, even_sizes
+from estimator_mp.model_axis.evaluation import Problem
 from estimator_mp.model_axis.inference import Gather, Inferred
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
@@ -101,9 +102,7 @@ class SplitPlanner:
     if self._options.split == AUTO:
       self._choose(ops, targets)
     plain_values = self._writes_of_plain_values()
-    inferred = inference.infer(
-      ops,
-      TABLE,
+    inferred = inference.Inference(ops, TABLE).infer(
       self.splits,
       self._tensors,
       [name for name, op in self._undecided.items() if self._may_be_split(op)],
@@ -137,14 +136,9 @@ class SplitPlanner:
     self.summary = self.summary.and_then(
       SplitPlan(
         tuple(SplitVariable.of(op, self.splits[op.name]) for op in variables),
-        costs.bytes_sent(
-          of_step,
-          inferred,
-          self._num_parts,
-          TABLE,
-          differentiated,
-          self._sizes,
-        ),
+        costs.Traffic(
+          of_step, self._num_parts, TABLE, differentiated, self._sizes
+        ).sent(inferred),
         gathers,
       )
     )
@@ -254,11 +248,11 @@ class SplitPlanner:
     }
     if not candidates:
       return
-    chosen = search.choose_splits(
+    problem = Problem(
       ops,
       TABLE,
-      candidates,
       self._num_parts,
+      candidates,
       self.splits,
       self._options.memory_limit,
       self._tensors,
@@ -267,6 +261,7 @@ class SplitPlanner:
       trained,
       self._sizes,
     )
+    chosen = search.choose_splits(problem)
     for name, split in chosen.items():
       del self._undecided[name]
       if split is not None:

@@ -58,13 +58,8 @@ class BytesSentTest(absltest.TestCase):
   def _sent(self, splits, decisions, num_parts=3, differentiated=(), sizes=()):
     ops = self.graph.get_operations()
     return _entries(
-      costs.bytes_sent(
-        ops,
-        _inferred(ops, splits, decisions),
-        num_parts,
-        _TABLE,
-        differentiated,
-        dict(sizes),
+      costs.Traffic(ops, num_parts, _TABLE, differentiated, dict(sizes)).sent(
+        _inferred(ops, splits, decisions)
       )
     )
 

@@ -50,7 +50,7 @@ def _layer():
 
 def _infer(variables, **options):
   ops = v1.get_default_graph().get_operations()
-  return inference.infer(ops, TABLE, variables, **options)
+  return inference.Inference(ops, TABLE).infer(variables, **options)
 
 
 def _decided(inferred):
@@ -168,7 +168,7 @@ class LayoutsTest(_GraphTest):
     start = len(self.graph.get_operations())
     tf.nn.relu(before, name="after")
     ops = self.graph.get_operations()[start:]
-    found = inference.infer(ops, TABLE, {}, {"product:0": _COLUMNS})
+    found = inference.Inference(ops, TABLE).infer({}, {"product:0": _COLUMNS})
     self.assertEqual(found.splits, {"product:0": _COLUMNS, "after:0": _COLUMNS})
     self.assertEqual(_decided(found), ["after"])
 
@@ -252,7 +252,8 @@ class HandlesTest(_GraphTest):
     )
     _value("kernel", 6, 4)
     with self.assertRaisesRegex(inference.Unsplittable, "^kernel cannot"):
-      inference.infer(self.graph.get_operations(), table, {"kernel": _ROWS})
+      ops = self.graph.get_operations()
+      inference.Inference(ops, table).infer({"kernel": _ROWS})
 
   def test_what_is_behind_a_handle_is_on_one_device(self):
     """So ids that are split are gathered to look up rows of a whole table."""
@@ -329,7 +330,9 @@ class AdoptionTest(_GraphTest):
     start = len(self.graph.get_operations())
     tf.nn.bias_add(_layer(), bias, name="sum")
     ops = self.graph.get_operations()[start:]
-    found = inference.infer(ops, TABLE, {"up": _COLUMNS}, adoptable=["bias"])
+    found = inference.Inference(ops, TABLE).infer(
+      {"up": _COLUMNS}, adoptable=["bias"]
+    )
     self.assertEmpty(found.adopted)
 
   def test_beside_what_is_split(self):
@@ -348,9 +351,9 @@ class AdoptionTest(_GraphTest):
   ):
     both = tf.negative(_value("first", 6)) + _value("second", 6)
     tf.nn.bias_add(_layer(), both)
-    found = inference.infer(
-      self.graph.get_operations(),
-      _ONLY_SOURCE_OF_NEG,
+    found = inference.Inference(
+      self.graph.get_operations(), _ONLY_SOURCE_OF_NEG
+    ).infer(
       {"up": _COLUMNS, "first": Split(0, sizes)},
       adoptable=["second"],
     )
@@ -362,9 +365,9 @@ class AdoptionTest(_GraphTest):
     tf.nn.bias_add(_layer(), bias)
     other = tf.matmul(v1.placeholder(tf.float32, [3, 4]), _value("left", 4, 6))
     tf.nn.bias_add(other, tf.negative(bias))
-    found = inference.infer(
-      self.graph.get_operations(),
-      _ONLY_SOURCE_OF_NEG,
+    found = inference.Inference(
+      self.graph.get_operations(), _ONLY_SOURCE_OF_NEG
+    ).infer(
       {"up": _COLUMNS, "left": Split(1, (3, 3))},
       adoptable=["bias"],
     )

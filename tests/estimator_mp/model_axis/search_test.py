@@ -66,28 +66,25 @@ class SearchTest(parameterized.TestCase):
     ops = self.graph.get_operations()
     variables = v1.global_variables()
     self.arguments = {
-      "candidates": {x.op.name: x.shape.as_list() for x in variables},
+      "variables": {x.op.name: x.shape.as_list() for x in variables},
       "initial_writes": [x.initializer for x in variables],
       "trained": [x.op.name for x in v1.trainable_variables()],
     } | options
-    return search.choose_splits(
-      ops, TABLE, num_parts=num_parts, **self.arguments
-    )
+    problem = evaluation.Problem(ops, TABLE, num_parts, **self.arguments)
+    return search.choose_splits(problem)
 
   def _sent(self, chosen, num_parts):
     ops = self.graph.get_operations()
     writes = self.arguments["initial_writes"]
     adoptable = [x.op.name for x in v1.global_variables() if x.shape.rank == 1]
-    inferred = inference.infer(
-      ops,
-      TABLE,
+    inferred = inference.Inference(ops, TABLE).infer(
       {name: split for name, split in chosen.items() if split is not None},
       adoptable=adoptable,
       whole_values=writes,
     )
     step = [op for op in ops if op not in writes]
     gradients = costs.tensors_with_gradients(ops, self.arguments["trained"])
-    return costs.bytes_sent(step, inferred, num_parts, TABLE, gradients)
+    return costs.Traffic(step, num_parts, TABLE, gradients).sent(inferred)
 
   @parameterized.named_parameters(
     ("two_parts", 2, (6, 6)),
@@ -213,7 +210,8 @@ class SearchTest(parameterized.TestCase):
       for op in self.graph.get_operations()
       if op.type not in ("VarHandleOp", "AssignVariableOp")
     ]
-    found = search.choose_splits(ops, TABLE, num_parts=2, **self.arguments)
+    problem = evaluation.Problem(ops, TABLE, 2, **self.arguments)
+    found = search.choose_splits(problem)
     self.assertEqual(found, expected)
 
   def test_rules_of_the_user_stay_and_others_go_with_them(self):
@@ -222,7 +220,7 @@ class SearchTest(parameterized.TestCase):
     tf.reduce_mean(_dense(hidden, 12, "down"))
     shapes = {"down/kernel": [20, 12], "up/bias": [20], "down/bias": [12]}
     columns = {"up/kernel": Split(1, (15, 5))}
-    chosen = self._choose(2, candidates=shapes, fixed=columns)
+    chosen = self._choose(2, variables=shapes, fixed=columns)
     self.assertEqual(chosen, {"down/kernel": Split(0, (15, 5))})
 
   def test_more_is_split_under_a_memory_limit(self):
@@ -298,16 +296,9 @@ class SearchTest(parameterized.TestCase):
   def test_nothing_else_is_better(self, name, num_parts):
     options = self._zoo(name)
     chosen = self._choose(num_parts, **options)
-    defaults = {"fixed": {}, "memory_limit": None, "known": {}}
-    arguments = defaults | self.arguments
-    variables = arguments.pop("candidates")
-    problem = evaluation.Problem(
-      self.graph.get_operations(),
-      TABLE,
-      num_parts,
-      variables=variables,
-      **arguments,
-    )
+    ops = self.graph.get_operations()
+    problem = evaluation.Problem(ops, TABLE, num_parts, **self.arguments)
+    variables = problem.variables
     evaluate = evaluation.Evaluation(problem)
     evaluate.count(chosen)
     choices = [

@@ -145,7 +145,7 @@ def run(
     inferred = None
     if splits:
       known = {inputs[name].name: split for name, split in splits.items()}
-      inferred = inference.infer(ops, table, {}, known)
+      inferred = inference.Inference(ops, table).infer({}, known)
       part_ops.PartOps(maker).apply(ops, inferred)
     made = {op.name: op.device for op in graph.get_operations()[start:]}
     wholes = [maker.whole(x) for x in outputs]
