@@ -199,36 +199,6 @@ def route(ids: tf.Tensor, rows: Rows, device: str) -> Route:
     return Route(rows, tuple(local_ids), order, counts)
 
 
-def look_up(
-  gathers: Sequence[Gather],
-  rows: Rows,
-  lookups: Sequence[tf.Tensor],
-  devices: Sequence[str],
-  device: str,
-) -> list[tf.Tensor]:
-  """Returns rows of a table, for all lookups by one exchange.
-
-  An id that has no row fails as a gather of one shard does.
-
-  Args:
-    gathers: For each shard what returns rows of it. It is called where its
-      device is set.
-    rows: How the table is owned.
-    lookups: Ids, int32 or int64, of any shapes.
-    devices: The device of each shard.
-    device: Where the rows are wanted.
-
-  Returns:
-    For each of the lookups rows of shape `ids.shape + [...]`.
-  """
-  exchanged = route(joined_ids(lookups, device), rows, device)
-  distinct = distinct_rows(exchanged, gathers, devices, device)
-  return [
-    rows_of(order, distinct, device)
-    for order in cut_like(exchanged.order, lookups, device)
-  ]
-
-
 def joined_ids(lookups: Sequence[tf.Tensor], device: str) -> tf.Tensor:
   """Returns the ids of several lookups as one vector.
 
@@ -365,21 +335,6 @@ def entries_of_distinct(
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
     parts = tf.split(values, exchanged.counts, num=len(exchanged.local_ids))
   return _on_devices(parts, devices)
-
-
-def summed(exchanged: Route, values: tf.Tensor, device: str) -> tf.Tensor:
-  """Returns the sum of the values of each distinct id.
-
-  They are added in their order, as an optimizer does before it updates rows.
-
-  Args:
-    exchanged: Where the rows are.
-    values: One for each id, of shape [n, ...].
-    device: Where they are.
-  """
-  with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    total = tf.reduce_sum(exchanged.counts)
-    return tf.math.unsorted_segment_sum(values, exchanged.order, total)
 
 
 def dense(

@@ -124,11 +124,6 @@ def _random(step: PartedStep) -> str:
       "with numbers of its own; compare without them, such as with a dropout "
       "rate of 0"
     )
-  if step.count > 1 and step.config.draws == "per_slice":
-    return (
-      f"random ops ({_names(names)}) draw numbers of their own for each of "
-      f'{step.count} slices; use draws="whole"'
-    )
   return (
     f"random ops ({_names(names)}) draw other numbers, as they have no seed "
     "of their own; give them one"

@@ -66,17 +66,6 @@ def _joined(whole: tf.Operation, parts: Sequence[tf.Variable]) -> WholeVariable:
   return WholeVariable(tuple(in_order), axis)
 
 
-def fetches(
-  variables: Mapping[str, WholeVariable],
-) -> dict[str, tuple[tf.Variable, ...]]:
-  """Returns what a session is asked for to have variables, for `joined`.
-
-  Args:
-    variables: What `by_name` returned.
-  """
-  return {name: variable.parts for name, variable in variables.items()}
-
-
 def joined(
   variables: Mapping[str, WholeVariable], fetched: Mapping[str, Sequence[Any]]
 ) -> dict[str, Any]:
@@ -84,7 +73,7 @@ def joined(
 
   Args:
     variables: What `by_name` returned.
-    fetched: What a session returned for `fetches`.
+    fetched: The values of the parts of each.
   """
   return {
     name: variable.joined(fetched[name]) for name, variable in variables.items()

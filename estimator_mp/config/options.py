@@ -220,12 +220,7 @@ def checked_pairs(
         f"{name} has {pair!r}, which is no pair of an expression and {what}; "
         f"write pairs such as {example}"
       )
-    try:
-      re.compile(pair[0])
-    except re.error as error:
-      raise ValueError(
-        f"{name} has {pair[0]!r}, which is no regular expression: {error}"
-      ) from error
+    _check_expression(name, pair[0])
   return tuple((expression, other) for expression, other in pairs)
 
 
@@ -240,13 +235,18 @@ def checked_expressions(name: str, expressions: Any) -> tuple[str, ...]:
     ValueError: If one is malformed.
   """
   for expression in expressions:
-    try:
-      re.compile(expression)
-    except re.error as error:
-      raise ValueError(
-        f"{name} has {expression!r}, which is no regular expression: {error}"
-      ) from error
+    _check_expression(name, expression)
   return tuple(expressions)
+
+
+def _check_expression(name: str, expression: str) -> None:
+  """Raises if an expression is malformed."""
+  try:
+    re.compile(expression)
+  except re.error as error:
+    raise ValueError(
+      f"{name} has {expression!r}, which is no regular expression: {error}"
+    ) from error
 
 
 def parse_json(text: str) -> Any:

@@ -184,21 +184,3 @@ def speed_up_bound(
     least = max(least, before + begin + max(waited, sum(work.values())))
     least = max(least, begin + rounds * sum(work.values()))
   return busy / least
-
-
-def bubble_bound(
-  schedule: schedule_lib.Schedule,
-  forward: float | Sequence[float] = 1.0,
-  backward: float | Sequence[float] = 1.0,
-  weight: float | Sequence[float] = 0.0,
-) -> float:
-  """Returns a bubble that no order of a schedule's cells falls below.
-
-  Args:
-    schedule: The schedule.
-    forward: As for `simulate`.
-    backward: As for `simulate`.
-    weight: As for `simulate`.
-  """
-  bound = speed_up_bound(schedule, forward, backward, weight)
-  return 1 - bound / schedule.num_devices

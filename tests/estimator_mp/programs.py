@@ -104,7 +104,7 @@ class Program:
 
   def variables(self):
     """Returns every variable."""
-    parts = self.session.run(whole_variables.fetches(self._variables))
+    parts = self.session.run({k: x.parts for k, x in self._variables.items()})
     return whole_variables.joined(self._variables, parts)
 
   def mirrors(self):

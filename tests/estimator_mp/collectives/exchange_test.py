@@ -51,9 +51,16 @@ class _Shards:
     ]
 
   def look_up(self, lookups, leader=_LEADER):
-    return exchange.look_up(
-      self.gathers(), self.rows, lookups, self.devices, leader
+    """Returns rows for all lookups, by one exchange."""
+    joined = exchange.joined_ids(lookups, leader)
+    route = exchange.route(joined, self.rows, leader)
+    distinct = exchange.distinct_rows(
+      route, self.gathers(), self.devices, leader
     )
+    return [
+      exchange.rows_of(order, distinct, leader)
+      for order in exchange.cut_like(route.order, lookups, leader)
+    ]
 
   def joined(self, values):
     """Returns the table of the values of shards."""
@@ -290,7 +297,9 @@ class UpdatesTest(parameterized.TestCase):
       shards = _Shards(rows)
       fed = device_steps.placeholders([values, np.array(ids, np.int64)])
       route = exchange.route(fed[1], rows, _LEADER)
-      totals = exchange.summed(route, fed[0], _LEADER)
+      totals = tf.math.unsorted_segment_sum(
+        fed[0], route.order, tf.reduce_sum(route.counts)
+      )
       parts = exchange.entries_of_distinct(
         route, totals, shards.devices, _LEADER
       )

@@ -41,7 +41,7 @@ class WholeVariablesTest(parameterized.TestCase):
     self.assertEqual([part.shape[axis] for part in kernel.parts], sizes)
     with v1.Session() as session:
       session.run(v1.global_variables_initializer())
-      parts = session.run(whole_variables.fetches(found))
+      parts = session.run({name: x.parts for name, x in found.items()})
     values = whole_variables.joined(found, parts)
     self.assertEqual(values["a/kernel"].shape, tuple(shape))
     self.assertEqual(values["a/bias"].shape, (4,))

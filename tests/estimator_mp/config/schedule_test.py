@@ -337,7 +337,10 @@ class TimeTest(parameterized.TestCase):
     self.assertAlmostEqual(
       timeline.speed_up, simulation.speed_up_bound(schedule)
     )
-    self.assertAlmostEqual(timeline.bubble, simulation.bubble_bound(schedule))
+    self.assertAlmostEqual(
+      timeline.bubble,
+      1 - simulation.speed_up_bound(schedule) / schedule.num_devices,
+    )
 
   @parameterized.named_parameters(
     ("1f1b_4_8", ("1f1b", 4, 8), 32 / 11, 3 / 11),
@@ -347,7 +350,9 @@ class TimeTest(parameterized.TestCase):
   def test_bound(self, arguments, speed_up, bubble):
     schedule = orders.make_schedule(*arguments)
     self.assertAlmostEqual(simulation.speed_up_bound(schedule), speed_up)
-    self.assertAlmostEqual(simulation.bubble_bound(schedule), bubble)
+    self.assertAlmostEqual(
+      1 - simulation.speed_up_bound(schedule) / schedule.num_devices, bubble
+    )
 
   @hypothesis.given(
     _schedules_of(*_ordered(splits_backward=False)),
@@ -391,7 +396,10 @@ class TimeTest(parameterized.TestCase):
     bound = simulation.speed_up_bound(repeated, *times)
     self.assertLessEqual(timeline.speed_up, bound + 1e-9)
     self.assertGreaterEqual(
-      timeline.bubble, simulation.bubble_bound(repeated, *times) - 1e-9
+      timeline.bubble,
+      1
+      - simulation.speed_up_bound(repeated, *times) / repeated.num_devices
+      - 1e-9,
     )
 
   @hypothesis.given(_schedules(), strategies.data())

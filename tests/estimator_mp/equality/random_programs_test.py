@@ -60,7 +60,7 @@ def train(program, config=None):
       for batch in program.batches():
         feed = {inputs[name]: value for name, value in batch.items()}
         losses.append(session.run([spec.loss, spec.train_op], feed)[0])
-      fetches = whole_variables.fetches(variables)
+      fetches = {name: x.parts for name, x in variables.items()}
       fetched = session.raw_session().run(fetches)
       return losses, whole_variables.joined(variables, fetched)
 

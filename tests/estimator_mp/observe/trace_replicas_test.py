@@ -65,7 +65,9 @@ class StepTraceTest(parameterized.TestCase):
       trace.live_micro_batches(),
       schedule_lib.live_micro_batches(made) * num_replicas,
     )
-    self.assertAlmostEqual(trace.bubble, simulation.bubble_bound(made))
+    self.assertAlmostEqual(
+      trace.bubble, 1 - simulation.speed_up_bound(made) / made.num_devices
+    )
     self.assertAlmostEqual(
       trace.speed_up, num_replicas * simulation.speed_up_bound(made)
     )
@@ -174,7 +176,9 @@ class ModelAxisTest(parameterized.TestCase):
       self.assertEqual(
         gantt.lay_out(trace, device).stages, tuple(trace.stages_of(device))
       )
-    self.assertAlmostEqual(trace.bubble, simulation.bubble_bound(made))
+    self.assertAlmostEqual(
+      trace.bubble, 1 - simulation.speed_up_bound(made) / made.num_devices
+    )
     self.assertAlmostEqual(
       trace.speed_up, 2 * num_replicas * simulation.speed_up_bound(made)
     )
