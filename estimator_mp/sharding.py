@@ -26,7 +26,6 @@ from estimator_mp.capture import (
   graph_checks,
   input_boundary,
   micro_batches,
-  requests,
   resources,
   size_errors,
 )
@@ -192,7 +191,10 @@ def _with_config(
 
 
 class _Sharding:
-  """Captures, plans and lowers the graph of one call of a model_fn."""
+  """Captures, plans and lowers the graph of one call of a model_fn.
+
+  It answers the requests for gradients as a `GradientRequestHandler`.
+  """
 
   def __init__(
     self,
@@ -219,6 +221,7 @@ class _Sharding:
     self._processes: horovod.Processes | None = None
     self._examples: list[tf.Tensor] = []  # What model_fn is called with.
     self._of_input: Sequence[tf.Operation] = ()  # If batches are prefetched.
+    self._is_asked = False  # For gradients.
     self._whole: engine.WholeBatch | None = None
     self._splitter: splitter.Splitter | splitter.Unsplit = splitter.Unsplit()
     # Without a model axis, tables may be split over replicas.
@@ -351,7 +354,7 @@ class _Sharding:
   def _order_reads(self, spec: tf.estimator.EstimatorSpec) -> None:
     """Lets a step read variables before it writes them, as the program does."""
     fetches = tf.nest.flatten([spec.train_op, spec.loss])
-    step = traversal.ops_run_with(*(getattr(x, "op", x) for x in fetches))
+    step = traversal.ops_run_with(*fetches)
     made = [op for op in self._graph.get_operations() if op in step]
     ordering.read_before_writing(unordered_reads.find(made))
 
@@ -374,16 +377,13 @@ class _Sharding:
     self, build: Callable[[], tf.estimator.EstimatorSpec]
   ) -> tf.estimator.EstimatorSpec:
     """Calls model_fn, and answers its requests for gradients."""
-    handler = requests.Requests(self._answer, self._add_terms)
-    if self._whole is not None:
-      handler.constants = self._whole.constants
     with (
-      gradient_requests.intercepted(self._graph, handler),
+      gradient_requests.intercepted(self._graph, self),
       mesh_lib.current_mesh(self._mesh),
     ):
       spec = build()
     graph_checks.check_spec(spec)
-    if self._mode == TRAIN and not handler.count:
+    if self._mode == TRAIN and not self._is_asked:
       raise ValueError(
         "model_fn returned a spec for training but never asked for "
         "gradients of the Estimator's graph, so nothing was sharded; ask by "
@@ -392,45 +392,54 @@ class _Sharding:
       )
     return spec
 
-  def _answer(self, request: requests.Request) -> list[Any]:
-    """Returns gradients of the whole batch."""
-    targets = [tf.convert_to_tensor(x) for x in request.targets]
+  def gradients(
+    self,
+    targets: list[Any],
+    sources: list[Any],
+    grad_ys: list[Any] | None,
+    compute: gradient_requests.Compute,
+  ) -> list[Any]:
+    """Returns gradients of the whole batch; see `GradientRequestHandler`."""
+    self._is_asked = True
+    tensors = [tf.convert_to_tensor(x) for x in targets]
     # Gradient ops will be made beside the ops of the forward graph.
-    new = self._place_forward([x.op for x in targets])
-    sources = self._splitter.expand(request.sources)
-    wholes = [self._splitter.whole(x) for x in targets]
+    new = self._place_forward([x.op for x in tensors])
+    asked = self._splitter.expand(sources)
+    wholes: list[Any] = [self._splitter.whole(x) for x in tensors]
     new += self._read_new_ops()
     # A tape answers what it was asked, and nothing else.
-    if all(x is y for x, y in zip(wholes, targets, strict=True)):
-      wholes = request.targets
+    if all(x is y for x, y in zip(wholes, tensors, strict=True)):
+      wholes = targets
     if self._whole is None:
-      found = list(
-        request.compute(wholes, sources.tensors, request.grad_ys, ())
-      )
+      found = list(compute(wholes, asked.tensors, grad_ys))
     else:
       self._whole.split([x for x in new if not self._splitter.is_replaced(x)])
       self._stages.adopt_devices(self._read_new_ops())
       found = self._whole.gradients(
         [tf.convert_to_tensor(x) for x in wholes],
-        sources.tensors,
-        request.grad_ys,
-        request.compute,
+        asked.tensors,
+        grad_ys,
+        compute,
       )
-    sources, found = self._splitter.without_lookups(sources, found)
+    asked, found = self._splitter.without_lookups(asked, found)
     new = self._read_new_ops()
     if self._splitter.read_wholes(new):
       new += self._read_new_ops()
     control_flow.wait_outside_of_loops(new)
-    self._stages.plan_gradients(new, sources.tensors, found)
+    self._stages.plan_gradients(new, asked.tensors, found)
     if self._whole is not None:
       follows = propagation.Follows.LARGEST_INPUT
       self._assign_devices(self._stages.propagate(new, follows))
       self._whole.mirror()
     if self._processes is not None:
-      found = self._processes.sum(sources.tensors, found)
-    return self._splitter.contract(sources, found)
+      found = self._processes.sum(asked.tensors, found)
+    return self._splitter.contract(asked, found)
 
-  def _add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
+  def constants(self, tensors: list[Any]) -> list[Any]:
+    """Returns what slices make of constants; see `GradientRequestHandler`."""
+    return [] if self._whole is None else self._whole.constants(tensors)
+
+  def add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Adds the terms of a gradient that several stages have a part of."""
     if self._whole is None and self._splitter.summary is None:
       return gradient_lib.add_at_once(terms)

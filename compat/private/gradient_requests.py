@@ -39,10 +39,10 @@ _undo: list[Callable[[], None]] = []
 _inside = threading.local()
 
 
-# From targets, sources, grad_ys (None for ones) and tensors that are taken for
-# constants to a gradient, or None, for each source.
+# From targets, sources and grad_ys (None for ones) to a gradient, or None, for
+# each source.
 Compute = Callable[
-  [Sequence[Any], Sequence[Any], Sequence[Any] | None, Sequence[Any]], list[Any]
+  [Sequence[Any], Sequence[Any], Sequence[Any] | None], list[Any]
 ]
 
 
@@ -212,14 +212,13 @@ def _patch() -> None:
       targets: Sequence[Any],
       sources: Sequence[Any],
       grad_ys: Sequence[Any] | None,
-      constants: Sequence[Any],
     ) -> Any:
       own = _handlers[graph][-1].constants(stops) if graph in _handlers else []
       bound.arguments.update(
         ys=list(targets),
         xs=list(sources),
         grad_ys=grad_ys,
-        stop_gradients=[*stops, *own, *constants] or None,
+        stop_gradients=[*stops, *own] or None,
       )
       if graph not in _handlers:
         return helper(*bound.args, **bound.kwargs)
@@ -250,9 +249,8 @@ def _patch() -> None:
       targets: Sequence[Any],
       wanted: Sequence[Any],
       grad_ys: Sequence[Any] | None,
-      constants: Sequence[Any],
     ) -> Any:
-      if targets is flat_target and wanted is flat_sources and not constants:
+      if targets is flat_target and wanted is flat_sources:
         found = gradient(tape, target, sources, grad_ys, *args, **kwargs)
         return tf.nest.flatten(found)
       # A tape knows nothing of what was made after it: ask the graph.
@@ -261,7 +259,6 @@ def _patch() -> None:
         list(wanted),
         grad_ys,
         colocate_gradients_with_ops=True,
-        stop_gradients=list(constants) or None,
       )
 
     found = _answer(graph, flat_target, flat_sources, output_gradients, compute)
@@ -331,7 +328,7 @@ def _answer(
       flat_targets, flat_sources, flat_grad_ys, computed
     )
   else:
-    found = computed(flat_targets, flat_sources, flat_grad_ys, [])
+    found = computed(flat_targets, flat_sources, flat_grad_ys)
   for observer in _observers.get(graph, ()):
     observer(flat_sources, list(found))
   return found

@@ -28,23 +28,21 @@ _NO_EXAMPLES = (
 
 @dataclasses.dataclass(frozen=True)
 class Input:
-  """One of the features or labels.
+  """One of the features or labels, with examples.
 
   Attributes:
     name: Its path, such as "features/x".
-    value: A tensor, SparseTensor or RaggedTensor.
-    axis: The axis of its examples; None for what belongs to the whole batch.
+    value: All examples: a Tensor, SparseTensor or RaggedTensor.
+    axis: The axis of the examples.
   """
 
   name: str
   value: Any
-  axis: int | None
+  axis: int
 
   @property
   def size(self) -> int | None:
     """The number of examples; None if the graph does not know it."""
-    if self.axis is None:
-      return None
     size: int | None = self.value.shape.as_list()[self.axis]
     return size
 

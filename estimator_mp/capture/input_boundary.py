@@ -67,7 +67,7 @@ def ops_of_input(
     ValueError: If nothing of them comes from an iterator, or what runs before
       its step would not be the same as what runs in it.
   """
-  run = traversal.ops_run_with(*(x.op for x in leaves), *slicing)
+  run = traversal.ops_run_with(*leaves, *slicing)
   graph = tf.compat.v1.get_default_graph()
   before = [op for op in graph.get_operations() if op in run]
   of_input = {op for op in before if op.type in op_types.ITERATOR_READS}

@@ -61,7 +61,7 @@ def join(batches: Sequence[Any], batch_axis: Sequence[BatchAxis] = ()) -> Any:
   Args:
     batches: Features and labels of each replica, all nested in the same way, in
       the order of the replicas.
-    batch_axis: As for `micro_batches.split_batch`.
+    batch_axis: As for `micro_batches.inputs_with_examples`.
 
   Returns:
     The same structure, with the examples of all batches in their order.

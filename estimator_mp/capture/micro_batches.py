@@ -16,27 +16,13 @@ from types import MappingProxyType
 from typing import Any
 
 from estimator_mp.capture import batch_size, nested_inputs, replica_batches
+from estimator_mp.capture.batch_size import Input
 from estimator_mp.config.sharding_options import BatchAxis
 
 import tensorflow as tf
 
 # Where slices begin, and their sizes: int32 tensors [count].
 Ranges = tuple[tf.Tensor, tf.Tensor]
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchInput:
-  """An input with examples.
-
-  Attributes:
-    name: Its path, such as "features/x".
-    whole: All examples: a Tensor, SparseTensor or RaggedTensor.
-    axis: The axis of the examples.
-  """
-
-  name: str
-  whole: Any
-  axis: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -116,7 +102,7 @@ class Parts:
 
 def inputs_with_examples(
   inputs: Any, batch_axis: Sequence[BatchAxis] = ()
-) -> list[BatchInput]:
+) -> list[Input]:
   """Returns what has examples of features and labels, whole.
 
   Args:
@@ -129,25 +115,25 @@ def inputs_with_examples(
     ValueError: If an axis is none of a tensor's.
   """
   return [
-    BatchInput(name, leaf, axis)
+    Input(name, leaf, axis)
     for name, leaf in nested_inputs.leaves(inputs)
     if tf.is_tensor(leaf)
     and (axis := nested_inputs.axis_of(name, leaf, batch_axis)) is not None
   ]
 
 
-def known_size(inputs: Sequence[BatchInput]) -> int | None:
+def known_size(inputs: Sequence[Input]) -> int | None:
   """Returns how many examples inputs have; None if the graph does not know.
 
   Args:
     inputs: Inputs with examples.
   """
-  sizes = {batch_size.Input(x.name, x.whole, x.axis).size for x in inputs}
+  sizes = {entry.size for entry in inputs}
   return sizes.pop() if len(sizes) == 1 else None
 
 
 def parts_of_batch(
-  inputs: Sequence[BatchInput],
+  inputs: Sequence[Input],
   count: int,
   host: str = "",
   num_replicas: int = 1,
@@ -167,16 +153,15 @@ def parts_of_batch(
     ValueError: If inputs have different numbers of examples, or none, or if a
       replica that reads its own batch has fewer examples than slices.
   """
-  entries = [batch_size.Input(x.name, x.whole, x.axis) for x in inputs]
   with (
     tf.compat.v1.name_scope(None),
     tf.control_dependencies(None),
     tf.compat.v1.name_scope("estimator_mp/split"),
   ):
-    of_replicas = replica_batches.find(entries, num_replicas)
+    of_replicas = replica_batches.find(inputs, num_replicas)
     if of_replicas is not None:
-      return _parts_of_replicas(entries, of_replicas, count, host)
-    whole = batch_size.batch_size(entries, host)
+      return _parts_of_replicas(inputs, of_replicas, count, host)
+    whole = batch_size.batch_size(inputs, host)
     if whole.checked is not None:
       return Parts(count, _ranges(whole.checked, count), whole.checked)
     assert whole.known is not None
@@ -186,7 +171,7 @@ def parts_of_batch(
 
 
 def _parts_of_replicas(
-  inputs: Sequence[batch_size.Input],
+  inputs: Sequence[Input],
   batches: replica_batches.ReplicaBatches,
   count: int,
   host: str,

@@ -212,7 +212,6 @@ def judge(
   if parted is None:
     return comparison
   spec = plain_graph.spec
-  fetches = (getattr(x, "op", x) for x in (spec.train_op, spec.loss))
   step = parting.PartedStep(
     *found[parted.number - 1],
     parted.gradients,
@@ -220,7 +219,7 @@ def judge(
     parted.loss_difference,
     tolerance,
     config,
-    traversal.ops_run_with(*fetches),
+    traversal.ops_run_with(spec.train_op, spec.loss),
   )
   return dataclasses.replace(comparison, reason=parting.reason(step))
 

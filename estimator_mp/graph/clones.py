@@ -155,8 +155,6 @@ class Clones:
   def _tensor(self, index: int, tensor: tf.Tensor) -> tf.Tensor:
     known = self._tensors[index].get(tensor.name)
     if known is None:
-      if tensor.op.name in self._members:
-        raise ValueError(_inside_of_call(tensor))
       known = self._homes[index].tensors.get(tensor.name, tensor)
     return known
 
@@ -491,15 +489,6 @@ def _refer_to_calls(
   for position in range(len(op.inputs), len(node.input)):
     name = node.input[position].removeprefix("^")
     node.input[position] = f"^{members.get(name, name)}"
-
-
-def _inside_of_call(tensor: tf.Tensor) -> str:
-  """Returns what is wrong if something reads what is inside of a call."""
-  return (
-    f"{tensor.name} is read after gradients were asked for, and it is inside "
-    "of a cell, which is a function of what was read before; make what reads "
-    'it before, or say cells="ops"'
-  )
 
 
 def _device_of_group(op: tf.Operation, inside: Collection[str]) -> str:

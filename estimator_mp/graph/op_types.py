@@ -317,8 +317,10 @@ REPORTS = frozenset(["Assert", "Print", "PrintV2"])
 VIEWS = frozenset(
   ["ExpandDims", "Identity", "Reshape", "Squeeze", "StopGradient"]
 )
+# They measure the shapes of what they get.
+MEASURES = frozenset(["Rank", "Shape", "ShapeN", "Size"])
 # They look at the shape of what they get alone.
-SHAPE_ONLY = frozenset(["OnesLike", "Rank", "Shape", "Size", "ZerosLike"])
+SHAPE_ONLY = MEASURES | {"OnesLike", "ZerosLike"}
 # They change the order of rows.
 REORDERS = frozenset(["RandomShuffle", "Reverse", "ReverseV2", "Roll"])
 ACTIVATIONS = frozenset(

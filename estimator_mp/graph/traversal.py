@@ -144,13 +144,13 @@ def _reached(
   return [op for op in within if op in found]
 
 
-def ops_run_with(*ops: tf.Operation) -> set[tf.Operation]:
+def ops_run_with(*fetches: tf.Operation | tf.Tensor) -> set[tf.Operation]:
   """Returns the ops that run if some are asked for, these among them.
 
   Args:
-    *ops: Ops of a graph.
+    *fetches: Ops of a graph, or tensors that they make.
   """
-  return set(walk(ops, sources))
+  return set(walk((getattr(x, "op", x) for x in fetches), sources))
 
 
 class Loops:

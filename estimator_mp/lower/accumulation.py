@@ -216,12 +216,8 @@ class Accumulation:
 
   def _by_replica(self, tensor: tf.Tensor) -> list[list[tf.Tensor]]:
     """Returns the copies of a tensor in each micro-batch of each replica."""
-    copies = self._copies(tensor)
+    copies = [tensor, *self._clones.of(tensor)]
     return [
       copies[begin : begin + self._count]
       for begin in range(0, len(copies), self._count)
     ]
-
-  def _copies(self, tensor: tf.Tensor) -> list[tf.Tensor]:
-    """Returns a tensor of each slice."""
-    return [tensor, *self._clones.of(tensor)]

@@ -30,7 +30,6 @@ from estimator_mp.model_axis.rules.table import TABLE
 import numpy as np
 import tensorflow as tf
 
-_SHAPES = frozenset(["Rank", "Shape", "ShapeN", "Size"])
 _ARGUMENTS = frozenset(["Placeholder", "PlaceholderV2"])
 # Lists whose elements nobody has said anything of.
 NEW_LISTS = frozenset(["EmptyTensorList", "TensorListReserve"])
@@ -223,7 +222,7 @@ class _Body:
     if graph_reads.names_gradient(op):
       raise _RefusedError  # It would be asked of the function as it was built.
     splits = [self._splits.get(x.name) for x in op.inputs]
-    if op.type in _SHAPES:
+    if op.type in op_types.MEASURES:
       for tensor, split in zip(op.outputs, splits, strict=False):
         if split is not None and op.type != "Rank":
           self._of_shapes.add(tensor.name)

@@ -150,9 +150,8 @@ def ops_of_step(train_op: tf.Operation | tf.Tensor) -> list[tf.Operation]:
   Args:
     train_op: What a training step runs.
   """
-  last = getattr(train_op, "op", train_op)
-  reached = traversal.ops_run_with(last)
-  return [op for op in last.graph.get_operations() if op in reached]
+  reached = traversal.ops_run_with(train_op)
+  return [op for op in train_op.graph.get_operations() if op in reached]
 
 
 def find_savings(ops: Sequence[tf.Operation]) -> Savings:

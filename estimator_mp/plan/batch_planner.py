@@ -17,7 +17,7 @@ from typing import Protocol
 
 from compat.private import graph_reads
 from estimator_mp.capture import micro_batches
-from estimator_mp.capture.micro_batches import BatchInput
+from estimator_mp.capture.batch_size import Input
 from estimator_mp.graph import control_flow, op_types, traversal, variables
 from estimator_mp.model_axis import axes, function_parts, sources
 from estimator_mp.model_axis.decisions import (
@@ -37,8 +37,6 @@ from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.plan import odd_sizes
 
 import tensorflow as tf
-
-SHAPES = frozenset(["Rank", "Shape", "ShapeN", "Size"])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -194,7 +192,7 @@ class BatchPlanner:
 
   def __init__(
     self,
-    inputs: Sequence[BatchInput],
+    inputs: Sequence[Input],
     before: Iterable[tf.Operation],
     per_example: Sequence[str] = (),
     draws: str = "whole",
@@ -214,7 +212,7 @@ class BatchPlanner:
     self._roots = {
       x.name
       for entry in inputs
-      for x in tf.nest.flatten(entry.whole, expand_composites=True)
+      for x in tf.nest.flatten(entry.value, expand_composites=True)
     }
     self._depends: set[tf.Operation] = set()
     self._of_inputs = {op for op in before if not _reads_variable(op)}
@@ -230,8 +228,8 @@ class BatchPlanner:
     self._loops = traversal.Loops()
     self._inner: Collection[tf.Operation] = ()  # What branches of conds run.
     for entry in inputs:
-      if isinstance(entry.whole, tf.Tensor):
-        self._rows[entry.whole.name] = Rows(entry.axis, 1)
+      if isinstance(entry.value, tf.Tensor):
+        self._rows[entry.value.name] = Rows(entry.axis, 1)
 
   def differs(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor depends on the batch.
@@ -471,7 +469,7 @@ class BatchPlanner:
         continue
       is_shape = (
         sizes is not None
-        and op.type in SHAPES
+        and op.type in op_types.MEASURES
         and all(_has_known_size(x, sizes) for x in op.inputs)
       )
       if is_shape or self._of_inputs.issuperset(traversal.sources(op)):
@@ -528,7 +526,7 @@ class BatchPlanner:
     is_stateful = op.op_def.is_stateful and not is_lookup
     return (
       bool(op.outputs)
-      and op.type not in SHAPES
+      and op.type not in op_types.MEASURES
       and graph_reads.outermost_loop(op) is None
       and op.type not in op_types.SWITCHES | op_types.MERGES
       and not any(map(op_types.is_reference, op.inputs))

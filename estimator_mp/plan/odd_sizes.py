@@ -12,7 +12,7 @@ arXiv:2105.04663).
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from estimator_mp.capture.micro_batches import BatchInput
+from estimator_mp.capture.batch_size import Input
 from estimator_mp.graph import functions
 
 import tensorflow as tf
@@ -28,7 +28,7 @@ class OddSizes:
   """The ops of one graph, for a batch of `BATCH` examples."""
 
   def __init__(
-    self, inputs: Sequence[BatchInput], differs: Callable[[tf.Tensor], bool]
+    self, inputs: Sequence[Input], differs: Callable[[tf.Tensor], bool]
   ):
     """Starts with the inputs alone.
 
@@ -42,21 +42,21 @@ class OddSizes:
     for entry in inputs:
       self._add_input(entry)
 
-  def _add_input(self, entry: BatchInput) -> None:
-    parts = tf.nest.flatten(entry.whole, expand_composites=True)
-    if isinstance(entry.whole, tf.SparseTensor):
-      sizes = [BATCH, *_known(entry.whole.shape.as_list()[1:])]
+  def _add_input(self, entry: Input) -> None:
+    parts = tf.nest.flatten(entry.value, expand_composites=True)
+    if isinstance(entry.value, tf.SparseTensor):
+      sizes = [BATCH, *_known(entry.value.shape.as_list()[1:])]
       self._sizes[parts[0].name] = [_ROWS, len(sizes)]
       self._sizes[parts[1].name] = [_ROWS]
       self._constants[parts[2].name] = sizes
-    elif isinstance(entry.whole, tf.RaggedTensor):
+    elif isinstance(entry.value, tf.RaggedTensor):
       for index, part in enumerate(parts):
         rows = _ROWS * (index + 2)
         self._sizes[part.name] = [rows, *_known(part.shape.as_list()[1:])]
       # The outermost of the row splits comes after the values.
       self._sizes[parts[1].name] = [BATCH + 1]
     else:
-      self.add_rows(entry.whole, entry.axis)
+      self.add_rows(entry.value, entry.axis)
 
   def add_rows(
     self, tensor: tf.Tensor, axis: int = 0, per_example: int = 1

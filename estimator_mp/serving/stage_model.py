@@ -20,7 +20,6 @@ _METHOD = "tensorflow/serving/predict"
 _COLOCATED = b"loc:@"
 _MAIN = "saved_model_main_op"
 _COLLECTIONS = ("variables", "trainable_variables")
-_OF_PYTHON = frozenset(["EagerPyFunc", "PyFunc", "PyFuncStateless"])
 
 
 class StageModel:
@@ -336,7 +335,7 @@ def _check_no_python(graph_def: Any) -> None:
   bodies = [x.node_def for x in graph_def.library.function]
   for nodes in [graph_def.node, *bodies]:
     for node in nodes:
-      if node.op in _OF_PYTHON:
+      if node.op in op_types.CALLS_PYTHON:
         raise ValueError(
           f"{node.name} ({node.op}) runs a Python function, which no other "
           "process has; use TensorFlow's ops in PREDICT instead"

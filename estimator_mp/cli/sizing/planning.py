@@ -93,7 +93,7 @@ def plan_model(
       inspect_model.placeholders(labels),
       tf.estimator.ModeKeys.TRAIN,
     )
-    step = traversal.ops_run_with(spec.train_op, spec.loss.op)
+    step = traversal.ops_run_with(spec.train_op, spec.loss)
     placement = sharding_plan.get_placement(graph)
     return Plan(
       num_stages,

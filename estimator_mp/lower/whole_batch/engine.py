@@ -18,10 +18,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from compat.private import graph_edits, graph_reads
+from compat.private import gradient_requests, graph_edits, graph_reads
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import micro_batches
-from estimator_mp.capture.micro_batches import BatchInput
+from estimator_mp.capture.batch_size import Input
 from estimator_mp.collectives import sparse
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
@@ -31,7 +31,7 @@ from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import control_flow, op_types, traversal
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph.calls import grouping
-from estimator_mp.lower import ordering, recompute
+from estimator_mp.lower import accumulation, ordering, recompute
 from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import composites, own_gradients, reports
@@ -69,7 +69,7 @@ class WholeBatch:
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
     schedule: Schedule,
-    inputs: Sequence[BatchInput],
+    inputs: Sequence[Input],
     host: str,
     num_replicas: int,
   ):
@@ -88,7 +88,8 @@ class WholeBatch:
     self._config = config
     self._mesh = mesh
     self._policy = recomputation.make_policy(config.recompute, schedule)
-    self._recomputer = recompute.Recomputer()
+    self._recomputation = recomputation.Recomputation({}, ())
+    self._recomputed: dict[tf.Operation, int] = {}  # With their stages.
     self._schedule = schedule
     self._count = schedule.num_micro_batches
     self._replicas = replicas_lib.Replicas(config, mesh, num_replicas)
@@ -96,7 +97,7 @@ class WholeBatch:
     self._inputs = [
       x.op
       for entry in inputs
-      for x in tf.nest.flatten(entry.whole, expand_composites=True)
+      for x in tf.nest.flatten(entry.value, expand_composites=True)
     ]
     self._planner = batch_planner.BatchPlanner(
       inputs, before, config.per_example, config.draws, config.batch_norm
@@ -116,7 +117,7 @@ class WholeBatch:
       self._made_for.__setitem__,
       own_gradients.TYPE,
     )
-    own_gradients.OwnGradients(
+    self._own_gradients = own_gradients.OwnGradients(
       self._planner, self._template, self._bridges, self._num_slices
     )
     self._own = set(graph.get_operations()[len(before) :])
@@ -164,7 +165,7 @@ class WholeBatch:
     targets: Sequence[tf.Tensor],
     sources: Sequence[Any],
     grad_ys: Sequence[Any] | None,
-    compute: Any,
+    compute: gradient_requests.Compute,
   ) -> list[Any]:
     """Returns gradients of the whole batch.
 
@@ -187,7 +188,7 @@ class WholeBatch:
     given = None
     if grad_ys is not None:
       given = self._whole(list(grad_ys))
-    found = compute(self._whole(list(targets)), asked, given, [])
+    found = compute(self._whole(list(targets)), asked, given)
     self._add_shares(graph.get_operations()[first:], found)
     results = []
     for source, indices in zip(sources, of_source, strict=True):
@@ -277,11 +278,7 @@ class WholeBatch:
     rows = self._template.rows(source)
     if part is not asked or rows is None:
       return gradient
-    dense = tf.convert_to_tensor(gradient)
-    joined = self._bridges.join(dense, rows, source.shape)
-    self._planner.add_rows(joined, rows)
-    self._template.pair(joined, dense, rows)
-    return joined
+    return self._own_gradients.join(gradient, rows, source.shape)
 
   def finish(
     self,
@@ -599,22 +596,22 @@ class WholeBatch:
     if not self._policy.stages:
       return list(own)
     inside = set(own)
-    plan = recomputation.plan_recomputation(
+    self._recomputation = recomputation.plan_recomputation(
       own,
       self._passes(runs),
       self._policy.stages,
       lambda tensor: tensor.op in inside,
     )
     number_of = {op: i for i, run in enumerate(runs) for op in run.ops}
-    made = self._recomputer.compute_again(plan)
+    made = self._recomputed = recompute.compute_again(self._recomputation)
     self._backward.update(dict.fromkeys(made, 0))
-    for op in reversed(made):  # As soon as one of the segments reads it.
+    for op in reversed([*made]):  # As soon as one of the segments reads it.
       readers = [
         number_of[x] for x in traversal.consumers(op) if x in number_of
       ]
       number_of[op] = min(readers, default=len(runs) - 1)
       run = runs[number_of[op]]
-      run.recomputed[op] = self._recomputer.copies[op]
+      run.recomputed[op] = made[op]
       run.ops.append(op)
     for run in runs:
       run.ops = traversal.in_order(run.ops)
@@ -637,7 +634,7 @@ class WholeBatch:
     self._clones.add(own, groups, frozenset([*read, *made]))
     slices = range(self._num_slices)
     kept = [x for x in slices if x % self._count in self._policy.kept]
-    self._recomputer.keep(self._clones, kept)
+    recompute.keep(self._recomputation, self._clones, kept)
     for run in runs:
       run.start_sums(self._clones)
 
@@ -703,6 +700,7 @@ class WholeBatch:
     place = {op: i for run in runs for i, op in enumerate(run.ops)}
     dense = {x.op for x in bridges if x.together is None}
     by_calls = self._config.cells == "functions"
+    alone = accumulation.Accumulation(self._clones, self._schedule)
     with (
       bridges_lib.outside(""),
       tf.compat.v1.name_scope(None),
@@ -719,7 +717,7 @@ class WholeBatch:
         elif bridge.op in known:
           parts.append(known[bridge.op])
         else:  # A constant, or no part of a step.
-          parts.append(self._sums_of_replicas(bridge.source))
+          parts.append(alone.totals(bridge.source, {}))
       self._accumulated.update(graph.get_operations()[first:])
       planned = self._replicas.plan_sums(
         [_variable_of(x.of.op) for x in bridges if x.of is not None],
@@ -744,19 +742,6 @@ class WholeBatch:
     with bridges_lib.outside(total.device):
       rows = tf.range(tf.shape(total)[0])
       return tf.IndexedSlices(total, rows, tf.shape(total))
-
-  def _sums_of_replicas(self, tensor: tf.Tensor) -> list[tf.Tensor]:
-    """Returns what the slices of each replica add up to, in no order."""
-    copies = [tensor, *self._clones.of(tensor)]
-    found = []
-    if tensor not in self._clones:
-      total = tensor * tf.cast(self._count, tensor.dtype)
-      return [total] * self._replicas.count  # It is there once.
-    for replica in range(self._replicas.count):
-      own = copies[replica * self._count : (replica + 1) * self._count]
-      with tf.compat.v1.device(own[0].device):
-        found.append(tf.add_n(own))
-    return found
 
   def _rows_of_replicas(self, bridge: Bridge) -> list[tf.IndexedSlices]:
     """Returns the rows of a sparse gradient that each replica's slices list."""
@@ -820,7 +805,7 @@ class WholeBatch:
       self._schedule,
       tuple(MappingProxyType(cells) for cells in self._of_cells),
       MappingProxyType(
-        {op.name: stage for op, stage in self._recomputer.copies.items()}
+        {op.name: stage for op, stage in self._recomputed.items()}
       ),
     )
     return sharding_plan.ShardingPlan(
@@ -854,7 +839,7 @@ def _ops_of_step(spec: tf.estimator.EstimatorSpec) -> set[tf.Operation]:
   if spec.train_op is None:
     fetches += [spec.predictions, spec.eval_metric_ops]
   flat = [x for x in tf.nest.flatten(fetches) if x is not None]
-  return traversal.ops_run_with(*(getattr(x, "op", x) for x in flat))
+  return traversal.ops_run_with(*flat)
 
 
 def _needed(

@@ -12,7 +12,7 @@ from typing import Any
 from compat.private import graph_reads
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import template as template_lib
-from estimator_mp.plan.batch_planner import BatchPlanner, Cut, PartedOp
+from estimator_mp.plan.batch_planner import BatchPlanner, Cut, PartedOp, Rows
 
 import tensorflow as tf
 
@@ -70,8 +70,18 @@ class OwnGradients:
     rows = self._template.rows(whole)
     if rows is None:  # Nothing reads it.
       return tf.zeros_like(whole)
+    return self.join(gradient, rows, whole.shape)
+
+  def join(self, gradient: Any, rows: Rows, shape: tf.TensorShape) -> tf.Tensor:
+    """Returns the gradients that all slices make.
+
+    Args:
+      gradient: That of slice 0.
+      rows: How slices lie in it.
+      shape: The shape of the whole, as far as it is known.
+    """
     part = tf.convert_to_tensor(gradient)
-    joined: tf.Tensor = self._bridges.join(part, rows, whole.shape)
+    joined: tf.Tensor = self._bridges.join(part, rows, shape)
     self._planner.add_rows(joined, rows)
     self._template.pair(joined, part, rows)
     return joined

@@ -1,16 +1,16 @@
 """The template: what slices do of a model, made for slice 0."""
 
+import contextlib
 import functools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from compat.private import graph_edits, graph_reads
-from estimator_mp.graph import functions
+from estimator_mp.graph import functions, op_types
 from estimator_mp.graph.calls import contraction
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import composites
 from estimator_mp.lower.whole_batch.composites import Slice
-from estimator_mp.plan import batch_planner
 from estimator_mp.plan.batch_planner import BatchPlan, Cut, PartedOp, Rows, Size
 
 import tensorflow as tf
@@ -140,15 +140,12 @@ class Template:
   def _normalize(self, parted: PartedOp) -> None:
     """Makes slice 0's part of a batch normalization."""
     op = parted.op
-    first = len(self._graph_ops())
     read = functools.partial(self._read, op)
-    with bridges_lib.outside(op.device):
+    with self._making(op):
       inputs = map(read, op.inputs[:3], parted.reads[:3])
       part, mean, variance = composites.batch_norm(
         op, [*inputs], self._slice, self._bridges
       )
-    for made in self._graph_ops()[first:]:
-      self._made(made, op)
     waits = [self._of_slice(x) for x in op.control_inputs]
     graph_edits.add_control_inputs(part.op, waits)
     self._stand_ins[op] = part.op
@@ -208,8 +205,7 @@ class Template:
 
   def _weighted(self, op: tf.Operation, part: tf.Tensor) -> tf.Tensor:
     """Returns slice 0's term of the mean of what slices have of their own."""
-    first = len(self._graph_ops())
-    with bridges_lib.outside(op.device):
+    with self._making(op):
       examples, whole = (
         tf.cast(x, part.dtype)
         for x in (self._slice.examples, self._slice.all_examples)
@@ -217,8 +213,6 @@ class Template:
       part = part * (examples / whole)
       if self._slice.weight is not None:
         part = part * tf.cast(self._slice.weight, part.dtype)
-    for made in self._graph_ops()[first:]:
-      self._made(made, op)
     return part
 
   def redirect(self, ops: Iterable[tf.Operation]) -> None:
@@ -231,7 +225,7 @@ class Template:
       if op in self._stand_ins or op.name in self._bridges.all:
         continue
       for index, tensor in enumerate(op.inputs):
-        if op.type not in batch_planner.SHAPES:
+        if op.type not in op_types.MEASURES:
           whole = self.whole(tensor)
           if whole is not tensor:
             graph_edits.replace_input(op, index, whole)
@@ -325,20 +319,16 @@ class Template:
     """Returns a shape that names how many rows slice 0 has."""
     value = tf.get_static_value(shape)
     examples = self._slice.examples
-    with bridges_lib.outside(op.device):
-      is_known = reads.per_example is not None
-      if is_known and value is not None and not tf.is_tensor(examples):
-        sizes = value.copy()
-        sizes[reads.index] = examples * (reads.per_example or 1)
+    is_known = reads.per_example is not None
+    if is_known and value is not None and not tf.is_tensor(examples):
+      sizes = value.copy()
+      sizes[reads.index] = examples * (reads.per_example or 1)
+      with bridges_lib.outside(op.device):
         return tf.constant(sizes, shape.dtype)
-      first = len(self._graph_ops())
-      if value is None:
-        shape = self._bridges.read(shape)
-      found = shape + self._less(op.device, shape, reads)
-    for made in self._graph_ops()[first:]:
-      if made.name not in self._bridges.all:
-        self._made(made, op)
-    return found
+    if value is None:
+      shape = self._bridges.read(shape)
+    with self._making(op):
+      return shape + self._less(op.device, shape, reads)
 
   def _less(self, device: str, shape: tf.Tensor, reads: Size) -> tf.Tensor:
     """Returns by how much a shape of slice 0 differs from that of the batch.
@@ -367,15 +357,11 @@ class Template:
     self, parted: PartedOp, copy: tf.Operation, share: tf.Tensor
   ) -> tf.Tensor:
     """Returns what slice 0 adds to the whole batch's value."""
-    op = parted.op
-    first = len(self._graph_ops())
-    with bridges_lib.outside(op.device):
+    with self._making(parted.op):
       if parted.divisor is not None:
         share = share / self._num_entries(parted, copy)
       if self._slice.weight is not None:
         share = share * tf.cast(self._slice.weight, share.dtype)
-    for made in self._graph_ops()[first:]:
-      self._made(made, op)
     return share
 
   def _num_entries(self, parted: PartedOp, copy: tf.Operation) -> tf.Tensor:
@@ -401,7 +387,7 @@ class Template:
   def _whole_shape(self, tensor: tf.Tensor) -> tf.Tensor:
     """Returns the shape of what slices make, as the plain op says it."""
     op = tensor.op
-    if op.type not in batch_planner.SHAPES:
+    if op.type not in op_types.MEASURES:
       return tensor
     measured = op.inputs[tensor.value_index]
     part, rows = self.part(measured), self.rows(measured)
@@ -427,5 +413,11 @@ class Template:
     self._wholes[tensor.name] = found
     return found
 
-  def _graph_ops(self) -> list[tf.Operation]:
-    return list(tf.compat.v1.get_default_graph().get_operations())
+  @contextlib.contextmanager
+  def _making(self, op: tf.Operation) -> Iterator[None]:
+    """Puts what is made beside an op of the plain graph, and tells of it."""
+    count = graph_reads.num_ops(op.graph)
+    with bridges_lib.outside(op.device):
+      yield
+    for made in graph_reads.ops_after(op.graph, count):
+      self._made(made, op)

@@ -16,7 +16,7 @@ class Handler:
 
   def gradients(self, targets, sources, grad_ys, compute):
     self.heard.append(targets)
-    self.heard.append(compute(targets, sources, grad_ys, []))
+    self.heard.append(compute(targets, sources, grad_ys))
     return self.heard[-1]
 
   def add_terms(self, terms):

@@ -66,9 +66,9 @@ class InputPiecesTest(parameterized.TestCase):
       parts, inputs = self._parts(batch, 4)
       total = sum(sizes)
       for entry in inputs:
-        if not isinstance(entry.whole, tf.Tensor):
+        if not isinstance(entry.value, tf.Tensor):
           continue
-        slices = parts.cut(entry.whole, entry.axis, 1)
+        slices = parts.cut(entry.value, entry.axis, 1)
         devices = [x.device for x in slices]
         self.assertEqual(devices, [_DEVICES[i // 2] for i in range(4)])
         for found, numbers in zip(self._values(slices), expected, strict=True):
@@ -93,7 +93,7 @@ class InputPiecesTest(parameterized.TestCase):
           "it"
         ],
       )
-      (words,) = [x.whole for x in inputs if x.name == "features/words"]
+      (words,) = [x.value for x in inputs if x.name == "features/words"]
       found = self._values(parts.cut(words, 0, 1))
       self.assertEqual(
         [[float(x) for x in piece] for piece in found], [[0, 1, 2], [3, 4, 5]]

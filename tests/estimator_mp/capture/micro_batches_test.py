@@ -54,7 +54,7 @@ class InputsTest(parameterized.TestCase):
     x, table = _tensor([6, 2]), v1.placeholder(tf.float32)
     batch = {"table": table, "x": x}
     (entry,) = micro_batches.inputs_with_examples(batch, [("table", None)])
-    self.assertIs(entry.whole, x)
+    self.assertIs(entry.value, x)
 
   @parameterized.named_parameters(
     (
@@ -132,12 +132,12 @@ class SizesTest(parameterized.TestCase):
     parts, inputs = _parts(batch, 2)
     feed = dict(
       zip(
-        (entry.whole for entry in inputs),
+        (entry.value for entry in inputs),
         (np.zeros([size, 3]) for size in tf.nest.flatten(sizes)),
         strict=True,
       )
     )
-    slices = parts.cut(inputs[0].whole, 0, 1)
+    slices = parts.cut(inputs[0].value, 0, 1)
     with (
       v1.Session() as session,
       self.assertRaises(tf.errors.InvalidArgumentError) as raised,
@@ -206,7 +206,7 @@ class CutTest(parameterized.TestCase):
           pieces.append({"x": v1.placeholder(tf.float32, [size, 2])})
       batch = input_pieces.join(pieces)
       parts, inputs = _parts(batch, 4, num_replicas=2)
-      slices = parts.cut(inputs[0].whole, 0, 1)
+      slices = parts.cut(inputs[0].value, 0, 1)
       self.assertEqual(
         [x.device for x in slices], [f"/device:CPU:{i // 2}" for i in range(4)]
       )
