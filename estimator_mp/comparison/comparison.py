@@ -213,7 +213,7 @@ def judge(
     return comparison
   spec = plain_graph.spec
   step = parting.PartedStep(
-    *found[parted.number - 1],
+    found[parted.number - 1][0],
     parted.gradients,
     parted.variables,
     parted.loss_difference,

@@ -20,7 +20,6 @@ class PartedStep:
 
   Attributes:
     plain: What it gave, plain.
-    sharded: What it gave, sharded.
     gradients: The differences of gradients, by variables' names.
     variables: The differences of variables.
     loss_difference: That of the losses.
@@ -30,7 +29,6 @@ class PartedStep:
   """
 
   plain: training_graph.Step
-  sharded: training_graph.Step
   gradients: Mapping[str, float]
   variables: Mapping[str, float]
   loss_difference: float

@@ -60,8 +60,7 @@ class _Template:
   """What all clones of some ops have in common.
 
   Attributes:
-    names: The names of the ops.
-    seeds: Those of them whose clones draw from another seed, by name.
+    seeds: The ops whose clones draw from another seed, by name.
     definition: Their definition, which is edited for each clone.
     outside: What they read that is not among them, by name.
     waits: What they wait for that is not among them, by their names.
@@ -72,7 +71,6 @@ class _Template:
     members: The names of the calls that ops are part of, by the ops' names.
   """
 
-  names: Sequence[str]
   seeds: Mapping[str, tf.Operation]
   definition: tf.compat.v1.GraphDef = dataclasses.field(
     default_factory=tf.compat.v1.GraphDef
@@ -256,7 +254,7 @@ class Clones:
     inside = {op.name for op in ops}
     draws_anew = any(home.number for home in self._homes)
     seeds = self._mixed_seeds(ops, inside) if draws_anew else {}
-    template = _Template([op.name for op in ops], seeds)
+    template = _Template(seeds)
     versions = tf.compat.v1.get_default_graph().graph_def_versions
     template.definition.versions.CopyFrom(versions)
     self._add_calls(template, ops, groups, wanted)

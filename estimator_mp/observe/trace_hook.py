@@ -66,8 +66,6 @@ class TraceHook(tf.estimator.SessionRunHook):
     self._directory = directory
     self._mesh = mesh
     self._write = write
-    self._devices: tuple[str, ...] = ()
-    self._devices_per_stage = 1
     self._next_step = 1
     self.traces: list[step_trace.StepTrace] = []
 
@@ -86,14 +84,13 @@ class TraceHook(tf.estimator.SessionRunHook):
     """
     del coord
     plan = _pipeline_of(self._graph)
-    mesh = plan.mesh if plan is not None else self._mesh
-    if mesh is None:
+    if plan is not None:
+      self._mesh = plan.mesh
+    if self._mesh is None:
       raise ValueError(
         "TraceHook found no pipeline in the graph, so it does not know the "
         "devices; give it their mesh: TraceHook(steps, directory, mesh)"
       )
-    self._devices = mesh.devices_by_stage
-    self._devices_per_stage = mesh.axis_size("model")
     self._next_step = int(session.run(self._global_step)) + 1
 
   def before_run(
@@ -127,13 +124,9 @@ class TraceHook(tf.estimator.SessionRunHook):
   def _record(self, metadata: tf.compat.v1.RunMetadata) -> None:
     plan = _pipeline_of(self._graph)
     known = {op.name for op in self._graph.get_operations()}
+    assert self._mesh is not None
     trace = trace_reading.read_trace(
-      metadata,
-      self._next_step,
-      self._devices,
-      plan,
-      known,
-      self._devices_per_stage,
+      metadata, self._next_step, self._mesh, plan, known
     )
     self.traces.append(trace)
     self._write(trace.summary())

@@ -3,6 +3,7 @@
 from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
+from estimator_mp import mesh as mesh_lib
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.observe import executed_graph, live_memory, step_trace
@@ -17,10 +18,9 @@ _Place: TypeAlias = tuple[int, schedule_lib.Cell]
 def read_trace(
   metadata: tf.compat.v1.RunMetadata,
   global_step: int,
-  devices: Sequence[str],
+  mesh: mesh_lib.Mesh,
   plan: sharding_plan.PipelinePlan | None,
   known_ops: Container[str] = frozenset(),
-  devices_per_stage: int = 1,
 ) -> step_trace.StepTrace:
   """Returns what a step really did.
 
@@ -30,13 +30,10 @@ def read_trace(
     metadata: What the step returned, which ran with
       `RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)`.
     global_step: The step.
-    devices: The canonical names of the mesh's devices, in any order if there
-      is a plan; one that has several stages may be named for each.
+    mesh: The devices; those of the plan, if there is one.
     plan: The graph's plan, if it has a pipeline.
     known_ops: The names of the graph's ops. An op with another name was made
       by the session's optimizer, and belongs to the cell of what it reads.
-    devices_per_stage: How many of the devices, one after the other, do the work
-      of a stage together; a plan says so itself.
 
   Returns:
     The trace.
@@ -44,10 +41,7 @@ def read_trace(
   Raises:
     ValueError: If nothing was recorded on the devices.
   """
-  devices = list(dict.fromkeys(devices))
-  if plan is not None:
-    order = {device: index for index, device in enumerate(plan.devices)}
-    devices.sort(key=lambda device: order.get(device, len(order)))
+  devices = mesh.devices_by_stage
   cells = _cells(metadata, plan, known_ops) if plan is not None else {}
   kernels = sorted(
     _kernels(metadata, devices, cells, plan), key=lambda k: (k.start, k.end)
@@ -59,12 +53,12 @@ def read_trace(
     )
   return step_trace.StepTrace(
     global_step,
-    tuple(devices),
+    devices,
     tuple(kernels),
     plan.schedule if plan is not None else None,
     _sent_bytes(metadata, devices),
     tuple(live_memory.peak_live_bytes(metadata, devices)),
-    devices_per_stage if plan is None else plan.mesh.axis_size("model"),
+    mesh.axis_size("model"),
   )
 
 

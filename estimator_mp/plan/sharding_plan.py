@@ -45,11 +45,6 @@ class PipelinePlan:
     default_factory=lambda: MappingProxyType({})
   )
 
-  @property
-  def devices(self) -> tuple[str, ...]:
-    """The devices of the mesh; see `Mesh.devices_by_stage`."""
-    return self.mesh.devices_by_stage
-
 
 @dataclasses.dataclass(frozen=True)
 class ShardingPlan:

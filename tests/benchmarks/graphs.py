@@ -17,11 +17,11 @@ class Step:
     losses: The loss of each step so far, if there is one.
   """
 
-  def __init__(self, session, fetches, devices, loss=None):
+  def __init__(self, session, fetches, mesh=None, loss=None):
     self.losses = []
     self._session = session
     self._fetches = fetches
-    self._devices = devices
+    self._mesh = mesh
     self._call = session.make_callable([fetches, [] if loss is None else loss])
 
   def seconds(self, count=1):
@@ -43,7 +43,7 @@ class Step:
     graph = self._session.graph
     plan = sharding_plan.get_plan(graph).pipeline
     known = {op.name for op in graph.get_operations()}
-    return trace_reading.read_trace(metadata, 1, self._devices, plan, known)
+    return trace_reading.read_trace(metadata, 1, self._mesh, plan, known)
 
 
 def training_step(
@@ -101,10 +101,9 @@ def step(mode, model_fn, features, labels, config, threads_per_op=0, threads=0):
       session_config.inter_op_parallelism_threads = threads
     with tf.compat.v1.Session(config=session_config) as session:
       session.run(tf.compat.v1.global_variables_initializer())
-      devices = config.create_mesh().devices
       fetches = spec.train_op
       if mode != tf.estimator.ModeKeys.TRAIN:
         fetches = spec.predictions
-      found = Step(session, fetches, list(dict.fromkeys(devices)), spec.loss)
+      found = Step(session, fetches, config.create_mesh(), spec.loss)
       found.seconds()
       yield found

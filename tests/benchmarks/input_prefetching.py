@@ -76,7 +76,9 @@ def _timer(mlp, way, count):
       if way != "whole":
         features, labels = fetches
         given = {"features": features, "labels": labels}
-        fetches = micro_batches.split_batch(given, count).inputs
+        inputs = micro_batches.inputs_with_examples(given)
+        parts = micro_batches.parts_of_batch(inputs, count)
+        fetches = [parts.cut(x.value, x.axis, 1) for x in inputs]
     ops = tf.group(tf.nest.flatten(fetches))
   session = v1.Session(graph=graph)
   run = session.make_callable(ops)

@@ -109,7 +109,7 @@ def by_hand(mlp: mlp_lib.Mlp, devices, micro_batches: int, threads: int = 0):
     train_op, loss = _by_hand_ops(mlp, devices, micro_batches)
     with v1.Session(config=session_config) as session:
       session.run(v1.global_variables_initializer())
-      found = graphs.Step(session, train_op, devices, loss)
+      found = graphs.Step(session, train_op, loss=loss)
       found.seconds()
       yield found
 

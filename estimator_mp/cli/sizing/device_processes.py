@@ -62,14 +62,6 @@ class DeviceProcesses:
     """Returns the bytes of real memory that each process holds."""
     return [_status(process.pid, "VmRSS") for process in self._processes]
 
-  def ended(self) -> list[int]:
-    """Returns the numbers of the processes that are no more."""
-    return [
-      number
-      for number, process in enumerate(self._processes)
-      if process.poll() is not None
-    ]
-
 
 def _status(pid: int, name: str) -> int:
   """Returns a number of bytes from a process's status; 0 if it has ended."""

@@ -12,7 +12,7 @@ for more than the queue, which the end of the data closes.
 """
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 
 from compat.private import graph_edits
 from estimator_mp.capture import input_boundary
@@ -37,15 +37,12 @@ class Prefetching:
       room for its number.
     end: Says that there are no more.
     waiting: How many batches are there that no step has taken.
-    stored: The names of what the model reads now, one for each device, by those
-      of what it read of the input.
   """
 
   number: tf.Tensor
   store: tf.Operation
   end: tf.Operation
   waiting: tf.Tensor
-  stored: Mapping[str, Sequence[str]]
 
 
 def prefetch(boundary: input_boundary.Boundary) -> Prefetching:
@@ -77,17 +74,15 @@ def prefetch(boundary: input_boundary.Boundary) -> Prefetching:
       with tf.control_dependencies([*stores, *boundary.awaited]):
         enqueue = queue.enqueue(number)
       end, waiting = queue.close(), queue.size()
-    stored: dict[str, list[str]] = {}
     for device, batch in batches.items():
       with tf.compat.v1.device(device), tf.control_dependencies([all_taken]):
-        for name, value in _let_read(boundary.reads[device], batch):
-          stored.setdefault(name, []).append(value)
+        _let_read(boundary.reads[device], batch)
   for op in boundary.getters:
     graph_edits.add_control_inputs(op, [is_ahead])
   for op in boundary.waits:
     others = [x for x in op.control_inputs if x not in boundary.awaited]
     graph_edits.set_control_inputs(op, [*others, taken.op])
-  return Prefetching(number, enqueue, end, waiting, stored)
+  return Prefetching(number, enqueue, end, waiting)
 
 
 def _through_store(
@@ -108,17 +103,12 @@ def _through_store(
     return store, tf.raw_ops.MapUnstage(key=taken, **settings)
 
 
-def _let_read(
-  reads: input_boundary.Reads, batch: Sequence[tf.Tensor]
-) -> Iterator[tuple[str, str]]:
+def _let_read(reads: input_boundary.Reads, batch: Sequence[tf.Tensor]) -> None:
   """Lets the readers on a device read what was taken there.
 
   Args:
     reads: What they read.
     batch: What they are to read.
-
-  Yields:
-    The names of both.
   """
   for (tensor, readers), value in zip(reads, batch, strict=True):
     # Nothing else tells the session's optimizer what shape it has.
@@ -128,4 +118,3 @@ def _let_read(
     )
     for op, index in readers:
       graph_edits.replace_input(op, index, read)
-    yield tensor.name, read.name

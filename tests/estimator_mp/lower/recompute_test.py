@@ -48,7 +48,7 @@ def _trace(config, examples):
   return trace_reading.read_trace(
     metadata,
     1,
-    config.create_mesh().devices,
+    config.create_mesh(),
     sharding_plan.get_plan(program.graph).pipeline,
     {op.name for op in program.graph.get_operations()},
   )

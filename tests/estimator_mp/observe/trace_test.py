@@ -319,7 +319,7 @@ def _trace_as_simulated(*arguments):
     return (timeline.starts[cell], timeline.ends[cell]) if cell else (0, 0)
 
   _set_times(metadata, times)
-  found = trace_reading.read_trace(metadata, 1, plan.devices, plan, known)
+  found = trace_reading.read_trace(metadata, 1, plan.mesh, plan, known)
   return found, timeline
 
 
@@ -436,7 +436,7 @@ class TraceHookTest(parameterized.TestCase):
       metadata,
       lambda _, device: (0, 300) if device == mesh.devices[0] else (300, 400),
     )
-    trace = trace_reading.read_trace(metadata, 1, mesh.devices, None)
+    trace = trace_reading.read_trace(metadata, 1, mesh, None)
     self.assertEqual([trace.bubble_of(k) for k in range(2)], [0.25, 0.75])
     self.assertEqual(trace.bubble, 0.5)
 
@@ -476,9 +476,8 @@ class TraceHookTest(parameterized.TestCase):
       "step 3 has no trace of /device:CPU:0; run it with "
       "RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)",
     ):
-      trace_reading.read_trace(
-        tf.compat.v1.RunMetadata(), 3, ["/device:CPU:0"], None
-      )
+      mesh = estimator_mp.Mesh.create("stage:1", ["/cpu:0"])
+      trace_reading.read_trace(tf.compat.v1.RunMetadata(), 3, mesh, None)
 
   def test_no_mesh(self):
     with tf.Graph().as_default():
