@@ -9,6 +9,7 @@ from tests.estimator_mp.ordinary import catalogue, comparison, registry
 from absl.testing import absltest, parameterized
 
 _MESHES = {
+  "plain_stages": estimator_mp.ShardingConfig("stage:2"),
   "stage": estimator_mp.ShardingConfig("stage:2", num_micro_batches=4),
   "data": estimator_mp.ShardingConfig("data:2"),
   "data_stage": estimator_mp.ShardingConfig(

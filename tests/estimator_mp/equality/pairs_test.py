@@ -8,6 +8,7 @@ plain model's: loss, gradients, variables.
 import functools
 
 import estimator_mp
+from estimator_mp.plan import sharding_plan
 from tests import pairwise, tiers
 from tests.estimator_mp import batch_models, programs, shapes, zoo
 
@@ -15,8 +16,9 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-# As many slices as a case has fit into the smallest one.
-_SIZES = (24, 25, 17)
+# As many slices as a case has fit into the smallest one. Every other case has
+# a graph that knows the size.
+_OPEN, _STATIC = (24, 25, 17), (24, 24, 24)
 
 _VIRTUAL = ("interleaved", "zbv")
 _REPLICAS = {
@@ -58,26 +60,34 @@ _MODELS = {
   **{
     name: (model.model_fn, model.params, (zoo.FEATURES, zoo.LABELS))
     for name, model in zoo.PURE_MODELS.items()
-    # Slots follow their variables, whatever the optimizer: optimizers_test.
-    if name not in ("mlp_sgd", "mlp_momentum", "mlp_ftrl")
+    # Slots follow their variables, whatever the optimizer.
+    if name not in ("mlp_sgd", "mlp_momentum", "mlp_adagrad", "mlp_ftrl")
   },
   "averages": (_averages, None, shapes.BATCH),
   "counters": (batch_models.counters, None, batch_models.BATCH),
   **{
     made.__name__: (made, None, shapes.BATCH)
     for made in (
+      shapes.clipped,
       shapes.conds,
+      shapes.gan,
+      shapes.gradient_penalty,
       shapes.loops,
       shapes.regularized_sum,
+      shapes.skip_connections,
       shapes.tied_weights,
       shapes.two_lookups,
     )
   },
+  "weighted_examples": (shapes.weighted_examples, None, shapes.WEIGHTED),
 }
 # They have fewer layers than two devices have virtual stages.
-_SHALLOW = ("conds", "counters", "keras_functional", "regularized_sum")
+_SHALLOW = (
+  *("clipped", "conds", "counters", "gan", "gradient_penalty"),
+  *("keras_functional", "regularized_sum", "weighted_examples"),
+)
 # They ask for gradients twice, which cells as functions refuse.
-_TWO_REQUESTS = ("canned", "two_optimizers")
+_TWO_REQUESTS = ("canned", "gan", "gradient_penalty", "two_optimizers")
 _FACTORS = {
   "model": (*_MODELS,),
   "mesh": (
@@ -166,30 +176,46 @@ def _plain(model):
     one = program.step(programs.examples(batch, i, i + 1))
     terms.append(one.gradients)
     program.load(start)
-  return start, terms, [program.step(x) for x in _batches(batch)]
+  steps = []
+  for sizes in (_OPEN, _STATIC):
+    program.load(start)
+    steps.append([program.step(x) for x in _batches(batch, sizes)])
+  return start, terms, steps
 
 
-def _batches(batch):
-  for i, size in enumerate(_SIZES):
+def _batches(batch, sizes):
+  for i, size in enumerate(sizes):
     yield programs.examples(batch, 5 * i, 5 * i + size)
+
+
+# The fast tier has each model, and each value of the other factors.
+_ALL = [*enumerate(pairwise.pairs(_FACTORS, _go_together))]
+_FEW = _ALL[::5]
+_CASES = tiers.thin(_FEW if tiers.FAST else _ALL)
 
 
 class PairsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    (pairwise.name(case), case)
-    for case in tiers.thin(pairwise.pairs(_FACTORS, _go_together), by=10)
+    # Cells as functions of a static size have to have as many examples each.
+    (pairwise.name(case), case, number % 2 == 1 and case["cells"] == "ops")
+    for number, case in _CASES
   )
-  def test_steps_are_the_plain_models(self, case):
+  def test_steps_are_the_plain_models(self, case, is_static):
     model_fn, params, batch = _MODELS[case["model"]]
     sharded = programs.Program(
-      model_fn, _config(**case), programs.examples(batch, 0, 24), params
+      model_fn,
+      _config(**case),
+      programs.examples(batch, 0, 24),
+      params,
+      is_static,
     )
-    start, terms, plain = _plain(case["model"])
+    start, terms, steps = _plain(case["model"])
     sharded.load(start)
     # A key's bias has no gradient but rounding, which Adam brings to full size.
     noise = {x for x in start if "/key/bias" in x}
+    sizes = _STATIC if is_static else _OPEN
     for i, (examples, expected) in enumerate(
-      zip(_batches(batch), plain, strict=True)
+      zip(_batches(batch, sizes), steps[is_static], strict=True)
     ):
       step = sharded.step(examples)
       self.assertAlmostEqual(step.loss / expected.loss, 1.0, places=5)
@@ -204,6 +230,13 @@ class PairsTest(parameterized.TestCase):
       1e-4 if case["model"] == "transformer" else 1e-5,
       noise,
     )
+    if sharding_plan.get_plan(sharded.graph).mirrors:
+      programs.assert_equal_mirrors(self, sharded)
+
+  def test_the_fast_tier_has_all_values(self):
+    for factor, values in _FACTORS.items():
+      found = {case[factor] for _, case in _FEW}
+      self.assertCountEqual(found, values)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,13 @@
-"""Replicas train to the losses and variables of the plain model."""
+"""Replicas in Estimators, and updates in branches.
 
-import functools
+That steps are the plain model's, pairs_test says for all models.
+"""
+
 import os
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import programs, runs, shapes, zoo
+from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -16,163 +18,11 @@ _BATCH = (zoo.FEATURES, zoo.LABELS)
 _SHARDED = {"optimizer_state": "sharded"}
 _SHARED = {"variables": "shared"}
 
-# Mesh, micro-batches and other fields: first for a batch that the graph knows,
-# then for batches of any size. Not the full product, but every value often.
-_CASES = {
-  "mlp_sgd": (("data:2", 1, {}), ("data:2,stage:3", 4, _SHARED)),
-  "mlp_momentum": (
-    (
-      "data:4",
-      1,
-      {"aggregation": "ring", "chunk_bytes": 256, "bucket_bytes": 64},
-    ),
-    ("data:2,stage:2", 4, _SHARDED),
-  ),
-  "mlp_adam": (("data:2,stage:3", 4, {}), ("data:4", 1, _SHARDED)),
-  "mlp_adagrad": (
-    ("data:2,stage:2", 1, {"aggregation": "tree"}),
-    ("data:4", 4, {"bucket_bytes": 0}),
-  ),
-  "mlp_ftrl": (("data:2", 4, _SHARDED), ("data:2,stage:2", 1, {})),
-  "mlp_keras_adam": (
-    ("data:2,stage:3", 1, {}),
-    ("data:2", 4, {"aggregation": "collective"}),
-  ),
-  "cnn": (
-    ("data:2,stage:2", 4, {"aggregation": "collective"}),
-    ("data:2,stage:3", 1, _SHARDED),
-  ),
-  "transformer": (
-    ("data:2,stage:2", 4, {"aggregation": "ring"}),
-    ("data:2", 1, {}),
-  ),
-  "lstm": (("data:4", 1, {}), ("data:2,stage:3", 4, _SHARDED)),
-  "deepfm": (
-    ("data:2,stage:3", 4, {}),
-    ("data:4", 1, {"aggregation": "hierarchical"}),
-  ),
-  "keras_functional": (("data:2", 1, _SHARED), ("data:2,stage:2", 4, {})),
-  "two_optimizers": (("data:2,stage:2", 1, _SHARDED), ("data:2", 4, {})),
-  "canned": (("data:2,stage:2", 4, {}), ("data:4", 1, _SHARED)),
-}
-_SHAPES = (
-  ("skip_connections", shapes.skip_connections, "data:2,stage:2"),
-  ("tied_weights", shapes.tied_weights, "data:2,stage:2"),
-  ("two_lookups", shapes.two_lookups, "data:3,stage:2", 2),
-  ("conds", shapes.conds, "data:2,stage:2"),
-  ("loops", shapes.loops, "data:2,stage:2"),
-  ("gan", shapes.gan, "data:2,stage:2"),
-  ("gradient_penalty", shapes.gradient_penalty, "data:2"),
-  ("regularized", shapes.regularized, "data:2", 2),
-  ("clipped", shapes.clipped, "data:4", 1),
-  ("clipped_sharded", shapes.clipped, "data:2", 2, _SHARDED),
-  ("gan_sharded", shapes.gan, "data:2", 1, _SHARDED),
-  ("loops_sharded", shapes.loops, "data:2,stage:2", 2, _SHARDED),
-  ("two_lookups_shared", shapes.two_lookups, "data:2", 2, _SHARED),
-)
-# Adam brings gradients that are 0 but for rounding to full size: the plain
-# model's own losses differ by up to 9e-4 after 20 steps if the examples of each
-# batch come in another order. So each step starts from the plain variables.
-_CHAOTIC = ("transformer",)
-_STEPS = tiers.steps(8, 20)
-
-
-@functools.cache
-def _plain(name):
-  """Returns a plain model, and the variables that it begins with."""
-  model = zoo.PURE_MODELS[name]
-  plain = programs.Program(model.model_fn, None, _BATCH, model.params)
-  return plain, plain.variables()
-
 
 def _config(mesh, num_micro_batches=1, **fields):
   return estimator_mp.ShardingConfig(
     mesh, num_micro_batches=num_micro_batches, **fields
   )
-
-
-class ModelsTest(parameterized.TestCase):
-  def test_all_models_are_here(self):
-    self.assertCountEqual(_CASES, zoo.PURE_MODELS)
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        (f"{name}_{size}", name, case, size == "static")
-        for name, cases in _CASES.items()
-        for size, case in zip(("static", "dynamic"), cases, strict=True)
-      ]
-    )
-  )
-  def test_losses_and_variables(self, name, case, is_static):
-    """Some steps; in the end all replicas hold the same bits."""
-    model = zoo.PURE_MODELS[name]
-    plain, before = _plain(name)
-    mesh, num_micro_batches, fields = case
-    config = _config(mesh, num_micro_batches, **fields)
-    size = 48 if is_static else 37
-    batches = [
-      programs.examples(_BATCH, i % 12, i % 12 + size) for i in range(_STEPS)
-    ]
-    program = programs.Program(
-      model.model_fn, config, batches[0], model.params, is_static
-    )
-    plain.load(before)
-    program.load(before)
-    self.assertCountEqual(program.variables(), before)
-    for batch in batches:
-      if name in _CHAOTIC:
-        program.load(plain.variables())
-      step, expected = program.step(batch), plain.step(batch)
-      np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
-    if name not in _CHAOTIC:
-      programs.assert_same_variables(
-        self, step.variables, expected.variables, 1e-4
-      )
-    self._check_mirrors(program, config)
-
-  def _check_mirrors(self, program, config):
-    if config.variables == "shared":
-      self.assertEmpty(program.mirrors())
-      return
-    found = programs.assert_equal_mirrors(self, program)
-    trainable = program.graph.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES)
-    self.assertContainsSubset({v.op.name for v in trainable}, found)
-    if config.optimizer_state == "replicated":
-      others = config.create_mesh().axis_size("data") - 1
-      self.assertEqual(set(found.values()), {others})
-
-  @parameterized.named_parameters(tiers.sample(_SHAPES))
-  def test_shapes(self, model_fn, mesh, num_micro_batches=1, fields=None):
-    config = _config(mesh, num_micro_batches, **fields or {})
-    shapes.assert_equals_the_full_batch(
-      self, model_fn, shapes.BATCH, config, [shapes.DYNAMIC]
-    )
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [("replicated", {}), ("sharded", _SHARDED), ("shared", _SHARED)]
-    )
-  )
-  def test_reference_variables(self, fields):
-    v1.disable_resource_variables()
-    self.addCleanup(v1.enable_resource_variables)
-    shapes.assert_equals_the_full_batch(
-      self,
-      shapes.two_lookups,
-      shapes.BATCH,
-      _config("data:2,stage:2", 2, **fields),
-    )
-
-  @parameterized.named_parameters(
-    tiers.sample([("conds", shapes.conds), ("loops", shapes.loops)])
-  )
-  def test_v1_control_flow(self, model_fn):
-    v1.disable_control_flow_v2()
-    self.addCleanup(v1.enable_control_flow_v2)
-    shapes.assert_equals_the_full_batch(
-      self, model_fn, shapes.BATCH, _config("data:2,stage:2", 2)
-    )
 
 
 def _every_other_step(loss, features):

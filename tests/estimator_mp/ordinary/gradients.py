@@ -1,5 +1,7 @@
 """Models that do something of their own with gradients."""
 
+from typing import Any
+
 from tests.estimator_mp.ordinary import parts, registry
 
 import tensorflow as tf
@@ -268,3 +270,178 @@ def tape_in_function(features, labels, mode):
     zip(gradients, variables, strict=True), v1.train.get_global_step()
   )
   return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
+def persistent_tape(features, labels, mode):
+  """A tape that is asked twice, and gradients by two optimizers."""
+  with tf.GradientTape(persistent=True) as tape:
+    loss = _mean_loss(features, labels)
+  variables = v1.trainable_variables()
+  lower, upper = variables[:2], variables[2:]
+  gradients = tape.gradient(loss, lower) + tape.gradient(loss, upper)
+  train_op = v1.train.AdamOptimizer(0.01).apply_gradients(
+    zip(gradients, variables, strict=True), v1.train.get_global_step()
+  )
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
+def tape_of_a_tape(features, labels, mode):
+  """A penalty of slopes by one tape inside of another."""
+  with tf.GradientTape() as outer:
+    with tf.GradientTape() as inner:
+      inner.watch(features["x"])
+      logits = parts.logits(features["x"])
+    slopes = inner.gradient(logits, features["x"])
+    loss = tf.reduce_mean(tf.square(slopes))
+    loss += tf.reduce_mean(parts.losses(labels, logits))
+  variables = v1.trainable_variables()
+  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
+    zip(outer.gradient(loss, variables), variables, strict=True),
+    v1.train.get_global_step(),
+  )
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
+def gradients_in_two_steps(features, labels, mode):
+  """Those of the head, and then those of what it fed on."""
+  net = parts.tower(features["x"])
+  loss = tf.reduce_mean(
+    parts.losses(labels, v1.layers.dense(net, 1, name="head"))
+  )
+  head, tower = map(v1.trainable_variables, ("head/", "tower/"))
+  *upper, of_net = tf.gradients(loss, [*head, net])
+  lower = v1.gradients(
+    net, tower, grad_ys=[of_net], stop_gradients=[features["x"]]
+  )
+  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
+    zip([*lower, *upper], [*tower, *head], strict=True),
+    v1.train.get_global_step(),
+  )
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
+def gradients_twice(features, labels, mode):
+  """The same gradients, gated and aggregated in two ways."""
+  loss = _mean_loss(features, labels)
+  variables = v1.trainable_variables()
+  first = v1.gradients(loss, variables, gate_gradients=True)
+  second = v1.gradients(
+    2 * loss,
+    variables,
+    aggregation_method=tf.AggregationMethod.EXPERIMENTAL_ACCUMULATE_N,
+  )
+  both = [a + b for a, b in zip(first, second, strict=True)]
+  train_op = v1.train.GradientDescentOptimizer(0.05).apply_gradients(
+    zip(both, variables, strict=True), v1.train.get_global_step()
+  )
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
+def penalty_before_the_loss(features, labels, mode):
+  """The first gradients wanted are of one layer, before the others exist."""
+  net = v1.layers.dense(features["x"], 16, tf.tanh)
+  (slopes,) = tf.gradients(net, [features["x"]])
+  penalty = 0.01 * tf.reduce_mean(tf.square(slopes))
+  net = v1.layers.dense(net, 8, tf.tanh)
+  loss = tf.reduce_mean(parts.losses(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, loss + penalty)
+
+
+@registry.model("x")
+def recomputed_layers(features, labels, mode):
+  """Layers whose activations are computed again for the gradients."""
+  net = features["x"]
+  for name, units in (("first", 16), ("second", 8)):
+    kernel = parts.weight(name, [net.shape[1], units])
+    layer = tf.recompute_grad(lambda net, w: tf.tanh(tf.matmul(net, w)))
+    net = layer(net, tf.convert_to_tensor(kernel))
+  loss = tf.reduce_mean(parts.losses(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, loss)
+
+
+class _RunsFirst(tf.estimator.SessionRunHook):
+  """Runs an op in a session step of its own before each step, as TF-GAN."""
+
+  def __init__(self, op):
+    self._op = op
+
+  def before_run(self, run_context):
+    run_context.session.run(self._op)
+
+
+@registry.model("x", "other")
+def gan_in_turns(features, labels, mode):
+  """Two optimizers that take turns."""
+  del labels
+  fake = v1.layers.dense(parts.tower(features["other"], scope="made"), 12)
+  on_fake, on_real = (
+    tf.reduce_sum(parts.tower(x, scope="critic"), 1)
+    for x in (fake, features["x"])
+  )
+  ones, zeros = tf.ones_like(on_real), tf.zeros_like(on_fake)
+  loss = tf.reduce_mean(
+    parts.losses(ones, on_real) + parts.losses(zeros, on_fake)
+  )
+  made_loss = tf.reduce_mean(parts.losses(ones, on_fake))
+  of_critic = v1.trainable_variables("critic/")
+  others = [v for v in v1.trainable_variables() if v not in of_critic]
+  critic_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+    loss, var_list=of_critic
+  )
+  train_op = v1.train.MomentumOptimizer(0.1, 0.9).minimize(
+    made_loss, v1.train.get_global_step(), others
+  )
+  return parts.spec(
+    mode, loss + made_loss, train_op, training_hooks=[_RunsFirst(critic_op)]
+  )
+
+
+_Optimizer: Any = v1.train.Optimizer
+
+
+class _Normalizing(_Optimizer):
+  """An optimizer around another one, as programs write them."""
+
+  def __init__(self, inner):
+    super().__init__(False, "Normalizing")
+    self._inner = inner
+
+  def compute_gradients(self, *args, **kwargs):
+    pairs = self._inner.compute_gradients(*args, **kwargs)
+    norm = tf.linalg.global_norm([gradient for gradient, _ in pairs])
+    return [(gradient / (norm + 1e-6), v) for gradient, v in pairs]
+
+  def apply_gradients(self, *args, **kwargs):
+    return self._inner.apply_gradients(*args, **kwargs)
+
+
+@registry.model("x")
+def optimizer_around_another(features, labels, mode):
+  loss = _mean_loss(features, labels)
+  optimizer = _Normalizing(v1.train.MomentumOptimizer(0.05, 0.9))
+  step = v1.train.get_global_step()
+  return parts.spec(mode, loss, optimizer.minimize(loss, step))
+
+
+@registry.model("x")
+def nested_model_fns(features, labels, mode, config):
+  """AdaNet's way: a canned Estimator's model_fn beside another one."""
+  canned = v1.estimator.DNNClassifier(
+    [16],
+    [tf.feature_column.numeric_column("x", 12)],
+    optimizer=v1.train.GradientDescentOptimizer(0.05),
+    config=config,
+  )
+  with v1.variable_scope("first"):
+    classes = tf.cast(labels, tf.int32)
+    first = canned.model_fn(features, classes, mode, config)
+  loss = _mean_loss(features, labels)
+  optimizer = v1.train.AdamOptimizer(0.01)
+  second = optimizer.minimize(loss, var_list=v1.trainable_variables("tower"))
+  train_op = tf.group(first.train_op, second)
+  return parts.spec(mode, loss + first.loss, train_op)

@@ -219,3 +219,66 @@ def layer_normalisation(features, labels, mode):
     normal = (net - mean) / tf.sqrt(variance + 1e-6)
     net += v1.layers.dense(normal, 8, tf.nn.relu, name=f"residual_{i}")
   return parts.spec(mode, _mean_loss(net, labels))
+
+
+@registry.model("x")
+def keras_batch_normalisation(features, labels, mode):
+  """A layer of tf.keras called as a function, whose updates are run by hand."""
+  normalise = tf.keras.layers.BatchNormalization(momentum=0.8)
+  net = v1.layers.dense(features["x"], 16)
+  net = tf.nn.relu(normalise(net, training=True))
+  loss = _mean_loss(v1.layers.dense(net, 8, tf.tanh), labels)
+  with tf.control_dependencies(normalise.updates):
+    train_op = parts.descend(loss)
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("tags")
+def sequence_features(features, labels, mode):
+  """Sequence feature columns, and an LSTM of tf.keras that has their mask."""
+  column = tf.feature_column
+  tags = column.sequence_categorical_column_with_identity(
+    "tags", registry.VOCABULARY
+  )
+  net, length = tf.keras.experimental.SequenceFeatures(
+    [column.embedding_column(tags, 4)]
+  )(features)
+  mask = tf.sequence_mask(length, tf.shape(net)[1])
+  net = tf.keras.layers.LSTM(8)(net, mask=mask)
+  return parts.spec(mode, _mean_loss(net, labels))
+
+
+@registry.model("x", labels=("label", "score"))
+def two_heads(features, labels, mode):
+  """Two heads of tf.estimator on one trunk."""
+  net = parts.tower(features["x"])
+  head = tf.estimator.MultiHead(
+    [
+      tf.estimator.BinaryClassHead(name="label"),
+      tf.estimator.RegressionHead(name="score"),
+    ],
+    [1.0, 0.5],
+  )
+  return head.create_estimator_spec(
+    features,
+    mode,
+    {name: v1.layers.dense(net, 1) for name in ("label", "score")},
+    labels,
+    train_op_fn=parts.descend,
+    trainable_variables=v1.trainable_variables(),
+  )
+
+
+@registry.model("x")
+def constrained_weights(features, labels, mode):
+  """Losses in the collection of regularization, and a constraint."""
+  decay = tf.keras.regularizers.l2(0.01)
+  net = v1.layers.dense(
+    features["x"],
+    8,
+    tf.tanh,
+    kernel_regularizer=decay,
+    kernel_constraint=tf.keras.constraints.MaxNorm(0.5),
+  )
+  loss = _mean_loss(net, labels) + v1.losses.get_regularization_loss()
+  return parts.spec(mode, loss)
