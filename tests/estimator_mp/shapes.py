@@ -170,14 +170,8 @@ def weighted_examples(features, labels, mode):
   return _spec(mode, v1.losses.get_total_loss())
 
 
-def regularized(features, labels, mode):
-  """What does not depend on examples is there once per batch."""
-  logits = _dense(_dense(features["x"], 8, "first"), 1, "last", None)
-  penalty = tf.add_n([tf.nn.l2_loss(w) for w in v1.trainable_variables()])
-  return _spec(mode, _mean_loss(logits, labels) + 0.1 * penalty)
-
-
 def regularized_sum(features, labels, mode):
+  """What does not depend on examples is there once per batch."""
   logits = _dense(_dense(features["x"], 8, "first"), 1, "last", None)
   loss = tf.reduce_sum(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
   kernel, last = v1.trainable_variables()
@@ -187,6 +181,36 @@ def regularized_sum(features, labels, mode):
   )
   total = v1.losses.get_total_loss() - tf.reduce_sum(tf.abs(last))
   return _spec(mode, tf.identity(total))
+
+
+def _counter(name, shape=(), dtype=tf.float32):
+  return v1.get_variable(
+    name, shape, dtype, v1.zeros_initializer(), trainable=False
+  )
+
+
+def counters(features, labels, mode):
+  """Of examples, classes and hits, written off the way to the loss."""
+  logits = _dense(_dense(features["x"], 8, "first"), 1, "last", None)
+  losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+  hits = tf.cast(tf.equal(tf.cast(logits > 0, tf.float32), labels), tf.int32)
+  classes = tf.reduce_sum(tf.one_hot(tf.cast(labels[:, 0], tf.int32), 2), 0)
+  updates = [
+    _counter("seen", (), tf.int64).assign_add(
+      tf.shape(features["x"], out_type=tf.int64)[0]
+    ),
+    _counter("classes", [2]).assign_add(classes),
+    _counter("hits", (), tf.int32).assign_add(tf.reduce_sum(hits)),
+    _counter("largest").assign(tf.reduce_max(losses)),
+    _counter("spread").assign(
+      tf.sqrt(tf.reduce_mean(tf.square(losses - tf.reduce_mean(losses))))
+    ),
+    _counter("share").assign(
+      tf.reduce_sum(losses * labels) / tf.reduce_sum(losses)
+    ),
+  ]
+  with tf.control_dependencies(updates):
+    return _spec(mode, tf.reduce_mean(losses))
 
 
 def clipped(features, labels, mode):

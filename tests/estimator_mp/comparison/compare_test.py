@@ -25,13 +25,6 @@ def _input_fn():
   return data.repeat().shuffle(48).batch(16, drop_remainder=True)
 
 
-def _input_of(batch):
-  def input_fn():
-    return tf.data.Dataset.from_tensor_slices(batch).repeat().batch(24)
-
-  return input_fn
-
-
 def _dense(net, units, name, activation=tf.tanh):
   kernel = v1.get_variable(name, [net.shape[-1], units])
   net = tf.matmul(net, kernel)

@@ -10,7 +10,7 @@ import functools
 import estimator_mp
 from estimator_mp.plan import sharding_plan
 from tests import pairwise, tiers
-from tests.estimator_mp import batch_models, programs, shapes, zoo
+from tests.estimator_mp import programs, shapes, zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -64,12 +64,12 @@ _MODELS = {
     if name not in ("mlp_sgd", "mlp_momentum", "mlp_adagrad", "mlp_ftrl")
   },
   "averages": (_averages, None, shapes.BATCH),
-  "counters": (batch_models.counters, None, batch_models.BATCH),
   **{
     made.__name__: (made, None, shapes.BATCH)
     for made in (
       shapes.clipped,
       shapes.conds,
+      shapes.counters,
       shapes.gan,
       shapes.gradient_penalty,
       shapes.loops,

@@ -191,9 +191,10 @@ class EqualityTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
       [
-        (f"{name}_{mode}", name, mode)
-        for name in ("cnn", "transformer", "lstm", "deepfm", "canned")
-        for mode in (_PREDICT, _EVAL)
+        ("lstm_predict", "lstm", _PREDICT),
+        ("transformer_eval", "transformer", _EVAL),
+        ("deepfm_predict", "deepfm", _PREDICT),
+        ("canned_eval", "canned", _EVAL),
       ]
     )
   )
@@ -255,12 +256,9 @@ class EqualityTest(parameterized.TestCase):
     self._check(by_example, _EVAL, (24, 3), **fields)
 
   @tiers.slow
-  @parameterized.named_parameters(
-    (name, name) for name in tiers.sample(("cnn", "transformer"))
-  )
-  def test_estimator(self, name):
+  def test_estimator(self):
     """An Estimator trains, evaluates and predicts, the last batch short."""
-    model = zoo.PURE_MODELS[name]
+    model = zoo.PURE_MODELS["cnn"]
     config = estimator_mp.ShardingConfig("stage:3", num_micro_batches=4)
     start = os.path.join(self.create_tempdir().full_path, "start")
     runs.train(model.model_fn, None, model.params, start, 1)

@@ -1,4 +1,7 @@
-"""Recompute, virtual stages and rounds: the same numbers, less memory."""
+"""Recompute and virtual stages: what is computed again, and where.
+
+That steps are the plain model's, equality/pairs_test says.
+"""
 
 import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
@@ -60,10 +63,6 @@ class RecomputeTest(parameterized.TestCase):
       [
         ("cnn_always", "cnn", "1f1b", "always"),
         ("cnn_except_last", "cnn", "gpipe", "except_last"),
-        ("lstm", "lstm", "1f1b", "always"),
-        ("deepfm", "deepfm", "gpipe", "except_last"),
-        ("two_optimizers", "two_optimizers", "1f1b", "always"),
-        ("keras_functional", "keras_functional", "1f1b", "except_last"),
       ]
     )
   )
@@ -144,20 +143,7 @@ class RecomputeTest(parameterized.TestCase):
     self.assertEqual(pipeline.live_micro_batches(), (4, 3, 2, 1))
 
 
-class VirtualStagesTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    (name, name) for name in tiers.sample(("mlp_adam", "lstm", "deepfm"))
-  )
-  def test_equals_the_full_batch(self, name):
-    model = zoo.PURE_MODELS[name]
-    config = estimator_mp.ShardingConfig(
-      "stage:2",
-      num_micro_batches=4,
-      schedule="interleaved",
-      num_virtual_stages=2,
-    )
-    self._check(model, config)
-
+class VirtualStagesTest(absltest.TestCase):
   def test_stages_go_around_the_devices(self):
     config = estimator_mp.ShardingConfig(
       "stage:2",
@@ -195,43 +181,6 @@ class VirtualStagesTest(parameterized.TestCase):
       'placement="auto", or use num_virtual_stages=1',
     ):
       programs.Program(marked, config, _BATCH)
-
-  @tiers.newest_only
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("gpipe", "gpipe", "never"),
-        ("1f1b", "1f1b", "never"),
-        ("recomputed", "gpipe", "except_last"),
-      ]
-    )
-  )
-  def test_rounds_equal_the_full_batch(self, schedule, recompute):
-    config = estimator_mp.ShardingConfig(
-      "stage:2",
-      num_micro_batches=2,
-      schedule=schedule,
-      gradient_accumulation_steps=3,
-      recompute=recompute,
-    )
-    self._check(zoo.PURE_MODELS["cnn"], config)
-
-  def _check(self, model, config):
-    plain = programs.Program(model.model_fn, None, _BATCH, model.params)
-    program = programs.Program(model.model_fn, config, _BATCH, model.params)
-    program.load(plain.variables())
-    terms = []
-    start = plain.variables()
-    for i in range(4):
-      one = plain.step(programs.examples(_BATCH, i, i + 1))
-      terms.append(one.gradients)
-      plain.load(start)
-    expected = plain.step(_BATCH)
-    found = program.step(_BATCH)
-    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-6)
-    programs.assert_same_gradients(
-      self, found.gradients, expected.gradients, terms
-    )
 
 
 if __name__ == "__main__":

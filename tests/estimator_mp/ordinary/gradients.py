@@ -53,6 +53,22 @@ def clipped_embeddings(features, labels, mode):
   return parts.spec(mode, loss, train_op)
 
 
+@registry.model("ids")
+def clipped_positions(features, labels, mode):
+  """All examples look up the same rows, and the norm counts each once."""
+  words = parts.weight("words", [registry.VOCABULARY, 8])
+  places = parts.weight("places", [2 * registry.VOCABULARY, 8])
+  net = tf.nn.embedding_lookup(words, features["ids"])
+  net += tf.nn.embedding_lookup(places, tf.range(tf.shape(net)[1]))
+  loss = _mean_loss({"x": tf.reduce_mean(tf.tanh(net), 1)}, labels)
+  variables = v1.trainable_variables()
+  gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 0.01)
+  train_op = v1.train.AdagradOptimizer(0.1).apply_gradients(
+    zip(gradients, variables, strict=True), v1.train.get_global_step()
+  )
+  return parts.spec(mode, loss, train_op)
+
+
 @registry.model("x")
 def batch_normalisation(features, labels, mode):
   """v1.layers.batch_normalization between layers, with UPDATE_OPS."""

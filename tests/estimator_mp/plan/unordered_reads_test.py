@@ -3,7 +3,7 @@
 import estimator_mp
 from estimator_mp.graph import traversal
 from estimator_mp.plan import unordered_reads
-from tests.estimator_mp import batch_models, programs
+from tests.estimator_mp import programs, shapes
 
 import numpy as np
 import tensorflow as tf
@@ -121,8 +121,8 @@ def _counting_beside(features, labels, mode):
   """Counts steps as BERT's optimizer does."""
   counter = v1.train.get_global_step()
   rate = v1.train.polynomial_decay(0.1, counter, 10)
-  net = tf.tanh(tf.matmul(features["x"], batch_models.weight("first", [10, 8])))
-  logits = tf.matmul(net, batch_models.weight("last", [8, 1]))
+  net = v1.layers.dense(features["x"], 8, tf.tanh)
+  logits = v1.layers.dense(net, 1)
   loss = tf.reduce_mean(tf.square(logits - labels))
   train_op = v1.train.GradientDescentOptimizer(rate).minimize(loss)
   counted = counter.assign(counter + 1, read_value=False)
@@ -136,7 +136,7 @@ class StepTest(parameterized.TestCase):
     ("stage:2", 1), ("stage:2", 4), ("data:2", 1), ("model:2", 1)
   )
   def test_reads_come_first(self, mesh, num_micro_batches):
-    batch = programs.examples(batch_models.BATCH, 0, 24)
+    batch = programs.examples(shapes.BATCH, 0, 24)
     config = estimator_mp.ShardingConfig(
       mesh, num_micro_batches=num_micro_batches
     )
