@@ -297,13 +297,11 @@ class Model:
     model_fn: Its model_fn.
     rules: Rules that put it on three stages.
     params: Its params; None if it takes none.
-    meshes: The meshes that the automatic placement cuts it for.
   """
 
   model_fn: Callable[..., tf.estimator.EstimatorSpec]
   rules: tuple[tuple[str, int], ...]
   params: Mapping[str, Any] | None = None
-  meshes: tuple[str, ...] = ("stage:3",)
 
 
 NET_RULES = ((r"^net/a/", 0), (r"^net/b/", 1), (r".", 2))
@@ -356,32 +354,26 @@ MODELS = {
       (r"^(conv2d|batch_normalization)_1/", 1),
       (r"^dense", 2),
     ),
-    meshes=("stage:2", "stage:3"),
   ),
   "transformer": Model(
     transformer,
     ((r"^encoder/(embeddings|layer_0/)", 0), (r"/layer_1/", 1), (r".", 2)),
-    meshes=("stage:3", "stage:4"),
   ),
   "lstm": Model(
     lstm,
     ((r"^embeddings", 0), (r"^rnn_0/", 0), (r"^rnn_1/", 1), (r"^cla", 2)),
-    meshes=("stage:2", "stage:3"),
   ),
   "deepfm": Model(
     deepfm,
     ((r"linear_model|input_layer", 0), (r"^dense/", 1), (r"^dense", 2)),
-    meshes=("stage:3", "stage:4"),
   ),
   "keras_functional": Model(
     keras_functional,
     ((r"dense_a/", 0), (r"dense_b/", 1), (r"dense_c/", 2)),
-    meshes=("stage:2", "stage:3"),
   ),
   "two_optimizers": Model(
     two_optimizers,
     ((r"^wide/", 0), (r"^deep/dense/", 1), (r"^deep/", 2)),
-    meshes=("stage:3", "stage:4"),
   ),
   "canned": Model(
     canned,
@@ -390,7 +382,6 @@ MODELS = {
       (r"^dnn/(input|hiddenlayer_0)", 1),
       (r"^dnn/", 2),
     ),
-    meshes=("stage:2", "stage:3"),
   ),
 }
 

@@ -4,7 +4,6 @@ import compat
 import estimator_mp
 from tests import tiers
 from tests.estimator_mp import shapes, zoo
-from tests.estimator_mp.equality import transparency
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -56,16 +55,10 @@ def _with_rows(make_optimizer):
   return model_fn
 
 
-class ContribOptimizersTest(transparency.TransparencyTestCase):
+class ContribOptimizersTest(parameterized.TestCase):
   @parameterized.named_parameters(tiers.sample(_OPTIMIZERS))
-  def test_on_stages(self, make_optimizer):
-    model_fn = _with_rows(make_optimizer)
-    model = zoo.Model(model_fn, zoo.NET_RULES)
-    self.assert_transparent(model, trains_only=True)
-
-  @parameterized.named_parameters(tiers.sample(_OPTIMIZERS))
-  def test_on_replicas(self, make_optimizer):
-    config = estimator_mp.ShardingConfig("data:2", num_micro_batches=2)
+  def test_on_replicas_of_stages(self, make_optimizer):
+    config = estimator_mp.ShardingConfig("data:2,stage:2", num_micro_batches=2)
     shapes.assert_equals_the_full_batch(
       self, _with_rows(make_optimizer), (zoo.FEATURES, zoo.LABELS), config
     )

@@ -57,9 +57,7 @@ class BertTest(parameterized.TestCase):
   @parameterized.parameters(
     tiers.sample(
       [
-        ("model:2", 1),
-        ("model:3", 4),
-        ("model:4", 1),
+        ("model:3", 1),
         ("data:2,model:2", 4),
       ]
     )

@@ -1,6 +1,8 @@
-"""Models whose variables are split train to the plain model's losses."""
+"""Checkpoints of models whose variables are split, and initial values.
 
-import functools
+That steps are the plain model's, pairs_test and model_axis/any_split_test say.
+"""
+
 import os
 
 import estimator_mp
@@ -13,140 +15,19 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _BATCH = (zoo.FEATURES, zoo.LABELS)
-_STEPS = tiers.steps(6, 20)
-
 # A column layer, then a row layer; tables by rows, or by columns.
 _MLP = ((r"^dense(_2)?/kernel$", 1), (r"^dense_[13]/kernel$", 0))
-_MLP_BY_INPUTS = ((r"^dense(_[12])?/kernel$", 0),)
-_CNN = (
-  (r"^conv2d/kernel$", 3),
-  (r"^conv2d_1/kernel$", 2),
-  (r"^dense/kernel$", 1),
-)
-_TRANSFORMER = (
-  (r"embeddings$", "div"),
-  (r"/(query|key|value|up|pooler)/kernel$", 1),
-  (r"/(output|down|classifier)/kernel$", 0),
-)
-_LSTM = ((r"^embeddings$", 1), (r"^rnn_0/.*/kernel$", 1), (r"^cla.*/kern", 0))
 _DEEPFM = (
   (r"/item_.*embedding_weights$", "div"),
   (r"/item/weights$", 0),
   (r"^dense(_1)?/kernel$", 1),
 )
-_KERAS = ((r"dense_a/kernel$", 1), (r"dense_b/kernel$", 0))
-_WIDE_AND_DEEP = (
-  (r"^wide/dense/kernel$", 0),
-  (r"^deep/dense/kernel$", 1),
-  (r"^deep/dense_1/kernel$", 0),
-)
-_CANNED = (
-  (r"/embedding_weights", "columns"),
-  (r"/hiddenlayer_0/kernel", 1),
-  (r"/hiddenlayer_1/kernel", 0),
-)
-
-# Mesh, micro-batches, and how variables are split. Not the full product, but
-# every value often.
-_CASES = {
-  "mlp_sgd": (("model:2", 1, "auto"), ("data:2,model:2", 4, _MLP)),
-  "mlp_momentum": (("model:3", 4, _MLP), ("stage:2,model:2", 1, "auto")),
-  "mlp_adam": (("model:4", 1, _MLP), ("data:2,model:2", 1, "auto")),
-  "mlp_adagrad": (("model:2", 4, "auto"), ("stage:2,model:2", 4, _MLP)),
-  "mlp_ftrl": (("model:3", 1, _MLP_BY_INPUTS),),
-  "mlp_keras_adam": (("stage:2,model:2", 4, "auto"), ("model:3", 1, _MLP)),
-  "cnn": (
-    ("model:2", 4, _CNN),
-    ("data:2,model:2", 1, "auto"),
-    ("stage:2,model:2", 1, _CNN),
-  ),
-  "transformer": (
-    ("model:2", 4, "auto"),
-    ("model:3", 1, _TRANSFORMER),
-    ("data:2,model:2", 1, _TRANSFORMER),
-    ("stage:2,model:2", 4, "auto"),
-  ),
-  "lstm": (("model:4", 1, "auto"), ("data:2,model:2", 4, _LSTM)),
-  "deepfm": (
-    ("model:2", 1, "auto"),
-    ("model:3", 4, _DEEPFM),
-    ("stage:2,model:2", 1, _DEEPFM),
-    ("data:2", 4, (("embedding_weights$", "div"),)),
-  ),
-  "keras_functional": (
-    ("model:4", 4, "auto"),
-    ("data:2,model:2", 1, _KERAS),
-  ),
-  "two_optimizers": (
-    ("model:2", 1, _WIDE_AND_DEEP),
-    ("stage:2,model:2", 4, "auto"),
-  ),
-  "canned": (("model:3", 1, "auto"), ("data:2,model:2", 4, _CANNED)),
-}
-# As for replicas: Adam brings gradients that are 0 but for rounding to full
-# size, so that each step starts from the plain variables.
-_CHAOTIC = ("deepfm", "transformer")
 
 
 def _config(mesh, num_micro_batches=1, split="auto", **fields):
   return estimator_mp.ShardingConfig(
     mesh, num_micro_batches=num_micro_batches, split=split, **fields
   )
-
-
-def _shards(program):
-  """Returns the names of the shards of a program's variables."""
-  names = [v.op.name for v in program.graph.get_collection("variables")]
-  return [name for name in names if "/part_" in name]
-
-
-def _batches():
-  return [programs.examples(_BATCH, i % 12, i % 12 + 48) for i in range(_STEPS)]
-
-
-@functools.cache
-def _plain_steps(name):
-  """Returns a model's variables, and what its plain steps give."""
-  model = zoo.PURE_MODELS[name]
-  plain = programs.Program(model.model_fn, None, _BATCH, model.params)
-  before = plain.variables()
-  return before, [plain.step(batch) for batch in _batches()]
-
-
-class ModelsTest(parameterized.TestCase):
-  def test_all_models_are_here(self):
-    self.assertCountEqual(_CASES, zoo.PURE_MODELS)
-
-  # A transformer is in model_axis_bert_test.
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        (f"{name}_on_{case[0]}", name, *case)
-        for name, cases in _CASES.items()
-        for case in cases
-      ]
-    )
-  )
-  def test_losses_and_variables(self, name, mesh, num_micro_batches, split):
-    """From scratch both start from the same bits; then they train."""
-    before, expected = _plain_steps(name)
-    model = zoo.PURE_MODELS[name]
-    config = _config(mesh, num_micro_batches, split)
-    program = programs.Program(model.model_fn, config, _BATCH, model.params)
-    self.assertNotEmpty(_shards(program))
-    start = program.variables()
-    self.assertCountEqual(start, before)
-    for variable, value in before.items():
-      np.testing.assert_array_equal(start[variable], value, variable)
-    variables = before
-    for batch, of_plain in zip(_batches(), expected, strict=True):
-      if name in _CHAOTIC:
-        program.load(variables)
-      step = program.step(batch)
-      np.testing.assert_allclose(step.loss, of_plain.loss, rtol=1e-5)
-      variables = of_plain.variables
-    if name not in _CHAOTIC:
-      programs.assert_same_variables(self, step.variables, variables, 1e-4)
 
 
 class CheckpointTest(parameterized.TestCase):

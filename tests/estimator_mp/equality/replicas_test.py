@@ -1,4 +1,4 @@
-"""Replicas in Estimators, and updates in branches.
+"""Replicas in Estimators.
 
 That steps are the plain model's, pairs_test says for all models.
 """
@@ -7,76 +7,19 @@ import os
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import runs, zoo
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_BATCH = (zoo.FEATURES, zoo.LABELS)
-_SHARDED = {"optimizer_state": "sharded"}
-_SHARED = {"variables": "shared"}
 
 
 def _config(mesh, num_micro_batches=1, **fields):
   return estimator_mp.ShardingConfig(
     mesh, num_micro_batches=num_micro_batches, **fields
   )
-
-
-def _every_other_step(loss, features):
-  """Updates in a branch, as loss scaling and accumulation make them."""
-  del features
-  variables = v1.trainable_variables()
-  gradients = tf.gradients(loss, variables)
-  step = v1.train.get_global_step()
-  optimizer = v1.train.AdamOptimizer(0.1)
-
-  def apply():
-    return optimizer.apply_gradients(zip(gradients, variables, strict=True))
-
-  update = v1.cond(tf.equal(step % 2, 1), apply, tf.no_op)
-  with tf.control_dependencies([update]):
-    return v1.assign_add(step, 1).op
-
-
-class UpdatesInBranchesTest(parameterized.TestCase):
-  """A write in a function, or in a branch of a v1 cond, reaches all mirrors.
-
-  Not with reference variables: the plain model itself changes them while it
-  reads them there, and no two of its runs are the same.
-  """
-
-  @parameterized.named_parameters(
-    tiers.thin([("replicated", {}), ("sharded", _SHARDED)])
-  )
-  def test_functions(self, fields):
-    self._check(fields)
-
-  @tiers.newest_only
-  @parameterized.named_parameters(("replicated", {}), ("sharded", _SHARDED))
-  def test_v1_conds(self, fields):
-    v1.disable_control_flow_v2()
-    self.addCleanup(v1.enable_control_flow_v2)
-    self._check(fields)
-
-  def _check(self, fields):
-    model_fn = zoo.net_trained_by(_every_other_step).model_fn
-    batch = programs.examples(_BATCH, 0, 24)
-    plain = programs.Program(model_fn, None, batch)
-    program = programs.Program(
-      model_fn, _config("data:2,stage:2", **fields), batch
-    )
-    program.load(plain.variables())
-    losses = []
-    for i in range(6):
-      batch = programs.examples(_BATCH, i, i + 24)
-      for one in (plain, program):
-        one.gradients = {}  # Those in a branch cannot be fetched.
-      losses.append((program.step(batch).loss, plain.step(batch).loss))
-    np.testing.assert_allclose(*zip(*losses, strict=True), rtol=1e-5)
-    programs.assert_equal_mirrors(self, program)
 
 
 class EstimatorTest(parameterized.TestCase):
@@ -123,10 +66,8 @@ class EstimatorTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
       [
-        ("replicated", "mlp_momentum", "data:2,stage:2", 1, {}),
         ("micro_batches", "mlp_adam", "data:2,stage:3", 4, {}),
-        ("sharded", "deepfm", "data:2", 1, _SHARDED),
-        ("shared", "mlp_momentum", "data:4", 1, _SHARED),
+        ("sharded", "deepfm", "data:2", 1, {"optimizer_state": "sharded"}),
       ]
     )
   )

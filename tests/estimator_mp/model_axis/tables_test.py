@@ -156,8 +156,7 @@ class HybridTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
       [
-        ("replicas", "data:3", {}),
-        ("micro_batches", "data:2", {"num_micro_batches": 3}),
+        ("replicas", "data:3", {"num_micro_batches": 3}),
         ("stages", "data:2,stage:2", {"num_micro_batches": 2}),
         ("shared", "data:2", {"variables": "shared"}),
         ("zero", "data:2", {"optimizer_state": "sharded"}),
@@ -212,18 +211,15 @@ class ByTurnsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
       [
-        ("model", "model:3", table_models.gather, {}),
+        ("mirrors", "data:2,model:2", table_models.gather, {}),
         (
           "micro_batches",
-          "model:2",
+          "stage:2,model:2",
           table_models.columns,
           {"num_micro_batches": 3},
         ),
-        ("hybrid", "data:2", table_models.columns, {}),
-        ("mirrors", "data:2,model:2", table_models.gather, {}),
-        ("stages", "stage:2,model:2", table_models.gather, {}),
+        ("hybrid", "data:2", table_models.keras_layer, {}),
         ("sparse", "model:3", table_models.lookup_sparse, {}),
-        ("keras_layer", "model:3", table_models.keras_layer, {}),
         ("tied", "model:3", table_models.tied, {}),
       ]
     )
@@ -361,16 +357,14 @@ class WholeTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
       [
-        ("model", "model:3", table_models.columns, {}),
+        ("hybrid", "data:2", table_models.columns, {}),
+        ("sparse", "model:3", table_models.lookup_sparse, {}),
         (
-          "micro_batches",
-          "model:2",
+          "mirrors",
+          "data:2,model:2",
           table_models.gather,
           {"num_micro_batches": 3},
         ),
-        ("hybrid", "data:2", table_models.columns, {}),
-        ("sparse", "model:3", table_models.lookup_sparse, {}),
-        ("mirrors", "data:2,model:2", table_models.gather, {}),
         ("tied", "model:2", table_models.tied, {}),
       ]
     )
