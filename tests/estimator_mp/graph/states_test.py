@@ -101,16 +101,12 @@ class TablesTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
       [
-        (f"{name}_{mesh}", make, mesh)
-        for name, make in (
-          ("dense", _dense),
-          ("mutable", _mutable),
-          ("mutable_of_tensors", _mutable_of_tensors),
-          ("vocabulary", _vocabulary),
-          ("reference", _reference),
-          ("exported", _exported),
-        )
-        for mesh in ("stage:2", "data:2,stage:2")
+        ("dense", _dense, "data:2,stage:2"),
+        ("mutable", _mutable, "stage:2"),
+        ("mutable_of_tensors", _mutable_of_tensors, "data:2,stage:2"),
+        ("vocabulary", _vocabulary, "stage:2"),
+        ("reference", _reference, "data:2,stage:2"),
+        ("exported", _exported, "stage:2"),
       ]
     )
   )

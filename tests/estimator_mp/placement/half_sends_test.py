@@ -180,19 +180,16 @@ class SentTest(parameterized.TestCase):
     tiers.sample(
       [
         ("one_batch", {}),
-        ("micro_batches", {"num_micro_batches": 3}),
-        ("gpipe", {"num_micro_batches": 4, "schedule": "gpipe"}),
         ("zero_bubble", {"num_micro_batches": 4, "schedule": "zb1p"}),
-        ("recompute", {"num_micro_batches": 4, "recompute": "always"}),
         (
           "interleaved",
           {
             "num_micro_batches": 4,
             "schedule": "interleaved",
             "num_virtual_stages": 2,
+            "recompute": "always",
           },
         ),
-        ("replicas", {"mesh": "data:2,stage:2", "num_micro_batches": 2}),
         (
           "zero",
           {"mesh": "data:2,stage:2", "optimizer_state": "sharded"},
@@ -207,9 +204,7 @@ class SentTest(parameterized.TestCase):
     self._check("mlp_sgd", fields, dtypes)
 
   @parameterized.named_parameters(
-    tiers.sample(
-      [(name, name) for name in ("cnn", "lstm", "deepfm", "two_optimizers")]
-    )
+    tiers.sample([(name, name) for name in ("cnn", "lstm")])
   )
   def test_models(self, name):
     fields = {"mesh": "stage:3", "placement": zoo.PURE_MODELS[name].rules}

@@ -8,7 +8,7 @@ from estimator_mp.config import placement_file
 from estimator_mp.graph import colocation, op_types
 from estimator_mp.placement import auto, forward_graph, transfers
 from tests import tiers
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -327,27 +327,6 @@ class TowersTest(parameterized.TestCase):
       [t for t in sent if t.num_bytes > 4 * 32], 4 * (num_stages - 1)
     )
 
-  @tiers.slow
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("stages", "stage:3", 1, 0),
-        ("micro_batches", "stage:2", 4, 1e-5),
-        ("replicas", "data:2,stage:2", 2, 1e-5),
-      ]
-    )
-  )
-  def test_losses_are_the_plain_models(self, mesh, num_micro_batches, rtol):
-    batch = ({"x": zoo.FEATURES["x"][:24]}, zoo.LABELS[:24])
-    config = estimator_mp.ShardingConfig(
-      mesh, num_micro_batches=num_micro_batches
-    )
-    plain = programs.Program(_siamese, None, batch)
-    sharded = programs.Program(_siamese, config, batch)
-    for _ in range(3):
-      expected, found = plain.step(batch), sharded.step(batch)
-      np.testing.assert_allclose(found.loss, expected.loss, rtol=rtol)
-
 
 @tiers.newest_only
 class TransfersTest(absltest.TestCase):
@@ -510,38 +489,6 @@ class SavedPlacementTest(absltest.TestCase):
 
 @tiers.newest_only
 class ContinuityTest(absltest.TestCase):
-  @tiers.slow
-  def test_plain_sharded_and_plain_again_lose_nothing(self):
-    model = zoo.MODELS["mlp_momentum"]
-    folder = self.create_tempdir().full_path
-    whole = os.path.join(folder, "whole")
-    parts = os.path.join(folder, "parts")
-    start = os.path.join(folder, "start")
-    runs.train(model.model_fn, None, model.params, start, steps=1)
-    expected = runs.go_on(
-      model.model_fn, None, model.params, start, whole, steps=3
-    )
-    losses = []
-    previous = start
-    for index, mesh in enumerate(("stage:3", "stage:2", None)):
-      config = mesh and estimator_mp.ShardingConfig(mesh)
-      model_fn = model.model_fn
-      if config:
-        model_fn = estimator_mp.shard_model_fn(model_fn, config)
-      folder = f"{parts}_{index}"
-      run = runs.go_on(
-        model_fn, config, model.params, previous, folder, steps=1
-      )
-      losses += run.losses
-      previous = folder
-    # Each part reads the data from its start, as an Estimator does.
-    again = runs.go_on(
-      model.model_fn, None, model.params, start, whole + "2", steps=1
-    )
-    self.assertEqual(losses[0], again.losses[0])
-    self.assertCountEqual(run.variables, expected.variables)
-    self.assertEqual(run.variables["global_step"], 4)
-
   @tiers.slow
   def test_a_plain_run_in_the_same_parts_gives_the_same_variables(self):
     model = zoo.MODELS["mlp_adam"]
