@@ -122,14 +122,12 @@ class CommandStartTest(parameterized.TestCase):
           "--aggregation=rign",
           "--aggregation=rign is not known; use ",
         ),
-        ("fields", "--top_k_fraction=2", "top_k_fraction=2.0 is no part of a "),
         (
           "replicas",
           "--optimizer_state=sharded --aggregation=ring",
           "aggregation='ring', compression='none', sparse_as_dense=None is "
           "for ",
         ),
-        ("processes", "--aggregation=horovod", "--aggregation=horovod is for "),
       ]
     ),
   )
@@ -143,7 +141,6 @@ class CommandStartTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     ("schedule", "train", "--schedule=gpipe --num_virtual_stages=2"),
-    ("batch", "train", "--batch_size=30 --num_micro_batches=4"),
     ("batch_of_trace", "trace", "--batch_size=30 --num_micro_batches=4"),
     ("no_features", "inspect", "--model_fn=theirs:model_fn"),
     ("no_model", "inspect", "--features=x:float32[?,1]"),

@@ -93,18 +93,6 @@ class ReplicasTest(parameterized.TestCase):
     observed["/device:CPU:0"] -= 8
     self.assertEqual(planned, observed)
 
-  @tiers.slow
-  @tiers.newest_only
-  def test_resumes_with_another_mesh(self):
-    model_dir = self.create_tempdir().full_path
-    for mesh, step in (("stage:3", 4), ("data:2,stage:3", 8), ("stage:1", 9)):
-      options = train_runs.options(
-        model_dir, "--model=mlp", f"--mesh={mesh}", f"--train_steps={step}"
-      )
-      code, _, errors = train_runs.run_command(options)
-      self.assertEqual((code, errors), (0, ""))
-      self.assertEqual(run_record.read_result(model_dir).global_step, step)
-
 
 class _PlanHook(tf.estimator.SessionRunHook):
   """Keeps the placement of the training graph."""

@@ -197,7 +197,7 @@ class ResumingTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
       [
-        ("another_mesh", "--mesh=stage:2", 1e-5),
+        ("another_mesh", "--mesh=data:2,stage:2", 1e-5),
         ("the_same_mesh", "--mesh=stage:3"),
       ]
     )
@@ -215,6 +215,11 @@ class ResumingTest(parameterized.TestCase):
       np.testing.assert_allclose(
         found[name], value, rtol=rtol, atol=atol, err_msg=name
       )
+
+  def test_another_seed_is_another_run(self):
+    other = self.create_tempdir().full_path
+    (line,) = self._train(other, 1, *_PLAIN_MLP, "--seed=2")
+    self.assertNotEqual(line, self.lines[0])
 
   @tiers.slow
   def test_without_the_position_the_images_begin_anew(self):

@@ -52,12 +52,9 @@ def order_all(graph):
   return found
 
 
-class ManyRunsTest(parameterized.TestCase):
+class ManyRunsTest(absltest.TestCase):
   @tiers.slow
-  @parameterized.named_parameters(
-    tiers.sample([("40_runs", 40), ("200_runs", 200)])
-  )
-  def test_40_collectives_with_random_delays(self, num_runs):
+  def test_40_collectives_with_random_delays(self):
     count, num_devices = 40, 4
     delays = random.Random(0)
     parts = cases.random_parts(num_devices, [count, 50], tf.float32, 0)
@@ -74,7 +71,7 @@ class ManyRunsTest(parameterized.TestCase):
       first = None
       with v1.Session(config=cases.session_config(num_devices)) as session:
         run = session.make_callable(sums, [fed], accept_options=True)
-        for _ in range(num_runs):
+        for _ in range(40):
           found = np.stack(run(parts, options=cases.TIMEOUT))
           first = found if first is None else first
           self.assertEqual(found.tobytes(), first.tobytes())

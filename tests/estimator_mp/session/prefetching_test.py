@@ -145,7 +145,6 @@ class PrefetchingTest(parameterized.TestCase):
     tiers.sample(
       [
         ("one_device", "mlp_adam", {"mesh": "stage:1"}),
-        ("slices", "deepfm", {"mesh": "stage:2", "num_micro_batches": 4}),
         (
           "more_slices_than_rows",
           "mlp_adam",
@@ -157,15 +156,10 @@ class PrefetchingTest(parameterized.TestCase):
           {"mesh": "data:2,stage:2", "num_micro_batches": 2},
         ),
         (
-          "model_axis",
-          "mlp_adam",
-          {"mesh": "stage:2,model:2", "num_micro_batches": 2},
-        ),
-        (
           "rounds",
           "mlp_adam",
           {
-            "mesh": "stage:2",
+            "mesh": "stage:2,model:2",
             "num_micro_batches": 2,
             "gradient_accumulation_steps": 2,
             "schedule": "gpipe",
@@ -203,15 +197,12 @@ class PrefetchingTest(parameterized.TestCase):
     )
   )
   def test_inputs(self, input_fn, model):
-    for name, num_micro_batches in tiers.sample(
-      [("stage:2", 1), ("data:2,stage:2", 2)]
-    ):
-      options = {"mesh": name, "num_micro_batches": num_micro_batches}
-      expected = self._train(Config(**options), name, input_fn, model)
-      config = Config(prefetch_inputs=True, **options)
-      found = self._train(config, f"{name}_ahead", input_fn, model)
-      self.assertLen(found[0], 6)
-      self._assert_same(found, expected)
+    options = {"mesh": "data:2,stage:2", "num_micro_batches": 2}
+    expected = self._train(Config(**options), "now", input_fn, model)
+    config = Config(prefetch_inputs=True, **options)
+    found = self._train(config, "ahead", input_fn, model)
+    self.assertLen(found[0], 6)
+    self._assert_same(found, expected)
 
   @tiers.newest_only
   def test_of_a_known_size(self):
