@@ -46,6 +46,19 @@ class SegmentsTest(absltest.TestCase):
       self._between(), {"negative": 0, "share": 0, "centered": 1}
     )
 
+  def test_what_leaves_a_loop_of_tensorflow_1(self):
+    """It waits for all that goes around, also where it reads something else."""
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    net = tf.identity(tf.negative(self.cut, "negative"), "join")
+    count, _ = tf.while_loop(
+      lambda i, _: i < 3,
+      lambda i, total: (i + 1, total + net),
+      (0, tf.zeros([4])),
+    )
+    tf.square(tf.identity(count, "cut_1"), "square")
+    self.assertEqual(self._between(), {"negative": 0, "square": 1})
+
   def test_a_sum_of_what_is_no_slices(self):
     constant = tf.constant(1.0)
     total = tf.identity(constant, "sum")
