@@ -123,7 +123,7 @@ class ReplicasTest(parameterized.TestCase):
         ("ring", "mlp_adam", {"aggregation": "ring", "mesh": "data:3"}),
         ("tree", "mlp_adam", {"aggregation": "tree", "mesh": "data:4"}),
         ("hierarchical", "mlp_adam", {"aggregation": "hierarchical"}),
-        ("rows", "deepfm", {}),
+        ("rows", "transformer", {}),
         (
           "float16",
           "mlp_adam",
