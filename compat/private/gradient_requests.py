@@ -30,6 +30,7 @@ import tensorflow as tf
 from tensorflow.python.eager import backprop
 from tensorflow.python.ops import gradients_util
 
+_COLOCATE = "_colocate_with_for_gradient"
 _LOCK = threading.RLock()
 Observer: TypeAlias = Callable[[list[Any], list[Any]], None]
 
@@ -108,7 +109,7 @@ def intercepted(
   Yields:
     None.
   """
-  colocate = graph._colocate_with_for_gradient
+  colocate = getattr(graph, _COLOCATE)
 
   def place(
     op: Any, gradient_uid: str | None, ignore_existing: bool = False
@@ -118,11 +119,11 @@ def intercepted(
     return colocate(op, gradient_uid, ignore_existing)
 
   with _entered(_handlers, graph, handler):
-    graph._colocate_with_for_gradient = place
+    setattr(graph, _COLOCATE, place)
     try:
       yield
     finally:
-      graph._colocate_with_for_gradient = colocate
+      setattr(graph, _COLOCATE, colocate)
 
 
 def _has_functions(op: tf.Operation) -> bool:
