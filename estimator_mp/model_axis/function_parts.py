@@ -367,9 +367,10 @@ def element_shape(shape: tf.Tensor, split: Split) -> Operand:
 
   Args:
     shape: The shape, as a tensor.
-    split: How elements are split.
+    split: How elements are split; those that are lists themselves are scalars.
   """
-  return Resized(split.axis, split.sizes) if shape.shape.rank else Whole()
+  is_scalar = not shape.shape.rank or shape.shape.num_elements() == 0
+  return Whole() if is_scalar else Resized(split.axis, split.sizes)
 
 
 LIST_RULES: Mapping[str, Rule] = {
