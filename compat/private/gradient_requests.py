@@ -113,7 +113,7 @@ def intercepted(
 
   def place(
     op: Any, gradient_uid: str | None, ignore_existing: bool = False
-  ) -> contextlib.AbstractContextManager[None]:
+  ) -> Any:
     if None not in (op, gradient_uid) and _has_functions(op):
       return _on_device_of(graph, op)
     return colocate(op, gradient_uid, ignore_existing)

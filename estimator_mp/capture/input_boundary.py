@@ -25,7 +25,6 @@ Reads: TypeAlias = Sequence[
 
 _OFF = "leave prefetch_inputs out"
 _ON_HOST = (tf.string, tf.variant, tf.resource)
-_FED = frozenset(["Placeholder", "PlaceholderV2", "PlaceholderWithDefault"])
 # They are stateful, but do the same whenever they run.
 _ANY_TIME = (
   op_types.ITERATOR_READS
@@ -115,7 +114,7 @@ def _check_any_time(
   changing.update(
     op
     for op in run
-    if (op.type in _FED and op not in own)
+    if (op.type in op_types.PLACEHOLDERS and op not in own)
     or (op.op_def.is_stateful and op.type not in _ANY_TIME)
   )
   if changing:

@@ -89,19 +89,21 @@ def device_function(device: str) -> Callable[[tf.Operation], str]:
   """
   on_device = tf.compat.v1.DeviceSpec.from_string(device)
   on_host = tf.compat.v1.DeviceSpec.from_string(devices_lib.host_of(device))
-  names = {spec: str(spec.to_string()) for spec in (on_device, on_host)}
+  is_away = on_device != on_host
+  names = [str(spec.to_string()) for spec in (on_device, on_host)]
 
   def device_of(op: tf.Operation) -> str:
     for tensor in op.inputs:
-      if tensor.dtype == tf.resource:
+      if op_types.is_resource(tensor):
         variable = variables.variable_of(tensor)
         if variable.device and not calls_other_task(op, variable, device):
           return str(variable.device)
-    host = lives_on_host(op, on_device.device_type)
+    host = is_away and lives_on_host(op, on_device.device_type)
     default = on_host if host else on_device
-    if not op.device:
-      return names[default]
-    own = tf.compat.v1.DeviceSpec.from_string(op.device)
+    place = op.device
+    if not place:
+      return names[host]
+    own = tf.compat.v1.DeviceSpec.from_string(place)
     return str(default.make_merged_spec(own).to_string())
 
   return device_of

@@ -184,6 +184,8 @@ GATHERS = ("Gather", "ResourceGather")
 WHOLE_READS = frozenset(["Identity", "ReadVariableOp"])
 # A table of constants, and what it says of keys: the same in each step.
 TABLE_LOOKUPS = frozenset(["HashTableV2", "LookupTableFindV2"])
+# A session may be given their values.
+PLACEHOLDERS = _types("Placeholder PlaceholderV2 PlaceholderWithDefault")
 # What draws the elements of a data set, by a name or a handle of its own.
 ITERATORS = frozenset(["Iterator", "IteratorV2", "OneShotIterator"])
 # They take an element from what holds the position in an input.
@@ -250,6 +252,7 @@ MERGES = frozenset(["Merge", "RefMerge"])
 ENTERS = frozenset(["Enter", "RefEnter"])
 EXITS = frozenset(["Exit", "RefExit"])
 NEXT_ITERATIONS = frozenset(["NextIteration", "RefNextIteration"])
+V1_CONTROL_FLOW = SWITCHES | MERGES | ENTERS | EXITS | NEXT_ITERATIONS
 # They give on the handle, or the reference, that they get.
 PASSES_HANDLE = frozenset([*ENTERS, *SWITCHES, "Identity", "RefIdentity"])
 # They take a reference, and give it on or look at it.
@@ -364,6 +367,11 @@ _REFERENCES = 100
 def is_reference(tensor: tf.Tensor) -> bool:
   """Whether a tensor is a reference of TensorFlow 1."""
   return int(tensor.dtype.as_datatype_enum) > _REFERENCES
+
+
+def is_resource(tensor: tf.Tensor) -> bool:
+  """Whether a tensor is a handle of a resource."""
+  return bool(tensor.dtype.as_datatype_enum == _RESOURCE)
 
 
 def is_handle(tensor: tf.Tensor) -> bool:

@@ -21,6 +21,8 @@ def reduce_transfers(savings: transfers.Savings) -> None:
   ):
     for shared in savings.shared_reads:
       _redirect(shared.readers, shared.value)
+    for value in savings.shared_values:
+      _redirect(value.readers, value.value)
     for copied in savings.copied_constants:
       _redirect(copied.readers, _copy(copied.constant, copied.device))
     for stacked in savings.stacked_scalars:

@@ -17,12 +17,13 @@ stay on the first device until an update sends them.
 """
 
 import dataclasses
-from collections.abc import Collection, Mapping, Sequence
+import math
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
 from estimator_mp.collectives.exchange import Rows
-from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.graph import op_types, same_ops, shapes, traversal
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import (
   Composite,
@@ -80,6 +81,32 @@ class Sent:
   def to_dict(self) -> dict[str, Any]:
     """Returns everything for JSON."""
     return dataclasses.asdict(self)
+
+
+def without_repeats(
+  sent: Sequence[Sent], ops: Sequence[tf.Operation], inferred: Inferred
+) -> tuple[Sent, ...]:
+  """Returns what is sent, if what is computed several times goes once.
+
+  Args:
+    sent: What goes if not.
+    ops: The ops, in the order of the graph.
+    inferred: What becomes of them.
+  """
+  graph = ops[0].graph if ops else tf.compat.v1.get_default_graph()
+  same = same_ops.SameOps()
+  values: set[Hashable] = set()
+  found: list[Sent] = []
+  for each in sent:
+    if each.kind == BROADCAST and each.tensor not in inferred.splits:
+      tensor = graph.get_tensor_by_name(each.tensor)
+      value = same.first(tensor.op), tensor.value_index
+      if value in values:
+        each = dataclasses.replace(each, forward_bytes=0)
+      values.add(value)
+    if each.num_bytes:
+      found.append(each)
+  return tuple(found)
 
 
 def tensors_with_gradients(
@@ -145,11 +172,14 @@ class Traffic:
     self._copied: dict[str, bool] = {}
     self._sources: dict[tuple[str, Split], PerPart | None] = {}
 
-  def sent(self, inferred: Inferred) -> tuple[Sent, ...]:
+  def sent(
+    self, inferred: Inferred, most_bytes: float = math.inf
+  ) -> tuple[Sent, ...]:
     """Returns what devices send each other because some variables are split.
 
     Args:
       inferred: What becomes of the ops.
+      most_bytes: Nobody asks what else is sent, once it is more than that.
 
     Returns:
       An entry for each tensor, and each thing that is done to it, in the order
@@ -160,6 +190,8 @@ class Traffic:
     for op, name in self._ops:
       if op in inferred.decisions or name in readers:
         sending.visit(op)
+        if sending.num_bytes > most_bytes:
+          break
     return tuple(sending.sent.values())
 
   def bytes_of(self, tensor: tf.Tensor) -> int:
@@ -208,6 +240,7 @@ class _Sending:
   def __init__(self, traffic: Traffic, inferred: Inferred):
     # By what is done, to which tensor, and how it is sliced.
     self.sent: dict[tuple[str, str, Split | None], Sent] = {}
+    self.num_bytes = 0
     self._traffic = traffic
     self._splits = inferred.splits
     self._decisions = inferred.decisions
@@ -225,9 +258,10 @@ class _Sending:
     if isinstance(decision, LookUp):
       self._look_up(op, decision)
       return
-    for tensor, operand in zip(op.inputs, decision.operands, strict=True):
+    inputs = op.inputs
+    for tensor, operand in zip(inputs, decision.operands, strict=True):
       self._read(op, tensor, operand)
-    self._update(op, decision.operands)
+    self._update(op, inputs, decision.operands)
     for index, output in enumerate(decision.outputs):
       if isinstance(output, Joined):
         self._join(op, op.outputs[index], output.join)
@@ -257,15 +291,20 @@ class _Sending:
     sent += self._bytes_of_rows(ids, rows, decision.rows)
     self._add(EXCHANGE, op, rows, sent, has_gradient=False)
 
-  def _update(self, op: tf.Operation, operands: Sequence[Operand]) -> None:
+  def _update(
+    self,
+    op: tf.Operation,
+    inputs: Sequence[tf.Tensor],
+    operands: Sequence[Operand],
+  ) -> None:
     """Adds what an update of rows sends to those who have them."""
     owned = [
-      (tensor, operand)
-      for tensor, operand in zip(op.inputs, operands, strict=True)
+      (inputs[index], operand)
+      for index, operand in enumerate(operands)
       if isinstance(operand, Owned)
     ]
     if owned:
-      ids = op.inputs[owned[0][1].indices]
+      ids = inputs[owned[0][1].indices]
       for tensor, _ in owned:
         self._read_whole(op, tensor)
       sent = [self._bytes_of_rows(ids, x, operand.rows) for x, operand in owned]
@@ -330,9 +369,10 @@ class _Sending:
     if own is None and tensor.name not in self._joined:
       made = self._traffic.source(tensor, split)
       if made is not None:
-        for x, operand in zip(tensor.op.inputs, made.operands, strict=True):
+        inputs = tensor.op.inputs
+        for x, operand in zip(inputs, made.operands, strict=True):
           self._read(op, x, operand)
-        self._update(tensor.op, made.operands)
+        self._update(tensor.op, inputs, made.operands)
         return
     self._read_whole(op, tensor)
     sent = self._bytes_of_others(tensor, split)
@@ -359,3 +399,4 @@ class _Sending:
       goes_back = has_gradient and name in self._traffic.differentiated
       backward = forward if goes_back else 0
       self.sent[key] = Sent(kind, name, op.name, op.type, forward, backward)
+      self.num_bytes += forward + backward

@@ -15,6 +15,7 @@ which is made into ops in `lower`.
 
 import dataclasses
 import enum
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
@@ -39,6 +40,14 @@ class Split:
 
   axis: int
   sizes: tuple[int, ...]
+
+  # A search looks up what rules say of splits hundreds of thousands of times.
+  @functools.cached_property
+  def _hash(self) -> int:
+    return hash((self.axis, self.sizes))
+
+  def __hash__(self) -> int:
+    return self._hash
 
   @property
   def offsets(self) -> tuple[int, ...]:

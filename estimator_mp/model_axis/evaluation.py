@@ -133,7 +133,10 @@ class Evaluation:
     self._bytes = self._bytes_of_variables()
     self.work = {name: self._work_of(name) for name in problem.variables}
     self._worth: set[str] = set()
-    self._found: dict[tuple[tuple[str, Split | None], ...], Cost] = {}
+    # With whether that is all that a choice costs.
+    self._found: dict[
+      tuple[tuple[str, Split | None], ...], tuple[Cost, bool]
+    ] = {}
 
   def count(self, names: Collection[str]) -> None:
     """Hears which variables should be split for devices to hold as much.
@@ -180,16 +183,20 @@ class Evaluation:
         axis = None if split is None else split.axis
         self.refused.add((error.variable, axis))
 
-  def cost(self, splits: Choice) -> Cost:
+  def cost(self, splits: Choice, limit: Cost | None = None) -> Cost:
     """Returns what a choice costs.
 
     Args:
       splits: The choice.
+      limit: If it costs more than that, some of its cost will do which is more,
+        too. None to return all of it.
     """
     key = tuple(splits.items())
-    if key not in self._found:
-      self._found[key] = self._cost(splits)
-    return self._found[key]
+    found, is_all = self._found.get(key, (None, False))
+    if found is None or not (is_all or (limit is not None and limit < found)):
+      found = self._cost(splits, limit)
+      self._found[key] = (found, limit is None or found <= limit)
+    return found
 
   def gathered(self, inferred: Inferred) -> set[str]:
     """Returns the variables that a step gathers although they are split.
@@ -204,18 +211,26 @@ class Evaluation:
       for variable in self.weights.get(gather.tensor, ())
     }
 
-  def _cost(self, splits: Choice) -> Cost:
+  def _cost(self, splits: Choice, limit: Cost | None) -> Cost:
     inferred = self.infer(splits)
-    sent = self.traffic.sent(inferred)
     gathered = self.gathered(inferred)
     held = self._held(inferred, gathered)
-    limit = self.problem.memory_limit
+    memory = self.problem.memory_limit
     whole = (name for name in self._worth if splits.get(name) is None)
     uneven = self.uneven({*whole, *gathered})
     left = max(1.0 - uneven / _MOST_WHOLE, 0.01)
+    over_limit = 0 if memory is None else max(0, max(held) - memory)
+    too_uneven = max(0, math.ceil(100.0 * (uneven - _MOST_WHOLE)))
+    most_bytes = math.inf
+    if limit is not None and (over_limit, too_uneven) >= (
+      limit.over_limit,
+      limit.too_uneven,
+    ):
+      most_bytes = limit.priced_bytes * left + 1  # However that is rounded.
+    sent = self.traffic.sent(inferred, most_bytes)
     return Cost(
-      over_limit=0 if limit is None else max(0, max(held) - limit),
-      too_uneven=max(0, math.ceil(100.0 * (uneven - _MOST_WHOLE))),
+      over_limit,
+      too_uneven,
       priced_bytes=sum(map(self._bytes_with_update, sent)) / left,
       peak_bytes=max(held),
       num_sent=len(sent),

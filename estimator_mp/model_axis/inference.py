@@ -15,7 +15,6 @@ import dataclasses
 import heapq
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TypeAlias
 
 from compat.private import graph_reads
 from estimator_mp.config.split_rules import SplitError
@@ -114,7 +113,6 @@ class Inference:
     self.of_variables: set[str] = set()
     self.of_random: set[str] = set()
     self._table = table
-    self._steps: dict[_Reading, _Step | None] = {}
     self._sources: dict[tuple[tf.Operation, Split], PerPart | None] = {}
     for position, op in enumerate(self.ops):
       names = [tensor.name for tensor in op.inputs]
@@ -130,6 +128,8 @@ class Inference:
         self.of_random.update(outputs)
       for name in dict.fromkeys(names):
         self.readers.setdefault(name, []).append(position)
+    self._steps: list[dict[tuple[Split | None, ...], _Step | None]]
+    self._steps = [{} for _ in self.ops]
 
   def infer(
     self,
@@ -182,7 +182,7 @@ class Inference:
     rule = self._table.rules.get(op.type)
     if rule is None or graph_reads.outermost_loop(op) is not None:
       return None
-    return None if _has_own_gradient(op) else rule(op, splits)
+    return None if graph_reads.names_gradient(op) else rule(op, splits)
 
   def step(
     self, position: int, splits: tuple[Split | None, ...]
@@ -193,13 +193,12 @@ class Inference:
       position: The position of the op.
       splits: How each of its inputs is split.
     """
-    key = (position, splits)
-    if key not in self._steps:
+    steps = self._steps[position]
+    if splits not in steps:
       decision = self.decide(self.ops[position], splits)
-      self._steps[key] = None
-      if decision is not None:
-        self._steps[key] = self.step_of(position, decision)
-    return self._steps[key]
+      made = None if decision is None else self.step_of(position, decision)
+      steps[splits] = made
+    return steps[splits]
 
   def step_of(self, position: int, decision: Decision) -> "_Step":
     """Returns a decision about an op, and what it makes and reads of parts.
@@ -225,9 +224,6 @@ class Inference:
     if key not in self._sources:
       self._sources[key] = source(self._table, op, split)
     return self._sources[key]
-
-
-_Reading: TypeAlias = tuple[int, tuple[Split | None, ...]]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -299,7 +295,10 @@ class _Attempt:
       return
     splits = tuple(map(self.splits.get, inference.inputs[position]))
     step = inference.step(position, splits)
-    if step is not None and self._can_be_read(position, splits, step.decision):
+    if step is not None and (
+      not inference.handles[position]
+      or self._can_be_read(position, splits, step.decision)
+    ):
       self._take(position, step)
       return
     for tensor, split in zip(op.inputs, splits, strict=True):
@@ -408,14 +407,6 @@ class _Attempt:
     return found
 
 
-def _has_own_gradient(op: tf.Operation) -> bool:
-  """Whether the program says what an op's gradient is, of the whole tensor.
-
-  It does by `tf.custom_gradient` or `tf.Graph.gradient_override_map`.
-  """
-  return "_gradient_op_type" in op.node_def.attr
-
-
 def source(table: Table, op: tf.Operation, split: Split) -> PerPart | None:
   """Returns how parts make an op's output themselves; None if they cannot.
 
@@ -427,7 +418,7 @@ def source(table: Table, op: tf.Operation, split: Split) -> PerPart | None:
   make = table.sources.get(op.type)
   if make is None or graph_reads.outermost_loop(op) is not None:
     return None
-  if _has_own_gradient(op):
+  if graph_reads.names_gradient(op):
     return None
   return make(op, split)
 

@@ -169,7 +169,10 @@ class _Search:
         break
       unchanged += 1
       other = {**best, **move}
-      if other != best and (found := self._evaluation.cost(other)) < cost:
+      if (
+        other != best
+        and (found := self._evaluation.cost(other, limit=cost)) < cost
+      ):
         best, cost, unchanged = other, found, 0
     return best
 

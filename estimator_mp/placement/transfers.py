@@ -1,11 +1,13 @@
 """Transfers: what a placed graph sends between devices, and sending less.
 
 Whatever an op reads from another device is sent in every step, and so is a
-signal from each op of another device that it waits for. Four kinds of sends are
+signal from each op of another device that it waits for. Five kinds of sends are
 needless:
 
 - A variable that is read several times, such as Adam's beta1_power by each
   update, can be read and sent once.
+- What is computed several times, such as what each layer of BERT adds to its
+  scores, of the same mask, can be sent once.
 - A small constant can be had on each device that reads it.
 - A norm over all weights stacks one scalar per weight. The scalars of a device
   can be stacked there, and sent at once; the order of the numbers, and so the
@@ -15,10 +17,15 @@ needless:
 """
 
 import dataclasses
-from collections.abc import Collection, Hashable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Sequence
 
 from estimator_mp.config.placement import Transfer
-from estimator_mp.graph import control_flow, shapes, traversal
+from estimator_mp.graph import (
+  control_flow,
+  same_ops,
+  shapes,
+  traversal,
+)
 from estimator_mp.placement import costs
 
 import tensorflow as tf
@@ -43,6 +50,19 @@ class SharedRead:
   Attributes:
     value: The value.
     readers: What is to read it, instead of the others.
+  """
+
+  value: tf.Tensor
+  readers: tuple[Input, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class SharedValue:
+  """A tensor that stands for others of its device that have the same value.
+
+  Attributes:
+    value: The tensor.
+    readers: What is to read it, on another device, instead of the others.
   """
 
   value: tf.Tensor
@@ -102,12 +122,14 @@ class Savings:
 
   Attributes:
     shared_reads: Reads of variables that stand for others.
+    shared_values: What is computed once more, and need not be sent.
     copied_constants: Constants that other devices get copies of.
     stacked_scalars: Scalars that are sent at once.
     joined_waits: Ops that one no-op stands for.
   """
 
   shared_reads: Sequence[SharedRead]
+  shared_values: Sequence[SharedValue]
   copied_constants: Sequence[CopiedConstant]
   stacked_scalars: Sequence[StackedScalars]
   joined_waits: Sequence[JoinedWait]
@@ -160,41 +182,84 @@ def find_savings(ops: Sequence[tf.Operation]) -> Savings:
   Args:
     ops: The ops of the graph, in the order in which they were made.
   """
-  # Inputs that the device of their op is going to have without this search.
-  local: set[Input] = set()
-  constants: list[CopiedConstant] = []
-  scalars: list[StackedScalars] = []
-  assets = _assets(ops)
-  for op in ops:
-    if op.type == "Const" and op not in assets:
-      for copied in _copied_constants(op, local):
-        constants.append(copied)
-        local.update(copied.readers)
-    elif op.type == "Pack":
-      for stacked in _stacked_scalars(op, local):
-        scalars.append(stacked)
-        local.update(Input(op, index) for index in stacked.indices)
-  return Savings(_shared_reads(ops), constants, scalars, joined_waits(ops))
+  sent = _tensors_sent(ops)
+  constants = _copied_constants(sent, _assets(ops))
+  local = {reader for copied in constants for reader in copied.readers}
+  scalars = [
+    stacked
+    for op in ops
+    if op.type == "Pack"
+    for stacked in _stacked_scalars(op, local)
+  ]
+  return Savings(
+    _shared_reads(sent),
+    _shared_values(sent),
+    constants,
+    scalars,
+    joined_waits(ops),
+  )
 
 
-def _shared_reads(ops: Sequence[tf.Operation]) -> list[SharedRead]:
+@dataclasses.dataclass(frozen=True)
+class _Sent:
+  """A tensor that other devices read.
+
+  Attributes:
+    tensor: The tensor.
+    readers: What reads it, by device.
+  """
+
+  tensor: tf.Tensor
+  readers: dict[str, list[Input]]
+
+
+def _tensors_sent(ops: Sequence[tf.Operation]) -> list[_Sent]:
+  """Returns what is read elsewhere, in the order in which it was made."""
+  places = {op: (number, op.device) for number, op in enumerate(ops)}
+  found: dict[tuple[int, int], _Sent] = {}
+  for op, (_, device) in places.items():
+    for index, tensor in enumerate(op.inputs if device else ()):
+      number, source = places.get(tensor.op, (-1, ""))
+      if source not in ("", device):
+        sent = found.setdefault((number, tensor.value_index), _Sent(tensor, {}))
+        sent.readers.setdefault(device, []).append(Input(op, index))
+  return [found[key] for key in sorted(found)]
+
+
+def _shared_reads(sent: Iterable[_Sent]) -> list[SharedRead]:
   """Returns how each variable is sent once, however often it is read.
 
   Two reads that wait for the same ops may see the same value, so one of them
   serves for both.
   """
   first: dict[Hashable, tf.Tensor] = {}
-  readers: dict[Hashable, list[Input]] = {}
-  for op in ops:
-    if op.type != "ReadVariableOp" or not op.device:
+  others: dict[Hashable, list[Input]] = {}
+  for each in sent:
+    op = each.tensor.op
+    if op.type != "ReadVariableOp":
       continue
-    value = op.outputs[0]
-    waits_for = frozenset(op.control_inputs)
-    for reader in _readers_elsewhere(value):
-      key = (op.inputs[0].op, waits_for, value.dtype, reader.op.device)
-      if first.setdefault(key, value) is not value:
-        readers.setdefault(key, []).append(reader)
-  return [SharedRead(first[x], tuple(readers[x])) for x in readers]
+    kind = op.inputs[0].op, frozenset(op.control_inputs), each.tensor.dtype
+    for device, readers in each.readers.items():
+      key = kind, device
+      if first.setdefault(key, each.tensor) is not each.tensor:
+        others.setdefault(key, []).extend(readers)
+  return [SharedRead(first[key], tuple(others[key])) for key in others]
+
+
+def _shared_values(sent: Iterable[_Sent]) -> list[SharedValue]:
+  """Returns how what is computed several times is sent once to a device."""
+  same = same_ops.SameOps()
+  first: dict[Hashable, tf.Tensor] = {}
+  others: dict[Hashable, list[Input]] = {}
+  for each in sent:
+    if not each.tensor.op.inputs:
+      continue
+    value = same.first(each.tensor.op), each.tensor.value_index
+    for device, readers in each.readers.items():
+      key = value, device
+      if first.setdefault(key, each.tensor) is not each.tensor:
+        others.setdefault(key, []).extend(readers)
+  return [SharedValue(first[key], tuple(others[key])) for key in others]
 
 
 def _assets(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
@@ -208,20 +273,17 @@ def _assets(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
 
 
 def _copied_constants(
-  op: tf.Operation, local: Collection[Input]
+  sent: Iterable[_Sent], assets: Collection[tf.Operation]
 ) -> list[CopiedConstant]:
   """Returns the devices that are to have a copy of a small constant."""
-  constant = op.outputs[0]
-  is_small = shapes.tensor_bytes(constant) <= _SMALL_CONSTANT_BYTES
-  if not is_small or op.control_inputs or not op.device:
-    return []
-  readers: dict[str, list[Input]] = {}
-  for reader in _readers_elsewhere(constant):
-    if reader not in local:
-      readers.setdefault(reader.op.device, []).append(reader)
   return [
-    CopiedConstant(op, device, tuple(found))
-    for device, found in readers.items()
+    CopiedConstant(each.tensor.op, device, tuple(readers))
+    for each in sent
+    if (op := each.tensor.op).type == "Const"
+    and op not in assets
+    and not op.control_inputs
+    and shapes.tensor_bytes(each.tensor) <= _SMALL_CONSTANT_BYTES
+    for device, readers in each.readers.items()
   ]
 
 
@@ -240,15 +302,6 @@ def _stacked_scalars(
     for device, indices in by_device.items()
     if len(indices) > 1
   ]
-
-
-def _readers_elsewhere(tensor: tf.Tensor) -> Iterator[Input]:
-  """Yields the inputs, of ops on other devices, that a tensor is."""
-  for op in dict.fromkeys(tensor.consumers()):
-    if op.device not in ("", tensor.op.device):
-      for index, read in enumerate(op.inputs):
-        if read is tensor:
-          yield Input(op, index)
 
 
 def joined_waits(ops: Sequence[tf.Operation]) -> list[JoinedWait]:
@@ -300,7 +353,7 @@ def _awaited_elsewhere(op: tf.Operation) -> dict[str, _Awaited]:
       by_device.setdefault(before.device, set()).add(before)
   return {
     device: frozenset(before)
-    for device, before in by_device.items()
+    for device, before in sorted(by_device.items())
     if len(before) > 1
   }
 

@@ -133,12 +133,13 @@ class SplitPlanner:
     gathers = tuple(x for x in inferred.gathers if x.reader in names)
     for gather in gathers:
       self._check_gather(gather, names[gather.reader].graph)
+    traffic = costs.Traffic(
+      of_step, self._num_parts, TABLE, differentiated, self._sizes
+    )
     self.summary = self.summary.and_then(
       SplitPlan(
         tuple(SplitVariable.of(op, self.splits[op.name]) for op in variables),
-        costs.Traffic(
-          of_step, self._num_parts, TABLE, differentiated, self._sizes
-        ).sent(inferred),
+        costs.without_repeats(traffic.sent(inferred), of_step, inferred),
         gathers,
       )
     )

@@ -54,9 +54,10 @@ def _variable_read_at_once(op: tf.Operation) -> tf.Operation | None:
   A handle's reader gives a value that stays. A reference's gives the memory of
   the variable on, and who reads that is the reader, if it is on the device.
   """
-  if len(op.inputs) != 1 or op.control_inputs:
+  inputs = op.inputs
+  if len(inputs) != 1 or op.control_inputs:
     return None
-  (value,) = op.inputs
+  (value,) = inputs
   if op.type == "ReadVariableOp":
     return variables.variable_of(value)
   is_of_reference = (

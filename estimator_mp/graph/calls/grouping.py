@@ -15,13 +15,6 @@ from estimator_mp.graph import control_flow, functions, op_types, traversal
 
 import tensorflow as tf
 
-_V1_CONTROL_FLOW = (
-  op_types.SWITCHES
-  | op_types.MERGES
-  | op_types.ENTERS
-  | op_types.EXITS
-  | op_types.NEXT_ITERATIONS
-)
 _HANDLES = (tf.resource, tf.variant)
 
 # What is made of fewer ops is not worth a call.
@@ -64,7 +57,7 @@ def may_be_called(op: tf.Operation) -> bool:
   Args:
     op: An op.
   """
-  if op.type in _V1_CONTROL_FLOW or op.type in op_types.RANDOM:
+  if op.type in op_types.V1_CONTROL_FLOW or op.type in op_types.RANDOM:
     return False
   if graph_reads.outermost_loop(op) is not None:
     return False

@@ -1,6 +1,7 @@
 """Part maker: makes an op once more for a part, on the part's device."""
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -51,12 +52,12 @@ class PartMaker:
     """
     graph = op.graph
     count = graph_reads.num_ops(graph)
-    with (
-      tf.control_dependencies(None),
+    with (  # What `tf` has of these looks for the graph each time.
+      graph.control_dependencies(None),
       graph.colocate_with(None, ignore_existing=True),
-      tf.compat.v1.device(None),
-      tf.compat.v1.name_scope("estimator_mp/split/"),
-      tf.compat.v1.name_scope(op.name),
+      graph.device(None),
+      graph.name_scope("estimator_mp/split/"),
+      graph.name_scope(op.name),
     ):
       yield
     for new in graph_reads.ops_after(graph, count):
@@ -138,10 +139,10 @@ class PartMaker:
       device: Where it is.
       name: The name of its op in the scope.
     """
-    tensor = tf.make_tensor_proto(value, dtype)
-    attributes = {"value": tf.compat.v1.AttrValue(tensor=tensor)}
+    # Sizes and axes are the same again and again, and take long to convert.
+    content = (_scalar if isinstance(value, int) else _constant)(value, dtype)
     return self.make(
-      "Const", name, [], device, dtype=_type(dtype), **attributes
+      "Const", name, [], device, dtype=_type(dtype), value=content
     )
 
   def concat(
@@ -155,7 +156,7 @@ class PartMaker:
       device: Where it is.
       name: The name of the op in the scope.
     """
-    with tf.compat.v1.name_scope(name) as scope:
+    with parts[0].graph.name_scope(name) as scope:
       dimension = self.constant(axis, tf.int32, device, "axis")
       return self.make(
         "ConcatV2",
@@ -203,6 +204,18 @@ class PartMaker:
     kind = "ReadVariableOp"
     return self.make(kind, kind, [handle], handle.device, dtype=_type(dtype))
 
+  def of_any_shape(self, tensor: tf.Tensor) -> tf.Tensor:
+    """Returns a tensor whose shape nobody knows, on its device.
+
+    Args:
+      tensor: The tensor.
+    """
+    shape = tf.compat.v1.AttrValue(shape=tf.TensorShape(None).as_proto())
+    kind, dtype = "PlaceholderWithDefault", _type(tensor.dtype)
+    return self.make(
+      kind, kind, [tensor], tensor.device, dtype=dtype, shape=shape
+    )
+
   def colocate(
     self, copies: Sequence[tf.Operation], op: tf.Operation, first: int = 0
   ) -> None:
@@ -237,6 +250,14 @@ class PartMaker:
       for before in op.control_inputs
       for other in self.instead.get(before, [before])
     ]
+
+
+def _constant(value: Any, dtype: tf.DType) -> tf.compat.v1.AttrValue:
+  """Returns a constant as an attribute."""
+  return tf.compat.v1.AttrValue(tensor=tf.make_tensor_proto(value, dtype))
+
+
+_scalar = functools.lru_cache(maxsize=4096)(_constant)
 
 
 def _type(dtype: tf.DType) -> tf.compat.v1.AttrValue:

@@ -275,10 +275,7 @@ class PartOps:
     for index, tensor in enumerate(inputs[0]):
       if not tensor.shape.is_compatible_with(op.inputs[index].shape):
         # TensorFlow compares what an op reads with what it has read before.
-        with part_maker.on(tensor.device):
-          tensor = tf.raw_ops.PlaceholderWithDefault(
-            input=tensor, shape=tf.TensorShape(None)
-          )
+        tensor = self._maker.of_any_shape(tensor)
       graph_edits.replace_input(op, index, tensor)
     if op.type == "AssignVariableOp":
       # Who loads a whole variable, by feeding this op, is not to write a shard.

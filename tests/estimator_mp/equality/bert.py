@@ -103,13 +103,13 @@ def _attention(net, mask, batch):
     return tf.reshape(mixed, [batch * LENGTH, HEADS * HEAD_WIDTH])
 
 
-def _encoder(net, mask):
+def _encoder(net, mask, num_layers):
   """Returns what the last layer makes, [batch, length, width]."""
   batch, length, width = _sizes(net)
   mask = tf.reshape(mask, [batch, 1, length])
   mask = tf.ones([batch, length, 1]) * tf.cast(mask, tf.float32)
   net = tf.reshape(net, [-1, width])
-  for i in range(LAYERS):
+  for i in range(num_layers):
     with v1.variable_scope(f"layer_{i}"):
       with v1.variable_scope("attention"):
         heads = _attention(net, mask, batch)
@@ -153,11 +153,10 @@ def _sentence(net, labels):
   return tf.reduce_mean(losses), logits
 
 
-def model_fn(features, labels, mode):
-  """A model_fn as BERT's pretraining has it, without dropout."""
+def _model_fn(features, labels, mode, num_layers):
   with v1.variable_scope("bert"):
     net, table = _embeddings(features)
-    net = _encoder(net, features["mask"])
+    net = _encoder(net, features["mask"], num_layers)
   loss, logits = _sentence(net, labels)
   loss += _masked_words(net, features, table)
   variables = v1.trainable_variables()
@@ -168,3 +167,19 @@ def model_fn(features, labels, mode):
   return tf.estimator.EstimatorSpec(
     mode, {"logits": logits}, loss, train_op=train_op
   )
+
+
+def make_model_fn(num_layers):
+  """Returns a model_fn as BERT's pretraining has it, without dropout.
+
+  Args:
+    num_layers: The number of layers.
+  """
+
+  def model_fn(features, labels, mode):
+    return _model_fn(features, labels, mode, num_layers)
+
+  return model_fn
+
+
+model_fn = make_model_fn(LAYERS)

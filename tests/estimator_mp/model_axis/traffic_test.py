@@ -10,6 +10,7 @@ from estimator_mp.graph import shapes
 from estimator_mp.plan import sharding_plan
 from tests import tiers
 from tests.estimator_mp import zoo
+from tests.estimator_mp.equality import bert
 from tests.estimator_mp.model_axis import observed_steps
 
 import numpy as np
@@ -62,6 +63,25 @@ class TrafficTest(parameterized.TestCase):
     planned = [x for x in plan.splits.sent if x.kind != "exchange"]
     self.assertNotEmpty(planned)
     self.assertEqual(sum(x.num_bytes for x in planned), measured)
+
+  @parameterized.parameters(2, 4)
+  def test_what_layers_make_of_one_mask_is_sent_once(self, num_layers):
+    """Each layer of BERT makes what it adds to its scores, of the same mask."""
+    with tf.Graph().as_default() as graph:
+      v1.train.create_global_step()
+      data = v1.data.make_one_shot_iterator(bert.input_fn())
+      config = estimator_mp.ShardingConfig("model:2")
+      model_fn = bert.make_model_fn(num_layers)
+      sharded = estimator_mp.shard_model_fn(model_fn, config)
+      spec = sharded(*data.get_next(), tf.estimator.ModeKeys.TRAIN)
+      step = observed_steps.ObservedStep(spec.train_op, {}, 2)
+      sent = sharding_plan.get_plan(graph).splits.sent
+    adder = "bert/layer_0/attention/self/ExpandDims"
+    is_adder = re.compile("^bert/layer_./attention/self/ExpandDims")
+    measured = [x.op for x in step.transfers if is_adder.match(x.op)]
+    self.assertEqual(measured, [adder])
+    planned = [x.tensor for x in sent if is_adder.match(x.tensor)]
+    self.assertEqual(planned, [f"{adder}:0"])
 
 
 def _bytes_sent(train_op, feed, num_parts):
