@@ -439,6 +439,12 @@ class WholeBatch:
         first = len(graph.get_operations())
         with bridges_lib.outside(self._place_of_cut(bridge)):
           pieces = self._cut(bridge.source, bridge.rows)
+          first_shape = pieces[0].shape.as_list()
+          if any(x.shape.as_list() != first_shape for x in pieces):
+            # What is made for slice 0 shall not know how many rows it has.
+            pieces[0] = tf.compat.v1.placeholder_with_default(
+              pieces[0], bridge.output.shape
+            )
           if bridge.request is not None and self._weights[0] is not None:
             pieces = [
               piece * tf.cast(weight, piece.dtype)

@@ -196,8 +196,7 @@ _CASES = tiers.thin(_FEW if tiers.FAST else _ALL)
 
 class PairsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    # Cells as functions of a static size have to have as many examples each.
-    (pairwise.name(case), case, number % 2 == 1 and case["cells"] == "ops")
+    (pairwise.name(case), case, number % 2 == 1)
     for number, case in _CASES
   )
   def test_steps_are_the_plain_models(self, case, is_static):
