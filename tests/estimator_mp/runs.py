@@ -1,12 +1,15 @@
 """Runs of Estimators, plain and sharded, to be compared."""
 
+import contextlib
 import dataclasses
 import functools
+import random
 import shutil
 from collections.abc import Callable, Mapping
 from typing import Any
 
 import estimator_mp
+from compat.private import keras
 from estimator_mp import toolbox
 from tests.estimator_mp import zoo
 
@@ -78,9 +81,25 @@ def train(model_fn, config, params, model_dir, steps, input_fn=zoo.input_fn):
   """Trains an Estimator and returns the losses of the steps."""
   recorder = LossRecorder()
   estimator = make_estimator(model_fn, config, params, model_dir)
-  tf.keras.utils.set_random_seed(11)  # Layers draw their seeds from it.
-  estimator.train(lambda: input_fn().repeat(), steps=steps, hooks=[recorder])
+  with _seeded_layers(11):
+    estimator.train(lambda: input_fn().repeat(), steps=steps, hooks=[recorder])
   return recorder.losses
+
+
+@contextlib.contextmanager
+def _seeded_layers(seed):
+  """Lets layers draw their seeds as after `tf.keras.utils.set_random_seed`.
+
+  What other tests of the process seeded does not count, and they do not see
+  this one.
+  """
+  seeds = keras.seeds_of_layers(tf)
+  before = getattr(seeds, "generator", None)
+  seeds.generator = random.Random(seed)
+  try:
+    yield
+  finally:
+    seeds.generator = before
 
 
 def go_on(

@@ -196,8 +196,7 @@ _CASES = tiers.thin(_FEW if tiers.FAST else _ALL)
 
 class PairsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    (pairwise.name(case), case, number % 2 == 1)
-    for number, case in _CASES
+    (pairwise.name(case), case, number % 2 == 1) for number, case in _CASES
   )
   def test_steps_are_the_plain_models(self, case, is_static):
     model_fn, params, batch = _MODELS[case["model"]]
