@@ -145,16 +145,23 @@ class _StaticSizes:
 
   are_real = True
 
-  def __init__(self, size: int):
+  def __init__(self, size: int, graph: tf.Graph):
     less = size // 2 - (size % 2 == 0 and size > 2)
     self.parts = (less, size - less)  # Different, so that no rule takes one
     self._size = size  # for the other.
+    self._graph = graph
 
   def op(self, op: tf.Operation) -> tf.Operation | None:
-    return op
+    try:
+      return self._graph.get_operation_by_name(op.name)
+    except KeyError:
+      return op
 
   def rows(self, tensor: tf.Tensor) -> Rows | None:
-    shape = tensor.shape.as_list() if tensor.shape.rank else [None]
+    sized = self.op(tensor.op)
+    assert sized is not None
+    found = sized.outputs[tensor.value_index].shape
+    shape = found.as_list() if found.rank else [None]
     if not shape[0] or shape[0] % self._size:
       return None
     return Rows(0, shape[0] // self._size)
@@ -220,7 +227,9 @@ class BatchPlanner:
     self._draws_per_slice = draws == "per_slice"
     self._own_moments = batch_norm == "per_micro_batch"
     self._own: set[str] = set()  # What each slice has of its own, by name.
-    self._odd = odd_sizes.OddSizes(inputs, self.differs)
+    self._odd = odd_sizes.OddSizes(
+      inputs, self.differs, self._size or odd_sizes.BATCH
+    )
     # Of what is made in parts, for the sizes that rules are told.
     self._rows: dict[str, Rows] = {}
     self._elements: dict[str, tf.TensorShape] = {}  # Of lists.
@@ -477,7 +486,9 @@ class BatchPlanner:
 
   def _sizes(self, able: Sequence[tf.Operation]) -> _Sizes:
     if self._size is not None:
-      return _StaticSizes(self._size)
+      is_sparse = any(x.type == "SparseReshape" for x in able)
+      graph = self._odd.graph(able) if is_sparse else tf.Graph()
+      return _StaticSizes(self._size, graph)
     for op in able:
       for tensor in op.inputs:
         is_root = tensor.name in self._roots

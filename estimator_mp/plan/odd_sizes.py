@@ -25,18 +25,23 @@ _SHAPE_ATTRIBUTES = ("_class", "_output_shapes", "output_shapes")
 
 
 class OddSizes:
-  """The ops of one graph, for a batch of `BATCH` examples."""
+  """The ops of one graph, for a batch of some size."""
 
   def __init__(
-    self, inputs: Sequence[Input], differs: Callable[[tf.Tensor], bool]
+    self,
+    inputs: Sequence[Input],
+    differs: Callable[[tf.Tensor], bool],
+    batch: int = BATCH,
   ):
     """Starts with the inputs alone.
 
     Args:
       inputs: The features and labels that have examples.
       differs: Whether a tensor depends on them.
+      batch: How many examples there are to be.
     """
     self._differs = differs
+    self._batch = batch
     self._sizes: dict[str, list[int]] = {}
     self._constants: dict[str, list[int]] = {}
     for entry in inputs:
@@ -45,7 +50,7 @@ class OddSizes:
   def _add_input(self, entry: Input) -> None:
     parts = tf.nest.flatten(entry.value, expand_composites=True)
     if isinstance(entry.value, tf.SparseTensor):
-      sizes = [BATCH, *_known(entry.value.shape.as_list()[1:])]
+      sizes = [self._batch, *_known(entry.value.shape.as_list()[1:])]
       self._sizes[parts[0].name] = [_ROWS, len(sizes)]
       self._sizes[parts[1].name] = [_ROWS]
       self._constants[parts[2].name] = sizes
@@ -54,7 +59,7 @@ class OddSizes:
         rows = _ROWS * (index + 2)
         self._sizes[part.name] = [rows, *_known(part.shape.as_list()[1:])]
       # The outermost of the row splits comes after the values.
-      self._sizes[parts[1].name] = [BATCH + 1]
+      self._sizes[parts[1].name] = [self._batch + 1]
     else:
       self.add_rows(entry.value, entry.axis)
 
@@ -69,7 +74,7 @@ class OddSizes:
       per_example: How long the axis is for each of them.
     """
     sizes = _known(tensor.shape.as_list())
-    sizes[axis] = per_example * BATCH
+    sizes[axis] = per_example * self._batch
     self._sizes[tensor.name] = sizes
 
   def is_known(self, tensor: tf.Tensor) -> bool:
@@ -94,10 +99,10 @@ class OddSizes:
       except KeyError:
         return False
       sizes = found.shape.as_list() if found.shape.rank else []
-    return bool(sizes) and sizes[0] == BATCH
+    return bool(sizes) and sizes[0] == self._batch
 
   def graph(self, ops: Iterable[tf.Operation]) -> tf.Graph:
-    """Returns a graph with the shapes of a batch of `BATCH` examples.
+    """Returns a graph with the shapes of a batch of that size.
 
     Args:
       ops: Ops of the graph, in order.
@@ -109,11 +114,33 @@ class OddSizes:
     wanted = list(ops)
     before = self._ancestors([x for op in wanted for x in op.inputs])
     rest = list(dict.fromkeys([*before, *wanted]))
-    graph, failed = self._imported(rest)
-    while failed is not None:
-      rest = _without(rest, failed)
+    while True:
       graph, failed = self._imported(rest)
-    return graph
+      if failed is not None:
+        rest = _without(rest, failed)
+      elif not self._reshape(graph, rest):
+        return graph
+
+  def _reshape(self, graph: tf.Graph, ops: Iterable[tf.Operation]) -> bool:
+    """Finds the shapes of sparse tensors, which TensorFlow leaves to a session.
+
+    Args:
+      graph: What was imported.
+      ops: The ops that were.
+
+    Returns:
+      Whether that says more.
+    """
+    found = {}
+    for op in ops:
+      if op.type == "SparseReshape" and not self.is_known(op.outputs[1]):
+        _, old, new = graph.get_operation_by_name(op.name).inputs
+        with graph.as_default():
+          shape = tf.reshape(tf.zeros(old), new).shape
+        if shape.is_fully_defined():
+          found[op.outputs[1].name] = shape.as_list()
+    self._constants.update(found)
+    return bool(found)
 
   def _ancestors(self, tensors: Iterable[tf.Tensor]) -> list[tf.Operation]:
     """Returns what leads to tensors, from the inputs on, in order."""

@@ -220,7 +220,16 @@ class ReplicasTest(parameterized.TestCase):
     self.assertNotIn("replica", found.table())
 
 
-class SegmentsTest(absltest.TestCase):
+class SegmentsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    (name, name) for name in tiers.sample(reversed(zoo.MODELS))
+  )
+  def test_one_in_models_of_the_zoo(self, name):
+    options = {"batch_norm": "per_micro_batch"} if name == "cnn" else {}
+    found = inspect_zoo(name, mesh="stage:2", num_micro_batches=4, **options)
+    self.assertEqual(found.segments.count, 1)
+    self.assertGreater(found.segments.share_in_parts, 0.95)
+
   def test_table_and_facts(self):
     found = inspect_zoo("cnn", mesh="stage:2", num_micro_batches=4)
     self.assertGreater(found.segments.count, 1)

@@ -47,6 +47,20 @@ class PlanTest(parameterized.TestCase):
     self.assertEqual(plan.rows, {"product:0": _ROWS, "relu:0": _ROWS})
     self.assertNotIn((True,), [x.shares for x in plan.ops])
 
+  def test_what_sparse_features_look_up_is_cut(self, size):
+    """Only the session says how many they are, but not how many examples."""
+
+    def build(x, y):
+      shape = tf.cast(tf.stack([tf.shape(y)[0], -1]), tf.int64)
+      ids = tf.sparse.reshape(tf.sparse.from_dense(y[:, tf.newaxis]), shape)
+      table = v1.get_variable("table", [9, 4], use_resource=True)
+      found = v1.nn.safe_embedding_lookup_sparse(table, ids, combiner="sum")
+      tf.add(tf.matmul(x, _kernel(6, 4), name="product"), found, "added")
+
+    ops, plan = _plan(build, size)
+    self.assertEqual(ops["added"].reads, (Cut(_ROWS), Cut(_ROWS)))
+    self.assertEqual(plan.rows["added:0"], _ROWS)
+
   def test_sums_and_means_over_examples(self, size):
     def build(x, y):
       net = tf.matmul(x, _kernel(6, 4), name="product")
