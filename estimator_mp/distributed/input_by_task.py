@@ -33,7 +33,8 @@ from estimator_mp import devices, mesh
 from estimator_mp.capture import input_pieces
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.config import sharding_config, sharding_options
-from estimator_mp.graph import functions, op_types
+from estimator_mp.graph import op_types
+from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 

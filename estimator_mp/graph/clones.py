@@ -20,11 +20,10 @@ from estimator_mp.graph import (
   colocation,
   device_assignment,
   draws,
-  functions,
   op_types,
   variables,
 )
-from estimator_mp.graph.calls import contraction
+from estimator_mp.graph.calls import contraction, functions
 
 import tensorflow as tf
 

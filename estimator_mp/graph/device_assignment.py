@@ -20,7 +20,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from compat.private import graph_edits, graph_reads, op_registry
 from estimator_mp import devices as devices_lib
-from estimator_mp.graph import colocation, functions, op_types, variables
+from estimator_mp.graph import colocation, op_types, variables
+from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 

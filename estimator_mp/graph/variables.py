@@ -10,7 +10,8 @@ reads the variable if it has a value, and writes nothing.
 from collections.abc import Iterator, Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import functions, op_types
+from estimator_mp.graph import op_types
+from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from estimator_mp.capture.batch_size import Input
-from estimator_mp.graph import functions
+from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from estimator_mp import devices
-from estimator_mp.graph import functions, op_types, traversal
+from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph.calls import functions
 from estimator_mp.serving import stage_states
 from estimator_mp.serving.steps import Step
 from estimator_mp.serving.whole_model import WholeModel

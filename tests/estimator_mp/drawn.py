@@ -11,16 +11,22 @@ import os
 import hypothesis
 
 
-def examples(count):
+def examples(count, is_shortened=True):
   """Returns the settings of a test that is to have some examples.
 
   It may take as long as it wants: time is the machine's.
 
   Args:
     count: How many examples.
+    is_shortened: Whether a shorter example is looked for where one fails, which
+      takes minutes with whole programs.
   """
+  phases = [*hypothesis.Phase]
+  if not is_shortened:
+    phases = [hypothesis.Phase.generate]
   return hypothesis.settings(
     max_examples=count,
+    phases=phases,
     derandomize=not os.environ.get("MP_DRAW_ANEW"),
     database=None,
     deadline=None,

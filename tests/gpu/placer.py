@@ -9,7 +9,8 @@ on several.
 import collections
 
 from compat.private import graph_reads, op_registry
-from estimator_mp.graph import colocation, functions, op_types, variables
+from estimator_mp.graph import colocation, op_types, variables
+from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 

@@ -11,7 +11,8 @@ all that it reads is there.
 from collections.abc import Collection, Hashable, Mapping, Sequence
 
 from compat.private import graph_reads, op_registry
-from estimator_mp.graph import control_flow, functions, op_types, traversal
+from estimator_mp.graph import control_flow, op_types, traversal
+from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 

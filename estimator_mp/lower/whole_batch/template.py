@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from compat.private import graph_edits, graph_reads
-from estimator_mp.graph import functions, op_types
-from estimator_mp.graph.calls import contraction
+from estimator_mp.graph import op_types
+from estimator_mp.graph.calls import contraction, functions
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import composites
 from estimator_mp.lower.whole_batch.composites import Slice

@@ -8,7 +8,8 @@ where they do more than read and pass on, there is no rule.
 from collections.abc import Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import functions, op_types
+from estimator_mp.graph import op_types
+from estimator_mp.graph.calls import functions
 from estimator_mp.model_axis.decisions import (
   Operand,
   PerPart,

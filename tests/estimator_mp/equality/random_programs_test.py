@@ -166,10 +166,7 @@ class RandomProgramsTest(parameterized.TestCase):
     )
 
   @hypothesis.given(program=random_programs.programs())
-  @hypothesis.settings(
-    drawn.examples(_PROGRAMS),
-    phases=[hypothesis.Phase.generate],  # To make one shorter takes minutes.
-  )
+  @drawn.examples(_PROGRAMS, is_shortened=False)
   def test_as_the_plain_program(self, program):
     assert_as_plain(program)
 
