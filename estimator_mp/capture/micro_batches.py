@@ -59,7 +59,8 @@ class Parts:
     if pieces is not None:
       return self._cut_pieces(pieces, axis)
     if self.ranges is None:
-      return list(tf.split(tensor, self.count, axis))
+      size = int(self.size) // self.count * per_example
+      return even_slices(tensor, self.count, axis, size)
     starts, sizes = (numbers * per_example for numbers in self.ranges)
     return _slices(tensor, axis, (starts, sizes))
 
@@ -72,7 +73,8 @@ class Parts:
     for number, piece in enumerate(pieces):
       with tf.compat.v1.device(piece.device):
         if self.ranges is None:
-          found += tf.split(piece, count, axis)
+          size = int(self.size) // self.count
+          found += even_slices(piece, count, axis, size)
           continue
         starts, sizes = (
           numbers[number * count : (number + 1) * count]
@@ -203,6 +205,30 @@ def _ranges(examples: tf.Tensor, count: int) -> Ranges:
   sizes = examples // count + tf.cast(is_longer, tf.int32)
   starts = tf.minimum(tf.cumsum(sizes, exclusive=True), examples - 1)
   return starts, tf.maximum(sizes, 1)
+
+
+def even_slices(
+  value: tf.Tensor, count: int, axis: int, size: int
+) -> list[tf.Tensor]:
+  """Returns slices of one size.
+
+  Each is an op of its own. With one `Split` for all, TensorFlow's arithmetic
+  optimizer (measured with 2.21) lets slices wait for what others wait for: the
+  micro-batches of a `dynamic_rnn` on two stages waited for ever.
+
+  Args:
+    value: What is sliced.
+    count: How many slices there are.
+    axis: Along which axis.
+    size: How long each is along it.
+  """
+  begin, sizes = [0] * value.shape.rank, [-1] * value.shape.rank
+  sizes[axis] = size
+  found = []
+  for number in range(count):
+    begin[axis] = number * size
+    found.append(tf.slice(value, begin, sizes))
+  return found
 
 
 def _slices(value: tf.Tensor, axis: int, ranges: Ranges) -> list[tf.Tensor]:

@@ -464,7 +464,7 @@ class WholeBatch:
 
   def _cut(self, whole: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
     if rows == BY_SLICE:
-      return list(tf.split(whole, self._num_slices, 0))
+      return micro_batches.even_slices(whole, self._num_slices, 0, 1)
     per_example: Any = rows.per_example
     if per_example is None:
       per_example = tf.shape(whole)[rows.axis] // self._parts.size

@@ -37,6 +37,8 @@ def _cases():
 
 
 _CASES = [*_cases()]
+# Its micro-batches waited for each other for ever.
+_FOUND = [("dynamic_rnn_stage_static", "dynamic_rnn", "stage", "static")]
 
 
 @functools.cache
@@ -47,7 +49,7 @@ def _plain(name, size):
 class OrdinaryTest(parameterized.TestCase):
   # Some models, each with another mesh and input than the one before.
   @parameterized.named_parameters(
-    _CASES[::9] if tiers.FAST else tiers.thin(_CASES)
+    _FOUND + (_CASES[::9] if tiers.FAST else tiers.thin(_CASES))
   )
   def test_equals_the_plain_run(self, name, mesh, size):
     model = catalogue.MODELS[name]
