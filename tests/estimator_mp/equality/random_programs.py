@@ -861,8 +861,9 @@ def _flow(random, tensors, name):
     )
 
   def cond_of_number(x):
+    # The sum of a normalized batch is 0 but for rounding, which has any sign.
     return tf.cond(
-      tf.reduce_sum(x) > 0.0, lambda: tf.reduce_mean(x), lambda: x_first(x)
+      tf.reduce_sum(x) > 0.01, lambda: tf.reduce_mean(x), lambda: x_first(x)
     )
 
   def x_first(x):
