@@ -34,7 +34,7 @@ from estimator_mp.model_axis.decisions import (
   Whole,
 )
 from estimator_mp.model_axis.rules.table import TABLE
-from estimator_mp.plan import odd_sizes
+from estimator_mp.plan import odd_sizes, places
 
 import tensorflow as tf
 
@@ -78,8 +78,25 @@ class Size:
   per_example: int | None
 
 
-# What each slice reads: its rows, a shape of its own, or all (None).
-Reads = Cut | Size | None
+@dataclasses.dataclass(frozen=True)
+class Places:
+  """An operand of indices of rows, which each slice counts from its first on.
+
+  Attributes:
+    rows: How slices lie in the indices.
+    taken: The rows that each example takes of its own, from 0: a tensor of the
+      plain graph, as the next one; see `plan.places`.
+    offsets: Where the rows of each example begin in the whole batch.
+  """
+
+  rows: Rows
+  taken: tf.Tensor
+  offsets: tf.Tensor
+
+
+# What each slice reads: its rows, places in these, a shape of its own, or all
+# (None).
+Reads = Cut | Places | Size | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -337,6 +354,9 @@ class BatchPlanner:
         continue
       if self._normalizes(op):
         found[op] = self._normalization(op, sizes)
+        continue
+      if (gather := self._gather(op, sizes)) is not None:
+        found[op] = gather
         continue
       if self._own_moments and self._is_own(op):
         found[op] = self._own_statistic(op, sizes)
@@ -624,6 +644,29 @@ class BatchPlanner:
     self._own.update(x.name for x in op.outputs[1:])
     own = (False, *[True] * (len(op.outputs) - 1))
     return PartedOp(op, tuple(reads), shares, own)
+
+  def _gather(self, op: tf.Operation, sizes: _Sizes) -> PartedOp | None:
+    """Returns how each slice gathers from its own rows; see `plan.places`."""
+    if op.type != "GatherV2" or op.get_attr("batch_dims"):
+      return None
+    values, indices, axis = op.inputs
+    rows, taken, _ = (self._split_of(x, sizes) for x in op.inputs)
+    if rows is None or taken is None or rows.axis or taken.axis:
+      return None
+    if axes.constant_axes(axis, values.shape.rank) != [0]:
+      return None
+
+    def sized(tensor: tf.Tensor) -> tf.Tensor | None:
+      known = sizes.op(tensor.op)
+      return None if known is None else known.outputs[tensor.value_index]
+
+    batch = sum(sizes.parts)
+    terms = places.terms_of(indices, sized, batch, rows.size // batch)
+    if terms is None or indices.op not in self._of_inputs:
+      return None
+    self._rows[op.outputs[0].name] = _rows_of(taken, sizes)
+    own, of_taken = (_real(_rows_of(x, sizes), sizes) for x in (rows, taken))
+    return PartedOp(op, (Cut(own), Places(of_taken, *terms), None), (False,))
 
   def _is_own(self, op: tf.Operation) -> bool:
     """Whether an op makes what each slice has of its own.

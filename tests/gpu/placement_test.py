@@ -192,6 +192,14 @@ def _checked(net, features):
     return tf.identity(net)
 
 
+def _own_rows(net, features):
+  """BERT's gather, which each slice checks."""
+  rows = tf.reshape(v1.layers.dense(net, 32, name="a_1"), [-1, 8])
+  begins = tf.reshape(tf.range(0, tf.shape(net)[0]) * 4, [-1, 1])
+  where = tf.cast(features["ids"][:, :1] % 4, tf.int32)
+  return tf.gather(rows, tf.reshape(where + begins, [-1]))
+
+
 def _words(net, features):
   numbers = tf.strings.to_hash_bucket_fast(features["city"], 50)
   return _table(net, features | {"ids": numbers})
@@ -249,6 +257,20 @@ class NoKernelTest(_Case):
     for device in _GPUS:
       kinds = {x.type for x in graph.get_operations() if x.device == device}
       self.assertContainsSubset({"MatMul"}, kinds)
+
+  def test_slices_check_indices(self):
+    options = {"mesh": "stage:2", "num_micro_batches": 2}
+    graph = self.training_graph(_model(_own_rows), **options)
+    self.assertEmpty(placer.refusals(graph))
+    types = {op.type for op in graph.get_operations()}
+    self.assertIn("Assert", types)
+    gathers = [
+      x
+      for x in graph.get_operations()
+      if x.type == "GatherV2" and x.name.startswith("micro_batch_")
+    ]
+    self.assertNotEmpty(gathers)
+    self.assertTrue(all(map(_is_on_gpu, gathers)), gathers)
 
   def test_of_a_mesh_without_gpus_nothing_moves(self):
     mesh = {"mesh": "stage:2", "devices": ("/cpu:0", "/cpu:1")}

@@ -11,7 +11,14 @@ from estimator_mp.graph.calls import contraction, functions
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import composites
 from estimator_mp.lower.whole_batch.composites import Slice
-from estimator_mp.plan.batch_planner import BatchPlan, Cut, PartedOp, Rows, Size
+from estimator_mp.plan.batch_planner import (
+  BatchPlan,
+  Cut,
+  PartedOp,
+  Places,
+  Rows,
+  Size,
+)
 
 import tensorflow as tf
 
@@ -303,6 +310,8 @@ class Template:
         whole = self.whole(tensor)
         self._cuts[key] = self._bridges.cut(whole, reads.rows)
       return self._cuts[key]
+    if isinstance(reads, Places):
+      return self._places(op, tensor, reads)
     if isinstance(reads, Size):
       return self._shape(op, self.whole(tensor), reads)
     if tensor.name in self._own:
@@ -314,6 +323,27 @@ class Template:
     if known is None:
       known = self._reads[whole.name, op.device] = self._bridges.read(whole)
     return known
+
+  def _places(
+    self, op: tf.Operation, indices: tf.Tensor, reads: Places
+  ) -> tf.Tensor:
+    """Returns indices that count from the first row of slice 0 on."""
+    text = (
+      f"{op.name} gathers rows of other examples than its own, which slices of "
+      "the batch do not have; leave num_micro_batches and the data axis out"
+    )
+    with bridges_lib.outside(indices.device):
+      taken = tf.cast(reads.taken, tf.int64)
+      last = tf.cast(reads.offsets[-1], tf.int64)
+      others = tf.size(reads.offsets, tf.int64) - 1
+      is_own = (taken >= 0) & ((taken + 1) * others <= last)
+      check = tf.debugging.Assert(tf.reduce_all(is_own), [text])
+      with tf.control_dependencies([check]):
+        checked = tf.identity(indices)
+    own = self._bridges.cut(checked, reads.rows)
+    first = self._bridges.cut(reads.offsets, Rows(0, 1))
+    with self._making(op):
+      return own - tf.cast(tf.reduce_min(first), own.dtype)
 
   def _shape(self, op: tf.Operation, shape: tf.Tensor, reads: Size) -> Any:
     """Returns a shape that names how many rows slice 0 has."""

@@ -13,6 +13,7 @@ from estimator_mp.config import placement_file
 from estimator_mp.observe import placement_picture
 from tests import tiers
 from tests.estimator_mp import zoo
+from tests.estimator_mp.equality import bert
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -229,6 +230,21 @@ class SegmentsTest(parameterized.TestCase):
     found = inspect_zoo(name, mesh="stage:2", num_micro_batches=4, **options)
     self.assertEqual(found.segments.count, 1)
     self.assertGreater(found.segments.share_in_parts, 0.95)
+
+  def test_one_in_bert(self):
+    """Its gather of the words that are masked is of each example's own rows."""
+    features, labels = tf.nest.map_structure(
+      lambda x: tf.TensorSpec([None, *x.shape[1:]], x.dtype),
+      (bert.EXAMPLES, bert.LABELS),
+    )
+    found = inspect_model.inspect_model_fn(
+      bert.model_fn,
+      features,
+      labels,
+      estimator_mp.ShardingConfig("stage:2", num_micro_batches=4),
+    ).segments
+    self.assertEqual(found.count, 1)
+    self.assertGreater(found.share_in_parts, 0.95)
 
   def test_table_and_facts(self):
     found = inspect_zoo("cnn", mesh="stage:2", num_micro_batches=4)

@@ -2,7 +2,7 @@
 
 from estimator_mp.capture import micro_batches
 from estimator_mp.plan import batch_planner
-from estimator_mp.plan.batch_planner import Cut, Rows, Size
+from estimator_mp.plan.batch_planner import Cut, Places, Rows, Size
 
 import numpy as np
 import tensorflow as tf
@@ -116,6 +116,31 @@ class PlanTest(parameterized.TestCase):
     ops, _ = _plan(build, size)
     self.assertEqual(ops["named"].reads, (Cut(_ROWS), Size(0, 1)))
     self.assertEqual(ops["follows"].reads, (Cut(_ROWS), None))
+
+  def test_rows_that_each_example_takes_of_its_own(self, size):
+    """BERT's way; whatever else is added to indices is not understood."""
+
+    def build(x, y):
+      net = tf.reshape(tf.matmul(x, _kernel(6, 8)), [-1, 2], name="flat")
+      where = tf.stack([y, 3 - y], 1, name="where")
+      begins = tf.range(0, tf.shape(y)[0]) * 4
+      begins = tf.reshape(begins, [-1, 1], name="begins")
+      for name, offsets in (("own", begins), ("next", begins + 1)):
+        indices = tf.reshape(where + offsets, [-1])
+        tf.gather(net, indices, name=name)
+      tf.gather(net, tf.reshape(begins + where, [-1]), name="turned")
+
+    ops, plan = _plan(build, size)
+    self.assertNotIn("next", ops)
+    for name in ("own", "turned"):
+      rows, places, axis = ops[name].reads
+      self.assertEqual(rows, Cut(Rows(0, size and 4)))
+      self.assertIsInstance(places, Places)
+      self.assertEqual(places.rows, Rows(0, size and 2))
+      self.assertEqual(places.taken.name, "where:0")
+      self.assertEqual(places.offsets.shape.rank, 1)
+      self.assertIsNone(axis)
+      self.assertEqual(plan.rows[f"{name}:0"].axis, 0)
 
   def test_later_ops_read_what_earlier_ones_make(self, size):
     with tf.Graph().as_default() as graph:

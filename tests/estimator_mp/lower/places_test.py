@@ -1,0 +1,73 @@
+"""Rows of the whole batch that each example takes of its own, as BERT does."""
+
+import estimator_mp
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+v1 = tf.compat.v1
+_BATCH, _LENGTH, _MASKED = 8, 5, 2
+_rng = np.random.RandomState(3)
+_SEQUENCES = _rng.normal(size=[_BATCH, _LENGTH, 6]).astype(np.float32)
+_WHERE = _rng.randint(_LENGTH, size=[_BATCH, _MASKED]).astype(np.int32)
+
+
+def _model_fn(features, labels, mode):
+  net = v1.layers.dense(features["sequences"], 4, tf.tanh)
+  shape = tf.shape(net)
+  begins = tf.reshape(tf.range(0, shape[0]) * shape[1], [-1, 1])
+  indices = tf.reshape(features["where"] + begins, [-1])
+  masked = tf.gather(tf.reshape(net, [-1, 4]), indices)
+  losses = tf.square(v1.layers.dense(masked, 1))
+  loss = tf.sqrt(tf.reduce_mean(losses))
+  optimizer = v1.train.GradientDescentOptimizer(0.5)
+  train_op = optimizer.minimize(loss, v1.train.get_global_step())
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _losses(config, size, where, steps=3):
+  """Returns the losses of some steps on one batch."""
+  run_config, model_fn = tf.estimator.RunConfig(), _model_fn
+  if config is not None:
+    run_config = estimator_mp.run_config(config)
+    model_fn = estimator_mp.shard_model_fn(model_fn, config)
+  with tf.Graph().as_default():
+    v1.train.create_global_step()
+    v1.set_random_seed(7)
+    tf.keras.utils.set_random_seed(11)
+    features = {
+      "sequences": v1.placeholder(tf.float32, [size, _LENGTH, 6]),
+      "where": v1.placeholder(tf.int32, [size, _MASKED]),
+    }
+    feed = {features["sequences"]: _SEQUENCES, features["where"]: where}
+    spec = model_fn(features, None, mode=tf.estimator.ModeKeys.TRAIN)
+    session = v1.Session(config=run_config.session_config)
+    with session:
+      session.run(v1.global_variables_initializer())
+      fetched = (spec.loss, spec.train_op)
+      return [session.run(fetched, feed)[0] for _ in range(steps)]
+
+
+@parameterized.named_parameters(("static", _BATCH), ("open", None))
+class PlacesTest(parameterized.TestCase):
+  def test_slices_gather_their_own_rows(self, size):
+    expected = _losses(None, size, _WHERE)
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+    found = _losses(config, size, _WHERE)
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+  def test_rows_of_other_examples_are_an_error(self, size):
+    """The plain model reads these; a slice of the batch has none of them."""
+    where = _WHERE.copy()
+    where[1, 0] = _LENGTH
+    _losses(None, size, where, 1)
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+    with self.assertRaisesRegex(
+      tf.errors.InvalidArgumentError, "GatherV2 gathers rows of other examples"
+    ):
+      _losses(config, size, where, 1)
+
+
+if __name__ == "__main__":
+  absltest.main()
