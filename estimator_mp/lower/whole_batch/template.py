@@ -11,6 +11,7 @@ from estimator_mp.graph.calls import contraction, functions
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import composites
 from estimator_mp.lower.whole_batch.composites import Slice
+from estimator_mp.model_axis import axes
 from estimator_mp.plan.batch_planner import (
   BatchPlan,
   Cut,
@@ -347,15 +348,15 @@ class Template:
 
   def _shape(self, op: tf.Operation, shape: tf.Tensor, reads: Size) -> Any:
     """Returns a shape that names how many rows slice 0 has."""
-    value = tf.get_static_value(shape)
     examples = self._slice.examples
-    is_known = reads.per_example is not None
-    if is_known and value is not None and not tf.is_tensor(examples):
-      sizes = value.copy()
-      sizes[reads.index] = examples * (reads.per_example or 1)
-      with bridges_lib.outside(op.device):
-        return tf.constant(sizes, shape.dtype)
-    if value is None:
+    if reads.per_example is not None and not tf.is_tensor(examples):
+      sizes = axes.shape_value(shape)
+      if sizes is not None:
+        sizes = [*sizes]
+        sizes[reads.index] = examples * (reads.per_example or 1)
+        with bridges_lib.outside(op.device):
+          return tf.constant(sizes, shape.dtype)
+    if tf.get_static_value(shape) is None:
       shape = self._bridges.read(shape)
     with self._making(op):
       return shape + self._less(op.device, shape, reads)

@@ -1,4 +1,4 @@
-"""Rows of the whole batch that each example takes of its own, as BERT does."""
+"""What slices read instead of the whole batch's indices and shapes."""
 
 import estimator_mp
 
@@ -67,6 +67,34 @@ class PlacesTest(parameterized.TestCase):
       tf.errors.InvalidArgumentError, "GatherV2 gathers rows of other examples"
     ):
       _losses(config, size, where, 1)
+
+
+class ShapesTest(absltest.TestCase):
+  def test_a_shape_of_known_sizes_is_a_constant(self):
+    """Else a gradient measures an activation, which has to be held for it."""
+
+    def model_fn(features, mode):
+      batch = tf.shape(features)[0]
+      heads = tf.reshape(v1.layers.dense(features, 6), [batch, 2, 3])
+      net = heads + tf.nn.softmax(heads)
+      net = v1.layers.dense(tf.reshape(net, [batch, 6]), 1)
+      loss = tf.reduce_mean(tf.square(net))
+      optimizer = v1.train.GradientDescentOptimizer(0.5)
+      train_op = optimizer.minimize(loss, v1.train.get_global_step())
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
+    with tf.Graph().as_default() as graph:
+      v1.train.create_global_step()
+      features = v1.placeholder(tf.float32, [_BATCH, 4])
+      sharded = estimator_mp.shard_model_fn(model_fn, config)
+      sharded(features=features, mode=tf.estimator.ModeKeys.TRAIN)
+    own = [x for x in graph.get_operations() if "micro_batch_1/" in x.name]
+    self.assertTrue(any("gradients" in x.name for x in own))
+    self.assertNotIn("Shape", {x.type for x in own})
+    for op in own:
+      for tensor in op.outputs:
+        self.assertTrue(tensor.shape.is_fully_defined(), tensor)
 
 
 if __name__ == "__main__":
