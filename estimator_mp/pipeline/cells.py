@@ -87,7 +87,8 @@ def passes_of_ops(
     for source in traversal.sources(op)
     if source in inside and whole[source] is not whole[op]
   ]
-  going_back = _going_back(whole, edges, backward)
+  measured = _measured(ops, backward, stages)
+  going_back = _going_back(whole, edges, backward) - measured
   last_stage = max(stages.values(), default=0)
   stage_of: dict[Hashable, int] = {}
   for op in ops:
@@ -170,6 +171,27 @@ def _going_back(
   while moved := {s for s, of_op in edges if s in found and of_op not in found}:
     found -= moved
   return found
+
+
+def _measured(
+  ops: Iterable[tf.Operation],
+  backward: Collection[tf.Operation],
+  stages: Mapping[tf.Operation, int],
+) -> set[tf.Operation]:
+  """Returns what measures tensors of the forward pass, on their stage.
+
+  Gradients ask for many sizes. In a backward pass, activations would be held
+  for them.
+  """
+  return {
+    op
+    for op in ops
+    if op.type in op_types.MEASURES
+    and all(
+      source not in backward and stages.get(source) == stages.get(op)
+      for source in traversal.sources(op)
+    )
+  }
 
 
 def _late(

@@ -24,6 +24,12 @@ from estimator_mp.plan.batch_planner import (
 import tensorflow as tf
 
 
+# Behind "gradients" in the order of names. TensorFlow's rewriting multiplies a
+# constant into whichever factor comes first; if that is an activation, the
+# product of both is made and held in the forward pass.
+_SCOPE = "slice_by_estimator_mp"
+
+
 class Template:
   """The ops of slice 0, and who reads what all slices make."""
 
@@ -135,6 +141,7 @@ class Template:
       graph_edits.add_control_inputs(copy, waits)
       for tensor, part in zip(op.outputs, copy.outputs, strict=True):
         self._parts[tensor.name] = part
+        self._say_shape(tensor, part)
       if parted.own:
         named = zip(op.outputs, parted.own, strict=True)
         self._own.update(x.name for x, is_own in named if is_own)
@@ -144,6 +151,16 @@ class Template:
           share.set_shape(tensor.shape)
           self._parts[tensor.name] = share
           self._shares.add(tensor.name)
+
+  def _say_shape(self, tensor: tf.Tensor, part: tf.Tensor) -> None:
+    """Says what sizes a part has, so that gradients need not measure it."""
+    if tensor.shape.rank is None or part.shape.is_fully_defined():
+      return
+    shape = tensor.shape.as_list()
+    rows = self._rows.get(tensor.name)
+    if rows is not None:
+      shape[rows.axis] = None
+    part.set_shape(shape)
 
   def _normalize(self, parted: PartedOp) -> None:
     """Makes slice 0's part of a batch normalization."""
@@ -276,7 +293,7 @@ class Template:
         outside[f"{name}:0"] = self._read(op, tensor, reads)
         node.input.append(name)
     with bridges_lib.outside(""), tf.compat.v1.name_scope(None):
-      return graph_edits.import_ops(definition, outside, "estimator_mp/slice")
+      return graph_edits.import_ops(definition, outside, _SCOPE)
 
   def _forget_sizes(self, op: tf.Operation, node: tf.compat.v1.NodeDef) -> None:
     """Lets a loop or a cond return other rows than those of the whole batch."""

@@ -1156,11 +1156,14 @@ def _unknown(random, tensors, name):
 
   @tf.custom_gradient
   def own_gradient(x):
-    return tf.sin(x), lambda dy: dy - tf.reduce_mean(dy, 0)
+    def gradient(dy):  # A sparse one, too.
+      return tf.convert_to_tensor(dy) - tf.reduce_mean(dy, 0)
+
+    return tf.sin(x), gradient
 
   @tf.custom_gradient
   def reversed_gradient(x):
-    return tf.identity(x), lambda dy: -0.5 * dy
+    return tf.identity(x), lambda dy: -0.5 * tf.convert_to_tensor(dy)
 
   def clipped(x):
     return _clipped_gradient(x)

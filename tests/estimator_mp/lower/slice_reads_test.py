@@ -1,6 +1,7 @@
 """What slices read instead of the whole batch's indices and shapes."""
 
 import estimator_mp
+from estimator_mp.plan import sharding_plan
 
 import numpy as np
 import tensorflow as tf
@@ -69,13 +70,15 @@ class PlacesTest(parameterized.TestCase):
       _losses(config, size, where, 1)
 
 
-class ShapesTest(absltest.TestCase):
-  def test_a_shape_of_known_sizes_is_a_constant(self):
-    """Else a gradient measures an activation, which has to be held for it."""
+class ShapesTest(parameterized.TestCase):
+  @parameterized.named_parameters(("static", _BATCH), ("open", None))
+  def test_no_activation_is_held_to_be_measured(self, size):
+    """Gradients measure what has open sizes, in backward passes."""
 
     def model_fn(features, mode):
       batch = tf.shape(features)[0]
-      heads = tf.reshape(v1.layers.dense(features, 6), [batch, 2, 3])
+      net = v1.layers.dense(features, 6)
+      heads = tf.reshape(net, [batch, 2, 3], name="heads")
       net = heads + tf.nn.softmax(heads)
       net = v1.layers.dense(tf.reshape(net, [batch, 6]), 1)
       loss = tf.reduce_mean(tf.square(net))
@@ -86,15 +89,22 @@ class ShapesTest(absltest.TestCase):
     config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
     with tf.Graph().as_default() as graph:
       v1.train.create_global_step()
-      features = v1.placeholder(tf.float32, [_BATCH, 4])
+      features = v1.placeholder(tf.float32, [size, 4])
       sharded = estimator_mp.shard_model_fn(model_fn, config)
       sharded(features=features, mode=tf.estimator.ModeKeys.TRAIN)
-    own = [x for x in graph.get_operations() if "micro_batch_1/" in x.name]
-    self.assertTrue(any("gradients" in x.name for x in own))
-    self.assertNotIn("Shape", {x.type for x in own})
-    for op in own:
-      for tensor in op.outputs:
-        self.assertTrue(tensor.shape.is_fully_defined(), tensor)
+    own = {
+      x.name.split("slice_by_estimator_mp/")[-1]: x
+      for x in graph.get_operations()
+      if x.name.startswith("micro_batch_1/")
+    }
+    heads = graph.get_tensor_by_name("slice_by_estimator_mp/heads:0")
+    self.assertEqual(heads.shape.as_list(), [size and size // 4, 2, 3])
+    measures = [x for x in own.values() if x.type == "Shape"]
+    self.assertEqual(bool(measures), size is None)
+    (cells,) = sharding_plan.get_plan(graph).pipeline.cells
+    for op in measures:
+      of = op.inputs[0].op.name
+      self.assertEqual(cells[op.name].phase, cells[of].phase, op.name)
 
 
 if __name__ == "__main__":

@@ -122,6 +122,21 @@ class PassesTest(absltest.TestCase):
     add("loss", [dx], 1)
     self.assertEqual(self._chain.passes()["dx"], (0, _FORWARD))
 
+  def test_a_size_is_measured_in_the_forward_pass_of_its_stage(self):
+    """So that no activation is held for it."""
+    chain = self._chain
+    x = chain.add("x", [], 0)
+    y = chain.add("y", [x], 1)
+    dy = chain.add("dy", [y], 1, backward=True)
+    for name, of in (("of_x", x), ("of_other_stage", y), ("of_gradient", dy)):
+      measure = tf.raw_ops.Shape(input=of, name=name).op
+      chain.ops[name], chain.stages[measure] = measure, 0
+      chain.backward.add(measure)
+    passes = chain.passes()
+    self.assertEqual(passes["of_x"], (0, _FORWARD))
+    self.assertEqual(passes["of_other_stage"], (0, _BACKWARD))
+    self.assertEqual(passes["of_gradient"], (0, _BACKWARD))
+
   def test_a_v1_loop_is_in_one_pass(self):
     v1.disable_control_flow_v2()
     self.addCleanup(v1.enable_control_flow_v2)

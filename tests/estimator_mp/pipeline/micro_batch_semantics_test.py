@@ -143,7 +143,7 @@ class DropoutTest(parameterized.TestCase):
     program = programs.Program(_dropped_out, config, batch, seed=seed)
     masks = [
       program.graph.get_tensor_by_name(
-        f"{prefix}estimator_mp/slice/a/{self._mask}:0"
+        f"{prefix}slice_by_estimator_mp/a/{self._mask}:0"
       )
       for prefix in ("", "micro_batch_1/", "micro_batch_2/", "micro_batch_3/")
     ]
