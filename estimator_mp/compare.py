@@ -10,17 +10,9 @@ would then hide that function.
 
 import sys
 
-from estimator_mp.cli import commands, compare_flags
+from estimator_mp.cli.compare_flags import COMMAND
 
-
-def run_app() -> None:
-  """Runs the command and exits."""
-  sys.exit(
-    commands.run(
-      "compare", compare_flags.parse, sys.argv, "estimator_mp.cli.run_compare"
-    )
-  )
-
+main = COMMAND.main
 
 if __name__ == "__main__":
-  run_app()
+  sys.exit(main(sys.argv))

@@ -9,24 +9,9 @@ programs.
 
 import sys
 
-from estimator_mp.cli import commands, inspect_flags
+from estimator_mp.cli.inspect_flags import COMMAND
 
-
-def main(argv: list[str]) -> int:
-  """Runs the command; returns its exit code.
-
-  Args:
-    argv: The command and its arguments.
-  """
-  return commands.run(
-    "inspect", inspect_flags.parse, argv, "estimator_mp.cli.run_inspect"
-  )
-
-
-def run_app() -> None:
-  """Runs the command and exits."""
-  sys.exit(main(list(sys.argv)))
-
+main = COMMAND.main
 
 if __name__ == "__main__":
-  run_app()
+  sys.exit(main(sys.argv))

@@ -9,27 +9,9 @@ draws the last step. `--help` lists the flags.
 
 import sys
 
-from estimator_mp.cli import commands, train_flags
+from estimator_mp.cli.train_flags import TRACE
 
-
-def main(argv: list[str]) -> int:
-  """Runs the command.
-
-  Args:
-    argv: The command and its arguments.
-
-  Returns:
-    The exit code: 0; 2 if an option or the data is wrong.
-  """
-  return commands.run(
-    "trace", train_flags.parse_trace, argv, "estimator_mp.cli.run_trace"
-  )
-
-
-def run_app() -> None:
-  """Runs the command and exits."""
-  sys.exit(main(list(sys.argv)))
-
+main = TRACE.main
 
 if __name__ == "__main__":
-  run_app()
+  sys.exit(main(sys.argv))

@@ -14,32 +14,30 @@ from estimator_mp.cli import commands, train_flags
 from absl import app, flags
 
 
-def main(argv: list[str]) -> int:
-  """Runs the command; the flags have been parsed.
+def main(options: train_flags.TrainOptions) -> int:
+  """Runs the command.
 
   Args:
-    argv: The command, alone.
+    options: What its flags mean.
 
   Returns:
     The exit code; see `run_train.run_command`.
   """
-  del argv
   verbosity = flags.FLAGS["verbosity"]
   load = (
     importlib.import_module if verbosity.present else commands.import_quietly
   )
-  run_train = load("estimator_mp.cli.run_train")
+  run_train = load(train_flags.TRAIN.module)
   signal.signal(signal.SIGINT, signal.default_int_handler)
   run_train.show_log(verbosity)
-  return int(run_train.run_command(train_flags.options_of_flags(flags.FLAGS)))
+  return int(run_train.run_command(options))
 
 
-def _parse(argv: list[str]) -> list[str]:
+def _parse(argv: list[str]) -> train_flags.TrainOptions:
   try:
-    train_flags.parse(argv, flags.FLAGS)
+    return train_flags.parse(argv, flags.FLAGS)
   except ValueError as error:
     sys.exit(commands.complain("train", error))
-  return argv[:1]
 
 
 def run_app() -> None:

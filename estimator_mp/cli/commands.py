@@ -10,14 +10,15 @@ import difflib
 import functools
 import importlib
 import json
+import logging
 import os
 import re
-import signal
 import sys
+import tempfile
 import textwrap
-import time
 import types
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
 from estimator_mp import amounts
@@ -31,7 +32,6 @@ _Options = TypeVar("_Options")
 BAD_USE = 2
 PROGRAM = "Your program's TensorFlow"
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
-_PATIENCE_SECONDS = 2.0
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # What TensorFlow 2.21 writes before it looks at the level.
 _LOGGED = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
@@ -65,22 +65,6 @@ class FlagsError(ValueError):
   """A flag is wrong; the one-line text says what would be right."""
 
 
-def check_program(options: ProgramOptions) -> None:
-  """Raises if what is chosen about 1.15's `tf` has no --v1 with it.
-
-  Args:
-    options: The options.
-
-  Raises:
-    FlagsError: If so.
-  """
-  for name in ("v1_packages", "v2_control_flow", "resource_variables"):
-    if getattr(options, name) and not options.v1:
-      raise FlagsError(
-        f"--{name} is for programs of TensorFlow 1; give --v1, too"
-      )
-
-
 @dataclasses.dataclass(frozen=True)
 class Command(Generic[_Options]):
   """What a command is told, and what its help says of it.
@@ -91,6 +75,7 @@ class Command(Generic[_Options]):
     options: A dataclass of its options; its field `sharding`, if it has one,
       has those of sharding.
     groups: The headings of its flags, in order.
+    module: The module whose `run_command` does it, by its whole name.
     without: The options of sharding that it has no use for.
     defaults: Other defaults than options of sharding have, by their names.
     arguments: What follows the flags, if something does.
@@ -100,6 +85,7 @@ class Command(Generic[_Options]):
   summary: str
   options: type[_Options]
   groups: tuple[str, ...]
+  module: str
   without: tuple[str, ...] = ()
   defaults: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   arguments: str = ""
@@ -140,17 +126,42 @@ class Command(Generic[_Options]):
     check_one_process(sharding.aggregation)
     return options_lib.from_flags(self.options, flag_values, sharding=sharding)
 
-  def parse(self, argv: list[str], flag_values: flags.FlagValues) -> _Options:
+  def main(self, argv: list[str]) -> int:
+    """Runs the command; TensorFlow is imported once its flags are right.
+
+    Args:
+      argv: The command and its arguments.
+
+    Returns:
+      The exit code: 2 if an option, or what it names, is wrong; that is told in
+      one line. Else that of the module's `run_command`.
+    """
+    try:
+      options = self.parse(argv)
+      run_command = import_quietly(self.module).run_command
+      logging.getLogger("tensorflow").setLevel("FATAL")
+      if not sys.warnoptions:
+        warnings.simplefilter("ignore")
+      return int(run_command(options))
+    except ValueError as error:
+      return complain(self.name, error)
+
+  def parse(
+    self, argv: list[str], flag_values: flags.FlagValues | None = None
+  ) -> _Options:
     """Defines and parses flags; prints the help and exits if it is asked for.
 
     Args:
       argv: The command and its arguments.
-      flag_values: Where to define the flags.
+      flag_values: Where to define the flags; None for flags of its own, as the
+        user's program may define the same names.
 
     Raises:
       ValueError: If a flag is unknown, or has a value that it cannot have, or
         they do not fit together.
     """
+    if flag_values is None:
+      flag_values = flags.FlagValues()
     self.define_flags(flag_values)
     if any(
       word.lstrip("-") in _HELP_FLAGS for word in argv[1:] if word[0:1] == "-"
@@ -216,22 +227,39 @@ def _wrong_value(text: str) -> str:
   return f"{words}; --help explains the flags"
 
 
-def check_no_model_fn(options: Any, *names: str) -> None:
-  """Raises if options say more of a model_fn, and there is none.
+def check_program(
+  options: Any, needed: str, example: str, *others: str
+) -> None:
+  """Raises if what options say of a user's model does not fit together.
 
   Args:
-    options: The options, without a model_fn.
-    *names: What would be of a model_fn.
+    options: The options, with a model_fn, or None for a model of this project.
+    needed: What a model_fn needs besides.
+    example: What that is, and how it is written.
+    *others: What else is of a model_fn only.
 
   Raises:
-    FlagsError: If one of these is given.
+    FlagsError: If it does not.
   """
-  for name in names:
-    if getattr(options, name) not in (None, False):
+  for name in ("v1_packages", "v2_control_flow", "resource_variables"):
+    if getattr(options, name) and not options.v1:
       raise FlagsError(
-        f"--{name} is given without --model_fn; say which model it is for, "
-        "such as --model_fn=my_model:model_fn"
+        f"--{name} is for programs of TensorFlow 1; give --v1, too"
       )
+  if options.model_fn is None:
+    for name in (needed, *others, "params", "contrib", "v1"):
+      if getattr(options, name) not in (None, False):
+        raise FlagsError(
+          f"--{name} is given without --model_fn; say which model it is for, "
+          "such as --model_fn=my_model:model_fn"
+        )
+    return
+  if getattr(options, needed) is None:
+    raise FlagsError(
+      f"--model_fn={options.model_fn} needs --{needed}: {example}"
+    )
+  check_function("model_fn", options.model_fn)
+  parse_params(options.params)
 
 
 def check_function(flag: str, name: str) -> None:
@@ -308,28 +336,6 @@ def check_one_process(aggregation: str) -> None:
     )
 
 
-def run(
-  name: str, parse: Callable[[list[str]], Any], argv: list[str], module: str
-) -> int:
-  """Runs a command; TensorFlow is imported once its flags are right.
-
-  Args:
-    name: Its name.
-    parse: Returns the options that the command and its arguments mean, and
-      raises ValueError, with one line, if they mean none.
-    argv: The command and its arguments.
-    module: The module whose `run_command` does the rest with the options.
-
-  Returns:
-    The exit code.
-  """
-  try:
-    options = parse(argv)
-  except ValueError as error:
-    return complain(name, error)
-  return int(import_quietly(module).run_command(options))
-
-
 def complain(name: str, error: object, exit_code: int = BAD_USE) -> int:
   """Prints what is wrong in one line; returns the exit code.
 
@@ -353,47 +359,15 @@ def import_quietly(module: str) -> types.ModuleType:
   if _LOG_LEVEL in os.environ or "tensorflow" in sys.modules:
     return importlib.import_module(module)
   os.environ[_LOG_LEVEL] = "3"
-  with _without_log():
-    return importlib.import_module(module)
-
-
-@contextlib.contextmanager
-def _without_log() -> Iterator[None]:
-  """Lets a process of its own read standard error, and leave the log out.
-
-  So a last word of TensorFlow is seen even if it ends this process.
-  """
-  reading, writing = os.pipe()
-  reader = os.fork()
-  if not reader:
-    os.close(writing)
-    _pass_on(reading)
-    os._exit(0)
-  os.close(reading)
-  sys.stderr.flush()
   standard_error = os.dup(2)
-  os.dup2(writing, 2)
-  os.close(writing)
-  try:
-    yield
-  finally:
-    sys.stderr.flush()
-    os.dup2(standard_error, 2)
-    os.close(standard_error)
-    _await(reader)
-
-
-def _await(reader: int) -> None:
-  """Waits until all was read, but not for what else writes there and stays."""
-  end = time.monotonic() + _PATIENCE_SECONDS
-  while not os.waitpid(reader, os.WNOHANG)[0] and time.monotonic() < end:
-    time.sleep(0.005)
-
-
-def _pass_on(reading: int) -> None:
-  """Writes what it reads to standard error, but for lines of the log."""
-  signal.signal(signal.SIGINT, signal.SIG_IGN)
-  with open(reading, "rb") as lines:
-    for line in lines:
-      if not _LOGGED.match(line):
-        os.write(2, line)
+  with tempfile.TemporaryFile() as written:
+    os.dup2(written.fileno(), 2)
+    try:
+      return importlib.import_module(module)
+    finally:
+      os.dup2(standard_error, 2)
+      os.close(standard_error)
+      written.seek(0)
+      for line in written:
+        if not _LOGGED.match(line):
+          os.write(2, line)

@@ -62,8 +62,32 @@ class CompareOptions(commands.ProgramOptions):
     " that no difference can grow.",
   )
 
+  def __post_init__(self) -> None:
+    commands.check_program(
+      self,
+      "input_fn",
+      "what it trains on, such as --input_fn=my_model:input_fn",
+    )
+    if self.input_fn is not None:
+      commands.check_function("input_fn", self.input_fn)
 
-_COMMAND = commands.Command(
+
+class _CompareCommand(commands.Command[CompareOptions]):
+  """A command that compares one model: the user's, or one of this project."""
+
+  def options_of_flags(self, flag_values: flags.FlagValues) -> CompareOptions:
+    """Returns the options that parsed flags mean; see `Command`."""
+    options = super().options_of_flags(flag_values)
+    for name in ("model", "batch_size"):
+      if options.model_fn is not None and flag_values[name].present:
+        raise commands.FlagsError(
+          f"--{name} is for this project's models, but --model_fn="
+          f"{options.model_fn} is given; leave one of them out"
+        )
+    return options
+
+
+COMMAND = _CompareCommand(
   "compare",
   "Trains a model plain and sharded, in turns, and compares every step.",
   CompareOptions,
@@ -73,46 +97,10 @@ _COMMAND = commands.Command(
     options_lib.SHARDING,
     _COMPARISON,
   ),
+  "estimator_mp.cli.run_compare",
   without=("export_shards", "prefetch_inputs"),
   defaults={"mesh": "stage:3"},
 )
 
 
-def parse(argv: list[str]) -> CompareOptions:
-  """Returns the options that a command line means.
-
-  Args:
-    argv: The command and its arguments.
-
-  Raises:
-    ValueError: If a flag is wrong, or they do not fit together.
-  """
-  # Flags of their own: the user's module may define the same names.
-  flag_values = flags.FlagValues()
-  options = _COMMAND.parse(argv, flag_values)
-  _check_model(options, flag_values)
-  return options
-
-
-def _check_model(
-  options: CompareOptions, flag_values: flags.FlagValues
-) -> None:
-  """Raises if what is said of the model does not fit together."""
-  commands.check_program(options)
-  if options.model_fn is None:
-    commands.check_no_model_fn(options, "input_fn", "params", "contrib", "v1")
-    return
-  for name in ("model", "batch_size"):
-    if flag_values[name].present:
-      raise commands.FlagsError(
-        f"--{name} is for this project's models, but --model_fn="
-        f"{options.model_fn} is given; leave one of them out"
-      )
-  if options.input_fn is None:
-    raise commands.FlagsError(
-      f"--model_fn={options.model_fn} needs --input_fn: what it trains on, such"
-      " as --input_fn=my_model:input_fn"
-    )
-  commands.check_function("model_fn", options.model_fn)
-  commands.check_function("input_fn", options.input_fn)
-  commands.parse_params(options.params)
+parse = COMMAND.parse

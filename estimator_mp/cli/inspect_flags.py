@@ -7,8 +7,6 @@ from estimator_mp.cli import commands
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import sharding_options
 
-from absl import flags
-
 _MODEL = "Model"
 _OUTPUT = "Output"
 # What a first step shows is nothing to inspect, and order is none of a place.
@@ -57,44 +55,24 @@ class InspectOptions(commands.ProgramOptions):
     is_path=True,
   )
 
+  def __post_init__(self) -> None:
+    commands.check_program(
+      self,
+      "features",
+      "what its input_fn returns, such as --features='x:float32[?,10]'",
+      "labels",
+    )
 
-_COMMAND = commands.Command(
+
+COMMAND = commands.Command(
   "inspect",
   "Shows how the layers of a model would be spread over several devices.",
   InspectOptions,
   (_MODEL, commands.PROGRAM, options_lib.SHARDING, _OUTPUT),
+  "estimator_mp.cli.run_inspect",
   without=_NOT_OF_A_PLACE,
   defaults={"mesh": "stage:3"},
 )
 
 
-def parse(argv: list[str]) -> InspectOptions:
-  """Returns the options that a command line means.
-
-  Args:
-    argv: The command and its arguments.
-
-  Raises:
-    ValueError: If a flag is wrong, or they do not fit together.
-  """
-  # Flags of their own: the module of a model_fn may define the same names.
-  options = _COMMAND.parse(argv, flags.FlagValues())
-  _check_model(options)
-  return options
-
-
-def _check_model(options: InspectOptions) -> None:
-  """Raises if what is said of the model does not fit together."""
-  commands.check_program(options)
-  if options.model_fn is None:
-    commands.check_no_model_fn(
-      options, "features", "labels", "params", "contrib", "v1"
-    )
-    return
-  if options.features is None:
-    raise commands.FlagsError(
-      f"--model_fn={options.model_fn} needs --features: what its input_fn "
-      "returns, such as --features='x:float32[?,10]'"
-    )
-  commands.check_function("model_fn", options.model_fn)
-  commands.parse_params(options.params)
+parse = COMMAND.parse

@@ -2,8 +2,6 @@
 
 import json
 import os
-import sys
-import warnings
 
 import estimator_mp
 from estimator_mp.cli import (
@@ -17,8 +15,6 @@ from estimator_mp.comparison.inspect_model import InputSpec
 from estimator_mp.observe import placement_picture, split_picture
 from estimator_mp.observe.inspection import Inspection
 from model_fns.recipes import images
-
-import tensorflow as tf
 
 
 def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
@@ -45,12 +41,9 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
   features = _input_spec("features", options.features)
   labels = options.labels and _input_spec("labels", options.labels)
   user_program.show_tensorflow(options, options.model_fn)
-  model_fn = user_program.load_function("model_fn", options.model_fn)
   return inspect_model.inspect_model_fn(
-    user_program.with_one_line_errors(
-      model_fn,
-      f"--model_fn={options.model_fn}",
-      "check --features, --labels and --params",
+    user_program.load_function(
+      "model_fn", options.model_fn, "check --features, --labels and --params"
     ),
     features,
     labels or None,
@@ -127,22 +120,17 @@ def _num_replicated(inspected: Inspection) -> int:
 
 
 def run_command(options: inspect_flags.InspectOptions) -> int:
-  """Prints, and draws, a partition, or says what is wrong in one line.
+  """Prints, and draws, a partition; returns 0.
 
   Args:
     options: What is to be inspected.
 
-  Returns:
-    The exit code: 0; 2 if an option or the model is wrong.
+  Raises:
+    ValueError: Something does not fit; the text is one line and says what
+      would be right.
   """
-  tf.get_logger().setLevel("FATAL")
-  if not sys.warnoptions:
-    warnings.simplefilter("ignore")
-  try:
-    inspected = inspect_options(options)
-    print(f"{inspected.model} on {inspected.mesh}\n\n{inspected.table()}")
-    if options.out is not None:
-      print("\n".join(["", *write(inspected, options.out)]))
-  except ValueError as error:
-    return commands.complain("inspect", error)
+  inspected = inspect_options(options)
+  print(f"{inspected.model} on {inspected.mesh}\n\n{inspected.table()}")
+  if options.out is not None:
+    print("\n".join(["", *write(inspected, options.out)]))
   return 0

@@ -2,14 +2,12 @@
 
 import tempfile
 
-from estimator_mp.cli import commands, run_record, run_train, train_flags
+from estimator_mp.cli import run_record, run_train, train_flags
 from estimator_mp.observe import trace_hook
 
-import tensorflow as tf
 
-
-def run(options: train_flags.TraceOptions) -> None:
-  """Trains for some steps, and draws the last one.
+def run_command(options: train_flags.TraceOptions) -> int:
+  """Trains for some steps, and draws the last one; returns 0.
 
   Args:
     options: What is to be traced.
@@ -26,20 +24,4 @@ def run(options: train_flags.TraceOptions) -> None:
     job.estimator.train(
       job.recipe.train_input_fn, hooks=[hook], max_steps=options.step
     )
-
-
-def run_command(options: train_flags.TraceOptions) -> int:
-  """Draws a step, or says what is wrong in one line.
-
-  Args:
-    options: What is to be traced.
-
-  Returns:
-    The exit code: 0; 2 if an option or the data is wrong.
-  """
-  tf.get_logger().setLevel("FATAL")
-  try:
-    run(options)
-  except ValueError as error:
-    return commands.complain("trace", error)
   return 0

@@ -78,7 +78,6 @@ def prepare(options: train_flags.TrainOptions) -> Job:
       way there.
     CheckpointError: The checkpoints in the model_dir are damaged.
   """
-  train_flags.check_options(options)
   cluster = tasks_lib.from_environment()
   if cluster is not None:
     network.check_network(cluster, options.trusted_network)

@@ -62,6 +62,20 @@ class ModelOptions:
     default_factory=lambda: sharding_options.ShardingOptions(**_DEFAULTS)
   )
 
+  def __post_init__(self) -> None:
+    fitting = catalogue.ENTRIES[self.model].datasets
+    if self.dataset not in fitting:
+      raise ValueError(
+        f"dataset={self.dataset} does not fit model={self.model}; use "
+        f"{' or '.join(fitting)}"
+      )
+    commands.check_one_process(self.sharding.aggregation)
+    _check_batch(
+      self.batch_size,
+      sharding_options.parse_axes(self.sharding.mesh).get("data", 1),
+      self.sharding.num_micro_batches,
+    )
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions(ModelOptions):
@@ -135,6 +149,8 @@ class TrainOptions(ModelOptions):
   )
 
   def __post_init__(self) -> None:
+    super().__post_init__()
+    tasks_lib.from_environment()  # It raises if TF_CONFIG is malformed.
     if self.model_dir is None:
       folder = f"runs/{self.model}-{self.dataset}"
       object.__setattr__(self, "model_dir", options_lib.absolute_path(folder))
@@ -153,6 +169,15 @@ class TraceOptions(ModelOptions):
     " chrome://tracing and ui.perfetto.dev show.",
     is_path=True,
   )
+
+  def __post_init__(self) -> None:
+    super().__post_init__()
+    cluster = tasks_lib.from_environment()
+    if cluster is not None:
+      raise ValueError(
+        f"TF_CONFIG names a cluster ({cluster}), but this command trains on "
+        "one machine; unset TF_CONFIG"
+      )
 
   def training(self, model_dir: str) -> TrainOptions:
     """Returns the training run that ends with the step.
@@ -205,18 +230,20 @@ class _ModelCommand(commands.Command[_Options]):
         flag_values.set_default(name, value)
 
 
-_TRAIN = _ModelCommand(
+TRAIN = _ModelCommand(
   "train",
   "Trains a model that is spread over several devices.",
   TrainOptions,
   (_MODEL_AND_DATA, options_lib.SHARDING, _TRAINING, _OUTPUT, _CLUSTER),
+  "estimator_mp.cli.run_train",
   defaults=_DEFAULTS,
 )
-_TRACE = _ModelCommand(
+TRACE = _ModelCommand(
   "trace",
   "Draws what the devices do in a training step.",
   TraceOptions,
   (_MODEL_AND_DATA, options_lib.SHARDING, _OUTPUT),
+  "estimator_mp.cli.run_trace",
   # The trace says where ops ran; a comparison would come a step too late. And
   # nothing is exported.
   ("verify_placement", "export_shards"),
@@ -224,90 +251,8 @@ _TRACE = _ModelCommand(
 )
 
 
-def define_flags(flag_values: flags.FlagValues) -> None:
-  """Defines the flags of the train command.
-
-  Args:
-    flag_values: Where to define them.
-  """
-  _TRAIN.define_flags(flag_values)
-
-
-def options_of_flags(flag_values: flags.FlagValues) -> TrainOptions:
-  """Returns the options that parsed flags of the train command mean.
-
-  Args:
-    flag_values: The flags, parsed.
-
-  Raises:
-    ValueError: If they do not fit together.
-  """
-  options = _TRAIN.options_of_flags(flag_values)
-  check_options(options)
-  return options
-
-
-def parse(
-  argv: list[str], flag_values: flags.FlagValues | None = None
-) -> TrainOptions:
-  """Returns the options that a command line of the train command means.
-
-  Args:
-    argv: The command and its arguments.
-    flag_values: Where to define its flags; None for nowhere.
-
-  Raises:
-    ValueError: If a flag is wrong, or they do not fit together.
-  """
-  if flag_values is None:
-    flag_values = flags.FlagValues()
-  options = _TRAIN.parse(argv, flag_values)
-  check_options(options)
-  return options
-
-
-def parse_trace(argv: list[str]) -> TraceOptions:
-  """Returns the options that a command line of the trace command means.
-
-  Args:
-    argv: The command and its arguments.
-
-  Raises:
-    ValueError: If a flag is wrong, or they do not fit together.
-  """
-  options = _TRACE.parse(argv, flags.FlagValues())
-  check_options(options)
-  return options
-
-
-def check_options(options: ModelOptions) -> None:
-  """Raises if options can be seen to be wrong without TensorFlow.
-
-  Args:
-    options: The options.
-
-  Raises:
-    ValueError: With what would be right.
-  """
-  fitting = catalogue.ENTRIES[options.model].datasets
-  if options.dataset not in fitting:
-    raise ValueError(
-      f"dataset={options.dataset} does not fit model={options.model}; use "
-      f"{' or '.join(fitting)}"
-    )
-  sharding = options.sharding
-  commands.check_one_process(sharding.aggregation)
-  cluster = tasks_lib.from_environment()
-  if cluster is not None and not isinstance(options, TrainOptions):
-    raise ValueError(
-      f"TF_CONFIG names a cluster ({cluster}), but this command trains on one "
-      "machine; unset TF_CONFIG"
-    )
-  _check_batch(
-    options.batch_size,
-    sharding_options.parse_axes(sharding.mesh).get("data", 1),
-    sharding.num_micro_batches,
-  )
+parse = TRAIN.parse
+parse_trace = TRACE.parse
 
 
 def _check_batch(size: int, num_replicas: int, count: int) -> None:

@@ -62,19 +62,21 @@ def show_tensorflow(options: commands.ProgramOptions, *names: str) -> None:
     raise commands.FlagsError(str(error)) from error
 
 
-def load_function(flag: str, name: str) -> Callable[..., Any]:
-  """Returns the function that a flag names.
+def load_function(
+  flag: str, name: str, fix: str = "mend that first"
+) -> Callable[..., Any]:
+  """Returns the function that a flag names; its own errors are one line.
 
   Args:
     flag: The flag, without dashes.
     name: Its value, module:function; the module is looked for in the user's
       directory too.
+    fix: What to do if it raises.
 
   Raises:
     ValueError: If there is no such function, or the module cannot be imported;
       in one line, with the user's line that raised.
   """
-  commands.check_function(flag, name)
   module_name, _, function_name = name.partition(":")
   folder = options_lib.user_directory()
   if folder not in sys.path:
@@ -101,38 +103,25 @@ def load_function(flag: str, name: str) -> Callable[..., Any]:
       f"--{flag}={name}: module {module_name} {state} function "
       f"{function_name}; it has {', '.join(sorted(names)[:5]) or 'none'}"
     )
-  found: Callable[..., Any] = function
-  return found
 
-
-def with_one_line_errors(
-  model_fn: Callable[..., Any], what: str, fix: str
-) -> Callable[..., Any]:
-  """Returns a model_fn whose own errors are told in one line.
-
-  Args:
-    model_fn: The user's.
-    what: How the user named it.
-    fix: What to do if it raises.
-  """
-
-  @functools.wraps(model_fn)
-  def wrapped(*args: Any, **kwargs: Any) -> tf.estimator.EstimatorSpec:
+  @functools.wraps(function)
+  def one_line_errors(*args: Any, **kwargs: Any) -> Any:
     try:
-      spec = model_fn(*args, **kwargs)
+      result = function(*args, **kwargs)
     except Exception as error:
       frames = list(traceback.walk_tb(error.__traceback__))
       module = frames[-1][0].f_globals.get("__name__", "")
       if isinstance(error, ValueError) and module.startswith("estimator_mp."):
         raise  # It says itself what would be right.
-      raise error_of_user(what, error, fix) from error
-    if not hasattr(spec, "loss"):
+      raise error_of_user(f"--{flag}={name}", error, fix) from error
+    if flag == "model_fn" and not hasattr(result, "loss"):
       raise UserProgramError(
-        f"{what} returned {spec!r}; a model_fn returns an EstimatorSpec"
+        f"--{flag}={name} returned {result!r}; a model_fn returns an "
+        "EstimatorSpec"
       )
-    return spec
+    return result
 
-  return wrapped
+  return one_line_errors
 
 
 def error_of_user(

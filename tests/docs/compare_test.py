@@ -10,7 +10,7 @@ import sys
 from unittest import mock
 
 import estimator_mp
-from estimator_mp.cli import commands, compare_flags
+from estimator_mp.cli import compare_flags
 from tests import tiers
 from tests.docs import guides
 
@@ -55,12 +55,7 @@ def _run(arguments: list[str]) -> tuple[int, str]:
       contextlib.redirect_stdout(io.StringIO()) as output,
       contextlib.redirect_stderr(io.StringIO()) as errors,
     ):
-      code = commands.run(
-        "compare",
-        compare_flags.parse,
-        ["compare", *arguments],
-        "estimator_mp.cli.run_compare",
-      )
+      code = compare_flags.COMMAND.main(["compare", *arguments])
   finally:
     sys.argv[:] = argv
   assert not errors.getvalue(), errors.getvalue()

@@ -75,7 +75,7 @@ class ReadmeTest(absltest.TestCase):
 
   def test_every_flag_of_the_train_command_exists(self):
     known = flags.FlagValues()
-    train_flags.define_flags(known)
+    train_flags.TRAIN.define_flags(known)
     commands = re.findall(
       r"//estimator_mp:train -- (.+)", guides.read("README.md")
     )

@@ -24,10 +24,5 @@ def main(argv: list[str]) -> int:
   return run_launch.run_command(options)
 
 
-def run_app() -> None:
-  """Runs the command and exits."""
-  sys.exit(main(list(sys.argv)))
-
-
 if __name__ == "__main__":
-  run_app()
+  sys.exit(main(sys.argv))

@@ -92,6 +92,24 @@ class LaunchOptions:
     is_path=True,
   )
 
+  def __post_init__(self) -> None:
+    there_are = len(os.sched_getaffinity(0))
+    count = len(self.all_tasks)
+    needed = count * (self.cpus_per_task or 0)
+    if needed > there_are:
+      raise commands.FlagsError(
+        f"--cpus_per_task={self.cpus_per_task} for {count} tasks needs "
+        f"{needed} cores, and there {'are' if there_are > 1 else 'is'} "
+        f"{there_are}; use fewer tasks or cores, or leave it out"
+      )
+    if self.elastic and self.ps:
+      raise commands.FlagsError(
+        f"--elastic is for one mesh over all tasks, but with --ps={self.ps} "
+        "each worker has its own; leave one of them out, and give "
+        "--max_restarts"
+      )
+    _ = self.num_bytes  # It raises if the text is no amount of memory.
+
   @property
   def all_tasks(self) -> tuple[Task, ...]:
     """The tasks of the cluster."""
@@ -113,38 +131,30 @@ class LaunchOptions:
     return [frozenset(ordered[i * each : (i + 1) * each]) for i in range(count)]
 
 
-_COMMAND = commands.Command(
+class _LaunchCommand(commands.Command[LaunchOptions]):
+  """A command that is given a program after its flags."""
+
+  def parse(
+    self, argv: list[str], flag_values: flags.FlagValues | None = None
+  ) -> LaunchOptions:
+    """Returns the options that a command line means; see `Command`."""
+    end = argv.index("--") if "--" in argv else len(argv)
+    options = super().parse(argv[:end], flag_values)
+    return dataclasses.replace(options, program=_runnable(argv[end + 1 :]))
+
+
+COMMAND = _LaunchCommand(
   "launch",
   "Starts a local cluster: a process for each task, with its TF_CONFIG. PROGRAM"
   " is any\ncommand, or file.py ARGS... or -m module ARGS... for this Python.",
   LaunchOptions,
   (_TASKS, _ENDS, _LIMITS, _PLACES),
+  "estimator_mp.cli.launching.run_launch",
   arguments=f"-- {_PROGRAM}",
 )
 
 
-def parse(argv: list[str]) -> LaunchOptions:
-  """Returns the options that a command line means.
-
-  Args:
-    argv: The command and its arguments.
-
-  Raises:
-    ValueError: If a flag is wrong, or there is no such program.
-  """
-  end = argv.index("--") if "--" in argv else len(argv)
-  options = _COMMAND.parse(argv[:end], flags.FlagValues())
-  program = _runnable(argv[end + 1 :])
-  options = dataclasses.replace(options, program=program)
-  _check_cores(options)
-  if options.elastic and options.ps:
-    raise commands.FlagsError(
-      f"--elastic is for one mesh over all tasks, but with --ps={options.ps} "
-      "each worker has its own; leave one of them out, and give --max_restarts"
-    )
-  if options.mem_limit is not None:
-    commands.parse_bytes("mem_limit", options.mem_limit)
-  return options
+parse = COMMAND.parse
 
 
 def _runnable(words: list[str]) -> tuple[str, ...]:
@@ -176,16 +186,3 @@ def _runnable(words: list[str]) -> tuple[str, ...]:
       "to an executable file, file.py or -m module"
     )
   return (path, *words[1:])
-
-
-def _check_cores(options: LaunchOptions) -> None:
-  """Raises if there are too few cores."""
-  there_are = len(os.sched_getaffinity(0))
-  count = len(options.all_tasks)
-  needed = count * (options.cpus_per_task or 0)
-  if needed > there_are:
-    raise commands.FlagsError(
-      f"--cpus_per_task={options.cpus_per_task} for {count} tasks needs "
-      f"{needed} cores, and there {'are' if there_are > 1 else 'is'} "
-      f"{there_are}; use fewer tasks or cores, or leave it out"
-    )

@@ -6,8 +6,6 @@ import functools
 from estimator_mp.cli import commands
 from estimator_mp.config import options as options_lib
 
-from absl import flags
-
 _EXAMPLES = "Examples"
 _STAGES = "Stages"
 
@@ -61,39 +59,32 @@ class PredictOptions:
     (), "The names of the outputs to keep. Without them: all."
   )
 
+  def __post_init__(self) -> None:
+    if self.stages is None:
+      raise commands.FlagsError(
+        "--stages is missing; give the folder that estimator_mp.export_stages "
+        "returned"
+      )
+    if self.examples is None:
+      raise commands.FlagsError(
+        "--examples is missing; give a file of JSON lines (.jsonl) or arrays "
+        "(.npz)"
+      )
+    for name in ("examples", "out"):
+      path = getattr(self, name)
+      if path is not None and not path.endswith(SUFFIXES):
+        raise commands.FlagsError(
+          f"--{name}={path} is neither .jsonl nor .npz; give one of these"
+        )
 
-_COMMAND = commands.Command(
+
+COMMAND = commands.Command(
   "predict",
   "Sends examples through stages that were exported, several at a time.",
   PredictOptions,
   (_STAGES, _EXAMPLES),
+  "estimator_mp.cli.prediction.run_predict",
 )
 
 
-def parse(argv: list[str]) -> PredictOptions:
-  """Returns the options that a command line means.
-
-  Args:
-    argv: The command and its arguments.
-
-  Raises:
-    ValueError: If a flag is wrong, or they do not fit together.
-  """
-  options = _COMMAND.parse(argv, flags.FlagValues())
-  if options.stages is None:
-    raise commands.FlagsError(
-      "--stages is missing; give the folder that estimator_mp.export_stages "
-      "returned"
-    )
-  if options.examples is None:
-    raise commands.FlagsError(
-      "--examples is missing; give a file of JSON lines (.jsonl) or arrays "
-      "(.npz)"
-    )
-  for name in ("examples", "out"):
-    path = getattr(options, name)
-    if path is not None and not path.endswith(SUFFIXES):
-      raise commands.FlagsError(
-        f"--{name}={path} is neither .jsonl nor .npz; give one of these"
-      )
-  return options
+parse = COMMAND.parse

@@ -1,5 +1,6 @@
 """What the predict command runs: examples, in requests, through the stages."""
 
+import os
 import signal
 import sys
 import time
@@ -12,7 +13,6 @@ from estimator_mp.serving.pipeline_file import TensorSpec
 from estimator_mp.serving.stage_pipeline import StageError, StagePipeline
 
 import numpy as np
-import tensorflow as tf
 
 _FAILED = 1
 
@@ -103,16 +103,20 @@ def _check_rows(
 
 
 def run_command(options: predict_flags.PredictOptions) -> int:
-  """Predicts, or says what is wrong in one line.
+  """Predicts, or says what failed in one line.
 
   Args:
     options: What is to be predicted.
 
   Returns:
-    The exit code: 0; 1 if a stage failed; 2 if an option is wrong; 130 after
-    Ctrl-C, and 143 after SIGTERM.
+    The exit code: 0; 1 if a stage failed; 130 after Ctrl-C, and 143 after
+    SIGTERM.
+
+  Raises:
+    ValueError: If an option, or a file, is wrong.
   """
-  tf.get_logger().setLevel("FATAL")
+  # What is wrong is said in one line, and not by gRPC, too.
+  os.environ.setdefault("GRPC_VERBOSITY", "NONE")
   received: list[int] = []
 
   def interrupt(number: int, frame: FrameType | None) -> None:
@@ -126,8 +130,6 @@ def run_command(options: predict_flags.PredictOptions) -> int:
     count, requests, seconds = predict(options)
   except StageError as error:
     return commands.complain("predict", error, _FAILED)
-  except ValueError as error:
-    return commands.complain("predict", error)
   except KeyboardInterrupt:
     name = signal.Signals(received[0]).name
     code = 128 + received[0]

@@ -5,8 +5,6 @@ import dataclasses
 from estimator_mp.cli import commands
 from estimator_mp.config import options as options_lib
 
-from absl import flags
-
 _STAGE = "Stage"
 _MOST = 65535
 
@@ -33,28 +31,21 @@ class ServeOptions:
     group=_STAGE,
   )
 
+  def __post_init__(self) -> None:
+    if self.stage_dir is None:
+      raise commands.FlagsError(
+        "--stage_dir is missing; give a stage's folder, such as "
+        "export/1700000000/stage_0"
+      )
 
-_COMMAND = commands.Command(
+
+COMMAND = commands.Command(
   "serve_stage",
   "Serves one stage of a model to the predict command on another machine.",
   ServeOptions,
   (_STAGE,),
+  "estimator_mp.cli.prediction.run_serve",
 )
 
 
-def parse(argv: list[str]) -> ServeOptions:
-  """Returns the options that a command line means.
-
-  Args:
-    argv: The command and its arguments.
-
-  Raises:
-    ValueError: If a flag is wrong.
-  """
-  options = _COMMAND.parse(argv, flags.FlagValues())
-  if options.stage_dir is None:
-    raise commands.FlagsError(
-      "--stage_dir is missing; give a stage's folder, such as "
-      "export/1700000000/stage_0"
-    )
-  return options
+parse = COMMAND.parse

@@ -8,28 +8,9 @@
 
 import sys
 
-from estimator_mp.cli import commands
-from estimator_mp.cli.sizing import capacity_flags
+from estimator_mp.cli.sizing.capacity_flags import COMMAND
 
-
-def main(argv: list[str]) -> int:
-  """Runs the command; returns its exit code.
-
-  Args:
-    argv: The command and its arguments.
-  """
-  return commands.run(
-    "capacity",
-    capacity_flags.parse,
-    argv,
-    "estimator_mp.cli.sizing.run_capacity",
-  )
-
-
-def run_app() -> None:
-  """Runs the command and exits."""
-  sys.exit(main(list(sys.argv)))
-
+main = COMMAND.main
 
 if __name__ == "__main__":
-  run_app()
+  sys.exit(main(sys.argv))

@@ -9,8 +9,6 @@ from estimator_mp.cli.sizing import catalogue
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import sharding_options
 
-from absl import flags
-
 _MODEL = "Model"
 _DEVICES = "Devices"
 _OUTPUT = "Output"
@@ -68,6 +66,31 @@ class CapacityOptions:
     is_path=True,
   )
 
+  def __post_init__(self) -> None:
+    # They raise if a flag has what they cannot be made of.
+    _ = self.num_bytes, self.all_sizes
+    if not self.stages:
+      raise commands.FlagsError(
+        "--stages=none leaves nothing; use such as 1,2,4"
+      )
+    if self.optimizer_state == "sharded" and self.replicas == 1:
+      raise commands.FlagsError(
+        "--optimizer_state=sharded spreads slots over replicas, but "
+        "--replicas=1; use 2 or more"
+      )
+    slices = self.sharding.num_micro_batches
+    if self.batch_size % slices:
+      raise commands.FlagsError(
+        f"--batch_size={self.batch_size} is not divisible into "
+        f"--num_micro_batches={slices}; use a multiple of it"
+      )
+    others = [x for x in self.measured_stages if x not in self.stages]
+    if others:
+      raise commands.FlagsError(
+        f"--measured_stages has {others[0]}, which is not among --stages="
+        f"{','.join(map(str, self.stages))}; add it there"
+      )
+
   @property
   def num_bytes(self) -> int:
     """The memory of a device in bytes."""
@@ -80,80 +103,38 @@ class CapacityOptions:
 
   @property
   def all_sizes(self) -> dict[str, int]:
-    """The sizes of the family that are not free."""
-    return {**self.family.sizes, **_parse_sizes(self)}
+    """The sizes of the family that are not free.
+
+    Raises:
+      FlagsError: If --sizes is no JSON object of sizes that the family has.
+    """
+    known = self.family.sizes
+    try:
+      sizes = json.loads(self.sizes or "{}")
+    except json.JSONDecodeError:
+      sizes = None
+    if not isinstance(sizes, dict) or not all(
+      name in known and type(size) is int and size > 0
+      for name, size in sizes.items()
+    ):
+      raise commands.FlagsError(
+        f"--sizes={self.sizes} has to be JSON with sizes of "
+        f"{self.model}, which are {', '.join(known)}, such as "
+        f"{json.dumps(dict([*known.items()][:1]))}; {self.family.size} is "
+        "what is found"
+      )
+    return {**known, **sizes}
 
 
-_COMMAND = commands.Command(
+COMMAND = commands.Command(
   "capacity",
   "Finds the largest model of a family that fits devices of a given memory.",
   CapacityOptions,
   (_MODEL, _DEVICES, options_lib.SHARDING, _OUTPUT),
+  "estimator_mp.cli.sizing.run_capacity",
   without=options_lib.names(sharding_options.ShardingOptions, _USED),
   defaults={"num_micro_batches": 4, "recompute": "always"},
 )
 
 
-def parse(argv: list[str]) -> CapacityOptions:
-  """Returns the options that a command line means.
-
-  Args:
-    argv: The command and its arguments.
-
-  Raises:
-    ValueError: If a flag is wrong, or they do not fit together.
-  """
-  options = _COMMAND.parse(argv, flags.FlagValues())
-  commands.parse_bytes("memory_per_device", options.memory_per_device)
-  _parse_sizes(options)
-  _check(options)
-  return options
-
-
-def _parse_sizes(options: CapacityOptions) -> dict[str, int]:
-  """Returns what --sizes says.
-
-  Raises:
-    FlagsError: If it is no JSON object of sizes that the family has.
-  """
-  if options.sizes is None:
-    return {}
-  known = options.family.sizes
-  try:
-    sizes = json.loads(options.sizes)
-  except json.JSONDecodeError:
-    sizes = None
-  if not isinstance(sizes, dict) or not all(
-    name in known and type(size) is int and size > 0
-    for name, size in sizes.items()
-  ):
-    raise commands.FlagsError(
-      f"--sizes={options.sizes} has to be JSON with sizes of "
-      f"{options.model}, which are {', '.join(known)}, such as "
-      f"{json.dumps(dict([*known.items()][:1]))}; {options.family.size} is "
-      "what is found"
-    )
-  return sizes
-
-
-def _check(options: CapacityOptions) -> None:
-  """Raises if options do not fit together."""
-  if not options.stages:
-    raise commands.FlagsError("--stages=none leaves nothing; use such as 1,2,4")
-  if options.optimizer_state == "sharded" and options.replicas == 1:
-    raise commands.FlagsError(
-      "--optimizer_state=sharded spreads slots over replicas, but --replicas=1;"
-      " use 2 or more"
-    )
-  slices = options.sharding.num_micro_batches
-  if options.batch_size % slices:
-    raise commands.FlagsError(
-      f"--batch_size={options.batch_size} is not divisible into "
-      f"--num_micro_batches={slices}; use a multiple of it"
-    )
-  others = [x for x in options.measured_stages if x not in options.stages]
-  if others:
-    raise commands.FlagsError(
-      f"--measured_stages has {others[0]}, which is not among --stages="
-      f"{','.join(map(str, options.stages))}; add it there"
-    )
+parse = COMMAND.parse

@@ -3,8 +3,6 @@
 import dataclasses
 import json
 import os
-import sys
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,8 +10,6 @@ from estimator_mp import amounts
 from estimator_mp.cli import commands, run_record
 from estimator_mp.cli.sizing import capacity_picture, measurement, planning
 from estimator_mp.cli.sizing.capacity_flags import CapacityOptions
-
-import tensorflow as tf
 
 _TITLES = ("stages", "parameters", "of linear", "variables", "gradients")
 _MORE_TITLES = ("tensors", "planned", "measured")
@@ -162,27 +158,24 @@ def _write(
 
 
 def run_command(options: CapacityOptions) -> int:
-  """Prints, and draws, capacities, or says what is wrong in one line.
+  """Prints, and draws, capacities.
 
   Args:
     options: What is asked for.
 
   Returns:
-    The exit code: 0; 1 if a model that was to fit does not; 2 if an option is
-    wrong.
+    The exit code: 0; 1 if a model that was to fit does not.
+
+  Raises:
+    ValueError: An option is wrong; the text is one line and says what would be
+      right.
   """
-  tf.get_logger().setLevel("FATAL")
-  if not sys.warnoptions:
-    warnings.simplefilter("ignore")
   title = f"{options.model}, {options.memory_per_device} per device"
-  try:
-    if options.out is not None:
-      run_record.make_writable("out", options.out)
-    found = find(options)
-    print(f"\n{title}\n\n{table(options, found)}")
-    print("\n".join(["", *_lines_of_training(found)]))
-    if options.out is not None:
-      print("\n".join(_write(options, found, title)))
-  except ValueError as error:
-    return commands.complain("capacity", error)
+  if options.out is not None:
+    run_record.make_writable("out", options.out)
+  found = find(options)
+  print(f"\n{title}\n\n{table(options, found)}")
+  print("\n".join(["", *_lines_of_training(found)]))
+  if options.out is not None:
+    print("\n".join(_write(options, found, title)))
   return int(any(x.measured and not x.measured.fits for x in found))

@@ -1,13 +1,11 @@
 """The compare command: its output, its exit codes, its errors."""
 
-import contextlib
-import io
 import os
 import pathlib
-import sys
 
-from estimator_mp.cli import commands, compare_flags
+from estimator_mp.cli import compare_flags
 from tests import tiers
+from tests.estimator_mp.cli import command_runs
 
 from absl.testing import absltest, parameterized
 
@@ -47,21 +45,7 @@ _THEIRS = (
 
 def run_main(*arguments):
   """Returns the exit code, standard output and standard error."""
-  argv = list(sys.argv)
-  try:
-    with (
-      contextlib.redirect_stdout(io.StringIO()) as output,
-      contextlib.redirect_stderr(io.StringIO()) as errors,
-    ):
-      code = commands.run(
-        "compare",
-        compare_flags.parse,
-        ["compare", *arguments],
-        "estimator_mp.cli.run_compare",
-      )
-  finally:
-    sys.argv[:] = argv
-  return code, output.getvalue(), errors.getvalue()
+  return command_runs.run(compare_flags.COMMAND.main, *arguments)
 
 
 class CommandTest(parameterized.TestCase):

@@ -15,6 +15,7 @@ import estimator_mp
 from estimator_mp import inspect
 from estimator_mp.config import placement_file
 from tests import tiers
+from tests.estimator_mp.cli import command_runs
 
 from absl.testing import absltest, parameterized
 
@@ -46,16 +47,7 @@ def no_spec(features):
 
 def run_main(*arguments):
   """Returns the exit code, standard output and standard error."""
-  argv = list(sys.argv)
-  try:
-    with (
-      contextlib.redirect_stdout(io.StringIO()) as output,
-      contextlib.redirect_stderr(io.StringIO()) as errors,
-    ):
-      code = inspect.main(["inspect", *arguments])
-  finally:
-    sys.argv[:] = argv
-  return code, output.getvalue(), errors.getvalue()
+  return command_runs.run(inspect.main, *arguments)
 
 
 class CommandTest(parameterized.TestCase):

@@ -1,24 +1,13 @@
 """The trace command: its files, its line, its errors."""
 
-import contextlib
-import io
 import json
 import os
 
 from estimator_mp import trace
+from tests.estimator_mp.cli import command_runs
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
-
-
-def _run(*arguments: str) -> tuple[int, str, str]:
-  """Returns the exit code, standard output and standard error."""
-  with (
-    contextlib.redirect_stdout(io.StringIO()) as output,
-    contextlib.redirect_stderr(io.StringIO()) as errors,
-  ):
-    code = trace.main(["trace", *arguments])
-  return code, output.getvalue(), errors.getvalue()
 
 
 class TraceCommandTest(parameterized.TestCase):
@@ -30,7 +19,8 @@ class TraceCommandTest(parameterized.TestCase):
   )
   def test_writes_a_step(self, arguments, bound):
     out = os.path.join(self.create_tempdir().full_path, "new")
-    code, output, errors = _run(
+    code, output, errors = command_runs.run(
+      trace.main,
       "--model=mlp",
       "--num_micro_batches=8",
       "--step=3",
@@ -54,31 +44,6 @@ class TraceCommandTest(parameterized.TestCase):
     self.assertLen(cells, 0 if bound == "no pipeline" else 48)
     weights = [e for e in events if e.get("cat") == "weight"]
     self.assertEqual(bool(weights), "zb1p" in arguments)
-
-  @parameterized.named_parameters(
-    (
-      "batch",
-      "--num_micro_batches=3",
-      "num_micro_batches=3 does not divide batch_size=64; use 1, 2, 4, 8, 16,"
-      " 32 or 64",
-    ),
-    (
-      "step",
-      "--step=0",
-      "--step=0 is too small; use 1 or more",
-    ),
-    (
-      "flag",
-      "--steps=10",
-      "--steps is not a flag; did you mean --step? --help lists the flags",
-    ),
-  )
-  def test_error(self, argument, expected):
-    code, output, errors = _run(
-      f"--out={self.create_tempdir().full_path}", argument
-    )
-    self.assertEqual((code, output), (2, ""))
-    self.assertEqual(errors, f"trace: {expected}\n")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,7 @@
 """Runs of the train command in this process."""
 
-import contextlib
-import io
-from collections.abc import Callable
-
 from estimator_mp.cli import commands, run_train, train_flags
+from tests.estimator_mp.cli import command_runs
 
 
 def options(model_dir: str, *arguments: str) -> train_flags.TrainOptions:
@@ -15,23 +12,16 @@ def options(model_dir: str, *arguments: str) -> train_flags.TrainOptions:
 
 def run_command(given: train_flags.TrainOptions) -> tuple[int, str, str]:
   """Returns the exit code, standard output and standard error."""
-  return _run(lambda: given)
+  return command_runs.run(lambda _: run_train.run_command(given))
 
 
 def run(model_dir: str, *arguments: str) -> tuple[int, str, str]:
   """Returns the same for flags, which may be wrong."""
-  return _run(lambda: options(model_dir, *arguments))
 
-
-def _run(
-  parse: Callable[[], train_flags.TrainOptions],
-) -> tuple[int, str, str]:
-  with (
-    contextlib.redirect_stdout(io.StringIO()) as output,
-    contextlib.redirect_stderr(io.StringIO()) as errors,
-  ):
+  def main(_: list[str]) -> int:
     try:
-      code = run_train.run_command(parse())
+      return run_train.run_command(options(model_dir, *arguments))
     except ValueError as error:
-      code = commands.complain("train", error)
-  return code, output.getvalue(), errors.getvalue()
+      return commands.complain("train", error)
+
+  return command_runs.run(main)

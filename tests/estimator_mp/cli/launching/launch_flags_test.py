@@ -1,12 +1,11 @@
 """What the launch command takes, and refuses before anything starts."""
 
-import contextlib
-import io
 import os
 import subprocess
 import sys
 
 from estimator_mp.cli.launching import launch, launch_flags
+from tests.estimator_mp.cli import command_runs
 
 from absl.testing import absltest, parameterized
 
@@ -47,11 +46,10 @@ class FlagsTest(parameterized.TestCase):
     ("--task=3 -- true", "--task is not a flag; did you mean --tasks?"),
   )
   def test_what_is_wrong_is_one_line(self, arguments, text):
-    with contextlib.redirect_stderr(io.StringIO()) as errors:
-      code = launch.main(["launch", *arguments.split()])
+    code, _, errors = command_runs.run(launch.main, *arguments.split())
     self.assertEqual(code, 2)
-    self.assertStartsWith(errors.getvalue(), f"launch: {text}")
-    self.assertLen(errors.getvalue().splitlines(), 1)
+    self.assertStartsWith(errors, f"launch: {text}")
+    self.assertLen(errors.splitlines(), 1)
 
   def test_flags_after_the_program_are_its_own(self):
     options = _parse("--tasks=3", "--", "echo", "--tasks=5", "--help", "--")

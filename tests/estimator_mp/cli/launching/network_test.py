@@ -1,7 +1,5 @@
 """A network of the cluster's own: nothing of it is seen from outside."""
 
-import contextlib
-import io
 import os
 import pathlib
 import socket
@@ -10,6 +8,7 @@ from unittest import mock
 from estimator_mp.cli.launching import launch, network
 from estimator_mp.cluster import ports
 from estimator_mp.distributed import network as network_check
+from tests.estimator_mp.cli import command_runs
 from tests.estimator_mp.cli.launching import launched
 from tests.estimator_mp.distributed import namespaces
 
@@ -39,9 +38,8 @@ while not os.path.exists("end"): time.sleep(.01)
 
 def _main(*arguments):
   """Returns the exit code and standard error of the command, run here."""
-  with contextlib.redirect_stderr(io.StringIO()) as errors:
-    code = launch.main(["launch", *arguments])
-  return code, errors.getvalue()
+  code, _, errors = command_runs.run(launch.main, *arguments)
+  return code, errors
 
 
 class NetworkTest(absltest.TestCase):

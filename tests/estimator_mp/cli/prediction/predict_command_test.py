@@ -1,6 +1,5 @@
 """The predict command: examples in files go through stages, and come out."""
 
-import contextlib
 import io
 import json
 import os
@@ -15,6 +14,7 @@ from estimator_mp.cli.prediction import examples, serve_stage
 from estimator_mp.serving import chain, export_stages, pipeline_file
 from estimator_mp.serving.stage_server import StageServer
 from tests import tiers
+from tests.estimator_mp.cli import command_runs
 from tests.estimator_mp.serving import chains, served_models
 
 import numpy as np
@@ -30,13 +30,8 @@ def setUpModule():
 
 def _run(main, *arguments):
   """Returns the exit code, the output and the errors of a command."""
-  with (
-    contextlib.redirect_stdout(io.StringIO()) as output,
-    contextlib.redirect_stderr(io.StringIO()) as errors,
-    mock.patch.object(signal, "signal"),
-  ):
-    code = main([main.__module__, *arguments])
-  return code, output.getvalue(), errors.getvalue()
+  with mock.patch.object(signal, "signal"):
+    return command_runs.run(main, *arguments)
 
 
 class CommandTest(parameterized.TestCase):

@@ -1,32 +1,23 @@
 """The capacity command: growth with stages, its files, the errors."""
 
-import contextlib
-import io
 import json
 import pathlib
 
 from estimator_mp.cli.sizing import capacity, capacity_flags, planning
 from tests import tiers
+from tests.estimator_mp.cli import command_runs
 
 from absl.testing import absltest, parameterized
 
 _SIZES = '{"hidden_size": 128, "sequence_length": 32, "num_heads": 4}'
 
 
-def run_main(*arguments):
-  """Returns the exit code, standard output and standard error."""
-  with (
-    contextlib.redirect_stdout(io.StringIO()) as output,
-    contextlib.redirect_stderr(io.StringIO()) as errors,
-  ):
-    code = capacity.main(["capacity", *arguments])
-  return code, output.getvalue(), errors.getvalue()
-
-
 class CommandTest(parameterized.TestCase):
   def _found(self, *arguments):
     folder = pathlib.Path(self.create_tempdir().full_path)
-    code, output, errors = run_main(f"--out={folder}", *arguments)
+    code, output, errors = command_runs.run(
+      capacity.main, f"--out={folder}", *arguments
+    )
     self.assertEqual(code, 0, errors)
     for ending in ("png", "svg"):
       self.assertTrue((folder / f"capacity.{ending}").exists())
@@ -91,7 +82,7 @@ class CommandTest(parameterized.TestCase):
     (["--stages=none"], "--stages=none leaves nothing; use such as 1,2,4"),
   )
   def test_what_is_wrong_is_one_line(self, arguments, text):
-    code, _, errors = run_main(*arguments)
+    code, _, errors = command_runs.run(capacity.main, *arguments)
     self.assertEqual(code, 2)
     self.assertLen(errors.splitlines(), 1)
     self.assertIn(text, errors)

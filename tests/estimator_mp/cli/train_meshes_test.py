@@ -1,5 +1,6 @@
-"""The train command with replicas: what is planned, held, sent and saved."""
+"""The train command on meshes: what is planned, held, sent and saved."""
 
+import os
 import re
 
 import estimator_mp
@@ -100,6 +101,77 @@ class _PlanHook(tf.estimator.SessionRunHook):
   def begin(self):
     graph = tf.compat.v1.get_default_graph()
     self.placement = estimator_mp.get_placement(graph)
+
+
+_SPLIT = '--split=[["hidden./kernel", 1], ["logits/kernel", null]]'
+
+
+@tiers.newest_only
+class ModelAxisTest(absltest.TestCase):
+  @tiers.slow
+  def test_two_devices_for_each_stage(self):
+    model_dir = self.create_tempdir().full_path
+    export_dir = self.create_tempdir().full_path
+    options = train_runs.options(
+      model_dir,
+      "--model=mlp",
+      "--mesh=stage:2,model:2",
+      "--train_steps=60",
+      f"--export_dir={export_dir}",
+      _SPLIT,
+    )
+    code, output, errors = train_runs.run_command(options)
+    self.assertEqual((code, errors), (0, ""))
+    self.assertContainsInOrder(
+      [
+        "mesh         stage:2,model:2 (/device:CPU:0, /device:CPU:1, ",
+        "stage  part  device         layers",
+        "0      0     /device:CPU:0  flatten_hidden1/hidden1, hidden2  ",
+        "0      1     /device:CPU:1  flatten_hidden1/hidden1, hidden2  ",
+        "1      1     /device:CPU:3  hidden3",
+        "\nall  ",
+        " 58,442  0.701\nmodel ",
+        " 58,442  0.701\n",
+        "step 20: bubble ",
+        " between stages, ",
+        " within stages, peak live ",
+        "Finished.",
+      ],
+      output,
+    )
+    # Nothing that runs no more is planned, and all that runs is.
+    planned = re.search(r"each step: \d+ tensors, (0\.\d+) MB", output)
+    sent = re.search(r", (\d+) kB between stages, (\d+) kB within", output)
+    total = int(sent[1]) + int(sent[2])
+    self.assertAlmostEqual(1000 * float(planned[1]), total, delta=0.05 * total)
+    result = run_record.read_result(model_dir)
+    self.assertGreater(result.value, 0.8)
+    self.assertLen(result.devices, 4)
+    # Each has one half of what is split; the leader has the global step, too.
+    held = [*result.devices.values()]
+    self.assertLessEqual(abs(held[0] - held[1]), 16)
+    names = dict(tf.train.list_variables(model_dir))
+    self.assertEqual(names["hidden2/kernel"], [256, 128])
+    self.assertNotIn("hidden2/kernel/part_0", names)
+    served = tf.train.list_variables(
+      os.path.join(result.saved_model, "variables", "variables")
+    )
+    self.assertIn(("hidden2/kernel", [256, 128]), served)
+
+  def test_rules_that_do_not_suit_the_model_are_told_in_one_line(self):
+    code, _, errors = train_runs.run(
+      self.create_tempdir().full_path,
+      "--model=mlp",
+      "--mesh=model:2",
+      '--split=[["dense/kernel", 1]]',
+    )
+    self.assertEqual(code, 2)
+    self.assertStartsWith(
+      errors,
+      "train: the split rule ('dense/kernel', 1) matches no variable of the "
+      "model",
+    )
+    self.assertEqual(errors.count("\n"), 1)
 
 
 if __name__ == "__main__":
