@@ -10,7 +10,7 @@ import typing
 import compat
 from compat.lazy_names import lazy_names
 
-if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
+if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   from estimator_mp.collectives.towers import (
     aggregate_gradients as aggregate_gradients,
   )
@@ -45,30 +45,7 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
 
 __version__ = "0.1.0"
 
-_HOMES = {
-  "Mesh": "estimator_mp.mesh",
-  "ShardingConfig": "estimator_mp.config.sharding_config",
-  "TraceHook": "estimator_mp.observe.trace_hook",
-  "aggregate_gradients": "estimator_mp.collectives.towers",
-  "compare": "estimator_mp.comparison.compare",
-  "define_sharding_flags": "estimator_mp.config.sharding_config",
-  "export_saved_model": "estimator_mp.session.export",
-  "export_stages": "estimator_mp.serving.export_stages",
-  "get_mesh": "estimator_mp.mesh",
-  "get_placement": "estimator_mp.plan.sharding_plan",
-  "inspect_model_fn": "estimator_mp.comparison.inspect_model",
-  "measure_costs": "estimator_mp.placement.measured_costs",
-  "run_config": "estimator_mp.session.session_config",
-  "shard_estimator": "estimator_mp.sharded_estimator",
-  "shard_model_fn": "estimator_mp.sharding",
-  "stage": "estimator_mp.mesh",
-  "train_and_evaluate": "estimator_mp.distributed.train_and_evaluate",
-}
-__all__ = [*_HOMES]
-
 compat.install_when_imported()
-__getattr__, __dir__ = lazy_names(
-  __name__,
-  _HOMES,
-  f"what fewer programs need is in {__name__}.toolbox",
+__getattr__, __dir__, __all__ = lazy_names(
+  __name__, f"what fewer programs need is in {__name__}.toolbox"
 )

@@ -20,7 +20,7 @@ import typing
 
 from compat.lazy_names import lazy_names
 
-if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
+if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   from estimator_mp.collectives.towers import barrier as barrier
   from estimator_mp.comparison.comparison import ComparedStep as ComparedStep
   from estimator_mp.comparison.comparison import Comparison as Comparison
@@ -52,28 +52,6 @@ if typing.TYPE_CHECKING:  # What `_HOMES` says, for type checkers.
     InputPositionHook as InputPositionHook,
   )
 
-_HOMES = {
-  "ComparedStep": "estimator_mp.comparison.comparison",
-  "Comparison": "estimator_mp.comparison.comparison",
-  "InputPositionHook": "estimator_mp.session.input_position",
-  "Inspection": "estimator_mp.observe.inspection",
-  "MeasuredCosts": "estimator_mp.config.measured_costs",
-  "Placement": "estimator_mp.config.placement",
-  "PlacementError": "estimator_mp.observe.verification",
-  "PlacementVerificationHook": "estimator_mp.observe.verification",
-  "StageError": "estimator_mp.serving.stage_pipeline",
-  "StagePipeline": "estimator_mp.serving.stage_pipeline",
-  "StagePlacement": "estimator_mp.config.placement",
-  "barrier": "estimator_mp.collectives.towers",
-  "elastic_mesh": "estimator_mp.config.elastic_mesh",
-  "join_cluster": "estimator_mp.distributed.join_cluster",
-  "placement_of_graph": "estimator_mp.placement.contents",
-  "record_placement": "estimator_mp.plan.sharding_plan",
-  "with_deviceless_export": "estimator_mp.session.export",
-  "with_placement_verification": "estimator_mp.observe.verification",
-}
-__all__ = [*_HOMES]
-
-__getattr__, __dir__ = lazy_names(
-  __name__, _HOMES, "what most programs need is in estimator_mp"
+__getattr__, __dir__, __all__ = lazy_names(
+  __name__, "what most programs need is in estimator_mp"
 )

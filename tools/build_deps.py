@@ -10,7 +10,7 @@ What counts as an import:
 - `import` and `from` in any scope, and `importlib.import_module("constant")`;
   but nothing under `if typing.TYPE_CHECKING`.
 - The same in a text that is a Python program, as for `python -c`.
-- A name of a lazy module, which has a table `_HOMES` of names and modules:
+- A name of a lazy module, which imports it for type checkers as itself:
   `estimator_mp.Mesh` imports `estimator_mp.mesh`.
 - A package's `__init__.py`, if it has code, for the files of the package. Who
   imports a module gets the packages above it from the module's library.
@@ -271,12 +271,14 @@ class _Reader:
       ):
         continue
       self.has_code = True
-      if (
-        isinstance(statement, ast.Assign)
-        and isinstance(statement.targets[0], ast.Name)
-        and statement.targets[0].id == "_HOMES"
-      ):
-        self.homes = ast.literal_eval(statement.value)
+      if isinstance(statement, ast.If) and _is_type_checking(statement.test):
+        self.homes |= {
+          alias.name: imported.module or ""
+          for imported in statement.body
+          if isinstance(imported, ast.ImportFrom)
+          for alias in imported.names
+          if alias.asname == alias.name
+        }
 
 
 def _dotted(node: ast.AST) -> str:

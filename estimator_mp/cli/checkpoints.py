@@ -49,7 +49,15 @@ def newest(model_dir: str) -> str | None:
     if found is None:
       return None
     raise _unusable(model_dir, f"{state_file} is missing beside {found}")
-  path = _named_by(model_dir, state_file)
+  try:
+    state = tf.train.get_checkpoint_state(model_dir)
+  except ValueError:  # It names none, or is no text.
+    state = None
+  if state is None:
+    raise _unusable(
+      model_dir, f"{state_file} is damaged: it names no checkpoint"
+    )
+  path = str(state.model_checkpoint_path)
   missing = _missing_file(path)
   if missing:
     raise _unusable(
@@ -94,19 +102,6 @@ def check(model_dir: str) -> None:
   damage = path and _damage(path)
   if damage:
     raise _unusable(model_dir, f"{path} is damaged ({damage})", but=path)
-
-
-def _named_by(model_dir: str, state_file: str) -> str:
-  """Returns the checkpoint that the file `checkpoint` names."""
-  try:
-    state = tf.train.get_checkpoint_state(model_dir)
-  except ValueError:  # It names none, or is no text.
-    state = None
-  if state is None:
-    raise _unusable(
-      model_dir, f"{state_file} is damaged: it names no checkpoint"
-    )
-  return str(state.model_checkpoint_path)
 
 
 def _unusable(

@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from estimator_mp.cli import checkpoints
@@ -30,15 +30,6 @@ class RunRecordError(ValueError):
 
 class ModelDirError(RuntimeError):
   """What is in the model_dir stops this run; the text says what to do."""
-
-
-@dataclasses.dataclass(frozen=True)
-class RunIdentity:
-  """What cannot change when a run is resumed: the checkpoint depends on it."""
-
-  model: str
-  dataset: str
-  optimizer: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,13 +99,14 @@ class Result:
 
 @contextlib.contextmanager
 def claimed_model_dir(
-  model_dir: str, identity: RunIdentity, folders: Sequence[str]
+  model_dir: str, identity: Mapping[str, str], folders: Sequence[str]
 ) -> Iterator[None]:
   """Makes a model_dir, and keeps other processes from training in it.
 
   Args:
     model_dir: Where checkpoints go; made if it does not exist.
-    identity: What must be the same as in the run whose checkpoints are there.
+    identity: What must be the same as in the run whose checkpoints are there,
+      by the flags of the names.
     folders: The names of the folders that this run makes in it.
 
   Yields:
@@ -132,13 +124,12 @@ def claimed_model_dir(
     for name in folders:
       _check_folder(os.path.join(model_dir, name))
     path = os.path.join(model_dir, _RUN_FILE)
-    facts = dataclasses.asdict(identity)
     found = _read_json(path)
     if checkpoints.newest(model_dir) is not None:
-      _check_same_run(model_dir, facts, found)
+      _check_same_run(model_dir, identity, found)
     read_result(model_dir)
-    if found != facts:
-      _write_json(path, facts)
+    if found != identity:
+      _write_json(path, identity)
     yield
 
 
@@ -248,7 +239,7 @@ def _is_result(facts: dict[str, Any]) -> bool:
 
 
 def _check_same_run(
-  model_dir: str, facts: dict[str, Any], found: dict[str, Any] | None
+  model_dir: str, facts: Mapping[str, str], found: dict[str, Any] | None
 ) -> None:
   path = os.path.join(model_dir, _RUN_FILE)
   if found is None and tf.io.gfile.exists(path):
@@ -282,7 +273,7 @@ def _read_json(path: str) -> dict[str, Any] | None:
   return value if isinstance(value, dict) else None
 
 
-def _write_json(path: str, value: dict[str, Any]) -> None:
+def _write_json(path: str, value: Mapping[str, Any]) -> None:
   files.write_whole(path, json.dumps(value, indent=2) + "\n")
 
 

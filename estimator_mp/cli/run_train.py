@@ -34,6 +34,8 @@ from absl.logging import converter
 _TRACE_FOLDER = "trace"
 _EVALUATION_FOLDER = "eval"
 _FAILED = 1
+# What cannot change when a run is resumed: the checkpoint depends on it.
+_IDENTITY = ("model", "dataset", "optimizer")
 # An evaluator looks for new checkpoints so often, in seconds.
 _EVALUATOR_PAUSE = 1
 
@@ -120,11 +122,8 @@ def _claimed_model_dir(
   folders = [_EVALUATION_FOLDER]
   if options.trace_steps:
     folders.append(_TRACE_FOLDER)
-  return run_record.claimed_model_dir(
-    options.model_dir,
-    run_record.RunIdentity(options.model, options.dataset, options.optimizer),
-    folders,
-  )
+  identity = {x: getattr(options, x) for x in _IDENTITY}
+  return run_record.claimed_model_dir(options.model_dir, identity, folders)
 
 
 def train(options: train_flags.TrainOptions) -> run_record.Result | None:

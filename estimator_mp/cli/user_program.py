@@ -30,6 +30,8 @@ _ENTRY = re.compile(
   r"(?:(?P<name>[^:,\[\]]+):)?\s*(?P<sparse>sparse\s+)?(?P<dtype>\w+)\s*"
   r"\[(?P<shape>[^\[\]]*)\]"
 )
+# One that is not between brackets.
+_COMMA = re.compile(r",(?![^\[]*\])")
 _EXAMPLE = "x:float32[?,10],ids:int32[?,128]"
 
 
@@ -162,27 +164,23 @@ def input_spec(text: str) -> InputSpec:
     ValueError: If the text is malformed; it says where, and what is right.
   """
   found: dict[str | None, Spec] = {}
-  position = 0
-  while position < len(text):
-    match = _ENTRY.match(text, position)
+  for entry in filter(None, map(str.strip, _COMMA.split(text))):
+    match = _ENTRY.match(entry)
     if match is None:
-      rest = text[position:].strip()
       raise ValueError(
-        f"{rest!r} is no name:dtype[dimensions]; write it like {_EXAMPLE}, "
+        f"{entry!r} is no name:dtype[dimensions]; write it like {_EXAMPLE}, "
         "with ? for the batch"
+      )
+    rest = entry[match.end() :].strip()
+    if rest:
+      raise ValueError(
+        f"{rest!r} follows {match[0]!r}; put a comma between entries, as in "
+        f"{_EXAMPLE}"
       )
     name = match["name"] and match["name"].strip()
     if name in found:
       raise ValueError(f"{name or match[0]!r} comes twice; give it once")
     found[name] = _spec(match)
-    position = match.end()
-    comma = re.compile(r"\s*(,\s*|$)").match(text, position)
-    if comma is None:
-      raise ValueError(
-        f"{text[position:].strip()!r} follows {match[0]!r}; put a comma "
-        f"between entries, as in {_EXAMPLE}"
-      )
-    position = comma.end()
   if None not in found:
     if not found:
       raise ValueError(f"it is empty; write it like {_EXAMPLE}")
@@ -203,14 +201,11 @@ def _spec(match: re.Match[str]) -> Spec:
       f"{match['dtype']!r} is no dtype of TensorFlow; use one such as float32, "
       "int32, int64, bool or string"
     ) from error
-  shape = [_dimension(word.strip(), match) for word in _words(match["shape"])]
+  words = match["shape"].split(",") if match["shape"].strip() else []
+  shape = [_dimension(word.strip(), match) for word in words]
   if match["sparse"]:
     return tf.SparseTensorSpec(shape, dtype)
   return tf.TensorSpec(shape, dtype)
-
-
-def _words(shape: str) -> list[str]:
-  return shape.split(",") if shape.strip() else []
 
 
 def _dimension(word: str, match: re.Match[str]) -> int | None:

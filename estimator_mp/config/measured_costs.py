@@ -27,7 +27,7 @@ class MeasuredCosts:
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the costs as JSON can write them."""
-    return {"seconds": dict(self.seconds)}
+    return options.fields_to_plain(self)
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> "MeasuredCosts":

@@ -43,24 +43,25 @@ _Options = TypeVar("_Options")
 
 @dataclasses.dataclass(frozen=True)
 class _Option:
-  """What a field carries; `option` explains it."""
+  """What a field carries; `option` explains it.
 
+  Attributes:
+    kinds: The types that the field's annotation joins.
+  """
+
+  default: Any
   help: str
   minimum: int
   maximum: int | None
   choices: tuple[str, ...]
   group: str
   is_path: bool
+  kinds: tuple[Any, ...] = ()
 
-
-@dataclasses.dataclass(frozen=True)
-class _Field:
-  """A field that is an option, with the types that its annotation joins."""
-
-  name: str
-  default: Any
-  option: _Option
-  kinds: tuple[Any, ...]
+  @property
+  def is_known(self) -> bool:
+    """Whether its annotation says all; else the dataclass checks it itself."""
+    return all(kind in _WORDS for kind in self.kinds)
 
 
 def option(
@@ -84,21 +85,23 @@ def option(
     group: The heading of its flag in the help.
     is_path: Whether its flag is a path, which starts at the user's directory.
   """
-  described = _Option(help_, minimum, maximum, tuple(choices), group, is_path)
+  described = _Option(
+    default, help_, minimum, maximum, tuple(choices), group, is_path
+  )
   return dataclasses.field(default=default, metadata={"option": described})
 
 
-def _fields(options: type) -> dict[str, _Field]:
+def _fields(options: type) -> dict[str, _Option]:
   """Returns the options of a dataclass by name; other fields are none."""
   hints = typing.get_type_hints(options)
   found = {}
   for field in dataclasses.fields(options):
-    described = field.metadata.get("option")
-    if described is not None:
+    if "option" in field.metadata:
       hint = hints[field.name]
       is_union = isinstance(hint, types.UnionType)
       kinds = typing.get_args(hint) if is_union else (hint,)
-      found[field.name] = _Field(field.name, field.default, described, kinds)
+      described = field.metadata["option"]
+      found[field.name] = dataclasses.replace(described, kinds=kinds)
   return found
 
 
@@ -121,13 +124,13 @@ def check(instance: Any) -> None:
   Raises:
     ValueError: With the name, the value and what would be right.
   """
-  for name, field in _fields(type(instance)).items():
+  for name, described in _fields(type(instance)).items():
     value = getattr(instance, name)
-    if all(kind in _WORDS for kind in field.kinds):
-      if not any(_is_a(value, kind) for kind in field.kinds):
-        words = " or ".join(_WORDS[kind] for kind in field.kinds)
+    if described.is_known:
+      if not any(_is_a(value, kind) for kind in described.kinds):
+        words = " or ".join(_WORDS[kind] for kind in described.kinds)
         raise ValueError(f"{name}={value!r} has the wrong type; give {words}")
-      problem = _problem(field.option, value)
+      problem = _problem(described, value)
       if problem:
         raise ValueError(f"{name}={value!r} {problem}")
 
@@ -272,14 +275,30 @@ def to_plain(value: Any) -> Any:
   """Returns a value as JSON can write it.
 
   Args:
-    value: A number, a text, None, a sequence of such, or something that has
-      `to_dict`.
+    value: A number, a text, None, something that has `to_dict`, a dataclass; or
+      a sequence, or a mapping from names, of such.
   """
   if hasattr(value, "to_dict"):
     return value.to_dict()
+  if dataclasses.is_dataclass(value):
+    return fields_to_plain(value)
+  if isinstance(value, Mapping):
+    return {name: to_plain(x) for name, x in value.items()}
   if isinstance(value, tuple | list):
     return [to_plain(x) for x in value]
   return value
+
+
+def fields_to_plain(instance: Any) -> dict[str, Any]:
+  """Returns the fields of a dataclass by name, as JSON can write them.
+
+  Args:
+    instance: An instance of it.
+  """
+  return {
+    field.name: to_plain(getattr(instance, field.name))
+    for field in dataclasses.fields(instance)
+  }
 
 
 def define_flags(
@@ -305,59 +324,46 @@ def define_flags(
   check_names(
     options, dict.fromkeys(only or (), None) | dict(choices) | defaults
   )
-  for name, field in _fields(options).items():
+  for name, described in _fields(options).items():
     if only is None or name in only:
-      described = _narrowed(field, choices)
-      default = defaults.get(name, field.default)
+      words = tuple(choices.get(name, described.choices))
+      unknown = tuple(x for x in words if x not in described.choices)
+      if unknown:
+        raise ValueError(
+          f"{name} cannot be {unknown}; it is one of "
+          f"{', '.join(described.choices)}"
+        )
+      default = defaults.get(name, described.default)
+      narrowed = dataclasses.replace(described, choices=words, default=default)
       flags.DEFINE_flag(
-        _flag(name, described, field.kinds, default),
-        flag_values,
-        module_name=described.group,
+        _flag(name, narrowed), flag_values, module_name=described.group
       )
 
 
-def _narrowed(field: _Field, choices: Mapping[str, Sequence[str]]) -> _Option:
-  """Returns what an option is, with the choices that a program gives it."""
-  words = tuple(choices.get(field.name, field.option.choices))
-  known = field.option.choices
-  unknown = tuple(word for word in words if word not in known)
-  if unknown:
-    raise ValueError(
-      f"{field.name} cannot be {unknown}; it is one of {', '.join(known)}"
-    )
-  return dataclasses.replace(field.option, choices=words)
-
-
-def _flag(
-  name: str, described: _Option, kinds: tuple[Any, ...], default: Any
-) -> flags.Flag:
-  help_ = described.help
+def _flag(name: str, described: _Option) -> flags.Flag:
+  help_, default = described.help, described.default
   if described.choices:
     help_ = f"{help_} One of: {', '.join(described.choices)}."
-  if _TEXTS in kinds:
+  if _TEXTS in described.kinds:
     default = ",".join(default) or None
-  elif not _is_known(kinds) and not isinstance(default, str | None):
+  elif not described.is_known and not isinstance(default, str | None):
     default = json.dumps(to_plain(default))
   return flags.Flag(
-    _Parser(described, kinds),
+    _Parser(described),
     _Serializer(),
     name,
     default,
     help_,
-    boolean=bool in kinds,
+    boolean=bool in described.kinds,
   )
-
-
-def _is_known(kinds: Sequence[Any]) -> bool:
-  return all(kind in _WORDS for kind in kinds)
 
 
 class _Parser(flags.ArgumentParser):
   """Reads what follows a flag's name; its errors follow the flag there."""
 
-  def __init__(self, described: _Option, kinds: tuple[Any, ...]):
+  def __init__(self, described: _Option):
     self._described = described
-    self._kinds = kinds
+    self._kinds = described.kinds
 
   def parse(self, argument: Any) -> Any:
     value = self._read(argument) if isinstance(argument, str) else argument
@@ -413,37 +419,6 @@ class _Serializer(flags.ArgumentSerializer):
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def values_of_flags(
-  options: type, flag_values: flags.FlagValues
-) -> dict[str, Any]:
-  """Returns what parsed flags say, by the options' names.
-
-  Args:
-    options: The dataclass of options that `define_flags` was called with.
-    flag_values: The flags, parsed.
-
-  Raises:
-    ValueError: If no flags were defined, or one begins like JSON and is none.
-  """
-  # A program may have a flag of its own with the name of an option.
-  defined = {
-    flag.name: title
-    for title, of_title in flag_values.flags_by_module_dict().items()
-    for flag in of_title
-  }
-  values = {
-    name: _value_of_flag(field, flag_values[name].value)
-    for name, field in _fields(options).items()
-    if defined.get(name) == field.option.group
-  }
-  if not values:
-    raise ValueError(
-      f"{options.__name__} has no flags here; call "
-      "estimator_mp.define_sharding_flags() before the flags are parsed"
-    )
-  return values
-
-
 def from_flags(
   options: type[_Options], flag_values: flags.FlagValues, **others: Any
 ) -> _Options:
@@ -455,26 +430,43 @@ def from_flags(
     **others: The dataclass's fields that are no options.
 
   Raises:
-    ValueError: As for `values_of_flags`, or if the dataclass does.
+    ValueError: If no flags were defined, one begins like JSON and is none, or
+      the dataclass raises it.
   """
-  return options(**values_of_flags(options, flag_values), **others)
+  # A program may have a flag of its own with the name of an option.
+  defined = {
+    flag.name: title
+    for title, of_title in flag_values.flags_by_module_dict().items()
+    for flag in of_title
+  }
+  values = {
+    name: _value_of_flag(name, described, flag_values[name].value)
+    for name, described in _fields(options).items()
+    if defined.get(name) == described.group
+  }
+  if not values:
+    raise ValueError(
+      f"{options.__name__} has no flags here; call "
+      "estimator_mp.define_sharding_flags() before the flags are parsed"
+    )
+  return options(**values, **others)
 
 
-def _value_of_flag(field: _Field, value: Any) -> Any:
+def _value_of_flag(name: str, described: _Option, value: Any) -> Any:
   """Returns the value of an option from that of its flag."""
-  if _TEXTS in field.kinds:
+  if _TEXTS in described.kinds:
     return tuple(x.strip() for x in (value or "").split(",") if x.strip())
-  if field.option.is_path and value is not None:
+  if described.is_path and value is not None:
     return absolute_path(value)
-  if _is_known(field.kinds) or not isinstance(value, str):
+  if described.is_known or not isinstance(value, str):
     return value
   if value.lstrip()[:1] in ("[", "{"):
     try:
       return json.loads(value)
     except json.JSONDecodeError as error:
       raise ValueError(
-        f"--{field.name}={value} is no JSON ({error}); put texts in double "
-        "quotes and close all brackets"
+        f"--{name}={value} is no JSON ({error}); put texts in double quotes "
+        "and close all brackets"
       ) from error
   return absolute_path(value) if value.endswith(".json") else value
 

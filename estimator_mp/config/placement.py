@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from estimator_mp import amounts
+from estimator_mp.config import options
 
 if typing.TYPE_CHECKING:  # Options are checked before TensorFlow is imported.
   from estimator_mp import mesh as mesh_lib
@@ -163,18 +164,7 @@ class Placement:
 
   def to_dict(self) -> dict[str, Any]:
     """Returns the placement as JSON can write it."""
-    return {
-      "stages": [
-        dataclasses.asdict(stage) | {"layers": list(stage.layers)}
-        for stage in self.stages
-      ],
-      "ops": dict(self.ops),
-      "transfers": [dataclasses.asdict(sent) for sent in self.transfers],
-      "replicas": [
-        dataclasses.asdict(held) | {"stages": list(held.stages)}
-        for held in self.replicas
-      ],
-    }
+    return options.fields_to_plain(self)
 
   @classmethod
   def from_dict(cls, values: Mapping[str, Any]) -> "Placement":

@@ -105,10 +105,7 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
 
   def to_dict(self) -> dict[str, Any]:
     """Returns all fields by name, as JSON can write them."""
-    return {
-      field.name: options.to_plain(getattr(self, field.name))
-      for field in dataclasses.fields(self)
-    }
+    return options.fields_to_plain(self)
 
   @classmethod
   def from_json(cls, text: str) -> "ShardingConfig":

@@ -4,6 +4,7 @@ The format is the Trace Event Format: a process per device, with the cells on a
 thread per stage, and the kernels below.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from estimator_mp.observe import step_trace
@@ -48,48 +49,44 @@ def _name(kind: str, process: int, thread: int, name: str) -> dict[str, Any]:
   }
 
 
-def _cell_event(span: step_trace.CellSpan) -> dict[str, Any]:
-  phase = span.cell.phase.name.lower()
+def _ran(
+  name: str, category: str, where: tuple[int, int], span: Any, **args: Any
+) -> dict[str, Any]:
+  """Returns the event of what ran on a device and a thread of it."""
   return {
     "ph": "X",
-    "name": f"{phase} {span.cell.micro_batch}",
-    "cat": phase,
-    "pid": span.device,
-    "tid": span.cell.stage,
+    "name": name,
+    "cat": category,
+    "pid": where[0],
+    "tid": where[1],
     "ts": span.start,
     "dur": span.end - span.start,
-    "args": {
-      "stage": span.cell.stage,
-      "micro_batch": span.cell.micro_batch,
-      "busy_us": span.busy,
-    },
+    "args": args,
   }
+
+
+def _cell_event(span: step_trace.CellSpan) -> dict[str, Any]:
+  phase, cell = span.cell.phase.name.lower(), span.cell
+  return _ran(
+    f"{phase} {cell.micro_batch}",
+    phase,
+    (span.device, cell.stage),
+    span,
+    stage=cell.stage,
+    micro_batch=cell.micro_batch,
+    busy_us=span.busy,
+  )
 
 
 def _kernel_events(
   trace: step_trace.StepTrace, device: int, first_thread: int
-) -> list[dict[str, Any]]:
-  """Returns the kernels of a device, simultaneous ones on several threads."""
+) -> Iterator[dict[str, Any]]:
+  """Yields the kernels of a device, simultaneous ones on several threads."""
   kernels = [kernel for kernel in trace.kernels if kernel.device == device]
   lanes = step_trace.lanes([(kernel.start, kernel.end) for kernel in kernels])
-  events = [
-    _name("thread_name", device, first_thread + lane, f"kernels {lane}")
-    for lane in sorted(set(lanes))
-  ]
+  for lane in sorted(set(lanes)):
+    yield _name("thread_name", device, first_thread + lane, f"kernels {lane}")
   for kernel, lane in zip(kernels, lanes, strict=True):
-    args = {"op": kernel.op}
-    if kernel.cell is not None:
-      args["cell"] = str(kernel.cell)
-    events.append(
-      {
-        "ph": "X",
-        "name": kernel.op_type,
-        "cat": "kernel",
-        "pid": device,
-        "tid": first_thread + lane,
-        "ts": kernel.start,
-        "dur": kernel.end - kernel.start,
-        "args": args,
-      }
-    )
-  return events
+    cell = {} if kernel.cell is None else {"cell": str(kernel.cell)}
+    where = (device, first_thread + lane)
+    yield _ran(kernel.op_type, "kernel", where, kernel, op=kernel.op, **cell)

@@ -10,8 +10,8 @@ from typing import Any
 
 from estimator_mp import amounts
 from estimator_mp import mesh as mesh_lib
+from estimator_mp.config import options, placement_file
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.config import placement_file
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.model_axis.split_plan import SplitPlan
 from estimator_mp.observe import gradient_traffic
@@ -140,21 +140,20 @@ class Inspection:
   def to_dict(self) -> dict[str, Any]:
     """Returns everything for JSON; `load_placement` can read it."""
     values = placement_file.dict_of_placement(self.placement, self.mesh)
-    if self.replicas is not None:
-      values["replication"] = {
-        "variables": self.replicas.variables,
-        "optimizer_state": self.replicas.optimizer_state,
-        "sums": [x.to_dict() for x in self.replicas.sums],
-      }
-    if self.splits is not None:
-      values["splits"] = self.splits.to_dict()
-    if self.segments is not None:
-      values["segments"] = self.segments.to_dict()
+    optional = {
+      "replication": self.replicas,
+      "splits": self.splits,
+      "segments": self.segments,
+    }
+    values |= {
+      name: options.to_plain(value)
+      for name, value in optional.items()
+      if value is not None
+    }
     return values | {
       "model": self.model,
-      "costs": [dataclasses.asdict(cost) for cost in self.costs],
-      "boundaries": [dataclasses.asdict(x) for x in self.boundaries],
-      "transfers": [dataclasses.asdict(x) for x in self.placement.transfers],
+      "costs": options.to_plain(self.costs),
+      "boundaries": options.to_plain(self.boundaries),
     }
 
   def table(self) -> str:

@@ -5,7 +5,7 @@ Times are microseconds since the first kernel of the step.
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from estimator_mp import amounts
 from estimator_mp import devices as devices_lib
@@ -236,23 +236,20 @@ class StepTrace:
   @property
   def sent_between_replicas(self) -> int:
     """What devices sent to those of other replicas, in bytes."""
-    replica = {name: self.replica_of(i) for i, name in enumerate(self.devices)}
-    return sum(
-      size
-      for (source, destination), size in self.sent_bytes.items()
-      if replica.get(source) != replica.get(destination)
-    )
+    return self.total_sent_bytes - self._sent_among(self.replica_of)
 
   @property
   def sent_within_stages(self) -> int:
     """What the devices of one stage of a replica sent each other, in bytes."""
-    place = {
-      name: i // self.devices_per_stage for i, name in enumerate(self.devices)
-    }
+    return self._sent_among(lambda device: device // self.devices_per_stage)
+
+  def _sent_among(self, group_of: Callable[[int], int]) -> int:
+    """Returns what devices of one group sent each other, in bytes."""
+    group = {name: group_of(i) for i, name in enumerate(self.devices)}
     return sum(
       size
       for (source, destination), size in self.sent_bytes.items()
-      if place.get(source, -1) == place.get(destination, -2)
+      if group.get(source, -1) == group.get(destination, -2)
     )
 
   def live_micro_batches(self) -> tuple[int, ...]:

@@ -1,6 +1,5 @@
 """What `import estimator_mp` offers, and which of it needs the extra."""
 
-import ast
 import inspect
 import io
 import os
@@ -33,15 +32,6 @@ class PublicNamesTest(parameterized.TestCase):
         for attribute, value in vars(thing).items():
           if not attribute.startswith("_") and callable(value):
             self.assertTrue(inspect.getdoc(value), f"{name}.{attribute}")
-
-  @parameterized.parameters(estimator_mp, toolbox)
-  def test_type_checkers_see_the_same_names(self, module):
-    tree = ast.parse(inspect.getsource(module))
-    (block,) = (node for node in tree.body if isinstance(node, ast.If))
-    homes = {
-      alias.name: node.module for node in block.body for alias in node.names
-    }
-    self.assertEqual(homes, module._HOMES)
 
   def test_each_name_can_be_the_first(self):
     """A name imports its module only: no module waits for another's name."""

@@ -171,7 +171,13 @@ class ImportsTest(_TreeCase):
       )
       """,
     )
-    self.write("lazy/__init__.py", "_HOMES = {'Name': 'lazy.homes.home'}")
+    self.write(
+      "lazy/__init__.py",
+      """
+      if TYPE_CHECKING:
+        from lazy.homes.home import Name as Name
+      """,
+    )
     self.write("lazy/homes/home.py")
     self.write("user/BUILD", 'py_test(name = "user", srcs = ["user.py"])')
     self.write("user/user.py", source)

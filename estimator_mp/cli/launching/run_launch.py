@@ -71,9 +71,6 @@ def _run_once(
     OSError: If there are too few ports, or a task or its log cannot be made.
   """
   tasks = options.all_tasks
-  policy = supervision.Policy(
-    options.max_restarts, options.restart_delay, options.grace
-  )
   terminal = task_output.Terminal(_STANDARD_OUTPUT)
   with contextlib.ExitStack() as stack:
     watcher = stack.enter_context(guardian.Guardian())
@@ -85,7 +82,7 @@ def _run_once(
       stack.enter_context(output)
       process = task_process.TaskProcess(task, start, output, watcher)
       processes.append(process)
-    running = supervision.Supervision(processes, policy, terminal, _say)
+    running = supervision.Supervision(processes, options, terminal, _say)
     return running.run()
 
 

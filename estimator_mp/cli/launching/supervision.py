@@ -12,23 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from estimator_mp.cli.launching import arrivals, endings, task_process, tasks
+from estimator_mp.cli.launching.launch_flags import LaunchOptions
 from estimator_mp.cli.launching.task_output import Terminal
 from estimator_mp.cluster.tasks import Task
-
-
-@dataclasses.dataclass(frozen=True)
-class Policy:
-  """What is done about tasks that have failed, or have to end.
-
-  Attributes:
-    max_restarts: How often each task may be started again.
-    restart_delay: After how many seconds.
-    grace: How many seconds tasks may take to end.
-  """
-
-  max_restarts: int
-  restart_delay: float
-  grace: float
 
 
 class Supervision:
@@ -37,7 +23,7 @@ class Supervision:
   def __init__(
     self,
     processes: Sequence[task_process.TaskProcess],
-    policy: Policy,
+    options: LaunchOptions,
     terminal: Terminal,
     say: Callable[[str], None],
   ):
@@ -45,12 +31,12 @@ class Supervision:
 
     Args:
       processes: The processes of all tasks.
-      policy: What is done about them.
+      options: What is done about those that have failed, or have to end.
       terminal: Where their lines go; if nobody reads there, the cluster ends.
       say: Tells people something in a line.
     """
     self._processes = {process.task: process for process in processes}
-    self._policy = policy
+    self._options = options
     self._terminal = terminal
     self._say = say
     self._arrivals = arrivals.Arrivals()
@@ -146,18 +132,18 @@ class Supervision:
       self._tell(task, f"{reason}, after the chief had ended well")
       return None
     number = self._restarts.get(task, 0) + 1
-    if number > self._policy.max_restarts:
+    if number > self._options.max_restarts:
       log = self._processes[task].output.log
       self._processes[task].output.note(reason)
       reason = f"{reason}; its log is {log}"
       return endings.when_failed(self._tasks, task, reason, code)
     self._restarts[task] = number
-    delay = self._policy.restart_delay
+    delay = self._options.restart_delay
     self._restart_times[task] = time.monotonic() + delay
     self._tell(
       task,
       f"{reason}; starting it again in {delay:g} s "
-      f"(restart {number} of {self._policy.max_restarts})",
+      f"(restart {number} of {self._options.max_restarts})",
     )
     return None
 
@@ -198,7 +184,7 @@ class Supervision:
     for task in phase.tasks:
       if phase.signal is not None:
         self._processes[task].signal(phase.signal)
-    seconds = min(self._policy.grace, phase.seconds)
+    seconds = min(self._options.grace, phase.seconds)
     deadline = time.monotonic() + seconds
     while self._running(phase.tasks) and time.monotonic() < deadline:
       if self._wait(deadline):

@@ -2,7 +2,6 @@
 
 import os
 import select
-from types import TracebackType
 
 _LONGEST_LINE = 1 << 14
 
@@ -29,18 +28,13 @@ class Terminal:
     Args:
       line: The line, with its end.
     """
-    try:
-      while line and not self.is_closed:
-        line = line[self._write_some(line) :]
-    except BrokenPipeError:
-      self.is_closed = True
-
-  def _write_some(self, line: bytes) -> int:
-    try:
-      return os.write(self._file, line)
-    except BlockingIOError:
-      select.select([], [self._file], [])
-      return 0
+    while line and not self.is_closed:
+      try:
+        line = line[os.write(self._file, line) :]
+      except BlockingIOError:
+        select.select([], [self._file], [])
+      except BrokenPipeError:
+        self.is_closed = True
 
 
 class TaskOutput:
@@ -63,12 +57,7 @@ class TaskOutput:
   def __enter__(self) -> "TaskOutput":
     return self
 
-  def __exit__(
-    self,
-    kind: type[BaseException] | None,
-    error: BaseException | None,
-    traceback: TracebackType | None,
-  ) -> None:
+  def __exit__(self, *exception: object) -> None:
     self._file.close()
 
   def write(self, data: bytes) -> None:

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from estimator_mp.cli.sizing import catalogue
 from estimator_mp.comparison import inspect_model
@@ -39,8 +39,7 @@ class Model:
 
   def model_fn(self) -> ModelFn:
     """Returns its model_fn, for one device."""
-    model_fn: ModelFn = _MAKERS[self.family](self.sizes, self.free_size)
-    return model_fn
+    return _MAKERS[self.family](self.free_size, **self.sizes)
 
   def examples(self, batch_size: int) -> tuple[Arrays, npt.NDArray[np.generic]]:
     """Returns sequences of random tokens, and each token's successor.
@@ -70,12 +69,7 @@ def _spec(array: npt.NDArray[np.generic]) -> tf.TensorSpec:
   return tf.TensorSpec(array.shape, array.dtype)
 
 
-def _transformer(sizes: Mapping[str, Any], num_layers: int) -> ModelFn:
-  return transformer(num_layers, **sizes)
-
-
-def _moe(sizes: Mapping[str, Any], num_layers: int) -> ModelFn:
-  return moe(num_layers, **sizes)
-
-
-_MAKERS = {"transformer": _transformer, "moe": _moe}
+_MAKERS: Mapping[str, Callable[..., ModelFn]] = {
+  "transformer": transformer,
+  "moe": moe,
+}

@@ -19,6 +19,7 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.observe import step_trace
 from estimator_mp.pipeline import recomputation
 
 import tensorflow as tf
@@ -100,8 +101,9 @@ def planned_memory(
     for stage in range(mesh.axis_size("stage")):
       device = mesh.device(data=replica, stage=stage)
       again = stage in policy.stages
-      peak = _peak(uses.get(device, ()))
-      kept = _kept(uses.get(device, ()), again=again)
+      here = uses.get(device, ())
+      peak = step_trace.peak([(x.start, x.end + 1, x.num_bytes) for x in here])
+      kept = _kept(here, again=again)
       others = held_at_once[stage] - 1
       summed = gradients[stage] if schedule.num_micro_batches > 1 else 0
       found.append(
@@ -182,19 +184,6 @@ def _can_be_made_again(op: tf.Operation) -> bool:
   return bool(op.inputs) and not op.op_def.is_stateful
 
 
-def _peak(uses: Collection[_Use]) -> int:
-  """Returns the most bytes that are there at a time."""
-  changes: dict[int, int] = {}
-  for use in uses:
-    changes[use.start] = changes.get(use.start, 0) + use.num_bytes
-    changes[use.end + 1] = changes.get(use.end + 1, 0) - use.num_bytes
-  peak = now = 0
-  for position in sorted(changes):
-    now += changes[position]
-    peak = max(peak, now)
-  return peak
-
-
 def _kept(uses: Collection[_Use], again: bool) -> int:
   """Returns the bytes of a micro-batch that waits for its backward pass.
 
@@ -211,9 +200,8 @@ def _kept(uses: Collection[_Use], again: bool) -> int:
 
 def _held_variables(placement: placement_lib.Placement) -> dict[str, int]:
   """Returns the bytes of the variables on each device."""
-  if placement.replicas:
-    return {x.device: x.variable_bytes for x in placement.replicas}
-  return {x.device: x.variable_bytes for x in placement.stages}
+  held = placement.replicas or placement.stages
+  return {x.device: x.variable_bytes for x in held}
 
 
 def _dense_gradients(

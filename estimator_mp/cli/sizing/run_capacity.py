@@ -10,6 +10,7 @@ from estimator_mp import amounts
 from estimator_mp.cli import commands, run_record
 from estimator_mp.cli.sizing import capacity_picture, measurement, planning
 from estimator_mp.cli.sizing.capacity_flags import CapacityOptions
+from estimator_mp.config import options as options_lib
 
 _TITLES = ("stages", "parameters", "of linear", "variables", "gradients")
 _MORE_TITLES = ("tensors", "planned", "measured")
@@ -36,8 +37,8 @@ class Capacity:
       "sizes": dict(model.sizes),
       "free_size": model.free_size,
       "parameters": self.plan.parameters,
-      "devices": [dataclasses.asdict(x) for x in self.plan.devices],
-      "measured": self.measured and dataclasses.asdict(self.measured),
+      "devices": options_lib.to_plain(self.plan.devices),
+      "measured": options_lib.to_plain(self.measured),
     }
 
 

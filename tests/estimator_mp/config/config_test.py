@@ -378,8 +378,7 @@ class OptionsTest(parameterized.TestCase):
     values = flags.FlagValues()
     options.define_flags(Options, values)
     values(["program", "--count=3", "--word=b", "--rate=2"])
-    found = Options(**options.values_of_flags(Options, values))
-    self.assertEqual(found, Options(3, "b", 2.0))
+    self.assertEqual(options.from_flags(Options, values), Options(3, "b", 2.0))
 
   @parameterized.named_parameters(
     ("small", {"count": 0}, "count=0 is too small; use 1 or more"),
