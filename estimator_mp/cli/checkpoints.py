@@ -187,7 +187,7 @@ def explain(error: Exception, directories: Sequence[str]) -> str | None:
   line = _line_about_files(error, directories)
   if line is None:
     return None
-  if _is_full(error, line):
+  if any(text in line for text in _FULL_TEXTS):
     line += "; free some space, or choose another --model_dir"
   return f"{line}; {_saved(model_dir)}"
 
@@ -235,12 +235,6 @@ def _line_about_files(
         if directory in line:
           return " ".join(line[line.index(directory) :].split())
   return None
-
-
-def _is_full(error: Exception, line: str) -> bool:
-  if isinstance(error, OSError):
-    return error.errno in _FULL
-  return any(text in line for text in _FULL_TEXTS)
 
 
 def _saved(model_dir: str) -> str:

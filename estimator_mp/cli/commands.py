@@ -175,7 +175,12 @@ class Command(Generic[_Options]):
     try:
       rest = flag_values(argv)
     except flags.UnrecognizedFlagError as error:
-      raise FlagsError(_unknown_flag(error.flagname, flag_values)) from error
+      name = error.flagname
+      close = difflib.get_close_matches(name, list(flag_values), n=1)
+      hint = f"did you mean --{close[0]}? " if close else ""
+      raise FlagsError(
+        f"--{name} is not a flag; {hint}--help lists the flags"
+      ) from error
     except flags.Error as error:
       raise FlagsError(_wrong_value(str(error))) from error
     if len(rest) > 1:
@@ -209,12 +214,6 @@ class Command(Generic[_Options]):
         "--verbosity=0 shows TensorFlow's own log, --helpfull all flags.",
       ]
     return "\n".join(lines)
-
-
-def _unknown_flag(name: str, flag_values: flags.FlagValues) -> str:
-  close = difflib.get_close_matches(name, list(flag_values), n=1)
-  hint = f"did you mean --{close[0]}? " if close else ""
-  return f"--{name} is not a flag; {hint}--help lists the flags"
 
 
 def _wrong_value(text: str) -> str:

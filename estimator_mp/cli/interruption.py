@@ -9,13 +9,14 @@ their own, which works while TensorFlow computes.
 """
 
 import contextlib
+import io
 import os
 import signal
 import sys
 import threading
-import types
 from collections.abc import Callable
-from typing import Any
+
+from estimator_mp.cli.launching import arrivals
 
 import tensorflow as tf
 
@@ -60,10 +61,7 @@ class Interruption(tf.estimator.SessionRunHook):
     self._announce = announce
     self._reason: TrainingInterrupted | None = None
     self._has_signal = False
-    self._old_handlers: dict[int, Any] = {}
-    self._old_wakeup = -1
-    self._pipe: tuple[int, int] = (-1, -1)
-    self._thread = threading.Thread(target=self._watch, daemon=True)
+    self._stack = contextlib.ExitStack()
 
   @property
   def requested(self) -> bool:
@@ -95,46 +93,35 @@ class Interruption(tf.estimator.SessionRunHook):
       run_context.request_stop()
 
   def __enter__(self) -> "Interruption":
-    self._pipe = os.pipe()
-    os.set_blocking(self._pipe[1], False)
+    file = self._stack.enter_context(arrivals.arriving(_SIGNALS))
+    self._thread = threading.Thread(
+      target=self._watch, args=(file,), daemon=True
+    )
     self._thread.start()
-    # The wake-up descriptor is written only for signals with a handler.
-    for number in _SIGNALS:
-      self._old_handlers[number] = signal.signal(number, _do_nothing)
-    self._old_wakeup = signal.set_wakeup_fd(self._pipe[1])
     return self
 
   def __exit__(self, *exception: object) -> None:
-    signal.set_wakeup_fd(self._old_wakeup)
-    for number, handler in self._old_handlers.items():
-      signal.signal(number, handler)
-    self._old_handlers.clear()
-    os.close(self._pipe[1])
+    self._stack.close()
     self._thread.join()
-    os.close(self._pipe[0])
 
-  def _watch(self) -> None:
-    """Reads a byte per signal until the pipe is closed."""
-    while received := os.read(self._pipe[0], 1):
-      number = received[0]
-      if number not in _SIGNALS:
-        continue
-      name, exit_code = signal.Signals(number).name, 128 + number
-      if self._has_signal:
-        with contextlib.suppress(OSError):
-          sys.stdout.flush()
-        os._exit(exit_code)
-      self._has_signal = True
-      self.stop(TrainingInterrupted(f"interrupted by {name}", exit_code))
-      self._announce(
-        f"{name}: stopping after this step and saving a"
-        " checkpoint; a second one (Ctrl-C) stops at once, without"
-      )
-
-
-def _do_nothing(number: int, frame: types.FrameType | None) -> None:
-  """Stands in for a handler: the wake-up descriptor gets the signal."""
-  del number, frame
+  def _watch(self, file: io.FileIO) -> None:
+    """Reads a byte per signal until the file ends, and closes it."""
+    with file:
+      while received := file.read(1):
+        number = received[0]
+        if number not in _SIGNALS:
+          continue
+        name, exit_code = signal.Signals(number).name, 128 + number
+        if self._has_signal:
+          with contextlib.suppress(OSError):
+            sys.stdout.flush()
+          os._exit(exit_code)
+        self._has_signal = True
+        self.stop(TrainingInterrupted(f"interrupted by {name}", exit_code))
+        self._announce(
+          f"{name}: stopping after this step and saving a"
+          " checkpoint; a second one (Ctrl-C) stops at once, without"
+        )
 
 
 class LeaveEvaluation(tf.estimator.SessionRunHook):

@@ -122,7 +122,12 @@ def claimed_model_dir(
   make_writable("model_dir", model_dir)
   with _locked(model_dir):
     for name in folders:
-      _check_folder(os.path.join(model_dir, name))
+      folder = os.path.join(model_dir, name)
+      if tf.io.gfile.exists(folder) and not tf.io.gfile.isdir(folder):
+        raise ModelDirError(
+          f"{folder} is a file, where this run makes a folder; move it away, or"
+          " choose another --model_dir"
+        )
     path = os.path.join(model_dir, _RUN_FILE)
     found = _read_json(path)
     if checkpoints.newest(model_dir) is not None:
@@ -158,15 +163,6 @@ def _locked(model_dir: str) -> Iterator[None]:
     file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
     file.flush()
     yield
-
-
-def _check_folder(path: str) -> None:
-  """Raises if there is a file where a run will make a folder."""
-  if tf.io.gfile.exists(path) and not tf.io.gfile.isdir(path):
-    raise ModelDirError(
-      f"{path} is a file, where this run makes a folder; move it away, or"
-      " choose another --model_dir"
-    )
 
 
 def make_writable(flag: str, directory: str) -> None:

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from estimator_mp import amounts
-from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.observe import canvas as canvas_lib
 from estimator_mp.observe import step_trace
@@ -135,7 +134,11 @@ def lay_out(trace: step_trace.StepTrace, device: int) -> Row:
   if trace.schedule is None:
     stages = sorted({span.cell.stage for span in spans})
   of_stages = [[x for x in spans if x.cell.stage == stage] for stage in stages]
-  lanes = [_lanes(of_stage) for of_stage in of_stages]
+  # A short overlap at an end is none.
+  lanes = [
+    step_trace.lanes([(x.start, 0.8 * x.end + 0.2 * x.start) for x in of_stage])
+    for of_stage in of_stages
+  ]
   most = max((max(x, default=0) + 1 for x in lanes), default=1)
   count = min(most, _MAX_LANES)
   other = step_trace.union(
@@ -152,13 +155,6 @@ def lay_out(trace: step_trace.StepTrace, device: int) -> Row:
       for span, lane in zip(of_stage, lanes[index], strict=True)
     ),
     tuple(other),
-  )
-
-
-def _lanes(spans: Sequence[step_trace.CellSpan]) -> list[int]:
-  """Returns lanes for cells; a short overlap at an end is none."""
-  return step_trace.lanes(
-    [(span.start, span.end - 0.2 * (span.end - span.start)) for span in spans]
   )
 
 
@@ -227,7 +223,8 @@ class _Gantt:
       )
       if trace.num_replicas > 1:
         title = f"{trace.num_replicas} replicas, each with {title}"
-      title = f"{_name(schedule)}: {title}"
+      order = "no order" if schedule.name == "none" else schedule.name
+      title = f"{order}: {title}"
       speed_up = f" (bound {trace.speed_up_bound:.2f})"
       bubble = f" (bound {trace.bubble_bound:.0%})"
     texts = [
@@ -406,10 +403,6 @@ def _without_pauses(
     else:
       found.append((start, end))
   return found
-
-
-def _name(schedule: schedule_lib.Schedule) -> str:
-  return "no order" if schedule.name == "none" else schedule.name
 
 
 def _round_step(least: float) -> float:

@@ -214,14 +214,13 @@ class StepTrace:
     pipelines = self.num_replicas * self.devices_per_stage
     if not self.schedule.splits_backward:
       return simulation.speed_up_bound(self.schedule) * pipelines
-    times = [self._busy_in(phase) for phase in self.schedule.phases]
+    times = [
+      sum(span.busy for span in self.spans if span.cell.phase is phase)
+      for phase in self.schedule.phases
+    ]
     forward, backward, weight = times if all(times) else (1.0, 1.0, 1.0)
     found = simulation.simulate(self.schedule, forward, backward, weight)
     return found.speed_up * pipelines
-
-  def _busy_in(self, phase: schedule_lib.Phase) -> float:
-    """Returns the time of all cells of a phase."""
-    return sum(span.busy for span in self.spans if span.cell.phase is phase)
 
   @property
   def bubble_bound(self) -> float:

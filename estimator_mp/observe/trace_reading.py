@@ -76,7 +76,8 @@ def _kernels(
   ]
   begin = min((node.all_start_nanos for _, node in all_stats), default=0)
   for device, node in all_stats:
-    op_type = _op_type(node)
+    # Only a label such as "a = Add(b)" has it.
+    op_type = node.timeline_label.partition(" = ")[2].partition("(")[0]
     if op_type in op_types.NO_WORK:
       continue
     replica, cell = cells.get(node.node_name, (0, None))
@@ -94,12 +95,6 @@ def _kernels(
       (start + node.op_end_rel_nanos) / 1000,
       cell,
     )
-
-
-def _op_type(node: Any) -> str:
-  """Returns the type of an op, which only a label such as "a = Add(b)" has."""
-  label: str = node.timeline_label.partition(" = ")[2]
-  return label.partition("(")[0]
 
 
 def _cells(

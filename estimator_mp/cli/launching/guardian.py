@@ -58,7 +58,11 @@ def _guard(reading: int) -> NoReturn:
     os.setsid()
     for ignored in _IGNORED:
       signal.signal(ignored, signal.SIG_IGN)
-    _close_all_but(reading)
+    # Whoever reads the launcher's output must see its end.
+    for name in os.listdir("/proc/self/fd"):
+      with contextlib.suppress(OSError):
+        if int(name) != reading:
+          os.close(int(name))
     groups: set[int] = set()
     with open(reading, encoding="ascii") as numbers:
       for line in numbers:
@@ -72,11 +76,3 @@ def _guard(reading: int) -> NoReturn:
         os.killpg(group, signal.SIGKILL)
   finally:
     os._exit(0)
-
-
-def _close_all_but(kept: int) -> None:
-  """Closes all files: whoever reads the launcher's output must see its end."""
-  for name in os.listdir("/proc/self/fd"):
-    if int(name) != kept:
-      with contextlib.suppress(OSError):
-        os.close(int(name))

@@ -16,6 +16,10 @@ from estimator_mp.cli.launching.launch_flags import LaunchOptions
 from estimator_mp.cli.launching.task_output import Terminal
 from estimator_mp.cluster.tasks import Task
 
+_ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+_CAUGHT = (*_ENDING, signal.SIGCHLD)
+_MOST_READ = 256
+
 
 class Supervision:
   """A cluster that runs."""
@@ -39,7 +43,6 @@ class Supervision:
     self._options = options
     self._terminal = terminal
     self._say = say
-    self._arrivals = arrivals.Arrivals()
     self._selector = selectors.DefaultSelector()
     self._files: dict[Task, int] = {}
     self._codes: dict[Task, int] = {}
@@ -52,8 +55,17 @@ class Supervision:
     Raises:
       OSError: If a task cannot be started.
     """
-    with self._arrivals, self._selector:
-      self._selector.register(self._arrivals, selectors.EVENT_READ)
+    # A signal that whoever started this process has made it ignore, as nohup
+    # does with SIGHUP, is ignored; but for SIGINT, which shells without a
+    # terminal turn off for what runs in the background.
+    is_ignored = signal.getsignal(signal.SIGHUP) == signal.SIG_IGN
+    numbers = [x for x in _CAUGHT if x != signal.SIGHUP or not is_ignored]
+    with (
+      arrivals.arriving(numbers) as self._arrived,
+      self._arrived,
+      self._selector,
+    ):
+      self._selector.register(self._arrived, selectors.EVENT_READ)
       try:
         for task in self._processes:
           self._start(task)
@@ -102,7 +114,7 @@ class Supervision:
     numbers: list[int] = []
     for key, _ in self._selector.select(seconds):
       if key.data is None:
-        numbers += self._arrivals.read()
+        numbers += [x for x in self._arrived.read(_MOST_READ) if x in _ENDING]
       elif not key.data.read():
         self._selector.unregister(key.fileobj)
     return numbers

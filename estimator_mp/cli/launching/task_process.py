@@ -164,7 +164,10 @@ def _preparation(start: Start) -> Callable[[], None]:
   """Returns what the process does first; it runs between fork and exec."""
   libc = ctypes.CDLL(None)
   launcher = os.getpid()
-  limit = _data_limit(start.num_bytes)
+  limit = start.num_bytes
+  _, most = resource.getrlimit(resource.RLIMIT_DATA)
+  if limit is not None and most != resource.RLIM_INFINITY:
+    limit = min(limit, most)  # It may set none above what it has.
 
   def prepare() -> None:
     libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
@@ -176,14 +179,6 @@ def _preparation(start: Start) -> Callable[[], None]:
       os.sched_setaffinity(0, start.cores)
 
   return prepare
-
-
-def _data_limit(num_bytes: int | None) -> int | None:
-  """Returns a limit that this process may set: none above what it has."""
-  if num_bytes is None:
-    return None
-  _, most = resource.getrlimit(resource.RLIMIT_DATA)
-  return num_bytes if most == resource.RLIM_INFINITY else min(num_bytes, most)
 
 
 def how_it_ended(code: int) -> str:

@@ -149,7 +149,9 @@ def _uses(
         num_bytes,
         is_forward,
         is_forward and any(op not in forward for op in reading),
-        not is_sent and _can_be_made_again(tensor.op),
+        not is_sent
+        and bool(tensor.op.inputs)
+        and not tensor.op.op_def.is_stateful,
       )
     )
   return found
@@ -177,11 +179,6 @@ def _bytes_on_device(tensor: tf.Tensor, is_sent: bool) -> int:
   is_small = tensor.op.type in op_types.CONSTANTS
   is_handle = tensor.dtype in (tf.resource, tf.variant)
   return 0 if lasts or is_small or is_handle else shapes.tensor_bytes(tensor)
-
-
-def _can_be_made_again(op: tf.Operation) -> bool:
-  """Whether the backward pass can run an op once more."""
-  return bool(op.inputs) and not op.op_def.is_stateful
 
 
 def _kept(uses: Collection[_Use], again: bool) -> int:

@@ -126,12 +126,6 @@ class CommandTest(parameterized.TestCase):
       "their_compared:model_fn is given; leave one of them out",
     ),
     (
-      "no_function",
-      [*_THEIRS, "--input_fn=their_compared:absent"],
-      "--input_fn=their_compared:absent: module their_compared has no function"
-      " absent; it has input_fn, model_fn, no_input",
-    ),
-    (
       "malformed",
       [*_THEIRS, "--input_fn=input_fn"],
       "--input_fn=input_fn is no module:function; write it like"

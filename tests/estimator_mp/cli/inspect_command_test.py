@@ -1,7 +1,5 @@
 """The inspect command: its output, its files, the guide, the errors."""
 
-import contextlib
-import io
 import json
 import os
 import pathlib
@@ -119,48 +117,17 @@ class CommandTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     (
-      "unknown_flag",
-      ["--mash=stage:2"],
-      "--mash is not a flag; did you mean --mesh? --help lists the flags",
-    ),
-    (
-      "mesh",
-      ["--mesh=stage:x"],
-      "mesh 'stage:x'",
-    ),
-    (
       "too_many_stages",
       ["--mesh=stage:9"],
       "the model has 4 layer(s) with weights, fewer than the 9 stages of the "
       "mesh; use at most 4, counting each virtual stage",
     ),
     (
-      "memory_limit",
-      ["--memory_limit=0"],
-      "--memory_limit=0 is too small; use 1 or more",
+      "packages",
+      ["--v1_packages=bert"],
+      "--v1_packages is for programs of TensorFlow 1; give --v1, too",
     ),
-    (
-      "memory_limit_of_no_partition",
-      ["--memory_limit=1000"],
-      "memory_limit=1000 bytes is too small: cut into 3 stages the model needs "
-      "at least ",
-    ),
-    (
-      "placement_word",
-      ["--placement=best"],
-      "placement='best' is unknown; use \"auto\", rules such as ",
-    ),
-    (
-      "placement_json",
-      ['--placement=[["a", 0]'],
-      '--placement=[["a", 0] is no JSON (Expecting',
-    ),
-    (
-      "placement_rule",
-      ['--placement=[["^block1/", 0], ["none", 1]]'],
-      "placement rule ('none', 1) matches no variable or op of the model; its "
-      "variables are such as ",
-    ),
+    ("v1_alone", ["--v1"], "--v1 is given without --model_fn; say which"),
     (
       "labels_alone",
       ["--labels=int32[?]"],
@@ -237,16 +204,6 @@ class CommandTest(parameterized.TestCase):
     self.assertEqual((code, output), (2, ""))
     self.assertStartsWith(errors, f"inspect: {message}")
     self.assertLen(errors.splitlines(), 1)
-
-  def test_help_names_every_flag(self):
-    with (
-      self.assertRaises(SystemExit) as caught,
-      contextlib.redirect_stdout(io.StringIO()) as output,
-    ):
-      inspect.main(["inspect", "--help"])
-    self.assertEqual(caught.exception.code, 0)
-    for name in ("model_fn", "features", "placement=auto", "mesh=stage:3"):
-      self.assertIn(f"\n  --{name}\n", output.getvalue())
 
 
 class GuideTest(absltest.TestCase):

@@ -7,13 +7,10 @@ import pathlib
 import pty
 import re
 import signal
-import socket
 import struct
 import subprocess
 import sys
 import termios
-
-from tests import tiers
 
 from absl.testing import absltest
 
@@ -150,33 +147,6 @@ class ClosedOutputTest(absltest.TestCase):
     self.assertRegex(line, r"^Stopped at step \d+: .* is saved\. Run the same")
 
 
-# train_test.py has one that does not train beside a run.
-@tiers.slow
-class TwoProcessesTest(absltest.TestCase):
-  def test_second_one_is_an_error_and_a_killed_one_is_not(self):
-    model_dir = self.create_tempdir().full_path
-    arguments = ("--model=mlp", f"--model_dir={model_dir}", "--log_every=1")
-    with _start(*arguments, _ENDLESS) as first:
-      _read_until(first.stdout, "step 5/")
-      first.send_signal(signal.SIGSTOP)  # It would keep the machine busy.
-      with _start(*arguments, "--train_steps=3") as second:
-        output, errors = second.communicate(timeout=600)
-      first.kill()
-      first.communicate()
-    self.assertEqual((second.returncode, output), (1, ""))
-    self.assertEqual(
-      _own(errors),
-      [
-        f"train: model_dir={model_dir} is in use by process {first.pid} on"
-        f" {socket.gethostname()}; wait until it has ended, or choose another"
-        " --model_dir"
-      ],
-    )
-    with _start(*arguments, "--train_steps=3") as third:
-      output, errors = third.communicate(timeout=600)
-    self.assertEqual(third.returncode, 0, errors)
-
-
 def _own(errors: str) -> list[str]:
   """Returns the lines without TensorFlow's own."""
   # TensorFlow with CUDA has a word of its own where there is no GPU.
@@ -216,21 +186,6 @@ class TerminalTest(absltest.TestCase):
     self.assertNotIn("step 50/60", text)
     self.assertIn("evaluation at step 60: accuracy ", text)
     self.assertContainsInOrder(["stage  device", "60/60", "Finished."], text)
-
-
-class BadFlagsTest(absltest.TestCase):
-  def test_bad_flag_is_one_line_and_exit_code_2(self):
-    with _start("--batch_sise=3") as process:
-      output, errors = process.communicate(timeout=600)
-    self.assertEqual(process.returncode, 2)
-    self.assertEqual(output, "")
-    self.assertEqual(
-      _own(errors),
-      [
-        "train: --batch_sise is not a flag; did you mean --batch_size? --help"
-        " lists the flags"
-      ],
-    )
 
 
 if __name__ == "__main__":

@@ -102,11 +102,6 @@ class ErrorsTest(parameterized.TestCase):
       "--batch_size=abc",
       "--batch_size=abc is not a whole number; use 1 or more",
     ),
-    (
-      "not_whole",
-      "--train_steps=1.5",
-      "--train_steps=1.5 is not a whole number; use 1 or more",
-    ),
     ("zero", "--log_every=0", "--log_every=0 is too small; use 1 or more"),
     (
       "not_numbers",

@@ -289,12 +289,6 @@ class ErrorsTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     (
-      "unknown_axis",
-      "--mesh=layer:3",
-      "mesh 'layer:3' has an unknown axis 'layer'; the axes are data, stage,"
-      " model",
-    ),
-    (
       "more_stages_than_layers",
       "--mesh=stage:4",
       "mesh stage:4 has 4 stages, but the model has 3 layer(s); use at most"
@@ -349,14 +343,6 @@ class ErrorsTest(parameterized.TestCase):
   )
   def test_option_that_does_not_fit(self, argument, expected):
     self._check(expected, *argument.split())
-
-  def test_device_that_does_not_exist(self):
-    options = train_runs.options(self.model_dir, "--devices=cpu:0,cpu:1,gpu:77")
-    code, _, errors = train_runs.run_command(options)
-    self.assertEqual(code, 2)
-    self.assertRegex(
-      errors, r"^train: device /device:GPU:77 does not exist.*\n$"
-    )
 
   def test_damaged_data(self):
     directory = pathlib.Path(self.create_tempdir().full_path)

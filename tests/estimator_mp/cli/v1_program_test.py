@@ -94,15 +94,6 @@ class V1ProgramTest(parameterized.TestCase):
     self.assertRegex(done.stdout, r"0 +/device:CPU:0  table", done.stderr)
     self.assertEqual(done.returncode, 0)
 
-  @parameterized.named_parameters(
-    ("packages", ["--v1_packages=bert"], "--v1_packages is for programs"),
-    ("no_program", ["--v1"], "--v1 is given without --model_fn"),
-  )
-  def test_wrong_flags(self, flags, message):
-    done = self.run_command("-m", "estimator_mp.inspect", *flags)
-    self.assertIn(message, done.stderr)
-    self.assertEqual(done.returncode, 2)
-
 
 if __name__ == "__main__":
   absltest.main()

@@ -302,12 +302,6 @@ class FlagsTest(parameterized.TestCase):
     ):
       parse('--placement=[["a", 0]')
 
-  def test_a_number_below_its_limit(self):
-    with self.assertRaisesRegex(
-      flags.IllegalFlagValueError, "memory_limit=0: is too small; use 1 or more"
-    ):
-      parse("--memory_limit=0")
-
 
 @dataclasses.dataclass(frozen=True)
 class Options:

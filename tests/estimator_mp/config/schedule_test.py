@@ -228,62 +228,29 @@ class OrderTest(parameterized.TestCase):
     self.assertEqual((twice.num_micro_batches, twice.num_rounds), (4, 2))
 
 
+# How many of M micro-batches stage k of K holds.
+_HELD = {
+  "gpipe": lambda m, size, k: m,
+  "1f1b": lambda m, size, k: min(m, size - k),
+  "zb1p": lambda m, size, k: min(m, size),
+  "zb2p": lambda m, size, k: min(m, 2 * size - 1),
+}
+
+
 class LiveTest(parameterized.TestCase):
-  @hypothesis.given(strategies.integers(1, 8), strategies.integers(1, 20))
-  def test_gpipe_holds_all(self, num_stages, num_micro_batches):
-    schedule = orders.make_schedule("gpipe", num_stages, num_micro_batches)
-    self.assertEqual(
-      schedule_lib.live_micro_batches(schedule),
-      (num_micro_batches,) * num_stages,
-    )
-
   @hypothesis.given(
     strategies.integers(1, 8),
     strategies.integers(1, 20),
     strategies.integers(1, 3),
   )
-  def test_1f1b_holds_as_many_as_stages_follow(
-    self, num_stages, num_micro_batches, rounds
-  ):
-    schedule = orders.repeat(
-      orders.make_schedule("1f1b", num_stages, num_micro_batches), rounds
-    )
-    self.assertEqual(
-      schedule_lib.live_micro_batches(schedule),
-      tuple(min(num_micro_batches, num_stages - k) for k in range(num_stages)),
-    )
-
-  @hypothesis.given(
-    strategies.integers(1, 8),
-    strategies.integers(1, 20),
-    strategies.integers(1, 3),
-  )
-  def test_zb1p_holds_no_more_than_1f1b_on_its_first_stage(
-    self, num_stages, num_micro_batches, rounds
-  ):
-    schedule = orders.repeat(
-      orders.make_schedule("zb1p", num_stages, num_micro_batches), rounds
-    )
-    self.assertEqual(
-      schedule_lib.live_micro_batches(schedule),
-      (min(num_micro_batches, num_stages),) * num_stages,
-    )
-
-  @hypothesis.given(
-    strategies.integers(1, 8),
-    strategies.integers(1, 20),
-    strategies.integers(1, 3),
-  )
-  def test_zb2p_holds_about_twice_as_many(
-    self, num_stages, num_micro_batches, rounds
-  ):
-    schedule = orders.repeat(
-      orders.make_schedule("zb2p", num_stages, num_micro_batches), rounds
-    )
-    self.assertEqual(
-      schedule_lib.live_micro_batches(schedule),
-      (min(num_micro_batches, 2 * num_stages - 1),) * num_stages,
-    )
+  def test_as_many_as_the_paper_says(self, size, num_micro_batches, rounds):
+    for name, held in _HELD.items():
+      schedule = orders.make_schedule(name, size, num_micro_batches)
+      self.assertEqual(
+        schedule_lib.live_micro_batches(orders.repeat(schedule, rounds)),
+        tuple(held(num_micro_batches, size, k) for k in range(size)),
+        name,
+      )
 
   @hypothesis.given(
     strategies.integers(1, 8),
@@ -517,96 +484,94 @@ def _any_order(schedule: schedule_lib.Schedule, random_: random.Random):
   return dataclasses.replace(schedule, rows=tuple(map(tuple, rows)))
 
 
+def _order(rows, device, *indices):
+  rows[device] = [rows[device][i] for i in indices]
+
+
+# From a right schedule to a wrong one, and what is said of it.
+_WRONG = (
+  (
+    "missing",
+    ("1f1b", 2, 2),
+    lambda rows: rows[1].pop(),
+    "lacks the backward of micro-batch 1 on stage 1 on device 1",
+  ),
+  (
+    "twice",
+    ("1f1b", 2, 2),
+    lambda rows: rows[0].append(rows[0][0]),
+    "has the forward of micro-batch 0 on stage 0 twice",
+  ),
+  (
+    "unknown",
+    ("1f1b", 2, 2),
+    lambda rows: rows[0].append(schedule_lib.Cell(0, 2, _FORWARD)),
+    "has the forward of micro-batch 2 on stage 0, but only 2 stages and 2 "
+    "micro-batches",
+  ),
+  (
+    "not_split",
+    ("1f1b", 2, 2),
+    lambda rows: rows[0].append(schedule_lib.Cell(0, 1, _WEIGHT)),
+    "has the weight of micro-batch 1 on stage 0, but it does not split the "
+    "backward pass",
+  ),
+  (
+    "weight_missing",
+    ("zb1p", 2, 2),
+    lambda rows: rows[1].pop(),
+    "lacks the weight of micro-batch 1 on stage 1 on device 1",
+  ),
+  (
+    "weight_before_backward",
+    ("zb1p", 1, 1),
+    lambda rows: _order(rows, 0, 0, 2, 1),
+    "never ends: device 0 waits at the weight of micro-batch 0 on stage 0 for "
+    "the backward of micro-batch 0 on stage 0, which comes later on device 0",
+  ),
+  (
+    "wrong_device",
+    ("1f1b", 2, 2),
+    lambda rows: rows.reverse(),
+    "has the forward of micro-batch 0 on stage 1 on device 0; it belongs on "
+    "device 1",
+  ),
+  (
+    "row_missing",
+    ("1f1b", 2, 2),
+    lambda rows: rows.pop(),
+    "has 1 rows for 2 devices; give each device one row",
+  ),
+  (
+    "backward_before_forward",
+    ("1f1b", 2, 2),
+    lambda rows: _order(rows, 1, 1, 0, 2, 3),
+    "never ends: device 1 waits at the backward of micro-batch 0 on stage 1 "
+    "for the forward of micro-batch 0 on stage 1, which comes later on device "
+    "1",
+  ),
+  (
+    "cycle_over_two_devices",
+    ("1f1b", 2, 2),
+    lambda rows: (_order(rows, 0, 0, 2, 1, 3), _order(rows, 1, 2, 3, 0, 1)),
+    "never ends: device 0 waits at the backward of micro-batch 0 on stage 0 "
+    "for the backward of micro-batch 0 on stage 1, which comes later on device "
+    "1",
+  ),
+)
+
+
 class CheckTest(parameterized.TestCase):
-  def setUp(self):
-    super().setUp()
-    self._schedule = orders.make_schedule("1f1b", 2, 2)
-
-  def _expect(self, schedule, text):
-    with self.assertRaisesWithLiteralMatch(ValueError, text):
-      checks.check(schedule)
-
-  def test_missing(self):
-    row = self._schedule.rows[1]
-    self._expect(
-      _with_row(self._schedule, 1, row[:-1]),
-      "schedule '1f1b' lacks the backward of micro-batch 1 on stage 1 on "
-      "device 1",
-    )
-
-  def test_twice(self):
-    row = self._schedule.rows[0]
-    self._expect(
-      _with_row(self._schedule, 0, [*row, row[0]]),
-      "schedule '1f1b' has the forward of micro-batch 0 on stage 0 twice",
-    )
-
-  def test_unknown(self):
-    cell = schedule_lib.Cell(0, 2, _FORWARD)
-    self._expect(
-      _with_row(self._schedule, 0, [*self._schedule.rows[0], cell]),
-      "schedule '1f1b' has the forward of micro-batch 2 on stage 0, but only "
-      "2 stages and 2 micro-batches",
-    )
-
-  def test_not_split(self):
-    cell = schedule_lib.Cell(0, 1, _WEIGHT)
-    self._expect(
-      _with_row(self._schedule, 0, [*self._schedule.rows[0], cell]),
-      "schedule '1f1b' has the weight of micro-batch 1 on stage 0, but it does "
-      "not split the backward pass",
-    )
-
-  def test_weight_missing(self):
-    schedule = orders.make_schedule("zb1p", 2, 2)
-    self._expect(
-      _with_row(schedule, 1, schedule.rows[1][:-1]),
-      "schedule 'zb1p' lacks the weight of micro-batch 1 on stage 1 on "
-      "device 1",
-    )
-
-  def test_weight_before_backward(self):
-    schedule = orders.make_schedule("zb1p", 1, 1)
-    forward, backward, weight = schedule.rows[0]
-    self._expect(
-      _with_row(schedule, 0, [forward, weight, backward]),
-      "schedule 'zb1p' never ends: device 0 waits at the weight of micro-batch "
-      "0 on stage 0 for the backward of micro-batch 0 on stage 0, which comes "
-      "later on device 0",
-    )
-
-  def test_wrong_device(self):
-    rows = self._schedule.rows[::-1]
-    self._expect(
-      dataclasses.replace(self._schedule, rows=rows),
-      "schedule '1f1b' has the forward of micro-batch 0 on stage 1 on device "
-      "0; it belongs on device 1",
-    )
-
-  def test_row_missing(self):
-    self._expect(
-      dataclasses.replace(self._schedule, rows=self._schedule.rows[:1]),
-      "schedule '1f1b' has 1 rows for 2 devices; give each device one row",
-    )
-
-  def test_backward_before_forward(self):
-    forward, backward, *rest = self._schedule.rows[1]
-    self._expect(
-      _with_row(self._schedule, 1, [backward, forward, *rest]),
-      "schedule '1f1b' never ends: device 1 waits at the backward of "
-      "micro-batch 0 on stage 1 for the forward of micro-batch 0 on stage 1, "
-      "which comes later on device 1",
-    )
-
-  def test_cycle_over_two_devices(self):
-    f0, f1, b0, b1 = self._schedule.rows[0]
-    rows = ((f0, b0, f1, b1), _last_stage_in_the_order_1_0())
-    self._expect(
-      dataclasses.replace(self._schedule, rows=rows),
-      "schedule '1f1b' never ends: device 0 waits at the backward of "
-      "micro-batch 0 on stage 0 for the backward of micro-batch 0 on stage 1, "
-      "which comes later on device 1",
-    )
+  @parameterized.named_parameters(*_WRONG)
+  def test_wrong_rows(self, arguments, change, expected):
+    schedule = orders.make_schedule(*arguments)
+    rows = [*map(list, schedule.rows)]
+    change(rows)
+    wrong = dataclasses.replace(schedule, rows=tuple(map(tuple, rows)))
+    with self.assertRaisesWithLiteralMatch(
+      ValueError, f"schedule {arguments[0]!r} {expected}"
+    ):
+      checks.check(wrong)
 
   @hypothesis.given(_schedules(), strategies.data())
   def test_a_swap_is_refused_or_runs(self, schedule, data):
@@ -622,14 +587,6 @@ class CheckTest(parameterized.TestCase):
     else:
       with self.assertRaisesRegex(ValueError, "never ends: device"):
         checks.check(swapped)
-
-
-def _last_stage_in_the_order_1_0():
-  return tuple(
-    schedule_lib.Cell(1, m, phase)
-    for m in (1, 0)
-    for phase in (_FORWARD, _BACKWARD)
-  )
 
 
 def _can_run(schedule):

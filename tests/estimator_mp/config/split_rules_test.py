@@ -49,12 +49,6 @@ class SplitTest(parameterized.TestCase):
       '[("ffn/kernel", 1), ("table", "mod")]',
     ),
     (
-      "none",
-      None,
-      'split=None is unknown; use "auto", or rules such as '
-      '[("ffn/kernel", 1), ("table", "mod")]',
-    ),
-    (
       "dict",
       {"a": 1},
       "split={'a': 1} is unknown; use \"auto\", or rules such as "
@@ -107,22 +101,6 @@ class SplitTest(parameterized.TestCase):
     with self.assertRaises(ValueError) as caught:
       _options([rule], mesh)
     self.assertEqual(str(caught.exception), message)
-
-  @parameterized.named_parameters(
-    ("gathers", "gathers", "deny", "is not known; use one of allow, error"),
-    (
-      "initial_values",
-      "initial_values",
-      "shard",
-      "is not known; use one of plain, by_shard",
-    ),
-    ("bytes", "plain_initial_bytes", -1, "is too small; use 0 or more"),
-    ("export", "export_shards", 1, "has the wrong type; give true or false"),
-  )
-  def test_its_options(self, name, value, message):
-    with self.assertRaises(ValueError) as caught:
-      sharding_options.ShardingOptions(**{name: value})
-    self.assertEqual(str(caught.exception), f"{name}={value!r} {message}")
 
 
 class RuleForTest(parameterized.TestCase):

@@ -20,6 +20,7 @@ from estimator_mp.observe import (
 from estimator_mp.pipeline import simulation
 from estimator_mp.plan import sharding_plan
 from tests import tiers
+from tests.estimator_mp.observe import simulated
 
 import numpy as np
 import tensorflow as tf
@@ -42,21 +43,6 @@ def _trace(kernels, schedule=None, sent=None, live=(0, 0)):
   devices = ("/device:CPU:0", "/device:CPU:1")
   return step_trace.StepTrace(
     20, devices, tuple(kernels), schedule, sent or {}, live
-  )
-
-
-def _simulated(*arguments, weight=1):
-  """Returns the trace of a step that went as simulated."""
-  schedule = orders.make_schedule(*arguments)
-  times = [100, 200, 100 * weight][: len(schedule.phases)]
-  timeline = simulation.simulate(schedule, *times)
-  kernels = [
-    _kernel(schedule.device_of(cell.stage), start, timeline.ends[cell], cell)
-    for cell, start in timeline.starts.items()
-  ]
-  devices = tuple(f"/device:CPU:{k}" for k in range(schedule.num_devices))
-  return step_trace.StepTrace(
-    20, devices, tuple(kernels), schedule, {}, (0,) * len(devices)
   )
 
 
@@ -101,7 +87,7 @@ class StepTraceTest(parameterized.TestCase):
     ("zbv", ("zbv", 3, 6, 2)),
   )
   def test_a_step_as_simulated(self, arguments):
-    trace = _simulated(*arguments)
+    trace = simulated.trace(orders.make_schedule(*arguments))
     self.assertEqual(
       trace.live_micro_batches(),
       schedule_lib.live_micro_batches(trace.schedule),
@@ -113,7 +99,7 @@ class StepTraceTest(parameterized.TestCase):
     schedule = orders.make_schedule("zb1p", 2, 8)
     empty = _trace([_kernel(0, 0, 1)], schedule)
     self.assertAlmostEqual(empty.bubble_bound, 1 / 25)
-    trace = _simulated("zb1p", 2, 8, weight=3)
+    trace = simulated.trace(schedule, weight=3)
     self.assertAlmostEqual(
       trace.bubble_bound, simulation.simulate(schedule, 1, 2, 3).bubble
     )
