@@ -22,9 +22,8 @@ def trace(
     late: When the last replica began.
     weight: How long the gradients of weights took, where they are split.
   """
-  # One that is not split has no weights of its own.
-  split = [100 * weight] if made.splits_backward else []
-  timeline = simulation.simulate(made, 100, 200, *split)
+  of_weights = 100 * weight if made.splits_backward else 0
+  timeline = simulation.simulate(made, 100, 200, of_weights)
   kernels = []
   for replica in range(num_replicas):
     delay = late if replica == num_replicas - 1 else 0
