@@ -152,7 +152,4 @@ class LeaveAfterSaving(tf.compat.v1.train.CheckpointSaverListener):
     del session, global_step_value
     self._interruption.raise_if_requested()
 
-  def end(self, session: tf.compat.v1.Session, global_step_value: int) -> None:
-    """Leaves training if something has asked to stop."""
-    del session, global_step_value
-    self._interruption.raise_if_requested()
+  end = after_save

@@ -35,6 +35,11 @@ class ProgressHook(tf.estimator.SessionRunHook):
   The time of a step is the time of its `Session.run`. Put the hook before a
   `CheckpointSaverHook`: the time that saving and evaluating take is then not
   counted. The loss is fetched only in steps that show it.
+
+  Attributes:
+    step: The global step after the last step that ran.
+    is_closed: Whether something could not be written; then nothing more is
+      shown.
   """
 
   def __init__(
@@ -54,7 +59,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
         of a pipe is closed. What is written after that is lost.
     """
     self._on_closed = on_closed
-    self._is_closed = False
+    self.is_closed = False
     self._train_steps = train_steps
     self._log_every = log_every
     self._stream = stream or sys.stdout
@@ -62,16 +67,11 @@ class ProgressHook(tf.estimator.SessionRunHook):
     self._loss: tf.Tensor | None = None
     self._global_step: tf.Tensor | None = None
     self._first_step = 0
-    self._step = 0
+    self.step = 0
     self._seconds = 0.0
     self._started = 0.0
     self._shown = -math.inf
     self._shows_this_step = False
-
-  @property
-  def step(self) -> int:
-    """The global step after the last step that ran."""
-    return self._step
 
   @property
   def steps_per_second(self) -> float | None:
@@ -80,13 +80,8 @@ class ProgressHook(tf.estimator.SessionRunHook):
     The first two steps are left out, as is the time between steps, in which
     checkpoints are saved and evaluated.
     """
-    steps = self._step - self._first_step - _WARM_UP_STEPS
+    steps = self.step - self._first_step - _WARM_UP_STEPS
     return steps / self._seconds if steps > 0 and self._seconds else None
-
-  @property
-  def is_closed(self) -> bool:
-    """Whether something could not be written; then nothing more is shown."""
-    return self._is_closed
 
   def write(self, text: str) -> None:
     """Writes a line above the bar, or after the lines so far.
@@ -114,7 +109,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
     try:
       yield
     except OSError as error:
-      self._is_closed = True
+      self.is_closed = True
       detach(self._stream)
       self._on_closed(error)
 
@@ -129,7 +124,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
   ) -> None:
     """Reads the step that the session starts from."""
     del coord
-    self._first_step = self._step = int(session.run(self._global_step))
+    self._first_step = self.step = int(session.run(self._global_step))
     self._seconds = 0.0
     self._shown = -math.inf
     if self._stream.isatty():
@@ -138,7 +133,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
       with self._writing():
         self._bar = tqdm.tqdm(
           total=self._train_steps,
-          initial=self._step,
+          initial=self.step,
           file=self._stream,
           bar_format=_BAR_FORMAT,
           ncols=_columns(),
@@ -150,7 +145,7 @@ class ProgressHook(tf.estimator.SessionRunHook):
     """Starts the clock, and asks for the loss if this step shows it."""
     del run_context
     self._started = time.monotonic()
-    self._shows_this_step = self._shows(self._step + 1)
+    self._shows_this_step = self._shows(self.step + 1)
     fetches = self._loss if self._shows_this_step else None
     return tf.estimator.SessionRunArgs(fetches)
 
@@ -162,8 +157,8 @@ class ProgressHook(tf.estimator.SessionRunHook):
     """Stops the clock, and shows the step if it is time to."""
     del run_context
     seconds = time.monotonic() - self._started
-    self._step += 1
-    if self._step > self._first_step + _WARM_UP_STEPS:
+    self.step += 1
+    if self.step > self._first_step + _WARM_UP_STEPS:
       self._seconds += seconds
     if self._shows_this_step:
       self._shown = self._started
@@ -187,15 +182,15 @@ class ProgressHook(tf.estimator.SessionRunHook):
       facts.append(f"loss {loss:.4f}")
     speed = self.steps_per_second
     if speed:
-      left = (self._train_steps - self._step) / speed
+      left = (self._train_steps - self.step) / speed
       facts += [f"{speed:.1f} steps/s", f"{_clock(left)} left"]
     if self._bar is not None:
-      self._bar.n = self._step
+      self._bar.n = self.step
       self._bar.ncols = _columns()
       with self._writing():
         self._bar.set_postfix_str(", ".join(facts))
     else:
-      self.write(", ".join([f"step {self._step}/{self._train_steps}", *facts]))
+      self.write(", ".join([f"step {self.step}/{self._train_steps}", *facts]))
 
 
 def check_bar(stream: TextIO) -> None:

@@ -74,22 +74,16 @@ def write(inspected: Inspection, directory: str) -> list[str]:
     "placement.dot": placement_picture.dot(inspected),
     "placement.json": json.dumps(inspected.to_dict(), indent=1) + "\n",
   }
-  try:
-    paths = placement_picture.write_pictures(inspected, directory)
-    if inspected.splits is not None and inspected.splits.variables:
-      paths += split_picture.write_pictures(
-        f"{inspected.model} on {inspected.mesh}",
-        inspected.splits,
-        inspected.split_order,
-        _names_of_parts(inspected.mesh),
-        directory,
-        _num_replicated(inspected),
-      )
-  except ModuleNotFoundError as error:
-    raise inspect_model.InspectionError(
-      f"--out={directory} needs matplotlib to draw; pip install "
-      "'estimator-mp[train]', or leave --out out"
-    ) from error
+  paths = placement_picture.write_pictures(inspected, directory)
+  if inspected.splits is not None and inspected.splits.variables:
+    paths += split_picture.write_pictures(
+      inspected.title,
+      inspected.splits,
+      inspected.split_order,
+      _names_of_parts(inspected.mesh),
+      directory,
+      _num_replicated(inspected),
+    )
   for name, text in texts.items():
     paths.append(os.path.join(directory, name))
     with open(paths[-1], "w", encoding="utf-8") as file:
@@ -130,7 +124,7 @@ def run_command(options: inspect_flags.InspectOptions) -> int:
       would be right.
   """
   inspected = inspect_options(options)
-  print(f"{inspected.model} on {inspected.mesh}\n\n{inspected.table()}")
+  print(f"{inspected.title}\n\n{inspected.table()}")
   if options.out is not None:
     print("\n".join(["", *write(inspected, options.out)]))
   return 0

@@ -24,10 +24,6 @@ _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
 _MEGABYTE = 1e6
 
 
-class RunRecordError(ValueError):
-  """The model_dir cannot be used for this run; the text says what to do."""
-
-
 class ModelDirError(RuntimeError):
   """What is in the model_dir stops this run; the text says what to do."""
 
@@ -113,7 +109,7 @@ def claimed_model_dir(
     None.
 
   Raises:
-    RunRecordError: The directory cannot be written, or holds the checkpoints
+    ValueError: The directory cannot be written, or holds the checkpoints
       of another kind of run.
     ModelDirError: Another process trains there, a file has the name of a
       folder, or a newer library trained there.
@@ -173,7 +169,7 @@ def make_writable(flag: str, directory: str) -> None:
     directory: The directory.
 
   Raises:
-    RunRecordError: The directory cannot be made or written.
+    ValueError: The directory cannot be made or written.
   """
   trial = os.path.join(directory, f".trial.{os.getpid()}.tmp")
   try:
@@ -182,7 +178,7 @@ def make_writable(flag: str, directory: str) -> None:
       file.write("")
     tf.io.gfile.remove(trial)
   except (tf.errors.OpError, OSError) as error:
-    raise RunRecordError(
+    raise ValueError(
       f"{flag}={directory} cannot be written ({_reason(error)}); choose another"
       f" --{flag}"
     ) from error
@@ -244,13 +240,13 @@ def _check_same_run(
       " checkpoints were trained, or choose another --model_dir"
     )
   if found is None:
-    raise RunRecordError(
+    raise ValueError(
       f"model_dir={model_dir} has checkpoints but no {_RUN_FILE}: another"
       " program made them; choose another --model_dir"
     )
   for name, value in facts.items():
     if found.get(name) != value:
-      raise RunRecordError(
+      raise ValueError(
         f"model_dir={model_dir} has checkpoints of --{name}={found.get(name)},"
         f" which --{name}={value} cannot resume; use --{name}="
         f"{found.get(name)} or choose another --model_dir"

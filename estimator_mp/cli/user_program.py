@@ -35,10 +35,6 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 _EXAMPLE = "x:float32[?,10],ids:int32[?,128]"
 
 
-class UserProgramError(ValueError):
-  """A program of the user raised; the one-line text says where and what."""
-
-
 def show_tensorflow(options: commands.ProgramOptions, *names: str) -> None:
   """Gives the user's program the TensorFlow that it asks for.
 
@@ -117,7 +113,7 @@ def load_function(
         raise  # It says itself what would be right.
       raise error_of_user(f"--{flag}={name}", error, fix) from error
     if flag == "model_fn" and not hasattr(result, "loss"):
-      raise UserProgramError(
+      raise ValueError(
         f"--{flag}={name} returned {result!r}; a model_fn returns an "
         "EstimatorSpec"
       )
@@ -128,7 +124,7 @@ def load_function(
 
 def error_of_user(
   what: str, error: BaseException, fix: str = "mend that first"
-) -> UserProgramError:
+) -> ValueError:
   """Returns an error in one line, with the user's line that raised it.
 
   Args:
@@ -148,7 +144,7 @@ def error_of_user(
     f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
   )
   reason = " ".join(str(error).split())
-  return UserProgramError(
+  return ValueError(
     f"{what} raised {type(error).__name__}: {reason}{where}; {fix}"
   )
 

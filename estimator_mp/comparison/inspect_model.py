@@ -22,10 +22,6 @@ Spec: TypeAlias = tf.TensorSpec | tf.SparseTensorSpec
 InputSpec: TypeAlias = Spec | dict[str, Spec]
 
 
-class InspectionError(ValueError):
-  """A model_fn cannot be inspected; the one-line text says why."""
-
-
 def inspect_model_fn(
   model_fn: Callable[..., tf.estimator.EstimatorSpec],
   features: InputSpec,
@@ -48,9 +44,8 @@ def inspect_model_fn(
     The partition and its costs.
 
   Raises:
-    InspectionError: If model_fn does not take what it is given, or returns no
-      EstimatorSpec.
-    ValueError: If the model cannot be placed as `config` says; see
+    ValueError: If model_fn does not take what it is given, or returns no
+      EstimatorSpec; or if the model cannot be placed as `config` says; see
       `shard_model_fn`.
   """
   sharding_config_lib.check_config(config)
@@ -76,11 +71,11 @@ def _arguments(
   """Returns what an Estimator gives to a model_fn, besides its inputs."""
   names = inspect.signature(model_fn).parameters
   if has_labels and "labels" not in names:
-    raise InspectionError(
+    raise ValueError(
       "model_fn takes no labels, but labels were given; leave them out"
     )
   if params is not None and "params" not in names:
-    raise InspectionError(
+    raise ValueError(
       "model_fn takes no params, but params were given; leave them out"
     )
   offered = {

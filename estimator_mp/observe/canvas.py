@@ -23,24 +23,17 @@ _FORMATS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-def is_available() -> bool:
-  """Whether matplotlib is installed."""
-  return importlib.util.find_spec("matplotlib") is not None
-
-
-def _matplotlib() -> Any:
-  """Returns matplotlib, with the modules that are used here.
+def check_available() -> None:
+  """Raises if there is nothing to draw with.
 
   Raises:
-    ModuleNotFoundError: If it is not installed.
+    ValueError: If matplotlib is not installed.
   """
-  # It tells of its font cache, which it makes when it is imported first.
-  logging.getLogger("matplotlib").setLevel(logging.ERROR)
-  import matplotlib.figure
-  import matplotlib.patches
-  import matplotlib.patheffects
-
-  return matplotlib
+  if importlib.util.find_spec("matplotlib") is None:
+    raise ValueError(
+      "a picture needs matplotlib to draw it; pip install "
+      "'estimator-mp[train]', or ask for no picture"
+    )
 
 
 def shortened(name: str, most: int) -> str:
@@ -61,11 +54,17 @@ def opened(width: float, height: float) -> Iterator["Canvas"]:
   """Yields an empty canvas of a size in inches, to be drawn on and saved.
 
   Raises:
-    ModuleNotFoundError: If matplotlib is not installed.
+    ValueError: If matplotlib is not installed.
   """
-  library = _matplotlib()
-  with library.rc_context(_SETTINGS):
-    yield Canvas(library, width, height)
+  check_available()
+  # It tells of its font cache, which it makes when it is imported first.
+  logging.getLogger("matplotlib").setLevel(logging.ERROR)
+  import matplotlib.figure
+  import matplotlib.patches
+  import matplotlib.patheffects
+
+  with matplotlib.rc_context(_SETTINGS):
+    yield Canvas(matplotlib, width, height)
 
 
 class Canvas:

@@ -9,7 +9,7 @@ boxes of a device is dark while it ran something of them.
 
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from estimator_mp import amounts
@@ -82,7 +82,7 @@ def write_pictures(
     The paths of the files.
 
   Raises:
-    ModuleNotFoundError: If matplotlib is not installed.
+    ValueError: If matplotlib is not installed.
   """
   gantt = _Gantt(trace)
   with canvas_lib.opened(gantt.width, gantt.height) as canvas:
@@ -298,9 +298,8 @@ class _Gantt:
     self._box(
       span.start, span.end, bottom, top, _mixed_with_white(color, _WAITING)
     )
-    parts = _without_pauses(
-      span.busy_intervals, _PAUSE * (self._end - self._begin)
-    )
+    pause = _PAUSE * (self._end - self._begin)
+    parts = step_trace.union(span.busy_intervals, pause)
     for start, end in parts:
       self._box(
         start,
@@ -390,19 +389,6 @@ def legend(trace: step_trace.StepTrace) -> Iterator[Entry]:
   yield Entry("device busy", _BUSY, _BUSY, None)
   if has_cells:
     yield Entry("other ops, such as updates", _OTHER, _OTHER, None)
-
-
-def _without_pauses(
-  intervals: Sequence[step_trace.Interval], pause: float
-) -> list[step_trace.Interval]:
-  """Returns disjoint intervals, those made one that a short pause parts."""
-  found = [intervals[0]]
-  for start, end in intervals[1:]:
-    if start - found[-1][1] < pause:
-      found[-1] = (found[-1][0], end)
-    else:
-      found.append((start, end))
-  return found
 
 
 def _round_step(least: float) -> float:

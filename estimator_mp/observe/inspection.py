@@ -129,6 +129,11 @@ class Inspection:
   split_order: tuple[str, ...] = ()
   segments: Segments | None = None
 
+  @property
+  def title(self) -> str:
+    """What was inspected."""
+    return f"{self.model} on {self.mesh}"
+
   def time_shares(self) -> list[float]:
     """Returns each stage's part of the forward time; the sum is 1."""
     return _shares([cost.seconds for cost in self.costs])

@@ -47,7 +47,7 @@ def write_pictures(
     The paths of the files.
 
   Raises:
-    ModuleNotFoundError: If matplotlib is not installed.
+    ValueError: If matplotlib is not installed.
   """
   picture = _Picture(inspected)
   with canvas_lib.opened(picture.width, picture.height) as canvas:
@@ -65,7 +65,7 @@ def dot(inspected: inspection.Inspection) -> str:
     "digraph placement {",
     "  rankdir=LR;",
     '  node [shape=box, fontname="sans-serif"];',
-    f"  label={_quoted(_title(inspected))};",
+    f"  label={_quoted(inspected.title)};",
   ]
   of_device: dict[str, str] = {}
   for index, stage in enumerate(inspected.placement.stages):
@@ -109,10 +109,6 @@ def _quoted(text: str) -> str:
 
 def _on_two_lines(boundary: inspection.Boundary) -> str:
   return boundary.summary().replace(", ", "\n")
-
-
-def _title(inspected: inspection.Inspection) -> str:
-  return f"{inspected.model} on {inspected.mesh}"
 
 
 def _amounts(
@@ -196,7 +192,7 @@ class _Picture:
     """Draws it on a canvas of its width and height."""
     self._canvas = canvas
     y = self.height - 0.35
-    canvas.text(_MARGIN, y, _title(self._inspected), size=12, weight="bold")
+    canvas.text(_MARGIN, y, self._inspected.title, size=12, weight="bold")
     for index in range(len(self._column)):
       self._draw_stage(index)
     for boundary in self._neighbours:

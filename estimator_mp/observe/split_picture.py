@@ -66,7 +66,7 @@ def write_pictures(
     The paths of the files.
 
   Raises:
-    ModuleNotFoundError: If matplotlib is not installed.
+    ValueError: If matplotlib is not installed.
   """
   found = rows(plan, order)
   picture = _Picture(title, plan, found, devices, replicated)

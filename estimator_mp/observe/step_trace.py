@@ -290,15 +290,16 @@ class StepTrace:
     return f"step {self.global_step}: {', '.join(parts)}"
 
 
-def union(intervals: Iterable[Interval]) -> list[Interval]:
+def union(intervals: Iterable[Interval], pause: float = 0.0) -> list[Interval]:
   """Returns the times that are in any interval, as disjoint intervals.
 
   Args:
     intervals: Pairs of a start and an end.
+    pause: Those that no longer pause parts are one.
   """
   found: list[Interval] = []
   for start, end in sorted(intervals):
-    if found and start <= found[-1][1]:
+    if found and start <= found[-1][1] + pause:
       found[-1] = (found[-1][0], max(found[-1][1], end))
     else:
       found.append((start, end))

@@ -53,11 +53,8 @@ class TraceHook(tf.estimator.SessionRunHook):
     for step in self._steps:
       if step < 1:
         raise ValueError(f"trace step {step} is too small; use 1 or more")
-    if self._steps and not canvas.is_available():
-      raise ValueError(
-        "tracing steps needs matplotlib to draw them; pip install "
-        "'estimator-mp[train]', or trace none"
-      )
+    if self._steps:
+      canvas.check_available()
     if self._steps and os.path.isfile(directory):
       raise ValueError(
         f"directory={directory!r} is a file, and TraceHook writes into a "

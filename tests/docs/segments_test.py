@@ -32,7 +32,7 @@ class SegmentsTest(absltest.TestCase):
     self.assertEqual(drawn.read_bytes()[1:4], b"PNG")
     self.assertTrue((_ROOT / "docs/pictures/segments.png").exists())
     self.assertIn("pictures/segments.png", guides.read("docs/pipeline.md"))
-    self.assertTrue(canvas.is_available())
+    canvas.check_available()
 
   def test_a_segment_begins_when_all_micro_batches_have_ended_the_last(self):
     three, one = draw_segments.CASES.values()

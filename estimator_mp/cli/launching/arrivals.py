@@ -4,7 +4,6 @@ import contextlib
 import io
 import os
 import signal
-import types
 from collections.abc import Iterator, Sequence
 
 
@@ -21,7 +20,9 @@ def arriving(numbers: Sequence[int]) -> Iterator[io.FileIO]:
   reading, writing = os.pipe()
   os.set_blocking(writing, False)
   # The wake-up descriptor is written only for signals with a handler.
-  before = {number: signal.signal(number, _do_nothing) for number in numbers}
+  before = {
+    number: signal.signal(number, lambda *_: None) for number in numbers
+  }
   wakeup = signal.set_wakeup_fd(writing)
   try:
     yield io.FileIO(reading)
@@ -30,8 +31,3 @@ def arriving(numbers: Sequence[int]) -> Iterator[io.FileIO]:
     for number, handler in before.items():
       signal.signal(number, handler)
     os.close(writing)
-
-
-def _do_nothing(number: int, frame: types.FrameType | None) -> None:
-  """Stands in for a handler: the wake-up descriptor gets the signal."""
-  del number, frame

@@ -37,7 +37,7 @@ def write_pictures(
     directory: An existing folder.
 
   Raises:
-    ModuleNotFoundError: If matplotlib is not installed.
+    ValueError: If matplotlib is not installed.
   """
   linear = [parameters[0] * count / stages[0] for count in stages]
   most = max(*parameters, *linear, 1)

@@ -12,8 +12,7 @@ from estimator_mp.cli.sizing import capacity_picture, measurement, planning
 from estimator_mp.cli.sizing.capacity_flags import CapacityOptions
 from estimator_mp.config import options as options_lib
 
-_TITLES = ("stages", "parameters", "of linear", "variables", "gradients")
-_MORE_TITLES = ("tensors", "planned", "measured")
+_TITLES = ("parameters", "of linear", "variables", "gradients", "tensors")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -85,8 +84,7 @@ def table(options: CapacityOptions, found: Sequence[Capacity]) -> str:
     options: What was asked for.
     found: What was found.
   """
-  size = options.family.size
-  rows = [[_TITLES[0], size, *_TITLES[1:], *_MORE_TITLES]]
+  rows = [["stages", options.family.size, *_TITLES, "planned", "measured"]]
   first = found[0].plan
   for capacity in found:
     plan = capacity.plan
@@ -138,19 +136,13 @@ def _write(
 ) -> list[str]:
   """Writes capacity.png, .svg and .json; returns the paths."""
   directory = str(options.out)
-  try:
-    paths = capacity_picture.write_pictures(
-      title,
-      [x.plan.num_stages for x in found],
-      [x.plan.parameters for x in found],
-      [x.measured is not None and x.measured.fits for x in found],
-      directory,
-    )
-  except ModuleNotFoundError as error:
-    raise commands.FlagsError(
-      f"--out={directory} needs matplotlib to draw; pip install "
-      "'estimator-mp[train]', or leave --out out"
-    ) from error
+  paths = capacity_picture.write_pictures(
+    title,
+    [x.plan.num_stages for x in found],
+    [x.plan.parameters for x in found],
+    [x.measured is not None and x.measured.fits for x in found],
+    directory,
+  )
   paths.append(os.path.join(directory, "capacity.json"))
   with open(paths[-1], "w", encoding="utf-8") as file:
     json.dump([x.to_dict() for x in found], file, indent=1)
