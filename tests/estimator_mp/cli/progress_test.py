@@ -16,29 +16,15 @@ class _Terminal(io.StringIO):
     return True
 
 
-class _CountLossFetches(tf.estimator.SessionRunHook):
-  """Counts the steps in which another hook asked for the loss."""
+class _CountLossFetches(progress.ProgressHook):
+  """Counts the steps in which it asked for the loss."""
 
-  def __init__(self, hook):
-    self._hook = hook
-    self.count = 0
+  count = 0
 
   def before_run(self, run_context):
-    arguments = self._hook.before_run(run_context)
+    arguments = super().before_run(run_context)
     self.count += arguments.fetches is not None
     return arguments
-
-  def after_run(self, run_context, run_values):
-    self._hook.after_run(run_context, run_values)
-
-  def begin(self):
-    self._hook.begin()
-
-  def after_create_session(self, session, coord):
-    self._hook.after_create_session(session, coord)
-
-  def end(self, session):
-    self._hook.end(session)
 
 
 class _SlowSaverHook(tf.estimator.SessionRunHook):
@@ -95,8 +81,7 @@ class LinesTest(parameterized.TestCase):
     self.assertEqual(hook.step, 105)
 
   def test_loss_is_fetched_only_where_it_is_shown(self):
-    hook = progress.ProgressHook(25, log_every=10, stream=io.StringIO())
-    counter = _CountLossFetches(hook)
+    counter = _CountLossFetches(25, log_every=10, stream=io.StringIO())
     _train([counter], 25)
     self.assertEqual(counter.count, 4)
 

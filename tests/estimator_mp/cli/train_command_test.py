@@ -45,7 +45,7 @@ def _read_until(stream, text: str) -> str:
   return "".join(lines)
 
 
-class SignalTest(absltest.TestCase):
+class _TrainCase(absltest.TestCase):
   def setUp(self):
     super().setUp()
     self.model_dir = self.create_tempdir().full_path
@@ -55,9 +55,11 @@ class SignalTest(absltest.TestCase):
       "--log_every=1",
     )
 
+
+class SignalTest(_TrainCase):
   def _interrupt(self, number: int, exit_code: int) -> int:
     """Sends a signal after five steps; returns the step that was saved."""
-    with _start(*self.arguments, "--train_steps=1000000") as process:
+    with _start(*self.arguments, _ENDLESS) as process:
       before = _read_until(process.stdout, "step 5/")
       process.send_signal(number)
       after, errors = process.communicate(timeout=600)
@@ -94,18 +96,8 @@ class SignalTest(absltest.TestCase):
     self.assertEqual(result["global_step"], step + 3)
 
 
-class ClosedOutputTest(absltest.TestCase):
+class ClosedOutputTest(_TrainCase):
   """As in `train | head -1`: what was trained is saved, and said on stderr."""
-
-  def setUp(self):
-    super().setUp()
-    self.model_dir = self.create_tempdir().full_path
-    self.arguments = (
-      "--model=mlp",
-      f"--model_dir={self.model_dir}",
-      "--log_every=1",
-      _ENDLESS,
-    )
 
   def _check_end(self, process, errors: str, reason: str) -> None:
     self.assertEqual(process.returncode, 1)
@@ -121,7 +113,7 @@ class ClosedOutputTest(absltest.TestCase):
     self.assertTrue(os.path.exists(path))
 
   def test_pipe_that_is_closed_while_training(self):
-    with _start(*self.arguments) as process:
+    with _start(*self.arguments, _ENDLESS) as process:
       _read_until(process.stdout, "step 5/")
       process.stdout.close()
       errors = process.stderr.read()
@@ -130,14 +122,14 @@ class ClosedOutputTest(absltest.TestCase):
   def test_full_disk(self):
     with (
       open("/dev/full", "w") as full,
-      _start(*self.arguments, stdout=full) as process,
+      _start(*self.arguments, _ENDLESS, stdout=full) as process,
     ):
       errors = process.stderr.read()
     self._check_end(process, errors, "No space left on device")
 
   def test_ctrl_c_ends_both_ends_of_a_pipe(self):
     """`train | tee log`: the terminal sends the signal to both."""
-    with _start(*self.arguments) as process:
+    with _start(*self.arguments, _ENDLESS) as process:
       _read_until(process.stdout, "step 5/")
       process.send_signal(signal.SIGINT)
       process.stdout.close()

@@ -19,16 +19,10 @@ def _parse(*arguments: str) -> train_flags.TrainOptions:
 class OptionsTest(parameterized.TestCase):
   def test_defaults(self):
     options = _parse()
+    self.assertEqual(options, train_flags.TrainOptions())
     self.assertEqual(options.model, "cifar10_cnn")
-    self.assertEqual(options.dataset, "digits")
     self.assertEqual(options.sharding.mesh, "stage:3")
-    self.assertEqual(options.sharding.devices, ())
-    self.assertIsNone(options.data_dir)
-    self.assertIsNone(options.export_dir)
-    self.assertTrue(options.sharding.verify_placement)
     self.assertEqual(options.sharding.num_micro_batches, 4)
-    self.assertEqual(options.sharding.schedule, "1f1b")
-    self.assertEqual(options.trace_steps, (20,))
 
   def test_values(self):
     options = _parse(

@@ -18,16 +18,56 @@ def setUpModule():
   tf.get_logger().setLevel("FATAL")
 
 
-class ReplicasTest(parameterized.TestCase):
+class _Case(parameterized.TestCase):
+  def _check_sent(self, output, model_dir):
+    """Asserts that a run has learned, and sent what it planned."""
+    planned = re.search(r"each step: \d+ tensors, (0\.\d+) MB", output)
+    sent = re.search(
+      r", (\d+) kB between stages, (\d+) kB (between|within)", output
+    )
+    total = int(sent[1]) + int(sent[2])
+    self.assertAlmostEqual(1000 * float(planned[1]), total, delta=0.05 * total)
+    result = run_record.read_result(model_dir)
+    self.assertGreater(result.value, 0.8)
+    return result
+
+  def _first_step(self, *arguments):
+    """Returns the mesh, the plan, and what devices really held and ran."""
+    model_dir = self.create_tempdir().full_path
+    job = run_train.prepare(train_runs.options(model_dir, *arguments))
+    hook = toolbox.PlacementVerificationHook()
+    plan = _PlanHook()
+    job.estimator.train(
+      job.recipe.train_input_fn, hooks=[plan, hook], max_steps=1
+    )
+    return job.mesh, plan.placement, hook.observed
+
+
+class StagesTest(_Case):
+  @parameterized.named_parameters(
+    ("cnn_stage_3", "cifar10_cnn", 3), ("mlp_stage_4", "mlp", 4)
+  )
+  def test_each_stage_computes_and_holds_variables(self, model, stages):
+    """Read from the partition graphs of a real step, not from the plan."""
+    mesh, _, observed = self._first_step(
+      f"--model={model}", f"--mesh=stage:{stages}"
+    )
+    self.assertLen(mesh.devices, stages)
+    for device in mesh.devices:
+      contents = observed[device]
+      self.assertNotEmpty(contents.variables)
+      heavy = [x for x in contents.op_types if x.endswith(("MatMul", "Conv2D"))]
+      self.assertNotEmpty(heavy, f"{device}: {contents.op_types}")
+
+
+class ReplicasTest(_Case):
   @tiers.slow
   @tiers.newest_only
   def test_two_replicas_of_three_stages(self):
     model_dir = self.create_tempdir().full_path
-    options = train_runs.options(
+    output = train_runs.output(
       model_dir, "--mesh=data:2,stage:3", "--train_steps=60"
     )
-    code, output, errors = train_runs.run_command(options)
-    self.assertEqual((code, errors), (0, ""))
     self.assertContainsInOrder(
       [
         "mesh         data:2,stage:3 (/device:CPU:0, /device:CPU:1, ",
@@ -48,12 +88,7 @@ class ReplicasTest(parameterized.TestCase):
       output,
     )
     # What sets mirrors when a session begins is not sent in each step.
-    planned = re.search(r"each step: \d+ tensors, (0\.\d+) MB", output)
-    sent = re.search(r", (\d+) kB between stages, (\d+) kB between", output)
-    total = int(sent[1]) + int(sent[2])
-    self.assertAlmostEqual(1000 * float(planned[1]), total, delta=0.05 * total)
-    result = run_record.read_result(model_dir)
-    self.assertGreater(result.value, 0.8)
+    result = self._check_sent(output, model_dir)
     self.assertEqual(result.mesh, "data:2,stage:3")
     self.assertLen(result.devices, 6)
     # Both hold the same, but for the global step and Adam's powers.
@@ -73,23 +108,12 @@ class ReplicasTest(parameterized.TestCase):
     )
   )
   def test_plan_is_what_devices_hold(self, arguments):
-    options = train_runs.options(
-      self.create_tempdir().full_path,
-      "--model=mlp",
-      "--mesh=data:2,stage:2",
-      *arguments,
+    mesh, placement, found = self._first_step(
+      "--model=mlp", "--mesh=data:2,stage:2", *arguments
     )
-    job = run_train.prepare(options)
-    hook = toolbox.PlacementVerificationHook()
-    plan = _PlanHook()
-    job.estimator.train(
-      job.recipe.train_input_fn,
-      hooks=[plan, hook],
-      max_steps=1,
-    )
-    planned = {x.device: x.variable_bytes for x in plan.placement.replicas}
-    self.assertSameElements(planned, job.mesh.devices)
-    observed = {d: hook.observed[d].variable_bytes for d in planned}
+    planned = {x.device: x.variable_bytes for x in placement.replicas}
+    self.assertSameElements(planned, mesh.devices)
+    observed = {d: found[d].variable_bytes for d in planned}
     # The global step has no device, so that TensorFlow takes the first one.
     observed["/device:CPU:0"] -= 8
     self.assertEqual(planned, observed)
@@ -107,21 +131,17 @@ _SPLIT = '--split=[["hidden./kernel", 1], ["logits/kernel", null]]'
 
 
 @tiers.newest_only
-class ModelAxisTest(absltest.TestCase):
+class ModelAxisTest(_Case):
   @tiers.slow
   def test_two_devices_for_each_stage(self):
     model_dir = self.create_tempdir().full_path
     export_dir = self.create_tempdir().full_path
-    options = train_runs.options(
+    output = train_runs.output(
       model_dir,
-      "--model=mlp",
-      "--mesh=stage:2,model:2",
-      "--train_steps=60",
+      *("--model=mlp", "--mesh=stage:2,model:2", "--train_steps=60"),
       f"--export_dir={export_dir}",
       _SPLIT,
     )
-    code, output, errors = train_runs.run_command(options)
-    self.assertEqual((code, errors), (0, ""))
     self.assertContainsInOrder(
       [
         "mesh         stage:2,model:2 (/device:CPU:0, /device:CPU:1, ",
@@ -140,12 +160,7 @@ class ModelAxisTest(absltest.TestCase):
       output,
     )
     # Nothing that runs no more is planned, and all that runs is.
-    planned = re.search(r"each step: \d+ tensors, (0\.\d+) MB", output)
-    sent = re.search(r", (\d+) kB between stages, (\d+) kB within", output)
-    total = int(sent[1]) + int(sent[2])
-    self.assertAlmostEqual(1000 * float(planned[1]), total, delta=0.05 * total)
-    result = run_record.read_result(model_dir)
-    self.assertGreater(result.value, 0.8)
+    result = self._check_sent(output, model_dir)
     self.assertLen(result.devices, 4)
     # Each has one half of what is split; the leader has the global step, too.
     held = [*result.devices.values()]

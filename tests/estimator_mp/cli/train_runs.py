@@ -25,3 +25,10 @@ def run(model_dir: str, *arguments: str) -> tuple[int, str, str]:
       return commands.complain("train", error)
 
   return command_runs.run(main)
+
+
+def output(model_dir: str, *arguments: str) -> str:
+  """Returns what a run prints, which ends well."""
+  code, printed, errors = run(model_dir, *arguments)
+  assert (code, errors) == (0, ""), errors
+  return printed

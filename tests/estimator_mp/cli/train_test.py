@@ -15,7 +15,6 @@ import sys
 import tempfile
 from unittest import mock
 
-from estimator_mp import toolbox
 from estimator_mp.cli import (
   checkpoints,
   progress,
@@ -187,11 +186,9 @@ class ResumingTest(parameterized.TestCase):
 
   def _train(self, model_dir, steps, *arguments):
     """Returns the lines of the steps, without their speed."""
-    options = train_runs.options(
+    output = train_runs.output(
       model_dir, f"--train_steps={steps}", "--log_every=1", *arguments
     )
-    code, output, errors = train_runs.run_command(options)
-    self.assertEqual((code, errors), (0, ""))
     return re.findall(r"^step (\d+)/\d+, (loss \S+?),?(?= |$)", output, re.M)
 
   @parameterized.named_parameters(
@@ -226,34 +223,10 @@ class ResumingTest(parameterized.TestCase):
     model_dir = self.create_tempdir().full_path
     arguments = ("--model=mlp", "--nosave_input_position", "--trace_steps=none")
     self._train(model_dir, 3, *arguments)
-    options = train_runs.options(model_dir, "--model=mlp", "--train_steps=4")
-    code, output, errors = train_runs.run_command(options)
-    self.assertEqual((code, errors), (0, ""))
+    output = train_runs.output(model_dir, "--model=mlp", "--train_steps=4")
     self.assertIn(
       "\nThe order of the examples begins anew: it was not saved.\n", output
     )
-
-
-class PlacementTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    ("cnn_stage_3", "cifar10_cnn", 3), ("mlp_stage_4", "mlp", 4)
-  )
-  def test_each_stage_computes_and_holds_variables(self, model, stages):
-    """Read from the partition graphs of a real step, not from the plan."""
-    options = train_runs.options(
-      self.create_tempdir().full_path,
-      f"--model={model}",
-      f"--mesh=stage:{stages}",
-    )
-    job = run_train.prepare(options)
-    hook = toolbox.PlacementVerificationHook()
-    job.estimator.train(job.recipe.train_input_fn, hooks=[hook], max_steps=1)
-    self.assertLen(job.mesh.devices, stages)
-    for device in job.mesh.devices:
-      contents = hook.observed[device]
-      self.assertNotEmpty(contents.variables)
-      heavy = [x for x in contents.op_types if x.endswith(("MatMul", "Conv2D"))]
-      self.assertNotEmpty(heavy, f"{device}: {contents.op_types}")
 
 
 @tiers.newest_only
@@ -263,14 +236,12 @@ class OptimizersTest(parameterized.TestCase):
     tiers.sample([(x, x) for x in catalogue.OPTIMIZERS[:-1]])
   )
   def test_optimizer_trains(self, optimizer):
-    options = train_runs.options(
+    output = train_runs.output(
       self.create_tempdir().full_path,
       "--model=mlp",
       f"--optimizer={optimizer}",
       "--train_steps=3",
     )
-    code, output, errors = train_runs.run_command(options)
-    self.assertEqual((code, errors), (0, ""))
     self.assertIn("Finished.", output)
 
 
@@ -371,10 +342,7 @@ class ErrorsTest(parameterized.TestCase):
 
   @tiers.slow
   def test_resuming_with_another_model_or_optimizer(self):
-    code, _, _ = train_runs.run_command(
-      train_runs.options(self.model_dir, "--model=mlp", "--train_steps=2")
-    )
-    self.assertEqual(code, 0)
+    train_runs.output(self.model_dir, "--model=mlp", "--train_steps=2")
     start = f"model_dir={self.model_dir} has checkpoints of"
     end = "or choose another --model_dir"
     self._check(
@@ -430,35 +398,6 @@ def _flip_a_byte(model_dir):
   file.write_bytes(content)
 
 
-def _truncate_index(model_dir):
-  os.truncate(model_dir / "model.ckpt-4.index", 50)
-
-
-def _remove_index(model_dir):
-  (model_dir / "model.ckpt-4.index").unlink()
-
-
-def _remove_data(model_dir):
-  _largest_data(model_dir, 4).unlink()
-
-
-def _name_another(model_dir):
-  text = 'model_checkpoint_path: "model.ckpt-9"\n'
-  (model_dir / "checkpoint").write_text(text)
-
-
-def _empty_the_state(model_dir):
-  (model_dir / "checkpoint").write_text("")
-
-
-def _garble_the_state(model_dir):
-  (model_dir / "checkpoint").write_bytes(b"\xff\xfe")
-
-
-def _remove_the_state(model_dir):
-  (model_dir / "checkpoint").unlink()
-
-
 @tiers.newest_only
 class DamageTest(parameterized.TestCase):
   """A model_dir that something happened to: one line, and nothing is lost."""
@@ -469,8 +408,7 @@ class DamageTest(parameterized.TestCase):
     directory = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
     cls.trained = os.path.join(directory, "trained")
     for steps in (2, 4):
-      code, *_ = _run_mlp(cls.trained, steps)
-      assert code == 0
+      train_runs.output(cls.trained, *_mlp(steps))
 
   def setUp(self):
     super().setUp()
@@ -486,7 +424,7 @@ class DamageTest(parameterized.TestCase):
   def _check(self, expected: str, steps: int = 6) -> str:
     """Returns the error of a run; asserts it, and that checkpoints stay."""
     before = self._files()
-    code, _, errors = _run_mlp(self.model_dir, steps)
+    code, _, errors = train_runs.run(self.model_dir, *_mlp(steps))
     self.assertRegex(errors, f"^train: {expected}\n$")
     self.assertLen(errors.splitlines(), 1)
     self.assertEqual(code, 1)
@@ -508,44 +446,46 @@ class DamageTest(parameterized.TestCase):
     ),
     (
       "truncated_index",
-      _truncate_index,
+      lambda x: os.truncate(x / "model.ckpt-4.index", 50),
       r"{dir}/model.ckpt-4 is damaged \(its index: .*\)",
       2,
     ),
     (
       "no_index",
-      _remove_index,
+      lambda x: (x / "model.ckpt-4.index").unlink(),
       "{dir}/checkpoint names model.ckpt-4, but model.ckpt-4.index is missing",
       2,
     ),
     (
       "no_data",
-      _remove_data,
+      lambda x: _largest_data(x, 4).unlink(),
       r"{dir}/checkpoint names model.ckpt-4, but model.ckpt-4.data-\d+-of-\d+"
       " is missing",
       2,
     ),
     (
       "name_of_no_checkpoint",
-      _name_another,
+      lambda x: (x / "checkpoint").write_text(
+        'model_checkpoint_path: "model.ckpt-9"\n'
+      ),
       "{dir}/checkpoint names model.ckpt-9, but model.ckpt-9.index is missing",
       4,
     ),
     (
       "empty_state",
-      _empty_the_state,
+      lambda x: (x / "checkpoint").write_text(""),
       "{dir}/checkpoint is damaged: it names no checkpoint",
       4,
     ),
     (
       "state_that_is_no_text",
-      _garble_the_state,
+      lambda x: (x / "checkpoint").write_bytes(b"\xff\xfe"),
       "{dir}/checkpoint is damaged: it names no checkpoint",
       4,
     ),
     (
       "no_state",
-      _remove_the_state,
+      lambda x: (x / "checkpoint").unlink(),
       "{dir}/checkpoint is missing beside model.ckpt-4",
       4,
     ),
@@ -567,8 +507,7 @@ class DamageTest(parameterized.TestCase):
     _truncate(self.path)
     text = 'model_checkpoint_path: "model.ckpt-2"\n'
     (self.path / "checkpoint").write_text(text)
-    code, output, errors = _run_mlp(self.model_dir, 4)
-    self.assertEqual((code, errors), (0, ""))
+    output = train_runs.output(self.model_dir, *_mlp(4))
     self.assertIn("  steps        2 to 4,", output)
     checkpoints.check(self.model_dir)
 
@@ -613,8 +552,7 @@ class DamageTest(parameterized.TestCase):
     if value:
       facts[json.loads(name)] = json.loads(value)
     file.write_text(json.dumps(facts) if value else damage)
-    code, _, errors = _run_mlp(self.model_dir, 4)
-    self.assertEqual((code, errors), (0, ""))
+    train_runs.output(self.model_dir, *_mlp(4))
     self.assertEqual(run_record.read_result(self.model_dir).global_step, 4)
 
   @parameterized.named_parameters((x, x) for x in ("trace", "eval"))
@@ -628,7 +566,7 @@ class DamageTest(parameterized.TestCase):
 
   def test_model_dir_that_is_a_file(self):
     file = self.create_tempfile(content="a file").full_path
-    code, _, errors = _run_mlp(file, 4)
+    code, _, errors = train_runs.run(file, *_mlp(4))
     self.assertRegex(
       errors,
       f"^train: model_dir={file} cannot be written \\(.*\\); choose another"
@@ -705,20 +643,14 @@ class DamageTest(parameterized.TestCase):
         " machine; wait until it has ended, or choose another --model_dir"
       )
       other.kill()
-    code, _, errors = _run_mlp(self.model_dir, 4)
-    self.assertEqual((code, errors), (0, ""))
+    train_runs.output(self.model_dir, *_mlp(4))
     self.assertStartsWith(lock.read_text(), f"process {os.getpid()} on ")
 
 
-def _run_mlp(model_dir: str, steps: int) -> tuple[int, str, str]:
-  return train_runs.run_command(
-    train_runs.options(
-      model_dir,
-      "--model=mlp",
-      "--trace_steps=2",
-      "--save_checkpoints_steps=2",
-      f"--train_steps={steps}",
-    )
+def _mlp(steps: int) -> tuple[str, ...]:
+  return (
+    *("--model=mlp", "--trace_steps=2"),
+    *("--save_checkpoints_steps=2", f"--train_steps={steps}"),
   )
 
 

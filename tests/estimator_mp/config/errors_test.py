@@ -72,20 +72,6 @@ def loop_of_two_weights(features, labels, mode):
   return spec_of(mode, v1.layers.dense(net, 1, name="last"))
 
 
-def loop_with_marks(features, labels, mode):
-  weight = v1.get_variable("weight", [10, 10])
-
-  def body(i, net):
-    with estimator_mp.stage(0):
-      net = tf.matmul(net, weight)
-    with estimator_mp.stage(1):
-      net = tf.tanh(net)
-    return i + 1, net
-
-  net = _loop(features, body)
-  return spec_of(mode, v1.layers.dense(net, 1, name="last"))
-
-
 def never_asks(features, labels, mode):
   weight = v1.get_variable("weight", [10, 1])
   loss = tf.reduce_mean(tf.matmul(features["x"], weight))
@@ -358,14 +344,6 @@ MODELS: tuple[tuple[str, Any, dict[str, Any], str], ...] = (
     "group) and belong to one stage",
   ),
   (
-    "marks_cut_through_a_loop",
-    loop_with_marks,
-    {},
-    "model_fn cuts through a loop: 'while/MatMul' is on stage 0, 'while/Tanh' "
-    "on stage 1; a loop belongs to one stage, so put it as a whole under "
-    "estimator_mp.stage",
-  ),
-  (
     "fewer_layers_than_stages",
     mlp,
     {"mesh": "stage:5"},
@@ -572,16 +550,6 @@ class ErrorsTest(parameterized.TestCase):
       f"measured_costs={path!r}: {reason}",
       estimator_mp.ShardingConfig,
       measured_costs=path,
-    )
-
-  def test_a_device_that_the_machine_lacks(self):
-    gpus = len(tf.config.list_physical_devices("GPU"))
-    self._check(
-      f"device /device:GPU:{gpus} does not exist: this machine has {gpus} "
-      f"GPU(s); name devices that exist, such as /cpu:{gpus}, or leave devices "
-      "out",
-      estimator_mp.ShardingConfig,
-      devices=[f"gpu:{gpus}"],
     )
 
   def test_a_device_that_the_session_lacks(self):

@@ -3,8 +3,9 @@
 from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.observe import gantt, step_trace
+from tests.estimator_mp.observe import simulated
 
-from absl.testing import absltest
+from absl.testing import absltest, parameterized
 
 _FORWARD = schedule_lib.Phase.FORWARD
 
@@ -73,40 +74,19 @@ class LayOutTest(absltest.TestCase):
     self.assertEqual(row.other, ((8, 20),))
 
 
-class LegendTest(absltest.TestCase):
-  def _names(self, name, phases):
-    kernels = [
-      step_trace.Kernel(
-        "op", "MatMul", 0, start, start + 1, schedule_lib.Cell(0, 0, phase)
-      )
-      for start, phase in enumerate(phases)
-    ]
-    made = orders.make_schedule(name, 1, 1)
-    trace = step_trace.StepTrace(
-      1, ("/device:CPU:0",), tuple(kernels), made, {}, (0,)
-    )
-    return [entry.text for entry in gantt.legend(trace)]
-
-  def test_it_has_the_phases_that_ran(self):
-    backward = [_FORWARD, schedule_lib.Phase.BACKWARD]
-    others = ["waiting", "device busy", "other ops, such as updates"]
+class LegendTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("two_phases", "1f1b", "forward", "backward"),
+    ("three_phases", "zb1p", "forward", "backward", "weights"),
+  )
+  def test_each_phase_that_ran_looks_its_own_way(self, name, *phases):
+    trace = simulated.trace(orders.make_schedule(name, 1, 1))
+    texts, *looks = zip(*gantt.legend(trace), strict=True)
     self.assertEqual(
-      self._names("1f1b", backward), ["forward", "backward", *others]
+      [*texts],
+      [*phases, "waiting", "device busy", "other ops, such as updates"],
     )
-    self.assertEqual(
-      self._names("zb1p", schedule_lib.Phase),
-      ["forward", "backward", "weights", *others],
-    )
-
-  def test_each_phase_looks_its_own_way(self):
-    made = orders.make_schedule("zb1p", 1, 1)
-    kernels = tuple(
-      step_trace.Kernel("op", "MatMul", 0, start, start + 1, cell)
-      for start, cell in enumerate(made.rows[0])
-    )
-    trace = step_trace.StepTrace(1, ("/device:CPU:0",), kernels, made, {}, (0,))
-    looks = [entry[1:] for entry in gantt.legend(trace)]
-    self.assertLen({*looks}, len(looks))
+    self.assertLen({*zip(*looks, strict=True)}, len(texts))
 
 
 if __name__ == "__main__":
