@@ -98,23 +98,6 @@ class CommandTest(parameterized.TestCase):
     self.assertLen(facts["costs"], 2)
     self.assertGreater(facts["costs"][1]["flops"], 0)
 
-  def test_segments(self):
-    code, output, errors = run_main(
-      "--model_fn=their_program:model_fn",
-      "--features=x:float32[?,10]",
-      "--labels=float32[?,1]",
-      '--params={"units": 6}',
-      "--mesh=stage:2",
-      "--num_micro_batches=4",
-      "--fallback=error",
-    )
-    self.assertEqual((code, errors), (0, ""))
-    self.assertIn(
-      "\n1 segment, no slice of the batch waits for another; 100% of "
-      "floating-point operations are executed in parts\n",
-      output,
-    )
-
   @parameterized.named_parameters(
     (
       "too_many_stages",

@@ -266,7 +266,7 @@ class ErrorsTest(parameterized.TestCase):
       " stage:3",
     ),
     (
-      "batch_size",
+      "data",
       "--batch_size=1440",
       "batch_size=1440 does not fit the 1438 training images of digits; use 1"
       " to 1438",
@@ -305,29 +305,9 @@ class ErrorsTest(parameterized.TestCase):
       ' variables="mirrored" and optimizer_state="replicated", or leave these'
       " out",
     ),
-    (
-      "data_dir_of_the_digits",
-      "--data_dir=/data",
-      "data_dir=/data does not fit dataset=digits, which is embedded in"
-      " scikit-learn; leave --data_dir out, or use --dataset=cifar10",
-    ),
   )
   def test_option_that_does_not_fit(self, argument, expected):
     self._check(expected, *argument.split())
-
-  def test_damaged_data(self):
-    directory = pathlib.Path(self.create_tempdir().full_path)
-    for name in (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch"):
-      (directory / f"{name}.bin").write_bytes(bytes(3073))
-    (directory / "data_batch_3.bin").write_bytes(bytes(3073 + 17))
-    self._check(
-      f"{directory}/data_batch_3.bin: record 1 (at byte 3073) is truncated: it"
-      " has 17 of 3073 bytes; unpack cifar-10-binary.tar.gz (from the"
-      " University of Toronto's CIFAR-10 page) again",
-      "--dataset=cifar10",
-      f"--data_dir={directory}",
-    )
-    self.assertEmpty(os.listdir(self.model_dir))
 
   @parameterized.named_parameters(
     ("model_dir", "model_dir"), ("export_dir", "export_dir")
@@ -563,16 +543,6 @@ class DamageTest(parameterized.TestCase):
       f"{self.model_dir}/{name} is a file, where this run makes a folder; move"
       " it away, or choose another --model_dir"
     )
-
-  def test_model_dir_that_is_a_file(self):
-    file = self.create_tempfile(content="a file").full_path
-    code, _, errors = train_runs.run(file, *_mlp(4))
-    self.assertRegex(
-      errors,
-      f"^train: model_dir={file} cannot be written \\(.*\\); choose another"
-      " --model_dir\n$",
-    )
-    self.assertEqual(code, 2)
 
   @parameterized.named_parameters(("before_training", 0), ("while_training", 5))
   def test_full_disk(self, steps):
