@@ -76,41 +76,26 @@ def write(inspected: Inspection, directory: str) -> list[str]:
   }
   paths = placement_picture.write_pictures(inspected, directory)
   if inspected.splits is not None and inspected.splits.variables:
+    mesh, replicated = inspected.mesh, 0
+    if "model" not in mesh.axes:  # Each replica has all but the tables.
+      replicated = sum(x.parameters for x in inspected.placement.stages)
+      replicated -= split_picture.num_parameters(inspected.splits)
+    count = mesh.axis_size("model" if "model" in mesh.axes else "data")
+    is_alone = len(mesh.devices) == count
+    parts = mesh.devices if is_alone else [f"part {i}" for i in range(count)]
     paths += split_picture.write_pictures(
       inspected.title,
       inspected.splits,
       inspected.split_order,
-      _names_of_parts(inspected.mesh),
+      parts,
       directory,
-      _num_replicated(inspected),
+      replicated,
     )
   for name, text in texts.items():
     paths.append(os.path.join(directory, name))
     with open(paths[-1], "w", encoding="utf-8") as file:
       file.write(text)
   return paths
-
-
-def _split_axis(mesh: estimator_mp.Mesh) -> str:
-  """Returns the axis that variables are split over."""
-  return "model" if "model" in mesh.axes else "data"
-
-
-def _names_of_parts(mesh: estimator_mp.Mesh) -> list[str]:
-  """Returns what people call the positions of that axis."""
-  count = mesh.axis_size(_split_axis(mesh))
-  if len(mesh.devices) == count:
-    return list(mesh.devices)
-  return [f"part {number}" for number in range(count)]
-
-
-def _num_replicated(inspected: Inspection) -> int:
-  """Returns how many parameters each replica has besides split tables."""
-  if inspected.splits is None or _split_axis(inspected.mesh) == "model":
-    return 0
-  stages = inspected.placement.stages
-  split = split_picture.num_parameters(inspected.splits)
-  return sum(stage.parameters for stage in stages) - split
 
 
 def run_command(options: inspect_flags.InspectOptions) -> int:

@@ -258,10 +258,8 @@ parse_trace = TRACE.parse
 def _check_batch(size: int, num_replicas: int, count: int) -> None:
   """Raises if a batch cannot be cut for replicas and their micro-batches."""
   if size % num_replicas:
-    fitting = (
-      [size // num_replicas * num_replicas] if size > num_replicas else []
-    )
-    fitting.append(-(-size // num_replicas) * num_replicas)
+    below = size // num_replicas * num_replicas
+    fitting = [x for x in (below, below + num_replicas) if x]
     raise ValueError(
       f"data:{num_replicas} does not divide batch_size={size}; use "
       f"--batch_size={' or '.join(map(str, fitting))}, or as many replicas as "

@@ -5,7 +5,7 @@ stages send each other in a training step. Of several replicas the picture
 shows the first; the text has the devices of all.
 """
 
-import dataclasses
+import json
 
 from estimator_mp import amounts
 from estimator_mp.config import placement as placement_lib
@@ -67,44 +67,39 @@ def dot(inspected: inspection.Inspection) -> str:
     '  node [shape=box, fontname="sans-serif"];',
     f"  label={_quoted(inspected.title)};",
   ]
-  of_device: dict[str, str] = {}
+  nodes: dict[str, tuple[str, str]] = {}
   for index, stage in enumerate(inspected.placement.stages):
-    of_device[stage.device] = f"stage_{stage.stage}"
-    label = "\n".join(
-      [
-        f"stage {stage.stage}, {stage.device}",
-        *stage.layers,
-        *(f"{name}: {value}" for name, value in _amounts(inspected, index)),
-      ]
-    )
-    lines.append(f"  stage_{stage.stage} [label={_quoted(label)}];")
+    label = [
+      f"stage {stage.stage}, {stage.device}",
+      *stage.layers,
+      *(f"{name}: {value}" for name, value in _amounts(inspected, index)),
+    ]
+    nodes[stage.device] = (f"stage_{stage.stage}", "\n".join(label))
   for held in inspected.placement.replicas:
-    if held.device not in of_device:
-      words = [("stage", held.stages[0], held.stage_names())]
-      if held.replica:
-        words.insert(0, ("replica", held.replica, str(held.replica)))
-      if held.part:
-        words.append(("part", held.part, str(held.part)))
-      name = "_".join(f"{word}_{number}" for word, number, _ in words)
-      of_device[held.device] = name
-      label = ", ".join(f"{word} {text}" for word, _, text in words)
-      label = f"{label}, {held.device}"
-      lines.append(f"  {name} [label={_quoted(label)}];")
+    words = [("stage", held.stages[0], held.stage_names())]
+    if held.replica:
+      words.insert(0, ("replica", held.replica, str(held.replica)))
+    if held.part:
+      words.append(("part", held.part, str(held.part)))
+    name = "_".join(f"{word}_{number}" for word, number, _ in words)
+    texts = [f"{word} {text}" for word, _, text in words]
+    nodes.setdefault(held.device, (name, ", ".join([*texts, held.device])))
   for boundary in inspected.boundaries:
     for device in (boundary.source, boundary.destination):
-      if device not in of_device:
-        of_device[device] = f"device_{len(of_device)}"
-        lines.append(f"  {of_device[device]} [label={_quoted(device)}];")
-    lines.append(
-      f"  {of_device[boundary.source]} -> {of_device[boundary.destination]} "
-      f"[label={_quoted(_on_two_lines(boundary))}];"
-    )
+      nodes.setdefault(device, (f"device_{len(nodes)}", device))
+  lines += [
+    f"  {name} [label={_quoted(label)}];" for name, label in nodes.values()
+  ]
+  lines += [
+    f"  {nodes[boundary.source][0]} -> {nodes[boundary.destination][0]} "
+    f"[label={_quoted(_on_two_lines(boundary))}];"
+    for boundary in inspected.boundaries
+  ]
   return "\n".join([*lines, "}", ""])
 
 
 def _quoted(text: str) -> str:
-  escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-  return '"' + escaped.replace("\n", "\\n") + '"'
+  return json.dumps(text, ensure_ascii=False)
 
 
 def _on_two_lines(boundary: inspection.Boundary) -> str:
@@ -161,7 +156,7 @@ class _Picture:
       if not held.replica:
         stages = self._inspected.placement.stages
         stage_of[held.device] = stages[held.stages[0]].device
-    between: dict[tuple[str, str], inspection.Boundary] = {}
+    between: dict[tuple[str, str], list[inspection.Boundary]] = {}
     within: list[inspection.Boundary] = []
     others: list[inspection.Boundary] = []
     for boundary in self._inspected.boundaries:
@@ -172,14 +167,16 @@ class _Picture:
       elif source == destination:
         within.append(boundary)
       else:
-        pair = (source, destination)
-        known = between.get(pair, inspection.Boundary(*pair, 0, 0))
-        between[pair] = dataclasses.replace(
-          known,
-          num_tensors=known.num_tensors + boundary.num_tensors,
-          num_bytes=known.num_bytes + boundary.num_bytes,
-        )
-    return [*between.values()], within, others
+        between.setdefault((source, destination), []).append(boundary)
+    added = [
+      inspection.Boundary(
+        *pair,
+        sum(x.num_tensors for x in found),
+        sum(x.num_bytes for x in found),
+      )
+      for pair, found in between.items()
+    ]
+    return added, within, others
 
   def _span(self, boundary: inspection.Boundary) -> int:
     """Returns how many columns to the right something is sent."""

@@ -6,7 +6,6 @@ devices send each other on the way: what is summed, gathered or read by all.
 Where tables are split over replicas, a last row is for what each has whole.
 """
 
-import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -86,18 +85,13 @@ def rows(plan: SplitPlan, order: Sequence[str]) -> list[SplitVariable | Sent]:
     order: The names of variables and ops, in the order of the graph.
   """
   place = {name: index for index, name in enumerate(order)}
-  names = {variable.name for variable in plan.variables}
-  found: list[tuple[int, SplitVariable | Sent]] = [
-    (place.get(variable.name, len(place)), variable)
-    for variable in plan.variables
-    if not _is_slot(variable.name, names)
-  ]
-  found += [
-    (place.get(sent.op, len(place)), sent)
-    for sent in plan.sent
-    if sent.num_bytes > _MOST_LEFT_OUT_BYTES
-  ]
-  return [row for _, row in sorted(found, key=lambda entry: entry[0])]
+
+  def position(row: SplitVariable | Sent) -> int:
+    name = row.op if isinstance(row, Sent) else row.name
+    return place.get(name, len(place))
+
+  sent = [x for x in plan.sent if x.num_bytes > _MOST_LEFT_OUT_BYTES]
+  return sorted([*_without_slots(plan), *sent], key=position)
 
 
 def num_parameters(plan: SplitPlan) -> int:
@@ -106,51 +100,18 @@ def num_parameters(plan: SplitPlan) -> int:
   Args:
     plan: What is split.
   """
+  return sum(math.prod(variable.shape) for variable in _without_slots(plan))
+
+
+def _without_slots(plan: SplitPlan) -> list[SplitVariable]:
   names = {variable.name for variable in plan.variables}
-  return sum(
-    math.prod(variable.shape)
-    for variable in plan.variables
-    if not _is_slot(variable.name, names)
-  )
+  return [x for x in plan.variables if not _is_slot(x.name, names)]
 
 
 def _is_slot(name: str, names: set[str]) -> bool:
   """Whether a variable is named below another one, as slots are."""
   parts = name.split("/")
   return any("/".join(parts[:i]) in names for i in range(1, len(parts)))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Matrix:
-  """The outline of a variable, in inches, and which way it is cut.
-
-  Attributes:
-    width: Of its last dimension.
-    height: Of all others together.
-    by_columns: Whether it is the last dimension that is split.
-  """
-
-  width: float
-  height: float
-  by_columns: bool
-
-  @classmethod
-  def of(cls, variable: SplitVariable, longest: int) -> "_Matrix":
-    """Returns the outline of a variable; lengths grow with their logarithms.
-
-    Args:
-      variable: The variable.
-      longest: The largest dimension in the picture.
-    """
-    *others, last = variable.shape
-    scale = (_LONGEST - _SHORTEST) / math.log2(1 + longest)
-
-    def length(size: int) -> float:
-      return _SHORTEST + scale * math.log2(max(size, 1))
-
-    height = length(math.prod(others)) * 0.6
-    by_columns = variable.axis == len(others)
-    return cls(length(last), height, by_columns)
 
 
 class _Picture:
@@ -193,8 +154,27 @@ class _Picture:
     """Returns the height of a row, in inches."""
     if isinstance(row, Sent):
       return _SENT
-    height = _Matrix.of(row, self._longest).height
-    return max(height, 0.34) + _BETWEEN
+    return max(self._outline(row)[1], 0.34) + _BETWEEN
+
+  def _outline(self, variable: SplitVariable) -> tuple[float, float]:
+    """Returns the width and the height of a variable, in inches.
+
+    They are for its last dimension and for all others together, and grow with
+    their logarithms.
+    """
+    *others, last = variable.shape
+    scale = (_LONGEST - _SHORTEST) / math.log2(1 + self._longest)
+    width, height = (
+      _SHORTEST + scale * math.log2(max(size, 1))
+      for size in (last, math.prod(others))
+    )
+    return width, 0.6 * height
+
+  def _label(self, middle: float, name: str, what: str) -> None:
+    """Writes what a row is, beside its columns."""
+    name = canvas_lib.shortened(name, _MAX_NAME)
+    self._canvas.text(_MARGIN, middle + 0.08, name, size=8)
+    self._canvas.text(_MARGIN, middle - 0.09, what, size=7, color=FAINT)
 
   def _left(self, part: int) -> float:
     return _MARGIN + _LABELS + _COLUMN * part
@@ -232,52 +212,38 @@ class _Picture:
 
   def _draw_variable(self, variable: SplitVariable, middle: float) -> None:
     """Draws a variable once for each device, with the device's shard in it."""
-    text = self._canvas.text
     shape = " x ".join(f"{size:,}" for size in variable.shape)
-    size = amounts.amount(variable.num_bytes, "B")
-    text(
-      _MARGIN,
-      middle + 0.08,
-      canvas_lib.shortened(variable.name, _MAX_NAME),
-      size=8,
+    num_bytes = amounts.amount(variable.num_bytes, "B")
+    self._label(
+      middle,
+      variable.name,
+      f"{shape}, split by axis {variable.axis}; {num_bytes}",
     )
-    text(
-      _MARGIN,
-      middle - 0.09,
-      f"{shape}, split by axis {variable.axis}; {size}",
-      size=7,
-      color=FAINT,
-    )
-    matrix = _Matrix.of(variable, self._longest)
+    width, height = self._outline(variable)
+    by_columns = variable.axis == len(variable.shape) - 1
     whole = sum(variable.sizes)
     start = 0
     for part, length in enumerate(variable.sizes):
-      left = self._left(part) + (_LONGEST - matrix.width) / 2
-      bottom = middle - matrix.height / 2
-      self._canvas.box(
-        (left, bottom), (matrix.width, matrix.height), _WHOLE, _BORDER
-      )
+      left = self._left(part) + (_LONGEST - width) / 2
+      bottom = middle - height / 2
+      self._canvas.box((left, bottom), (width, height), _WHOLE, _BORDER)
       before, own = start / whole, length / whole
-      if matrix.by_columns:
-        corner = (left + matrix.width * before, bottom)
-        extent = (matrix.width * own, matrix.height)
+      if by_columns:
+        corner = (left + width * before, bottom)
+        extent = (width * own, height)
       else:
-        corner = (left, bottom + matrix.height * (1 - before - own))
-        extent = (matrix.width, matrix.height * own)
+        corner = (left, bottom + height * (1 - before - own))
+        extent = (width, height * own)
       color = _COLORS[part % len(_COLORS)]
       self._canvas.box(corner, extent, color, _BORDER)
       start += length
 
   def _draw_replicated(self, middle: float) -> None:
     """Draws what each device has whole."""
-    text = self._canvas.text
-    text(_MARGIN, middle + 0.08, "all other variables", size=8)
-    text(
-      _MARGIN,
-      middle - 0.09,
+    self._label(
+      middle,
+      "all other variables",
       f"{self._replicated:,} parameters, whole in each replica",
-      size=7,
-      color=FAINT,
     )
     size = (_LONGEST / 2, _REPLICATED - _BETWEEN)
     for part in range(len(self._devices)):

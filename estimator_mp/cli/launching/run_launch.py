@@ -7,7 +7,6 @@ import pathlib
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Sequence
 
 from estimator_mp.cli import commands
 from estimator_mp.cli.launching import (
@@ -21,8 +20,6 @@ from estimator_mp.cli.launching import (
 from estimator_mp.cli.launching import tasks as tasks_lib
 from estimator_mp.cli.launching.launch_flags import OWN, LaunchOptions
 from estimator_mp.cluster import ports
-from estimator_mp.cluster.tasks import Task
-from estimator_mp.config import options as options_lib
 from estimator_mp.distributed import network as network_check
 
 _ADDRESS = "127.0.0.1"
@@ -75,13 +72,18 @@ def _run_once(
   with contextlib.ExitStack() as stack:
     watcher = stack.enter_context(guardian.Guardian())
     processes = []
-    starts = _starts(options, tasks, num_planned)
-    for task, start in zip(tasks, starts, strict=True):
+    addresses = [f"{_ADDRESS}:{port}" for port in ports.free_ports(len(tasks))]
+    for task, cores in zip(tasks, options.cores, strict=True):
+      config = tasks_lib.tf_config(task, tasks, addresses, num_planned)
+      environment = {**_environment(), "TF_CONFIG": config}
       log = os.path.join(log_dir, f"{task.job}_{task.index}.log")
       output = task_output.TaskOutput(str(task), log, terminal)
       stack.enter_context(output)
-      process = task_process.TaskProcess(task, start, output, watcher)
-      processes.append(process)
+      processes.append(
+        task_process.TaskProcess(
+          task, options, environment, cores, output, watcher
+        )
+      )
     running = supervision.Supervision(processes, options, terminal, _say)
     return running.run()
 
@@ -126,27 +128,6 @@ def _make_log_dir(log_dir: str | None) -> str:
       f"--log_dir={log_dir} cannot be made ({error.strerror}); give another"
     ) from error
   return log_dir
-
-
-def _starts(
-  options: LaunchOptions, tasks: Sequence[Task], num_planned: int
-) -> list[task_process.Start]:
-  """Returns what each task is started with."""
-  addresses = [f"{_ADDRESS}:{port}" for port in ports.free_ports(len(tasks))]
-  environment = _environment()
-  configs = [
-    tasks_lib.tf_config(task, tasks, addresses, num_planned) for task in tasks
-  ]
-  return [
-    task_process.Start(
-      options.program,
-      {**environment, "TF_CONFIG": tf_config},
-      options_lib.user_directory(),
-      options.num_bytes,
-      cores,
-    )
-    for tf_config, cores in zip(configs, options.cores, strict=True)
-  ]
 
 
 def _environment() -> dict[str, str]:

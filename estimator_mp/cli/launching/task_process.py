@@ -7,39 +7,20 @@ launcher dies (PR_SET_PDEATHSIG in section 2 of the manual, prctl).
 
 import contextlib
 import ctypes
-import dataclasses
 import os
 import resource
 import signal
 import subprocess
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 from estimator_mp.cli.launching import guardian as guardian_lib
 from estimator_mp.cli.launching import task_output
+from estimator_mp.cli.launching.launch_flags import LaunchOptions
 from estimator_mp.cluster.tasks import Task
+from estimator_mp.config import options as options_lib
 
 _PR_SET_PDEATHSIG = 1
 _MOST_READ = 1 << 16
-
-
-@dataclasses.dataclass(frozen=True)
-class Start:
-  """What the process of a task is started with.
-
-  Attributes:
-    command: The program and its arguments.
-    environment: All variables of its environment.
-    folder: The directory that it runs in.
-    num_bytes: The most data that it may have, as RLIMIT_DATA counts it; None
-      for no limit.
-    cores: The cores that it may use; empty for all of the launcher's.
-  """
-
-  command: tuple[str, ...]
-  environment: Mapping[str, str]
-  folder: str
-  num_bytes: int | None = None
-  cores: frozenset[int] = frozenset()
 
 
 class TaskProcess:
@@ -48,7 +29,9 @@ class TaskProcess:
   def __init__(
     self,
     task: Task,
-    start: Start,
+    options: LaunchOptions,
+    environment: Mapping[str, str],
+    cores: Collection[int],
     output: task_output.TaskOutput,
     guardian: guardian_lib.Guardian,
   ):
@@ -56,13 +39,17 @@ class TaskProcess:
 
     Args:
       task: The task.
-      start: What its process is started with.
+      options: What the process is started with.
+      environment: All variables of its environment.
+      cores: The cores that it may use; empty for all of the launcher's.
       output: Where its output goes.
       guardian: Who is to know its process group.
     """
     self.task = task
     self.output = output
-    self._start = start
+    self._options = options
+    self._environment = environment
+    self._cores = cores
     self._guardian = guardian
     self._process: subprocess.Popen[bytes] | None = None
     self._reading = -1
@@ -82,14 +69,14 @@ class TaskProcess:
     os.set_blocking(reading, False)
     try:
       self._process = subprocess.Popen(
-        self._start.command,
-        env=self._start.environment,
-        cwd=self._start.folder,
+        self._options.program,
+        env=self._environment,
+        cwd=options_lib.user_directory(),
         stdin=subprocess.DEVNULL,
         stdout=writing,
         stderr=writing,
         start_new_session=True,
-        preexec_fn=_preparation(self._start),
+        preexec_fn=_preparation(self._options.num_bytes, self._cores),
       )
     except BaseException:
       os.close(reading)
@@ -160,11 +147,12 @@ class TaskProcess:
       os.waitid(os.P_PID, self._process.pid, os.WEXITED | os.WNOWAIT)
 
 
-def _preparation(start: Start) -> Callable[[], None]:
+def _preparation(
+  limit: int | None, cores: Collection[int]
+) -> Callable[[], None]:
   """Returns what the process does first; it runs between fork and exec."""
   libc = ctypes.CDLL(None)
   launcher = os.getpid()
-  limit = start.num_bytes
   _, most = resource.getrlimit(resource.RLIMIT_DATA)
   if limit is not None and most != resource.RLIM_INFINITY:
     limit = min(limit, most)  # It may set none above what it has.
@@ -175,8 +163,8 @@ def _preparation(start: Start) -> Callable[[], None]:
       os._exit(1)
     if limit is not None:
       resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
-    if start.cores:
-      os.sched_setaffinity(0, start.cores)
+    if cores:
+      os.sched_setaffinity(0, cores)
 
   return prepare
 
