@@ -189,7 +189,13 @@ def explain(error: Exception, directories: Sequence[str]) -> str | None:
     return None
   if any(text in line for text in _FULL_TEXTS):
     line += "; free some space, or choose another --model_dir"
-  return f"{line}; {_saved(model_dir)}"
+  try:
+    path = newest(model_dir)
+  except (CheckpointError, tf.errors.OpError, OSError):
+    path = None
+  if path is None:
+    return f"{line}; no checkpoint was saved"
+  return f"{line}; {path} is saved, and the same command resumes from it"
 
 
 @contextlib.contextmanager
@@ -235,14 +241,3 @@ def _line_about_files(
         if directory in line:
           return " ".join(line[line.index(directory) :].split())
   return None
-
-
-def _saved(model_dir: str) -> str:
-  """Returns what is left of a run that failed."""
-  try:
-    path = newest(model_dir)
-  except (CheckpointError, tf.errors.OpError, OSError):
-    path = None
-  if path is None:
-    return "no checkpoint was saved"
-  return f"{path} is saved, and the same command resumes from it"

@@ -379,27 +379,11 @@ def run_command(options: train_flags.TrainOptions) -> int:
   directories = [options.model_dir, options.export_dir or options.model_dir]
   try:
     with checkpoints.quiet_threads(directories):
-      return _run_command(options)
-  except (
-    checkpoints.CheckpointError,
-    run_record.ModelDirError,
-    status.TaskError,
-  ) as error:
-    return commands.complain("train", error, _FAILED)
-  except Exception as error:
-    line = checkpoints.explain(error, directories)
-    if line is None:
-      raise
-    return commands.complain("train", line, _FAILED)
-
-
-def _run_command(options: train_flags.TrainOptions) -> int:
-  try:
-    job = prepare(options)
-  except ValueError as error:
-    return commands.complain("train", error)
-  try:
-    run(job)
+      try:
+        job = prepare(options)
+      except ValueError as error:
+        return commands.complain("train", error)
+      run(job)
   except interruption_lib.TrainingInterrupted as interrupted:
     return _report_interruption(interrupted, options.model_dir)
   except tf.estimator.NanLossDuringTrainingError:
@@ -413,10 +397,18 @@ def _run_command(options: train_flags.TrainOptions) -> int:
   except split_rules.SplitError as error:
     return commands.complain("train", error)
   except (
-    verification_lib.PlacementError,
+    checkpoints.CheckpointError,
     placement_file.PlacementFileError,
+    run_record.ModelDirError,
+    status.TaskError,
+    verification_lib.PlacementError,
   ) as error:
     return commands.complain("train", error, _FAILED)
+  except Exception as error:
+    line = checkpoints.explain(error, directories)
+    if line is None:
+      raise
+    return commands.complain("train", line, _FAILED)
   return 0
 
 

@@ -79,26 +79,28 @@ def compare(
     def described(name: str, **changed: Any) -> tf.estimator.RunConfig:
       return given.replace(model_dir=os.path.join(folder, name), **changed)
 
-    plain = _Model(
+    plain = functools.partial(
+      training_graph.TrainingGraph,
       _without_marks(model_fn, config.create_mesh()),
       batches.inputs,
       described("plain"),
       params,
     )
-    sharded = _Model(
+    sharded = functools.partial(
+      training_graph.TrainingGraph,
       sharding.shard_model_fn(model_fn, config),
       batches.inputs,
       described("sharded", session_config=session),
       params,
     )
     begin = (
-      plain.build().initialize(os.path.join(folder, "initial"))
+      plain().initialize(os.path.join(folder, "initial"))
       if checkpoint is None
       else _find_checkpoint(checkpoint)
     )
-    plain_run = plain.start(begin)
+    plain_run = _started(plain, begin)
     with contextlib.closing(plain_run), contextlib.ExitStack() as stack:
-      sharded_run = sharded.start(begin)
+      sharded_run = _started(sharded, begin)
       stack.callback(sharded_run.close)
       found = []
       for number, values in enumerate(batches.values, start=1):
@@ -107,7 +109,7 @@ def compare(
         if restart_each_step and number > 1:
           stack.close()
           path = plain_run.save(os.path.join(folder, f"step_{number}"))
-          sharded_run = sharded.start(path)
+          sharded_run = _started(sharded, path)
           stack.callback(sharded_run.close)
         found.append((plain_run.step(values), sharded_run.step(values)))
   if not found:
@@ -118,47 +120,23 @@ def compare(
   return comparison.judge(found, plain_run.graph, config, tolerance, checkpoint)
 
 
-@dataclasses.dataclass(frozen=True)
-class _Model:
-  """One of the two models, of which graphs are made.
-
-  Attributes:
-    model_fn: The model_fn, sharded or not.
-    inputs: As in `training_graph.Batches`.
-    run_config: What it is called with.
-    params: What it is called with.
-  """
-
-  model_fn: Callable[..., tf.estimator.EstimatorSpec]
-  inputs: tuple[Any, Any]
-  run_config: tf.estimator.RunConfig
-  params: Mapping[str, Any] | None
-
-  def build(self) -> training_graph.TrainingGraph:
-    """Returns a new graph."""
-    return training_graph.TrainingGraph(
-      self.model_fn, self.inputs, self.run_config, self.params
-    )
-
-  def start(self, checkpoint: str) -> training_graph.TrainingRun:
-    """Returns a run of a new graph, from a checkpoint.
-
-    Args:
-      checkpoint: The path of the checkpoint.
-    """
-    graph = self.build()
-    try:
-      return graph.start(checkpoint)
-    except (
-      tf.errors.DataLossError,
-      tf.errors.InvalidArgumentError,
-      tf.errors.NotFoundError,
-    ) as error:
-      reason = " ".join(error.message.split())[:_MOST_LETTERS]
-      raise ValueError(
-        f"checkpoint={checkpoint!r} is not of this model ({reason}); give one "
-        "that this model_fn was trained to, or none for initial values"
-      ) from error
+def _started(
+  build: Callable[[], training_graph.TrainingGraph], checkpoint: str
+) -> training_graph.TrainingRun:
+  """Returns a run of a new graph, from a checkpoint."""
+  graph = build()
+  try:
+    return graph.start(checkpoint)
+  except (
+    tf.errors.DataLossError,
+    tf.errors.InvalidArgumentError,
+    tf.errors.NotFoundError,
+  ) as error:
+    reason = " ".join(error.message.split())[:_MOST_LETTERS]
+    raise ValueError(
+      f"checkpoint={checkpoint!r} is not of this model ({reason}); give one "
+      "that this model_fn was trained to, or none for initial values"
+    ) from error
 
 
 def _without_marks(

@@ -229,7 +229,8 @@ def _kinds(graph: training_graph.TrainingGraph) -> dict[str, str]:
 
   They are "trainable", "slot NAME", or its own name.
   """
-  trainable = {v.op.name for v in graph.trainable_variables()}
+  trained = graph.graph.get_collection("trainable_variables")
+  trainable = {variable.op.name for variable in trained}
   kinds = {}
   for name in graph.variables:
     variable, slash, slot = name.rpartition("/")

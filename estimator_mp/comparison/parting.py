@@ -45,22 +45,6 @@ class PartedStep:
       * self.config.create_mesh().axis_size("data")
     )
 
-  def wrong_variables(self) -> list[str]:
-    """Returns the variables that differ, the most different first."""
-    wrong = [x for x in self.variables.items() if not x[1] <= self.tolerance]
-    return [name for name, _ in sorted(wrong, key=lambda x: -x[1])]
-
-  def only_state_differs(self) -> bool:
-    """Whether all is equal but variables that have no gradient."""
-    wrong = self.wrong_variables()
-    trained = tuple(f"{name}/" for name in self.plain.gradients)
-    return (
-      self.loss_difference <= self.tolerance
-      and all(x <= self.tolerance for x in self.gradients.values())
-      and bool(wrong)
-      and not any(f"{name}/".startswith(trained) for name in wrong)
-    )
-
 
 def reason(step: PartedStep) -> str:
   """Returns the likely reason why a step differs.
@@ -75,7 +59,17 @@ def reason(step: PartedStep) -> str:
 def _rounding(step: PartedStep) -> str:
   """Returns a reason if differences are those of rounding."""
   sizes = [step.loss_difference, *step.gradients.values()]
-  if max(sizes) > _ROUNDING or step.only_state_differs():
+  wrong = [
+    x for x, size in step.variables.items() if not size <= step.tolerance
+  ]
+  trained = tuple(f"{name}/" for name in step.plain.gradients)
+  # All is equal but variables that have no gradient.
+  only_state_differs = (
+    all(x <= step.tolerance for x in sizes)
+    and bool(wrong)
+    and not any(f"{name}/".startswith(trained) for name in wrong)
+  )
+  if max(sizes) > _ROUNDING or only_state_differs:
     return ""
   worst = max(step.variables.values())
   if worst > _ROUNDING:

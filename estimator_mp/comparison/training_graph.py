@@ -160,7 +160,7 @@ class TrainingGraph:
     return features, labels
 
   @functools.cached_property
-  def _saver(self) -> tf.compat.v1.train.Saver:
+  def saver(self) -> tf.compat.v1.train.Saver:
     """A saver of all variables, which makes ops."""
     return v1.train.Saver(
       [
@@ -187,10 +187,6 @@ class TrainingGraph:
     """
     return dict(zip(self.inputs, values, strict=True))
 
-  def trainable_variables(self) -> list[tf.Variable]:
-    """Returns the trainable variables."""
-    return list(self.graph.get_collection(v1.GraphKeys.TRAINABLE_VARIABLES))
-
   def initialize(self, path: str) -> str:
     """Initializes all variables, and saves them; returns the checkpoint.
 
@@ -200,7 +196,7 @@ class TrainingGraph:
     with self.graph.as_default():
       session = self._creator(None).create_session()
       with session:
-        return str(self._saver.save(session, path, write_meta_graph=False))
+        return str(self.saver.save(session, path, write_meta_graph=False))
 
   def start(self, checkpoint: str) -> "TrainingRun":
     """Starts to train from a checkpoint, with the hooks of the spec.
@@ -214,14 +210,14 @@ class TrainingGraph:
         self._creator(checkpoint),
         [*spec.training_chief_hooks, *spec.training_hooks],
       )
-    return TrainingRun(self, session, self._saver)
+    return TrainingRun(self, session)
 
   def _creator(
     self, checkpoint: str | None
   ) -> tf.compat.v1.train.SessionCreator:
     given = self.spec.scaffold or v1.train.Scaffold()
     # Its own saver may leave variables out, or swap them with their averages.
-    scaffold = v1.train.Scaffold(saver=self._saver, copy_from_scaffold=given)
+    scaffold = v1.train.Scaffold(saver=self.saver, copy_from_scaffold=given)
     return v1.train.ChiefSessionCreator(
       scaffold,
       config=self._run_config.session_config,
@@ -269,18 +265,15 @@ class TrainingRun:
     self,
     training_graph: TrainingGraph,
     session: tf.compat.v1.train.MonitoredSession,
-    saver: tf.compat.v1.train.Saver,
   ):
     """Keeps what `TrainingGraph.start` made.
 
     Args:
       training_graph: The graph.
       session: Its session.
-      saver: A saver of all variables.
     """
     self.graph = training_graph
     self._session = session
-    self._saver = saver
 
   def step(self, values: Sequence[np.ndarray]) -> Step:
     """Trains on a batch.
@@ -302,7 +295,9 @@ class TrainingRun:
     """
     with self.graph.graph.as_default():
       saved = self._run_without_hooks(
-        lambda session: self._saver.save(session, path, write_meta_graph=False)
+        lambda session: self.graph.saver.save(
+          session, path, write_meta_graph=False
+        )
       )
     return str(saved)
 

@@ -413,9 +413,15 @@ class ShardingOptions:
       num_stages = self._axis_size("stage") * self.num_virtual_stages
       check_rules(self.placement, num_stages)
     if not placement_lib.is_strategy(self.placement):
-      self._check_unused("memory_limit")
+      unused = ["memory_limit"]
       if self.schedule != orders.AUTO:
-        self._check_unused("measured_costs")
+        unused.append("measured_costs")
+      for name in unused:
+        if getattr(self, name) is not None:
+          raise ValueError(
+            f"{name} is for placement={placement_lib.names_of_strategies()} "
+            "only, but another placement is given; leave one of them out"
+          )
 
   def _axes(self) -> Mapping[str, int]:
     return parse_axes(self.mesh)
@@ -476,15 +482,6 @@ class ShardingOptions:
         f"other, but mesh {self.mesh} has one stage; use a mesh such as "
         "stage:2, or compression for what replicas send"
       )
-
-  def _check_unused(self, *names: str) -> None:
-    """Raises if fields are given that matter to named strategies only."""
-    for name in names:
-      if getattr(self, name) is not None:
-        raise ValueError(
-          f"{name} is for placement={placement_lib.names_of_strategies()} "
-          "only, but another placement is given; leave one of them out"
-        )
 
 
 def parse_axes(spec: str) -> Mapping[str, int]:

@@ -194,3 +194,45 @@ class Canvas:
       else None,
       parse_math=False,
     )
+
+
+class Picture:
+  """What pictures have in common; a subclass says what to draw, and how large.
+
+  Attributes:
+    width: Its width in inches.
+    height: Its height.
+    canvas: What `draw` draws on.
+  """
+
+  width: float
+  height: float
+  canvas: Canvas
+
+  def draw(self) -> None:
+    """Draws it."""
+    raise NotImplementedError
+
+  def write(self, directory: str, name: str, dpi: int = 110) -> list[str]:
+    """Draws it into NAME.png and NAME.svg; the same picture, the same files.
+
+    Args:
+      directory: An existing folder.
+      name: The name of the files, without an ending.
+      dpi: The dots per inch of the PNG.
+
+    Returns:
+      The paths of the files.
+
+    Raises:
+      ValueError: If matplotlib is not installed.
+    """
+    with opened(self.width, self.height) as self.canvas:
+      self.draw()
+      return self.canvas.save(directory, name, dpi)
+
+  def frame(self, left: float, title: str, footer: Sequence[str]) -> None:
+    """Writes a title at the top, and small lines at the bottom."""
+    self.canvas.text(left, self.height - 0.35, title, size=12, weight="bold")
+    for number, text in enumerate(reversed(footer)):
+      self.canvas.text(left, 0.18 + 0.16 * number, text, 7.5, FAINT)

@@ -84,10 +84,7 @@ def write_pictures(
   Raises:
     ValueError: If matplotlib is not installed.
   """
-  gantt = _Gantt(trace)
-  with canvas_lib.opened(gantt.width, gantt.height) as canvas:
-    gantt.draw(canvas)
-    return canvas.save(directory, name, dpi=120)
+  return _Gantt(trace).write(directory, name, dpi=120)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -158,15 +155,8 @@ def lay_out(trace: step_trace.StepTrace, device: int) -> Row:
   )
 
 
-class _Gantt:
-  """The picture of one trace.
-
-  Attributes:
-    width: Its width in inches.
-    height: Its height.
-  """
-
-  _canvas: canvas_lib.Canvas
+class _Gantt(canvas_lib.Picture):
+  """The picture of one trace."""
 
   def __init__(self, trace: step_trace.StepTrace):
     self._trace = trace
@@ -192,16 +182,15 @@ class _Gantt:
     share = (time - self._begin) / (self._end - self._begin)
     return _LEFT + min(max(share, 0.0), 1.0) * (self.width - _LEFT - _RIGHT)
 
-  def draw(self, canvas: canvas_lib.Canvas) -> None:
-    """Draws it on a canvas of its width and height."""
-    self._canvas = canvas
+  def draw(self) -> None:
+    """Draws it."""
     self._draw_title()
     self._draw_time()
     top = self.height - _TOP
     for device, row in enumerate(self._rows):
       if self._heading(device):
         name = self._trace.group_of(device)
-        canvas.text(0.2, top - 0.06, name, size=10, weight="bold")
+        self.canvas.text(0.2, top - 0.06, name, size=10, weight="bold")
         top -= _HEADING
       self._draw_row(device, row, top)
       top -= row.height + _STRIP + _GAP
@@ -234,8 +223,8 @@ class _Gantt:
       f"bubble {trace.bubble:.0%}{bubble}",
       f"{amounts.amount(trace.total_sent_bytes, 'B')} sent between devices",
     ]
-    self._canvas.text(_LEFT, y, title, size=12.5, weight="bold")
-    self._canvas.text(
+    self.canvas.text(_LEFT, y, title, size=12.5, weight="bold")
+    self.canvas.text(
       _LEFT, y - 0.24, "   |   ".join(texts), size=9, color=FAINT
     )
 
@@ -248,12 +237,12 @@ class _Gantt:
     for index in range(int(total / step + 1e-9) + 1):
       x = self._x(self._begin + index * step * 1000)
       ends = [(x, bottom), (x, self.height - _TOP + 0.06)]
-      self._canvas.line(ends, _GRID, 0.8, layer=0)
+      self.canvas.line(ends, _GRID, 0.8, layer=0)
       text = f"{index * step:.{digits}f}"
-      self._canvas.text(
+      self.canvas.text(
         x, bottom - 0.13, text, size=8, color=FAINT, align="center"
       )
-    self._canvas.text(self.width - _RIGHT + 0.12, bottom - 0.13, "ms", 8, FAINT)
+    self.canvas.text(self.width - _RIGHT + 0.12, bottom - 0.13, "ms", 8, FAINT)
 
   def _draw_row(self, device: int, row: Row, top: float) -> None:
     trace = self._trace
@@ -263,14 +252,14 @@ class _Gantt:
     names = [f"stage {stage}" for stage in row.stages]
     for index, name in enumerate(names):
       y = top - (index + 1 / 2) * row.lanes_per_stage * row.lane_height
-      self._canvas.text(0.2, y + (0.07 if len(names) == 1 else 0), name, 10)
+      self.canvas.text(0.2, y + (0.07 if len(names) == 1 else 0), name, 10)
     label_y = middle if not names else middle - 0.11
     if len(names) > 1:
       label_y = bottom - _STRIP - 0.06
     label = trace.devices[device].rpartition("device:")[2]
     if trace.devices_per_stage > 1:
       label += f", part {device % trace.devices_per_stage}"
-    self._canvas.text(0.2, label_y, label, size=7.5, color=FAINT)
+    self.canvas.text(0.2, label_y, label, size=7.5, color=FAINT)
     for start, end in row.other:
       self._box(start, end, bottom - _STRIP, bottom, _OTHER)
     for span, lane in row.spans:
@@ -284,7 +273,7 @@ class _Gantt:
       texts.append(f"{trace.bubble_of(device):.0%} idle")
     for index, text in enumerate(texts):
       y = middle + (len(texts) - 1) * 0.08 - index * 0.16
-      self._canvas.text(
+      self.canvas.text(
         self.width - _RIGHT + 0.12, y, text, size=8.5, color=FAINT
       )
 
@@ -316,7 +305,7 @@ class _Gantt:
     # A digit is 0.7 of the size wide; 72 points are an inch.
     size = min(_NUMBER, 26 * height, 72 * width / (0.7 * len(number) + 0.2))
     if size >= _MIN_NUMBER:
-      self._canvas.text(
+      self.canvas.text(
         (self._x(start) + self._x(end)) / 2,
         (bottom + top) / 2 - 0.01,
         number,
@@ -330,12 +319,12 @@ class _Gantt:
   def _draw_legend(self) -> None:
     x, y = _LEFT, 0.3
     for text, color, edge, hatch in legend(self._trace):
-      self._canvas.box((x, y - 0.07), (0.26, 0.14), color, edge, hatch)
-      self._canvas.text(x + 0.34, y, text, size=8.5, color=FAINT)
+      self.canvas.box((x, y - 0.07), (0.26, 0.14), color, edge, hatch)
+      self.canvas.text(x + 0.34, y, text, size=8.5, color=FAINT)
       x += 0.34 + 0.065 * len(text) + 0.26
     if self._trace.spans:
       text = "colour and number: the micro-batch"
-      self._canvas.text(x, y, text, size=8.5, color=FAINT)
+      self.canvas.text(x, y, text, size=8.5, color=FAINT)
 
   def _box(
     self,
@@ -351,7 +340,7 @@ class _Gantt:
     left, right = self._x(start), self._x(end)
     if right > left:
       size = (right - left, top - bottom)
-      self._canvas.box((left, bottom), size, color, edge, hatch)
+      self.canvas.box((left, bottom), size, color, edge, hatch)
 
 
 class Entry(NamedTuple):

@@ -49,10 +49,7 @@ def write_pictures(
   Raises:
     ValueError: If matplotlib is not installed.
   """
-  picture = _Picture(inspected)
-  with canvas_lib.opened(picture.width, picture.height) as canvas:
-    picture.draw(canvas)
-    return canvas.save(directory, "placement", dpi=110)
+  return _Picture(inspected).write(directory, "placement")
 
 
 def dot(inspected: inspection.Inspection) -> str:
@@ -119,15 +116,8 @@ def _amounts(
   ]
 
 
-class _Picture:
-  """The picture of one partition.
-
-  Attributes:
-    width: Its width in inches.
-    height: Its height.
-  """
-
-  _canvas: canvas_lib.Canvas
+class _Picture(canvas_lib.Picture):
+  """The picture of one partition."""
 
   def __init__(self, inspected: inspection.Inspection):
     self._inspected = inspected
@@ -185,11 +175,9 @@ class _Picture:
   def _left(self, column: int) -> float:
     return _MARGIN + column * (_WIDTH + _GAP)
 
-  def draw(self, canvas: canvas_lib.Canvas) -> None:
-    """Draws it on a canvas of its width and height."""
-    self._canvas = canvas
-    y = self.height - 0.35
-    canvas.text(_MARGIN, y, self._inspected.title, size=12, weight="bold")
+  def draw(self) -> None:
+    """Draws it."""
+    self.frame(_MARGIN, self._inspected.title, self._footer())
     for index in range(len(self._column)):
       self._draw_stage(index)
     for boundary in self._neighbours:
@@ -198,9 +186,6 @@ class _Picture:
       self._draw_lane(boundary, lane, self._top, 1, _FORWARD)
     for lane, boundary in enumerate(self._below):
       self._draw_lane(boundary, lane, self._bottom, -1, _BACKWARD)
-    footer = self._footer()
-    for number, text in enumerate(reversed(footer)):
-      canvas.text(_MARGIN, 0.18 + 0.16 * number, text, size=7.5, color=FAINT)
 
   def _footer(self) -> list[str]:
     """Returns the lines at the bottom."""
@@ -227,14 +212,14 @@ class _Picture:
 
   def _draw_stage(self, index: int) -> None:
     inspected = self._inspected
-    text = self._canvas.text
+    text = self.canvas.text
     stage = inspected.placement.stages[index]
     left = self._left(index)
     for bottom, height, color in (
       (self._bottom, _HEIGHT, "white"),
       (self._top - 0.5, 0.5, _HEAD),
     ):
-      self._canvas.box(
+      self.canvas.box(
         (left, bottom), (_WIDTH, height), color, edge=_BORDER, line_width=1
       )
     x, right = left + 0.14, left + _WIDTH - 0.14
@@ -266,11 +251,11 @@ class _Picture:
   def _draw_bar(
     self, left: float, right: float, y: float, name: str, share: float
   ) -> None:
-    self._canvas.text(left, y, name, size=8, color=FAINT)
-    self._canvas.text(right, y, f"{share:.0%}", size=8, align="right")
+    self.canvas.text(left, y, name, size=8, color=FAINT)
+    self.canvas.text(right, y, f"{share:.0%}", size=8, align="right")
     length = right - left
     for width, color in ((length, _TRACK), (length * share, _BAR)):
-      self._canvas.box((left, y - 0.19), (width, 0.09), color)
+      self.canvas.box((left, y - 0.19), (width, 0.09), color)
 
   def _draw_neighbours(self, boundary: inspection.Boundary) -> None:
     """Draws an arrow from one column to the next, or back."""
@@ -283,10 +268,10 @@ class _Picture:
     y = self._bottom + _HEIGHT * (0.62 if forward else 0.3)
     ends = [(left, y), (right, y)]
     color = _FORWARD if forward else _BACKWARD
-    self._canvas.arrow(ends if forward else ends[::-1], color, _ARROW)
+    self.canvas.arrow(ends if forward else ends[::-1], color, _ARROW)
     x = (left + right) / 2
     text = _on_two_lines(boundary)
-    self._canvas.text(x, y + 0.24, text, size=8, color=color, align="center")
+    self.canvas.text(x, y + 0.24, text, size=8, color=color, align="center")
 
   def _draw_lane(
     self,
@@ -305,8 +290,8 @@ class _Picture:
     end -= 0.2 * direction - shift
     y = edge + direction * (_LANE * (lane + 1) - 0.08)
     points = [(start, edge), (start, y), (end, y), (end, edge)]
-    self._canvas.arrow(points, color, _ARROW)
-    self._canvas.text(
+    self.canvas.arrow(points, color, _ARROW)
+    self.canvas.text(
       (start + end) / 2,
       y,
       boundary.summary(),

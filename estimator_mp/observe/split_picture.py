@@ -69,9 +69,7 @@ def write_pictures(
   """
   found = rows(plan, order)
   picture = _Picture(title, plan, found, devices, replicated)
-  with canvas_lib.opened(picture.width, picture.height) as canvas:
-    picture.draw(canvas)
-    return canvas.save(directory, "split", dpi=110)
+  return picture.write(directory, "split")
 
 
 def rows(plan: SplitPlan, order: Sequence[str]) -> list[SplitVariable | Sent]:
@@ -114,15 +112,8 @@ def _is_slot(name: str, names: set[str]) -> bool:
   return any("/".join(parts[:i]) in names for i in range(1, len(parts)))
 
 
-class _Picture:
-  """The picture of one plan.
-
-  Attributes:
-    width: Its width in inches.
-    height: Its height.
-  """
-
-  _canvas: canvas_lib.Canvas
+class _Picture(canvas_lib.Picture):
+  """The picture of one plan."""
 
   def __init__(
     self,
@@ -173,20 +164,19 @@ class _Picture:
   def _label(self, middle: float, name: str, what: str) -> None:
     """Writes what a row is, beside its columns."""
     name = canvas_lib.shortened(name, _MAX_NAME)
-    self._canvas.text(_MARGIN, middle + 0.08, name, size=8)
-    self._canvas.text(_MARGIN, middle - 0.09, what, size=7, color=FAINT)
+    self.canvas.text(_MARGIN, middle + 0.08, name, size=8)
+    self.canvas.text(_MARGIN, middle - 0.09, what, size=7, color=FAINT)
 
   def _left(self, part: int) -> float:
     return _MARGIN + _LABELS + _COLUMN * part
 
-  def draw(self, canvas: canvas_lib.Canvas) -> None:
-    """Draws it on a canvas of its width and height."""
-    self._canvas = canvas
+  def draw(self) -> None:
+    """Draws it."""
+    self.frame(_MARGIN, self._title, self._footer())
     y = self.height - 0.35
-    canvas.text(_MARGIN, y, self._title, size=12, weight="bold")
     for part, device in enumerate(self._devices):
       x = self._left(part) + _LONGEST / 2
-      canvas.text(x, y - 0.4, device, 9, align="center", weight="bold")
+      self.canvas.text(x, y - 0.4, device, 9, align="center", weight="bold")
     y = self.height - _HEADER
     for row in self._rows:
       middle = y - self._height(row) / 2
@@ -197,8 +187,6 @@ class _Picture:
       y -= self._height(row)
     if self._replicated:
       self._draw_replicated(y - _REPLICATED / 2)
-    for number, text in enumerate(reversed(self._footer())):
-      canvas.text(_MARGIN, 0.18 + 0.16 * number, text, size=7.5, color=FAINT)
 
   def _footer(self) -> list[str]:
     """Returns the lines at the bottom."""
@@ -226,7 +214,7 @@ class _Picture:
     for part, length in enumerate(variable.sizes):
       left = self._left(part) + (_LONGEST - width) / 2
       bottom = middle - height / 2
-      self._canvas.box((left, bottom), (width, height), _WHOLE, _BORDER)
+      self.canvas.box((left, bottom), (width, height), _WHOLE, _BORDER)
       before, own = start / whole, length / whole
       if by_columns:
         corner = (left + width * before, bottom)
@@ -235,7 +223,7 @@ class _Picture:
         corner = (left, bottom + height * (1 - before - own))
         extent = (width, height * own)
       color = _COLORS[part % len(_COLORS)]
-      self._canvas.box(corner, extent, color, _BORDER)
+      self.canvas.box(corner, extent, color, _BORDER)
       start += length
 
   def _draw_replicated(self, middle: float) -> None:
@@ -249,7 +237,7 @@ class _Picture:
     for part in range(len(self._devices)):
       corner = (self._left(part) + _LONGEST / 4, middle - size[1] / 2)
       color = _COLORS[part % len(_COLORS)]
-      self._canvas.box(corner, size, color, _BORDER)
+      self.canvas.box(corner, size, color, _BORDER)
 
   def _draw_sent(self, sent: Sent, middle: float) -> None:
     """Draws an arrow to, or from, the device that has the whole tensor."""
@@ -258,11 +246,11 @@ class _Picture:
     first = self._left(0) + _LONGEST / 2
     last = self._left(len(self._devices) - 1) + _LONGEST / 2
     points = [(first, middle), (last, middle)]
-    self._canvas.arrow(points if spreads else points[::-1], color, 1.2)
+    self.canvas.arrow(points if spreads else points[::-1], color, 1.2)
     text = amounts.amount(sent.forward_bytes, "B")
     if sent.backward_bytes:
       text += f", {amounts.amount(sent.backward_bytes, 'B')} back"
-    self._canvas.text(
+    self.canvas.text(
       (first + last) / 2,
       middle,
       text,
@@ -273,4 +261,4 @@ class _Picture:
     )
     name = sent.tensor.removesuffix(":0")
     label = f"{sent.kind}: {canvas_lib.shortened(name, _MAX_NAME)}"
-    self._canvas.text(_MARGIN, middle, label, size=8, color=color)
+    self.canvas.text(_MARGIN, middle, label, size=8, color=color)

@@ -10,6 +10,7 @@ the step fails.
 
 import dataclasses
 from collections.abc import Sequence
+from contextlib import closing
 
 from estimator_mp import sharding
 from estimator_mp.cli.sizing import device_processes, families, planning
@@ -57,7 +58,7 @@ def measure(options: CapacityOptions, plan: planning.Plan) -> Measurement:
   """
   with device_processes.started(len(plan.devices)) as processes:
     target = processes.target
-    with _Training(options, plan, plan.model.empty(), target) as empty:
+    with closing(_Training(options, plan, plan.model.empty(), target)) as empty:
       empty.train(options.steps)
       processes.limit(options.num_bytes)
     tf.compat.v1.Session.reset(target)
@@ -65,7 +66,7 @@ def measure(options: CapacityOptions, plan: planning.Plan) -> Measurement:
     before = processes.held()
     losses: Sequence[float] = ()
     try:
-      with _Training(options, plan, plan.model, target) as full:
+      with closing(_Training(options, plan, plan.model, target)) as full:
         losses = full.train(options.steps)
     except _REFUSED:
       losses = ()
@@ -135,11 +136,7 @@ class _Training:
         hook.after_create_session(session, None)
     self._session = tf.compat.v1.Session(target, graph, obeying)
 
-  def __enter__(self) -> "_Training":
-    """Returns itself."""
-    return self
-
-  def __exit__(self, *_: object) -> None:
+  def close(self) -> None:
     """Closes the session, with its variables."""
     self._session.close()
 
