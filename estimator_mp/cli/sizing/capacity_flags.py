@@ -12,7 +12,7 @@ from estimator_mp.config import sharding_options
 _MODEL = "Model"
 _DEVICES = "Devices"
 _OUTPUT = "Output"
-_USED = ("num_micro_batches", "schedule", "recompute")
+_USED = ("num_micro_batches", "schedule", "recompute", "optimizer_state")
 
 _model = functools.partial(options_lib.option, group=_MODEL)
 _devices = functools.partial(options_lib.option, group=_DEVICES)
@@ -43,12 +43,6 @@ class CapacityOptions:
     (1, 2, 4, 8), "The numbers of stages to find the largest model for.", 1
   )
   replicas: int = _devices(1, "Replicas of the staged model.", minimum=1)
-  optimizer_state: str = _devices(
-    "replicated",
-    "Whether each replica has all slots of the optimizer, or a part of them"
-    " (ZeRO-1).",
-    choices=sharding_options.OPTIMIZER_STATES,
-  )
   measure: bool = _devices(
     False,
     "Train each of the models that were found for some steps, with a process"
@@ -73,7 +67,7 @@ class CapacityOptions:
       raise commands.FlagsError(
         "--stages=none leaves nothing; use such as 1,2,4"
       )
-    if self.optimizer_state == "sharded" and self.replicas == 1:
+    if self.sharding.optimizer_state == "sharded" and self.replicas == 1:
       raise commands.FlagsError(
         "--optimizer_state=sharded spreads slots over replicas, but "
         "--replicas=1; use 2 or more"

@@ -99,7 +99,7 @@ class _Training:
       planning.mesh_of(options, plan.num_stages),
       planning.devices_of(options, plan.num_stages),
       placement=plan.placement,
-      optimizer_state=options.optimizer_state,
+      optimizer_state=options.sharding.optimizer_state,
       verify_placement=False,
       num_micro_batches=options.sharding.num_micro_batches,
       schedule=options.sharding.schedule,

@@ -79,7 +79,7 @@ def plan_model(
   config = ShardingConfig(
     mesh_of(options, num_stages),
     devices_of(options, num_stages),
-    optimizer_state=options.optimizer_state,
+    optimizer_state=options.sharding.optimizer_state,
     verify_placement=False,
   )
   slices = options.sharding.num_micro_batches
