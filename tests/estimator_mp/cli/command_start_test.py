@@ -95,14 +95,17 @@ def _run(program: str, command: str, *arguments: str):
 class CommandStartTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("script", "train", _AS_SCRIPT),
-    *((command, command, _AS_MODULE) for command in (*_COMMANDS, "predict")),
+    *(
+      (command.rpartition(".")[2], command, _AS_MODULE)
+      for command in (*_COMMANDS, "predict", "cli.launching.launch")
+    ),
   )
   def test_help(self, command, program):
     code, output, errors = _run(program, command, "--help")
     self.assertEqual((code, errors), (0, ""))
-    *lines, imported = output.splitlines()
-    self.assertIn(f"usage: {command} [--flag=value ...]", lines)
-    self.assertEqual(imported, _IMPORTED)
+    name = command.rpartition(".")[2]
+    self.assertIn(f"\nusage: {name} [--flag=value ...]", output)
+    self.assertEqual(output.splitlines()[-1], _IMPORTED)
 
   @parameterized.named_parameters(
     tiers.sample(

@@ -26,8 +26,6 @@ class OptionsTest(parameterized.TestCase):
 
   def test_values(self):
     options = _parse(
-      "--mesh=stage:2",
-      "--devices=cpu:0, cpu:1",
       "--learning_rate=1e-2",
       "--train_steps=7",
       "--noverify_placement",
@@ -35,7 +33,6 @@ class OptionsTest(parameterized.TestCase):
     )
     self.assertEqual(options.trace_steps, (10, 20))
     self.assertEqual(_parse("--trace_steps=none").trace_steps, ())
-    self.assertEqual(options.sharding.devices, ("cpu:0", "cpu:1"))
     self.assertEqual(options.learning_rate, 0.01)
     self.assertEqual(options.train_steps, 7)
     self.assertFalse(options.sharding.verify_placement)
