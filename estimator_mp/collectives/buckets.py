@@ -15,11 +15,12 @@ Balso (2018, arXiv:1802.05799) call them tensor fusion.
 """
 
 import dataclasses
+import functools
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import placed_ops
 from estimator_mp.graph.gradient import Reduce
 
 import tensorflow as tf
@@ -47,7 +48,7 @@ def plan_buckets(
   sizes: Sequence[int | None],
   dtypes: Sequence[tf.DType],
   bucket_bytes: int,
-  order: Sequence[int] | None = None,
+  order: Sequence[int],
   chunk_bytes: int | None = None,
 ) -> list[Bucket]:
   """Says which gradients are summed together.
@@ -63,7 +64,7 @@ def plan_buckets(
     bucket_bytes: The most bytes of gradients that are fused. With 0 each
       gradient is on its own.
     order: The indices of the gradients in the order in which the backward pass
-      makes them. None: they are given in this order.
+      makes them.
     chunk_bytes: A gradient of more bytes is cut in pieces of at most as many,
       which differ by one element at most; None cuts none. At least
       `bucket_bytes`.
@@ -72,42 +73,25 @@ def plan_buckets(
     The buckets in the order in which they are complete, that is, in which the
     backward pass makes their last gradients. Each gradient is in one of them,
     or all its pieces are, one after the other.
-
-  Raises:
-    ValueError: If the arguments have different lengths, `order` is no order
-      of the gradients, or a number of bytes is out of its range.
   """
-  order = range(len(sizes)) if order is None else order
-  _check_plan(sizes, dtypes, bucket_bytes, order, chunk_bytes)
-  # For each bucket also the place of its last gradient in the order.
-  complete: list[tuple[int, Bucket]] = []
+  found: list[Bucket] = []
+  fused: list[tuple[tf.DType, list[int]]] = []
   filling: dict[tf.DType, list[int]] = {}
   free: dict[tf.DType, int] = {}
-  places = {index: place for place, index in enumerate(order)}
-
-  def close(dtype: tf.DType) -> None:
-    indices = filling.pop(dtype)
-    complete.append((places[indices[-1]], Bucket(tuple(indices), dtype)))
-
   for index in order:
-    dtype = tf.dtypes.as_dtype(dtypes[index])
-    elements = sizes[index]
+    dtype, elements = dtypes[index], sizes[index]
     if elements is None or elements * dtype.size >= bucket_bytes:
-      complete += [
-        (places[index], bucket)
-        for bucket in _alone(index, elements, dtype, chunk_bytes)
-      ]
+      found += _alone(index, elements, dtype, chunk_bytes)
       continue
-    if dtype in filling and elements * dtype.size > free[dtype]:
-      close(dtype)
-    if dtype not in filling:
+    if elements * dtype.size > free.get(dtype, -1):
       filling[dtype] = []
       free[dtype] = bucket_bytes
+      fused.append((dtype, filling[dtype]))
     filling[dtype].append(index)
     free[dtype] -= elements * dtype.size
-  for dtype in [*filling]:
-    close(dtype)
-  return [bucket for _, bucket in sorted(complete, key=lambda pair: pair[0])]
+  found += [Bucket(tuple(indices), dtype) for dtype, indices in fused]
+  places = {index: place for place, index in enumerate(order)}
+  return sorted(found, key=lambda bucket: places[bucket.gradients[-1]])
 
 
 def reduce_in_buckets(
@@ -135,14 +119,8 @@ def reduce_in_buckets(
   Returns:
     For every replica the sums, in the order, shapes and dtypes of its
     gradients, on its device.
-
-  Raises:
-    ValueError: If there is no replica or not one device for each, replicas
-      have different numbers of gradients, or gradients of one variable differ
-      in shape or dtype or are sparse.
   """
-  _check_replicas(per_replica, devices)
-  columns = [[*parts] for parts in zip(*per_replica, strict=True)]
+  columns = [*zip(*per_replica, strict=True)]
   shapes = [
     gradient_lib.common_shape(index, parts)
     for index, parts in enumerate(columns)
@@ -152,86 +130,23 @@ def reduce_in_buckets(
   with tf.compat.v1.name_scope("reduce_in_buckets"):
     for bucket, reduce in reduces.items():
       sums = reduce(
-        [
-          _on_device(device, _packed, bucket, gradients)
-          for gradients, device in zip(per_replica, devices, strict=True)
-        ],
+        placed_ops.on_each(
+          devices, functools.partial(_packed, bucket), per_replica
+        ),
         devices,
       )
-      unpacked = [
-        _on_device(device, _unpacked, bucket, total, shapes)
-        for total, device in zip(sums, devices, strict=True)
-      ]
+      unpacked = placed_ops.on_each(
+        devices, functools.partial(_unpacked, bucket, shapes), sums
+      )
       for number, index in enumerate(bucket.gradients):
         pieces[index].append([parts[number] for parts in unpacked])
-    return [
-      [
-        _on_device(device, _joined, [parts[replica] for parts in found], shape)
-        for found, shape in zip(pieces, shapes, strict=True)
-      ]
-      for replica, device in enumerate(devices)
+    totals = [
+      placed_ops.on_each(
+        devices, functools.partial(_joined, shape), [*zip(*found, strict=True)]
+      )
+      for found, shape in zip(pieces, shapes, strict=True)
     ]
-
-
-def _check_plan(
-  sizes: Sequence[int | None],
-  dtypes: Sequence[tf.DType],
-  bucket_bytes: int,
-  order: Sequence[int],
-  chunk_bytes: int | None,
-) -> None:
-  """Raises if buckets cannot be planned."""
-  if len(dtypes) != len(sizes):
-    raise ValueError(
-      f"{len(sizes)} sizes but {len(dtypes)} dtypes were given; give one of "
-      "each for every gradient"
-    )
-  if bucket_bytes < 0:
-    raise ValueError(
-      f"bucket_bytes={bucket_bytes} is negative; use the bytes of a bucket, "
-      "such as 4194304, or 0 to fuse no gradients"
-    )
-  if sorted(order) != [*range(len(sizes))]:
-    raise ValueError(
-      f"order={[*order]} does not name each of {len(sizes)} gradients once; "
-      f"give the numbers 0 to {len(sizes) - 1} in some order"
-      if sizes
-      else f"order={[*order]} names gradients, but there are none; leave it out"
-    )
-  if chunk_bytes is None:
-    return
-  least = max([bucket_bytes, 1, *(tf.dtypes.as_dtype(d).size for d in dtypes)])
-  if chunk_bytes < least:
-    raise ValueError(
-      f"chunk_bytes={chunk_bytes} is less than a bucket or an element of a "
-      f"gradient; use at least {least}, or None to cut no gradient"
-    )
-
-
-def _check_replicas(
-  per_replica: Sequence[Sequence[tf.Tensor]], devices: Sequence[str]
-) -> None:
-  """Raises if gradients are not those of one replica on each device."""
-  counts = [len(gradients) for gradients in per_replica]
-  if not counts or len(counts) != len(devices):
-    raise ValueError(
-      f"per_replica has the gradients of {len(counts)} replicas for "
-      f"{len(devices)} devices ({', '.join(devices)}); give one list for each "
-      "device"
-    )
-  if len(set(counts)) > 1:
-    raise ValueError(
-      f"per_replica has {counts} gradients per replica; every replica needs "
-      "one for each variable"
-    )
-  for replica, gradients in enumerate(per_replica):
-    for index, gradient in enumerate(gradients):
-      if not isinstance(gradient, tf.Tensor):
-        raise ValueError(
-          f"gradient {index} of replica {replica} is of type "
-          f"{type(gradient).__name__}; buckets hold dense tensors: sum sparse "
-          "gradients by sparse.sum_rows, and leave None out"
-        )
+  return [[*parts] for parts in zip(*totals, strict=True)]
 
 
 def _alone(
@@ -251,14 +166,6 @@ def _alone(
   ]
 
 
-def _on_device(
-  device: str, function: Callable[..., tf.Tensor], *arguments: Any
-) -> tf.Tensor:
-  """Returns what a function makes on a device, whatever blocks are around."""
-  with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    return function(*arguments)
-
-
 def _packed(bucket: Bucket, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
   """Returns the tensor of one replica that stands for a bucket."""
   first = gradients[bucket.gradients[0]]
@@ -272,7 +179,7 @@ def _packed(bucket: Bucket, gradients: Sequence[tf.Tensor]) -> tf.Tensor:
 
 
 def _unpacked(
-  bucket: Bucket, total: tf.Tensor, shapes: Sequence[tf.TensorShape]
+  bucket: Bucket, shapes: Sequence[tf.TensorShape], total: tf.Tensor
 ) -> list[tf.Tensor]:
   """Returns the sums of a bucket's gradients, or of its piece."""
   if len(bucket.gradients) == 1:
@@ -285,7 +192,7 @@ def _unpacked(
   ]
 
 
-def _joined(pieces: Sequence[tf.Tensor], shape: tf.TensorShape) -> tf.Tensor:
+def _joined(shape: tf.TensorShape, pieces: Sequence[tf.Tensor]) -> tf.Tensor:
   """Returns the sum of a gradient from the sums of its pieces."""
   if len(pieces) > 1:
     return tf.reshape(tf.concat(pieces, axis=0), shape.as_list())

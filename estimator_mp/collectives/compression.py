@@ -25,16 +25,15 @@ A gradient that is infinite or NaN is sent as it is, for whoever looks for it,
 and leaves its residual as it was.
 """
 
+import functools
 import math
 from collections.abc import Sequence
 
-from estimator_mp.config import sharding_options
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import placed_ops
 from estimator_mp.graph.gradient import Reduce
 
 import tensorflow as tf
-
-MODES = sharding_options.HALF_PRECISIONS
 
 
 def compressed(reduce: Reduce | None, mode: str) -> Reduce:
@@ -68,19 +67,13 @@ def compressed(reduce: Reduce | None, mode: str) -> Reduce:
     A function from n tensors of equal shapes and dtypes, and their n devices,
     to their sums on these devices, bitwise equal if those of `reduce` are. It
     raises a ValueError for a tensor whose shape the graph does not know.
-
-  Raises:
-    ValueError: If the mode is unknown.
   """
-  if mode not in MODES:
-    raise ValueError(f"mode={mode!r} is unknown; use one of {', '.join(MODES)}")
   wire_dtype = tf.dtypes.as_dtype(mode)
   reduce_exactly = _sum_on_each if reduce is None else reduce
 
   def reduce_compressed(
     tensors: Sequence[tf.Tensor], devices: Sequence[str]
   ) -> list[tf.Tensor]:
-    gradient_lib.check_one_per_device(tensors, devices)
     dtype = tensors[0].dtype
     if not dtype.is_floating or dtype.size <= wire_dtype.size:
       return reduce_exactly(tensors, devices)
@@ -91,17 +84,17 @@ def compressed(reduce: Reduce | None, mode: str) -> Reduce:
     shape = _known_shape(tensors)
     with tf.compat.v1.name_scope(f"compressed_{mode}"):
       residuals = _residuals(shape, dtype, devices)
-      sent = []
-      for x, kept, device in zip(tensors, residuals, devices, strict=True):
-        with tf.compat.v1.device(None), tf.compat.v1.device(device):
-          sent.append(_halved(x, kept, wire_dtype, limit))
+      sent = placed_ops.on_each(
+        devices,
+        functools.partial(_halved, wire_dtype, limit),
+        tensors,
+        residuals,
+      )
       if reduce is None:
         return _sum_on_each(sent, devices, dtype)
-      sums = []
-      for total, device in zip(reduce(sent, devices), devices, strict=True):
-        with tf.compat.v1.device(None), tf.compat.v1.device(device):
-          sums.append(tf.cast(total, dtype))
-      return sums
+      return placed_ops.on_each(
+        devices, lambda total: tf.cast(total, dtype), reduce(sent, devices)
+      )
 
   return reduce_compressed
 
@@ -130,20 +123,11 @@ def top_k(fraction: float) -> Reduce:
     A function from n tensors of equal shapes and dtypes, and their n devices,
     to their sums on these devices, added in the same order on each. It raises
     a ValueError for a tensor whose shape the graph does not know.
-
-  Raises:
-    ValueError: If the fraction is out of its range.
   """
-  if not 0 < fraction <= 1:
-    raise ValueError(
-      f"fraction={fraction} is not above 0 and at most 1; use the part of the "
-      "entries that is sent, such as 0.01"
-    )
 
   def reduce_top_k(
     tensors: Sequence[tf.Tensor], devices: Sequence[str]
   ) -> list[tf.Tensor]:
-    gradient_lib.check_one_per_device(tensors, devices)
     dtype = tensors[0].dtype
     if not dtype.is_floating:
       return _sum_on_each(tensors, devices)
@@ -152,20 +136,19 @@ def top_k(fraction: float) -> Reduce:
     count = min(size, max(1, round(fraction * size)))
     with tf.compat.v1.name_scope("top_k"):
       residuals = _residuals(tf.TensorShape([size]), dtype, devices)
-      sent = []
-      for x, kept, device in zip(tensors, residuals, devices, strict=True):
-        with tf.compat.v1.device(None), tf.compat.v1.device(device):
-          sent.append(_largest(x, kept, count))
-      sums = []
-      for device in devices:
-        with tf.compat.v1.device(None), tf.compat.v1.device(device):
-          # One replica after the other: its indices are all different, so that
-          # the order of additions, and the sum, is the same on each device.
-          total = tf.zeros([size], dtype)
-          for found, values in sent:
-            total = tf.tensor_scatter_nd_add(total, _rows(found), values)
-          sums.append(tf.reshape(total, shape.as_list()))
-      return sums
+      sent = placed_ops.on_each(
+        devices, functools.partial(_largest, count), tensors, residuals
+      )
+
+      def add() -> tf.Tensor:
+        # One replica after the other: its indices are all different, so that
+        # the order of additions, and the sum, is the same on each device.
+        total = tf.zeros([size], dtype)
+        for found, values in sent:
+          total = tf.tensor_scatter_nd_add(total, _rows(found), values)
+        return tf.reshape(total, shape.as_list())
+
+      return placed_ops.on_each(devices, add)
 
   return reduce_top_k
 
@@ -186,35 +169,31 @@ def _residuals(
   shape: tf.TensorShape, dtype: tf.DType, devices: Sequence[str]
 ) -> list[tf.Variable]:
   """Returns a new residual of 0 on each device."""
-  found = []
+
+  def make(replica: int) -> tf.Variable:
+    return tf.compat.v1.Variable(
+      tf.zeros(shape, dtype),  # On the device, whoever places what is left.
+      trainable=False,
+      collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
+      name=f"replica_{replica}",
+      dtype=dtype,
+      use_resource=True,
+    )
+
   # An absolute scope, and no get_variable: the variable scopes and custom
   # getters around would change what is made, and its name.
   with (
     tf.compat.v1.name_scope("estimator_mp/residual/"),
     tf.compat.v1.name_scope("sum"),
   ):
-    for replica, device in enumerate(devices):
-      with tf.compat.v1.device(None), tf.compat.v1.device(device):
-        found.append(
-          tf.compat.v1.Variable(
-            tf.zeros(
-              shape, dtype
-            ),  # On the device, whoever places what is left.
-            trainable=False,
-            collections=[tf.compat.v1.GraphKeys.LOCAL_VARIABLES],
-            name=f"replica_{replica}",
-            dtype=dtype,
-            use_resource=True,
-          )
-        )
-  return found
+    return placed_ops.on_each(devices, make, range(len(devices)))
 
 
 def _halved(
-  gradient: tf.Tensor,
-  residual: tf.Variable,
   wire_dtype: tf.DType,
   limit: float,
+  gradient: tf.Tensor,
+  residual: tf.Variable,
 ) -> tf.Tensor:
   """Returns a gradient in half precision; what is left is kept."""
   kept = residual.read_value()
@@ -229,7 +208,7 @@ def _halved(
 
 
 def _largest(
-  gradient: tf.Tensor, residual: tf.Variable, count: int
+  count: int, gradient: tf.Tensor, residual: tf.Variable
 ) -> tuple[tf.Tensor, tf.Tensor]:
   """Returns int32 indices [count] and values; what is left is kept."""
   kept = residual.read_value()
@@ -266,8 +245,8 @@ def _sum_on_each(
   dtype: tf.DType | None = None,
 ) -> list[tf.Tensor]:
   """Returns sums, made on each device of all tensors, in the same order."""
-  sums = []
-  for device in devices:
-    with tf.compat.v1.device(None), tf.compat.v1.device(device):
-      sums.append(tf.add_n([tf.cast(x, dtype or x.dtype) for x in tensors]))
-  return sums
+
+  def add() -> tf.Tensor:
+    return tf.add_n([tf.cast(x, dtype or x.dtype) for x in tensors])
+
+  return placed_ops.on_each(devices, add)

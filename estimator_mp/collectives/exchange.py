@@ -20,6 +20,7 @@ import enum
 from collections.abc import Callable, Sequence
 
 from estimator_mp import devices as devices_lib
+from estimator_mp.graph import placed_ops
 
 import tensorflow as tf
 
@@ -50,14 +51,6 @@ class Rows:
 
   sizes: tuple[int, ...]
   ownership: Ownership = Ownership.DIV
-
-  def __post_init__(self) -> None:
-    sizes = modulo_sizes(self.size, len(self.sizes))
-    if self.ownership is Ownership.MOD and self.sizes != sizes:
-      raise ValueError(
-        f"{len(sizes)} shards of {self.size} rows by turns have {sizes} rows, "
-        f"not {self.sizes}"
-      )
 
   @property
   def size(self) -> int:
@@ -103,16 +96,6 @@ class Rows:
     if self.ownership is Ownership.MOD:
       return local_ids * len(self.sizes) + shard
     return local_ids + self.offsets[shard] if shard else local_ids
-
-
-def modulo_sizes(num_rows: int, num_shards: int) -> tuple[int, ...]:
-  """Returns how many rows each of several shards has by `Ownership.MOD`.
-
-  Args:
-    num_rows: The rows of the table.
-    num_shards: The number of shards.
-  """
-  return tuple((num_rows - i - 1) // num_shards + 1 for i in range(num_shards))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -258,12 +241,9 @@ def distinct_rows(
   Returns:
     Rows of shape [distinct ids, ...], the first shard's before the next one's.
   """
-  parts = []
-  for ids, gather, place in zip(
-    exchanged.local_ids, gathers, devices, strict=True
-  ):
-    with tf.compat.v1.device(None), tf.compat.v1.device(place):
-      parts.append(gather(ids))
+  parts = placed_ops.on_each(
+    devices, lambda ids, gather: gather(ids), exchanged.local_ids, gathers
+  )
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
     return tf.concat(parts, axis=0)
 
@@ -295,10 +275,10 @@ def entries(
     device: Where the values are.
   """
   if len(devices) == 1:
-    return _on_devices([values], devices)
+    return placed_ops.on_each(devices, tf.identity, [values])
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
     parts = [tf.gather(values, positions) for positions in parted.where]
-  return _on_devices(parts, devices)
+  return placed_ops.on_each(devices, tf.identity, parts)
 
 
 def local_ids(
@@ -311,11 +291,12 @@ def local_ids(
     rows: How the table is owned.
     devices: The device of each shard, which gets its own.
   """
-  found = []
-  for shard, (ids, device) in enumerate(zip(parted.ids, devices, strict=True)):
-    with tf.compat.v1.device(None), tf.compat.v1.device(device):
-      found.append(rows.local(tf.identity(ids), shard))
-  return found
+  return placed_ops.on_each(
+    devices,
+    lambda ids, shard: rows.local(tf.identity(ids), shard),
+    parted.ids,
+    range(len(devices)),
+  )
 
 
 def entries_of_distinct(
@@ -334,7 +315,7 @@ def entries_of_distinct(
   """
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
     parts = tf.split(values, exchanged.counts, num=len(exchanged.local_ids))
-  return _on_devices(parts, devices)
+  return placed_ops.on_each(devices, tf.identity, parts)
 
 
 def dense(
@@ -352,17 +333,6 @@ def dense(
   """
   with tf.compat.v1.device(None), tf.compat.v1.device(device):
     return tf.math.unsorted_segment_sum(values, local_ids, num_rows)
-
-
-def _on_devices(
-  tensors: Sequence[tf.Tensor], devices: Sequence[str]
-) -> list[tf.Tensor]:
-  """Returns tensors, each on the device of its number."""
-  found = []
-  for tensor, device in zip(tensors, devices, strict=True):
-    with tf.compat.v1.device(None), tf.compat.v1.device(device):
-      found.append(tf.identity(tensor))
-  return found
 
 
 def _host(device: str) -> str:

@@ -17,20 +17,10 @@ it is.
 from collections.abc import Sequence
 
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import placed_ops
 from estimator_mp.graph.gradient import Gradient, Reduce
 
 import tensorflow as tf
-
-
-def joined_ids(ids: Sequence[tf.Tensor]) -> tf.Tensor:
-  """Returns ids one after another, as int64 if they differ in dtype.
-
-  Args:
-    ids: At least one tensor of whole numbers.
-  """
-  dtypes = {x.dtype for x in ids}
-  dtype = dtypes.pop() if len(dtypes) == 1 else tf.int64
-  return tf.concat([tf.cast(x, dtype) for x in ids], axis=0)
 
 
 def concatenate(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
@@ -47,9 +37,11 @@ def concatenate(parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
   if len(parts) == 1:
     return parts[0]
   shapes = [part.dense_shape for part in parts if part.dense_shape is not None]
+  dtypes = {part.indices.dtype for part in parts}
+  dtype = dtypes.pop() if len(dtypes) == 1 else tf.int64
   return tf.IndexedSlices(
     values=tf.concat([part.values for part in parts], axis=0),
-    indices=joined_ids([part.indices for part in parts]),
+    indices=tf.concat([tf.cast(x.indices, dtype) for x in parts], axis=0),
     dense_shape=shapes[0] if shapes else None,
   )
 
@@ -122,8 +114,8 @@ def sum_on(device: str, parts: Sequence[tf.IndexedSlices]) -> tf.IndexedSlices:
     device: The device.
     parts: Gradients of one variable, those of the first slices first.
   """
-  with tf.compat.v1.device(None), tf.compat.v1.device(device):
-    return concatenate(parts)
+  (total,) = placed_ops.on_each([device], concatenate, [parts])
+  return total
 
 
 def sum_rows(
@@ -139,12 +131,7 @@ def sum_rows(
   Returns:
     For every replica the sum on its device: the same rows in the same order on
     each.
-
-  Raises:
-    ValueError: If there is no replica or not one device for each, or gradients
-      differ in shape or dtype or are not sparse.
   """
-  _check(per_replica, devices)
   sums = []
   with tf.compat.v1.name_scope("reduce_slices"):
     for slices, device in zip(per_replica, devices, strict=True):
@@ -173,15 +160,13 @@ def sum_as_dense(
     For every replica the sum on its device, as large as the table.
 
   Raises:
-    ValueError: As for `sum_rows`, or if the shape of the table is not known.
+    ValueError: If the shape of the table is not known.
   """
-  shape = _check(per_replica, devices)
+  shape = gradient_lib.common_shape(0, per_replica)
   with tf.compat.v1.name_scope("reduce_slices"):
-    tensors = []
-    for slices, device in zip(per_replica, devices, strict=True):
-      with tf.compat.v1.device(None), tf.compat.v1.device(device):
-        tensors.append(dense(slices))
-      tensors[-1].set_shape(shape)
+    tensors = placed_ops.on_each(devices, dense, per_replica)
+    for tensor in tensors:
+      tensor.set_shape(shape)
     return reduce(tensors, devices)
 
 
@@ -191,18 +176,3 @@ def _num_rows(slices: tf.IndexedSlices) -> int | None:
   if rows is None and slices.values.shape.rank:
     rows = slices.values.shape.as_list()[0]
   return rows
-
-
-def _check(
-  per_replica: Sequence[tf.IndexedSlices], devices: Sequence[str]
-) -> tf.TensorShape:
-  """Returns the shape of a table whose sparse gradients can be summed."""
-  gradient_lib.check_one_per_device(per_replica, devices)
-  for replica, slices in enumerate(per_replica):
-    if not isinstance(slices, tf.IndexedSlices):
-      raise ValueError(
-        f"the gradient of replica {replica} is of type "
-        f"{type(slices).__name__}, not IndexedSlices; sum dense gradients "
-        "by buckets.reduce_in_buckets"
-      )
-  return gradient_lib.common_shape(0, per_replica)

@@ -49,25 +49,6 @@ def common_shape(index: int, parts: Sequence[Gradient]) -> tf.TensorShape:
   return shape
 
 
-def check_one_per_device(
-  tensors: Sequence[Gradient], devices: Sequence[str]
-) -> None:
-  """Raises if there is not one gradient for each device.
-
-  Args:
-    tensors: The gradients.
-    devices: The names of the devices.
-
-  Raises:
-    ValueError: If there is none, or the numbers differ.
-  """
-  if not tensors or len(tensors) != len(devices):
-    raise ValueError(
-      f"{len(tensors)} gradients were given for {len(devices)} devices "
-      f"({', '.join(devices)}); give one gradient for each device"
-    )
-
-
 def add(one: Gradient | None, other: Gradient | None) -> Gradient | None:
   """Returns the sum of two gradients of one variable, where the first one is.
 

@@ -5,7 +5,8 @@ made: on the device given, whatever the caller's blocks say.
 """
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import tensorflow as tf
 
@@ -51,6 +52,25 @@ def add(tensors: Sequence[tf.Tensor], device: str) -> tf.Tensor:
     for tensor in tensors[1:]:
       total = tf.add_n([total, tensor], name="add")
   return total
+
+
+def on_each(
+  devices: Sequence[str],
+  make: Callable[..., Any],
+  *columns: Sequence[Any],
+) -> list[Any]:
+  """Returns what a function makes on each device, whatever blocks are around.
+
+  Args:
+    devices: The devices.
+    make: The function.
+    *columns: Its arguments, of each one for every device.
+  """
+  found = []
+  for device, *arguments in zip(devices, *columns, strict=True):
+    with tf.compat.v1.device(None), tf.compat.v1.device(device):
+      found.append(make(*arguments))
+  return found
 
 
 def copy_to(tensor: tf.Tensor, device: str) -> tf.Tensor:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 import estimator_mp  # noqa: F401  # It installs compat, before TensorFlow.
+from estimator_mp.collectives import all_reduce as all_reduce_lib
 
 import numpy as np
 import tensorflow as tf
@@ -27,6 +28,12 @@ def session_config(num_devices: int) -> tf.compat.v1.ConfigProto:
 def cpus(count: int) -> list[str]:
   """Returns the canonical names of CPU devices."""
   return [f"/device:CPU:{index}" for index in range(count)]
+
+
+def all_reduce(tensors: Sequence[tf.Tensor], algorithm: str) -> list[tf.Tensor]:
+  """Returns the sum of tensors on the device of each."""
+  devices = [tensor.device for tensor in tensors]
+  return all_reduce_lib.all_reduce(tensors, algorithm, devices)
 
 
 def random_parts(

@@ -59,7 +59,7 @@ def measure(algorithm, parts, is_known=True):
         value = v1.Variable(part, use_resource=True).read_value()
         known = part.shape if is_known else None
         tensors.append(v1.placeholder_with_default(value, known))
-    sums = all_reduce_lib.all_reduce(tensors, algorithm)
+    sums = cases.all_reduce(tensors, algorithm)
     metadata = v1.RunMetadata()
     with v1.Session(config=cases.session_config(count)) as session:
       session.run(v1.global_variables_initializer())

@@ -106,12 +106,6 @@ class RowsTest(parameterized.TestCase):
   def test_sizes(self):
     self.assertEqual(_DIV.offsets, (0, 4, 7))
     self.assertEqual(_MOD.size, 10)
-    self.assertEqual(exchange.modulo_sizes(11, 3), (4, 4, 3))
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "3 shards of 10 rows by turns have (4, 3, 3) rows, not (5, 3, 2)",
-    ):
-      Rows((5, 3, 2), Ownership.MOD)
 
 
 class LookUpTest(parameterized.TestCase):

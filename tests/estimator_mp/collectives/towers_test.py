@@ -4,6 +4,7 @@ import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.graph import traversal
 from tests.estimator_mp import drawn
+from tests.estimator_mp.collectives import device_steps
 
 import hypothesis
 import numpy as np
@@ -11,19 +12,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 from hypothesis import strategies
 
-HARD = tf.compat.v1.ConfigProto(
-  allow_soft_placement=False,
-  device_count={"CPU": 4},
-  use_per_session_threads=True,
-  inter_op_parallelism_threads=4,
-)
-
-
-def run(fetches, feed_dict=None):
-  """Runs fetches of the default graph under hard placement."""
-  with tf.compat.v1.Session(config=HARD) as session:
-    session.run(tf.compat.v1.global_variables_initializer())
-    return session.run(fetches, feed_dict)
+run = device_steps.run
 
 
 class BarrierTest(parameterized.TestCase):
@@ -84,31 +73,6 @@ class BarrierTest(parameterized.TestCase):
 
 
 class AggregateGradientsTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    (f"{method}_of_{n}_{dtype.name}", method, n, dtype)
-    for method in ("mean", "sum")
-    for n, dtype in (
-      (1, tf.float32),
-      (2, tf.float64),
-      (3, tf.float32),
-      (4, tf.float16),
-    )
-  )
-  def test_dense(self, method, n, dtype):
-    parts = np.random.RandomState(n).randn(n, 3, 5).astype(dtype.as_numpy_dtype)
-    with tf.Graph().as_default():
-      fed = tf.compat.v1.placeholder(dtype, parts.shape)
-      per_device = []
-      for i in range(n):
-        with tf.device(f"/cpu:{i}"):
-          per_device.append([tf.identity(fed[i])])
-      (total,) = estimator_mp.aggregate_gradients(per_device, method)
-      self.assertEqual(total.dtype, dtype)
-      value = run(total, {fed: parts})
-    expected = getattr(np, method)(parts.astype(np.float64), axis=0)
-    rounding = 4 * np.finfo(dtype.as_numpy_dtype).eps
-    np.testing.assert_allclose(value, expected, rtol=rounding, atol=rounding)
-
   @parameterized.named_parameters(("mean", "mean", 0.5), ("sum", "sum", 1.0))
   def test_sparse_stays_sparse(self, method, factor):
     mesh = estimator_mp.Mesh.create("data:2")
@@ -159,7 +123,7 @@ class AggregateGradientsTest(parameterized.TestCase):
       (total,) = estimator_mp.aggregate_gradients(parts, "mean")
       hook = toolbox.PlacementVerificationHook()
       with tf.compat.v1.train.SingularMonitoredSession(
-        [hook], config=HARD
+        [hook], config=device_steps.HARD
       ) as session:
         value = session.run(total, {x: [0.0, 1.0]})
     np.testing.assert_allclose(value, [1.0, 2.0])
@@ -169,17 +133,23 @@ class AggregateGradientsTest(parameterized.TestCase):
     strategies.integers(1, 9),
     strategies.lists(strategies.integers(0, 4), min_size=1, max_size=3),
     strategies.sampled_from(["mean", "sum"]),
+    strategies.sampled_from([np.float16, np.float32, np.float64]),
   )
   @drawn.examples(20)
-  def test_any_number_of_devices_and_any_shape(self, n, shape, method):
-    parts = np.random.RandomState(n).randn(n, *shape)
+  def test_any_number_of_devices_and_any_shape(self, n, shape, method, dtype):
+    parts = np.random.RandomState(n).randn(n, *shape).astype(dtype)
     with tf.Graph().as_default():
-      fed = tf.compat.v1.placeholder(tf.float64, parts.shape)
-      (total,) = estimator_mp.aggregate_gradients(
-        [[part] for part in tf.unstack(fed)], method
-      )
+      fed = tf.compat.v1.placeholder(dtype, parts.shape)
+      per_device = []
+      for i in range(n):
+        with tf.device(f"/cpu:{i % 4}"):
+          per_device.append([tf.identity(fed[i])])
+      (total,) = estimator_mp.aggregate_gradients(per_device, method)
+      self.assertEqual(total.dtype, dtype)
       value = run(total, {fed: parts})
-    np.testing.assert_allclose(value, getattr(np, method)(parts, axis=0))
+    expected = getattr(np, method)(parts.astype(np.float64), axis=0)
+    rounding = 2 * n * np.finfo(dtype).eps
+    np.testing.assert_allclose(value, expected, rtol=rounding, atol=rounding)
 
   @parameterized.named_parameters(
     (

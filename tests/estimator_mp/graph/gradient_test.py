@@ -47,16 +47,6 @@ class GradientTest(parameterized.TestCase):
     ):
       gradient.common_shape(0, [_dense(), _dense(dtype=tf.float16)])
 
-  @parameterized.parameters(0, 1, 3)
-  def test_one_for_each_device(self, count):
-    gradient.check_one_per_device([_dense(), _dense()], ["a", "b"])
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      f"{count} gradients were given for 2 devices (a, b); give one gradient "
-      "for each device",
-    ):
-      gradient.check_one_per_device([_dense()] * count, ["a", "b"])
-
 
 class SumTest(parameterized.TestCase):
   def setUp(self):

@@ -18,7 +18,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-all_reduce = all_reduce_lib.all_reduce
+all_reduce = cases.all_reduce
 # Until a wait that should not be is given up, in seconds.
 _LONG = 60
 
@@ -142,7 +142,7 @@ class OrderTest(absltest.TestCase):
       a = all_reduce(placed([fed] * 3, tf.identity), "collective")
       b = all_reduce(placed([known] * 2, tf.identity), "collective")
       devices = cases.cpus(3)[1:]
-      c = all_reduce([3 * a[1], a[2]], "collective", devices)
+      c = all_reduce_lib.all_reduce([3 * a[1], a[2]], "collective", devices)
       all_reduce([a[0], b[1]], "ring")
       collectives = order_all(graph)
       self.assertEqual([len(x) for x in collectives], [3, 2, 2])
@@ -178,7 +178,7 @@ class OrderTest(absltest.TestCase):
       fed = v1.placeholder(tf.float32, [4])
       gpus = ["/device:GPU:0", "/device:GPU:1"]
       for _ in range(3):
-        all_reduce([fed, fed], "nccl", gpus)
+        all_reduce_lib.all_reduce([fed, fed], "nccl", gpus)
       first, second, third = order_all(graph)
     for before, after in ((first, second), (second, third)):
       for earlier, later in zip(before, after, strict=True):
