@@ -10,7 +10,7 @@ from estimator_mp import sharding
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.session.session_config import (
   for_sharded_run,
-  is_of_sharded_run,
+  sharded_run_of,
 )
 
 import tensorflow as tf
@@ -94,7 +94,7 @@ def _shard_inner(
 
   def replacement(other: Any, mode: str) -> Callable[..., Any]:
     model_fn = estimators.model_fn_of(other)
-    own = is_of_sharded_run(estimators.run_config_of(other))
+    own = sharded_run_of(estimators.run_config_of(other)) is not None
     # One that a model_fn asks for a part of its model is sharded with it. One
     # with a RunConfig of its own may do what needs no mesh.
     if (

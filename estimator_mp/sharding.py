@@ -363,9 +363,11 @@ class _Sharding:
   ) -> tf.estimator.EstimatorSpec:
     """Lets batches wait on the devices that read them."""
     made = lower_prefetching.prefetch(input_boundary.find(self._of_input))
-    return prefetching.with_prefetching(
-      spec, made.number, made.store, made.end, made.waiting
+    hook = prefetching.PrefetchingHook(
+      made.number, made.store, made.end, made.waiting
     )
+    # After those that initialize iterators or set them to a position.
+    return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
   def keep_cells_apart(self) -> None:
     """Lets XLA compile cells one by one, once `run` has returned."""

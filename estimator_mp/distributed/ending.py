@@ -21,10 +21,11 @@ worker writes into a variable in its own server how many runs it has done, and
 the chief looks there before it tells anybody.
 """
 
+import contextlib
 import logging
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from estimator_mp.cluster import tasks as tasks_lib
@@ -82,12 +83,8 @@ def _tell_one(
     if probe.ask() is None:
       _warn(cluster, task)
       return
-  graph = tf.Graph()
-  with graph.as_default():
-    told = _number(task).assign(num_runs)
   try:
-    with _session(target, graph, [cluster.task, task]) as session:
-      session.run(told)
+    _write(target, cluster, task, _VARIABLE, num_runs)
   except tf.errors.OpError:
     _warn(cluster, task)
 
@@ -116,16 +113,12 @@ def wait(
     TaskError: If it is away for longer.
   """
   chief, address = cluster.chief, cluster.address(cluster.chief)
-  graph = tf.Graph()
-  with graph.as_default():
-    number = _number(cluster.task)
-    value, is_told = number.read_value(), v1.is_variable_initialized(number)
   seen = time.monotonic()
   with (
-    _session(target, graph, [cluster.task]) as session,
+    _reading(target, cluster, cluster.task, _VARIABLE) as number,
     status.Probe(address) as probe,
   ):
-    while not session.run(is_told) or session.run(value) < num_run:
+    while number() < num_run:
       found = probe.ask()
       if found is not None:
         status.check_is(chief, address, found)
@@ -147,11 +140,7 @@ def say_done(target: str, cluster: tasks_lib.Cluster, num_runs: int) -> None:
     cluster: The cluster; its `task` is this process.
     num_runs: How many runs it has done.
   """
-  graph = tf.Graph()
-  with graph.as_default():
-    said = _number(cluster.task, _OWN_VARIABLE).assign(num_runs)
-  with _session(target, graph, [cluster.task]) as session:
-    session.run(said)
+  _write(target, cluster, cluster.task, _OWN_VARIABLE, num_runs)
 
 
 def wait_until_all_done(
@@ -188,18 +177,37 @@ def _num_done(
   target: str, cluster: tasks_lib.Cluster, task: tasks_lib.Task
 ) -> int:
   """Returns how many runs a task says that it has done."""
-  graph = tf.Graph()
-  with graph.as_default():
-    number = _number(task, _OWN_VARIABLE)
-    value, is_said = number.read_value(), v1.is_variable_initialized(number)
   try:
-    with _session(target, graph, [cluster.task, task]) as session:
-      return int(session.run(value)) if session.run(is_said) else 0
+    with _reading(target, cluster, task, _OWN_VARIABLE) as number:
+      return number()
   except tf.errors.OpError:
     return 0  # It has ended after it had answered.
 
 
-def _number(task: tasks_lib.Task, name: str = _VARIABLE) -> Any:
+def _write(
+  target: str,
+  cluster: tasks_lib.Cluster,
+  task: tasks_lib.Task,
+  name: str,
+  value: int,
+) -> None:
+  """Writes a number into a variable of a task."""
+  with _session(target, cluster, task) as session:
+    session.run(_number(task, name).assign(value))
+
+
+@contextlib.contextmanager
+def _reading(
+  target: str, cluster: tasks_lib.Cluster, task: tasks_lib.Task, name: str
+) -> Iterator[Callable[[], int]]:
+  """Yields what reads a number of a task; 0 as long as nobody wrote it."""
+  with _session(target, cluster, task) as session:
+    number = _number(task, name)
+    value, is_there = number.read_value(), v1.is_variable_initialized(number)
+    yield lambda: int(session.run(value)) if session.run(is_there) else 0
+
+
+def _number(task: tasks_lib.Task, name: str) -> Any:
   """Returns a variable of a task, in the graph that is the default."""
   with tf.device(f"{task.device_prefix}/device:CPU:0"):
     return v1.get_variable(
@@ -208,9 +216,9 @@ def _number(task: tasks_lib.Task, name: str = _VARIABLE) -> Any:
 
 
 def _session(
-  target: str, graph: tf.Graph, tasks: Sequence[tasks_lib.Task]
+  target: str, cluster: tasks_lib.Cluster, task: tasks_lib.Task
 ) -> tf.compat.v1.Session:
-  """Returns a session that needs no other tasks than these."""
-  filters = [task.device_prefix for task in tasks]
+  """Returns a session, of a new graph, that needs this and one other task."""
+  filters = [x.device_prefix for x in (cluster.task, task)]
   config = v1.ConfigProto(device_filters=filters)
-  return v1.Session(target, graph=graph, config=config)
+  return v1.Session(target, graph=tf.Graph(), config=config)

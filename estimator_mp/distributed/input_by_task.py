@@ -23,7 +23,6 @@ way. An input_fn without that argument is read by the chief, which feeds all.
 """
 
 import dataclasses
-import inspect
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -33,6 +32,7 @@ from estimator_mp import devices, mesh
 from estimator_mp.capture import input_pieces
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.config import sharding_config, sharding_options
+from estimator_mp.distributed import input_environment
 from estimator_mp.graph import op_types
 from estimator_mp.graph.calls import functions
 
@@ -135,20 +135,14 @@ class _InputByTask(tf.estimator.SessionRunHook):
 
   def as_input_fn(self) -> Callable[..., Any]:
     """Returns an input_fn that takes what the original one takes besides."""
-    names = estimators.arguments_of(self._input_fn)
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
 
     def by_task(**arguments: Any) -> Any:
       return self._make(arguments)
 
-    vars(by_task)["__signature__"] = inspect.Signature(
-      [
-        inspect.Parameter(name, kind)
-        for name in names
-        if name in ("mode", "params", "config")
-      ]
+    names = estimators.arguments_of(self._input_fn)
+    return input_environment.with_arguments(
+      by_task, (x for x in names if x in ("mode", "params", "config"))
     )
-    return by_task
 
   def _make(self, arguments: dict[str, Any]) -> Any:
     """Returns features and labels of the whole batch."""
@@ -204,9 +198,6 @@ class _InputByTask(tf.estimator.SessionRunHook):
       with tf.control_dependencies(last):
         elements.append(iterator.get_next())
     return elements
-
-  def begin(self) -> None:
-    """Nothing is left to be made."""
 
   def after_create_session(
     self, session: tf.compat.v1.Session, coord: tf.train.Coordinator | None

@@ -7,16 +7,33 @@ fail. So it is called without TF_CONFIG, as in one process. Which part a task is
 to read, `input_context` says: see `input_by_task`.
 """
 
-import contextlib
-import functools
 import inspect
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from compat.private import estimators
 
 _VARIABLE = "TF_CONFIG"
+
+
+def with_arguments(
+  function: Callable[..., Any], names: Iterable[str]
+) -> Callable[..., Any]:
+  """Lets an Estimator, which looks at arguments, find these of a function.
+
+  Args:
+    function: A function that takes any arguments.
+    names: Those that it is to be given.
+
+  Returns:
+    The same function.
+  """
+  kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+  vars(function)["__signature__"] = inspect.Signature(
+    [inspect.Parameter(name, kind) for name in names]
+  )
+  return function
 
 
 def without_tf_config(input_fn: Callable[..., Any]) -> Callable[..., Any]:
@@ -26,28 +43,12 @@ def without_tf_config(input_fn: Callable[..., Any]) -> Callable[..., Any]:
     input_fn: The input_fn; the result takes the same arguments.
   """
 
-  @functools.wraps(input_fn, updated=())
   def alone(*args: Any, **kwargs: Any) -> Any:
-    with _without_tf_config():
+    kept = os.environ.pop(_VARIABLE, None)
+    try:
       return input_fn(*args, **kwargs)
+    finally:
+      if kept is not None:
+        os.environ[_VARIABLE] = kept
 
-  # Estimator looks at the arguments of this one, as it does at input_fn's.
-  del alone.__wrapped__
-  kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-  vars(alone)["__signature__"] = inspect.Signature(
-    [
-      inspect.Parameter(name, kind)
-      for name in estimators.arguments_of(input_fn)
-    ]
-  )
-  return alone
-
-
-@contextlib.contextmanager
-def _without_tf_config() -> Iterator[None]:
-  kept = os.environ.pop(_VARIABLE, None)
-  try:
-    yield
-  finally:
-    if kept is not None:
-      os.environ[_VARIABLE] = kept
+  return with_arguments(alone, estimators.arguments_of(input_fn))

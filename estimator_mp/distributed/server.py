@@ -109,9 +109,10 @@ def _check_same(
       "each TF_CONFIG"
     )
   prefix = cluster.task.device_prefix
+  of_run = session_config.sharded_run_of(run_config)
   own = [
     name.removeprefix(prefix)
-    for name in session_config.mesh_devices(run_config)
+    for name in (of_run.devices if of_run else ())
     if devices.task_of(name) == prefix
   ]
   needs = devices.num_virtual_cpus(own)

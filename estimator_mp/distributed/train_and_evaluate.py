@@ -141,10 +141,11 @@ def _run_chief(
 ) -> tuple[Any, Any] | None:
   """Trains, and evaluates if nobody else does; after some attempts before."""
   whole_checkpoints.leave_out_broken(estimator.model_dir)
-  hooks = estimators.for_one_training(train_spec.hooks)
-  train_spec = train_spec._replace(hooks=tuple(hooks))
   alone = input_environment.without_tf_config
-  train_spec = train_spec._replace(input_fn=alone(train_spec.input_fn))
+  train_spec = train_spec._replace(
+    hooks=tuple(estimators.for_one_training(train_spec.hooks)),
+    input_fn=alone(train_spec.input_fn),
+  )
   eval_spec = eval_spec._replace(input_fn=alone(eval_spec.input_fn))
   if not cluster.has_evaluator:
     result = _by_tf_estimator(estimator, train_spec, eval_spec)
@@ -184,10 +185,10 @@ def _read_by_task(estimator: Any, train_spec: Any) -> Any:
   """
   if not isinstance(estimator, tf.compat.v1.estimator.Estimator):
     return train_spec
-  config = session_config.sharding_of(estimators.run_config_of(estimator))
-  if config is None or not isinstance(train_spec, tf.estimator.TrainSpec):
+  of_run = session_config.sharded_run_of(estimators.run_config_of(estimator))
+  if of_run is None or not isinstance(train_spec, tf.estimator.TrainSpec):
     return train_spec
-  return input_by_task.of_train_spec(train_spec, config)
+  return input_by_task.of_train_spec(train_spec, of_run.sharding)
 
 
 def _check_specs(train_spec: Any, eval_spec: Any) -> None:
@@ -202,8 +203,6 @@ def _check_model_dir(estimator: Any, cluster: tasks_lib.Cluster) -> None:
   if not isinstance(estimator, tf.compat.v1.estimator.Estimator):
     return
   config = estimators.run_config_of(estimator)
-  if not session_config.is_of_sharded_run(config):
-    return
   if session_config.is_model_dir_temporary(config):
     raise ValueError(
       f"{cluster.task} of a cluster ({cluster}) has model_dir="
@@ -216,19 +215,19 @@ def _check_estimator(
   config: tf.estimator.RunConfig, cluster: tasks_lib.Cluster
 ) -> None:
   """Raises if an Estimator was not made for the mesh over the cluster."""
-  if not session_config.is_of_sharded_run(config):
+  of_run = session_config.sharded_run_of(config)
+  if of_run is None:
     raise ValueError(
       f"TF_CONFIG names a cluster of {len(cluster.tasks)} tasks ({cluster}), "
       "but the Estimator's config is no estimator_mp.run_config(config, "
       "model_dir), whose sessions obey a mesh over them; make it so, or shard "
       "the Estimator by estimator_mp.shard_estimator"
     )
-  named = session_config.mesh_devices(config)
-  found = {devices.task_of(name) for name in named}
+  found = {devices.task_of(name) for name in of_run.devices}
   known = {task.device_prefix for task in cluster.tasks}
   if not found <= known:
     raise ValueError(
-      f"the Estimator was made for a mesh of {', '.join(named)}, which are not "
-      f"devices of TF_CONFIG's tasks ({cluster}); set TF_CONFIG before "
-      "ShardingConfig, run_config and the Estimator are made"
+      f"the Estimator was made for a mesh of {', '.join(of_run.devices)}, "
+      f"which are not devices of TF_CONFIG's tasks ({cluster}); set TF_CONFIG "
+      "before ShardingConfig, run_config and the Estimator are made"
     )

@@ -1,5 +1,6 @@
 """Prefetching: the thread that takes batches before their steps begin."""
 
+import dataclasses
 import itertools
 import threading
 
@@ -38,41 +39,21 @@ def check(
     )
 
 
-def with_prefetching(
-  spec: tf.estimator.EstimatorSpec,
-  number: tf.Tensor,
-  store: tf.Operation,
-  end: tf.Operation,
-  waiting: tf.Tensor,
-) -> tf.estimator.EstimatorSpec:
-  """Returns a spec whose training finds its batches stored.
+@dataclasses.dataclass(eq=False)
+class PrefetchingHook(tf.estimator.SessionRunHook):
+  """Stores batches in each new session, until it ends or the data does.
 
-  Args:
-    spec: The spec that a model_fn would return.
+  Attributes:
     number: A placeholder for the number of a batch.
     store: Takes a batch from the input and stores it, when there is room.
-    end: Says that there are no more.
+    stop: Says that there are no more batches.
     waiting: How many batches are there that no step has taken.
   """
-  hook = _PrefetchingHook(number, store, end, waiting)
-  # After those that initialize iterators or set them to a position.
-  return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
-
-class _PrefetchingHook(tf.estimator.SessionRunHook):
-  """Stores batches in each new session, until it ends or the data does."""
-
-  def __init__(
-    self,
-    number: tf.Tensor,
-    store: tf.Operation,
-    end: tf.Operation,
-    waiting: tf.Tensor,
-  ):
-    self._number = number
-    self._store = store
-    self._end = end
-    self._waiting = waiting
+  number: tf.Tensor
+  store: tf.Operation
+  stop: tf.Operation
+  waiting: tf.Tensor
 
   def after_create_session(
     self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
@@ -112,13 +93,13 @@ class _PrefetchingHook(tf.estimator.SessionRunHook):
     """Stores batches; at the end of the data, or an error, lets steps end."""
     try:
       for number in itertools.count():
-        session.run(self._store, {self._number: number})
+        session.run(self.store, {self.number: number})
     except tf.errors.OutOfRangeError:
-      session.run(self._end)
+      session.run(self.stop)
     except Exception as error:
       # The batches before the one that failed are trained on.
-      while not coord.should_stop() and session.run(self._waiting):
+      while not coord.should_stop() and session.run(self.waiting):
         coord.wait_for_stop(_SECONDS)
       if not coord.should_stop():
         coord.request_stop(error)
-        session.run(self._end)
+        session.run(self.stop)

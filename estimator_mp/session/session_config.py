@@ -26,13 +26,12 @@ PREFETCHED_POSITION = (
 
 
 @dataclasses.dataclass(frozen=True)
-class _Expected:
-  """What a training graph has to look like, and what its input is to do.
+class ShardedRun:
+  """What `run_config` was told, and so what a training graph has to be.
 
   Attributes:
     mesh: The text of the mesh.
     devices: Its devices.
-    slices: How many parts of a batch flow through it.
     saves_input_position: Whether checkpoints have the position in the input.
     sharding: What the mesh was made of.
     model_dir: What `run_config` was told; an Estimator may be told later.
@@ -40,7 +39,6 @@ class _Expected:
 
   mesh: str
   devices: tuple[str, ...]
-  slices: int
   saves_input_position: bool
   # RunConfigs are logged as a whole.
   sharding: sharding_config_lib.ShardingConfig = dataclasses.field(repr=False)
@@ -59,7 +57,7 @@ class _OfShardedRun:
   chief's server's; and in no other sessions is there more than one process.
   """
 
-  _expected: _Expected
+  sharded_run: ShardedRun
 
   @property
   def _is_in_graph(self) -> bool:
@@ -108,17 +106,24 @@ class _OfShardedRun:
     # Estimator has filed the loss; a model_fn that is being sharded may have.
     has_loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)
     if has_loss and mesh_lib.get_mesh() is None:
-      _check_sharded(graph, self._expected)
+      _check_sharded(graph, self.sharded_run)
     run_config: Any = super()
     return bool(run_config.checkpoint_save_graph_def)
 
   def __reduce__(self) -> tuple[Any, ...]:
     """Copies and pickles it by the class that it was made of."""
-    kind = type(self).__mro__[2]
-    return _revive, (kind, vars(self))
+    return _with_attributes, (_plain_kind(self), vars(self))
 
 
-def _revive(kind: Any, attributes: dict[str, Any]) -> tf.estimator.RunConfig:
+def _plain_kind(run_config: Any) -> Any:
+  """Returns the class of a RunConfig, less what `_OfShardedRun` adds."""
+  kind = type(run_config)
+  return kind.__mro__[2] if issubclass(kind, _OfShardedRun) else kind
+
+
+def _with_attributes(
+  kind: Any, attributes: dict[str, Any]
+) -> tf.estimator.RunConfig:
   """Returns a RunConfig of a sharded run with these attributes."""
   revived = object.__new__(_kind_of_sharded_run(kind))
   vars(revived).update(attributes)
@@ -131,7 +136,7 @@ def _kind_of_sharded_run(kind: Any) -> Any:
   return type(kind.__name__, (_OfShardedRun, kind), {})
 
 
-def _check_sharded(graph: tf.Graph, expected: _Expected) -> None:
+def _check_sharded(graph: tf.Graph, expected: ShardedRun) -> None:
   """Raises if a graph that is about to be trained was never sharded."""
   if sharding_plan.get_plan(graph) is not None:
     return
@@ -139,7 +144,8 @@ def _check_sharded(graph: tf.Graph, expected: _Expected) -> None:
   # An Estimator itself puts the input there.
   placed = (named & set(expected.devices)) - {"/device:CPU:0"}
   by_hand = bool(placed) or len(expected.devices) == 1
-  if by_hand and expected.slices == 1 and not expected.saves_input_position:
+  slices = expected.sharding.create_schedule().num_micro_batches
+  if by_hand and slices == 1 and not expected.saves_input_position:
     return
   raise ValueError(
     f"config=estimator_mp.run_config(...) is for mesh {expected.mesh}, but the "
@@ -160,48 +166,30 @@ def _devices_of(graph: tf.Graph) -> set[str]:
   }
 
 
-def is_of_sharded_run(run_config: Any) -> bool:
-  """Whether `run_config` made something.
+def sharded_run_of(run_config: Any) -> ShardedRun | None:
+  """Returns what `run_config` was told; None if it did not make something.
 
   Args:
-    run_config: A RunConfig.
+    run_config: A RunConfig, or None.
   """
-  return isinstance(run_config, _OfShardedRun)
-
-
-def mesh_devices(run_config: Any) -> tuple[str, ...]:
-  """Returns the devices of the mesh that `run_config` made something for.
-
-  Args:
-    run_config: A RunConfig of a sharded run.
-  """
-  devices_of_mesh: tuple[str, ...] = run_config._expected.devices
-  return devices_of_mesh
+  return getattr(run_config, "sharded_run", None)
 
 
 def is_model_dir_temporary(run_config: Any) -> bool:
   """Whether nobody gave a model_dir, so that an Estimator made itself one.
 
   Args:
-    run_config: The Estimator's; a RunConfig of a sharded run.
+    run_config: The Estimator's; only that of a sharded run is asked.
   """
   # As `tempfile.mkdtemp()` names it.
   folder, name = os.path.split(run_config.model_dir or "")
+  of_run = sharded_run_of(run_config)
   return (
-    run_config._expected.model_dir is None
+    of_run is not None
+    and of_run.model_dir is None
     and folder == tempfile.gettempdir()
     and re.fullmatch(r"tmp\w{8}", name) is not None
   )
-
-
-def sharding_of(run_config: Any) -> sharding_config_lib.ShardingConfig | None:
-  """Returns how a run is sharded; None if `run_config` did not make something.
-
-  Args:
-    run_config: A RunConfig.
-  """
-  expected = getattr(run_config, "_expected", None)
-  return None if expected is None else expected.sharding
 
 
 def saves_input_position(run_config: Any) -> bool:
@@ -210,8 +198,8 @@ def saves_input_position(run_config: Any) -> bool:
   Args:
     run_config: What an Estimator gives its model_fn, or None.
   """
-  expected = getattr(run_config, "_expected", None)
-  return expected is not None and expected.saves_input_position
+  of_run = sharded_run_of(run_config)
+  return of_run is not None and of_run.saves_input_position
 
 
 def run_config(
@@ -277,7 +265,7 @@ def _of_sharded_run(
   config: sharding_config_lib.ShardingConfig,
   save_input_position: bool,
 ) -> tf.estimator.RunConfig:
-  """Makes a new RunConfig that of a sharded run."""
+  """Returns a RunConfig as that of a sharded run."""
   if save_input_position and config.aggregation == sharding_options.HOROVOD:
     raise ValueError(
       'save_input_position=True with aggregation="horovod": only one process '
@@ -287,19 +275,11 @@ def _of_sharded_run(
   if save_input_position and config.prefetch_inputs:
     raise ValueError(PREFETCHED_POSITION)
   mesh = config.create_mesh()
-  slices = config.create_schedule().num_micro_batches
-  if not isinstance(made, _OfShardedRun):
-    kind: Any = type(made)
-    made.__class__ = _kind_of_sharded_run(kind)
-  vars(made)["_expected"] = _Expected(
-    str(mesh),
-    mesh.devices,
-    slices,
-    save_input_position,
-    config,
-    made.model_dir,
+  of_run = ShardedRun(
+    str(mesh), mesh.devices, save_input_position, config, made.model_dir
   )
-  return made
+  attributes = vars(made) | {"sharded_run": of_run}
+  return _with_attributes(_plain_kind(made), attributes)
 
 
 def for_sharded_run(
@@ -340,7 +320,7 @@ def _check_no_conflict(
         f"uses devices in its own way, and mesh {mesh} in another; leave one "
         "of them out"
       )
-  expected = getattr(given, "_expected", None)
+  expected = sharded_run_of(given)
   if expected is not None and expected.devices != mesh.devices:
     raise ValueError(
       f"the Estimator's config was made by estimator_mp.run_config for mesh "

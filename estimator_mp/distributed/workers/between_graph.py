@@ -127,12 +127,12 @@ def _train(
   cluster: tasks_lib.Cluster,
 ) -> None:
   """Trains this worker's model on its part of the data."""
-  config = session_config.sharding_of(estimators.run_config_of(estimator))
+  of_run = session_config.sharded_run_of(estimators.run_config_of(estimator))
   workers = [cluster.chief, *_of_job(cluster, tasks_lib.WORKER)]
   number = workers.index(cluster.task)
-  if config is not None:
+  if of_run is not None:
     train_spec = input_by_task.of_train_spec(
-      train_spec, config, number, len(workers)
+      train_spec, of_run.sharding, number, len(workers)
     )
   is_chief = cluster.task == cluster.chief
   if is_chief:

@@ -105,7 +105,8 @@ class ShardingConfigTest(parameterized.TestCase):
       copy.deepcopy(run_config),
       pickle.loads(pickle.dumps(run_config)),
     ):
-      self.assertEqual(session_config.sharding_of(copied), config)
+      of_run = session_config.sharded_run_of(copied)
+      self.assertEqual(of_run.sharding, config)
 
   def test_what_a_dict_leaves_out_has_its_default(self):
     config = estimator_mp.ShardingConfig.from_dict({"mesh": "stage:2"})
