@@ -54,6 +54,14 @@ def canonical_device(name: str) -> str:
   return str(spec.to_string())
 
 
+def full_device(name: str) -> str | None:
+  """Returns a device's canonical name; None if the name leaves some open."""
+  spec = tf.compat.v1.DeviceSpec.from_string(name)
+  if None in (spec.device_type, spec.device_index):
+    return None
+  return canonical_device(name)
+
+
 def device_type(name: str) -> str:
   """Returns "CPU", "GPU", ... for a device name that has a type."""
   return str(tf.compat.v1.DeviceSpec.from_string(name).device_type)

@@ -7,7 +7,6 @@ step, by a few numbers on the host, and the step fails where inputs differ.
 import collections
 import dataclasses
 import re
-import string
 from collections.abc import Sequence
 from typing import Any
 
@@ -172,9 +171,6 @@ def _usual_and_other(
 
 def _formatted(template: str, **values: tf.Tensor) -> tf.Tensor:
   """Returns a text with tensors in it."""
-  parts: list[str | tf.Tensor] = []
-  for text, name, *_ in string.Formatter().parse(template):
-    parts.append(text)
-    if name is not None:
-      parts.append(values[name])
+  parts: list[str | tf.Tensor] = [*re.split(r"\{(\w+)\}", template)]
+  parts[1::2] = [values[str(name)] for name in parts[1::2]]
   return tf.strings.join(parts)

@@ -171,9 +171,7 @@ def _place(op: tf.Operation, tensor: tf.Tensor, host: str) -> str:
   That is the device of the op; or that of the input, if the op has none yet, or
   the tensor can be in the memory of a host only.
   """
-  spec = tf.compat.v1.DeviceSpec.from_string(op.device)
-  if None in (spec.device_type, spec.device_index):
+  place = devices.full_device(op.device) or host
+  if devices.device_type(place) != "CPU" and tensor.dtype in _ON_HOST:
     return host
-  if spec.device_type != "CPU" and tensor.dtype in _ON_HOST:
-    return host
-  return devices.canonical_device(op.device)
+  return place

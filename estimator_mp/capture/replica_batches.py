@@ -4,7 +4,6 @@ What a replica has read is cut where it is. Only the numbers of examples go from
 task to task, if the graph does not know them.
 """
 
-import contextlib
 import dataclasses
 from collections.abc import Sequence
 from typing import Any
@@ -104,8 +103,7 @@ def _checked_size(
   size: batch_size.BatchSize, count: int, host: str
 ) -> tf.Tensor:
   """Returns the number of examples of one replica; see `checked_sizes`."""
-  with contextlib.ExitStack() as stack:
-    stack.enter_context(tf.compat.v1.device(host or None))
+  with tf.compat.v1.device(host or None):
     examples = size.checked
     if examples is None:
       examples = tf.constant(size.known)
@@ -123,5 +121,5 @@ def _checked_size(
       condition=examples >= count,
       data=[tf.strings.join([before, tf.strings.as_string(examples), after])],
     )
-    stack.enter_context(tf.control_dependencies([check]))
-    return tf.identity(examples)
+    with tf.control_dependencies([check]):
+      return tf.identity(examples)

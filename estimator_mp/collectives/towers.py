@@ -20,6 +20,21 @@ import tensorflow as tf
 METHODS = ("mean", "sum")
 
 
+def check_method(method: str) -> None:
+  """Raises if gradients are combined in no such way.
+
+  Args:
+    method: One of `METHODS`.
+
+  Raises:
+    ValueError: If it is none.
+  """
+  if method not in METHODS:
+    raise ValueError(
+      f"method={method!r} is unknown; use one of {', '.join(METHODS)}"
+    )
+
+
 def aggregate_gradients(
   per_device_gradients: Sequence[Sequence[Gradient | None]],
   method: str = "mean",
@@ -51,10 +66,7 @@ def aggregate_gradients(
       gradients, `method` is unknown, or gradients of one variable differ in
       shape or dtype.
   """
-  if method not in METHODS:
-    raise ValueError(
-      f"method={method!r} is unknown; use one of {', '.join(METHODS)}"
-    )
+  check_method(method)
   if not per_device_gradients:
     raise ValueError("per_device_gradients is empty; pass one list per device")
   counts = [len(gradients) for gradients in per_device_gradients]
@@ -79,31 +91,15 @@ def _aggregate(
   if not present:
     return None
   gradient_lib.common_shape(index, present)
-  with tf.compat.v1.colocate_with(_some_tensor(present[0])):
+  first = present[0]
+  with tf.compat.v1.colocate_with(getattr(first, "values", first)):
     if all(isinstance(part, tf.IndexedSlices) for part in present):
       total = sparse.concatenate(present)
     elif len(present) == 1:
       total = present[0]
     else:
       total = tf.add_n([sparse.dense(part) for part in present])
-    return total if scale is None else _scaled(total, scale)
-
-
-def _some_tensor(gradient: Gradient) -> tf.Tensor:
-  if isinstance(gradient, tf.IndexedSlices):
-    return gradient.values
-  return gradient
-
-
-def _scaled(gradient: Gradient, scale: float) -> Gradient:
-  """Returns a gradient times a number, sparse if it was."""
-  if isinstance(gradient, tf.IndexedSlices):
-    return tf.IndexedSlices(
-      gradient.values * tf.cast(scale, gradient.dtype),
-      gradient.indices,
-      gradient.dense_shape,
-    )
-  return gradient * tf.cast(scale, gradient.dtype)
+    return total if scale is None else tf.math.scalar_mul(scale, total)
 
 
 def barrier(

@@ -79,15 +79,11 @@ class Probe:
       task = tasks_lib.Task(found[1].decode(), int(found[2]))
     return Status(task, answer)
 
-  def close(self) -> None:
-    """Ends the connection."""
-    self._channel.close()
-
   def __enter__(self) -> "Probe":
     return self
 
   def __exit__(self, *exception: object) -> None:
-    self.close()
+    self._channel.close()
 
 
 def wait_until_all_answer(

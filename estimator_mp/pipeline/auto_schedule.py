@@ -97,19 +97,16 @@ def _named(schedule: schedule_lib.Schedule) -> Iterator[schedule_lib.Rows]:
   takes no longer.
   """
   for name in orders.ORDERS:
+    limit = schedule.most_live if name == orders.AUTO else None
     try:
-      named = orders.make_schedule(
-        name, schedule.num_devices, schedule.num_micro_batches
-      )
-    except ValueError:  # It has several stages per device.
-      continue
-    if name == orders.AUTO:
       named = orders.make_schedule(
         name,
         schedule.num_devices,
         schedule.num_micro_batches,
-        max_live_micro_batches=schedule.most_live,
+        max_live_micro_batches=limit,
       )
+    except ValueError:  # It has several stages per device.
+      continue
     most = max(schedule_lib.live_micro_batches(named))
     if named.rows and most <= _limit(schedule):
       yield tuple(tuple(_split(row, named)) for row in named.rows)

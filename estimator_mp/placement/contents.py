@@ -78,7 +78,7 @@ def placement_of_graph(
   stage_of = {device: k for k, device in enumerate(mesh.stage_devices())}
   stages = {}
   for variable in tf.compat.v1.global_variables():
-    stage = stage_of.get(_full_device(variable.device) or "")
+    stage = stage_of.get(devices_lib.full_device(variable.device) or "")
     if stage is not None:
       stages[variable.op] = stage
   return Placement(_contents(mesh, layers_of_stages, stages))
@@ -187,14 +187,6 @@ def _split_variables() -> set[str]:
 
 def _add(amounts: dict[str, int], op: tf.Operation, amount: int) -> None:
   """Adds an amount to that of an op's device."""
-  device = _full_device(op.device)
+  device = devices_lib.full_device(op.device)
   if device is not None:
     amounts[device] = amounts.get(device, 0) + amount
-
-
-def _full_device(name: str) -> str | None:
-  """Returns a device's canonical name; None if the name leaves some open."""
-  spec = tf.compat.v1.DeviceSpec.from_string(name)
-  if None in (spec.device_type, spec.device_index):
-    return None
-  return devices_lib.canonical_device(name)

@@ -129,7 +129,7 @@ def reduce_gradients(
     ImportError: As for `load_horovod`.
     ValueError: If `method` is unknown, or a gradient's dtype is none of these.
   """
-  _check_method(method)
+  towers.check_method(method)
   for index, gradient in enumerate(gradients):
     if gradient is not None:
       _check_dtype(f"gradient {index}", gradient.dtype, _GRADIENT_DTYPES)
@@ -158,7 +158,7 @@ def reduce_loss(loss: tf.Tensor, method: str = "mean") -> tf.Tensor:
     ImportError: As for `load_horovod`.
     ValueError: As for `reduce_gradients`.
   """
-  _check_method(method)
+  towers.check_method(method)
   _check_dtype("the loss", loss.dtype, _GRADIENT_DTYPES)
   with _name_scope("horovod_loss"):
     return _reduce_dense(loss, method, "loss")
@@ -299,13 +299,6 @@ def _assign_that_of_root(variable: tf.Variable) -> tf.Operation:
   return tf.compat.v1.assign(variable, sent).op
 
 
-def _check_method(method: str) -> None:
-  if method not in towers.METHODS:
-    raise ValueError(
-      f"method={method!r} is unknown; use one of {', '.join(towers.METHODS)}"
-    )
-
-
 def _check_dtype(what: str, dtype: tf.DType, known: Sequence[tf.DType]) -> None:
   if dtype not in known:
     raise ValueError(
@@ -328,10 +321,10 @@ def _name_scope(name: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _beside(device: str) -> Iterator[None]:
   """Places ops on a device, or its host if they have no kernel there."""
-  spec = tf.compat.v1.DeviceSpec.from_string(device)
   place: str | Callable[[tf.Operation], str] | None = device or None
-  if spec.device_type is not None and spec.device_index is not None:
-    place = device_assignment.device_function(devices.canonical_device(device))
+  full = devices.full_device(device)
+  if full is not None:
+    place = device_assignment.device_function(full)
   with tf.compat.v1.device(place):
     yield
 

@@ -22,7 +22,7 @@ def run(signature: Signature, inputs: Arrays, call: Call) -> dict[str, Any]:
 
   Args:
     signature: The signature.
-    inputs: An array for each of its inputs, as `checked` returns them.
+    inputs: An array for each of its inputs, as `checked_inputs` returns them.
     call: Computes one stage.
   """
   made: list[Arrays] = []
@@ -71,19 +71,6 @@ def signature_of(pipeline: Pipeline, name: str) -> Signature:
       f"{', '.join(sorted(pipeline.signatures))}"
     )
   return pipeline.signatures[name]
-
-
-def checked(signature: Signature, inputs: Arrays) -> dict[str, np.ndarray]:
-  """Returns a request's inputs as arrays of the right dtypes.
-
-  Args:
-    signature: The signature.
-    inputs: What the caller gives, by name: arrays, or what makes some.
-
-  Raises:
-    ValueError: If something is missing, not known, or does not fit.
-  """
-  return checked_inputs(signature.inputs, inputs)
 
 
 def checked_inputs(

@@ -20,6 +20,8 @@ import dataclasses
 import hashlib
 import json
 import os
+import types
+import typing
 from collections.abc import Mapping
 from typing import Any
 
@@ -213,14 +215,8 @@ def read(folder: str) -> Pipeline:
   """
   values = _read_json(os.path.join(folder, FILE))
   try:
-    return Pipeline(
-      values["checkpoint_step"],
-      tuple(
-        Stage(**{**x, "variables": tuple(x["variables"])})
-        for x in values["stages"]
-      ),
-      {name: _signature(x) for name, x in values["signatures"].items()},
-    )
+    pipeline: Pipeline = _of_json(Pipeline, values)
+    return pipeline
   except (AttributeError, KeyError, TypeError) as error:
     path = os.path.join(folder, FILE)
     raise ValueError(
@@ -241,33 +237,19 @@ def read_stage(folder: str) -> dict[str, Any]:
   return _read_json(os.path.join(folder, STAGE_FILE))
 
 
-def _signature(values: Mapping[str, Any]) -> Signature:
-  return Signature(
-    _specs(values["inputs"]),
-    tuple(
-      Step(
-        x["stage"],
-        x["signature"],
-        _sources(x["inputs"]),
-        _specs(x["outputs"]),
-      )
-      for x in values["steps"]
-    ),
-    _sources(values["outputs"]),
-  )
-
-
-def _sources(values: Mapping[str, Any]) -> dict[str, Source]:
-  return {name: Source(**x) for name, x in values.items()}
-
-
-def _specs(values: Mapping[str, Any]) -> dict[str, TensorSpec]:
-  return {
-    name: TensorSpec(
-      x["dtype"], None if x["shape"] is None else tuple(x["shape"])
-    )
-    for name, x in values.items()
-  }
+def _of_json(kind: Any, value: Any) -> Any:
+  """Returns what JSON has of a type, such as a class of this module."""
+  origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+  if origin is types.UnionType:
+    return None if value is None else _of_json(arguments[0], value)
+  if origin is tuple:
+    return tuple(_of_json(arguments[0], x) for x in value)
+  if origin is Mapping:
+    return {name: _of_json(arguments[1], x) for name, x in value.items()}
+  hints = typing.get_type_hints(kind) if dataclasses.is_dataclass(kind) else {}
+  if not hints:
+    return value
+  return kind(**{x: _of_json(hint, value[x]) for x, hint in hints.items()})
 
 
 def _read_json(path: str) -> dict[str, Any]:

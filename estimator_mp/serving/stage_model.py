@@ -1,5 +1,6 @@
 """The SavedModel of a stage: its ops, its variables, its signatures."""
 
+import collections
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -99,14 +100,10 @@ class StageModel:
 
   def _fill(self, info: Any, tensor: str, name: str) -> None:
     """Says in a signature what a tensor is, and what it is called here."""
+    spec = self._whole.spec(tensor)
     info.name = name
-    if tensor.startswith("^"):
-      info.dtype = tf.bool.as_datatype_enum
-      info.tensor_shape.CopyFrom(tf.TensorShape([]).as_proto())
-      return
-    found = self._whole.graph.get_tensor_by_name(tensor)
-    info.dtype = found.dtype.base_dtype.as_datatype_enum
-    info.tensor_shape.CopyFrom(found.shape.as_proto())
+    info.dtype = tf.as_dtype(spec.dtype).as_datatype_enum
+    info.tensor_shape.CopyFrom(tf.TensorShape(spec.shape).as_proto())
 
   def write(self, folder: str) -> int:
     """Writes the SavedModel.
@@ -156,17 +153,13 @@ class StageModel:
     if op.type == "Placeholder":
       nodes = self._whole.meta_graph.graph_def.node
       return next(node for node in nodes if node.name == op.name)
-    made = v1.NodeDef(op="Placeholder")
-    if name.startswith("^"):
-      made.name = _waited(name)
-      dtype, shape = tf.bool, tf.TensorShape([])
-    else:
+    with tf.Graph().as_default():
+      if name.startswith("^"):
+        return v1.placeholder(tf.bool, [], _waited(name)).op.node_def
       tensor = self._whole.graph.get_tensor_by_name(name)
-      made.name = f"{_OURS}/received/{op.name}/{tensor.value_index}"
-      dtype, shape = tensor.dtype.base_dtype, tensor.shape
-    made.attr["dtype"].type = dtype.as_datatype_enum
-    made.attr["shape"].shape.CopyFrom(shape.as_proto())
-    return made
+      here = f"{_OURS}/received/{op.name}/{tensor.value_index}"
+      dtype = tensor.dtype.base_dtype
+      return v1.placeholder(dtype, tensor.shape, here).op.node_def
 
   def _node_here(self, node: Any) -> Any:
     """Returns a node of the whole graph as it is in the stage's."""
@@ -203,9 +196,9 @@ class StageModel:
       name for step in self._steps for name in step.sent if name[0] == "^"
     }
     for name in sorted(names):
-      node = v1.NodeDef(name=_signal(name), op="Const", input=[name])
-      node.attr["value"].tensor.CopyFrom(tf.make_tensor_proto(True))
-      node.attr["dtype"].type = tf.bool.as_datatype_enum
+      with tf.Graph().as_default():
+        node = tf.constant(True, name=_signal(name)).op.node_def
+      node.input.append(name)
       found.append(node)
     return found
 
@@ -290,23 +283,17 @@ def _renumber_devices(nodes: Iterable[Any]) -> int:
       over a `model` axis.
   """
   nodes = list(nodes)
-  full = {}
-  for name in {node.device for node in nodes if node.device}:
-    spec = v1.DeviceSpec.from_string(name)
-    if None not in (spec.device_type, spec.device_index):
-      full[name] = devices.canonical_device(name)
-  kinds: dict[str, list[int]] = {}
-  for name in sorted(set(full.values())):
-    spec = v1.DeviceSpec.from_string(name)
-    kinds.setdefault(spec.device_type, []).append(spec.device_index)
+  full = {name: devices.full_device(name) for name in {x.device for x in nodes}}
+  named = [name for name in {*full.values()} if name is not None]
+  counts = collections.Counter[str]()
+  here: dict[str | None, str] = {}
+  for name in sorted(named, key=lambda x: int(x.rpartition(":")[2])):
+    kind = devices.device_type(name)
+    here[name] = f"/device:{kind}:{counts[kind]}"
+    counts[kind] += 1
   for node in nodes:
-    if node.device in full:
-      spec = v1.DeviceSpec.from_string(full[node.device])
-      number = sorted(kinds[spec.device_type]).index(spec.device_index)
-      node.device = f"/device:{spec.device_type}:{number}"
-    elif node.device:
-      node.device = ""
-  return max(map(len, kinds.values()), default=1)
+    node.device = here.get(full[node.device], "")
+  return max(counts.values(), default=1)
 
 
 def _copy_functions(library: Any, graph_def: Any) -> None:

@@ -94,9 +94,8 @@ class StagePipeline:
       ValueError: If the inputs are not those of the model.
       StageError: If a stage fails.
     """
-    return chain.run(
-      self._signature, chain.checked(self._signature, inputs), self._call
-    )
+    checked = chain.checked_inputs(self.inputs, inputs)
+    return chain.run(self._signature, checked, self._call)
 
   def predict(
     self, requests: Iterable[Mapping[str, Any]]

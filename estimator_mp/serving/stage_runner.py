@@ -39,8 +39,11 @@ class StageRunner:
     except (OSError, RuntimeError, tf.errors.OpError) as error:
       raise ValueError(f"{folder} cannot be loaded: {error}") from error
     self._signatures = dict(loaded.signature_def)
-    self._callables = {
-      name: _callable(self._session, signature)
+    self._callables: dict[str, Callable[..., Any]] = {
+      name: self._session.make_callable(
+        [x.name for _, x in sorted(signature.outputs.items())],
+        feed_list=[x.name for _, x in sorted(signature.inputs.items())],
+      )
       for name, signature in self._signatures.items()
     }
 
@@ -70,17 +73,3 @@ class StageRunner:
   def close(self) -> None:
     """Ends the session."""
     self._session.close()
-
-
-def _callable(session: Any, signature: Any) -> Callable[..., Any]:
-  """Returns a function of the inputs of a signature, in order of their names.
-
-  Args:
-    session: A session with its graph.
-    signature: The SignatureDef.
-  """
-  made: Callable[..., Any] = session.make_callable(
-    [x.name for _, x in sorted(signature.outputs.items())],
-    feed_list=[x.name for _, x in sorted(signature.inputs.items())],
-  )
-  return made

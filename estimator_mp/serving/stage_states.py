@@ -12,7 +12,6 @@ from typing import Any
 from estimator_mp.graph import op_types, traversal, variables
 from estimator_mp.serving.whole_model import WholeModel
 
-import numpy as np
 import tensorflow as tf
 
 v1 = tf.compat.v1
@@ -217,16 +216,13 @@ def _save(saver: Any, saved: Mapping[_Key, tf.Tensor]) -> list[Any]:
 
 def _key_consts(name: str, keys: Sequence[_Key]) -> list[Any]:
   """Returns nodes with the names in a checkpoint, and with their parts."""
-  consts = []
-  for index, what in enumerate(("tensor_names", "shape_and_slices")):
-    node = v1.NodeDef(name=f"{name}/{what}", op="Const")
-    texts = np.array([key[index].encode() for key in keys], object)
-    node.attr["value"].tensor.CopyFrom(
-      tf.make_tensor_proto(texts, dtype=tf.string)
-    )
-    node.attr["dtype"].type = tf.string.as_datatype_enum
-    consts.append(node)
-  return consts
+  with tf.Graph().as_default():
+    return [
+      tf.constant(
+        [key[index] for key in keys], tf.string, [len(keys)], f"{name}/{what}"
+      ).op.node_def
+      for index, what in enumerate(("tensor_names", "shape_and_slices"))
+    ]
 
 
 def _texts(tensor: tf.Tensor) -> list[str]:

@@ -11,7 +11,7 @@ from estimator_mp.serving.steps import Feeds
 from estimator_mp.session import export
 
 import tensorflow as tf
-from tensorflow.core.protobuf import meta_graph_pb2, saved_model_pb2
+from tensorflow.core.protobuf import meta_graph_pb2
 
 _ASSETS = "saved_model_assets"
 _INIT = "__saved_model_init_op"
@@ -131,10 +131,7 @@ def export_whole(
       "estimator_mp.shard_model_fn, or the Estimator by "
       "estimator_mp.shard_estimator"
     )
-  saved_model = saved_model_pb2.SavedModel()
-  with tf.io.gfile.GFile(os.path.join(path, "saved_model.pb"), "rb") as file:
-    saved_model.ParseFromString(file.read())
-  (meta_graph,) = saved_model.meta_graphs
+  (meta_graph,) = export.read_saved_model(path).meta_graphs
   placement = plan.placement
   whole = WholeModel(
     path, graphs[-1], meta_graph, placement.ops, len(placement.stages)

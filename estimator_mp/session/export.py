@@ -169,7 +169,7 @@ def export_saved_model(
 
 def _keeps_devices(saved_model_dir: str) -> bool:
   """Whether a graph of a SavedModel was built after `keep_devices`."""
-  graphs = _read(saved_model_dir).meta_graphs
+  graphs = read_saved_model(saved_model_dir).meta_graphs
   return any(_KEEPS_DEVICES in graph.collection_def for graph in graphs)
 
 
@@ -185,7 +185,7 @@ def clear_devices(saved_model_dir: str) -> None:
   Raises:
     FileNotFoundError: If there is no saved_model.pb in the folder.
   """
-  saved_model = _read(saved_model_dir)
+  saved_model = read_saved_model(saved_model_dir)
   for meta_graph in saved_model.meta_graphs:
     graph = meta_graph.graph_def
     for node in graph.node:
@@ -197,8 +197,15 @@ def clear_devices(saved_model_dir: str) -> None:
   files.write_whole(os.path.join(saved_model_dir, _SAVED_MODEL), content)
 
 
-def _read(saved_model_dir: str) -> saved_model_pb2.SavedModel:
-  """Returns what the file of a SavedModel holds."""
+def read_saved_model(saved_model_dir: str) -> saved_model_pb2.SavedModel:
+  """Returns what the file of a SavedModel holds.
+
+  Args:
+    saved_model_dir: The folder of the SavedModel.
+
+  Raises:
+    FileNotFoundError: If there is no saved_model.pb in the folder.
+  """
   path = os.path.join(saved_model_dir, _SAVED_MODEL)
   if not tf.io.gfile.exists(path):
     raise FileNotFoundError(

@@ -87,7 +87,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     self._is_in_step = False
     self._position.check(session)
     step = int(session.run(v1.train.get_global_step(session.graph)))
-    path = self._path(step)
+    path = _path(self._model_dir, step)
     if not has_position(self._model_dir, step):
       if step:
         _log(f"step {step} was saved without it")
@@ -123,13 +123,13 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     if global_step is None or is_elsewhere or is_new:
       yield
       return
-    self._position.save(session, self._path(int(global_step)))
+    self._position.save(session, _path(self._model_dir, int(global_step)))
     yield
     self._remove_unused(save_path)
 
   def _remove_unused(self, save_path: str) -> None:
     """Removes positions whose checkpoint was removed."""
-    for index in tf.io.gfile.glob(self._path("*") + ".index"):
+    for index in tf.io.gfile.glob(_path(self._model_dir, "*") + ".index"):
       found = re.search(r"-(\d+)\.index$", index)
       if found and not tf.io.gfile.exists(f"{save_path}-{found[1]}.index"):
         self._remove(index)
@@ -137,9 +137,6 @@ class InputPositionHook(tf.estimator.SessionRunHook):
   def _remove(self, index: str) -> None:
     for path in tf.io.gfile.glob(index.removesuffix("index") + "*"):
       tf.io.gfile.remove(path)
-
-  def _path(self, step: int | str) -> str:
-    return _path(self._model_dir, step)
 
   def before_run(self, run_context: tf.estimator.SessionRunContext) -> None:
     """Notes that a step has begun."""
@@ -157,7 +154,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     """Forgets the position if the data has ended: the next run begins anew."""
     if self._is_in_step:
       step = int(session.run(v1.train.get_global_step(session.graph)))
-      self._remove(self._path(step) + ".index")
+      self._remove(_path(self._model_dir, step) + ".index")
 
 
 def has_position(model_dir: str, step: int) -> bool:

@@ -140,10 +140,11 @@ def _check_sharded(graph: tf.Graph, expected: ShardedRun) -> None:
   """Raises if a graph that is about to be trained was never sharded."""
   if sharding_plan.get_plan(graph) is not None:
     return
-  named = {devices.canonical_device(d) for d in _devices_of(graph)}
+  named = {op.device for op in graph.get_operations()}
   # An Estimator itself puts the input there.
-  placed = (named & set(expected.devices)) - {"/device:CPU:0"}
-  by_hand = bool(placed) or len(expected.devices) == 1
+  placed = {devices.full_device(x) for x in named} - {None, "/device:CPU:0"}
+  on_mesh = not placed.isdisjoint(expected.devices)
+  by_hand = on_mesh or len(expected.devices) == 1
   slices = expected.sharding.create_schedule().num_micro_batches
   if by_hand and slices == 1 and not expected.saves_input_position:
     return
@@ -153,17 +154,6 @@ def _check_sharded(graph: tf.Graph, expected: ShardedRun) -> None:
     "estimator_mp.shard_model_fn(model_fn, config), or shard an Estimator that "
     "has its own model_fn by estimator_mp.shard_estimator(estimator, config)"
   )
-
-
-def _devices_of(graph: tf.Graph) -> set[str]:
-  """Returns the full names of devices that a graph's ops were placed on."""
-  found = {op.device for op in graph.get_operations()}
-  specs = {x: tf.compat.v1.DeviceSpec.from_string(x) for x in found if x}
-  return {
-    name
-    for name, spec in specs.items()
-    if None not in (spec.device_type, spec.device_index)
-  }
 
 
 def sharded_run_of(run_config: Any) -> ShardedRun | None:

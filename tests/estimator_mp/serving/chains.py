@@ -45,7 +45,7 @@ class Chain:
     signature = chain.signature_of(self.pipeline, name)
     return chain.run(
       signature,
-      chain.checked(signature, inputs),
+      chain.checked_inputs(signature.inputs, inputs),
       lambda stage, *call: self.runners[stage].run(*call),
     )
 
