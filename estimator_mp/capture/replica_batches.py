@@ -6,7 +6,6 @@ task to task, if the graph does not know them.
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
 from estimator_mp.capture import batch_size, input_pieces
 
@@ -67,17 +66,15 @@ def find(
     )
     for values in zip(*pieces, strict=True)
   ]
-  hosts = [_device(entries[0].value) for entries in of_replicas]
+  hosts = [
+    tf.nest.flatten(entries[0].value, expand_composites=True)[0].device
+    for entries in of_replicas
+  ]
   sizes = [
     batch_size.batch_size(entries, host)
     for entries, host in zip(of_replicas, hosts, strict=True)
   ]
   return ReplicaBatches(tuple(of_replicas), tuple(sizes), tuple(hosts))
-
-
-def _device(value: Any) -> str:
-  device: str = tf.nest.flatten(value, expand_composites=True)[0].device
-  return device
 
 
 def checked_sizes(batches: ReplicaBatches, count: int) -> list[tf.Tensor]:

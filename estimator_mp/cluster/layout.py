@@ -60,30 +60,18 @@ def device_names(
       f"({names}), but this machine has {per_task}; start more tasks, or use a "
       "smaller mesh"
     )
-  by_position = {}
-  held = _shares(size, len(tasks))
-  for rank, position in enumerate(_positions(axes)):
-    task, index = held[rank]
-    device = f"{tasks[task].device_prefix}/device:{kind}:{index}"
-    by_position[tuple(position[axis] for axis in axes)] = device
+  least, longer = divmod(size, len(tasks))
+  devices = [
+    f"{task.device_prefix}/device:{kind}:{index}"
+    for number, task in enumerate(tasks)
+    for index in range(least + (number < longer))
+  ]
+  # The positions of a mesh, near ones beside each other.
+  by_distance = sorted(axes, key=_BY_DISTANCE.index)
+  positions = itertools.product(*(range(axes[axis]) for axis in by_distance))
+  by_position = {
+    tuple(position[by_distance.index(axis)] for axis in axes): device
+    for position, device in zip(positions, devices, strict=True)
+  }
   # Tuples in the mesh's order of axes sort as its last axis varies fastest.
   return tuple(by_position[key] for key in sorted(by_position))
-
-
-def _positions(axes: Mapping[str, int]) -> list[dict[str, int]]:
-  """Returns the positions of a mesh, near ones beside each other."""
-  names = [axis for axis in _BY_DISTANCE if axis in axes]
-  ranges = [range(axes[axis]) for axis in names]
-  return [
-    dict(zip(names, position, strict=True))
-    for position in itertools.product(*ranges)
-  ]
-
-
-def _shares(size: int, num_tasks: int) -> list[tuple[int, int]]:
-  """Returns for each of some positions the task, and which of its devices."""
-  least, longer = divmod(size, num_tasks)
-  counts = [least + (task < longer) for task in range(num_tasks)]
-  return [
-    (task, index) for task, count in enumerate(counts) for index in range(count)
-  ]

@@ -62,10 +62,12 @@ def all_reduce(
       rank = (chunk + step) % count
       total = placed_ops.copy_to(total, devices[rank])
       sums[rank].append(total)
-  return [
-    _joined(chunks, tensor, device)
-    for chunks, tensor, device in zip(sums, tensors, devices, strict=True)
-  ]
+  found = []
+  for chunks, tensor, device in zip(sums, tensors, devices, strict=True):
+    with tf.compat.v1.device(device):
+      flat = tf.concat(chunks, axis=0)
+    found.append(placed_ops.reshape_like(flat, tensor, device))
+  return found
 
 
 def _chunks(
@@ -81,15 +83,6 @@ def _chunks(
     more = list(range(num_devices - 1, -1, -1))
     sizes = (tf.size(flat) + tf.constant(more)) // num_devices
     return list(tf.split(flat, sizes, num=num_devices))
-
-
-def _joined(
-  chunks: Sequence[tf.Tensor], tensor: tf.Tensor, device: str
-) -> tf.Tensor:
-  """Returns the chunks of a sum as one tensor of its shape."""
-  with tf.compat.v1.device(device):
-    flat = tf.concat(chunks, axis=0)
-  return placed_ops.reshape_like(flat, tensor, device)
 
 
 def traffic(

@@ -30,14 +30,10 @@ def shut_down(address: str) -> int:
   with contextlib.suppress(OSError):
     found = socket.getaddrinfo(host.strip("[]"), int(port))
     peers = {(entry[4][0], entry[4][1]) for entry in found}
-    return sum(_shut_down(int(name), peers) for name in _descriptors())
+    return sum(
+      _shut_down(int(name), peers) for name in os.listdir(_DESCRIPTORS)
+    )
   return 0
-
-
-def _descriptors() -> list[str]:
-  with contextlib.suppress(OSError):
-    return os.listdir(_DESCRIPTORS)
-  return []
 
 
 def _shut_down(descriptor: int, peers: set[tuple[Any, Any]]) -> bool:

@@ -44,12 +44,7 @@ _GONE_SECONDS = 30.0
 _TELL_SECONDS = 20.0
 
 
-def tell(
-  target: str,
-  cluster: tasks_lib.Cluster,
-  num_runs: int,
-  seconds: float = _TELL_SECONDS,
-) -> None:
+def tell(target: str, cluster: tasks_lib.Cluster, num_runs: int) -> None:
   """Tells all other tasks of a cluster that the chief has ended a run.
 
   A task that does not answer is not waited for.
@@ -58,10 +53,9 @@ def tell(
     target: The chief's server.
     cluster: The cluster; its `task` is the chief.
     num_runs: How many runs the chief has ended.
-    seconds: How long to try.
   """
   others = [task for task in cluster.tasks if task != cluster.task]
-  end = time.monotonic() + seconds
+  end = time.monotonic() + _TELL_SECONDS
   threads = [
     threading.Thread(
       target=_tell_one, args=(target, cluster, x, num_runs), daemon=True

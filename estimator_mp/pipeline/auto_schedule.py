@@ -76,9 +76,12 @@ def fastest(
   one = dataclasses.replace(
     schedule, num_micro_batches=of_round, num_rounds=1, rows=()
   )
+  cells = one.num_devices * of_round * len(Phase)
+  rules = _RULES if cells < _MANY_CELLS else _RULES[:1]
+  listed = (_ListScheduling(one, costs, rule).rows() for rule in rules)
   found = [
     dataclasses.replace(one, rows=rows)
-    for rows in itertools.chain(_named(one), _listed(one, costs))
+    for rows in itertools.chain(_named(one), listed)
   ]
   times = [costs.simulate(x).makespan for x in found]
   least = min(times) * (1 + _ROUNDING)
@@ -151,16 +154,6 @@ _RULES = tuple(
   for first in (Phase.BACKWARD, None, Phase.FORWARD)
   for patience in (0.0, 0.5, 1.0)
 )
-
-
-def _listed(
-  schedule: schedule_lib.Schedule, costs: Costs
-) -> Iterator[schedule_lib.Rows]:
-  """Yields the rows that list scheduling makes, by each rule."""
-  cells = schedule.num_devices * schedule.num_micro_batches * len(Phase)
-  for rule in _RULES if cells < _MANY_CELLS else _RULES[:1]:
-    scheduling = _ListScheduling(schedule, costs, rule)
-    yield scheduling.rows()
 
 
 class _ListScheduling:

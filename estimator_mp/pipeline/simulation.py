@@ -82,26 +82,14 @@ def simulate(
   free = [0.0] * schedule.num_devices
   for cell in checks.running_order(schedule):
     device = schedule.device_of(cell.stage)
-    inputs = [
-      ends[needed] + _send(schedule, needed, cell, sends)
-      for needed in schedule.inputs_of(cell)
-    ]
-    starts[cell] = max(free[device], *inputs, 0.0)
+    start = free[device]
+    for needed in schedule.inputs_of(cell):
+      is_sent = sends and schedule.device_of(needed.stage) != device
+      way = sends[min(needed.stage, cell.stage)] if is_sent else 0.0
+      start = max(start, ends[needed] + way)
+    starts[cell] = start
     ends[cell] = free[device] = starts[cell] + costs[cell.phase][cell.stage]
   return Timeline(starts, ends, schedule.num_devices)
-
-
-def _send(
-  schedule: schedule_lib.Schedule,
-  source: schedule_lib.Cell,
-  reader: schedule_lib.Cell,
-  sends: Sequence[float],
-) -> float:
-  """Returns the time until the result of a cell is where another reads it."""
-  places = schedule.device_of(source.stage), schedule.device_of(reader.stage)
-  if not sends or places[0] == places[1]:
-    return 0.0
-  return sends[min(source.stage, reader.stage)]
 
 
 def _costs_of_phases(

@@ -35,7 +35,8 @@ class WeightProduct:
   @property
   def axes(self) -> tuple[int, int]:
     """The axis of each operand that the product adds up over."""
-    return _inner_axes(self.op)
+    first, second = map(self.op.get_attr, ("transpose_a", "transpose_b"))
+    return (0 if first else 1, 1 if second else 0)
 
 
 def plan_product(
@@ -82,11 +83,6 @@ def _affordable(op: tf.Operation) -> int:
   kept = sum(tensor.shape.num_elements() for tensor in op.inputs)
   size = op.outputs[0].shape.num_elements()
   return int(size // max(kept, 1))
-
-
-def _inner_axes(op: tf.Operation) -> tuple[int, int]:
-  first, second = map(op.get_attr, ("transpose_a", "transpose_b"))
-  return (0 if first else 1, 1 if second else 0)
 
 
 def pass_of_product(

@@ -62,12 +62,18 @@ def find_updates(
       op in rest and op_types.is_write(op) for op in writes.get(variable, ())
     )
   }
+
+  def before(op: tf.Operation) -> set[tf.Operation]:
+    """Returns the variables that an op gets the handles of."""
+    found = map(variables_lib.variable_of, op.inputs)
+    return {variable for variable in found if variable.type == "VarHandleOp"}
+
   # All variables of a write are repeated, or none.
   while apart := {
     variable
     for variable in kept
     for op in writes.get(variable, ())
-    if not kept.issuperset(_variables_before(op))
+    if not before(op) <= kept
   }:
     kept -= apart
   repeated = {op for variable in kept for op in writes.get(variable, ())}
@@ -78,12 +84,6 @@ def find_updates(
   return Updates(
     [*slots, *needed], slots, [op for op in needed if op in repeated]
   )
-
-
-def _variables_before(op: tf.Operation) -> list[tf.Operation]:
-  """Returns the variables that an op gets the handles of."""
-  found = map(variables_lib.variable_of, op.inputs)
-  return [variable for variable in found if variable.type == "VarHandleOp"]
 
 
 def _writes(
@@ -110,7 +110,9 @@ def _slots(
     return [
       source
       for source in traversal.inputs(op)
-      if source.type == "VarHandleOp" and source in writes and _is_large(source)
+      if source.type == "VarHandleOp"
+      and source in writes
+      and tf.TensorShape(source.get_attr("shape")).rank != 0  # Not a scalar.
     ]
 
   def before(op: tf.Operation) -> list[tf.Operation]:
@@ -130,11 +132,6 @@ def _slots(
     slot for op in traversal.walk(first, before) for slot in slots_of(op)
   )
   return [slot for slot in found if slot not in variables]
-
-
-def _is_large(variable: tf.Operation) -> bool:
-  """Whether a variable is no scalar."""
-  return bool(tf.TensorShape(variable.get_attr("shape")).rank != 0)
 
 
 def _differing(

@@ -66,7 +66,13 @@ def find(whole: WholeModel, ops: Iterable[tf.Operation]) -> StageStates:
   restores, inits = list(_writes(restore)), list(_writes(init))
   states = {op for op in ops if _is_state(op)}
   while True:
-    own = [_of(writes, states) for writes in (restores, inits)]
+    own = [
+      sorted(
+        (op for op, written in writes if states.intersection(written)),
+        key=lambda op: str(op.name),
+      )
+      for writes in (restores, inits)
+    ]
     found = set(traversal.walk(own[0] + own[1], _sources_of_writes))
     more = {op for op in found if _is_state(op)} - states
     if not more:
@@ -134,15 +140,6 @@ def _writes(
     states = variables.written_variables(op)
     if states:
       yield op, states
-
-
-def _of(
-  writes: Sequence[tuple[tf.Operation, list[tf.Operation]]],
-  states: set[tf.Operation],
-) -> list[tf.Operation]:
-  """Returns the ops that write some of these states."""
-  found = [op for op, written in writes if states.intersection(written)]
-  return sorted(found, key=lambda op: str(op.name))
 
 
 def _sources_of_writes(op: tf.Operation) -> list[tf.Operation]:

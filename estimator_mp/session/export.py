@@ -162,15 +162,10 @@ def export_saved_model(
     export_dir_base, serving_input_receiver_fn, **kwargs
   )
   path: str = tf.compat.as_str(exported)
-  if not _keeps_devices(path):
+  graphs = read_saved_model(path).meta_graphs
+  if not any(_KEEPS_DEVICES in graph.collection_def for graph in graphs):
     clear_devices(path)
   return path
-
-
-def _keeps_devices(saved_model_dir: str) -> bool:
-  """Whether a graph of a SavedModel was built after `keep_devices`."""
-  graphs = read_saved_model(saved_model_dir).meta_graphs
-  return any(_KEEPS_DEVICES in graph.collection_def for graph in graphs)
 
 
 def clear_devices(saved_model_dir: str) -> None:
