@@ -147,6 +147,40 @@ class Program:
     return metadata
 
 
+def plain_and_sharded(model_fn, config, batch, **program):
+  """Returns a plain program and a sharded one, with the same variables.
+
+  Args:
+    model_fn: The model_fn, not sharded.
+    config: How to shard it.
+    batch: Features and labels like those of the steps.
+    **program: What else a `Program` is told.
+  """
+  plain, sharded = (
+    Program(model_fn, x, batch, **program) for x in (None, config)
+  )
+  sharded.load(plain.variables())
+  return plain, sharded
+
+
+def assert_same_steps(test, plain, sharded, batch, count=1, rtol=1e-5):
+  """Asserts that both programs train alike; returns the last step.
+
+  Args:
+    test: The test.
+    plain: The plain program.
+    sharded: The sharded one.
+    batch: What both train on.
+    count: How many steps.
+    rtol: The difference that is allowed, of losses and of variables.
+  """
+  for _ in range(count):
+    step, expected = sharded.step(batch), plain.step(batch)
+    np.testing.assert_allclose(step.loss, expected.loss, rtol=rtol)
+    assert_same_variables(test, step.variables, expected.variables, rtol)
+  return step
+
+
 def _reads_of_mirrors(graph):
   """Returns ops that read each mirrored variable, and then its mirrors."""
   values = {}

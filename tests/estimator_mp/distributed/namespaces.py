@@ -71,22 +71,6 @@ class Machines:
     """
     return self._enter(self._holders[number])
 
-  def cut(self, number):
-    """Takes the cable of a machine out: it sends and hears nothing.
-
-    Args:
-      number: Which machine.
-    """
-    self._ip(self._switch, f"link set port{number} down")
-
-  def mend(self, number):
-    """Puts it in again.
-
-    Args:
-      number: Which machine.
-    """
-    self._ip(self._switch, f"link set port{number} up")
-
   def listening(self, number):
     """Returns the ports at which something on a machine listens.
 

@@ -88,16 +88,10 @@ class BatchNormTest(parameterized.TestCase):
     """By default slices exchange moments, and all is the plain model's."""
     batch = programs.examples(_BATCH, 0, size)
     for model_fn in (_normalized, zoo.BATCH_NORM_CNN.model_fn):
-      plain, program = (
-        programs.Program(model_fn, config, batch, None, is_static)
-        for config in (None, _config())
+      both = programs.plain_and_sharded(
+        model_fn, _config(), batch, is_static=is_static
       )
-      program.load(plain.variables())
-      found, expected = program.step(batch), plain.step(batch)
-      np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-5)
-      programs.assert_same_variables(
-        self, found.variables, expected.variables, 1e-5
-      )
+      programs.assert_same_steps(self, *both, batch)
 
   @parameterized.named_parameters(
     tiers.sample(
@@ -303,9 +297,7 @@ class SummariesTest(absltest.TestCase):
           found[value.tag] = value.simple_value
       return found
 
-    plain = programs.Program(model_fn, None, _BATCH)
-    program = programs.Program(model_fn, _config(), _BATCH)
-    program.load(plain.variables())
+    plain, program = programs.plain_and_sharded(model_fn, _config(), _BATCH)
     for size in (24, 22, 3):
       batch = programs.examples(_BATCH, 0, size)
       expected, found = scalars(plain, batch), scalars(program, batch)

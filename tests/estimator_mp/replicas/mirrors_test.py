@@ -153,15 +153,10 @@ class WritesTest(parameterized.TestCase):
         for one, hook in zip((plain, program), hooks, strict=True):
           with one.graph.as_default():
             hook.runs[name](one.session)
-        step, expected = program.step(_BATCH), plain.step(_BATCH)
-        np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
-        programs.assert_same_variables(
-          self, step.variables, expected.variables, 1e-5
-        )
+        step = programs.assert_same_steps(self, plain, program, _BATCH)
         programs.assert_equal_mirrors(self, program)
         self.assertGreater(abs(step.loss - last), 1e-3)
       last = step.loss
-    return program
 
   @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_writes(self, mesh, num_micro_batches, fields):
@@ -404,20 +399,13 @@ class TrainOpsTest(parameterized.TestCase):
   def test_train_ops_run_alone(self, mesh, num_micro_batches, fields):
     """As hooks of GANs run them, and part of a step's as well."""
     config = _config(mesh, num_micro_batches, fields)
-    plain, program = (
-      programs.Program(_two_train_ops, c, _BATCH) for c in (None, config)
-    )
-    program.load(plain.variables())
+    both = programs.plain_and_sharded(_two_train_ops, config, _BATCH)
     for _ in range(3):
-      for one in (plain, program):
+      for one in both:
         for op in one.graph.get_collection("alone"):
           one.run(op, _BATCH)
-      step, expected = program.step(_BATCH), plain.step(_BATCH)
-      np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
-    programs.assert_same_variables(
-      self, step.variables, expected.variables, 1e-5
-    )
-    programs.assert_equal_mirrors(self, program)
+      programs.assert_same_steps(self, *both, _BATCH)
+    programs.assert_equal_mirrors(self, both[1])
 
 
 def _averaged(features, labels, mode):
@@ -445,19 +433,11 @@ class AveragesTest(parameterized.TestCase):
     )
   )
   def test_averages(self, mesh, num_micro_batches, fields):
-    plain, program = (
-      programs.Program(_averaged, config, _BATCH)
-      for config in (None, _config(mesh, num_micro_batches, fields))
-    )
-    program.load(plain.variables())
-    for _ in range(5):
-      step, expected = program.step(_BATCH), plain.step(_BATCH)
-      np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
-    programs.assert_same_variables(
-      self, step.variables, expected.variables, 1e-5
-    )
+    config = _config(mesh, num_micro_batches, fields)
+    both = programs.plain_and_sharded(_averaged, config, _BATCH)
+    step = programs.assert_same_steps(self, *both, _BATCH, 5)
     self.assertIn("last/ExponentialMovingAverage", step.variables)
-    programs.assert_equal_mirrors(self, program)
+    programs.assert_equal_mirrors(self, both[1])
 
   @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_average_starts_alone(self, mesh, num_micro_batches, fields):
@@ -584,18 +564,11 @@ class UpdatesBesideTheOptimizerTest(parameterized.TestCase):
     if is_v1:
       v1.disable_control_flow_v2()
       self.addCleanup(v1.enable_control_flow_v2)
-    plain, program = (
-      programs.Program(model_fn, config, _BATCH)
-      for config in (None, _config(mesh, 1, fields))
-    )
-    program.load(plain.variables())
+    config = _config(mesh, 1, fields)
+    both = programs.plain_and_sharded(model_fn, config, _BATCH)
     for _ in range(4):
-      step, expected = program.step(_BATCH), plain.step(_BATCH)
-      np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
-      programs.assert_same_variables(
-        self, step.variables, expected.variables, 1e-5
-      )
-      programs.assert_equal_mirrors(self, program)
+      programs.assert_same_steps(self, *both, _BATCH)
+      programs.assert_equal_mirrors(self, both[1])
 
 
 if __name__ == "__main__":

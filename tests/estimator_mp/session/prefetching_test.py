@@ -95,7 +95,7 @@ class _Spy(tf.estimator.SessionRunHook):
 class _LosingHook(tf.estimator.SessionRunHook):
   """Does once what a session does when a task of its cluster has died."""
 
-  def __init__(self):
+  def begin(self):
     self._steps = 0
 
   def before_run(self, run_context):
@@ -141,6 +141,16 @@ class PrefetchingTest(parameterized.TestCase):
         found[1][name], value, rtol=rtol, atol=rtol, err_msg=name
       )
 
+  def _assert_as_now(self, options, num_steps, **train):
+    """Asserts that batches may wait; returns the run whose batches do."""
+    expected, found = (
+      self._train(Config(prefetch_inputs=x, **options), f"ahead_{x}", **train)
+      for x in (False, True)
+    )
+    self.assertLen(found[0], num_steps)
+    self._assert_same(found, expected)
+    return found
+
   @parameterized.named_parameters(
     tiers.sample(
       [
@@ -178,14 +188,8 @@ class PrefetchingTest(parameterized.TestCase):
     """To the last bit that of the sharded run; and that of the plain one."""
     if model not in self.plain:
       self.plain[model] = self._train(None, "plain", model=model)
-    plain = self.plain[model]
-    sharded = self._train(Config(**options), "sharded", model=model)
-    found = self._train(
-      Config(prefetch_inputs=True, **options), "prefetched", model=model
-    )
-    self.assertLen(found[0], 6)
-    self._assert_same(found, sharded)
-    self._assert_same(found, plain, rtol=2e-4)
+    found = self._assert_as_now(options, 6, model=model)
+    self._assert_same(found, self.plain[model], rtol=2e-4)
 
   @parameterized.named_parameters(
     tiers.sample(
@@ -198,11 +202,7 @@ class PrefetchingTest(parameterized.TestCase):
   )
   def test_inputs(self, input_fn, model):
     options = {"mesh": "data:2,stage:2", "num_micro_batches": 2}
-    expected = self._train(Config(**options), "now", input_fn, model)
-    config = Config(prefetch_inputs=True, **options)
-    found = self._train(config, "ahead", input_fn, model)
-    self.assertLen(found[0], 6)
-    self._assert_same(found, expected)
+    self._assert_as_now(options, 6, input_fn=input_fn, model=model)
 
   @tiers.newest_only
   def test_of_a_known_size(self):
@@ -260,17 +260,12 @@ class PrefetchingTest(parameterized.TestCase):
     self._assert_same(found, expected)
 
   def test_a_session_that_makes_itself_anew(self):
-    found = [
-      self._train(
-        Config("stage:2", prefetch_inputs=ahead),
-        f"lost_{ahead}",
-        hooks=[_LosingHook()],
-        save_checkpoints_steps=2,
-      )
-      for ahead in (False, True)
-    ]
-    self.assertLen(found[0][0], 3 + 6)
-    self._assert_same(found[1], found[0])
+    self._assert_as_now(
+      {"mesh": "stage:2"},
+      3 + 6,
+      hooks=[_LosingHook()],
+      save_checkpoints_steps=2,
+    )
 
   @tiers.newest_only
   def test_batches_before_a_broken_one_are_trained_on(self):
