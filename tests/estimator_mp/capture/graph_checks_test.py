@@ -2,6 +2,7 @@
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import graph_checks
+from tests.estimator_mp import graph_case
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -10,11 +11,7 @@ v1 = tf.compat.v1
 _MESH = mesh_lib.Mesh.create("stage:2")
 
 
-class GraphChecksTest(parameterized.TestCase):
-  def setUp(self):
-    super().setUp()
-    self.graph = self.enter_context(tf.Graph().as_default())
-
+class GraphChecksTest(graph_case.GraphCase):
   def test_a_spec(self):
     graph_checks.check_spec(
       tf.estimator.EstimatorSpec("infer", predictions=tf.constant(1.0))
@@ -39,8 +36,7 @@ class GraphChecksTest(parameterized.TestCase):
 
   def _loop(self):
     """Returns the ops of the body of a loop of TensorFlow 1, and one before."""
-    v1.disable_control_flow_v2()
-    self.addCleanup(v1.enable_control_flow_v2)
+    self.use_v1_control_flow()
     x = tf.constant(1.0, name="before")
     tf.while_loop(
       lambda x: x < 9.0,

@@ -2,7 +2,7 @@
 
 from estimator_mp.capture import batch_size, input_pieces, micro_batches
 from estimator_mp.config import sharding_options
-from tests.estimator_mp import drawn
+from tests.estimator_mp import drawn, graph_case
 
 import hypothesis
 import numpy as np
@@ -32,11 +32,7 @@ def _difference(usual, size, other, other_size):
   )
 
 
-class InputsTest(parameterized.TestCase):
-  def setUp(self):
-    super().setUp()
-    self.enter_context(tf.Graph().as_default())
-
+class InputsTest(graph_case.GraphCase):
   def test_what_has_examples(self):
     x, time, rate = _tensor([6, 2]), _tensor([3, 6]), _tensor([])
     batch = {
@@ -80,9 +76,8 @@ class InputsTest(parameterized.TestCase):
     ),
   )
   def test_refused(self, make, rules, message):
-    with self.assertRaises(ValueError) as raised:
+    with self.assertRaisesWithLiteralMatch(ValueError, message):
       micro_batches.inputs_with_examples({"x": make()}, rules)
-    self.assertEqual(str(raised.exception), message)
 
   @parameterized.named_parameters(
     ("no_pair", "x", "batch_axis has 'x', which is no pair of an expression"),
@@ -99,12 +94,8 @@ class InputsTest(parameterized.TestCase):
     )
 
 
-class SizesTest(parameterized.TestCase):
+class SizesTest(graph_case.GraphCase):
   """Sizes that the graph does not know are compared in each step."""
-
-  def setUp(self):
-    super().setUp()
-    self.enter_context(tf.Graph().as_default())
 
   @parameterized.named_parameters(
     ("labels", {"features": {"a": 8, "x": 24}, "labels": 24}, "labels"),
@@ -112,11 +103,10 @@ class SizesTest(parameterized.TestCase):
   )
   def test_known_sizes_that_differ(self, sizes, usual):
     batch = tf.nest.map_structure(lambda size: _tensor([size, 3]), sizes)
-    with self.assertRaises(ValueError) as raised:
+    with self.assertRaisesWithLiteralMatch(
+      ValueError, _difference(usual, 24, "features/a", 8)
+    ):
       _parts(batch, 2)
-    self.assertEqual(
-      str(raised.exception), _difference(usual, 24, "features/a", 8)
-    )
 
   def test_no_examples(self):
     with self.assertRaisesRegex(ValueError, "^the batch has no examples, so"):

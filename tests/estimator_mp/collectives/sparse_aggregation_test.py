@@ -111,13 +111,12 @@ class SparseTest(parameterized.TestCase):
       self.assertEqual(mixed[0].shape, _TABLE)
       for total in device_steps.run([sums[0].values, mixed[0].values], feed):
         self.assertEqual(total.shape, (3, 2))
-      with self.assertRaises(ValueError) as caught:
+      with self.assertRaisesWithLiteralMatch(
+        ValueError,
+        f"{bare[0].values.name} is a sparse gradient without a dense_shape, so "
+        "it cannot become dense; give its IndexedSlices the shape of the table",
+      ):
         sparse.dense(bare[0])
-    self.assertEqual(
-      str(caught.exception),
-      f"{bare[0].values.name} is a sparse gradient without a dense_shape, so "
-      "it cannot become dense; give its IndexedSlices the shape of the table",
-    )
 
 
 class DuplicatesTest(absltest.TestCase):

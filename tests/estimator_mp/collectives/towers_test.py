@@ -64,12 +64,14 @@ class BarrierTest(parameterized.TestCase):
     np.testing.assert_allclose(value, [9.0, 36.0])
 
   def test_nothing_to_wait_for_is_an_error(self):
-    with tf.Graph().as_default(), self.assertRaises(ValueError) as caught:
+    with (
+      tf.Graph().as_default(),
+      self.assertRaisesWithLiteralMatch(
+        ValueError,
+        "barrier 'barrier' got no tensor to wait for; pass at least one",
+      ),
+    ):
       toolbox.barrier([None, []])
-    self.assertEqual(
-      str(caught.exception),
-      "barrier 'barrier' got no tensor to wait for; pass at least one",
-    )
 
 
 class AggregateGradientsTest(parameterized.TestCase):
@@ -184,9 +186,8 @@ class AggregateGradientsTest(parameterized.TestCase):
   def test_what_cannot_be_aggregated_is_an_error(self, arguments, message):
     with tf.Graph().as_default():
       x = tf.compat.v1.placeholder(tf.float32, [2])
-      with self.assertRaises(ValueError) as caught:
+      with self.assertRaisesWithLiteralMatch(ValueError, message):
         estimator_mp.aggregate_gradients(*arguments(x))
-    self.assertEqual(str(caught.exception), message)
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.pipeline import cells
 from estimator_mp.pipeline.cells import Ends, Pass
+from tests.estimator_mp import graph_case
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -53,10 +54,9 @@ class _Chain:
     return {op.name: tuple(of_op) for op, of_op in found.items()}
 
 
-class PassesTest(absltest.TestCase):
+class PassesTest(graph_case.GraphCase):
   def setUp(self):
     super().setUp()
-    self.enterContext(tf.Graph().as_default())
     self._chain = _Chain()
 
   def test_an_op_is_in_the_pass_through_its_stage(self):
@@ -138,11 +138,10 @@ class PassesTest(absltest.TestCase):
     self.assertEqual(passes["of_gradient"], (0, _BACKWARD))
 
   def test_a_v1_loop_is_in_one_pass(self):
-    v1.disable_control_flow_v2()
-    self.addCleanup(v1.enable_control_flow_v2)
+    self.use_v1_control_flow()
     x = self._chain.add("x", [], 1)
     v1.while_loop(lambda i, _: i < 3, lambda i, y: (i + 1, y * 2), (0, x))
-    ops = tf.compat.v1.get_default_graph().get_operations()
+    ops = self.ops()
     stages = dict.fromkeys(ops, 1)
     (merge, *_) = (op for op in ops if op.type == "Merge")
     stages[merge] = 0
@@ -150,10 +149,9 @@ class PassesTest(absltest.TestCase):
     self.assertEqual(set(passes.values()), {Pass(0, _FORWARD)})
 
 
-class SplitTest(absltest.TestCase):
+class SplitTest(graph_case.GraphCase):
   def setUp(self):
     super().setUp()
-    self.enterContext(tf.Graph().as_default())
     self._chain = _Chain()
     self._add("dz", [], 1)
 
@@ -228,10 +226,9 @@ class SplitTest(absltest.TestCase):
     self.assertEqual(self._phases(), {"dz": _BACKWARD, "dw": _BACKWARD})
 
 
-class EndsTest(absltest.TestCase):
+class EndsTest(graph_case.GraphCase):
   def setUp(self):
     super().setUp()
-    self.enterContext(tf.Graph().as_default())
     self._chain = _Chain()
 
   def _ends(self, schedule):
@@ -278,12 +275,10 @@ class EndsTest(absltest.TestCase):
     )
 
   def test_nothing_ends_in_a_branch(self):
-    v1.disable_control_flow_v2()
-    self.addCleanup(v1.enable_control_flow_v2)
-    graph = v1.get_default_graph()
+    self.use_v1_control_flow()
     x = v1.placeholder(tf.float32, [], "x")
     y = v1.cond(x > 0, lambda: tf.exp(x, "one"), lambda: tf.sin(x, "other"))
-    ops = graph.get_operations()
+    ops = self.ops()
     passes = dict.fromkeys(ops, Pass(0, _FORWARD))
     ends = cells.ends_of_passes(
       orders.make_schedule("1f1b", 1, 1), passes, dict.fromkeys(ops, 0)

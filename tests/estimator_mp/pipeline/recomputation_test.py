@@ -1,12 +1,12 @@
 """Recomputation: what small graphs compute again, as data."""
 
-import estimator_mp  # noqa: F401
 from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import clones
 from estimator_mp.lower import recompute
 from estimator_mp.pipeline import recomputation
 from estimator_mp.pipeline.cells import Pass
+from tests.estimator_mp import graph_case
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -29,12 +29,11 @@ class PolicyTest(parameterized.TestCase):
     self.assertEqual((policy.stages, policy.kept), (stages, kept))
 
 
-class RecomputationTest(absltest.TestCase):
+class RecomputationTest(graph_case.GraphCase):
   """A layer on stage 0 and one on stage 1, with their backward passes."""
 
   def setUp(self):
     super().setUp()
-    self.enterContext(tf.Graph().as_default())
     self._x = v1.placeholder(tf.float32, [2], "x")
     self._passes: dict[tf.Operation, Pass] = {}
 

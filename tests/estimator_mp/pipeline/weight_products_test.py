@@ -1,10 +1,10 @@
 """Weight products: gradients that several micro-batches make at once."""
 
-import estimator_mp  # noqa: F401
 from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.pipeline import weight_products
 from estimator_mp.pipeline.cells import Pass
+from tests.estimator_mp import graph_case
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -12,10 +12,9 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 
 
-class PlanTest(parameterized.TestCase):
+class PlanTest(graph_case.GraphCase):
   def setUp(self):
     super().setUp()
-    self.enterContext(tf.Graph().as_default())
     self._stages = {}
 
   def _operands(self, rows, inputs, outputs):
@@ -25,7 +24,7 @@ class PlanTest(parameterized.TestCase):
     )
 
   def _plan(self, gradient, mode="auto", count=16, elsewhere=()):
-    ops = tf.Graph.get_operations(v1.get_default_graph())
+    ops = self.ops()
     stages = dict.fromkeys(ops, 0) | dict.fromkeys(elsewhere, 1)
     return weight_products.plan_product(gradient, mode, count, {*ops}, stages)
 
@@ -74,10 +73,9 @@ class PlanTest(parameterized.TestCase):
     self.assertIsNone(self._plan(product + tf.ones([64, 64]), "batched"))
 
 
-class PassTest(absltest.TestCase):
+class PassTest(graph_case.GraphCase):
   def setUp(self):
     super().setUp()
-    self.enterContext(tf.Graph().as_default())
     x, dy = tf.ones([2, 3], name="x"), tf.ones([2, 3], name="dy")
     self._x, self._dy = x.op, dy.op
     self._product = tf.matmul(x, dy, transpose_a=True).op

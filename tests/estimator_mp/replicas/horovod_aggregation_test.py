@@ -135,9 +135,8 @@ class VisibleGpusTest(parameterized.TestCase):
     ),
   )
   def test_error(self, arguments, text):
-    with self.assertRaises(ValueError) as raised:
+    with self.assertRaisesWithLiteralMatch(ValueError, text):
       horovod_aggregation.visible_gpus(*arguments)
-    self.assertEqual(str(raised.exception), text)
 
 
 class ReduceTest(parameterized.TestCase):
@@ -243,13 +242,12 @@ class ReduceTest(parameterized.TestCase):
   def test_errors(self):
     with tf.Graph().as_default():
       x = v1.placeholder(tf.bfloat16, [2])
-      with self.assertRaises(ValueError) as raised:
-        horovod_aggregation.reduce_gradients([None, x])
-      self.assertEqual(
-        str(raised.exception),
+      with self.assertRaisesWithLiteralMatch(
+        ValueError,
         "gradient 1 has the dtype bfloat16, which Horovod cannot send; use one "
         "of float16, float32, float64",
-      )
+      ):
+        horovod_aggregation.reduce_gradients([None, x])
       with self.assertRaisesRegex(ValueError, "the loss has the dtype bfloat"):
         horovod_aggregation.reduce_loss(x)
       with self.assertRaisesRegex(

@@ -2,46 +2,34 @@
 
 from estimator_mp.replicas import mirrors
 from estimator_mp.replicas.mirrors import Way
+from tests.estimator_mp import graph_case
 
 import tensorflow as tf
-from absl.testing import absltest, parameterized
+from absl.testing import absltest
 
 v1 = tf.compat.v1
 
 
-def _variable(name, shape=(4, 2)):
-  return v1.get_variable(
-    name, shape, initializer=v1.zeros_initializer(), use_resource=True
-  )
-
-
-class _GraphTest(parameterized.TestCase):
+class _GraphTest(graph_case.GraphCase):
   def setUp(self):
     super().setUp()
-    self.enter_context(tf.Graph().as_default())
-    # Loops and branches of TensorFlow 1.
-    if v1.control_flow_v2_enabled():
-      v1.disable_control_flow_v2()
-      self.addCleanup(v1.enable_control_flow_v2)
-
-  def _ops(self):
-    return v1.get_default_graph().get_operations()
+    self.use_v1_control_flow()
 
 
 class FindMirroredTest(_GraphTest):
   def _names(self, known=frozenset()):
-    return [op.name for op in mirrors.find_mirrored(self._ops(), known)]
+    return [op.name for op in mirrors.find_mirrored(self.ops(), known)]
 
   def test_variables_and_what_is_made_of_them_alone(self):
-    weights = _variable("weights")
-    start = set(self._ops())
+    weights = self.variable("weights")
+    start = set(self.ops())
     batch = v1.placeholder(tf.float32, [None, 4], name="batch")
     norm = tf.nn.l2_loss(weights.read_value(), name="norm")
     tf.multiply(norm, 0.1, name="penalty")
     tf.matmul(batch, batch, transpose_b=True, name="of_the_batch")
     tf.constant(1.0, name="constant")
     found = mirrors.find_mirrored(
-      [weights.op, *(op for op in self._ops() if op not in start)], set()
+      [weights.op, *(op for op in self.ops() if op not in start)], set()
     )
     names = [op.name for op in found if op.type != "ReadVariableOp"]
     self.assertEqual(names[0], "weights")
@@ -49,7 +37,7 @@ class FindMirroredTest(_GraphTest):
     self.assertNoCommonElements(["batch", "of_the_batch", "constant"], names)
 
   def test_writes_are_for_all(self):
-    counter = _variable("counter", ())
+    counter = self.variable("counter", ())
     counter.assign_add(1.0, name="count")
     names = self._names()
     self.assertIn("counter", names)
@@ -65,22 +53,22 @@ class FindMirroredTest(_GraphTest):
     self.assertNotIn("skip", self._names())
 
   def test_what_is_known_is_left_out(self):
-    weights = _variable("weights")
-    known = set(mirrors.find_mirrored(self._ops(), set()))
+    weights = self.variable("weights")
+    known = set(mirrors.find_mirrored(self.ops(), set()))
     tf.nn.l2_loss(weights.read_value(), name="norm")
     names = self._names(known)
     self.assertIn("norm", names)
     self.assertNotIn("weights", names)
 
   def test_a_loop_is_mirrored_as_a_whole(self):
-    weights = _variable("weights", ())
+    weights = self.variable("weights", ())
     value = weights.read_value()
     tf.while_loop(
       lambda i, x: i < 3, lambda i, x: (i + 1, x * value), (0, 1.0), name="loop"
     )
-    loop = {op for op in self._ops() if op.name.startswith("loop")}
+    loop = {op for op in self.ops() if op.name.startswith("loop")}
     entries = {op for op in loop if op.type == "Enter"}
-    found = mirrors.find_mirrored(self._ops(), set())
+    found = mirrors.find_mirrored(self.ops(), set())
     self.assertContainsSubset(entries, found)
     self.assertContainsSubset({op for op in loop if op.type == "Exit"}, found)
 
@@ -91,20 +79,20 @@ class FindWritesTest(_GraphTest):
 
   def _ways(self, *variables, **kwargs):
     writes = mirrors.find_writes(
-      self._ops(), self._mirrored(*variables), **kwargs
+      self.ops(), self._mirrored(*variables), **kwargs
     )
     return {write.op.name: write.way for write in writes}
 
   def test_ways_of_a_dense_write(self):
     """In a step mirrors follow; alone, they come first."""
-    weights = _variable("weights")
+    weights = self.variable("weights")
     write = weights.assign(tf.ones([4, 2]), name="write", read_value=False)
     self.assertEqual(self._ways(weights)["write"], Way.FIRST)
     self.assertEqual(self._ways(weights, step={write})["write"], Way.AFTER)
 
   def test_first_values_may_be_loaded_alone(self):
     """`variable.load` feeds an initializer."""
-    weights = _variable("weights")
+    weights = self.variable("weights")
     self.assertEqual(self._ways(weights), {"weights/Assign": Way.FIRST})
 
   def test_the_train_op_may_be_run_alone(self):
@@ -115,7 +103,7 @@ class FindWritesTest(_GraphTest):
     self.assertEqual(ways["train"], Way.FIRST)
 
   def test_a_write_with_slots_cannot_be_made_twice(self):
-    weights, slot = _variable("weights"), _variable("slot")
+    weights, slot = self.variable("weights"), self.variable("slot")
     update = tf.raw_ops.ResourceApplyMomentum(
       var=weights.handle,
       accum=slot.handle,
@@ -131,21 +119,21 @@ class FindWritesTest(_GraphTest):
     self.assertEqual(ways["update"], Way.FIRST)
 
   def test_reads_are_no_writes(self):
-    weights = _variable("weights")
+    weights = self.variable("weights")
     weights.read_value()
     tf.raw_ops.VarIsInitializedOp(resource=weights.handle)
     self.assertEqual(self._ways(weights).keys(), {"weights/Assign"})
 
   def test_what_a_function_writes(self):
-    weights = _variable("weights")
-    other = _variable("other")
+    weights = self.variable("weights")
+    other = self.variable("other")
 
     @tf.function
     def write():
       weights.assign_add(tf.ones([4, 2]) * other.read_value())
 
     write()
-    (call,) = (op for op in self._ops() if op.type.endswith("PartitionedCall"))
+    (call,) = (op for op in self.ops() if op.type.endswith("PartitionedCall"))
     ways = self._ways(weights, other)
     self.assertEqual(ways[call.name], Way.EACH_STEP)
     writes = mirrors.find_writes([call], self._mirrored(weights, other))
@@ -154,18 +142,18 @@ class FindWritesTest(_GraphTest):
     self.assertNotIn(call.name, self._ways(weights, forward={call}))
 
   def test_others_variables_are_left_out(self):
-    weights = _variable("weights")
+    weights = self.variable("weights")
     weights.assign(tf.ones([4, 2]), name="write")
-    mirrored = _variable("mirrored")
+    mirrored = self.variable("mirrored")
     self.assertEqual(self._ways(mirrored).keys(), {"mirrored/Assign"})
 
   def test_rows(self):
-    table = _variable("table")
+    table = self.variable("table")
     rows = tf.constant([1, 3])
     table.scatter_update(tf.IndexedSlices(tf.ones([2, 2]), rows))
     dense = table.assign(tf.ones([4, 2]), name="dense", read_value=False)
     writes = mirrors.find_writes(
-      self._ops(), self._mirrored(table), step=set(self._ops())
+      self.ops(), self._mirrored(table), step=set(self.ops())
     )
     (by_rows,) = (w for w in writes if w.op.type == "ResourceScatterUpdate")
     self.assertEqual(by_rows.rows.name, rows.name)
@@ -173,7 +161,7 @@ class FindWritesTest(_GraphTest):
     self.assertIsNone(whole.rows)
 
   def test_a_write_in_a_loop_is_refused(self):
-    weights = _variable("weights", ())
+    weights = self.variable("weights", ())
 
     def body(i):
       with tf.control_dependencies([weights.assign_add(1.0, name="write")]):

@@ -223,14 +223,13 @@ class ErrorsTest(absltest.TestCase):
           lambda i: i < 3.0, lambda i: i + variable.assign_add(1.0), [0.0]
         )
 
-    with self.assertRaises(ValueError) as raised:
-      programs.Program(_tempered, _config("data:2"), _BATCH, hooks=[Loops()])
-    self.assertEqual(
-      str(raised.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "while/AssignAddVariableOp writes temperature in a loop of TensorFlow 1, "
       "where no replica can follow; write it after the loop, call "
       'tf.compat.v1.enable_control_flow_v2(), or use variables="shared"',
-    )
+    ):
+      programs.Program(_tempered, _config("data:2"), _BATCH, hooks=[Loops()])
 
   def test_graph_is_not_finalized(self):
     with tf.Graph().as_default():
@@ -244,15 +243,14 @@ class ErrorsTest(absltest.TestCase):
         config=estimator_mp.run_config(_config("data:2")),
       )
       hook = spec.training_hooks[0]
-      with self.assertRaises(RuntimeError) as raised:
+      with self.assertRaisesWithLiteralMatch(
+        RuntimeError,
+        "a session was made of a graph that is not finalized, so replicas do "
+        "not know yet what writes their variables; call "
+        "tf.compat.v1.get_default_graph().finalize() before, as "
+        "tf.compat.v1.train.MonitoredTrainingSession does",
+      ):
         hook.after_create_session(v1.Session(), None)
-    self.assertEqual(
-      str(raised.exception),
-      "a session was made of a graph that is not finalized, so replicas do not "
-      "know yet what writes their variables; call "
-      "tf.compat.v1.get_default_graph().finalize() before, as "
-      "tf.compat.v1.train.MonitoredTrainingSession does",
-    )
 
   def test_op_is_made_after_all(self):
     program = programs.Program(_tempered, _config("data:2"), _BATCH)
@@ -268,14 +266,13 @@ class ErrorsTest(absltest.TestCase):
       tf.constant(1.0, name="harmless")
       hook.before_run(context)
       _named("temperature").assign(2.0, name="late")
-      with self.assertRaises(RuntimeError) as raised:
+      with self.assertRaisesWithLiteralMatch(
+        RuntimeError,
+        "late writes temperature, but was made after the graph was finalized, "
+        "so the replicas would keep the old value; make it in model_fn or in a "
+        "hook's begin()",
+      ):
         hook.before_run(context)
-    self.assertEqual(
-      str(raised.exception),
-      "late writes temperature, but was made after the graph was finalized, so "
-      "the replicas would keep the old value; make it in model_fn or in a "
-      "hook's begin()",
-    )
 
 
 class _Anneals(tf.estimator.SessionRunHook):

@@ -1,6 +1,7 @@
 """Which updates each replica can repeat: as data, on small graphs."""
 
 from estimator_mp.replicas import replica_updates
+from tests.estimator_mp import graph_case
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -8,28 +9,17 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 
 
-class FindUpdatesTest(parameterized.TestCase):
+class FindUpdatesTest(graph_case.GraphCase):
   def setUp(self):
     super().setUp()
-    self.enter_context(tf.Graph().as_default())
-    if v1.control_flow_v2_enabled():
-      v1.disable_control_flow_v2()
-      self.addCleanup(v1.enable_control_flow_v2)
-    self._weights = self._variable("weights")
+    self.use_v1_control_flow()
+    self._weights = self.variable("weights")
     self._gradient = v1.placeholder(tf.float32, [4, 2], name="gradient")
-    self._num_before = len(self._ops())
-
-  def _ops(self):
-    return v1.get_default_graph().get_operations()
-
-  def _variable(self, name, shape=(4, 2)):
-    return v1.get_variable(
-      name, shape, initializer=v1.zeros_initializer(), use_resource=True
-    )
+    self._num_before = len(self.ops())
 
   def _find(self, *variables):
     starts = {v.initializer for v in v1.global_variables()}
-    rest = [op for op in self._ops()[self._num_before :] if op not in starts]
+    rest = [op for op in self.ops()[self._num_before :] if op not in starts]
     return replica_updates.find_updates(
       rest,
       [v.op for v in (self._weights, *variables)],

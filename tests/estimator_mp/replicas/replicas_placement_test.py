@@ -191,9 +191,8 @@ class ErrorsTest(parameterized.TestCase):
     ),
   )
   def test_what_does_not_fit(self, fields, message):
-    with self.assertRaises(ValueError) as raised:
+    with self.assertRaisesWithLiteralMatch(ValueError, message):
       estimator_mp.ShardingConfig(**fields)
-    self.assertEqual(str(raised.exception), message)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """ZeRO shards as data: who updates which variable, and what moves there."""
 
 from estimator_mp.replicas import zero
+from tests.estimator_mp import graph_case
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -13,16 +14,13 @@ _DEVICE_OF = [
 _HERE, _THERE = "/device:CPU:0", "/device:CPU:1"
 
 
-class _GraphTest(absltest.TestCase):
+class _GraphTest(graph_case.GraphCase):
   def setUp(self):
     super().setUp()
-    self.enter_context(tf.Graph().as_default())
     self.enter_context(v1.device(_HERE))
 
   def _variable(self, name, size):
-    return v1.get_variable(
-      name, [size], initializer=v1.zeros_initializer(), use_resource=True
-    )
+    return self.variable(name, [size])
 
   def _with_variables(self, *variables, shards=None):
     shards = shards or zero.ZeroShards(2)

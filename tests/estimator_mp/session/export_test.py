@@ -4,6 +4,7 @@ import os
 
 import estimator_mp
 from estimator_mp.session import export
+from tests.estimator_mp import graph_case
 
 import numpy as np
 import tensorflow as tf
@@ -24,11 +25,7 @@ def _spec(mode, has_variable=True, scaffold=None):
   return tf.estimator.EstimatorSpec(mode, **fields, scaffold=scaffold)
 
 
-class SaverTest(parameterized.TestCase):
-  def setUp(self):
-    super().setUp()
-    self.graph = self.enter_context(tf.Graph().as_default())
-
+class SaverTest(graph_case.GraphCase):
   def test_prediction_saves_without_devices(self):
     hook_op = tf.no_op("mine")
     scaffold = v1.train.Scaffold(ready_op=hook_op)

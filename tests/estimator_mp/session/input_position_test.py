@@ -395,13 +395,12 @@ class InputPositionTest(parameterized.TestCase):
     file.unlink()
     if damaged is not None:
       file.write_bytes(damaged)
-    with self.assertRaises(ValueError) as caught:
-      train(self._dir("run"), 1)
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       f"{path}.index holds no position in the input: it, or the data file "
       "beside it, is damaged; delete it, and the input begins anew",
-    )
+    ):
+      train(self._dir("run"), 1)
     os.remove(path + ".index")
     self.assertLen(train(self._dir("run"), 1), 1)
 
