@@ -127,6 +127,4 @@ def _names(value: Any) -> tuple[str, ...]:
 def _tensor(piece: _Piece, graph: tf.Graph) -> Any:
   """Returns a piece."""
   parts = [graph.get_tensor_by_name(name) for name in piece.names]
-  if isinstance(piece.spec, tf.TensorSpec):
-    return parts[0]
   return tf.nest.pack_sequence_as(piece.spec, parts, expand_composites=True)

@@ -1,11 +1,13 @@
 """A request's way through the chain, whoever computes the stages."""
 
+import collections
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from estimator_mp.serving.pipeline_file import (
   Pipeline,
   Signature,
+  Source,
   TensorSpec,
 )
 
@@ -25,34 +27,22 @@ def run(signature: Signature, inputs: Arrays, call: Call) -> dict[str, Any]:
     inputs: An array for each of its inputs, as `checked_inputs` returns them.
     call: Computes one stage.
   """
-  made: list[Arrays] = []
-  last = _last_reads(signature)
+  # A tensor is held until the last who reads it has it.
+  reads = collections.Counter(
+    source for step in signature.steps for source in step.inputs.values()
+  )
+  reads.update(signature.outputs.values())
+  held = {Source(None, name): value for name, value in inputs.items()}
 
-  def value(source: Any) -> Any:
-    return (inputs if source.step is None else made[source.step])[source.name]
+  def take(source: Source) -> Any:
+    reads[source] -= 1
+    return held[source] if reads[source] else held.pop(source)
 
   for number, step in enumerate(signature.steps):
-    read = {name: value(source) for name, source in step.inputs.items()}
-    made.append(call(step.stage, step.signature, read))
-    for done, name in last.get(number, ()):
-      made[done] = {k: v for k, v in made[done].items() if k != name}
-  return {name: value(source) for name, source in signature.outputs.items()}
-
-
-def _last_reads(signature: Signature) -> dict[int, list[tuple[int, str]]]:
-  """Returns after which step nobody needs a tensor any more."""
-  last: dict[tuple[int, str], int] = {}
-  for number, step in enumerate(signature.steps):
-    for source in step.inputs.values():
-      if source.step is not None:
-        last[source.step, source.name] = number
-  for source in signature.outputs.values():
-    if source.step is not None:
-      last.pop((source.step, source.name), None)
-  found: dict[int, list[tuple[int, str]]] = {}
-  for key, number in last.items():
-    found.setdefault(number, []).append(key)
-  return found
+    read = {name: take(source) for name, source in step.inputs.items()}
+    made = call(step.stage, step.signature, read)
+    held |= {Source(number, name): value for name, value in made.items()}
+  return {name: take(source) for name, source in signature.outputs.items()}
 
 
 def signature_of(pipeline: Pipeline, name: str) -> Signature:

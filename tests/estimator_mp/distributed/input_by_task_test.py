@@ -240,8 +240,7 @@ class InputByTaskTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(
       mesh, num_micro_batches=num_micro_batches
     )
-    observer = toolbox.PlacementVerificationHook()
-    found = self._train(_read, config, _STEPS, [observer])
+    found = self._train(_read, config, _STEPS)
     if str(pipelines) not in self.plain:
       plain = self._train(_plain(pipelines), steps=_STEPS)
       self.plain[str(pipelines)] = plain
