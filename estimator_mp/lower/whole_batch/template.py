@@ -23,7 +23,6 @@ from estimator_mp.plan.batch_planner import (
 
 import tensorflow as tf
 
-
 # Behind "gradients" in the order of names. TensorFlow's rewriting multiplies a
 # constant into whichever factor comes first; if that is an activation, the
 # product of both is made and held in the forward pass.
