@@ -234,10 +234,17 @@ class Template:
         tf.cast(x, part.dtype)
         for x in (self._slice.examples, self._slice.all_examples)
       )
-      part = part * (examples / whole)
-      if self._slice.weight is not None:
-        part = part * tf.cast(self._slice.weight, part.dtype)
-    return part
+      return self.without_stand_in(part * (examples / whole))
+
+  def without_stand_in(self, part: tf.Tensor) -> tf.Tensor:
+    """Returns 0 instead of what slice 0 makes if it has no example of its own.
+
+    Args:
+      part: Its share of something, or its part of a gradient.
+    """
+    if self._slice.weight is None:
+      return part
+    return part * tf.cast(self._slice.weight, part.dtype)
 
   def redirect(self, ops: Iterable[tf.Operation]) -> None:
     """Lets what is done once read what slices make.
@@ -407,9 +414,7 @@ class Template:
     with self._making(parted.op):
       if parted.divisor is not None:
         share = share / self._num_entries(parted, copy)
-      if self._slice.weight is not None:
-        share = share * tf.cast(self._slice.weight, share.dtype)
-    return share
+      return self.without_stand_in(share)
 
   def _num_entries(self, parted: PartedOp, copy: tf.Operation) -> tf.Tensor:
     """Returns how many entries a mean of the whole batch is of."""

@@ -60,6 +60,8 @@ class Program:
     clips: Whether gradients are clipped by their norm.
     mesh: One of `MESHES`.
     batch: One of `BATCHES`.
+    seeds: What steps are drawn from, by `steps_of`: to make a program again
+      that has failed.
   """
 
   steps: Sequence[Step]
@@ -69,6 +71,7 @@ class Program:
   clips: bool
   mesh: str
   batch: str
+  seeds: Sequence[int] = ()
 
   def batches(self) -> list[dict[str, np.ndarray]]:
     """Returns what is fed to each step."""
@@ -159,32 +162,14 @@ def programs(draw, num_steps=20):
     st.lists(_SEEDS, min_size=num_steps // 2, max_size=num_steps, unique=True)
   )
   return Program(
-    _steps(seeds),
+    steps_of(seeds),
     draw(st.lists(st.sampled_from(sorted(LOSSES)), min_size=1, max_size=4)),
     draw(st.integers(1, 2)),
     draw(st.sampled_from(sorted(_OPTIMIZERS))),
     draw(st.booleans()),
     draw(st.sampled_from(sorted(MESHES))),
     draw(st.sampled_from(sorted(BATCHES))),
-  )
-
-
-def of_seed(seed: int, num_steps: int = 20) -> Program:
-  """Draws a program, without hypothesis.
-
-  Args:
-    seed: Of what is drawn.
-    num_steps: How many steps are drawn.
-  """
-  random = Random(seed)
-  return Program(
-    _steps([random.randrange(2**32) for _ in range(num_steps)]),
-    random.choices(sorted(LOSSES), k=4),
-    random.randint(1, 2),
-    random.choice(sorted(_OPTIMIZERS)),
-    random.random() < 0.4,
-    random.choice(sorted(MESHES)),
-    random.choice(sorted(BATCHES)),
+    seeds,
   )
 
 
@@ -192,8 +177,12 @@ def _as_list(made):
   return [made] if isinstance(made, tf.Tensor) else list(made)
 
 
-def _steps(seeds):
-  """Returns steps, made to see which shapes their tensors have."""
+def steps_of(seeds):
+  """Returns steps, made to see which shapes their tensors have.
+
+  Args:
+    seeds: Those of a `Program`.
+  """
   steps = []
   with tf.Graph().as_default():
     tensors = [
