@@ -95,12 +95,8 @@ def colocated_with(op: tf.Operation) -> list[str]:
     op: The op. The initializer of a variable names the variable, which is made
       after it.
   """
-  if not graph_reads.has_colocation(op):
-    return [op.name]
-  return [
-    group.removeprefix(_COLOCATED_WITH).decode()
-    for group in op.colocation_groups()
-  ]
+  groups = graph_reads.colocation_groups(op)
+  return [x.removeprefix(_COLOCATED_WITH).decode() for x in groups] or [op.name]
 
 
 def ops_colocated_with(

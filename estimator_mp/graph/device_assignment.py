@@ -149,13 +149,13 @@ def leave_other_devices(ops: Iterable[tf.Operation]) -> None:
   """
   for op in ops:
     names = colocation.colocated_with(op)
-    if not op.device or names == [op.name]:
+    if names == [op.name] or not (place := op.device):
       continue
     devices = [_device_of(op.graph, name) for name in names]
-    if any(device not in ("", op.device) for device in devices):
+    if any(device not in ("", place) for device in devices):
       near = zip(names, devices, strict=True)
       graph_edits.set_colocation(
-        op, [name for name, device in near if device == op.device]
+        op, [name for name, device in near if device == place]
       )
 
 
@@ -267,12 +267,13 @@ def stages_of_devices(
   canonical: dict[str, int | None] = {"": None}
   stages = {}
   for op in ops:
-    if op.device not in canonical:
-      spec = tf.compat.v1.DeviceSpec.from_string(op.device)
+    place = op.device
+    if place not in canonical:
+      spec = tf.compat.v1.DeviceSpec.from_string(place)
       is_full = None not in (spec.device_type, spec.device_index)
-      name = devices_lib.canonical_device(op.device) if is_full else ""
-      canonical[op.device] = stage_of.get(name)
-    stage = canonical[op.device]
+      name = devices_lib.canonical_device(place) if is_full else ""
+      canonical[place] = stage_of.get(name)
+    stage = canonical[place]
     if stage is not None:
       stages[op] = stage
   return stages
