@@ -186,6 +186,24 @@ class PartMaker:
     """
     return self._of_several("Pack", "stack", parts, device)
 
+  def reduce(
+    self, type_: str, parts: Sequence[tf.Tensor], device: str
+  ) -> tf.Tensor:
+    """Returns what parts of one shape are reduced to, on a device.
+
+    Args:
+      type_: The type of the reduction.
+      parts: One or more.
+      device: Where it is.
+    """
+    stacked = self.stack(parts, device)
+    with stacked.graph.name_scope(type_) as scope:
+      axis = self.constant(0, tf.int32, device, "reduction_indices")
+      attributes = {"Tidx": _type(tf.int32)}
+      if stacked.dtype != tf.bool:
+        attributes["T"] = _type(stacked.dtype)
+      return self.make(type_, scope, [stacked, axis], device, **attributes)
+
   def _of_several(
     self, type_: str, name: str, inputs: Sequence[tf.Tensor], device: str
   ) -> tf.Tensor:

@@ -1,6 +1,6 @@
 """Part ops: makes what decisions say, beside what is there."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from compat.private import graph_edits
 from estimator_mp.graph import op_types, traversal
@@ -23,13 +23,13 @@ import tensorflow as tf
 
 _Parts = list[tf.Tensor]
 
-# What joins a tensor whose first dimension is that of the parts.
-_JOINS: dict[Join, Callable[[tf.Tensor, int], tf.Tensor]] = {
-  Join.PRODUCT: tf.reduce_prod,
-  Join.MAXIMUM: tf.reduce_max,
-  Join.MINIMUM: tf.reduce_min,
-  Join.ALL: tf.reduce_all,
-  Join.ANY: tf.reduce_any,
+# The type of the op that joins a tensor whose first dimension is of the parts.
+_JOINS = {
+  Join.PRODUCT: "Prod",
+  Join.MAXIMUM: "Max",
+  Join.MINIMUM: "Min",
+  Join.ALL: "All",
+  Join.ANY: "Any",
 }
 
 
@@ -251,9 +251,7 @@ class PartOps:
     if output.join is Join.SUM:
       whole = self._maker.add(parts, devices[0])
     else:
-      stacked = self._maker.stack(parts, devices[0])
-      with part_maker.on(devices[0]):
-        whole = _JOINS[output.join](stacked, 0)
+      whole = self._maker.reduce(_JOINS[output.join], parts, devices[0])
     whole.set_shape(tensor.shape)
     return whole
 
