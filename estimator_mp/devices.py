@@ -5,6 +5,7 @@ A mesh is made of device names. Two spellings of one device ("/cpu:1" and
 before anything else looks at it.
 """
 
+import functools
 import math
 from collections.abc import Mapping, Sequence
 
@@ -54,6 +55,7 @@ def canonical_device(name: str) -> str:
   return str(spec.to_string())
 
 
+@functools.cache
 def full_device(name: str) -> str | None:
   """Returns a device's canonical name; None if the name leaves some open."""
   spec = tf.compat.v1.DeviceSpec.from_string(name)

@@ -292,9 +292,10 @@ def _stacked_scalars(
 ) -> list[StackedScalars]:
   """Returns which scalars of a stack are stacked where they are made."""
   by_device: dict[str, list[int]] = {}
-  for index, tensor in enumerate(op.inputs):
+  place = op.device
+  for index, tensor in enumerate(op.inputs if place else ()):
     device = tensor.op.device
-    crosses = device and op.device and device != op.device
+    crosses = device and device != place
     if crosses and tensor.shape.rank == 0 and Input(op, index) not in local:
       by_device.setdefault(device, []).append(index)
   return [
@@ -348,9 +349,11 @@ def joined_waits(ops: Sequence[tf.Operation]) -> list[JoinedWait]:
 def _awaited_elsewhere(op: tf.Operation) -> dict[str, _Awaited]:
   """Returns what an op waits for, by device, where that is several ops."""
   by_device: dict[str, set[tf.Operation]] = {}
+  here = ("", op.device)
   for before in op.control_inputs:
-    if before.device not in ("", op.device):
-      by_device.setdefault(before.device, set()).add(before)
+    device = before.device
+    if device not in here:
+      by_device.setdefault(device, set()).add(before)
   return {
     device: frozenset(before)
     for device, before in sorted(by_device.items())
