@@ -14,8 +14,9 @@ model's. Only devices are added.
 import contextlib
 import dataclasses
 import functools
+import gc
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -136,7 +137,7 @@ def shard_model_fn(
     sharding = _Sharding(config, mesh, mode, folder, servers)
     is_clustered = session_config_lib.is_clustered(session_config)
     seed = getattr(run_config, "tf_random_seed", None)
-    with servers.building():
+    with servers.building(), _no_collections():
       call = signature.bind(**sharding.inputs(bound))
       with keras.seeded_layers(tf, seed), sharding.variables():
         spec = sharding.run(lambda: model_fn(*call.args, **call.kwargs))
@@ -163,6 +164,26 @@ def is_sharded(model_fn: Any) -> bool:
     model_fn: A model_fn.
   """
   return getattr(model_fn, _IS_SHARDED, False)
+
+
+@contextlib.contextmanager
+def _no_collections() -> Iterator[None]:
+  """Lets nobody look for garbage while a graph is built.
+
+  Every object of a graph lives as long as the graph. Python's collector visits
+  all of them again and again as they become more, and frees next to nothing:
+  a tenth of the time of building a large model.
+
+  Yields:
+    None.
+  """
+  was_enabled = gc.isenabled()
+  gc.disable()
+  try:
+    yield
+  finally:
+    if was_enabled:
+      gc.enable()
 
 
 def _servers(
