@@ -85,6 +85,21 @@ def check(
   """
   plain = run(build, feeds, {}, unknown, table, order)
   sunk = run(build, feeds, splits, unknown, table, order)
+  assert_same(test, sunk, plain, rtol, atol, order)
+  if gathers is not None and sunk.inferred is not None:
+    test.assertLen(sunk.inferred.gathers, gathers, sunk.inferred.gathers)
+  return sunk
+
+
+def assert_same(
+  test: Any,
+  sunk: Results,
+  plain: Results,
+  rtol: float,
+  atol: float,
+  order: int = 1,
+) -> None:
+  """Asserts that a graph gave what the plain one gave; see `check`."""
   for ours, theirs in zip(sunk.values, plain.values, strict=True):
     _assert_close(ours, theirs, rtol, atol, "value")
   for name, theirs in plain.gradients.items():
@@ -95,9 +110,6 @@ def check(
       ours = np.zeros_like(theirs)
     if ours is not None and theirs is not None:
       _assert_close(ours, theirs, rtol, atol, name)
-  if gathers is not None and sunk.inferred is not None:
-    test.assertLen(sunk.inferred.gathers, gathers, sunk.inferred.gathers)
-  return sunk
 
 
 def _assert_close(ours, theirs, rtol, atol, name):

@@ -4,7 +4,6 @@ from estimator_mp.model_axis.decisions import (
   Composite,
   Join,
   Joined,
-  PerPart,
   Shifted,
   Split,
   Whole,
@@ -50,48 +49,42 @@ def _decide(build, shape, *splits):
     return table.TABLE.rules[op.type](op, splits)
 
 
+@parameterized.parameters((_both_sparse, _NUMBERS), (_both_dense, _LABELS))
+class BothTest(parameterized.TestCase):
+  def test_of_logits_that_are_far_apart(self, build, labels):
+    logits = _LOGITS * 40
+    logits[0, :3] += 1e4
+    logits[1, 5:] += 1e5
+    sinking.check(self, build, {"x": logits, "y": labels}, {"x": _OVER_CLASSES})
+
+  def test_of_other_floats(self, build, labels):
+    for dtype, tolerance in ((np.float64, 1e-12), (np.float16, 3e-3)):
+      sunk = sinking.check(
+        self,
+        build,
+        {
+          "x": _LOGITS.astype(dtype),
+          "y": labels if labels is _NUMBERS else labels.astype(dtype),
+        },
+        {"x": _OVER_CLASSES},
+        rtol=tolerance,
+        atol=tolerance,
+      )
+      self.assertEqual({value.dtype.type for value in sunk.values}, {dtype})
+
+
 class SparseTest(parameterized.TestCase):
-  @parameterized.product(order=[1, 2], dtype=[np.int32, np.int64])
-  def test_over_classes(self, order, dtype):
+  @parameterized.product(
+    build=[_sparse, _both_sparse], order=[1, 2], dtype=[np.int32, np.int64]
+  )
+  def test_over_classes(self, build, order, dtype):
     sinking.check(
       self,
-      _sparse,
+      build,
       {"x": _LOGITS, "y": _NUMBERS.astype(dtype)},
       {"x": _OVER_CLASSES},
       unknown={"x": [0], "y": [0]},
       order=order,
-    )
-
-  @parameterized.parameters(1, 2)
-  def test_derivative_over_classes(self, order):
-    sinking.check(
-      self,
-      _both_sparse,
-      {"x": _LOGITS, "y": _NUMBERS},
-      {"x": _OVER_CLASSES},
-      unknown={"x": [0], "y": [0]},
-      order=order,
-    )
-
-  @parameterized.parameters(1, 2)
-  def test_over_rows(self, order):
-    sunk = sinking.check(
-      self,
-      _both_sparse,
-      {"x": _LOGITS, "y": _NUMBERS},
-      {"x": _OVER_ROWS},
-      gathers=None,
-      order=order,
-    )
-    (decision,) = sunk.inferred.decisions.values()
-    self.assertIsInstance(decision, PerPart)
-
-  def test_of_logits_that_are_far_apart(self):
-    logits = _LOGITS * 40
-    logits[0, :3] += 1e4
-    logits[1, 5:] += 1e5
-    sinking.check(
-      self, _both_sparse, {"x": logits, "y": _NUMBERS}, {"x": _OVER_CLASSES}
     )
 
   def test_of_masked_logits(self):
@@ -127,18 +120,6 @@ class SparseTest(parameterized.TestCase):
         sinking.run(
           _sparse, {"x": _LOGITS, "y": labels}, {"x": splits} if splits else {}
         )
-
-  @parameterized.parameters((np.float64, 1e-12), (np.float16, 3e-3))
-  def test_of_other_floats(self, dtype, tolerance):
-    sunk = sinking.check(
-      self,
-      _both_sparse,
-      {"x": _LOGITS.astype(dtype), "y": _NUMBERS},
-      {"x": _OVER_CLASSES},
-      rtol=tolerance,
-      atol=tolerance,
-    )
-    self.assertEqual({value.dtype.type for value in sunk.values}, {dtype})
 
   def test_no_device_has_all_logits(self):
     """What leaves a part has one entry a row."""
@@ -187,19 +168,6 @@ class DenseTest(parameterized.TestCase):
         order=order,
       )
 
-  @parameterized.parameters(1, 2)
-  def test_over_rows(self, order):
-    sunk = sinking.check(
-      self,
-      _both_dense,
-      {"x": _LOGITS, "y": _LABELS},
-      {"x": _OVER_ROWS},
-      gathers=None,
-      order=order,
-    )
-    (decision,) = sunk.inferred.decisions.values()
-    self.assertIsInstance(decision, PerPart)
-
   @parameterized.product(
     shape=[(1, _CLASSES), (_ROWS, 1), (1, 1)],
     split=[_OVER_CLASSES, _OVER_ROWS],
@@ -222,26 +190,6 @@ class DenseTest(parameterized.TestCase):
       {"x": _OVER_CLASSES},
       unknown={"x": [0], "y": [0]},
     )
-
-  def test_of_logits_that_are_far_apart(self):
-    logits = _LOGITS * 40
-    logits[0, :3] += 1e4
-    logits[1, 5:] += 1e5
-    sinking.check(
-      self, _both_dense, {"x": logits, "y": _LABELS}, {"x": _OVER_CLASSES}
-    )
-
-  @parameterized.parameters((np.float64, 1e-12), (np.float16, 3e-3))
-  def test_of_other_floats(self, dtype, tolerance):
-    sunk = sinking.check(
-      self,
-      _both_dense,
-      {"x": _LOGITS.astype(dtype), "y": _LABELS.astype(dtype)},
-      {"x": _OVER_CLASSES},
-      rtol=tolerance,
-      atol=tolerance,
-    )
-    self.assertEqual({value.dtype.type for value in sunk.values}, {dtype})
 
   def test_labels_of_another_size_are_not_taken(self):
     build = lambda x: _both_dense(  # noqa: E731
@@ -292,25 +240,16 @@ class PublicFunctionsTest(parameterized.TestCase):
   """What is around the ops in public functions gathers nothing either."""
 
   @parameterized.named_parameters(*_FUNCTIONS)
-  def test_of_rows(self, function):
-    sinking.check(
-      self,
-      function,
-      {"x": _LOGITS, "y": _NUMBERS},
-      {"x": _OVER_CLASSES},
-      unknown={"x": [0], "y": [0]},
-    )
-
-  @parameterized.named_parameters(*_FUNCTIONS)
-  def test_of_positions(self, function):
-    """[batch, positions, classes], as in a language model."""
-    sinking.check(
-      self,
-      function,
-      {"x": _LOGITS.reshape(2, 3, _CLASSES), "y": _NUMBERS.reshape(2, 3)},
-      {"x": _OVER_CLASSES.at(2)},
-      unknown={"x": [0, 1], "y": [0, 1]},
-    )
+  def test_of_rows_and_of_positions(self, function):
+    """[batch, classes], and [batch, positions, classes] in a language model."""
+    for rows in ((_ROWS,), (2, 3)):
+      sinking.check(
+        self,
+        function,
+        {"x": _LOGITS.reshape(*rows, _CLASSES), "y": _NUMBERS.reshape(rows)},
+        {"x": _OVER_CLASSES.at(len(rows))},
+        unknown=dict.fromkeys("xy", range(len(rows))),
+      )
 
 
 if __name__ == "__main__":

@@ -28,31 +28,6 @@ def _matmul(x, y, **attributes):
 
 
 class MatMulTest(parameterized.TestCase):
-  @parameterized.product(
-    transpose_a=(False, True),
-    transpose_b=(False, True),
-    split=("m", "k", "n", "mn"),
-  )
-  def test_each_dimension(self, transpose_a, transpose_b, split):
-    sizes = {"m": (1, 3), "k": (3, 2), "n": (4, 2)}
-    x, y = ("km" if transpose_a else "mk"), ("nk" if transpose_b else "kn")
-    splits = {
-      name: Split(dims.index(dim), sizes[dim])
-      for name, dims in (("x", x), ("y", y))
-      for dim in split
-      if dim in dims
-    }
-    shape = {dim: sum(parts) for dim, parts in sizes.items()}
-    sinking.check(
-      self,
-      lambda x, y: tf.matmul(x, y, transpose_a, transpose_b),
-      {
-        "x": _floats(*(shape[dim] for dim in x)),
-        "y": _floats(*(shape[dim] for dim in y), seed=4),
-      },
-      splits,
-    )
-
   def test_a_column_and_a_row_parallel_layer(self):
     """The batch is not known; one sum, and nothing is gathered."""
     found = sinking.check(
@@ -107,80 +82,8 @@ class MatMulTest(parameterized.TestCase):
       gathers=None,
     )
 
-  def test_unknown_rank(self):
-    with tf.Graph().as_default():
-      anything = v1.placeholder(tf.float32)
-      op = tf.matmul(anything, v1.placeholder(tf.float32, [4, 5])).op
-    self.assertIsNone(_decided(op, None, Split(1, (2, 3))))
-
-  def test_sparse_numbers(self):
-    sinking.check(
-      self,
-      lambda x, y: raw.SparseMatMul(
-        a=x, b=y, transpose_a=True, a_is_sparse=True
-      ),
-      {"x": _floats(5, 4), "y": _floats(5, 6)},
-      {"x": Split(0, (3, 2)), "y": Split(0, (3, 2))},
-    )
-
 
 class BatchMatMulTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    ("batch", Split(0, (1, 1)), Split(0, (1, 1))),
-    ("heads", Split(1, (2, 1)), Split(1, (2, 1))),
-    ("heads_of_one", Split(1, (2, 1)), None),
-    ("rows", Split(2, (3, 1)), None),
-    ("columns", None, Split(3, (4, 2))),
-    ("summed", Split(3, (3, 2)), Split(2, (3, 2))),
-  )
-  def test_dimensions(self, split_x, split_y):
-    splits = {"x": split_x, "y": split_y}
-    sinking.check(
-      self,
-      lambda x, y: [tf.matmul(x, y), raw.BatchMatMul(x=x, y=y)],
-      {"x": _floats(2, 3, 4, 5), "y": _floats(2, 3, 5, 6)},
-      {name: split for name, split in splits.items() if split},
-      rtol=1e-5,
-    )
-
-  @parameterized.named_parameters(
-    ("rows", Split(2, (3, 1)), None),
-    ("columns", None, Split(1, (4, 2))),
-    ("summed", Split(1, (3, 2)), Split(2, (3, 2))),
-  )
-  def test_adjoints(self, split_x, split_y):
-    splits = {"x": split_x, "y": split_y}
-    sinking.check(
-      self,
-      lambda x, y: tf.matmul(x, y, transpose_a=True, transpose_b=True),
-      {"x": _floats(3, 5, 4), "y": _floats(3, 6, 5)},
-      {name: split for name, split in splits.items() if split},
-      rtol=1e-5,
-    )
-
-  @parameterized.named_parameters(
-    ("an_axis_less", (2, 3, 4, 5), (3, 5, 6), None, Split(0, (2, 1))),
-    ("a_matrix", (2, 3, 4, 5), (5, 6), Split(1, (2, 1)), None),
-    ("columns", (2, 3, 4, 5), (5, 6), None, Split(1, (2, 4))),
-    ("summed", (3, 4, 5), (5, 6), Split(2, (2, 3)), Split(0, (2, 3))),
-    ("one_of_one", (1, 4, 5), (3, 5, 6), None, Split(0, (2, 1))),
-    ("one_of_two", (3, 1, 4, 5), (1, 2, 5, 6), Split(0, (2, 1)), None),
-    ("other_of_two", (3, 1, 4, 5), (1, 2, 5, 6), None, Split(1, (1, 1))),
-  )
-  def test_broadcast(self, x, y, split_x, split_y):
-    splits = {"x": split_x, "y": split_y}
-    sinking.check(
-      self,
-      tf.matmul,
-      {"a": _floats(*x), "b": _floats(*y, seed=4)},
-      {
-        name: splits[key]
-        for name, key in (("a", "x"), ("b", "y"))
-        if splits[key]
-      },
-      rtol=1e-5,
-    )
-
   def test_attention(self):
     """Heads are split; the batch and the length are not known."""
 
@@ -199,11 +102,6 @@ class BatchMatMulTest(parameterized.TestCase):
       rtol=1e-5,
     )
 
-  def test_a_batch_that_may_be_repeated(self):
-    op = _matmul([3, 4, 5], [None, 5, 6])
-    self.assertIsNone(_decided(op, Split(0, (2, 1)), None))
-    self.assertIsNotNone(_decided(op, Split(1, (2, 2)), None))
-
 
 def _shares(*shape, seed=3):
   """Numbers in (0, 1)."""
@@ -211,61 +109,6 @@ def _shares(*shape, seed=3):
 
 
 class EinsumTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    ("heads", "bfnh,btnh->bnft", (2, 4, 3, 5), (2, 6, 3, 5), 2, 2),
-    ("heads_of_one", "bfnh,btnh->bnft", (2, 4, 3, 5), (2, 6, 3, 5), 2, None),
-    ("projection", "bfd,dnh->bfnh", (2, 4, 5), (5, 3, 6), None, 1),
-    ("output", "bfnh,nhd->bfd", (2, 4, 3, 5), (3, 5, 6), 2, 0),
-    ("ellipsis", "...ij,jk->...ik", (2, 3, 4, 5), (5, 6), 1, None),
-    ("ellipsis_summed", "...ij,jk->...ik", (2, 3, 4, 5), (5, 6), 3, 0),
-    ("ellipses", "...ij,...jk->...ik", (2, 3, 4, 5), (3, 5, 6), 1, 0),
-    ("ellipsis_of_one", "...ij,...jk->...ik", (1, 4, 5), (3, 5, 6), None, 0),
-    ("before_and_after", "i...j,jk->k...i", (4, 2, 5), (5, 6), 0, None),
-    ("summed_alone", "ij,jk->k", (4, 5), (5, 6), 0, None),
-  )
-  def test_two_operands(self, equation, x, y, axis_x, axis_y):
-    def halves(shape, axis):
-      return Split(axis, (shape[axis] - 1, 1))
-
-    splits = {}
-    if axis_x is not None:
-      splits["x"] = halves(x, axis_x)
-    if axis_y is not None:
-      splits["y"] = halves(y, axis_y)
-    sinking.check(
-      self,
-      lambda x, y: raw.Einsum(inputs=[x, y], equation=equation),
-      {"x": _floats(*x), "y": _floats(*y, seed=4)},
-      splits,
-      rtol=1e-5,
-    )
-
-  @parameterized.named_parameters(
-    ("transposed", "ij->ji", 0),
-    ("summed", "ij->j", 0),
-    ("kept", "ij->j", 1),
-    ("all", "ij->", 1),
-    ("ellipsis", "i...->...i", 0),
-  )
-  def test_one_operand(self, equation, axis):
-    shape = (4, 5)
-    sinking.check(
-      self,
-      lambda x: raw.Einsum(inputs=[x], equation=equation),
-      {"x": _floats(*shape)},
-      {"x": Split(axis, (1, shape[axis] - 1))},
-    )
-
-  @parameterized.parameters("ii->i", "ii->")
-  def test_diagonals_are_gathered(self, equation):
-    sinking.check(
-      self,
-      lambda x: raw.Einsum(inputs=[x], equation=equation),
-      {"x": _floats(4, 4)},
-      {"x": Split(0, (1, 3))},
-      gathers=1,
-    )
-
   def test_layers_of_positions_of_an_unknown_number(self):
     """What dense layers make of [batch, positions, units] in the graph."""
     for unknown in ([0], [0, 1]):
@@ -280,49 +123,6 @@ class EinsumTest(parameterized.TestCase):
       )
       outputs = [d.outputs[0] for d in found.inferred.decisions.values()]
       self.assertEqual(outputs.count(Joined()), 1)
-
-  def test_tensordot(self):
-    sinking.check(
-      self,
-      lambda x, y: tf.tensordot(x, y, [[1], [0]]) * 2.0,
-      {"x": _floats(4, 5), "y": _floats(5, 6)},
-      {"y": Split(1, (4, 2))},
-      gathers=None,
-    )
-
-
-class OtherProductsTest(parameterized.TestCase):
-  @parameterized.parameters(False, True)
-  def test_sparse_with_dense(self, adjoint_b):
-    def build(values, y):
-      sparse = tf.SparseTensor([[0, 1], [1, 0], [2, 4]], values, [3, 5])
-      return tf.sparse.sparse_dense_matmul(sparse, y, adjoint_b=adjoint_b)
-
-    sinking.check(
-      self,
-      build,
-      {"values": _floats(3), "y": _floats(*((6, 5) if adjoint_b else (5, 6)))},
-      {"y": Split(0 if adjoint_b else 1, (4, 2))},
-    )
-
-  def test_sparse_with_split_rows_gathers(self):
-    def build(y):
-      sparse = tf.SparseTensor([[0, 1], [2, 4]], [1.0, 2.0], [3, 5])
-      return tf.sparse.sparse_dense_matmul(sparse, y)
-
-    sinking.check(
-      self, build, {"y": _floats(5, 6)}, {"y": Split(0, (3, 2))}, gathers=1
-    )
-
-  @parameterized.named_parameters(("rows", 0, 0), ("vectors", 2, 1))
-  def test_cross(self, axis, gathers):
-    sinking.check(
-      self,
-      lambda x, y: tf.linalg.cross(x, y),
-      {"x": _floats(4, 2, 3), "y": _floats(4, 2, 3, seed=5)},
-      {"x": Split(axis, (1, 3 if axis == 0 else 2))},
-      gathers=gathers,
-    )
 
 
 if __name__ == "__main__":

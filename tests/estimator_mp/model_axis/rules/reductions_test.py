@@ -2,7 +2,6 @@
 
 from estimator_mp.model_axis.decisions import Composite, Join, Joined, Split
 from estimator_mp.model_axis.rules import reductions
-from tests import tiers
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
@@ -11,17 +10,6 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 raw = tf.raw_ops
-
-_AXES = (0, -1, [0, 2], [1], None, [-1, -2])
-_REDUCTIONS = {
-  "sum": tf.reduce_sum,
-  "mean": tf.reduce_mean,
-  "max": tf.reduce_max,
-  "min": tf.reduce_min,
-  "prod": tf.reduce_prod,
-  "norm": tf.math.reduce_euclidean_norm,
-  "sum_of_exponentials": tf.reduce_logsumexp,
-}
 
 
 def _floats(*shape, seed=3):
@@ -33,55 +21,6 @@ def _decided(op, *splits):
 
 
 class ReduceTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        (f"{name}_over_{axis}_{keepdims}", name, axis, keepdims)
-        for name in _REDUCTIONS
-        for axis in _AXES
-        for keepdims in (False, True)
-      ]
-    )
-  )
-  def test_over_all_dimensions(self, name, axis, keepdims):
-    sinking.check(
-      self,
-      lambda x: _REDUCTIONS[name](x, axis, keepdims),
-      {"x": _floats(2, 5, 3)},
-      {"x": Split(1, (3, 1, 1))},
-      unknown={"x": [0]},
-      rtol=1e-5,
-      gathers=None if name == "sum_of_exponentials" else 0,
-    )
-
-  @parameterized.parameters("sum", "mean", "max", "min", "prod", "norm")
-  def test_over_no_dimension(self, name):
-    sinking.check(
-      self,
-      lambda x: _REDUCTIONS[name](x, []),
-      {"x": _floats(2, 5)},
-      {"x": Split(1, (3, 2))},
-    )
-
-  @parameterized.parameters(tf.reduce_all, tf.reduce_any)
-  def test_booleans(self, reduce):
-    values = np.array([[1, 1, 1, 1, 0], [1, 1, 1, 1, 1], [0, 0, 0, 0, 0]])
-    sinking.check(
-      self,
-      lambda x: [reduce(x > 0, axis=1), reduce(x > 0, axis=0)],
-      {"x": values},
-      {"x": Split(1, (3, 2))},
-    )
-
-  @parameterized.parameters(tf.reduce_sum, tf.reduce_max, tf.reduce_prod)
-  def test_integers(self, reduce):
-    sinking.check(
-      self,
-      lambda x: [reduce(x, axis=1), reduce(x, axis=0)],
-      {"x": np.arange(10).reshape(2, 5) - 4},
-      {"x": Split(1, (3, 2))},
-    )
-
   @parameterized.parameters(tf.reduce_max, tf.reduce_min)
   def test_equal_entries_share_a_gradient(self, reduce):
     """As many in one part as in none or both others; also if all are so."""
@@ -217,51 +156,6 @@ class PlacesTest(parameterized.TestCase):
       {"x": Split(1, (2, 3))},
       gathers=1,
     )
-
-  @parameterized.named_parameters(("rows", 0, 0), ("entries", 1, 1))
-  def test_top(self, axis, gathers):
-    sinking.check(
-      self,
-      lambda x: tuple(tf.math.top_k(x * 2.0, 2)),
-      {"x": _floats(4, 5)},
-      {"x": Split(axis, (2, 1, 1) if axis == 0 else (2, 1, 2))},
-      gathers=gathers,
-    )
-
-
-class RunningTest(parameterized.TestCase):
-  @parameterized.product(
-    run=(tf.cumsum, tf.math.cumprod, tf.math.cumulative_logsumexp),
-    axis=(0, 1, -1),
-  )
-  def test_over_other_dimensions(self, run, axis):
-    sinking.check(
-      self,
-      lambda x: run(x, axis, exclusive=True, reverse=True),
-      {"x": _floats(3, 4, 5)},
-      {"x": Split(1, (3, 1))},
-      gathers=None if axis == 1 else 0,
-      rtol=1e-5,
-    )
-
-
-class BiasGradientTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    ("channels", "NHWC", 3, Split(0, (2, 3))),
-    ("rows", "NHWC", 1, Joined(Join.SUM)),
-    ("channels_first", "NCHW", 1, Split(0, (2, 3))),
-    ("images", "NCHW", 3, Joined(Join.SUM)),
-  )
-  def test_layouts(self, layout, axis, output):
-    found = sinking.check(
-      self,
-      lambda x: raw.BiasAddGrad(out_backprop=x, data_format=layout) * 2.0,
-      {"x": _floats(5, 5, 5, 5)},
-      {"x": Split(axis, (2, 3))},
-      rtol=1e-5,
-    )
-    decision = next(iter(found.inferred.decisions.values()))
-    self.assertEqual(decision.outputs, (output,))
 
 
 if __name__ == "__main__":

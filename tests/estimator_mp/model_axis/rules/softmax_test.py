@@ -1,6 +1,6 @@
 """Tests of the rules for softmax: over the split axis, and over another."""
 
-from estimator_mp.model_axis.decisions import Composite, PerPart, Split
+from estimator_mp.model_axis.decisions import Composite, Split
 from estimator_mp.model_axis.rules import table
 from tests.estimator_mp.model_axis import sinking
 
@@ -26,18 +26,6 @@ def _decide(build, *splits):
 
 class SoftmaxTest(parameterized.TestCase):
   @parameterized.named_parameters(*_FUNCTIONS)
-  def test_over_the_split_axis(self, function):
-    sunk = sinking.check(
-      self,
-      function,
-      {"x": _LOGITS},
-      {"x": Split(2, _SIZES)},
-      unknown={"x": [0, 1]},
-    )
-    (decision,) = sunk.inferred.decisions.values()
-    self.assertIsInstance(decision, Composite)
-
-  @parameterized.named_parameters(*_FUNCTIONS)
   def test_second_derivatives(self, function):
     sinking.check(
       self,
@@ -48,14 +36,6 @@ class SoftmaxTest(parameterized.TestCase):
       atol=1e-12,
       order=2,
     )
-
-  @parameterized.named_parameters(*_FUNCTIONS)
-  def test_over_another_axis(self, function):
-    sunk = sinking.check(
-      self, function, {"x": _LOGITS}, {"x": Split(1, (2, 1))}
-    )
-    (decision,) = sunk.inferred.decisions.values()
-    self.assertIsInstance(decision, PerPart)
 
   def test_over_a_split_axis_that_is_not_the_last(self):
     """TensorFlow transposes, by an order that it computes in the graph."""
