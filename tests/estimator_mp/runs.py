@@ -128,6 +128,33 @@ def go_on(
   )
 
 
+def plain_and_sharded(
+  test, model_fn, config, params=None, before=1, steps=4, sharded=None
+):
+  """Trains a model on from one checkpoint, plain and sharded.
+
+  Args:
+    test: The test, whose folder it is.
+    model_fn: The model_fn.
+    config: How to shard it.
+    params: Its params.
+    before: How many plain steps the checkpoint is after.
+    steps: How many steps both train then.
+    sharded: The model_fn that is sharded, if a test made it itself.
+
+  Returns:
+    The plain run, and the sharded one.
+  """
+  start = f"{test.create_tempdir().full_path}/start"
+  train(model_fn, None, params, start, before)
+  if sharded is None:
+    sharded = estimator_mp.shard_model_fn(model_fn, config)
+  return (
+    go_on(model_fn, None, params, start, f"{start}_plain", steps),
+    go_on(sharded, config, params, start, f"{start}_sharded", steps),
+  )
+
+
 def predict(estimator, input_fn=zoo.input_fn):
   """Returns the logits that an Estimator predicts for all examples."""
   return np.stack([p["logits"] for p in estimator.predict(input_fn)])

@@ -86,10 +86,7 @@ class StepTest(parameterized.TestCase):
   """What a step computes and sends, read from its partition graphs."""
 
   def _step(self, num_parts):
-    graph = tf.Graph()
-    context = graph.as_default()
-    context.__enter__()
-    self.addCleanup(context.__exit__, None, None, None)
+    graph = self.enter_context(tf.Graph().as_default())
     fed = {
       name: v1.placeholder(value.dtype, [None, *value.shape[1:]])
       for name, value in {**bert.EXAMPLES, "labels": bert.LABELS}.items()

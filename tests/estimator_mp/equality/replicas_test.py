@@ -73,19 +73,9 @@ class EstimatorTest(parameterized.TestCase):
   )
   def test_training_and_serving(self, name, mesh, num_micro_batches, fields):
     model = zoo.MODELS[name]
-    folder = self.create_tempdir().full_path
-    start = os.path.join(folder, "start")
-    runs.train(model.model_fn, None, model.params, start, steps=2)
-    plain = runs.go_on(
-      model.model_fn, None, model.params, start, start + "_plain"
-    )
     config = _config(mesh, num_micro_batches, **fields)
-    run = runs.go_on(
-      estimator_mp.shard_model_fn(model.model_fn, config),
-      config,
-      model.params,
-      start,
-      os.path.join(folder, "run"),
+    plain, run = runs.plain_and_sharded(
+      self, model.model_fn, config, model.params, before=2
     )
     self.assertLen(run.devices, config.create_mesh().size)
     # Names and shapes in the checkpoint are the plain model's, too.

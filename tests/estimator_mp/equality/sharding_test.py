@@ -27,19 +27,11 @@ class ZooTest(transparency.TransparencyTestCase):
   def test_a_stage_may_be_empty(self):
     """One of four, by rules."""
     model = zoo.MODELS["cnn"]
-    folder = self.create_tempdir().full_path
-    runs.train(model.model_fn, None, None, f"{folder}/start", 1)
     stages = (0, 2, 3)
     config = estimator_mp.ShardingConfig(
       "stage:4", placement=[(x, stages[stage]) for x, stage in model.rules]
     )
-    plain, run = (
-      runs.go_on(model_fn, of, None, f"{folder}/start", f"{folder}/{name}", 2)
-      for name, model_fn, of in (
-        ("plain", model.model_fn, None),
-        ("run", estimator_mp.shard_model_fn(model.model_fn, config), config),
-      )
-    )
+    plain, run = runs.plain_and_sharded(self, model.model_fn, config, steps=2)
     runs.assert_same_training(self, run, plain)
 
 

@@ -4,8 +4,6 @@ Their variables are references (`VariableV2`), their loops and conditions
 `Enter`, `Switch` and `Merge` ops. The switch is for a whole process.
 """
 
-import os
-
 import estimator_mp
 from estimator_mp.capture import resources
 from tests import tiers
@@ -190,15 +188,9 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
 
   def test_on_a_model_axis_variables_are_resources(self):
     """A reference cannot be split; names and checkpoints are the same."""
-    model_fn = asked_beside_the_loss
     rules = [("(a|b)/dense/kernel", 1)]
     config = estimator_mp.ShardingConfig("model:2", split=rules)
-    sharded = estimator_mp.shard_model_fn(model_fn, config)
-    folder = self.create_tempdir().full_path
-    start = os.path.join(folder, "start")
-    runs.train(model_fn, None, None, start, 1)
-    plain = runs.go_on(model_fn, None, None, start, f"{folder}/plain")
-    run = runs.go_on(sharded, config, None, start, f"{folder}/sharded")
+    plain, run = runs.plain_and_sharded(self, asked_beside_the_loss, config)
     runs.assert_same_training(self, run, plain, rtol=1e-5)
     for part, contents in enumerate(run.devices.values()):
       shards = [f"{layer}/dense/kernel/part_{part}" for layer in "ab"]
@@ -208,14 +200,7 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
     config = estimator_mp.ShardingConfig(
       "stage:2", placement=[("RaggedGather", 1), ("table|^[ab]/", 0), (".", 1)]
     )
-    sharded = estimator_mp.shard_model_fn(read_on_another_stage, config)
-    folder = self.create_tempdir().full_path
-    start = os.path.join(folder, "start")
-    runs.train(read_on_another_stage, None, None, start, 1)
-    plain = runs.go_on(
-      read_on_another_stage, None, None, start, f"{folder}/plain"
-    )
-    run = runs.go_on(sharded, config, None, start, f"{folder}/sharded")
+    plain, run = runs.plain_and_sharded(self, read_on_another_stage, config)
     runs.assert_same_training(self, run, plain, rtol=1e-6)
 
   def test_resources_have_the_initialized_value_of_references(self):
@@ -277,19 +262,7 @@ class ZooTest(transparency.TransparencyTestCase):
       mesh,
       num_micro_batches=2 if mesh == "stage:2" else 1,
     )
-    folder = self.create_tempdir().full_path
-    start = os.path.join(folder, "start")
-    runs.train(model.model_fn, None, model.params, start, 1)
-    plain = runs.go_on(
-      model.model_fn, None, None, start, os.path.join(folder, "plain")
-    )
-    run = runs.go_on(
-      estimator_mp.shard_model_fn(model.model_fn, config),
-      config,
-      None,
-      start,
-      os.path.join(folder, "run"),
-    )
+    plain, run = runs.plain_and_sharded(self, model.model_fn, config)
     runs.assert_same_training(self, run, plain, rtol=1e-5)
 
 

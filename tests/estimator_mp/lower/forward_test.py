@@ -260,18 +260,8 @@ class EqualityTest(parameterized.TestCase):
     """An Estimator trains, evaluates and predicts, the last batch short."""
     model = zoo.PURE_MODELS["cnn"]
     config = estimator_mp.ShardingConfig("stage:3", num_micro_batches=4)
-    start = os.path.join(self.create_tempdir().full_path, "start")
-    runs.train(model.model_fn, None, model.params, start, 1)
-    plain, sharded = (
-      runs.go_on(model_fn, config, model.params, start, f"{start}_{name}", 1)
-      for name, model_fn, config in (
-        ("plain", model.model_fn, None),
-        (
-          "sharded",
-          estimator_mp.shard_model_fn(model.model_fn, config),
-          config,
-        ),
-      )
+    plain, sharded = runs.plain_and_sharded(
+      self, model.model_fn, config, model.params, steps=1
     )
     runs.assert_same_serving(self, sharded, plain, rtol=1e-5)
 

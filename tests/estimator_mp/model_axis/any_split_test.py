@@ -113,19 +113,11 @@ class BranchTest(parameterized.TestCase):
     )
   )
   def test_a_variable_of_branches(self, rules, num_micro_batches):
-    folder = self.create_tempdir().full_path
-    start = os.path.join(folder, "start")
-    runs.train(_two_layers_in_turns, None, None, start, steps=2)
     config = estimator_mp.ShardingConfig(
       "model:2", num_micro_batches=num_micro_batches, split=rules
     )
-    sharded = estimator_mp.shard_model_fn(_two_layers_in_turns, config)
-    split, plain = (
-      runs.go_on(model_fn, of, None, start, os.path.join(folder, kind))
-      for kind, model_fn, of in (
-        ("split", sharded, config),
-        ("plain", _two_layers_in_turns, None),
-      )
+    plain, split = runs.plain_and_sharded(
+      self, _two_layers_in_turns, config, before=2
     )
     _assert_same(self, split, plain)
 

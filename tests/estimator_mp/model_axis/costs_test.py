@@ -50,10 +50,7 @@ def _entries(sent):
 class BytesSentTest(absltest.TestCase):
   def setUp(self):
     super().setUp()
-    self.graph = tf.Graph()
-    context = self.graph.as_default()
-    context.__enter__()
-    self.addCleanup(context.__exit__, None, None, None)
+    self.graph = self.enter_context(tf.Graph().as_default())
 
   def _sent(self, splits, decisions, num_parts=3, differentiated=(), sizes=()):
     ops = self.graph.get_operations()

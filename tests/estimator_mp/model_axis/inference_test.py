@@ -64,10 +64,7 @@ def _outputs(inferred):
 class _GraphTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
-    self.graph = tf.Graph()
-    context = self.graph.as_default()
-    context.__enter__()
-    self.addCleanup(context.__exit__, None, None, None)
+    self.graph = self.enter_context(tf.Graph().as_default())
 
   def _op(self, name):
     return self.graph.get_operation_by_name(name)

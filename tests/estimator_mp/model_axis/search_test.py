@@ -57,10 +57,7 @@ def _layer_norm(net, name):
 class SearchTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
-    self.graph = tf.Graph()
-    context = self.graph.as_default()
-    context.__enter__()
-    self.addCleanup(context.__exit__, None, None, None)
+    self.graph = self.enter_context(tf.Graph().as_default())
 
   def _choose(self, num_parts, **options):
     ops = self.graph.get_operations()

@@ -14,7 +14,6 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 
-_DIV = (("table|embedding", "div"), (".*", None))
 _OPTIMIZERS = (
   ("adadelta", lambda: v1.train.AdadeltaOptimizer(0.5)),
   ("adam", lambda: v1.train.AdamOptimizer(0.1)),
@@ -35,21 +34,59 @@ _KERAS_OPTIMIZERS = (
 )
 
 
+# Tables by rows, by turns, and whole ones on one device each.
+_DIV, _MOD, _WHOLE = (("table|embedding", by) for by in ("div", "mod", "whole"))
+_TRAININGS = [
+  *tiers.sample(
+    [
+      ("gather", _DIV, "model:3", table_models.gather),
+      ("lookup_sparse", _DIV, "model:3", table_models.lookup_sparse),
+      ("columns", _DIV, "model:3", table_models.columns),
+      ("keras_layer", _DIV, "model:3", table_models.keras_layer),
+      ("nested", _DIV, "model:3", table_models.nested),
+      ("tied", _DIV, "model:3", table_models.tied),
+    ]
+  ),
+  # Without a model axis, tables are split over the replicas of the rest.
+  *tiers.sample(
+    [
+      ("hybrid_columns", _DIV, "data:2", table_models.columns),
+      ("hybrid_tied", _DIV, "data:2", table_models.tied),
+    ]
+  ),
+  *tiers.sample(
+    [
+      ("mod_mirrors", _MOD, "data:2,model:2", table_models.gather),
+      ("mod_stages", _MOD, "stage:2,model:2", table_models.columns, 3),
+      ("mod_hybrid", _MOD, "data:2", table_models.keras_layer),
+      ("mod_sparse", _MOD, "model:3", table_models.lookup_sparse),
+      ("mod_tied", _MOD, "model:3", table_models.tied),
+    ]
+  ),
+  *tiers.sample(
+    [
+      ("whole_hybrid", _WHOLE, "data:2", table_models.columns),
+      ("whole_sparse", _WHOLE, "model:3", table_models.lookup_sparse),
+      ("whole_mirrors", _WHOLE, "data:2,model:2", table_models.gather, 3),
+      ("whole_tied", _WHOLE, "model:2", table_models.tied),
+    ]
+  ),
+]
+_ROWS, _TURNS = ((("table", by), (".*", None)) for by in ("div", "mod"))
+
+
 class LookUpTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("gather", table_models.gather),
-        ("lookup_sparse", table_models.lookup_sparse),
-        ("columns", table_models.columns),
-        ("keras_layer", table_models.keras_layer),
-        ("nested", table_models.nested),
-        ("tied", table_models.tied),
-      ]
+  @parameterized.named_parameters(*_TRAININGS)
+  def test_trains_as_the_plain_model(
+    self, split, mesh, look_up, num_micro_batches=1
+  ):
+    table_models.check(
+      self,
+      table_models.make_model_fn(look_up),
+      mesh,
+      (split,),
+      num_micro_batches=num_micro_batches,
     )
-  )
-  def test_all_ways_of_looking_up(self, look_up):
-    table_models.check(self, table_models.make_model_fn(look_up), "model:3")
 
   @parameterized.product(
     look_up=[
@@ -68,46 +105,55 @@ class LookUpTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    tiers.sample(
+    *tiers.sample(
       [
         ("micro_batches", "model:2", 4),
         ("replicas", "data:2,model:2", 1),
         ("stages", "stage:2,model:2", 2),
         ("replicas_and_micro_batches", "data:2,model:3", 3),
       ]
-    )
+    ),
+    *tiers.sample(
+      [
+        ("hybrid", "data:3", 3),
+        ("hybrid_stages", "data:2,stage:2", 2),
+        ("shared", "data:2", 1, {"variables": "shared"}),
+        ("zero", "data:2", 1, {"optimizer_state": "sharded"}),
+      ]
+    ),
   )
-  def test_with_the_other_axes(self, mesh, num_micro_batches):
+  def test_with_the_other_axes(self, mesh, num_micro_batches, options=()):
     table_models.check(
       self,
       table_models.make_model_fn(table_models.gather, clip=True),
       mesh,
       num_micro_batches=num_micro_batches,
+      **dict(options),
     )
 
-  def test_serving(self):
-    model_fn = table_models.make_model_fn(table_models.lookup_sparse)
-    config = estimator_mp.ShardingConfig("model:3", split=_DIV)
+  @parameterized.named_parameters(
+    ("by_rows", table_models.lookup_sparse, _ROWS),
+    ("by_turns", table_models.gather, _TURNS),
+  )
+  def test_goes_on_from_a_plain_checkpoint(self, look_up, split):
+    model_fn = table_models.make_model_fn(look_up)
+    config = estimator_mp.ShardingConfig("model:3", split=split)
     folder = self.create_tempdir().full_path
-    plain = tf.estimator.Estimator(
-      model_fn, config=tf.estimator.RunConfig(folder), params={}
-    )
+    plain = runs.make_estimator(model_fn, None, {}, folder)
     plain.train(table_models.input_fn, steps=2)
-    sharded = tf.estimator.Estimator(
-      estimator_mp.shard_model_fn(model_fn, config),
-      config=estimator_mp.run_config(config, model_dir=folder),
-      params={},
+    sharded = runs.make_estimator(
+      estimator_mp.shard_model_fn(model_fn, config), config, {}, folder
     )
-    self.assertAlmostEqual(
-      sharded.evaluate(table_models.input_fn)["loss"],
-      plain.evaluate(table_models.input_fn)["loss"],
-      places=6,
-    )
-    ours, theirs = (
-      [x["logits"] for x in estimator.predict(table_models.input_fn)]
-      for estimator in (sharded, plain)
-    )
-    np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+    for _ in range(2):
+      ours, theirs = (
+        x.evaluate(table_models.input_fn)["loss"] for x in (sharded, plain)
+      )
+      self.assertAlmostEqual(ours, theirs, places=6)
+      ours, theirs = (
+        runs.predict(x, table_models.input_fn) for x in (sharded, plain)
+      )
+      np.testing.assert_allclose(ours, theirs, rtol=1e-5, atol=1e-6)
+      sharded.train(table_models.input_fn, steps=2)
 
   @parameterized.named_parameters(
     ("gather", table_models.gather, {"table": 1}),
@@ -117,7 +163,7 @@ class LookUpTest(parameterized.TestCase):
   )
   def test_ids_are_exchanged_once_for_each_table(self, look_up, expected):
     """Lookups whose ids follow from rows of the table cannot wait for it."""
-    config = estimator_mp.ShardingConfig("model:3", split=_DIV)
+    config = estimator_mp.ShardingConfig("model:3", split=(_DIV, (".*", None)))
     model_fn = table_models.make_model_fn(look_up)
     with table_models.built(model_fn, config) as (_, spec):
       gathers = collections.Counter(
@@ -153,38 +199,9 @@ class _Loads(tf.estimator.SessionRunHook):
 class HybridTest(parameterized.TestCase):
   """Without a model axis, tables are split over the replicas of the rest."""
 
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("replicas", "data:3", {"num_micro_batches": 3}),
-        ("stages", "data:2,stage:2", {"num_micro_batches": 2}),
-        ("shared", "data:2", {"variables": "shared"}),
-        ("zero", "data:2", {"optimizer_state": "sharded"}),
-      ]
-    )
-  )
-  def test_trains_as_the_plain_model(self, mesh, options):
-    model_fn = table_models.make_model_fn(table_models.gather, clip=True)
-    table_models.check(self, model_fn, mesh, **options)
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("columns", table_models.columns),
-        ("tied", table_models.tied),
-      ]
-    )
-  )
-  def test_other_tables(self, look_up):
-    table_models.check(
-      self,
-      table_models.make_model_fn(look_up, lambda: v1.train.AdamOptimizer(0.1)),
-      "data:2",
-    )
-
   def test_a_step_looks_up_once_and_each_replica_has_the_rest(self):
     """Distinct ids of the whole batch are exchanged, once for all replicas."""
-    config = estimator_mp.ShardingConfig("data:3", split=_DIV)
+    config = estimator_mp.ShardingConfig("data:3", split=(_DIV, (".*", None)))
     model_fn = table_models.make_model_fn(table_models.gather)
     with table_models.built(model_fn, config) as (_, spec):
       ops = _ops_of(spec)
@@ -211,28 +228,6 @@ class ByTurnsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
       [
-        ("mirrors", "data:2,model:2", table_models.gather, {}),
-        (
-          "micro_batches",
-          "stage:2,model:2",
-          table_models.columns,
-          {"num_micro_batches": 3},
-        ),
-        ("hybrid", "data:2", table_models.keras_layer, {}),
-        ("sparse", "model:3", table_models.lookup_sparse, {}),
-        ("tied", "model:3", table_models.tied, {}),
-      ]
-    )
-  )
-  def test_trains_as_the_plain_model(self, mesh, look_up, options):
-    """The checkpoint that is compared is that of the plain model."""
-    model_fn = table_models.make_model_fn(look_up)
-    split = (("table|embedding", "mod"),)
-    table_models.check(self, model_fn, mesh, split, **options)
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
         ("adam", lambda: v1.train.AdamOptimizer(0.1)),
         ("momentum", lambda: v1.train.MomentumOptimizer(0.1, 0.9)),
       ]
@@ -242,32 +237,6 @@ class ByTurnsTest(parameterized.TestCase):
     model_fn = table_models.make_model_fn(table_models.gather, make_optimizer)
     table_models.check(self, model_fn, "model:3", (("table", "mod"),))
 
-  def test_goes_on_from_a_plain_checkpoint(self):
-    model_fn = table_models.make_model_fn(table_models.gather)
-    config = estimator_mp.ShardingConfig(
-      "model:3", split=[("table", "mod"), (".*", None)]
-    )
-    folder = self.create_tempdir().full_path
-    plain = tf.estimator.Estimator(
-      model_fn, config=tf.estimator.RunConfig(folder), params={}
-    )
-    plain.train(table_models.input_fn, steps=2)
-    sharded = tf.estimator.Estimator(
-      estimator_mp.shard_model_fn(model_fn, config),
-      config=estimator_mp.run_config(config, model_dir=folder),
-      params={},
-    )
-    before = sharded.evaluate(table_models.input_fn)["loss"]
-    self.assertAlmostEqual(
-      before, plain.evaluate(table_models.input_fn)["loss"], places=6
-    )
-    sharded.train(table_models.input_fn, steps=2)
-    self.assertAlmostEqual(
-      sharded.evaluate(table_models.input_fn)["loss"],
-      plain.evaluate(table_models.input_fn)["loss"],
-      places=6,
-    )
-
   def test_a_hook_loads_rows(self):
     """`Variable.load` writes all shards, though it is told of one variable."""
     value = np.random.RandomState(3).randn(table_models.NUM_ROWS, 4)
@@ -276,9 +245,7 @@ class ByTurnsTest(parameterized.TestCase):
       model_fn = table_models.make_model_fn(table_models.gather)
       config = None
       if mesh is not None:
-        config = estimator_mp.ShardingConfig(
-          mesh, split=[("table", "mod"), (".*", None)]
-        )
+        config = estimator_mp.ShardingConfig(mesh, split=_TURNS)
         model_fn = estimator_mp.shard_model_fn(model_fn, config)
       folder = self.create_tempdir().full_path
       recorder = runs.LossRecorder()
@@ -318,18 +285,14 @@ class ByTurnsTest(parameterized.TestCase):
     found = estimator_mp.compare(
       table_models.make_model_fn(table_models.gather),
       lambda: table_models.input_fn().repeat(),
-      estimator_mp.ShardingConfig(
-        "data:2", split=[("table", "mod"), (".*", None)]
-      ),
+      estimator_mp.ShardingConfig("data:2", split=_TURNS),
       steps=2,
       params={},
     )
     self.assertTrue(found.ok, found)
 
   def test_shards_have_every_nth_row(self):
-    config = estimator_mp.ShardingConfig(
-      "model:3", split=[("table", "mod"), (".*", None)]
-    )
+    config = estimator_mp.ShardingConfig("model:3", split=_TURNS)
     model_fn = table_models.make_model_fn(table_models.gather)
     with table_models.built(model_fn, config) as (graph, _):
       (table,) = (x for x in v1.trainable_variables() if "table" in x.name)
@@ -353,26 +316,6 @@ class ByTurnsTest(parameterized.TestCase):
 
 class WholeTest(parameterized.TestCase):
   """Tables that are on one device each."""
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("hybrid", "data:2", table_models.columns, {}),
-        ("sparse", "model:3", table_models.lookup_sparse, {}),
-        (
-          "mirrors",
-          "data:2,model:2",
-          table_models.gather,
-          {"num_micro_batches": 3},
-        ),
-        ("tied", "model:2", table_models.tied, {}),
-      ]
-    )
-  )
-  def test_trains_as_the_plain_model(self, mesh, look_up, options):
-    model_fn = table_models.make_model_fn(look_up)
-    split = (("table|embedding", "whole"),)
-    table_models.check(self, model_fn, mesh, split, **options)
 
   def test_a_vocabulary_that_one_device_has(self):
     """Its logits are whole: other devices have no class to work on."""
@@ -546,7 +489,7 @@ class UpdateTest(parameterized.TestCase):
         tf.gather(table, features["id"] + rows // 2),
       ]
 
-    config = estimator_mp.ShardingConfig("model:4", split=_DIV)
+    config = estimator_mp.ShardingConfig("model:4", split=(_DIV, (".*", None)))
     model_fn = table_models.make_model_fn(look_up, make_optimizer)
     with table_models.built(model_fn, config) as (graph, spec):
       made = [

@@ -118,18 +118,8 @@ class MeasureTest(absltest.TestCase):
     self.assertEqual(layers, ("layer_0",))
     self.assertGreater(shares[0], 0.9)
 
-    start = self.create_tempdir().full_path
-    runs.train(slow_first_model_fn, None, None, start, steps=1)
-    plain = runs.go_on(
-      slow_first_model_fn, None, None, start, start + "_plain", steps=2
-    )
-    sharded = runs.go_on(
-      estimator_mp.shard_model_fn(slow_first_model_fn, config),
-      config,
-      None,
-      start,
-      start + "_sharded",
-      steps=2,
+    plain, sharded = runs.plain_and_sharded(
+      self, slow_first_model_fn, config, steps=2
     )
     runs.assert_same_training(self, sharded, plain)
     first = sharded.devices["/device:CPU:0"].variables

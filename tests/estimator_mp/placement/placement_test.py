@@ -551,17 +551,8 @@ class WrapperTest(absltest.TestCase):
     def wrapper(features, labels, mode, params):
       return sharded(features, labels, mode, params)
 
-    folder = self.create_tempdir().full_path
-    start = os.path.join(folder, "start")
-    runs.train(model.model_fn, None, model.params, start, steps=1)
-    found, expected = (
-      runs.go_on(
-        model_fn, given, model.params, start, os.path.join(folder, name)
-      )
-      for model_fn, given, name in (
-        (wrapper, config, "sharded"),
-        (model.model_fn, None, "plain"),
-      )
+    expected, found = runs.plain_and_sharded(
+      self, model.model_fn, config, model.params, sharded=wrapper
     )
     runs.assert_same_training(self, found, expected, rtol=1e-5)
     runs.assert_same_serving(self, found, expected)

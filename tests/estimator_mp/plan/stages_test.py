@@ -62,10 +62,7 @@ class _Recorded:
 class _StagesTest(absltest.TestCase):
   def setUp(self):
     super().setUp()
-    self.graph = tf.Graph()
-    context = self.graph.as_default()
-    context.__enter__()
-    self.addCleanup(context.__exit__, None, None, None)
+    self.graph = self.enter_context(tf.Graph().as_default())
     self._seen = 0
 
   def _plan(self, placement="auto", mesh="stage:2", mode="train", **options):
