@@ -1,10 +1,13 @@
 """Models that nobody edited give on stages what they give on one device."""
 
+import gc
+
 import estimator_mp
 from tests import tiers
 from tests.estimator_mp import runs, zoo
 from tests.estimator_mp.equality import transparency
 
+import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 # Of the networks that differ by their optimizer one: slots follow their
@@ -33,6 +36,22 @@ class ZooTest(transparency.TransparencyTestCase):
     )
     plain, run = runs.plain_and_sharded(self, model.model_fn, config, steps=2)
     runs.assert_same_training(self, run, plain)
+
+
+class GarbageTest(absltest.TestCase):
+  def test_nobody_looks_for_it_while_a_graph_is_built(self):
+    seen = []
+
+    def model_fn(features, labels, mode):
+      seen.append(gc.isenabled())
+      raise LookupError
+
+    config = estimator_mp.ShardingConfig("stage:2")
+    sharded = estimator_mp.shard_model_fn(model_fn, config)
+    with tf.Graph().as_default(), self.assertRaises(LookupError):
+      sharded({"x": tf.zeros([4, 2])}, None, tf.estimator.ModeKeys.TRAIN)
+    self.assertEqual(seen, [False])
+    self.assertTrue(gc.isenabled())
 
 
 if __name__ == "__main__":
