@@ -579,14 +579,22 @@ class BatchPlanner:
     sized = sizes.op(op)
     if sized is None or not any(splits):
       return None
-    found = self._by_rule(op, sized, splits, sizes)
-    if not isinstance(found, PerPart):
-      return None
-    # A part of one example must not lose its dimension.
-    names_sizes = op.type == "Squeeze" and op.get_attr("squeeze_dims")
-    if any(found.attributes) and not names_sizes:
-      return None
-    return found if self._fits(op, sized, found, sizes) else None
+    # How a whole tensor may be cut is no reason to cut it so.
+    made = [
+      split if x.name in self._rows else None
+      for x, split in zip(op.inputs, splits, strict=True)
+    ]
+    for known in (splits, made) if made != splits else (splits,):
+      found = self._by_rule(op, sized, known, sizes)
+      if not isinstance(found, PerPart):
+        continue
+      # A part of one example must not lose its dimension.
+      names_sizes = op.type == "Squeeze" and op.get_attr("squeeze_dims")
+      if any(found.attributes) and not names_sizes:
+        continue
+      if self._fits(op, sized, found, sizes):
+        return found
+    return None
 
   def _by_rule(
     self,
@@ -752,6 +760,9 @@ class BatchPlanner:
     if isinstance(operand, Split):
       if tensor.dtype == tf.variant and tensor.name not in self._rows:
         return self._is_new_list(tensor)
+      is_made = tensor.name in self._rows and tensor.name not in self._roots
+      if is_made and operand != self._split_of(tensor, sizes):
+        return False
       return _is_of_batch(operand, sizes)
     if isinstance(operand, Whole):
       return tensor.name in self._roots or tensor.name not in self._rows

@@ -135,6 +135,21 @@ def _scan(series, net):
   )[-1]
 
 
+def _two_dimensions_of_examples(series, x):
+  """A size measures both, of a tensor that slices have along the second."""
+  words = tf.transpose(series, [1, 0, 2])
+  first, own = (random_programs.variable(name, [4, 4]) for name in "ab")
+
+  def body(i, state):
+    return i + 1, tf.tanh(tf.matmul(words[i], first) + tf.matmul(state, own))
+
+  zeros = tf.zeros([tf.shape(series)[0], 4], x.dtype)
+  _, state = tf.while_loop(lambda i, _: i < 3, body, [0, zeros])
+  state = tf.ensure_shape(state, [x.shape[0], 4])
+  pairs = tf.einsum("ab,cd->bcda", state, x)
+  return _measured(x, x)[0], pairs
+
+
 @tf.custom_gradient
 def _centered_gradient(x):
   """A slice without an example has no gradient, whatever is subtracted."""
@@ -169,6 +184,16 @@ class RandomProgramsTest(parameterized.TestCase):
     assert_as_plain(
       random_programs.Program(
         [step], ["squares", "mean of rows"], 1, "descent", False, mesh, batch
+      )
+    )
+
+  @parameterized.parameters(*tiers.sample(random_programs.BATCHES))
+  def test_a_size_of_two_dimensions_of_examples(self, batch):
+    make = _two_dimensions_of_examples
+    step = random_graphs.Step("found", (_SERIES, _X), make)
+    assert_as_plain(
+      random_programs.Program(
+        [step], ["largest"], 1, "descent", False, "data", batch
       )
     )
 
