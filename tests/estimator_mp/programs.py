@@ -315,3 +315,21 @@ def assert_same_variables(test, found, expected, rtol=1e-6, but=()):
       np.testing.assert_allclose(
         found[name] / scale, value / scale, rtol=0, atol=rtol, err_msg=name
       )
+
+
+def assert_same_steps(test, program, plain, batches, rtol=1e-5):
+  """Asserts that steps are the plain program's, from its variables on.
+
+  Args:
+    test: The test.
+    program: A program that is sharded.
+    plain: The plain one.
+    batches: A batch for each step.
+    rtol: The difference that is allowed of losses, gradients and variables.
+  """
+  program.load(plain.variables())
+  for batch in batches:
+    step, expected = program.step(batch), plain.step(batch)
+    np.testing.assert_allclose(step.loss, expected.loss, rtol=rtol)
+    assert_same_gradients(test, step.gradients, expected.gradients, [], rtol)
+    assert_same_variables(test, step.variables, expected.variables, rtol)

@@ -89,14 +89,10 @@ class XlaTest(parameterized.TestCase):
       is_static=True,
       session_config=config,
     )
-    program.load(plain.variables())
-    for i in range(3):
-      batch = programs.examples((zoo.FEATURES, zoo.LABELS), i, i + 24)
-      step, expected = program.step(batch), plain.step(batch)
-      np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
-    programs.assert_same_variables(
-      self, step.variables, expected.variables, 1e-4
-    )
+    batches = [
+      programs.examples((zoo.FEATURES, zoo.LABELS), i, i + 24) for i in range(3)
+    ]
+    programs.assert_same_steps(self, program, plain, batches)
     return program
 
   @tiers.slow

@@ -300,12 +300,7 @@ class GradientsTest(parameterized.TestCase):
     )
     plain = programs.Program(model_fn, None, _BATCH)
     program = programs.Program(model_fn, config, _BATCH)
-    program.load(plain.variables())
-    found, expected = program.step(_BATCH), plain.step(_BATCH)
-    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-6)
-    programs.assert_same_gradients(
-      self, found.gradients, expected.gradients, [], rtol=1e-5
-    )
+    programs.assert_same_steps(self, program, plain, [_BATCH])
 
 
 class GeneratorTest(parameterized.TestCase):
@@ -348,12 +343,7 @@ class SharedTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
     plain = programs.Program(model_fn, None, _BATCH)
     program = programs.Program(model_fn, config, _BATCH, is_static=is_static)
-    program.load(plain.variables())
-    found, expected = program.step(_BATCH), plain.step(_BATCH)
-    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-6)
-    programs.assert_same_gradients(
-      self, found.gradients, expected.gradients, [], rtol=1e-5
-    )
+    programs.assert_same_steps(self, program, plain, [_BATCH])
 
   @parameterized.named_parameters(
     tiers.sample(
@@ -380,12 +370,7 @@ class SharedTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
     plain = programs.Program(model_fn, None, _BATCH)
     program = programs.Program(model_fn, config, _BATCH, is_static=is_static)
-    program.load(plain.variables())
-    found, expected = program.step(_BATCH), plain.step(_BATCH)
-    np.testing.assert_allclose(found.loss, expected.loss, rtol=1e-6)
-    programs.assert_same_gradients(
-      self, found.gradients, expected.gradients, [], rtol=1e-5
-    )
+    programs.assert_same_steps(self, program, plain, [_BATCH])
 
   @parameterized.named_parameters(
     (name, _EVERYWHERE[name]) for name in ("loop", "stateless", "generator")
