@@ -35,29 +35,14 @@ def assert_as_plain(program):
 class RandomGraphsTest(absltest.TestCase):
   @tiers.slow
   @hypothesis.given(program=random_graphs.chains())
-  @drawn.examples(8)
+  @drawn.examples(28)
   def test_long_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)
 
-  @tiers.slow
-  @hypothesis.given(program=random_graphs.chains())
-  @drawn.examples(20)
-  def test_many_long_ones(self, program):
-    hypothesis.assume(program.splits)
-    assert_as_plain(program)
-
-  @tiers.newest_only
   @hypothesis.given(program=random_graphs.fans())
-  @drawn.examples(4)
+  @drawn.examples(4 if tiers.FAST else 14)
   def test_wide_ones(self, program):
-    hypothesis.assume(program.splits)
-    assert_as_plain(program)
-
-  @tiers.slow
-  @hypothesis.given(program=random_graphs.fans())
-  @drawn.examples(10)
-  def test_many_wide_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)
 
