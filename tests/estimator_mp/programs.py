@@ -163,24 +163,6 @@ def plain_and_sharded(model_fn, config, batch, **program):
   return plain, sharded
 
 
-def assert_same_steps(test, plain, sharded, batch, count=1, rtol=1e-5):
-  """Asserts that both programs train alike; returns the last step.
-
-  Args:
-    test: The test.
-    plain: The plain program.
-    sharded: The sharded one.
-    batch: What both train on.
-    count: How many steps.
-    rtol: The difference that is allowed, of losses and of variables.
-  """
-  for _ in range(count):
-    step, expected = sharded.step(batch), plain.step(batch)
-    np.testing.assert_allclose(step.loss, expected.loss, rtol=rtol)
-    assert_same_variables(test, step.variables, expected.variables, rtol)
-  return step
-
-
 def _reads_of_mirrors(graph):
   """Returns ops that read each mirrored variable, and then its mirrors."""
   values = {}
@@ -317,19 +299,20 @@ def assert_same_variables(test, found, expected, rtol=1e-6, but=()):
       )
 
 
-def assert_same_steps(test, program, plain, batches, rtol=1e-5):
-  """Asserts that steps are the plain program's, from its variables on.
+def assert_same_steps(test, plain, sharded, batches, rtol=1e-5):
+  """Asserts that both programs train alike; returns the last step.
 
   Args:
     test: The test.
-    program: A program that is sharded.
-    plain: The plain one.
+    plain: The plain program, from whose variables both go on.
+    sharded: The sharded one.
     batches: A batch for each step.
     rtol: The difference that is allowed of losses, gradients and variables.
   """
-  program.load(plain.variables())
+  sharded.load(plain.variables())
   for batch in batches:
-    step, expected = program.step(batch), plain.step(batch)
+    step, expected = sharded.step(batch), plain.step(batch)
     np.testing.assert_allclose(step.loss, expected.loss, rtol=rtol)
     assert_same_gradients(test, step.gradients, expected.gradients, [], rtol)
     assert_same_variables(test, step.variables, expected.variables, rtol)
+  return step

@@ -92,7 +92,7 @@ class XlaTest(parameterized.TestCase):
     batches = [
       programs.examples((zoo.FEATURES, zoo.LABELS), i, i + 24) for i in range(3)
     ]
-    programs.assert_same_steps(self, program, plain, batches)
+    programs.assert_same_steps(self, plain, program, batches)
     return program
 
   @tiers.slow

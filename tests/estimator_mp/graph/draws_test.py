@@ -300,7 +300,7 @@ class GradientsTest(parameterized.TestCase):
     )
     plain = programs.Program(model_fn, None, _BATCH)
     program = programs.Program(model_fn, config, _BATCH)
-    programs.assert_same_steps(self, program, plain, [_BATCH])
+    programs.assert_same_steps(self, plain, program, [_BATCH])
 
 
 class GeneratorTest(parameterized.TestCase):
@@ -343,7 +343,7 @@ class SharedTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
     plain = programs.Program(model_fn, None, _BATCH)
     program = programs.Program(model_fn, config, _BATCH, is_static=is_static)
-    programs.assert_same_steps(self, program, plain, [_BATCH])
+    programs.assert_same_steps(self, plain, program, [_BATCH])
 
   @parameterized.named_parameters(
     tiers.sample(
@@ -370,7 +370,7 @@ class SharedTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
     plain = programs.Program(model_fn, None, _BATCH)
     program = programs.Program(model_fn, config, _BATCH, is_static=is_static)
-    programs.assert_same_steps(self, program, plain, [_BATCH])
+    programs.assert_same_steps(self, plain, program, [_BATCH])
 
   @parameterized.named_parameters(
     (name, _EVERYWHERE[name]) for name in ("loop", "stateless", "generator")

@@ -137,7 +137,7 @@ class TablesTest(parameterized.TestCase):
     batch = programs.examples(_BATCH, 0, 24)
     plain = programs.Program(model_fn, None, batch)
     program = programs.Program(model_fn, config, batch)
-    programs.assert_same_steps(self, program, plain, [batch] * 3)
+    programs.assert_same_steps(self, plain, program, [batch] * 3)
 
 
 class QueueTest(parameterized.TestCase):
@@ -161,7 +161,7 @@ class QueueTest(parameterized.TestCase):
     batch = programs.examples(_BATCH, 0, 24)
     plain = programs.Program(model_fn, None, batch)
     program = programs.Program(model_fn, config, batch)
-    programs.assert_same_steps(self, program, plain, [batch] * 3)
+    programs.assert_same_steps(self, plain, program, [batch] * 3)
 
 
 if __name__ == "__main__":

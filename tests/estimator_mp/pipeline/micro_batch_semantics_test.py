@@ -91,7 +91,7 @@ class BatchNormTest(parameterized.TestCase):
       both = programs.plain_and_sharded(
         model_fn, _config(), batch, is_static=is_static
       )
-      programs.assert_same_steps(self, *both, batch)
+      programs.assert_same_steps(self, *both, [batch])
 
   @parameterized.named_parameters(
     tiers.sample(

@@ -152,7 +152,7 @@ class StepTest(parameterized.TestCase):
       "PolynomialDecay/Cast_2/ReadVariableOp",
       [x.name for x in counted.control_inputs],
     )
-    programs.assert_same_steps(self, program, plain, [batch] * 3)
+    programs.assert_same_steps(self, plain, program, [batch] * 3)
 
 
 if __name__ == "__main__":

@@ -153,7 +153,7 @@ class WritesTest(parameterized.TestCase):
         for one, hook in zip((plain, program), hooks, strict=True):
           with one.graph.as_default():
             hook.runs[name](one.session)
-        step = programs.assert_same_steps(self, plain, program, _BATCH)
+        step = programs.assert_same_steps(self, plain, program, [_BATCH])
         programs.assert_equal_mirrors(self, program)
         self.assertGreater(abs(step.loss - last), 1e-3)
       last = step.loss
@@ -401,7 +401,7 @@ class TrainOpsTest(parameterized.TestCase):
       for one in both:
         for op in one.graph.get_collection("alone"):
           one.run(op, _BATCH)
-      programs.assert_same_steps(self, *both, _BATCH)
+      programs.assert_same_steps(self, *both, [_BATCH])
     programs.assert_equal_mirrors(self, both[1])
 
 
@@ -432,7 +432,7 @@ class AveragesTest(parameterized.TestCase):
   def test_averages(self, mesh, num_micro_batches, fields):
     config = _config(mesh, num_micro_batches, fields)
     both = programs.plain_and_sharded(_averaged, config, _BATCH)
-    step = programs.assert_same_steps(self, *both, _BATCH, 5)
+    step = programs.assert_same_steps(self, *both, [_BATCH] * 5)
     self.assertIn("last/ExponentialMovingAverage", step.variables)
     programs.assert_equal_mirrors(self, both[1])
 
@@ -564,7 +564,7 @@ class UpdatesBesideTheOptimizerTest(parameterized.TestCase):
     config = _config(mesh, 1, fields)
     both = programs.plain_and_sharded(model_fn, config, _BATCH)
     for _ in range(4):
-      programs.assert_same_steps(self, *both, _BATCH)
+      programs.assert_same_steps(self, *both, [_BATCH])
       programs.assert_equal_mirrors(self, both[1])
 
 
