@@ -5,6 +5,7 @@ into lines of its own; here it becomes the whole error.
 """
 
 import weakref
+from collections.abc import Callable
 from typing import Any
 
 from estimator_mp.capture import batch_size
@@ -20,7 +21,7 @@ def with_explained_steps(
   Args:
     spec: The spec that a model_fn would return.
   """
-  hook = _ExplainingHook()
+  hook = _ExplainingHook(batch_size.message_of_check)
   return spec._replace(
     training_hooks=(*spec.training_hooks, hook),
     evaluation_hooks=(*spec.evaluation_hooks, hook),
@@ -34,12 +35,20 @@ class _ExplainingHook(tf.estimator.SessionRunHook):
   No method of a hook hears of errors, so each session gets a `run` of its own.
   """
 
+  def __init__(self, explain: Callable[[str], str | None]):
+    """Starts before a session is made; TensorFlow warns of hooks without this.
+
+    Args:
+      explain: Returns what is wrong by the text of an error, or None.
+    """
+    self._explain = explain
+
   def after_create_session(
     self, session: tf.compat.v1.Session, coord: tf.train.Coordinator | None
   ) -> None:
     """Explains the errors of a new session."""
     del coord
-    run = type(session).run
+    run, explain = type(session).run, self._explain
     # A session that held itself would hold its variables' memory for longer.
     reference = weakref.ref(session)
 
@@ -47,7 +56,7 @@ class _ExplainingHook(tf.estimator.SessionRunHook):
       try:
         return run(reference(), *args, **kwargs)
       except tf.errors.InvalidArgumentError as error:
-        text = batch_size.message_of_check(error.message)
+        text = explain(error.message)
         if text is None:
           raise
         raise tf.errors.InvalidArgumentError(
