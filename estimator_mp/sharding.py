@@ -343,7 +343,7 @@ class _Sharding:
       if self._mode != TRAIN:
         own = [x for x in self._stages.ops if not self._splitter.is_replaced(x)]
         self._whole.split(own)
-        self._stages.adopt_devices(self._read_new_ops())
+        self._follow_plain(self._read_new_ops())
       spec = self._whole.finish(spec, rest, self._stages.stages)
       if self._mode == TRAIN and self._config.prefetch_inputs:
         self._of_input = input_boundary.ops_of_input(
@@ -437,7 +437,7 @@ class _Sharding:
       found = list(compute(wholes, asked.tensors, grad_ys))
     else:
       self._whole.split([x for x in new if not self._splitter.is_replaced(x)])
-      self._stages.adopt_devices(self._read_new_ops())
+      self._follow_plain(self._read_new_ops())
       found = self._whole.gradients(
         [tf.convert_to_tensor(x) for x in wholes],
         asked.tensors,
@@ -452,6 +452,9 @@ class _Sharding:
     self._stages.plan_gradients(new, asked.tensors, found)
     if self._whole is not None:
       follows = propagation.Follows.LARGEST_INPUT
+      plain = [x for x in new if x not in self._whole.made_for]
+      self._assign_devices(self._stages.propagate(plain, follows))
+      self._follow_plain(new)
       self._assign_devices(self._stages.propagate(new, follows))
       self._whole.mirror()
     if self._processes is not None:
@@ -518,6 +521,17 @@ class _Sharding:
     if self._whole is not None and self._split_axis == "data":
       self._whole.spread(variables)
     return self._read_new_ops()
+
+  def _follow_plain(self, new: Sequence[tf.Operation]) -> None:
+    """Decides that slices' ops are on the stages of the plain ones.
+
+    Their devices do not say that: virtual stages share these.
+    """
+    assert self._whole is not None
+    self._stages.adopt_devices(new)
+    for op in new:
+      if op in self._whole.made_for:
+        self._stages.follow(op, self._whole.made_for[op])
 
   def _devices_of_parts(self, op: tf.Operation) -> Sequence[str]:
     """Returns the devices of the parts of an op of the model."""

@@ -54,7 +54,7 @@ def _sleeping(tensor, seconds):
     time.sleep(seconds)
     return array
 
-  result = tf.numpy_function(sleep, [tensor], tf.float32)
+  result = tf.numpy_function(sleep, [tensor], tf.float32, name="sleep")
   result.set_shape(tensor.shape)
   return result
 
@@ -122,6 +122,7 @@ def _training_step(stages, micro_batches, schedule, times):
     num_micro_batches=micro_batches,
     schedule=schedule,
     num_virtual_stages=virtual,
+    per_example=["/sleep"],
     # The sleep of a weight's gradient is to come as often as the formulas say.
     weight_gradients="each",
   )

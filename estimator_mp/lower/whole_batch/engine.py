@@ -62,6 +62,7 @@ class WholeBatch:
 
   Attributes:
     cuts_of_inputs: The ops that cut what inputs alone make.
+    made_for: For which op of the plain graph each op of slice 0 was made.
   """
 
   def __init__(
@@ -110,11 +111,11 @@ class WholeBatch:
     self._bridges = bridges_lib.Bridges(
       None if tf.is_tensor(self._sizes[0]) else self._sizes[0]
     )
-    self._made_for: dict[tf.Operation, tf.Operation] = {}
+    self.made_for: dict[tf.Operation, tf.Operation] = {}
     self._template = template_lib.Template(
       self._bridges,
       composites.Slice(self._sizes[0], self._weights[0], self._parts.size),
-      self._made_for.__setitem__,
+      self.made_for.__setitem__,
       own_gradients.TYPE,
     )
     self._own_gradients = own_gradients.OwnGradients(
@@ -412,7 +413,7 @@ class WholeBatch:
       [op for op in ops if op in step],
       own,
       [x for x in self._bridges.all.values() if x.op in step],
-      self._made_for,
+      self.made_for,
       self._backward,
       self._planner,
     )
@@ -585,7 +586,7 @@ class WholeBatch:
       return None
     return {
       copy.name: measured[op.name]
-      for copy, op in self._made_for.items()
+      for copy, op in self.made_for.items()
       if op.name in measured
     }
 

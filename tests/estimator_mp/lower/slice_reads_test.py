@@ -1,4 +1,6 @@
-"""What slices read instead of the whole batch's indices and shapes."""
+"""What slices read instead of whole tensors, and on which stages they are."""
+
+import re
 
 import estimator_mp
 from estimator_mp.plan import sharding_plan
@@ -105,6 +107,48 @@ class ShapesTest(parameterized.TestCase):
     for op in measures:
       of = op.inputs[0].op.name
       self.assertEqual(cells[op.name].phase, cells[of].phase, op.name)
+
+
+class StagesTest(parameterized.TestCase):
+  @parameterized.parameters(("1f1b", 1), ("interleaved", 2), ("zbv", 2))
+  def test_slices_are_on_the_stages_of_the_plain_ops(self, schedule, virtual):
+    """Virtual stages share their devices, so that no device says which."""
+    count = 2 * virtual
+
+    @tf.custom_gradient
+    def doubled(x):
+      return tf.identity(x), lambda dy: tf.multiply(dy, 2.0, "twice")
+
+    def model_fn(features, mode):
+      net = features
+      for i in range(count):
+        with v1.variable_scope(f"layer_{i}"):
+          net = doubled(v1.layers.dense(net, 4, tf.tanh))
+      loss = tf.reduce_mean(tf.square(net))
+      optimizer = v1.train.GradientDescentOptimizer(0.5)
+      train_op = optimizer.minimize(loss, v1.train.get_global_step())
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    config = estimator_mp.ShardingConfig(
+      "stage:2",
+      num_micro_batches=4,
+      schedule=schedule,
+      num_virtual_stages=virtual,
+      placement=[(f"^layer_{i}/", i) for i in range(count)],
+      weight_gradients="each",
+    )
+    with tf.Graph().as_default() as graph:
+      v1.train.create_global_step()
+      features = v1.placeholder(tf.float32, [None, 4])
+      sharded = estimator_mp.shard_model_fn(model_fn, config)
+      sharded(features=features, mode=tf.estimator.ModeKeys.TRAIN)
+    (cells,) = sharding_plan.get_plan(graph).pipeline.cells
+    found = {
+      (int(re.search(r"layer_(\d)/", name)[1]), cell.stage)
+      for name, cell in cells.items()
+      if re.search(r"layer_\d/.*(MatMul|twice)", name)
+    }
+    self.assertEqual(found, {(i, i) for i in range(count)})
 
 
 if __name__ == "__main__":
