@@ -140,7 +140,6 @@ class Template:
       graph_edits.add_control_inputs(copy, waits)
       for tensor, part in zip(op.outputs, copy.outputs, strict=True):
         self._parts[tensor.name] = part
-        self._say_shape(tensor, part)
       if parted.own:
         named = zip(op.outputs, parted.own, strict=True)
         self._own.update(x.name for x, is_own in named if is_own)
@@ -150,16 +149,6 @@ class Template:
           share.set_shape(tensor.shape)
           self._parts[tensor.name] = share
           self._shares.add(tensor.name)
-
-  def _say_shape(self, tensor: tf.Tensor, part: tf.Tensor) -> None:
-    """Says what sizes a part has, so that gradients need not measure it."""
-    if tensor.shape.rank is None or part.shape.is_fully_defined():
-      return
-    shape = tensor.shape.as_list()
-    rows = self._rows.get(tensor.name)
-    if rows is not None:
-      shape[rows.axis] = None
-    part.set_shape(shape)
 
   def _normalize(self, parted: PartedOp) -> None:
     """Makes slice 0's part of a batch normalization."""

@@ -187,7 +187,9 @@ class RandomProgramsTest(parameterized.TestCase):
       )
     )
 
-  @parameterized.parameters(*tiers.sample(random_programs.BATCHES))
+  @parameterized.named_parameters(
+    (x, x) for x in tiers.sample(random_programs.BATCHES)
+  )
   def test_a_size_of_two_dimensions_of_examples(self, batch):
     make = _two_dimensions_of_examples
     step = random_graphs.Step("found", (_SERIES, _X), make)

@@ -80,7 +80,7 @@ class ShapesTest(parameterized.TestCase):
     def model_fn(features, mode):
       batch = tf.shape(features)[0]
       net = v1.layers.dense(features, 6)
-      heads = tf.reshape(net, [batch, 2, 3], name="heads")
+      heads = tf.reshape(net, [batch, 2, 3])
       net = heads + tf.nn.softmax(heads)
       net = v1.layers.dense(tf.reshape(net, [batch, 6]), 1)
       loss = tf.reduce_mean(tf.square(net))
@@ -99,8 +99,6 @@ class ShapesTest(parameterized.TestCase):
       for x in graph.get_operations()
       if x.name.startswith("micro_batch_1/")
     }
-    heads = graph.get_tensor_by_name("slice_by_estimator_mp/heads:0")
-    self.assertEqual(heads.shape.as_list(), [size and size // 4, 2, 3])
     measures = [x for x in own.values() if x.type == "Shape"]
     self.assertEqual(bool(measures), size is None)
     (cells,) = sharding_plan.get_plan(graph).pipeline.cells
