@@ -9,17 +9,11 @@ of any size.
 import dataclasses
 import zlib
 from collections.abc import Callable, Sequence
+from random import Random
 from typing import Any
 
 from tests.estimator_mp.model_axis import random_graphs
-from tests.estimator_mp.model_axis.random_graphs import (
-  Step,
-  chosen,
-  normalized,
-  sizes,
-  spread,
-  squash,
-)
+from tests.estimator_mp.model_axis.random_graphs import Step
 
 import numpy as np
 import tensorflow as tf
@@ -106,14 +100,20 @@ class Program:
     """Is the model_fn."""
     tensors = [features["ids"], labels, features["x"], features["series"]]
     tensors.append(_layer("first", tensors[_X]))
-    count = len(tensors)
-    unread = random_graphs.make_all(self.steps, tensors)
-    made = [number for number in unread if number >= count]
+    unread = {}
+    for step in self.steps:
+      made = _as_list(step.make(*(tensors[i] for i in step.inputs)))
+      for number in step.inputs:
+        unread.pop(number, None)
+      new = range(len(tensors), len(tensors) + len(made))
+      unread |= dict.fromkeys(new)
+      tensors += made
     # Whatever else happens, two layers are trained.
-    last = _layer("last", tensors[_NET])
+    tensors.append(_layer("last", tensors[_NET]))
+    unread[len(tensors) - 1] = None
     terms = [
-      LOSSES[self.losses[i % len(self.losses)]](x)
-      for i, x in enumerate([*(tensors[number] for number in made), last])
+      LOSSES[self.losses[i % len(self.losses)]](tensors[number])
+      for i, number in enumerate(unread)
     ]
     losses = [
       tf.add_n(terms[i :: self.num_losses]) / len(terms)
@@ -173,12 +173,17 @@ def programs(draw, num_steps=20):
   )
 
 
+def _as_list(made):
+  return [made] if isinstance(made, tf.Tensor) else list(made)
+
+
 def steps_of(seeds):
   """Returns steps, made to see which shapes their tensors have.
 
   Args:
     seeds: Those of a `Program`.
   """
+  steps = []
   with tf.Graph().as_default():
     tensors = [
       v1.placeholder(tf.int32, [_DRAWN]),
@@ -187,14 +192,18 @@ def steps_of(seeds):
       v1.placeholder(_DTYPE, [_DRAWN, _TIME, _WIDTH]),
       v1.placeholder(_DTYPE, [_DRAWN, _WIDTH]),
     ]
-    return random_graphs.draw_all(
-      seeds,
-      tensors,
-      lambda random, tensors, seed: random.choice(_KINDS)(
-        random, tensors, f"w{seed}"
-      ),
-      _is_fit,
-    )
+    for seed in seeds:
+      random = Random(seed)
+      kind = random.choice(_KINDS)
+      step = kind(random, tensors, f"w{seed}")
+      if step is None:
+        continue
+      inputs = [tensors[i] for i in step.inputs]
+      made = _as_list(step.make(*inputs))
+      if all(map(_is_fit, made)):
+        steps.append(step)
+        tensors += made
+  return steps
 
 
 def _is_fit(tensor):
@@ -250,6 +259,26 @@ def _by_rows(random, tensors, most=_DRAWN):
   return random.choice([*numbers, *numbers[-4:]])
 
 
+def _sizes(x):
+  """Returns the shape, numbers where the graph knows them."""
+  known = x.shape.as_list()
+  return [tf.shape(x)[i] if n is None else n for i, n in enumerate(known)]
+
+
+def _squash(x):
+  return x * tf.math.rsqrt(1.0 + tf.square(x))
+
+
+def _spread(x):
+  """Adds what no two entries have in common.
+
+  Where a result jumps, as the place of a maximum does, equal entries would be
+  told apart by their rounding.
+  """
+  numbers = tf.cast(tf.range(tf.size(x)), x.dtype)
+  return x + tf.reshape(tf.cos(numbers * 1.7) / 7.0, tf.shape(x))
+
+
 def variable(name, shape, **options):
   """Returns a variable whose first values follow from its name."""
   rng = np.random.RandomState(zlib.crc32(name.encode()))
@@ -270,25 +299,48 @@ def _layer(name, x, width=_WIDTH, activation=tf.tanh):
 # --- Steps: those of any op, in groups --------------------------------------
 
 
-def _of_floats(kind, change=lambda x: x):
-  """Returns what draws a step of `random_graphs`.
+def _unary(random, tensors, name):
+  what = random.choice(sorted(random_graphs.UNARY))
+  return Step(what, (_one(random, tensors),), random_graphs.UNARY[what])
 
-  Args:
-    kind: What draws it there.
-    change: What becomes of what it makes.
-  """
 
-  def draw(random, tensors, name):
-    del name
-    floats = _floats(tensors)
-    step = kind(random, [tensors[i] for i in floats])
-    if step is None:
-      return None
-    inputs = tuple(floats[i] for i in step.inputs)
-    made = lambda *x: tf.nest.map_structure(change, step.make(*x))  # noqa: E731
-    return Step(step.name, inputs, made)
+def _binary(random, tensors, name):
+  first = _one(random, tensors)
+  fitting = [
+    i
+    for i in _floats(tensors)
+    if random_graphs.is_broadcast(_shape(tensors[first]), _shape(tensors[i]))
+  ]
+  what = random.choice(sorted(random_graphs.BINARY))
+  return Step(what, (first, random.choice(fitting)), random_graphs.BINARY[what])
 
-  return draw
+
+def _select(random, tensors, name):
+  first, other = _one(random, tensors), _one(random, tensors)
+  if random_graphs.is_broadcast(_shape(tensors[first]), _shape(tensors[other])):
+    return Step(
+      "where",
+      (first, other),
+      lambda x, y: tf.where(tf.sin(_spread(x)) > 0.1, x, y),
+    )
+  return Step(
+    "clip", (first,), lambda x: tf.clip_by_value(_spread(x), -0.4, 0.5)
+  )
+
+
+def _same_shape(random, tensors, name):
+  first = _one(random, tensors)
+  shape = _shape(tensors[first])
+  fitting = [i for i in _floats(tensors) if _shape(tensors[i]) == shape]
+  others = tuple(random.choices(fitting, k=random.randint(0, 2)))
+  axis = random.randint(0, len(shape))
+  makes = {
+    "add_n": lambda *x: tf.add_n(x),
+    f"stack {axis}": lambda *x: tf.stack(x, axis),
+  }
+  if axis < len(shape):
+    makes[f"concat {axis}"] = lambda *x: tf.concat(x, axis)
+  return _chosen(random, makes, (first, *others))
 
 
 def _concat(random, tensors, name):
@@ -310,6 +362,143 @@ def _concat(random, tensors, name):
   return Step(f"concat {axis}", (first, other), lambda *x: tf.concat(x, axis))
 
 
+def _chosen(random, makes, inputs):
+  name = random.choice(sorted(makes))
+  return Step(name, inputs, makes[name])
+
+
+def _product(random, tensors, name):
+  kind = random.choice([random_graphs.matmul, random_graphs.einsum])
+  floats = _floats(tensors)
+  step = kind(random, [tensors[i] for i in floats])
+  if step is None:
+    return None
+  make = step.make
+  return Step(
+    step.name,
+    tuple(floats[i] for i in step.inputs),
+    lambda *x: _squash(make(*x)),
+  )
+
+
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+  "all": lambda x, *over: tf.cast(
+    tf.reduce_all(tf.sin(_spread(x)) > -0.9, *over), _DTYPE
+  ),
+  "any": lambda x, *over: tf.cast(
+    tf.reduce_any(tf.sin(_spread(x)) > 0.7, *over), _DTYPE
+  ),
+  "count": lambda x, *over: (
+    tf.cast(tf.math.count_nonzero(_spread(x) > 0.2, *over), _DTYPE) / 9.0
+  ),
+  "euclidean_norm": lambda x, *over: tf.math.reduce_euclidean_norm(
+    x + 2.0, *over
+  ),
+  "logsumexp": tf.reduce_logsumexp,
+  "max": lambda x, *over: tf.reduce_max(_spread(x), *over),
+  "mean": tf.reduce_mean,
+  "min": lambda x, *over: tf.reduce_min(_spread(x), *over),
+  "prod": tf.reduce_prod,
+  "root": lambda x, *over: tf.sqrt(0.1 + tf.reduce_mean(tf.square(x), *over)),
+  "std": lambda x, *over: tf.sqrt(0.1 + tf.math.reduce_variance(x, *over)),
+  "sum": lambda x, *over: _squash(tf.reduce_sum(x, *over)),
+}
+
+
+def _reduce(random, tensors, name):
+  number = _one(random, tensors, 1)
+  rank = len(_shape(tensors[number]))
+  over = random.sample(range(rank), random.randint(1, rank))
+  over = [axis - random.choice([0, rank]) for axis in over]
+  keepdims = random.random() < 0.5
+  what = random.choice(sorted(_REDUCTIONS))
+  return Step(
+    f"reduce_{what} {over} {keepdims}",
+    (number,),
+    lambda x: _REDUCTIONS[what](x, over, keepdims),
+  )
+
+
+def _along(random, tensors, name):
+  """Something along one dimension, of examples or not."""
+  number = _one(random, tensors, 1)
+  shape = _shape(tensors[number])
+  rank = len(shape)
+  axis = random.randint(-rank, rank - 1)
+  order = [0] * rank
+
+  def some(begin, end, step=1):
+    return (slice(None),) * (axis % rank) + (slice(begin, end, step),)
+
+  def half(x):
+    return _sizes(x)[axis] // 2
+
+  def differences(x):
+    n = half(x)
+    size = _sizes(x)[axis]
+    return x[some(None, n)] - x[some(size - n, None)]
+
+  def by_place(x):
+    n = _sizes(x)[axis]
+    weights = tf.cast(tf.range(n), x.dtype) / tf.cast(n, x.dtype)
+    wide = [1] * rank
+    wide[axis] = -1
+    return x * tf.reshape(weights, wide)
+
+  def permuted(x):
+    n = _sizes(x)[axis]
+    return tf.gather(x, (tf.range(n) + 1) % n, axis=axis)
+
+  def running(x):
+    return _squash(tf.cumsum(x, axis))
+
+  del order
+  size = shape[axis]
+  makes = {
+    "argmax": lambda x: tf.cast(tf.argmax(_spread(x), axis), _DTYPE) / 8.0,
+    "by_place": by_place,
+    "cumsum": running,
+    "cumprod": lambda x: tf.math.cumprod(tf.sin(x), axis, exclusive=True),
+    "differences of halves": differences,
+    "differences of neighbours": lambda x: x[some(1, None)] - x[some(None, -1)],
+    "every other": lambda x: x[some(None, None, 2)],
+    "expand_dims": lambda x: tf.expand_dims(x, axis),
+    "first": lambda x: tf.gather(x, 0, axis=axis),
+    "first two": lambda x: x[some(None, 2)],
+    "halves": lambda x: (x[some(None, half(x))], x[some(half(x), None)]),
+    "l2_normalize": lambda x: tf.math.l2_normalize(x, axis, 0.1),
+    "last": lambda x: tf.gather(x, _sizes(x)[axis] - 1, axis=axis),
+    "log_softmax": lambda x: _squash(tf.nn.log_softmax(x, axis)),
+    "moments": lambda x: tf.nn.moments(x, [axis], keepdims=True),
+    "normalized": lambda x: _normalized(x, [axis]),
+    "permuted": permuted,
+    "repeat": lambda x: tf.repeat(x, 2, axis % rank),
+    "reverse": lambda x: tf.reverse(x, [axis]),
+    "reverse by slices": lambda x: x[some(None, None, -1)],
+    "roll": lambda x: tf.roll(x, 1, axis),
+    "softmax": lambda x: tf.nn.softmax(x, axis),
+    "sort": lambda x: tf.sort(_spread(x), axis),
+    "sum over others": lambda x: _squash(
+      tf.reduce_sum(x, axis, keepdims=True) - x
+    ),
+    "tile": lambda x: tf.tile(
+      x, [1] * (axis % rank) + [2] + [1] * (rank - axis % rank - 1)
+    ),
+    "without the last": lambda x: x[some(None, -1)],
+  }
+  if size % 2 == 0:
+    makes["split in two"] = lambda x: tf.split(x, 2, axis)
+  if size <= _ROWS:
+    makes["unstack"] = lambda x: tf.unstack(x, size, axis)
+  step = _chosen(random, makes, (number,))
+  return dataclasses.replace(step, name=f"{step.name} along {axis}")
+
+
+def _normalized(x, axes):
+  mean, variance = tf.nn.moments(x, axes, keepdims=True)
+  return tf.nn.batch_normalization(x, mean, variance, None, None, 0.1)
+
+
 def _move(random, tensors, name):
   """Something that changes the shape."""
   number = _one(random, tensors, 1)
@@ -323,22 +512,22 @@ def _move(random, tensors, name):
   def join_two(x):
     if rank == 1:
       return tf.reshape(x, [1, -1])
-    shape = sizes(x)
-    shape[joined : joined + 2] = [-1]
-    return tf.reshape(x, shape)
+    sizes = _sizes(x)
+    sizes[joined : joined + 2] = [-1]
+    return tf.reshape(x, sizes)
 
   def divided(x):
     """The last dimension, in two."""
-    *others, last = sizes(x)
-    return tf.reshape(x, [*others, 2, last // 2])
+    sizes = _sizes(x)
+    return tf.reshape(x, [*sizes[:-1], 2, sizes[-1] // 2])
 
   def rows_first(x):
     axis = _rows_of(x, shape)
-    return tf.reshape(x, [sizes(x)[axis], -1])
+    return tf.reshape(x, [_sizes(x)[axis], -1])
 
   def rows_last(x):
     axis = _rows_of(x, shape)
-    return tf.reshape(x, [-1, sizes(x)[axis]])
+    return tf.reshape(x, [-1, _sizes(x)[axis]])
 
   makes = {
     "flatten": lambda x: tf.reshape(x, [-1]),
@@ -346,9 +535,9 @@ def _move(random, tensors, name):
     f"join {joined} by a name": lambda x: tf.reshape(
       x,
       [
-        *sizes(x)[:joined],
+        *_sizes(x)[:joined],
         tf.reduce_prod(tf.shape(x)[joined : joined + 2]),
-        *sizes(x)[joined + 2 :],
+        *_sizes(x)[joined + 2 :],
       ]
       if rank > 1
       else [-1],
@@ -367,7 +556,7 @@ def _move(random, tensors, name):
   if any(map(_is_of_batch, shape)):
     makes["rows first"] = rows_first
     makes["rows last"] = rows_last
-  return chosen(random, makes, number)
+  return _chosen(random, makes, (number,))
 
 
 def _rows_of(x, drawn):
@@ -406,7 +595,7 @@ def _indexed(random, tensors, name):
   def by_number(ids, x):
     n = tf.shape(x)[0]
     made = tf.math.unsorted_segment_sum(x, ids % n, n)
-    return tf.ensure_shape(squash(tf.reshape(made, tf.shape(x))), x.shape)
+    return tf.ensure_shape(_squash(tf.reshape(made, tf.shape(x))), x.shape)
 
   def words(ids, x):
     text = tf.strings.join(["id", tf.strings.as_string(ids)])
@@ -423,11 +612,11 @@ def _indexed(random, tensors, name):
     return tf.sparse.sparse_dense_matmul(of_ids, table), x * 0.9
 
   def scattered(ids, x):
-    return squash(tf.scatter_nd(ids[:, tf.newaxis], x, [_ROWS, *shape[1:]]))
+    return _squash(tf.scatter_nd(ids[:, tf.newaxis], x, [_ROWS, *shape[1:]]))
 
   def updated(ids, x):
     n = tf.shape(x)[0]
-    return squash(tf.tensor_scatter_nd_add(x, ids[:, tf.newaxis] % n, x))
+    return _squash(tf.tensor_scatter_nd_add(x, ids[:, tf.newaxis] % n, x))
 
   def ordered_segments(ids, x):
     del ids
@@ -489,7 +678,7 @@ def _indexed(random, tensors, name):
     ),
     "words": words,
   }
-  return chosen(random, makes, _IDS, number)
+  return _chosen(random, makes, (_IDS, number))
 
 
 def _wide(weights, x):
@@ -504,7 +693,7 @@ def _picked(random, tensors, name):
 
   def score(x):
     flat = tf.reshape(x, [tf.shape(x)[0], -1])
-    return spread(tf.reduce_sum(flat, 1))
+    return _spread(tf.reduce_sum(flat, 1))
 
   def mean_of_masked(x):
     kept = tf.boolean_mask(x, score(x) > 0.1)
@@ -513,7 +702,7 @@ def _picked(random, tensors, name):
 
   def sum_of_where(x):
     places = tf.where(score(x) > 0.1)
-    return squash(tf.reduce_sum(tf.gather_nd(x, places), 0))
+    return _squash(tf.reduce_sum(tf.gather_nd(x, places), 0))
 
   def counted(x):
     kept = tf.boolean_mask(x, score(x) > 0.1)
@@ -525,7 +714,7 @@ def _picked(random, tensors, name):
 
   def half(x):
     values, _ = tf.math.top_k(score(x), tf.shape(x)[0] // 2)
-    return squash(tf.reduce_mean(values))
+    return _squash(tf.reduce_mean(values))
 
   def above_median(x):
     values = tf.sort(score(x))
@@ -566,7 +755,7 @@ def _picked(random, tensors, name):
     "sum_of_where": sum_of_where,
     "unique": unique,
   }
-  return chosen(random, makes, number)
+  return _chosen(random, makes, (number,))
 
 
 def _pairs(random, tensors, name):
@@ -630,7 +819,7 @@ def _pairs(random, tensors, name):
     "solved": solved,
     "whitened": whitened,
   }
-  return chosen(random, makes, number)
+  return _chosen(random, makes, (number,))
 
 
 def _flow(random, tensors, name):
@@ -655,7 +844,7 @@ def _flow(random, tensors, name):
   def cond_weights(x):
     scale = variable(name, shape[1:])
     return tf.cond(
-      tf.reduce_max(spread(x)) > 0.6,
+      tf.reduce_max(_spread(x)) > 0.6,
       lambda: x * scale,
       lambda: tf.sin(x) + scale,
     )
@@ -754,7 +943,7 @@ def _flow(random, tensors, name):
     "scan": scan,
     "until": until,
   }
-  step = chosen(random, makes, number)
+  step = _chosen(random, makes, (number,))
   make = step.make
   return dataclasses.replace(step, make=lambda x: _reshaped_if_open(make(x), x))
 
@@ -822,7 +1011,7 @@ def _recurrent(random, tensors, name):
     "lengths": lengths,
     "pooled": pooled,
   }
-  return chosen(random, makes, number)
+  return _chosen(random, makes, (number,))
 
 
 def _trainable(random, tensors, name):
@@ -843,7 +1032,7 @@ def _trainable(random, tensors, name):
 
   def layer_norm(x):
     scale = variable(f"{name}_scale", shape[-1:])
-    return normalized(x, [-1]) * scale
+    return _normalized(x, [-1]) * scale
 
   def alone(x):
     return variable(name, [shape[-1], 3], use_resource=is_resource), x * 0.9
@@ -858,7 +1047,7 @@ def _trainable(random, tensors, name):
     ),
     "variable": alone,
   }
-  return chosen(random, makes, number)
+  return _chosen(random, makes, (number,))
 
 
 def _updates(random, tensors, name):
@@ -910,7 +1099,7 @@ def _updates(random, tensors, name):
   def largest(ids, x):
     own = variable(name, [], trainable=False)
     old = own.read_value()
-    update(own.assign(tf.maximum(old, tf.reduce_max(spread(x)))))
+    update(own.assign(tf.maximum(old, tf.reduce_max(_spread(x)))))
     return x / (1.0 + tf.square(old))
 
   def summary(ids, x):
@@ -927,7 +1116,7 @@ def _updates(random, tensors, name):
     "scattered": scattered,
     "summary": summary,
   }
-  return chosen(random, makes, _IDS, number)
+  return _chosen(random, makes, (_IDS, number))
 
 
 def _unknown(random, tensors, name):
@@ -985,7 +1174,7 @@ def _unknown(random, tensors, name):
     "sorted": by_numpy(lambda x: np.sort(x, 0)),
     "stateless": by_numpy(lambda x: x / (1.0 + np.abs(x).max()), False),
   }
-  return chosen(random, makes, number)
+  return _chosen(random, makes, (number,))
 
 
 @tf.custom_gradient
@@ -1045,16 +1234,16 @@ def _gradients(random, tensors, name):
     "penalty": penalty,
     "taped": taped,
   }
-  return chosen(random, makes, number)
+  return _chosen(random, makes, (number,))
 
 
 _KINDS = (
-  _of_floats(random_graphs.along),
-  _of_floats(random_graphs.along),
-  _of_floats(random_graphs.along),
-  _of_floats(random_graphs.binary),
-  _of_floats(random_graphs.binary),
-  _of_floats(random_graphs.binary),
+  _along,
+  _along,
+  _along,
+  _binary,
+  _binary,
+  _binary,
   _concat,
   _flow,
   _flow,
@@ -1067,25 +1256,25 @@ _KINDS = (
   _pairs,
   _picked,
   _picked,
-  _of_floats(random_graphs.einsum, squash),
-  _of_floats(random_graphs.matmul, squash),
+  _product,
+  _product,
   _recurrent,
-  _of_floats(random_graphs.reduce),
-  _of_floats(random_graphs.reduce),
-  _of_floats(random_graphs.reduce),
-  _of_floats(random_graphs.same_shape),
-  _of_floats(random_graphs.select),
+  _reduce,
+  _reduce,
+  _reduce,
+  _same_shape,
+  _select,
   _trainable,
   _trainable,
-  _of_floats(random_graphs.unary),
-  _of_floats(random_graphs.unary),
+  _unary,
+  _unary,
   _unknown,
   _updates,
 )
 
 # What becomes of a tensor in the loss.
 LOSSES: dict[str, Callable[[tf.Tensor], tf.Tensor]] = {
-  "largest": lambda x: tf.tanh(tf.reduce_max(spread(x))),
+  "largest": lambda x: tf.tanh(tf.reduce_max(_spread(x))),
   "logsumexp": lambda x: tf.reduce_logsumexp(x) / 8.0,
   "mean": lambda x: tf.reduce_mean(tf.tanh(x)),
   "mean of rows": lambda x: tf.reduce_mean(

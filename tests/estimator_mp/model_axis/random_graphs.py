@@ -1,8 +1,7 @@
 """Draws random graphs of the ops that split tensors pass through.
 
 A graph is drawn as it is made, of tensors whose shapes are known, and can then
-be made again from others of these shapes: `Program.build`. What is drawn by a
-function without an underscore can be made of tensors of other sizes, too.
+be made again from others of these shapes: `Program.build`.
 """
 
 import dataclasses
@@ -23,7 +22,6 @@ v1 = tf.compat.v1
 _SEEDS = st.integers(0, 2**32 - 1)
 _DTYPE = np.float64
 _MOST_ELEMENTS = 600
-_FEW = 6  # No batch is as small.
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,61 +72,20 @@ class Program:
       **inputs: The inputs, by their names.
     """
     tensors = [inputs[name] for name in self.shapes]
-    unread = make_all(self.steps, tensors)
+    unread = dict.fromkeys(range(len(tensors)))
+    for step in self.steps:
+      made = _as_list(step.make(*(tensors[i] for i in step.inputs)))
+      for number in step.inputs:
+        unread.pop(number, None)
+      unread.update(
+        dict.fromkeys(range(len(tensors), len(tensors) + len(made)))
+      )
+      tensors += made
     return [tensors[i] for i in unread]
 
 
-def make_all(
-  steps: Sequence[Step], tensors: list[tf.Tensor]
-) -> dict[int, None]:
-  """Makes steps one after the other.
-
-  Args:
-    steps: The steps.
-    tensors: Those there are; what is made is appended.
-
-  Returns:
-    The numbers of the tensors that no step reads, in order.
-  """
-  unread = dict.fromkeys(range(len(tensors)))
-  for step in steps:
-    made = _made(step, tensors)
-    for number in step.inputs:
-      unread.pop(number, None)
-    unread |= dict.fromkeys(range(len(tensors), len(tensors) + len(made)))
-    tensors += made
-  return unread
-
-
-def _made(step, tensors):
-  made = step.make(*(tensors[i] for i in step.inputs))
-  return [made] if isinstance(made, tf.Tensor) else [*made]
-
-
-def draw_all(
-  seeds: Sequence[int],
-  tensors: list[tf.Tensor],
-  draw: Callable[[Random, list[tf.Tensor], int], Step | None],
-  is_fit: Callable[[tf.Tensor], bool],
-) -> list[Step]:
-  """Draws steps, and makes them to see which shapes their tensors have.
-
-  Args:
-    seeds: A seed for each step.
-    tensors: Those there are; what is made is appended.
-    draw: Draws a step, or None, of tensors and the seed.
-    is_fit: Whether a tensor may be read by further steps.
-  """
-  steps = []
-  for seed in seeds:
-    step = draw(Random(seed), tensors, seed)
-    if step is None:
-      continue
-    made = _made(step, tensors)
-    if all(map(is_fit, made)):
-      steps.append(step)
-      tensors += made
-  return steps
+def _as_list(made):
+  return [made] if isinstance(made, tf.Tensor) else list(made)
 
 
 @st.composite
@@ -171,19 +128,26 @@ def _inputs(random):
 
 
 def _steps(inputs, seeds):
+  """Returns steps, made to see which shapes their tensors have."""
   shapes, *_ = inputs
+  steps = []
   with tf.Graph().as_default():
-    return draw_all(
-      seeds,
-      [v1.placeholder(_DTYPE, shape) for shape in shapes.values()],
-      lambda random, tensors, seed: random.choice(_KINDS)(random, tensors),
-      _is_fit,
-    )
+    tensors = [v1.placeholder(_DTYPE, shape) for shape in shapes.values()]
+    for seed in seeds:
+      random = Random(seed)
+      step = random.choice(_KINDS)(random, tensors)
+      if step is None:
+        continue
+      made = _as_list(step.make(*(tensors[i] for i in step.inputs)))
+      if not any(_is_unfit(tensor) for tensor in made):
+        steps.append(step)
+        tensors += made
+  return steps
 
 
-def _is_fit(tensor):
-  """Whether a tensor is not too large for more, nor empty."""
-  return 0 < tensor.shape.num_elements() <= _MOST_ELEMENTS
+def _is_unfit(tensor):
+  """Whether a tensor is too large for more, or empty."""
+  return not 0 < tensor.shape.num_elements() <= _MOST_ELEMENTS
 
 
 def _splits(random, shapes):
@@ -208,39 +172,13 @@ def _shape(tensor):
   return tensor.shape.as_list()
 
 
-def sizes(x: tf.Tensor) -> list[Any]:
-  """Returns the shape, numbers where the graph knows them."""
-  known = x.shape.as_list()
-  return [tf.shape(x)[i] if n is None else n for i, n in enumerate(known)]
-
-
-def squash(x: tf.Tensor) -> tf.Tensor:
-  """Returns moderate values."""
-  return x * tf.math.rsqrt(1.0 + tf.square(x))
-
-
-def spread(x: tf.Tensor) -> tf.Tensor:
-  """Adds what no two entries have in common.
+def _spread(shape):
+  """Numbers that no two entries have in common.
 
   Where a result jumps, as that of a maximum does if another entry takes its
   place, equal entries would be told apart by their rounding.
   """
-  numbers = tf.cast(tf.range(tf.size(x)), x.dtype)
-  return x + tf.reshape(tf.cos(numbers * 1.7) / 7.0, tf.shape(x))
-
-
-def normalized(x: tf.Tensor, axes: Sequence[int]) -> tf.Tensor:
-  """Returns what has a mean of 0 along some dimensions."""
-  mean, variance = tf.nn.moments(x, axes, keepdims=True)
-  return tf.nn.batch_normalization(x, mean, variance, None, None, 0.1)
-
-
-def chosen(
-  random: Random, makes: Mapping[str, Callable[..., Any]], *inputs: int
-) -> Step:
-  """Draws one of several steps of the same inputs."""
-  name = random.choice(sorted(makes))
-  return Step(name, inputs, makes[name])
+  return np.cos(np.arange(np.prod(shape, dtype=int)) * 1.7).reshape(shape) / 7
 
 
 def _one(random, tensors, least_rank=0):
@@ -252,7 +190,7 @@ def _one(random, tensors, least_rank=0):
 
 
 # Ops of one tensor, entry by entry, of moderate values.
-_UNARY = {
+UNARY = {
   "cast": lambda x: tf.math.real(tf.cast(x, tf.complex128)),
   "elu": tf.nn.elu,
   "erf": tf.math.erf,
@@ -274,7 +212,7 @@ _UNARY = {
   "stop_gradient": lambda x: x - tf.stop_gradient(x / 2.0),
   "zeros_like": lambda x: x + tf.zeros_like(x),
 }
-_BINARY = {
+BINARY = {
   "add": tf.add,
   "atan2": lambda x, y: tf.atan2(x, 1.0 + tf.square(y)),
   "divide": lambda x, y: x / (1.0 + tf.square(y)),
@@ -287,43 +225,48 @@ _BINARY = {
 }
 
 
-def unary(random, tensors):
-  return chosen(random, _UNARY, _one(random, tensors))
+def _unary(random, tensors):
+  name = random.choice(sorted(UNARY))
+  return Step(name, (_one(random, tensors),), UNARY[name])
 
 
-def binary(random, tensors):
+def _binary(random, tensors):
   first = _one(random, tensors)
   fitting = [
     i
     for i, tensor in enumerate(tensors)
-    if _is_broadcast(_shape(tensors[first]), _shape(tensor))
+    if is_broadcast(_shape(tensors[first]), _shape(tensor))
   ]
-  return chosen(random, _BINARY, first, random.choice(fitting))
+  second = random.choice(fitting)
+  name = random.choice(sorted(BINARY))
+  return Step(name, (first, second), BINARY[name])
 
 
-def _is_broadcast(x, y):
+def is_broadcast(x, y):
   return all(
     a == b or 1 in (a, b) for a, b in zip(x[::-1], y[::-1], strict=False)
   )
 
 
-def select(random, tensors):
+def _select(random, tensors):
   first, other = _one(random, tensors), _one(random, tensors)
-  if _is_broadcast(_shape(tensors[first]), _shape(tensors[other])):
+  shape = _shape(tensors[first])
+  spread = _spread(shape)
+  if is_broadcast(shape, _shape(tensors[other])):
     return Step(
       "where",
       (first, other),
-      lambda x, y: tf.where(tf.sin(spread(x)) > 0.1, x, y),
+      lambda x, y: tf.where(tf.sin(x) + spread > 0.1, x, y),
     )
-  low, high = sorted(random.choices(range(-9, 10), k=2))
+  bounds = sorted(random.choices(range(-9, 10), k=2))
   return Step(
-    f"clip to {low} {high}",
+    f"clip to {bounds}",
     (first,),
-    lambda x: tf.clip_by_value(spread(x), low / 9, high / 9),
+    lambda x: tf.clip_by_value(x + spread, bounds[0] / 9, bounds[1] / 9),
   )
 
 
-def same_shape(random, tensors):
+def _same_shape(random, tensors):
   first = _one(random, tensors)
   shape = _shape(tensors[first])
   fitting = [i for i, tensor in enumerate(tensors) if _shape(tensor) == shape]
@@ -335,7 +278,8 @@ def same_shape(random, tensors):
   }
   if axis < len(shape):
     makes[f"concat {axis}"] = lambda *x: tf.concat(x, axis)
-  return chosen(random, makes, first, *others)
+  name = random.choice(sorted(makes))
+  return Step(name, (first, *others), makes[name])
 
 
 def _bias_add(random, tensors):
@@ -362,7 +306,7 @@ def matmul(random, tensors):
     for i, tensor in enumerate(tensors)
     if tensor.shape.rank >= 2
     and _shape(tensor)[-1 if transpose_b else -2] == summed
-    and _is_broadcast(_shape(tensors[a])[:-2], _shape(tensor)[:-2])
+    and is_broadcast(_shape(tensors[a])[:-2], _shape(tensor)[:-2])
   ]
   if not fitting:
     return None
@@ -396,41 +340,39 @@ def einsum(random, tensors):
   )
 
 
-_REDUCTIONS: dict[str, Callable[..., Any]] = {
-  "all": lambda x, *over: tf.cast(
-    tf.reduce_all(tf.sin(spread(x)) > -0.9, *over), _DTYPE
+_REDUCTIONS = {
+  "reduce_any": lambda x, *over: tf.cast(
+    tf.reduce_any(tf.sin(x) > 0.3, *over), _DTYPE
   ),
-  "any": lambda x, *over: tf.cast(
-    tf.reduce_any(tf.sin(spread(x)) > 0.7, *over), _DTYPE
-  ),
-  "count": lambda x, *over: (
-    tf.cast(tf.math.count_nonzero(spread(x) > 0.2, *over), _DTYPE) / 9.0
-  ),
-  "euclidean_norm": lambda x, *over: tf.math.reduce_euclidean_norm(
+  "reduce_euclidean_norm": lambda x, *over: tf.math.reduce_euclidean_norm(
     x + 2.0, *over
   ),
-  "logsumexp": tf.reduce_logsumexp,
-  "max": lambda x, *over: tf.reduce_max(spread(x), *over),
-  "mean": tf.reduce_mean,
-  "min": lambda x, *over: tf.reduce_min(spread(x), *over),
-  "prod": tf.reduce_prod,
-  "root": lambda x, *over: tf.sqrt(0.1 + tf.reduce_mean(tf.square(x), *over)),
-  "std": lambda x, *over: tf.sqrt(0.1 + tf.math.reduce_variance(x, *over)),
-  "sum": lambda x, *over: squash(tf.reduce_sum(x, *over)),
+  "reduce_logsumexp": tf.reduce_logsumexp,
+  "reduce_max": tf.reduce_max,
+  "reduce_mean": tf.reduce_mean,
+  "reduce_min": tf.reduce_min,
+  "reduce_prod": tf.reduce_prod,
+  "reduce_std": lambda x, *args: tf.sqrt(
+    0.1 + tf.math.reduce_variance(x, *args)
+  ),
+  "reduce_sum": tf.reduce_sum,
 }
 
 
-def reduce(random, tensors):
+def _reduce(random, tensors):
   number = _one(random, tensors, 1)
   if number is None:
     return None
-  over = _some_axes(random, tensors[number].shape.rank)
+  shape = _shape(tensors[number])
+  axes = _some_axes(random, len(shape))
   keepdims = random.random() < 0.5
-  what = random.choice(sorted(_REDUCTIONS))
+  name = random.choice(sorted(_REDUCTIONS))
+  jumps = name in ("reduce_any", "reduce_max", "reduce_min")
+  spread = _spread(shape) if jumps else 0.0
   return Step(
-    f"reduce_{what} {over} {keepdims}",
+    f"{name} {axes} {keepdims}",
     (number,),
-    lambda x: _REDUCTIONS[what](x, over, keepdims),
+    lambda x: _REDUCTIONS[name](x + spread, axes, keepdims),
   )
 
 
@@ -440,90 +382,37 @@ def _some_axes(random, rank):
   return [axis - random.choice([0, rank]) for axis in axes]
 
 
-def along(random, tensors):
+def _along(random, tensors):
   """Something along one dimension."""
   number = _one(random, tensors, 1)
   if number is None:
     return None
   shape = _shape(tensors[number])
-  rank = len(shape)
-  axis = random.randint(-rank, rank - 1)
-
-  def some(begin, end, step=1):
-    return (slice(None),) * (axis % rank) + (slice(begin, end, step),)
-
-  def half(x):
-    return sizes(x)[axis] // 2
-
-  def differences(x):
-    n = half(x)
-    size = sizes(x)[axis]
-    return x[some(None, n)] - x[some(size - n, None)]
-
-  def by_place(x):
-    n = sizes(x)[axis]
-    weights = tf.cast(tf.range(n), x.dtype) / tf.cast(n, x.dtype)
-    wide = [1] * rank
-    wide[axis] = -1
-    return x * tf.reshape(weights, wide)
-
-  def permuted(x):
-    n = sizes(x)[axis]
-    return tf.gather(x, (tf.range(n) + 1) % n, axis=axis)
-
-  def running(x):
-    return squash(tf.cumsum(x, axis))
-
-  size = shape[axis]
-  by = random.randint(0, min(size, _FEW))
+  axis = random.randint(-len(shape), len(shape) - 1)
+  rank, size = len(shape), shape[axis]
+  middle = random.randint(0, size)
+  some = random.choices(range(size), k=random.randint(1, 4))
+  spread = _spread(shape)
   makes = {
-    "argmax": lambda x: tf.cast(tf.argmax(spread(x), axis), _DTYPE) / 8.0,
-    "argmin": lambda x: tf.cast(tf.argmin(spread(x), axis), _DTYPE) / 8.0,
-    "by_place": by_place,
-    "cumsum": running,
-    "cumprod": lambda x: tf.math.cumprod(tf.sin(x), axis, exclusive=True),
-    "differences of halves": differences,
-    "differences of neighbours": lambda x: x[some(1, None)] - x[some(None, -1)],
-    "every other": lambda x: x[some(None, None, 2)],
+    "argmax": lambda x: tf.cast(tf.argmax(x + spread, axis), _DTYPE),
+    "argmin": lambda x: tf.cast(tf.argmin(x + spread, axis), _DTYPE),
+    "cumsum": lambda x: tf.cumsum(x, axis),
     "expand_dims": lambda x: tf.expand_dims(x, axis),
-    "first": lambda x: tf.gather(x, 0, axis=axis),
-    "first two": lambda x: x[some(None, 2)],
-    "halves": lambda x: (x[some(None, half(x))], x[some(half(x), None)]),
+    f"gather {some}": lambda x: tf.gather(x, some, axis=axis),
     "l2_normalize": lambda x: tf.math.l2_normalize(x, axis, 0.1),
-    "last": lambda x: tf.gather(x, sizes(x)[axis] - 1, axis=axis),
-    "log_softmax": lambda x: squash(tf.nn.log_softmax(x, axis)),
-    "moments": lambda x: tf.nn.moments(x, [axis], keepdims=True),
-    "normalized": lambda x: normalized(x, [axis]),
-    "permuted": permuted,
-    "repeat": lambda x: tf.repeat(x, 2, axis % rank),
+    "log_softmax": lambda x: tf.nn.log_softmax(x, axis),
+    "one_hot": lambda x: tf.one_hot(
+      tf.argmax(x + spread, axis), size, axis=axis % rank, dtype=_DTYPE
+    ),
     "reverse": lambda x: tf.reverse(x, [axis]),
-    "reverse by slices": lambda x: x[some(None, None, -1)],
-    f"roll {by}": lambda x: tf.roll(x, by, axis),
+    f"roll {middle}": lambda x: tf.roll(x, middle, axis),
     "softmax": lambda x: tf.nn.softmax(x, axis),
-    "sort": lambda x: tf.sort(spread(x), axis),
-    "sum over others": lambda x: squash(
-      tf.reduce_sum(x, axis, keepdims=True) - x
-    ),
-    "tile": lambda x: tf.tile(
-      x, [1] * (axis % rank) + [2] + [1] * (rank - axis % rank - 1)
-    ),
-    "without the last": lambda x: x[some(None, -1)],
+    f"split {middle}": lambda x: tf.split(x, [middle, size - middle], axis),
+    "split evenly": lambda x: tf.split(x, size, axis),
+    "unstack": lambda x: tf.unstack(x, size, axis),
   }
-  if size % 2 == 0:
-    makes["split in two"] = lambda x: tf.split(x, 2, axis)
-  if size <= _FEW:
-    taken = random.choices(range(size), k=random.randint(1, 4))
-    makes |= {
-      f"gather {taken}": lambda x: tf.gather(x, taken, axis=axis),
-      "one_hot": lambda x: tf.one_hot(
-        tf.argmax(spread(x), axis), size, axis=axis % rank, dtype=_DTYPE
-      ),
-      f"split {by}": lambda x: tf.split(x, [by, size - by], axis),
-      "split evenly": lambda x: tf.split(x, size, axis),
-      "unstack": lambda x: tf.unstack(x, size, axis),
-    }
-  step = chosen(random, makes, number)
-  return dataclasses.replace(step, name=f"{step.name} along {axis}")
+  name = random.choice(sorted(makes))
+  return Step(f"{name} along {axis}", (number,), makes[name])
 
 
 def _move(random, tensors):
@@ -556,7 +445,8 @@ def _move(random, tensors):
     f"tile {amounts}": lambda x: tf.tile(x, [1 + n for n in amounts]),
     f"transpose {order}": lambda x: tf.transpose(x, order),
   }
-  return chosen(random, makes, number)
+  name = random.choice(sorted(makes))
+  return Step(name, (number,), makes[name])
 
 
 def _reshaped(random, shape):
@@ -586,7 +476,7 @@ def _layer(random, tensors):
   rows = int(np.prod(shape[:-1]))
   labels = random.choices(range(classes), k=rows)
   makes = {
-    "normalised": lambda x: normalized(x, [-1]),
+    "normalised": _normalised,
     "attention": lambda x: tf.matmul(
       tf.nn.softmax(tf.matmul(x, x, transpose_b=True)), x
     ),
@@ -600,7 +490,13 @@ def _layer(random, tensors):
     ),
     "clipped": lambda x: tf.clip_by_norm(x, 0.5),
   }
-  return chosen(random, makes, number)
+  name = random.choice(sorted(makes))
+  return Step(name, (number,), makes[name])
+
+
+def _normalised(x):
+  mean, variance = tf.nn.moments(x, [-1], keepdims=True)
+  return tf.nn.batch_normalization(x, mean, variance, None, None, 0.1)
 
 
 def _convolution(random, tensors):
@@ -616,8 +512,9 @@ def _convolution(random, tensors):
   ]
   name = random.choice(["conv2d", "depthwise", "max_pool", "avg_pool"])
   if name == "max_pool":
+    spread = _spread(_shape(tensors[image]))
     return Step(
-      name, (image,), lambda x: tf.nn.max_pool2d(spread(x), 2, 1, "SAME")
+      name, (image,), lambda x: tf.nn.max_pool2d(x + spread, 2, 1, "SAME")
     )
   if name == "avg_pool" or not filters:
     return Step(
@@ -673,7 +570,8 @@ def _rows(random, tensors):
       x, np.array(rows)[:, :1], tf.ones([len(rows), *shape[1:]], x.dtype)
     ),
   }
-  return chosen(random, makes, number)
+  name = random.choice(sorted(makes))
+  return Step(name, (number,), makes[name])
 
 
 def _matrices(random, tensors):
@@ -682,6 +580,7 @@ def _matrices(random, tensors):
   if number is None:
     return None
   shape = _shape(tensors[number])
+  spread = _spread(shape)
   lower, upper = (random.randint(-1, min(2, size)) for size in shape[-2:])
   most = random.randint(1, shape[-1])
   makes = {
@@ -691,26 +590,27 @@ def _matrices(random, tensors):
     "cond": lambda x: tf.cond(
       tf.reduce_mean(tf.sin(x)) > 0.01, lambda: tf.tanh(x), lambda: 2.0 * x
     ),
-    "floor": lambda x: x + tf.floor(spread(3.0 * x)),
-    f"top_k {most}": lambda x: tf.math.top_k(spread(x), most).values,
+    "floor": lambda x: x + tf.floor(3.0 * x + spread),
+    f"top_k {most}": lambda x: tf.math.top_k(x + spread, most).values,
   }
-  return chosen(random, makes, number)
+  name = random.choice(sorted(makes))
+  return Step(name, (number,), makes[name])
 
 
 _KINDS = (
-  unary,
-  binary,
-  binary,
-  select,
-  same_shape,
+  _unary,
+  _binary,
+  _binary,
+  _select,
+  _same_shape,
   _bias_add,
   matmul,
   matmul,
   einsum,
-  reduce,
-  reduce,
-  along,
-  along,
+  _reduce,
+  _reduce,
+  _along,
+  _along,
   _move,
   _move,
   _rows,
