@@ -309,7 +309,7 @@ class WholeBatch:
       own, late = self._slice(ops, bridges)
       runs = self._find_runs(own, bridges, step)
       self._report(spec, ops, own, step, len(runs))
-      self._fill_reads(bridges)
+      self._fill_reads(bridges, own)
       own = self._plan_products(runs, own, ops, bridges, stages)
       self._plan_schedule(runs, stages)
       own = self._recompute(runs, own, stages)
@@ -427,8 +427,16 @@ class WholeBatch:
     )
     batch_report.check(self._found, self._config.fallback)
 
-  def _fill_reads(self, bridges: Sequence[Bridge]) -> None:
-    """Puts rows and whole tensors where slices read them."""
+  def _fill_reads(
+    self, bridges: Sequence[Bridge], own: Collection[tf.Operation]
+  ) -> None:
+    """Puts rows and whole tensors where slices read them.
+
+    Args:
+      bridges: All bridges.
+      own: What slice 0 has.
+    """
+    inside = set(own)
     if tf.is_tensor(self._sizes[0]):
       self._clones.pair(self._sizes[0], self._sizes[1:])
       self._clones.pair(self._weights[0], self._weights[1:])
@@ -453,7 +461,10 @@ class WholeBatch:
             ]
         self._clones.pair(pieces[0], pieces[1:])
         _replace(bridge.output, pieces[0])
-        if self._planner.is_of_inputs(bridge.source.op):
+        # Some shapes are of the inputs' sizes, but measured in a slice.
+        if self._planner.is_of_inputs(bridge.source.op) and inside.isdisjoint(
+          traversal.ops_run_with(bridge.source)
+        ):
           self.cuts_of_inputs += graph.get_operations()[first:]
 
   def _place_of_cut(self, bridge: Bridge) -> str:

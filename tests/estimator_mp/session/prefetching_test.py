@@ -197,6 +197,8 @@ class PrefetchingTest(parameterized.TestCase):
         ("of_an_iterator", of_an_iterator, zoo.MODELS["mlp_adam"]),
         ("nested", nested, zoo.Model(nested_model_fn, ())),
         ("branches", batches, zoo.Model(branching_model_fn, ())),
+        # Its first state has as many rows as what it is made of.
+        ("lstm", batches, zoo.MODELS["lstm"]),
       ]
     )
   )

@@ -1,0 +1,98 @@
+"""The comparison of two versions' graphs."""
+
+import gzip
+import os
+import subprocess
+import sys
+
+from tests import tiers
+from tools import compare_graphs
+
+from absl.testing import absltest, parameterized
+
+_NODE = 'name: "a"\nop: "Add"\ndevice: "/cpu:0"\n'
+
+
+def _folder(test, graphs):
+  folder = test.create_tempdir().full_path
+  for name, nodes in graphs.items():
+    with gzip.open(os.path.join(folder, f"{name}.gz"), "wt") as file:
+      file.write("\0".join(nodes))
+  return folder
+
+
+def _write(folder, name):
+  """Writes a graph as `compare_graphs` does for each version."""
+  subprocess.check_call(
+    [
+      *(sys.executable, "-m", "tools.compare_graphs"),
+      *("--write", folder, "--only", name),
+    ],
+    env={
+      **os.environ,
+      "PYTHONHASHSEED": "0",
+      "PYTHONPATH": os.pathsep.join(sys.path),
+    },
+  )
+
+
+class CompareGraphsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("same", [_NODE], ""),
+    (
+      "device",
+      [_NODE.replace("cpu:0", "cpu:1")],
+      '1 nodes, now 1; number 0 (name: "a") has device: "/cpu:0", now device:'
+      ' "/cpu:1"',
+    ),
+    (
+      "another_node",
+      [_NODE, 'name: "b"\n'],
+      '1 nodes, now 2; number 1 (name: "b") has nothing, now name: "b"',
+    ),
+    (
+      "one_line_less",
+      [_NODE.removesuffix('device: "/cpu:0"\n')],
+      '1 nodes, now 1; number 0 (name: "a") has device: "/cpu:0", now nothing',
+    ),
+    (
+      "no_graph",
+      [],
+      '1 nodes, now 0; number 0 (name: "a") has name: "a", now nothing',
+    ),
+  )
+  def test_first_difference(self, new, expected):
+    self.assertEqual(expected, compare_graphs.first_difference([_NODE], new))
+
+  def test_graphs_that_differ_are_named(self):
+    old = _folder(self, {"a": [_NODE], "b": [_NODE], "gone": [_NODE]})
+    new = _folder(self, {"a": [_NODE], "b": [_NODE, _NODE], "made": [_NODE]})
+    self.assertEqual(
+      ["b", "gone", "made"], [*compare_graphs.differences(old, new)]
+    )
+
+  def test_all_graphs_have_names_of_their_own(self):
+    cases = compare_graphs.cases(["cnn", "lstm"])
+    self.assertLen({*map(str, cases)}, 2 * 18 * 2)
+    self.assertLen(compare_graphs.cases(["cnn", "lstm"], "lstm-zero-eval"), 1)
+
+  @tiers.slow
+  def test_a_graph_is_the_same_each_time(self):
+    names = ["mlp_sgd-hybrid-train", "mlp_sgd-ring-train"]
+    first, second = _folder(self, {}), _folder(self, {})
+    for folder in (first, second):
+      _write(folder, names[0])
+    self.assertEqual([f"{names[0]}.gz"], os.listdir(first))
+    self.assertEmpty(compare_graphs.differences(first, second))
+    _write(second, names[1])
+    found = compare_graphs.differences(first, second)
+    self.assertEqual([names[1]], [*found])
+    self.assertRegex(found[names[1]], r"0 nodes, now \d{3,};")
+
+  def test_an_error_ends_it(self):
+    with self.assertRaises(subprocess.CalledProcessError):
+      _write(os.path.join(_folder(self, {}), "no_such"), "mlp_sgd-ring-train")
+
+
+if __name__ == "__main__":
+  absltest.main()

@@ -1,0 +1,301 @@
+"""Compares the graphs of two versions of the project, node by node.
+
+    python3 tools/compare_graphs.py HEAD~1                # with the work tree
+    python3 tools/compare_graphs.py HEAD~1 --only=lstm    # only these graphs
+
+What changes the code but nothing that it does leaves every graph as it was:
+nodes with their devices, inputs and attributes, and functions. The graphs are
+those of the models of tests/estimator_mp/zoo.py in all of `CONFIGS`, trained
+and evaluated. What cannot be built has the same error in both versions.
+
+Each version builds its own zoo, each graph in a process of its own, so that the
+numbers in the names of functions are the same. The exit code is 1 if a graph
+differs, and 2 if a version has none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import contextlib
+import dataclasses
+import gzip
+import inspect
+import itertools
+import multiprocessing
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+_DATA, _STAGES, _BOTH = "data:2", "stage:2", "data:2,stage:2"
+CONFIGS: Mapping[str, Mapping[str, Any]] = {
+  "stages": {"mesh": "stage:3"},
+  "gpipe": {"mesh": _STAGES, "num_micro_batches": 4, "schedule": "gpipe"},
+  "1f1b": {"mesh": _STAGES, "num_micro_batches": 4},
+  "zb1p": {"mesh": _STAGES, "num_micro_batches": 4, "schedule": "zb1p"},
+  "interleaved": {
+    "mesh": _STAGES,
+    "num_micro_batches": 4,
+    "schedule": "interleaved",
+    "num_virtual_stages": 2,
+  },
+  "batched": {
+    "mesh": _STAGES,
+    "num_micro_batches": 4,
+    "weight_gradients": "batched",
+  },
+  "functions": {"mesh": _STAGES, "num_micro_batches": 4, "cells": "functions"},
+  "recomputed": {
+    "mesh": _STAGES,
+    "num_micro_batches": 4,
+    "recompute": "always",
+  },
+  "half": {
+    "mesh": _STAGES,
+    "num_micro_batches": 2,
+    "transfer_dtype": "bfloat16",
+  },
+  "replicas": {"mesh": _DATA},
+  "ring": {"mesh": "data:3", "aggregation": "ring"},
+  "zero": {"mesh": _DATA, "optimizer_state": "sharded"},
+  "rounds": {
+    "mesh": _DATA,
+    "num_micro_batches": 2,
+    "draws": "whole",
+    "batch_norm": "per_micro_batch",
+  },
+  "hybrid": {"mesh": _BOTH, "num_micro_batches": 2},
+  "prefetched": {
+    "mesh": _BOTH,
+    "num_micro_batches": 2,
+    "prefetch_inputs": True,
+  },
+  "model_axis": {"mesh": "model:2"},
+  "tables": {"mesh": _DATA, "split": ((r"embedding", "mod"),)},
+  "all_axes": {"mesh": "data:2,stage:2,model:2", "num_micro_batches": 2},
+}
+MODES = ("train", "eval")
+
+
+@dataclasses.dataclass(frozen=True, order=True)
+class Case:
+  """One graph.
+
+  Attributes:
+    model: The name of the model in the zoo.
+    config: The name of what it is sharded by, in `CONFIGS`.
+    mode: "train" or "eval".
+  """
+
+  model: str
+  config: str
+  mode: str
+
+  def __str__(self) -> str:
+    return f"{self.model}-{self.config}-{self.mode}"
+
+
+def cases(models: Sequence[str], only: str = "") -> list[Case]:
+  """Returns the graphs to compare.
+
+  Args:
+    models: The names of models.
+    only: What their names contain.
+  """
+  found = itertools.starmap(Case, itertools.product(models, CONFIGS, MODES))
+  return [case for case in found if only in str(case)]
+
+
+def build(case: Case) -> list[str]:
+  """Returns the nodes and functions of a graph as texts, in order.
+
+  Args:
+    case: Which graph.
+
+  Returns:
+    The texts; or the one line of the error, if it cannot be built.
+  """
+  import estimator_mp
+  from tests.estimator_mp import zoo
+
+  import tensorflow as tf
+
+  model = zoo.MODELS[case.model]
+  random.seed(5)  # Layers draw their seeds from here.
+  with tf.Graph().as_default() as graph:
+    tf.compat.v1.set_random_seed(5)
+    tf.compat.v1.train.create_global_step()
+    input_fn: Any = zoo.input_fn
+    examples = tf.compat.v1.data.make_one_shot_iterator(input_fn())
+    features, labels = examples.get_next()
+    try:
+      config = estimator_mp.ShardingConfig(**CONFIGS[case.config])
+      possible = {
+        "mode": case.mode,
+        "params": model.params,
+        "config": estimator_mp.run_config(config),
+      }
+      names = inspect.signature(model.model_fn).parameters.keys()
+      arguments = {k: v for k, v in possible.items() if k in names}
+      sharded = estimator_mp.shard_model_fn(model.model_fn, config)
+      sharded(features, labels, **arguments)
+    except ValueError as error:
+      return [f"{type(error).__name__}: {' '.join(str(error).split())}"]
+    found = graph.as_graph_def()
+  return [*map(str, found.node), *map(str, found.library.function)]
+
+
+def _write(case: Case, folder: str) -> None:
+  texts = build(case)
+  with gzip.open(os.path.join(folder, f"{case}.gz"), "wt", 1) as file:
+    file.write("\0".join(texts))
+
+
+def write(folder: str, only: str) -> None:
+  """Writes the graphs of the version that Python imports.
+
+  Args:
+    folder: Where to, a file for each.
+    only: What their names contain.
+
+  Raises:
+    RuntimeError: If a graph's process has an error that is no `ValueError`.
+  """
+  import estimator_mp  # It brings tf.estimator, which the zoo needs.
+  from tests.estimator_mp import zoo
+
+  del estimator_mp
+  context = multiprocessing.get_context("forkserver")
+  context.set_forkserver_preload(["estimator_mp", "tests.estimator_mp.zoo"])
+
+  def write_apart(case: Case) -> None:
+    process = context.Process(target=_write, args=(case, folder))
+    process.start()
+    process.join()
+    if process.exitcode:
+      raise RuntimeError(f"{case}: the process ended with {process.exitcode}")
+
+  with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+    for _ in pool.map(write_apart, cases([*zoo.MODELS], only)):
+      continue
+
+
+def differences(old: str, new: str) -> dict[str, str]:
+  """Compares two folders of graphs.
+
+  Args:
+    old: The graphs of a version.
+    new: Those of another.
+
+  Returns:
+    For each graph that differs, in order, what its first difference is.
+  """
+  names = sorted({*os.listdir(old), *os.listdir(new)})
+  found = {}
+  for name in names:
+    texts = [_read(os.path.join(folder, name)) for folder in (old, new)]
+    difference = first_difference(*texts)
+    if difference:
+      found[name.removesuffix(".gz")] = difference
+  return found
+
+
+def _read(path: str) -> list[str]:
+  if not os.path.exists(path):
+    return []
+  with gzip.open(path, "rt") as file:
+    return file.read().split("\0")
+
+
+def first_difference(old: Sequence[str], new: Sequence[str]) -> str:
+  """Returns where two graphs differ first; "" if they do not.
+
+  Args:
+    old: The nodes and functions of a graph as texts.
+    new: Those of another.
+  """
+  for number in range(max(len(old), len(new))):
+    texts = [x[number] if number < len(x) else "" for x in (old, new)]
+    if texts[0] == texts[1]:
+      continue
+    lines = [text.splitlines() for text in texts]
+    line = next(
+      i
+      for i in range(max(map(len, lines)))
+      if lines[0][i : i + 1] != lines[1][i : i + 1]
+    )
+    was, now = (" ".join(x[line : line + 1]) or "nothing" for x in lines)
+    name = next((x[0] for x in lines if x), "").strip()
+    return (
+      f"{len(old)} nodes, now {len(new)}; number {number} ({name}) has"
+      f" {was.strip()}, now {now.strip()}"
+    )
+  return ""
+
+
+@contextlib.contextmanager
+def _version(commit: str) -> Iterator[str]:
+  """Yields a folder with a commit of the repository, which then goes."""
+  with tempfile.TemporaryDirectory() as folder:
+    tree = os.path.join(folder, "tree")
+    git = ["git", "worktree"]
+    subprocess.check_call([*git, "add", "--quiet", "--detach", tree, commit])
+    try:
+      yield tree
+    finally:
+      subprocess.check_call([*git, "remove", "--force", tree])
+
+
+def _graphs_of(tree: str, folder: str, only: str) -> None:
+  """Writes the graphs of a version into a new folder."""
+  os.mkdir(folder)
+  environment = os.environ | {
+    "PYTHONPATH": tree,
+    "PYTHONHASHSEED": "0",
+    "TF_CPP_MIN_LOG_LEVEL": "3",
+  }
+  program = [sys.executable, os.path.abspath(__file__), "--write", folder]
+  subprocess.check_call(
+    [*program, "--only", only], cwd=tree, env=environment, stderr=sys.stderr
+  )
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+  """Runs the command.
+
+  Args:
+    arguments: Those of the command line, without the command.
+
+  Returns:
+    The exit code.
+  """
+  parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+  parser.add_argument("commit", nargs="?", default="HEAD", help="the other one")
+  parser.add_argument("--only", default="", help="a part of graphs' names")
+  parser.add_argument("--write", help=argparse.SUPPRESS)
+  given = parser.parse_args(arguments)
+  if given.write:
+    write(given.write, given.only)
+    return 0
+  here = str(pathlib.Path(__file__).resolve().parents[1])
+  with tempfile.TemporaryDirectory() as root, _version(given.commit) as tree:
+    old, new = os.path.join(root, "old"), os.path.join(root, "new")
+    _graphs_of(tree, old, given.only)
+    _graphs_of(here, new, given.only)
+    number = len(os.listdir(new))
+    found = differences(old, new)
+  for name, difference in found.items():
+    print(f"{name}: {difference}")
+  print(f"{number} graphs, {len(found)} differ")
+  if not number:
+    return 2
+  return 1 if found else 0
+
+
+if __name__ == "__main__":
+  sys.exit(main())
