@@ -1,11 +1,12 @@
 """Shapes: sizes of tensors, and numbers that a graph makes of shapes alone.
 
-A graph knows only part of a shape: the batch is mostly open. And a loss is
-divided by the number of its elements, which Keras takes from a shape, and
-tf.losses counts in a tensor of ones; `tf.get_static_value` stops at sums.
+A graph knows only part of a shape: the batch is mostly open. What it knows ends
+up in losses, divided by the number of their elements, in the orders of
+transposes and in reshapes; `tf.get_static_value` stops at the first sum.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
@@ -15,33 +16,46 @@ import tensorflow as tf
 NOMINAL_BATCH = 32
 _MOST_ELEMENTS = 1 << 20
 
-ShapeOf = Callable[[tf.Tensor], Sequence[int | None] | None]
-
-# By op type: from the values of inputs to that of the output.
-_EVALUATED: dict[str, Callable[..., np.ndarray]] = {
+# By op type: from the values of inputs to that of the first output.
+_VALUES: dict[str, Callable[..., Any]] = {
   "Add": np.add,
   "AddV2": np.add,
+  "ConcatV2": lambda *read: np.concatenate(read[:-1], int(read[-1])),
   "DivNoNan": lambda x, y: np.divide(x, y) if np.all(y) else np.zeros_like(x),
   "Equal": np.equal,
   "ExpandDims": lambda x, axis: np.expand_dims(x, int(axis)),
-  "Fill": lambda shape, value: np.full(shape, value),
   "FloorDiv": np.floor_divide,
+  "FloorMod": np.mod,
   "Greater": np.greater,
   "Identity": np.asarray,
+  "InvertPermutation": np.argsort,
+  "ListDiff": lambda some, others: some[~np.isin(some, others)],
   "Maximum": np.maximum,
   "Minimum": np.minimum,
   "Mul": np.multiply,
   "NotEqual": np.not_equal,
   "OnesLike": np.ones_like,
+  "Range": np.arange,
   "RealDiv": np.divide,
+  "Reshape": np.reshape,
   "Select": np.where,
   "SelectV2": np.where,
   "Sub": np.subtract,
   "ZerosLike": np.zeros_like,
 }
-_REDUCTIONS: dict[str, Callable[..., np.ndarray]] = {
-  "Prod": np.prod,
-  "Sum": np.sum,
+# Of an op and the values of its inputs.
+_VALUES_BY_ATTRIBUTES: dict[str, Callable[..., Any]] = {
+  "Cast": lambda op, x: np.asarray(x).astype(
+    op.outputs[0].dtype.as_numpy_dtype
+  ),
+  "Fill": lambda op, shape, x: np.full(shape, x),
+  "GatherV2": lambda op, x, ids, axis: (
+    None if op.get_attr("batch_dims") else np.take(x, ids, int(axis))
+  ),
+  "Pack": lambda op, *read: np.stack(read, op.get_attr("axis")),
+  "Prod": lambda op, x, over: np.prod(x, **_reduced(op, over)),
+  "StridedSlice": lambda op, *read: _entry(op, *read),
+  "Sum": lambda op, x, over: np.sum(x, **_reduced(op, over)),
 }
 
 
@@ -79,52 +93,44 @@ def variable_bytes(variable: tf.Operation) -> int:
   return num_elements(shape) * int(dtype.size)
 
 
-def evaluate(tensor: tf.Tensor, shape_of: ShapeOf) -> np.ndarray | None:
-  """Returns the value of a tensor that only shapes and constants make.
+def constant(tensor: tf.Tensor) -> Any:
+  """Returns the value of a tensor that constants and known shapes make.
 
   Args:
     tensor: A tensor of a graph.
-    shape_of: Returns the shape of a tensor, or None if it is not known.
 
   Returns:
-    Its value, or None if something else makes it, or it is large.
+    Its value as an array; None if something else makes it, or it is large.
   """
+  size = tensor.shape.num_elements()
+  if size is not None and size > _MOST_ELEMENTS:
+    return None
+  value = tf.get_static_value(tensor)
   op = tensor.op
-  if op.type == "Const":
-    return tf.get_static_value(tensor)
-  if op.type in ("Shape", "Size"):
-    shape = shape_of(op.inputs[0])
-    if shape is None or None in shape:
-      return None
-    return np.array(shape) if op.type == "Shape" else np.prod(shape)
-  if op.type == "Rank":
-    shape = shape_of(op.inputs[0])
-    return None if shape is None else np.array(len(shape))
-  if op.type not in (*_EVALUATED, *_REDUCTIONS, "Cast", "Pack", "StridedSlice"):
+  is_known = op.type in _VALUES or op.type in _VALUES_BY_ATTRIBUTES
+  if value is not None or tensor.value_index or not is_known:
+    return value
+  read = [constant(x) for x in op.inputs]
+  if any(x is None for x in read):
     return None
-  values = [evaluate(x, shape_of) for x in op.inputs]
-  known = [value for value in values if value is not None]
-  if len(known) < len(values):
-    return None
-  if op.type == "Fill" and np.prod(known[0], dtype=float) > _MOST_ELEMENTS:
-    return None
-  if op.type == "Cast":
-    return np.asarray(known[0]).astype(tensor.dtype.as_numpy_dtype)
-  if op.type == "Pack":
-    return np.stack(known, op.get_attr("axis"))
-  if op.type == "StridedSlice":
-    return _entry(op, known)
-  if op.type in _REDUCTIONS:
-    axes = tuple(np.atleast_1d(known[1]).tolist())
-    return _REDUCTIONS[op.type](
-      known[0], axis=axes, keepdims=op.get_attr("keep_dims")
-    )
-  return _EVALUATED[op.type](*known)
+  if op.type in _VALUES:
+    return _VALUES[op.type](*read)
+  return _VALUES_BY_ATTRIBUTES[op.type](op, *read)
 
 
-def _entry(op: tf.Operation, values: Sequence[np.ndarray]) -> np.ndarray | None:
+def _reduced(op: tf.Operation, over: np.ndarray) -> dict[str, Any]:
+  axes = tuple(np.atleast_1d(over).tolist())
+  return {"axis": axes, "keepdims": op.get_attr("keep_dims")}
+
+
+def _entry(
+  op: tf.Operation,
+  vector: np.ndarray,
+  begin: np.ndarray,
+  end: np.ndarray,
+  stride: np.ndarray,
+) -> np.ndarray | None:
   """Returns an entry, or a range of entries, of a vector."""
-  vector, begin, end, stride = values
   if np.ndim(vector) != 1 or len(begin) != 1 or stride[0] != 1:
     return None
   if op.get_attr("shrink_axis_mask"):
@@ -135,5 +141,5 @@ def _entry(op: tf.Operation, values: Sequence[np.ndarray]) -> np.ndarray | None:
 
 
 def static_shape(tensor: tf.Tensor) -> list[int | None] | None:
-  """Returns the shape that the graph knows of a tensor, for `evaluate`."""
+  """Returns the shape that the graph knows of a tensor."""
   return None if tensor.shape.rank is None else tensor.shape.as_list()

@@ -6,9 +6,9 @@ known: as numbers, or as the same unknown dimension of the same tensor.
 
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from estimator_mp.graph import shapes
 from estimator_mp.model_axis.decisions import Split, Splits
@@ -18,20 +18,6 @@ import tensorflow as tf
 
 # A size: a number, a certain dimension of a certain tensor, or not known.
 Dimension: TypeAlias = int | tuple[str, int] | None
-
-
-# What makes vectors, of the values of what it reads: of several, the first.
-_VECTORS: dict[str, Callable[..., np.ndarray[Any, Any]]] = {
-  "Add": np.add,
-  "AddV2": np.add,
-  "ConcatV2": lambda *read: np.concatenate(read[:-1], int(read[-1])),
-  "FloorMod": np.mod,
-  "InvertPermutation": np.argsort,
-  "ListDiff": lambda some, others: some[~np.isin(some, others)],
-  "Pack": lambda *read: np.stack(read),
-  "Range": np.arange,
-  "Reshape": np.reshape,
-}
 
 
 def size(tensor: tf.Tensor, axis: int) -> int | None:
@@ -48,54 +34,6 @@ def size(tensor: tf.Tensor, axis: int) -> int | None:
   return length if isinstance(length, int) else None
 
 
-def constant(tensor: tf.Tensor) -> np.ndarray[Any, Any] | None:
-  """Returns the value of a tensor that constants and known shapes make.
-
-  Args:
-    tensor: A tensor.
-  """
-  value = tf.get_static_value(tensor)
-  if value is None:
-    value = shapes.evaluate(tensor, shapes.static_shape)
-  if value is not None or tensor.op.type not in _VECTORS:
-    return value
-  if tensor.shape.rank != 1 or not tensor.dtype.is_integer:
-    return None
-  if tensor.value_index:
-    return None
-  read = [constant(of) for of in tensor.op.inputs]
-  if any(of is None for of in read):
-    return None
-  return _VECTORS[tensor.op.type](*read)
-
-
-# As `tf.tensordot` makes the shapes that it reshapes to.
-_OF_SHAPES: dict[str, Callable[..., Any]] = {
-  "Cast": np.asarray,
-  "ConcatV2": lambda *read: np.concatenate(read[:-1], int(read[-1])),
-  "GatherV2": lambda values, ids, axis: np.take(values, ids, int(axis)),
-  "Mul": np.multiply,
-  "Pack": lambda *read: np.stack(read),
-  "Prod": lambda values, over: np.prod(values, tuple(np.ravel(over))),
-}
-
-
-def shape_value(tensor: tf.Tensor) -> Any:
-  """Returns the value of what shapes make; None if anything else does, too.
-
-  Args:
-    tensor: A tensor.
-  """
-  value = constant(tensor)
-  op = tensor.op
-  if value is not None or op.type not in _OF_SHAPES:
-    return value
-  values = [shape_value(x) for x in op.inputs]
-  if any(x is None for x in values):
-    return None
-  return _OF_SHAPES[op.type](*values)
-
-
 def named_size(vector: tf.Tensor, index: int) -> int | None:
   """Returns the size that an element of a shape names; None if not known.
 
@@ -106,7 +44,7 @@ def named_size(vector: tf.Tensor, index: int) -> int | None:
   Returns:
     The size; -1 for what follows from other sizes.
   """
-  value = shape_value(vector)
+  value = shapes.constant(vector)
   if value is not None:
     return int(np.ravel(value)[index])
   rank = vector.shape.num_elements()
@@ -126,7 +64,7 @@ def constant_axes(tensor: tf.Tensor, rank: int | None) -> list[int] | None:
   Returns:
     The dimensions, or None if they are not known.
   """
-  values = constant(tensor)
+  values = shapes.constant(tensor)
   if values is None or rank is None:
     return None
   return [int(axis) % rank for axis in np.ravel(values)]
@@ -191,7 +129,7 @@ def named_dimensions(
 def _named(vector: tf.Tensor) -> list[Dimension] | None:
   """Returns the dimensions that a vector has; None if it may be any number."""
   op = vector.op
-  value = constant(vector)
+  value = shapes.constant(vector)
   if value is not None:
     return [int(length) if length >= 0 else None for length in np.ravel(value)]
   if op.type in ("Cast", "Identity"):
@@ -206,13 +144,16 @@ def _named(vector: tf.Tensor) -> list[Dimension] | None:
     joined = [length for part in known for length in part]
     return joined if len(known) == len(read) else None
   if op.type == "Slice":
-    of, (begin, length) = _named(op.inputs[0]), map(constant, op.inputs[1:])
+    of, (begin, length) = (
+      _named(op.inputs[0]),
+      map(shapes.constant, op.inputs[1:]),
+    )
     if of is None or begin is None or length is None:
       return None
     first, count = int(begin[0]), int(length[0])
     return of[first : len(of) if count < 0 else first + count]
   if op.type == "GatherV2":
-    of, indices = _named(op.inputs[0]), constant(op.inputs[1])
+    of, indices = _named(op.inputs[0]), shapes.constant(op.inputs[1])
     if of is None or indices is None or op.get_attr("batch_dims"):
       return None
     return [of[index] for index in np.ravel(indices)]
@@ -222,7 +163,7 @@ def _named(vector: tf.Tensor) -> list[Dimension] | None:
 def _named_dimension(element: tf.Tensor) -> Dimension:
   """Returns the dimension that a scalar is the size of."""
   op = element.op
-  value = constant(element)
+  value = shapes.constant(element)
   if value is not None:
     return int(value) if value >= 0 else None
   if op.type in ("Identity", "Cast"):
@@ -232,7 +173,7 @@ def _named_dimension(element: tf.Tensor) -> Dimension:
     return None if lengths is None else _product(lengths)
   if op.type != "StridedSlice" or not op.get_attr("shrink_axis_mask"):
     return None
-  of, begin = _named(op.inputs[0]), constant(op.inputs[1])
+  of, begin = _named(op.inputs[0]), shapes.constant(op.inputs[1])
   if of is None or begin is None or begin.size != 1:
     return None
   index = int(begin[0])

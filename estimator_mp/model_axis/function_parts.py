@@ -9,7 +9,7 @@ measured inside are those of a slice.
 from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads
-from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.model_axis import axes, sources
 from estimator_mp.model_axis.decisions import (
   Decision,
@@ -163,9 +163,9 @@ class FunctionParts:
     Raises:
       _RefusedError: If parts are not the same.
     """
-    shapes = [x.shape for x in inputs]
+    known = [x.shape for x in inputs]
     name = op.get_attr(attribute).name
-    body = graph_reads.sized_function(op.graph, name, shapes, elements)
+    body = graph_reads.sized_function(op.graph, name, known, elements)
     if body is None:
       raise _RefusedError
     while True:
@@ -311,7 +311,7 @@ class _Body:
     """Whether a tensor is the same for all slices, but for one element."""
     if tensor.name not in self._of_shapes:
       return True
-    value = axes.shape_value(tensor)
+    value = shapes.constant(tensor)
     if value is None:
       return False
     least = sum(self._functions.parts) // 2  # The sizes are of a large batch.

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 
 from estimator_mp.collectives.exchange import Rows
 from estimator_mp.graph import draws, op_types
+from estimator_mp.graph import shapes as graph_shapes
 from estimator_mp.model_axis import axes, decisions
 from estimator_mp.model_axis.decisions import (
   Constants,
@@ -233,7 +234,10 @@ def _one_hot(op: tf.Operation, split: Split) -> PerPart | None:
 @TABLE.source("Range")
 def _range(op: tf.Operation, split: Split) -> PerPart | None:
   """Integers: sums of floats would be rounded in another way."""
-  start, delta = axes.constant(op.inputs[0]), axes.constant(op.inputs[2])
+  start, delta = (
+    graph_shapes.constant(op.inputs[0]),
+    graph_shapes.constant(op.inputs[2]),
+  )
   dtype = op.outputs[0].dtype
   if start is None or delta is None or dtype not in (tf.int32, tf.int64):
     return None

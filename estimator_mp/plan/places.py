@@ -13,8 +13,7 @@ it counts from the first of its rows on. Each step checks that.
 
 from collections.abc import Callable
 
-from estimator_mp.graph import op_types
-from estimator_mp.model_axis import axes
+from estimator_mp.graph import op_types, shapes
 
 import numpy as np
 import tensorflow as tf
@@ -53,7 +52,7 @@ def terms_of(
     if known.shape.as_list() != [num_examples, *[1] * (known.shape.rank - 1)]:
       continue
     expected = np.arange(num_examples) * rows
-    if np.array_equal(axes.shape_value(value), expected):
+    if np.array_equal(shapes.constant(value), expected):
       return taken, offsets
   return None
 

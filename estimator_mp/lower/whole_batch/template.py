@@ -6,12 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from compat.private import graph_edits, graph_reads
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, shapes
 from estimator_mp.graph.calls import contraction, functions
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import composites
 from estimator_mp.lower.whole_batch.composites import Slice
-from estimator_mp.model_axis import axes
 from estimator_mp.plan.batch_planner import (
   BatchPlan,
   Cut,
@@ -293,8 +292,8 @@ class Template:
   def _forget_sizes(self, op: tf.Operation, node: tf.compat.v1.NodeDef) -> None:
     """Lets a loop or a cond return other rows than those of the whole batch."""
     if "output_shapes" in node.attr:
-      shapes = node.attr["output_shapes"].list.shape
-      for tensor, shape in zip(op.outputs, shapes, strict=False):
+      known = node.attr["output_shapes"].list.shape
+      for tensor, shape in zip(op.outputs, known, strict=False):
         rows = self._rows.get(tensor.name)
         if rows is not None and len(shape.dim) > rows.axis:
           shape.dim[rows.axis].size = -1
@@ -362,7 +361,7 @@ class Template:
     """Returns a shape that names how many rows slice 0 has."""
     examples = self._slice.examples
     if reads.per_example is not None and not tf.is_tensor(examples):
-      sizes = axes.shape_value(shape)
+      sizes = shapes.constant(shape)
       if sizes is not None:
         sizes = [*sizes]
         sizes[reads.index] = examples * (reads.per_example or 1)

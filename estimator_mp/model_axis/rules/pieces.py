@@ -8,6 +8,7 @@ parts send each other what they are to have.
 
 from collections.abc import Mapping, Sequence
 
+from estimator_mp.graph import shapes
 from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import (
   Composite,
@@ -78,7 +79,7 @@ def _sliced_axes(op: tf.Operation, rank: int | None) -> Mapping[int, int]:
     are gone, or that may be sliced with another stride than 1.
   """
   count = axes.size(op.inputs[1], 0)
-  strides = axes.constant(op.inputs[3])
+  strides = shapes.constant(op.inputs[3])
   if rank is None or count is None or strides is None:
     return {}
 

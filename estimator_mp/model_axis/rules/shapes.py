@@ -6,6 +6,7 @@ dimension.
 """
 
 from compat.private import graph_reads
+from estimator_mp.graph import shapes as graph_shapes
 from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Composite,
@@ -123,7 +124,7 @@ def _broadcast_to(op: tf.Operation, splits: Splits) -> PerPart | None:
 @TABLE.rule("Reverse", "ReverseV2")
 def _reverse(op: tf.Operation, splits: Splits) -> PerPart | None:
   if op.type == "Reverse":
-    is_reversed = axes.constant(op.inputs[1])
+    is_reversed = graph_shapes.constant(op.inputs[1])
     reversed_axes = None if is_reversed is None else np.nonzero(is_reversed)[0]
   else:
     reversed_axes = axes.constant_axes(op.inputs[1], op.inputs[0].shape.rank)

@@ -54,7 +54,7 @@ def _slice_of_shape(x):
   return tf.shape(x)[1:]
 
 
-class EvaluateTest(parameterized.TestCase):
+class ConstantTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("size", _num_elements, 12),
     ("keras", _keras_mean_divisor, 12.0),
@@ -66,22 +66,16 @@ class EvaluateTest(parameterized.TestCase):
   def test_value(self, compute, expected):
     with tf.Graph().as_default():
       x = v1.placeholder(tf.float32, [4, 3])
-      value = shapes.evaluate(compute(x), shapes.static_shape)
+      value = shapes.constant(compute(x))
       np.testing.assert_array_equal(value, expected)
 
   def test_as_the_session_has_it(self):
     with tf.Graph().as_default():
       x = tf.ones([4, 3])
       tensor = tf.shape(x)[0] * 2 + tf.rank(x)
-      value = shapes.evaluate(tensor, shapes.static_shape)
+      value = shapes.constant(tensor)
       with v1.Session() as session:
         self.assertEqual(value, session.run(tensor))
-
-  def test_with_shapes_of_another_batch(self):
-    with tf.Graph().as_default():
-      x = v1.placeholder(tf.float32, [None, 3])
-      self.assertIsNone(shapes.evaluate(tf.size(x), shapes.static_shape))
-      self.assertEqual(shapes.evaluate(tf.size(x), lambda _: [100, 3]), 300)
 
   @parameterized.named_parameters(
     ("data", lambda x: x),
@@ -92,7 +86,7 @@ class EvaluateTest(parameterized.TestCase):
   def test_not_of_shapes_alone(self, compute):
     with tf.Graph().as_default():
       x = v1.placeholder(tf.float32, [4, 3])
-      self.assertIsNone(shapes.evaluate(compute(x), shapes.static_shape))
+      self.assertIsNone(shapes.constant(compute(x)))
 
   def test_static_shape(self):
     with tf.Graph().as_default():

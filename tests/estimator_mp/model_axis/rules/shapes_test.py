@@ -4,7 +4,7 @@ All sunk graphs give values and gradients of the plain ones. Single ops are in
 by_parts_test.
 """
 
-from estimator_mp.model_axis import axes
+from estimator_mp.graph import shapes
 from estimator_mp.model_axis.decisions import Split
 from tests import tiers
 from tests.estimator_mp.model_axis import sinking
@@ -203,12 +203,12 @@ class ShapesTest(parameterized.TestCase):
       ]
       self.assertLen(orders, 4)
       for order in orders:
-        value = axes.constant(order)
+        value = shapes.constant(order)
         self.assertIsNotNone(value, order.name)
         np.testing.assert_array_equal(value, session.run(order))
       places = tf.raw_ops.ListDiff(x=[4, 2, 3], y=[2])
-      self.assertEqual(axes.constant(places.out).tolist(), [4, 3])
-      self.assertIsNone(axes.constant(places.idx))
+      self.assertEqual(shapes.constant(places.out).tolist(), [4, 3])
+      self.assertIsNone(shapes.constant(places.idx))
 
   def test_a_dimension_that_is_broadcast_stays_whole(self):
     sinking.check(
