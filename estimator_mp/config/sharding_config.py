@@ -63,10 +63,10 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
     the schedule says.
     """
     mesh = mesh_lib.Mesh.create(self.mesh, self.devices, self.logical_gpu_bytes)
-    if self.num_virtual_stages == 1:
+    schedule = self.create_schedule()
+    if schedule.num_virtual_stages == 1:
       return mesh
-    places = self.create_schedule().devices_of_stages
-    return mesh.with_virtual_stages(places)
+    return mesh.with_virtual_stages(schedule.devices_of_stages)
 
   @property
   def measured_seconds(self) -> Mapping[str, float] | None:

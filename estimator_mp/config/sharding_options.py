@@ -76,9 +76,9 @@ class ShardingOptions:
       from their forward pass until the gradients of their weights are there, if
       the schedule is "auto". None for as many as there are devices in the
       pipeline, which the first one holds with "1f1b".
-    num_virtual_stages: How many stages of the model each device has, if the
-      schedule is "interleaved", or 2 if it is "zbv". The model is cut into that
-      many times the stages of the mesh. Stage c of K devices is on device
+    num_virtual_stages: How many stages of the model each device has: 2 or more
+      if the schedule is "interleaved", 2 if it is "zbv", otherwise 1. None for
+      the least. The model is cut into that many times the stages of the mesh. Stage c of K devices is on device
       c % K; with "zbv" stages from K on go back, and c is on 2 * K - 1 - c.
     gradient_accumulation_steps: In how many rounds a batch goes through the
       stages, each of `num_micro_batches`, so that no round holds more than
@@ -227,9 +227,10 @@ class ShardingOptions:
     " by default as many as the pipeline has devices.",
     minimum=1,
   )
-  num_virtual_stages: int = options.option(
-    1,
-    "Stages of the model on each device, for --schedule=interleaved and zbv.",
+  num_virtual_stages: int | None = options.option(
+    None,
+    "Stages of the model on each device: 2 for --schedule=zbv, 2 or more for"
+    " interleaved, and 1 for others. By default the least.",
     minimum=1,
   )
   gradient_accumulation_steps: int = options.option(
@@ -404,14 +405,13 @@ class ShardingOptions:
         f"recompute={self.recompute!r} computes again; use "
         'weight_gradients="auto", or recompute="never"'
       )
-    self.create_schedule()
+    schedule = self.create_schedule()
     self._check_replicas()
     self._check_transfers()
     split = split_rules.checked_split(self.split, self.mesh, self._axes())
     object.__setattr__(self, "split", split)
     if isinstance(self.placement, tuple | list):
-      num_stages = self._axis_size("stage") * self.num_virtual_stages
-      check_rules(self.placement, num_stages)
+      check_rules(self.placement, schedule.num_stages)
     if not placement_lib.is_strategy(self.placement):
       unused = ["memory_limit"]
       if self.schedule != orders.AUTO:

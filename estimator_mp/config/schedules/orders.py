@@ -15,40 +15,18 @@ AUTO = "auto"
 Row = Callable[[Schedule, int], tuple[Cell, ...]]
 
 
-def _check_one_stage(schedule: Schedule) -> None:
-  """Raises if devices have several stages."""
-  if schedule.num_virtual_stages > 1:
-    raise ValueError(
-      f"schedule={schedule.name!r} has one stage per device, but "
-      f"num_virtual_stages={schedule.num_virtual_stages}; use 1, or "
-      f"schedule={'zbv' if schedule.splits_backward else 'interleaved'!r}"
-    )
+def _check_any(schedule: Schedule) -> None:
+  """Raises never: any number of micro-batches fits."""
 
 
-def _check_two_stages(schedule: Schedule) -> None:
-  """Raises unless devices have two stages."""
-  if schedule.num_virtual_stages != 2:
-    raise ValueError(
-      f"schedule={schedule.name!r} has two stages per device, but "
-      f"num_virtual_stages={schedule.num_virtual_stages}; use 2, or "
-      "schedule='zb1p'"
-    )
-
-
-def _check_interleaved(schedule: Schedule) -> None:
-  """Raises if devices have one stage, or some micro-batches are left over."""
+def _check_multiple(schedule: Schedule) -> None:
+  """Raises if some micro-batches are left over."""
   stages, micro_batches = schedule.num_devices, schedule.num_micro_batches
-  if schedule.num_virtual_stages < 2:
-    raise ValueError(
-      "schedule='interleaved' needs several stages per device, but "
-      f"num_virtual_stages={schedule.num_virtual_stages}; use 2 or more, or "
-      "schedule='1f1b'"
-    )
   below = micro_batches // stages * stages
   if below != micro_batches:
     right = f"{below} or {below + stages}" if below else f"{stages}"
     raise ValueError(
-      f"schedule='interleaved' on {stages} devices needs a multiple of "
+      f"schedule={schedule.name!r} on {stages} devices needs a multiple of "
       f"{stages} micro-batches, but num_micro_batches={micro_batches}; "
       f"use {right}"
     )
@@ -62,7 +40,9 @@ class Order:
     summary: What it does, as docs/pipeline.md says it.
     held: How many micro-batches stage k of K holds, as docs/pipeline.md says.
     row: Returns the cells of a device; None if no order is enforced.
-    check: Raises ValueError if the numbers of a schedule do not fit it.
+    check: Raises ValueError if a number of micro-batches does not fit it.
+    stages_per_device: How many stages a device may have; the first by default.
+    otherwise: The order that is like it, for another number of these.
     splits_backward: Whether gradients of weights have cells of their own.
     turns_back: Whether stages go back and forth over the devices.
   """
@@ -70,7 +50,9 @@ class Order:
   summary: str
   held: str
   row: Row | None
-  check: Callable[[Schedule], None] = _check_one_stage
+  check: Callable[[Schedule], None] = _check_any
+  stages_per_device: range = range(1, 2)
+  otherwise: str = "interleaved"
   splits_backward: bool = False
   turns_back: bool = False
 
@@ -88,25 +70,30 @@ ORDERS = {
     "that many times smaller, and more is sent",
     "more than `1f1b`",
     rows.interleaved,
-    _check_interleaved,
+    _check_multiple,
+    range(2, _MAX_CELLS),
+    otherwise="1f1b",
   ),
   "zb1p": Order(
     "`1f1b`, but what only weights need is put off, so that others wait less",
     "K",
     rows.zb1p,
+    otherwise="zbv",
     splits_backward=True,
   ),
   "zb2p": Order(
     "`zb1p` with more forwards first, for a backward pass that takes longer",
     "2 K - 1",
     rows.zb2p,
+    otherwise="zbv",
     splits_backward=True,
   ),
   "zbv": Order(
     "`zb1p` with two stages on each device, the last of them on the first",
     "K, as 2 K of half the layers",
     rows.zbv,
-    _check_two_stages,
+    stages_per_device=range(2, 3),
+    otherwise="zb1p",
     splits_backward=True,
     turns_back=True,
   ),
@@ -114,6 +101,7 @@ ORDERS = {
     "the fastest that is found for what the phases of the model cost",
     "at most `max_live_micro_batches`, K by default",
     rows.auto,
+    otherwise="zbv",
     splits_backward=True,
   ),
 }
@@ -125,7 +113,7 @@ def make_schedule(
   name: str,
   num_stages: int,
   num_micro_batches: int,
-  num_virtual_stages: int = 1,
+  num_virtual_stages: int | None = None,
   max_live_micro_batches: int | None = None,
 ) -> Schedule:
   """Returns the schedule of a name.
@@ -136,7 +124,7 @@ def make_schedule(
     num_micro_batches: The micro-batches of a batch, M; for "interleaved" a
       multiple of K.
     num_virtual_stages: The stages per device, v: at least 2 for "interleaved",
-      2 for "zbv", and 1 for the others.
+      2 for "zbv", and 1 for the others; None for the least.
     max_live_micro_batches: The most micro-batches that a device may hold, for
       "auto" only; None for K.
 
@@ -165,7 +153,7 @@ def make_schedule(
     num_stages,
     num_micro_batches,
     (),
-    num_virtual_stages,
+    num_virtual_stages or order.stages_per_device[0],
     splits_backward=order.splits_backward,
     turns_back=order.turns_back,
     most_live=max_live_micro_batches or (num_stages if name == AUTO else None),
@@ -182,12 +170,29 @@ def make_schedule(
     len(schedule.phases) * stages * num_micro_batches,
     "micro-batches" if num_micro_batches >= stages else "stages",
   )
+  _check_virtual_stages(order, schedule)
   order.check(schedule)
   if order.row is None:
     return schedule
   return dataclasses.replace(
     schedule,
     rows=tuple(order.row(schedule, device) for device in range(num_stages)),
+  )
+
+
+def _check_virtual_stages(order: Order, schedule: Schedule) -> None:
+  """Raises if an order has not so many stages on each device."""
+  number, possible = schedule.num_virtual_stages, order.stages_per_device
+  if number in possible:
+    return
+  least = possible[0]
+  stages = f"{least} stage{'s' if least > 1 else ''}"
+  if len(possible) > 1:
+    stages += " or more"
+  raise ValueError(
+    f"schedule={schedule.name!r} has {stages} per device, but "
+    f"num_virtual_stages={number}; leave it out, or use "
+    f"schedule={order.otherwise!r}"
   )
 
 

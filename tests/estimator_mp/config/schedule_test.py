@@ -188,6 +188,11 @@ class OrderTest(parameterized.TestCase):
     self.assertEqual(schedule.micro_batches(stage, _FORWARD), forward)
     self.assertEqual(schedule.micro_batches(stage, _BACKWARD), backward)
 
+  @parameterized.parameters(("1f1b", 1), ("interleaved", 2), ("zbv", 2))
+  def test_has_the_fewest_stages_that_it_may_have(self, name, number):
+    expected = orders.make_schedule(name, 2, 4, number)
+    self.assertEqual(expected, orders.make_schedule(name, 2, 4))
+
   def test_a_v_comes_back_to_the_first_device(self):
     schedule = orders.make_schedule("zbv", 3, 2, 2)
     self.assertEqual(schedule.devices_of_stages, (0, 1, 2, 2, 1, 0))
@@ -206,7 +211,7 @@ class OrderTest(parameterized.TestCase):
     order = orders.Order("backwards in the order of forwards", "M", row)
     with mock.patch.dict(orders.ORDERS, fifo=order):
       schedule = orders.make_schedule("fifo", 2, 3)
-      with self.assertRaisesRegex(ValueError, "'fifo' has one stage per dev"):
+      with self.assertRaisesRegex(ValueError, "'fifo' has 1 stage per dev"):
         orders.make_schedule("fifo", 2, 3, 2)
     checks.check(schedule)
     self.assertEqual(_text(schedule)[1], "1.0 1.1 1.2 -1.0 -1.1 -1.2")
@@ -620,8 +625,8 @@ class ArgumentsTest(parameterized.TestCase):
     (
       "virtual_stages",
       ("1f1b", 2, 2, 2),
-      "schedule='1f1b' has one stage per device, but num_virtual_stages=2; "
-      "use 1, or schedule='interleaved'",
+      "schedule='1f1b' has 1 stage per device, but num_virtual_stages=2; leave "
+      "it out, or use schedule='interleaved'",
     ),
     (
       "a_limit_of_none",
@@ -637,20 +642,20 @@ class ArgumentsTest(parameterized.TestCase):
     (
       "a_v_of_one_stage",
       ("zbv", 2, 2, 1),
-      "schedule='zbv' has two stages per device, but num_virtual_stages=1; use "
-      "2, or schedule='zb1p'",
+      "schedule='zbv' has 2 stages per device, but num_virtual_stages=1; leave "
+      "it out, or use schedule='zb1p'",
     ),
     (
       "virtual_stages_split",
       ("zb1p", 2, 2, 2),
-      "schedule='zb1p' has one stage per device, but num_virtual_stages=2; "
-      "use 1, or schedule='zbv'",
+      "schedule='zb1p' has 1 stage per device, but num_virtual_stages=2; leave "
+      "it out, or use schedule='zbv'",
     ),
     (
       "one_virtual_stage",
       ("interleaved", 2, 2, 1),
-      "schedule='interleaved' needs several stages per device, but "
-      "num_virtual_stages=1; use 2 or more, or schedule='1f1b'",
+      "schedule='interleaved' has 2 stages or more per device, but "
+      "num_virtual_stages=1; leave it out, or use schedule='1f1b'",
     ),
     (
       "no_multiple",
