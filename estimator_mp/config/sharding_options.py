@@ -78,8 +78,9 @@ class ShardingOptions:
       pipeline, which the first one holds with "1f1b".
     num_virtual_stages: How many stages of the model each device has: 2 or more
       if the schedule is "interleaved", 2 if it is "zbv", otherwise 1. None for
-      the least. The model is cut into that many times the stages of the mesh. Stage c of K devices is on device
-      c % K; with "zbv" stages from K on go back, and c is on 2 * K - 1 - c.
+      the least. The model is cut into that many times the stages of the mesh.
+      Stage c of K devices is on device c % K; with "zbv" stages from K on go
+      back, and c is on 2 * K - 1 - c.
     gradient_accumulation_steps: In how many rounds a batch goes through the
       stages, each of `num_micro_batches`, so that no round holds more than
       these. The weights change after the last one; a training step is still
