@@ -26,6 +26,7 @@ import multiprocessing
 import os
 import pathlib
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -80,6 +81,8 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
   "all_axes": {"mesh": "data:2,stage:2,model:2", "num_micro_batches": 2},
 }
 MODES = ("train", "eval")
+# Tables have names that are others each time.
+_UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclasses.dataclass(frozen=True, order=True)
@@ -147,7 +150,8 @@ def build(case: Case) -> list[str]:
     except ValueError as error:
       return [f"{type(error).__name__}: {' '.join(str(error).split())}"]
     found = graph.as_graph_def()
-  return [*map(str, found.node), *map(str, found.library.function)]
+  texts = map(str, [*found.node, *found.library.function])
+  return [_UUID.sub("uuid", text) for text in texts]
 
 
 def _write(case: Case, folder: str) -> None:
