@@ -2,18 +2,22 @@
 
 Linux counts what a process holds in real memory, and the most it ever held
 (VmRSS and VmHWM of /proc/PID/status), and refuses memory for data beyond
-RLIMIT_DATA.
+RLIMIT_DATA. A device's own process runs this file, too:
+
+  python -m estimator_mp.cli.sizing.device_processes '{"device": [...]}' 0
 """
 
 import contextlib
 import json
-import os
 import resource
-import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 
-from estimator_mp.cluster import ports
+from estimator_mp.cluster import child_process, ports
+
+import tensorflow as tf
+
+_MODULE = "estimator_mp.cli.sizing.device_processes"
 
 # malloc keeps little of what was freed, in one arena, and oneDNN no packed
 # copies for each thread: what a process holds is then what TensorFlow does.
@@ -23,7 +27,6 @@ _ENVIRONMENT = {
   "MALLOC_TRIM_THRESHOLD_": "65536",
   "TF_ENABLE_ONEDNN_OPTS": "0",
 }
-_SECONDS_TO_END = 10.0
 
 
 class DeviceProcesses:
@@ -33,7 +36,9 @@ class DeviceProcesses:
     target: What a session is to connect to.
   """
 
-  def __init__(self, target: str, processes: Sequence[subprocess.Popen[str]]):
+  def __init__(
+    self, target: str, processes: Sequence[child_process.ChildProcess]
+  ):
     """Knows processes that were started; see `started`."""
     self.target = target
     self._processes = processes
@@ -86,57 +91,38 @@ def started(count: int) -> Iterator[DeviceProcesses]:
   Yields:
     The processes: device i is "/job:device/task:i/cpu:0".
   """
-  # TensorFlow is imported once the flags are right.
-  import tensorflow as tf
-
   addresses = [f"localhost:{port}" for port in ports.free_ports(count + 1)]
   cluster = {"chief": addresses[:1], "device": addresses[1:]}
-  processes: list[subprocess.Popen[str]] = []
-  try:
+  with contextlib.ExitStack() as stack:
+    processes = []
     for task in range(count):
-      processes.append(_start(json.dumps(cluster), task))
-    for process in processes:
-      _wait(process)
+      process = child_process.ChildProcess(
+        _MODULE, [json.dumps(cluster), str(task)], _ENVIRONMENT
+      )
+      stack.callback(process.stop)
+      processes.append(process)
+    for task, process in enumerate(processes):
+      process.first_line(f"the process of device {task}")
     chief = tf.distribute.Server(cluster, "chief", 0)
     yield DeviceProcesses(chief.target, processes)
-  finally:
-    for process in processes:
-      _end(process)
 
 
-def _start(cluster: str, task: int) -> subprocess.Popen[str]:
-  module = "estimator_mp.cli.sizing.device_process"
-  paths = os.pathsep.join(path for path in sys.path if path)
-  return subprocess.Popen(
-    [sys.executable, "-m", module, cluster, str(task)],
-    stdin=subprocess.PIPE,
-    stdout=subprocess.PIPE,
-    stderr=subprocess.DEVNULL,
-    env={**os.environ, **_ENVIRONMENT, "PYTHONPATH": paths},
-    text=True,
-  )
+def main(cluster: str, task: int) -> None:
+  """Serves one device until standard input is closed.
 
-
-def _wait(process: subprocess.Popen[str]) -> None:
-  """Waits until a process serves its device.
-
-  Raises:
-    RuntimeError: If it has ended instead.
+  Args:
+    cluster: The addresses of all processes as JSON, by job.
+    task: Which of the job "device" this is.
   """
-  assert process.stdout is not None
-  if not process.stdout.readline():
-    raise RuntimeError(
-      f"the process of a device ended with {process.wait()} before it served"
-    )
+  config = tf.compat.v1.ConfigProto(
+    intra_op_parallelism_threads=1, inter_op_parallelism_threads=2
+  )
+  server = tf.distribute.Server(
+    json.loads(cluster), "device", task, config=config
+  )
+  print(server.target, flush=True)
+  sys.stdin.read()
 
 
-def _end(process: subprocess.Popen[str]) -> None:
-  """Ends a process."""
-  assert process.stdin is not None
-  with contextlib.suppress(OSError):
-    process.stdin.close()
-  try:
-    process.wait(_SECONDS_TO_END)
-  except subprocess.TimeoutExpired:
-    process.kill()
-    process.wait()
+if __name__ == "__main__":
+  main(sys.argv[1], int(sys.argv[2]))
