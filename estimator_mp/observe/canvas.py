@@ -135,9 +135,20 @@ class Canvas:
     self._axes.plot(xs, ys, color=color, linewidth=width, zorder=layer)
 
   def arrow(
-    self, points: Sequence[tuple[float, float]], color: str, width: float
+    self,
+    points: Sequence[tuple[float, float]],
+    color: str,
+    width: float,
+    label: str = "",
   ) -> None:
-    """Draws a line that has a head at its last point."""
+    """Draws a line that has a head at its last point.
+
+    Args:
+      points: Where it goes.
+      color: Its colour, and that of the label.
+      width: Its points.
+      label: What stands on the middle one of its parts, if something does.
+    """
     if len(points) > 2:
       self.line(points[:-1], color, width)
     self._axes.annotate(
@@ -152,6 +163,11 @@ class Canvas:
         "shrinkB": 0,
       },
     )
+    if label:
+      half = len(points) // 2
+      (left, low), (right, high) = points[half - 1 : half + 1]
+      x, y = (left + right) / 2, (low + high) / 2
+      self.text(x, y, label, 8, color, "center", is_on_white=True)
 
   def text(
     self,

@@ -290,13 +290,4 @@ class _Picture(canvas_lib.Picture):
     end -= 0.2 * direction - shift
     y = edge + direction * (_LANE * (lane + 1) - 0.08)
     points = [(start, edge), (start, y), (end, y), (end, edge)]
-    self.canvas.arrow(points, color, _ARROW)
-    self.canvas.text(
-      (start + end) / 2,
-      y,
-      boundary.summary(),
-      size=8,
-      color=color,
-      align="center",
-      is_on_white=True,
-    )
+    self.canvas.arrow(points, color, _ARROW, boundary.summary())

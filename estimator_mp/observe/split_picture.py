@@ -6,6 +6,7 @@ devices send each other on the way: what is summed, gathered or read by all.
 Where tables are split over replicas, a last row is for what each has whole.
 """
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -67,8 +68,7 @@ def write_pictures(
   Raises:
     ValueError: If matplotlib is not installed.
   """
-  found = rows(plan, order)
-  picture = _Picture(title, plan, found, devices, replicated)
+  picture = _Picture(title, plan, order, devices, replicated)
   return picture.write(directory, "split")
 
 
@@ -112,23 +112,20 @@ def _is_slot(name: str, names: set[str]) -> bool:
   return any("/".join(parts[:i]) in names for i in range(1, len(parts)))
 
 
+@dataclasses.dataclass
 class _Picture(canvas_lib.Picture):
-  """The picture of one plan."""
+  """The picture of one plan; the fields are what `write_pictures` gets."""
 
-  def __init__(
-    self,
-    title: str,
-    plan: SplitPlan,
-    found: Sequence[SplitVariable | Sent],
-    devices: Sequence[str],
-    replicated: int,
-  ):
-    self._replicated = replicated
-    self._title = title
-    self._plan = plan
+  title: str
+  plan: SplitPlan
+  order: Sequence[str]
+  devices: Sequence[str]
+  replicated: int
+
+  def __post_init__(self) -> None:
+    found = rows(self.plan, self.order)
     self._rows = found[:_MOST_ROWS]
     self._left_out = len(found) - len(self._rows)
-    self._devices = devices
     sizes = [
       size
       for row in self._rows
@@ -136,9 +133,9 @@ class _Picture(canvas_lib.Picture):
       for size in (math.prod(row.shape[:-1]), row.shape[-1])
     ]
     self._longest = max(sizes, default=2)
-    self.width = 2 * _MARGIN + _LABELS + _COLUMN * len(devices)
+    self.width = 2 * _MARGIN + _LABELS + _COLUMN * len(self.devices)
     self.height = _HEADER + sum(map(self._height, self._rows)) + _FOOTER
-    if replicated:
+    if self.replicated:
       self.height += _REPLICATED
 
   def _height(self, row: SplitVariable | Sent) -> float:
@@ -172,9 +169,9 @@ class _Picture(canvas_lib.Picture):
 
   def draw(self) -> None:
     """Draws it."""
-    self.frame(_MARGIN, self._title, self._footer())
+    self.frame(_MARGIN, self.title, self._footer())
     y = self.height - 0.35
-    for part, device in enumerate(self._devices):
+    for part, device in enumerate(self.devices):
       x = self._left(part) + _LONGEST / 2
       self.canvas.text(x, y - 0.4, device, 9, align="center", weight="bold")
     y = self.height - _HEADER
@@ -185,14 +182,14 @@ class _Picture(canvas_lib.Picture):
       else:
         self._draw_variable(row, middle)
       y -= self._height(row)
-    if self._replicated:
+    if self.replicated:
       self._draw_replicated(y - _REPLICATED / 2)
 
   def _footer(self) -> list[str]:
     """Returns the lines at the bottom."""
-    sent = amounts.amount(self._plan.num_bytes, "B")
+    sent = amounts.amount(self.plan.num_bytes, "B")
     lines = [f"Sent over the model axis each training step: {sent}."]
-    if self._replicated:
+    if self.replicated:
       lines = [f"Sent between shards each training step: {sent}."]
     if self._left_out:
       lines.append(f"Not drawn: {amounts.counted(self._left_out, 'row')}.")
@@ -231,10 +228,10 @@ class _Picture(canvas_lib.Picture):
     self._label(
       middle,
       "all other variables",
-      f"{self._replicated:,} parameters, whole in each replica",
+      f"{self.replicated:,} parameters, whole in each replica",
     )
     size = (_LONGEST / 2, _REPLICATED - _BETWEEN)
-    for part in range(len(self._devices)):
+    for part in range(len(self.devices)):
       corner = (self._left(part) + _LONGEST / 4, middle - size[1] / 2)
       color = _COLORS[part % len(_COLORS)]
       self.canvas.box(corner, size, color, _BORDER)
@@ -244,21 +241,12 @@ class _Picture(canvas_lib.Picture):
     spreads = sent.kind in _FROM_FIRST
     color = _SPREAD if spreads else _JOINED
     first = self._left(0) + _LONGEST / 2
-    last = self._left(len(self._devices) - 1) + _LONGEST / 2
+    last = self._left(len(self.devices) - 1) + _LONGEST / 2
     points = [(first, middle), (last, middle)]
-    self.canvas.arrow(points if spreads else points[::-1], color, 1.2)
     text = amounts.amount(sent.forward_bytes, "B")
     if sent.backward_bytes:
       text += f", {amounts.amount(sent.backward_bytes, 'B')} back"
-    self.canvas.text(
-      (first + last) / 2,
-      middle,
-      text,
-      size=8,
-      color=color,
-      align="center",
-      is_on_white=True,
-    )
+    self.canvas.arrow(points if spreads else points[::-1], color, 1.2, text)
     name = sent.tensor.removesuffix(":0")
     label = f"{sent.kind}: {canvas_lib.shortened(name, _MAX_NAME)}"
     self.canvas.text(_MARGIN, middle, label, size=8, color=color)
