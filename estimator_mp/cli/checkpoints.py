@@ -14,14 +14,13 @@ import shlex
 import threading
 from collections.abc import Iterator, Sequence
 
+from estimator_mp.distributed import whole_checkpoints
+
 import tensorflow as tf
 
 _STATE_FILE = "checkpoint"
 _GLOBAL_STEP = "global_step"
 _INDEX = re.compile(r"(?P<name>model\.ckpt-(?P<step>\d+))\.index")
-# What TensorFlow raises of a file that it cannot read.
-_UNREADABLE = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
-_DATA = re.compile(r"\.data-\d+-of-(?P<count>\d+)")
 _FULL = frozenset([errno.EDQUOT, errno.EFBIG, errno.ENOSPC])
 _FULL_TEXTS = tuple(map(os.strerror, sorted(_FULL)))
 
@@ -58,7 +57,7 @@ def newest(model_dir: str) -> str | None:
       model_dir, f"{state_file} is damaged: it names no checkpoint"
     )
   path = str(state.model_checkpoint_path)
-  missing = _missing_file(path)
+  missing = whole_checkpoints.missing_file(path)
   if missing:
     raise _unusable(
       model_dir,
@@ -81,7 +80,7 @@ def trained_steps(model_dir: str) -> int:
     return 0
   try:
     return int(tf.train.load_variable(path, _GLOBAL_STEP))
-  except _UNREADABLE as error:
+  except whole_checkpoints.UNREADABLE as error:
     check(model_dir)
     raise _unusable(
       model_dir, f"{path} has no {_GLOBAL_STEP}", but=path
@@ -130,28 +129,9 @@ def _by_age(model_dir: str) -> Iterator[str]:
     yield steps[step]
 
 
-def _missing_file(path: str) -> str | None:
-  """Returns a file of a checkpoint that is not there; None if all are."""
-  folder, name = os.path.split(path)
-  names = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
-  if f"{name}.index" not in names:
-    return f"{name}.index"
-  found = [
-    _DATA.fullmatch(x.removeprefix(name)) for x in names if x.startswith(name)
-  ]
-  counts = {int(x["count"]) for x in found if x is not None} or {1}
-  missing = []
-  for count in sorted(counts):  # Two meshes may have saved the same step.
-    parts = [f"{name}.data-{i:05}-of-{count:05}" for i in range(count)]
-    missing = [part for part in parts if part not in names]
-    if not missing:
-      return None
-  return missing[0]
-
-
 def _damage(path: str) -> str | None:
   """Returns what is wrong with a checkpoint, as TensorFlow says it."""
-  missing = _missing_file(path)
+  missing = whole_checkpoints.missing_file(path)
   if missing:
     return f"{missing} is missing"
   name = "its index"
@@ -159,7 +139,7 @@ def _damage(path: str) -> str | None:
     reader = tf.train.load_checkpoint(path)
     for name in reader.get_variable_to_shape_map():
       reader.get_tensor(name)
-  except _UNREADABLE as error:
+  except whole_checkpoints.UNREADABLE as error:
     text = " ".join((getattr(error, "message", None) or str(error)).split())
     return f"{name}: {text}"
   return None
@@ -177,7 +157,7 @@ def explain(error: Exception, directories: Sequence[str]) -> str | None:
     One line; None if files are not what failed.
   """
   model_dir = directories[0]
-  if isinstance(error, _UNREADABLE):
+  if isinstance(error, whole_checkpoints.UNREADABLE):
     try:
       check(model_dir)
     except CheckpointError as damage:

@@ -22,8 +22,8 @@ CHIEFS = ("chief", "master")
 WORKER = "worker"
 PARAMETER_SERVER = "ps"
 EVALUATOR = "evaluator"
+VARIABLE = "TF_CONFIG"
 _JOBS = (*CHIEFS, WORKER, PARAMETER_SERVER, EVALUATOR)
-_VARIABLE = "TF_CONFIG"
 _EXAMPLE = (
   '{"cluster": {"chief": ["a:2222"], "worker": ["b:2222"]}, '
   '"task": {"type": "worker", "index": 0}}'
@@ -130,7 +130,7 @@ def from_environment(
   Raises:
     ValueError: If it is no JSON, or names no such tasks.
   """
-  text = environment.get(_VARIABLE, "")
+  text = environment.get(VARIABLE, "")
   try:
     config = json.loads(text) if text.strip() else {}
   except json.JSONDecodeError as error:

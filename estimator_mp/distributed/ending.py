@@ -22,6 +22,7 @@ the chief looks there before it tells anybody.
 """
 
 import contextlib
+import dataclasses
 import logging
 import threading
 import time
@@ -44,161 +45,139 @@ _GONE_SECONDS = 30.0
 _TELL_SECONDS = 20.0
 
 
-def tell(target: str, cluster: tasks_lib.Cluster, num_runs: int) -> None:
-  """Tells all other tasks of a cluster that the chief has ended a run.
+@dataclasses.dataclass(frozen=True)
+class Run:
+  """A run of the program, as one of the tasks sees it.
 
-  A task that does not answer is not waited for.
-
-  Args:
-    target: The chief's server.
-    cluster: The cluster; its `task` is the chief.
-    num_runs: How many runs the chief has ended.
+  Attributes:
+    target: The server of this task.
+    cluster: The cluster; its `task` is this process.
+    number: Which run, from 1.
+    startup_timeout: For how many seconds the chief may be away: at the start,
+      and in between.
   """
-  others = [task for task in cluster.tasks if task != cluster.task]
-  end = time.monotonic() + _TELL_SECONDS
-  threads = [
-    threading.Thread(
-      target=_tell_one, args=(target, cluster, x, num_runs), daemon=True
+
+  target: str
+  cluster: tasks_lib.Cluster
+  number: int
+  startup_timeout: float
+
+  def tell(self) -> None:
+    """Tells all other tasks that the chief, which this one is, has ended it.
+
+    A task that does not answer is not waited for.
+    """
+    cluster = self.cluster
+    others = [task for task in cluster.tasks if task != cluster.task]
+    end = time.monotonic() + _TELL_SECONDS
+    threads = [
+      threading.Thread(target=self._tell_one, args=(x,), daemon=True)
+      for x in others
+    ]
+    for thread in threads:
+      thread.start()
+    for thread, task in zip(threads, others, strict=True):
+      thread.join(max(0.0, end - time.monotonic()))
+      if thread.is_alive():
+        self._warn(task)
+
+  def _tell_one(self, task: tasks_lib.Task) -> None:
+    with status.Probe(self.cluster.address(task)) as probe:
+      if probe.ask() is None:
+        self._warn(task)
+        return
+    try:
+      self._write(task, _VARIABLE)
+    except tf.errors.OpError:
+      self._warn(task)
+
+  def _warn(self, task: tasks_lib.Task) -> None:
+    logging.getLogger("tensorflow").warning(
+      "%s at %s did not answer when the run ended; end it by hand if it is "
+      "still there",
+      task,
+      self.cluster.address(task),
     )
-    for x in others
-  ]
-  for thread in threads:
-    thread.start()
-  for thread, task in zip(threads, others, strict=True):
-    thread.join(max(0.0, end - time.monotonic()))
-    if thread.is_alive():
-      _warn(cluster, task)
 
+  def wait(self) -> None:
+    """Waits until the chief has ended it.
 
-def _tell_one(
-  target: str, cluster: tasks_lib.Cluster, task: tasks_lib.Task, num_runs: int
-) -> None:
-  with status.Probe(cluster.address(task)) as probe:
-    if probe.ask() is None:
-      _warn(cluster, task)
-      return
-  try:
-    _write(target, cluster, task, _VARIABLE, num_runs)
-  except tf.errors.OpError:
-    _warn(cluster, task)
-
-
-def _warn(cluster: tasks_lib.Cluster, task: tasks_lib.Task) -> None:
-  logging.getLogger("tensorflow").warning(
-    "%s at %s did not answer when the run ended; end it by hand if it is still "
-    "there",
-    task,
-    cluster.address(task),
-  )
-
-
-def wait(
-  target: str, cluster: tasks_lib.Cluster, num_run: int, seconds: float
-) -> None:
-  """Waits until the chief has ended a run.
-
-  Args:
-    target: The server of this task.
-    cluster: The cluster; its `task` is this process.
-    num_run: Which run, from 1.
-    seconds: How long the chief may be away: at the start, and in between.
-
-  Raises:
-    TaskError: If it is away for longer.
-  """
-  chief, address = cluster.chief, cluster.address(cluster.chief)
-  seen = time.monotonic()
-  with (
-    _reading(target, cluster, cluster.task, _VARIABLE) as number,
-    status.Probe(address) as probe,
-  ):
-    while number() < num_run:
-      found = probe.ask()
-      if found is not None:
-        status.check_is(chief, address, found)
-        seen = time.monotonic()
-      elif time.monotonic() - seen > seconds:
-        raise status.TaskError(
-          f"{chief} at {address} did not answer {cluster.task} for "
-          f"{seconds:g} s; start it, let nothing between the machines hold "
-          "back its port, or raise startup_timeout"
-        )
-      time.sleep(_PAUSE_SECONDS)
-
-
-def say_done(target: str, cluster: tasks_lib.Cluster, num_runs: int) -> None:
-  """Says in this task's own server that it has no more work to do.
-
-  Args:
-    target: The server of this task.
-    cluster: The cluster; its `task` is this process.
-    num_runs: How many runs it has done.
-  """
-  _write(target, cluster, cluster.task, _OWN_VARIABLE, num_runs)
-
-
-def wait_until_all_done(
-  target: str,
-  cluster: tasks_lib.Cluster,
-  tasks: Sequence[tasks_lib.Task],
-  num_run: int,
-) -> None:
-  """Waits until other tasks have said that they are done with a run.
-
-  One that does not answer for half a minute is not waited for: nobody needs it
-  any more.
-
-  Args:
-    target: The server of this task.
-    cluster: The cluster; its `task` is this process.
-    tasks: Who else works in the run.
-    num_run: Which run, from 1.
-  """
-  for task in tasks:
-    with status.Probe(cluster.address(task)) as probe:
-      seen = time.monotonic()
-      while time.monotonic() - seen < _GONE_SECONDS:
-        if probe.ask() is not None:
+    Raises:
+      TaskError: If the chief is away for too long.
+    """
+    cluster, seconds = self.cluster, self.startup_timeout
+    chief, address = cluster.chief, cluster.address(cluster.chief)
+    seen = time.monotonic()
+    with (
+      self._reading(cluster.task, _VARIABLE) as number,
+      status.Probe(address) as probe,
+    ):
+      while number() < self.number:
+        found = probe.ask()
+        if found is not None:
+          status.check_is(chief, address, found)
           seen = time.monotonic()
-          if _num_done(target, cluster, task) >= num_run:
-            break
+        elif time.monotonic() - seen > seconds:
+          raise status.TaskError(
+            f"{chief} at {address} did not answer {cluster.task} for "
+            f"{seconds:g} s; start it, let nothing between the machines hold "
+            "back its port, or raise startup_timeout"
+          )
         time.sleep(_PAUSE_SECONDS)
-      else:
-        _warn(cluster, task)
 
+  def say_done(self) -> None:
+    """Says in this task's own server that it has no more work to do."""
+    self._write(self.cluster.task, _OWN_VARIABLE)
 
-def _num_done(
-  target: str, cluster: tasks_lib.Cluster, task: tasks_lib.Task
-) -> int:
-  """Returns how many runs a task says that it has done."""
-  try:
-    with _reading(target, cluster, task, _OWN_VARIABLE) as number:
-      return number()
-  except tf.errors.OpError:
-    return 0  # It has ended after it had answered.
+  def wait_until_all_done(self, tasks: Sequence[tasks_lib.Task]) -> None:
+    """Waits until other tasks have said that they are done with it.
 
+    One that does not answer for half a minute is not waited for: nobody needs
+    it any more.
 
-def _write(
-  target: str,
-  cluster: tasks_lib.Cluster,
-  task: tasks_lib.Task,
-  name: str,
-  value: int,
-) -> None:
-  """Writes a number into a variable of a task."""
-  with _session(target, cluster, task) as session:
-    session.run(_number(task, name).assign(value))
+    Args:
+      tasks: Who else works in the run.
+    """
+    for task in tasks:
+      with status.Probe(self.cluster.address(task)) as probe:
+        seen = time.monotonic()
+        while time.monotonic() - seen < _GONE_SECONDS:
+          if probe.ask() is not None:
+            seen = time.monotonic()
+            if self._num_done(task) >= self.number:
+              break
+          time.sleep(_PAUSE_SECONDS)
+        else:
+          self._warn(task)
 
+  def _num_done(self, task: tasks_lib.Task) -> int:
+    """Returns how many runs a task says that it has done."""
+    try:
+      with self._reading(task, _OWN_VARIABLE) as number:
+        return number()
+    except tf.errors.OpError:
+      return 0  # It has ended after it had answered.
 
-@contextlib.contextmanager
-def _reading(
-  target: str, cluster: tasks_lib.Cluster, task: tasks_lib.Task, name: str
-) -> Iterator[Callable[[], int]]:
-  """Yields what reads a number of a task; 0 as long as nobody wrote it."""
-  with _session(target, cluster, task) as session:
-    number = _number(task, name)
-    value, is_there = number.read_value(), v1.is_variable_initialized(number)
-    yield lambda: int(session.run(value)) if session.run(is_there) else 0
+  def _write(self, task: tasks_lib.Task, name: str) -> None:
+    """Writes the number of the run into a variable of a task."""
+    with self._session(task) as session:
+      session.run(_number(task, name).assign(self.number))
+
+  @contextlib.contextmanager
+  def _reading(
+    self, task: tasks_lib.Task, name: str
+  ) -> Iterator[Callable[[], int]]:
+    """Yields what reads a number of a task; 0 as long as nobody wrote it."""
+    with self._session(task) as session:
+      number = _number(task, name)
+      value, is_there = number.read_value(), v1.is_variable_initialized(number)
+      yield lambda: int(session.run(value)) if session.run(is_there) else 0
+
+  def _session(self, task: tasks_lib.Task) -> tf.compat.v1.Session:
+    """Returns a session, of a new graph, that needs this and one other task."""
+    filters = [x.device_prefix for x in (self.cluster.task, task)]
+    config = v1.ConfigProto(device_filters=filters)
+    return v1.Session(self.target, graph=tf.Graph(), config=config)
 
 
 def _number(task: tasks_lib.Task, name: str) -> Any:
@@ -207,12 +186,3 @@ def _number(task: tasks_lib.Task, name: str) -> Any:
     return v1.get_variable(
       name, [], tf.int64, v1.zeros_initializer(), use_resource=True
     )
-
-
-def _session(
-  target: str, cluster: tasks_lib.Cluster, task: tasks_lib.Task
-) -> tf.compat.v1.Session:
-  """Returns a session, of a new graph, that needs this and one other task."""
-  filters = [x.device_prefix for x in (cluster.task, task)]
-  config = v1.ConfigProto(device_filters=filters)
-  return v1.Session(target, graph=tf.Graph(), config=config)

@@ -23,8 +23,10 @@ way. An input_fn without that argument is read by the chief, which feeds all.
 """
 
 import dataclasses
+import inspect
+import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from compat.private import estimators
@@ -32,7 +34,6 @@ from estimator_mp import devices, mesh
 from estimator_mp.capture import input_pieces
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.config import sharding_config, sharding_options
-from estimator_mp.distributed import input_environment
 from estimator_mp.graph import op_types
 from estimator_mp.graph.calls import functions
 
@@ -75,6 +76,29 @@ def pipelines_of(over: mesh.Mesh) -> tuple[Pipeline, ...]:
     host = devices.host_of(over.device(data=replica, stage=0))
     replicas.setdefault(host, []).append(replica)
   return tuple(Pipeline(host, tuple(of)) for host, of in replicas.items())
+
+
+def without_tf_config(input_fn: Callable[..., Any]) -> Callable[..., Any]:
+  """Returns an input_fn that is called without TF_CONFIG, as in one process.
+
+  Where one mesh spans the tasks, the chief's input is all of the input. An
+  input_fn that reads TF_CONFIG, as is usual where each worker has a model of
+  its own, would leave out what it takes to be the others' part, and nothing
+  would fail.
+
+  Args:
+    input_fn: The input_fn; the result takes the same arguments.
+  """
+
+  def alone(*args: Any, **kwargs: Any) -> Any:
+    kept = os.environ.pop(tasks_lib.VARIABLE, None)
+    try:
+      return input_fn(*args, **kwargs)
+    finally:
+      if kept is not None:
+        os.environ[tasks_lib.VARIABLE] = kept
+
+  return _with_arguments(alone, estimators.arguments_of(input_fn))
 
 
 def of_train_spec(
@@ -140,7 +164,7 @@ class _InputByTask(tf.estimator.SessionRunHook):
       return self._make(arguments)
 
     names = estimators.arguments_of(self._input_fn)
-    return input_environment.with_arguments(
+    return _with_arguments(
       by_task, (x for x in names if x in ("mode", "params", "config"))
     )
 
@@ -203,10 +227,20 @@ class _InputByTask(tf.estimator.SessionRunHook):
     self, session: tf.compat.v1.Session, coord: tf.train.Coordinator | None
   ) -> None:
     """Begins the input, before other hooks go on where it has been."""
-    del coord
     graph = session.graph
     names = self._initializers.get(graph, ())
     session.run([graph.get_operation_by_name(name) for name in names])
+
+
+def _with_arguments(
+  function: Callable[..., Any], names: Iterable[str]
+) -> Callable[..., Any]:
+  """Lets an Estimator, which looks at arguments, find these of a function."""
+  kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+  vars(function)["__signature__"] = inspect.Signature(
+    [inspect.Parameter(name, kind) for name in names]
+  )
+  return function
 
 
 def _is_own(host: str) -> bool:

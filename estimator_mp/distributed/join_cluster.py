@@ -15,7 +15,6 @@ from estimator_mp.cluster import tasks as tasks_lib
 
 import tensorflow as tf
 
-_VARIABLE = "TF_CONFIG"
 _NODE = "SLURMD_NODENAME"
 _CHIEF = tasks_lib.CHIEFS[0]
 
@@ -63,12 +62,12 @@ def join_cluster(
   tf_config = {**before, **cluster, "environment": "cloud"}
   text = json.dumps(tf_config)
   try:
-    tasks_lib.from_environment({_VARIABLE: text})
+    tasks_lib.from_environment({tasks_lib.VARIABLE: text})
   except ValueError as error:
     raise ValueError(
       f"what {name} says is no cluster of tf.estimator: {error}"
     ) from error
-  os.environ[_VARIABLE] = text
+  os.environ[tasks_lib.VARIABLE] = text
   return tf_config
 
 
@@ -156,7 +155,7 @@ def _with_chief(jobs: _Jobs, task: _TaskOf) -> dict[str, Any]:
 
 def _said_before(cluster: Mapping[str, Any], name: str) -> dict[str, Any]:
   """Returns what TF_CONFIG says; raises if that is another cluster or task."""
-  text = os.environ.get(_VARIABLE, "")
+  text = os.environ.get(tasks_lib.VARIABLE, "")
   try:
     before = dict(json.loads(text)) if text.strip() else {}
     if not before.get("cluster"):

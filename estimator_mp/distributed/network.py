@@ -16,10 +16,30 @@ from estimator_mp.cluster import tasks as tasks_lib
 # gRPC's own variable: hosts that are reached without a proxy.
 DIRECT = "no_grpc_proxy"
 # linux/sockios.h and linux/if.h.
-_GET_FLAGS = 0x8913
-_IS_UP = 0x1
+GET_FLAGS = 0x8913
+SET_FLAGS = 0x8914
+IS_UP = 0x1
 _IS_LOOPBACK = 0x8
-_REQUEST = "16sH14x"
+# Of C's ifreq: the name of an interface, and its flags.
+_REQUEST = struct.Struct("16sH14x")
+
+
+def ask_interface(request: int, name: str, flags: int = 0) -> int:
+  """Gets or sets the flags of a network interface; returns them.
+
+  As in netdevice in section 7 of Linux' manual.
+
+  Args:
+    request: `GET_FLAGS` or `SET_FLAGS`.
+    name: The interface.
+    flags: What to set.
+
+  Raises:
+    OSError: If it does not say, or that is not permitted.
+  """
+  with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
+    answer = fcntl.ioctl(asked, request, _REQUEST.pack(name.encode(), flags))
+  return int(_REQUEST.unpack(answer)[1])
 
 
 def outer_interfaces() -> tuple[str, ...]:
@@ -27,19 +47,14 @@ def outer_interfaces() -> tuple[str, ...]:
 
   They are those of the network namespace that this process is in.
   """
-  with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asked:
-    return tuple(
-      name for _, name in socket.if_nameindex() if _is_outer(asked, name)
-    )
+  return tuple(name for _, name in socket.if_nameindex() if _is_outer(name))
 
 
-def _is_outer(asked: socket.socket, name: str) -> bool:
-  request = struct.pack(_REQUEST, name.encode(), 0)
-  flags = _IS_UP  # One that does not say is taken to be one.
+def _is_outer(name: str) -> bool:
+  flags = IS_UP  # One that does not say is taken to be one.
   with contextlib.suppress(OSError):
-    answer = fcntl.ioctl(asked, _GET_FLAGS, request)
-    _, flags = struct.unpack(_REQUEST, answer)
-  return bool(flags & _IS_UP) and not flags & _IS_LOOPBACK
+    flags = ask_interface(GET_FLAGS, name)
+  return bool(flags & IS_UP) and not flags & _IS_LOOPBACK
 
 
 def check_network(cluster: tasks_lib.Cluster, trusted_network: bool) -> None:

@@ -4,8 +4,6 @@ A `tf.distribute.Server` cannot be stopped, so a second run in the same program
 goes on with the first one's.
 """
 
-import dataclasses
-
 from estimator_mp import devices
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import network, status
@@ -16,22 +14,8 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-@dataclasses.dataclass(frozen=True)
-class _Started:
-  """The server of this process.
-
-  Attributes:
-    cluster: What it is a task of.
-    num_cpus: How many CPU devices it has.
-    server: The server itself, which lives as long as somebody holds it.
-  """
-
-  cluster: tasks_lib.Cluster
-  num_cpus: int
-  server: tf.distribute.Server
-
-
-_started: list[_Started] = []
+# The server of this process, and what it is a task of.
+_started: list[tuple[tasks_lib.Cluster, tf.distribute.Server]] = []
 
 
 def serve(
@@ -53,8 +37,9 @@ def serve(
     TaskError: If its address is malformed, or the port cannot be had.
   """
   if _started:
-    _check_same(_started[0], cluster, run_config)
-    return _started[0].server
+    serves, server = _started[0]
+    _check_same(serves, server, cluster, run_config)
+    return server
   config = _server_config(run_config.session_config)
   address = cluster.address(cluster.task)
   port = address.rpartition(":")[2]
@@ -79,8 +64,7 @@ def serve(
       "another program may have it, such as an earlier run; end that, or give "
       "the task another port in TF_CONFIG"
     ) from error
-  num_cpus = max(1, config.device_count.get("CPU", 1))
-  _started.append(_Started(cluster, num_cpus, server))
+  _started.append((cluster, server))
   return server
 
 
@@ -97,14 +81,15 @@ def _server_config(
 
 
 def _check_same(
-  started: _Started,
+  serves: tasks_lib.Cluster,
+  server: tf.distribute.Server,
   cluster: tasks_lib.Cluster,
   run_config: tf.estimator.RunConfig,
 ) -> None:
   """Raises if a server does not do for another run."""
-  if started.cluster != cluster:
+  if serves != cluster:
     raise ValueError(
-      f"this process already serves as {started.cluster.task} of another "
+      f"this process already serves as {serves.task} of another "
       "cluster, and TensorFlow cannot stop its server; start a process for "
       "each TF_CONFIG"
     )
@@ -116,9 +101,11 @@ def _check_same(
     if devices.task_of(name) == prefix
   ]
   needs = devices.num_virtual_cpus(own)
-  if started.num_cpus < needs:
+  counts = server.server_def.default_session_config.device_count
+  there_are = max(1, counts.get("CPU", 1))
+  if there_are < needs:
     raise ValueError(
-      f"the server of {cluster.task} has {started.num_cpus} CPU device(s) "
+      f"the server of {cluster.task} has {there_are} CPU device(s) "
       f"since the first run of this process, and this one needs {needs}; train "
       "the larger mesh first, or in a process of its own"
     )

@@ -9,26 +9,24 @@ servers, one mesh spans the tasks ("in-graph"):
     worker n    serves its devices, until the chief has ended (see ending.py)
     evaluator   evaluates each checkpoint, on devices of its own machine
 
-With them, each worker has a model and a mesh of its own: see the folder
-`workers`.
+With them, each worker has a model and a mesh of its own: see between_graph.py.
 """
 
+import os
 from typing import Any
 
 from compat.private import estimators
 from estimator_mp import devices
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import (
+  between_graph,
   ending,
   input_by_task,
-  input_environment,
-  last_evaluation,
   recovery,
   server,
   status,
   whole_checkpoints,
 )
-from estimator_mp.distributed.workers import between_graph
 from estimator_mp.session import distribution, session_config
 
 import tensorflow as tf
@@ -110,14 +108,12 @@ def train_and_evaluate(
   target = server.serve(cluster, config, trusted_network).target
   global _num_runs
   _num_runs += 1
+  run = ending.Run(target, cluster, _num_runs, startup_timeout)
   if cluster.is_between_graph:
-    own = between_graph.Server(
-      target, _num_runs, startup_timeout, heartbeat_timeout
-    )
-    between_graph.run_task(estimator, train_spec, cluster, own)
+    between_graph.run_task(estimator, train_spec, run, heartbeat_timeout)
     return None
   if cluster.task != cluster.chief:
-    ending.wait(target, cluster, _num_runs, startup_timeout)
+    run.wait()
     return None
   others = {x: cluster.address(x) for x in cluster.mesh_tasks}
   status.wait_until_all_answer(others, startup_timeout)
@@ -128,7 +124,7 @@ def train_and_evaluate(
       others,
       heartbeat_timeout,
     )
-  ending.tell(target, cluster, _num_runs)
+  run.tell()
   return result
 
 
@@ -141,7 +137,7 @@ def _run_chief(
 ) -> tuple[Any, Any] | None:
   """Trains, and evaluates if nobody else does; after some attempts before."""
   whole_checkpoints.leave_out_broken(estimator.model_dir)
-  alone = input_environment.without_tf_config
+  alone = input_by_task.without_tf_config
   train_spec = train_spec._replace(
     hooks=tuple(estimators.for_one_training(train_spec.hooks)),
     input_fn=alone(train_spec.input_fn),
@@ -150,7 +146,7 @@ def _run_chief(
   if not cluster.has_evaluator:
     result = _by_tf_estimator(estimator, train_spec, eval_spec)
     if num_before and (result is None or result[0] is None):
-      return last_evaluation.evaluate_last(estimator, eval_spec)
+      return _evaluate_last(estimator, eval_spec)
     return result
   train_spec = _read_by_task(estimator, train_spec)
   estimator.train(
@@ -160,6 +156,37 @@ def _run_chief(
     saving_listeners=train_spec.saving_listeners,
   )
   return None
+
+
+def _evaluate_last(
+  estimator: tf.estimator.Estimator, eval_spec: tf.estimator.EvalSpec
+) -> tuple[Any, Any]:
+  """Evaluates and exports the newest checkpoint, as after the last step.
+
+  `tf.estimator.train_and_evaluate` evaluates while it trains. Where all steps
+  have been done before a task was lost, it does neither, and returns nothing.
+  """
+  path = tf.train.latest_checkpoint(estimator.model_dir)
+  metrics = estimator.evaluate(
+    eval_spec.input_fn,
+    eval_spec.steps,
+    eval_spec.hooks,
+    path,
+    eval_spec.name,
+  )
+  # Where tf.estimator has its exports.
+  folder = os.path.join(estimator.model_dir, "export")
+  exports = [
+    exporter.export(
+      estimator,
+      os.path.join(folder, exporter.name),
+      path,
+      metrics,
+      is_the_final_export=True,
+    )
+    for exporter in eval_spec.exporters
+  ]
+  return metrics, exports
 
 
 def _by_tf_estimator(

@@ -9,12 +9,14 @@ moment leaves a half one.
 
 import logging
 import os
+import re
 
 import tensorflow as tf
 
 v1 = tf.compat.v1
 # What TensorFlow raises of a file that it cannot read.
-_UNREADABLE = (tf.errors.OpError, RuntimeError, ValueError)
+UNREADABLE = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+_DATA = re.compile(r"\.data-\d+-of-(?P<count>\d+)")
 _LEFTOVERS = "model.ckpt-*_temp*"
 _log = logging.getLogger("tensorflow")
 
@@ -49,11 +51,29 @@ def _is_whole(path: str) -> bool:
   """Whether the index of a checkpoint can be read, and the data is there."""
   try:
     tf.train.load_checkpoint(path).get_variable_to_shape_map()
-  except _UNREADABLE:
+  except UNREADABLE:
     return False
-  found = tf.io.gfile.glob(f"{path}.data-*-of-*")
-  counts = {int(name.rpartition("-of-")[2]) for name in found}
-  return any(
-    all(f"{path}.data-{i:05}-of-{count:05}" in found for i in range(count))
-    for count in counts
-  )
+  return missing_file(path) is None
+
+
+def missing_file(path: str) -> str | None:
+  """Returns a file of a checkpoint that is not there; None if all are.
+
+  Args:
+    path: The path of the checkpoint, without what tells its files apart.
+  """
+  folder, name = os.path.split(path)
+  names = tf.io.gfile.listdir(folder) if tf.io.gfile.exists(folder) else []
+  if f"{name}.index" not in names:
+    return f"{name}.index"
+  found = [
+    _DATA.fullmatch(x.removeprefix(name)) for x in names if x.startswith(name)
+  ]
+  counts = {int(x["count"]) for x in found if x is not None} or {1}
+  missing = []
+  for count in sorted(counts):  # Two meshes may have saved the same step.
+    parts = [f"{name}.data-{i:05}-of-{count:05}" for i in range(count)]
+    missing = [part for part in parts if part not in names]
+    if not missing:
+      return None
+  return missing[0]

@@ -9,18 +9,12 @@ that tasks write are theirs.
 
 import ctypes
 import errno
-import fcntl
 import os
-import socket
-import struct
+
+from estimator_mp.distributed import network
 
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
-_SIOCGIFFLAGS = 0x8913
-_SIOCSIFFLAGS = 0x8914
-_IFF_UP = 1
-# Of C's ifreq: the name of an interface, and its flags.
-_REQUEST = struct.Struct("16sh14x")
 _LOOPBACK = "lo"
 
 
@@ -62,7 +56,8 @@ def enter() -> None:
     _write("/proc/self/setgroups", "deny")
     _write("/proc/self/uid_map", f"{user} {user} 1")
     _write("/proc/self/gid_map", f"{group} {group} 1")
-  _bring_up_loopback()
+  flags = network.ask_interface(network.GET_FLAGS, _LOOPBACK)
+  network.ask_interface(network.SET_FLAGS, _LOOPBACK, flags | network.IS_UP)
 
 
 def _unshare(flags: int) -> None:
@@ -78,12 +73,3 @@ def _unshare(flags: int) -> None:
 def _write(path: str, text: str) -> None:
   with open(path, "w", encoding="utf-8") as file:
     file.write(text)
-
-
-def _bring_up_loopback() -> None:
-  """Makes loopback work, as in netdevice in section 7 of the manual."""
-  name = _LOOPBACK.encode()
-  with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
-    answer = fcntl.ioctl(any_socket, _SIOCGIFFLAGS, _REQUEST.pack(name, 0))
-    _, flags = _REQUEST.unpack(answer)
-    fcntl.ioctl(any_socket, _SIOCSIFFLAGS, _REQUEST.pack(name, flags | _IFF_UP))

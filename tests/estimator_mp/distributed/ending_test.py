@@ -40,7 +40,7 @@ class _Waiting(threading.Thread):
 
   def run(self):
     try:
-      ending.wait(*self._arguments)
+      ending.Run(*self._arguments).wait()
     except status.TaskError as error:
       self.error = error
 
@@ -50,19 +50,19 @@ class EndingTest(absltest.TestCase):
     chief, worker = _clusters()
     at_chief, at_worker = _serve(chief), _serve(worker)
     first = _Waiting(at_worker.target, worker, 1, _LONG)
-    ending.tell(at_chief.target, chief, 1)
+    ending.Run(at_chief.target, chief, 1, _LONG).tell()
     first.join(_LONG)
     self.assertFalse(first.is_alive())
     second = _Waiting(at_worker.target, worker, 2, _LONG)
     # A chief that was started again ends the run that had ended before.
-    ending.tell(at_chief.target, chief, 1)
+    ending.Run(at_chief.target, chief, 1, _LONG).tell()
     second.join(1.5)
     self.assertTrue(second.is_alive())
-    ending.tell(at_chief.target, chief, 2)
+    ending.Run(at_chief.target, chief, 2, _LONG).tell()
     second.join(_LONG)
     self.assertFalse(second.is_alive())
     # A worker that was started again begins with the first run.
-    ending.wait(at_worker.target, worker, 1, _LONG)
+    ending.Run(at_worker.target, worker, 1, _LONG).wait()
     self.assertIsNone(first.error or second.error)
 
   @tiers.slow
@@ -73,7 +73,7 @@ class EndingTest(absltest.TestCase):
     waiting.join(1.5)
     self.assertTrue(waiting.is_alive())
     at_chief = _serve(chief)
-    ending.tell(at_chief.target, chief, 1)
+    ending.Run(at_chief.target, chief, 1, _LONG).tell()
     waiting.join(_LONG)
     self.assertFalse(waiting.is_alive())
     self.assertIsNone(waiting.error)
@@ -87,14 +87,14 @@ class EndingTest(absltest.TestCase):
       "start it, let nothing between the machines hold back its port, or raise "
       "startup_timeout$",
     ):
-      ending.wait(at_worker.target, worker, 1, 0.2)
+      ending.Run(at_worker.target, worker, 1, 0.2).wait()
 
   def test_the_chief_does_not_wait_for_a_worker_that_is_gone(self):
     chief, worker = _clusters()
     at_chief = _serve(chief)
     started = time.monotonic()
     with self.assertLogs("tensorflow", "WARNING") as logged:
-      ending.tell(at_chief.target, chief, 1)
+      ending.Run(at_chief.target, chief, 1, _LONG).tell()
     self.assertLess(time.monotonic() - started, 60)
     self.assertIn(
       f"worker 0 at {worker.address(_WORKER)} did not answer when the run "

@@ -10,7 +10,7 @@ from unittest import mock
 import estimator_mp
 from compat.private import estimators
 from estimator_mp import devices, toolbox
-from estimator_mp.distributed import input_by_task, input_environment
+from estimator_mp.distributed import input_by_task
 from estimator_mp.session import distribution
 from tests import tiers
 from tests.estimator_mp import runs
@@ -441,9 +441,7 @@ class ContextsTest(parameterized.TestCase):
       return size, mode, input_context, os.environ.get("TF_CONFIG")
 
     with clusters.task({"chief": ["localhost:1"]}, "chief"):
-      alone = input_environment.without_tf_config(
-        functools.partial(read, size=3)
-      )
+      alone = input_by_task.without_tf_config(functools.partial(read, size=3))
       self.assertEqual(
         estimators.arguments_of(alone), ("mode", "input_context")
       )

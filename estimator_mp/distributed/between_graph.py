@@ -10,7 +10,6 @@ that are sharded inside of each worker: asynchronously, or with a
 `SyncReplicasOptimizer` in model_fn. `lower.parameter_servers` has the graph.
 """
 
-import dataclasses
 import time
 from collections.abc import Mapping
 
@@ -33,34 +32,6 @@ _SECONDS_PER_WORKER = 5
 _MAX_SECONDS = 60
 
 
-@dataclasses.dataclass(frozen=True)
-class Server:
-  """The server of this task, in one run.
-
-  Attributes:
-    target: Where its sessions are.
-    num_run: Which run of the program it is, from 1.
-    startup_timeout: How many seconds to wait for other tasks to answer.
-    heartbeat_timeout: After how many seconds a silent task is named.
-  """
-
-  target: str
-  num_run: int
-  startup_timeout: float
-  heartbeat_timeout: float
-
-  def wait(self, cluster: tasks_lib.Cluster) -> None:
-    """Serves until the chief has ended the run.
-
-    Args:
-      cluster: The cluster.
-
-    Raises:
-      TaskError: If the chief is away for too long.
-    """
-    ending.wait(self.target, cluster, self.num_run, self.startup_timeout)
-
-
 def check_cluster(cluster: tasks_lib.Cluster) -> None:
   """Raises if a cluster with parameter servers cannot train.
 
@@ -81,25 +52,26 @@ def check_cluster(cluster: tasks_lib.Cluster) -> None:
 def run_task(
   estimator: tf.estimator.Estimator,
   train_spec: tf.estimator.TrainSpec,
-  cluster: tasks_lib.Cluster,
-  server: Server,
+  run: ending.Run,
+  heartbeat_timeout: float,
 ) -> None:
   """Does this task's part of a run; its server is started.
 
   Args:
     estimator: The Estimator, whose config is of `estimator_mp.run_config`.
     train_spec: What it trains on.
-    cluster: The cluster; its `task` is this process, and no evaluator.
-    server: That of this task.
+    run: The run; the task of its cluster is no evaluator.
+    heartbeat_timeout: After how many seconds a silent task is named.
 
   Raises:
     TaskError: If a task cannot be reached in time.
   """
+  cluster = run.cluster
   task, chief = cluster.task, cluster.chief
   if task.job == tasks_lib.PARAMETER_SERVER:
-    server.wait(cluster)
+    run.wait()
     return
-  status.wait_until_all_answer(_needed_by(cluster), server.startup_timeout)
+  status.wait_until_all_answer(_needed_by(cluster), run.startup_timeout)
   if task != chief:
     _wait_for_turn(estimators.run_config_of(estimator))
   with distribution.cluster_run():
@@ -109,16 +81,15 @@ def run_task(
         x: cluster.address(x)
         for x in _of_job(cluster, tasks_lib.PARAMETER_SERVER)
       },
-      server.heartbeat_timeout,
+      heartbeat_timeout,
     )
   if task != chief:
-    ending.say_done(server.target, cluster, server.num_run)
-    server.wait(cluster)
+    run.say_done()
+    run.wait()
     return
   # Servers that ended with the chief would take a worker's last step with them.
-  workers = _of_job(cluster, tasks_lib.WORKER)
-  ending.wait_until_all_done(server.target, cluster, workers, server.num_run)
-  ending.tell(server.target, cluster, server.num_run)
+  run.wait_until_all_done(_of_job(cluster, tasks_lib.WORKER))
+  run.tell()
 
 
 def _train(
