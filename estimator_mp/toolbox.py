@@ -22,8 +22,8 @@ from compat.lazy_names import lazy_names
 
 if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   from estimator_mp.collectives.towers import barrier as barrier
-  from estimator_mp.comparison.comparison import ComparedStep as ComparedStep
   from estimator_mp.comparison.comparison import Comparison as Comparison
+  from estimator_mp.comparison.differences import ComparedStep as ComparedStep
   from estimator_mp.config.elastic_mesh import elastic_mesh as elastic_mesh
   from estimator_mp.config.measured_costs import MeasuredCosts as MeasuredCosts
   from estimator_mp.config.placement import Placement as Placement

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from estimator_mp import amounts
 from estimator_mp.comparison import differences, parting, training_graph
+from estimator_mp.comparison.differences import ComparedStep
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import traversal
 
@@ -13,55 +14,6 @@ import numpy as np
 # A gradient that is smaller than this part of the largest one is rounding.
 _ROUNDING = 1e-6
 _MOST_ROWS = 15
-
-
-@dataclasses.dataclass(frozen=True)
-class ComparedStep:
-  """What a training step gave, plain and sharded.
-
-  A difference of two arrays is the largest of an entry, as a part of the
-  plain one's largest entry, or of 1/1000 of the largest entry of all variables
-  of the same kind (trainable, or slots of one name) if that is more.
-
-  Attributes:
-    number: The step, from 1.
-    plain_loss: The loss of the plain model.
-    sharded_loss: That of the sharded model.
-    plain_gradient_norm: The global norm of the gradients of variables that
-      model_fn got in the plain model; None if it asked for none.
-    sharded_gradient_norm: The same of the sharded model.
-    gradients: The differences of the gradients, by their variables' names.
-    variables: The differences of all variables after the step, by their names;
-      slots, statistics and counters are among them.
-  """
-
-  number: int
-  plain_loss: float
-  sharded_loss: float
-  plain_gradient_norm: float | None
-  sharded_gradient_norm: float | None
-  gradients: Mapping[str, float]
-  variables: Mapping[str, float]
-
-  @property
-  def loss_difference(self) -> float:
-    """The difference of the losses, as a part of the plain one."""
-    return differences.difference(self.sharded_loss, self.plain_loss)
-
-  @property
-  def gradient_difference(self) -> float:
-    """The difference of the norms, as a part of the plain one."""
-    if self.plain_gradient_norm is None or self.sharded_gradient_norm is None:
-      return 0.0
-    return differences.difference(
-      self.sharded_gradient_norm, self.plain_gradient_norm
-    )
-
-  def largest(self) -> float:
-    """Returns the largest difference of the step."""
-    return max(
-      self.loss_difference, self.gradient_difference, *self.variables.values()
-    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,9 +166,7 @@ def judge(
   spec = plain_graph.spec
   step = parting.PartedStep(
     found[parted.number - 1][0],
-    parted.gradients,
-    parted.variables,
-    parted.loss_difference,
+    parted,
     tolerance,
     config,
     traversal.ops_run_with(spec.train_op, spec.loss),

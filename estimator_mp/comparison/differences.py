@@ -1,5 +1,6 @@
 """Differences: how far the arrays of one step are from those of another."""
 
+import dataclasses
 import math
 import sys
 from collections.abc import Mapping
@@ -10,6 +11,53 @@ import numpy as np
 # Of a variable that is small beside others of its kind, no less is compared
 # than this part of their largest entry: it may be a sum that cancels out.
 _SMALL = 1e-3
+
+
+@dataclasses.dataclass(frozen=True)
+class ComparedStep:
+  """What a training step gave, plain and sharded.
+
+  A difference of two arrays is the largest of an entry, as a part of the
+  plain one's largest entry, or of 1/1000 of the largest entry of all variables
+  of the same kind (trainable, or slots of one name) if that is more.
+
+  Attributes:
+    number: The step, from 1.
+    plain_loss: The loss of the plain model.
+    sharded_loss: That of the sharded model.
+    plain_gradient_norm: The global norm of the gradients of variables that
+      model_fn got in the plain model; None if it asked for none.
+    sharded_gradient_norm: The same of the sharded model.
+    gradients: The differences of the gradients, by their variables' names.
+    variables: The differences of all variables after the step, by their names;
+      slots, statistics and counters are among them.
+  """
+
+  number: int
+  plain_loss: float
+  sharded_loss: float
+  plain_gradient_norm: float | None
+  sharded_gradient_norm: float | None
+  gradients: Mapping[str, float]
+  variables: Mapping[str, float]
+
+  @property
+  def loss_difference(self) -> float:
+    """The difference of the losses, as a part of the plain one."""
+    return difference(self.sharded_loss, self.plain_loss)
+
+  @property
+  def gradient_difference(self) -> float:
+    """The difference of the norms, as a part of the plain one."""
+    if self.plain_gradient_norm is None or self.sharded_gradient_norm is None:
+      return 0.0
+    return difference(self.sharded_gradient_norm, self.plain_gradient_norm)
+
+  def largest(self) -> float:
+    """Returns the largest difference of the step."""
+    return max(
+      self.loss_difference, self.gradient_difference, *self.variables.values()
+    )
 
 
 def differences(

@@ -1,9 +1,9 @@
 """Parting: why a sharded model is not the plain one, as far as one can tell."""
 
 import dataclasses
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from estimator_mp.comparison import training_graph
+from estimator_mp.comparison import differences, training_graph
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import op_types
 
@@ -20,18 +20,14 @@ class PartedStep:
 
   Attributes:
     plain: What it gave, plain.
-    gradients: The differences of gradients, by variables' names.
-    variables: The differences of variables.
-    loss_difference: That of the losses.
+    compared: How the other one differs.
     tolerance: What is no difference.
     config: How the one model is sharded.
     ops: The ops that a step of the other one runs.
   """
 
   plain: training_graph.Step
-  gradients: Mapping[str, float]
-  variables: Mapping[str, float]
-  loss_difference: float
+  compared: differences.ComparedStep
   tolerance: float
   config: sharding_config_lib.ShardingConfig
   ops: Collection[tf.Operation]
@@ -58,10 +54,9 @@ def reason(step: PartedStep) -> str:
 
 def _rounding(step: PartedStep) -> str:
   """Returns a reason if differences are those of rounding."""
-  sizes = [step.loss_difference, *step.gradients.values()]
-  wrong = [
-    x for x, size in step.variables.items() if not size <= step.tolerance
-  ]
+  compared, variables = step.compared, step.compared.variables
+  sizes = [compared.loss_difference, *compared.gradients.values()]
+  wrong = [x for x, size in variables.items() if not size <= step.tolerance]
   trained = tuple(f"{name}/" for name in step.plain.gradients)
   # All is equal but variables that have no gradient.
   only_state_differs = (
@@ -71,7 +66,7 @@ def _rounding(step: PartedStep) -> str:
   )
   if max(sizes) > _ROUNDING or only_state_differs:
     return ""
-  worst = max(step.variables.values())
+  worst = max(variables.values())
   if worst > _ROUNDING:
     return (
       "the loss and the gradients differ by rounding only, but the optimizer "

@@ -254,26 +254,17 @@ class Step:
     return cls(float(loss), dense, variables)
 
 
+@dataclasses.dataclass(frozen=True)
 class TrainingRun:
-  """A training graph in a session.
+  """A training graph in a session, as `TrainingGraph.start` makes it.
 
   Attributes:
     graph: The graph.
+    session: Its session.
   """
 
-  def __init__(
-    self,
-    training_graph: TrainingGraph,
-    session: tf.compat.v1.train.MonitoredSession,
-  ):
-    """Keeps what `TrainingGraph.start` made.
-
-    Args:
-      training_graph: The graph.
-      session: Its session.
-    """
-    self.graph = training_graph
-    self._session = session
+  graph: TrainingGraph
+  session: tf.compat.v1.train.MonitoredSession
 
   def step(self, values: Sequence[np.ndarray]) -> Step:
     """Trains on a batch.
@@ -281,7 +272,7 @@ class TrainingRun:
     Args:
       values: One of `Batches.values`.
     """
-    fetched = self._session.run(self.graph.fetches(), self.graph.feed(values))
+    fetched = self.session.run(self.graph.fetches(), self.graph.feed(values))
     reads = self.graph.reads
     parts = self._run_without_hooks(lambda session: session.run(reads))
     variables = whole_variables.joined(self.graph.variables, parts)
@@ -304,17 +295,17 @@ class TrainingRun:
   def _run_without_hooks(
     self, function: Callable[[tf.compat.v1.Session], Any]
   ) -> Any:
-    return self._session.run_step_fn(
+    return self.session.run_step_fn(
       lambda step_context: function(step_context.session)
     )
 
   def is_over(self) -> bool:
     """Whether a hook has asked to stop."""
-    return bool(self._session.should_stop())
+    return bool(self.session.should_stop())
 
   def close(self) -> None:
     """Ends the session, with the ends of its hooks."""
-    self._session.close()
+    self.session.close()
 
 
 def _can_be_fetched(gradient: Any) -> bool:

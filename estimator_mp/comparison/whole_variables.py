@@ -30,17 +30,6 @@ class WholeVariable:
     """
     return values[0] if len(values) == 1 else np.concatenate(values, self.axis)
 
-  def slices(self, value: Any) -> list[Any]:
-    """Returns the values of the parts.
-
-    Args:
-      value: That of the whole variable.
-    """
-    if len(self.parts) == 1:
-      return [value]
-    sizes = [part.shape.as_list()[self.axis] for part in self.parts]
-    return [*np.split(value, np.cumsum(sizes)[:-1], self.axis)]
-
 
 def by_name(variables: Iterable[tf.Variable]) -> dict[str, WholeVariable]:
   """Returns variables by the names that they have in the plain model.

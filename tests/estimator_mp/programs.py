@@ -25,6 +25,14 @@ class Step(training_graph.Step):
   fetched: Any = None
 
 
+def slices_of(variable, value):
+  """Returns the values of the parts of a whole variable."""
+  if len(variable.parts) == 1:
+    return [value]
+  sizes = [part.shape.as_list()[variable.axis] for part in variable.parts]
+  return [*np.split(value, np.cumsum(sizes)[:-1], variable.axis)]
+
+
 class Program:
   """A model_fn's training graph in a session of its own.
 
@@ -117,7 +125,7 @@ class Program:
     for name, value in values.items():
       variable = self._variables[name]
       starts = (part.initializer for part in variable.parts)
-      feed |= dict(zip(starts, variable.slices(value), strict=True))
+      feed |= dict(zip(starts, slices_of(variable, value), strict=True))
     self.session.run(
       [*feed], {start.inputs[1]: value for start, value in feed.items()}
     )

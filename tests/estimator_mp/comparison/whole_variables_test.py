@@ -1,6 +1,7 @@
 """Whole variables: shards under the name of the plain one, joined and cut."""
 
 from estimator_mp.comparison import whole_variables
+from tests.estimator_mp import programs
 
 import numpy as np
 import tensorflow as tf
@@ -46,7 +47,9 @@ class WholeVariablesTest(parameterized.TestCase):
     self.assertEqual(values["a/kernel"].shape, tuple(shape))
     self.assertEqual(values["a/bias"].shape, (4,))
     for part, again in zip(
-      parts["a/kernel"], kernel.slices(values["a/kernel"]), strict=True
+      parts["a/kernel"],
+      programs.slices_of(kernel, values["a/kernel"]),
+      strict=True,
     ):
       np.testing.assert_array_equal(part, again)
 
