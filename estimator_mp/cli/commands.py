@@ -7,7 +7,6 @@ of one line that says what would be right.
 import contextlib
 import dataclasses
 import difflib
-import functools
 import importlib
 import json
 import logging
@@ -30,33 +29,30 @@ from absl import flags
 _Options = TypeVar("_Options")
 
 BAD_USE = 2
-PROGRAM = "Your program's TensorFlow"
+PROGRAM = options_lib.Group("Your program's TensorFlow")
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # What TensorFlow 2.21 writes before it looks at the level.
 _LOGGED = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
 
 
-_program = functools.partial(options_lib.option, group=PROGRAM)
-
-
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProgramOptions:
   """Which TensorFlow the user's program sees; see docs/tensorflow1.md."""
 
-  contrib: bool = _program(False, "Bring back tf.contrib for your program.")
-  v1: bool = _program(
+  contrib: bool = PROGRAM(False, "Bring back tf.contrib for your program.")
+  v1: bool = PROGRAM(
     False,
     "Show your program TensorFlow 1.15's tf, with tf.contrib: for programs that"
     " were written for TensorFlow 1.",
   )
-  v1_packages: str | None = _program(
+  v1_packages: str | None = PROGRAM(
     None, "With --v1: installed packages of your program, bert,modeling."
   )
-  v2_control_flow: bool = _program(
+  v2_control_flow: bool = PROGRAM(
     False, "With --v1: loops and conditions are those of TensorFlow 2."
   )
-  resource_variables: bool = _program(
+  resource_variables: bool = PROGRAM(
     False, "With --v1: variables are those of TensorFlow 2."
   )
 

@@ -1,7 +1,6 @@
 """What the compare command is told; the fields are the flags of the names."""
 
 import dataclasses
-import functools
 
 from estimator_mp.cli import commands, train_flags
 from estimator_mp.config import options as options_lib
@@ -9,12 +8,9 @@ from estimator_mp.config import sharding_options
 
 from absl import flags
 
-_MODEL_AND_DATA = "Model and data"
-_COMPARISON = "Comparison"
+_model = options_lib.Group("Model and data")
+_comparison = options_lib.Group("Comparison")
 _MAX_SEED = 2**31 - 1
-
-_model = functools.partial(options_lib.option, group=_MODEL_AND_DATA)
-_comparison = functools.partial(options_lib.option, group=_COMPARISON)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,10 +88,10 @@ COMMAND = _CompareCommand(
   "Trains a model plain and sharded, in turns, and compares every step.",
   CompareOptions,
   (
-    _MODEL_AND_DATA,
+    _model,
     commands.PROGRAM,
     options_lib.SHARDING,
-    _COMPARISON,
+    _comparison,
   ),
   "estimator_mp.cli.run_compare",
   without=("export_shards", "prefetch_inputs"),

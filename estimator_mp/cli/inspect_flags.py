@@ -1,14 +1,13 @@
 """What the inspect command is told; the fields are the flags of the names."""
 
 import dataclasses
-import functools
 
 from estimator_mp.cli import commands
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import sharding_options
 
-_MODEL = "Model"
-_OUTPUT = "Output"
+_model = options_lib.Group("Model")
+_output = options_lib.Group("Output")
 # What a first step shows is nothing to inspect, and order is none of a place.
 _NOT_OF_A_PLACE = (
   "verify_placement",
@@ -23,8 +22,6 @@ _NOT_OF_A_PLACE = (
   "export_shards",
   "prefetch_inputs",
 )
-
-_model = functools.partial(options_lib.option, group=_MODEL)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +44,10 @@ class InspectOptions(commands.ProgramOptions):
   params: str | None = _model(
     None, 'The Estimator\'s params as JSON: {"units": 64}.'
   )
-  out: str | None = options_lib.option(
+  out: str | None = _output(
     None,
     "Directory for placement.png, placement.svg, placement.dot and"
     " placement.json. Without it nothing is written.",
-    group=_OUTPUT,
     is_path=True,
   )
 
@@ -68,7 +64,7 @@ COMMAND = commands.Command(
   "inspect",
   "Shows how the layers of a model would be spread over several devices.",
   InspectOptions,
-  (_MODEL, commands.PROGRAM, options_lib.SHARDING, _OUTPUT),
+  (_model, commands.PROGRAM, options_lib.SHARDING, _output),
   "estimator_mp.cli.run_inspect",
   without=_NOT_OF_A_PLACE,
   defaults={"mesh": "stage:3"},

@@ -4,7 +4,6 @@ The fields of the classes are the flags of the same names. Paths are absolute.
 """
 
 import dataclasses
-import functools
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, TypeVar
@@ -20,21 +19,16 @@ from absl import flags
 MODELS = tuple(catalogue.ENTRIES)
 IMAGE_MODELS = ("cifar10_cnn", "mlp")
 
-_MODEL_AND_DATA = "Model and data"
-_TRAINING = "Training"
-_OUTPUT = "Output"
-_CLUSTER = "Cluster"
+_data = options_lib.Group("Model and data")
+_training = options_lib.Group("Training")
+_output = options_lib.Group("Output")
+_cluster = options_lib.Group("Cluster")
 _MAX_SEED = 2**31 - 1
 _DEFAULTS: Mapping[str, Any] = MappingProxyType(
   {"mesh": "stage:3", "num_micro_batches": 4}
 )
 
 _Options = TypeVar("_Options")
-
-_data = functools.partial(options_lib.option, group=_MODEL_AND_DATA)
-_training = functools.partial(options_lib.option, group=_TRAINING)
-_output = functools.partial(options_lib.option, group=_OUTPUT)
-_cluster = functools.partial(options_lib.option, group=_CLUSTER)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -234,7 +228,7 @@ TRAIN = _ModelCommand(
   "train",
   "Trains a model that is spread over several devices.",
   TrainOptions,
-  (_MODEL_AND_DATA, options_lib.SHARDING, _TRAINING, _OUTPUT, _CLUSTER),
+  (_data, options_lib.SHARDING, _training, _output, _cluster),
   "estimator_mp.cli.run_train",
   defaults=_DEFAULTS,
 )
@@ -242,7 +236,7 @@ TRACE = _ModelCommand(
   "trace",
   "Draws what the devices do in a training step.",
   TraceOptions,
-  (_MODEL_AND_DATA, options_lib.SHARDING, _OUTPUT),
+  (_data, options_lib.SHARDING, _output),
   "estimator_mp.cli.run_trace",
   # The trace says where ops ran; a comparison would come a step too late. And
   # nothing is exported.

@@ -91,6 +91,14 @@ def option(
   return dataclasses.field(default=default, metadata={"option": described})
 
 
+class Group(str):
+  """The heading of some flags in the help; called, it makes their options."""
+
+  def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    """Returns what `option` returns, with this group."""
+    return option(*args, group=self, **kwargs)
+
+
 def _fields(options: type) -> dict[str, _Option]:
   """Returns the options of a dataclass by name; other fields are none."""
   hints = typing.get_type_hints(options)

@@ -1,7 +1,6 @@
 """What the launch command is told; the fields are the flags of the names."""
 
 import dataclasses
-import functools
 import os
 import shutil
 import sys
@@ -13,18 +12,13 @@ from estimator_mp.config import options as options_lib
 
 from absl import flags
 
-_TASKS = "Tasks"
-_ENDS = "Failures and ends"
-_LIMITS = "Limits of each task"
-_PLACES = "Network and logs"
+_tasks = options_lib.Group("Tasks")
+_ends = options_lib.Group("Failures and ends")
+_limits = options_lib.Group("Limits of each task")
+_places = options_lib.Group("Network and logs")
 _PROGRAM = "PROGRAM ARGS..."
 OWN = "own"
 HOST = "host"
-
-_tasks = functools.partial(options_lib.option, group=_TASKS)
-_ends = functools.partial(options_lib.option, group=_ENDS)
-_limits = functools.partial(options_lib.option, group=_LIMITS)
-_places = functools.partial(options_lib.option, group=_PLACES)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -148,7 +142,7 @@ COMMAND = _LaunchCommand(
   "Starts a local cluster: a process for each task, with its TF_CONFIG. PROGRAM"
   " is any\ncommand, or file.py ARGS... or -m module ARGS... for this Python.",
   LaunchOptions,
-  (_TASKS, _ENDS, _LIMITS, _PLACES),
+  (_tasks, _ends, _limits, _places),
   "estimator_mp.cli.launching.run_launch",
   arguments=f"-- {_PROGRAM}",
 )
