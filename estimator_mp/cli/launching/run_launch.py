@@ -71,7 +71,7 @@ def _run_once(
   terminal = task_output.Terminal(_STANDARD_OUTPUT)
   with contextlib.ExitStack() as stack:
     watcher = stack.enter_context(guardian.Guardian())
-    processes = []
+    processes = {}
     addresses = [f"{_ADDRESS}:{port}" for port in ports.free_ports(len(tasks))]
     for task, cores in zip(tasks, options.cores, strict=True):
       config = tasks_lib.tf_config(task, tasks, addresses, num_planned)
@@ -79,10 +79,8 @@ def _run_once(
       log = os.path.join(log_dir, f"{task.job}_{task.index}.log")
       output = task_output.TaskOutput(str(task), log, terminal)
       stack.enter_context(output)
-      processes.append(
-        task_process.TaskProcess(
-          task, options, environment, cores, output, watcher
-        )
+      processes[task] = task_process.TaskProcess(
+        task, options, environment, cores, output, watcher
       )
     running = supervision.Supervision(processes, options, terminal, _say)
     return running.run()

@@ -9,7 +9,7 @@ import dataclasses
 import selectors
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from estimator_mp.cli.launching import arrivals, endings, task_process, tasks
 from estimator_mp.cli.launching.launch_flags import LaunchOptions
@@ -21,28 +21,23 @@ _CAUGHT = (*_ENDING, signal.SIGCHLD)
 _MOST_READ = 256
 
 
+@dataclasses.dataclass(eq=False)
 class Supervision:
-  """A cluster that runs."""
+  """A cluster that runs.
 
-  def __init__(
-    self,
-    processes: Sequence[task_process.TaskProcess],
-    options: LaunchOptions,
-    terminal: Terminal,
-    say: Callable[[str], None],
-  ):
-    """Starts nothing yet.
+  Attributes:
+    processes: The processes of all tasks.
+    options: What is done about those that have failed, or have to end.
+    terminal: Where their lines go; if nobody reads there, the cluster ends.
+    say: Tells people something in a line.
+  """
 
-    Args:
-      processes: The processes of all tasks.
-      options: What is done about those that have failed, or have to end.
-      terminal: Where their lines go; if nobody reads there, the cluster ends.
-      say: Tells people something in a line.
-    """
-    self._processes = {process.task: process for process in processes}
-    self._options = options
-    self._terminal = terminal
-    self._say = say
+  processes: Mapping[Task, task_process.TaskProcess]
+  options: LaunchOptions
+  terminal: Terminal
+  say: Callable[[str], None]
+
+  def __post_init__(self) -> None:
     self._selector = selectors.DefaultSelector()
     self._files: dict[Task, int] = {}
     self._codes: dict[Task, int] = {}
@@ -67,7 +62,7 @@ class Supervision:
     ):
       self._selector.register(self._arrived, selectors.EVENT_READ)
       try:
-        for task in self._processes:
+        for task in self.processes:
           self._start(task)
         ending = self._until_an_ending()
         if not self._end(ending):  # Somebody wants it all to end, and at once.
@@ -78,7 +73,7 @@ class Supervision:
 
   @property
   def _tasks(self) -> tuple[Task, ...]:
-    return tuple(self._processes)
+    return tuple(self.processes)
 
   def _until_an_ending(self) -> endings.Ending:
     while True:
@@ -92,12 +87,12 @@ class Supervision:
           return ending
       if numbers:
         return endings.when_told(self._tasks, numbers[0])
-      if self._terminal.is_closed:
+      if self.terminal.is_closed:
         return endings.when_told(self._tasks, signal.SIGPIPE)
       self._restart_those_due()
 
   def _start(self, task: Task) -> None:
-    process = self._processes[task]
+    process = self.processes[task]
     self._files[task] = process.start()
     self._selector.register(self._files[task], selectors.EVENT_READ, process)
 
@@ -122,7 +117,7 @@ class Supervision:
   def _newly_ended(self) -> list[tuple[Task, int]]:
     """Returns the tasks that have ended since the last call, and how."""
     found = []
-    for task, process in self._processes.items():
+    for task, process in self.processes.items():
       code = process.poll()
       if code is not None:
         with contextlib.suppress(KeyError):  # It has closed its output before.
@@ -144,18 +139,18 @@ class Supervision:
       self._tell(task, f"{reason}, after the chief had ended well")
       return None
     number = self._restarts.get(task, 0) + 1
-    if number > self._options.max_restarts:
-      log = self._processes[task].output.log
-      self._processes[task].output.note(reason)
+    if number > self.options.max_restarts:
+      log = self.processes[task].output.log
+      self.processes[task].output.note(reason)
       reason = f"{reason}; its log is {log}"
       return endings.when_failed(self._tasks, task, reason, code)
     self._restarts[task] = number
-    delay = self._options.restart_delay
+    delay = self.options.restart_delay
     self._restart_times[task] = time.monotonic() + delay
     self._tell(
       task,
       f"{reason}; starting it again in {delay:g} s "
-      f"(restart {number} of {self._options.max_restarts})",
+      f"(restart {number} of {self.options.max_restarts})",
     )
     return None
 
@@ -167,8 +162,8 @@ class Supervision:
 
   def _tell(self, task: Task, text: str) -> None:
     """Says something about a task, also in its log."""
-    self._say(text)
-    self._processes[task].output.note(text)
+    self.say(text)
+    self.processes[task].output.note(text)
 
   def _end(self, ending: endings.Ending) -> bool:
     """Ends all tasks in order; those that are left have no more time.
@@ -184,19 +179,19 @@ class Supervision:
       running = self._names(self._running(self._tasks))
       if running and phase.signal is not None and not is_said:
         is_said = True
-        self._say(f"{ending.reason}; ending {running} (Ctrl-C kills at once)")
+        self.say(f"{ending.reason}; ending {running} (Ctrl-C kills at once)")
       if not self._carry_out(phase):
         return False
     if ending.exit_code and not is_said:
-      self._say(ending.reason)
+      self.say(ending.reason)
     return True
 
   def _carry_out(self, phase: endings.Phase) -> bool:
     """Lets some tasks end; returns False if a signal wants it at once."""
     for task in phase.tasks:
       if phase.signal is not None:
-        self._processes[task].signal(phase.signal)
-    seconds = min(self._options.grace, phase.seconds)
+        self.processes[task].signal(phase.signal)
+    seconds = min(self.options.grace, phase.seconds)
     deadline = time.monotonic() + seconds
     while self._running(phase.tasks) and time.monotonic() < deadline:
       if self._wait(deadline):
@@ -204,17 +199,17 @@ class Supervision:
       self._newly_ended()
     late = self._running(phase.tasks)
     if late and phase.signal is not None:
-      self._say(f"killing {self._names(late)}, not ended after {seconds:g} s")
+      self.say(f"killing {self._names(late)}, not ended after {seconds:g} s")
       self._kill(late)
     return True
 
   def _kill(self, some: Sequence[Task]) -> None:
     for task in some:
-      self._processes[task].kill()
+      self.processes[task].kill()
     self._newly_ended()
 
   def _running(self, among: Sequence[Task]) -> list[Task]:
-    return [task for task in among if self._processes[task].is_running]
+    return [task for task in among if self.processes[task].is_running]
 
   @staticmethod
   def _names(some: Sequence[Task]) -> str:

@@ -7,6 +7,7 @@ launcher dies (PR_SET_PDEATHSIG in section 2 of the manual, prctl).
 
 import contextlib
 import ctypes
+import dataclasses
 import os
 import resource
 import signal
@@ -23,36 +24,27 @@ _PR_SET_PDEATHSIG = 1
 _MOST_READ = 1 << 16
 
 
+@dataclasses.dataclass(eq=False)
 class TaskProcess:
-  """A task and its process, which may be started again when it has ended."""
+  """A task and its process, which may be started again when it has ended.
 
-  def __init__(
-    self,
-    task: Task,
-    options: LaunchOptions,
-    environment: Mapping[str, str],
-    cores: Collection[int],
-    output: task_output.TaskOutput,
-    guardian: guardian_lib.Guardian,
-  ):
-    """Starts nothing yet.
+  Attributes:
+    task: The task.
+    options: What the process is started with.
+    environment: All variables of its environment.
+    cores: The cores that it may use; empty for all of the launcher's.
+    output: Where its output goes.
+    guardian: Who is to know its process group.
+  """
 
-    Args:
-      task: The task.
-      options: What the process is started with.
-      environment: All variables of its environment.
-      cores: The cores that it may use; empty for all of the launcher's.
-      output: Where its output goes.
-      guardian: Who is to know its process group.
-    """
-    self.task = task
-    self.output = output
-    self._options = options
-    self._environment = environment
-    self._cores = cores
-    self._guardian = guardian
-    self._process: subprocess.Popen[bytes] | None = None
-    self._reading = -1
+  task: Task
+  options: LaunchOptions
+  environment: Mapping[str, str]
+  cores: Collection[int]
+  output: task_output.TaskOutput
+  guardian: guardian_lib.Guardian
+  _process: subprocess.Popen[bytes] | None = None
+  _reading: int = -1
 
   @property
   def is_running(self) -> bool:
@@ -69,21 +61,21 @@ class TaskProcess:
     os.set_blocking(reading, False)
     try:
       self._process = subprocess.Popen(
-        self._options.program,
-        env=self._environment,
+        self.options.program,
+        env=self.environment,
         cwd=options_lib.user_directory(),
         stdin=subprocess.DEVNULL,
         stdout=writing,
         stderr=writing,
         start_new_session=True,
-        preexec_fn=_preparation(self._options.num_bytes, self._cores),
+        preexec_fn=_preparation(self.options.num_bytes, self.cores),
       )
     except BaseException:
       os.close(reading)
       raise
     finally:
       os.close(writing)
-    self._guardian.watch(self._process.pid)
+    self.guardian.watch(self._process.pid)
     self._reading = reading
     return reading
 
@@ -124,7 +116,7 @@ class TaskProcess:
       return None
     # Until it is waited for, its number cannot be another's.
     self.signal(signal.SIGKILL)
-    self._guardian.forget(pid)
+    self.guardian.forget(pid)
     code = self._process.wait()
     self._process = None
     return code if code >= 0 else 128 - code
