@@ -130,7 +130,7 @@ def claimed_model_dir(
       _check_same_run(model_dir, identity, found)
     read_result(model_dir)
     if found != identity:
-      _write_json(path, identity)
+      files.write_json(path, identity)
     yield
 
 
@@ -192,7 +192,9 @@ def write_result(model_dir: str, result: Result) -> str:
     result: Its result.
   """
   path = os.path.join(model_dir, RESULT_FILE)
-  _write_json(path, {"format": _RESULT_FORMAT, **dataclasses.asdict(result)})
+  files.write_json(
+    path, {"format": _RESULT_FORMAT, **dataclasses.asdict(result)}
+  )
   return path
 
 
@@ -263,10 +265,6 @@ def _read_json(path: str) -> dict[str, Any] | None:
     except ValueError:  # It is no JSON, or no text.
       return None
   return value if isinstance(value, dict) else None
-
-
-def _write_json(path: str, value: Mapping[str, Any]) -> None:
-  files.write_whole(path, json.dumps(value, indent=2) + "\n")
 
 
 def _sizes(devices: dict[str, int]) -> str:

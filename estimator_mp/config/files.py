@@ -3,6 +3,7 @@
 No reader sees half of a file, and a full disk leaves none.
 """
 
+import json
 import os
 from collections.abc import Mapping
 from typing import Any
@@ -28,6 +29,16 @@ def write_whole(path: str, content: str | bytes) -> None:
     if tf.io.gfile.exists(temporary):
       tf.io.gfile.remove(temporary)
     raise
+
+
+def write_json(path: str, value: Any) -> None:
+  """Makes or replaces a file of JSON in one step.
+
+  Args:
+    path: Its path.
+    value: What is to be in it.
+  """
+  write_whole(path, json.dumps(value, indent=1) + "\n")
 
 
 def check_format(

@@ -171,12 +171,8 @@ def write(pipeline: Pipeline, folder: str) -> None:
       "stage": stage.stage,
       "devices": stage.devices,
     }
-    _write_json(os.path.join(folder, stage.folder, STAGE_FILE), of_stage)
-  _write_json(os.path.join(folder, FILE), values)
-
-
-def _write_json(path: str, values: Mapping[str, Any]) -> None:
-  files.write_whole(path, json.dumps(values, indent=1) + "\n")
+    files.write_json(os.path.join(folder, stage.folder, STAGE_FILE), of_stage)
+  files.write_json(os.path.join(folder, FILE), values)
 
 
 def find(path: str) -> str:

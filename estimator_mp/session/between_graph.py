@@ -145,7 +145,6 @@ class _EndOfSynchronization(tf.estimator.SessionRunHook):
     self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
   ) -> None:
     """Keeps who tells threads to stop."""
-    del session
     self._coordinator = coord
 
   def end(self, session: tf.compat.v1.Session) -> None:

@@ -9,7 +9,7 @@ import functools
 import inspect
 import os
 import types
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from estimator_mp.config import files
@@ -20,16 +20,14 @@ from tensorflow.core.protobuf import saved_model_pb2
 _SAVED_MODEL = "saved_model.pb"
 # A collection of graphs whose SavedModels keep the devices of ops.
 _KEEPS_DEVICES = "estimator_mp/keeps_devices"
-# The methods of an Estimator that build graphs, and whether they export these.
-_METHODS: Mapping[str, bool] = types.MappingProxyType(
-  {
-    "train": False,
-    "evaluate": False,
-    "predict": False,
-    "export_saved_model": True,
-    "export_savedmodel": True,
-    "experimental_export_all_saved_models": True,
-  }
+# The methods of an Estimator that build graphs; those that export say so.
+_METHODS = (
+  "train",
+  "evaluate",
+  "predict",
+  "export_saved_model",
+  "export_savedmodel",
+  "experimental_export_all_saved_models",
 )
 
 
@@ -65,8 +63,8 @@ def _exports_by_code() -> dict[types.CodeType, bool]:
   """Returns whether methods export, by what a stack has of them."""
   owner = tf.compat.v1.estimator.Estimator
   return {
-    inspect.unwrap(getattr(owner, name)).__code__: exports
-    for name, exports in _METHODS.items()
+    inspect.unwrap(getattr(owner, name)).__code__: "export" in name
+    for name in _METHODS
   }
 
 

@@ -83,7 +83,6 @@ class InputPositionHook(tf.estimator.SessionRunHook):
       ValueError: If the state of the input cannot be saved, the file with that
         of the last run is damaged, or nothing is known of the Saver.
     """
-    del coord
     self._is_in_step = False
     self._position.check(session)
     step = int(session.run(v1.train.get_global_step(session.graph)))

@@ -59,45 +59,44 @@ class _OfShardedRun:
 
   sharded_run: ShardedRun
 
+  def _plain(self, name: str) -> Any:
+    """Returns what a RunConfig says of a name."""
+    return getattr(super(), name)
+
   @property
   def _is_in_graph(self) -> bool:
     """Whether one mesh spans several tasks."""
-    run_config: Any = super()
-    jobs = run_config.cluster_spec.as_dict()
+    jobs = self._plain("cluster_spec").as_dict()
     size = sum(len(addresses) for addresses in jobs.values())
-    return size > 1 and not run_config.num_ps_replicas
+    return size > 1 and not self._plain("num_ps_replicas")
+
+  @property
+  def _is_served(self) -> bool:
+    """Whether it does, and the tasks serve it now."""
+    return self._is_in_graph and distribution.is_cluster_run()
 
   @property
   def cluster_spec(self) -> tf.train.ClusterSpec:
     """As RunConfig's; no cluster while its tasks serve the mesh."""
-    run_config: Any = super()
-    if self._is_in_graph and distribution.is_cluster_run():
-      return tf.train.ClusterSpec({})
-    return run_config.cluster_spec
+    given = self._plain("cluster_spec")
+    return tf.train.ClusterSpec({}) if self._is_served else given
 
   @property
   def num_worker_replicas(self) -> int:
     """As RunConfig's; 1 while the tasks of a cluster serve the mesh."""
-    run_config: Any = super()
-    if self._is_in_graph and distribution.is_cluster_run():
-      return 1
-    return int(run_config.num_worker_replicas)
+    return 1 if self._is_served else int(self._plain("num_worker_replicas"))
 
   @property
   def master(self) -> str:
     """As RunConfig's; this process unless the cluster's tasks serve."""
-    run_config: Any = super()
-    if self._is_in_graph and not distribution.is_cluster_run():
-      return ""
-    return str(run_config.master)
+    is_alone = self._is_in_graph and not self._is_served
+    return "" if is_alone else str(self._plain("master"))
 
   @property
   def evaluation_master(self) -> str:
     """As RunConfig's; the server while the cluster's tasks serve the mesh."""
-    run_config: Any = super()
-    if self._is_in_graph and distribution.is_cluster_run():
-      return str(run_config.master)
-    return str(run_config.evaluation_master)
+    name = "master" if self._is_served else "evaluation_master"
+    return str(self._plain(name))
 
   @property
   def checkpoint_save_graph_def(self) -> bool:
@@ -107,8 +106,7 @@ class _OfShardedRun:
     has_loss = graph.get_collection(tf.compat.v1.GraphKeys.LOSSES)
     if has_loss and mesh_lib.get_mesh() is None:
       _check_sharded(graph, self.sharded_run)
-    run_config: Any = super()
-    return bool(run_config.checkpoint_save_graph_def)
+    return bool(self._plain("checkpoint_save_graph_def"))
 
   def __reduce__(self) -> tuple[Any, ...]:
     """Copies and pickles it by the class that it was made of."""
