@@ -184,21 +184,20 @@ def _write_lines(
 ) -> None:
   for batch in batches:
     for values in zip(*batch.values(), strict=True):
-      row = {name: _encoded(x) for name, x in zip(batch, values, strict=True)}
-      file.write(json.dumps(row, ensure_ascii=False) + "\n")
+      row = dict(zip(batch, values, strict=True))
+      line = json.dumps(row, default=_encoded, ensure_ascii=False)
+      file.write(f"{line}\n")
     file.flush()
 
 
 def _encoded(value: Any) -> Any:
-  """Returns a value as JSON has it."""
-  if isinstance(value, bytes):
-    try:
-      return value.decode()
-    except UnicodeDecodeError:
-      return {_B64: base64.b64encode(value).decode()}
-  if isinstance(value, np.ndarray):
-    return [_encoded(x) for x in value]
-  return value.item() if isinstance(value, np.generic) else value
+  """Returns what JSON has instead of bytes, and of an array or its entry."""
+  if not isinstance(value, bytes):
+    return value.tolist()
+  try:
+    return value.decode()
+  except UnicodeDecodeError:
+    return {_B64: base64.b64encode(value).decode()}
 
 
 def _write_arrays(

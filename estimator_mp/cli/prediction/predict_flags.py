@@ -1,16 +1,13 @@
 """What the predict command is told; the fields are the flags of the names."""
 
 import dataclasses
-import functools
 
 from estimator_mp.cli import commands
 from estimator_mp.config import options as options_lib
 
-_EXAMPLES = "Examples"
-_STAGES = "Stages"
+_examples = options_lib.Group("Examples")
+_stages = options_lib.Group("Stages")
 
-_stages = functools.partial(options_lib.option, group=_STAGES)
-_examples = functools.partial(options_lib.option, group=_EXAMPLES)
 
 SUFFIXES = (".jsonl", ".json", ".npz")
 
@@ -19,7 +16,7 @@ SUFFIXES = (".jsonl", ".json", ".npz")
 class PredictOptions:
   """What is to be predicted. Paths are absolute."""
 
-  stages: str | None = _stages(
+  stages: str = _stages(
     None,
     "What estimator_mp.export_stages returned, or the folder that it was given;"
     " then the newest export in it.",
@@ -38,7 +35,7 @@ class PredictOptions:
   deadline: float = _stages(
     60.0, "How many seconds a stage may take to answer a request."
   )
-  examples: str | None = _examples(
+  examples: str = _examples(
     None,
     "What to predict: JSON lines (.jsonl), each an example with the model's"
     ' inputs by name, bytes as {"b64": "..."}; or arrays by name with a row for'
@@ -82,7 +79,7 @@ COMMAND = commands.Command(
   "predict",
   "Sends examples through stages that were exported, several at a time.",
   PredictOptions,
-  (_STAGES, _EXAMPLES),
+  (_stages, _examples),
   "estimator_mp.cli.prediction.run_predict",
 )
 

@@ -31,8 +31,6 @@ def predict(options: predict_flags.PredictOptions) -> tuple[int, int, float]:
     ValueError: If an option, or a file, is wrong.
     StageError: If a stage cannot be reached, or fails.
   """
-  assert options.stages is not None
-  assert options.examples is not None
   with StagePipeline(
     options.stages,
     options.addresses,
@@ -120,7 +118,6 @@ def run_command(options: predict_flags.PredictOptions) -> int:
   received: list[int] = []
 
   def interrupt(number: int, frame: FrameType | None) -> None:
-    del frame
     received.append(number)
     raise KeyboardInterrupt
 

@@ -22,7 +22,6 @@ def run_command(options: serve_flags.ServeOptions) -> int:
   """
   # What is wrong is said in one line, and not by gRPC, too.
   os.environ.setdefault("GRPC_VERBOSITY", "NONE")
-  assert options.stage_dir is not None
   ended = threading.Event()
   for number in (signal.SIGINT, signal.SIGTERM):
     signal.signal(number, lambda *_: ended.set())

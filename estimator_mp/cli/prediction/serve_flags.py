@@ -5,7 +5,7 @@ import dataclasses
 from estimator_mp.cli import commands
 from estimator_mp.config import options as options_lib
 
-_STAGE = "Stage"
+_stage = options_lib.Group("Stage")
 _MOST = 65535
 
 
@@ -13,22 +13,18 @@ _MOST = 65535
 class ServeOptions:
   """Which stage is to be served, and where. Paths are absolute."""
 
-  stage_dir: str | None = options_lib.option(
+  stage_dir: str = _stage(
     None,
     "The folder of one stage, such as export/1700000000/stage_0. It may be a"
     " copy on another machine.",
-    group=_STAGE,
     is_path=True,
   )
-  port: int = options_lib.option(
-    8500, "The port; 0 for one that is free.", maximum=_MOST, group=_STAGE
-  )
-  listen: str = options_lib.option(
+  port: int = _stage(8500, "The port; 0 for one that is free.", maximum=_MOST)
+  listen: str = _stage(
     "127.0.0.1",
     "The address to listen on. Whoever can reach it can use the model: there is"
     " no authentication, and nothing is encrypted. 0.0.0.0 is every network of"
     " this machine.",
-    group=_STAGE,
   )
 
   def __post_init__(self) -> None:
@@ -43,7 +39,7 @@ COMMAND = commands.Command(
   "serve_stage",
   "Serves one stage of a model to the predict command on another machine.",
   ServeOptions,
-  (_STAGE,),
+  (_stage,),
   "estimator_mp.cli.prediction.run_serve",
 )
 
