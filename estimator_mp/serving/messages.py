@@ -32,8 +32,7 @@ def encode(name: str, arrays: Mapping[str, Any]) -> bytes:
   message = tf.compat.v1.NameAttrList(name=name)
   for key, array in arrays.items():
     message.attr[key].tensor.CopyFrom(tf.make_tensor_proto(array))
-  encoded: bytes = message.SerializeToString()
-  return encoded
+  return bytes(message.SerializeToString())
 
 
 def decode(message: bytes) -> tuple[str, dict[str, Any]]:

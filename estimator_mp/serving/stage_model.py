@@ -1,6 +1,7 @@
 """The SavedModel of a stage: its ops, its variables, its signatures."""
 
 import collections
+import itertools
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -53,7 +54,7 @@ class StageModel:
     self._states = stage_states.find(whole, ops)
     ops |= self._states.ops
     self._variables = self._variables_of({op.name for op in ops})
-    for variable in self._variables.values():
+    for variable in itertools.chain(*self._variables.values()):
       read = whole.graph.get_tensor_by_name(variable.snapshot_name).op
       ops.update(traversal.walk([read], traversal.sources))
     self._names = {op.name for op in ops}
@@ -202,32 +203,30 @@ class StageModel:
       found.append(node)
     return found
 
-  def _variables_of(self, names: set[str]) -> dict[bytes, Any]:
-    """Returns the protos of those variables that have these names."""
-    found: dict[bytes, Any] = {}
+  def _variables_of(self, names: set[str]) -> dict[str, list[Any]]:
+    """Returns the protos of those variables that have these names, as listed.
+
+    They are by collection.
+    """
     collections = self._whole.meta_graph.collection_def
+    found = {}
     for key in _COLLECTIONS:
-      for text in collections[key].bytes_list.value:
-        variable = variable_pb2.VariableDef.FromString(text)
-        if variable.variable_name.partition(":")[0] in names:
-          found[text] = variable
+      listed = collections[key].bytes_list.value
+      protos = map(variable_pb2.VariableDef.FromString, listed)
+      found[key] = [x for x in protos if _name(x.variable_name) in names]
     return found
 
   def _add_collections(self) -> None:
     """Lists the variables, and what initializes the rest."""
     restored = {
-      node.input[0].partition(":")[0]: node.name
+      _name(node.input[0]): node.name
       for node in self._nodes
       if node.op in op_types.ASSIGNS
     }
-    collections = self._whole.meta_graph.collection_def
-    for key in _COLLECTIONS:
-      for text in collections[key].bytes_list.value:
-        variable = self._variables.get(text)
-        initializer = variable and restored.get(
-          variable.variable_name.partition(":")[0]
-        )
-        if variable is not None and initializer:
+    for key, found in self._variables.items():
+      for variable in found:
+        initializer = restored.get(_name(variable.variable_name))
+        if initializer:
           # What has the first value in training is no part of the stage.
           variable.initializer_name = initializer
           variable.ClearField("initial_value_name")
@@ -252,7 +251,7 @@ class StageModel:
   def _copy_assets(self, folder: str) -> None:
     """Copies the files that tables of the stage are read from."""
     for asset in self._whole.assets:
-      if asset.tensor_info.name.partition(":")[0] in self._names:
+      if _name(asset.tensor_info.name) in self._names:
         self._meta_graph.asset_file_def.append(asset)
         source, target = (
           os.path.join(x, "assets") for x in (self._whole.folder, folder)
@@ -263,6 +262,11 @@ class StageModel:
           os.path.join(target, asset.filename),
           overwrite=True,
         )
+
+
+def _name(tensor: str) -> str:
+  """Returns the name of the op of a tensor."""
+  return tensor.partition(":")[0]
 
 
 def _signal(name: str) -> str:

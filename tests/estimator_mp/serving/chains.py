@@ -4,7 +4,7 @@ import os
 
 import estimator_mp
 from estimator_mp.serving import chain, export_stages, pipeline_file
-from estimator_mp.serving.stage_runner import StageRunner
+from estimator_mp.serving.stage_server import StageRunner
 from tests.estimator_mp.serving import served_models
 
 import numpy as np
