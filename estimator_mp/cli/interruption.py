@@ -88,7 +88,6 @@ class Interruption(tf.estimator.SessionRunHook):
     run_values: tf.estimator.SessionRunValues,
   ) -> None:
     """Ends training after the step that was running."""
-    del run_values
     if self.requested:
       run_context.request_stop()
 
@@ -132,7 +131,6 @@ class LeaveEvaluation(tf.estimator.SessionRunHook):
 
   def before_run(self, run_context: tf.estimator.SessionRunContext) -> None:
     """Leaves the evaluation if something has asked to stop."""
-    del run_context
     self._interruption.raise_if_requested()
 
 
@@ -149,7 +147,6 @@ class LeaveAfterSaving(tf.compat.v1.train.CheckpointSaverListener):
     self, session: tf.compat.v1.Session, global_step_value: int
   ) -> None:
     """Leaves training if something has asked to stop."""
-    del session, global_step_value
     self._interruption.raise_if_requested()
 
   end = after_save

@@ -123,7 +123,6 @@ class ProgressHook(tf.estimator.SessionRunHook):
     self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
   ) -> None:
     """Reads the step that the session starts from."""
-    del coord
     self._first_step = self.step = int(session.run(self._global_step))
     self._seconds = 0.0
     self._shown = -math.inf
@@ -143,7 +142,6 @@ class ProgressHook(tf.estimator.SessionRunHook):
     self, run_context: tf.estimator.SessionRunContext
   ) -> tf.estimator.SessionRunArgs:
     """Starts the clock, and asks for the loss if this step shows it."""
-    del run_context
     self._started = time.monotonic()
     self._shows_this_step = self._shows(self.step + 1)
     fetches = self._loss if self._shows_this_step else None
@@ -155,7 +153,6 @@ class ProgressHook(tf.estimator.SessionRunHook):
     run_values: tf.estimator.SessionRunValues,
   ) -> None:
     """Stops the clock, and shows the step if it is time to."""
-    del run_context
     seconds = time.monotonic() - self._started
     self.step += 1
     if self.step > self._first_step + _WARM_UP_STEPS:
@@ -166,7 +163,6 @@ class ProgressHook(tf.estimator.SessionRunHook):
 
   def end(self, session: tf.compat.v1.Session) -> None:
     """Ends the bar."""
-    del session
     self.close()
 
   def _shows(self, step: int) -> bool:
@@ -298,16 +294,13 @@ class PlacementTableHook(tf.estimator.SessionRunHook):
 class EvaluationReport(tf.estimator.Exporter):
   """Shows every evaluation; Estimator tells its exporters of each one."""
 
+  name = "evaluation_report"
+
   def __init__(
     self, progress: ProgressHook, outcome: Callable[[Mapping[str, Any]], str]
   ):
     self._progress = progress
     self._outcome = outcome
-
-  @property
-  def name(self) -> str:
-    """The exporter's name."""
-    return "evaluation_report"
 
   def export(
     self,
@@ -318,7 +311,6 @@ class EvaluationReport(tf.estimator.Exporter):
     is_the_final_export: bool,
   ) -> None:
     """Shows an evaluation; exports nothing."""
-    del estimator, export_path, checkpoint_path, is_the_final_export
     self._progress.write(
       f"evaluation at step {eval_result['global_step']}:"
       f" {self._outcome(eval_result)}"

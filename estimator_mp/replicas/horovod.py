@@ -219,7 +219,6 @@ class BroadcastHook(tf.estimator.SessionRunHook):
     Raises:
       RuntimeError: If processes have built different graphs.
     """
-    del coord
     fingerprints = session.run(self._fingerprints)[:, 0].tolist()
     root = fingerprints[_ROOT]
     others = [i for i, found in enumerate(fingerprints) if found != root]
