@@ -1,21 +1,51 @@
 """What the capacity command is told; the fields are the flags of the names."""
 
 import dataclasses
-import functools
 import json
+from collections.abc import Mapping
 
 from estimator_mp.cli import commands
-from estimator_mp.cli.sizing import catalogue
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import sharding_options
 
-_MODEL = "Model"
-_DEVICES = "Devices"
-_OUTPUT = "Output"
+_model = options_lib.Group("Model")
+_devices = options_lib.Group("Devices")
+_output = options_lib.Group("Output")
 _USED = ("num_micro_batches", "schedule", "recompute", "optimizer_state")
 
-_model = functools.partial(options_lib.option, group=_MODEL)
-_devices = functools.partial(options_lib.option, group=_DEVICES)
+
+@dataclasses.dataclass(frozen=True)
+class Family:
+  """Models that differ by one size.
+
+  Attributes:
+    size: The size that is free.
+    sizes: The others, with their defaults.
+    empty: Other sizes, so small that a model of the same ops has next to no
+      tensors.
+  """
+
+  size: str
+  sizes: Mapping[str, int]
+  empty: Mapping[str, int]
+
+
+_TRANSFORMER = {
+  "hidden_size": 512,
+  "num_heads": 8,
+  "sequence_length": 64,
+  "vocabulary_size": 256,
+}
+_EMPTY_TRANSFORMER = {"hidden_size": 8, "vocabulary_size": 8}
+
+FAMILIES: Mapping[str, Family] = {
+  "transformer": Family("num_layers", _TRANSFORMER, _EMPTY_TRANSFORMER),
+  "moe": Family(
+    "num_layers",
+    {**_TRANSFORMER, "hidden_size": 256, "num_experts": 4},
+    _EMPTY_TRANSFORMER,
+  ),
+}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -26,7 +56,7 @@ class CapacityOptions:
   model: str = _model(
     "transformer",
     "The family, of which the number of layers is free.",
-    choices=tuple(catalogue.FAMILIES),
+    choices=tuple(FAMILIES),
   )
   sizes: str | None = _model(
     None, 'Other sizes of the family, as JSON: {"hidden_size": 256}.'
@@ -52,11 +82,10 @@ class CapacityOptions:
     (), "With --measure: for these numbers of stages only.", 1
   )
   steps: int = _devices(3, "With --measure: training steps.", minimum=1)
-  out: str | None = options_lib.option(
+  out: str | None = _output(
     None,
     "Directory for capacity.png, capacity.svg and capacity.json. Without it"
     " nothing is written.",
-    group=_OUTPUT,
     is_path=True,
   )
 
@@ -91,9 +120,9 @@ class CapacityOptions:
     return commands.parse_bytes("memory_per_device", self.memory_per_device)
 
   @property
-  def family(self) -> catalogue.Family:
+  def family(self) -> Family:
     """The family of the model."""
-    return catalogue.FAMILIES[self.model]
+    return FAMILIES[self.model]
 
   @property
   def all_sizes(self) -> dict[str, int]:
@@ -124,7 +153,7 @@ COMMAND = commands.Command(
   "capacity",
   "Finds the largest model of a family that fits devices of a given memory.",
   CapacityOptions,
-  (_MODEL, _DEVICES, options_lib.SHARDING, _OUTPUT),
+  (_model, _devices, options_lib.SHARDING, _output),
   "estimator_mp.cli.sizing.run_capacity",
   without=options_lib.names(sharding_options.ShardingOptions, _USED),
   defaults={"num_micro_batches": 4, "recompute": "always"},

@@ -8,6 +8,7 @@ RLIMIT_DATA. A device's own process runs this file, too:
 """
 
 import contextlib
+import dataclasses
 import json
 import resource
 import sys
@@ -29,19 +30,17 @@ _ENVIRONMENT = {
 }
 
 
+@dataclasses.dataclass(frozen=True)
 class DeviceProcesses:
-  """The processes of some devices.
+  """The processes of some devices, as `started` starts them.
 
   Attributes:
     target: What a session is to connect to.
+    processes: The process of each device.
   """
 
-  def __init__(
-    self, target: str, processes: Sequence[child_process.ChildProcess]
-  ):
-    """Knows processes that were started; see `started`."""
-    self.target = target
-    self._processes = processes
+  target: str
+  processes: Sequence[child_process.ChildProcess]
 
   def limit(self, num_bytes: int) -> None:
     """Lets no process take more data than it has now, and some bytes.
@@ -49,23 +48,23 @@ class DeviceProcesses:
     Args:
       num_bytes: How many more.
     """
-    for process in self._processes:
+    for process in self.processes:
       most = _status(process.pid, "VmData") + num_bytes
       resource.prlimit(process.pid, resource.RLIMIT_DATA, (most, most))
 
   def forget_peaks(self) -> None:
     """Lets the peaks begin anew at what processes hold now."""
-    for process in self._processes:
+    for process in self.processes:
       with open(f"/proc/{process.pid}/clear_refs", "w") as file:
         file.write("5")
 
   def peaks(self) -> list[int]:
     """Returns the most bytes of real memory that each process has held."""
-    return [_status(process.pid, "VmHWM") for process in self._processes]
+    return [_status(process.pid, "VmHWM") for process in self.processes]
 
   def held(self) -> list[int]:
     """Returns the bytes of real memory that each process holds."""
-    return [_status(process.pid, "VmRSS") for process in self._processes]
+    return [_status(process.pid, "VmRSS") for process in self.processes]
 
 
 def _status(pid: int, name: str) -> int:

@@ -8,15 +8,12 @@ not counted; beyond it, each may take the memory of its device and no more, or
 the step fails.
 """
 
-import dataclasses
 from collections.abc import Sequence
 from contextlib import closing
 
-from estimator_mp import sharding
-from estimator_mp.cli.sizing import device_processes, families, planning
+from estimator_mp.cli.sizing import device_processes, planning
 from estimator_mp.cli.sizing.capacity_flags import CapacityOptions
-from estimator_mp.comparison import inspect_model
-from estimator_mp.config.sharding_config import ShardingConfig
+from estimator_mp.cli.sizing.planning import Measurement
 from estimator_mp.session import session_config
 
 import tensorflow as tf
@@ -28,25 +25,6 @@ _REFUSED = (
   tf.errors.AbortedError,
   tf.errors.UnavailableError,
 )
-
-
-@dataclasses.dataclass(frozen=True)
-class Measurement:
-  """What happened when a planned model was trained.
-
-  Attributes:
-    losses: The loss of each step; none if the model did not fit.
-    peaks: The most bytes of real memory that each device's process held, beyond
-      what it holds for the same graph with next to no tensors.
-  """
-
-  losses: tuple[float, ...]
-  peaks: tuple[int, ...]
-
-  @property
-  def fits(self) -> bool:
-    """Whether the model has trained."""
-    return bool(self.losses)
 
 
 def measure(options: CapacityOptions, plan: planning.Plan) -> Measurement:
@@ -84,7 +62,7 @@ class _Training:
     self,
     options: CapacityOptions,
     plan: planning.Plan,
-    model: families.Model,
+    model: planning.Model,
     target: str,
   ):
     """Builds the graph, and connects to the devices.
@@ -95,25 +73,18 @@ class _Training:
       model: The plan's model, or another one with the same ops.
       target: What the session connects to.
     """
-    config = ShardingConfig(
-      planning.mesh_of(options, plan.num_stages),
-      planning.devices_of(options, plan.num_stages),
+    config = planning.config_of(
+      options,
+      plan.num_stages,
       placement=plan.placement,
-      optimizer_state=options.sharding.optimizer_state,
-      verify_placement=False,
       num_micro_batches=options.sharding.num_micro_batches,
       schedule=options.sharding.schedule,
       recompute=options.sharding.recompute,
     )
     batch_size = options.batch_size * options.replicas
     with tf.Graph().as_default() as graph:
-      tf.compat.v1.train.create_global_step()
-      with tf.device("/job:chief/task:0/cpu:0"):
-        features, labels = map(
-          inspect_model.placeholders, model.specs(batch_size)
-        )
-      self._spec = sharding.shard_model_fn(model.model_fn(), config)(
-        features, labels, tf.estimator.ModeKeys.TRAIN
+      self._spec, fed = model.build(
+        config, batch_size, "/job:chief/task:0/cpu:0"
       )
       for hook in self._spec.training_hooks:
         hook.begin()
@@ -122,9 +93,8 @@ class _Training:
         tf.compat.v1.local_variables_initializer(),
       ]
       graph.finalize()
-    arrays, targets = model.examples(batch_size)
-    self._feed = {features[name]: array for name, array in arrays.items()}
-    self._feed[labels] = targets
+    examples = tf.nest.flatten(model.examples(batch_size))
+    self._feed = dict(zip(fed, examples, strict=True))
     obeying = session_config.session_config(config)
     obeying.use_per_session_threads = False  # Each process has its own.
     # The graph of initial values has some as constants, as long as its session

@@ -1,47 +1,19 @@
 """What the capacity command runs: plans, a table, a picture, measurements."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Sequence
-from typing import Any
 
 from estimator_mp import amounts
 from estimator_mp.cli import commands, run_record
 from estimator_mp.cli.sizing import capacity_picture, measurement, planning
 from estimator_mp.cli.sizing.capacity_flags import CapacityOptions
-from estimator_mp.config import options as options_lib
+from estimator_mp.config import files
 
 _TITLES = ("parameters", "of linear", "variables", "gradients", "tensors")
 
 
-@dataclasses.dataclass(frozen=True)
-class Capacity:
-  """The largest model for a number of stages.
-
-  Attributes:
-    plan: What it needs.
-    measured: What happened when it was trained; None if nobody tried.
-  """
-
-  plan: planning.Plan
-  measured: measurement.Measurement | None
-
-  def to_dict(self) -> dict[str, Any]:
-    """Returns everything for JSON, but for the placement."""
-    model = self.plan.model
-    return {
-      "stages": self.plan.num_stages,
-      "family": model.family,
-      "sizes": dict(model.sizes),
-      "free_size": model.free_size,
-      "parameters": self.plan.parameters,
-      "devices": options_lib.to_plain(self.plan.devices),
-      "measured": options_lib.to_plain(self.measured),
-    }
-
-
-def find(options: CapacityOptions) -> list[Capacity]:
+def find(options: CapacityOptions) -> list[planning.Plan]:
   """Returns the largest model for each number of stages.
 
   Args:
@@ -51,11 +23,11 @@ def find(options: CapacityOptions) -> list[Capacity]:
     ValueError: If no model fits, or one cannot be placed; the text is one line
       and says what would be right.
   """
-  found: list[Capacity] = []
+  found: list[planning.Plan] = []
   guess = 1
   for num_stages in sorted(set(options.stages)):
     if found:
-      last = found[-1].plan
+      last = found[-1]
       guess = last.model.free_size * num_stages // last.num_stages
     on_stages = amounts.counted(num_stages, "stage")
     print(f"planning for {on_stages} ...", flush=True)
@@ -66,18 +38,18 @@ def find(options: CapacityOptions) -> list[Capacity]:
         f"{options.model} with {options.family.size}=1 on {on_stages}; raise "
         "it, or choose smaller --sizes"
       )
-    measured = None
     if options.measure and num_stages in (
       options.measured_stages or options.stages
     ):
       count = amounts.counted(len(plan.devices), "process", "es")
       print(f"training in {count} ...", flush=True)
       measured = measurement.measure(options, plan)
-    found.append(Capacity(plan, measured))
+      plan = dataclasses.replace(plan, measured=measured)
+    found.append(plan)
   return found
 
 
-def table(options: CapacityOptions, found: Sequence[Capacity]) -> str:
+def table(options: CapacityOptions, found: Sequence[planning.Plan]) -> str:
   """Returns a table for people: a line for each number of stages.
 
   Args:
@@ -85,9 +57,8 @@ def table(options: CapacityOptions, found: Sequence[Capacity]) -> str:
     found: What was found.
   """
   rows = [["stages", options.family.size, *_TITLES, "planned", "measured"]]
-  first = found[0].plan
-  for capacity in found:
-    plan = capacity.plan
+  first = found[0]
+  for plan in found:
     fullest = max(plan.devices, key=lambda device: device.total)
     linear = first.parameters * plan.num_stages / first.num_stages
     rows.append(
@@ -105,13 +76,13 @@ def table(options: CapacityOptions, found: Sequence[Capacity]) -> str:
             fullest.total,
           )
         ),
-        _measured(capacity.measured),
+        _measured(plan.measured),
       ]
     )
   return "\n".join(amounts.columns(rows, 0))
 
 
-def _measured(measured: measurement.Measurement | None) -> str:
+def _measured(measured: planning.Measurement | None) -> str:
   if measured is None:
     return "-"
   if not measured.fits:
@@ -119,34 +90,32 @@ def _measured(measured: measurement.Measurement | None) -> str:
   return amounts.amount(max(measured.peaks), "B")
 
 
-def _lines_of_training(found: Sequence[Capacity]) -> list[str]:
+def _lines_of_training(found: Sequence[planning.Plan]) -> list[str]:
   """Returns lines about the models that were trained."""
   lines = []
-  for capacity in found:
-    measured = capacity.measured
+  for plan in found:
+    measured = plan.measured
     if measured is not None and measured.fits:
       losses = " ".join(f"{loss:.4f}" for loss in measured.losses)
-      count = amounts.counted(capacity.plan.num_stages, "stage")
+      count = amounts.counted(plan.num_stages, "stage")
       lines.append(f"trained on {count}: loss {losses}")
   return lines
 
 
 def _write(
-  options: CapacityOptions, found: Sequence[Capacity], title: str
+  options: CapacityOptions, found: Sequence[planning.Plan], title: str
 ) -> list[str]:
   """Writes capacity.png, .svg and .json; returns the paths."""
   directory = str(options.out)
   paths = capacity_picture.write_pictures(
     title,
-    [x.plan.num_stages for x in found],
-    [x.plan.parameters for x in found],
+    [x.num_stages for x in found],
+    [x.parameters for x in found],
     [x.measured is not None and x.measured.fits for x in found],
     directory,
   )
   paths.append(os.path.join(directory, "capacity.json"))
-  with open(paths[-1], "w", encoding="utf-8") as file:
-    json.dump([x.to_dict() for x in found], file, indent=1)
-    file.write("\n")
+  files.write_json(paths[-1], [x.to_dict() for x in found])
   return paths
 
 
