@@ -4,8 +4,10 @@ No session runs: the costs are those of a nominal batch, and what is sent is as
 planned. `comparison.inspect_model` builds the graph of a model_fn for it.
 """
 
+import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 from estimator_mp import amounts
@@ -14,13 +16,20 @@ from estimator_mp.config import options, placement_file
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.model_axis.split_plan import SplitPlan
-from estimator_mp.observe import gradient_traffic
 from estimator_mp.placement import costs
 from estimator_mp.plan import sharding_plan
 from estimator_mp.plan.batch_report import Segments
-from estimator_mp.plan.gradient_sums import GradientSum
+from estimator_mp.plan.gradient_sums import TO_EACH, TO_ONE, GradientSum
 
 import tensorflow as tf
+
+# How gradients are summed, unless by an all-reduce.
+_WORDS = MappingProxyType(
+  {
+    TO_EACH: "on each device, which gets those of all others",
+    TO_ONE: "where the variables are updated",
+  }
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -97,7 +106,7 @@ class InspectedReplicas:
       *_lines_of_devices(held),
       "gradients summed over replicas each training step: "
       f"{amounts.amount(self.num_bytes, 'B')} of each replica",
-      *gradient_traffic.lines(self.sums),
+      *_lines_of_sums(self.sums),
     ]
 
 
@@ -233,7 +242,7 @@ def inspect_graph(
     InspectedReplicas(
       config.variables,
       config.optimizer_state,
-      tuple(gradient_traffic.sums_of_step(graph)),
+      tuple(_sums_of_step(graph)),
     )
     if any(device.replica for device in placement.replicas)
     else None,
@@ -270,6 +279,61 @@ def _lines_of_devices(
     amount = amounts.amount(device.variable_bytes, "B")
     rows.append([*position, device.device, f"{device.parameters:,}", amount])
   return amounts.columns(rows, len(titles) + 1)
+
+
+def _sums_of_step(graph: tf.Graph) -> list[GradientSum]:
+  """Returns what a training step sums over replicas.
+
+  Where the graph does not know how large a gradient is, the sum has the bytes
+  of a nominal batch.
+  """
+  plan = sharding_plan.get_plan(graph)
+  sums = [
+    found
+    for request in (plan.gradient_sums if plan is not None else ())
+    for found in request
+  ]
+  if all(found.num_bytes is not None for found in sums):
+    return sums
+  sizes = costs.nominal_bytes(graph.get_operations())
+  return [
+    found.of_size(sum(sizes[name] for name in found.tensors))
+    if found.num_bytes is None
+    else found
+    for found in sums
+  ]
+
+
+def _lines_of_sums(sums: Sequence[GradientSum]) -> list[str]:
+  """Returns lines for people: one for sums of the same devices, by one way."""
+  groups: dict[tuple[tuple[str, ...], str], list[GradientSum]] = {}
+  for found in sums:
+    groups.setdefault((found.devices, found.algorithm), []).append(found)
+  return [
+    f"  {', '.join(devices)}: {_line_of_sums(algorithm, group)}"
+    for (devices, algorithm), group in groups.items()
+  ]
+
+
+def _line_of_sums(algorithm: str, group: Sequence[GradientSum]) -> str:
+  """Returns what is said of sums of the same devices, by one way."""
+  count = len({name for found in group for name in found.variables})
+  num_bytes = sum(found.num_bytes or 0 for found in group)
+  text = (
+    f"{amounts.counted(count, 'gradient')}, {amounts.amount(num_bytes, 'B')}, "
+    f"in {amounts.counted(len(group), 'sum')} "
+    f"{_WORDS.get(algorithm, f'by {algorithm}')}"
+  )
+  links: collections.Counter[tuple[str, str]] = collections.Counter()
+  for found in group:
+    if found.links is None:
+      return f"{text}; TensorFlow's own ops send"
+    links.update(found.links)
+  return (
+    f"{text}; {amounts.amount(sum(links.values()), 'B')} sent, at most "
+    f"{amounts.amount(max(links.values(), default=0), 'B')} from one device to "
+    "another"
+  )
 
 
 def _costs_of_stages(

@@ -79,7 +79,6 @@ class TraceHook(tf.estimator.SessionRunHook):
     Raises:
       ValueError: If there is no pipeline, and no mesh was given.
     """
-    del coord
     plan = _pipeline_of(self._graph)
     if plan is not None:
       self._mesh = plan.mesh
@@ -94,7 +93,6 @@ class TraceHook(tf.estimator.SessionRunHook):
     self, run_context: tf.estimator.SessionRunContext
   ) -> tf.estimator.SessionRunArgs | None:
     """Asks a step of interest for its trace."""
-    del run_context
     if self._next_step not in self._steps:
       return None
     run_options = tf.compat.v1.RunOptions

@@ -18,7 +18,7 @@ from typing import Any
 import estimator_mp
 from estimator_mp import devices as devices_lib
 from estimator_mp import toolbox
-from estimator_mp.observe import live_memory
+from estimator_mp.observe import trace_reading
 from tests.estimator_mp import runs
 from tests.gpu import cases as cases_lib
 
@@ -266,7 +266,7 @@ def difference_of(value, expected):
 def _contents(verified, metadata):
   """Returns what each device ran and held in a step, as numbers."""
   names = [*verified.observed]
-  peaks = live_memory.peak_live_bytes(metadata, names)
+  peaks = trace_reading.peak_live_bytes(metadata, names)
   in_use = _bytes_in_use(metadata)
   return {
     name: {
