@@ -73,9 +73,8 @@ class MeshTextTest(parameterized.TestCase):
     ),
   )
   def test_bad_text_is_an_error(self, spec, message):
-    with self.assertRaises(ValueError) as caught:
+    with self.assertRaisesWithLiteralMatch(ValueError, message):
       estimator_mp.Mesh.create(spec)
-    self.assertEqual(str(caught.exception), message)
 
 
 class MeshDevicesTest(parameterized.TestCase):
@@ -97,13 +96,12 @@ class MeshDevicesTest(parameterized.TestCase):
     ("empty", ""),
   )
   def test_what_is_no_device_is_an_error(self, name):
-    with self.assertRaises(ValueError) as caught:
-      devices.canonical_device(name)
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       f"{name!r} is not a device; give its type and index, such as /cpu:1, "
       "/gpu:0 or /job:worker/task:1/gpu:0",
-    )
+    ):
+      devices.canonical_device(name)
 
   @parameterized.named_parameters(
     ("model_last", "data:2,stage:2,model:2", [[0, 1], [2, 3], [4, 5], [6, 7]]),
@@ -196,20 +194,18 @@ class MeshDevicesTest(parameterized.TestCase):
     ),
   )
   def test_bad_devices_are_an_error(self, spec, names, message):
-    with self.assertRaises(ValueError) as caught:
+    with self.assertRaisesWithLiteralMatch(ValueError, message):
       estimator_mp.Mesh.create(spec, names)
-    self.assertEqual(str(caught.exception), message)
 
   def test_a_gpu_that_the_machine_lacks_is_an_error(self):
     index = devices.num_local_gpus()
-    with self.assertRaises(ValueError) as caught:
-      estimator_mp.Mesh.create("stage:1", [f"/gpu:{index}"])
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       f"device /device:GPU:{index} does not exist: this machine has {index} "
       f"GPU(s); name devices that exist, such as /cpu:{index}, or leave "
       "devices out",
-    )
+    ):
+      estimator_mp.Mesh.create("stage:1", [f"/gpu:{index}"])
 
   def test_gpus_are_found_before_cpus(self):
     with absltest.mock.patch.object(
@@ -252,12 +248,11 @@ class MeshDevicesTest(parameterized.TestCase):
 
   def test_a_position_outside_of_the_mesh_is_an_error(self):
     mesh = estimator_mp.Mesh.create("stage:3")
-    with self.assertRaises(ValueError) as caught:
-      mesh.device(stage=3)
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "stage 3 is outside of mesh stage:3, whose stage axis goes from 0 to 2",
-    )
+    ):
+      mesh.device(stage=3)
 
 
 class MeshOfAClusterTest(parameterized.TestCase):
@@ -409,14 +404,13 @@ class MeshPlacementTest(parameterized.TestCase):
   )
   def test_a_session_without_the_devices_is_an_error(self, config, has):
     mesh = estimator_mp.Mesh.create("stage:3", CPUS[:3])
-    with self.assertRaises(ValueError) as caught:
-      mesh.check_session_config(config)
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       f"mesh stage:3 uses /device:CPU:2, but the session has {has} CPU "
       "device(s); pass the Estimator config=estimator_mp.run_config(...), "
       'which sets device_count={"CPU": 3}',
-    )
+    ):
+      mesh.check_session_config(config)
     mesh.check_session_config(tf.compat.v1.ConfigProto(device_count={"CPU": 3}))
 
 

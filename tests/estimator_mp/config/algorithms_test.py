@@ -51,9 +51,8 @@ class RowsTest(parameterized.TestCase):
           "algorithm 'star' has no float32, only float64; use algorithm='ring'",
         ),
       ):
-        with self.assertRaises(ValueError) as caught:
+        with self.assertRaisesWithLiteralMatch(ValueError, message):
           algorithms.check_algorithm("star", devices, dtype)
-        self.assertEqual(str(caught.exception), message)
 
   def test_auto_takes_the_last_row_that_suits(self):
     rows = {**ROWS, "star": dataclasses.replace(ROWS["copy"], module="star")}

@@ -179,13 +179,12 @@ class ShardingConfigTest(parameterized.TestCase):
     self.assertStartsWith(str(caught.exception), message)
 
   def test_what_is_no_json(self):
-    with self.assertRaises(ValueError) as caught:
-      estimator_mp.ShardingConfig.from_json("mesh=stage:2")
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "the text is no JSON (Expecting value: line 1 column 1 (char 0)); it "
       "begins with 'mesh=stage:2'",
-    )
+    ):
+      estimator_mp.ShardingConfig.from_json("mesh=stage:2")
 
 
 class FlagsTest(parameterized.TestCase):
@@ -281,13 +280,12 @@ class FlagsTest(parameterized.TestCase):
     )
 
   def test_flags_that_were_not_defined(self):
-    with self.assertRaises(ValueError) as caught:
-      estimator_mp.ShardingConfig.from_flags(flags.FlagValues())
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "ShardingConfig has no flags here; call "
       "estimator_mp.define_sharding_flags() before the flags are parsed",
-    )
+    ):
+      estimator_mp.ShardingConfig.from_flags(flags.FlagValues())
 
   def test_a_default_of_no_field(self):
     with self.assertRaisesRegex(

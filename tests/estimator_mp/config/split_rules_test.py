@@ -73,9 +73,8 @@ class SplitTest(parameterized.TestCase):
     ),
   )
   def test_what_is_wrong(self, split, message):
-    with self.assertRaises(ValueError) as caught:
+    with self.assertRaisesWithLiteralMatch(ValueError, message):
       _options(split)
-    self.assertEqual(str(caught.exception), message)
 
   @parameterized.named_parameters(
     (
@@ -98,9 +97,8 @@ class SplitTest(parameterized.TestCase):
     ),
   )
   def test_an_axis_that_does_not_exist(self, mesh, rule, message):
-    with self.assertRaises(ValueError) as caught:
+    with self.assertRaisesWithLiteralMatch(ValueError, message):
       _options([rule], mesh)
-    self.assertEqual(str(caught.exception), message)
 
 
 class RuleForTest(parameterized.TestCase):
