@@ -41,73 +41,39 @@ def _plans(draw):
 @tiers.newest_only
 class PlanTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("nothing", [], [], 64, {}, []),
-    (
-      "bytes_0_fuse_nothing",
-      [1, 0],
-      [_F32, _F32],
-      0,
-      {},
-      [Bucket((0,), _F32), Bucket((1,), _F32)],
-    ),
-    (
-      "a_full_bucket_is_closed",
-      [4, 4, 4],
-      [_F32] * 3,
-      32,
-      {},
-      [Bucket((0, 1), _F32), Bucket((2,), _F32)],
-    ),
-    (
-      "as_large_as_a_bucket_is_alone",
-      [2, 8, 2],
-      [_F32] * 3,
-      32,
-      {},
-      [Bucket((1,), _F32), Bucket((0, 2), _F32)],
-    ),
-    (
-      "unknown_is_alone",
-      [None, 2, 2],
-      [_F32] * 3,
-      32,
-      {},
-      [Bucket((0,), _F32), Bucket((1, 2), _F32)],
-    ),
+    ("nothing", [], [], 64, []),
+    ("bytes_0_fuse_nothing", [1, 0], [_F32] * 2, 0, [[0], [1]]),
+    ("a_full_bucket_is_closed", [4, 4, 4], [_F32] * 3, 32, [[0, 1], [2]]),
+    ("as_large_as_a_bucket_is_alone", [2, 8, 2], [_F32] * 3, 32, [[1], [0, 2]]),
+    ("unknown_is_alone", [None, 2, 2], [_F32] * 3, 32, [[0], [1, 2]]),
     (
       "dtypes_apart_in_order_of_completion",
       [2, 2, 2, 2],
       [_F32, _F16, _F16, _F32],
       32,
-      {},
-      [Bucket((1, 2), _F16), Bucket((0, 3), _F32)],
+      [[1, 2], [0, 3]],
     ),
     (
       "order_of_the_backward_pass",
       [4, 4, 4],
       [_F32] * 3,
       32,
-      {"order": [2, 1, 0]},
-      [Bucket((2, 1), _F32), Bucket((0,), _F32)],
-    ),
-    (
-      "pieces",
-      [2, 11],
-      [_F64, _F32],
-      16,
-      {"chunk_bytes": 16},
-      [
-        Bucket((0,), _F64),
-        Bucket((1,), _F32, 0, 3),
-        Bucket((1,), _F32, 3, 4),
-        Bucket((1,), _F32, 7, 4),
-      ],
+      [[2, 1], [0]],
+      [2, 1, 0],
     ),
   )
-  def test_plan(self, sizes, dtypes, bucket_bytes, options, expected):
-    arguments = {"order": range(len(sizes))} | options
-    found = buckets_lib.plan_buckets(sizes, dtypes, bucket_bytes, **arguments)
-    self.assertEqual(found, expected)
+  def test_plan(self, sizes, dtypes, bucket_bytes, expected, order=None):
+    order = range(len(sizes)) if order is None else order
+    found = buckets_lib.plan_buckets(sizes, dtypes, bucket_bytes, order)
+    buckets = [Bucket((*x,), dtypes[x[0]]) for x in expected]
+    self.assertEqual(found, buckets)
+
+  def test_pieces(self):
+    found = buckets_lib.plan_buckets([2, 11], [_F64, _F32], 16, range(2), 16)
+    pieces = [(0, 3), (3, 4), (7, 4)]
+    self.assertEqual(
+      found, [Bucket((0,), _F64), *(Bucket((1,), _F32, *x) for x in pieces)]
+    )
 
   @hypothesis.given(_plans())
   @drawn.examples(300)
