@@ -5,12 +5,8 @@ import dataclasses
 from unittest import mock
 
 from tests.benchmarks import ordinary_models
-from tests.estimator_mp.ordinary import (
-  catalogue,
-  comparison,
-  parts,
-  registry,
-)
+from tests.estimator_mp import parts
+from tests.estimator_mp.ordinary import catalogue, comparison, registry
 
 import numpy as np
 import tensorflow as tf

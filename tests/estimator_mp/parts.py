@@ -1,4 +1,4 @@
-"""What most ordinary models are made of."""
+"""What models of tests are made of."""
 
 import tensorflow as tf
 
@@ -35,6 +35,11 @@ def losses(labels, outputs):
   return tf.nn.sigmoid_cross_entropy_with_logits(labels, outputs)
 
 
+def mean_loss(labels, outputs):
+  """Returns the mean loss; the labels may be whole numbers."""
+  return tf.reduce_mean(losses(tf.cast(labels, tf.float32), outputs))
+
+
 def class_losses(classes, outputs):
   """Returns the loss of each example: [batch]."""
   return tf.nn.sparse_softmax_cross_entropy_with_logits(classes, outputs)
@@ -47,8 +52,18 @@ def descend(loss, rate=0.1):
 
 
 def spec(mode, loss, train_op=None, **fields):
-  """Returns what a model_fn does, trained by plain descent by default."""
-  train_op = descend(loss) if train_op is None else train_op
+  """Returns what a model_fn does.
+
+  Args:
+    mode: The mode.
+    loss: The loss.
+    train_op: What trains, or an optimizer that does; plain descent by default.
+    **fields: Further fields of the EstimatorSpec.
+  """
+  if train_op is None:
+    train_op = descend(loss)
+  elif isinstance(train_op, v1.train.Optimizer):
+    train_op = train_op.minimize(loss, v1.train.get_global_step())
   return tf.estimator.EstimatorSpec(
     mode, loss=loss, train_op=train_op, **fields
   )

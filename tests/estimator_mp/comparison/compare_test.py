@@ -5,7 +5,7 @@ import os
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs
+from tests.estimator_mp import parts, runs
 
 import numpy as np
 import tensorflow as tf
@@ -31,47 +31,37 @@ def _dense(net, units, name, activation=tf.tanh):
   return net if activation is None else activation(net)
 
 
-def _spec(mode, loss, optimizer=None, before=(), **fields):
-  optimizer = optimizer or v1.train.GradientDescentOptimizer(0.1)
-  with tf.control_dependencies(before):
-    train_op = optimizer.minimize(loss, v1.train.get_global_step())
-  return tf.estimator.EstimatorSpec(
-    mode, loss=loss, train_op=train_op, **fields
-  )
-
-
 def _logits(net):
   return _dense(_dense(net, 16, "first"), 1, "last", None)
 
 
-def _losses(logits, labels):
-  return tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-
-
 def _adam(features, labels, mode, params):
   net = _dense(features["x"], params["units"], "first")
-  loss = tf.reduce_mean(_losses(_dense(net, 1, "last", None), labels))
-  return _spec(mode, loss, v1.train.AdamOptimizer(params["rate"], epsilon=1e-3))
+  loss = parts.mean_loss(labels, _dense(net, 1, "last", None))
+  return parts.spec(
+    mode, loss, v1.train.AdamOptimizer(params["rate"], epsilon=1e-3)
+  )
 
 
 def _dropout(features, labels, mode):
   net = tf.nn.dropout(_dense(features["x"], 16, "first"), 0.5)
-  loss = tf.reduce_mean(_losses(_dense(net, 1, "last", None), labels))
-  return _spec(mode, loss)
+  loss = parts.mean_loss(labels, _dense(net, 1, "last", None))
+  return parts.spec(mode, loss)
 
 
 def _batch_norm(features, labels, mode):
   net = _dense(features["x"], 16, "first", None)
   normalise = tf.keras.layers.BatchNormalization(name="norm")
   net = tf.nn.relu(normalise(net, training=True))
-  loss = tf.reduce_mean(_losses(_dense(net, 1, "last", None), labels))
-  return _spec(mode, loss, before=normalise.updates)
+  loss = parts.mean_loss(labels, _dense(net, 1, "last", None))
+  with tf.control_dependencies(normalise.updates):
+    return parts.spec(mode, loss)
 
 
 def _root(features, labels, mode):
   """The root of a mean is no mean of roots."""
   logits = _logits(features["x"])
-  return _spec(mode, tf.sqrt(tf.reduce_mean(tf.square(logits - labels))))
+  return parts.spec(mode, tf.sqrt(tf.reduce_mean(tf.square(logits - labels))))
 
 
 def _dead(features, labels, mode):
@@ -79,7 +69,7 @@ def _dead(features, labels, mode):
   logits = _dense(_dense(features["x"], 16, "first"), 2, "last", None)
   net = logits + v1.get_variable("bias", [1])
   loss = v1.losses.sparse_softmax_cross_entropy(tf.cast(labels, tf.int32), net)
-  return _spec(mode, loss, v1.train.AdamOptimizer(0.1, epsilon=1e-12))
+  return parts.spec(mode, loss, v1.train.AdamOptimizer(0.1, epsilon=1e-12))
 
 
 class _Counter(tf.estimator.SessionRunHook):
@@ -95,7 +85,7 @@ class _Counter(tf.estimator.SessionRunHook):
 
 def _hooked(features, labels, mode):
   """A hook of the spec changes a variable, and the scaffold another."""
-  loss = tf.reduce_mean(_losses(_logits(features["x"]), labels))
+  loss = parts.mean_loss(labels, _logits(features["x"]))
   rate = v1.get_variable(
     "rate", [], initializer=v1.constant_initializer(0.5), trainable=False
   )
@@ -107,7 +97,7 @@ def _hooked(features, labels, mode):
   def init_fn(scaffold, session):
     session.run(assign, {new: np.full(last.shape, 0.25)})
 
-  return _spec(
+  return parts.spec(
     mode,
     loss,
     v1.train.GradientDescentOptimizer(rate.read_value()),
@@ -176,8 +166,8 @@ class EqualTest(parameterized.TestCase):
       net = tf.nn.embedding_lookup_sparse(weights, features["s"], None)
       words = tf.reduce_mean(features["r"].to_tensor(), axis=1, keepdims=True)
       net = features["x"] * tf.cast(words, tf.float32) + tf.reduce_mean(net, 0)
-      losses = _losses(_logits(net), labels)
-      return _spec(mode, tf.reduce_mean(losses))
+      losses = parts.losses(labels, _logits(net))
+      return parts.spec(mode, tf.reduce_mean(losses))
 
     self._assert_equal(
       estimator_mp.compare(
@@ -211,8 +201,8 @@ class EqualTest(parameterized.TestCase):
 
     def model_fn(features, labels, mode):
       with v1.variable_scope("", use_resource=False):
-        loss = tf.reduce_mean(_losses(_logits(features["x"]), labels))
-      spec = _spec(mode, loss)
+        loss = parts.mean_loss(labels, _logits(features["x"]))
+      spec = parts.spec(mode, loss)
       averages = tf.train.ExponentialMovingAverage(0.9)
       with tf.control_dependencies([spec.train_op]):
         train_op = averages.apply(v1.trainable_variables())
@@ -233,7 +223,7 @@ class EqualTest(parameterized.TestCase):
       return tf.ensure_shape(x, [12, 8])
 
     def model_fn(features, mode):
-      return _spec(mode, tf.reduce_mean(tf.square(_logits(features))))
+      return parts.spec(mode, tf.reduce_mean(tf.square(_logits(features))))
 
     self._assert_equal(estimator_mp.compare(model_fn, input_fn, _TWO, 3), 3)
 
@@ -251,8 +241,8 @@ class EqualTest(parameterized.TestCase):
       with estimator_mp.stage(0):
         net = _dense(features["x"], 16, "first")
       with estimator_mp.stage(1):
-        losses = _losses(_dense(net, 1, "last", None), labels)
-      return _spec(mode, tf.reduce_mean(losses))
+        losses = parts.losses(labels, _dense(net, 1, "last", None))
+      return parts.spec(mode, tf.reduce_mean(losses))
 
     self._assert_equal(estimator_mp.compare(model_fn, _input_fn, _TWO, 2), 2)
 
@@ -381,8 +371,8 @@ class PartingTest(parameterized.TestCase):
       net = features["x"]
       for i in range(3):
         net = _dense(net, 16, f"layer_{i}")
-      loss = tf.reduce_mean(_losses(_dense(net, 1, "last", None), labels))
-      return _spec(mode, loss, v1.train.GradientDescentOptimizer(40.0))
+      loss = parts.mean_loss(labels, _dense(net, 1, "last", None))
+      return parts.spec(mode, loss, v1.train.GradientDescentOptimizer(40.0))
 
     compared = estimator_mp.compare(model_fn, _input_fn, _TWO, 12)
     self.assertFalse(compared.ok)
@@ -432,9 +422,8 @@ class ErrorsTest(parameterized.TestCase):
   )
   def test_error(self, arguments, expected):
     given = {"model_fn": _root, "input_fn": _input_fn, "config": _TWO}
-    with self.assertRaises(ValueError) as caught:
+    with self.assertRaisesWithLiteralMatch(ValueError, expected):
       estimator_mp.compare(**(given | arguments))
-    self.assertEqual(str(caught.exception), expected)
 
   def test_a_hook_that_stops_at_once_leaves_nothing_to_compare(self):
     class Stop(tf.estimator.SessionRunHook):
@@ -445,13 +434,12 @@ class ErrorsTest(parameterized.TestCase):
       spec = _root(features, labels, mode)
       return spec._replace(training_hooks=[Stop()])
 
-    with self.assertRaises(ValueError) as caught:
-      estimator_mp.compare(model_fn, _input_fn, _stages(2))
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "a training hook of the model stopped before the first step, so nothing "
       "was compared; leave it out",
-    )
+    ):
+      estimator_mp.compare(model_fn, _input_fn, _stages(2))
 
 
 if __name__ == "__main__":

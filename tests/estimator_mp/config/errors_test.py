@@ -8,7 +8,7 @@ from unittest import mock
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.cli import run_record
-from tests.estimator_mp import zoo
+from tests.estimator_mp import parts, zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -30,10 +30,7 @@ def setUpModule():
 
 
 def spec_of(mode, net):
-  loss = tf.reduce_mean(tf.square(net))
-  optimizer = v1.train.GradientDescentOptimizer(0.1)
-  train_op = optimizer.minimize(loss, v1.train.get_global_step())
-  return tf.estimator.EstimatorSpec(mode, net, loss, train_op)
+  return parts.spec(mode, tf.reduce_mean(tf.square(net)), predictions=net)
 
 
 def mlp(features, labels, mode):
@@ -415,9 +412,8 @@ class ErrorsTest(parameterized.TestCase):
     )
 
   def _check(self, message, function, *args, **kwargs):
-    with self.assertRaises(ValueError) as caught:
+    with self.assertRaisesWithLiteralMatch(ValueError, message):
       function(*args, **kwargs)
-    self.assertEqual(str(caught.exception), message)
     self.assertLen(message.splitlines(), 1)
     self.session.assert_not_called()
 
@@ -525,13 +521,12 @@ class ErrorsTest(parameterized.TestCase):
   def test_a_result_of_a_format_that_is_not_known(self, number):
     data = json.dumps({"format": number, "what": "is not known"}).encode()
     path = self._write("result.json", data)
-    with self.assertRaises(run_record.ModelDirError) as caught:
-      run_record.read_result(os.path.dirname(path))
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      run_record.ModelDirError,
       f"{path}: it has format {number!r}, but this estimator_mp reads formats"
       " up to 2; upgrade estimator_mp, or choose another --model_dir",
-    )
+    ):
+      run_record.read_result(os.path.dirname(path))
 
   def test_a_file_where_traces_are_to_be(self):
     file = self.create_tempfile().full_path

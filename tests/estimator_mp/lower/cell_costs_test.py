@@ -5,6 +5,7 @@ import collections
 import estimator_mp
 from estimator_mp.observe import executed_graph
 from estimator_mp.plan import sharding_plan
+from tests.estimator_mp import parts
 
 import numpy as np
 import tensorflow as tf
@@ -42,9 +43,7 @@ def _tied(features, labels, mode):
 
 def _spec(net, labels, mode):
   loss = tf.reduce_mean((net - labels) ** 2)
-  optimizer = v1.train.GradientDescentOptimizer(0.1)
-  train_op = optimizer.minimize(loss, v1.train.get_global_step())
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss)
 
 
 def _step(model_fn, schedule, micro_batches):

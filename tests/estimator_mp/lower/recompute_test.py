@@ -8,7 +8,7 @@ from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.observe import trace_reading
 from estimator_mp.plan import sharding_plan
 from tests import tiers
-from tests.estimator_mp import programs, zoo
+from tests.estimator_mp import parts, programs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -24,10 +24,7 @@ def _deep(features, labels, mode):
   for _ in range(16):
     net = v1.layers.dense(net, 32, tf.tanh)
   loss = tf.reduce_mean((v1.layers.dense(net, 1) - labels) ** 2)
-  train_op = v1.train.GradientDescentOptimizer(0.01).minimize(
-    loss, v1.train.get_global_step()
-  )
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss, parts.descend(loss, 0.01))
 
 
 def _trace(config, examples):

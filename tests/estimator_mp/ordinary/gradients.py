@@ -2,7 +2,8 @@
 
 from typing import Any
 
-from tests.estimator_mp.ordinary import parts, registry
+from tests.estimator_mp import parts
+from tests.estimator_mp.ordinary import registry
 
 import tensorflow as tf
 
@@ -10,8 +11,7 @@ v1 = tf.compat.v1
 
 
 def _mean_loss(features, labels):
-  losses = parts.losses(labels, parts.logits(features["x"]))
-  return tf.reduce_mean(losses)
+  return parts.mean_loss(labels, parts.logits(features["x"]))
 
 
 @registry.model("x")
@@ -75,7 +75,7 @@ def batch_normalisation(features, labels, mode):
   net = v1.layers.dense(features["x"], 16, use_bias=False)
   net = v1.layers.batch_normalization(net, momentum=0.9, training=True)
   net = v1.layers.dense(tf.nn.relu(net), 8, tf.tanh)
-  loss = tf.reduce_mean(parts.losses(labels, v1.layers.dense(net, 1)))
+  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
   updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
   with tf.control_dependencies(updates):
     train_op = parts.descend(loss)
@@ -87,7 +87,7 @@ def dropout(features, labels, mode):
   net = v1.layers.dense(features["x"], 16, tf.nn.relu)
   net = v1.layers.dropout(net, 0.3, training=True)
   net = v1.layers.dense(net, 8, tf.nn.relu)
-  loss = tf.reduce_mean(parts.losses(labels, v1.layers.dense(net, 1)))
+  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
   return parts.spec(mode, loss)
 
 
@@ -149,8 +149,7 @@ def _straight_through(x):
 def straight_through(features, labels, mode):
   net = v1.layers.dense(features["x"], 16, tf.tanh)
   net = _straight_through(v1.layers.dense(net, 8))
-  losses = parts.losses(labels, v1.layers.dense(net, 1))
-  return parts.spec(mode, tf.reduce_mean(losses))
+  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
 
 
 @tf.custom_gradient
@@ -167,8 +166,7 @@ def _unit_gradient(x):
 def gradient_of_norm_one(features, labels, mode):
   """A gradient of its own that all examples decide on together."""
   net = _unit_gradient(parts.tower(features["x"]))
-  losses = parts.losses(labels, v1.layers.dense(net, 1))
-  return parts.spec(mode, tf.reduce_mean(losses))
+  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
 
 
 @registry.model("x", "other")
@@ -218,8 +216,7 @@ def cond_on_global_step(features, labels, mode):
   step = v1.train.get_global_step()
   deeper = v1.layers.dense(net, 8, tf.tanh)
   net = tf.cond(step < 2, lambda: net, lambda: net + deeper)
-  losses = parts.losses(labels, v1.layers.dense(net, 1))
-  return parts.spec(mode, tf.reduce_mean(losses))
+  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
 
 
 @registry.model("x")
@@ -231,7 +228,7 @@ def sharpness_aware(features, labels, mode):
 
   def loss_of(first, second):
     logits = tf.matmul(tf.tanh(tf.matmul(x, first)), second)
-    return tf.reduce_mean(parts.losses(labels, logits))
+    return parts.mean_loss(labels, logits)
 
   variables = [first, second]
   loss = loss_of(*variables)
@@ -311,7 +308,7 @@ def tape_of_a_tape(features, labels, mode):
       logits = parts.logits(features["x"])
     slopes = inner.gradient(logits, features["x"])
     loss = tf.reduce_mean(tf.square(slopes))
-    loss += tf.reduce_mean(parts.losses(labels, logits))
+    loss += parts.mean_loss(labels, logits)
   variables = v1.trainable_variables()
   train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
     zip(outer.gradient(loss, variables), variables, strict=True),
@@ -364,7 +361,7 @@ def penalty_before_the_loss(features, labels, mode):
   (slopes,) = tf.gradients(net, [features["x"]])
   penalty = 0.01 * tf.reduce_mean(tf.square(slopes))
   net = v1.layers.dense(net, 8, tf.tanh)
-  loss = tf.reduce_mean(parts.losses(labels, v1.layers.dense(net, 1)))
+  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
   return parts.spec(mode, loss + penalty)
 
 
@@ -376,7 +373,7 @@ def recomputed_layers(features, labels, mode):
     kernel = parts.weight(name, [net.shape[1], units])
     layer = tf.recompute_grad(lambda net, w: tf.tanh(tf.matmul(net, w)))
     net = layer(net, tf.convert_to_tensor(kernel))
-  loss = tf.reduce_mean(parts.losses(labels, v1.layers.dense(net, 1)))
+  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
   return parts.spec(mode, loss)
 
 

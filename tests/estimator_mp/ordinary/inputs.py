@@ -1,6 +1,7 @@
 """Models in which the inputs of all examples make something together."""
 
-from tests.estimator_mp.ordinary import parts, registry
+from tests.estimator_mp import parts
+from tests.estimator_mp.ordinary import registry
 
 import tensorflow as tf
 
@@ -9,7 +10,7 @@ v1 = tf.compat.v1
 
 def _mean_loss(net, labels):
   logits = v1.layers.dense(parts.tower(net), 1)
-  return tf.reduce_mean(parts.losses(labels, logits))
+  return parts.mean_loss(labels, logits)
 
 
 @registry.model("seq", "length")

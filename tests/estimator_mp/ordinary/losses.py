@@ -1,6 +1,7 @@
 """Losses of many kinds: of one example, of pairs, and of the whole batch."""
 
-from tests.estimator_mp.ordinary import parts, registry
+from tests.estimator_mp import parts
+from tests.estimator_mp.ordinary import registry
 
 import tensorflow as tf
 
@@ -9,8 +10,7 @@ v1 = tf.compat.v1
 
 @registry.model("x")
 def plain_mean(features, labels, mode):
-  losses = parts.losses(labels, parts.logits(features["x"]))
-  return parts.spec(mode, tf.reduce_mean(losses))
+  return parts.spec(mode, parts.mean_loss(labels, parts.logits(features["x"])))
 
 
 @registry.model("x")
@@ -310,23 +310,25 @@ def einsum_weights(features, labels, mode):
   shares = tf.nn.softmax(tf.einsum("bqhk,bthk->bhqt", query, key))
   net = tf.einsum("bhqt,bthk->bqhk", shares, value)
   net = tf.einsum("bqhk,hkd->bd", net, parts.weight("out", [2, 4, 8]))
-  losses = parts.losses(labels, v1.layers.dense(tf.tanh(net), 1))
-  return parts.spec(mode, tf.reduce_mean(losses))
+  return parts.spec(
+    mode, parts.mean_loss(labels, v1.layers.dense(tf.tanh(net), 1))
+  )
 
 
 @registry.model("seq")
 def tensordot_weights(features, labels, mode):
   net = tf.tensordot(features["seq"], parts.weight("first", [4, 8]), [[2], [0]])
   net = tf.tensordot(tf.tanh(net), parts.weight("second", [7, 8, 8]), 2)
-  losses = parts.losses(labels, v1.layers.dense(tf.tanh(net), 1))
-  return parts.spec(mode, tf.reduce_mean(losses))
+  return parts.spec(
+    mode, parts.mean_loss(labels, v1.layers.dense(tf.tanh(net), 1))
+  )
 
 
 @registry.model("x")
 def loss_in_function(features, labels, mode):
   @tf.function
   def mean_loss(labels, logits):
-    return tf.reduce_mean(parts.losses(labels, logits))
+    return parts.mean_loss(labels, logits)
 
   return parts.spec(mode, mean_loss(labels, parts.logits(features["x"])))
 
@@ -338,7 +340,7 @@ def loss_in_cond(features, labels, mode):
   loss = tf.cond(
     v1.train.get_global_step() < 2,
     lambda: tf.reduce_mean(tf.square(labels - tf.sigmoid(logits))),
-    lambda: tf.reduce_mean(parts.losses(labels, logits)),
+    lambda: parts.mean_loss(labels, logits),
   )
   return parts.spec(mode, loss)
 

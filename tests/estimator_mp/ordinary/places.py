@@ -1,6 +1,7 @@
 """Models that know the place of an example in its batch."""
 
-from tests.estimator_mp.ordinary import parts, registry
+from tests.estimator_mp import parts
+from tests.estimator_mp.ordinary import registry
 
 import tensorflow as tf
 
@@ -22,7 +23,7 @@ def next_example(features, labels, mode):
   size = tf.shape(net)[0]
   neighbours = tf.gather(net, (tf.range(size) + 1) % size)
   logits = v1.layers.dense(tf.concat([net, neighbours], 1), 1)
-  return parts.spec(mode, tf.reduce_mean(parts.losses(labels, logits)))
+  return parts.spec(mode, parts.mean_loss(labels, logits))
 
 
 @registry.model("x")
@@ -32,7 +33,7 @@ def permuted_features(features, labels, mode):
   size = tf.shape(x)[0]
   other = tf.gather(x, (tf.range(size) * 3 + 1) % size)
   similar = tf.reduce_sum(parts.tower(x) * parts.tower(other), 1)
-  positive = tf.reduce_mean(parts.losses(labels, parts.logits(x)))
+  positive = parts.mean_loss(labels, parts.logits(x))
   return parts.spec(mode, positive + tf.reduce_mean(tf.square(similar)))
 
 

@@ -1,6 +1,7 @@
 """Models that know how many examples a batch has."""
 
-from tests.estimator_mp.ordinary import parts, registry
+from tests.estimator_mp import parts
+from tests.estimator_mp.ordinary import registry
 
 import tensorflow as tf
 
@@ -10,7 +11,7 @@ _STATIC = (registry.STATIC,)
 
 
 def _mean_loss(net, labels):
-  return tf.reduce_mean(parts.losses(labels, v1.layers.dense(net, 1)))
+  return parts.mean_loss(labels, v1.layers.dense(net, 1))
 
 
 @registry.model("x", labels="score")

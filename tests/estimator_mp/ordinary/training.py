@@ -1,6 +1,7 @@
 """Models with loops, metrics, hooks and savers, as Estimators have them."""
 
-from tests.estimator_mp.ordinary import parts, registry
+from tests.estimator_mp import parts
+from tests.estimator_mp.ordinary import registry
 
 import numpy as np
 import tensorflow as tf
@@ -9,8 +10,7 @@ v1 = tf.compat.v1
 
 
 def _mean_loss(net, labels):
-  logits = v1.layers.dense(net, 1, name="head")
-  return tf.reduce_mean(parts.losses(labels, logits))
+  return parts.mean_loss(labels, v1.layers.dense(net, 1, name="head"))
 
 
 @registry.model("seq", "length")
@@ -52,7 +52,7 @@ def map_over_examples(features, labels, mode):
 @registry.model("x")
 def metrics_in_training(features, labels, mode):
   logits = parts.logits(features["x"])
-  loss = tf.reduce_mean(parts.losses(labels, logits))
+  loss = parts.mean_loss(labels, logits)
   guessed = tf.cast(logits > 0.0, tf.float32)
   metrics = {
     "accuracy": v1.metrics.accuracy(labels, guessed),
@@ -83,7 +83,7 @@ def saved_metric(features, labels, mode):
   _, update = v1.metrics.auc(labels, tf.sigmoid(logits), num_thresholds=11)
   for variable in v1.local_variables():
     v1.add_to_collection(v1.GraphKeys.GLOBAL_VARIABLES, variable)
-  loss = tf.reduce_mean(parts.losses(labels, logits))
+  loss = parts.mean_loss(labels, logits)
   return parts.spec(mode, loss, tf.group(parts.descend(loss), update))
 
 

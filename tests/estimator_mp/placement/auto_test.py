@@ -150,23 +150,21 @@ class AutomaticTest(absltest.TestCase):
     self.assertEqual((stages["asked/kernel"], stages["later/kernel"]), (0, 1))
 
   def test_fewer_layers_than_stages_in_all_parts_together(self):
-    with self.assertRaises(ValueError) as caught:
-      _cut(3, [(8,), (8,)])
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "the model has 2 layer(s) with weights, fewer than the 3 stages of the "
       "mesh; use at most 2, counting each virtual stage",
-    )
+    ):
+      _cut(3, [(8,), (8,)])
 
   def test_parts_that_fit_one_by_one_but_not_together(self):
-    with self.assertRaises(ValueError) as caught:
-      _cut(1, [(200, 200), (200, 200)], memory_limit=900_000)
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "memory_limit=900000 bytes is too small: the model asks for gradients "
       "part by part, and its parts need 1.34 MB on one device; raise the "
       "limit, or place the model by rules",
-    )
+    ):
+      _cut(1, [(200, 200), (200, 200)], memory_limit=900_000)
 
 
 if __name__ == "__main__":

@@ -92,13 +92,12 @@ class PartitionTest(absltest.TestCase):
     costs = partition_lib.SequenceCosts(
       [1.0] * 3, [1.0] * 3, [0.0] * 4, [False] * 3
     )
-    with self.assertRaises(ValueError) as caught:
-      partition_lib.partition(costs, 2)
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "the model has 0 layer(s) with weights, fewer than the 2 stages of the "
       "mesh; use at most 1, counting each virtual stage",
-    )
+    ):
+      partition_lib.partition(costs, 2)
 
 
 if __name__ == "__main__":

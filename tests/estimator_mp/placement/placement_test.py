@@ -8,7 +8,7 @@ from estimator_mp.config import placement_file
 from estimator_mp.graph import colocation, op_types
 from estimator_mp.placement import auto, forward_graph, transfers
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import parts, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -43,11 +43,6 @@ def devices_of_variables(graph):
   }
 
 
-def train_sgd(loss):
-  optimizer = v1.train.GradientDescentOptimizer(0.1)
-  return optimizer.minimize(loss, v1.train.get_global_step())
-
-
 class MarksTest(absltest.TestCase):
   def test_marks_inside_of_model_fn_count(self):
     def model_fn(features, labels, mode):
@@ -58,7 +53,7 @@ class MarksTest(absltest.TestCase):
       with estimator_mp.stage(0):
         net = v1.layers.dense(net, 1, name="c")
       loss = tf.reduce_mean(tf.square(net))
-      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+      return parts.spec(mode, loss)
 
     spec, graph = build(model_fn, estimator_mp.ShardingConfig("stage:3"))
     found = devices_of_variables(graph)
@@ -74,7 +69,7 @@ class MarksTest(absltest.TestCase):
       seen.append(estimator_mp.get_mesh())
       net = v1.layers.dense(features["x"], 4)
       loss = tf.reduce_mean(tf.square(v1.layers.dense(net, 1)))
-      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+      return parts.spec(mode, loss)
 
     config = estimator_mp.ShardingConfig("stage:2")
     build(model_fn, config)
@@ -89,7 +84,7 @@ class MarksTest(absltest.TestCase):
         net = v1.layers.dense(net, 4, name="a")
       with mesh.stage(1):
         net = v1.layers.dense(net, 1, name="b")
-      train_sgd(tf.reduce_sum(net))
+      parts.descend(tf.reduce_sum(net))
       placement = toolbox.placement_of_graph(mesh, [["first"], ["second"]])
       toolbox.record_placement(placement)
     self.assertEqual(
@@ -103,13 +98,12 @@ class MarksTest(absltest.TestCase):
     )
 
   def test_a_stage_without_a_mesh_is_an_error(self):
-    with self.assertRaises(RuntimeError) as caught:
-      estimator_mp.stage(1)
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      RuntimeError,
       "estimator_mp.stage(1) has no mesh here; use it inside a model_fn given "
       "to shard_model_fn, or use mesh.stage",
-    )
+    ):
+      estimator_mp.stage(1)
 
 
 class AutomaticTest(absltest.TestCase):
@@ -143,7 +137,7 @@ class AutomaticTest(absltest.TestCase):
           labels=features["ids"][:, 1], logits=logits
         )
       )
-      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+      return parts.spec(mode, loss)
 
     _, graph = build(model_fn, estimator_mp.ShardingConfig("stage:2"))
     # A batch of 25 rows of 16 costs less than the table of 50 rows of 16.
@@ -156,7 +150,7 @@ class AutomaticTest(absltest.TestCase):
       for i in range(3):
         net = v1.layers.dense(net, 4, name=f"small{i}")
       loss = tf.reduce_mean(tf.square(net))
-      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+      return parts.spec(mode, loss)
 
     limit = 3_000_000  # "large" takes 4 x 640 kB, and activations.
     _, graph = build(
@@ -194,7 +188,7 @@ def _penalized(norm, add_penalty=True):
     if add_penalty:
       weights = [v for v in v1.trainable_variables() if "bias" not in v.name]
       loss += 1e-3 * norm([v1.get_variable("only", [3, 3]), *weights])
-    return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+    return parts.spec(mode, loss)
 
   return model_fn
 
@@ -237,7 +231,7 @@ class PenaltyTest(parameterized.TestCase):
       for i in range(6):
         net = v1.layers.dense(net, 200 if i < 5 else 16, name=f"d{i}")
       loss = tf.reduce_mean(tf.matmul(net, table, transpose_b=True))
-      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+      return parts.spec(mode, loss)
 
     found = [
       devices_of_variables(
@@ -257,7 +251,7 @@ class PenaltyTest(parameterized.TestCase):
       net = tf.gather(table, features["ids"][:, 0])
       net = v1.layers.dense(net, 16, tf.nn.relu, name="d")
       loss = tf.reduce_mean(tf.matmul(net, table, transpose_b=True))
-      return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+      return parts.spec(mode, loss)
 
     _, graph = build(model_fn, estimator_mp.ShardingConfig("stage:2"))
     found = devices_of_variables(graph)
@@ -279,7 +273,7 @@ def _siamese(features, labels, mode):
   net = v1.layers.dense(net, 1)
   loss = tf.reduce_mean(tf.square(net - tf.one_hot(labels, 2)[:, 0, :1]))
   loss += _PENALTIES["l2_loss"](v1.trainable_variables()) * 1e-3
-  return tf.estimator.EstimatorSpec(mode, net, loss, train_sgd(loss))
+  return parts.spec(mode, loss)
 
 
 def _adversarial(features, labels, mode):
@@ -290,7 +284,7 @@ def _adversarial(features, labels, mode):
     for net in (tf.tile(features["x"], [1, 7])[:, :64], made)
   )
   loss = tf.reduce_mean(tf.square(real - 1.0)) + tf.reduce_mean(fake * fake)
-  return tf.estimator.EstimatorSpec(mode, made, loss, train_sgd(loss))
+  return parts.spec(mode, loss)
 
 
 @tiers.newest_only
@@ -374,7 +368,7 @@ def decoder(features, labels, mode):
       [0, logits],
     )
   loss = tf.reduce_mean(logits)
-  train_op = train_sgd(loss) if mode == TRAIN else None
+  train_op = parts.descend(loss) if mode == TRAIN else None
   return tf.estimator.EstimatorSpec(mode, logits, loss, train_op)
 
 
@@ -414,9 +408,7 @@ class SavedPlacementTest(absltest.TestCase):
       del labels
       loss = tf.reduce_mean(zoo.net(features["x"]))
       v1.train.Saver(v1.trainable_variables())
-      return tf.estimator.EstimatorSpec(
-        mode, loss=loss, train_op=train_sgd(loss)
-      )
+      return parts.spec(mode, loss)
 
     _, graph = build(model_fn, estimator_mp.ShardingConfig("stage:3"))
     for op in graph.get_operations():
@@ -441,7 +433,7 @@ class SavedPlacementTest(absltest.TestCase):
       for variable in variables:
         v1.assign(variable, tf.zeros(variable.shape))
       loss = tf.reduce_mean(logits)
-      train_op = train_sgd(loss) if mode == TRAIN else None
+      train_op = parts.descend(loss) if mode == TRAIN else None
       return tf.estimator.EstimatorSpec(mode, logits, loss, train_op)
 
     folder = self.create_tempdir().full_path
@@ -480,11 +472,10 @@ class SavedPlacementTest(absltest.TestCase):
     config = estimator_mp.ShardingConfig("stage:3", placement=given)
     _, graph = build(decoder, config)
     self.assertEqual(devices_of_variables(graph), devices_of_variables(trained))
-    with self.assertRaises(ValueError) as caught:
+    with self.assertRaisesWithLiteralMatch(
+      ValueError, f"{_JOINED}; give one that has both on one stage"
+    ):
       build(decoder, config, mode=PREDICT)
-    self.assertEqual(
-      str(caught.exception), f"{_JOINED}; give one that has both on one stage"
-    )
 
 
 @tiers.newest_only

@@ -6,6 +6,7 @@ from unittest import mock
 import estimator_mp
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.placement import auto, known, rules, strategies
+from tests.estimator_mp import parts
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -49,12 +50,7 @@ def _model_fn(features, labels, mode):
   net = features
   for _ in range(3):
     net = tf.compat.v1.layers.dense(net, 4, use_bias=False)
-  loss = tf.reduce_mean(net)
-  optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
-  step = tf.compat.v1.train.get_global_step()
-  return tf.estimator.EstimatorSpec(
-    mode, loss=loss, train_op=optimizer.minimize(loss, step)
-  )
+  return parts.spec(mode, tf.reduce_mean(net))
 
 
 class StrategiesTest(parameterized.TestCase):

@@ -178,9 +178,10 @@ class CheckTest(parameterized.TestCase):
     ),
   )
   def test_errors(self, once, message):
-    with self.assertRaises(ValueError) as caught:
+    with self.assertRaisesWithLiteralMatch(
+      ValueError, f'fallback="error", but {message}'
+    ):
       batch_report.check(Segments(3, once), "error")
-    self.assertEqual(str(caught.exception), f'fallback="error", but {message}')
 
 
 class MovedTest(parameterized.TestCase):

@@ -3,7 +3,7 @@
 import estimator_mp
 from estimator_mp.graph import traversal
 from estimator_mp.plan import unordered_reads
-from tests.estimator_mp import programs, shapes
+from tests.estimator_mp import parts, programs, shapes
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -125,9 +125,7 @@ def _counting_beside(features, labels, mode):
   loss = tf.reduce_mean(tf.square(logits - labels))
   train_op = v1.train.GradientDescentOptimizer(rate).minimize(loss)
   counted = counter.assign(counter + 1, read_value=False)
-  return tf.estimator.EstimatorSpec(
-    mode, loss=loss, train_op=tf.group(train_op, counted)
-  )
+  return parts.spec(mode, loss, tf.group(train_op, counted))
 
 
 class StepTest(parameterized.TestCase):
