@@ -7,7 +7,7 @@ from unittest import mock
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import parts, programs, runs, zoo
 from tests.estimator_mp.equality import transparency
 
 import numpy as np
@@ -48,14 +48,13 @@ class OptimizersTest(transparency.TransparencyTestCase):
       None,
       self.create_tempdir().full_path,
     )
-    with self.assertRaises(ValueError) as caught:
-      estimator.train(zoo.input_fn, steps=1)
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "model_fn makes 'CrossReplicaSum', an op of CrossShardOptimizer that "
       "only a TPU can run, and a mesh has none; wrap the optimizer on TPUs "
       "only",
-    )
+    ):
+      estimator.train(zoo.input_fn, steps=1)
 
   def test_gradient_of_a_sparse_gradient(self):
     def model_fn(features, labels, mode):
@@ -67,7 +66,7 @@ class OptimizersTest(transparency.TransparencyTestCase):
       train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
         loss + penalty, v1.train.get_global_step()
       )
-      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+      return parts.spec(mode, loss, train_op)
 
     batch = ({"ids": zoo.FEATURES["ids"]}, zoo.LABELS.astype(np.float32))
     config = estimator_mp.ShardingConfig("data:2")

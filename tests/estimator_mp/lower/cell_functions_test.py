@@ -5,7 +5,7 @@ That steps are the plain model's, equality/pairs_test says.
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import programs, shapes, zoo
+from tests.estimator_mp import parts, programs, shapes, zoo
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -36,10 +36,10 @@ def _branches(features, labels, mode):
     lambda: tf.tanh(tf.matmul(net, kernel)),
   )
   logits = layer(layer(net, 8, tf.tanh), 1)
-  loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
+  loss = parts.mean_loss(labels, logits)
   optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.1)
   train_op = optimizer.minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss, train_op)
 
 
 class CellFunctionsTest(parameterized.TestCase):

@@ -3,6 +3,7 @@
 import estimator_mp
 from estimator_mp.plan import sharding_plan
 from estimator_mp.plan.batch_report import Moved, Once, Where, Why
+from tests.estimator_mp import parts
 
 import numpy as np
 import tensorflow as tf
@@ -75,7 +76,7 @@ def _model_fn(layer=_plain, reduce=_mean):
       return tf.estimator.EstimatorSpec(mode, loss=loss)
     step = v1.train.get_or_create_global_step()
     update = v1.train.GradientDescentOptimizer(0.01).minimize(loss, step)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update)
+    return parts.spec(mode, loss, update)
 
   return model_fn
 
@@ -190,7 +191,7 @@ class ReportTest(_Case):
       step = v1.train.get_or_create_global_step()
       with tf.control_dependencies([update]):
         train_op = v1.train.AdamOptimizer().minimize(loss, step)
-      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+      return parts.spec(mode, loss, train_op)
 
     spec, found = _built(model_fn)
     self.assertEqual((found.count, found.once), (1, ()))
@@ -277,14 +278,13 @@ class FallbackTest(_Case):
     ("predict", tf.estimator.ModeKeys.PREDICT),
   )
   def test_an_op_between_segments(self, mode):
-    with self.assertRaises(ValueError) as caught:
-      _built(_model_fn(_tops), mode, fallback="error")
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "fallback=\"error\", but 'top' (TopKV2) is executed once, on joined "
       "tensors, and ends a segment; use per_example=['^top$'] if it computes "
       'each example by itself, or fallback="allow"',
-    )
+    ):
+      _built(_model_fn(_tops), mode, fallback="error")
 
   def test_an_op_of_the_loss(self):
     """No slice waits for it, as it has no gradient."""

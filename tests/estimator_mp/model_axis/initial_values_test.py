@@ -3,6 +3,7 @@
 import estimator_mp
 from estimator_mp.graph import traversal
 from tests import tiers
+from tests.estimator_mp import parts
 
 import numpy as np
 import tensorflow as tf
@@ -59,7 +60,7 @@ def _initial(net, load=None, **config):
     )
     step = v1.train.get_global_step()
     train_op = v1.train.AdagradOptimizer(0.1).minimize(loss, step)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+    return parts.spec(mode, loss, train_op)
 
   config = estimator_mp.ShardingConfig(
     mesh=f"model:{_NUM_SHARDS}", split=[("net/kernel", 1)], **config

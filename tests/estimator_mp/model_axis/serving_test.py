@@ -4,7 +4,7 @@ import os
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs
+from tests.estimator_mp import parts, runs
 
 import numpy as np
 import tensorflow as tf
@@ -29,10 +29,7 @@ def _model_fn(features, labels, mode):
   losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
   loss = tf.reduce_mean(losses)
   v1.losses.add_loss(loss)
-  train_op = v1.train.AdamOptimizer(0.1).minimize(
-    loss, v1.train.get_global_step()
-  )
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss, v1.train.AdamOptimizer(0.1))
 
 
 def _serving_input_fn():

@@ -6,7 +6,7 @@ import estimator_mp
 from estimator_mp.observe import executed_graph
 from estimator_mp.placement import half_sends
 from tests import tiers
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import parts, programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -18,24 +18,18 @@ _BATCH_OF_24 = programs.examples(_BATCH, 0, 24)
 _ULP = {"float16": 4.9e-4, "bfloat16": 3.9e-3}
 
 
-def _weight(name, shape):
-  return v1.get_variable(
-    name, shape, initializer=v1.truncated_normal_initializer(stddev=0.3)
-  )
-
-
 def _forward(features):
   """Two stages; the second one also reads a weight and inputs of the first."""
   with estimator_mp.stage(0):
     x = features["x"] + 0.0
-    tied = _weight("tied", [10, 16])
+    tied = parts.weight("tied", [10, 16])
     hidden = tf.tanh(tf.matmul(x, tied))
     rows = tf.gather(features["ids"], 0, axis=1)
     penalty = tf.reduce_sum(tf.square(tied))
   with estimator_mp.stage(1):
-    net = tf.tanh(tf.matmul(hidden, _weight("second", [16, 10]))) + x
+    net = tf.tanh(tf.matmul(hidden, parts.weight("second", [16, 10]))) + x
     net = tf.matmul(net, tied) + hidden
-    logits = tf.matmul(net, _weight("last", [16, 1]))
+    logits = tf.matmul(net, parts.weight("last", [16, 1]))
     logits += tf.cast(rows[:, None], tf.float32) / 50.0
   return logits, penalty
 
@@ -46,9 +40,7 @@ def _model_fn(features, labels, mode):
     return tf.estimator.EstimatorSpec(mode, {"logits": logits})
   with estimator_mp.stage(1):
     loss = tf.reduce_mean(tf.square(logits - labels)) + 0.01 * penalty
-  optimizer = v1.train.GradientDescentOptimizer(0.1)
-  train_op = optimizer.minimize(loss, v1.train.get_global_step())
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss)
 
 
 def _tape_model_fn(features, labels, mode):
@@ -60,7 +52,7 @@ def _tape_model_fn(features, labels, mode):
   pairs = zip(tape.gradient(loss, variables), variables, strict=True)
   optimizer = v1.train.GradientDescentOptimizer(0.1)
   train_op = optimizer.apply_gradients(pairs, v1.train.get_global_step())
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss, train_op)
 
 
 def _sent(program):
@@ -88,14 +80,13 @@ def _config(dtype="bfloat16", mesh="stage:2", **fields):
 
 class ConfigTest(absltest.TestCase):
   def test_one_stage_sends_nothing(self):
-    with self.assertRaises(ValueError) as caught:
-      _config(mesh="data:2")
-    self.assertEqual(
-      str(caught.exception),
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
       "transfer_dtype='bfloat16' is for what stages send each other, but mesh "
       "data:2 has one stage; use a mesh such as stage:2, or compression for "
       "what replicas send",
-    )
+    ):
+      _config(mesh="data:2")
 
 
 class FoundTest(parameterized.TestCase):
@@ -112,7 +103,7 @@ class FoundTest(parameterized.TestCase):
       net = x = v1.placeholder(tf.float32, [None, 4])
       stages = {}
       for stage in range(3):
-        net = tf.matmul(net, _weight(f"kernel_{stage}", [4, 4]))
+        net = tf.matmul(net, parts.weight(f"kernel_{stage}", [4, 4]))
         stages[net.op] = stage
       ops = graph.get_operations()
       found = half_sends.find_half_sends(ops, ops, stages, devices, [x])
