@@ -2,7 +2,7 @@
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import programs, shapes, zoo
+from tests.estimator_mp import parts, shapes, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -80,21 +80,11 @@ def _exported():
 
 def _looked_up(make, features, labels, mode):
   lookup = make()
-  table = v1.get_variable(
-    "table", [30, 8], initializer=v1.truncated_normal_initializer(stddev=0.3)
-  )
+  table = parts.weight("table", [30, 8])
   net = tf.nn.embedding_lookup(table, lookup(features["item"])[:, 0])
   net = v1.layers.dense(tf.concat([net, features["x"]], 1), 8, tf.tanh)
   net = v1.layers.dense(net, 8, tf.tanh)
-  return _spec(mode, v1.layers.dense(net, 1), labels)
-
-
-def _spec(mode, logits, labels):
-  loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
-  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
-    loss, v1.train.get_global_step()
-  )
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
 
 
 class TablesTest(parameterized.TestCase):
@@ -118,50 +108,6 @@ class TablesTest(parameterized.TestCase):
 
     config = estimator_mp.ShardingConfig(mesh, num_micro_batches=3)
     shapes.assert_equals_the_full_batch(self, model_fn, _BATCH, config)
-
-  def test_data_drawn_by_a_model_is_the_same_for_all(self):
-    """A step draws one element, whichever op draws it."""
-
-    def model_fn(features, labels, mode):
-      iterator = v1.data.make_initializable_iterator(
-        tf.data.Dataset.range(1, 100).map(lambda i: tf.cast(i, tf.float32) / 9)
-      )
-      v1.add_to_collection(
-        v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer
-      )
-      scale = iterator.get_next_as_optional().get_value()
-      net = v1.layers.dense(features["x"] * scale, 8, tf.tanh)
-      return _spec(mode, v1.layers.dense(net, 1), labels)
-
-    config = estimator_mp.ShardingConfig("data:2", num_micro_batches=2)
-    batch = programs.examples(_BATCH, 0, 24)
-    plain = programs.Program(model_fn, None, batch)
-    program = programs.Program(model_fn, config, batch)
-    programs.assert_same_steps(self, plain, program, [batch] * 3)
-
-
-class QueueTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    ("micro_batches", {"mesh": "stage:2", "num_micro_batches": 2}),
-    ("replicas", {"mesh": "data:2"}),
-  )
-  def test_a_step_takes_one_element(self, fields):
-    """What has a state is executed once, for the whole batch."""
-
-    def model_fn(features, labels, mode):
-      queue = tf.queue.FIFOQueue(8, tf.float32, [])
-      v1.add_to_collection(
-        v1.GraphKeys.TABLE_INITIALIZERS,
-        queue.enqueue_many(np.arange(1, 9, dtype=np.float32)),
-      )
-      net = v1.layers.dense(features["x"] * queue.dequeue(), 8, tf.tanh)
-      return _spec(mode, v1.layers.dense(net, 1), labels)
-
-    config = estimator_mp.ShardingConfig(**fields)
-    batch = programs.examples(_BATCH, 0, 24)
-    plain = programs.Program(model_fn, None, batch)
-    program = programs.Program(model_fn, config, batch)
-    programs.assert_same_steps(self, plain, program, [batch] * 3)
 
 
 if __name__ == "__main__":

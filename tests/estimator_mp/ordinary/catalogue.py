@@ -9,7 +9,11 @@ from tests.estimator_mp.ordinary import (
   sizes,
   states,
   training,
+  unusual,
 )
 
-MODULES = (places, inputs, losses, sizes, states, gradients, training)
+MODULES = (
+  *(places, inputs, losses, sizes, states, gradients, training),
+  unusual,
+)
 MODELS = registry.MODELS

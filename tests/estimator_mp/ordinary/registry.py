@@ -61,6 +61,11 @@ class Model:
 
   def _choose(self, batch):
     batch["tags"] = tf.sparse.from_dense(batch["tags"])
+    ragged = tf.RaggedTensor.from_tensor(batch["words"][..., 0], padding=0)
+    batch["ragged"] = ragged
+    batch["pairs"] = tf.RaggedTensor.from_uniform_row_length(
+      tf.concat([ragged, ragged], 0), 2
+    )
     features = {name: batch[name] for name in self.features}
     if isinstance(self.labels, str):
       return features, batch[self.labels]
