@@ -17,6 +17,7 @@ class NamesTest(parameterized.TestCase):
   @parameterized.parameters(
     ("cpu:1", "/device:CPU:1"),
     (" /gpu:0 ", "/device:GPU:0"),
+    ("/CPU:1", "/device:CPU:1"),
     ("/device:CPU:1", "/device:CPU:1"),
     ("/job:worker/task:1/gpu:2", _WORKER),
     ("/job:localhost/replica:0/task:0/device:CPU:3", "/device:CPU:3"),
@@ -25,7 +26,9 @@ class NamesTest(parameterized.TestCase):
     self.assertEqual(devices.canonical_device(name), expected)
     self.assertEqual(devices.canonical_device(expected), expected)
 
-  @parameterized.parameters("", "cpu", "/job:worker", "/task:0/gpu", "a:b:c")
+  @parameterized.parameters(
+    "", "cpu", "/cpu", "/job:worker", "/task:0/gpu", "a:b:c"
+  )
   def test_what_is_no_device_is_an_error(self, name):
     with self.assertRaisesWithLiteralMatch(
       ValueError,

@@ -176,12 +176,6 @@ class AggregateGradientsTest(parameterized.TestCase):
       "the gradients at index 0 have shapes (2,) and (1,); gradients of one "
       "variable need one shape",
     ),
-    (
-      "dtypes",
-      lambda x: ([[x], [tf.cast(x, tf.float64)]], "sum"),
-      "the gradients at index 0 have dtypes float32, float64; gradients of "
-      "one variable need one dtype",
-    ),
   )
   def test_what_cannot_be_aggregated_is_an_error(self, arguments, message):
     with tf.Graph().as_default():

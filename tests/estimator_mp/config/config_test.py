@@ -162,11 +162,6 @@ class ShardingConfigTest(parameterized.TestCase):
       "verify_placement=1 has the wrong type; give true or false",
     ),
     (
-      "placement_is_a_number",
-      {"placement": 7},
-      'placement=7 is unknown; use "auto", rules such as [("layer_[0-5]/", 0)',
-    ),
-    (
       "placement_is_half",
       {"placement": {"stages": []}},
       "placement is no dict of Placement.to_dict(): it has no 'ops'; write it "
