@@ -5,7 +5,7 @@ Each is the plain one, or is refused with an error that says what to do.
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import programs, shapes
+from tests.estimator_mp import parts, programs, shapes
 
 import numpy as np
 import tensorflow as tf
@@ -14,16 +14,10 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 
 
-def _weight(name, shape, **kwargs):
-  return v1.get_variable(
-    name, shape, initializer=v1.truncated_normal_initializer(0, 0.3), **kwargs
-  )
-
-
 def _dense(net, units, name, activation=tf.tanh):
   with v1.variable_scope(name, reuse=v1.AUTO_REUSE):
     bias = v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
-    net = tf.matmul(net, _weight("kernel", [net.shape[-1], units])) + bias
+    net = tf.matmul(net, parts.weight("kernel", [net.shape[-1], units])) + bias
     return activation(net)
 
 
@@ -33,15 +27,9 @@ def _logits(net):
   )
 
 
-def _loss(logits, labels):
-  return tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
-
-
-def _spec(mode, loss, train_op=None):
-  if train_op is None:
-    optimizer = v1.train.GradientDescentOptimizer(0.1)
-    train_op = optimizer.minimize(loss, v1.train.get_global_step())
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+def _trained(mode, net, labels, optimizer=None):
+  logits = _dense(net, 1, "last", tf.identity)
+  return parts.spec(mode, parts.mean_loss(labels, logits), optimizer)
 
 
 def _then_step(*updates):
@@ -53,14 +41,14 @@ def _by_hand(update):
   """Returns a model that updates each variable in a way of its own."""
 
   def model_fn(features, labels, mode):
-    loss = _loss(_logits(features["x"]), labels)
+    loss = parts.mean_loss(labels, _logits(features["x"]))
     variables = v1.trainable_variables()
     gradients = tf.gradients(loss, variables)
     updates = [
       update(gradient, variable)
       for gradient, variable in zip(gradients, variables, strict=True)
     ]
-    return _spec(mode, loss, _then_step(*tf.nest.flatten(updates)))
+    return parts.spec(mode, loss, _then_step(*tf.nest.flatten(updates)))
 
   return model_fn
 
@@ -111,7 +99,7 @@ def _adafactor(gradient, variable):
 
 
 def _curvature(features, labels, mode):
-  loss = _loss(_logits(features["x"]), labels)
+  loss = parts.mean_loss(labels, _logits(features["x"]))
   variables = v1.trainable_variables()
   gradients = tf.gradients(loss, variables)
   constants = [tf.stop_gradient(gradient) for gradient in gradients]
@@ -122,58 +110,79 @@ def _curvature(features, labels, mode):
       variables, gradients, products, strict=True
     )
   ]
-  return _spec(mode, loss, _then_step(*updates))
+  return parts.spec(mode, loss, _then_step(*updates))
 
 
 def _recomputed(features, labels, mode):
   """The gradient of its own reads the kernel once more."""
-  kernel = _weight("kernel", [10, 10])
+  kernel = parts.weight("kernel", [10, 10])
   layer = tf.recompute_grad(lambda net: tf.tanh(tf.matmul(net, kernel)))
   net = _dense(layer(features["x"]), 8, "down")
-  return _spec(mode, _loss(_dense(net, 1, "last", tf.identity), labels))
+  return _trained(mode, net, labels)
 
 
 def _pieces(features, labels, mode):
   """A kernel is used twice: transposed, sliced, reshaped, joined."""
-  kernel = _weight("kernel", [10, 12])
+  kernel = parts.weight("kernel", [10, 12])
   first = tf.matmul(features["x"], tf.reshape(kernel[:, :6], [10, 6]))
   second = tf.matmul(features["x"][:, :4], kernel[2:6, ::2])
   both = tf.concat([kernel[:, 6:], tf.reverse(kernel, [1])], axis=1)
   net = tf.concat([first, second, tf.matmul(features["x"], both)], axis=1)
   back = tf.matmul(tf.tanh(net[:, :12]), kernel, transpose_b=True)
-  return _spec(mode, _loss(_dense(back, 1, "last", tf.identity), labels))
+  return _trained(mode, back, labels)
 
 
 def _normalized_weights(features, labels, mode):
-  direction = _weight("direction", [10, 12])
+  direction = parts.weight("direction", [10, 12])
   length = v1.get_variable("length", [12], initializer=v1.ones_initializer())
   net = features["x"] @ (length * tf.nn.l2_normalize(direction, axis=0))
   net = tf.nn.l2_normalize(tf.tanh(net), axis=1)
-  return _spec(mode, _loss(_dense(net, 1, "last", tf.identity), labels))
+  return _trained(mode, net, labels)
 
 
 def _looked_up_with_a_norm(features, labels, mode):
-  table = _weight("table", [50, 8])
+  table = parts.weight("table", [50, 8])
   found = tf.nn.embedding_lookup(table, features["ids"], max_norm=0.5)
   net = tf.reduce_mean(found, axis=1)
-  loss = _loss(_dense(net, 1, "last", tf.identity), labels)
+  loss = parts.mean_loss(labels, _dense(net, 1, "last", tf.identity))
   optimizer = v1.train.AdagradOptimizer(0.1)
   clipped = [
     (tf.clip_by_norm(gradient, 0.01), variable)
     for gradient, variable in optimizer.compute_gradients(loss)
   ]
   step = v1.train.get_global_step()
-  return _spec(mode, loss, optimizer.apply_gradients(clipped, step))
+  return parts.spec(mode, loss, optimizer.apply_gradients(clipped, step))
+
+
+def _unused_half(features, labels, mode):
+  """As a mean without its deviation: the second part has no gradient."""
+  mean, _ = tf.split(_dense(features["x"], 8, "up"), 2, axis=1)
+  return _trained(mode, mean, labels)
+
+
+def _unused_columns(features, labels, mode):
+  """The gradient of the table is of the rows that were looked up."""
+  rows = tf.gather(parts.weight("table", [50, 8]), features["ids"][:, 0])
+  _, used = tf.split(rows, 2, axis=1)
+  optimizer = v1.train.MomentumOptimizer(0.2, 0.9)
+  return _trained(mode, used, labels, optimizer)
+
+
+def _shared_minimum(features, labels, mode):
+  """The gradient of a minimum is shared by the zeros of all parts."""
+  net = _dense(features["x"], 7, "up", tf.nn.relu)
+  net -= 0.5 * tf.reduce_min(net, axis=1, keepdims=True)
+  return _trained(mode, net, labels)
 
 
 def _loops(features, labels, mode):
-  kernel = _weight("kernel", [8, 8])
+  kernel = parts.weight("kernel", [8, 8])
   _, net = tf.while_loop(
     lambda i, _: i < 3,
     lambda i, state: (i + 1, tf.tanh(tf.matmul(state, kernel))),
     [tf.constant(0), _dense(features["x"], 8, "first")],
   )
-  return _spec(mode, _loss(_dense(net, 1, "last", tf.identity), labels))
+  return _trained(mode, net, labels)
 
 
 _EQUAL = {
@@ -184,6 +193,9 @@ _EQUAL = {
   "pieces": _pieces,
   "normalized_weights": _normalized_weights,
   "looked_up_with_a_norm": _looked_up_with_a_norm,
+  "unused_half": _unused_half,
+  "unused_columns": _unused_columns,
+  "shared_minimum": _shared_minimum,
 }
 
 
@@ -240,7 +252,7 @@ class HooksTest(absltest.TestCase):
     kept = {}
 
     def model_fn(features, labels, mode):
-      spec = _spec(mode, _loss(_logits(features["x"]), labels))
+      spec = parts.spec(mode, parts.mean_loss(labels, _logits(features["x"])))
       kernel = next(
         v for v in v1.trainable_variables() if v.op.name == "up/kernel"
       )
