@@ -10,7 +10,7 @@ from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
 from tests import tiers
-from tests.estimator_mp import programs, shapes, zoo
+from tests.estimator_mp import parts, programs, shapes, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -21,40 +21,30 @@ _STEPS = tiers.steps(8, 20)
 _BATCH = (zoo.FEATURES, zoo.LABELS)
 
 
-def _weight(name, shape):
-  return v1.get_variable(
-    name, shape, initializer=v1.truncated_normal_initializer(0.1, 0.3, seed=7)
-  )
-
-
 def _trained(mode, logits, labels):
-  loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
-  optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
-  step = v1.train.get_global_step()
-  return tf.estimator.EstimatorSpec(
-    mode, loss=loss, train_op=optimizer.minimize(loss, step)
-  )
+  loss = parts.mean_loss(labels, logits)
+  return parts.spec(mode, loss, v1.train.MomentumOptimizer(0.1, 0.9))
 
 
 def _shared_layer(features, labels, mode):
   """One layer twice on each stage."""
-  net = tf.tanh(tf.matmul(features["x"], _weight("first", [10, 8])))
+  net = tf.tanh(tf.matmul(features["x"], parts.weight("first", [10, 8])))
   for _ in range(4):
     net = tf.tanh(tf.matmul(net, _weight_again("shared", [8, 8])))
-  return _trained(mode, tf.matmul(net, _weight("last", [8, 1])), labels)
+  return _trained(mode, tf.matmul(net, parts.weight("last", [8, 1])), labels)
 
 
 def _weight_again(name, shape):
   with v1.variable_scope("", reuse=v1.AUTO_REUSE):
-    return _weight(name, shape)
+    return parts.weight(name, shape)
 
 
 def _one_for_two(features, labels, mode):
   """Two variables whose gradients are one tensor."""
-  net = tf.tanh(tf.matmul(features["x"], _weight("first", [10, 8])))
-  net = tf.tanh(net @ _weight("second", [8, 8]))
-  logits = net @ _weight("third", [8, 1])
-  logits += _weight("bias", [1]) + _weight("other", [1])
+  net = tf.tanh(tf.matmul(features["x"], parts.weight("first", [10, 8])))
+  net = tf.tanh(net @ parts.weight("second", [8, 8]))
+  logits = net @ parts.weight("third", [8, 1])
+  logits += parts.weight("bias", [1]) + parts.weight("other", [1])
   return _trained(mode, logits, labels)
 
 
