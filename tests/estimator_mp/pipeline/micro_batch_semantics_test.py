@@ -5,7 +5,7 @@ import itertools
 import estimator_mp
 from estimator_mp.observe import trace_hook
 from tests import tiers
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import parts, programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -26,9 +26,7 @@ def _config(mesh="stage:2", num_micro_batches=4, **fields):
 
 
 def _spec(mode, logits, labels, optimizer=None, **fields):
-  loss = tf.reduce_mean(
-    tf.nn.sigmoid_cross_entropy_with_logits(tf.cast(labels, tf.float32), logits)
-  )
+  loss = parts.mean_loss(labels, logits)
   optimizer = optimizer or v1.train.GradientDescentOptimizer(0.1)
   with tf.control_dependencies(v1.get_collection(v1.GraphKeys.UPDATE_OPS)):
     train_op = optimizer.minimize(loss, v1.train.get_global_step())
@@ -75,23 +73,6 @@ class BatchNormTest(parameterized.TestCase):
       np.testing.assert_allclose(
         step.variables[f"norm/{name}"], expected, rtol=1e-6, atol=1e-7
       )
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("uneven", False, 22),
-        ("static", True, 24),
-      ]
-    )
-  )
-  def test_whole(self, is_static, size):
-    """By default slices exchange moments, and all is the plain model's."""
-    batch = programs.examples(_BATCH, 0, size)
-    for model_fn in (_normalized, zoo.BATCH_NORM_CNN.model_fn):
-      both = programs.plain_and_sharded(
-        model_fn, _config(), batch, is_static=is_static
-      )
-      programs.assert_same_steps(self, *both, [batch])
 
   @parameterized.named_parameters(
     tiers.sample(
@@ -191,88 +172,6 @@ class OptimizerTest(absltest.TestCase):
     self.assertIsInstance(program.gradients["table"], tf.IndexedSlices)
     step = program.step(batch, program.gradients["table"].indices)
     self.assertLen(step.fetched, batch[0]["ids"].size)
-
-
-class SparseAndRaggedTest(parameterized.TestCase):
-  """The graph knows of slices what the plain model knows of its features."""
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("replicas", "data:2,stage:2", False, 18),
-        ("static", "stage:2", True, 24),
-      ]
-    )
-  )
-  def test_training(self, mesh, drop_remainder, size):
-    def model_fn(features, labels, mode):
-      sparse, pairs = features["sparse"], features["pairs"]
-      table = v1.get_variable("table", [sparse.shape[1], 4])
-      net = tf.sparse.sparse_dense_matmul(sparse, table)
-      net += tf.sparse.to_dense(sparse)[:, :4]
-      net += tf.cast(features["ragged"].to_tensor(shape=[None, 4]), tf.float32)
-      pairs = pairs.to_tensor(shape=[None, pairs.shape[1], 3])
-      pairs = tf.reshape(pairs, [-1, 3 * features["pairs"].shape[1]])
-      net = tf.concat([net, tf.cast(pairs, tf.float32)], axis=1)
-      net = v1.layers.dense(net, 8, tf.tanh, name="first")
-      return _spec(mode, v1.layers.dense(net, 1, name="last"), labels)
-
-    dense = zoo.FEATURES["x"] * (zoo.FEATURES["x"] > 0)
-
-    def input_fn():
-      rows = tf.ragged.constant([[i % 7] * (i % 5) for i in range(60)])
-      pairs = tf.ragged.constant([[i % 3] * (i % 4) for i in range(120)])
-      features = {
-        "sparse": tf.sparse.from_dense(dense),
-        "ragged": rows,
-        "pairs": tf.RaggedTensor.from_uniform_row_length(pairs, 2),
-      }
-      data = tf.data.Dataset.from_tensor_slices((features, zoo.LABELS))
-      return data.batch(size, drop_remainder)
-
-    folder = self.create_tempdir().full_path
-    runs.train(model_fn, None, None, f"{folder}/start", 1, input_fn)
-    config = _config(mesh)
-    plain, sharded = (
-      runs.go_on(
-        model, config, None, f"{folder}/start", f"{folder}/{name}", 7, input_fn
-      )
-      for name, model, config in (
-        ("plain", model_fn, None),
-        ("sharded", estimator_mp.shard_model_fn(model_fn, config), config),
-      )
-    )
-    runs.assert_same_training(self, sharded, plain, 1e-5)
-
-  def test_padding_in_model_fn_is_that_of_the_batch(self):
-    lengths = np.arange(24) // 2 + 1
-
-    def model_fn(features, labels, mode):
-      del labels
-      words = features["words"].to_tensor() + features["padded"]
-      scale = v1.get_variable("scale", [], initializer=v1.ones_initializer())
-      loss = tf.reduce_mean(scale * words)
-      train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
-        loss, v1.train.get_global_step()
-      )
-      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-    def input_fn():
-      words = tf.ragged.constant([[1.0] * n for n in lengths])
-      features = {"words": words, "padded": tf.ones([24, 1])}
-      return tf.data.Dataset.from_tensors(features)
-
-    losses = {}
-    for config in (None, _config("stage:1")):
-      model = (
-        estimator_mp.shard_model_fn(model_fn, config) if config else model_fn
-      )
-      folder = self.create_tempdir().full_path
-      (losses[bool(config)],) = runs.train(
-        model, config, None, folder, 1, input_fn
-      )
-    self.assertAlmostEqual(losses[False], 1 + lengths.mean() / 12, 5)
-    self.assertAlmostEqual(losses[True], losses[False], 5)
 
 
 class SummariesTest(absltest.TestCase):
