@@ -9,6 +9,7 @@ from estimator_mp.capture import resources
 from tests import tiers
 from tests.estimator_mp import runs, zoo
 from tests.estimator_mp.equality import transparency
+from tests.estimator_mp.ordinary import catalogue, comparison, registry
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -36,47 +37,6 @@ def partitioned(features, labels, mode):
   return zoo.spec(
     mode, logits, labels, zoo.minimize(tf.train.AdagradOptimizer(0.1))
   )
-
-
-def control_flow(features, labels, mode):
-  """Loops and conditions of TensorFlow 1, one inside the other."""
-  net = tf.layers.dense(features["x"], 8, tf.tanh, name="a")
-  with tf.variable_scope("b"):
-    left = tf.get_variable("left", [8, 8])
-    right = tf.get_variable("right", [8, 8])
-
-  def step(i, net):
-    product = tf.cond(
-      i % 2 > 0, lambda: tf.matmul(net, left), lambda: tf.matmul(net, right)
-    )
-    return i + 1, tf.tanh(product)
-
-  _, net = tf.while_loop(lambda i, _: i < 4, step, [tf.constant(0), net])
-  positive = tf.reduce_mean(net) > 0
-  net = tf.cond(positive, lambda: tf.nn.relu(net), lambda: 2 * net)
-  net = tf.map_fn(lambda row: row * tf.reduce_max(row), net)
-  net = tf.layers.dense(net, 8, tf.tanh, name="c")
-  return zoo.spec(mode, tf.layers.dense(net, 1, name="d"), labels, _train())
-
-
-def keras_cells(features, labels, mode):
-  """An LSTM cell of tf_keras in `dynamic_rnn`, and cells upon cells."""
-  with tf.variable_scope("a"):
-    table = tf.get_variable("table", [50, 8])
-    net = tf.nn.embedding_lookup(table, features["ids"])
-  with tf.variable_scope("b"):
-    cell = tf.keras.layers.LSTMCell(8)
-    net, _ = tf.nn.dynamic_rnn(cell, net, dtype=tf.float32)
-  with tf.variable_scope("c"):
-    # Without dropout: TensorFlow runs steps of a loop at once, and which one
-    # draws which random numbers is left to chance, sharded or not.
-    cells = [tf.nn.rnn_cell.GRUCell(8, name=f"gru_{i}") for i in range(2)]
-    length = 3 + tf.reshape(features["item"], [-1]) % 9
-    _, states = tf.nn.dynamic_rnn(
-      tf.nn.rnn_cell.MultiRNNCell(cells), net, length, dtype=tf.float32
-    )
-  logits = tf.layers.dense(states[-1], 1, name="d")
-  return zoo.spec(mode, logits, labels, _train())
 
 
 def updates_before_gradients(features, labels, mode):
@@ -130,36 +90,6 @@ def asked_beside_the_loss(features, labels, mode):
   return zoo.spec(mode, logits, labels, train)
 
 
-def accumulating(features, labels, mode):
-  """Gradients of two steps are collected, and then applied in a condition."""
-
-  def train(loss):
-    pairs = tf.train.AdamOptimizer(0.01).compute_gradients(loss)
-    sums = [
-      tf.Variable(tf.zeros_like(variable.initialized_value()), trainable=False)
-      for _, variable in pairs
-    ]
-    step = tf.train.get_global_step()
-    collect = [
-      tf.assign_add(total, gradient)
-      for total, (gradient, _) in zip(sums, pairs, strict=True)
-    ]
-    optimizer = tf.train.MomentumOptimizer(0.05, 0.9)
-
-    def apply():
-      variables = [variable for _, variable in pairs]
-      done = optimizer.apply_gradients(zip(sums, variables, strict=True))
-      with tf.control_dependencies([done]):
-        return tf.group(*[tf.assign(s, tf.zeros_like(s)) for s in sums])
-
-    with tf.control_dependencies(collect):
-      update = tf.cond(tf.equal(step % 2, 1), apply, tf.no_op)
-    with tf.control_dependencies([update]):
-      return tf.assign_add(step, 1).op
-
-  return zoo.spec(mode, zoo.net(features["x"]), labels, train)
-
-
 def read_on_another_stage(features, labels, mode):
   """What the gradient of the second lookup asks is colocated with both."""
   table = tf.get_variable("table", [51, 8])
@@ -176,7 +106,7 @@ def read_on_another_stage(features, labels, mode):
 class V1BehaviorTest(transparency.TransparencyTestCase):
   def test_variables_are_references(self):
     config = estimator_mp.ShardingConfig("stage:3")
-    sharded = estimator_mp.shard_model_fn(accumulating, config)
+    sharded = estimator_mp.shard_model_fn(updates_before_gradients, config)
     with tf.Graph().as_default() as graph:
       tf.train.create_global_step()
       data = tf.data.make_one_shot_iterator(zoo.input_fn())
@@ -217,29 +147,37 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
     tiers.sample(
       [
         ("partitioned", zoo.Model(partitioned, _RULES)),
-        ("control_flow", zoo.Model(control_flow, _RULES)),
-        ("keras_cells", zoo.Model(keras_cells, _RULES)),
-      ]
-    )
-  )
-  def test_old_programs(self, model):
-    self.assert_transparent(model)
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
         (
           "updates_before_gradients",
           zoo.Model(updates_before_gradients, _RULES),
         ),
         ("read_in_a_branch", zoo.Model(read_in_a_branch, _RULES)),
         ("asked_beside_the_loss", zoo.Model(asked_beside_the_loss, _RULES)),
-        ("accumulating", zoo.Model(accumulating, zoo.NET_RULES)),
       ]
     )
   )
-  def test_old_ways_to_train(self, model):
+  def test_old_programs(self, model):
     self.assert_transparent(model, trains_only=True)
+
+  @parameterized.parameters(
+    tiers.sample(
+      [
+        ("accumulated_by_hand", "data:2"),
+        ("cond_on_global_step", "stage:2*4"),
+        ("dynamic_rnn", "stage:2*4"),
+        ("last_relevant_output", "data:2,stage:2*2"),
+        ("loss_by_cond_on_the_batch", "data:2,stage:2*2"),
+        ("map_over_examples", "data:2"),
+        ("scan_over_examples", "stage:2*4"),
+      ]
+    )
+  )
+  def test_ordinary_models(self, name, mesh):
+    model, size = catalogue.MODELS[name], registry.OPEN
+    config = comparison.sharding_of(mesh)
+    plain = comparison.train(model, size, 4)
+    found = comparison.compare(model, size, plain, config)
+    self.assertEqual(found, comparison.Outcome("equal"))
 
 
 class ZooTest(transparency.TransparencyTestCase):
