@@ -6,7 +6,7 @@ import itertools
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import programs, zoo
+from tests.estimator_mp import parts, programs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -143,10 +143,7 @@ def _model(drop, features, labels, mode):
   net = v1.layers.dense(net * mask, 16, name="second")
   logits = v1.layers.dense(net, 1, name="last")
   loss = tf.reduce_mean((logits - tf.cast(labels, tf.float32)) ** 2)
-  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
-    loss, v1.train.get_global_step()
-  )
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss)
 
 
 def _masks(graph):
@@ -320,62 +317,11 @@ class GeneratorTest(parameterized.TestCase):
     np.testing.assert_array_equal(moves[1], moves[0])
 
 
-class SharedTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("static", True, "stage:2", 4),
-        ("replicas", False, "data:2", 2),
-      ]
-    )
-  )
-  def test_a_fixed_projection_is_the_same_for_all(self, is_static, mesh, count):
-    """It has no examples: the plain model has one, and so do all slices."""
-
-    def model_fn(features, labels, mode):
-      fixed = tf.random.stateless_normal([10, 6], [1, 2])
-      projected = tf.matmul(features["x"], fixed)
-      row = tf.random.stateless_uniform([1, 6], [3, 4])
-      net = v1.layers.dense(projected * row, 8, tf.tanh)
-      net = v1.layers.dense(net, 8, tf.tanh)
-      return _model(lambda ones: ones, {"x": net}, labels, mode)
-
-    config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
-    plain = programs.Program(model_fn, None, _BATCH)
-    program = programs.Program(model_fn, config, _BATCH, is_static=is_static)
-    programs.assert_same_steps(self, plain, program, [_BATCH])
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("static", True, "stage:2", 4),
-        ("replicas", False, "data:2", 2),
-      ]
-    )
-  )
-  def test_fixed_noise_in_a_function(self, is_static, mesh, count):
-    """Each example gets the same, wherever it is in the batch."""
-
-    def encoded(net):
-      fixed = tf.random.stateless_normal([4, 1], [1, 2])
-      last = tf.random.stateless_normal([1, 4, 4], [3, 4])
-      net = tf.reshape(net, [-1, 4, 4]) + tf.tile(fixed, [1, 4]) + last
-      return tf.reshape(net, [-1, 16])
-
-    def model_fn(features, labels, mode):
-      net = v1.layers.dense(features["x"], 16, tf.tanh)
-      net = v1.layers.dense(tf.function(encoded)(net), 8, tf.tanh)
-      return _model(lambda ones: ones, {"x": net}, labels, mode)
-
-    config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count)
-    plain = programs.Program(model_fn, None, _BATCH)
-    program = programs.Program(model_fn, config, _BATCH, is_static=is_static)
-    programs.assert_same_steps(self, plain, program, [_BATCH])
-
+class OneMicroBatchTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (name, _EVERYWHERE[name]) for name in ("loop", "stateless", "generator")
   )
-  def test_one_micro_batch_draws_what_the_plain_model_does(self, drop):
+  def test_draws_what_the_plain_model_does(self, drop):
     model_fn = functools.partial(_model, drop)
     config = estimator_mp.ShardingConfig("stage:2")
     steps = [
