@@ -9,7 +9,7 @@ import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import programs, zoo
+from tests.estimator_mp import parts, programs, zoo
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -56,12 +56,8 @@ def _layers_that_clip(features, labels, mode):
     if units > 1:
       net = tf.tanh(net)
   labels = tf.cast(tf.reshape(labels, [-1, 1]), tf.float32)
-  loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, net))
-  optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
-  step = v1.train.get_global_step()
-  return tf.estimator.EstimatorSpec(
-    mode, loss=loss, train_op=optimizer.minimize(loss, step)
-  )
+  loss = parts.mean_loss(labels, net)
+  return parts.spec(mode, loss, v1.train.MomentumOptimizer(0.1, 0.9))
 
 
 class GraphTest(absltest.TestCase):

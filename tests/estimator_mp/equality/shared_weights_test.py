@@ -7,7 +7,7 @@ from estimator_mp.config.schedules.schedule import Cell, Phase
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
 from tests import tiers
-from tests.estimator_mp import programs, shapes
+from tests.estimator_mp import parts, programs, shapes
 
 import numpy as np
 import tensorflow as tf
@@ -17,28 +17,17 @@ v1 = tf.compat.v1
 BATCH = programs.examples(shapes.BATCH, 0, 24)
 
 
-def _weight(name, shape):
-  return v1.get_variable(
-    name, shape, initializer=v1.truncated_normal_initializer(0.1, 0.3, seed=7)
-  )
-
-
 def _spec(mode, logits, labels):
-  loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
-  return _trained(mode, loss)
+  return _trained(mode, parts.mean_loss(labels, logits))
 
 
 def _trained(mode, loss):
-  optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
-  step = v1.train.get_global_step()
-  return tf.estimator.EstimatorSpec(
-    mode, loss=loss, train_op=optimizer.minimize(loss, step)
-  )
+  return parts.spec(mode, loss, v1.train.MomentumOptimizer(0.1, 0.9))
 
 
 def towers(features, labels, mode, params):
   """Siamese towers, one on each stage, and a layer for all of them."""
-  first, second = _weight("first", [10, 8]), _weight("second", [8, 8])
+  first, second = parts.weight("first", [10, 8]), parts.weight("second", [8, 8])
   nets = []
   for stage in params["stages"]:
     with tf.name_scope(f"on_{stage}"):
@@ -46,32 +35,36 @@ def towers(features, labels, mode, params):
       nets.append(tf.tanh(tf.matmul(net, second)))
   with tf.name_scope("on_last"):
     net = tf.concat(nets, axis=1)
-    logits = tf.matmul(net, _weight("last", [net.shape[1], 1]))
+    logits = tf.matmul(net, parts.weight("last", [net.shape[1], 1]))
   return _spec(mode, logits, labels)
 
 
 def repeated(features, labels, mode, params):
   """One layer several times in a row, as in ALBERT."""
   with tf.name_scope("on_0"):
-    net = tf.tanh(tf.matmul(features["x"], _weight("first", [10, 8])))
-  shared, bias = _weight("shared", [8, 8]), _weight("bias", [8])
+    net = tf.tanh(tf.matmul(features["x"], parts.weight("first", [10, 8])))
+  shared, bias = parts.weight("shared", [8, 8]), parts.weight("bias", [8])
   for stage in params["stages"]:
     with tf.name_scope(f"on_{stage}"):
       net = tf.tanh(tf.nn.bias_add(tf.matmul(net, shared), bias))
   with tf.name_scope("on_last"):
-    logits = tf.matmul(net, _weight("last", [8, 1]))
+    logits = tf.matmul(net, parts.weight("last", [8, 1]))
   return _spec(mode, logits, labels)
 
 
 def activations(features, labels, mode, params):
   """What the first stage computes is read on all of them."""
   with tf.name_scope("on_0"):
-    net = common = tf.tanh(tf.matmul(features["x"], _weight("first", [10, 8])))
+    net = common = tf.tanh(
+      tf.matmul(features["x"], parts.weight("first", [10, 8]))
+    )
   for i, stage in enumerate(params["stages"]):
     with tf.name_scope(f"on_{stage}"):
-      net = tf.tanh(tf.matmul(net * common + common, _weight(f"w{i}", [8, 8])))
+      net = tf.tanh(
+        tf.matmul(net * common + common, parts.weight(f"w{i}", [8, 8]))
+      )
   with tf.name_scope("on_last"):
-    logits = tf.matmul(net, _weight("last", [8, 1]))
+    logits = tf.matmul(net, parts.weight("last", [8, 1]))
   return _spec(mode, logits, labels)
 
 
@@ -79,13 +72,13 @@ def scored(features, labels, mode, params):
   """A table that is looked up, and that scores on each stage."""
   del labels
   ids = features["ids"]
-  table = _weight("shared", [50, 8])
+  table = parts.weight("shared", [50, 8])
   with tf.name_scope("on_0"):
     net = tf.reduce_mean(tf.nn.embedding_lookup(table, ids), axis=1)
   for i, stage in enumerate(params["stages"]):
     with tf.name_scope(f"on_{stage}"):
       scores = tf.nn.softmax(tf.matmul(net, table, transpose_b=True))
-      net = net + tf.tanh(tf.matmul(scores, _weight(f"w{i}", [50, 8])))
+      net = net + tf.tanh(tf.matmul(scores, parts.weight(f"w{i}", [50, 8])))
   with tf.name_scope("on_last"):
     scores = tf.matmul(net, table, transpose_b=True)
     loss = tf.reduce_mean(
@@ -99,11 +92,11 @@ def tied(features, labels, mode, params):
   del labels
   ids = features["ids"]
   with tf.name_scope("on_last"):
-    table = _weight("shared", [50, 8])
+    table = parts.weight("shared", [50, 8])
   net = tf.nn.embedding_lookup(table, ids)
   for i, stage in enumerate(params["stages"]):
     with tf.name_scope(f"on_{stage}"):
-      net += tf.tanh(tf.tensordot(net, _weight(f"w{i}", [8, 8]), 1))
+      net += tf.tanh(tf.tensordot(net, parts.weight(f"w{i}", [8, 8]), 1))
   with tf.name_scope("on_last"):
     scores = tf.tensordot(net, tf.transpose(table), 1)
     loss = tf.reduce_mean(
@@ -114,15 +107,20 @@ def tied(features, labels, mode, params):
 
 def deep_towers(features, labels, mode, params):
   """Towers of layers of their own, which all begin and end with shared ones."""
-  first, last = _weight("shared/first", [10, 8]), _weight("shared/last", [8, 8])
+  first, last = (
+    parts.weight("shared/first", [10, 8]),
+    parts.weight("shared/last", [8, 8]),
+  )
   nets = []
   for i in range(params["stages"]):
     net = tf.tanh(tf.matmul(features["x"] * (1.0 + i), first))
     for k in range(3):
-      net = tf.tanh(tf.matmul(net, _weight(f"tower_{i}/{k}", [8, 8])))
+      net = tf.tanh(tf.matmul(net, parts.weight(f"tower_{i}/{k}", [8, 8])))
     nets.append(tf.tanh(tf.matmul(net, last)))
   net = tf.concat(nets, axis=1)
-  return _spec(mode, tf.matmul(net, _weight("end", [net.shape[1], 1])), labels)
+  return _spec(
+    mode, tf.matmul(net, parts.weight("end", [net.shape[1], 1])), labels
+  )
 
 
 def _config(stages, variables_on=0):
