@@ -11,7 +11,6 @@ arXiv:1909.08053).
 import collections
 import functools
 import os
-import re
 import tempfile
 
 import estimator_mp
@@ -27,10 +26,6 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-
-# How many rows of tables are whose is in the ids of a batch.
-_ROWS = re.compile("/split/.*(embedding_lookup/|DynamicPartition|GatherV2)")
-
 
 _STEPS = tiers.steps(8, 20)
 
@@ -87,21 +82,15 @@ class StepTest(parameterized.TestCase):
 
   def _step(self, num_parts):
     graph = self.enter_context(tf.Graph().as_default())
-    fed = {
-      name: v1.placeholder(value.dtype, [None, *value.shape[1:]])
-      for name, value in {**bert.EXAMPLES, "labels": bert.LABELS}.items()
-    }
-    # A placeholder that is fed has another name where it runs.
-    features = {name: tf.identity(tensor) for name, tensor in fed.items()}
-    labels = features.pop("labels")
-    v1.train.get_or_create_global_step()
-    config = estimator_mp.ShardingConfig(f"model:{num_parts}")
-    sharded = estimator_mp.shard_model_fn(bert.model_fn, config)
-    spec = sharded(features, labels, tf.estimator.ModeKeys.TRAIN)
     examples = {**bert.EXAMPLES, "labels": bert.LABELS}
-    feed = {fed[name]: value[: bert.BATCH] for name, value in examples.items()}
+    step = observed_steps.ObservedStep.of_model(
+      bert.model_fn,
+      None,
+      {name: value[: bert.BATCH] for name, value in examples.items()},
+      num_parts,
+    )
     self.plan = sharding_plan.get_plan(graph).splits
-    return observed_steps.ObservedStep(spec.train_op, feed, num_parts)
+    return step
 
   # On more devices what is whole weighs more: so the heads are split, too.
   @parameterized.parameters(
@@ -160,9 +149,7 @@ class StepTest(parameterized.TestCase):
     Of the softmax over words all send a maximum and a sum for each word that is
     masked, and hear of the whole sum; backward one number each way.
     """
-    sent = [x for x in step.transfers if not _ROWS.search(x.op)]
-    values = step.values({f"{x.op}:{x.output}" for x in sent})
-    sizes = [(x.op, values[f"{x.op}:{x.output}"].nbytes) for x in sent]
+    sizes = step.sent()
     statistics = [size for name, size in sizes if "cls/LogSoftmax" in name]
     self.assertEqual(
       statistics, [bert.BATCH * bert.MASKED * 4] * 5 * (num_parts - 1)

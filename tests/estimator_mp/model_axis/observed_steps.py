@@ -1,8 +1,10 @@
 """Training steps of a model axis, as they really were."""
 
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+import estimator_mp
 from estimator_mp import devices
 from estimator_mp.graph import op_types
 from estimator_mp.observe import executed_graph
@@ -13,6 +15,10 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
+# How many rows of tables are whose is in the ids of a batch.
+_ROWS = re.compile("/split/.*(embedding_lookup/|DynamicPartition|GatherV2)")
+
+
 class ObservedStep:
   """A step that has run, from the first values of all variables.
 
@@ -20,6 +26,38 @@ class ObservedStep:
     graph: What was executed, put together from its partitions.
     transfers: What devices sent each other, without signals.
   """
+
+  @classmethod
+  def of_model(
+    cls,
+    model_fn: Callable[..., Any],
+    params: Any,
+    examples: Mapping[str, np.ndarray],
+    num_parts: int,
+  ) -> "ObservedStep":
+    """Trains a model on parts for a step, in the default graph.
+
+    Args:
+      model_fn: The model_fn.
+      params: Its params, if it takes some.
+      examples: The features, and "labels".
+      num_parts: The number of devices.
+    """
+    fed = {
+      name: v1.placeholder(value.dtype, [None, *value.shape[1:]])
+      for name, value in examples.items()
+    }
+    # A placeholder that is fed has another name where it runs.
+    features = {name: tf.identity(tensor) for name, tensor in fed.items()}
+    labels = features.pop("labels")
+    v1.train.get_or_create_global_step()
+    config = estimator_mp.ShardingConfig(f"model:{num_parts}")
+    sharded = estimator_mp.shard_model_fn(model_fn, config)
+    arguments = {} if params is None else {"params": params}
+    mode = tf.estimator.ModeKeys.TRAIN
+    spec = sharded(features, labels, mode, **arguments)
+    feed = {fed[name]: value for name, value in examples.items()}
+    return cls(spec.train_op, feed, num_parts)
 
   def __init__(self, train_op: Any, feed: Mapping[Any, Any], num_parts: int):
     """Runs the step.
@@ -50,6 +88,12 @@ class ObservedStep:
     self.graph = executed_graph.ExecutedGraph(partitions)
     sent = executed_graph.measured_transfers(partitions)
     self.transfers = [x for x in sent if not x.is_signal]
+
+  def sent(self) -> list[tuple[str, int]]:
+    """Returns the ops whose outputs were sent, but for rows, and the bytes."""
+    sent = [x for x in self.transfers if not _ROWS.search(x.op)]
+    values = self.values({f"{x.op}:{x.output}" for x in sent})
+    return [(x.op, values[f"{x.op}:{x.output}"].nbytes) for x in sent]
 
   def device_of(self, source: tuple[str, int]) -> str:
     """Returns where an input of a node was made, and perhaps sent from.
