@@ -20,11 +20,6 @@ _BATCH = (zoo.FEATURES, zoo.LABELS)
 _SHARDED = {"optimizer_state": "sharded"}
 
 
-def _sgd(loss):
-  optimizer = v1.train.GradientDescentOptimizer(0.1)
-  return optimizer.minimize(loss, v1.train.get_global_step())
-
-
 def _config(mesh, num_micro_batches=1, **fields):
   return estimator_mp.ShardingConfig(
     mesh, num_micro_batches=num_micro_batches, **fields
