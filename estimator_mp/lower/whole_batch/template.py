@@ -409,9 +409,8 @@ class Template:
     values = copy.inputs[0]
     assert parted.divisor is not None
     number = tf.cast(self._all_rows(values, parted.divisor), values.dtype)
-    sizes = values.shape.as_list()
     for axis in parted.counted:
-      size = sizes[axis]
+      size = tf.compat.dimension_at_index(values.shape, axis).value
       if size is None:
         size = tf.shape(values)[axis]
       number *= tf.cast(size, values.dtype)

@@ -414,6 +414,27 @@ def gan_in_turns(features, labels, mode):
   )
 
 
+@registry.model("x", "other")
+def gan_after_the_critic(features, labels, mode):
+  """What the generator is trained by is made after the critic's update."""
+  del labels
+  fake = v1.layers.dense(parts.tower(features["other"], scope="made"), 12)
+  on_real = parts.tower(features["x"], scope="critic")
+  on_fake = parts.tower(tf.stop_gradient(fake), scope="critic")
+  critic_loss = tf.reduce_mean(on_fake) - tf.reduce_mean(on_real)
+  of_critic = v1.trainable_variables("critic/")
+  critic_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+    critic_loss, var_list=of_critic
+  )
+  with tf.control_dependencies([critic_op]):
+    loss = -tf.reduce_mean(parts.tower(fake, scope="critic"))
+    others = [v for v in v1.trainable_variables() if v not in of_critic]
+    train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+      loss, v1.train.get_global_step(), others
+    )
+  return parts.spec(mode, loss + critic_loss, train_op)
+
+
 _Optimizer: Any = v1.train.Optimizer
 
 
