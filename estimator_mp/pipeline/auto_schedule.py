@@ -106,7 +106,8 @@ def _named(schedule: schedule_lib.Schedule) -> Iterator[schedule_lib.Rows]:
         name,
         schedule.num_devices,
         schedule.num_micro_batches,
-        max_live_micro_batches=limit,
+        schedule.num_virtual_stages,
+        limit,
       )
     except ValueError:  # It has several stages per device.
       continue
