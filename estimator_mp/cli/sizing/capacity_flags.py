@@ -101,6 +101,11 @@ class CapacityOptions:
         "--optimizer_state=sharded spreads slots over replicas, but "
         "--replicas=1; use 2 or more"
       )
+    if self.sharding.create_schedule().num_virtual_stages > 1:
+      raise commands.FlagsError(
+        f"--schedule={self.sharding.schedule} has several stages per device, "
+        "which are not measured; use such as 1f1b or zb1p"
+      )
     slices = self.sharding.num_micro_batches
     if self.batch_size % slices:
       raise commands.FlagsError(

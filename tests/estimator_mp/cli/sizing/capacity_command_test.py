@@ -71,6 +71,10 @@ class CommandTest(parameterized.TestCase):
       "spreads slots over replicas, but --replicas=1; use 2 or more",
     ),
     (
+      ["--schedule=zbv"],
+      "--schedule=zbv has several stages per device, which are not measured",
+    ),
+    (
       ["--batch_size=6"],
       "--batch_size=6 is not divisible into --num_micro_batches=4; use",
     ),
