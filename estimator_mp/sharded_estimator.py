@@ -8,6 +8,7 @@ from compat.private import estimators
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import sharding
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.session import export
 from estimator_mp.session.session_config import (
   for_sharded_run,
   sharded_run_of,
@@ -16,16 +17,6 @@ from estimator_mp.session.session_config import (
 import tensorflow as tf
 
 EstimatorT = TypeVar("EstimatorT", bound=tf.compat.v1.estimator.Estimator)
-
-# What builds graphs, in an Estimator and in whatever it makes meanwhile.
-_METHODS = (
-  "train",
-  "evaluate",
-  "predict",
-  "export_saved_model",
-  "export_savedmodel",
-  "experimental_export_all_saved_models",
-)
 
 
 def shard_estimator(
@@ -79,7 +70,7 @@ def shard_estimator(
     estimators.run_config_of(estimator), config, save_input_position
   )
   estimators.replace_parts(estimator, sharded, made)
-  for method in _METHODS:
+  for method in export.METHODS:
     # Of tf.estimator's own, those of version 1 have one more.
     if getattr(estimator, method, None) is not None:
       _shard_inner(estimator, method, config)

@@ -10,7 +10,7 @@ and evaluated. What cannot be built has the same error in both versions.
 
 Each version builds its own zoo, each graph in a process of its own, so that the
 numbers in the names of functions are the same. The exit code is 1 if a graph
-differs, and 2 if a version has none.
+differs, and 2 if a version cannot be built.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ import os
 import pathlib
 import random
 import re
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -81,6 +82,7 @@ CONFIGS: Mapping[str, Mapping[str, Any]] = {
   "all_axes": {"mesh": "data:2,stage:2,model:2", "num_micro_batches": 2},
 }
 MODES = ("train", "eval")
+_HERE = str(pathlib.Path(__file__).resolve().parents[1])
 # Tables have names that are others each time.
 _UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
@@ -169,11 +171,18 @@ def write(folder: str, only: str) -> None:
 
   Raises:
     RuntimeError: If a graph's process has an error that is no `ValueError`.
+    SystemExit: If there is no such graph.
   """
   import estimator_mp  # It brings tf.estimator, which the zoo needs.
   from tests.estimator_mp import zoo
 
   del estimator_mp
+  found = cases([*zoo.MODELS], only)
+  if not found:
+    sys.exit(
+      f"--only={only} is part of no graph's name; they are such as "
+      f"{cases([*zoo.MODELS])[0]}"
+    )
   context = multiprocessing.get_context("forkserver")
   context.set_forkserver_preload(["estimator_mp", "tests.estimator_mp.zoo"])
 
@@ -185,7 +194,7 @@ def write(folder: str, only: str) -> None:
       raise RuntimeError(f"{case}: the process ended with {process.exitcode}")
 
   with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-    for _ in pool.map(write_apart, cases([*zoo.MODELS], only)):
+    for _ in pool.map(write_apart, found):
       continue
 
 
@@ -247,7 +256,7 @@ def _version(commit: str) -> Iterator[str]:
   """Yields a folder with a commit of the repository, which then goes."""
   with tempfile.TemporaryDirectory() as folder:
     tree = os.path.join(folder, "tree")
-    git = ["git", "worktree"]
+    git = ["git", "-C", _HERE, "worktree"]
     subprocess.check_call([*git, "add", "--quiet", "--detach", tree, commit])
     try:
       yield tree
@@ -286,18 +295,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
   if given.write:
     write(given.write, given.only)
     return 0
-  here = str(pathlib.Path(__file__).resolve().parents[1])
-  with tempfile.TemporaryDirectory() as root, _version(given.commit) as tree:
+  try:
+    return _compare(given.commit, given.only)
+  except subprocess.CalledProcessError as error:  # It has said why.
+    print(f"failed: {shlex.join(error.cmd)}", file=sys.stderr)
+    return 2
+
+
+def _compare(commit: str, only: str) -> int:
+  """Compares a commit with the work tree; returns the exit code."""
+  with tempfile.TemporaryDirectory() as root, _version(commit) as tree:
     old, new = os.path.join(root, "old"), os.path.join(root, "new")
-    _graphs_of(tree, old, given.only)
-    _graphs_of(here, new, given.only)
-    number = len(os.listdir(new))
+    _graphs_of(tree, old, only)
+    _graphs_of(_HERE, new, only)
     found = differences(old, new)
+    number = len(os.listdir(new))
   for name, difference in found.items():
     print(f"{name}: {difference}")
   print(f"{number} graphs, {len(found)} differ")
-  if not number:
-    return 2
   return 1 if found else 0
 
 

@@ -21,7 +21,7 @@ _SAVED_MODEL = "saved_model.pb"
 # A collection of graphs whose SavedModels keep the devices of ops.
 _KEEPS_DEVICES = "estimator_mp/keeps_devices"
 # The methods of an Estimator that build graphs; those that export say so.
-_METHODS = (
+METHODS = (
   "train",
   "evaluate",
   "predict",
@@ -64,7 +64,7 @@ def _exports_by_code() -> dict[types.CodeType, bool]:
   owner = tf.compat.v1.estimator.Estimator
   return {
     inspect.unwrap(getattr(owner, name)).__code__: "export" in name
-    for name in _METHODS
+    for name in METHODS
   }
 
 

@@ -76,6 +76,18 @@ class CompareGraphsTest(parameterized.TestCase):
     self.assertLen({*map(str, cases)}, 2 * 18 * 2)
     self.assertLen(compare_graphs.cases(["cnn", "lstm"], "lstm-zero-eval"), 1)
 
+  def test_a_commit_that_does_not_exist(self):
+    with self.assertRaises(subprocess.CalledProcessError) as caught:
+      subprocess.run(
+        [sys.executable, "-m", "tools.compare_graphs", "no_such_commit"],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        check=True,
+      )
+    self.assertEqual(2, caught.exception.returncode)
+    self.assertNotIn(b"Traceback", caught.exception.stderr)
+    self.assertIn(b"failed: git", caught.exception.stderr)
+
   @tiers.slow
   def test_a_graph_is_the_same_each_time(self):
     names = ["mlp_sgd-hybrid-train", "mlp_sgd-ring-train"]

@@ -15,10 +15,6 @@ AUTO = "auto"
 Row = Callable[[Schedule, int], tuple[Cell, ...]]
 
 
-def _check_any(schedule: Schedule) -> None:
-  """Raises never: any number of micro-batches fits."""
-
-
 def _check_multiple(schedule: Schedule) -> None:
   """Raises if some micro-batches are left over."""
   stages, micro_batches = schedule.num_devices, schedule.num_micro_batches
@@ -40,7 +36,7 @@ class Order:
     summary: What it does, as docs/pipeline.md says it.
     held: How many micro-batches stage k of K holds, as docs/pipeline.md says.
     row: Returns the cells of a device; None if no order is enforced.
-    check: Raises ValueError if a number of micro-batches does not fit it.
+    needs_multiple: Whether micro-batches are a multiple of the devices.
     stages_per_device: How many stages a device may have; the first by default.
     otherwise: The order that is like it, for another number of these.
     splits_backward: Whether gradients of weights have cells of their own.
@@ -50,7 +46,7 @@ class Order:
   summary: str
   held: str
   row: Row | None
-  check: Callable[[Schedule], None] = _check_any
+  needs_multiple: bool = False
   stages_per_device: range = range(1, 2)
   otherwise: str = "interleaved"
   splits_backward: bool = False
@@ -70,8 +66,8 @@ ORDERS = {
     "that many times smaller, and more is sent",
     "more than `1f1b`",
     rows.interleaved,
-    _check_multiple,
-    range(2, _MAX_CELLS),
+    needs_multiple=True,
+    stages_per_device=range(2, _MAX_CELLS),
     otherwise="1f1b",
   ),
   "zb1p": Order(
@@ -171,7 +167,8 @@ def make_schedule(
     "micro-batches" if num_micro_batches >= stages else "stages",
   )
   _check_virtual_stages(order, schedule)
-  order.check(schedule)
+  if order.needs_multiple:
+    _check_multiple(schedule)
   if order.row is None:
     return schedule
   return dataclasses.replace(
