@@ -39,6 +39,8 @@ from estimator_mp.graph import (
   traversal,
 )
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import ledger as ledger_lib
+from estimator_mp.graph.ledger import Role
 from estimator_mp.lower import ordering, parameter_servers
 from estimator_mp.lower import transfers as lower_transfers
 from estimator_mp.lower.inputs import prefetching as lower_prefetching
@@ -231,14 +233,15 @@ class _Sharding:
     self._model_dir = model_dir
     self._servers = servers
     self._graph = tf.compat.v1.get_default_graph()
-    existing = self._graph.get_operations()
-    servers.hold(existing)
-    self._seen = self._first = len(existing)
+    servers.hold(self._graph.get_operations())
+    self._ledger = ledger_lib.Ledger(self._graph)
     # Evaluation and prediction use the placement that training saved.
     saved = (
       None if mode == TRAIN else placement_file.load_placement(model_dir, mesh)
     )
-    self._stages = stages_lib.StagePlanner(config, mesh, mode, saved)
+    self._stages = stages_lib.StagePlanner(
+      config, mesh, mode, self._ledger, saved
+    )
     self._processes: horovod.Processes | None = None
     self._examples: list[tf.Tensor] = []  # What model_fn is called with.
     self._of_input: Sequence[tf.Operation] = ()  # If batches are prefetched.
@@ -254,7 +257,7 @@ class _Sharding:
         config, mesh.axis_size(self._split_axis)
       )
       self._splitter = splitter.Splitter(
-        planner, self._devices_of_parts, self._stages.follow
+        planner, self._devices_of_parts, self._ledger
       )
     if config.aggregation == sharding_options.HOROVOD:
       self._processes = horovod.Processes(config.horovod_op)
@@ -285,8 +288,9 @@ class _Sharding:
     if self._mode == TRAIN or not export.is_for_export():
       self._whole = self._parted(batch)
     if self._mode == TRAIN and self._config.prefetch_inputs and not self._whole:
-      slicing = self._graph.get_operations()[self._first :]
-      self._of_input = input_boundary.ops_of_input(self._examples, slicing)
+      self._of_input = input_boundary.ops_of_input(
+        self._examples, self._ledger.all_made()
+      )
     return {**arguments, **batch}
 
   def _parted(self, batch: Mapping[str, Any]) -> engine.WholeBatch | None:
@@ -319,7 +323,7 @@ class _Sharding:
       config = dataclasses.replace(config, draws="whole", batch_norm="whole")
     host = devices.host_of(self._mesh.device(stage=0))
     return engine.WholeBatch(
-      config, self._mesh, schedule, inputs, host, num_replicas
+      config, self._mesh, schedule, inputs, host, num_replicas, self._ledger
     )
 
   def run(
@@ -336,9 +340,9 @@ class _Sharding:
     new += self._split(new, [] if self._mode == TRAIN else None)
     self._assign_devices(stages)
     spec = self._splitter.finish(spec)
+    new += self._read_new_ops()
     graph_checks.check_no_tpu_ops(self._stages.ops)
     if self._whole is not None:
-      new += self._read_new_ops()
       rest = [x for x in new if not self._splitter.is_replaced(x)]
       if self._mode != TRAIN:
         own = [x for x in self._stages.ops if not self._splitter.is_replaced(x)]
@@ -369,7 +373,7 @@ class _Sharding:
       self._splitter.split_now()
     else:
       self._splitter.split_late()
-    self._servers.finish(self._graph.get_operations()[self._first :])
+    self._servers.finish(self._ledger.all_made())
     return spec
 
   def _order_reads(self, spec: tf.estimator.EstimatorSpec) -> None:
@@ -452,7 +456,7 @@ class _Sharding:
     self._stages.plan_gradients(new, asked.tensors, found)
     if self._whole is not None:
       follows = propagation.Follows.LARGEST_INPUT
-      plain = [x for x in new if x not in self._whole.made_for]
+      plain = [x for x in new if self._ledger.role(x) is not Role.SLICE]
       self._assign_devices(self._stages.propagate(plain, follows))
       self._follow_plain(new)
       self._assign_devices(self._stages.propagate(new, follows))
@@ -523,19 +527,13 @@ class _Sharding:
     return self._read_new_ops()
 
   def _follow_plain(self, new: Sequence[tf.Operation]) -> None:
-    """Decides that slices' ops are on the stages of the plain ones.
-
-    Their devices do not say that: virtual stages share these.
-    """
-    assert self._whole is not None
+    """Decides that slices' ops are on the stages of the plain ones."""
     self._stages.adopt_devices(new)
-    for op in new:
-      if op in self._whole.made_for:
-        self._stages.follow(op, self._whole.made_for[op])
+    self._stages.follow(new)
 
   def _devices_of_parts(self, op: tf.Operation) -> Sequence[str]:
     """Returns the devices of the parts of an op of the model."""
-    stage = self._stages.stages.get(op, 0)
+    stage = self._stages.stage_of(op)
     return [
       self._mesh.device(**{"stage": stage, self._split_axis: i})
       for i in range(self._mesh.axis_size(self._split_axis))
@@ -546,11 +544,7 @@ class _Sharding:
 
   def _read_new_ops(self) -> list[tf.Operation]:
     """Returns the ops of the model that were made since the last call."""
-    everything = self._graph.get_operations()
-    new: list[tf.Operation] = everything[self._seen :]
-    self._seen = len(everything)
-    if self._whole is not None:
-      new = [op for op in new if not self._whole.is_copy(op)]
+    new = self._ledger.read_new()
     self._servers.complete(new)
     of_savers = self._stages.add(new)
     if self._servers.exist:

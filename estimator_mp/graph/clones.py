@@ -90,7 +90,6 @@ class Clones:
 
   Attributes:
     count: How many clones there are.
-    all_ops: The ops of all clones.
   """
 
   def __init__(self, homes: Sequence[Home]):
@@ -107,7 +106,6 @@ class Clones:
     # The names of the calls that ops are part of, by the ops' names.
     self._members: dict[str, str] = {}
     self._defined: set[str] = set()  # The functions that are called.
-    self.all_ops: set[tf.Operation] = set()
 
   def home(
     self,
@@ -154,14 +152,6 @@ class Clones:
     if known is None:
       known = self._homes[index].tensors.get(tensor.name, tensor)
     return known
-
-  def is_copy(self, op: tf.Operation) -> bool:
-    """Whether an op is a clone of another.
-
-    Args:
-      op: An op.
-    """
-    return op in self.all_ops
 
   def op(self, index: int, op: tf.Operation) -> tf.Operation:
     """Returns the copy of an op, or the call that it is part of.
@@ -226,7 +216,6 @@ class Clones:
     together = self._imported_together(template) if template.calls else []
     for index, home in enumerate(self._homes):
       copies = together[index] if together else self._imported(template, index)
-      self.all_ops.update(copies.values())
       of_clone, tensors = self._ops[index], self._tensors[index]
       of_clone.update(copies)
       for name, device in bound:
@@ -465,7 +454,6 @@ class Clones:
       ):
         mixed = draws.mixed_seed(seed, home.number)
       found[f"{_seed_name(op)}:0"] = mixed
-      self.all_ops.update([mixed.op, mixed.op.inputs[1].op])
     return found
 
 

@@ -28,6 +28,7 @@ from estimator_mp.config import sharding_config
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import colocation, op_types
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph.ledger import Ledger, Role
 from estimator_mp.lower import mirroring, replica_sums
 from estimator_mp.plan import gradient_sums
 from estimator_mp.replicas import mirrors as mirrors_lib
@@ -47,6 +48,7 @@ class Replicas:
     self,
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
+    ledger: Ledger,
     count: int | None = None,
   ):
     """Starts with nothing mirrored.
@@ -54,9 +56,11 @@ class Replicas:
     Args:
       config: What replicas keep, and how gradients are summed.
       mesh: A mesh; its `data` axis says how many replicas there are.
+      ledger: What was made in the graph.
       count: How many there are, if not all of these.
     """
     self._config = config
+    self._ledger = ledger
     self.count = mesh.axis_size("data") if count is None else count
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
     self._is_mirrored = config.variables == "mirrored" and self.count > 1
@@ -117,14 +121,6 @@ class Replicas:
         )
     return homes
 
-  def is_copy(self, op: tf.Operation) -> bool:
-    """Whether an op belongs to mirrors.
-
-    Args:
-      op: An op.
-    """
-    return self._clones.is_copy(op) or self._updates.is_copy(op)
-
   def spread(self, variables: Iterable[tf.Operation]) -> None:
     """Hears of variables that are there once, on whichever replica's device.
 
@@ -146,7 +142,7 @@ class Replicas:
     own = [op for op in ops if op not in self._spread]
     new = mirrors_lib.find_mirrored(own, self._part)
     variables = op_types.variables_of(new)
-    self._clones.add(variables)
+    self._copy(self._clones, variables)
     if self._zero is not None:
       self._zero, devices = self._zero.with_variables(
         variables, self._device_of
@@ -154,9 +150,16 @@ class Replicas:
       _move(devices)
       for variable in variables:
         self._drop_mirror(variable.outputs[0], self._zero.of(variable))
-    self._clones.add([op for op in new if not op_types.is_variable(op)])
+    rest = [op for op in new if not op_types.is_variable(op)]
+    self._copy(self._clones, rest)
     self._part.update(new)
     self._variables += variables
+
+  def _copy(
+    self, clones: clones_lib.Clones, ops: Sequence[tf.Operation]
+  ) -> None:
+    with self._ledger.creating(Role.MIRROR):
+      clones.add(ops)
 
   def _drop_mirror(self, handle: tf.Tensor, shard: int) -> None:
     """Lets the replica that a variable has moved to read it itself."""
@@ -276,7 +279,9 @@ class Replicas:
     return [
       op
       for op in graph.get_operations()
-      if op not in starts and op not in forward and not self.is_copy(op)
+      if op not in starts
+      and op not in forward
+      and self._ledger.role(op) is not Role.MIRROR
     ]
 
   def _repeat_updates(
@@ -284,7 +289,7 @@ class Replicas:
   ) -> dict[tf.Operation, list[tf.Operation]]:
     """Lets replicas make the updates that they can make themselves."""
     found = replica_updates.find_updates(rest, self._variables, self._sums)
-    self._updates.add(found.ops)
+    self._copy(self._updates, found.ops)
     self._variables += found.slots
     return {
       op: [self._updates.op(r, op) for r in range(self.count - 1)]

@@ -16,6 +16,7 @@ from estimator_mp.capture import graph_checks
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
 from estimator_mp.graph import colocation, device_assignment, savers
+from estimator_mp.graph.ledger import Ledger
 from estimator_mp.placement import propagation, strategies
 
 import tensorflow as tf
@@ -36,6 +37,7 @@ class StagePlanner:
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
     mode: str,
+    ledger: Ledger,
     saved: placement_lib.Placement | None = None,
   ):
     """Starts without an op.
@@ -44,6 +46,7 @@ class StagePlanner:
       config: How the model is placed.
       mesh: The mesh.
       mode: What the graph is for, for messages.
+      ledger: What was made in the graph, and for which op.
       saved: The placement that training used, if this graph is for something
         else.
     """
@@ -55,12 +58,13 @@ class StagePlanner:
     # A user who places by name may place parts himself, too.
     self._may_be_marked = placement_lib.is_strategy(config.placement)
     self._mesh = mesh
+    self._ledger = ledger
     self._groups = colocation.ColocationGroups()
     self._of_savers: set[tf.Operation] = set()
     self._is_marked: bool | None = None
 
   def add(self, ops: Sequence[tf.Operation]) -> set[tf.Operation]:
-    """Hears of what was built.
+    """Adds ops; those that do another one's work are where that is.
 
     Args:
       ops: New ops, in the order in which they were made.
@@ -72,6 +76,7 @@ class StagePlanner:
     self._groups.add(ops)
     of_savers = savers.saver_ops(ops)
     self._of_savers |= of_savers
+    self.follow(ops)
     return of_savers
 
   def adopt_devices(self, ops: Sequence[tf.Operation]) -> None:
@@ -87,15 +92,28 @@ class StagePlanner:
     ]
     self.stages |= device_assignment.stages_of_devices(own, devices)
 
-  def follow(self, op: tf.Operation, other: tf.Operation) -> None:
-    """Decides that an op is on the stage of another.
+  def follow(self, ops: Iterable[tf.Operation]) -> None:
+    """Decides that ops are on the stages of those whose work they do.
+
+    Their devices do not say that: virtual stages share these.
 
     Args:
-      op: An op that lowering made.
-      other: The op of the model that it was made for.
+      ops: Ops, of which lowering may have made some.
     """
-    if other in self.stages:
-      self.stages.setdefault(op, self.stages[other])
+    for op in ops:
+      stage = self.stages.get(self._ledger.made_for.get(op, op))
+      if stage is not None:
+        self.stages.setdefault(op, stage)
+
+  def stage_of(self, op: tf.Operation) -> int:
+    """Returns the stage of an op, or of that whose work it does; else 0.
+
+    Args:
+      op: An op of the graph.
+    """
+    while op not in self.stages and op in self._ledger.made_for:
+      op = self._ledger.made_for[op]
+    return self.stages.get(op, 0)
 
   def plan_forward(
     self, new: Sequence[tf.Operation], targets: Sequence[tf.Operation]

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from estimator_mp.graph import ledger as ledger_lib
 from estimator_mp.lower.splitting import part_maker
 from estimator_mp.lower.splitting import tables as tables_lib
 from estimator_mp.model_axis import inference
@@ -43,19 +44,19 @@ class Operands:
     self,
     table: Table,
     devices_of: Callable[[tf.Operation], Sequence[str]],
-    made: Callable[[tf.Operation, tf.Operation], None],
+    ledger: ledger_lib.Ledger,
   ):
     """Starts without a part.
 
     Args:
       table: The rules, for what parts make themselves.
       devices_of: Returns the devices of the parts of an op of the model.
-      made: Hears of each op that is made, and for which op of the model.
+      ledger: Says for which op of the model something was made.
     """
     self.parts: dict[str, _Parts] = {}
     self.splits: dict[str, Split] = {}
     self.wholes: dict[str, tf.Tensor] = {}
-    self.maker = part_maker.PartMaker(devices_of, made, self.parts)
+    self.maker = part_maker.PartMaker(devices_of, ledger, self.parts)
     self.tables = tables_lib.Tables(self.whole)
     self._table = table
     self._slices: dict[tuple[str, Split], _Parts] = {}

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
-from compat.private import graph_edits, graph_reads
+from compat.private import graph_edits
 from estimator_mp.graph import colocation, device_assignment, op_types
+from estimator_mp.graph import ledger as ledger_lib
 from estimator_mp.model_axis.decisions import PerPart
 
 import tensorflow as tf
@@ -25,24 +26,24 @@ class PartMaker:
   def __init__(
     self,
     devices_of: Callable[[tf.Operation], Sequence[str]],
-    made: Callable[[tf.Operation, tf.Operation], None],
+    ledger: ledger_lib.Ledger,
     parts: Mapping[str, Sequence[tf.Tensor]],
   ):
     """Starts with nothing made.
 
     Args:
       devices_of: Returns the devices of the parts of an op of the model.
-      made: Hears of each op that is made, and for which op of the model.
+      ledger: Says for which op of the model something was made.
       parts: The parts of split tensors, shards among them, by their names.
     """
     self.devices_of = devices_of
     self.instead: dict[tf.Operation, list[tf.Operation]] = {}
-    self._made = made
+    self._ledger = ledger
     self._parts = parts
 
   @contextlib.contextmanager
   def making(self, op: tf.Operation) -> Iterator[None]:
-    """Names what is made for an op after it, and tells of it.
+    """Names what is made for an op after it.
 
     Args:
       op: An op of the model.
@@ -51,8 +52,8 @@ class PartMaker:
       None.
     """
     graph = op.graph
-    count = graph_reads.num_ops(graph)
     with (  # What `tf` has of these looks for the graph each time.
+      self._ledger.creating(ledger_lib.Role.PART, op),
       graph.control_dependencies(None),
       graph.colocate_with(None, ignore_existing=True),
       graph.device(None),
@@ -60,8 +61,6 @@ class PartMaker:
       graph.name_scope(op.name),
     ):
       yield
-    for new in graph_reads.ops_after(graph, count):
-      self._made(new, op)
 
   def copies(
     self,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 from compat.private import graph_edits
+from estimator_mp.graph import ledger as ledger_lib
 from estimator_mp.graph import op_types
 from estimator_mp.lower.splitting import gradients as gradients_lib
 from estimator_mp.lower.splitting import operands, outputs, part_ops, shards
@@ -74,18 +75,18 @@ class Splitter:
     self,
     planner: split_planner.SplitPlanner,
     devices_of: Callable[[tf.Operation], Sequence[str]],
-    made: Callable[[tf.Operation, tf.Operation], None],
+    ledger: ledger_lib.Ledger,
   ):
     """Starts with nothing split.
 
     Args:
       planner: Decides what is.
       devices_of: Returns the devices of the parts of an op of the model.
-      made: Hears of each op that is made, and for which op of the model.
+      ledger: Says for which op of the model something was made.
     """
     self._planner = planner
     self._num_seen = 0  # Ops, when model_fn had returned.
-    self._tensors = operands.Operands(TABLE, devices_of, made)
+    self._tensors = operands.Operands(TABLE, devices_of, ledger)
     self._ops = part_ops.PartOps(self._tensors)
     self._shards = shards.Shards(self._tensors, self._ops.writes)
     self._gradients = gradients_lib.Gradients(

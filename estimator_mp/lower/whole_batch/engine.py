@@ -31,6 +31,7 @@ from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import control_flow, op_types, traversal
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph.calls import grouping
+from estimator_mp.graph.ledger import Ledger, Role, made_in
 from estimator_mp.lower import accumulation, ordering, recompute
 from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
@@ -62,7 +63,6 @@ class WholeBatch:
 
   Attributes:
     cuts_of_inputs: The ops that cut what inputs alone make.
-    made_for: For which op of the plain graph each op of slice 0 was made.
   """
 
   def __init__(
@@ -73,6 +73,7 @@ class WholeBatch:
     inputs: Sequence[Input],
     host: str,
     num_replicas: int,
+    ledger: Ledger,
   ):
     """Starts before model_fn is called.
 
@@ -83,9 +84,10 @@ class WholeBatch:
       inputs: The features and labels that have examples, whole.
       host: The device that compares the sizes of inputs in each step.
       num_replicas: How many replicas there are: one, unless the graph trains.
+      ledger: What was made in the graph.
     """
-    graph = tf.compat.v1.get_default_graph()
-    before = graph.get_operations()
+    before = tf.compat.v1.get_default_graph().get_operations()
+    self._ledger = ledger
     self._config = config
     self._mesh = mesh
     self._policy = recomputation.make_policy(config.recompute, schedule)
@@ -93,7 +95,7 @@ class WholeBatch:
     self._recomputed: dict[tf.Operation, int] = {}  # With their stages.
     self._schedule = schedule
     self._count = schedule.num_micro_batches
-    self._replicas = replicas_lib.Replicas(config, mesh, num_replicas)
+    self._replicas = replicas_lib.Replicas(config, mesh, ledger, num_replicas)
     self._num_slices = self._count * self._replicas.count
     self._inputs = [
       x.op
@@ -103,45 +105,32 @@ class WholeBatch:
     self._planner = batch_planner.BatchPlanner(
       inputs, before, config.per_example, config.draws, config.batch_norm
     )
-    self._parts = micro_batches.parts_of_batch(
-      inputs, self._num_slices, host, num_replicas
-    )
-    with bridges_lib.outside(host):
-      self._sizes, self._weights = _sizes_of_slices(self._parts)
+    with ledger.creating(Role.CUT):
+      self._parts = micro_batches.parts_of_batch(
+        inputs, self._num_slices, host, num_replicas
+      )
+      with bridges_lib.outside(host):
+        self._sizes, self._weights = _sizes_of_slices(self._parts)
+    self.cuts_of_inputs = ledger.with_role(Role.CUT)
     self._bridges = bridges_lib.Bridges(
       None if tf.is_tensor(self._sizes[0]) else self._sizes[0]
     )
-    self.made_for: dict[tf.Operation, tf.Operation] = {}
     self._template = template_lib.Template(
       self._bridges,
       composites.Slice(self._sizes[0], self._weights[0], self._parts.size),
-      self.made_for.__setitem__,
+      ledger,
       own_gradients.TYPE,
     )
     self._own_gradients = own_gradients.OwnGradients(
       self._planner, self._template, self._bridges, self._num_slices
     )
-    self._own = set(graph.get_operations()[len(before) :])
-    self.cuts_of_inputs = list(self._own)
-    self._backward: dict[tf.Operation, int] = {}  # With their requests.
-    self._accumulated: set[tf.Operation] = set()
+    self._backward = ledger.request_of
     self._sums: list[tuple[gradient_sums.GradientSum, ...]] = []
     self._clones = clones_lib.Clones(self._replicas.homes(self._count))
     self._of_cells: list[dict[str, Cell]] = [
       {} for _ in range(self._replicas.count)
     ]
-    self._num_requests = 0
     self._found = batch_report.Segments(0)
-
-  def is_copy(self, op: tf.Operation) -> bool:
-    """Whether an op is of another slice than the first, or cuts the batch.
-
-    Args:
-      op: An op.
-    """
-    return (
-      op in self._own or self._clones.is_copy(op) or self._replicas.is_copy(op)
-    )
 
   def spread(self, variables: Iterable[tf.Operation]) -> None:
     """Hears of variables that are there once, on whichever replica's device.
@@ -177,27 +166,25 @@ class WholeBatch:
       compute: Makes gradient ops.
     """
     graph = tf.compat.v1.get_default_graph()
-    first = len(graph.get_operations())
-    self._bridges.request = self._num_requests
-    self._num_requests += 1
-    asked: list[Any] = []
-    of_source: list[list[int]] = []
-    for source in sources:
-      both = self._of_slice(source)
-      of_source.append([*range(len(asked), len(asked) + len(both))])
-      asked += both
-    given = None
-    if grad_ys is not None:
-      given = self._whole(list(grad_ys))
-    found = compute(self._whole(list(targets)), asked, given)
-    self._add_shares(graph.get_operations()[first:], found)
-    results = []
-    for source, indices in zip(sources, of_source, strict=True):
-      terms = [self._joined(source, asked[i], found[i]) for i in indices]
-      results.append(functools.reduce(gradient_lib.add, terms))
-    self._bridges.request = None
-    made = graph.get_operations()[first:]
-    self._backward.update(dict.fromkeys(made, self._num_requests - 1))
+    with made_in(graph) as made, self._ledger.answering() as request:
+      self._bridges.request = request
+      asked: list[Any] = []
+      of_source: list[list[int]] = []
+      for source in sources:
+        both = self._of_slice(source)
+        of_source.append([*range(len(asked), len(asked) + len(both))])
+        asked += both
+      given = None
+      if grad_ys is not None:
+        given = self._whole(list(grad_ys))
+      with made_in(graph) as computed:
+        found = compute(self._whole(list(targets)), asked, given)
+      self._add_shares(computed, found)
+      results = []
+      for source, indices in zip(sources, of_source, strict=True):
+        terms = [self._joined(source, asked[i], found[i]) for i in indices]
+        results.append(functools.reduce(gradient_lib.add, terms))
+      self._bridges.request = None
     self._template.redirect(made)
     return results
 
@@ -303,7 +290,11 @@ class WholeBatch:
       spec = spec._replace(
         loss=self._whole(spec.loss), predictions=self._whole(spec.predictions)
       )
-      ops = [op for op in graph.get_operations() if op not in self._own]
+      ops = [
+        op
+        for op in graph.get_operations()
+        if self._ledger.role(op) is not Role.CUT
+      ]
       bridges = [*self._bridges.all.values()]
       step = _ops_of_step(spec)
       own, late = self._slice(ops, bridges)
@@ -330,9 +321,8 @@ class WholeBatch:
     results = traversal.ops_run_with(*_ops_of_results(spec))
     once = {x for x in results if not op_types.is_variable(x)}
     passes = {*own, *once, *self._backward}
-    spec = self._replicas.keep_equal(
-      spec, {*passes, *self._clones.all_ops, *self._accumulated}
-    )
+    passes.update(self._ledger.with_role(Role.PASS))
+    spec = self._replicas.keep_equal(spec, passes)
     ordering.order_collectives(collective_order.collectives_of(graph))
     return spec
 
@@ -413,7 +403,7 @@ class WholeBatch:
       [op for op in ops if op in step],
       own,
       [x for x in self._bridges.all.values() if x.op in step],
-      self.made_for,
+      self._made_for(),
       self._backward,
       self._planner,
     )
@@ -444,9 +434,10 @@ class WholeBatch:
       if bridge.kind is Kind.READ:
         _replace(bridge.output, bridge.source)
       elif bridge.kind is Kind.CUT and bridge.rows is not None:
-        graph = bridge.op.graph
-        first = len(graph.get_operations())
-        with bridges_lib.outside(self._place_of_cut(bridge)):
+        with (
+          made_in(bridge.op.graph) as cuts,
+          bridges_lib.outside(self._place_of_cut(bridge)),
+        ):
           pieces = self._cut(bridge.source, bridge.rows)
           first_shape = pieces[0].shape.as_list()
           if any(x.shape.as_list() != first_shape for x in pieces):
@@ -465,7 +456,7 @@ class WholeBatch:
         if self._planner.is_of_inputs(bridge.source.op) and inside.isdisjoint(
           traversal.ops_run_with(bridge.source)
         ):
-          self.cuts_of_inputs += graph.get_operations()[first:]
+          self.cuts_of_inputs += cuts
 
   def _place_of_cut(self, bridge: Bridge) -> str:
     """Returns where a tensor is cut: where all slices read it, if they do."""
@@ -597,9 +588,14 @@ class WholeBatch:
       return None
     return {
       copy.name: measured[op.name]
-      for copy, op in self.made_for.items()
+      for copy, op in self._made_for().items()
       if op.name in measured
     }
+
+  def _made_for(self) -> dict[tf.Operation, tf.Operation]:
+    """Returns the ops of slice 0, with those whose work they do."""
+    made_for = self._ledger.made_for
+    return {op: made_for[op] for op in self._ledger.with_role(Role.SLICE)}
 
   def _passes(self, runs: Sequence[Run]) -> dict[tf.Operation, cells_lib.Pass]:
     return {op: x for run in runs for op, x in run.passes.items()}
@@ -649,7 +645,8 @@ class WholeBatch:
       groups = grouping.groups_of(own, keys)
     read = {x.source.op for x in self._bridges.all.values()}
     made = [x.op for run in runs for y in run.gradients for x in run.made_of(y)]
-    self._clones.add(own, groups, frozenset([*read, *made]))
+    with self._ledger.creating(Role.PASS):
+      self._clones.add(own, groups, frozenset([*read, *made]))
     slices = range(self._num_slices)
     kept = [x for x in slices if x % self._count in self._policy.kept]
     recompute.keep(self._recomputation, self._clones, kept)
@@ -713,8 +710,6 @@ class WholeBatch:
     self, bridges: Sequence[Bridge], runs: Sequence[Run]
   ) -> list[tf.Tensor]:
     """Adds up gradients, those of each replica first."""
-    graph = tf.compat.v1.get_default_graph()
-    first = len(graph.get_operations())
     place = {op: i for run in runs for i, op in enumerate(run.ops)}
     dense = {x.op for x in bridges if x.together is None}
     by_calls = self._config.cells == "functions"
@@ -724,19 +719,19 @@ class WholeBatch:
       tf.compat.v1.name_scope(None),
       tf.compat.v1.name_scope("aggregate"),
     ):
-      known: dict[tf.Operation, Sequence[gradient_lib.Gradient]] = {}
-      for run in runs:
-        own = [x for x in run.gradients if x.op in dense]
-        known |= run.totals(own, by_calls) if own else {}
-      parts: list[Sequence[gradient_lib.Gradient]] = []
-      for bridge in bridges:
-        if bridge.together is not None:
-          parts.append(self._rows_of_replicas(bridge))
-        elif bridge.op in known:
-          parts.append(known[bridge.op])
-        else:  # A constant, or no part of a step.
-          parts.append(alone.totals(bridge.source, {}))
-      self._accumulated.update(graph.get_operations()[first:])
+      with self._ledger.creating(Role.PASS):
+        known: dict[tf.Operation, Sequence[gradient_lib.Gradient]] = {}
+        for run in runs:
+          own = [x for x in run.gradients if x.op in dense]
+          known |= run.totals(own, by_calls) if own else {}
+        parts: list[Sequence[gradient_lib.Gradient]] = []
+        for bridge in bridges:
+          if bridge.together is not None:
+            parts.append(self._rows_of_replicas(bridge))
+          elif bridge.op in known:
+            parts.append(known[bridge.op])
+          else:  # A constant, or no part of a step.
+            parts.append(alone.totals(bridge.source, {}))
       planned = self._replicas.plan_sums(
         [_variable_of(x.of.op) for x in bridges if x.of is not None],
         parts,

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from compat.private import graph_reads
+from estimator_mp.graph.ledger import made_in
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import template as template_lib
 from estimator_mp.plan.batch_planner import BatchPlanner, Cut, PartedOp, Rows
@@ -51,15 +52,13 @@ class OwnGradients:
       gradients: Those of what it makes.
     """
     parted = self._template.own_gradients[copy.name]
-    graph = parted.op.graph
     wholes = [
       self._joined(*x) for x in zip(parted.op.outputs, gradients, strict=True)
     ]
-    first = len(graph.get_operations())
-    found = graph_reads.gradient_function(parted.op)(parted.op, *wholes)
+    with made_in(parted.op.graph) as made:
+      found = graph_reads.gradient_function(parted.op)(parted.op, *wholes)
     if not isinstance(found, list | tuple):
       found = [found]
-    made = graph.get_operations()[first:]
     with tf.control_dependencies(None), self._bridges.for_no_request():
       self._template.add(self._planner.plan(made))
     self._template.redirect(made)

@@ -2,12 +2,13 @@
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import op_types, shapes
 from estimator_mp.graph.calls import contraction, functions
+from estimator_mp.graph.ledger import Ledger, Role
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import composites
 from estimator_mp.lower.whole_batch.composites import Slice
@@ -35,7 +36,7 @@ class Template:
     self,
     bridges: bridges_lib.Bridges,
     of_slice: Slice,
-    made: Callable[[tf.Operation, tf.Operation], None],
+    ledger: Ledger,
     own_gradient: str,
   ):
     """Starts without an op.
@@ -43,7 +44,7 @@ class Template:
     Args:
       bridges: The bridges of the graph.
       of_slice: What is known of slice 0.
-      made: Hears of each op that is made, and for which op of the plain graph.
+      ledger: Says for which op of the plain graph something was made.
       own_gradient: The gradient that is asked where the program has its own.
     """
     self._own_gradient = own_gradient
@@ -51,7 +52,7 @@ class Template:
     self.own_gradients: dict[str, PartedOp] = {}
     self._bridges = bridges
     self._slice = of_slice
-    self._made = made
+    self._ledger = ledger
     self._parts: dict[str, tf.Tensor] = {}  # By tensors of the plain graph.
     self._rows: dict[str, Rows] = {}
     self._shares: set[str] = set()  # What slices add up, by name.
@@ -131,7 +132,7 @@ class Template:
     for parted in ops:
       op, copy = parted.op, made[parted.op.name]
       self._stand_ins[op] = copy
-      self._made(copy, op)
+      self._ledger.enter([copy], Role.SLICE, op)
       graph_edits.differentiate_calls([copy], copy.graph)
       if graph_reads.names_gradient(op):
         self.own_gradients[copy.name] = parted
@@ -454,9 +455,9 @@ class Template:
 
   @contextlib.contextmanager
   def _making(self, op: tf.Operation) -> Iterator[None]:
-    """Puts what is made beside an op of the plain graph, and tells of it."""
-    count = graph_reads.num_ops(op.graph)
-    with bridges_lib.outside(op.device):
+    """Puts what is made beside an op of the plain graph."""
+    with (
+      self._ledger.creating(Role.SLICE, op),
+      bridges_lib.outside(op.device),
+    ):
       yield
-    for made in graph_reads.ops_after(op.graph, count):
-      self._made(made, op)

@@ -1,7 +1,7 @@
 """What further replicas get copies of, and where: on small graphs."""
 
 import estimator_mp
-from estimator_mp.graph import traversal
+from estimator_mp.graph import ledger, traversal
 from estimator_mp.lower import replicas as replicas_lib
 
 import tensorflow as tf
@@ -10,16 +10,16 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 
 
-def _replicas(mesh, **fields):
-  config = estimator_mp.ShardingConfig(mesh, **fields)
-  return replicas_lib.Replicas(config, config.create_mesh())
-
-
 class ReplicasTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
     self._graph = self.enter_context(tf.Graph().as_default())
     self.enter_context(v1.device("/device:CPU:0"))
+
+  def _replicas(self, mesh, **fields):
+    config = estimator_mp.ShardingConfig(mesh, **fields)
+    self._ledger = ledger.Ledger(self._graph)
+    return replicas_lib.Replicas(config, config.create_mesh(), self._ledger)
 
   def _variable(self, name, size):
     return v1.get_variable(
@@ -33,12 +33,12 @@ class ReplicasTest(parameterized.TestCase):
     replicas.mirror([op for op in self._graph.get_operations() if op in above])
     return penalties
 
-  def _copies_of_penalties(self, replicas):
-    ops = self._graph.get_operations()
-    return [op for op in ops if op.type == "L2Loss" and replicas.is_copy(op)]
+  def _copies_of_penalties(self):
+    mirrors = self._ledger.with_role(ledger.Role.MIRROR)
+    return [op for op in mirrors if op.type == "L2Loss"]
 
   def test_homes_of_micro_batches(self):
-    homes = _replicas("data:2,stage:2").homes(2)
+    homes = self._replicas("data:2,stage:2").homes(2)
     self.assertEqual(
       [(home.scope, home.number) for home in homes],
       [
@@ -53,9 +53,9 @@ class ReplicasTest(parameterized.TestCase):
     )
 
   def test_mirrored(self):
-    replicas = _replicas("data:3")
+    replicas = self._replicas("data:3")
     (penalty,) = self._mirror(replicas, self._variable("v", 4))
-    copies = self._copies_of_penalties(replicas)
+    copies = self._copies_of_penalties()
     self.assertNotIn(penalty, copies)
     for replica, copy in enumerate(copies, 1):
       variable = self._graph.get_operation_by_name(f"replica_{replica}/v")
@@ -71,7 +71,7 @@ class ReplicasTest(parameterized.TestCase):
     ("shared", "data:2", {"variables": "shared"}), ("one", "stage:2", {})
   )
   def test_nothing_is_mirrored(self, mesh, fields):
-    replicas = _replicas(mesh, **fields)
+    replicas = self._replicas(mesh, **fields)
     variable = self._variable("v", 4)
     num_ops = len(self._graph.get_operations())
     penalties = self._mirror(replicas, variable)
@@ -81,7 +81,7 @@ class ReplicasTest(parameterized.TestCase):
 
   def test_a_variable_of_a_zero_shard_moves(self):
     """Its own replica then reads it, and no mirror."""
-    replicas = _replicas("data:3", optimizer_state="sharded")
+    replicas = self._replicas("data:3", optimizer_state="sharded")
     variables = [self._variable(name, 4) for name in "abc"]
     self._mirror(replicas, *variables)
     self.assertEqual(replicas.zero_shards, {"a": 0, "b": 1, "c": 2})
@@ -95,7 +95,7 @@ class ReplicasTest(parameterized.TestCase):
           if other != replica
         ),
       )
-    copies = self._copies_of_penalties(replicas)
+    copies = self._copies_of_penalties()
     (own,) = (
       op for op in copies if variables[1].op in traversal.ops_run_with(op)
     )

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from estimator_mp import devices
+from estimator_mp.graph import ledger
 from estimator_mp.lower.splitting import operands, part_ops
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import Split, Table
@@ -130,7 +131,8 @@ def run(
   """Returns what a graph gives, sunk if something is split; see `check`."""
   with tf.Graph().as_default() as graph, v1.device("/device:CPU:0"):
     inputs, feed = {}, {}
-    maker = operands.Operands(table, lambda op: names, lambda new, op: None)
+    made = ledger.Ledger(graph)
+    maker = operands.Operands(table, lambda op: names, made)
     names = [f"/device:CPU:{i}" for i in range(4)]
     for name, value in feeds.items():
       shape = [

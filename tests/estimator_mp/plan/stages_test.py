@@ -5,6 +5,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp.config import placement as placement_lib
+from estimator_mp.graph import ledger
 from estimator_mp.placement import propagation, strategies
 from estimator_mp.plan import stages
 from tests.estimator_mp import drawn
@@ -68,7 +69,8 @@ class _StagesTest(absltest.TestCase):
   def _plan(self, placement="auto", mesh="stage:2", mode="train", **options):
     config = estimator_mp.ShardingConfig(mesh, placement=placement, **options)
     self.mesh = config.create_mesh()
-    self.planner = stages.StagePlanner(config, self.mesh, mode)
+    self.ledger = ledger.Ledger(self.graph)
+    self.planner = stages.StagePlanner(config, self.mesh, mode, self.ledger)
 
   def _plan_by(self, **known):
     """Plans by a strategy of the test's own, and returns it."""
@@ -145,7 +147,7 @@ class ForwardTest(_StagesTest):
     )
     config = estimator_mp.ShardingConfig("stage:2")
     self.planner = stages.StagePlanner(
-      config, config.create_mesh(), "eval", saved
+      config, config.create_mesh(), "eval", ledger.Ledger(self.graph), saved
     )
     _layer(_input(), "a")
     _layer(_input("y"), "b")
@@ -354,15 +356,19 @@ class RestTest(_StagesTest):
 
   def test_what_lowering_makes_of_an_op(self):
     self._large_and_small()
-    copy, other = tf.zeros([], name="copy").op, tf.zeros([], name="other").op
-    large, small, alone = (
-      self.graph.get_operation_by_name(x) for x in ("large", "small", "alone")
-    )
-    self.planner.follow(copy, small)
-    self.planner.follow(copy, large)
-    self.planner.follow(other, alone)
+    small, alone = map(self.graph.get_operation_by_name, ("small", "alone"))
+    with self.ledger.creating(ledger.Role.PART, small):
+      copy = tf.zeros([], name="copy").op
+    with self.ledger.creating(ledger.Role.SLICE, copy):
+      of_copy = tf.zeros([], name="of_copy").op
+    with self.ledger.creating(ledger.Role.PART, alone):
+      other = tf.zeros([], name="other").op
+    self.assertEqual(self.planner.stage_of(of_copy), 1)
+    self.planner.add([copy, of_copy, other])
     self.assertEqual(self._stage("copy"), 1)
+    self.assertEqual(self._stage("of_copy"), 1)
     self.assertNotIn(other, self.planner.stages)
+    self.assertEqual(self.planner.stage_of(other), 0)
 
 
 class StrategyTest(_StagesTest):
@@ -420,7 +426,9 @@ class AnyModelTest(absltest.TestCase):
       config = estimator_mp.ShardingConfig(
         f"stage:{stage + 1}", placement=placement
       )
-      planner = stages.StagePlanner(config, config.create_mesh(), "train")
+      planner = stages.StagePlanner(
+        config, config.create_mesh(), "train", ledger.Ledger(graph)
+      )
       ops = graph.get_operations()
       planner.add(ops)
       found = planner.plan_forward(ops, [])
