@@ -11,7 +11,7 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from estimator_mp.graph import shapes
-from estimator_mp.model_axis.decisions import Split, Splits
+from estimator_mp.model_axis.decisions import Shard, Shards
 
 import numpy as np
 import tensorflow as tf
@@ -81,7 +81,7 @@ def last(tensor: tf.Tensor, count: int) -> range | None:
   return None if rank is None else range(rank - count, rank)
 
 
-def only(splits: Splits) -> Split | None:
+def only(splits: Shards) -> Shard | None:
   """Returns the one split that all have that are split; None if they differ.
 
   Args:
@@ -189,8 +189,8 @@ def _product(lengths: Sequence[Dimension]) -> Dimension:
 
 
 def reshaped(
-  before: Sequence[Dimension], after: Sequence[Dimension], split: Split
-) -> Split | None:
+  before: Sequence[Dimension], after: Sequence[Dimension], split: Shard
+) -> Shard | None:
   """Returns how a tensor is split once its shape is another.
 
   Parts of a dimension are the same entries as parts of another if the tensor
@@ -217,7 +217,7 @@ def reshaped(
       continue
     sizes = [own * inner for own in split.sizes]
     if all(own.denominator == 1 for own in sizes):
-      return Split(index, tuple(int(own) for own in sizes))
+      return Shard(index, tuple(int(own) for own in sizes))
   return None
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 
 from estimator_mp.graph import shapes
-from estimator_mp.model_axis.decisions import PerPart, Split, Splits, Whole
+from estimator_mp.model_axis.decisions import PerPart, Replicate, Shard, Shards
 
 import tensorflow as tf
 
 
-def gathered(op: tf.Operation, splits: Splits, decision: PerPart) -> int:
+def gathered(op: tf.Operation, splits: Shards, decision: PerPart) -> int:
   """Returns the bytes of the inputs that are split, and not as parts read them.
 
   Args:
@@ -26,7 +26,7 @@ def gathered(op: tf.Operation, splits: Splits, decision: PerPart) -> int:
 
 
 def first_input(
-  op: tf.Operation, splits: Splits, across: Collection[int] | None = ()
+  op: tf.Operation, splits: Shards, across: Collection[int] | None = ()
 ) -> PerPart | None:
   """Returns the decision that each part does its own of the first input.
 
@@ -43,14 +43,14 @@ def first_input(
   if split is None or any(others) or across is None or split.axis in across:
     return None
   outputs = (split,) * len(op.outputs)
-  return PerPart((split, *[Whole()] * len(others)), outputs)
+  return PerPart((split, *[Replicate()] * len(others)), outputs)
 
 
 def least_gathered(
   op: tf.Operation,
-  splits: Splits,
-  along: Callable[[Split], PerPart | None],
-  candidates: Iterable[Split | None] | None = None,
+  splits: Shards,
+  along: Callable[[Shard], PerPart | None],
+  candidates: Iterable[Shard | None] | None = None,
 ) -> PerPart | None:
   """Returns the decision for which the fewest bytes are gathered.
 
@@ -73,7 +73,7 @@ def least_gathered(
 
 def cheapest(
   op: tf.Operation,
-  splits: Splits,
+  splits: Shards,
   decisions: Sequence[PerPart],
 ) -> PerPart | None:
   """Returns the decision that sends the fewest bytes.
@@ -93,7 +93,7 @@ def cheapest(
   reads_as_split = all(
     own == read
     for own, read in zip(splits, best.operands, strict=True)
-    if isinstance(read, Split)
+    if isinstance(read, Shard)
   )
   to_gather = sum(
     shapes.tensor_bytes(tensor)
@@ -105,7 +105,7 @@ def cheapest(
   return None
 
 
-def sent(op: tf.Operation, splits: Splits, decision: PerPart) -> int:
+def sent(op: tf.Operation, splits: Shards, decision: PerPart) -> int:
   """Returns the bytes of what is gathered, and of what is summed.
 
   Args:
@@ -115,13 +115,13 @@ def sent(op: tf.Operation, splits: Splits, decision: PerPart) -> int:
   """
   (output,) = decision.outputs
   bytes_ = gathered(op, splits, decision)
-  if isinstance(output, Split):
+  if isinstance(output, Shard):
     return bytes_
-  parts = [read for read in decision.operands if isinstance(read, Split)]
+  parts = [read for read in decision.operands if isinstance(read, Shard)]
   return bytes_ + len(parts[0].sizes) * shapes.tensor_bytes(op.outputs[0])
 
 
-def different(splits: Iterable[Split | None]) -> list[Split]:
+def different(splits: Iterable[Shard | None]) -> list[Shard]:
   """Returns each split once, in order.
 
   Args:

@@ -27,17 +27,16 @@ from estimator_mp.graph import op_types, same_ops, shapes, traversal
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import (
   Composite,
-  Join,
-  Joined,
   LookUp,
   Operand,
   Owned,
+  Partial,
   PerPart,
+  Replicate,
   Resized,
+  Shard,
   Shifted,
-  Split,
   Table,
-  Whole,
 )
 from estimator_mp.model_axis.inference import Inferred
 
@@ -55,7 +54,7 @@ class Sent:
   """What one tensor costs in a training step.
 
   Attributes:
-    kind: What is done to it: "sum", or another `Join`, of what parts make;
+    kind: What is done to it: "sum", or another `Reduction`, of what parts make;
       "gather" of its parts; "broadcast" of it, or "slice", to the devices of
       parts; "exchange" of what the parts of an op tell each other.
     tensor: Its name in the model.
@@ -170,7 +169,7 @@ class Traffic:
     self._table = table
     self._num_bytes = dict(num_bytes)
     self._copied: dict[str, bool] = {}
-    self._sources: dict[tuple[str, Split], PerPart | None] = {}
+    self._sources: dict[tuple[str, Shard], PerPart | None] = {}
 
   def sent(
     self, inferred: Inferred, most_bytes: float = math.inf
@@ -216,7 +215,7 @@ class Traffic:
       self._copied[name] = inference.is_small_constant(tensor)
     return self._copied[name]
 
-  def source(self, tensor: tf.Tensor, split: Split) -> PerPart | None:
+  def source(self, tensor: tf.Tensor, split: Shard) -> PerPart | None:
     """Returns how parts make a tensor of nothing; None if they cannot.
 
     Args:
@@ -239,7 +238,7 @@ class _Sending:
 
   def __init__(self, traffic: Traffic, inferred: Inferred):
     # By what is done, to which tensor, and how it is sliced.
-    self.sent: dict[tuple[str, str, Split | None], Sent] = {}
+    self.sent: dict[tuple[str, str, Shard | None], Sent] = {}
     self.num_bytes = 0
     self._traffic = traffic
     self._splits = inferred.splits
@@ -263,17 +262,19 @@ class _Sending:
       self._read(op, tensor, operand)
     self._update(op, inputs, decision.operands)
     for index, output in enumerate(decision.outputs):
-      if isinstance(output, Joined):
-        self._join(op, op.outputs[index], output.join)
+      if not isinstance(output, Shard):
+        self._join(op, op.outputs[index], output)
     if isinstance(decision, Composite) and decision.exchanged:
       self._exchange(op, decision)
 
-  def _join(self, op: tf.Operation, tensor: tf.Tensor, join: Join) -> None:
+  def _join(
+    self, op: tf.Operation, tensor: tf.Tensor, output: Partial | Replicate
+  ) -> None:
     """Adds what comes from the other devices to be joined."""
     self._joined.add(tensor.name)
-    if join is not Join.FIRST:
+    if isinstance(output, Partial):
       sent = self._traffic.bytes_of(tensor) * self._others
-      self._add(join.value, op, tensor, sent)
+      self._add(output.reduction.value, op, tensor, sent)
 
   def _exchange(self, op: tf.Operation, decision: Composite) -> None:
     """Adds what comes together on the first device, and is read on all."""
@@ -323,9 +324,9 @@ class _Sending:
     self, op: tf.Operation, tensor: tf.Tensor, operand: Operand
   ) -> None:
     """Adds what the parts of an op are sent in place of an input."""
-    if isinstance(operand, Split):
+    if isinstance(operand, Shard):
       self._read_parts(op, tensor, operand)
-    elif isinstance(operand, Whole):
+    elif isinstance(operand, Replicate):
       if not self._traffic.is_copied(tensor):
         self._read_on_all(op, tensor)
     elif isinstance(operand, Shifted):
@@ -360,7 +361,7 @@ class _Sending:
       self._add(GATHER, op, tensor, self._bytes_of_others(tensor, split))
 
   def _read_parts(
-    self, op: tf.Operation, tensor: tf.Tensor, split: Split
+    self, op: tf.Operation, tensor: tf.Tensor, split: Shard
   ) -> None:
     """Adds slices, unless the tensor is in these parts, or parts make it."""
     own = self._splits.get(tensor.name)
@@ -378,7 +379,7 @@ class _Sending:
     sent = self._bytes_of_others(tensor, split)
     self._add(SLICE, op, tensor, sent, split)
 
-  def _bytes_of_others(self, tensor: tf.Tensor, split: Split) -> int:
+  def _bytes_of_others(self, tensor: tf.Tensor, split: Shard) -> int:
     """Returns the bytes of all parts but the first one."""
     others = split.size - split.sizes[0]
     return self._traffic.bytes_of(tensor) * others // max(split.size, 1)
@@ -389,7 +390,7 @@ class _Sending:
     op: tf.Operation,
     tensor: tf.Tensor,
     forward: int,
-    split: Split | None = None,
+    split: Shard | None = None,
     has_gradient: bool = True,
   ) -> None:
     """Adds an entry, unless the tensor is where it is wanted already."""

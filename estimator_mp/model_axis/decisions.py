@@ -3,9 +3,9 @@
 A split tensor is the concat of its parts, one on each device of the model axis.
 An op that reads one is made once for each part where that is the same:
 
-    MatMul(x, Split(1))          -> Split(1):  x @ K_i beside K_i
-    BiasAdd(Split(1), Split(0))  -> Split(1):  h_i + b_i
-    MatMul(Split(1), Split(0))   -> Joined(SUM): the sum over i of h_i @ K_i
+    MatMul(x, Shard(1))          -> Shard(1):  x @ K_i beside K_i
+    BiasAdd(Shard(1), Shard(0))  -> Shard(1):  h_i + b_i
+    MatMul(Shard(1), Shard(0))   -> Partial(SUM): the sum over i of h_i @ K_i
 
 which is Megatron-LM's pair of a column and a row parallel layer (Shoeybi et
 al., 2019, arXiv:1909.08053), found by algebra; GSPMD (Xu et al., 2021,
@@ -27,7 +27,7 @@ import tensorflow as tf
 
 
 @dataclasses.dataclass(frozen=True)
-class Split:
+class Shard:
   """How a tensor is split: the concat of its parts is the tensor.
 
   As an operand of an op: part i of the op reads part i of the tensor. As an
@@ -64,23 +64,23 @@ class Split:
     """The size of the whole dimension."""
     return sum(self.sizes)
 
-  def at(self, axis: int) -> "Split":
+  def at(self, axis: int) -> "Shard":
     """Returns the same split of another dimension.
 
     Args:
       axis: The dimension, from 0.
     """
-    return Split(axis, self.sizes)
+    return Shard(axis, self.sizes)
 
-  def times(self, factor: int) -> "Split":
+  def times(self, factor: int) -> "Shard":
     """Returns a split into parts so many times as large.
 
     Args:
       factor: What sizes are multiplied by.
     """
-    return Split(self.axis, tuple(size * factor for size in self.sizes))
+    return Shard(self.axis, tuple(size * factor for size in self.sizes))
 
-  def over(self, divisor: int) -> "Split | None":
+  def over(self, divisor: int) -> "Shard | None":
     """Returns a split into parts as many times smaller; None if not whole.
 
     Args:
@@ -88,7 +88,7 @@ class Split:
     """
     if any(size % divisor for size in self.sizes):
       return None
-    return Split(self.axis, tuple(size // divisor for size in self.sizes))
+    return Shard(self.axis, tuple(size // divisor for size in self.sizes))
 
 
 def even_sizes(size: int, num_parts: int, multiple: int = 1) -> tuple[int, ...]:
@@ -104,7 +104,7 @@ def even_sizes(size: int, num_parts: int, multiple: int = 1) -> tuple[int, ...]:
 
 
 @dataclasses.dataclass(frozen=True)
-class ByTurns(Split):
+class ByTurns(Shard):
   """How a table is split whose row r is on device r % N, as its row r // N.
 
   Only handles of variables are split so. Their readers get rows that were
@@ -129,12 +129,12 @@ class Turned:
 
 
 @dataclasses.dataclass(frozen=True)
-class Whole:
-  """An operand that each part of an op reads whole."""
+class Replicate:
+  """A tensor that is whole: each part reads all of it, or makes all of it."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Shard:
+class OwnShard:
   """An operand that is the handle of a variable: part i works on shard i."""
 
 
@@ -189,16 +189,12 @@ class Owned:
 
 
 Operand: TypeAlias = (
-  Split | Whole | Shard | Constants | Resized | Shifted | Owned | Turned
+  Shard | Replicate | OwnShard | Constants | Resized | Shifted | Owned | Turned
 )
 
 
-class Join(enum.Enum):
-  """How the outputs of an op's parts become the whole tensor.
-
-  SUM, PRODUCT, MAXIMUM, MINIMUM, ALL, ANY: Entry by entry, over devices.
-  FIRST: All parts make the same; the first one's is taken.
-  """
+class Reduction(enum.Enum):
+  """How partial tensors become the whole one, entry by entry."""
 
   SUM = "sum"
   PRODUCT = "product"
@@ -206,21 +202,20 @@ class Join(enum.Enum):
   MINIMUM = "minimum"
   ALL = "all"
   ANY = "any"
-  FIRST = "first"
 
 
 @dataclasses.dataclass(frozen=True)
-class Joined:
-  """An output that is whole, once those of all parts are joined.
+class Partial:
+  """A tensor that is the reduction of its parts, each of the whole shape.
 
   Attributes:
-    join: How.
+    reduction: Which one.
   """
 
-  join: Join = Join.SUM
+  reduction: Reduction = Reduction.SUM
 
 
-Output: TypeAlias = Split | Joined
+Output: TypeAlias = Shard | Partial | Replicate
 
 
 @dataclasses.dataclass(frozen=True)
@@ -243,7 +238,7 @@ class PerPart:
 OnPart: TypeAlias = Callable[[int], AbstractContextManager[None]]
 # What each part reads in place of an op's inputs.
 PartInputs: TypeAlias = Sequence[Sequence[tf.Tensor]]
-# For a Split output the list of its parts, for a Joined one the whole tensor.
+# For a Shard output the list of its parts, for another one the whole tensor.
 PartOutputs: TypeAlias = list[tf.Tensor | list[tf.Tensor]]
 Build: TypeAlias = Callable[[tf.Operation, PartInputs, OnPart], PartOutputs]
 
@@ -254,7 +249,7 @@ class Composite:
 
   Attributes:
     operands: What each part reads in place of each input.
-    outputs: What each output is; `Joined(Join.FIRST)` for a whole one.
+    outputs: What each output is; `Replicate()` for one that is whole.
     build: Makes the ops. It is called outside of any device or name scope but
       its own; it puts what it makes on parts' devices by `OnPart`.
     exchanged: The shapes of the tensors that are joined over devices, and
@@ -280,21 +275,21 @@ class LookUp:
   """
 
   rows: Rows
-  operands: tuple[Operand, ...] = (Shard(), Whole())
-  outputs: tuple[Output, ...] = (Joined(Join.FIRST),)
+  operands: tuple[Operand, ...] = (OwnShard(), Replicate())
+  outputs: tuple[Output, ...] = (Replicate(),)
 
 
 Decision: TypeAlias = PerPart | Composite | LookUp
 
 # How each input of an op is split; None for one that is whole.
-Splits: TypeAlias = Sequence[Split | None]
+Shards: TypeAlias = Sequence[Shard | None]
 # From an op, and how its inputs are split, to what becomes of the op; None if
 # it has to read whole tensors. It reads static shapes, attributes and constant
 # inputs, and makes no op.
-Rule: TypeAlias = Callable[[tf.Operation, Splits], Decision | None]
+Rule: TypeAlias = Callable[[tf.Operation, Shards], Decision | None]
 # From an op none of whose inputs is split, and how its only output is to be
 # split, to how parts make that themselves; None if it has to be made whole.
-Source: TypeAlias = Callable[[tf.Operation, Split], PerPart | None]
+Source: TypeAlias = Callable[[tf.Operation, Shard], PerPart | None]
 
 
 @dataclasses.dataclass

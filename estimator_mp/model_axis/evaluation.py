@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.model_axis import costs, inference
-from estimator_mp.model_axis.decisions import Split, Table
+from estimator_mp.model_axis.decisions import Shard, Table
 from estimator_mp.model_axis.inference import Inferred, Unsplittable
 
 import tensorflow as tf
@@ -19,7 +19,7 @@ _WORK_SLACK = 0.05
 # Beyond that, no more than this much of all weights, or work, may be whole.
 _MOST_WHOLE = 0.1
 
-Choice = Mapping[str, Split | None]
+Choice = Mapping[str, Shard | None]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Problem:
   variables: Mapping[str, Sequence[int]]
   fixed: Choice = dataclasses.field(default_factory=dict)
   memory_limit: int | None = None
-  known: Mapping[str, Split] = dataclasses.field(default_factory=dict)
+  known: Mapping[str, Shard] = dataclasses.field(default_factory=dict)
   initial_writes: Collection[tf.Operation] = ()
   targets: Collection[tf.Operation] | None = None
   trained: Collection[str] = ()
@@ -135,7 +135,7 @@ class Evaluation:
     self._worth: set[str] = set()
     # With whether that is all that a choice costs.
     self._found: dict[
-      tuple[tuple[str, Split | None], ...], tuple[Cost, bool]
+      tuple[tuple[str, Shard | None], ...], tuple[Cost, bool]
     ] = {}
 
   def count(self, names: Collection[str]) -> None:

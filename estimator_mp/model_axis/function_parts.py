@@ -13,17 +13,15 @@ from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.model_axis import axes, sources
 from estimator_mp.model_axis.decisions import (
   Decision,
-  Join,
-  Joined,
   Operand,
   Output,
   PerPart,
+  Replicate,
   Resized,
   Rule,
+  Shard,
+  Shards,
   Shifted,
-  Split,
-  Splits,
-  Whole,
 )
 from estimator_mp.model_axis.rules.table import TABLE
 
@@ -41,7 +39,7 @@ Elements = Sequence[tf.TensorShape | None]
 class _WantedError(Exception):
   """An argument has to be split that was whole so far."""
 
-  def __init__(self, index: int, split: Split):
+  def __init__(self, index: int, split: Shard):
     super().__init__(index)
     self.index = index
     self.split = split
@@ -73,7 +71,7 @@ class FunctionParts:
     self,
     op: tf.Operation,
     sized: tf.Operation,
-    splits: Splits,
+    splits: Shards,
     elements: Elements,
   ) -> PerPart | None:
     """Returns what parts of an op read and make, if parts are the same.
@@ -95,7 +93,7 @@ class FunctionParts:
     self,
     op: tf.Operation,
     sized: tf.Operation,
-    state: list[Split | None],
+    state: list[Shard | None],
     elements: Elements,
   ) -> PerPart:
     while True:
@@ -116,7 +114,7 @@ class FunctionParts:
     self,
     op: tf.Operation,
     sized: tf.Operation,
-    splits: list[Split | None],
+    splits: list[Shard | None],
     elements: Elements,
   ) -> PerPart:
     """Returns the decision about a cond, or a call."""
@@ -148,9 +146,9 @@ class FunctionParts:
     op: tf.Operation,
     attribute: str,
     inputs: Sequence[tf.Tensor],
-    splits: list[Split | None],
+    splits: list[Shard | None],
     elements: Elements,
-  ) -> list[Split | None]:
+  ) -> list[Shard | None]:
     """Returns how what a function returns is split.
 
     Args:
@@ -186,7 +184,7 @@ class _Body:
     self,
     functions: FunctionParts,
     body: graph_reads.Body,
-    splits: Splits,
+    splits: Shards,
     elements: Elements,
   ):
     self._functions = functions
@@ -203,7 +201,7 @@ class _Body:
     }
     self._of_shapes: set[str] = set()  # What is another for each slice.
 
-  def outputs(self) -> list[Split | None]:
+  def outputs(self) -> list[Shard | None]:
     """Returns how what the function returns is split."""
     for op in traversal.in_order(self._body.graph.get_operations()):
       self._visit(op)
@@ -243,11 +241,11 @@ class _Body:
       raise _RefusedError
     parts = self._functions.parts
     factor, rest = divmod(sizes[of_batch[0]], sum(parts))
-    decision = source(op, Split(of_batch[0], parts).times(factor))
+    decision = source(op, Shard(of_batch[0], parts).times(factor))
     if rest or not isinstance(decision, PerPart):
       raise _RefusedError
     operands = [
-      Whole() if isinstance(x, Shifted) else x for x in decision.operands
+      Replicate() if isinstance(x, Shifted) else x for x in decision.operands
     ]
     if not any(x.name in self._of_shapes for x in op.inputs):
       raise _RefusedError  # The graph knows a size that is not a slice's.
@@ -263,7 +261,7 @@ class _Body:
     if any(x.name in self._of_shapes for x in op.inputs):
       self._of_shapes.update(x.name for x in op.outputs)
 
-  def _decision(self, op: tf.Operation, splits: Splits) -> PerPart:
+  def _decision(self, op: tf.Operation, splits: Shards) -> PerPart:
     is_random = op.type in op_types.RANDOM or op.op_def.is_stateful
     found: Decision | None = None
     if op.type in op_types.FUNCTIONAL:
@@ -281,21 +279,21 @@ class _Body:
     for tensor, operand in zip(op.inputs, decision.operands, strict=True):
       self._check(tensor, operand)
     for tensor, output in zip(op.outputs, decision.outputs, strict=True):
-      if isinstance(output, Split):
+      if isinstance(output, Shard):
         self._splits[tensor.name] = output
-      elif output.join is not Join.FIRST:
+      elif not isinstance(output, Replicate):
         raise _RefusedError
 
   def _check(self, tensor: tf.Tensor, operand: Operand) -> None:
     """Raises if slices do not read what they shall."""
     own = self._splits.get(tensor.name)
     names = [x.name for x in self._body.inputs]
-    if isinstance(operand, Split):
+    if isinstance(operand, Shard):
       if own is None and tensor.name in names:
         raise _WantedError(names.index(tensor.name), operand)
       if own != operand:
         raise _RefusedError
-    elif isinstance(operand, Whole):
+    elif isinstance(operand, Replicate):
       if own is not None or not self._is_same(tensor, -1):
         raise _RefusedError
     elif isinstance(operand, Resized):
@@ -319,12 +317,12 @@ class _Body:
     return all(x < least for x in others)
 
 
-def _per_part(operands: Splits, outputs: Splits) -> PerPart:
-  found: list[Output] = [x or Joined(Join.FIRST) for x in outputs]
-  return PerPart(tuple(x or Whole() for x in operands), tuple(found))
+def _per_part(operands: Shards, outputs: Shards) -> PerPart:
+  found: list[Output] = [x or Replicate() for x in outputs]
+  return PerPart(tuple(x or Replicate() for x in operands), tuple(found))
 
 
-def _from_tensor(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _from_tensor(op: tf.Operation, splits: Shards) -> PerPart | None:
   """A list of what is along the first axis."""
   split, _ = splits
   if split is None or not split.axis:
@@ -333,7 +331,7 @@ def _from_tensor(op: tf.Operation, splits: Splits) -> PerPart | None:
   return PerPart((split, shape), (split.at(split.axis - 1),))
 
 
-def _stack(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _stack(op: tf.Operation, splits: Shards) -> PerPart | None:
   split, _ = splits
   if split is None:
     return None
@@ -341,28 +339,28 @@ def _stack(op: tf.Operation, splits: Splits) -> PerPart | None:
   return PerPart((split, shape), (split.at(split.axis + 1),))
 
 
-def _set_item(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _set_item(op: tf.Operation, splits: Shards) -> PerPart | None:
   """A list, a number of one of its elements, and another one for it."""
   of_list, number, item = splits
   split = item or of_list
   if split is None or number is not None:
     return None
-  return PerPart((split, Whole(), split), (split,))
+  return PerPart((split, Replicate(), split), (split,))
 
 
-def _push_back(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _push_back(op: tf.Operation, splits: Shards) -> PerPart | None:
   split = splits[1] or splits[0]
   return None if split is None else PerPart((split, split), (split,))
 
 
-def _length(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _length(op: tf.Operation, splits: Shards) -> PerPart | None:
   (split,) = splits
   if split is None:
     return None
-  return PerPart((split,), (Joined(Join.FIRST),))
+  return PerPart((split,), (Replicate(),))
 
 
-def element_shape(shape: tf.Tensor, split: Split) -> Operand:
+def element_shape(shape: tf.Tensor, split: Shard) -> Operand:
   """Returns what parts read of the shape of an element of a list.
 
   Args:
@@ -370,7 +368,7 @@ def element_shape(shape: tf.Tensor, split: Split) -> Operand:
     split: How elements are split; those that are lists themselves are scalars.
   """
   is_scalar = not shape.shape.rank or shape.shape.num_elements() == 0
-  return Whole() if is_scalar else Resized(split.axis, split.sizes)
+  return Replicate() if is_scalar else Resized(split.axis, split.sizes)
 
 
 LIST_RULES: Mapping[str, Rule] = {

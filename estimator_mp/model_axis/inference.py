@@ -21,12 +21,12 @@ from estimator_mp.config.split_rules import SplitError
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.model_axis.decisions import (
   Decision,
+  OwnShard,
   PerPart,
+  Replicate,
   Shard,
-  Split,
-  Splits,
+  Shards,
   Table,
-  Whole,
 )
 
 import tensorflow as tf
@@ -65,10 +65,10 @@ class Inferred:
       their ops.
   """
 
-  splits: Mapping[str, Split]
+  splits: Mapping[str, Shard]
   decisions: Mapping[tf.Operation, Decision]
   gathers: tuple[Gather, ...]
-  adopted: Mapping[str, Split]
+  adopted: Mapping[str, Shard]
 
 
 class Unsplittable(SplitError):
@@ -113,7 +113,7 @@ class Inference:
     self.of_variables: set[str] = set()
     self.of_random: set[str] = set()
     self._table = table
-    self._sources: dict[tuple[tf.Operation, Split], PerPart | None] = {}
+    self._sources: dict[tuple[tf.Operation, Shard], PerPart | None] = {}
     for position, op in enumerate(self.ops):
       names = [tensor.name for tensor in op.inputs]
       outputs = [tensor.name for tensor in op.outputs]
@@ -128,13 +128,13 @@ class Inference:
         self.of_random.update(outputs)
       for name in dict.fromkeys(names):
         self.readers.setdefault(name, []).append(position)
-    self._steps: list[dict[tuple[Split | None, ...], _Step | None]]
+    self._steps: list[dict[tuple[Shard | None, ...], _Step | None]]
     self._steps = [{} for _ in self.ops]
 
   def infer(
     self,
-    variables: Mapping[str, Split],
-    known: Mapping[str, Split] = MappingProxyType({}),
+    variables: Mapping[str, Shard],
+    known: Mapping[str, Shard] = MappingProxyType({}),
     adoptable: Collection[str] = (),
     whole_values: Collection[tf.Operation] = (),
     drawn_values: Collection[tf.Operation] = (),
@@ -152,8 +152,8 @@ class Inference:
     Raises:
       Unsplittable: If an op on a variable's handle has no rule.
     """
-    adopted: dict[str, Split] = {}
-    forced: dict[tf.Operation, Split] = {}
+    adopted: dict[str, Shard] = {}
+    forced: dict[tf.Operation, Shard] = {}
     while True:
       handles = {**variables, **adopted}
       attempt = _Attempt(
@@ -172,7 +172,7 @@ class Inference:
       adopted |= attempt.adopted
       forced |= attempt.forced
 
-  def decide(self, op: tf.Operation, splits: Splits) -> Decision | None:
+  def decide(self, op: tf.Operation, splits: Shards) -> Decision | None:
     """Returns what the rules say of an op; None if it reads whole tensors.
 
     Args:
@@ -185,7 +185,7 @@ class Inference:
     return None if graph_reads.names_gradient(op) else rule(op, splits)
 
   def step(
-    self, position: int, splits: tuple[Split | None, ...]
+    self, position: int, splits: tuple[Shard | None, ...]
   ) -> "_Step | None":
     """Returns what `decide` says of an op, and remembers it.
 
@@ -210,15 +210,15 @@ class Inference:
     made = zip(self.outputs[position], decision.outputs, strict=False)
     return _Step(
       decision,
-      tuple((name, x) for name, x in made if isinstance(x, Split)),
+      tuple((name, x) for name, x in made if isinstance(x, Shard)),
       tuple(
         (index, x)
         for index, x in enumerate(decision.operands)
-        if isinstance(x, Split)
+        if isinstance(x, Shard)
       ),
     )
 
-  def source(self, op: tf.Operation, split: Split) -> PerPart | None:
+  def source(self, op: tf.Operation, split: Shard) -> PerPart | None:
     """Returns how parts make an op's output themselves; see the function."""
     key = (op, split)
     if key not in self._sources:
@@ -237,8 +237,8 @@ class _Step:
   """
 
   decision: Decision
-  made: tuple[tuple[str, Split], ...]
-  read: tuple[tuple[int, Split], ...]
+  made: tuple[tuple[str, Shard], ...]
+  read: tuple[tuple[int, Shard], ...]
 
 
 class _Attempt:
@@ -247,8 +247,8 @@ class _Attempt:
   def __init__(
     self,
     inference: Inference,
-    splits: dict[str, Split],
-    made_in_parts: Mapping[tf.Operation, Split],
+    splits: dict[str, Shard],
+    made_in_parts: Mapping[tf.Operation, Shard],
     adoptable: Collection[str],
     whole_values: Collection[tf.Operation],
     drawn_values: Collection[tf.Operation],
@@ -256,8 +256,8 @@ class _Attempt:
     self.splits = splits
     self.decisions: dict[tf.Operation, Decision] = {}
     self.gathers: list[Gather] = []
-    self.adopted: dict[str, Split] = {}
-    self.forced: dict[tf.Operation, Split] = {}
+    self.adopted: dict[str, Shard] = {}
+    self.forced: dict[tf.Operation, Shard] = {}
     self._inference = inference
     self._made_in_parts = made_in_parts
     self._adoptable = adoptable
@@ -322,7 +322,7 @@ class _Attempt:
   def _can_be_read(
     self,
     position: int,
-    splits: Splits,
+    splits: Shards,
     decision: Decision,
   ) -> bool:
     """Whether parts can have all handles that a decision gives them.
@@ -332,11 +332,11 @@ class _Attempt:
     for index in self._inference.handles[position]:
       own, operand = splits[index], decision.operands[index]
       if own is not None:
-        if not isinstance(operand, Shard):
+        if not isinstance(operand, OwnShard):
           return False
-      elif isinstance(operand, Whole):
+      elif isinstance(operand, Replicate):
         return False
-      elif isinstance(operand, Split):
+      elif isinstance(operand, Shard):
         handle = self._inference.ops[position].inputs[index]
         if handle.op.name not in self._adoptable:
           return False
@@ -349,7 +349,7 @@ class _Attempt:
     )
 
   def _want(
-    self, tensor: tf.Tensor, split: Split, reader: tf.Operation
+    self, tensor: tf.Tensor, split: Shard, reader: tf.Operation
   ) -> None:
     """Sees whether a whole tensor can be made in parts to begin with.
 
@@ -370,15 +370,15 @@ class _Attempt:
         self.forced.setdefault(leaf.op, wanted)
 
   def _leaves(
-    self, tensor: tf.Tensor, split: Split
-  ) -> list[tuple[tf.Tensor, Split]] | None:
+    self, tensor: tf.Tensor, split: Shard
+  ) -> list[tuple[tf.Tensor, Shard]] | None:
     """Returns what a tensor is made of, if parts can make that themselves.
 
     Returns:
       Handles of adoptable variables and the outputs of ops that parts can make,
       with how they are split; None if something has to be sliced.
     """
-    found: list[tuple[tf.Tensor, Split]] = []
+    found: list[tuple[tf.Tensor, Shard]] = []
     todo = [(tensor, split)]
     while todo:
       if len(found) + len(todo) > _MOST_SOURCES:
@@ -402,12 +402,12 @@ class _Attempt:
         todo += [
           (read, operand)
           for read, operand in zip(op.inputs, decision.operands, strict=True)
-          if isinstance(operand, Split)
+          if isinstance(operand, Shard)
         ]
     return found
 
 
-def source(table: Table, op: tf.Operation, split: Split) -> PerPart | None:
+def source(table: Table, op: tf.Operation, split: Shard) -> PerPart | None:
   """Returns how parts make an op's output themselves; None if they cannot.
 
   Args:
@@ -423,7 +423,7 @@ def source(table: Table, op: tf.Operation, split: Split) -> PerPart | None:
   return make(op, split)
 
 
-def is_repeatable(table: Table, tensor: tf.Tensor, split: Split) -> bool:
+def is_repeatable(table: Table, tensor: tf.Tensor, split: Shard) -> bool:
   """Whether parts can make a tensor of nothing, and draw no numbers for it.
 
   Args:
@@ -437,7 +437,7 @@ def is_repeatable(table: Table, tensor: tf.Tensor, split: Split) -> bool:
   return all(
     is_repeatable(table, read, operand)
     for read, operand in zip(tensor.op.inputs, decision.operands, strict=True)
-    if isinstance(operand, Split)
+    if isinstance(operand, Shard)
   )
 
 

@@ -25,7 +25,7 @@ from collections.abc import (
 )
 
 from estimator_mp.graph import traversal
-from estimator_mp.model_axis.decisions import Split, even_sizes
+from estimator_mp.model_axis.decisions import Shard, even_sizes
 from estimator_mp.model_axis.evaluation import Evaluation, Problem
 from estimator_mp.model_axis.inference import Inferred
 
@@ -33,7 +33,7 @@ from estimator_mp.model_axis.inference import Inferred
 _MOST_VISITS = 1_500_000
 
 
-def choose_splits(problem: Problem) -> dict[str, Split | None]:
+def choose_splits(problem: Problem) -> dict[str, Shard | None]:
   """Returns how variables are best split.
 
   Args:
@@ -57,9 +57,9 @@ class _Group:
   """
 
   names: tuple[str, ...]
-  options: tuple[Split, ...]
+  options: tuple[Shard, ...]
 
-  def choice(self, split: Split | None) -> dict[str, Split | None]:
+  def choice(self, split: Shard | None) -> dict[str, Shard | None]:
     """Returns one choice for all of them."""
     return dict.fromkeys(self.names, split)
 
@@ -73,7 +73,7 @@ class _Search:
     self._ops = {op.name: op for op in self._problem.ops}
     self._worth: set[str] = set()  # What need not be gathered to be used.
 
-  def run(self) -> dict[str, Split | None]:
+  def run(self) -> dict[str, Shard | None]:
     """Returns the best choice that is found."""
     groups = self._groups()
     pairs = self._neighbours(groups)
@@ -92,7 +92,7 @@ class _Search:
 
   def _starts(
     self, groups: Sequence[_Group]
-  ) -> Iterator[dict[str, Split | None]]:
+  ) -> Iterator[dict[str, Shard | None]]:
     """Yields choices to begin with, as the best one depends on where one is."""
     yield self._columns_and_rows(groups)
     yield _start(groups, max)
@@ -100,7 +100,7 @@ class _Search:
 
   def _columns_and_rows(
     self, groups: Sequence[_Group]
-  ) -> dict[str, Split | None]:
+  ) -> dict[str, Shard | None]:
     """Returns columns of what reads whole features, and what suits them then.
 
     Only what is multiplied with features is split: columns of one of several
@@ -108,7 +108,7 @@ class _Search:
     would a small one whose rows are chosen by a product, as BERT's of token
     types is.
     """
-    found: dict[str, Split | None] = {
+    found: dict[str, Shard | None] = {
       name: None for group in groups for name in group.names
     }
     small = self._small(groups)
@@ -152,9 +152,9 @@ class _Search:
 
   def _improved(
     self,
-    start: Mapping[str, Split | None],
-    moves: Sequence[Mapping[str, Split | None]],
-  ) -> dict[str, Split | None]:
+    start: Mapping[str, Shard | None],
+    moves: Sequence[Mapping[str, Shard | None]],
+  ) -> dict[str, Shard | None]:
     """Returns a choice that no move makes better.
 
     Args:
@@ -217,21 +217,21 @@ class _Search:
     positions = self._evaluation.inference.readers.get(f"{name}:0", ())
     return tuple(self._evaluation.inference.ops[i].type for i in positions)
 
-  def _options(self, name: str) -> tuple[Split, ...]:
+  def _options(self, name: str) -> tuple[Shard, ...]:
     """Returns how a variable may be split, by itself."""
-    found: list[Split] = []
+    found: list[Shard] = []
     for axis in reversed(range(len(self._problem.variables[name]))):
       found += self._options_of_axis(name, axis)
     return tuple(found)
 
-  def _options_of_axis(self, name: str, axis: int) -> list[Split]:
+  def _options_of_axis(self, name: str, axis: int) -> list[Shard]:
     """Returns splits of an axis, with sizes that reshapes can do with first."""
     size = self._problem.variables[name][axis]
-    found: list[Split] = []
+    found: list[Shard] = []
     multiple: int | None = 1
     while multiple is not None and size >= multiple * self._problem.num_parts:
       sizes = even_sizes(size, self._problem.num_parts, multiple)
-      split = Split(axis, sizes)
+      split = Shard(axis, sizes)
       inferred = self._evaluation.infer({name: split})
       if (name, axis) in self._evaluation.refused:
         return []
@@ -286,17 +286,17 @@ class _Search:
 
 
 def _start(
-  groups: Iterable[_Group], first: Callable[..., Split | None]
-) -> dict[str, Split | None]:
+  groups: Iterable[_Group], first: Callable[..., Shard | None]
+) -> dict[str, Shard | None]:
   """Returns the choice of each group's last, or first, axis."""
-  found: dict[str, Split | None] = {}
+  found: dict[str, Shard | None] = {}
   for group in groups:
     split = first(group.options, key=lambda option: option.axis, default=None)
     found |= group.choice(split)
   return found
 
 
-def _moves(groups: Iterable[_Group]) -> Iterator[dict[str, Split | None]]:
+def _moves(groups: Iterable[_Group]) -> Iterator[dict[str, Shard | None]]:
   """Yields how each group may be split."""
   for group in groups:
     for option in group.options:
@@ -305,7 +305,7 @@ def _moves(groups: Iterable[_Group]) -> Iterator[dict[str, Split | None]]:
 
 def _whole_moves(
   groups: Iterable[_Group],
-) -> Iterator[dict[str, Split | None]]:
+) -> Iterator[dict[str, Shard | None]]:
   """Yields the choice to leave a group whole, for each."""
   for group in groups:
     yield group.choice(None)
@@ -313,7 +313,7 @@ def _whole_moves(
 
 def _joint_moves(
   pairs: Iterable[tuple[_Group, _Group]],
-) -> Iterator[dict[str, Split | None]]:
+) -> Iterator[dict[str, Shard | None]]:
   """Yields what may be changed of two groups together."""
   for one, other in pairs:
     for first, second in itertools.product(one.options, other.options):
@@ -321,7 +321,7 @@ def _joint_moves(
 
 
 def _with_sizes_of_others(
-  groups: Sequence[_Group], others: Iterable[Split]
+  groups: Sequence[_Group], others: Iterable[Shard]
 ) -> list[_Group]:
   """Returns groups that may have the sizes of others, to go with them.
 
@@ -333,11 +333,11 @@ def _with_sizes_of_others(
   for split in [*(x for group in groups for x in group.options), *others]:
     sizes.setdefault(split.size, {})[split.sizes] = None
 
-  def options(group: _Group) -> Iterator[Split]:
+  def options(group: _Group) -> Iterator[Shard]:
     yield from group.options
     for option in group.options:
       for other in sizes[option.size]:
-        yield Split(option.axis, other)
+        yield Shard(option.axis, other)
 
   return [
     _Group(group.names, tuple(dict.fromkeys(options(group))))

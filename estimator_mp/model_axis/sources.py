@@ -18,11 +18,11 @@ from estimator_mp.model_axis.decisions import (
   Operand,
   Owned,
   PerPart,
+  Replicate,
   Resized,
+  Shard,
   Shifted,
-  Split,
   Table,
-  Whole,
 )
 from estimator_mp.model_axis.rules import elementwise, pieces, shapes
 
@@ -58,14 +58,14 @@ _BACKWARDS = decisions.joined(
   "StridedSlice",
   "Transpose",
 )
-def _backwards(op: tf.Operation, split: Split) -> PerPart | None:
+def _backwards(op: tf.Operation, split: Shard) -> PerPart | None:
   """Parts of an input of which the op's rule makes these parts."""
   if len(op.outputs) != 1:
     return None
   rule = _BACKWARDS[op.type]
   for index, tensor in enumerate(op.inputs):
     for candidate in _candidates(op, tensor, split):
-      splits: list[Split | None] = [None] * len(op.inputs)
+      splits: list[Shard | None] = [None] * len(op.inputs)
       splits[index] = candidate
       decision = rule(op, splits)
       if isinstance(decision, PerPart) and decision.outputs == (split,):
@@ -74,8 +74,8 @@ def _backwards(op: tf.Operation, split: Split) -> PerPart | None:
 
 
 def _candidates(
-  op: tf.Operation, tensor: tf.Tensor, split: Split
-) -> list[Split]:
+  op: tf.Operation, tensor: tf.Tensor, split: Shard
+) -> list[Shard]:
   """Returns how an input may be split."""
   if op.type == "Reshape":
     before = axes.dimensions(tensor)
@@ -93,7 +93,7 @@ def _candidates(
 
 
 @TABLE.source("BroadcastTo", "Tile")
-def _repeated(op: tf.Operation, split: Split) -> PerPart | None:
+def _repeated(op: tf.Operation, split: Shard) -> PerPart | None:
   """One entry of the dimension is repeated, or all there are as they are."""
   rank, before = op.outputs[0].shape.rank, op.inputs[0].shape.rank
   if rank is None or before is None:
@@ -102,20 +102,20 @@ def _repeated(op: tf.Operation, split: Split) -> PerPart | None:
   size = 1 if axis < 0 else axes.size(op.inputs[0], axis)
   resized = Resized(split.axis, split.sizes)
   if size == 1:
-    return PerPart((Whole(), resized), (split,))
+    return PerPart((Replicate(), resized), (split,))
   if size != split.size:
     return None
-  sizes = Whole() if op.type == "Tile" else resized
+  sizes = Replicate() if op.type == "Tile" else resized
   return PerPart((split.at(axis), sizes), (split,))
 
 
 @TABLE.source("Fill")
-def _fill(op: tf.Operation, split: Split) -> PerPart:
-  return PerPart((Resized(split.axis, split.sizes), Whole()), (split,))
+def _fill(op: tf.Operation, split: Shard) -> PerPart:
+  return PerPart((Resized(split.axis, split.sizes), Replicate()), (split,))
 
 
 @TABLE.source("Const")
-def _constant(op: tf.Operation, split: Split) -> PerPart | None:
+def _constant(op: tf.Operation, split: Shard) -> PerPart | None:
   """A constant that is small, or of one value."""
   dtype, value = op.outputs[0].dtype, op.get_attr("value")
   if _is_of_one_value(value):
@@ -151,19 +151,19 @@ def _is_of_one_value(value: object) -> bool:
 
 
 @TABLE.source("RandomStandardNormal", "RandomUniform", "TruncatedNormal")
-def _random(op: tf.Operation, split: Split) -> PerPart:
+def _random(op: tf.Operation, split: Shard) -> PerPart:
   shape = Resized(split.axis, split.sizes)
   return PerPart((shape,), (split,), _seeds(op, split))
 
 
 @TABLE.source("RandomUniformInt")
-def _random_integers(op: tf.Operation, split: Split) -> PerPart:
+def _random_integers(op: tf.Operation, split: Shard) -> PerPart:
   shape = Resized(split.axis, split.sizes)
-  return PerPart((shape, Whole(), Whole()), (split,), _seeds(op, split))
+  return PerPart((shape, Replicate(), Replicate()), (split,), _seeds(op, split))
 
 
 @TABLE.source("RandomGamma", "RandomPoissonV2")
-def _random_by_parameters(op: tf.Operation, split: Split) -> PerPart | None:
+def _random_by_parameters(op: tf.Operation, split: Shard) -> PerPart | None:
   """So many numbers, as a shape says, for each entry of a parameter."""
   rank = axes.size(op.inputs[0], 0)
   if rank is None:
@@ -171,9 +171,9 @@ def _random_by_parameters(op: tf.Operation, split: Split) -> PerPart | None:
   seeds = _seeds(op, split)
   if split.axis >= rank:
     parameters = split.at(split.axis - rank)
-    return PerPart((Whole(), parameters), (split,), seeds)
+    return PerPart((Replicate(), parameters), (split,), seeds)
   shape = Resized(split.axis, split.sizes)
-  return PerPart((shape, Whole()), (split,), seeds)
+  return PerPart((shape, Replicate()), (split,), seeds)
 
 
 @TABLE.source(
@@ -184,13 +184,13 @@ def _random_by_parameters(op: tf.Operation, split: Split) -> PerPart | None:
   "StatelessTruncatedNormal",
   "StatelessTruncatedNormalV2",
 )
-def _random_of_a_seed(op: tf.Operation, split: Split) -> PerPart:
+def _random_of_a_seed(op: tf.Operation, split: Shard) -> PerPart:
   """The seed, or the key that was made of one, is another one for each part.
 
   `inference` asks for initial values only: other numbers that follow from a
   seed are the plain model's.
   """
-  operands: list[Operand] = [Whole()] * len(op.inputs)
+  operands: list[Operand] = [Replicate()] * len(op.inputs)
   operands[0] = Resized(split.axis, split.sizes)
   operands[op_types.SEED_INPUTS[op.type]] = Shifted(
     tuple(range(len(split.sizes)))
@@ -199,7 +199,7 @@ def _random_of_a_seed(op: tf.Operation, split: Split) -> PerPart:
 
 
 def _seeds(
-  op: tf.Operation, split: Split
+  op: tf.Operation, split: Shard
 ) -> tuple[Mapping[str, tf.compat.v1.AttrValue], ...]:
   """Returns a seed for each part, so that no two draw the same numbers."""
   if not draws.has_seed(op.node_def):
@@ -215,7 +215,7 @@ def _seeds(
 
 
 @TABLE.source("OneHot")
-def _one_hot(op: tf.Operation, split: Split) -> PerPart | None:
+def _one_hot(op: tf.Operation, split: Shard) -> PerPart | None:
   """Of the classes of a part, or of other indices."""
   rank = op.outputs[0].shape.rank
   if rank is None:
@@ -223,16 +223,16 @@ def _one_hot(op: tf.Operation, split: Split) -> PerPart | None:
   axis = op.get_attr("axis") % rank
   if split.axis != axis:
     indices = split.at(split.axis - (axis < split.axis))
-    return PerPart((indices, *[Whole()] * 3), (split,))
+    return PerPart((indices, *[Replicate()] * 3), (split,))
   if op.inputs[0].dtype not in (tf.int32, tf.int64):
     return None
   depths = Constants(tuple(np.array(size, np.int32) for size in split.sizes))
   shifted = Shifted(split.offsets)
-  return PerPart((shifted, depths, Whole(), Whole()), (split,))
+  return PerPart((shifted, depths, Replicate(), Replicate()), (split,))
 
 
 @TABLE.source("Range")
-def _range(op: tf.Operation, split: Split) -> PerPart | None:
+def _range(op: tf.Operation, split: Shard) -> PerPart | None:
   """Integers: sums of floats would be rounded in another way."""
   start, delta = (
     graph_shapes.constant(op.inputs[0]),
@@ -245,11 +245,11 @@ def _range(op: tf.Operation, split: Split) -> PerPart | None:
   bounds = [*first, int(start) + split.size * int(delta)]
   numbers = [np.array(bound, dtype.as_numpy_dtype) for bound in bounds]
   starts, limits = Constants(tuple(numbers[:-1])), Constants(tuple(numbers[1:]))
-  return PerPart((starts, limits, Whole()), (split,))
+  return PerPart((starts, limits, Replicate()), (split,))
 
 
 @TABLE.source("UnsortedSegmentSum")
-def _sum_of_rows(op: tf.Operation, split: Split) -> PerPart | None:
+def _sum_of_rows(op: tf.Operation, split: Shard) -> PerPart | None:
   """Each part adds what is for its own rows, as of a table's dense gradient."""
   values, ids, _ = op.inputs
   rank = values.shape.rank

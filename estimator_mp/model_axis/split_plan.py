@@ -10,7 +10,7 @@ from typing import Any
 from estimator_mp import amounts
 from estimator_mp.model_axis import costs
 from estimator_mp.model_axis.costs import Sent
-from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.decisions import Shard
 from estimator_mp.model_axis.inference import Gather
 
 import tensorflow as tf
@@ -38,7 +38,7 @@ class SplitVariable:
   num_bytes: int
 
   @classmethod
-  def of(cls, variable: tf.Operation, split: Split) -> "SplitVariable":
+  def of(cls, variable: tf.Operation, split: Shard) -> "SplitVariable":
     """Returns what the plan says of a variable.
 
     Args:

@@ -22,16 +22,16 @@ from estimator_mp.graph import control_flow, op_types, traversal, variables
 from estimator_mp.model_axis import axes, function_parts, sources
 from estimator_mp.model_axis.decisions import (
   Decision,
-  Join,
-  Joined,
   Operand,
   Output,
+  Partial,
   PerPart,
+  Reduction,
+  Replicate,
   Resized,
+  Shard,
+  Shards,
   Shifted,
-  Split,
-  Splits,
-  Whole,
 )
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.plan import odd_sizes, places
@@ -365,7 +365,7 @@ class BatchPlanner:
       if decision is None:
         continue
       for tensor, operand in zip(op.inputs, decision.operands, strict=True):
-        if not isinstance(operand, Split) or tensor.name in self._rows:
+        if not isinstance(operand, Shard) or tensor.name in self._rows:
           continue
         made = self._made_for(tensor, operand, sizes, new)
         if made and not _are_read_whole(made, found):
@@ -391,7 +391,7 @@ class BatchPlanner:
     """Lets an op be done in parts."""
     found[op] = self._accepted(op, decision, sizes)
     for tensor, output in zip(op.outputs, decision.outputs, strict=True):
-      if isinstance(output, Split):
+      if isinstance(output, Shard):
         self._rows[tensor.name] = _rows_of(output, sizes)
     if op.type == "TensorListFromTensor":
       sized = sizes.op(op) or op
@@ -400,7 +400,7 @@ class BatchPlanner:
   def _made_for(
     self,
     tensor: tf.Tensor,
-    split: Split,
+    split: Shard,
     sizes: _Sizes,
     new: Collection[tf.Operation],
   ) -> dict[tf.Operation, PerPart]:
@@ -417,7 +417,7 @@ class BatchPlanner:
     op = tensor.op
     if self._is_new_list(tensor):
       shape = function_parts.element_shape(op.inputs[0], split)
-      return {op: PerPart((shape, Whole()), (split,))}
+      return {op: PerPart((shape, Replicate()), (split,))}
     if not self._draws_per_slice:
       return {}
     return self._drawn(tensor, split, sizes, new)
@@ -425,7 +425,7 @@ class BatchPlanner:
   def _drawn(
     self,
     tensor: tf.Tensor,
-    split: Split,
+    split: Shard,
     sizes: _Sizes,
     new: Collection[tf.Operation],
   ) -> dict[tf.Operation, PerPart]:
@@ -439,7 +439,7 @@ class BatchPlanner:
       return {}
     if op.type in op_types.RANDOM:  # Clones get seeds of their own.
       operands = [
-        Whole() if isinstance(x, Shifted) else x for x in decision.operands
+        Replicate() if isinstance(x, Shifted) else x for x in decision.operands
       ]
       decision = PerPart(tuple(operands), decision.outputs)
       fits = self._fits(op, sized, decision, sizes)
@@ -448,7 +448,7 @@ class BatchPlanner:
       return {}
     made: dict[tf.Operation, PerPart] = {}
     for before, operand in zip(op.inputs, decision.operands, strict=True):
-      if isinstance(operand, Split) and before.name not in self._rows:
+      if isinstance(operand, Shard) and before.name not in self._rows:
         made |= self._drawn(before, operand, sizes, new)
     return made | {op: decision} if made and self._is_apart(op) else {}
 
@@ -572,9 +572,9 @@ class BatchPlanner:
     """Returns what parts of an op read and make, if parts are the same."""
     splits = [self._split_of(x, sizes) for x in op.inputs]
     if self._is_said(op):
-      operands = [split or Whole() for split in splits]
+      operands = [split or Replicate() for split in splits]
       return PerPart(
-        tuple(operands), (Split(0, sizes.parts),) * len(op.outputs)
+        tuple(operands), (Shard(0, sizes.parts),) * len(op.outputs)
       )
     sized = sizes.op(op)
     if sized is None or not any(splits):
@@ -600,7 +600,7 @@ class BatchPlanner:
     self,
     op: tf.Operation,
     sized: tf.Operation,
-    splits: Splits,
+    splits: Shards,
     sizes: _Sizes,
   ) -> Decision | None:
     """Returns what the rules say of an op."""
@@ -740,14 +740,12 @@ class BatchPlanner:
 
     What inputs alone make is done once, so that no slice waits for another.
     """
-    if not isinstance(output, Joined):
-      return False
-    if output.join is Join.FIRST:  # Which has no gradient.
+    if isinstance(output, Replicate):  # That of slice 0, without a gradient.
       return not tensor.dtype.is_floating or not _is_read(tensor)
     if op in self._of_inputs:
       return False
     can_mean = tensor.dtype.is_floating or op.type != "Mean"
-    return output.join is Join.SUM and can_mean
+    return output == Partial(Reduction.SUM) and can_mean
 
   def _may_read(
     self,
@@ -757,14 +755,14 @@ class BatchPlanner:
     sizes: _Sizes,
   ) -> bool:
     """Whether each part can have what it is to read in place of a tensor."""
-    if isinstance(operand, Split):
+    if isinstance(operand, Shard):
       if tensor.dtype == tf.variant and tensor.name not in self._rows:
         return self._is_new_list(tensor)
       is_made = tensor.name in self._rows and tensor.name not in self._roots
       if is_made and operand != self._split_of(tensor, sizes):
         return False
       return _is_of_batch(operand, sizes)
-    if isinstance(operand, Whole):
+    if isinstance(operand, Replicate):
       return tensor.name in self._roots or tensor.name not in self._rows
     if not isinstance(operand, Resized):
       return False
@@ -774,14 +772,14 @@ class BatchPlanner:
     named = axes.named_size(sized, operand.index)
     return named in (-1, sum(operand.sizes))
 
-  def _split_of(self, tensor: tf.Tensor, sizes: _Sizes) -> Split | None:
+  def _split_of(self, tensor: tf.Tensor, sizes: _Sizes) -> Shard | None:
     """Returns how a tensor is made by parts, or how it can be cut."""
     rows = self._rows.get(tensor.name)
     if rows is None and self.differs(tensor):
       rows = sizes.rows(tensor)
     if rows is None:
       return None
-    return Split(rows.axis, sizes.parts).times(rows.per_example or 0)
+    return Shard(rows.axis, sizes.parts).times(rows.per_example or 0)
 
   def _accepted(
     self, op: tf.Operation, decision: PerPart, sizes: _Sizes
@@ -792,15 +790,13 @@ class BatchPlanner:
       _reads(*x, sizes)
       for x in zip(sized.inputs, decision.operands, strict=True)
     )
-    shares = tuple(
-      isinstance(x, Joined) and x.join is Join.SUM for x in decision.outputs
-    )
+    shares = tuple(x == Partial(Reduction.SUM) for x in decision.outputs)
     if op.type != "Mean" or not any(shares):
       return PartedOp(op, reads, shares)
     values = op.inputs[0]
     over = axes.constant_axes(op.inputs[1], values.shape.rank) or []
     split = decision.operands[0]
-    assert isinstance(split, Split)
+    assert isinstance(split, Shard)
     rows = _real(_rows_of(split, sizes), sizes)
     others = tuple(sorted({*over} - {rows.axis}))
     return PartedOp(op, reads, shares, divisor=rows, counted=others)
@@ -894,13 +890,13 @@ def _reads_variable(op: tf.Operation) -> bool:
 
 def _is_of_batch(split: Operand | Output, sizes: _Sizes) -> bool:
   """Whether something is split as the batch is."""
-  if not isinstance(split, Split):
+  if not isinstance(split, Shard):
     return False
   factor = split.sizes[0] // sizes.parts[0]
   return bool(factor) and split.sizes == tuple(x * factor for x in sizes.parts)
 
 
-def _rows_of(split: Split, sizes: _Sizes) -> Rows:
+def _rows_of(split: Shard, sizes: _Sizes) -> Rows:
   return Rows(split.axis, split.sizes[0] // sizes.parts[0])
 
 
@@ -913,7 +909,7 @@ def _real(rows: Rows, sizes: _Sizes) -> Rows:
 
 def _reads(sized: tf.Tensor, operand: Operand, sizes: _Sizes) -> Reads:
   """Returns what each slice reads in place of a tensor."""
-  if isinstance(operand, Split):
+  if isinstance(operand, Shard):
     return Cut(_real(_rows_of(operand, sizes), sizes))
   if isinstance(operand, Resized):
     if axes.named_size(sized, operand.index) == -1:

@@ -20,7 +20,7 @@ from estimator_mp.config.split_rules import (
 from estimator_mp.graph import savers, shapes, traversal
 from estimator_mp.graph import variables as variables_lib
 from estimator_mp.model_axis import costs, inference, search
-from estimator_mp.model_axis.decisions import ByTurns, Split, even_sizes
+from estimator_mp.model_axis.decisions import ByTurns, Shard, even_sizes
 from estimator_mp.model_axis.evaluation import Problem
 from estimator_mp.model_axis.inference import Gather, Inferred
 from estimator_mp.model_axis.rules.table import TABLE
@@ -61,7 +61,7 @@ class SplitPlanner:
         in a name counts, what may be gathered, and how shards start.
       num_parts: The size of the axis, N.
     """
-    self.splits: dict[str, Split] = {}
+    self.splits: dict[str, Shard] = {}
     self.summary = SplitPlan()
     self._options = options
     self._rules: Sequence[SplitRule] = ()
@@ -71,7 +71,7 @@ class SplitPlanner:
     self._table_bytes = [0] * num_parts  # Of tables on one device.
     self._used: set[SplitRule] = set()
     self._names: list[str] = []
-    self._tensors: dict[str, Split] = {}
+    self._tensors: dict[str, Shard] = {}
     self._sizes: Mapping[str, int] = {}
     self._undecided: dict[str, tf.Operation] = {}
     self._pending: list[tf.Operation] = []
@@ -163,7 +163,7 @@ class SplitPlanner:
         'split, or use gathers="allow"'
       )
 
-  def add(self, tensor: tf.Tensor, split: Split) -> None:
+  def add(self, tensor: tf.Tensor, split: Shard) -> None:
     """Hears of a split tensor that lowering made.
 
     Args:
@@ -233,7 +233,7 @@ class SplitPlanner:
     self._table_bytes[position] += shapes.variable_bytes(table)
     sizes = [0] * self._num_parts
     sizes[position] = shape.as_list()[0]
-    self.splits[table.name] = Split(0, tuple(sizes))
+    self.splits[table.name] = Shard(0, tuple(sizes))
 
   def _choose(
     self,
@@ -268,7 +268,7 @@ class SplitPlanner:
       if split is not None:
         self.splits[name] = split
 
-  def _split_of(self, op: tf.Operation, rule: SplitRule, axis: int) -> Split:
+  def _split_of(self, op: tf.Operation, rule: SplitRule, axis: int) -> Shard:
     """Returns how a rule splits a variable.
 
     Raises:
@@ -288,7 +288,7 @@ class SplitPlanner:
         f"least {self._num_parts} entries, or None to keep it whole"
       )
     sizes = even_sizes(size, self._num_parts)
-    return ByTurns(0, sizes) if rule[1] == "mod" else Split(axis, sizes)
+    return ByTurns(0, sizes) if rule[1] == "mod" else Shard(axis, sizes)
 
   def _writes_of_plain_values(self) -> list[tf.Operation]:
     """Returns the first writes that shards get slices of the plain value by."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from estimator_mp.lower.splitting import operands
 from estimator_mp.lower.splitting import tables as tables_lib
-from estimator_mp.model_axis.decisions import ByTurns, Split
+from estimator_mp.model_axis.decisions import ByTurns, Shard
 from estimator_mp.model_axis.rules.variables import turns
 
 import tensorflow as tf
@@ -28,12 +28,12 @@ class Sources:
 
   tensors: list[Any]
   groups: list[list[int]]
-  splits: list[Split | None]
+  splits: list[Shard | None]
   wholes: list[Any]
   lookups: list[int]
 
   def add(
-    self, tensors: Sequence[Any], split: Split | None, num_lookups: int = 0
+    self, tensors: Sequence[Any], split: Shard | None, num_lookups: int = 0
   ) -> None:
     """Adds what stands for one more source.
 
@@ -48,7 +48,7 @@ class Sources:
     self.splits.append(split)
     self.lookups.append(num_lookups)
 
-  def each(self) -> Iterator[tuple[Any, list[int], Split | None, int]]:
+  def each(self) -> Iterator[tuple[Any, list[int], Shard | None, int]]:
     """Yields each source, its group, its split, and its number of lookups."""
     return zip(self.wholes, self.groups, self.splits, self.lookups, strict=True)
 
@@ -71,7 +71,7 @@ class Gradients:
     self,
     tensors: operands.Operands,
     tables: tables_lib.Tables,
-    split: Callable[[tf.Tensor, Split], None],
+    split: Callable[[tf.Tensor, Shard], None],
   ):
     """Starts without a request.
 
@@ -158,7 +158,7 @@ class Gradients:
         found.append(self._joined(source, split, own))
     return found
 
-  def _joined(self, source: Any, split: Split, gradients: Sequence[Any]) -> Any:
+  def _joined(self, source: Any, split: Shard, gradients: Sequence[Any]) -> Any:
     """Returns the gradient of a split source from those of its parts."""
     found = next((x for x in gradients if x is not None), None)
     if found is None:
@@ -190,7 +190,7 @@ class Gradients:
 
 def _joined_rows(
   shape: Sequence[int],
-  split: Split,
+  split: Shard,
   gradients: Sequence[tf.IndexedSlices | None],
 ) -> tf.IndexedSlices:
   """Returns the gradient of some rows of parts, which are rows of the whole.

@@ -11,13 +11,13 @@ from estimator_mp.model_axis.decisions import (
   Constants,
   Operand,
   Owned,
+  OwnShard,
+  Replicate,
   Resized,
   Shard,
   Shifted,
-  Split,
   Table,
   Turned,
-  Whole,
 )
 
 import tensorflow as tf
@@ -54,18 +54,18 @@ class Operands:
       ledger: Says for which op of the model something was made.
     """
     self.parts: dict[str, _Parts] = {}
-    self.splits: dict[str, Split] = {}
+    self.splits: dict[str, Shard] = {}
     self.wholes: dict[str, tf.Tensor] = {}
     self.maker = part_maker.PartMaker(devices_of, ledger, self.parts)
     self.tables = tables_lib.Tables(self.whole)
     self._table = table
-    self._slices: dict[tuple[str, Split], _Parts] = {}
+    self._slices: dict[tuple[str, Shard], _Parts] = {}
     # By tensor and devices, for what each of them has.
     self._constants: dict[tuple[str, tuple[str, ...]], _Parts] = {}
     self._gathers: dict[tuple[str, tuple[str, ...]], _Parts] = {}
 
   def add(
-    self, tensor: tf.Tensor, split: Split, parts: Sequence[tf.Tensor]
+    self, tensor: tf.Tensor, split: Shard, parts: Sequence[tf.Tensor]
   ) -> None:
     """Hears of the parts of a tensor.
 
@@ -126,9 +126,9 @@ class Operands:
       operand: How parts read it.
       devices: Those of the parts.
     """
-    if isinstance(operand, Shard):
+    if isinstance(operand, OwnShard):
       return self.parts[tensor.name]
-    if isinstance(operand, Split):
+    if isinstance(operand, Shard):
       return self._split(tensor, operand, devices)
     if isinstance(operand, Turned):
       return self._turned(tensor, operand.split, devices)
@@ -137,12 +137,12 @@ class Operands:
         self.maker.constant(value, tensor.dtype, device)
         for value, device in zip(operand.values, devices, strict=True)
       ]
-    if isinstance(operand, Whole) and inference.is_small_constant(tensor):
+    if isinstance(operand, Replicate) and inference.is_small_constant(tensor):
       return self._on_each(tensor, devices)
     if isinstance(operand, Resized):
       return self._resized(self.whole(tensor), operand, devices)
     wholes = self._gathered(tensor, devices)
-    if isinstance(operand, Whole):
+    if isinstance(operand, Replicate):
       return wholes
     assert isinstance(operand, Shifted)
     return [
@@ -211,7 +211,7 @@ class Operands:
       return vector[index]
 
   def _split(
-    self, tensor: tf.Tensor, split: Split, devices: Sequence[str]
+    self, tensor: tf.Tensor, split: Shard, devices: Sequence[str]
   ) -> _Parts:
     """Returns the parts of a tensor, which are made if it is whole."""
     parts = self.parts.get(tensor.name)
@@ -230,13 +230,13 @@ class Operands:
   ) -> _Parts:
     """Returns every Nth row of a tensor for each part."""
     if tensor.op.type in _UNIFORM:  # So any rows will do.
-      return self._split(tensor, Split(0, split.sizes), devices)
+      return self._split(tensor, Shard(0, split.sizes), devices)
     whole = self.whole(tensor)
     with part_maker.on(tensor.op.device or devices[0]):
       return [whole[i :: len(devices)] for i in range(len(devices))]
 
   def _made_by_source(
-    self, tensor: tf.Tensor, split: Split, devices: Sequence[str]
+    self, tensor: tf.Tensor, split: Shard, devices: Sequence[str]
   ) -> _Parts | None:
     """Returns parts that each device makes itself of nothing, such as zeros."""
     op = tensor.op
@@ -253,7 +253,7 @@ class Operands:
     return [copy.outputs[0] for copy in copies]
 
   def _sliced(
-    self, tensor: tf.Tensor, split: Split, devices: Sequence[str]
+    self, tensor: tf.Tensor, split: Shard, devices: Sequence[str]
   ) -> _Parts:
     """Returns slices of a whole tensor, made where it is."""
     whole = self.whole(tensor)

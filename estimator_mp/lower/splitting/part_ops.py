@@ -10,12 +10,13 @@ from estimator_mp.model_axis import inference
 from estimator_mp.model_axis import lookups as lookups_lib
 from estimator_mp.model_axis.decisions import (
   Composite,
-  Join,
-  Joined,
   LookUp,
+  OwnShard,
+  Partial,
   PerPart,
+  Reduction,
+  Replicate,
   Shard,
-  Split,
 )
 from estimator_mp.model_axis.inference import Inferred
 
@@ -24,12 +25,12 @@ import tensorflow as tf
 _Parts = list[tf.Tensor]
 
 # The type of the op that joins a tensor whose first dimension is of the parts.
-_JOINS = {
-  Join.PRODUCT: "Prod",
-  Join.MAXIMUM: "Max",
-  Join.MINIMUM: "Min",
-  Join.ALL: "All",
-  Join.ANY: "Any",
+_REDUCTIONS = {
+  Reduction.PRODUCT: "Prod",
+  Reduction.MAXIMUM: "Max",
+  Reduction.MINIMUM: "Min",
+  Reduction.ALL: "All",
+  Reduction.ANY: "Any",
 }
 
 
@@ -84,7 +85,7 @@ class PartOps:
           self._look_up(op, decision, lookups[op])
         else:
           self._replace(op, decision)
-      if Shard() not in decision.operands:
+      if OwnShard() not in decision.operands:
         self._keep_alive(op)
 
   def read_wholes(self, ops: Sequence[tf.Operation]) -> bool:
@@ -114,7 +115,7 @@ class PartOps:
       else:
         with self._maker.making(op):
           split = self.tensors.splits[handles[0].name]
-          self._replace(op, PerPart((Shard(),), (split,)))
+          self._replace(op, PerPart((OwnShard(),), (split,)))
     return len(self.tensors.wholes) + len(self.tensors.parts) > count
 
   def let_be_fetched(self, op: tf.Operation) -> None:
@@ -182,7 +183,7 @@ class PartOps:
   def _replace(self, op: tf.Operation, decision: PerPart | Composite) -> None:
     """Makes the parts of an op."""
     devices = self._maker.devices_of(op)
-    if Shard() in decision.operands:
+    if OwnShard() in decision.operands:
       self._of_handles.update(tensor.name for tensor in op.outputs)
     inputs = self.tensors.inputs(op, decision.operands, devices)
     by_part = [list(part) for part in zip(*inputs, strict=True)]
@@ -225,7 +226,7 @@ class PartOps:
     for tensor, output, made in zip(
       op.outputs, decision.outputs, outputs, strict=True
     ):
-      if isinstance(output, Split):
+      if isinstance(output, Shard):
         assert isinstance(made, list)
         self.tensors.add(tensor, output, made)
         instead += [part.op for part in made]
@@ -241,17 +242,19 @@ class PartOps:
   def _joined(
     self,
     tensor: tf.Tensor,
-    output: Joined,
+    output: Partial | Replicate,
     parts: _Parts,
     devices: Sequence[str],
   ) -> tf.Tensor:
     """Returns what parts join to, on the first device."""
-    if output.join is Join.FIRST:
+    if isinstance(output, Replicate):
       return parts[0]
-    if output.join is Join.SUM:
+    if output.reduction is Reduction.SUM:
       whole = self._maker.add(parts, devices[0])
     else:
-      whole = self._maker.reduce(_JOINS[output.join], parts, devices[0])
+      whole = self._maker.reduce(
+        _REDUCTIONS[output.reduction], parts, devices[0]
+      )
     whole.set_shape(tensor.shape)
     return whole
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from estimator_mp.lower.splitting import operands
-from estimator_mp.model_axis.decisions import ByTurns, Split
+from estimator_mp.model_axis.decisions import ByTurns, Shard
 
 import numpy as np
 import tensorflow as tf
@@ -34,7 +34,7 @@ class Shards:
     self._tensors = tensors
     self._writes = writes
 
-  def make(self, variable: tf.Operation, split: Split) -> list[tf.Operation]:
+  def make(self, variable: tf.Operation, split: Shard) -> list[tf.Operation]:
     """Makes the handles of a variable's shards, and returns their ops.
 
     Args:
@@ -109,7 +109,7 @@ class Shards:
           tf.compat.v1.add_to_collection(local, shard)
     return made[handle.name]
 
-  def _let_load(self, variable: Any, split: Split) -> None:
+  def _let_load(self, variable: Any, split: Shard) -> None:
     """Lets `variable.load` write all shards: nobody runs the variable's own.
 
     Args:
@@ -122,7 +122,7 @@ class Shards:
         _load, variable.op.name, variable.shape, split, writes
       )
 
-  def _make_variables(self, variable: Any, split: Split) -> list[tf.Variable]:
+  def _make_variables(self, variable: Any, split: Shard) -> list[tf.Variable]:
     """Returns Python's objects for the shards of a variable."""
     handles = self._tensors.parts[variable.handle.name]
     first = variable.initializer
@@ -179,7 +179,7 @@ def _bytes(value: str) -> tf.compat.v1.AttrValue:
 def _load(
   name: str,
   shape: tf.TensorShape,
-  split: Split,
+  split: Shard,
   writes: Sequence[tf.Operation],
   value: Any,
   session: tf.compat.v1.Session | None = None,

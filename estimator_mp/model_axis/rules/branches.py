@@ -12,12 +12,12 @@ from estimator_mp.graph import op_types
 from estimator_mp.graph.calls import functions
 from estimator_mp.model_axis.decisions import (
   Operand,
+  OwnShard,
   PerPart,
+  Replicate,
   Shard,
-  Split,
-  Splits,
+  Shards,
   Table,
-  Whole,
 )
 
 import tensorflow as tf
@@ -30,7 +30,7 @@ _SHAPES = "output_shapes"
 
 
 @TABLE.rule("If", "StatelessIf")
-def _if(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _if(op: tf.Operation, splits: Shards) -> PerPart | None:
   found = {split for split in splits if split is not None}
   if len(found) != 1 or not all(map(_passes_on, _bodies(op))):
     return None
@@ -41,9 +41,9 @@ def _if(op: tf.Operation, splits: Splits) -> PerPart | None:
   operands: list[Operand] = []
   for tensor, own in zip(op.inputs, splits, strict=True):
     if tensor.dtype == tf.resource:
-      operands.append(split if own is None else Shard())
+      operands.append(split if own is None else OwnShard())
     else:
-      operands.append(split if _has(tensor, shape) else Whole())
+      operands.append(split if _has(tensor, shape) else Replicate())
   return PerPart(
     tuple(operands),
     tuple(split for _ in op.outputs),
@@ -66,7 +66,7 @@ def _passes_on(body: Sequence[tf.compat.v1.NodeDef]) -> bool:
   )
 
 
-def _shape_of(op: tf.Operation, splits: Splits) -> tf.TensorShape | None:
+def _shape_of(op: tf.Operation, splits: Shards) -> tf.TensorShape | None:
   """Returns the shape of the variable, or tensor, that is split."""
   for tensor, split in zip(op.inputs, splits, strict=True):
     if split is None:
@@ -84,7 +84,7 @@ def _has(tensor: tf.Tensor, shape: tf.TensorShape) -> bool:
 
 
 def _attributes(
-  op: tf.Operation, shape: tf.TensorShape, split: Split, size: int
+  op: tf.Operation, shape: tf.TensorShape, split: Shard, size: int
 ) -> dict[str, tf.compat.v1.AttrValue]:
   """Returns the attributes of a part, whose outputs have another shape."""
   if _SHAPES not in op.node_def.attr:

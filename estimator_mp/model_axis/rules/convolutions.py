@@ -11,14 +11,14 @@ from collections.abc import Iterable, Iterator
 
 from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
-  Joined,
   Operand,
+  Partial,
   PerPart,
+  Replicate,
   Resized,
-  Split,
-  Splits,
+  Shard,
+  Shards,
   Table,
-  Whole,
 )
 
 import tensorflow as tf
@@ -45,21 +45,21 @@ def channel_axis(op: tf.Operation, rank: int | None) -> int | None:
 
 
 @TABLE.rule("Conv2D", "Conv3D")
-def _convolution(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _convolution(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Images [batch, space.., in], filters [space.., in of a group, out]."""
   rank = op.inputs[1].shape.rank
   axis = channel_axis(op, rank)
   if rank is None or axis is None:
     return None
   decisions = [
-    PerPart((rows, Whole()), (rows,)) for rows in rows_of(splits[:1])
+    PerPart((rows, Replicate()), (rows,)) for rows in rows_of(splits[:1])
   ]
   decisions += _by_channels(op, splits, rank, axis)
   return choices.cheapest(op, splits, decisions)
 
 
 def _by_channels(
-  op: tf.Operation, splits: Splits, rank: int, axis: int
+  op: tf.Operation, splits: Shards, rank: int, axis: int
 ) -> list[PerPart]:
   """Returns what may become of a convolution whose channels are split.
 
@@ -88,18 +88,18 @@ def _by_channels(
       )
     ]
   decisions = [
-    PerPart((split.at(axis), split), (Joined(),))
+    PerPart((split.at(axis), split), (Partial(),))
     for split in _same(
       _over(splits[0], axis), _over(splits[1], rank - 2), rank - 2
     )
   ]
   if (split := _over(splits[1], rank - 1)) is not None:
-    decisions.append(PerPart((Whole(), split), (split.at(axis),)))
+    decisions.append(PerPart((Replicate(), split), (split.at(axis),)))
   return decisions
 
 
 @TABLE.rule("Conv2DBackpropInput", "Conv3DBackpropInputV2")
-def _transposed(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _transposed(op: tf.Operation, splits: Shards) -> PerPart | None:
   """The shape of the output, filters [space.., out, in], and images."""
   shape, filters, _ = op.inputs
   rank = filters.shape.rank
@@ -107,7 +107,7 @@ def _transposed(op: tf.Operation, splits: Splits) -> PerPart | None:
   if rank is None or axis is None or splits[0] is not None:
     return None
   decisions = [
-    PerPart((sizes, Whole(), rows), (rows,))
+    PerPart((sizes, Replicate(), rows), (rows,))
     for rows in rows_of(splits[2:])
     if (sizes := _resized(shape, rank, 0, rows.sizes)) is not None
   ]
@@ -115,7 +115,7 @@ def _transposed(op: tf.Operation, splits: Splits) -> PerPart | None:
   if channels is None or channels != axes.size(filters, rank - 2):
     return choices.cheapest(op, splits, decisions)
   decisions += [
-    PerPart((Whole(), split, split.at(axis)), (Joined(),))
+    PerPart((Replicate(), split, split.at(axis)), (Partial(),))
     for split in _same(
       _over(splits[2], axis), _over(splits[1], rank - 1), rank - 1
     )
@@ -123,7 +123,7 @@ def _transposed(op: tf.Operation, splits: Splits) -> PerPart | None:
   if (split := _over(splits[1], rank - 2)) is not None:
     sizes = _resized(shape, rank, axis, split.sizes)
     if sizes is not None:
-      decisions.append(PerPart((sizes, split, Whole()), (split.at(axis),)))
+      decisions.append(PerPart((sizes, split, Replicate()), (split.at(axis),)))
   return choices.cheapest(op, splits, decisions)
 
 
@@ -133,37 +133,37 @@ def _transposed(op: tf.Operation, splits: Splits) -> PerPart | None:
   "DepthwiseConv2dNativeBackpropFilter",
   "Dilation2DBackpropFilter",
 )
-def _of_filters(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _of_filters(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Images, filters or their shape, and gradients of what is made of images."""
   images, filters, gradients = splits
   if filters is not None:
     return None
   decisions = [
-    PerPart((rows, Whole(), rows), (Joined(),))
+    PerPart((rows, Replicate(), rows), (Partial(),))
     for rows in rows_of([images, gradients])
   ]
   return choices.cheapest(op, splits, decisions)
 
 
 @TABLE.rule("Dilation2D", "Dilation2DBackpropInput")
-def _dilation(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _dilation(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Images and filters, and for a gradient that of what they make."""
   images = [splits[0], *splits[2:]]
   decisions = [
-    PerPart((rows, Whole(), *[rows] * len(splits[2:])), (rows,))
+    PerPart((rows, Replicate(), *[rows] * len(splits[2:])), (rows,))
     for rows in rows_of(images)
   ]
   return choices.cheapest(op, splits, decisions)
 
 
 @TABLE.rule("DepthwiseConv2dNative")
-def _depthwise(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _depthwise(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Images [.., in], and filters [height, width, in, outputs of each]."""
   axis, multiplier = channel_axis(op, 4), axes.size(op.inputs[1], 3)
   if axis is None:
     return None
   decisions = [
-    PerPart((rows, Whole()), (rows,)) for rows in rows_of(splits[:1])
+    PerPart((rows, Replicate()), (rows,)) for rows in rows_of(splits[:1])
   ]
   if multiplier:
     decisions += [
@@ -174,13 +174,13 @@ def _depthwise(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("DepthwiseConv2dNativeBackpropInput")
-def _depthwise_transposed(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _depthwise_transposed(op: tf.Operation, splits: Shards) -> PerPart | None:
   """The shape of the output, filters, and images with all their outputs."""
   axis, multiplier = channel_axis(op, 4), axes.size(op.inputs[1], 3)
   if axis is None or splits[0] is not None:
     return None
   decisions = [
-    PerPart((sizes, Whole(), rows), (rows,))
+    PerPart((sizes, Replicate(), rows), (rows,))
     for rows in rows_of(splits[2:])
     if (sizes := _resized(op.inputs[0], 4, 0, rows.sizes)) is not None
   ]
@@ -196,7 +196,7 @@ def _depthwise_transposed(op: tf.Operation, splits: Splits) -> PerPart | None:
   return choices.cheapest(op, splits, decisions)
 
 
-def rows_of(splits: Iterable[Split | None]) -> list[Split]:
+def rows_of(splits: Iterable[Shard | None]) -> list[Shard]:
   """Returns how images are split between those of a batch.
 
   Not if a part has none of them, which ends the process in some kernels.
@@ -211,7 +211,7 @@ def rows_of(splits: Iterable[Split | None]) -> list[Split]:
   )
 
 
-def _over(split: Split | None, axis: int, divisor: int = 1) -> Split | None:
+def _over(split: Shard | None, axis: int, divisor: int = 1) -> Shard | None:
   """Returns how groups of channels are split.
 
   Args:
@@ -229,8 +229,8 @@ def _over(split: Split | None, axis: int, divisor: int = 1) -> Split | None:
 
 
 def _same(
-  images: Split | None, filters: Split | None, axis: int
-) -> Iterator[Split]:
+  images: Shard | None, filters: Shard | None, axis: int
+) -> Iterator[Shard]:
   """Yields how filters are split, if both are in the same way.
 
   Args:
@@ -257,4 +257,4 @@ def _resized(
   count = axes.size(shape, 0)
   if count == rank:
     return Resized(axis, sizes)
-  return Whole() if count == rank - 2 else None
+  return Replicate() if count == rank - 2 else None

@@ -13,18 +13,16 @@ from estimator_mp.model_axis import axes
 from estimator_mp.model_axis.decisions import (
   Composite,
   Decision,
-  Join,
-  Joined,
   OnPart,
   Operand,
   PartInputs,
   PartOutputs,
   PerPart,
+  Replicate,
+  Shard,
+  Shards,
   Shifted,
-  Split,
-  Splits,
   Table,
-  Whole,
 )
 from estimator_mp.model_axis.rules import softmax
 
@@ -39,7 +37,7 @@ _WithGradient = tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]
 
 
 @TABLE.rule("SparseSoftmaxCrossEntropyWithLogits")
-def _sparse(op: tf.Operation, splits: Splits) -> Decision | None:
+def _sparse(op: tf.Operation, splits: Shards) -> Decision | None:
   """Returns what becomes of the op, by how its logits are split."""
   split = splits[0]
   if split is None:
@@ -51,14 +49,14 @@ def _sparse(op: tf.Operation, splits: Splits) -> Decision | None:
   rows = op.inputs[0].shape[:1]
   return Composite(
     (split, Shifted(split.offsets)),
-    (Joined(Join.FIRST), split),
+    (Replicate(), split),
     functools.partial(_build_sparse, split),
     exchanged=(rows,) * 3,
   )
 
 
 def _build_sparse(
-  split: Split,
+  split: Shard,
   op: tf.Operation,
   reads: PartInputs,
   on_part: OnPart,
@@ -87,7 +85,7 @@ def _build_sparse(
 def _of_right_part(
   picked: Sequence[tf.Tensor],
   labels: tf.Tensor,
-  split: Split,
+  split: Shard,
   gaps: Sequence[tf.Tensor],
 ) -> tf.Tensor:
   """Returns the logits of labels, less the maximum of all, shaped [rows].
@@ -127,7 +125,7 @@ def _ones_if_valid(
 
 
 @TABLE.rule("SoftmaxCrossEntropyWithLogits")
-def _dense(op: tf.Operation, splits: Splits) -> Decision | None:
+def _dense(op: tf.Operation, splits: Shards) -> Decision | None:
   """Returns what becomes of the op, by how its logits are split."""
   split = splits[0]
   if split is None:
@@ -135,7 +133,7 @@ def _dense(op: tf.Operation, splits: Splits) -> Decision | None:
   size = axes.size(op.inputs[1], split.axis)
   if size not in (1, split.size):
     return None
-  labels: Operand = Whole() if size == 1 else split
+  labels: Operand = Replicate() if size == 1 else split
   if split.axis == _ROWS:
     return PerPart((split, labels), (split, split))
   # How often an entry of labels stands in a part.
@@ -143,7 +141,7 @@ def _dense(op: tf.Operation, splits: Splits) -> Decision | None:
   rows = op.outputs[0].shape[:1]
   return Composite(
     (split, labels),
-    (Joined(Join.FIRST), split),
+    (Replicate(), split),
     functools.partial(_build_dense, repeats),
     exchanged=(rows,) * 4,
   )

@@ -2,16 +2,16 @@
 
 from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
-  Join,
-  Joined,
   Operand,
   Output,
+  OwnShard,
+  Partial,
   PerPart,
+  Reduction,
+  Replicate,
   Shard,
-  Split,
-  Splits,
+  Shards,
   Table,
-  Whole,
 )
 
 import tensorflow as tf
@@ -101,12 +101,12 @@ TABLE = Table()
   "Tanh",
   "ZerosLike",
 )
-def _unary(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _unary(op: tf.Operation, splits: Shards) -> PerPart | None:
   (split,) = splits
   if split is None:
     return None
   is_handle = op.inputs[0].dtype == tf.resource
-  return PerPart((Shard() if is_handle else split,), (split,))
+  return PerPart((OwnShard() if is_handle else split,), (split,))
 
 
 @TABLE.rule(
@@ -128,38 +128,38 @@ def _unary(op: tf.Operation, splits: Splits) -> PerPart | None:
   "UnicodeScript",
   "UnicodeTranscode",
 )
-def _of_text(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _of_text(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Texts, or what they are made of, one by one; a pattern is for all."""
   return choices.first_input(op, splits)
 
 
 @TABLE.rule("Substr")
-def _substring(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _substring(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Texts, positions and lengths."""
   return _aligned(op, splits)
 
 
 @TABLE.rule("StringJoin")
-def _join_texts(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _join_texts(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Each input is a scalar, or has the shape of the others."""
   ranks = [tensor.shape.rank for tensor in op.inputs]
   if None in ranks:
     return None
 
-  def along(split: Split) -> PerPart:
+  def along(split: Shard) -> PerPart:
     return PerPart(
-      tuple(split if rank else Whole() for rank in ranks), (split,)
+      tuple(split if rank else Replicate() for rank in ranks), (split,)
     )
 
   return choices.least_gathered(op, splits, along)
 
 
 @TABLE.rule("IdentityN")
-def _tuple(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _tuple(op: tf.Operation, splits: Shards) -> PerPart | None:
   if any(tensor.dtype == tf.resource for tensor in op.inputs):
     return None
-  operands = tuple(split or Whole() for split in splits)
-  outputs = tuple(split or Joined(Join.FIRST) for split in splits)
+  operands = tuple(split or Replicate() for split in splits)
+  outputs = tuple(split or Replicate() for split in splits)
   return PerPart(operands, outputs)
 
 
@@ -209,11 +209,11 @@ def _tuple(op: tf.Operation, splits: Splits) -> PerPart | None:
   "Xlogy",
   "Zeta",
 )
-def _broadcast(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _broadcast(op: tf.Operation, splits: Shards) -> PerPart | None:
   return _aligned(op, splits)
 
 
-def _aligned(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _aligned(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Operands are broadcast, so that dimensions are counted from the last."""
   ranks = [tensor.shape.rank for tensor in op.inputs]
   rank = max((known for known in ranks if known is not None), default=0)
@@ -231,7 +231,7 @@ def _aligned(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 def _broadcast_along(
-  op: tf.Operation, split: Split, rank: int
+  op: tf.Operation, split: Shard, rank: int
 ) -> PerPart | None:
   """Parts read what an operand has in the dimension, or all that is repeated.
 
@@ -244,14 +244,14 @@ def _broadcast_along(
     if size == split.size:
       operands.append(split.at(axis))
     elif size == 1:
-      operands.append(Whole())
+      operands.append(Replicate())
     else:
       return None
   return PerPart(tuple(operands), (split,))
 
 
 @TABLE.rule("Equal", "NotEqual")
-def _equal(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _equal(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Of shapes that do not fit these ops may make a scalar."""
   if not op.get_attr("incompatible_shape_error"):
     return None
@@ -276,7 +276,7 @@ def _equal(op: tf.Operation, splits: Splits) -> PerPart | None:
   "SqrtGrad",
   "TanhGrad",
 )
-def _of_one_shape(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _of_one_shape(op: tf.Operation, splits: Shards) -> PerPart | None:
   """All inputs have one shape, which the graph may know of some only."""
   if any(tensor.shape.rank is None for tensor in op.inputs):
     return None
@@ -286,13 +286,13 @@ def _of_one_shape(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("AccumulateNV2")
-def _accumulate(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _accumulate(op: tf.Operation, splits: Shards) -> PerPart | None:
   """As AddN, but that an attribute tells the shape, too."""
   shape = tf.TensorShape(op.get_attr("shape"))
   if shape.rank is None:
     return None
 
-  def along(split: Split) -> PerPart:
+  def along(split: Shard) -> PerPart:
     before, after = shape[: split.axis], shape[split.axis + 1 :]
     attributes = tuple(
       {
@@ -308,30 +308,30 @@ def _accumulate(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("Select")
-def _select(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _select(op: tf.Operation, splits: Shards) -> PerPart | None:
   """The condition has the shape of what it selects, or is one of its rows."""
   condition, rank, other = (tensor.shape.rank for tensor in op.inputs)
   if None in (condition, rank, other) or condition not in (0, 1, rank):
     return None
 
-  def along(split: Split) -> PerPart:
+  def along(split: Shard) -> PerPart:
     by_rows = condition == 1 and not split.axis
-    selects = split if condition == rank or by_rows else Whole()
+    selects = split if condition == rank or by_rows else Replicate()
     return PerPart((selects, split, split), (split,))
 
   return choices.least_gathered(op, splits, along)
 
 
 @TABLE.rule("BiasAdd", "BiasAddV1")
-def _bias_add(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _bias_add(op: tf.Operation, splits: Shards) -> PerPart | None:
   rank = op.inputs[0].shape.rank
   if rank is None:
     return None
   value, bias = splits
   channels = channel_axis(op, rank)
 
-  def along(split: Split) -> PerPart:
-    added = split.at(0) if split.axis == channels else Whole()
+  def along(split: Shard) -> PerPart:
+    added = split.at(0) if split.axis == channels else Replicate()
     return PerPart((split, added), (split,))
 
   candidates = [value, bias and bias.at(channels)]
@@ -351,10 +351,10 @@ def channel_axis(op: tf.Operation, rank: int) -> int:
 
 
 @TABLE.rule("FakeQuantWithMinMaxVarsGradient")
-def _fake_quant_gradient(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _fake_quant_gradient(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Gradients of entries, and of the two numbers that all of them read."""
-  numbers: tuple[Operand, ...] = (Whole(), Whole())
-  sums: tuple[Output, ...] = (Joined(Join.SUM), Joined(Join.SUM))
+  numbers: tuple[Operand, ...] = (Replicate(), Replicate())
+  sums: tuple[Output, ...] = (Partial(Reduction.SUM), Partial(Reduction.SUM))
   return choices.least_gathered(
     op,
     splits,

@@ -17,11 +17,11 @@ from estimator_mp.model_axis.decisions import (
   PartInputs,
   PartOutputs,
   PerPart,
+  Replicate,
   Resized,
-  Split,
-  Splits,
+  Shard,
+  Shards,
   Table,
-  Whole,
 )
 
 import tensorflow as tf
@@ -30,18 +30,20 @@ TABLE = Table()
 
 
 @TABLE.rule("Slice")
-def _slice(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _slice(op: tf.Operation, splits: Shards) -> PerPart | None:
   """A slice of the whole dimension begins at 0."""
   split, *others = splits
   if split is None or any(other is not None for other in others):
     return None
   if axes.size(op.outputs[0], split.axis) != split.size:
     return None
-  return PerPart((split, Whole(), Resized(split.axis, split.sizes)), (split,))
+  return PerPart(
+    (split, Replicate(), Resized(split.axis, split.sizes)), (split,)
+  )
 
 
 @TABLE.rule("StridedSlice")
-def _strided_slice(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _strided_slice(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Bounds of a whole dimension are bounds of all of its parts, too."""
   split, *others = splits
   if split is None or any(other is not None for other in others):
@@ -49,11 +51,11 @@ def _strided_slice(op: tf.Operation, splits: Splits) -> PerPart | None:
   axis = _sliced_axes(op, op.inputs[0].shape.rank).get(split.axis)
   if axis is None or axes.size(op.outputs[0], axis) != split.size:
     return None
-  return PerPart((split, *[Whole()] * 3), (split.at(axis),))
+  return PerPart((split, *[Replicate()] * 3), (split.at(axis),))
 
 
 @TABLE.rule("StridedSliceGrad")
-def _strided_slice_grad(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _strided_slice_grad(op: tf.Operation, splits: Shards) -> PerPart | None:
   *others, split = splits
   if split is None or any(other is not None for other in others):
     return None
@@ -62,7 +64,7 @@ def _strided_slice_grad(op: tf.Operation, splits: Splits) -> PerPart | None:
       if axes.size(op.outputs[0], axis) != split.size:
         return None
       shape = Resized(axis, split.sizes)
-      return PerPart((shape, *[Whole()] * 3, split), (split.at(axis),))
+      return PerPart((shape, *[Replicate()] * 3, split), (split.at(axis),))
   return None
 
 
@@ -107,7 +109,7 @@ def _sliced_axes(op: tf.Operation, rank: int | None) -> Mapping[int, int]:
 
 
 @TABLE.rule("Concat", "ConcatV2")
-def _concat(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _concat(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Along another dimension; tensors that are whole are sliced."""
   split = axes.only(splits)
   names = 0 if op.type == "Concat" else len(op.inputs) - 1
@@ -115,13 +117,13 @@ def _concat(op: tf.Operation, splits: Splits) -> PerPart | None:
   if split is None or along is None or split.axis == along[0]:
     return None
   operands = [
-    Whole() if index == names else split for index in range(len(splits))
+    Replicate() if index == names else split for index in range(len(splits))
   ]
   return PerPart(tuple(operands), (split,))
 
 
 @TABLE.rule("Pack")
-def _pack(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _pack(op: tf.Operation, splits: Shards) -> PerPart | None:
   split, rank = axes.only(splits), op.outputs[0].shape.rank
   if split is None or rank is None:
     return None
@@ -130,7 +132,7 @@ def _pack(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("Unpack")
-def _unpack(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _unpack(op: tf.Operation, splits: Shards) -> PerPart | None:
   (split,) = splits
   rank = op.inputs[0].shape.rank
   if split is None or rank is None:
@@ -143,7 +145,7 @@ def _unpack(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("Split", "SplitV")
-def _split(op: tf.Operation, splits: Splits) -> Decision | None:
+def _split(op: tf.Operation, splits: Shards) -> Decision | None:
   names, value = (0, 1) if op.type == "Split" else (2, 0)
   split = splits[value]
   if split is None or axes.only(splits) != split:
@@ -154,12 +156,12 @@ def _split(op: tf.Operation, splits: Splits) -> Decision | None:
   if split.axis == along[0]:
     return _cut(op, value, split)
   operands = [
-    split if index == value else Whole() for index in range(len(splits))
+    split if index == value else Replicate() for index in range(len(splits))
   ]
   return PerPart(tuple(operands), (split,) * len(op.outputs))
 
 
-def _cut(op: tf.Operation, value: int, split: Split) -> Composite | None:
+def _cut(op: tf.Operation, value: int, split: Shard) -> Composite | None:
   """Returns how the split dimension is cut into pieces that are split, too.
 
   Each piece is split in the same proportions as the whole is: as heads are,
@@ -170,7 +172,7 @@ def _cut(op: tf.Operation, value: int, split: Split) -> Composite | None:
     value: The number of the input that is cut.
     split: How that is split.
   """
-  pieces: list[Split] = []
+  pieces: list[Shard] = []
   for tensor in op.outputs:
     size = axes.size(tensor, split.axis)
     piece = None if size is None else split.times(size).over(split.size)
@@ -200,14 +202,14 @@ def _cut(op: tf.Operation, value: int, split: Split) -> Composite | None:
   sizes = op.inputs[value].shape.as_list()
   sizes[split.axis] = max(split.sizes)
   operands = tuple(
-    split if index == value else Whole() for index in range(len(op.inputs))
+    split if index == value else Replicate() for index in range(len(op.inputs))
   )
   return Composite(operands, tuple(pieces), build, (tf.TensorShape(sizes),))
 
 
 def _between(
   parts: Sequence[tf.Tensor],
-  split: Split,
+  split: Shard,
   begin: int,
   end: int,
   on_part: OnPart,

@@ -10,15 +10,14 @@ from typing import TypeAlias
 
 from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
-  Join,
-  Joined,
   Operand,
   Output,
+  Partial,
   PerPart,
-  Split,
-  Splits,
+  Replicate,
+  Shard,
+  Shards,
   Table,
-  Whole,
 )
 
 import tensorflow as tf
@@ -32,14 +31,14 @@ _Labels: TypeAlias = tuple[_Label, ...]
 
 
 @TABLE.rule("MatMul", "SparseMatMul")
-def _matmul(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _matmul(op: tf.Operation, splits: Shards) -> PerPart | None:
   a = ("k", "m") if op.get_attr("transpose_a") else ("m", "k")
   b = ("n", "k") if op.get_attr("transpose_b") else ("k", "n")
   return _contraction(op, splits, [a, b], ("m", "n"))
 
 
 @TABLE.rule("BatchMatMul")
-def _batch_matmul(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _batch_matmul(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Both operands have the same batch dimensions."""
   rank = op.inputs[0].shape.rank
   if rank is None or rank != op.inputs[1].shape.rank:
@@ -50,7 +49,7 @@ def _batch_matmul(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("BatchMatMulV2", "BatchMatMulV3")
-def _broadcast_matmul(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _broadcast_matmul(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Batch dimensions are broadcast."""
   ranks = [tensor.shape.rank for tensor in op.inputs]
   if None in ranks:
@@ -73,7 +72,7 @@ def _matrices(op: tf.Operation) -> tuple[_Labels, _Labels]:
 
 
 @TABLE.rule("Einsum")
-def _einsum(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _einsum(op: tf.Operation, splits: Shards) -> PerPart | None:
   equation = op.get_attr("equation").decode()
   left, _, right = equation.partition("->")
   operands = [
@@ -110,7 +109,7 @@ def _labels(term: str, rank: int | None) -> _Labels | None:
 
 def _contraction(
   op: tf.Operation,
-  splits: Splits,
+  splits: Shards,
   operands: Sequence[_Labels],
   result: _Labels,
 ) -> PerPart | None:
@@ -157,43 +156,43 @@ def _along(
   reads: list[Operand] = []
   for tensor, labels in zip(op.inputs, operands, strict=True):
     if label not in labels:
-      reads.append(Whole())
+      reads.append(Replicate())
       continue
-    split = Split(labels.index(label), sizes)
+    split = Shard(labels.index(label), sizes)
     size = axes.size(tensor, split.axis)
     if size == split.size or (size is None and isinstance(label, str)):
       reads.append(split)
     elif size == 1 and isinstance(label, int):
-      reads.append(Whole())
+      reads.append(Replicate())
     else:
       return None
   if label in result:
-    output: Output = Split(result.index(label), sizes)
+    output: Output = Shard(result.index(label), sizes)
   elif isinstance(label, str):
-    output = Joined()
+    output = Partial()
   else:
     return None
   return PerPart(tuple(reads), (output,))
 
 
 @TABLE.rule("SparseTensorDenseMatMul")
-def _sparse_matmul(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _sparse_matmul(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Columns of the dense operand are columns of the result."""
   *sparse, dense = splits
   columns = 0 if op.get_attr("adjoint_b") else 1
   if any(sparse) or dense is None or dense.axis != columns:
     return None
-  return PerPart((Whole(), Whole(), Whole(), dense), (dense.at(1),))
+  return PerPart((Replicate(), Replicate(), Replicate(), dense), (dense.at(1),))
 
 
 @TABLE.rule("Cross")
-def _cross(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _cross(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Of vectors in the last dimension, of which there are as many in both."""
   rank = op.inputs[0].shape.rank
   if rank is None or op.inputs[1].shape.rank is None:
     return None
 
-  def along(split: Split) -> PerPart | None:
+  def along(split: Shard) -> PerPart | None:
     if split.axis == rank - 1:
       return None
     return PerPart((split, split), (split,))
@@ -228,7 +227,7 @@ _OF_BATCHES = {
 
 
 @TABLE.rule(*_OF_BATCHES)
-def _batch(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _batch(op: tf.Operation, splits: Shards) -> PerPart | None:
   """All inputs and outputs have the same batch dimensions."""
   split = axes.only(splits)
   ranks = {tensor.shape.rank for tensor in op.inputs}
@@ -244,7 +243,7 @@ def _batch(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("SelfAdjointEigV2", "Svd")
-def _factors(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _factors(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Values of each matrix of a batch, with vectors if these are wanted."""
   (split,) = splits
   rank = op.inputs[0].shape.rank
@@ -253,7 +252,7 @@ def _factors(op: tf.Operation, splits: Splits) -> PerPart | None:
   wanted = op.get_attr("compute_uv" if op.type == "Svd" else "compute_v")
   if not wanted and any(tensor.consumers() for tensor in op.outputs[1:]):
     return None  # Kernels leave open what that is.
-  vectors = split if wanted else Joined(Join.FIRST)
+  vectors = split if wanted else Replicate()
   outputs = (split, *[vectors] * (len(op.outputs) - 1))
   return PerPart((split,), outputs)
 
@@ -275,7 +274,7 @@ _OF_START = frozenset(("cs_prev", "h_prev", "cs_prev_grad", "h_prev_grad"))
   "LSTMBlockCell",
   "LSTMBlockCellGrad",
 )
-def _cell(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _cell(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Sequences by themselves; of weights each has a share of the gradient.
 
   What a cell reads and makes in a step is [sequences, units], and in all steps
@@ -297,13 +296,13 @@ def _cell(op: tf.Operation, splits: Splits) -> PerPart | None:
     return None
   return PerPart(
     tuple(
-      Whole() if name in _OF_CELLS else Split(axis_of(name), of_all)
+      Replicate() if name in _OF_CELLS else Shard(axis_of(name), of_all)
       for name in names
     ),
     tuple(
-      Joined()
+      Partial()
       if argument.name.removesuffix("_grad") in _OF_CELLS
-      else Split(axis_of(argument.name), of_all)
+      else Shard(axis_of(argument.name), of_all)
       for argument in op.op_def.output_arg
     ),
   )

@@ -10,17 +10,17 @@ from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Composite,
   Decision,
-  Join,
-  Joined,
   OnPart,
   Operand,
+  Partial,
   PartInputs,
   PartOutputs,
   PerPart,
-  Split,
-  Splits,
+  Reduction,
+  Replicate,
+  Shard,
+  Shards,
   Table,
-  Whole,
 )
 from estimator_mp.model_axis.rules import elementwise
 
@@ -28,38 +28,40 @@ import tensorflow as tf
 
 TABLE = Table()
 
-_JOINS = {
-  "All": Join.ALL,
-  "Any": Join.ANY,
-  "Max": Join.MAXIMUM,
-  "Min": Join.MINIMUM,
-  "Prod": Join.PRODUCT,
-  "Sum": Join.SUM,
+_REDUCTIONS = {
+  "All": Reduction.ALL,
+  "Any": Reduction.ANY,
+  "Max": Reduction.MAXIMUM,
+  "Min": Reduction.MINIMUM,
+  "Prod": Reduction.PRODUCT,
+  "Sum": Reduction.SUM,
 }
 # How far to look for what stops a gradient.
 _MOST_READERS = 32
 
 
-@TABLE.rule(*_JOINS)
-def _reduce(op: tf.Operation, splits: Splits) -> Decision | None:
+@TABLE.rule(*_REDUCTIONS)
+def _reduce(op: tf.Operation, splits: Shards) -> Decision | None:
   return _part_by_part(op, splits, _reduce_along)
 
 
-def _reduce_along(op: tf.Operation, split: Split) -> Decision:
+def _reduce_along(op: tf.Operation, split: Shard) -> Decision:
   if op.type in ("Max", "Min") and has_gradient(op.outputs[0]):
-    whole = (Joined(Join.FIRST),)
+    whole = (Replicate(),)
     exchanged = (op.outputs[0].shape,) * 3
-    return Composite((split, Whole()), whole, _make_extreme, exchanged)
+    return Composite((split, Replicate()), whole, _make_extreme, exchanged)
   # The parts of a mean add up if each is a sum, over the number of all.
-  return PerPart((split, Whole()), (Joined(_JOINS.get(op.type, Join.SUM)),))
+  return PerPart(
+    (split, Replicate()), (Partial(_REDUCTIONS.get(op.type, Reduction.SUM)),)
+  )
 
 
 @TABLE.rule("Mean")
-def _mean(op: tf.Operation, splits: Splits) -> Decision | None:
+def _mean(op: tf.Operation, splits: Shards) -> Decision | None:
   return _part_by_part(op, splits, _mean_along)
 
 
-def _mean_along(op: tf.Operation, split: Split) -> Decision | None:
+def _mean_along(op: tf.Operation, split: Shard) -> Decision | None:
   dtype = op.inputs[0].dtype
   if not all(split.sizes) or not dtype.is_floating:
     return None
@@ -80,15 +82,15 @@ def _mean_along(op: tf.Operation, split: Split) -> Decision | None:
       return [tf.add_n(terms)]
 
   exchanged = (op.outputs[0].shape,)
-  return Composite((split, Whole()), (Joined(Join.FIRST),), build, exchanged)
+  return Composite((split, Replicate()), (Replicate(),), build, exchanged)
 
 
 @TABLE.rule("EuclideanNorm")
-def _norm(op: tf.Operation, splits: Splits) -> Decision | None:
+def _norm(op: tf.Operation, splits: Shards) -> Decision | None:
   return _part_by_part(op, splits, _norm_along)
 
 
-def _norm_along(op: tf.Operation, split: Split) -> Decision | None:
+def _norm_along(op: tf.Operation, split: Shard) -> Decision | None:
   if not op.inputs[0].dtype.is_floating:
     return None
 
@@ -105,7 +107,7 @@ def _norm_along(op: tf.Operation, split: Split) -> Decision | None:
       return [tf.sqrt(tf.add_n(terms))]
 
   exchanged = (op.outputs[0].shape,)
-  return Composite((split, Whole()), (Joined(Join.FIRST),), build, exchanged)
+  return Composite((split, Replicate()), (Replicate(),), build, exchanged)
 
 
 def _axes(op: tf.Operation) -> list[int] | None:
@@ -115,8 +117,8 @@ def _axes(op: tf.Operation) -> list[int] | None:
 
 def _part_by_part(
   op: tf.Operation,
-  splits: Splits,
-  along: Callable[[tf.Operation, Split], Decision | None],
+  splits: Shards,
+  along: Callable[[tf.Operation, Shard], Decision | None],
 ) -> Decision | None:
   """Returns a reduction part by part, if it leaves the dimension.
 
@@ -134,7 +136,7 @@ def _part_by_part(
   gone = 0
   if not op.get_attr("keep_dims"):
     gone = sum(axis < values.axis for axis in set(over))
-  return PerPart((values, Whole()), (values.at(values.axis - gone),))
+  return PerPart((values, Replicate()), (values.at(values.axis - gone),))
 
 
 def has_gradient(tensor: tf.Tensor) -> bool:
@@ -198,7 +200,7 @@ def _make_extreme(
 
 
 @TABLE.rule("ArgMax", "ArgMin")
-def _place_of_extreme(op: tf.Operation, splits: Splits) -> Decision | None:
+def _place_of_extreme(op: tf.Operation, splits: Shards) -> Decision | None:
   values, dimension = splits
   over = _axes(op)
   if values is None or dimension is not None or over is None:
@@ -206,7 +208,7 @@ def _place_of_extreme(op: tf.Operation, splits: Splits) -> Decision | None:
   (axis,) = over
   if axis != values.axis:
     output = values.at(values.axis - (axis < values.axis))
-    return PerPart((values, Whole()), (output,))
+    return PerPart((values, Replicate()), (output,))
   # Other types may not hold places, or have no maximum.
   if op.outputs[0].dtype not in (tf.int32, tf.int64):
     return None
@@ -238,22 +240,22 @@ def _place_of_extreme(op: tf.Operation, splits: Splits) -> Decision | None:
       return [best]
 
   exchanged = (op.outputs[0].shape,) * 2
-  operands = (values, Whole())
-  return Composite(operands, (Joined(Join.FIRST),), build, exchanged)
+  operands = (values, Replicate())
+  return Composite(operands, (Replicate(),), build, exchanged)
 
 
 @TABLE.rule("NthElement", "TopKV2")
-def _top(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _top(op: tf.Operation, splits: Shards) -> PerPart | None:
   """The largest entries in the last dimension, with their places, or one."""
   return choices.first_input(op, splits, axes.last(op.inputs[0], 1))
 
 
 @TABLE.rule("LowerBound", "UpperBound")
-def _place_among_sorted(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _place_among_sorted(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Rows that are sorted, and for each some values that are looked up in it."""
   rows, values = splits
   if rows is None and values is not None and values.axis == 1:
-    return PerPart((Whole(), values), (values,))
+    return PerPart((Replicate(), values), (values,))
   split = axes.only(splits)
   if split is None or split.axis:
     return None
@@ -261,7 +263,7 @@ def _place_among_sorted(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("Bincount", "DenseBincount")
-def _counts(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _counts(op: tf.Operation, splits: Shards) -> PerPart | None:
   """How often there is each number, in all or in each row; or whether.
 
   Weights are as many as numbers, or none.
@@ -271,7 +273,7 @@ def _counts(op: tf.Operation, splits: Splits) -> PerPart | None:
   split = axes.only([values, weights])
   if split is None or size is not None or rank is None:
     return None
-  read: Operand = Whole()
+  read: Operand = Replicate()
   if of_weights.shape.num_elements() != 0:
     if of_weights.shape.rank != rank:
       return None
@@ -279,29 +281,31 @@ def _counts(op: tf.Operation, splits: Splits) -> PerPart | None:
       return None
     read = split
   if op.type == "DenseBincount" and rank == 2 and not split.axis:
-    return PerPart((split, Whole(), read), (split,))
+    return PerPart((split, Replicate(), read), (split,))
   is_binary = op.type == "DenseBincount" and op.get_attr("binary_output")
-  join = Join.MAXIMUM if is_binary else Join.SUM
-  return PerPart((split, Whole(), read), (Joined(join),))
+  join = Reduction.MAXIMUM if is_binary else Reduction.SUM
+  return PerPart((split, Replicate(), read), (Partial(join),))
 
 
 @TABLE.rule("Cumprod", "Cumsum", "CumulativeLogsumexp")
-def _running(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _running(op: tf.Operation, splits: Shards) -> PerPart | None:
   return choices.first_input(op, splits, _axes(op))
 
 
 @TABLE.rule("L2Loss")
-def _half_of_squares(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _half_of_squares(op: tf.Operation, splits: Shards) -> PerPart | None:
   (split,) = splits
-  return PerPart((split,), (Joined(Join.SUM),)) if split is not None else None
+  return (
+    PerPart((split,), (Partial(Reduction.SUM),)) if split is not None else None
+  )
 
 
 @TABLE.rule("BiasAddGrad")
-def _sum_of_channels(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _sum_of_channels(op: tf.Operation, splits: Shards) -> PerPart | None:
   (split,) = splits
   rank = op.inputs[0].shape.rank
   if split is None or rank is None:
     return None
   if split.axis == elementwise.channel_axis(op, rank):
     return PerPart((split,), (split.at(0),))
-  return PerPart((split,), (Joined(Join.SUM),))
+  return PerPart((split,), (Partial(Reduction.SUM),))

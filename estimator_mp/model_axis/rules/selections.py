@@ -12,20 +12,20 @@ from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Composite,
   Decision,
-  Join,
-  Joined,
   OnPart,
   Operand,
+  OwnShard,
+  Partial,
   PartInputs,
   PartOutputs,
   PerPart,
+  Reduction,
+  Replicate,
   Resized,
   Shard,
+  Shards,
   Shifted,
-  Split,
-  Splits,
   Table,
-  Whole,
 )
 from estimator_mp.model_axis.rules import reductions
 
@@ -35,7 +35,7 @@ TABLE = Table()
 
 
 @TABLE.rule("Gather", "GatherV2")
-def _gather(op: tf.Operation, splits: Splits) -> Decision | None:
+def _gather(op: tf.Operation, splits: Shards) -> Decision | None:
   params, indices, *rest = splits
   ranks = [tensor.shape.rank for tensor in op.inputs]
   if None in ranks[:2] or any(rest):
@@ -48,7 +48,7 @@ def _gather(op: tf.Operation, splits: Splits) -> Decision | None:
     axis = named[0]
     batch_dims = op.get_attr("batch_dims")
     batch_dims += ranks[1] if batch_dims < 0 else 0
-  others = (Whole(),) * (len(op.inputs) - 2)
+  others = (Replicate(),) * (len(op.inputs) - 2)
   if any(x is not None and x.axis < batch_dims for x in (params, indices)):
     batch = axes.only([params, indices])
     if batch is None:
@@ -56,7 +56,7 @@ def _gather(op: tf.Operation, splits: Splits) -> Decision | None:
     return PerPart((batch, batch, *others), (batch,))
   if params is None and indices is not None:
     rows = indices.at(axis + indices.axis - batch_dims)
-    return PerPart((Whole(), indices, *others), (rows,))
+    return PerPart((Replicate(), indices, *others), (rows,))
   if params is None or indices is not None:
     return None
   if params.axis == axis:
@@ -64,11 +64,11 @@ def _gather(op: tf.Operation, splits: Splits) -> Decision | None:
   output = params.axis
   if params.axis > axis:
     output += ranks[1] - batch_dims - 1
-  return PerPart((params, Whole(), *others), (params.at(output),))
+  return PerPart((params, Replicate(), *others), (params.at(output),))
 
 
 def _gather_entries(
-  op: tf.Operation, params: Split, axis: int, batch_dims: int
+  op: tf.Operation, params: Shard, axis: int, batch_dims: int
 ) -> Composite | None:
   """Returns how entries of the split dimension are taken.
 
@@ -122,14 +122,14 @@ def _gather_entries(
       shape = [tf.shape(inputs[0][1]), tf.shape(inputs[0][0])[1:]]
       return [tf.reshape(rows, tf.concat(shape, 0))]
 
-  operands: list[Operand] = [Whole()] * len(op.inputs)
+  operands: list[Operand] = [Replicate()] * len(op.inputs)
   operands[:2] = [params, Shifted(params.offsets)]
   shapes = (op.outputs[0].shape,)
-  return Composite(tuple(operands), (Joined(Join.FIRST),), build, shapes)
+  return Composite(tuple(operands), (Replicate(),), build, shapes)
 
 
 @TABLE.rule("GatherNd")
-def _gather_nd(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _gather_nd(op: tf.Operation, splits: Shards) -> PerPart | None:
   params, indices = splits
   if params is None and indices is not None:
     return of_vectors(op.inputs[1], indices)
@@ -139,10 +139,10 @@ def _gather_nd(op: tf.Operation, splits: Splits) -> PerPart | None:
   if params.axis < depth[1] or not all(params.sizes):
     return None
   output = params.at(params.axis - depth[1] + depth[0])
-  return PerPart((params, Whole()), (output,))
+  return PerPart((params, Replicate()), (output,))
 
 
-def of_vectors(indices: tf.Tensor, split: Split) -> PerPart | None:
+def of_vectors(indices: tf.Tensor, split: Shard) -> PerPart | None:
   """Returns how entries of something whole are taken by vectors of indices.
 
   Args:
@@ -152,11 +152,11 @@ def of_vectors(indices: tf.Tensor, split: Split) -> PerPart | None:
   rank = indices.shape.rank
   if rank is None or split.axis >= rank - 1:
     return None
-  return PerPart((Whole(), split), (split,))
+  return PerPart((Replicate(), split), (split,))
 
 
 @TABLE.rule("LookupTableFindV2")
-def _find(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _find(op: tf.Operation, splits: Shards) -> PerPart | None:
   """What a table says of keys, each of which is a scalar."""
   table, keys, default = splits
   if table is not None or keys is None or default is not None:
@@ -169,7 +169,7 @@ def _find(op: tf.Operation, splits: Splits) -> PerPart | None:
   shape = tf.TensorShape(made.get_attr("value_shape") if names_shape else [])
   if shape.rank is None or op.inputs[2].shape.rank != shape.rank:
     return None
-  return PerPart((Whole(), keys, Whole()), (keys,))
+  return PerPart((Replicate(), keys, Replicate()), (keys,))
 
 
 def _depth(indices: tf.Tensor) -> tuple[int, int] | None:
@@ -188,7 +188,7 @@ def _depth(indices: tf.Tensor) -> tuple[int, int] | None:
 
 
 @TABLE.rule("ScatterNd")
-def _scatter_nd(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _scatter_nd(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Parts of the updates make a sum, as those of the same place do."""
   indices, updates, shape = splits
   depth = _depth(op.inputs[0])
@@ -199,12 +199,12 @@ def _scatter_nd(op: tf.Operation, splits: Splits) -> PerPart | None:
     dtype = op.inputs[1].dtype
     if not (dtype.is_floating or dtype.is_integer or dtype.is_complex):
       return None
-    return PerPart((some, some, Whole()), (Joined(),))
+    return PerPart((some, some, Replicate()), (Partial(),))
   if updates is None or indices is not None or not all(updates.sizes):
     return None
   output = updates.at(updates.axis - depth[0] + depth[1])
   resized = Resized(output.axis, output.sizes)
-  return PerPart((Whole(), updates, resized), (output,))
+  return PerPart((Replicate(), updates, resized), (output,))
 
 
 @TABLE.rule(
@@ -214,7 +214,7 @@ def _scatter_nd(op: tf.Operation, splits: Splits) -> PerPart | None:
   "TensorScatterSub",
   "TensorScatterUpdate",
 )
-def _tensor_scatter(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _tensor_scatter(op: tf.Operation, splits: Shards) -> PerPart | None:
   tensor, indices, updates = splits
   depth = _depth(op.inputs[1])
   if indices is not None or depth is None:
@@ -227,22 +227,22 @@ def _tensor_scatter(op: tf.Operation, splits: Splits) -> PerPart | None:
   if tensor is None or tensor.axis < depth[1] or not all(tensor.sizes):
     return None
   updates = tensor.at(tensor.axis - depth[1] + depth[0])
-  return PerPart((tensor, Whole(), updates), (tensor,))
+  return PerPart((tensor, Replicate(), updates), (tensor,))
 
 
 @TABLE.rule("OneHot")
-def _one_hot(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _one_hot(op: tf.Operation, splits: Shards) -> PerPart | None:
   indices, *others = splits
   rank = op.outputs[0].shape.rank
   if indices is None or any(others) or rank is None:
     return None
   axis = op.get_attr("axis") % rank
   output = indices.at(indices.axis + (axis <= indices.axis))
-  return PerPart((indices, *[Whole()] * 3), (output,))
+  return PerPart((indices, *[Replicate()] * 3), (output,))
 
 
 @TABLE.rule("ReverseSequence")
-def _reverse_sequence(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _reverse_sequence(op: tf.Operation, splits: Shards) -> PerPart | None:
   split, lengths = splits
   rank = op.inputs[0].shape.rank
   if split is None or rank is None:
@@ -253,40 +253,42 @@ def _reverse_sequence(op: tf.Operation, splits: Splits) -> PerPart | None:
     if lengths not in (None, split.at(0)):
       return None
     return PerPart((split, split.at(0)), (split,))
-  return None if lengths is not None else PerPart((split, Whole()), (split,))
+  return (
+    None if lengths is not None else PerPart((split, Replicate()), (split,))
+  )
 
 
 @TABLE.rule(
   "MatrixBandPart", "MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3"
 )
-def _band(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _band(op: tf.Operation, splits: Shards) -> PerPart | None:
   return choices.first_input(op, splits, axes.last(op.inputs[0], 2))
 
 
 @TABLE.rule("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
-def _of_diagonals(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _of_diagonals(op: tf.Operation, splits: Shards) -> PerPart | None:
   """What is in the last two dimensions of the matrices is not split."""
   return choices.first_input(op, splits, axes.last(op.outputs[0], 2))
 
 
 @TABLE.rule("MatrixSetDiag", "MatrixSetDiagV2", "MatrixSetDiagV3")
-def _put_diagonals(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _put_diagonals(op: tf.Operation, splits: Shards) -> PerPart | None:
   *values, split_of_band = [*splits, None][:3]
   split, rank = axes.only(values), op.inputs[0].shape.rank
   if split is None or split_of_band is not None or rank is None:
     return None
   if split.axis >= rank - 2:
     return None
-  return PerPart((split, split, *[Whole()] * (len(splits) - 2)), (split,))
+  return PerPart((split, split, *[Replicate()] * (len(splits) - 2)), (split,))
 
 
 @TABLE.rule("InTopK", "InTopKV2")
-def _in_top_k(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _in_top_k(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Of other examples, not of other classes."""
   examples = axes.only(splits[:2])
   if examples is None or examples.axis != 0:
     return None
-  others = (Whole(),) * (len(splits) - 2)
+  others = (Replicate(),) * (len(splits) - 2)
   return PerPart((examples, examples, *others), (examples,))
 
 
@@ -305,31 +307,31 @@ def _in_top_k(op: tf.Operation, splits: Splits) -> PerPart | None:
   "SparseSegmentSum",
   "SparseSegmentSumGrad",
 )
-def _segments(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _segments(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Segments are of the first dimension, and others stay."""
   return choices.first_input(op, splits, [0])
 
 
 @TABLE.rule("SparseSegmentSumWithNumSegments")
-def _sparse_segments(op: tf.Operation, splits: Splits) -> Decision | None:
+def _sparse_segments(op: tf.Operation, splits: Shards) -> Decision | None:
   """Parts of the rows that are listed have sums."""
   data, indices, ids, number = splits
   listed = axes.only([indices, ids])
   if data is not None or number is not None or listed is None:
     return _segments(op, splits)
-  return PerPart((Whole(), listed, listed, Whole()), (Joined(),))
+  return PerPart((Replicate(), listed, listed, Replicate()), (Partial(),))
 
 
-_JOINS = {
-  "UnsortedSegmentMax": Join.MAXIMUM,
-  "UnsortedSegmentMin": Join.MINIMUM,
-  "UnsortedSegmentProd": Join.PRODUCT,
-  "UnsortedSegmentSum": Join.SUM,
+_REDUCTIONS = {
+  "UnsortedSegmentMax": Reduction.MAXIMUM,
+  "UnsortedSegmentMin": Reduction.MINIMUM,
+  "UnsortedSegmentProd": Reduction.PRODUCT,
+  "UnsortedSegmentSum": Reduction.SUM,
 }
 
 
-@TABLE.rule(*_JOINS)
-def _unsorted_segments(op: tf.Operation, splits: Splits) -> PerPart | None:
+@TABLE.rule(*_REDUCTIONS)
+def _unsorted_segments(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Segments are of all dimensions of the ids; parts of rows have sums.
 
   A segment that a part has no row of is what changes no sum there, or product,
@@ -345,15 +347,15 @@ def _unsorted_segments(op: tf.Operation, splits: Splits) -> PerPart | None:
     is_extreme = op.type in ("UnsortedSegmentMax", "UnsortedSegmentMin")
     if rows is None or (is_extreme and reductions.has_gradient(op.outputs[0])):
       return None
-    return PerPart((rows, rows, Whole()), (Joined(_JOINS[op.type]),))
+    return PerPart((rows, rows, Replicate()), (Partial(_REDUCTIONS[op.type]),))
   if data is None:
     return None
   output = data.at(data.axis - rank + 1)
-  return PerPart((data, Whole(), Whole()), (output,))
+  return PerPart((data, Replicate(), Replicate()), (output,))
 
 
 @TABLE.rule("DynamicPartition")
-def _partition(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _partition(op: tf.Operation, splits: Shards) -> PerPart | None:
   data, partitions = splits
   rank = op.inputs[1].shape.rank
   if data is None or partitions is not None or rank is None:
@@ -361,11 +363,11 @@ def _partition(op: tf.Operation, splits: Splits) -> PerPart | None:
   if data.axis < rank:
     return None
   output = data.at(data.axis - rank + 1)
-  return PerPart((data, Whole()), (output,) * len(op.outputs))
+  return PerPart((data, Replicate()), (output,) * len(op.outputs))
 
 
 @TABLE.rule("DynamicStitch", "ParallelDynamicStitch")
-def _stitch(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _stitch(op: tf.Operation, splits: Shards) -> PerPart | None:
   count = len(splits) // 2
   ranks = [tensor.shape.rank for tensor in op.inputs[:count]]
   if None in ranks or any(splits[:count]):
@@ -378,23 +380,23 @@ def _stitch(op: tf.Operation, splits: Splits) -> PerPart | None:
   if output is None or output.axis < 1:
     return None
   data = [output.at(output.axis - 1 + rank) for rank in ranks]
-  return PerPart((*[Whole()] * count, *data), (output,))
+  return PerPart((*[Replicate()] * count, *data), (output,))
 
 
 @TABLE.rule("Switch")
-def _switch(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _switch(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Each part goes where the tensor, or the handle, goes."""
   data, predicate = splits
   if data is None or predicate is not None:
     return None
   is_handle = op.inputs[0].dtype == tf.resource
-  return PerPart((Shard() if is_handle else data, Whole()), (data, data))
+  return PerPart((OwnShard() if is_handle else data, Replicate()), (data, data))
 
 
 @TABLE.rule("Merge")
-def _merge(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _merge(op: tf.Operation, splits: Shards) -> PerPart | None:
   """What is made of nothing in a branch could be there if it is not taken."""
   split = axes.only(splits)
   if split is None or any(own is None for own in splits):
     return None
-  return PerPart((split,) * len(splits), (split, Joined(Join.FIRST)))
+  return PerPart((split,) * len(splits), (split, Replicate()))

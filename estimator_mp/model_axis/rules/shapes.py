@@ -10,17 +10,15 @@ from estimator_mp.graph import shapes as graph_shapes
 from estimator_mp.model_axis import axes, choices
 from estimator_mp.model_axis.decisions import (
   Composite,
-  Join,
-  Joined,
   OnPart,
   PartInputs,
   PartOutputs,
   PerPart,
+  Replicate,
   Resized,
-  Split,
-  Splits,
+  Shard,
+  Shards,
   Table,
-  Whole,
 )
 
 import numpy as np
@@ -30,7 +28,7 @@ TABLE = Table()
 
 
 @TABLE.rule("Reshape")
-def _reshape(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _reshape(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Heads of a layer's outputs, and outputs of heads."""
   split, shape = splits
   before = axes.dimensions(op.inputs[0])
@@ -44,27 +42,27 @@ def _reshape(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("ConjugateTranspose", "Transpose")
-def _transpose(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _transpose(op: tf.Operation, splits: Shards) -> PerPart | None:
   split, order = splits
   axes_before = axes.constant_axes(op.inputs[1], op.inputs[0].shape.rank)
   if split is None or order is not None or axes_before is None:
     return None
   output = split.at(axes_before.index(split.axis))
-  return PerPart((split, Whole()), (output,))
+  return PerPart((split, Replicate()), (output,))
 
 
 @TABLE.rule("ExpandDims")
-def _expand_dims(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _expand_dims(op: tf.Operation, splits: Shards) -> PerPart | None:
   split, axis = splits
   new = axes.constant_axes(op.inputs[1], op.outputs[0].shape.rank)
   if split is None or axis is not None or new is None:
     return None
   output = split.at(split.axis + (new[0] <= split.axis))
-  return PerPart((split, Whole()), (output,))
+  return PerPart((split, Replicate()), (output,))
 
 
 @TABLE.rule("Squeeze")
-def _squeeze(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _squeeze(op: tf.Operation, splits: Shards) -> PerPart | None:
   """The dimensions are named, because a part may be of size 1."""
   (split,) = splits
   sizes = op.inputs[0].shape
@@ -84,7 +82,7 @@ def _squeeze(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("EnsureShape")
-def _ensure_shape(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _ensure_shape(op: tf.Operation, splits: Shards) -> PerPart | None:
   (split,) = splits
   shape = tf.TensorShape(op.get_attr("shape"))
   if split is None:
@@ -101,7 +99,7 @@ def _ensure_shape(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("MirrorPad", "MirrorPadGrad", "Pad", "PadV2", "Tile")
-def _keep_size(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _keep_size(op: tf.Operation, splits: Shards) -> PerPart | None:
   """No padding, and no more than one tile, where the size stays."""
   split = splits[0]
   if split is None or axes.size(op.outputs[0], split.axis) != split.size:
@@ -112,7 +110,7 @@ def _keep_size(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("BroadcastTo")
-def _broadcast_to(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _broadcast_to(op: tf.Operation, splits: Shards) -> PerPart | None:
   split, shape = splits
   ranks = [op.inputs[0].shape.rank, op.outputs[0].shape.rank]
   if split is None or shape is not None or None in ranks:
@@ -122,7 +120,7 @@ def _broadcast_to(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("Reverse", "ReverseV2")
-def _reverse(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _reverse(op: tf.Operation, splits: Shards) -> PerPart | None:
   if op.type == "Reverse":
     is_reversed = graph_shapes.constant(op.inputs[1])
     reversed_axes = None if is_reversed is None else np.nonzero(is_reversed)[0]
@@ -132,21 +130,21 @@ def _reverse(op: tf.Operation, splits: Splits) -> PerPart | None:
 
 
 @TABLE.rule("Roll")
-def _roll(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _roll(op: tf.Operation, splits: Shards) -> PerPart | None:
   rolled = axes.constant_axes(op.inputs[2], op.inputs[0].shape.rank)
   return choices.first_input(op, splits, rolled)
 
 
 @TABLE.rule("Rank")
-def _rank(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _rank(op: tf.Operation, splits: Shards) -> PerPart | None:
   (split,) = splits
   if split is None:
     return None
-  return PerPart((split,), (Joined(Join.FIRST),))
+  return PerPart((split,), (Replicate(),))
 
 
 @TABLE.rule("Shape", "ShapeN", "Size")
-def _shape(op: tf.Operation, splits: Splits) -> Composite | None:
+def _shape(op: tf.Operation, splits: Shards) -> Composite | None:
   """From the first part's, so that no tensor is gathered to be measured."""
   if any(tensor.shape.rank is None for tensor in op.inputs):
     return None
@@ -165,12 +163,12 @@ def _shape(op: tf.Operation, splits: Splits) -> Composite | None:
         return [tf.reduce_prod(shape) for shape in whole]
       return list(whole)
 
-  operands = tuple(Whole() if split is None else split for split in splits)
-  return Composite(operands, (Joined(Join.FIRST),) * len(op.outputs), build)
+  operands = tuple(Replicate() if split is None else split for split in splits)
+  return Composite(operands, (Replicate(),) * len(op.outputs), build)
 
 
 def _whole_shape(
-  tensor: tf.Tensor, part: tf.Tensor, split: Split | None, dtype: tf.DType
+  tensor: tf.Tensor, part: tf.Tensor, split: Shard | None, dtype: tf.DType
 ) -> tf.Tensor:
   """Returns the shape of a tensor, read from its first part."""
   sizes: list[int | None] = tensor.shape.as_list()

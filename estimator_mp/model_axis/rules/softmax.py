@@ -18,7 +18,7 @@ from estimator_mp.model_axis.decisions import (
   PartInputs,
   PartOutputs,
   PerPart,
-  Splits,
+  Shards,
   Table,
 )
 
@@ -138,7 +138,7 @@ def _build(op: tf.Operation, reads: PartInputs, on_part: OnPart) -> PartOutputs:
 
 
 @TABLE.rule("Softmax", "LogSoftmax")
-def _softmax(op: tf.Operation, splits: Splits) -> Decision | None:
+def _softmax(op: tf.Operation, splits: Shards) -> Decision | None:
   """Returns the op for each part, unless it is the last axis that is split."""
   (split,) = splits
   rank = op.inputs[0].shape.rank

@@ -7,21 +7,21 @@ made once for each shard.
 from estimator_mp.model_axis.decisions import (
   ByTurns,
   Composite,
-  Join,
-  Joined,
   LookUp,
   OnPart,
   Operand,
   Owned,
+  OwnShard,
+  Partial,
   PartInputs,
   PartOutputs,
   PerPart,
+  Reduction,
+  Replicate,
   Shard,
-  Split,
-  Splits,
+  Shards,
   Table,
   Turned,
-  Whole,
 )
 from estimator_mp.model_axis.rules import selections
 
@@ -31,13 +31,13 @@ TABLE = Table()
 
 
 @TABLE.rule("ReadVariableOp")
-def _read(op: tf.Operation, splits: Splits) -> PerPart | Composite | None:
+def _read(op: tf.Operation, splits: Shards) -> PerPart | Composite | None:
   (split,) = splits
   if isinstance(split, ByTurns):
     return _read_by_turns(split)
   if split is not None and 0 in split.sizes:
     return _read_where_it_is(split)
-  return PerPart((Shard(),), (split,)) if split is not None else None
+  return PerPart((OwnShard(),), (split,)) if split is not None else None
 
 
 def turns(split: ByTurns) -> list[tf.Tensor]:
@@ -66,10 +66,10 @@ def _read_by_turns(split: ByTurns) -> Composite:
     whole.set_shape(op.outputs[0].shape)
     return [whole]
 
-  return Composite((Shard(),), (Joined(Join.FIRST),), build)
+  return Composite((OwnShard(),), (Replicate(),), build)
 
 
-def _read_where_it_is(split: Split) -> Composite:
+def _read_where_it_is(split: Shard) -> Composite:
   """A table that one device has: others are not to work on nothing."""
   owner = split.sizes.index(split.size)
 
@@ -81,16 +81,16 @@ def _read_where_it_is(split: Split) -> Composite:
     with on_part(owner):
       return [tf.raw_ops.ReadVariableOp(resource=handle, dtype=dtype)]
 
-  return Composite((Shard(),), (Joined(Join.FIRST),), build)
+  return Composite((OwnShard(),), (Replicate(),), build)
 
 
 @TABLE.rule("VarIsInitializedOp")
-def _is_initialized(op: tf.Operation, splits: Splits) -> PerPart:
-  return PerPart((Shard(),), (Joined(Join.ALL),))
+def _is_initialized(op: tf.Operation, splits: Shards) -> PerPart:
+  return PerPart((OwnShard(),), (Partial(Reduction.ALL),))
 
 
 @TABLE.rule("VariableShape")
-def _shape(op: tf.Operation, splits: Splits) -> Composite | None:
+def _shape(op: tf.Operation, splits: Shards) -> Composite | None:
   (split,) = splits
   if split is None:
     return None
@@ -106,11 +106,11 @@ def _shape(op: tf.Operation, splits: Splits) -> Composite | None:
       elements[axis] = tf.constant(size, dtype)
       return [tf.stack(elements)]
 
-  return Composite((Shard(),), (Joined(Join.FIRST),), build)
+  return Composite((OwnShard(),), (Replicate(),), build)
 
 
 @TABLE.rule("ResourceGather")
-def _gather(op: tf.Operation, splits: Splits) -> PerPart | LookUp | None:
+def _gather(op: tf.Operation, splits: Shards) -> PerPart | LookUp | None:
   """Columns of rows; rows themselves are exchanged.
 
   Of a variable that is whole, parts look up what they have indices of.
@@ -120,7 +120,7 @@ def _gather(op: tf.Operation, splits: Splits) -> PerPart | LookUp | None:
   if handle is None and indices is not None:
     if batch_dims < 0 or indices.axis < batch_dims:
       return None
-    return PerPart((Whole(), indices), (indices,))
+    return PerPart((Replicate(), indices), (indices,))
   if handle is None or batch_dims:
     return None
   if not handle.axis:
@@ -128,11 +128,11 @@ def _gather(op: tf.Operation, splits: Splits) -> PerPart | LookUp | None:
   if indices is not None or rank is None:
     return None
   output = handle.at(handle.axis - 1 + rank)
-  return PerPart((Shard(), Whole()), (output,))
+  return PerPart((OwnShard(), Replicate()), (output,))
 
 
 @TABLE.rule("ResourceGatherNd")
-def _gather_nd(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _gather_nd(op: tf.Operation, splits: Shards) -> PerPart | None:
   handle, indices = splits
   if handle is not None or indices is None:
     return None
@@ -163,7 +163,7 @@ def _gather_nd(op: tf.Operation, splits: Splits) -> PerPart | None:
   "ResourceApplyProximalGradientDescent",
   "ResourceApplyRMSProp",
 )
-def _write(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _write(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Entry by entry: a variable, its slots, and a value of the same shape."""
   split = splits[0]
   if split is None:
@@ -173,9 +173,9 @@ def _write(op: tf.Operation, splits: Splits) -> PerPart | None:
     if tensor.dtype == tf.resource:
       if own is not None and own != split:
         return None
-      operands.append(split if own is None else Shard())
+      operands.append(split if own is None else OwnShard())
     elif tensor.shape.rank == 0:
-      operands.append(Whole())
+      operands.append(Replicate())
     elif isinstance(split, ByTurns):
       operands.append(Turned(split))
     else:
@@ -203,7 +203,7 @@ def _write(op: tf.Operation, splits: Splits) -> PerPart | None:
   "ResourceSparseApplyProximalGradientDescent",
   "ResourceSparseApplyRMSProp",
 )
-def _write_rows(op: tf.Operation, splits: Splits) -> PerPart | None:
+def _write_rows(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Columns of some rows, or those rows that a shard has."""
   split = splits[0]
   if split is None:
@@ -216,13 +216,13 @@ def _write_rows(op: tf.Operation, splits: Splits) -> PerPart | None:
     if tensor.dtype == tf.resource:
       if own is not None and own != split:
         return None
-      operands.append(split if own is None else Shard())
+      operands.append(split if own is None else OwnShard())
     elif tensor.shape.rank == 0 and name != "indices":
-      operands.append(Whole())
+      operands.append(Replicate())
     elif not split.axis:
       operands.append(Owned(split.rows, indices))
     elif name == "indices":
-      operands.append(Whole())
+      operands.append(Replicate())
     elif rank_of_rows is None:
       return None
     else:

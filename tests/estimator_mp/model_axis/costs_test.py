@@ -4,17 +4,16 @@ from estimator_mp.collectives.exchange import Rows
 from estimator_mp.model_axis import costs, inference
 from estimator_mp.model_axis.decisions import (
   Composite,
-  Join,
-  Joined,
   LookUp,
   Owned,
+  OwnShard,
+  Partial,
   PerPart,
+  Replicate,
   Resized,
   Shard,
   Shifted,
-  Split,
   Table,
-  Whole,
 )
 from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
 
@@ -28,7 +27,7 @@ _TABLE = Table()
 
 @_TABLE.source("Fill")
 def _fill(op, split):
-  return PerPart((Resized(split.axis, split.sizes), Whole()), (split,))
+  return PerPart((Resized(split.axis, split.sizes), Replicate()), (split,))
 
 
 def _inferred(ops, splits, decisions):
@@ -67,13 +66,13 @@ class BytesSentTest(absltest.TestCase):
     hidden = tf.matmul(x, up, name="hidden")
     output = tf.matmul(hidden, down, name="output")
     twice = tf.matmul(x, up, name="twice")
-    columns, rows = Split(1, (3, 2, 2)), Split(0, (3, 2, 2))
+    columns, rows = Shard(1, (3, 2, 2)), Shard(0, (3, 2, 2))
     sent = self._sent(
       {"up:0": columns, "down:0": rows, "hidden:0": columns},
       {
-        hidden.op: PerPart((Whole(), columns), (columns,)),
-        output.op: PerPart((columns, rows), (Joined(),)),
-        twice.op: PerPart((Whole(), columns), (columns,)),
+        hidden.op: PerPart((Replicate(), columns), (columns,)),
+        output.op: PerPart((columns, rows), (Partial(),)),
+        twice.op: PerPart((Replicate(), columns), (columns,)),
       },
       differentiated=["hidden:0", "output:0", "x:0"],
     )
@@ -89,9 +88,9 @@ class BytesSentTest(absltest.TestCase):
     x = v1.placeholder(tf.float32, [5, 7], "x")
     tf.linalg.diag(x, name="one")
     other = tf.exp(x, name="other")
-    split = Split(1, (3, 2, 2))
+    split = Shard(1, (3, 2, 2))
     sent = self._sent(
-      {"x:0": split}, {other.op: PerPart((Whole(),), (Joined(Join.FIRST),))}
+      {"x:0": split}, {other.op: PerPart((Replicate(),), (Replicate(),))}
     )
     self.assertEqual(
       sent,
@@ -106,7 +105,7 @@ class BytesSentTest(absltest.TestCase):
     x = v1.placeholder(tf.float32, [4, 6], "x")
     y = v1.placeholder(tf.float32, [4, 6], "y")
     total = tf.add(x, y, name="total")
-    rows, columns = Split(0, (2, 1, 1)), Split(1, (2, 2, 2))
+    rows, columns = Shard(0, (2, 1, 1)), Shard(1, (2, 2, 2))
     sent = self._sent(
       {"x:0": columns},
       {total.op: PerPart((rows, rows), (rows,))},
@@ -126,7 +125,7 @@ class BytesSentTest(absltest.TestCase):
     rows = v1.placeholder(tf.int32, [], "rows")
     ones = tf.fill([rows, 6], 1.0, name="ones")
     total = tf.add(x, ones, name="total")
-    split = Split(1, (2, 2, 2))
+    split = Shard(1, (2, 2, 2))
     sent = self._sent(
       {"x:0": split}, {total.op: PerPart((split, split), (split,))}
     )
@@ -139,12 +138,12 @@ class BytesSentTest(absltest.TestCase):
     maximum = tf.maximum(x, tf.constant(0.5, name="small"), name="maximum")
     large = tf.constant(0.5, shape=[2000, 3, 1], name="large")
     total = tf.add(x, large, name="total")
-    split = Split(1, (2, 2, 2))
+    split = Shard(1, (2, 2, 2))
     sent = self._sent(
       {"x:0": split},
       {
-        maximum.op: PerPart((split, Whole()), (split,)),
-        total.op: PerPart((split, Whole()), (split.at(2),)),
+        maximum.op: PerPart((split, Replicate()), (split,)),
+        total.op: PerPart((split, Replicate()), (split.at(2),)),
       },
     )
     self.assertEqual(
@@ -154,7 +153,7 @@ class BytesSentTest(absltest.TestCase):
   def test_unknown_dimensions_are_nominal_unless_bytes_are_given(self):
     x = v1.placeholder(tf.float32, [None, 6], "x")
     tf.linalg.diag(x, name="diag")
-    split = Split(1, (2, 2, 2))
+    split = Shard(1, (2, 2, 2))
     self.assertEqual(
       self._sent({"x:0": split}, {}),
       [("gather", "x:0", "diag", 32 * 4 * 4, 0)],
@@ -170,10 +169,10 @@ class BytesSentTest(absltest.TestCase):
     loss = tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(
       features=logits, labels=ids, name="loss"
     ).loss
-    split = Split(1, (2, 2, 2))
+    split = Shard(1, (2, 2, 2))
     decision = Composite(
       (split, Shifted((0, 2, 4))),
-      (Joined(Join.FIRST), split),
+      (Replicate(), split),
       lambda op, inputs, on_part: [],
       (tf.TensorShape([5]), tf.TensorShape([5])),
     )
@@ -201,7 +200,7 @@ class BytesSentTest(absltest.TestCase):
     )
     decision = LookUp(Rows((4, 3, 3)))
     sent = self._sent(
-      {"table:0": Split(0, (4, 3, 3))},
+      {"table:0": Shard(0, (4, 3, 3))},
       {rows.op: decision, fewer.op: decision},
       differentiated=["rows:0"],
     )
@@ -223,8 +222,8 @@ class BytesSentTest(absltest.TestCase):
       resource=table.handle, indices=ids, updates=gradient, name="update"
     )
     rows = Rows((4, 3, 3))
-    decision = PerPart((Shard(), Owned(rows, 1), Owned(rows, 1)), ())
-    sent = self._sent({"table:0": Split(0, (4, 3, 3))}, {update: decision})
+    decision = PerPart((OwnShard(), Owned(rows, 1), Owned(rows, 1)), ())
+    sent = self._sent({"table:0": Shard(0, (4, 3, 3))}, {update: decision})
     self.assertEqual(
       sent, [("exchange", "ids:0", "update", 3 * (4 * 4 + 8), 0)]
     )

@@ -1,21 +1,21 @@
 """Decisions as data: splits, and tables of rules."""
 
-from estimator_mp.model_axis.decisions import Split, Table, joined
+from estimator_mp.model_axis.decisions import Shard, Table, joined
 
 from absl.testing import absltest
 
 
 class SplitTest(absltest.TestCase):
   def test_parts_follow_each_other(self):
-    split = Split(1, (3, 1, 2))
+    split = Shard(1, (3, 1, 2))
     self.assertEqual(split.offsets, (0, 3, 4))
     self.assertEqual(split.size, 6)
 
   def test_other_dimensions_and_sizes(self):
-    split = Split(0, (4, 2))
-    self.assertEqual(split.at(2), Split(2, (4, 2)))
-    self.assertEqual(split.times(3), Split(0, (12, 6)))
-    self.assertEqual(split.over(2), Split(0, (2, 1)))
+    split = Shard(0, (4, 2))
+    self.assertEqual(split.at(2), Shard(2, (4, 2)))
+    self.assertEqual(split.times(3), Shard(0, (12, 6)))
+    self.assertEqual(split.over(2), Shard(0, (2, 1)))
     self.assertIsNone(split.over(4))
 
 

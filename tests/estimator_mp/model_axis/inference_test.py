@@ -2,12 +2,12 @@
 
 from estimator_mp.model_axis import decisions, inference
 from estimator_mp.model_axis.decisions import (
-  Join,
-  Joined,
+  OwnShard,
+  Partial,
   PerPart,
+  Reduction,
+  Replicate,
   Shard,
-  Split,
-  Whole,
 )
 from estimator_mp.model_axis.inference import Gather
 from estimator_mp.model_axis.rules.table import TABLE
@@ -20,8 +20,8 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 
-_COLUMNS = Split(1, (4, 2))
-_ROWS = Split(0, (4, 2))
+_COLUMNS = Shard(1, (4, 2))
+_ROWS = Shard(0, (4, 2))
 # Parts can make a negative themselves, but what is split is gathered for it.
 _ONLY_SOURCE_OF_NEG = decisions.Table(
   {name: rule for name, rule in TABLE.rules.items() if name != "Neg"},
@@ -93,11 +93,11 @@ class LayoutsTest(_GraphTest):
         "product": (_COLUMNS,),
         "hidden": (_COLUMNS,),
         "down/value": (_ROWS,),
-        "out": (Joined(Join.SUM),),
+        "out": (Partial(Reduction.SUM),),
       },
     )
     self.assertEqual(
-      found.decisions[self._op("product")].operands, (Whole(), _COLUMNS)
+      found.decisions[self._op("product")].operands, (Replicate(), _COLUMNS)
     )
     self.assertEmpty(found.gathers)
     self.assertEmpty(found.adopted)
@@ -228,7 +228,7 @@ class HandlesTest(_GraphTest):
     self.assertEqual(found.splits, {"kernel:0": _ROWS, "slot:0": _ROWS})
     self.assertEqual(
       found.decisions[self._op("update")].operands,
-      (Shard(), Shard(), Whole(), _ROWS, Whole()),
+      (OwnShard(), OwnShard(), Replicate(), _ROWS, Replicate()),
     )
 
   def test_a_slot_that_is_to_be_whole(self):
@@ -239,13 +239,13 @@ class HandlesTest(_GraphTest):
   def test_a_slot_that_is_split_in_another_way(self):
     self._momentum()
     with self.assertRaisesRegex(inference.Unsplittable, "^kernel .* update"):
-      _infer({"kernel": _ROWS, "slot": Split(0, (3, 3))})
+      _infer({"kernel": _ROWS, "slot": Shard(0, (3, 3))})
 
   def test_a_rule_must_give_each_part_its_shard(self):
     """Not the handle of the whole variable: there is none."""
     table = decisions.Table()
     table.rule("ReadVariableOp")(
-      lambda op, splits: PerPart((Whole(),), (_ROWS,))
+      lambda op, splits: PerPart((Replicate(),), (_ROWS,))
     )
     _value("kernel", 6, 4)
     with self.assertRaisesRegex(inference.Unsplittable, "^kernel cannot"):
@@ -267,7 +267,7 @@ class HandlesTest(_GraphTest):
 class AdoptionTest(_GraphTest):
   def test_what_meets_a_split_tensor_entry_by_entry(self):
     tf.nn.bias_add(_layer(), _value("bias", 6), name="sum")
-    bias = Split(0, (4, 2))
+    bias = Shard(0, (4, 2))
     found = _infer({"up": _COLUMNS}, adoptable=["bias"])
     self.assertEqual(found.adopted, {"bias": bias})
     self.assertEqual(found.splits["bias:0"], bias)
@@ -293,7 +293,7 @@ class AdoptionTest(_GraphTest):
     other = tf.matmul(v1.placeholder(tf.float32, [3, 4]), _value("left", 4, 6))
     tf.nn.bias_add(other, bias, name="second")
     found = _infer(
-      {"up": _COLUMNS, "left": Split(1, (3, 3))}, adoptable=["bias"]
+      {"up": _COLUMNS, "left": Shard(1, (3, 3))}, adoptable=["bias"]
     )
     self.assertEqual(found.adopted, {"bias": _ROWS})
 
@@ -351,7 +351,7 @@ class AdoptionTest(_GraphTest):
     found = inference.Inference(
       self.graph.get_operations(), _ONLY_SOURCE_OF_NEG
     ).infer(
-      {"up": _COLUMNS, "first": Split(0, sizes)},
+      {"up": _COLUMNS, "first": Shard(0, sizes)},
       adoptable=["second"],
     )
     self.assertEqual(found.adopted, adopted)
@@ -365,7 +365,7 @@ class AdoptionTest(_GraphTest):
     found = inference.Inference(
       self.graph.get_operations(), _ONLY_SOURCE_OF_NEG
     ).infer(
-      {"up": _COLUMNS, "left": Split(1, (3, 3))},
+      {"up": _COLUMNS, "left": Shard(1, (3, 3))},
       adoptable=["bias"],
     )
     self.assertEqual(found.adopted, {"bias": _ROWS})
@@ -529,7 +529,7 @@ class AnyGraphTest(absltest.TestCase):
     made = {f"{name}:0": split for name, split in variables.items()}
     for op, decision in found.decisions.items():
       for tensor, output in zip(op.outputs, decision.outputs, strict=True):
-        if isinstance(output, Split):
+        if isinstance(output, Shard):
           made[tensor.name] = output
     self.assertEqual(found.splits, made)
 

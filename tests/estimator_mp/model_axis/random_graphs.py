@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any
 
-from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.decisions import Shard
 
 import numpy as np
 import tensorflow as tf
@@ -52,7 +52,7 @@ class Program:
   """
 
   shapes: Mapping[str, tuple[int, ...]]
-  splits: Mapping[str, Split]
+  splits: Mapping[str, Shard]
   unknown: Mapping[str, Sequence[int]]
   steps: Sequence[Step]
   seed: int
@@ -164,7 +164,7 @@ def _splits(random, shapes):
       sizes = tuple(np.diff([0, *ends, size]).tolist())
       if random.random() < 0.8:
         sizes = of_size.setdefault(size, sizes)
-      splits[name] = Split(axis, sizes)
+      splits[name] = Shard(axis, sizes)
   return splits
 
 

@@ -4,7 +4,7 @@ import functools
 import itertools
 
 from estimator_mp.model_axis import costs, evaluation, inference, search
-from estimator_mp.model_axis.decisions import Split, even_sizes
+from estimator_mp.model_axis.decisions import Shard, even_sizes
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.placement import costs as placement_costs
 from tests.estimator_mp import zoo
@@ -95,10 +95,10 @@ class SearchTest(parameterized.TestCase):
     self.assertEqual(
       chosen,
       {
-        "query/kernel": Split(1, sizes),
-        "key/kernel": Split(1, sizes),
-        "value/kernel": Split(1, sizes),
-        "output/kernel": Split(0, sizes),
+        "query/kernel": Shard(1, sizes),
+        "key/kernel": Shard(1, sizes),
+        "value/kernel": Shard(1, sizes),
+        "output/kernel": Shard(0, sizes),
       },
     )
     sums = [x for x in self._sent(chosen, num_parts) if x.kind == "sum"]
@@ -108,7 +108,7 @@ class SearchTest(parameterized.TestCase):
     net = v1.placeholder(tf.float32, [None, 12], "net")
     tf.reduce_mean(_mlp(net, layers=4), name="loss")
     chosen = self._choose(2)
-    columns, rows = Split(1, (6, 6)), Split(0, (6, 6))
+    columns, rows = Shard(1, (6, 6)), Shard(0, (6, 6))
     self.assertEqual(
       chosen,
       {
@@ -131,11 +131,11 @@ class SearchTest(parameterized.TestCase):
       net += _dense(hidden, 32, f"layer_{i}/down")
       net = _layer_norm(net, f"layer_{i}/norm")
     tf.reduce_mean(net, name="loss")
-    columns, rows = Split(1, (64, 64)), Split(0, (64, 64))
+    columns, rows = Shard(1, (64, 64)), Shard(0, (64, 64))
     self.assertEqual(
       self._choose(2),
       {
-        "words": Split(0, (25, 25)),
+        "words": Shard(0, (25, 25)),
         "token_types": None,
         "layer_0/up/kernel": columns,
         "layer_0/down/kernel": rows,
@@ -162,9 +162,9 @@ class SearchTest(parameterized.TestCase):
     chosen = self._choose(2)
     words = (250, 250)
     if is_tied:
-      self.assertEqual(chosen["embeddings"], Split(0, words))
+      self.assertEqual(chosen["embeddings"], Shard(0, words))
     else:
-      self.assertEqual(chosen["softmax"], Split(1, words))
+      self.assertEqual(chosen["softmax"], Shard(1, words))
     self.assertIsNotNone(chosen["embeddings"])
     sent = self._sent(chosen, 2)
     self.assertNotIn(logits.name, [x.tensor for x in sent])
@@ -195,7 +195,7 @@ class SearchTest(parameterized.TestCase):
     tf.reduce_mean(hidden)
     chosen = self._choose(2)
     self.assertEqual(
-      chosen, {"kernel": None, "bias": None, "up": Split(1, (4, 4))}
+      chosen, {"kernel": None, "bias": None, "up": Shard(1, (4, 4))}
     )
 
   def test_variables_may_have_been_made_before(self):
@@ -216,9 +216,9 @@ class SearchTest(parameterized.TestCase):
     hidden = _dense(net, 20, "up")
     tf.reduce_mean(_dense(hidden, 12, "down"))
     shapes = {"down/kernel": [20, 12], "up/bias": [20], "down/bias": [12]}
-    columns = {"up/kernel": Split(1, (15, 5))}
+    columns = {"up/kernel": Shard(1, (15, 5))}
     chosen = self._choose(2, variables=shapes, fixed=columns)
-    self.assertEqual(chosen, {"down/kernel": Split(0, (15, 5))})
+    self.assertEqual(chosen, {"down/kernel": Shard(0, (15, 5))})
 
   def test_more_is_split_under_a_memory_limit(self):
     net = v1.placeholder(tf.float32, [None, 40], "net")
@@ -250,19 +250,19 @@ class SearchTest(parameterized.TestCase):
   def test_a_transformer_is_split_as_megatron_lm_does(self):
     options = self._zoo("transformer")
     chosen = self._choose(2, **options)
-    columns, rows = Split(1, (8, 8)), Split(0, (8, 8))
+    columns, rows = Shard(1, (8, 8)), Shard(0, (8, 8))
     layer = {
       "query/kernel": columns,
       "key/kernel": columns,
       "value/kernel": columns,
       "output/kernel": rows,
-      "up/kernel": Split(1, (16, 16)),
-      "down/kernel": Split(0, (16, 16)),
+      "up/kernel": Shard(1, (16, 16)),
+      "down/kernel": Shard(0, (16, 16)),
     }
     self.assertEqual(
       chosen,
       {
-        "encoder/embeddings": Split(0, (25, 25)),
+        "encoder/embeddings": Shard(0, (25, 25)),
         "pooler/kernel": None,
         "classifier/kernel": None,
         **{
@@ -301,7 +301,7 @@ class SearchTest(parameterized.TestCase):
     choices = [
       [None]
       + [
-        Split(axis, even_sizes(size, num_parts))
+        Shard(axis, even_sizes(size, num_parts))
         for axis, size in enumerate(variables[variable])
         if size >= num_parts
       ]

@@ -15,7 +15,7 @@ from estimator_mp import devices
 from estimator_mp.graph import ledger
 from estimator_mp.lower.splitting import operands, part_ops
 from estimator_mp.model_axis import inference
-from estimator_mp.model_axis.decisions import Split, Table
+from estimator_mp.model_axis.decisions import Shard, Table
 from estimator_mp.model_axis.rules import table as table_lib
 from tests import tiers
 
@@ -57,7 +57,7 @@ def check(
   test: Any,
   build: Callable[..., Any],
   feeds: Mapping[str, np.ndarray],
-  splits: Mapping[str, Split],
+  splits: Mapping[str, Shard],
   unknown: Mapping[str, Sequence[int]] = {},
   rtol: float = 1e-6,
   atol: float = 1e-6,
@@ -123,7 +123,7 @@ def _assert_close(ours, theirs, rtol, atol, name):
 def run(
   build: Callable[..., Any],
   feeds: Mapping[str, np.ndarray],
-  splits: Mapping[str, Split],
+  splits: Mapping[str, Shard],
   unknown: Mapping[str, Sequence[int]] = {},
   table: Table = table_lib.TABLE,
   order: int = 1,
@@ -131,8 +131,8 @@ def run(
   """Returns what a graph gives, sunk if something is split; see `check`."""
   with tf.Graph().as_default() as graph, v1.device("/device:CPU:0"):
     inputs, feed = {}, {}
-    made = ledger.Ledger(graph)
-    maker = operands.Operands(table, lambda op: names, made)
+    of_graph = ledger.Ledger(graph)
+    maker = operands.Operands(table, lambda op: names, of_graph)
     names = [f"/device:CPU:{i}" for i in range(4)]
     for name, value in feeds.items():
       shape = [

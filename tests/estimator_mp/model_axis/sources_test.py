@@ -3,7 +3,7 @@
 import re
 
 from estimator_mp.model_axis import inference
-from estimator_mp.model_axis.decisions import Resized, Split, Whole
+from estimator_mp.model_axis.decisions import Replicate, Resized, Shard
 from estimator_mp.model_axis.rules.table import TABLE
 from tests import tiers
 from tests.estimator_mp.model_axis import sinking
@@ -96,7 +96,7 @@ class SourcesTest(parameterized.TestCase):
           self,
           lambda w, x: w * build(x) + build(x),
           {"w": _floats(4, 6), "x": _floats(4, 2)},
-          {"w": Split(1, sizes)},
+          {"w": Shard(1, sizes)},
         )
         self.assertEmpty(_slices(found))
 
@@ -111,7 +111,7 @@ class SourcesTest(parameterized.TestCase):
       self,
       lambda w, x: w * build(x),
       {"w": _floats(4, 1, 6), "x": _floats(4, 1, 6)},
-      {"w": Split(2, (2, 4))},
+      {"w": Shard(2, (2, 4))},
     )
     self.assertNotEmpty(_slices(found))
 
@@ -123,7 +123,7 @@ class SourcesTest(parameterized.TestCase):
       self,
       lambda w, x, ids: w * tf.math.unsorted_segment_sum(x, ids, 7) * 0.5,
       {"w": _floats(7, 3), "x": _floats(6, 3), "ids": ids},
-      {"w": Split(0, sizes)},
+      {"w": Shard(0, sizes)},
       {"ids": [0], "x": [0]},
     )
     self.assertEmpty(_slices(found))
@@ -132,7 +132,7 @@ class SourcesTest(parameterized.TestCase):
     """Slots start with one, and a table's is as large as the table."""
     with tf.Graph().as_default():
       constant = tf.constant(0.1, shape=[1 << 30, 1 << 10])
-      split = Split(0, (1 << 29, 1 << 29))
+      split = Shard(0, (1 << 29, 1 << 29))
       decision = inference.source(TABLE, constant.op, split)
     for attributes in decision.attributes:
       value = attributes["value"].tensor
@@ -146,7 +146,7 @@ class SourcesTest(parameterized.TestCase):
 
     with tf.Graph().as_default():
       op = twice(tf.zeros([6])).op
-      self.assertIsNone(inference.source(TABLE, op, Split(0, (2, 4))))
+      self.assertIsNone(inference.source(TABLE, op, Shard(0, (2, 4))))
 
 
 class RandomTest(parameterized.TestCase):
@@ -168,7 +168,7 @@ class RandomTest(parameterized.TestCase):
     found = sinking.run(
       lambda x: (x * draw(tf.stack([tf.shape(x)[0], 40])), x),
       {"x": np.ones([30, 40], np.float32)},
-      {"x": Split(1, (20, 20))},
+      {"x": Shard(1, (20, 20))},
       {"x": [0]},
     )
     self.assertEmpty(_slices(found))
@@ -184,7 +184,7 @@ class RandomTest(parameterized.TestCase):
     found = sinking.run(
       lambda x: tf.nn.dropout(x, 0.25, seed=5),
       {"x": x},
-      {"x": Split(1, (30, 10))},
+      {"x": Shard(1, (30, 10))},
       {"x": [0]},
     )
     self.assertEmpty(_slices(found))
@@ -197,7 +197,7 @@ class RandomTest(parameterized.TestCase):
       np.testing.assert_allclose(np.mean(part), 0.75, atol=0.1)
 
   def test_seeds_follow_from_the_op_s(self):
-    split = Split(0, (2, 4))
+    split = Shard(0, (2, 4))
     with tf.Graph().as_default():
       seeded = tf.random.uniform([6], seed=3).op
       other = tf.random.uniform([6], seed=3).op
@@ -219,7 +219,7 @@ class RandomTest(parameterized.TestCase):
       self,
       lambda x: x * tf.random.stateless_uniform([6], [1, 2]),
       {"x": _floats(4, 6)},
-      {"x": Split(1, (2, 4))},
+      {"x": Shard(1, (2, 4))},
     )
     self.assertNotEmpty(_slices(found))
 
@@ -228,8 +228,8 @@ class RandomTest(parameterized.TestCase):
       op = tf.raw_ops.RandomGamma(
         shape=[3], alpha=tf.ones([5, 6]), seed=1, seed2=2
       ).op
-      found = inference.source(TABLE, op, Split(2, (2, 4)))
-    self.assertEqual(found.operands, (Whole(), Split(1, (2, 4))))
+      found = inference.source(TABLE, op, Shard(2, (2, 4)))
+    self.assertEqual(found.operands, (Replicate(), Shard(1, (2, 4))))
 
 
 if __name__ == "__main__":

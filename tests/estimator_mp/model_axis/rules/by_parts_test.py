@@ -19,11 +19,11 @@ from typing import Any
 from estimator_mp.model_axis.decisions import (
   Composite,
   Constants,
-  Join,
+  Reduction,
+  Replicate,
   Resized,
+  Shard,
   Shifted,
-  Split,
-  Whole,
 )
 from estimator_mp.model_axis.rules import table
 from tests import tiers
@@ -35,13 +35,13 @@ from absl.testing import absltest, parameterized
 
 _v1 = tf.compat.v1
 _rng = np.random.RandomState(12)
-_JOINS = {
-  Join.ALL: np.logical_and,
-  Join.ANY: np.logical_or,
-  Join.MAXIMUM: np.maximum,
-  Join.MINIMUM: np.minimum,
-  Join.PRODUCT: np.multiply,
-  Join.SUM: np.add,
+_REDUCTIONS = {
+  Reduction.ALL: np.logical_and,
+  Reduction.ANY: np.logical_or,
+  Reduction.MAXIMUM: np.maximum,
+  Reduction.MINIMUM: np.minimum,
+  Reduction.PRODUCT: np.multiply,
+  Reduction.SUM: np.add,
 }
 
 
@@ -121,7 +121,7 @@ class _Case:
     for sizes in _sizes_of_parts(size):
       places = [
         [
-          Split(axis, sizes)
+          Shard(axis, sizes)
           for axis, own in enumerate(getattr(value, "shape", ()))
           if own == size and (self.on is None or index in self.on)
         ]
@@ -921,7 +921,7 @@ class _Parts:
     (count,) = {
       len(part.sizes)
       for part in (*decision.operands, *decision.outputs)
-      if isinstance(part, (Split, Resized))
+      if isinstance(part, (Shard, Resized))
     }
     read = [
       _read(tensor, value, operand, count)
@@ -970,9 +970,9 @@ def _ways(places):
 
 def _read(tensor, value, operand, count):
   """Returns what each part reads in place of an input."""
-  if isinstance(operand, Whole):
+  if isinstance(operand, Replicate):
     return [tensor] * count
-  if isinstance(operand, Split):
+  if isinstance(operand, Shard):
     return tf.split(tensor, operand.sizes, operand.axis)
   if isinstance(operand, Shifted):
     return [tensor - x for x in operand.offsets]
@@ -1009,14 +1009,14 @@ def _put_together(output, parts):
   """Returns the whole of what parts have made."""
   if not isinstance(parts, list):
     return parts
-  if isinstance(output, Split):
+  if isinstance(output, Shard):
     assert tuple(x.shape[output.axis] for x in parts) == output.sizes, output
     return np.concatenate(parts, output.axis)
-  if output.join is Join.FIRST:
+  if isinstance(output, Replicate):
     for part in parts:
       _assert_same(part, parts[0], "parts that make the same")
     return parts[0]
-  return functools.reduce(_JOINS[output.join], parts)
+  return functools.reduce(_REDUCTIONS[output.reduction], parts)
 
 
 def _assert_same(found, expected, message):
@@ -1124,7 +1124,7 @@ class StatesTest(parameterized.TestCase):
           batch_dims=batch_dims,
         )
 
-      split = Split(axis, (1, ids.shape[axis] - 1))
+      split = Shard(axis, (1, ids.shape[axis] - 1))
       is_said = self._check(gather, [fed], split, {fed: ids})
       self.assertEqual(is_said, axis >= batch_dims)
 
@@ -1142,7 +1142,7 @@ class StatesTest(parameterized.TestCase):
           resource=variable.handle, indices=fed, dtype=tf.float64
         )
 
-      split = Split(axis, (1, ids.shape[axis] - 1))
+      split = Shard(axis, (1, ids.shape[axis] - 1))
       self.assertEqual(self._check(gather, [fed], split, {fed: ids}), is_said)
 
   @parameterized.parameters(0, 1)
@@ -1153,14 +1153,14 @@ class StatesTest(parameterized.TestCase):
       )
       keys = _texts(3, 4)
       fed = _v1.placeholder(tf.string, keys.shape)
-      split = Split(axis, (1, keys.shape[axis] - 1))
+      split = Shard(axis, (1, keys.shape[axis] - 1))
       self.assertTrue(self._check(words.lookup, [fed], split, {fed: keys}))
 
   def test_keys_with_defaults_of_their_own(self):
     with tf.Graph().as_default():
       words = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, -1)
       fed = _v1.placeholder(tf.string, [4])
-      split, defaults = Split(0, (1, 3)), tf.range(4, dtype=tf.int64)
+      split, defaults = Shard(0, (1, 3)), tf.range(4, dtype=tf.int64)
       lookup = lambda x: words.lookup(x, defaults)  # noqa: E731
       self.assertFalse(self._check(lookup, [fed], split, {}))
       is_said = self._check(words.lookup, [fed], split, {fed: _texts(4)})
@@ -1172,7 +1172,7 @@ class StatesTest(parameterized.TestCase):
         tf.int64, tf.int64, -1, empty_key=[-1, -1], deleted_key=[-2, -2]
       )
       fed = _v1.placeholder(tf.int64, [3, 2])
-      self.assertFalse(self._check(words.lookup, [fed], Split(1, (1, 1)), {}))
+      self.assertFalse(self._check(words.lookup, [fed], Shard(1, (1, 1)), {}))
 
 
 if __name__ == "__main__":

@@ -3,14 +3,14 @@
 What parts make of each op, and gradients, by_parts_test compares.
 """
 
-from estimator_mp.model_axis.decisions import Join, Joined, Split
+from estimator_mp.model_axis.decisions import Replicate, Shard
 from estimator_mp.model_axis.rules import table
 
 import tensorflow as tf
 from absl.testing import absltest
 
 _v1 = tf.compat.v1
-_CHANNELS = Split(3, (4, 1, 2))
+_CHANNELS = Shard(3, (4, 1, 2))
 
 
 def _decide(op, *splits):
@@ -54,7 +54,7 @@ class BatchNormTest(absltest.TestCase):
       decision = _decide(op, split, None, None, None, None)
       self.assertEqual(decision.operands, (split, *[split.at(0)] * 4))
       self.assertEqual(
-        decision.outputs, (split, *[split.at(0)] * 4, Joined(Join.FIRST))
+        decision.outputs, (split, *[split.at(0)] * 4, Replicate())
       )
 
   def test_the_batch_and_vectors_alone_are_not_split(self):
@@ -62,7 +62,7 @@ class BatchNormTest(absltest.TestCase):
       op = self._op([4, 8, 8, 7])
       vector = _CHANNELS.at(0)
       for splits in (
-        [Split(0, (2, 2)), None, None, None, None],
+        [Shard(0, (2, 2)), None, None, None, None],
         [None, vector, vector, None, None],
       ):
         self.assertIsNone(_decide(op, *splits))

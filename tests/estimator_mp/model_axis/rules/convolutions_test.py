@@ -4,11 +4,11 @@ What parts make of each op, and gradients, by_parts_test compares.
 """
 
 from estimator_mp.model_axis.decisions import (
-  Joined,
+  Partial,
   PerPart,
+  Replicate,
   Resized,
-  Split,
-  Whole,
+  Shard,
 )
 from estimator_mp.model_axis.rules import table
 from tests.estimator_mp.model_axis import sinking
@@ -54,13 +54,13 @@ class ConvolutionTest(parameterized.TestCase):
         "w": _floats(3, 3, 3, 5),
         "u": _floats(3, 3, 5, 2),
       },
-      {"w": Split(3, (3, 2)), "u": Split(2, (3, 2))},
+      {"w": Shard(3, (3, 2)), "u": Shard(2, (3, 2))},
       unknown=_UNKNOWN,
       atol=3e-6,
     )
     outputs = [d.outputs for d in sunk.inferred.decisions.values()]
     self.assertEqual(
-      outputs, [(Split(3, (3, 2)),), (Split(3, (3, 2)),), (Joined(),)]
+      outputs, [(Shard(3, (3, 2)),), (Shard(3, (3, 2)),), (Partial(),)]
     )
 
   def test_whole_images_are_sliced_if_their_sum_is_small(self):
@@ -68,40 +68,40 @@ class ConvolutionTest(parameterized.TestCase):
       self,
       lambda x, w: _conv2d(x, w, padding="VALID"),
       {"x": _floats(2, 3, 3, 5), "w": _floats(3, 3, 5, 2)},
-      {"w": Split(2, (3, 2))},
+      {"w": Shard(2, (3, 2))},
       atol=3e-6,
     )
     shapes = [None, 30, 30, 5], [3, 3, 5, 2]
-    self.assertIsNone(_decide(_conv2d, shapes, None, Split(2, (3, 2))))
+    self.assertIsNone(_decide(_conv2d, shapes, None, Shard(2, (3, 2))))
 
   def test_images_that_are_split_are_gathered_for_output_channels(self):
     sinking.check(
       self,
       _conv2d,
       {"x": _floats(2, 4, 4, 5), "w": _floats(3, 3, 5, 4)},
-      {"x": Split(3, (4, 1)), "w": Split(3, (1, 3))},
+      {"x": Shard(3, (4, 1)), "w": Shard(3, (1, 3))},
       gathers=None,
     )
 
   def test_a_part_without_an_image_is_not_convolved(self):
     """Some kernels of TensorFlow end the process then."""
     shapes = [4, 4, 4, 6], [3, 3, 6, 9]
-    self.assertIsNone(_decide(_conv2d, shapes, Split(0, (0, 4)), None))
+    self.assertIsNone(_decide(_conv2d, shapes, Shard(0, (0, 4)), None))
 
   def test_an_unknown_number_of_channels_may_be_groups(self):
     shapes = [None, 4, 4, None], [3, 3, 2, 6]
-    self.assertIsNone(_decide(_conv2d, shapes, None, Split(3, (3, 3))))
+    self.assertIsNone(_decide(_conv2d, shapes, None, Shard(3, (3, 3))))
 
-  @parameterized.parameters((Split(3, (4, 5)),), (Split(2, (2, 4)),))
+  @parameterized.parameters((Shard(3, (4, 5)),), (Shard(2, (2, 4)),))
   def test_channels_first(self, filters):
     build = lambda x, w: _conv2d(x, w, data_format="NCHW")  # noqa: E731
     shapes = [None, 6, 8, 8], [3, 3, 6, 9]
     images = None if filters.axis == 3 else filters.at(1)
     decision = _decide(build, shapes, images, filters)
     if filters.axis == 3:
-      expected = PerPart((Whole(), filters), (filters.at(1),))
+      expected = PerPart((Replicate(), filters), (filters.at(1),))
     else:
-      expected = PerPart((images, filters), (Joined(),))
+      expected = PerPart((images, filters), (Partial(),))
     self.assertEqual(decision, expected)
 
   def test_public_functions(self):
@@ -115,7 +115,7 @@ class ConvolutionTest(parameterized.TestCase):
       self,
       build,
       {"x": _floats(2, 6, 3), "w": _floats(3, 3, 5), "b": _floats(5)},
-      {"w": Split(2, (3, 2)), "b": Split(0, (3, 2))},
+      {"w": Shard(2, (3, 2)), "b": Shard(0, (3, 2))},
       unknown=_UNKNOWN,
     )
 
@@ -130,7 +130,7 @@ class TransposedTest(parameterized.TestCase):
       self,
       build,
       {"x": _floats(2, 4, 4, 3), "w": _floats(3, 3, 5, 3)},
-      {"w": Split(2, (3, 2))},
+      {"w": Shard(2, (3, 2))},
       unknown=_UNKNOWN,
       atol=3e-6,
     )
@@ -142,11 +142,11 @@ class TransposedTest(parameterized.TestCase):
     with tf.Graph().as_default():
       op = build(_v1.placeholder("float", [2, 3, 4, 4]), tf.ones([3, 3, 5, 3]))
       rule = table.TABLE.rules["Conv2DBackpropInput"]
-      decision = rule(op.op, [None, Split(2, (4, 1)), None])
+      decision = rule(op.op, [None, Shard(2, (4, 1)), None])
     self.assertEqual(
       decision,
       PerPart(
-        (Resized(1, (4, 1)), Split(2, (4, 1)), Whole()), (Split(1, (4, 1)),)
+        (Resized(1, (4, 1)), Shard(2, (4, 1)), Replicate()), (Shard(1, (4, 1)),)
       ),
     )
 
@@ -165,7 +165,7 @@ class TransposedTest(parameterized.TestCase):
           strides=[1] * 4,
           padding="SAME",
         ).op
-        self.assertIsNone(rule(op, [None, Split(2, (4, 1)), None]))
+        self.assertIsNone(rule(op, [None, Shard(2, (4, 1)), None]))
 
 
 class DepthwiseTest(parameterized.TestCase):
@@ -173,8 +173,8 @@ class DepthwiseTest(parameterized.TestCase):
     build = lambda x, w: _depthwise(x, w, data_format="NCHW")  # noqa: E731
     shapes = [None, 6, 8, 8], [3, 3, 6, 2]
     self.assertEqual(
-      _decide(build, shapes, Split(1, (4, 2)), None),
-      PerPart((Split(1, (4, 2)), Split(2, (4, 2))), (Split(1, (8, 4)),)),
+      _decide(build, shapes, Shard(1, (4, 2)), None),
+      PerPart((Shard(1, (4, 2)), Shard(2, (4, 2))), (Shard(1, (8, 4)),)),
     )
 
   def test_separable(self):
@@ -191,7 +191,7 @@ class DepthwiseTest(parameterized.TestCase):
         "d": _floats(3, 3, 5, 2),
         "p": _floats(1, 1, 10, 3),
       },
-      {"x": Split(3, (3, 2)), "p": Split(2, (6, 4))},
+      {"x": Shard(3, (3, 2)), "p": Shard(2, (6, 4))},
       unknown=_UNKNOWN,
       atol=3e-6,
     )

@@ -2,11 +2,9 @@
 
 from estimator_mp.model_axis.decisions import (
   Composite,
-  Join,
-  Joined,
+  Replicate,
+  Shard,
   Shifted,
-  Split,
-  Whole,
 )
 from estimator_mp.model_axis.rules import table
 from tests.estimator_mp.model_axis import sinking
@@ -20,7 +18,7 @@ _ROWS, _CLASSES = 6, 7
 _LOGITS = (3 * _rng.randn(_ROWS, _CLASSES)).astype(np.float32)
 _NUMBERS = np.array([0, 3, 6, 2, 4, 4], np.int32)
 _LABELS = _rng.dirichlet(np.ones(_CLASSES), _ROWS).astype(np.float32)
-_OVER_CLASSES, _OVER_ROWS = Split(1, (3, 2, 2)), Split(0, (1, 3, 2))
+_OVER_CLASSES, _OVER_ROWS = Shard(1, (3, 2, 2)), Shard(0, (1, 3, 2))
 _v1 = tf.compat.v1
 
 
@@ -132,7 +130,7 @@ class SparseTest(parameterized.TestCase):
     (decision,) = sunk.inferred.decisions.values()
     self.assertIsInstance(decision, Composite)
     self.assertEqual(decision.operands[1], Shifted((0, 3, 5)))
-    self.assertEqual(decision.outputs, (Joined(Join.FIRST), _OVER_CLASSES))
+    self.assertEqual(decision.outputs, (Replicate(), _OVER_CLASSES))
     self.assertEqual(
       [shape.as_list() for shape in decision.exchanged], [[_ROWS]] * 3
     )
@@ -202,7 +200,7 @@ class DenseTest(parameterized.TestCase):
       x, _v1.placeholder(tf.float32, [None, 1])
     )
     decision = _decide(build, [None, 7], _OVER_CLASSES, None)
-    self.assertEqual(decision.operands, (_OVER_CLASSES, Whole()))
+    self.assertEqual(decision.operands, (_OVER_CLASSES, Replicate()))
 
 
 def _one_hot_smoothed(x, y):

@@ -2,8 +2,8 @@
 
 from estimator_mp.model_axis.decisions import (
   PerPart,
-  Split,
-  Whole,
+  Replicate,
+  Shard,
 )
 from estimator_mp.model_axis.rules import elementwise
 from tests import tiers
@@ -115,7 +115,7 @@ class UnaryTest(parameterized.TestCase):
       self,
       lambda x: _made(name, [prepare(x)]),
       {"x": _shares(4, 5)},
-      {"x": Split(1, (3, 1, 1))},
+      {"x": Shard(1, (3, 1, 1))},
       unknown={"x": [0]},
     )
 
@@ -128,7 +128,7 @@ class UnaryTest(parameterized.TestCase):
       self,
       build,
       {"x": _floats(4, 5), "y": _floats(2), "z": _floats(6)},
-      {"x": Split(1, (3, 2)), "z": Split(0, (1, 5))},
+      {"x": Shard(1, (3, 2)), "z": Shard(0, (1, 5))},
     )
 
   def test_a_tuple_with_a_gradient_of_its_own_is_whole(self):
@@ -142,7 +142,7 @@ class UnaryTest(parameterized.TestCase):
       self,
       lambda x: clipped(x) * 3.0,
       {"x": _floats(4, 5)},
-      {"x": Split(1, (3, 2))},
+      {"x": Shard(1, (3, 2))},
       gathers=None,
     )
 
@@ -161,7 +161,7 @@ class UnaryTest(parameterized.TestCase):
       self,
       build,
       {"x": _floats(4, 5)},
-      {"x": Split(1, (3, 2))},
+      {"x": Shard(1, (3, 2))},
       gathers=1,
     )
 
@@ -182,14 +182,14 @@ class BroadcastTest(parameterized.TestCase):
       self,
       build,
       {"x": _shares(4, 5), "y": _shares(5, seed=4)},
-      {"x": Split(1, (2, 3)), "y": Split(0, (2, 3))},
+      {"x": Shard(1, (2, 3)), "y": Shard(0, (2, 3))},
       unknown={"x": [0]},
       rtol=1e-5,
     )
 
   @parameterized.named_parameters(
-    ("sizes", Split(1, (2, 3)), Split(1, (4, 1))),
-    ("axes", Split(1, (2, 3)), Split(0, (3, 1))),
+    ("sizes", Shard(1, (2, 3)), Shard(1, (4, 1))),
+    ("axes", Shard(1, (2, 3)), Shard(0, (3, 1))),
   )
   def test_two_splits(self, split_x, split_y):
     sinking.check(
@@ -201,17 +201,17 @@ class BroadcastTest(parameterized.TestCase):
     )
 
   def test_the_smaller_of_two_splits_is_gathered(self):
-    columns, rows = Split(1, (2, 3)), Split(0, (3, 1))
+    columns, rows = Shard(1, (2, 3)), Shard(0, (3, 1))
     with tf.Graph().as_default():
       x = v1.placeholder(tf.float32, [4, 5])
       y = v1.placeholder(tf.float32, [4, 1])
       op = (y * x).op
     self.assertEqual(
-      _decided(op, rows, columns), PerPart((Whole(), columns), (columns,))
+      _decided(op, rows, columns), PerPart((Replicate(), columns), (columns,))
     )
 
   def test_equality_that_may_be_of_other_shapes(self):
-    split = Split(1, (2, 3))
+    split = Shard(1, (2, 3))
     with tf.Graph().as_default():
       x = v1.placeholder(tf.float32, [4, 5])
       strict = raw.Equal(x=x, y=x)
@@ -228,7 +228,7 @@ class OneShapeTest(parameterized.TestCase):
       self,
       lambda x, y: _made(name, [x, y], **attributes),
       {"x": _shares(4, 5), "y": _shares(4, 5, seed=4)},
-      {"x": Split(1, (2, 3))},
+      {"x": Shard(1, (2, 3))},
       unknown={"x": [0], "y": [0, 1]},
     )
 
@@ -242,7 +242,7 @@ class OneShapeTest(parameterized.TestCase):
       self,
       build,
       {"x": _floats(4, 5), "w": _floats(5)},
-      {"x": Split(1, (2, 3)), "w": Split(0, (2, 3))},
+      {"x": Shard(1, (2, 3)), "w": Shard(0, (2, 3))},
       unknown={"x": [0]},
       rtol=1e-5,
       gathers=None,

@@ -3,7 +3,7 @@
 All sunk graphs give values and gradients of the plain ones.
 """
 
-from estimator_mp.model_axis.decisions import Composite, Split
+from estimator_mp.model_axis.decisions import Composite, Shard
 from tests import tiers
 from tests.estimator_mp.model_axis import sinking
 
@@ -69,7 +69,7 @@ class PiecesTest(parameterized.TestCase):
           self,
           build,
           {"x": _floats(4, 5, 6), "y": _floats(4, 5, 6)},
-          {"x": Split(2, sizes)},
+          {"x": Shard(2, sizes)},
           {"x": unknown, "y": unknown},
         )
 
@@ -79,7 +79,7 @@ class PiecesTest(parameterized.TestCase):
   )
   def test_other_dimensions_stay_split(self, build, axis):
     sinking.check(
-      self, build, {"x": _floats(4, 4, 6)}, {"x": Split(axis, (1, 3))}
+      self, build, {"x": _floats(4, 4, 6)}, {"x": Shard(axis, (1, 3))}
     )
 
   @parameterized.named_parameters(
@@ -96,7 +96,7 @@ class PiecesTest(parameterized.TestCase):
   )
   def test_is_gathered(self, build):
     sinking.check(
-      self, build, {"x": _floats(4, 6)}, {"x": Split(1, (5, 1))}, gathers=1
+      self, build, {"x": _floats(4, 6)}, {"x": Shard(1, (5, 1))}, gathers=1
     )
 
   def test_tensors_that_are_split_differently_are_gathered(self):
@@ -104,7 +104,7 @@ class PiecesTest(parameterized.TestCase):
       self,
       lambda x, y: tf.concat([x, y], 0),
       {"x": _floats(4, 6), "y": _floats(3, 6)},
-      {"x": Split(1, (5, 1)), "y": Split(1, (2, 4))},
+      {"x": Shard(1, (5, 1)), "y": Shard(1, (2, 4))},
       gathers=2,
     )
 
@@ -126,7 +126,7 @@ class PiecesTest(parameterized.TestCase):
         self,
         lambda x: [tf.tanh(piece) for piece in build(x)],
         {"x": _floats(2, 3, 12)},
-        {"x": Split(2, sizes)},
+        {"x": Shard(2, sizes)},
         {"x": [0]},
       )
       composites = [
@@ -153,7 +153,7 @@ class PiecesTest(parameterized.TestCase):
         shrink_axis_mask=2,
       ),
       {"x": _floats(2, 6)},
-      {"x": Split(1, (5, 1))},
+      {"x": Shard(1, (5, 1))},
     )
 
 

@@ -1,6 +1,6 @@
 """Tests of the rules for products of matrices."""
 
-from estimator_mp.model_axis.decisions import Joined, PerPart, Split, Whole
+from estimator_mp.model_axis.decisions import Partial, PerPart, Replicate, Shard
 from estimator_mp.model_axis.rules import products
 from tests.estimator_mp.model_axis import sinking
 
@@ -40,38 +40,38 @@ class MatMulTest(parameterized.TestCase):
         "down": _floats(7, 4),
       },
       {
-        "up": Split(1, (3, 2, 2)),
-        "bias": Split(0, (3, 2, 2)),
-        "down": Split(0, (3, 2, 2)),
+        "up": Shard(1, (3, 2, 2)),
+        "bias": Shard(0, (3, 2, 2)),
+        "down": Shard(0, (3, 2, 2)),
       },
       unknown={"x": [0]},
     )
     joined = [
       op.type
       for op, decision in found.inferred.decisions.items()
-      if isinstance(decision.outputs[0], Joined)
+      if isinstance(decision.outputs[0], Partial)
     ]
     self.assertEqual(joined, ["MatMul"])
 
   def test_a_whole_operand_is_read_in_parts_if_the_result_is_small(self):
-    split = Split(1, (400, 600))
+    split = Shard(1, (400, 600))
     decision = _decided(_matmul([None, 1000], [1000, 3]), split, None)
-    self.assertEqual(decision, PerPart((split, split.at(0)), (Joined(),)))
+    self.assertEqual(decision, PerPart((split, split.at(0)), (Partial(),)))
 
   def test_a_sum_that_costs_more_than_a_gather_is_none(self):
-    split = Split(1, (4, 6))
+    split = Shard(1, (4, 6))
     self.assertIsNone(_decided(_matmul([None, 10], [10, 10]), split, None))
 
   def test_activations_are_gathered_for_a_split_kernel(self):
     """The result is as large as they are, and kernels stay where they are."""
-    rows, columns = Split(1, (4, 6)), Split(1, (7, 3))
+    rows, columns = Shard(1, (4, 6)), Shard(1, (7, 3))
     decision = _decided(_matmul([9000, 10], [10, 10]), rows, columns)
-    self.assertEqual(decision, PerPart((Whole(), columns), (columns,)))
+    self.assertEqual(decision, PerPart((Replicate(), columns), (columns,)))
 
   @parameterized.named_parameters(
-    ("sizes", Split(1, (3, 2)), Split(0, (4, 1))),
-    ("dimensions", Split(1, (3, 2)), Split(1, (4, 2))),
-    ("rows_and_summed", Split(0, (3, 1)), Split(0, (4, 1))),
+    ("sizes", Shard(1, (3, 2)), Shard(0, (4, 1))),
+    ("dimensions", Shard(1, (3, 2)), Shard(1, (4, 2))),
+    ("rows_and_summed", Shard(0, (3, 1)), Shard(0, (4, 1))),
   )
   def test_two_splits(self, split_x, split_y):
     sinking.check(
@@ -97,7 +97,7 @@ class BatchMatMulTest(parameterized.TestCase):
       self,
       attention,
       {name: _shares(2, 3, 4, 5, seed=i) for i, name in enumerate("qkv")},
-      {name: Split(1, (2, 1)) for name in "qkv"},
+      {name: Shard(1, (2, 1)) for name in "qkv"},
       unknown={name: [0, 2] for name in "qkv"},
       rtol=1e-5,
     )
@@ -118,11 +118,11 @@ class EinsumTest(parameterized.TestCase):
           tf.nn.relu(tf.tensordot(x, up, [[2], [0]])), down, [[2], [0]]
         ),
         {"x": _floats(2, 3, 4), "up": _floats(4, 5), "down": _floats(5, 3)},
-        {"up": Split(1, (3, 2)), "down": Split(0, (3, 2))},
+        {"up": Shard(1, (3, 2)), "down": Shard(0, (3, 2))},
         unknown={"x": unknown},
       )
       outputs = [d.outputs[0] for d in found.inferred.decisions.values()]
-      self.assertEqual(outputs.count(Joined()), 1)
+      self.assertEqual(outputs.count(Partial()), 1)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,11 @@
 """Tests of the rules for reductions."""
 
-from estimator_mp.model_axis.decisions import Composite, Join, Joined, Split
+from estimator_mp.model_axis.decisions import (
+  Composite,
+  Partial,
+  Reduction,
+  Shard,
+)
 from estimator_mp.model_axis.rules import reductions
 from tests.estimator_mp.model_axis import sinking
 
@@ -32,7 +37,7 @@ class ReduceTest(parameterized.TestCase):
       self,
       lambda x: reduce(x, axis=1),
       {"x": values},
-      {"x": Split(1, (2, 2, 1))},
+      {"x": Shard(1, (2, 2, 1))},
       unknown={"x": [0]},
     )
 
@@ -43,11 +48,11 @@ class ReduceTest(parameterized.TestCase):
       self,
       lambda x: [tf.reduce_max(x, axis=1), tf.reduce_max(x, 1, True)],
       {"x": values},
-      {"x": Split(1, (2, 2, 1))},
+      {"x": Shard(1, (2, 2, 1))},
     )
 
   def test_a_maximum_without_a_gradient_is_simple(self):
-    split = Split(1, (2, 3))
+    split = Shard(1, (2, 3))
     with tf.Graph().as_default():
       x = v1.placeholder(tf.float32, [4, 5])
       stopped, learnt, compared = (tf.reduce_max(x, 1) for _ in range(3))
@@ -55,11 +60,12 @@ class ReduceTest(parameterized.TestCase):
       tf.square(learnt)
       tf.math.is_finite(compared)
       self.assertEqual(
-        _decided(stopped.op, split, None).outputs, (Joined(Join.MAXIMUM),)
+        _decided(stopped.op, split, None).outputs, (Partial(Reduction.MAXIMUM),)
       )
       self.assertIsInstance(_decided(learnt.op, split, None), Composite)
       self.assertEqual(
-        _decided(compared.op, split, None).outputs, (Joined(Join.MAXIMUM),)
+        _decided(compared.op, split, None).outputs,
+        (Partial(Reduction.MAXIMUM),),
       )
 
   def test_a_norm_with_a_part_of_zeros(self):
@@ -69,11 +75,11 @@ class ReduceTest(parameterized.TestCase):
       self,
       lambda x: tf.math.reduce_euclidean_norm(x, 1),
       {"x": values},
-      {"x": Split(1, (2, 3))},
+      {"x": Shard(1, (2, 3))},
     )
 
   def test_axes_that_are_not_known(self):
-    split = Split(1, (2, 3))
+    split = Shard(1, (2, 3))
     with tf.Graph().as_default():
       x = v1.placeholder(tf.float32, [4, 5])
       axis = v1.placeholder(tf.int32, [])
@@ -92,9 +98,9 @@ class ReduceTest(parameterized.TestCase):
       normalised,
       {"x": _floats(4, 6, 5), "gamma": _floats(5), "beta": _floats(5)},
       {
-        "x": Split(2, (3, 2)),
-        "gamma": Split(0, (3, 2)),
-        "beta": Split(0, (3, 2)),
+        "x": Shard(2, (3, 2)),
+        "gamma": Shard(0, (3, 2)),
+        "beta": Shard(0, (3, 2)),
       },
       unknown={"x": [0]},
       rtol=1e-5,
@@ -102,7 +108,7 @@ class ReduceTest(parameterized.TestCase):
     joined = [
       op.type
       for op, decision in found.inferred.decisions.items()
-      if isinstance(decision.outputs[0], Joined)
+      if isinstance(decision.outputs[0], Partial)
     ]
     self.assertEqual(joined, ["Mean", "Mean"])
 
@@ -115,7 +121,7 @@ class ReduceTest(parameterized.TestCase):
       self,
       clipped,
       {"x": _floats(4, 5), "y": _floats(5)},
-      {"x": Split(1, (3, 2)), "y": Split(0, (3, 2))},
+      {"x": Shard(1, (3, 2)), "y": Shard(0, (3, 2))},
       rtol=1e-5,
       gathers=None,
     )
@@ -134,7 +140,7 @@ class PlacesTest(parameterized.TestCase):
       self,
       lambda x: find(x, axis, dtype),
       {"x": values},
-      {"x": Split(1, (3, 2, 2))},
+      {"x": Shard(1, (3, 2, 2))},
       unknown={"x": [0]},
     )
 
@@ -145,7 +151,7 @@ class PlacesTest(parameterized.TestCase):
       self,
       lambda x: tf.argmax(x, 1),
       {"x": values},
-      {"x": Split(1, (2, 2, 1))},
+      {"x": Shard(1, (2, 2, 1))},
     )
 
   def test_other_types_are_gathered(self):
@@ -153,7 +159,7 @@ class PlacesTest(parameterized.TestCase):
       self,
       lambda x: tf.argmax(x > 0.0, 1),
       {"x": _floats(4, 5)},
-      {"x": Split(1, (2, 3))},
+      {"x": Shard(1, (2, 3))},
       gathers=1,
     )
 

@@ -3,7 +3,7 @@
 What parts make of each op, and gradients, by_parts_test compares.
 """
 
-from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.decisions import Shard
 from tests import tiers
 from tests.estimator_mp.model_axis import sinking
 
@@ -74,7 +74,7 @@ class SelectionsTest(parameterized.TestCase):
           self,
           build,
           {"x": _floats(4, 5, 6), "i": _ids(4, 4, 3)},
-          {"x": Split(2, sizes)},
+          {"x": Shard(2, sizes)},
           {"x": unknown, "i": unknown},
         )
 
@@ -92,7 +92,7 @@ class SelectionsTest(parameterized.TestCase):
         self,
         build,
         {"x": _floats(4, 4), "i": _ids(2, 4, 3)},
-        {"x": Split(0, (1, 3))},
+        {"x": Shard(0, (1, 3))},
         gathers=gathers,
       )
 
@@ -102,7 +102,7 @@ class SelectionsTest(parameterized.TestCase):
       self,
       lambda x, i: tf.gather(x, i),
       {"x": _floats(50, 2), "i": _ids(50, 3, 2)},
-      {"x": Split(0, (20, 13, 17))},
+      {"x": Shard(0, (20, 13, 17))},
     )
     self.assertFalse([name for name in found.devices if "gathered" in name])
 
@@ -113,7 +113,7 @@ class SelectionsTest(parameterized.TestCase):
       sinking.run(
         lambda x, i: tf.gather(x, i),
         {"x": table, "i": np.array([1, row], np.int32)},
-        {"x": Split(0, (3, 4))},
+        {"x": Shard(0, (3, 4))},
       )
 
   def test_branches_that_differ_are_gathered(self):
@@ -123,7 +123,7 @@ class SelectionsTest(parameterized.TestCase):
         i[0, 0] < 100, lambda: x, lambda: tf.zeros([4, 5, 6])
       ),
       {"x": _floats(4, 5, 6), "i": _ids(4, 4, 3)},
-      {"x": Split(2, (1, 5))},
+      {"x": Shard(2, (1, 5))},
       gathers=1,
     )
 

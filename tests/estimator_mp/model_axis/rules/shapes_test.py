@@ -5,7 +5,7 @@ by_parts_test.
 """
 
 from estimator_mp.graph import shapes
-from estimator_mp.model_axis.decisions import Split
+from estimator_mp.model_axis.decisions import Shard
 from tests import tiers
 from tests.estimator_mp.model_axis import sinking
 
@@ -95,7 +95,7 @@ class ShapesTest(parameterized.TestCase):
           self,
           build,
           {"x": _floats(2, 5, 6)},
-          {"x": Split(2, sizes)},
+          {"x": Shard(2, sizes)},
           {"x": unknown},
         )
 
@@ -105,18 +105,18 @@ class ShapesTest(parameterized.TestCase):
         self,
         _outputs_of_heads,
         {"x": _floats(3, 4, 5, 2)[:, :3]},
-        {"x": Split(1, (1, 2))},
+        {"x": Shard(1, (1, 2))},
         {"x": unknown},
       )
 
   @parameterized.named_parameters(
-    ("within_a_head", lambda x: tf.reshape(x, [-1, 3, 2]), Split(1, (3, 3))),
-    ("pixels", lambda x: tf.reshape(x, [-1, 2, 3]), Split(1, (2, 4))),
-    ("all_in_one", lambda x: tf.reshape(x, [-1]), Split(1, (2, 4))),
+    ("within_a_head", lambda x: tf.reshape(x, [-1, 3, 2]), Shard(1, (3, 3))),
+    ("pixels", lambda x: tf.reshape(x, [-1, 2, 3]), Shard(1, (2, 4))),
+    ("all_in_one", lambda x: tf.reshape(x, [-1]), Shard(1, (2, 4))),
     (
       "rows_of_another_length",
       lambda x: tf.reshape(x, [2, 9]),
-      Split(0, (1, 2)),
+      Shard(0, (1, 2)),
     ),
   )
   def test_is_gathered(self, build, split):
@@ -128,7 +128,7 @@ class ShapesTest(parameterized.TestCase):
       self,
       lambda x: tf.reshape(x, [-1, 3 * 4 * 6]),
       {"x": _floats(2, 3, 4, 6)},
-      {"x": Split(3, (2, 4))},
+      {"x": Shard(3, (2, 4))},
       {"x": [0]},
       gathers=1,
     )
@@ -139,9 +139,9 @@ class ShapesTest(parameterized.TestCase):
       self,
       lambda x: tf.reshape(x, [-1]),
       {"x": _floats(3, 6)},
-      {"x": Split(0, (1, 2))},
+      {"x": Shard(0, (1, 2))},
     )
-    self.assertIn(Split(0, (6, 12)), found.inferred.splits.values())
+    self.assertIn(Shard(0, (6, 12)), found.inferred.splits.values())
 
   def test_an_unknown_length_is_told_from_another(self):
     """Heads before a length that the graph does not know, but names."""
@@ -156,7 +156,7 @@ class ShapesTest(parameterized.TestCase):
       self,
       build,
       {"x": _floats(3, 4, 5, 2)},
-      {"x": Split(1, (2, 2))},
+      {"x": Shard(1, (2, 2))},
       {"x": [0, 2]},
       gathers=1,
     )
@@ -169,7 +169,7 @@ class ShapesTest(parameterized.TestCase):
       self,
       known,
       {"x": _floats(3, 4, 5, 2)},
-      {"x": Split(1, (1, 3))},
+      {"x": Shard(1, (1, 3))},
       {"x": [0, 2]},
     )
 
@@ -178,7 +178,7 @@ class ShapesTest(parameterized.TestCase):
       self,
       lambda x: tf.squeeze(x),
       {"x": _floats(3, 1, 2, 1)},
-      {"x": Split(2, (1, 1))},
+      {"x": Shard(2, (1, 1))},
     )
 
   def test_a_shape_is_read_without_the_tensor(self):
@@ -186,7 +186,7 @@ class ShapesTest(parameterized.TestCase):
       self,
       lambda x: tf.fill(tf.shape(x), 2.0),
       {"x": _floats(3, 6)},
-      {"x": Split(1, (2, 4))},
+      {"x": Shard(1, (2, 4))},
       {"x": [0]},
     )
     self.assertFalse([x for x in found.devices if "gathered" in x])
@@ -215,7 +215,7 @@ class ShapesTest(parameterized.TestCase):
       self,
       lambda x: tf.broadcast_to(x, [2, 3, 6]) * 1.5,
       {"x": _floats(3, 6)},
-      {"x": Split(1, (5, 1))},
+      {"x": Shard(1, (5, 1))},
     )
 
 

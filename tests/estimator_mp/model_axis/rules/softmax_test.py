@@ -1,6 +1,6 @@
 """Tests of the rules for softmax: over the split axis, and over another."""
 
-from estimator_mp.model_axis.decisions import Composite, Split
+from estimator_mp.model_axis.decisions import Composite, Shard
 from estimator_mp.model_axis.rules import table
 from tests.estimator_mp.model_axis import sinking
 
@@ -31,7 +31,7 @@ class SoftmaxTest(parameterized.TestCase):
       self,
       function,
       {"x": _LOGITS.astype(np.float64)},
-      {"x": Split(2, _SIZES)},
+      {"x": Shard(2, _SIZES)},
       rtol=1e-12,
       atol=1e-12,
       order=2,
@@ -43,7 +43,7 @@ class SoftmaxTest(parameterized.TestCase):
       self,
       lambda x: tf.nn.softmax(x, axis=1),
       {"x": _LOGITS},
-      {"x": Split(1, (2, 1))},
+      {"x": Shard(1, (2, 1))},
       unknown={"x": [0]},
     )
 
@@ -55,7 +55,7 @@ class SoftmaxTest(parameterized.TestCase):
     logits[1, :3] -= 1e5
     logits[2, 5:] += 3e4
     logits[3:6] *= 10
-    splits = {"x": Split(1, _SIZES)}
+    splits = {"x": Shard(1, _SIZES)}
     sinking.check(self, function, {"x": logits}, splits, atol=1e-5)
 
   @parameterized.named_parameters(*_FUNCTIONS)
@@ -71,14 +71,14 @@ class SoftmaxTest(parameterized.TestCase):
       return finite, tf.where(finite, y, tf.zeros_like(y))
 
     sunk = sinking.check(
-      self, build, {"x": logits}, {"x": Split(1, _SIZES)}, gathers=None
+      self, build, {"x": logits}, {"x": Shard(1, _SIZES)}, gathers=None
     )
     self.assertFalse(np.isnan(sunk.gradients["x"]).any())
 
   @parameterized.named_parameters(*_FUNCTIONS)
   def test_a_row_that_is_masked_is_no_number(self, function):
     logits = np.full([1, 7], -np.inf, np.float32)
-    sunk = sinking.check(self, function, {"x": logits}, {"x": Split(1, _SIZES)})
+    sunk = sinking.check(self, function, {"x": logits}, {"x": Shard(1, _SIZES)})
     self.assertTrue(np.isnan(sunk.values[0]).all())
 
   @parameterized.product(
@@ -91,7 +91,7 @@ class SoftmaxTest(parameterized.TestCase):
       self,
       function,
       {"x": logits},
-      {"x": Split(2, _SIZES)},
+      {"x": Shard(2, _SIZES)},
       rtol=tolerance,
       atol=tolerance,
     )
@@ -99,7 +99,7 @@ class SoftmaxTest(parameterized.TestCase):
 
   def test_parts_stay_on_their_devices(self):
     sunk = sinking.check(
-      self, _FUNCTIONS[0][1], {"x": _LOGITS}, {"x": Split(2, _SIZES)}
+      self, _FUNCTIONS[0][1], {"x": _LOGITS}, {"x": Shard(2, _SIZES)}
     )
     devices = {
       device for name, device in sunk.devices.items() if "/Exp" in name
@@ -111,7 +111,7 @@ class DecisionTest(absltest.TestCase):
   def test_what_is_sent_has_one_entry_a_row(self):
     decision = _decide(
       lambda: tf.nn.softmax(tf.compat.v1.placeholder(tf.float32, [None, 5, 7])),
-      Split(2, _SIZES),
+      Shard(2, _SIZES),
     )
     self.assertIsInstance(decision, Composite)
     self.assertEqual(
@@ -121,7 +121,7 @@ class DecisionTest(absltest.TestCase):
   def test_an_unknown_rank_is_whole(self):
     logits = lambda: tf.compat.v1.placeholder(tf.float32)  # noqa: E731
     self.assertIsNone(
-      _decide(lambda: tf.raw_ops.Softmax(logits=logits()), Split(1, (1, 1)))
+      _decide(lambda: tf.raw_ops.Softmax(logits=logits()), Shard(1, (1, 1)))
     )
 
 
