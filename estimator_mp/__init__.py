@@ -31,7 +31,7 @@ if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   from estimator_mp.mesh import get_mesh as get_mesh
   from estimator_mp.mesh import stage as stage
   from estimator_mp.observe.trace_hook import TraceHook as TraceHook
-  from estimator_mp.placement.measured_costs import (
+  from estimator_mp.placement.profiling import (
     measure_costs as measure_costs,
   )
   from estimator_mp.plan.sharding_plan import get_placement as get_placement

@@ -41,9 +41,8 @@ from estimator_mp.graph import (
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph import ledger as ledger_lib
 from estimator_mp.graph.ledger import Role
-from estimator_mp.lower import ordering, parameter_servers
-from estimator_mp.lower import transfers as lower_transfers
-from estimator_mp.lower.inputs import prefetching as lower_prefetching
+from estimator_mp.lower import ordering, parameter_servers, sends
+from estimator_mp.lower.inputs import prefetching
 from estimator_mp.lower.splitting import splitter
 from estimator_mp.lower.whole_batch import engine
 from estimator_mp.observe import verification
@@ -57,11 +56,11 @@ from estimator_mp.plan import sharding_plan, split_planner, unordered_reads
 from estimator_mp.plan import stages as stages_lib
 from estimator_mp.replicas import horovod
 from estimator_mp.session import (
-  between_graph,
   distribution,
   export,
   input_position,
-  prefetching,
+  prefetch_hook,
+  server_worker,
 )
 from estimator_mp.session import session_config as session_config_lib
 
@@ -131,13 +130,13 @@ def shard_model_fn(
       session_config = run_config.session_config
       model_dir = run_config.model_dir
     if mode == TRAIN and config.prefetch_inputs:
-      prefetching.check(run_config, mesh)
+      prefetch_hook.check(run_config, mesh)
     servers = _servers(config, mesh, run_config, mode)
     is_chief = mode != TRAIN or getattr(run_config, "is_chief", True)
     # One task alone saves the placement.
     folder = model_dir if is_chief else None
     sharding = _Sharding(config, mesh, mode, folder, servers)
-    is_clustered = session_config_lib.is_clustered(session_config)
+    compiles_with_xla = session_config_lib.compiles_with_xla(session_config)
     seed = getattr(run_config, "tf_random_seed", None)
     with servers.building(), _no_collections():
       call = signature.bind(**sharding.inputs(bound))
@@ -146,10 +145,10 @@ def shard_model_fn(
     if mode == TRAIN and session_config_lib.saves_input_position(run_config):
       spec = input_position.with_saved_position(spec, model_dir)
     graph = tf.compat.v1.get_default_graph()
-    if is_clustered:
+    if compiles_with_xla:
       sharding.keep_cells_apart()
     if servers.exist:
-      spec = between_graph.with_prompt_end(spec, graph.get_operations())
+      spec = server_worker.with_prompt_end(spec, graph.get_operations())
     graph_checks.check_devices_exist(graph, mesh, session_config)
     return spec
 
@@ -195,11 +194,11 @@ def _servers(
   mode: str,
 ) -> parameter_servers.NoServers:
   """Returns what says which task holds a variable."""
-  if mode != TRAIN or not between_graph.has_servers(run_config):
+  if mode != TRAIN or not server_worker.has_servers(run_config):
     return parameter_servers.NoServers()
-  between_graph.check(config, mesh, run_config)
+  server_worker.check(config, mesh, run_config)
   return parameter_servers.ParameterServers(
-    between_graph.task_of(run_config), between_graph.device_function(run_config)
+    server_worker.task_of(run_config), server_worker.device_function(run_config)
   )
 
 
@@ -360,7 +359,7 @@ class _Sharding:
     if self._mode == TRAIN:
       self._order_reads(spec)
     savings = transfers.find_savings(self._graph.get_operations())
-    lower_transfers.reduce_transfers(savings)
+    sends.reduce_transfers(savings)
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     device_assignment.leave_other_devices(self._stages.ops)
     self._record(spec)
@@ -387,8 +386,8 @@ class _Sharding:
     self, spec: tf.estimator.EstimatorSpec
   ) -> tf.estimator.EstimatorSpec:
     """Lets batches wait on the devices that read them."""
-    made = lower_prefetching.prefetch(input_boundary.find(self._of_input))
-    hook = prefetching.PrefetchingHook(
+    made = prefetching.prefetch(input_boundary.find(self._of_input))
+    hook = prefetch_hook.PrefetchingHook(
       made.number, made.store, made.end, made.waiting
     )
     # After those that initialize iterators or set them to a position.
@@ -510,7 +509,7 @@ class _Sharding:
       self._examples,
     )
     dtype = tf.dtypes.as_dtype(self._config.transfer_dtype)
-    made = lower_transfers.send_in_half(found, dtype)
+    made = sends.send_in_half(found, dtype)
     self._read_new_ops()
     self._stages.stages.update(made)
     return made

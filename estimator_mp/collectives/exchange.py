@@ -41,7 +41,7 @@ class Ownership(enum.Enum):
 
 
 @dataclasses.dataclass(frozen=True)
-class Rows:
+class RowOwners:
   """How the rows of a table are owned.
 
   Attributes:
@@ -112,7 +112,7 @@ class ByOwner:
   where: tuple[tf.Tensor, ...]
 
 
-def by_owner(ids: tf.Tensor, rows: Rows, device: str) -> ByOwner:
+def by_owner(ids: tf.Tensor, rows: RowOwners, device: str) -> ByOwner:
   """Returns ids, parted by the shards that have their rows.
 
   Args:
@@ -142,7 +142,7 @@ class Route:
     counts: How many distinct ids each shard has; int32, of shape [shards].
   """
 
-  rows: Rows
+  rows: RowOwners
   local_ids: tuple[tf.Tensor, ...]
   order: tf.Tensor
   counts: tf.Tensor
@@ -155,7 +155,7 @@ class Route:
     )
 
 
-def route(ids: tf.Tensor, rows: Rows, device: str) -> Route:
+def route(ids: tf.Tensor, rows: RowOwners, device: str) -> Route:
   """Returns where the rows of some ids are.
 
   Ids are parted first and made unique then: a hash table for each part is
@@ -282,7 +282,7 @@ def entries(
 
 
 def local_ids(
-  parted: ByOwner, rows: Rows, devices: Sequence[str]
+  parted: ByOwner, rows: RowOwners, devices: Sequence[str]
 ) -> list[tf.Tensor]:
   """Returns for each shard the numbers that its rows have there.
 

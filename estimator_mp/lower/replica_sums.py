@@ -31,9 +31,9 @@ def sum_over_replicas(
     if found.receiver is not None:
       device = found.devices[found.receiver]
       totals[index] = [_sum_on(device, parts[index])]
-    elif found.kind is gradient_sums.Kind.ROWS:
+    elif found.kind is gradient_sums.GradientKind.ROWS:
       totals[index] = [*sparse.sum_rows(parts[index], found.devices)]
-    elif found.kind is gradient_sums.Kind.ROWS_MADE_DENSE:
+    elif found.kind is gradient_sums.GradientKind.ROWS_MADE_DENSE:
       totals[index] = [
         *sparse.sum_as_dense(parts[index], found.devices, _reduce(found))
       ]

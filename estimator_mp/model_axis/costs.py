@@ -22,7 +22,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from estimator_mp.collectives.exchange import Rows
+from estimator_mp.collectives.exchange import RowOwners
 from estimator_mp.graph import op_types, same_ops, shapes, traversal
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import (
@@ -312,7 +312,7 @@ class _Sending:
       self._add(EXCHANGE, op, ids, sum(sent), has_gradient=False)
 
   def _bytes_of_rows(
-    self, ids: tf.Tensor, values: tf.Tensor, rows: Rows
+    self, ids: tf.Tensor, values: tf.Tensor, rows: RowOwners
   ) -> int:
     """Returns the bytes of values for the rows that other devices have."""
     count = max(self._traffic.bytes_of(ids) // int(ids.dtype.size), 1)

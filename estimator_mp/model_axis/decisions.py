@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, TypeAlias
 
-from estimator_mp.collectives.exchange import Ownership, Rows
+from estimator_mp.collectives.exchange import Ownership, RowOwners
 
 import numpy as np
 import tensorflow as tf
@@ -55,9 +55,9 @@ class Shard:
     return tuple(sum(self.sizes[:i]) for i in range(len(self.sizes)))
 
   @property
-  def rows(self) -> Rows:
+  def rows(self) -> RowOwners:
     """How the rows of a table are owned, if its rows are split."""
-    return Rows(self.sizes)
+    return RowOwners(self.sizes)
 
   @property
   def size(self) -> int:
@@ -112,9 +112,9 @@ class ByTurns(Shard):
   """
 
   @property
-  def rows(self) -> Rows:
+  def rows(self) -> RowOwners:
     """How the rows are owned."""
-    return Rows(self.sizes, Ownership.MOD)
+    return RowOwners(self.sizes, Ownership.MOD)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Owned:
     indices: Which input of the op says what rows the entries are for.
   """
 
-  rows: Rows
+  rows: RowOwners
   indices: int
 
 
@@ -274,7 +274,7 @@ class LookUp:
     outputs: The rows, which are whole.
   """
 
-  rows: Rows
+  rows: RowOwners
   operands: tuple[Operand, ...] = (OwnShard(), Replicate())
   outputs: tuple[Output, ...] = (Replicate(),)
 

@@ -9,7 +9,7 @@ a bias that is reshaped.
 import math
 from collections.abc import Mapping
 
-from estimator_mp.collectives.exchange import Rows
+from estimator_mp.collectives.exchange import RowOwners
 from estimator_mp.graph import draws, op_types
 from estimator_mp.graph import shapes as graph_shapes
 from estimator_mp.model_axis import axes, decisions
@@ -259,5 +259,5 @@ def _sum_of_rows(op: tf.Operation, split: Shard) -> PerPart | None:
     return None
   dtype = op.inputs[2].dtype.as_numpy_dtype
   sizes = Constants(tuple(np.array(size, dtype) for size in split.sizes))
-  owned = Owned(Rows(split.sizes), 1)
+  owned = Owned(RowOwners(split.sizes), 1)
   return PerPart((owned, owned, sizes), (split,))

@@ -127,7 +127,7 @@ strategy = Automatic
 
 
 @dataclasses.dataclass(frozen=True)
-class _Cut:
+class _CutOrder:
   """An order, and where it is cut.
 
   Attributes:
@@ -191,7 +191,7 @@ def cut_forward(
 
 def _best_cut(
   found: Sequence[Order], num_stages: int, memory_limit: int | None
-) -> _Cut:
+) -> _CutOrder:
   """Returns the cut whose slowest stage is the fastest.
 
   Args:
@@ -206,12 +206,12 @@ def _best_cut(
   errors = []
   for order in found:
     try:
-      cuts.append(_Cut(order, _cut(order.costs, num_stages, memory_limit)))
+      cuts.append(_CutOrder(order, _cut(order.costs, num_stages, memory_limit)))
     except ValueError as error:
       errors.append(error)
   if not cuts:
     raise errors[0]
-  return min(cuts, key=_Cut.slowest_seconds)
+  return min(cuts, key=_CutOrder.slowest_seconds)
 
 
 def _cut(
@@ -240,7 +240,7 @@ def _cut(
 def _stages_of_weights(
   forward: ForwardGraph,
   nominal: Mapping[tf.Operation, int],
-  cut: _Cut,
+  cut: _CutOrder,
   memory_limit: int | None,
 ) -> list[int]:
   """Returns the stage of each group of variables.

@@ -16,7 +16,7 @@ import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from estimator_mp.graph import control_flow, op_types
-from estimator_mp.placement.transfers import Input
+from estimator_mp.placement.transfers import Reader
 
 import tensorflow as tf
 
@@ -35,7 +35,7 @@ class HalfSend:
   tensor: tf.Tensor
   source: int
   destination: int
-  readers: tuple[Input, ...]
+  readers: tuple[Reader, ...]
 
 
 def find_half_sends(
@@ -58,7 +58,7 @@ def find_half_sends(
     ops
   )
   activations = _activations(ops, inputs)
-  readers: dict[tuple[str, int], list[Input]] = {}
+  readers: dict[tuple[str, int], list[Reader]] = {}
   tensors: dict[str, tf.Tensor] = {}
   for op in ops:
     if op not in new or op not in stages or op in conditional:
@@ -72,7 +72,7 @@ def find_half_sends(
       if source in stages and devices[stages[source]] != devices[stages[op]]:
         key = (tensor.name, stages[op])
         tensors[tensor.name] = tensor
-        readers.setdefault(key, []).append(Input(op, index))
+        readers.setdefault(key, []).append(Reader(op, index))
   return [
     HalfSend(tensors[name], stages[tensors[name].op], stage, tuple(found))
     for (name, stage), found in readers.items()

@@ -36,7 +36,7 @@ _Awaited = frozenset[tf.Operation]
 
 
 @dataclasses.dataclass(frozen=True)
-class Input:
+class Reader:
   """An input of an op, by its index."""
 
   op: tf.Operation
@@ -53,7 +53,7 @@ class SharedRead:
   """
 
   value: tf.Tensor
-  readers: tuple[Input, ...]
+  readers: tuple[Reader, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,7 +66,7 @@ class SharedValue:
   """
 
   value: tf.Tensor
-  readers: tuple[Input, ...]
+  readers: tuple[Reader, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ class CopiedConstant:
 
   constant: tf.Operation
   device: str
-  readers: tuple[Input, ...]
+  readers: tuple[Reader, ...]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -210,7 +210,7 @@ class _Sent:
   """
 
   tensor: tf.Tensor
-  readers: dict[str, list[Input]]
+  readers: dict[str, list[Reader]]
 
 
 def _tensors_sent(ops: Sequence[tf.Operation]) -> list[_Sent]:
@@ -222,7 +222,7 @@ def _tensors_sent(ops: Sequence[tf.Operation]) -> list[_Sent]:
       number, source = places.get(tensor.op, (-1, ""))
       if source not in ("", device):
         sent = found.setdefault((number, tensor.value_index), _Sent(tensor, {}))
-        sent.readers.setdefault(device, []).append(Input(op, index))
+        sent.readers.setdefault(device, []).append(Reader(op, index))
   return [found[key] for key in sorted(found)]
 
 
@@ -233,7 +233,7 @@ def _shared_reads(sent: Iterable[_Sent]) -> list[SharedRead]:
   serves for both.
   """
   first: dict[Hashable, tf.Tensor] = {}
-  others: dict[Hashable, list[Input]] = {}
+  others: dict[Hashable, list[Reader]] = {}
   for each in sent:
     op = each.tensor.op
     if op.type != "ReadVariableOp":
@@ -250,7 +250,7 @@ def _shared_values(sent: Iterable[_Sent]) -> list[SharedValue]:
   """Returns how what is computed several times is sent once to a device."""
   same = same_ops.SameOps()
   first: dict[Hashable, tf.Tensor] = {}
-  others: dict[Hashable, list[Input]] = {}
+  others: dict[Hashable, list[Reader]] = {}
   for each in sent:
     if not each.tensor.op.inputs:
       continue
@@ -288,7 +288,7 @@ def _copied_constants(
 
 
 def _stacked_scalars(
-  op: tf.Operation, local: Collection[Input]
+  op: tf.Operation, local: Collection[Reader]
 ) -> list[StackedScalars]:
   """Returns which scalars of a stack are stacked where they are made."""
   by_device: dict[str, list[int]] = {}
@@ -296,7 +296,7 @@ def _stacked_scalars(
   for index, tensor in enumerate(op.inputs if place else ()):
     device = tensor.op.device
     crosses = device and device != place
-    if crosses and tensor.shape.rank == 0 and Input(op, index) not in local:
+    if crosses and tensor.shape.rank == 0 and Reader(op, index) not in local:
       by_device.setdefault(device, []).append(index)
   return [
     StackedScalars(op, device, tuple(indices))

@@ -30,7 +30,7 @@ TO_ONE = "to_owner"
 _INDEX_BYTES = 4  # As compression sends them.
 
 
-class Kind(enum.Enum):
+class GradientKind(enum.Enum):
   """What a gradient is, and what its sum."""
 
   DENSE = enum.auto()
@@ -94,7 +94,7 @@ class GradientSum:
 
   variables: tuple[str, ...]
   bucket: buckets.Bucket
-  kind: Kind
+  kind: GradientKind
   devices: tuple[str, ...]
   receiver: int | None
   algorithm: str
@@ -224,7 +224,9 @@ def _sum_of_rows(
   """Returns the sum of a sparse gradient that each replica gets."""
   if sparse.becomes_dense(gradient.density, config.sparse_as_dense):
     bucket = buckets.Bucket((index,), gradient.dtype)
-    return _sum_for_each(bucket, Kind.ROWS_MADE_DENSE, [gradient], config)
+    return _sum_for_each(
+      bucket, GradientKind.ROWS_MADE_DENSE, [gradient], config
+    )
   return _sum_of_one(index, gradient, None, TO_EACH)
 
 
@@ -235,7 +237,7 @@ def _sum_of_one(
   return GradientSum(
     (gradient.variable,),
     buckets.Bucket((index,), gradient.dtype),
-    Kind.ROWS if gradient.is_sparse else Kind.DENSE,
+    GradientKind.ROWS if gradient.is_sparse else GradientKind.DENSE,
     gradient.devices,
     receiver,
     algorithm,
@@ -261,7 +263,7 @@ def _dense_sums(
     in_request = tuple(indices[number] for number in bucket.gradients)
     yield _sum_for_each(
       dataclasses.replace(bucket, gradients=in_request),
-      Kind.DENSE,
+      GradientKind.DENSE,
       [gradients[index] for index in in_request],
       config,
     )
@@ -269,7 +271,7 @@ def _dense_sums(
 
 def _sum_for_each(
   bucket: buckets.Bucket,
-  kind: Kind,
+  kind: GradientKind,
   gradients: Sequence[GradientParts],
   config: sharding_options.ShardingOptions,
 ) -> GradientSum:
@@ -334,7 +336,7 @@ def _links(
     count = max(1, round(found.top_k_fraction * count))
     itemsize += _INDEX_BYTES
   if found.algorithm == TO_EACH:
-    sent = num_bytes if found.kind is Kind.ROWS else count * itemsize
+    sent = num_bytes if found.kind is GradientKind.ROWS else count * itemsize
     return dict.fromkeys(itertools.permutations(devices, 2), sent)
   if ALGORITHMS[found.algorithm].is_sent_by_op:
     return None

@@ -396,7 +396,7 @@ def session_config(
   return proto
 
 
-def is_clustered(session_config: Any) -> bool:
+def compiles_with_xla(session_config: Any) -> bool:
   """Whether XLA compiles what it likes of a session's graphs.
 
   Args:

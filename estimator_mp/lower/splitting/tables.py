@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Callable, Sequence
 
 from estimator_mp.collectives import exchange
-from estimator_mp.collectives.exchange import ByOwner, Route, Rows
+from estimator_mp.collectives.exchange import ByOwner, Route, RowOwners
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph import op_types
 from estimator_mp.model_axis.decisions import LookUp, Owned
@@ -47,12 +47,12 @@ class Tables:
     self._whole = whole
     self._lookups: dict[str, list[_Lookups]] = {}
     # By the names of ids.
-    self._routes: dict[tuple[str, Rows, str], Route] = {}
-    self._parted: dict[tuple[str, Rows, str], ByOwner] = {}
+    self._routes: dict[tuple[str, RowOwners, str], Route] = {}
+    self._parted: dict[tuple[str, RowOwners, str], ByOwner] = {}
     # The same, and the names of values.
-    self._entries: dict[tuple[str, Rows, str, str], list[tf.Tensor]] = {}
-    self._of_gradients: dict[str, Rows] = {}
-    self._distinct: dict[tuple[str, Rows], Route] = {}
+    self._entries: dict[tuple[str, RowOwners, str, str], list[tf.Tensor]] = {}
+    self._of_gradients: dict[str, RowOwners] = {}
+    self._distinct: dict[tuple[str, RowOwners], Route] = {}
     self._same_ids: dict[str, tf.Tensor] = {}
 
   def look_up(
@@ -122,7 +122,7 @@ class Tables:
     op: tf.Operation,
     index: int,
     indices: int,
-    rows: Rows,
+    rows: RowOwners,
     devices: Sequence[str],
     device: str,
   ) -> list[tf.Tensor]:
@@ -198,7 +198,7 @@ class Tables:
         tf.constant(shape, tf.int32),
       )
 
-  def add_gradient(self, gradient: tf.IndexedSlices, rows: Rows) -> None:
+  def add_gradient(self, gradient: tf.IndexedSlices, rows: RowOwners) -> None:
     """Hears of a gradient that model_fn gets.
 
     Args:
@@ -210,7 +210,7 @@ class Tables:
   def to_shards(
     self,
     gradient: tf.IndexedSlices,
-    rows: Rows,
+    rows: RowOwners,
     dense: Sequence[gradient_lib.Gradient | None],
     devices: Sequence[str],
   ) -> list[gradient_lib.Gradient]:
@@ -279,14 +279,14 @@ class Tables:
     self._distinct[distinct.name, rows] = route
     return [distinct, route.order]
 
-  def _route(self, ids: tf.Tensor, rows: Rows, device: str) -> Route:
+  def _route(self, ids: tf.Tensor, rows: RowOwners, device: str) -> Route:
     key = ids.name, rows, device
     if key not in self._routes:
       self._routes[key] = exchange.route(ids, rows, device)
     return self._routes[key]
 
 
-def _owners(rows: Rows) -> tuple[Rows, list[int]]:
+def _owners(rows: RowOwners) -> tuple[RowOwners, list[int]]:
   """Returns how rows are owned by those shards that have any, and which do.
 
   A table that is on one device has one shard with all rows.

@@ -1,7 +1,7 @@
 """The exchange of rows: what one table gives, from shards on devices."""
 
 from estimator_mp.collectives import exchange
-from estimator_mp.collectives.exchange import Ownership, Rows
+from estimator_mp.collectives.exchange import Ownership, RowOwners
 from tests.estimator_mp.collectives import device_steps
 
 import numpy as np
@@ -11,8 +11,8 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 
 _LEADER = "/device:CPU:0"
-_DIV = Rows((4, 3, 3))
-_MOD = Rows((4, 3, 3), Ownership.MOD)
+_DIV = RowOwners((4, 3, 3))
+_MOD = RowOwners((4, 3, 3), Ownership.MOD)
 _OWNERSHIPS = (("div", _DIV), ("mod", _MOD))
 _table = np.random.RandomState(5).randn(10, 2).astype(np.float32)
 
@@ -84,7 +84,7 @@ class RowsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("div", _DIV, [0, 0, 0, 0, 1, 1, 1, 2, 2, 2], [0, 1, 2, 3] + [0, 1, 2] * 2),
     ("mod", _MOD, [0, 1, 2] * 3 + [0], [0, 0, 0, 1, 1, 1, 2, 2, 2, 3]),
-    ("div_empty", Rows((0, 10, 0)), [1] * 10, list(range(10))),
+    ("div_empty", RowOwners((0, 10, 0)), [1] * 10, list(range(10))),
   )
   def test_owners_and_local_ids(self, rows, owners, local_ids):
     for dtype in (tf.int32, tf.int64):
@@ -110,7 +110,7 @@ class RowsTest(parameterized.TestCase):
 
 class LookUpTest(parameterized.TestCase):
   @parameterized.product(
-    rows=[_DIV, _MOD, Rows((5, 5)), Rows((1, 0, 8, 1))],
+    rows=[_DIV, _MOD, RowOwners((5, 5)), RowOwners((1, 0, 8, 1))],
     dtype=[tf.int32, tf.int64],
   )
   def test_equals_a_gather_of_the_table(self, rows, dtype):
@@ -313,7 +313,8 @@ class UpdatesTest(parameterized.TestCase):
 
 class SizesTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("div", Rows((500, 500))), ("mod", Rows((500, 500), Ownership.MOD))
+    ("div", RowOwners((500, 500))),
+    ("mod", RowOwners((500, 500), Ownership.MOD)),
   )
   def test_no_tensor_is_larger_than_the_rows_of_the_batch(self, rows):
     """What is there besides the shards does not grow with the table."""

@@ -163,7 +163,7 @@ class XlaTest(parameterized.TestCase):
       losses.append(recorder.losses)
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
 
-  def test_is_clustered(self):
+  def test_compiles_with_xla(self):
     off = v1.ConfigProto()
     off.graph_options.optimizer_options.global_jit_level = (
       v1.OptimizerOptions.OFF
@@ -180,7 +180,7 @@ class XlaTest(parameterized.TestCase):
         self.subTest(flags=flags, config=config),
         mock.patch.dict(os.environ, TF_XLA_FLAGS=flags),
       ):
-        self.assertEqual(session_config.is_clustered(config), expected)
+        self.assertEqual(session_config.compiles_with_xla(config), expected)
 
 
 if __name__ == "__main__":

@@ -69,7 +69,9 @@ class SumsTest(parameterized.TestCase):
       kinds = {found.bucket.gradients: found.kind for found in sums}
       for of_one in totals[2]:
         is_rows = isinstance(of_one, tf.IndexedSlices)
-        self.assertEqual(is_rows, kinds[(2,)] is gradient_sums.Kind.ROWS)
+        self.assertEqual(
+          is_rows, kinds[(2,)] is gradient_sums.GradientKind.ROWS
+        )
       found = device_steps.run(
         tf.nest.map_structure(tf.convert_to_tensor, totals)
       )

@@ -1,6 +1,6 @@
 """What devices send each other for decisions that are written down here."""
 
-from estimator_mp.collectives.exchange import Rows
+from estimator_mp.collectives.exchange import RowOwners
 from estimator_mp.model_axis import costs, inference
 from estimator_mp.model_axis.decisions import (
   Composite,
@@ -198,7 +198,7 @@ class BytesSentTest(absltest.TestCase):
     fewer = tf.raw_ops.ResourceGather(
       resource=table.handle, indices=few, dtype=tf.float32, name="fewer"
     )
-    decision = LookUp(Rows((4, 3, 3)))
+    decision = LookUp(RowOwners((4, 3, 3)))
     sent = self._sent(
       {"table:0": Shard(0, (4, 3, 3))},
       {rows.op: decision, fewer.op: decision},
@@ -221,7 +221,7 @@ class BytesSentTest(absltest.TestCase):
     update = tf.raw_ops.ResourceScatterAdd(
       resource=table.handle, indices=ids, updates=gradient, name="update"
     )
-    rows = Rows((4, 3, 3))
+    rows = RowOwners((4, 3, 3))
     decision = PerPart((OwnShard(), Owned(rows, 1), Owned(rows, 1)), ())
     sent = self._sent({"table:0": Shard(0, (4, 3, 3))}, {update: decision})
     self.assertEqual(

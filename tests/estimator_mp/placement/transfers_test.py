@@ -6,7 +6,7 @@ from typing import Any
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.config import placement
-from estimator_mp.lower import transfers as lower_transfers
+from estimator_mp.lower import sends
 from estimator_mp.observe import executed_graph
 from estimator_mp.placement import costs, transfers
 from tests import tiers
@@ -163,7 +163,7 @@ class SavingsTest(absltest.TestCase):
     return transfers.find_savings(self._graph.get_operations())
 
   def _reduce(self):
-    lower_transfers.reduce_transfers(self._find())
+    sends.reduce_transfers(self._find())
     return self._find()
 
   def test_one_read_of_a_variable_stands_for_all_of_a_device(self):
@@ -227,7 +227,7 @@ class SavingsTest(absltest.TestCase):
     self.assertEqual(copied.constant, small.op)
     self.assertEqual(copied.device, square.device)
     self.assertEqual(
-      copied.readers, tuple(transfers.Input(square, i) for i in (0, 1))
+      copied.readers, tuple(transfers.Reader(square, i) for i in (0, 1))
     )
     self.assertEmpty(self._reduce().copied_constants)
     for read in square.inputs:
@@ -302,9 +302,7 @@ class JoinedWaitsTest(parameterized.TestCase):
       )
       self.assertEqual(found, [expected])
       before = _reached(waiting)
-      lower_transfers.reduce_transfers(
-        transfers.find_savings(graph.get_operations())
-      )
+      sends.reduce_transfers(transfers.find_savings(graph.get_operations()))
       self.assertEqual(_reached(waiting), before)
       self.assertEmpty(self._joined(graph))
       self.assertCountEqual(
@@ -323,9 +321,7 @@ class JoinedWaitsTest(parameterized.TestCase):
       self.assertEqual(
         [x.waiting for x in found], [tuple(waiting[:3]), (waiting[4],)]
       )
-      lower_transfers.reduce_transfers(
-        transfers.find_savings(graph.get_operations())
-      )
+      sends.reduce_transfers(transfers.find_savings(graph.get_operations()))
     first, second, third, _, last = (x.control_inputs for x in waiting)
     self.assertEqual(first, second)
     self.assertEqual(first, third)
@@ -339,9 +335,7 @@ class JoinedWaitsTest(parameterized.TestCase):
         join = tf.no_op()
       (found,) = self._joined(graph)
       self.assertIs(found.join, join)
-      lower_transfers.reduce_transfers(
-        transfers.find_savings(graph.get_operations())
-      )
+      sends.reduce_transfers(transfers.find_savings(graph.get_operations()))
     self.assertEqual(waiting.control_inputs, [join])
 
   def test_a_join_that_waits_for_others_stands_for_these_too(self):
@@ -351,9 +345,7 @@ class JoinedWaitsTest(parameterized.TestCase):
         join = tf.no_op()
       waiting = _wait("/cpu:0", here + there + further)
       before = _reached(waiting)
-      lower_transfers.reduce_transfers(
-        transfers.find_savings(graph.get_operations())
-      )
+      sends.reduce_transfers(transfers.find_savings(graph.get_operations()))
       self.assertEqual(_reached(waiting), before)
     self.assertCountEqual(waiting.control_inputs, [*here, join])
     (of_further,) = set(join.control_inputs) - {*there}
@@ -366,9 +358,7 @@ class JoinedWaitsTest(parameterized.TestCase):
       for device in ("/cpu:1", "/cpu:2"):
         with tf.device(device), tf.control_dependencies(ops):
           joins.append(tf.no_op())
-      lower_transfers.reduce_transfers(
-        transfers.find_savings(graph.get_operations())
-      )
+      sends.reduce_transfers(transfers.find_savings(graph.get_operations()))
     for join in joins:
       self.assertNoCommonElements(join.control_inputs, joins)
       self.assertLen(join.control_inputs, 3)

@@ -4,7 +4,7 @@ import estimator_mp  # noqa: F401  # It installs compat, before TensorFlow.
 from estimator_mp.collectives.buckets import Bucket
 from estimator_mp.config import sharding_options
 from estimator_mp.plan import gradient_sums
-from estimator_mp.plan.gradient_sums import GradientParts, Kind
+from estimator_mp.plan.gradient_sums import GradientKind, GradientParts
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -69,7 +69,7 @@ class PlacesTest(parameterized.TestCase):
     self.assertEqual((second.devices, second.num_bytes), (OTHER_STAGE, 12))
     for one in found:
       self.assertIsNone(one.receiver)
-      self.assertEqual((one.kind, one.algorithm), (Kind.DENSE, "copy"))
+      self.assertEqual((one.kind, one.algorithm), (GradientKind.DENSE, "copy"))
 
   @parameterized.named_parameters(
     ("shared", {"variables": "shared"}, 0),
@@ -80,7 +80,9 @@ class PlacesTest(parameterized.TestCase):
       [dense("a", 2, updater=updater), rows("t", 0.5, 80, updater=updater)],
       options(**changed),
     )
-    self.assertEqual([x.kind for x in found], [Kind.DENSE, Kind.ROWS])
+    self.assertEqual(
+      [x.kind for x in found], [GradientKind.DENSE, GradientKind.ROWS]
+    )
     for one, num_bytes in zip(found, (8, 80), strict=True):
       self.assertEqual((one.receiver, one.algorithm), (updater, "to_owner"))
       link = CPUS[1 - updater], CPUS[updater]
@@ -122,9 +124,9 @@ class PlacesTest(parameterized.TestCase):
 
 class SparseTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("never", None, Kind.ROWS, "to_each", 80),
-    ("below", 0.6, Kind.ROWS, "to_each", 80),
-    ("at", 0.5, Kind.ROWS_MADE_DENSE, "copy", 40 * 4),
+    ("never", None, GradientKind.ROWS, "to_each", 80),
+    ("below", 0.6, GradientKind.ROWS, "to_each", 80),
+    ("at", 0.5, GradientKind.ROWS_MADE_DENSE, "copy", 40 * 4),
   )
   def test_rows_are_made_dense_from_a_density_on(
     self, threshold, kind, algorithm, num_bytes
@@ -140,7 +142,7 @@ class SparseTest(parameterized.TestCase):
     (found,) = gradient_sums.plan_sums(
       [rows("t", None)], options(sparse_as_dense=0.1)
     )
-    self.assertEqual(found.kind, Kind.ROWS)
+    self.assertEqual(found.kind, GradientKind.ROWS)
     self.assertEqual(found.tensors, ("t:0", "t_indices:0"))
     self.assertIsNone(found.num_bytes)
     self.assertIsNone(found.links)

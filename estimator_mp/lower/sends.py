@@ -61,7 +61,7 @@ def send_in_half(
   return made
 
 
-def _redirect(readers: Iterable[transfers.Input], tensor: tf.Tensor) -> None:
+def _redirect(readers: Iterable[transfers.Reader], tensor: tf.Tensor) -> None:
   """Makes ops read a tensor."""
   for reader in readers:
     graph_edits.replace_input(reader.op, reader.index, tensor)

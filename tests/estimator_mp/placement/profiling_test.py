@@ -9,7 +9,7 @@ from estimator_mp import toolbox
 from estimator_mp.cli import user_program
 from estimator_mp.comparison import inspect_model
 from estimator_mp.config import options
-from estimator_mp.placement import measured_costs
+from estimator_mp.placement import profiling
 from tests import tiers
 from tests.estimator_mp import runs, zoo
 
@@ -191,10 +191,10 @@ class OwnersTest(parameterized.TestCase):
     ("nobody", "_SOURCE", None),
   )
   def test_owner(self, name, owner):
-    self.assertEqual(measured_costs.Owners(self.NAMES).of(name), owner)
+    self.assertEqual(profiling.Owners(self.NAMES).of(name), owner)
 
   def test_a_tape_names_the_scope_only(self):
-    total = measured_costs.Owners(self.NAMES).add_up(
+    total = profiling.Owners(self.NAMES).add_up(
       {
         "dense/MatMul": 3.0,
         "dense/BiasAdd": 1.0,
