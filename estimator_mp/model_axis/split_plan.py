@@ -4,19 +4,34 @@ It is plain data, for `inspect`; ops and tensors go by their names.
 """
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from estimator_mp import amounts
 from estimator_mp.model_axis import costs
 from estimator_mp.model_axis.costs import Sent
 from estimator_mp.model_axis.decisions import Shard
-from estimator_mp.model_axis.inference import Gather
+from estimator_mp.model_axis.inference import Gather, Inferred
 
 import tensorflow as tf
 
 # What is less bytes gets no line of its own.
 _SMALL = 100
+
+
+@dataclasses.dataclass(frozen=True)
+class SplitPass:
+  """What is split of the ops that were made since the last pass.
+
+  Attributes:
+    ops: The ops, in the order of the graph.
+    inferred: What becomes of them.
+    variables: The ops of the variables that are split from now on, and how.
+  """
+
+  ops: Sequence[tf.Operation]
+  inferred: Inferred
+  variables: Mapping[tf.Operation, Shard]
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Which ops of a model that trains are done in parts of the batch, as data.
+"""Decides which ops of a model are done in parts of the batch.
 
 model_fn builds the plain graph, of the whole batch. An op is done in parts only
 where a rule says that the parts together are the op (`model_axis.rules`); what
@@ -10,9 +10,9 @@ What depends on inputs alone, as labels in one-hot form, waits for no slice: it
 is done in parts for who needs parts of it, and once for who needs it whole.
 """
 
-import dataclasses
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Protocol
 
 from compat.private import graph_reads
@@ -35,113 +35,18 @@ from estimator_mp.model_axis.decisions import (
 )
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.plan import odd_sizes, places
+from estimator_mp.plan.batch_plan import (
+  BatchOps,
+  BatchPlan,
+  Cut,
+  PartedOp,
+  Places,
+  Reads,
+  Rows,
+  Size,
+)
 
 import tensorflow as tf
-
-
-@dataclasses.dataclass(frozen=True)
-class Rows:
-  """How slices of the batch lie in a tensor: one after another.
-
-  Attributes:
-    axis: Along which axis.
-    per_example: How long the axis is for each example; None if only the session
-      knows, as of examples of any length that are laid one after another.
-  """
-
-  axis: int
-  per_example: int | None
-
-
-# Each slice has one row.
-BY_SLICE = Rows(0, 0)
-
-
-@dataclasses.dataclass(frozen=True)
-class Cut:
-  """An operand of which each slice reads its own rows."""
-
-  rows: Rows
-
-
-@dataclasses.dataclass(frozen=True)
-class Size:
-  """An operand that is a shape, and names how many rows each slice has.
-
-  Attributes:
-    index: Which element of the vector does.
-    per_example: How many rows those are for each example; None if only the
-      session knows.
-  """
-
-  index: int
-  per_example: int | None
-
-
-@dataclasses.dataclass(frozen=True)
-class Places:
-  """An operand of indices of rows, which each slice counts from its first on.
-
-  Attributes:
-    rows: How slices lie in the indices.
-    taken: The rows that each example takes of its own, from 0: a tensor of the
-      plain graph, as the next one; see `plan.places`.
-    offsets: Where the rows of each example begin in the whole batch.
-  """
-
-  rows: Rows
-  taken: tf.Tensor
-  offsets: tf.Tensor
-
-
-# What each slice reads: its rows, places in these, a shape of its own, or all
-# (None).
-Reads = Cut | Places | Size | None
-
-
-@dataclasses.dataclass(frozen=True)
-class PartedOp:
-  """An op that is done for each slice.
-
-  Attributes:
-    op: The op of the plain graph.
-    reads: What each slice reads in place of each input.
-    shares: For each output, whether slices add their shares of it.
-    own: For each output, whether slices have one each, as the moments of a
-      batch normalization per micro-batch: a reader in parts reads that of its
-      slice, any other their mean, weighted by examples.
-    divisor: How many entries of the whole batch a mean is of, besides those in
-      `counted`; the slice's share is a sum that is divided by them. None for
-      what is no mean over examples.
-    counted: The other axes of a mean, whose sizes only the session may know.
-    is_composite: Whether several ops stand for it, among which slices hear of
-      each other (`lower.whole_batch.composites`).
-  """
-
-  op: tf.Operation
-  reads: tuple[Reads, ...]
-  shares: tuple[bool, ...]
-  own: tuple[bool, ...] = ()
-  divisor: Rows | None = None
-  counted: tuple[int, ...] = ()
-  is_composite: bool = False
-
-
-@dataclasses.dataclass(frozen=True)
-class BatchPlan:
-  """What is done in parts, of some ops.
-
-  Attributes:
-    ops: The ops that are, each after what it reads.
-    rows: How the slices lie in what these ops make, by the tensors' names. What
-      is no share, and not here, is the same in each slice.
-    of_inputs: The ops among them that depend on inputs alone. Whoever needs
-      what they make whole reads the plain op's.
-  """
-
-  ops: tuple[PartedOp, ...]
-  rows: Mapping[str, Rows]
-  of_inputs: frozenset[tf.Operation]
 
 
 class _Sizes(Protocol):
@@ -257,6 +162,11 @@ class BatchPlanner:
       if isinstance(entry.value, tf.Tensor):
         self._rows[entry.value.name] = Rows(entry.axis, 1)
 
+  @property
+  def batch(self) -> BatchOps:
+    """What depends on the batch, of all ops so far."""
+    return BatchOps(self._depends, self._of_inputs)
+
   def differs(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor depends on the batch.
 
@@ -265,43 +175,23 @@ class BatchPlanner:
     """
     return tensor.name in self._roots or tensor.op in self._depends
 
-  def depends(self, op: tf.Operation) -> bool:
-    """Whether an op reads the batch.
-
-    Args:
-      op: An op of the plain graph.
-    """
-    return op in self._depends
-
-  def is_of_inputs(self, op: tf.Operation) -> bool:
-    """Whether an op depends on nothing but inputs.
-
-    Args:
-      op: An op of the plain graph.
-    """
-    return op in self._of_inputs
-
-  def add_rows(self, tensor: tf.Tensor, rows: Rows) -> None:
-    """Hears of a tensor that slices make, and is no op's of the plain graph.
-
-    Args:
-      tensor: All rows of it.
-      rows: How slices lie in it.
-    """
-    self._roots.add(tensor.name)
-    self._rows[tensor.name] = rows
-    self._parted.add(tensor.op)
-
-  def plan(self, ops: Sequence[tf.Operation]) -> BatchPlan:
+  def plan(
+    self,
+    ops: Sequence[tf.Operation],
+    joined: Mapping[str, Rows] = MappingProxyType({}),
+  ) -> BatchPlan:
     """Returns what is done in parts.
 
     Args:
       ops: New ops of the plain graph.
+      joined: How slices lie in tensors that lowering has joined, by name.
 
     Raises:
       ValueError: If the shape of an op's output is not known that the user says
         to be done for each example.
     """
+    self._roots.update(joined)
+    self._rows.update(joined)
     self._add(ops)
     if self._size == 1:
       return BatchPlan((), {}, frozenset())

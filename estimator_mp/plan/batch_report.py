@@ -19,7 +19,7 @@ from estimator_mp.graph import op_types, shapes, traversal
 from estimator_mp.model_axis import function_parts
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.placement import costs
-from estimator_mp.plan.batch_planner import BY_SLICE, Rows
+from estimator_mp.plan.batch_plan import BY_SLICE, Rows
 
 import tensorflow as tf
 

@@ -5,9 +5,9 @@ automatic choice, or by what it meets (`model_axis.inference`). What was read
 whole stays whole.
 """
 
-import dataclasses
 import difflib
 from collections.abc import Collection, Mapping, Sequence
+from types import MappingProxyType
 
 from estimator_mp import amounts
 from estimator_mp.config.sharding_options import ShardingOptions
@@ -24,25 +24,14 @@ from estimator_mp.model_axis.decisions import ByTurns, Shard, even_sizes
 from estimator_mp.model_axis.evaluation import Problem
 from estimator_mp.model_axis.inference import Gather, Inferred
 from estimator_mp.model_axis.rules.table import TABLE
-from estimator_mp.model_axis.split_plan import SplitPlan, SplitVariable
+from estimator_mp.model_axis.split_plan import (
+  SplitPass,
+  SplitPlan,
+  SplitVariable,
+)
 from estimator_mp.placement import costs as placement_costs
 
 import tensorflow as tf
-
-
-@dataclasses.dataclass(frozen=True)
-class SplitPass:
-  """What is split of the ops that were made since the last pass.
-
-  Attributes:
-    ops: The ops, in the order of the graph.
-    inferred: What becomes of them.
-    variables: The ops of the variables that are split from now on.
-  """
-
-  ops: Sequence[tf.Operation]
-  inferred: Inferred
-  variables: Sequence[tf.Operation]
 
 
 class SplitPlanner:
@@ -59,13 +48,13 @@ class SplitPlanner:
     Args:
       options: What the user says: rules, of which the first one that is found
         in a name counts, what may be gathered, and how shards start.
-      num_parts: The size of the axis, N.
+      num_parts: The size of the axis, N; if it is 1, nothing is split.
     """
     self.splits: dict[str, Shard] = {}
     self.summary = SplitPlan()
     self._options = options
     self._rules: Sequence[SplitRule] = ()
-    if not isinstance(options.split, str):
+    if num_parts > 1 and not isinstance(options.split, str):
       self._rules = tuple(options.split)
     self._num_parts = num_parts
     self._table_bytes = [0] * num_parts  # Of tables on one device.
@@ -80,6 +69,7 @@ class SplitPlanner:
     self,
     new: Sequence[tf.Operation],
     targets: Collection[tf.Operation] | None = None,
+    joined: Mapping[str, Shard] = MappingProxyType({}),
   ) -> SplitPass:
     """Decides what becomes of new ops.
 
@@ -88,11 +78,15 @@ class SplitPlanner:
         graph.
       targets: The ops whose gradients are asked for, if there are any; None if
         the graph is not to train.
+      joined: How tensors are split that lowering has joined, by their names.
 
     Raises:
       SplitError: If a rule does not suit a variable, or something would be
         gathered that must not be.
     """
+    if self._num_parts == 1:
+      return SplitPass(new, Inferred({}, {}, (), {}), {})
+    self._tensors |= joined
     ops = [*self._pending, *new]
     fresh = [op for op in new if op.type == "VarHandleOp"]
     before = set(self.splits)
@@ -114,7 +108,9 @@ class SplitPlanner:
     variables = [known[name] for name in self.splits if name not in before]
     self._summarize(ops, inferred, variables, targets)
     self._leave_whole(ops)
-    return SplitPass(ops, inferred, variables)
+    return SplitPass(
+      ops, inferred, {op: self.splits[op.name] for op in variables}
+    )
 
   def _summarize(
     self,
@@ -162,15 +158,6 @@ class SplitPlanner:
         "variable before it whole, or split it by another axis, with a rule of "
         'split, or use gathers="allow"'
       )
-
-  def add(self, tensor: tf.Tensor, split: Shard) -> None:
-    """Hears of a split tensor that lowering made.
-
-    Args:
-      tensor: The whole tensor.
-      split: How it is split.
-    """
-    self._tensors[tensor.name] = split
 
   def leave_the_rest(self) -> None:
     """Leaves all variables whole that nothing has split so far."""

@@ -1,7 +1,7 @@
 """Gradients: with respect to shards, in place of variables that are split."""
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from estimator_mp.lower.splitting import operands
@@ -65,24 +65,22 @@ class Sources:
 
 
 class Gradients:
-  """What model_fn asks for, and what it gets."""
+  """What model_fn asks for, and what it gets.
 
-  def __init__(
-    self,
-    tensors: operands.Operands,
-    tables: tables_lib.Tables,
-    split: Callable[[tf.Tensor, Shard], None],
-  ):
+  Attributes:
+    joined: How the gradients are split that it got as concats, by their names.
+  """
+
+  def __init__(self, tensors: operands.Operands, tables: tables_lib.Tables):
     """Starts without a request.
 
     Args:
       tensors: What is split.
       tables: What is looked up in variables that are split by rows.
-      split: Hears of a split tensor that is made.
     """
     self._tensors = tensors
     self._tables = tables
-    self._split = split
+    self.joined: dict[str, Shard] = {}
 
   def expand(self, sources: list[Any]) -> Sources:
     """Returns shards in place of variables, and parts in place of tensors.
@@ -181,7 +179,7 @@ class Gradients:
           return tf.dynamic_stitch(turns(split), values)
         whole = tf.concat(values, split.axis, name="gradient")
     self._tensors.add(whole, split, values)
-    self._split(whole, split)
+    self.joined[whole.name] = split
     if not isinstance(found, tf.IndexedSlices):
       return whole
     shape = tf.constant(source.shape.as_list(), tf.int32)

@@ -1,6 +1,7 @@
 """The splitter: variables, and what is computed from them, in parts."""
 
-from collections.abc import Callable, Collection, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compat.private import graph_edits
@@ -9,63 +10,14 @@ from estimator_mp.graph import op_types
 from estimator_mp.lower.splitting import gradients as gradients_lib
 from estimator_mp.lower.splitting import operands, outputs, part_ops, shards
 from estimator_mp.lower.splitting.gradients import Sources
+from estimator_mp.model_axis.decisions import Shard
 from estimator_mp.model_axis.rules.table import TABLE
-from estimator_mp.model_axis.split_plan import SplitPlan
-from estimator_mp.plan import split_planner
+from estimator_mp.model_axis.split_plan import SplitPass
 
 import tensorflow as tf
 
-
-class Unsplit:
-  """What stands for a `Splitter` on a mesh that splits no variable."""
-
-  summary: SplitPlan | None = None
-
-  def split(
-    self,
-    new: Sequence[tf.Operation],
-    targets: Collection[tf.Operation] | None = None,
-  ) -> Sequence[tf.Operation]:
-    """Leaves ops as they are."""
-    return ()
-
-  def is_replaced(self, op: tf.Operation) -> bool:
-    """Returns that it is not."""
-    return False
-
-  def whole(self, tensor: tf.Tensor) -> tf.Tensor:
-    """Returns the tensor."""
-    return tensor
-
-  def expand(self, sources: list[Any]) -> Sources:
-    """Returns the sources."""
-    return Sources.of(sources)
-
-  def read_wholes(self, gradients: Sequence[tf.Operation]) -> bool:
-    """Leaves ops as they are."""
-    return False
-
-  def without_lookups(
-    self, sources: Sources, gradients: Sequence[Any]
-  ) -> tuple[Sources, list[Any]]:
-    """Returns both."""
-    return sources, list(gradients)
-
-  def contract(self, sources: Sources, gradients: Sequence[Any]) -> list[Any]:
-    """Returns the gradients."""
-    return list(gradients)
-
-  def split_late(self) -> None:
-    """Splits nothing."""
-
-  def split_now(self) -> None:
-    """Splits nothing."""
-
-  def finish(
-    self, spec: tf.estimator.EstimatorSpec
-  ) -> tf.estimator.EstimatorSpec:
-    """Returns the spec."""
-    return spec
+# From new ops to what is split of them.
+Plan = Callable[[Sequence[tf.Operation]], SplitPass]
 
 
 class Splitter:
@@ -73,55 +25,40 @@ class Splitter:
 
   def __init__(
     self,
-    planner: split_planner.SplitPlanner,
     devices_of: Callable[[tf.Operation], Sequence[str]],
     ledger: ledger_lib.Ledger,
   ):
     """Starts with nothing split.
 
     Args:
-      planner: Decides what is.
       devices_of: Returns the devices of the parts of an op of the model.
       ledger: Says for which op of the model something was made.
     """
-    self._planner = planner
     self._num_seen = 0  # Ops, when model_fn had returned.
     self._tensors = operands.Operands(TABLE, devices_of, ledger)
     self._ops = part_ops.PartOps(self._tensors)
     self._shards = shards.Shards(self._tensors, self._ops.writes)
-    self._gradients = gradients_lib.Gradients(
-      self._tensors, self._ops.tables, planner.add
-    )
+    self._gradients = gradients_lib.Gradients(self._tensors, self._ops.tables)
 
   @property
-  def summary(self) -> SplitPlan:
-    """What is split, and what that sends."""
-    return self._planner.summary
+  def joined(self) -> Mapping[str, Shard]:
+    """How gradients are split that were joined, by the tensors' names."""
+    return self._gradients.joined
 
-  def split(
-    self,
-    new: Sequence[tf.Operation],
-    targets: Collection[tf.Operation] | None = None,
-  ) -> list[tf.Operation]:
-    """Splits what is to be split of the ops that were made.
+  def split(self, plan: SplitPass) -> list[tf.Operation]:
+    """Splits variables, and what is computed from them.
 
     Args:
-      new: The ops that were made since the last time, in their order.
-      targets: The ops whose gradients are asked for; None if none are.
+      plan: What is split of the ops that were made since the last time.
 
     Returns:
       The variables that are split from now on, and their shards.
-
-    Raises:
-      ValueError: If a rule of the user's does not suit a variable, or something
-        would be gathered that must not be.
     """
-    found = self._planner.plan(new, targets)
-    made = list(found.variables)
-    for variable in found.variables:
-      split = self._planner.splits[variable.name]
+    made = list(plan.variables)
+    for variable, split in plan.variables.items():
       made += self._shards.make(variable, split)
-    self._ops.apply(found.ops, found.inferred)
+    if self._tensors.parts:
+      self._ops.apply(plan.ops, plan.inferred)
     return made
 
   def is_replaced(self, op: tf.Operation) -> bool:
@@ -164,14 +101,7 @@ class Splitter:
 
     Returns:
       The spec, with whole tensors in place of those that are split.
-
-    Raises:
-      ValueError: If a rule of the user's has met no variable in training; other
-        graphs may lack some.
     """
-    self._planner.leave_the_rest()
-    if spec.mode == tf.estimator.ModeKeys.TRAIN:
-      self._planner.check()
     self._shards.replace_in_collections()
     graph = tf.compat.v1.get_default_graph()
     self._num_seen = len(graph.get_operations())
@@ -209,26 +139,35 @@ class Splitter:
     """
     return self._gradients.contract(sources, gradients)
 
-  def split_late(self) -> None:
+  def split_late(self, plan: Plan) -> None:
     """Splits what hooks and Savers make, before a session is made.
 
     A Saver reads and writes a table whole that is split by turns: a slice of a
     checkpoint holds consecutive rows.
+
+    Args:
+      plan: Decides what is split of new ops.
     """
     graph = tf.compat.v1.get_default_graph()
-    graph_edits.before_finalization(graph, lambda: self._split_late(graph))
+    if self._tensors.parts:
+      late = functools.partial(self.split_now, plan, graph)
+      graph_edits.before_finalization(graph, late)
 
-  def split_now(self) -> None:
+  def split_now(self, plan: Plan, graph: tf.Graph | None = None) -> None:
     """Splits what was made since `finish`, such as the Saver of an export.
 
     A graph that is exported is not finalized before.
-    """
-    self._split_late(tf.compat.v1.get_default_graph())
 
-  def _split_late(self, graph: tf.Graph) -> None:
+    Args:
+      plan: Decides what is split of new ops.
+      graph: The graph; None for the default one.
+    """
+    graph = graph or tf.compat.v1.get_default_graph()
     late = graph.get_operations()[self._num_seen :]
+    if not self._tensors.parts:
+      return
     with graph.as_default():
-      self.split([op for op in late if not op_types.is_variable(op)])
+      self.split(plan([op for op in late if not op_types.is_variable(op)]))
       for op in graph.get_operations():
         if op.outputs and not op.outputs[0].consumers():
           self._ops.let_be_fetched(op)

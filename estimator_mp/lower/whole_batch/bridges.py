@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from estimator_mp.graph import placed_ops, variables
-from estimator_mp.plan.batch_planner import BY_SLICE, Rows
+from estimator_mp.plan.batch_plan import BY_SLICE, Rows
 
 import tensorflow as tf
 

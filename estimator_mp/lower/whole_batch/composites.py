@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
-from estimator_mp.plan.batch_planner import BY_SLICE
+from estimator_mp.plan.batch_plan import BY_SLICE
 
 import tensorflow as tf
 

@@ -43,7 +43,6 @@ from estimator_mp.lower.whole_batch.runs import Run
 from estimator_mp.pipeline import auto_schedule, recomputation
 from estimator_mp.pipeline import cells as cells_lib
 from estimator_mp.plan import (
-  batch_planner,
   batch_report,
   collective_order,
   gradient_sums,
@@ -51,7 +50,7 @@ from estimator_mp.plan import (
   segments,
   sharding_plan,
 )
-from estimator_mp.plan.batch_planner import BY_SLICE, Rows
+from estimator_mp.plan.batch_plan import BY_SLICE, BatchOps, BatchPlan, Rows
 
 import tensorflow as tf
 
@@ -74,6 +73,7 @@ class WholeBatch:
     host: str,
     num_replicas: int,
     ledger: Ledger,
+    plan: own_gradients.Plan,
   ):
     """Starts before model_fn is called.
 
@@ -85,8 +85,8 @@ class WholeBatch:
       host: The device that compares the sizes of inputs in each step.
       num_replicas: How many replicas there are: one, unless the graph trains.
       ledger: What was made in the graph.
+      plan: Decides which ops of gradients are done in parts.
     """
-    before = tf.compat.v1.get_default_graph().get_operations()
     self._ledger = ledger
     self._config = config
     self._mesh = mesh
@@ -102,9 +102,6 @@ class WholeBatch:
       for entry in inputs
       for x in tf.nest.flatten(entry.value, expand_composites=True)
     ]
-    self._planner = batch_planner.BatchPlanner(
-      inputs, before, config.per_example, config.draws, config.batch_norm
-    )
     with ledger.creating(Role.CUT):
       self._parts = micro_batches.parts_of_batch(
         inputs, self._num_slices, host, num_replicas
@@ -122,7 +119,7 @@ class WholeBatch:
       own_gradients.TYPE,
     )
     self._own_gradients = own_gradients.OwnGradients(
-      self._planner, self._template, self._bridges, self._num_slices
+      plan, self._template, self._bridges, self._num_slices
     )
     self._backward = ledger.request_of
     self._sums: list[tuple[gradient_sums.GradientSum, ...]] = []
@@ -140,14 +137,20 @@ class WholeBatch:
     """
     self._replicas.spread(variables)
 
-  def split(self, new: Sequence[tf.Operation]) -> None:
+  @property
+  def joined(self) -> Mapping[str, Rows]:
+    """How slices lie in gradients that were joined, by the tensors' names."""
+    return self._template.joined
+
+  def split(self, new: Sequence[tf.Operation], plan: BatchPlan) -> None:
     """Makes slice 0's ops of what the program has made.
 
     Args:
       new: New ops that no request for gradients has made; they have devices.
+      plan: What is done in parts of them.
     """
     with tf.control_dependencies(None):
-      self._template.add(self._planner.plan(new))
+      self._template.add(plan)
       self._template.redirect(new)
 
   def gradients(
@@ -273,6 +276,7 @@ class WholeBatch:
     spec: tf.estimator.EstimatorSpec,
     new: Sequence[tf.Operation],
     stages: Mapping[tf.Operation, int],
+    batch: BatchOps,
   ) -> tf.estimator.EstimatorSpec:
     """Makes all slices, and lets the rest of the graph read all of them.
 
@@ -280,6 +284,7 @@ class WholeBatch:
       spec: What model_fn returned.
       new: The ops that were made since the last request for gradients.
       stages: The stages of ops.
+      batch: What depends on the batch.
 
     Returns:
       The spec of the whole batch.
@@ -299,8 +304,8 @@ class WholeBatch:
       step = _ops_of_step(spec)
       own, late = self._slice(ops, bridges)
       runs = self._find_runs(own, bridges, step)
-      self._report(spec, ops, own, step, len(runs))
-      self._fill_reads(bridges, own)
+      self._report(spec, ops, own, step, len(runs), batch)
+      self._fill_reads(bridges, own, batch)
       own = self._plan_products(runs, own, ops, bridges, stages)
       self._plan_schedule(runs, stages)
       own = self._recompute(runs, own, stages)
@@ -397,6 +402,7 @@ class WholeBatch:
     own: Sequence[tf.Operation],
     step: Collection[tf.Operation],
     num_segments: int,
+    batch: BatchOps,
   ) -> None:
     """Finds what the plan says of the batch, and what it may not say."""
     captured = reports.Captured(
@@ -405,7 +411,7 @@ class WholeBatch:
       [x for x in self._bridges.all.values() if x.op in step],
       self._made_for(),
       self._backward,
-      self._planner,
+      batch,
     )
     size = self._parts.size
     self._found = reports.segments_of(
@@ -418,13 +424,17 @@ class WholeBatch:
     batch_report.check(self._found, self._config.fallback)
 
   def _fill_reads(
-    self, bridges: Sequence[Bridge], own: Collection[tf.Operation]
+    self,
+    bridges: Sequence[Bridge],
+    own: Collection[tf.Operation],
+    batch: BatchOps,
   ) -> None:
     """Puts rows and whole tensors where slices read them.
 
     Args:
       bridges: All bridges.
       own: What slice 0 has.
+      batch: What depends on the batch.
     """
     inside = set(own)
     if tf.is_tensor(self._sizes[0]):
@@ -453,7 +463,7 @@ class WholeBatch:
         self._clones.pair(pieces[0], pieces[1:])
         _replace(bridge.output, pieces[0])
         # Some shapes are of the inputs' sizes, but measured in a slice.
-        if self._planner.is_of_inputs(bridge.source.op) and inside.isdisjoint(
+        if bridge.source.op in batch.of_inputs and inside.isdisjoint(
           traversal.ops_run_with(bridge.source)
         ):
           self.cuts_of_inputs += cuts

@@ -6,16 +6,19 @@ ops that it makes are planned as those of the model are, and what rules allow is
 executed in parts; then nothing is joined, and no slice waits.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from compat.private import graph_reads
 from estimator_mp.graph.ledger import made_in
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import template as template_lib
-from estimator_mp.plan.batch_planner import BatchPlanner, Cut, PartedOp, Rows
+from estimator_mp.plan.batch_plan import BatchPlan, Cut, PartedOp, Rows
 
 import tensorflow as tf
+
+# From new ops, and the rows of joined tensors, to what is done in parts.
+Plan = Callable[[Sequence[tf.Operation], Mapping[str, Rows]], BatchPlan]
 
 
 class OwnGradients:
@@ -23,7 +26,7 @@ class OwnGradients:
 
   def __init__(
     self,
-    planner: BatchPlanner,
+    plan: Plan,
     template: template_lib.Template,
     bridges: bridges_lib.Bridges,
     num_slices: int,
@@ -31,12 +34,12 @@ class OwnGradients:
     """Starts without an op.
 
     Args:
-      planner: Decides about the ops of gradients.
+      plan: Decides about the ops of gradients.
       template: The ops of slice 0.
       bridges: The bridges of the graph.
       num_slices: How many slices there are.
     """
-    self._planner = planner
+    self._plan = plan
     self._template = template
     self._bridges = bridges
     self._num_slices = num_slices
@@ -60,7 +63,7 @@ class OwnGradients:
     if not isinstance(found, list | tuple):
       found = [found]
     with tf.control_dependencies(None), self._bridges.for_no_request():
-      self._template.add(self._planner.plan(made))
+      self._template.add(self._plan(made, self._template.joined))
     self._template.redirect(made)
     return [self._of_slice(parted, *x) for x in enumerate(found)]
 
@@ -81,7 +84,6 @@ class OwnGradients:
     """
     part = tf.convert_to_tensor(gradient)
     joined: tf.Tensor = self._bridges.join(part, rows, shape)
-    self._planner.add_rows(joined, rows)
     self._template.pair(joined, part, rows)
     return joined
 

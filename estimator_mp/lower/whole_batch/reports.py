@@ -7,7 +7,7 @@ from compat.private import graph_reads
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.lower.whole_batch.bridges import Bridge, Kind
 from estimator_mp.plan import batch_report, segments
-from estimator_mp.plan.batch_planner import BatchPlanner
+from estimator_mp.plan.batch_plan import BatchOps
 from estimator_mp.plan.batch_report import Crossing, Once, Where
 
 import tensorflow as tf
@@ -23,7 +23,7 @@ class Captured:
     bridges: The bridges that a step passes.
     made_for: For what of slice 0 was made which op of the plain graph.
     backward: What was made for gradients.
-    planner: Knows what depends on the batch.
+    batch: What depends on the batch.
   """
 
   ops: Sequence[tf.Operation]
@@ -31,7 +31,7 @@ class Captured:
   bridges: Sequence[Bridge]
   made_for: Mapping[tf.Operation, tf.Operation]
   backward: Collection[tf.Operation]
-  planner: BatchPlanner
+  batch: BatchOps
 
   def ops_of(self, *kinds: Kind) -> set[tf.Operation]:
     """Returns the ops of bridges of some kinds.
@@ -81,7 +81,7 @@ def segments_of(
   once = [
     op
     for op in captured.ops
-    if captured.planner.depends(op)
+    if op in captured.batch.depends
     and op not in captured.backward
     and op not in in_parts
   ]
@@ -104,7 +104,7 @@ def segments_of(
 
 
 def _is_of_inputs(captured: Captured, cut: Bridge) -> bool:
-  return captured.planner.is_of_inputs(cut.source.op)
+  return cut.source.op in captured.batch.of_inputs
 
 
 def _joins(captured: Captured, bridge: Bridge) -> bool:
@@ -115,7 +115,7 @@ def _joins(captured: Captured, bridge: Bridge) -> bool:
   if of is None:
     return bridge.kind is Kind.SUM or bridge.rows is not None
   return (
-    captured.planner.depends(of.op)
+    of.op in captured.batch.depends
     or of.op in captured.made_for
     or any(x.op is of.op for x in captured.bridges)
   )
@@ -149,7 +149,7 @@ def _waits(
   read = {sums[x] for op in begins for x in traversal.inputs(op) if x in sums}
   read -= {*captured.backward}
   statistics = [op for op in captured.own if op in read]
-  of_slices = [op for op in once if not captured.planner.is_of_inputs(op)]
+  of_slices = [op for op in once if op not in captured.batch.of_inputs]
   no_sums = [
     op for op in of_slices if sums.keys().isdisjoint(traversal.inputs(op))
   ]

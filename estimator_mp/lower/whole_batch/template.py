@@ -12,7 +12,7 @@ from estimator_mp.graph.ledger import Ledger, Role
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import composites
 from estimator_mp.lower.whole_batch.composites import Slice
-from estimator_mp.plan.batch_planner import (
+from estimator_mp.plan.batch_plan import (
   BatchPlan,
   Cut,
   PartedOp,
@@ -30,7 +30,14 @@ _SCOPE = "slice_by_estimator_mp"
 
 
 class Template:
-  """The ops of slice 0, and who reads what all slices make."""
+  """The ops of slice 0, and who reads what all slices make.
+
+  Attributes:
+    joined: How slices lie in tensors that are no op's of the plain graph, by
+      name: gradients of slices, joined.
+    own_gradients: What has a gradient of the program's own, by the names of
+      slice 0's ops.
+  """
 
   def __init__(
     self,
@@ -48,7 +55,7 @@ class Template:
       own_gradient: The gradient that is asked where the program has its own.
     """
     self._own_gradient = own_gradient
-    # By the names of slice 0's ops.
+    self.joined: dict[str, Rows] = {}
     self.own_gradients: dict[str, PartedOp] = {}
     self._bridges = bridges
     self._slice = of_slice
@@ -182,13 +189,14 @@ class Template:
     return tensor.name in self._shares
 
   def pair(self, whole: tf.Tensor, part: tf.Tensor, rows: Rows) -> None:
-    """Hears of a tensor that is not of the plain graph.
+    """Enters a tensor that slices make for no op of the plain graph.
 
     Args:
       whole: All rows of it.
       part: Those of slice 0.
       rows: How slices lie in it.
     """
+    self.joined[whole.name] = rows
     self._parts[whole.name] = part
     self._rows[whole.name] = rows
     self._wholes[whole.name] = whole

@@ -2,7 +2,7 @@
 
 from estimator_mp.capture import micro_batches
 from estimator_mp.plan import batch_planner
-from estimator_mp.plan.batch_planner import Rows
+from estimator_mp.plan.batch_plan import Rows
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized

@@ -2,7 +2,7 @@
 
 from estimator_mp.capture import micro_batches
 from estimator_mp.plan import batch_planner
-from estimator_mp.plan.batch_planner import Cut, Places, Rows, Size
+from estimator_mp.plan.batch_plan import Cut, Places, Rows, Size
 
 import numpy as np
 import tensorflow as tf

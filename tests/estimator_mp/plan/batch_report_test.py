@@ -4,7 +4,7 @@ import json
 
 from estimator_mp.config import placement
 from estimator_mp.plan import batch_report, sharding_plan
-from estimator_mp.plan.batch_planner import BY_SLICE, Rows
+from estimator_mp.plan.batch_plan import BY_SLICE, Rows
 from estimator_mp.plan.batch_report import (
   Crossing,
   Moved,
