@@ -40,6 +40,7 @@ from estimator_mp.graph import (
 )
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph import ledger as ledger_lib
+from estimator_mp.graph.ledger import Role
 from estimator_mp.lower import (
   ordering,
   parameter_servers,
@@ -47,7 +48,8 @@ from estimator_mp.lower import (
   sends,
 )
 from estimator_mp.lower.splitting import splitter
-from estimator_mp.lower.whole_batch import engine
+from estimator_mp.lower.whole_batch import engine, slice_zero
+from estimator_mp.lower.whole_batch import slices as slices_lib
 from estimator_mp.observe import verification
 from estimator_mp.placement import contents, half_sends, propagation, transfers
 from estimator_mp.plan import (
@@ -120,6 +122,7 @@ class Conductor:
     self._splits = split_planner.SplitPlanner(config, num_parts)
     self._splitter = splitter.Splitter(self._devices_of_parts, self._ledger)
     self._batch: batch_planner.BatchPlanner | None = None
+    self._zero: slice_zero.SliceZero | None = None
     self._slices: engine.WholeBatch | None = None
     self._processes: horovod.Processes | None = None
     if config.aggregation == sharding_options.HOROVOD:
@@ -188,15 +191,23 @@ class Conductor:
       config.draws,
       config.batch_norm,
     )
+    with self._ledger.creating(Role.CUT):
+      slices = slices_lib.Slices(
+        inputs,
+        num_replicas * schedule.num_micro_batches,
+        num_replicas,
+        devices.host_of(self._mesh.device(stage=0)),
+      )
+    self._zero = slice_zero.SliceZero(slices, self._ledger, self._batch.plan)
+    flat = tf.nest.flatten([x.value for x in inputs], expand_composites=True)
     self._slices = engine.WholeBatch(
       config,
       self._mesh,
       schedule,
-      inputs,
-      devices.host_of(self._mesh.device(stage=0)),
-      num_replicas,
+      [x.op for x in flat],
+      slices,
+      self._zero,
       self._ledger,
-      self._batch.plan,
     )
 
   def run(self, build: Build) -> tf.estimator.EstimatorSpec:
@@ -274,11 +285,11 @@ class Conductor:
     # A tape answers what it was asked, and nothing else.
     if all(x is y for x, y in zip(wholes, tensors, strict=True)):
       wholes = targets
-    if self._slices is None:
+    if self._zero is None:
       found = list(compute(wholes, asked.tensors, grad_ys))
     else:
       self._slice(new)
-      found = self._slices.gradients(
+      found = self._zero.gradients(
         [tf.convert_to_tensor(x) for x in wholes],
         asked.tensors,
         grad_ys,
@@ -299,7 +310,7 @@ class Conductor:
 
   def constants(self, tensors: list[Any]) -> list[Any]:
     """Returns what slices make of constants; see `GradientRequestHandler`."""
-    return [] if self._slices is None else self._slices.constants(tensors)
+    return [] if self._zero is None else self._zero.constants(tensors)
 
   def add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Adds the terms of a gradient that several stages have a part of."""
@@ -361,16 +372,15 @@ class Conductor:
 
   def _slice(self, new: Sequence[tf.Operation]) -> None:
     """Lets slice 0 do what slices may do of ops that have devices."""
-    assert self._batch is not None and self._slices is not None
+    assert self._batch is not None and self._zero is not None
     own = [op for op in new if not self._splitter.is_replaced(op)]
-    self._slices.split(own, self._batch.plan(own, self._slices.joined))
+    self._zero.split(own, self._batch.plan(own, self._zero.joined))
     self._follow(self._read_new_ops())
 
   def _place_gradients(self, new: Sequence[tf.Operation]) -> None:
     """Gives stages and devices to gradients, those of slice 0 among them."""
     follows = propagation.Follows.LARGEST_INPUT
-    role = ledger_lib.Role.SLICE
-    plain = [op for op in new if self._ledger.role(op) is not role]
+    plain = [op for op in new if self._ledger.role(op) is not Role.SLICE]
     self._assign_devices(self._stages.propagate(plain, follows))
     self._follow(new)
     self._assign_devices(self._stages.propagate(new, follows))

@@ -22,6 +22,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from compat.private import graph_edits
 from estimator_mp.graph import placed_ops, variables
 from estimator_mp.plan.batch_plan import BY_SLICE, Rows
 
@@ -304,3 +305,16 @@ def outside(device: str, scope: str = "") -> Iterator[None]:
     tf.compat.v1.device(device),
   ):
     yield
+
+
+def replace(old: tf.Tensor, new: tf.Tensor) -> None:
+  """Lets all that reads a tensor read another.
+
+  Args:
+    old: The tensor.
+    new: The other one.
+  """
+  for op in old.consumers():
+    for index, tensor in enumerate(op.inputs):
+      if tensor is old:
+        graph_edits.replace_input(op, index, new)

@@ -6,35 +6,19 @@ normalizes by those of all. What is sent are moments, and no activations; on a
 data axis that is called synchronized batch normalization.
 """
 
-import dataclasses
 from collections.abc import Sequence
 
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
+from estimator_mp.lower.whole_batch import slices
 from estimator_mp.plan.batch_plan import BY_SLICE
 
 import tensorflow as tf
 
 
-@dataclasses.dataclass(frozen=True)
-class Slice:
-  """What is known of slice 0.
-
-  Attributes:
-    examples: How many it has: a number, or a scalar int32 tensor.
-    weight: 0 if the last example stands in for one that it does not have, and
-      else 1: a scalar float32 tensor. None if each slice has some.
-    all_examples: How many the batch has.
-  """
-
-  examples: int | tf.Tensor
-  weight: tf.Tensor | None
-  all_examples: int | tf.Tensor
-
-
 def batch_norm(
   op: tf.Operation,
   inputs: Sequence[tf.Tensor],
-  of_slice: Slice,
+  of_slice: slices.Slice,
   bridges: bridges_lib.Bridges,
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
   """Makes slice 0's part of a fused batch normalization that trains.

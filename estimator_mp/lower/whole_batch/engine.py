@@ -13,15 +13,12 @@
 Evaluation and prediction are the same without a request.
 """
 
-import functools
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from compat.private import gradient_requests, graph_edits, graph_reads
+from compat.private import graph_edits, graph_reads
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.capture import micro_batches
-from estimator_mp.capture.batch_size import Input
 from estimator_mp.collectives import sparse
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
@@ -35,9 +32,9 @@ from estimator_mp.graph.ledger import Ledger, Role, made_in
 from estimator_mp.lower import accumulation, ordering, recompute
 from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
-from estimator_mp.lower.whole_batch import composites, own_gradients, reports
+from estimator_mp.lower.whole_batch import reports, slice_zero
 from estimator_mp.lower.whole_batch import runs as runs_lib
-from estimator_mp.lower.whole_batch import template as template_lib
+from estimator_mp.lower.whole_batch import slices as slices_lib
 from estimator_mp.lower.whole_batch.bridges import Bridge, Kind
 from estimator_mp.lower.whole_batch.runs import Run
 from estimator_mp.pipeline import auto_schedule, recomputation
@@ -50,7 +47,7 @@ from estimator_mp.plan import (
   segments,
   sharding_plan,
 )
-from estimator_mp.plan.batch_plan import BY_SLICE, BatchOps, BatchPlan, Rows
+from estimator_mp.plan.batch_plan import BatchOps
 
 import tensorflow as tf
 
@@ -69,11 +66,10 @@ class WholeBatch:
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
     schedule: Schedule,
-    inputs: Sequence[Input],
-    host: str,
-    num_replicas: int,
+    inputs: Sequence[tf.Operation],
+    slices: slices_lib.Slices,
+    zero: slice_zero.SliceZero,
     ledger: Ledger,
-    plan: own_gradients.Plan,
   ):
     """Starts before model_fn is called.
 
@@ -81,11 +77,10 @@ class WholeBatch:
       config: How the model is sharded.
       mesh: The devices.
       schedule: In which order each replica's micro-batches pass the stages.
-      inputs: The features and labels that have examples, whole.
-      host: The device that compares the sizes of inputs in each step.
-      num_replicas: How many replicas there are: one, unless the graph trains.
+      inputs: The ops of the features and labels that have examples.
+      slices: The slices of the batch.
+      zero: Slice 0.
       ledger: What was made in the graph.
-      plan: Decides which ops of gradients are done in parts.
     """
     self._ledger = ledger
     self._config = config
@@ -95,32 +90,14 @@ class WholeBatch:
     self._recomputed: dict[tf.Operation, int] = {}  # With their stages.
     self._schedule = schedule
     self._count = schedule.num_micro_batches
-    self._replicas = replicas_lib.Replicas(config, mesh, ledger, num_replicas)
-    self._num_slices = self._count * self._replicas.count
-    self._inputs = [
-      x.op
-      for entry in inputs
-      for x in tf.nest.flatten(entry.value, expand_composites=True)
-    ]
-    with ledger.creating(Role.CUT):
-      self._parts = micro_batches.parts_of_batch(
-        inputs, self._num_slices, host, num_replicas
-      )
-      with bridges_lib.outside(host):
-        self._sizes, self._weights = _sizes_of_slices(self._parts)
+    self._slices = slices
+    self._zero = zero
+    self._replicas = replicas_lib.Replicas(
+      config, mesh, ledger, slices.count // self._count
+    )
+    self._inputs = inputs
     self.cuts_of_inputs = ledger.with_role(Role.CUT)
-    self._bridges = bridges_lib.Bridges(
-      None if tf.is_tensor(self._sizes[0]) else self._sizes[0]
-    )
-    self._template = template_lib.Template(
-      self._bridges,
-      composites.Slice(self._sizes[0], self._weights[0], self._parts.size),
-      ledger,
-      own_gradients.TYPE,
-    )
-    self._own_gradients = own_gradients.OwnGradients(
-      plan, self._template, self._bridges, self._num_slices
-    )
+    self._bridges = zero.bridges
     self._backward = ledger.request_of
     self._sums: list[tuple[gradient_sums.GradientSum, ...]] = []
     self._clones = clones_lib.Clones(self._replicas.homes(self._count))
@@ -137,60 +114,6 @@ class WholeBatch:
     """
     self._replicas.spread(variables)
 
-  @property
-  def joined(self) -> Mapping[str, Rows]:
-    """How slices lie in gradients that were joined, by the tensors' names."""
-    return self._template.joined
-
-  def split(self, new: Sequence[tf.Operation], plan: BatchPlan) -> None:
-    """Makes slice 0's ops of what the program has made.
-
-    Args:
-      new: New ops that no request for gradients has made; they have devices.
-      plan: What is done in parts of them.
-    """
-    with tf.control_dependencies(None):
-      self._template.add(plan)
-      self._template.redirect(new)
-
-  def gradients(
-    self,
-    targets: Sequence[tf.Tensor],
-    sources: Sequence[Any],
-    grad_ys: Sequence[Any] | None,
-    compute: gradient_requests.Compute,
-  ) -> list[Any]:
-    """Returns gradients of the whole batch.
-
-    Args:
-      targets: What gradients are asked of.
-      sources: With respect to what.
-      grad_ys: What the chain rule starts with; None for ones.
-      compute: Makes gradient ops.
-    """
-    graph = tf.compat.v1.get_default_graph()
-    with made_in(graph) as made, self._ledger.answering() as request:
-      self._bridges.request = request
-      asked: list[Any] = []
-      of_source: list[list[int]] = []
-      for source in sources:
-        both = self._of_slice(source)
-        of_source.append([*range(len(asked), len(asked) + len(both))])
-        asked += both
-      given = None
-      if grad_ys is not None:
-        given = self._whole(list(grad_ys))
-      with made_in(graph) as computed:
-        found = compute(self._whole(list(targets)), asked, given)
-      self._add_shares(computed, found)
-      results = []
-      for source, indices in zip(sources, of_source, strict=True):
-        terms = [self._joined(source, asked[i], found[i]) for i in indices]
-        results.append(functools.reduce(gradient_lib.add, terms))
-      self._bridges.request = None
-    self._template.redirect(made)
-    return results
-
   def mirror(self) -> None:
     """Gives replicas the variables that slices read so far.
 
@@ -201,75 +124,6 @@ class WholeBatch:
     ends = {x.op for x in bridges}
     with tf.control_dependencies(None):
       self._replicas.mirror(self._shared(read, ends))
-
-  def _add_shares(self, made: Sequence[tf.Operation], found: list[Any]) -> None:
-    """Lets each slice add its shares of a gradient: a sum of sums is one sum.
-
-    So a weight that layers share, or steps of time, is summed once over slices.
-
-    Args:
-      made: The ops of gradients.
-      found: The gradients, of which some change.
-    """
-    for op in made:
-      if op.type != "AddN":
-        continue
-      of_device: dict[str, list[Bridge]] = {}
-      for tensor in op.inputs:
-        bridge = self._bridges.all.get(tensor.op.name)
-        if bridge is None or bridge.kind is not Kind.SUM or bridge.of is None:
-          continue
-        if len(tensor.consumers()) == 1:
-          of_device.setdefault(bridge.op.device, []).append(bridge)
-      terms = [*op.inputs]
-      for group in of_device.values():
-        if len(group) == 1:
-          continue
-        with bridges_lib.outside(group[0].op.device):
-          share = tf.add_n([x.source for x in group])
-        terms.append(self._bridges.sum(share, group[0].of))
-        for bridge in group:
-          terms = [x for x in terms if x is not bridge.output]
-          del self._bridges.all[bridge.op.name]
-      if len(terms) == len(op.inputs):
-        continue
-      whole = terms[0]
-      if len(terms) > 1:
-        with bridges_lib.outside(op.device):
-          whole = tf.add_n(terms)
-      _replace(op.outputs[0], whole)
-      found[:] = [whole if x is op.outputs[0] else x for x in found]
-
-  def constants(self, tensors: Sequence[Any]) -> list[tf.Tensor]:
-    """Returns what slice 0 makes of tensors that are taken for constants.
-
-    Args:
-      tensors: Tensors of the plain graph.
-    """
-    flat = [x for x in tensors if isinstance(x, tf.Tensor)]
-    parts = map(self._template.part, flat)
-    return [part for part in parts if part is not None]
-
-  def _of_slice(self, source: Any) -> list[Any]:
-    """Returns what the chain rule meets instead of a source."""
-    if not isinstance(source, tf.Tensor):
-      return [source]
-    part = self._template.part(source)
-    if part is None or self._template.rows(source) is None:
-      return [self._template.whole(source)]
-    if self._template.is_made_twice(source):
-      return [part, source]
-    return [part]
-
-  def _joined(self, source: Any, asked: Any, gradient: Any) -> Any:
-    """Returns the gradient of a source, of the whole batch."""
-    if gradient is None or not isinstance(asked, tf.Tensor):
-      return gradient
-    part = self._template.part(source)
-    rows = self._template.rows(source)
-    if part is not asked or rows is None:
-      return gradient
-    return self._own_gradients.join(gradient, rows, source.shape)
 
   def finish(
     self,
@@ -291,9 +145,10 @@ class WholeBatch:
     """
     graph = tf.compat.v1.get_default_graph()
     with tf.control_dependencies(None):
-      self._template.redirect(new)
+      self._zero.template.redirect(new)
       spec = spec._replace(
-        loss=self._whole(spec.loss), predictions=self._whole(spec.predictions)
+        loss=self._zero.whole(spec.loss),
+        predictions=self._zero.whole(spec.predictions),
       )
       ops = [
         op
@@ -331,13 +186,6 @@ class WholeBatch:
     ordering.order_collectives(collective_order.collectives_of(graph))
     return spec
 
-  def _whole(self, tensors: Any) -> Any:
-    """Returns whole tensors in place of those that slices make."""
-    return tf.nest.map_structure(
-      lambda x: self._template.whole(x) if isinstance(x, tf.Tensor) else x,
-      tensors,
-    )
-
   def _slice(
     self, ops: Sequence[tf.Operation], bridges: Sequence[Bridge]
   ) -> tuple[list[tf.Operation], dict[int, list[tf.Operation]]]:
@@ -348,10 +196,10 @@ class WholeBatch:
     """
     ends = {x.op for x in bridges if x.kind in _ENDS}
     begins = {x.op for x in bridges} - ends
-    own_numbers = (self._sizes[0], self._weights[0])
+    own_numbers = (self._slices.sizes[0], self._slices.weights[0])
     begins |= {x.op for x in own_numbers if isinstance(x, tf.Tensor)}
     between = segments.ops_between(
-      ops, begins, ends, self._backward, self._template.ops
+      ops, begins, ends, self._backward, self._zero.template.ops
     )
     inside = set(between)
     read = [x for op in ends for x in traversal.inputs(op)]
@@ -413,13 +261,12 @@ class WholeBatch:
       self._backward,
       batch,
     )
-    size = self._parts.size
     self._found = reports.segments_of(
       captured,
       _ops_of_results(spec),
       num_segments,
-      self._num_slices,
-      None if tf.is_tensor(size) else size,
+      self._slices.count,
+      self._slices.num_examples,
     )
     batch_report.check(self._found, self._config.fallback)
 
@@ -437,31 +284,32 @@ class WholeBatch:
       batch: What depends on the batch.
     """
     inside = set(own)
-    if tf.is_tensor(self._sizes[0]):
-      self._clones.pair(self._sizes[0], self._sizes[1:])
-      self._clones.pair(self._weights[0], self._weights[1:])
+    sizes, weights = self._slices.sizes, self._slices.weights
+    if tf.is_tensor(sizes[0]):
+      self._clones.pair(sizes[0], sizes[1:])
+      self._clones.pair(weights[0], weights[1:])
     for bridge in bridges:
       if bridge.kind is Kind.READ:
-        _replace(bridge.output, bridge.source)
+        bridges_lib.replace(bridge.output, bridge.source)
       elif bridge.kind is Kind.CUT and bridge.rows is not None:
         with (
           made_in(bridge.op.graph) as cuts,
           bridges_lib.outside(self._place_of_cut(bridge)),
         ):
-          pieces = self._cut(bridge.source, bridge.rows)
+          pieces = self._slices.cut(bridge.source, bridge.rows)
           first_shape = pieces[0].shape.as_list()
           if any(x.shape.as_list() != first_shape for x in pieces):
             # What is made for slice 0 shall not know how many rows it has.
             pieces[0] = tf.compat.v1.placeholder_with_default(
               pieces[0], bridge.output.shape
             )
-          if bridge.request is not None and self._weights[0] is not None:
+          if bridge.request is not None and weights[0] is not None:
             pieces = [
               piece * tf.cast(weight, piece.dtype)
-              for piece, weight in zip(pieces, self._weights, strict=True)
+              for piece, weight in zip(pieces, weights, strict=True)
             ]
         self._clones.pair(pieces[0], pieces[1:])
-        _replace(bridge.output, pieces[0])
+        bridges_lib.replace(bridge.output, pieces[0])
         # Some shapes are of the inputs' sizes, but measured in a slice.
         if bridge.source.op in batch.of_inputs and inside.isdisjoint(
           traversal.ops_run_with(bridge.source)
@@ -474,14 +322,6 @@ class WholeBatch:
     if len(readers) == 1 and self._replicas.count == 1:
       return readers.pop()
     return str(bridge.source.device)
-
-  def _cut(self, whole: tf.Tensor, rows: Rows) -> list[tf.Tensor]:
-    if rows == BY_SLICE:
-      return micro_batches.even_slices(whole, self._num_slices, 0, 1)
-    per_example: Any = rows.per_example
-    if per_example is None:
-      per_example = tf.shape(whole)[rows.axis] // self._parts.size
-    return self._parts.cut(whole, rows.axis, per_example)
 
   def _shared(
     self, read: Iterable[tf.Operation], ends: Collection[tf.Operation]
@@ -580,7 +420,7 @@ class WholeBatch:
         self._passes(runs),
         self._schedule.num_stages,
         self._measured(),
-        self._num_slices,
+        self._slices.count,
       )
       self._schedule = auto_schedule.fastest(self._schedule, costs)
       self._settle(runs, stages)
@@ -657,7 +497,7 @@ class WholeBatch:
     made = [x.op for run in runs for y in run.gradients for x in run.made_of(y)]
     with self._ledger.creating(Role.PASS):
       self._clones.add(own, groups, frozenset([*read, *made]))
-    slices = range(self._num_slices)
+    slices = range(self._slices.count)
     kept = [x for x in slices if x % self._count in self._policy.kept]
     recompute.keep(self._recomputation, self._clones, kept)
     for run in runs:
@@ -704,15 +544,9 @@ class WholeBatch:
 
   def _join(self, bridge: Bridge) -> tf.Tensor:
     copies = [bridge.source, *self._clones.of(bridge.source)]
+    rank = bridge.output.shape.rank
     with bridges_lib.outside(bridge.op.device):
-      if bridge.rows in (None, BY_SLICE):
-        return tf.concat(copies, 0)
-      assert bridge.rows is not None
-      axis, per_example = bridge.rows.axis, bridge.rows.per_example
-      if per_example is None:
-        per_example = tf.shape(bridge.source)[axis] // self._sizes[0]
-      rank = bridge.output.shape.rank
-      joined = self._parts.join(copies, axis, per_example, rank)
+      joined = self._slices.join(copies, bridge.rows, rank)
     joined.set_shape(bridge.output.shape)
     return joined
 
@@ -784,7 +618,7 @@ class WholeBatch:
 
   def _replace_whole(self, bridge: Bridge, whole: tf.Tensor) -> None:
     """Lets what reads a bridge, or fetches it, read the whole batch's value."""
-    _replace(bridge.output, whole)
+    bridges_lib.replace(bridge.output, whole)
     if not whole.shape.is_compatible_with(bridge.source.shape):
       # An input keeps the sizes that it had: those of a slice.
       with bridges_lib.outside(bridge.op.device):
@@ -842,20 +676,6 @@ class WholeBatch:
     )
 
 
-def _sizes_of_slices(
-  parts: micro_batches.Parts,
-) -> tuple[list[Any], list[tf.Tensor | None]]:
-  """Returns how many examples each slice has, and what they weigh."""
-  if parts.ranges is None:
-    return [int(parts.size) // parts.count] * parts.count, [None] * parts.count
-  sizes = tf.unstack(parts.ranges[1], parts.count)
-  # What is made for slice 0 shall not know how many examples it has.
-  sizes[0] = tf.compat.v1.placeholder_with_default(sizes[0], [])
-  numbers = tf.range(parts.count)
-  weights = tf.cast(numbers < parts.size, tf.float32)
-  return sizes, tf.unstack(weights, parts.count)
-
-
 def _ops_of_step(spec: tf.estimator.EstimatorSpec) -> set[tf.Operation]:
   """Returns the ops that a step runs."""
   fetches = [spec.train_op, spec.loss]
@@ -903,11 +723,3 @@ def _variable_of(op: tf.Operation) -> tf.Operation:
   while op.type in op_types.WHOLE_READS and op.inputs:
     op = op.inputs[0].op
   return op
-
-
-def _replace(old: tf.Tensor, new: tf.Tensor) -> None:
-  """Makes all that reads a tensor read another."""
-  for op in old.consumers():
-    for index, tensor in enumerate(op.inputs):
-      if tensor is old:
-        graph_edits.replace_input(op, index, new)

@@ -11,7 +11,7 @@ from estimator_mp.graph.calls import contraction, functions
 from estimator_mp.graph.ledger import Ledger, Role
 from estimator_mp.lower.whole_batch import bridges as bridges_lib
 from estimator_mp.lower.whole_batch import composites
-from estimator_mp.lower.whole_batch.composites import Slice
+from estimator_mp.lower.whole_batch.slices import Slice
 from estimator_mp.plan.batch_plan import (
   BatchPlan,
   Cut,
