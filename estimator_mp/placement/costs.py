@@ -10,7 +10,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads, op_registry
-from estimator_mp.graph import op_types, shapes, traversal
+from estimator_mp.graph import op_types, resized, shapes, traversal
 
 import tensorflow as tf
 
@@ -204,39 +204,14 @@ def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
   What the ops read from outside, such as features, has the nominal batch in
   the place of each unknown dimension.
   """
-  # What the ops read from outside becomes a placeholder. Constants come along:
-  # a shape that `Reshape` reads is known by its values only.
+  # Constants come along: a shape that `Reshape` reads is known by its values.
   inside = _with_constants(ops)
-  definition = tf.compat.v1.GraphDef()
-  source = _graph_of(ops).as_graph_def()
-  definition.versions.CopyFrom(source.versions)
-  definition.library.CopyFrom(source.library)
-  names = {op.name for op in inside}
-  definition.node.extend(node for node in source.node if node.name in names)
-  outside: dict[str, tf.Tensor] = {}
-  for op in inside:
-    for tensor in op.inputs:
-      if tensor.op not in inside:
-        outside[tensor.name] = tensor
-  for node in definition.node:
-    node.device = ""
-    kept = [
-      name for name in node.input if not _is_control_from_outside(name, names)
-    ]
-    del node.input[:]
-    node.input.extend(kept)
-    node.attr.pop("_class", None)
-  with tf.Graph().as_default() as graph:
-    placeholders: Mapping[str, tf.Tensor] = {
-      name: tf.compat.v1.placeholder(
-        tensor.dtype,
-        _nominal(tensor.shape),
-        name="estimator_mp_outside",
-      )
-      for name, tensor in outside.items()
-    }
-    tf.import_graph_def(definition, input_map=placeholders, name="")
-  return graph
+  return resized.copy_of(
+    [op for op in _graph_of(ops).get_operations() if op in inside],
+    lambda tensor: tf.compat.v1.placeholder(
+      tensor.dtype, _nominal(tensor.shape), name="estimator_mp_outside"
+    ),
+  )
 
 
 def _graph_of(ops: Sequence[tf.Operation]) -> tf.Graph:
@@ -256,10 +231,6 @@ def _with_constants(
     ]
 
   return set(traversal.walk(ops, known))
-
-
-def _is_control_from_outside(name: str, names: set[str]) -> bool:
-  return name.startswith("^") and name[1:] not in names
 
 
 def _nominal(shape: tf.TensorShape) -> tf.TensorShape:

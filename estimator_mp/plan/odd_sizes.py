@@ -10,18 +10,16 @@ arXiv:2105.04663).
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from estimator_mp.capture.batch_size import Input
-from estimator_mp.graph.calls import functions
+from estimator_mp.graph import resized
 
 import tensorflow as tf
 
 BATCH = 100_003
 _ROWS = 200_003  # Of what has any number of rows, such as a sparse tensor.
 _UNKNOWN_DIMENSIONS = (101, 103, 107, 109, 113, 127, 131, 137, 139, 149)
-# These say again what shapes they had when they were made.
-_SHAPE_ATTRIBUTES = ("_class", "_output_shapes", "output_shapes")
 
 
 class OddSizes:
@@ -114,12 +112,15 @@ class OddSizes:
     wanted = list(ops)
     before = self._ancestors([x for op in wanted for x in op.inputs])
     rest = list(dict.fromkeys([*before, *wanted]))
-    while True:
-      graph, failed = self._imported(rest)
-      if failed is not None:
-        rest = _without(rest, failed)
-      elif not self._reshape(graph, rest):
+    while rest:
+      try:
+        graph = resized.copy_of(rest, self._stand_in, self._is_outside)
+      except (ValueError, tf.errors.OpError) as error:
+        rest = _without(rest, _failed(error, rest))
+        continue
+      if not self._reshape(graph, rest):
         return graph
+    return tf.Graph()
 
   def _reshape(self, graph: tf.Graph, ops: Iterable[tf.Operation]) -> bool:
     """Finds the shapes of sparse tensors, which TensorFlow leaves to a session.
@@ -171,47 +172,19 @@ class OddSizes:
       and tensor.op.type != "Const"
     )
 
-  def _imported(
-    self, ops: Sequence[tf.Operation]
-  ) -> tuple[tf.Graph, tf.Operation | None]:
-    """Returns a graph of ops, or one of them that cannot work for the size."""
-    if not ops:
-      return tf.Graph(), None
-    inside = {op.name for op in ops}
-    definition = tf.compat.v1.GraphDef()
-    source = ops[0].graph
-    definition.versions.CopyFrom(source.graph_def_versions)
-    if any(_calls_function(op) for op in ops):
-      definition.library.CopyFrom(source.as_graph_def().library)
-    outside: dict[str, tf.Tensor] = {}
-    for op in ops:
-      node = definition.node.add()
-      node.CopyFrom(op.node_def)
-      node.device = ""
-      kept = [x for x in node.input if x[0] != "^"]
-      del node.input[:]
-      node.input.extend(kept)
-      for attribute in _SHAPE_ATTRIBUTES:
-        node.attr.pop(attribute, None)
-      for tensor in op.inputs:
-        if tensor.op.name not in inside or self._is_outside(tensor):
-          outside[tensor.name] = tensor
-    with tf.Graph().as_default() as graph:
-      stand_ins = {name: self._stand_in(x) for name, x in outside.items()}
-      try:
-        tf.graph_util.import_graph_def(definition, stand_ins, name="")
-      except (ValueError, tf.errors.OpError) as error:
-        node = re.search(r"\{\{node ([^\s}]+)", str(error))
-        by_name: Mapping[str, tf.Operation] = {op.name: op for op in ops}
-        return graph, by_name.get(node[1] if node else "", ops[0])
-    return graph, None
-
   def _stand_in(self, tensor: tf.Tensor) -> tf.Tensor:
     name = "estimator_mp_outside"
     if tensor.name in self._constants:
       return tf.constant(self._constants[tensor.name], tensor.dtype, name=name)
     shape = self._sizes.get(tensor.name, tensor.shape)
     return tf.compat.v1.placeholder(tensor.dtype, shape, name=name)
+
+
+def _failed(error: Exception, ops: Sequence[tf.Operation]) -> tf.Operation:
+  """Returns the op that cannot work for the size."""
+  node = re.search(r"\{\{node ([^\s}]+)", str(error))
+  by_name = {op.name: op for op in ops}
+  return by_name.get(node[1] if node else "", ops[0])
 
 
 def _without(
@@ -229,9 +202,3 @@ def _known(sizes: Sequence[int | None]) -> list[int]:
   """Returns sizes, with small prime numbers for unknown ones."""
   unknown = iter(_UNKNOWN_DIMENSIONS)
   return [next(unknown) if size is None else size for size in sizes]
-
-
-def _calls_function(op: tf.Operation) -> bool:
-  """Whether an op calls a function of the graph's library."""
-  is_function = not hasattr(tf.raw_ops, op.type)  # As those of v1 are.
-  return is_function or bool(functions.functions_of(op.node_def))
