@@ -47,9 +47,9 @@ from estimator_mp.lower import (
   prefetching,
   sends,
 )
+from estimator_mp.lower.slicing import all_slices, slice_zero
+from estimator_mp.lower.slicing import slices as slices_lib
 from estimator_mp.lower.splitting import splitter
-from estimator_mp.lower.whole_batch import engine, slice_zero
-from estimator_mp.lower.whole_batch import slices as slices_lib
 from estimator_mp.observe import verification
 from estimator_mp.placement import contents, half_sends, propagation, transfers
 from estimator_mp.plan import (
@@ -123,7 +123,7 @@ class Conductor:
     self._splitter = splitter.Splitter(self._devices_of_parts, self._ledger)
     self._batch: batch_planner.BatchPlanner | None = None
     self._zero: slice_zero.SliceZero | None = None
-    self._slices: engine.WholeBatch | None = None
+    self._slices: all_slices.AllSlices | None = None
     self._processes: horovod.Processes | None = None
     if config.aggregation == sharding_options.HOROVOD:
       self._processes = horovod.Processes(config.horovod_op)
@@ -200,7 +200,7 @@ class Conductor:
       )
     self._zero = slice_zero.SliceZero(slices, self._ledger, self._batch.plan)
     flat = tf.nest.flatten([x.value for x in inputs], expand_composites=True)
-    self._slices = engine.WholeBatch(
+    self._slices = all_slices.AllSlices(
       config,
       self._mesh,
       schedule,

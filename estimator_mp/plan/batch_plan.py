@@ -82,7 +82,7 @@ class PartedOp:
       what is no mean over examples.
     counted: The other axes of a mean, whose sizes only the session may know.
     is_composite: Whether several ops stand for it, among which slices hear of
-      each other (`lower.whole_batch.composites`).
+      each other (`lower.slicing.composites`).
   """
 
   op: tf.Operation

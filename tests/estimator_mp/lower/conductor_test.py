@@ -3,8 +3,8 @@
 from unittest import mock
 
 import estimator_mp
+from estimator_mp.lower.slicing import all_slices, slice_zero
 from estimator_mp.lower.splitting import splitter
-from estimator_mp.lower.whole_batch import engine, slice_zero
 from estimator_mp.plan import batch_planner, split_planner, stages
 from tests.estimator_mp import parts
 
@@ -48,7 +48,7 @@ _ASKED = (
   (slice_zero.SliceZero, "split", "lower slice 0"),
   (slice_zero.SliceZero, "gradients", "compute"),
   (stages.StagePlanner, "plan_gradients", "plan gradients"),
-  (engine.WholeBatch, "finish", "lower slices"),
+  (all_slices.AllSlices, "finish", "lower slices"),
 )
 _REQUEST = [words for *_, words in _ASKED[:-1]]
 

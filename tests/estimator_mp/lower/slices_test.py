@@ -1,7 +1,7 @@
 """The slices of a batch: sizes and weights, and tensors cut and joined."""
 
 from estimator_mp.capture import micro_batches
-from estimator_mp.lower.whole_batch.slices import Slices
+from estimator_mp.lower.slicing.slices import Slices
 from estimator_mp.plan.batch_plan import BY_SLICE, Rows
 
 import numpy as np

@@ -13,7 +13,7 @@ from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.lower import accumulation as accumulation_lib
 from estimator_mp.lower import ordering
-from estimator_mp.lower.whole_batch.bridges import Bridge
+from estimator_mp.lower.slicing.bridges import Bridge
 from estimator_mp.pipeline import cells as cells_lib
 from estimator_mp.pipeline import weight_products
 

@@ -9,9 +9,9 @@ from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import op_types, shapes
 from estimator_mp.graph.calls import contraction, functions
 from estimator_mp.graph.ledger import Ledger, Role
-from estimator_mp.lower.whole_batch import bridges as bridges_lib
-from estimator_mp.lower.whole_batch import composites
-from estimator_mp.lower.whole_batch.slices import Slice
+from estimator_mp.lower.slicing import bridges as bridges_lib
+from estimator_mp.lower.slicing import composites
+from estimator_mp.lower.slicing.slices import Slice
 from estimator_mp.plan.batch_plan import (
   BatchPlan,
   Cut,

@@ -12,11 +12,11 @@ from typing import Any
 from compat.private import gradient_requests
 from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph.ledger import Ledger, made_in
-from estimator_mp.lower.whole_batch import bridges as bridges_lib
-from estimator_mp.lower.whole_batch import own_gradients
-from estimator_mp.lower.whole_batch import slices as slices_lib
-from estimator_mp.lower.whole_batch import template as template_lib
-from estimator_mp.lower.whole_batch.bridges import Bridge, Kind
+from estimator_mp.lower.slicing import bridges as bridges_lib
+from estimator_mp.lower.slicing import own_gradients
+from estimator_mp.lower.slicing import slices as slices_lib
+from estimator_mp.lower.slicing import template as template_lib
+from estimator_mp.lower.slicing.bridges import Bridge, Kind
 from estimator_mp.plan.batch_plan import BatchPlan, Rows
 
 import tensorflow as tf

@@ -11,8 +11,8 @@ from typing import Any
 
 from compat.private import graph_reads
 from estimator_mp.graph.ledger import made_in
-from estimator_mp.lower.whole_batch import bridges as bridges_lib
-from estimator_mp.lower.whole_batch import template as template_lib
+from estimator_mp.lower.slicing import bridges as bridges_lib
+from estimator_mp.lower.slicing import template as template_lib
 from estimator_mp.plan.batch_plan import BatchPlan, Cut, PartedOp, Rows
 
 import tensorflow as tf

@@ -6,7 +6,7 @@ from typing import Any
 
 from estimator_mp.capture import micro_batches
 from estimator_mp.capture.batch_size import Input
-from estimator_mp.lower.whole_batch import bridges as bridges_lib
+from estimator_mp.lower.slicing import bridges as bridges_lib
 from estimator_mp.plan.batch_plan import BY_SLICE, Rows
 
 import tensorflow as tf

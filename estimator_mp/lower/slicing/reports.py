@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.graph import op_types, traversal
-from estimator_mp.lower.whole_batch.bridges import Bridge, Kind
+from estimator_mp.lower.slicing.bridges import Bridge, Kind
 from estimator_mp.plan import batch_report, segments
 from estimator_mp.plan.batch_plan import BatchOps
 from estimator_mp.plan.batch_report import Crossing, Once, Where
@@ -49,7 +49,7 @@ class Captured:
 
     Returns:
       That which it was made for, or whose gradient it is part of; None if
-      several share it, or if it is the engine's.
+      several share it, or if lowering made it alone.
     """
     found: tf.Operation | None = op
     while found is not None and found in self.backward:

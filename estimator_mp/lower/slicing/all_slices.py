@@ -1,16 +1,10 @@
-"""Lowering of a graph that is of the whole batch.
+"""All slices: the passes when model_fn has returned, as slice 0 is there.
 
-    at each request for gradients
-      plan, template       what slices do, for slice 0, between bridges
-      compute              its backward pass, and what is done once
-    when model_fn has returned
-      cut, read            what slices read
-      mirror, clone        further micro-batches and replicas
-      join, accumulate     what is done once reads the whole batch
-      order                the cells of each device, and collectives
-      update               each replica keeps its variables equal
-
-Evaluation and prediction are the same without a request.
+cut, read            what slices read
+mirror, clone        further micro-batches and replicas
+join, accumulate     what is executed once reads the whole batch
+order                the cells of each device, and collectives
+update               each replica keeps its variables equal
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -31,12 +25,12 @@ from estimator_mp.graph.calls import grouping
 from estimator_mp.graph.ledger import Ledger, Role, made_in
 from estimator_mp.lower import accumulation, ordering, recompute
 from estimator_mp.lower import replicas as replicas_lib
-from estimator_mp.lower.whole_batch import bridges as bridges_lib
-from estimator_mp.lower.whole_batch import reports, slice_zero
-from estimator_mp.lower.whole_batch import runs as runs_lib
-from estimator_mp.lower.whole_batch import slices as slices_lib
-from estimator_mp.lower.whole_batch.bridges import Bridge, Kind
-from estimator_mp.lower.whole_batch.runs import Run
+from estimator_mp.lower.slicing import bridges as bridges_lib
+from estimator_mp.lower.slicing import reports, slice_zero
+from estimator_mp.lower.slicing import runs as runs_lib
+from estimator_mp.lower.slicing import slices as slices_lib
+from estimator_mp.lower.slicing.bridges import Bridge, Kind
+from estimator_mp.lower.slicing.runs import Run
 from estimator_mp.pipeline import auto_schedule, recomputation
 from estimator_mp.pipeline import cells as cells_lib
 from estimator_mp.plan import (
@@ -54,7 +48,7 @@ import tensorflow as tf
 _ENDS = frozenset([Kind.JOIN, Kind.SUM, Kind.FIRST])
 
 
-class WholeBatch:
+class AllSlices:
   """Makes slices of one graph, of what may be done in slices.
 
   Attributes:

@@ -8,8 +8,8 @@ data axis that is called synchronized batch normalization.
 
 from collections.abc import Sequence
 
-from estimator_mp.lower.whole_batch import bridges as bridges_lib
-from estimator_mp.lower.whole_batch import slices
+from estimator_mp.lower.slicing import bridges as bridges_lib
+from estimator_mp.lower.slicing import slices
 from estimator_mp.plan.batch_plan import BY_SLICE
 
 import tensorflow as tf

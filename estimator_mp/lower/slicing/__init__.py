@@ -1,0 +1,1 @@
+"""The batch in slices: micro-batches and replicas of a model."""

@@ -1,1 +1,0 @@
-"""Training in slices of the batch, of a graph that is of the whole batch."""
