@@ -19,6 +19,7 @@ import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
 from estimator_mp.observe import canvas
+from tools import code_lines
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _PACKAGE = "estimator_mp"
@@ -47,6 +48,7 @@ class Part:
     comes_in: What its docstring says after "In:"; empty if it does not.
     goes_out: The same, after "Out:".
     imports: The parts that it imports.
+    num_lines: Its lines of code; see `tools.code_lines`.
   """
 
   name: str
@@ -54,6 +56,7 @@ class Part:
   comes_in: str
   goes_out: str
   imports: frozenset[str]
+  num_lines: int = 0
 
 
 def read_parts(root: pathlib.Path) -> dict[str, Part]:
@@ -63,13 +66,15 @@ def read_parts(root: pathlib.Path) -> dict[str, Part]:
     root: The root of the repository.
   """
   counts: dict[str, collections.Counter[str]] = {}
+  lines: collections.Counter[str] = collections.Counter()
   for path in sorted((root / _PACKAGE).rglob("*.py")):
     relative = path.relative_to(root).with_suffix("")
     name = _part_of(".".join(relative.parts))
     if name not in _LEFT_OUT:
       found = counts.setdefault(name, collections.Counter())
-      tree = ast.parse(path.read_text(encoding="utf-8"))
-      found.update(map(_part_of, _imports(tree)))
+      source = path.read_text(encoding="utf-8")
+      found.update(map(_part_of, _imports(ast.parse(source))))
+      lines[name] += code_lines.code_lines(source)
   return {
     name: _part(
       name,
@@ -81,6 +86,7 @@ def read_parts(root: pathlib.Path) -> dict[str, Part]:
         and other != name
         and count > counts[other].get(name, 0)
       ),
+      lines[name],
     )
     for name, found in counts.items()
   }
@@ -112,7 +118,9 @@ def _docstring(root: pathlib.Path, name: str) -> str:
   return ast.get_docstring(tree) or ""
 
 
-def _part(name: str, docstring: str, imports: frozenset[str]) -> Part:
+def _part(
+  name: str, docstring: str, imports: frozenset[str], num_lines: int
+) -> Part:
   first, *others = docstring.split("\n\n")
   summary = " ".join(first.split()).removesuffix(".")
   start, _, rest = summary.partition(": ")
@@ -121,7 +129,7 @@ def _part(name: str, docstring: str, imports: frozenset[str]) -> Part:
   text = " ".join(" ".join(others).split())
   found = re.match(r"In: (.*?)\. Out: (.*?)\.(?: |$)", text)
   comes_in, goes_out = found.groups() if found else ("", "")
-  return Part(name, summary, comes_in, goes_out, imports)
+  return Part(name, summary, comes_in, goes_out, imports, num_lines)
 
 
 def needed_imports(parts: Mapping[str, Part]) -> dict[str, frozenset[str]]:
@@ -295,7 +303,8 @@ def table(parts: Mapping[str, Part]) -> str:
   Args:
     parts: What `read_parts` returns.
   """
-  lines = ["| folder | what it is | in | out | imports |", "|" + " --- |" * 5]
+  titles = "| folder | what it is | in | out | imports | lines of code |"
+  lines = [titles, "|" + " --- |" * 6]
   for row in rows_of(needed_imports(parts)):
     for name in row:
       part = parts[name]
@@ -305,6 +314,7 @@ def table(parts: Mapping[str, Part]) -> str:
         part.comes_in,
         part.goes_out,
         ", ".join(sorted(part.imports)),
+        f"{part.num_lines:,}",
       )
       lines.append(f"| {' | '.join(cells)} |")
   return "\n".join(lines) + "\n"
