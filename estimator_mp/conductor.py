@@ -279,7 +279,7 @@ class Conductor:
     tensors = [tf.convert_to_tensor(x) for x in targets]
     # Gradient ops will be made beside the ops of the forward graph.
     new = self._place_forward([x.op for x in tensors])
-    asked = self._splitter.expand(sources)
+    asked = self._splitter.gradients.expand(sources)
     wholes: list[Any] = [self._splitter.whole(x) for x in tensors]
     new += self._read_new_ops()
     # A tape answers what it was asked, and nothing else.
@@ -295,7 +295,7 @@ class Conductor:
         grad_ys,
         compute,
       )
-    asked, found = self._splitter.without_lookups(asked, found)
+    asked, found = self._splitter.gradients.without_lookups(asked, found)
     new = self._read_new_ops()
     if self._splitter.read_wholes(new):
       new += self._read_new_ops()
@@ -306,7 +306,7 @@ class Conductor:
       self._slices.mirror()
     if self._processes is not None:
       found = self._processes.sum(asked.tensors, found)
-    return self._splitter.contract(asked, found)
+    return self._splitter.gradients.contract(asked, found)
 
   def constants(self, tensors: list[Any]) -> list[Any]:
     """Returns what slices make of constants; see `GradientRequestHandler`."""
@@ -363,7 +363,7 @@ class Conductor:
   ) -> list[tf.Operation]:
     """Splits what is to be split of ops that have stages; returns new ops."""
     plan = self._splits.plan(
-      new, targets if self._trains else None, self._splitter.joined
+      new, targets if self._trains else None, self._splitter.gradients.joined
     )
     variables = self._splitter.split(plan)
     if self._slices is not None and self._split_axis == "data":

@@ -122,7 +122,7 @@ class Replicas:
     return homes
 
   def spread(self, variables: Iterable[tf.Operation]) -> None:
-    """Hears of variables that are there once, on whichever replica's device.
+    """Enters variables that are there once, on whichever replica's device.
 
     Args:
       variables: Shards of tables, each on the device of one replica; all read

@@ -245,7 +245,7 @@ Build: TypeAlias = Callable[[tf.Operation, PartInputs, OnPart], PartOutputs]
 
 @dataclasses.dataclass(frozen=True)
 class Composite:
-  """Other ops stand for the op: its parts have to hear of each other.
+  """Other ops stand for the op: its parts exchange results.
 
   Attributes:
     operands: What each part reads in place of each input.

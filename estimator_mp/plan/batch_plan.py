@@ -81,8 +81,8 @@ class PartedOp:
       `counted`; the slice's share is a sum that is divided by them. None for
       what is no mean over examples.
     counted: The other axes of a mean, whose sizes only the session may know.
-    is_composite: Whether several ops stand for it, among which slices hear of
-      each other (`lower.slicing.composites`).
+    is_composite: Whether several ops stand for it, among which slices exchange
+      results (`lower.slicing.composites`).
   """
 
   op: tf.Operation

@@ -101,7 +101,7 @@ class AllSlices:
     self._found = batch_report.Segments(0)
 
   def spread(self, variables: Iterable[tf.Operation]) -> None:
-    """Hears of variables that are there once, on whichever replica's device.
+    """Enters variables that are there once, on whichever replica's device.
 
     Args:
       variables: Shards of tables, and what they are shards of.

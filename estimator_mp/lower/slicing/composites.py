@@ -1,4 +1,4 @@
-"""Composites: ops of which slices hear of each other while they do their part.
+"""Composites: ops whose slices exchange results while they do their part.
 
 Batch normalization over the whole batch: each slice has the moments of its own
 examples, which are put together (Chan, Golub and LeVeque, 1979), and then

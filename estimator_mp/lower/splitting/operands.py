@@ -67,7 +67,7 @@ class Operands:
   def add(
     self, tensor: tf.Tensor, split: Shard, parts: Sequence[tf.Tensor]
   ) -> None:
-    """Hears of the parts of a tensor.
+    """Enters the parts of a tensor.
 
     Args:
       tensor: The whole tensor, which need not be computed.

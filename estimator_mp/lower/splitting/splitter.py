@@ -1,16 +1,13 @@
 """The splitter: variables, and what is computed from them, in parts."""
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 from compat.private import graph_edits
 from estimator_mp.graph import ledger as ledger_lib
 from estimator_mp.graph import op_types
 from estimator_mp.lower.splitting import gradients as gradients_lib
 from estimator_mp.lower.splitting import operands, outputs, part_ops, shards
-from estimator_mp.lower.splitting.gradients import Sources
-from estimator_mp.model_axis.decisions import Shard
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.model_axis.split_plan import SplitPass
 
@@ -21,7 +18,11 @@ Plan = Callable[[Sequence[tf.Operation]], SplitPass]
 
 
 class Splitter:
-  """Splits the variables of one graph, and what is computed from them."""
+  """Splits the variables of one graph, and what is computed from them.
+
+  Attributes:
+    gradients: What model_fn asks for, and what it gets.
+  """
 
   def __init__(
     self,
@@ -38,12 +39,7 @@ class Splitter:
     self._tensors = operands.Operands(TABLE, devices_of, ledger)
     self._ops = part_ops.PartOps(self._tensors)
     self._shards = shards.Shards(self._tensors, self._ops.writes)
-    self._gradients = gradients_lib.Gradients(self._tensors, self._ops.tables)
-
-  @property
-  def joined(self) -> Mapping[str, Shard]:
-    """How gradients are split that were joined, by the tensors' names."""
-    return self._gradients.joined
+    self.gradients = gradients_lib.Gradients(self._tensors, self._ops.tables)
 
   def split(self, plan: SplitPass) -> list[tf.Operation]:
     """Splits variables, and what is computed from them.
@@ -106,38 +102,6 @@ class Splitter:
     graph = tf.compat.v1.get_default_graph()
     self._num_seen = len(graph.get_operations())
     return outputs.with_wholes(spec, self.whole)
-
-  def expand(self, sources: list[Any]) -> Sources:
-    """Returns shards in place of variables, and parts in place of tensors.
-
-    Args:
-      sources: With respect to what model_fn asks for gradients.
-    """
-    return self._gradients.expand(sources)
-
-  def without_lookups(
-    self, sources: Sources, gradients: Sequence[Any]
-  ) -> tuple[Sources, list[Any]]:
-    """Returns gradients of tables in place of those of what was looked up.
-
-    Args:
-      sources: What `expand` returned.
-      gradients: One for each of its tensors.
-
-    Returns:
-      Sources in which a table that is only looked up is whole, and gradients
-      with respect to their tensors.
-    """
-    return self._gradients.without_lookups(sources, gradients)
-
-  def contract(self, sources: Sources, gradients: Sequence[Any]) -> list[Any]:
-    """Returns the gradients that model_fn gets: concats of those of shards.
-
-    Args:
-      sources: What `without_lookups` returned.
-      gradients: One for each of its tensors: a tensor, `IndexedSlices` or None.
-    """
-    return self._gradients.contract(sources, gradients)
 
   def split_late(self, plan: Plan) -> None:
     """Splits what hooks and Savers make, before a session is made.

@@ -199,7 +199,7 @@ class Tables:
       )
 
   def add_gradient(self, gradient: tf.IndexedSlices, rows: RowOwners) -> None:
-    """Hears of a gradient that model_fn gets.
+    """Enters a gradient that model_fn gets.
 
     Args:
       gradient: The gradient of a table.
