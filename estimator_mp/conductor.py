@@ -433,15 +433,6 @@ class Conductor:
       )
     return spec
 
-  def _say_that_nothing_is_split(self) -> None:
-    if self._split_axis == "model":
-      tf.compat.v1.logging.warning(
-        "mesh=%r: no variable of the model is split over the model axis, so "
-        "that only the first of its devices computes; say by rules of split "
-        "what to split, or leave the axis out",
-        self._config.mesh,
-      )
-
   def _prefetch(
     self, spec: tf.estimator.EstimatorSpec
   ) -> tf.estimator.EstimatorSpec:
@@ -517,8 +508,14 @@ class Conductor:
     log = tf.compat.v1.logging
     if plan.segments is not None:
       log.info("Slices of the batch: %s", plan.segments)
-    if self._splits_variables and not self._splits.summary.variables:
-      self._say_that_nothing_is_split()
+    is_idle = plan.splits is not None and not plan.splits.variables
+    if is_idle and self._split_axis == "model":
+      log.warning(
+        "mesh=%r: no variable of the model is split over the model axis, so "
+        "that the first of its devices does the work of all; say by rules of "
+        "split what to split, or leave the axis out",
+        self._config.mesh,
+      )
     log.info(
       "Placement to %s on mesh %s:\n%s",
       self._mode,

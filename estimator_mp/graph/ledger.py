@@ -42,7 +42,6 @@ class Ledger:
   """What was made in one graph.
 
   Attributes:
-    first: How many ops there were before.
     made_for: For ops that do some of another op's work, that op.
     request_of: For ops of gradients the number of their request, from 0, in the
       order in which they were made.
@@ -54,17 +53,17 @@ class Ledger:
     Args:
       graph: The graph.
     """
-    self.first = graph_reads.num_ops(graph)
+    self._first = graph_reads.num_ops(graph)
     self.made_for: dict[tf.Operation, tf.Operation] = {}
     self.request_of: dict[tf.Operation, int] = {}
     self._graph = graph
     self._roles: dict[tf.Operation, Role] = {}
-    self._num_read = self.first
+    self._num_read = self._first
     self._num_requests = 0
 
   def all_made(self) -> list[tf.Operation]:
     """Returns all ops that were made since the ledger started."""
-    return graph_reads.ops_after(self._graph, self.first)
+    return graph_reads.ops_after(self._graph, self._first)
 
   def read_new(self) -> list[tf.Operation]:
     """Returns what was made since the last call and has to be planned."""
