@@ -10,8 +10,8 @@ from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 
-# These say again what shapes they had when they were made.
-_SHAPE_ATTRIBUTES = ("_class", "_output_shapes", "output_shapes")
+# What an op says, besides, of where it is and what shapes it had when made.
+_ANNOTATIONS = ("_class", "_output_shapes")
 
 
 def copy_of(
@@ -43,7 +43,7 @@ def copy_of(
     kept = [x for x in node.input if x[0] != "^"]
     del node.input[:]
     node.input.extend(kept)
-    for attribute in _SHAPE_ATTRIBUTES:
+    for attribute in (*_ANNOTATIONS, *_optional_shapes(op)):
       node.attr.pop(attribute, None)
     for tensor in op.inputs:
       if tensor.op.name not in inside or is_outside(tensor):
@@ -52,6 +52,15 @@ def copy_of(
     stand_ins = {name: stand_in(x) for name, x in outside.items()}
     tf.graph_util.import_graph_def(definition, stand_ins, name="")
   return graph
+
+
+def _optional_shapes(op: tf.Operation) -> list[str]:
+  """Returns the attributes that say shapes again; datasets need theirs."""
+  return [
+    attribute.name
+    for attribute in op.op_def.attr
+    if attribute.name == "output_shapes" and attribute.HasField("default_value")
+  ]
 
 
 def _calls_function(op: tf.Operation) -> bool:

@@ -47,6 +47,13 @@ class ResizedTest(absltest.TestCase):
     graph = resized.copy_of(self._graph.get_operations()[1:], _five_rows)
     self.assertEqual(self._shape(graph, tf.nest.flatten(total)[0]), [5, 4])
 
+  def test_an_input_pipeline_comes_along(self):
+    dataset = tf.data.Dataset.from_tensor_slices([1.0, 2.0])
+    v1.data.make_one_shot_iterator(dataset.batch(2))
+    twice = self._x + self._x
+    graph = resized.copy_of(self._graph.get_operations()[1:], _five_rows)
+    self.assertEqual(self._shape(graph, twice), [5, 4])
+
   def test_what_cannot_be(self):
     tf.ensure_shape(self._x, [3, 4], name="three")
     with self.assertRaisesRegex(ValueError, "three"):
