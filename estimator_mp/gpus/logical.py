@@ -6,13 +6,16 @@ so they are for checks, and for models whose stages leave it idle; they add no
 speed of their own.
 
 TensorFlow numbers them through all GPUs, those of the first one first, and
-makes them once in a process: later sessions have the same ones.
+makes them once in a process: later sessions have the same ones, and so has its
+eager runtime.
 """
 
 from collections.abc import Sequence
 from typing import Any
 
 from estimator_mp import amounts
+
+import tensorflow as tf
 
 _MEGABYTE = 2**20
 
@@ -83,6 +86,34 @@ def set_up(gpu_options: Any, counts: Sequence[int], num_bytes: int) -> None:
     )
   for limit in limits:
     gpu_options.experimental.virtual_devices.add(memory_limit_mb=limit)
+
+
+def set_up_eager_runtime(counts: Sequence[int], num_bytes: int) -> None:
+  """Lets TensorFlow's eager runtime make the same logical GPUs as sessions.
+
+  It shares their memory, and starts with the first `tf.cond` of a graph, such
+  as that of an Estimator's training: with a whole GPU for each, were it not set
+  up, nothing would be left for all logical ones but the first.
+
+  Args:
+    counts: What `shares` returned.
+    num_bytes: The memory of each logical GPU.
+
+  Raises:
+    ValueError: If it has started with others.
+  """
+  made = tf.config.LogicalDeviceConfiguration(num_bytes / _MEGABYTE)
+  gpus = tf.config.list_physical_devices("GPU")
+  for gpu, num_made in zip(gpus, counts, strict=False):
+    try:
+      tf.config.set_logical_device_configuration(gpu, [made] * num_made)
+    except RuntimeError as error:
+      raise ValueError(
+        f"logical_gpu_bytes={num_bytes} makes {num_made} of {gpu.name}, but "
+        "this process has started its GPUs in another way, by an eager op or "
+        "the first tf.cond of a graph; call run_config before these, or start "
+        "a new process"
+      ) from error
 
 
 def count(gpu_options: Any) -> int | None:

@@ -64,14 +64,15 @@ def node_stats(
 ) -> Iterator[tuple[str, Any]]:
   """Yields a canonical device name and a NodeExecStats for each run of an op.
 
-  A GPU's streams are left out, and the entries that the tasks of a cluster make
-  for what they received from each other: these have no op, and no dtype.
+  What a GPU's own tracer adds (streams, copies) is left out: it names no task.
+  So are the entries that the tasks of a cluster make for what they received
+  from each other: these have no op, and no dtype.
 
   Args:
     metadata: What a traced step returned.
   """
   for stats in metadata.step_stats.dev_stats:
-    if "/stream:" not in stats.device:
+    if stats.device.startswith("/job:"):
       device = devices_lib.canonical_device(stats.device)
       for node in stats.node_stats:
         if node.node_name != _LOGGED_TRANSFER:

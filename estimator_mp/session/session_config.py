@@ -380,6 +380,7 @@ def session_config(
   counts = devices.logical_gpus(mesh.devices, config.logical_gpu_bytes)
   if config.logical_gpu_bytes is not None and counts:
     logical.set_up(proto.gpu_options, counts, config.logical_gpu_bytes)
+    logical.set_up_eager_runtime(counts, config.logical_gpu_bytes)
   threads = max(mesh.size, os.cpu_count() or 1)
   proto.inter_op_parallelism_threads = max(
     proto.inter_op_parallelism_threads, threads

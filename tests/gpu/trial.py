@@ -166,11 +166,12 @@ class Tryer:
 
   def _try(self, name, case):
     model = cases_lib.model_of(case)
-    plain = self._plain(case.model)
     config = config_of(case, self._kind, self._logical_gpu_bytes)
     sharded = estimator_mp.shard_model_fn(model.model_fn, config)
     verified, memory = toolbox.PlacementVerificationHook(), _Memory()
+    # Before the plain run, whose first op starts the GPUs of the process.
     made = estimator_mp.run_config(config, **self._settings(name))
+    plain = self._plain(case.model)
     run = self._run(sharded, made, model, plain.start, [verified, memory])
     pairs = [
       *zip(run.losses, plain.losses, strict=True),
@@ -294,7 +295,7 @@ def _bytes_in_use(metadata):
   """
   most = collections.Counter()
   for stats in metadata.step_stats.dev_stats:
-    if "/stream:" in stats.device:
+    if not stats.device.startswith("/job:"):
       continue
     name = devices_lib.canonical_device(stats.device)
     for node in stats.node_stats:

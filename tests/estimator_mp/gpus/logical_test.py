@@ -68,6 +68,27 @@ class ConfigTest(_Case):
     again = estimator_mp.run_config(config, session_config=session)
     self.assertEqual(again.session_config, session)
 
+  def test_the_eager_runtime_makes_the_same(self):
+    self.machine(8 * _GIB, 8 * _GIB)
+    gpus = [mock.Mock(), mock.Mock()]
+    gpus[0].name, gpus[1].name = "GPU:0", "GPU:1"
+    set_to = self.enter_context(
+      mock.patch.object(tf.config, "set_logical_device_configuration")
+    )
+    self.enter_context(
+      mock.patch.object(tf.config, "list_physical_devices", lambda _: gpus)
+    )
+    config = estimator_mp.ShardingConfig("stage:3", logical_gpu_bytes=_GIB)
+    estimator_mp.run_config(config)
+    limits = {
+      gpu.name: [x.memory_limit for x in made]
+      for gpu, made in (call.args for call in set_to.call_args_list)
+    }
+    self.assertEqual(limits, {"GPU:0": [1024, 1024], "GPU:1": [1024]})
+    set_to.side_effect = RuntimeError("cannot be modified")
+    with self.assertRaisesRegex(ValueError, "1073741824 makes 2 of GPU:0"):
+      estimator_mp.run_config(config)
+
   def test_named_devices_are_counted_by_the_last_one(self):
     self.machine(8 * _GIB)
     config = estimator_mp.ShardingConfig(
