@@ -28,10 +28,10 @@ from estimator_mp.capture import (
   input_boundary,
   micro_batches,
   resources,
-  size_errors,
 )
-from estimator_mp.config import placement_file, sharding_options, split_rules
+from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.config import sharding_options, split_rules
 from estimator_mp.graph import (
   control_flow,
   device_assignment,
@@ -50,7 +50,6 @@ from estimator_mp.lower import (
 from estimator_mp.lower.slicing import all_slices, slice_zero
 from estimator_mp.lower.slicing import slices as slices_lib
 from estimator_mp.lower.splitting import splitter
-from estimator_mp.observe import verification
 from estimator_mp.placement import contents, half_sends, propagation, transfers
 from estimator_mp.plan import (
   batch_planner,
@@ -60,13 +59,21 @@ from estimator_mp.plan import (
 )
 from estimator_mp.plan import stages as stages_lib
 from estimator_mp.replicas import horovod
-from estimator_mp.session import export, prefetch_hook
 
 import tensorflow as tf
 
 TRAIN = tf.estimator.ModeKeys.TRAIN
 
 Build = Callable[[], tf.estimator.EstimatorSpec]
+
+
+@dataclasses.dataclass(frozen=True)
+class _InSlices:
+  """What plans and makes slices of the batch."""
+
+  planner: batch_planner.BatchPlanner
+  zero: slice_zero.SliceZero
+  all: all_slices.AllSlices
 
 
 class Conductor:
@@ -80,7 +87,8 @@ class Conductor:
     config: sharding_config_lib.ShardingConfig,
     mesh: mesh_lib.Mesh,
     mode: str,
-    model_dir: str | None,
+    is_export: bool,
+    saved: placement_lib.Placement | None,
     servers: parameter_servers.NoServers,
   ):
     """Starts with the default graph, before model_fn is called.
@@ -89,22 +97,18 @@ class Conductor:
       config: How the model is sharded.
       mesh: The devices.
       mode: What the graph is for: a `tf.estimator.ModeKeys`.
-      model_dir: Where training saves its placement; None for nowhere.
+      is_export: Whether it is the graph of a SavedModel.
+      saved: The placement that training saved, for evaluation and prediction.
       servers: Says which task holds a variable.
     """
     self._config = config
     self._mesh = mesh
     self._trains = mode == TRAIN
-    self._mode = mode
-    self._model_dir = model_dir
+    self._is_export = is_export
     self._servers = servers
     self._graph = tf.compat.v1.get_default_graph()
     servers.hold(self._graph.get_operations())
     self._ledger = ledger_lib.Ledger(self._graph)
-    # Evaluation and prediction use the placement that training saved.
-    saved = None
-    if not self._trains:
-      saved = placement_file.load_placement(model_dir, mesh)
     self._stages = stages_lib.StagePlanner(
       config, mesh, mode, self._ledger, saved
     )
@@ -113,27 +117,28 @@ class Conductor:
     if mesh.axis_size("model") == 1 and config.split != split_rules.AUTO:
       self._split_axis = "data"
     num_parts = mesh.axis_size(self._split_axis)
-    if export.is_for_export():
-      if not config.export_shards:
-        num_parts = 1
-      elif num_parts > 1:
-        export.keep_devices()
-    self._splits_variables = num_parts > 1
+    if is_export and not config.export_shards:
+      num_parts = 1
+    self.splits_variables = num_parts > 1
     self._splits = split_planner.SplitPlanner(config, num_parts)
     self._splitter = splitter.Splitter(self._devices_of_parts, self._ledger)
-    self._batch: batch_planner.BatchPlanner | None = None
-    self._zero: slice_zero.SliceZero | None = None
-    self._slices: all_slices.AllSlices | None = None
+    self._slices: _InSlices | None = None
     self._processes: horovod.Processes | None = None
     if config.aggregation == sharding_options.HOROVOD:
       self._processes = horovod.Processes(config.horovod_op)
     self._examples: list[tf.Tensor] = []  # What model_fn is called with.
     self._of_input: Sequence[tf.Operation] = ()  # If batches are prefetched.
     self._is_asked = False  # For gradients.
+    self.prefetching: prefetching.Prefetching | None = None
+
+  @property
+  def has_slices(self) -> bool:
+    """Whether the batch is in slices."""
+    return self._slices is not None
 
   def variables(self) -> AbstractContextManager[None]:
     """Returns a context for model_fn's variables to be such as can be split."""
-    if self._splits_variables:
+    if self.splits_variables:
       return resources.all_resources()
     return contextlib.nullcontext()
 
@@ -153,7 +158,7 @@ class Conductor:
     }
     flat = tf.nest.flatten(batch, expand_composites=True)
     self._examples = [x for x in flat if tf.is_tensor(x)]
-    if self._trains or not export.is_for_export():
+    if not self._is_export:
       self._start_slices(batch)
     if self._trains and self._config.prefetch_inputs and not self._slices:
       self._of_input = input_boundary.ops_of_input(
@@ -184,7 +189,7 @@ class Conductor:
       )
     if not inputs:
       return
-    self._batch = batch_planner.BatchPlanner(
+    planner = batch_planner.BatchPlanner(
       inputs,
       self._graph.get_operations(),
       config.per_example,
@@ -198,26 +203,30 @@ class Conductor:
         num_replicas,
         devices.host_of(self._mesh.device(stage=0)),
       )
-    self._zero = slice_zero.SliceZero(slices, self._ledger, self._batch.plan)
+    zero = slice_zero.SliceZero(slices, self._ledger, planner.plan)
     flat = tf.nest.flatten([x.value for x in inputs], expand_composites=True)
-    self._slices = all_slices.AllSlices(
+    every = all_slices.AllSlices(
       config,
       self._mesh,
       schedule,
       [x.op for x in flat],
       slices,
-      self._zero,
+      zero,
       self._ledger,
     )
+    self._slices = _InSlices(planner, zero, every)
 
-  def run(self, build: Build) -> tf.estimator.EstimatorSpec:
+  def shard(
+    self, build: Build
+  ) -> tuple[tf.estimator.EstimatorSpec, sharding_plan.ShardingPlan]:
     """Builds the model and shards it.
 
     Args:
       build: Calls model_fn.
 
     Returns:
-      What trains, evaluates or predicts with the sharded model.
+      What trains, evaluates or predicts with the sharded model; and what was
+      decided for its graph.
 
     Raises:
       ValueError: If the model cannot be sharded as the configuration says.
@@ -228,27 +237,25 @@ class Conductor:
     if self._processes is not None and self._trains:
       spec = self._processes.finish(spec)
     if self._of_input:
-      spec = self._prefetch(spec)
+      boundary = input_boundary.find(self._of_input)
+      self.prefetching = prefetching.prefetch(boundary)
     if self._trains:
       self._order_reads(spec)
     savings = transfers.find_savings(self._graph.get_operations())
     sends.reduce_transfers(savings)
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     device_assignment.leave_other_devices(self._stages.ops)
-    self._record(spec)
-    spec = self._with_hooks(spec)
-    if export.is_for_export():
+    plan = self._plan(spec)
+    sharding_plan.record_plan(self._graph, plan)
+    return spec, plan
+
+  def finish(self) -> None:
+    """Shards what was added to the graph since: savers, metrics."""
+    if self._is_export:
       self._splitter.split_now(self._splits.plan)
     else:
       self._splitter.split_late(self._splits.plan)
     self._servers.finish(self._ledger.all_made())
-    return spec
-
-  def keep_cells_apart(self) -> None:
-    """Lets XLA compile cells one by one, once `run` has returned."""
-    plan = sharding_plan.get_plan(self._graph)
-    if plan is not None and plan.pipeline is not None:
-      ordering.keep_cells_apart(self._graph, plan.pipeline.cells)
 
   def _capture(self, build: Build) -> tf.estimator.EstimatorSpec:
     """Calls model_fn, and answers its requests for gradients."""
@@ -285,11 +292,11 @@ class Conductor:
     # A tape answers what it was asked, and nothing else.
     if all(x is y for x, y in zip(wholes, tensors, strict=True)):
       wholes = targets
-    if self._zero is None:
+    if self._slices is None:
       found = list(compute(wholes, asked.tensors, grad_ys))
     else:
-      self._slice(new)
-      found = self._zero.gradients(
+      self._slice(self._slices, new)
+      found = self._slices.zero.gradients(
         [tf.convert_to_tensor(x) for x in wholes],
         asked.tensors,
         grad_ys,
@@ -303,18 +310,19 @@ class Conductor:
     self._stages.plan_gradients(new, asked.tensors, found)
     if self._slices is not None:
       self._place_gradients(new)
-      self._slices.mirror()
+      self._slices.all.mirror()
     if self._processes is not None:
       found = self._processes.sum(asked.tensors, found)
     return self._splitter.gradients.contract(asked, found)
 
   def constants(self, tensors: list[Any]) -> list[Any]:
     """Returns what slices make of constants; see `GradientRequestHandler`."""
-    return [] if self._zero is None else self._zero.constants(tensors)
+    slices = self._slices
+    return [] if slices is None else slices.zero.constants(tensors)
 
   def add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Adds the terms of a gradient that several stages have a part of."""
-    if self._slices is None and not self._splits_variables:
+    if self._slices is None and not self.splits_variables:
       return gradient_lib.add_at_once(terms)
     # Micro-batches and shards round in another way as it is; so nobody waits.
     return gradient_lib.add_by_device(terms)
@@ -367,14 +375,13 @@ class Conductor:
     )
     variables = self._splitter.split(plan)
     if self._slices is not None and self._split_axis == "data":
-      self._slices.spread(variables)
+      self._slices.all.spread(variables)
     return self._read_new_ops()
 
-  def _slice(self, new: Sequence[tf.Operation]) -> None:
+  def _slice(self, slices: _InSlices, new: Sequence[tf.Operation]) -> None:
     """Lets slice 0 do what slices may do of ops that have devices."""
-    assert self._batch is not None and self._zero is not None
     own = [op for op in new if not self._splitter.is_replaced(op)]
-    self._zero.split(own, self._batch.plan(own, self._zero.joined))
+    slices.zero.split(own, slices.planner.plan(own, slices.zero.joined))
     self._follow(self._read_new_ops())
 
   def _place_gradients(self, new: Sequence[tf.Operation]) -> None:
@@ -419,30 +426,19 @@ class Conductor:
     self, spec: tf.estimator.EstimatorSpec, rest: Sequence[tf.Operation]
   ) -> tf.estimator.EstimatorSpec:
     """Makes all slices of slice 0, and returns the spec of all of them."""
-    if self._slices is None or self._batch is None:
+    if self._slices is None:
       return spec
     if not self._trains:
-      self._slice(self._stages.ops)
+      self._slice(self._slices, self._stages.ops)
     rest = [op for op in rest if not self._splitter.is_replaced(op)]
-    spec = self._slices.finish(
-      spec, rest, self._stages.stages, self._batch.batch
+    spec = self._slices.all.finish(
+      spec, rest, self._stages.stages, self._slices.planner.batch
     )
     if self._trains and self._config.prefetch_inputs:
       self._of_input = input_boundary.ops_of_input(
-        self._examples, self._slices.cuts_of_inputs
+        self._examples, self._slices.all.cuts_of_inputs
       )
     return spec
-
-  def _prefetch(
-    self, spec: tf.estimator.EstimatorSpec
-  ) -> tf.estimator.EstimatorSpec:
-    """Lets batches wait on the devices that read them."""
-    made = prefetching.prefetch(input_boundary.find(self._of_input))
-    hook = prefetch_hook.PrefetchingHook(
-      made.number, made.store, made.end, made.waiting
-    )
-    # After those that initialize iterators or set them to a position.
-    return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
   def _order_reads(self, spec: tf.estimator.EstimatorSpec) -> None:
     """Lets a step read variables before it writes them, as the program does."""
@@ -450,17 +446,6 @@ class Conductor:
     step = traversal.ops_run_with(*fetches)
     made = [op for op in self._graph.get_operations() if op in step]
     ordering.read_before_writing(unordered_reads.find(made))
-
-  def _with_hooks(
-    self, spec: tf.estimator.EstimatorSpec
-  ) -> tf.estimator.EstimatorSpec:
-    """Returns the spec of a run that explains and checks what it does."""
-    if self._slices is not None:
-      spec = size_errors.with_explained_steps(spec)
-    spec = export.with_deviceless_export(spec)
-    if self._config.verify_placement:
-      spec = verification.with_placement_verification(spec)
-    return spec
 
   def _devices_of_parts(self, op: tf.Operation) -> Sequence[str]:
     """Returns the devices of the parts of an op of the model."""
@@ -484,13 +469,15 @@ class Conductor:
     device_assignment.follow_variables(savers.work_on_variables(of_savers))
     return new
 
-  def _record(self, spec: tf.estimator.EstimatorSpec) -> None:
-    """Keeps the plan for people, for evaluation and for prediction."""
+  def _plan(
+    self, spec: tf.estimator.EstimatorSpec
+  ) -> sharding_plan.ShardingPlan:
+    """Returns what was decided, as data."""
     num_replicas = 1
     mirrors: Mapping[str, tuple[str, ...]] = {}
     if self._slices is not None:
       num_replicas = self._mesh.axis_size("data")
-      mirrors = self._slices.mirrors
+      mirrors = self._slices.all.mirrors
     held = contents.contents_of_devices(self._mesh, num_replicas, mirrors)
     placement = contents.placement_of_stages(
       self._mesh, self._stages.stages, held
@@ -500,27 +487,7 @@ class Conductor:
       train_op = getattr(spec.train_op, "op", spec.train_op).name
     plan = sharding_plan.ShardingPlan(placement, train_op=train_op)
     if self._slices is not None:
-      plan = self._slices.plan(placement, train_op)
-    if self._splits_variables:
+      plan = self._slices.all.plan(placement, train_op)
+    if self.splits_variables:
       plan = dataclasses.replace(plan, splits=self._splits.summary)
-    sharding_plan.record_plan(self._graph, plan)
-    # Estimator's own log, so that users see it.
-    log = tf.compat.v1.logging
-    if plan.segments is not None:
-      log.info("Slices of the batch: %s", plan.segments)
-    is_idle = plan.splits is not None and not plan.splits.variables
-    if is_idle and self._split_axis == "model":
-      log.warning(
-        "mesh=%r: no variable of the model is split over the model axis, so "
-        "that the first of its devices does the work of all; say by rules of "
-        "split what to split, or leave the axis out",
-        self._config.mesh,
-      )
-    log.info(
-      "Placement to %s on mesh %s:\n%s",
-      self._mode,
-      self._mesh,
-      placement.table(),
-    )
-    if self._trains and self._model_dir:
-      placement_file.save_placement(placement, self._model_dir, self._mesh)
+    return plan

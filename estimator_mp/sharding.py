@@ -21,13 +21,16 @@ from typing import Any
 from compat.private import keras
 from estimator_mp import conductor
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.capture import graph_checks
+from estimator_mp.capture import graph_checks, size_errors
+from estimator_mp.config import placement_file
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.lower import parameter_servers
+from estimator_mp.lower import ordering, parameter_servers
+from estimator_mp.observe import verification
 from estimator_mp.session import (
   distribution,
   export,
   input_position,
+  plan_report,
   prefetch_hook,
   server_worker,
 )
@@ -88,7 +91,8 @@ def shard_model_fn(
     model_dir: Any = None
     mode = bound.get("mode", TRAIN)
     mesh = whole_mesh
-    if export.is_for_export() or distribution.is_beside(run_config, mode):
+    is_export = export.is_for_export()
+    if is_export or distribution.is_beside(run_config, mode):
       mesh = mesh.on_this_machine()
     distribution.check_no_strategy(mesh)
     if run_config is not None:
@@ -101,21 +105,31 @@ def shard_model_fn(
     if mode == TRAIN and config.prefetch_inputs:
       prefetch_hook.check(run_config, mesh)
     servers = _servers(config, mesh, run_config, mode)
-    is_chief = mode != TRAIN or getattr(run_config, "is_chief", True)
-    # One task alone saves the placement.
-    folder = model_dir if is_chief else None
-    of_call = conductor.Conductor(config, mesh, mode, folder, servers)
+    # Evaluation and prediction use the placement that training saved.
+    saved = None
+    if mode != TRAIN:
+      saved = placement_file.load_placement(model_dir, mesh)
+    of_call = conductor.Conductor(config, mesh, mode, is_export, saved, servers)
+    if is_export and of_call.splits_variables:
+      export.keep_devices()
     compiles_with_xla = session_config_lib.compiles_with_xla(session_config)
     seed = getattr(run_config, "tf_random_seed", None)
+    graph = tf.compat.v1.get_default_graph()
     with servers.building(), _no_collections():
       call = signature.bind(**of_call.inputs(bound))
       with keras.seeded_layers(tf, seed), of_call.variables():
-        spec = of_call.run(lambda: model_fn(*call.args, **call.kwargs))
+        spec, plan = of_call.shard(lambda: model_fn(*call.args, **call.kwargs))
+        plan_report.log(plan, mode, mesh, config.mesh)
+        # One task alone saves the placement.
+        is_chief = getattr(run_config, "is_chief", True)
+        if model_dir and mode == TRAIN and is_chief:
+          placement_file.save_placement(plan.placement, model_dir, mesh)
+        spec = _with_hooks(spec, of_call, config)
+        of_call.finish()
     if mode == TRAIN and session_config_lib.saves_input_position(run_config):
       spec = input_position.with_saved_position(spec, model_dir)
-    graph = tf.compat.v1.get_default_graph()
-    if compiles_with_xla:
-      of_call.keep_cells_apart()
+    if compiles_with_xla and plan.pipeline is not None:
+      ordering.keep_cells_apart(graph, plan.pipeline.cells)
     if servers.exist:
       spec = server_worker.with_prompt_end(spec, graph.get_operations())
     graph_checks.check_devices_exist(graph, mesh, session_config)
@@ -125,6 +139,27 @@ def shard_model_fn(
   del sharded.__wrapped__  # Estimator looks at the arguments of this one.
   vars(sharded)["__signature__"] = inspect.Signature(parameters)
   return sharded
+
+
+def _with_hooks(
+  spec: tf.estimator.EstimatorSpec,
+  of_call: conductor.Conductor,
+  config: sharding_config_lib.ShardingConfig,
+) -> tf.estimator.EstimatorSpec:
+  """Returns the spec of a run that explains and checks what it does."""
+  made = of_call.prefetching
+  if made is not None:
+    hook = prefetch_hook.PrefetchingHook(
+      made.number, made.store, made.end, made.waiting
+    )
+    # After those that initialize iterators or set them to a position.
+    spec = spec._replace(training_hooks=(*spec.training_hooks, hook))
+  if of_call.has_slices:
+    spec = size_errors.with_explained_steps(spec)
+  spec = export.with_deviceless_export(spec)
+  if config.verify_placement:
+    spec = verification.with_placement_verification(spec)
+  return spec
 
 
 def is_sharded(model_fn: Any) -> bool:

@@ -1,0 +1,34 @@
+"""What the log of a run says of its sharding plan."""
+
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.plan import sharding_plan
+
+import tensorflow as tf
+
+
+def log(
+  plan: sharding_plan.ShardingPlan,
+  mode: str,
+  mesh: mesh_lib.Mesh,
+  asked: str,
+) -> None:
+  """Logs a plan where Estimator logs, so that users see it.
+
+  Args:
+    plan: The plan of a graph.
+    mode: What the graph is for: a `tf.estimator.ModeKeys`.
+    mesh: The devices.
+    asked: The mesh as the user wrote it.
+  """
+  to = tf.compat.v1.logging
+  if plan.segments is not None:
+    to.info("Slices of the batch: %s", plan.segments)
+  is_idle = plan.splits is not None and not plan.splits.variables
+  if is_idle and mesh.axis_size("model") > 1:
+    to.warning(
+      "mesh=%r: no variable of the model is split over the model axis, so "
+      "that the first of its devices does the work of all; say by rules of "
+      "split what to split, or leave the axis out",
+      asked,
+    )
+  to.info("Placement to %s on mesh %s:\n%s", mode, mesh, plan.placement.table())
