@@ -16,6 +16,7 @@ Planners are asked here alone; lowering gets what they return.
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
@@ -121,7 +122,10 @@ class Conductor:
       num_parts = 1
     self.splits_variables = num_parts > 1
     self._splits = split_planner.SplitPlanner(config, num_parts)
-    self._splitter = splitter.Splitter(self._devices_of_parts, self._ledger)
+    self._splitter = splitter.Splitter(
+      functools.partial(self._stages.devices_along, self._split_axis),
+      self._ledger,
+    )
     self._slices: _InSlices | None = None
     self._processes: horovod.Processes | None = None
     if config.aggregation == sharding_options.HOROVOD:
@@ -446,14 +450,6 @@ class Conductor:
     step = traversal.ops_run_with(*fetches)
     made = [op for op in self._graph.get_operations() if op in step]
     ordering.read_before_writing(unordered_reads.find(made))
-
-  def _devices_of_parts(self, op: tf.Operation) -> Sequence[str]:
-    """Returns the devices of the parts of an op of the model."""
-    stage = self._stages.stage_of(op)
-    return [
-      self._mesh.device(**{"stage": stage, self._split_axis: i})
-      for i in range(self._mesh.axis_size(self._split_axis))
-    ]
 
   def _assign_devices(self, stages: stages_lib.Stages) -> None:
     device_assignment.assign(stages, self._mesh.stage_devices())

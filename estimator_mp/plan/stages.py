@@ -115,6 +115,14 @@ class StagePlanner:
       op = self._ledger.made_for[op]
     return self.stages.get(op, 0)
 
+  def devices_along(self, axis: str, op: tf.Operation) -> list[str]:
+    """Returns the devices of an axis that are of the stage of an op."""
+    stage = self.stage_of(op)
+    return [
+      self._mesh.device(**{"stage": stage, axis: i})
+      for i in range(self._mesh.axis_size(axis))
+    ]
+
   def plan_forward(
     self, new: Sequence[tf.Operation], targets: Sequence[tf.Operation]
   ) -> Stages:

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 import sys
 
-from tools import draw_architecture
+from tools import draw_architecture, draw_step
 
 from absl.testing import absltest
 
@@ -139,6 +139,16 @@ class ArchitectureTest(absltest.TestCase):
     self.assertIn("| `plan` |", text)
     self.assertIn("pictures/architecture.png", _guide())
     self.assertTrue((_ROOT / "docs/pictures/architecture.png").exists())
+
+  def test_the_calls_of_a_step_are_those_of_the_code(self):
+    root = pathlib.Path(self.create_tempdir().full_path)
+    (root / "docs").mkdir()
+    shutil.copy(_ROOT / _GUIDE, root / _GUIDE)
+    draw_step.main([f"--root={root}"])
+    written = (root / _GUIDE).read_text(encoding="utf-8")
+    self.assertIn("`plan.stages.StagePlanner.plan_forward`", written)
+    self.assertEqual(written, _guide(), "run: ./bazelw run //tools:draw_step")
+    self.assertEmpty(draw_step.calls_back(draw_step.read_calls()))
 
   def test_examples(self):
     """All in one copy of the repository, and one process."""

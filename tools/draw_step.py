@@ -1,0 +1,146 @@
+"""Writes into docs/architecture.md how a training step is planned and lowered.
+
+    python -m tools.draw_step
+
+shards a small model on a mesh of all axes, and records what the conductor calls,
+in this order. So the table is what the code does.
+"""
+
+import argparse
+import dataclasses
+import pathlib
+import sys
+from collections.abc import Sequence
+from types import CodeType, FrameType
+from typing import Any
+
+import estimator_mp
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+_ROOT = pathlib.Path(__file__).resolve().parents[1]
+_GUIDE = pathlib.Path("docs", "architecture.md")
+_BEGIN = "<!-- step: begin (written by tools/draw_step.py) -->\n"
+_END = "<!-- step: end -->"
+_PACKAGE = pathlib.Path(estimator_mp.__file__).parent
+_CONDUCTOR = "conductor"
+_PLANS = ("capture", "placement", "plan")
+_LOWERS = ("graph", "lower", "replicas")
+# Between a function and who calls it; they are of Python.
+_BETWEEN = ("contextlib.py", "functools.py")
+# What is only asked for what is known, or begins before the step.
+_QUERIES = ("__init__", "batch", "is_replaced", "joined", "mirrors", "role")
+
+
+def _model_fn(features: Any, labels: Any, mode: str) -> Any:
+  net = v1.layers.dense(features["x"], 8, tf.nn.relu)
+  net = v1.layers.dense(net, 8, tf.nn.relu)
+  loss = tf.reduce_mean((v1.layers.dense(net, 1) - labels) ** 2)
+  step = v1.train.get_or_create_global_step()
+  update = v1.train.AdamOptimizer().minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=update)
+
+
+@dataclasses.dataclass(frozen=True)
+class Call:
+  """A call from one module of the package into another.
+
+  Attributes:
+    caller: The module and the function that call.
+    callee: The module and the function that are called.
+  """
+
+  caller: tuple[str, str]
+  callee: tuple[str, str]
+
+
+def read_calls() -> list[Call]:
+  """Returns the calls of a step's planning, each of them once, in order."""
+  calls: dict[Call, None] = {}
+
+  def on_call(frame: FrameType, event: str, argument: Any) -> None:
+    del argument
+    caller = frame.f_back
+    while caller is not None and caller.f_code.co_filename.endswith(_BETWEEN):
+      caller = caller.f_back
+    if event == "call" and caller is not None:
+      call = Call(_function(caller.f_code), _function(frame.f_code))
+      ours = call.caller[0] and call.callee[0]
+      if ours and call.caller[0] != call.callee[0]:
+        calls[call] = None
+
+  config = estimator_mp.ShardingConfig(
+    "data:2,stage:2,model:2", num_micro_batches=2
+  )
+  sharded = estimator_mp.shard_model_fn(_model_fn, config)
+  with tf.Graph().as_default():
+    features = {"x": v1.placeholder(tf.float32, [16, 4])}
+    labels = v1.placeholder(tf.float32, [16, 1])
+    before = sys.getprofile()
+    sys.setprofile(on_call)
+    try:
+      sharded(features, labels, mode=tf.estimator.ModeKeys.TRAIN)
+    finally:
+      sys.setprofile(before)
+  return [*calls]
+
+
+def _function(code: CodeType) -> tuple[str, str]:
+  """Returns the module, "" if it is of another package, and the function."""
+  path = pathlib.Path(code.co_filename)
+  if not path.is_relative_to(_PACKAGE):
+    return "", ""
+  parts = path.relative_to(_PACKAGE).with_suffix("").parts
+  return ".".join(parts), code.co_qualname.partition(".<locals>")[0]
+
+
+def calls_back(calls: Sequence[Call]) -> list[Call]:
+  """Returns the calls of the conductor by what it calls."""
+  return [
+    x
+    for x in calls
+    if x.callee[0] == _CONDUCTOR and x.caller[0].startswith(_PLANS + _LOWERS)
+  ]
+
+
+def table(calls: Sequence[Call]) -> str:
+  """Returns what the guide has of calls."""
+  methods: dict[str, dict[str, list[str]]] = {}
+  modules: dict[str, None] = {}
+  for call in calls:
+    (module, function), folder = call.callee, call.callee[0].partition(".")[0]
+    is_query = function.rpartition(".")[2] in _QUERIES
+    if call.caller[0] == _CONDUCTOR and not is_query:
+      for folders in (_PLANS, _LOWERS):
+        if folder in folders:
+          method = call.caller[1].rpartition(".")[2]
+          cells = methods.setdefault(method, {})
+          found = cells.setdefault(folders[0], [])
+          found.append(f"`{module}.{function}`")
+          modules[module] = None
+  lines = ["| the conductor's | decides by | edits by |", "| --- | --- | --- |"]
+  for method, cells in methods.items():
+    row = (", ".join(cells.get(x[0], [])) for x in (_PLANS, _LOWERS))
+    lines.append(f"| `{method}` | {' | '.join(row)} |")
+  lines += ["", f"These are {len(modules)} modules.", ""]
+  return "\n".join(lines)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+  """Writes the table.
+
+  Args:
+    arguments: Those of the command line, without the command.
+  """
+  parser = argparse.ArgumentParser(description="Writes the way of a step.")
+  parser.add_argument("--root", default=str(_ROOT), help="the repository")
+  guide = pathlib.Path(parser.parse_args(arguments).root) / _GUIDE
+  before, rest = guide.read_text(encoding="utf-8").split(_BEGIN)
+  after = rest.split(_END)[1]
+  text = f"{before}{_BEGIN}{table(read_calls())}{_END}{after}"
+  guide.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+  main()
