@@ -2,12 +2,13 @@
 
     python -m tools.draw_step
 
-shards a small model on a mesh of all axes, and records what the conductor calls,
-in this order. So the table is what the code does.
+shards a small model on a mesh of all axes, and records what the conductor
+calls, in this order. So the table is what the code does.
 """
 
 import argparse
 import dataclasses
+import os
 import pathlib
 import sys
 from collections.abc import Sequence
@@ -23,7 +24,7 @@ _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _GUIDE = pathlib.Path("docs", "architecture.md")
 _BEGIN = "<!-- step: begin (written by tools/draw_step.py) -->\n"
 _END = "<!-- step: end -->"
-_PACKAGE = pathlib.Path(estimator_mp.__file__).parent
+_PACKAGE = os.path.dirname(estimator_mp.__file__) + os.sep
 _CONDUCTOR = "conductor"
 _PLANS = ("capture", "placement", "plan")
 _LOWERS = ("graph", "lower", "replicas")
@@ -61,13 +62,14 @@ def read_calls() -> list[Call]:
 
   def on_call(frame: FrameType, event: str, argument: Any) -> None:
     del argument
+    if event != "call" or not _is_ours(frame.f_code):
+      return
     caller = frame.f_back
-    while caller is not None and caller.f_code.co_filename.endswith(_BETWEEN):
+    while caller is not None and _is_between(caller.f_code):
       caller = caller.f_back
-    if event == "call" and caller is not None:
-      call = Call(_function(caller.f_code), _function(frame.f_code))
-      ours = call.caller[0] and call.callee[0]
-      if ours and call.caller[0] != call.callee[0]:
+    if caller is not None and _is_ours(caller.f_code):
+      call = Call(_function(caller), _function(frame))
+      if call.caller[0] != call.callee[0]:
         calls[call] = None
 
   config = estimator_mp.ShardingConfig(
@@ -86,13 +88,22 @@ def read_calls() -> list[Call]:
   return [*calls]
 
 
-def _function(code: CodeType) -> tuple[str, str]:
-  """Returns the module, "" if it is of another package, and the function."""
-  path = pathlib.Path(code.co_filename)
-  if not path.is_relative_to(_PACKAGE):
-    return "", ""
-  parts = path.relative_to(_PACKAGE).with_suffix("").parts
-  return ".".join(parts), code.co_qualname.partition(".<locals>")[0]
+def _is_between(code: CodeType) -> bool:
+  """Whether code is of Python, or a comprehension of the function around it."""
+  return code.co_filename.endswith(_BETWEEN) or code.co_name.startswith("<")
+
+
+def _is_ours(code: CodeType) -> bool:
+  return code.co_filename.startswith(_PACKAGE)
+
+
+def _function(frame: FrameType) -> tuple[str, str]:
+  """Returns a module's name in the package, and that of its function."""
+  path = os.path.relpath(frame.f_code.co_filename, _PACKAGE)
+  name, owner = frame.f_code.co_name, frame.f_locals.get("self")
+  if owner is not None:
+    name = f"{type(owner).__name__}.{name}"
+  return path.removesuffix(".py").replace(os.sep, "."), name
 
 
 def calls_back(calls: Sequence[Call]) -> list[Call]:
