@@ -31,8 +31,8 @@ from estimator_mp.capture import (
   resources,
 )
 from estimator_mp.config import placement as placement_lib
+from estimator_mp.config import replica_options, split_rules
 from estimator_mp.config import sharding_config as sharding_config_lib
-from estimator_mp.config import sharding_options, split_rules
 from estimator_mp.graph import (
   control_flow,
   device_assignment,
@@ -128,7 +128,7 @@ class Conductor:
     )
     self._slices: _InSlices | None = None
     self._processes: horovod.Processes | None = None
-    if config.aggregation == sharding_options.HOROVOD:
+    if config.aggregation == replica_options.HOROVOD:
       self._processes = horovod.Processes(config.horovod_op)
     self._examples: list[tf.Tensor] = []  # What model_fn is called with.
     self._of_input: Sequence[tf.Operation] = ()  # If batches are prefetched.

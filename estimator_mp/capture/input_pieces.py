@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from estimator_mp.capture import batch_size, nested_inputs
-from estimator_mp.config.sharding_options import BatchAxis
+from estimator_mp.config.batch_options import BatchAxis
 
 import tensorflow as tf
 

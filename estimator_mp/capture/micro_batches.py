@@ -17,7 +17,7 @@ from typing import Any
 
 from estimator_mp.capture import batch_size, nested_inputs, replica_batches
 from estimator_mp.capture.batch_size import Input
-from estimator_mp.config.sharding_options import BatchAxis
+from estimator_mp.config.batch_options import BatchAxis
 
 import tensorflow as tf
 

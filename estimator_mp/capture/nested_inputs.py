@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from estimator_mp.capture import batch_size
-from estimator_mp.config.sharding_options import BatchAxis
+from estimator_mp.config.batch_options import BatchAxis
 
 import numpy as np
 import tensorflow as tf

@@ -22,7 +22,7 @@ from typing import Any, Generic, TypeVar
 
 from estimator_mp import amounts
 from estimator_mp.config import options as options_lib
-from estimator_mp.config import sharding_options
+from estimator_mp.config import replica_options, sharding_options
 
 from absl import flags
 
@@ -196,9 +196,15 @@ class Command(Generic[_Options]):
     usage = f"usage: {self.name} [--flag=value ...] {self.arguments}"
     lines = [self.summary, "", usage.rstrip()]
     modules = flag_values.flags_by_module_dict()
-    for group in self.groups:
-      lines += ["", f"{group}:"]
-      for flag in modules[group]:
+    headings = [
+      heading
+      for group in self.groups
+      for heading in modules
+      if heading == group or heading.startswith(f"{group}: ")
+    ]
+    for heading in headings:
+      lines += ["", f"{heading}:"]
+      for flag in modules[heading]:
         default = "" if flag.default is None else f"={flag.default_as_str}"
         lines.append(f"  --{flag.name}{default}".replace("'", ""))
         lines += textwrap.wrap(
@@ -323,7 +329,7 @@ def check_one_process(aggregation: str) -> None:
   Raises:
     FlagsError: If they are.
   """
-  if aggregation == sharding_options.HOROVOD:
+  if aggregation == replica_options.HOROVOD:
     raise FlagsError(
       "--aggregation=horovod is for programs that horovodrun starts, and this "
       "command is one process; use a data axis, such as "

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 from estimator_mp.cli import commands
 from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.config import mesh_options, sharding_options
 from estimator_mp.config import options as options_lib
-from estimator_mp.config import sharding_options
 from model_fns.recipes import catalogue
 
 from absl import flags
@@ -66,7 +66,7 @@ class ModelOptions:
     commands.check_one_process(self.sharding.aggregation)
     _check_batch(
       self.batch_size,
-      sharding_options.parse_axes(self.sharding.mesh).get("data", 1),
+      mesh_options.parse_axes(self.sharding.mesh).get("data", 1),
       self.sharding.num_micro_batches,
     )
 

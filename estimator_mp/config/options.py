@@ -99,6 +99,20 @@ class Group(str):
     return option(*args, group=self, **kwargs)
 
 
+def joined_attributes(groups: Sequence[type]) -> str:
+  """Returns the attributes that docstrings of dataclasses have, by group.
+
+  Args:
+    groups: The dataclasses.
+  """
+  found = []
+  for group in groups:
+    summary, _, rest = (group.__doc__ or "").partition("\n")
+    _, _, attributes = rest.partition("Attributes:\n")
+    found.append(f"  {summary}\n\n  Attributes:\n{attributes.rstrip()}\n")
+  return "\n".join(found)
+
+
 def _fields(options: type) -> dict[str, _Option]:
   """Returns the options of a dataclass by name; other fields are none."""
   hints = typing.get_type_hints(options)

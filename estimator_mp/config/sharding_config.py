@@ -25,7 +25,7 @@ from absl import flags
 
 @dataclasses.dataclass(frozen=True)
 class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
-  __doc__ = sharding_options.ShardingOptions.__doc__
+  __doc__ = str(sharding_options.ShardingOptions.__doc__)
 
   def __post_init__(self) -> None:
     super().__post_init__()

@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 
 from compat.private import graph_reads
-from estimator_mp.config.sharding_options import Rule
+from estimator_mp.config.mesh_options import Rule
 from estimator_mp.graph import colocation, op_types
 
 import tensorflow as tf

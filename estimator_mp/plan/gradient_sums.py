@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from estimator_mp.collectives import all_reduce, buckets, sparse
-from estimator_mp.config import sharding_options
+from estimator_mp.config import pipeline_options
 from estimator_mp.config.algorithms import ALGORITHMS, choose_algorithm
+from estimator_mp.config.replica_options import ReplicaOptions
 from estimator_mp.graph import gradient as gradient_lib
 
 import tensorflow as tf
@@ -181,7 +182,7 @@ def _device_of(part: gradient_lib.Gradient) -> str:
 
 
 def plan_sums(
-  gradients: Sequence[GradientParts], config: sharding_options.ShardingOptions
+  gradients: Sequence[GradientParts], config: ReplicaOptions
 ) -> tuple[GradientSum, ...]:
   """Decides how the gradients of one request are summed over replicas.
 
@@ -219,7 +220,7 @@ def plan_sums(
 def _sum_of_rows(
   index: int,
   gradient: GradientParts,
-  config: sharding_options.ShardingOptions,
+  config: ReplicaOptions,
 ) -> GradientSum:
   """Returns the sum of a sparse gradient that each replica gets."""
   if sparse.becomes_dense(gradient.density, config.sparse_as_dense):
@@ -248,7 +249,7 @@ def _sum_of_one(
 def _dense_sums(
   indices: Sequence[int],
   gradients: Sequence[GradientParts],
-  config: sharding_options.ShardingOptions,
+  config: ReplicaOptions,
 ) -> Iterator[GradientSum]:
   """Yields the sums of dense gradients that have the same devices."""
   of_devices = [gradients[index] for index in indices]
@@ -273,7 +274,7 @@ def _sum_for_each(
   bucket: buckets.Bucket,
   kind: GradientKind,
   gradients: Sequence[GradientParts],
-  config: sharding_options.ShardingOptions,
+  config: ReplicaOptions,
 ) -> GradientSum:
   """Returns the sum of a bucket as dense tensors, which each replica gets."""
   sizes = [gradient.num_elements for gradient in gradients]
@@ -297,7 +298,7 @@ def _sum_for_each(
 
 
 def _algorithm(
-  config: sharding_options.ShardingOptions,
+  config: ReplicaOptions,
   dtype: tf.DType,
   num_bytes: int | None,
   devices: Sequence[str],
@@ -330,7 +331,7 @@ def _links(
   count, itemsize = num_bytes // dtype.size, dtype.size
   # What is no floating-point number is never compressed.
   compression = found.compression if dtype.is_floating else "none"
-  if compression in sharding_options.HALF_PRECISIONS:
+  if compression in pipeline_options.HALF_PRECISIONS:
     itemsize = min(itemsize, 2)
   elif compression == "top_k":
     count = max(1, round(found.top_k_fraction * count))

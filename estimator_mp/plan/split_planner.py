@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from types import MappingProxyType
 
 from estimator_mp import amounts
-from estimator_mp.config.sharding_options import ShardingOptions
+from estimator_mp.config.model_axis_options import ModelAxisOptions
 from estimator_mp.config.split_rules import (
   AUTO,
   SplitError,
@@ -42,7 +42,7 @@ class SplitPlanner:
     summary: What was split so far, and what that sends.
   """
 
-  def __init__(self, options: ShardingOptions, num_parts: int):
+  def __init__(self, options: ModelAxisOptions, num_parts: int):
     """Starts with no variable.
 
     Args:

@@ -6,6 +6,7 @@
 import contextlib
 import dataclasses
 import io
+import itertools
 import os
 import pathlib
 import re
@@ -14,7 +15,6 @@ import sys
 import estimator_mp
 from estimator_mp.cli import compare_flags, inspect_flags, train_flags
 from estimator_mp.cli.sizing import capacity_flags
-from estimator_mp.config import options
 
 from absl import flags
 from absl.testing import absltest
@@ -48,7 +48,7 @@ def _rows():
   values = flags.FlagValues()
   estimator_mp.define_sharding_flags(values)
   commands = _flags_of_commands()
-  for flag in values.flags_by_module_dict()[options.SHARDING]:
+  for flag in itertools.chain(*values.flags_by_module_dict().values()):
     default = "" if flag.default is None else f"`{flag.default_as_str[1:-1]}`"
     names = [name for name, known in commands.items() if flag.name in known]
     text = flag.help.replace("|", "\\|")

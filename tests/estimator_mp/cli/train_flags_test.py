@@ -181,7 +181,7 @@ class HelpTest(parameterized.TestCase):
     ):
       _parse(argument)
     self.assertEqual(caught.exception.code, 0)
-    groups = ("Model and data:", "Sharding:", "Training:", "Output:")
+    groups = ("Model and data:", "Sharding: the mesh:", "Training:", "Output:")
     text = output.getvalue()
     self.assertContainsInOrder(
       [

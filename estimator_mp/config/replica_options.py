@@ -1,0 +1,128 @@
+"""Options of replicas: their variables, and how their gradients are summed."""
+
+import dataclasses
+
+from estimator_mp.config import options
+from estimator_mp.config.algorithms import ALGORITHMS
+from estimator_mp.config.mesh_options import MeshOptions
+from estimator_mp.config.pipeline_options import HALF_PRECISIONS
+
+VARIABLES = ("mirrored", "shared")
+OPTIMIZER_STATES = ("replicated", "sharded")
+# Between processes; `replicas.horovod` does it, and not the replicas here.
+HOROVOD = "horovod"
+_LARGEST_ELEMENT_BYTES = 16  # complex128
+_option = options.Group("Sharding: replicas")
+
+
+@dataclasses.dataclass(frozen=True)
+class ReplicaOptions(MeshOptions):
+  """The replicas of the model, of the `data` axis.
+
+  Attributes:
+    variables: "mirrored" gives each replica (`data` axis of the mesh) copies of
+      the variables, which a training step keeps equal; "shared" lets all
+      replicas read those of replica 0.
+    optimizer_state: "replicated" lets each replica update all of its variables;
+      with "sharded" each variable belongs to one replica, with its slots, which
+      sends the others its new value (ZeRO-1).
+    aggregation: How gradients are summed over replicas: an algorithm of
+      `all_reduce`; "auto" for one that suits the devices; or "horovod" if each
+      process holds one replica (see `replicas.horovod`).
+    horovod_op: What Horovod makes of the gradients, and of the losses, of
+      processes: their "mean", as Horovod does by itself, or their "sum".
+    bucket_bytes: The most bytes of dense gradients that are summed at once. One
+      that is as large is summed alone. 0 sums each alone.
+    chunk_bytes: A dense gradient of more bytes is summed in pieces of at most
+      as many; None: in one.
+    compression: What replicas send: "none" is everything, "float16" and
+      "bfloat16" are everything in half precision, "top_k" the largest entries.
+      What a step does not send is added to the next step's gradient.
+    top_k_fraction: Which part of the entries "top_k" sends.
+    sparse_as_dense: A sparse gradient is summed as a dense one if the rows of
+      all replicas, as a part of the table's, are this many; None: never. It
+      changes what clipping by a global norm sees of repeated rows.
+  """
+
+  variables: str = _option(
+    "mirrored",
+    "Whether each replica of the model has copies of the variables, or all read"
+    " those of replica 0.",
+    choices=VARIABLES,
+  )
+  optimizer_state: str = _option(
+    "replicated",
+    "Whether each replica updates all of its variables, or each updates some of"
+    " them, and sends them to the others.",
+    choices=OPTIMIZER_STATES,
+  )
+  aggregation: str = _option(
+    "auto",
+    "How gradients are summed over replicas.",
+    choices=("auto", *ALGORITHMS, HOROVOD),
+  )
+  horovod_op: str = _option(
+    "mean",
+    "Whether Horovod averages the gradients of processes, or sums them, for"
+    " --aggregation=horovod.",
+    choices=("mean", "sum"),
+  )
+  bucket_bytes: int = _option(
+    65536,
+    "The most bytes of gradients that are summed over replicas at once; larger"
+    " ones are summed alone.",
+  )
+  chunk_bytes: int | None = _option(
+    None,
+    "The bytes of the pieces that larger gradients are summed in; without it"
+    " they are summed whole.",
+    minimum=1,
+  )
+  compression: str = _option(
+    "none",
+    "What replicas send of gradients: all, all in half precision, or the"
+    " largest entries. What is not sent is added to the next step's.",
+    choices=("none", *HALF_PRECISIONS, "top_k"),
+  )
+  top_k_fraction: float = _option(
+    0.01, "Which part of the entries --compression=top_k sends."
+  )
+  sparse_as_dense: float | None = _option(
+    None,
+    "Sum a sparse gradient as a dense one from this many rows on, as a part of"
+    " those of the table; without it never.",
+  )
+
+  def check_replicas(self) -> None:
+    """Raises if what is said of replicas does not fit together."""
+    num_replicas = self.axis_size("data")
+    if self.aggregation == HOROVOD and num_replicas > 1:
+      raise ValueError(
+        'aggregation="horovod" has one replica in each process, but mesh '
+        f"{self.mesh} has {num_replicas}; leave the data axis out and start as "
+        "many processes"
+      )
+    least = max(self.bucket_bytes, _LARGEST_ELEMENT_BYTES)
+    if self.chunk_bytes is not None and self.chunk_bytes < least:
+      raise ValueError(
+        f"chunk_bytes={self.chunk_bytes} is less than a bucket of "
+        f"bucket_bytes={self.bucket_bytes}; use at least {least}"
+      )
+    if not 0 < self.top_k_fraction <= 1:
+      raise ValueError(
+        f"top_k_fraction={self.top_k_fraction} is no part of a gradient; "
+        "use a number above 0 and up to 1, such as 0.01"
+      )
+    if self.variables == "mirrored" and self.optimizer_state == "replicated":
+      return
+    is_plain = self.aggregation in ("auto", "copy", HOROVOD)
+    is_exact = self.compression == "none" and self.sparse_as_dense is None
+    if not (is_plain and is_exact):
+      raise ValueError(
+        f"aggregation={self.aggregation!r}, compression={self.compression!r}, "
+        f"sparse_as_dense={self.sparse_as_dense} is for replicas that all get "
+        f"the sum of gradients, but with variables={self.variables!r} and "
+        f"optimizer_state={self.optimizer_state!r} one gets it; use "
+        'variables="mirrored" and optimizer_state="replicated", or leave these '
+        "out"
+      )
