@@ -54,6 +54,8 @@ from estimator_mp.lower.splitting import splitter
 from estimator_mp.placement import contents, half_sends, propagation, transfers
 from estimator_mp.plan import (
   batch_planner,
+  batch_report,
+  finish_planner,
   sharding_plan,
   split_planner,
   unordered_reads,
@@ -435,9 +437,19 @@ class Conductor:
     if not self._trains:
       self._slice(self._slices, self._stages.ops)
     rest = [op for op in rest if not self._splitter.is_replaced(op)]
-    spec = self._slices.all.finish(
-      spec, rest, self._stages.stages, self._slices.planner.batch
+    every = self._slices.all
+    spec = every.redirect(spec, rest)
+    zero = every.of_slice_zero(
+      spec, self._stages.stages, self._slices.planner.batch
     )
+    plan = finish_planner.plan_finish(
+      zero,
+      self._config,
+      self._config.create_schedule(),
+      self._config.measured_seconds,
+    )
+    batch_report.check(plan.segments, self._config.fallback)
+    spec = every.finish(spec, zero, plan)
     if self._trains and self._config.prefetch_inputs:
       self._of_input = input_boundary.ops_of_input(
         self._examples, self._slices.all.cuts_of_inputs

@@ -11,8 +11,6 @@
 
 from collections.abc import (
   Callable,
-  Collection,
-  Iterable,
   Mapping,
   Sequence,
 )
@@ -38,30 +36,6 @@ def read_before_writing(
   """
   for write, before in reads.items():
     graph_edits.add_control_inputs(write, before)
-
-
-def open_gates(
-  ops: Iterable[tf.Operation],
-  made: Collection[tf.Operation],
-  stages: Mapping[tf.Operation, int],
-) -> None:
-  """Lets a gradient of an op be used before the op's other ones are there.
-
-  Gates of gradients (see `cells.gates`) are there so that no variable is
-  updated that is still to be read. But what an earlier stage needs would wait
-  for the gradient of a weight. Where the backward pass is split, that comes
-  after all that the stage reads of the weight anyway.
-
-  Args:
-    ops: The ops that are not to wait.
-    made: What was made for gradients.
-    stages: The stages where ops are placed.
-  """
-  for op in ops:
-    gates = cells.gates(op, made, stages)
-    if gates:
-      waits = [before for before in op.control_inputs if before not in gates]
-      graph_edits.set_control_inputs(op, waits)
 
 
 def order_cells(

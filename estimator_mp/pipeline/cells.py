@@ -20,6 +20,7 @@ from compat.private import graph_reads
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import control_flow, op_types, traversal
+from estimator_mp.graph.waits import AS_THEY_ARE, Waits
 
 import tensorflow as tf
 
@@ -54,6 +55,7 @@ def passes_of_ops(
   backward: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
   gradients: Sequence[Collection[tf.Operation]] = (),
+  waits: Waits = AS_THEY_ARE,
 ) -> dict[tf.Operation, Pass]:
   """Returns the pass that each op of a slice is part of.
 
@@ -75,6 +77,7 @@ def passes_of_ops(
     stages: The stages where ops are placed; an op without one is in no pass.
     gradients: The ops that make the gradient of each variable, if the backward
       pass is split; none if it is not.
+    waits: What ops wait for.
   """
   inside = set(ops)
   # A v1 loop begins and ends as a whole, and so it is in one pass.
@@ -84,10 +87,10 @@ def passes_of_ops(
   edges = [
     (whole[source], whole[op])
     for op in reversed(ops)
-    for source in traversal.sources(op)
+    for source in waits.sources(op)
     if source in inside and whole[source] is not whole[op]
   ]
-  measured = _measured(ops, backward, stages)
+  measured = _measured(ops, backward, stages, waits)
   going_back = _going_back(whole, edges, backward) - measured
   last_stage = max(stages.values(), default=0)
   stage_of: dict[Hashable, int] = {}
@@ -177,6 +180,7 @@ def _measured(
   ops: Iterable[tf.Operation],
   backward: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
+  waits: Waits,
 ) -> set[tf.Operation]:
   """Returns what measures tensors of the forward pass, on their stage.
 
@@ -189,7 +193,7 @@ def _measured(
     if op.type in op_types.MEASURES
     and all(
       source not in backward and stages.get(source) == stages.get(op)
-      for source in traversal.sources(op)
+      for source in waits.sources(op)
     )
   }
 
@@ -251,6 +255,7 @@ def gates(
   op: tf.Operation,
   made: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
+  waits: Waits = AS_THEY_ARE,
 ) -> list[tf.Operation]:
   """Returns what lets a gradient wait for all gradients of an op of the model.
 
@@ -260,20 +265,46 @@ def gates(
     op: What hands on a gradient.
     made: What was made for gradients: no gate waits for anything else.
     stages: The stages where ops are placed: no gate is between them.
+    waits: What ops wait for.
   """
   if op.type != "Identity" or graph_reads.outermost_loop(op) is not None:
     return []
   source = op.inputs[0].op
   return [
     gate
-    for gate in op.control_inputs
+    for gate in waits.of(op)
     if gate.type == "NoOp"
-    and source in gate.control_inputs
+    and source in waits.of(gate)
     and all(
       x in made and x in stages and stages[x] == stages.get(source)
-      for x in gate.control_inputs
+      for x in waits.of(gate)
     )
   ]
+
+
+def open_gates(
+  ops: Iterable[tf.Operation],
+  made: Collection[tf.Operation],
+  stages: Mapping[tf.Operation, int],
+  waits: Waits,
+) -> None:
+  """Plans that a gradient is used before the other ones of its op are there.
+
+  Gates are there so that no variable is updated that is still to be read. But
+  what an earlier stage needs would wait for the gradient of a weight. Where the
+  backward pass is split, that comes after all that the stage reads of the
+  weight anyway.
+
+  Args:
+    ops: The ops that are not to wait.
+    made: What was made for gradients.
+    stages: The stages where ops are placed.
+    waits: What ops wait for, which changes.
+  """
+  for op in ops:
+    opened = gates(op, made, stages, waits)
+    if opened:
+      waits.keep(op, [x for x in waits.of(op) if x not in opened])
 
 
 def ends_of_passes(

@@ -15,6 +15,7 @@ from collections.abc import Collection, Mapping, Sequence
 from compat.private import graph_reads
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.config.schedules.schedule import Phase
+from estimator_mp.graph.waits import AS_THEY_ARE, Waits
 from estimator_mp.pipeline import cells
 
 import tensorflow as tf
@@ -45,6 +46,7 @@ def plan_product(
   count: int,
   made: Collection[tf.Operation],
   stages: Mapping[tf.Operation, int],
+  waits: Waits = AS_THEY_ARE,
 ) -> WeightProduct | None:
   """Returns how a gradient is made of several micro-batches at once, if it is.
 
@@ -58,13 +60,14 @@ def plan_product(
     count: The micro-batches of a round.
     made: What was made for gradients.
     stages: The stages where ops are placed.
+    waits: What ops wait for.
   """
   op = gradient.op
   while op.type == "Identity" and stages.get(op) == stages.get(_source(op)):
-    if len(cells.gates(op, made, stages)) < len(op.control_inputs):
+    if len(cells.gates(op, made, stages, waits)) < len(waits.of(op)):
       return None
     op = _source(op)
-  if op.type != "MatMul" or op.control_inputs or op not in stages:
+  if op.type != "MatMul" or waits.of(op) or op not in stages:
     return None
   if op not in made or graph_reads.outermost_loop(op) is not None:
     return None

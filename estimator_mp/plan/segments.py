@@ -9,6 +9,7 @@ that of the root of a mean is in the next one.
 from collections.abc import Collection, Iterable, Sequence
 
 from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph.waits import AS_THEY_ARE, Waits
 
 import tensorflow as tf
 
@@ -18,6 +19,7 @@ def segments_of_ops(
   in_slices: Collection[tf.Operation],
   waits_for_all: Collection[tf.Operation],
   backward: Collection[tf.Operation] = (),
+  waits: Waits = AS_THEY_ARE,
 ) -> dict[tf.Operation, int]:
   """Returns the segment that each op is in, or that has to be over before it.
 
@@ -30,6 +32,7 @@ def segments_of_ops(
     in_slices: Those that each slice has.
     waits_for_all: Those that make one tensor of what all slices make.
     backward: What was made for gradients.
+    waits: What ops wait for.
 
   Returns:
     For each op of a slice its segment, from 0. For others how many segments
@@ -40,13 +43,13 @@ def segments_of_ops(
   def sources(op: tf.Operation) -> list[tf.Operation]:
     # What leaves a loop waits for all that goes into it.
     loop = loops.ops_with(op) if op.type in op_types.EXITS else ()
-    return [*traversal.sources(op), *loop]
+    return [*waits.sources(op), *loop]
 
   in_order = traversal.in_order(ops, sources)
   readers: dict[tf.Operation, list[tf.Operation]] = {}
   found: dict[tf.Operation, int] = {}
   for op in in_order:
-    for source in traversal.sources(op):
+    for source in waits.sources(op):
       readers.setdefault(source, []).append(op)
     number = max((found[x] for x in sources(op) if x in found), default=0)
     if op in waits_for_all and any(
@@ -95,6 +98,7 @@ def ops_that_end(
   in_slices: Collection[tf.Operation],
   begins: Collection[tf.Operation],
   ends: Collection[tf.Operation],
+  waits: Waits = AS_THEY_ARE,
 ) -> list[tf.Operation]:
   """Returns what is done once between two segments.
 
@@ -103,6 +107,7 @@ def ops_that_end(
     in_slices: Those that each slice has.
     begins: What reads whole tensors for slices.
     ends: What makes whole tensors of what slices make.
+    waits: What ops wait for.
 
   Returns:
     The first ops on each way from an end to a begin, in order.
@@ -110,12 +115,12 @@ def ops_that_end(
   inside = {*in_slices, *begins, *ends}
 
   def before(op: tf.Operation) -> list[tf.Operation]:
-    return [x for x in traversal.sources(op) if x not in inside]
+    return [x for x in waits.sources(op) if x not in inside]
 
   start = [x for op in begins for x in before(op)]
   between = set(traversal.walk(start, before))
   return [
     op
     for op in ops
-    if op in between and any(x in ends for x in traversal.sources(op))
+    if op in between and any(x in ends for x in waits.sources(op))
   ]

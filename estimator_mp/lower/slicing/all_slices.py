@@ -11,41 +11,35 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
-from compat.private import graph_edits, graph_reads
+from compat.private import graph_edits
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.collectives import sparse
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
-from estimator_mp.config.schedules.orders import AUTO
 from estimator_mp.config.schedules.schedule import Cell, Schedule
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph import control_flow, op_types, traversal
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import op_types, traversal
 from estimator_mp.graph.calls import grouping
 from estimator_mp.graph.ledger import Ledger, Role, made_in
 from estimator_mp.lower import accumulation, ordering, recompute
 from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.lower.slicing import bridges as bridges_lib
-from estimator_mp.lower.slicing import reports, slice_zero
 from estimator_mp.lower.slicing import runs as runs_lib
+from estimator_mp.lower.slicing import slice_zero
 from estimator_mp.lower.slicing import slices as slices_lib
-from estimator_mp.lower.slicing.bridges import Bridge, Kind
 from estimator_mp.lower.slicing.runs import Run
-from estimator_mp.pipeline import auto_schedule, recomputation
-from estimator_mp.pipeline import cells as cells_lib
 from estimator_mp.plan import (
   batch_report,
   collective_order,
+  finish_plan,
   gradient_sums,
-  phase_costs,
-  segments,
   sharding_plan,
 )
 from estimator_mp.plan.batch_plan import BatchOps
+from estimator_mp.plan.bridge import Bridge, Kind
 
 import tensorflow as tf
-
-_ENDS = frozenset([Kind.JOIN, Kind.SUM, Kind.FIRST])
 
 
 class AllSlices:
@@ -79,8 +73,6 @@ class AllSlices:
     self._ledger = ledger
     self._config = config
     self._mesh = mesh
-    self._policy = recomputation.make_policy(config.recompute, schedule)
-    self._recomputation = recomputation.Recomputation({}, ())
     self._recomputed: dict[tf.Operation, int] = {}  # With their stages.
     self._schedule = schedule
     self._count = schedule.num_micro_batches
@@ -98,7 +90,7 @@ class AllSlices:
     self._of_cells: list[dict[str, Cell]] = [
       {} for _ in range(self._replicas.count)
     ]
-    self._found = batch_report.Segments(0)
+    self._segments = batch_report.Segments(0)
 
   def spread(self, variables: Iterable[tf.Operation]) -> None:
     """Enters variables that are there once, on whichever replica's device.
@@ -119,58 +111,95 @@ class AllSlices:
     with tf.control_dependencies(None):
       self._replicas.mirror(self._shared(read, ends))
 
-  def finish(
-    self,
-    spec: tf.estimator.EstimatorSpec,
-    new: Sequence[tf.Operation],
-    stages: Mapping[tf.Operation, int],
-    batch: BatchOps,
+  def redirect(
+    self, spec: tf.estimator.EstimatorSpec, new: Sequence[tf.Operation]
   ) -> tf.estimator.EstimatorSpec:
-    """Makes all slices, and lets the rest of the graph read all of them.
+    """Lets what model_fn has built last read slice 0, or what it returns.
 
     Args:
       spec: What model_fn returned.
       new: The ops that were made since the last request for gradients.
-      stages: The stages of ops.
-      batch: What depends on the batch.
 
     Returns:
       The spec of the whole batch.
     """
-    graph = tf.compat.v1.get_default_graph()
     with tf.control_dependencies(None):
       self._zero.template.redirect(new)
-      spec = spec._replace(
+      return spec._replace(
         loss=self._zero.whole(spec.loss),
         predictions=self._zero.whole(spec.predictions),
       )
-      ops = [
-        op
-        for op in graph.get_operations()
-        if self._ledger.role(op) is not Role.CUT
+
+  def of_slice_zero(
+    self,
+    spec: tf.estimator.EstimatorSpec,
+    stages: Mapping[tf.Operation, int],
+    batch: BatchOps,
+  ) -> finish_plan.SliceZeroOps:
+    """Returns what there is before there are other slices, for a plan.
+
+    Args:
+      spec: What `redirect` returned.
+      stages: The stages of ops.
+      batch: What depends on the batch.
+    """
+    ops = tf.compat.v1.get_default_graph().get_operations()
+    made_for = self._ledger.made_for
+    numbers = (self._slices.sizes[0], self._slices.weights[0])
+    return finish_plan.SliceZeroOps(
+      [op for op in ops if self._ledger.role(op) is not Role.CUT],
+      [*self._bridges.all.values()],
+      self._zero.template.ops,
+      self._backward,
+      {op: made_for[op] for op in self._ledger.with_role(Role.SLICE)},
+      [x.op for x in numbers if isinstance(x, tf.Tensor)],
+      _ops_of_step(spec),
+      _ops_of_results(spec),
+      batch,
+      stages,
+      self._slices.count,
+      self._slices.num_examples,
+    )
+
+  def finish(
+    self,
+    spec: tf.estimator.EstimatorSpec,
+    zero: finish_plan.SliceZeroOps,
+    plan: finish_plan.FinishPlan,
+  ) -> tf.estimator.EstimatorSpec:
+    """Makes all slices, and lets the rest of the graph read all of them.
+
+    Args:
+      spec: What `redirect` returned.
+      zero: What there is.
+      plan: What all slices do.
+
+    Returns:
+      The spec of the whole batch.
+    """
+    self._schedule, self._segments = plan.schedule, plan.segments
+    graph = tf.compat.v1.get_default_graph()
+    with tf.control_dependencies(None):
+      for op, kept in plan.waits.kept.items():
+        graph_edits.set_control_inputs(op, kept)
+      self._fill_reads(zero.bridges, plan.own, zero.batch)
+      runs = [
+        Run(x, plan.schedule, zero.stages, self._clones) for x in plan.runs
       ]
-      bridges = [*self._bridges.all.values()]
-      step = _ops_of_step(spec)
-      own, late = self._slice(ops, bridges)
-      runs = self._find_runs(own, bridges, step)
-      self._report(spec, ops, own, step, len(runs), batch)
-      self._fill_reads(bridges, own, batch)
-      own = self._plan_products(runs, own, ops, bridges, stages)
-      self._plan_schedule(runs, stages)
-      own = self._recompute(runs, own, stages)
+      own = self._recompute(runs, plan)
       inside = set(own)
       read = [x for op in own for x in traversal.sources(op)]
       self._replicas.mirror(
         self._shared([x for x in read if x not in inside], inside)
       )
-      self._clone(runs, own)
-      summed = self._fill_ends(bridges, runs)
-      for number, waits in late.items():
+      self._clone(runs, own, plan)
+      summed = self._fill_ends(zero.bridges, runs)
+      for number, waits in plan.late.items():
         for tensor in summed.get(number, ()):
           graph_edits.add_control_inputs(tensor.op, waits)
-      self._wait_for_all(ops, own)
+      self._wait_for_all(zero.ops, own)
       for run in runs:
-        run.order(self._clones, self._policy.kept, self._of_cells)
+        run.order(plan.policy.kept, self._of_cells)
     # What is done once leads to the loss, too, or was made for its gradients.
     results = traversal.ops_run_with(*_ops_of_results(spec))
     once = {x for x in results if not op_types.is_variable(x)}
@@ -179,90 +208,6 @@ class AllSlices:
     spec = self._replicas.keep_equal(spec, passes)
     ordering.order_collectives(collective_order.collectives_of(graph))
     return spec
-
-  def _slice(
-    self, ops: Sequence[tf.Operation], bridges: Sequence[Bridge]
-  ) -> tuple[list[tf.Operation], dict[int, list[tf.Operation]]]:
-    """Returns what slice 0 has; it does not wait for what is done once.
-
-    Returns:
-      The ops, and for each request what its gradients wait for instead.
-    """
-    ends = {x.op for x in bridges if x.kind in _ENDS}
-    begins = {x.op for x in bridges} - ends
-    own_numbers = (self._slices.sizes[0], self._slices.weights[0])
-    begins |= {x.op for x in own_numbers if isinstance(x, tf.Tensor)}
-    between = segments.ops_between(
-      ops, begins, ends, self._backward, self._zero.template.ops
-    )
-    inside = set(between)
-    read = [x for op in ends for x in traversal.inputs(op)]
-    own = _needed(between, read, ops)
-    late: dict[int, list[tf.Operation]] = {}
-    for op in [*own, *self._once_for([*begins, *own], inside | ends)]:
-      waits = [x for x in op.control_inputs if x not in inside]
-      if waits and op in self._backward and not op.op_def.is_stateful:
-        kept = [x for x in op.control_inputs if x in inside]
-        graph_edits.set_control_inputs(op, kept)
-        # A bridge that slices begin at is not run itself, and gradients wait
-        # for each other only so that they come at once.
-        others = [x for x in waits if x not in self._backward.keys() | begins]
-        late.setdefault(self._backward[op], []).extend(others)
-    return own, {k: [*dict.fromkeys(v)] for k, v in late.items()}
-
-  def _once_for(
-    self, readers: Collection[tf.Operation], others: Collection[tf.Operation]
-  ) -> list[tf.Operation]:
-    """Returns what is made once for gradients, and slices wait for.
-
-    Args:
-      readers: What slices begin at, and what they have.
-      others: What is not made once.
-    """
-
-    def before(op: tf.Operation) -> list[tf.Operation]:
-      return [x for x in traversal.sources(op) if x not in others]
-
-    found = set(traversal.walk(readers, before)) - {*readers}
-    found.intersection_update(self._backward)
-    if not found:
-      return []
-    graph = tf.compat.v1.get_default_graph()
-    inner = control_flow.ops_in_branches(graph.get_operations())
-    return [
-      op
-      for op in self._backward
-      if op in found
-      and op not in inner
-      and graph_reads.outermost_loop(op) is None
-    ]
-
-  def _report(
-    self,
-    spec: tf.estimator.EstimatorSpec,
-    ops: Sequence[tf.Operation],
-    own: Sequence[tf.Operation],
-    step: Collection[tf.Operation],
-    num_segments: int,
-    batch: BatchOps,
-  ) -> None:
-    """Finds what the plan says of the batch, and what it may not say."""
-    captured = reports.Captured(
-      [op for op in ops if op in step],
-      own,
-      [x for x in self._bridges.all.values() if x.op in step],
-      self._made_for(),
-      self._backward,
-      batch,
-    )
-    self._found = reports.segments_of(
-      captured,
-      _ops_of_results(spec),
-      num_segments,
-      self._slices.count,
-      self._slices.num_examples,
-    )
-    batch_report.check(self._found, self._config.fallback)
 
   def _fill_reads(
     self,
@@ -340,146 +285,35 @@ class AllSlices:
     found = set(traversal.walk(read, traversal.sources, ends)) - of_batch
     return [op for op in ops if op in found]
 
-  def _find_runs(
-    self,
-    own: Sequence[tf.Operation],
-    bridges: Sequence[Bridge],
-    step: Collection[tf.Operation],
-  ) -> list[Run]:
-    """Returns what slices do in a step, segment by segment."""
-    ends = {x.op for x in bridges if x.kind in (Kind.JOIN, Kind.SUM)}
-    graph = tf.compat.v1.get_default_graph()
-    numbers = segments.segments_of_ops(
-      graph.get_operations(), set(own), ends, self._backward
-    )
-    found: dict[int, Run] = {}
-    run_of: dict[tf.Operation, Run] = {}
-    for op in filter(step.__contains__, own):
-      run_of[op] = found.setdefault(numbers[op], Run(self._backward))
-      run_of[op].ops.append(op)
-    for bridge in bridges:
-      if bridge.of is not None and bridge.source.op in run_of:
-        run_of[bridge.source.op].gradients.append(bridge)
-    return [found[number] for number in sorted(found)]
-
-  def _plan_products(
-    self,
-    runs: Sequence[Run],
-    own: Sequence[tf.Operation],
-    ops: Sequence[tf.Operation],
-    bridges: Sequence[Bridge],
-    stages: Mapping[tf.Operation, int],
-  ) -> list[tf.Operation]:
-    """Decides what micro-batches multiply at once; returns what each has."""
-    made = self._backward
-    if self._schedule.splits_backward:
-      ordering.open_gates(made, made, stages)
-    mode = self._config.weight_gradients
-    products: set[tf.Operation] = set()
-    if mode != "each" and not self._policy.stages:
-      for run in runs:
-        products.update(
-          run.plan_products(mode, self._schedule, stages, self._clones)
-        )
-    waiting = [
-      op
-      for op in made
-      if any(
-        not products.isdisjoint(x.control_inputs) for x in op.control_inputs
-      )
-    ]
-    ordering.open_gates(waiting, made, stages)
-    made_of = {
-      bridge.op: run.made_of(bridge) for run in runs for bridge in run.gradients
-    }
-    read = [
-      x.op
-      for bridge in bridges
-      if bridge.kind in _ENDS
-      for x in made_of.get(bridge.op, [bridge.source])
-    ]
-    needed = _needed(own, read, ops)
-    inside = set(needed)
-    for run in runs:
-      run.ops = [op for op in run.ops if op in inside]
-    return needed
-
-  def _plan_schedule(
-    self, runs: Sequence[Run], stages: Mapping[tf.Operation, int]
-  ) -> None:
-    """Decides in which order micro-batches pass the stages."""
-    self._settle(runs, stages)
-    if self._schedule.name == AUTO:
-      costs = phase_costs.phase_costs(
-        self._passes(runs),
-        self._schedule.num_stages,
-        self._measured(),
-        self._slices.count,
-      )
-      self._schedule = auto_schedule.fastest(self._schedule, costs)
-      self._settle(runs, stages)
-
-  def _settle(
-    self, runs: Sequence[Run], stages: Mapping[tf.Operation, int]
-  ) -> None:
-    for run in runs:
-      run.settle(stages, self._schedule)
-
-  def _measured(self) -> dict[str, float] | None:
-    """Returns the measured seconds of ops of slice 0, by their names."""
-    measured = self._config.measured_seconds
-    if measured is None:
-      return None
-    return {
-      copy.name: measured[op.name]
-      for copy, op in self._made_for().items()
-      if op.name in measured
-    }
-
-  def _made_for(self) -> dict[tf.Operation, tf.Operation]:
-    """Returns the ops of slice 0, with those whose work they do."""
-    made_for = self._ledger.made_for
-    return {op: made_for[op] for op in self._ledger.with_role(Role.SLICE)}
-
-  def _passes(self, runs: Sequence[Run]) -> dict[tf.Operation, cells_lib.Pass]:
-    return {op: x for run in runs for op, x in run.passes.items()}
-
   def _recompute(
-    self,
-    runs: Sequence[Run],
-    own: Sequence[tf.Operation],
-    stages: Mapping[tf.Operation, int],
+    self, runs: Sequence[Run], plan: finish_plan.FinishPlan
   ) -> list[tf.Operation]:
     """Lets backward passes compute activations again; returns all ops."""
-    if not self._policy.stages:
-      return list(own)
-    inside = set(own)
-    self._recomputation = recomputation.plan_recomputation(
-      own,
-      self._passes(runs),
-      self._policy.stages,
-      lambda tensor: tensor.op in inside,
-    )
+    if not plan.policy.stages:
+      return list(plan.own)
     number_of = {op: i for i, run in enumerate(runs) for op in run.ops}
-    made = self._recomputed = recompute.compute_again(self._recomputation)
+    made = self._recomputed = recompute.compute_again(plan.recomputation)
     self._backward.update(dict.fromkeys(made, 0))
+    of_runs: list[dict[tf.Operation, int]] = [{} for _ in runs]
     for op in reversed([*made]):  # As soon as one of the segments reads it.
       readers = [
         number_of[x] for x in traversal.consumers(op) if x in number_of
       ]
       number_of[op] = min(readers, default=len(runs) - 1)
-      run = runs[number_of[op]]
-      run.recomputed[op] = made[op]
-      run.ops.append(op)
-    for run in runs:
-      run.ops = traversal.in_order(run.ops)
-    self._settle(runs, stages)
-    return traversal.in_order([*own, *made])
+      of_runs[number_of[op]][op] = made[op]
+    for run, ops in zip(runs, of_runs, strict=True):
+      run.add_recomputed(ops, self._backward)
+    return traversal.in_order([*plan.own, *made])
 
-  def _clone(self, runs: Sequence[Run], own: Sequence[tf.Operation]) -> None:
+  def _clone(
+    self,
+    runs: Sequence[Run],
+    own: Sequence[tf.Operation],
+    plan: finish_plan.FinishPlan,
+  ) -> None:
     """Makes the other slices."""
     groups: Mapping[tf.Operation, Any] = {}
-    if self._config.cells == "functions" and not self._policy.kept:
+    if self._config.cells == "functions" and not plan.policy.kept:
       keys = {
         op: (number, of_op, op.device)
         for number, run in enumerate(runs)
@@ -488,14 +322,16 @@ class AllSlices:
       }
       groups = grouping.groups_of(own, keys)
     read = {x.source.op for x in self._bridges.all.values()}
-    made = [x.op for run in runs for y in run.gradients for x in run.made_of(y)]
+    made = [
+      x.op for run in plan.runs for y in run.gradients for x in run.made_of(y)
+    ]
     with self._ledger.creating(Role.PASS):
       self._clones.add(own, groups, frozenset([*read, *made]))
     slices = range(self._slices.count)
-    kept = [x for x in slices if x % self._count in self._policy.kept]
-    recompute.keep(self._recomputation, self._clones, kept)
+    kept = [x for x in slices if x % self._count in plan.policy.kept]
+    recompute.keep(plan.recomputation, self._clones, kept)
     for run in runs:
-      run.start_sums(self._clones)
+      run.start_sums()
 
   def _fill_ends(
     self,
@@ -666,7 +502,7 @@ class AllSlices:
       MappingProxyType(dict(self.mirrors)),
       MappingProxyType(dict(self._replicas.zero_shards)),
       train_op,
-      segments=self._found,
+      segments=self._segments,
     )
 
 
@@ -677,33 +513,6 @@ def _ops_of_step(spec: tf.estimator.EstimatorSpec) -> set[tf.Operation]:
     fetches += [spec.predictions, spec.eval_metric_ops]
   flat = [x for x in tf.nest.flatten(fetches) if x is not None]
   return traversal.ops_run_with(*flat)
-
-
-def _needed(
-  inside: Sequence[tf.Operation],
-  read: Iterable[tf.Operation],
-  ops: Iterable[tf.Operation],
-) -> list[tf.Operation]:
-  """Returns what a slice has to run of its ops.
-
-  Args:
-    inside: The ops that it has, in order.
-    read: What is read of it.
-    ops: All ops: what else waits for some of the slice.
-  """
-  own = set(inside)
-  awaited = [
-    x
-    for op in ops
-    if op not in own and not own.isdisjoint(op.control_inputs)
-    for x in op.control_inputs
-  ]
-  found = traversal.walk(
-    [x for x in (*read, *awaited) if x in own],
-    lambda x: own.intersection(traversal.sources(x)),
-  )
-  needed = set(found)
-  return [op for op in inside if op in needed]
 
 
 def _ops_of_results(spec: tf.estimator.EstimatorSpec) -> list[tf.Operation]:

@@ -4,128 +4,77 @@ A run is one segment of the model (`plan.segments`): its cells pass the stages
 in the order of the schedule, and its gradients are added up as they come.
 """
 
+import dataclasses
 import functools
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from estimator_mp.config.schedules.schedule import Cell, Phase, Schedule
-from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import traversal
+from estimator_mp.graph.clones import Clones
+from estimator_mp.graph.waits import AS_THEY_ARE
 from estimator_mp.lower import accumulation as accumulation_lib
 from estimator_mp.lower import ordering
-from estimator_mp.lower.slicing.bridges import Bridge
 from estimator_mp.pipeline import cells as cells_lib
 from estimator_mp.pipeline import weight_products
+from estimator_mp.plan.bridge import Bridge
+from estimator_mp.plan.finish_plan import RunPlan
 
 import tensorflow as tf
 
 Stages: TypeAlias = Mapping[tf.Operation, int]
 
-_READ = "ReadVariableOp"
-
 
 class Run:
-  """One segment of slice 0.
+  """One segment of all slices.
 
   Attributes:
-    ops: The ops, in order.
+    ops: The ops of slice 0, in order.
     gradients: The bridges at which its gradients are added up.
     recomputed: The ops that compute activations again, with their stages.
-    passes: Which pass through which stage each op is part of, as `settle` has
-      found.
+    passes: Which pass through which stage each op is part of.
   """
 
-  def __init__(self, backward: Collection[tf.Operation]):
-    """Starts without an op.
+  def __init__(
+    self, plan: RunPlan, schedule: Schedule, stages: Stages, clones: Clones
+  ):
+    """Starts with what slice 0 has.
 
     Args:
-      backward: What was made for gradients, of all segments.
+      plan: What slices do in it.
+      schedule: The schedule.
+      stages: The stages of ops.
+      clones: All slices but the first, which are still to be made.
     """
-    self.ops: list[tf.Operation] = []
-    self.gradients: list[Bridge] = []
+    self.ops = list(plan.ops)
+    self.gradients = plan.gradients
     self.recomputed: dict[tf.Operation, int] = {}
-    self.passes: Mapping[tf.Operation, cells_lib.Pass] = {}
-    self._backward = backward
-    # What several micro-batches make at once, by the ops of bridges.
-    self._products: dict[tf.Operation, weight_products.WeightProduct] = {}
-    self._accumulation: accumulation_lib.Accumulation | None = None
-    self._schedule: Schedule | None = None
-    self._stages: Stages = {}
+    self.passes = plan.passes
+    self._plan = plan
+    self._schedule = schedule
+    self._stages = stages
+    self._clones = clones
 
-  def made_of(self, bridge: Bridge) -> list[tf.Tensor]:
-    """Returns what slice 0 makes for a gradient.
-
-    Args:
-      bridge: One of `gradients`.
-    """
-    product = self._products.get(bridge.op)
-    if product is not None:
-      return list(product.op.inputs)
-    if bridge.together is not None:
-      return [bridge.source, bridge.together.source]
-    return [bridge.source]
-
-  def plan_products(
+  def add_recomputed(
     self,
-    mode: str,
-    schedule: Schedule,
-    stages: Stages,
-    cut: clones_lib.Clones,
-  ) -> list[tf.Operation]:
-    """Decides which gradients several micro-batches make at once.
-
-    They do not where an update may come before a read, as of variables of
-    TensorFlow 1.
-
-    Args:
-      mode: As `ShardingConfig.weight_gradients`.
-      schedule: The schedule.
-      stages: The stages of ops.
-      cut: Knows what slices read of inputs that were cut.
-
-    Returns:
-      The ops that multiply.
-    """
-    inside = set(self.ops)
-    of_round = schedule.num_micro_batches // schedule.num_rounds
-    for bridge in self.gradients:
-      is_sparse = bridge.together is not None
-      if is_sparse or bridge.of is None or bridge.of.op.type != _READ:
-        continue
-      product = weight_products.plan_product(
-        bridge.source, mode, of_round, self._backward, stages
-      )
-      if product is not None and all(
-        x.op in inside or x in cut for x in product.op.inputs
-      ):
-        self._products[bridge.op] = product
-    return [product.op for product in self._products.values()]
-
-  def settle(self, stages: Stages, schedule: Schedule) -> None:
-    """Finds `passes`, whenever ops or the schedule have changed.
-
-    Args:
-      stages: The stages of ops.
-      schedule: The schedule.
-    """
-    self._stages, self._schedule = stages, schedule
-    makers: list[set[tf.Operation]] = []
-    if schedule.splits_backward:
-      makers = [{x.op for x in self.made_of(y)} for y in self.gradients]
-    of_ops = {op: stages[op] for op in self.ops if op in stages}
-    of_ops |= self.recomputed
-    self.passes = cells_lib.passes_of_ops(
-      self.ops, self._backward, of_ops, makers
+    ops: Mapping[tf.Operation, int],
+    backward: Collection[tf.Operation],
+  ) -> None:
+    """Adds ops that compute activations again, with their stages."""
+    self.recomputed = dict(ops)
+    self.ops = traversal.in_order([*self.ops, *ops])
+    self.passes = (
+      dataclasses.replace(self._plan, ops=self.ops)
+      .settled(self._schedule, backward, {**self._stages, **ops}, AS_THEY_ARE)
+      .passes
     )
 
-  def start_sums(self, clones: clones_lib.Clones) -> None:
-    """Starts to add gradients up, once there are all slices.
-
-    Args:
-      clones: All slices but the first.
-    """
-    assert self._schedule is not None
-    self._accumulation = accumulation_lib.Accumulation(clones, self._schedule)
+  def start_sums(self) -> None:
+    """Starts to add gradients up, once there are all slices."""
+    self._accumulation = accumulation_lib.Accumulation(
+      self._clones, self._schedule
+    )
 
   def totals(
     self, bridges: Sequence[Bridge], by_calls: bool
@@ -139,16 +88,16 @@ class Run:
     Returns:
       For each bridge's op that of each replica.
     """
-    assert self._accumulation is not None and self._schedule is not None
     turns, elsewhere = self._turns()
-    plain = [x for x in bridges if x.op not in self._products]
+    products = self._plan.products
+    plain = [x for x in bridges if x.op not in products]
     known: dict[str, list[tf.Tensor]] = {}
     if by_calls:
       sources = [x.source for x in plain]
       known = self._accumulation.totals_by_calls(sources, turns, elsewhere)
     found: dict[tf.Operation, Sequence[gradient_lib.Gradient]] = {}
     for bridge in bridges:
-      product = self._products.get(bridge.op)
+      product = products.get(bridge.op)
       if product is not None:
         of_pass = weight_products.pass_of_product(
           product.op, self.passes, self._stages, self._schedule
@@ -167,7 +116,6 @@ class Run:
     self,
   ) -> tuple[dict[tf.Operation, cells_lib.Pass], set[tf.Operation]]:
     """Returns in which pass gradients are, and which ops on other devices."""
-    assert self._schedule is not None
     device_of = self._schedule.device_of
     elsewhere = {
       op
@@ -183,20 +131,17 @@ class Run:
 
   def order(
     self,
-    clones: clones_lib.Clones,
     kept: Collection[int],
     of_replicas: Sequence[dict[str, Cell]],
   ) -> None:
     """Orders the cells, and says which cell each op is in.
 
     Args:
-      clones: All slices but the first.
       kept: The micro-batches that compute no activations again.
       of_replicas: For each replica the cells of ops, by name; those of this
         run are added.
     """
-    assert self._accumulation is not None and self._schedule is not None
-    schedule = self._schedule
+    schedule, clones = self._schedule, self._clones
     stages = {**self._stages, **self.recomputed}
     ends = cells_lib.ends_of_passes(schedule, self.passes, stages)
 

@@ -16,8 +16,8 @@ from estimator_mp.lower.slicing import bridges as bridges_lib
 from estimator_mp.lower.slicing import own_gradients
 from estimator_mp.lower.slicing import slices as slices_lib
 from estimator_mp.lower.slicing import template as template_lib
-from estimator_mp.lower.slicing.bridges import Bridge, Kind
 from estimator_mp.plan.batch_plan import BatchPlan, Rows
+from estimator_mp.plan.bridge import Bridge, Kind
 
 import tensorflow as tf
 

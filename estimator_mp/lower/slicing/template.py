@@ -20,6 +20,7 @@ from estimator_mp.plan.batch_plan import (
   Rows,
   Size,
 )
+from estimator_mp.plan.bridge import Kind
 
 import tensorflow as tf
 
@@ -176,7 +177,7 @@ class Template:
   def _of_slice(self, op: tf.Operation) -> tf.Operation:
     """Returns what slice 0 waits for in place of an op."""
     bridge = self._bridges.all.get(op.name)
-    if bridge is not None and bridge.kind is bridges_lib.Kind.JOIN:
+    if bridge is not None and bridge.kind is Kind.JOIN:
       return bridge.source.op
     return self._stand_ins.get(op, op)
 

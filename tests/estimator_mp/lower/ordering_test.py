@@ -147,45 +147,5 @@ class OrderCellsTest(absltest.TestCase):
     )
 
 
-class GatesTest(absltest.TestCase):
-  def setUp(self):
-    super().setUp()
-    self.enterContext(tf.Graph().as_default())
-
-  def _gated(self):
-    """Returns gradients of an op, as TensorFlow's optimizers gate them."""
-    pair = [tf.random.normal([2], name=name) for name in ("dx", "dw")]
-    return pair, [x.op for x in tf.tuple(pair)]
-
-  def test_gradients_do_not_wait_for_each_other(self):
-    pair, gated = self._gated()
-    ops = [x.op for x in pair]
-    ordering.open_gates(gated, ops, dict.fromkeys(ops, 1))
-    self.assertFalse(any(op.control_inputs for op in gated))
-
-  def test_what_else_they_wait_for_stays(self):
-    pair, _ = self._gated()
-    other = tf.no_op("other")
-    with tf.control_dependencies([tf.group(*pair), other]):
-      gated = [tf.identity(x).op for x in pair]
-    ops = [x.op for x in pair]
-    ordering.open_gates(gated, ops, dict.fromkeys(ops, 1))
-    for op in gated:
-      self.assertEqual([*op.control_inputs], [other])
-
-  def test_a_gate_that_waits_for_something_else_stays(self):
-    """Updates that `minimize` is told to wait for."""
-    (dx, dw), gated = self._gated()
-    stages = {dx.op: 1, dw.op: 1}
-    ordering.open_gates(gated, {dx.op}, stages)
-    self.assertTrue(all(op.control_inputs for op in gated))
-
-  def test_a_gate_between_stages_stays(self):
-    (dx, dw), gated = self._gated()
-    stages = {dx.op: 0, dw.op: 1}
-    ordering.open_gates(gated, stages, stages)
-    self.assertTrue(all(op.control_inputs for op in gated))
-
-
 if __name__ == "__main__":
   absltest.main()

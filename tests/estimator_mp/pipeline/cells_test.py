@@ -2,6 +2,7 @@
 
 from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules.schedule import Phase
+from estimator_mp.graph.waits import Waits
 from estimator_mp.pipeline import cells
 from estimator_mp.pipeline.cells import Ends, Pass
 from tests.estimator_mp import graph_case
@@ -287,6 +288,50 @@ class EndsTest(graph_case.GraphCase):
     self.assertIn(y.op, last)
     self.assertNotIn("cond/one", [op.name for op in last])
     self.assertIn(x.op, ends[Pass(0, _FORWARD)].first)
+
+
+class GatesTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.enterContext(tf.Graph().as_default())
+
+  def _gated(self):
+    """Returns gradients of an op, as TensorFlow's optimizers gate them."""
+    pair = [tf.random.normal([2], name=name) for name in ("dx", "dw")]
+    return pair, [x.op for x in tf.tuple(pair)]
+
+  def _open(self, gated, made, stages):
+    """Returns what gated ops are to wait for."""
+    waits = Waits()
+    cells.open_gates(gated, made, stages, waits)
+    return [waits.of(op) for op in gated]
+
+  def test_gradients_do_not_wait_for_each_other(self):
+    pair, gated = self._gated()
+    ops = [x.op for x in pair]
+    waits = self._open(gated, ops, dict.fromkeys(ops, 1))
+    self.assertEqual(waits, [[], []])
+    self.assertTrue(all(op.control_inputs for op in gated))  # As yet.
+
+  def test_what_else_they_wait_for_stays(self):
+    pair, _ = self._gated()
+    other = tf.no_op("other")
+    with tf.control_dependencies([tf.group(*pair), other]):
+      gated = [tf.identity(x).op for x in pair]
+    ops = [x.op for x in pair]
+    waits = self._open(gated, ops, dict.fromkeys(ops, 1))
+    self.assertEqual(waits, [[other], [other]])
+
+  def test_a_gate_that_waits_for_something_else_stays(self):
+    """Updates that `minimize` is told to wait for."""
+    (dx, dw), gated = self._gated()
+    stages = {dx.op: 1, dw.op: 1}
+    self.assertTrue(all(self._open(gated, {dx.op}, stages)))
+
+  def test_a_gate_between_stages_stays(self):
+    (dx, dw), gated = self._gated()
+    stages = {dx.op: 0, dw.op: 1}
+    self.assertTrue(all(self._open(gated, stages, stages)))
 
 
 if __name__ == "__main__":

@@ -5,10 +5,11 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from compat.private import graph_reads
 from estimator_mp.graph import op_types, traversal
-from estimator_mp.lower.slicing.bridges import Bridge, Kind
+from estimator_mp.graph.waits import Waits
 from estimator_mp.plan import batch_report, segments
 from estimator_mp.plan.batch_plan import BatchOps
 from estimator_mp.plan.batch_report import Crossing, Once, Where
+from estimator_mp.plan.bridge import Bridge, Kind
 
 import tensorflow as tf
 
@@ -24,6 +25,7 @@ class Captured:
     made_for: For what of slice 0 was made which op of the plain graph.
     backward: What was made for gradients.
     batch: What depends on the batch.
+    waits: What ops wait for.
   """
 
   ops: Sequence[tf.Operation]
@@ -32,6 +34,7 @@ class Captured:
   made_for: Mapping[tf.Operation, tf.Operation]
   backward: Collection[tf.Operation]
   batch: BatchOps
+  waits: Waits
 
   def ops_of(self, *kinds: Kind) -> set[tf.Operation]:
     """Returns the ops of bridges of some kinds.
@@ -143,7 +146,7 @@ def _waits(
   sums = {x.op: x.source.op for x in captured.bridges if x.kind is Kind.SUM}
   begins = captured.ops_of(Kind.CUT, Kind.READ)
   between = segments.ops_that_end(
-    captured.ops, captured.own, begins, {*joins, *sums}
+    captured.ops, captured.own, begins, {*joins, *sums}, captured.waits
   )
   # Sums that slices read at once, with nothing between.
   read = {sums[x] for op in begins for x in traversal.inputs(op) if x in sums}
@@ -165,7 +168,7 @@ def _waits(
     for op in map(captured.plain, ops):
       if op is None or op in found:
         continue
-      before = traversal.sources(op)
+      before = captured.waits.sources(op)
       if not follows.isdisjoint(traversal.inputs(op)):
         continue  # It comes after one that is named.
       if op.type in op_types.FUSED_BATCH_NORMS and op in in_parts:
