@@ -13,19 +13,17 @@ from typing import Any
 
 from compat.private import graph_edits
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.collectives import sparse
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
 from estimator_mp.config.schedules.schedule import Cell, Schedule
 from estimator_mp.graph import clones as clones_lib
-from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.graph.calls import grouping
 from estimator_mp.graph.ledger import Ledger, Role, made_in
 from estimator_mp.lower import accumulation, ordering, recompute
 from estimator_mp.lower import replicas as replicas_lib
 from estimator_mp.lower.slicing import bridges as bridges_lib
-from estimator_mp.lower.slicing import runs as runs_lib
+from estimator_mp.lower.slicing import ends as ends_lib
 from estimator_mp.lower.slicing import slice_zero
 from estimator_mp.lower.slicing import slices as slices_lib
 from estimator_mp.lower.slicing.runs import Run
@@ -193,7 +191,16 @@ class AllSlices:
         self._shared([x for x in read if x not in inside], inside)
       )
       self._clone(runs, own, plan)
-      summed = self._fill_ends(zero.bridges, runs)
+      ends = ends_lib.Ends(
+        self._slices,
+        self._clones,
+        self._replicas,
+        self._ledger,
+        accumulation.Accumulation(self._clones, plan.schedule),
+        self._config.cells == "functions",
+      )
+      summed = ends.fill(zero.bridges, runs)
+      self._sums = ends.sums
       for number, waits in plan.late.items():
         for tensor in summed.get(number, ()):
           graph_edits.add_control_inputs(tensor.op, waits)
@@ -333,129 +340,6 @@ class AllSlices:
     for run in runs:
       run.start_sums()
 
-  def _fill_ends(
-    self,
-    bridges: Sequence[Bridge],
-    runs: Sequence[Run],
-  ) -> dict[int, list[tf.Tensor]]:
-    """Lets what is done once read what all slices make.
-
-    Returns:
-      The sums of gradients, and what else was joined, by the requests for
-      which that was.
-    """
-    found: dict[int, list[tf.Tensor]] = {}
-    number_of = {x.op: i for i, run in enumerate(runs) for x in run.gradients}
-    # What is added up at once waits for no other sum.
-    together: dict[tuple[int, int], list[Bridge]] = {}
-    indices = {x.together.op for x in bridges if x.together is not None}
-    for position, bridge in enumerate(bridges):
-      if bridge.op in indices or bridge.kind not in (Kind.JOIN, Kind.SUM):
-        continue
-      if bridge.of is not None:
-        alone = -1 - position
-        key = (bridge.request or 0, number_of.get(bridge.op, alone))
-        together.setdefault(key, []).append(bridge)
-        continue
-      is_sum = bridge.kind is Kind.SUM
-      whole = self._sum(bridge) if is_sum else self._join(bridge)
-      self._replace_whole(bridge, whole)
-      if bridge.request is not None:
-        found.setdefault(bridge.request, []).append(whole)
-    for (request, _), group in together.items():
-      sums = self._sum_gradients(group, runs)
-      found.setdefault(request, []).extend(sums)
-    return found
-
-  def _sum(self, bridge: Bridge) -> tf.Tensor:
-    copies = [bridge.source, *self._clones.of(bridge.source)]
-    with bridges_lib.outside(bridge.op.device):
-      return tf.add_n(copies)
-
-  def _join(self, bridge: Bridge) -> tf.Tensor:
-    copies = [bridge.source, *self._clones.of(bridge.source)]
-    rank = bridge.output.shape.rank
-    with bridges_lib.outside(bridge.op.device):
-      joined = self._slices.join(copies, bridge.rows, rank)
-    joined.set_shape(bridge.output.shape)
-    return joined
-
-  def _sum_gradients(
-    self, bridges: Sequence[Bridge], runs: Sequence[Run]
-  ) -> list[tf.Tensor]:
-    """Adds up gradients, those of each replica first."""
-    place = {op: i for run in runs for i, op in enumerate(run.ops)}
-    dense = {x.op for x in bridges if x.together is None}
-    by_calls = self._config.cells == "functions"
-    alone = accumulation.Accumulation(self._clones, self._schedule)
-    with (
-      bridges_lib.outside(""),
-      tf.compat.v1.name_scope(None),
-      tf.compat.v1.name_scope("aggregate"),
-    ):
-      with self._ledger.creating(Role.PASS):
-        known: dict[tf.Operation, Sequence[gradient_lib.Gradient]] = {}
-        for run in runs:
-          own = [x for x in run.gradients if x.op in dense]
-          known |= run.totals(own, by_calls) if own else {}
-        parts: list[Sequence[gradient_lib.Gradient]] = []
-        for bridge in bridges:
-          if bridge.together is not None:
-            parts.append(self._rows_of_replicas(bridge))
-          elif bridge.op in known:
-            parts.append(known[bridge.op])
-          else:  # A constant, or no part of a step.
-            parts.append(alone.totals(bridge.source, {}))
-      planned = self._replicas.plan_sums(
-        [_variable_of(x.of.op) for x in bridges if x.of is not None],
-        parts,
-        [place.get(x.source.op, 0) for x in bridges],
-      )
-      sums = self._replicas.sum(parts, planned)
-    self._sums.append(planned)
-    for bridge, total in zip(bridges, sums, strict=True):
-      if bridge.together is None:
-        self._replace_whole(bridge, total)
-      else:
-        total = self._rows_of(total)
-        self._replace_whole(bridge, total.values)
-        self._replace_whole(bridge.together, total.indices)
-    return runs_lib.flat(sums)
-
-  def _rows_of(self, total: gradient_lib.Gradient) -> tf.IndexedSlices:
-    """Returns a gradient that was summed as a dense one as all of its rows."""
-    if isinstance(total, tf.IndexedSlices):
-      return total
-    with bridges_lib.outside(total.device):
-      rows = tf.range(tf.shape(total)[0])
-      return tf.IndexedSlices(total, rows, tf.shape(total))
-
-  def _rows_of_replicas(self, bridge: Bridge) -> list[tf.IndexedSlices]:
-    """Returns the rows of a sparse gradient that each replica's slices list."""
-    assert bridge.together is not None
-    values, indices = (
-      [x.source, *self._clones.of(x.source)] for x in (bridge, bridge.together)
-    )
-    found = []
-    for replica in range(self._replicas.count):
-      own = slice(replica * self._count, (replica + 1) * self._count)
-      rows = [
-        tf.IndexedSlices(*x, bridge.dense_shape)
-        for x in zip(values[own], indices[own], strict=True)
-      ]
-      found.append(sparse.sum_on(rows[0].values.device, rows))
-    return found
-
-  def _replace_whole(self, bridge: Bridge, whole: tf.Tensor) -> None:
-    """Lets what reads a bridge, or fetches it, read the whole batch's value."""
-    bridges_lib.replace(bridge.output, whole)
-    if not whole.shape.is_compatible_with(bridge.source.shape):
-      # An input keeps the sizes that it had: those of a slice.
-      with bridges_lib.outside(bridge.op.device):
-        shape = [None] * whole.shape.rank
-        whole = tf.compat.v1.placeholder_with_default(whole, shape)
-    graph_edits.replace_input(bridge.op, 0, whole)
-
   def _wait_for_all(
     self, ops: Iterable[tf.Operation], own: Sequence[tf.Operation]
   ) -> None:
@@ -519,10 +403,3 @@ def _ops_of_results(spec: tf.estimator.EstimatorSpec) -> list[tf.Operation]:
   """Returns the ops of a model's loss, or else of its predictions."""
   results = spec.predictions if spec.loss is None else spec.loss
   return [x.op for x in tf.nest.flatten(results) if x is not None]
-
-
-def _variable_of(op: tf.Operation) -> tf.Operation:
-  """Returns the variable that slices read, or what else they do."""
-  while op.type in op_types.WHOLE_READS and op.inputs:
-    op = op.inputs[0].op
-  return op
