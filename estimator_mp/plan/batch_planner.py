@@ -13,7 +13,6 @@ is done in parts for who needs parts of it, and once for who needs it whole.
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
-from typing import Protocol
 
 from compat.private import graph_reads
 from estimator_mp.capture import micro_batches
@@ -34,86 +33,18 @@ from estimator_mp.model_axis.decisions import (
   Shifted,
 )
 from estimator_mp.model_axis.rules.table import TABLE
-from estimator_mp.plan import odd_sizes, places
+from estimator_mp.plan import batch_moments, odd_sizes, places
 from estimator_mp.plan.batch_plan import (
   BatchOps,
   BatchPlan,
   Cut,
   PartedOp,
   Places,
-  Reads,
   Rows,
-  Size,
 )
+from estimator_mp.plan.batch_sizes import OddBatchSizes, Sizes, StaticSizes
 
 import tensorflow as tf
-
-
-class _Sizes(Protocol):
-  """Tells rules how large tensors are: a batch whose size is a number."""
-
-  parts: tuple[int, int]
-  are_real: bool
-
-  def op(self, op: tf.Operation) -> tf.Operation | None:
-    """Returns an op with shapes that rules can read; None if it has none."""
-
-  def rows(self, tensor: tf.Tensor) -> Rows | None:
-    """Returns where a tensor that is whole may be cut."""
-
-
-class _StaticSizes:
-  """Those of a batch whose size the graph knows."""
-
-  are_real = True
-
-  def __init__(self, size: int, graph: tf.Graph):
-    less = size // 2 - (size % 2 == 0 and size > 2)
-    self.parts = (less, size - less)  # Different, so that no rule takes one
-    self._size = size  # for the other.
-    self._graph = graph
-
-  def op(self, op: tf.Operation) -> tf.Operation | None:
-    try:
-      return self._graph.get_operation_by_name(op.name)
-    except KeyError:
-      return op
-
-  def rows(self, tensor: tf.Tensor) -> Rows | None:
-    sized = self.op(tensor.op)
-    assert sized is not None
-    found = sized.outputs[tensor.value_index].shape
-    shape = found.as_list() if found.rank else [None]
-    if not shape[0] or shape[0] % self._size:
-      return None
-    return Rows(0, shape[0] // self._size)
-
-
-class _OddSizes:
-  """Those of a batch of a large prime number of examples."""
-
-  are_real = False
-
-  def __init__(self, graph: tf.Graph):
-    size = odd_sizes.BATCH
-    self.parts = (size // 2, size - size // 2)
-    self._graph = graph
-
-  def op(self, op: tf.Operation) -> tf.Operation | None:
-    try:
-      return self._graph.get_operation_by_name(op.name)
-    except KeyError:  # It cannot do with another size of the batch.
-      return None
-
-  def rows(self, tensor: tf.Tensor) -> Rows | None:
-    try:
-      shape = self._graph.get_tensor_by_name(tensor.name).shape
-    except KeyError:
-      return None
-    sizes = shape.as_list() if shape.rank else []
-    odd = odd_sizes.BATCH
-    found = [i for i, size in enumerate(sizes) if size and size % odd == 0]
-    return Rows(found[0], sizes[found[0]] // odd) if len(found) == 1 else None
 
 
 class BatchPlanner:
@@ -147,8 +78,9 @@ class BatchPlanner:
     self._of_inputs = {op for op in before if not _reads_variable(op)}
     self._per_example = [re.compile(x) for x in per_example]
     self._draws_per_slice = draws == "per_slice"
-    self._own_moments = batch_norm == "per_micro_batch"
-    self._own: set[str] = set()  # What each slice has of its own, by name.
+    self._moments = batch_moments.Moments(
+      self.differs, batch_norm == "per_micro_batch"
+    )
     self._odd = odd_sizes.OddSizes(
       inputs, self.differs, self._size or odd_sizes.BATCH
     )
@@ -228,7 +160,7 @@ class BatchPlanner:
   def _decisions(
     self,
     ops: Sequence[tf.Operation],
-    sizes: _Sizes,
+    sizes: Sizes,
     new: Collection[tf.Operation],
   ) -> dict[tf.Operation, PartedOp]:
     """Returns what is done in parts, in order.
@@ -242,14 +174,14 @@ class BatchPlanner:
     for op in ops:
       if op in found or self._waits(op, found):
         continue
-      if self._normalizes(op):
-        found[op] = self._normalization(op, sizes)
+      if self._moments.normalizes(op, self._rows):
+        found[op] = self._moments.normalization(op, self._rows, sizes)
         continue
       if (gather := self._gather(op, sizes)) is not None:
         found[op] = gather
         continue
-      if self._own_moments and self._is_own(op):
-        found[op] = self._own_statistic(op, sizes)
+      if self._moments.is_own(op, self._rows):
+        found[op] = self._moments.statistic(op, self._rows, sizes)
         continue
       decision = self._decision(op, sizes)
       if decision is None:
@@ -275,14 +207,14 @@ class BatchPlanner:
     self,
     op: tf.Operation,
     decision: PerPart,
-    sizes: _Sizes,
+    sizes: Sizes,
     found: dict[tf.Operation, PartedOp],
   ) -> None:
     """Lets an op be done in parts."""
     found[op] = self._accepted(op, decision, sizes)
     for tensor, output in zip(op.outputs, decision.outputs, strict=True):
       if isinstance(output, Shard):
-        self._rows[tensor.name] = _rows_of(output, sizes)
+        self._rows[tensor.name] = sizes.rows_of(output)
     if op.type == "TensorListFromTensor":
       sized = sizes.op(op) or op
       self._elements[op.outputs[0].name] = sized.inputs[0].shape[1:]
@@ -291,7 +223,7 @@ class BatchPlanner:
     self,
     tensor: tf.Tensor,
     split: Shard,
-    sizes: _Sizes,
+    sizes: Sizes,
     new: Collection[tf.Operation],
   ) -> dict[tf.Operation, PerPart]:
     """Returns what slices make themselves so that each has its own part.
@@ -316,7 +248,7 @@ class BatchPlanner:
     self,
     tensor: tf.Tensor,
     split: Shard,
-    sizes: _Sizes,
+    sizes: Sizes,
     new: Collection[tf.Operation],
   ) -> dict[tf.Operation, PerPart]:
     """Returns how slices draw a tensor; see `_made_for`."""
@@ -373,7 +305,7 @@ class BatchPlanner:
     self._add_of_inputs(ops)
 
   def _add_of_inputs(
-    self, ops: Sequence[tf.Operation], sizes: _Sizes | None = None
+    self, ops: Sequence[tf.Operation], sizes: Sizes | None = None
   ) -> None:
     """Finds what depends on nothing but inputs.
 
@@ -389,16 +321,16 @@ class BatchPlanner:
       is_shape = (
         sizes is not None
         and op.type in op_types.MEASURES
-        and all(_has_known_size(x, sizes) for x in op.inputs)
+        and all(sizes.has_known(x) for x in op.inputs)
       )
       if is_shape or self._of_inputs.issuperset(traversal.sources(op)):
         self._of_inputs.add(op)
 
-  def _sizes(self, able: Sequence[tf.Operation]) -> _Sizes:
+  def _sizes(self, able: Sequence[tf.Operation]) -> Sizes:
     if self._size is not None:
       is_sparse = any(x.type == "SparseReshape" for x in able)
       graph = self._odd.graph(able) if is_sparse else tf.Graph()
-      return _StaticSizes(self._size, graph)
+      return StaticSizes(self._size, graph)
     for op in able:
       for tensor in op.inputs:
         is_root = tensor.name in self._roots
@@ -412,9 +344,9 @@ class BatchPlanner:
       is_lookup = op.type == "LookupTableFindV2" and op.outputs[0].shape.rank
       if is_lookup and self._odd.has_row_per_example(op.inputs[1]):
         self._odd.add_rows(op.outputs[0])
-    return _OddSizes(self._odd.graph(able))
+    return OddBatchSizes(self._odd.graph(able))
 
-  def _say_sizes(self, found: Collection[tf.Operation], sizes: _Sizes) -> bool:
+  def _say_sizes(self, found: Collection[tf.Operation], sizes: Sizes) -> bool:
     """Says how large parts are where TensorFlow cannot, as of a loop's list.
 
     Args:
@@ -431,7 +363,7 @@ class BatchPlanner:
       if tensor.name in self._rows
       and tensor.shape.rank
       and not self._odd.is_known(tensor)
-      and not _has_known_size(tensor, sizes)
+      and not sizes.has_known(tensor)
     ]
     for tensor in unknown if self._size is None else ():
       rows = self._rows[tensor.name]
@@ -458,7 +390,7 @@ class BatchPlanner:
       )
     )
 
-  def _decision(self, op: tf.Operation, sizes: _Sizes) -> PerPart | None:
+  def _decision(self, op: tf.Operation, sizes: Sizes) -> PerPart | None:
     """Returns what parts of an op read and make, if parts are the same."""
     splits = [self._split_of(x, sizes) for x in op.inputs]
     if self._is_said(op):
@@ -491,7 +423,7 @@ class BatchPlanner:
     op: tf.Operation,
     sized: tf.Operation,
     splits: Shards,
-    sizes: _Sizes,
+    sizes: Sizes,
   ) -> Decision | None:
     """Returns what the rules say of an op."""
     if op.type in op_types.FUNCTIONAL:
@@ -514,36 +446,7 @@ class BatchPlanner:
         return tf.TensorShape(found.get_attr("shape"))
     return self._elements.get(tensor.name)
 
-  def _normalizes(self, op: tf.Operation) -> bool:
-    """Whether an op normalizes a batch by its moments, and slices can."""
-    if op.type not in op_types.FUSED_BATCH_NORMS:
-      return False
-    rows = self._rows.get(op.inputs[0].name)
-    return (
-      op.get_attr("is_training")
-      and rows is not None
-      and rows.axis == 0
-      and op.inputs[0].shape.rank is not None
-      and not any(self.differs(x) for x in op.inputs[1:])
-      and not any(x.consumers() for x in op.outputs[3:])
-    )
-
-  def _normalization(self, op: tf.Operation, sizes: _Sizes) -> PartedOp:
-    """Returns what slices do of a batch normalization."""
-    rows = self._rows[op.inputs[0].name]
-    self._rows[op.outputs[0].name] = rows
-    reads: list[Reads] = [
-      Cut(_real(rows, sizes)),
-      *[None] * (len(op.inputs) - 1),
-    ]
-    shares = (False,) * len(op.outputs)
-    if not self._own_moments:
-      return PartedOp(op, tuple(reads), shares, is_composite=True)
-    self._own.update(x.name for x in op.outputs[1:])
-    own = (False, *[True] * (len(op.outputs) - 1))
-    return PartedOp(op, tuple(reads), shares, own)
-
-  def _gather(self, op: tf.Operation, sizes: _Sizes) -> PartedOp | None:
+  def _gather(self, op: tf.Operation, sizes: Sizes) -> PartedOp | None:
     """Returns how each slice gathers from its own rows; see `plan.places`."""
     if op.type != "GatherV2" or op.get_attr("batch_dims"):
       return None
@@ -562,61 +465,21 @@ class BatchPlanner:
     terms = places.terms_of(indices, sized, batch, rows.size // batch)
     if terms is None or indices.op not in self._of_inputs:
       return None
-    self._rows[op.outputs[0].name] = _rows_of(taken, sizes)
-    own, of_taken = (_real(_rows_of(x, sizes), sizes) for x in (rows, taken))
+    self._rows[op.outputs[0].name] = sizes.rows_of(taken)
+    own, of_taken = (sizes.real(sizes.rows_of(x)) for x in (rows, taken))
     return PartedOp(op, (Cut(own), Places(of_taken, *terms), None), (False,))
-
-  def _is_own(self, op: tf.Operation) -> bool:
-    """Whether an op makes what each slice has of its own.
-
-    Those are the moments of a batch normalization, and what is made of these
-    and of nothing that slices have parts of.
-    """
-    if not all(
-      x.dtype.is_floating and x.shape.rank is not None for x in op.outputs
-    ):
-      return False
-    if op.type == "Mean":
-      rows = self._rows.get(op.inputs[0].name)
-      over = axes.constant_axes(op.inputs[1], op.inputs[0].shape.rank) or []
-      return rows is not None and rows.axis in over and self._is_moment(op)
-    return any(x.name in self._own for x in op.inputs) and not any(
-      self.differs(x) and x.name not in self._own for x in op.inputs
-    )
-
-  def _is_moment(self, op: tf.Operation) -> bool:
-    """Whether a mean is one of those of `tf.nn.moments`."""
-    values = op.inputs[0]
-    if values.op.type == "SquaredDifference":
-      return any(x.name in self._own for x in values.op.inputs)
-    stopped = [x for x in op.outputs[0].consumers() if x.type == "StopGradient"]
-    return any(
-      reader.type == "SquaredDifference" and values in [*reader.inputs]
-      for stop in stopped
-      for reader in stop.outputs[0].consumers()
-    )
-
-  def _own_statistic(self, op: tf.Operation, sizes: _Sizes) -> PartedOp:
-    """Returns what slices do each for itself; see `_is_own`."""
-    self._own.update(x.name for x in op.outputs)
-    reads = tuple(
-      Cut(_real(self._rows[x.name], sizes)) if x.name in self._rows else None
-      for x in op.inputs
-    )
-    count = len(op.outputs)
-    return PartedOp(op, reads, (False,) * count, (True,) * count)
 
   def _fits(
     self,
     op: tf.Operation,
     sized: tf.Operation,
     decision: PerPart,
-    sizes: _Sizes,
+    sizes: Sizes,
   ) -> bool:
     """Whether parts can read what they shall, and make parts of the batch."""
     return all(
       (tensor.shape.rank is not None or not _is_read(tensor))
-      and (_is_of_batch(output, sizes) or self._may_add(op, tensor, output))
+      and (sizes.is_of_batch(output) or self._may_add(op, tensor, output))
       for output, tensor in zip(decision.outputs, op.outputs, strict=True)
     ) and all(
       self._may_read(*x, sizes)
@@ -642,7 +505,7 @@ class BatchPlanner:
     tensor: tf.Tensor,
     sized: tf.Tensor,
     operand: Operand,
-    sizes: _Sizes,
+    sizes: Sizes,
   ) -> bool:
     """Whether each part can have what it is to read in place of a tensor."""
     if isinstance(operand, Shard):
@@ -651,7 +514,7 @@ class BatchPlanner:
       is_made = tensor.name in self._rows and tensor.name not in self._roots
       if is_made and operand != self._split_of(tensor, sizes):
         return False
-      return _is_of_batch(operand, sizes)
+      return sizes.is_of_batch(operand)
     if isinstance(operand, Replicate):
       return tensor.name in self._roots or tensor.name not in self._rows
     if not isinstance(operand, Resized):
@@ -662,7 +525,7 @@ class BatchPlanner:
     named = axes.named_size(sized, operand.index)
     return named in (-1, sum(operand.sizes))
 
-  def _split_of(self, tensor: tf.Tensor, sizes: _Sizes) -> Shard | None:
+  def _split_of(self, tensor: tf.Tensor, sizes: Sizes) -> Shard | None:
     """Returns how a tensor is made by parts, or how it can be cut."""
     rows = self._rows.get(tensor.name)
     if rows is None and self.differs(tensor):
@@ -672,13 +535,12 @@ class BatchPlanner:
     return Shard(rows.axis, sizes.parts).times(rows.per_example or 0)
 
   def _accepted(
-    self, op: tf.Operation, decision: PerPart, sizes: _Sizes
+    self, op: tf.Operation, decision: PerPart, sizes: Sizes
   ) -> PartedOp:
     """Returns what slices do of an op."""
     sized = sizes.op(op) or op
     reads = tuple(
-      _reads(*x, sizes)
-      for x in zip(sized.inputs, decision.operands, strict=True)
+      sizes.reads(*x) for x in zip(sized.inputs, decision.operands, strict=True)
     )
     shares = tuple(x == Partial(Reduction.SUM) for x in decision.outputs)
     if op.type != "Mean" or not any(shares):
@@ -687,12 +549,12 @@ class BatchPlanner:
     over = axes.constant_axes(op.inputs[1], values.shape.rank) or []
     split = decision.operands[0]
     assert isinstance(split, Shard)
-    rows = _real(_rows_of(split, sizes), sizes)
+    rows = sizes.real(sizes.rows_of(split))
     others = tuple(sorted({*over} - {rows.axis}))
     return PartedOp(op, reads, shares, divisor=rows, counted=others)
 
   def _without_idle(
-    self, found: Mapping[tf.Operation, PartedOp], sizes: _Sizes
+    self, found: Mapping[tf.Operation, PartedOp], sizes: Sizes
   ) -> BatchPlan:
     """Leaves out what inputs alone make, and no other part reads."""
     read: set[tf.Operation] = set()
@@ -707,7 +569,7 @@ class BatchPlanner:
         if isinstance(reads, Cut):
           read.add(tensor.op)
     rows = {
-      tensor.name: _real(self._rows[tensor.name], sizes)
+      tensor.name: sizes.real(self._rows[tensor.name])
       for op in kept
       for tensor in op.outputs
       if tensor.name in self._rows
@@ -765,45 +627,6 @@ def _is_read(tensor: tf.Tensor) -> bool:
   )
 
 
-def _has_known_size(tensor: tf.Tensor, sizes: _Sizes) -> bool:
-  """Whether the number of examples alone says how large a tensor is."""
-  sized = sizes.op(tensor.op)
-  if sized is None:
-    return False
-  return bool(sized.outputs[tensor.value_index].shape.is_fully_defined())
-
-
 def _reads_variable(op: tf.Operation) -> bool:
   """Whether an op is a variable, or reads one."""
   return op_types.is_variable(op) or op.type in op_types.VARIABLE_READS
-
-
-def _is_of_batch(split: Operand | Output, sizes: _Sizes) -> bool:
-  """Whether something is split as the batch is."""
-  if not isinstance(split, Shard):
-    return False
-  factor = split.sizes[0] // sizes.parts[0]
-  return bool(factor) and split.sizes == tuple(x * factor for x in sizes.parts)
-
-
-def _rows_of(split: Shard, sizes: _Sizes) -> Rows:
-  return Rows(split.axis, split.sizes[0] // sizes.parts[0])
-
-
-def _real(rows: Rows, sizes: _Sizes) -> Rows:
-  """Returns rows as they are in the program."""
-  if sizes.are_real or rows.per_example == 1:
-    return rows
-  return Rows(rows.axis, None)
-
-
-def _reads(sized: tf.Tensor, operand: Operand, sizes: _Sizes) -> Reads:
-  """Returns what each slice reads in place of a tensor."""
-  if isinstance(operand, Shard):
-    return Cut(_real(_rows_of(operand, sizes), sizes))
-  if isinstance(operand, Resized):
-    if axes.named_size(sized, operand.index) == -1:
-      return None  # It follows from the other sizes.
-    rows = _real(Rows(0, operand.sizes[0] // sizes.parts[0]), sizes)
-    return Size(operand.index, rows.per_example)
-  return None
