@@ -8,7 +8,8 @@
       plan stages of gradients     beside forward ops and variables
     when model_fn has returned
       the same of what is left     updates, slots, metrics
-      lower slices                 clones, sums, order, mirrors
+      plan finish, lower slices    segments, schedule;
+                                   clones, sums, order, mirrors
       lower what a step sends      its input, transfers, reads before writes
 
 Planners are asked here alone; lowering gets what they return.
@@ -108,6 +109,7 @@ class Conductor:
     self._mesh = mesh
     self._trains = mode == TRAIN
     self._is_export = is_export
+    self._prefetches = self._trains and config.prefetch_inputs and not is_export
     self._servers = servers
     self._graph = tf.compat.v1.get_default_graph()
     servers.hold(self._graph.get_operations())
@@ -164,9 +166,9 @@ class Conductor:
     }
     flat = tf.nest.flatten(batch, expand_composites=True)
     self._examples = [x for x in flat if tf.is_tensor(x)]
-    if not self._is_export:
+    if not self._is_export:  # It is the plain model's, whatever its mode.
       self._start_slices(batch)
-    if self._trains and self._config.prefetch_inputs and not self._slices:
+    if self._prefetches and not self._slices:
       self._of_input = input_boundary.ops_of_input(
         self._examples, self._ledger.all_made()
       )
@@ -450,7 +452,7 @@ class Conductor:
     )
     batch_report.check(plan.segments, self._config.fallback)
     spec = every.finish(spec, zero, plan)
-    if self._trains and self._config.prefetch_inputs:
+    if self._prefetches:
       self._of_input = input_boundary.ops_of_input(
         self._examples, self._slices.all.cuts_of_inputs
       )

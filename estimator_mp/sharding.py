@@ -126,7 +126,8 @@ def shard_model_fn(
           placement_file.save_placement(plan.placement, model_dir, mesh)
         spec = _with_hooks(spec, of_call, config)
         of_call.finish()
-    if mode == TRAIN and session_config_lib.saves_input_position(run_config):
+    saves_position = session_config_lib.saves_input_position(run_config)
+    if mode == TRAIN and saves_position and not is_export:
       spec = input_position.with_saved_position(spec, model_dir)
     if compiles_with_xla and plan.pipeline is not None:
       ordering.keep_cells_apart(graph, plan.pipeline.cells)

@@ -95,7 +95,7 @@ class MeshOptions:
   )
 
   def check_mesh(self) -> None:
-    """Raises if the axes are malformed, or devices no texts."""
+    """Raises if the axes are malformed."""
     object.__setattr__(self, "devices", tuple(self.devices))
     parse_axes(self.mesh)
 

@@ -269,6 +269,8 @@ class Clones:
         template.devices.append((index, node.device))
       elif _COLOCATION in node.attr:
         node.device = _device_of_group(op, inside)
+        if not inside.issuperset(colocation.colocated_with(op)):
+          node.attr.pop(_COLOCATION)  # What it names has no clone.
       template.renames.extend((index, edit) for edit in _renames(op))
       if draws_anew and (redraw := self._redrawn(op, node, inside)):
         template.redraws.append((index, redraw))

@@ -81,7 +81,7 @@ def keep_devices() -> None:
 def with_deviceless_export(
   spec: tf.estimator.EstimatorSpec,
 ) -> tf.estimator.EstimatorSpec:
-  """Returns a spec for prediction whose exports name no device.
+  """Returns a spec whose exports name no device.
 
   Estimator, and every exporter, writes a SavedModel through the Saver of the
   spec's scaffold. A Saver that the model_fn chose itself is kept, and so are
@@ -92,9 +92,10 @@ def with_deviceless_export(
     spec: The spec that a model_fn would return.
 
   Returns:
-    The same spec; if it is for prediction, with a Saver in its scaffold.
+    The same spec; if it is for prediction or for an export in another mode,
+    with a Saver in its scaffold.
   """
-  if spec.mode != tf.estimator.ModeKeys.PREDICT:
+  if spec.mode != tf.estimator.ModeKeys.PREDICT and not is_for_export():
     return spec
   graph = tf.compat.v1.get_default_graph()
   if not _saveable_variables():

@@ -148,7 +148,7 @@ class AllSlices:
       [op for op in ops if self._ledger.role(op) is not Role.CUT],
       [*self._bridges.all.values()],
       self._zero.template.ops,
-      self._backward,
+      dict(self._backward),
       {op: made_for[op] for op in self._ledger.with_role(Role.SLICE)},
       [x.op for x in numbers if isinstance(x, tf.Tensor)],
       _ops_of_step(spec),
@@ -337,8 +337,6 @@ class AllSlices:
     slices = range(self._slices.count)
     kept = [x for x in slices if x % self._count in plan.policy.kept]
     recompute.keep(plan.recomputation, self._clones, kept)
-    for run in runs:
-      run.start_sums()
 
   def _wait_for_all(
     self, ops: Iterable[tf.Operation], own: Sequence[tf.Operation]

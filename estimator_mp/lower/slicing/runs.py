@@ -55,6 +55,7 @@ class Run:
     self._schedule = schedule
     self._stages = stages
     self._clones = clones
+    self._accumulation = accumulation_lib.Accumulation(clones, schedule)
 
   def add_recomputed(
     self,
@@ -68,12 +69,6 @@ class Run:
       dataclasses.replace(self._plan, ops=self.ops)
       .settled(self._schedule, backward, {**self._stages, **ops}, AS_THEY_ARE)
       .passes
-    )
-
-  def start_sums(self) -> None:
-    """Starts to add gradients up, once there are all slices."""
-    self._accumulation = accumulation_lib.Accumulation(
-      self._clones, self._schedule
     )
 
   def totals(

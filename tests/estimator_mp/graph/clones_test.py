@@ -55,6 +55,23 @@ class ClonesTest(absltest.TestCase):
     self.assertNotIn(weight, self._clones)
     self.assertIn(self._parts[0], self._clones)
 
+  def test_what_is_beside_an_op_that_has_no_clone(self):
+    with tf.device("/device:CPU:1"):
+      weight = tf.constant([10.0], name="weight")
+    with v1.colocate_with(weight.op):
+      total = tf.add(self._parts[0], weight, name="total")
+    with v1.colocate_with(total.op):
+      twice = tf.add(total, total, name="twice")
+    for tensor in (total, twice):
+      tensor.op._set_device("")  # As what no pass has placed.
+    self._add(total, twice)
+    of_total, of_twice = (self._clones.of(x)[0].op for x in (total, twice))
+    self.assertEqual(of_total.device, "/device:CPU:1")
+    self.assertEqual(
+      of_total.colocation_groups(), [b"loc:@" + of_total.name.encode()]
+    )
+    self.assertEqual(of_twice.type, "AddV2")
+
   def test_names_of_copies(self):
     double = tf.multiply(self._parts[0], 2.0, name="double")
     self._add(double)

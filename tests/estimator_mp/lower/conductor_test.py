@@ -5,7 +5,12 @@ from unittest import mock
 import estimator_mp
 from estimator_mp.lower.slicing import all_slices, slice_zero
 from estimator_mp.lower.splitting import splitter
-from estimator_mp.plan import batch_planner, split_planner, stages
+from estimator_mp.plan import (
+  batch_planner,
+  finish_planner,
+  split_planner,
+  stages,
+)
 from tests.estimator_mp import parts
 
 import tensorflow as tf
@@ -48,9 +53,10 @@ _ASKED = (
   (slice_zero.SliceZero, "split", "lower slice 0"),
   (slice_zero.SliceZero, "gradients", "compute"),
   (stages.StagePlanner, "plan_gradients", "plan gradients"),
+  (finish_planner, "plan_finish", "plan slices"),
   (all_slices.AllSlices, "finish", "lower slices"),
 )
-_REQUEST = [words for *_, words in _ASKED[:-1]]
+_REQUEST = [words for *_, words in _ASKED[:-2]]
 
 
 class ConductorTest(absltest.TestCase):
@@ -79,6 +85,7 @@ class ConductorTest(absltest.TestCase):
         *_REQUEST,
         "plan splits",
         "lower parts",
+        "plan slices",
         "lower slices",
       ],
     )
@@ -96,7 +103,8 @@ class ConductorTest(absltest.TestCase):
       [
         *("plan stages", "plan splits", "lower parts"),
         *("plan splits", "lower parts"),
-        *("plan parts of the batch", "lower slice 0", "lower slices"),
+        *("plan parts of the batch", "lower slice 0"),
+        *("plan slices", "lower slices"),
       ],
     )
 

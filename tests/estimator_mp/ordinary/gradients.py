@@ -435,6 +435,26 @@ def gan_after_the_critic(features, labels, mode):
   return parts.spec(mode, loss + critic_loss, train_op)
 
 
+@registry.model("x")
+def step_of_one_optimizer_before_another(features, labels, mode):
+  """The second one waits for the first one's train op, which counts steps."""
+  net = v1.layers.dense(features["x"], 7, tf.tanh, name="below")
+  above = v1.layers.dense(tf.stop_gradient(net), 1, name="above")
+  loss = parts.mean_loss(labels, v1.layers.dense(net, 1, name="head"))
+  gap = tf.sqrt(tf.reduce_mean((above - labels) ** 2) + 0.1)
+  of_gap = v1.trainable_variables("above")
+  others = [v for v in v1.trainable_variables() if v not in of_gap]
+  first = v1.train.MomentumOptimizer(0.05, 0.9).minimize(
+    loss, v1.train.get_global_step(), others
+  )
+  with tf.control_dependencies([first]):
+    second = v1.train.AdamOptimizer(0.01).minimize(gap, var_list=of_gap)
+  average = tf.train.ExponentialMovingAverage(0.9)
+  with tf.control_dependencies([second]):
+    train_op = average.apply(others)
+  return parts.spec(mode, loss + gap, train_op)
+
+
 _Optimizer: Any = v1.train.Optimizer
 
 
