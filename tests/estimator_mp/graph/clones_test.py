@@ -1,5 +1,6 @@
 """Clones of a few ops, as a graph has them."""
 
+from compat.private import graph_edits
 from estimator_mp.graph import clones as clones_lib
 
 import tensorflow as tf
@@ -63,7 +64,7 @@ class ClonesTest(absltest.TestCase):
     with v1.colocate_with(total.op):
       twice = tf.add(total, total, name="twice")
     for tensor in (total, twice):
-      tensor.op._set_device("")  # As what no pass has placed.
+      graph_edits.set_device(tensor.op, "")  # As what no pass has placed.
     self._add(total, twice)
     of_total, of_twice = (self._clones.of(x)[0].op for x in (total, twice))
     self.assertEqual(of_total.device, "/device:CPU:1")
