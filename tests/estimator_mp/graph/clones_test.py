@@ -1,5 +1,6 @@
 """Clones of a few ops, as a graph has them."""
 
+import estimator_mp  # noqa: F401, before TensorFlow
 from compat.private import graph_edits
 from estimator_mp.graph import clones as clones_lib
 
