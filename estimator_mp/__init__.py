@@ -9,6 +9,7 @@ import typing
 
 import compat
 from compat.lazy_names import lazy_names
+from estimator_mp import toolbox as toolbox
 
 if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   from estimator_mp.collectives.towers import (

@@ -17,6 +17,7 @@ from estimator_mp.plan import sharding_plan
 from estimator_mp.session import distribution
 
 import tensorflow as tf
+from absl import logging
 
 PREFETCHED_POSITION = (
   "prefetch_inputs=True takes batches before their steps, so that "
@@ -206,9 +207,10 @@ def run_config(
   - In a cluster, filters for devices that let a session wait for the tasks of
     the mesh, and for parameter servers, but for no others; and, where one mesh
     spans the tasks, variables that no other session sees.
-  - A thread pool per session with a thread per device. TensorFlow otherwise
-    shares one pool in the process, sized by the first session, and a small
-    pool makes the devices take turns.
+  - A thread pool per session with a thread per device; a lower limit of
+    `session_config` is raised to that, with a line in the log. TensorFlow
+    otherwise shares one pool in the process, sized by the first session, and a
+    small pool makes the devices take turns.
 
   An Estimator with this RunConfig does not train a graph that was never
   sharded: that is an error.
@@ -318,13 +320,6 @@ def _check_no_conflict(
   session = given.session_config
   if session is None:
     return
-  threads = session.inter_op_parallelism_threads
-  if 0 < threads < mesh.size:
-    raise ValueError(
-      f"the Estimator's session_config has inter_op_parallelism_threads="
-      f"{threads}, but mesh {mesh} needs a thread for each of its {mesh.size} "
-      "devices; leave it out or raise it"
-    )
   for kind in ("CPU", "GPU"):
     needs = _num_devices(mesh, kind)
     if kind == "GPU" and all(map(devices.is_local, mesh.devices)):
@@ -381,9 +376,8 @@ def session_config(
   if config.logical_gpu_bytes is not None and counts:
     logical.set_up(proto.gpu_options, counts, config.logical_gpu_bytes)
     logical.set_up_eager_runtime(counts, config.logical_gpu_bytes)
-  threads = max(mesh.size, os.cpu_count() or 1)
-  proto.inter_op_parallelism_threads = max(
-    proto.inter_op_parallelism_threads, threads
+  proto.inter_op_parallelism_threads = _num_threads(
+    proto.inter_op_parallelism_threads, mesh
   )
   if tasks:
     # Without filters, or with an Estimator's own, a session waits for tasks
@@ -395,6 +389,26 @@ def session_config(
     between = cluster is not None and cluster.is_between_graph
     proto.isolate_session_state = not between
   return proto
+
+
+def _num_threads(limit: int, mesh: mesh_lib.Mesh) -> int:
+  """Returns how many ops a session executes at a time.
+
+  Args:
+    limit: What the program says; 0 for nothing.
+    mesh: With fewer threads than devices, devices take turns.
+  """
+  if limit == 0:
+    return max(mesh.size, os.cpu_count() or 1)
+  if limit < mesh.size:
+    logging.info(
+      "inter_op_parallelism_threads=%d of the session_config is raised to %d, "
+      "a thread for each device of mesh %s",
+      limit,
+      mesh.size,
+      mesh,
+    )
+  return max(limit, mesh.size)
 
 
 def compiles_with_xla(session_config: Any) -> bool:

@@ -46,6 +46,16 @@ for name in sorted(estimator_mp.__all__):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     subprocess.run([sys.executable, "-c", program], check=True, env=environment)
 
+  def test_the_toolbox_is_there_without_an_import_of_its_own(self):
+    program = """
+import sys
+import estimator_mp
+assert estimator_mp.toolbox.__all__
+assert "tensorflow" not in sys.modules
+"""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+
   def test_no_other_name(self):
     with self.assertRaisesRegex(
       AttributeError,

@@ -305,18 +305,6 @@ class ShardEstimatorTest(parameterized.TestCase):
       "ShardingConfig for both",
     ),
     (
-      "threads",
-      lambda: tf.estimator.Estimator(
-        model_fn,
-        config=tf.estimator.RunConfig(
-          session_config=v1.ConfigProto(inter_op_parallelism_threads=1)
-        ),
-      ),
-      "the Estimator's session_config has inter_op_parallelism_threads=1, but "
-      "mesh stage:2 needs a thread for each of its 2 devices; leave it out or "
-      "raise it",
-    ),
-    (
       "devices",
       lambda: tf.estimator.Estimator(
         model_fn,

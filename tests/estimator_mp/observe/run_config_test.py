@@ -13,6 +13,13 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 
+def _threads_of_three_stages(limit):
+  given = tf.compat.v1.ConfigProto(inter_op_parallelism_threads=limit)
+  config = estimator_mp.ShardingConfig("stage:3")
+  made = estimator_mp.run_config(config, session_config=given)
+  return made.session_config.inter_op_parallelism_threads
+
+
 class RunConfigTest(parameterized.TestCase):
   def test_sessions_hold_and_obey_the_mesh(self):
     config = estimator_mp.ShardingConfig("stage:2", ("/cpu:1", "/cpu:4"))
@@ -43,6 +50,24 @@ class RunConfigTest(parameterized.TestCase):
     many = 4 * (os.cpu_count() or 1)
     made = estimator_mp.run_config(estimator_mp.ShardingConfig(f"data:{many}"))
     self.assertEqual(made.session_config.inter_op_parallelism_threads, many)
+
+  @parameterized.parameters(-1, 1, 2)
+  def test_a_limit_of_threads_below_the_devices_is_raised(self, limit):
+    with self.assertLogs("absl", "INFO") as logs:
+      threads = _threads_of_three_stages(limit)
+    self.assertEqual(threads, 3)
+    self.assertEqual(
+      [x.getMessage() for x in logs.records],
+      [
+        f"inter_op_parallelism_threads={limit} of the session_config is raised "
+        "to 3, a thread for each device of mesh stage:3"
+      ],
+    )
+
+  @parameterized.parameters(3, 7)
+  def test_a_limit_of_threads_for_all_devices_is_kept(self, limit):
+    with self.assertNoLogs("absl", "INFO"):
+      self.assertEqual(_threads_of_three_stages(limit), limit)
 
   def test_keeps_the_rest_of_a_given_session_config(self):
     given = tf.compat.v1.ConfigProto(
