@@ -91,10 +91,21 @@ def main(arguments: Sequence[str]) -> None:
     )
   except CompatError as error:
     sys.exit(f"python -m compat: {error}")
-  sys.argv = [parsed.program, *parsed.arguments]
-  if parsed.as_module:
-    runpy.run_module(parsed.program, run_name="__main__", alter_sys=True)
+  run(parsed.program, parsed.as_module, parsed.arguments)
+
+
+def run(program: str, as_module: bool, arguments: Sequence[str]) -> None:
+  """Runs a program as `__main__`, as the interpreter would.
+
+  Args:
+    program: its file, or the module.
+    as_module: whether it is a module.
+    arguments: its arguments.
+  """
+  sys.argv = [program, *arguments]
+  if as_module:
+    runpy.run_module(program, run_name="__main__", alter_sys=True)
   else:
     # As the interpreter does it: a program imports from beside itself first.
-    sys.path[0] = os.path.dirname(os.path.abspath(parsed.program))
-    runpy.run_path(parsed.program, run_name="__main__")
+    sys.path[0] = os.path.dirname(os.path.abspath(program))
+    runpy.run_path(program, run_name="__main__")

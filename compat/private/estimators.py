@@ -8,6 +8,10 @@ Tested with the tensorflow-estimator 2.15.0 wheel, on TensorFlow 2.15.1 and
 - `Estimator._call_model_fn` is where every Estimator calls its model_fn, also
   one that another Estimator makes while it trains. `intercepted_calls` stands
   before it while it is entered.
+- `Estimator._call_input_fn` is where an Estimator calls an input_fn; a
+  TPUEstimator gives it the batch size there, and notes in
+  `_is_input_fn_invoked` that the next call of its model_fn is no export.
+- `Estimator.train` is public, but nothing tells when somebody calls it.
 - `TPUEstimator._ctx` tells whether it uses a TPU.
 - `function_utils.fn_args` is how an Estimator finds which arguments an input_fn
   takes.
@@ -85,6 +89,63 @@ def uses_tpu(estimator: Any) -> bool:
   """
   context = getattr(estimator, "_ctx", None)
   return bool(getattr(context, "_use_tpu", False))
+
+
+def training_model_fn(estimator: Any) -> ModelFn:
+  """Returns a model_fn that is called as an Estimator calls its own to train.
+
+  Args:
+    estimator: The Estimator; its params are given to its model_fn.
+  """
+
+  def model_fn(features: Any, labels: Any, mode: str, config: Any) -> Any:
+    if hasattr(estimator, "_is_input_fn_invoked"):
+      estimator._is_input_fn_invoked = True
+    return estimator._call_model_fn(features, labels, mode, config)
+
+  return model_fn
+
+
+def training_input_fn(
+  estimator: Any, input_fn: Callable[..., Any]
+) -> Callable[[], Any]:
+  """Returns an input_fn that is called as an Estimator calls one to train.
+
+  Args:
+    estimator: The Estimator; its params and RunConfig are given to the
+      input_fn.
+    input_fn: The input_fn.
+  """
+  return lambda: estimator._call_input_fn(input_fn, tf.estimator.ModeKeys.TRAIN)
+
+
+@contextlib.contextmanager
+def intercepted_training(
+  train: Callable[[Any, Callable[..., Any]], Any],
+) -> Iterator[None]:
+  """Calls a function where an Estimator is to train, in all threads.
+
+  Args:
+    train: Is called with the Estimator and the input_fn.
+
+  Yields:
+    None.
+  """
+  owner = tf.compat.v1.estimator.Estimator
+  original = owner.train
+
+  @functools.wraps(original)
+  def intercepted(
+    estimator: Any, input_fn: Callable[..., Any], *args: Any, **kwargs: Any
+  ) -> Any:
+    del args, kwargs  # Hooks, steps and listeners of a run.
+    return train(estimator, input_fn)
+
+  owner.train = intercepted
+  try:
+    yield
+  finally:
+    owner.train = original
 
 
 def arguments_of(function: Callable[..., Any]) -> tuple[str, ...]:

@@ -30,6 +30,7 @@ _Options = TypeVar("_Options")
 
 BAD_USE = 2
 PROGRAM = options_lib.Group("Your program's TensorFlow")
+PROGRAM_ARGUMENTS = "[-m] PROGRAM ARGS..."
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
 _LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
 # What TensorFlow 2.21 writes before it looks at the level.
@@ -38,7 +39,13 @@ _LOGGED = re.compile(rb"[IWE]\d{4} |WARNING: All log messages before absl")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ProgramOptions:
-  """Which TensorFlow the user's program sees; see docs/tensorflow1.md."""
+  """The user's program, and which TensorFlow it sees; docs/tensorflow1.md.
+
+  Attributes:
+    program: A script or -m and a module, with its arguments; empty for none.
+  """
+
+  program: tuple[str, ...] = ()
 
   contrib: bool = PROGRAM(False, "Bring back tf.contrib for your program.")
   v1: bool = PROGRAM(
@@ -74,7 +81,7 @@ class Command(Generic[_Options]):
     module: The module whose `run_command` does it, by its whole name.
     without: The options of sharding that it has no use for.
     defaults: Other defaults than options of sharding have, by their names.
-    arguments: What follows the flags, if something does.
+    arguments: What follows the flags and --, if something may.
   """
 
   name: str
@@ -105,22 +112,27 @@ class Command(Generic[_Options]):
     used = options_lib.names(sharding, self.without)
     options_lib.define_flags(sharding, flag_values, used, **self.defaults)
 
-  def options_of_flags(self, flag_values: flags.FlagValues) -> _Options:
+  def options_of_flags(
+    self, flag_values: flags.FlagValues, **given: Any
+  ) -> _Options:
     """Returns the options that parsed flags mean.
 
     Args:
       flag_values: The flags, parsed.
+      **given: The fields of the options that no flag gives.
 
     Raises:
       ValueError: If they do not fit together.
     """
     if not self._has_sharding:
-      return options_lib.from_flags(self.options, flag_values)
+      return options_lib.from_flags(self.options, flag_values, **given)
     sharding = options_lib.from_flags(
       sharding_options.ShardingOptions, flag_values
     )
     check_one_process(sharding.aggregation)
-    return options_lib.from_flags(self.options, flag_values, sharding=sharding)
+    return options_lib.from_flags(
+      self.options, flag_values, sharding=sharding, **given
+    )
 
   def main(self, argv: list[str]) -> int:
     """Runs the command; TensorFlow is imported once its flags are right.
@@ -159,6 +171,11 @@ class Command(Generic[_Options]):
     if flag_values is None:
       flag_values = flags.FlagValues()
     self.define_flags(flag_values)
+    given = {}
+    if self.arguments:
+      end = argv.index("--") if "--" in argv else len(argv)
+      given["program"] = tuple(argv[end + 1 :])
+      argv = argv[:end]
     if any(
       word.lstrip("-") in _HELP_FLAGS for word in argv[1:] if word[0:1] == "-"
     ):
@@ -180,12 +197,12 @@ class Command(Generic[_Options]):
     except flags.Error as error:
       raise FlagsError(_wrong_value(str(error))) from error
     if len(rest) > 1:
-      after = self.arguments and f" and before {self.arguments}"
+      after = self.arguments and f" and before -- {self.arguments}"
       raise FlagsError(
         f"unexpected argument {rest[1]!r}; flags are written --name=value"
         f"{after}, --help explains them"
       )
-    return self.options_of_flags(flag_values)
+    return self.options_of_flags(flag_values, **given)
 
   def help(self, flag_values: flags.FlagValues) -> str:
     """Returns the help: every flag with its default, by group.
@@ -193,8 +210,12 @@ class Command(Generic[_Options]):
     Args:
       flag_values: The flags.
     """
-    usage = f"usage: {self.name} [--flag=value ...] {self.arguments}"
-    lines = [self.summary, "", usage.rstrip()]
+    usage = f"usage: {self.name} [--flag=value ...]"
+    lines = [
+      self.summary,
+      "",
+      usage + (self.arguments and f" -- {self.arguments}"),
+    ]
     modules = flag_values.flags_by_module_dict()
     headings = [
       heading
@@ -247,12 +268,25 @@ def check_program(
       raise FlagsError(
         f"--{name} is for programs of TensorFlow 1; give --v1, too"
       )
+  of_model_fn = (needed, *others, "params")
+  if options.program:
+    for name in ("model_fn", *of_model_fn):
+      if getattr(options, name) is not None:
+        raise FlagsError(
+          f"--{name} is given beside the program {options.program[0]}, which "
+          "says that itself; leave one of them out"
+        )
+    if options.program == ("-m",):
+      raise FlagsError("-m is given without a module; write one after it")
+    if options.program[0] != "-m":
+      check_script(options.program[0])
+    return
   if options.model_fn is None:
-    for name in (needed, *others, "params", "contrib", "v1"):
+    for name in (*of_model_fn, "contrib", "v1"):
       if getattr(options, name) not in (None, False):
         raise FlagsError(
           f"--{name} is given without --model_fn; say which model it is for, "
-          "such as --model_fn=my_model:model_fn"
+          "such as --model_fn=my_model:model_fn, or -- and your program"
         )
     return
   if getattr(options, needed) is None:
@@ -261,6 +295,22 @@ def check_program(
     )
   check_function("model_fn", options.model_fn)
   parse_params(options.params)
+
+
+def check_script(path: str) -> None:
+  """Raises if there is no such script.
+
+  Args:
+    path: As the user gave it.
+
+  Raises:
+    FlagsError: If there is none.
+  """
+  if not os.path.isfile(options_lib.absolute_path(path)):
+    raise FlagsError(
+      f"there is no file {path} in {options_lib.user_directory()}; give the "
+      "path of a program"
+    )
 
 
 def check_function(flag: str, name: str) -> None:

@@ -1,6 +1,7 @@
 """What the compare command is told; the fields are the flags of the names."""
 
 import dataclasses
+from typing import Any
 
 from estimator_mp.cli import commands, train_flags
 from estimator_mp.config import options as options_lib
@@ -43,8 +44,11 @@ class CompareOptions(commands.ProgramOptions):
     "The largest difference of a loss, a gradient norm or a variable that"
     " counts as equal, as a part of the plain one.",
   )
-  seed: int = _comparison(
-    1, "The Estimator's tf_random_seed.", maximum=_MAX_SEED
+  seed: int | None = _comparison(
+    None,
+    "The Estimator's tf_random_seed. Without it: that of the program's"
+    " RunConfig, or 1.",
+    maximum=_MAX_SEED,
   )
   checkpoint: str | None = _comparison(
     None,
@@ -71,21 +75,26 @@ class CompareOptions(commands.ProgramOptions):
 class _CompareCommand(commands.Command[CompareOptions]):
   """A command that compares one model: the user's, or one of this project."""
 
-  def options_of_flags(self, flag_values: flags.FlagValues) -> CompareOptions:
+  def options_of_flags(
+    self, flag_values: flags.FlagValues, **given: Any
+  ) -> CompareOptions:
     """Returns the options that parsed flags mean; see `Command`."""
-    options = super().options_of_flags(flag_values)
+    options = super().options_of_flags(flag_values, **given)
+    theirs = f"--model_fn={options.model_fn}" if options.model_fn else ""
+    theirs = theirs or " ".join(options.program)
     for name in ("model", "batch_size"):
-      if options.model_fn is not None and flag_values[name].present:
+      if theirs and flag_values[name].present:
         raise commands.FlagsError(
-          f"--{name} is for this project's models, but --model_fn="
-          f"{options.model_fn} is given; leave one of them out"
+          f"--{name} is for this project's models, but {theirs} is given; "
+          "leave one of them out"
         )
     return options
 
 
 COMMAND = _CompareCommand(
   "compare",
-  "Trains a model plain and sharded, in turns, and compares every step.",
+  "Trains a model plain and sharded, in turns, and compares every step: a"
+  " model_fn's,\nor that of the first Estimator that PROGRAM trains.",
   CompareOptions,
   (
     _model,
@@ -94,8 +103,8 @@ COMMAND = _CompareCommand(
     _comparison,
   ),
   "estimator_mp.cli.run_compare",
-  without=("export_shards", "prefetch_inputs"),
   defaults={"mesh": "stage:3"},
+  arguments=commands.PROGRAM_ARGUMENTS,
 )
 
 

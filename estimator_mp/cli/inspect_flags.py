@@ -8,20 +8,6 @@ from estimator_mp.config import sharding_options
 
 _model = options_lib.Group("Model")
 _output = options_lib.Group("Output")
-# What a first step shows is nothing to inspect, and order is none of a place.
-_NOT_OF_A_PLACE = (
-  "verify_placement",
-  "schedule",
-  "max_live_micro_batches",
-  "num_virtual_stages",
-  "gradient_accumulation_steps",
-  "recompute",
-  "horovod_op",
-  "initial_values",
-  "plain_initial_bytes",
-  "export_shards",
-  "prefetch_inputs",
-)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,12 +48,13 @@ class InspectOptions(commands.ProgramOptions):
 
 COMMAND = commands.Command(
   "inspect",
-  "Shows how the layers of a model would be spread over several devices.",
+  "Shows how the layers of a model would be spread over several devices: a"
+  " model_fn's,\nor that of the first Estimator that PROGRAM trains.",
   InspectOptions,
   (_model, commands.PROGRAM, options_lib.SHARDING, _output),
   "estimator_mp.cli.run_inspect",
-  without=_NOT_OF_A_PLACE,
   defaults={"mesh": "stage:3"},
+  arguments=commands.PROGRAM_ARGUMENTS,
 )
 
 

@@ -1,8 +1,16 @@
 """What the compare command runs: a user's model, plain and sharded."""
 
 import functools
+from collections.abc import Callable
+from typing import Any
 
-from estimator_mp.cli import commands, compare_flags, user_program
+from compat.private import estimators
+from estimator_mp.cli import (
+  commands,
+  compare_flags,
+  first_training,
+  user_program,
+)
 from estimator_mp.comparison.compare import compare
 from estimator_mp.comparison.comparison import Comparison
 from estimator_mp.config.sharding_config import ShardingConfig
@@ -33,15 +41,32 @@ def run_command(options: compare_flags.CompareOptions) -> int:
 
 
 def _compared(options: compare_flags.CompareOptions) -> Comparison:
+  seed = 1 if options.seed is None else options.seed
   compared = functools.partial(
     compare,
     config=ShardingConfig.of(options.sharding),
     steps=options.steps,
     tolerance=options.tolerance,
-    run_config=tf.estimator.RunConfig(tf_random_seed=options.seed),
+    run_config=tf.estimator.RunConfig(tf_random_seed=seed),
     checkpoint=options.checkpoint,
     restart_each_step=options.restart_each_step,
   )
+  if options.program:
+    user_program.show_tensorflow(options)
+
+    def compare_estimator(
+      estimator: Any, input_fn: Callable[..., Any]
+    ) -> Comparison:
+      run_config = estimator.config
+      if options.seed is not None or run_config.tf_random_seed is None:
+        run_config = run_config.replace(tf_random_seed=seed)
+      return compared(
+        estimators.training_model_fn(estimator),
+        estimators.training_input_fn(estimator, input_fn),
+        run_config=run_config,
+      )
+
+    return first_training.act_instead(options.program, compare_estimator)
   if options.model_fn is None or options.input_fn is None:
     dataset = datasets.load("digits", None)
     return compared(

@@ -2,15 +2,19 @@
 
 import json
 import os
+from collections.abc import Callable
+from typing import Any
 
 import estimator_mp
+from compat.private import estimators
 from estimator_mp.cli import (
   commands,
+  first_training,
   inspect_flags,
   run_record,
   user_program,
 )
-from estimator_mp.comparison import inspect_model
+from estimator_mp.comparison import inspect_model, training_graph
 from estimator_mp.comparison.inspect_model import InputSpec
 from estimator_mp.observe import placement_picture, split_picture
 from estimator_mp.observe.inspection import Inspection
@@ -30,6 +34,25 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
   if options.out is not None:
     run_record.make_writable("out", options.out)
   config = estimator_mp.ShardingConfig.of(options.sharding)
+  if options.program:
+    user_program.show_tensorflow(options)
+
+    def inspect_estimator(
+      estimator: Any, input_fn: Callable[..., Any]
+    ) -> Inspection:
+      features, labels = training_graph.input_specs(
+        estimators.training_input_fn(estimator, input_fn), estimator.config
+      )
+      return inspect_model.inspect_model_fn(
+        estimators.training_model_fn(estimator),
+        features,
+        labels,
+        config,
+        model=" ".join(options.program),
+        run_config=estimator.config,
+      )
+
+    return first_training.act_instead(options.program, inspect_estimator)
   if options.model_fn is None:
     return inspect_model.inspect_model_fn(
       images.plain_model_fn("cifar10_cnn", num_classes=10, seed=1),

@@ -192,7 +192,9 @@ class TraceOptions(ModelOptions):
 class _ModelCommand(commands.Command[_Options]):
   """A command whose flags have the defaults of the model that it trains."""
 
-  def options_of_flags(self, flag_values: flags.FlagValues) -> _Options:
+  def options_of_flags(
+    self, flag_values: flags.FlagValues, **given: Any
+  ) -> _Options:
     """Returns the options that parsed flags mean; see `Command`."""
     self._set_defaults(flag_values)
     model = flag_values["model"].value
@@ -208,7 +210,7 @@ class _ModelCommand(commands.Command[_Options]):
           f"--{name}={flag_values[name].value} does not fit --model={model};"
           f" use one of {', '.join(words)}"
         )
-    return super().options_of_flags(flag_values)
+    return super().options_of_flags(flag_values, **given)
 
   def help(self, flag_values: flags.FlagValues) -> str:
     """Returns the help, with the defaults of the model that is named."""

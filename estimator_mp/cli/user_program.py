@@ -39,13 +39,15 @@ def show_tensorflow(options: commands.ProgramOptions, *names: str) -> None:
   """Gives the user's program the TensorFlow that it asks for.
 
   Args:
-    options: What is asked for.
-    *names: Its functions, module:function; their packages belong to it, even
-      if they are installed.
+    options: What is asked for; a module that is its program belongs to it,
+      even if it is installed.
+    *names: Its functions, module:function; their packages belong to it, too.
 
   Raises:
     ValueError: If it is too late for that.
   """
+  if options.program[:1] == ("-m",):
+    names = (*names, options.program[1])
   packages = [name.partition(":")[0].partition(".")[0] for name in names]
   packages += filter(None, (options.v1_packages or "").split(","))
   try:

@@ -18,8 +18,9 @@ from estimator_mp.session.session_config import run_config as make_run_config
 
 import tensorflow as tf
 
-Spec: TypeAlias = tf.TensorSpec | tf.SparseTensorSpec
-InputSpec: TypeAlias = Spec | dict[str, Spec]
+Spec: TypeAlias = tf.TensorSpec | tf.SparseTensorSpec | tf.RaggedTensorSpec
+# Of features or labels: one of them, or some in dicts and tuples.
+InputSpec: TypeAlias = Any
 
 
 def inspect_model_fn(
@@ -29,16 +30,20 @@ def inspect_model_fn(
   config: sharding_config_lib.ShardingConfig,
   params: dict[str, Any] | None = None,
   model: str = "",
+  run_config: tf.estimator.RunConfig | None = None,
 ) -> inspection.Inspection:
   """Returns the partition that a model_fn would get.
 
   Args:
     model_fn: The model_fn of an Estimator, as it is.
-    features: What its input_fn returns as features.
+    features: What its input_fn returns as features: a `tf.TensorSpec`,
+      `tf.SparseTensorSpec` or `tf.RaggedTensorSpec`, or several of them in
+      dicts and tuples.
     labels: The same for labels; None for none.
     config: The mesh, and how the model is placed on it.
     params: The Estimator's params; None for none.
     model: What people call the model.
+    run_config: The Estimator's RunConfig; None for one of defaults.
 
   Returns:
     The partition and its costs.
@@ -53,6 +58,9 @@ def inspect_model_fn(
   config = dataclasses.replace(config, prefetch_inputs=False)
   sharded = sharding.shard_model_fn(model_fn, config)
   arguments = _arguments(model_fn, labels is not None, params)
+  given = make_run_config(config)
+  if run_config is not None:
+    given = run_config.replace(session_config=given.session_config)
   with tf.Graph().as_default() as graph:
     tf.compat.v1.train.create_global_step()
     with tf.device("/cpu:0"):  # As an Estimator does.
@@ -60,7 +68,7 @@ def inspect_model_fn(
       if labels is not None:
         arguments["labels"] = placeholders(labels)
     seen = len(graph.get_operations())
-    spec = sharded(**arguments, config=make_run_config(config))
+    spec = sharded(**arguments, config=given)
     forward = forward_sequence(graph.get_operations()[seen:], [spec.loss.op])
     return inspection.inspect_graph(graph, forward, config, model)
 
@@ -86,21 +94,25 @@ def _arguments(
   return {name: value for name, value in offered.items() if name in names}
 
 
-def placeholders(spec: InputSpec | None) -> Any:
-  """Returns placeholders of the default graph for what a spec says.
+def placeholders(spec: InputSpec) -> Any:
+  """Returns placeholders of the default graph, nested as their specs are.
 
   Args:
-    spec: The spec; None for nothing.
-
-  Returns:
-    A tensor, a dict of tensors, or None.
+    spec: The specs; None is nothing, and stays so.
   """
-  if isinstance(spec, dict):
-    return {name: _placeholder(entry) for name, entry in spec.items()}
-  return None if spec is None else _placeholder(spec)
+  return tf.nest.map_structure(_placeholder, spec)
 
 
-def _placeholder(spec: Spec) -> tf.Tensor | tf.SparseTensor:
+def _placeholder(
+  spec: Spec | None,
+) -> tf.Tensor | tf.SparseTensor | tf.RaggedTensor | None:
+  if spec is None:
+    return None
   if isinstance(spec, tf.SparseTensorSpec):
     return tf.compat.v1.sparse_placeholder(spec.dtype, spec.shape)
+  if isinstance(spec, tf.RaggedTensorSpec):
+    rank = spec.ragged_rank
+    return tf.compat.v1.ragged.placeholder(
+      spec.dtype, rank, spec.shape[rank + 1 :]
+    )
   return tf.compat.v1.placeholder(spec.dtype, spec.shape)

@@ -51,17 +51,7 @@ def read_batches(
     params: Its `params`, if it takes some.
   """
   with tf.Graph().as_default(), _seeded(run_config):
-    v1.train.create_global_step()
-    given = {"mode": _TRAIN, "config": run_config, "params": params}
-    result = input_fn(**_accepted(input_fn, given))
-    if isinstance(result, tf.data.Dataset | v1.data.Dataset):
-      iterator = v1.data.make_initializable_iterator(result)
-      v1.add_to_collection(
-        v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer
-      )
-      result = iterator.get_next()
-    is_pair = isinstance(result, list | tuple) and len(result) == 2
-    features, labels = result if is_pair else (result, None)
+    features, labels = _call_input_fn(input_fn, run_config, params)
     components = tf.nest.flatten((features, labels), expand_composites=True)
     tensors = [x for x in components if x is not None]
     values: list[list[np.ndarray]] = []
@@ -72,6 +62,43 @@ def read_batches(
         except tf.errors.OutOfRangeError:
           break
     return Batches((features, labels), tuple(values))
+
+
+def input_specs(
+  input_fn: Callable[..., Any],
+  run_config: tf.estimator.RunConfig,
+  params: Mapping[str, Any] | None = None,
+) -> tuple[Any, Any]:
+  """Returns what features and labels of an input_fn are: nested specs.
+
+  Args:
+    input_fn: An input_fn of an Estimator; nothing is read of it.
+    run_config: Its `config`, if it takes one.
+    params: Its `params`, if it takes some.
+  """
+  with tf.Graph().as_default():
+    features, labels = tf.nest.map_structure(
+      lambda x: x if x is None else tf.type_spec_from_value(x),
+      _call_input_fn(input_fn, run_config, params),
+    )
+  return features, labels
+
+
+def _call_input_fn(
+  input_fn: Callable[..., Any],
+  run_config: tf.estimator.RunConfig,
+  params: Mapping[str, Any] | None,
+) -> tuple[Any, Any]:
+  """Returns features and labels of the default graph."""
+  v1.train.create_global_step()
+  given = {"mode": _TRAIN, "config": run_config, "params": params}
+  result = input_fn(**_accepted(input_fn, given))
+  if isinstance(result, tf.data.Dataset | v1.data.Dataset):
+    iterator = v1.data.make_initializable_iterator(result)
+    v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
+    result = iterator.get_next()
+  is_pair = isinstance(result, list | tuple) and len(result) == 2
+  return tuple(result) if is_pair else (result, None)
 
 
 @contextlib.contextmanager

@@ -4,6 +4,7 @@ import dataclasses
 import os
 import shutil
 import sys
+from typing import Any
 
 from estimator_mp.cli import commands
 from estimator_mp.cli.launching import tasks as tasks_lib
@@ -16,7 +17,6 @@ _tasks = options_lib.Group("Tasks")
 _ends = options_lib.Group("Failures and ends")
 _limits = options_lib.Group("Limits of each task")
 _places = options_lib.Group("Network and logs")
-_PROGRAM = "PROGRAM ARGS..."
 OWN = "own"
 HOST = "host"
 
@@ -128,13 +128,12 @@ class LaunchOptions:
 class _LaunchCommand(commands.Command[LaunchOptions]):
   """A command that is given a program after its flags."""
 
-  def parse(
-    self, argv: list[str], flag_values: flags.FlagValues | None = None
+  def options_of_flags(
+    self, flag_values: flags.FlagValues, **given: Any
   ) -> LaunchOptions:
-    """Returns the options that a command line means; see `Command`."""
-    end = argv.index("--") if "--" in argv else len(argv)
-    options = super().parse(argv[:end], flag_values)
-    return dataclasses.replace(options, program=_runnable(argv[end + 1 :]))
+    """Returns the options that parsed flags mean; see `Command`."""
+    given["program"] = _runnable(given["program"])
+    return super().options_of_flags(flag_values, **given)
 
 
 COMMAND = _LaunchCommand(
@@ -144,20 +143,20 @@ COMMAND = _LaunchCommand(
   LaunchOptions,
   (_tasks, _ends, _limits, _places),
   "estimator_mp.cli.launching.run_launch",
-  arguments=f"-- {_PROGRAM}",
+  arguments="PROGRAM ARGS...",
 )
 
 
 parse = COMMAND.parse
 
 
-def _runnable(words: list[str]) -> tuple[str, ...]:
+def _runnable(words: tuple[str, ...]) -> tuple[str, ...]:
   """Returns a program and its arguments as a process can run them.
 
   Raises:
     FlagsError: If there is no such program.
   """
-  if not words or words == ["-m"]:
+  if words in ((), ("-m",)):
     raise commands.FlagsError(
       "there is no program to run; write it after --, such as launch --tasks=3"
       " -- train.py --steps=100"
@@ -165,11 +164,7 @@ def _runnable(words: list[str]) -> tuple[str, ...]:
   if words[0] == "-m":
     return (sys.executable, *words)
   if words[0].endswith(".py"):
-    if not os.path.isfile(options_lib.absolute_path(words[0])):
-      raise commands.FlagsError(
-        f"there is no file {words[0]} in {options_lib.user_directory()}; give "
-        "the path of a program"
-      )
+    commands.check_script(words[0])
     return (sys.executable, *words)
   path = words[0]
   if os.sep in path:

@@ -111,7 +111,7 @@ class CommandTest(parameterized.TestCase):
       "no_model_fn",
       ["--input_fn=a:b"],
       "--input_fn is given without --model_fn; say which model it is for, such"
-      " as --model_fn=my_model:model_fn",
+      " as --model_fn=my_model:model_fn, or -- and your program",
     ),
     (
       "no_input_fn",

@@ -115,7 +115,7 @@ class CommandTest(parameterized.TestCase):
       "labels_alone",
       ["--labels=int32[?]"],
       "--labels is given without --model_fn; say which model it is for, such "
-      "as --model_fn=my_model:model_fn",
+      "as --model_fn=my_model:model_fn, or -- and your program",
     ),
     (
       "no_features",

@@ -143,6 +143,17 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
         one, other = session.run([first, second])
     np.testing.assert_allclose(other, 2.0 * one)
 
+  def test_resources_are_true_as_references_are(self):
+    """A program writes `average if average else variable`."""
+    with tf.Graph().as_default() as graph, resources.all_resources():
+      variable = tf.get_variable("v", [3], initializer=tf.zeros_initializer())
+      averages = tf.train.ExponentialMovingAverage(0.5)
+      averages.apply([variable])
+      ops = len(graph.get_operations())
+      self.assertTrue(averages.average(variable))
+      self.assertEqual(averages.average(variable).handle.op.type, "VarHandleOp")
+      self.assertLen(graph.get_operations(), ops)
+
   @parameterized.named_parameters(
     tiers.sample(
       [

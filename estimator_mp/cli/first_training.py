@@ -1,0 +1,96 @@
+"""The first training of a user's program: its Estimator and its input_fn.
+
+The program is started as it is. What is to be done with its Estimator is done
+where `Estimator.train` would be, so that all that the program has set up is
+still there; then the program ends.
+"""
+
+import sys
+import traceback
+from collections.abc import Callable, Sequence
+from concurrent import futures
+from typing import Any, TypeVar
+
+from compat import program
+from compat.private import estimators
+from estimator_mp import sharding
+from estimator_mp.cli import commands
+from estimator_mp.config import options as options_lib
+
+import tensorflow as tf
+
+_T = TypeVar("_T")
+
+
+class _Reached(BaseException):
+  """Ends a program, whichever errors it handles itself."""
+
+
+def act_instead(
+  words: Sequence[str],
+  act: Callable[[tf.compat.v1.estimator.Estimator, Callable[..., Any]], _T],
+) -> _T:
+  """Runs a program up to its first training, and does something else there.
+
+  An error of the program's own ends the process, with its traceback, as it
+  would without this.
+
+  Args:
+    words: A script, or -m and a module, and its arguments.
+    act: Is called with the Estimator and the input_fn.
+
+  Returns:
+    What `act` returns.
+
+  Raises:
+    FlagsError: If the program trains no Estimator, or one that is sharded.
+    Exception: What `act` raises.
+  """
+  name = " ".join(words)
+  acted: futures.Future[_T] = futures.Future()
+
+  def train(estimator: Any, input_fn: Callable[..., Any]) -> None:
+    if not acted.done():
+      try:
+        _check_plain(estimator, name)
+        acted.set_result(act(estimator, input_fn))
+      except Exception as error:
+        acted.set_exception(error)
+    raise _Reached
+
+  with estimators.intercepted_training(train):
+    end = _run(words)
+  if acted.done():
+    return acted.result()
+  if isinstance(end, Exception):
+    traceback.print_exception(end)
+    sys.exit(1)
+  state = f" ({end!r})" if end else ""
+  raise commands.FlagsError(
+    f"{name} ended{state} before an Estimator trained; give it the arguments "
+    "with which it trains"
+  )
+
+
+def _run(words: Sequence[str]) -> BaseException | None:
+  """Runs a program; returns how it ended, None if it came to its end."""
+  folder = options_lib.user_directory()
+  if folder not in sys.path:
+    sys.path.insert(0, folder)
+  try:
+    if words[0] == "-m":
+      program.run(words[1], True, words[2:])
+    else:
+      program.run(options_lib.absolute_path(words[0]), False, words[1:])
+  except (Exception, SystemExit, _Reached) as end:
+    return end
+  return None
+
+
+def _check_plain(estimator: Any, name: str) -> None:
+  """Raises if an Estimator is sharded."""
+  if sharding.is_sharded(estimators.model_fn_of(estimator)):
+    raise commands.FlagsError(
+      f"{name} shards its {type(estimator).__name__} itself; leave that line "
+      "out, and say by flags of this command how to shard it"
+    )

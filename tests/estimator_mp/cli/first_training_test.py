@@ -1,0 +1,230 @@
+"""The first training of a user's program, and what is done instead of it."""
+
+import contextlib
+import io
+import os
+import pathlib
+import sys
+from unittest import mock
+
+from estimator_mp.cli import (
+  commands,
+  compare_flags,
+  first_training,
+  inspect_flags,
+)
+from tests.estimator_mp.cli import command_runs
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+# What it reads is gone when its training ends, and it handles all errors.
+SCRIPT = """
+import argparse
+import os
+import tempfile
+
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+
+def model_fn(features, labels, mode, params):
+  net = v1.layers.dense(features["x"], params["units"], tf.tanh, name="first")
+  net = v1.layers.dense(net, 1, name="second")
+  loss = tf.reduce_mean((net - labels) ** 2)
+  step = v1.train.get_global_step()
+  train_op = v1.train.AdamOptimizer(0.01, epsilon=1e-4).minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def main(units):
+  config = tf.estimator.RunConfig(tf_random_seed=7)
+  with tempfile.TemporaryDirectory() as folder:
+    path = os.path.join(folder, "x.npy")
+    np.save(path, np.random.RandomState(3).rand(32, 4).astype(np.float32))
+
+    def input_fn():
+      x = np.load(path)
+      data = tf.data.Dataset.from_tensor_slices(({"x": x}, x[:, :1]))
+      return data.repeat().batch(8)
+
+    params = {"units": units}
+    try:
+      tf.estimator.train_and_evaluate(
+        tf.estimator.Estimator(model_fn, config=config, params=params),
+        tf.estimator.TrainSpec(input_fn, max_steps=10),
+        tf.estimator.EvalSpec(input_fn),
+      )
+    except Exception:
+      pass
+
+
+if __name__ == "__main__":
+  parser = argparse.ArgumentParser()
+  parser.add_argument("--units", type=int)
+  main(parser.parse_args().units)
+"""
+# A TPUEstimator tells both functions the batch size.
+TPU_SCRIPT = """
+import numpy as np
+import tensorflow as tf
+
+v1 = tf.compat.v1
+tpu = v1.estimator.tpu
+
+
+def input_fn(params):
+  x = np.random.RandomState(3).rand(32, 4).astype(np.float32)
+  data = tf.data.Dataset.from_tensor_slices((x, x[:, :1])).repeat()
+  return data.batch(params["batch_size"], drop_remainder=True)
+
+
+def model_fn(features, labels, mode, params):
+  assert features.shape[0] == params["batch_size"] == 16
+  net = v1.layers.dense(features, 8, tf.tanh, name="first")
+  net = v1.layers.dense(net, 1, name="second")
+  loss = tf.reduce_mean((net - labels) ** 2)
+  step = v1.train.get_global_step()
+  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+  return tpu.TPUEstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+tpu.TPUEstimator(
+  model_fn, config=tpu.RunConfig(), use_tpu=False, train_batch_size=16
+).train(input_fn, steps=5)
+"""
+SHARDED = """
+import estimator_mp
+import tensorflow as tf
+
+estimator = tf.estimator.Estimator(lambda features, mode: None)
+estimator_mp.shard_estimator(estimator, estimator_mp.ShardingConfig("stage:2"))
+estimator.train(lambda: None)
+"""
+# It trains twice, whatever happens.
+STUBBORN = """
+import tensorflow as tf
+
+for _ in range(2):
+  try:
+    tf.estimator.Estimator(lambda features, mode: None).train(lambda: 5)
+  except BaseException:
+    pass
+"""
+
+
+class FirstTrainingTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.folder = self.create_tempdir().full_path
+    for patch in (
+      mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=self.folder),
+      mock.patch.object(sys, "argv", list(sys.argv)),
+      mock.patch.object(sys, "path", list(sys.path)),
+    ):
+      self.enter_context(patch)
+
+  def write(self, text, name="train.py"):
+    pathlib.Path(self.folder, name).write_text(text)
+
+  @parameterized.parameters(
+    ("train.py", "--units=6"), ("-m", "their_training", "--units=6")
+  )
+  def test_what_the_program_has_set_up_is_there(self, *words):
+    for name in ("train.py", "their_training.py"):
+      self.write(SCRIPT, name)
+
+    def act(estimator, input_fn):
+      with tf.Graph().as_default():
+        features, _ = input_fn().element_spec
+      return estimator.params, estimator.config.tf_random_seed, features["x"]
+
+    params, seed, spec = first_training.act_instead(words, act)
+    self.assertEqual((params, seed), ({"units": 6}, 7))
+    self.assertEqual(spec, tf.TensorSpec([None, 4], tf.float32))
+    self.assertNotIn("intercepted", tf.estimator.Estimator.train.__name__)
+
+  def test_only_the_first_training_counts(self):
+    self.write(STUBBORN)
+    seen = []
+    first_training.act_instead(
+      ["train.py"], lambda estimator, input_fn: seen.append(input_fn())
+    )
+    self.assertEqual(seen, [5])
+
+  def test_an_error_of_what_is_done_is_not_the_program_s(self):
+    self.write(STUBBORN)
+    with self.assertRaises(ZeroDivisionError):
+      first_training.act_instead(["train.py"], lambda *_: 1 / 0)
+
+  def test_an_error_of_the_program_has_its_traceback(self):
+    self.write("def f():\n  raise ValueError('theirs')\n\n\nf()\n")
+    errors = io.StringIO()
+    with contextlib.redirect_stderr(errors), self.assertRaises(SystemExit) as e:
+      first_training.act_instead(["train.py"], lambda *_: None)
+    self.assertEqual(e.exception.code, 1)
+    self.assertRegex(errors.getvalue(), r'train.py", line 2, in f\n')
+    self.assertEndsWith(errors.getvalue(), "ValueError: theirs\n")
+
+  @parameterized.parameters(
+    ("", "train.py --x ended before an Estimator trained; give it the "),
+    ("import sys; sys.exit(3)", r"train.py --x ended \(SystemExit\(3\)\) befo"),
+    (SHARDED, "train.py --x shards its EstimatorV2 itself; leave that line ou"),
+  )
+  def test_programs_that_train_nothing_plain(self, text, message):
+    self.write(text)
+    with self.assertRaisesRegex(commands.FlagsError, f"^{message}"):
+      first_training.act_instead(["train.py", "--x"], lambda *_: None)
+
+  @parameterized.parameters((SCRIPT, "--units=6"), (TPU_SCRIPT,))
+  def test_a_program_is_compared_and_inspected(self, text, *arguments):
+    self.write(text)
+    flags = ("--mesh=stage:2", "--num_micro_batches=2", "--", "train.py")
+    code, output, errors = command_runs.run(
+      compare_flags.COMMAND.main, "--steps=2", *flags, *arguments
+    )
+    self.assertEqual((code, errors), (0, ""))
+    self.assertIn("\nequal: losses, gradient norms and ", output)
+    code, output, errors = command_runs.run(
+      inspect_flags.COMMAND.main, "--schedule=zb1p", *flags, *arguments
+    )
+    self.assertEqual((code, errors), (0, ""))
+    title = " ".join(["train.py", *arguments])
+    self.assertStartsWith(output, f"{title} on stage:2\n")
+    self.assertRegex(output, r"\n1 +/device:CPU:1 +second ")
+
+  @parameterized.parameters(inspect_flags.COMMAND, compare_flags.COMMAND)
+  def test_what_is_wrong_is_one_line(self, command):
+    self.write(SCRIPT)
+    for arguments, message in (
+      (
+        "--model_fn=a:b -- train.py",
+        "--model_fn is given beside the program train.py, which says that "
+        "itself; leave one of them out",
+      ),
+      (
+        "--params={} -- train.py",
+        "--params is given beside the program train.py, which says that "
+        "itself; leave one of them out",
+      ),
+      (
+        "-- none.py",
+        f"there is no file none.py in {self.folder}; give the path of a "
+        "program",
+      ),
+      ("-- -m", "-m is given without a module; write one after it"),
+      (
+        "train.py",
+        "unexpected argument 'train.py'; flags are written --name=value and "
+        "before -- [-m] PROGRAM ARGS..., --help explains them",
+      ),
+    ):
+      with self.subTest(arguments):
+        found = command_runs.run(command.main, *arguments.split())
+        self.assertEqual(found, (2, "", f"{command.name}: {message}\n"))
+
+
+if __name__ == "__main__":
+  absltest.main()
