@@ -70,8 +70,8 @@ def _compared(options: compare_flags.CompareOptions) -> Comparison:
   if options.model_fn is None or options.input_fn is None:
     dataset = datasets.load("digits", None)
     return compared(
-      images.plain_model_fn(options.model, dataset.num_classes, options.seed),
-      dataset.train_input_fn(options.batch_size, options.seed),
+      images.plain_model_fn(options.model, dataset.num_classes, seed),
+      dataset.train_input_fn(options.batch_size, seed),
     )
   user_program.show_tensorflow(options, options.model_fn, options.input_fn)
   return compared(

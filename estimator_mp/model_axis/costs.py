@@ -28,6 +28,7 @@ from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import (
   Composite,
   LookUp,
+  OnCopies,
   Operand,
   Owned,
   Partial,
@@ -257,6 +258,9 @@ class _Sending:
     if isinstance(decision, LookUp):
       self._look_up(op, decision)
       return
+    if isinstance(decision, OnCopies):
+      self._work_on_copies(op)
+      return
     inputs = op.inputs
     for tensor, operand in zip(inputs, decision.operands, strict=True):
       self._read(op, tensor, operand)
@@ -282,6 +286,16 @@ class _Sending:
     size = max(tensor.dtype.size, 4)
     each = sum(shapes.num_elements(shape) for shape in decision.exchanged)
     self._add(EXCHANGE, op, tensor, 2 * self._others * size * each)
+
+  def _work_on_copies(self, op: tf.Operation) -> None:
+    """Adds shards, which go to a copy and come back from it."""
+    for tensor in op.inputs:
+      self._read_whole(op, tensor)
+      split = self._splits.get(tensor.name)
+      if split is not None and op_types.is_handle(tensor):
+        num_bytes = shapes.variable_bytes(tensor.op)
+        sent = num_bytes * (split.size - split.sizes[0]) // max(split.size, 1)
+        self._add(EXCHANGE, op, tensor, 2 * sent, has_gradient=False)
 
   def _look_up(self, op: tf.Operation, decision: LookUp) -> None:
     """Adds ids and rows, which are sent once each, as if none were repeated."""

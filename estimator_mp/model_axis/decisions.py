@@ -279,7 +279,24 @@ class LookUp:
   outputs: tuple[Output, ...] = (Replicate(),)
 
 
-Decision: TypeAlias = PerPart | Composite | LookUp
+@dataclasses.dataclass(frozen=True)
+class OnCopies:
+  """The op has no rule, and is done once, on copies of whole variables.
+
+  A cond or a loop that updates a variable is an example. Shards are joined
+  before, and written from the copies after it.
+
+  Attributes:
+    operands: `OwnShard()` for the handles of split variables; all else is read
+      whole.
+    outputs: All whole.
+  """
+
+  operands: tuple[Operand, ...]
+  outputs: tuple[Output, ...]
+
+
+Decision: TypeAlias = PerPart | Composite | LookUp | OnCopies
 
 # How each input of an op is split; None for one that is whole.
 Shards: TypeAlias = Sequence[Shard | None]

@@ -21,6 +21,7 @@ from estimator_mp.config.split_rules import SplitError
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.model_axis.decisions import (
   Decision,
+  OnCopies,
   OwnShard,
   PerPart,
   Replicate,
@@ -138,6 +139,7 @@ class Inference:
     adoptable: Collection[str] = (),
     whole_values: Collection[tf.Operation] = (),
     drawn_values: Collection[tf.Operation] = (),
+    on_copies: bool = False,
   ) -> Inferred:
     """Returns what becomes of the ops if some variables are split.
 
@@ -148,9 +150,11 @@ class Inference:
       whole_values: Writes of initial values, which are made whole: random ones
         among them are the plain model's.
       drawn_values: Writes of initial values that each shard draws itself.
+      on_copies: Whether an op on a variable's handle that has no rule may work
+        on a copy of the whole variable; nothing is differentiated through it.
 
     Raises:
-      Unsplittable: If an op on a variable's handle has no rule.
+      Unsplittable: If one has no rule otherwise.
     """
     adopted: dict[str, Shard] = {}
     forced: dict[tf.Operation, Shard] = {}
@@ -163,6 +167,7 @@ class Inference:
         frozenset(adoptable) - adopted.keys(),
         frozenset(whole_values),
         frozenset(drawn_values),
+        on_copies,
       )
       attempt.visit_all()
       if not attempt.adopted and not attempt.forced:
@@ -252,6 +257,7 @@ class _Attempt:
     adoptable: Collection[str],
     whole_values: Collection[tf.Operation],
     drawn_values: Collection[tf.Operation],
+    on_copies: bool,
   ):
     self.splits = splits
     self.decisions: dict[tf.Operation, Decision] = {}
@@ -263,6 +269,7 @@ class _Attempt:
     self._adoptable = adoptable
     self._whole_values = whole_values
     self._drawn_values = drawn_values
+    self._on_copies = on_copies
     self._todo: list[int] = []
     self._seen: set[int] = set()
 
@@ -301,11 +308,20 @@ class _Attempt:
     ):
       self._take(position, step)
       return
-    for tensor, split in zip(op.inputs, splits, strict=True):
-      if split is not None:
-        if op_types.is_handle(tensor):
-          raise Unsplittable(tensor.op.name, op)
-        self.gathers.append(Gather(tensor.name, op.name, op.type))
+    split_inputs = [
+      tensor
+      for tensor, split in zip(op.inputs, splits, strict=True)
+      if split is not None
+    ]
+    handles = [x for x in split_inputs if op_types.is_handle(x)]
+    if handles and not self._on_copies:
+      raise Unsplittable(handles[0].op.name, op)
+    if handles:
+      self.decisions[op] = OnCopies(
+        tuple(OwnShard() if x in handles else Replicate() for x in op.inputs),
+        (Replicate(),) * len(op.outputs),
+      )
+    self.gathers += (Gather(x.name, op.name, op.type) for x in split_inputs)
 
   def _take(self, position: int, step: _Step) -> None:
     """Keeps a decision, and what it makes of the op's inputs and outputs."""

@@ -17,7 +17,7 @@ from estimator_mp.config.split_rules import (
   SplitRule,
   rule_for,
 )
-from estimator_mp.graph import savers, shapes, traversal
+from estimator_mp.graph import op_types, savers, shapes, traversal
 from estimator_mp.graph import variables as variables_lib
 from estimator_mp.model_axis import costs, inference, search
 from estimator_mp.model_axis.decisions import ByTurns, Shard, even_sizes
@@ -102,6 +102,7 @@ class SplitPlanner:
       [name for name, op in self._undecided.items() if self._may_be_split(op)],
       plain_values,
       _initial_writes().difference(plain_values),
+      on_copies=not targets,
     )
     self.splits |= inferred.adopted
     self._tensors |= inferred.splits
@@ -146,7 +147,12 @@ class SplitPlanner:
     Raises:
       SplitError: With the op that reads it, and the bytes.
     """
-    num_bytes = shapes.tensor_bytes(graph.get_tensor_by_name(gather.tensor))
+    tensor = graph.get_tensor_by_name(gather.tensor)
+    num_bytes = (
+      shapes.variable_bytes(tensor.op)
+      if op_types.is_handle(tensor)
+      else shapes.tensor_bytes(tensor)
+    )
     limit = self._options.memory_limit
     is_large = limit is not None and num_bytes > limit
     if self._options.gathers == "error" or is_large:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 
 from compat.private import graph_edits
 from estimator_mp.graph import op_types, traversal
+from estimator_mp.lower.splitting import copies, part_maker
 from estimator_mp.lower.splitting import operands as operands_lib
-from estimator_mp.lower.splitting import part_maker
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis import lookups as lookups_lib
 from estimator_mp.model_axis.decisions import (
   Composite,
   LookUp,
+  OnCopies,
   OwnShard,
   Partial,
   PerPart,
@@ -63,6 +64,15 @@ class PartOps:
     """
     return op in self._maker.instead
 
+  def to_run(self, op: tf.Operation) -> tf.Operation:
+    """Returns what is to run for an op: itself, or all that stands for it.
+
+    Args:
+      op: An op of the model.
+    """
+    instead = self._maker.instead.get(op, [op])
+    return instead[0] if len(instead) == 1 else tf.group(*instead)
+
   def apply(self, ops: Sequence[tf.Operation], inferred: Inferred) -> None:
     """Makes parts, and lets what is whole read sums and gathers.
 
@@ -83,6 +93,8 @@ class PartOps:
       with self._maker.making(op):
         if isinstance(decision, LookUp):
           self._look_up(op, decision, lookups[op])
+        elif isinstance(decision, OnCopies):
+          self._work_on_copies(op, decision)
         else:
           self._replace(op, decision)
       if OwnShard() not in decision.operands:
@@ -171,6 +183,14 @@ class PartOps:
       self._of_handles.add(lookup.outputs[0].name)
       self.tensors.wholes[lookup.outputs[0].name] = whole
       self._maker.instead[lookup] = [whole.op]
+
+  def _work_on_copies(self, op: tf.Operation, decision: OnCopies) -> None:
+    """Makes what stands for an op that has no rule, and no gradient."""
+    device = self._maker.devices_of(op)[0]
+    outputs, written = copies.work_on_copies(op, decision, self.tensors, device)
+    for tensor, output in zip(op.outputs, outputs, strict=True):
+      self.tensors.wholes[tensor.name] = output
+    self._maker.instead[op] = [written]
 
   def _sort_by_owner(self, op: tf.Operation) -> None:
     """Lets optimizers update rows in the order of their shards."""

@@ -101,7 +101,7 @@ class Splitter:
     self._shards.replace_in_collections()
     graph = tf.compat.v1.get_default_graph()
     self._num_seen = len(graph.get_operations())
-    return outputs.with_wholes(spec, self.whole)
+    return outputs.with_wholes(spec, self.whole, self._ops.to_run)
 
   def split_late(self, plan: Plan) -> None:
     """Splits what hooks and Savers make, before a session is made.

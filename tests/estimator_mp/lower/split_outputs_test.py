@@ -20,9 +20,13 @@ class OutputsTest(absltest.TestCase):
     self.of_split = tf.zeros([], name="of_split")
 
   def _with_wholes(self, spec):
-    """Replaces "split" and "other"; the rest is whole as it is."""
+    """Replaces "split", "other" and the op "update"; the rest is as it is."""
     wholes = {"split:0": self.of_split, "other:0": self.whole}
-    return outputs.with_wholes(spec, lambda x: wholes.get(x.name, x))
+    return outputs.with_wholes(
+      spec,
+      lambda x: wholes.get(x.name, x),
+      lambda op: self.whole.op if op.name == "update" else op,
+    )
 
   def test_of_training(self):
     hook = tf.estimator.LoggingTensorHook({"x": self.other}, every_n_iter=1)
@@ -42,6 +46,14 @@ class OutputsTest(absltest.TestCase):
     self.assertIs(spec.predictions["as_it_is"], self.whole)
     self.assertIs(spec.train_op, self.whole)
     self.assertEqual(spec.training_hooks, (hook,))
+
+  def test_of_an_op(self):
+    for name, expected in (("update", self.whole.op), ("step", None)):
+      op = tf.no_op(name)
+      spec = self._with_wholes(
+        tf.estimator.EstimatorSpec("train", loss=self.split, train_op=op)
+      )
+      self.assertIs(spec.train_op, expected or op)
 
   def test_of_evaluation(self):
     update = tf.zeros([], name="update")

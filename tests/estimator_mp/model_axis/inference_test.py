@@ -2,6 +2,7 @@
 
 from estimator_mp.model_axis import decisions, inference
 from estimator_mp.model_axis.decisions import (
+  OnCopies,
   OwnShard,
   Partial,
   PerPart,
@@ -213,6 +214,20 @@ class HandlesTest(_GraphTest):
       _infer({"table": _ROWS})
     self.assertEqual(raised.exception.variable, "table")
     self.assertEqual(raised.exception.op, self._op("add"))
+
+  def test_an_op_without_a_rule_may_work_on_a_copy(self):
+    tf.raw_ops.ResourceScatterNdAdd(
+      ref=_handle("table", [6, 4]), indices=[[1]], updates=[[0.0] * 4],
+      name="add",
+    )  # fmt: skip
+    found = _infer({"table": _ROWS}, on_copies=True)
+    whole = Replicate()
+    self.assertEqual(
+      found.decisions,
+      {self._op("add"): OnCopies((OwnShard(), whole, whole), ())},
+    )
+    gather = Gather("table:0", "add", "ResourceScatterNdAdd")
+    self.assertEqual(found.gathers, (gather,))
 
   def _momentum(self):
     """Updates "kernel" by "slot" and a whole gradient."""
