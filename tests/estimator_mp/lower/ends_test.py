@@ -1,6 +1,7 @@
 """Ends: what is executed once reads what all slices make, bridge by bridge."""
 
 import estimator_mp
+from estimator_mp import devices
 from estimator_mp.capture import micro_batches
 from estimator_mp.config.schedules import orders
 from estimator_mp.config.schedules.schedule import Phase
@@ -73,7 +74,9 @@ class EndsTest(parameterized.TestCase):
     return filled
 
   def _run(self, fetches):
-    config = v1.ConfigProto(device_count={"CPU": 2}, allow_soft_placement=True)
+    names = [f"/device:CPU:{r}" for r in range(self._replicas.count)]
+    devices.check_local_devices_exist(names)
+    config = v1.ConfigProto(device_count={"CPU": len(names)})
     with v1.Session(config=config) as session:
       return session.run(fetches, self._feed)
 
