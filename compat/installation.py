@@ -77,15 +77,33 @@ def install(
           v1_packages, v2_control_flow, resource_variables
         ),
       )
-  children.install_alike(
-    {
-      "contrib": contrib,
-      "v1": v1,
-      "v1_packages": v1_packages,
-      "v2_control_flow": v2_control_flow,
-      "resource_variables": resource_variables,
-    }
+  children.also_call(
+    _install_in_child,
+    contrib,
+    v1,
+    v1_packages,
+    v2_control_flow,
+    resource_variables,
   )
+
+
+def _install_in_child(
+  contrib: bool,
+  v1: bool,
+  v1_packages: tuple[str, ...],
+  v2_control_flow: bool,
+  resource_variables: bool,
+) -> None:
+  if contrib or v1:
+    install(
+      contrib,
+      v1,
+      v1_packages=v1_packages,
+      v2_control_flow=v2_control_flow,
+      resource_variables=resource_variables,
+    )
+  else:
+    install_when_imported()  # A child may do without TensorFlow.
 
 
 def install_when_imported() -> None:
