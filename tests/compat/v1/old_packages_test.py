@@ -32,6 +32,37 @@ class ShapesTest(absltest.TestCase):
       tf.TensorShape([2.5])
 
 
+class SeedsTest(parameterized.TestCase):
+  """What 1.15.5 gives with `RunConfig(tf_random_seed=42)` alone.
+
+  There the 30th op of a graph has the seed 29.
+  """
+
+  @parameterized.named_parameters(
+    ("none", None, False), ("its_own_of_1_15", 29, True)
+  )
+  def test_initial_values(self, seed, are_equal):
+    def model_fn(features, labels, mode):
+      del labels
+      initializer = tf.glorot_uniform_initializer(seed=seed)
+      weights = tf.get_variable("weights", [3, 4], initializer=initializer)
+      loss = tf.reduce_sum(tf.matmul(features, weights))
+      train_op = tf.train.GradientDescentOptimizer(0.0).minimize(
+        loss, tf.train.get_global_step()
+      )
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    estimator = tf.estimator.Estimator(
+      model_fn,
+      self.create_tempdir().full_path,
+      tf.estimator.RunConfig(tf_random_seed=42),
+    )
+    estimator.train(lambda: tf.data.Dataset.from_tensors(tf.ones([2, 3])))
+    found = estimator.get_variable_value("weights").ravel()[:3]
+    of_1_15 = [0.8196295499801636, -0.8449864387512207, -0.28231292963027954]
+    self.assertEqual(np.allclose(found, of_1_15, rtol=1e-6), are_equal)
+
+
 class ResolverTest(parameterized.TestCase):
   """Programs ask for the TPU "" when they are told to use none."""
 
