@@ -85,8 +85,7 @@ def leave_to_program(folder: str) -> None:
   ) -> types.ModuleType:
     root, dot, below = name.partition(".")
     if root == _OURS and level == 0:
-      importer = globals or sys._getframe(1).f_globals
-      root = _ITS_OWN if _is_programs(importer, folder) else root
+      root = _ITS_OWN if _is_programs(globals or {}, folder) else root
       name = f"{root}{dot}{below}"
     return original(name, globals, locals, fromlist or (), level)
 

@@ -6,6 +6,7 @@ import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
+import inspect
 import sys
 import types
 from collections.abc import Mapping, Sequence
@@ -121,8 +122,7 @@ def redirect(view: View) -> None:
     level: int = 0,
   ) -> types.ModuleType:
     rest = (globals, locals, fromlist or (), level)
-    caller = sys._getframe(1)
-    if level or not _is_shown(name) or not PROGRAM.runs(caller, globals):
+    if level or not _is_shown(name) or not PROGRAM.runs(_caller(), globals):
       return by_statement(name, *rest)
     found = by_statement(to_import(name), *rest)
     return views.get(found, found)
@@ -130,13 +130,21 @@ def redirect(view: View) -> None:
   @functools.wraps(by_function)
   def import_module(name: str, package: str | None = None) -> types.ModuleType:
     full = importlib.util.resolve_name(name, package) if package else name
-    if not _is_shown(full) or not PROGRAM.runs(sys._getframe(1)):
+    if not _is_shown(full) or not PROGRAM.runs(_caller()):
       return by_function(name, package)
     found = by_function(to_import(full))
     return views.get(found, found)
 
   builtins.__import__ = __import__
   importlib.import_module = import_module
+
+
+def _caller() -> types.FrameType | None:
+  """Returns the frame that called the function that calls this."""
+  frame = inspect.currentframe()
+  for _ in range(2):
+    frame = frame.f_back if frame is not None else None
+  return frame
 
 
 def _is_shown(name: str) -> bool:

@@ -63,7 +63,7 @@ class TPUClusterResolver(
     """Returns what a session connects to."""
     if self._local_master is not None:
       return self._local_master
-    return super().master(task_type, task_id, rpc_layer)
+    return str(super().master(task_type, task_id, rpc_layer))
 
   def cluster_spec(self) -> Any:
     """Returns the TPU's cluster, None without one."""
@@ -72,4 +72,6 @@ class TPUClusterResolver(
   @property
   def environment(self) -> str:
     """Where it runs: "google" without a TPU's cluster, as in 1.15."""
-    return "google" if self._local_master is not None else super().environment
+    if self._local_master is not None:
+      return "google"
+    return str(super().environment)
