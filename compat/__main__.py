@@ -1,6 +1,7 @@
 """`python -m compat PROGRAM.py ARGS...`: runs a program that has tf.estimator.
 
-For programs that cannot be edited to call compat.install() themselves.
+For programs that cannot be edited to call compat.install() themselves. It is
+the command estimator-mp-run, where pip did not install that.
 """
 
 import sys
@@ -8,4 +9,4 @@ import sys
 from compat import program
 
 if __name__ == "__main__":
-  program.main(sys.argv[1:])
+  program.main(sys.argv[1:], "python -m compat")

@@ -10,6 +10,7 @@ import types
 from collections.abc import Iterable, Sequence
 
 from compat import (
+  children,
   contrib_names,
   estimator_names,
   legacy_keras,
@@ -38,7 +39,8 @@ def install(
   misses there. TensorFlow 2.15 has its own tf.estimator and is left as it is.
 
   Calling it again does nothing but add tf.contrib or the view of 1.15. It may
-  be called from any thread.
+  be called from any thread. Processes that multiprocessing starts afresh have
+  the same from their start.
 
   Args:
     contrib: whether the names of tf.contrib that Estimator programs use most
@@ -55,6 +57,7 @@ def install(
       with Keras 3 as tf.keras, or is 2.20 beside protobuf 7; or if tf-keras or
       tensorflow-estimator is not installed. The message says what to do.
   """
+  v1_packages = tuple(v1_packages)
   imported_before = "tensorflow" in sys.modules
   if not imported_before:
     legacy_keras.choose_before_import()
@@ -71,9 +74,36 @@ def install(
       v1_installation.supply(
         tensorflow,
         v1_installation.Choices(
-          tuple(v1_packages), v2_control_flow, resource_variables
+          v1_packages, v2_control_flow, resource_variables
         ),
       )
+  children.also_call(
+    _install_in_child,
+    contrib,
+    v1,
+    v1_packages,
+    v2_control_flow,
+    resource_variables,
+  )
+
+
+def _install_in_child(
+  contrib: bool,
+  v1: bool,
+  v1_packages: tuple[str, ...],
+  v2_control_flow: bool,
+  resource_variables: bool,
+) -> None:
+  if contrib or v1:
+    install(
+      contrib,
+      v1,
+      v1_packages=v1_packages,
+      v2_control_flow=v2_control_flow,
+      resource_variables=resource_variables,
+    )
+  else:
+    install_when_imported()  # A child may do without TensorFlow.
 
 
 def install_when_imported() -> None:

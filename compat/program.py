@@ -6,16 +6,17 @@ import runpy
 import sys
 from collections.abc import Sequence
 
+from compat import children, namesake
 from compat.errors import CompatError
 from compat.installation import install
 
 
-def _parser() -> argparse.ArgumentParser:
+def _parser(command: str) -> argparse.ArgumentParser:
   parser = argparse.ArgumentParser(
-    prog="python -m compat",
+    prog=command,
     usage=(
-      "python -m compat [--contrib | --v1 ...] PROGRAM.py [ARG ...]\n"
-      "       python -m compat [--contrib | --v1 ...] -m MODULE [ARG ...]"
+      f"{command} [--contrib | --v1 ...] PROGRAM.py [ARG ...]\n"
+      f"       {command} [--contrib | --v1 ...] -m MODULE [ARG ...]"
     ),
     description=(
       "Runs a Python program as it is, with the tf.estimator that TensorFlow "
@@ -60,18 +61,23 @@ def _parser() -> argparse.ArgumentParser:
   return parser
 
 
-def main(arguments: Sequence[str]) -> None:
+def run() -> None:
+  """Is the command estimator-mp-run."""
+  main(sys.argv[1:], "estimator-mp-run")
+
+
+def main(arguments: Sequence[str], command: str) -> None:
   """Installs tf.estimator, then runs the program that the arguments name.
 
   Args:
-    arguments: those of the command line, without the interpreter's and "-m
-      compat".
+    arguments: those of the command line, without the command.
+    command: what was typed before them.
 
   Raises:
     SystemExit: with code 2 if the arguments are wrong, 1 if tf.estimator cannot
       be installed, or as the program ends itself.
   """
-  parser = _parser()
+  parser = _parser(command)
   parsed = parser.parse_args(arguments)
   if not parsed.as_module and not os.path.exists(parsed.program):
     parser.error(f"there is no file {parsed.program!r}")
@@ -90,7 +96,7 @@ def main(arguments: Sequence[str]) -> None:
       resource_variables=parsed.resource_variables,
     )
   except CompatError as error:
-    sys.exit(f"python -m compat: {error}")
+    sys.exit(f"{command}: {error}")
   run(parsed.program, parsed.as_module, parsed.arguments)
 
 
@@ -103,9 +109,14 @@ def run(program: str, as_module: bool, arguments: Sequence[str]) -> None:
     arguments: its arguments.
   """
   sys.argv = [program, *arguments]
+  # As the interpreter does it: a program imports from beside itself first, a
+  # module from the working directory.
+  file = os.path.abspath(program)
+  folder = os.getcwd() if as_module else os.path.dirname(file)
+  sys.path[0] = folder
+  namesake.leave_to_program(folder)
+  children.also_call(namesake.leave_to_program, folder)
   if as_module:
     runpy.run_module(program, run_name="__main__", alter_sys=True)
   else:
-    # As the interpreter does it: a program imports from beside itself first.
-    sys.path[0] = os.path.dirname(os.path.abspath(program))
     runpy.run_path(program, run_name="__main__")

@@ -6,22 +6,23 @@ that reads it; TensorFlow has one switch for the whole process, the property
 """
 
 import sys
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Callable
 from typing import Any
 
 
-def show_dimensions(to: Callable[[Mapping[str, Any]], bool]) -> None:
+def show_dimensions(to: Callable[[types.FrameType], bool]) -> None:
   """Lets some modules read `Dimension` objects, as in TensorFlow 1.
 
   Args:
-    to: says by a module's globals whether it does; all others read numbers.
+    to: says of the code that reads whether it does; all other reads numbers.
   """
   import tensorflow as tf  # Only now: it takes seconds.
 
   def reads_numbers(shape: Any) -> bool:
     del shape
     # The method of the shape asks for this property; who called that?
-    return not to(sys._getframe(2).f_globals)
+    return not to(sys._getframe(2))
 
   tf.TensorShape._v2_behavior = property(reads_numbers)
 

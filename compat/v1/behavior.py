@@ -32,7 +32,7 @@ def choose(
       v1.enable_control_flow_v2()
     if resource_variables:
       v1.enable_resource_variables()
-  tensor_shapes.show_dimensions(PROGRAM.includes)
+  tensor_shapes.show_dimensions(PROGRAM.runs)
   tensor_shapes.accept_whole_floats()
 
 

@@ -1,10 +1,12 @@
-"""What a module of the program gets when it imports tensorflow."""
+"""What the program gets when it imports tensorflow or numpy."""
 
 import builtins
 import functools
 import importlib
 import importlib.abc
 import importlib.machinery
+import importlib.util
+import inspect
 import sys
 import types
 from collections.abc import Mapping, Sequence
@@ -13,6 +15,7 @@ from typing import Any
 from compat.private.v1 import probability
 from compat.v1 import names
 from compat.v1.membership import PROGRAM
+from compat.v1.numpy_view import NumpyView
 from compat.v1.view import ROOT, View
 
 _REAL = "tensorflow"
@@ -88,31 +91,62 @@ def _is_at(below: str, path: str) -> bool:
 
 
 def redirect(view: View) -> None:
-  """Gives the program's modules a view whenever they import tensorflow.
+  """Gives the program a view whenever it imports tensorflow or numpy.
+
+  By an import statement, `__import__` and `importlib.import_module`; what
+  Python's library imports for the program, such as `unittest.mock`, goes
+  through them as well.
 
   Args:
     view: of `tf` itself.
   """
   sys.meta_path.insert(0, ViewFinder(view))
-  original = builtins.__import__
+  by_statement, by_function = builtins.__import__, importlib.import_module
+  views = {by_function("numpy"): NumpyView()}
   show_parameters = functools.cache(
-    lambda: probability.show_parameters(PROGRAM.includes)
+    lambda: probability.show_parameters(PROGRAM.runs)
   )
 
-  def import_module(
+  def to_import(name: str) -> str:
+    root, dot, below = name.partition(".")
+    if root == _PROBABILITY:
+      by_statement(root)
+      show_parameters()
+    return f"{ROOT}{dot}{below}" if root in (_REAL, _INSIDES) else name
+
+  def __import__(
     name: str,
     globals: Mapping[str, object] | None = None,
     locals: Mapping[str, object] | None = None,
     fromlist: Sequence[str] | None = (),
     level: int = 0,
   ) -> types.ModuleType:
-    if level == 0 and globals is not None and name.startswith(_REAL):
-      root, dot, below = name.partition(".")
-      if root in (_REAL, _INSIDES) and PROGRAM.includes(globals):
-        name = f"{ROOT}{dot}{below}"
-      elif root == _PROBABILITY and PROGRAM.includes(globals):
-        original(root)
-        show_parameters()
-    return original(name, globals, locals, fromlist or (), level)
+    rest = (globals, locals, fromlist or (), level)
+    if level or not _is_shown(name) or not PROGRAM.runs(_caller(), globals):
+      return by_statement(name, *rest)
+    found = by_statement(to_import(name), *rest)
+    return views.get(found, found)
 
-  builtins.__import__ = import_module
+  @functools.wraps(by_function)
+  def import_module(name: str, package: str | None = None) -> types.ModuleType:
+    full = importlib.util.resolve_name(name, package) if package else name
+    if not _is_shown(full) or not PROGRAM.runs(_caller()):
+      return by_function(name, package)
+    found = by_function(to_import(full))
+    return views.get(found, found)
+
+  builtins.__import__ = __import__
+  importlib.import_module = import_module
+
+
+def _caller() -> types.FrameType | None:
+  """Returns the frame that called the function that calls this."""
+  frame = inspect.currentframe()
+  for _ in range(2):
+    frame = frame.f_back if frame is not None else None
+  return frame
+
+
+def _is_shown(name: str) -> bool:
+  """Whether the program may see another module than is there."""
+  return name.partition(".")[0] in (_REAL, _INSIDES, _PROBABILITY, "numpy")

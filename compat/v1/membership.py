@@ -4,25 +4,30 @@ import functools
 import glob
 import os
 import sysconfig
+import types
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 _INSTALLED = ("site-packages", "dist-packages")
 # Ours, which may lie beside a program that is run from a checkout.
 _OURS = ("compat", "estimator_mp", "model_fns")
+# The program itself: in its process, and in one that multiprocessing spawned.
+_MAIN = ("__main__", "__mp_main__")
 
 
 class Membership:
   """Tells the modules of a program from all others.
 
   A module belongs to it unless it is Python's own, ours, or of an installed
-  package; and if it is of an installed package that was named.
+  package; and if it is of an installed package that was named. Code that is in
+  no module's file (`exec`), and Python's own (`importlib`, `pickle`, `mock`),
+  works for the code that called it.
   """
 
   def __init__(self) -> None:
     """Makes a program that no installed package belongs to."""
     self._packages: list[str] = []
-    self._known: dict[tuple[Any, Any], bool] = {}
+    self._known: dict[tuple[Any, Any], bool | None] = {}
 
   def add(self, packages: Iterable[str]) -> None:
     """Adds installed packages to the program.
@@ -33,30 +38,55 @@ class Membership:
     self._packages += packages
     self._known.clear()
 
+  def runs(
+    self,
+    frame: types.FrameType | None,
+    namespace: Mapping[str, Any] | None = None,
+  ) -> bool:
+    """Returns whether code at work is the program's, or works for it.
+
+    Args:
+      frame: of a function or module.
+      namespace: the globals of its module, where they may be others than the
+        frame's.
+    """
+    included = self._includes(namespace or {})
+    while included is None and frame is not None:
+      included = self._includes(frame.f_globals)
+      frame = frame.f_back
+    return bool(included)
+
   def includes(self, namespace: Mapping[str, Any]) -> bool:
     """Returns whether the module of these globals belongs to the program.
 
     Args:
       namespace: the globals of a module, as functions and imports have them.
     """
+    return bool(self._includes(namespace))
+
+  def _includes(self, namespace: Mapping[str, Any]) -> bool | None:
+    """The same, and None for what belongs to whoever calls it."""
     name = namespace.get("__name__")
-    if name == "__main__" and namespace.get("__spec__") is not None:
+    if name in _MAIN and namespace.get("__spec__") is not None:
       name = namespace["__spec__"].name  # As `python -m` found it.
     key = (name, namespace.get("__file__"))
-    known = self._known.get(key)
-    if known is None:
-      known = self._known[key] = self._decide(*key)
-    return known
+    if key not in self._known:
+      self._known[key] = self._decide(*key)
+    return self._known[key]
 
-  def _decide(self, name: Any, path: Any) -> bool:
-    if name == "__main__":
+  def _decide(self, name: Any, path: Any) -> bool | None:
+    if name in _MAIN:
       return True
     if not isinstance(name, str) or not isinstance(path, str):
-      return False  # Made by a program at work, or part of the interpreter.
+      return None  # Made by a program at work, or part of the interpreter.
     if any(f"{name}.".startswith(f"{one}.") for one in self._packages):
       return True
-    is_ours = name.partition(".")[0] in _OURS
-    return not is_ours and not _is_installed(_root(name, path))
+    if name.partition(".")[0] in _OURS:
+      return False
+    folder = _root(name, path)
+    if _is_installed(folder):
+      return False
+    return None if _is_pythons(folder) else True
 
 
 def _root(name: str, path: str) -> str:
@@ -72,11 +102,16 @@ def _root(name: str, path: str) -> str:
 
 @functools.cache
 def _is_installed(folder: str) -> bool:
-  """Whether pip put the modules of a folder there, or Python came with them."""
+  """Whether pip put the modules of a folder there."""
   if set(_INSTALLED) & set(folder.split(os.sep)):
     return True
-  if glob.glob(os.path.join(glob.escape(folder), "*.dist-info")):
-    return True  # By `pip install --target`.
+  # By `pip install --target`.
+  return bool(glob.glob(os.path.join(glob.escape(folder), "*.dist-info")))
+
+
+@functools.cache
+def _is_pythons(folder: str) -> bool:
+  """Whether the modules of a folder came with Python."""
   standard = sysconfig.get_paths()
   own = (standard["stdlib"], standard["platstdlib"])
   return f"{folder}{os.sep}".startswith(tuple(f"{one}{os.sep}" for one in own))

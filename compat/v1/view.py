@@ -38,6 +38,8 @@ class View(types.ModuleType):
     return found
 
   def _find(self, name: str) -> Any:
+    if name == "__all__":
+      return [one for one in dir(self) if not one.startswith("_")]
     path = f"{self._path}.{name}" if self._path else name
     try:
       return names.supplied(path)

@@ -50,12 +50,15 @@ class ProgramTest(parameterized.TestCase):
 
   def run_compat(self, *arguments, cwd=None):
     """Runs `python -m compat` where TensorFlow is a made-up 2.15."""
+    return self.run_python("-m", "compat", *arguments, cwd=cwd)
+
+  def run_python(self, *arguments, cwd=None):
     fakes = self.create_tempdir().full_path
     with open(os.path.join(fakes, "tensorflow.py"), "w") as file:
       file.write(_FAKES["tensorflow"])
     paths = os.pathsep.join([processes.REPOSITORY, fakes])
     env = processes.environment(PYTHONPATH=paths)
-    return processes.run("-S", "-m", "compat", *arguments, env=env, cwd=cwd)
+    return processes.run("-S", *arguments, env=env, cwd=cwd)
 
   @parameterized.named_parameters(
     ("file", ["program.py", "7", "--help", "-m", "x y"]),
@@ -80,6 +83,44 @@ class ProgramTest(parameterized.TestCase):
     result = self.run_compat(program)
     self.assertIn("ValueError: its own", result.stderr)
     self.assertEqual(result.returncode, 1)
+
+  @parameterized.named_parameters(
+    ("file", "compat.py"), ("package", "compat/__init__.py")
+  )
+  def test_program_has_a_module_of_our_name(self, path):
+    """It hides `python -m compat`, and not the command that pip installs."""
+    os.makedirs(os.path.join(self.directory, "compat"), exist_ok=True)
+    self.write(path, "OWN = 'its own'\n")
+    self.write("user.py", "from compat import OWN\n")
+    self.write(
+      "program.py",
+      """
+import compat
+import user
+from multiprocessing import get_context
+
+def tell():
+  from tensorflow import __version__
+  print(compat.OWN, user.OWN, __name__, __version__, flush=True)
+
+if __name__ == "__main__":
+  tell()
+  child = get_context("spawn").Process(target=tell)
+  child.start()
+  child.join()
+""",
+    )
+    command = "import sys; sys.path.insert(0, sys.argv.pop(1)); "
+    command += "from compat.program import run; run()"
+    for arguments in (["program.py"], ["-m", "program"]):
+      result = self.run_python(
+        *("-c", command, processes.REPOSITORY, *arguments), cwd=self.directory
+      )
+      self.assertEqual(
+        result.stdout,
+        "its own its own __main__ 2.15.1\nits own its own __mp_main__ 2.15.1\n",
+        result.stderr,
+      )
 
   @parameterized.named_parameters(
     ("nothing", [], r"required: program, arguments|required: program"),

@@ -3,6 +3,9 @@
 from typing import Any
 
 from compat.contrib import absent
+from compat.contrib.cluster_resolver.tpu import (
+  TPUClusterResolver as TPUClusterResolver,
+)
 
 import tensorflow as tf
 
@@ -16,7 +19,6 @@ GCEClusterResolver = _resolvers.GCEClusterResolver
 KubernetesClusterResolver = _resolvers.KubernetesClusterResolver
 SimpleClusterResolver = tf.distribute.cluster_resolver.SimpleClusterResolver
 TFConfigClusterResolver = tf.distribute.cluster_resolver.TFConfigClusterResolver
-TPUClusterResolver = _resolvers.TPUClusterResolver
 UnionClusterResolver = tf.distribute.cluster_resolver.UnionResolver
 
 

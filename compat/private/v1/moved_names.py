@@ -91,6 +91,9 @@ OTHER: Mapping[str, str] = {
   "framework.tensor_shape.matrix": f"{_OLD}:matrix",
   "framework.tensor_shape.scalar": f"{_OLD}:scalar",
   "framework.tensor_shape.vector": f"{_OLD}:vector",
+  "util.tf_export.estimator_export": (
+    "tensorflow_estimator.python.estimator.estimator_export:estimator_export"
+  ),
 }
 
 # The same, where both are below tensorflow.python.
@@ -167,9 +170,10 @@ MODULES: Mapping[str, str] = {
       "training.distribution_strategy_context": "distribute.distribute_lib",
       "training.saving.functional_saver": "checkpoint.functional_saver",
       "training.tracking": "trackable",
-      "training.tracking.graph_view": "checkpoint.graph_view",
-      "training.tracking.tracking": "trackable.autotrackable",
-      "training.tracking.util": "checkpoint.checkpoint",
+      # Below the name that training.tracking has today, for `from` imports.
+      "trackable.graph_view": "checkpoint.graph_view",
+      "trackable.tracking": "trackable.autotrackable",
+      "trackable.util": "checkpoint.checkpoint",
       "training.training_ops": "ops.gen_training_ops",
     }.items()
   },

@@ -7,17 +7,18 @@ Tested on TensorFlow Probability 0.23 and 0.25.
 
 import inspect
 import sys
-from collections.abc import Callable, Mapping
+import types
+from collections.abc import Callable
 from typing import Any
 
 _PARAMETERS = ("logits", "probs")
 
 
-def show_parameters(to: Callable[[Mapping[str, Any]], bool]) -> None:
+def show_parameters(to: Callable[[types.FrameType], bool]) -> None:
   """Lets some modules read the parameter that was not given.
 
   Args:
-    to: says by a module's globals whether it does; all others read None.
+    to: says of the code that reads whether it does; all other reads None.
   """
   import tensorflow_probability as tfp
 
@@ -31,11 +32,11 @@ def show_parameters(to: Callable[[Mapping[str, Any]], bool]) -> None:
 def _parameter(
   name: str,
   read: Callable[[Any], Any],
-  to: Callable[[Mapping[str, Any]], bool],
+  to: Callable[[types.FrameType], bool],
 ) -> property:
   def found(distribution: Any) -> Any:
     given = read(distribution)
-    if given is None and to(sys._getframe(1).f_globals):
+    if given is None and to(sys._getframe(1)):
       return getattr(distribution, f"{name}_parameter")()
     return given
 

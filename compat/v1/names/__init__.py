@@ -24,6 +24,9 @@ SUPPLIED: Mapping[str, str] = {
   "Variable": f"{__name__}.variables:Variable",
   "__git_version__": f"{__name__}:GIT_VERSION",
   "__version__": f"{__name__}:VERSION",
+  "distribute.cluster_resolver.TPUClusterResolver": (
+    "compat.contrib.cluster_resolver:TPUClusterResolver"
+  ),
   "image.per_image_standardization": (
     f"{__name__}.images:per_image_standardization"
   ),

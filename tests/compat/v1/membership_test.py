@@ -63,6 +63,27 @@ class MembershipTest(parameterized.TestCase):
     self.assertFalse(self.program.includes({"__name__": "made.up"}))
     self.assertFalse(self.program.includes({}))
 
+  def test_what_works_for_another(self):
+    """Python's own code, and code in no file, is whose that calls it."""
+    run = "import sys\nrunning = sys._getframe()"
+    for caller, is_its_own in (
+      (_module("model", "code/model.py"), True),
+      (_module("modern", "env/site-packages/modern.py"), False),
+    ):
+      exec("def call(run, names): exec(run, names)", caller)
+      for module in ({}, {"__name__": "made.up"}, vars(json).copy()):
+        caller["call"](run, module)
+        self.assertFalse(self.program.includes(module))
+        self.assertEqual(self.program.runs(module["running"]), is_its_own)
+      caller["call"](run, given := {})
+      self.assertEqual(
+        self.program.runs(given["running"], namespace=caller), is_its_own
+      )
+
+  def test_main_of_a_spawned_process(self):
+    installed = "env/site-packages/package/train.py"
+    self.assertTrue(self.program.includes(_module("__mp_main__", installed)))
+
   def test_python_minus_m_says_what_main_is(self):
     main = _module("__main__", "env/site-packages/nets/run.py")
     main["__spec__"] = importlib.machinery.ModuleSpec("nets.run", None)

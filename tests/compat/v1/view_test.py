@@ -38,6 +38,76 @@ assert "placeholder" in dir(tf) and "VERSION" in dir(tf)
 print("imported")
 """
 
+# How else code gets hold of a module.
+_OTHER_WAYS = """
+import importlib
+import pickle
+import sys
+from unittest import mock
+
+import numpy as np
+import numpy.random as npr
+import tensorflow as tf
+from numpy import float_, int as python_int
+
+assert importlib.import_module("tensorflow") is tf
+assert importlib.import_module("tensorflow.nn") is tf.nn
+assert importlib.import_module(".nn", "tensorflow") is tf.nn
+assert importlib.import_module("numpy") is np
+assert __import__("tensorflow") is __import__("tensorflow", globals()) is tf
+
+names = {}
+exec("import tensorflow as tf, numpy as np\\ntf.nn.relu.__name__", names)
+assert names["tf"] is tf and names["np"] is np
+names["x"] = tf.placeholder(tf.float32, [None, 3])
+assert eval("x.shape[1].value", names) == 3
+exec("from tensorflow import *\\nfrom numpy import *", names)
+assert names["placeholder"] is tf.placeholder and names["float_"] is float_
+
+for value in (tf.nn.relu, tf.layers.dense, tf.Session, tf.keras.layers.LSTM,
+              tf.train.AdamOptimizer, tf.image.per_image_standardization,
+              tf.losses.softmax_cross_entropy, tf.float32, np.int, np.array):
+  assert pickle.loads(pickle.dumps(value)) is value, value
+assert pickle.loads(
+  b"ctensorflow.python.training.adam\\nAdamOptimizer\\n."
+) is tf.train.AdamOptimizer
+
+for patch in (mock.patch("tensorflow.nn.relu"),
+              mock.patch.object(tf.nn, "relu"),
+              mock.patch("tensorflow.nn.relu", autospec=True)):
+  relu = tf.nn.relu
+  with patch as mocked:
+    assert tf.nn.relu is mocked
+  assert tf.nn.relu is relu
+
+assert np.int is python_int is int and np.bool is bool
+assert npr is np.random
+assert sys.modules["tensorflow"] is not tf
+assert sys.modules["numpy"] is not np
+assert not hasattr(sys.modules["numpy"], "int")
+print("found")
+"""
+
+_SPAWNING = """
+import multiprocessing
+import sys
+
+import numpy as np
+import tensorflow as tf
+
+
+def tell(size):
+  y = tf.layers.dense(tf.placeholder(tf.float32, [None, 3]), size)
+  return tf.VERSION, y.shape[1].value, np.float_(size), sys.argv[1:]
+
+
+if __name__ == "__main__":
+  for method in ("spawn", "forkserver"):
+    with multiprocessing.get_context(method).Pool(1) as pool:
+      assert pool.map(tell, [4]) == [("1.15.5", 4, 4.0, sys.argv[1:])]
+  print("told")
+"""
+
 _BEHAVIOR = """
 import tensorflow as tf
 
@@ -78,10 +148,16 @@ except ImportError as error:
 
 # An installed package of today, and a program that uses it.
 _MODERN = """
+import importlib
+import numpy as np
 import tensorflow as tf
 from tensorflow import keras
 
 assert tf.__version__.startswith("2.") and not hasattr(tf, "placeholder")
+assert importlib.import_module("tensorflow") is tf
+exec("import tensorflow, numpy", names := {})
+assert names["tensorflow"] is tf and names["numpy"] is np
+assert not hasattr(np, "int")
 
 @tf.function
 def double(x):
@@ -136,15 +212,33 @@ class ViewTest(parameterized.TestCase):
   def run_v1(self, source, *options):
     """Returns what a program prints under `python -m compat --v1`."""
     program = self.write("program.py", textwrap.dedent(source))
+    return self.run_compat(*options, program)
+
+  def run_compat(self, *arguments):
     env = processes.environment()
     installed = os.path.join(self.folder, "env", "site-packages")
     env["PYTHONPATH"] += os.pathsep + installed
-    result = processes.run("-m", "compat", "--v1", *options, program, env=env)
+    result = processes.run("-m", "compat", "--v1", *arguments, env=env)
     self.assertEqual(result.returncode, 0, result.stderr)
     return result.stdout
 
   def test_every_way_to_import(self):
     self.assertIn("imported", self.run_v1(_IMPORTS))
+
+  def test_other_ways(self):
+    self.assertIn("found", self.run_v1(_OTHER_WAYS))
+
+  @tiers.slow
+  def test_spawned_processes(self):
+    program = self.write("program.py", _SPAWNING)
+    self.assertIn("told", self.run_compat(program, "--its_own"))
+
+  @tiers.newest_only
+  @tiers.slow
+  def test_spawned_processes_of_an_installed_program(self):
+    self.write("env/site-packages/old/__init__.py", "")
+    self.write("env/site-packages/old/train.py", _SPAWNING)
+    self.assertIn("told", self.run_compat("-m", "old.train", "--its_own"))
 
   @parameterized.named_parameters(
     tiers.sample(

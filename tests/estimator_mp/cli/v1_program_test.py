@@ -28,6 +28,9 @@ _COMMANDS = {
   command.split()[2]: shlex.split(command)
   for command in re.findall(r"^ *(python -m .*--v1 .*)$", _GUIDE, re.M)
 }
+# The command that pip makes of pyproject.toml's entry, and what to give it.
+_RUN = ("-c", "from compat.program import run; run()")
+(_RUN_ARGUMENTS,) = re.findall(r"^ *estimator-mp-run (--v1 .*)$", _GUIDE, re.M)
 (_ADDED_LINE,) = re.findall(
   r"^ *(estimator_mp\.shard_estimator.*)$", _GUIDE, re.M
 )
@@ -58,7 +61,7 @@ class V1ProgramTest(parameterized.TestCase):
 
   def trained(self, model_dir):
     """Returns the losses that a run logs, and its last variables."""
-    _, *arguments = _COMMANDS["compat"]
+    arguments = [*_RUN, *shlex.split(_RUN_ARGUMENTS)]
     done = self.run_command(*arguments, f"--model_dir={model_dir}")
     self.assertEqual(done.returncode, 0, done.stderr)
     losses = re.findall(r"loss = ([\d.e-]+)", done.stderr)
