@@ -33,6 +33,7 @@ from estimator_mp.session import (
   plan_report,
   prefetch_hook,
   server_worker,
+  whole_checkpoints,
 )
 from estimator_mp.session import session_config as session_config_lib
 
@@ -102,6 +103,10 @@ def shard_model_fn(
       mesh.check_session_config(run_config.session_config)
       session_config = run_config.session_config
       model_dir = run_config.model_dir
+    # One task alone saves.
+    saves = mode == TRAIN and getattr(run_config, "is_chief", True)
+    if model_dir and saves and not is_export:
+      whole_checkpoints.leave_out_broken(model_dir)
     if mode == TRAIN and config.prefetch_inputs:
       prefetch_hook.check(run_config, mesh)
     servers = _servers(config, mesh, run_config, mode)
@@ -120,9 +125,7 @@ def shard_model_fn(
       with keras.seeded_layers(tf, seed), of_call.variables():
         spec, plan = of_call.shard(lambda: model_fn(*call.args, **call.kwargs))
         plan_report.log(plan, mode, mesh, config.mesh)
-        # One task alone saves the placement.
-        is_chief = getattr(run_config, "is_chief", True)
-        if model_dir and mode == TRAIN and is_chief:
+        if model_dir and saves:
           placement_file.save_placement(plan.placement, model_dir, mesh)
         spec = _with_hooks(spec, of_call, config)
         of_call.finish()

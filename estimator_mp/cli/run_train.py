@@ -17,7 +17,6 @@ from estimator_mp.cli import (
   run_record,
   train_flags,
 )
-from estimator_mp.cli import interruption as interruption_lib
 from estimator_mp.cli import progress as progress_lib
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.config import elastic_mesh, placement_file, split_rules
@@ -25,6 +24,7 @@ from estimator_mp.distributed import network, status
 from estimator_mp.observe import trace_hook
 from estimator_mp.observe import verification as verification_lib
 from estimator_mp.session import input_position
+from estimator_mp.session import interruption as interruption_lib
 from model_fns.recipes import recipe as recipe_lib
 
 import tensorflow as tf
