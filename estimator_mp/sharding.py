@@ -32,6 +32,7 @@ from estimator_mp.session import (
   input_position,
   plan_report,
   prefetch_hook,
+  restoring,
   server_worker,
   whole_checkpoints,
 )
@@ -62,7 +63,8 @@ def shard_model_fn(
 
   Raises:
     ValueError: If model_fn or config is something else. When it is called: if
-      a task of a cluster is to train without the others, or the model cannot
+      a task of a cluster is to train without the others, the checkpoint in
+      model_dir is of another model, or of other sizes, or the model cannot
       be placed or split as `config` says, trains without asking for gradients
       in a way that can be intercepted, or is to be distributed by a strategy.
     ImportError: When it is called, if aggregation is "horovod" and Horovod
@@ -129,6 +131,8 @@ def shard_model_fn(
           placement_file.save_placement(plan.placement, model_dir, mesh)
         spec = _with_hooks(spec, of_call, config)
         of_call.finish()
+    if model_dir and saves and not is_export:
+      restoring.check_fits(spec, model_dir)
     saves_position = session_config_lib.saves_input_position(run_config)
     if mode == TRAIN and saves_position and not is_export:
       spec = input_position.with_saved_position(spec, model_dir)

@@ -13,8 +13,9 @@ from absl.testing import absltest
 v1 = tf.compat.v1
 
 
-def _model_fn(features, labels, mode):
-  net = v1.layers.dense(features, 8, tf.nn.relu, name="first")
+def _model_fn(features, labels, mode, params):
+  units, name = params.get("units", 8), params.get("name", "first")
+  net = v1.layers.dense(features, units, tf.nn.relu, name=name)
   loss = v1.losses.mean_squared_error(labels, v1.layers.dense(net, 1))
   optimizer = v1.train.GradientDescentOptimizer(0.01)
   train_op = optimizer.minimize(loss, v1.train.get_global_step())
@@ -51,12 +52,13 @@ class OneProcessTest(absltest.TestCase):
   def setUp(self):
     super().setUp()
     self.model_dir = self.create_tempdir().full_path
-    config = estimator_mp.ShardingConfig(mesh="stage:2")
+    self.config = config = estimator_mp.ShardingConfig(mesh="stage:2")
     self.estimator = tf.estimator.Estimator(
       estimator_mp.shard_model_fn(_model_fn, config),
       config=estimator_mp.run_config(
         config, self.model_dir, save_checkpoints_steps=5
       ),
+      params={},
     )
 
   def _train_and_evaluate(self, max_steps, *hooks):
@@ -119,6 +121,33 @@ class OneProcessTest(absltest.TestCase):
       self.estimator.train(_input_fn, steps=1)
     self.assertIn(line, [x.getMessage() for x in logged.records])
     self.assertEqual(self._step(), 6)
+
+  def test_a_checkpoint_of_another_model(self):
+    """One of other sizes was restored as it was, without a word."""
+    self.estimator.train(_input_fn, steps=1)
+    for params, expected in (
+      (
+        {"units": 16},
+        f"{self._checkpoint(1)} has first/kernel of the shape [3, 8], but the "
+        "model makes it [3, 16]; use the sizes that it was trained with, or "
+        "choose another model_dir",
+      ),
+      (
+        {"name": "second"},
+        f"{self._checkpoint(1)} is of another model: it has no second/kernel "
+        "and 1 more; train the model that it is of, or choose another "
+        "model_dir",
+      ),
+    ):
+      with self.subTest(**params):
+        other = tf.estimator.Estimator(
+          estimator_mp.shard_model_fn(_model_fn, self.config),
+          config=self.estimator.config,
+          params=params,
+        )
+        with self.assertRaises(ValueError) as raised:
+          other.train(_input_fn, steps=1)
+        self.assertEqual(str(raised.exception), expected)
 
 
 if __name__ == "__main__":
