@@ -32,7 +32,9 @@ from estimator_mp.session import (
   input_position,
   plan_report,
   prefetch_hook,
+  restoring,
   server_worker,
+  whole_checkpoints,
 )
 from estimator_mp.session import session_config as session_config_lib
 
@@ -61,7 +63,8 @@ def shard_model_fn(
 
   Raises:
     ValueError: If model_fn or config is something else. When it is called: if
-      a task of a cluster is to train without the others, or the model cannot
+      a task of a cluster is to train without the others, the checkpoint in
+      model_dir is of another model, or of other sizes, or the model cannot
       be placed or split as `config` says, trains without asking for gradients
       in a way that can be intercepted, or is to be distributed by a strategy.
     ImportError: When it is called, if aggregation is "horovod" and Horovod
@@ -102,6 +105,10 @@ def shard_model_fn(
       mesh.check_session_config(run_config.session_config)
       session_config = run_config.session_config
       model_dir = run_config.model_dir
+    # One task alone saves.
+    saves = mode == TRAIN and getattr(run_config, "is_chief", True)
+    if model_dir and saves and not is_export:
+      whole_checkpoints.leave_out_broken(model_dir)
     if mode == TRAIN and config.prefetch_inputs:
       prefetch_hook.check(run_config, mesh)
     servers = _servers(config, mesh, run_config, mode)
@@ -120,12 +127,12 @@ def shard_model_fn(
       with keras.seeded_layers(tf, seed), of_call.variables():
         spec, plan = of_call.shard(lambda: model_fn(*call.args, **call.kwargs))
         plan_report.log(plan, mode, mesh, config.mesh)
-        # One task alone saves the placement.
-        is_chief = getattr(run_config, "is_chief", True)
-        if model_dir and mode == TRAIN and is_chief:
+        if model_dir and saves:
           placement_file.save_placement(plan.placement, model_dir, mesh)
         spec = _with_hooks(spec, of_call, config)
         of_call.finish()
+    if model_dir and saves and not is_export:
+      restoring.check_fits(spec, model_dir)
     saves_position = session_config_lib.saves_input_position(run_config)
     if mode == TRAIN and saves_position and not is_export:
       spec = input_position.with_saved_position(spec, model_dir)

@@ -21,7 +21,7 @@ def main(options: train_flags.TrainOptions) -> int:
     options: What its flags mean.
 
   Returns:
-    The exit code; see `run_train.run_command`.
+    The exit code; see `run_train.run_command` and `commands.ended`.
   """
   verbosity = flags.FLAGS["verbosity"]
   load = (
@@ -30,7 +30,11 @@ def main(options: train_flags.TrainOptions) -> int:
   run_train = load(train_flags.TRAIN.module)
   signal.signal(signal.SIGINT, signal.default_int_handler)
   run_train.show_log(verbosity)
-  return int(run_train.run_command(options))
+  return commands.ended(
+    "train",
+    lambda: int(run_train.run_command(options)),
+    flags.FLAGS[commands.DEBUG].value,
+  )
 
 
 def _parse(argv: list[str]) -> train_flags.TrainOptions:

@@ -14,7 +14,7 @@ import shlex
 import threading
 from collections.abc import Iterator, Sequence
 
-from estimator_mp.distributed import whole_checkpoints
+from estimator_mp.session import whole_checkpoints
 
 import tensorflow as tf
 
@@ -48,10 +48,7 @@ def newest(model_dir: str) -> str | None:
     if found is None:
       return None
     raise _unusable(model_dir, f"{state_file} is missing beside {found}")
-  try:
-    state = tf.train.get_checkpoint_state(model_dir)
-  except ValueError:  # It names none, or is no text.
-    state = None
+  state = whole_checkpoints.state_of(model_dir)
   if state is None:
     raise _unusable(
       model_dir, f"{state_file} is damaged: it names no checkpoint"
@@ -131,9 +128,9 @@ def _by_age(model_dir: str) -> Iterator[str]:
 
 def _damage(path: str) -> str | None:
   """Returns what is wrong with a checkpoint, as TensorFlow says it."""
-  missing = whole_checkpoints.missing_file(path)
-  if missing:
-    return f"{missing} is missing"
+  lack = whole_checkpoints.what_is_missing(path)
+  if lack:
+    return lack
   name = "its index"
   try:
     reader = tf.train.load_checkpoint(path)

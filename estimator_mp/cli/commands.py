@@ -15,9 +15,10 @@ import re
 import sys
 import tempfile
 import textwrap
+import traceback
 import types
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from estimator_mp import amounts
@@ -29,6 +30,9 @@ from absl import flags
 _Options = TypeVar("_Options")
 
 BAD_USE = 2
+DEBUG = "debug"
+_FAILED = 1
+_ERRORS = "Errors"
 PROGRAM = options_lib.Group("Your program's TensorFlow")
 PROGRAM_ARGUMENTS = "[-m] PROGRAM ARGS..."
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
@@ -106,6 +110,13 @@ class Command(Generic[_Options]):
       flag_values: Where to define them.
     """
     options_lib.define_flags(self.options, flag_values)
+    flags.DEFINE_bool(
+      DEBUG,
+      False,
+      "Show the traceback of an error before the line that says it.",
+      flag_values,
+      module_name=_ERRORS,
+    )
     if not self._has_sharding:
       return
     sharding = sharding_options.ShardingOptions
@@ -141,18 +152,22 @@ class Command(Generic[_Options]):
       argv: The command and its arguments.
 
     Returns:
-      The exit code: 2 if an option, or what it names, is wrong; that is told in
-      one line. Else that of the module's `run_command`.
+      The exit code: that of the module's `run_command`, or of `ended`.
     """
+    flag_values = flags.FlagValues()
     try:
-      options = self.parse(argv)
+      options = self.parse(argv, flag_values)
+    except ValueError as error:
+      return complain(self.name, error)
+
+    def run() -> int:
       run_command = import_quietly(self.module).run_command
       logging.getLogger("tensorflow").setLevel("FATAL")
       if not sys.warnoptions:
         warnings.simplefilter("ignore")
       return int(run_command(options))
-    except ValueError as error:
-      return complain(self.name, error)
+
+    return ended(self.name, run, flag_values[DEBUG].value)
 
   def parse(
     self, argv: list[str], flag_values: flags.FlagValues | None = None
@@ -219,7 +234,7 @@ class Command(Generic[_Options]):
     modules = flag_values.flags_by_module_dict()
     headings = [
       heading
-      for group in self.groups
+      for group in (*self.groups, _ERRORS)
       for heading in modules
       if heading == group or heading.startswith(f"{group}: ")
     ]
@@ -385,6 +400,35 @@ def check_one_process(aggregation: str) -> None:
       "command is one process; use a data axis, such as "
       "--mesh=data:2,stage:3, or see docs/horovod.md"
     )
+
+
+def ended(name: str, run: Callable[[], int], debug: bool = False) -> int:
+  """Runs a command to its end; says what ended it in one line, the last one.
+
+  Args:
+    name: The command.
+    run: Runs it, and returns its exit code.
+    debug: Whether the traceback is shown, too.
+
+  Returns:
+    Its exit code; 2 if an option, or what it names, is wrong; 1 if the run
+    failed.
+
+  Raises:
+    Exception: An error that is the program's own; see `failures`.
+  """
+  try:
+    return run()
+  except Exception as error:
+    # Now TensorFlow is there, or this is its first error.
+    failures = import_quietly("estimator_mp.cli.failures")
+    line = failures.line_of(error)
+    if line is None:
+      raise
+    if debug:
+      traceback.print_exc()
+    is_use = isinstance(error, ValueError)
+    return complain(name, line, BAD_USE if is_use else _FAILED)
 
 
 def complain(name: str, error: object, exit_code: int = BAD_USE) -> int:

@@ -75,7 +75,9 @@ def _compared(options: compare_flags.CompareOptions) -> Comparison:
     )
   user_program.show_tensorflow(options, options.model_fn, options.input_fn)
   return compared(
-    user_program.load_function("model_fn", options.model_fn, "check --params"),
+    user_program.load_function(
+      "model_fn", options.model_fn, "check --params, and what --input_fn gives"
+    ),
     user_program.load_function("input_fn", options.input_fn),
     params=commands.parse_params(options.params),
   )

@@ -12,6 +12,7 @@ from typing import Any
 
 from estimator_mp.cli import checkpoints
 from estimator_mp.config import files
+from estimator_mp.session import whole_checkpoints
 
 import tensorflow as tf
 
@@ -126,6 +127,8 @@ def claimed_model_dir(
         )
     path = os.path.join(model_dir, _RUN_FILE)
     found = _read_json(path)
+    if found == identity:  # Else these are not checkpoints of such a run.
+      whole_checkpoints.leave_out_broken(model_dir, print)
     if checkpoints.newest(model_dir) is not None:
       _check_same_run(model_dir, identity, found)
     read_result(model_dir)

@@ -14,17 +14,18 @@ import estimator_mp
 from estimator_mp.cli import (
   checkpoints,
   commands,
+  failures,
   run_record,
   train_flags,
 )
-from estimator_mp.cli import interruption as interruption_lib
 from estimator_mp.cli import progress as progress_lib
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.config import elastic_mesh, placement_file, split_rules
-from estimator_mp.distributed import network, status
+from estimator_mp.config import elastic_mesh, split_rules
+from estimator_mp.distributed import network
 from estimator_mp.observe import trace_hook
 from estimator_mp.observe import verification as verification_lib
 from estimator_mp.session import input_position
+from estimator_mp.session import interruption as interruption_lib
 from model_fns.recipes import recipe as recipe_lib
 
 import tensorflow as tf
@@ -38,6 +39,10 @@ _FAILED = 1
 _IDENTITY = ("model", "dataset", "optimizer")
 # An evaluator looks for new checkpoints so often, in seconds.
 _EVALUATOR_PAUSE = 1
+
+
+class RunError(RuntimeError):
+  """Training failed, whose options were right; the text is one line."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -367,48 +372,44 @@ class _Run:
 
 
 def run_command(options: train_flags.TrainOptions) -> int:
-  """Trains as `train` does, and says what is wrong in one line.
+  """Trains as `train` does; each error that is no program's own is one line.
 
   Args:
     options: What the run is told.
 
   Returns:
-    The exit code: 0; 1 if training failed, or files did; 2 if an option or the
-    data is wrong; 130 or 143 if a signal ended it in order.
+    The exit code: 0; 1 if standard output was closed; 130 or 143 if a signal
+    ended it in order.
+
+  Raises:
+    ValueError: An option or the data is wrong.
+    RunError: Training failed, or files did.
   """
   directories = [options.model_dir, options.export_dir or options.model_dir]
+  job = None
   try:
     with checkpoints.quiet_threads(directories):
-      try:
-        job = prepare(options)
-      except ValueError as error:
-        return commands.complain("train", error)
+      job = prepare(options)
       run(job)
   except interruption_lib.TrainingInterrupted as interrupted:
     return _report_interruption(interrupted, options.model_dir)
-  except tf.estimator.NanLossDuringTrainingError:
-    return commands.complain(
-      "train",
+  except tf.estimator.NanLossDuringTrainingError as error:
+    raise RunError(
       f"the loss is no longer a number; --learning_rate={options.learning_rate}"
       f" is too large for --optimizer={options.optimizer}, use a smaller one"
-      " and another --model_dir",
-      _FAILED,
-    )
-  except split_rules.SplitError as error:
-    return commands.complain("train", error)
-  except (
-    checkpoints.CheckpointError,
-    placement_file.PlacementFileError,
-    run_record.ModelDirError,
-    status.TaskError,
-    verification_lib.PlacementError,
-  ) as error:
-    return commands.complain("train", error, _FAILED)
+      " and another --model_dir"
+    ) from error
+  except split_rules.SplitError:
+    raise  # It is of an option, which only the model can be compared with.
   except Exception as error:
+    if failures.is_deliberate(error):
+      if job is not None and isinstance(error, ValueError):
+        raise RunError(str(error)) from error
+      raise
     line = checkpoints.explain(error, directories)
     if line is None:
       raise
-    return commands.complain("train", line, _FAILED)
+    raise RunError(line) from error
   return 0
 
 

@@ -11,7 +11,6 @@ What a model_fn is fed is written as text:
 
 import functools
 import importlib
-import os
 import re
 import sys
 import traceback
@@ -19,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import compat
-from estimator_mp.cli import commands
+from estimator_mp.cli import commands, failures
 from estimator_mp.comparison.inspect_model import InputSpec, Spec
 from estimator_mp.config import options as options_lib
 
@@ -134,20 +133,11 @@ def error_of_user(
     error: What was raised.
     fix: What to do.
   """
-  libraries = (os.path.dirname(tf.__file__), os.path.dirname(__file__))
-  frames = [
-    frame
-    for frame in traceback.extract_tb(error.__traceback__)
-    if not frame.filename.startswith((*libraries, "<frozen"))
-    and f"{os.sep}site-packages{os.sep}" not in frame.filename
-    and f"{os.sep}importlib{os.sep}" not in frame.filename
-  ]
-  where = (
-    f" ({frames[-1].filename}, line {frames[-1].lineno})" if frames else ""
-  )
+  frames = traceback.extract_tb(error.__traceback__)
+  place = failures.where((x.filename, x.lineno or 0) for x in frames)
   reason = " ".join(str(error).split())
   return ValueError(
-    f"{what} raised {type(error).__name__}: {reason}{where}; {fix}"
+    f"{what} raised {type(error).__name__}: {reason}{place}; {fix}"
   )
 
 

@@ -20,9 +20,13 @@ from estimator_mp.distributed import (
   input_by_task,
   recovery,
   status,
+)
+from estimator_mp.session import (
+  distribution,
+  interruption,
+  session_config,
   whole_checkpoints,
 )
-from estimator_mp.session import distribution, session_config
 
 import tensorflow as tf
 
@@ -74,14 +78,15 @@ def run_task(
   status.wait_until_all_answer(_needed_by(cluster), run.startup_timeout)
   if task != chief:
     _wait_for_turn(estimators.run_config_of(estimator))
-  with distribution.cluster_run():
+  with distribution.cluster_run(), interruption.on_sigterm() as stop:
     recovery.run(
-      lambda _: _train(estimator, train_spec, cluster),
+      lambda _: _train(estimator, train_spec, cluster, stop),
       {
         x: cluster.address(x)
         for x in _of_job(cluster, tasks_lib.PARAMETER_SERVER)
       },
       heartbeat_timeout,
+      stop.raise_if_requested,
     )
   if task != chief:
     run.say_done()
@@ -96,8 +101,9 @@ def _train(
   estimator: tf.estimator.Estimator,
   train_spec: tf.estimator.TrainSpec,
   cluster: tasks_lib.Cluster,
+  stop: interruption.Interruption,
 ) -> None:
-  """Trains this worker's model on its part of the data."""
+  """Trains this worker's model on its part of the data, until it is stopped."""
   of_run = session_config.sharded_run_of(estimators.run_config_of(estimator))
   workers = [cluster.chief, *_of_job(cluster, tasks_lib.WORKER)]
   number = workers.index(cluster.task)
@@ -111,7 +117,7 @@ def _train(
   estimator.train(
     train_spec.input_fn,
     max_steps=train_spec.max_steps,
-    hooks=list(train_spec.hooks),
+    hooks=[*train_spec.hooks, stop],
     saving_listeners=train_spec.saving_listeners if is_chief else None,
   )
 

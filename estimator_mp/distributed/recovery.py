@@ -42,6 +42,7 @@ def run(
   train: Callable[[int], _Result],
   addresses: Mapping[tasks_lib.Task, str],
   heartbeat_timeout: float,
+  raise_if_stopped: Callable[[], None] = lambda: None,
 ) -> _Result:
   """Trains, and goes on when a task was lost and is back.
 
@@ -51,6 +52,7 @@ def run(
       called before.
     addresses: Where the other tasks listen, host:port. All of them answer.
     heartbeat_timeout: After how many seconds a silent task is named.
+    raise_if_stopped: Raises if nobody is to wait for a lost task any more.
 
   Returns:
     What `train` returns.
@@ -64,7 +66,7 @@ def run(
     estimators.errors_end_sessions(),
   ):
     for num_before in itertools.count():
-      watch.begin(_wait_for_all(addresses))
+      watch.begin(_wait_for_all(addresses, raise_if_stopped))
       began = time.monotonic()
       try:
         return train(num_before)
@@ -109,12 +111,14 @@ def _say_lost(
 
 def _wait_for_all(
   addresses: Mapping[tasks_lib.Task, str],
+  raise_if_stopped: Callable[[], None],
 ) -> dict[tasks_lib.Task, bytes]:
   """Returns `Status.start` of all tasks, as soon as all of them answer."""
   began = time.monotonic()
   reminders = itertools.count(1)
   remind_at = began + _REMIND_SECONDS
   while True:
+    raise_if_stopped()
     starts = watch_lib.ask_all(addresses)
     missing = [task for task in addresses if task not in starts]
     if not missing:

@@ -25,9 +25,13 @@ from estimator_mp.distributed import (
   recovery,
   server,
   status,
+)
+from estimator_mp.session import (
+  distribution,
+  interruption,
+  session_config,
   whole_checkpoints,
 )
-from estimator_mp.session import distribution, session_config
 
 import tensorflow as tf
 
@@ -65,6 +69,11 @@ def train_and_evaluate(
   mesh, as the model may fit no machine alone. `model_dir` has to be a folder
   that all tasks share, as each saves what it holds.
 
+  SIGTERM ends training after the step that is running, with a checkpoint, and
+  the program with exit code 143, unless the program handles SIGTERM itself. A
+  second one ends the process at once. A run begins with the newest checkpoint
+  that is whole; a line of the log names one that is not.
+
   If a task dies, or its machine is gone, the chief waits until it has been
   started again, and goes on from the last checkpoint; one that was only stopped
   goes on where it was. A chief that is started again does the same. The graph
@@ -92,11 +101,15 @@ def train_and_evaluate(
     ValueError: If the arguments do not fit TF_CONFIG, or the network is not
       trusted.
     TaskError: If a task cannot serve, or cannot be reached in time.
+    SystemExit: After SIGTERM, when the checkpoint is saved.
   """
   cluster = tasks_lib.from_environment()
   if cluster is not None:
     _check_model_dir(estimator, cluster)
-  if cluster is None or not cluster.is_served:
+  if cluster is None:
+    with interruption.on_sigterm() as stop:
+      return _train_here(estimator, train_spec, eval_spec, stop)
+  if not cluster.is_served:
     return _by_tf_estimator(estimator, train_spec, eval_spec)
   _check_seconds("startup_timeout", startup_timeout)
   _check_seconds("heartbeat_timeout", heartbeat_timeout)
@@ -117,12 +130,13 @@ def train_and_evaluate(
     return None
   others = {x: cluster.address(x) for x in cluster.mesh_tasks}
   status.wait_until_all_answer(others, startup_timeout)
-  with distribution.cluster_run():
+  with distribution.cluster_run(), interruption.on_sigterm() as stop:
     del others[cluster.task]
     result = recovery.run(
-      lambda n: _run_chief(estimator, train_spec, eval_spec, cluster, n),
+      lambda n: _run_chief(estimator, train_spec, eval_spec, cluster, n, stop),
       others,
       heartbeat_timeout,
+      stop.raise_if_requested,
     )
   run.tell()
   return result
@@ -134,9 +148,9 @@ def _run_chief(
   eval_spec: tf.estimator.EvalSpec,
   cluster: tasks_lib.Cluster,
   num_before: int,
+  stop: interruption.Interruption,
 ) -> tuple[Any, Any] | None:
   """Trains, and evaluates if nobody else does; after some attempts before."""
-  whole_checkpoints.leave_out_broken(estimator.model_dir)
   alone = input_by_task.without_tf_config
   train_spec = train_spec._replace(
     hooks=tuple(estimators.for_one_training(train_spec.hooks)),
@@ -144,18 +158,46 @@ def _run_chief(
   )
   eval_spec = eval_spec._replace(input_fn=alone(eval_spec.input_fn))
   if not cluster.has_evaluator:
-    result = _by_tf_estimator(estimator, train_spec, eval_spec)
+    result = _train_here(estimator, train_spec, eval_spec, stop)
     if num_before and (result is None or result[0] is None):
       return _evaluate_last(estimator, eval_spec)
     return result
   train_spec = _read_by_task(estimator, train_spec)
+  whole_checkpoints.leave_out_broken(estimator.model_dir)
   estimator.train(
     train_spec.input_fn,
     max_steps=train_spec.max_steps,
-    hooks=list(train_spec.hooks),
+    hooks=[*train_spec.hooks, stop],
     saving_listeners=train_spec.saving_listeners,
   )
   return None
+
+
+def _train_here(
+  estimator: tf.estimator.Estimator,
+  train_spec: tf.estimator.TrainSpec,
+  eval_spec: tf.estimator.EvalSpec,
+  stop: interruption.Interruption,
+) -> tuple[Any, Any] | None:
+  """Trains and evaluates in turn, from a whole checkpoint, until it is stopped.
+
+  What has another type is left to tf.estimator, which says what is wrong.
+  """
+  if isinstance(estimator, tf.compat.v1.estimator.Estimator):
+    whole_checkpoints.leave_out_broken(estimator.model_dir)
+  if isinstance(train_spec, tf.estimator.TrainSpec):
+    train_spec = train_spec._replace(
+      hooks=(*train_spec.hooks, stop),
+      saving_listeners=(
+        *train_spec.saving_listeners,
+        interruption.LeaveAfterSaving(stop),
+      ),
+    )
+  if isinstance(eval_spec, tf.estimator.EvalSpec):
+    eval_spec = eval_spec._replace(
+      hooks=(*eval_spec.hooks, interruption.LeaveEvaluation(stop))
+    )
+  return _by_tf_estimator(estimator, train_spec, eval_spec)
 
 
 def _evaluate_last(

@@ -108,8 +108,12 @@ def _write_stages(
   stages = []
   for number, model in models.items():
     name = f"stage_{number}"
-    count = model.write(os.path.join(folder, name))
-    stages.append(pipeline_file.Stage(number, name, count, model.variables))
+    path = os.path.join(folder, name)
+    count = model.write(path)
+    values = pipeline_file.digest(path)
+    stages.append(
+      pipeline_file.Stage(number, name, count, model.variables, values)
+    )
   return pipeline_file.Pipeline(
     _global_step(checkpoint), tuple(stages), signatures
   )

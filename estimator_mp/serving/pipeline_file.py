@@ -2,7 +2,8 @@
 
     {"format": 1, "id": "...", "checkpoint_step": 600,
      "stages": [{"stage": 0, "folder": "stage_0", "devices": 1,
-                 "variables": ["dense/bias", "dense/kernel"]}, ...],
+                 "variables": ["dense/bias", "dense/kernel"],
+                 "values": "..."}, ...],
      "signatures": {"serving_default": {
        "inputs": {"x": {"dtype": "float32", "shape": [null, 20]}},
        "steps": [{"stage": 0, "signature": "serving_default",
@@ -14,6 +15,9 @@
 A step is one request to one stage. What it reads was given by the caller (the
 step is null) or made by an earlier step, whichever that was: a stage in between
 does not copy it.
+
+The id is a hash of the rest. That has a hash of each stage's values, so that no
+stage fits into the chain of another model, or of another training of it.
 """
 
 import dataclasses
@@ -32,6 +36,9 @@ import tensorflow as tf
 FILE = "pipeline.json"
 STAGE_FILE = "stage.json"
 _FORMAT = 1
+# Where a SavedModel has them.
+_VALUES = ("variables", "assets")
+_PIECE_BYTES = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,12 +128,14 @@ class Stage:
     devices: How many devices it needs: more than one if it keeps its split
       over a `model` axis.
     variables: The names of its variables in the checkpoint.
+    values: What `digest` says of its variables and vocabularies.
   """
 
   stage: int
   folder: str
   devices: int
   variables: tuple[str, ...]
+  values: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -173,6 +182,27 @@ def write(pipeline: Pipeline, folder: str) -> None:
     }
     files.write_json(os.path.join(folder, stage.folder, STAGE_FILE), of_stage)
   files.write_json(os.path.join(folder, FILE), values)
+
+
+def digest(folder: str) -> str:
+  """Returns a hash of what a SavedModel computes with: variables, assets.
+
+  It holds a piece of a file at a time, and is the same for each export of the
+  same checkpoint.
+
+  Args:
+    folder: The folder of the SavedModel.
+  """
+  hashed = hashlib.sha256()
+  for kind in _VALUES:
+    path = os.path.join(folder, kind)
+    names = tf.io.gfile.listdir(path) if tf.io.gfile.isdir(path) else []
+    for name in sorted(names):
+      with tf.io.gfile.GFile(os.path.join(path, name), "rb") as file:
+        hashed.update(f"{kind}/{name}:{file.size()}:".encode())
+        while piece := file.read(_PIECE_BYTES):
+          hashed.update(piece)
+  return hashed.hexdigest()
 
 
 def find(path: str) -> str:

@@ -11,9 +11,10 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 
-from estimator_mp.cli.launching import arrivals, endings, task_process, tasks
+from estimator_mp.cli.launching import endings, task_process, tasks
 from estimator_mp.cli.launching.launch_flags import LaunchOptions
 from estimator_mp.cli.launching.task_output import Terminal
+from estimator_mp.cluster import arrivals
 from estimator_mp.cluster.tasks import Task
 
 _ENDING = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)

@@ -10,11 +10,9 @@ from types import FrameType
 from estimator_mp.cli import commands
 from estimator_mp.cli.prediction import examples, predict_flags
 from estimator_mp.serving.pipeline_file import TensorSpec
-from estimator_mp.serving.stage_pipeline import StageError, StagePipeline
+from estimator_mp.serving.stage_pipeline import StagePipeline
 
 import numpy as np
-
-_FAILED = 1
 
 
 def predict(options: predict_flags.PredictOptions) -> tuple[int, int, float]:
@@ -101,17 +99,17 @@ def _check_rows(
 
 
 def run_command(options: predict_flags.PredictOptions) -> int:
-  """Predicts, or says what failed in one line.
+  """Predicts.
 
   Args:
     options: What is to be predicted.
 
   Returns:
-    The exit code: 0; 1 if a stage failed; 130 after Ctrl-C, and 143 after
-    SIGTERM.
+    The exit code: 0; 130 after Ctrl-C, and 143 after SIGTERM.
 
   Raises:
     ValueError: If an option, or a file, is wrong.
+    StageError: If a stage cannot be reached, or fails.
   """
   # What is wrong is said in one line, and not by gRPC, too.
   os.environ.setdefault("GRPC_VERBOSITY", "NONE")
@@ -125,8 +123,6 @@ def run_command(options: predict_flags.PredictOptions) -> int:
     signal.signal(number, interrupt)
   try:
     count, requests, seconds = predict(options)
-  except StageError as error:
-    return commands.complain("predict", error, _FAILED)
   except KeyboardInterrupt:
     name = signal.Signals(received[0]).name
     code = 128 + received[0]

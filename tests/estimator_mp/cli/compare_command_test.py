@@ -35,6 +35,20 @@ def model_fn(features, labels, mode, params):
 
 def no_input(params):
   return 1 / 0
+
+
+def no_feature(params):
+  return input_fn(params).map(lambda x, y: ({"z": x["x"]}, y))
+
+
+def broken_data(params):
+  def records():
+    yield [0.0] * 4, [0.0]
+    raise OSError("the camera is off")
+
+  kinds = (tf.float32, tf.float32)
+  data = tf.data.Dataset.from_generator(records, kinds, ((4,), (1,)))
+  return data.batch(1).map(lambda x, y: ({"x": x}, y))
 """
 _THEIRS = (
   "--model_fn=their_compared:model_fn",
@@ -163,6 +177,36 @@ class CommandTest(parameterized.TestCase):
     self.assertRegex(
       errors, r"their_compared\.py, line \d+\); mend that first\n$"
     )
+
+  def test_a_missing_feature(self):
+    code, _, errors = run_main(
+      *_THEIRS,
+      "--input_fn=their_compared:no_feature",
+      '--params={"batch_size": 8}',
+    )
+    self.assertEqual(code, 2)
+    self.assertRegex(
+      errors,
+      "^compare: --model_fn=their_compared:model_fn raised KeyError: 'x' "
+      r"\(.*their_compared\.py, line \d+\); check --params, and what "
+      "--input_fn gives\n$",
+    )
+
+  def test_a_dataset_that_raises(self):
+    arguments = [
+      *_THEIRS,
+      "--input_fn=their_compared:broken_data",
+      "--mesh=stage:2",
+    ]
+    expected = (
+      "compare: reading the input failed: OSError: the camera is off "
+      r"\(.*their_compared\.py, line \d+\); mend input_fn, or the data\n$"
+    )
+    code, _, errors = run_main(*arguments, "--params={}")
+    self.assertEqual(code, 1)
+    self.assertRegex(errors, f"^{expected}")
+    _, _, errors = run_main(*arguments, "--params={}", "--debug")
+    self.assertRegex(errors, rf"^Traceback \(most recent [\s\S]*\n{expected}")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,7 @@
 """Runs of the train command in this process."""
 
+from collections.abc import Callable
+
 from estimator_mp.cli import commands, run_train, train_flags
 from tests.estimator_mp.cli import command_runs
 
@@ -12,19 +14,18 @@ def options(model_dir: str, *arguments: str) -> train_flags.TrainOptions:
 
 def run_command(given: train_flags.TrainOptions) -> tuple[int, str, str]:
   """Returns the exit code, standard output and standard error."""
-  return command_runs.run(lambda _: run_train.run_command(given))
+  return command_runs.run(lambda _: _ended(lambda: given))
 
 
 def run(model_dir: str, *arguments: str) -> tuple[int, str, str]:
   """Returns the same for flags, which may be wrong."""
+  return command_runs.run(
+    lambda _: _ended(lambda: options(model_dir, *arguments))
+  )
 
-  def main(_: list[str]) -> int:
-    try:
-      return run_train.run_command(options(model_dir, *arguments))
-    except ValueError as error:
-      return commands.complain("train", error)
 
-  return command_runs.run(main)
+def _ended(given: Callable[[], train_flags.TrainOptions]) -> int:
+  return commands.ended("train", lambda: run_train.run_command(given()))
 
 
 def output(model_dir: str, *arguments: str) -> str:

@@ -1,5 +1,6 @@
 """Which errors of training are faults of the cluster, and what is done then."""
 
+import sys
 import time
 from unittest import mock
 
@@ -84,6 +85,13 @@ class RecoveryTest(absltest.TestCase):
             "checkpoint"
           ],
         )
+
+  def test_who_is_asked_to_stop_waits_for_no_task(self):
+    with (
+      mock.patch.object(watch, "ask_all", lambda _: {}),
+      self.assertRaises(SystemExit),
+    ):
+      recovery.run(self.fail, self.addresses, 30.0, sys.exit)
 
   @tiers.slow
   def test_a_task_that_is_away_is_waited_for(self):

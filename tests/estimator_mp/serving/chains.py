@@ -13,7 +13,7 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-def trained(model, folder):
+def trained(model, folder, seed=4):
   """Returns a sharded Estimator that has trained."""
   served_models.write_vocabularies(folder)
   params = {"folder": folder}
@@ -23,7 +23,7 @@ def trained(model, folder):
   estimator = tf.estimator.Estimator(
     estimator_mp.shard_model_fn(model.model_fn, config),
     config=estimator_mp.run_config(
-      config, os.path.join(folder, "model"), tf_random_seed=4
+      config, os.path.join(folder, "model"), tf_random_seed=seed
     ),
     params=params if model.model_fn is served_models.tables else None,
   )

@@ -81,6 +81,24 @@ class StagesTest(absltest.TestCase):
     )
     self.assertEmpty(glob.glob(f"{self.folder}/tmp-*"))
 
+  def test_the_identity_follows_from_the_values(self):
+    model = served_models.MODELS["tables"]
+    estimator = chains.trained(model, self.folder)
+    receiver_fn = served_models.receiver_fn(*model.inputs)
+
+    def identity():
+      path = export_stages.export_stages(estimator, self.folder, receiver_fn)
+      return pipeline_file.read(path).identity
+
+    first = identity()
+    self.assertEqual(identity(), first)
+    words = os.path.join(self.folder, "words.txt")
+    with open(words, encoding="utf-8") as file:
+      lines = file.read().splitlines()
+    with open(words, "w", encoding="utf-8") as file:
+      file.write("\n".join(reversed(lines)) + "\n")
+    self.assertNotEqual(identity(), first)
+
   def test_what_is_skipped_over_is_not_copied_through(self):
     _, pipeline = self._exported("skip")
     steps = pipeline.signatures["serving_default"].steps

@@ -30,6 +30,15 @@ def setUpModule():
   tf.get_logger().setLevel("FATAL")
 
 
+def _exported(seed):
+  """Returns the stages of a model that has trained from a seed."""
+  folder = tempfile.mkdtemp(dir=absltest.TEST_TMPDIR.value)
+  model = served_models.MODELS["tables"]
+  estimator = chains.trained(model, folder, seed)
+  receiver_fn = served_models.receiver_fn("word")
+  return export_stages.export_stages(estimator, folder, receiver_fn)
+
+
 class ServedTest(absltest.TestCase):
   """A model of three stages, each served in this process."""
 
@@ -40,13 +49,7 @@ class ServedTest(absltest.TestCase):
     super().setUpClass()
     if ServedTest.folder:  # For all classes of this file.
       return
-    folder = tempfile.mkdtemp(dir=absltest.TEST_TMPDIR.value)
-    model = served_models.MODELS["tables"]
-    estimator = chains.trained(model, folder)
-    receiver_fn = served_models.receiver_fn("word")
-    ServedTest.folder = export_stages.export_stages(
-      estimator, folder, receiver_fn
-    )
+    ServedTest.folder = _exported(seed=4)
     local = chains.Chain(ServedTest.folder)
     ServedTest.request = {"word": served_models.WORDS}
     ServedTest.expected = local.run("serving_default", ServedTest.request)
@@ -220,6 +223,24 @@ class FailureTest(ServedTest):
     ):
       with self.assertRaisesRegex(ValueError, expression):
         stage_pipeline.StagePipeline(self.folder, addresses)
+
+  def test_a_stage_of_another_training_is_refused(self):
+    """Its structure and its step are equal, and the answer was wrong."""
+    other = _exported(seed=5)
+    server = stage_server.StageServer(os.path.join(other, "stage_1"))
+    self.addCleanup(server.stop)
+    here = [x.address for x in self._serve()]
+    chain, another = (
+      pipeline_file.read(x).identity for x in (self.folder, other)
+    )
+    self._assert_error(
+      rf"^stage 1 at {server.address} serves stage 1 of the chain {another}, "
+      rf"and not stage 1 of {chain}; give the addresses in the order of the "
+      "stages, of servers of this export$",
+      stage_pipeline.StagePipeline,
+      self.folder,
+      [here[0], server.address, here[2]],
+    )
 
   def test_what_a_pipeline_is_told(self):
     for options, expression in (

@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 
-from estimator_mp.cli import interruption as interruption_lib
+from estimator_mp.session import interruption as interruption_lib
 from tests import tiers
 
 import tensorflow as tf
@@ -17,7 +17,7 @@ _SIGNALS = (("sigint", signal.SIGINT, 130), ("sigterm", signal.SIGTERM, 143))
 # A program that never stops on its own, as a very long step does.
 _ENDLESS_STEP = """
 import time
-from estimator_mp.cli import interruption
+from estimator_mp.session import interruption
 with interruption.Interruption(lambda line: print(line, flush=True)):
   print("ready", flush=True)
   while True:

@@ -10,21 +10,25 @@ their own, which works while TensorFlow computes.
 
 import contextlib
 import io
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
-from estimator_mp.cli.launching import arrivals
+from estimator_mp.cluster import arrivals
 
 import tensorflow as tf
 
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_log = logging.getLogger("tensorflow")
 
 
-class TrainingInterrupted(Exception):
+class TrainingInterrupted(SystemExit):
   """Training ended before its last step, after a checkpoint was saved.
+
+  A program that does not catch it exits with the code.
 
   Attributes:
     exit_code: What the process should exit with: 130 for SIGINT (Ctrl-C), 143
@@ -40,6 +44,7 @@ class TrainingInterrupted(Exception):
       exit_code: What the process should exit with.
     """
     super().__init__(reason)
+    self.code = exit_code
     self.exit_code = exit_code
     self.is_unheard = False
 
@@ -52,13 +57,19 @@ class Interruption(tf.estimator.SessionRunHook):
   their own, `LeaveEvaluation` and `LeaveAfterSaving`.
   """
 
-  def __init__(self, announce: Callable[[str], None] = print):
+  def __init__(
+    self,
+    announce: Callable[[str], None] = print,
+    signals: Sequence[signal.Signals] = _SIGNALS,
+  ):
     """Makes the context manager.
 
     Args:
       announce: Shows a line to the user; called from another thread.
+      signals: Those that ask to stop.
     """
     self._announce = announce
+    self._signals = signals
     self._reason: TrainingInterrupted | None = None
     self._has_signal = False
     self._stack = contextlib.ExitStack()
@@ -92,7 +103,7 @@ class Interruption(tf.estimator.SessionRunHook):
       run_context.request_stop()
 
   def __enter__(self) -> "Interruption":
-    file = self._stack.enter_context(arrivals.arriving(_SIGNALS))
+    file = self._stack.enter_context(arrivals.arriving(self._signals))
     self._thread = threading.Thread(
       target=self._watch, args=(file,), daemon=True
     )
@@ -108,7 +119,7 @@ class Interruption(tf.estimator.SessionRunHook):
     with file:
       while received := file.read(1):
         number = received[0]
-        if number not in _SIGNALS:
+        if number not in self._signals:
           continue
         name, exit_code = signal.Signals(number).name, 128 + number
         if self._has_signal:
@@ -121,6 +132,29 @@ class Interruption(tf.estimator.SessionRunHook):
           f"{name}: stopping after this step and saving a"
           " checkpoint; a second one (Ctrl-C) stops at once, without"
         )
+
+
+@contextlib.contextmanager
+def on_sigterm() -> Iterator[Interruption]:
+  """Lets SIGTERM end training in order, where it would end the process.
+
+  A program that handles SIGTERM itself goes on to do so; nor is it handled if
+  training is not in the main thread.
+
+  Yields:
+    What is asked to stop.
+
+  Raises:
+    TrainingInterrupted: At the end, if there was a SIGTERM.
+  """
+  interruption = Interruption(_log.warning, [signal.SIGTERM])
+  ends_the_process = signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
+  is_main = threading.current_thread() is threading.main_thread()
+  with contextlib.ExitStack() as stack:
+    if ends_the_process and is_main:
+      stack.enter_context(interruption)
+    yield interruption
+  interruption.raise_if_requested()
 
 
 class LeaveEvaluation(tf.estimator.SessionRunHook):

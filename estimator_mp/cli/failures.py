@@ -1,0 +1,95 @@
+"""What ended a command: a line for what happened to a run, else a traceback.
+
+Two kinds of errors are told in a line. Those that this project raises itself
+say what would be right: its own classes, and each ValueError of its code. And
+TensorFlow's classes say what happened to the run: an op failed, a file cannot
+be read, a loss is no number. All others are of a program, the user's or this
+project's: whoever mends it needs the traceback.
+"""
+
+import os
+import re
+import traceback
+from collections.abc import Iterable
+
+import tensorflow as tf
+
+_OURS = frozenset(["compat", "estimator_mp", "model_fns"])
+_TENSORFLOW = frozenset(["tensorflow", "tensorflow_estimator"])
+# Of several errors of one step, the first.
+_ROOT = re.compile(r"\s*\(0\) [A-Z_]+: (?P<text>.*)")
+# What TensorFlow writes around that.
+_AROUND = (" ", "\t", "Graph execution error", "Detected at", "Node: ")
+_RESTORING = "Restoring from checkpoint failed"
+_FUNCTION = re.compile(r"\{\{function_node .*?\}\} ?")
+_PYTHON = re.compile(r'  File "(?P<file>.+)", line (?P<line>\d+), in ')
+_TRACEBACK = "Traceback (most recent call last):"
+_READS_INPUT = "IteratorGetNext"
+
+
+def is_deliberate(error: Exception) -> bool:
+  """Whether this project raised an error itself, to say what would be right.
+
+  Args:
+    error: The error, as it was caught.
+  """
+  if _package(type(error).__module__) in _OURS:
+    return True
+  frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+  raised_in = frames[-1].f_globals.get("__name__", "") if frames else ""
+  return isinstance(error, ValueError) and _package(raised_in) in _OURS
+
+
+def line_of(error: Exception) -> str | None:
+  """Returns what is wrong, in a line; None if a traceback has to say it.
+
+  Args:
+    error: What ended a command, as it was caught.
+  """
+  if is_deliberate(error):
+    return str(error)
+  if _package(type(error).__module__) not in _TENSORFLOW:
+    return None
+  message = str(getattr(error, "message", error))
+  _, _, python = message.partition(_TRACEBACK)
+  frames = [(x["file"], int(x["line"])) for x in _PYTHON.finditer(python)]
+  text = f"{_root(message)}{where(frames)}"
+  if _READS_INPUT in message:
+    return f"reading the input failed: {text}; mend input_fn, or the data"
+  return f"a step failed: {text}; --debug shows where"
+
+
+def where(frames: Iterable[tuple[str, int]]) -> str:
+  """Returns the user's line among those of a traceback, in brackets.
+
+  Args:
+    frames: The file and the line of each frame, the innermost last.
+
+  Returns:
+    Such as " (my_model.py, line 7)"; nothing if no line is the user's.
+  """
+  libraries = (os.path.dirname(tf.__file__), os.path.dirname(__file__))
+  own = [
+    f" ({file}, line {line})"
+    for file, line in frames
+    if not file.startswith((*libraries, "<frozen"))
+    and f"{os.sep}site-packages{os.sep}" not in file
+    and f"{os.sep}importlib{os.sep}" not in file
+  ]
+  return own[-1] if own else ""
+
+
+def _package(module: str) -> str:
+  """Returns the package of a module."""
+  return module.partition(".")[0]
+
+
+def _root(message: str) -> str:
+  """Returns the line of TensorFlow's text that says what failed."""
+  lines = message.splitlines()
+  roots = [x["text"] for x in map(_ROOT.match, lines) if x]
+  roots += [
+    x for x in lines if x and not x.startswith((*_AROUND, _RESTORING, "["))
+  ]
+  text = _FUNCTION.sub("", (roots or lines or [""])[0])
+  return text.partition("\t [[")[0].strip()

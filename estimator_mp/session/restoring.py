@@ -1,0 +1,60 @@
+"""What a run restores fits its model, or is an error before a session starts.
+
+TensorFlow finds out in the session that a variable is missing, and says so in a
+hundred lines. A variable of another size it restores as it is: a layer of 16
+units goes on with the 8 units of the checkpoint, and nothing fails.
+"""
+
+import re
+
+from estimator_mp.placement import contents
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+
+# A checkpoint of tf.train.Checkpoint, whose names are others.
+_BY_OBJECT = "_CHECKPOINTABLE_OBJECT_GRAPH"
+# What model_fn itself has partitioned is saved as a whole.
+_PART = re.compile(r"/part_\d+(?=/|$)")
+
+
+def check_fits(spec: tf.estimator.EstimatorSpec, model_dir: str) -> None:
+  """Raises if the newest checkpoint is not of the model of the default graph.
+
+  Args:
+    spec: What model_fn returned. A Saver of its own says itself what it
+      restores.
+    model_dir: The Estimator's.
+
+  Raises:
+    ValueError: If the checkpoint lacks a variable, or has it in another size.
+  """
+  path = tf.train.latest_checkpoint(model_dir)
+  has_saver = spec.scaffold is not None and spec.scaffold.saver is not None
+  if path is None or has_saver or v1.get_collection(v1.GraphKeys.SAVERS):
+    return
+  shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
+  if _BY_OBJECT in shapes:
+    return
+  wanted = {
+    op.name: tf.TensorShape(op.get_attr("shape"))
+    for op in map(contents.whole_of, v1.global_variables())
+  }
+  missing = [
+    name for name in wanted if not shapes.keys() & {name, _PART.sub("", name)}
+  ]
+  if missing:
+    more = f" and {len(missing) - 1:,} more" if missing[1:] else ""
+    raise ValueError(
+      f"{path} is of another model: it has no {missing[0]}{more}; train the "
+      "model that it is of, or choose another model_dir"
+    )
+  for name, shape in wanted.items():
+    found = shapes.get(name)
+    if found is not None and not shape.is_compatible_with(found):
+      raise ValueError(
+        f"{path} has {name} of the shape {found}, but the model makes it "
+        f"{shape.as_list()}; use the sizes that it was trained with, or choose "
+        "another model_dir"
+      )

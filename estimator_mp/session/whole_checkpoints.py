@@ -1,0 +1,132 @@
+"""Checkpoints that a run may begin with: none that is half written.
+
+A Saver writes the parts of a checkpoint under another name, then the index,
+then the file `checkpoint`, which names it; so what is named is whole. But each
+new session of an Estimator saves the checkpoint that it has read once more,
+over the old files, and the index is written in place: who is killed in that
+moment leaves a half one. A disk that was full, or a copy that was interrupted,
+leaves one whose files are too short.
+"""
+
+import logging
+import math
+import os
+import re
+from collections.abc import Callable
+from typing import Any
+
+import tensorflow as tf
+
+v1 = tf.compat.v1
+# What TensorFlow raises of a file that it cannot read.
+UNREADABLE = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
+_DATA = re.compile(r"\.data-\d+-of-(?P<count>\d+)")
+_LEFTOVERS = "model.ckpt-*_temp*"
+_log = logging.getLogger("tensorflow")
+
+
+def leave_out_broken(
+  model_dir: str, say: Callable[[str], None] = _log.warning
+) -> None:
+  """Makes the newest whole checkpoint the one that training begins with.
+
+  It also removes what an interrupted save has left. If no checkpoint is whole,
+  nothing is changed, and restoring it says why.
+
+  Args:
+    model_dir: The Estimator's.
+    say: Shows a line that names the checkpoint that is left out.
+  """
+  for path in tf.io.gfile.glob(os.path.join(model_dir, _LEFTOVERS)):
+    tf.io.gfile.rmtree(path)
+  state = state_of(model_dir)
+  if state is None:
+    return
+  newest = str(state.model_checkpoint_path)
+  lack = what_is_missing(newest)
+  if lack is None:
+    return
+  paths = list(state.all_model_checkpoint_paths)
+  whole = [path for path in paths if what_is_missing(path) is None]
+  if not whole:
+    return
+  say(f"{newest} is not whole: {lack}; training goes on from {whole[-1]}")
+  v1.train.update_checkpoint_state(model_dir, whole[-1], whole)
+
+
+def state_of(model_dir: str) -> Any:
+  """Returns what the file `checkpoint` says; None if that is nothing.
+
+  Args:
+    model_dir: The Estimator's.
+  """
+  try:
+    return tf.train.get_checkpoint_state(model_dir)
+  except ValueError:  # It names none, or is no text.
+    return None
+
+
+def what_is_missing(path: str) -> str | None:
+  """Returns what a checkpoint lacks, in words; None if it is whole.
+
+  Its tensors are not read: that the files are as long as they are to be is
+  known from the shapes in the index.
+
+  Args:
+    path: The path of the checkpoint, without what tells its files apart.
+  """
+  missing = missing_file(path)
+  if missing:
+    return f"{missing} is missing"
+  try:
+    reader = tf.train.load_checkpoint(path)
+    shapes = reader.get_variable_to_shape_map()
+    dtypes = reader.get_variable_to_dtype_map()
+  except UNREADABLE:
+    return f"{os.path.basename(path)}.index cannot be read"
+  # Texts take more than a byte each; the others, what they take in memory.
+  needed = sum(
+    math.prod(shape) * dtypes[name].size for name, shape in shapes.items()
+  )
+  found = max(
+    sum(tf.io.gfile.stat(part).length for part in parts)
+    for parts in _data_files(path)
+    if all(map(tf.io.gfile.exists, parts))
+  )
+  if found < needed:
+    return f"its data files have {found:,} bytes of {needed:,}"
+  return None
+
+
+def missing_file(path: str) -> str | None:
+  """Returns a file of a checkpoint that is not there; None if all are.
+
+  Args:
+    path: The path of the checkpoint, without what tells its files apart.
+  """
+  index = f"{path}.index"
+  if not tf.io.gfile.exists(index):
+    return os.path.basename(index)
+  missing = [
+    next((part for part in parts if not tf.io.gfile.exists(part)), None)
+    for parts in _data_files(path)
+  ]
+  return None if None in missing else os.path.basename(str(missing[-1]))
+
+
+def _data_files(path: str) -> list[list[str]]:
+  """Returns the data files of a checkpoint, also those that are not there.
+
+  Two meshes may have saved the same step, in different numbers of files.
+  """
+  folder, name = os.path.split(path)
+  found = [
+    _DATA.fullmatch(x.removeprefix(name))
+    for x in tf.io.gfile.listdir(folder)
+    if x.startswith(name)
+  ]
+  counts = {int(x["count"]) for x in found if x is not None} or {1}
+  return [
+    [f"{path}.data-{i:05}-of-{count:05}" for i in range(count)]
+    for count in sorted(counts)
+  ]
