@@ -190,6 +190,7 @@ def _train_and_evaluate(
     trusted_network=job.options.trusted_network,
     startup_timeout=job.options.startup_timeout,
     heartbeat_timeout=job.options.heartbeat_timeout,
+    lost_after=job.options.lost_after,
   ) or (None, None)
   return metrics
 
@@ -396,6 +397,8 @@ def run_command(options: train_flags.TrainOptions) -> int:
     )
   except split_rules.SplitError as error:
     return commands.complain("train", error)
+  except status.LostTaskError as error:
+    return commands.complain("train", error, error.code)
   except (
     checkpoints.CheckpointError,
     placement_file.PlacementFileError,

@@ -23,6 +23,10 @@ WORKER = "worker"
 PARAMETER_SERVER = "ps"
 EVALUATOR = "evaluator"
 VARIABLE = "TF_CONFIG"
+# The exit code of a task that has lost another one for good. Those from 1 to
+# 127 are for errors that would come again; the training operator of Kubernetes,
+# too, leaves this one to programs that may be started again.
+LOST_A_TASK = 138
 _JOBS = (*CHIEFS, WORKER, PARAMETER_SERVER, EVALUATOR)
 _EXAMPLE = (
   '{"cluster": {"chief": ["a:2222"], "worker": ["b:2222"]}, '

@@ -7,9 +7,10 @@ over the old files, and the index is written in place: who is killed in that
 moment leaves a half one.
 """
 
-import logging
 import os
 import re
+
+from estimator_mp.distributed.fault_log import LOG
 
 import tensorflow as tf
 
@@ -18,7 +19,6 @@ v1 = tf.compat.v1
 UNREADABLE = (tf.errors.OpError, IndexError, RuntimeError, ValueError)
 _DATA = re.compile(r"\.data-\d+-of-(?P<count>\d+)")
 _LEFTOVERS = "model.ckpt-*_temp*"
-_log = logging.getLogger("tensorflow")
 
 
 def leave_out_broken(model_dir: str) -> None:
@@ -39,7 +39,7 @@ def leave_out_broken(model_dir: str) -> None:
   whole = [path for path in paths if _is_whole(path)]
   if not whole or whole[-1] == state.model_checkpoint_path:
     return
-  _log.warning(
+  LOG.warning(
     "%s is no whole checkpoint; training goes on from %s",
     state.model_checkpoint_path,
     whole[-1],
