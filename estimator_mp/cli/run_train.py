@@ -398,7 +398,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
   except split_rules.SplitError as error:
     return commands.complain("train", error)
   except status.LostTaskError as error:
-    return commands.complain("train", error, error.code)
+    return commands.complain("train", error, tasks_lib.LOST_A_TASK)
   except (
     checkpoints.CheckpointError,
     placement_file.PlacementFileError,
