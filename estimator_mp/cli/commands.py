@@ -20,7 +20,7 @@ import warnings
 from collections.abc import Mapping
 from typing import Any, Generic, TypeVar
 
-from estimator_mp import amounts
+from estimator_mp import amounts, json_values
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import replica_options, sharding_options
 
@@ -134,6 +134,17 @@ class Command(Generic[_Options]):
     """
     try:
       options = self.parse(argv)
+    except ValueError as error:
+      return complain(self.name, error)
+    return self.run(options)
+
+  def run(self, options: _Options) -> int:
+    """Does what `main` does once the flags are parsed; returns the exit code.
+
+    Args:
+      options: What `parse` returned.
+    """
+    try:
       run_command = import_quietly(self.module).run_command
       logging.getLogger("tensorflow").setLevel("FATAL")
       if not sys.warnoptions:
@@ -292,7 +303,7 @@ def parse_params(text: str | None) -> dict[str, Any] | None:
   if text is None:
     return None
   try:
-    value = json.loads(text)
+    value = json_values.parse(text)
   except json.JSONDecodeError as error:
     raise FlagsError(
       f'--params={text} is no JSON ({error}); write it like {{"units": 64}}'

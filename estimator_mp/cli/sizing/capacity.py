@@ -8,9 +8,25 @@
 
 import sys
 
+from estimator_mp.cli import commands
+from estimator_mp.cli.launching import network
 from estimator_mp.cli.sizing.capacity_flags import COMMAND
 
-main = COMMAND.main
+
+def main(argv: list[str]) -> int:
+  """Runs the command; returns its exit code.
+
+  Args:
+    argv: The command and its arguments.
+  """
+  try:
+    options = COMMAND.parse(argv)
+    if options.measure:  # Before TensorFlow, which has threads.
+      network.enter_or_refuse("leave out --measure")
+  except ValueError as error:
+    return commands.complain(COMMAND.name, error)
+  return COMMAND.run(options)
+
 
 if __name__ == "__main__":
   sys.exit(main(sys.argv))

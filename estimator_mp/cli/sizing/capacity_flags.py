@@ -4,6 +4,7 @@ import dataclasses
 import json
 from collections.abc import Mapping
 
+from estimator_mp import json_values
 from estimator_mp.cli import commands
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import sharding_options
@@ -138,7 +139,7 @@ class CapacityOptions:
     """
     known = self.family.sizes
     try:
-      sizes = json.loads(self.sizes or "{}")
+      sizes = json_values.parse(self.sizes or "{}")
     except json.JSONDecodeError:
       sizes = None
     if not isinstance(sizes, dict) or not all(
