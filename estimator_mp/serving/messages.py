@@ -80,7 +80,7 @@ def _expanded_bytes(name: str, tensor: Any) -> int:
     raise ValueError(f"{name!r} has no shape")
   # Of texts an array has pointers.
   size: int = tf.dtypes.as_dtype(tensor.dtype).size or _POINTER_BYTES
-  return size * math.prod(shape)
+  return size * int(math.prod(shape))
 
 
 def _check_sizes(sizes: Mapping[str, int], most: int) -> None:
