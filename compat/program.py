@@ -97,10 +97,12 @@ def main(arguments: Sequence[str], command: str) -> None:
     )
   except CompatError as error:
     sys.exit(f"{command}: {error}")
-  run(parsed.program, parsed.as_module, parsed.arguments)
+  run_as_main(parsed.program, parsed.as_module, parsed.arguments)
 
 
-def run(program: str, as_module: bool, arguments: Sequence[str]) -> None:
+def run_as_main(
+  program: str, as_module: bool, arguments: Sequence[str]
+) -> None:
   """Runs a program as `__main__`, as the interpreter would.
 
   Args:

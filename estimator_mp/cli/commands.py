@@ -21,7 +21,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from estimator_mp import amounts
+from estimator_mp import amounts, json_values
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import replica_options, sharding_options
 
@@ -157,6 +157,7 @@ class Command(Generic[_Options]):
     flag_values = flags.FlagValues()
     try:
       options = self.parse(argv, flag_values)
+      self.prepare(options)
     except ValueError as error:
       return complain(self.name, error)
 
@@ -168,6 +169,16 @@ class Command(Generic[_Options]):
       return int(run_command(options))
 
     return ended(self.name, run, flag_values[DEBUG].value)
+
+  def prepare(self, options: _Options) -> None:
+    """Does what has to be done before TensorFlow is imported; here nothing.
+
+    Args:
+      options: What is asked for.
+
+    Raises:
+      ValueError: If it cannot be done.
+    """
 
   def parse(
     self, argv: list[str], flag_values: flags.FlagValues | None = None
@@ -357,7 +368,7 @@ def parse_params(text: str | None) -> dict[str, Any] | None:
   if text is None:
     return None
   try:
-    value = json.loads(text)
+    value = json_values.parse(text)
   except json.JSONDecodeError as error:
     raise FlagsError(
       f'--params={text} is no JSON ({error}); write it like {{"units": 64}}'

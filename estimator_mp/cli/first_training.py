@@ -5,8 +5,7 @@ where `Estimator.train` would be, so that all that the program has set up is
 still there; then the program ends.
 """
 
-import sys
-import traceback
+import os
 from collections.abc import Callable, Sequence
 from concurrent import futures
 from typing import Any, TypeVar
@@ -32,9 +31,6 @@ def act_instead(
 ) -> _T:
   """Runs a program up to its first training, and does something else there.
 
-  An error of the program's own ends the process, with its traceback, as it
-  would without this.
-
   Args:
     words: A script, or -m and a module, and its arguments.
     act: Is called with the Estimator and the input_fn.
@@ -44,7 +40,7 @@ def act_instead(
 
   Raises:
     FlagsError: If the program trains no Estimator, or one that is sharded.
-    Exception: What `act` raises.
+    Exception: What `act` raises, or the program itself.
   """
   name = " ".join(words)
   acted: futures.Future[_T] = futures.Future()
@@ -63,8 +59,7 @@ def act_instead(
   if acted.done():
     return acted.result()
   if isinstance(end, Exception):
-    traceback.print_exception(end)
-    sys.exit(1)
+    raise end
   state = f" ({end!r})" if end else ""
   raise commands.FlagsError(
     f"{name} ended{state} before an Estimator trained; give it the arguments "
@@ -74,14 +69,13 @@ def act_instead(
 
 def _run(words: Sequence[str]) -> BaseException | None:
   """Runs a program; returns how it ended, None if it came to its end."""
-  folder = options_lib.user_directory()
-  if folder not in sys.path:
-    sys.path.insert(0, folder)
+  path = options_lib.absolute_path(words[0])
+  os.chdir(options_lib.user_directory())
   try:
     if words[0] == "-m":
-      program.run(words[1], True, words[2:])
+      program.run_as_main(words[1], True, words[2:])
     else:
-      program.run(options_lib.absolute_path(words[0]), False, words[1:])
+      program.run_as_main(path, False, words[1:])
   except (Exception, SystemExit, _Reached) as end:
     return end
   return None

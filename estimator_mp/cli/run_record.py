@@ -10,6 +10,7 @@ import socket
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from estimator_mp import json_values
 from estimator_mp.cli import checkpoints
 from estimator_mp.config import files
 from estimator_mp.session import whole_checkpoints
@@ -217,22 +218,13 @@ def read_result(model_dir: str) -> Result | None:
   except ValueError as error:
     raise ModelDirError(f"{path}: {error}") from error
   facts.pop("format", None)
-  return Result(**facts) if _is_result(facts) else None
-
-
-def _is_result(facts: dict[str, Any]) -> bool:
-  """Whether an object has the fields of a result, and what a next run keeps."""
-  fields = {field.name for field in dataclasses.fields(Result)}
-  if facts.keys() != fields:
-    return False
-  speed, devices = facts["steps_per_second"], facts["devices"]
-  return isinstance(speed, int | float | None) and (
-    devices is None
-    or (
-      isinstance(devices, dict)
-      and all(isinstance(size, int) for size in devices.values())
-    )
-  )
+  if facts.keys() != {field.name for field in dataclasses.fields(Result)}:
+    return None
+  try:
+    result: Result = json_values.made(Result, facts)
+    return result
+  except ValueError:
+    return None
 
 
 def _check_same_run(
@@ -264,7 +256,7 @@ def _read_json(path: str) -> dict[str, Any] | None:
     return None
   with tf.io.gfile.GFile(path) as file:
     try:
-      value = json.loads(file.read())
+      value = json_values.parse(file.read())
     except ValueError:  # It is no JSON, or no text.
       return None
   return value if isinstance(value, dict) else None

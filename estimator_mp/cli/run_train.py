@@ -21,7 +21,7 @@ from estimator_mp.cli import (
 from estimator_mp.cli import progress as progress_lib
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.config import elastic_mesh, split_rules
-from estimator_mp.distributed import network
+from estimator_mp.distributed import network, status
 from estimator_mp.observe import trace_hook
 from estimator_mp.observe import verification as verification_lib
 from estimator_mp.session import input_position
@@ -195,6 +195,7 @@ def _train_and_evaluate(
     trusted_network=job.options.trusted_network,
     startup_timeout=job.options.startup_timeout,
     heartbeat_timeout=job.options.heartbeat_timeout,
+    lost_after=job.options.lost_after,
   ) or (None, None)
   return metrics
 
@@ -401,6 +402,8 @@ def run_command(options: train_flags.TrainOptions) -> int:
     ) from error
   except split_rules.SplitError:
     raise  # It is of an option, which only the model can be compared with.
+  except status.LostTaskError as error:
+    return commands.complain("train", error, tasks_lib.LOST_A_TASK)
   except Exception as error:
     if failures.is_deliberate(error):
       if job is not None and isinstance(error, ValueError):

@@ -141,6 +141,13 @@ class TrainOptions(ModelOptions):
     " answer. It goes on when the task does, or was started again.",
     minimum=1,
   )
+  lost_after: int = _cluster(
+    600,
+    "Seconds after which such a task is lost: the chief waits for it no longer,"
+    " and ends with exit code 138; //estimator_mp:launch --elastic goes on"
+    " without the task.",
+    minimum=1,
+  )
 
   def __post_init__(self) -> None:
     super().__post_init__()

@@ -18,11 +18,18 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from estimator_mp import json_values
+
 CHIEFS = ("chief", "master")
 WORKER = "worker"
 PARAMETER_SERVER = "ps"
 EVALUATOR = "evaluator"
 VARIABLE = "TF_CONFIG"
+# The exit code of a task that has lost another one for good. Those from 1 to
+# 127 are for errors that would come again; the training operator of Kubernetes,
+# too, leaves this one to programs that may be started again.
+LOST_A_TASK = 138
+_MOST_SHOWN = 1000
 _JOBS = (*CHIEFS, WORKER, PARAMETER_SERVER, EVALUATOR)
 _EXAMPLE = (
   '{"cluster": {"chief": ["a:2222"], "worker": ["b:2222"]}, '
@@ -132,10 +139,10 @@ def from_environment(
   """
   text = environment.get(VARIABLE, "")
   try:
-    config = json.loads(text) if text.strip() else {}
+    config = json_values.parse(text) if text.strip() else {}
   except json.JSONDecodeError as error:
     raise ValueError(
-      f"TF_CONFIG={text!r} is no JSON ({error}); write it like {_EXAMPLE}"
+      f"TF_CONFIG={_shown(text)} is no JSON ({error}); write it like {_EXAMPLE}"
     ) from error
   if not isinstance(config, dict):
     raise _malformed("it is no object", text)
@@ -196,4 +203,11 @@ def _num_planned(elastic: Any, text: str) -> int:
 
 
 def _malformed(why: str, text: str) -> ValueError:
-  return ValueError(f"TF_CONFIG={text!r}: {why}; write it like {_EXAMPLE}")
+  return ValueError(
+    f"TF_CONFIG={_shown(text)}: {why}; write it like {_EXAMPLE}"
+  )
+
+
+def _shown(text: str) -> str:
+  """Returns a text as one line shows it; of a very long one the beginning."""
+  return repr(text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}...")

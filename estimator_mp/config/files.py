@@ -1,12 +1,15 @@
 """Files that the library writes: whole, and with the version of their format.
 
-No reader sees half of a file, and a full disk leaves none.
+No reader sees half of a file, and a full disk leaves none. A file that is read
+may be damaged, or anybody's: `read_json` says what is wrong with it.
 """
 
 import json
 import os
 from collections.abc import Mapping
 from typing import Any
+
+from estimator_mp import json_values
 
 import tensorflow as tf
 
@@ -41,6 +44,32 @@ def write_json(path: str, value: Any) -> None:
   write_whole(path, json.dumps(value, indent=1) + "\n")
 
 
+def read_json(path: str, newest: int, otherwise: str) -> dict[str, Any]:
+  """Returns the JSON object that is in a file.
+
+  Args:
+    path: Its path.
+    newest: The newest format that is known.
+    otherwise: What to do if not to upgrade.
+
+  Raises:
+    FormatError: If a newer library wrote it.
+    ValueError: If it holds no JSON object; the message says why, in one line
+      that does not name the file.
+    tf.errors.OpError: If it cannot be read.
+  """
+  with tf.io.gfile.GFile(path) as file:
+    values = json_values.parse(file.read())
+  if not isinstance(values, dict):
+    raise ValueError("it is no JSON object")
+  check_format(values, newest, otherwise)
+  return values
+
+
+class FormatError(ValueError):
+  """A newer library wrote a file."""
+
+
 def check_format(
   values: Mapping[str, Any], newest: int, otherwise: str
 ) -> None:
@@ -53,11 +82,11 @@ def check_format(
     otherwise: What to do if not to upgrade.
 
   Raises:
-    ValueError: If a newer library wrote it.
+    FormatError: If a newer library wrote it.
   """
   found = values.get("format", 1)
   if type(found) is not int or not 1 <= found <= newest:
-    raise ValueError(
+    raise FormatError(
       f"it has format {found!r}, but this estimator_mp reads formats up to "
       f"{newest}; upgrade estimator_mp, or {otherwise}"
     )

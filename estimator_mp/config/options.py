@@ -22,6 +22,8 @@ import typing
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from estimator_mp import json_values
+
 from absl import flags
 
 # The heading of the flags of sharding in the help.
@@ -286,7 +288,7 @@ def parse_json(text: str) -> Any:
   if not isinstance(text, str):
     raise ValueError(f"{text!r} is no text; give JSON as a text")
   try:
-    return json.loads(text)
+    return json_values.parse(text)
   except json.JSONDecodeError as error:
     raise ValueError(
       f"the text is no JSON ({error}); it begins with {text[:40]!r}"
@@ -484,7 +486,7 @@ def _value_of_flag(name: str, described: _Option, value: Any) -> Any:
     return value
   if value.lstrip()[:1] in ("[", "{"):
     try:
-      return json.loads(value)
+      return json_values.parse(value)
     except json.JSONDecodeError as error:
       raise ValueError(
         f"--{name}={value} is no JSON ({error}); put texts in double quotes "

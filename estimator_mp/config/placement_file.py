@@ -123,20 +123,13 @@ def resolve_placement(given: Any) -> Any:
 
 def _read(path: str) -> dict[str, Any]:
   """Returns the JSON object of a file."""
+  otherwise = "train or inspect again to write it anew"
   try:
-    with tf.io.gfile.GFile(path) as file:
-      values = json.loads(file.read())
+    return files.read_json(path, _FORMAT, otherwise)
+  except files.FormatError as error:
+    raise PlacementFileError(f"{path}: {error}") from error
   except (ValueError, tf.errors.OpError) as error:
     raise _damaged(path, error) from error
-  if not isinstance(values, dict):
-    raise _damaged(path, "it is no JSON object")
-  try:
-    files.check_format(
-      values, _FORMAT, "train or inspect again to write it anew"
-    )
-  except ValueError as error:
-    raise PlacementFileError(f"{path}: {error}") from error
-  return values
 
 
 def _placement_of_file(path: str, values: Mapping[str, Any]) -> Placement:

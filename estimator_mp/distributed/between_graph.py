@@ -57,7 +57,7 @@ def run_task(
   estimator: tf.estimator.Estimator,
   train_spec: tf.estimator.TrainSpec,
   run: ending.Run,
-  heartbeat_timeout: float,
+  lost_after: float,
 ) -> None:
   """Does this task's part of a run; its server is started.
 
@@ -65,10 +65,10 @@ def run_task(
     estimator: The Estimator, whose config is of `estimator_mp.run_config`.
     train_spec: What it trains on.
     run: The run; the task of its cluster is no evaluator.
-    heartbeat_timeout: After how many seconds a silent task is named.
+    lost_after: After how many seconds a silent parameter server is lost.
 
   Raises:
-    TaskError: If a task cannot be reached in time.
+    TaskError: If a task cannot be reached in time, or was lost.
   """
   cluster = run.cluster
   task, chief = cluster.task, cluster.chief
@@ -85,7 +85,8 @@ def run_task(
         x: cluster.address(x)
         for x in _of_job(cluster, tasks_lib.PARAMETER_SERVER)
       },
-      heartbeat_timeout,
+      run.heartbeat_timeout,
+      lost_after,
       stop.raise_if_requested,
     )
   if task != chief:

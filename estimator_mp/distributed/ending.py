@@ -14,7 +14,8 @@ when it finds n there, or more:
   which is as large or larger.
 - A chief that fails writes nothing, either: whoever watches the processes
   starts it again, or ends them all. A worker that has not heard its chief
-  answer for `startup_timeout` seconds gives up, with an error.
+  answer for `startup_timeout` seconds gives up, with an error; before that, the
+  log names the chief.
 
 With parameter servers the workers train, too, and the chief ends last: each
 worker writes into a variable in its own server how many runs it has done, and
@@ -23,14 +24,14 @@ the chief looks there before it tells anybody.
 
 import contextlib
 import dataclasses
-import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.distributed import status
+from estimator_mp.distributed import silence, status
+from estimator_mp.distributed.fault_log import LOG
 
 import tensorflow as tf
 
@@ -55,12 +56,15 @@ class Run:
     number: Which run, from 1.
     startup_timeout: For how many seconds the chief may be away: at the start,
       and in between.
+    heartbeat_timeout: After how many seconds the log names a chief that is
+      silent.
   """
 
   target: str
   cluster: tasks_lib.Cluster
   number: int
   startup_timeout: float
+  heartbeat_timeout: float = 30.0
 
   def tell(self) -> None:
     """Tells all other tasks that the chief, which this one is, has ended it.
@@ -92,7 +96,7 @@ class Run:
       self._warn(task)
 
   def _warn(self, task: tasks_lib.Task) -> None:
-    logging.getLogger("tensorflow").warning(
+    LOG.warning(
       "%s at %s did not answer when the run ended; end it by hand if it is "
       "still there",
       task,
@@ -107,7 +111,12 @@ class Run:
     """
     cluster, seconds = self.cluster, self.startup_timeout
     chief, address = cluster.chief, cluster.address(cluster.chief)
-    seen = time.monotonic()
+    silent = silence.Silence(
+      f"{chief} at {address}",
+      self.heartbeat_timeout,
+      seconds,
+      time.monotonic(),
+    )
     with (
       self._reading(cluster.task, _VARIABLE) as number,
       status.Probe(address) as probe,
@@ -116,13 +125,17 @@ class Run:
         found = probe.ask()
         if found is not None:
           status.check_is(chief, address, found)
-          seen = time.monotonic()
-        elif time.monotonic() - seen > seconds:
+          text = silent.hear(time.monotonic())
+        else:
+          text = silent.miss(time.monotonic(), probe.is_refused)
+        if silent.is_lost:
           raise status.TaskError(
             f"{chief} at {address} did not answer {cluster.task} for "
             f"{seconds:g} s; start it, let nothing between the machines hold "
             "back its port, or raise startup_timeout"
           )
+        if text is not None:
+          LOG.warning("%s", text)
         time.sleep(_PAUSE_SECONDS)
 
   def say_done(self) -> None:

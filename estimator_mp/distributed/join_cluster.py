@@ -11,6 +11,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+from estimator_mp import json_values
 from estimator_mp.cluster import tasks as tasks_lib
 
 import tensorflow as tf
@@ -157,7 +158,7 @@ def _said_before(cluster: Mapping[str, Any], name: str) -> dict[str, Any]:
   """Returns what TF_CONFIG says; raises if that is another cluster or task."""
   text = os.environ.get(tasks_lib.VARIABLE, "")
   try:
-    before = dict(json.loads(text)) if text.strip() else {}
+    before = dict(json_values.parse(text)) if text.strip() else {}
     if not before.get("cluster"):
       return before
     task = before["task"]

@@ -8,13 +8,12 @@ waits for the task without a word, and saves in it before the input is ready.
 
     train --- error --- was a task lost? --- no ---> raise
       ^                       | yes
-      '--- all answer <--- wait for it
+      '--- all answer <--- wait for it --- lost_after ---> raise
 
 What is lost are the steps since the last checkpoint.
 """
 
 import itertools
-import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
@@ -22,6 +21,7 @@ from typing import TypeVar
 from compat.private import estimators
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import watch as watch_lib
+from estimator_mp.distributed.fault_log import LOG
 
 import tensorflow as tf
 
@@ -34,14 +34,13 @@ _UNREACHABLE = (tf.errors.AbortedError, tf.errors.UnavailableError)
 _MOST_BROKEN = 3
 _SOON_SECONDS = 600.0
 _PAUSE_SECONDS = 0.5
-_REMIND_SECONDS = 60.0
-_log = logging.getLogger("tensorflow")
 
 
 def run(
   train: Callable[[int], _Result],
   addresses: Mapping[tasks_lib.Task, str],
   heartbeat_timeout: float,
+  lost_after: float,
   raise_if_stopped: Callable[[], None] = lambda: None,
 ) -> _Result:
   """Trains, and goes on when a task was lost and is back.
@@ -52,25 +51,28 @@ def run(
       called before.
     addresses: Where the other tasks listen, host:port. All of them answer.
     heartbeat_timeout: After how many seconds a silent task is named.
+    lost_after: After how many seconds it is lost.
     raise_if_stopped: Raises if nobody is to wait for a lost task any more.
 
   Returns:
     What `train` returns.
 
   Raises:
+    LostTaskError: If a task does not come back.
     Exception: What `train` raises for another reason.
   """
   broken = 0
   with (
-    watch_lib.Watch(addresses, heartbeat_timeout) as watch,
+    watch_lib.Watch(addresses, heartbeat_timeout, lost_after) as watch,
     estimators.errors_end_sessions(),
   ):
     for num_before in itertools.count():
-      watch.begin(_wait_for_all(addresses, raise_if_stopped))
+      watch.begin(_wait_for_all(watch, raise_if_stopped))
       began = time.monotonic()
       try:
         return train(num_before)
       except Exception as error:  # Whoever was asking the lost task raises.
+        watch.check_none_is_lost()
         lost = watch.lost()
         is_soon = time.monotonic() - began < _SOON_SECONDS
         broken = broken + 1 if is_soon and not lost else 1
@@ -102,7 +104,7 @@ def _say_lost(
 ) -> None:
   names = ", ".join(f"{task} at {addresses[task]}" for task in lost)
   text = f"the run lost {names}" if lost else "a connection between tasks broke"
-  _log.warning(
+  LOG.warning(
     "%s (%s); training goes on from the last checkpoint",
     text,
     type(error).__name__,
@@ -110,24 +112,13 @@ def _say_lost(
 
 
 def _wait_for_all(
-  addresses: Mapping[tasks_lib.Task, str],
-  raise_if_stopped: Callable[[], None],
+  watch: watch_lib.Watch, raise_if_stopped: Callable[[], None]
 ) -> dict[tasks_lib.Task, bytes]:
   """Returns `Status.start` of all tasks, as soon as all of them answer."""
-  began = time.monotonic()
-  reminders = itertools.count(1)
-  remind_at = began + _REMIND_SECONDS
   while True:
     raise_if_stopped()
-    starts = watch_lib.ask_all(addresses)
-    missing = [task for task in addresses if task not in starts]
-    if not missing:
+    starts = watch_lib.ask_all(watch.addresses)
+    if len(starts) == len(watch.addresses):
       return starts
-    if time.monotonic() > remind_at:
-      remind_at += next(reminders) * _REMIND_SECONDS
-      _log.warning(
-        "waiting for %s, for %.0f s so far",
-        ", ".join(f"{task} at {addresses[task]}" for task in missing),
-        time.monotonic() - began,
-      )
+    watch.check_none_is_lost()
     time.sleep(_PAUSE_SECONDS)

@@ -34,6 +34,26 @@ class TaskError(RuntimeError):
   """A task of the cluster cannot serve, or cannot be reached."""
 
 
+class LostTaskError(TaskError, SystemExit):
+  """A task was lost during the run, for good.
+
+  A program that does not catch it ends with an exit code of its own, which
+  tells whoever watches the process that to start the cluster again may help.
+
+  Attributes:
+    code: The exit code.
+  """
+
+  def __init__(self, text: str):
+    """Makes the error.
+
+    Args:
+      text: What is wrong, and what to do.
+    """
+    super().__init__(text)
+    self.code = tasks_lib.LOST_A_TASK
+
+
 @dataclasses.dataclass(frozen=True)
 class Status:
   """What a server says of itself.
@@ -49,7 +69,12 @@ class Status:
 
 
 class Probe:
-  """Asks one address, again and again, over one connection."""
+  """Asks one address, again and again, over one connection.
+
+  Attributes:
+    is_refused: Whether the last question could not be put, as nobody listens
+      at the address.
+  """
 
   def __init__(self, address: str):
     """Knows an address; nobody is asked yet.
@@ -59,6 +84,7 @@ class Probe:
     """
     self._channel = grpc.insecure_channel(address, _OPTIONS)
     self._ask: Any = self._channel.unary_unary(_GET_STATUS)
+    self.is_refused = False
 
   def ask(self, seconds: float = _ANSWER_SECONDS) -> Status | None:
     """Returns what the server at the address says.
@@ -69,9 +95,11 @@ class Probe:
     Returns:
       None if nobody answers, at once or in time.
     """
+    self.is_refused = False
     try:
       answer: bytes = self._ask(b"", timeout=seconds)
-    except grpc.RpcError:
+    except grpc.RpcError as error:
+      self.is_refused = error.code() == grpc.StatusCode.UNAVAILABLE
       return None
     found = _DEVICE.search(answer)
     task = None

@@ -45,6 +45,7 @@ def train_and_evaluate(
   trusted_network: bool = False,
   startup_timeout: float = 600.0,
   heartbeat_timeout: float = 30.0,
+  lost_after: float = 600.0,
 ) -> tuple[Any, Any] | None:
   """Trains, evaluates and exports a sharded model, in one task or several.
 
@@ -79,7 +80,9 @@ def train_and_evaluate(
   goes on where it was. A chief that is started again does the same. The graph
   is built anew for that, and hooks begin anew. With `save_input_position` of
   `run_config`, the data goes on, too, and so no loss differs from those of a
-  run without faults.
+  run without faults. A task that does not come back ends the run, also if a
+  call of TensorFlow waits for it without a limit: then nothing but the process
+  can be ended, with exit code 138.
 
   Args:
     estimator: The Estimator. Its config is of `estimator_mp.run_config`, or it
@@ -92,6 +95,8 @@ def train_and_evaluate(
     startup_timeout: How many seconds a task waits for the others to answer.
     heartbeat_timeout: After how many seconds the log names a task that does not
       answer during the run.
+    lost_after: After how many seconds such a task is lost: the chief waits for
+      it no longer, and ends with an error.
 
   Returns:
     The metrics of the last evaluation and the exporters' results, where one
@@ -102,6 +107,8 @@ def train_and_evaluate(
       trusted.
     TaskError: If a task cannot serve, or cannot be reached in time.
     SystemExit: After SIGTERM, when the checkpoint is saved.
+    LostTaskError: If a task was lost during the run. It is a TaskError and a
+      SystemExit: a program that does not catch it ends with exit code 138.
   """
   cluster = tasks_lib.from_environment()
   if cluster is not None:
@@ -113,6 +120,7 @@ def train_and_evaluate(
     return _by_tf_estimator(estimator, train_spec, eval_spec)
   _check_seconds("startup_timeout", startup_timeout)
   _check_seconds("heartbeat_timeout", heartbeat_timeout)
+  _check_seconds("lost_after", lost_after)
   _check_specs(train_spec, eval_spec)
   if cluster.is_between_graph:
     between_graph.check_cluster(cluster)
@@ -121,9 +129,11 @@ def train_and_evaluate(
   target = server.serve(cluster, config, trusted_network).target
   global _num_runs
   _num_runs += 1
-  run = ending.Run(target, cluster, _num_runs, startup_timeout)
+  run = ending.Run(
+    target, cluster, _num_runs, startup_timeout, heartbeat_timeout
+  )
   if cluster.is_between_graph:
-    between_graph.run_task(estimator, train_spec, run, heartbeat_timeout)
+    between_graph.run_task(estimator, train_spec, run, lost_after)
     return None
   if cluster.task != cluster.chief:
     run.wait()
@@ -136,6 +146,7 @@ def train_and_evaluate(
       lambda n: _run_chief(estimator, train_spec, eval_spec, cluster, n, stop),
       others,
       heartbeat_timeout,
+      lost_after,
       stop.raise_if_requested,
     )
   run.tell()

@@ -1,30 +1,35 @@
 """The watch over tasks: who of them has stopped to answer.
 
 A session says of a task that has died that it has died, and of one that is
-stopped, or cut off, nothing: the step waits. So a thread asks each task all the
-time. A task that is silent for `heartbeat_timeout` seconds is named in the log,
-and so is its return:
+stopped, or cut off, nothing: the step waits, and so does `Session.close`. So a
+thread asks each task all the time. What the log says of a silent task, and of
+its return, is in `silence`:
 
     stopped, and goes on       the step goes on, too; nothing is lost
     dies, is started anew      the step fails; see `recovery`
     cut off, comes back as     the step would wait for the dead process, if
     another process            nobody tells it: its connections are shut down
+    does not come back         it is lost, and the run ends with an error; if a
+                               call of TensorFlow waits for it, which nothing
+                               ends, so does the process
 """
 
-import logging
+import contextlib
+import os
+import sys
 import threading
 import time
 from collections.abc import Mapping
 from types import MappingProxyType
 
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.distributed import connections, status
+from estimator_mp.distributed import connections, silence, status
+from estimator_mp.distributed.fault_log import LOG
 
 _PAUSE_SECONDS = 0.5
 # A step that hears of the death of a task ends at once; this is for those that
 # do not hear of it.
 _GRACE_SECONDS = 5.0
-_log = logging.getLogger("tensorflow")
 
 
 class Watch:
@@ -35,16 +40,21 @@ class Watch:
   """
 
   def __init__(
-    self, addresses: Mapping[tasks_lib.Task, str], heartbeat_timeout: float
+    self,
+    addresses: Mapping[tasks_lib.Task, str],
+    heartbeat_timeout: float,
+    lost_after: float,
   ):
     """Asks nobody yet.
 
     Args:
       addresses: Where each task listens, host:port.
       heartbeat_timeout: After how many seconds a silent task is named.
+      lost_after: After how many seconds it is lost.
     """
     self.addresses = MappingProxyType(dict(addresses))
-    self._timeout = heartbeat_timeout
+    self._timeouts = heartbeat_timeout, lost_after
+    self._verdict: str | None = None
     self._is_over = threading.Event()
     self._lock = threading.Lock()
     # Of the run that goes on: its number, and which processes it began with.
@@ -82,29 +92,34 @@ class Watch:
       task for task in self.addresses if starts.get(task) != found.get(task)
     )
 
+  def check_none_is_lost(self) -> None:
+    """Raises if a task was silent for too long.
+
+    Raises:
+      LostTaskError: If so.
+    """
+    if self._verdict is not None:
+      raise status.LostTaskError(self._verdict)
+
   def _ask(self, task: tasks_lib.Task) -> None:
-    """Asks one task until the watch is over."""
-    address, seen, is_named = self.addresses[task], time.monotonic(), False
+    """Asks one task until the watch is over, or the task is lost."""
+    address = self.addresses[task]
+    name, now = f"{task} at {address}", time.monotonic()
+    silent = silence.Silence(name, *self._timeouts, now)
     with status.Probe(address) as probe:
-      while not self._is_over.wait(_PAUSE_SECONDS):
+      while not silent.is_lost and not self._is_over.wait(_PAUSE_SECONDS):
         found = probe.ask()
-        silent = time.monotonic() - seen
         if found is None:
-          if silent > self._timeout and not is_named:
-            is_named = True
-            _log.warning(
-              "%s at %s has not answered for %.0f s; the run waits for it",
-              task,
-              address,
-              silent,
-            )
-          continue
-        if is_named:
-          _log.warning(
-            "%s at %s answers again, after %.0f s", task, address, silent
-          )
-        seen, is_named = time.monotonic(), False
-        self._end_step_of_dead(task, found.start)
+          text = silent.miss(time.monotonic(), probe.is_refused)
+        else:
+          text = silent.hear(time.monotonic())
+          self._end_step_of_dead(task, found.start)
+        if text is not None:
+          LOG.warning("%s", text)
+    if silent.is_lost:
+      self._verdict = text
+      if not self._is_over.wait(_GRACE_SECONDS):
+        _end_process()
 
   def _end_step_of_dead(self, task: tasks_lib.Task, start: bytes) -> None:
     """Ends a step that waits for the process that a task was before."""
@@ -116,6 +131,13 @@ class Watch:
       is_waiting = run == self._run
     if is_waiting:
       connections.shut_down(self.addresses[task])
+
+
+def _end_process() -> None:
+  """Ends this process, whatever its other threads wait for."""
+  with contextlib.suppress(OSError, ValueError):
+    sys.stdout.flush()
+  os._exit(tasks_lib.LOST_A_TASK)
 
 
 def ask_all(

@@ -4,6 +4,7 @@ A `NameAttrList` has a name, here that of a signature, and a map of values, here
 tensors. Any program that has TensorFlow's protos can read and write it.
 """
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -17,6 +18,10 @@ OPTIONS = (
   ("grpc.max_receive_message_length", -1),
   ("grpc.max_send_message_length", -1),
 )
+
+# How much more than the bytes of a message its tensors may take.
+_MOST_MORE_BYTES = 64 * 1024 * 1024
+_POINTER_BYTES = 8
 
 
 def encode(name: str, arrays: Mapping[str, Any]) -> bytes:
@@ -42,17 +47,52 @@ def decode(message: bytes) -> tuple[str, dict[str, Any]]:
     message: What `encode` returned.
 
   Raises:
-    ValueError: If it is something else.
+    ValueError: If it is something else, or has far more bytes once it is
+      expanded than it is long.
   """
   decoded = tf.compat.v1.NameAttrList()
   try:
     decoded.ParseFromString(message)
-    arrays = {
-      key: tf.make_ndarray(value.tensor) for key, value in decoded.attr.items()
-    }
+    tensors = {key: value.tensor for key, value in decoded.attr.items()}
+    sizes = {key: _expanded_bytes(key, x) for key, x in tensors.items()}
+    _check_sizes(sizes, len(message) + _MOST_MORE_BYTES)
+    arrays = {key: tf.make_ndarray(x) for key, x in tensors.items()}
   except Exception as error:  # Of protobuf, or of what is in a tensor.
     raise ValueError(f"the message has no tensors: {error}") from error
   return str(decoded.name), arrays
+
+
+def _expanded_bytes(name: str, tensor: Any) -> int:
+  """Returns how many bytes a tensor of a message takes as an array.
+
+  Where all elements are equal the message has one of them, so that the shape
+  alone says how large it is.
+
+  Args:
+    name: Its name.
+    tensor: The TensorProto.
+
+  Raises:
+    ValueError: If it has no shape.
+  """
+  shape = [x.size for x in tensor.tensor_shape.dim]
+  if tensor.tensor_shape.unknown_rank or any(x < 0 for x in shape):
+    raise ValueError(f"{name!r} has no shape")
+  # Of texts an array has pointers.
+  size: int = tf.dtypes.as_dtype(tensor.dtype).size or _POINTER_BYTES
+  return size * int(math.prod(shape))
+
+
+def _check_sizes(sizes: Mapping[str, int], most: int) -> None:
+  """Raises if tensors would take more bytes than they may."""
+  found = sum(sizes.values())
+  if found > most:
+    largest = max(sizes, key=lambda name: sizes[name])
+    raise ValueError(
+      f"they would take {found:,} bytes, most of them {largest!r}, and may "
+      f"take {most:,}, which are {_MOST_MORE_BYTES:,} more than the message "
+      "has; send all elements, or a smaller request"
+    )
 
 
 def one_line(error: object) -> str:

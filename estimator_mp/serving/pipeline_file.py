@@ -24,11 +24,10 @@ import dataclasses
 import hashlib
 import json
 import os
-import types
-import typing
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
+from estimator_mp import json_values
 from estimator_mp.config import files
 
 import tensorflow as tf
@@ -39,6 +38,8 @@ _FORMAT = 1
 # Where a SavedModel has them.
 _VALUES = ("variables", "assets")
 _PIECE_BYTES = 1 << 20
+# Of one machine; TensorFlow makes as many as it is told.
+_MOST_DEVICES = 1024
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,6 +166,21 @@ class Pipeline:
     return str(self.to_dict()["id"])
 
 
+@dataclasses.dataclass(frozen=True)
+class StageDescription:
+  """What the folder of a stage says of itself.
+
+  Attributes:
+    pipeline: The identity of its chain.
+    stage: The stage's coordinate on the mesh.
+    devices: How many devices it needs.
+  """
+
+  pipeline: str
+  stage: int
+  devices: int
+
+
 def write(pipeline: Pipeline, folder: str) -> None:
   """Writes pipeline.json, and a file for each stage that says what it is of.
 
@@ -174,13 +190,11 @@ def write(pipeline: Pipeline, folder: str) -> None:
   """
   values = pipeline.to_dict()
   for stage in pipeline.stages:
-    of_stage = {
-      "format": _FORMAT,
-      "pipeline": values["id"],
-      "stage": stage.stage,
-      "devices": stage.devices,
-    }
-    files.write_json(os.path.join(folder, stage.folder, STAGE_FILE), of_stage)
+    of_stage = StageDescription(values["id"], stage.stage, stage.devices)
+    files.write_json(
+      os.path.join(folder, stage.folder, STAGE_FILE),
+      {"format": _FORMAT, **dataclasses.asdict(of_stage)},
+    )
   files.write_json(os.path.join(folder, FILE), values)
 
 
@@ -239,19 +253,17 @@ def read(folder: str) -> Pipeline:
   Raises:
     ValueError: If there is none, or it is not as `write` writes it.
   """
-  values = _read_json(os.path.join(folder, FILE))
+  path = os.path.join(folder, FILE)
+  values = _read_json(path)
   try:
-    pipeline: Pipeline = _of_json(Pipeline, values)
-    return pipeline
-  except (AttributeError, KeyError, TypeError) as error:
-    path = os.path.join(folder, FILE)
-    raise ValueError(
-      f"{path} is not as estimator_mp.export_stages writes it ({error!r}); "
-      "export the stages again"
-    ) from error
+    pipeline: Pipeline = json_values.made(Pipeline, values)
+    _check_chain(pipeline)
+  except ValueError as error:
+    raise _malformed(path, error) from error
+  return pipeline
 
 
-def read_stage(folder: str) -> dict[str, Any]:
+def read_stage(folder: str) -> StageDescription:
   """Returns what the folder of a stage says that it is.
 
   Args:
@@ -260,22 +272,75 @@ def read_stage(folder: str) -> dict[str, Any]:
   Raises:
     ValueError: If it is no folder of a stage.
   """
-  return _read_json(os.path.join(folder, STAGE_FILE))
+  path = os.path.join(folder, STAGE_FILE)
+  values = _read_json(path)
+  try:
+    described: StageDescription = json_values.made(StageDescription, values)
+    _check_devices(described.devices, "it")
+  except ValueError as error:
+    raise _malformed(path, error) from error
+  return described
 
 
-def _of_json(kind: Any, value: Any) -> Any:
-  """Returns what JSON has of a type, such as a class of this module."""
-  origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-  if origin is types.UnionType:
-    return None if value is None else _of_json(arguments[0], value)
-  if origin is tuple:
-    return tuple(_of_json(arguments[0], x) for x in value)
-  if origin is Mapping:
-    return {name: _of_json(arguments[1], x) for name, x in value.items()}
-  hints = typing.get_type_hints(kind) if dataclasses.is_dataclass(kind) else {}
-  if not hints:
-    return value
-  return kind(**{x: _of_json(hint, value[x]) for x, hint in hints.items()})
+def _malformed(path: str, error: ValueError) -> ValueError:
+  return ValueError(
+    f"{path} is not as estimator_mp.export_stages writes it ({error}); export "
+    "the stages again"
+  )
+
+
+def _check_devices(count: int, name: str) -> None:
+  if not 1 <= count <= _MOST_DEVICES:
+    raise ValueError(
+      f"{name} has {count} devices, which should be 1 to {_MOST_DEVICES}"
+    )
+
+
+def _check_chain(pipeline: Pipeline) -> None:
+  """Raises if a chain names what it does not have, or what is outside of it."""
+  for stage in pipeline.stages:
+    name = f"stage {stage.stage}"
+    folder = stage.folder
+    if os.path.basename(folder) != folder or folder in ("", ".", ".."):
+      raise ValueError(
+        f"{name} is in {folder!r}, which is no folder beside {FILE}"
+      )
+    _check_devices(stage.devices, name)
+  for name, signature in pipeline.signatures.items():
+    _check_signature(name, signature, {x.stage for x in pipeline.stages})
+
+
+def _check_signature(
+  name: str, signature: Signature, stages: Collection[int]
+) -> None:
+  """Raises if a step reads what nobody has made before it."""
+  there = {Source(None, x) for x in signature.inputs}
+  specs = [*signature.inputs.values()]
+  for number, step in enumerate(signature.steps):
+    if step.stage not in stages:
+      raise ValueError(
+        f"step {number} of {name!r} is on stage {step.stage}, which it has not"
+      )
+    _check_sources(f"step {number} of {name!r}", step.inputs.values(), there)
+    there |= {Source(number, x) for x in step.outputs}
+    specs += step.outputs.values()
+  _check_sources(f"{name!r}", signature.outputs.values(), there)
+  for dtype in {spec.dtype for spec in specs}:
+    try:
+      tf.dtypes.as_dtype(dtype)
+    except TypeError as error:
+      raise ValueError(f"{dtype!r} in {name!r} is no dtype") from error
+
+
+def _check_sources(
+  name: str, sources: Iterable[Source], there: Collection[Source]
+) -> None:
+  for source in sources:
+    if source not in there:
+      raise ValueError(
+        f"{name} reads {source.name!r} of step {source.step}, which nothing "
+        "before it has made"
+      )
 
 
 def _read_json(path: str) -> dict[str, Any]:
@@ -285,15 +350,14 @@ def _read_json(path: str) -> dict[str, Any]:
     ValueError: If there is none, or a newer library wrote it.
   """
   try:
-    with tf.io.gfile.GFile(path) as file:
-      values = json.loads(file.read())
-    if not isinstance(values, dict):
-      raise ValueError("it is no JSON object")
-    files.check_format(values, _FORMAT, "export the stages again")
+    return files.read_json(path, _FORMAT, "export the stages again")
   except tf.errors.NotFoundError as error:
     raise ValueError(
       f"there is no {path}; give a folder that estimator_mp.export_stages made"
     ) from error
-  except (tf.errors.OpError, ValueError) as error:
+  except files.FormatError as error:
     raise ValueError(f"{path} cannot be read: {error}") from error
-  return values
+  except (tf.errors.OpError, ValueError) as error:
+    raise ValueError(
+      f"{path} cannot be read: {error}; export the stages again"
+    ) from error

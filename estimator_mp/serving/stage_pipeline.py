@@ -1,11 +1,11 @@
 """StagePipeline: the client of a chain of stages."""
 
-import json
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent import futures
 from typing import Any
 
+from estimator_mp import json_values
 from estimator_mp.serving import chain, messages, pipeline_file, stage_process
 from estimator_mp.serving.pipeline_file import TensorSpec
 
@@ -161,7 +161,7 @@ class StagePipeline:
       )
       self._calls[stage.stage] = run
       try:
-        answer = json.loads(describe(b"", timeout=self._deadline))
+        answer = json_values.parse(describe(b"", timeout=self._deadline))
       except (grpc.RpcError, ValueError) as error:
         raise self._error(stage.stage, error) from error
       expected = (self._pipeline.identity, stage.stage)

@@ -6,6 +6,7 @@ requests at the same time. There is no authentication, and nothing is encrypted:
 it listens on this machine alone unless it is told otherwise.
 """
 
+import dataclasses
 import json
 import threading
 from collections.abc import Callable, Mapping
@@ -43,8 +44,8 @@ class StageRunner:
     """
     self.description = pipeline_file.read_stage(folder)
     config = v1.ConfigProto(
-      device_count={"CPU": self.description["devices"]},
-      allow_soft_placement=self.description["devices"] == 1,
+      device_count={"CPU": self.description.devices},
+      allow_soft_placement=self.description.devices == 1,
     )
     self._session = v1.Session(graph=tf.Graph(), config=config)
     try:
@@ -159,4 +160,4 @@ class StageServer:
 
   def _describe(self, message: bytes, context: Any) -> bytes:
     """Says which stage of which chain it serves."""
-    return json.dumps(self.runner.description).encode()
+    return json.dumps(dataclasses.asdict(self.runner.description)).encode()

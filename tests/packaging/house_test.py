@@ -186,6 +186,19 @@ class PrivateNamesTest(parameterized.TestCase):
     self.assertLen(list(_private_names(path)), 1)
 
 
+class JsonTest(absltest.TestCase):
+  def test_one_file_reads_it(self):
+    """What others wrote may be malformed in more ways than one error says."""
+    found = {
+      path
+      for path in _sources("estimator_mp", "model_fns")
+      for node in ast.walk(_tree(path))
+      if isinstance(node, ast.Attribute)
+      and ast.unparse(node) in ("json.load", "json.loads")
+    }
+    self.assertEqual(found, {"estimator_mp/json_values.py"})
+
+
 class EditsTest(parameterized.TestCase):
   def test_only_graph_and_lower_edit_a_graph(self):
     found = [

@@ -11,11 +11,40 @@ import ctypes
 import errno
 import os
 
+from estimator_mp.cli import commands
 from estimator_mp.distributed import network
 
 _CLONE_NEWUSER = 0x10000000
 _CLONE_NEWNET = 0x40000000
 _LOOPBACK = "lo"
+
+
+def enter_or_refuse(otherwise: str) -> str:
+  """Moves this process to a network that nobody else reaches.
+
+  It must have no other thread.
+
+  Args:
+    otherwise: What to do if there can be none.
+
+  Returns:
+    The network, in words.
+
+  Raises:
+    FlagsError: If there can be none, and others reach this machine.
+  """
+  reason = why_not()
+  if reason is None:
+    enter()
+    return "in a network of their own"
+  others = ", ".join(network.outer_interfaces())
+  if others:
+    raise commands.FlagsError(
+      f"this machine permits no network of the tasks' own ({reason}), and "
+      "TensorFlow's servers listen on all interfaces without authentication, "
+      f"here on {others}; {otherwise}"
+    )
+  return f"on loopback; no network of their own is permitted ({reason})"
 
 
 def why_not() -> str | None:

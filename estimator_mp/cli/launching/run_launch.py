@@ -94,20 +94,11 @@ def _say(text: str) -> None:
 
 def _enter_network(wanted: str) -> str:
   """Moves this process to the network of the cluster; returns it in words."""
-  others = ", ".join(network_check.outer_interfaces())
   if wanted == OWN:
-    reason = network.why_not()
-    if reason is None:
-      network.enter()
-      return "in a network of their own"
-    if others:
-      raise commands.FlagsError(
-        f"this machine permits no network of the tasks' own ({reason}), and "
-        "TensorFlow's servers listen on all interfaces without authentication, "
-        f"here on {others}; if you trust who can reach these, give "
-        "--network=host"
-      )
-    return f"on loopback; no network of their own is permitted ({reason})"
+    return network.enter_or_refuse(
+      "if you trust who can reach these, give --network=host"
+    )
+  others = ", ".join(network_check.outer_interfaces())
   if others:
     return (
       "on the host's network, NOT in one of their own: their servers can be "

@@ -17,7 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from estimator_mp.cli.launching import guardian as guardian_lib
 from estimator_mp.cli.launching import task_output
 from estimator_mp.cli.launching.launch_flags import LaunchOptions
-from estimator_mp.cluster.tasks import Task
+from estimator_mp.cluster.tasks import LOST_A_TASK, Task
 from estimator_mp.config import options as options_lib
 
 _PR_SET_PDEATHSIG = 1
@@ -167,6 +167,8 @@ def how_it_ended(code: int) -> str:
   Args:
     code: The exit code, as of `TaskProcess.poll`.
   """
+  if code == LOST_A_TASK:
+    return f"has lost another task (exit code {code})"
   with contextlib.suppress(ValueError):
     return f"was killed by {signal.Signals(code - 128).name}"
   return f"ended with exit code {code}"

@@ -13,6 +13,7 @@ import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, Any
 
+from estimator_mp import json_values
 from estimator_mp.serving import chain
 from estimator_mp.serving.pipeline_file import TensorSpec
 
@@ -108,7 +109,7 @@ def _example(
 ) -> dict[str, Any]:
   """Returns the example of a line."""
   try:
-    values = json.loads(line)
+    values = json_values.parse(line)
     if not isinstance(values, dict):
       raise ValueError("it is no JSON object")
     chain.check_names(inputs, values)

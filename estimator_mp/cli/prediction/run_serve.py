@@ -28,7 +28,7 @@ def run_command(options: serve_flags.ServeOptions) -> int:
   server = stage_server.StageServer(
     options.stage_dir, options.listen, options.port
   )
-  stage = server.runner.description["stage"]
+  stage = server.runner.description.stage
   print(f"stage {stage} listens on {server.address}", flush=True)
   ended.wait()
   server.stop()

@@ -4,7 +4,9 @@ import dataclasses
 import json
 from collections.abc import Mapping
 
+from estimator_mp import json_values
 from estimator_mp.cli import commands
+from estimator_mp.cli.launching import network
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import sharding_options
 
@@ -138,7 +140,7 @@ class CapacityOptions:
     """
     known = self.family.sizes
     try:
-      sizes = json.loads(self.sizes or "{}")
+      sizes = json_values.parse(self.sizes or "{}")
     except json.JSONDecodeError:
       sizes = None
     if not isinstance(sizes, dict) or not all(
@@ -154,7 +156,16 @@ class CapacityOptions:
     return {**known, **sizes}
 
 
-COMMAND = commands.Command(
+class _CapacityCommand(commands.Command[CapacityOptions]):
+  """A command whose servers nobody else can reach."""
+
+  def prepare(self, options: CapacityOptions) -> None:
+    """Enters a network of its own; TensorFlow has threads, which cannot."""
+    if options.measure:
+      network.enter_or_refuse("leave out --measure")
+
+
+COMMAND = _CapacityCommand(
   "capacity",
   "Finds the largest model of a family that fits devices of a given memory.",
   CapacityOptions,

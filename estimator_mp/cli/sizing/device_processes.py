@@ -14,7 +14,9 @@ import resource
 import sys
 from collections.abc import Iterator, Sequence
 
+from estimator_mp import json_values
 from estimator_mp.cluster import child_process, ports
+from estimator_mp.distributed import network
 
 import tensorflow as tf
 
@@ -89,7 +91,17 @@ def started(count: int) -> Iterator[DeviceProcesses]:
 
   Yields:
     The processes: device i is "/job:device/task:i/cpu:0".
+
+  Raises:
+    ValueError: If others than this machine could reach them.
   """
+  others = network.outer_interfaces()
+  if others:
+    raise ValueError(
+      "the processes of devices would serve on all interfaces of this machine "
+      f"({', '.join(others)}), without authentication; measure by "
+      "//estimator_mp:capacity --measure, in a network of its own"
+    )
   addresses = [f"localhost:{port}" for port in ports.free_ports(count + 1)]
   cluster = {"chief": addresses[:1], "device": addresses[1:]}
   with contextlib.ExitStack() as stack:
@@ -117,7 +129,7 @@ def main(cluster: str, task: int) -> None:
     intra_op_parallelism_threads=1, inter_op_parallelism_threads=2
   )
   server = tf.distribute.Server(
-    json.loads(cluster), "device", task, config=config
+    json_values.parse(cluster), "device", task, config=config
   )
   print(server.target, flush=True)
   sys.stdin.read()

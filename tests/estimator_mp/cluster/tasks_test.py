@@ -57,6 +57,7 @@ class TasksTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     ("no_json", "{", "is no JSON"),
+    ("nested", "[" * 100_000, r"\.\.\.' is no JSON .its brackets are nested"),
     ("no_object", "[]", "it is no object"),
     ("cluster", '{"cluster": ["a:1"]}', "its cluster is no object"),
     (

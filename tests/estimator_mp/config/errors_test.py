@@ -251,6 +251,11 @@ PLACEMENT_FILES = (
     "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
   ),
   ("another_thing", b"[1]", "it is no JSON object"),
+  (
+    "nested",
+    b"[" * 100_000,
+    "its brackets are nested too deeply: line 1 column 1 (char 0)",
+  ),
   ("no_stages", b'{"mesh": "stage:2"}', "it has no 'stages'"),
   *(
     (f"{name}_of_another_type", _changed(path, value), NOT_AS_WRITTEN)
@@ -289,6 +294,12 @@ PLACEMENT_FILES = (
 
 # What a damaged file of measured costs says of itself.
 COSTS_FILES = (
+  (
+    "nested",
+    b"[" * 100_000,
+    "the text is no JSON (its brackets are nested too deeply: line 1 column 1 "
+    f"(char 0)); it begins with '{'[' * 40}'",
+  ),
   (
     "cut_off",
     b'{"sec',

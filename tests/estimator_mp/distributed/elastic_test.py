@@ -13,7 +13,7 @@ import estimator_mp  # noqa: F401
 from tests.estimator_mp.distributed import recorded_program as program
 
 import numpy as np
-from absl.testing import absltest
+from absl.testing import absltest, parameterized
 
 _LAUNCH = "estimator_mp.cli.launching.launch"
 _PROGRAM = "tests.estimator_mp.distributed.recorded_program"
@@ -34,8 +34,11 @@ def _pid_of_worker(index, model_dir):
   raise ValueError(f"worker {index} has no process")
 
 
-class ElasticTest(absltest.TestCase):
-  def test_goes_on_over_the_tasks_that_are_left(self):
+class ElasticTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("killed", signal.SIGKILL, 600), ("stopped", signal.SIGSTOP, 5)
+  )
+  def test_goes_on_over_the_tasks_that_are_left(self, number, lost_after):
     folder = self.create_tempdir().full_path
     model_dir, calm_dir = (os.path.join(folder, x) for x in ("run", "calm"))
     paths = os.pathsep.join(path for path in sys.path if path)
@@ -47,12 +50,17 @@ class ElasticTest(absltest.TestCase):
       ],
       stdout=subprocess.PIPE,
       stderr=subprocess.STDOUT,
-      env={**os.environ, "PYTHONPATH": paths, "TF_CPP_MIN_LOG_LEVEL": "2"},
+      env={
+        **os.environ,
+        "PYTHONPATH": paths,
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+        program.LOST_AFTER: str(lost_after),
+      },
       text=True,
     ) as launcher:
       try:
         self._wait_for_step(model_dir, 12, launcher)
-        os.kill(_pid_of_worker(2, model_dir), signal.SIGKILL)
+        os.kill(_pid_of_worker(2, model_dir), number)
         output, _ = launcher.communicate(timeout=_SECONDS)
       except subprocess.TimeoutExpired:
         launcher.terminate()
@@ -61,6 +69,8 @@ class ElasticTest(absltest.TestCase):
         launcher.terminate()
     self.assertEqual(launcher.returncode, 0, output[-4000:])
     self.assertIn("launch: going on with 3 of 4 tasks\n", output)
+    lost = "launch: chief 0 has lost another task (exit code 138)"
+    self.assertEqual(lost in output, number == signal.SIGSTOP, output[-4000:])
     placement = pathlib.Path(model_dir, "placement.json").read_text()
     self.assertEqual(json.loads(placement)["mesh"], "data:1,stage:2")
     program.train(calm_dir, _STEPS, "stage:1")

@@ -89,6 +89,22 @@ class EndingTest(absltest.TestCase):
     ):
       ending.Run(at_worker.target, worker, 1, 0.2).wait()
 
+  @tiers.slow
+  def test_a_worker_names_a_chief_that_is_gone(self):
+    _, worker = _clusters()
+    at_worker = _serve(worker)
+    run = ending.Run(at_worker.target, worker, 1, 3.0, 1.0)
+    with (
+      self.assertLogs("tensorflow", "WARNING") as logged,
+      self.assertRaises(status.TaskError),
+    ):
+      run.wait()
+    self.assertRegex(
+      logged.records[0].getMessage(),
+      f"^chief 0 at {worker.address(_CHIEF)} has not answered for [12] s; the "
+      "run waits for it$",
+    )
+
   def test_the_chief_does_not_wait_for_a_worker_that_is_gone(self):
     chief, worker = _clusters()
     at_chief = _serve(chief)

@@ -6,7 +6,8 @@ It trains a small network on `stage:3`, or MESH, shuffled, and saves each five
 steps. Each step adds a line to `DIR/losses.txt`: its number and its loss. Steps
 that were lost, and done again, are there twice. After the steps that
 RECORD_HOLDS in the environment names, such as "17,40", it waits until `go_on`
-is called, before it saves anything.
+is called, before it saves anything. RECORD_LOST_AFTER is its `lost_after` in
+seconds.
 """
 
 import itertools
@@ -23,6 +24,7 @@ import tensorflow as tf
 
 SAVE_STEPS = 5
 HOLDS = "RECORD_HOLDS"
+LOST_AFTER = "RECORD_LOST_AFTER"
 _LOSSES = "losses.txt"
 _BATCH_SIZE = 12
 # So that who watches the file sees most steps soon.
@@ -150,6 +152,7 @@ def train(model_dir, steps, mesh="stage:3", heartbeat_timeout=2.0):
     ),
     trusted_network=True,
     heartbeat_timeout=heartbeat_timeout,
+    lost_after=float(os.environ.get(LOST_AFTER, 600)),
   )
 
 

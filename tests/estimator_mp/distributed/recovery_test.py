@@ -1,5 +1,7 @@
 """Which errors of training are faults of the cluster, and what is done then."""
 
+import math
+import os
 import sys
 import time
 from unittest import mock
@@ -47,7 +49,7 @@ class RecoveryTest(absltest.TestCase):
     self.task = answering.FakeTask()
     self.addCleanup(self.task.close)
     self.addresses = {_WORKER: self.task.address}
-    self.calls = 0
+    self.calls, self.lost_after = 0, 600.0
 
   def _run(self, fail, num_faults=1):
     """Runs training that fails some times; returns what it returns."""
@@ -59,7 +61,7 @@ class RecoveryTest(absltest.TestCase):
         fail()
       return "trained"
 
-    return recovery.run(train, self.addresses, 30.0)
+    return recovery.run(train, self.addresses, 30.0, self.lost_after)
 
   def test_what_training_returns(self):
     self.assertEqual(self._run(self.fail, 0), "trained")
@@ -109,15 +111,30 @@ class RecoveryTest(absltest.TestCase):
     with (
       mock.patch.object(recovery, "time", clock),
       mock.patch.object(watch, "ask_all", answers),
-      self.assertLogs(_LOGGER, "WARNING") as logged,
     ):
       self.assertEqual(self._run(fail), "trained")
     self.assertEqual(clock.now, back_at)
-    name = f"worker 0 at {self.task.address}"
-    self.assertEqual(
-      [record.getMessage() for record in logged.records[1:]],
-      [f"waiting for {name}, for {n} s so far" for n in (60, 120)],
-    )
+
+  def test_a_task_that_does_not_come_back_is_lost(self):
+    """In 2 s: `lost_after`, and a question that nobody answers."""
+    self.lost_after = 0.2
+
+    def fail():
+      self.task.close()
+      raise _aborted()
+
+    with (
+      self.assertLogs(_LOGGER, "WARNING"),
+      self.assertRaisesRegex(
+        status.LostTaskError,
+        f"^worker 0 at {self.task.address} has not answered for . s, longer "
+        "than lost_after=0.2, and is lost; start the run again when it is "
+        "back, or without it, and it goes on from the last checkpoint$",
+      ) as raised,
+    ):
+      self._run(fail)
+    self.assertIsInstance(raised.exception, SystemExit)
+    self.assertEqual(raised.exception.code, 138)
 
   def test_an_error_of_the_program_is_raised(self):
     def fail():
@@ -165,17 +182,33 @@ class WatchTest(absltest.TestCase):
     with (
       mock.patch.object(watch, "time", clock),
       self.assertLogs(_LOGGER, "WARNING") as logged,
-      watch.Watch(self.addresses, 30.0),
+      watch.Watch(self.addresses, 30.0, math.inf),
     ):
       with self.task.stopped():
         self._wait_for(is_named)
-      self._wait_for(lambda: len(logged.records) >= 2)
-    first, second = (record.getMessage() for record in logged.records)
+      self._wait_for(lambda: "again" in logged.output[-1])
+    first, *_, second = (record.getMessage() for record in logged.records)
     name = f"^worker 0 at {self.task.address} "
     self.assertRegex(
       first, name + r"has not answered for \d+ s; the run waits for it$"
     )
     self.assertRegex(second, name + r"answers again, after \d+ s$")
+
+  def test_a_call_of_tensorflow_that_waits_for_a_lost_task_ends_the_process(
+    self,
+  ):
+    with (
+      mock.patch.object(watch, "_GRACE_SECONDS", 0.01),
+      mock.patch.object(os, "_exit") as ended,
+      self.assertLogs(_LOGGER, "WARNING"),
+      watch.Watch(self.addresses, 30.0, 0.2) as watching,
+    ):
+      watching.check_none_is_lost()
+      self.task.close()
+      self._wait_for(lambda: ended.called)
+      ended.assert_called_once_with(138)
+      with self.assertRaises(status.LostTaskError):
+        watching.check_none_is_lost()
 
   def test_a_step_that_waits_for_a_dead_process_is_ended(self):
     ask = status.Probe.ask
@@ -186,7 +219,7 @@ class WatchTest(absltest.TestCase):
       mock.patch.object(
         status.Probe, "ask", autospec=True, side_effect=ask
       ) as asked,
-      watch.Watch(self.addresses, 30.0) as watching,
+      watch.Watch(self.addresses, 30.0, 600.0) as watching,
     ):
       watching.begin(watch.ask_all(self.addresses))
       before = asked.call_count

@@ -40,6 +40,7 @@ class ElasticTest(parameterized.TestCase):
         ("a_worker_is_killed", "worker0", _KILL),
         ("a_worker_fails", "worker0", "sys.exit(3)"),
         ("the_chief_is_killed", "chief0", _KILL),
+        ("the_chief_has_lost_a_worker", "chief0", "sys.exit(138)"),
       ]
     ),
   )

@@ -2,8 +2,11 @@
 
 import json
 import pathlib
+from unittest import mock
 
+from estimator_mp.cli.launching import network
 from estimator_mp.cli.sizing import capacity, capacity_flags, planning
+from estimator_mp.distributed import network as network_check
 from tests import tiers
 from tests.estimator_mp.cli import command_runs
 
@@ -90,6 +93,20 @@ class CommandTest(parameterized.TestCase):
     self.assertEqual(code, 2)
     self.assertLen(errors.splitlines(), 1)
     self.assertIn(text, errors)
+
+  def test_measuring_where_no_network_of_its_own_is_permitted(self):
+    with (
+      mock.patch.object(network, "why_not", lambda: "Operation not permitted"),
+      mock.patch.object(network_check, "outer_interfaces", lambda: ("eth0",)),
+    ):
+      code, _, errors = command_runs.run(capacity.main, "--measure")
+    self.assertEqual(code, 2)
+    self.assertEqual(
+      errors,
+      "capacity: this machine permits no network of the tasks' own (Operation"
+      " not permitted), and TensorFlow's servers listen on all interfaces"
+      " without authentication, here on eth0; leave out --measure\n",
+    )
 
 
 if __name__ == "__main__":

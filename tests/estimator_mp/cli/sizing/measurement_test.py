@@ -1,6 +1,9 @@
 """What fits its devices trains there; what does not is refused more memory."""
 
+from unittest import mock
+
 from estimator_mp.cli.sizing import capacity_flags, measurement, planning
+from estimator_mp.distributed import network
 from tests import tiers
 
 from absl.testing import absltest
@@ -13,7 +16,29 @@ _ARGUMENTS = (
 )
 
 
+def _measure(options, plan):
+  """Measures in the network of the test, whoever reaches it."""
+  with mock.patch.object(network, "outer_interfaces", tuple):
+    return measurement.measure(options, plan)
+
+
 class MeasurementTest(absltest.TestCase):
+  def test_nothing_is_measured_where_others_reach_it(self):
+    options = capacity_flags.parse(
+      ["capacity", "--memory_per_device=12MiB", *_ARGUMENTS]
+    )
+    plan = planning.plan_model(options, num_stages=1, free_size=1)
+    with (
+      mock.patch.object(network, "outer_interfaces", lambda: ("eth0",)),
+      self.assertRaisesRegex(
+        ValueError,
+        r"^the processes of devices would serve on all interfaces of this "
+        r"machine \(eth0\), without authentication; measure by "
+        "//estimator_mp:capacity --measure, in a network of its own$",
+      ),
+    ):
+      measurement.measure(options, plan)
+
   @tiers.slow
   def test_a_model_that_is_larger_than_the_memory_is_refused_it(self):
     options = capacity_flags.parse(
@@ -21,7 +46,7 @@ class MeasurementTest(absltest.TestCase):
     )
     plan = planning.plan_model(options, num_stages=1, free_size=4)
     self.assertGreater(plan.peak, 5 * options.num_bytes)
-    measured = measurement.measure(options, plan)
+    measured = _measure(options, plan)
     self.assertFalse(measured.fits)
     self.assertLen(measured.peaks, 1)
 
@@ -40,7 +65,7 @@ class MeasurementTest(absltest.TestCase):
     )
     plan = planning.plan_model(options, num_stages=1, free_size=1)
     self.assertLess(plan.peak, options.num_bytes)
-    measured = measurement.measure(options, plan)
+    measured = _measure(options, plan)
     self.assertTrue(measured.fits)
     self.assertLess(measured.losses[1], measured.losses[0])
     self.assertLen(measured.peaks, 2)

@@ -1,0 +1,10 @@
+"""The log of a cluster's faults, which is seen where TensorFlow's is hidden.
+
+The train command hides warnings of TensorFlow. A run that stands still has to
+say why.
+"""
+
+import logging
+
+LOG = logging.getLogger("tensorflow.cluster")
+LOG.setLevel(logging.WARNING)

@@ -1,0 +1,81 @@
+"""Silence: what the log says of a task that does not answer, and when.
+
+    seconds  0 ......... patience ........ each minute ........ lost_after
+    the log              "waits for it"    "waits for it"       "is lost"
+
+The patience is `heartbeat_timeout`, for a task may be slow; a few seconds if
+its machine refuses connections, as the process is gone then. After `lost_after`
+nobody waits for it any more.
+"""
+
+_REMIND_SECONDS = 60.0
+# Longer than it takes to connect again, to a task that is well.
+_REFUSED_SECONDS = 3.0
+
+
+class Silence:
+  """How long one task has not answered.
+
+  Attributes:
+    name: What messages call the task: its name, and its address.
+    is_lost: Whether it was silent for too long; for good.
+  """
+
+  def __init__(
+    self, name: str, heartbeat_timeout: float, lost_after: float, now: float
+  ):
+    """Begins with a task that answers.
+
+    Args:
+      name: What messages call the task.
+      heartbeat_timeout: After how many seconds it is named.
+      lost_after: After how many seconds it is lost.
+      now: The time in seconds, as in all other calls.
+    """
+    self.name = name
+    self.is_lost = False
+    self._patience = heartbeat_timeout
+    self._lost_after = lost_after
+    self._heard = now
+    self._said: float | None = None
+
+  def hear(self, now: float) -> str | None:
+    """Notes an answer; returns what the log is to say of it, if anything.
+
+    Args:
+      now: The time.
+    """
+    seconds, was_named = now - self._heard, self._said is not None
+    self._heard, self._said = now, None
+    if was_named and not self.is_lost:
+      return f"{self.name} answers again, after {seconds:.0f} s"
+    return None
+
+  def miss(self, now: float, is_refused: bool) -> str | None:
+    """Notes that there was no answer; returns what the log is to say of it.
+
+    Args:
+      now: The time.
+      is_refused: Whether nobody listens at its address.
+    """
+    seconds = now - self._heard
+    if self.is_lost:
+      return None
+    self.is_lost = seconds > self._lost_after
+    if self.is_lost:
+      return (
+        f"{self.name} has not answered for {seconds:.0f} s, longer than "
+        f"lost_after={self._lost_after:g}, and is lost; start the run again "
+        "when it is back, or without it, and it goes on from the last "
+        "checkpoint"
+      )
+    patience = self._patience
+    if is_refused:
+      patience = min(patience, _REFUSED_SECONDS)
+    is_due = self._said is None or now - self._said >= _REMIND_SECONDS
+    if seconds <= patience or not is_due:
+      return None
+    self._said = now
+    return (
+      f"{self.name} has not answered for {seconds:.0f} s; the run waits for it"
+    )

@@ -1,0 +1,77 @@
+"""JSON that others wrote: read, or refused in one line that says where."""
+
+import dataclasses
+import json
+from collections.abc import Mapping
+
+from estimator_mp import json_values
+
+from absl.testing import absltest, parameterized
+
+
+@dataclasses.dataclass(frozen=True)
+class _Part:
+  name: str
+  size: int | None
+  seconds: float
+
+
+@dataclasses.dataclass(frozen=True)
+class _Whole:
+  parts: tuple[_Part, ...]
+  by_name: Mapping[str, tuple[int, ...]]
+
+
+_PART = {"name": "a", "size": None, "seconds": 1}
+_WHOLE = {"parts": [_PART], "by_name": {"x": [1, 2]}, "more": 3}
+
+
+class JsonValuesTest(parameterized.TestCase):
+  def test_a_dataclass_is_the_schema(self):
+    found = json_values.made(_Whole, _WHOLE)
+    self.assertEqual(found, _Whole((_Part("a", None, 1.0),), {"x": (1, 2)}))
+    self.assertIs(type(found.parts[0].seconds), float)
+
+  @parameterized.parameters(
+    ([], "it is [], which is no object"),
+    ({"parts": []}, "it has no 'by_name'"),
+    (_WHOLE | {"parts": "ab"}, "it.parts is 'ab', which is no list"),
+    (_WHOLE | {"parts": [[]]}, "it.parts[0] is [], which is no object"),
+    (
+      _WHOLE | {"parts": [_PART | {"size": True}]},
+      "it.parts[0].size is True, which is no int",
+    ),
+    (
+      _WHOLE | {"parts": [_PART | {"seconds": "1"}]},
+      "it.parts[0].seconds is '1', which is no float",
+    ),
+    (
+      _WHOLE | {"by_name": {"x": [1, None]}},
+      "it.by_name.x[1] is None, which is no int",
+    ),
+    (
+      _WHOLE | {"by_name": "x" * 100},
+      f"it.by_name is '{'x' * 36}..., which is no object",
+    ),
+  )
+  def test_what_has_another_type_is_named(self, value, text):
+    with self.assertRaises(ValueError) as raised:
+      json_values.made(_Whole, value)
+    self.assertEqual(str(raised.exception), text)
+
+  @parameterized.parameters(
+    ("[" * 100_000, "its brackets are nested too deeply: line 1 column 1"),
+    ('{"a":' * 100_000, "its brackets are nested too deeply: line 1 column 1"),
+    ("9" * 10_000, "Exceeds the limit"),
+    ("{", "Expecting property name"),
+  )
+  def test_what_cannot_be_read_is_no_json(self, text, reason):
+    with self.assertRaisesRegex(json.JSONDecodeError, f"^{reason}"):
+      json_values.parse(text)
+
+  def test_what_can_be_read(self):
+    self.assertEqual(json_values.parse(b'{"a": [1, null]}'), {"a": [1, None]})
+
+
+if __name__ == "__main__":
+  absltest.main()

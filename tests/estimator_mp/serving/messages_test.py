@@ -1,0 +1,86 @@
+"""Requests to a stage: what a few bytes may become."""
+
+import tracemalloc
+
+from estimator_mp.serving import messages
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_MIB = 2**20
+
+
+def _message(dtype, shape, **values):
+  message = tf.compat.v1.NameAttrList(name="f")
+  tensor = message.attr["x"].tensor
+  tensor.dtype = dtype
+  for size in shape:
+    tensor.tensor_shape.dim.add(size=size)
+  for name, value in values.items():
+    getattr(tensor, name).append(value)
+  return message.SerializeToString()
+
+
+class MessagesTest(parameterized.TestCase):
+  @parameterized.parameters(
+    ((), np.float32), ((0,), np.int64), ((3, 5), np.float32)
+  )
+  def test_arrays(self, shape, dtype):
+    array = np.ones(shape, dtype)
+    name, found = messages.decode(messages.encode("f", {"x": array}))
+    self.assertEqual(name, "f")
+    np.testing.assert_array_equal(found["x"], array)
+
+  def test_texts_and_more_than_the_limit_of_elements(self):
+    texts = np.array([b"ab", b""], object)
+    large = np.ones(80 * _MIB, np.uint8)
+    message = messages.encode("f", {"texts": texts, "large": large})
+    _, found = messages.decode(message)
+    np.testing.assert_array_equal(found["texts"], texts)
+    self.assertEqual(found["large"].nbytes, 80 * _MIB)
+
+  def test_equal_elements_are_expanded(self):
+    message = _message(tf.float32.as_datatype_enum, [1024, 1024], float_val=2.0)
+    _, found = messages.decode(message)
+    np.testing.assert_array_equal(found["x"], np.full([1024, 1024], 2.0))
+
+  @parameterized.named_parameters(
+    ("numbers", tf.float32, [500_000_000], {"float_val": 1.0}),
+    ("dimensions", tf.float32, [2**40, 2**40], {"float_val": 1.0}),
+    ("texts", tf.string, [500_000_000], {"string_val": b"a"}),
+  )
+  def test_a_few_bytes_that_become_many_are_refused(self, dtype, shape, values):
+    message = _message(dtype.as_datatype_enum, shape, **values)
+    self.assertLess(len(message), 60)
+    tracemalloc.start()
+    with self.assertRaisesRegex(
+      ValueError,
+      r"^the message has no tensors: they would take [\d,]+ bytes, most of "
+      r"them 'x', and may take 67,108,\d+, which are 67,108,864 more than the "
+      "message has; send all elements, or a smaller request$",
+    ):
+      messages.decode(message)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    self.assertLess(peak, _MIB)
+
+  def test_several_tensors_share_the_limit(self):
+    message = tf.compat.v1.NameAttrList(name="f")
+    for name in "abc":
+      tensor = message.attr[name].tensor
+      tensor.dtype = tf.float32.as_datatype_enum
+      tensor.tensor_shape.dim.add(size=8 * _MIB)
+      tensor.float_val.append(1.0)
+    with self.assertRaisesRegex(ValueError, "they would take 100,663,296"):
+      messages.decode(message.SerializeToString())
+
+  @parameterized.parameters(([-1],), ([2**40, -3],))
+  def test_no_shape(self, shape):
+    message = _message(tf.float32.as_datatype_enum, shape, float_val=1.0)
+    with self.assertRaisesRegex(ValueError, "'x' has no shape$"):
+      messages.decode(message)
+
+
+if __name__ == "__main__":
+  absltest.main()
