@@ -161,9 +161,12 @@ class FirstTrainingTest(parameterized.TestCase):
 
   def test_an_error_of_the_program_is_its_own(self):
     self.write("def f():\n  raise ValueError('theirs')\n\n\nf()\n")
-    with self.assertRaisesRegex(ValueError, "^theirs$") as raised:
-      compare_flags.COMMAND.main(["compare", "--", "train.py"])
-    frame = traceback.extract_tb(raised.exception.__traceback__)[-1]
+    with self.assertRaisesRegex(ValueError, "^theirs$"):
+      try:
+        compare_flags.COMMAND.main(["compare", "--", "train.py"])
+      except ValueError as error:
+        (frame,) = traceback.extract_tb(error.__traceback__)[-1:]
+        raise
     self.assertEqual((frame.lineno, frame.name), (2, "f"))
 
   @parameterized.parameters(
