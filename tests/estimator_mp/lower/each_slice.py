@@ -90,7 +90,7 @@ def _values(
 
 def _cut(whole: Any, rows: Rows, sizes: Sequence[int]) -> list[Any]:
   if rows == BY_SLICE:
-    return list(np.split(whole, len(sizes)))
+    return [*np.split(whole, len(sizes))]
   assert rows.per_example is not None
   ends = np.cumsum(sizes)
   places = [

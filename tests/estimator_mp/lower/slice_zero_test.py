@@ -149,15 +149,18 @@ class SliceZeroTest(_SliceZeroCase):
     self._compare(plain, self._ask([y], [self._w], [start]))
 
   def test_layers_that_share_a_weight_are_summed_once(self):
+    """Each layer reads the weight itself, as it does a variable."""
     self._start()
     w = v1.placeholder_with_default(np.eye(3, dtype=np.float32) / 2, [3, 3])
-    y = self._put(tf.matmul(self._x, w, name="y"), _OWN, None)
-    z = self._put(tf.matmul(y, w, name="z"), _OWN, None)
+    reads = [tf.identity(w), tf.identity(w)]
+    y = self._put(tf.matmul(self._x, reads[0], name="y"), _OWN, None)
+    z = self._put(tf.matmul(y, reads[1], name="z"), _OWN, None)
     loss = self._put(tf.reduce_sum(z), _OWN, None, shares=(True,))
     plain = tf.gradients(loss, [w])
     self._split()
     found = self._ask([loss], [w])
-    of_weight = [x for x in self._zero.bridges.all.values() if x.of is w]
+    bridges = self._zero.bridges.all.values()
+    of_weight = [x for x in bridges if any(x.of is y for y in reads)]
     self.assertLen(of_weight, 1)
     self.assertIs(of_weight[0].output, found[0])
     self.assertEqual(of_weight[0].source.op.type, "AddN")

@@ -161,6 +161,11 @@ class TablesTest(split_case.SplitCase):
     self.assertTrue(self._tables.finds_distinct_ids(unique.y.op))
     ids, order = self._tables.sorted_by_owner(unique.y.op, self.devices[0])
     self.tensors.wholes[unique.y.name] = ids
+    count = len(self.ops())
+    operand = Owned(split.rows, indices=1)
+    self._tables.owned(update, 1, operand, self.devices)
+    made = {op.type for op in self.ops()[count:]}
+    self.assertContainsSubset(made, {"Const", "Fill"})  # None is sorted again.
     self.tensors.wholes[sums.name] = tf.math.unsorted_segment_sum(
       gradient.values, order, tf.size(ids)
     )
