@@ -1,6 +1,10 @@
 """What every model of this folder's tests has to show: sharding is not seen."""
 
+import contextlib
+import logging
+import logging.handlers
 import os
+import sys
 
 import estimator_mp
 from tests import tiers
@@ -11,6 +15,20 @@ from absl.testing import parameterized
 
 class TransparencyTestCase(parameterized.TestCase):
   """Compares sharded runs of a model with the plain one."""
+
+  @contextlib.contextmanager
+  def _assert_no_warning(self):
+    """Asserts that estimator_mp warns of nothing: nothing differs."""
+    ours = os.path.dirname(estimator_mp.__file__) + os.sep
+    handler = logging.handlers.BufferingHandler(sys.maxsize)
+    handler.setLevel(logging.WARNING)
+    loggers = [logging.getLogger(name) for name in ("absl", "tensorflow")]
+    for logger in loggers:
+      logger.addHandler(handler)
+      self.addCleanup(logger.removeHandler, handler)
+    yield
+    found = [x for x in handler.buffer if x.pathname.startswith(ours)]
+    self.assertEmpty([x.getMessage() for x in found])
 
   def assert_transparent(
     self, model: zoo.Model, input_fn=zoo.input_fn, trains_only: bool = False
@@ -49,7 +67,8 @@ class TransparencyTestCase(parameterized.TestCase):
       config = estimator_mp.ShardingConfig("stage:3", placement=placement)
       with self.subTest(name):
         model_fn = estimator_mp.shard_model_fn(model.model_fn, config)
-        run = go_on(model_fn, config, name)
+        with self._assert_no_warning():
+          run = go_on(model_fn, config, name)
         runs.assert_same_training(self, run, plain)
         self.assertLen(run.devices, config.create_mesh().size)
         for device, contents in run.devices.items():
