@@ -27,7 +27,7 @@ Traceback (most recent call last):
   File "/lib/site-packages/tensorflow/python/ops/script_ops.py", line 269, in f
     ret = func(*args)
 
-  File "/home/me/program.py", line 14, in records
+  File "/mine/program.py", line 14, in records
     raise ValueError("bad record 3")
 
 ValueError: bad record 3
@@ -40,7 +40,7 @@ ValueError: bad record 3
 _DATA = """Graph execution error:
 
 Detected at node 'IteratorGetNext' defined at (most recent call last):
-    File "/home/me/program.py", line 25, in <module>
+    File "/mine/program.py", line 25, in <module>
 Node: 'IteratorGetNext'
 2 root error(s) found.
   (0) DATA_LOSS: corrupted record at 0 (Is this even a TFRecord file?)
@@ -50,7 +50,7 @@ Node: 'IteratorGetNext'
 _STEP = """Graph execution error:
 
 Detected at node 'MatMul' defined at (most recent call last):
-    File "/home/me/program.py", line 25, in <module>
+    File "/mine/program.py", line 25, in <module>
 Node: 'MatMul'
 {{function_node __wrapped__MatMul}} Matrix size-incompatible: [1,2]\t [[x]]
 """
@@ -77,7 +77,7 @@ class LineTest(parameterized.TestCase):
     (
       "a_dataset_that_raises",
       tf.errors.InvalidArgumentError(None, None, _GENERATOR),
-      "reading the input failed: ValueError: bad record 3 (/home/me/program.py,"
+      "reading the input failed: ValueError: bad record 3 (/mine/program.py,"
       " line 14); mend input_fn, or the data",
     ),
     (
