@@ -15,7 +15,7 @@ _SAY_IMPORTED = """
 import atexit, sys
 def say_imported():
   found = {{name.partition(".")[0] for name in sys.modules}}
-  ours = {{"__main__", "compat", "estimator_mp", "model_fns"}}
+  ours = {{"__main__", "__mp_main__", "compat", "estimator_mp", "model_fns"}}
   print("imported:", *sorted(found - ours - begun - sys.stdlib_module_names))
 begun = {{name.partition(".")[0] for name in sys.modules}}
 atexit.register(say_imported)

@@ -43,6 +43,29 @@ def no_spec(features):
 """
 
 
+# A program of the guide's model.
+_TRAIN = """
+import argparse
+
+import my_model
+import numpy as np
+import tensorflow as tf
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--units", type=int)
+params = {"units": [parser.parse_args().units] * 2}
+
+
+def input_fn():
+  ids = np.zeros([64, 20], np.int32)
+  data = tf.data.Dataset.from_tensor_slices(({"ids": ids}, ids[:, :1]))
+  return data.repeat().batch(32)
+
+
+tf.estimator.Estimator(my_model.model_fn, params=params).train(input_fn)
+"""
+
+
 def run_main(*arguments):
   """Returns the exit code, standard output and standard error."""
   return command_runs.run(inspect.main, *arguments)
@@ -196,12 +219,17 @@ class GuideTest(absltest.TestCase):
     (program,) = re.findall(r"```python\n(.*?)```", guide, re.S)
     folder = pathlib.Path(self.create_tempdir().full_path)
     (folder / "my_model.py").write_text(program)
+    (folder / "train.py").write_text(_TRAIN)
     joined = guide.replace("\\\n", " ")
     commands = re.findall(r"^    .*estimator_mp[:.]inspect(.*)", joined, re.M)
-    self.assertLen(commands, 4)
-    with mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=str(folder)):
+    self.assertLen(commands, 5)
+    self.addCleanup(os.chdir, os.getcwd())
+    with (
+      mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=str(folder)),
+      mock.patch.object(sys, "path", list(sys.path)),
+    ):
       for command in commands:
-        arguments = [x for x in shlex.split(command) if x != "--"]
+        arguments = shlex.split(command.removeprefix(" -- "))
         code, output, errors = run_main(*arguments)
         self.assertEqual((code, errors), (0, ""), command)
         self.assertIn("sent between devices each training step: ", output)
