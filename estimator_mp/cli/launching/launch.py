@@ -10,6 +10,8 @@ import sys
 from estimator_mp.cli import commands
 from estimator_mp.cli.launching import launch_flags, run_launch
 
+from absl import flags
+
 
 def main(argv: list[str]) -> int:
   """Runs the command; returns its exit code.
@@ -17,11 +19,17 @@ def main(argv: list[str]) -> int:
   Args:
     argv: The command and its arguments.
   """
+  flag_values = flags.FlagValues()
   try:
-    options = launch_flags.parse(argv)
+    options = launch_flags.parse(argv, flag_values)
   except ValueError as error:
     return commands.complain("launch", error)
-  return run_launch.run_command(options)
+  # Tasks have the user's settings of TensorFlow's log, not those of commands.
+  return commands.ended(
+    "launch",
+    lambda: run_launch.run_command(options),
+    flag_values[commands.DEBUG].value,
+  )
 
 
 if __name__ == "__main__":
