@@ -105,7 +105,7 @@ class WheelTest(absltest.TestCase):
         "tensorflow-estimator==2.15.0",
         "tensorflow<2.22,>=2.15",
         "tf-keras<2.22,>=2.15",
-        'tensorflow-probability<0.26,>=0.23; extra == "contrib"',
+        'tensorflow-probability<0.24,>=0.23; extra == "contrib"',
         'tf-slim==1.1.0; extra == "contrib"',
         'matplotlib>=3.5; extra == "train"',
         'scikit-learn>=1.3; extra == "train"',
