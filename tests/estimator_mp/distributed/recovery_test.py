@@ -93,7 +93,7 @@ class RecoveryTest(absltest.TestCase):
       mock.patch.object(watch, "ask_all", lambda _: {}),
       self.assertRaises(SystemExit),
     ):
-      recovery.run(self.fail, self.addresses, 30.0, sys.exit)
+      recovery.run(self.fail, self.addresses, 30.0, self.lost_after, sys.exit)
 
   @tiers.slow
   def test_a_task_that_is_away_is_waited_for(self):

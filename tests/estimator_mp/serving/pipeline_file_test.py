@@ -13,7 +13,13 @@ _VALUES = {
   "format": 1,
   "checkpoint_step": 3,
   "stages": [
-    {"stage": 0, "folder": "stage_0", "devices": 1, "variables": ["w"]}
+    {
+      "stage": 0,
+      "folder": "stage_0",
+      "devices": 1,
+      "variables": ["w"],
+      "values": "12ab",
+    }
   ],
   "signatures": {
     "f": {
