@@ -47,6 +47,20 @@ _KEPT = (
 )
 
 
+# A program of the guide's model.
+_TRAIN = """
+import sys
+
+import my_model
+import tensorflow as tf
+
+assert sys.argv[1:] == ["--units=64"]
+params = {"dropout": 0.3}
+estimator = tf.estimator.Estimator(my_model.model_fn, params=params)
+estimator.train(my_model.input_fn, steps=5)
+"""
+
+
 def _run(arguments: list[str]) -> tuple[int, str]:
   """Returns the exit code and the output of the command."""
   argv = list(sys.argv)
@@ -76,6 +90,9 @@ class GuideTest(absltest.TestCase):
     )
     program = guides.programs("docs/compare.md")[0]
     pathlib.Path(folder, "my_model.py").write_text(program)
+    pathlib.Path(folder, "train.py").write_text(_TRAIN)
+    self.enter_context(mock.patch.object(sys, "path", list(sys.path)))
+    self.addCleanup(os.chdir, os.getcwd())
     self.addCleanup(sys.modules.pop, "my_model", None)
 
   def test_every_command_prints_what_the_guide_shows(self):
@@ -83,7 +100,7 @@ class GuideTest(absltest.TestCase):
     commands_ = re.findall(r"^    .*compare (?:-- )?(--.*)", text, re.M)
     equal, parted = re.findall(r"\n\n```\n(.*?)\n```", text)
     found = [_run(shlex.split(arguments)) for arguments in commands_]
-    self.assertEqual([code for code, _ in found], [0, 1, 0])
+    self.assertEqual([code for code, _ in found], [0, 1, 0, 0])
     self.assertEqual(_rounded(found[0][1].splitlines()[-1]), _rounded(equal))
     self.assertEndsWith(found[1][1], f"; {parted}\n")
 

@@ -70,7 +70,9 @@ class GuideTest(guide_case.GuideCase):
     with tf.Graph().as_default():
       tf.compat.v1.train.create_global_step()
       data = tf.compat.v1.data.make_one_shot_iterator(found["input_fn"]())
-      run_config = found["estimator"].config
+      # The directory of another model is refused.
+      folder = self.create_tempdir().full_path
+      run_config = found["estimator"].config.replace(model_dir=folder)
       spec = found["model_fn"](*data.get_next(), "train", run_config)
       names = [v.op.name for v in tf.compat.v1.global_variables()]
     self.assertIsNotNone(spec.train_op)
