@@ -19,6 +19,16 @@ _BY_OBJECT = "_CHECKPOINTABLE_OBJECT_GRAPH"
 _PART = re.compile(r"/part_\d+(?=/|$)")
 
 
+def _has_saver(spec: tf.estimator.EstimatorSpec) -> bool:
+  """Whether a model has, or may have, a Saver of its own."""
+  if v1.get_collection(v1.GraphKeys.SAVERS):
+    return True
+  scaffold = getattr(spec, "scaffold", None)
+  # A TPUEstimatorSpec has a function that makes one, later.
+  makes_scaffold = getattr(spec, "scaffold_fn", None) is not None
+  return makes_scaffold or (scaffold is not None and scaffold.saver is not None)
+
+
 def check_fits(spec: tf.estimator.EstimatorSpec, model_dir: str) -> None:
   """Raises if the newest checkpoint is not of the model of the default graph.
 
@@ -31,8 +41,7 @@ def check_fits(spec: tf.estimator.EstimatorSpec, model_dir: str) -> None:
     ValueError: If the checkpoint lacks a variable, or has it in another size.
   """
   path = tf.train.latest_checkpoint(model_dir)
-  has_saver = spec.scaffold is not None and spec.scaffold.saver is not None
-  if path is None or has_saver or v1.get_collection(v1.GraphKeys.SAVERS):
+  if path is None or _has_saver(spec):
     return
   shapes = tf.train.load_checkpoint(path).get_variable_to_shape_map()
   if _BY_OBJECT in shapes:
