@@ -15,7 +15,8 @@ v1 = tf.compat.v1
 
 # A checkpoint of tf.train.Checkpoint, whose names are others.
 _BY_OBJECT = "_CHECKPOINTABLE_OBJECT_GRAPH"
-# What model_fn itself has partitioned is saved as a whole.
+# What model_fn itself has partitioned is saved as a whole, and its slots under
+# names that TensorFlow makes of both; a Saver knows them.
 _PART = re.compile(r"/part_\d+(?=/|$)")
 
 
@@ -49,10 +50,9 @@ def check_fits(spec: tf.estimator.EstimatorSpec, model_dir: str) -> None:
   wanted = {
     op.name: tf.TensorShape(op.get_attr("shape"))
     for op in map(contents.whole_of, v1.global_variables())
+    if not _PART.search(op.name)
   }
-  missing = [
-    name for name in wanted if not shapes.keys() & {name, _PART.sub("", name)}
-  ]
+  missing = [name for name in wanted if name not in shapes]
   if missing:
     more = f" and {len(missing) - 1:,} more" if missing[1:] else ""
     raise ValueError(

@@ -57,6 +57,28 @@ class RestoringTest(parameterized.TestCase):
     ):
       self._check({"w": 4}, make)
 
+  def test_what_model_fn_has_partitioned_and_its_slots(self):
+    """TensorFlow names slots after the scope that they are made in, too."""
+    for check in (False, True):
+      with tf.Graph().as_default(), v1.variable_scope("top"):
+        table = v1.get_variable(
+          "table", [4, 2], partitioner=v1.fixed_size_partitioner(2)
+        )
+        loss = tf.reduce_sum(tf.nn.embedding_lookup([*table], [0, 1, 2]))
+        train_op = v1.train.AdagradOptimizer(0.1).minimize(loss)
+        names = [v.op.name for v in v1.global_variables()]
+        self.assertContainsSubset(["top/table/part_1"], names)
+        if check:
+          spec = tf.estimator.EstimatorSpec(
+            "train", loss=loss, train_op=train_op
+          )
+          restoring.check_fits(spec, self.folder)
+          continue
+        with v1.Session() as session:
+          session.run(v1.global_variables_initializer())
+          path = os.path.join(self.folder, "model.ckpt")
+          v1.train.Saver().save(session, path, 1)
+
   def test_a_saver_of_its_own_says_itself_what_it_restores(self):
     self._save()
     sizes = {"w": 3, "new": 1}
