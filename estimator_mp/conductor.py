@@ -44,6 +44,7 @@ from estimator_mp.graph import gradient as gradient_lib
 from estimator_mp.graph import ledger as ledger_lib
 from estimator_mp.graph.ledger import Role
 from estimator_mp.lower import (
+  initial_values,
   ordering,
   parameter_servers,
   prefetching,
@@ -263,6 +264,8 @@ class Conductor:
       self._splitter.split_now(self._splits.plan)
     else:
       self._splitter.split_late(self._splits.plan)
+    if self._trains:
+      initial_values.compute_in_session()
     self._servers.finish(self._ledger.all_made())
 
   def _capture(self, build: Build) -> tf.estimator.EstimatorSpec:

@@ -92,6 +92,17 @@ def written_variables(op: tf.Operation) -> list[tf.Operation]:
   return [*dict.fromkeys(map(variable_of, states))]
 
 
+def initial_writes() -> set[tf.Operation]:
+  """Returns the ops that give the default graph's variables initial values."""
+  return {
+    variable.initializer
+    for variable in (
+      *tf.compat.v1.global_variables(),
+      *tf.compat.v1.local_variables(),
+    )
+  }
+
+
 def _written_by_functions(
   graph: tf.Graph, call: tf.compat.v1.NodeDef, callers: frozenset[str]
 ) -> set[int]:

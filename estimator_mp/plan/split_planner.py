@@ -101,7 +101,7 @@ class SplitPlanner:
       self._tensors,
       [name for name, op in self._undecided.items() if self._may_be_split(op)],
       plain_values,
-      _initial_writes().difference(plain_values),
+      variables_lib.initial_writes().difference(plain_values),
       on_copies=not targets,
     )
     self.splits |= inferred.adopted
@@ -250,7 +250,7 @@ class SplitPlanner:
       self.splits,
       self._options.memory_limit,
       self._tensors,
-      _initial_writes(),
+      variables_lib.initial_writes(),
       targets or None,
       trained,
       self._sizes,
@@ -288,7 +288,9 @@ class SplitPlanner:
     if self._options.initial_values != "plain":
       return []
     limit = self._options.plain_initial_bytes
-    return [x for x in _initial_writes() if _bytes_written(x) <= limit]
+    return [
+      x for x in variables_lib.initial_writes() if _bytes_written(x) <= limit
+    ]
 
   def _may_be_split(self, op: tf.Operation) -> bool:
     """Whether all that works on a variable has a rule for it."""
@@ -315,17 +317,6 @@ def _axis(variable: tf.Operation, where: int | str) -> int:
   return rank - 1 if where == "columns" else 0
 
 
-def _initial_writes() -> set[tf.Operation]:
-  """Returns the ops that give variables their first values."""
-  return {
-    variable.initializer
-    for variable in (
-      *tf.compat.v1.global_variables(),
-      *tf.compat.v1.local_variables(),
-    )
-  }
-
-
 def _ops_of_step(
   ops: Sequence[tf.Operation], targets: Collection[tf.Operation] | None
 ) -> list[tf.Operation]:
@@ -336,7 +327,7 @@ def _ops_of_step(
     targets: What gradients are asked of, which a training step computes besides
       what it writes; None if all but what starts or saves variables may run.
   """
-  beside_steps = _initial_writes() | savers.saver_ops(ops)
+  beside_steps = variables_lib.initial_writes() | savers.saver_ops(ops)
   others = [
     op
     for op in ops
