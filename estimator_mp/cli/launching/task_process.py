@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Mapping
 from estimator_mp.cli.launching import guardian as guardian_lib
 from estimator_mp.cli.launching import task_output
 from estimator_mp.cli.launching.launch_flags import LaunchOptions
+from estimator_mp.cluster import memory_limit
 from estimator_mp.cluster.tasks import LOST_A_TASK, Task
 from estimator_mp.config import options as options_lib
 
@@ -62,7 +63,7 @@ class TaskProcess:
     try:
       self._process = subprocess.Popen(
         self.options.program,
-        env=self.environment,
+        env=self._environment(),
         cwd=options_lib.user_directory(),
         stdin=subprocess.DEVNULL,
         stdout=writing,
@@ -78,6 +79,12 @@ class TaskProcess:
     self.guardian.watch(self._process.pid)
     self._reading = reading
     return reading
+
+  def _environment(self) -> dict[str, str]:
+    """Returns its environment, with what makes the most of little memory."""
+    if self.options.num_bytes is None:
+      return {**self.environment}
+    return {**memory_limit.RETURNS_AT_ONCE, **self.environment}
 
   def read(self) -> bool:
     """Passes on some of what it has printed.

@@ -15,21 +15,15 @@ import sys
 from collections.abc import Iterator, Sequence
 
 from estimator_mp import json_values
-from estimator_mp.cluster import child_process, ports
+from estimator_mp.cluster import child_process, memory_limit, ports
 from estimator_mp.distributed import network
 
 import tensorflow as tf
 
 _MODULE = "estimator_mp.cli.sizing.device_processes"
 
-# malloc keeps little of what was freed, in one arena, and oneDNN no packed
-# copies for each thread: what a process holds is then what TensorFlow does.
-_ENVIRONMENT = {
-  "MALLOC_ARENA_MAX": "1",
-  "MALLOC_MMAP_THRESHOLD_": "65536",
-  "MALLOC_TRIM_THRESHOLD_": "65536",
-  "TF_ENABLE_ONEDNN_OPTS": "0",
-}
+# oneDNN keeps no packed copies for each thread.
+_ENVIRONMENT = {**memory_limit.RETURNS_AT_ONCE, "TF_ENABLE_ONEDNN_OPTS": "0"}
 
 
 @dataclasses.dataclass(frozen=True)
