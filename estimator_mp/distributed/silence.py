@@ -8,7 +8,8 @@ its machine refuses connections, as the process is gone then. After `lost_after`
 nobody waits for it any more.
 """
 
-_REMIND_SECONDS = 60.0
+# The pause between two lines about the same task.
+REMIND_SECONDS = 60.0
 # Longer than it takes to connect again, to a task that is well.
 _REFUSED_SECONDS = 3.0
 
@@ -72,7 +73,7 @@ class Silence:
     patience = self._patience
     if is_refused:
       patience = min(patience, _REFUSED_SECONDS)
-    is_due = self._said is None or now - self._said >= _REMIND_SECONDS
+    is_due = self._said is None or now - self._said >= REMIND_SECONDS
     if seconds <= patience or not is_due:
       return None
     self._said = now
