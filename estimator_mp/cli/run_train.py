@@ -14,7 +14,7 @@ import estimator_mp
 from estimator_mp.cli import (
   checkpoints,
   commands,
-  failures,
+  own_errors,
   run_record,
   train_flags,
 )
@@ -409,7 +409,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
   except status.LostTaskError as error:
     return commands.complain("train", error, tasks_lib.LOST_A_TASK)
   except Exception as error:
-    if failures.is_deliberate(error):
+    if own_errors.is_deliberate(error):
       if job is not None and isinstance(error, ValueError):
         raise RunError(str(error)) from error
       raise
