@@ -47,10 +47,18 @@ class Silence:
       now: The time.
     """
     seconds, was_named = now - self._heard, self._said is not None
-    self._heard, self._said = now, None
+    self.forgive(now)
     if was_named and not self.is_lost:
       return f"{self.name} answers again, after {seconds:.0f} s"
     return None
+
+  def forgive(self, now: float) -> None:
+    """Notes a sign of life that is no answer; the log says nothing of it.
+
+    Args:
+      now: The time.
+    """
+    self._heard, self._said = now, None
 
   def miss(self, now: float, is_refused: bool) -> str | None:
     """Notes that there was no answer; returns what the log is to say of it.

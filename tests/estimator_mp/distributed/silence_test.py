@@ -39,6 +39,12 @@ class SilenceTest(absltest.TestCase):
     self.assertIsNone(self.silent.hear(1300.0))
     self.assertTrue(self.silent.is_lost)
 
+  def test_another_sign_of_life_is_as_good_as_an_answer(self):
+    self._said(False, 70)
+    self.silent.forgive(1070.0)
+    self.assertIsNone(self.silent.miss(1100.0, is_refused=False))
+    self.assertIsNone(self.silent.hear(1101.0))
+
   def test_the_return_of_one_that_was_named(self):
     self.assertIsNone(self.silent.hear(1010.0))
     self._said(False, 70)
