@@ -31,8 +31,6 @@ _DEVICE = re.compile(rb"/job:(\w+)/replica:0/task:(\d+)/device:CPU:0")
 # How long one question takes at most, and the pause after it.
 _ANSWER_SECONDS = 2.0
 _PAUSE_SECONDS = 0.1
-# Tasks that are started together answer sooner than that.
-_QUIET_SECONDS = 10.0
 
 
 class TaskError(RuntimeError):
@@ -133,7 +131,7 @@ def wait_until_all_answer(
       address.
   """
   began = time.monotonic()
-  named = began + _QUIET_SECONDS
+  named = silence.START_SECONDS
   missing = dict(addresses)
   with contextlib.ExitStack() as stack:
     probes = {
@@ -141,6 +139,8 @@ def wait_until_all_answer(
       for task, address in addresses.items()
     }
     while True:
+      # A question takes time, too: each task is asked once more in the end.
+      is_last = time.monotonic() - began >= seconds
       for task, address in tuple(missing.items()):
         found = probes[task].ask()
         if found is not None:
@@ -149,14 +149,14 @@ def wait_until_all_answer(
       waited = time.monotonic() - began
       if not missing:
         return
-      if waited >= seconds:
+      if is_last:
         task, address = next(iter(missing.items()))
         raise TaskError(
           f"{task} at {address} did not answer within {seconds:g} s; start it, "
           "let nothing between the machines hold back its port, or raise "
           "startup_timeout"
         )
-      if time.monotonic() >= named:
+      if waited >= named:
         LOG.warning(
           "no answer yet, after %.0f s, from %s; the run starts when they "
           "answer, and ends after startup_timeout=%g",

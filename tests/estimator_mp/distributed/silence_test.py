@@ -31,7 +31,12 @@ class SilenceTest(absltest.TestCase):
     self.assertEqual(self._said(False), self._waits(31, 91) | {151: _LOST})
     self.assertTrue(self.silent.is_lost)
 
+  def test_one_that_is_not_there_yet_is_named_after_10_seconds(self):
+    expected = self._waits(11, 71, 131) | {151: _LOST}
+    self.assertEqual(self._said(True), expected)
+
   def test_one_that_refuses_connections_is_named_at_once(self):
+    self.silent.hear(1000.0)
     self.assertEqual(self._said(True), self._waits(4, 64, 124) | {151: _LOST})
 
   def test_one_that_is_lost_stays_lost(self):

@@ -101,6 +101,24 @@ class StatusTest(absltest.TestCase):
       ],
     )
 
+  def test_one_that_is_cut_off_takes_no_time_from_others(self):
+    addresses = {_CHIEF: "a:1", _WORKER: "b:2"}
+    clock, asked = clocks.Clock(), []
+
+    def ask(probe):
+      asked.append(probe)
+      if probe is asked[0]:  # The chief answers the second time.
+        return status.Status(None, b"") if len(asked) > 1 else None
+      clock.sleep(2.0)
+      return None
+
+    with (
+      mock.patch.object(status, "time", clock),
+      mock.patch.object(status.Probe, "ask", ask),
+      self.assertRaisesRegex(status.TaskError, "^worker 0 at b:2 did not"),
+    ):
+      status.wait_until_all_answer(addresses, 1.0)
+
   def test_another_task_at_the_address_is_an_error(self):
     with self.assertRaisesRegex(
       status.TaskError,
