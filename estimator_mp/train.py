@@ -41,7 +41,7 @@ def _parse(argv: list[str]) -> train_flags.TrainOptions:
   try:
     return train_flags.parse(argv, flags.FLAGS)
   except ValueError as error:
-    sys.exit(commands.complain("train", error))
+    sys.exit(commands.refuse("train", error))
 
 
 def run_app() -> None:

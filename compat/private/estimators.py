@@ -18,6 +18,8 @@ Tested with the tensorflow-estimator 2.15.0 wheel, on TensorFlow 2.15.1 and
 - `Saver.save` is public, but nothing tells when somebody calls it.
 - `CheckpointSaverHook._listeners` grows with each call of `train` that the hook
   is given to, and it keeps the Saver of the first one's graph.
+- `training._TrainingExecutor` is what `tf.estimator.train_and_evaluate` makes,
+  without a `_ContinuousEvalListener`, which can end an evaluator.
 - `monitored_session._PREEMPTION_ERRORS` are the errors after which the session
   of an Estimator makes itself anew. `errors_end_sessions` empties it while it
   is entered.
@@ -280,3 +282,27 @@ def errors_end_sessions() -> Iterator[None]:
     yield
   finally:
     module._PREEMPTION_ERRORS = errors
+
+
+def evaluate_until(
+  estimator: Any, train_spec: Any, eval_spec: Any, is_over: Callable[[], bool]
+) -> None:
+  """Evaluates each new checkpoint, as `train_and_evaluate` in an evaluator.
+
+  Args:
+    estimator: The Estimator, which is an evaluator's.
+    train_spec: The TrainSpec, whose last step ends it, too.
+    eval_spec: The EvalSpec.
+    is_over: Whether to end; asked before each look for a checkpoint.
+  """
+  training: Any = importlib.import_module(
+    "tensorflow_estimator.python.estimator.training"
+  )
+
+  class Listener(training._ContinuousEvalListener):
+    def before_eval(self) -> bool:
+      return not is_over()
+
+  training._TrainingExecutor(
+    estimator, train_spec, eval_spec, continuous_eval_listener=Listener()
+  ).run()

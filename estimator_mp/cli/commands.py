@@ -22,6 +22,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
 from estimator_mp import amounts, json_values
+from estimator_mp.cli import own_errors
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import replica_options, sharding_options
 
@@ -159,7 +160,7 @@ class Command(Generic[_Options]):
       options = self.parse(argv, flag_values)
       self.prepare(options)
     except ValueError as error:
-      return complain(self.name, error)
+      return refuse(self.name, error)
 
     def run() -> int:
       run_command = import_quietly(self.module).run_command
@@ -440,6 +441,21 @@ def ended(name: str, run: Callable[[], int], debug: bool = False) -> int:
       traceback.print_exc()
     is_use = isinstance(error, ValueError)
     return complain(name, line, BAD_USE if is_use else _FAILED)
+
+
+def refuse(name: str, error: ValueError) -> int:
+  """Says in one line what is wrong with the options; returns the exit code.
+
+  Args:
+    name: The command.
+    error: What was raised of them, as it was caught.
+
+  Raises:
+    ValueError: If it was not raised on purpose; see `own_errors`.
+  """
+  if not own_errors.is_deliberate(error):
+    raise error
+  return complain(name, error)
 
 
 def complain(name: str, error: object, exit_code: int = BAD_USE) -> int:

@@ -1,20 +1,20 @@
 """What ended a command: a line for what happened to a run, else a traceback.
 
-Two kinds of errors are told in a line. Those that this project raises itself
-say what would be right: its own classes, and each ValueError of its code. And
-TensorFlow's classes say what happened to the run: an op failed, a file cannot
-be read, a loss is no number. All others are of a program, the user's or this
-project's: whoever mends it needs the traceback.
+Two kinds of errors are told in a line. Those that this project raises on
+purpose say what would be right; see `own_errors`. And TensorFlow's classes say
+what happened to the run: an op failed, a file cannot be read, a loss is no
+number. All others are of a program, the user's or this project's: whoever mends
+it needs the traceback.
 """
 
 import os
 import re
-import traceback
 from collections.abc import Iterable
+
+from estimator_mp.cli import own_errors
 
 import tensorflow as tf
 
-_OURS = frozenset(["compat", "estimator_mp", "model_fns"])
 _TENSORFLOW = frozenset(["tensorflow", "tensorflow_estimator"])
 # Of several errors of one step, the first.
 _ROOT = re.compile(r"\s*\(0\) [A-Z_]+: (?P<text>.*)")
@@ -27,28 +27,15 @@ _TRACEBACK = "Traceback (most recent call last):"
 _READS_INPUT = "IteratorGetNext"
 
 
-def is_deliberate(error: Exception) -> bool:
-  """Whether this project raised an error itself, to say what would be right.
-
-  Args:
-    error: The error, as it was caught.
-  """
-  if _package(type(error).__module__) in _OURS:
-    return True
-  frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
-  raised_in = frames[-1].f_globals.get("__name__", "") if frames else ""
-  return isinstance(error, ValueError) and _package(raised_in) in _OURS
-
-
 def line_of(error: Exception) -> str | None:
   """Returns what is wrong, in a line; None if a traceback has to say it.
 
   Args:
     error: What ended a command, as it was caught.
   """
-  if is_deliberate(error):
+  if own_errors.is_deliberate(error):
     return str(error)
-  if _package(type(error).__module__) not in _TENSORFLOW:
+  if own_errors.package(type(error).__module__) not in _TENSORFLOW:
     return None
   message = str(getattr(error, "message", error))
   _, _, python = message.partition(_TRACEBACK)
@@ -77,11 +64,6 @@ def where(frames: Iterable[tuple[str, int]]) -> str:
     and f"{os.sep}importlib{os.sep}" not in file
   ]
   return own[-1] if own else ""
-
-
-def _package(module: str) -> str:
-  """Returns the package of a module."""
-  return module.partition(".")[0]
 
 
 def _root(message: str) -> str:

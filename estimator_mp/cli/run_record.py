@@ -7,7 +7,7 @@ import fcntl
 import json
 import os
 import socket
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from estimator_mp import json_values
@@ -113,8 +113,8 @@ def claimed_model_dir(
   Raises:
     ValueError: The directory cannot be written, or holds the checkpoints
       of another kind of run.
-    ModelDirError: Another process trains there, a file has the name of a
-      folder, or a newer library trained there.
+    ModelDirError: Another process trains there, or a file has the name of a
+      folder.
     CheckpointError: The checkpoints there cannot be resumed.
   """
   make_writable("model_dir", model_dir)
@@ -132,7 +132,6 @@ def claimed_model_dir(
       whole_checkpoints.leave_out_broken(model_dir, print)
     if checkpoints.newest(model_dir) is not None:
       _check_same_run(model_dir, identity, found)
-    read_result(model_dir)
     if found != identity:
       files.write_json(path, identity)
     yield
@@ -202,28 +201,33 @@ def write_result(model_dir: str, result: Result) -> str:
   return path
 
 
-def read_result(model_dir: str) -> Result | None:
+def read_result(
+  model_dir: str, say: Callable[[str], None] = print
+) -> Result | None:
   """Returns the result that an earlier run wrote; None if there is none whole.
 
   Args:
     model_dir: The directory of the run.
+    say: Shows a line that says what is wrong with one that is not whole.
 
   Raises:
     ModelDirError: If a newer library wrote it.
   """
   path = os.path.join(model_dir, RESULT_FILE)
-  facts = _read_json(path) or {}
-  try:
-    files.check_format(facts, _RESULT_FORMAT, "choose another --model_dir")
-  except ValueError as error:
-    raise ModelDirError(f"{path}: {error}") from error
-  facts.pop("format", None)
-  if facts.keys() != {field.name for field in dataclasses.fields(Result)}:
+  if not tf.io.gfile.exists(path):
     return None
+  otherwise = "choose another --model_dir"
   try:
+    facts = files.read_json(path, _RESULT_FORMAT, otherwise)
     result: Result = json_values.made(Result, facts)
     return result
-  except ValueError:
+  except files.FormatError as error:
+    raise ModelDirError(f"{path}: {error}") from error
+  except ValueError as error:
+    say(
+      f"{path} holds no result of a run ({error}); training to the end writes "
+      "it anew"
+    )
     return None
 
 

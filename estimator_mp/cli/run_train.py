@@ -14,7 +14,7 @@ import estimator_mp
 from estimator_mp.cli import (
   checkpoints,
   commands,
-  failures,
+  own_errors,
   run_record,
   train_flags,
 )
@@ -55,6 +55,7 @@ class Job:
     recipe: The model and its validated data.
     estimator: The Estimator, with its model_dir.
     cluster: The cluster that this process is a task of; None if it is alone.
+    earlier: The result of the run before it in the model_dir, if there is one.
   """
 
   options: train_flags.TrainOptions
@@ -62,6 +63,7 @@ class Job:
   recipe: recipe_lib.Recipe
   estimator: tf.estimator.Estimator
   cluster: tasks_lib.Cluster | None
+  earlier: run_record.Result | None = None
 
   @property
   def leads(self) -> bool:
@@ -81,8 +83,8 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   Raises:
     ValueError: Something does not fit: the mesh, the data, the batch size, the
       model, the model_dir. The text is one line and says what would be right.
-    ModelDirError: Another process trains in the model_dir, or a file is in the
-      way there.
+    ModelDirError: Another process trains in the model_dir, a file is in the way
+      there, or a newer library trained there.
     CheckpointError: The checkpoints in the model_dir are damaged.
   """
   cluster = tasks_lib.from_environment()
@@ -111,8 +113,10 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   if job.leads:
     if options.export_dir is not None:
       run_record.make_writable("export_dir", options.export_dir)
+    # To say early what is wrong; `run` claims it for as long as it takes.
     with _claimed_model_dir(options):
-      pass  # Only to say so early; `run` claims it for as long as it takes.
+      earlier = run_record.read_result(options.model_dir)
+    job = dataclasses.replace(job, earlier=earlier)
   return job
 
 
@@ -338,7 +342,7 @@ class _Run:
       for device, contents in self._verification.observed.items()
       if contents.variables or device in mesh.devices
     }
-    earlier = run_record.read_result(options.model_dir)
+    earlier = self._job.earlier
     if earlier is not None and earlier.mesh == str(mesh):
       # A run without steps of its own keeps what the run before it measured.
       speed = speed or earlier.steps_per_second
@@ -405,7 +409,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
   except status.LostTaskError as error:
     return commands.complain("train", error, tasks_lib.LOST_A_TASK)
   except Exception as error:
-    if failures.is_deliberate(error):
+    if own_errors.is_deliberate(error):
       if job is not None and isinstance(error, ValueError):
         raise RunError(str(error)) from error
       raise

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 import compat
-from estimator_mp.cli import commands, failures
+from estimator_mp.cli import commands, failures, own_errors
 from estimator_mp.comparison.inspect_model import InputSpec, Spec
 from estimator_mp.config import options as options_lib
 
@@ -108,10 +108,8 @@ def load_function(
     try:
       result = function(*args, **kwargs)
     except Exception as error:
-      frames = list(traceback.walk_tb(error.__traceback__))
-      module = frames[-1][0].f_globals.get("__name__", "")
-      if isinstance(error, ValueError) and module.startswith("estimator_mp."):
-        raise  # It says itself what would be right.
+      if own_errors.raised_in(error) == own_errors.package(__name__):
+        raise  # It says itself what would be right, or is no user's.
       raise error_of_user(f"--{flag}={name}", error, fix) from error
     if flag == "model_fn" and not hasattr(result, "loss"):
       raise ValueError(

@@ -3,14 +3,18 @@
     seconds  0 ......... patience ........ each minute ........ lost_after
     the log              "waits for it"    "waits for it"       "is lost"
 
-The patience is `heartbeat_timeout`, for a task may be slow; a few seconds if
-its machine refuses connections, as the process is gone then. After `lost_after`
-nobody waits for it any more.
+The patience is `heartbeat_timeout`, for a task may be slow. If its machine
+refuses connections, it is a few seconds, as the process is gone then, or 10
+before the first answer, when it may not be there yet. After `lost_after` nobody
+waits for it any more.
 """
 
-_REMIND_SECONDS = 60.0
+# The pause between two lines about the same task.
+REMIND_SECONDS = 60.0
 # Longer than it takes to connect again, to a task that is well.
 _REFUSED_SECONDS = 3.0
+# Tasks that are started together answer sooner than that.
+START_SECONDS = 10.0
 
 
 class Silence:
@@ -24,7 +28,7 @@ class Silence:
   def __init__(
     self, name: str, heartbeat_timeout: float, lost_after: float, now: float
   ):
-    """Begins with a task that answers.
+    """Begins with a task that has not answered yet.
 
     Args:
       name: What messages call the task.
@@ -37,6 +41,7 @@ class Silence:
     self._patience = heartbeat_timeout
     self._lost_after = lost_after
     self._heard = now
+    self._refused_patience = START_SECONDS
     self._said: float | None = None
 
   def hear(self, now: float) -> str | None:
@@ -46,10 +51,19 @@ class Silence:
       now: The time.
     """
     seconds, was_named = now - self._heard, self._said is not None
-    self._heard, self._said = now, None
+    self.forgive(now)
+    self._refused_patience = _REFUSED_SECONDS
     if was_named and not self.is_lost:
       return f"{self.name} answers again, after {seconds:.0f} s"
     return None
+
+  def forgive(self, now: float) -> None:
+    """Notes a sign of life that is no answer; the log says nothing of it.
+
+    Args:
+      now: The time.
+    """
+    self._heard, self._said = now, None
 
   def miss(self, now: float, is_refused: bool) -> str | None:
     """Notes that there was no answer; returns what the log is to say of it.
@@ -71,8 +85,8 @@ class Silence:
       )
     patience = self._patience
     if is_refused:
-      patience = min(patience, _REFUSED_SECONDS)
-    is_due = self._said is None or now - self._said >= _REMIND_SECONDS
+      patience = min(patience, self._refused_patience)
+    is_due = self._said is None or now - self._said >= REMIND_SECONDS
     if seconds <= patience or not is_due:
       return None
     self._said = now

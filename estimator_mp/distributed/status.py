@@ -6,6 +6,7 @@ fields is no bytes, so gRPC alone can ask. A process that is stopped, or a
 machine that is cut off, does not answer in time.
 """
 
+import contextlib
 import dataclasses
 import re
 import time
@@ -13,6 +14,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator_mp.cluster import tasks as tasks_lib
+from estimator_mp.distributed import silence
+from estimator_mp.distributed.fault_log import LOG
 
 import grpc
 
@@ -117,7 +120,7 @@ class Probe:
 def wait_until_all_answer(
   addresses: Mapping[tasks_lib.Task, str], seconds: float
 ) -> None:
-  """Waits until all of some tasks serve.
+  """Waits until all of some tasks serve; the log says for which of them.
 
   Args:
     addresses: Where each listens, host:port.
@@ -127,20 +130,42 @@ def wait_until_all_answer(
     TaskError: If a task does not answer in time, or another one does at its
       address.
   """
-  end = time.monotonic() + seconds
-  for task, address in addresses.items():
-    with Probe(address) as probe:
-      found = probe.ask()
-      while found is None and time.monotonic() < end:
-        time.sleep(_PAUSE_SECONDS)
-        found = probe.ask(min(_ANSWER_SECONDS, end - time.monotonic()))
-    if found is None:
-      raise TaskError(
-        f"{task} at {address} did not answer within {seconds:g} s; start it, "
-        "let nothing between the machines hold back its port, or raise "
-        "startup_timeout"
-      )
-    check_is(task, address, found)
+  began = time.monotonic()
+  named = silence.START_SECONDS
+  missing = dict(addresses)
+  with contextlib.ExitStack() as stack:
+    probes = {
+      task: stack.enter_context(Probe(address))
+      for task, address in addresses.items()
+    }
+    while True:
+      # A question takes time, too: each task is asked once more in the end.
+      is_last = time.monotonic() - began >= seconds
+      for task, address in tuple(missing.items()):
+        found = probes[task].ask()
+        if found is not None:
+          check_is(task, address, found)
+          del missing[task]
+      waited = time.monotonic() - began
+      if not missing:
+        return
+      if is_last:
+        task, address = next(iter(missing.items()))
+        raise TaskError(
+          f"{task} at {address} did not answer within {seconds:g} s; start it, "
+          "let nothing between the machines hold back its port, or raise "
+          "startup_timeout"
+        )
+      if waited >= named:
+        LOG.warning(
+          "no answer yet, after %.0f s, from %s; the run starts when they "
+          "answer, and ends after startup_timeout=%g",
+          waited,
+          ", ".join(f"{x} at {y}" for x, y in missing.items()),
+          seconds,
+        )
+        named += silence.REMIND_SECONDS
+      time.sleep(_PAUSE_SECONDS)
 
 
 def check_is(task: tasks_lib.Task, address: str, found: Status) -> None:

@@ -7,7 +7,8 @@ servers, one mesh spans the tasks ("in-graph"):
                 (see input_by_task.py), runs the hooks, saves; evaluates, unless
                 there is an evaluator
     worker n    serves its devices, until the chief has ended (see ending.py)
-    evaluator   evaluates each checkpoint, on devices of its own machine
+    evaluator   evaluates each checkpoint, on devices of its own machine (see
+                evaluating.py)
 
 With them, each worker has a model and a mesh of its own: see between_graph.py.
 """
@@ -21,6 +22,7 @@ from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import (
   between_graph,
   ending,
+  evaluating,
   input_by_task,
   recovery,
   server,
@@ -82,7 +84,9 @@ def train_and_evaluate(
   `run_config`, the data goes on, too, and so no loss differs from those of a
   run without faults. A task that does not come back ends the run, also if a
   call of TensorFlow waits for it without a limit: then nothing but the process
-  can be ended, with exit code 138.
+  can be ended, with exit code 138. So does a chief that does not come back for
+  its evaluator, which evaluates the last checkpoint of one that has ended in
+  order, whatever the step.
 
   Args:
     estimator: The Estimator. Its config is of `estimator_mp.run_config`, or it
@@ -116,41 +120,48 @@ def train_and_evaluate(
   if cluster is None:
     with interruption.on_sigterm() as stop:
       return _train_here(estimator, train_spec, eval_spec, stop)
-  if not cluster.is_served:
-    return _by_tf_estimator(estimator, train_spec, eval_spec)
+  _check_types(estimator, train_spec, eval_spec)
   _check_seconds("startup_timeout", startup_timeout)
   _check_seconds("heartbeat_timeout", heartbeat_timeout)
   _check_seconds("lost_after", lost_after)
-  _check_specs(train_spec, eval_spec)
-  if cluster.is_between_graph:
-    between_graph.check_cluster(cluster)
-  config = estimators.run_config_of(estimator)
-  _check_estimator(config, cluster)
-  target = server.serve(cluster, config, trusted_network).target
-  global _num_runs
-  _num_runs += 1
-  run = ending.Run(
-    target, cluster, _num_runs, startup_timeout, heartbeat_timeout
-  )
-  if cluster.is_between_graph:
-    between_graph.run_task(estimator, train_spec, run, lost_after)
+  if cluster.task.job == tasks_lib.EVALUATOR:
+    timeouts = startup_timeout, heartbeat_timeout, lost_after
+    evaluating.run(estimator, train_spec, eval_spec, cluster, *timeouts)
     return None
-  if cluster.task != cluster.chief:
-    run.wait()
-    return None
-  others = {x: cluster.address(x) for x in cluster.mesh_tasks}
-  status.wait_until_all_answer(others, startup_timeout)
-  with distribution.cluster_run(), interruption.on_sigterm() as stop:
-    del others[cluster.task]
-    result = recovery.run(
-      lambda n: _run_chief(estimator, train_spec, eval_spec, cluster, n, stop),
-      others,
-      heartbeat_timeout,
-      lost_after,
-      stop.raise_if_requested,
+  with evaluating.told_of_the_end(estimator.model_dir, cluster):
+    if not cluster.is_served:
+      return _by_tf_estimator(estimator, train_spec, eval_spec)
+    if cluster.is_between_graph:
+      between_graph.check_cluster(cluster)
+    config = estimators.run_config_of(estimator)
+    _check_estimator(config, cluster)
+    target = server.serve(cluster, config, trusted_network).target
+    global _num_runs
+    _num_runs += 1
+    run = ending.Run(
+      target, cluster, _num_runs, startup_timeout, heartbeat_timeout
     )
-  run.tell()
-  return result
+    if cluster.is_between_graph:
+      between_graph.run_task(estimator, train_spec, run, lost_after)
+      return None
+    if cluster.task != cluster.chief:
+      run.wait()
+      return None
+    others = {x: cluster.address(x) for x in cluster.mesh_tasks}
+    status.wait_until_all_answer(others, startup_timeout)
+    with distribution.cluster_run(), interruption.on_sigterm() as stop:
+      del others[cluster.task]
+      result = recovery.run(
+        lambda n: _run_chief(
+          estimator, train_spec, eval_spec, cluster, n, stop
+        ),
+        others,
+        heartbeat_timeout,
+        lost_after,
+        stop.raise_if_requested,
+      )
+    run.tell()
+    return result
 
 
 def _run_chief(
@@ -271,10 +282,14 @@ def _read_by_task(estimator: Any, train_spec: Any) -> Any:
   return input_by_task.of_train_spec(train_spec, of_run.sharding)
 
 
-def _check_specs(train_spec: Any, eval_spec: Any) -> None:
+def _check_types(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
   """Raises in each task what would be raised in the chief alone."""
-  for given, name in ((train_spec, "TrainSpec"), (eval_spec, "EvalSpec")):
-    if not isinstance(given, getattr(tf.estimator, name)):
+  for given, name in (
+    (estimator, "Estimator"),
+    (train_spec, "TrainSpec"),
+    (eval_spec, "EvalSpec"),
+  ):
+    if not isinstance(given, getattr(tf.compat.v1.estimator, name)):
       raise TypeError(f"{given!r} is no tf.estimator.{name}; give one")
 
 

@@ -19,7 +19,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from estimator_mp.cluster import tasks as tasks_lib
@@ -44,6 +44,7 @@ class Watch:
     addresses: Mapping[tasks_lib.Task, str],
     heartbeat_timeout: float,
     lost_after: float,
+    shows_life: Callable[[], bool] = lambda: False,
   ):
     """Asks nobody yet.
 
@@ -51,9 +52,12 @@ class Watch:
       addresses: Where each task listens, host:port.
       heartbeat_timeout: After how many seconds a silent task is named.
       lost_after: After how many seconds it is lost.
+      shows_life: Whether a task that does not answer is known to be well all
+        the same.
     """
     self.addresses = MappingProxyType(dict(addresses))
     self._timeouts = heartbeat_timeout, lost_after
+    self._shows_life = shows_life
     self._verdict: str | None = None
     self._is_over = threading.Event()
     self._lock = threading.Lock()
@@ -109,11 +113,14 @@ class Watch:
     with status.Probe(address) as probe:
       while not silent.is_lost and not self._is_over.wait(_PAUSE_SECONDS):
         found = probe.ask()
-        if found is None:
-          text = silent.miss(time.monotonic(), probe.is_refused)
-        else:
+        text = None
+        if found is not None:
           text = silent.hear(time.monotonic())
           self._end_step_of_dead(task, found.start)
+        elif self._shows_life():
+          silent.forgive(time.monotonic())
+        else:
+          text = silent.miss(time.monotonic(), probe.is_refused)
         if text is not None:
           LOG.warning("%s", text)
     if silent.is_lost:

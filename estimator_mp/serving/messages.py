@@ -5,7 +5,7 @@ tensors. Any program that has TensorFlow's protos can read and write it.
 """
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -13,15 +13,47 @@ import tensorflow as tf
 SERVICE = "estimator_mp.Stage"
 RUN = "Run"
 DESCRIBE = "Describe"
-# The messages are as large as what the model sends.
-OPTIONS = (
-  ("grpc.max_receive_message_length", -1),
-  ("grpc.max_send_message_length", -1),
-)
 
-# How much more than the bytes of a message its tensors may take.
+# How much more than the bytes of a message its tensors may take, and how much
+# more a message than its tensors.
 _MOST_MORE_BYTES = 64 * 1024 * 1024
 _POINTER_BYTES = 8
+# No protobuf message is longer.
+_LONGEST_BYTES = 2**31 - 1
+
+
+def channel_options(received: int = _LONGEST_BYTES) -> list[tuple[str, int]]:
+  """Returns gRPC's options for messages as large as what the model sends.
+
+  Args:
+    received: The bytes of the longest message that is taken.
+  """
+  return [
+    ("grpc.max_receive_message_length", received),
+    ("grpc.max_send_message_length", _LONGEST_BYTES),
+  ]
+
+
+def longest_request(signatures: Iterable[Any]) -> int:
+  """Returns the bytes of the longest request that signatures allow.
+
+  Args:
+    signatures: SignatureDefs. If one takes a dimension that is not known, or
+      texts, it is as long as a message can be.
+  """
+  return max(map(_longest_of, signatures), default=_LONGEST_BYTES)
+
+
+def _longest_of(signature: Any) -> int:
+  """Returns the bytes of the longest request that a signature allows."""
+  total = _MOST_MORE_BYTES
+  for info in signature.inputs.values():
+    shape = tf.TensorShape(info.tensor_shape)
+    size = tf.dtypes.as_dtype(info.dtype).size
+    if not size or not shape.is_fully_defined():
+      return _LONGEST_BYTES
+    total += size * shape.num_elements()
+  return min(total, _LONGEST_BYTES)
 
 
 def encode(name: str, arrays: Mapping[str, Any]) -> bytes:

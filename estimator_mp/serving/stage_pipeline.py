@@ -147,7 +147,7 @@ class StagePipeline:
 
   def _connect(self) -> None:
     """Asks each server whether it serves the stage."""
-    options = [*messages.OPTIONS]
+    options = messages.channel_options()
     if self._processes:
       options.append(("grpc.enable_http_proxy", 0))
     for stage, address in zip(

@@ -62,6 +62,11 @@ class StageRunner:
       for name, signature in self._signatures.items()
     }
 
+  @property
+  def longest_request(self) -> int:
+    """The bytes of the longest request that its signatures allow."""
+    return messages.longest_request(self._signatures.values())
+
   def run(self, signature: str, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """Returns what a signature gives, as arrays.
 
@@ -114,7 +119,10 @@ class StageServer:
     self._server = grpc.server(
       futures.ThreadPoolExecutor(_THREADS),
       maximum_concurrent_rpcs=_MOST_WAITING,
-      options=[*messages.OPTIONS, ("grpc.so_reuseport", 0)],
+      options=[
+        *messages.channel_options(self.runner.longest_request),
+        ("grpc.so_reuseport", 0),
+      ],
     )
     handlers = {
       messages.RUN: grpc.unary_unary_rpc_method_handler(self._run),

@@ -23,7 +23,7 @@ def main(argv: list[str]) -> int:
   try:
     options = launch_flags.parse(argv, flag_values)
   except ValueError as error:
-    return commands.complain("launch", error)
+    return commands.refuse("launch", error)
   # Tasks have the user's settings of TensorFlow's log, not those of commands.
   return commands.ended(
     "launch",

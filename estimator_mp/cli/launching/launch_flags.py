@@ -66,8 +66,8 @@ class LaunchOptions:
     " other memory that it alone writes, and the stacks of its threads, used or"
     " only reserved (RLIMIT_DATA). It is refused more. TensorFlow alone takes"
     " 0.43 GB on 2 cores. The stacks of a task's threads have 512 KiB then, and"
-    " malloc returns what is freed at once, unless MALLOC_MMAP_THRESHOLD_ and the"
-    " like are set: steps take up to 1.5 times as long.",
+    " malloc returns what is freed at once, unless MALLOC_MMAP_THRESHOLD_ and"
+    " the like are set: steps take up to 1.6 times as long.",
   )
   cpus_per_task: int | None = _limits(
     None, "Cores for each task alone. Without it all tasks share all.", 1

@@ -2,6 +2,9 @@
 
 import contextlib
 import functools
+import json
+import os
+from unittest import mock
 
 import compat
 
@@ -128,6 +131,31 @@ class InterceptedCallsTest(absltest.TestCase):
     ):
       estimator.train(models.x_input_fn, steps=1)
     self.assertIs(vars(v1.estimator.Estimator)["_call_model_fn"], original)
+
+
+class EvaluatorTest(absltest.TestCase):
+  def test_it_ends_when_it_is_over(self):
+    folder, cluster = self.create_tempdir().full_path, {"chief": ["a:1"]}
+    task = {"cluster": cluster, "task": {"type": "evaluator", "index": 0}}
+    models.custom(folder).train(models.x_input_fn, steps=1)
+    with mock.patch.dict(os.environ, TF_CONFIG=json.dumps(task)):
+      estimator = models.custom(folder)
+    evaluated = estimator.eval_dir()
+    seen = []
+
+    def is_over():
+      seen.append(tf.io.gfile.exists(evaluated))
+      return len(seen) == 3
+
+    estimators.evaluate_until(
+      estimator,
+      tf.estimator.TrainSpec(models.x_input_fn),
+      tf.estimator.EvalSpec(
+        models.x_input_fn, steps=1, start_delay_secs=0, throttle_secs=0
+      ),
+      is_over,
+    )
+    self.assertEqual(seen, [False, True, True])
 
 
 class SaverTest(absltest.TestCase):

@@ -527,18 +527,28 @@ class DamageTest(parameterized.TestCase):
     )
 
   @parameterized.named_parameters(
-    ("no_json", "{"),
-    ("another_type", '"devices": 5'),
-    ("another_speed", '"steps_per_second": "fast"'),
+    ("no_json", "{", "Expecting property name enclosed in double quotes: .*"),
+    ("another_type", '"devices": 5', "it.devices is 5, which is no object"),
+    (
+      "another_speed",
+      '"steps_per_second": "fast"',
+      "it.steps_per_second is 'fast', which is no float",
+    ),
   )
-  def test_result_file_is_written_anew(self, damage):
+  def test_result_file_is_written_anew(self, damage, reason):
     file = self.path / "result.json"
     name, _, value = damage.partition(": ")
     facts = json.loads(file.read_text())
     if value:
       facts[json.loads(name)] = json.loads(value)
     file.write_text(json.dumps(facts) if value else damage)
-    train_runs.output(self.model_dir, *_mlp(4))
+    said = train_runs.output(self.model_dir, *_mlp(4))
+    self.assertRegex(
+      said,
+      f"^{file} holds no result of a run \\({reason}\\); training to the end "
+      "writes it anew\n",
+    )
+    self.assertEqual(said.count("holds no result"), 1)
     self.assertEqual(run_record.read_result(self.model_dir).global_step, 4)
 
   @parameterized.named_parameters((x, x) for x in ("trace", "eval"))

@@ -1,10 +1,11 @@
-"""The train command when a worker is stopped, and nobody lets it go on."""
+"""The train command when a task is gone, or stopped, and does not come back."""
 
 import signal
+import subprocess
 import time
 
 import estimator_mp  # noqa: F401
-from tests.estimator_mp.distributed import clusters
+from tests.estimator_mp.distributed import answering, clusters
 
 from absl.testing import absltest
 
@@ -40,6 +41,30 @@ class LostTest(absltest.TestCase):
         "worker", 1, f"chief 0 at {made['chief'][0]} has not answered for"
       )
       self.assertIsNone(running["worker", 1].poll())
+
+  def test_the_evaluator_of_a_chief_that_is_gone_says_so_and_ends(self):
+    chief = answering.FakeTask("chief")
+    self.addCleanup(chief.close)
+    made = clusters.make_cluster(worker=1) | {"chief": [chief.address]}
+    flags = [
+      *("--model=mlp", "--mesh=stage:2", "--heartbeat_timeout=2"),
+      *("--lost_after=6", f"--model_dir={self.create_tempdir().full_path}"),
+    ]
+    with clusters.Processes(made) as self.processes:
+      evaluator = self.processes.start("evaluator", 0, _TRAIN, *flags)
+      self._wait_until_said("evaluator", 0, "takes part")
+      with self.assertRaises(subprocess.TimeoutExpired):
+        evaluator.wait(8)
+      chief.close()
+      code = self.processes.wait("evaluator", seconds=_SECONDS)
+      said = self.processes.output("evaluator")
+    self.assertEqual(code, 138, said)
+    name = f"chief 0 at {chief.address} has not answered for"
+    self.assertRegex(
+      said,
+      rf"{name} \d s; the run waits for it\n{name} \d+ s, longer than "
+      "lost_after=6, and is lost; ",
+    )
 
   def _wait_until_said(self, job, index, words):
     end = time.monotonic() + _SECONDS

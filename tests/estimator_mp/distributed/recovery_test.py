@@ -9,7 +9,7 @@ from unittest import mock
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import connections, recovery, status, watch
 from tests import tiers
-from tests.estimator_mp.distributed import answering
+from tests.estimator_mp.distributed import answering, clocks
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -24,23 +24,6 @@ def _aborted():
 
 def _uninitialized():
   return tf.errors.FailedPreconditionError(None, None, "uninitialized value")
-
-
-class _Clock:
-  """Stands in for the module `time`: a pause takes no time.
-
-  Attributes:
-    now: The time.
-  """
-
-  def __init__(self):
-    self.now = 1000.0
-
-  def monotonic(self):
-    return self.now
-
-  def sleep(self, seconds):
-    self.now += seconds
 
 
 class RecoveryTest(absltest.TestCase):
@@ -97,7 +80,7 @@ class RecoveryTest(absltest.TestCase):
 
   @tiers.slow
   def test_a_task_that_is_away_is_waited_for(self):
-    clock, ask_all = _Clock(), watch.ask_all
+    clock, ask_all = clocks.Clock(), watch.ask_all
     back_at = 0.0
 
     def fail():
@@ -173,7 +156,7 @@ class WatchTest(absltest.TestCase):
 
   @tiers.slow
   def test_a_silent_task_is_named_and_so_is_its_return(self):
-    clock = _Clock()
+    clock = clocks.Clock()
 
     def is_named():
       clock.now += 31

@@ -31,13 +31,24 @@ class SilenceTest(absltest.TestCase):
     self.assertEqual(self._said(False), self._waits(31, 91) | {151: _LOST})
     self.assertTrue(self.silent.is_lost)
 
+  def test_one_that_is_not_there_yet_is_named_after_10_seconds(self):
+    expected = self._waits(11, 71, 131) | {151: _LOST}
+    self.assertEqual(self._said(True), expected)
+
   def test_one_that_refuses_connections_is_named_at_once(self):
+    self.silent.hear(1000.0)
     self.assertEqual(self._said(True), self._waits(4, 64, 124) | {151: _LOST})
 
   def test_one_that_is_lost_stays_lost(self):
     self._said(True)
     self.assertIsNone(self.silent.hear(1300.0))
     self.assertTrue(self.silent.is_lost)
+
+  def test_another_sign_of_life_is_as_good_as_an_answer(self):
+    self._said(False, 70)
+    self.silent.forgive(1070.0)
+    self.assertIsNone(self.silent.miss(1100.0, is_refused=False))
+    self.assertIsNone(self.silent.hear(1101.0))
 
   def test_the_return_of_one_that_was_named(self):
     self.assertIsNone(self.silent.hear(1010.0))

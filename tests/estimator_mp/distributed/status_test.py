@@ -2,10 +2,11 @@
 
 import socket
 import time
+from unittest import mock
 
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import status
-from tests.estimator_mp.distributed import clusters
+from tests.estimator_mp.distributed import clocks, clusters
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -74,6 +75,49 @@ class StatusTest(absltest.TestCase):
       "startup_timeout$",
     ):
       status.wait_until_all_answer(addresses, 0.5)
+
+  def test_the_log_names_all_tasks_that_are_waited_for_each_minute(self):
+    ps = tasks_lib.Task("ps", 0)
+    addresses = {_CHIEF: "a:1", _WORKER: "b:2", ps: "c:3"}
+    clock = clocks.Clock()
+
+    def ask(probe):
+      del probe
+      return status.Status(None, b"") if clock.now >= 1100.0 else None
+
+    with (
+      mock.patch.object(status, "time", clock),
+      mock.patch.object(status.Probe, "ask", ask),
+      self.assertLogs("tensorflow", "WARNING") as logged,
+    ):
+      status.wait_until_all_answer(addresses, 600.0)
+    names = "chief 0 at a:1, worker 0 at b:2, ps 0 at c:3"
+    ends = "the run starts when they answer, and ends after startup_timeout=600"
+    self.assertEqual(
+      [record.getMessage() for record in logged.records],
+      [
+        f"no answer yet, after {seconds} s, from {names}; {ends}"
+        for seconds in (10, 70)
+      ],
+    )
+
+  def test_one_that_is_cut_off_takes_no_time_from_others(self):
+    addresses = {_CHIEF: "a:1", _WORKER: "b:2"}
+    clock, asked = clocks.Clock(), []
+
+    def ask(probe):
+      asked.append(probe)
+      if probe is asked[0]:  # The chief answers the second time.
+        return status.Status(None, b"") if len(asked) > 1 else None
+      clock.sleep(2.0)
+      return None
+
+    with (
+      mock.patch.object(status, "time", clock),
+      mock.patch.object(status.Probe, "ask", ask),
+      self.assertRaisesRegex(status.TaskError, "^worker 0 at b:2 did not"),
+    ):
+      status.wait_until_all_answer(addresses, 1.0)
 
   def test_another_task_at_the_address_is_an_error(self):
     with self.assertRaisesRegex(

@@ -22,6 +22,46 @@ def _message(dtype, shape, **values):
   return message.SerializeToString()
 
 
+def _signature(**inputs):
+  """Returns a signature whose inputs have such dtypes and shapes."""
+  with tf.Graph().as_default():
+    infos = {
+      name: tf.compat.v1.saved_model.build_tensor_info(
+        tf.compat.v1.placeholder(dtype, shape)
+      )
+      for name, (dtype, shape) in inputs.items()
+    }
+  return tf.compat.v1.saved_model.build_signature_def(infos, {}, "")
+
+
+class LongestRequestTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    ("one", {"x": ("float32", [8, 1000])}, 32_000),
+    ("several", {"x": ("float32", [2, 3]), "y": ("int64", [5])}, 64),
+    ("a_scalar", {"x": ("bool", [])}, 1),
+    ("none", {}, 0),
+  )
+  def test_of_known_sizes(self, inputs, size):
+    self.assertEqual(
+      messages.longest_request([_signature(**inputs)]), size + 64 * _MIB
+    )
+
+  @parameterized.named_parameters(
+    ("a_batch", ("float32", [None, 3])),
+    ("any_rank", ("float32", None)),
+    ("texts", ("string", [3])),
+    ("more_than_protobuf_has", ("float32", [2**40])),
+  )
+  def test_of_others_is_that_of_protobuf(self, x):
+    signatures = [_signature(y=("int32", [2])), _signature(x=x)]
+    self.assertEqual(messages.longest_request(signatures), 2**31 - 1)
+
+  def test_of_several_signatures_is_the_longest(self):
+    sizes = (4, 100, 7)
+    made = [_signature(x=("uint8", [size])) for size in sizes]
+    self.assertEqual(messages.longest_request(made), 100 + 64 * _MIB)
+
+
 class MessagesTest(parameterized.TestCase):
   @parameterized.parameters(
     ((), np.float32), ((0,), np.int64), ((3, 5), np.float32)

@@ -276,6 +276,18 @@ class FailureTest(ServedTest):
     ):
       stage_server.StageServer(self.folder)
 
+  def test_a_message_that_no_signature_allows_is_not_read(self):
+    with mock.patch.object(messages, "longest_request", lambda _: 1000):
+      servers = self._serve()
+    pipeline = self._pipeline(servers)
+    pipeline.run({"word": ["a"]})
+    self._assert_error(
+      rf"^stage 0 at {servers[0].address} failed: SERVER: Received message "
+      r"larger than max \(\d+ vs. 1000\)$",
+      pipeline.run,
+      {"word": ["a" * 1001]},
+    )
+
   def test_messages_that_make_no_sense(self):
     (server, *_) = self._serve()
     channel = grpc.insecure_channel(server.address)
