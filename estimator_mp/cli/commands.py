@@ -12,6 +12,7 @@ import json
 import logging
 import os
 import re
+import signal
 import sys
 import tempfile
 import textwrap
@@ -27,13 +28,16 @@ from estimator_mp.config import options as options_lib
 from estimator_mp.config import replica_options, sharding_options
 
 from absl import flags
+from absl.logging import converter
 
 _Options = TypeVar("_Options")
 
 BAD_USE = 2
+PROGRAM_NAME = "estimator-mp"
 DEBUG = "debug"
 _FAILED = 1
-_ERRORS = "Errors"
+_VERBOSITY = "verbosity"
+_ERRORS = "Errors and logs"
 PROGRAM = options_lib.Group("Your program's TensorFlow")
 PROGRAM_ARGUMENTS = "[-m] PROGRAM ARGS..."
 _HELP_FLAGS = frozenset(["help", "helpshort", "h", "?"])
@@ -118,6 +122,16 @@ class Command(Generic[_Options]):
       flag_values,
       module_name=_ERRORS,
     )
+    flags.DEFINE_integer(
+      _VERBOSITY,
+      None,
+      "Show TensorFlow's own log, too: -1 its warnings, 0 what it says of a"
+      " run, 1 what it says to find errors.",
+      flag_values=flag_values,
+      module_name=_ERRORS,
+      lower_bound=-2,
+      upper_bound=1,
+    )
     if not self._has_sharding:
       return
     sharding = sharding_options.ShardingOptions
@@ -161,15 +175,34 @@ class Command(Generic[_Options]):
       self.prepare(options)
     except ValueError as error:
       return refuse(self.name, error)
+    return ended(
+      self.name,
+      lambda: self.run(options, flag_values[_VERBOSITY].value),
+      flag_values[DEBUG].value,
+    )
 
-    def run() -> int:
+  def run(self, options: _Options, verbosity: int | None) -> int:
+    """Imports the module, and TensorFlow with it, and runs its `run_command`.
+
+    Args:
+      options: What is asked for.
+      verbosity: How much TensorFlow logs, as absl counts; None for nothing.
+
+    Returns:
+      The exit code.
+    """
+    logger = logging.getLogger("tensorflow")
+    if verbosity is None:
       run_command = import_quietly(self.module).run_command
-      logging.getLogger("tensorflow").setLevel("FATAL")
+      # What it logs as an error it also raises.
+      logger.setLevel(logging.FATAL)
       if not sys.warnoptions:
         warnings.simplefilter("ignore")
-      return int(run_command(options))
-
-    return ended(self.name, run, flag_values[DEBUG].value)
+    else:
+      run_command = importlib.import_module(self.module).run_command
+      logger.setLevel(converter.absl_to_standard(verbosity))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    return int(run_command(options))
 
   def prepare(self, options: _Options) -> None:
     """Does what has to be done before TensorFlow is imported; here nothing.
@@ -237,7 +270,7 @@ class Command(Generic[_Options]):
     Args:
       flag_values: The flags.
     """
-    usage = f"usage: {self.name} [--flag=value ...]"
+    usage = f"usage: {PROGRAM_NAME} {self.name} [--flag=value ...]"
     lines = [
       self.summary,
       "",
@@ -258,11 +291,6 @@ class Command(Generic[_Options]):
         lines += textwrap.wrap(
           flag.help, 78, initial_indent=" " * 6, subsequent_indent=" " * 6
         )
-    if "verbosity" in flag_values:
-      lines += [
-        "",
-        "--verbosity=0 shows TensorFlow's own log, --helpfull all flags.",
-      ]
     return "\n".join(lines)
 
 
@@ -431,6 +459,8 @@ def ended(name: str, run: Callable[[], int], debug: bool = False) -> int:
   """
   try:
     return run()
+  except BrokenPipeError:
+    raise  # Nobody reads the output any more.
   except Exception as error:
     # Now TensorFlow is there, or this is its first error.
     failures = import_quietly("estimator_mp.cli.failures")

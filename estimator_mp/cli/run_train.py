@@ -29,8 +29,6 @@ from estimator_mp.session import interruption as interruption_lib
 from model_fns.recipes import recipe as recipe_lib
 
 import tensorflow as tf
-from absl import flags, logging
-from absl.logging import converter
 
 _TRACE_FOLDER = "trace"
 _EVALUATION_FOLDER = "eval"
@@ -439,16 +437,3 @@ def _report_interruption(
     progress_lib.detach(sys.stdout)
     print(text, file=sys.stderr)
   return interrupted.exit_code
-
-
-def show_log(verbosity: flags.Flag) -> None:
-  """Hides Estimator's log unless --verbosity was given; shows it once then.
-
-  Args:
-    verbosity: The flag.
-  """
-  logger = tf.get_logger()
-  logger.propagate = False
-  # What it logs as an error it also raises, and the command says so in a line.
-  level = verbosity.value if verbosity.present else logging.FATAL
-  logger.setLevel(converter.absl_to_standard(level))

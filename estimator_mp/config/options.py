@@ -383,9 +383,14 @@ def _flag(name: str, described: _Option) -> flags.Flag:
 
 
 class _Parser(flags.ArgumentParser):
-  """Reads what follows a flag's name; its errors follow the flag there."""
+  """Reads what follows a flag's name; its errors follow the flag there.
+
+  Attributes:
+    choices: The words that it may be; empty if it may be any.
+  """
 
   def __init__(self, described: _Option):
+    self.choices = described.choices
     self._described = described
     self._kinds = described.kinds
 

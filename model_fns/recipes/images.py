@@ -9,7 +9,6 @@ from model_fns.recipes import recipe as recipe_lib
 from model_fns.splits.layer_split import layer_split
 
 import numpy as np
-import sklearn.linear_model
 import tensorflow as tf
 
 ImageModelFn: TypeAlias = Callable[
@@ -53,8 +52,10 @@ def of_images(
       has an accuracy and an average_loss.
 
   Raises:
-    ValueError: If the batch size does not fit the data.
+    ValueError: If the batch size does not fit the data, or scikit-learn is not
+      installed.
   """
+  recipe_lib.check_scikit_learn()
   height, width, channels = data.image_shape
   return recipe_lib.Recipe(
     data=(
@@ -112,6 +113,9 @@ def _logistic_regression(
   data: datasets.Dataset, seed: int
 ) -> recipe_lib.Baseline:
   """Returns how often a regression on pixels is right."""
+  # Who inspects a model of this file needs no scikit-learn.
+  import sklearn.linear_model
+
   count = min(data.num_train, _MOST_EXAMPLES)
   images, labels = _arrays(lambda: data.train_examples(seed), count)
   held_out, expected = _arrays(data.test_examples, data.num_test)

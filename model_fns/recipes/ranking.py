@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import model_fns
 from model_fns import sharded
 from model_fns.datasets import click_log, clicks, criteo, dataset
-from model_fns.recipes import catalogue, hashed_regression
+from model_fns.recipes import catalogue
 from model_fns.recipes import recipe as recipe_lib
 
 import tensorflow as tf
@@ -32,6 +32,7 @@ def recipe(request: recipe_lib.Request) -> recipe_lib.Recipe:
   Raises:
     ValueError: If the data cannot be used, or the batch size does not fit.
   """
+  recipe_lib.check_scikit_learn()
   log = _load(request)
   return recipe_lib.Recipe(
     data=_description(log),
@@ -113,6 +114,9 @@ _MODELS: Mapping[str, Callable[..., sharded.ModelFn]] = {
 def _baseline(log: click_log.ClickLog) -> recipe_lib.Baseline:
   """Returns the AUC of logistic regression, of at most so many examples."""
   num_batches = _MOST_EXAMPLES // _BATCH_OF_PASS
+  # It imports scikit-learn.
+  from model_fns.recipes import hashed_regression
+
   auc = hashed_regression.held_out_auc(
     lambda: log.train_pass(_BATCH_OF_PASS).take(num_batches),
     lambda: log.test_batches(_BATCH_OF_PASS).take(num_batches),

@@ -1,7 +1,7 @@
 """What a recipe is: a model, its data, and what it is measured by."""
 
 import dataclasses
-import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
@@ -122,6 +122,19 @@ class Recipe:
       other: The other.
     """
     return value < other if self.less_is_better else value > other
+
+
+def check_scikit_learn() -> None:
+  """Raises if there is no scikit-learn, which trains the baselines of some.
+
+  Raises:
+    RecipeError: If it is not installed.
+  """
+  if importlib.util.find_spec("sklearn") is None:
+    raise RecipeError(
+      "the baseline of this model, a logistic regression, needs scikit-learn; "
+      "pip install 'estimator-mp[train]'"
+    )
 
 
 def make(request: Request) -> Recipe:

@@ -29,11 +29,10 @@ _ROW = "{:<12} {:<14} {:>8} {:>8}  {:<44} {:>7}  {}"
 
 def _run(model: str, model_dir: str) -> tuple[run_record.Result, float]:
   """Returns the result of a run of the command, and its seconds."""
-  program = "from estimator_mp import train; train.run_app()"
   arguments = [f"--model={model}", f"--model_dir={model_dir}"]
   started = time.monotonic()
   finished = subprocess.run(
-    [sys.executable, "-c", program, *arguments],
+    [sys.executable, "-m", "estimator_mp", "train", *arguments],
     env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
     stdout=subprocess.PIPE,
     stderr=subprocess.STDOUT,

@@ -31,7 +31,7 @@ _KILLS = flags.DEFINE_integer("kills", 50, "How many.", lower_bound=1)
 _SEED = flags.DEFINE_integer("seed", 1, "Of who is hit, how and when.")
 _OUT = flags.DEFINE_string("out", None, "Where to keep the logs and the files.")
 _PROGRAM = "tests.estimator_mp.distributed.recorded_program"
-_LAUNCHER = "estimator_mp.cli.launching.launch"
+_LAUNCHER = ("estimator_mp", "launch")
 _TASKS = ("chief 0", "worker 0", "worker 1", "evaluator 0")
 _MOST_STEPS_BETWEEN = 12
 # One in so many comes while the run recovers from the one before.
@@ -56,7 +56,7 @@ class _Run:
     paths = os.pathsep.join(path for path in sys.path if path)
     self.launcher = subprocess.Popen(
       [
-        *(sys.executable, "-m", _LAUNCHER, "--tasks=3", "--evaluator"),
+        *(sys.executable, "-m", *_LAUNCHER, "--tasks=3", "--evaluator"),
         *(f"--max_restarts={10 * _KILLS.value}", f"--log_dir={folder}/logs"),
         *("--", "-m", _PROGRAM, self.model_dir, str(steps)),
       ],

@@ -8,7 +8,7 @@ import re
 import shlex
 from unittest import mock
 
-from estimator_mp.cli.sizing import capacity
+from estimator_mp.cli.sizing import capacity_flags
 from tests.docs import guides
 
 from absl.testing import absltest
@@ -23,7 +23,7 @@ class GuideTest(absltest.TestCase):
       mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=folder),
       contextlib.redirect_stdout(io.StringIO()) as output,
     ):
-      code = capacity.main(["capacity", *shlex.split(arguments)])
+      code = capacity_flags.COMMAND.main(["capacity", *shlex.split(arguments)])
     self.assertEqual(code, 0, output.getvalue())
     return output.getvalue(), pathlib.Path(folder)
 

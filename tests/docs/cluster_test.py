@@ -51,7 +51,7 @@ class GuideTest(guide_case.GuideCase):
       arguments.insert(0, "--network=host")
     arguments += ["--max_steps=3", "--trusted_network"]
     ran = subprocess.run(
-      [sys.executable, "-m", "estimator_mp.cli.launching.launch", *arguments],
+      [sys.executable, "-m", "estimator_mp", "launch", *arguments],
       env={
         **os.environ,
         "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),

@@ -9,8 +9,7 @@ import shlex
 import sys
 from unittest import mock
 
-from estimator_mp import inspect
-from estimator_mp.cli import run_record, run_train, train_flags
+from estimator_mp.cli import inspect_flags, run_record, run_train, train_flags
 from tests.docs import guides
 
 import tensorflow as tf
@@ -50,7 +49,7 @@ class GuideCase(parameterized.TestCase):
       mock.patch.object(sys, "path", [str(self.folder), *sys.path]),
       contextlib.redirect_stdout(io.StringIO()) as output,
     ):
-      self.assertEqual(inspect.main(["inspect", *arguments]), 0)
+      self.assertEqual(inspect_flags.COMMAND.main(["inspect", *arguments]), 0)
     return output.getvalue()
 
   def picture(self, guide: str) -> pathlib.Path:
@@ -63,8 +62,6 @@ class GuideCase(parameterized.TestCase):
 
 def commands(guide: str, name: str) -> list[list[str]]:
   """Returns the arguments of each use of a command in a guide."""
-  started = (
-    rf"(?:\S+ run //estimator_mp:{name} --|python -m estimator_mp.{name})"
-  )
+  started = rf"(?:\S+ run //estimator_mp:{name} --|estimator-mp {name})"
   lines = re.findall(rf"^    {started} (.+)", guides.read(guide), re.M)
   return [shlex.split(line) for line in lines]

@@ -9,7 +9,7 @@ import shlex
 from unittest import mock
 
 import estimator_mp
-from estimator_mp import inspect
+from estimator_mp.cli import inspect_flags
 from tests.docs import guides
 
 import tensorflow as tf
@@ -34,7 +34,9 @@ class GuideTest(absltest.TestCase):
       mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=str(folder)),
       contextlib.redirect_stdout(io.StringIO()) as output,
     ):
-      self.assertEqual(inspect.main(["inspect", *shlex.split(command)]), 0)
+      self.assertEqual(
+        inspect_flags.COMMAND.main(["inspect", *shlex.split(command)]), 0
+      )
     (picture,) = re.findall(r"\]\((pictures\S+png)\)", text)
     self.assertTrue((folder / "docs" / picture).exists(), output.getvalue())
     (example,) = re.findall(r"```\n(variable .*?)```", text, re.S)

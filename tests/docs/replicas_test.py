@@ -4,8 +4,7 @@ import contextlib
 import io
 import re
 
-from estimator_mp import inspect, trace
-from estimator_mp.cli import run_record, run_train, train_flags
+from estimator_mp.cli import inspect_flags, run_record, run_train, train_flags
 from tests import tiers
 from tests.docs import guide_case, guides
 
@@ -41,7 +40,7 @@ class GuideTest(guide_case.GuideCase):
 
   def test_trace(self):
     (arguments,) = guide_case.commands(_GUIDE, "trace")
-    output = _main(trace.main, *arguments)
+    output = _main(train_flags.TRACE.main, *arguments)
     self.picture(_GUIDE)
     self.assertIn(" between replicas, ", output)
 
@@ -51,10 +50,12 @@ class GuideTest(guide_case.GuideCase):
     (example,) = re.findall(
       r"^```\n(\d+ replicas; .*?)```", guides.read(_GUIDE), re.M | re.S
     )
-    self.assertIn(example, _main(inspect.main, *first))
+    self.assertIn(example, _main(inspect_flags.COMMAND.main, *first))
     self.assertNotEmpty(others)
     for arguments in others:
-      self.assertRegex(_main(inspect.main, *arguments), r" sums? by ring; ")
+      self.assertRegex(
+        _main(inspect_flags.COMMAND.main, *arguments), r" sums? by ring; "
+      )
 
 
 if __name__ == "__main__":

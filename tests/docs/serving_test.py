@@ -8,8 +8,7 @@ import re
 import signal
 from unittest import mock
 
-from estimator_mp import predict
-from estimator_mp.cli.prediction import serve_flags
+from estimator_mp.cli.prediction import predict_flags, serve_flags
 from estimator_mp.serving.stage_server import StageServer
 from tests.docs import guide_case, guides
 
@@ -34,7 +33,7 @@ class GuideTest(guide_case.GuideCase):
       contextlib.redirect_stderr(io.StringIO()) as errors,
       mock.patch.object(signal, "signal"),
     ):
-      code = predict.main(["predict", *arguments])
+      code = predict_flags.COMMAND.main(["predict", *arguments])
     self.assertEqual((code, errors.getvalue()), (0, ""))
     return output.getvalue()
 
@@ -88,7 +87,7 @@ class GuideTest(guide_case.GuideCase):
     """On other ports, as somebody may have those of the guide."""
     arguments = self.remote
     for command in guide_case.commands(_GUIDE, "serve_stage"):
-      options = serve_flags.parse(["serve_stage", *command])
+      options = serve_flags.parse(["serve", *command])
       server = StageServer(options.stage_dir, options.listen)
       self.addCleanup(server.stop)
       told = f"{options.listen}:{options.port}"

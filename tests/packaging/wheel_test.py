@@ -107,6 +107,7 @@ class WheelTest(absltest.TestCase):
         "tf-keras<2.22,>=2.15",
         'tensorflow-probability<0.24,>=0.23; extra == "contrib"',
         'tf-slim==1.1.0; extra == "contrib"',
+        'shtab>=1.5; extra == "completion"',
         'matplotlib>=3.5; extra == "train"',
         'scikit-learn>=1.3; extra == "train"',
         'scipy>=1.10; extra == "train"',

@@ -1,6 +1,7 @@
 """What the launch command is told; the fields are the flags of the names."""
 
 import dataclasses
+import importlib
 import os
 import shutil
 import sys
@@ -135,6 +136,10 @@ class _LaunchCommand(commands.Command[LaunchOptions]):
     """Returns the options that parsed flags mean; see `Command`."""
     given["program"] = _runnable(given["program"])
     return super().options_of_flags(flag_values, **given)
+
+  def run(self, options: LaunchOptions, verbosity: int | None) -> int:
+    """Runs the cluster; the log is that of its tasks."""
+    return int(importlib.import_module(self.module).run_command(options))
 
 
 COMMAND = _LaunchCommand(

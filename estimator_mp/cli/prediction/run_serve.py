@@ -1,4 +1,4 @@
-"""What the serve_stage command runs: a server, until it is told to end."""
+"""What the serve command runs: a server, until it is told to end."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What the serve_stage command is told."""
+"""What the serve command is told."""
 
 import dataclasses
 
@@ -36,7 +36,7 @@ class ServeOptions:
 
 
 COMMAND = commands.Command(
-  "serve_stage",
+  "serve",
   "Serves one stage of a model to the predict command on another machine.",
   ServeOptions,
   (_stage,),

@@ -9,7 +9,7 @@ from tests.estimator_mp.distributed import clusters
 
 from absl.testing import absltest
 
-_TRAIN = "estimator_mp.train"
+_TRAIN = ("estimator_mp", "train")
 
 
 class ClusterCommandTest(absltest.TestCase):
@@ -39,10 +39,10 @@ class ClusterCommandTest(absltest.TestCase):
     with clusters.Processes(made) as processes:
       for job, index in tasks:
         flags = self._flags("cluster", "--startup_timeout=100")
-        processes.start(job, index, _TRAIN, *flags)
+        processes.start(job, index, *_TRAIN, *flags)
       alone = clusters.Processes({})
       with alone:
-        alone.start("alone", 0, _TRAIN, *self._flags("alone"), TF_CONFIG="{}")
+        alone.start("alone", 0, *_TRAIN, *self._flags("alone"), TF_CONFIG="{}")
         self.assertEqual(alone.wait("alone"), 0, alone.output("alone"))
       codes = {task: processes.wait(*task) for task in tasks}
       said = {task: processes.output(*task) for task in tasks}
@@ -72,8 +72,8 @@ class ClusterCommandTest(absltest.TestCase):
       clusters.Processes(made) as processes,
       socket.create_server(("", port)),
     ):
-      processes.start("chief", 0, _TRAIN, *flags)
-      processes.start("worker", 0, _TRAIN, *flags)
+      processes.start("chief", 0, *_TRAIN, *flags)
+      processes.start("worker", 0, *_TRAIN, *flags)
       codes = processes.wait("chief"), processes.wait("worker")
       said = processes.output("chief"), processes.output("worker")
     self.assertEqual(codes, (1, 1), said)

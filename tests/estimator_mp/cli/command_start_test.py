@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import estimator_mp
+from estimator_mp.cli import main
 from tests import tiers
 
 from absl.testing import absltest, parameterized
@@ -25,15 +27,15 @@ _AS_MODULE = (
   + """
 import runpy
 sys.argv[1:] = {arguments!r}
-runpy.run_module("estimator_mp.{command}", run_name="__main__", alter_sys=True)
+runpy.run_module("estimator_mp", run_name="__main__", alter_sys=True)
 """
 )
 _AS_SCRIPT = (
   _SAY_IMPORTED
   + """
-sys.argv[:] = ["estimator-mp-{command}", *{arguments!r}]
-from estimator_mp.{command} import run_app
-sys.exit(run_app())
+sys.argv[:] = ["estimator-mp", *{arguments!r}]
+from estimator_mp.cli.main import run
+run()
 """
 )
 # Nothing that takes long to import.
@@ -78,9 +80,9 @@ def _environment() -> dict[str, str]:
   return environment
 
 
-def _run(program: str, command: str, *arguments: str):
+def _run(program: str, *arguments: str):
   """Returns the exit status of a process, its output and its errors."""
-  code = program.format(command=command, arguments=list(arguments))
+  code = program.format(arguments=list(arguments))
   done = subprocess.run(
     [sys.executable, "-c", code],
     env=_environment(),
@@ -95,17 +97,56 @@ def _run(program: str, command: str, *arguments: str):
 class CommandStartTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("script", "train", _AS_SCRIPT),
-    *(
-      (command.rpartition(".")[2], command, _AS_MODULE)
-      for command in (*_COMMANDS, "predict", "cli.launching.launch")
-    ),
+    *((command, command, _AS_MODULE) for command in main.COMMANDS),
   )
   def test_help(self, command, program):
     code, output, errors = _run(program, command, "--help")
     self.assertEqual((code, errors), (0, ""))
-    name = command.rpartition(".")[2]
-    self.assertIn(f"\nusage: {name} [--flag=value ...]", output)
+    usage = f"\nusage: estimator-mp {command} [--flag=value ...]"
+    self.assertIn(usage, output)
     self.assertEqual(output.splitlines()[-1], _IMPORTED)
+
+  def test_help_of_all(self):
+    code, output, errors = _run(_AS_SCRIPT, "--help")
+    self.assertEqual((code, errors), (0, ""))
+    for command in main.COMMANDS:
+      self.assertRegex(output, rf"(?m)^  {command} +[a-z].*[^.]$")
+    self.assertEqual(output.splitlines()[-1], _IMPORTED)
+
+  def test_version(self):
+    code, output, errors = _run(_AS_SCRIPT, "--version")
+    self.assertEqual((code, errors), (0, ""))
+    self.assertRegex(
+      output,
+      rf"^estimator-mp {estimator_mp.__version__} \(tensorflow\S* 2\.\S+, "
+      r"Python 3\.\d+\.\d+\)\n",
+    )
+
+  @parameterized.named_parameters(
+    ("nothing", (), "", 2),
+    ("unknown", ("trian",), "trian is not a command; did you mean train? ", 2),
+    ("far", ("x",), "x is not a command; --help lists the commands", 2),
+    ("shell", ("completion", "csh"), "completion takes the name of a shell", 2),
+  )
+  def test_no_command(self, arguments, expected, exit_code):
+    code, _, errors = _run(_AS_SCRIPT, *arguments)
+    self.assertEqual(code, exit_code)
+    self.assertStartsWith(errors, expected and f"estimator-mp: {expected}")
+
+  def test_nobody_reads_the_output(self):
+    """As in `estimator-mp train --help | head -1`."""
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+      [sys.executable, "-m", "estimator_mp", "train", "--help"],
+      env=_environment(),
+      stdout=writing,
+      stderr=subprocess.PIPE,
+      text=True,
+      check=False,
+    )
+    os.close(writing)
+    self.assertEqual((done.returncode, done.stderr), (141, ""))
 
   @parameterized.named_parameters(
     tiers.sample(
@@ -172,7 +213,7 @@ class CommandStartTest(parameterized.TestCase):
   @tiers.slow
   def test_sharding_warns_of_nothing(self):
     """TensorFlow's count of FLOPs calls what TensorFlow has deprecated."""
-    code, output, errors = _run(_PROGRAM, "")
+    code, output, errors = _run(_PROGRAM)
     self.assertEqual(code, 0, errors)
     self.assertEqual(output, "[]\n")
 
@@ -184,8 +225,7 @@ class CommandStartTest(parameterized.TestCase):
       "print('tensorflow' in sys.modules)\n"
       "print(os.environ.get('TF_CPP_MIN_LOG_LEVEL'))\n"
       "import tensorflow as tf\n"
-      "print(tf.estimator.Estimator.__name__, estimator_mp.Mesh.__name__)",
-      "",
+      "print(tf.estimator.Estimator.__name__, estimator_mp.Mesh.__name__)"
     )
     self.assertEqual(code, 0)
     self.assertEqual(output, "False\nNone\nEstimatorV2 Mesh\n")

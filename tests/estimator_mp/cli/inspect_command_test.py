@@ -10,7 +10,7 @@ import sys
 from unittest import mock
 
 import estimator_mp
-from estimator_mp import inspect
+from estimator_mp.cli import inspect_flags
 from estimator_mp.config import placement_file
 from tests import tiers
 from tests.estimator_mp.cli import command_runs
@@ -68,7 +68,7 @@ tf.estimator.Estimator(my_model.model_fn, params=params).train(input_fn)
 
 def run_main(*arguments):
   """Returns the exit code, standard output and standard error."""
-  return command_runs.run(inspect.main, *arguments)
+  return command_runs.run(inspect_flags.COMMAND.main, *arguments)
 
 
 class CommandTest(parameterized.TestCase):
@@ -221,7 +221,9 @@ class GuideTest(absltest.TestCase):
     (folder / "my_model.py").write_text(program)
     (folder / "train.py").write_text(_TRAIN)
     joined = guide.replace("\\\n", " ")
-    commands = re.findall(r"^    .*estimator_mp[:.]inspect(.*)", joined, re.M)
+    commands = re.findall(
+      r"^    .*(?:estimator_mp:|estimator-mp )inspect(.*)", joined, re.M
+    )
     self.assertLen(commands, 5)
     self.addCleanup(os.chdir, os.getcwd())
     with (
@@ -240,10 +242,9 @@ class GuideTest(absltest.TestCase):
 class ProcessTest(absltest.TestCase):
   @tiers.slow
   def test_without_flags_it_shows_this_projects_model(self):
-    """Its file is called inspect.py, and inspect still is Python's."""
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-      [sys.executable, "-m", "estimator_mp.inspect"],
+      [sys.executable, "-m", "estimator_mp", "inspect"],
       env=environment,
       capture_output=True,
       text=True,

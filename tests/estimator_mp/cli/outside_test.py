@@ -37,7 +37,6 @@ _CONNECT = (
   "    print(port)\n"
   "  except OSError: pass\n"
 )
-_CLI = "estimator_mp.cli"
 
 
 def _family(process):
@@ -133,23 +132,23 @@ class OutsideTest(parameterized.TestCase):
 
   def test_launch(self):
     process = self._start(
-      *("-m", f"{_CLI}.launching.launch", "--tasks=2", "--grace=1", "--"),
+      *("-m", "estimator_mp", "launch", "--tasks=2", "--grace=1", "--"),
       *(sys.executable, "-c", _LISTEN),
     )
     self.assertEmpty(self._reached(process, 2))
 
   def test_capacity(self):
     process = self._start(
-      *("-m", f"{_CLI}.sizing.capacity", "--measure", "--stages=1"),
+      *("-m", "estimator_mp", "capacity", "--measure", "--stages=1"),
       *("--memory_per_device=24MiB", "--num_micro_batches=2", "--batch_size=4"),
       '--sizes={"hidden_size": 256, "sequence_length": 32}',
       "--steps=1000000",
     )
     self.assertEmpty(self._reached(process, 2))
 
-  def test_serve_stage(self):
+  def test_serve(self):
     process = self._start(
-      *("-m", f"{_CLI}.prediction.serve_stage", "--port=8500"),
+      *("-m", "estimator_mp", "serve", "--port=8500"),
       f"--stage_dir={self.stages}/stage_0",
     )
     self.assertEmpty(self._reached(process, 1))
@@ -158,7 +157,7 @@ class OutsideTest(parameterized.TestCase):
     examples = os.path.join(self.create_tempdir().full_path, "in.jsonl")
     os.mkfifo(examples)  # It waits for examples that never come.
     process = self._start(
-      *("-m", "estimator_mp.predict", f"--stages={self.stages}"),
+      *("-m", "estimator_mp", "predict", f"--stages={self.stages}"),
       f"--examples={examples}",
     )
     self.assertEmpty(self._reached(process, 2))
@@ -166,7 +165,7 @@ class OutsideTest(parameterized.TestCase):
   def test_train_refuses_to_serve(self):
     made = {"chief": ["127.0.0.1:2222"], "worker": ["127.0.0.1:2223"]}
     process = self._start(
-      *("-m", "estimator_mp.train", "--model=mlp", "--mesh=stage:2"),
+      *("-m", "estimator_mp", "train", "--model=mlp", "--mesh=stage:2"),
       f"--model_dir={self.create_tempdir().full_path}/run",
       TF_CONFIG=clusters.tf_config(made, "worker"),
     )

@@ -3,7 +3,7 @@
 import json
 import os
 
-from estimator_mp import trace
+from estimator_mp.cli import train_flags
 from tests.estimator_mp.cli import command_runs
 
 import tensorflow as tf
@@ -20,7 +20,7 @@ class TraceCommandTest(parameterized.TestCase):
   def test_writes_a_step(self, arguments, bound):
     out = os.path.join(self.create_tempdir().full_path, "new")
     code, output, errors = command_runs.run(
-      trace.main,
+      train_flags.TRACE.main,
       "--model=mlp",
       "--num_micro_batches=8",
       "--step=3",

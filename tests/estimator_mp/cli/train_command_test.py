@@ -14,7 +14,7 @@ import termios
 
 from absl.testing import absltest
 
-_COMMAND = (sys.executable, "-m", "estimator_mp.train")
+_COMMAND = (sys.executable, "-m", "estimator_mp", "train")
 _ENDLESS = "--train_steps=1000000"
 
 

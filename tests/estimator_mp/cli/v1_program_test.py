@@ -23,10 +23,10 @@ _GUIDE = (_REPOSITORY / "docs" / "migrating.md").read_text()
 (_PROGRAM,) = re.findall(
   r"^```python\n(import numpy.*?)^```", _GUIDE, re.M | re.S
 )
-# What the guide says to type, by the modules that `python -m` runs.
+# What the guide says to type, by the name of the command.
 _COMMANDS = {
-  command.split()[2]: shlex.split(command)
-  for command in re.findall(r"^ *(python -m .*--v1 .*)$", _GUIDE, re.M)
+  command.split()[1]: shlex.split(command)
+  for command in re.findall(r"^ *(estimator-mp .*--v1 .*)$", _GUIDE, re.M)
 }
 # The command that pip makes of pyproject.toml's entry, and what to give it.
 _RUN = ("-c", "from compat.program import run; run()")
@@ -86,14 +86,14 @@ class V1ProgramTest(parameterized.TestCase):
 
   @tiers.slow
   def test_compare(self):
-    _, *arguments = _COMMANDS["estimator_mp.compare"]
-    done = self.run_command(*arguments)
+    _, *arguments = _COMMANDS["compare"]
+    done = self.run_command("-m", "estimator_mp", *arguments)
     self.assertRegex(done.stdout, r"equal: .* to 0\.0e\+00 ", done.stderr)
     self.assertEqual(done.returncode, 0)
 
   def test_inspect(self):
-    _, *arguments = _COMMANDS["estimator_mp.inspect"]
-    done = self.run_command(*arguments)
+    _, *arguments = _COMMANDS["inspect"]
+    done = self.run_command("-m", "estimator_mp", *arguments)
     self.assertRegex(done.stdout, r"0 +/device:CPU:0  table", done.stderr)
     self.assertEqual(done.returncode, 0)
 

@@ -15,7 +15,7 @@ from tests.estimator_mp.distributed import recorded_program as program
 import numpy as np
 from absl.testing import absltest, parameterized
 
-_LAUNCH = "estimator_mp.cli.launching.launch"
+_LAUNCH = ("estimator_mp", "launch")
 _PROGRAM = "tests.estimator_mp.distributed.recorded_program"
 _MESH = "data:2,stage:2"
 _STEPS = 30
@@ -44,7 +44,7 @@ class ElasticTest(parameterized.TestCase):
     paths = os.pathsep.join(path for path in sys.path if path)
     with subprocess.Popen(
       [
-        *(sys.executable, "-m", _LAUNCH, "--tasks=4", "--elastic"),
+        *(sys.executable, "-m", *_LAUNCH, "--tasks=4", "--elastic"),
         *("--grace=3", "--network=host", f"--log_dir={folder}/logs"),
         *("--", "-m", _PROGRAM, model_dir, str(_STEPS), _MESH),
       ],

@@ -9,7 +9,7 @@ from tests.estimator_mp.distributed import answering, clusters
 
 from absl.testing import absltest
 
-_TRAIN = "estimator_mp.train"
+_TRAIN = ("estimator_mp", "train")
 _TASKS = (("chief", 0), ("worker", 0), ("worker", 1))
 _SECONDS = 200.0
 
@@ -24,7 +24,7 @@ class LostTest(absltest.TestCase):
       f"--model_dir={self.create_tempdir().full_path}/run",
     ]
     with clusters.Processes(made) as self.processes:
-      running = {x: self.processes.start(*x, _TRAIN, *flags) for x in _TASKS}
+      running = {x: self.processes.start(*x, *_TRAIN, *flags) for x in _TASKS}
       self._wait_until_said("chief", 0, "step 3/")
       running["worker", 0].send_signal(signal.SIGSTOP)
       began = time.monotonic()
@@ -51,7 +51,7 @@ class LostTest(absltest.TestCase):
       *("--lost_after=6", f"--model_dir={self.create_tempdir().full_path}"),
     ]
     with clusters.Processes(made) as self.processes:
-      evaluator = self.processes.start("evaluator", 0, _TRAIN, *flags)
+      evaluator = self.processes.start("evaluator", 0, *_TRAIN, *flags)
       self._wait_until_said("evaluator", 0, "takes part")
       with self.assertRaises(subprocess.TimeoutExpired):
         evaluator.wait(8)

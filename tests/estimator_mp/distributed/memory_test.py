@@ -10,7 +10,7 @@ from tests.estimator_mp.distributed import large_program
 import numpy as np
 from absl.testing import absltest
 
-_LAUNCH = "estimator_mp.cli.launching.launch"
+_LAUNCH = ("estimator_mp", "launch")
 _PROGRAM = "tests.estimator_mp.distributed.large_program"
 # The weights of the model, its slots and gradients are 240 MiB, and Python and
 # TensorFlow with a server more than 400.
@@ -24,7 +24,7 @@ class MemoryTest(absltest.TestCase):
     model_dir = os.path.join(self.create_tempdir().full_path, "model")
     finished = subprocess.run(
       [
-        *(sys.executable, "-m", _LAUNCH, f"--tasks={num_tasks}", *flags),
+        *(sys.executable, "-m", *_LAUNCH, f"--tasks={num_tasks}", *flags),
         *("--", sys.executable, "-m", _PROGRAM, model_dir, mesh),
       ],
       env={

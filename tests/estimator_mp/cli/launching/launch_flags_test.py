@@ -2,7 +2,7 @@
 
 import os
 
-from estimator_mp.cli.launching import launch, launch_flags
+from estimator_mp.cli.launching import launch_flags
 from tests.estimator_mp.cli import command_runs
 
 from absl.testing import absltest, parameterized
@@ -44,7 +44,9 @@ class FlagsTest(parameterized.TestCase):
     ("--task=3 -- true", "--task is not a flag; did you mean --tasks?"),
   )
   def test_what_is_wrong_is_one_line(self, arguments, text):
-    code, _, errors = command_runs.run(launch.main, *arguments.split())
+    code, _, errors = command_runs.run(
+      launch_flags.COMMAND.main, *arguments.split()
+    )
     self.assertEqual(code, 2)
     self.assertStartsWith(errors, f"launch: {text}")
     self.assertLen(errors.splitlines(), 1)

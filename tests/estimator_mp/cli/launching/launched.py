@@ -11,7 +11,7 @@ import time
 
 from estimator_mp.cli.launching import network
 
-_COMMAND = [sys.executable, "-m", "estimator_mp.cli.launching.launch"]
+_COMMAND = [sys.executable, "-m", "estimator_mp", "launch"]
 _PR_SET_PDEATHSIG = 1
 _SECONDS = 600
 

@@ -5,7 +5,7 @@ import pathlib
 import socket
 from unittest import mock
 
-from estimator_mp.cli.launching import launch, network
+from estimator_mp.cli.launching import launch_flags, network
 from estimator_mp.cluster import ports
 from estimator_mp.distributed import network as network_check
 from tests.estimator_mp.cli import command_runs
@@ -38,7 +38,7 @@ while not os.path.exists("end"): time.sleep(.01)
 
 def _main(*arguments):
   """Returns the exit code and standard error of the command, run here."""
-  code, _, errors = command_runs.run(launch.main, *arguments)
+  code, _, errors = command_runs.run(launch_flags.COMMAND.main, *arguments)
   return code, errors
 
 

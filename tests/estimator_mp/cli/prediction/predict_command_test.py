@@ -9,8 +9,7 @@ import sys
 import tempfile
 from unittest import mock
 
-from estimator_mp import predict
-from estimator_mp.cli.prediction import examples, serve_stage
+from estimator_mp.cli.prediction import examples, predict_flags, serve_flags
 from estimator_mp.serving import chain, export_stages, pipeline_file
 from estimator_mp.serving.stage_server import StageServer
 from tests import tiers
@@ -81,7 +80,7 @@ class CommandTest(parameterized.TestCase):
   def _predict(self, *arguments):
     addresses = ",".join(x.address for x in self.servers)
     return _run(
-      predict.main,
+      predict_flags.COMMAND.main,
       f"--stages={self.exports}",
       f"--addresses={addresses}",
       *arguments,
@@ -178,7 +177,7 @@ class CommandTest(parameterized.TestCase):
     (["--deadline=0"], "predict: --deadline=0 is not positive and finite; us"),
   )
   def test_wrong_flags(self, arguments, expected):
-    code, output, errors = _run(predict.main, *arguments)
+    code, output, errors = _run(predict_flags.COMMAND.main, *arguments)
     self.assertEqual((code, output), (2, ""))
     self.assertStartsWith(errors.replace(self.folder, "FOLDER"), expected)
 
@@ -201,7 +200,7 @@ class CommandTest(parameterized.TestCase):
 
   def test_a_stage_that_is_not_there(self):
     code, output, errors = _run(
-      predict.main,
+      predict_flags.COMMAND.main,
       f"--stages={self.stages}",
       "--examples=in.npz",
       "--addresses=127.0.0.1:1,127.0.0.1:1,127.0.0.1:1",
@@ -211,35 +210,35 @@ class CommandTest(parameterized.TestCase):
       errors, r"^predict: stage 0 at 127.0.0.1:1 is not reachable: .+\n$"
     )
 
-  def test_serve_stage_is_told_what_is_wrong(self):
-    code, _, errors = _run(serve_stage.main)
+  def test_serve_is_told_what_is_wrong(self):
+    code, _, errors = _run(serve_flags.COMMAND.main)
     self.assertEqual(code, 2)
-    self.assertStartsWith(errors, "serve_stage: --stage_dir is missing; give ")
-    code, _, errors = _run(serve_stage.main, f"--stage_dir={self.folder}")
+    self.assertStartsWith(errors, "serve: --stage_dir is missing; give ")
+    code, _, errors = _run(
+      serve_flags.COMMAND.main, f"--stage_dir={self.folder}"
+    )
     self.assertEqual(code, 2)
-    self.assertRegex(errors, r"^serve_stage: there is no \S+/stage.json; give ")
+    self.assertRegex(errors, r"^serve: there is no \S+/stage.json; give ")
     port = int(self.servers[0].address.rpartition(":")[2])
     folder = os.path.join(self.stages, "stage_0")
     code, _, errors = _run(
-      serve_stage.main, f"--stage_dir={folder}", f"--port={port}"
+      serve_flags.COMMAND.main, f"--stage_dir={folder}", f"--port={port}"
     )
     self.assertEqual(code, 2)
-    self.assertRegex(
-      errors, rf"^serve_stage: cannot listen on 127.0.0.1:{port};"
-    )
+    self.assertRegex(errors, rf"^serve: cannot listen on 127.0.0.1:{port};")
 
   @tiers.slow
   def test_processes_end_with_ctrl_c(self):
     """With a stage that another process serves, and examples without end."""
     addresses = [x.address for x in self.servers]
     folder = os.path.join(self.stages, "stage_0")
-    serve = self._start(serve_stage, f"--stage_dir={folder}", "--port=0")
+    serve = self._start("serve", f"--stage_dir={folder}", "--port=0")
     line = serve.stdout.readline()
     self.assertRegex(line, r"^stage 0 listens on 127.0.0.1:\d+$")
     addresses[0] = line.split()[-1]
     os.mkfifo(f"{self.folder}/endless.jsonl")
     process = self._start(
-      predict,
+      "predict",
       f"--stages={self.stages}",
       f"--addresses={','.join(addresses)}",
       "--examples=endless.jsonl",
@@ -268,7 +267,7 @@ class CommandTest(parameterized.TestCase):
     environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
     process = self.enter_context(
       subprocess.Popen(
-        [sys.executable, "-m", command.__name__, *arguments],
+        [sys.executable, "-m", "estimator_mp", command, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

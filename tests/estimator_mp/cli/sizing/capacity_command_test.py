@@ -5,7 +5,7 @@ import pathlib
 from unittest import mock
 
 from estimator_mp.cli.launching import network
-from estimator_mp.cli.sizing import capacity, capacity_flags, planning
+from estimator_mp.cli.sizing import capacity_flags, planning
 from estimator_mp.distributed import network as network_check
 from tests import tiers
 from tests.estimator_mp.cli import command_runs
@@ -19,7 +19,7 @@ class CommandTest(parameterized.TestCase):
   def _found(self, *arguments):
     folder = pathlib.Path(self.create_tempdir().full_path)
     code, output, errors = command_runs.run(
-      capacity.main, f"--out={folder}", *arguments
+      capacity_flags.COMMAND.main, f"--out={folder}", *arguments
     )
     self.assertEqual(code, 0, errors)
     for ending in ("png", "svg"):
@@ -89,7 +89,7 @@ class CommandTest(parameterized.TestCase):
     (["--stages=none"], "--stages=none leaves nothing; use such as 1,2,4"),
   )
   def test_what_is_wrong_is_one_line(self, arguments, text):
-    code, _, errors = command_runs.run(capacity.main, *arguments)
+    code, _, errors = command_runs.run(capacity_flags.COMMAND.main, *arguments)
     self.assertEqual(code, 2)
     self.assertLen(errors.splitlines(), 1)
     self.assertIn(text, errors)
@@ -99,7 +99,9 @@ class CommandTest(parameterized.TestCase):
       mock.patch.object(network, "why_not", lambda: "Operation not permitted"),
       mock.patch.object(network_check, "outer_interfaces", lambda: ("eth0",)),
     ):
-      code, _, errors = command_runs.run(capacity.main, "--measure")
+      code, _, errors = command_runs.run(
+        capacity_flags.COMMAND.main, "--measure"
+      )
     self.assertEqual(code, 2)
     self.assertEqual(
       errors,
