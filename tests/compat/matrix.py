@@ -297,25 +297,26 @@ def write_results(path: str, cells: dict[Pair, Result]) -> None:
 
 
 def table(cells: dict[Pair, Result]) -> str:
-  """Returns the results as a Markdown table, a line per release and run.
+  """Returns the results as a Markdown table.
 
   Args:
     cells: what is known of each pair.
+
+  Returns:
+    A line per release and run, and one for a release that was never run.
   """
-  pythons = sorted({pair.python for pair in cells}, key=PYTHONS.index)
-  heads = ["TensorFlow", *(f"Python {p}" for p in pythons)]
+  heads = ["TensorFlow", *(f"Python {python}" for python in PYTHONS)]
   heads += ["as on 1.15.5", "run"]
   lines = [_row(heads), "| --- " * len(heads) + "|"]
-  runs = {(pair.tensorflow, cell.run) for pair, cell in cells.items()}
-  for release, run in sorted(runs, key=lambda r: (RELEASES.index(r[0]), r[1])):
-    row = {
-      pair.python: cell
-      for pair, cell in cells.items()
-      if (pair.tensorflow, cell.run) == (release, run)
-    }
-    tests = [row[p].tests if p in row else NOT_RUN for p in pythons]
-    golden = sorted({cell.golden for cell in row.values() if cell.golden})
-    lines.append(_row([release, *tests, ", ".join(golden), run]))
+  for release in RELEASES:
+    rows: dict[str, dict[str, Result]] = {}
+    for pair, cell in cells.items():
+      if pair.tensorflow == release:
+        rows.setdefault(cell.run, {})[pair.python] = cell
+    for run, row in sorted(rows.items()) or [("", {})]:
+      tests = [row[p].tests if p in row else NOT_RUN for p in PYTHONS]
+      golden = sorted({cell.golden for cell in row.values() if cell.golden})
+      lines.append(_row([release, *tests, ", ".join(golden), run]))
   return "\n".join(lines)
 
 

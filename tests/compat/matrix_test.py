@@ -34,12 +34,18 @@ class MatrixTest(absltest.TestCase):
       matrix.Pair("2.15.1", "3.11"): matrix.Result(new, passed, "4 of 4 equal"),
       matrix.Pair("2.21.0", "3.11"): matrix.Result(old, passed, "4 of 4 equal"),
     }
+    with (
+      mock.patch.object(matrix, "RELEASES", ("2.15.1", "2.20.0", "2.21.0")),
+      mock.patch.object(matrix, "PYTHONS", ("3.11", "3.13")),
+    ):
+      lines = matrix.table(cells).splitlines()
     self.assertEqual(
-      matrix.table(cells).splitlines(),
+      lines,
       [
         "| TensorFlow | Python 3.11 | Python 3.13 | as on 1.15.5 | run |",
         "| --- | --- | --- | --- | --- |",
         f"| 2.15.1 | 9 passed | no wheel | 4 of 4 equal | {new} |",
+        "| 2.20.0 | not run | not run |  |  |",
         f"| 2.21.0 | 9 passed | not run | 4 of 4 equal | {old} |",
         f"| 2.21.0 | not run | 9 passed, 1 FAILED | 3 of 4 equal | {new} |",
       ],
