@@ -5,10 +5,13 @@
 makes a virtualenv per pair (kept, and used again, in --environments), runs
 every test of tests/compat in it but those in packages/, and prints a table of
 what passed, with the last results of pairs that were run before; with --write,
-the table in docs/migrating.md is replaced too. The last column counts the
-golden cases of TensorFlow 1.15.5 (tests/compat/v1) that are equal. A pair for
-which TensorFlow has no wheel says so in the table. It ends with exit code 1 if
-a test failed.
+the table in docs/migrating.md is replaced too. MP_TIER=fast runs the fast tier
+(tests/tiers.py).
+
+A line of the table is of one release and one run, and ends with what that run
+was: its date, tests and commit. "as on 1.15.5" counts the golden cases of
+TensorFlow 1.15.5 (tests/compat/v1) that are equal. A pair for which TensorFlow
+has no wheel says so in the table. It ends with exit code 1 if a test failed.
 
 2.22.0rc0 is a candidate. tf-keras has no release for it yet and 2.21, the last
 one, excludes it; so pip takes that one without its dependencies.
@@ -17,6 +20,7 @@ one, excludes it; so pip takes that one without its dependencies.
 import argparse
 import concurrent.futures
 import dataclasses
+import datetime
 import glob
 import json
 import os
@@ -28,6 +32,8 @@ import sys
 REPOSITORY = os.path.dirname(
   os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 )
+# What every environment of the tests has besides TensorFlow.
+_COMMON = os.path.join(REPOSITORY, "tools", "python", "requirements_common.in")
 GUIDE = os.path.join(REPOSITORY, "docs", "migrating.md")
 BEGIN = "<!-- matrix: begin (written by tests/compat/matrix.py) -->"
 END = "<!-- matrix: end -->"
@@ -69,10 +75,12 @@ class Result:
   """What the table says of one pair.
 
   Attributes:
+    run: the date and scope of the run that it comes from.
     tests: how many passed, or why there is none.
     golden: how many golden cases of TensorFlow 1.15.5 are equal; "" without.
   """
 
+  run: str
   tests: str
   golden: str = ""
 
@@ -141,11 +149,8 @@ def _installs(tensorflow: str) -> list[list[str]]:
   """Returns what pip installs for a release, call by call."""
   minor = ".".join(tensorflow.split(".")[:2])
   packages = [
+    *("-r", _COMMON),
     f"tensorflow-cpu=={tensorflow}",
-    "tensorflow-estimator==2.15.0",
-    "absl-py",
-    "pandas",
-    "tf-slim==1.1.0",
     f"tensorflow-probability=={_PROBABILITY.get(minor, '0.25.0')}",
   ]
   if minor in _OTHER_KERAS:
@@ -197,7 +202,27 @@ def read_counts(text: str) -> Counts:
   return Counts(int(ran.group(1)) - failed - skipped, failed)
 
 
-def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> Result:
+def describe_run(date: datetime.date, tests: list[str]) -> str:
+  """Returns what a line of the table says of its run.
+
+  Args:
+    date: the day of the run.
+    tests: paths of test files.
+  """
+  commit = subprocess.run(
+    ["git", "describe", "--always", "--exclude=*", "--dirty"],
+    cwd=REPOSITORY,
+    capture_output=True,
+    text=True,
+    check=True,
+  ).stdout.strip()
+  cases = "fast tier" if os.environ.get("MP_TIER") == "fast" else "all cases"
+  return f"{date}: {cases} of {len(tests)} files at {commit}"
+
+
+def run_pair(
+  pair: Pair, directory: str, tests: list[str], jobs: int, run: str
+) -> Result:
   """Runs all tests on one pair.
 
   Args:
@@ -205,13 +230,14 @@ def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> Result:
     directory: where virtualenvs and logs are kept.
     tests: paths of test files.
     jobs: how many run at once.
+    run: what describe_run says of it.
 
   Returns:
     What the table says of the pair.
   """
   interpreter = make_environment(pair, directory)
   if interpreter is None:
-    return Result(NO_WHEEL)
+    return Result(run, NO_WHEEL)
   logs = os.path.join(directory, f"{pair.name}.logs")
   os.makedirs(logs, exist_ok=True)
   total, golden = Counts(0, 0), Counts(0, 0)
@@ -232,7 +258,7 @@ def run_pair(pair: Pair, directory: str, tests: list[str], jobs: int) -> Result:
         golden += counts
       print(f"{pair.name} {_title(test)}: {counts}", flush=True)
   cases = golden.passed + golden.failed
-  return Result(str(total), f"{golden.passed} of {cases} equal")
+  return Result(run, str(total), f"{golden.passed} of {cases} equal")
 
 
 def _title(test: str) -> str:
@@ -263,7 +289,7 @@ def write_results(path: str, cells: dict[Pair, Result]) -> None:
     cells: what is known of each pair.
   """
   rows = [
-    [pair.tensorflow, pair.python, cell.tests, cell.golden]
+    [pair.tensorflow, pair.python, cell.run, cell.tests, cell.golden]
     for pair, cell in cells.items()
   ]
   with open(path, "w") as file:
@@ -271,23 +297,26 @@ def write_results(path: str, cells: dict[Pair, Result]) -> None:
 
 
 def table(cells: dict[Pair, Result]) -> str:
-  """Returns the results as a Markdown table, a line per release.
+  """Returns the results as a Markdown table.
 
   Args:
     cells: what is known of each pair.
+
+  Returns:
+    A line per release and run, and one for a release that was never run.
   """
-  pythons = sorted({pair.python for pair in cells}, key=PYTHONS.index)
-  releases = sorted({pair.tensorflow for pair in cells}, key=RELEASES.index)
-  heads = ["TensorFlow", *(f"Python {p}" for p in pythons), "as on 1.15.5"]
+  heads = ["TensorFlow", *(f"Python {python}" for python in PYTHONS)]
+  heads += ["as on 1.15.5", "run"]
   lines = [_row(heads), "| --- " * len(heads) + "|"]
-  for release in releases:
-    row = [
-      cells.get(Pair(release, python), Result(NOT_RUN)) for python in pythons
-    ]
-    golden = sorted({cell.golden for cell in row if cell.golden})
-    lines.append(
-      _row([release, *(cell.tests for cell in row), ", ".join(golden)])
-    )
+  for release in RELEASES:
+    rows: dict[str, dict[str, Result]] = {}
+    for pair, cell in cells.items():
+      if pair.tensorflow == release:
+        rows.setdefault(cell.run, {})[pair.python] = cell
+    for run, row in sorted(rows.items()) or [("", {})]:
+      tests = [row[p].tests if p in row else NOT_RUN for p in PYTHONS]
+      golden = sorted({cell.golden for cell in row.values() if cell.golden})
+      lines.append(_row([release, *tests, ", ".join(golden), run]))
   return "\n".join(lines)
 
 
@@ -337,10 +366,11 @@ def main() -> None:
   )
   results = os.path.join(flags.environments, "results.json")
   cells = read_results(results)
+  run = describe_run(datetime.date.today(), tests)
   for release in flags.tensorflow:
     for python in flags.python:
       pair = Pair(release, python)
-      cells[pair] = run_pair(pair, flags.environments, tests, flags.jobs)
+      cells[pair] = run_pair(pair, flags.environments, tests, flags.jobs, run)
       write_results(results, cells)
   print(table(cells))
   if flags.write:

@@ -1,7 +1,9 @@
 """The matrix reads results right and writes its table in the right place."""
 
+import datetime
 import os
 import tempfile
+from unittest import mock
 
 from tests.compat import matrix
 
@@ -21,24 +23,46 @@ class MatrixTest(absltest.TestCase):
         self.assertEqual((counts.passed, counts.failed), (passed, failed))
 
   def test_table(self):
+    """A line is of one run: what another run gave stands on its own line."""
+    old, new = "2026-11-01: all cases", "2026-11-26: fast tier"
+    passed = str(matrix.Counts(9, 0))
     cells = {
       matrix.Pair("2.21.0", "3.13"): matrix.Result(
-        str(matrix.Counts(9, 1)), "3 of 4 equal"
+        new, str(matrix.Counts(9, 1)), "3 of 4 equal"
       ),
-      matrix.Pair("2.15.1", "3.13"): matrix.Result(matrix.NO_WHEEL),
-      matrix.Pair("2.15.1", "3.11"): matrix.Result(
-        str(matrix.Counts(9, 0)), "4 of 4 equal"
-      ),
+      matrix.Pair("2.15.1", "3.13"): matrix.Result(new, matrix.NO_WHEEL),
+      matrix.Pair("2.15.1", "3.11"): matrix.Result(new, passed, "4 of 4 equal"),
+      matrix.Pair("2.21.0", "3.11"): matrix.Result(old, passed, "4 of 4 equal"),
     }
+    with (
+      mock.patch.object(matrix, "RELEASES", ("2.15.1", "2.20.0", "2.21.0")),
+      mock.patch.object(matrix, "PYTHONS", ("3.11", "3.13")),
+    ):
+      lines = matrix.table(cells).splitlines()
     self.assertEqual(
-      matrix.table(cells).splitlines(),
+      lines,
       [
-        "| TensorFlow | Python 3.11 | Python 3.13 | as on 1.15.5 |",
-        "| --- | --- | --- | --- |",
-        "| 2.15.1 | 9 passed | no wheel | 4 of 4 equal |",
-        "| 2.21.0 | not run | 9 passed, 1 FAILED | 3 of 4 equal |",
+        "| TensorFlow | Python 3.11 | Python 3.13 | as on 1.15.5 | run |",
+        "| --- | --- | --- | --- | --- |",
+        f"| 2.15.1 | 9 passed | no wheel | 4 of 4 equal | {new} |",
+        "| 2.20.0 | not run | not run |  |  |",
+        f"| 2.21.0 | 9 passed | not run | 4 of 4 equal | {old} |",
+        f"| 2.21.0 | not run | 9 passed, 1 FAILED | 3 of 4 equal | {new} |",
       ],
     )
+
+  def test_run_says_its_date_its_tests_and_its_commit(self):
+    for tier, cases in (("fast", "fast tier"), ("full", "all cases")):
+      with (
+        self.subTest(tier),
+        mock.patch.dict(os.environ, MP_TIER=tier),
+        mock.patch.object(matrix.subprocess, "run") as git,
+      ):
+        git.return_value.stdout = "b378838-dirty\n"
+        self.assertEqual(
+          matrix.describe_run(datetime.date(2026, 11, 26), ["a", "b"]),
+          f"2026-11-26: {cases} of 2 files at b378838-dirty",
+        )
 
   def test_a_candidate_takes_the_keras_of_the_release_before(self):
     self.assertLen(matrix._installs("2.21.0"), 1)
@@ -51,7 +75,9 @@ class MatrixTest(absltest.TestCase):
       results = os.path.join(directory, "results.json")
       self.assertEqual(matrix.read_results(results), {})
       cells = {
-        matrix.Pair("2.21.0", "3.12"): matrix.Result("9 passed", "4 of 4 equal")
+        matrix.Pair("2.21.0", "3.12"): matrix.Result(
+          "2026-11-26", "9 passed", "4 of 4 equal"
+        )
       }
       matrix.write_results(results, cells)
       self.assertEqual(matrix.read_results(results), cells)

@@ -1,5 +1,6 @@
 """The numpy that programs of TensorFlow 1 see, beside what 1.18.5 says."""
 
+import builtins
 import pickle
 
 from compat.v1 import numpy_view
@@ -86,7 +87,7 @@ class NumpyViewTest(parameterized.TestCase):
   def test_types(self, name, told):
     found = getattr(self.np, name)
     path = told.rpartition("numpy.")[2]
-    known = getattr(np, path) if "numpy." in told else __builtins__[path]
+    known = getattr(np, path) if "numpy." in told else getattr(builtins, path)
     self.assertIs(found, known)
     self.assertIs(pickle.loads(pickle.dumps(found)), found)
 
