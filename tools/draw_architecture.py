@@ -31,9 +31,10 @@ _END = "<!-- folders: end -->"
 _COMMANDS = ("compare", "inspect", "trace", "train")
 _LEFT_OUT = ("", "__init__", "amounts", "toolbox")
 
-# In inches, and the letters of a line.
-_WIDTH, _GAP, _BETWEEN_ROWS, _MARGIN = 2.9, 0.3, 0.32, 0.25
-_NAME_HEIGHT, _LINE_HEIGHT, _LETTERS = 0.34, 0.112, 55
+# In inches: a page, on which letters of 8 points are legible.
+_PAGE, _MARGIN, _GAP, _BETWEEN_ROWS = 8.3, 0.15, 0.2, 0.3
+_WIDEST, _PASSING, _INSIDE = 3.0, 0.05, 0.08
+_NAME_HEIGHT, _LINE_HEIGHT, _LETTER = 0.34, 0.15, 0.062
 _STEPS = ("capture", "plan", "lower", "observe")
 _STEP_COLOR, _COLOR, _LINE = "#dbe9f6", "#f3f4f6", "#7b8794"
 
@@ -204,10 +205,18 @@ def _slots(
   return found
 
 
-def _places(row: Sequence[Slot], width: float) -> dict[Slot, float]:
+def _box_width(row: Sequence[Slot]) -> float:
+  """Returns how wide the boxes of a row are, in inches."""
+  count = sum(isinstance(slot, str) for slot in row)
+  taken = _GAP * (len(row) - 1) + _PASSING * (len(row) - count)
+  return min((_PAGE - 2 * _MARGIN - taken) / count, _WIDEST)
+
+
+def _places(row: Sequence[Slot]) -> dict[Slot, float]:
   """Returns the middle of each slot of a row, in inches from the left."""
-  widths = [_WIDTH if isinstance(slot, str) else 0.2 for slot in row]
-  left = (width - sum(widths) - _GAP * (len(row) - 1)) / 2
+  box = _box_width(row)
+  widths = [box if isinstance(slot, str) else _PASSING for slot in row]
+  left = (_PAGE - sum(widths) - _GAP * (len(row) - 1)) / 2
   places = {}
   for slot, size in zip(row, widths, strict=True):
     places[slot] = left + size / 2
@@ -224,8 +233,6 @@ def draw(parts: Mapping[str, Part], directory: pathlib.Path) -> list[str]:
   """
   imports = needed_imports(parts)
   rows = _slots(rows_of(imports), imports)
-  most = max(sum(isinstance(slot, str) for slot in row) for row in rows)
-  width = most * (_WIDTH + _GAP) + 2 * _MARGIN + 0.6
   heights = [_height(parts, row) for row in rows]
   above = itertools.accumulate(heights, lambda y, h: y + h + _BETWEEN_ROWS)
   total = sum(heights) + _BETWEEN_ROWS * (len(rows) - 1)
@@ -233,21 +240,25 @@ def draw(parts: Mapping[str, Part], directory: pathlib.Path) -> list[str]:
     (total + _MARGIN - y + h, total + _MARGIN - y)
     for y, h in zip(above, heights, strict=True)
   ]
-  places = [_places(row, width) for row in rows]
-  with canvas.opened(width, total + 2 * _MARGIN) as sheet:
+  places = [_places(row) for row in rows]
+  with canvas.opened(_PAGE, total + 2 * _MARGIN) as sheet:
     for name, others in imports.items():
       for other in sorted(others):
         sheet.arrow(_way(name, other, places, spans), _LINE, 1.0)
     for row_places, span in zip(places, spans, strict=True):
+      box = _box_width(list(row_places))
       for slot, x in row_places.items():
         if isinstance(slot, str):
-          _draw_part(sheet, parts[slot], x - _WIDTH / 2, span)
+          _draw_part(sheet, parts[slot], x - box / 2, box, span)
     return sheet.save(str(directory), "architecture", dpi=110)
 
 
 def _height(parts: Mapping[str, Part], row: Sequence[Slot]) -> float:
   """Returns the height of a row, in inches."""
-  counts = [len(_lines(parts[slot])) for slot in row if isinstance(slot, str)]
+  box = _box_width(row)
+  counts = [
+    len(_lines(parts[slot], box)) for slot in row if isinstance(slot, str)
+  ]
   return _NAME_HEIGHT + _LINE_HEIGHT * max(counts)
 
 
@@ -272,29 +283,27 @@ def _way(
   return points
 
 
-def _lines(part: Part) -> list[str]:
-  """Returns what is written below the name of a part."""
-  texts = [part.summary]
-  texts += [f"In: {part.comes_in}"] * bool(part.comes_in)
-  texts += [f"Out: {part.goes_out}"] * bool(part.goes_out)
-  return [line for text in texts for line in _wrapped(text)]
+def _lines(part: Part, box: float) -> list[str]:
+  """Returns what is written below the name of a part, without marks of code.
 
-
-def _wrapped(text: str) -> list[str]:
-  """Returns the lines of a text, without the marks of code."""
-  return textwrap.wrap(text.replace("`", ""), _LETTERS)
+  Args:
+    part: The part.
+    box: The width of its box, in inches.
+  """
+  letters = int((box - 2 * _INSIDE) / _LETTER)
+  return textwrap.wrap(part.summary.replace("`", ""), letters)
 
 
 def _draw_part(
-  sheet: canvas.Canvas, part: Part, left: float, span: Span
+  sheet: canvas.Canvas, part: Part, left: float, box: float, span: Span
 ) -> None:
   top, bottom = span
   color = _STEP_COLOR if part.name in _STEPS else _COLOR
-  sheet.box((left, bottom), (_WIDTH, top - bottom), color, edge=_LINE)
-  sheet.text(left + 0.1, top - 0.15, part.name, 9, weight="bold")
-  for number, line in enumerate(_lines(part)):
-    y = top - 0.31 - _LINE_HEIGHT * number
-    sheet.text(left + 0.1, y, line, 6, color=canvas.FAINT)
+  sheet.box((left, bottom), (box, top - bottom), color, edge=_LINE)
+  sheet.text(left + _INSIDE, top - 0.15, part.name, 9, weight="bold")
+  for number, line in enumerate(_lines(part, box)):
+    y = top - 0.34 - _LINE_HEIGHT * number
+    sheet.text(left + _INSIDE, y, line, 8, color=canvas.FAINT)
 
 
 def table(parts: Mapping[str, Part]) -> str:

@@ -8,12 +8,14 @@ is imported when a first picture is drawn.
 import contextlib
 import importlib.util
 import logging
+import math
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 INK = "#22272e"
 FAINT = "#6b7480"
+GRID = "#dde2e9"
 
 # Two runs write the same bytes: no date, and identifiers that are not random.
 _SETTINGS = {"svg.hashsalt": "estimator_mp", "hatch.linewidth": 0.6}
@@ -47,6 +49,20 @@ def shortened(name: str, most: int) -> str:
     return name
   half = (most - 1) // 2
   return f"{name[:half]}…{name[-half:]}"
+
+
+def ticks(end: float, most: int) -> list[float]:
+  """Returns where an axis from 0 has its ticks, 0 among them.
+
+  They are 1, 2 or 5 times a power of ten apart.
+
+  Args:
+    end: Where the axis ends, more than 0.
+    most: How many there are at most besides 0.
+  """
+  power = 10.0 ** math.floor(math.log10(end / most))
+  step = next(m * power for m in (1, 2, 5, 10) if m * power >= end / most)
+  return [index * step for index in range(int(end / step + 1e-9) + 1)]
 
 
 @contextlib.contextmanager

@@ -8,7 +8,6 @@ boxes of a device is dark while it ran something of them.
 """
 
 import dataclasses
-import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -52,7 +51,6 @@ _PALETTE = (
   "#9c755f",
 )
 _TRACK = "#f3f5f8"
-_GRID = "#dde2e9"
 _PHASES = {
   Phase.FORWARD: "forward",
   Phase.BACKWARD: "backward",
@@ -202,7 +200,7 @@ class _Gantt(canvas_lib.Picture):
     y = self.height - 0.3
     if schedule is None:
       title = f"{amounts.counted(len(trace.devices), 'device')}, no pipeline"
-      speed_up = bubble = ""
+      bubble = ""
     else:
       slices = amounts.counted(schedule.num_micro_batches, "micro-batch", "es")
       count = schedule.num_devices * trace.devices_per_stage
@@ -214,12 +212,10 @@ class _Gantt(canvas_lib.Picture):
         title = f"{trace.num_replicas} replicas, each with {title}"
       order = "no order" if schedule.name == "none" else schedule.name
       title = f"{order}: {title}"
-      speed_up = f" (bound {trace.speed_up_bound:.2f})"
       bubble = f" (bound {trace.bubble_bound:.0%})"
     texts = [
       f"step {trace.global_step}",
       f"{trace.makespan / 1000:.3g} ms",
-      f"speed-up {trace.speed_up:.2f}{speed_up}",
       f"bubble {trace.bubble:.0%}{bubble}",
       f"{amounts.amount(trace.total_sent_bytes, 'B')} sent between devices",
     ]
@@ -230,17 +226,13 @@ class _Gantt(canvas_lib.Picture):
 
   def _draw_time(self) -> None:
     """Draws lines at round times, and the times in milliseconds."""
-    total = (self._end - self._begin) / 1000
-    step = _round_step(total / _TICKS)
-    digits = max(0, -math.floor(math.log10(step)))
     bottom = _BOTTOM - 0.1
-    for index in range(int(total / step + 1e-9) + 1):
-      x = self._x(self._begin + index * step * 1000)
+    for time in canvas_lib.ticks((self._end - self._begin) / 1000, _TICKS):
+      x = self._x(self._begin + time * 1000)
       ends = [(x, bottom), (x, self.height - _TOP + 0.06)]
-      self.canvas.line(ends, _GRID, 0.8, layer=0)
-      text = f"{index * step:.{digits}f}"
+      self.canvas.line(ends, canvas_lib.GRID, 0.8, layer=0)
       self.canvas.text(
-        x, bottom - 0.13, text, size=8, color=FAINT, align="center"
+        x, bottom - 0.13, f"{time:g}", size=8, color=FAINT, align="center"
       )
     self.canvas.text(self.width - _RIGHT + 0.12, bottom - 0.13, "ms", 8, FAINT)
 
@@ -378,12 +370,6 @@ def legend(trace: step_trace.StepTrace) -> Iterator[Entry]:
   yield Entry("device busy", _BUSY, _BUSY, None)
   if has_cells:
     yield Entry("other ops, such as updates", _OTHER, _OTHER, None)
-
-
-def _round_step(least: float) -> float:
-  """Returns the least of 1, 2 or 5 times a power of ten that is not less."""
-  power = 10.0 ** math.floor(math.log10(least))
-  return next(m * power for m in (1, 2, 5, 10) if m * power >= least)
 
 
 def _mixed_with_white(color: str, share: float) -> str:

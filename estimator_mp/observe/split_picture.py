@@ -1,14 +1,17 @@
 """Split picture: what of each variable the devices of an axis hold.
 
-A column per device. In the order of the graph a row for each variable that is
-split, with the device's shard of it filled in, and one for each tensor that the
-devices send each other on the way: what is summed, gathered or read by all.
-Where tables are split over replicas, a last row is for what each has whole.
+A column per device. A row for each variable that is split, the largest first,
+with the device's shard of it filled in. Below them a row for each tensor that
+the devices send each other, that of the most bytes first: what is summed,
+gathered or read by all. Those that only numbers in their names tell apart, as
+those of layers, are one row. Where tables are split over replicas, a last row
+is for what each has whole.
 """
 
 import dataclasses
 import math
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from estimator_mp import amounts
 from estimator_mp.model_axis import costs
@@ -19,9 +22,10 @@ from estimator_mp.observe.canvas import FAINT
 
 # Inches.
 _MARGIN = 0.4
-_LABELS = 2.9
-_COLUMN = 2.2
-_LONGEST = 1.6
+_PAGE = 8.3
+_LETTER = 0.068
+_NARROWEST = 1.2
+_WIDEST = 2.2
 _SHORTEST = 0.1
 _BETWEEN = 0.22
 _SENT = 0.42
@@ -29,10 +33,14 @@ _REPLICATED = 0.62
 _HEADER = 0.95
 _FOOTER = 0.75
 
+# Of a column.
+_LONGEST = 0.73
+# Rows of variables, and as many of what is sent.
 _MOST_ROWS = 24
 # What is sent no more than this of, as of scalars and shapes, has no row.
 _MOST_LEFT_OUT_BYTES = 64
-_MAX_NAME = 36
+# A number in a name, but for that of an op's output.
+_NUMBER = re.compile(r"((?<![:\d])\d+)")
 _COLORS = ("#7fa8d1", "#e3a26f", "#8cbf88", "#c193c9")
 _WHOLE = "#f3f4f6"
 _BORDER = "#9aa4b1"
@@ -56,7 +64,7 @@ def write_pictures(
   Args:
     title: What stands above.
     plan: What is split, and what that sends.
-    order: The names of variables and ops, in the order of the picture.
+    order: The names of variables and ops, in the order of the graph.
     devices: What the columns are called, one for each part.
     directory: An existing folder.
     replicated: How many parameters each of the devices has besides, all of
@@ -72,11 +80,41 @@ def write_pictures(
   return picture.write(directory, "split")
 
 
-def rows(plan: SplitPlan, order: Sequence[str]) -> list[SplitVariable | Sent]:
-  """Returns what the picture shows, from the top: variables and what is sent.
+@dataclasses.dataclass(frozen=True)
+class Row:
+  """Variables, or tensors that are sent, which only numbers tell apart.
 
-  Slots are left out, as they are split as their variables are, and so are
-  scalars and shapes that are sent.
+  Attributes:
+    name: Their name, with `*` for the numbers in which they differ.
+    first: The first one of them.
+    count: How many there are.
+  """
+
+  name: str
+  first: SplitVariable | Sent
+  count: int
+
+  @property
+  def what(self) -> str:
+    """How it is split, or what is done to it; and its bytes."""
+    first = self.first
+    if isinstance(first, Sent):
+      what = f"{first.kind}; {amounts.amount(first.forward_bytes, 'B')}"
+      if first.backward_bytes:
+        what += f", {amounts.amount(first.backward_bytes, 'B')} back"
+    else:
+      shape = " x ".join(f"{size:,}" for size in first.shape)
+      num_bytes = amounts.amount(first.num_bytes, "B")
+      what = f"{shape}, split by axis {first.axis}; {num_bytes}"
+    return what if self.count == 1 else f"each of {self.count:,}: {what}"
+
+
+def rows(plan: SplitPlan, order: Sequence[str]) -> list[Row]:
+  """Returns what the picture shows, from the top: variables, and what is sent.
+
+  Of both the one with the most bytes is first, and the order of the graph
+  decides where they have the same. Slots are left out, as they are split as
+  their variables are, and so are scalars and shapes that are sent.
 
   Args:
     plan: What is split, and what that sends.
@@ -84,12 +122,37 @@ def rows(plan: SplitPlan, order: Sequence[str]) -> list[SplitVariable | Sent]:
   """
   place = {name: index for index, name in enumerate(order)}
 
-  def position(row: SplitVariable | Sent) -> int:
-    name = row.op if isinstance(row, Sent) else row.name
-    return place.get(name, len(place))
+  def position(one: SplitVariable | Sent) -> tuple[bool, int, int]:
+    is_sent = isinstance(one, Sent)
+    name = one.op if isinstance(one, Sent) else one.name
+    return is_sent, -one.num_bytes, place.get(name, len(place))
 
   sent = [x for x in plan.sent if x.num_bytes > _MOST_LEFT_OUT_BYTES]
-  return sorted([*_without_slots(plan), *sent], key=position)
+  alike: dict[SplitVariable | Sent, list[SplitVariable | Sent]] = {}
+  found: list[SplitVariable | Sent] = [*_without_slots(plan), *sent]
+  for one in sorted(found, key=position):
+    alike.setdefault(_without_numbers(one), []).append(one)
+  return [
+    Row(_common_name(map(_name, row)), row[0], len(row))
+    for row in alike.values()
+  ]
+
+
+def _name(one: SplitVariable | Sent) -> str:
+  return one.tensor.removesuffix(":0") if isinstance(one, Sent) else one.name
+
+
+def _without_numbers(one: SplitVariable | Sent) -> SplitVariable | Sent:
+  if isinstance(one, Sent):
+    tensor, op = (_NUMBER.sub("*", name) for name in (one.tensor, one.op))
+    return dataclasses.replace(one, tensor=tensor, op=op)
+  return dataclasses.replace(one, name=_NUMBER.sub("*", one.name))
+
+
+def _common_name(names: Iterable[str]) -> str:
+  """Returns names that only numbers tell apart as one, with `*` for these."""
+  places = zip(*map(_NUMBER.split, names), strict=True)
+  return "".join(x[0] if len(set(x)) == 1 else "*" for x in places)
 
 
 def num_parameters(plan: SplitPlan) -> int:
@@ -123,26 +186,43 @@ class _Picture(canvas_lib.Picture):
   replicated: int
 
   def __post_init__(self) -> None:
-    found = rows(self.plan, self.order)
-    self._rows = found[:_MOST_ROWS]
-    self._left_out = len(found) - len(self._rows)
-    sizes = [
-      size
-      for row in self._rows
-      if isinstance(row, SplitVariable)
-      for size in (math.prod(row.shape[:-1]), row.shape[-1])
+    kinds = [
+      [
+        row
+        for row in rows(self.plan, self.order)
+        if isinstance(row.first, kind)
+      ]
+      for kind in (SplitVariable, Sent)
     ]
-    self._longest = max(sizes, default=2)
-    self.width = 2 * _MARGIN + _LABELS + _COLUMN * len(self.devices)
+    self._rows = [row for found in kinds for row in found[:_MOST_ROWS]]
+    self._left_out = [
+      amounts.counted(sum(row.count for row in found[_MOST_ROWS:]), thing)
+      for found, thing in zip(
+        kinds, ("smaller variable", "smaller tensor"), strict=True
+      )
+      if found[_MOST_ROWS:]
+    ]
+    shapes = [
+      x.first.shape for x in self._rows if isinstance(x.first, SplitVariable)
+    ]
+    sizes = [size for *s, last in shapes for size in (math.prod(s), last)]
+    self._largest = max(sizes, default=2)
+    texts = [text for row in self._rows for text in (row.name, row.what)]
+    texts += self._replicated_texts()
+    self._labels = _LETTER * max(map(len, texts), default=0) + _BETWEEN
+    room = _PAGE - 2 * _MARGIN - self._labels
+    self._column = min(max(room / len(self.devices), _NARROWEST), _WIDEST)
+    self._longest = _LONGEST * self._column
+    self.width = 2 * _MARGIN + self._labels + self._column * len(self.devices)
     self.height = _HEADER + sum(map(self._height, self._rows)) + _FOOTER
     if self.replicated:
       self.height += _REPLICATED
 
-  def _height(self, row: SplitVariable | Sent) -> float:
+  def _height(self, row: Row) -> float:
     """Returns the height of a row, in inches."""
-    if isinstance(row, Sent):
+    if isinstance(row.first, Sent):
       return _SENT
-    return max(self._outline(row)[1], 0.34) + _BETWEEN
+    return max(self._outline(row.first)[1], 0.34) + _BETWEEN
 
   def _outline(self, variable: SplitVariable) -> tuple[float, float]:
     """Returns the width and the height of a variable, in inches.
@@ -151,36 +231,40 @@ class _Picture(canvas_lib.Picture):
     their logarithms.
     """
     *others, last = variable.shape
-    scale = (_LONGEST - _SHORTEST) / math.log2(1 + self._longest)
+    scale = (self._longest - _SHORTEST) / math.log2(1 + self._largest)
     width, height = (
       _SHORTEST + scale * math.log2(max(size, 1))
       for size in (last, math.prod(others))
     )
     return width, 0.6 * height
 
-  def _label(self, middle: float, name: str, what: str) -> None:
+  def _label(
+    self, middle: float, name: str, what: str, color: str = FAINT
+  ) -> None:
     """Writes what a row is, beside its columns."""
-    name = canvas_lib.shortened(name, _MAX_NAME)
     self.canvas.text(_MARGIN, middle + 0.08, name, size=8)
-    self.canvas.text(_MARGIN, middle - 0.09, what, size=7, color=FAINT)
+    self.canvas.text(_MARGIN, middle - 0.09, what, size=7.5, color=color)
 
   def _left(self, part: int) -> float:
-    return _MARGIN + _LABELS + _COLUMN * part
+    return _MARGIN + self._labels + self._column * part
+
+  def _middle(self, part: int) -> float:
+    return self._left(part) + self._longest / 2
 
   def draw(self) -> None:
     """Draws it."""
     self.frame(_MARGIN, self.title, self._footer())
     y = self.height - 0.35
     for part, device in enumerate(self.devices):
-      x = self._left(part) + _LONGEST / 2
+      x = self._middle(part)
       self.canvas.text(x, y - 0.4, device, 9, align="center", weight="bold")
     y = self.height - _HEADER
     for row in self._rows:
       middle = y - self._height(row) / 2
-      if isinstance(row, Sent):
-        self._draw_sent(row, middle)
+      if isinstance(row.first, Sent):
+        self._draw_sent(row, row.first, middle)
       else:
-        self._draw_variable(row, middle)
+        self._draw_variable(row, row.first, middle)
       y -= self._height(row)
     if self.replicated:
       self._draw_replicated(y - _REPLICATED / 2)
@@ -192,24 +276,20 @@ class _Picture(canvas_lib.Picture):
     if self.replicated:
       lines = [f"Sent between shards each training step: {sent}."]
     if self._left_out:
-      lines.append(f"Not drawn: {amounts.counted(self._left_out, 'row')}.")
+      lines.append(f"Not drawn: {', '.join(self._left_out)}.")
     return lines
 
-  def _draw_variable(self, variable: SplitVariable, middle: float) -> None:
+  def _draw_variable(
+    self, row: Row, variable: SplitVariable, middle: float
+  ) -> None:
     """Draws a variable once for each device, with the device's shard in it."""
-    shape = " x ".join(f"{size:,}" for size in variable.shape)
-    num_bytes = amounts.amount(variable.num_bytes, "B")
-    self._label(
-      middle,
-      variable.name,
-      f"{shape}, split by axis {variable.axis}; {num_bytes}",
-    )
+    self._label(middle, row.name, row.what)
     width, height = self._outline(variable)
     by_columns = variable.axis == len(variable.shape) - 1
     whole = sum(variable.sizes)
     start = 0
     for part, length in enumerate(variable.sizes):
-      left = self._left(part) + (_LONGEST - width) / 2
+      left = self._middle(part) - width / 2
       bottom = middle - height / 2
       self.canvas.box((left, bottom), (width, height), _WHOLE, _BORDER)
       before, own = start / whole, length / whole
@@ -223,30 +303,26 @@ class _Picture(canvas_lib.Picture):
       self.canvas.box(corner, extent, color, _BORDER)
       start += length
 
-  def _draw_replicated(self, middle: float) -> None:
-    """Draws what each device has whole."""
-    self._label(
-      middle,
+  def _replicated_texts(self) -> tuple[str, str]:
+    return (
       "all other variables",
       f"{self.replicated:,} parameters, whole in each replica",
     )
-    size = (_LONGEST / 2, _REPLICATED - _BETWEEN)
+
+  def _draw_replicated(self, middle: float) -> None:
+    """Draws what each device has whole."""
+    self._label(middle, *self._replicated_texts())
+    size = (self._longest / 2, _REPLICATED - _BETWEEN)
     for part in range(len(self.devices)):
-      corner = (self._left(part) + _LONGEST / 4, middle - size[1] / 2)
+      corner = (self._middle(part) - size[0] / 2, middle - size[1] / 2)
       color = _COLORS[part % len(_COLORS)]
       self.canvas.box(corner, size, color, _BORDER)
 
-  def _draw_sent(self, sent: Sent, middle: float) -> None:
+  def _draw_sent(self, row: Row, sent: Sent, middle: float) -> None:
     """Draws an arrow to, or from, the device that has the whole tensor."""
     spreads = sent.kind in _FROM_FIRST
     color = _SPREAD if spreads else _JOINED
-    first = self._left(0) + _LONGEST / 2
-    last = self._left(len(self.devices) - 1) + _LONGEST / 2
-    points = [(first, middle), (last, middle)]
-    text = amounts.amount(sent.forward_bytes, "B")
-    if sent.backward_bytes:
-      text += f", {amounts.amount(sent.backward_bytes, 'B')} back"
-    self.canvas.arrow(points if spreads else points[::-1], color, 1.2, text)
-    name = sent.tensor.removesuffix(":0")
-    label = f"{sent.kind}: {canvas_lib.shortened(name, _MAX_NAME)}"
-    self.canvas.text(_MARGIN, middle, label, size=8, color=color)
+    self._label(middle, row.name, row.what, color)
+    ends = (self._middle(0), self._middle(len(self.devices) - 1))
+    points = [(x, middle) for x in (ends if spreads else ends[::-1])]
+    self.canvas.arrow(points, color, 1.2)

@@ -180,7 +180,7 @@ class StepTrace:
     return end - start
 
   @functools.cached_property
-  def speed_up(self) -> float:
+  def busy_devices(self) -> float:
     """How many devices were busy on average."""
     busy = sum(
       self.makespan * (1 - self.bubble_of(device))
@@ -199,10 +199,10 @@ class StepTrace:
   @property
   def bubble(self) -> float:
     """The fraction of the devices' time in which they were idle."""
-    return 1 - self.speed_up / len(self.devices)
+    return 1 - self.busy_devices / len(self.devices)
 
   @functools.cached_property
-  def speed_up_bound(self) -> float:
+  def busy_devices_bound(self) -> float:
     """How many devices the schedule can keep busy if stages are equal.
 
     Where it splits backward passes, that depends on how long phases take, so it
@@ -224,8 +224,8 @@ class StepTrace:
 
   @property
   def bubble_bound(self) -> float:
-    """The least bubble that the schedule can have; see `speed_up_bound`."""
-    return 1 - self.speed_up_bound / len(self.devices)
+    """The least bubble that the schedule can have; see `busy_devices_bound`."""
+    return 1 - self.busy_devices_bound / len(self.devices)
 
   @property
   def total_sent_bytes(self) -> int:

@@ -192,6 +192,19 @@ class DrawingTest(absltest.TestCase):
       draw_architecture.rows_of(needed), [["a"], ["b"], ["c"], ["d"]]
     )
 
+  def test_is_legible_on_a_page(self):
+    """8.3 inches, which are 597.6 points, with letters of 8 points or more."""
+    folder = pathlib.Path(self.create_tempdir().full_path)
+    parts = draw_architecture.read_parts(_ROOT)
+    _, path = draw_architecture.draw(parts, folder)
+    svg = pathlib.Path(path).read_text(encoding="utf-8")
+    self.assertIn('width="597.6pt"', svg)
+    sizes = {float(x) for x in re.findall(r"scale\((\S+) -\1\)", svg)}
+    self.assertEqual(min(sizes), 0.08)
+    drawn = " ".join(re.findall("<!-- (.*) -->", svg))
+    for part in parts.values():
+      self.assertIn(part.summary.replace("`", ""), drawn)
+
   def test_the_steps_are_in_order(self):
     parts = draw_architecture.read_parts(_ROOT)
     rows = draw_architecture.rows_of(draw_architecture.needed_imports(parts))

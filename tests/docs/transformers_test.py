@@ -38,14 +38,24 @@ class GuidesTest(guide_case.GuideCase):
   @parameterized.parameters(
     tiers.sample(
       [
-        (_TRANSFORMER, "sum +decoder/layer_1/attention/output/"),
-        (_MOE, r"slice +decoder/layer_1/.*/experts/einsum/Einsum"),
+        (
+          _TRANSFORMER,
+          "sum +decoder/layer_1/attention/output/",
+          "decoder/layer_*/attention/output/MatMul",
+        ),
+        (
+          _MOE,
+          r"slice +decoder/layer_1/.*/experts/einsum/Einsum",
+          "decoder/layer_1/feed_forward/experts/einsum/Einsum",
+        ),
       ]
     ),
   )
-  def test_inspect(self, guide, sent):
+  def test_inspect(self, guide, sent, drawn):
     self.assertRegex(self.inspect(guide), sent)
-    self.picture(guide)
+    picture = self.picture(guide).with_suffix(".svg").read_text()
+    self.assertIn(f"<!-- {drawn} -->", picture)
+    self.assertNotIn("Not drawn", picture)
 
   def test_sampling(self):
     found = {}

@@ -1,10 +1,10 @@
 """The picture of capacities: parameters against stages, beside linear growth.
 
 parameters
-|                 o   . what one stage has, times the stages
-|         o   .
-|     o .         o   the largest that fits; filled: trained, too
-+------------------ stages
+100 M |                 o   . what one stage has, times the stages
+ 50 M |         o   .
+      |     o .         o   the largest that fits; filled: trained, too
+    0 +------------------ stages
 """
 
 from collections.abc import Sequence
@@ -17,6 +17,7 @@ _LEFT, _BOTTOM, _RIGHT, _TOP = 0.9, 0.7, 0.4, 0.8
 _PLANNED = "#2f6fb2"
 _LINEAR = "#b9c0c8"
 _MARK = 0.06
+_TICKS = 6
 _DPI = 130
 
 
@@ -48,13 +49,20 @@ def write_pictures(
 
   with canvas.opened(_WIDTH, _HEIGHT) as sheet:
     sheet.text(_LEFT, _HEIGHT - 0.35, title, 10, weight="bold")
+    for size in canvas.ticks(most, _TICKS):
+      left, y = point(0, size)
+      sheet.line([(left, y), point(stages[-1], size)], canvas.GRID, 0.8, 0)
+      words = amounts.amount(size, "").strip()
+      sheet.text(left - 0.1, y, words, 9, align="right")
     sheet.line(
       [point(0, most), point(0, 0), point(stages[-1], 0)], canvas.INK, 1
     )
     sheet.line([point(0, 0), point(stages[-1], linear[-1])], _LINEAR, 1.5, 1)
     end = point(stages[-1] * 0.62, linear[-1] * 0.62)
     words = "one stage's, times the stages"
-    sheet.text(end[0] + 0.1, end[1] - 0.12, words, 8, canvas.FAINT)
+    sheet.text(
+      end[0] + 0.1, end[1] - 0.12, words, 8, canvas.FAINT, halo="white"
+    )
     sheet.line(
       [point(*pair) for pair in zip(stages, parameters, strict=True)],
       _PLANNED,
@@ -76,6 +84,8 @@ def write_pictures(
       sheet.text(x, _BOTTOM - 0.2, str(count), 9, align="center")
     middle = point(stages[-1] / 2, 0)[0]
     sheet.text(middle, 0.2, "stages", 9, canvas.FAINT, "center")
-    words = "parameters of the largest model that fits; filled: trained, too"
+    words = "parameters of the largest model that fits"
+    if any(is_trained):
+      words += "; filled: trained, too"
     sheet.text(_LEFT, _HEIGHT - 0.58, words, 8, canvas.FAINT)
     return sheet.save(directory, "capacity", _DPI)

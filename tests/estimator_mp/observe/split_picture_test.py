@@ -1,5 +1,6 @@
 """Tests of the picture of what is split."""
 
+import dataclasses
 import pathlib
 
 from estimator_mp.model_axis.costs import Sent
@@ -30,17 +31,58 @@ _ORDER = (
 )
 
 
+_LAYERS = SplitPlan(
+  tuple(
+    SplitVariable(f"layer_{i}/{name}/kernel_1", shape, axis, (8, 8), 1024)
+    for i in range(3)
+    for name, shape, axis in (("up", (16, 16), 1), ("down", (16, 16), 0))
+  ),
+  tuple(
+    Sent("sum", f"layer_{i}/MatMul:1", f"layer_{i}/MatMul", "MatMul", 512, size)
+    for i, size in enumerate((0, 512, 512))
+  ),
+)
+
+
 class RowsTest(absltest.TestCase):
-  def test_are_in_the_order_of_the_graph_without_slots_and_scalars(self):
-    rows = split_picture.rows(_PLAN, _ORDER)
+  def test_the_most_bytes_are_first_without_slots_and_scalars(self):
+    small = SplitVariable("first", (4,), 0, (2, 2), 16)
+    plan = dataclasses.replace(_PLAN, variables=(small, *_PLAN.variables))
     self.assertEqual(
-      [getattr(row, "op", getattr(row, "name", "")) for row in rows],
-      list(_ORDER),
+      [
+        (row.name, row.count, row.what)
+        for row in split_picture.rows(plan, ("first", *_ORDER))
+      ],
+      [
+        ("hidden/kernel", 1, "20 x 64, split by axis 1; 5.12 kB"),
+        ("logits/kernel", 1, "64 x 10, split by axis 0; 2.56 kB"),
+        ("hidden/bias", 1, "64, split by axis 0; 256 B"),
+        ("first", 1, "4, split by axis 0; 16 B"),
+        ("x", 1, "broadcast; 2.56 kB"),
+        ("logits/MatMul", 1, "sum; 1.28 kB, 1.28 kB back"),
+      ],
     )
 
-  def test_what_the_graph_does_not_name_comes_last(self):
-    rows = split_picture.rows(_PLAN, _ORDER[1:])
-    self.assertEqual(rows[-1], _PLAN.variables[0])
+  def test_those_of_the_same_bytes_are_in_the_order_of_the_graph(self):
+    plan = SplitPlan(
+      tuple(SplitVariable(name, (4,), 0, (2, 2), 16) for name in "abc")
+    )
+    rows = split_picture.rows(plan, ("c", "a"))
+    self.assertEqual([row.name for row in rows], ["c", "a", "b"])
+
+  def test_what_only_numbers_tell_apart_is_one_row(self):
+    self.assertEqual(
+      [(row.name, row.what) for row in split_picture.rows(_LAYERS, ())],
+      [
+        ("layer_*/up/kernel_1", "each of 3: 16 x 16, split by axis 1; 1.02 kB"),
+        (
+          "layer_*/down/kernel_1",
+          "each of 3: 16 x 16, split by axis 0; 1.02 kB",
+        ),
+        ("layer_*/MatMul:1", "each of 2: sum; 512 B, 512 B back"),
+        ("layer_0/MatMul:1", "sum; 512 B"),
+      ],
+    )
 
 
 class PictureTest(absltest.TestCase):
@@ -84,14 +126,19 @@ class PictureTest(absltest.TestCase):
     self.assertEqual(drawn.count(b"#7fa8d1"), alone.count(b"#7fa8d1") + 1)
     self.assertEqual(drawn.count(b"#e3a26f"), alone.count(b"#e3a26f") + 1)
 
-  def test_a_long_plan_is_cut(self):
+  def test_a_long_plan_loses_the_smallest(self):
+    """The largest of 40 shapes, and all that is sent, are drawn in full."""
     variables = tuple(
-      SplitVariable(f"layer_{i}", (8, 8, 8), i % 3, (3, 3, 2), 2048)
-      for i in range(40)
+      SplitVariable(f"{'x' * 90}_{i}", (8, 8, i), i % 2, (3, 3, 2), 256 * i)
+      for i in range(1, 41)
     )
     devices = ("part 0", "part 1", "part 2")
-    _, drawn = self._draw(SplitPlan(variables), (), devices)
+    plan = dataclasses.replace(_PLAN, variables=variables)
+    _, drawn = self._draw(plan, (), devices)
     self.assertEqual(drawn.count(b"#8cbf88"), 24)
+    for name in (*(x.name for x in variables[16:]), "x", "logits/MatMul"):
+      self.assertIn(f"<!-- {name} -->".encode(), drawn)
+    self.assertIn(b"<!-- Not drawn: 16 smaller variables. -->", drawn)
 
   def test_a_scalar_dimension_and_no_variable_are_drawn(self):
     one = SplitVariable("b", (2,), 0, (1, 1), 8)

@@ -69,7 +69,7 @@ class StepTraceTest(parameterized.TestCase):
     self.assertEqual([span.busy for span in trace.spans], [40, 50])
     self.assertEqual(trace.busy_intervals(0), [(10, 40), (50, 60)])
     self.assertEqual(trace.makespan, 100)
-    self.assertAlmostEqual(trace.speed_up, 0.9)
+    self.assertAlmostEqual(trace.busy_devices, 0.9)
     self.assertAlmostEqual(trace.bubble, 0.55)
 
   def test_without_pipeline_all_kernels_count(self):
@@ -93,7 +93,7 @@ class StepTraceTest(parameterized.TestCase):
       schedule_lib.live_micro_batches(trace.schedule),
     )
     self.assertAlmostEqual(trace.bubble, trace.bubble_bound)
-    self.assertAlmostEqual(trace.speed_up, trace.speed_up_bound)
+    self.assertAlmostEqual(trace.busy_devices, trace.busy_devices_bound)
 
   def test_the_bound_is_that_of_phases_as_long_as_those_that_ran(self):
     schedule = orders.make_schedule("zb1p", 2, 8)
