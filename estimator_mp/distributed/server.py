@@ -5,7 +5,6 @@ goes on with the first one's.
 """
 
 from estimator_mp import devices
-from estimator_mp.cluster import memory_limit
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import network, status
 from estimator_mp.session import session_config
@@ -46,7 +45,6 @@ def serve(
   port = address.rpartition(":")[2]
   network.check_network(cluster, trusted_network)
   network.reach_directly(cluster)
-  memory_limit.reserve_small_stacks()
   try:
     server = tf.distribute.Server(
       {job: list(addresses) for job, addresses in cluster.jobs.items()},

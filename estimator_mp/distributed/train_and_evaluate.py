@@ -18,6 +18,7 @@ from typing import Any
 
 from compat.private import estimators
 from estimator_mp import devices
+from estimator_mp.cluster import memory_limit
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import (
   between_graph,
@@ -114,6 +115,7 @@ def train_and_evaluate(
     LostTaskError: If a task was lost during the run. It is a TaskError and a
       SystemExit: a program that does not catch it ends with exit code 138.
   """
+  memory_limit.reserve_small_stacks()
   cluster = tasks_lib.from_environment()
   if cluster is not None:
     _check_model_dir(estimator, cluster)
