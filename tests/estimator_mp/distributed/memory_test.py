@@ -15,7 +15,14 @@ _PROGRAM = "tests.estimator_mp.distributed.large_program"
 # The weights of the model, its slots and gradients are 288 MiB, and Python and
 # TensorFlow with a server more than 400.
 _LIMIT = "600MiB"
-_FAILED = r"ResourceExhaustedError|bad_alloc|OOM when allocating|pthread_create\(\) failed"
+_FAILED = "|".join(
+  [
+    "ResourceExhaustedError",
+    "bad_alloc",
+    "OOM when allocating",
+    r"pthread_create\(\) failed",
+  ]
+)
 
 
 class MemoryTest(absltest.TestCase):
