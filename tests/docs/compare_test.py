@@ -18,9 +18,9 @@ import tensorflow as tf
 from absl.testing import absltest
 
 _GUIDES = (
-  "README.md",
   "docs/compare.md",
   "docs/model_axis.md",
+  "docs/models.md",
   "docs/pipeline.md",
   "docs/replicas.md",
   "docs/sharding.md",
@@ -32,12 +32,11 @@ _EXAMPLES = [
 ]
 # Each kind of mesh and model; readme_test runs the others.
 _KEPT = (
-  "README.md 0",
-  "README.md 1",
   "docs/compare.md 0",
   "docs/compare.md 1",
   "docs/model_axis.md 1",
   "docs/model_axis.md 2",
+  "docs/models.md 0",
   "docs/pipeline.md 2",
   "docs/pipeline.md 6",
   "docs/pipeline.md 10",
