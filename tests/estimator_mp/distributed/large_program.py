@@ -16,7 +16,7 @@ import tensorflow as tf
 
 v1 = tf.compat.v1
 STEPS = 3
-_LAYERS = 18
+_LAYERS = 36
 _WIDTH = 1024
 _BATCH = 16
 

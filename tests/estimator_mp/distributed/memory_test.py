@@ -12,9 +12,9 @@ from absl.testing import absltest
 
 _LAUNCH = ("estimator_mp", "launch")
 _PROGRAM = "tests.estimator_mp.distributed.large_program"
-# The weights of the model, its slots and gradients are 288 MiB, and Python and
+# The weights of the model, its slots and gradients are 576 MiB, and Python and
 # TensorFlow with a server more than 400.
-_LIMIT = "600MiB"
+_LIMIT = "800MiB"
 _FAILED = "|".join(
   [
     "ResourceExhaustedError",
