@@ -26,6 +26,7 @@ from estimator_mp import amounts, json_values
 from estimator_mp.cli import own_errors
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import replica_options, sharding_options
+from estimator_mp.distributed import fault_log
 
 from absl import flags
 from absl.logging import converter
@@ -196,6 +197,7 @@ class Command(Generic[_Options]):
       run_command = import_quietly(self.module).run_command
       # What it logs as an error it also raises.
       logger.setLevel(logging.FATAL)
+      fault_log.show_messages_only()
       if not sys.warnoptions:
         warnings.simplefilter("ignore")
     else:

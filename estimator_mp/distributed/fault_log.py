@@ -8,3 +8,10 @@ import logging
 
 LOG = logging.getLogger("tensorflow.cluster")
 LOG.setLevel(logging.WARNING)
+
+
+def show_messages_only() -> None:
+  """Lets a command print what is logged, without the name of the log."""
+  if LOG.propagate:
+    LOG.addHandler(logging.StreamHandler())
+    LOG.propagate = False
