@@ -258,13 +258,18 @@ class Conductor:
     sharding_plan.record_plan(self._graph, plan)
     return spec, plan
 
-  def finish(self) -> None:
-    """Shards what was added to the graph since: savers, metrics."""
+  def finish(self, compiles_with_xla: bool) -> None:
+    """Shards what was added to the graph since: savers, metrics.
+
+    Args:
+      compiles_with_xla: Whether sessions do, which would draw initial values by
+        another algorithm than what folds them.
+    """
     if self._is_export:
       self._splitter.split_now(self._splits.plan)
     else:
       self._splitter.split_late(self._splits.plan)
-    if self._trains:
+    if self._trains and not compiles_with_xla:
       initial_values.compute_in_session()
     self._servers.finish(self._ledger.all_made())
 

@@ -130,7 +130,7 @@ def shard_model_fn(
         if model_dir and saves:
           placement_file.save_placement(plan.placement, model_dir, mesh)
         spec = _with_hooks(spec, of_call, config)
-        of_call.finish()
+        of_call.finish(compiles_with_xla)
     if model_dir and saves and not is_export:
       restoring.check_fits(spec, model_dir)
     saves_position = session_config_lib.saves_input_position(run_config)
