@@ -7,7 +7,8 @@ such result twice, in the graph and in the kernel of the constant. Adam's state
 was three copies of the weights, and took six.
 
 The optimizer leaves alone what reads a stateful op, and `GuaranteeConst`, which
-passes on what it reads, is one.
+passes on what it reads, is one. A session that XLA compiles is left alone: it
+would draw other numbers for the same seed.
 """
 
 from collections.abc import Collection, Iterable
