@@ -94,12 +94,16 @@ def written_variables(op: tf.Operation) -> list[tf.Operation]:
 
 def initial_writes() -> set[tf.Operation]:
   """Returns the ops that give the default graph's variables initial values."""
-  return {
+  initializers = [
     variable.initializer
     for variable in (
       *tf.compat.v1.global_variables(),
       *tf.compat.v1.local_variables(),
     )
+  ]
+  # `init_from_checkpoint` gives a reference variable the output of the op.
+  return {
+    getattr(initializer, "op", initializer) for initializer in initializers
   }
 
 

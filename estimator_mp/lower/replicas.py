@@ -28,6 +28,7 @@ from estimator_mp.config import sharding_config
 from estimator_mp.graph import clones as clones_lib
 from estimator_mp.graph import colocation, op_types
 from estimator_mp.graph import gradient as gradient_lib
+from estimator_mp.graph import variables as variables_lib
 from estimator_mp.graph.ledger import Ledger, Role
 from estimator_mp.lower import mirroring, replica_sums
 from estimator_mp.plan import gradient_sums
@@ -274,7 +275,7 @@ class Replicas:
 
   def _rest(self, forward: Collection[tf.Operation]) -> list[tf.Operation]:
     """Returns the ops of replica 0 that are in no forward or backward pass."""
-    starts = mirrors_lib.initializers()
+    starts = variables_lib.initial_writes()
     graph = tf.compat.v1.get_default_graph()
     return [
       op

@@ -136,7 +136,7 @@ def find_writes(
     ValueError: If a write is in a v1 loop.
   """
   by_variable = {entry.variable: entry for entry in mirrored}
-  starts = initializers()
+  starts = variables_lib.initial_writes()
   step_counter = _step_counter()
   writes = []
   for op in ops:
@@ -158,17 +158,6 @@ def find_writes(
       way = Way.AFTER if op in step else Way.EACH_STEP
       writes.append(Write(op, variables, way))
   return writes
-
-
-def initializers() -> set[tf.Operation]:
-  """Returns the ops that give variables their first values."""
-  return {
-    variable.initializer
-    for variable in (
-      *tf.compat.v1.global_variables(),
-      *tf.compat.v1.local_variables(),
-    )
-  }
 
 
 def _step_counter() -> tf.Operation | None:

@@ -1,5 +1,7 @@
 """What functions write of what they get."""
 
+import os
+
 from estimator_mp.graph import variables as variables_lib
 
 import tensorflow as tf
@@ -100,6 +102,22 @@ class WrittenStatesTest(parameterized.TestCase):
         for tensor in variables_lib.written_states(op)
       ]
       self.assertEqual(found, ["v"] if is_written else [])
+
+  @parameterized.parameters(False, True)
+  def test_initial_writes_are_ops_after_init_from_checkpoint(self, is_resource):
+    path = os.path.join(self.create_tempdir().full_path, "weights")
+    with tf.Graph().as_default(), v1.Session() as session:
+      saved = v1.get_variable("v", initializer=[1.0, 2.0])
+      session.run(saved.initializer)
+      v1.train.Saver([saved]).save(session, path, write_meta_graph=False)
+    with tf.Graph().as_default(), v1.Session() as session:
+      variable = v1.get_variable("v", [2], use_resource=is_resource)
+      v1.train.init_from_checkpoint(path, {"v": "v"})
+      session.run([*variables_lib.initial_writes()])
+      self.assertEqual(session.run(variable).tolist(), [1.0, 2.0])
+      self.assertContainsSubset(
+        [type(x) for x in variables_lib.initial_writes()], [tf.Operation]
+      )
 
 
 if __name__ == "__main__":
