@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import signal
 import subprocess
 
 from absl.testing import absltest, parameterized
@@ -14,7 +15,16 @@ case "$1" in
   query) case "$*" in
     *rdeps*) cat touched ;; *kind*) cat fast ;; *) cat slow ;;
   esac ;;
-  test) cat counts; [[ ! -e fails ]] ;;
+  test)
+    cat counts
+    # What hangs until it is interrupted.
+    if [[ -e status && "$*" == *"$(cat hangs)"* ]]; then
+      trap 'kill $!; cat status; exit 8' INT
+      sleep 600 >/dev/null 2>&1 &
+      wait
+    fi
+    [[ ! -e fails ]]
+    ;;
 esac
 """
 _FAST = (
@@ -66,6 +76,8 @@ class CiRunTest(parameterized.TestCase):
       capture_output=True,
       text=True,
       check=False,
+      # The stand-in is a shell, which does not catch what is ignored.
+      preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     with open(f"{self.root}/asked", encoding="utf-8") as file:
       asked = file.read().splitlines()
@@ -146,6 +158,30 @@ class CiRunTest(parameterized.TestCase):
     self.assertEndsWith(tests[0], wanted)
     left_out = lines.index("=== Style, format and types") - 1
     self.assertEqual(lines[left_out], "//a:other_all")
+
+  @parameterized.named_parameters(
+    ("nothing_failed", "//a:other PASSED in 1s\n", 0),
+    ("one_failed", "FAIL: //a:other (see a/test.log)\n", 1),
+  )
+  def test_no_time_is_left_for_slow_tests(self, status, code):
+    self._git("branch", "base")
+    self._write("touched", "//a:sample_all\n")
+    self._write("hangs", "sample_all")
+    self._write("status", f"{status}//a:sample_all    NO STATUS\n")
+    self._commit()
+    for _ in range(2):  # It has not passed: it is touched once more.
+      found, lines, asked = self._run(CI_BASE="base", CI_SLOW_UNTIL="1")
+      self.assertEqual(found, code)
+      tests = [line for line in asked if line.startswith("test")]
+      self.assertLen(tests, 3)
+      self.assertEndsWith(tests[0], " //a:fast //a:sample_all")
+      self.assertEndsWith(tests[1], " --test_tag_filters= //a:sample")
+      left_out = lines.index("=== Style, format and types") - 1
+      self.assertEqual(lines[left_out], "//a:sample_all")
+      self.assertEqual(
+        f"FAILED: {_FAST[0].removeprefix('=== ')}" in lines, code
+      )
+      self.assertFalse(os.path.exists(f"{self.home}/passed"))
 
   def test_no_slow_test_at_all_is_a_failure(self):
     self._write("slow", "")
