@@ -92,19 +92,15 @@ def written_variables(op: tf.Operation) -> list[tf.Operation]:
   return [*dict.fromkeys(map(variable_of, states))]
 
 
-def initial_writes() -> set[tf.Operation]:
-  """Returns the ops that give the default graph's variables initial values."""
-  initializers = [
-    variable.initializer
-    for variable in (
-      *tf.compat.v1.global_variables(),
-      *tf.compat.v1.local_variables(),
-    )
-  ]
+def initial_writes() -> list[tf.Operation]:
+  """Returns what gives the default graph's variables their initial values."""
+  variables = (
+    *tf.compat.v1.global_variables(),
+    *tf.compat.v1.local_variables(),
+  )
+  writes = [variable.initializer for variable in variables]
   # `init_from_checkpoint` gives a reference variable the output of the op.
-  return {
-    getattr(initializer, "op", initializer) for initializer in initializers
-  }
+  return [*dict.fromkeys(getattr(write, "op", write) for write in writes)]
 
 
 def _written_by_functions(

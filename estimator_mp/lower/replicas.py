@@ -275,7 +275,7 @@ class Replicas:
 
   def _rest(self, forward: Collection[tf.Operation]) -> list[tf.Operation]:
     """Returns the ops of replica 0 that are in no forward or backward pass."""
-    starts = variables_lib.initial_writes()
+    starts = set(variables_lib.initial_writes())
     graph = tf.compat.v1.get_default_graph()
     return [
       op

@@ -101,7 +101,7 @@ class SplitPlanner:
       self._tensors,
       [name for name, op in self._undecided.items() if self._may_be_split(op)],
       plain_values,
-      variables_lib.initial_writes().difference(plain_values),
+      set(variables_lib.initial_writes()).difference(plain_values),
       on_copies=not targets,
     )
     self.splits |= inferred.adopted
@@ -327,7 +327,7 @@ def _ops_of_step(
     targets: What gradients are asked of, which a training step computes besides
       what it writes; None if all but what starts or saves variables may run.
   """
-  beside_steps = variables_lib.initial_writes() | savers.saver_ops(ops)
+  beside_steps = {*variables_lib.initial_writes(), *savers.saver_ops(ops)}
   others = [
     op
     for op in ops

@@ -136,7 +136,7 @@ def find_writes(
     ValueError: If a write is in a v1 loop.
   """
   by_variable = {entry.variable: entry for entry in mirrored}
-  starts = variables_lib.initial_writes()
+  starts = set(variables_lib.initial_writes())
   step_counter = _step_counter()
   writes = []
   for op in ops:
