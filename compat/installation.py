@@ -13,6 +13,7 @@ from compat import (
   children,
   contrib_names,
   estimator_names,
+  keras_advice,
   legacy_keras,
   versions,
 )
@@ -60,7 +61,7 @@ def install(
   v1_packages = tuple(v1_packages)
   imported_before = "tensorflow" in sys.modules
   if not imported_before:
-    legacy_keras.choose_before_import()
+    _choose_before_import()
   # Outside of the lock: another thread may be importing it, and wait for that.
   tensorflow = importlib.import_module("tensorflow")
   _install_into(tensorflow, imported_before)
@@ -118,8 +119,13 @@ def install_when_imported() -> None:
   if "tensorflow" in sys.modules:
     install()
   elif _FINDER not in sys.meta_path:
-    legacy_keras.choose_before_import()
+    _choose_before_import()
     sys.meta_path.insert(0, _FINDER)
+
+
+def _choose_before_import() -> None:
+  legacy_keras.choose_before_import()
+  keras_advice.withhold_before_import()
 
 
 class _InstallingFinder(importlib.abc.MetaPathFinder):
@@ -174,4 +180,5 @@ def _install_into(tensorflow: types.ModuleType, imported_before: bool) -> None:
       estimator_names.check_wheel()
       missing_names.supply()
       estimator_names.supply(tensorflow)
+    keras_advice.withhold()
     _is_installed = True

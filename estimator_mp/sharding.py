@@ -25,8 +25,9 @@ from estimator_mp.capture import graph_checks, size_errors
 from estimator_mp.config import placement_file
 from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.lower import ordering, parameter_servers
-from estimator_mp.observe import verification
+from estimator_mp.observe import step_scalars, verification
 from estimator_mp.session import (
+  build_progress,
   distribution,
   export,
   input_position,
@@ -122,7 +123,7 @@ def shard_model_fn(
     compiles_with_xla = session_config_lib.compiles_with_xla(session_config)
     seed = getattr(run_config, "tf_random_seed", None)
     graph = tf.compat.v1.get_default_graph()
-    with servers.building(), _no_collections():
+    with servers.building(), _no_collections(), build_progress.shown(graph):
       call = signature.bind(**of_call.inputs(bound))
       with keras.seeded_layers(tf, seed), of_call.variables():
         spec, plan = of_call.shard(lambda: model_fn(*call.args, **call.kwargs))
@@ -131,8 +132,10 @@ def shard_model_fn(
           placement_file.save_placement(plan.placement, model_dir, mesh)
         spec = _with_hooks(spec, of_call, config)
         of_call.finish(compiles_with_xla)
-    if model_dir and saves and not is_export:
+    if run_config and model_dir and saves and not is_export:
       restoring.check_fits(spec, model_dir)
+      if run_config.save_summary_steps:
+        spec = step_scalars.with_scalars(spec, run_config, mesh)
     saves_position = session_config_lib.saves_input_position(run_config)
     if mode == TRAIN and saves_position and not is_export:
       spec = input_position.with_saved_position(spec, model_dir)

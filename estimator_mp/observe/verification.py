@@ -9,9 +9,9 @@ executed, and they are compared with the plan.
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from estimator_mp import devices
+from estimator_mp import devices, notices
 from estimator_mp.graph import op_types
 from estimator_mp.observe import executed_graph
 
@@ -189,7 +189,15 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
     transfers: What the devices sent each other in that step; empty before it.
   """
 
-  def __init__(self) -> None:
+  def __init__(
+    self, say: Callable[[str], None] = tf.compat.v1.logging.info
+  ) -> None:
+    """Makes a hook.
+
+    Args:
+      say: Takes the line that says that it is verified.
+    """
+    self._say = say
     self.observed: dict[str, DeviceContents] = {}
     self.transfers: tuple[executed_graph.MeasuredTransfer, ...] = ()
     self._plan: dict[str, PlannedOp] = {}
@@ -227,10 +235,14 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
     if self._verified:
       return
     partitions = run_values.run_metadata.partition_graphs
-    check_placement(self._plan, partitions)
+    compared = check_placement(self._plan, partitions)
     self.observed = contents_of_devices(partitions)
     self.transfers = tuple(executed_graph.measured_transfers(partitions))
     self._verified = True
+    self._say(
+      f"Placement verified on {len(self.observed)} devices: {compared} ops ran "
+      "where they were placed"
+    )
 
 
 def with_placement_verification(
@@ -246,8 +258,9 @@ def with_placement_verification(
     and prediction.
   """
   hook = PlacementVerificationHook()
+  of_training = PlacementVerificationHook(notices.show)
   return spec._replace(
-    training_hooks=(*spec.training_hooks, hook),
+    training_hooks=(*spec.training_hooks, of_training),
     evaluation_hooks=(*spec.evaluation_hooks, hook),
     prediction_hooks=(*spec.prediction_hooks, hook),
   )

@@ -1,6 +1,7 @@
 """What the log of a run says of its sharding plan."""
 
 from estimator_mp import mesh as mesh_lib
+from estimator_mp import notices
 from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
@@ -31,4 +32,5 @@ def log(
       "split what to split, or leave the axis out",
       asked,
     )
-  to.info("Placement to %s on mesh %s:\n%s", mode, mesh, plan.placement.table())
+  say = notices.show if mode == tf.estimator.ModeKeys.TRAIN else to.info
+  say(f"Placement to {mode} on mesh {mesh}:\n{plan.placement.table()}")

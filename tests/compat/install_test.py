@@ -1,6 +1,7 @@
 """compat.install() makes tf.estimator work, however it is imported."""
 
 import sys
+from unittest import mock
 
 import compat
 
@@ -130,6 +131,41 @@ class InstallTest(parameterized.TestCase):
 
   def test_tf_keras_is_keras_2(self):
     self.assertTrue(tf.keras.layers.Layer.__module__.startswith("tf_keras"))
+
+
+_LEGACY_PROGRAM = """
+import compat; compat.install()
+import tensorflow as tf
+v1 = tf.compat.v1
+
+def model_fn(features, labels, mode):
+  loss = v1.losses.mean_squared_error(labels, v1.layers.dense(features, 1))
+  optimizer = v1.train.GradientDescentOptimizer(0.1)
+  train_op = optimizer.minimize(loss, v1.train.get_global_step())
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+def input_fn():
+  return tf.data.Dataset.from_tensors(([[1.0]], [[2.0]]))
+
+tf.estimator.Estimator(model_fn).train(input_fn)
+v1.logging.warning("of the program")
+"""
+
+
+class KerasAdviceTest(absltest.TestCase):
+  def test_is_withheld_and_nothing_else(self):
+    result = processes.run(
+      "-c",
+      _LEGACY_PROGRAM,
+      env=processes.environment(TF_CPP_MIN_LOG_LEVEL=None),
+    )
+    self.assertEqual(result.returncode, 0, result.stderr)
+    # Estimator warns of the temporary folder.
+    self.assertEqual(
+      [line.partition(":")[2] for line in result.stderr.splitlines()],
+      [mock.ANY, "tensorflow:of the program"],
+    )
+    self.assertIn("Using temporary folder", result.stderr)
 
 
 # Each needs a process. From threads, or after TensorFlow, is harder than alone.

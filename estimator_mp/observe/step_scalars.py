@@ -1,0 +1,136 @@
+"""Scalars of TensorBoard of what sharding costs: bubble, bytes sent, memory."""
+
+import time
+
+from estimator_mp import mesh as mesh_lib
+from estimator_mp.observe import step_trace, trace_reading
+from estimator_mp.plan import sharding_plan
+
+import tensorflow as tf
+
+# A traced step takes longer, and to read its trace takes time, too. Both
+# together may take this share of the time of training.
+_SHARE = 0.01
+
+
+class StepScalarsHook(tf.estimator.SessionRunHook):
+  """Traces a step now and then, and writes scalars of it beside the summaries.
+
+  sharding/bubble: The share of the devices' time in which they were idle.
+  sharding/sent_bytes: What devices sent each other.
+  sharding/peak_live_bytes/N: The most bytes of tensors, without variables, that
+    were alive at once on device N of the mesh.
+  """
+
+  def __init__(
+    self,
+    directory: str,
+    every_steps: int,
+    mesh: mesh_lib.Mesh,
+    is_distributed: bool = False,
+  ):
+    """Makes a hook.
+
+    Args:
+      directory: Where the summaries of the run are.
+      every_steps: Steps between two summaries. Those of a session's first ones
+        are no examples of the others.
+      mesh: The devices.
+      is_distributed: Whether several tasks run a step, which record nothing
+        for a software trace. On GPUs the others' times are of launches.
+    """
+    self._directory = directory
+    self._every_steps = every_steps
+    self._mesh = mesh
+    run_options = tf.compat.v1.RunOptions
+    self._options = run_options(
+      trace_level=(
+        run_options.FULL_TRACE if is_distributed else run_options.SOFTWARE_TRACE
+      ),
+      output_partition_graphs=True,
+    )
+    self._runs = 0
+    self._started = self._not_before = 0.0
+    self._is_traced = False
+
+  def begin(self) -> None:
+    """Reads the plan of the graph."""
+    graph = tf.compat.v1.get_default_graph()
+    plan = sharding_plan.get_plan(graph)
+    self._pipeline = None if plan is None else plan.pipeline
+    self._global_step = tf.compat.v1.train.get_global_step()
+    self._ops = {op.name for op in graph.get_operations()}
+
+  def before_run(
+    self, run_context: tf.estimator.SessionRunContext
+  ) -> tf.estimator.SessionRunArgs | None:
+    """Asks a step for its trace, if it is time to."""
+    self._runs += 1
+    self._started = time.monotonic()
+    self._is_traced = (
+      self._runs % self._every_steps == 0 and self._started >= self._not_before
+    )
+    if not self._is_traced:
+      return None
+    return tf.estimator.SessionRunArgs(fetches=None, options=self._options)
+
+  def after_run(
+    self,
+    run_context: tf.estimator.SessionRunContext,
+    run_values: tf.estimator.SessionRunValues,
+  ) -> None:
+    """Writes the scalars of a traced step."""
+    if not self._is_traced:
+      return
+    step = int(run_context.session.run(self._global_step))
+    metadata = run_values.run_metadata
+    try:
+      trace = trace_reading.read_trace(
+        metadata, step, self._mesh, self._pipeline, self._ops
+      )
+    except ValueError:  # It ran nothing on the mesh: it is no training step.
+      return
+    writer = tf.compat.v1.summary.FileWriterCache.get(self._directory)
+    writer.add_summary(_summary(trace), step)
+    now = time.monotonic()
+    self._not_before = now + (now - self._started) * (1 / _SHARE - 1)
+
+
+def with_scalars(
+  spec: tf.estimator.EstimatorSpec,
+  run_config: tf.estimator.RunConfig,
+  mesh: mesh_lib.Mesh,
+) -> tf.estimator.EstimatorSpec:
+  """Returns a spec of which the task that saves writes scalars of steps.
+
+  Args:
+    spec: The spec of a model_fn that trains.
+    run_config: Where summaries go, and after how many steps.
+    mesh: The devices.
+  """
+  hook = StepScalarsHook(
+    run_config.model_dir,
+    run_config.save_summary_steps,
+    mesh,
+    is_distributed=bool(run_config.master),
+  )
+  return spec._replace(training_chief_hooks=(*spec.training_chief_hooks, hook))
+
+
+def _summary(trace: step_trace.StepTrace) -> tf.compat.v1.Summary:
+  """Returns the scalars of a trace."""
+  scalars = {
+    "bubble": trace.bubble,
+    "sent_bytes": trace.total_sent_bytes,
+    **{
+      f"peak_live_bytes/{device}": size
+      for device, size in enumerate(trace.peak_live_bytes)
+    },
+  }
+  value = tf.compat.v1.Summary.Value
+  return tf.compat.v1.Summary(
+    value=[
+      value(tag=f"sharding/{tag}", simple_value=number)
+      for tag, number in scalars.items()
+    ]
+  )
