@@ -240,8 +240,8 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
     self.transfers = tuple(executed_graph.measured_transfers(partitions))
     self._verified = True
     self._say(
-      f"Placement verified on {len(self.observed)} devices: {compared} ops ran "
-      "where they were placed"
+      f"Placement verified on {len(self.observed)} device(s): {compared} ops "
+      "ran where they were placed"
     )
 
 
