@@ -47,10 +47,8 @@ class VersionTest(absltest.TestCase):
     self.assertEqual(cited["date-released"], date)
 
   def test_the_citation_says_what_the_package_says(self):
-    cited, project = (
-      yaml.safe_load(_read("CITATION.cff")),
-      _read("pyproject.toml"),
-    )
+    cited = yaml.safe_load(_read("CITATION.cff"))
+    project = _read("pyproject.toml")
     self.assertEqual(cited["cff-version"], "1.2.0")
     (author,) = cited["authors"]
     self.assertIn(f'authors = [{{ name = "{author["name"]}" }}]', project)
@@ -75,7 +73,8 @@ class ImageTest(absltest.TestCase):
     self.assertLen(installs, 1)
     guide = _read("docs/building.md")
     self.assertIn(f"`{installs[0]}`, then `{command}`", guide)
-    self.assertIn(command, _read("docs/train.md"))
+    uses = re.findall(r"^#   (docker .+)$", _read("Dockerfile"), re.M)
+    self.assertIn(f"`{uses[0]}`, then `{uses[1]}`", guide)
 
   def test_its_python_is_one_of_the_package(self):
     (image,) = self._of("FROM")
