@@ -213,6 +213,19 @@ class CommandStartTest(parameterized.TestCase):
     self.assertEqual((code, errors), (0, ""))
     self.assertRegex(output.splitlines()[0], r"^  model +mlp$")
 
+  def test_a_person_reads_a_line_at_once(self):
+    """On a terminal; other tests pin that it is not in a log."""
+    terminal, its_end = os.openpty()
+    command = [sys.executable, "-m", "estimator_mp", "inspect"]
+    with subprocess.Popen(
+      command, env=_environment(), stdout=subprocess.DEVNULL, stderr=its_end
+    ) as process:
+      os.close(its_end)
+      with open(terminal, encoding="utf-8") as shown:
+        line = shown.readline()
+      process.kill()
+    self.assertEqual(line, "inspect: loading TensorFlow\n")
+
   @tiers.slow
   def test_sharding_warns_of_nothing(self):
     """TensorFlow's count of FLOPs calls what TensorFlow has deprecated."""
