@@ -8,7 +8,6 @@ travels in what multiprocessing sends to each child first.
 import os
 import threading
 from collections.abc import Callable
-from multiprocessing import spawn
 from typing import Any
 
 _LOCK = threading.Lock()
@@ -40,6 +39,8 @@ def also_call(function: Callable[..., object], *arguments: Any) -> None:
 
 
 def _send_calls() -> None:
+  from multiprocessing import spawn  # Only now: it takes 0.05 s.
+
   original = spawn.get_preparation_data
 
   def get_preparation_data(name: str) -> dict[str, Any]:

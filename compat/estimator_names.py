@@ -1,6 +1,5 @@
 """The public names of tf.estimator, and the paths it is imported by."""
 
-import importlib.metadata
 import importlib.util
 import types
 from typing import Any
@@ -31,10 +30,12 @@ def check_wheel() -> None:
   Raises:
     CompatError: if tensorflow-estimator is missing or of another version.
   """
+  from importlib import metadata  # Only now: it takes 0.05 s.
+
   advice = f"Install it with: pip install {WHEEL}=={WHEEL_VERSION}."
   try:
-    found = importlib.metadata.version(WHEEL)
-  except importlib.metadata.PackageNotFoundError:
+    found = metadata.version(WHEEL)
+  except metadata.PackageNotFoundError:
     if importlib.util.find_spec("tensorflow_estimator"):
       return  # Put on the path by other means than a package manager.
     raise CompatError(

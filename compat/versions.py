@@ -1,7 +1,5 @@
 """Which versions of TensorFlow this package serves."""
 
-from importlib import metadata
-
 from compat.errors import CompatError
 
 OLDEST_SUPPORTED = (2, 15)
@@ -57,6 +55,8 @@ def check_protobuf(version: str) -> None:
   """
   if parse(version) != (2, 20):
     return
+  from importlib import metadata  # Only now: it takes 0.05 s.
+
   protobuf = metadata.version("protobuf")
   if int(protobuf.partition(".")[0]) >= 7:
     raise CompatError(

@@ -44,7 +44,7 @@ if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   from estimator_mp.sharded_estimator import shard_estimator as shard_estimator
   from estimator_mp.sharding import shard_model_fn as shard_model_fn
 
-__version__ = "0.1.0"
+__version__ = "1.0.0rc1"
 
 compat.install_when_imported()
 __getattr__, __dir__, __all__ = lazy_names(

@@ -185,6 +185,8 @@ class Command(Generic[_Options]):
   def run(self, options: _Options, verbosity: int | None) -> int:
     """Imports the module, and TensorFlow with it, and runs its `run_command`.
 
+    On a terminal it says so first.
+
     Args:
       options: What is asked for.
       verbosity: How much TensorFlow logs, as absl counts; None for nothing.
@@ -193,6 +195,8 @@ class Command(Generic[_Options]):
       The exit code.
     """
     logger = logging.getLogger("tensorflow")
+    if sys.stderr.isatty():  # Importing it takes seconds.
+      print(f"{self.name}: loading TensorFlow", file=sys.stderr)
     if verbosity is None:
       run_command = import_quietly(self.module).run_command
       # What it logs as an error it also raises.

@@ -11,7 +11,6 @@ import importlib
 import os
 import signal
 import sys
-from importlib import metadata
 from typing import Any
 
 import estimator_mp
@@ -118,6 +117,8 @@ def _help() -> str:
 
 def _versions() -> str:
   """Returns the versions of this package and of what it runs on."""
+  from importlib import metadata  # Only now: it takes 0.05 s.
+
   others = []
   for package in ("tensorflow", "tensorflow-cpu"):
     try:

@@ -3,6 +3,7 @@
 The programs run on made-up TensorFlows, so no test here needs seconds.
 """
 
+from importlib import metadata
 from unittest import mock
 
 from compat import errors, versions
@@ -109,12 +110,12 @@ class ErrorsTest(parameterized.TestCase):
     ("2.20.0", "6.33.1"), ("2.21.0", "7.36.2"), ("2.19.1", "7.36.2")
   )
   def test_protobuf_that_serves(self, tensorflow, protobuf):
-    with mock.patch.object(versions.metadata, "version", lambda _: protobuf):
+    with mock.patch.object(metadata, "version", lambda _: protobuf):
       versions.check_protobuf(tensorflow)
 
   def test_protobuf_that_tensorflow_cannot_use(self):
     with (
-      mock.patch.object(versions.metadata, "version", lambda _: "7.36.2"),
+      mock.patch.object(metadata, "version", lambda _: "7.36.2"),
       self.assertRaisesWithLiteralMatch(
         errors.CompatError,
         "TensorFlow 2.20.0 cannot write graphs with protobuf 7.36.2, so no "

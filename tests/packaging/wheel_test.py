@@ -116,8 +116,9 @@ class WheelTest(absltest.TestCase):
     )
     self.assertEqual(metadata["Requires-Python"], "<3.14,>=3.10")
 
-  def test_carries_its_license(self):
+  def test_carries_its_license_and_authors(self):
     self.assertEqual(self._metadata()["License-Expression"], "Apache-2.0")
+    self.assertEqual(self._metadata()["Author"], "The estimator_mp authors")
     with zipfile.ZipFile(self.wheel) as wheel:
       (name,) = (n for n in wheel.namelist() if n.endswith("/LICENSE"))
       text = wheel.read(name).decode()

@@ -12,13 +12,16 @@ from absl.testing import absltest, parameterized
 
 _COMMANDS = ("compare", "inspect", "trace", "train")
 # What a process runs: a command, as pip's script or `python -m` start it. At
-# the end it says what it imported that is neither Python's nor ours.
+# the end it says what it imported that is neither Python's nor ours, and what
+# takes longest of Python's.
 _SAY_IMPORTED = """
 import atexit, sys
 def say_imported():
   found = {{name.partition(".")[0] for name in sys.modules}}
   ours = {{"__main__", "__mp_main__", "compat", "estimator_mp", "model_fns"}}
-  print("imported:", *sorted(found - ours - begun - sys.stdlib_module_names))
+  found -= ours | begun | sys.stdlib_module_names
+  found |= {{"importlib.metadata", "multiprocessing"}} & set(sys.modules)
+  print("imported:", *sorted(found))
 begun = {{name.partition(".")[0] for name in sys.modules}}
 atexit.register(say_imported)
 """
@@ -209,6 +212,19 @@ class CommandStartTest(parameterized.TestCase):
     )
     self.assertEqual((code, errors), (0, ""))
     self.assertRegex(output.splitlines()[0], r"^  model +mlp$")
+
+  def test_a_person_reads_a_line_at_once(self):
+    """On a terminal; other tests pin that it is not in a log."""
+    terminal, its_end = os.openpty()
+    command = [sys.executable, "-m", "estimator_mp", "inspect"]
+    with subprocess.Popen(
+      command, env=_environment(), stdout=subprocess.DEVNULL, stderr=its_end
+    ) as process:
+      os.close(its_end)
+      with open(terminal, encoding="utf-8") as shown:
+        line = shown.readline()
+      process.kill()
+    self.assertEqual(line, "inspect: loading TensorFlow\n")
 
   @tiers.slow
   def test_sharding_warns_of_nothing(self):
