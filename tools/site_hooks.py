@@ -1,0 +1,67 @@
+"""What is on the site of the documents, where: MkDocs calls it (mkdocs.yml).
+
+A file's address is its path in the repository, so that the same links hold here
+and there. The site has the pages that are named below, and each file that one of
+them links to: pictures, programs, the licence.
+"""
+
+import os
+import pathlib
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from mkdocs.structure import files as files_lib
+
+_PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md")
+_LINK = re.compile(r"\]\(([^()\s#:]+)(?:#[^()\s]*)?\)")
+
+
+def on_config(config: Any) -> None:
+  """Puts the pages of the navigation in the place of patterns."""
+  config.nav = [*_entries(config.nav, _root(config))]
+
+
+def on_files(files: Any, config: Any) -> Any:
+  """Returns the files of the theme, the pages, and what these link to."""
+  root = _root(config)
+  theme = [file for file in files if file.src_dir != config.docs_dir]
+  pages = {path for pattern in _PAGES for path in _matches(pattern, root)}
+  paths = sorted(pages.union(*(_links(path, root) for path in pages)))
+  made = (
+    files_lib.File(path, str(root), config.site_dir, config.use_directory_urls)
+    for path in paths
+  )
+  return files_lib.Files([*theme, *made])
+
+
+def _root(config: Any) -> pathlib.Path:
+  """Returns the folder of the repository."""
+  return pathlib.Path(config.config_file_path).parent
+
+
+def _matches(pattern: str, root: pathlib.Path) -> list[str]:
+  """Returns the paths of a pattern, from the root."""
+  found = root.glob(pattern)
+  return sorted(path.relative_to(root).as_posix() for path in found)
+
+
+def _links(page: str, root: pathlib.Path) -> Iterator[str]:
+  """Yields the paths of the files that a page links to."""
+  text = (root / page).read_text(encoding="utf-8")
+  for link in _LINK.findall(text):
+    path = os.path.normpath(os.path.join(os.path.dirname(page), link))
+    if not path.startswith("..") and (root / path).is_file():
+      yield path
+
+
+def _entries(entries: Iterable[Any], root: pathlib.Path) -> Iterator[Any]:
+  """Yields entries of the navigation, of existing pages."""
+  for entry in entries:
+    titled = entry.items() if isinstance(entry, dict) else [(None, entry)]
+    for title, inner in titled:
+      if isinstance(inner, list):
+        yield {title: [*_entries(inner, root)]}
+      else:
+        for path in _matches(inner, root):
+          yield {title: path} if title else path
