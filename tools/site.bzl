@@ -21,7 +21,7 @@ def _site_impl(ctx):
             "NO_MKDOCS_2_WARNING": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
         },
-        inputs = ctx.files.srcs + [ctx.file.config],
+        inputs = ctx.files.srcs + ctx.files.data + [ctx.file.config],
         mnemonic = "MkDocs",
         outputs = [folder],
         progress_message = "Building the site of the documents",
@@ -45,10 +45,11 @@ site = rule(
     executable = True,
     attrs = {
         "config": attr.label(allow_single_file = [".yml"], mandatory = True),
-        "srcs": attr.label_list(
+        "data": attr.label_list(
             allow_files = True,
-            doc = "Pages, what they link to, and what docstrings are read from.",
+            doc = "The hooks, programs that pages link to, and the packages.",
         ),
+        "srcs": attr.label_list(allow_files = True, doc = "Pages and pictures."),
         "_python": attr.label(
             allow_single_file = True,
             cfg = "host",
