@@ -13,7 +13,6 @@ def _site_impl(ctx):
             "-m",
             "mkdocs",
             "build",
-            "--quiet",
             "--config-file=" + ctx.file.config.path,
             "--site-dir=" + folder.path,
         ],

@@ -1,8 +1,8 @@
 """What is on the site of the documents, where: MkDocs calls it (mkdocs.yml).
 
 A file's address is its path in the repository, so that links hold on both. The
-site has the pages that are named below, and each file that one of them links to:
-pictures, programs, the licence.
+site has the pages that are named below, and each file that one of them links
+to: pictures, programs, the licence.
 """
 
 import os
