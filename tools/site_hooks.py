@@ -1,8 +1,8 @@
 """What is on the site of the documents, where: MkDocs calls it (mkdocs.yml).
 
 A file's address is its path in the repository, so that links hold on both. The
-site has the pages that are named below, and each file that one of them links
-to: pictures, programs, the licence.
+site has the pages that are named below, each file that one of them links to
+(pictures, programs, the licence), and the style sheet.
 """
 
 import os
@@ -14,6 +14,7 @@ from typing import Any
 from mkdocs.structure import files as files_lib
 
 _PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md")
+_STYLE = "docs/site.css"
 _LINK = re.compile(r"\]\(([^()\s#:]+)(?:#[^()\s]*)?\)")
 
 
@@ -23,11 +24,12 @@ def on_config(config: Any) -> None:
 
 
 def on_files(files: Any, config: Any) -> Any:
-  """Returns the files of the theme, the pages, and what these link to."""
+  """Returns the files of the theme, and those of this repository."""
   root = _root(config)
   theme = [file for file in files if file.src_dir != config.docs_dir]
   pages = {path for pattern in _PAGES for path in _matches(pattern, root)}
-  paths = sorted(pages.union(*(_links(path, root) for path in pages)))
+  linked = (_links(path, root) for path in pages)
+  paths = sorted(pages.union([_STYLE], *linked))
   made = (
     files_lib.File(path, str(root), config.site_dir, config.use_directory_urls)
     for path in paths
