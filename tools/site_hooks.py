@@ -2,7 +2,8 @@
 
 A file's address is its path in the repository, so that links hold on both. The
 site has the pages that are named below, each file that one of them links to
-(pictures, programs, the licence), and the style sheet.
+(pictures, programs, the licence), and the style sheet. A link to a folder is
+plain text on it.
 """
 
 import os
@@ -15,7 +16,7 @@ from mkdocs.structure import files as files_lib
 
 _PAGES = ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "docs/**/*.md")
 _STYLE = "docs/site.css"
-_LINK = re.compile(r"\]\(([^()\s#:]+)(?:#[^()\s]*)?\)")
+_LINK = re.compile(r"\[([^\[\]]*)\]\(([^()\s#:]+)(?:#[^()\s]*)?\)")
 
 
 def on_config(config: Any) -> None:
@@ -37,6 +38,17 @@ def on_files(files: Any, config: Any) -> Any:
   return files_lib.Files([*theme, *made])
 
 
+def on_page_markdown(text: str, page: Any, config: Any, files: Any) -> str:
+  """Returns a page's text, with the words alone of links to folders."""
+  del files
+
+  def words(link: re.Match[str]) -> str:
+    target = _root(config) / _target(page.file.src_uri, link)
+    return link[1] if target.is_dir() else link[0]
+
+  return _LINK.sub(words, text)
+
+
 def _root(config: Any) -> pathlib.Path:
   """Returns the folder of the repository."""
   return pathlib.Path(config.config_file_path).parent
@@ -51,10 +63,15 @@ def _matches(pattern: str, root: pathlib.Path) -> list[str]:
 def _links(page: str, root: pathlib.Path) -> Iterator[str]:
   """Yields the paths of the files that a page links to."""
   text = (root / page).read_text(encoding="utf-8")
-  for link in _LINK.findall(text):
-    path = os.path.normpath(os.path.join(os.path.dirname(page), link))
+  for link in _LINK.finditer(text):
+    path = _target(page, link)
     if not path.startswith("..") and (root / path).is_file():
       yield path
+
+
+def _target(page: str, link: re.Match[str]) -> str:
+  """Returns the path, from the root, that a link of a page leads to."""
+  return os.path.normpath(os.path.join(os.path.dirname(page), link[2]))
 
 
 def _entries(entries: Iterable[Any], root: pathlib.Path) -> Iterator[Any]:
