@@ -14,6 +14,7 @@ _ENVIRONMENTS = {
 # Environments beside @pypi, for programs that a target starts as others: its
 # data has @py_NAME//:python3. Nothing makes them before such a target is built.
 _OTHERS = {
+    "docs": ("MkDocs", ["3.11", "3.12", "3.13", "3.10"]),
     "peers": ("Lingvo and Mesh TensorFlow", ["3.11", "3.12", "3.13", "3.10"]),
 }
 
