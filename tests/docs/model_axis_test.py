@@ -10,7 +10,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp.cli import inspect_flags
-from tests.docs import guides
+from tests.docs import guide_case, guides
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -59,7 +59,7 @@ def _branch(features, labels, mode):
   return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-class ErrorsTest(parameterized.TestCase):
+class ErrorsTest(guide_case.GuideCase):
   @parameterized.named_parameters(
     (
       "no_such_name",

@@ -7,7 +7,7 @@ import textwrap
 
 import estimator_mp
 from estimator_mp.observe import canvas
-from tests.docs import guides
+from tests.docs import guide_case, guides
 from tools import draw_segments
 
 import tensorflow as tf
@@ -24,7 +24,7 @@ def _shown():
   return [textwrap.dedent(block).strip() for block in found]
 
 
-class SegmentsTest(absltest.TestCase):
+class SegmentsTest(guide_case.GuideCase):
   def test_the_picture(self):
     folder = self.create_tempdir().full_path
     draw_segments.main([f"--root={folder}"])
