@@ -83,8 +83,9 @@ def _apply(block, root):
   if title == "# Then this runs:":
     return text
   path, where, name = re.fullmatch(
-    r"# In (\S+), (before|at the end of) (\w+):", title
+    r"@@ (\S+), (before|at the end of) (\w+) @@", title
   ).groups()
+  text = re.sub(r"(?m)^\+", "", text)
   source = (root / path).read_text(encoding="utf-8")
   lines = source.splitlines(keepends=True)
   find = _start_of if where == "before" else _end_of
@@ -173,7 +174,7 @@ class ArchitectureTest(absltest.TestCase):
   def _apply_example(self, title, root):
     """Does what an example of the guide says; returns the program to run."""
     section = _guide().split(f"\n### {title}\n")[1].split("\n### ")[0]
-    blocks = re.findall(r"```python\n(.*?)```", section, re.S)
+    blocks = re.findall(r"```(?:python|diff)\n(.*?)```", section, re.S)
     return "".join([_apply(block, root) for block in blocks])
 
 

@@ -70,50 +70,42 @@ class GuideTest(guide_case.GuideCase):
 
   def test_the_programs(self):
     program, _, _, with_input_by_task, elastic = guides.programs(_GUIDE)
-    model_dir = self._run(program)
-    self.assertTrue((model_dir / "input_position-20.index").exists())
-    self._run(with_input_by_task)
-    names = {}
+    self._run(program, "runs/mlp")
+    self.assertTrue((self.folder / "runs/mlp/input_position-20.index").exists())
+    self._run(with_input_by_task, "runs/input")
     planned = {
       "cluster": {"chief": ["localhost:1"], "worker": ["localhost:2"]},
       "task": {"type": "chief", "index": 0},
       "elastic": {"tasks": 4},
     }
     os.environ["TF_CONFIG"] = json.dumps(planned)
-    exec(elastic, names)
-    self.assertEqual(names["config"].mesh, "data:2,stage:2")
+    self.assertEqual(guides.run(elastic)["config"].mesh, "data:2,stage:2")
 
-  def _run(self, program):
-    """Runs a program; returns its model_dir, where it has trained."""
-    model_dir = pathlib.Path(self.create_tempdir().full_path)
-    names = {
-      "input_fn": guides.input_fn,
-      "model_dir": str(model_dir),
-      "model_fn": guides.model_fn,
-    }
+  def _run(self, program, model_dir):
+    """Runs a program, which trains and evaluates in a folder."""
     with contextlib.redirect_stdout(io.StringIO()):
-      exec(program, names)
-    self.assertTrue((model_dir / "model.ckpt-20.index").exists())
-    self.assertTrue((model_dir / "eval").exists())
-    return model_dir
+      guides.run(program)
+    trained = self.folder / model_dir
+    self.assertTrue((trained / "model.ckpt-20.index").exists())
+    self.assertNotEmpty([*trained.glob("eval*")])
 
   def test_slurm(self):
     _, of_slurm, by_hand, *_ = guides.programs(_GUIDE)
     os.environ.update(_SLURM)
     with self.assertRaisesRegex(ValueError, "sorts the names of nodes as text"):
-      exec(of_slurm, {})
+      guides.run(of_slurm)
     scontrol = self.folder / "bin" / "scontrol"
     scontrol.parent.mkdir()
     scontrol.write_text(_SCONTROL, encoding="utf-8")
     scontrol.chmod(0o755)
     os.environ["PATH"] = f"{scontrol.parent}:{os.environ['PATH']}"
-    exec(by_hand, {})
+    guides.run(by_hand)
     self._assert_joined(["n9:8888", "n10:8888", "n11:8888"])
     del os.environ["TF_CONFIG"]
     os.environ.update(
       SLURM_STEP_NODELIST="n[09-11]", SLURMD_NODENAME="n10", SLURM_PROCID="1"
     )
-    exec(of_slurm, {})
+    guides.run(of_slurm)
     self._assert_joined(["n09:8888", "n10:8888", "n11:8888"])
 
   def _assert_joined(self, addresses):

@@ -12,9 +12,8 @@ from unittest import mock
 import estimator_mp
 from estimator_mp.cli import compare_flags
 from tests import tiers
-from tests.docs import guides
+from tests.docs import guide_case, guides
 
-import tensorflow as tf
 from absl.testing import absltest
 
 _GUIDES = (
@@ -26,24 +25,10 @@ _GUIDES = (
   "docs/sharding.md",
 )
 _EXAMPLES = [
-  (f"{guide} {number}", program)
+  (guide, number)
   for guide in _GUIDES
-  for number, program in enumerate(guides.programs(guide))
+  for number, _ in enumerate(guides.programs(guide))
 ]
-# Each kind of mesh and model; readme_test runs the others.
-_KEPT = (
-  "docs/compare.md 0",
-  "docs/compare.md 1",
-  "docs/model_axis.md 1",
-  "docs/model_axis.md 2",
-  "docs/models.md 0",
-  "docs/pipeline.md 2",
-  "docs/pipeline.md 6",
-  "docs/pipeline.md 10",
-  "docs/replicas.md 0",
-  "docs/replicas.md 2",
-  "docs/sharding.md 3",
-)
 
 
 # A program of the guide's model.
@@ -104,17 +89,17 @@ class GuideTest(absltest.TestCase):
     self.assertEndsWith(found[1][1], f"; {parted}\n")
 
 
-class ExamplesTest(absltest.TestCase):
+class ExamplesTest(guide_case.GuideCase):
   @tiers.slow
   def test_every_example_is_equal_to_the_plain_model(self):
     """Whatever a guide shards is compared with what it was sharded from."""
-    for name, program in tiers.sample(_EXAMPLES):
-      for model_fn, config in self._sharded(name, program):
-        with self.subTest(name):
-          self._check(model_fn, config)
+    for guide, number in tiers.sample(_EXAMPLES):
+      for model_fn, config, input_fn in self._sharded(guide, number):
+        with self.subTest(guide, program=number):
+          self._check(model_fn, config, input_fn)
 
-  def _sharded(self, name, program):
-    """Returns what a program gives to `shard_model_fn`, which it calls."""
+  def _sharded(self, guide, number):
+    """Returns what a program gives to `shard_model_fn`, and its input_fn."""
     found = []
     shard_model_fn = estimator_mp.shard_model_fn
 
@@ -122,24 +107,17 @@ class ExamplesTest(absltest.TestCase):
       found.append((model_fn, config))
       return shard_model_fn(model_fn, config)
 
-    names = {
-      "estimator_mp": estimator_mp,
-      "input_fn": guides.input_fn,
-      "model_dir": self.create_tempdir().full_path,
-      "model_fn": guides.model_fn,
-      "tf": tf,
-    }
     with (
       mock.patch.object(estimator_mp, "shard_model_fn", recording),
       contextlib.redirect_stdout(io.StringIO()),
     ):
-      exec(compile(program, name, "exec"), names)
-    if "shard_model_fn(" in program:
+      names = guides.before_training(guide, number)
+    if "shard_model_fn(" in guides.programs(guide)[number]:
       self.assertNotEmpty(found)
-    return found
+    return [(*sharded, names["input_fn"]) for sharded in found]
 
-  def _check(self, model_fn, config):
-    compared = estimator_mp.compare(model_fn, guides.input_fn, config, 2)
+  def _check(self, model_fn, config, input_fn):
+    compared = estimator_mp.compare(model_fn, input_fn, config, 2)
     if config.compression == "none":
       self.assertTrue(compared.ok, compared.text())
     else:

@@ -31,6 +31,8 @@ class GuideCase(parameterized.TestCase):
     self.enter_context(
       mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=str(self.folder))
     )
+    self.addCleanup(os.chdir, os.getcwd())
+    os.chdir(self.folder)
 
   def train(self, arguments: list[str]) -> run_record.Result | None:
     """Runs the train command for three steps."""

@@ -1,12 +1,21 @@
-"""The documents, and what their programs leave out."""
+"""The documents, and the programs that they show."""
 
 import pathlib
 import re
+import runpy
+import sys
+from typing import Any
+from unittest import mock
 
-import numpy as np
 import tensorflow as tf
 
 _ROOT = pathlib.Path(__file__).parents[2]
+
+
+def pages() -> list[str]:
+  """Returns the paths of README and of all pages of docs."""
+  found = sorted((_ROOT / "docs").glob("*.md"))
+  return ["README.md", *(str(path.relative_to(_ROOT)) for path in found)]
 
 
 def read(path: str) -> str:
@@ -15,26 +24,70 @@ def read(path: str) -> str:
 
 
 def programs(path: str) -> list[str]:
-  """Returns the programs in Python of a document."""
-  return re.findall(r"```python\n(.*?)```", read(path), re.S)
+  """Returns the programs in Python of a document.
+
+  A block of the language `diff` is one too: the last program before it that has
+  the lines which it shows, with its changes.
+  """
+  found: list[str] = []
+  blocks = re.findall(r"^```(python|diff)\n(.*?)^```", read(path), re.M | re.S)
+  for language, text in blocks:
+    found.append(_changed(found, text) if language == "diff" else text)
+  return found
 
 
-def input_fn():
-  """Twenty numbers for each example, and one to be learned."""
-  rng = np.random.RandomState(3)
-  inputs = rng.randn(64, 20).astype(np.float32)
-  targets = inputs[:, :1] * 2 + inputs[:, 1:2]
-  data = tf.data.Dataset.from_tensor_slices(({"x": inputs}, targets))
-  return data.repeat().batch(16)
+def _changed(whole: list[str], changes: str) -> str:
+  """Returns the last of some programs that changes fit, with these."""
+  hunks = [hunk.splitlines(True) for hunk in re.split("(?m)^@@\n", changes)]
+  replaced = [
+    tuple(
+      "".join(line[1:] for line in lines if line[0] in signs)
+      for signs in (" -\n", " +\n")
+    )
+    for lines in hunks
+  ]
+  for program in reversed(whole):
+    if all(program.count(old) == 1 for old, _ in replaced):
+      for old, new in replaced:
+        program = program.replace(old, new)
+      return program
+  raise ValueError(f"no program has the lines of {changes}")
 
 
-def model_fn(features, labels, mode):
-  """The model_fn that the guides shard."""
-  net = features["x"]
-  for _ in range(3):
-    net = tf.compat.v1.layers.dense(net, 16, tf.nn.relu)
-  loss = tf.reduce_mean((tf.compat.v1.layers.dense(net, 1) - labels) ** 2)
-  train_op = tf.compat.v1.train.AdagradOptimizer(0.1).minimize(
-    loss, tf.compat.v1.train.get_global_step()
-  )
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+def run(program: str, name: str = "program") -> dict[str, Any]:
+  """Runs a program of a document as it stands, in a file of its own.
+
+  Args:
+    program: Its text.
+    name: That of the file, in the working directory.
+
+  Returns:
+    The names that it defines.
+  """
+  path = pathlib.Path(re.sub(r"\W+", "_", name) + ".py").absolute()
+  path.write_text(program, encoding="utf-8")
+  tf.compat.v1.reset_default_graph()
+  with mock.patch.object(sys, "argv", [path.name]):
+    try:
+      return runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as end:  # That of absl's app.run.
+      if end.code:
+        raise
+      return {}
+
+
+def before_training(path: str, number: int) -> dict[str, Any]:
+  """Runs a program up to where it trains.
+
+  One that makes nothing but a `config` does so for the page's first program.
+
+  Returns:
+    The names that it defines.
+  """
+  program = programs(path)[number]
+  if re.search("(?m)^config = ", program) and "\nestimator = " not in program:
+    head, rest = re.split(
+      "(?ms)^config = .*?^(?=estimator = )", programs(path)[0]
+    )
+    program = head + program + rest
+  return run(program.partition("\nestimator.train(")[0], f"{path} {number}")

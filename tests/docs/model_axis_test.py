@@ -10,7 +10,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp.cli import inspect_flags
-from tests.docs import guides
+from tests.docs import guide_case, guides
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -59,35 +59,35 @@ def _branch(features, labels, mode):
   return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
-class ErrorsTest(parameterized.TestCase):
+class ErrorsTest(guide_case.GuideCase):
   @parameterized.named_parameters(
     (
       "no_such_name",
-      guides.model_fn,
+      None,
       {"split": [("dens/kernel", 1)]},
       "matches no variable of the model; the name nearest to it is 'dense/kern",
     ),
     (
       "no_such_dimension",
-      guides.model_fn,
+      None,
       {"split": [("dense/kernel", 2)]},
       r"axis 2, but dense/kernel has the shape \(20, 16\)",
     ),
     (
       "more_shards_than_entries",
-      guides.model_fn,
+      None,
       {"split": [("dense_3/kernel", 1)]},
       r"makes 2 shards of axis 1 of dense_3/kernel, whose shape is \(16, 1\)",
     ),
     (
       "no_such_axis",
-      guides.model_fn,
+      None,
       {"mesh": "stage:2", "split": [("dense/kernel", 1)]},
       "for an axis that does not exist",
     ),
     (
       "a_dimension_over_replicas",
-      guides.model_fn,
+      None,
       {"mesh": "data:2", "split": [("dense/kernel", 1)]},
       "over the data axis only tables are split",
     ),
@@ -99,17 +99,20 @@ class ErrorsTest(parameterized.TestCase):
     ),
     (
       "gathers",
-      guides.model_fn,
+      None,
       {"split": [("dense/kernel", 1), (".", None)], "gathers": "error"},
       "would read all of it",
     ),
   )
   def test_is_raised_before_anything_is_trained(self, model_fn, fields, text):
+    names = guides.before_training(_GUIDE, 0)
     with tf.Graph().as_default(), self.assertRaisesRegex(ValueError, text):
       tf.compat.v1.train.create_global_step()
-      data = tf.compat.v1.data.make_one_shot_iterator(guides.input_fn())
+      data = tf.compat.v1.data.make_one_shot_iterator(names["input_fn"]())
       config = estimator_mp.ShardingConfig(**{"mesh": "model:2"} | fields)
-      sharded = estimator_mp.shard_model_fn(model_fn, config)
+      sharded = estimator_mp.shard_model_fn(
+        model_fn or names["model_fn"], config
+      )
       sharded(*data.get_next(), tf.estimator.ModeKeys.TRAIN)
 
 

@@ -61,11 +61,10 @@ class GuideTest(guide_case.GuideCase):
     self.assertIn("4,945 parameters, whole in each replica", drawn)
 
   def test_programs(self):
-    """One after the other, as a reader would go on."""
-    found: dict[str, object] = {}
+    _, training, two_optimizers = guides.programs(_GUIDE)
     with contextlib.redirect_stdout(io.StringIO()) as output:
-      for program in guides.programs(_GUIDE):
-        exec(program, found)
+      found = guides.run(training)
+    model_fn = guides.run(two_optimizers)["model_fn"]
     self.assertBetween(float(output.getvalue().split()[-1]), 0.0, 1.0)
     with tf.Graph().as_default():
       tf.compat.v1.train.create_global_step()
@@ -73,7 +72,7 @@ class GuideTest(guide_case.GuideCase):
       # The directory of another model is refused.
       folder = self.create_tempdir().full_path
       run_config = found["estimator"].config.replace(model_dir=folder)
-      spec = found["model_fn"](*data.get_next(), "train", run_config)
+      spec = model_fn(*data.get_next(), "train", run_config)
       names = [v.op.name for v in tf.compat.v1.global_variables()]
     self.assertIsNotNone(spec.train_op)
     self.assertIn("wide/tables/user_x_item/Ftrl/part_3", names)

@@ -2,21 +2,11 @@
 
 from estimator_mp.cli import run_train, train_flags
 from tests import tiers
-from tests.docs import guide_case, guides
+from tests.docs import guide_case
 
-import numpy as np
-import tensorflow as tf
 from absl.testing import absltest
 
 _GUIDE = "docs/resnet.md"
-
-
-def _input_fn():
-  random = np.random.RandomState(3)
-  images = random.normal(size=[8, 16, 16, 3]).astype(np.float32)
-  labels = random.randint(10, size=[8]).astype(np.int32)
-  data = tf.data.Dataset.from_tensor_slices(({"image": images}, labels))
-  return data.repeat().batch(4)
 
 
 class GuideTest(guide_case.GuideCase):
@@ -42,18 +32,6 @@ class GuideTest(guide_case.GuideCase):
     self.assertRegex(
       self.inspect(_GUIDE), r"1 +/device:CPU:1 +resnet/group_\S+, "
     )
-
-  @tiers.slow
-  def test_programs(self):
-    """One after the other, as a reader would go on."""
-    found = {
-      "tf": tf,
-      "input_fn": _input_fn,
-      "model_dir": str(self.folder / "model"),
-    }
-    for program in guides.programs(_GUIDE):
-      exec(program, found)
-    self.assertEqual(found["estimator"].get_variable_value("global_step"), 2)
 
 
 if __name__ == "__main__":

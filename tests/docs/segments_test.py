@@ -7,7 +7,7 @@ import textwrap
 
 import estimator_mp
 from estimator_mp.observe import canvas
-from tests.docs import guides
+from tests.docs import guide_case, guides
 from tools import draw_segments
 
 import tensorflow as tf
@@ -24,7 +24,7 @@ def _shown():
   return [textwrap.dedent(block).strip() for block in found]
 
 
-class SegmentsTest(absltest.TestCase):
+class SegmentsTest(guide_case.GuideCase):
   def test_the_picture(self):
     folder = self.create_tempdir().full_path
     draw_segments.main([f"--root={folder}"])
@@ -52,11 +52,12 @@ class SegmentsTest(absltest.TestCase):
         self.assertLen({*own}, len(own))
 
   def test_the_log_is_what_the_guide_shows(self):
-    (program,) = [
-      x for x in guides.programs("docs/pipeline.md") if "quantized" in x
+    (number,) = [
+      number
+      for number, x in enumerate(guides.programs("docs/pipeline.md"))
+      if "levels" in x
     ]
-    names = {"estimator_mp": estimator_mp, "tf": tf}
-    exec(compile(program, "segments", "exec"), names)
+    names = guides.before_training("docs/pipeline.md", number)
     config = names["config"]
     three, one, error = _shown()
     self.assertEqual(self._log(names, config), three)
@@ -68,10 +69,10 @@ class SegmentsTest(absltest.TestCase):
 
   def _log(self, names, config):
     """Returns what training with a configuration logs of segments."""
-    sharded = estimator_mp.shard_model_fn(names["quantized_model_fn"], config)
+    sharded = estimator_mp.shard_model_fn(names["model_fn"], config)
     with tf.Graph().as_default(), self.assertLogs("tensorflow") as logged:
       tf.compat.v1.train.create_global_step()
-      data = tf.compat.v1.data.make_one_shot_iterator(guides.input_fn())
+      data = tf.compat.v1.data.make_one_shot_iterator(names["input_fn"]())
       sharded(*data.get_next(), "train")
     texts = [record.getMessage() for record in logged.records]
     (found,) = [x for x in texts if x.startswith("Slices of the batch: ")]

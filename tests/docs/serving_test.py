@@ -5,6 +5,7 @@ import io
 import json
 import os
 import re
+import shutil
 import signal
 from unittest import mock
 
@@ -20,13 +21,6 @@ _GUIDE = "docs/serving.md"
 
 
 class GuideTest(guide_case.GuideCase):
-  def setUp(self):
-    super().setUp()
-    self.names = {
-      "input_fn": guides.input_fn,
-      "model_dir": str(self.folder / "model"),
-    }
-
   def _predict(self, arguments):
     with (
       contextlib.redirect_stdout(io.StringIO()) as output,
@@ -38,16 +32,16 @@ class GuideTest(guide_case.GuideCase):
     return output.getvalue()
 
   def test_the_guide(self):
-    export, client = guides.programs(_GUIDE)
-    base = str(self.folder / "export")
+    export, with_client = guides.programs(_GUIDE)
     with contextlib.redirect_stdout(io.StringIO()):
-      exec(export.replace('"export"', repr(base)), self.names)
+      self.names = guides.run(export)
+      shutil.rmtree("export")
+      self.names = guides.run(with_client)
     expected = self._whole()
-    exec(client, self.names)
     np.testing.assert_allclose(
       self.names["scores"], expected(self.names["x"]), rtol=1e-6, atol=1e-6
     )
-    os.rename(self.names["path"], f"{base}/1700000000")
+    os.rename(self.names["path"], "export/1700000000")
     self._check_files()
     self._check_predictions(expected)
     self._check_addresses(expected)

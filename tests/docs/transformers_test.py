@@ -58,9 +58,7 @@ class GuidesTest(guide_case.GuideCase):
     self.assertNotIn("Not drawn", picture)
 
   def test_sampling(self):
-    found = {}
-    for program in guides.programs(_TRANSFORMER):
-      exec(program, found)
+    found = guides.run(guides.programs(_TRANSFORMER)[-1])
     with tf.Graph().as_default() as graph:
       features = {"tokens": tf.constant([[1, 2, 3]])}
       config = tf.estimator.RunConfig(

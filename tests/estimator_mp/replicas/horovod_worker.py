@@ -10,6 +10,7 @@ Each process writes what it saw to FOLDER.
 import dataclasses
 import os
 import re
+import runpy
 
 import estimator_mp
 from estimator_mp import toolbox
@@ -206,12 +207,12 @@ def _follow_guide(process):
   root = os.path.join(os.path.dirname(__file__), *[os.pardir] * 3)
   with open(os.path.join(root, "docs", "horovod.md"), encoding="utf-8") as file:
     (program,) = re.findall(r"```python\n(.*?)```", file.read(), re.S)
-  names = {
-    "model_fn": _model_fn(seed=5 + process.rank),
-    "input_fn": datasets.load("digits").train_input_fn(_BATCH_SIZE, seed=3),
-    "model_dir": os.path.join(_FOLDER.value, "guide"),
-  }
-  exec(compile(program, "docs/horovod.md", "exec"), names)
+  os.makedirs(os.path.join(_FOLDER.value, "guide"), exist_ok=True)
+  os.chdir(os.path.join(_FOLDER.value, "guide"))
+  path = f"train_{process.rank}.py"
+  with open(path, "w", encoding="utf-8") as file:
+    file.write(program)
+  names = runpy.run_path(path)
   checkpoint = names["estimator"].latest_checkpoint()
   _write(process, "guide", checkpoint=os.path.basename(checkpoint or ""))
 
