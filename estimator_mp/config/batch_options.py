@@ -42,37 +42,38 @@ class BatchOptions:
 
   batch_axis: tuple[BatchAxis, ...] = _option(
     (),
-    "Inputs whose examples are not on axis 0, as JSON, each an expression for"
-    ' names and an axis, or null for none: [["features/mask", null]].',
+    "Batch axis of inputs whose examples are not on axis 0, as JSON, pairs of a"
+    " regular expression for names and an axis, or null for inputs without"
+    ' examples: [["features/mask", null]].',
   )
   per_example: tuple[str, ...] = _option(
     (),
-    "Names of ops, as regular expressions, that compute each example by itself"
-    " where no rule tells, such as Python functions: they are executed in parts"
+    "Regular expressions for names of ops that have no rule but compute each"
+    " example by itself, such as Python functions: they are executed in parts"
     " of the batch.",
   )
   fallback: str = _option(
     "allow",
-    "Whether an op that no rule lets be executed in parts of the batch may be"
-    " executed once, on joined tensors.",
+    "Whether an op without a rule for parts of the batch may be executed once,"
+    " on joined tensors.",
     choices=("allow", "error"),
   )
   draws: str = _option(
     "per_slice",
-    "Whether each slice of the batch draws its own random numbers, or they are"
-    " drawn once, as the plain run draws them.",
+    "Whether random ops draw for each slice of the batch, or once for the whole"
+    " batch, as the plain run does.",
     choices=("per_slice", "whole"),
   )
   batch_norm: str = _option(
     "whole",
-    "Whether batch normalization uses the moments of the whole batch, or each"
-    " slice of it its own.",
+    "Moments of batch normalization: those of the whole batch, or of each"
+    " slice.",
     choices=("whole", "per_micro_batch"),
   )
   prefetch_inputs: bool = _option(
     False,
-    "Cut the next batches, and send them to the devices that read them, while a"
-    " training step is at work.",
+    "Cut the next batches and send them to their devices while a training step"
+    " runs.",
   )
 
   def check_batch(self) -> None:

@@ -42,30 +42,31 @@ class ModelAxisOptions(MeshOptions):
   # "auto" or rules.
   split: Any = _option(  # noqa: RUF009 It returns a field.
     split_rules.AUTO,
-    "Which variables are split over the model axis: auto, or rules as JSON,"
-    " each an expression for names, and a dimension, mod, div, columns or whole"
-    ' for tables, or null for never: [["ffn/kernel", 1], ["table", "mod"]].',
+    "Variables that are split over the model axis: auto, or rules as JSON,"
+    " pairs of a regular expression for names and a dimension; mod, div,"
+    " columns or whole for tables; or null to keep a variable whole:"
+    ' [["ffn/kernel", 1], ["table", "mod"]].',
   )
   gathers: str = _option(
     "allow",
-    "Whether an op without a rule may read a split tensor gathered.",
+    "Whether a split tensor may be gathered for an op without a rule.",
     choices=("allow", "error"),
   )
   initial_values: str = _option(
     "plain",
-    "Whether split variables start from slices of the plain model's initial"
-    " values, or each shard from its own.",
+    "Initial values of split variables: slices of the plain model's, or drawn"
+    " for each shard.",
     choices=("plain", "by_shard"),
   )
   plain_initial_bytes: int = _option(
     _PLAIN_INITIAL_BYTES,
-    "The most bytes of a split variable that --initial_values=plain makes"
-    " whole; larger ones are made by shard.",
+    "Maximum size, in bytes, of a split variable that --initial_values=plain"
+    " initializes whole; larger ones are initialized by shard.",
   )
   export_shards: bool = _option(
     False,
-    "Keep the split in a SavedModel, for serving on several devices; without it"
-    " it is the plain model's.",
+    "Export a SavedModel with split variables, for serving on several devices;"
+    " by default it is the plain model's.",
   )
 
   def check_split(self) -> None:

@@ -39,7 +39,9 @@ class Strategy:
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
   {
-    "auto": Strategy("where it is best to cut", "estimator_mp.placement.auto"),
+    "auto": Strategy(
+      "cut into stages of balanced cost", "estimator_mp.placement.auto"
+    ),
   }
 )
 

@@ -46,51 +46,52 @@ class ReplicaOptions(MeshOptions):
 
   variables: str = _option(
     "mirrored",
-    "Whether each replica of the model has copies of the variables, or all read"
-    " those of replica 0.",
+    "Whether each replica has mirrored variables, or all replicas read those of"
+    " replica 0.",
     choices=VARIABLES,
   )
   optimizer_state: str = _option(
     "replicated",
-    "Whether each replica updates all of its variables, or each updates some of"
-    " them, and sends them to the others.",
+    "Whether each replica updates all variables, or updates a share of them and"
+    " sends it to the others.",
     choices=OPTIMIZER_STATES,
   )
   aggregation: str = _option(
     "auto",
-    "How gradients are summed over replicas.",
+    "Algorithm that sums gradients over replicas.",
     choices=("auto", *ALGORITHMS, HOROVOD),
   )
   horovod_op: str = _option(
     "mean",
-    "Whether Horovod averages the gradients of processes, or sums them, for"
-    " --aggregation=horovod.",
+    "Whether --aggregation=horovod averages or sums the gradients of"
+    " processes.",
     choices=("mean", "sum"),
   )
   bucket_bytes: int = _option(
     65536,
-    "The most bytes of gradients that are summed over replicas at once; larger"
-    " ones are summed alone.",
+    "Maximum bytes of gradients in one bucket, which replicas sum at once; a"
+    " larger gradient is summed alone.",
   )
   chunk_bytes: int | None = _option(
     None,
-    "The bytes of the pieces that larger gradients are summed in; without it"
-    " they are summed whole.",
+    "Bytes of the chunks that a larger gradient is summed in; by default it is"
+    " summed whole.",
     minimum=1,
   )
   compression: str = _option(
     "none",
-    "What replicas send of gradients: all, all in half precision, or the"
-    " largest entries. What is not sent is added to the next step's.",
+    "Compression of the gradients that replicas send: none, half precision, or"
+    " the largest entries only. The residual is added to the next step's"
+    " gradients.",
     choices=("none", *HALF_PRECISIONS, "top_k"),
   )
   top_k_fraction: float = _option(
-    0.01, "Which part of the entries --compression=top_k sends."
+    0.01, "Fraction of the entries that --compression=top_k sends."
   )
   sparse_as_dense: float | None = _option(
     None,
-    "Sum a sparse gradient as a dense one from this many rows on, as a part of"
-    " those of the table; without it never.",
+    "Fraction of a table's rows from which on a sparse gradient is summed as a"
+    " dense one; by default never.",
   )
 
   def check_replicas(self) -> None:
