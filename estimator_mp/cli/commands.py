@@ -60,17 +60,19 @@ class ProgramOptions:
   contrib: bool = PROGRAM(False, "Bring back tf.contrib for your program.")
   v1: bool = PROGRAM(
     False,
-    "Show your program TensorFlow 1.15's tf, with tf.contrib: for programs that"
-    " were written for TensorFlow 1.",
+    "Give your program the tf of TensorFlow 1.15, with tf.contrib: for programs"
+    " written for TensorFlow 1.",
   )
   v1_packages: str | None = PROGRAM(
-    None, "With --v1: installed packages of your program, bert,modeling."
+    None,
+    "With --v1: installed packages that belong to your program, such as "
+    "bert,modeling.",
   )
   v2_control_flow: bool = PROGRAM(
-    False, "With --v1: loops and conditions are those of TensorFlow 2."
+    False, "With --v1: use TensorFlow 2's loops and conditions."
   )
   resource_variables: bool = PROGRAM(
-    False, "With --v1: variables are those of TensorFlow 2."
+    False, "With --v1: use TensorFlow 2's variables."
   )
 
 
@@ -119,15 +121,15 @@ class Command(Generic[_Options]):
     flags.DEFINE_bool(
       DEBUG,
       False,
-      "Show the traceback of an error before the line that says it.",
+      "Show the traceback of an error before its one-line message.",
       flag_values,
       module_name=_ERRORS,
     )
     flags.DEFINE_integer(
       _VERBOSITY,
       None,
-      "Show TensorFlow's own log, too: -1 its warnings, 0 what it says of a"
-      " run, 1 what it says to find errors.",
+      "Show TensorFlow's own log, too: -1 warnings, 0 information about the"
+      " run, 1 debugging output.",
       flag_values=flag_values,
       module_name=_ERRORS,
       lower_bound=-2,
@@ -331,7 +333,7 @@ def check_program(
       if getattr(options, name) is not None:
         raise FlagsError(
           f"--{name} is given beside the program {options.program[0]}, which "
-          "says that itself; leave one of them out"
+          "sets that itself; leave one of them out"
         )
     if options.program == ("-m",):
       raise FlagsError("-m is given without a module; write one after it")
@@ -342,8 +344,8 @@ def check_program(
     for name in (*of_model_fn, "contrib", "v1"):
       if getattr(options, name) not in (None, False):
         raise FlagsError(
-          f"--{name} is given without --model_fn; say which model it is for, "
-          "such as --model_fn=my_model:model_fn, or -- and your program"
+          f"--{name} is given without --model_fn; give the model, such as "
+          "--model_fn=my_model:model_fn, or -- and your program"
         )
     return
   if getattr(options, needed) is None:

@@ -42,7 +42,7 @@ def line_of(error: Exception) -> str | None:
   frames = [(x["file"], int(x["line"])) for x in _PYTHON.finditer(python)]
   text = f"{_root(message)}{where(frames)}"
   if _READS_INPUT in message:
-    return f"reading the input failed: {text}; mend input_fn, or the data"
+    return f"reading the input failed: {text}; fix input_fn, or the data"
   return f"a step failed: {text}; --debug shows where"
 
 

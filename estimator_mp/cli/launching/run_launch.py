@@ -96,7 +96,7 @@ def _enter_network(wanted: str) -> str:
   """Moves this process to the network of the cluster; returns it in words."""
   if wanted == OWN:
     return network.enter_or_refuse(
-      "if you trust who can reach these, give --network=host"
+      "if you trust all hosts that can reach these, give --network=host"
     )
   others = ", ".join(network_check.outer_interfaces())
   if others:

@@ -57,28 +57,28 @@ class CapacityOptions:
   sharding: sharding_options.ShardingOptions
   model: str = _model(
     "transformer",
-    "The family, of which the number of layers is free.",
+    "Model family, whose number of layers is searched.",
     choices=tuple(FAMILIES),
   )
   sizes: str | None = _model(
     None, 'Other sizes of the family, as JSON: {"hidden_size": 256}.'
   )
   batch_size: int = _model(
-    8, "Examples per training step, of each replica.", minimum=1
+    8, "Examples per training step and replica.", minimum=1
   )
   memory_per_device: str = _devices(
     "256MiB",
-    "The memory of a device for variables, slots, gradients and activations,"
-    " such as 256MiB, 16GB or a number of bytes.",
+    "Memory of a device for variables, slots, gradients and activations, such"
+    " as 256MiB, 16GB or a number of bytes.",
   )
   stages: tuple[int, ...] = _devices(
-    (1, 2, 4, 8), "The numbers of stages to find the largest model for.", 1
+    (1, 2, 4, 8), "Numbers of stages to find the largest model for.", 1
   )
   replicas: int = _devices(1, "Replicas of the staged model.", minimum=1)
   measure: bool = _devices(
     False,
-    "Train each of the models that were found for some steps, with a process"
-    " for each device that can take no more than its memory.",
+    "Train each model found for some steps, with one process per device,"
+    " limited to the memory of the device.",
   )
   measured_stages: tuple[int, ...] = _devices(
     (), "With --measure: for these numbers of stages only.", 1
@@ -86,7 +86,7 @@ class CapacityOptions:
   steps: int = _devices(3, "With --measure: training steps.", minimum=1)
   out: str | None = _output(
     None,
-    "Directory for capacity.png, capacity.svg and capacity.json. Without it"
+    "Directory for capacity.png, capacity.svg and capacity.json. By default"
     " nothing is written.",
     is_path=True,
   )

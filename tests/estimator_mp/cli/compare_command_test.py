@@ -124,13 +124,13 @@ class CommandTest(parameterized.TestCase):
     (
       "no_model_fn",
       ["--input_fn=a:b"],
-      "--input_fn is given without --model_fn; say which model it is for, such"
-      " as --model_fn=my_model:model_fn, or -- and your program",
+      "--input_fn is given without --model_fn; give the model, such as"
+      " --model_fn=my_model:model_fn, or -- and your program",
     ),
     (
       "no_input_fn",
       ["--model_fn=a:b"],
-      "--model_fn=a:b needs --input_fn: what it trains on, such as"
+      "--model_fn=a:b needs --input_fn: its training data, such as"
       " --input_fn=my_model:input_fn",
     ),
     (
@@ -200,7 +200,7 @@ class CommandTest(parameterized.TestCase):
     ]
     expected = (
       "compare: reading the input failed: OSError: the camera is off "
-      r"\(.*their_compared\.py, line \d+\); mend input_fn, or the data\n$"
+      r"\(.*their_compared\.py, line \d+\); fix input_fn, or the data\n$"
     )
     code, _, errors = run_main(*arguments, "--params={}")
     self.assertEqual(code, 1)

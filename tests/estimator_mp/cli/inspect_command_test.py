@@ -137,14 +137,14 @@ class CommandTest(parameterized.TestCase):
     (
       "labels_alone",
       ["--labels=int32[?]"],
-      "--labels is given without --model_fn; say which model it is for, such "
-      "as --model_fn=my_model:model_fn, or -- and your program",
+      "--labels is given without --model_fn; give the model, such as "
+      "--model_fn=my_model:model_fn, or -- and your program",
     ),
     (
       "no_features",
       ["--model_fn=their_program:model_fn"],
-      "--model_fn=their_program:model_fn needs --features: what its input_fn "
-      "returns, such as --features='x:float32[?,10]'",
+      "--model_fn=their_program:model_fn needs --features: its features, such "
+      "as --features='x:float32[?,10]'",
     ),
     (
       "features",
