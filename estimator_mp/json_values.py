@@ -75,4 +75,4 @@ def _check(is_right: bool, name: str, value: Any, kind: str) -> None:
   if not is_right:
     text = repr(value)
     text = text if len(text) <= 40 else f"{text[:37]}..."
-    raise ValueError(f"{name} is {text}, which is no {kind}")
+    raise ValueError(f"{name} is {text}, which is not of type {kind}")

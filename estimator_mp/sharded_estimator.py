@@ -50,7 +50,7 @@ def shard_estimator(
   """
   if not isinstance(estimator, tf.compat.v1.estimator.Estimator):
     raise ValueError(
-      f"estimator={estimator!r} is no Estimator; give one, such as "
+      f"estimator={estimator!r} is not an Estimator; give one, such as "
       "tf.estimator.DNNClassifier(...), or shard a model_fn by "
       "estimator_mp.shard_model_fn"
     )
@@ -62,7 +62,7 @@ def shard_estimator(
     )
   if estimators.uses_tpu(estimator):
     raise ValueError(
-      f"the {name} is to use a TPU, and a mesh has none; make it with "
+      f"the {name} is to use a TPU, and a mesh has no TPU; make it with "
       "use_tpu=False"
     )
   sharded = sharding.shard_model_fn(model_fn, config)

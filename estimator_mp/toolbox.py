@@ -53,5 +53,5 @@ if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   )
 
 __getattr__, __dir__, __all__ = lazy_names(
-  __name__, "what most programs need is in estimator_mp"
+  __name__, "the most common functions are in estimator_mp"
 )

@@ -26,7 +26,7 @@ def check_spec(spec: Any) -> None:
   """
   if not hasattr(spec, "loss") or not hasattr(spec, "predictions"):
     raise ValueError(
-      f"model_fn returned {spec!r}, which is no EstimatorSpec; return "
+      f"model_fn returned {spec!r}, which is not an EstimatorSpec; return "
       "tf.estimator.EstimatorSpec(mode, loss=..., train_op=...)"
     )
 
@@ -44,7 +44,7 @@ def check_no_tpu_ops(ops: Sequence[tf.Operation]) -> None:
     if op.type in op_types.TPU_ONLY:
       raise ValueError(
         f"model_fn makes {op.name!r}, an op of CrossShardOptimizer that only a "
-        "TPU can run, and a mesh has none; wrap the optimizer on TPUs only"
+        "TPU can run, and a mesh has no TPU; wrap the optimizer on TPUs only"
       )
 
 

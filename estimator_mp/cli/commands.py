@@ -385,7 +385,7 @@ def check_function(flag: str, name: str) -> None:
   module, colon, function = name.partition(":")
   if not (module and colon and function):
     raise FlagsError(
-      f"--{flag}={name} is no module:function; write it like my_model:{flag}"
+      f"--{flag}={name} is not module:function; write it like my_model:{flag}"
     )
 
 
@@ -404,11 +404,12 @@ def parse_params(text: str | None) -> dict[str, Any] | None:
     value = json_values.parse(text)
   except json.JSONDecodeError as error:
     raise FlagsError(
-      f'--params={text} is no JSON ({error}); write it like {{"units": 64}}'
+      f'--params={text} is not valid JSON ({error}); write it like {{"units": '
+      "64}"
     ) from error
   if not isinstance(value, dict):
     raise FlagsError(
-      f'--params={text} is no JSON object; write it like {{"units": 64}}'
+      f'--params={text} is not a JSON object; write it like {{"units": 64}}'
     )
   return value
 

@@ -275,7 +275,7 @@ class _Run:
     )
     show("\n".join(header))
     if trained and not input_position.has_position(options.model_dir, trained):
-      show("The order of the examples begins anew: it was not saved.")
+      show("The input starts from its beginning: its position was not saved.")
     return trained
 
   def _train_and_evaluate(self, trained: int) -> dict[str, float]:
@@ -398,9 +398,9 @@ def run_command(options: train_flags.TrainOptions) -> int:
     return _report_interruption(interrupted, options.model_dir)
   except tf.estimator.NanLossDuringTrainingError as error:
     raise RunError(
-      f"the loss is no longer a number; --learning_rate={options.learning_rate}"
-      f" is too large for --optimizer={options.optimizer}, use a smaller one"
-      " and another --model_dir"
+      f"the loss is NaN; --learning_rate={options.learning_rate} is too large"
+      f" for --optimizer={options.optimizer}; use a smaller one and another"
+      " --model_dir"
     ) from error
   except split_rules.SplitError:
     raise  # It is of an option, which only the model can be compared with.

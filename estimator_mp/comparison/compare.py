@@ -168,7 +168,7 @@ def _check_arguments(
     )
   if not 0 <= tolerance < 1:
     raise ValueError(
-      f"tolerance={tolerance!r} is no part of a number; use one from 0 up to 1,"
+      f"tolerance={tolerance!r} is out of range; use a number from 0 up to 1,"
       " such as 1e-5"
     )
 
@@ -181,7 +181,7 @@ def _find_checkpoint(given: str) -> str:
     found = given if tf.io.gfile.exists(f"{given}.index") else None
   if found is None:
     raise ValueError(
-      f"checkpoint={given!r} is no checkpoint, and no model_dir with one; give "
-      "the path of one, or none for initial values"
+      f"checkpoint={given!r} is neither a checkpoint nor a model_dir with one; "
+      "give the path of one, or none for initial values"
     )
   return str(found)

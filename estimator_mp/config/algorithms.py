@@ -237,7 +237,7 @@ def _misfit(
   for device in devices:
     if algorithm.device_type not in (None, devices_lib.device_type(device)):
       return (
-        f"cannot run on {device}, which is no {algorithm.device_type}; use "
+        f"cannot run on {device}, which is not a {algorithm.device_type}; use "
         "algorithm='copy', or 'auto', which chooses by the devices"
       )
   if algorithm.needs_one_type and len(types) > 1:

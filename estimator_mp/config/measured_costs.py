@@ -41,13 +41,13 @@ class MeasuredCosts:
     """
     seconds = values.get("seconds") if isinstance(values, Mapping) else None
     if not isinstance(seconds, Mapping):
-      raise ValueError('measured costs have no "seconds"; measure them anew')
+      raise ValueError('measured costs have no "seconds"; measure them again')
     for name, value in seconds.items():
       is_number = isinstance(value, int | float) and value is not True
       if not is_number or not math.isfinite(value) or value < 0:
         raise ValueError(
-          f"measured costs give {name!r} {value!r} seconds, which is no "
-          "positive number; measure them anew"
+          f"measured costs give {name!r} {value!r} seconds, which is not a "
+          "positive number; measure them again"
         )
     return cls(MappingProxyType({str(k): float(v) for k, v in seconds.items()}))
 
@@ -97,7 +97,7 @@ class MeasuredCosts:
     try:
       values = options.parse_json(text)
       if isinstance(values, Mapping):
-        files.check_format(values, _FORMAT, "measure them anew")
+        files.check_format(values, _FORMAT, "measure them again")
       return cls.from_dict(values)
     except ValueError as error:
       raise ValueError(f"measured_costs={path!r}: {error}") from error

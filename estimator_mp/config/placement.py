@@ -283,5 +283,5 @@ def _checked(value: Any, kind: Any) -> Any:
     (part, _) = typing.get_args(kind)
     return tuple(_checked(x, part) for x in value)
   if type(value) is not kind:  # True is an int for isinstance.
-    raise TypeError(f"{value!r} is no {kind}")
+    raise TypeError(f"{value!r} is not of type {kind}")
   return value

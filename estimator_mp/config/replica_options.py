@@ -111,8 +111,8 @@ class ReplicaOptions(MeshOptions):
       )
     if not 0 < self.top_k_fraction <= 1:
       raise ValueError(
-        f"top_k_fraction={self.top_k_fraction} is no part of a gradient; "
-        "use a number above 0 and up to 1, such as 0.01"
+        f"top_k_fraction={self.top_k_fraction} is not a fraction; use a number "
+        "above 0 and up to 1, such as 0.01"
       )
     if self.variables == "mirrored" and self.optimizer_state == "replicated":
       return

@@ -149,7 +149,7 @@ def check_config(config: ShardingConfig) -> None:
   """
   if not isinstance(config, ShardingConfig):
     raise ValueError(
-      f"config={config!r} is no ShardingConfig; write it like "
+      f"config={config!r} is not a ShardingConfig; write it like "
       'estimator_mp.ShardingConfig(mesh="stage:2")'
     )
 

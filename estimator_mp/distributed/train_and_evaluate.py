@@ -268,7 +268,10 @@ def _by_tf_estimator(
 
 def _check_seconds(name: str, seconds: float) -> None:
   if seconds <= 0:
-    raise ValueError(f"{name}={seconds} is no time to wait; it is in seconds")
+    raise ValueError(
+      f"{name}={seconds} is not a time to wait in seconds; give "
+      "a number above 0"
+    )
 
 
 def _read_by_task(estimator: Any, train_spec: Any) -> Any:
@@ -292,7 +295,7 @@ def _check_types(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
     (eval_spec, "EvalSpec"),
   ):
     if not isinstance(given, getattr(tf.compat.v1.estimator, name)):
-      raise TypeError(f"{given!r} is no tf.estimator.{name}; give one")
+      raise TypeError(f"{given!r} is not a tf.estimator.{name}; give one")
 
 
 def _check_model_dir(estimator: Any, cluster: tasks_lib.Cluster) -> None:
@@ -316,9 +319,10 @@ def _check_estimator(
   if of_run is None:
     raise ValueError(
       f"TF_CONFIG names a cluster of {len(cluster.tasks)} tasks ({cluster}), "
-      "but the Estimator's config is no estimator_mp.run_config(config, "
-      "model_dir), whose sessions obey a mesh over them; make it so, or shard "
-      "the Estimator by estimator_mp.shard_estimator"
+      "but the Estimator's config was not made by "
+      "estimator_mp.run_config(config, model_dir), whose sessions use a mesh "
+      "over them; make it so, or shard the Estimator by "
+      "estimator_mp.shard_estimator"
     )
   found = {devices.task_of(name) for name in of_run.devices}
   known = {task.device_prefix for task in cluster.tasks}

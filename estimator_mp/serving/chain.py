@@ -151,7 +151,7 @@ def _bytes(value: Any) -> bytes:
     return value.encode()
   if isinstance(value, bytes):
     return bytes(value)
-  raise TypeError(f"{value!r} is no text")
+  raise TypeError(f"{value!r} is not a string")
 
 
 def _cast(array: np.ndarray, dtype: Any) -> np.ndarray:

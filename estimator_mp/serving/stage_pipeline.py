@@ -206,7 +206,7 @@ class StagePipeline:
       reason = messages.one_line(error.details()).rpartition(": ")[2]
       return StageError(f"{name} is not reachable: {reason}")
     if code == grpc.StatusCode.UNIMPLEMENTED:
-      return StageError(f"{name} is no server of a stage")
+      return StageError(f"{name} is not a server of a stage")
     details = error.details() if code else error
     return StageError(f"{name} failed: {messages.one_line(details)}")
 
@@ -227,7 +227,8 @@ def _check(
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
       raise ValueError(
-        f"the address {address!r} is no host:port; write it like 127.0.0.1:8500"
+        f"the address {address!r} is not host:port; write it like "
+        "127.0.0.1:8500"
       )
   if in_flight < 1:
     raise ValueError(f"in_flight={in_flight} is too small; use 1 or more")

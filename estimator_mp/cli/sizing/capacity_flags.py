@@ -96,7 +96,7 @@ class CapacityOptions:
     _ = self.num_bytes, self.all_sizes
     if not self.stages:
       raise commands.FlagsError(
-        "--stages=none leaves nothing; use such as 1,2,4"
+        "--stages=none has no number of stages; use one or more, such as 1,2,4"
       )
     if self.sharding.optimizer_state == "sharded" and self.replicas == 1:
       raise commands.FlagsError(
@@ -148,10 +148,10 @@ class CapacityOptions:
       for name, size in sizes.items()
     ):
       raise commands.FlagsError(
-        f"--sizes={self.sizes} has to be JSON with sizes of "
-        f"{self.model}, which are {', '.join(known)}, such as "
-        f"{json.dumps(dict([*known.items()][:1]))}; {self.family.size} is "
-        "what is found"
+        f"--sizes={self.sizes} has to be JSON with sizes of {self.model}, "
+        f"which are {', '.join(known)}, such as "
+        f"{json.dumps(dict([*known.items()][:1]))}; {self.family.size} is the "
+        "size that is searched"
       )
     return {**known, **sizes}
 

@@ -80,8 +80,16 @@ class InputsTest(graph_case.GraphCase):
       micro_batches.inputs_with_examples({"x": make()}, rules)
 
   @parameterized.named_parameters(
-    ("no_pair", "x", "batch_axis has 'x', which is no pair of an expression"),
-    ("bool", ("x", True), "batch_axis has ('x', True), which is no pair of an"),
+    (
+      "no_pair",
+      "x",
+      "batch_axis has 'x', which is not a pair of an expression",
+    ),
+    (
+      "bool",
+      ("x", True),
+      "batch_axis has ('x', True), which is not a pair of an",
+    ),
     ("three", ("x", 0, 1), "batch_axis has ('x', 0, 1), which is no pair of"),
   )
   def test_malformed_rule(self, rule, start):

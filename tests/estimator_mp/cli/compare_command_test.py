@@ -142,13 +142,13 @@ class CommandTest(parameterized.TestCase):
     (
       "malformed",
       [*_THEIRS, "--input_fn=input_fn"],
-      "--input_fn=input_fn is no module:function; write it like"
+      "--input_fn=input_fn is not module:function; write it like"
       " my_model:input_fn",
     ),
     (
       "tolerance",
       ["--tolerance=1"],
-      "tolerance=1.0 is no part of a number; use one from 0 up to 1, such as"
+      "tolerance=1.0 is out of range; use a number from 0 up to 1, such as"
       " 1e-5",
     ),
   )
@@ -175,7 +175,7 @@ class CommandTest(parameterized.TestCase):
       errors, f"compare: --input_fn={input_fn} raised {expected}"
     )
     self.assertRegex(
-      errors, r"their_compared\.py, line \d+\); mend that first\n$"
+      errors, r"their_compared\.py, line \d+\); fix that first\n$"
     )
 
   def test_a_missing_feature(self):

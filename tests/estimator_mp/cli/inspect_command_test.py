@@ -133,7 +133,7 @@ class CommandTest(parameterized.TestCase):
       ["--v1_packages=bert"],
       "--v1_packages is for programs of TensorFlow 1; give --v1, too",
     ),
-    ("v1_alone", ["--v1"], "--v1 is given without --model_fn; say which"),
+    ("v1_alone", ["--v1"], "--v1 is given without --model_fn; give the"),
     (
       "labels_alone",
       ["--labels=int32[?]"],
@@ -154,12 +154,12 @@ class CommandTest(parameterized.TestCase):
     (
       "params",
       ["--model_fn=a:b", "--features=f:bool[]", "--params=[1]"],
-      '--params=[1] is no JSON object; write it like {"units": 64}',
+      '--params=[1] is not a JSON object; write it like {"units": 64}',
     ),
     (
       "no_function",
       ["--model_fn=their_program", "--features=x:float32[?,10]"],
-      "--model_fn=their_program is no module:function; write it like "
+      "--model_fn=their_program is not module:function; write it like "
       "my_model:model_fn",
     ),
     (

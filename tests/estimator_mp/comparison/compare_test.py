@@ -394,12 +394,12 @@ class ErrorsTest(parameterized.TestCase):
     (
       "no_step",
       {"steps": 0},
-      "steps=0 would compare nothing; use a whole number from 1 on",
+      "steps=0 would compare nothing; use an integer from 1 on",
     ),
     (
       "tolerance",
       {"tolerance": -1.0},
-      "tolerance=-1.0 is no part of a number; use one from 0 up to 1, such as "
+      "tolerance=-1.0 is out of range; use a number from 0 up to 1, such as "
       "1e-5",
     ),
     (
@@ -416,8 +416,8 @@ class ErrorsTest(parameterized.TestCase):
     (
       "no_checkpoint",
       {"checkpoint": "nowhere"},
-      "checkpoint='nowhere' is no checkpoint, and no model_dir with one; give "
-      "the path of one, or none for initial values",
+      "checkpoint='nowhere' is neither a checkpoint nor a model_dir with one; "
+      "give the path of one, or none for initial values",
     ),
   )
   def test_error(self, arguments, expected):

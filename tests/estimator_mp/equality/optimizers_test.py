@@ -51,7 +51,7 @@ class OptimizersTest(transparency.TransparencyTestCase):
     with self.assertRaisesWithLiteralMatch(
       ValueError,
       "model_fn makes 'CrossReplicaSum', an op of CrossShardOptimizer that "
-      "only a TPU can run, and a mesh has none; wrap the optimizer on TPUs "
+      "only a TPU can run, and a mesh has no TPU; wrap the optimizer on TPUs "
       "only",
     ):
       estimator.train(zoo.input_fn, steps=1)

@@ -271,8 +271,8 @@ class ShardEstimatorTest(parameterized.TestCase):
     (
       "no_estimator",
       lambda: model_fn,
-      r"estimator=<function model_fn at .*> is no Estimator; give one, such as "
-      r"tf.estimator.DNNClassifier\(...\), or shard a model_fn by "
+      "estimator=<function model_fn at .*> is not an Estimator; give one, such "
+      r"as tf.estimator.DNNClassifier\(...\), or shard a model_fn by "
       "estimator_mp.shard_model_fn",
     ),
     (

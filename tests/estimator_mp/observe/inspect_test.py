@@ -452,7 +452,7 @@ class InputSpecTest(parameterized.TestCase):
     (
       "unknown_dtype",
       "x:floaty[?]",
-      "'floaty' is no dtype of TensorFlow; use one such as float32, int32, "
+      "'floaty' is not a dtype of TensorFlow; use one such as float32, int32, "
       "int64, bool or string",
     ),
     (

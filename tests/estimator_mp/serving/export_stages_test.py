@@ -377,7 +377,8 @@ class RefusedTest(parameterized.TestCase):
       return tf.estimator.export.ServingInputReceiver(features, {"x": x})
 
     with self.assertRaisesRegex(
-      ValueError, "^x of the signature serving_default is no dense tensor, and"
+      ValueError,
+      "^x of the signature serving_default is not a dense tensor, and",
     ):
       self._export(lambda output: {"output": output}, receiver_fn)
 

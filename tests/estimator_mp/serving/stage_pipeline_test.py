@@ -219,7 +219,7 @@ class FailureTest(ServedTest):
     )
     for addresses, expression in (
       (here[:2], r"^there are 2 address\(es\) for 3 stage\(s\); give one for"),
-      ([*here[:2], "8500"], r"^the address '8500' is no host:port; write it "),
+      ([*here[:2], "8500"], r"^the address '8500' is not host:port; write it "),
     ):
       with self.assertRaisesRegex(ValueError, expression):
         stage_pipeline.StagePipeline(self.folder, addresses)
@@ -295,7 +295,10 @@ class FailureTest(ServedTest):
     run = channel.unary_unary(f"/{messages.SERVICE}/{messages.RUN}")
     for message, expression in (
       (b"\xff", "^the message has no tensors: "),
-      (messages.encode("x", {}), "^'x' is no signature; there are serving_def"),
+      (
+        messages.encode("x", {}),
+        "^'x' is not a signature; there are serving_def",
+      ),
       (messages.encode("serving_default", {}), "^serving_default takes word, "),
     ):
       with self.assertRaises(grpc.RpcError) as raised:

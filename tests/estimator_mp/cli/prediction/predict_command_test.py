@@ -135,7 +135,7 @@ class CommandTest(parameterized.TestCase):
 
   @parameterized.parameters(
     (["{"], "line 1: Expecting property name enclosed in double quotes"),
-    (["[1]"], "line 1: it is no JSON object"),
+    (["[1]"], "line 1: it is not a JSON object"),
     ([{"x": [0] * 6}], "line 1: there is no value for the input 'ids'; the mo"),
     (
       [{"x": [0] * 6, "ids": [0] * 4}, {"x": [0] * 6, "ids": [0] * 4, "y": 1}],
