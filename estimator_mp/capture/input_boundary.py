@@ -73,8 +73,8 @@ def ops_of_input(
   if not of_input:
     raise ValueError(
       "prefetch_inputs=True takes elements of tf.data before the step that "
-      "needs them, but features and labels are none; return a tf.data.Dataset "
-      f"from input_fn, or {_OFF}"
+      "needs them, but features and labels are not from tf.data; return a "
+      f"tf.data.Dataset from input_fn, or {_OFF}"
     )
 
   def visit(op: tf.Operation) -> bool:
@@ -121,8 +121,8 @@ def _check_any_time(
     op = min(changing, key=lambda op: op.name)
     raise ValueError(
       "prefetch_inputs=True runs input_fn's ops before the step that needs "
-      f"them, and {op.name} ({op.type}) may give something else then; let "
-      f"tf.data's functions do it without variables, or {_OFF}"
+      f"them, and {op.name} ({op.type}) may give another result then; move it "
+      f"into tf.data's functions, without variables, or {_OFF}"
     )
 
 

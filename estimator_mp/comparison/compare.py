@@ -134,8 +134,8 @@ def _started(
   ) as error:
     reason = " ".join(error.message.split())[:_MOST_LETTERS]
     raise ValueError(
-      f"checkpoint={checkpoint!r} is not of this model ({reason}); give one "
-      "that this model_fn was trained to, or none for initial values"
+      f"checkpoint={checkpoint!r} is not of this model ({reason}); give a "
+      "checkpoint of this model_fn, or none for initial values"
     ) from error
 
 

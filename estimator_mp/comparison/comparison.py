@@ -72,7 +72,7 @@ class Comparison:
     if self.only_rounding:
       lines += [
         "",
-        "not compared, as their gradients are zero but for rounding: "
+        "not compared, as their gradients are zero up to rounding: "
         + ", ".join(self.only_rounding),
       ]
     return "\n".join([*lines, "", self.verdict()])
@@ -88,7 +88,7 @@ class Comparison:
         f" (tolerance {self.tolerance:g})"
       )
     return (
-      f"not equal: from step {parted.number} on they part, by"
+      f"not equal: from step {parted.number} on they differ, by"
       f" {parted.largest():.1e} (tolerance {self.tolerance:g}); {self.reason}"
     )
 

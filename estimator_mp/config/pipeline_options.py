@@ -68,8 +68,8 @@ class PipelineOptions(MeshOptions):
   )
   max_live_micro_batches: int | None = _option(
     None,
-    "Maximum number of micro-batches that a device holds at a time, for"
-    " --schedule=auto; by default the number of devices in the pipeline.",
+    "For --schedule=auto: maximum number of micro-batches that a device holds"
+    " at a time; by default the number of devices in the pipeline.",
     minimum=1,
   )
   num_virtual_stages: int | None = _option(

@@ -74,10 +74,10 @@ def check_network(cluster: tasks_lib.Cluster, trusted_network: bool) -> None:
     raise ValueError(
       f"{cluster.task} would serve on all interfaces of this machine "
       f"({', '.join(found)}), whatever address TF_CONFIG names, and "
-      "TensorFlow's server lets everybody who reaches it run anything; if a "
-      "firewall lets only machines of the cluster reach it, say so by "
-      "trusted_network=True (--trusted_network), or start the tasks by "
-      "//estimator_mp:launch, in a network of their own"
+      "TensorFlow's server lets anyone who reaches it run code, but "
+      "trusted_network=True is not set; set it (--trusted_network) if a "
+      "firewall lets only machines of the cluster reach it, or start the tasks "
+      "by //estimator_mp:launch, in a network of their own"
     )
 
 

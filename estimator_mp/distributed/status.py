@@ -153,8 +153,7 @@ def wait_until_all_answer(
         task, address = next(iter(missing.items()))
         raise TaskError(
           f"{task} at {address} did not answer within {seconds:g} s; start it, "
-          "let nothing between the machines hold back its port, or raise "
-          "startup_timeout"
+          "open its port between the machines, or raise startup_timeout"
         )
       if waited >= named:
         LOG.warning(

@@ -45,7 +45,7 @@ class Why(enum.Enum):
     "loops and conds of TensorFlow 1 see all examples; "
     "tf.compat.v1.enable_control_flow_v2() makes ops of them that have rules"
   )
-  FUNCTION = "not everything in it, or in its gradient, has a rule that holds"
+  FUNCTION = "an op in it, or in its gradient, has no rule that holds"
   STATE = "it has state; use " + _IF_PER_EXAMPLE
   NO_RULE = "its type has no rule; use " + _IF_PER_EXAMPLE
   ACROSS = "its rule does not hold along examples; use " + _IF_PER_EXAMPLE
@@ -97,7 +97,7 @@ class Once:
   def help(self) -> str:
     """What would help, for people."""
     if self.where is Where.BEFORE:
-      return "slices share no work of it, but none waits for another"
+      return "slices do not share its work, but none waits for another"
     return self.why.value.format(self.expression)
 
   def __str__(self) -> str:

@@ -124,8 +124,8 @@ def as_array(name: str, value: Any, spec: TensorSpec) -> np.ndarray:
       array = _cast(array, dtype.as_numpy_dtype)
   except (TypeError, ValueError) as error:
     raise ValueError(
-      f"the input {name!r} is to be {spec.dtype}{shape_text(spec.shape)}, and "
-      f"cannot be made of what was given: {error}"
+      f"the input {name!r} has to be {spec.dtype}{shape_text(spec.shape)}, and "
+      f"the given value cannot be converted: {error}"
     ) from error
   if not tf.TensorShape(spec.shape).is_compatible_with(array.shape):
     raise ValueError(

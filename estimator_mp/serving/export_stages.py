@@ -90,8 +90,8 @@ def _write_stages(
     _log(name, of_one)
   if not any(steps.values()):
     raise ValueError(
-      "the model's predictions are what its caller gives, so that no stage has "
-      "anything to compute; predict something that the model makes"
+      "the model's predictions are its inputs, so that no stage has anything "
+      "to compute; predict a tensor that the model computes"
     )
   models = {
     number: StageModel(
@@ -135,8 +135,8 @@ def _log(name: str, steps: Sequence[Step]) -> None:
   if again:
     first = min((op.name for op in again[0].ops), default="an output")
     logging.warning(
-      "%s visits stages again, which costs round trips: %s. The first to do so "
-      "is stage %d, such as for %s; place that where what it reads is.",
+      "%s visits stages again, which costs round trips: %s. The first of them "
+      "is stage %d, such as for %s; place that op on the stage of its inputs.",
       name,
       stages,
       again[0].stage,

@@ -290,6 +290,6 @@ def _ops_inside(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
 def _spans(op: tf.Operation) -> str:
   """Returns the text of the error for a loop or branch on several stages."""
   return (
-    f"{op.name} ({op.type}) is in a loop or a branch that several stages have "
-    "a part of; place all of it on one stage"
+    f"{op.name} ({op.type}) is in a loop or a branch that spans several "
+    "stages; place all of it on one stage"
   )

@@ -90,8 +90,8 @@ def check_cluster(
   """
   if is_cluster_run() and not all(map(devices.task_of, mesh.devices)):
     raise ValueError(
-      f"the model was sharded over {', '.join(mesh.devices)}, which are of no "
-      "task of TF_CONFIG's cluster; set TF_CONFIG before shard_model_fn is "
+      f"the model was sharded over {', '.join(mesh.devices)}, which belong to "
+      "no task of TF_CONFIG's cluster; set TF_CONFIG before shard_model_fn is "
       "called"
     )
   cluster = run_config.cluster_spec

@@ -91,7 +91,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
       if step:
         _log(f"step {step} was saved without it")
     elif not self._position.restore(session, path):
-      _log(f"the input_fn is another one than the one of {path}")
+      _log(f"the input_fn is not that of {path}")
     self._session = weakref.ref(session)
     self._listen()
 
@@ -102,8 +102,9 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     if not savers:
       raise ValueError(
         "save_input_position=True saves whenever the Saver of the checkpoints "
-        "does, but scaffold_fn keeps it for itself; add it to the collection "
-        "tf.compat.v1.GraphKeys.SAVERS, or leave save_input_position out"
+        "does, but scaffold_fn does not register that Saver; add it to the "
+        "collection tf.compat.v1.GraphKeys.SAVERS, or leave "
+        "save_input_position out"
       )
     if self._saver is None:
       self._saver = savers[0]
@@ -173,7 +174,9 @@ def _path(model_dir: str, step: int | str) -> str:
 
 def _log(why: str) -> None:
   v1.logging.warning(
-    "The input begins anew, not where the checkpoint was saved: %s", why
+    "The input starts from its beginning, not from the position of the "
+    "checkpoint: %s",
+    why,
   )
 
 
@@ -254,7 +257,8 @@ class _Position:
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
       raise ValueError(
         f"{path}.index holds no position in the input: it, or the data file "
-        "beside it, is damaged; delete it, and the input begins anew"
+        "beside it, is damaged; delete it, and the input starts from its "
+        "beginning"
       ) from error
     return True
 

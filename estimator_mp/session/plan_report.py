@@ -26,9 +26,9 @@ def log(
   is_idle = plan.splits is not None and not plan.splits.variables
   if is_idle and mesh.axis_size("model") > 1:
     to.warning(
-      "mesh=%r: no variable of the model is split over the model axis, so "
-      "that the first of its devices does the work of all; say by rules of "
-      "split what to split, or leave the axis out",
+      "mesh=%r: no variable of the model is split over the model axis, so that "
+      "its first device does all the work; give rules of split, or leave the "
+      "axis out",
       asked,
     )
   to.info("Placement to %s on mesh %s:\n%s", mode, mesh, plan.placement.table())

@@ -56,8 +56,8 @@ def check_fits(spec: tf.estimator.EstimatorSpec, model_dir: str) -> None:
   if missing:
     more = f" and {len(missing) - 1:,} more" if missing[1:] else ""
     raise ValueError(
-      f"{path} is of another model: it has no {missing[0]}{more}; train the "
-      "model that it is of, or choose another model_dir"
+      f"{path} is of another model: it has no {missing[0]}{more}; train that "
+      "model, or choose another model_dir"
     )
   for name, shape in wanted.items():
     found = shapes.get(name)

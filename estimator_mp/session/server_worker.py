@@ -79,7 +79,7 @@ def check(
     (
       mesh.axis_size("data") > 1 and config.variables == "mirrored",
       f'mesh {mesh} with variables="mirrored"',
-      "other workers change the variables, and mirrors would not hear of it",
+      "other workers change the variables, and mirrors would not be updated",
       'use variables="shared", or more workers instead of a data axis',
     ),
     (

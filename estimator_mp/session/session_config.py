@@ -307,8 +307,7 @@ def _check_no_conflict(
     if strategy is not None:
       raise ValueError(
         f"the Estimator's config has {name}={type(strategy).__name__}, which "
-        f"uses devices in its own way, and mesh {mesh} in another; leave one "
-        "of them out"
+        f"assigns devices itself, as mesh {mesh} does; leave one of them out"
       )
   expected = sharded_run_of(given)
   if expected is not None and expected.devices != mesh.devices:

@@ -50,7 +50,7 @@ def leave_out_broken(
   whole = [path for path in paths if what_is_missing(path) is None]
   if not whole:
     return
-  say(f"{newest} is not whole: {lack}; training goes on from {whole[-1]}")
+  say(f"{newest} is incomplete: {lack}; training goes on from {whole[-1]}")
   v1.train.update_checkpoint_state(model_dir, whole[-1], whole)
 
 

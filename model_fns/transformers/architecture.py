@@ -61,8 +61,8 @@ class Architecture:
       )
     if not 0 <= self.dropout < 1:
       raise ValueError(
-        f"dropout={self.dropout} is no part that can be dropped; use 0 up to, "
-        "but not, 1"
+        f"dropout={self.dropout} is out of range; use 0 or more, and less than "
+        "1"
       )
 
   @property

@@ -128,8 +128,8 @@ class Bridges:
       return self.read(gradient)
     if bridge.rows is None:
       raise ValueError(
-        f"{of.name} is a part of a sparse gradient, and its gradient is asked "
-        "for; micro-batches and replicas cannot differentiate a sparse "
+        f"{of.name} is a part of a sparse gradient, and its gradient is "
+        "requested; micro-batches and replicas cannot differentiate a sparse "
         "gradient: read the variable whole (tf.identity of it), or use "
         "num_micro_batches=1 and no data axis"
       )

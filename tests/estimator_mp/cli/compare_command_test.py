@@ -103,7 +103,7 @@ class CommandTest(parameterized.TestCase):
     self.assertEqual((code, errors), (1, ""))
     self.assertRegex(
       output.splitlines()[-1],
-      r"^not equal: from step 1 on they part, by \S+ \(tolerance 1e-05\); "
+      r"^not equal: from step 1 on they differ, by \S+ \(tolerance 1e-05\); "
       r"random ops \(dropout/",
     )
     code, _, _ = run_main(*parted, "--tolerance=0.999")

@@ -482,7 +482,7 @@ class DamageTest(parameterized.TestCase):
     first, *output = train_runs.output(self.model_dir, *_mlp(4)).splitlines()
     self.assertRegex(
       first,
-      f"^{self.model_dir}/model.ckpt-4 is not whole: {lack}; training goes on"
+      f"^{self.model_dir}/model.ckpt-4 is incomplete: {lack}; training goes on"
       f" from {self.model_dir}/model.ckpt-2$",
     )
     self.assertIn("  steps        2 to 4,", "\n".join(output))

@@ -305,7 +305,8 @@ class EqualTest(parameterized.TestCase):
       self._assert_equal(compared, 2)
       self.assertEqual(compared.start, given)
     with self.assertRaisesRegex(
-      ValueError, r"^checkpoint='.*' is not of this model \(.*\); give one that"
+      ValueError,
+      r"^checkpoint='.*' is not of this model \(.*\); give a checkpoint of this",
     ):
       estimator_mp.compare(_hooked, _input_fn, _TWO, checkpoint=folder)
 
@@ -353,7 +354,7 @@ class PartingTest(parameterized.TestCase):
     self.assertEqual(compared.parted.number, 1)
     self.assertStartsWith(
       compared.text().splitlines()[-1],
-      "not equal: from step 1 on they part, by ",
+      "not equal: from step 1 on they differ, by ",
     )
     self.assertEndsWith(compared.text(), compared.reason)
 
@@ -379,8 +380,8 @@ class PartingTest(parameterized.TestCase):
     self.assertGreater(compared.parted.number, 1)
     self.assertStartsWith(
       compared.reason,
-      "sums in another order round differently, and training lets that grow; "
-      "compare with restart_each_step, ",
+      "sums in another order round differently, and training amplifies the "
+      "difference; compare with restart_each_step, ",
     )
     again = estimator_mp.compare(
       model_fn, _input_fn, _TWO, 3, restart_each_step=True

@@ -385,9 +385,9 @@ MODELS: tuple[tuple[str, Any, dict[str, Any], str], ...] = (
     "never_asks_for_gradients",
     never_asks,
     {},
-    "model_fn returned a spec for training but never asked for gradients of "
-    "the Estimator's graph, so nothing was sharded; ask by tf.gradients, an "
-    "optimizer's minimize or compute_gradients, or tf.GradientTape inside "
+    "model_fn returned a spec for training but computed no gradients in the "
+    "Estimator's graph, so nothing was sharded; compute them by tf.gradients, "
+    "an optimizer's minimize or compute_gradients, or tf.GradientTape inside "
     "model_fn",
   ),
   (

@@ -296,9 +296,9 @@ class ChiefTest(absltest.TestCase):
     )
     with self.assertRaisesRegex(
       ValueError,
-      "^the model was sharded over /device:CPU:0, /device:CPU:1, which are of "
-      "no task of TF_CONFIG's cluster; set TF_CONFIG before shard_model_fn is "
-      "called$",
+      "^the model was sharded over /device:CPU:0, /device:CPU:1, which belong "
+      "to no task of TF_CONFIG's cluster; set TF_CONFIG before shard_model_fn "
+      "is called$",
     ):
       _run(estimator)
 

@@ -257,7 +257,7 @@ class FailureTest(ServedTest):
     for request, expression in (
       ({}, "^there is no value for the input 'word'; the model needs word$"),
       ({"x": 1, "word": ["a"]}, "^the model has no input 'x'; it has word$"),
-      ({"word": [1]}, r"^the input 'word' is to be string\[\?\], and cannot"),
+      ({"word": [1]}, r"^the input 'word' has to be string\[\?\], and the"),
       ({"word": "a"}, r"^the input 'word' has the shape \[\], but the model "),
     ):
       with self.assertRaisesRegex(ValueError, expression):
