@@ -149,7 +149,7 @@ class CommandTest(parameterized.TestCase):
     (
       "features",
       ["--model_fn=their_program:model_fn", "--features=x"],
-      "--features=x: 'x' is no name:dtype[dimensions]; write it like ",
+      "--features=x: 'x' is not name:dtype[dimensions]; write it like ",
     ),
     (
       "params",

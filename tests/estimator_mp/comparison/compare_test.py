@@ -306,7 +306,7 @@ class EqualTest(parameterized.TestCase):
       self.assertEqual(compared.start, given)
     with self.assertRaisesRegex(
       ValueError,
-      r"^checkpoint='.*' is not of this model \(.*\); give a checkpoint of this",
+      r"^checkpoint='.*' is not of this model \(.*\); give a checkpoint of",
     ):
       estimator_mp.compare(_hooked, _input_fn, _TWO, checkpoint=folder)
 

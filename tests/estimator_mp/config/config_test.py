@@ -370,7 +370,7 @@ class OptionsTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     ("small", {"count": 0}, "count=0 is too small; use 1 or more"),
-    ("kind", {"count": 1.5}, "count=1.5 has the wrong type; give a whole numb"),
+    ("kind", {"count": 1.5}, "count=1.5 has the wrong type; give an integer"),
     ("word", {"word": "c"}, "word='c' is not known; use one of a, b"),
     ("rate", {"rate": "x"}, "rate='x' has the wrong type; give a number"),
   )

@@ -446,7 +446,7 @@ class InputSpecTest(parameterized.TestCase):
     (
       "no_dimensions",
       "x:float32",
-      "'x:float32' is no name:dtype[dimensions]; write it like "
+      "'x:float32' is not name:dtype[dimensions]; write it like "
       "x:float32[?,10],ids:int32[?,128], with ? for the batch",
     ),
     (

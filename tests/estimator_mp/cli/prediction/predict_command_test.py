@@ -143,7 +143,7 @@ class CommandTest(parameterized.TestCase):
     ),
     (
       [{"x": [0] * 6, "ids": [0] * 4}, {"x": [0] * 5, "ids": [0] * 4}],
-      "lines 1 to 2: the input 'x' has to be float32[?,6], and the given value ca",
+      "lines 1 to 2: the input 'x' has to be float32[?,6], and the given val",
     ),
     (
       [{"x": [0] * 5, "ids": [0] * 4}],
@@ -151,7 +151,7 @@ class CommandTest(parameterized.TestCase):
     ),
     (
       [{"x": [0] * 6, "ids": [0.5] * 4}],
-      "lines 1 to 1: the input 'ids' has to be int64[?,4], and the given value ca",
+      "lines 1 to 1: the input 'ids' has to be int64[?,4], and the given val",
     ),
   )
   def test_wrong_examples(self, rows, expected):
