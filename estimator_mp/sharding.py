@@ -58,15 +58,15 @@ def shard_model_fn(
     config: The mesh, and how the model is placed on it.
 
   Returns:
-    A model_fn with the same arguments, and `config` besides. Without `config`
-    it cannot check the session's settings, nor find a saved placement.
+    A model_fn with the same arguments, and also `config`. Without `config` it
+    cannot check the session's settings, nor find a saved placement.
 
   Raises:
-    ValueError: If model_fn or config is something else. When it is called: if
+    ValueError: If model_fn or config is of another type. When it is called: if
       a task of a cluster is to train without the others, the checkpoint in
-      model_dir is of another model, or of other sizes, or the model cannot
-      be placed or split as `config` says, trains without asking for gradients
-      in a way that can be intercepted, or is to be distributed by a strategy.
+      model_dir is of another model, or of other sizes, or the model cannot be
+      placed or split as `config` says, trains without asking for gradients in a
+      way that can be intercepted, or is to be distributed by a strategy.
     ImportError: When it is called, if aggregation is "horovod" and Horovod
       cannot be imported.
   """

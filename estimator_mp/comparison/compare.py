@@ -40,8 +40,8 @@ def compare(
 
   Both start from one checkpoint, so that it does not matter how initial values
   are drawn, and get the same batches, which are read from `input_fn` once. The
-  spec's Scaffold and training hooks work as they do for an Estimator. Nothing
-  is written but in a temporary folder. Layers of tf_keras stay seeded by the
+  spec's Scaffold and training hooks work as they do for an Estimator. Only a
+  temporary folder is written to. Layers of tf_keras stay seeded by the
   RunConfig's seed afterwards.
 
   Args:
@@ -49,16 +49,16 @@ def compare(
       will do.
     input_fn: Its input_fn for training.
     config: How to shard it.
-    steps: How many training steps; fewer if `input_fn` ends before.
+    steps: Number of training steps; fewer if `input_fn` ends before.
     tolerance: The largest difference that counts as equal; see `ComparedStep`.
     params: The Estimator's params.
     run_config: The Estimator's RunConfig: its seed and the plain model's
       session are as it says. None for one of defaults.
     checkpoint: A checkpoint, or a model_dir with one, to start from; None for
       the plain model's initial values.
-    restart_each_step: Whether the sharded model begins every step with the
-      plain one's variables, so that no difference can grow. It is built anew
-      each time.
+    restart_each_step: Whether the sharded model starts every step from the
+      plain model's variables, so that differences do not accumulate. It is
+      built again each time.
 
   Raises:
     ValueError: If an argument is wrong, the checkpoint is not of this model,

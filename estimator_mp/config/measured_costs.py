@@ -16,7 +16,7 @@ _FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class MeasuredCosts:
-  """What `measure_costs` found.
+  """The costs that `measure_costs` measured.
 
   Attributes:
     seconds: For each op by name, the seconds of it and of its gradient in a
@@ -37,7 +37,7 @@ class MeasuredCosts:
       values: What it returned.
 
     Raises:
-      ValueError: If they are none; the message says what is wrong.
+      ValueError: If they are malformed; the message says how.
     """
     seconds = values.get("seconds") if isinstance(values, Mapping) else None
     if not isinstance(seconds, Mapping):
@@ -63,7 +63,7 @@ class MeasuredCosts:
       text: What it returned.
 
     Raises:
-      ValueError: If it is no JSON, or no costs.
+      ValueError: If it is not valid JSON, or does not hold costs.
     """
     return cls.from_dict(options.parse_json(text))
 

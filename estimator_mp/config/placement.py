@@ -62,13 +62,13 @@ def names_of_strategies() -> str:
 
 @dataclasses.dataclass(frozen=True)
 class StagePlacement:
-  """What one stage holds.
+  """The contents of one stage.
 
   Attributes:
     stage: The stage's coordinate on the mesh.
     device: Its canonical device name.
     layers: The names of its layers, in order.
-    parameters: How many numbers its trainable variables hold.
+    parameters: The number of parameters of its trainable variables.
     variable_bytes: The bytes of all its variables: the trainable ones,
       statistics and optimizer slots.
   """
@@ -127,17 +127,17 @@ class Transfer:
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-  """What every stage of a model holds.
+  """The contents of every stage of a model.
 
   Attributes:
     stages: One entry per stage, in order.
     ops: The stages of ops and variables, by name; empty where the layers of a
       stage say all.
-    transfers: What the devices send each other in a step, as planned; empty
-      where that is not known.
-    replicas: What each device of each replica holds; empty where each stage
-      has one device: there is no `model` axis, and the graph has one replica,
-      as those for evaluation and prediction have.
+    transfers: The planned transfers between devices in a step; empty where they
+      are not known.
+    replicas: The contents of each device of each replica; empty where each
+      stage has one device: there is no `model` axis, and the graph has one
+      replica, as those for evaluation and prediction have.
   """
 
   stages: tuple[StagePlacement, ...]
@@ -206,7 +206,7 @@ class Placement:
     return cls(stages, MappingProxyType(ops), transfers, replicas)
 
   def table(self) -> str:
-    """Returns a table for people: stages, their sum, and what is sent.
+    """Returns a readable table: stages, their sum, and transfers.
 
     Where stages have several devices it has a line for each of them.
     """

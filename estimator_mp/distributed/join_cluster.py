@@ -43,8 +43,8 @@ def join_cluster(
       `resolver.task_type = "worker"; resolver.task_id = 2`.
 
   Returns:
-    What TF_CONFIG says now: the cluster, the task of this process, the
-    environment "cloud", and what else TF_CONFIG said before.
+    The new TF_CONFIG: the cluster, the task of this process, the environment
+    "cloud", and all other entries that TF_CONFIG had before.
 
   Raises:
     ValueError: If the resolver has no tasks, or does not say which of them

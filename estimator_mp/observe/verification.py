@@ -181,12 +181,12 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
   """Verifies the placement of a graph on the first step of a session.
 
   The check costs one step that also returns its partition graphs; later steps
-  are not touched. It runs again when a session is made anew.
+  are not touched. It runs again in each new session.
 
   Attributes:
-    observed: What each device executed in that step, by canonical device
-      name; empty before it.
-    transfers: What the devices sent each other in that step; empty before it.
+    observed: The ops that each device executed in that step, by canonical
+      device name; empty before it.
+    transfers: The transfers between devices in that step; empty before it.
   """
 
   def __init__(self) -> None:

@@ -44,9 +44,9 @@ class InputPositionHook(tf.estimator.SessionRunHook):
 
   The first step after a start gets the batch after the one of the
   checkpoint's step; shuffle buffers and random seeds of `tf.data` are
-  restored too. The data begins anew, as without the hook, if the checkpoint has
-  no position (of a run without the hook), if the input_fn has changed, and if
-  the last run has read all of its data.
+  restored too. The input starts from its beginning, as without the hook, if the
+  checkpoint has no position (of a run without the hook), if the input_fn has
+  changed, and if the last run has read all of its data.
   """
 
   def __init__(self, model_dir: str, scaffold: Any = None):
@@ -81,7 +81,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
 
     Raises:
       ValueError: If the state of the input cannot be saved, the file with that
-        of the last run is damaged, or nothing is known of the Saver.
+        of the last run is damaged, or the Saver is not known.
     """
     self._is_in_step = False
     self._position.check(session)
@@ -151,7 +151,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     self._is_in_step = False
 
   def end(self, session: tf.compat.v1.Session) -> None:
-    """Forgets the position if the data has ended: the next run begins anew."""
+    """Drops the position if the data has ended: the next run starts anew."""
     if self._is_in_step:
       step = int(session.run(v1.train.get_global_step(session.graph)))
       self._remove(_path(self._model_dir, step) + ".index")

@@ -197,7 +197,7 @@ def run_config(
   save_input_position: bool = False,
   **run_config_kwargs: Any,
 ) -> tf.estimator.RunConfig:
-  """Returns a RunConfig whose sessions hold and obey a mesh.
+  """Returns a RunConfig whose sessions have the devices of a mesh.
 
   - Hard placement (`allow_soft_placement=False`): an op that cannot run where
     it was placed is an error, not a silent move to the first device.
@@ -223,15 +223,15 @@ def run_config(
       goes on with the batch that would have been next. See
       `InputPositionHook`.
     **run_config_kwargs: Anything else `tf.estimator.RunConfig` takes. A
-      `session_config` given here keeps all it says that the list above does
-      not, and is not changed itself. With a `tpu_config`, the result is the
+      `session_config` given here keeps all settings that are not in the list
+      above, and is not changed itself. With a `tpu_config`, the result is the
       RunConfig that a `TPUEstimator` (with `use_tpu=False`) asks for.
 
   Returns:
     A new `tf.estimator.RunConfig`.
 
   Raises:
-    ValueError: If `config` is no ShardingConfig, there is a distribution
+    ValueError: If `config` is not a ShardingConfig, there is a distribution
       strategy, logical GPUs are needed and `session_config` divides GPUs, or
       the input's position is to be saved though each process has an input of
       its own, or batches are prefetched. When training begins: if the graph was
