@@ -1,4 +1,4 @@
-"""shard_estimator: an Estimator whose model_fn nobody wrote, or can see."""
+"""shard_estimator: any Estimator, also without access to its model_fn."""
 
 import functools
 from collections.abc import Callable

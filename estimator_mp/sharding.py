@@ -1,4 +1,4 @@
-"""shard_model_fn: a model_fn that nobody edits, on several devices.
+"""shard_model_fn: an unchanged model_fn on several devices.
 
     model_fn builds its forward graph             no op has a device yet
     model_fn asks for gradients     -> intercepted: every forward op and

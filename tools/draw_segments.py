@@ -1,4 +1,4 @@
-"""Draws segments: what micro-batches do without waiting for each other.
+"""Draws segments: the work of micro-batches between two waits.
 
     python -m tools.draw_segments
 

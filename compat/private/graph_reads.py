@@ -1,4 +1,4 @@
-"""What TensorFlow knows of a graph and does not tell publicly.
+"""Reads of a graph that TensorFlow has no public names for.
 
 Tested on TensorFlow 2.15.1 and 2.21.0.
 

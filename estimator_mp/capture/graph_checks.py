@@ -1,4 +1,4 @@
-"""Graph checks: mistakes in what model_fn itself says, found before a session.
+"""Graph checks: mistakes in a model_fn's graph, found before a session.
 
 TensorFlow would find them only when a session runs, in many lines, or never.
 """

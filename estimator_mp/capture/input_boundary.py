@@ -1,4 +1,4 @@
-"""The boundary of the input: what a model reads of its input pipeline.
+"""The boundary between a model and its input pipeline.
 
     tf.data -> IteratorGetNext -> ops of input_fn -> slices | the model
 

@@ -1,4 +1,4 @@
-"""Input pieces: the batch of each replica, where input_fn gives each its own.
+"""Input pieces: the batches of replicas whose input_fn gives each its own.
 
 An Estimator hands model_fn one batch. If every task reads its own part of the
 data, that batch is the concat of what the replicas' tasks have read:

@@ -1,4 +1,4 @@
-"""Inputs: what is in features and labels, under which names, on which axis."""
+"""Inputs: the tensors of features and labels, their names and batch axes."""
 
 import copy
 import re

@@ -1,4 +1,4 @@
-"""Checkpoints: which one a run resumes from, and what to do if files fail it.
+"""Checkpoints: the one that a run resumes from, and advice for damaged files.
 
 TensorFlow starts anew, and then overwrites, where the file `checkpoint` does
 not say what there is. What is damaged it reports from within the session, with

@@ -1,4 +1,4 @@
-"""What all commands have in common: their flags, the help, and how they begin.
+"""Common parts of all commands: flags, help and start.
 
 The flags come first, then TensorFlow, without its log. A wrong flag is an error
 of one line that says what would be right.

@@ -1,4 +1,4 @@
-"""What the compare command is told; the fields are the flags of the names."""
+"""The options of the compare command; each field is the flag of its name."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""What ended a command: a line for what happened to a run, else a traceback.
+"""Failures of commands: one line for an error of a run, else a traceback.
 
 Two kinds of errors are told in a line. Those that this project raises on
 purpose say what would be right; see `own_errors`. And TensorFlow's classes say

@@ -1,4 +1,4 @@
-"""What the inspect command is told; the fields are the flags of the names."""
+"""The options of the inspect command; each field is the flag of its name."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""The command estimator-mp: the first word says what to do.
+"""The command estimator-mp: the first argument is the command to run.
 
   estimator-mp train --mesh=stage:3 --train_steps=600
 

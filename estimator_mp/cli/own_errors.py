@@ -1,4 +1,4 @@
-"""Which errors this project raises on purpose, to say what would be right.
+"""Errors that this project raises on purpose, with their fix.
 
 Its own classes are for that alone. A ValueError is on purpose if a `raise` of
 this project raised it. A mistake of this project's can be a ValueError, too,

@@ -1,4 +1,4 @@
-"""What a training run shows: a header, the placement, progress, evaluations.
+"""The output of a training run: header, placement, progress, evaluations.
 
 Progress is a bar on a terminal, and plain lines elsewhere.
 """

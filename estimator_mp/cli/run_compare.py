@@ -1,4 +1,4 @@
-"""What the compare command runs: a user's model, plain and sharded."""
+"""The compare command: a user's model, plain and sharded."""
 
 import functools
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What the inspect command runs: a partition, as a table and as pictures."""
+"""The inspect command: a partition, as a table and as pictures."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What a run leaves in its model_dir: run.json at the start, result.json."""
+"""The files of a run in its model_dir: run.json at the start, result.json."""
 
 import contextlib
 import dataclasses

@@ -1,4 +1,4 @@
-"""What the trace command runs: some steps of training, the last one drawn."""
+"""The trace command: some steps of training, the last one drawn."""
 
 import tempfile
 

@@ -1,4 +1,4 @@
-"""What the train command runs: one model, its layers on several devices.
+"""The train command: one model, its layers on several devices.
 
 `train(options)` is the same for programs.
 """

@@ -1,4 +1,4 @@
-"""What the train command is told, and the trace command, which trains too.
+"""The options of the train command, and of the trace command.
 
 The fields of the classes are the flags of the same names. Paths are absolute.
 """

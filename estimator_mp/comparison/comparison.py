@@ -1,4 +1,4 @@
-"""Comparison: what the plain and the sharded model gave, and if they part."""
+"""Comparison: results of the plain and the sharded model, and whether equal."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""All-reduce algorithms: a row for each, which says what it is good for.
+"""All-reduce algorithms: one row each, with the cases that it suits.
 
 To add one, write its module in `estimator_mp.collectives`, with
 

@@ -1,4 +1,4 @@
-"""Elastic meshes: what fits the tasks that are left of a cluster.
+"""Elastic meshes: a mesh that fits the tasks that are left of a cluster.
 
 A launcher that starts a run again with fewer tasks says in TF_CONFIG for how
 many it was planned:

@@ -1,4 +1,4 @@
-"""Options of the model axis: which variables are split, and how they begin."""
+"""Options of the model axis: the split variables, and their initial values."""
 
 import dataclasses
 from typing import Any

@@ -1,4 +1,4 @@
-"""Placement: what each stage of a model holds, as planned, as plain data.
+"""Placement: the planned contents of each stage of a model, as plain data.
 
 Also the strategies that find one: to add a strategy, write a module of
 `estimator_mp.placement` and add its row to `STRATEGIES`. What

@@ -1,4 +1,4 @@
-"""ShardingConfig: everything a user says about how a model is sharded.
+"""ShardingConfig: all options of sharding, checked for this machine.
 
 It is the options, once more checked: what they name is on this machine, and the
 files that they name have been read.

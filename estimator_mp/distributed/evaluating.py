@@ -1,4 +1,4 @@
-"""The evaluator of a cluster: what it knows of the chief, and when it ends.
+"""The evaluator of a cluster: its view of the chief, and its end.
 
 It is beside the cluster, and has no session with it. It asks the chief's
 address, as other tasks do, and sees the model_dir:

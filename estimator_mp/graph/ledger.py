@@ -1,4 +1,4 @@
-"""The ledger: what lowering has made in a graph, and for which op of it.
+"""The ledger: the ops that lowering has made, and the op that each is for.
 
     role        what an op is that lowering has made
     made_for    the op that it stands for, or is beside

@@ -1,4 +1,4 @@
-"""Traversal: what leads to ops of a graph, and what comes of them.
+"""Traversal: ancestors and descendants of ops of a graph.
 
 A search is `walk` with a function that says where it goes on. The others are
 the ways that are often taken.

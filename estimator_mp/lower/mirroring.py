@@ -1,4 +1,4 @@
-"""Mirroring: whatever writes a variable is followed by its mirrors.
+"""Mirroring: a write of a variable is followed by its mirrors.
 
 `replicas.mirrors` says what writes a variable and in which way its mirrors
 follow; here ops are made that do so, at three times:

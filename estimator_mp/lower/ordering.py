@@ -1,4 +1,4 @@
-"""Ordering: what waits for what, as control dependencies.
+"""Ordering: the order of cells, as control dependencies.
 
 - What micro-batches run stops waiting for updates that all of them have a part
   in; the gradients wait instead.

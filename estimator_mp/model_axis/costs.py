@@ -1,4 +1,4 @@
-"""Costs: what the devices of a model axis send each other in a training step.
+"""Costs: traffic between the devices of a model axis in a training step.
 
 TensorFlow sends a tensor once to each device that reads it, however many ops
 read it there. Whole tensors are on the first device of the axis; so

@@ -1,4 +1,4 @@
-"""Evaluation: what a choice of splits costs, to compare it with others."""
+"""Evaluation: the cost of a choice of splits, to compare it with others."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""Which functions slices of the batch can run each for itself, as data.
+"""Functions that slices of the batch can run each for itself, as data.
 
 A loop, a cond or a call of a function is done in parts if each op in it is: its
 arguments are split or whole, the rules say what becomes of them, and what goes

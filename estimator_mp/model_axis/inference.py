@@ -1,4 +1,4 @@
-"""Inference: which tensors are split if some variables are.
+"""Inference: the split tensors that follow from split variables.
 
 Ops are looked at in the order of the graph. A variable that is split reads as a
 split tensor, and the rule of each op that reads one says what becomes of it;

@@ -1,4 +1,4 @@
-"""The split plan: what is split over the model axis, and what that sends.
+"""The split plan: the split over the model axis, and its traffic.
 
 It is plain data, for `inspect`; ops and tensors go by their names.
 """

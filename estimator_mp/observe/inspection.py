@@ -1,4 +1,4 @@
-"""Inspection: what the stages of a planned graph compute, hold and send.
+"""Inspection: computation, contents and transfers of a graph's stages.
 
 No session runs: the costs are those of a nominal batch, and what is sent is as
 planned. `comparison.inspect_model` builds the graph of a model_fn for it.

@@ -1,4 +1,4 @@
-"""A step's trace: what ran when, and what follows from it, as plain data.
+"""A step's trace: ops with their times, and figures from them, as data.
 
 Times are microseconds since the first kernel of the step.
 """

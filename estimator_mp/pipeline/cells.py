@@ -1,4 +1,4 @@
-"""Cells of ops: which pass through which stage an op is part of, as data.
+"""Cells of ops: the passes through stages that an op is part of, as data.
 
 A schedule says when a micro-batch passes a stage. Here the graph says what that
 pass is: its ops, and those of them that it begins and ends with. All

@@ -1,4 +1,4 @@
-"""Automatic placement: cutting a forward graph where that is best.
+"""Automatic placement: cutting a forward graph at the lowest cost.
 
 forward_graph   the ops on features, and the weights that they use
 costs           what each op computes and occupies

@@ -1,4 +1,4 @@
-"""Contents: what each stage of a model, and each device of its replicas, holds.
+"""Contents of each stage of a model, and of each device of its replicas.
 
 A stage of a model is on one device of every replica, or on as many as the
 `model` axis has. What these hold differs: mirrors of weights, slots that one

@@ -1,4 +1,4 @@
-"""Costs: what each op of a forward graph computes and occupies.
+"""Costs: computation and memory of each op of a forward graph.
 
 Floating-point operations are TensorFlow's own statistics. They need complete
 shapes, and a graph usually does not know its batch size: so the graph is

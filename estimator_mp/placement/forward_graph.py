@@ -1,4 +1,4 @@
-"""The forward graph: what computes a model's targets, and its weights.
+"""The forward graph: the ops that compute a model's targets, and its weights.
 
 The ops that compute something from the features, in the order in which they
 were made, can be cut into stages. Constants and variables are not among them:

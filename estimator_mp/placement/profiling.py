@@ -1,4 +1,4 @@
-"""Measured costs: how long each op of a model really takes.
+"""Measured costs: the measured time of each op of a model.
 
 The automatic placement estimates the time of an op from its FLOPs and bytes.
 Where that misleads (a slow op of one's own, a device unlike the nominal one), a

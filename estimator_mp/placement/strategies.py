@@ -1,4 +1,4 @@
-"""Strategies: which stages ops get that nobody has placed.
+"""Strategies: the stages of ops without an explicit placement.
 
 `ShardingConfig.placement` says which one: rules, a placement, or the name of a
 row of `config.placement.STRATEGIES`. What a strategy does not place follows

@@ -1,4 +1,4 @@
-"""Transfers: what a placed graph sends between devices, and sending less.
+"""Transfers of a placed graph between devices, and sending less.
 
 Whatever an op reads from another device is sent in every step, and so is a
 signal from each op of another device that it waits for. Five kinds of sends are

@@ -1,4 +1,4 @@
-"""What a plan says of the batch: segments, work in parts, and bytes.
+"""Report of the batch plan: segments, work in parts, and bytes.
 
     one segment      no slice of the batch waits for another
     several          what ends each of them, and what would help

@@ -1,4 +1,4 @@
-"""What all slices do, once model_fn has returned and slice 0 is there, as data.
+"""The work of all slices after model_fn has returned, as data.
 
 `plan.finish_planner` decides it; `lower.slicing.all_slices` does it.
 """

@@ -1,4 +1,4 @@
-"""Decides what all slices do, once model_fn has returned and slice 0 is there.
+"""Plans the work of all slices after model_fn has returned.
 
     what slice 0 has       what it needs not wait for
     segments               what slices do without waiting for each other

@@ -1,4 +1,4 @@
-"""What the plan says of the batch, read off a template and its bridges."""
+"""The plan's report of the batch, read off a template and its bridges."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence

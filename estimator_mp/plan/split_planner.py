@@ -1,4 +1,4 @@
-"""Which variables are split over the model axis, decided as model_fn goes on.
+"""Chooses the variables to split over the model axis, while model_fn runs.
 
 A variable is decided about when it is first read: by the user's rules, by the
 automatic choice, or by what it meets (`model_axis.inference`). What was read

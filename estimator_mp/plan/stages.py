@@ -1,4 +1,4 @@
-"""Stages: which stage each op of a graph is on, decided as model_fn builds it.
+"""Stages: the stage of each op of a graph, decided while model_fn builds it.
 
     the forward graph        by the user's marks or a strategy; the rest of it
                              by propagation

@@ -1,4 +1,4 @@
-"""Mirrors: which variables replicas have copies of, and who writes them.
+"""Mirrors: the variables that replicas have copies of, and their writers.
 
 A variable of the model is on a device of replica 0: it has the name, is
 initialized, restored, updated by the optimizer and saved. Its mirrors are read

@@ -1,4 +1,4 @@
-"""A request's way through the chain, whoever computes the stages."""
+"""A request's way through the chain, independent of where stages run."""
 
 import collections
 from collections.abc import Callable, Iterator, Mapping

@@ -1,4 +1,4 @@
-"""What goes over the wire: arrays by name, in a public message of TensorFlow.
+"""The wire format: arrays by name, in a public message of TensorFlow.
 
 A `NameAttrList` has a name, here that of a signature, and a map of values, here
 tensors. Any program that has TensorFlow's protos can read and write it.

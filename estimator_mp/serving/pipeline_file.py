@@ -1,4 +1,4 @@
-"""pipeline.json: which tensor goes where in a chain of stages, as plain data.
+"""pipeline.json: the way of tensors in a chain of stages, as plain data.
 
     {"format": 1, "id": "...", "checkpoint_step": 600,
      "stages": [{"stage": 0, "folder": "stage_0", "devices": 1,

@@ -1,4 +1,4 @@
-"""Steps: which stage computes which op of a prediction, and what is sent.
+"""Steps: the stage of each op of a prediction, and the tensors sent.
 
 Two kinds of ops:
 

@@ -1,4 +1,4 @@
-"""The whole model, as an Estimator exported it: what stages are cut from."""
+"""The whole model, as an Estimator exported it, from which stages are cut."""
 
 import dataclasses
 import os

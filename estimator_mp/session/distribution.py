@@ -1,4 +1,4 @@
-"""Distribution: what besides a mesh would distribute a sharded model.
+"""Distribution: strategies that would distribute a sharded model, too.
 
 A mesh is the devices of one session, which may be those of a cluster. An
 Estimator that distributes its model_fn as well, by a strategy, or that one of

@@ -1,4 +1,4 @@
-"""What the log of a run says of its sharding plan."""
+"""Log lines about the sharding plan of a run."""
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.plan import sharding_plan

@@ -1,4 +1,4 @@
-"""What a run restores fits its model, or is an error before a session starts.
+"""Checks before a session that a checkpoint fits the model.
 
 TensorFlow finds out in the session that a variable is missing, and says so in a
 hundred lines. A variable of another size it restores as it is: a layer of 16

@@ -1,4 +1,4 @@
-"""Between-graph replicas: what a worker with parameter servers may be.
+"""Between-graph replicas: the limits of a worker with parameter servers.
 
 Each worker has a graph of its own; parameter servers hold the variables, and
 all workers change them. So a worker keeps no copy of a variable from one step

@@ -1,4 +1,4 @@
-"""RunConfig for a sharded run: sessions that hold and obey the mesh."""
+"""RunConfig for a sharded run: sessions that have the devices of a mesh."""
 
 import dataclasses
 import functools

@@ -1,4 +1,4 @@
-"""Checkpoints that a run may begin with: none that is half written.
+"""Checkpoints that a run may start from: complete ones only.
 
 A Saver writes the parts of a checkpoint under another name, then the index,
 then the file `checkpoint`, which names it; so what is named is whole. But each

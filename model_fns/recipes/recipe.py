@@ -1,4 +1,4 @@
-"""What a recipe is: a model, its data, and what it is measured by."""
+"""A recipe: a model, its data, and its measure of quality."""
 
 import dataclasses
 import importlib.util

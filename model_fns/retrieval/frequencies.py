@@ -1,4 +1,4 @@
-"""How often items are in batches, for what sampling them there biases.
+"""Frequencies of items in batches, to correct the bias of sampling there.
 
 The other items of a batch stand for all items, and frequent items are among
 them more often. The correction subtracts the logarithm of how likely an item is

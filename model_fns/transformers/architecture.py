@@ -1,4 +1,4 @@
-"""What a transformer is: its sizes, checked before a graph exists."""
+"""The architecture of a transformer: sizes, checked before a graph exists."""
 
 import dataclasses
 

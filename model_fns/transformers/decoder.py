@@ -1,4 +1,4 @@
-"""A decoder: a language model, which says what comes next."""
+"""A decoder: a language model, which predicts the next token."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the factories of transformers have in common."""
+"""Common parts of the factories of transformers."""
 
 import dataclasses
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""What an optimizer of TensorFlow 1 does within: slots, and its four hooks.
+"""Internals of an optimizer of TensorFlow 1: slots, and its four hooks.
 
 Tested on TensorFlow 2.15.1 and 2.21.0. `tf.compat.v1.train.Optimizer` is made
 to be subclassed, with methods of private names:

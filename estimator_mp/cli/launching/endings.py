@@ -1,4 +1,4 @@
-"""How a cluster ends: why, with which exit code, and who is told when.
+"""Ends of a cluster: cause, exit code, and the order of signals to tasks.
 
 An ending is plain data; `supervision` carries it out.
 """

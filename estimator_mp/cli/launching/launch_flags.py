@@ -1,4 +1,4 @@
-"""What the launch command is told; the fields are the flags of the names."""
+"""The options of the launch command; each field is the flag of its name."""
 
 import dataclasses
 import importlib

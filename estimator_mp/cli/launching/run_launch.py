@@ -1,4 +1,4 @@
-"""What the launch command runs: a cluster, from network to exit code."""
+"""The launch command: a cluster, from network to exit code."""
 
 import contextlib
 import dataclasses

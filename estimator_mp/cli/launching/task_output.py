@@ -1,4 +1,4 @@
-"""What a task prints: all of it in its log, its lines on the terminal."""
+"""The output of a task: all of it in its log, its lines on the terminal."""
 
 import os
 import select

@@ -1,4 +1,4 @@
-"""What the predict command is told; the fields are the flags of the names."""
+"""The options of the predict command; each field is the flag of its name."""
 
 import dataclasses
 

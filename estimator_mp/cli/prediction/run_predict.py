@@ -1,4 +1,4 @@
-"""What the predict command runs: examples, in requests, through the stages."""
+"""The predict command: examples, in requests, through the stages."""
 
 import os
 import signal

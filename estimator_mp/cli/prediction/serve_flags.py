@@ -1,4 +1,4 @@
-"""What the serve command is told."""
+"""The options of the serve command."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What the capacity command is told; the fields are the flags of the names."""
+"""The options of the capacity command; each field is the flag of its name."""
 
 import dataclasses
 import json

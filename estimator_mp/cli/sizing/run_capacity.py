@@ -1,4 +1,4 @@
-"""What the capacity command runs: plans, a table, a picture, measurements."""
+"""The capacity command: plans, a table, a picture, measurements."""
 
 import dataclasses
 import os

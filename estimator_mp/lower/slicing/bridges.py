@@ -1,4 +1,4 @@
-"""Bridges: what stands between whole tensors and slices until there are clones.
+"""Bridges: stand-ins between whole tensors and slices until there are clones.
 
     CUT    whole -> its rows of a slice      the gradient of a JOIN
     JOIN   rows of slices -> whole           the gradient of a CUT

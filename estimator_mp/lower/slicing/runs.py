@@ -1,4 +1,4 @@
-"""Runs: what slices do without waiting for each other, and its gradients.
+"""Runs: ops of slices that wait for no other slice, and their gradients.
 
 A run is one segment of the model (`plan.segments`): its cells pass the stages
 in the order of the schedule, and its gradients are added up as they come.

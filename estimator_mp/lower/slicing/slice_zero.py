@@ -1,4 +1,4 @@
-"""Slice 0: what it does of a model, and its gradients.
+"""Slice 0: its part of a model, and its gradients.
 
 The chain rule meets the ops of slice 0, bridges, and what is done once. So a
 request for gradients is answered for the whole batch by the program's own

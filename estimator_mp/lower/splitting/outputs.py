@@ -1,4 +1,4 @@
-"""Outputs: what a model_fn returns names whole tensors only."""
+"""Outputs: a model_fn's return value has whole tensors only."""
 
 from collections.abc import Callable
 from typing import Any
