@@ -341,7 +341,7 @@ class Conductor:
     """Adds the terms of a gradient that several stages have a part of."""
     if self._slices is None and not self.splits_variables:
       return gradient_lib.add_at_once(terms)
-    # Micro-batches and shards round in another way as it is; so nobody waits.
+    # Micro-batches and shards round in another way as it is; so no op waits.
     return gradient_lib.add_by_device(terms)
 
   def _place_forward(

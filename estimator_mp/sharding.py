@@ -181,7 +181,7 @@ def is_sharded(model_fn: Any) -> bool:
 
 @contextlib.contextmanager
 def _no_collections() -> Iterator[None]:
-  """Lets nobody look for garbage while a graph is built.
+  """Pauses Python's garbage collection while a graph is built.
 
   Every object of a graph lives as long as the graph. Python's collector visits
   all of them again and again as they become more, and frees next to nothing:

@@ -189,7 +189,7 @@ def sized_function(
     name: Its name, as the attributes of an op have it.
     shapes: The shapes of its arguments.
     elements: The shapes of the elements of arguments that are lists, and those
-      of variables; None for others, and where nobody knows.
+      of variables; None for others, and where it is unknown.
 
   Returns:
     The function; None if the graph does not have it.

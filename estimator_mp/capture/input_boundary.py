@@ -36,7 +36,7 @@ _ANY_TIME = (
 
 @dataclasses.dataclass(frozen=True)
 class Boundary:
-  """What crosses the boundary.
+  """Tensors and ops at the boundary.
 
   Attributes:
     getters: The ops that take elements from iterators.
@@ -95,7 +95,7 @@ def _check_any_time(
 
   Args:
     of_input: The ops.
-    slicing: Those that cut the batch; nobody feeds them.
+    slicing: Those that cut the batch; they are not fed.
   """
   own = set(slicing)
   run = traversal.ops_run_with(*of_input)

@@ -82,7 +82,7 @@ class FlagsError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Command(Generic[_Options]):
-  """What a command is told, and what its help says of it.
+  """A command: its options, and its help.
 
   Attributes:
     name: Its name.

@@ -16,7 +16,7 @@ _MAX_SEED = 2**31 - 1
 
 @dataclasses.dataclass(frozen=True)
 class CompareOptions(commands.ProgramOptions):
-  """What is to be compared. Paths are absolute."""
+  """Options of a comparison. Paths are absolute."""
 
   sharding: sharding_options.ShardingOptions
   model_fn: str | None = _model(

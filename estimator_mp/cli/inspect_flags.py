@@ -12,7 +12,7 @@ _output = options_lib.Group("Output")
 
 @dataclasses.dataclass(frozen=True)
 class InspectOptions(commands.ProgramOptions):
-  """What is to be inspected. Paths are absolute."""
+  """Options of an inspection. Paths are absolute."""
 
   sharding: sharding_options.ShardingOptions
   model_fn: str | None = _model(

@@ -75,7 +75,7 @@ class ModelOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions(ModelOptions):
-  """What a training run is told."""
+  """Options of a training run."""
 
   train_steps: int = _training(
     600, "Global step at which training is finished.", minimum=1
@@ -161,7 +161,7 @@ class TrainOptions(ModelOptions):
 
 @dataclasses.dataclass(frozen=True)
 class TraceOptions(ModelOptions):
-  """What is to be traced: the last of some steps of training."""
+  """Options of a trace: of the last of some steps of training."""
 
   step: int = _output(
     20, "The step to trace. The first steps are slower than others.", minimum=1

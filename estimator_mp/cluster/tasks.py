@@ -51,7 +51,7 @@ class Task:
 
   @property
   def device_prefix(self) -> str:
-    """What the names of its devices begin with, as "/job:worker/task:1"."""
+    """The prefix of the names of its devices, as "/job:worker/task:1"."""
     return f"/job:{self.job}/task:{self.index}"
 
   def __str__(self) -> str:
@@ -199,7 +199,7 @@ def _task(task: Any, jobs: Mapping[str, tuple[str, ...]], text: str) -> Task:
 
 
 def _num_planned(elastic: Any, text: str) -> int:
-  """Returns for how many tasks a run was planned; 0 if nobody says so."""
+  """Returns the number of tasks that a run was planned for; 0 if unknown."""
   planned = elastic.get("tasks", 0) if isinstance(elastic, dict) else None
   if type(planned) is not int or planned < 0:
     raise _malformed("its elastic does not give a number of tasks", text)

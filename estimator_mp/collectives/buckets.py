@@ -28,7 +28,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
-  """What is summed over replicas at once.
+  """Gradients that are summed over replicas at once.
 
   Attributes:
     gradients: The indices of the gradients, in the order of the backward pass.

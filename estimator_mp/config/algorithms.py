@@ -30,7 +30,7 @@ _FEW_DEVICES = 4
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """What "auto" chooses by.
+  """The criteria of "auto".
 
   Attributes:
     num_bytes: The bytes of one tensor; None if the graph does not know.

@@ -82,7 +82,7 @@ class StagePlacement:
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaDevice:
-  """What one device holds, where a stage has several.
+  """The contents of one device, where a stage has several.
 
   Attributes:
     replica: The coordinate of its replica on the mesh.

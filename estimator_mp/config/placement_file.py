@@ -1,6 +1,6 @@
 """Placement files: the placement.json that training writes into a model_dir.
 
-Evaluation and prediction read it, and so does whoever names it as a placement.
+Evaluation and prediction read it, and so does a run that names it as placement.
 """
 
 import json

@@ -70,7 +70,7 @@ class Silence:
 
     Args:
       now: The time.
-      is_refused: Whether nobody listens at its address.
+      is_refused: Whether no server listens at its address.
     """
     seconds = now - self._heard
     if self.is_lost:

@@ -59,7 +59,7 @@ class LostTaskError(TaskError, SystemExit):
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-  """What a server says of itself.
+  """The answer of a server about itself.
 
   Attributes:
     task: Who it is; None if it does not say.
@@ -80,7 +80,7 @@ class Probe:
   """
 
   def __init__(self, address: str):
-    """Knows an address; nobody is asked yet.
+    """Stores an address; the task is not asked yet.
 
     Args:
       address: host:port.

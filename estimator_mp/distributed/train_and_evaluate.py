@@ -175,7 +175,7 @@ def _run_chief(
   num_before: int,
   stop: interruption.Interruption,
 ) -> tuple[Any, Any] | None:
-  """Trains, and evaluates if nobody else does; after some attempts before."""
+  """Trains, and evaluates without an evaluator; after some attempts before."""
   alone = input_by_task.without_tf_config
   train_spec = train_spec._replace(
     hooks=tuple(estimators.for_one_training(train_spec.hooks)),

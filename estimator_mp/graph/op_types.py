@@ -202,7 +202,7 @@ TABLES_OF_SCALARS = _types(
   MutableHashTableV2
   """
 )
-# Lookup tables that nobody writes to once they are initialized.
+# Lookup tables that no op writes to once they are initialized.
 FIXED_TABLES = _types(
   """
   HashTable HashTableV2 LookupTableFind LookupTableFindV2 LookupTableSize

@@ -114,7 +114,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
     session.run(self._copy_all)
 
   def before_run(self, run_context: tf.estimator.SessionRunContext) -> None:
-    """Sees whether somebody has made ops since the graph was finalized.
+    """Checks whether ops were made since the graph was finalized.
 
     Raises:
       RuntimeError: If the mirrors do not follow all writes.

@@ -105,8 +105,8 @@ def _all_done(ops: Sequence[tf.Operation], cell: Cell) -> tf.Operation:
 def order_collectives(collectives: Sequence[Sequence[tf.Operation]]) -> None:
   """Makes each device do its parts of collectives in their order.
 
-  Whoever runs a collective then also runs those before it on its devices. Call
-  it when all are made, and before a session runs the graph.
+  A step that runs a collective then also runs those before it on its devices.
+  Call it when all are made, and before a session runs the graph.
 
   Args:
     collectives: The ops of each collective, one per device; see

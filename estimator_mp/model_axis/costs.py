@@ -52,7 +52,7 @@ EXCHANGE = "exchange"
 
 @dataclasses.dataclass(frozen=True)
 class Sent:
-  """What one tensor costs in a training step.
+  """The traffic of one tensor in a training step.
 
   Attributes:
     kind: What is done to it: "sum", or another `Reduction`, of what parts make;

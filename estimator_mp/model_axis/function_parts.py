@@ -29,7 +29,7 @@ import numpy as np
 import tensorflow as tf
 
 _ARGUMENTS = frozenset(["Placeholder", "PlaceholderV2"])
-# Lists whose elements nobody has said anything of.
+# Lists whose elements are unknown.
 NEW_LISTS = frozenset(["EmptyTensorList", "TensorListReserve"])
 
 # The shapes of the elements of arguments that are lists.

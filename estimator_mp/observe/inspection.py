@@ -34,7 +34,7 @@ _WORDS = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True)
 class StageCosts:
-  """What one stage computes and holds, for a nominal batch.
+  """The computation and memory of one stage, for a nominal batch.
 
   Attributes:
     flops: Floating-point operations of its forward ops.
@@ -54,7 +54,7 @@ class StageCosts:
 
 @dataclasses.dataclass(frozen=True)
 class Boundary:
-  """What one device sends to another in a training step, as planned.
+  """The planned traffic from one device to another in a training step.
 
   Attributes:
     source: The canonical name of the device that sends.

@@ -24,7 +24,7 @@ class PlacementError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class DeviceContents:
-  """What one device executed in a step.
+  """The ops that one device executed in a step.
 
   Attributes:
     variables: The names of the variables that it holds, sorted.

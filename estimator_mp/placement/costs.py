@@ -28,7 +28,7 @@ _SECONDS_PER_OP = 2e-6
 
 @dataclasses.dataclass(frozen=True)
 class OpCost:
-  """What one op costs in a forward pass of a nominal batch.
+  """The cost of one op in a forward pass of a nominal batch.
 
   Attributes:
     flops: Floating-point operations.

@@ -64,7 +64,7 @@ class Weights:
 
 @dataclasses.dataclass(frozen=True)
 class ForwardGraph:
-  """What computes targets from features.
+  """The ops that compute targets from features.
 
   Attributes:
     ops: The ops on features, in the order in which they were made.

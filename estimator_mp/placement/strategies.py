@@ -19,7 +19,7 @@ import tensorflow as tf
 
 
 class Strategy(Protocol):
-  """What decides the stages of one graph, perhaps part by part."""
+  """Decides the stages of one graph, perhaps part by part."""
 
   def stages_of(
     self,

@@ -90,12 +90,12 @@ class Once:
 
   @property
   def expression(self) -> str:
-    """What `per_example` would name it by, as Python writes it."""
+    """The expression for `per_example`, as Python writes it."""
     return repr(f"^{re.escape(self.name)}$")
 
   @property
   def help(self) -> str:
-    """What would help, for people."""
+    """The reason, or the fix, in words."""
     if self.where is Where.BEFORE:
       return "slices do not share its work, but none waits for another"
     return self.why.value.format(self.expression)
@@ -122,7 +122,7 @@ class Moved:
 
 @dataclasses.dataclass(frozen=True)
 class Crossing:
-  """What stands between a whole tensor and slices.
+  """A bridge between a whole tensor and slices.
 
   Attributes:
     shape: The shape of the whole tensor, or of a share; None if even its rank

@@ -94,7 +94,7 @@ class RunPlan:
 
 @dataclasses.dataclass(frozen=True)
 class FinishPlan:
-  """What all slices do.
+  """The work of all slices.
 
   Attributes:
     own: The ops of slice 0, in the order of the graph.

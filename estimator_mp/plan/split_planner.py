@@ -299,7 +299,7 @@ class SplitPlanner:
     )
 
   def _leave_whole(self, ops: Sequence[tf.Operation]) -> None:
-    """Decides that variables that somebody has read stay as they are."""
+    """Decides that variables that have been read stay as they are."""
     for name, op in [*self._undecided.items()]:
       if name in self.splits or _is_read(op):
         del self._undecided[name]

@@ -239,7 +239,7 @@ class BroadcastHook(tf.estimator.SessionRunHook):
 
 
 class Processes:
-  """What joins the graph of one process with those of the others."""
+  """The ops that join the graph of one process with those of the others."""
 
   def __init__(self, method: str):
     """Finds the other processes.

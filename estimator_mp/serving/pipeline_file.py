@@ -162,13 +162,13 @@ class Pipeline:
 
   @property
   def identity(self) -> str:
-    """What tells this chain from those of other models and checkpoints."""
+    """The identity of this chain; other models and checkpoints have others."""
     return str(self.to_dict()["id"])
 
 
 @dataclasses.dataclass(frozen=True)
 class StageDescription:
-  """What the folder of a stage says of itself.
+  """The description in the folder of a stage.
 
   Attributes:
     pipeline: The identity of its chain.
@@ -313,7 +313,7 @@ def _check_chain(pipeline: Pipeline) -> None:
 def _check_signature(
   name: str, signature: Signature, stages: Collection[int]
 ) -> None:
-  """Raises if a step reads what nobody has made before it."""
+  """Raises if a step reads a tensor that no step before it makes."""
   there = {Source(None, x) for x in signature.inputs}
   specs = [*signature.inputs.values()]
   for number, step in enumerate(signature.steps):

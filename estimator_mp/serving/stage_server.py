@@ -152,7 +152,7 @@ class StageServer:
 
   def _run(self, message: bytes, context: Any) -> bytes:
     """Computes a request."""
-    if not context.is_active():  # Whoever waited for it has given up.
+    if not context.is_active():  # The caller has given up.
       return b""
     try:
       signature, inputs = messages.decode(message)

@@ -27,7 +27,7 @@ _UNSENDABLE = (tf.resource, tf.variant)
 
 @dataclasses.dataclass(frozen=True)
 class Feeds:
-  """What a signature gets and gives, by the names of tensors.
+  """The inputs and outputs of a signature, by the names of tensors.
 
   Attributes:
     inputs: What is fed.
@@ -40,7 +40,7 @@ class Feeds:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-  """What a stage does when it is visited, by the names of tensors.
+  """One visit of a stage, by the names of tensors.
 
   A name that begins with "^" is that of an op that later steps wait for.
 

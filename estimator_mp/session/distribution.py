@@ -85,8 +85,8 @@ def check_cluster(
     mesh: The mesh of the model.
 
   Raises:
-    ValueError: If it is one, and nobody has started the servers, or the mesh
-      was made when there was no cluster.
+    ValueError: If it is one, and the servers are not started, or the mesh was
+      made when there was no cluster.
   """
   if is_cluster_run() and not all(map(devices.task_of, mesh.devices)):
     raise ValueError(
@@ -113,7 +113,7 @@ def is_beside(run_config: tf.estimator.RunConfig | None, mode: str) -> bool:
   any task whose RunConfig has no `evaluation_master`.
 
   Args:
-    run_config: The Estimator's; None if nobody knows.
+    run_config: The Estimator's; None if unknown.
     mode: What the session is for.
   """
   modes = tf.estimator.ModeKeys

@@ -28,7 +28,7 @@ PREFETCHED_POSITION = (
 
 @dataclasses.dataclass(frozen=True)
 class ShardedRun:
-  """What `run_config` was told, and so what a training graph has to be.
+  """The arguments of `run_config`, which a training graph has to match.
 
   Attributes:
     mesh: The text of the mesh.
@@ -51,7 +51,7 @@ class _OfShardedRun:
 
   An Estimator asks its RunConfig for `checkpoint_save_graph_def` when its
   training graph is complete and a session is about to be made, and at no other
-  time. So this is where a graph that nobody sharded is found.
+  time. So this is where a graph that was not sharded is found.
 
   In a cluster without parameter servers, one session drives the mesh over all
   tasks. To an Estimator, that is a run in one process whose session is the
@@ -165,7 +165,7 @@ def sharded_run_of(run_config: Any) -> ShardedRun | None:
 
 
 def is_model_dir_temporary(run_config: Any) -> bool:
-  """Whether nobody gave a model_dir, so that an Estimator made itself one.
+  """Whether no model_dir was given, so that an Estimator made itself one.
 
   Args:
     run_config: The Estimator's; only that of a sharded run is asked.

@@ -40,7 +40,7 @@ def join_slurm() -> None:
   """Sets TF_CONFIG, if srun has started this process."""
   if "SLURM_PROCID" not in os.environ or "TF_CONFIG" in os.environ:
     return
-  # Without GPUs: each task is said to have one, which nobody sets.
+  # Without GPUs: otherwise the resolver counts one for each task.
   resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
     port_base=_PORT.value,
     gpus_per_node=int(os.environ["SLURM_STEP_NUM_TASKS"]),

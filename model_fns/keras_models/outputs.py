@@ -13,7 +13,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-  """What a model returned.
+  """The outputs that a model returned.
 
   Attributes:
     nest: The outputs as the model returned them.

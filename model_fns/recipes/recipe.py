@@ -21,7 +21,7 @@ class RecipeError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-  """What a recipe is asked for; the fields are the train command's flags.
+  """The request to a recipe; the fields are the train command's flags.
 
   Attributes:
     model: The recipe's name.
@@ -64,7 +64,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Baseline:
-  """What something plain achieves on the same data.
+  """The quality of a simple model on the same data.
 
   Attributes:
     name: What it is, such as "logistic regression".

@@ -13,7 +13,7 @@ v1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-  """What goes into a transformer.
+  """The inputs of a transformer.
 
   Attributes:
     ids: The numbers of the tokens, int32 or int64 [batch, length].
@@ -32,7 +32,7 @@ class Tokens:
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-  """What comes out of a transformer.
+  """The outputs of a transformer.
 
   Attributes:
     vectors: Those of the last layer, normalised; float32

@@ -70,7 +70,7 @@ class RowsHook:
 
 @dataclasses.dataclass(frozen=True)
 class AdamValues:
-  """What AdamOptimizer knows at a step, as tensors of one dtype.
+  """The values of AdamOptimizer at a step, as tensors of one dtype.
 
   Attributes:
     rate: the learning rate.

@@ -29,7 +29,7 @@ class Supervision:
   Attributes:
     processes: The processes of all tasks.
     options: What is done about those that have failed, or have to end.
-    terminal: Where their lines go; if nobody reads there, the cluster ends.
+    terminal: The output of their lines; if it is closed, the cluster ends.
     say: Tells people something in a line.
   """
 

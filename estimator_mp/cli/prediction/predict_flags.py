@@ -14,7 +14,7 @@ SUFFIXES = (".jsonl", ".json", ".npz")
 
 @dataclasses.dataclass(frozen=True)
 class PredictOptions:
-  """What is to be predicted. Paths are absolute."""
+  """Options of a prediction. Paths are absolute."""
 
   stages: str = _stages(
     None,

@@ -157,7 +157,7 @@ class CapacityOptions:
 
 
 class _CapacityCommand(commands.Command[CapacityOptions]):
-  """A command whose servers nobody else can reach."""
+  """A command whose servers cannot be reached from outside."""
 
   def prepare(self, options: CapacityOptions) -> None:
     """Enters a network of its own; TensorFlow has threads, which cannot."""

@@ -90,7 +90,7 @@ _MAKERS: Mapping[str, Callable[..., ModelFn]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-  """What happened when a planned model was trained.
+  """The result of training a planned model.
 
   Attributes:
     losses: The loss of each step; none if the model did not fit.
@@ -117,7 +117,7 @@ class Plan:
     parameters: Its trained parameters, counted once for all replicas.
     placement: Where its parts are.
     devices: What each device needs, replica after replica, stage after stage.
-    measured: What happened when it was trained; None if nobody tried.
+    measured: The result of its training; None if it was not trained.
   """
 
   num_stages: int

@@ -65,7 +65,7 @@ class Sources:
 
 
 class Gradients:
-  """What model_fn asks for, and what it gets.
+  """The gradients that model_fn requests, and the results.
 
   Attributes:
     joined: How the gradients are split that it got as concats, by their names.
