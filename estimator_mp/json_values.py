@@ -40,7 +40,7 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
     kind: A dataclass whose fields are such types; `Mapping[str, T]`; `tuple[T,
       ...]`; `T | None`; int, float, str or bool.
     value: The value.
-    name: What messages call it.
+    name: Its name in messages.
 
   Raises:
     ValueError: If the value is not of the type; the message says where.

@@ -19,7 +19,7 @@ def check_spec(spec: Any) -> None:
   """Raises if a model_fn returned no EstimatorSpec.
 
   Args:
-    spec: What it returned.
+    spec: The spec that it returned.
 
   Raises:
     ValueError: If it is none.

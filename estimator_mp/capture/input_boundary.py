@@ -130,7 +130,7 @@ def find(of_input: Sequence[tf.Operation]) -> Boundary:
   """Returns what crosses the boundary in the default graph.
 
   Args:
-    of_input: What `ops_of_input` has returned.
+    of_input: The result of `ops_of_input`.
   """
   inside = frozenset(of_input)
   getters = tuple(op for op in of_input if op.type in op_types.ITERATOR_READS)

@@ -146,7 +146,7 @@ def explain(error: Exception, directories: Sequence[str]) -> str | None:
   """Returns what went wrong with the files of a run, and what to do.
 
   Args:
-    error: What ended the run.
+    error: The error that ended the run.
     directories: The directories that it reads and writes; the first one is its
       model_dir.
 

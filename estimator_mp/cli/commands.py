@@ -188,7 +188,7 @@ class Command(Generic[_Options]):
     """Imports the module, and TensorFlow with it, and runs its `run_command`.
 
     Args:
-      options: What is asked for.
+      options: The options of the command.
       verbosity: How much TensorFlow logs, as absl counts; None for nothing.
 
     Returns:
@@ -212,7 +212,7 @@ class Command(Generic[_Options]):
     """Does what has to be done before TensorFlow is imported; here nothing.
 
     Args:
-      options: What is asked for.
+      options: The options of the command.
 
     Raises:
       ValueError: If it cannot be done.

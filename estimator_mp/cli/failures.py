@@ -31,7 +31,7 @@ def line_of(error: Exception) -> str | None:
   """Returns what is wrong, in a line; None if a traceback has to say it.
 
   Args:
-    error: What ended a command, as it was caught.
+    error: The error that ended a command, as it was caught.
   """
   if own_errors.is_deliberate(error):
     return str(error)

@@ -26,7 +26,7 @@ def run_command(options: compare_flags.CompareOptions) -> int:
   """Prints a comparison.
 
   Args:
-    options: What is to be compared.
+    options: The options of the command.
 
   Returns:
     The exit code: 0 if all is equal; 1 if something is not.

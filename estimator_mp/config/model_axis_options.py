@@ -15,28 +15,27 @@ class ModelAxisOptions(MeshOptions):
   """The variables that are split.
 
   Attributes:
-    split: Which variables are split over the `model` axis of the mesh. "auto"
-      finds the axes that send least under the memory limit, if there is such
-      an axis. Or pairs of a regular expression for names of variables, and
-      what it is split by: a dimension, from 0; for a table of embeddings
-      "mod" (row i is on device i % N), "div" (consecutive rows), "columns",
-      or "whole" (each such table is on one device, so that all have as many
-      bytes); or None, which keeps it whole. The first expression that is found
-      in a name counts. What none is found in is split only with what it
-      belongs to, as a slot is with its variable, and a bias with its layer.
-      Without a `model` axis tables are split over the `data` axis, whose
-      replicas have all the rest, as DLRM's trainers do (Naumov et al., 2019,
-      arXiv:1906.00091).
-    gathers: "allow" lets an op that has no rule for split tensors read the
-      gathered one, and lists it; with "error" that is an error.
+    split: Variables that are split over the `model` axis of the mesh. "auto"
+      finds the axes that send least under the memory limit, if there is such an
+      axis. Or pairs of a regular expression for names of variables, and the
+      split: a dimension, from 0; for a table of embeddings "mod" (row i is on
+      device i % N), "div" (consecutive rows), "columns", or "whole" (each such
+      table is on one device, so that all have as many bytes); or None, which
+      keeps it whole. The first expression that is found in a name counts.
+      Variables without a match are split only with their owner, as a slot is
+      with its variable, and a bias with its layer. Without a `model` axis
+      tables are split over the `data` axis, whose replicas have all the rest,
+      as DLRM's trainers do (Naumov et al., 2019, arXiv:1906.00091).
+    gathers: "allow" gathers a split tensor for an op that has no rule for it,
+      and lists it; with "error" that is an error.
     initial_values: "plain" starts a split variable from slices of the plain
       model's initial value, as long as that has at most `plain_initial_bytes`;
       "by_shard" draws each shard by itself, from a seed that follows from name
       and shard, so that no device makes a whole one.
-    plain_initial_bytes: The most bytes of a variable that "plain" makes whole,
-      when it is initialised. A larger one is drawn by shard.
+    plain_initial_bytes: Maximum bytes of a variable that "plain" initializes
+      whole. A larger one is drawn by shard.
     export_shards: Whether a SavedModel keeps the split, for serving on as many
-      devices. Without it, it is the plain model's, which any server loads.
+      devices. By default it is the plain model's, which any server loads.
   """
 
   # "auto" or rules.

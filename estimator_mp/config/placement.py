@@ -173,7 +173,7 @@ class Placement:
     """Returns the placement that `to_dict` wrote.
 
     Args:
-      values: What `to_dict` returned; keys that it does not have are ignored.
+      values: The result of `to_dict`; keys that it does not have are ignored.
 
     Raises:
       ValueError: If something of it is missing or malformed.

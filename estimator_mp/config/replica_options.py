@@ -26,22 +26,23 @@ class ReplicaOptions(MeshOptions):
     optimizer_state: "replicated" lets each replica update all of its variables;
       with "sharded" each variable belongs to one replica, with its slots, which
       sends the others its new value (ZeRO-1).
-    aggregation: How gradients are summed over replicas: an algorithm of
+    aggregation: Algorithm that sums gradients over replicas: one of
       `all_reduce`; "auto" for one that suits the devices; or "horovod" if each
       process holds one replica (see `replicas.horovod`).
-    horovod_op: What Horovod makes of the gradients, and of the losses, of
-      processes: their "mean", as Horovod does by itself, or their "sum".
-    bucket_bytes: The most bytes of dense gradients that are summed at once. One
-      that is as large is summed alone. 0 sums each alone.
-    chunk_bytes: A dense gradient of more bytes is summed in pieces of at most
-      as many; None: in one.
-    compression: What replicas send: "none" is everything, "float16" and
-      "bfloat16" are everything in half precision, "top_k" the largest entries.
-      What a step does not send is added to the next step's gradient.
-    top_k_fraction: Which part of the entries "top_k" sends.
-    sparse_as_dense: A sparse gradient is summed as a dense one if the rows of
-      all replicas, as a part of the table's, are this many; None: never. It
-      changes what clipping by a global norm sees of repeated rows.
+    horovod_op: Reduction of the gradients and losses of processes by Horovod:
+      their "mean", as is its default, or their "sum".
+    bucket_bytes: Maximum bytes of dense gradients in one bucket, which is
+      summed at once. A gradient of that size is summed alone. 0 sums each
+      alone.
+    chunk_bytes: Maximum bytes of the chunks that a dense gradient is summed in;
+      None sums it whole.
+    compression: Compression of the gradients that replicas send: "none" sends
+      all, "float16" and "bfloat16" all in half precision, "top_k" the largest
+      entries. The residual of a step is added to the next step's gradient.
+    top_k_fraction: Fraction of the entries that "top_k" sends.
+    sparse_as_dense: Fraction of the table's rows, counted over all replicas,
+      from which on a sparse gradient is summed as a dense one; None: never. It
+      changes how repeated rows count in clipping by a global norm.
   """
 
   variables: str = _option(

@@ -81,7 +81,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
     """Lets the writes of a training step be followed by writes of mirrors.
 
     Args:
-      train_op: What a training step runs.
+      train_op: The op of a training step.
 
     Returns:
       What it has to run now.

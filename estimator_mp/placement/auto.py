@@ -64,7 +64,7 @@ class Automatic:
 
     Args:
       ops: The ops that have no stage yet, in the order they were made.
-      targets: What gradients are wanted of.
+      targets: The targets of gradients.
       groups: The colocation groups of `ops`.
 
     Returns:

@@ -31,7 +31,7 @@ class Strategy(Protocol):
 
     Args:
       ops: The ops that have no stage yet, in the order in which they were made.
-      targets: What gradients, or results, are wanted of.
+      targets: The targets of gradients, or the results.
       groups: The colocation groups of `ops`.
 
     Returns:

@@ -130,7 +130,7 @@ class StagePlanner:
 
     Args:
       new: The ops that were added since the last part.
-      targets: What gradients, or results, are wanted of.
+      targets: The targets of gradients, or the results.
 
     Returns:
       Stages that ops did not have before.

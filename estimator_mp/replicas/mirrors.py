@@ -129,7 +129,7 @@ def find_writes(
     ops: Ops of the default graph, in its order.
     mirrored: The variables.
     forward: Ops that do not write unless their type says so.
-    step: What a training step runs.
+    step: The op of a training step.
     repeated: The writes that replicas make themselves.
 
   Raises:

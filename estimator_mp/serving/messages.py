@@ -76,7 +76,7 @@ def decode(message: bytes) -> tuple[str, dict[str, Any]]:
   """Returns the name and the arrays of a message.
 
   Args:
-    message: What `encode` returned.
+    message: The result of `encode`.
 
   Raises:
     ValueError: If it is something else, or has far more bytes once it is

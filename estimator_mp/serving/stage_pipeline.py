@@ -43,7 +43,7 @@ class StagePipeline:
     """Starts the stages, or finds them, and waits until all are there.
 
     Args:
-      folder: What `export_stages` returned, or was given.
+      folder: The result of `export_stages`, or its export_dir_base.
       addresses: host:port of a server for each stage, in order, such as
         `//estimator_mp:serve_stage` is. Without them each stage is started in
         a process of its own on this machine.

@@ -34,8 +34,8 @@ def check_fits(spec: tf.estimator.EstimatorSpec, model_dir: str) -> None:
   """Raises if the newest checkpoint is not of the model of the default graph.
 
   Args:
-    spec: What model_fn returned. A Saver of its own says itself what it
-      restores.
+    spec: The spec that model_fn returned. A Saver of its own decides itself
+      what to restore.
     model_dir: The Estimator's.
 
   Raises:

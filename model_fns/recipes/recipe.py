@@ -141,7 +141,7 @@ def make(request: Request) -> Recipe:
   """Returns the recipe that is asked for, once its data has been checked.
 
   Args:
-    request: What is asked for.
+    request: The request of the train command.
 
   Raises:
     ValueError: If something does not fit: the name, the data, the batch size.

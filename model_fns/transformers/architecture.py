@@ -22,7 +22,7 @@ class Architecture:
     positions: "learned" adds a vector for each position to the embeddings
       (Vaswani et al., 2017, arXiv:1706.03762); "rotary" turns queries and keys
       by an angle for each position (Su et al., 2021, arXiv:2104.09864).
-    dropout: Which part of what each sublayer adds is dropped in training.
+    dropout: Dropout rate of the output of each sublayer in training.
 
   Raises:
     ValueError: If a size is below 1, heads do not share the hidden size, or

@@ -34,7 +34,7 @@ def spec(
     labels: The tokens that come next, int [batch, length]; None to predict.
     mode: A key of `tf.estimator.ModeKeys`.
     architecture: The sizes.
-    networks: What layers have beside attention.
+    networks: The feed-forward networks of layers.
     sampling: What to sample when it predicts.
     train: What makes the training step of a loss.
   """

@@ -72,7 +72,7 @@ def apply(
   Args:
     tokens: What goes in.
     architecture: The sizes.
-    networks: What layers have beside attention.
+    networks: The feed-forward networks of layers.
     is_training: Whether to drop out.
   """
   rate = architecture.dropout if is_training else 0.0

@@ -151,7 +151,7 @@ def config_of(
   """Returns how a model is sharded; each device is a process of its own.
 
   Args:
-    options: What is to be planned.
+    options: The options of the command.
     num_stages: The stages of the mesh.
     **others: Other fields of the configuration.
   """
@@ -172,7 +172,7 @@ def plan_model(
   """Returns what a model of the family needs.
 
   Args:
-    options: What is to be planned.
+    options: The options of the command.
     num_stages: The stages of the mesh.
     free_size: The size of the model that is free.
 
@@ -240,7 +240,7 @@ def largest_plan(
   """Returns the plan of the largest model that fits; None if none does.
 
   Args:
-    options: What is to be planned.
+    options: The options of the command.
     num_stages: The stages of the mesh.
     guess: A size to begin with.
 

@@ -33,7 +33,7 @@ class Run:
     ops: The ops of slice 0, in order.
     gradients: The bridges at which its gradients are added up.
     recomputed: The ops that compute activations again, with their stages.
-    passes: Which pass through which stage each op is part of.
+    passes: The pass through a stage that each op is part of.
   """
 
   def __init__(

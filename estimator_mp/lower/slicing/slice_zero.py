@@ -27,7 +27,7 @@ class SliceZero:
 
   Attributes:
     template: Its ops.
-    bridges: What stands between it and what is done once.
+    bridges: The bridges between it and what is done once.
   """
 
   def __init__(
@@ -77,7 +77,7 @@ class SliceZero:
     """Returns gradients of the whole batch.
 
     Args:
-      targets: What gradients are asked of.
+      targets: The targets of gradients.
       sources: With respect to what.
       grad_ys: What the chain rule starts with; None for ones.
       compute: Makes gradient ops.

@@ -27,7 +27,7 @@ def with_wholes(
   """Returns a spec with whole tensors in place of those that are split.
 
   Args:
-    spec: What a model_fn returned.
+    spec: The spec that a model_fn returned.
     whole: Returns what holds a whole tensor.
     to_run: Returns what is to run for an op.
   """

@@ -116,7 +116,7 @@ class PartMaker:
     Args:
       type_: The type of the op.
       name: Its name in the scope.
-      inputs: What it reads.
+      inputs: The tensors that it reads.
       device: Where it is.
       **attributes: Those that have no default.
     """
