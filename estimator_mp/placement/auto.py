@@ -192,7 +192,7 @@ def cut_forward(
 def _best_cut(
   found: Sequence[Order], num_stages: int, memory_limit: int | None
 ) -> _CutOrder:
-  """Returns the cut whose slowest stage is the fastest.
+  """Returns the cut that minimises the time of the slowest stage.
 
   Args:
     found: The orders, the simplest one first.
