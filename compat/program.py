@@ -1,4 +1,4 @@
-"""Runs somebody else's program as `__main__`, with tf.estimator installed."""
+"""Runs a user's program as `__main__`, with tf.estimator installed."""
 
 import argparse
 import os

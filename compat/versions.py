@@ -1,4 +1,4 @@
-"""Which versions of TensorFlow this package serves."""
+"""The versions of TensorFlow that this package supports."""
 
 from compat.errors import CompatError
 

@@ -48,5 +48,5 @@ __version__ = "1.0.0rc1"
 
 compat.install_when_imported()
 __getattr__, __dir__, __all__ = lazy_names(
-  __name__, f"what fewer programs need is in {__name__}.toolbox"
+  __name__, f"less common functions are in {__name__}.toolbox"
 )

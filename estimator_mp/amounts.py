@@ -87,6 +87,7 @@ def parse_bytes(text: str) -> int:
   num_bytes = int(float(match[1]) * unit) if match and unit else 0
   if not num_bytes:
     raise ValueError(
-      f"{text} is no amount of memory; write it like 256MiB, 16GB or 1000000"
+      f"{text} is not an amount of memory; write it like 256MiB, 16GB or "
+      "1000000"
     )
   return num_bytes

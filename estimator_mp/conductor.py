@@ -191,10 +191,11 @@ class Conductor:
     inputs = micro_batches.inputs_with_examples(batch, config.batch_axis)
     if not inputs and self._trains:
       raise ValueError(
-        f"mesh={config.mesh!r} with num_micro_batches="
-        f"{schedule.num_micro_batches} cuts the batch, but features and labels "
-        "have no tensor with examples; use num_micro_batches=1 and no data "
-        "axis, or say in batch_axis where they are"
+        f"mesh={config.mesh!r} with "
+        f"num_micro_batches={schedule.num_micro_batches} cuts the batch, but "
+        "features and labels have no tensor with examples; use "
+        "num_micro_batches=1 and no data axis, or give their axes by "
+        "batch_axis"
       )
     if not inputs:
       return
@@ -283,8 +284,8 @@ class Conductor:
     graph_checks.check_spec(spec)
     if self._trains and not self._is_asked:
       raise ValueError(
-        "model_fn returned a spec for training but never asked for "
-        "gradients of the Estimator's graph, so nothing was sharded; ask by "
+        "model_fn returned a spec for training but computed no gradients in "
+        "the Estimator's graph, so nothing was sharded; compute them by "
         "tf.gradients, an optimizer's minimize or compute_gradients, or "
         "tf.GradientTape inside model_fn"
       )
@@ -340,7 +341,7 @@ class Conductor:
     """Adds the terms of a gradient that several stages have a part of."""
     if self._slices is None and not self.splits_variables:
       return gradient_lib.add_at_once(terms)
-    # Micro-batches and shards round in another way as it is; so nobody waits.
+    # Micro-batches and shards round in another way as it is; so no op waits.
     return gradient_lib.add_by_device(terms)
 
   def _place_forward(

@@ -40,7 +40,7 @@ def made(kind: Any, value: Any, name: str = "it") -> Any:
     kind: A dataclass whose fields are such types; `Mapping[str, T]`; `tuple[T,
       ...]`; `T | None`; int, float, str or bool.
     value: The value.
-    name: What messages call it.
+    name: Its name in messages.
 
   Raises:
     ValueError: If the value is not of the type; the message says where.
@@ -75,4 +75,4 @@ def _check(is_right: bool, name: str, value: Any, kind: str) -> None:
   if not is_right:
     text = repr(value)
     text = text if len(text) <= 40 else f"{text[:37]}..."
-    raise ValueError(f"{name} is {text}, which is no {kind}")
+    raise ValueError(f"{name} is {text}, which is not of type {kind}")

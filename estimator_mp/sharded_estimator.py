@@ -1,4 +1,4 @@
-"""shard_estimator: an Estimator whose model_fn nobody wrote, or can see."""
+"""shard_estimator: any Estimator, also without access to its model_fn."""
 
 import functools
 from collections.abc import Callable
@@ -24,7 +24,7 @@ def shard_estimator(
   config: sharding_config_lib.ShardingConfig,
   save_input_position: bool = False,
 ) -> EstimatorT:
-  """Shards the model of an Estimator, whatever it is made of.
+  """Shards the model of any Estimator.
 
   For Estimators that have no model_fn of yours: canned ones, and subclasses
   that make their model_fn themselves. The model_fns of further Estimators that
@@ -32,8 +32,8 @@ def shard_estimator(
   in the same way.
 
   The Estimator is changed, and returned, because a subclass may hold on to
-  itself. Its params, model_dir and warm start stay. So does all of its
-  RunConfig but what `run_config` sets for the sessions.
+  itself. Its params, model_dir and warm start stay. So does its RunConfig,
+  except for the settings of sessions that `run_config` makes.
 
   Args:
     estimator: The Estimator.
@@ -44,13 +44,13 @@ def shard_estimator(
     The same Estimator.
 
   Raises:
-    ValueError: If estimator or config is something else, the Estimator is
+    ValueError: If estimator or config is of another type, the Estimator is
       sharded already or uses a TPU, or its RunConfig uses devices in another
       way. When it trains: as for `shard_model_fn`.
   """
   if not isinstance(estimator, tf.compat.v1.estimator.Estimator):
     raise ValueError(
-      f"estimator={estimator!r} is no Estimator; give one, such as "
+      f"estimator={estimator!r} is not an Estimator; give one, such as "
       "tf.estimator.DNNClassifier(...), or shard a model_fn by "
       "estimator_mp.shard_model_fn"
     )
@@ -62,7 +62,7 @@ def shard_estimator(
     )
   if estimators.uses_tpu(estimator):
     raise ValueError(
-      f"the {name} is to use a TPU, and a mesh has none; make it with "
+      f"the {name} is to use a TPU, and a mesh has no TPU; make it with "
       "use_tpu=False"
     )
   sharded = sharding.shard_model_fn(model_fn, config)

@@ -1,4 +1,4 @@
-"""shard_model_fn: a model_fn that nobody edits, on several devices.
+"""shard_model_fn: an unchanged model_fn on several devices.
 
     model_fn builds its forward graph             no op has a device yet
     model_fn asks for gradients     -> intercepted: every forward op and
@@ -59,15 +59,15 @@ def shard_model_fn(
     config: The mesh, and how the model is placed on it.
 
   Returns:
-    A model_fn with the same arguments, and `config` besides. Without `config`
-    it cannot check the session's settings, nor find a saved placement.
+    A model_fn with the same arguments, and also `config`. Without `config` it
+    cannot check the session's settings, nor find a saved placement.
 
   Raises:
-    ValueError: If model_fn or config is something else. When it is called: if
+    ValueError: If model_fn or config is of another type. When it is called: if
       a task of a cluster is to train without the others, the checkpoint in
-      model_dir is of another model, or of other sizes, or the model cannot
-      be placed or split as `config` says, trains without asking for gradients
-      in a way that can be intercepted, or is to be distributed by a strategy.
+      model_dir is of another model, or of other sizes, or the model cannot be
+      placed or split as `config` says, trains without asking for gradients in a
+      way that can be intercepted, or is to be distributed by a strategy.
     ImportError: When it is called, if aggregation is "horovod" and Horovod
       cannot be imported.
   """
@@ -184,7 +184,7 @@ def is_sharded(model_fn: Any) -> bool:
 
 @contextlib.contextmanager
 def _no_collections() -> Iterator[None]:
-  """Lets nobody look for garbage while a graph is built.
+  """Pauses Python's garbage collection while a graph is built.
 
   Every object of a graph lives as long as the graph. Python's collector visits
   all of them again and again as they become more, and frees next to nothing:

@@ -1,16 +1,16 @@
-"""What some programs need besides the names of `estimator_mp`.
+"""Less common public names, in addition to those of `estimator_mp`.
 
-- Hooks, and what they raise: `PlacementVerificationHook`, `InputPositionHook`.
+- Hooks, and their errors: `PlacementVerificationHook`, `InputPositionHook`.
 - For a model_fn that places its own towers, as `model_fns.batch_split` does:
   `barrier`, `with_placement_verification`, `with_deviceless_export`,
   `placement_of_graph`, `record_placement`.
-- `StagePipeline`, the client of what `estimator_mp.export_stages` exports, and
-  `StageError`, which it raises.
+- `StagePipeline`, the client of stages that `estimator_mp.export_stages`
+  exports, and `StageError`, which it raises.
 - `join_cluster`, for programs whose cluster TF_CONFIG does not name: it writes
-  what Slurm, Kubernetes or another cluster resolver says into it.
+  the cluster of Slurm, Kubernetes or another cluster resolver there.
 - `elastic_mesh`, for programs that `//estimator_mp:launch --elastic` starts
-  again with fewer tasks: it says which mesh fits these.
-- The classes of what functions return or take: `Comparison`, `Inspection`,
+  again with fewer tasks: it returns a mesh that fits these.
+- Classes that functions return or take: `Comparison`, `Inspection`,
   `MeasuredCosts`, `Placement`.
 
 Horovod's helpers are in `estimator_mp.replicas.horovod`.
@@ -53,5 +53,5 @@ if typing.TYPE_CHECKING:  # Each is imported when it is first used.
   )
 
 __getattr__, __dir__, __all__ = lazy_names(
-  __name__, "what most programs need is in estimator_mp"
+  __name__, "the most common functions are in estimator_mp"
 )

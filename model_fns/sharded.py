@@ -1,4 +1,4 @@
-"""What the `config` of a factory may be, and the model_fn that it makes."""
+"""The `config` of a factory, and the model_fn that it makes."""
 
 import inspect
 from collections.abc import Callable

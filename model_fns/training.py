@@ -1,4 +1,4 @@
-"""What the training graphs of all factories have in common."""
+"""Common parts of the training graphs of all factories."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias

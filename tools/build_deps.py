@@ -89,7 +89,7 @@ _NO_RULES = (
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Problem:
-  """What is wrong with a rule.
+  """A problem of a rule.
 
   Attributes:
     rule: its label.

@@ -102,7 +102,7 @@ def table(found: Mapping[str, tuple[int, int]]) -> str:
   """Returns a table for people: a line for each folder, and the total.
 
   Args:
-    found: What `count` returned.
+    found: The result of `count`.
   """
   files = sum(files for files, _ in found.values())
   lines = sum(lines for _, lines in found.values())

@@ -1,4 +1,4 @@
-"""Draws segments: what micro-batches do without waiting for each other.
+"""Draws segments: the work of micro-batches between two waits.
 
     python -m tools.draw_segments
 
@@ -25,7 +25,7 @@ _ONCE, _LINE = "#f6d8a8", "#7b8794"
 
 @dataclasses.dataclass(frozen=True)
 class Block:
-  """What a device does for some time.
+  """The work of a device in an interval.
 
   Attributes:
     stage: The stage whose device it is.

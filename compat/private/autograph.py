@@ -1,4 +1,4 @@
-"""What AutoGraph does with errors, and with code that it converts.
+"""AutoGraph: its errors, and the code that it converts.
 
 Tested on TensorFlow 2.15.1 and 2.21.0.
 

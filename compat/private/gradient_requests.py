@@ -48,7 +48,7 @@ Compute = Callable[
 
 
 class GradientRequestHandler(Protocol):
-  """What answers the requests of one graph."""
+  """A handler of the gradient requests of one graph."""
 
   def gradients(
     self,

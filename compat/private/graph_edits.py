@@ -119,7 +119,7 @@ def set_control_inputs(
 
   Args:
     op: The op.
-    control_inputs: What it waits for.
+    control_inputs: Ops that it waits for.
   """
   op._remove_all_control_inputs()
   op._add_control_inputs(list(control_inputs))
@@ -132,7 +132,7 @@ def add_control_inputs(
 
   Args:
     op: The op.
-    control_inputs: What it waits for besides.
+    control_inputs: Ops that it waits for besides.
   """
   op._add_control_inputs(list(control_inputs))
 
@@ -161,8 +161,8 @@ def make_op(
     graph: The graph.
     node: The definition. Its name is made unique in the graph's scope, unless
       it is that of a scope and ends in "/"; what it says of inputs is ignored.
-    inputs: What the op reads.
-    control_inputs: What it waits for besides.
+    inputs: The tensors that the op reads.
+    control_inputs: Ops that it waits for besides.
   """
   if node.name.endswith("/"):
     node.name = node.name[:-1]

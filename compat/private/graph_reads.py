@@ -1,4 +1,4 @@
-"""What TensorFlow knows of a graph and does not tell publicly.
+"""Reads of a graph that TensorFlow has no public names for.
 
 Tested on TensorFlow 2.15.1 and 2.21.0.
 
@@ -189,7 +189,7 @@ def sized_function(
     name: Its name, as the attributes of an op have it.
     shapes: The shapes of its arguments.
     elements: The shapes of the elements of arguments that are lists, and those
-      of variables; None for others, and where nobody knows.
+      of variables; None for others, and where it is unknown.
 
   Returns:
     The function; None if the graph does not have it.

@@ -1,4 +1,4 @@
-"""What Keras 2 knows and does not tell.
+"""Reads of Keras 2 that have no public names.
 
 Tested on TensorFlow and tf-keras 2.15.1 and 2.21.0.
 

@@ -1,4 +1,4 @@
-"""What TensorFlow knows of a type of op: definition, kernels, operations.
+"""TensorFlow's registry of op types: definitions, kernels, operations.
 
 Tested on TensorFlow 2.15.1 and 2.21.0.
 

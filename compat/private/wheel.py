@@ -1,4 +1,4 @@
-"""Where the modules of tf.estimator are in the tensorflow-estimator wheel.
+"""The modules of tf.estimator in the tensorflow-estimator wheel.
 
 Tested with the tensorflow-estimator 2.15.0 wheel, on TensorFlow 2.15.1 and
 2.21.0. The `api` modules have the names of `tf.estimator`; publicly they are

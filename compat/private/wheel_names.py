@@ -1,4 +1,4 @@
-"""What tf.contrib.estimator had, and its wheel keeps without a public name.
+"""Names of tf.contrib.estimator that its wheel keeps as private ones.
 
 Tested with the tensorflow-estimator 2.15.0 wheel, on TensorFlow 2.15.1 and
 2.21.0: the heads of TensorFlow 1, what a head is made of, and functions that

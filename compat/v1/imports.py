@@ -1,4 +1,4 @@
-"""What the program gets when it imports tensorflow or numpy."""
+"""The modules that a program's imports of tensorflow and numpy return."""
 
 import builtins
 import functools

@@ -13,7 +13,7 @@ from compat.v1.view import view_of_tensorflow
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-  """What a user chooses about a TensorFlow 1 program.
+  """A user's choices for a TensorFlow 1 program.
 
   Attributes:
     packages: packages that belong to the program although they are installed.

@@ -1,4 +1,4 @@
-"""Which modules belong to the TensorFlow 1 program."""
+"""The modules that belong to the TensorFlow 1 program."""
 
 import functools
 import glob

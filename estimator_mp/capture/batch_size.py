@@ -16,8 +16,8 @@ COMPOSITES = (tf.SparseTensor, tf.RaggedTensor)
 
 _DIFFERENCE = (
   "{usual} has {size} examples but {other} has {other_size}, so the batch "
-  "cannot be cut; say on which axis {other} has its examples, or None if it "
-  'has none: batch_axis=[("^{other}$", None)]'
+  "cannot be cut; give the axis of the examples of {other}, or None if it has "
+  'none: batch_axis=[("^{other}$", None)]'
 )
 _NO_EXAMPLES = (
   "the batch has no examples, so it cannot be cut; let input_fn leave out such "

@@ -1,4 +1,4 @@
-"""Graph checks: mistakes in what model_fn itself says, found before a session.
+"""Graph checks: mistakes in a model_fn's graph, found before a session.
 
 TensorFlow would find them only when a session runs, in many lines, or never.
 """
@@ -19,14 +19,14 @@ def check_spec(spec: Any) -> None:
   """Raises if a model_fn returned no EstimatorSpec.
 
   Args:
-    spec: What it returned.
+    spec: The spec that it returned.
 
   Raises:
     ValueError: If it is none.
   """
   if not hasattr(spec, "loss") or not hasattr(spec, "predictions"):
     raise ValueError(
-      f"model_fn returned {spec!r}, which is no EstimatorSpec; return "
+      f"model_fn returned {spec!r}, which is not an EstimatorSpec; return "
       "tf.estimator.EstimatorSpec(mode, loss=..., train_op=...)"
     )
 
@@ -44,7 +44,7 @@ def check_no_tpu_ops(ops: Sequence[tf.Operation]) -> None:
     if op.type in op_types.TPU_ONLY:
       raise ValueError(
         f"model_fn makes {op.name!r}, an op of CrossShardOptimizer that only a "
-        "TPU can run, and a mesh has none; wrap the optimizer on TPUs only"
+        "TPU can run, and a mesh has no TPU; wrap the optimizer on TPUs only"
       )
 
 

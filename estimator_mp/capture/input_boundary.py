@@ -1,4 +1,4 @@
-"""The boundary of the input: what a model reads of its input pipeline.
+"""The boundary between a model and its input pipeline.
 
     tf.data -> IteratorGetNext -> ops of input_fn -> slices | the model
 
@@ -36,7 +36,7 @@ _ANY_TIME = (
 
 @dataclasses.dataclass(frozen=True)
 class Boundary:
-  """What crosses the boundary.
+  """Tensors and ops at the boundary.
 
   Attributes:
     getters: The ops that take elements from iterators.
@@ -73,8 +73,8 @@ def ops_of_input(
   if not of_input:
     raise ValueError(
       "prefetch_inputs=True takes elements of tf.data before the step that "
-      "needs them, but features and labels are none; return a tf.data.Dataset "
-      f"from input_fn, or {_OFF}"
+      "needs them, but features and labels are not from tf.data; return a "
+      f"tf.data.Dataset from input_fn, or {_OFF}"
     )
 
   def visit(op: tf.Operation) -> bool:
@@ -95,7 +95,7 @@ def _check_any_time(
 
   Args:
     of_input: The ops.
-    slicing: Those that cut the batch; nobody feeds them.
+    slicing: Those that cut the batch; they are not fed.
   """
   own = set(slicing)
   run = traversal.ops_run_with(*of_input)
@@ -121,8 +121,8 @@ def _check_any_time(
     op = min(changing, key=lambda op: op.name)
     raise ValueError(
       "prefetch_inputs=True runs input_fn's ops before the step that needs "
-      f"them, and {op.name} ({op.type}) may give something else then; let "
-      f"tf.data's functions do it without variables, or {_OFF}"
+      f"them, and {op.name} ({op.type}) may give another result then; move it "
+      f"into tf.data's functions, without variables, or {_OFF}"
     )
 
 
@@ -130,7 +130,7 @@ def find(of_input: Sequence[tf.Operation]) -> Boundary:
   """Returns what crosses the boundary in the default graph.
 
   Args:
-    of_input: What `ops_of_input` has returned.
+    of_input: The result of `ops_of_input`.
   """
   inside = frozenset(of_input)
   getters = tuple(op for op in of_input if op.type in op_types.ITERATOR_READS)

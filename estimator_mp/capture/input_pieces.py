@@ -1,4 +1,4 @@
-"""Input pieces: the batch of each replica, where input_fn gives each its own.
+"""Input pieces: the batches of replicas whose input_fn gives each its own.
 
 An Estimator hands model_fn one batch. If every task reads its own part of the
 data, that batch is the concat of what the replicas' tasks have read:
@@ -7,9 +7,9 @@ data, that batch is the concat of what the replicas' tasks have read:
     task 1    batch of replica 1 --+-- concat: features of the whole batch
     task 2    batch of replica 2 --'
 
-Whoever reads the concat gets all examples, from all tasks. The replicas' slices
-are cut from the pieces instead, each where it was read; then nobody reads the
-concat, a session leaves it out, and no batch goes from task to task.
+An op that reads the concat gets all examples, from all tasks. The replicas'
+slices are cut from the pieces instead, each where it was read; then nobody
+reads the concat, a session leaves it out, and no batch goes from task to task.
 """
 
 import dataclasses

@@ -1,4 +1,4 @@
-"""The batch: which inputs have examples, and where its slices begin.
+"""The batch: inputs with examples, and the starts of its slices.
 
 A slice is a micro-batch of one replica. Slices are of equally many examples, in
 their order; the first ones get one more where the number does not divide them.

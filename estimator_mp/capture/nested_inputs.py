@@ -1,4 +1,4 @@
-"""Inputs: what is in features and labels, under which names, on which axis."""
+"""Inputs: the tensors of features and labels, their names and batch axes."""
 
 import copy
 import re
@@ -87,12 +87,12 @@ def axis_of(name: str, leaf: Any, rules: Sequence[BatchAxis]) -> int | None:
     )
   if not 0 <= axis < rank:
     raise ValueError(
-      f"batch_axis says axis {axis} for {name}, which has the shape "
+      f"batch_axis gives axis {axis} for {name}, which has the shape "
       f"{leaf.shape}; use an axis that it has, or None if it holds no examples"
     )
   if axis and isinstance(leaf, batch_size.COMPOSITES):
     raise ValueError(
-      f"batch_axis says axis {axis} for {name}, a {type(leaf).__name__}; these "
-      "can be cut on axis 0 only"
+      f"batch_axis gives axis {axis} for {name}, a {type(leaf).__name__}; "
+      "these can be cut on axis 0 only"
     )
   return axis

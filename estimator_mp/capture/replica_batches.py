@@ -54,8 +54,8 @@ def find(
     if pieces:
       others = [x.name for x, of in zip(inputs, found, strict=True) if not of]
       tf.compat.v1.logging.warning(
-        "Input: %s is not as input_fn made it, so the tasks send their batches "
-        "to be cut together; let input_fn do what was done to it",
+        "Input: %s was changed after input_fn, so the tasks send their batches "
+        "to be cut together; make the change in input_fn",
         others[0] if others else inputs[0].name,
       )
     return None

@@ -1,4 +1,4 @@
-"""Resources: a program's variables are handles, whatever it says of them."""
+"""Resources: variables of a program are handles, however it makes them."""
 
 import contextlib
 from collections.abc import Callable, Iterator

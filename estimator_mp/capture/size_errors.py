@@ -1,4 +1,4 @@
-"""Errors of sizes: what a step says of inputs of different numbers of examples.
+"""Errors of sizes: inputs with different numbers of examples in a step.
 
 The checks are ops of the graph (`batch_size`). TensorFlow wraps what they say
 into lines of its own; here it becomes the whole error.

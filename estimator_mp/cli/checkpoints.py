@@ -1,4 +1,4 @@
-"""Checkpoints: which one a run resumes from, and what to do if files fail it.
+"""Checkpoints: the one that a run resumes from, and advice for damaged files.
 
 TensorFlow starts anew, and then overwrites, where the file `checkpoint` does
 not say what there is. What is damaged it reports from within the session, with
@@ -146,7 +146,7 @@ def explain(error: Exception, directories: Sequence[str]) -> str | None:
   """Returns what went wrong with the files of a run, and what to do.
 
   Args:
-    error: What ended the run.
+    error: The error that ended the run.
     directories: The directories that it reads and writes; the first one is its
       model_dir.
 

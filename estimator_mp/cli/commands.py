@@ -1,4 +1,4 @@
-"""What all commands have in common: their flags, the help, and how they begin.
+"""Common parts of all commands: flags, help and start.
 
 The flags come first, then TensorFlow, without its log. A wrong flag is an error
 of one line that says what would be right.
@@ -60,17 +60,19 @@ class ProgramOptions:
   contrib: bool = PROGRAM(False, "Bring back tf.contrib for your program.")
   v1: bool = PROGRAM(
     False,
-    "Show your program TensorFlow 1.15's tf, with tf.contrib: for programs that"
-    " were written for TensorFlow 1.",
+    "Give your program the tf of TensorFlow 1.15, with tf.contrib: for programs"
+    " written for TensorFlow 1.",
   )
   v1_packages: str | None = PROGRAM(
-    None, "With --v1: installed packages of your program, bert,modeling."
+    None,
+    "With --v1: installed packages that belong to your program, such as "
+    "bert,modeling.",
   )
   v2_control_flow: bool = PROGRAM(
-    False, "With --v1: loops and conditions are those of TensorFlow 2."
+    False, "With --v1: use TensorFlow 2's loops and conditions."
   )
   resource_variables: bool = PROGRAM(
-    False, "With --v1: variables are those of TensorFlow 2."
+    False, "With --v1: use TensorFlow 2's variables."
   )
 
 
@@ -80,7 +82,7 @@ class FlagsError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Command(Generic[_Options]):
-  """What a command is told, and what its help says of it.
+  """A command: its options, and its help.
 
   Attributes:
     name: Its name.
@@ -119,15 +121,15 @@ class Command(Generic[_Options]):
     flags.DEFINE_bool(
       DEBUG,
       False,
-      "Show the traceback of an error before the line that says it.",
+      "Show the traceback of an error before its one-line message.",
       flag_values,
       module_name=_ERRORS,
     )
     flags.DEFINE_integer(
       _VERBOSITY,
       None,
-      "Show TensorFlow's own log, too: -1 its warnings, 0 what it says of a"
-      " run, 1 what it says to find errors.",
+      "Show TensorFlow's own log, too: -1 warnings, 0 information about the"
+      " run, 1 debugging output.",
       flag_values=flag_values,
       module_name=_ERRORS,
       lower_bound=-2,
@@ -188,7 +190,7 @@ class Command(Generic[_Options]):
     On a terminal it says so first.
 
     Args:
-      options: What is asked for.
+      options: The options of the command.
       verbosity: How much TensorFlow logs, as absl counts; None for nothing.
 
     Returns:
@@ -214,7 +216,7 @@ class Command(Generic[_Options]):
     """Does what has to be done before TensorFlow is imported; here nothing.
 
     Args:
-      options: What is asked for.
+      options: The options of the command.
 
     Raises:
       ValueError: If it cannot be done.
@@ -335,7 +337,7 @@ def check_program(
       if getattr(options, name) is not None:
         raise FlagsError(
           f"--{name} is given beside the program {options.program[0]}, which "
-          "says that itself; leave one of them out"
+          "sets that itself; leave one of them out"
         )
     if options.program == ("-m",):
       raise FlagsError("-m is given without a module; write one after it")
@@ -346,8 +348,8 @@ def check_program(
     for name in (*of_model_fn, "contrib", "v1"):
       if getattr(options, name) not in (None, False):
         raise FlagsError(
-          f"--{name} is given without --model_fn; say which model it is for, "
-          "such as --model_fn=my_model:model_fn, or -- and your program"
+          f"--{name} is given without --model_fn; give the model, such as "
+          "--model_fn=my_model:model_fn, or -- and your program"
         )
     return
   if getattr(options, needed) is None:
@@ -387,7 +389,7 @@ def check_function(flag: str, name: str) -> None:
   module, colon, function = name.partition(":")
   if not (module and colon and function):
     raise FlagsError(
-      f"--{flag}={name} is no module:function; write it like my_model:{flag}"
+      f"--{flag}={name} is not module:function; write it like my_model:{flag}"
     )
 
 
@@ -406,11 +408,12 @@ def parse_params(text: str | None) -> dict[str, Any] | None:
     value = json_values.parse(text)
   except json.JSONDecodeError as error:
     raise FlagsError(
-      f'--params={text} is no JSON ({error}); write it like {{"units": 64}}'
+      f'--params={text} is not valid JSON ({error}); write it like {{"units": '
+      "64}"
     ) from error
   if not isinstance(value, dict):
     raise FlagsError(
-      f'--params={text} is no JSON object; write it like {{"units": 64}}'
+      f'--params={text} is not a JSON object; write it like {{"units": 64}}'
     )
   return value
 

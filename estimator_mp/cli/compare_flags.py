@@ -1,4 +1,4 @@
-"""What the compare command is told; the fields are the flags of the names."""
+"""The options of the compare command; each field is the flag of its name."""
 
 import dataclasses
 from typing import Any
@@ -16,16 +16,16 @@ _MAX_SEED = 2**31 - 1
 
 @dataclasses.dataclass(frozen=True)
 class CompareOptions(commands.ProgramOptions):
-  """What is to be compared. Paths are absolute."""
+  """Options of a comparison. Paths are absolute."""
 
   sharding: sharding_options.ShardingOptions
   model_fn: str | None = _model(
     None,
-    "The model_fn of your Estimator, as module:function; the module is looked"
-    " for in this directory too. Without it: --model on digits.",
+    "The model_fn of your Estimator, as module:function. Modules in the current"
+    " directory are found, too. Default: --model on digits.",
   )
   input_fn: str | None = _model(
-    None, "The input_fn that it trains on, as module:function."
+    None, "The input_fn of the training, as module:function."
   )
   params: str | None = _model(
     None, 'The Estimator\'s params as JSON: {"units": 64}.'
@@ -41,32 +41,32 @@ class CompareOptions(commands.ProgramOptions):
   steps: int = _comparison(5, "Training steps to compare.", minimum=1)
   tolerance: float = _comparison(
     1e-5,
-    "The largest difference of a loss, a gradient norm or a variable that"
-    " counts as equal, as a part of the plain one.",
+    "Relative tolerance: the largest difference of a loss, a gradient norm or a"
+    " variable that counts as equal.",
   )
   seed: int | None = _comparison(
     None,
-    "The Estimator's tf_random_seed. Without it: that of the program's"
-    " RunConfig, or 1.",
+    "The Estimator's tf_random_seed. Default: that of the program's RunConfig,"
+    " or 1.",
     maximum=_MAX_SEED,
   )
   checkpoint: str | None = _comparison(
     None,
-    "A checkpoint, or a model_dir with one, to start from. Without it: the"
-    " plain model's initial values.",
+    "A checkpoint, or a model_dir with one, to start from. Default: the plain"
+    " model's initial values.",
     is_path=True,
   )
   restart_each_step: bool = _comparison(
     False,
-    "Begin each step of the sharded model with the plain one's variables, so"
-    " that no difference can grow.",
+    "Start each step of the sharded model from the plain model's variables, so"
+    " that differences do not accumulate.",
   )
 
   def __post_init__(self) -> None:
     commands.check_program(
       self,
       "input_fn",
-      "what it trains on, such as --input_fn=my_model:input_fn",
+      "its training data, such as --input_fn=my_model:input_fn",
     )
     if self.input_fn is not None:
       commands.check_function("input_fn", self.input_fn)
@@ -93,8 +93,8 @@ class _CompareCommand(commands.Command[CompareOptions]):
 
 COMMAND = _CompareCommand(
   "compare",
-  "Trains a model plain and sharded, in turns, and compares every step: a"
-  " model_fn's,\nor that of the first Estimator that PROGRAM trains.",
+  "Trains a model plain and sharded, in turns, and compares every step: the"
+  " model\nof --model_fn, or of the first Estimator that PROGRAM trains.",
   CompareOptions,
   (
     _model,

@@ -1,4 +1,4 @@
-"""What ended a command: a line for what happened to a run, else a traceback.
+"""Failures of commands: one line for an error of a run, else a traceback.
 
 Two kinds of errors are told in a line. Those that this project raises on
 purpose say what would be right; see `own_errors`. And TensorFlow's classes say
@@ -31,7 +31,7 @@ def line_of(error: Exception) -> str | None:
   """Returns what is wrong, in a line; None if a traceback has to say it.
 
   Args:
-    error: What ended a command, as it was caught.
+    error: The error that ended a command, as it was caught.
   """
   if own_errors.is_deliberate(error):
     return str(error)
@@ -42,7 +42,7 @@ def line_of(error: Exception) -> str | None:
   frames = [(x["file"], int(x["line"])) for x in _PYTHON.finditer(python)]
   text = f"{_root(message)}{where(frames)}"
   if _READS_INPUT in message:
-    return f"reading the input failed: {text}; mend input_fn, or the data"
+    return f"reading the input failed: {text}; fix input_fn, or the data"
   return f"a step failed: {text}; --debug shows where"
 
 

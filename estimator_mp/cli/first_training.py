@@ -86,5 +86,5 @@ def _check_plain(estimator: Any, name: str) -> None:
   if sharding.is_sharded(estimators.model_fn_of(estimator)):
     raise commands.FlagsError(
       f"{name} shards its {type(estimator).__name__} itself; leave that line "
-      "out, and say by flags of this command how to shard it"
+      "out, and give this command's flags for sharding"
     )

@@ -1,4 +1,4 @@
-"""What the inspect command is told; the fields are the flags of the names."""
+"""The options of the inspect command; each field is the flag of its name."""
 
 import dataclasses
 
@@ -12,28 +12,32 @@ _output = options_lib.Group("Output")
 
 @dataclasses.dataclass(frozen=True)
 class InspectOptions(commands.ProgramOptions):
-  """What is to be inspected. Paths are absolute."""
+  """Options of an inspection. Paths are absolute."""
 
   sharding: sharding_options.ShardingOptions
   model_fn: str | None = _model(
     None,
-    "The model_fn of your Estimator, as module:function; the module is looked"
-    " for in this directory too. Without it: this project's cifar10_cnn.",
+    "The model_fn of your Estimator, as module:function. Modules in the current"
+    " directory are found, too. Default: this project's cifar10_cnn.",
   )
   features: str | None = _model(
     None,
-    "What your input_fn returns as features, as name:dtype[dimensions] with"
-    " commas between: x:float32[?,10],ids:int32[?,128]. ? is the batch; without"
-    " a name it is one tensor; 'sparse int64[?,50]' is a SparseTensor.",
+    "Features that your input_fn returns, as comma-separated"
+    " name:dtype[dimensions]: x:float32[?,10],ids:int32[?,128]. ? is the batch;"
+    " a single tensor needs no name; 'sparse int64[?,50]' is a SparseTensor.",
   )
-  labels: str | None = _model(None, "The same for labels, such as int32[?,1].")
+  labels: str | None = _model(
+    None,
+    "Labels that your input_fn returns, in the "
+    "same format, such as int32[?,1].",
+  )
   params: str | None = _model(
     None, 'The Estimator\'s params as JSON: {"units": 64}.'
   )
   out: str | None = _output(
     None,
     "Directory for placement.png, placement.svg, placement.dot and"
-    " placement.json. Without it nothing is written.",
+    " placement.json. By default nothing is written.",
     is_path=True,
   )
 
@@ -41,15 +45,15 @@ class InspectOptions(commands.ProgramOptions):
     commands.check_program(
       self,
       "features",
-      "what its input_fn returns, such as --features='x:float32[?,10]'",
+      "its features, such as --features='x:float32[?,10]'",
       "labels",
     )
 
 
 COMMAND = commands.Command(
   "inspect",
-  "Shows how the layers of a model would be spread over several devices: a"
-  " model_fn's,\nor that of the first Estimator that PROGRAM trains.",
+  "Shows how the layers of a model would be spread over several devices: the"
+  " model\nof --model_fn, or of the first Estimator that PROGRAM trains.",
   InspectOptions,
   (_model, commands.PROGRAM, options_lib.SHARDING, _output),
   "estimator_mp.cli.run_inspect",

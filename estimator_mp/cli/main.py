@@ -1,4 +1,4 @@
-"""The command estimator-mp: the first word says what to do.
+"""The command estimator-mp: the first argument is the command to run.
 
   estimator-mp train --mesh=stage:3 --train_steps=600
 
@@ -31,14 +31,13 @@ _COMPLETION = "completion"
 _HELP = frozenset(["--help", "-h", "help"])
 _CLOSED_PIPE = 128 + signal.SIGPIPE
 _AFTER_COMMANDS = f"""\
-  {_COMPLETION:<10} prints what lets a shell complete commands and flags
+  {_COMPLETION:<10} prints the shell's completion script for commands and flags
 
-COMMAND --help lists the flags of a command, --version says which versions there
-are.
+COMMAND --help lists the flags of a command, --version prints the versions.
 
-Exit codes: 0 if it is done, 1 if the run failed, 2 if a flag or what it names
-is wrong, 130 and 143 after Ctrl-C and SIGTERM, 138 if a task of the cluster was
-lost, 141 if nobody reads the output any more."""
+Exit codes: 0 on success, 1 if the run failed, 2 if a flag or its value is
+wrong, 130 and 143 after Ctrl-C and SIGTERM, 138 if a task of the cluster was
+lost, 141 if the reader of the output has closed it."""
 
 
 def command(name: str) -> commands.Command[Any]:

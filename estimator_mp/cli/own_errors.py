@@ -1,9 +1,9 @@
-"""Which errors this project raises on purpose, to say what would be right.
+"""Errors that this project raises on purpose, with their fix.
 
 Its own classes are for that alone. A ValueError is on purpose if a `raise` of
 this project raised it. A mistake of this project's can be a ValueError, too,
 such as that of `int("x")` or `a, b = [1]`: there Python raises it, at another
-instruction. It is for whoever mends the code, and needs its traceback.
+instruction. It is for developers of the code, and needs its traceback.
 """
 
 import dis

@@ -1,4 +1,4 @@
-"""What a training run shows: a header, the placement, progress, evaluations.
+"""The output of a training run: header, placement, progress, evaluations.
 
 Progress is a bar on a terminal, and plain lines elsewhere.
 """
@@ -253,7 +253,7 @@ def header(
   """Returns lines about what a run is going to do.
 
   Args:
-    options: What the run was told.
+    options: The options of the run.
     mesh: The devices.
     data: The data, in a line.
     trained: The global step from which it goes on.

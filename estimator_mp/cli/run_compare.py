@@ -1,4 +1,4 @@
-"""What the compare command runs: a user's model, plain and sharded."""
+"""The compare command: a user's model, plain and sharded."""
 
 import functools
 from collections.abc import Callable
@@ -26,7 +26,7 @@ def run_command(options: compare_flags.CompareOptions) -> int:
   """Prints a comparison.
 
   Args:
-    options: What is to be compared.
+    options: The options of the command.
 
   Returns:
     The exit code: 0 if all is equal; 1 if something is not.

@@ -1,4 +1,4 @@
-"""What the inspect command runs: a partition, as a table and as pictures."""
+"""The inspect command: a partition, as a table and as pictures."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def inspect_options(options: inspect_flags.InspectOptions) -> Inspection:
   """Returns the partition that the options ask for.
 
   Args:
-    options: What is to be inspected.
+    options: The options of the command.
 
   Raises:
     ValueError: Something does not fit; the text is one line and says what
@@ -125,7 +125,7 @@ def run_command(options: inspect_flags.InspectOptions) -> int:
   """Prints, and draws, a partition; returns 0.
 
   Args:
-    options: What is to be inspected.
+    options: The options of the command.
 
   Raises:
     ValueError: Something does not fit; the text is one line and says what

@@ -1,4 +1,4 @@
-"""What a run leaves in its model_dir: run.json at the start, result.json."""
+"""The files of a run in its model_dir: run.json at the start, result.json."""
 
 import contextlib
 import dataclasses
@@ -27,7 +27,7 @@ _MEGABYTE = 1e6
 
 
 class ModelDirError(RuntimeError):
-  """What is in the model_dir stops this run; the text says what to do."""
+  """The model_dir's contents stop this run; the text gives the fix."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -157,7 +157,7 @@ def _locked(model_dir: str) -> Iterator[None]:
     except OSError as error:
       if error.errno not in _NO_LOCKS:
         raise
-    # The file stays: whoever removed it could remove the lock of another one.
+    # The file stays: removing it could remove the lock of another process.
     file.truncate(0)
     file.write(f"process {os.getpid()} on {socket.gethostname()}\n")
     file.flush()

@@ -1,4 +1,4 @@
-"""What the trace command runs: some steps of training, the last one drawn."""
+"""The trace command: some steps of training, the last one drawn."""
 
 import tempfile
 
@@ -10,7 +10,7 @@ def run_command(options: train_flags.TraceOptions) -> int:
   """Trains for some steps, and draws the last one; returns 0.
 
   Args:
-    options: What is to be traced.
+    options: The options of the command.
 
   Raises:
     ValueError: Something does not fit; the text is one line and says what

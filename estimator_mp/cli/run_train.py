@@ -1,4 +1,4 @@
-"""What the train command runs: one model, its layers on several devices.
+"""The train command: one model, its layers on several devices.
 
 `train(options)` is the same for programs.
 """
@@ -48,7 +48,7 @@ class Job:
   """A training run whose options have been checked; nothing has run yet.
 
   Attributes:
-    options: What the run was told.
+    options: The options of the run.
     mesh: The devices.
     recipe: The model and its validated data.
     estimator: The Estimator, with its model_dir.
@@ -73,7 +73,7 @@ def prepare(options: train_flags.TrainOptions) -> Job:
   """Checks all of the options, and makes what a run needs.
 
   Args:
-    options: What the run is told.
+    options: The options of the run.
 
   Returns:
     The run, ready to start.
@@ -140,7 +140,7 @@ def train(options: train_flags.TrainOptions) -> run_record.Result | None:
   it after a checkpoint; call it in the main thread.
 
   Args:
-    options: What the run is told.
+    options: The options of the run.
 
   Returns:
     The result that `result.json` holds; None in a cluster's other tasks than
@@ -159,7 +159,7 @@ def run(job: Job) -> run_record.Result | None:
   """Runs a job: see `train`.
 
   Args:
-    job: What `prepare` returned.
+    job: The result of `prepare`.
   """
   if not job.leads:
     _take_part(job)
@@ -275,7 +275,7 @@ class _Run:
     )
     show("\n".join(header))
     if trained and not input_position.has_position(options.model_dir, trained):
-      show("The order of the examples begins anew: it was not saved.")
+      show("The input starts from its beginning: its position was not saved.")
     return trained
 
   def _train_and_evaluate(self, trained: int) -> dict[str, float]:
@@ -378,7 +378,7 @@ def run_command(options: train_flags.TrainOptions) -> int:
   """Trains as `train` does; each error that is no program's own is one line.
 
   Args:
-    options: What the run is told.
+    options: The options of the run.
 
   Returns:
     The exit code: 0; 1 if standard output was closed; 130 or 143 if a signal
@@ -398,9 +398,9 @@ def run_command(options: train_flags.TrainOptions) -> int:
     return _report_interruption(interrupted, options.model_dir)
   except tf.estimator.NanLossDuringTrainingError as error:
     raise RunError(
-      f"the loss is no longer a number; --learning_rate={options.learning_rate}"
-      f" is too large for --optimizer={options.optimizer}, use a smaller one"
-      " and another --model_dir"
+      f"the loss is NaN; --learning_rate={options.learning_rate} is too large"
+      f" for --optimizer={options.optimizer}; use a smaller one and another"
+      " --model_dir"
     ) from error
   except split_rules.SplitError:
     raise  # It is of an option, which only the model can be compared with.

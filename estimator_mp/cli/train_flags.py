@@ -1,4 +1,4 @@
-"""What the train command is told, and the trace command, which trains too.
+"""The options of the train command, and of the trace command.
 
 The fields of the classes are the flags of the same names. Paths are absolute.
 """
@@ -42,13 +42,15 @@ class ModelOptions:
     choices=MODELS,
   )
   dataset: str = _data(
-    "digits", "What the model learns from.", choices=catalogue.datasets()
+    "digits",
+    "Data set that the model is trained on.",
+    choices=catalogue.datasets(),
   )
   data_dir: str | None = _data(
     None,
-    "Directory with the files of a data set that has some. cifar10: its binary"
-    " files (data_batch_1.bin to data_batch_5.bin, test_batch.bin); without it"
-    " they are downloaded once. criteo: its train.txt, or a file's own path.",
+    "Directory with the files of the data set. cifar10: its binary files"
+    " (data_batch_1.bin to data_batch_5.bin, test_batch.bin); by default they"
+    " are downloaded once. criteo: its train.txt, or a file's own path.",
     is_path=True,
   )
   batch_size: int = _data(64, "Examples per training step.", minimum=1)
@@ -73,7 +75,7 @@ class ModelOptions:
 
 @dataclasses.dataclass(frozen=True)
 class TrainOptions(ModelOptions):
-  """What a training run is told."""
+  """Options of a training run."""
 
   train_steps: int = _training(
     600, "Global step at which training is finished.", minimum=1
@@ -81,8 +83,8 @@ class TrainOptions(ModelOptions):
   learning_rate: float = _training(0.001, "Learning rate of the optimizer.")
   optimizer: str = _training(
     "adam",
-    "The optimizer (momentum is 0.9); own is what the model's paper uses, where"
-    " it has one.",
+    "Optimizer (momentum is 0.9); own: the one of the model's paper, if it has"
+    " one.",
     choices=catalogue.OPTIMIZERS,
   )
   seed: int = _training(
@@ -100,7 +102,7 @@ class TrainOptions(ModelOptions):
   export_dir: str | None = _output(
     None,
     "Directory to export a SavedModel to, in a directory named after the time."
-    " Without it nothing is exported.",
+    " By default nothing is exported.",
     is_path=True,
   )
   save_checkpoints_steps: int = _output(
@@ -108,13 +110,13 @@ class TrainOptions(ModelOptions):
   )
   save_input_position: bool = _output(
     True,
-    "Save with each checkpoint how far the examples were read, so that a run"
-    " that resumes goes on with the next batch; otherwise they begin anew.",
+    "Save the position in the input with each checkpoint, so that a resumed run"
+    " continues with the next batch; otherwise the input starts anew.",
   )
   eval_every_secs: int = _output(
     0,
-    "Evaluate a new checkpoint if the last evaluation began at least so many"
-    " seconds ago; 0 evaluates every one. The last one is always evaluated.",
+    "Minimum number of seconds between the starts of two evaluations; 0"
+    " evaluates every checkpoint. The last one is always evaluated.",
   )
   log_every: int = _output(
     50,
@@ -123,29 +125,29 @@ class TrainOptions(ModelOptions):
   )
   trace_steps: tuple[int, ...] = _output(
     (20,),
-    "Global steps to draw as they really ran, into MODEL_DIR/trace: a picture"
-    " and a file for chrome://tracing each. none for no step.",
+    "Global steps to trace, into MODEL_DIR/trace: a picture and a file for"
+    " chrome://tracing each. none for no step.",
     minimum=1,
   )
   trusted_network: bool = _cluster(
     False,
-    "In a cluster, which TF_CONFIG names: that only its machines can reach this"
-    " one's ports. TensorFlow's server has no authentication.",
+    "In a cluster of TF_CONFIG: confirms that only its machines can reach the"
+    " ports of this machine. TensorFlow's server has no authentication.",
   )
   startup_timeout: int = _cluster(
     600, "Seconds that a task of a cluster waits for the others.", minimum=1
   )
   heartbeat_timeout: int = _cluster(
     30,
-    "Seconds after which the chief names a task of its cluster that does not"
-    " answer. It goes on when the task does, or was started again.",
+    "Seconds after which the chief reports a task of its cluster that does not"
+    " answer. The run continues when the task answers, or was restarted.",
     minimum=1,
   )
   lost_after: int = _cluster(
     600,
-    "Seconds after which such a task is lost: the chief waits for it no longer,"
-    " and ends with exit code 138; //estimator_mp:launch --elastic goes on"
-    " without the task.",
+    "Seconds after which a task that does not answer is lost: the chief stops"
+    " waiting for it, and ends with exit code 138; //estimator_mp:launch"
+    " --elastic continues without the task.",
     minimum=1,
   )
 
@@ -159,7 +161,7 @@ class TrainOptions(ModelOptions):
 
 @dataclasses.dataclass(frozen=True)
 class TraceOptions(ModelOptions):
-  """What is to be traced: the last of some steps of training."""
+  """Options of a trace: of the last of some steps of training."""
 
   step: int = _output(
     20, "The step to trace. The first steps are slower than others.", minimum=1
@@ -243,7 +245,7 @@ TRAIN = _ModelCommand(
 )
 TRACE = _ModelCommand(
   "trace",
-  "Draws what the devices do in a training step.",
+  "Draws the timeline of a training step on the devices.",
   TraceOptions,
   (_data, options_lib.SHARDING, _output),
   "estimator_mp.cli.run_trace",

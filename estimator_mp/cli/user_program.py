@@ -62,7 +62,7 @@ def show_tensorflow(options: commands.ProgramOptions, *names: str) -> None:
 
 
 def load_function(
-  flag: str, name: str, fix: str = "mend that first"
+  flag: str, name: str, fix: str = "fix that first"
 ) -> Callable[..., Any]:
   """Returns the function that a flag names; its own errors are one line.
 
@@ -122,7 +122,7 @@ def load_function(
 
 
 def error_of_user(
-  what: str, error: BaseException, fix: str = "mend that first"
+  what: str, error: BaseException, fix: str = "fix that first"
 ) -> ValueError:
   """Returns an error in one line, with the user's line that raised it.
 
@@ -154,7 +154,7 @@ def input_spec(text: str) -> InputSpec:
     match = _ENTRY.match(entry)
     if match is None:
       raise ValueError(
-        f"{entry!r} is no name:dtype[dimensions]; write it like {_EXAMPLE}, "
+        f"{entry!r} is not name:dtype[dimensions]; write it like {_EXAMPLE}, "
         "with ? for the batch"
       )
     rest = entry[match.end() :].strip()
@@ -184,8 +184,8 @@ def _spec(match: re.Match[str]) -> Spec:
     dtype = tf.dtypes.as_dtype(match["dtype"])
   except TypeError as error:
     raise ValueError(
-      f"{match['dtype']!r} is no dtype of TensorFlow; use one such as float32, "
-      "int32, int64, bool or string"
+      f"{match['dtype']!r} is not a dtype of TensorFlow; use one such as "
+      "float32, int32, int64, bool or string"
     ) from error
   words = match["shape"].split(",") if match["shape"].strip() else []
   shape = [_dimension(word.strip(), match) for word in words]

@@ -49,7 +49,7 @@ class ChildProcess:
     """Waits until the process is ready; returns the line that it has printed.
 
     Args:
-      name: What messages call the process.
+      name: Its name in messages.
 
     Raises:
       RuntimeError: If it ends before, or takes too long.

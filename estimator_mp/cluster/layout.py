@@ -1,4 +1,4 @@
-"""Layout: which task holds which position of a mesh.
+"""Layout: the task of each position of a mesh.
 
 What sends most lies nearest. The parts of one layer (`model` axis) exchange
 activations within a layer, stages (`stage` axis) once in a micro-batch, and

@@ -1,4 +1,4 @@
-"""A limit of memory: what lets a process do the most with little.
+"""A limit of memory, and settings that make the most of it.
 
 malloc keeps what was freed: of blocks of up to 32 MiB, and in as many arenas as
 eight times the cores. With `RETURNS_AT_ONCE` in its environment a process holds

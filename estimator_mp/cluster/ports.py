@@ -25,7 +25,7 @@ _reserved: list[int] = []
 
 
 def free_ports(count: int) -> list[int]:
-  """Returns ports of this machine that nobody listens at.
+  """Returns ports of this machine that no process listens at.
 
   They are this process's until it ends.
 

@@ -51,7 +51,7 @@ class Task:
 
   @property
   def device_prefix(self) -> str:
-    """What the names of its devices begin with, as "/job:worker/task:1"."""
+    """The prefix of the names of its devices, as "/job:worker/task:1"."""
     return f"/job:{self.job}/task:{self.index}"
 
   def __str__(self) -> str:
@@ -142,10 +142,11 @@ def from_environment(
     config = json_values.parse(text) if text.strip() else {}
   except json.JSONDecodeError as error:
     raise ValueError(
-      f"TF_CONFIG={_shown(text)} is no JSON ({error}); write it like {_EXAMPLE}"
+      f"TF_CONFIG={_shown(text)} is not valid JSON ({error}); write it like "
+      f"{_EXAMPLE}"
     ) from error
   if not isinstance(config, dict):
-    raise _malformed("it is no object", text)
+    raise _malformed("it is not an object", text)
   jobs = _jobs(config.get("cluster") or {}, text)
   has_evaluator = jobs.pop(EVALUATOR, None) is not None  # It serves nothing.
   if not jobs:
@@ -153,8 +154,8 @@ def from_environment(
   task = _task(config.get("task") or {}, jobs, text)
   if not any(len(jobs.get(job, ())) == 1 for job in CHIEFS):
     raise _malformed(
-      "the cluster has no chief, which trains and saves, or several of them; "
-      "make it one, such as worker 0",
+      "the cluster needs exactly one chief, which trains and saves; make one "
+      "task the chief, such as worker 0",
       text,
     )
   planned = _num_planned(config.get("elastic") or {}, text)
@@ -164,14 +165,16 @@ def from_environment(
 def _jobs(cluster: Any, text: str) -> dict[str, tuple[str, ...]]:
   """Returns the addresses by job."""
   if not isinstance(cluster, dict):
-    raise _malformed("its cluster is no object", text)
+    raise _malformed("its cluster is not an object", text)
   found = {}
   for job, addresses in cluster.items():
     if job not in _JOBS:
-      raise _malformed(f"{job!r} is none of {', '.join(_JOBS)}", text)
+      raise _malformed(f"{job!r} is not one of {', '.join(_JOBS)}", text)
     is_list = isinstance(addresses, list) and addresses
     if not is_list or not all(isinstance(x, str) for x in addresses):
-      raise _malformed(f"the addresses of {job!r} are no list of texts", text)
+      raise _malformed(
+        f"the addresses of {job!r} are not a list of strings", text
+      )
     found[job] = tuple(addresses)
   return found
 
@@ -179,26 +182,27 @@ def _jobs(cluster: Any, text: str) -> dict[str, tuple[str, ...]]:
 def _task(task: Any, jobs: Mapping[str, tuple[str, ...]], text: str) -> Task:
   """Returns this process's task."""
   if not isinstance(task, dict):
-    raise _malformed("its task is no object", text)
+    raise _malformed("its task is not an object", text)
   job, index = str(task.get("type")), task.get("index", 0)
   if job == EVALUATOR:
     return Task(EVALUATOR, 0)
   if job not in jobs:
     raise _malformed(
-      f"task type {job!r} is none of the cluster's jobs {', '.join(jobs)}", text
+      f"task type {job!r} is not one of the cluster's jobs {', '.join(jobs)}",
+      text,
     )
   if type(index) is not int or not 0 <= index < len(jobs[job]):
     raise _malformed(
-      f"task index {index!r} is none of the {len(jobs[job])} of {job}", text
+      f"task index {index!r} is not one of the {len(jobs[job])} of {job}", text
     )
   return Task(job, index)
 
 
 def _num_planned(elastic: Any, text: str) -> int:
-  """Returns for how many tasks a run was planned; 0 if nobody says so."""
+  """Returns the number of tasks that a run was planned for; 0 if unknown."""
   planned = elastic.get("tasks", 0) if isinstance(elastic, dict) else None
   if type(planned) is not int or planned < 0:
-    raise _malformed("its elastic has no number of tasks", text)
+    raise _malformed("its elastic does not give a number of tasks", text)
   return planned
 
 

@@ -1,4 +1,4 @@
-"""All-reduce: the sum of what several devices have, on each of them.
+"""All-reduce: the sum of tensors on several devices, on each of them.
 
 The algorithms are in config/algorithms.py, a row for each. Most are plain data
 flow: TensorFlow itself sends their tensors, and no order of execution can make

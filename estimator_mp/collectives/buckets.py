@@ -28,7 +28,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Bucket:
-  """What is summed over replicas at once.
+  """Gradients that are summed over replicas at once.
 
   Attributes:
     gradients: The indices of the gradients, in the order of the backward pass.
@@ -110,7 +110,7 @@ def reduce_in_buckets(
     per_replica: For every replica its gradients, of the same variables in the
       same order; all on the replica's device. Dense tensors only.
     devices: The device of each replica.
-    reduces: What `plan_buckets` returned, in that order, and for each bucket
+    reduces: The result of `plan_buckets`, in that order, and for each bucket
       what sums n tensors, one on each of n devices: gets the tensors and the
       devices, and returns the sums, each on its device. It is called once per
       bucket, in the order in which they are complete, so that it may chain

@@ -91,7 +91,7 @@ def keys_of(op: tf.Operation) -> tuple[int, int | None]:
   if group is None:
     raise ValueError(
       f"{op.name} gets its group key from {group_key.name} only when the "
-      "session runs, so nobody knows whom it works with; order it by "
+      "session runs, so its group is not known before; order it by "
       "order_collectives([...]), with the ops of each collective"
     )
   instance = tf.get_static_value(_source(instance_key))

@@ -21,8 +21,8 @@ residuals take as much memory as the gradients. Local variables are not in
 checkpoints: a run that is resumed starts with residuals of 0, and what the
 last step before had not sent is lost.
 
-A gradient that is infinite or NaN is sent as it is, for whoever looks for it,
-and leaves its residual as it was.
+A gradient that is infinite or NaN is sent as it is, for checks that look for
+it, and leaves its residual as it was.
 """
 
 import functools

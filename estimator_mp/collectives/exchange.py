@@ -104,7 +104,7 @@ class ByOwner:
 
   Attributes:
     ids: For each shard the ids of its rows, as often and in the order as they
-      were there; on the host of whoever has them.
+      were there; on the host of the device that has them.
     where: For each shard where these were; int32.
   """
 

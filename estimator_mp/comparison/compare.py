@@ -40,8 +40,8 @@ def compare(
 
   Both start from one checkpoint, so that it does not matter how initial values
   are drawn, and get the same batches, which are read from `input_fn` once. The
-  spec's Scaffold and training hooks work as they do for an Estimator. Nothing
-  is written but in a temporary folder. Layers of tf_keras stay seeded by the
+  spec's Scaffold and training hooks work as they do for an Estimator. Only a
+  temporary folder is written to. Layers of tf_keras stay seeded by the
   RunConfig's seed afterwards.
 
   Args:
@@ -49,16 +49,16 @@ def compare(
       will do.
     input_fn: Its input_fn for training.
     config: How to shard it.
-    steps: How many training steps; fewer if `input_fn` ends before.
+    steps: Number of training steps; fewer if `input_fn` ends before.
     tolerance: The largest difference that counts as equal; see `ComparedStep`.
     params: The Estimator's params.
     run_config: The Estimator's RunConfig: its seed and the plain model's
       session are as it says. None for one of defaults.
     checkpoint: A checkpoint, or a model_dir with one, to start from; None for
       the plain model's initial values.
-    restart_each_step: Whether the sharded model begins every step with the
-      plain one's variables, so that no difference can grow. It is built anew
-      each time.
+    restart_each_step: Whether the sharded model starts every step from the
+      plain model's variables, so that differences do not accumulate. It is
+      built again each time.
 
   Raises:
     ValueError: If an argument is wrong, the checkpoint is not of this model,
@@ -134,8 +134,8 @@ def _started(
   ) as error:
     reason = " ".join(error.message.split())[:_MOST_LETTERS]
     raise ValueError(
-      f"checkpoint={checkpoint!r} is not of this model ({reason}); give one "
-      "that this model_fn was trained to, or none for initial values"
+      f"checkpoint={checkpoint!r} is not of this model ({reason}); give a "
+      "checkpoint of this model_fn, or none for initial values"
     ) from error
 
 
@@ -168,7 +168,7 @@ def _check_arguments(
     )
   if not 0 <= tolerance < 1:
     raise ValueError(
-      f"tolerance={tolerance!r} is no part of a number; use one from 0 up to 1,"
+      f"tolerance={tolerance!r} is out of range; use a number from 0 up to 1,"
       " such as 1e-5"
     )
 
@@ -181,7 +181,7 @@ def _find_checkpoint(given: str) -> str:
     found = given if tf.io.gfile.exists(f"{given}.index") else None
   if found is None:
     raise ValueError(
-      f"checkpoint={given!r} is no checkpoint, and no model_dir with one; give "
-      "the path of one, or none for initial values"
+      f"checkpoint={given!r} is neither a checkpoint nor a model_dir with one; "
+      "give the path of one, or none for initial values"
     )
   return str(found)

@@ -1,4 +1,4 @@
-"""Comparison: what the plain and the sharded model gave, and if they part."""
+"""Comparison: results of the plain and the sharded model, and whether equal."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,16 +18,16 @@ _MOST_ROWS = 15
 
 @dataclasses.dataclass(frozen=True)
 class Comparison:
-  """What `compare` found.
+  """The result of `compare`.
 
   Attributes:
     sharding: The mesh of the sharded model, and its micro-batches.
-    start: Where both began: a checkpoint, or "initial values".
+    start: The start of both models: a checkpoint, or "initial values".
     steps: One entry for each step, at least one.
     tolerance: The largest difference that counts as equal.
-    only_rounding: Trainable variables whose gradient is zero but for rounding,
-      with their slots. An optimizer may make steps of any size of that, so
-      they are not among the variables of the steps.
+    only_rounding: Trainable variables whose gradient is zero up to rounding,
+      with their slots. An optimizer may make steps of any size of that, so they
+      are not among the variables of the steps.
     reason: Why the models probably part, in a line; "" if they are equal.
   """
 
@@ -72,7 +72,7 @@ class Comparison:
     if self.only_rounding:
       lines += [
         "",
-        "not compared, as their gradients are zero but for rounding: "
+        "not compared, as their gradients are zero up to rounding: "
         + ", ".join(self.only_rounding),
       ]
     return "\n".join([*lines, "", self.verdict()])
@@ -88,7 +88,7 @@ class Comparison:
         f" (tolerance {self.tolerance:g})"
       )
     return (
-      f"not equal: from step {parted.number} on they part, by"
+      f"not equal: from step {parted.number} on they differ, by"
       f" {parted.largest():.1e} (tolerance {self.tolerance:g}); {self.reason}"
     )
 

@@ -15,11 +15,11 @@ _SMALL = 1e-3
 
 @dataclasses.dataclass(frozen=True)
 class ComparedStep:
-  """What a training step gave, plain and sharded.
+  """The results of a training step, plain and sharded.
 
-  A difference of two arrays is the largest of an entry, as a part of the
-  plain one's largest entry, or of 1/1000 of the largest entry of all variables
-  of the same kind (trainable, or slots of one name) if that is more.
+  A difference of two arrays is the largest of an entry, relative to the plain
+  model's largest entry, or to 1/1000 of the largest entry of all variables of
+  the same kind (trainable, or slots of one name) if that is more.
 
   Attributes:
     number: The step, from 1.
@@ -43,12 +43,12 @@ class ComparedStep:
 
   @property
   def loss_difference(self) -> float:
-    """The difference of the losses, as a part of the plain one."""
+    """The difference of the losses, relative to the plain one."""
     return difference(self.sharded_loss, self.plain_loss)
 
   @property
   def gradient_difference(self) -> float:
-    """The difference of the norms, as a part of the plain one."""
+    """The difference of the norms, relative to the plain one."""
     if self.plain_gradient_norm is None or self.sharded_gradient_norm is None:
       return 0.0
     return difference(self.sharded_gradient_norm, self.plain_gradient_norm)

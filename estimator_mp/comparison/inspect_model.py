@@ -36,13 +36,13 @@ def inspect_model_fn(
 
   Args:
     model_fn: The model_fn of an Estimator, as it is.
-    features: What its input_fn returns as features: a `tf.TensorSpec`,
+    features: The features that its input_fn returns: a `tf.TensorSpec`,
       `tf.SparseTensorSpec` or `tf.RaggedTensorSpec`, or several of them in
       dicts and tuples.
-    labels: The same for labels; None for none.
+    labels: The labels that it returns, in the same form; None for none.
     config: The mesh, and how the model is placed on it.
     params: The Estimator's params; None for none.
-    model: What people call the model.
+    model: The name of the model.
     run_config: The Estimator's RunConfig; None for one of defaults.
 
   Returns:

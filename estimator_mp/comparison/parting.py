@@ -74,9 +74,9 @@ def _rounding(step: PartedStep) -> str:
       "compare with a larger epsilon or another optimizer"
     )
   return (
-    "sums in another order round differently, and training lets that grow; "
-    "compare with restart_each_step, from a trained checkpoint, or with a "
-    "larger tolerance"
+    "sums in another order round differently, and training amplifies the "
+    "difference; compare with restart_each_step, from a trained checkpoint, or "
+    "with a larger tolerance"
   )
 
 

@@ -135,7 +135,7 @@ class TrainingGraph:
 
   Attributes:
     graph: The graph.
-    spec: What model_fn returned.
+    spec: The spec that model_fn returned.
     gradients: The gradients of variables, by their names.
     variables: All global variables, by the names that the plain model has.
     reads: Their values, or those of their shards, by the same names.

@@ -61,7 +61,7 @@ def joined(
   """Returns the values of variables, by their names.
 
   Args:
-    variables: What `by_name` returned.
+    variables: The result of `by_name`.
     fetched: The values of the parts of each.
   """
   return {

@@ -1,4 +1,4 @@
-"""All-reduce algorithms: a row for each, which says what it is good for.
+"""All-reduce algorithms: one row each, with the cases that it suits.
 
 To add one, write its module in `estimator_mp.collectives`, with
 
@@ -30,7 +30,7 @@ _FEW_DEVICES = 4
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-  """What "auto" chooses by.
+  """The criteria of "auto".
 
   Attributes:
     num_bytes: The bytes of one tensor; None if the graph does not know.
@@ -237,7 +237,7 @@ def _misfit(
   for device in devices:
     if algorithm.device_type not in (None, devices_lib.device_type(device)):
       return (
-        f"cannot run on {device}, which is no {algorithm.device_type}; use "
+        f"cannot run on {device}, which is not a {algorithm.device_type}; use "
         "algorithm='copy', or 'auto', which chooses by the devices"
       )
   if algorithm.needs_one_type and len(types) > 1:

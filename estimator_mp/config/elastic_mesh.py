@@ -1,4 +1,4 @@
-"""Elastic meshes: what fits the tasks that are left of a cluster.
+"""Elastic meshes: a mesh that fits the tasks that are left of a cluster.
 
 A launcher that starts a run again with fewer tasks says in TF_CONFIG for how
 many it was planned:
@@ -17,7 +17,7 @@ from estimator_mp.config.mesh_options import parse_axes
 
 
 def elastic_mesh(mesh: str) -> str:
-  """Returns the mesh that a run is to have, with the tasks that are left.
+  """Returns a mesh that fits the tasks that are left.
 
   Each task gets as many devices as it would have had. Replicas go first: to a
   divisor of their number, so that the batch still divides. Then stages become

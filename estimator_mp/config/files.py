@@ -61,7 +61,7 @@ def read_json(path: str, newest: int, otherwise: str) -> dict[str, Any]:
   with tf.io.gfile.GFile(path) as file:
     values = json_values.parse(file.read())
   if not isinstance(values, dict):
-    raise ValueError("it is no JSON object")
+    raise ValueError("it is not a JSON object")
   check_format(values, newest, otherwise)
   return values
 

@@ -16,7 +16,7 @@ _FORMAT = 1
 
 @dataclasses.dataclass(frozen=True)
 class MeasuredCosts:
-  """What `measure_costs` found.
+  """The costs that `measure_costs` measured.
 
   Attributes:
     seconds: For each op by name, the seconds of it and of its gradient in a
@@ -37,17 +37,17 @@ class MeasuredCosts:
       values: What it returned.
 
     Raises:
-      ValueError: If they are none; the message says what is wrong.
+      ValueError: If they are malformed; the message says how.
     """
     seconds = values.get("seconds") if isinstance(values, Mapping) else None
     if not isinstance(seconds, Mapping):
-      raise ValueError('measured costs have no "seconds"; measure them anew')
+      raise ValueError('measured costs have no "seconds"; measure them again')
     for name, value in seconds.items():
       is_number = isinstance(value, int | float) and value is not True
       if not is_number or not math.isfinite(value) or value < 0:
         raise ValueError(
-          f"measured costs give {name!r} {value!r} seconds, which is no "
-          "positive number; measure them anew"
+          f"measured costs give {name!r} {value!r} seconds, which is not a "
+          "positive number; measure them again"
         )
     return cls(MappingProxyType({str(k): float(v) for k, v in seconds.items()}))
 
@@ -63,7 +63,7 @@ class MeasuredCosts:
       text: What it returned.
 
     Raises:
-      ValueError: If it is no JSON, or no costs.
+      ValueError: If it is not valid JSON, or does not hold costs.
     """
     return cls.from_dict(options.parse_json(text))
 
@@ -97,7 +97,7 @@ class MeasuredCosts:
     try:
       values = options.parse_json(text)
       if isinstance(values, Mapping):
-        files.check_format(values, _FORMAT, "measure them anew")
+        files.check_format(values, _FORMAT, "measure them again")
       return cls.from_dict(values)
     except ValueError as error:
       raise ValueError(f"measured_costs={path!r}: {error}") from error

@@ -1,4 +1,4 @@
-"""Options of the mesh: its devices, and what of the model each of them has."""
+"""Options of the mesh: its devices, and the placement of the model on them."""
 
 import dataclasses
 import math
@@ -35,23 +35,24 @@ class MeshOptions:
     mesh: The mesh as text, such as "stage:3".
     devices: Device names for the mesh, as many as it has positions; empty for
       this machine's GPUs, or virtual CPU devices if it has none.
-    placement: Where `shard_model_fn` puts the parts of a model: "auto"; rules
-      (pairs of a regular expression and a stage, in order); a `Placement`; or
-      the path of a placement.json that training or `inspect` wrote, which is
-      read at once. What model_fn itself places by `estimator_mp.stage` or
-      `tf.device` stays there.
-    memory_limit: The bytes that the automatic placement may put on a device:
-      weights with gradients and two slots, and activations. None for no limit.
-    measured_costs: What `measure_costs` returned, or the path of the file that
-      it was saved to, which is read at once: the automatic placement, and the
-      schedule "auto", then go by these seconds. None for estimates from FLOPs
-      and bytes.
-    verify_placement: Whether the first step of a session compares where ops
-      really ran with where they were placed.
-    logical_gpu_bytes: The bytes of memory of each logical GPU, if the mesh
-      needs more GPUs than this machine has: each GPU is then several devices,
-      as `run_config` lets sessions make them. They are for checks, and compute
-      in turns. None: too few GPUs are an error.
+    placement: Assignment of ops to stages: "auto"; rules (pairs of a regular
+      expression and a stage, in order); a `Placement`; or the path of a
+      placement.json that training or `inspect` wrote, which is read at once.
+      Ops that model_fn itself places by `estimator_mp.stage` or `tf.device`
+      stay there.
+    memory_limit: Memory limit of a device for the automatic placement, in
+      bytes: weights with gradients and two slots, and activations. None for no
+      limit.
+    measured_costs: The `MeasuredCosts` of `measure_costs`, or the path of the
+      file that they were saved to, which is read at once. The automatic
+      placement and the schedule "auto" then use these seconds. None for
+      estimates from FLOPs and bytes.
+    verify_placement: Whether the first step of a session checks that each op
+      ran on its planned device.
+    logical_gpu_bytes: Bytes of memory of each logical GPU, if the mesh needs
+      more GPUs than this machine has: `run_config` then divides each GPU into
+      several devices. They are for checks, and compute in turns. None: too few
+      GPUs are an error.
   """
 
   mesh: str = _option(
@@ -61,36 +62,37 @@ class MeshOptions:
   )
   devices: tuple[str, ...] = _option(
     (),
-    "The mesh's devices, such as gpu:0,gpu:1,gpu:2. Without it: the GPUs of"
-    " this machine, or virtual CPU devices if it has none.",
+    "Devices of the mesh, such as gpu:0,gpu:1,gpu:2. Default: this machine's"
+    " GPUs, or virtual CPU devices if it has none.",
   )
   # The name of a strategy, rules, a path or a Placement.
   placement: Any = _option(  # noqa: RUF009 It returns a field.
     "auto",
-    f"{_STRATEGIES}. Or rules as JSON, each an expression for"
-    ' names and a stage: [["layer_[0-5]/", 0], [".*", 1]]. Or the path of a'
+    f"{_STRATEGIES}. Or rules as JSON, pairs of a regular expression for names"
+    ' and a stage: [["layer_[0-5]/", 0], [".*", 1]]. Or the path of a'
     " placement.json.",
   )
   memory_limit: int | None = _option(
     None,
-    "The bytes that --placement=auto may put on a device: weights with"
+    "Memory limit of a device for --placement=auto, in bytes: weights with"
     " gradients and two slots, and activations.",
     minimum=1,
   )
   # A path or MeasuredCosts.
   measured_costs: Any = _option(  # noqa: RUF009 It returns a field.
     None,
-    "The path of a file of MeasuredCosts.save: the placement auto and the"
-    " schedule auto go by these seconds then, and not by estimates.",
+    "Path of a file written by MeasuredCosts.save. The placement auto and the"
+    " schedule auto then use its measured seconds instead of estimates.",
   )
   verify_placement: bool = _option(
     True,
-    "Compare the devices that the first step really used with the plan.",
+    "Check that the first step ran each op on its planned device.",
   )
   logical_gpu_bytes: int | None = _option(
     None,
-    "The bytes of each logical GPU, if the mesh needs more GPUs than there are:"
-    " each GPU is several devices then. Without it, that is an error.",
+    "Bytes of each logical GPU. If the mesh needs more GPUs than this machine"
+    " has, each GPU is divided into logical GPUs; without this option, that is"
+    " an error.",
     minimum=_LEAST_GPU_BYTES,
   )
 

@@ -1,4 +1,4 @@
-"""Options of the model axis: which variables are split, and how they begin."""
+"""Options of the model axis: the split variables, and their initial values."""
 
 import dataclasses
 from typing import Any
@@ -15,57 +15,57 @@ class ModelAxisOptions(MeshOptions):
   """The variables that are split.
 
   Attributes:
-    split: Which variables are split over the `model` axis of the mesh. "auto"
-      finds the axes that send least under the memory limit, if there is such
-      an axis. Or pairs of a regular expression for names of variables, and
-      what it is split by: a dimension, from 0; for a table of embeddings
-      "mod" (row i is on device i % N), "div" (consecutive rows), "columns",
-      or "whole" (each such table is on one device, so that all have as many
-      bytes); or None, which keeps it whole. The first expression that is found
-      in a name counts. What none is found in is split only with what it
-      belongs to, as a slot is with its variable, and a bias with its layer.
-      Without a `model` axis tables are split over the `data` axis, whose
-      replicas have all the rest, as DLRM's trainers do (Naumov et al., 2019,
-      arXiv:1906.00091).
-    gathers: "allow" lets an op that has no rule for split tensors read the
-      gathered one, and lists it; with "error" that is an error.
+    split: Variables that are split over the `model` axis of the mesh. "auto"
+      finds the axes that send least under the memory limit, if there is such an
+      axis. Or pairs of a regular expression for names of variables, and the
+      split: a dimension, from 0; for a table of embeddings "mod" (row i is on
+      device i % N), "div" (consecutive rows), "columns", or "whole" (each such
+      table is on one device, so that all have as many bytes); or None, which
+      keeps it whole. The first expression that is found in a name counts.
+      Variables without a match are split only with their owner, as a slot is
+      with its variable, and a bias with its layer. Without a `model` axis
+      tables are split over the `data` axis, whose replicas have all the rest,
+      as DLRM's trainers do (Naumov et al., 2019, arXiv:1906.00091).
+    gathers: "allow" gathers a split tensor for an op that has no rule for it,
+      and lists it; with "error" that is an error.
     initial_values: "plain" starts a split variable from slices of the plain
       model's initial value, as long as that has at most `plain_initial_bytes`;
       "by_shard" draws each shard by itself, from a seed that follows from name
       and shard, so that no device makes a whole one.
-    plain_initial_bytes: The most bytes of a variable that "plain" makes whole,
-      when it is initialised. A larger one is drawn by shard.
+    plain_initial_bytes: Maximum bytes of a variable that "plain" initializes
+      whole. A larger one is drawn by shard.
     export_shards: Whether a SavedModel keeps the split, for serving on as many
-      devices. Without it, it is the plain model's, which any server loads.
+      devices. By default it is the plain model's, which any server loads.
   """
 
   # "auto" or rules.
   split: Any = _option(  # noqa: RUF009 It returns a field.
     split_rules.AUTO,
-    "Which variables are split over the model axis: auto, or rules as JSON,"
-    " each an expression for names, and a dimension, mod, div, columns or whole"
-    ' for tables, or null for never: [["ffn/kernel", 1], ["table", "mod"]].',
+    "Variables that are split over the model axis: auto, or rules as JSON,"
+    " pairs of a regular expression for names and a dimension; mod, div,"
+    " columns or whole for tables; or null to keep a variable whole:"
+    ' [["ffn/kernel", 1], ["table", "mod"]].',
   )
   gathers: str = _option(
     "allow",
-    "Whether an op without a rule may read a split tensor gathered.",
+    "Whether a split tensor may be gathered for an op without a rule.",
     choices=("allow", "error"),
   )
   initial_values: str = _option(
     "plain",
-    "Whether split variables start from slices of the plain model's initial"
-    " values, or each shard from its own.",
+    "Initial values of split variables: slices of the plain model's, or drawn"
+    " for each shard.",
     choices=("plain", "by_shard"),
   )
   plain_initial_bytes: int = _option(
     _PLAIN_INITIAL_BYTES,
-    "The most bytes of a split variable that --initial_values=plain makes"
-    " whole; larger ones are made by shard.",
+    "Maximum size, in bytes, of a split variable that --initial_values=plain"
+    " initializes whole; larger ones are initialized by shard.",
   )
   export_shards: bool = _option(
     False,
-    "Keep the split in a SavedModel, for serving on several devices; without it"
-    " it is the plain model's.",
+    "Export a SavedModel with split variables, for serving on several devices;"
+    " by default it is the plain model's.",
   )
 
   def check_split(self) -> None:

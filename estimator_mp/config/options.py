@@ -32,11 +32,11 @@ _TEXTS = tuple[str, ...]
 _INTEGERS = tuple[int, ...]
 _WORDS: Mapping[Any, str] = {
   bool: "true or false",
-  int: "a whole number",
+  int: "an integer",
   float: "a number",
-  str: "a text",
-  _TEXTS: "a list of texts",
-  _INTEGERS: "a list of whole numbers",
+  str: "a string",
+  _TEXTS: "a list of strings",
+  _INTEGERS: "a list of integers",
   types.NoneType: "None",
 }
 
@@ -244,8 +244,8 @@ def checked_pairs(
     is_pair = isinstance(pair, list | tuple) and len(pair) == 2
     if not (is_pair and isinstance(pair[0], str) and is_right(pair[1])):
       raise ValueError(
-        f"{name} has {pair!r}, which is no pair of an expression and {what}; "
-        f"write pairs such as {example}"
+        f"{name} has {pair!r}, which is not a pair of an expression and "
+        f"{what}; write pairs such as {example}"
       )
     _check_expression(name, pair[0])
   return tuple((expression, other) for expression, other in pairs)
@@ -272,7 +272,8 @@ def _check_expression(name: str, expression: str) -> None:
     re.compile(expression)
   except re.error as error:
     raise ValueError(
-      f"{name} has {expression!r}, which is no regular expression: {error}"
+      f"{name} has {expression!r}, which is not a valid regular expression: "
+      f"{error}"
     ) from error
 
 
@@ -286,12 +287,12 @@ def parse_json(text: str) -> Any:
     ValueError: If it is no JSON; the message says where.
   """
   if not isinstance(text, str):
-    raise ValueError(f"{text!r} is no text; give JSON as a text")
+    raise ValueError(f"{text!r} is not a string; give JSON as a string")
   try:
     return json_values.parse(text)
   except json.JSONDecodeError as error:
     raise ValueError(
-      f"the text is no JSON ({error}); it begins with {text[:40]!r}"
+      f"the text is not valid JSON ({error}); it begins with {text[:40]!r}"
     ) from error
 
 
@@ -424,7 +425,7 @@ class _Parser(flags.ArgumentParser):
     try:
       return tuple(map(int, argument.split(","))) if is_list else int(argument)
     except ValueError as error:
-      what = "no list of whole numbers" if is_list else "not a whole number"
+      what = "not a list of integers" if is_list else "not an integer"
       right = _range(self._described, () if is_list else 0)
       raise ValueError(f"is {what}; {right}") from error
 
@@ -494,8 +495,8 @@ def _value_of_flag(name: str, described: _Option, value: Any) -> Any:
       return json_values.parse(value)
     except json.JSONDecodeError as error:
       raise ValueError(
-        f"--{name}={value} is no JSON ({error}); put texts in double quotes "
-        "and close all brackets"
+        f"--{name}={value} is not valid JSON ({error}); put strings in double "
+        "quotes and close all brackets"
       ) from error
   return absolute_path(value) if value.endswith(".json") else value
 

@@ -16,94 +16,96 @@ class PipelineOptions(MeshOptions):
   """The slices of a batch that flow through the stages.
 
   Attributes:
-    num_micro_batches: Into how many slices `shard_model_fn` cuts a batch in
-      training, so that stages work on different ones at the same time.
-      Gradients and loss are those of the whole batch.
-    schedule: In which order each stage takes micro-batches: "1f1b", "gpipe",
+    num_micro_batches: Number of slices that a training batch is cut into, so
+      that stages work on different ones at the same time. Gradients and loss
+      are those of the whole batch.
+    schedule: Order in which each stage executes micro-batches: "1f1b", "gpipe",
       "interleaved", "zb1p", "zb2p", "zbv", "auto" for the fastest that is found
       for the model, or "none" for none; see `schedule.make_schedule`.
-    max_live_micro_batches: How many micro-batches a device may hold at a time,
-      from their forward pass until the gradients of their weights are there, if
-      the schedule is "auto". None for as many as there are devices in the
-      pipeline, which the first one holds with "1f1b".
-    num_virtual_stages: How many stages of the model each device has: 2 or more
-      if the schedule is "interleaved", 2 if it is "zbv", otherwise 1. None for
-      the least. The model is cut into that many times the stages of the mesh.
+    max_live_micro_batches: Maximum number of micro-batches that a device holds
+      at a time, from their forward pass until the gradients of their weights
+      are computed, if the schedule is "auto". None for the number of devices in
+      the pipeline, as the first one holds with "1f1b".
+    num_virtual_stages: Stages of the model per device: 2 or more if the
+      schedule is "interleaved", 2 if it is "zbv", otherwise 1. None for the
+      minimum. The model is cut into that many times the stages of the mesh.
       Stage c of K devices is on device c % K; with "zbv" stages from K on go
       back, and c is on 2 * K - 1 - c.
-    gradient_accumulation_steps: In how many rounds a batch goes through the
-      stages, each of `num_micro_batches`, so that no round holds more than
-      these. The weights change after the last one; a training step is still
-      one batch.
-    recompute: "always" keeps of each micro-batch only what a stage reads from
-      others, and computes the rest again in the backward pass; "except_last"
-      does not where the backward pass follows the forward pass at once (the
+    gradient_accumulation_steps: Number of rounds in which a batch flows through
+      the stages, each of `num_micro_batches`, so that no round holds more than
+      these. The weights are updated after the last one; a training step is
+      still one batch.
+    recompute: "always" keeps only the inputs of a stage for each micro-batch,
+      and recomputes the other activations in the backward pass; "except_last"
+      does so unless the backward pass follows the forward pass at once (the
       last micro-batch of gpipe, the last stage of 1f1b); "never" keeps all.
-    weight_gradients: Whether the gradient of a weight is a product of each
-      micro-batch, "each", or of the rows of several at once, which makes fewer
-      and larger products and sums, and keeps what is multiplied until then:
-      "batched" is of all micro-batches of a round, "auto" of as many as have no
-      more bytes than the gradient. Where the graph does not know the size of a
-      batch, "auto" is "each", and so is all where activations are computed
-      again.
-    cells: What the graph has of each micro-batch but the first: "ops" is all
-      of its ops; "functions" is a call of a function for each cell, so that a
-      graph of hundreds of micro-batches is built, and starts, in seconds.
-    transfer_dtype: In which precision stages send each other activations, and
-      the gradients of these, in training: "float32" as they are; with
-      "float16" or "bfloat16" what is float32 is cast before it is sent, and
-      cast back. Inputs, variables, scalars and what is in a v1 cond or loop are
-      sent as they are.
+    weight_gradients: Whether a weight's gradient is one product per
+      micro-batch, "each", or one over the rows of several, which makes fewer
+      and larger products and sums, but keeps their operands until then:
+      "batched" takes all micro-batches of a round, "auto" as many as have no
+      more bytes than the gradient. If the graph does not have a static batch
+      size, "auto" is "each"; ops whose activations are recomputed always use
+      "each".
+    cells: Representation of micro-batches after the first: "ops" repeats the
+      ops; "functions" is a function call per cell, so that a graph of hundreds
+      of micro-batches is built, and starts, in seconds.
+    transfer_dtype: Data type in which stages send each other activations and
+      their gradients in training: "float32" sends them unchanged; "float16" and
+      "bfloat16" cast float32 tensors before they are sent, and cast them back.
+      Inputs, variables, scalars and tensors in a v1 cond or loop are sent
+      unchanged.
   """
 
   num_micro_batches: int = _option(
-    1, "Slices of a batch that flow through the stages in training.", minimum=1
+    1,
+    "Number of slices of a batch that flow through the stages in training.",
+    minimum=1,
   )
   schedule: str = _option(
     "1f1b",
-    "In which order a stage takes micro-batches.",
+    "Order in which a stage executes micro-batches.",
     choices=orders.NAMES,
   )
   max_live_micro_batches: int | None = _option(
     None,
-    "How many micro-batches a device may hold at a time, for --schedule=auto;"
-    " by default as many as the pipeline has devices.",
+    "For --schedule=auto: maximum number of micro-batches that a device holds"
+    " at a time; by default the number of devices in the pipeline.",
     minimum=1,
   )
   num_virtual_stages: int | None = _option(
     None,
-    "Stages of the model on each device: 2 for --schedule=zbv, 2 or more for"
-    " interleaved, and 1 for others. By default the least.",
+    "Stages of the model per device: 2 for --schedule=zbv, 2 or more for"
+    " interleaved, 1 for others. Default: the minimum.",
     minimum=1,
   )
   gradient_accumulation_steps: int = _option(
     1,
-    "In how many rounds, each of num_micro_batches, a batch goes through the"
-    " stages before the weights change.",
+    "Number of rounds, each of num_micro_batches, in which a batch flows"
+    " through the stages before the weights are updated.",
     minimum=1,
   )
   recompute: str = _option(
     "never",
-    "Whether the backward pass computes a stage's activations again instead of"
+    "Whether the backward pass recomputes a stage's activations instead of"
     " keeping them; except_last: unless it follows the forward pass at once.",
     choices=("never", "except_last", "always"),
   )
   weight_gradients: str = _option(
     "auto",
-    "Whether each micro-batch multiplies its part of a weight's gradient, or"
-    " several at once, which keeps more; auto: where that is no more than the"
-    " gradient.",
+    "Whether a weight's gradient is one product per micro-batch, or one per"
+    " several micro-batches, which keeps more activations; auto: as many as"
+    " take no more bytes than the gradient.",
     choices=("auto", "each", "batched"),
   )
   cells: str = _option(
     "ops",
-    "What the graph has of each micro-batch but the first: its ops, or a call"
-    " of a function for each cell, for graphs of hundreds of micro-batches.",
+    "Representation of micro-batches after the first: repeated ops, or function"
+    " calls per cell, for graphs of hundreds of micro-batches.",
     choices=("ops", "functions"),
   )
   transfer_dtype: str = _option(
     "float32",
-    "In which precision stages send each other float32 activations and their"
+    "Data type in which stages send each other float32 activations and their"
     " gradients in training.",
     choices=("float32", *HALF_PRECISIONS),
   )

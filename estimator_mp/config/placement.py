@@ -1,4 +1,4 @@
-"""Placement: what each stage of a model holds, as planned, as plain data.
+"""Placement: the planned contents of each stage of a model, as plain data.
 
 Also the strategies that find one: to add a strategy, write a module of
 `estimator_mp.placement` and add its row to `STRATEGIES`. What
@@ -39,7 +39,9 @@ class Strategy:
 
 STRATEGIES: Mapping[str, Strategy] = MappingProxyType(
   {
-    "auto": Strategy("where it is best to cut", "estimator_mp.placement.auto"),
+    "auto": Strategy(
+      "cut into stages of balanced cost", "estimator_mp.placement.auto"
+    ),
   }
 )
 
@@ -60,13 +62,13 @@ def names_of_strategies() -> str:
 
 @dataclasses.dataclass(frozen=True)
 class StagePlacement:
-  """What one stage holds.
+  """The contents of one stage.
 
   Attributes:
     stage: The stage's coordinate on the mesh.
     device: Its canonical device name.
     layers: The names of its layers, in order.
-    parameters: How many numbers its trainable variables hold.
+    parameters: The number of parameters of its trainable variables.
     variable_bytes: The bytes of all its variables: the trainable ones,
       statistics and optimizer slots.
   """
@@ -80,7 +82,7 @@ class StagePlacement:
 
 @dataclasses.dataclass(frozen=True)
 class ReplicaDevice:
-  """What one device holds, where a stage has several.
+  """The contents of one device, where a stage has several.
 
   Attributes:
     replica: The coordinate of its replica on the mesh.
@@ -125,17 +127,17 @@ class Transfer:
 
 @dataclasses.dataclass(frozen=True)
 class Placement:
-  """What every stage of a model holds.
+  """The contents of every stage of a model.
 
   Attributes:
     stages: One entry per stage, in order.
     ops: The stages of ops and variables, by name; empty where the layers of a
       stage say all.
-    transfers: What the devices send each other in a step, as planned; empty
-      where that is not known.
-    replicas: What each device of each replica holds; empty where each stage
-      has one device: there is no `model` axis, and the graph has one replica,
-      as those for evaluation and prediction have.
+    transfers: The planned transfers between devices in a step; empty where they
+      are not known.
+    replicas: The contents of each device of each replica; empty where each
+      stage has one device: there is no `model` axis, and the graph has one
+      replica, as those for evaluation and prediction have.
   """
 
   stages: tuple[StagePlacement, ...]
@@ -171,7 +173,7 @@ class Placement:
     """Returns the placement that `to_dict` wrote.
 
     Args:
-      values: What `to_dict` returned; keys that it does not have are ignored.
+      values: The result of `to_dict`; keys that it does not have are ignored.
 
     Raises:
       ValueError: If something of it is missing or malformed.
@@ -204,7 +206,7 @@ class Placement:
     return cls(stages, MappingProxyType(ops), transfers, replicas)
 
   def table(self) -> str:
-    """Returns a table for people: stages, their sum, and what is sent.
+    """Returns a readable table: stages, their sum, and transfers.
 
     Where stages have several devices it has a line for each of them.
     """
@@ -281,5 +283,5 @@ def _checked(value: Any, kind: Any) -> Any:
     (part, _) = typing.get_args(kind)
     return tuple(_checked(x, part) for x in value)
   if type(value) is not kind:  # True is an int for isinstance.
-    raise TypeError(f"{value!r} is no {kind}")
+    raise TypeError(f"{value!r} is not of type {kind}")
   return value

@@ -1,6 +1,6 @@
 """Placement files: the placement.json that training writes into a model_dir.
 
-Evaluation and prediction read it, and so does whoever names it as a placement.
+Evaluation and prediction read it, and so does a run that names it as placement.
 """
 
 import json
@@ -76,7 +76,9 @@ def load_placement(
   if "mesh" not in values:
     raise _damaged(path, "it has no 'mesh'")
   if not isinstance(values["mesh"], str):
-    raise _damaged(path, f"its mesh is {values['mesh']!r}, which is no text")
+    raise _damaged(
+      path, f"its mesh is {values['mesh']!r}, which is not a string"
+    )
   if values["mesh"] != str(mesh):
     return None
   return _placement_of_file(path, values)
@@ -109,7 +111,8 @@ def resolve_placement(given: Any) -> Any:
       return Placement.from_dict(given)
     except ValueError as error:
       raise ValueError(
-        f"placement is no dict of Placement.to_dict(): {error}; write it anew"
+        f"placement is not a dict of Placement.to_dict(): {error}; write it "
+        "again"
       ) from error
   if isinstance(given, tuple | list):
     return tuple(tuple(x) if isinstance(x, list) else x for x in given)
@@ -123,7 +126,7 @@ def resolve_placement(given: Any) -> Any:
 
 def _read(path: str) -> dict[str, Any]:
   """Returns the JSON object of a file."""
-  otherwise = "train or inspect again to write it anew"
+  otherwise = "train or inspect again to write a new one"
   try:
     return files.read_json(path, _FORMAT, otherwise)
   except files.FormatError as error:
@@ -142,5 +145,5 @@ def _placement_of_file(path: str, values: Mapping[str, Any]) -> Placement:
 def _damaged(path: str, reason: object) -> PlacementFileError:
   return PlacementFileError(
     f"{path} holds no placement ({reason}); delete it, and train or inspect "
-    "again to write it anew"
+    "again to write a new one"
   )

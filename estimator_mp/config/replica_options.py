@@ -26,71 +26,73 @@ class ReplicaOptions(MeshOptions):
     optimizer_state: "replicated" lets each replica update all of its variables;
       with "sharded" each variable belongs to one replica, with its slots, which
       sends the others its new value (ZeRO-1).
-    aggregation: How gradients are summed over replicas: an algorithm of
+    aggregation: Algorithm that sums gradients over replicas: one of
       `all_reduce`; "auto" for one that suits the devices; or "horovod" if each
       process holds one replica (see `replicas.horovod`).
-    horovod_op: What Horovod makes of the gradients, and of the losses, of
-      processes: their "mean", as Horovod does by itself, or their "sum".
-    bucket_bytes: The most bytes of dense gradients that are summed at once. One
-      that is as large is summed alone. 0 sums each alone.
-    chunk_bytes: A dense gradient of more bytes is summed in pieces of at most
-      as many; None: in one.
-    compression: What replicas send: "none" is everything, "float16" and
-      "bfloat16" are everything in half precision, "top_k" the largest entries.
-      What a step does not send is added to the next step's gradient.
-    top_k_fraction: Which part of the entries "top_k" sends.
-    sparse_as_dense: A sparse gradient is summed as a dense one if the rows of
-      all replicas, as a part of the table's, are this many; None: never. It
-      changes what clipping by a global norm sees of repeated rows.
+    horovod_op: Reduction of the gradients and losses of processes by Horovod:
+      their "mean", as is its default, or their "sum".
+    bucket_bytes: Maximum bytes of dense gradients in one bucket, which is
+      summed at once. A gradient of that size is summed alone. 0 sums each
+      alone.
+    chunk_bytes: Maximum bytes of the chunks that a dense gradient is summed in;
+      None sums it whole.
+    compression: Compression of the gradients that replicas send: "none" sends
+      all, "float16" and "bfloat16" all in half precision, "top_k" the largest
+      entries. The residual of a step is added to the next step's gradient.
+    top_k_fraction: Fraction of the entries that "top_k" sends.
+    sparse_as_dense: Fraction of the table's rows, counted over all replicas,
+      from which on a sparse gradient is summed as a dense one; None: never. It
+      changes how repeated rows count in clipping by a global norm.
   """
 
   variables: str = _option(
     "mirrored",
-    "Whether each replica of the model has copies of the variables, or all read"
-    " those of replica 0.",
+    "Whether each replica has mirrored variables, or all replicas read those of"
+    " replica 0.",
     choices=VARIABLES,
   )
   optimizer_state: str = _option(
     "replicated",
-    "Whether each replica updates all of its variables, or each updates some of"
-    " them, and sends them to the others.",
+    "Whether each replica updates all variables, or updates a share of them and"
+    " sends it to the others.",
     choices=OPTIMIZER_STATES,
   )
   aggregation: str = _option(
     "auto",
-    "How gradients are summed over replicas.",
+    "Algorithm that sums gradients over replicas.",
     choices=("auto", *ALGORITHMS, HOROVOD),
   )
   horovod_op: str = _option(
     "mean",
-    "Whether Horovod averages the gradients of processes, or sums them, for"
-    " --aggregation=horovod.",
+    "Whether --aggregation=horovod averages or sums the gradients of"
+    " processes.",
     choices=("mean", "sum"),
   )
   bucket_bytes: int = _option(
     65536,
-    "The most bytes of gradients that are summed over replicas at once; larger"
-    " ones are summed alone.",
+    "Maximum bytes of gradients in one bucket, which replicas sum at once; a"
+    " larger gradient is summed alone.",
   )
   chunk_bytes: int | None = _option(
     None,
-    "The bytes of the pieces that larger gradients are summed in; without it"
-    " they are summed whole.",
+    "Bytes of the chunks that a larger gradient is summed in; by default it is"
+    " summed whole.",
     minimum=1,
   )
   compression: str = _option(
     "none",
-    "What replicas send of gradients: all, all in half precision, or the"
-    " largest entries. What is not sent is added to the next step's.",
+    "Compression of the gradients that replicas send: none, half precision, or"
+    " the largest entries only. The residual is added to the next step's"
+    " gradients.",
     choices=("none", *HALF_PRECISIONS, "top_k"),
   )
   top_k_fraction: float = _option(
-    0.01, "Which part of the entries --compression=top_k sends."
+    0.01, "Fraction of the entries that --compression=top_k sends."
   )
   sparse_as_dense: float | None = _option(
     None,
-    "Sum a sparse gradient as a dense one from this many rows on, as a part of"
-    " those of the table; without it never.",
+    "Fraction of a table's rows from which on a sparse gradient is summed as a"
+    " dense one; by default never.",
   )
 
   def check_replicas(self) -> None:
@@ -110,8 +112,8 @@ class ReplicaOptions(MeshOptions):
       )
     if not 0 < self.top_k_fraction <= 1:
       raise ValueError(
-        f"top_k_fraction={self.top_k_fraction} is no part of a gradient; "
-        "use a number above 0 and up to 1, such as 0.01"
+        f"top_k_fraction={self.top_k_fraction} is not a fraction; use a number "
+        "above 0 and up to 1, such as 0.01"
       )
     if self.variables == "mirrored" and self.optimizer_state == "replicated":
       return

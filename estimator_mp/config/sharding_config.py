@@ -1,4 +1,4 @@
-"""ShardingConfig: everything a user says about how a model is sharded.
+"""ShardingConfig: all options of sharding, checked for this machine.
 
 It is the options, once more checked: what they name is on this machine, and the
 files that they name have been read.
@@ -95,7 +95,7 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
 
     Args:
       values: Fields by name, each as the field itself or as `to_dict` writes
-        it. What is left out has its default.
+        it. Other fields have their defaults.
 
     Raises:
       ValueError: If there is no such field, or the configuration is wrong.
@@ -115,7 +115,7 @@ class ShardingConfig(sharding_options.ShardingOptions):  # noqa: D101
       text: An object such as `to_json` returns.
 
     Raises:
-      ValueError: If it is no JSON; or as for `from_dict`.
+      ValueError: If it is not valid JSON; or as for `from_dict`.
     """
     return cls.from_dict(options.parse_json(text))
 
@@ -149,7 +149,7 @@ def check_config(config: ShardingConfig) -> None:
   """
   if not isinstance(config, ShardingConfig):
     raise ValueError(
-      f"config={config!r} is no ShardingConfig; write it like "
+      f"config={config!r} is not a ShardingConfig; write it like "
       'estimator_mp.ShardingConfig(mesh="stage:2")'
     )
 

@@ -1,4 +1,4 @@
-"""What a user says of sharding: the options, and checks of the words alone.
+"""The options of sharding, and checks that need no devices.
 
 Nothing of it needs TensorFlow, so that a wrong flag is told at once. What the
 words mean on a machine, `ShardingConfig` checks.

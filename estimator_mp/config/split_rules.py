@@ -25,7 +25,7 @@ _TABLE_WORDS = ", ".join(f'"{word}"' for word in TABLES)
 
 
 class SplitError(ValueError):
-  """What is said of splits, or the search for them, does not suit a model."""
+  """Rules of splits, or the search for splits, do not fit a model."""
 
 
 def checked_split(

@@ -131,8 +131,8 @@ class Run:
         if silent.is_lost:
           raise status.TaskError(
             f"{chief} at {address} did not answer {cluster.task} for "
-            f"{seconds:g} s; start it, let nothing between the machines hold "
-            "back its port, or raise startup_timeout"
+            f"{seconds:g} s; start it, open its port between the machines, or "
+            "raise startup_timeout"
           )
         if text is not None:
           LOG.warning("%s", text)

@@ -1,4 +1,4 @@
-"""The evaluator of a cluster: what it knows of the chief, and when it ends.
+"""The evaluator of a cluster: its view of the chief, and its end.
 
 It is beside the cluster, and has no session with it. It asks the chief's
 address, as other tasks do, and sees the model_dir:
@@ -97,7 +97,7 @@ def run(
 
 
 class ModelDir:
-  """What one who looks into a model_dir again and again sees of its run."""
+  """The progress of a run, read from its model_dir again and again."""
 
   def __init__(self, path: str):
     """Has seen no checkpoint yet.
@@ -118,7 +118,7 @@ class ModelDir:
     return bool(tf.io.gfile.exists(os.path.join(self._path, _ENDED_FILE)))
 
   def shows_life(self) -> bool:
-    """Whether nobody misses a chief that is silent."""
+    """Whether the run shows life without an answer of the chief."""
     try:
       return self.is_new() or self.has_ended()
     except tf.errors.OpError:  # The file system does not answer, either.
@@ -137,7 +137,7 @@ class End:
     """Begins before the first evaluation.
 
     Args:
-      model_dir: The model_dir; nobody else asks this one.
+      model_dir: The model_dir; used by one caller only.
       addresses: Where the chief listens, if it does.
       startup_timeout: For how many seconds a run that has ended may be another
         one, before this one, whose chief is not there yet.

@@ -277,7 +277,7 @@ def _check_same(
     raise ValueError(
       f"input_fn returned a Dataset of {spec} for input pipeline 0, but of "
       f"{other} for pipeline {context.input_pipeline_id}; return the same "
-      f"structure and dtypes whatever {_CONTEXT} says"
+      f"structure and dtypes for each {_CONTEXT}"
     )
 
 

@@ -43,8 +43,8 @@ def join_cluster(
       `resolver.task_type = "worker"; resolver.task_id = 2`.
 
   Returns:
-    What TF_CONFIG says now: the cluster, the task of this process, the
-    environment "cloud", and what else TF_CONFIG said before.
+    The new TF_CONFIG: the cluster, the task of this process, the environment
+    "cloud", and all other entries that TF_CONFIG had before.
 
   Raises:
     ValueError: If the resolver has no tasks, or does not say which of them
@@ -66,7 +66,7 @@ def join_cluster(
     tasks_lib.from_environment({tasks_lib.VARIABLE: text})
   except ValueError as error:
     raise ValueError(
-      f"what {name} says is no cluster of tf.estimator: {error}"
+      f"{name} does not describe a cluster of tf.estimator: {error}"
     ) from error
   os.environ[tasks_lib.VARIABLE] = text
   return tf_config
@@ -102,7 +102,7 @@ def _task_of(resolver: Any, name: str, jobs: _Jobs) -> _TaskOf:
     )
   if job != tasks_lib.EVALUATOR and not 0 <= index < len(jobs.get(job, ())):
     raise ValueError(
-      f"task_type={job!r}, task_id={index!r} of {name} is none of its tasks "
+      f"task_type={job!r}, task_id={index!r} of {name} is not one of its tasks "
       f"({_sizes(jobs)}); set them to one of these"
     )
   return job, int(index)
@@ -166,13 +166,13 @@ def _said_before(cluster: Mapping[str, Any], name: str) -> dict[str, Any]:
     said = _with_chief(before["cluster"], (task["type"], index))
   except (AttributeError, LookupError, TypeError, ValueError) as error:
     raise ValueError(
-      f"TF_CONFIG={text!r} already says something, but no cluster and task of "
-      f"tf.estimator ({error!r}); unset it, and {name} will write it"
+      f"TF_CONFIG={text!r} is already set, but does not describe a cluster and "
+      f"task of tf.estimator ({error!r}); unset it, and {name} will set it"
     ) from error
   if said != cluster:
     raise ValueError(
-      f"TF_CONFIG already says {json.dumps(said)}, and {name} says "
+      f"TF_CONFIG is already set to {json.dumps(said)}, and {name} describes "
       f"{json.dumps(dict(cluster))}; unset TF_CONFIG, or do not call "
-      "join_cluster where something else has set it"
+      "join_cluster where something else sets it"
     )
   return before

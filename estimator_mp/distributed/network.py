@@ -1,8 +1,8 @@
-"""Who can reach this machine, and so a server of TensorFlow's.
+"""Hosts that can reach this machine, and so a server of TensorFlow's.
 
 It listens on all interfaces, whatever address TF_CONFIG names ("0.0.0.0" on
-TensorFlow 2.15 and 2.21), and asks nobody who he is: whoever reaches its port
-can read and write files, and run what he likes, as the user of the process.
+TensorFlow 2.15 and 2.21), and has no authentication: anyone who reaches its
+port can read and write files, and run code, as the user of the process.
 """
 
 import contextlib
@@ -58,11 +58,11 @@ def _is_outer(name: str) -> bool:
 
 
 def check_network(cluster: tasks_lib.Cluster, trusted_network: bool) -> None:
-  """Raises if others could reach a server, and nobody has said that they may.
+  """Raises if others could reach a server, and `trusted_network` is not set.
 
   Args:
     cluster: The cluster that this process is a task of.
-    trusted_network: Whether somebody has.
+    trusted_network: Whether only the cluster can reach its ports.
 
   Raises:
     ValueError: If so.
@@ -74,10 +74,10 @@ def check_network(cluster: tasks_lib.Cluster, trusted_network: bool) -> None:
     raise ValueError(
       f"{cluster.task} would serve on all interfaces of this machine "
       f"({', '.join(found)}), whatever address TF_CONFIG names, and "
-      "TensorFlow's server lets everybody who reaches it run anything; if a "
-      "firewall lets only machines of the cluster reach it, say so by "
-      "trusted_network=True (--trusted_network), or start the tasks by "
-      "//estimator_mp:launch, in a network of their own"
+      "TensorFlow's server lets anyone who reaches it run code, but "
+      "trusted_network=True is not set; set it (--trusted_network) if a "
+      "firewall lets only machines of the cluster reach it, or start the tasks "
+      "by //estimator_mp:launch, in a network of their own"
     )
 
 

@@ -52,7 +52,7 @@ def run(
     addresses: Where the other tasks listen, host:port. All of them answer.
     heartbeat_timeout: After how many seconds a silent task is named.
     lost_after: After how many seconds it is lost.
-    raise_if_stopped: Raises if nobody is to wait for a lost task any more.
+    raise_if_stopped: Raises if lost tasks are no longer waited for.
 
   Returns:
     What `train` returns.
@@ -71,7 +71,7 @@ def run(
       began = time.monotonic()
       try:
         return train(num_before)
-      except Exception as error:  # Whoever was asking the lost task raises.
+      except Exception as error:  # The call to the lost task raises.
         watch.check_none_is_lost()
         lost = watch.lost()
         is_soon = time.monotonic() - began < _SOON_SECONDS

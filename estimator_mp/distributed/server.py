@@ -60,9 +60,9 @@ def serve(
     ) from error
   except tf.errors.OpError as error:
     raise status.TaskError(
-      f"{cluster.task} cannot serve at {address}: port {port} cannot be had; "
-      "another program may have it, such as an earlier run; end that, or give "
-      "the task another port in TF_CONFIG"
+      f"{cluster.task} cannot serve at {address}: port {port} is not "
+      "available; another program may use it, such as an earlier run; end that "
+      "program, or give the task another port in TF_CONFIG"
     ) from error
   _started.append((cluster, server))
   return server

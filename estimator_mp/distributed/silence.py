@@ -1,4 +1,4 @@
-"""Silence: what the log says of a task that does not answer, and when.
+"""Silence: log lines about a task that does not answer.
 
     seconds  0 ......... patience ........ each minute ........ lost_after
     the log              "waits for it"    "waits for it"       "is lost"
@@ -70,7 +70,7 @@ class Silence:
 
     Args:
       now: The time.
-      is_refused: Whether nobody listens at its address.
+      is_refused: Whether no server listens at its address.
     """
     seconds = now - self._heard
     if self.is_lost:

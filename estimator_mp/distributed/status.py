@@ -59,7 +59,7 @@ class LostTaskError(TaskError, SystemExit):
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-  """What a server says of itself.
+  """The answer of a server about itself.
 
   Attributes:
     task: Who it is; None if it does not say.
@@ -80,7 +80,7 @@ class Probe:
   """
 
   def __init__(self, address: str):
-    """Knows an address; nobody is asked yet.
+    """Stores an address; the task is not asked yet.
 
     Args:
       address: host:port.
@@ -153,8 +153,7 @@ def wait_until_all_answer(
         task, address = next(iter(missing.items()))
         raise TaskError(
           f"{task} at {address} did not answer within {seconds:g} s; start it, "
-          "let nothing between the machines hold back its port, or raise "
-          "startup_timeout"
+          "open its port between the machines, or raise startup_timeout"
         )
       if waited >= named:
         LOG.warning(

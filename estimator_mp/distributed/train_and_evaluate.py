@@ -54,19 +54,20 @@ def train_and_evaluate(
 
   Without a cluster in TF_CONFIG it is `tf.estimator.train_and_evaluate`. In a
   cluster each task calls it with the same arguments, and chief (or master),
-  worker and evaluator mean what they mean there, but that workers have no model
-  of their own: they serve their part of the mesh to the chief's session (the
-  in-graph replication of Abadi et al., 2016, arXiv:1605.08695), and it returns
-  in them when the chief has ended. So input_fn, hooks and listeners run in the
-  chief alone, and input_fn without TF_CONFIG in its environment: its input is
-  that of the whole mesh.
+  worker and evaluator have the same roles as there, except that workers have no
+  model of their own: they serve their part of the mesh to the chief's session
+  (the in-graph replication of Abadi et al., 2016, arXiv:1605.08695). In a
+  worker, the call returns when the chief has ended. So input_fn, hooks and
+  listeners run in the chief alone, and input_fn without TF_CONFIG in its
+  environment: its input is that of the whole mesh.
 
   An input_fn for training that takes an argument `input_context` gets a
-  `tf.distribute.InputContext`, as it does from tf.distribute's strategies: once
-  for each task that begins replicas, whose part of the data it says, and that
-  reads it. It returns a Dataset of batches for one replica, whose size is
-  `input_context.get_per_replica_batch_size(size)`; a step is made of one for
-  each replica. The chief reads for all tasks without that argument.
+  `tf.distribute.InputContext`, as it does from tf.distribute's strategies.
+  input_fn is called once for each task in which replicas begin, with the part
+  of the data that this task reads. It returns a Dataset of batches for one
+  replica, whose size is `input_context.get_per_replica_batch_size(size)`; a
+  step is made of one for each replica. The chief reads for all tasks without
+  that argument.
 
   If TF_CONFIG's cluster names no evaluator, the chief evaluates and exports
   between rounds of training, as `tf.estimator` does in one process: over the
@@ -75,41 +76,41 @@ def train_and_evaluate(
 
   SIGTERM ends training after the step that is running, with a checkpoint, and
   the program with exit code 143, unless the program handles SIGTERM itself. A
-  second one ends the process at once. A run begins with the newest checkpoint
-  that is whole; a line of the log names one that is not.
+  second one ends the process at once. A run starts from the newest complete
+  checkpoint; a line of the log names an incomplete one.
 
-  If a task dies, or its machine is gone, the chief waits until it has been
-  started again, and goes on from the last checkpoint; one that was only stopped
-  goes on where it was. A chief that is started again does the same. The graph
-  is built anew for that, and hooks begin anew. With `save_input_position` of
-  `run_config`, the data goes on, too, and so no loss differs from those of a
-  run without faults. A task that does not come back ends the run, also if a
-  call of TensorFlow waits for it without a limit: then nothing but the process
-  can be ended, with exit code 138. So does a chief that does not come back for
-  its evaluator, which evaluates the last checkpoint of one that has ended in
-  order, whatever the step.
+  If a task dies, or its machine is lost, the chief waits until the task is
+  restarted, and continues from the last checkpoint; a task that was only
+  stopped continues where it was. A restarted chief does the same. The graph is
+  built again for that, and hooks start again. With `save_input_position` of
+  `run_config`, the input continues, too, so that all losses are those of a run
+  without faults. A task that does not come back ends the run. If a call of
+  TensorFlow waits for that task without a limit, the process ends with exit
+  code 138. A chief that does not come back ends its evaluator in the same way;
+  after a chief that ended in order, the evaluator evaluates the last
+  checkpoint, whatever its step.
 
   Args:
-    estimator: The Estimator. Its config is of `estimator_mp.run_config`, or it
-      was sharded by `estimator_mp.shard_estimator`.
+    estimator: The Estimator. Its config was made by `estimator_mp.run_config`,
+      or it was sharded by `estimator_mp.shard_estimator`.
     train_spec: As for `tf.estimator.train_and_evaluate`.
     eval_spec: As there.
-    trusted_network: That only machines of the cluster can reach this one's
-      ports, on a machine with a network: TensorFlow's server has no
-      authentication.
-    startup_timeout: How many seconds a task waits for the others to answer.
-    heartbeat_timeout: After how many seconds the log names a task that does not
+    trusted_network: Whether only machines of the cluster can reach the ports of
+      this one. It has to be True on a machine with a network: TensorFlow's
+      server has no authentication.
+    startup_timeout: Seconds that a task waits for the others to answer.
+    heartbeat_timeout: Seconds after which the log names a task that does not
       answer during the run.
-    lost_after: After how many seconds such a task is lost: the chief waits for
-      it no longer, and ends with an error.
+    lost_after: Seconds after which such a task is lost: the chief stops waiting
+      for it, and ends with an error.
 
   Returns:
     The metrics of the last evaluation and the exporters' results, where one
     process trains and evaluates; None in other tasks.
 
   Raises:
-    ValueError: If the arguments do not fit TF_CONFIG, or the network is not
-      trusted.
+    ValueError: If the arguments do not fit TF_CONFIG, or `trusted_network` is
+      not set on a machine with a network.
     TaskError: If a task cannot serve, or cannot be reached in time.
     SystemExit: After SIGTERM, when the checkpoint is saved.
     LostTaskError: If a task was lost during the run. It is a TaskError and a
@@ -174,7 +175,7 @@ def _run_chief(
   num_before: int,
   stop: interruption.Interruption,
 ) -> tuple[Any, Any] | None:
-  """Trains, and evaluates if nobody else does; after some attempts before."""
+  """Trains, and evaluates without an evaluator; after some attempts before."""
   alone = input_by_task.without_tf_config
   train_spec = train_spec._replace(
     hooks=tuple(estimators.for_one_training(train_spec.hooks)),
@@ -268,7 +269,10 @@ def _by_tf_estimator(
 
 def _check_seconds(name: str, seconds: float) -> None:
   if seconds <= 0:
-    raise ValueError(f"{name}={seconds} is no time to wait; it is in seconds")
+    raise ValueError(
+      f"{name}={seconds} is not a time to wait in seconds; give "
+      "a number above 0"
+    )
 
 
 def _read_by_task(estimator: Any, train_spec: Any) -> Any:
@@ -292,7 +296,7 @@ def _check_types(estimator: Any, train_spec: Any, eval_spec: Any) -> None:
     (eval_spec, "EvalSpec"),
   ):
     if not isinstance(given, getattr(tf.compat.v1.estimator, name)):
-      raise TypeError(f"{given!r} is no tf.estimator.{name}; give one")
+      raise TypeError(f"{given!r} is not a tf.estimator.{name}; give one")
 
 
 def _check_model_dir(estimator: Any, cluster: tasks_lib.Cluster) -> None:
@@ -316,9 +320,10 @@ def _check_estimator(
   if of_run is None:
     raise ValueError(
       f"TF_CONFIG names a cluster of {len(cluster.tasks)} tasks ({cluster}), "
-      "but the Estimator's config is no estimator_mp.run_config(config, "
-      "model_dir), whose sessions obey a mesh over them; make it so, or shard "
-      "the Estimator by estimator_mp.shard_estimator"
+      "but the Estimator's config was not made by "
+      "estimator_mp.run_config(config, model_dir), whose sessions use a mesh "
+      "over them; make it so, or shard the Estimator by "
+      "estimator_mp.shard_estimator"
     )
   found = {devices.task_of(name) for name in of_run.devices}
   known = {task.device_prefix for task in cluster.tasks}

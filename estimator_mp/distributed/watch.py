@@ -46,7 +46,7 @@ class Watch:
     lost_after: float,
     shows_life: Callable[[], bool] = lambda: False,
   ):
-    """Asks nobody yet.
+    """Does not ask yet.
 
     Args:
       addresses: Where each task listens, host:port.

@@ -57,7 +57,7 @@ def set_up(gpu_options: Any, counts: Sequence[int], num_bytes: int) -> None:
 
   Args:
     gpu_options: The `gpu_options` of their ConfigProto, which are changed.
-    counts: What `shares` returned.
+    counts: The result of `shares`.
     num_bytes: The memory of each logical GPU.
 
   Raises:
@@ -96,7 +96,7 @@ def set_up_eager_runtime(counts: Sequence[int], num_bytes: int) -> None:
   up, nothing would be left for all logical ones but the first.
 
   Args:
-    counts: What `shares` returned.
+    counts: The result of `shares`.
     num_bytes: The memory of each logical GPU.
 
   Raises:

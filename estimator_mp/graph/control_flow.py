@@ -1,4 +1,4 @@
-"""Control flow of TensorFlow 1: which ops of a graph may not run in a step.
+"""Control flow of TensorFlow 1: ops of a graph that may not run in a step.
 
 A v1 `tf.cond` has both branches in the graph. The ops of the one that is not
 taken are dead, and so is whatever waits for one of them, up to the `Merge` that

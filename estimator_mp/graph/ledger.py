@@ -1,4 +1,4 @@
-"""The ledger: what lowering has made in a graph, and for which op of it.
+"""The ledger: the ops that lowering has made, and the op that each is for.
 
     role        what an op is that lowering has made
     made_for    the op that it stands for, or is beside
@@ -17,7 +17,7 @@ import tensorflow as tf
 
 
 class Role(enum.Enum):
-  """What an op is that lowering has made.
+  """The role of an op that lowering has made.
 
   PART: It does a part of an op's work on a device of the model axis, or joins
     such parts.
@@ -34,12 +34,13 @@ class Role(enum.Enum):
   MIRROR = "mirror"
 
 
-# Roles of ops that are where something else is: nobody plans their stages.
+# Roles of ops that follow the place of another op: their stages are not
+# planned.
 _APART = frozenset([Role.CUT, Role.PASS, Role.MIRROR])
 
 
 class Ledger:
-  """What was made in one graph.
+  """The ops that lowering made in one graph.
 
   Attributes:
     made_for: For ops that do some of another op's work, that op.

@@ -1,4 +1,4 @@
-"""Types of ops: what the ops of TensorFlow are, in one table.
+"""Types of ops: the traits of TensorFlow's ops, in one table.
 
 Each set names the types that have a trait in common, and the functions at the
 end ask an op for its own. What follows from a trait is no part of the table:
@@ -202,7 +202,7 @@ TABLES_OF_SCALARS = _types(
   MutableHashTableV2
   """
 )
-# Lookup tables that nobody writes to once they are initialized.
+# Lookup tables that no op writes to once they are initialized.
 FIXED_TABLES = _types(
   """
   HashTable HashTableV2 LookupTableFind LookupTableFindV2 LookupTableSize

@@ -1,4 +1,4 @@
-"""Same ops: which ops of a graph compute the same.
+"""Same ops: ops of a graph that compute the same.
 
 A program computes again what it has computed before: each layer of BERT makes
 what it adds to its scores, of the same mask.

@@ -1,4 +1,4 @@
-"""Traversal: what leads to ops of a graph, and what comes of them.
+"""Traversal: ancestors and descendants of ops of a graph.
 
 A search is `walk` with a function that says where it goes on. The others are
 the ways that are often taken.
@@ -32,7 +32,7 @@ def walk(
   Args:
     start: Where to begin; these are yielded, too.
     next_of: Returns where a node leads to. It is asked after the node was
-      yielded, and so whoever gets it may still say where that is.
+      yielded, and so the caller may still give the place of that.
     seen: What is not yielded, and no way leads through.
 
   Yields:
@@ -120,7 +120,7 @@ def descendants(
   Args:
     origins: Ops; those of them that are in `within` are among the result.
     within: The ops that count; no way through others is found.
-    loops: Whoever reaches an op of one of these reaches all of it.
+    loops: A path that reaches an op of one of these reaches all of it.
 
   Returns:
     Those of `within`, in their order.

@@ -1,4 +1,4 @@
-"""Variables: which one an op works on, and whether it writes it.
+"""Variables: the one that an op works on, and whether it writes it.
 
 The handle of a variable goes through conds, loops and functions. A functional
 `If`, a `While` or the call of a `tf.function` gets the handles of all variables

@@ -8,7 +8,7 @@ import tensorflow as tf
 
 
 class Waits:
-  """What ops wait for, as a plan has it.
+  """Planned control dependencies of ops.
 
   Attributes:
     kept: The control inputs of the ops that are to lose some.

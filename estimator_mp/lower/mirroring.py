@@ -1,4 +1,4 @@
-"""Mirroring: whatever writes a variable is followed by its mirrors.
+"""Mirroring: a write of a variable is followed by its mirrors.
 
 `replicas.mirrors` says what writes a variable and in which way its mirrors
 follow; here ops are made that do so, at three times:
@@ -81,7 +81,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
     """Lets the writes of a training step be followed by writes of mirrors.
 
     Args:
-      train_op: What a training step runs.
+      train_op: The op of a training step.
 
     Returns:
       What it has to run now.
@@ -114,7 +114,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
     session.run(self._copy_all)
 
   def before_run(self, run_context: tf.estimator.SessionRunContext) -> None:
-    """Sees whether somebody has made ops since the graph was finalized.
+    """Checks whether ops were made since the graph was finalized.
 
     Raises:
       RuntimeError: If the mirrors do not follow all writes.

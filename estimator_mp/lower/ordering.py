@@ -1,4 +1,4 @@
-"""Ordering: what waits for what, as control dependencies.
+"""Ordering: the order of cells, as control dependencies.
 
 - What micro-batches run stops waiting for updates that all of them have a part
   in; the gradients wait instead.
@@ -105,8 +105,8 @@ def _all_done(ops: Sequence[tf.Operation], cell: Cell) -> tf.Operation:
 def order_collectives(collectives: Sequence[Sequence[tf.Operation]]) -> None:
   """Makes each device do its parts of collectives in their order.
 
-  Whoever runs a collective then also runs those before it on its devices. Call
-  it when all are made, and before a session runs the graph.
+  A step that runs a collective then also runs those before it on its devices.
+  Call it when all are made, and before a session runs the graph.
 
   Args:
     collectives: The ops of each collective, one per device; see

@@ -21,8 +21,8 @@ from estimator_mp.graph import placed_ops
 import tensorflow as tf
 
 _NOT_IN_STEP = (
-  "prefetch_inputs=True: the step was to run an op of the input itself, which "
-  "would take a batch away; let hooks and summaries fetch tensors of the model "
+  "prefetch_inputs=True: the step would run an op of the input itself, which "
+  "consumes a batch; let hooks and summaries fetch tensors of the model "
   "instead of those of input_fn, or leave prefetch_inputs out"
 )
 

@@ -200,7 +200,7 @@ class Replicas:
 
     Args:
       parts: For every gradient that of each replica.
-      planned: What `plan_sums` returned.
+      planned: The result of `plan_sums`.
     """
     if self.count == 1:
       return [of_variable[0] for of_variable in parts]
@@ -242,7 +242,7 @@ class Replicas:
     """Returns a spec that trains all replicas' variables alike.
 
     Args:
-      spec: What model_fn returned.
+      spec: The spec that model_fn returned.
       forward: The ops of all micro-batches.
     """
     if not self._variables:

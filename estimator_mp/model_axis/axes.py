@@ -1,4 +1,4 @@
-"""Axes: what a graph knows of the dimensions of tensors, and where they go.
+"""Axes: the dimensions of tensors that a graph knows, and their mapping by ops.
 
 Most graphs leave the batch open. So sizes are compared as far as they are
 known: as numbers, or as the same unknown dimension of the same tensor.

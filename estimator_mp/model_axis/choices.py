@@ -1,4 +1,4 @@
-"""Which of several decisions: the one that gathers the least."""
+"""Choices between several decisions: the one that gathers the least."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 

@@ -1,4 +1,4 @@
-"""Costs: what the devices of a model axis send each other in a training step.
+"""Costs: traffic between the devices of a model axis in a training step.
 
 TensorFlow sends a tensor once to each device that reads it, however many ops
 read it there. Whole tensors are on the first device of the axis; so
@@ -52,7 +52,7 @@ EXCHANGE = "exchange"
 
 @dataclasses.dataclass(frozen=True)
 class Sent:
-  """What one tensor costs in a training step.
+  """The traffic of one tensor in a training step.
 
   Attributes:
     kind: What is done to it: "sum", or another `Reduction`, of what parts make;

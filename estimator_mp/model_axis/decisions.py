@@ -1,4 +1,4 @@
-"""Decisions: what becomes of an op that reads or makes a split tensor.
+"""Decisions: the lowering of an op that reads or makes a split tensor.
 
 A split tensor is the concat of its parts, one on each device of the model axis.
 An op that reads one is made once for each part where that is the same:

@@ -1,4 +1,4 @@
-"""Evaluation: what a choice of splits costs, to compare it with others."""
+"""Evaluation: the cost of a choice of splits, to compare it with others."""
 
 import dataclasses
 import math
@@ -58,7 +58,7 @@ class Problem:
 
 @dataclasses.dataclass(frozen=True, order=True)
 class Cost:
-  """What a choice costs; what comes first counts most.
+  """The cost of a choice; earlier fields count more.
 
   Evenness has a price. Beyond a little that is free, it is worth a tenth of the
   bytes that are sent, or more, to split another hundredth of all weights, or of

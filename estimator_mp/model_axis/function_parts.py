@@ -1,4 +1,4 @@
-"""Which functions slices of the batch can run each for itself, as data.
+"""Functions that slices of the batch can run each for itself, as data.
 
 A loop, a cond or a call of a function is done in parts if each op in it is: its
 arguments are split or whole, the rules say what becomes of them, and what goes
@@ -29,7 +29,7 @@ import numpy as np
 import tensorflow as tf
 
 _ARGUMENTS = frozenset(["Placeholder", "PlaceholderV2"])
-# Lists whose elements nobody has said anything of.
+# Lists whose elements are unknown.
 NEW_LISTS = frozenset(["EmptyTensorList", "TensorListReserve"])
 
 # The shapes of the elements of arguments that are lists.

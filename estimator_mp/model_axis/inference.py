@@ -1,14 +1,14 @@
-"""Inference: which tensors are split if some variables are.
+"""Inference: the split tensors that follow from split variables.
 
 Ops are looked at in the order of the graph. A variable that is split reads as a
 split tensor, and the rule of each op that reads one says what becomes of it;
 where there is none, or it says nothing, the op reads gathered tensors.
 
-A variable that nobody has decided about is *adopted* where a split tensor meets
-it entry by entry, as a bias, or a slot of an optimizer, does: it is split in
-the same way, instead of being sent in slices. A random tensor that meets a
-split one, as the mask of a dropout does, is made in parts. Both are only seen
-when their reader is, so that the ops are looked at once more then.
+A variable without a decision is *adopted* where a split tensor meets it entry
+by entry, as a bias, or a slot of an optimizer, does: it is split in the same
+way, instead of being sent in slices. A random tensor that meets a split one, as
+the mask of a dropout does, is made in parts. Both are only seen when their
+reader is, so that the ops are looked at once more then.
 """
 
 import dataclasses
@@ -55,15 +55,15 @@ class Gather:
 
 @dataclasses.dataclass(frozen=True)
 class Inferred:
-  """What follows from the splits of variables.
+  """The consequences of the splits of variables.
 
   Attributes:
     splits: How tensors are split, by their names; handles of split variables
       are among them.
     decisions: What becomes of ops, in the order of the graph.
     gathers: What is read whole although it is split.
-    adopted: How variables that nobody decided about are split, by the names of
-      their ops.
+    adopted: The splits of variables without a decision, by the names of their
+      ops.
   """
 
   splits: Mapping[str, Shard]
@@ -146,7 +146,7 @@ class Inference:
     Args:
       variables: How variables are split, by the names of their ops.
       known: How tensors are split that other ops have made, by their names.
-      adoptable: The names of variables that nobody has decided about.
+      adoptable: The names of variables without a decision.
       whole_values: Writes of initial values, which are made whole: random ones
         among them are the plain model's.
       drawn_values: Writes of initial values that each shard draws itself.

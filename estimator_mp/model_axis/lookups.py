@@ -1,4 +1,4 @@
-"""Lookups: which of those of one table share an exchange of rows.
+"""Lookups: those of one table that share an exchange of rows.
 
 All of a slice that can: those whose ids are known before any part of the model
 is split. One whose ids follow from rows of the same table cannot, nor can one

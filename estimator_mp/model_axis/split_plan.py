@@ -1,4 +1,4 @@
-"""The split plan: what is split over the model axis, and what that sends.
+"""The split plan: the split over the model axis, and its traffic.
 
 It is plain data, for `inspect`; ops and tensors go by their names.
 """
@@ -21,7 +21,7 @@ _SMALL = 100
 
 @dataclasses.dataclass(frozen=True)
 class SplitPass:
-  """What is split of the ops that were made since the last pass.
+  """The split of the ops that were made since the last pass.
 
   Attributes:
     ops: The ops, in the order of the graph.
@@ -73,7 +73,7 @@ class SplitVariable:
 
 @dataclasses.dataclass(frozen=True)
 class SplitPlan:
-  """What is split over the model axis of a graph, and what that sends.
+  """The split over the model axis of a graph, and its traffic.
 
   Attributes:
     variables: The variables that are split, slots of optimizers among them.

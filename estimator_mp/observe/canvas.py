@@ -229,7 +229,7 @@ class Canvas:
 
 
 class Picture:
-  """What pictures have in common; a subclass says what to draw, and how large.
+  """The base of pictures; a subclass has the drawing and its size.
 
   Attributes:
     width: Its width in inches.

@@ -81,7 +81,7 @@ def node_stats(
 
 @dataclasses.dataclass(frozen=True)
 class MeasuredTransfer:
-  """What one device really sent to another in a step.
+  """The measured traffic from one device to another in a step.
 
   Attributes:
     op: The name of the op that made it, in the graph that was executed.

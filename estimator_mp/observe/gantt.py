@@ -336,7 +336,7 @@ class _Gantt(canvas_lib.Picture):
 
 
 class Entry(NamedTuple):
-  """What a box of the picture means.
+  """The meaning of a box of the picture.
 
   Attributes:
     text: The meaning.

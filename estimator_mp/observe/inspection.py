@@ -1,4 +1,4 @@
-"""Inspection: what the stages of a planned graph compute, hold and send.
+"""Inspection: computation, contents and transfers of a graph's stages.
 
 No session runs: the costs are those of a nominal batch, and what is sent is as
 planned. `comparison.inspect_model` builds the graph of a model_fn for it.
@@ -34,7 +34,7 @@ _WORDS = MappingProxyType(
 
 @dataclasses.dataclass(frozen=True)
 class StageCosts:
-  """What one stage computes and holds, for a nominal batch.
+  """The computation and memory of one stage, for a nominal batch.
 
   Attributes:
     flops: Floating-point operations of its forward ops.
@@ -54,7 +54,7 @@ class StageCosts:
 
 @dataclasses.dataclass(frozen=True)
 class Boundary:
-  """What one device sends to another in a training step, as planned.
+  """The planned traffic from one device to another in a training step.
 
   Attributes:
     source: The canonical name of the device that sends.
@@ -112,16 +112,16 @@ class InspectedReplicas:
 
 @dataclasses.dataclass(frozen=True)
 class Inspection:
-  """A partition, and what it costs.
+  """A partition and its costs.
 
   Attributes:
-    model: What people call the model.
+    model: The name of the model.
     mesh: The mesh.
-    placement: What each stage holds; its `transfers` are all that is sent.
+    placement: The contents of each stage, and all transfers.
     costs: One entry per stage, in order.
     boundaries: The transfers, added up by pairs of devices.
-    replicas: How replicas are kept; None if there is one.
-    splits: What is split over the model axis; None on a mesh without one.
+    replicas: The variables of replicas; None if there is one replica.
+    splits: The split over the model axis; None on a mesh without one.
     split_order: The names of its variables, and of the ops for which something
       is sent, in the order of the graph.
     segments: How slices of the batch wait for each other, and what is executed
@@ -140,7 +140,7 @@ class Inspection:
 
   @property
   def title(self) -> str:
-    """What was inspected."""
+    """The model and the mesh, in a line."""
     return f"{self.model} on {self.mesh}"
 
   def time_shares(self) -> list[float]:
@@ -171,7 +171,7 @@ class Inspection:
     }
 
   def table(self) -> str:
-    """Returns a table for people: a line per stage, and what is sent."""
+    """Returns a readable table: a line per stage, and transfers."""
     titles = ("stage", "device", "layers", "parameters", "weights")
     rows = [(*titles, "activations", "forward", "FLOPs", "time")]
     flops, time = self.flop_shares(), self.time_shares()
@@ -209,7 +209,7 @@ class Inspection:
     return "\n".join(lines)
 
   def sent(self) -> str:
-    """Returns what devices send each other in a step: "2 tensors, 1.20 kB"."""
+    """Returns the transfers between devices in a step: "2 tensors, 1.20 kB"."""
     sent = self.placement.transfers
     return _sent(len(sent), sum(x.num_bytes for x in sent))
 
@@ -226,7 +226,7 @@ def inspect_graph(
     graph: The graph.
     forward: The ops that compute its loss from features.
     config: How it was sharded.
-    model: What people call the model.
+    model: The name of the model.
   """
   mesh = config.create_mesh()
   placement = sharding_plan.get_placement(graph)

@@ -1,4 +1,4 @@
-"""Split picture: what of each variable the devices of an axis hold.
+"""Split picture: the parts of each variable on the devices of an axis.
 
 A column per device. A row for each variable that is split, the largest first,
 with the device's shard of it filled in. Below them a row for each tensor that

@@ -1,4 +1,4 @@
-"""A step's trace: what ran when, and what follows from it, as plain data.
+"""A step's trace: ops with their times, and figures from them, as data.
 
 Times are microseconds since the first kernel of the step.
 """
@@ -62,7 +62,7 @@ class CellSpan:
 
 @dataclasses.dataclass(frozen=True)
 class StepTrace:
-  """What one step of a session really did.
+  """The measured events of one step of a session.
 
   Attributes:
     global_step: The step.
@@ -229,17 +229,17 @@ class StepTrace:
 
   @property
   def total_sent_bytes(self) -> int:
-    """What all devices sent to others."""
+    """The bytes that all devices sent to others."""
     return sum(self.sent_bytes.values())
 
   @property
   def sent_between_replicas(self) -> int:
-    """What devices sent to those of other replicas, in bytes."""
+    """The bytes that devices sent to those of other replicas."""
     return self.total_sent_bytes - self._sent_among(self.replica_of)
 
   @property
   def sent_within_stages(self) -> int:
-    """What the devices of one stage of a replica sent each other, in bytes."""
+    """The bytes that devices of one stage of a replica sent each other."""
     return self._sent_among(lambda device: device // self.devices_per_stage)
 
   def _sent_among(self, group_of: Callable[[int], int]) -> int:

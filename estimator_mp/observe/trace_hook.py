@@ -18,7 +18,7 @@ import tensorflow as tf
 
 
 class TraceHook(tf.estimator.SessionRunHook):
-  """Writes what really ran in some steps.
+  """Writes traces of some steps.
 
   Of global step 20 it writes `step_20.png` and `step_20.svg`, a picture with a
   row per device; `step_20.json`, for chrome://tracing; and a line to the log. A

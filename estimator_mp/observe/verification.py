@@ -24,7 +24,7 @@ class PlacementError(RuntimeError):
 
 @dataclasses.dataclass(frozen=True)
 class DeviceContents:
-  """What one device executed in a step.
+  """The ops that one device executed in a step.
 
   Attributes:
     variables: The names of the variables that it holds, sorted.
@@ -181,12 +181,12 @@ class PlacementVerificationHook(tf.estimator.SessionRunHook):
   """Verifies the placement of a graph on the first step of a session.
 
   The check costs one step that also returns its partition graphs; later steps
-  are not touched. It runs again when a session is made anew.
+  are not touched. It runs again in each new session.
 
   Attributes:
-    observed: What each device executed in that step, by canonical device
-      name; empty before it.
-    transfers: What the devices sent each other in that step; empty before it.
+    observed: The ops that each device executed in that step, by canonical
+      device name; empty before it.
+    transfers: The transfers between devices in that step; empty before it.
   """
 
   def __init__(

@@ -1,4 +1,4 @@
-"""Cells of ops: which pass through which stage an op is part of, as data.
+"""Cells of ops: the passes through stages that an op is part of, as data.
 
 A schedule says when a micro-batch passes a stage. Here the graph says what that
 pass is: its ops, and those of them that it begins and ends with. All
@@ -77,7 +77,7 @@ def passes_of_ops(
     stages: The stages where ops are placed; an op without one is in no pass.
     gradients: The ops that make the gradient of each variable, if the backward
       pass is split; none if it is not.
-    waits: What ops wait for.
+    waits: The control dependencies of ops.
   """
   inside = set(ops)
   # A v1 loop begins and ends as a whole, and so it is in one pass.
@@ -263,9 +263,9 @@ def gates(
 
   Args:
     op: What hands on a gradient.
-    made: What was made for gradients: no gate waits for anything else.
+    made: The ops that were made for gradients: no gate waits for anything else.
     stages: The stages where ops are placed: no gate is between them.
-    waits: What ops wait for.
+    waits: The control dependencies of ops.
   """
   if op.type != "Identity" or graph_reads.outermost_loop(op) is not None:
     return []
@@ -297,9 +297,9 @@ def open_gates(
 
   Args:
     ops: The ops that are not to wait.
-    made: What was made for gradients.
+    made: The ops that were made for gradients.
     stages: The stages where ops are placed.
-    waits: What ops wait for, which changes.
+    waits: The control dependencies of ops, which change.
   """
   for op in ops:
     opened = gates(op, made, stages, waits)

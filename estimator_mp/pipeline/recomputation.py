@@ -75,7 +75,7 @@ class Read:
 
 @dataclasses.dataclass(frozen=True)
 class Recomputation:
-  """What the first micro-batch computes again.
+  """The ops that the first micro-batch recomputes.
 
   Attributes:
     again: The ops that are run again for each stage, in the order of the graph.

@@ -58,9 +58,9 @@ def plan_product(
     gradient: That of the first micro-batch with respect to a variable.
     mode: "batched" for all, or "auto".
     count: The micro-batches of a round.
-    made: What was made for gradients.
+    made: The ops that were made for gradients.
     stages: The stages where ops are placed.
-    waits: What ops wait for.
+    waits: The control dependencies of ops.
   """
   op = gradient.op
   while op.type == "Identity" and stages.get(op) == stages.get(_source(op)):

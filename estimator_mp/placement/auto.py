@@ -1,4 +1,4 @@
-"""Automatic placement: cutting a forward graph where that is best.
+"""Automatic placement: cutting a forward graph at the lowest cost.
 
 forward_graph   the ops on features, and the weights that they use
 costs           what each op computes and occupies
@@ -64,7 +64,7 @@ class Automatic:
 
     Args:
       ops: The ops that have no stage yet, in the order they were made.
-      targets: What gradients are wanted of.
+      targets: The targets of gradients.
       groups: The colocation groups of `ops`.
 
     Returns:
@@ -192,7 +192,7 @@ def cut_forward(
 def _best_cut(
   found: Sequence[Order], num_stages: int, memory_limit: int | None
 ) -> _CutOrder:
-  """Returns the cut whose slowest stage is the fastest.
+  """Returns the cut that minimises the time of the slowest stage.
 
   Args:
     found: The orders, the simplest one first.

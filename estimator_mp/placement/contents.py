@@ -1,4 +1,4 @@
-"""Contents: what each stage of a model, and each device of its replicas, holds.
+"""Contents of each stage of a model, and of each device of its replicas.
 
 A stage of a model is on one device of every replica, or on as many as the
 `model` axis has. What these hold differs: mirrors of weights, slots that one
@@ -66,7 +66,7 @@ def _shortened(names: Sequence[str]) -> list[str]:
 def placement_of_graph(
   mesh: mesh_lib.Mesh, layers_of_stages: Sequence[Sequence[str]]
 ) -> Placement:
-  """Reads from the default graph what each stage of a mesh holds.
+  """Returns the contents of each stage of a mesh, read from the default graph.
 
   Args:
     mesh: A mesh with a `stage` axis.

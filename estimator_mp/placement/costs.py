@@ -1,4 +1,4 @@
-"""Costs: what each op of a forward graph computes and occupies.
+"""Costs: computation and memory of each op of a forward graph.
 
 Floating-point operations are TensorFlow's own statistics. They need complete
 shapes, and a graph usually does not know its batch size: so the graph is
@@ -28,7 +28,7 @@ _SECONDS_PER_OP = 2e-6
 
 @dataclasses.dataclass(frozen=True)
 class OpCost:
-  """What one op costs in a forward pass of a nominal batch.
+  """The cost of one op in a forward pass of a nominal batch.
 
   Attributes:
     flops: Floating-point operations.

@@ -1,4 +1,4 @@
-"""The forward graph: what computes a model's targets, and its weights.
+"""The forward graph: the ops that compute a model's targets, and its weights.
 
 The ops that compute something from the features, in the order in which they
 were made, can be cut into stages. Constants and variables are not among them:
@@ -64,7 +64,7 @@ class Weights:
 
 @dataclasses.dataclass(frozen=True)
 class ForwardGraph:
-  """What computes targets from features.
+  """The ops that compute targets from features.
 
   Attributes:
     ops: The ops on features, in the order in which they were made.

@@ -1,4 +1,4 @@
-"""Half-precision sends: which activations stages send each other so.
+"""Half-precision sends: the activations that stages send each other so.
 
 A stage that reads an activation of another one gets it by two casts, one on
 either side, and TensorFlow's gradient of a cast is the cast back. So the

@@ -20,7 +20,7 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True)
 class SequenceCosts:
-  """What the elements of a sequence cost, and what cuts between them cost.
+  """The costs of a sequence's elements, and of cuts between them.
 
   Attributes:
     seconds: [n], the time of each element.

@@ -1,4 +1,4 @@
-"""Measured costs: how long each op of a model really takes.
+"""Measured costs: the measured time of each op of a model.
 
 The automatic placement estimates the time of an op from its FLOPs and bytes.
 Where that misleads (a slow op of one's own, a device unlike the nominal one), a
@@ -36,10 +36,10 @@ def measure_costs(
 
   Args:
     model_fn: The model_fn of an Estimator, as it is: not a sharded one.
-    input_fn: What the Estimator would train on; with batches as large as a
-      real run's.
+    input_fn: The Estimator's input_fn for training, with batches as large as in
+      a real run.
     params: The Estimator's params; None for none.
-    steps: How many steps are measured.
+    steps: Number of measured steps.
 
   Returns:
     The costs, for `ShardingConfig(measured_costs=...)`.

@@ -1,4 +1,4 @@
-"""Strategies: which stages ops get that nobody has placed.
+"""Strategies: the stages of ops without an explicit placement.
 
 `ShardingConfig.placement` says which one: rules, a placement, or the name of a
 row of `config.placement.STRATEGIES`. What a strategy does not place follows
@@ -19,7 +19,7 @@ import tensorflow as tf
 
 
 class Strategy(Protocol):
-  """What decides the stages of one graph, perhaps part by part."""
+  """Decides the stages of one graph, perhaps part by part."""
 
   def stages_of(
     self,
@@ -31,7 +31,7 @@ class Strategy(Protocol):
 
     Args:
       ops: The ops that have no stage yet, in the order in which they were made.
-      targets: What gradients, or results, are wanted of.
+      targets: The targets of gradients, or the results.
       groups: The colocation groups of `ops`.
 
     Returns:

@@ -1,4 +1,4 @@
-"""Transfers: what a placed graph sends between devices, and sending less.
+"""Transfers of a placed graph between devices, and sending less.
 
 Whatever an op reads from another device is sent in every step, and so is a
 signal from each op of another device that it waits for. Five kinds of sends are
@@ -170,7 +170,7 @@ def ops_of_step(train_op: tf.Operation | tf.Tensor) -> list[tf.Operation]:
   parts stand for.
 
   Args:
-    train_op: What a training step runs.
+    train_op: The op of a training step.
   """
   reached = traversal.ops_run_with(train_op)
   return [op for op in train_op.graph.get_operations() if op in reached]

@@ -1,4 +1,4 @@
-"""The batch plan: which ops are done in parts of the batch, as data."""
+"""The batch plan: the ops that are executed in parts of the batch, as data."""
 
 import dataclasses
 from collections.abc import Collection, Mapping

@@ -96,7 +96,7 @@ class BatchPlanner:
 
   @property
   def batch(self) -> BatchOps:
-    """What depends on the batch, of all ops so far."""
+    """Ops that depend on the batch, of all ops so far."""
     return BatchOps(self._depends, self._of_inputs)
 
   def differs(self, tensor: tf.Tensor) -> bool:

@@ -1,4 +1,4 @@
-"""What a plan says of the batch: segments, work in parts, and bytes.
+"""Report of the batch plan: segments, work in parts, and bytes.
 
     one segment      no slice of the batch waits for another
     several          what ends each of them, and what would help
@@ -45,7 +45,7 @@ class Why(enum.Enum):
     "loops and conds of TensorFlow 1 see all examples; "
     "tf.compat.v1.enable_control_flow_v2() makes ops of them that have rules"
   )
-  FUNCTION = "not everything in it, or in its gradient, has a rule that holds"
+  FUNCTION = "an op in it, or in its gradient, has no rule that holds"
   STATE = "it has state; use " + _IF_PER_EXAMPLE
   NO_RULE = "its type has no rule; use " + _IF_PER_EXAMPLE
   ACROSS = "its rule does not hold along examples; use " + _IF_PER_EXAMPLE
@@ -90,14 +90,14 @@ class Once:
 
   @property
   def expression(self) -> str:
-    """What `per_example` would name it by, as Python writes it."""
+    """The expression for `per_example`, as Python writes it."""
     return repr(f"^{re.escape(self.name)}$")
 
   @property
   def help(self) -> str:
-    """What would help, for people."""
+    """The reason, or the fix, in words."""
     if self.where is Where.BEFORE:
-      return "slices share no work of it, but none waits for another"
+      return "slices do not share its work, but none waits for another"
     return self.why.value.format(self.expression)
 
   def __str__(self) -> str:
@@ -122,7 +122,7 @@ class Moved:
 
 @dataclasses.dataclass(frozen=True)
 class Crossing:
-  """What stands between a whole tensor and slices.
+  """A bridge between a whole tensor and slices.
 
   Attributes:
     shape: The shape of the whole tensor, or of a share; None if even its rank

@@ -1,4 +1,4 @@
-"""How large tensors are, for rules that are asked about parts of the batch.
+"""Sizes of tensors, for rules that are applied to parts of the batch.
 
 Rules are told sizes of two parts that differ, and that nothing else of a model
 has by chance. Where the graph knows the size of the batch, these are of that;

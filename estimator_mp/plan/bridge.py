@@ -12,7 +12,7 @@ import tensorflow as tf
 
 
 class Kind(enum.Enum):
-  """What a bridge does; see `lower.slicing.bridges`."""
+  """The kind of a bridge; see `lower.slicing.bridges`."""
 
   CUT = "cut"
   JOIN = "join"
@@ -47,10 +47,10 @@ class Bridge:
 
   @property
   def source(self) -> tf.Tensor:
-    """What it reads."""
+    """The tensor that it reads."""
     return self.op.inputs[0]
 
   @property
   def output(self) -> tf.Tensor:
-    """What it makes."""
+    """The tensor that it makes."""
     return self.op.outputs[0]

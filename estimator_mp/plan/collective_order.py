@@ -1,4 +1,4 @@
-"""One order of the collectives for all devices, so that none waits for ever.
+"""One order of the collectives for all devices, so that none deadlocks.
 
 An op that works with ops of other devices holds its device, or a thread or a
 stream of it, until they come. If one device starts with collective A and

@@ -1,4 +1,4 @@
-"""What all slices do, once model_fn has returned and slice 0 is there, as data.
+"""The work of all slices after model_fn has returned, as data.
 
 `plan.finish_planner` decides it; `lower.slicing.all_slices` does it.
 """
@@ -22,14 +22,14 @@ class SliceZeroOps:
 
   Attributes:
     ops: All ops but those that cut the inputs, in the order of the graph.
-    bridges: What stands between slice 0 and what is executed once.
+    bridges: The bridges between slice 0 and what is executed once.
     template: The ops that were made for slice 0, but for its gradients.
-    backward: What was made for gradients, with the number of the request.
+    backward: The ops made for gradients, with the number of the request.
     made_for: For what of slice 0 was made which op of the plain graph.
     numbers: What says how many examples slice 0 has.
     step: The ops of a step.
     results: The ops of the model's loss, or else of its predictions.
-    batch: What depends on the batch.
+    batch: The ops that depend on the batch.
     stages: The stages of ops.
     num_slices: The number of slices.
     num_examples: How many examples the batch has, if the graph knows.
@@ -57,7 +57,7 @@ class RunPlan:
     ops: The ops, in order.
     gradients: The bridges at which its gradients are added up.
     products: What several micro-batches make at once, by the ops of bridges.
-    passes: Which pass through which stage each op is part of.
+    passes: The pass through a stage that each op is part of.
   """
 
   ops: Sequence[tf.Operation]
@@ -94,7 +94,7 @@ class RunPlan:
 
 @dataclasses.dataclass(frozen=True)
 class FinishPlan:
-  """What all slices do.
+  """The work of all slices.
 
   Attributes:
     own: The ops of slice 0, in the order of the graph.

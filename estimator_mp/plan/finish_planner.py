@@ -1,4 +1,4 @@
-"""Decides what all slices do, once model_fn has returned and slice 0 is there.
+"""Plans the work of all slices after model_fn has returned.
 
     what slice 0 has       what it needs not wait for
     segments               what slices do without waiting for each other
@@ -136,7 +136,7 @@ def _late(
     zero: The graph with slice 0.
     inside: What comes of what slice 0 begins at.
     own: What it needs of that.
-    waits: What ops wait for, which changes.
+    waits: The control dependencies of ops, which change.
 
   Returns:
     For each request what its gradients wait for instead.
@@ -222,7 +222,7 @@ def _with_products(
     runs: The segments.
     mode: As `PipelineOptions.weight_gradients`.
     schedule: The schedule.
-    waits: What ops wait for, which changes.
+    waits: The control dependencies of ops, which change.
   """
   made = zero.backward
   if schedule.splits_backward:
@@ -289,7 +289,7 @@ def _needed(
     inside: The ops that it has, in order.
     read: What is read of it.
     ops: All ops: what else waits for some of the slice.
-    waits: What ops wait for.
+    waits: The control dependencies of ops.
   """
   own = set(inside)
   awaited = [

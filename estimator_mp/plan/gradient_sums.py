@@ -32,7 +32,7 @@ _INDEX_BYTES = 4  # As compression sends them.
 
 
 class GradientKind(enum.Enum):
-  """What a gradient is, and what its sum."""
+  """The types of a gradient and of its sum."""
 
   DENSE = enum.auto()
   ROWS = enum.auto()

@@ -31,8 +31,8 @@ def segments_of_ops(
     ops: Ops in the order of the graph.
     in_slices: Those that each slice has.
     waits_for_all: Those that make one tensor of what all slices make.
-    backward: What was made for gradients.
-    waits: What ops wait for.
+    backward: The ops that were made for gradients.
+    waits: The control dependencies of ops.
 
   Returns:
     For each op of a slice its segment, from 0. For others how many segments
@@ -77,7 +77,7 @@ def ops_between(
     ops: Ops in the order of the graph.
     begins: What reads whole tensors for slices; they are no slice's themselves.
     ends: What makes whole tensors again.
-    backward: What was made for gradients: a constant that waits for a slice's
+    backward: The ops made for gradients: a constant that waits for a slice's
       gradient is the slice's, too.
     in_parts: What was made for slice 0: random ops may read nothing of it.
   """
@@ -107,7 +107,7 @@ def ops_that_end(
     in_slices: Those that each slice has.
     begins: What reads whole tensors for slices.
     ends: What makes whole tensors of what slices make.
-    waits: What ops wait for.
+    waits: The control dependencies of ops.
 
   Returns:
     The first ops on each way from an end to a begin, in order.

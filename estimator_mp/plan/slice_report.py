@@ -1,4 +1,4 @@
-"""What the plan says of the batch, read off a template and its bridges."""
+"""The plan's report of the batch, read off a template and its bridges."""
 
 import dataclasses
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,9 +23,9 @@ class Captured:
     own: Those of slice 0.
     bridges: The bridges that a step passes.
     made_for: For what of slice 0 was made which op of the plain graph.
-    backward: What was made for gradients.
-    batch: What depends on the batch.
-    waits: What ops wait for.
+    backward: The ops that were made for gradients.
+    batch: The ops that depend on the batch.
+    waits: The control dependencies of ops.
   """
 
   ops: Sequence[tf.Operation]

@@ -1,4 +1,4 @@
-"""Which variables are split over the model axis, decided as model_fn goes on.
+"""Chooses the variables to split over the model axis, while model_fn runs.
 
 A variable is decided about when it is first read: by the user's rules, by the
 automatic choice, or by what it meets (`model_axis.inference`). What was read
@@ -299,7 +299,7 @@ class SplitPlanner:
     )
 
   def _leave_whole(self, ops: Sequence[tf.Operation]) -> None:
-    """Decides that variables that somebody has read stay as they are."""
+    """Decides that variables that have been read stay as they are."""
     for name, op in [*self._undecided.items()]:
       if name in self.splits or _is_read(op):
         del self._undecided[name]

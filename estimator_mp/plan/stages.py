@@ -1,4 +1,4 @@
-"""Stages: which stage each op of a graph is on, decided as model_fn builds it.
+"""Stages: the stage of each op of a graph, decided while model_fn builds it.
 
     the forward graph        by the user's marks or a strategy; the rest of it
                              by propagation
@@ -130,7 +130,7 @@ class StagePlanner:
 
     Args:
       new: The ops that were added since the last part.
-      targets: What gradients, or results, are wanted of.
+      targets: The targets of gradients, or the results.
 
     Returns:
       Stages that ops did not have before.

@@ -1,4 +1,4 @@
-"""Unordered reads: those that nothing keeps before a write of their variable.
+"""Unordered reads: those that no edge orders before a write of their variable.
 
 BERT's optimizer assigns the step that its learning rate reads, and neither
 waits for the other. On one device TensorFlow happens to begin with the reads;

@@ -226,7 +226,7 @@ class BroadcastHook(tf.estimator.SessionRunHook):
       raise RuntimeError(
         f"the variables or gradients of processes {others} are not those of "
         f"process {_ROOT} (names, shapes or dtypes), so that they would wait "
-        "for each other for ever; build the same model in all processes"
+        "for each other forever; build the same model in all processes"
       )
     session.run(self._broadcast)
     horovod = load_horovod()
@@ -239,7 +239,7 @@ class BroadcastHook(tf.estimator.SessionRunHook):
 
 
 class Processes:
-  """What joins the graph of one process with those of the others."""
+  """The ops that join the graph of one process with those of the others."""
 
   def __init__(self, method: str):
     """Finds the other processes.

@@ -1,4 +1,4 @@
-"""Mirrors: which variables replicas have copies of, and who writes them.
+"""Mirrors: the variables that replicas have copies of, and their writers.
 
 A variable of the model is on a device of replica 0: it has the name, is
 initialized, restored, updated by the optimizer and saved. Its mirrors are read
@@ -6,8 +6,8 @@ by the other replicas, and whatever writes the variable is followed by its
 mirrors, in one of three ways:
 
 - `AFTER`: A write of a training step is followed by a copy, or by each
-  replica's own update; whoever waits for the write waits for the mirrors, too.
-  A sparse write is followed by a copy of the rows that it wrote.
+  replica's own update; ops that wait for the write wait for the mirrors, too. A
+  sparse write is followed by a copy of the rows that it wrote.
 - `FIRST`: Any other write may be run alone: by a hook, by `variable.load`,
   which feeds an initializer, or by a Saver. Then nothing after it would run. So
   the mirrors are written first, by the same op, and the write waits for them.
@@ -83,8 +83,8 @@ def _is_once(op: tf.Operation) -> bool:
 class Way(enum.Enum):
   """When the mirrors of a variable that is written are written.
 
-  FIRST: The write waits for them, whoever runs it.
-  AFTER: Whoever waits for the write waits for them.
+  FIRST: The write waits for them, whatever runs it.
+  AFTER: Ops that wait for the write wait for them.
   EACH_STEP: AFTER, and before anything reads them.
   """
 
@@ -129,7 +129,7 @@ def find_writes(
     ops: Ops of the default graph, in its order.
     mirrored: The variables.
     forward: Ops that do not write unless their type says so.
-    step: What a training step runs.
+    step: The op of a training step.
     repeated: The writes that replicas make themselves.
 
   Raises:

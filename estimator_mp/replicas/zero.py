@@ -1,4 +1,4 @@
-"""ZeRO shards: which replica updates which variable.
+"""ZeRO shards: the replica that updates each variable.
 
 With `optimizer_state="sharded"`, the replicas of a stage share the work of the
 optimizer: each variable is in the shard of one of them, with its slots, and

@@ -1,4 +1,4 @@
-"""A request's way through the chain, whoever computes the stages."""
+"""A request's way through the chain, independent of where stages run."""
 
 import collections
 from collections.abc import Callable, Iterator, Mapping
@@ -124,8 +124,8 @@ def as_array(name: str, value: Any, spec: TensorSpec) -> np.ndarray:
       array = _cast(array, dtype.as_numpy_dtype)
   except (TypeError, ValueError) as error:
     raise ValueError(
-      f"the input {name!r} is to be {spec.dtype}{shape_text(spec.shape)}, and "
-      f"cannot be made of what was given: {error}"
+      f"the input {name!r} has to be {spec.dtype}{shape_text(spec.shape)}, and "
+      f"the given value cannot be converted: {error}"
     ) from error
   if not tf.TensorShape(spec.shape).is_compatible_with(array.shape):
     raise ValueError(
@@ -151,7 +151,7 @@ def _bytes(value: Any) -> bytes:
     return value.encode()
   if isinstance(value, bytes):
     return bytes(value)
-  raise TypeError(f"{value!r} is no text")
+  raise TypeError(f"{value!r} is not a string")
 
 
 def _cast(array: np.ndarray, dtype: Any) -> np.ndarray:

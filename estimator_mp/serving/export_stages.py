@@ -23,19 +23,20 @@ def export_stages(
 ) -> str:
   """Exports each stage of a sharded model as a SavedModel of its own.
 
-  So that stages can be served on different machines. The folder has
+  The stages can be served on different machines. The folder has
 
       pipeline.json         which tensor goes where
       stage_0/              a SavedModel with the variables of stage 0 alone
       stage_1/              ...
 
-  A stage's signatures take what earlier stages, or the caller, send, and give
-  what later ones need. `//estimator_mp:predict` and
+  A stage's signatures take tensors of earlier stages, or of the caller, and
+  return the inputs of later ones. `//estimator_mp:predict` and
   `estimator_mp.toolbox.StagePipeline` send requests through the chain; any
   server of SavedModels can serve a stage. See docs/serving.md.
 
-  A variable that several stages read is in each of them. What is split over a
-  `model` axis is whole, unless the configuration has `export_shards`.
+  A variable that several stages read is in each of them. Variables that are
+  split over a `model` axis are whole, unless the configuration has
+  `export_shards`.
 
   Args:
     estimator: A trained Estimator whose model `shard_model_fn`, or
@@ -50,8 +51,8 @@ def export_stages(
 
   Raises:
     ValueError: If the model is not sharded, has never been trained, or cannot
-      be cut into stages that give the same: it changes a state when it
-      predicts, runs Python, or has a loop that several stages have a part of.
+      be cut into stages with the same results: it changes a state when it
+      predicts, runs Python, or has a loop that spans several stages.
   """
   checkpoint = checkpoint_path or estimator.latest_checkpoint()
   if checkpoint is None:
@@ -90,8 +91,8 @@ def _write_stages(
     _log(name, of_one)
   if not any(steps.values()):
     raise ValueError(
-      "the model's predictions are what its caller gives, so that no stage has "
-      "anything to compute; predict something that the model makes"
+      "the model's predictions are its inputs, so that no stage has anything "
+      "to compute; predict a tensor that the model computes"
     )
   models = {
     number: StageModel(
@@ -135,8 +136,8 @@ def _log(name: str, steps: Sequence[Step]) -> None:
   if again:
     first = min((op.name for op in again[0].ops), default="an output")
     logging.warning(
-      "%s visits stages again, which costs round trips: %s. The first to do so "
-      "is stage %d, such as for %s; place that where what it reads is.",
+      "%s visits stages again, which costs round trips: %s. The first of them "
+      "is stage %d, such as for %s; place that op on the stage of its inputs.",
       name,
       stages,
       again[0].stage,

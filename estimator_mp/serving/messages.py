@@ -1,4 +1,4 @@
-"""What goes over the wire: arrays by name, in a public message of TensorFlow.
+"""The wire format: arrays by name, in a public message of TensorFlow.
 
 A `NameAttrList` has a name, here that of a signature, and a map of values, here
 tensors. Any program that has TensorFlow's protos can read and write it.
@@ -76,7 +76,7 @@ def decode(message: bytes) -> tuple[str, dict[str, Any]]:
   """Returns the name and the arrays of a message.
 
   Args:
-    message: What `encode` returned.
+    message: The result of `encode`.
 
   Raises:
     ValueError: If it is something else, or has far more bytes once it is

@@ -1,4 +1,4 @@
-"""pipeline.json: which tensor goes where in a chain of stages, as plain data.
+"""pipeline.json: the way of tensors in a chain of stages, as plain data.
 
     {"format": 1, "id": "...", "checkpoint_step": 600,
      "stages": [{"stage": 0, "folder": "stage_0", "devices": 1,
@@ -162,13 +162,13 @@ class Pipeline:
 
   @property
   def identity(self) -> str:
-    """What tells this chain from those of other models and checkpoints."""
+    """The identity of this chain; other models and checkpoints have others."""
     return str(self.to_dict()["id"])
 
 
 @dataclasses.dataclass(frozen=True)
 class StageDescription:
-  """What the folder of a stage says of itself.
+  """The description in the folder of a stage.
 
   Attributes:
     pipeline: The identity of its chain.
@@ -303,7 +303,7 @@ def _check_chain(pipeline: Pipeline) -> None:
     folder = stage.folder
     if os.path.basename(folder) != folder or folder in ("", ".", ".."):
       raise ValueError(
-        f"{name} is in {folder!r}, which is no folder beside {FILE}"
+        f"{name} is in {folder!r}, which is not a folder beside {FILE}"
       )
     _check_devices(stage.devices, name)
   for name, signature in pipeline.signatures.items():
@@ -313,13 +313,14 @@ def _check_chain(pipeline: Pipeline) -> None:
 def _check_signature(
   name: str, signature: Signature, stages: Collection[int]
 ) -> None:
-  """Raises if a step reads what nobody has made before it."""
+  """Raises if a step reads a tensor that no step before it makes."""
   there = {Source(None, x) for x in signature.inputs}
   specs = [*signature.inputs.values()]
   for number, step in enumerate(signature.steps):
     if step.stage not in stages:
       raise ValueError(
-        f"step {number} of {name!r} is on stage {step.stage}, which it has not"
+        f"step {number} of {name!r} is on stage {step.stage}, which it does "
+        "not have"
       )
     _check_sources(f"step {number} of {name!r}", step.inputs.values(), there)
     there |= {Source(number, x) for x in step.outputs}
@@ -329,7 +330,7 @@ def _check_signature(
     try:
       tf.dtypes.as_dtype(dtype)
     except TypeError as error:
-      raise ValueError(f"{dtype!r} in {name!r} is no dtype") from error
+      raise ValueError(f"{dtype!r} in {name!r} is not a dtype") from error
 
 
 def _check_sources(
@@ -338,8 +339,8 @@ def _check_sources(
   for source in sources:
     if source not in there:
       raise ValueError(
-        f"{name} reads {source.name!r} of step {source.step}, which nothing "
-        "before it has made"
+        f"{name} reads {source.name!r} of step {source.step}, which no step "
+        "before it makes"
       )
 
 

@@ -23,13 +23,13 @@ class StagePipeline:
         for outputs in pipeline.predict({"x": x} for x in batches):
           print(outputs["logits"])
 
-  Several requests are under way at a time, so that the stages work at the same
+  Several requests are in flight at a time, so that the stages work at the same
   time. It is a context manager; `close` ends it, too.
 
   Attributes:
-    inputs: What a request has, by name.
-    outputs: What it gives, by name.
-    addresses: Where the stages listen, in order.
+    inputs: The inputs of a request, by name.
+    outputs: The outputs of a request, by name.
+    addresses: The addresses of the stages, in order.
   """
 
   def __init__(
@@ -43,7 +43,7 @@ class StagePipeline:
     """Starts the stages, or finds them, and waits until all are there.
 
     Args:
-      folder: What `export_stages` returned, or was given.
+      folder: The result of `export_stages`, or its export_dir_base.
       addresses: host:port of a server for each stage, in order, such as
         `//estimator_mp:serve_stage` is. Without them each stage is started in
         a process of its own on this machine.
@@ -102,14 +102,14 @@ class StagePipeline:
   ) -> Iterator[dict[str, Any]]:
     """Yields the outputs of requests, in their order.
 
-    No more requests are taken than are under way, so there may be very many.
+    Only requests in flight are held, so there may be very many.
 
     Args:
       requests: The inputs of each, as for `run`.
 
     Raises:
       ValueError: If the inputs are not those of the model.
-      StageError: If a stage fails; what was under way is lost.
+      StageError: If a stage fails; requests in flight are lost.
     """
 
     def start(request: Mapping[str, Any]) -> Any:
@@ -118,7 +118,7 @@ class StagePipeline:
     return chain.in_order(requests, start, self._in_flight)
 
   def close(self) -> None:
-    """Ends all that was started; requests under way fail."""
+    """Ends all processes that were started; requests in flight fail."""
     for channel in self._channels.values():
       channel.close()
     self._threads.shutdown(cancel_futures=True)
@@ -206,7 +206,7 @@ class StagePipeline:
       reason = messages.one_line(error.details()).rpartition(": ")[2]
       return StageError(f"{name} is not reachable: {reason}")
     if code == grpc.StatusCode.UNIMPLEMENTED:
-      return StageError(f"{name} is no server of a stage")
+      return StageError(f"{name} is not a server of a stage")
     details = error.details() if code else error
     return StageError(f"{name} failed: {messages.one_line(details)}")
 
@@ -227,7 +227,8 @@ def _check(
     host, _, port = address.rpartition(":")
     if not host or not port.isdigit():
       raise ValueError(
-        f"the address {address!r} is no host:port; write it like 127.0.0.1:8500"
+        f"the address {address!r} is not host:port; write it like "
+        "127.0.0.1:8500"
       )
   if in_flight < 1:
     raise ValueError(f"in_flight={in_flight} is too small; use 1 or more")

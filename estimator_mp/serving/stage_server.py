@@ -81,7 +81,7 @@ class StageRunner:
     definition = self._signatures.get(signature)
     if definition is None:
       known = ", ".join(sorted(self._signatures))
-      raise ValueError(f"{signature!r} is no signature; there are {known}")
+      raise ValueError(f"{signature!r} is not a signature; there are {known}")
     if set(definition.inputs) != set(inputs):
       raise ValueError(
         f"{signature} takes {', '.join(sorted(definition.inputs))}, but was "
@@ -152,7 +152,7 @@ class StageServer:
 
   def _run(self, message: bytes, context: Any) -> bytes:
     """Computes a request."""
-    if not context.is_active():  # Whoever waited for it has given up.
+    if not context.is_active():  # The caller has given up.
       return b""
     try:
       signature, inputs = messages.decode(message)

@@ -1,4 +1,4 @@
-"""The states of a stage: what restores, saves and initializes them.
+"""The states of a stage: the ops that restore, save and initialize them.
 
 The whole model's Saver restores all variables. A stage's restores those that
 the stage has, from a checkpoint that has no others. The same ops assign them,

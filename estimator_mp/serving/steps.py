@@ -1,4 +1,4 @@
-"""Steps: which stage computes which op of a prediction, and what is sent.
+"""Steps: the stage of each op of a prediction, and the tensors sent.
 
 Two kinds of ops:
 
@@ -27,7 +27,7 @@ _UNSENDABLE = (tf.resource, tf.variant)
 
 @dataclasses.dataclass(frozen=True)
 class Feeds:
-  """What a signature gets and gives, by the names of tensors.
+  """The inputs and outputs of a signature, by the names of tensors.
 
   Attributes:
     inputs: What is fed.
@@ -40,7 +40,7 @@ class Feeds:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-  """What a stage does when it is visited, by the names of tensors.
+  """One visit of a stage, by the names of tensors.
 
   A name that begins with "^" is that of an op that later steps wait for.
 
@@ -290,6 +290,6 @@ def _ops_inside(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
 def _spans(op: tf.Operation) -> str:
   """Returns the text of the error for a loop or branch on several stages."""
   return (
-    f"{op.name} ({op.type}) is in a loop or a branch that several stages have "
-    "a part of; place all of it on one stage"
+    f"{op.name} ({op.type}) is in a loop or a branch that spans several "
+    "stages; place all of it on one stage"
   )

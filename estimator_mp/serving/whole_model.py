@@ -1,4 +1,4 @@
-"""The whole model, as an Estimator exported it: what stages are cut from."""
+"""The whole model, as an Estimator exported it, from which stages are cut."""
 
 import dataclasses
 import os
@@ -147,7 +147,7 @@ def _check_signatures(whole: WholeModel) -> None:
       for key, info in side.items():
         if not info.name:
           raise ValueError(
-            f"{key} of the signature {name} is no dense tensor, and stages "
+            f"{key} of the signature {name} is not a dense tensor, and stages "
             "are sent dense ones; give its indices, values and shape as three "
             "tensors, or serialized examples"
           )

@@ -1,4 +1,4 @@
-"""Distribution: what besides a mesh would distribute a sharded model.
+"""Distribution: strategies that would distribute a sharded model, too.
 
 A mesh is the devices of one session, which may be those of a cluster. An
 Estimator that distributes its model_fn as well, by a strategy, or that one of
@@ -85,13 +85,13 @@ def check_cluster(
     mesh: The mesh of the model.
 
   Raises:
-    ValueError: If it is one, and nobody has started the servers, or the mesh
-      was made when there was no cluster.
+    ValueError: If it is one, and the servers are not started, or the mesh was
+      made when there was no cluster.
   """
   if is_cluster_run() and not all(map(devices.task_of, mesh.devices)):
     raise ValueError(
-      f"the model was sharded over {', '.join(mesh.devices)}, which are of no "
-      "task of TF_CONFIG's cluster; set TF_CONFIG before shard_model_fn is "
+      f"the model was sharded over {', '.join(mesh.devices)}, which belong to "
+      "no task of TF_CONFIG's cluster; set TF_CONFIG before shard_model_fn is "
       "called"
     )
   cluster = run_config.cluster_spec
@@ -113,7 +113,7 @@ def is_beside(run_config: tf.estimator.RunConfig | None, mode: str) -> bool:
   any task whose RunConfig has no `evaluation_master`.
 
   Args:
-    run_config: The Estimator's; None if nobody knows.
+    run_config: The Estimator's; None if unknown.
     mode: What the session is for.
   """
   modes = tf.estimator.ModeKeys

@@ -44,9 +44,9 @@ class InputPositionHook(tf.estimator.SessionRunHook):
 
   The first step after a start gets the batch after the one of the
   checkpoint's step; shuffle buffers and random seeds of `tf.data` are
-  restored too. The data begins anew, as without the hook, if the checkpoint has
-  no position (of a run without the hook), if the input_fn has changed, and if
-  the last run has read all of its data.
+  restored too. The input starts from its beginning, as without the hook, if the
+  checkpoint has no position (of a run without the hook), if the input_fn has
+  changed, and if the last run has read all of its data.
   """
 
   def __init__(self, model_dir: str, scaffold: Any = None):
@@ -81,7 +81,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
 
     Raises:
       ValueError: If the state of the input cannot be saved, the file with that
-        of the last run is damaged, or nothing is known of the Saver.
+        of the last run is damaged, or the Saver is not known.
     """
     self._is_in_step = False
     self._position.check(session)
@@ -91,7 +91,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
       if step:
         _log(f"step {step} was saved without it")
     elif not self._position.restore(session, path):
-      _log(f"the input_fn is another one than the one of {path}")
+      _log(f"the input_fn is not that of {path}")
     self._session = weakref.ref(session)
     self._listen()
 
@@ -102,8 +102,9 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     if not savers:
       raise ValueError(
         "save_input_position=True saves whenever the Saver of the checkpoints "
-        "does, but scaffold_fn keeps it for itself; add it to the collection "
-        "tf.compat.v1.GraphKeys.SAVERS, or leave save_input_position out"
+        "does, but scaffold_fn does not register that Saver; add it to the "
+        "collection tf.compat.v1.GraphKeys.SAVERS, or leave "
+        "save_input_position out"
       )
     if self._saver is None:
       self._saver = savers[0]
@@ -150,7 +151,7 @@ class InputPositionHook(tf.estimator.SessionRunHook):
     self._is_in_step = False
 
   def end(self, session: tf.compat.v1.Session) -> None:
-    """Forgets the position if the data has ended: the next run begins anew."""
+    """Drops the position if the data has ended: the next run starts anew."""
     if self._is_in_step:
       step = int(session.run(v1.train.get_global_step(session.graph)))
       self._remove(_path(self._model_dir, step) + ".index")
@@ -173,7 +174,9 @@ def _path(model_dir: str, step: int | str) -> str:
 
 def _log(why: str) -> None:
   v1.logging.warning(
-    "The input begins anew, not where the checkpoint was saved: %s", why
+    "The input starts from its beginning, not from the position of the "
+    "checkpoint: %s",
+    why,
   )
 
 
@@ -254,7 +257,8 @@ class _Position:
     except (tf.errors.OpError, RuntimeError, ValueError) as error:
       raise ValueError(
         f"{path}.index holds no position in the input: it, or the data file "
-        "beside it, is damaged; delete it, and the input begins anew"
+        "beside it, is damaged; delete it, and the input starts from its "
+        "beginning"
       ) from error
     return True
 

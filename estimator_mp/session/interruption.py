@@ -129,8 +129,8 @@ class Interruption(tf.estimator.SessionRunHook):
         self._has_signal = True
         self.stop(TrainingInterrupted(f"interrupted by {name}", exit_code))
         self._announce(
-          f"{name}: stopping after this step and saving a"
-          " checkpoint; a second one (Ctrl-C) stops at once, without"
+          f"{name}: stopping after this step and saving a checkpoint; a second"
+          " signal (Ctrl-C) stops at once, without a checkpoint"
         )
 
 

@@ -1,4 +1,4 @@
-"""What the log of a run says of its sharding plan."""
+"""Log lines about the sharding plan of a run."""
 
 from estimator_mp import mesh as mesh_lib
 from estimator_mp import notices
@@ -27,9 +27,9 @@ def log(
   is_idle = plan.splits is not None and not plan.splits.variables
   if is_idle and mesh.axis_size("model") > 1:
     to.warning(
-      "mesh=%r: no variable of the model is split over the model axis, so "
-      "that the first of its devices does the work of all; say by rules of "
-      "split what to split, or leave the axis out",
+      "mesh=%r: no variable of the model is split over the model axis, so that "
+      "its first device does all the work; give rules of split, or leave the "
+      "axis out",
       asked,
     )
   say = notices.show if mode == tf.estimator.ModeKeys.TRAIN else to.info

@@ -20,7 +20,7 @@ def check(
   """Raises if a run cannot take batches before their steps.
 
   Args:
-    run_config: The Estimator's; None if nobody knows.
+    run_config: The Estimator's; None if unknown.
     mesh: The mesh of the model.
 
   Raises:

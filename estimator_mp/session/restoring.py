@@ -1,4 +1,4 @@
-"""What a run restores fits its model, or is an error before a session starts.
+"""Checks before a session that a checkpoint fits the model.
 
 TensorFlow finds out in the session that a variable is missing, and says so in a
 hundred lines. A variable of another size it restores as it is: a layer of 16
@@ -34,8 +34,8 @@ def check_fits(spec: tf.estimator.EstimatorSpec, model_dir: str) -> None:
   """Raises if the newest checkpoint is not of the model of the default graph.
 
   Args:
-    spec: What model_fn returned. A Saver of its own says itself what it
-      restores.
+    spec: The spec that model_fn returned. A Saver of its own decides itself
+      what to restore.
     model_dir: The Estimator's.
 
   Raises:
@@ -56,8 +56,8 @@ def check_fits(spec: tf.estimator.EstimatorSpec, model_dir: str) -> None:
   if missing:
     more = f" and {len(missing) - 1:,} more" if missing[1:] else ""
     raise ValueError(
-      f"{path} is of another model: it has no {missing[0]}{more}; train the "
-      "model that it is of, or choose another model_dir"
+      f"{path} is of another model: it has no {missing[0]}{more}; train that "
+      "model, or choose another model_dir"
     )
   for name, shape in wanted.items():
     found = shapes.get(name)

@@ -1,4 +1,4 @@
-"""Between-graph replicas: what a worker with parameter servers may be.
+"""Between-graph replicas: the limits of a worker with parameter servers.
 
 Each worker has a graph of its own; parameter servers hold the variables, and
 all workers change them. So a worker keeps no copy of a variable from one step
@@ -79,7 +79,7 @@ def check(
     (
       mesh.axis_size("data") > 1 and config.variables == "mirrored",
       f'mesh {mesh} with variables="mirrored"',
-      "other workers change the variables, and mirrors would not hear of it",
+      "other workers change the variables, and mirrors would not be updated",
       'use variables="shared", or more workers instead of a data axis',
     ),
     (

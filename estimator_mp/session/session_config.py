@@ -1,4 +1,4 @@
-"""RunConfig for a sharded run: sessions that hold and obey the mesh."""
+"""RunConfig for a sharded run: sessions that have the devices of a mesh."""
 
 import dataclasses
 import functools
@@ -28,7 +28,7 @@ PREFETCHED_POSITION = (
 
 @dataclasses.dataclass(frozen=True)
 class ShardedRun:
-  """What `run_config` was told, and so what a training graph has to be.
+  """The arguments of `run_config`, which a training graph has to match.
 
   Attributes:
     mesh: The text of the mesh.
@@ -51,7 +51,7 @@ class _OfShardedRun:
 
   An Estimator asks its RunConfig for `checkpoint_save_graph_def` when its
   training graph is complete and a session is about to be made, and at no other
-  time. So this is where a graph that nobody sharded is found.
+  time. So this is where a graph that was not sharded is found.
 
   In a cluster without parameter servers, one session drives the mesh over all
   tasks. To an Estimator, that is a run in one process whose session is the
@@ -165,7 +165,7 @@ def sharded_run_of(run_config: Any) -> ShardedRun | None:
 
 
 def is_model_dir_temporary(run_config: Any) -> bool:
-  """Whether nobody gave a model_dir, so that an Estimator made itself one.
+  """Whether no model_dir was given, so that an Estimator made itself one.
 
   Args:
     run_config: The Estimator's; only that of a sharded run is asked.
@@ -197,7 +197,7 @@ def run_config(
   save_input_position: bool = False,
   **run_config_kwargs: Any,
 ) -> tf.estimator.RunConfig:
-  """Returns a RunConfig whose sessions hold and obey a mesh.
+  """Returns a RunConfig whose sessions have the devices of a mesh.
 
   - Hard placement (`allow_soft_placement=False`): an op that cannot run where
     it was placed is an error, not a silent move to the first device.
@@ -223,15 +223,15 @@ def run_config(
       goes on with the batch that would have been next. See
       `InputPositionHook`.
     **run_config_kwargs: Anything else `tf.estimator.RunConfig` takes. A
-      `session_config` given here keeps all it says that the list above does
-      not, and is not changed itself. With a `tpu_config`, the result is the
+      `session_config` given here keeps all settings that are not in the list
+      above, and is not changed itself. With a `tpu_config`, the result is the
       RunConfig that a `TPUEstimator` (with `use_tpu=False`) asks for.
 
   Returns:
     A new `tf.estimator.RunConfig`.
 
   Raises:
-    ValueError: If `config` is no ShardingConfig, there is a distribution
+    ValueError: If `config` is not a ShardingConfig, there is a distribution
       strategy, logical GPUs are needed and `session_config` divides GPUs, or
       the input's position is to be saved though each process has an input of
       its own, or batches are prefetched. When training begins: if the graph was
@@ -307,8 +307,7 @@ def _check_no_conflict(
     if strategy is not None:
       raise ValueError(
         f"the Estimator's config has {name}={type(strategy).__name__}, which "
-        f"uses devices in its own way, and mesh {mesh} in another; leave one "
-        "of them out"
+        f"assigns devices itself, as mesh {mesh} does; leave one of them out"
       )
   expected = sharded_run_of(given)
   if expected is not None and expected.devices != mesh.devices:

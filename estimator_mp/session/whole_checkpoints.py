@@ -1,4 +1,4 @@
-"""Checkpoints that a run may begin with: none that is half written.
+"""Checkpoints that a run may start from: complete ones only.
 
 A Saver writes the parts of a checkpoint under another name, then the index,
 then the file `checkpoint`, which names it; so what is named is whole. But each
@@ -50,7 +50,7 @@ def leave_out_broken(
   whole = [path for path in paths if what_is_missing(path) is None]
   if not whole:
     return
-  say(f"{newest} is not whole: {lack}; training goes on from {whole[-1]}")
+  say(f"{newest} is incomplete: {lack}; training goes on from {whole[-1]}")
   v1.train.update_checkpoint_state(model_dir, whole[-1], whole)
 
 

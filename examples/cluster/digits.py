@@ -20,14 +20,15 @@ from absl import app, flags
 _MODEL_DIR = flags.DEFINE_string(
   "model_dir",
   None,
-  "Directory for checkpoints, which all tasks see.",
+  "Directory for checkpoints, shared by all tasks.",
   required=True,
 )
 _STEPS = flags.DEFINE_integer("max_steps", 1000, "Steps to train.", 1)
 _TRUSTED = flags.DEFINE_bool(
   "trusted_network",
   False,
-  "Whoever reaches this machine's ports may run programs here: that is so.",
+  "Confirms that only machines of the cluster can reach the ports of this "
+  "machine: TensorFlow's server has no authentication.",
 )
 _PORT = flags.DEFINE_integer(
   "port_base", 8888, "Under Slurm: the port of a node's first task.", 1, 65535
@@ -39,7 +40,7 @@ def join_slurm() -> None:
   """Sets TF_CONFIG, if srun has started this process."""
   if "SLURM_PROCID" not in os.environ or "TF_CONFIG" in os.environ:
     return
-  # Without GPUs: each task is said to have one, which nobody sets.
+  # Without GPUs: otherwise the resolver counts one for each task.
   resolver = tf.distribute.cluster_resolver.SlurmClusterResolver(
     port_base=_PORT.value,
     gpus_per_node=int(os.environ["SLURM_STEP_NUM_TASKS"]),

@@ -1,4 +1,4 @@
-"""What a log of clicks is to a training job: features, and batches of them."""
+"""A log of clicks for a training job: features, and batches of them."""
 
 import dataclasses
 from collections.abc import Callable, Mapping

@@ -1,4 +1,4 @@
-"""What a data set is to a training job: sizes, input functions, one error."""
+"""A data set for a training job: sizes, input functions, one error."""
 
 import dataclasses
 from collections.abc import Callable

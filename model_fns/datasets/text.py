@@ -1,4 +1,4 @@
-"""Text as bytes: what Python's own modules say of themselves, or your files.
+"""Text as bytes: the docstrings of Python's own modules, or your files.
 
 A token is a byte, so that any text has the same vocabulary of 256.
 """

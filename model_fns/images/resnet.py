@@ -78,20 +78,20 @@ def resnet(
 
   The features are {"image": float32 [batch, height, width, channels]}, images
   of any size, the labels classes, int [batch] or [batch, 1]. It evaluates to
-  its `accuracy` and `average_loss`, without the weights' decay, which the
-  `loss` has. It predicts "logits", "probabilities" and the "class".
+  its `accuracy` and `average_loss`, without weight decay, which is a part of
+  `loss`. It predicts "logits", "probabilities" and the "class".
 
   Batch normalisation takes the statistics of the whole batch, however it is
   split; with `batch_norm="per_micro_batch"` those of each micro-batch.
 
   Args:
-    num_classes: How many classes there are.
+    num_classes: Number of classes.
     depth: 10, 18 or 34, of blocks of two convolutions, or 50, of bottlenecks.
     width: The channels of the first group; each other one has twice as many.
-    stem: What comes first: for images of up to about 64 pixels "small", a 3x3
+    stem: The first layers: for images of up to about 64 pixels "small", a 3x3
       convolution; "large", a 7x7 convolution and a pooling, both with strides,
-      so that what follows sees a sixteenth of the pixels.
-    weight_decay: What half the squares of all kernels count in the loss.
+      so that later layers see a sixteenth of the pixels.
+    weight_decay: Factor of half the sum of squares of all kernels in the loss.
     config: The devices: a `ShardingConfig`, a mesh or its text; None for one
       device.
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns one.

@@ -26,7 +26,7 @@ _OWN_TRAINING = (
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-  """What `compile` was given.
+  """The arguments of `compile`.
 
   Attributes:
     loss: The loss of all outputs or of each.

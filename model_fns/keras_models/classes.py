@@ -1,4 +1,4 @@
-"""What making a Keras model in a graph does to Keras's classes.
+"""Effects of making a Keras model in a graph on Keras's classes.
 
 In a graph of TensorFlow 1, as an Estimator has, Keras 2 makes models and layers
 of other classes than eagerly. For that it changes the bases of the classes

@@ -37,7 +37,7 @@ def keras(
   """Returns a model_fn that trains a Keras model as `Model.fit` does.
 
   From the same weights, on the same batches, the losses and weights are those
-  of `fit`, but for rounding and for random ops, such as dropout, which draw
+  of `fit`, except for rounding and for random ops, such as dropout, which draw
   other numbers.
 
   The loss, loss weights, metrics, weighted metrics and optimizer are those that
@@ -50,10 +50,10 @@ def keras(
   Args:
     model: A compiled model, made eagerly: functional, Sequential, or of a class
       with a `get_config`. The weights that it has now are where training
-      starts; its optimizer starts anew. Or a function without arguments that
-      returns a compiled model, of any class, and is called in each graph; let
-      it give `compile` an optimizer, as by a name Keras takes a legacy one
-      there.
+      starts; its optimizer starts without state. Or a function without
+      arguments that returns a compiled model, of any class, and is called in
+      each graph; let it give `compile` an optimizer, as by a name Keras takes a
+      legacy one there.
     config: A mesh, its text such as "stage:2", or a `ShardingConfig`. None for
       the model on one device.
     class_weight: The weight of each class, from 0, in training: as in `fit`.

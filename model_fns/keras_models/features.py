@@ -1,4 +1,4 @@
-"""What an input_fn gives, as a Keras model takes it."""
+"""The features of an input_fn, in the form that a Keras model takes."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

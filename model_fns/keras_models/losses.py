@@ -64,7 +64,7 @@ def total_loss(
   """Returns the loss of a batch, and that of each output.
 
   Args:
-    outputs: What the model returned.
+    outputs: The outputs of the model.
     labels: The targets of each output.
     sample_weights: The weight of each example, for all outputs or for each;
       None for 1.
@@ -164,7 +164,7 @@ def with_class_weight(
   """Returns sample weights times the weight of each example's class.
 
   Args:
-    outputs: What the model returned, which has to be one tensor.
+    outputs: The outputs of the model, which has to be one tensor.
     labels: Its targets: classes, or one-hot rows.
     sample_weights: The weights without that of the class, or None.
     class_weight: The weight of each class.

@@ -1,4 +1,4 @@
-"""Masks: which steps of an output count, as `mask_zero=True` says."""
+"""Masks: the steps of an output that count, by `mask_zero=True`."""
 
 import tensorflow as tf
 

@@ -49,7 +49,7 @@ def eval_metrics(
   """Returns the metrics of a batch, with the names that Keras gives them.
 
   Args:
-    outputs: What the model returned.
+    outputs: The outputs of the model.
     labels: The targets of each output.
     sample_weights: The weights of its examples; None for 1.
     metrics: What is not weighted: names, functions, objects; for all outputs,

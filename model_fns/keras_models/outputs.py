@@ -1,4 +1,4 @@
-"""The outputs of a model, and what is said of each of them.
+"""The outputs of a model, and the arguments of `compile` for each of them.
 
 `compile` and `fit` take losses, weights, metrics and targets in whatever form
 the outputs have: one for all, a list, or a dict by the outputs' names.
@@ -13,7 +13,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-  """What a model returned.
+  """The outputs that a model returned.
 
   Attributes:
     nest: The outputs as the model returned them.

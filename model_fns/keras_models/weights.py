@@ -18,7 +18,7 @@ class Values:
   """
 
   def __init__(self, values: Sequence[np.ndarray]) -> None:
-    # Is removed when nobody has these values any more.
+    # Is removed when these values are no longer referenced.
     self._folder = tempfile.TemporaryDirectory(prefix="keras_weights")
     self._path = str(pathlib.Path(self._folder.name, "weights"))
     self._shapes = [value.shape for value in values]

@@ -1,4 +1,4 @@
-"""Categorical features: which rows of a table an example has.
+"""Categorical features: the rows of a table that an example has.
 
 A feature comes in one of three forms, of integers or of text:
 

@@ -1,4 +1,4 @@
-"""What a model of clicks learns, is judged by, and predicts."""
+"""The head of a model of clicks: loss, metrics and predictions."""
 
 from collections.abc import Callable
 from typing import Any

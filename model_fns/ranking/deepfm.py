@@ -42,16 +42,15 @@ def deepfm(
   Args:
     tables: The rows of the tables of each categorical feature, by the name of
       the feature: one of weights, and one of vectors.
-      `model_fns.ranking.categories` says in which forms features may come.
-    num_dense: How many dense features there are.
+      `model_fns.ranking.categories` lists the forms of features.
+    num_dense: Number of dense features.
     embedding_size: The size of vectors.
     hidden_units: The widths of the perceptron's hidden layers.
     ids: "hash" if the row of a value is a hash of it, as
       `categorical_column_with_hash_bucket` has it; "rows" if values are rows.
     dense_key: The name of the dense features, [batch, num_dense].
-    config: None, or over which devices the model is sharded: a mesh, its text,
-      or an `estimator_mp.ShardingConfig`. `split=[("tables/", "div")]` splits
-      the tables.
+    config: The devices: a mesh, its text, or an `estimator_mp.ShardingConfig`;
+      None for one device. `split=[("tables/", "div")]` splits the tables.
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns one.
 
   Returns:
@@ -61,7 +60,7 @@ def deepfm(
 
   Raises:
     ValueError: If a size is too small, or `ids` or the mesh is not known.
-    TypeError: If the optimizer or the config is none.
+    TypeError: If the optimizer or the config is of another type.
   """
   categories.check_tables(tables, ids)
   dense.check_num_dense(num_dense)

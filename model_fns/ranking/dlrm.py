@@ -37,19 +37,17 @@ def dlrm(
 
   Args:
     tables: The rows of the table of each categorical feature, by the name of
-      the feature. `model_fns.ranking.categories` says in which forms features
-      may come.
-    num_dense: How many dense features there are, at least 1.
-    embedding_size: The width of tables, and of what the bottom makes.
+      the feature. `model_fns.ranking.categories` lists the forms of features.
+    num_dense: Number of dense features, at least 1.
+    embedding_size: The width of tables, and of the bottom's output.
     bottom_units: The widths of the bottom's hidden layers.
     top_units: The widths of the top's hidden layers.
     ids: "hash" if the row of a value is a hash of it, as
       `categorical_column_with_hash_bucket` has it; "rows" if values are rows.
     dense_key: The name of the dense features, [batch, num_dense].
-    config: None, or over which devices the model is sharded: a mesh, its text,
-      or an `estimator_mp.ShardingConfig`. `split=[("^tables/", "div")]` splits
-      the tables, and on a mesh such as data:4 each device has a replica of the
-      rest.
+    config: The devices: a mesh, its text, or an `estimator_mp.ShardingConfig`;
+      None for one device. `split=[("^tables/", "div")]` splits the tables, and
+      on a mesh such as data:4 each device has a replica of the rest.
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns one.
 
   Returns:
@@ -58,7 +56,7 @@ def dlrm(
 
   Raises:
     ValueError: If a size is below 1, or `ids` or the mesh is not known.
-    TypeError: If the optimizer or the config is none.
+    TypeError: If the optimizer or the config is of another type.
   """
   categories.check_tables(tables, ids)
   dense.check_units(

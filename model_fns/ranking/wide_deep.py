@@ -47,9 +47,9 @@ def wide_deep(
 
   Args:
     tables: The rows of the tables of each categorical feature, by the name of
-      the feature; both parts have one. `model_fns.ranking.categories` says in
-      which forms features may come.
-    num_dense: How many dense features there are.
+      the feature; both parts have one. `model_fns.ranking.categories` lists the
+      forms of features.
+    num_dense: Number of dense features.
     crosses: The rows of the tables of crossed features, by the names of the
       features, such as {("user", "item"): 10000}. Values are hashed as
       `crossed_column` does.
@@ -58,9 +58,9 @@ def wide_deep(
     ids: "hash" if the row of a value is a hash of it, as
       `categorical_column_with_hash_bucket` has it; "rows" if values are rows.
     dense_key: The name of the dense features, [batch, num_dense].
-    config: None, or over which devices the model is sharded: a mesh, its text,
-      or an `estimator_mp.ShardingConfig`. `split=[("tables/", "div")]` splits
-      the tables of both parts, with the slots of either optimizer.
+    config: The devices: a mesh, its text, or an `estimator_mp.ShardingConfig`;
+      None for one device. `split=[("tables/", "div")]` splits the tables of
+      both parts, with the slots of either optimizer.
     wide_optimizer: The optimizer of the wide part.
     optimizer: The optimizer of the deep part. Both are a
       `tf.compat.v1.train.Optimizer`, or a function that returns one.
@@ -72,7 +72,7 @@ def wide_deep(
   Raises:
     ValueError: If a size is too small, a cross has fewer than two features, or
       `ids` or the mesh is not known.
-    TypeError: If an optimizer or the config is none.
+    TypeError: If an optimizer or the config is of another type.
   """
   categories.check_tables(tables, ids)
   cross_rows = _named_crosses(crosses)

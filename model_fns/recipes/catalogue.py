@@ -14,7 +14,7 @@ OPTIMIZERS = ("adam", "adagrad", "momentum", "rmsprop", "sgd", OWN)
 
 @dataclasses.dataclass(frozen=True)
 class Entry:
-  """What flags have to know of a recipe.
+  """The facts about a recipe that flags need.
 
   Attributes:
     home: The module of this folder whose `recipe` makes it.

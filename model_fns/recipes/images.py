@@ -26,7 +26,7 @@ def recipe(request: recipe_lib.Request) -> recipe_lib.Recipe:
   """Returns the recipe of one of `LAYERS`.
 
   Args:
-    request: What is asked for.
+    request: The request of the train command.
 
   Raises:
     ValueError: If the data cannot be used, or the batch size does not fit it.
@@ -46,7 +46,7 @@ def of_images(
   """Returns the recipe of a classifier of images.
 
   Args:
-    request: What is asked for.
+    request: The request of the train command.
     data: The images.
     make_model_fn: Returns the model_fn for images and a mesh; its evaluation
       has an accuracy and an average_loss.

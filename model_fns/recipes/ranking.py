@@ -27,7 +27,7 @@ def recipe(request: recipe_lib.Request) -> recipe_lib.Recipe:
   """Returns the recipe of a model of clicks.
 
   Args:
-    request: What is asked for.
+    request: The request of the train command.
 
   Raises:
     ValueError: If the data cannot be used, or the batch size does not fit.

@@ -1,4 +1,4 @@
-"""What a recipe is: a model, its data, and what it is measured by."""
+"""A recipe: a model, its data, and its measure of quality."""
 
 import dataclasses
 import importlib.util
@@ -21,7 +21,7 @@ class RecipeError(ValueError):
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-  """What a recipe is asked for; the fields are the train command's flags.
+  """The request to a recipe; the fields are the train command's flags.
 
   Attributes:
     model: The recipe's name.
@@ -64,7 +64,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Baseline:
-  """What something plain achieves on the same data.
+  """The quality of a simple model on the same data.
 
   Attributes:
     name: What it is, such as "logistic regression".
@@ -141,7 +141,7 @@ def make(request: Request) -> Recipe:
   """Returns the recipe that is asked for, once its data has been checked.
 
   Args:
-    request: What is asked for.
+    request: The request of the train command.
 
   Raises:
     ValueError: If something does not fit: the name, the data, the batch size.

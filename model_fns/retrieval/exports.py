@@ -1,4 +1,4 @@
-"""Export: what serves a two-tower model.
+"""Export: the signatures that serve a two-tower model.
 
 Queries come one by one and items change seldom. So the towers are served apart:
 the query encoder where queries come in, the item encoder where items are

@@ -1,4 +1,4 @@
-"""How often items are in batches, for what sampling them there biases.
+"""Frequencies of items in batches, to correct the bias of sampling there.
 
 The other items of a batch stand for all items, and frequent items are among
 them more often. The correction subtracts the logarithm of how likely an item is
@@ -19,7 +19,7 @@ v1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class Estimate:
-  """What is known of the items of some examples.
+  """Estimates for the items of some examples.
 
   Attributes:
     log_q: The logarithm of how likely each item is in a batch, float32 [batch].
@@ -31,7 +31,7 @@ class Estimate:
 
 
 class Frequencies(Protocol):
-  """What tells how often items are in batches."""
+  """An estimator of how often items are in batches."""
 
   def of(self, ids: tf.Tensor, is_training: bool) -> Estimate:
     """Returns the estimate for the items of examples.
@@ -135,7 +135,7 @@ class Streaming:
     last = tf.gather(self._variable("last_step", tf.int64), ids)
     since = tf.cast(step - last, tf.float32)
     new = kept + self._rate * (since - kept) if is_training else kept
-    # At first it is as long as nobody has seen it.
+    # At first it is the time without the item.
     interval = tf.maximum(tf.where(last > 0, new, since), 1.0)
     return Estimate(-tf.math.log(interval), interval)
 

@@ -41,7 +41,7 @@ def losses(
     queries: float32 [queries, size].
     own: The item that belongs to each query.
     others: What they are compared with; the own items are among them.
-    temperature: What logits are divided by.
+    temperature: Divisor of the logits.
 
   Returns:
     float32 [queries].

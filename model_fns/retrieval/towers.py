@@ -11,7 +11,7 @@ Features: TypeAlias = Mapping[str, Any]
 
 
 class AnyTower(Protocol):
-  """What a tower has to have; `Tower` and `OwnTower` do."""
+  """The interface of a tower; `Tower` and `OwnTower` have it."""
 
   @property
   def features(self) -> tuple[str, ...]:

@@ -154,12 +154,12 @@ def two_tower(
   """Returns the model_fn of a two-tower model for retrieval.
 
   Each example is a query and an item that belongs to it. Features are those of
-  both towers, in one dict, and the item's id. Labels are None, or how much each
-  pair counts (rewards), float [batch] or [batch, 1].
+  both towers, in one dict, and the item's id. Labels are None, or the weight of
+  each pair (its reward), float [batch] or [batch, 1].
 
   The loss is the softmax of a query's own item among all items of the batch,
   over all micro-batches and replicas, corrected for how often each item is
-  there. An item that is in the batch twice is no negative of itself.
+  there. An item that is in the batch twice is not a negative of itself.
 
   With a `catalogue`, an evaluation has "recall_at_K" among all items. It
   predicts the vectors "query" and "item", or that of the tower whose features
@@ -169,10 +169,10 @@ def two_tower(
     query: The query tower: a `towers.Tower`, or a function of yours as a
       `towers.OwnTower`.
     item: The item tower.
-    num_items: How many items there are; their ids are 0 to num_items - 1.
+    num_items: Number of items; their ids are 0 to num_items - 1.
     item_id: The feature with the item's id, an integer [batch] or [batch, 1].
     vector_size: The length of the vectors that both towers end in.
-    temperature: What the inner products are divided by.
+    temperature: Divisor of the inner products.
     normalize: Whether vectors have the length 1, so that logits are cosines.
     item_frequencies: How often items are in batches: "streaming" to estimate it
       while the model trains, an array [num_items] of numbers in any unit, or
@@ -181,8 +181,9 @@ def two_tower(
       batches with an item.
     catalogue: The features of all items by name, arrays with num_items rows,
       the row i of the item i; None if evaluation is to do without recall.
-    recall_at: For which k.
-    chunk_size: How many items of the catalogue are encoded, or scored, at once.
+    recall_at: Values of k.
+    chunk_size: Number of items of the catalogue that are encoded, or scored, at
+      once.
     config: The devices: a `ShardingConfig`, a mesh or its text; None for one
       device.
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns one.

@@ -49,8 +49,8 @@ def batch_split(
     feature_key: The feature that the tower gets. None: the features as the
       input_fn returns them. Every tensor it gets is cut along its first
       dimension.
-    verify_placement: Whether to compare, on each session's first step, where
-      ops ran with where they were placed.
+    verify_placement: Whether the first step of each session checks that ops ran
+      on their planned devices.
 
   Returns:
     A model_fn with the arguments features, labels, mode and config.
@@ -58,7 +58,7 @@ def batch_split(
   Raises:
     ValueError: If the mesh has another axis than `data`, or there is no layer.
     TypeError: If a layer is neither a function nor a tf_keras layer, the
-      optimizer is no v1 optimizer, or the mesh is no mesh.
+      optimizer is not a v1 optimizer, or the mesh is of another type.
   """
   layers = [tower] if callable(tower) else list(tower)
   layers_lib.check_layers(layers)

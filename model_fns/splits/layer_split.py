@@ -49,16 +49,16 @@ def layer_split(
     mesh: A mesh with the axes `stage` and `data`, with at most as many stages
       as there are layers; each position of the `data` axis trains the whole
       model on its slice of the batch. Or its text, such as "stage:2". Or a
-      `ShardingConfig`, which says the mesh and more, such as
+      `ShardingConfig`, which has the mesh and more, such as
       `num_micro_batches`.
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns
       one; it is called in the training graph.
-    layers_per_stage: How many layers each stage holds. None: as equally many
-      as possible, the first stages one more.
+    layers_per_stage: Number of layers of each stage. None: equal numbers, and
+      one more for the first stages if they do not divide.
     feature_key: The feature that the first layer gets. None: the features as
       the input_fn returns them.
-    verify_placement: Whether to compare, on each session's first step, where
-      ops ran with where they were placed. A `ShardingConfig` has to say so too.
+    verify_placement: Whether the first step of each session checks that ops ran
+      on their planned devices. A `ShardingConfig` has to set it, too.
 
   Returns:
     A model_fn with the arguments features, labels, mode and config.
@@ -68,7 +68,7 @@ def layer_split(
       not fit, the mesh has several stages on a device, or the
       `ShardingConfig` places layers too.
     TypeError: If a layer is neither a function nor a tf_keras layer, the
-      optimizer is no v1 optimizer, or the mesh is no mesh.
+      optimizer is not a v1 optimizer, or the mesh is of another type.
   """
   layers_lib.check_layers(layers)
   training.check_optimizer(optimizer)

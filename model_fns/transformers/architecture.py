@@ -1,4 +1,4 @@
-"""What a transformer is: its sizes, checked before a graph exists."""
+"""The architecture of a transformer: sizes, checked before a graph exists."""
 
 import dataclasses
 
@@ -22,7 +22,7 @@ class Architecture:
     positions: "learned" adds a vector for each position to the embeddings
       (Vaswani et al., 2017, arXiv:1706.03762); "rotary" turns queries and keys
       by an angle for each position (Su et al., 2021, arXiv:2104.09864).
-    dropout: Which part of what each sublayer adds is dropped in training.
+    dropout: Dropout rate of the output of each sublayer in training.
 
   Raises:
     ValueError: If a size is below 1, heads do not share the hidden size, or
@@ -61,8 +61,8 @@ class Architecture:
       )
     if not 0 <= self.dropout < 1:
       raise ValueError(
-        f"dropout={self.dropout} is no part that can be dropped; use 0 up to, "
-        "but not, 1"
+        f"dropout={self.dropout} is out of range; use 0 or more, and less than "
+        "1"
       )
 
   @property

@@ -1,4 +1,4 @@
-"""A decoder: a language model, which says what comes next."""
+"""A decoder: a language model, which predicts the next token."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -34,7 +34,7 @@ def spec(
     labels: The tokens that come next, int [batch, length]; None to predict.
     mode: A key of `tf.estimator.ModeKeys`.
     architecture: The sizes.
-    networks: What layers have beside attention.
+    networks: The feed-forward networks of layers.
     sampling: What to sample when it predicts.
     train: What makes the training step of a loss.
   """

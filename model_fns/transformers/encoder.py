@@ -30,7 +30,7 @@ def spec(
     labels: The classes, int [batch] or [batch, 1]; None to predict.
     mode: A key of `tf.estimator.ModeKeys`.
     architecture: The sizes.
-    networks: What layers have beside attention.
+    networks: The feed-forward networks of layers.
     num_classes: How many classes there are.
     train: What makes the training step of a loss.
   """

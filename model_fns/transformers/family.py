@@ -1,4 +1,4 @@
-"""What the factories of transformers have in common."""
+"""Common parts of the factories of transformers."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ def default_optimizer() -> tf.compat.v1.train.Optimizer:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-  """What a transformer is for.
+  """The task of a transformer.
 
   Attributes:
     kind: "decoder" for a language model, "encoder" for a classifier.

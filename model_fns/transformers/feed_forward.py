@@ -1,4 +1,4 @@
-"""What a layer has beside attention: two dense layers, or something else."""
+"""The second part of a layer: two dense layers, or another function."""
 
 import dataclasses
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Gating: which experts a token goes to, and which place it has there.
+"""Gating: the experts of a token, and its place in each of them.
 
 The tokens of a sequence are a group (GShard: Lepikhin et al., 2020,
 arXiv:2006.16668): an expert has room for as many of them as its capacity, and

@@ -42,42 +42,42 @@ def moe(
   """Returns the model_fn of a transformer whose layers have experts.
 
   Features, labels, metrics and predictions are those of
-  `model_fns.transformer`. In training and evaluation an expert has room for so
-  many tokens of a sequence; those that come later are dropped: their layer adds
-  nothing to them. How many, as a part of all, is a summary and a metric,
+  `model_fns.transformer`. In training and evaluation an expert has a capacity
+  of tokens of a sequence; later tokens are dropped: their layer adds nothing to
+  them. The fraction of dropped tokens is a summary and a metric,
   `dropped_tokens`; a token that has lost one of two experts counts half. Since
-  sequences do not share that room, a sequence is computed as if it were alone,
-  in micro-batches and replicas as in the whole batch. In prediction no token is
-  dropped.
+  sequences do not share that capacity, a sequence is computed as if it were
+  alone, in micro-batches and replicas as in the whole batch. In prediction no
+  token is dropped.
 
   The experts' kernels are variables [experts, width, units]. A `model` axis of
   the mesh splits them: by itself, or with the rule ("experts/(up|down)/", 0).
 
   Args:
-    num_layers: How many layers it has.
-    hidden_size: The width of what layers pass on.
+    num_layers: Number of layers.
+    hidden_size: The width of hidden states.
     num_heads: The heads of each layer's attention; they share `hidden_size`.
-    sequence_length: The most tokens of a sequence, with those that are sampled.
-    vocabulary_size: How many tokens there are.
-    num_experts: How many experts a layer has, at least 2.
+    sequence_length: Maximum number of tokens of a sequence, with sampled ones.
+    vocabulary_size: Number of tokens of the vocabulary.
+    num_experts: Number of experts of a layer, at least 2.
     experts_per_token: 1 (Switch) or 2 (GShard, but that it always asks the
       second one).
-    capacity_factor: An expert's room, as a multiple of the tokens that each
-      would have if all had as many.
-    balance_weight: What the loss that experts of unlike load add is multiplied
-      by; 0 for none.
+    capacity_factor: Capacity of an expert, as a multiple of its tokens under
+      equal load.
+    balance_weight: Weight of the loss that balances the load of experts; 0 for
+      none.
     experts_every: The last of so many layers has experts: 1 for all layers.
     kind: As for `model_fns.transformer`, and so are the arguments below.
-    num_classes: How many classes there are; for an encoder only.
+    num_classes: Number of classes; for an encoder only.
     feed_forward_size: The width inside of an expert, and of other layers'
       networks.
     positions: "learned" or "rotary".
-    dropout: Which part of what each sublayer adds is dropped in training.
-    clip_norm: The largest norm of all gradients together; None for any.
-    sample_length: How many tokens a decoder samples when it predicts.
-    temperature: What logits are divided by before that.
-    top_k: How many of the likeliest tokens are sampled from.
-    sample_seed: Of the random numbers.
+    dropout: Dropout rate of the output of each sublayer in training.
+    clip_norm: Maximum global norm of the gradients; None for no limit.
+    sample_length: Number of tokens that a decoder samples in prediction.
+    temperature: Divisor of the logits in sampling.
+    top_k: Number of likeliest tokens that are sampled from.
+    sample_seed: Seed of sampling.
     config: The devices.
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns one.
 

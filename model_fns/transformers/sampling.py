@@ -19,7 +19,7 @@ class Sampling:
 
   Attributes:
     length: How many tokens; 0 for none.
-    temperature: What logits are divided by: less than 1 makes likely tokens
+    temperature: Divisor of the logits: less than 1 makes likely tokens
       more likely. 0 takes the likeliest token.
     top_k: How many of the likeliest tokens are sampled from; 0 for all (Fan et
       al., 2018, arXiv:1805.04833).

@@ -13,7 +13,7 @@ v1 = tf.compat.v1
 
 @dataclasses.dataclass(frozen=True)
 class Tokens:
-  """What goes into a transformer.
+  """The inputs of a transformer.
 
   Attributes:
     ids: The numbers of the tokens, int32 or int64 [batch, length].
@@ -32,7 +32,7 @@ class Tokens:
 
 @dataclasses.dataclass(frozen=True)
 class Outputs:
-  """What comes out of a transformer.
+  """The outputs of a transformer.
 
   Attributes:
     vectors: Those of the last layer, normalised; float32
@@ -72,7 +72,7 @@ def apply(
   Args:
     tokens: What goes in.
     architecture: The sizes.
-    networks: What layers have beside attention.
+    networks: The feed-forward networks of layers.
     is_training: Whether to drop out.
   """
   rate = architecture.dropout if is_training else 0.0

@@ -35,7 +35,7 @@ def transformer(
 
   A decoder's features are {"tokens": int [batch, length]}, its labels the
   tokens that come next, int [batch, length]. A feature "weights", float
-  [batch, length], says how much each label counts. It evaluates to its
+  [batch, length], has the weight of each label. It evaluates to its
   `cross_entropy`, `perplexity` and `accuracy`. To predict, the tokens are
   prompts, of which a feature "length", int [batch], may say how long each is;
   it predicts the "logits" of the next token, and with a `sample_length` the
@@ -47,24 +47,23 @@ def transformer(
   "probabilities" and the "class".
 
   Args:
-    num_layers: How many layers it has.
-    hidden_size: The width of what layers pass on.
+    num_layers: Number of layers.
+    hidden_size: The width of hidden states.
     num_heads: The heads of each layer's attention; they share `hidden_size`.
-    sequence_length: The most tokens of a sequence, with those that are sampled.
-    vocabulary_size: How many tokens there are.
+    sequence_length: Maximum number of tokens of a sequence, with sampled ones.
+    vocabulary_size: Number of tokens of the vocabulary.
     kind: "decoder" for a language model, "encoder" for a classifier.
-    num_classes: How many classes there are; for an encoder only.
+    num_classes: Number of classes; for an encoder only.
     feed_forward_size: The width inside of a feed-forward network; None for four
       times `hidden_size`.
     positions: "learned" vectors for positions, or "rotary" ones: queries and
       keys are turned.
-    dropout: Which part of what each sublayer adds is dropped in training.
-    clip_norm: The largest norm of all gradients together; None for any.
-    sample_length: How many tokens a decoder samples when it predicts.
-    temperature: What logits are divided by before that; 0 takes the likeliest
-      token.
-    top_k: How many of the likeliest tokens are sampled from; 0 for all.
-    sample_seed: Of the random numbers; None for the graph's.
+    dropout: Dropout rate of the output of each sublayer in training.
+    clip_norm: Maximum global norm of the gradients; None for no limit.
+    sample_length: Number of tokens that a decoder samples in prediction.
+    temperature: Divisor of the logits in sampling; 0 takes the likeliest token.
+    top_k: Number of likeliest tokens that are sampled from; 0 for all.
+    sample_seed: Seed of sampling; None for the graph's.
     config: The devices: a `ShardingConfig`, a mesh or its text; None for one
       device.
     optimizer: A `tf.compat.v1.train.Optimizer`, or a function that returns one.

@@ -45,7 +45,8 @@ class AmountTest(parameterized.TestCase):
   def test_no_bytes(self, text):
     with self.assertRaisesRegex(
       ValueError,
-      f"^{text} is no amount of memory; write it like 256MiB, 16GB or 1000000$",
+      f"^{text} is not an amount of memory; write it like 256MiB, 16GB or "
+      "1000000$",
     ):
       amounts.parse_bytes(text)
 

@@ -33,25 +33,28 @@ class JsonValuesTest(parameterized.TestCase):
     self.assertIs(type(found.parts[0].seconds), float)
 
   @parameterized.parameters(
-    ([], "it is [], which is no object"),
+    ([], "it is [], which is not of type object"),
     ({"parts": []}, "it has no 'by_name'"),
-    (_WHOLE | {"parts": "ab"}, "it.parts is 'ab', which is no list"),
-    (_WHOLE | {"parts": [[]]}, "it.parts[0] is [], which is no object"),
+    (_WHOLE | {"parts": "ab"}, "it.parts is 'ab', which is not of type list"),
+    (
+      _WHOLE | {"parts": [[]]},
+      "it.parts[0] is [], which is not of type object",
+    ),
     (
       _WHOLE | {"parts": [_PART | {"size": True}]},
-      "it.parts[0].size is True, which is no int",
+      "it.parts[0].size is True, which is not of type int",
     ),
     (
       _WHOLE | {"parts": [_PART | {"seconds": "1"}]},
-      "it.parts[0].seconds is '1', which is no float",
+      "it.parts[0].seconds is '1', which is not of type float",
     ),
     (
       _WHOLE | {"by_name": {"x": [1, None]}},
-      "it.by_name.x[1] is None, which is no int",
+      "it.by_name.x[1] is None, which is not of type int",
     ),
     (
       _WHOLE | {"by_name": "x" * 100},
-      f"it.by_name is '{'x' * 36}..., which is no object",
+      f"it.by_name is '{'x' * 36}..., which is not of type object",
     ),
   )
   def test_what_has_another_type_is_named(self, value, text):

@@ -59,8 +59,8 @@ assert "tensorflow" not in sys.modules
   def test_no_other_name(self):
     with self.assertRaisesRegex(
       AttributeError,
-      "^module 'estimator_mp' has no attribute 'shard'; what fewer programs "
-      "need is in estimator_mp.toolbox$",
+      "^module 'estimator_mp' has no attribute 'shard'; less common functions "
+      "are in estimator_mp.toolbox$",
     ):
       _ = estimator_mp.shard
     self.assertContainsSubset(["__version__", "compare"], dir(estimator_mp))

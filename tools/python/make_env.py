@@ -238,7 +238,7 @@ def main(argv: Sequence[str]) -> int:
   parser.add_argument("--lock", required=True, help="Requirements file.")
   parser.add_argument("--title", required=True, help="What it is, for people.")
   args = parser.parse_args(argv)
-  # A virtualenv must not see the packages of whoever runs Bazel.
+  # A virtualenv must not see the packages of the user that runs Bazel.
   for name in ("PYTHONPATH", "PYTHONHOME", "VIRTUAL_ENV", "PIP_USER"):
     os.environ.pop(name, None)
   os.environ["PYTHONNOUSERSITE"] = "1"

@@ -39,7 +39,7 @@ def label(name: str) -> str:
 
 
 def entries(lock: str) -> dict[str, str]:
-  """What a lock says of each distribution.
+  """The entries of a lock, by distribution.
 
   Args:
     lock: Text of a requirements file with hashes.

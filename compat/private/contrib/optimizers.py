@@ -1,4 +1,4 @@
-"""What an optimizer of TensorFlow 1 does within: slots, and its four hooks.
+"""Internals of an optimizer of TensorFlow 1: slots, and its four hooks.
 
 Tested on TensorFlow 2.15.1 and 2.21.0. `tf.compat.v1.train.Optimizer` is made
 to be subclassed, with methods of private names:
@@ -70,7 +70,7 @@ class RowsHook:
 
 @dataclasses.dataclass(frozen=True)
 class AdamValues:
-  """What AdamOptimizer knows at a step, as tensors of one dtype.
+  """The values of AdamOptimizer at a step, as tensors of one dtype.
 
   Attributes:
     rate: the learning rate.

@@ -1,4 +1,4 @@
-"""What a Saver stores of one object under several names.
+"""Several names in a checkpoint for one object that a Saver stores.
 
 Tested on TensorFlow 2.15.1 and 2.21.0.
 

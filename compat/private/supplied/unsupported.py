@@ -1,4 +1,4 @@
-"""What is said to a program that needs a TPU where TensorFlow dropped it."""
+"""The error for programs that need a TPU where TensorFlow dropped it."""
 
 from typing import NoReturn
 

@@ -160,7 +160,7 @@ class Keras(types.ModuleType):
         return getattr(source, name)
     raise AttributeError(
       f"{self.__name__.partition('.')[2]} of TensorFlow 1.15 had no {name}, or "
-      "tf-keras has it no more. Use public names of tf.keras."
+      "tf-keras no longer has it. Use public names of tf.keras."
     )
 
   def _sources(self) -> Iterator[Any]:

@@ -1,4 +1,4 @@
-"""What to use in the place of names of 1.15 that cannot come back."""
+"""Replacements of names of 1.15 that cannot come back."""
 
 from collections.abc import Mapping
 

@@ -1,4 +1,4 @@
-"""How a cluster ends: why, with which exit code, and who is told when.
+"""Ends of a cluster: cause, exit code, and the order of signals to tasks.
 
 An ending is plain data; `supervision` carries it out.
 """
@@ -75,7 +75,7 @@ def when_done(tasks: Sequence[Task]) -> Ending:
     Phase(everybody, None, _SECONDS_TO_HEAR),
     Phase(everybody, signal.SIGTERM),
   )
-  return Ending("the chief has ended well", 0, phases)
+  return Ending("the chief has succeeded", 0, phases)
 
 
 def when_failed(

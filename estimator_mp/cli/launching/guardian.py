@@ -58,7 +58,7 @@ def _guard(reading: int) -> NoReturn:
     os.setsid()
     for ignored in _IGNORED:
       signal.signal(ignored, signal.SIG_IGN)
-    # Whoever reads the launcher's output must see its end.
+    # A reader of the launcher's output must see its end.
     for name in os.listdir("/proc/self/fd"):
       with contextlib.suppress(OSError):
         if int(name) != reading:

@@ -1,4 +1,4 @@
-"""What the launch command is told; the fields are the flags of the names."""
+"""The options of the launch command; each field is the flag of its name."""
 
 import dataclasses
 import importlib
@@ -32,59 +32,62 @@ class LaunchOptions:
 
   program: tuple[str, ...] = ()
   tasks: int = _tasks(
-    2, "How many tasks train or serve: the chief, and workers.", minimum=1
+    2, "Number of tasks that train or serve: the chief and workers.", minimum=1
   )
   ps: int = _tasks(
     0,
-    "Parameter servers besides. With them each worker trains; without them the"
-    " chief's session drives the devices of the workers.",
+    "Number of parameter servers, in addition. With them, each worker trains;"
+    " without them, the chief's session drives the devices of the workers.",
   )
   evaluator: bool = _tasks(
-    False, "An evaluator besides, which reads the chief's checkpoints."
+    False, "Start an evaluator, too, which reads the chief's checkpoints."
   )
   max_restarts: int = _ends(
     0,
-    "How often each task that has failed is started again. After that, its"
-    " exit code is that of this command, and the other tasks are ended.",
+    "Number of restarts of each failed task. After that, the other tasks are"
+    " ended, and this command returns the exit code of the failed task.",
   )
-  restart_delay: float = _ends(1.0, "After how many seconds.")
+  restart_delay: float = _ends(1.0, "Seconds before a restart.")
   elastic: bool = _ends(
     False,
-    "Go on with the tasks that are left: if a worker has failed, or a task was"
-    " killed, and is not to be started again, all others are ended and started"
-    " again, as one task fewer. Programs ask estimator_mp.toolbox.elastic_mesh"
-    " which mesh fits; //estimator_mp:train does.",
+    "Continue with the remaining tasks: if a worker failed, or a task was"
+    " killed, and is not restarted, all others are ended and restarted, with"
+    " one task fewer. Programs get a mesh that fits from"
+    " estimator_mp.toolbox.elastic_mesh; //estimator_mp:train does so.",
   )
   grace: float = _ends(
     30.0,
-    "How many seconds tasks may take to end: they get Ctrl-C's signal, or"
-    " SIGTERM, the chief first, so that it can save a checkpoint; then they are"
-    " killed. A second Ctrl-C kills at once.",
+    "Seconds that tasks may take to end: they get SIGINT (Ctrl-C) or SIGTERM,"
+    " the chief first, so that it can save a checkpoint; then they are killed."
+    " A second Ctrl-C kills at once.",
   )
   mem_limit: str | None = _limits(
     None,
-    "The most data that a process of the task may have, such as 2GiB: its heap,"
-    " other memory that it alone writes, and the stacks of its threads, used or"
-    " only reserved (RLIMIT_DATA). It is refused more. TensorFlow alone takes"
-    " 0.43 GB on 2 cores. The stacks of a task's threads have 512 KiB then, and"
-    " malloc returns what is freed at once, unless MALLOC_MMAP_THRESHOLD_ and"
-    " the like are set: steps take up to 1.6 times as long.",
+    "Memory limit of each process of the task (RLIMIT_DATA), such as 2GiB: its"
+    " heap, other private writable memory, and the stacks of its threads, used"
+    " or only reserved. Further allocations fail. TensorFlow alone takes 0.43"
+    " GB on 2 cores. Thread stacks then have 512 KiB, and malloc returns freed"
+    " memory at once, unless MALLOC_MMAP_THRESHOLD_ and the like are set: steps"
+    " take up to 1.6 times as long.",
   )
   cpus_per_task: int | None = _limits(
-    None, "Cores for each task alone. Without it all tasks share all.", 1
+    None,
+    "Dedicated cores of each task. By default all tasks share all cores.",
+    1,
   )
   network: str = _places(
     OWN,
     "TensorFlow's servers listen on all interfaces, without authentication. In"
-    " a network of their own (a namespace of Linux) they have loopback only:"
-    " nobody reaches them, and they reach nothing outside, such as gs:// or"
-    " HDFS. On the host's, who reaches this machine can run code in them.",
+    " a network of their own (a Linux network namespace) they have loopback"
+    " only: they cannot be reached from outside, and cannot reach gs:// or"
+    " HDFS. On the host's network, anyone who can reach this machine can run"
+    " code in them.",
     choices=(OWN, HOST),
   )
   log_dir: str | None = _places(
     None,
-    "Directory for the logs, a file for each task. Without it they go to a new"
-    " one among the temporary files.",
+    "Directory for the logs, a file for each task. Default: a new temporary"
+    " directory.",
     is_path=True,
   )
 

@@ -20,7 +20,7 @@ _LOOPBACK = "lo"
 
 
 def enter_or_refuse(otherwise: str) -> str:
-  """Moves this process to a network that nobody else reaches.
+  """Moves this process to a network that no other process reaches.
 
   It must have no other thread.
 

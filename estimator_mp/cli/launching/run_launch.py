@@ -1,4 +1,4 @@
-"""What the launch command runs: a cluster, from network to exit code."""
+"""The launch command: a cluster, from network to exit code."""
 
 import contextlib
 import dataclasses
@@ -96,7 +96,7 @@ def _enter_network(wanted: str) -> str:
   """Moves this process to the network of the cluster; returns it in words."""
   if wanted == OWN:
     return network.enter_or_refuse(
-      "if you trust who can reach these, give --network=host"
+      "if you trust all hosts that can reach these, give --network=host"
     )
   others = ", ".join(network_check.outer_interfaces())
   if others:

@@ -29,7 +29,7 @@ class Supervision:
   Attributes:
     processes: The processes of all tasks.
     options: What is done about those that have failed, or have to end.
-    terminal: Where their lines go; if nobody reads there, the cluster ends.
+    terminal: The output of their lines; if it is closed, the cluster ends.
     say: Tells people something in a line.
   """
 
@@ -137,7 +137,7 @@ class Supervision:
     code = self._codes[task]
     reason = f"{task} {task_process.how_it_ended(code)}"
     if not tasks.decides(task) and self._is_done(self._tasks[:1]):
-      self._tell(task, f"{reason}, after the chief had ended well")
+      self._tell(task, f"{reason}, after the chief had succeeded")
       return None
     number = self._restarts.get(task, 0) + 1
     if number > self.options.max_restarts:

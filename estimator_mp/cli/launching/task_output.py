@@ -1,4 +1,4 @@
-"""What a task prints: all of it in its log, its lines on the terminal."""
+"""The output of a task: all of it in its log, its lines on the terminal."""
 
 import os
 import select
@@ -10,7 +10,7 @@ class Terminal:
   """Where the lines of all tasks go, a line at a time.
 
   Attributes:
-    is_closed: Whether nobody reads it any more.
+    is_closed: Whether its reader has closed it.
   """
 
   def __init__(self, file: int):
@@ -23,7 +23,7 @@ class Terminal:
     self._file = file
 
   def write(self, line: bytes) -> None:
-    """Writes a line, unless nobody reads it.
+    """Writes a line, unless the output is closed.
 
     Args:
       line: The line, with its end.

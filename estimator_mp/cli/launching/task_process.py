@@ -1,4 +1,4 @@
-"""The process of a task: what it is started with, and how it ends.
+"""The process of a task: its command and environment, and its end.
 
 It leads a session of its own, so that Ctrl-C reaches the launcher only, and a
 signal reaches whatever else the task has started. Linux kills it when the

@@ -111,7 +111,7 @@ def _example(
   try:
     values = json_values.parse(line)
     if not isinstance(values, dict):
-      raise ValueError("it is no JSON object")
+      raise ValueError("it is not a JSON object")
     chain.check_names(inputs, values)
     return {name: _decoded(value) for name, value in values.items()}
   except ValueError as error:
@@ -138,7 +138,7 @@ def _decoded(value: Any) -> Any:
   """Returns what JSON has, with bytes where it has them in base 64."""
   if isinstance(value, dict):
     if [*value] != [_B64] or not isinstance(value[_B64], str):
-      raise ValueError(f'{value} is no {{"b64": "..."}}')
+      raise ValueError(f'{value} is not {{"b64": "..."}}')
     return base64.b64decode(value[_B64], validate=True)
   if isinstance(value, list):
     return [_decoded(x) for x in value]

@@ -1,4 +1,4 @@
-"""What the predict command is told; the fields are the flags of the names."""
+"""The options of the predict command; each field is the flag of its name."""
 
 import dataclasses
 
@@ -14,46 +14,46 @@ SUFFIXES = (".jsonl", ".json", ".npz")
 
 @dataclasses.dataclass(frozen=True)
 class PredictOptions:
-  """What is to be predicted. Paths are absolute."""
+  """Options of a prediction. Paths are absolute."""
 
   stages: str = _stages(
     None,
-    "What estimator_mp.export_stages returned, or the folder that it was given;"
-    " then the newest export in it.",
+    "Folder that estimator_mp.export_stages returned, or the one that it was"
+    " given, of which the newest export is used.",
     is_path=True,
   )
   addresses: tuple[str, ...] = _stages(
     (),
-    "host:port of a server for each stage, in order. Without them each stage"
+    "host:port of the server of each stage, in order. By default each stage"
     " gets a process of its own on this machine.",
   )
   in_flight: int | None = _stages(
     None,
-    "How many requests may be under way. Without it: two for each stage.",
+    "Maximum number of requests in flight. Default: two for each stage.",
     1,
   )
   deadline: float = _stages(
-    60.0, "How many seconds a stage may take to answer a request."
+    60.0, "Seconds that a stage may take to answer a request."
   )
   examples: str = _examples(
     None,
-    "What to predict: JSON lines (.jsonl), each an example with the model's"
+    "Examples to predict: JSON lines (.jsonl), each an example with the model's"
     ' inputs by name, bytes as {"b64": "..."}; or arrays by name with a row for'
     " each example (.npz).",
     is_path=True,
   )
   out: str | None = _examples(
     None,
-    "Where the predictions go: .jsonl or .npz. Without it they are printed as"
+    "File for the predictions: .jsonl or .npz. By default they are printed as"
     " JSON lines.",
     is_path=True,
   )
-  batch_size: int = _examples(32, "How many examples a request has.", 1)
+  batch_size: int = _examples(32, "Number of examples per request.", 1)
   signature: str = _examples(
-    "serving_default", "Which of the model's export outputs is asked for."
+    "serving_default", "Name of the model's export output to predict."
   )
   outputs: tuple[str, ...] = _examples(
-    (), "The names of the outputs to keep. Without them: all."
+    (), "Names of the outputs to keep. Default: all."
   )
 
   def __post_init__(self) -> None:

@@ -1,4 +1,4 @@
-"""What the predict command runs: examples, in requests, through the stages."""
+"""The predict command: examples, in requests, through the stages."""
 
 import os
 import signal
@@ -19,7 +19,7 @@ def predict(options: predict_flags.PredictOptions) -> tuple[int, int, float]:
   """Predicts, and writes or prints the predictions.
 
   Args:
-    options: What is to be predicted.
+    options: The options of the command.
 
   Returns:
     How many examples and requests there were, and the seconds without those
@@ -102,7 +102,7 @@ def run_command(options: predict_flags.PredictOptions) -> int:
   """Predicts.
 
   Args:
-    options: What is to be predicted.
+    options: The options of the command.
 
   Returns:
     The exit code: 0; 130 after Ctrl-C, and 143 after SIGTERM.

@@ -1,4 +1,4 @@
-"""What the serve command runs: a server, until it is told to end."""
+"""The serve command: a server, until it is interrupted."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""What the serve command is told."""
+"""The options of the serve command."""
 
 import dataclasses
 
@@ -19,12 +19,14 @@ class ServeOptions:
     " copy on another machine.",
     is_path=True,
   )
-  port: int = _stage(8500, "The port; 0 for one that is free.", maximum=_MOST)
+  port: int = _stage(
+    8500, "Port to listen on; 0 for a free one.", maximum=_MOST
+  )
   listen: str = _stage(
     "127.0.0.1",
-    "The address to listen on. Whoever can reach it can use the model: there is"
-    " no authentication, and nothing is encrypted. 0.0.0.0 is every network of"
-    " this machine.",
+    "Address to listen on. Anyone who can reach it can use the model: there is"
+    " no authentication and no encryption. 0.0.0.0 is all interfaces of this"
+    " machine.",
   )
 
   def __post_init__(self) -> None:

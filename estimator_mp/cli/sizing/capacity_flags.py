@@ -1,4 +1,4 @@
-"""What the capacity command is told; the fields are the flags of the names."""
+"""The options of the capacity command; each field is the flag of its name."""
 
 import dataclasses
 import json
@@ -57,28 +57,28 @@ class CapacityOptions:
   sharding: sharding_options.ShardingOptions
   model: str = _model(
     "transformer",
-    "The family, of which the number of layers is free.",
+    "Model family, whose number of layers is searched.",
     choices=tuple(FAMILIES),
   )
   sizes: str | None = _model(
     None, 'Other sizes of the family, as JSON: {"hidden_size": 256}.'
   )
   batch_size: int = _model(
-    8, "Examples per training step, of each replica.", minimum=1
+    8, "Examples per training step and replica.", minimum=1
   )
   memory_per_device: str = _devices(
     "256MiB",
-    "The memory of a device for variables, slots, gradients and activations,"
-    " such as 256MiB, 16GB or a number of bytes.",
+    "Memory of a device for variables, slots, gradients and activations, such"
+    " as 256MiB, 16GB or a number of bytes.",
   )
   stages: tuple[int, ...] = _devices(
-    (1, 2, 4, 8), "The numbers of stages to find the largest model for.", 1
+    (1, 2, 4, 8), "Numbers of stages to find the largest model for.", 1
   )
   replicas: int = _devices(1, "Replicas of the staged model.", minimum=1)
   measure: bool = _devices(
     False,
-    "Train each of the models that were found for some steps, with a process"
-    " for each device that can take no more than its memory.",
+    "Train each model found for some steps, with one process per device,"
+    " limited to the memory of the device.",
   )
   measured_stages: tuple[int, ...] = _devices(
     (), "With --measure: for these numbers of stages only.", 1
@@ -86,7 +86,7 @@ class CapacityOptions:
   steps: int = _devices(3, "With --measure: training steps.", minimum=1)
   out: str | None = _output(
     None,
-    "Directory for capacity.png, capacity.svg and capacity.json. Without it"
+    "Directory for capacity.png, capacity.svg and capacity.json. By default"
     " nothing is written.",
     is_path=True,
   )
@@ -96,7 +96,7 @@ class CapacityOptions:
     _ = self.num_bytes, self.all_sizes
     if not self.stages:
       raise commands.FlagsError(
-        "--stages=none leaves nothing; use such as 1,2,4"
+        "--stages=none has no number of stages; use one or more, such as 1,2,4"
       )
     if self.sharding.optimizer_state == "sharded" and self.replicas == 1:
       raise commands.FlagsError(
@@ -148,16 +148,16 @@ class CapacityOptions:
       for name, size in sizes.items()
     ):
       raise commands.FlagsError(
-        f"--sizes={self.sizes} has to be JSON with sizes of "
-        f"{self.model}, which are {', '.join(known)}, such as "
-        f"{json.dumps(dict([*known.items()][:1]))}; {self.family.size} is "
-        "what is found"
+        f"--sizes={self.sizes} has to be JSON with sizes of {self.model}, "
+        f"which are {', '.join(known)}, such as "
+        f"{json.dumps(dict([*known.items()][:1]))}; {self.family.size} is the "
+        "size that is searched"
       )
     return {**known, **sizes}
 
 
 class _CapacityCommand(commands.Command[CapacityOptions]):
-  """A command whose servers nobody else can reach."""
+  """A command whose servers cannot be reached from outside."""
 
   def prepare(self, options: CapacityOptions) -> None:
     """Enters a network of its own; TensorFlow has threads, which cannot."""

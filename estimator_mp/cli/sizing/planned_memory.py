@@ -1,4 +1,4 @@
-"""Planned memory: what a training step needs on each device, by static shapes.
+"""Planned memory of a training step on each device, by static shapes.
 
 The graph of one micro-batch says what its ops make, and who reads it last: run
 in the order of the graph, each tensor takes memory from the op that makes it to

@@ -90,7 +90,7 @@ _MAKERS: Mapping[str, Callable[..., ModelFn]] = {
 
 @dataclasses.dataclass(frozen=True)
 class Measurement:
-  """What happened when a planned model was trained.
+  """The result of training a planned model.
 
   Attributes:
     losses: The loss of each step; none if the model did not fit.
@@ -117,7 +117,7 @@ class Plan:
     parameters: Its trained parameters, counted once for all replicas.
     placement: Where its parts are.
     devices: What each device needs, replica after replica, stage after stage.
-    measured: What happened when it was trained; None if nobody tried.
+    measured: The result of its training; None if it was not trained.
   """
 
   num_stages: int
@@ -151,7 +151,7 @@ def config_of(
   """Returns how a model is sharded; each device is a process of its own.
 
   Args:
-    options: What is to be planned.
+    options: The options of the command.
     num_stages: The stages of the mesh.
     **others: Other fields of the configuration.
   """
@@ -172,7 +172,7 @@ def plan_model(
   """Returns what a model of the family needs.
 
   Args:
-    options: What is to be planned.
+    options: The options of the command.
     num_stages: The stages of the mesh.
     free_size: The size of the model that is free.
 
@@ -240,7 +240,7 @@ def largest_plan(
   """Returns the plan of the largest model that fits; None if none does.
 
   Args:
-    options: What is to be planned.
+    options: The options of the command.
     num_stages: The stages of the mesh.
     guess: A size to begin with.
 

@@ -1,4 +1,4 @@
-"""What the capacity command runs: plans, a table, a picture, measurements."""
+"""The capacity command: plans, a table, a picture, measurements."""
 
 import dataclasses
 import os
@@ -17,7 +17,7 @@ def find(options: CapacityOptions) -> list[planning.Plan]:
   """Returns the largest model for each number of stages.
 
   Args:
-    options: What is asked for.
+    options: The options of the command.
 
   Raises:
     ValueError: If no model fits, or one cannot be placed; the text is one line
@@ -53,7 +53,7 @@ def table(options: CapacityOptions, found: Sequence[planning.Plan]) -> str:
   """Returns a table for people: a line for each number of stages.
 
   Args:
-    options: What was asked for.
+    options: The options of the command.
     found: What was found.
   """
   rows = [["stages", options.family.size, *_TITLES, "planned", "measured"]]
@@ -123,7 +123,7 @@ def run_command(options: CapacityOptions) -> int:
   """Prints, and draws, capacities.
 
   Args:
-    options: What is asked for.
+    options: The options of the command.
 
   Returns:
     The exit code: 0; 1 if a model that was to fit does not.

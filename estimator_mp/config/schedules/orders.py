@@ -54,10 +54,10 @@ class Order:
 
 
 ORDERS = {
-  "none": Order("whatever is ready", "up to M", None),
+  "none": Order("no order: every cell that is ready", "up to M", None),
   "gpipe": Order("all forwards, then all backwards", "M", rows.gpipe),
   "1f1b": Order(
-    "a backward after each forward, as soon as there is one",
+    "alternates forwards and backwards, as soon as there is a backward",
     "K - k",
     rows.one_forward_one_backward,
   ),
@@ -71,7 +71,7 @@ ORDERS = {
     otherwise="1f1b",
   ),
   "zb1p": Order(
-    "`1f1b`, but what only weights need is put off, so that others wait less",
+    "`1f1b` with the gradients of weights deferred, so that stages wait less",
     "K",
     rows.zb1p,
     otherwise="zbv",
@@ -94,7 +94,7 @@ ORDERS = {
     turns_back=True,
   ),
   AUTO: Order(
-    "the fastest that is found for what the phases of the model cost",
+    "the fastest schedule found for the costs of the model's phases",
     "at most `max_live_micro_batches`, K by default",
     rows.auto,
     otherwise="zbv",

@@ -1,4 +1,4 @@
-"""Functions of a graph: which an op runs, and copies of them for micro-batches.
+"""Functions of a graph: the one of an op, and copies for micro-batches.
 
 What clones of an op draw in a function (the body of a `tf.function`, of a loop
 or of a branch) has to differ as what they draw outside does; see `draws`. So a

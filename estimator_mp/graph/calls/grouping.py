@@ -1,4 +1,4 @@
-"""Which ops one function can compute.
+"""Groups of ops that one function can compute.
 
 An op can be part of a function if it computes the same of the same inputs
 wherever it is: it has no state, calls no other function, and is no part of a

@@ -115,7 +115,7 @@ class AllSlices:
     """Lets what model_fn has built last read slice 0, or what it returns.
 
     Args:
-      spec: What model_fn returned.
+      spec: The spec that model_fn returned.
       new: The ops that were made since the last request for gradients.
 
     Returns:
@@ -137,9 +137,9 @@ class AllSlices:
     """Returns what there is before there are other slices, for a plan.
 
     Args:
-      spec: What `redirect` returned.
+      spec: The result of `redirect`.
       stages: The stages of ops.
-      batch: What depends on the batch.
+      batch: The ops that depend on the batch.
     """
     ops = tf.compat.v1.get_default_graph().get_operations()
     made_for = self._ledger.made_for
@@ -168,7 +168,7 @@ class AllSlices:
     """Makes all slices, and lets the rest of the graph read all of them.
 
     Args:
-      spec: What `redirect` returned.
+      spec: The result of `redirect`.
       zero: What there is.
       plan: What all slices do.
 
@@ -227,7 +227,7 @@ class AllSlices:
     Args:
       bridges: All bridges.
       own: What slice 0 has.
-      batch: What depends on the batch.
+      batch: The ops that depend on the batch.
     """
     inside = set(own)
     sizes, weights = self._slices.sizes, self._slices.weights

@@ -1,4 +1,4 @@
-"""Bridges: what stands between whole tensors and slices until there are clones.
+"""Bridges: stand-ins between whole tensors and slices until there are clones.
 
     CUT    whole -> its rows of a slice      the gradient of a JOIN
     JOIN   rows of slices -> whole           the gradient of a CUT
@@ -128,8 +128,8 @@ class Bridges:
       return self.read(gradient)
     if bridge.rows is None:
       raise ValueError(
-        f"{of.name} is a part of a sparse gradient, and its gradient is asked "
-        "for; micro-batches and replicas cannot differentiate a sparse "
+        f"{of.name} is a part of a sparse gradient, and its gradient is "
+        "requested; micro-batches and replicas cannot differentiate a sparse "
         "gradient: read the variable whole (tf.identity of it), or use "
         "num_micro_batches=1 and no data axis"
       )

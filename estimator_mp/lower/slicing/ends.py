@@ -1,4 +1,4 @@
-"""Ends: what is executed once reads what all slices make.
+"""Ends: ops that are executed once read the tensors of all slices.
 
 JOIN   the rows of all slices, side by side
 SUM    their shares added up; gradients of variables per replica first

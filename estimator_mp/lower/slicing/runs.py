@@ -1,4 +1,4 @@
-"""Runs: what slices do without waiting for each other, and its gradients.
+"""Runs: ops of slices that wait for no other slice, and their gradients.
 
 A run is one segment of the model (`plan.segments`): its cells pass the stages
 in the order of the schedule, and its gradients are added up as they come.
@@ -33,7 +33,7 @@ class Run:
     ops: The ops of slice 0, in order.
     gradients: The bridges at which its gradients are added up.
     recomputed: The ops that compute activations again, with their stages.
-    passes: Which pass through which stage each op is part of.
+    passes: The pass through a stage that each op is part of.
   """
 
   def __init__(

@@ -1,4 +1,4 @@
-"""Slice 0: what it does of a model, and its gradients.
+"""Slice 0: its part of a model, and its gradients.
 
 The chain rule meets the ops of slice 0, bridges, and what is done once. So a
 request for gradients is answered for the whole batch by the program's own
@@ -27,7 +27,7 @@ class SliceZero:
 
   Attributes:
     template: Its ops.
-    bridges: What stands between it and what is done once.
+    bridges: The bridges between it and what is done once.
   """
 
   def __init__(
@@ -77,7 +77,7 @@ class SliceZero:
     """Returns gradients of the whole batch.
 
     Args:
-      targets: What gradients are asked of.
+      targets: The targets of gradients.
       sources: With respect to what.
       grad_ys: What the chain rule starts with; None for ones.
       compute: Makes gradient ops.

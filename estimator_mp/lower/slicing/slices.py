@@ -14,7 +14,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Slice:
-  """What is known of slice 0.
+  """The examples of slice 0.
 
   Attributes:
     examples: How many it has: a number, or a scalar int32 tensor.

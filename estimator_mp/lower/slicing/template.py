@@ -1,4 +1,4 @@
-"""The template: what slices do of a model, made for slice 0."""
+"""The template: the part of a model that slices execute, for slice 0."""
 
 import contextlib
 import functools

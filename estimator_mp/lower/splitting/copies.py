@@ -1,4 +1,4 @@
-"""Copies: what has no rule works on whole copies of split variables."""
+"""Copies: ops without a rule work on whole copies of split variables."""
 
 from collections.abc import Sequence
 

@@ -65,7 +65,7 @@ class Sources:
 
 
 class Gradients:
-  """What model_fn asks for, and what it gets.
+  """The gradients that model_fn requests, and the results.
 
   Attributes:
     joined: How the gradients are split that it got as concats, by their names.
@@ -107,7 +107,7 @@ class Gradients:
     """Returns gradients of tables in place of those of what was looked up.
 
     Args:
-      sources: What `expand` returned.
+      sources: The result of `expand`.
       gradients: One for each of its tensors.
 
     Returns:
@@ -141,7 +141,7 @@ class Gradients:
     """Returns the gradients that model_fn gets: concats of those of shards.
 
     Args:
-      sources: What `without_lookups` returned.
+      sources: The result of `without_lookups`.
       gradients: One for each of its tensors: a tensor, `IndexedSlices` or None.
     """
     found: list[Any] = []

@@ -1,4 +1,4 @@
-"""Operands: what parts read in place of the inputs of an op."""
+"""Operands: the tensors that parts read in place of the inputs of an op."""
 
 from collections.abc import Callable, Sequence
 

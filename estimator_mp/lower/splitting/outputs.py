@@ -1,4 +1,4 @@
-"""Outputs: what a model_fn returns names whole tensors only."""
+"""Outputs: a model_fn's return value has whole tensors only."""
 
 from collections.abc import Callable
 from typing import Any
@@ -27,7 +27,7 @@ def with_wholes(
   """Returns a spec with whole tensors in place of those that are split.
 
   Args:
-    spec: What a model_fn returned.
+    spec: The spec that a model_fn returned.
     whole: Returns what holds a whole tensor.
     to_run: Returns what is to run for an op.
   """

@@ -116,7 +116,7 @@ class PartMaker:
     Args:
       type_: The type of the op.
       name: Its name in the scope.
-      inputs: What it reads.
+      inputs: The tensors that it reads.
       device: Where it is.
       **attributes: Those that have no default.
     """
@@ -222,7 +222,7 @@ class PartMaker:
     return self.make(kind, kind, [handle], handle.device, dtype=_type(dtype))
 
   def of_any_shape(self, tensor: tf.Tensor) -> tf.Tensor:
-    """Returns a tensor whose shape nobody knows, on its device.
+    """Returns a tensor of unknown shape, on its device.
 
     Args:
       tensor: The tensor.

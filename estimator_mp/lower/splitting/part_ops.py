@@ -107,7 +107,7 @@ class PartOps:
     variables once more, and what it has kept of the forward pass.
 
     Args:
-      ops: Ops that nobody has looked at, in their order.
+      ops: Ops that have not been visited, in their order.
 
     Returns:
       Whether any op was made.
@@ -286,7 +286,7 @@ class PartOps:
   ) -> None:
     """Makes a write of a variable one of its first shard; others join it.
 
-    Whoever runs it, or waits for it, has all shards written.
+    An op that runs it, or waits for it, has all shards written.
     """
     places = [
       read[0].device or device

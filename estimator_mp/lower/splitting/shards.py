@@ -110,7 +110,7 @@ class Shards:
     return made[handle.name]
 
   def _let_load(self, variable: Any, split: Shard) -> None:
-    """Lets `variable.load` write all shards: nobody runs the variable's own.
+    """Lets `variable.load` write all shards: the variable's own is never run.
 
     Args:
       variable: A variable that is split; model_fn may have kept it.
@@ -165,7 +165,7 @@ class Shards:
   def _reads(
     self, variable: Any, handles: Sequence[tf.Tensor]
   ) -> list[tf.Tensor]:
-    """Returns reads of shards, for whoever asks for their values."""
+    """Returns reads of shards, for callers that need their values."""
     dtype = variable.dtype.base_dtype
     with self._tensors.maker.making(variable.op):
       return [self._tensors.maker.read(handle, dtype) for handle in handles]

@@ -93,7 +93,7 @@ class Splitter:
     """Lets the graph's collections have shards in place of variables.
 
     Args:
-      spec: What model_fn returned.
+      spec: The spec that model_fn returned.
 
     Returns:
       The spec, with whole tensors in place of those that are split.

@@ -155,7 +155,7 @@ class Tables:
     """Returns what was looked up in a table.
 
     Args:
-      name: The name of its handle, which nobody runs.
+      name: The name of its handle, which is never run.
     """
     found = self._lookups.get(name, [])
     return [rows for lookups in found for rows in lookups.rows]
@@ -168,7 +168,7 @@ class Tables:
     """Returns the gradient with respect to a table, as without shards.
 
     Args:
-      handle: Its handle, which nobody runs.
+      handle: Its handle, which is never run.
       gradients: Those with respect to each of `sources`.
     """
     shape = _shape_of(handle.op)

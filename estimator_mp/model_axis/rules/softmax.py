@@ -29,7 +29,7 @@ TABLE = Table()
 
 @dataclasses.dataclass(frozen=True)
 class Exponentials:
-  """What parts of logits, split on their last axis, know of the whole.
+  """Values for the whole, of parts of logits split on their last axis.
 
   The last axis of all but `shifted` and `powers` has one entry. Maxima are
   constants to gradients: no result depends on them.

@@ -18,7 +18,7 @@ class GraphChecksTest(graph_case.GraphCase):
     )
     with self.assertRaisesWithLiteralMatch(
       ValueError,
-      "model_fn returned 5, which is no EstimatorSpec; return "
+      "model_fn returned 5, which is not an EstimatorSpec; return "
       "tf.estimator.EstimatorSpec(mode, loss=..., train_op=...)",
     ):
       graph_checks.check_spec(5)

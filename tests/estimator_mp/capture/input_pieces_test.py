@@ -88,9 +88,8 @@ class InputPiecesTest(parameterized.TestCase):
       self.assertEqual(
         [x.getMessage() for x in logged.records],
         [
-          "Input: features/x is not as input_fn made it, so the tasks send "
-          "their batches to be cut together; let input_fn do what was done to "
-          "it"
+          "Input: features/x was changed after input_fn, so the tasks send "
+          "their batches to be cut together; make the change in input_fn"
         ],
       )
       (words,) = [x.value for x in inputs if x.name == "features/words"]

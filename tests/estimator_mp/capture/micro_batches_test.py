@@ -27,7 +27,7 @@ def _difference(usual, size, other, other_size):
   """Returns what is said of inputs of different sizes."""
   return (
     f"{usual} has {size} examples but {other} has {other_size}, so the batch "
-    f"cannot be cut; say on which axis {other} has its examples, or None if it "
+    f"cannot be cut; give the axis of the examples of {other}, or None if it "
     f'has none: batch_axis=[("^{other}$", None)]'
   )
 
@@ -64,14 +64,14 @@ class InputsTest(graph_case.GraphCase):
       "too_large",
       lambda: _tensor([4, 3]),
       (("x", 2),),
-      "batch_axis says axis 2 for x, which has the shape (4, 3); use an axis "
+      "batch_axis gives axis 2 for x, which has the shape (4, 3); use an axis "
       "that it has, or None if it holds no examples",
     ),
     (
       "sparse",
       lambda: v1.sparse_placeholder(tf.float32, [4, 3]),
       (("x", 1),),
-      "batch_axis says axis 1 for x, a SparseTensor; these can be cut on axis "
+      "batch_axis gives axis 1 for x, a SparseTensor; these can be cut on axis "
       "0 only",
     ),
   )
@@ -80,9 +80,21 @@ class InputsTest(graph_case.GraphCase):
       micro_batches.inputs_with_examples({"x": make()}, rules)
 
   @parameterized.named_parameters(
-    ("no_pair", "x", "batch_axis has 'x', which is no pair of an expression"),
-    ("bool", ("x", True), "batch_axis has ('x', True), which is no pair of an"),
-    ("three", ("x", 0, 1), "batch_axis has ('x', 0, 1), which is no pair of"),
+    (
+      "no_pair",
+      "x",
+      "batch_axis has 'x', which is not a pair of an expression",
+    ),
+    (
+      "bool",
+      ("x", True),
+      "batch_axis has ('x', True), which is not a pair of an",
+    ),
+    (
+      "three",
+      ("x", 0, 1),
+      "batch_axis has ('x', 0, 1), which is not a pair of",
+    ),
   )
   def test_malformed_rule(self, rule, start):
     with self.assertRaises(ValueError) as raised:

@@ -103,7 +103,7 @@ class CommandTest(parameterized.TestCase):
     self.assertEqual((code, errors), (1, ""))
     self.assertRegex(
       output.splitlines()[-1],
-      r"^not equal: from step 1 on they part, by \S+ \(tolerance 1e-05\); "
+      r"^not equal: from step 1 on they differ, by \S+ \(tolerance 1e-05\); "
       r"random ops \(dropout/",
     )
     code, _, _ = run_main(*parted, "--tolerance=0.999")
@@ -124,13 +124,13 @@ class CommandTest(parameterized.TestCase):
     (
       "no_model_fn",
       ["--input_fn=a:b"],
-      "--input_fn is given without --model_fn; say which model it is for, such"
-      " as --model_fn=my_model:model_fn, or -- and your program",
+      "--input_fn is given without --model_fn; give the model, such as"
+      " --model_fn=my_model:model_fn, or -- and your program",
     ),
     (
       "no_input_fn",
       ["--model_fn=a:b"],
-      "--model_fn=a:b needs --input_fn: what it trains on, such as"
+      "--model_fn=a:b needs --input_fn: its training data, such as"
       " --input_fn=my_model:input_fn",
     ),
     (
@@ -142,13 +142,13 @@ class CommandTest(parameterized.TestCase):
     (
       "malformed",
       [*_THEIRS, "--input_fn=input_fn"],
-      "--input_fn=input_fn is no module:function; write it like"
+      "--input_fn=input_fn is not module:function; write it like"
       " my_model:input_fn",
     ),
     (
       "tolerance",
       ["--tolerance=1"],
-      "tolerance=1.0 is no part of a number; use one from 0 up to 1, such as"
+      "tolerance=1.0 is out of range; use a number from 0 up to 1, such as"
       " 1e-5",
     ),
   )
@@ -175,7 +175,7 @@ class CommandTest(parameterized.TestCase):
       errors, f"compare: --input_fn={input_fn} raised {expected}"
     )
     self.assertRegex(
-      errors, r"their_compared\.py, line \d+\); mend that first\n$"
+      errors, r"their_compared\.py, line \d+\); fix that first\n$"
     )
 
   def test_a_missing_feature(self):
@@ -200,7 +200,7 @@ class CommandTest(parameterized.TestCase):
     ]
     expected = (
       "compare: reading the input failed: OSError: the camera is off "
-      r"\(.*their_compared\.py, line \d+\); mend input_fn, or the data\n$"
+      r"\(.*their_compared\.py, line \d+\); fix input_fn, or the data\n$"
     )
     code, _, errors = run_main(*arguments, "--params={}")
     self.assertEqual(code, 1)

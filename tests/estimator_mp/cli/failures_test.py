@@ -78,13 +78,13 @@ class LineTest(parameterized.TestCase):
       "a_dataset_that_raises",
       tf.errors.InvalidArgumentError(None, None, _GENERATOR),
       "reading the input failed: ValueError: bad record 3 (/mine/program.py,"
-      " line 14); mend input_fn, or the data",
+      " line 14); fix input_fn, or the data",
     ),
     (
       "data_that_cannot_be_read",
       tf.errors.DataLossError(None, None, _DATA),
       "reading the input failed: corrupted record at 0 (Is this even a TFRecord"
-      " file?); mend input_fn, or the data",
+      " file?); fix input_fn, or the data",
     ),
     (
       "an_op_that_fails",

@@ -202,12 +202,12 @@ class FirstTrainingTest(parameterized.TestCase):
     for arguments, message in (
       (
         "--model_fn=a:b -- train.py",
-        "--model_fn is given beside the program train.py, which says that "
+        "--model_fn is given beside the program train.py, which sets that "
         "itself; leave one of them out",
       ),
       (
         "--params={} -- train.py",
-        "--params is given beside the program train.py, which says that "
+        "--params is given beside the program train.py, which sets that "
         "itself; leave one of them out",
       ),
       (

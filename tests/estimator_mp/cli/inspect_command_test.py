@@ -133,33 +133,33 @@ class CommandTest(parameterized.TestCase):
       ["--v1_packages=bert"],
       "--v1_packages is for programs of TensorFlow 1; give --v1, too",
     ),
-    ("v1_alone", ["--v1"], "--v1 is given without --model_fn; say which"),
+    ("v1_alone", ["--v1"], "--v1 is given without --model_fn; give the"),
     (
       "labels_alone",
       ["--labels=int32[?]"],
-      "--labels is given without --model_fn; say which model it is for, such "
-      "as --model_fn=my_model:model_fn, or -- and your program",
+      "--labels is given without --model_fn; give the model, such as "
+      "--model_fn=my_model:model_fn, or -- and your program",
     ),
     (
       "no_features",
       ["--model_fn=their_program:model_fn"],
-      "--model_fn=their_program:model_fn needs --features: what its input_fn "
-      "returns, such as --features='x:float32[?,10]'",
+      "--model_fn=their_program:model_fn needs --features: its features, such "
+      "as --features='x:float32[?,10]'",
     ),
     (
       "features",
       ["--model_fn=their_program:model_fn", "--features=x"],
-      "--features=x: 'x' is no name:dtype[dimensions]; write it like ",
+      "--features=x: 'x' is not name:dtype[dimensions]; write it like ",
     ),
     (
       "params",
       ["--model_fn=a:b", "--features=f:bool[]", "--params=[1]"],
-      '--params=[1] is no JSON object; write it like {"units": 64}',
+      '--params=[1] is not a JSON object; write it like {"units": 64}',
     ),
     (
       "no_function",
       ["--model_fn=their_program", "--features=x:float32[?,10]"],
-      "--model_fn=their_program is no module:function; write it like "
+      "--model_fn=their_program is not module:function; write it like "
       "my_model:model_fn",
     ),
     (

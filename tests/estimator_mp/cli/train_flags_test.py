@@ -91,13 +91,13 @@ class ErrorsTest(parameterized.TestCase):
     (
       "not_a_number",
       "--batch_size=abc",
-      "--batch_size=abc is not a whole number; use 1 or more",
+      "--batch_size=abc is not an integer; use 1 or more",
     ),
     ("zero", "--log_every=0", "--log_every=0 is too small; use 1 or more"),
     (
       "not_numbers",
       "--trace_steps=1,x",
-      "--trace_steps=1,x is no list of whole numbers; use such as 10,20 (each"
+      "--trace_steps=1,x is not a list of integers; use such as 10,20 (each"
       " 1 or more), or none",
     ),
     (

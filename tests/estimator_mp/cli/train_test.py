@@ -225,7 +225,8 @@ class ResumingTest(parameterized.TestCase):
     self._train(model_dir, 3, *arguments)
     output = train_runs.output(model_dir, "--model=mlp", "--train_steps=4")
     self.assertIn(
-      "\nThe order of the examples begins anew: it was not saved.\n", output
+      "\nThe input starts from its beginning: its position was not saved.\n",
+      output,
     )
 
 
@@ -346,15 +347,15 @@ class ErrorsTest(parameterized.TestCase):
     cluster = '{"cluster": {"chief": ["localhost:1"], "ps": ["localhost:2"]}}'
     with mock.patch.dict(os.environ, TF_CONFIG=cluster):
       self._check(
-        f"TF_CONFIG='{cluster}': task type 'None' is none of the cluster's jobs"
-        ' chief, ps; write it like {"cluster": {"chief": ["a:2222"], "worker":'
-        ' ["b:2222"]}, "task": {"type": "worker", "index": 0}}'
+        f"TF_CONFIG='{cluster}': task type 'None' is not one of the cluster's"
+        ' jobs chief, ps; write it like {"cluster": {"chief": ["a:2222"],'
+        ' "worker": ["b:2222"]}, "task": {"type": "worker", "index": 0}}'
       )
 
   def test_loss_that_is_not_a_number(self):
     self._check(
-      "the loss is no longer a number; --learning_rate=1e+30 is too large for"
-      " --optimizer=sgd, use a smaller one and another --model_dir",
+      "the loss is NaN; --learning_rate=1e+30 is too large for --optimizer=sgd;"
+      " use a smaller one and another --model_dir",
       "--learning_rate=1e30",
       "--optimizer=sgd",
       "--model=mlp",
@@ -481,7 +482,7 @@ class DamageTest(parameterized.TestCase):
     first, *output = train_runs.output(self.model_dir, *_mlp(4)).splitlines()
     self.assertRegex(
       first,
-      f"^{self.model_dir}/model.ckpt-4 is not whole: {lack}; training goes on"
+      f"^{self.model_dir}/model.ckpt-4 is incomplete: {lack}; training goes on"
       f" from {self.model_dir}/model.ckpt-2$",
     )
     self.assertIn("  steps        2 to 4,", "\n".join(output))
@@ -522,17 +523,21 @@ class DamageTest(parameterized.TestCase):
     (self.path / "placement.json").write_text('{"mesh": "stage:3"')
     self._check(
       f"{self.model_dir}/placement.json holds no placement .*; delete it, and"
-      " train or inspect again to write it anew",
+      " train or inspect again to write a new one",
       steps=4,
     )
 
   @parameterized.named_parameters(
     ("no_json", "{", "Expecting property name enclosed in double quotes: .*"),
-    ("another_type", '"devices": 5', "it.devices is 5, which is no object"),
+    (
+      "another_type",
+      '"devices": 5',
+      "it.devices is 5, which is not of type object",
+    ),
     (
       "another_speed",
       '"steps_per_second": "fast"',
-      "it.steps_per_second is 'fast', which is no float",
+      "it.steps_per_second is 'fast', which is not of type float",
     ),
   )
   def test_result_file_is_written_anew(self, damage, reason):

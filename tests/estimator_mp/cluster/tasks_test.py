@@ -56,34 +56,38 @@ class TasksTest(parameterized.TestCase):
     self.assertEqual(cluster.chief, Task("master", 0))
 
   @parameterized.named_parameters(
-    ("no_json", "{", "is no JSON"),
-    ("nested", "[" * 100_000, r"\.\.\.' is no JSON .its brackets are nested"),
-    ("no_object", "[]", "it is no object"),
-    ("cluster", '{"cluster": ["a:1"]}', "its cluster is no object"),
+    ("no_json", "{", "is not valid JSON"),
+    (
+      "nested",
+      "[" * 100_000,
+      r"\.\.\.' is not valid JSON .its brackets are nested",
+    ),
+    ("no_object", "[]", "it is not an object"),
+    ("cluster", '{"cluster": ["a:1"]}', "its cluster is not an object"),
     (
       "job",
       '{"cluster": {"wroker": ["a:1"]}}',
-      "'wroker' is none of chief, master, worker, ps, evaluator",
+      "'wroker' is not one of chief, master, worker, ps, evaluator",
     ),
     (
       "addresses",
       '{"cluster": {"chief": "a:1"}}',
-      "the addresses of 'chief' are no list of texts",
+      "the addresses of 'chief' are not a list of strings",
     ),
     (
       "task_type",
       '{"cluster": {"chief": ["a:1"]}, "task": {"type": "worker"}}',
-      "task type 'worker' is none of the cluster's jobs chief",
+      "task type 'worker' is not one of the cluster's jobs chief",
     ),
     (
       "task_index",
       '{"cluster": {"chief": ["a:1"]}, "task": {"type": "chief", "index": 1}}',
-      "task index 1 is none of the 1 of chief",
+      "task index 1 is not one of the 1 of chief",
     ),
     (
       "no_chief",
       '{"cluster": {"worker": ["a:1"]}, "task": {"type": "worker"}}',
-      "the cluster has no chief",
+      "the cluster needs exactly one chief",
     ),
   )
   def test_what_is_malformed(self, text, message):

@@ -265,7 +265,7 @@ class ErrorsTest(parameterized.TestCase):
       "nccl",
       ["/gpu:0", "/cpu:1"],
       "float32",
-      "algorithm 'nccl' cannot run on /device:CPU:1, which is no GPU; use "
+      "algorithm 'nccl' cannot run on /device:CPU:1, which is not a GPU; use "
       "algorithm='copy', or 'auto', which chooses by the devices",
     ),
     (

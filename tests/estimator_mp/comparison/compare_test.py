@@ -305,7 +305,8 @@ class EqualTest(parameterized.TestCase):
       self._assert_equal(compared, 2)
       self.assertEqual(compared.start, given)
     with self.assertRaisesRegex(
-      ValueError, r"^checkpoint='.*' is not of this model \(.*\); give one that"
+      ValueError,
+      r"^checkpoint='.*' is not of this model \(.*\); give a checkpoint of",
     ):
       estimator_mp.compare(_hooked, _input_fn, _TWO, checkpoint=folder)
 
@@ -353,7 +354,7 @@ class PartingTest(parameterized.TestCase):
     self.assertEqual(compared.parted.number, 1)
     self.assertStartsWith(
       compared.text().splitlines()[-1],
-      "not equal: from step 1 on they part, by ",
+      "not equal: from step 1 on they differ, by ",
     )
     self.assertEndsWith(compared.text(), compared.reason)
 
@@ -379,8 +380,8 @@ class PartingTest(parameterized.TestCase):
     self.assertGreater(compared.parted.number, 1)
     self.assertStartsWith(
       compared.reason,
-      "sums in another order round differently, and training lets that grow; "
-      "compare with restart_each_step, ",
+      "sums in another order round differently, and training amplifies the "
+      "difference; compare with restart_each_step, ",
     )
     again = estimator_mp.compare(
       model_fn, _input_fn, _TWO, 3, restart_each_step=True
@@ -394,12 +395,12 @@ class ErrorsTest(parameterized.TestCase):
     (
       "no_step",
       {"steps": 0},
-      "steps=0 would compare nothing; use a whole number from 1 on",
+      "steps=0 would compare nothing; use an integer from 1 on",
     ),
     (
       "tolerance",
       {"tolerance": -1.0},
-      "tolerance=-1.0 is no part of a number; use one from 0 up to 1, such as "
+      "tolerance=-1.0 is out of range; use a number from 0 up to 1, such as "
       "1e-5",
     ),
     (
@@ -416,8 +417,8 @@ class ErrorsTest(parameterized.TestCase):
     (
       "no_checkpoint",
       {"checkpoint": "nowhere"},
-      "checkpoint='nowhere' is no checkpoint, and no model_dir with one; give "
-      "the path of one, or none for initial values",
+      "checkpoint='nowhere' is neither a checkpoint nor a model_dir with one; "
+      "give the path of one, or none for initial values",
     ),
   )
   def test_error(self, arguments, expected):

@@ -42,8 +42,8 @@ class RowsTest(parameterized.TestCase):
         (
           ["/device:CPU:0"],
           "float64",
-          "algorithm 'star' cannot run on /device:CPU:0, which is no TPU; use "
-          "algorithm='copy', or 'auto', which chooses by the devices",
+          "algorithm 'star' cannot run on /device:CPU:0, which is not a TPU; "
+          "use algorithm='copy', or 'auto', which chooses by the devices",
         ),
         (
           ["/device:TPU:0"],

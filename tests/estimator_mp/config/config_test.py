@@ -139,22 +139,22 @@ class ShardingConfigTest(parameterized.TestCase):
     (
       "mesh_is_a_number",
       {"mesh": 3},
-      "mesh=3 has the wrong type; give a text",
+      "mesh=3 has the wrong type; give a string",
     ),
     (
       "devices_are_one_text",
       {"devices": "cpu:0,cpu:1"},
-      "devices='cpu:0,cpu:1' has the wrong type; give a list of texts",
+      "devices='cpu:0,cpu:1' has the wrong type; give a list of strings",
     ),
     (
       "limit_is_a_text",
       {"memory_limit": "4GB"},
-      "memory_limit='4GB' has the wrong type; give a whole number or None",
+      "memory_limit='4GB' has the wrong type; give an integer or None",
     ),
     (
       "limit_is_true",
       {"memory_limit": True},
-      "memory_limit=True has the wrong type; give a whole number or None",
+      "memory_limit=True has the wrong type; give an integer or None",
     ),
     (
       "verify_is_a_number",
@@ -164,8 +164,8 @@ class ShardingConfigTest(parameterized.TestCase):
     (
       "placement_is_half",
       {"placement": {"stages": []}},
-      "placement is no dict of Placement.to_dict(): it has no 'ops'; write it "
-      "anew",
+      "placement is not a dict of Placement.to_dict(): it has no 'ops'; write "
+      "it again",
     ),
   )
   def test_a_wrong_dict(self, values, message):
@@ -176,8 +176,8 @@ class ShardingConfigTest(parameterized.TestCase):
   def test_what_is_no_json(self):
     with self.assertRaisesWithLiteralMatch(
       ValueError,
-      "the text is no JSON (Expecting value: line 1 column 1 (char 0)); it "
-      "begins with 'mesh=stage:2'",
+      "the text is not valid JSON (Expecting value: line 1 column 1 (char 0)); "
+      "it begins with 'mesh=stage:2'",
     ):
       estimator_mp.ShardingConfig.from_json("mesh=stage:2")
 
@@ -291,8 +291,8 @@ class FlagsTest(parameterized.TestCase):
   def test_rules_that_are_no_json(self):
     with self.assertRaisesRegex(
       ValueError,
-      r'--placement=\[\["a", 0\] is no JSON \(Expecting .*\); put texts in '
-      "double quotes and close all brackets",
+      r'--placement=\[\["a", 0\] is not valid JSON \(Expecting .*\); put '
+      "strings in double quotes and close all brackets",
     ):
       parse('--placement=[["a", 0]')
 
@@ -370,7 +370,7 @@ class OptionsTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     ("small", {"count": 0}, "count=0 is too small; use 1 or more"),
-    ("kind", {"count": 1.5}, "count=1.5 has the wrong type; give a whole numb"),
+    ("kind", {"count": 1.5}, "count=1.5 has the wrong type; give an integer"),
     ("word", {"word": "c"}, "word='c' is not known; use one of a, b"),
     ("rate", {"rate": "x"}, "rate='x' has the wrong type; give a number"),
   )

@@ -86,7 +86,9 @@ class ElasticMeshTest(parameterized.TestCase):
     config["elastic"] = {"tasks": planned}
     with (
       mock.patch.dict(os.environ, TF_CONFIG=json.dumps(config)),
-      self.assertRaisesRegex(ValueError, "its elastic has no number of tasks"),
+      self.assertRaisesRegex(
+        ValueError, "its elastic does not give a number of tasks"
+      ),
     ):
       toolbox.elastic_mesh("stage:2")
 

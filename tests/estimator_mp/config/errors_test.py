@@ -250,7 +250,7 @@ PLACEMENT_FILES = (
     b"\xff\xfe",
     "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
   ),
-  ("another_thing", b"[1]", "it is no JSON object"),
+  ("another_thing", b"[1]", "it is not a JSON object"),
   (
     "nested",
     b"[" * 100_000,
@@ -297,25 +297,25 @@ COSTS_FILES = (
   (
     "nested",
     b"[" * 100_000,
-    "the text is no JSON (its brackets are nested too deeply: line 1 column 1 "
-    f"(char 0)); it begins with '{'[' * 40}'",
+    "the text is not valid JSON (its brackets are nested too deeply: line 1 "
+    f"column 1 (char 0)); it begins with '{'[' * 40}'",
   ),
   (
     "cut_off",
     b'{"sec',
-    "the text is no JSON (Unterminated string starting at: line 1 column 2 "
-    "(char 1)); it begins with '{\"sec'",
+    "the text is not valid JSON (Unterminated string starting at: line 1 "
+    "column 2 (char 1)); it begins with '{\"sec'",
   ),
   (
     "another_thing",
     b"[]",
-    'measured costs have no "seconds"; measure them anew',
+    'measured costs have no "seconds"; measure them again',
   ),
   (
     "negative",
     b'{"seconds": {"a": -1}}',
-    "measured costs give 'a' -1 seconds, which is no positive number; measure "
-    "them anew",
+    "measured costs give 'a' -1 seconds, which is not a positive number; "
+    "measure them again",
   ),
 )
 
@@ -385,16 +385,16 @@ MODELS: tuple[tuple[str, Any, dict[str, Any], str], ...] = (
     "never_asks_for_gradients",
     never_asks,
     {},
-    "model_fn returned a spec for training but never asked for gradients of "
-    "the Estimator's graph, so nothing was sharded; ask by tf.gradients, an "
-    "optimizer's minimize or compute_gradients, or tf.GradientTape inside "
+    "model_fn returned a spec for training but computed no gradients in the "
+    "Estimator's graph, so nothing was sharded; compute them by tf.gradients, "
+    "an optimizer's minimize or compute_gradients, or tf.GradientTape inside "
     "model_fn",
   ),
   (
     "returns_no_spec",
     returns_a_loss,
     {},
-    "model_fn returned 5, which is no EstimatorSpec; return "
+    "model_fn returned 5, which is not an EstimatorSpec; return "
     "tf.estimator.EstimatorSpec(mode, loss=..., train_op=...)",
   ),
   (
@@ -466,7 +466,7 @@ class ErrorsTest(parameterized.TestCase):
     path = self._write("placement.json", data)
     message = (
       f"{path} holds no placement ({reason}); delete it, and train or inspect "
-      "again to write it anew"
+      "again to write a new one"
     )
     with self.subTest("given"):
       self._check(
@@ -486,7 +486,7 @@ class ErrorsTest(parameterized.TestCase):
 
   @parameterized.named_parameters(
     ("missing", {}, "it has no 'mesh'"),
-    ("another_type", {"mesh": 2}, "its mesh is 2, which is no text"),
+    ("another_type", {"mesh": 2}, "its mesh is 2, which is not a string"),
   )
   def test_placement_file_without_mesh(self, fields, reason):
     """It was taken for one of another mesh."""
@@ -499,7 +499,7 @@ class ErrorsTest(parameterized.TestCase):
     )
     self._check(
       f"{path} holds no placement ({reason}); delete it, and train or inspect "
-      "again to write it anew",
+      "again to write a new one",
       estimator.evaluate,
       zoo.input_fn,
     )
@@ -515,13 +515,13 @@ class ErrorsTest(parameterized.TestCase):
     data = json.dumps({"format": number, "what": "is not known"}).encode()
     path = self._write("placement.json", data)
     self._check(
-      f"{path}: {message}train or inspect again to write it anew",
+      f"{path}: {message}train or inspect again to write a new one",
       estimator_mp.ShardingConfig,
       placement=path,
     )
     path = self._write("costs.json", data)
     self._check(
-      f"measured_costs={path!r}: {message}measure them anew",
+      f"measured_costs={path!r}: {message}measure them again",
       estimator_mp.ShardingConfig,
       measured_costs=path,
     )
@@ -670,7 +670,7 @@ class ErrorsTest(parameterized.TestCase):
   )
   def test_a_text_for_a_configuration(self, function):
     self._check(
-      "config='stage:2' is no ShardingConfig; write it like "
+      "config='stage:2' is not a ShardingConfig; write it like "
       'estimator_mp.ShardingConfig(mesh="stage:2")',
       function,
       "stage:2",

@@ -5,7 +5,7 @@ from estimator_mp.config import sharding_options, split_rules
 from absl.testing import absltest, parameterized
 
 _PAIR = (
-  "which is no pair of an expression and a dimension from 0, one of "
+  "which is not a pair of an expression and a dimension from 0, one of "
   '"mod", "div", "columns", "whole", or None; write pairs such as '
   '("ffn/kernel", 1)'
 )
@@ -68,8 +68,8 @@ class SplitTest(parameterized.TestCase):
     (
       "expression",
       [("a", 0), ("(", 1)],
-      "split has '(', which is no regular expression: missing ), unterminated "
-      "subpattern at position 0",
+      "split has '(', which is not a valid regular expression: missing ), "
+      "unterminated subpattern at position 0",
     ),
   )
   def test_what_is_wrong(self, split, message):

@@ -247,7 +247,7 @@ class GraphTest(parameterized.TestCase):
     self.assertContainsSubset(found, own)
 
   @parameterized.named_parameters(
-    ("mirrors", {"mesh": "data:2"}, {}, "mirrors would not hear of it"),
+    ("mirrors", {"mesh": "data:2"}, {}, "mirrors would not be updated"),
     ("parts", {"mesh": "model:2"}, {}, "use stages, or leave ps out"),
     (
       "zero",

@@ -244,8 +244,8 @@ class ChiefTest(absltest.TestCase):
         (self.plain, train_spec, eval_spec),
         ValueError,
         r"TF_CONFIG names a cluster of 2 tasks \(chief:1, worker:1\), but the "
-        r"Estimator's config is no estimator_mp.run_config\(config, "
-        r"model_dir\), whose sessions obey a mesh over them; make it so, or "
+        r"Estimator's config was not made by estimator_mp.run_config\(config, "
+        r"model_dir\), whose sessions use a mesh over them; make it so, or "
         "shard the Estimator by estimator_mp.shard_estimator",
       ),
       (
@@ -259,12 +259,13 @@ class ChiefTest(absltest.TestCase):
       (
         (good, eval_spec, eval_spec),
         TypeError,
-        r"EvalSpec\(.* is no tf.estimator.TrainSpec; give one",
+        r"EvalSpec\(.* is not a tf.estimator.TrainSpec; give one",
       ),
       (
         (good, train_spec, eval_spec, True, 0),
         ValueError,
-        "startup_timeout=0 is no time to wait; it is in seconds",
+        "startup_timeout=0 is not a time to wait in seconds; give a number "
+        "above 0",
       ),
     ):
       with self.subTest(text), self.assertRaisesRegex(error, f"^{text}$"):
@@ -295,9 +296,9 @@ class ChiefTest(absltest.TestCase):
     )
     with self.assertRaisesRegex(
       ValueError,
-      "^the model was sharded over /device:CPU:0, /device:CPU:1, which are of "
-      "no task of TF_CONFIG's cluster; set TF_CONFIG before shard_model_fn is "
-      "called$",
+      "^the model was sharded over /device:CPU:0, /device:CPU:1, which belong "
+      "to no task of TF_CONFIG's cluster; set TF_CONFIG before shard_model_fn "
+      "is called$",
     ):
       _run(estimator)
 

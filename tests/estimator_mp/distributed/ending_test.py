@@ -84,8 +84,7 @@ class EndingTest(absltest.TestCase):
     with self.assertRaisesRegex(
       status.TaskError,
       f"^chief 0 at {chief.address(_CHIEF)} did not answer worker 0 for 0.2 s; "
-      "start it, let nothing between the machines hold back its port, or raise "
-      "startup_timeout$",
+      "start it, open its port between the machines, or raise startup_timeout$",
     ):
       ending.Run(at_worker.target, worker, 1, 0.2).wait()
 

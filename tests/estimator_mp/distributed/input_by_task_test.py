@@ -494,7 +494,7 @@ class ContextsTest(parameterized.TestCase):
         )
       ),
       "for input pipeline 0, but of .* for pipeline 1; return the same "
-      "structure and dtypes whatever input_context says",
+      "structure and dtypes for each input_context",
     ),
     (
       "parts",

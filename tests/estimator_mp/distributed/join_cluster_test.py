@@ -262,20 +262,25 @@ class ErrorsTest(_Case):
   def test_a_task_that_does_not_exist(self, job, index):
     with self.assertRaisesWithLiteralMatch(
       ValueError,
-      f"task_type={job!r}, task_id={index!r} of SimpleClusterResolver is none "
-      "of its tasks (worker:3); set them to one of these",
+      f"task_type={job!r}, task_id={index!r} of SimpleClusterResolver is not "
+      "one of its tasks (worker:3); set them to one of these",
     ):
       self._join(_simple(_THREE, job, index))
 
   @parameterized.named_parameters(
-    ("unknown_job", {"trainer": ["a:1"]}, "trainer", "'trainer' is none of "),
-    ("no_chief", {"ps": ["a:1"]}, "ps", "has no chief"),
-    ("chiefs", {"chief": ["a:1", "b:1"]}, "chief", "several of them"),
+    (
+      "unknown_job",
+      {"trainer": ["a:1"]},
+      "trainer",
+      "'trainer' is not one of ",
+    ),
+    ("no_chief", {"ps": ["a:1"]}, "ps", "needs exactly one chief"),
+    ("chiefs", {"chief": ["a:1", "b:1"]}, "chief", "needs exactly one chief"),
   )
   def test_jobs_that_are_not_those_of_tf_estimator(self, jobs, job, message):
     with self.assertRaisesRegex(
       ValueError,
-      "^what SimpleClusterResolver says is no cluster of tf.estimator: "
+      "^SimpleClusterResolver does not describe a cluster of tf.estimator: "
       f"TF_CONFIG=.*{message}",
     ):
       self._join(_simple(jobs, job, 0))
@@ -290,9 +295,9 @@ class ErrorsTest(_Case):
     before = os.environ["TF_CONFIG"]
     with self.assertRaisesRegex(
       ValueError,
-      r'^TF_CONFIG already says \{"cluster": .*\}, and SimpleClusterResolver '
-      r'says \{"cluster": .*\}; unset TF_CONFIG, or do not call join_cluster '
-      "where something else has set it$",
+      r'^TF_CONFIG is already set to \{"cluster": .*\}, and '
+      r'SimpleClusterResolver describes \{"cluster": .*\}; unset TF_CONFIG, or '
+      "do not call join_cluster where something else sets it$",
     ):
       toolbox.join_cluster(_simple(_THREE, "worker", 1))
     self.assertEqual(os.environ["TF_CONFIG"], before)
@@ -306,7 +311,7 @@ class ErrorsTest(_Case):
   def test_tf_config_that_nobody_understands(self, text):
     os.environ["TF_CONFIG"] = text
     with self.assertRaisesRegex(
-      ValueError, "already says something, .*; unset it, and SimpleClusterRes"
+      ValueError, "is already set, but .*; unset it, and SimpleClusterRes"
     ):
       toolbox.join_cluster(_simple(_THREE, "worker", 1))
 

@@ -52,11 +52,11 @@ class NetworkTest(absltest.TestCase):
       with self.assertRaisesRegex(
         ValueError,
         r"^worker 0 would serve on all interfaces of this machine \(eth0\), "
-        "whatever address TF_CONFIG names, and TensorFlow's server lets "
-        "everybody who reaches it run anything; if a firewall lets only "
-        "machines of the cluster reach it, say so by trusted_network=True "
-        r"\(--trusted_network\), or start the tasks by //estimator_mp:launch, "
-        "in a network of their own$",
+        "whatever address TF_CONFIG names, and TensorFlow's server lets anyone "
+        "who reaches it run code, but trusted_network=True is not set; set it "
+        r"\(--trusted_network\) if a firewall lets only machines of the "
+        "cluster reach it, or start the tasks by //estimator_mp:launch, in a "
+        "network of their own$",
       ):
         network.check_network(_CLUSTER, trusted_network=False)
 

@@ -80,7 +80,7 @@ class OneProcessTest(absltest.TestCase):
     size = sum(map(os.path.getsize, data))
     os.truncate(data[0], os.path.getsize(data[0]) - 1)
     return (
-      f"{self._checkpoint(step)} is not whole: its data files have "
+      f"{self._checkpoint(step)} is incomplete: its data files have "
       f"{size - 1:,} bytes of {size:,}; training goes on from "
       f"{self._checkpoint(5)}"
     )
@@ -135,8 +135,7 @@ class OneProcessTest(absltest.TestCase):
       (
         {"name": "second"},
         f"{self._checkpoint(1)} is of another model: it has no second/kernel "
-        "and 1 more; train the model that it is of, or choose another "
-        "model_dir",
+        "and 1 more; train that model, or choose another model_dir",
       ),
     ):
       with self.subTest(**params):

@@ -71,8 +71,7 @@ class StatusTest(absltest.TestCase):
     with self.assertRaisesRegex(
       status.TaskError,
       f"^worker 0 at {addresses[_WORKER]} did not answer within 0.5 s; start "
-      "it, let nothing between the machines hold back its port, or raise "
-      "startup_timeout$",
+      "it, open its port between the machines, or raise startup_timeout$",
     ):
       status.wait_until_all_answer(addresses, 0.5)
 

@@ -51,7 +51,7 @@ class OptimizersTest(transparency.TransparencyTestCase):
     with self.assertRaisesWithLiteralMatch(
       ValueError,
       "model_fn makes 'CrossReplicaSum', an op of CrossShardOptimizer that "
-      "only a TPU can run, and a mesh has none; wrap the optimizer on TPUs "
+      "only a TPU can run, and a mesh has no TPU; wrap the optimizer on TPUs "
       "only",
     ):
       estimator.train(zoo.input_fn, steps=1)
@@ -72,7 +72,7 @@ class OptimizersTest(transparency.TransparencyTestCase):
     config = estimator_mp.ShardingConfig("data:2")
     with self.assertRaisesRegex(
       ValueError,
-      "is a part of a sparse gradient, and its gradient is asked for; "
+      "is a part of a sparse gradient, and its gradient is requested; "
       "micro-batches and replicas cannot differentiate a sparse gradient: read "
       r"the variable whole \(tf.identity of it\), or use num_micro_batches=1 "
       "and no data axis$",

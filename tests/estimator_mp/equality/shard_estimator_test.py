@@ -271,8 +271,8 @@ class ShardEstimatorTest(parameterized.TestCase):
     (
       "no_estimator",
       lambda: model_fn,
-      r"estimator=<function model_fn at .*> is no Estimator; give one, such as "
-      r"tf.estimator.DNNClassifier\(...\), or shard a model_fn by "
+      "estimator=<function model_fn at .*> is not an Estimator; give one, such "
+      r"as tf.estimator.DNNClassifier\(...\), or shard a model_fn by "
       "estimator_mp.shard_model_fn",
     ),
     (
@@ -291,8 +291,7 @@ class ShardEstimatorTest(parameterized.TestCase):
         ),
       ),
       "the Estimator's config has train_distribute=MirroredStrategy, which "
-      "uses devices in its own way, and mesh stage:2 in another; leave one of "
-      "them out",
+      "assigns devices itself, as mesh stage:2 does; leave one of them out",
     ),
     (
       "other_mesh",
@@ -331,7 +330,7 @@ class ShardEstimatorTest(parameterized.TestCase):
       ),
       CONFIG,
     )
-    with self.assertRaisesRegex(ValueError, "never asked for gradients"):
+    with self.assertRaisesRegex(ValueError, "computed no gradients in the"):
       estimator.train(zoo.input_fn, steps=1)
 
 

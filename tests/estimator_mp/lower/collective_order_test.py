@@ -239,9 +239,9 @@ class ErrorsTest(absltest.TestCase):
         collective_order.collectives_of(graph)
     self.assertEqual(
       str(caught.exception),
-      "theirs gets its group key from key:0 only when the session runs, so "
-      "nobody knows whom it works with; order it by order_collectives([...]), "
-      "with the ops of each collective",
+      "theirs gets its group key from key:0 only when the session runs, so its "
+      "group is not known before; order it by order_collectives([...]), with "
+      "the ops of each collective",
     )
 
 

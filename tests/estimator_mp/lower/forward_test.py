@@ -380,12 +380,12 @@ class ErrorsTest(absltest.TestCase):
     for value, message in (
       (
         "f",
-        "per_example='f' has the wrong type; give a list of texts",
+        "per_example='f' has the wrong type; give a list of strings",
       ),
       (
         ["("],
-        "per_example has '(', which is no regular expression: missing ), "
-        "unterminated subpattern at position 0",
+        "per_example has '(', which is not a valid regular expression: missing "
+        "), unterminated subpattern at position 0",
       ),
     ):
       with self.assertRaises(ValueError) as caught:

@@ -58,10 +58,9 @@ class PrefetchTest(graph_case.GraphCase):
       v1.Session() as session,
       self.assertRaisesRegex(
         tf.errors.InvalidArgumentError,
-        "prefetch_inputs=True: the step was to run an op of the input itself, "
-        "which would take a batch away; let hooks and summaries fetch tensors "
-        "of the model instead of those of input_fn, or leave prefetch_inputs "
-        "out",
+        "prefetch_inputs=True: the step would run an op of the input itself, "
+        "which consumes a batch; let hooks and summaries fetch tensors of the "
+        "model instead of those of input_fn, or leave prefetch_inputs out",
       ),
     ):
       session.run(self._x)

@@ -446,13 +446,13 @@ class InputSpecTest(parameterized.TestCase):
     (
       "no_dimensions",
       "x:float32",
-      "'x:float32' is no name:dtype[dimensions]; write it like "
+      "'x:float32' is not name:dtype[dimensions]; write it like "
       "x:float32[?,10],ids:int32[?,128], with ? for the batch",
     ),
     (
       "unknown_dtype",
       "x:floaty[?]",
-      "'floaty' is no dtype of TensorFlow; use one such as float32, int32, "
+      "'floaty' is not a dtype of TensorFlow; use one such as float32, int32, "
       "int64, bool or string",
     ),
     (

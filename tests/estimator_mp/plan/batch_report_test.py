@@ -67,7 +67,7 @@ class SegmentsTest(parameterized.TestCase):
         "not hold along examples; use per_example=['^TopKV2$'] if it computes "
         "each example by itself",
         "  lookup (GatherV2) is executed once, before slices begin: slices "
-        "share no work of it, but none waits for another",
+        "do not share its work, but none waits for another",
       ],
     )
 

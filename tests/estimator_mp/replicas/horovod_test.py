@@ -153,7 +153,7 @@ class HorovodTest(parameterized.TestCase):
         message,
         "the variables or gradients of processes [1] are not those of process "
         "0 (names, shapes or dtypes), so that they would wait for each other "
-        "for ever; build the same model in all processes",
+        "forever; build the same model in all processes",
       )
 
   @absltest.skipIf(

@@ -160,13 +160,13 @@ class ErrorsTest(parameterized.TestCase):
     (
       "nccl",
       {"mesh": "data:2", "aggregation": "nccl"},
-      "algorithm 'nccl' cannot run on /device:CPU:0, which is no GPU; use "
+      "algorithm 'nccl' cannot run on /device:CPU:0, which is not a GPU; use "
       "algorithm='copy', or 'auto', which chooses by the devices",
     ),
     (
       "fraction",
       {"mesh": "data:2", "top_k_fraction": 0.0},
-      "top_k_fraction=0.0 is no part of a gradient; use a number above 0 and "
+      "top_k_fraction=0.0 is not a fraction; use a number above 0 and "
       "up to 1, such as 0.01",
     ),
     (

@@ -137,8 +137,8 @@ class StagesTest(absltest.TestCase):
       _, pipeline = self._exported("skip_to_and_fro")
     self.assertRegex(
       " ".join(logs.output),
-      r"serving_default visits stages again, .*: \[0, 1, 0\]. The first to do "
-      "so is stage 0, such as for c/",
+      r"serving_default visits stages again, .*: \[0, 1, 0\]. The first of "
+      "them is stage 0, such as for c/",
     )
     steps = pipeline.signatures["serving_default"].steps
     self.assertEqual(
@@ -347,7 +347,7 @@ class RefusedTest(parameterized.TestCase):
 
   def test_nothing_to_compute(self):
     with self.assertRaisesRegex(
-      ValueError, "^the model's predictions are what"
+      ValueError, "^the model's predictions are its inputs, so that no stage"
     ):
       self._export(lambda y: {"x": y.graph.get_tensor_by_name("x:0")})
 
@@ -365,7 +365,7 @@ class RefusedTest(parameterized.TestCase):
     with (
       served_models.v1_control_flow(),
       self.assertRaisesRegex(
-        ValueError, r"is in a loop or a branch that several stages have a part"
+        ValueError, r"is in a loop or a branch that spans several stages"
       ),
     ):
       self._export(predict)
@@ -377,7 +377,8 @@ class RefusedTest(parameterized.TestCase):
       return tf.estimator.export.ServingInputReceiver(features, {"x": x})
 
     with self.assertRaisesRegex(
-      ValueError, "^x of the signature serving_default is no dense tensor, and"
+      ValueError,
+      "^x of the signature serving_default is not a dense tensor, and",
     ):
       self._export(lambda output: {"output": output}, receiver_fn)
 

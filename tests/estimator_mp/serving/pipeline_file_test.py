@@ -74,7 +74,7 @@ class PipelineFileTest(parameterized.TestCase):
       (
         ("stages", 0, "folder"),
         folder,
-        f"stage 0 is in {folder!r}, which is no folder beside pipeline.json",
+        f"stage 0 is in {folder!r}, which is not a folder beside pipeline.json",
       )
       for folder in ("../../x", "/etc", "a/b", "..", "")
     ),
@@ -83,31 +83,31 @@ class PipelineFileTest(parameterized.TestCase):
       10**9,
       "stage 0 has 1000000000 devices, which should be 1 to 1024",
     ),
-    (("stages",), 3, "it.stages is 3, which is no list"),
+    (("stages",), 3, "it.stages is 3, which is not of type list"),
     (
       ("stages", 0, "variables"),
       [None],
-      "it.stages[0].variables[0] is None, which is no str",
+      "it.stages[0].variables[0] is None, which is not of type str",
     ),
     (
       (*_FIRST, "stage"),
       1,
-      "step 0 of 'f' is on stage 1, which it has not",
+      "step 0 of 'f' is on stage 1, which it does not have",
     ),
     (
       (*_FIRST, "inputs", "x", "step"),
       0,
-      "step 0 of 'f' reads 'x' of step 0, which nothing before it has made",
+      "step 0 of 'f' reads 'x' of step 0, which no step before it makes",
     ),
     (
       ("signatures", "f", "outputs", "z", "name"),
       "q",
-      "'f' reads 'q' of step 0, which nothing before it has made",
+      "'f' reads 'q' of step 0, which no step before it makes",
     ),
     (
       (*_FIRST, "outputs", "y", "dtype"),
       "float33",
-      "'float33' in 'f' is no dtype",
+      "'float33' in 'f' is not a dtype",
     ),
   )
   def test_a_chain_that_is_not_as_it_is_written(self, path, value, text):
@@ -121,9 +121,9 @@ class PipelineFileTest(parameterized.TestCase):
     )
 
   @parameterized.parameters(
-    ({"devices": "2"}, "it.devices is '2', which is no int"),
+    ({"devices": "2"}, "it.devices is '2', which is not of type int"),
     ({"devices": 0}, "it has 0 devices, which should be 1 to 1024"),
-    ({"pipeline": None}, "it.pipeline is None, which is no str"),
+    ({"pipeline": None}, "it.pipeline is None, which is not of type str"),
   )
   def test_a_stage_that_is_not_as_it_is_written(self, changes, text):
     file = self._write(pipeline_file.STAGE_FILE, _STAGE | changes)

@@ -219,7 +219,7 @@ class FailureTest(ServedTest):
     )
     for addresses, expression in (
       (here[:2], r"^there are 2 address\(es\) for 3 stage\(s\); give one for"),
-      ([*here[:2], "8500"], r"^the address '8500' is no host:port; write it "),
+      ([*here[:2], "8500"], r"^the address '8500' is not host:port; write it "),
     ):
       with self.assertRaisesRegex(ValueError, expression):
         stage_pipeline.StagePipeline(self.folder, addresses)
@@ -257,7 +257,7 @@ class FailureTest(ServedTest):
     for request, expression in (
       ({}, "^there is no value for the input 'word'; the model needs word$"),
       ({"x": 1, "word": ["a"]}, "^the model has no input 'x'; it has word$"),
-      ({"word": [1]}, r"^the input 'word' is to be string\[\?\], and cannot"),
+      ({"word": [1]}, r"^the input 'word' has to be string\[\?\], and the"),
       ({"word": "a"}, r"^the input 'word' has the shape \[\], but the model "),
     ):
       with self.assertRaisesRegex(ValueError, expression):
@@ -295,7 +295,10 @@ class FailureTest(ServedTest):
     run = channel.unary_unary(f"/{messages.SERVICE}/{messages.RUN}")
     for message, expression in (
       (b"\xff", "^the message has no tensors: "),
-      (messages.encode("x", {}), "^'x' is no signature; there are serving_def"),
+      (
+        messages.encode("x", {}),
+        "^'x' is not a signature; there are serving_def",
+      ),
       (messages.encode("serving_default", {}), "^serving_default takes word, "),
     ):
       with self.assertRaises(grpc.RpcError) as raised:

@@ -194,8 +194,8 @@ class InputPositionTest(parameterized.TestCase):
     with self.assertLogs("tensorflow", "WARNING") as logs:
       second = train(self._dir("run"), 2)
     self.assertIn(
-      "The input begins anew, not where the checkpoint was saved: step 5 was "
-      "saved without it",
+      "The input starts from its beginning, not from the position of the "
+      "checkpoint: step 5 was saved without it",
       "\n".join(logs.output),
     )
     train(self._dir("same"), 5, saves=False)
@@ -212,8 +212,7 @@ class InputPositionTest(parameterized.TestCase):
     with self.assertLogs("tensorflow", "WARNING") as logs:
       train(self._dir("run"), 2, input_fn=other)
     self.assertIn(
-      "the input_fn is another one than the one of "
-      f"{self._dir('run')}/input_position-3",
+      f"the input_fn is not that of {self._dir('run')}/input_position-3",
       "\n".join(logs.output),
     )
 
@@ -305,8 +304,9 @@ class InputPositionTest(parameterized.TestCase):
     with self.assertRaisesRegex(
       ValueError,
       "^save_input_position=True saves whenever the Saver of the checkpoints "
-      "does, but scaffold_fn keeps it for itself; add it to the collection "
-      "tf.compat.v1.GraphKeys.SAVERS, or leave save_input_position out$",
+      "does, but scaffold_fn does not register that Saver; add it to the "
+      "collection tf.compat.v1.GraphKeys.SAVERS, or leave save_input_position "
+      "out$",
     ):
       estimator.train(lambda params: shuffled(), steps=1)
 
@@ -398,7 +398,8 @@ class InputPositionTest(parameterized.TestCase):
     with self.assertRaisesWithLiteralMatch(
       ValueError,
       f"{path}.index holds no position in the input: it, or the data file "
-      "beside it, is damaged; delete it, and the input begins anew",
+      "beside it, is damaged; delete it, and the input starts from its "
+      "beginning",
     ):
       train(self._dir("run"), 1)
     os.remove(path + ".index")

@@ -99,7 +99,8 @@ class TrainingTest(parameterized.TestCase):
       self.lines,
       [
         f"{signal.Signals(number).name}: stopping after this step and saving a"
-        " checkpoint; a second one (Ctrl-C) stops at once, without"
+        " checkpoint; a second signal (Ctrl-C) stops at once, without a"
+        " checkpoint"
       ],
     )
     # It did not wait for an evaluation.

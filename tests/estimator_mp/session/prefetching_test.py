@@ -344,7 +344,7 @@ class RefusalsTest(parameterized.TestCase):
     estimator.train(input_fn, hooks, steps=2)
 
   @parameterized.named_parameters(
-    ("queues", of_queues, "features and labels are none"),
+    ("queues", of_queues, "features and labels are not from tf.data"),
     ("noise", with_noise, r"random_normal/\w+ \(RandomStandardNormal\)"),
     ("the_step", with_the_step, r"\(ReadVariableOp\)"),
     ("a_variable", with_a_variable, r"scale \(VarHandleOp\)"),
@@ -364,7 +364,7 @@ class RefusalsTest(parameterized.TestCase):
     """It would take a batch that the model never sees."""
     hook = tf.estimator.LoggingTensorHook(["IteratorGetNext:0"], 1)
     with self.assertRaisesRegex(
-      tf.errors.InvalidArgumentError, "would take a batch away"
+      tf.errors.InvalidArgumentError, "would run an op of the input itself"
     ):
       self._train(hooks=[hook])
 

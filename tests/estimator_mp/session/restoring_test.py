@@ -46,8 +46,8 @@ class RestoringTest(parameterized.TestCase):
     path = os.path.join(self.folder, "model.ckpt-7")
     with self.assertRaisesRegex(
       ValueError,
-      f"^{path} is of another model: it has no a and 1 more; train the model "
-      "that it is of, or choose another model_dir$",
+      f"^{path} is of another model: it has no a and 1 more; train that model, "
+      "or choose another model_dir$",
     ):
       self._check({"w": 3, "a": 1, "b": 2}, make)
     with self.assertRaisesRegex(

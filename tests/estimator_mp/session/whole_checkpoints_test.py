@@ -73,7 +73,7 @@ class WholeCheckpointsTest(parameterized.TestCase):
       self.assertEqual(self._newest(), "model.ckpt-5")
     self.assertEqual(
       logged.records[0].getMessage(),
-      f"{self._path('10')} is not whole: {lack}; training goes on from "
+      f"{self._path('10')} is incomplete: {lack}; training goes on from "
       f"{self._path('5')}",
     )
 

@@ -158,7 +158,7 @@ class ErrorsTest(parameterized.TestCase):
       {"positions": "rotary", "num_heads": 8},
       r"a head has 1 \(hidden_size=8 over num_heads=8\); make it even",
     ),
-    ({"dropout": 1.0}, "dropout=1.0 is no part that can be dropped; use 0 up"),
+    ({"dropout": 1.0}, "dropout=1.0 is out of range; use 0 or more"),
     ({"kind": "both"}, "kind='both' is not known; use one of decoder, encoder"),
     ({"num_classes": 3}, "num_classes=3 is for kind='encoder'; a decoder's"),
     ({"kind": "encoder"}, "num_classes=None does not fit kind='encoder'"),

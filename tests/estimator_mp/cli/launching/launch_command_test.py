@@ -249,7 +249,7 @@ class FailuresTest(parameterized.TestCase):
     code, output, errors = self._run(program, "--evaluator")
     self.assertEqual((code, output), (0, "[evaluator 0] evaluated\n"))
     self.assertIn(
-      "worker 0 ended with exit code 9, after the chief had ended well", errors
+      "worker 0 ended with exit code 9, after the chief had succeeded", errors
     )
 
   def test_a_program_that_cannot_be_run(self):

@@ -35,7 +35,8 @@ class FlagsTest(parameterized.TestCase):
     ("--network=none -- true", "--network=none is not known; use one of own,"),
     (
       "--mem_limit=12XB -- true",
-      "--mem_limit=12XB is no amount of memory; write it like 256MiB, 16GB or",
+      "--mem_limit=12XB is not an amount of memory; write it like 256MiB, 16GB "
+      "or",
     ),
     (
       "--tasks=9999 --cpus_per_task=2 -- true",

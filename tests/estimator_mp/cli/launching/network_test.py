@@ -123,8 +123,8 @@ class NetworkTest(absltest.TestCase):
       errors,
       "launch: this machine permits no network of the tasks' own (Operation not"
       " permitted), and TensorFlow's servers listen on all interfaces without"
-      " authentication, here on eth0, ib0; if you trust who can reach these,"
-      " give --network=host\n",
+      " authentication, here on eth0, ib0; if you trust all hosts that can"
+      " reach these, give --network=host\n",
     )
 
   def test_loopback_alone_is_as_good(self):

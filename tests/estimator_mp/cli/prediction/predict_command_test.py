@@ -135,7 +135,7 @@ class CommandTest(parameterized.TestCase):
 
   @parameterized.parameters(
     (["{"], "line 1: Expecting property name enclosed in double quotes"),
-    (["[1]"], "line 1: it is no JSON object"),
+    (["[1]"], "line 1: it is not a JSON object"),
     ([{"x": [0] * 6}], "line 1: there is no value for the input 'ids'; the mo"),
     (
       [{"x": [0] * 6, "ids": [0] * 4}, {"x": [0] * 6, "ids": [0] * 4, "y": 1}],
@@ -143,7 +143,7 @@ class CommandTest(parameterized.TestCase):
     ),
     (
       [{"x": [0] * 6, "ids": [0] * 4}, {"x": [0] * 5, "ids": [0] * 4}],
-      "lines 1 to 2: the input 'x' is to be float32[?,6], and cannot be made o",
+      "lines 1 to 2: the input 'x' has to be float32[?,6], and the given val",
     ),
     (
       [{"x": [0] * 5, "ids": [0] * 4}],
@@ -151,7 +151,7 @@ class CommandTest(parameterized.TestCase):
     ),
     (
       [{"x": [0] * 6, "ids": [0.5] * 4}],
-      "lines 1 to 1: the input 'ids' is to be int64[?,4], and cannot be made o",
+      "lines 1 to 1: the input 'ids' has to be int64[?,4], and the given val",
     ),
   )
   def test_wrong_examples(self, rows, expected):

@@ -58,7 +58,7 @@ class CommandTest(parameterized.TestCase):
   @parameterized.parameters(
     (
       ["--memory_per_device=12XB"],
-      "--memory_per_device=12XB is no amount of memory; write it like",
+      "--memory_per_device=12XB is not an amount of memory; write it like",
     ),
     (
       ["--memory_per_device=100kB", "--stages=1"],
@@ -86,7 +86,10 @@ class CommandTest(parameterized.TestCase):
       "--measured_stages has 4, which is not among --stages=1,2; add it",
     ),
     (["--model=dlmr"], "--model=dlmr"),
-    (["--stages=none"], "--stages=none leaves nothing; use such as 1,2,4"),
+    (
+      ["--stages=none"],
+      "--stages=none has no number of stages; use one or more, such as 1,2,4",
+    ),
   )
   def test_what_is_wrong_is_one_line(self, arguments, text):
     code, _, errors = command_runs.run(capacity_flags.COMMAND.main, *arguments)
