@@ -1,4 +1,4 @@
-"""The files of a run in its model_dir: run.json at the start, result.json."""
+"""The files of a run in its model_dir: run.json, options.json, result.json."""
 
 import contextlib
 import dataclasses
@@ -20,6 +20,7 @@ import tensorflow as tf
 RESULT_FILE = "result.json"
 _RESULT_FORMAT = 2
 _RUN_FILE = "run.json"
+_OPTIONS_FILE = "options.json"
 _LOCK_FILE = "run.lock"
 # What file systems say that have no locks; there two processes are not noticed.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
@@ -185,6 +186,27 @@ def make_writable(flag: str, directory: str) -> None:
       f"{flag}={directory} cannot be written ({_reason(error)}); choose another"
       f" --{flag}"
     ) from error
+
+
+def changed_options(model_dir: str, options: Mapping[str, Any]) -> list[str]:
+  """Writes a run's options; returns how they differ from the run before.
+
+  Args:
+    model_dir: The directory of the run.
+    options: Values by the names of their flags.
+
+  Returns:
+    Such as "--mesh: stage:3 -> stage:2"; none if no run was there before.
+  """
+  path = os.path.join(model_dir, _OPTIONS_FILE)
+  now = {name: str(value) for name, value in options.items()}
+  before = _read_json(path) or {}
+  files.write_json(path, now)
+  return [
+    f"--{name}: {before[name]} -> {value}"
+    for name, value in now.items()
+    if before.get(name, value) != value
+  ]
 
 
 def write_result(model_dir: str, result: Result) -> str:

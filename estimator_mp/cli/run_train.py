@@ -274,6 +274,11 @@ class _Run:
       options, self._job.mesh, self._job.recipe.data, trained
     )
     show("\n".join(header))
+    changed = run_record.changed_options(
+      options.model_dir, options.by_flag() | {"mesh": str(self._job.mesh)}
+    )
+    if trained and changed:
+      show(f"Options differ from the run before: {', '.join(changed)}")
     if trained and not input_position.has_position(options.model_dir, trained):
       show("The input starts from its beginning: its position was not saved.")
     return trained

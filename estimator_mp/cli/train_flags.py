@@ -96,7 +96,7 @@ class TrainOptions(ModelOptions):
   model_dir: str = _output(
     None,
     "Directory for checkpoints, summaries and result.json; training resumes"
-    " from the newest checkpoint in it. By default runs/MODEL-DATASET.",
+    " from the newest checkpoint in it. By default runs/MODEL-DATASET-MESH.",
     is_path=True,
   )
   export_dir: str | None = _output(
@@ -155,8 +155,18 @@ class TrainOptions(ModelOptions):
     super().__post_init__()
     tasks_lib.from_environment()  # It raises if TF_CONFIG is malformed.
     if self.model_dir is None:
-      folder = f"runs/{self.model}-{self.dataset}"
+      mesh = self.sharding.mesh.replace(":", "").replace(",", "-")
+      folder = f"runs/{self.model}-{self.dataset}-{mesh}"
       object.__setattr__(self, "model_dir", options_lib.absolute_path(folder))
+
+  def by_flag(self) -> dict[str, Any]:
+    """Returns the values of all options but the model_dir, by flag."""
+    values = {x.name: getattr(self, x.name) for x in dataclasses.fields(self)}
+    sharding = values.pop("sharding")
+    del values["model_dir"]
+    return values | {
+      x.name: getattr(sharding, x.name) for x in dataclasses.fields(sharding)
+    }
 
 
 @dataclasses.dataclass(frozen=True)

@@ -164,7 +164,7 @@ def _check_arguments(
     )
   if type(steps) is not int or steps < 1:
     raise ValueError(
-      f"steps={steps!r} would compare nothing; use a whole number from 1 on"
+      f"steps={steps!r} would compare nothing; use an integer from 1 on"
     )
   if not 0 <= tolerance < 1:
     raise ValueError(

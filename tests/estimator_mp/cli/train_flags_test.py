@@ -52,7 +52,12 @@ class OptionsTest(parameterized.TestCase):
         train_flags.parse_trace(["trace"])
 
   @parameterized.named_parameters(
-    ("by_default", ["--model=mlp"], "/home/user/runs/mlp-digits"),
+    ("by_default", ["--model=mlp"], "/home/user/runs/mlp-digits-stage3"),
+    (
+      "of_a_mesh",
+      ["--model=mlp", "--mesh=data:2,stage:2"],
+      "/home/user/runs/mlp-digits-data2-stage2",
+    ),
     ("relative", ["--model_dir=a/../b"], "/home/user/b"),
     ("absolute", ["--model_dir=/a/b"], "/a/b"),
     ("in_home", ["--model_dir=~/b"], "/home/someone/b"),

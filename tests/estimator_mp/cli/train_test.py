@@ -225,7 +225,10 @@ class ResumingTest(parameterized.TestCase):
     self._train(model_dir, 3, *arguments)
     output = train_runs.output(model_dir, "--model=mlp", "--train_steps=4")
     self.assertIn(
-      "\nThe input starts from its beginning: its position was not saved.\n",
+      "\nOptions differ from the run before: --train_steps: 3 -> 4, "
+      "--save_input_position: False -> True, --log_every: 1 -> 50, "
+      "--trace_steps: () -> (20,)\n"
+      "The input starts from its beginning: its position was not saved.\n",
       output,
     )
 

@@ -1,5 +1,7 @@
 """Reads that nothing keeps before a write of their variable."""
 
+import functools
+
 import estimator_mp
 from estimator_mp.graph import traversal
 from estimator_mp.plan import unordered_reads
@@ -116,7 +118,7 @@ class FindTest(parameterized.TestCase):
     self.assertEmpty(_found(train_op, loss))
 
 
-def _counting_beside(features, labels, mode):
+def _counting_beside(features, labels, mode, reads_first=False):
   """Counts steps as BERT's optimizer does."""
   counter = v1.train.get_global_step()
   rate = v1.train.polynomial_decay(0.1, counter, 10)
@@ -124,7 +126,8 @@ def _counting_beside(features, labels, mode):
   logits = v1.layers.dense(net, 1)
   loss = tf.reduce_mean(tf.square(logits - labels))
   train_op = v1.train.GradientDescentOptimizer(rate).minimize(loss)
-  counted = counter.assign(counter + 1, read_value=False)
+  with tf.control_dependencies([rate] if reads_first else []):
+    counted = counter.assign(counter + 1, read_value=False)
   return parts.spec(mode, loss, tf.group(train_op, counted))
 
 
@@ -137,7 +140,9 @@ class StepTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(
       mesh, num_micro_batches=num_micro_batches
     )
-    plain = programs.Program(_counting_beside, None, batch)
+    # The plain step would read what it wrote, now and then.
+    in_order = functools.partial(_counting_beside, reads_first=True)
+    plain = programs.Program(in_order, None, batch)
     program = programs.Program(_counting_beside, config, batch)
     (counted,) = [
       x
