@@ -2,12 +2,15 @@
 
     python -m tools.write_notebooks [FOLDER]
 
+as `tools/lint --fix` does, whose environment has nbformat.
+
 Its cells write the files of the page and run the commands, in a folder of their
 own. A notebook shows the outputs that the page shows.
 """
 
 import pathlib
 import sys
+from typing import Any
 
 from tools import tutorials
 
@@ -18,8 +21,8 @@ _FOLDER = _ROOT / "docs" / "tutorials"
 _IN_A_FOLDER = "import os\nimport tempfile\n\nos.chdir(tempfile.mkdtemp())"
 
 
-def notebook(page: str) -> nbformat.NotebookNode:
-  """Returns the notebook of a tutorial.
+def notebook(page: str) -> Any:
+  """Returns the notebook of a tutorial, as nbformat has it.
 
   Args:
     page: Its Markdown.
