@@ -61,7 +61,8 @@ def install(
   v1_packages = tuple(v1_packages)
   imported_before = "tensorflow" in sys.modules
   if not imported_before:
-    _choose_before_import()
+    legacy_keras.choose_before_import()
+    keras_advice.withhold_before_import()
   # Outside of the lock: another thread may be importing it, and wait for that.
   tensorflow = importlib.import_module("tensorflow")
   _install_into(tensorflow, imported_before)
@@ -119,13 +120,8 @@ def install_when_imported() -> None:
   if "tensorflow" in sys.modules:
     install()
   elif _FINDER not in sys.meta_path:
-    _choose_before_import()
+    legacy_keras.choose_before_import()
     sys.meta_path.insert(0, _FINDER)
-
-
-def _choose_before_import() -> None:
-  legacy_keras.choose_before_import()
-  keras_advice.withhold_before_import()
 
 
 class _InstallingFinder(importlib.abc.MetaPathFinder):
@@ -156,6 +152,7 @@ def _install_after(loader: importlib.abc.Loader) -> None:
 
   def exec_module(module: types.ModuleType) -> None:
     del vars(loader)["exec_module"]
+    keras_advice.withhold_before_import()
     execute(module)
     _install_into(importlib.import_module("tensorflow"), imported_before=False)
 

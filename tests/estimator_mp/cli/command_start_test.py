@@ -51,7 +51,14 @@ import tensorflow as tf
 
 v1 = tf.compat.v1
 heard = []
-tf.get_logger().addFilter(lambda record: heard.append(record.getMessage()))
+
+
+def hear(record):
+  if record.levelno >= 30:
+    heard.append(record.getMessage())
+
+
+tf.get_logger().addFilter(hear)
 
 
 def model_fn(features, labels, mode):
