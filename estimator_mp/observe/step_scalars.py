@@ -101,10 +101,10 @@ def with_scalars(
   run_config: tf.estimator.RunConfig,
   mesh: mesh_lib.Mesh,
 ) -> tf.estimator.EstimatorSpec:
-  """Returns a spec of which the task that saves writes scalars of steps.
+  """Returns a spec whose training writes scalars of steps.
 
   Args:
-    spec: The spec of a model_fn that trains.
+    spec: The spec of a model_fn that trains, in the task that saves.
     run_config: Where summaries go, and after how many steps.
     mesh: The devices.
   """
@@ -114,7 +114,7 @@ def with_scalars(
     mesh,
     is_distributed=bool(run_config.master),
   )
-  return spec._replace(training_chief_hooks=(*spec.training_chief_hooks, hook))
+  return spec._replace(training_hooks=(*spec.training_hooks, hook))
 
 
 def _summary(trace: step_trace.StepTrace) -> tf.compat.v1.Summary:
