@@ -64,7 +64,15 @@ def _read_stateful(op: tf.Operation) -> None:
   index = ranks.index(min(ranks))
   with (
     placed_ops.apart_from_caller("initial_value"),
-    tf.compat.v1.device(devices.host_of(op.device)),
+    tf.compat.v1.device(_beside(op)),
   ):
     constant = tf.raw_ops.GuaranteeConst(input=op.inputs[index])
   graph_edits.replace_input(op, index, constant)
+
+
+def _beside(op: tf.Operation) -> str:
+  """Returns where the constant of an op is: beside it, on a CPU."""
+  spec = tf.compat.v1.DeviceSpec.from_string(op.device)
+  if spec.device_type == "CPU":
+    return op.device
+  return devices.host_of(op.device)
