@@ -74,5 +74,5 @@ def _beside(op: tf.Operation) -> str:
   """Returns where the constant of an op is: beside it, on a CPU."""
   spec = tf.compat.v1.DeviceSpec.from_string(op.device)
   if spec.device_type == "CPU":
-    return op.device
+    return str(op.device)
   return devices.host_of(op.device)
