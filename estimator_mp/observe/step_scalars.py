@@ -59,7 +59,7 @@ class StepScalarsHook(tf.estimator.SessionRunHook):
     plan = sharding_plan.get_plan(graph)
     self._pipeline = None if plan is None else plan.pipeline
     self._global_step = tf.compat.v1.train.get_global_step()
-    self._ops = {op.name for op in graph.get_operations()}
+    self._graph = graph
 
   def before_run(
     self, run_context: tf.estimator.SessionRunContext
@@ -84,9 +84,10 @@ class StepScalarsHook(tf.estimator.SessionRunHook):
       return
     step = int(run_context.session.run(self._global_step))
     metadata = run_values.run_metadata
+    ops = {op.name for op in self._graph.get_operations()}
     try:
       trace = trace_reading.read_trace(
-        metadata, step, self._mesh, self._pipeline, self._ops
+        metadata, step, self._mesh, self._pipeline, ops
       )
     except ValueError:  # It ran nothing on the mesh: it is no training step.
       return

@@ -218,6 +218,7 @@ class SaversTest(parameterized.TestCase):
       [
         ("by_names", "names", "stage:3"),
         ("by_names_to_references", "names", "stage:3", (False, False)),
+        ("by_names_to_mirrors", "names", "data:2,stage:2", (False, False)),
         ("by_scope", "scope", "stage:3", (True, False)),
         ("by_scope_to_replicas", "scope", "data:2,stage:2"),
         ("by_a_saver", "saver", "stage:3", (False, False)),
