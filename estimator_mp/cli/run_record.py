@@ -115,7 +115,7 @@ def claimed_model_dir(
     ValueError: The directory cannot be written, or holds the checkpoints
       of another kind of run.
     ModelDirError: Another process trains there, or a file has the name of a
-      folder.
+      folder, or a folder that of a file.
     CheckpointError: The checkpoints there cannot be resumed.
   """
   make_writable("model_dir", model_dir)
@@ -125,6 +125,13 @@ def claimed_model_dir(
       if tf.io.gfile.exists(folder) and not tf.io.gfile.isdir(folder):
         raise ModelDirError(
           f"{folder} is a file, where this run makes a folder; move it away, or"
+          " choose another --model_dir"
+        )
+    for name in (_RUN_FILE, _OPTIONS_FILE, RESULT_FILE):
+      path = os.path.join(model_dir, name)
+      if tf.io.gfile.isdir(path):
+        raise ModelDirError(
+          f"{path} is a folder, where this run writes a file; move it away, or"
           " choose another --model_dir"
         )
     path = os.path.join(model_dir, _RUN_FILE)

@@ -568,6 +568,15 @@ class DamageTest(parameterized.TestCase):
       " it away, or choose another --model_dir"
     )
 
+  @parameterized.parameters("run.json", "options.json", "result.json")
+  def test_folder_where_a_file_is_to_be(self, name):
+    (self.path / name).unlink()
+    (self.path / name).mkdir()
+    self._check(
+      f"{self.model_dir}/{name} is a folder, where this run writes a file; move"
+      " it away, or choose another --model_dir"
+    )
+
   @parameterized.named_parameters(("before_training", 0), ("while_training", 5))
   def test_full_disk(self, steps):
     """A limit of the process stands for the end of the disk."""
