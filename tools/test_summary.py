@@ -52,6 +52,8 @@ def last_results(
 def unbuilt_tests(lines: Iterable[str]) -> list[str]:
   """Labels of the tests that could not be built, and so were never run.
 
+  One that was to be built when Bazel was interrupted is none of them.
+
   Args:
     lines: The build events, one JSON object a line.
 
@@ -67,7 +69,10 @@ def unbuilt_tests(lines: Iterable[str]) -> list[str]:
       kind = event.get("configured", {}).get("targetKind", "")
       if kind.endswith("_test rule"):
         tests.add(configured["label"])
-    elif completed and event.get("completed", {}).get("success"):
+    elif completed and (
+      event.get("completed", {}).get("success")
+      or event.get("aborted", {}).get("reason") == "USER_INTERRUPTED"
+    ):
       built.add(completed["label"])
   return sorted(tests - built)
 

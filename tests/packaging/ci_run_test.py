@@ -160,22 +160,29 @@ class CiRunTest(parameterized.TestCase):
     self.assertEqual(lines[left_out], "//a:other_all")
 
   @parameterized.named_parameters(
-    ("nothing_failed", "//a:other PASSED in 1s\n", 0),
-    ("one_failed", "FAIL: //a:other (see a/test.log)\n", 1),
+    ("nothing_failed", "//a:fast    (cached) PASSED in 1s\n", 0),
+    (
+      "one_failed",
+      "FAIL: //a:fast (see a/test.log)\n//a:fast    FAILED in 1s\n",
+      1,
+    ),
   )
   def test_no_time_is_left_for_slow_tests(self, status, code):
     self._git("branch", "base")
     self._write("touched", "//a:sample_all\n")
     self._write("hangs", "sample_all")
-    self._write("status", f"{status}//a:sample_all    NO STATUS\n")
+    # Of a test that it had begun Bazel says NO STATUS, of others nothing.
+    self._write("fast", "//a:fast\n//a:sample\n//a:late\n")
+    self._write("status", f"//a:sample_all    NO STATUS\n{status}")
     self._commit()
     for _ in range(2):  # It has not passed: it is touched once more.
       found, lines, asked = self._run(CI_BASE="base", CI_SLOW_UNTIL="1")
       self.assertEqual(found, code)
       tests = [line for line in asked if line.startswith("test")]
       self.assertLen(tests, 3)
-      self.assertEndsWith(tests[0], " //a:fast //a:sample_all")
-      self.assertEndsWith(tests[1], " --test_tag_filters= //a:sample")
+      self.assertEndsWith(tests[0], " //a:fast //a:late //a:sample_all")
+      rest = " --test_tag_filters= //a:sample //a:late"
+      self.assertEndsWith(tests[1], rest)
       left_out = lines.index("=== Style, format and types") - 1
       self.assertEqual(lines[left_out], "//a:sample_all")
       self.assertEqual(

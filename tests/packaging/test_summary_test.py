@@ -227,6 +227,19 @@ class TestSummaryTest(parameterized.TestCase):
       "//b:b: was not built\n2 passed, 3 failed, 2 skipped\n",
     )
 
+  def test_a_test_that_an_interrupt_kept_from_being_built_counts_not(self):
+    end = {"aborted": {"reason": "USER_INTERRUPTED"}}
+    self.assertEqual(
+      self._printed(
+        _configured("//a:a", "py_test rule"),
+        _configured("//b:b", "py_test rule"),
+        _completed("//a:a", {"completed": {"success": True}}),
+        _completed("//b:b", end),
+        _result("//a:a", "PASSED", self._xml(_XML)),
+      ),
+      "2 passed, 2 failed, 2 skipped\n",
+    )
+
   def test_a_test_that_was_built_but_not_asked_for_does_not_count(self):
     self.assertEqual(
       self._printed(
