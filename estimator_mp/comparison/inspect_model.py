@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 
 from estimator_mp import sharding
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.graph import colocation, traversal
 from estimator_mp.observe import inspection
-from estimator_mp.placement.forward_graph import forward_sequence
+from estimator_mp.placement.forward_graph import read_forward
 from estimator_mp.session.session_config import run_config as make_run_config
 
 import tensorflow as tf
@@ -69,8 +70,13 @@ def inspect_model_fn(
         arguments["labels"] = placeholders(labels)
     seen = len(graph.get_operations())
     spec = sharded(**arguments, config=given)
-    forward = forward_sequence(graph.get_operations()[seen:], [spec.loss.op])
-    return inspection.inspect_graph(graph, forward, config, model)
+    built = graph.get_operations()[seen:]
+    ops = traversal.ancestors([spec.loss.op], built)
+    groups = colocation.ColocationGroups()
+    groups.add(ops)
+    return inspection.inspect_graph(
+      graph, read_forward(ops, groups), config, model
+    )
 
 
 def _arguments(

@@ -15,8 +15,10 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import options, placement_file
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config as sharding_config_lib
+from estimator_mp.graph import shapes
 from estimator_mp.model_axis.split_plan import SplitPlan
-from estimator_mp.placement import costs
+from estimator_mp.placement import costs, evenness
+from estimator_mp.placement.forward_graph import ForwardGraph
 from estimator_mp.plan import sharding_plan
 from estimator_mp.plan.batch_report import Segments
 from estimator_mp.plan.gradient_sums import TO_EACH, TO_ONE, GradientSum
@@ -38,11 +40,12 @@ class StageCosts:
 
   Attributes:
     flops: Floating-point operations of its forward ops.
-    seconds: The time of its forward ops on the nominal device of `costs`, of
-      which only ratios between stages mean something; or, where the
-      configuration has measured costs, that of forward ops and gradients.
+    seconds: The time of its forward ops, gradients and updates on the nominal
+      device of `costs`, of which only ratios between stages mean something; or
+      as measured, where the configuration has measured costs.
     weight_bytes: All its variables, with statistics and optimizer slots, and
-      a gradient for each trainable one.
+      a gradient for each trainable one; that of a table is the rows that the
+      batch looks up.
     activation_bytes: What its forward ops make, all of it at a time.
   """
 
@@ -144,12 +147,12 @@ class Inspection:
     return f"{self.model} on {self.mesh}"
 
   def time_shares(self) -> list[float]:
-    """Returns each stage's part of the forward time; the sum is 1."""
-    return _shares([cost.seconds for cost in self.costs])
+    """Returns each stage's part of the planned time; the sum is 1."""
+    return evenness.shares([cost.seconds for cost in self.costs])
 
   def flop_shares(self) -> list[float]:
     """Returns each stage's part of the FLOPs; the sum is 1."""
-    return _shares([cost.flops for cost in self.costs])
+    return evenness.shares([cost.flops for cost in self.costs])
 
   def to_dict(self) -> dict[str, Any]:
     """Returns everything for JSON; `load_placement` can read it."""
@@ -192,6 +195,8 @@ class Inspection:
         )
       )
     lines = [*amounts.columns(rows, 3), ""]
+    if uneven := self.uneven_lines():
+      lines += [*uneven, ""]
     held = self.placement.replicas
     if self.replicas is not None:
       lines += [*self.replicas.lines(held), ""]
@@ -208,6 +213,13 @@ class Inspection:
     ]
     return "\n".join(lines)
 
+  def uneven_lines(self) -> list[str]:
+    """Returns lines for people if one stage has nearly all of the model."""
+    return evenness.uneven_lines(
+      [cost.seconds for cost in self.costs],
+      [cost.weight_bytes + cost.activation_bytes for cost in self.costs],
+    )
+
   def sent(self) -> str:
     """Returns the transfers between devices in a step: "2 tensors, 1.20 kB"."""
     sent = self.placement.transfers
@@ -216,7 +228,7 @@ class Inspection:
 
 def inspect_graph(
   graph: tf.Graph,
-  forward: Sequence[tf.Operation],
+  forward: ForwardGraph,
   config: sharding_config_lib.ShardingConfig,
   model: str = "",
 ) -> Inspection:
@@ -224,20 +236,19 @@ def inspect_graph(
 
   Args:
     graph: The graph.
-    forward: The ops that compute its loss from features.
+    forward: The ops that compute its loss from features, and their weights.
     config: How it was sharded.
     model: The name of the model.
   """
   mesh = config.create_mesh()
   placement = sharding_plan.get_placement(graph)
-  op_costs = costs.op_costs(forward, config.measured_seconds)
   plan = sharding_plan.get_plan(graph)
   splits = None if plan is None else plan.splits
   return Inspection(
     model,
     mesh,
     placement,
-    _costs_of_stages(graph, op_costs, placement),
+    _costs_of_stages(graph, forward, placement, config.measured_seconds),
     _boundaries(placement.transfers, mesh),
     InspectedReplicas(
       config.variables,
@@ -338,12 +349,13 @@ def _line_of_sums(algorithm: str, group: Sequence[GradientSum]) -> str:
 
 def _costs_of_stages(
   graph: tf.Graph,
-  op_costs: Mapping[tf.Operation, costs.OpCost],
+  forward: ForwardGraph,
   placement: placement_lib.Placement,
+  measured_seconds: Mapping[str, float] | None,
 ) -> tuple[StageCosts, ...]:
   """Returns the costs of each stage of a graph."""
-  variables = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
-  trainable = {v.op.name: v for v in variables}
+  op_costs = costs.op_costs(forward.ops, measured_seconds)
+  gradients = _gradient_bytes(graph, forward)
   found = []
   for stage in placement.stages:
     of_stage = [
@@ -351,20 +363,36 @@ def _costs_of_stages(
       for op, cost in op_costs.items()
       if placement.ops.get(op.name) == stage.stage
     ]
-    gradient_bytes = sum(
-      (variable.shape.num_elements() or 0) * variable.dtype.base_dtype.size
-      for name, variable in trainable.items()
-      if placement.ops.get(name) == stage.stage
-    )
+    updated = {
+      variable: num_bytes
+      for variable, num_bytes in gradients.items()
+      if placement.ops.get(variable.name) == stage.stage
+    }
+    updates = [
+      costs.update_seconds([variable], num_bytes, measured_seconds)
+      for variable, num_bytes in updated.items()
+    ]
     found.append(
       StageCosts(
         flops=sum(cost.flops for cost in of_stage),
-        seconds=sum(cost.seconds for cost in of_stage),
-        weight_bytes=stage.variable_bytes + gradient_bytes,
+        seconds=sum(cost.step_seconds for cost in of_stage) + sum(updates),
+        weight_bytes=stage.variable_bytes + sum(updated.values()),
         activation_bytes=sum(cost.output_bytes for cost in of_stage),
       )
     )
   return tuple(found)
+
+
+def _gradient_bytes(
+  graph: tf.Graph, forward: ForwardGraph
+) -> dict[tf.Operation, int]:
+  """Returns the bytes of the gradient of each trainable variable."""
+  variables = graph.get_collection(tf.compat.v1.GraphKeys.TRAINABLE_VARIABLES)
+  gradients = {v.op: shapes.variable_bytes(v.op) for v in variables}
+  for group in forward.weights:
+    if group.is_table and len(group.variables) == 1:
+      gradients[group.variables[0]] = group.gradient_bytes
+  return {v.op: gradients[v.op] for v in variables}
 
 
 def _boundaries(
@@ -385,8 +413,3 @@ def _boundaries(
 def _sent(num_tensors: int, num_bytes: int) -> str:
   tensors = amounts.counted(num_tensors, "tensor")
   return f"{tensors}, {amounts.amount(num_bytes, 'B')}"
-
-
-def _shares(values: Sequence[float]) -> list[float]:
-  total = sum(values)
-  return [value / total if total else 0.0 for value in values]

@@ -4,6 +4,8 @@ forward_graph   the ops on features, and the weights that they use
 costs           what each op computes and occupies
 orders          in which orders the ops may be cut, and what a cut costs
 partition       the best cut of a sequence of numbers
+evenness        what is said if one stage has nearly all
+tables          the stages of what is nothing but memory
 """
 
 import bisect
@@ -14,7 +16,9 @@ from collections.abc import Mapping, Sequence
 from estimator_mp import amounts
 from estimator_mp.graph import colocation, op_types, shapes, traversal
 from estimator_mp.placement import costs as costs_lib
+from estimator_mp.placement import evenness
 from estimator_mp.placement import partition as partition_lib
+from estimator_mp.placement import tables as tables_lib
 from estimator_mp.placement.forward_graph import (
   ForwardGraph,
   Weights,
@@ -28,7 +32,7 @@ import tensorflow as tf
 # Cuts between fewer places than this are compared exactly; of more, those that
 # send least.
 _MAX_PLACES = 600
-# The slowest stage may be this much slower if that saves sending.
+# The slowest stage may be this much slower if that saves memory or sending.
 _SLACK = 0.05
 
 
@@ -51,7 +55,8 @@ class Automatic:
     """Starts without a part; see `cut_forward` for the arguments."""
     self._memory_limit = memory_limit
     self._measured_seconds = measured_seconds
-    self._held_bytes = [0] * num_stages
+    self._seconds = [0.0] * num_stages
+    self._held_bytes = [0.0] * num_stages
     self._num_layers = 0
 
   def stages_of(
@@ -84,6 +89,8 @@ class Automatic:
   def check(self, ops: Sequence[tf.Operation]) -> None:
     """Raises if the parts, taken together, do not suit the mesh.
 
+    Warns if nearly all of the model is on one stage.
+
     Raises:
       ValueError: If they have fewer layers than there are stages, or their
         weights do not fit the memory limit.
@@ -100,6 +107,8 @@ class Automatic:
         f"{amounts.amount(most, 'B')} on one device; raise the limit, or place "
         "the model by rules"
       )
+    for line in evenness.uneven_lines(self._seconds, self._held_bytes):
+      tf.compat.v1.logging.warning("%s", line)
 
   def _cut_part(
     self, ops: Sequence[tf.Operation], groups: colocation.ColocationGroups
@@ -117,10 +126,10 @@ class Automatic:
     cut = cut_forward(
       forward, len(order), self._memory_limit, self._measured_seconds
     )
-    stages = {op: order[stage] for op, stage in cut.items()}
-    for group in forward.weights:
-      self._held_bytes[stages[group.variables[0]]] += group.training_bytes
-    return stages
+    for index, stage in enumerate(order):
+      self._seconds[stage] += cut.seconds[index]
+      self._held_bytes[stage] += cut.memory_bytes[index]
+    return {op: order[stage] for op, stage in cut.stages.items()}
 
 
 strategy = Automatic
@@ -142,19 +151,34 @@ class _CutOrder:
     """Returns the stage that a position is in."""
     return bisect.bisect_right(self.cuts, position) - 1
 
-  def slowest_seconds(self) -> float:
-    """Returns the time of the slowest stage."""
-    return max(
+  def seconds(self) -> list[float]:
+    """Returns the time of each stage."""
+    return [
       partition_lib.stage_seconds(self.order.costs, begin, end)
       for begin, end in itertools.pairwise(self.cuts)
-    )
+    ]
 
   def memory_bytes(self) -> list[float]:
-    """Returns the bytes that each stage occupies."""
+    """Returns the bytes that each stage occupies without tables."""
     return [
       sum(self.order.costs.memory_bytes[begin:end])
       for begin, end in itertools.pairwise(self.cuts)
     ]
+
+
+@dataclasses.dataclass(frozen=True)
+class Cut:
+  """A forward graph in stages.
+
+  Attributes:
+    stages: The stages of its ops, and of the variables that they use.
+    seconds: The planned time of each stage in a training step.
+    memory_bytes: The planned bytes of each stage.
+  """
+
+  stages: Mapping[tf.Operation, int]
+  seconds: Sequence[float]
+  memory_bytes: Sequence[float]
 
 
 def cut_forward(
@@ -162,8 +186,8 @@ def cut_forward(
   num_stages: int,
   memory_limit: int | None = None,
   measured_seconds: Mapping[str, float] | None = None,
-) -> dict[tf.Operation, int]:
-  """Returns the stage of each op that computes targets from features.
+) -> Cut:
+  """Cuts the ops that compute targets from features, with their variables.
 
   Args:
     forward: The ops, and the weights that they use.
@@ -171,22 +195,40 @@ def cut_forward(
     memory_limit: The bytes of a device; None for no limit.
     measured_seconds: Measured times of ops by name; None for estimates.
 
-  Returns:
-    Stages of the ops, and of the variables that they use.
-
   Raises:
     ValueError: If the model has fewer layers than stages, or does not fit the
       memory limit (see `partition`), or none of its ops was measured.
   """
   op_costs = costs_lib.op_costs(forward.ops, measured_seconds)
-  cut = _best_cut(orders(forward, op_costs), num_stages, memory_limit)
+  updates = [
+    costs_lib.update_seconds(
+      group.variables, group.gradient_bytes, measured_seconds
+    )
+    for group in forward.weights
+  ]
+  found = orders(forward, op_costs, updates)
+  best = _best_cut(found, num_stages, memory_limit)
+  cut = _with_weights(forward, best, memory_limit)
+  if memory_limit is not None and max(cut.memory_bytes) > memory_limit:
+    filled = [order.by_memory() for order in found]
+    best = _best_cut(filled, num_stages, memory_limit)
+    cut = _with_weights(forward, best, memory_limit)
+    fullest = max(cut.memory_bytes)
+    partition_lib.check_memory(fullest, num_stages, memory_limit)
+  return cut
+
+
+def _with_weights(
+  forward: ForwardGraph, cut: _CutOrder, memory_limit: int | None
+) -> Cut:
+  """Returns a cut with the stages of weights."""
   nominal = {op: cut.stage_at(cut.order.positions[op]) for op in forward.ops}
+  of_weights, memory = _stages_of_weights(forward, nominal, cut, memory_limit)
   stages = dict(nominal)
-  of_weights = _stages_of_weights(forward, nominal, cut, memory_limit)
   for group, stage in zip(forward.weights, of_weights, strict=True):
     stages.update(dict.fromkeys(group.variables, stage))
     stages.update(dict.fromkeys(group.local_users, stage))
-  return stages
+  return Cut(stages, cut.seconds(), memory)
 
 
 def _best_cut(
@@ -211,7 +253,7 @@ def _best_cut(
       errors.append(error)
   if not cuts:
     raise errors[0]
-  return min(cuts, key=_CutOrder.slowest_seconds)
+  return min(cuts, key=lambda cut: max(cut.seconds()))
 
 
 def _cut(
@@ -242,12 +284,12 @@ def _stages_of_weights(
   nominal: Mapping[tf.Operation, int],
   cut: _CutOrder,
   memory_limit: int | None,
-) -> list[int]:
-  """Returns the stage of each group of variables.
+) -> tuple[list[int], list[float]]:
+  """Returns the stage of each group of variables, and the bytes of each stage.
 
   That is where they cost least traffic, or where they were counted when the
   model was cut, if a device would not hold them otherwise, or a stage would
-  have no layer.
+  have no layer. Tables are spread over the stages.
   """
   homes = [cut.stage_at(position) for position in cut.order.first_uses]
   memory = cut.memory_bytes()
@@ -255,18 +297,45 @@ def _stages_of_weights(
   for group, home in zip(forward.weights, homes, strict=True):
     stage = _cheapest_stage(group, nominal)
     needed = group.training_bytes
+    if group.is_table:
+      stages.append(stage)
+      continue
     if memory_limit is not None and memory[stage] + needed > memory_limit:
       stage = home
     if stage != home:
       memory[home] -= needed
       memory[stage] += needed
     stages.append(stage)
+  tables = [i for i, group in enumerate(forward.weights) if group.is_table]
+  spread = tables_lib.spread(
+    cut.seconds(),
+    memory,
+    [_table(forward.weights[i], stages[i], nominal) for i in tables],
+    memory_limit,
+    _SLACK,
+  )
+  for index, stage in zip(tables, spread, strict=True):
+    stages[index] = stage
   layers = forward.layers
   while empty := set(range(len(memory))) - {stages[index] for index in layers}:
     for index in layers:
       if homes[index] in empty:
         stages[index] = homes[index]
-  return stages
+  for index in tables:
+    memory[stages[index]] += forward.weights[index].training_bytes
+  return stages, memory
+
+
+def _table(
+  group: Weights, home: int, nominal: Mapping[tf.Operation, int]
+) -> tables_lib.Table:
+  """Returns what counts of a table when tables are spread."""
+  sent: dict[int, float] = {}
+  for op in group.local_users:
+    num_bytes = sum(map(shapes.tensor_bytes, op.outputs))
+    seconds = 2 * costs_lib.sending_seconds(num_bytes)
+    sent[nominal[op]] = sent.get(nominal[op], 0.0) + seconds
+  return tables_lib.Table(group.training_bytes, home, sent)
 
 
 def _cheapest_stage(group: Weights, nominal: Mapping[tf.Operation, int]) -> int:

@@ -24,6 +24,10 @@ _MEMORY_BYTES_PER_SECOND = 500e9
 _LINK_BYTES_PER_SECOND = 10e9
 _SECONDS_PER_TRANSFER = 10e-6
 _SECONDS_PER_OP = 2e-6
+# A gradient takes a product for what the op read and one for its weights.
+_PASSES = 3
+# An update reads a value, its gradient and two slots, and writes all but one.
+_UPDATE_TOUCHES = 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,11 +38,13 @@ class OpCost:
     flops: Floating-point operations.
     output_bytes: The bytes of all its outputs.
     seconds: The time of computing, or of reading and writing memory.
+    step_seconds: The same in a training step, with its gradients.
   """
 
   flops: int
   output_bytes: int
   seconds: float
+  step_seconds: float
 
 
 def transfer_seconds(num_bytes: float) -> float:
@@ -50,6 +56,33 @@ def transfer_seconds(num_bytes: float) -> float:
   return _SECONDS_PER_TRANSFER + num_bytes / _LINK_BYTES_PER_SECOND
 
 
+def sending_seconds(num_bytes: float) -> float:
+  """Returns the time of sending bytes along with others.
+
+  Args:
+    num_bytes: The bytes.
+  """
+  return num_bytes / _LINK_BYTES_PER_SECOND
+
+
+def update_seconds(
+  variables: Sequence[tf.Operation],
+  gradient_bytes: float,
+  measured_seconds: Mapping[str, float] | None = None,
+) -> float:
+  """Returns the time of updating variables in a training step.
+
+  Args:
+    variables: The variables.
+    gradient_bytes: The bytes of their gradients: of a table, the rows that a
+      nominal batch looks up.
+    measured_seconds: As of `op_costs`.
+  """
+  if measured_seconds is not None:
+    return sum(measured_seconds.get(op.name, 0.0) for op in variables)
+  return _UPDATE_TOUCHES * gradient_bytes / _MEMORY_BYTES_PER_SECOND
+
+
 def op_costs(
   ops: Sequence[tf.Operation],
   measured_seconds: Mapping[str, float] | None = None,
@@ -58,8 +91,8 @@ def op_costs(
 
   Args:
     ops: Forward ops.
-    measured_seconds: What was measured, by op name, to be taken for the time
-      instead of an estimate; an op that was not seen took none.
+    measured_seconds: The measured time of training steps, by op name, in the
+      place of an estimate; an op that was not seen took none.
 
   Returns:
     Their costs, by op.
@@ -82,7 +115,7 @@ def op_costs(
     cost = _cost(graph, twin, definitions[op.name], op)
     if measured_seconds is not None:
       seconds = measured_seconds.get(op.name, 0.0)
-      cost = dataclasses.replace(cost, seconds=seconds)
+      cost = dataclasses.replace(cost, seconds=seconds, step_seconds=seconds)
     costs[op] = cost
   return costs
 
@@ -145,7 +178,7 @@ def _cost(
   """Returns the cost of an op, from its twin with known shapes."""
   output_bytes = sum(map(shapes.tensor_bytes, twin.outputs))
   if op.type in op_types.VIEWS or op.type == "Shape":
-    return OpCost(0, output_bytes, 0.0)
+    return OpCost(0, output_bytes, 0.0, 0.0)
   touched = output_bytes + sum(
     shapes.tensor_bytes(tensor)
     for tensor in twin.inputs
@@ -156,8 +189,10 @@ def _cost(
     flops = _estimated_flops(twin, op)
   if graph_reads.outermost_loop(op) is not None:
     flops, touched = flops * NOMINAL_STEPS, touched * NOMINAL_STEPS
-  seconds = max(flops / _FLOPS_PER_SECOND, touched / _MEMORY_BYTES_PER_SECOND)
-  return OpCost(flops, output_bytes, seconds + _SECONDS_PER_OP)
+  seconds = _SECONDS_PER_OP + max(
+    flops / _FLOPS_PER_SECOND, touched / _MEMORY_BYTES_PER_SECOND
+  )
+  return OpCost(flops, output_bytes, seconds, _PASSES * seconds)
 
 
 def _estimated_flops(twin: tf.Operation, op: tf.Operation) -> int:

@@ -12,8 +12,8 @@ from estimator_mp.graph import colocation, op_types, shapes, traversal
 
 import tensorflow as tf
 
-# A weight needs itself, its gradient, and two slots of an optimizer like Adam.
-_COPIES = 4
+# A weight needs itself, and two slots of an optimizer like Adam.
+_COPIES = 3
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,9 +38,24 @@ class Weights:
     return sum(map(shapes.variable_bytes, self.variables))
 
   @property
+  def is_table(self) -> bool:
+    """Whether rows are looked up in them, and nothing else is done."""
+    return not self.remote_users and all(
+      op.type.startswith(op_types.GATHERS) for op in self.local_users
+    )
+
+  @property
+  def gradient_bytes(self) -> int:
+    """The bytes of their gradients: of a table, those of a nominal batch."""
+    if not self.is_table:
+      return self.num_bytes
+    rows = sum(sum(map(shapes.tensor_bytes, op.outputs)) for op in self.users)
+    return min(rows, self.num_bytes)
+
+  @property
   def training_bytes(self) -> int:
     """The bytes that training them takes: gradients and slots, too."""
-    return self.num_bytes * _COPIES
+    return self.num_bytes * _COPIES + self.gradient_bytes
 
   @property
   def users(self) -> list[tf.Operation]:
@@ -98,21 +113,6 @@ def read_forward(
     _weights(ops, on_features, groups),
     groups,
   )
-
-
-def forward_sequence(
-  ops: Sequence[tf.Operation], targets: Sequence[tf.Operation]
-) -> list[tf.Operation]:
-  """Returns the ops that compute targets from features: what is cut.
-
-  Args:
-    ops: The ops of the model, in the order they were made; later ones, such as
-      gradients, do not matter.
-    targets: What the model computes.
-  """
-  forward = traversal.ancestors(targets, ops)
-  on_features = _on_features(forward)
-  return [op for op in forward if op in on_features]
 
 
 def _on_features(forward: Sequence[tf.Operation]) -> set[tf.Operation]:

@@ -28,7 +28,8 @@ class Order:
 
   Attributes:
     positions: The position of each op; what must not be cut apart has one.
-    costs: What the positions cost, and the places between them.
+    costs: The costs of the positions, without the memory of tables, and of the
+      places between them.
     first_uses: The position of the first op that uses each of the weights.
   """
 
@@ -36,22 +37,37 @@ class Order:
   costs: partition_lib.SequenceCosts
   first_uses: Sequence[int]
 
+  def by_memory(self) -> "Order":
+    """Returns the order with bytes in the place of time: no stage is fast."""
+    costs = partition_lib.SequenceCosts(
+      seconds=self.costs.memory_bytes,
+      memory_bytes=self.costs.memory_bytes,
+      transfer_seconds=np.zeros(len(self.costs.transfer_seconds)),
+      layers=self.costs.layers,
+    )
+    return dataclasses.replace(self, costs=costs)
+
 
 def orders(
-  forward: ForwardGraph, op_costs: Mapping[tf.Operation, costs_lib.OpCost]
+  forward: ForwardGraph,
+  op_costs: Mapping[tf.Operation, costs_lib.OpCost],
+  update_seconds: Sequence[float],
 ) -> list[Order]:
   """Returns the orders that may be cut, that in which ops were made first.
 
   Args:
     forward: The forward graph.
     op_costs: What its ops cost.
+    update_seconds: The time of updating each of its weights.
   """
   shared = _shared_by_towers(forward)
   found = []
   for ops in (forward.ops, *(_by_layers(forward) if shared else ())):
     positions = _positions(ops, forward)
-    costs = _costs_of_positions(positions, forward, shared, op_costs)
     first_uses = [_position_of(group, positions) for group in forward.weights]
+    costs = _costs_of_positions(
+      positions, forward, shared, op_costs, update_seconds
+    )
     found.append(Order(positions, costs, first_uses))
   return found
 
@@ -218,6 +234,7 @@ def _costs_of_positions(
   forward: ForwardGraph,
   shared: Sequence[Weights],
   op_costs: Mapping[tf.Operation, costs_lib.OpCost],
+  update_seconds: Sequence[float],
 ) -> partition_lib.SequenceCosts:
   """Returns what each position costs, and each place between two of them."""
   size = max(positions.values(), default=-1) + 1
@@ -233,7 +250,7 @@ def _costs_of_positions(
     crossing[end + 1] -= cost
 
   for op in positions:
-    seconds[positions[op]] += op_costs[op].seconds
+    seconds[positions[op]] += op_costs[op].step_seconds
     memory[positions[op]] += op_costs[op].output_bytes
     for tensor in op.outputs:
       last = max(
@@ -241,8 +258,11 @@ def _costs_of_positions(
         default=positions[op],
       )
       cross(shapes.tensor_bytes(tensor), positions[op], last)
-  for group in forward.weights:
-    memory[_position_of(group, positions)] += group.training_bytes
+  for group, spent in zip(forward.weights, update_seconds, strict=True):
+    position = _position_of(group, positions)
+    seconds[position] += spent
+    if not group.is_table:
+      memory[position] += group.training_bytes
   for group in shared:
     used = [positions[op] for op in group.users]
     cross(group.num_bytes, min(used), max(used))

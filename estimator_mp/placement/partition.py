@@ -2,10 +2,11 @@
 
 The ops of a model in the order they were made are cut into consecutive stages,
 so that the slowest stage is as fast as possible and no stage needs more memory
-than a device has; among the cuts that are equally fast, the ones that send
-least between devices are taken, and of these the most equal ones. Both steps
-are dynamic programming over all cuts, as in PipeDream's partitioning (Narayanan
-et al., 2019, doi:10.1145/3341301.3359646): nothing here is greedy or random.
+than a device has; among the cuts that are equally fast, those are taken whose
+fullest stage has the least memory, of these the ones that send least between
+devices, and of these the most equal ones. All steps are dynamic programming
+over all cuts, as in PipeDream's partitioning (Narayanan et al., 2019,
+doi:10.1145/3341301.3359646): nothing here is greedy or random.
 
 This file knows numbers only: no graph, no TensorFlow.
 """
@@ -65,7 +66,8 @@ def partition(
     num_stages: How many stages, each with at least one layer.
     memory_limit: Bytes that a stage may occupy; None for no limit.
     slack: How much slower than the best the slowest stage may be, as a
-      fraction, where that saves sending.
+      fraction, where that saves memory of the fullest stage; and how much
+      fuller than the best this may be, where that saves sending.
 
   Returns:
     `num_stages + 1` indices from 0 to n; stage k goes from index k to index
@@ -83,9 +85,30 @@ def partition(
   allowed = has_layer
   if memory_limit is not None:
     allowed = has_layer & (memory <= memory_limit)
-  cuts = _best_cuts(seconds, transfer, allowed, num_stages, slack)
+  cuts = _best_cuts(seconds, memory, transfer, allowed, num_stages, slack)
   if cuts is None and memory_limit is not None:
     needed = _smallest_maximum(memory, has_layer, num_stages)
+    check_memory(needed, num_stages, memory_limit)
+  if cuts is None:
+    raise ValueError(
+      f"the model cannot be cut into {num_stages} stages that each hold a "
+      "layer with weights; use fewer stages"
+    )
+  return cuts
+
+
+def check_memory(needed: float, num_stages: int, memory_limit: float) -> None:
+  """Raises if the fullest stage does not fit its device.
+
+  Args:
+    needed: Its bytes.
+    num_stages: How many stages.
+    memory_limit: The bytes of a device.
+
+  Raises:
+    ValueError: With the bytes that are missing.
+  """
+  if needed > memory_limit:
     raise ValueError(
       f"memory_limit={memory_limit:.0f} bytes is too small: cut into "
       f"{num_stages} stages the model needs at least "
@@ -93,12 +116,6 @@ def partition(
       f"{amounts.amount(needed - memory_limit, 'B')} more; raise the limit or "
       "use more stages"
     )
-  if cuts is None:
-    raise ValueError(
-      f"the model cannot be cut into {num_stages} stages that each hold a "
-      "layer with weights; use fewer stages"
-    )
-  return cuts
 
 
 def check_layers(num_layers: int, num_stages: int) -> None:
@@ -144,21 +161,25 @@ def _smallest_maximum(
 
 def _best_cuts(
   seconds: np.ndarray,
+  memory: np.ndarray,
   transfer: np.ndarray,
   allowed: np.ndarray,
   num_stages: int,
   slack: float,
 ) -> tuple[int, ...] | None:
-  """Returns the cuts that send least among those that are fast enough."""
+  """Returns the cuts that send least among the fast ones of little memory."""
   bottleneck = _smallest_maximum(seconds, allowed, num_stages)
   if not np.isfinite(bottleneck):
     return None
   # Sums in another order differ in the last bits.
-  fast_enough = seconds <= bottleneck * (1.0 + slack + 1e-9)
+  tolerance = 1.0 + slack + 1e-9
+  allowed = allowed & (seconds <= bottleneck * tolerance)
+  fullest = _smallest_maximum(memory, allowed, num_stages)
+  allowed &= memory <= fullest * tolerance
   # Among cuts that send the same, equal stages are better than unequal ones.
   unequal = np.square(seconds / bottleneck) if bottleneck > 0 else 0 * seconds
   step = transfer[:, None] + unequal * max(transfer.max(), 1e-30) * 1e-9
-  step = np.where(allowed & fast_enough, step, np.inf)
+  step = np.where(allowed, step, np.inf)
   total = step[0]
   choices = []
   for _ in range(num_stages - 1):

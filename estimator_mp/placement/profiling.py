@@ -20,6 +20,7 @@ import tensorflow as tf
 _GRADIENTS = re.compile(r"gradients(_\d+)?")
 _TAPE = "gradient_tape"
 _GRAD = "_grad"
+_UPDATE = "update_"
 
 
 def measure_costs(
@@ -148,6 +149,7 @@ class Owners:
 
   - `scope/gradients/dense/MatMul_grad/MatMul` is a gradient of `dense/MatMul`,
     in whatever scope gradients were asked for.
+  - `Adam/update_dense/kernel/ResourceApplyAdam` updates `dense/kernel`.
   - `gradient_tape/dense/MatMul_1` is made by a tape, which names the scope of
     the forward op only: it belongs to the slowest op of that scope.
   - `rnn/while/body/_12/MatMul` is inside of the loop `rnn/while`.
@@ -193,6 +195,11 @@ class Owners:
         owner = next((x for x in found if x in self._names), None)
         if owner is not None:
           return owner
+      if part.startswith(_UPDATE):
+        rest = [part.removeprefix(_UPDATE), *parts[index + 1 :]]
+        updated = [x for x in _prefixes(rest) if x in self._names]
+        if updated:
+          return updated[-1]
     whole = [x for x in _prefixes(parts) if x in self._names]
     return whole[-1] if whole else None
 

@@ -44,6 +44,12 @@ def _forward(build):
     return forward_graph.read_forward(ops, groups)
 
 
+def _orders(forward):
+  """Returns the orders of a forward graph whose updates take no time."""
+  updates = [0.0] * len(forward.weights)
+  return orders.orders(forward, costs.op_costs(forward.ops), updates)
+
+
 def _names(ops):
   return sorted({op.name for op in ops})
 
@@ -63,9 +69,26 @@ class ForwardGraphTest(absltest.TestCase):
     self.assertTrue(found["a/kernel"].is_matrix)
     self.assertFalse(found["a/bias"].is_matrix)
     self.assertEqual(found["table"].num_bytes, 20 * 8 * 4)
+    # A gradient has the 32 rows of a nominal batch, but no more than there are.
+    self.assertTrue(found["table"].is_table)
     self.assertEqual(found["table"].training_bytes, 4 * 20 * 8 * 4)
+    self.assertFalse(found["a/kernel"].is_table)
     layers = [forward.weights[i].variables[0].name for i in forward.layers]
     self.assertCountEqual(layers, ["table", "a/kernel"])
+
+  def test_a_gradient_of_a_table_is_rows(self):
+    def build(x):
+      ids = tf.cast(x[:, 0], tf.int32)
+      table = v1.get_variable("table", [1000, 8])
+      tied = v1.get_variable("tied", [1000, 8])
+      rows = [tf.gather(x, ids) for x in (table, table, tied)]
+      tf.matmul(tf.add_n(rows), tied, transpose_b=True)
+
+    table, tied = _forward(build).weights
+    self.assertEqual(table.gradient_bytes, 2 * 32 * 8 * 4)
+    self.assertEqual(table.training_bytes, (3 * 1000 + 2 * 32) * 8 * 4)
+    self.assertFalse(tied.is_table)
+    self.assertEqual(tied.training_bytes, 4 * 1000 * 8 * 4)
 
   def test_a_penalty_is_no_user(self):
     def build(x):
@@ -93,7 +116,7 @@ class OrdersTest(absltest.TestCase):
         v1.layers.dense(x, 8, tf.nn.relu, name="a"), 8, tf.nn.relu, name="b"
       )
     )
-    (order,) = orders.orders(forward, costs.op_costs(forward.ops))
+    (order,) = _orders(forward)
     by_name = {op.name: k for op, k in order.positions.items()}
     for layer, position in (("a", 0), ("b", 1)):
       for op in ("MatMul", "BiasAdd", "Relu"):
@@ -115,7 +138,7 @@ class OrdersTest(absltest.TestCase):
       tf.subtract(*towers, name="difference")
 
     forward = _forward(build)
-    found = orders.orders(forward, costs.op_costs(forward.ops))
+    found = _orders(forward)
     names = [
       [op.name for op in order.positions if op.type == "MatMul"]
       for order in found
@@ -126,6 +149,54 @@ class OrdersTest(absltest.TestCase):
 
 
 class AutomaticTest(absltest.TestCase):
+  def _stages_of_tables(self, rows, num_stages, memory_limit=None):
+    """Cuts a ranker; returns the stages of its tables."""
+
+    def build(x):
+      ids = tf.cast(x[:, 0], tf.int32)
+      net = tf.concat(
+        [
+          tf.gather(
+            v1.get_variable(f"table{i}", [count, 8]), ids, name=f"rows{i}"
+          )
+          for i, count in enumerate(rows)
+        ],
+        axis=1,
+      )
+      for units in (1024, 1024, 1024):
+        net = v1.layers.dense(net, units)
+
+    cut = auto.cut_forward(_forward(build), num_stages, memory_limit)
+    stages = {op.name: stage for op, stage in cut.stages.items()}
+    self.assertLen({stages[f"dense{x}/kernel"] for x in ("", "_1", "_2")}, 2)
+    for index, _ in enumerate(rows):
+      # Rows are looked up where the table is.
+      self.assertEqual(stages[f"rows{index}"], stages[f"table{index}"])
+    return [stages[f"table{index}"] for index, _ in enumerate(rows)]
+
+  def test_tables_fill_stages_evenly(self):
+    stages = self._stages_of_tables([10**6] * 4, 2)
+    self.assertCountEqual(stages, [0, 0, 1, 1])
+    stages = self._stages_of_tables([5 * 10**6, 2 * 10**6, 10**6], 2)
+    self.assertNotEqual(stages[0], stages[1])
+    self.assertEqual(stages[1], stages[2])
+
+  def test_small_tables_stay_where_they_are_used(self):
+    self.assertEqual(self._stages_of_tables([10, 20], 2), [0, 0])
+
+  def test_tables_within_a_memory_limit(self):
+    rows = [10**6] * 4
+    two_tables = 2 * 3 * 4 * 8 * 10**6
+    stages = self._stages_of_tables(rows, 2, two_tables + 20_000_000)
+    self.assertCountEqual(stages, [0, 0, 1, 1])
+    with self.assertRaisesRegex(
+      ValueError,
+      "^memory_limit=192000000 bytes is too small: cut into 2 stages the model "
+      "needs at least 210 MB on one device, 17.9 MB more; raise the limit or "
+      "use more stages$",
+    ):
+      self._stages_of_tables(rows, 2, two_tables)
+
   def test_a_part_with_a_layer_for_each_stage_is_cut_over_all(self):
     found = _cut(2, [(8, 8), (8, 8)])
     self.assertEqual(found, {"t0/l0": 0, "t0/l1": 1, "t1/l0": 0, "t1/l1": 1})
@@ -157,11 +228,19 @@ class AutomaticTest(absltest.TestCase):
     ):
       _cut(3, [(8,), (8,)])
 
+  def test_warns_of_a_stage_with_nearly_all_the_memory(self):
+    with self.assertLogs("tensorflow", "WARNING") as logs:
+      _cut(2, [(1000,), (8,)])
+    (line,) = logs.output
+    self.assertIn("stage 0 has 99% of the planned memory, 400 kB: ", line)
+    with self.assertNoLogs("tensorflow", "WARNING"):
+      _cut(2, [(1000,), (1000,)])
+
   def test_parts_that_fit_one_by_one_but_not_together(self):
     with self.assertRaisesWithLiteralMatch(
       ValueError,
       "memory_limit=900000 bytes is too small: the model asks for gradients "
-      "part by part, and its parts need 1.34 MB on one device; raise the "
+      "part by part, and its parts need 1.55 MB on one device; raise the "
       "limit, or place the model by rules",
     ):
       _cut(1, [(200, 200), (200, 200)], memory_limit=900_000)

@@ -28,7 +28,7 @@ def _sequences(draw):
 
 
 def _all_cuts(costs, num_stages, memory_limit):
-  """Yields the (slowest stage, sent) of every cut that is allowed."""
+  """Yields the (slowest stage, fullest one, sent) of each allowed cut."""
   n = len(costs.seconds)
   for inner in itertools.combinations(range(1, n), num_stages - 1):
     cuts = (0, *inner, n)
@@ -51,7 +51,11 @@ def _quality(costs, cuts):
     partition_lib.stage_seconds(costs, begin, end)
     for begin, end in itertools.pairwise(cuts)
   )
-  return slowest, sum(costs.transfer_seconds[cut] for cut in cuts)
+  fullest = max(
+    sum(costs.memory_bytes[begin:end])
+    for begin, end in itertools.pairwise(cuts)
+  )
+  return slowest, fullest, sum(costs.transfer_seconds[cut] for cut in cuts)
 
 
 class PartitionTest(absltest.TestCase):
@@ -73,14 +77,19 @@ class PartitionTest(absltest.TestCase):
 
   @hypothesis.given(_sequences(), strategies.integers(1, 4))
   @drawn.examples(100)
-  def test_slack_is_kept_and_never_sends_more(self, costs, num_stages):
+  def test_slack_is_kept_in_time_and_in_memory(self, costs, num_stages):
     hypothesis.assume(sum(costs.layers) >= num_stages)
-    best = _quality(costs, partition_lib.partition(costs, num_stages))
-    loose = _quality(
+    possible = list(_all_cuts(costs, num_stages, None))
+    slowest = 1.5 * min(possible)[0] + 1e-6
+    fast = [found for found in possible if found[0] <= slowest]
+    fullest = 1.5 * min(found[1] for found in fast) + 1e-6
+    chosen = _quality(
       costs, partition_lib.partition(costs, num_stages, slack=0.5)
     )
-    self.assertLessEqual(loose[0], best[0] * 1.5 + 1e-6)
-    self.assertLessEqual(loose[1], best[1])
+    self.assertLessEqual(chosen[0], slowest)
+    self.assertLessEqual(chosen[1], fullest)
+    even = [found[2] for found in fast if found[1] <= fullest]
+    self.assertLessEqual(chosen[2], min(even) + 1e-6)
 
   def test_equal_costs_give_equal_stages(self):
     costs = partition_lib.SequenceCosts(

@@ -169,7 +169,7 @@ class AutomaticTest(absltest.TestCase):
       groups = colocation.ColocationGroups()
       groups.add(ops)
       forward = forward_graph.read_forward(ops, groups)
-      stages = auto.cut_forward(forward, num_stages=2)
+      stages = auto.cut_forward(forward, num_stages=2).stages
       by_name = {op.name: stage for op, stage in stages.items()}
     for layer, stage in (("a", 0), ("b", 1)):
       for op in ("MatMul", "BiasAdd", "Relu", "kernel", "bias"):
@@ -316,10 +316,9 @@ class TowersTest(parameterized.TestCase):
     self.assertLess(most, num_uses / num_stages + 4)
     sent = transfers.planned_transfers(graph.get_operations())
     self.assertEmpty([t for t in sent if "ReadVariableOp" in t.tensor])
-    # Both towers' activations with their gradients, and small numbers.
-    self.assertLen(
-      [t for t in sent if t.num_bytes > 4 * 32], 4 * (num_stages - 1)
-    )
+    # At most both towers' activations with their gradients, and small numbers.
+    large = [t for t in sent if t.num_bytes > 4 * 32]
+    self.assertBetween(len(large), 2 * (num_stages - 1), 4 * (num_stages - 1))
 
 
 @tiers.newest_only
