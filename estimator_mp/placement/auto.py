@@ -5,7 +5,7 @@ costs           what each op computes and occupies
 orders          in which orders the ops may be cut, and what a cut costs
 partition       the best cut of a sequence of numbers
 evenness        what is said if one stage has nearly all
-tables          the stages of what is nothing but memory
+table_stages    the stages of what is nothing but memory
 """
 
 import bisect
@@ -16,9 +16,8 @@ from collections.abc import Mapping, Sequence
 from estimator_mp import amounts
 from estimator_mp.graph import colocation, op_types, shapes, traversal
 from estimator_mp.placement import costs as costs_lib
-from estimator_mp.placement import evenness
+from estimator_mp.placement import evenness, table_stages
 from estimator_mp.placement import partition as partition_lib
-from estimator_mp.placement import tables as tables_lib
 from estimator_mp.placement.forward_graph import (
   ForwardGraph,
   Weights,
@@ -33,7 +32,7 @@ import tensorflow as tf
 # send least.
 _MAX_PLACES = 600
 # The slowest stage may be this much slower if that saves memory or sending.
-_SLACK = 0.05
+_SLACK = 0.02
 
 
 class Automatic:
@@ -307,7 +306,7 @@ def _stages_of_weights(
       memory[stage] += needed
     stages.append(stage)
   tables = [i for i, group in enumerate(forward.weights) if group.is_table]
-  spread = tables_lib.spread(
+  spread = table_stages.spread(
     cut.seconds(),
     memory,
     [_table(forward.weights[i], stages[i], nominal) for i in tables],
@@ -328,14 +327,14 @@ def _stages_of_weights(
 
 def _table(
   group: Weights, home: int, nominal: Mapping[tf.Operation, int]
-) -> tables_lib.Table:
+) -> table_stages.Table:
   """Returns what counts of a table when tables are spread."""
   sent: dict[int, float] = {}
   for op in group.local_users:
     num_bytes = sum(map(shapes.tensor_bytes, op.outputs))
     seconds = 2 * costs_lib.sending_seconds(num_bytes)
     sent[nominal[op]] = sent.get(nominal[op], 0.0) + seconds
-  return tables_lib.Table(group.training_bytes, home, sent)
+  return table_stages.Table(group.training_bytes, home, sent)
 
 
 def _cheapest_stage(group: Weights, nominal: Mapping[tf.Operation, int]) -> int:

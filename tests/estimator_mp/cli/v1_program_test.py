@@ -94,7 +94,9 @@ class V1ProgramTest(parameterized.TestCase):
   def test_inspect(self):
     _, *arguments = _COMMANDS["inspect"]
     done = self.run_command("-m", "estimator_mp", *arguments)
-    self.assertRegex(done.stdout, r"0 +/device:CPU:0  table", done.stderr)
+    self.assertRegex(
+      done.stdout, r"2 +/device:CPU:2  table, logits", done.stderr
+    )
     self.assertEqual(done.returncode, 0)
 
 

@@ -1,6 +1,6 @@
 """Tables are where memory is left, unless sending their rows takes too long."""
 
-from estimator_mp.placement import tables
+from estimator_mp.placement import table_stages
 from tests.estimator_mp import drawn
 
 import hypothesis
@@ -13,7 +13,9 @@ _BYTES = strategies.integers(0, 9)
 
 def _tables(sizes, home=0, sent_seconds=0.0):
   """Returns tables that one stage uses and has at first."""
-  return [tables.Table(size, home, {home: sent_seconds}) for size in sizes]
+  return [
+    table_stages.Table(size, home, {home: sent_seconds}) for size in sizes
+  ]
 
 
 @strategies.composite
@@ -22,7 +24,7 @@ def _cases(draw):
   memory = draw(strategies.lists(_BYTES, min_size=2, max_size=4))
   homes = strategies.integers(0, len(memory) - 1)
   found = draw(strategies.lists(strategies.tuples(_BYTES, homes), max_size=8))
-  return memory, [tables.Table(size, home, {}) for size, home in found]
+  return memory, [table_stages.Table(size, home, {}) for size, home in found]
 
 
 def _held(memory, found, stages):
@@ -44,14 +46,14 @@ class SpreadTest(parameterized.TestCase):
   )
   def test_bytes(self, memory, sizes, expected):
     found = _tables(sizes)
-    stages = tables.spread([1.0] * len(memory), memory, found)
+    stages = table_stages.spread([1.0] * len(memory), memory, found)
     self.assertSequenceEqual([*_held(memory, found, stages)], expected)
 
   @hypothesis.given(_cases())
   @drawn.examples(200)
   def test_the_fullest_stage_is_no_fuller_than_at_home(self, case):
     memory, found = case
-    stages = tables.spread([1.0] * len(memory), memory, found)
+    stages = table_stages.spread([1.0] * len(memory), memory, found)
     homes = [table.home for table in found]
     self.assertLessEqual(
       _held(memory, found, stages).max(), _held(memory, found, homes).max()
@@ -59,7 +61,9 @@ class SpreadTest(parameterized.TestCase):
 
   def test_rows_that_take_longer_than_the_model_stay(self):
     near, far = (
-      tables.spread([5.0, 5.0], [0, 0], _tables([4, 4], sent_seconds=seconds))
+      table_stages.spread(
+        [5.0, 5.0], [0, 0], _tables([4, 4], sent_seconds=seconds)
+      )
       for seconds in (1.0, 9.0)
     )
     self.assertCountEqual(near, [0, 1])
@@ -68,13 +72,13 @@ class SpreadTest(parameterized.TestCase):
   def test_time_counts_nothing_above_the_memory_limit(self):
     found = _tables([4, 4], sent_seconds=9.0)
     for limit, expected in ((8, [0, 0]), (7, [0, 1])):
-      stages = tables.spread([5.0, 5.0], [0, 0], found, limit)
+      stages = table_stages.spread([5.0, 5.0], [0, 0], found, limit)
       self.assertCountEqual(stages, expected)
 
   def test_tables_that_several_stages_use_are_sent_to_each(self):
-    (table,) = (tables.Table(4, 0, {0: 1.0, 1: 1.0, 2: 1.0}),)
+    (table,) = (table_stages.Table(4, 0, {0: 1.0, 1: 1.0, 2: 1.0}),)
     # On stage 1 or 2 as at home: two others get its rows.
-    stages = tables.spread([9.0, 9.0, 1.0], [4, 2, 0], [table], slack=0.1)
+    stages = table_stages.spread([9.0, 9.0, 1.0], [4, 2, 0], [table], slack=0.1)
     self.assertEqual(stages, [2])
 
 
