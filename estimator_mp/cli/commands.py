@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from estimator_mp import amounts, json_values
+from estimator_mp import json_values
 from estimator_mp.cli import own_errors
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import replica_options, sharding_options
@@ -416,22 +416,6 @@ def parse_params(text: str | None) -> dict[str, Any] | None:
       f'--params={text} is not a JSON object; write it like {{"units": 64}}'
     )
   return value
-
-
-def parse_bytes(flag: str, text: str) -> int:
-  """Returns the bytes that a flag's value means.
-
-  Args:
-    flag: The flag that has it.
-    text: As for `amounts.parse_bytes`.
-
-  Raises:
-    FlagsError: If it is no amount of memory.
-  """
-  try:
-    return amounts.parse_bytes(text)
-  except ValueError as error:
-    raise FlagsError(f"--{flag}={error}") from error
 
 
 def check_one_process(aggregation: str) -> None:

@@ -69,7 +69,7 @@ class TaskProcess:
         stdout=writing,
         stderr=writing,
         start_new_session=True,
-        preexec_fn=_preparation(self.options.num_bytes, self.cores),
+        preexec_fn=_preparation(self.options.mem_limit, self.cores),
       )
     except BaseException:
       os.close(reading)
@@ -82,7 +82,7 @@ class TaskProcess:
 
   def _environment(self) -> dict[str, str]:
     """Returns its environment, with what makes the most of little memory."""
-    if self.options.num_bytes is None:
+    if self.options.mem_limit is None:
       return {**self.environment}
     return {**memory_limit.RETURNS_AT_ONCE, **self.environment}
 

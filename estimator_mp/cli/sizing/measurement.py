@@ -38,7 +38,7 @@ def measure(options: CapacityOptions, plan: planning.Plan) -> Measurement:
     target = processes.target
     with closing(_Training(options, plan, plan.model.empty(), target)) as empty:
       empty.train(options.steps)
-      processes.limit(options.num_bytes)
+      processes.limit(options.memory_per_device)
     tf.compat.v1.Session.reset(target)
     processes.forget_peaks()
     before = processes.held()

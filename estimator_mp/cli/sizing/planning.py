@@ -251,6 +251,6 @@ def largest_plan(
 
   def fits(free_size: int) -> bool:
     plans[free_size] = plan_model(options, num_stages, free_size)
-    return plans[free_size].peak <= options.num_bytes
+    return bool(plans[free_size].peak <= options.memory_per_device)
 
   return plans.get(largest(fits, guess))
