@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from estimator_mp import json_values
+from estimator_mp import amounts, json_values
 from estimator_mp.cli import checkpoints
 from estimator_mp.config import files
 from estimator_mp.session import whole_checkpoints
@@ -24,7 +24,6 @@ _OPTIONS_FILE = "options.json"
 _LOCK_FILE = "run.lock"
 # What file systems say that have no locks; there two processes are not noticed.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-_MEGABYTE = 1e6
 
 
 class ModelDirError(RuntimeError):
@@ -297,7 +296,7 @@ def _read_json(path: str) -> dict[str, Any] | None:
 
 def _sizes(devices: dict[str, int]) -> str:
   return ", ".join(
-    f"{device} {size / _MEGABYTE:.3f} MB" for device, size in devices.items()
+    f"{device} {amounts.amount(size, 'B')}" for device, size in devices.items()
   )
 
 

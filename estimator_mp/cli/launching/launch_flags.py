@@ -63,12 +63,12 @@ class LaunchOptions:
   )
   mem_limit: options_lib.Bytes | None = _limits(
     None,
-    "Memory limit of each process of the task (RLIMIT_DATA): its heap,"
-    " other private writable memory, and the stacks of its threads, used or only"
-    " reserved. Further allocations fail. TensorFlow alone takes 0.43"
-    " GB on 2 cores. Thread stacks then have 512 KiB, and malloc returns freed"
-    " memory at once, unless MALLOC_MMAP_THRESHOLD_ and the like are set: steps"
-    " take up to 1.6 times as long.",
+    "Memory limit of each process of the task (RLIMIT_DATA): its heap, other"
+    " private writable memory, and the stacks of its threads, used or only"
+    " reserved. Further allocations fail. TensorFlow alone takes 0.43 GB on 2"
+    " cores. Thread stacks then have 512 KiB, and malloc returns freed memory"
+    " at once, unless MALLOC_MMAP_THRESHOLD_ and the like are set: steps take"
+    " up to 1.6 times as long.",
     minimum=1,
   )
   cpus_per_task: int | None = _limits(
