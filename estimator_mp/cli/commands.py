@@ -86,14 +86,14 @@ class Command(Generic[_Options]):
 
   Attributes:
     name: Its name.
-    summary: What it does, in a line.
+    summary: A line that describes it.
     options: A dataclass of its options; its field `sharding`, if it has one,
       has those of sharding.
     groups: The headings of its flags, in order.
     module: The module whose `run_command` does it, by its whole name.
     without: The options of sharding that it has no use for.
     defaults: Other defaults than options of sharding have, by their names.
-    arguments: What follows the flags and --, if something may.
+    arguments: The words that follow the flags and --, if some may.
   """
 
   name: str
@@ -319,9 +319,9 @@ def check_program(
 
   Args:
     options: The options, with a model_fn, or None for a model of this project.
-    needed: What a model_fn needs besides.
-    example: What that is, and how it is written.
-    *others: What else is of a model_fn only.
+    needed: The flag that a model_fn needs besides.
+    example: The meaning of that flag, and how it is written.
+    *others: Other flags that are of a model_fn only.
 
   Raises:
     FlagsError: If it does not.
@@ -471,7 +471,7 @@ def refuse(name: str, error: ValueError) -> int:
 
   Args:
     name: The command.
-    error: What was raised of them, as it was caught.
+    error: The exception that was raised of them, as it was caught.
 
   Raises:
     ValueError: If it was not raised on purpose; see `own_errors`.
@@ -486,7 +486,7 @@ def complain(name: str, error: object, exit_code: int = BAD_USE) -> int:
 
   Args:
     name: The command.
-    error: What is wrong.
+    error: The error, or its text.
     exit_code: The exit code.
   """
   print(f"{name}: " + " ".join(str(error).split()), file=sys.stderr)

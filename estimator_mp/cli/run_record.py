@@ -103,7 +103,7 @@ def claimed_model_dir(
 
   Args:
     model_dir: Where checkpoints go; made if it does not exist.
-    identity: What must be the same as in the run whose checkpoints are there,
+    identity: Values that the run whose checkpoints are there must share,
       by the flags of the names.
     folders: The names of the folders that this run makes in it.
 

@@ -49,7 +49,7 @@ _Options = TypeVar("_Options")
 
 @dataclasses.dataclass(frozen=True)
 class _Option:
-  """What a field carries; `option` explains it.
+  """The metadata of a field; `option` explains it.
 
   Attributes:
     kinds: The types that the field's annotation joins.
@@ -84,7 +84,7 @@ def option(
 
   Args:
     default: Its default.
-    help_: What the help of flags says of it.
+    help_: Its description in the help of flags.
     minimum: The least that a number may be.
     choices: The words that a text may be; empty if it may be any.
     maximum: The most that a number may be; None for no limit.
@@ -223,7 +223,7 @@ def check_names(options: type, values: Any) -> None:
 
   Args:
     options: A dataclass of options.
-    values: What should be such a dict.
+    values: The value to check.
 
   Raises:
     ValueError: With the name, and those that are known.
@@ -257,7 +257,7 @@ def checked_pairs(
     name: The option.
     pairs: Its value.
     is_right: Whether something is right in the second place.
-    what: What is.
+    what: A description of such things, for the message.
     example: A pair.
 
   Raises:

@@ -246,7 +246,7 @@ def positions(held: Sequence[ReplicaDevice]) -> list[list[str]]:
   """Returns where devices are on the mesh, as columns of a table for people.
 
   Args:
-    held: What devices hold.
+    held: The contents of devices.
 
   Returns:
     The titles, and a row for each device: its stages, with its replica before

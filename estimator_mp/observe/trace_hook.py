@@ -27,7 +27,7 @@ class TraceHook(traced_steps.TracedSteps):
   example of them.
 
   Attributes:
-    traces: What was traced so far.
+    traces: The traces so far.
   """
 
   def __init__(

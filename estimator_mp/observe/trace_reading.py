@@ -37,7 +37,7 @@ def read_trace(
   The times of ops on a GPU are those in which the host launched them.
 
   Args:
-    metadata: What the step returned, which ran with
+    metadata: The RunMetadata of the step, which ran with
       `RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)`.
     global_step: The step.
     mesh: The devices; those of the plan, if there is one.
@@ -198,7 +198,7 @@ def sent_tensors(
   The signals of control dependencies, which have no bytes, are left out.
 
   Args:
-    metadata: What a traced step returned, with step_stats and
+    metadata: The RunMetadata of a traced step, with step_stats and
       partition_graphs.
     devices: Canonical names of the devices.
 
@@ -262,7 +262,7 @@ def peak_live_bytes(
   TensorLists.
 
   Args:
-    metadata: What a traced step returned, with step_stats and
+    metadata: The RunMetadata of a traced step, with step_stats and
       partition_graphs.
     devices: Canonical names of devices.
   """
@@ -342,7 +342,7 @@ def _last_read(
 ) -> float:
   """Returns when the last reader ended.
 
-  What is made several times, in a loop, is read by the next run of each reader.
+  A tensor that a loop makes again is read by the next run of each reader.
   """
   end = start
   for runs in readers:

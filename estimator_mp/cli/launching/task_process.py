@@ -31,11 +31,11 @@ class TaskProcess:
 
   Attributes:
     task: The task.
-    options: What the process is started with.
+    options: The options of the launch command.
     environment: All variables of its environment.
     cores: The cores that it may use; empty for all of the launcher's.
     output: Where its output goes.
-    guardian: Who is to know its process group.
+    guardian: The guardian that is to know its process group.
   """
 
   task: Task

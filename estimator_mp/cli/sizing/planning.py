@@ -116,7 +116,7 @@ class Plan:
     model: The model.
     parameters: Its trained parameters, counted once for all replicas.
     placement: Where its parts are.
-    devices: What each device needs, replica after replica, stage after stage.
+    devices: The needs of each device, replica after replica, stage after stage.
     measured: The result of its training; None if it was not trained.
   """
 

@@ -55,7 +55,7 @@ def table(options: CapacityOptions, found: Sequence[planning.Plan]) -> str:
 
   Args:
     options: The options of the command.
-    found: What was found.
+    found: The plans, one for each number of stages.
   """
   rows = [["stages", options.family.size, *_TITLES, "planned", "measured"]]
   first = found[0]
