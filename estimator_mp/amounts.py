@@ -1,5 +1,6 @@
 """Amounts as people read and write them: bytes, FLOPs, counts; tables."""
 
+import fractions
 import re
 from collections.abc import Iterable, Sequence
 
@@ -80,14 +81,24 @@ def parse_bytes(text: str) -> int:
       TiB.
 
   Raises:
-    ValueError: If it is no such text, or less than a byte.
+    ValueError: If it is no such text. The message continues a line that begins
+      with the text.
   """
   match = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kKMGT]?i?B?)", text.strip())
   unit = _BYTES.get(match[2]) if match else None
-  num_bytes = int(float(match[1]) * unit) if match and unit else 0
-  if not num_bytes:
+  if match is None or unit is None:
     raise ValueError(
-      f"{text} is not an amount of memory; write it like 256MiB, 16GB or "
-      "1000000"
+      "is not an amount of bytes; write it like 256MiB, 16GB or 1000000"
     )
-  return num_bytes
+  return int(fractions.Fraction(match[1]) * unit)
+
+
+def format_bytes(num_bytes: int) -> str:
+  """Returns a text such as "256MiB", which `parse_bytes` reads as the number.
+
+  Args:
+    num_bytes: The number; it keeps all of its digits.
+  """
+  exact = [unit for unit, size in _BYTES.items() if num_bytes % size == 0]
+  unit = min(exact, key=lambda unit: num_bytes // _BYTES[unit])
+  return f"{num_bytes // _BYTES[unit]}{unit}"

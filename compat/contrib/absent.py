@@ -1,4 +1,4 @@
-"""What is said about the names of tf.contrib that compat does not bring."""
+"""Errors for the names of tf.contrib that compat does not bring."""
 
 import importlib
 import importlib.abc

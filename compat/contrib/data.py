@@ -83,7 +83,7 @@ def sloppy_interleave(
 ) -> Callable[[tf.data.Dataset], tf.data.Dataset]:
   """Returns a transformation for Dataset.apply that maps and mixes.
 
-  What is not ready is passed over, so the order is not always the same.
+  An element not ready is passed over, so the order is not always the same.
 
   Args:
     map_func: makes a dataset of an element.

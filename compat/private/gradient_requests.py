@@ -62,7 +62,7 @@ class GradientRequestHandler(Protocol):
     Args:
       targets: The tensors whose gradients are wanted.
       sources: The tensors and variables with respect to which they are.
-      grad_ys: What the chain rule starts with, for each target, as the caller
+      grad_ys: The start of the chain rule, for each target, as the caller
         gave it; None for ones.
       compute: Makes gradient ops, for these or for others.
 
@@ -80,7 +80,7 @@ class GradientRequestHandler(Protocol):
   def add_terms(self, terms: list[tf.Tensor]) -> tf.Tensor:
     """Is called for a gradient whose terms are on several devices.
 
-    What it makes is colocated with the forward op, unless it says otherwise.
+    Its ops are colocated with the forward op, unless it says otherwise.
 
     Args:
       terms: The terms, in the order in which a single device adds them.

@@ -86,7 +86,7 @@ def replace_input(op: tf.Operation, index: int, tensor: tf.Tensor) -> None:
   Args:
     op: The op.
     index: Which of its inputs.
-    tensor: What to read instead.
+    tensor: The tensor to read instead.
   """
   op._update_input(index, tensor)
 
@@ -189,7 +189,7 @@ def import_ops(
 
   Args:
     definition: The ops, without functions.
-    inputs: What they read that is not among them, by name.
+    inputs: The tensors they read that are not among them, by name.
     scope: A scope for their names; a number is added if it is taken. With ""
       their names are free, and stay.
 
@@ -238,7 +238,7 @@ def before_finalization(graph: tf.Graph, call: Callable[[], None]) -> None:
 
   Args:
     graph: A graph that is not finalized yet.
-    call: What to call, once, before the graph is finalized.
+    call: The function to call, once, before the graph is finalized.
   """
   finalize = graph.finalize
 

@@ -165,7 +165,7 @@ class Body:
   Attributes:
     graph: Its graph.
     inputs: Its arguments there.
-    outputs: What it returns.
+    outputs: The tensors that it returns.
     reads: The arguments that are lists or variables, by the names of the ops
       that read them. Those ops are placeholders here.
   """

@@ -39,7 +39,7 @@ def make(options: dict[str, Any]) -> ReferenceLikeVariable:
   """Returns a resource variable for what would have been a reference.
 
   Args:
-    options: What `tf.compat.v1.variable_creator_scope` tells a creator.
+    options: The arguments of a `tf.compat.v1.variable_creator_scope` creator.
   """
   known = {name: x for name, x in options.items() if name in _ACCEPTED}
   return ReferenceLikeVariable(**known)

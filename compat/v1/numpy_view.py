@@ -158,7 +158,7 @@ _NOT_FOR_STAR = {*BUILTINS, "abs", "max", "min", "pow", "round"}
 class NumpyView(types.ModuleType):
   """Looks like the numpy that a program of TensorFlow 1 was written for.
 
-  What a program sets on it is set on numpy, for all modules to see: programs
+  An attribute set on it is set on numpy, for all modules to see: programs
   replaced `np.load` so.
   """
 

@@ -45,7 +45,7 @@ def getargspec(func: Any) -> ArgSpec:
 
 
 def _load_source(name: str, pathname: str, file: Any = None) -> Any:
-  """What imp.load_source did: runs a file as a module of a name."""
+  """Runs a file as a module of a name, as imp.load_source did."""
   del file  # It was the open file, and is opened again.
   spec = importlib.util.spec_from_file_location(name, pathname)
   if spec is None or spec.loader is None:

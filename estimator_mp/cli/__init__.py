@@ -1,4 +1,4 @@
-"""The commands: train, inspect, trace, compare, predict, capacity, launch.
+"""The commands of estimator-mp, such as train, inspect and compare.
 
 In: a command line. Out: an exit code, files and words for people.
 """

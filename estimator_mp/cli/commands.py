@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from estimator_mp import amounts, json_values
+from estimator_mp import json_values
 from estimator_mp.cli import own_errors
 from estimator_mp.config import options as options_lib
 from estimator_mp.config import replica_options, sharding_options
@@ -86,14 +86,14 @@ class Command(Generic[_Options]):
 
   Attributes:
     name: Its name.
-    summary: What it does, in a line.
+    summary: A line that describes it.
     options: A dataclass of its options; its field `sharding`, if it has one,
       has those of sharding.
     groups: The headings of its flags, in order.
     module: The module whose `run_command` does it, by its whole name.
     without: The options of sharding that it has no use for.
     defaults: Other defaults than options of sharding have, by their names.
-    arguments: What follows the flags and --, if something may.
+    arguments: The words that follow the flags and --, if some may.
   """
 
   name: str
@@ -319,9 +319,9 @@ def check_program(
 
   Args:
     options: The options, with a model_fn, or None for a model of this project.
-    needed: What a model_fn needs besides.
-    example: What that is, and how it is written.
-    *others: What else is of a model_fn only.
+    needed: The flag that a model_fn needs besides.
+    example: The meaning of that flag, and how it is written.
+    *others: Other flags that are of a model_fn only.
 
   Raises:
     FlagsError: If it does not.
@@ -418,22 +418,6 @@ def parse_params(text: str | None) -> dict[str, Any] | None:
   return value
 
 
-def parse_bytes(flag: str, text: str) -> int:
-  """Returns the bytes that a flag's value means.
-
-  Args:
-    flag: The flag that has it.
-    text: As for `amounts.parse_bytes`.
-
-  Raises:
-    FlagsError: If it is no amount of memory.
-  """
-  try:
-    return amounts.parse_bytes(text)
-  except ValueError as error:
-    raise FlagsError(f"--{flag}={error}") from error
-
-
 def check_one_process(aggregation: str) -> None:
   """Raises if gradients are to be summed over processes.
 
@@ -487,7 +471,7 @@ def refuse(name: str, error: ValueError) -> int:
 
   Args:
     name: The command.
-    error: What was raised of them, as it was caught.
+    error: The exception that was raised of them, as it was caught.
 
   Raises:
     ValueError: If it was not raised on purpose; see `own_errors`.
@@ -502,7 +486,7 @@ def complain(name: str, error: object, exit_code: int = BAD_USE) -> int:
 
   Args:
     name: The command.
-    error: What is wrong.
+    error: The error, or its text.
     exit_code: The exit code.
   """
   print(f"{name}: " + " ".join(str(error).split()), file=sys.stderr)

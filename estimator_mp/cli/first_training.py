@@ -36,11 +36,11 @@ def act_instead(
     act: Is called with the Estimator and the input_fn.
 
   Returns:
-    What `act` returns.
+    The result of `act`.
 
   Raises:
     FlagsError: If the program trains no Estimator, or one that is sharded.
-    Exception: What `act` raises, or the program itself.
+    Exception: Any exception of `act`, or of the program itself.
   """
   name = " ".join(words)
   acted: futures.Future[_T] = futures.Future()

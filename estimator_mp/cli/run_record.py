@@ -10,7 +10,7 @@ import socket
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from estimator_mp import json_values
+from estimator_mp import amounts, json_values
 from estimator_mp.cli import checkpoints
 from estimator_mp.config import files
 from estimator_mp.session import whole_checkpoints
@@ -24,7 +24,6 @@ _OPTIONS_FILE = "options.json"
 _LOCK_FILE = "run.lock"
 # What file systems say that have no locks; there two processes are not noticed.
 _NO_LOCKS = (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP)
-_MEGABYTE = 1e6
 
 
 class ModelDirError(RuntimeError):
@@ -104,7 +103,7 @@ def claimed_model_dir(
 
   Args:
     model_dir: Where checkpoints go; made if it does not exist.
-    identity: What must be the same as in the run whose checkpoints are there,
+    identity: Values that the run whose checkpoints are there must share,
       by the flags of the names.
     folders: The names of the folders that this run makes in it.
 
@@ -297,7 +296,7 @@ def _read_json(path: str) -> dict[str, Any] | None:
 
 def _sizes(devices: dict[str, int]) -> str:
   return ", ".join(
-    f"{device} {size / _MEGABYTE:.3f} MB" for device, size in devices.items()
+    f"{device} {amounts.amount(size, 'B')}" for device, size in devices.items()
   )
 
 

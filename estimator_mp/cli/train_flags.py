@@ -28,6 +28,10 @@ _DEFAULTS: Mapping[str, Any] = MappingProxyType(
   {"mesh": "stage:3", "num_micro_batches": 4}
 )
 
+# The trace says where ops ran; a comparison would come a step too late. And
+# nothing is exported.
+_NOT_OF_A_STEP = ("verify_placement", "export_shards")
+
 _Options = TypeVar("_Options")
 
 
@@ -170,17 +174,11 @@ class TrainOptions(ModelOptions):
 
 
 @dataclasses.dataclass(frozen=True)
-class TraceOptions(ModelOptions):
-  """Options of a trace: of the last of some steps of training."""
+class StepOptions(ModelOptions):
+  """Options of a command that looks at the last of some steps of training."""
 
   step: int = _output(
     20, "The step to trace. The first steps are slower than others.", minimum=1
-  )
-  out: str = _output(
-    "trace",
-    "Directory for step_N.png, step_N.svg and step_N.json, which"
-    " chrome://tracing and ui.perfetto.dev show.",
-    is_path=True,
   )
 
   def __post_init__(self) -> None:
@@ -205,6 +203,25 @@ class TraceOptions(ModelOptions):
       # Estimator saves the first step and the last; no others.
       save_checkpoints_steps=self.step + 1,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class TraceOptions(StepOptions):
+  """Options of the trace of a step."""
+
+  out: str = _output(
+    "trace",
+    "Directory for step_N.png, step_N.svg and step_N.json, which"
+    " chrome://tracing and ui.perfetto.dev show.",
+    is_path=True,
+  )
+
+
+@dataclasses.dataclass(frozen=True)
+class TrafficOptions(StepOptions):
+  """Options of the traffic of a step."""
+
+  largest: int = _output(10, "Number of the largest tensors to list.")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -259,15 +276,23 @@ TRACE = _ModelCommand(
   TraceOptions,
   (_data, options_lib.SHARDING, _output),
   "estimator_mp.cli.run_trace",
-  # The trace says where ops ran; a comparison would come a step too late. And
-  # nothing is exported.
-  ("verify_placement", "export_shards"),
+  _NOT_OF_A_STEP,
+  defaults=_DEFAULTS,
+)
+TRAFFIC = _ModelCommand(
+  "traffic",
+  "Lists the bytes and tensors that a training step sends between devices.",
+  TrafficOptions,
+  (_data, options_lib.SHARDING, _output),
+  "estimator_mp.cli.run_traffic",
+  _NOT_OF_A_STEP,
   defaults=_DEFAULTS,
 )
 
 
 parse = TRAIN.parse
 parse_trace = TRACE.parse
+parse_traffic = TRAFFIC.parse
 
 
 def _check_batch(size: int, num_replicas: int, count: int) -> None:

@@ -38,7 +38,7 @@ def show_tensorflow(options: commands.ProgramOptions, *names: str) -> None:
   """Gives the user's program the TensorFlow that it asks for.
 
   Args:
-    options: What is asked for; a module that is its program belongs to it,
+    options: The options; a module that is their program belongs to it,
       even if it is installed.
     *names: Its functions, module:function; their packages belong to it, too.
 
@@ -70,7 +70,7 @@ def load_function(
     flag: The flag, without dashes.
     name: Its value, module:function; the module is looked for in the user's
       directory too.
-    fix: What to do if it raises.
+    fix: The advice if it raises.
 
   Raises:
     ValueError: If there is no such function, or the module cannot be imported;
@@ -127,9 +127,9 @@ def error_of_user(
   """Returns an error in one line, with the user's line that raised it.
 
   Args:
-    what: What raised it.
-    error: What was raised.
-    fix: What to do.
+    what: The function that raised it.
+    error: The exception.
+    fix: The advice.
   """
   frames = traceback.extract_tb(error.__traceback__)
   place = failures.where((x.filename, x.lineno or 0) for x in frames)

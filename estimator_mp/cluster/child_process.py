@@ -27,7 +27,7 @@ class ChildProcess:
     Args:
       module: The module, by its whole name.
       arguments: Its arguments.
-      environment: What its environment has besides.
+      environment: Variables that its environment has besides.
     """
     paths = os.pathsep.join(path for path in sys.path if path)
     self._errors = tempfile.TemporaryFile()  # noqa: SIM115

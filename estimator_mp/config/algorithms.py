@@ -48,7 +48,7 @@ class Case:
   def is_small(self) -> bool:
     """Whether steps cost more than bytes.
 
-    What is unknown counts as large: a large tensor loses more by the wrong
+    An unknown size counts as large: a large tensor loses more by the wrong
     choice.
     """
     return self.num_bytes is not None and self.num_bytes < SMALL_BYTES
@@ -59,7 +59,7 @@ class Algorithm:
   """A way of summing what several devices have, on each of them.
 
   Attributes:
-    summary: What it does, as docs/replicas.md says it.
+    summary: Its description in docs/replicas.md.
     link_bytes: How many bytes of b a link carries, as docs/replicas.md says.
     steps: In how many steps, as docs/replicas.md says.
     use: When "auto" takes it, as docs/replicas.md says.

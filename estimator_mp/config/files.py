@@ -19,8 +19,8 @@ def write_whole(path: str, content: str | bytes) -> None:
 
   Args:
     path: Its path.
-    content: What is to be in it. If it cannot be written, the file stays what
-      it was.
+    content: The new content. If it cannot be written, the file stays what it
+      was.
   """
   temporary = f"{path}.{os.getpid()}.tmp"
   mode = "wb" if isinstance(content, bytes) else "w"
@@ -39,7 +39,7 @@ def write_json(path: str, value: Any) -> None:
 
   Args:
     path: Its path.
-    value: What is to be in it.
+    value: The value to write.
   """
   write_whole(path, json.dumps(value, indent=1) + "\n")
 
@@ -50,7 +50,7 @@ def read_json(path: str, newest: int, otherwise: str) -> dict[str, Any]:
   Args:
     path: Its path.
     newest: The newest format that is known.
-    otherwise: What to do if not to upgrade.
+    otherwise: The alternative to upgrading, for the message.
 
   Raises:
     FormatError: If a newer library wrote it.
@@ -79,7 +79,7 @@ def check_format(
     values: The JSON object that is in it. Its "format" is a number; files of
       before there were numbers have none, and are of format 1.
     newest: The newest format that is known.
-    otherwise: What to do if not to upgrade.
+    otherwise: The alternative to upgrading, for the message.
 
   Raises:
     FormatError: If a newer library wrote it.

@@ -34,7 +34,7 @@ class MeasuredCosts:
     """Returns the costs that `to_dict` wrote.
 
     Args:
-      values: What it returned.
+      values: The result of `to_dict`.
 
     Raises:
       ValueError: If they are malformed; the message says how.
@@ -60,7 +60,7 @@ class MeasuredCosts:
     """Returns the costs that `to_json` wrote.
 
     Args:
-      text: What it returned.
+      text: The result of `to_json`.
 
     Raises:
       ValueError: If it is not valid JSON, or does not hold costs.

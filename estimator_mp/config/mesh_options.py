@@ -41,18 +41,18 @@ class MeshOptions:
       Ops that model_fn itself places by `estimator_mp.stage` or `tf.device`
       stay there.
     memory_limit: Memory limit of a device for the automatic placement, in
-      bytes: weights with gradients and two slots, and activations. None for no
-      limit.
+      bytes, or as text such as "500MB" or "256MiB": weights with gradients and
+      two slots, and activations. None for no limit.
     measured_costs: The `MeasuredCosts` of `measure_costs`, or the path of the
       file that they were saved to, which is read at once. The automatic
       placement and the schedule "auto" then use these seconds. None for
       estimates from FLOPs and bytes.
     verify_placement: Whether the first step of a session checks that each op
       ran on its planned device.
-    logical_gpu_bytes: Bytes of memory of each logical GPU, if the mesh needs
-      more GPUs than this machine has: `run_config` then divides each GPU into
-      several devices. They are for checks, and compute in turns. None: too few
-      GPUs are an error.
+    logical_gpu_bytes: Bytes of memory of each logical GPU, as an integer or as
+      text such as "2GiB", if the mesh needs more GPUs than this machine has:
+      `run_config` then divides each GPU into several devices. They are for
+      checks, and compute in turns. None: too few GPUs are an error.
   """
 
   mesh: str = _option(
@@ -66,20 +66,20 @@ class MeshOptions:
     " GPUs, or virtual CPU devices if it has none.",
   )
   # The name of a strategy, rules, a path or a Placement.
-  placement: Any = _option(  # noqa: RUF009 It returns a field.
+  placement: Any = _option(
     "auto",
     f"{_STRATEGIES}. Or rules as JSON, pairs of a regular expression for names"
     ' and a stage: [["layer_[0-5]/", 0], [".*", 1]]. Or the path of a'
     " placement.json.",
   )
-  memory_limit: int | None = _option(
+  memory_limit: options.Bytes | None = _option(
     None,
-    "Memory limit of a device for --placement=auto, in bytes: weights with"
-    " gradients and two slots, and activations.",
+    "Memory limit of a device for --placement=auto: weights with gradients and"
+    " two slots, and activations.",
     minimum=1,
   )
   # A path or MeasuredCosts.
-  measured_costs: Any = _option(  # noqa: RUF009 It returns a field.
+  measured_costs: Any = _option(
     None,
     "Path of a file written by MeasuredCosts.save. The placement auto and the"
     " schedule auto then use its measured seconds instead of estimates.",
@@ -88,9 +88,9 @@ class MeshOptions:
     True,
     "Check that the first step ran each op on its planned device.",
   )
-  logical_gpu_bytes: int | None = _option(
+  logical_gpu_bytes: options.Bytes | None = _option(
     None,
-    "Bytes of each logical GPU. If the mesh needs more GPUs than this machine"
+    "Memory of each logical GPU. If the mesh needs more GPUs than this machine"
     " has, each GPU is divided into logical GPUs; without this option, that is"
     " an error.",
     minimum=_LEAST_GPU_BYTES,

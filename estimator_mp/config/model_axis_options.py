@@ -33,13 +33,14 @@ class ModelAxisOptions(MeshOptions):
       "by_shard" draws each shard by itself, from a seed that follows from name
       and shard, so that no device makes a whole one.
     plain_initial_bytes: Maximum bytes of a variable that "plain" initializes
-      whole. A larger one is drawn by shard.
+      whole, as an integer or as text such as "256MiB". A larger one is drawn by
+      shard.
     export_shards: Whether a SavedModel keeps the split, for serving on as many
       devices. By default it is the plain model's, which any server loads.
   """
 
   # "auto" or rules.
-  split: Any = _option(  # noqa: RUF009 It returns a field.
+  split: Any = _option(
     split_rules.AUTO,
     "Variables that are split over the model axis: auto, or rules as JSON,"
     " pairs of a regular expression for names and a dimension; mod, div,"
@@ -57,9 +58,9 @@ class ModelAxisOptions(MeshOptions):
     " for each shard.",
     choices=("plain", "by_shard"),
   )
-  plain_initial_bytes: int = _option(
+  plain_initial_bytes: options.Bytes = _option(
     _PLAIN_INITIAL_BYTES,
-    "Maximum size, in bytes, of a split variable that --initial_values=plain"
+    "Maximum size of a split variable that --initial_values=plain"
     " initializes whole; larger ones are initialized by shard.",
   )
   export_shards: bool = _option(

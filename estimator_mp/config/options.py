@@ -5,7 +5,7 @@ new option is one field of the dataclass, and nothing else:
 
     num_micro_batches: int = option(1, "Slices of a batch.", minimum=1)
 
-The annotation is its type: bool, int, float, str, `tuple[str, ...]`,
+The annotation is its type: bool, int, float, str, `Bytes`, `tuple[str, ...]`,
 `tuple[int, ...]`, each of them perhaps `| None`. A field with another
 annotation is checked by the dataclass itself, which takes what JSON makes of
 it: lists, dicts and texts.
@@ -20,14 +20,17 @@ import re
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
-from estimator_mp import json_values
+from estimator_mp import amounts, json_values
 
 from absl import flags
 
 # The heading of the flags of sharding in the help.
 SHARDING = "Sharding"
+# An amount of bytes: given as an integer or as text such as "256MiB", and held
+# as an integer.
+Bytes: TypeAlias = Annotated[Any, "bytes"]
 _TEXTS = tuple[str, ...]
 _INTEGERS = tuple[int, ...]
 _WORDS: Mapping[Any, str] = {
@@ -35,6 +38,7 @@ _WORDS: Mapping[Any, str] = {
   int: "an integer",
   float: "a number",
   str: "a string",
+  Bytes: "an amount of bytes",
   _TEXTS: "a list of strings",
   _INTEGERS: "a list of integers",
   types.NoneType: "None",
@@ -45,7 +49,7 @@ _Options = TypeVar("_Options")
 
 @dataclasses.dataclass(frozen=True)
 class _Option:
-  """What a field carries; `option` explains it.
+  """The metadata of a field; `option` explains it.
 
   Attributes:
     kinds: The types that the field's annotation joins.
@@ -80,7 +84,7 @@ def option(
 
   Args:
     default: Its default.
-    help_: What the help of flags says of it.
+    help_: Its description in the help of flags.
     minimum: The least that a number may be.
     choices: The words that a text may be; empty if it may be any.
     maximum: The most that a number may be; None for no limit.
@@ -117,12 +121,12 @@ def joined_attributes(groups: Sequence[type]) -> str:
 
 def _fields(options: type) -> dict[str, _Option]:
   """Returns the options of a dataclass by name; other fields are none."""
-  hints = typing.get_type_hints(options)
+  hints = typing.get_type_hints(options, include_extras=True)
   found = {}
   for field in dataclasses.fields(options):
     if "option" in field.metadata:
       hint = hints[field.name]
-      is_union = isinstance(hint, types.UnionType)
+      is_union = typing.get_origin(hint) in (types.UnionType, typing.Union)
       kinds = typing.get_args(hint) if is_union else (hint,)
       described = field.metadata["option"]
       found[field.name] = dataclasses.replace(described, kinds=kinds)
@@ -142,6 +146,8 @@ def names(options: type, but: Sequence[str] = ()) -> tuple[str, ...]:
 def check(instance: Any) -> None:
   """Raises if an option has a wrong type, or a value that it cannot have.
 
+  Amounts of bytes that are text become integers.
+
   Args:
     instance: An instance of a dataclass of options.
 
@@ -154,9 +160,10 @@ def check(instance: Any) -> None:
       if not any(_is_a(value, kind) for kind in described.kinds):
         words = " or ".join(_WORDS[kind] for kind in described.kinds)
         raise ValueError(f"{name}={value!r} has the wrong type; give {words}")
-      problem = _problem(described, value)
-      if problem:
-        raise ValueError(f"{name}={value!r} {problem}")
+      try:
+        object.__setattr__(instance, name, _held(described, value))
+      except ValueError as error:
+        raise ValueError(f"{name}={value!r} {error}") from error
 
 
 def _is_a(value: Any, kind: Any) -> bool:
@@ -166,10 +173,26 @@ def _is_a(value: Any, kind: Any) -> bool:
     return is_list and all(_is_a(x, part) for x in value)
   if kind is float:
     kind = int | float
+  if kind == Bytes:
+    kind = int | str
   # True is an int for Python, but not for people.
   return isinstance(value, kind) and (
     kind is bool or not isinstance(value, bool)
   )
+
+
+def _held(described: _Option, value: Any) -> Any:
+  """Returns a value of the right type as the option holds it.
+
+  Raises:
+    ValueError: If the option cannot have it. The message follows the value.
+  """
+  if Bytes in described.kinds and isinstance(value, str):
+    value = amounts.parse_bytes(value)
+  problem = _problem(described, value)
+  if problem:
+    raise ValueError(problem)
+  return value
 
 
 def _problem(described: _Option, value: Any) -> str | None:
@@ -200,7 +223,7 @@ def check_names(options: type, values: Any) -> None:
 
   Args:
     options: A dataclass of options.
-    values: What should be such a dict.
+    values: The value to check.
 
   Raises:
     ValueError: With the name, and those that are known.
@@ -234,7 +257,7 @@ def checked_pairs(
     name: The option.
     pairs: Its value.
     is_right: Whether something is right in the second place.
-    what: What is.
+    what: A description of such things, for the message.
     example: A pair.
 
   Raises:
@@ -369,13 +392,15 @@ def _flag(name: str, described: _Option) -> flags.Flag:
   help_, default = described.help, described.default
   if described.choices:
     help_ = f"{help_} One of: {', '.join(described.choices)}."
+  if Bytes in described.kinds:
+    help_ = f"{help_} An integer, or such as 500MB or 256MiB."
   if _TEXTS in described.kinds:
     default = ",".join(default) or None
   elif not described.is_known and not isinstance(default, str | None):
     default = json.dumps(to_plain(default))
   return flags.Flag(
     _Parser(described),
-    _Serializer(),
+    _Serializer(described),
     name,
     default,
     help_,
@@ -397,10 +422,7 @@ class _Parser(flags.ArgumentParser):
 
   def parse(self, argument: Any) -> Any:
     value = self._read(argument) if isinstance(argument, str) else argument
-    problem = _problem(self._described, value)
-    if problem:
-      raise ValueError(problem)
-    return value
+    return _held(self._described, value)
 
   def _read(self, argument: str) -> Any:
     if bool in self._kinds:
@@ -443,7 +465,12 @@ def _positive_number(argument: str) -> float:
 class _Serializer(flags.ArgumentSerializer):
   """Writes a default as the command line has it."""
 
+  def __init__(self, described: _Option):
+    self._kinds = described.kinds
+
   def serialize(self, value: Any) -> str:
+    if Bytes in self._kinds:
+      return amounts.format_bytes(value)
     if isinstance(value, tuple):
       return ",".join(map(str, value)) or "none"
     return str(value).lower() if isinstance(value, bool) else str(value)

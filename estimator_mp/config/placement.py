@@ -19,8 +19,6 @@ from estimator_mp.config import options
 if typing.TYPE_CHECKING:  # Options are checked before TensorFlow is imported.
   from estimator_mp import mesh as mesh_lib
 
-_MEGABYTE = 1e6
-
 
 @dataclasses.dataclass(frozen=True)
 class Strategy:
@@ -210,7 +208,7 @@ class Placement:
 
     Where stages have several devices it has a line for each of them.
     """
-    titles = ["stage", "device", "layers", "parameters", "MB"]
+    titles = ["stage", "device", "layers", "parameters", "variables"]
     rows = [[str(s.stage), s.device, ", ".join(s.layers)] for s in self.stages]
     held: Sequence[Any] = self.stages
     if self.replicas:
@@ -231,7 +229,7 @@ class Placement:
       sent = sum(transfer.num_bytes for transfer in self.transfers)
       lines.append(
         f"sent between devices each step: {len(self.transfers)} tensors, "
-        f"{sent / _MEGABYTE:.3f} MB"
+        f"{amounts.amount(sent, 'B')}"
       )
     return "\n".join(lines)
 
@@ -248,7 +246,7 @@ def positions(held: Sequence[ReplicaDevice]) -> list[list[str]]:
   """Returns where devices are on the mesh, as columns of a table for people.
 
   Args:
-    held: What devices hold.
+    held: The contents of devices.
 
   Returns:
     The titles, and a row for each device: its stages, with its replica before
@@ -263,10 +261,10 @@ def positions(held: Sequence[ReplicaDevice]) -> list[list[str]]:
 
 
 def _numbers(held: Sequence[Any]) -> list[str]:
-  """Returns the parameters and megabytes of some devices or stages."""
+  """Returns the parameters and bytes of some devices or stages, for people."""
   parameters = sum(x.parameters for x in held)
-  megabytes = sum(x.variable_bytes for x in held) / _MEGABYTE
-  return [f"{parameters:,}", f"{megabytes:.3f}"]
+  num_bytes = sum(x.variable_bytes for x in held)
+  return [f"{parameters:,}", amounts.amount(num_bytes, "B")]
 
 
 def _made(kind: type, values: Mapping[str, Any]) -> Any:

@@ -32,10 +32,10 @@ class ReplicaOptions(MeshOptions):
     horovod_op: Reduction of the gradients and losses of processes by Horovod:
       their "mean", as is its default, or their "sum".
     bucket_bytes: Maximum bytes of dense gradients in one bucket, which is
-      summed at once. A gradient of that size is summed alone. 0 sums each
-      alone.
-    chunk_bytes: Maximum bytes of the chunks that a dense gradient is summed in;
-      None sums it whole.
+      summed at once, as an integer or as text such as "1MB". A gradient of that
+      size is summed alone. 0 sums each alone.
+    chunk_bytes: Maximum bytes of the chunks that a dense gradient is summed in,
+      as an integer or as text such as "1MB"; None sums it whole.
     compression: Compression of the gradients that replicas send: "none" sends
       all, "float16" and "bfloat16" all in half precision, "top_k" the largest
       entries. The residual of a step is added to the next step's gradient.
@@ -68,15 +68,15 @@ class ReplicaOptions(MeshOptions):
     " processes.",
     choices=("mean", "sum"),
   )
-  bucket_bytes: int = _option(
+  bucket_bytes: options.Bytes = _option(
     65536,
-    "Maximum bytes of gradients in one bucket, which replicas sum at once; a"
+    "Maximum size of gradients in one bucket, which replicas sum at once; a"
     " larger gradient is summed alone.",
   )
-  chunk_bytes: int | None = _option(
+  chunk_bytes: options.Bytes | None = _option(
     None,
-    "Bytes of the chunks that a larger gradient is summed in; by default it is"
-    " summed whole.",
+    "Maximum size of the chunks that a larger gradient is summed in; by default"
+    " it is summed whole.",
     minimum=1,
   )
   compression: str = _option(

@@ -142,7 +142,7 @@ def check_config(config: ShardingConfig) -> None:
   """Raises if something is no ShardingConfig.
 
   Args:
-    config: What should be one.
+    config: The value to check.
 
   Raises:
     ValueError: If it is none.

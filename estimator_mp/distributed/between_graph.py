@@ -63,7 +63,7 @@ def run_task(
 
   Args:
     estimator: The Estimator, whose config is of `estimator_mp.run_config`.
-    train_spec: What it trains on.
+    train_spec: The TrainSpec.
     run: The run; the task of its cluster is no evaluator.
     lost_after: After how many seconds a silent parameter server is lost.
 

@@ -149,7 +149,7 @@ class Run:
     it any more.
 
     Args:
-      tasks: Who else works in the run.
+      tasks: The other tasks of the run.
     """
     for task in tasks:
       with status.Probe(self.cluster.address(task)) as probe:

@@ -68,7 +68,7 @@ def run(
 
   Args:
     estimator: The Estimator.
-    train_spec: What the chief trains; its `max_steps` are the end, too.
+    train_spec: The chief's TrainSpec; its `max_steps` are the end, too.
     eval_spec: How to evaluate.
     cluster: The cluster.
     startup_timeout: For how many seconds the chief of a run may be away before

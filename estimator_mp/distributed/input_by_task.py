@@ -110,7 +110,7 @@ def of_train_spec(
   """Returns a TrainSpec whose tasks read their own parts of the data.
 
   Args:
-    spec: What to train on. It is returned as it is if its input_fn does not
+    spec: The TrainSpec. It is returned as it is if its input_fn does not
       take an `input_context`, and for Horovod's processes, each of which knows
       itself which one it is.
     config: How the model is sharded.

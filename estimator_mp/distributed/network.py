@@ -32,7 +32,7 @@ def ask_interface(request: int, name: str, flags: int = 0) -> int:
   Args:
     request: `GET_FLAGS` or `SET_FLAGS`.
     name: The interface.
-    flags: What to set.
+    flags: The flags to set.
 
   Raises:
     OSError: If it does not say, or that is not permitted.

@@ -55,11 +55,11 @@ def run(
     raise_if_stopped: Raises if lost tasks are no longer waited for.
 
   Returns:
-    What `train` returns.
+    The result of `train`.
 
   Raises:
     LostTaskError: If a task does not come back.
-    Exception: What `train` raises for another reason.
+    Exception: Any other exception of `train`.
   """
   broken = 0
   with (

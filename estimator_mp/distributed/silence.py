@@ -21,7 +21,7 @@ class Silence:
   """How long one task has not answered.
 
   Attributes:
-    name: What messages call the task: its name, and its address.
+    name: The task in messages: its name, and its address.
     is_lost: Whether it was silent for too long; for good.
   """
 
@@ -31,7 +31,7 @@ class Silence:
     """Begins with a task that has not answered yet.
 
     Args:
-      name: What messages call the task.
+      name: The task in messages.
       heartbeat_timeout: After how many seconds it is named.
       lost_after: After how many seconds it is lost.
       now: The time in seconds, as in all other calls.

@@ -51,7 +51,7 @@ class LostTaskError(TaskError, SystemExit):
     """Makes the error.
 
     Args:
-      text: What is wrong, and what to do.
+      text: The problem, and the fix.
     """
     super().__init__(text)
     self.code = tasks_lib.LOST_A_TASK
@@ -62,7 +62,7 @@ class Status:
   """The answer of a server about itself.
 
   Attributes:
-    task: Who it is; None if it does not say.
+    task: The task that answered; None if it does not say.
     start: Equal for two answers if the process was not started anew between
       them: TensorFlow numbers the devices of each server at random.
   """
@@ -173,7 +173,7 @@ def check_is(task: tasks_lib.Task, address: str, found: Status) -> None:
   Args:
     task: Whose it should be.
     address: Where it listens, host:port.
-    found: What it says.
+    found: The answer.
 
   Raises:
     TaskError: If it is another one's.

@@ -206,7 +206,7 @@ def _train_here(
 ) -> tuple[Any, Any] | None:
   """Trains and evaluates in turn, from a whole checkpoint, until it is stopped.
 
-  What has another type is left to tf.estimator, which says what is wrong.
+  Specs of other types are left to tf.estimator, which says what is wrong.
   """
   if isinstance(estimator, tf.compat.v1.estimator.Estimator):
     whole_checkpoints.leave_out_broken(estimator.model_dir)
@@ -278,7 +278,7 @@ def _check_seconds(name: str, seconds: float) -> None:
 def _read_by_task(estimator: Any, train_spec: Any) -> Any:
   """Returns a TrainSpec whose tasks read their own parts of the data.
 
-  What is no TrainSpec, or for no sharded Estimator, is left to tf.estimator.
+  A value that is no TrainSpec, or for no sharded Estimator, is left to it.
   """
   if not isinstance(estimator, tf.compat.v1.estimator.Estimator):
     return train_spec

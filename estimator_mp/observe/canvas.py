@@ -123,7 +123,7 @@ class Canvas:
     Args:
       corner: That corner.
       size: Its width and height.
-      color: What it is filled with.
+      color: The colour of its area.
       edge: The colour of its border and hatching; None for no border.
       hatch: Its hatching in matplotlib's words.
       line_width: The points of its border.
@@ -163,7 +163,7 @@ class Canvas:
       points: Where it goes.
       color: Its colour, and that of the label.
       width: Its points.
-      label: What stands on the middle one of its parts, if something does.
+      label: The text on the middle one of its parts, if there is one.
     """
     if len(points) > 2:
       self.line(points[:-1], color, width)
@@ -234,7 +234,7 @@ class Picture:
   Attributes:
     width: Its width in inches.
     height: Its height.
-    canvas: What `draw` draws on.
+    canvas: The canvas that `draw` draws on.
   """
 
   width: float

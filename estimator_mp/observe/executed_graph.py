@@ -64,12 +64,12 @@ def node_stats(
 ) -> Iterator[tuple[str, Any]]:
   """Yields a canonical device name and a NodeExecStats for each run of an op.
 
-  What a GPU's own tracer adds (streams, copies) is left out: it names no task.
+  Left out are entries of a GPU's own tracer (streams, copies), without a task.
   So are the entries that the tasks of a cluster make for what they received
   from each other: these have no op, and no dtype.
 
   Args:
-    metadata: What a traced step returned.
+    metadata: The RunMetadata of a traced step.
   """
   for stats in metadata.step_stats.dev_stats:
     if stats.device.startswith("/job:"):

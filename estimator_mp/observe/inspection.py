@@ -46,7 +46,7 @@ class StageCosts:
     weight_bytes: All its variables, with statistics and optimizer slots, and
       a gradient for each trainable one; that of a table is the rows that the
       batch looks up.
-    activation_bytes: What its forward ops make, all of it at a time.
+    activation_bytes: The bytes of all that its forward ops make.
   """
 
   flops: int
@@ -83,7 +83,7 @@ class InspectedReplicas:
   Attributes:
     variables: "mirrored" or "shared".
     optimizer_state: "replicated" or "sharded".
-    sums: What a training step sums over them, in the order of the backward
+    sums: The sums of a training step over them, in the order of the backward
       pass.
   """
 
@@ -100,7 +100,7 @@ class InspectedReplicas:
     """Returns lines for people.
 
     Args:
-      held: What each device of each replica holds.
+      held: The contents of each device of each replica.
     """
     count = held[-1].replica + 1
     return [

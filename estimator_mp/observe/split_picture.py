@@ -62,10 +62,10 @@ def write_pictures(
   The same plan gives the same files.
 
   Args:
-    title: What stands above.
-    plan: What is split, and what that sends.
+    title: The text above the picture.
+    plan: The split, and what it sends.
     order: The names of variables and ops, in the order of the graph.
-    devices: What the columns are called, one for each part.
+    devices: The titles of the columns, one for each part.
     directory: An existing folder.
     replicated: How many parameters each of the devices has besides, all of
       them the same.
@@ -117,7 +117,7 @@ def rows(plan: SplitPlan, order: Sequence[str]) -> list[Row]:
   their variables are, and so are scalars and shapes that are sent.
 
   Args:
-    plan: What is split, and what that sends.
+    plan: The split, and what it sends.
     order: The names of variables and ops, in the order of the graph.
   """
   place = {name: index for index, name in enumerate(order)}
@@ -159,7 +159,7 @@ def num_parameters(plan: SplitPlan) -> int:
   """Returns how many numbers the split variables have, without slots.
 
   Args:
-    plan: What is split.
+    plan: The split.
   """
   return sum(math.prod(variable.shape) for variable in _without_slots(plan))
 

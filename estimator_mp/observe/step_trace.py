@@ -69,10 +69,10 @@ class StepTrace:
     devices: The canonical names of the mesh's devices, those of a replica in
       the order of its stages, replica after replica; those of a stage in the
       order of the `model` axis.
-    kernels: What ran on them, by start.
+    kernels: The kernels that ran on them, by start.
     schedule: The order that the cells of each replica were to have; None
       without a pipeline.
-    sent_bytes: What one device sent to another, by their names.
+    sent_bytes: The bytes that one device sent to another, by their names.
     peak_live_bytes: The most bytes of tensors alive at once on each device.
     devices_per_stage: How many devices do the work of a stage together: the
       size of the `model` axis.

@@ -11,13 +11,14 @@ from estimator_mp.observe import (
   gantt,
   step_trace,
   trace_reading,
+  traced_steps,
 )
 from estimator_mp.plan import sharding_plan
 
 import tensorflow as tf
 
 
-class TraceHook(tf.estimator.SessionRunHook):
+class TraceHook(traced_steps.TracedSteps):
   """Writes traces of some steps.
 
   Of global step 20 it writes `step_20.png` and `step_20.svg`, a picture with a
@@ -26,7 +27,7 @@ class TraceHook(tf.estimator.SessionRunHook):
   example of them.
 
   Attributes:
-    traces: What was traced so far.
+    traces: The traces so far.
   """
 
   def __init__(
@@ -49,10 +50,7 @@ class TraceHook(tf.estimator.SessionRunHook):
       ValueError: If a step is below 1, the directory is a file, or matplotlib
         is not installed.
     """
-    self._steps = frozenset(steps)
-    for step in self._steps:
-      if step < 1:
-        raise ValueError(f"trace step {step} is too small; use 1 or more")
+    super().__init__(steps, self._draw)
     if self._steps:
       canvas.check_available()
     if self._steps and os.path.isfile(directory):
@@ -63,13 +61,12 @@ class TraceHook(tf.estimator.SessionRunHook):
     self._directory = directory
     self._mesh = mesh
     self._write = write
-    self._next_step = 1
     self.traces: list[step_trace.StepTrace] = []
 
   def begin(self) -> None:
-    """Finds the global step."""
+    """Finds the graph and its global step."""
+    super().begin()
     self._graph = tf.compat.v1.get_default_graph()
-    self._global_step = tf.compat.v1.train.get_global_step()
 
   def after_create_session(
     self, session: tf.compat.v1.Session, coord: tf.train.Coordinator
@@ -87,42 +84,13 @@ class TraceHook(tf.estimator.SessionRunHook):
         "TraceHook found no pipeline in the graph, so it does not know the "
         "devices; give it their mesh: TraceHook(steps, directory, mesh)"
       )
-    self._next_step = int(session.run(self._global_step)) + 1
+    super().after_create_session(session, coord)
 
-  def before_run(
-    self, run_context: tf.estimator.SessionRunContext
-  ) -> tf.estimator.SessionRunArgs | None:
-    """Asks a step of interest for its trace."""
-    if self._next_step not in self._steps:
-      return None
-    run_options = tf.compat.v1.RunOptions
-    options = run_options(
-      trace_level=run_options.FULL_TRACE, output_partition_graphs=True
-    )
-    return tf.estimator.SessionRunArgs(fetches=None, options=options)
-
-  def after_run(
-    self,
-    run_context: tf.estimator.SessionRunContext,
-    run_values: tf.estimator.SessionRunValues,
-  ) -> None:
-    """Writes the trace of a step of interest."""
-    if self._next_step in self._steps:
-      self._record(run_values.run_metadata)
-    if self._next_step < max(self._steps, default=0):
-      # Asked after the step: within it, the value is the old or the new one.
-      step = run_context.session.run(self._global_step)
-      self._next_step = int(step) + 1
-    elif self._next_step in self._steps:
-      self._next_step += 1
-
-  def _record(self, metadata: tf.compat.v1.RunMetadata) -> None:
+  def _draw(self, step: int, metadata: tf.compat.v1.RunMetadata) -> None:
     plan = _pipeline_of(self._graph)
     known = {op.name for op in self._graph.get_operations()}
     assert self._mesh is not None
-    trace = trace_reading.read_trace(
-      metadata, self._next_step, self._mesh, plan, known
-    )
+    trace = trace_reading.read_trace(metadata, step, self._mesh, plan, known)
     self.traces.append(trace)
     self._write(trace.summary())
     for path in write_trace(trace, self._directory):

@@ -1,9 +1,17 @@
 """Reading a trace: a StepTrace from what a session returns of a traced step."""
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import (
+  Collection,
+  Container,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
 from typing import Any, TypeAlias
 
 from estimator_mp import mesh as mesh_lib
+from estimator_mp.config import placement
 from estimator_mp.config.schedules import schedule as schedule_lib
 from estimator_mp.graph import op_types, traversal
 from estimator_mp.observe import executed_graph, step_trace
@@ -29,7 +37,7 @@ def read_trace(
   The times of ops on a GPU are those in which the host launched them.
 
   Args:
-    metadata: What the step returned, which ran with
+    metadata: The RunMetadata of the step, which ran with
       `RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)`.
     global_step: The step.
     mesh: The devices; those of the plan, if there is one.
@@ -182,21 +190,47 @@ def _progress(place: _Place) -> tuple[int, int]:
   return (int(cell.phase), -cell.stage)
 
 
-def _sent_bytes(
-  metadata: tf.compat.v1.RunMetadata, devices: Sequence[str]
-) -> dict[tuple[str, str], int]:
-  """Returns the bytes of tensors that the devices sent each other."""
+def sent_tensors(
+  metadata: tf.compat.v1.RunMetadata, devices: Collection[str]
+) -> list[placement.Transfer]:
+  """Returns the tensors that devices sent each other in a step.
+
+  The signals of control dependencies, which have no bytes, are left out.
+
+  Args:
+    metadata: The RunMetadata of a traced step, with step_stats and
+      partition_graphs.
+    devices: Canonical names of the devices.
+
+  Returns:
+    One transfer per tensor and receiving device; names are those of the
+    executed graph. A tensor that a loop sends again counts all of its bytes.
+  """
   made: dict[tuple[str, str, int], int] = {}
   for device, node in executed_graph.node_stats(metadata):
     for output in node.output:
       key = (device, node.node_name, output.slot)
       made[key] = made.get(key, 0) + _tensor_bytes(output.tensor_description)
+  return [
+    placement.Transfer(
+      f"{sent.op}:{sent.output}",
+      sent.source,
+      sent.destination,
+      made.get((sent.source, sent.op, sent.output), 0),
+    )
+    for sent in executed_graph.measured_transfers(metadata.partition_graphs)
+    if {sent.source, sent.destination} <= {*devices} and not sent.is_signal
+  ]
+
+
+def _sent_bytes(
+  metadata: tf.compat.v1.RunMetadata, devices: Sequence[str]
+) -> dict[tuple[str, str], int]:
+  """Returns the bytes of tensors that the devices sent each other."""
   found: dict[tuple[str, str], int] = {}
-  for sent in executed_graph.measured_transfers(metadata.partition_graphs):
-    if {sent.source, sent.destination} <= {*devices} and not sent.is_signal:
-      pair = (sent.source, sent.destination)
-      size = made.get((sent.source, sent.op, sent.output), 0)
-      found[pair] = found.get(pair, 0) + size
+  for sent in sent_tensors(metadata, devices):
+    pair = (sent.source, sent.destination)
+    found[pair] = found.get(pair, 0) + sent.num_bytes
   return found
 
 
@@ -228,7 +262,7 @@ def peak_live_bytes(
   TensorLists.
 
   Args:
-    metadata: What a traced step returned, with step_stats and
+    metadata: The RunMetadata of a traced step, with step_stats and
       partition_graphs.
     devices: Canonical names of devices.
   """
@@ -308,7 +342,7 @@ def _last_read(
 ) -> float:
   """Returns when the last reader ended.
 
-  What is made several times, in a loop, is read by the next run of each reader.
+  A tensor that a loop makes again is read by the next run of each reader.
   """
   end = start
   for runs in readers:

@@ -73,7 +73,7 @@ def check_placement(
   _FusedMatMul with the name of its activation) are not compared.
 
   Args:
-    plan: What `planned_devices` returns.
+    plan: The result of `planned_devices`.
     partition_graphs: `RunMetadata.partition_graphs` of a step.
 
   Returns:

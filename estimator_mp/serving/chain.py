@@ -69,8 +69,8 @@ def checked_inputs(
   """Returns a request's inputs as arrays of the right dtypes.
 
   Args:
-    specs: What the inputs are.
-    inputs: What the caller gives, by name: arrays, or what makes some.
+    specs: The descriptions of the inputs.
+    inputs: The caller's inputs, by name: arrays, or what makes some.
 
   Raises:
     ValueError: If something is missing, not known, or does not fit.
@@ -85,8 +85,8 @@ def check_names(specs: Mapping[str, TensorSpec], inputs: Arrays) -> None:
   """Raises if an input is missing, or is not known.
 
   Args:
-    specs: What the inputs are.
-    inputs: What the caller gives, by name.
+    specs: The descriptions of the inputs.
+    inputs: The caller's inputs, by name.
 
   Raises:
     ValueError: With its name.
@@ -108,7 +108,7 @@ def as_array(name: str, value: Any, spec: TensorSpec) -> np.ndarray:
   Args:
     name: The input, for messages.
     value: An array, or what makes one.
-    spec: What the input is.
+    spec: The description of the input.
 
   Raises:
     ValueError: If it does not fit.

@@ -44,7 +44,7 @@ _MOST_DEVICES = 1024
 
 @dataclasses.dataclass(frozen=True)
 class TensorSpec:
-  """What a tensor is.
+  """The description of a tensor.
 
   Attributes:
     dtype: The name of its dtype, such as "float32" or "string".
@@ -84,7 +84,7 @@ class Step:
     stage: The stage.
     signature: The signature of its SavedModel.
     inputs: Where each input of the signature comes from.
-    outputs: What the signature gives.
+    outputs: The outputs of the signature.
   """
 
   stage: int
@@ -98,7 +98,7 @@ class Signature:
   """A way to use the whole model: one of its export outputs.
 
   Attributes:
-    inputs: What the caller gives.
+    inputs: The inputs of the caller.
     steps: The steps, in order.
     outputs: Where each result comes from.
   """
@@ -129,7 +129,7 @@ class Stage:
     devices: How many devices it needs: more than one if it keeps its split
       over a `model` axis.
     variables: The names of its variables in the checkpoint.
-    values: What `digest` says of its variables and vocabularies.
+    values: The `digest` of its variables and vocabularies.
   """
 
   stage: int

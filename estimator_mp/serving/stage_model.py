@@ -86,7 +86,7 @@ class StageModel:
     Args:
       name: Its name.
       step: The step.
-      keys: What the tensors are called that the caller gives, by their names.
+      keys: The caller's names for the tensors that it gives, by tensor.
     """
     signature = self._meta_graph.signature_def[name]
     signature.method_name = _METHOD

@@ -30,7 +30,7 @@ class StageRunner:
   """Computes one stage.
 
   Attributes:
-    description: What the folder of the stage says that it is.
+    description: The description in the folder of the stage.
   """
 
   def __init__(self, folder: str):

@@ -26,9 +26,9 @@ class StageStates:
 
   Attributes:
     ops: The ops to copy from the whole graph.
-    nodes: What is made anew, instead of ops of the same name.
+    nodes: Nodes made anew, instead of ops of the same name.
     inputs: Tensors that are to be read instead of others, by their names.
-    entries: What the stage's checkpoint holds, with the dtypes.
+    entries: The entries of the stage's checkpoint, with the dtypes.
     has_init: Whether the stage has anything to initialize.
   """
 
@@ -248,7 +248,7 @@ def copy_checkpoint(
   Args:
     source: The path of the checkpoint, without what tells its files apart.
     target: That of the new one.
-    entries: What is copied, with the dtypes.
+    entries: The entries to copy, with the dtypes.
   """
   whole = {name for name, part in entries if not part}
   keys = [key for key in entries if not key[1] or key[0] not in whole]

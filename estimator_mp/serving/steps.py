@@ -30,8 +30,8 @@ class Feeds:
   """The inputs and outputs of a signature, by the names of tensors.
 
   Attributes:
-    inputs: What is fed.
-    outputs: What is fetched.
+    inputs: The tensors that are fed.
+    outputs: The tensors that are fetched.
   """
 
   inputs: tuple[str, ...]
@@ -47,8 +47,8 @@ class Step:
   Attributes:
     stage: The stage.
     ops: The ops that are computed then, and nowhere else.
-    received: What the caller or earlier steps give.
-    sent: What later steps or the caller read.
+    received: The tensors that the caller or earlier steps give.
+    sent: The tensors that later steps or the caller read.
   """
 
   stage: int
@@ -158,8 +158,8 @@ class StepPlanner:
   def _find_stages(self, stages: Mapping[str, int]) -> dict[tf.Operation, int]:
     """Returns the stage of each op that is computed once.
 
-    What was made before the model, such as the parsing of examples, is where
-    it is read first, and what was made after it where its inputs are.
+    Ops before the model, such as the parsing of examples, are where they are
+    read first, and ops after it where their inputs are.
     """
     found = {op: stages[op.name] for op in self._bound if op.name in stages}
     wanted: dict[tf.Operation, int] = {}
@@ -198,7 +198,7 @@ class StepPlanner:
   ) -> Iterable[tuple[str, tf.Operation | None]]:
     """Yields what an op reads or waits for, and the op that makes it.
 
-    What is fed is made by none, and what each stage has is left out.
+    Fed tensors are made by none, and those that each stage has are left out.
     """
     for tensor in op.inputs:
       if tensor.name in feeds.inputs:

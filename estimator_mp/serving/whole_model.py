@@ -25,7 +25,7 @@ class WholeModel:
   Attributes:
     folder: The folder of the SavedModel.
     graph: The graph, with the shapes that TensorFlow found.
-    meta_graph: What was written.
+    meta_graph: The MetaGraphDef that was written.
     stages: The stages of ops, by name.
     num_stages: How many stages the mesh has.
   """

@@ -1,4 +1,4 @@
-"""What the log says while a large graph is being built."""
+"""Lines of the log while a large graph is being built."""
 
 import contextlib
 import threading

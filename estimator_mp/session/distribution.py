@@ -114,7 +114,7 @@ def is_beside(run_config: tf.estimator.RunConfig | None, mode: str) -> bool:
 
   Args:
     run_config: The Estimator's; None if unknown.
-    mode: What the session is for.
+    mode: The purpose of the session.
   """
   modes = tf.estimator.ModeKeys
   if run_config is None or mode == modes.TRAIN:

@@ -31,7 +31,7 @@ class TrainingInterrupted(SystemExit):
   A program that does not catch it exits with the code.
 
   Attributes:
-    exit_code: What the process should exit with: 130 for SIGINT (Ctrl-C), 143
+    exit_code: The exit code of the process: 130 for SIGINT (Ctrl-C), 143
       for SIGTERM.
     is_unheard: Whether standard output was closed by then.
   """
@@ -41,7 +41,7 @@ class TrainingInterrupted(SystemExit):
 
     Args:
       reason: Why it ended, in a few words.
-      exit_code: What the process should exit with.
+      exit_code: The exit code of the process.
     """
     super().__init__(reason)
     self.code = exit_code
@@ -83,7 +83,7 @@ class Interruption(tf.estimator.SessionRunHook):
     """Asks to stop, as a signal does; the first one to ask gives the reason.
 
     Args:
-      reason: What training is to raise.
+      reason: The exception that training is to raise.
     """
     if self._reason is None:
       self._reason = reason
@@ -142,7 +142,7 @@ def on_sigterm() -> Iterator[Interruption]:
   training is not in the main thread.
 
   Yields:
-    What is asked to stop.
+    The interruption, which is asked to stop.
 
   Raises:
     TrainingInterrupted: At the end, if there was a SIGTERM.

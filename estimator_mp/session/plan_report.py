@@ -17,7 +17,7 @@ def log(
 
   Args:
     plan: The plan of a graph.
-    mode: What the graph is for: a `tf.estimator.ModeKeys`.
+    mode: The purpose of the graph: a `tf.estimator.ModeKeys`.
     mesh: The devices.
     asked: The mesh as the user wrote it.
   """

@@ -34,8 +34,8 @@ class ShardedRun:
     mesh: The text of the mesh.
     devices: Its devices.
     saves_input_position: Whether checkpoints have the position in the input.
-    sharding: What the mesh was made of.
-    model_dir: What `run_config` was told; an Estimator may be told later.
+    sharding: The configuration that the mesh was made of.
+    model_dir: The argument of `run_config`; an Estimator may be told later.
   """
 
   mesh: str
@@ -47,7 +47,7 @@ class ShardedRun:
 
 
 class _OfShardedRun:
-  """What the RunConfig of a sharded run is besides a RunConfig.
+  """The additions of a sharded run to its RunConfig.
 
   An Estimator asks its RunConfig for `checkpoint_save_graph_def` when its
   training graph is complete and a session is about to be made, and at no other
@@ -185,7 +185,7 @@ def saves_input_position(run_config: Any) -> bool:
   """Whether a RunConfig says that checkpoints have the position in the input.
 
   Args:
-    run_config: What an Estimator gives its model_fn, or None.
+    run_config: The RunConfig that an Estimator gives its model_fn, or None.
   """
   of_run = sharded_run_of(run_config)
   return of_run is not None and of_run.saves_input_position
@@ -394,7 +394,7 @@ def _num_threads(limit: int, mesh: mesh_lib.Mesh) -> int:
   """Returns how many ops a session executes at a time.
 
   Args:
-    limit: What the program says; 0 for nothing.
+    limit: The program's setting; 0 for none.
     mesh: With fewer threads than devices, devices take turns.
   """
   if limit == 0:

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from unittest import mock
 
 from estimator_mp.cli import inspect_flags, run_record, run_train, train_flags
@@ -60,6 +61,17 @@ class GuideCase(parameterized.TestCase):
     drawn = pathlib.Path(self.folder, "docs", path)
     self.assertTrue(drawn.exists(), drawn)
     return drawn
+
+
+def printed(command: Callable[[list[str]], int], *arguments: str) -> str:
+  """Returns the output of a command that succeeds without a message."""
+  with (
+    contextlib.redirect_stdout(io.StringIO()) as output,
+    contextlib.redirect_stderr(io.StringIO()) as errors,
+  ):
+    code = command([command.__module__, *arguments])
+  assert (code, errors.getvalue()) == (0, ""), errors.getvalue()
+  return output.getvalue()
 
 
 def commands(guide: str, name: str) -> list[list[str]]:

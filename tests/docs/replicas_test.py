@@ -1,7 +1,5 @@
 """Every command of the guide to replicas runs, and prints what it says."""
 
-import contextlib
-import io
 import re
 
 from estimator_mp.cli import inspect_flags, run_record, run_train, train_flags
@@ -13,17 +11,6 @@ from absl.testing import absltest
 _GUIDE = "docs/replicas.md"
 
 
-def _main(command, *arguments: str) -> str:
-  """Returns what a command prints."""
-  with (
-    contextlib.redirect_stdout(io.StringIO()) as output,
-    contextlib.redirect_stderr(io.StringIO()) as errors,
-  ):
-    code = command([command.__module__, *arguments])
-  assert (code, errors.getvalue()) == (0, ""), errors.getvalue()
-  return output.getvalue()
-
-
 def _train(argv: list[str]) -> int:
   return run_train.run_command(train_flags.parse(argv))
 
@@ -32,7 +19,7 @@ class GuideTest(guide_case.GuideCase):
   @tiers.slow
   def test_train(self):
     (arguments,) = guide_case.commands(_GUIDE, "train")
-    _main(_train, *arguments, "--train_steps=3", "--model_dir=run")
+    guide_case.printed(_train, *arguments, "--train_steps=3", "--model_dir=run")
     result = run_record.read_result(str(self.folder / "run"))
     assert result is not None
     self.assertEqual(f"--mesh={result.mesh}", arguments[0])
@@ -40,7 +27,7 @@ class GuideTest(guide_case.GuideCase):
 
   def test_trace(self):
     (arguments,) = guide_case.commands(_GUIDE, "trace")
-    output = _main(train_flags.TRACE.main, *arguments)
+    output = guide_case.printed(train_flags.TRACE.main, *arguments)
     self.picture(_GUIDE)
     self.assertIn(" between replicas, ", output)
 
@@ -50,11 +37,14 @@ class GuideTest(guide_case.GuideCase):
     (example,) = re.findall(
       r"^```\n(\d+ replicas; .*?)```", guides.read(_GUIDE), re.M | re.S
     )
-    self.assertIn(example, _main(inspect_flags.COMMAND.main, *first))
+    self.assertIn(
+      example, guide_case.printed(inspect_flags.COMMAND.main, *first)
+    )
     self.assertNotEmpty(others)
     for arguments in others:
       self.assertRegex(
-        _main(inspect_flags.COMMAND.main, *arguments), r" sums? by ring; "
+        guide_case.printed(inspect_flags.COMMAND.main, *arguments),
+        r" sums? by ring; ",
       )
 
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 
 
 class CudnnParamsFormatConverter:
-  """What the converters have in common."""
+  """The base class of the converters."""
 
   _rnn_mode = ""
 

@@ -12,7 +12,7 @@ _DTYPES = (tf.float16, tf.float32, tf.float64)
 
 
 class _CudnnRNN(tf.compat.v1.layers.Layer):
-  """What the layers have in common.
+  """The base class of the layers.
 
   The variable is "opaque_kernel", with all parameters as cuDNN keeps them. In a
   checkpoint they stand under the names of compatible cells, too.
@@ -87,7 +87,7 @@ class _CudnnRNN(tf.compat.v1.layers.Layer):
 
   @property
   def input_mode(self) -> str:
-    """What the first layer does with its inputs."""
+    """How the first layer uses its inputs."""
     return self._input_mode
 
   @property
@@ -112,7 +112,7 @@ class _CudnnRNN(tf.compat.v1.layers.Layer):
 
   @property
   def saveable(self) -> Any:
-    """What is stored in a checkpoint; None before the layer is built."""
+    """The saveable of its weights; None before the layer is built."""
     return self._saveable
 
   @property
@@ -313,7 +313,7 @@ class _Step(RNNCell):
     self._state = (tf.concat(weights[gates:], 0), tf.concat(biases[gates:], 0))
 
   def of_inputs(self, inputs: Any) -> Any:
-    """What all gates read, [time, batch, gates * units]."""
+    """Returns the inputs' part of all gates, [time, batch, gates * units]."""
     weights, biases = self._inputs
     return tf.tensordot(inputs, weights, [[2], [1]]) + biases
 

@@ -17,7 +17,7 @@ _BIAS = ("bias",)
 
 
 class CudnnOpaqueParamsSaveable(saveables.SaveableObject):
-  """What the saveables have in common."""
+  """The base class of the saveables."""
 
   _converter: ClassVar[Any] = None
   _cell_name = ""

@@ -1,4 +1,4 @@
-"""What adds to an Estimator or an optimizer, and exports it."""
+"""Functions that extend an Estimator or an optimizer, and export it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any

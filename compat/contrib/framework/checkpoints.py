@@ -1,4 +1,4 @@
-"""What checkpoints have, and initial values from them, in another order."""
+"""Contents of checkpoints, and initial values from them, in another order."""
 
 from collections.abc import Mapping
 from typing import Any

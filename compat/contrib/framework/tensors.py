@@ -90,7 +90,7 @@ def with_same_shape(expected_tensor: Any, tensor: Any) -> Any:
 def with_shape(expected_shape: Any, tensor: Any) -> Any:
   """Returns a tensor, after a check of its shape.
 
-  What is not known while the graph is built is checked when it runs. Where no
+  A shape not known while the graph is built is checked when it runs. Where no
   dimensions are expected, a tensor of one element becomes a scalar.
 
   Args:
@@ -162,7 +162,7 @@ def zero_initializer(
     name: of the operation.
 
   Returns:
-    What the assignment gives, as `tf.assign` does.
+    The result of the assignment, as `tf.assign` returns it.
   """
   del use_locking
   with v1.name_scope(name):

@@ -1,4 +1,4 @@
-"""What tf.contrib.learn says of a model: that it can be trained, evaluated."""
+"""Interfaces of tf.contrib.learn: models to be trained and evaluated."""
 
 import abc
 from typing import Any

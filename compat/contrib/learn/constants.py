@@ -2,7 +2,7 @@
 
 
 class ModeKeys:
-  """What a model_fn is called for; the values of tf.estimator.ModeKeys."""
+  """The purposes of a model_fn; the values of tf.estimator.ModeKeys."""
 
   TRAIN = "train"
   EVAL = "eval"
@@ -29,7 +29,7 @@ class PredictionKey:
 
 
 class ProblemType:
-  """What an output alternative answers; it decides the serving signature."""
+  """The kinds of output alternatives; they decide the serving signature."""
 
   UNSPECIFIED = 0
   CLASSIFICATION = 1

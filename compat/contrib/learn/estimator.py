@@ -565,7 +565,7 @@ def _positional(function: Any) -> int:
 
 
 def _as_ops(mode: str, result: Any) -> ModelFnOps:
-  """What a model_fn returned, as a ModelFnOps."""
+  """Returns the result of a model_fn as a ModelFnOps."""
   if isinstance(result, ModelFnOps):
     return result
   if isinstance(result, tf.compat.v1.estimator.EstimatorSpec):

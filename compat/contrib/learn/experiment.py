@@ -322,7 +322,7 @@ class Experiment:
     """Trains, evaluates new checkpoints on the way, and at the end.
 
     Returns:
-      What the last evaluation gave, and what each export strategy did.
+      The result of the last evaluation, and those of each export strategy.
     """
     if self._checkpoint_and_export:
       export = _Export(self)
@@ -369,7 +369,7 @@ class Experiment:
     """Evaluates the latest checkpoint and exports it.
 
     Returns:
-      What the evaluation gave, and what each export strategy did.
+      The result of the evaluation, and those of each export strategy.
     """
     result = self._call_evaluate(hooks=self._eval_hooks)
     return result, self._maybe_export(result)
@@ -385,7 +385,7 @@ class Experiment:
         default it ends at train_steps.
 
     Returns:
-      What the last evaluation gave, and what each export strategy did.
+      The result of the last evaluation, and those of each export strategy.
     """
     predicate = continuous_eval_predicate_fn or self._is_before_last_step
     result, exported = None, []

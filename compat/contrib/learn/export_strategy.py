@@ -49,7 +49,7 @@ class ExportStrategy(
       eval_result: what evaluating that checkpoint gave.
 
     Returns:
-      What export_fn returns, the path of the export.
+      The result of export_fn, the path of the export.
 
     Raises:
       ValueError: if export_fn wants an eval_result and there is none.

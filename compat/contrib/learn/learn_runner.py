@@ -38,7 +38,7 @@ def run(
     hparams: given to experiment_fn as they are.
 
   Returns:
-    What the method returns.
+    The result of the method.
 
   Raises:
     ValueError: if there are both or none of output_dir and run_config, or no

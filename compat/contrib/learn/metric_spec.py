@@ -98,7 +98,7 @@ class MetricSpec:
       predictions: a tensor, or tensors by name.
 
     Returns:
-      What metric_fn returns: the value and the update op.
+      The result of metric_fn: the value and the update op.
 
     Raises:
       ValueError: if a key is missing, or not needed.

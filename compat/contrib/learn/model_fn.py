@@ -1,4 +1,4 @@
-"""What a model_fn and an input_fn of tf.contrib.learn return."""
+"""The results of a model_fn and an input_fn of tf.contrib.learn."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,7 +11,7 @@ _export = tf.compat.v1.estimator.export
 
 
 class InputFnOps(NamedTuple):
-  """What a serving_input_fn of tf.contrib.learn returns.
+  """The result of a serving_input_fn of tf.contrib.learn.
 
   Attributes:
     features: tensors by name, for the model_fn.
@@ -40,7 +40,7 @@ class ModelFnOps(
     ],
   )
 ):
-  """What a model_fn of tf.contrib.learn returns.
+  """The result of a model_fn of tf.contrib.learn.
 
   Attributes:
     predictions: a tensor, or tensors by name.

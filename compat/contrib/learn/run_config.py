@@ -43,7 +43,7 @@ def _session_config(
 
 
 class ClusterConfig:
-  """What TF_CONFIG says of the cluster and of this task.
+  """The cluster and this task, as TF_CONFIG describes them.
 
   A task "worker" 0 is the chief, and in the environment "cloud" the "master"
   is; that is where it differs from tf.estimator.RunConfig.

@@ -22,7 +22,7 @@ _DEFAULT_OUTPUT = "default_output_alternative"
 
 @dataclasses.dataclass(frozen=True)
 class Choices:
-  """What a user chooses about an export.
+  """The choices of a user about an export.
 
   Attributes:
     default_head: the head that serves requests that name none.

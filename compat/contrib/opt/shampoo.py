@@ -230,7 +230,7 @@ class ShampooOptimizer(DenseHook, RowsHook, _Optimizer):
   def _every(
     self, interval: Schedule, make: Callable[[], tf.Tensor], kept: Any
   ) -> tf.Tensor:
-    """What is made at each so manieth step, and at others what is kept."""
+    """Returns a new value at each so manieth step, else the kept one."""
     if interval == 1:
       return make()
     number = tf.cast(self._step, tf.int32) + 1
@@ -239,7 +239,7 @@ class ShampooOptimizer(DenseHook, RowsHook, _Optimizer):
 
 
 def _divisor(variable: Any, i: int) -> float:
-  """What 1.15 divides the squares of a large dimension by."""
+  """Returns the number that 1.15 divides squares of a large dimension by."""
   return 1.0 if variable.shape.rank == 1 else float(variable.shape[i])
 
 

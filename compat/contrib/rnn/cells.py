@@ -1,4 +1,4 @@
-"""What the recurrent cells of tf.contrib.rnn are made of."""
+"""The parts of the recurrent cells of tf.contrib.rnn."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -82,7 +82,7 @@ def linear_of(
   bias_initializer: Any = None,
   kernel_initializer: Any = None,
 ) -> Any:
-  """What many programs took from core_rnn_cell as `_linear`.
+  """The `_linear` that many programs took from core_rnn_cell.
 
   Args:
     args: a matrix, or a list of them.

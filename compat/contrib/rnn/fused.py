@@ -15,7 +15,7 @@ import tensorflow as tf
 
 
 class FusedRNNCell(abc.ABC):
-  """What runs over a whole sequence, [time, batch, depth], in one call."""
+  """A cell for a whole sequence, [time, batch, depth], in one call."""
 
   @abc.abstractmethod
   def __call__(

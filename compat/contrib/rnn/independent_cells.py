@@ -18,7 +18,7 @@ import tensorflow as tf
 
 
 class _IndependentCell(LayerRNNCell):
-  """What the three cells have in common."""
+  """The base class of the three cells."""
 
   def __init__(
     self,

@@ -13,7 +13,7 @@ import tensorflow as tf
 class BasicDecoderOutput(
   collections.namedtuple("BasicDecoderOutput", ("rnn_output", "sample_id"))
 ):
-  """What a BasicDecoder gives.
+  """The output of a BasicDecoder.
 
   Attributes:
     rnn_output: of the cell and the output layer.

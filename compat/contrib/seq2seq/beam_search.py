@@ -42,7 +42,7 @@ class BeamSearchDecoderOutput(
     "BeamSearchDecoderOutput", ("scores", "predicted_ids", "parent_ids")
   )
 ):
-  """What a step gives.
+  """The result of a step.
 
   Attributes:
     scores: of the hypotheses [batch, beam].
@@ -53,7 +53,7 @@ class BeamSearchDecoderOutput(
 
 @dataclasses.dataclass(frozen=True)
 class Search:
-  """What stays the same in all steps.
+  """The values that stay the same in all steps.
 
   Attributes:
     beam_width: how many hypotheses are kept.

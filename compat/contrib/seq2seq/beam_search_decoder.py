@@ -31,7 +31,7 @@ class FinalBeamSearchDecoderOutput(
     ("predicted_ids", "beam_search_decoder_output"),
   )
 ):
-  """What dynamic_decode gives for a BeamSearchDecoder.
+  """The output of dynamic_decode for a BeamSearchDecoder.
 
   Attributes:
     predicted_ids: the hypotheses, the best first; int32 [batch, time, beam].

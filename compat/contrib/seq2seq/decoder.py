@@ -10,7 +10,7 @@ import tensorflow as tf
 
 
 class Decoder(abc.ABC):
-  """What dynamic_decode runs: an input and a state give an output."""
+  """A decoder for dynamic_decode: an input and a state give an output."""
 
   @property
   def batch_size(self) -> Any:

@@ -1,4 +1,4 @@
-"""What a BasicDecoder feeds to its cell: Helper, and those of one's own."""
+"""Helpers, which feed the cell of a BasicDecoder; also one's own."""
 
 import abc
 from collections.abc import Callable

@@ -10,7 +10,7 @@ ProbabilityFn = Callable[[Any, Any], Any]
 
 
 class AttentionMechanism:
-  """What a cell attends with; a base class."""
+  """The attention of a cell; a base class."""
 
   @property
   def alignments_size(self) -> Any:
@@ -104,12 +104,12 @@ class BaseAttentionMechanism(AttentionMechanism):
 
   @property
   def values(self) -> Any:
-    """What is read: the memory, 0 behind its end [batch, memory, ...]."""
+    """The memory that is read, 0 behind its end [batch, memory, ...]."""
     return self._values
 
   @property
   def keys(self) -> Any:
-    """What queries are compared with [batch, memory, units]."""
+    """The keys that queries are compared with [batch, memory, units]."""
     return self._keys
 
   @property

@@ -1,1 +1,1 @@
-"""What compat.contrib needs of TensorFlow's private names, by subject."""
+"""TensorFlow's private names that compat.contrib needs, by subject."""

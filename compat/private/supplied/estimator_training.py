@@ -192,7 +192,7 @@ def estimator_evaluate(
     hooks: run with the chief only.
 
   Returns:
-    What `evaluate_distributed_fn` returns: the metrics.
+    The result of `evaluate_distributed_fn`: the metrics.
 
   Raises:
     ValueError: if the cluster or the strategy does not allow it.

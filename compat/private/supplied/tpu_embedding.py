@@ -83,7 +83,7 @@ def _check(holds: bool, name: str, value: Any, limit: str) -> None:
 
 @dataclasses.dataclass
 class _OptimizationParameters:
-  """What the optimizers of embedding tables have in common."""
+  """The base class of the optimizers of embedding tables."""
 
   learning_rate: float
   _: dataclasses.KW_ONLY

@@ -1,1 +1,1 @@
-"""What modules of TensorFlow 1's time import from private places."""
+"""Names that modules of TensorFlow 1's time import from private places."""

@@ -23,7 +23,7 @@ class Phase:
 
   Attributes:
     tasks: The tasks.
-    signal: What tells them so; None if they are ending by themselves.
+    signal: The signal that they get; None if they are ending by themselves.
     seconds: The most time that they have, if that is less than the grace.
   """
 
@@ -39,7 +39,7 @@ class Ending:
   Attributes:
     reason: Why, in words for people.
     exit_code: The launcher's exit code.
-    phases: What is done, one after the other; each has a time of grace.
+    phases: The steps, one after the other; each has a time of grace.
     failed: The task that has failed, if one has.
   """
 
@@ -88,7 +88,7 @@ def when_failed(
   Args:
     tasks: All tasks of the cluster.
     failed: The task.
-    reason: What has happened.
+    reason: The failure, in words for people.
     exit_code: The exit code of the task.
   """
   phases: tuple[Phase, ...] = _in_order(tasks, signal.SIGTERM)

@@ -61,14 +61,15 @@ class LaunchOptions:
     " the chief first, so that it can save a checkpoint; then they are killed."
     " A second Ctrl-C kills at once.",
   )
-  mem_limit: str | None = _limits(
+  mem_limit: options_lib.Bytes | None = _limits(
     None,
-    "Memory limit of each process of the task (RLIMIT_DATA), such as 2GiB: its"
-    " heap, other private writable memory, and the stacks of its threads, used"
-    " or only reserved. Further allocations fail. TensorFlow alone takes 0.43"
-    " GB on 2 cores. Thread stacks then have 512 KiB, and malloc returns freed"
-    " memory at once, unless MALLOC_MMAP_THRESHOLD_ and the like are set: steps"
-    " take up to 1.6 times as long.",
+    "Memory limit of each process of the task (RLIMIT_DATA): its heap, other"
+    " private writable memory, and the stacks of its threads, used or only"
+    " reserved. Further allocations fail. TensorFlow alone takes 0.43 GB on 2"
+    " cores. Thread stacks then have 512 KiB, and malloc returns freed memory"
+    " at once, unless MALLOC_MMAP_THRESHOLD_ and the like are set: steps take"
+    " up to 1.6 times as long.",
+    minimum=1,
   )
   cpus_per_task: int | None = _limits(
     None,
@@ -107,19 +108,11 @@ class LaunchOptions:
         "each worker has its own; leave one of them out, and give "
         "--max_restarts"
       )
-    _ = self.num_bytes  # It raises if the text is no amount of memory.
 
   @property
   def all_tasks(self) -> tuple[Task, ...]:
     """The tasks of the cluster."""
     return tasks_lib.make_tasks(self.tasks, self.ps, self.evaluator)
-
-  @property
-  def num_bytes(self) -> int | None:
-    """The most data of a process in bytes; None for no limit."""
-    if self.mem_limit is None:
-      return None
-    return commands.parse_bytes("mem_limit", self.mem_limit)
 
   @property
   def cores(self) -> list[frozenset[int]]:

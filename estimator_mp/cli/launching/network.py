@@ -25,7 +25,7 @@ def enter_or_refuse(otherwise: str) -> str:
   It must have no other thread.
 
   Args:
-    otherwise: What to do if there can be none.
+    otherwise: The advice if there can be none.
 
   Returns:
     The network, in words.

@@ -28,7 +28,7 @@ class Supervision:
 
   Attributes:
     processes: The processes of all tasks.
-    options: What is done about those that have failed, or have to end.
+    options: The options of the launch command.
     terminal: The output of their lines; if it is closed, the cluster ends.
     say: Tells people something in a line.
   """
@@ -170,7 +170,7 @@ class Supervision:
     """Ends all tasks in order; those that are left have no more time.
 
     Args:
-      ending: What is done.
+      ending: The phases, and their reason.
 
     Returns:
       False if a signal has cut it short.

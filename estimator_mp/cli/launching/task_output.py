@@ -44,7 +44,7 @@ class TaskOutput:
     """Makes the log anew.
 
     Args:
-      name: What people call the task.
+      name: The name of the task for people.
       log: The path of its log.
       terminal: Where its lines go.
     """

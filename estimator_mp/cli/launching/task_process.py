@@ -31,11 +31,11 @@ class TaskProcess:
 
   Attributes:
     task: The task.
-    options: What the process is started with.
+    options: The options of the launch command.
     environment: All variables of its environment.
     cores: The cores that it may use; empty for all of the launcher's.
     output: Where its output goes.
-    guardian: Who is to know its process group.
+    guardian: The guardian that is to know its process group.
   """
 
   task: Task
@@ -69,7 +69,7 @@ class TaskProcess:
         stdout=writing,
         stderr=writing,
         start_new_session=True,
-        preexec_fn=_preparation(self.options.num_bytes, self.cores),
+        preexec_fn=_preparation(self.options.mem_limit, self.cores),
       )
     except BaseException:
       os.close(reading)
@@ -82,7 +82,7 @@ class TaskProcess:
 
   def _environment(self) -> dict[str, str]:
     """Returns its environment, with what makes the most of little memory."""
-    if self.options.num_bytes is None:
+    if self.options.mem_limit is None:
       return {**self.environment}
     return {**memory_limit.RETURNS_AT_ONCE, **self.environment}
 

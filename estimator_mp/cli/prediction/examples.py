@@ -30,7 +30,7 @@ def read(
 
   Args:
     path: The file.
-    inputs: What the model takes.
+    inputs: The inputs of the model.
     batch_size: How many examples a request has.
 
   Raises:
@@ -154,7 +154,7 @@ def write(
 
   Args:
     path: The file; None to print them.
-    batches: What requests gave, with a row for each example.
+    batches: The outputs of requests, with a row for each example.
     stdout: Where to print them.
 
   Raises:

@@ -66,10 +66,10 @@ class CapacityOptions:
   batch_size: int = _model(
     8, "Examples per training step and replica.", minimum=1
   )
-  memory_per_device: str = _devices(
-    "256MiB",
-    "Memory of a device for variables, slots, gradients and activations, such"
-    " as 256MiB, 16GB or a number of bytes.",
+  memory_per_device: options_lib.Bytes = _devices(
+    256 * 2**20,
+    "Memory of a device for variables, slots, gradients and activations.",
+    minimum=1,
   )
   stages: tuple[int, ...] = _devices(
     (1, 2, 4, 8), "Numbers of stages to find the largest model for.", 1
@@ -92,8 +92,7 @@ class CapacityOptions:
   )
 
   def __post_init__(self) -> None:
-    # They raise if a flag has what they cannot be made of.
-    _ = self.num_bytes, self.all_sizes
+    _ = self.all_sizes  # It raises if the flag has no such sizes.
     if not self.stages:
       raise commands.FlagsError(
         "--stages=none has no number of stages; use one or more, such as 1,2,4"
@@ -120,11 +119,6 @@ class CapacityOptions:
         f"--measured_stages has {others[0]}, which is not among --stages="
         f"{','.join(map(str, self.stages))}; add it there"
       )
-
-  @property
-  def num_bytes(self) -> int:
-    """The memory of a device in bytes."""
-    return commands.parse_bytes("memory_per_device", self.memory_per_device)
 
   @property
   def family(self) -> Family:

@@ -31,7 +31,7 @@ def write_pictures(
   """Writes capacity.png and capacity.svg; returns their paths.
 
   Args:
-    title: What is above the picture.
+    title: The text above the picture.
     stages: The numbers of stages, growing.
     parameters: Those of the largest model, for each.
     is_trained: Whether that was trained under its memory limit, for each.

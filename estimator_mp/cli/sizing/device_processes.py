@@ -31,7 +31,7 @@ class DeviceProcesses:
   """The processes of some devices, as `started` starts them.
 
   Attributes:
-    target: What a session is to connect to.
+    target: The address that a session is to connect to.
     processes: The process of each device.
   """
 

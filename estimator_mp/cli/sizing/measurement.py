@@ -31,14 +31,14 @@ def measure(options: CapacityOptions, plan: planning.Plan) -> Measurement:
   """Trains a planned model for some steps.
 
   Args:
-    options: What was planned.
+    options: The options of the plan.
     plan: The plan.
   """
   with device_processes.started(len(plan.devices)) as processes:
     target = processes.target
     with closing(_Training(options, plan, plan.model.empty(), target)) as empty:
       empty.train(options.steps)
-      processes.limit(options.num_bytes)
+      processes.limit(options.memory_per_device)
     tf.compat.v1.Session.reset(target)
     processes.forget_peaks()
     before = processes.held()
@@ -68,10 +68,10 @@ class _Training:
     """Builds the graph, and connects to the devices.
 
     Args:
-      options: What was planned.
+      options: The options of the plan.
       plan: The plan, which says where ops are placed.
       model: The plan's model, or another one with the same ops.
-      target: What the session connects to.
+      target: The address that the session connects to.
     """
     config = planning.config_of(
       options,

@@ -34,7 +34,7 @@ class DeviceMemory:
     variables: Its variables, with statistics and optimizer slots.
     gradients: The sums of its gradients over micro-batches, while one more is
       computed; 0 if there is one micro-batch.
-    tensors: What else is there at a time: activations, and gradients.
+    tensors: The other bytes at a time: activations, and gradients.
   """
 
   device: str
@@ -85,7 +85,7 @@ def planned_memory(
     loss: The one that computes the loss.
     mesh: A mesh of stages and replicas, where each device is one stage of one
       replica.
-    placement: What stages, and devices, hold.
+    placement: The contents of stages, and devices.
     schedule: The order of the micro-batches that there are in truth.
     recompute: As in `ShardingOptions`.
   """

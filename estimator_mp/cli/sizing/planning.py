@@ -116,7 +116,7 @@ class Plan:
     model: The model.
     parameters: Its trained parameters, counted once for all replicas.
     placement: Where its parts are.
-    devices: What each device needs, replica after replica, stage after stage.
+    devices: The needs of each device, replica after replica, stage after stage.
     measured: The result of its training; None if it was not trained.
   """
 
@@ -251,6 +251,6 @@ def largest_plan(
 
   def fits(free_size: int) -> bool:
     plans[free_size] = plan_model(options, num_stages, free_size)
-    return plans[free_size].peak <= options.num_bytes
+    return bool(plans[free_size].peak <= options.memory_per_device)
 
   return plans.get(largest(fits, guess))

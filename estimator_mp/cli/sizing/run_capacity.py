@@ -25,6 +25,7 @@ def find(options: CapacityOptions) -> list[planning.Plan]:
   """
   found: list[planning.Plan] = []
   guess = 1
+  memory = amounts.format_bytes(options.memory_per_device)
   for num_stages in sorted(set(options.stages)):
     if found:
       last = found[-1]
@@ -34,9 +35,9 @@ def find(options: CapacityOptions) -> list[planning.Plan]:
     plan = planning.largest_plan(options, num_stages, guess)
     if plan is None:
       raise commands.FlagsError(
-        f"--memory_per_device={options.memory_per_device} is too small for "
-        f"{options.model} with {options.family.size}=1 on {on_stages}; raise "
-        "it, or choose smaller --sizes"
+        f"--memory_per_device={memory} is too small for {options.model} with "
+        f"{options.family.size}=1 on {on_stages}; raise it, or choose smaller "
+        "--sizes"
       )
     if options.measure and num_stages in (
       options.measured_stages or options.stages
@@ -54,7 +55,7 @@ def table(options: CapacityOptions, found: Sequence[planning.Plan]) -> str:
 
   Args:
     options: The options of the command.
-    found: What was found.
+    found: The plans, one for each number of stages.
   """
   rows = [["stages", options.family.size, *_TITLES, "planned", "measured"]]
   first = found[0]
@@ -132,7 +133,8 @@ def run_command(options: CapacityOptions) -> int:
     ValueError: An option is wrong; the text is one line and says what would be
       right.
   """
-  title = f"{options.model}, {options.memory_per_device} per device"
+  memory = amounts.format_bytes(options.memory_per_device)
+  title = f"{options.model}, {memory} per device"
   if options.out is not None:
     run_record.make_writable("out", options.out)
   found = find(options)

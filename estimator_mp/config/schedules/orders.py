@@ -33,7 +33,7 @@ class Order:
   """An order of cells, for any numbers that fit it.
 
   Attributes:
-    summary: What it does, as docs/pipeline.md says it.
+    summary: Its description in docs/pipeline.md.
     held: How many micro-batches stage k of K holds, as docs/pipeline.md says.
     row: Returns the cells of a device; None if no order is enforced.
     needs_multiple: Whether micro-batches are a multiple of the devices.

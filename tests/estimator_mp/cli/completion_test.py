@@ -21,6 +21,7 @@ printf '%s\\n' "${{COMPREPLY[@]}}"
 class CompletionTest(parameterized.TestCase):
   @parameterized.parameters(
     ("ins", ["inspect"]),
+    ("tra", ["trace", "traffic", "train"]),
     ("c", ["capacity", "compare", "completion"]),
     ("train --mes", ["--mesh"]),
     ("train --aggregation r", ["ring"]),

@@ -15,6 +15,7 @@ import sys
 import tempfile
 from unittest import mock
 
+from estimator_mp import amounts
 from estimator_mp.cli import (
   checkpoints,
   progress,
@@ -128,7 +129,7 @@ class RunTest(absltest.TestCase):
       f" images: {self.result.baseline_value:.4f})\n",
       f"  loss         {self.result.loss:.4f}\n",
       f"  steps/s      {self.result.steps_per_second:.1f}\n",
-      f"/device:CPU:2 {devices['/device:CPU:2'] / 1e6:.3f} MB\n",
+      f"/device:CPU:2 {amounts.amount(devices['/device:CPU:2'], 'B')}\n",
       f"  checkpoint   {self.model_dir}/model.ckpt-100\n",
       f"  SavedModel   {self.result.saved_model}\n",
       f"  result       {self.model_dir}/result.json\n",

@@ -112,6 +112,19 @@ class ShardingConfigTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig.from_dict({"mesh": "stage:2"})
     self.assertEqual(config, estimator_mp.ShardingConfig("stage:2"))
 
+  def test_amounts_of_bytes_are_integers_or_texts(self):
+    config = estimator_mp.ShardingConfig(
+      memory_limit="500MB", bucket_bytes="0", chunk_bytes="1.5 KiB"
+    )
+    self.assertEqual(config.memory_limit, 500_000_000)
+    self.assertEqual(config.bucket_bytes, 0)
+    self.assertEqual(config.chunk_bytes, 1536)
+    self.assertEqual(config.to_dict()["memory_limit"], 500_000_000)
+    self.assertEqual(
+      estimator_mp.ShardingConfig.from_json('{"memory_limit": "500MB"}'),
+      estimator_mp.ShardingConfig(memory_limit=500_000_000),
+    )
+
   def test_a_path_is_read_at_once(self):
     path = write_placement(self.create_tempdir().full_path)
     config = estimator_mp.ShardingConfig("stage:2", placement=path)
@@ -147,14 +160,20 @@ class ShardingConfigTest(parameterized.TestCase):
       "devices='cpu:0,cpu:1' has the wrong type; give a list of strings",
     ),
     (
-      "limit_is_a_text",
-      {"memory_limit": "4GB"},
-      "memory_limit='4GB' has the wrong type; give an integer or None",
+      "limit_has_an_unknown_unit",
+      {"memory_limit": "4XB"},
+      "memory_limit='4XB' is not an amount of bytes; write it like 256MiB, 16GB"
+      " or 1000000",
+    ),
+    (
+      "limit_is_too_small",
+      {"memory_limit": "0GB"},
+      "memory_limit='0GB' is too small; use 1 or more",
     ),
     (
       "limit_is_true",
       {"memory_limit": True},
-      "memory_limit=True has the wrong type; give an integer or None",
+      "memory_limit=True has the wrong type; give an amount of bytes or None",
     ),
     (
       "verify_is_a_number",
@@ -207,7 +226,21 @@ class FlagsTest(parameterized.TestCase):
         verify_placement=False,
       ),
     )
-    self.assertEqual(parse("--memory_limit=5000000").memory_limit, 5_000_000)
+
+  def test_amounts_of_bytes(self):
+    config = parse("--memory_limit=5000000", "--plain_initial_bytes=1MiB")
+    self.assertEqual(config.memory_limit, 5_000_000)
+    self.assertEqual(config.plain_initial_bytes, 2**20)
+    values = flags.FlagValues()
+    estimator_mp.define_sharding_flags(values, logical_gpu_bytes="2GB")
+    self.assertEqual(values["bucket_bytes"].default_as_str, "'64KiB'")
+    self.assertEqual(values["logical_gpu_bytes"].value, 2_000_000_000)
+    with self.assertRaisesRegex(
+      flags.Error,
+      "memory_limit=4XB: is not an amount of bytes; write it like 256MiB, 16GB "
+      "or 1000000",
+    ):
+      values(["program", "--memory_limit=4XB"])
 
   def test_values_of_the_model_axis(self):
     config = parse(

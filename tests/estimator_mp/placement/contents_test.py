@@ -108,11 +108,11 @@ class ModelAxisTest(parameterized.TestCase):
     found = contents.placement_of_stages(mesh, stages, held)
     self.assertEqual(
       found.table(),
-      "stage  part  device         layers  parameters     MB\n"
-      "0      0     /device:CPU:0  layer           16  0.000\n"
-      "0      1     /device:CPU:1  layer            8  0.000\n"
-      "all                                         24  0.000\n"
-      "model                                       24  0.000",
+      "stage  part  device         layers  parameters  variables\n"
+      "0      0     /device:CPU:0  layer           16       64 B\n"
+      "0      1     /device:CPU:1  layer            8       32 B\n"
+      "all                                         24       96 B\n"
+      "model                                       24       96 B",
     )
     again = placement_lib.Placement.from_dict(found.to_dict())
     self.assertEqual(again.replicas, held)

@@ -90,10 +90,10 @@ class MarksTest(absltest.TestCase):
     self.assertEqual(
       estimator_mp.get_placement(graph).table().splitlines(),
       [
-        "stage  device         layers  parameters     MB",
-        "0      /device:CPU:0  first           16  0.000",
-        "1      /device:CPU:1  second           5  0.000",
-        "all                                   21  0.000",
+        "stage  device         layers  parameters  variables",
+        "0      /device:CPU:0  first           16       64 B",
+        "1      /device:CPU:1  second           5       20 B",
+        "all                                   21       84 B",
       ],
     )
 

@@ -97,7 +97,7 @@ class MeasuredTest(parameterized.TestCase):
     self.assertCountEqual(map(route, sent.signals), [("1", "0"), ("2", "0")])
     self.assertEqual(
       sent.placement.table().splitlines()[-1],
-      "sent between devices each step: 14 tensors, 0.099 MB",
+      "sent between devices each step: 14 tensors, 98.6 kB",
     )
 
   @parameterized.named_parameters(

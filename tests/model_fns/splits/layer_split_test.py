@@ -193,11 +193,11 @@ class PlacementTest(absltest.TestCase):
     self.assertEqual(
       table,
       [
-        "stage  device         layers         parameters     MB",
-        "0      /device:CPU:0  hidden1, norm         240  0.003",
-        "1      /device:CPU:1  hidden2               136  0.002",
-        "2      /device:CPU:2  logits                 45  0.001",
-        "all                                         421  0.005",
+        "stage  device         layers         parameters  variables",
+        "0      /device:CPU:0  hidden1, norm         240    3.02 kB",
+        "1      /device:CPU:1  hidden2               136    1.63 kB",
+        "2      /device:CPU:2  logits                 45      540 B",
+        "all                                         421    5.19 kB",
       ],
     )
     self.assertRegex(sent, r"^sent between devices each step: \d+ tensors, ")

@@ -1,4 +1,4 @@
-"""What all columns of tf.contrib.layers have in common."""
+"""The parts that all columns of tf.contrib.layers share."""
 
 import dataclasses
 from collections.abc import Iterable, MutableMapping
@@ -37,7 +37,7 @@ class FeatureColumn:
 
   @property
   def name(self) -> str:
-    """What its variables' scope is called."""
+    """The name of its variables' scope."""
     raise NotImplementedError
 
   @property
@@ -47,7 +47,7 @@ class FeatureColumn:
 
   @property
   def key(self: Any) -> str:
-    """What tells it from other columns, and sorts them."""
+    """The key that tells it from other columns, and sorts them."""
     if not self._not_in_key:
       return str(self)
     values = [

@@ -290,7 +290,7 @@ class EmbeddingColumn(
 
   @property
   def checkpoint(self) -> tuple[str, str] | None:
-    """What the vectors start from."""
+    """The checkpoint and tensor that the vectors start from; None for none."""
     if self.ckpt_to_load_from is None:
       return None
     return self.ckpt_to_load_from, self.tensor_name_in_ckpt

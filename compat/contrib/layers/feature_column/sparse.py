@@ -339,7 +339,7 @@ class CrossedColumn(
 
   @property
   def checkpoint(self) -> tuple[str, str] | None:
-    """What its weights start from."""
+    """The checkpoint and tensor that its weights start from; None for none."""
     if self.ckpt_to_load_from is None:
       return None
     return self.ckpt_to_load_from, self.tensor_name_in_ckpt

@@ -35,9 +35,10 @@ class FlagsTest(parameterized.TestCase):
     ("--network=none -- true", "--network=none is not known; use one of own,"),
     (
       "--mem_limit=12XB -- true",
-      "--mem_limit=12XB is not an amount of memory; write it like 256MiB, 16GB "
+      "--mem_limit=12XB is not an amount of bytes; write it like 256MiB, 16GB "
       "or",
     ),
+    ("--mem_limit=0 -- true", "--mem_limit=0 is too small; use 1 or more"),
     (
       "--tasks=9999 --cpus_per_task=2 -- true",
       "--cpus_per_task=2 for 9999 tasks needs 19998 cores, and there ",
@@ -59,10 +60,10 @@ class FlagsTest(parameterized.TestCase):
 
   def test_memory_and_cores(self):
     options = _parse("--mem_limit=1.5GiB", "--tasks=1", "--", "true")
-    self.assertEqual(options.num_bytes, 1_610_612_736)
+    self.assertEqual(options.mem_limit, 1_610_612_736)
     self.assertEqual(options.cores, [frozenset()])
     options = _parse("--cpus_per_task=1", "--tasks=1", "--", "true")
-    self.assertIsNone(options.num_bytes)
+    self.assertIsNone(options.mem_limit)
     (cores,) = options.cores
     self.assertEqual(cores, {min(os.sched_getaffinity(0))})
 

@@ -58,7 +58,7 @@ class CommandTest(parameterized.TestCase):
   @parameterized.parameters(
     (
       ["--memory_per_device=12XB"],
-      "--memory_per_device=12XB is not an amount of memory; write it like",
+      "--memory_per_device=12XB is not an amount of bytes; write it like",
     ),
     (
       ["--memory_per_device=100kB", "--stages=1"],

@@ -45,7 +45,7 @@ class MeasurementTest(absltest.TestCase):
       ["capacity", "--memory_per_device=12MiB", *_ARGUMENTS]
     )
     plan = planning.plan_model(options, num_stages=1, free_size=4)
-    self.assertGreater(plan.peak, 5 * options.num_bytes)
+    self.assertGreater(plan.peak, 5 * options.memory_per_device)
     measured = _measure(options, plan)
     self.assertFalse(measured.fits)
     self.assertLen(measured.peaks, 1)
@@ -64,7 +64,7 @@ class MeasurementTest(absltest.TestCase):
       ]
     )
     plan = planning.plan_model(options, num_stages=1, free_size=1)
-    self.assertLess(plan.peak, options.num_bytes)
+    self.assertLess(plan.peak, options.memory_per_device)
     measured = _measure(options, plan)
     self.assertTrue(measured.fits)
     self.assertLess(measured.losses[1], measured.losses[0])
