@@ -30,7 +30,9 @@ def programs(path: str) -> list[str]:
   the lines which it shows, with its changes.
   """
   found: list[str] = []
-  blocks = re.findall(r"^```(python|diff)\n(.*?)^```", read(path), re.M | re.S)
+  blocks = re.findall(
+    r'^```(python|diff)(?: title="[^"]+")?\n(.*?)^```', read(path), re.M | re.S
+  )
   for language, text in blocks:
     found.append(_changed(found, text) if language == "diff" else text)
   return found

@@ -3,14 +3,13 @@
 import json
 import os
 import pathlib
-import re
 import shlex
 import subprocess
 import sys
 
 from estimator_mp.cli.launching import network
 from tests import tiers
-from tools import tutorials
+from tools import shown_output, tutorials
 
 from absl.testing import absltest, parameterized
 
@@ -21,23 +20,21 @@ _COMMANDS = {
   "estimator-mp-run": [sys.executable, "-m", "compat"],
   "python": [sys.executable],
 }
-_NUMBER = re.compile(r"(\d+\.\d+(?:e[+-]\d+)?)")
-
-
-def _differ(shown, printed):
-  """Whether two lines differ in words, or in a number by more than a tenth."""
-  left, right = (_NUMBER.split(" ".join(x.split())) for x in (shown, printed))
-  return left[::2] != right[::2] or any(
-    abs(float(a) - float(b)) > 1e-5 + 0.1 * abs(float(b))
-    for a, b in zip(left[1::2], right[1::2], strict=True)
-  )
 
 
 def missing(shown, printed):
   """Returns the lines of a block that are not printed in its order."""
-  rest = iter(printed.splitlines())
-  lines = [line for line in shown.splitlines() if line not in ("", "...")]
-  return [x for x in lines if not any(not _differ(x, line) for line in rest)]
+  rest = iter(_lines(printed))
+  lines = [line for line in _lines(shown) if line not in ("", "...")]
+  return [
+    line
+    for line in lines
+    if not any(shown_output.is_same_line(line, x, within=0.1) for x in rest)
+  ]
+
+
+def _lines(text):
+  return [" ".join(line.split()) for line in text.splitlines()]
 
 
 class TutorialsTest(parameterized.TestCase):

@@ -4,6 +4,7 @@ import os
 import shutil
 import signal
 import subprocess
+import sys
 
 from absl.testing import absltest, parameterized
 
@@ -44,11 +45,15 @@ class CiRunTest(parameterized.TestCase):
     shutil.copy(f"{_ROOT}/.ci/run", f"{self.root}/.ci/run")
     self._write("bazelw", _BAZELW)
     self._write("tools/lint", "#!/bin/sh\n")
+    self._write("tools/try_readme.py", "")
+    self._write(
+      "tools/python/find_python", f"#!/bin/sh\necho '{sys.executable}'\n"
+    )
     self._write("fast", "//a:fast\n//a:sample\n")
     self._write("slow", "//a:sample_all\n")
     self._write("touched", "")
     self._write("counts", "2 passed, 0 failed, 1 skipped\n")
-    self._write(".gitignore", "asked\n")
+    self._write(".gitignore", "__pycache__/\nasked\n")
     self._git("init", "--quiet", "--initial-branch=main")
     self._commit()
 
@@ -147,6 +152,29 @@ class CiRunTest(parameterized.TestCase):
     self.assertIn("FAILED: The fast tier on TensorFlow 2.15", lines)
     self.assertNotIn("rdeps", self._asked_for_slow())
 
+  @parameterized.named_parameters(
+    ("readme", "tools/try_readme.py", "raise SystemExit(1)", "try_readme"),
+    ("python", "tools/python/find_python", "exit 1", "try_readme"),
+    ("lint", "tools/lint", "exit 1", "lint"),
+  )
+  def test_a_failure_beside_the_tests(self, path, text, failure):
+    self._write(path, text)
+    self._commit()
+    code, lines, _ = self._run()
+    self.assertEqual(code, 1)
+    self.assertIn(f"FAILED: tools/{failure}", lines)
+    self.assertFalse(os.path.exists(f"{self.home}/passed"))
+
+  @parameterized.parameters("", "--all")
+  def test_readme_is_tried_between_tests_and_style(self, argument):
+    self._write("tools/try_readme.py", "print('tried')")
+    self._commit()
+    code, lines, _ = self._run(*argument.split())
+    self.assertEqual(code, 0)
+    tried = lines.index("tried")
+    self.assertEqual(lines[tried - 1], "=== README, as a newcomer follows it")
+    self.assertEqual(lines[tried + 1], "=== Style, format and types")
+
   def test_says_what_it_left_out(self):
     self._git("branch", "base")
     self._write("slow", "//a:slow\n//a:other_all\n")
@@ -156,7 +184,7 @@ class CiRunTest(parameterized.TestCase):
     tests = [line for line in asked if line.startswith("test")]
     wanted = "--test_tag_filters= //a:fast //a:sample //a:slow"
     self.assertEndsWith(tests[0], wanted)
-    left_out = lines.index("=== Style, format and types") - 1
+    left_out = lines.index("=== README, as a newcomer follows it") - 1
     self.assertEqual(lines[left_out], "//a:other_all")
 
   @parameterized.named_parameters(
@@ -183,7 +211,7 @@ class CiRunTest(parameterized.TestCase):
       self.assertEndsWith(tests[0], " //a:fast //a:late //a:sample_all")
       rest = " --test_tag_filters= //a:sample //a:late"
       self.assertEndsWith(tests[1], rest)
-      left_out = lines.index("=== Style, format and types") - 1
+      left_out = lines.index("=== README, as a newcomer follows it") - 1
       self.assertEqual(lines[left_out], "//a:sample_all")
       self.assertEqual(
         f"FAILED: {_FAST[0].removeprefix('=== ')}" in lines, code
