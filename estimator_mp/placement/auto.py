@@ -311,6 +311,7 @@ def _stages_of_weights(
     memory,
     [_table(forward.weights[i], stages[i], nominal) for i in tables],
     memory_limit,
+    2 * costs_lib.transfer_seconds(0),
     _SLACK,
   )
   for index, stage in zip(tables, spread, strict=True):

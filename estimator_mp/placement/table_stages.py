@@ -9,7 +9,7 @@ This file knows numbers only: no graph, no TensorFlow.
 """
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -40,57 +40,99 @@ def spread(
   memory_bytes: Sequence[float],
   tables: Sequence[Table],
   memory_limit: float | None = None,
+  latency_seconds: float = 0.0,
   slack: float = 0.0,
 ) -> list[int]:
   """Returns the stage of each table.
 
-  Tables leave the fullest stage for the emptiest one, as long as that makes the
-  fullest one smaller, and the slowest stage has no greater share of the time
-  than the fullest had of memory.
+  Tables leave the fullest stage for the emptiest one, one after the other. Of
+  these moves as many are made as leave the least load, which is the larger of
+  two shares: of the time on the slowest stage, of memory on the fullest.
 
   Args:
     seconds: The time of each stage.
     memory_bytes: The bytes of each stage without tables.
     tables: The tables.
-    memory_limit: Bytes of a stage; above it, time does not count. None for no
+    memory_limit: Bytes of a stage, which count before the load; None for no
       limit.
-    slack: How much slower the slowest stage may be in any case, as a fraction.
+    latency_seconds: The time of sending anything at all from a stage to another
+      and back, in addition to that of rows.
+    slack: How much more than the least the load may be, as a fraction, where
+      that saves memory.
   """
+  moves = [*_moves(memory_bytes, tables)]
+  total_seconds = max(sum(seconds), 1e-30)
+  total_bytes = max(sum(memory_bytes) + sum(x.num_bytes for x in tables), 1e-30)
+  fullest = [_held(memory_bytes, tables, stages).max() for stages in moves]
+  loads = [
+    max(
+      _time(seconds, tables, stages, latency_seconds).max() / total_seconds,
+      most / total_bytes,
+    )
+    for stages, most in zip(moves, fullest, strict=True)
+  ]
+  fits = [
+    memory_limit is None or most <= max(memory_limit, fullest[-1])
+    for most in fullest
+  ]
+  least = min(x for x, is_fit in zip(loads, fits, strict=True) if is_fit)
+  chosen = [
+    stages
+    for stages, load, is_fit in zip(moves, loads, fits, strict=True)
+    if is_fit and load <= least * (1 + slack)
+  ]
+  return list(chosen[-1])
+
+
+def _moves(
+  memory_bytes: Sequence[float], tables: Sequence[Table]
+) -> Iterator[tuple[int, ...]]:
+  """Yields the stages of tables, at home and after each move."""
   stages = [table.home for table in tables]
-  held = np.array(memory_bytes, dtype=np.float64)
-  for table in tables:
-    held[table.home] += table.num_bytes
-  time = np.array(seconds, dtype=np.float64)
-  slowest = time.max() * (1 + slack)
+  yield tuple(stages)
+  held = _held(memory_bytes, tables, stages)
   while held.max() > _EVEN * held.mean():
     fullest, emptiest = int(held.argmax()), int(held.argmin())
     gap = held[fullest] - held[emptiest]
-    moved = [
+    movable = [
       index
       for index, table in enumerate(tables)
       if stages[index] == fullest and 0 < (1 + _GAIN) * table.num_bytes <= gap
     ]
-    if not moved:
-      break
-    # What leaves the two stages most alike.
-    index = min(moved, key=lambda i: abs(gap - 2 * tables[i].num_bytes))
-    after = time + _sending(tables[index], emptiest, len(time))
-    after -= _sending(tables[index], fullest, len(time))
-    is_over = memory_limit is not None and held.max() > memory_limit
-    share = held.max() / held.sum() * time.sum()
-    if not is_over and after.max() > max(slowest, share):
-      break
-    time = after
+    if not movable:
+      return
+    # The table that leaves the two stages most alike.
+    index = min(movable, key=lambda i: abs(gap - 2 * tables[i].num_bytes))
     stages[index] = emptiest
     held[fullest] -= tables[index].num_bytes
     held[emptiest] += tables[index].num_bytes
-  return stages
+    yield tuple(stages)
 
 
-def _sending(table: Table, stage: int, num_stages: int) -> np.ndarray:
-  """Returns the time of each stage for the rows of a table on one of them."""
-  seconds = np.zeros(num_stages)
-  for user, spent in table.sent_seconds.items():
-    if user != stage:
-      seconds[[user, stage]] += spent
-  return seconds
+def _held(
+  memory_bytes: Sequence[float], tables: Sequence[Table], stages: Sequence[int]
+) -> np.ndarray:
+  """Returns the bytes of each stage with its tables."""
+  held = np.array(memory_bytes, dtype=np.float64)
+  for table, stage in zip(tables, stages, strict=True):
+    held[stage] += table.num_bytes
+  return held
+
+
+def _time(
+  seconds: Sequence[float],
+  tables: Sequence[Table],
+  stages: Sequence[int],
+  latency_seconds: float,
+) -> np.ndarray:
+  """Returns the time of each stage with sending rows, whoever sends them."""
+  time = np.array(seconds, dtype=np.float64)
+  pairs = set()
+  for table, stage in zip(tables, stages, strict=True):
+    for user, spent in table.sent_seconds.items():
+      if user != stage:
+        time[[user, stage]] += spent
+        pairs.add((user, stage))
+  for pair in pairs:
+    time[[*pair]] += latency_seconds
+  return time

@@ -69,9 +69,29 @@ class SpreadTest(parameterized.TestCase):
     self.assertCountEqual(near, [0, 1])
     self.assertEqual(far, [0, 0])
 
+  def test_latency_is_paid_once_for_each_pair_of_stages(self):
+    found = _tables([2] * 4)
+
+    def fullest(latency):
+      stages = table_stages.spread([5.0, 5.0], [0, 0], found, None, latency)
+      return _held([0, 0], found, stages).max()
+
+    # At home 8 of 8 bytes are on one stage, and half of the time.
+    self.assertEqual(fullest(4.9), 4)
+    self.assertEqual(fullest(5.1), 8)
+
+  def test_as_many_moves_as_leave_the_least_load(self):
+    found = _tables([1] * 10, sent_seconds=0.9)
+    stages = table_stages.spread([5.0, 5.0], [0, 0], found)
+    # After k moves the load is the larger of 1 - k / 10 and (5 + 0.9 k) / 10.
+    self.assertEqual(sum(stages), 3)
+    stages = table_stages.spread([5.0, 5.0], [0, 0], found, slack=0.15)
+    self.assertEqual(sum(stages), 4)
+
   def test_time_counts_nothing_above_the_memory_limit(self):
     found = _tables([4, 4], sent_seconds=9.0)
-    for limit, expected in ((8, [0, 0]), (7, [0, 1])):
+    # No stage can have less than 4.
+    for limit, expected in ((8, [0, 0]), (7, [0, 1]), (3, [0, 1])):
       stages = table_stages.spread([5.0, 5.0], [0, 0], found, limit)
       self.assertCountEqual(stages, expected)
 
