@@ -89,7 +89,7 @@ class BatchPlanner:
     self._elements: dict[str, tf.TensorShape] = {}  # Of lists.
     self._parted: set[tf.Operation] = set()  # Planned, to run in parts.
     self._loops = traversal.Loops()
-    self._inner: Collection[tf.Operation] = ()  # Those in branches of conds.
+    self._inner: Collection[tf.Operation] = ()  # Ops in branches of conds.
     for entry in inputs:
       if isinstance(entry.value, tf.Tensor):
         self._rows[entry.value.name] = Rows(entry.axis, 1)
