@@ -18,7 +18,7 @@ def amount(value: float, unit: str) -> str:
 
   Args:
     value: The number, not negative.
-    unit: What it counts, such as "B" or "FLOP".
+    unit: The unit of the number, such as "B" or "FLOP".
   """
   for prefix in _UNITS:
     if value < 999.5 or prefix == _UNITS[-1]:
@@ -35,8 +35,8 @@ def counted(count: int, thing: str, ending: str = "s") -> str:
 
   Args:
     count: How many.
-    thing: What is counted.
-    ending: What several of them have at the end.
+    thing: The name of the things that are counted, in the singular.
+    ending: The ending of its plural.
   """
   return f"{count:,} {thing}{'' if count == 1 else ending}"
 
@@ -65,7 +65,7 @@ def together(values: Sequence[float], unit: str) -> str:
 
   Args:
     values: The numbers, at least one and none negative.
-    unit: What they count.
+    unit: The unit of the numbers.
   """
   number, _, prefixed = amount(max(values), unit).partition(" ")
   scale = 1000 ** _UNITS.index(prefixed.removesuffix(unit))

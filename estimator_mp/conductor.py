@@ -74,7 +74,7 @@ Build = Callable[[], tf.estimator.EstimatorSpec]
 
 @dataclasses.dataclass(frozen=True)
 class _InSlices:
-  """What plans and makes slices of the batch."""
+  """The objects that plan and make slices of the batch."""
 
   planner: batch_planner.BatchPlanner
   zero: slice_zero.SliceZero
@@ -101,7 +101,7 @@ class Conductor:
     Args:
       config: How the model is sharded.
       mesh: The devices.
-      mode: What the graph is for: a `tf.estimator.ModeKeys`.
+      mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
       is_export: Whether it is the graph of a SavedModel.
       saved: The placement that training saved, for evaluation and prediction.
       servers: Says which task holds a variable.
@@ -135,7 +135,7 @@ class Conductor:
     self._processes: horovod.Processes | None = None
     if config.aggregation == replica_options.HOROVOD:
       self._processes = horovod.Processes(config.horovod_op)
-    self._examples: list[tf.Tensor] = []  # What model_fn is called with.
+    self._examples: list[tf.Tensor] = []  # The inputs of model_fn.
     self._of_input: Sequence[tf.Operation] = ()  # If batches are prefetched.
     self._is_asked = False  # For gradients.
     self.prefetching: prefetching.Prefetching | None = None
@@ -155,7 +155,7 @@ class Conductor:
     """Returns model_fn's arguments, which are for the whole batch.
 
     Args:
-      arguments: What the Estimator calls model_fn with, by name.
+      arguments: The arguments with which the Estimator calls model_fn, by name.
 
     Raises:
       ValueError: If there are to be slices, and nothing has examples.
@@ -235,8 +235,8 @@ class Conductor:
       build: Calls model_fn.
 
     Returns:
-      What trains, evaluates or predicts with the sharded model; and what was
-      decided for its graph.
+      The EstimatorSpec that trains, evaluates or predicts with the sharded
+      model; and the plan of its graph.
 
     Raises:
       ValueError: If the model cannot be sharded as the configuration says.
@@ -347,10 +347,10 @@ class Conductor:
   def _place_forward(
     self, targets: Sequence[tf.Operation]
   ) -> list[tf.Operation]:
-    """Gives stages and devices to what was built so far.
+    """Gives stages and devices to the ops that were built so far.
 
     Returns:
-      What was built since the last time.
+      The ops that were built since the last call.
     """
     new = self._read_new_ops()
     stages = self._stages.plan_forward(new, targets)

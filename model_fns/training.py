@@ -16,7 +16,7 @@ def check_optimizer(optimizer: Any) -> None:
   """Raises if something is neither an optimizer nor makes one.
 
   Args:
-    optimizer: What the user passed.
+    optimizer: The argument that the user passed.
 
   Raises:
     TypeError: If it is neither.
@@ -62,7 +62,7 @@ def make_train_op(
   Args:
     loss: The loss of the batch.
     optimizer: The user's optimizer.
-    update_ops: What has to run before variables change.
+    update_ops: The ops that have to run before variables change.
     clip_norm: The largest norm that all gradients together may have; larger
       ones are scaled down (Pascanu et al., 2013, arXiv:1211.5063). None for
       any.

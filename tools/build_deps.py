@@ -155,7 +155,7 @@ class _Reader:
     self.has_code = False
     self.homes: dict[str, str] = {}
     self._package = module if is_package else module.rpartition(".")[0]
-    # What a name of the file stands for, and whether it is optional.
+    # The modules that a name of the file stands for, and whether optionally.
     self._bound: dict[str, set[tuple[str, bool]]] = collections.defaultdict(set)
     self._chains: set[tuple[str, bool]] = set()
     self._calls: list[tuple[ast.Call, bool]] = []
@@ -668,7 +668,7 @@ def fix(root: str) -> list[Problem]:
     root: The folder of the workspace.
 
   Returns:
-    What is still wrong.
+    The problems that are left.
   """
   changes: dict[str, dict[str, list[Problem]]] = {}
   for problem in check(root):

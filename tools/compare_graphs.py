@@ -110,7 +110,7 @@ def cases(models: Sequence[str], only: str = "") -> list[Case]:
 
   Args:
     models: The names of models.
-    only: What their names contain.
+    only: The text that names have to contain; empty for all.
   """
   found = itertools.starmap(Case, itertools.product(models, CONFIGS, MODES))
   return [case for case in found if only in str(case)]
@@ -167,7 +167,7 @@ def write(folder: str, only: str) -> None:
 
   Args:
     folder: Where to, a file for each.
-    only: What their names contain.
+    only: The text that names have to contain; empty for all.
 
   Raises:
     RuntimeError: If a graph's process has an error that is no `ValueError`.

@@ -46,7 +46,7 @@ class Part:
   Attributes:
     name: Its name.
     summary: The first sentence of its docstring, without its name.
-    comes_in: What its docstring says after "In:"; empty if it does not.
+    comes_in: The text after "In:" in its docstring; empty if there is none.
     goes_out: The same, after "Out:".
     imports: The parts that it imports.
     num_lines: Its lines of code; see `tools.code_lines`.
@@ -161,7 +161,7 @@ def rows_of(imports: Mapping[str, frozenset[str]]) -> list[list[str]]:
   """Returns the parts in rows: each is above all that it imports.
 
   Args:
-    imports: What each part imports.
+    imports: For each part, the parts that it imports.
   """
   levels: dict[str, int] = {}
 
@@ -228,7 +228,7 @@ def draw(parts: Mapping[str, Part], directory: pathlib.Path) -> list[str]:
   """Draws parts; returns the paths of the files.
 
   Args:
-    parts: What `read_parts` returns.
+    parts: The parts by name, as `read_parts` returns them.
     directory: An existing folder.
   """
   imports = needed_imports(parts)
@@ -310,7 +310,7 @@ def table(parts: Mapping[str, Part]) -> str:
   """Returns the table of parts, from the top down, in Markdown.
 
   Args:
-    parts: What `read_parts` returns.
+    parts: The parts by name, as `read_parts` returns them.
   """
   titles = "| folder | what it is | in | out | imports | lines of code |"
   lines = [titles, "|" + " --- |" * 6]

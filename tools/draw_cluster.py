@@ -41,9 +41,9 @@ class Box:
   """A task in a picture.
 
   Attributes:
-    task: Which one.
-    lines: What it does.
-    color: What it is filled with.
+    task: The task.
+    lines: The lines of text that say what it does.
+    color: The color that it is filled with.
   """
 
   task: tasks.Task

@@ -30,7 +30,7 @@ _PLANS = ("capture", "placement", "plan")
 _LOWERS = ("graph", "lower", "replicas")
 # Between a function and who calls it; they are of Python.
 _BETWEEN = ("contextlib.py", "functools.py")
-# What is only asked for what is known, or begins before the step.
+# Functions that only return known facts, or that run before the step.
 _QUERIES = ("__init__", "batch", "is_replaced", "joined", "mirrors", "role")
 
 
@@ -116,7 +116,7 @@ def calls_back(calls: Sequence[Call]) -> list[Call]:
 
 
 def table(calls: Sequence[Call]) -> str:
-  """Returns what the guide has of calls."""
+  """Returns the table of calls in the guide, in Markdown."""
   methods: dict[str, dict[str, list[str]]] = {}
   modules: dict[str, None] = {}
   for call in calls:

@@ -1,4 +1,4 @@
-"""What is on the site of the documents, where: MkDocs calls it (mkdocs.yml).
+"""The files on the site of the documents; MkDocs calls this (mkdocs.yml).
 
 A file's address is its path in the repository, so that links hold on both. The
 site has the pages that are named below, each file that one of them links to

@@ -26,9 +26,9 @@ from tools import shown_output, tutorials
 
 _ROOT = pathlib.Path(__file__).resolve().parents[1]
 _TESTS = "./bazelw test"
-# What bazelw finds on the path: here they do not work.
+# The programs that bazelw finds on the path: here they do not work.
 _BAZELS = ("bazel", "bazelisk", "bazel-4")
-# What a newcomer has not set.
+# The environment variables that a newcomer has not set.
 _SET_BY_US = re.compile(
   r"BAZEL|BUILD_|CUDA_|MP_|PYTHON(?!_BIN_PATH$)|TF_|VIRTUAL_ENV|XDG_\w+_HOME"
 )

@@ -17,7 +17,7 @@ _BLOCK = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class Words:
-  """What is read only, as Markdown."""
+  """Text that is only to be read, as Markdown."""
 
   text: str
 

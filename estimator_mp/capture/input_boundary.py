@@ -41,7 +41,8 @@ class Boundary:
   Attributes:
     getters: The ops that take elements from iterators.
     host: The device of the first of them.
-    reads: What crosses, by the device where it is to be.
+    reads: The tensors that cross, each with the ops and inputs that read it, by
+      the device where the tensors are to be.
     waits: The ops of the model that wait for ops of the input.
     awaited: Those ops of the input.
   """

@@ -28,8 +28,8 @@ class _Piece:
   """A piece, without a reference to its graph.
 
   Attributes:
-    names: Those of its tensors.
-    spec: What they are together.
+    names: The names of its tensors.
+    spec: The type that they are the components of, such as a sparse tensor.
   """
 
   names: tuple[str, ...]
@@ -42,7 +42,7 @@ class _Joined:
 
   Attributes:
     axis: The axis of its examples.
-    pieces: What it was made of.
+    pieces: The pieces that it was made of.
   """
 
   axis: int

@@ -53,7 +53,7 @@ class Parts:
     Args:
       tensor: A tensor with examples.
       axis: Their axis.
-      per_example: How long it is for each of them.
+      per_example: The size of that axis for each example.
     """
     pieces = self.pieces.get(tensor.name)
     if pieces is not None:
@@ -86,12 +86,12 @@ class Parts:
   def join(
     self, slices: Sequence[tf.Tensor], axis: int, per_example: int, rank: int
   ) -> tf.Tensor:
-    """Returns what slices make together, without what stands in for examples.
+    """Returns the tensor that slices make, without rows of stand-ins.
 
     Args:
-      slices: What each slice makes.
+      slices: The tensor of each slice.
       axis: The axis of the examples.
-      per_example: How long it is for each of them.
+      per_example: The size of that axis for each example.
       rank: The number of dimensions.
     """
     whole = tf.concat(slices, axis)
@@ -142,7 +142,7 @@ def parts_of_batch(
 ) -> Parts:
   """Returns where slices of a batch begin.
 
-  What the graph does not know of sizes is checked in each step.
+  Sizes that the graph does not know are checked in each step.
 
   Args:
     inputs: Inputs with examples, at least one.
@@ -217,7 +217,7 @@ def even_slices(
   micro-batches of a `dynamic_rnn` on two stages waited for ever.
 
   Args:
-    value: What is sliced.
+    value: The tensor that is sliced.
     count: How many slices there are.
     axis: Along which axis.
     size: How long each is along it.

@@ -11,19 +11,19 @@ from estimator_mp.config.batch_options import BatchAxis
 import numpy as np
 import tensorflow as tf
 
-# What an input may be besides tensors: the same for all micro-batches.
+# The types of inputs besides tensors: the same for all micro-batches.
 _Constant = (bool, bytes, complex, float, int, str, np.generic)
 
 
 def leaves(value: Any, name: str = "") -> Iterator[tuple[str, Any]]:
-  """Yields what is to be cut, with its path as a name.
+  """Yields the inputs that are to be cut, with their paths as names.
 
   Args:
     value: Features, labels, or both, nested in dicts, lists and tuples.
     name: The path to them.
 
   Yields:
-    Names such as "features/x", and what is there; nothing for None.
+    Names such as "features/x", and the values there; nothing for None.
   """
   if isinstance(value, dict):
     for key in sorted(value, key=str):
@@ -42,7 +42,7 @@ def rebuilt(value: Any, pieces: Iterator[Any]) -> Any:
 
   Args:
     value: The structure.
-    pieces: What takes the place of each leaf.
+    pieces: The new leaves.
   """
   if isinstance(value, dict):
     found = {key: rebuilt(value[key], pieces) for key in sorted(value, key=str)}

@@ -17,7 +17,7 @@ class ReplicaBatches:
   """The batches of all replicas.
 
   Attributes:
-    inputs: What has examples, of each replica.
+    inputs: The inputs that have examples, of each replica.
     sizes: The number of examples of each replica.
     hosts: The device where each replica's batch is.
   """
@@ -42,7 +42,7 @@ def find(
   """Returns the batches of replicas; None if there is only one for all.
 
   Args:
-    inputs: What has examples, at least one.
+    inputs: The inputs that have examples, at least one.
     num_replicas: How many replicas there are.
 
   Raises:

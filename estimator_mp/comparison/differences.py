@@ -91,7 +91,7 @@ def difference(found: Any, expected: Any, least: float = 0.0) -> float:
   Args:
     found: An array or a number.
     expected: The other one.
-    least: What the largest entry counts for at least.
+    least: The least size that the largest entry counts as.
   """
   found, expected = np.asarray(found), np.asarray(expected)
   if found.shape != expected.shape:
@@ -102,7 +102,7 @@ def difference(found: Any, expected: Any, least: float = 0.0) -> float:
     return math.inf
   with np.errstate(invalid="ignore", over="ignore"):
     gap = np.abs(_wide(found) - _wide(expected))
-  # What is not finite is equal to what is neither, in the same places.
+  # Entries that are not finite are equal to each other, in the same places.
   same = ~np.isfinite(_wide(found)) & ~np.isfinite(_wide(expected))
   gap = float(np.max(np.where(same, 0.0, gap)))
   if not np.isfinite(gap):

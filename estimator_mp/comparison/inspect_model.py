@@ -55,7 +55,7 @@ def inspect_model_fn(
       `shard_model_fn`.
   """
   sharding_config_lib.check_config(config)
-  # What is fed is there, and no `tf.data` gives it.
+  # Inputs are fed, so there is no `tf.data` to prefetch from.
   config = dataclasses.replace(config, prefetch_inputs=False)
   sharded = sharding.shard_model_fn(model_fn, config)
   arguments = _arguments(model_fn, labels is not None, params)

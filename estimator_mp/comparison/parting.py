@@ -19,9 +19,9 @@ class PartedStep:
   """The step in which two models part.
 
   Attributes:
-    plain: What it gave, plain.
-    compared: How the other one differs.
-    tolerance: What is no difference.
+    plain: The results of the plain model's step.
+    compared: The differences of the other model's step.
+    tolerance: The largest number that counts as no difference.
     config: How the one model is sharded.
     ops: The ops that a step of the other one runs.
   """

@@ -254,7 +254,7 @@ class TrainingGraph:
 
 @dataclasses.dataclass(frozen=True)
 class Step:
-  """What a training step gave.
+  """The results of a training step.
 
   Attributes:
     loss: The loss.

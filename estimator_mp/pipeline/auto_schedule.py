@@ -37,8 +37,8 @@ class Costs:
 
   Attributes:
     forward: The forward pass of a micro-batch.
-    backward: What earlier stages wait for of its backward pass.
-    weight: What only the gradients of weights need.
+    backward: The part of its backward pass that earlier stages wait for.
+    weight: The part that only the gradients of weights need.
     sends: How long a result is on its way from a stage to the next one, or
       back: K - 1 times, or none if it takes no time.
   """
@@ -69,7 +69,7 @@ def fastest(
 
   Args:
     schedule: That of the name "auto".
-    costs: What its phases cost.
+    costs: The costs of its phases.
   """
   rounds = schedule.num_rounds
   of_round = schedule.num_micro_batches // rounds
@@ -137,7 +137,7 @@ def _split(
 
 @dataclasses.dataclass(frozen=True)
 class _Rule:
-  """What a device begins with if it has a choice.
+  """The pass that a device begins with if it has a choice.
 
   Attributes:
     first: The phase that comes first if a forward and a backward could begin;

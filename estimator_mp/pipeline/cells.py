@@ -26,11 +26,11 @@ import tensorflow as tf
 
 
 class Pass(NamedTuple):
-  """What the cells of all micro-batches have in common.
+  """The stage and the phase that cells of all micro-batches have in common.
 
   Attributes:
     stage: The stage that is passed.
-    phase: In which phase.
+    phase: The phase of the pass.
   """
 
   stage: int
@@ -125,13 +125,13 @@ def _of_one_gradient(
   stage_of: Mapping[Hashable, int],
   gradients: Sequence[Collection[Hashable]],
 ) -> list[Hashable]:
-  """Returns what leads to one gradient and to nothing else, on its stage alone.
+  """Returns the ops that lead to one gradient only, and on its stage only.
 
   Args:
-    edges: What backward ops read of each other: sources and readers, the last
+    edges: The reads between backward ops: pairs of source and reader, the last
       readers first.
     stage_of: The stages in whose backward passes they are.
-    gradients: What each gradient ends with.
+    gradients: The last ops of each gradient.
   """
   several = -1
   # Of each op the only gradient that it leads to, or `several`.
@@ -201,12 +201,12 @@ def _measured(
 def _late(
   edges: Sequence[tuple[Hashable, Hashable]], stage_of: Mapping[Hashable, int]
 ) -> set[Hashable]:
-  """Returns what cannot be there before a backward pass comes to its stage.
+  """Returns the ops that cannot run before a backward pass is at their stage.
 
-  That is what is made of something that a later stage's backward pass makes.
+  These are the ops that depend on the backward pass of a later stage.
 
   Args:
-    edges: What backward ops read of each other: sources and readers, the last
+    edges: The reads between backward ops: pairs of source and reader, the last
       readers first.
     stage_of: The stages where they are placed; -1 for nowhere.
   """
@@ -257,12 +257,12 @@ def gates(
   stages: Mapping[tf.Operation, int],
   waits: Waits = AS_THEY_ARE,
 ) -> list[tf.Operation]:
-  """Returns what lets a gradient wait for all gradients of an op of the model.
+  """Returns the ops that let a gradient wait for all gradients of a model's op.
 
   Optimizers of TensorFlow 1 make such gates (`gate_gradients=GATE_OP`).
 
   Args:
-    op: What hands on a gradient.
+    op: The op that hands on a gradient.
     made: The ops that were made for gradients: no gate waits for anything else.
     stages: The stages where ops are placed: no gate is between them.
     waits: The control dependencies of ops.
@@ -312,15 +312,15 @@ def ends_of_passes(
   passes: Mapping[tf.Operation, Pass],
   stages: Mapping[tf.Operation, int],
 ) -> dict[Pass, Ends]:
-  """Returns what each pass begins and ends with.
+  """Returns the ops that each pass begins and ends with.
 
-  What is in a branch that may not run ends nothing, as nothing may wait for it.
+  An op in a branch that may not run ends nothing, as nothing may wait for it.
 
   Args:
     schedule: The schedule, which says which stages share a device.
     passes: The passes of ops, in the order of the graph.
     stages: The stages where ops are placed. An op of a pass through another
-      device's stage is not ordered with what its own device does.
+      device's stage is not ordered with the ops of its own device.
   """
   here = {
     op: of_op

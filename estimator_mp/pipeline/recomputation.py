@@ -58,13 +58,13 @@ def make_policy(recompute: str, schedule: schedule_lib.Schedule) -> Policy:
 
 @dataclasses.dataclass(frozen=True)
 class Read:
-  """A backward op that is to read what is computed again.
+  """A backward op that is to read a recomputed tensor.
 
   Attributes:
     op: The op.
     index: Which of its inputs.
-    tensor: What it reads there as long as activations are kept.
-    stage: For which stage that is computed again.
+    tensor: The tensor that it reads there as long as activations are kept.
+    stage: The stage for which that tensor is computed again.
   """
 
   op: tf.Operation
@@ -79,7 +79,7 @@ class Recomputation:
 
   Attributes:
     again: The ops that are run again for each stage, in the order of the graph.
-    reads: What reads their results.
+    reads: The inputs of backward ops that are to read their results.
   """
 
   again: Mapping[int, Sequence[tf.Operation]]
@@ -92,7 +92,7 @@ def plan_recomputation(
   stages: Collection[int],
   differs: Callable[[tf.Tensor], bool],
 ) -> Recomputation:
-  """Returns what is computed again for the backward passes of some stages.
+  """Returns the ops that are run again for the backward passes of some stages.
 
   Args:
     ops: The slice, in the order of the graph.
@@ -142,7 +142,7 @@ def _run_once(
       found.add(op)
       if has_seed and op.op_def.is_stateful:
         random.add(op)
-    # What is made of random numbers alone, until they are a mask.
+    # An op that reads random numbers alone, until these are a mask.
     elif any(t.op in random and t.dtype != tf.bool for t in op.inputs) and all(
       t.op in random or not differs(t) or t.dtype.is_integer for t in op.inputs
     ):

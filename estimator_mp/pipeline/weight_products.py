@@ -50,8 +50,8 @@ def plan_product(
 ) -> WeightProduct | None:
   """Returns how a gradient is made of several micro-batches at once, if it is.
 
-  What is kept for it are both operands of all but the last micro-batch of a
-  group. That saves as many sums of gradients, each of which reads and writes as
+  Both operands of all but the last micro-batch of a group are kept for it. That
+  saves as many sums of gradients, each of which reads and writes as
   much as the gradient has. So "auto" groups as many as keep no more than that.
 
   Args:

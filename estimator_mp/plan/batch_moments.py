@@ -26,7 +26,7 @@ class Moments:
     """
     self._differs = differs
     self._are_own = are_own
-    self._own: set[str] = set()  # What each slice has of its own, by name.
+    self._own: set[str] = set()  # The tensors that each slice has its own of.
 
   def normalizes(self, op: tf.Operation, rows: RowsOf) -> bool:
     """Whether an op normalizes a batch by its moments, and slices can."""

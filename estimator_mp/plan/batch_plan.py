@@ -61,8 +61,8 @@ class Places:
   offsets: tf.Tensor
 
 
-# What each slice reads: its rows, places in these, a shape of its own, or all
-# (None).
+# The replacement of an input in a slice: its rows, places in these, a shape of
+# its own, or the whole tensor (None).
 Reads = Cut | Places | Size | None
 
 
@@ -72,14 +72,14 @@ class PartedOp:
 
   Attributes:
     op: The op of the plain graph.
-    reads: What each slice reads in place of each input.
+    reads: The replacement of each input in a slice.
     shares: For each output, whether slices add their shares of it.
     own: For each output, whether slices have one each, as the moments of a
       batch normalization per micro-batch: a reader in parts reads that of its
       slice, any other their mean, weighted by examples.
     divisor: How many entries of the whole batch a mean is of, besides those in
       `counted`; the slice's share is a sum that is divided by them. None for
-      what is no mean over examples.
+      ops that are no mean over examples.
     counted: The other axes of a mean, whose sizes only the session may know.
     is_composite: Whether several ops stand for it, among which slices exchange
       results (`lower.slicing.composites`).
@@ -96,14 +96,14 @@ class PartedOp:
 
 @dataclasses.dataclass(frozen=True)
 class BatchPlan:
-  """What is done in parts, of some ops.
+  """The ops that are executed in parts, among some ops.
 
   Attributes:
-    ops: The ops that are, each after what it reads.
-    rows: How the slices lie in what these ops make, by the tensors' names. What
-      is no share, and not here, is the same in each slice.
-    of_inputs: The ops among them that depend on inputs alone. Whoever needs
-      what they make whole reads the plain op's.
+    ops: The ops that are, each after the ops that it reads.
+    rows: How the slices lie in the outputs of these ops, by the tensors' names.
+      An output that is no share, and not here, is the same in each slice.
+    of_inputs: The ops among them that depend on inputs alone. Readers that need
+      an output of theirs whole read the plain op's.
   """
 
   ops: tuple[PartedOp, ...]

@@ -87,9 +87,9 @@ class BatchPlanner:
     # Of what is made in parts, for the sizes that rules are told.
     self._rows: dict[str, Rows] = {}
     self._elements: dict[str, tf.TensorShape] = {}  # Of lists.
-    self._parted: set[tf.Operation] = set()  # What slices have of their own.
+    self._parted: set[tf.Operation] = set()  # Planned, to run in parts.
     self._loops = traversal.Loops()
-    self._inner: Collection[tf.Operation] = ()  # What branches of conds run.
+    self._inner: Collection[tf.Operation] = ()  # Ops in branches of conds.
     for entry in inputs:
       if isinstance(entry.value, tf.Tensor):
         self._rows[entry.value.name] = Rows(entry.axis, 1)
@@ -163,12 +163,12 @@ class BatchPlanner:
     sizes: Sizes,
     new: Collection[tf.Operation],
   ) -> dict[tf.Operation, PartedOp]:
-    """Returns what is done in parts, in order.
+    """Returns the ops that are executed in parts, in order.
 
     Args:
-      ops: What may be.
+      ops: The ops that may be.
       sizes: The sizes that rules are told.
-      new: What was not planned before.
+      new: The ops that were not planned before.
     """
     found: dict[tf.Operation, PartedOp] = {}
     for op in ops:
@@ -231,10 +231,10 @@ class BatchPlanner:
     That is a new list, or random numbers and what is made of these.
 
     Args:
-      tensor: What an op in parts reads.
+      tensor: The tensor that an op in parts reads.
       split: How it is split there.
       sizes: The sizes that rules are told.
-      new: What was not planned before.
+      new: The ops that were not planned before.
     """
     op = tensor.op
     if self._is_new_list(tensor):
@@ -350,8 +350,8 @@ class BatchPlanner:
     """Says how large parts are where TensorFlow cannot, as of a loop's list.
 
     Args:
-      found: What is done in parts.
-      sizes: What is known of sizes.
+      found: The ops that are executed in parts.
+      sizes: The sizes that are known.
 
     Returns:
       Whether that says more.
@@ -491,7 +491,8 @@ class BatchPlanner:
   ) -> bool:
     """Whether slices may add their shares of an output.
 
-    What inputs alone make is done once, so that no slice waits for another.
+    An op that depends on inputs alone is executed once, so that no slice waits
+    for another.
     """
     if isinstance(output, Replicate):  # That of slice 0, without a gradient.
       return not tensor.dtype.is_floating or not _is_read(tensor)

@@ -147,9 +147,9 @@ class Segments:
     flops: Floating-point operations of all forward ops that depend on the
       batch, of a nominal batch.
     flops_in_parts: Those of the ops that are executed in parts.
-    inputs: What is cut of inputs, and of what they alone make.
-    cut: What is cut of other tensors.
-    joined: What is joined, or summed, besides gradients of variables.
+    inputs: The bytes cut of inputs, and of tensors that depend on inputs alone.
+    cut: The bytes cut of all other tensors.
+    joined: The bytes joined or summed, without the gradients of variables.
     num_slices: How many slices there are.
     num_examples: How many examples the batch has, if the graph knows.
   """
@@ -231,7 +231,7 @@ def check(segments: Segments, fallback: str) -> None:
   """Raises if an op is executed once that may not be.
 
   Args:
-    segments: What was planned.
+    segments: The planned segments.
     fallback: As in `ShardingOptions`.
 
   Raises:
@@ -279,10 +279,10 @@ def why_once(op: tf.Operation) -> Why:
 
 
 def moved(crossings: Iterable[Crossing]) -> Moved:
-  """Returns what is moved in a step.
+  """Returns the bytes that are moved in a step.
 
   Args:
-    crossings: What stands between whole tensors and slices.
+    crossings: The bridges between whole tensors and slices.
   """
   per_example = per_slice = num_unknown = 0
   for crossing in crossings:
@@ -334,7 +334,7 @@ def once_on_activations(
   Args:
     once: Ops of the plain graph that are executed once, and depend on the batch
       and on variables, in the order of the graph.
-    targets: What the model is there for: the ops of its loss, or predictions.
+    targets: The ops of the model's loss, or of its predictions.
     step: The ops of a step, in the order of the graph.
 
   Returns:

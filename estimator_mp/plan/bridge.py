@@ -27,7 +27,7 @@ class Bridge:
 
   Attributes:
     op: The op that stands for it.
-    kind: What it does.
+    kind: The kind of the bridge.
     rows: How slices lie in the whole tensor, of a CUT or JOIN. None if they
       have as many rows each as they happen to have, as of a sparse gradient.
     request: In which request for gradients it was made; None for none.

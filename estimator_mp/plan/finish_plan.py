@@ -25,8 +25,8 @@ class SliceZeroOps:
     bridges: The bridges between slice 0 and what is executed once.
     template: The ops that were made for slice 0, but for its gradients.
     backward: The ops made for gradients, with the number of the request.
-    made_for: For what of slice 0 was made which op of the plain graph.
-    numbers: What says how many examples slice 0 has.
+    made_for: For each op that was made for slice 0, the op of the plain graph.
+    numbers: The ops that give slice 0 its number of examples and its weight.
     step: The ops of a step.
     results: The ops of the model's loss, or else of its predictions.
     batch: The ops that depend on the batch.
@@ -56,7 +56,8 @@ class RunPlan:
   Attributes:
     ops: The ops, in order.
     gradients: The bridges at which its gradients are added up.
-    products: What several micro-batches make at once, by the ops of bridges.
+    products: The products that are computed for several micro-batches at once,
+      by the ops of bridges.
     passes: The pass through a stage that each op is part of.
   """
 
@@ -99,12 +100,13 @@ class FinishPlan:
   Attributes:
     own: The ops of slice 0, in the order of the graph.
     waits: The control inputs that ops are to have.
-    late: What gradients wait for instead of slices, by their request.
+    late: The ops that gradients wait for instead of slices, by the number of
+      their request.
     runs: The segments, in their order.
     schedule: In which order each replica's micro-batches pass the stages.
     policy: Where activations are computed again.
-    recomputation: What is computed again.
-    segments: What is said of the batch.
+    recomputation: The ops that are computed again.
+    segments: The report of the segments of the batch.
   """
 
   own: Sequence[tf.Operation]

@@ -134,12 +134,12 @@ def _late(
 
   Args:
     zero: The graph with slice 0.
-    inside: What comes of what slice 0 begins at.
-    own: What it needs of that.
+    inside: The ops between the begins and the ends of slice 0.
+    own: Those of them that slice 0 has to run.
     waits: The control dependencies of ops, which change.
 
   Returns:
-    For each request what its gradients wait for instead.
+    For each request the ops that its gradients wait for instead.
   """
   begins, others = _begins(zero), {*inside, *_ends(zero)}
   late: dict[int, list[tf.Operation]] = {}
@@ -159,12 +159,12 @@ def _once_for(
   readers: Collection[tf.Operation],
   others: Collection[tf.Operation],
 ) -> list[tf.Operation]:
-  """Returns what is made once for gradients, and slices wait for.
+  """Returns the ops of gradients that run once, and that slices wait for.
 
   Args:
     zero: The graph with slice 0.
-    readers: What slices begin at, and what they have.
-    others: What is not made once.
+    readers: The ops at which slices begin, and the ops of slices.
+    others: The ops that are not executed once.
   """
 
   def before(op: tf.Operation) -> list[tf.Operation]:
@@ -227,7 +227,7 @@ def _with_products(
   made = zero.backward
   if schedule.splits_backward:
     cells.open_gates(made, made, zero.stages, waits)
-  # What slices read of inputs that were cut.
+  # The cuts from which slices read rows.
   cut = {
     x.op for x in zero.bridges if x.kind is Kind.CUT and x.rows is not None
   }
@@ -287,8 +287,8 @@ def _needed(
 
   Args:
     inside: The ops that it has, in order.
-    read: What is read of it.
-    ops: All ops: what else waits for some of the slice.
+    read: The ops among them whose results are read outside of the slice.
+    ops: All ops: others, too, may wait for ops of the slice.
     waits: The control dependencies of ops.
   """
   own = set(inside)

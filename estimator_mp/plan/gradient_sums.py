@@ -75,16 +75,17 @@ class GradientParts:
 
 @dataclasses.dataclass(frozen=True)
 class GradientSum:
-  """What is summed over replicas at once: gradients, or a piece of one.
+  """Gradients, or a piece of one, that are summed over replicas at once.
 
   Attributes:
     variables: The names of the variables whose gradients these are.
     bucket: Which gradients of the request they are, or which piece.
-    kind: What they are, and what their sum.
+    kind: The types of the gradients and of their sum.
     devices: The device of each replica's part.
     receiver: The replica that gets the sum; None if each does.
     algorithm: One of `ALGORITHMS`, "to_each" or "to_owner".
-    compression: What is sent of them; as `ShardingConfig.compression`.
+    compression: The compression of the gradients that are sent; as
+      `ShardingConfig.compression`.
     top_k_fraction: Which part of the entries is sent, if it is "top_k".
     tensors: The names of replica 0's tensors.
     num_bytes: The bytes that one replica has of them; None if the graph does
@@ -329,7 +330,7 @@ def _links(
     return {(x, receiver): num_bytes for x in devices if x != receiver}
   dtype = found.bucket.dtype
   count, itemsize = num_bytes // dtype.size, dtype.size
-  # What is no floating-point number is never compressed.
+  # Only floating-point numbers are compressed.
   compression = found.compression if dtype.is_floating else "none"
   if compression in pipeline_options.HALF_PRECISIONS:
     itemsize = min(itemsize, 2)

@@ -126,8 +126,8 @@ class OddSizes:
     """Finds the shapes of sparse tensors, which TensorFlow leaves to a session.
 
     Args:
-      graph: What was imported.
-      ops: The ops that were.
+      graph: The graph of the imported copies.
+      ops: The ops that were copied.
 
     Returns:
       Whether that says more.

@@ -58,7 +58,7 @@ def _sends(
 ) -> tuple[float, ...]:
   """Returns how long it takes from each stage to the next one.
 
-  What comes back has the shapes of what went there.
+  The gradients sent back have the shapes of the activations sent forward.
   """
   sent = [0] * max(num_stages - 1, 0)
   for op, (stage, phase) in passes.items():

@@ -38,8 +38,9 @@ def terms_of(
     rows: How many rows each example has in what is gathered from.
 
   Returns:
-    What is added along the axis of examples, and the vector that it is added
-    to, `range(num_examples) * rows`; None if indices are anything else.
+    The tensor of the rows that are taken of each example, and the vector that
+    it is added to, `range(num_examples) * rows`; None if indices are anything
+    else.
   """
   total = _behind_views(indices)
   if total.op.type not in _ADDS or rows < 2:

@@ -41,7 +41,7 @@ def segments_of_ops(
   loops = traversal.Loops(ops)
 
   def sources(op: tf.Operation) -> list[tf.Operation]:
-    # What leaves a loop waits for all that goes into it.
+    # An exit of a loop waits for all of the loop, and so for all its inputs.
     loop = loops.ops_with(op) if op.type in op_types.EXITS else ()
     return [*waits.sources(op), *loop]
 
@@ -71,15 +71,16 @@ def ops_between(
   backward: Collection[tf.Operation],
   in_parts: Collection[tf.Operation] = (),
 ) -> list[tf.Operation]:
-  """Returns what each slice has: what comes of some ops, up to others.
+  """Returns the ops that each slice has: those between some ops and others.
 
   Args:
     ops: Ops in the order of the graph.
-    begins: What reads whole tensors for slices; they are no slice's themselves.
-    ends: What makes whole tensors again.
+    begins: The ops that read whole tensors for slices; no slice has them.
+    ends: The ops that make whole tensors of those of slices.
     backward: The ops made for gradients: a constant that waits for a slice's
       gradient is the slice's, too.
-    in_parts: What was made for slice 0: random ops may read nothing of it.
+    in_parts: The ops that were made for slice 0; some, such as random ops, may
+      read no tensor of the slice.
   """
   inside: set[tf.Operation] = set()
   found = []
@@ -100,13 +101,13 @@ def ops_that_end(
   ends: Collection[tf.Operation],
   waits: Waits = AS_THEY_ARE,
 ) -> list[tf.Operation]:
-  """Returns what is done once between two segments.
+  """Returns the ops that are executed once between two segments.
 
   Args:
     ops: Ops in the order of the graph.
     in_slices: Those that each slice has.
-    begins: What reads whole tensors for slices.
-    ends: What makes whole tensors of what slices make.
+    begins: The ops that read whole tensors for slices.
+    ends: The ops that make whole tensors of those of slices.
     waits: The control dependencies of ops.
 
   Returns:

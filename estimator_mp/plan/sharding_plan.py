@@ -59,11 +59,12 @@ class ShardingPlan:
       variable's mirrors, by the name of the variable's op.
     zero_shards: The replica that updates each variable, by the name of its op;
       empty if all do.
-    train_op: The name of what a training step runs; None if there is none, or
-      if all of the graph's writes of variables are parts of a step.
-    splits: What is split over the model axis; None on a mesh without one.
-    segments: How slices of the batch wait for each other, what is executed in
-      parts, and what is not; None if the batch has one slice.
+    train_op: The name of the op that a training step runs; None if there is
+      none, or if all of the graph's writes of variables are parts of a step.
+    splits: The variables that are split over the model axis; None on a mesh
+      without one.
+    segments: How slices of the batch wait for each other, and which ops are
+      executed in parts and which are not; None if the batch has one slice.
   """
 
   placement: placement_lib.Placement

@@ -22,7 +22,7 @@ class Captured:
     ops: The ops of a step, in the order of the graph.
     own: Those of slice 0.
     bridges: The bridges that a step passes.
-    made_for: For what of slice 0 was made which op of the plain graph.
+    made_for: For each op that was made for slice 0, the op of the plain graph.
     backward: The ops that were made for gradients.
     batch: The ops that depend on the batch.
     waits: The control dependencies of ops.

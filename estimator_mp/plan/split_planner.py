@@ -39,15 +39,16 @@ class SplitPlanner:
 
   Attributes:
     splits: How variables are split, by the names of their ops.
-    summary: What was split so far, and what that sends.
+    summary: The variables that are split so far, and the traffic of that.
   """
 
   def __init__(self, options: ModelAxisOptions, num_parts: int):
     """Starts with no variable.
 
     Args:
-      options: What the user says: rules, of which the first one that is found
-        in a name counts, what may be gathered, and how shards start.
+      options: The user's options: rules, of which the first one that is found
+        in a name counts; the tensors that may be gathered; and how shards
+        start.
       num_parts: The size of the axis, N; if it is 1, nothing is split.
     """
     self.splits: dict[str, Shard] = {}
@@ -324,8 +325,9 @@ def _ops_of_step(
 
   Args:
     ops: Ops of the graph.
-    targets: What gradients are asked of, which a training step computes besides
-      what it writes; None if all but what starts or saves variables may run.
+    targets: The ops whose gradients are asked for, which a training step runs
+      besides its writes of variables; None if all ops may run but those that
+      start or save variables.
   """
   beside_steps = {*variables_lib.initial_writes(), *savers.saver_ops(ops)}
   others = [

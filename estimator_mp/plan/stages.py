@@ -45,8 +45,8 @@ class StagePlanner:
     Args:
       config: How the model is placed.
       mesh: The mesh.
-      mode: What the graph is for, for messages.
-      ledger: What was made in the graph, and for which op.
+      mode: The purpose of the graph, a `tf.estimator.ModeKeys`; for messages.
+      ledger: The ops that lowering made in the graph, and for which op each.
       saved: The placement that training used, if this graph is for something
         else.
     """

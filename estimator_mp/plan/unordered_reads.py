@@ -20,7 +20,7 @@ def find(
   """Returns which reads each write has to wait for.
 
   Args:
-    ops: What runs in a step, in the order in which it was made.
+    ops: The ops that run in a step, in the order in which they were made.
   """
   numbers = {op: number for number, op in enumerate(ops)}
   in_branches = control_flow.ops_in_branches([*ops])

@@ -10,13 +10,13 @@ import tensorflow as tf
 class ClickLog:
   """A log of what was shown and clicked, ready for `tf.estimator`.
 
-  What the input pipelines deliver depends on the seed and the batch size only,
+  The batches of the input pipelines depend on the seed and the batch size only,
   never on the mesh.
 
   Attributes:
-    name: What it is, for people.
-    features: What an example has, by name, with the batch as the first
-      dimension, which is None. "dense" are the dense features, float32
+    name: The name of the log, for people.
+    features: The specs of an example's features, by name, with the batch as the
+      first dimension, which is None. "dense" are the dense features, float32
       [None, num_dense]; the others are categorical, of the forms that
       `model_fns.ranking.categories` names.
     tables: How many rows would do for the table of each categorical feature.

@@ -41,7 +41,7 @@ class Interactions:
     items: The item of each, int64 [n].
     test_users: The users of those held out, int64 [m].
     test_items: The items of those.
-    fields: What is known of each item besides its id, float32 [num_items, w].
+    fields: The features of each item besides its id, float32 [num_items, w].
     probabilities: How likely each user draws each item, float32
       [num_users, num_items].
   """

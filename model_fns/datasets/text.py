@@ -26,11 +26,11 @@ _END = b"\n\n"
 class Text:
   """Windows of a text, validated, ready for `tf.estimator`.
 
-  What the input functions deliver depends on the seed and the batch size only,
+  The batches of the input functions depend on the seed and the batch size only,
   never on the mesh.
 
   Attributes:
-    name: What the text is.
+    name: The name of the text, for people.
     length: The bytes of a window, each of which is predicted by those before
       it; the window's first one by the byte before the window.
     train: The text to train on, uint8 [n].
@@ -140,7 +140,7 @@ class Text:
     unigrams = np.bincount(self.train, minlength=VOCABULARY) + 1.0
     pairs = np.zeros([VOCABULARY, VOCABULARY])
     np.add.at(pairs, (self.train[:-1], self.train[1:]), 1.0)
-    # What was not seen counts as a few bytes of any kind.
+    # Unseen pairs count as a few bytes of any kind.
     return self._perplexity(pairs + unigrams / unigrams.sum())
 
   def _perplexity(self, counts: np.ndarray) -> float:

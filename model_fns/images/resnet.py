@@ -24,7 +24,7 @@ _EXPANSION = 4
 
 @dataclasses.dataclass(frozen=True)
 class _Depth:
-  """What a depth stands for.
+  """The blocks of a network of one depth.
 
   Attributes:
     blocks: How many blocks each of the four groups has.
@@ -229,8 +229,8 @@ def _convolution(
 def _normalised(net: tf.Tensor, is_training: bool) -> tf.Tensor:
   """Returns batch normalisation (Ioffe and Szegedy, 2015, arXiv:1502.03167).
 
-  What updates its moving averages in training is in the collection of
-  `UPDATE_OPS`, as that of `tf.compat.v1.layers`.
+  The ops that update its moving averages in training are in the collection of
+  `UPDATE_OPS`, as those of `tf.compat.v1.layers`.
   """
   create = functools.partial(v1.get_variable, shape=[net.shape[-1]])
   ones, zeros = v1.ones_initializer(), v1.zeros_initializer()

@@ -13,7 +13,7 @@ from model_fns.keras_models.weights import Values
 
 import tensorflow as tf
 
-# What a model may override that says what `fit` does, instead of `compile`.
+# The methods by which a model may set what `fit` does, instead of `compile`.
 _OWN_TRAINING = (
   "train_step",
   "test_step",
@@ -30,7 +30,7 @@ class Compiled:
 
   Attributes:
     loss: The loss of all outputs or of each.
-    loss_weights: What each output's loss counts.
+    loss_weights: The weight of each output's loss.
     metrics: Metrics that are not weighted.
     weighted_metrics: Metrics that are weighted.
     make_optimizer: Makes the optimizer in the current graph.
@@ -48,11 +48,12 @@ class Built:
   """A model that was called with the features of a batch.
 
   Attributes:
-    outputs: What it returned.
+    outputs: The outputs that it returned.
     trainable: Its trainable variables.
-    losses: What regularizers and `add_loss` add to the loss of the batch.
-    updates: What changes with each training step, such as moving averages.
-    compiled: What it was compiled with.
+    losses: The losses of regularizers and `add_loss`, for the batch.
+    updates: The ops that change state in each training step, such as moving
+      averages.
+    compiled: The arguments that it was compiled with.
   """
 
   outputs: outputs_lib.Outputs

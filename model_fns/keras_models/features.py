@@ -5,7 +5,7 @@ from typing import Any
 
 import tensorflow as tf
 
-# What an Estimator of `tf.keras.estimator.model_to_estimator` takes.
+# The keys of features with weights, of `tf.keras.estimator.model_to_estimator`.
 _WITH_WEIGHTS = {"features", "sample_weights"}
 
 
@@ -13,7 +13,7 @@ def split_sample_weights(features: Any, sample_weight: Any) -> tuple[Any, Any]:
   """Returns the inputs of the model, and the sample weights.
 
   Args:
-    features: What the input_fn gives. A dict of "features" and
+    features: The features that the input_fn gives. A dict of "features" and
       "sample_weights" is taken apart, as by `model_to_estimator`.
     sample_weight: The name of the feature that has the weights; for several
       outputs a list or a dict of names. None for no such feature.

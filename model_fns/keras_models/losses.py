@@ -69,7 +69,7 @@ def total_loss(
     sample_weights: The weight of each example, for all outputs or for each;
       None for 1.
     loss: The loss of all outputs or of each.
-    loss_weights: What each output's loss counts; None for 1.
+    loss_weights: The weight of each output's loss; None for 1.
     added: Losses of regularizers and of `add_loss`.
 
   Returns:

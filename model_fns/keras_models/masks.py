@@ -21,7 +21,7 @@ def mask_of(output: tf.Tensor) -> tf.Tensor | None:
   """Returns which steps of a model's output count, of bool; None for all.
 
   Args:
-    output: What a Keras layer returned.
+    output: The tensor that a Keras layer returned.
   """
   layer = _Mask()
   layer(output)
@@ -34,7 +34,7 @@ def like(weights: tf.Tensor, values: tf.Tensor) -> tf.Tensor:
   Args:
     weights: As many dimensions as `values`, or a last one of 1 too many, or the
       last one missing.
-    values: What is weighted.
+    values: The tensor to be weighted.
   """
   if weights.shape.rank == values.shape.rank + 1:
     return tf.squeeze(weights, axis=-1)

@@ -28,7 +28,7 @@ def check_metrics(*given: Any) -> None:
   """Raises if a metric cannot be made again in a graph.
 
   Args:
-    *given: What `compile` was given as metrics and weighted_metrics.
+    *given: The metrics and weighted_metrics that `compile` was given.
 
   Raises:
     ValueError: If a metric's class takes arguments of which `get_config` tells
@@ -52,9 +52,9 @@ def eval_metrics(
     outputs: The outputs of the model.
     labels: The targets of each output.
     sample_weights: The weights of its examples; None for 1.
-    metrics: What is not weighted: names, functions, objects; for all outputs,
-      or for each.
-    weighted_metrics: What is weighted.
+    metrics: The metrics that are not weighted: names, functions, objects; for
+      all outputs, or for each.
+    weighted_metrics: The metrics that are weighted, in the same form.
 
   Returns:
     Metrics that were updated with the batch.

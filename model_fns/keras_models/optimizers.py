@@ -29,7 +29,7 @@ def remake_optimizer(optimizer: Any) -> Callable[[], Any]:
   """Returns what makes an optimizer again, in any graph.
 
   Args:
-    optimizer: What Keras keeps of the optimizer that `compile` was given.
+    optimizer: The optimizer that `compile` was given, as Keras keeps it.
 
   Returns:
     A function without arguments. The optimizer that it makes has no state.
@@ -76,7 +76,7 @@ def check_optimizer(optimizer: Any) -> None:
   """Raises if no graph can have this optimizer.
 
   Args:
-    optimizer: What Keras keeps of the optimizer that `compile` was given.
+    optimizer: The optimizer that `compile` was given, as Keras keeps it.
 
   Raises:
     ValueError: If it is of no known kind.
@@ -118,9 +118,9 @@ def make_train_op(
 
   Args:
     loss: The loss of the batch.
-    variables: What is trained.
+    variables: The variables to train.
     optimizer: The optimizer, in this graph.
-    updates: What has to run in each step, too.
+    updates: The ops that have to run in each step, too.
 
   Raises:
     ValueError: If the loss depends on none of the variables, or two updates
@@ -207,7 +207,7 @@ def _inlined(traced: Any, given: Sequence[tf.Tensor]) -> tf.Tensor:
 
   Args:
     traced: A concrete function with one result.
-    given: What it is called with, and what it captures.
+    given: The arguments of the call, and the tensors that it captures.
   """
   names = [tensor.op.name for tensor in traced.inputs]
   inputs = dict(zip(names, given, strict=True))

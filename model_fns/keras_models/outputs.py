@@ -34,7 +34,7 @@ class Outputs:
     Args:
       given: One for all outputs, a list, or a dict by names. What a dict does
         not name is None.
-      what: What it is, for people.
+      what: The name of the argument, for errors.
 
     Returns:
       As many as there are outputs.
@@ -69,7 +69,7 @@ def name_outputs(nest: Any, names: list[str] | None) -> Outputs:
   """Returns outputs with their names.
 
   Args:
-    nest: What a model returned: a tensor, a list or a dict of tensors.
+    nest: The outputs of a model: a tensor, a list or a dict of tensors.
     names: The names of the layers that made them, if the model knows them. As
       Keras does, a dict's keys are the names otherwise, or "output_1" and so
       on.

@@ -59,7 +59,7 @@ def check_tables(tables: Mapping[str, int], ids: str) -> None:
 
   Args:
     tables: The number of rows by the name of the feature.
-    ids: What the values of the features are.
+    ids: The kind of the features' values, "hash" or "rows".
 
   Raises:
     ValueError: If there is no table, one has no row, or there is no such kind
@@ -83,7 +83,7 @@ def feature(features: Any, name: str) -> Any:
   """Returns a feature by its name.
 
   Args:
-    features: What the input_fn returns.
+    features: The features that the input_fn returns.
     name: The name.
 
   Raises:

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-# What --optimizer may be; the last is what the model's paper trains it with.
+# The values of --optimizer; the last is the optimizer of the model's paper.
 OWN = "own"
 OPTIMIZERS = ("adam", "adagrad", "momentum", "rmsprop", "sgd", OWN)
 

@@ -67,7 +67,7 @@ class Baseline:
   """The quality of a simple model on the same data.
 
   Attributes:
-    name: What it is, such as "logistic regression".
+    name: The name of the model, such as "logistic regression".
     value: Its figure on the held-out data.
   """
 
@@ -80,10 +80,10 @@ class Recipe:
   """A model with its data, ready to be trained on any mesh.
 
   Attributes:
-    data: The data in a line, for people: what, how much, how much held out.
+    data: The data in a line, for people: its name, its size, the held-out part.
     train_input_fn: Endless batches of the training data; every one is full.
     eval_input_fn: The held-out data, each example once.
-    serving_input_receiver_fn: What an exported model receives.
+    serving_input_receiver_fn: Makes the inputs of an exported model.
     make_model_fn: Returns the model_fn for a mesh, or for one device if that
       is None.
     figure: The metric of an evaluation that says how good the model is.
@@ -108,7 +108,7 @@ class Recipe:
     """Returns what an evaluation found, in a few words.
 
     Args:
-      metrics: What the evaluation returned.
+      metrics: The metrics that the evaluation returned.
     """
     return (
       f"{self.figure} {metrics[self.figure]:.4f}, loss {metrics[self.loss]:.4f}"

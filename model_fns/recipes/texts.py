@@ -14,7 +14,7 @@ _SAMPLE_LENGTH = 16
 _SIZES: Mapping[str, Any] = {
   "hidden_size": 128,
   "num_heads": 4,
-  # What it goes on with has room, too.
+  # The sampled tokens have room, too.
   "sequence_length": 2 * _LENGTH,
   "vocabulary_size": text.VOCABULARY,
 }

@@ -41,14 +41,14 @@ def export_towers(
 ) -> Exported:
   """Exports the towers of a `two_tower`, and an index of its items.
 
-  What is split over devices is whole in the SavedModels, and they name no
-  device.
+  Variables that are split over devices are whole in the SavedModels, which name
+  no device.
 
   Args:
     estimator: An Estimator of a model_fn of `two_tower`, trained.
     export_dir: The folder that gets the folders query, item and index.
-    query_features: What the query tower reads, with shapes for a batch, such as
-      {"user_id": tf.TensorSpec([None], tf.int64)}.
+    query_features: The features that the query tower reads, with the shapes of
+      a batch, such as {"user_id": tf.TensorSpec([None], tf.int64)}.
     catalogue: The features of all items, arrays with a row for each item.
     batch_size: Of how many items vectors are computed at a time.
   """

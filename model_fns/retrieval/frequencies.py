@@ -42,11 +42,12 @@ class Frequencies(Protocol):
     """
 
   def update(self, ids: tf.Tensor, intervals: tf.Tensor) -> list[tf.Operation]:
-    """Returns what keeps the estimates of a whole batch.
+    """Returns the ops that keep the estimates of a whole batch.
 
     Args:
       ids: Its items, int64 [batch].
-      intervals: What `of` returned for them.
+      intervals: The steps between batches that `of` returned for them, float32
+        [batch].
     """
 
 

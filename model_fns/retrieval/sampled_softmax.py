@@ -16,7 +16,8 @@ class Items:
     vectors: float32 [items, size].
     ids: int64 [items].
     log_q: The logarithm of how likely each is in a batch, float32 [items].
-    intervals: What that is estimated of, float32 [items].
+    intervals: The steps between batches with each, of which that is estimated;
+      float32 [items].
   """
 
   vectors: tf.Tensor
@@ -40,7 +41,7 @@ def losses(
   Args:
     queries: float32 [queries, size].
     own: The item that belongs to each query.
-    others: What they are compared with; the own items are among them.
+    others: The items that queries are compared with, the own ones among them.
     temperature: Divisor of the logits.
 
   Returns:

@@ -177,7 +177,7 @@ def layer(
     inputs: float32 [rows, width].
     units: The width of the result.
     name: The scope of its variables.
-    activation: What is computed of each entry; None for nothing.
+    activation: The function of each entry; None for the identity.
   """
   with v1.variable_scope(name):
     kernel = v1.get_variable(

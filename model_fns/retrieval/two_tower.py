@@ -28,7 +28,7 @@ def default_optimizer() -> tf.compat.v1.train.Optimizer:
 
 @dataclasses.dataclass(frozen=True)
 class _Model:
-  """What `two_tower` was told, checked; see there."""
+  """The checked arguments of `two_tower`; see there."""
 
   query: Encoder
   item: Encoder

@@ -70,7 +70,7 @@ def check_layers(layers: Sequence[Any]) -> None:
   """Raises if something in a list is no layer that a factory can use.
 
   Args:
-    layers: What should be functions and unbuilt Keras layers.
+    layers: The list to check, of functions and unbuilt Keras layers.
 
   Raises:
     ValueError: If the list is empty, or a Keras layer has variables already.

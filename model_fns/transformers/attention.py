@@ -19,7 +19,7 @@ _NEVER = -1e9
 
 
 def hide(visible: tf.Tensor) -> tf.Tensor:
-  """Returns what is added to scores so that only what is visible counts.
+  """Returns the mask that is added to scores: only visible tokens count.
 
   Args:
     visible: Booleans, of any shape.
@@ -41,7 +41,7 @@ def self_attention(
     inputs: float32 [batch, length, width].
     architecture: The sizes.
     positions: The places of the tokens, from 0; int32 [batch or 1, length].
-    hidden: What is added to scores, as `hide` makes it; float32
+    hidden: The mask that is added to scores, as `hide` makes it; float32
       [batch or 1, 1, length, keys]. None if each token sees all.
     output_stddev: That of the last kernel's initial values.
     past: Keys and values of tokens before these, which these see too.

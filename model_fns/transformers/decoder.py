@@ -35,8 +35,8 @@ def spec(
     mode: A key of `tf.estimator.ModeKeys`.
     architecture: The sizes.
     networks: The feed-forward networks of layers.
-    sampling: What to sample when it predicts.
-    train: What makes the training step of a loss.
+    sampling: How it samples tokens when it predicts.
+    train: Makes the training step of a loss.
   """
   is_training = mode == tf.estimator.ModeKeys.TRAIN
 

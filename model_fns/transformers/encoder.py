@@ -32,7 +32,7 @@ def spec(
     architecture: The sizes.
     networks: The feed-forward networks of layers.
     num_classes: How many classes there are.
-    train: What makes the training step of a loss.
+    train: Makes the training step of a loss.
   """
   is_training = mode == tf.estimator.ModeKeys.TRAIN
   ids = features["tokens"]

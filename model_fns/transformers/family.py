@@ -94,8 +94,8 @@ def model_fn(
   Args:
     architecture: The sizes.
     networks: Makes what layers have beside attention.
-    task: What it is for.
-    sampling: What a decoder samples when it predicts.
+    task: The task that it is trained for.
+    sampling: How a decoder samples tokens when it predicts.
     descent: How it is trained.
     config: The devices.
 

@@ -11,12 +11,12 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Said:
-  """What feed-forward networks say besides their results.
+  """The losses and figures of feed-forward networks, besides their results.
 
   Attributes:
-    losses: What is added to the loss of a model; each a mean over examples.
-    shown: What is shown as a mean over examples, by name; float32
-      [batch, ...].
+    losses: Terms of the loss of a model; each a mean over examples.
+    shown: Figures that are shown as means over examples, by name; for each
+      layer float32 [batch, ...].
   """
 
   losses: list[tf.Tensor] = dataclasses.field(default_factory=list)
@@ -65,7 +65,7 @@ class FeedForward(Protocol):
 
   @property
   def said(self) -> Said:
-    """What they have said so far."""
+    """The losses and figures of the layers so far."""
 
 
 # From a mode, a key of `tf.estimator.ModeKeys`, to the networks of a graph.

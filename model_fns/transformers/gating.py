@@ -26,8 +26,7 @@ class Gating:
       arXiv:2101.03961), or 2, as in GShard.
     capacity_factor: The room of experts: for this many times the tokens that
       each would have if all had as many.
-    balance_weight: What the loss of experts that differ in load is multiplied
-      by.
+    balance_weight: The weight of the loss of experts that differ in load.
 
   Raises:
     ValueError: If there are too few experts, or a number is out of range.
@@ -80,7 +79,7 @@ class Routes:
   Attributes:
     dispatch: 1 where a token has a place of an expert; float32
       [batch, length, experts, places].
-    combine: What the expert's result is multiplied by there.
+    combine: The weight of the expert's result there; float32, of that shape.
     dropped: Which part of a token's choices had no room, [batch, length].
     balance_loss: The loss of each sequence: 1 if its tokens and their
       probabilities are spread evenly, up to the number of experts if not;

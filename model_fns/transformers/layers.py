@@ -23,7 +23,7 @@ def dense(
     inputs: float32 [rows, width].
     units: The width of the result.
     name: The scope of the variables `kernel` and `bias`.
-    activation: What is computed of each entry.
+    activation: The function of each entry; None for the identity.
     stddev: That of the kernel's initial values.
 
   Returns:

@@ -43,8 +43,8 @@ class Sampling:
         )
 
 
-# What a decoder's layers make of tokens; and from vectors [rows, hidden size]
-# and the table of embeddings, the logits of tokens.
+# A decoder's layers: from tokens to outputs. Its logits: from vectors [rows,
+# hidden size] and the table of embeddings to the logits of tokens.
 Decode = Callable[[stack.Tokens], stack.Outputs]
 Logits = Callable[[tf.Tensor, tf.Tensor], tf.Tensor]
 

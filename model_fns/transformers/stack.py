@@ -18,7 +18,7 @@ class Tokens:
   Attributes:
     ids: The numbers of the tokens, int32 or int64 [batch, length].
     positions: Their places, from 0; int32 [batch or 1, length].
-    hidden: What is added to scores of attention, as `attention.hide` makes it;
+    hidden: The mask that is added to attention scores; see `attention.hide`;
       float32 [batch or 1, 1 or length, keys]. None if each token sees all.
     past: For each layer the keys and values of tokens before these; empty if
       there are none.
@@ -70,7 +70,7 @@ def apply(
   variable scope, or found there, if it reuses them.
 
   Args:
-    tokens: What goes in.
+    tokens: The inputs.
     architecture: The sizes.
     networks: The feed-forward networks of layers.
     is_training: Whether to drop out.

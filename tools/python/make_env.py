@@ -213,7 +213,7 @@ def make(venv: str, lock: str, title: str) -> None:
   Args:
     venv: Folder to make.
     lock: Path of a requirements file with hashes.
-    title: What it is, for people.
+    title: The name of the virtualenv, for people.
 
   Raises:
     EnvError: It could not be made.
