@@ -102,9 +102,9 @@ def reduce_in_buckets(
   """Sums the gradients of replicas, several at a time.
 
   The gradients of a bucket are flattened and joined to one vector on each
-  device, the vectors are summed, and the sum is cut and shaped back. What a
-  bucket waits for is its own gradients. A bucket of one whole gradient is
-  summed as it is.
+  device, the vectors are summed, and the sum is cut and shaped back. A bucket
+  waits for its own gradients only. A bucket of one whole gradient is summed as
+  it is.
 
   Args:
     per_replica: For every replica its gradients, of the same variables in the

@@ -1,9 +1,9 @@
 """Compression: sums of gradients that send less than the gradients.
 
 Two lossy ways, both off unless they are asked for. `compressed` sends each
-gradient in half precision, `top_k` sends its largest entries only. What a step
-does not send is kept in a residual, and added to the next step's gradient
-(error feedback), so that it is late, not lost:
+gradient in half precision, `top_k` sends its largest entries only. The rest is
+kept in a residual, and added to the next step's gradient (error feedback), so
+that it is late, not lost:
 
     corrected = gradient + residual
     sent      = compress(corrected)
@@ -214,7 +214,7 @@ def _largest(
   kept = residual.read_value()
   corrected = tf.reshape(gradient, [-1]) + kept
   is_finite = tf.math.is_finite(corrected)
-  # What is not finite comes first, so that it is not overlooked.
+  # Entries that are not finite come first, so that none is overlooked.
   magnitudes = tf.where(
     is_finite,
     tf.abs(corrected),

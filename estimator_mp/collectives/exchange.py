@@ -7,9 +7,9 @@ however often it was asked for:
     rows of all shards, joined -> one for each id
 
 It is the all-to-all of trainers of large recommendation models (Naumov et al.,
-2019, arXiv:1906.00091). What comes back is a list of distinct rows and, for
-each id, where its row is in it; the way back is its transpose: gradients of
-ids, summed into that list, are cut where the next owner's rows begin.
+2019, arXiv:1906.00091). It returns a list of distinct rows and, for each id,
+where its row is in it; the way back is its transpose: gradients of ids, summed
+into that list, are cut where the next owner's rows begin.
 
 No tensor is larger than the rows that were asked for. Ids stay on hosts: a
 device without kernels for them gets only local ids.
@@ -207,7 +207,7 @@ def cut_like(
   """Returns a part of a vector for each lookup, in the shape of its ids.
 
   Args:
-    order: What belongs to the ids of all lookups, of shape [n].
+    order: A vector of shape [n], with an element for each id of all lookups.
     lookups: Ids of any shapes, which have n elements.
     device: Where they are asked for.
   """

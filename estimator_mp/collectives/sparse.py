@@ -91,7 +91,7 @@ def becomes_dense(density: float | None, threshold: float | None) -> bool:
   """Whether sparse gradients of replicas are summed as dense ones.
 
   Args:
-    density: What `density` says of them.
+    density: Their density, as `density` returns it.
     threshold: The density from which on they are; None for never.
 
   Raises:

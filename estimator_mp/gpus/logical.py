@@ -1,9 +1,9 @@
 """Logical GPUs: several devices of one GPU, each with a part of its memory.
 
 TensorFlow calls them virtual or logical devices. They let a mesh be tried on a
-machine with fewer GPUs than it needs. What they compute takes turns on the GPU,
-so they are for checks, and for models whose stages leave it idle; they add no
-speed of their own.
+machine with fewer GPUs than it needs. Their ops take turns on the GPU, so they
+are for checks, and for models whose stages leave it idle; they add no speed of
+their own.
 
 TensorFlow numbers them through all GPUs, those of the first one first, and
 makes them once in a process: later sessions have the same ones, and so has its

@@ -36,13 +36,13 @@ _Edit = Callable[[tf.compat.v1.NodeDef, int], None]
 
 @dataclasses.dataclass(frozen=True)
 class Home:
-  """Where a clone is, and what is there for it already.
+  """The place of a clone, and the tensors and ops that it already has.
 
   Attributes:
     scope: The scope of its names.
     device: Returns the device that stands for one of the first micro-batch.
-    tensors: What stands for tensors that are not cloned for it, by name.
-    ops: What stands for ops that are not cloned for it, by name.
+    tensors: The tensors that stand for those not cloned for it, by name.
+    ops: The ops that stand for those not cloned for it, by name.
     number: The number of the micro-batch whose random numbers clones draw; 0
       for those of the originals.
   """
@@ -56,17 +56,17 @@ class Home:
 
 @dataclasses.dataclass(frozen=True)
 class _Template:
-  """What all clones of some ops have in common.
+  """The definition that all clones of some ops have in common.
 
   Attributes:
     seeds: The ops whose clones draw from another seed, by name.
     definition: Their definition, which is edited for each clone.
-    outside: What they read that is not among them, by name.
-    waits: What they wait for that is not among them, by their names.
+    outside: The tensors of other ops that they read, by name.
+    waits: The other ops that they wait for, by the names of those that wait.
     renames: Edits by the number of a clone, with the index of the node.
     redraws: Edits by the number of a micro-batch, with the index of the node.
     devices: The devices of ops that have one, with the index of the node.
-    calls: What is called, with the index of the node.
+    calls: The calls among them, with the index of the node.
     members: The names of the calls that ops are part of, by the ops' names.
   """
 
@@ -270,7 +270,7 @@ class Clones:
       elif _COLOCATION in node.attr:
         node.device = _device_of_group(op, inside)
         if not inside.issuperset(colocation.colocated_with(op)):
-          node.attr.pop(_COLOCATION)  # What it names has no clone.
+          node.attr.pop(_COLOCATION)  # It names ops without a clone.
       template.renames.extend((index, edit) for edit in _renames(op))
       if draws_anew and (redraw := self._redrawn(op, node, inside)):
         template.redraws.append((index, redraw))

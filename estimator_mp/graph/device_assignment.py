@@ -6,12 +6,12 @@ Most ops of a stage go to the stage's device. Two kinds cannot:
   summaries) have no GPU kernel, and the resources behind them belong to the
   task's CPU. They go to the CPU of the device's task, as do ops that have no
   kernel for the device with their dtypes, such as many on integers.
-  What a session lets be in one place only is there as a whole, then: a variable
-  with its reads and updates.
+  Ops that a session keeps in one place then go there together: a variable with
+  its reads and updates.
 - Ops that work on a resource, such as a variable that another device holds,
-  run where the resource is; TensorFlow refuses any other device. What calls a
-  function that works on one of another task need not: TensorFlow takes it apart
-  before a session places its ops.
+  run where the resource is; TensorFlow refuses any other device. An op that
+  calls a function that works on a resource of another task need not:
+  TensorFlow takes the call apart before a session places its ops.
 """
 
 import collections
@@ -85,8 +85,8 @@ def device_function(device: str) -> Callable[[tf.Operation], str]:
     device: The canonical name of the device that ops are placed on.
 
   Returns:
-    A function from an op to its device name. What the op's own device already
-    says is kept.
+    A function from an op to its device name, which keeps all fields of the op's
+    own device.
   """
   on_device = tf.compat.v1.DeviceSpec.from_string(device)
   on_host = tf.compat.v1.DeviceSpec.from_string(devices_lib.host_of(device))

@@ -1,6 +1,6 @@
 """Draws: random numbers of each micro-batch's own.
 
-A clone draws what the first micro-batch draws unless it gets another seed:
+A clone draws the numbers of the first micro-batch unless its seed differs:
 
 - an op with seeds of its own (`tf.random.uniform`) gets one that follows from
   its name, its seed and the micro-batch, whatever the mesh;
@@ -10,7 +10,7 @@ A clone draws what the first micro-batch draws unless it gets another seed:
 - a function (the body of a `tf.function`, of a loop or of a branch) is made
   once more for the micro-batch, with its ops treated so; see `functions`.
 
-What each slice draws has examples; the plan says which ops these are. Others
+Draws of each slice have examples; the plan says which ops make them. Other ops
 draw once, for all slices.
 """
 

@@ -26,7 +26,7 @@ def common_shape(index: int, parts: Sequence[Gradient]) -> tf.TensorShape:
     parts: Its gradients, at least one.
 
   Returns:
-    What any of them knows of the shape.
+    The shape, with each dimension that any of them knows.
 
   Raises:
     ValueError: If they differ in shape or dtype, so that they cannot be added.

@@ -1,10 +1,10 @@
 """The ledger: the ops that lowering has made, and the op that each is for.
 
-    role        what an op is that lowering has made
+    role        the role of an op that lowering has made
     made_for    the op that it stands for, or is beside
     request_of  the request for gradients that an op was made for
 
-What has no role is the program's own.
+An op without a role is the program's own.
 """
 
 import contextlib
@@ -98,7 +98,7 @@ class Ledger:
 
     Args:
       ops: Ops of the graph.
-      role: What they are.
+      role: Their role.
       made_for: The op some of whose work they do.
     """
     for op in ops:

@@ -1,7 +1,7 @@
 """Types of ops: the traits of TensorFlow's ops, in one table.
 
 Each set names the types that have a trait in common, and the functions at the
-end ask an op for its own. What follows from a trait is no part of the table:
+end ask an op for its own. The consequences of a trait are no part of the table:
 that `Sum` is a reduction is said here; how sums of slices become one, in
 `merges`.
 
@@ -29,7 +29,7 @@ def _types(text: str) -> frozenset[str]:
 
 # --- States: variables, tables and what else outlives a step.
 
-# What makes a variable: a resource's handle, or a v1 reference.
+# Ops that make a variable: a resource's handle, or a v1 reference.
 VARIABLES = frozenset(["VarHandleOp", "Variable", "VariableV2"])
 
 
@@ -87,7 +87,7 @@ _OWN = (
   "TensorArrayV3",
 )
 _REFUSED = (
-  # What a step takes from these, the next one does not see.
+  # An element that a step takes from these, the next one does not see.
   *_types(
     """
     Barrier ConditionalAccumulator FIFOQueue FIFOQueueV2
@@ -156,7 +156,7 @@ _TABLE_WRITES = (
   "LookupTableInsert",
   "LookupTableRemove",
 )
-# What changes the variable, or the table, of a handle.
+# Ops that change the variable, or the table, of a handle.
 RESOURCE_WRITES = (
   "Assign",
   "ResourceApply",
@@ -166,7 +166,7 @@ RESOURCE_WRITES = (
   "ResourceStridedSliceAssign",
   *_TABLE_WRITES,
 )
-# What changes the variable, or the table, of a v1 reference.
+# Ops that change the variable, or the table, of a v1 reference.
 REFERENCE_WRITES = (
   "Apply",
   "Assign",
@@ -186,7 +186,7 @@ WHOLE_READS = frozenset(["Identity", "ReadVariableOp"])
 TABLE_LOOKUPS = frozenset(["HashTableV2", "LookupTableFindV2"])
 # A session may be given their values.
 PLACEHOLDERS = _types("Placeholder PlaceholderV2 PlaceholderWithDefault")
-# What draws the elements of a data set, by a name or a handle of its own.
+# Ops that draw the elements of a data set, by a name or handle of their own.
 ITERATORS = frozenset(["Iterator", "IteratorV2", "OneShotIterator"])
 # They take an element from what holds the position in an input.
 ITERATOR_READS = _types(
@@ -262,8 +262,8 @@ REFERENCE_READS = _types(
   RefSelect RefSwitch
   """
 )
-# The functional ones, which run functions of the graph. What goes into a round
-# of a loop is what comes out of it.
+# The functional ones, which run functions of the graph. The inputs of a round
+# of a loop are the outputs of the one before.
 FUNCTIONAL_LOOPS = frozenset(["StatelessWhile", "While"])
 # Before what their functions get, these read which function it is to be.
 FUNCTIONAL_BRANCHES = frozenset(["Case", "If", "StatelessCase", "StatelessIf"])
@@ -294,14 +294,14 @@ HOST_WORDS = (
 )
 # Python functions run in host memory, but on any CPU device.
 PYTHON_FUNCTIONS = frozenset(["PyFunc", "PyFuncStateless"])
-# What needs the Python of the process that made it.
+# Ops that need the Python of the process that made them.
 CALLS_PYTHON = PYTHON_FUNCTIONS | frozenset(["EagerPyFunc"])
 # A session makes these where a tensor goes to another device.
 SENDS = frozenset(["_HostSend", "_Send"])
 RECEIVES = frozenset(["_HostRecv", "_Recv"])
 # They work together with ops of other devices.
 COLLECTIVES = frozenset(["CollectiveReduceV2", "NcclAllReduce"])
-# What no device of a mesh has a kernel for.
+# Ops that no device of a mesh has a kernel for.
 TPU_ONLY = frozenset(["CrossReplicaSum"])
 # Grappler makes a `HostConst` of what is to stay in host memory.
 CONSTANTS = frozenset(["Const", "HostConst"])

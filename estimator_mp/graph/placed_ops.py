@@ -121,7 +121,7 @@ def reshape_like(
 
   Args:
     vector: The elements.
-    tensor: What has the shape; it is on the same device.
+    tensor: The tensor of that shape; it is on the same device.
     device: The device of both.
   """
   with tf.compat.v1.device(device):

@@ -1,6 +1,6 @@
 """Ops once more, in a graph of their own, where TensorFlow infers other shapes.
 
-What a graph leaves open, such as the size of the batch, is a number there: that
+A size that a graph leaves open, as that of the batch, is a number there: that
 of what stands in for tensors from outside.
 """
 
@@ -10,7 +10,7 @@ from estimator_mp.graph.calls import functions
 
 import tensorflow as tf
 
-# What an op says, besides, of where it is and what shapes it had when made.
+# The attributes of an op's place, and of its shapes when it was made.
 _ANNOTATIONS = ("_class", "_output_shapes")
 
 

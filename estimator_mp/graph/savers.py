@@ -24,8 +24,9 @@ def saver_ops(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
     ops: Ops in the order in which they were made, a Saver's all at once.
 
   Returns:
-    What saves and restores, what leads to these alone, what takes a restored
-    value to its variable, and what waits until all is saved.
+    The ops that save and restore, those that lead to these alone, those that
+    take a restored value to its variable, and those that wait until all is
+    saved.
   """
   found = {op for op in ops if op.type in op_types.SAVER_OPS}
   if not found:

@@ -1,6 +1,6 @@
 """Shapes: sizes of tensors, and numbers that a graph makes of shapes alone.
 
-A graph knows only part of a shape: the batch is mostly open. What it knows ends
+A graph knows only part of a shape: the batch is mostly open. Known sizes end
 up in losses, divided by the number of their elements, in the orders of
 transposes and in reshapes; `tf.get_static_value` stops at the first sum.
 """
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import tensorflow as tf
 
-# What an unknown dimension, nearly always the batch, is taken for. Sizes are
+# The assumed size of an unknown dimension, nearly always the batch. Sizes are
 # compared with each other, so the number itself hardly matters.
 NOMINAL_BATCH = 32
 _MOST_ELEMENTS = 1 << 20

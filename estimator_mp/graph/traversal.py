@@ -27,13 +27,13 @@ def walk(
   next_of: Callable[[_Node], Iterable[_Node]],
   seen: Collection[_Node] = (),
 ) -> Iterator[_Node]:
-  """Yields what can be reached, each once.
+  """Yields the nodes that can be reached, each once.
 
   Args:
     start: Where to begin; these are yielded, too.
     next_of: Returns where a node leads to. It is asked after the node was
       yielded, and so the caller may still give the place of that.
-    seen: What is not yielded, and no way leads through.
+    seen: The nodes that are not yielded, and that no way leads through.
 
   Yields:
     The nodes, of those that were found the last one first.

@@ -57,8 +57,8 @@ def users(handle: tf.Tensor) -> Iterator[tf.Operation]:
 def written_states(op: tf.Operation) -> list[tf.Tensor]:
   """Returns the handles and references that an op may write through.
 
-  What a function does with a handle is read in its body; an op with a state
-  that is not known may write all that it gets.
+  The writes of a function through a handle are read in its body; an op with a
+  state that is not known may write through all its handles.
 
   Args:
     op: An op.

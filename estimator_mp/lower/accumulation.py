@@ -110,7 +110,7 @@ class Accumulation:
     Args:
       replica: The replica.
       product: The gradient of the first micro-batch of replica 0.
-      operands: What its micro-batches multiply.
+      operands: The left and the right operand of each micro-batch's product.
       of_pass: As for `totals_of_products`.
     """
     order = list(range(self._count))
@@ -192,8 +192,8 @@ class Accumulation:
 
     Args:
       replica: The replica.
-      copies: What its micro-batches add.
-      op: What makes the gradient of the first micro-batch of replica 0.
+      copies: The gradients of its micro-batches, which are added up.
+      op: The op that makes the gradient of the first micro-batch of replica 0.
       passes: As for `totals`.
       elsewhere: As for `totals`.
     """

@@ -28,7 +28,7 @@ def with_mirrors(
   """Returns a spec whose training keeps mirrors equal to their variables.
 
   Args:
-    spec: What trains the variables.
+    spec: The spec whose `train_op` updates the variables.
     mirrored: The variables, of the default graph.
     forward: Ops that do not write unless their type says so.
     repeated: The writes that replicas make themselves: the ops that do so.
@@ -60,7 +60,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
     Args:
       mirrored: As for `with_mirrors`, like the others.
       forward: Ops of forward and backward passes.
-      repeated: What each replica writes itself.
+      repeated: The writes that each replica makes itself: the ops that do so.
     """
     self._graph = tf.compat.v1.get_default_graph()
     self._mirrored = mirrored
@@ -70,7 +70,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
     self._writes: list[mirrors.Write] = []
     self._num_seen = 0  # Ops, when the graph was complete.
     self._version = -1
-    # What no step runs, so that it need not wait for a copy of each step.
+    # Ops that no step runs, and that need not wait for a copy of each step.
     self._alone: set[tf.Operation] = set()
     with placed_ops.apart_from_caller("mirror"):
       everything = [copy for entry in mirrored for copy in _copies(entry)]
@@ -84,7 +84,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
       train_op: The op of a training step.
 
     Returns:
-      What it has to run now.
+      The op that the step has to run now.
     """
     self._step = traversal.ops_run_with(train_op)
     copies = self._follow(
@@ -150,7 +150,7 @@ class MirrorHook(tf.estimator.SessionRunHook):
     """Lets mirrors follow the writes among ops.
 
     Returns:
-      What follows after a write, by the write.
+      The ops that follow a write, by the write.
     """
     writes = mirrors.find_writes(
       ops, self._mirrored, self._forward, self._step, self._repeated
@@ -204,8 +204,9 @@ class MirrorHook(tf.estimator.SessionRunHook):
   def _copy_in_each_step(self, entry: mirrors.Mirrored) -> None:
     """Lets all that a step does with mirrors wait for copies.
 
-    What the step itself writes comes after, as it does in replica 0. What may
-    give a variable its first value does not: there is nothing to copy before.
+    The writes of the step itself come after, as they do in replica 0. Those
+    that may give a variable its first value do not: there is nothing to copy
+    before.
     """
     readers = [
       [x for x in mirror.consumers() if x not in self._alone]

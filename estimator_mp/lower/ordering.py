@@ -48,7 +48,7 @@ def order_cells(
   """Makes each device run its cells in the order of a schedule.
 
   A cell's first ops wait until the last ops of the cell before it, on the same
-  device, are done. What an op reads of other cells it waits for anyway.
+  device, are done. An op waits for its inputs from other cells anyway.
 
   Args:
     schedule: The schedule.

@@ -100,7 +100,7 @@ class ParameterServers(NoServers):
     for op in ops:
       states = _states_of(op)
       if states and self._is_elsewhere(op.device):
-        # What a SyncReplicasOptimizer writes last is this worker's.
+        # The last write of a SyncReplicasOptimizer is this worker's.
         graph_edits.set_device(op, "")
       others = states or _colocated_with(op)
       if self._is_elsewhere(op.device):

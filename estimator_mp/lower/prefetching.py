@@ -46,10 +46,11 @@ class Prefetching:
 
 
 def prefetch(boundary: input_boundary.Boundary) -> Prefetching:
-  """Lets the model of the default graph read what was stored.
+  """Lets the model of the default graph read stored batches.
 
   Args:
-    boundary: What it reads of its input; no session has run the graph yet.
+    boundary: The tensors and ops of its input that it reads; no session has
+      run the graph yet.
   """
   host = boundary.host
   with placed_ops.apart_from_caller("prefetch"):
@@ -104,11 +105,11 @@ def _through_store(
 
 
 def _let_read(reads: input_boundary.Reads, batch: Sequence[tf.Tensor]) -> None:
-  """Lets the readers on a device read what was taken there.
+  """Lets the readers on a device read the batch that was taken there.
 
   Args:
-    reads: What they read.
-    batch: What they are to read.
+    reads: The tensors that are read there, each with its readers.
+    batch: The tensors that these are to read instead, in the same order.
   """
   for (tensor, readers), value in zip(reads, batch, strict=True):
     # Nothing else tells the session's optimizer what shape it has.

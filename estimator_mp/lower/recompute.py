@@ -12,10 +12,10 @@ import tensorflow as tf
 def compute_again(
   plan: recomputation.Recomputation,
 ) -> dict[tf.Operation, int]:
-  """Lets the first micro-batch's backward ops read what is computed again.
+  """Lets the first micro-batch's backward ops read recomputed activations.
 
   Args:
-    plan: What is computed again.
+    plan: The ops that are recomputed, and the reads of their results.
 
   Returns:
     The ops that were made, with the stages that they do it for.
@@ -42,7 +42,7 @@ def keep(
   """Lets some micro-batches read the activations of their forward pass.
 
   Args:
-    plan: What is computed again.
+    plan: The ops that are recomputed, and the reads of their results.
     clones: All micro-batches but the first.
     numbers: Those that compute nothing again, after all.
   """

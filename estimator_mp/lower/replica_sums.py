@@ -18,7 +18,7 @@ def sum_over_replicas(
 
   Args:
     parts: For every gradient that of each replica.
-    sums: What `plan_sums` decided of them.
+    sums: The sums that `plan_sums` has planned for them.
 
   Returns:
     For every gradient its sums: one on the device of each replica, or only that

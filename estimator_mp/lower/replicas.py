@@ -55,9 +55,10 @@ class Replicas:
     """Starts with nothing mirrored.
 
     Args:
-      config: What replicas keep, and how gradients are summed.
+      config: The configuration: the variables that replicas keep, and the way
+        in which gradients are summed.
       mesh: A mesh; its `data` axis says how many replicas there are.
-      ledger: What was made in the graph.
+      ledger: The ledger of the ops that lowering makes in the graph.
       count: How many there are, if not all of these.
     """
     self._config = config
@@ -135,8 +136,8 @@ class Replicas:
     """Mirrors variables, and whatever is computed from variables alone.
 
     Args:
-      ops: What the first micro-batch reads and does not differ between
-        micro-batches, in the order of the graph.
+      ops: The ops that the first micro-batch reads and that do not differ
+        between micro-batches, in the order of the graph.
     """
     if not self._is_mirrored:
       return
@@ -252,7 +253,7 @@ class Replicas:
     if self._zero is None:
       repeated = self._repeat_updates(rest)
     else:
-      # What has a gradient beside it, as a transposed variable, stays there.
+      # An op with a gradient beside it, as a transposed variable, stays.
       beside = {name for x in forward for name in colocation.colocated_with(x)}
       updates = [
         op for op in rest if op_types.is_variable(op) or op.name not in beside

@@ -34,11 +34,11 @@ def reduce_transfers(savings: transfers.Savings) -> None:
 def send_in_half(
   sends: Sequence[half_sends.HalfSend], dtype: tf.DType
 ) -> dict[tf.Operation, int]:
-  """Casts what stages send each other, before its gradient is asked for.
+  """Casts the activations that stages send, before gradients are requested.
 
   Args:
-    sends: What is sent.
-    dtype: The dtype that it is sent in.
+    sends: The activations that are sent.
+    dtype: The dtype that they are sent in.
 
   Returns:
     The stages of the ops that were made.

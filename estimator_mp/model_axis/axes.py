@@ -115,7 +115,7 @@ def named_dimensions(
 
   Args:
     vector: The shape, as a tensor.
-    known: What is known of them.
+    known: The dimensions as far as they are known; None for others.
   """
   of = _named(vector)
   if of is None or len(of) != len(known):

@@ -14,7 +14,7 @@ def gathered(op: tf.Operation, splits: Shards, decision: PerPart) -> int:
   Args:
     op: An op.
     splits: How each of its inputs is split.
-    decision: What its parts read.
+    decision: The decision, with the operands of its parts.
   """
   return sum(
     shapes.tensor_bytes(tensor)
@@ -81,11 +81,12 @@ def cheapest(
   Args:
     op: An op with one output.
     splits: How each of its inputs is split.
-    decisions: What may become of it.
+    decisions: The decisions to choose from.
 
   Returns:
-    The first of the best; None if there is none. A sum over what only one
-    operand is split in may send more than to gather that operand: then None.
+    The first of the best; None if there is none. A sum over a dimension that is
+    split in only one operand may send more than to gather that operand: then
+    None.
   """
   if not decisions:
     return None
@@ -106,12 +107,12 @@ def cheapest(
 
 
 def sent(op: tf.Operation, splits: Shards, decision: PerPart) -> int:
-  """Returns the bytes of what is gathered, and of what is summed.
+  """Returns the bytes of the tensors that are gathered, and of those summed.
 
   Args:
     op: An op with one output.
     splits: How each of its inputs is split.
-    decision: What its parts read.
+    decision: The decision, with the operands of its parts.
   """
   (output,) = decision.outputs
   bytes_ = gathered(op, splits, decision)

@@ -55,9 +55,9 @@ class Sent:
   """The traffic of one tensor in a training step.
 
   Attributes:
-    kind: What is done to it: "sum", or another `Reduction`, of what parts make;
-      "gather" of its parts; "broadcast" of it, or "slice", to the devices of
-      parts; "exchange" of what the parts of an op tell each other.
+    kind: The kind of communication: "sum", or another `Reduction`, of the
+      results of parts; "gather" of its parts; "broadcast" of it, or "slice", to
+      the devices of parts; "exchange" of tensors between the parts of an op.
     tensor: Its name in the model.
     op: The name of the op that makes it, for a join or an exchange, or of the
       first one that reads it.
@@ -86,12 +86,12 @@ class Sent:
 def without_repeats(
   sent: Sequence[Sent], ops: Sequence[tf.Operation], inferred: Inferred
 ) -> tuple[Sent, ...]:
-  """Returns what is sent, if what is computed several times goes once.
+  """Returns the traffic if a tensor computed several times is sent once.
 
   Args:
-    sent: What goes if not.
+    sent: The traffic if it is sent several times.
     ops: The ops, in the order of the graph.
-    inferred: What becomes of them.
+    inferred: The splits, decisions and gathers that were inferred for them.
   """
   graph = ops[0].graph if ops else tf.compat.v1.get_default_graph()
   same = same_ops.SameOps()
@@ -175,15 +175,15 @@ class Traffic:
   def sent(
     self, inferred: Inferred, most_bytes: float = math.inf
   ) -> tuple[Sent, ...]:
-    """Returns what devices send each other because some variables are split.
+    """Returns the traffic between devices because some variables are split.
 
     Args:
-      inferred: What becomes of the ops.
-      most_bytes: Nobody asks what else is sent, once it is more than that.
+      inferred: The splits, decisions and gathers inferred for the ops.
+      most_bytes: The number of bytes beyond which the rest is not needed.
 
     Returns:
-      An entry for each tensor, and each thing that is done to it, in the order
-      of the graph.
+      An entry for each tensor and kind of communication, in the order of the
+      graph.
     """
     readers = {gather.reader for gather in inferred.gathers}
     sending = _Sending(self, inferred)
@@ -235,7 +235,7 @@ class Traffic:
 
 
 class _Sending:
-  """What is sent, as ops are looked at one after the other."""
+  """The traffic, as ops are visited one after the other."""
 
   def __init__(self, traffic: Traffic, inferred: Inferred):
     # By what is done, to which tensor, and how it is sliced.

@@ -76,7 +76,7 @@ class Shard:
     """Returns a split into parts so many times as large.
 
     Args:
-      factor: What sizes are multiplied by.
+      factor: The factor of the sizes.
     """
     return Shard(self.axis, tuple(size * factor for size in self.sizes))
 
@@ -84,7 +84,7 @@ class Shard:
     """Returns a split into parts as many times smaller; None if not whole.
 
     Args:
-      divisor: What sizes are divided by.
+      divisor: The divisor of the sizes.
     """
     if any(size % divisor for size in self.sizes):
       return None
@@ -97,7 +97,7 @@ def even_sizes(size: int, num_parts: int, multiple: int = 1) -> tuple[int, ...]:
   Args:
     size: The size of the whole.
     num_parts: How many parts there are.
-    multiple: What each size is a multiple of; it divides `size`.
+    multiple: A divisor of `size` that divides the size of each part, too.
   """
   least, more = divmod(size // multiple, num_parts)
   return tuple(multiple * (least + (i < more)) for i in range(num_parts))
@@ -155,7 +155,7 @@ class Resized:
 
   Attributes:
     index: Which element of the vector it is.
-    sizes: What it is for each part.
+    sizes: The size of the split dimension in each part.
   """
 
   index: int
@@ -167,7 +167,7 @@ class Shifted:
   """An operand of indices into the split dimension.
 
   Attributes:
-    offsets: What is subtracted for each part.
+    offsets: The number that each part subtracts from the indices.
   """
 
   offsets: tuple[int, ...]
@@ -223,8 +223,8 @@ class PerPart:
   """The op is made once for each part, on the part's device.
 
   Attributes:
-    operands: What each part reads in place of each input.
-    outputs: What each output of the parts is; empty for a write of shards.
+    operands: The operand of each part in place of each input.
+    outputs: The layout of each output; empty for a write of shards.
     attributes: For each part the attributes that differ from the op's own, as
       `AttrValue`s by name; empty if none do.
   """
@@ -234,9 +234,9 @@ class PerPart:
   attributes: tuple[Mapping[str, tf.compat.v1.AttrValue], ...] = ()
 
 
-# A context in which what is made is on the device of a part, by its number.
+# A context in which new ops are on the device of a part, by its number.
 OnPart: TypeAlias = Callable[[int], AbstractContextManager[None]]
-# What each part reads in place of an op's inputs.
+# The tensors that each part reads in place of an op's inputs.
 PartInputs: TypeAlias = Sequence[Sequence[tf.Tensor]]
 # For a Shard output the list of its parts, for another one the whole tensor.
 PartOutputs: TypeAlias = list[tf.Tensor | list[tf.Tensor]]
@@ -248,10 +248,10 @@ class Composite:
   """Other ops stand for the op: its parts exchange results.
 
   Attributes:
-    operands: What each part reads in place of each input.
-    outputs: What each output is; `Replicate()` for one that is whole.
+    operands: The operand of each part in place of each input.
+    outputs: The layout of each output; `Replicate()` for one that is whole.
     build: Makes the ops. It is called outside of any device or name scope but
-      its own; it puts what it makes on parts' devices by `OnPart`.
+      its own; it puts its ops on parts' devices by `OnPart`.
     exchanged: The shapes of the tensors that are joined over devices, and
       read on all of them, inside: for costs.
   """

@@ -70,10 +70,10 @@ class Cost:
 
   Attributes:
     over_limit: The bytes of the first device above the memory limit.
-    too_uneven: How much is whole beyond what may be, in hundredths.
-    priced_bytes: What is sent in a training step, times the price of what is
-      whole.
-    peak_bytes: What the fullest device holds.
+    too_uneven: The share that is whole beyond the limit, in hundredths.
+    priced_bytes: The bytes sent in a training step, times the price of the
+      weights and the work that stay whole.
+    peak_bytes: The bytes that the fullest device holds.
     num_sent: How many tensors are sent.
   """
 
@@ -202,7 +202,7 @@ class Evaluation:
     """Returns the variables that a step gathers although they are split.
 
     Args:
-      inferred: What follows from a choice.
+      inferred: The consequences of a choice.
     """
     return {
       variable

@@ -199,7 +199,7 @@ class _Body:
       for x, shape in zip(body.inputs, elements, strict=True)
       if shape is not None
     }
-    self._of_shapes: set[str] = set()  # What is another for each slice.
+    self._of_shapes: set[str] = set()  # Tensors that differ between slices.
 
   def outputs(self) -> list[Shard | None]:
     """Returns how what the function returns is split."""

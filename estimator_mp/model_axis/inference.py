@@ -60,8 +60,8 @@ class Inferred:
   Attributes:
     splits: How tensors are split, by their names; handles of split variables
       are among them.
-    decisions: What becomes of ops, in the order of the graph.
-    gathers: What is read whole although it is split.
+    decisions: The decisions about ops, in the order of the graph.
+    gathers: The split tensors that ops read whole.
     adopted: The splits of variables without a decision, by the names of their
       ops.
   """
@@ -93,8 +93,8 @@ class Unsplittable(SplitError):
 class Inference:
   """Looks at the same ops for several splits of variables.
 
-  What rules say is remembered; and so are the readers of tensors, so that only
-  ops that read something split are looked at.
+  The results of rules are cached, and so are the readers of tensors, so that
+  only ops that read split tensors are looked at.
   """
 
   def __init__(self, ops: Sequence[tf.Operation], table: Table):
@@ -206,11 +206,11 @@ class Inference:
     return steps[splits]
 
   def step_of(self, position: int, decision: Decision) -> "_Step":
-    """Returns a decision about an op, and what it makes and reads of parts.
+    """Returns a decision about an op, with the parts that it makes and reads.
 
     Args:
       position: The position of the op.
-      decision: What becomes of it.
+      decision: The decision about it.
     """
     made = zip(self.outputs[position], decision.outputs, strict=False)
     return _Step(
@@ -233,7 +233,7 @@ class Inference:
 
 @dataclasses.dataclass(frozen=True)
 class _Step:
-  """What is remembered of a decision about an op.
+  """A decision about an op, with the parts that it makes and reads.
 
   Attributes:
     decision: The decision.
@@ -343,7 +343,7 @@ class _Attempt:
   ) -> bool:
     """Whether parts can have all handles that a decision gives them.
 
-    What is behind the handle of something whole is on one device.
+    The resource behind a handle that is not split is on one device.
     """
     for index in self._inference.handles[position]:
       own, operand = splits[index], decision.operands[index]

@@ -22,7 +22,7 @@ def together(
 
   Args:
     ops: Ops of the model, in the order of the graph.
-    decisions: What becomes of them.
+    decisions: The decisions about them.
     place: Returns where an op's rows are wanted.
   """
   found: dict[Hashable, list[tf.Operation]] = {}

@@ -71,7 +71,7 @@ class _Search:
     self._evaluation = evaluation
     self._problem = evaluation.problem
     self._ops = {op.name: op for op in self._problem.ops}
-    self._worth: set[str] = set()  # What need not be gathered to be used.
+    self._worth: set[str] = set()  # Variables used without a gather.
 
   def run(self) -> dict[str, Shard | None]:
     """Returns the best choice that is found."""
@@ -159,7 +159,8 @@ class _Search:
 
     Args:
       start: The choice to begin with.
-      moves: What may be changed at a time, in the order in which it is tried.
+      moves: The changes that may be made at a time, in the order in which they
+        are tried.
     """
     best = dict(start)
     cost = self._evaluation.cost(best)
@@ -349,7 +350,7 @@ def _inner_size(shape: Sequence[int | None], size: int) -> int | None:
   """Returns the size of a block that a reshape to a shape keeps together.
 
   Args:
-    shape: What something is reshaped to, such as [batch, length, heads, width].
+    shape: The shape after the reshape, such as [batch, length, heads, width].
     size: The size of the dimension that is split, such as heads x width.
 
   Returns:

@@ -15,7 +15,7 @@ from estimator_mp.model_axis.inference import Gather, Inferred
 
 import tensorflow as tf
 
-# What is less bytes gets no line of its own.
+# A tensor of fewer bytes gets no line of its own.
 _SMALL = 100
 
 
@@ -25,7 +25,7 @@ class SplitPass:
 
   Attributes:
     ops: The ops, in the order of the graph.
-    inferred: What becomes of them.
+    inferred: The splits, decisions and gathers that were inferred for them.
     variables: The ops of the variables that are split from now on, and how.
   """
 
@@ -77,8 +77,8 @@ class SplitPlan:
 
   Attributes:
     variables: The variables that are split, slots of optimizers among them.
-    sent: What the devices of the axis send each other in a training step.
-    gathers: What is read whole although it is split, by whom.
+    sent: The traffic between the devices of the axis in a training step.
+    gathers: The split tensors that ops read whole, with these ops.
   """
 
   variables: tuple[SplitVariable, ...] = ()

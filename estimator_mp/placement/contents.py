@@ -1,7 +1,7 @@
 """Contents of each stage of a model, and of each device of its replicas.
 
 A stage of a model is on one device of every replica, or on as many as the
-`model` axis has. What these hold differs: mirrors of weights, slots that one
+`model` axis has. Their contents differ: mirrors of weights, slots that one
 replica has for all, or no variable at all if replicas share those of the first
 one; shards, and what is whole, which the first device of a stage has.
 """
@@ -35,7 +35,7 @@ def placement_of_stages(
   Args:
     mesh: The mesh.
     stages: The stages of ops.
-    replicas: What each device holds, if the graph has several replicas.
+    replicas: The contents of each device, if the graph has several replicas.
 
   Returns:
     A placement whose layers are the scopes of the stage's variables.
@@ -148,7 +148,7 @@ def contents_of_devices(
   if num_replicas * mesh.axis_size("model") == 1:
     return ()
   graph = tf.compat.v1.get_default_graph()
-  # What nobody uses takes no memory, nor does a variable that is in shards.
+  # An unused variable takes no memory, nor does one that is in shards.
   unused = _split_variables()
   variable_bytes: dict[str, int] = {}
   for op in op_types.variables_of(graph.get_operations()):

@@ -236,8 +236,8 @@ def _einsum_flops(op: tf.Operation) -> int:
 def _with_nominal_batch(ops: Sequence[tf.Operation]) -> tf.Graph:
   """Returns a graph of the same ops, by the same names, with known shapes.
 
-  What the ops read from outside, such as features, has the nominal batch in
-  the place of each unknown dimension.
+  The tensors that the ops read from outside, such as features, have the nominal
+  batch in the place of each unknown dimension.
   """
   # Constants come along: a shape that `Reshape` reads is known by its values.
   inside = _with_constants(ops)

@@ -140,7 +140,7 @@ def _weights(
   used = [op for op in forward if op in on_features]
   _add_users(by_group, used, _variables_read(others, _is_no_scalar), groups)
   lone = {op: group for op, group in by_group.items() if not group.users}
-  if lone:  # What only a penalty reads.
+  if lone:  # Variables that only a penalty reads.
     _add_users(lone, used, _variables_read(others, lambda op, v: True), groups)
   return [x for x in by_group.values() if x.users]
 

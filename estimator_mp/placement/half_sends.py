@@ -7,9 +7,9 @@ with the activation, and each micro-batch, replica and shard has casts of its
 own, as it has copies of the layers. Megatron-LM's `pipeline_dtype` is the
 same choice for models that are written for it.
 
-Sent as they are: what has no variable behind it (features, labels, masks), what
-has no example behind it (variables, penalties on weights), scalars, other
-dtypes, and what is read or made inside of a v1 cond or loop.
+Sent as they are: tensors that depend on no variable (features, labels, masks)
+or on no example (variables, penalties on weights), scalars, other dtypes, and
+tensors that are read or made inside of a v1 cond or loop.
 """
 
 import dataclasses
@@ -29,7 +29,7 @@ class HalfSend:
     tensor: The activation.
     source: Its stage.
     destination: The stage that reads it.
-    readers: What reads it there.
+    readers: The inputs of ops that read it there.
   """
 
   tensor: tf.Tensor

@@ -57,7 +57,7 @@ def orders(
 
   Args:
     forward: The forward graph.
-    op_costs: What its ops cost.
+    op_costs: The cost of each of its ops.
     update_seconds: The time of updating each of its weights.
   """
   shared = _shared_by_towers(forward)

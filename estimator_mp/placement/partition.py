@@ -139,8 +139,8 @@ def check_layers(num_layers: int, num_stages: int) -> None:
 def _between(values: Sequence[float]) -> np.ndarray:
   """Returns [n + 1, n + 1] sums of the values from row up to column.
 
-  What does not go forward is negative infinity, so that it is never taken for
-  a stage with a layer.
+  Sums that do not go forward are negative infinity, so that none is ever taken
+  for a stage with a layer.
   """
   prefix = np.concatenate([[0.0], np.cumsum(np.asarray(values, np.float64))])
   sums = prefix[None, :] - prefix[:, None]

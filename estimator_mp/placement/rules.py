@@ -25,7 +25,7 @@ class Rules:
 
     Args:
       rules: The rules.
-      mode: What the graph is for.
+      mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
     """
     self._rules = rules
     self._mode = mode

@@ -1,8 +1,8 @@
 """Strategies: the stages of ops without an explicit placement.
 
 `ShardingConfig.placement` says which one: rules, a placement, or the name of a
-row of `config.placement.STRATEGIES`. What a strategy does not place follows
-what it reads and feeds; see `propagation`.
+row of `config.placement.STRATEGIES`. Ops that a strategy does not place follow
+the ops that they read and feed; see `propagation`.
 """
 
 import contextlib
@@ -66,7 +66,7 @@ def make_strategy(
     num_stages: How many stages the mesh has.
     saved: The placement that training has saved, if this graph is for something
       else: it counts unless the user gives one, or rules.
-    mode: What the graph is for.
+    mode: The purpose of the graph, a `tf.estimator.ModeKeys`.
   """
   placement = config.placement
   if isinstance(placement, placement_lib.Placement):

@@ -49,7 +49,7 @@ class SharedRead:
 
   Attributes:
     value: The value.
-    readers: What is to read it, instead of the others.
+    readers: The inputs of ops that are to read it, instead of the others.
   """
 
   value: tf.Tensor
@@ -62,7 +62,8 @@ class SharedValue:
 
   Attributes:
     value: The tensor.
-    readers: What is to read it, on another device, instead of the others.
+    readers: The inputs of ops on another device that are to read it, instead of
+      the others.
   """
 
   value: tf.Tensor
@@ -76,7 +77,7 @@ class CopiedConstant:
   Attributes:
     constant: The constant.
     device: The other device.
-    readers: What is to read the copy.
+    readers: The inputs of ops that are to read the copy.
   """
 
   constant: tf.Operation
@@ -122,7 +123,7 @@ class Savings:
 
   Attributes:
     shared_reads: Reads of variables that stand for others.
-    shared_values: What is computed once more, and need not be sent.
+    shared_values: Tensors that are sent in place of others of the same value.
     copied_constants: Constants that other devices get copies of.
     stacked_scalars: Scalars that are sent at once.
     joined_waits: Ops that one no-op stands for.
@@ -206,7 +207,7 @@ class _Sent:
 
   Attributes:
     tensor: The tensor.
-    readers: What reads it, by device.
+    readers: The inputs of ops that read it, by device.
   """
 
   tensor: tf.Tensor

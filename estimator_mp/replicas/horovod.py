@@ -78,7 +78,7 @@ def visible_gpus(
   Args:
     num_devices: How many GPUs each process has: the size of its mesh.
     local_rank: The number of the process on its machine, `hvd.local_rank()`.
-    visible: What CUDA_VISIBLE_DEVICES is now, if a scheduler has set it: the
+    visible: The value of CUDA_VISIBLE_DEVICES, if a scheduler has set it: the
       GPUs that all processes of this machine share.
 
   Returns:
@@ -282,7 +282,7 @@ class Processes:
     """Returns a spec with the loss, and the first variables, of all processes.
 
     Args:
-      spec: What this process would train.
+      spec: The spec that this process would train.
     """
     loss = reduce_loss(spec.loss, self._method)
     return with_broadcast(spec._replace(loss=loss))

@@ -54,13 +54,13 @@ def find_mirrored(
   """Finds variables, and whatever is computed from variables alone.
 
   Args:
-    ops: What the first micro-batch reads and does not differ between
+    ops: The ops that the first micro-batch reads and that do not differ between
       micro-batches, in the order of the graph.
-    known: What was found in a smaller graph.
+    known: The ops that were found in a smaller graph.
 
   Returns:
     Those of `ops` that each replica has for itself and that are not known, in
-    their order. What writes is not among them: replica 0 does it for all.
+    their order. Writes are not among them: replica 0 makes them for all.
   """
   new = [op for op in ops if op not in known and not _is_once(op)]
   first = [

@@ -22,7 +22,7 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Updates:
-  """What can be repeated.
+  """The ops of updates that each replica can repeat.
 
   Attributes:
     ops: The ops to clone, in the order of the graph.
@@ -43,8 +43,8 @@ def find_updates(
   """Finds the updates of variables that each replica can repeat.
 
   Args:
-    ops: What is not part of a forward or backward pass, in the order of the
-      graph, without what gives variables their first values.
+    ops: The ops that are not part of a forward or backward pass, in the order
+      of the graph, without those that give variables their first values.
     variables: The variables that replicas have mirrors of.
     has_copies: The names of other tensors that replicas have copies of, such
       as sums of gradients.

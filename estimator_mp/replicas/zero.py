@@ -8,7 +8,7 @@ slots each. That is the first stage of ZeRO (Rajbhandari et al., "ZeRO: Memory
 Optimizations Toward Training Trillion Parameter Models", 2020,
 arXiv:1910.02054), by whole variables.
 
-Shard r is replica r's. What is to move there is said as a device for each op.
+Shard r is replica r's. Moves there are returned as a device for each op.
 """
 
 import dataclasses
@@ -91,8 +91,8 @@ def devices_of_updates(
   """Returns where an update is computed: beside its variable.
 
   Args:
-    ops: What is not part of a forward or backward pass, in the order of the
-      graph; all of it is placed in replica 0 or has moved already.
+    ops: The ops that are not part of a forward or backward pass, in the order
+      of the graph; all are placed in replica 0 or have moved already.
     shards: The shards of variables.
     device_of: For each replica, from devices of replica 0 to its own.
     sums: The shards that sums of gradients are for.

@@ -39,7 +39,7 @@ class Call:
   Attributes:
     node: The op, without the function's name.
     results: The tensors that its outputs stand for, by their names.
-    function: What is called (a `FunctionDef`), without a name.
+    function: The function that is called (a `FunctionDef`), without a name.
     known: The functions that were made of it, by their devices.
   """
 
@@ -151,9 +151,9 @@ def add_with_prefix(
   Args:
     whole: The definition, which gets more ops.
     part: The ops.
-    prefix: What their names begin with from now on.
-    outside: What they read that is not among them, by name: they read it by
-      the name that it has in the graph.
+    prefix: The prefix that their names get.
+    outside: The tensors of other ops that they read, by name: they read them by
+      the names that these have in the graph.
   """
   names = {node.name for node in part.node}
   for node in part.node:

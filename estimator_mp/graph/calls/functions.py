@@ -1,7 +1,7 @@
 """Functions of a graph: the one of an op, and copies for micro-batches.
 
-What clones of an op draw in a function (the body of a `tf.function`, of a loop
-or of a branch) has to differ as what they draw outside does; see `draws`. So a
+The draws of an op's clones in a function (the body of a `tf.function`, of a
+loop or of a branch) have to differ as those outside do; see `draws`. So a
 micro-batch gets a function of its own if that draws anything. A function that
 says where its ops are gets a copy that does not.
 """
@@ -216,7 +216,7 @@ class Functions:
     if original.op in self._known:
       node.op = self._of(original.op, number, _indices(differing))
     if original.op in op_types.FUNCTIONAL_LOOPS:
-      # What comes out of one round goes into the next one.
+      # The outputs of one round are the inputs of the next one.
       body = original.attr["body"].func.name
       arguments = _indices(differing)
       while not arguments >= (found := self._outputs(body, arguments)):

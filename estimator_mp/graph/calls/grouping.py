@@ -18,7 +18,7 @@ import tensorflow as tf
 
 _HANDLES = (tf.resource, tf.variant)
 
-# What is made of fewer ops is not worth a call.
+# A group of fewer ops is not worth a call.
 _FEWEST_OPS = 4
 
 

@@ -66,7 +66,7 @@ class AllSlices:
       inputs: The ops of the features and labels that have examples.
       slices: The slices of the batch.
       zero: Slice 0.
-      ledger: What was made in the graph.
+      ledger: The ledger of the ops that lowering makes in the graph.
     """
     self._ledger = ledger
     self._config = config
@@ -134,7 +134,7 @@ class AllSlices:
     stages: Mapping[tf.Operation, int],
     batch: BatchOps,
   ) -> finish_plan.SliceZeroOps:
-    """Returns what there is before there are other slices, for a plan.
+    """Returns the graph with slice 0, before there are others, for a plan.
 
     Args:
       spec: The result of `redirect`.
@@ -169,8 +169,8 @@ class AllSlices:
 
     Args:
       spec: The result of `redirect`.
-      zero: What there is.
-      plan: What all slices do.
+      zero: The graph with slice 0, before there are others.
+      plan: The work of all slices.
 
     Returns:
       The spec of the whole batch.
@@ -207,7 +207,7 @@ class AllSlices:
       self._wait_for_all(zero.ops, own)
       for run in runs:
         run.order(plan.policy.kept, self._of_cells)
-    # What is done once leads to the loss, too, or was made for its gradients.
+    # Ops executed once lead to the loss, too, or were made for its gradients.
     results = traversal.ops_run_with(*_ops_of_results(spec))
     once = {x for x in results if not op_types.is_variable(x)}
     passes = {*own, *once, *self._backward}
@@ -226,7 +226,7 @@ class AllSlices:
 
     Args:
       bridges: All bridges.
-      own: What slice 0 has.
+      own: The ops of slice 0.
       batch: The ops that depend on the batch.
     """
     inside = set(own)
@@ -245,7 +245,7 @@ class AllSlices:
           pieces = self._slices.cut(bridge.source, bridge.rows)
           first_shape = pieces[0].shape.as_list()
           if any(x.shape.as_list() != first_shape for x in pieces):
-            # What is made for slice 0 shall not know how many rows it has.
+            # Ops made for slice 0 shall not know how many rows it has.
             pieces[0] = tf.compat.v1.placeholder_with_default(
               pieces[0], bridge.output.shape
             )
@@ -272,11 +272,11 @@ class AllSlices:
   def _shared(
     self, read: Iterable[tf.Operation], ends: Collection[tf.Operation]
   ) -> list[tf.Operation]:
-    """Returns what is the same for all slices, whatever is in the batch.
+    """Returns the ops that are the same for all slices, in any batch.
 
     Args:
-      read: What slices read.
-      ends: What is not looked behind.
+      read: The ops that slices read.
+      ends: The ops at which the walk backward ends, which are not returned.
 
     Returns:
       Those ops, and what leads to them, in the order of the graph.

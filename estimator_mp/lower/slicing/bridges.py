@@ -249,7 +249,7 @@ def outside(device: str, scope: str = "") -> Iterator[None]:
 
   Args:
     device: The device; "" for none yet.
-    scope: What the names of the ops begin with.
+    scope: The scope that precedes the names of the ops.
 
   Yields:
     None.

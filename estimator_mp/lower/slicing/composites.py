@@ -2,8 +2,8 @@
 
 Batch normalization over the whole batch: each slice has the moments of its own
 examples, which are put together (Chan, Golub and LeVeque, 1979), and then
-normalizes by those of all. What is sent are moments, and no activations; on a
-data axis that is called synchronized batch normalization.
+normalizes by those of all. Moments are sent, and no activations; on a data
+axis that is called synchronized batch normalization.
 """
 
 from collections.abc import Sequence
@@ -25,8 +25,9 @@ def batch_norm(
 
   Args:
     op: The op of the plain graph.
-    inputs: What slice 0 reads: its images, the scale and the offset.
-    of_slice: What is known of slice 0.
+    inputs: The tensors of slice 0: its images, the scale and the offset.
+    of_slice: The numbers of examples of slice 0 and of the batch, and the
+      weight of slice 0's last example.
     bridges: The bridges of the graph.
 
   Returns:

@@ -25,7 +25,7 @@ import tensorflow as tf
 
 
 class Ends:
-  """Makes whole tensors of what slices make.
+  """Makes whole tensors of the tensors that slices make.
 
   Attributes:
     sums: How gradients were summed over replicas, sum by sum.
@@ -46,7 +46,7 @@ class Ends:
       slices: How the batch is cut.
       clones: All slices but the first.
       replicas: The replicas of the model.
-      ledger: What was made in the graph.
+      ledger: The ledger of the ops that lowering makes in the graph.
       alone: Adds up gradients that are part of no segment.
       by_calls: Whether functions add gradients up where they can.
     """
@@ -63,7 +63,7 @@ class Ends:
     bridges: Sequence[Bridge],
     runs: Sequence[Run],
   ) -> dict[int, list[tf.Tensor]]:
-    """Lets what is done once read what all slices make.
+    """Lets ops executed once read the tensors that all slices make.
 
     Args:
       bridges: All bridges.
@@ -75,7 +75,7 @@ class Ends:
     """
     found: dict[int, list[tf.Tensor]] = {}
     number_of = {x.op: i for i, run in enumerate(runs) for x in run.gradients}
-    # What is added up at once waits for no other sum.
+    # Gradients that are added up at once wait for no other sum.
     together: dict[tuple[int, int], list[Bridge]] = {}
     indices = {x.together.op for x in bridges if x.together is not None}
     for position, bridge in enumerate(bridges):

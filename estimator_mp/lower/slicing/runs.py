@@ -39,10 +39,10 @@ class Run:
   def __init__(
     self, plan: RunPlan, schedule: Schedule, stages: Stages, clones: Clones
   ):
-    """Starts with what slice 0 has.
+    """Starts with the ops of slice 0.
 
     Args:
-      plan: What slices do in it.
+      plan: The segment, with the ops of slice 0.
       schedule: The schedule.
       stages: The stages of ops.
       clones: All slices but the first, which are still to be made.

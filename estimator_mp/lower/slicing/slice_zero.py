@@ -1,6 +1,6 @@
 """Slice 0: its part of a model, and its gradients.
 
-The chain rule meets the ops of slice 0, bridges, and what is done once. So a
+The chain rule meets the ops of slice 0, bridges, and ops executed once. So a
 request for gradients is answered for the whole batch by the program's own
 gradient functions, and what they make is slice 0's backward pass.
 """
@@ -27,7 +27,7 @@ class SliceZero:
 
   Attributes:
     template: Its ops.
-    bridges: The bridges between it and what is done once.
+    bridges: The bridges between it and ops that are executed once.
   """
 
   def __init__(
@@ -37,7 +37,7 @@ class SliceZero:
 
     Args:
       slices: All slices.
-      ledger: What was made in the graph.
+      ledger: The ledger of the ops that lowering makes in the graph.
       plan: Decides which ops of gradients are done in parts.
     """
     self._ledger = ledger
@@ -57,11 +57,11 @@ class SliceZero:
     return self.template.joined
 
   def split(self, new: Sequence[tf.Operation], plan: BatchPlan) -> None:
-    """Makes slice 0's ops of what the program has made.
+    """Makes slice 0's ops of new ops of the program.
 
     Args:
       new: New ops that no request for gradients has made; they have devices.
-      plan: What is done in parts of them.
+      plan: The ops among them that are executed in parts.
     """
     with tf.control_dependencies(None):
       self.template.add(plan)
@@ -78,8 +78,8 @@ class SliceZero:
 
     Args:
       targets: The targets of gradients.
-      sources: With respect to what.
-      grad_ys: What the chain rule starts with; None for ones.
+      sources: The tensors or variables to differentiate with respect to.
+      grad_ys: The gradients of the targets, to start with; None for ones.
       compute: Makes gradient ops.
     """
     graph = tf.compat.v1.get_default_graph()

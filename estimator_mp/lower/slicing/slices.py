@@ -87,7 +87,7 @@ class Slices:
     """Returns the rows of all slices.
 
     Args:
-      copies: What each slice makes.
+      copies: The rows of each slice.
       rows: How slices lie in the whole; None if they have any numbers of rows.
       rank: The number of dimensions.
     """
@@ -106,7 +106,7 @@ def _sizes_of_slices(
   if parts.ranges is None:
     return [int(parts.size) // parts.count] * parts.count, [None] * parts.count
   sizes = tf.unstack(parts.ranges[1], parts.count)
-  # What is made for slice 0 shall not know how many examples it has.
+  # Ops made for slice 0 shall not know how many examples it has.
   sizes[0] = tf.compat.v1.placeholder_with_default(sizes[0], [])
   numbers = tf.range(parts.count)
   weights = tf.cast(numbers < parts.size, tf.float32)

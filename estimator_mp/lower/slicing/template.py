@@ -31,13 +31,13 @@ _SCOPE = "slice_by_estimator_mp"
 
 
 class Template:
-  """The ops of slice 0, and who reads what all slices make.
+  """The ops of slice 0, and the readers of the tensors of all slices.
 
   Attributes:
     joined: How slices lie in tensors that are no op's of the plain graph, by
       name: gradients of slices, joined.
-    own_gradients: What has a gradient of the program's own, by the names of
-      slice 0's ops.
+    own_gradients: The ops that have a gradient of the program's own, by the
+      names of slice 0's ops.
   """
 
   def __init__(
@@ -51,7 +51,8 @@ class Template:
 
     Args:
       bridges: The bridges of the graph.
-      of_slice: What is known of slice 0.
+      of_slice: The numbers of examples of slice 0 and of the batch, and the
+        weight of slice 0's last example.
       ledger: Says for which op of the plain graph something was made.
       own_gradient: The gradient that is asked where the program has its own.
     """
@@ -63,8 +64,8 @@ class Template:
     self._ledger = ledger
     self._parts: dict[str, tf.Tensor] = {}  # By tensors of the plain graph.
     self._rows: dict[str, Rows] = {}
-    self._shares: set[str] = set()  # What slices add up, by name.
-    self._own: set[str] = set()  # What each slice has of its own, by name.
+    self._shares: set[str] = set()  # Terms of sums over slices, by name.
+    self._own: set[str] = set()  # Tensors of each slice's own, by name.
     self._stand_ins: dict[tf.Operation, tf.Operation] = {}
     self._functions: set[str] = set()  # Those that were defined for slices.
     self._of_inputs: set[tf.Operation] = set()
@@ -106,16 +107,16 @@ class Template:
     """Makes slice 0's ops.
 
     Args:
-      plan: What is done in parts.
+      plan: The ops that are executed in parts, and the rows of their outputs.
     """
     if not plan.ops:
       return
     self._of_inputs |= plan.of_inputs
     self._rows |= plan.rows
     simple: list[PartedOp] = []
-    wholes: set[str] = set()  # What those slices make that is no part.
+    wholes: set[str] = set()  # Outputs of those ops that are no parts.
     for parted in plan.ops:
-      # What is read whole is bridged before.
+      # A tensor that is read whole is bridged before.
       reads_whole = any(x.name in wholes for x in parted.op.inputs)
       if parted.is_composite or reads_whole:
         self._add_copies(simple)
@@ -245,7 +246,7 @@ class Template:
     return part * tf.cast(self._slice.weight, part.dtype)
 
   def redirect(self, ops: Iterable[tf.Operation]) -> None:
-    """Lets what is done once read what slices make.
+    """Lets ops executed once read the tensors that slices make.
 
     Args:
       ops: New ops, which are no slice's.

@@ -31,11 +31,12 @@ def work_on_copies(
   Args:
     op: An op of the model that works on variables that are split.
     decision: Which of its inputs are their handles.
-    tensors: What is split.
+    tensors: The split tensors, and their parts.
     device: Where the op is executed.
 
   Returns:
-    What stands for the op's outputs, and an op that waits for all writes.
+    The tensors that stand for the op's outputs, and an op that waits for all
+    writes.
   """
   waits = tensors.maker.waits(op)
   is_split = [operand == OwnShard() for operand in decision.operands]

@@ -14,10 +14,10 @@ import tensorflow as tf
 
 @dataclasses.dataclass(frozen=True)
 class Sources:
-  """With respect to what gradients are asked, shards in place of variables.
+  """The sources of requested gradients, with shards in place of variables.
 
   Attributes:
-    tensors: What is asked for.
+    tensors: The sources that TensorFlow is asked for.
     groups: For each source that model_fn asked for, the numbers of those of
       `tensors` that stand for it.
     splits: How each source is split; None for those that are not.
@@ -35,10 +35,10 @@ class Sources:
   def add(
     self, tensors: Sequence[Any], split: Shard | None, num_lookups: int = 0
   ) -> None:
-    """Adds what stands for one more source.
+    """Adds the tensors that stand for one more source.
 
     Args:
-      tensors: What is asked for.
+      tensors: The sources that stand for it.
       split: How the source is split.
       num_lookups: How many of the tensors are rows that were looked up.
     """
@@ -57,7 +57,8 @@ class Sources:
     """Returns sources none of which is split.
 
     Args:
-      sources: What model_fn asks for; it is this list that is asked for.
+      sources: The sources that model_fn asks for; TensorFlow is asked for this
+        same list.
     """
     count = len(sources)
     groups = [[i] for i in range(count)]
@@ -75,8 +76,8 @@ class Gradients:
     """Starts without a request.
 
     Args:
-      tensors: What is split.
-      tables: What is looked up in variables that are split by rows.
+      tensors: The split tensors, and their parts.
+      tables: The lookups and sparse updates of variables split by rows.
     """
     self._tensors = tensors
     self._tables = tables

@@ -29,15 +29,15 @@ _UNIFORM = frozenset(["Fill", "OnesLike", "ZerosLike"])
 
 
 class Operands:
-  """The parts of one graph's split tensors, and what is read of whole ones.
+  """The parts of one graph's split tensors, and the tensors read of whole ones.
 
   Attributes:
     parts: The parts of each split tensor, by its name.
     splits: How these are split.
-    wholes: What is to be read instead of a tensor, by its name: a sum over
-      devices, or a gather.
+    wholes: The tensor that is read instead of another one, by the name of that
+      one: a sum over devices, or a gather.
     maker: Makes ops for parts.
-    tables: What is looked up in variables that are split by rows.
+    tables: The lookups and sparse updates of variables split by rows.
   """
 
   def __init__(

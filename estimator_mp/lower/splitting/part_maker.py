@@ -19,8 +19,8 @@ class PartMaker:
 
   Attributes:
     devices_of: Returns the devices of the parts of an op of the model.
-    instead: What stands for an op that is not to run, for those that wait for
-      it.
+    instead: The ops that stand for an op that is not to run, for those that
+      wait for it.
   """
 
   def __init__(
@@ -52,7 +52,7 @@ class PartMaker:
       None.
     """
     graph = op.graph
-    with (  # What `tf` has of these looks for the graph each time.
+    with (  # `tf`'s own functions look for the graph each time.
       self._ledger.creating(ledger_lib.Role.PART, op),
       graph.control_dependencies(None),
       graph.colocate_with(None, ignore_existing=True),
@@ -74,9 +74,9 @@ class PartMaker:
 
     Args:
       op: The op of the model.
-      inputs: What each of them reads.
+      inputs: The tensors that each of them reads.
       devices: Where each of them is.
-      decision: What says which attributes they have; None for those of the op.
+      decision: The decision with their attributes; None for those of the op.
       first: The number of the first part that has one.
     """
     node = op.node_def

@@ -36,25 +36,25 @@ _REDUCTIONS = {
 
 
 class PartOps:
-  """Makes the ops of parts, and lets other ops read what they make.
+  """Makes the ops of parts, and lets other ops read their outputs.
 
   Attributes:
-    tensors: What is split, and what stands for it.
+    tensors: The split tensors, and the tensors that stand for them.
     writes: The writes of all shards, by that of the variable.
-    tables: What is looked up in variables that are split by rows.
+    tables: The lookups and sparse updates of variables split by rows.
   """
 
   def __init__(self, tensors: operands_lib.Operands):
     """Starts with nothing made.
 
     Args:
-      tensors: What is split so far.
+      tensors: The tensors that are split so far, and their parts.
     """
     self.tensors = tensors
     self.writes: dict[tf.Operation, list[tf.Operation]] = {}
     self.tables = tensors.tables
     self._maker = tensors.maker
-    self._of_handles: set[str] = set()  # What is read of phantoms.
+    self._of_handles: set[str] = set()  # Tensors read of phantoms, by name.
 
   def is_replaced(self, op: tf.Operation) -> bool:
     """Whether parts are there in place of an op.
@@ -74,11 +74,11 @@ class PartOps:
     return instead[0] if len(instead) == 1 else tf.group(*instead)
 
   def apply(self, ops: Sequence[tf.Operation], inferred: Inferred) -> None:
-    """Makes parts, and lets what is whole read sums and gathers.
+    """Makes parts, and lets ops executed once read sums and gathers.
 
     Args:
       ops: The ops that were looked at, in the order of the graph.
-      inferred: What becomes of them.
+      inferred: The splits, decisions and gathers that were inferred for them.
     """
     ops = traversal.in_order(ops)
     lookups = lookups_lib.together(

@@ -28,7 +28,7 @@ class Shards:
     """Starts without a shard.
 
     Args:
-      tensors: What is split.
+      tensors: The split tensors, and their parts.
       writes: The writes of all shards, by that of the variable.
     """
     self._tensors = tensors
@@ -191,7 +191,7 @@ def _load(
     shape: Its shape.
     split: How it is split; by turns, row r is in shard r % N.
     writes: The first write of each shard.
-    value: What it is to be.
+    value: Its new value.
     session: The session; the default one if that is None.
 
   Raises:

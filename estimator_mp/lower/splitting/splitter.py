@@ -18,10 +18,10 @@ Plan = Callable[[Sequence[tf.Operation]], SplitPass]
 
 
 class Splitter:
-  """Splits the variables of one graph, and what is computed from them.
+  """Splits the variables of one graph, and tensors computed from them.
 
   Attributes:
-    gradients: What model_fn asks for, and what it gets.
+    gradients: The gradients that model_fn asks for, and those that it gets.
   """
 
   def __init__(
@@ -42,10 +42,10 @@ class Splitter:
     self.gradients = gradients_lib.Gradients(self._tensors, self._ops.tables)
 
   def split(self, plan: SplitPass) -> list[tf.Operation]:
-    """Splits variables, and what is computed from them.
+    """Splits variables, and tensors computed from them.
 
     Args:
-      plan: What is split of the ops that were made since the last time.
+      plan: The split of the ops that were made since the last time.
 
     Returns:
       The variables that are split from now on, and their shards.

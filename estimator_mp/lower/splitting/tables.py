@@ -1,9 +1,9 @@
 """Tables: variables that are split by rows, and are looked up.
 
 No device has the table, nor does anything that is as large: rows are exchanged
-for their numbers. So is the way back. What model_fn gets as the gradient are
-rows of the plain table, as without shards, and an update of some rows becomes
-one of each shard's own.
+for their numbers. So is the way back. The gradient that model_fn gets has rows
+of the plain table, as without shards, and an update of some rows becomes one of
+each shard's own.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ class _Lookups:
 
   Attributes:
     ids: Their ids, in the shape of each.
-    rows: What they return.
+    rows: The rows that they return.
     joined: All ids, of shape [n].
     device: Where the rows are wanted.
   """

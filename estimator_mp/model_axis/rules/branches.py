@@ -1,7 +1,7 @@
 """Rules for functional conds that choose between values of one shape.
 
 So an ExponentialMovingAverage starts: with the value of the variable if it has
-one, otherwise with its initial value. What the branches do is in their bodies;
+one, otherwise with its initial value. The branches' ops are in their bodies;
 where they do more than read and pass on, there is no rule.
 """
 
@@ -24,7 +24,7 @@ import tensorflow as tf
 
 TABLE = Table()
 
-# What passes a value of any shape on.
+# Ops that pass a value of any shape on.
 _PASSES = frozenset(["Identity", "NoOp", "ReadVariableOp"])
 _SHAPES = "output_shapes"
 

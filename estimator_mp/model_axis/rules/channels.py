@@ -1,9 +1,9 @@
 """Rules for ops on images that do not mix images, or channels.
 
 Pooling, resizing and the like work on each image of a batch by itself, and most
-on each channel: either may be split. What mixes channels, as local response
-normalisation does, or depth that becomes space, is split by images alone; what
-mixes images, as normalisation over the batch does, by channels.
+on each channel: either may be split. Ops that mix channels, as local response
+normalisation does, or depth that becomes space, are split by images alone; ops
+that mix images, as normalisation over the batch does, by channels.
 """
 
 from collections.abc import Sequence
@@ -227,9 +227,9 @@ def _space_and_batch(op: tf.Operation, splits: Shards) -> PerPart | None:
 def _batch_norm(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Images, and vectors of scales, offsets, means and variances.
 
-  By images, if means and variances are those of the past. What the last version
-  reserves beyond vectors is its kernel's own: where a gradient op has it
-  already, the op stays whole.
+  By images, if means and variances are those of the past. The outputs that the
+  last version reserves beyond vectors are its kernel's own: where a gradient op
+  has them already, the op stays whole.
   """
   split = splits[0]
   axis = convolutions.channel_axis(op, op.inputs[0].shape.rank)

@@ -31,7 +31,7 @@ import tensorflow as tf
 TABLE = Table()
 
 _ROWS, _CLASSES = 0, 1
-# What `tf.custom_gradient` wants of a function: its value, and from the
+# The result of a function for `tf.custom_gradient`: its value, and from the
 # gradient of that to those of its arguments.
 _WithGradient = tuple[tf.Tensor, Callable[[tf.Tensor], tuple[tf.Tensor, ...]]]
 
@@ -191,7 +191,7 @@ def _product(labels: tf.Tensor, x: tf.Tensor, weight: tf.Tensor) -> tf.Tensor:
   Args:
     labels: Probabilities.
     x: Logits, or the logarithm of a sum of their exponentials.
-    weight: What the labels are taken for.
+    weight: The factor in the gradient, in place of the labels.
   """
 
   def with_gradient(labels: tf.Tensor, x: tf.Tensor) -> _WithGradient:

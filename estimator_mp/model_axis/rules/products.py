@@ -1,8 +1,8 @@
 """Rules for products of matrices: Einstein sums of two tensors, and their kin.
 
 A dimension of the result that is split leaves the parts of the result; one that
-is summed over leaves a sum over devices. What is made of a matrix otherwise, as
-its inverse, is made of each one of a batch.
+is summed over leaves a sum over devices. Other functions of a matrix, as its
+inverse, are computed of each matrix of a batch.
 """
 
 from collections.abc import Sequence
@@ -257,7 +257,7 @@ def _factors(op: tf.Operation, splits: Shards) -> PerPart | None:
   return PerPart((split,), outputs)
 
 
-# What the ops of recurrent cells read besides rows, one for each sequence.
+# The inputs of recurrent cells that have no row for each sequence.
 _OF_CELLS = frozenset(
   ("seq_len_max", "w", "wci", "wcf", "wco", "b", "w_ru", "w_c", "b_ru", "b_c")
 )
@@ -277,8 +277,8 @@ _OF_START = frozenset(("cs_prev", "h_prev", "cs_prev_grad", "h_prev_grad"))
 def _cell(op: tf.Operation, splits: Shards) -> PerPart | None:
   """Sequences by themselves; of weights each has a share of the gradient.
 
-  What a cell reads and makes in a step is [sequences, units], and in all steps
-  of sequences [steps, sequences, units].
+  The inputs and outputs of a cell are [sequences, units] in one step, and
+  [steps, sequences, units] in all steps of sequences.
   """
 
   def axis_of(name: str) -> int:

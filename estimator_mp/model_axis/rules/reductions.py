@@ -145,7 +145,7 @@ def has_gradient(tensor: tf.Tensor) -> bool:
   That of a maximum in a softmax is stopped, for instance.
 
   Args:
-    tensor: What an op makes.
+    tensor: An output of an op.
   """
   if not tensor.dtype.is_floating:
     return False

@@ -95,7 +95,7 @@ def _gather_entries(
     for part, size in enumerate(params.sizes):
       with on_part(part):
         entries, local = inputs[part][:2]
-        # What is in no part is an error in the first, or the last one's op.
+        # An index in no part is an error in the first, or the last one's op.
         is_own = tf.fill(tf.shape(local), True)
         if part:
           is_own &= local >= 0
@@ -157,7 +157,7 @@ def of_vectors(indices: tf.Tensor, split: Shard) -> PerPart | None:
 
 @TABLE.rule("LookupTableFindV2")
 def _find(op: tf.Operation, splits: Shards) -> PerPart | None:
-  """What a table says of keys, each of which is a scalar."""
+  """The values of keys, each of which is a scalar, in a lookup table."""
   table, keys, default = splits
   if table is not None or keys is None or default is not None:
     return None
@@ -267,7 +267,7 @@ def _band(op: tf.Operation, splits: Shards) -> PerPart | None:
 
 @TABLE.rule("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
 def _of_diagonals(op: tf.Operation, splits: Shards) -> PerPart | None:
-  """What is in the last two dimensions of the matrices is not split."""
+  """The last two dimensions, those of the matrices, are not split."""
   return choices.first_input(op, splits, axes.last(op.outputs[0], 2))
 
 
@@ -395,7 +395,7 @@ def _switch(op: tf.Operation, splits: Shards) -> PerPart | None:
 
 @TABLE.rule("Merge")
 def _merge(op: tf.Operation, splits: Shards) -> PerPart | None:
-  """What is made of nothing in a branch could be there if it is not taken."""
+  """A tensor made without inputs in a branch may exist if it is not taken."""
   split = axes.only(splits)
   if split is None or any(own is None for own in splits):
     return None

@@ -119,7 +119,7 @@ def cast_parts(
 
   Args:
     parts: The parts of a tensor.
-    dtype: What they become.
+    dtype: Their new dtype.
     on_part: The context of a part's device.
   """
   cast = []
