@@ -152,8 +152,12 @@ class DropoutTest(parameterized.TestCase):
       self.assertEqual(other.loss, step.loss)
       # Other schedules add gradients in another order.
       programs.assert_same_variables(self, other.variables, step.variables)
+    # TensorFlow makes one op of a product and its bias, and rounds otherwise,
+    # unless a stage begins with the product: here the last one does not.
+    rules = [("^second/|^b/", 1), ("^dropout/|^last/|^logistic|^Mean", 2)]
+    cut = self._run(placement=[*rules, (".", 0)])
     same_order = self._run("stage:1")
-    for name, value in step.variables.items():
+    for name, value in cut.variables.items():
       np.testing.assert_array_equal(same_order.variables[name], value, name)
     self.assertTrue((np.array(self._run(seed=12).fetched) != masks).any())
 
