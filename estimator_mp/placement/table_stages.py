@@ -13,8 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-# Stages are even if the fullest one has this much more than the mean.
-_EVEN = 1.1
+# Stages are even enough if the fullest one has at most this much of the mean.
+_EVEN = 1.3
 # A table moves if the fullest stage gets rid of at least this part of it.
 _GAIN = 0.5
 

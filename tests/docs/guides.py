@@ -8,6 +8,7 @@ from typing import Any
 from unittest import mock
 
 import tensorflow as tf
+from absl import flags
 
 _ROOT = pathlib.Path(__file__).parents[2]
 
@@ -69,6 +70,7 @@ def run(program: str, name: str = "program") -> dict[str, Any]:
   path = pathlib.Path(re.sub(r"\W+", "_", name) + ".py").absolute()
   path.write_text(program, encoding="utf-8")
   tf.compat.v1.reset_default_graph()
+  known = [*flags.FLAGS]
   with mock.patch.object(sys, "argv", [path.name]):
     try:
       return runpy.run_path(str(path), run_name="__main__")
@@ -76,6 +78,10 @@ def run(program: str, name: str = "program") -> dict[str, Any]:
       if end.code:
         raise
       return {}
+    finally:
+      # Another program of this process may define flags of the same names.
+      for flag in set(flags.FLAGS).difference(known):
+        delattr(flags.FLAGS, flag)
 
 
 def before_training(path: str, number: int) -> dict[str, Any]:

@@ -38,7 +38,7 @@ class SpreadTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("equal_ones", [0, 0], [4, 4, 4, 4], [8, 8]),
     ("unequal_ones", [0, 0], [5, 2, 1], [3, 5]),
-    ("where_layers_leave_room", [6, 1], [2, 2, 1], [6, 6]),
+    ("where_layers_leave_room", [6, 1], [2, 2, 1], [7, 5]),
     ("over_three", [0, 0, 0], [3, 3, 3], [3, 3, 3]),
     ("one_that_fills_any_stage", [1, 0], [9], [10, 0]),
     ("nearly_even", [10, 10], [1], [11, 10]),
