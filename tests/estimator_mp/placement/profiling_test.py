@@ -91,7 +91,7 @@ class MeasureTest(absltest.TestCase):
   def test_the_measured_cut_moves_and_the_run_stays_the_same(self):
     # The first step is not counted; of the others, it is the median.
     slow = [
-      {"slow": seconds, "layer_1/BiasAdd": 0.1}
+      {"slow": seconds, "layer_1/BiasAdd": 0.01}
       for seconds in (9.0, 0.4, 0.1, 0.2)
     ]
     costs = measured(slow, slow_first_model_fn, _input_fn, steps=3)
@@ -121,7 +121,7 @@ class MeasureTest(absltest.TestCase):
     self.assertIn("layer_1", layers)
     layers, shares = layers_of_first_stage(config)
     self.assertEqual(layers, ("layer_0",))
-    self.assertGreater(shares[0], 0.6)
+    self.assertGreater(shares[0], 0.9)
 
     plain, sharded = runs.plain_and_sharded(
       self, slow_first_model_fn, config, steps=2
