@@ -209,8 +209,7 @@ def cut_forward(
   best = _best_cut(found, num_stages, memory_limit)
   cut = _with_weights(forward, best, memory_limit)
   if memory_limit is not None and max(cut.memory_bytes) > memory_limit:
-    filled = [order.by_memory() for order in found]
-    best = _best_cut(filled, num_stages, memory_limit)
+    best = _best_cut(found, num_stages, memory_limit, by_memory=True)
     cut = _with_weights(forward, best, memory_limit)
     fullest = max(cut.memory_bytes)
     partition_lib.check_memory(fullest, num_stages, memory_limit)
@@ -231,7 +230,10 @@ def _with_weights(
 
 
 def _best_cut(
-  found: Sequence[Order], num_stages: int, memory_limit: int | None
+  found: Sequence[Order],
+  num_stages: int,
+  memory_limit: int | None,
+  by_memory: bool = False,
 ) -> _CutOrder:
   """Returns the cut that minimises the time of the slowest stage.
 
@@ -239,6 +241,7 @@ def _best_cut(
     found: The orders, the simplest one first.
     num_stages: How many stages.
     memory_limit: The bytes of a device; None for no limit.
+    by_memory: Whether to minimise the bytes of the fullest stage instead.
 
   Raises:
     ValueError: If none can be cut, for the reason that the first one cannot.
@@ -247,12 +250,14 @@ def _best_cut(
   errors = []
   for order in found:
     try:
-      cuts.append(_CutOrder(order, _cut(order.costs, num_stages, memory_limit)))
+      costs = order.memory_costs() if by_memory else order.costs
+      cuts.append(_CutOrder(order, _cut(costs, num_stages, memory_limit)))
     except ValueError as error:
       errors.append(error)
   if not cuts:
     raise errors[0]
-  return min(cuts, key=lambda cut: max(cut.seconds()))
+  measure = _CutOrder.memory_bytes if by_memory else _CutOrder.seconds
+  return min(cuts, key=lambda cut: max(measure(cut)))
 
 
 def _cut(

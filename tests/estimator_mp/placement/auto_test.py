@@ -228,6 +228,23 @@ class AutomaticTest(absltest.TestCase):
     ):
       _cut(3, [(8,), (8,)])
 
+  def test_memory_alone_decides_if_a_fast_cut_does_not_fit(self):
+    def build(x):
+      ids = tf.cast(x[:, 0], tf.int32)
+      tables = [v1.get_variable(f"table{i}", [10**6, 8]) for i in range(3)]
+      net = tf.concat([tf.gather(table, ids) for table in tables], axis=1)
+      for units in (1024, 1024, 1024, *[8] * 12):
+        net = v1.layers.dense(net, units)
+
+    forward = _forward(build)
+    fast = auto.cut_forward(forward, 2)
+    fullest = int(max(fast.memory_bytes))
+    even = auto.cut_forward(forward, 2, memory_limit=fullest - 1)
+    self.assertLess(max(even.memory_bytes), fullest)
+    # A slower cut, whose time is still that of a step in seconds.
+    self.assertGreater(max(even.seconds), max(fast.seconds))
+    self.assertLess(max(even.seconds), 1e-2)
+
   def test_warns_of_a_stage_with_nearly_all_the_memory(self):
     with self.assertLogs("tensorflow", "WARNING") as logs:
       _cut(2, [(1000,), (8,)])
