@@ -37,6 +37,7 @@ from estimator_mp.config import sharding_config as sharding_config_lib
 from estimator_mp.graph import (
   control_flow,
   device_assignment,
+  feeds,
   savers,
   traversal,
 )
@@ -146,8 +147,8 @@ class Conductor:
     return self._slices is not None
 
   def variables(self) -> AbstractContextManager[None]:
-    """Returns a context for model_fn's variables to be such as can be split."""
-    if self.splits_variables:
+    """Returns a context for model_fn's variables to be such as parts read."""
+    if self.splits_variables or (self._slices and self._trains):
       return resources.all_resources()
     return contextlib.nullcontext()
 
@@ -255,6 +256,7 @@ class Conductor:
     sends.reduce_transfers(savings)
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     device_assignment.leave_other_devices(self._stages.ops)
+    self._refuse_feeds()
     plan = self._plan(spec)
     sharding_plan.record_plan(self._graph, plan)
     return spec, plan
@@ -473,6 +475,14 @@ class Conductor:
     step = traversal.ops_run_with(*fetches)
     made = [op for op in self._graph.get_operations() if op in step]
     ordering.read_before_writing(unordered_reads.find(made))
+
+  def _refuse_feeds(self) -> None:
+    """Lets sessions refuse to feed what parts do, as they would not see it."""
+    parted = [op for op in self._stages.ops if self._splitter.is_replaced(op)]
+    if self._slices is not None:
+      parted += self._slices.zero.template.plain_ops
+    for op in parted:
+      feeds.refuse(op)
 
   def _assign_devices(self, stages: stages_lib.Stages) -> None:
     device_assignment.assign(stages, self._mesh.stage_devices())

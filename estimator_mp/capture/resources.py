@@ -15,8 +15,11 @@ def all_resources() -> Iterator[None]:
 
   Programs that switch TensorFlow 2's behaviour off get references
   (`VariableV2`), whose value is read by an edge of the graph that is also a
-  way to write it; a resource is read by an op, and so can be split. Names and
-  checkpoints are the same, and so is what a program can do with the variable.
+  way to write it. All that reads the edge reads the variable's memory, also
+  what a hook fetches, and an update changes it below them. A resource is read
+  by an op, whose value stays: so it can be split, and slices and fetches read
+  it before the step updates it, whatever waits for what. Names and checkpoints
+  are the same, and so is what a program can do with the variable.
 
   Yields:
     None.
@@ -29,5 +32,8 @@ def all_resources() -> Iterator[None]:
       return reference_variables.make(options)
     return next_creator(**{**options, "use_resource": True})
 
-  with tf.compat.v1.variable_creator_scope(create):
+  with (
+    tf.compat.v1.variable_creator_scope(create),
+    reference_variables.optimizers_of_references(),
+  ):
     yield

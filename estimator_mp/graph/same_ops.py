@@ -8,11 +8,12 @@ import functools
 from collections.abc import Hashable
 
 from compat.private import op_registry
-from estimator_mp.graph import op_types
+from estimator_mp.graph import feeds, op_types
 
 import tensorflow as tf
 
 # A larger constant is only the same as itself: to read its value is to copy it.
+# So is one that the program may feed.
 _MOST_ELEMENTS = 1024
 
 
@@ -53,7 +54,8 @@ class SameOps:
     kind: list[Hashable] = [op.type, op.device]
     kind += [(self._firsts[x.op], x.value_index) for x in op.inputs]
     if not op.inputs:
-      if (op.outputs[0].shape.num_elements() or 0) > _MOST_ELEMENTS:
+      is_large = (op.outputs[0].shape.num_elements() or 0) > _MOST_ELEMENTS
+      if is_large or (op.type == "Const" and not feeds.can_be_copied(op)):
         return op
       kind.append(_attributes(op))
     alike = self._alike.setdefault(tuple(kind), [])

@@ -58,6 +58,16 @@ def inputs(op: tf.Operation) -> list[tf.Operation]:
   return [tensor.op for tensor in op.inputs]
 
 
+def tensor_of_name(graph: tf.Graph, name: str) -> tf.Tensor:
+  """Returns the tensor of a name, "op:0"; a handle, too.
+
+  For a program, the name of a reference variable is its value, also where it is
+  a resource (`compat.private.reference_variables`).
+  """
+  op, _, index = name.rpartition(":")
+  return graph.get_operation_by_name(op).outputs[int(index)]
+
+
 def consumers(op: tf.Operation) -> list[tf.Operation]:
   """Returns the ops that read from an op."""
   return [reader for tensor in op.outputs for reader in tensor.consumers()]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from compat.private import graph_edits
+from estimator_mp.graph import feeds
 from estimator_mp.placement import half_sends, transfers
 
 import tensorflow as tf
@@ -24,6 +25,7 @@ def reduce_transfers(savings: transfers.Savings) -> None:
     for value in savings.shared_values:
       _redirect(value.readers, value.value)
     for copied in savings.copied_constants:
+      feeds.refuse(copied.constant)
       _redirect(copied.readers, _copy(copied.constant, copied.device))
     for stacked in savings.stacked_scalars:
       _stack_where_made(stacked)

@@ -99,7 +99,7 @@ def without_repeats(
   found: list[Sent] = []
   for each in sent:
     if each.kind == BROADCAST and each.tensor not in inferred.splits:
-      tensor = graph.get_tensor_by_name(each.tensor)
+      tensor = traversal.tensor_of_name(graph, each.tensor)
       value = same.first(tensor.op), tensor.value_index
       if value in values:
         each = dataclasses.replace(each, forward_bytes=0)

@@ -18,7 +18,7 @@ from types import MappingProxyType
 
 from compat.private import graph_reads
 from estimator_mp.config.split_rules import SplitError
-from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph import feeds, op_types, traversal
 from estimator_mp.model_axis.decisions import (
   Decision,
   OnCopies,
@@ -465,8 +465,7 @@ def is_small_constant(tensor: tf.Tensor) -> bool:
   """
   elements = tensor.shape.num_elements()
   return (
-    tensor.op.type == "Const"
-    and not tensor.op.control_inputs
+    feeds.can_be_copied(tensor.op)
     and elements is not None
     and elements <= _MOST_COPIED
   )

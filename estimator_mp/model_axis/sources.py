@@ -10,7 +10,7 @@ import math
 from collections.abc import Mapping
 
 from estimator_mp.collectives.exchange import RowOwners
-from estimator_mp.graph import draws, op_types
+from estimator_mp.graph import draws, feeds, op_types
 from estimator_mp.graph import shapes as graph_shapes
 from estimator_mp.model_axis import axes, decisions
 from estimator_mp.model_axis.decisions import (
@@ -116,7 +116,9 @@ def _fill(op: tf.Operation, split: Shard) -> PerPart:
 
 @TABLE.source("Const")
 def _constant(op: tf.Operation, split: Shard) -> PerPart | None:
-  """A constant that is small, or of one value."""
+  """A constant that is small, or of one value, and that nobody feeds."""
+  if not feeds.can_be_copied(op):
+    return None
   dtype, value = op.outputs[0].dtype, op.get_attr("value")
   if _is_of_one_value(value):
     attributes = []

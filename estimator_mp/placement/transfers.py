@@ -8,7 +8,8 @@ needless:
   update, can be read and sent once.
 - What is computed several times, such as what each layer of BERT adds to its
   scores, of the same mask, can be sent once.
-- A small constant can be had on each device that reads it.
+- A small constant that the program has not named can be had on each device that
+  reads it.
 - A norm over all weights stacks one scalar per weight. The scalars of a device
   can be stacked there, and sent at once; the order of the numbers, and so the
   rounding of their sum, stays what it was.
@@ -22,6 +23,7 @@ from collections.abc import Collection, Hashable, Iterable, Sequence
 from estimator_mp.config.placement import Transfer
 from estimator_mp.graph import (
   control_flow,
+  feeds,
   same_ops,
   shapes,
   traversal,
@@ -184,8 +186,8 @@ def find_savings(ops: Sequence[tf.Operation]) -> Savings:
     ops: The ops of the graph, in the order in which they were made.
   """
   sent = _tensors_sent(ops)
-  constants = _copied_constants(sent, _assets(ops))
-  local = {reader for copied in constants for reader in copied.readers}
+  copied_constants = _copied_constants(sent)
+  local = {reader for copied in copied_constants for reader in copied.readers}
   scalars = [
     stacked
     for op in ops
@@ -195,7 +197,7 @@ def find_savings(ops: Sequence[tf.Operation]) -> Savings:
   return Savings(
     _shared_reads(sent),
     _shared_values(sent),
-    constants,
+    copied_constants,
     scalars,
     joined_waits(ops),
   )
@@ -263,26 +265,12 @@ def _shared_values(sent: Iterable[_Sent]) -> list[SharedValue]:
   return [SharedValue(first[key], tuple(others[key])) for key in others]
 
 
-def _assets(ops: Sequence[tf.Operation]) -> set[tf.Operation]:
-  """Returns the constants that a SavedModel gives other values where it is.
-
-  Such as the path of a vocabulary: a copy would stay what it was.
-  """
-  key = tf.compat.v1.GraphKeys.ASSET_FILEPATHS
-  graphs = {op.graph for op in ops}
-  return {getattr(x, "op", x) for g in graphs for x in g.get_collection(key)}
-
-
-def _copied_constants(
-  sent: Iterable[_Sent], assets: Collection[tf.Operation]
-) -> list[CopiedConstant]:
+def _copied_constants(sent: Iterable[_Sent]) -> list[CopiedConstant]:
   """Returns the devices that are to have a copy of a small constant."""
   return [
     CopiedConstant(each.tensor.op, device, tuple(readers))
     for each in sent
-    if (op := each.tensor.op).type == "Const"
-    and op not in assets
-    and not op.control_inputs
+    if feeds.can_be_copied(each.tensor.op)
     and shapes.tensor_bytes(each.tensor) <= _SMALL_CONSTANT_BYTES
     for device, readers in each.readers.items()
   ]

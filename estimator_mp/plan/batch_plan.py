@@ -118,7 +118,10 @@ class BatchOps:
   Attributes:
     depends: Those that do.
     of_inputs: Those that depend on nothing but inputs, if on anything.
+    whole: Those that read what slices could have, and cannot be executed in
+      parts; with each, whether its sizes are known for any number of examples.
   """
 
   depends: Collection[tf.Operation]
   of_inputs: Collection[tf.Operation]
+  whole: Mapping[tf.Operation, bool]

@@ -88,6 +88,7 @@ class BatchPlanner:
     self._rows: dict[str, Rows] = {}
     self._elements: dict[str, tf.TensorShape] = {}  # Of lists.
     self._parted: set[tf.Operation] = set()  # Planned, to run in parts.
+    self._whole: dict[tf.Operation, bool] = {}
     self._loops = traversal.Loops()
     self._inner: Collection[tf.Operation] = ()  # Ops in branches of conds.
     for entry in inputs:
@@ -97,7 +98,7 @@ class BatchPlanner:
   @property
   def batch(self) -> BatchOps:
     """Ops that depend on the batch, of all ops so far."""
-    return BatchOps(self._depends, self._of_inputs)
+    return BatchOps(self._depends, self._of_inputs, self._whole)
 
   def differs(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor depends on the batch.
@@ -151,6 +152,7 @@ class BatchPlanner:
         continue
       unread = _read_once(found)
       if not unread:
+        self._note_whole([op for op in in_order if op not in found], sizes)
         plan = self._without_idle(found, sizes)
         self._parted.update(x.op for x in plan.ops)
         return plan
@@ -195,6 +197,14 @@ class BatchPlanner:
             self._accept(maker, of_maker, sizes, found)
       self._accept(op, decision, sizes, found)
     return found
+
+  def _note_whole(self, ops: Iterable[tf.Operation], sizes: Sizes) -> None:
+    """Notes which ops, of those that are not in parts, could read parts."""
+    for op in ops:
+      if op.type not in op_types.MEASURES and any(
+        self._split_of(x, sizes) for x in op.inputs
+      ):
+        self._whole[op] = sizes.op(op) is not None
 
   def _waits(self, op: tf.Operation, found: Collection[tf.Operation]) -> bool:
     """Whether an op waits for what is executed once for the whole batch."""

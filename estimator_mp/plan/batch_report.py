@@ -10,7 +10,7 @@ import dataclasses
 import enum
 import math
 import re
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from compat.private import graph_reads
@@ -25,6 +25,13 @@ import tensorflow as tf
 
 # How many ops are named to people; JSON has all.
 _MOST = 5
+# If slices share less of the work than this, it is nearly all on one device.
+LEAST_SHARE = 0.5
+_JOINED = "on joined tensors"
+_SET_SIZES = (
+  "set dimensions that are none of examples, as by x.set_shape([None, 8]), "
+  "write -1 for the number of examples, or "
+)
 _IF_PER_EXAMPLE = "per_example=[{}] if it computes each example by itself"
 
 
@@ -48,6 +55,10 @@ class Why(enum.Enum):
   FUNCTION = "an op in it, or in its gradient, has no rule that holds"
   STATE = "it has state; use " + _IF_PER_EXAMPLE
   NO_RULE = "its type has no rule; use " + _IF_PER_EXAMPLE
+  SIZES = (
+    f"its sizes are not known for any number of examples; {_SET_SIZES}use "
+    + _IF_PER_EXAMPLE
+  )
   ACROSS = "its rule does not hold along examples; use " + _IF_PER_EXAMPLE
 
   @property
@@ -61,7 +72,7 @@ class Where(enum.Enum):
 
   BEFORE = "is executed once, before slices begin"
   BETWEEN = "ends a segment"
-  AFTER = "is executed once, on joined tensors"
+  AFTER = "is executed once, " + _JOINED
 
 
 _NO_FALLBACK = frozenset([Why.MOMENTS, Why.SUM])
@@ -94,11 +105,25 @@ class Once:
     return repr(f"^{re.escape(self.name)}$")
 
   @property
+  def reason(self) -> str:
+    """Why it is no part of a slice, with the fix, in words."""
+    return self.why.value.format(self.expression)
+
+  @property
   def help(self) -> str:
-    """The reason, or the fix, in words."""
+    """The reason, or what it means, in words."""
     if self.where is Where.BEFORE:
       return "slices do not share its work, but none waits for another"
-    return self.why.value.format(self.expression)
+    return self.reason
+
+  def to_dict(self) -> dict[str, str]:
+    """Returns everything for JSON."""
+    return {
+      "name": self.name,
+      "type": self.type,
+      "where": self.where.name.lower(),
+      "help": self.help,
+    }
 
   def __str__(self) -> str:
     return f"{self.name} ({self.type}) {self.where.value}: {self.help}"
@@ -152,6 +177,7 @@ class Segments:
     joined: The bytes joined or summed, without the gradients of variables.
     num_slices: How many slices there are.
     num_examples: How many examples the batch has, if the graph knows.
+    stopped_by: The op for which most of the work is executed once, if it is.
   """
 
   count: int
@@ -163,11 +189,31 @@ class Segments:
   joined: Moved = Moved()
   num_slices: int = 1
   num_examples: int | None = None
+  stopped_by: Once | None = None
 
   @property
   def share_in_parts(self) -> float:
     """The share of floating-point operations that are executed in parts."""
     return self.flops_in_parts / self.flops if self.flops else 1.0
+
+  @property
+  def fallbacks(self) -> list[Once]:
+    """The ops that are executed once for want of a rule."""
+    found = [x for x in self.once if x.is_fallback]
+    if self.stopped_by is not None and self.stopped_by not in found:
+      found.insert(0, self.stopped_by)
+    return found
+
+  def warning(self) -> str:
+    """Returns a line if most of the work is executed once, or ""."""
+    if self.stopped_by is None:
+      return ""
+    return (
+      f"slices of the batch share {self.share_in_parts:.0%} of the "
+      "floating-point operations; the rest is executed once on one device of "
+      f"each stage, as {self.stopped_by.name} ({self.stopped_by.type}) is: "
+      f"{self.stopped_by.reason}"
+    )
 
   def lines(self) -> list[str]:
     """Returns lines for people."""
@@ -212,15 +258,9 @@ class Segments:
   def to_dict(self) -> dict[str, Any]:
     """Returns everything for JSON."""
     values = dataclasses.asdict(self)
-    values["once"] = [
-      {
-        "name": x.name,
-        "type": x.type,
-        "where": x.where.name.lower(),
-        "help": x.help,
-      }
-      for x in self.once
-    ]
+    values["once"] = [x.to_dict() for x in self.once]
+    if self.stopped_by is not None:
+      values["stopped_by"] = self.stopped_by.to_dict()
     return values
 
   def __str__(self) -> str:
@@ -237,29 +277,57 @@ def check(segments: Segments, fallback: str) -> None:
   Raises:
     ValueError: If there is such an op, and fallback is "error".
   """
-  found = [x for x in segments.once if x.is_fallback]
+  found = segments.fallbacks
   if fallback != "error" or not found:
     return
   names = ", ".join(f"{x.name!r} ({x.type})" for x in found[:_MOST])
   if len(found) == 1:
     ends = ", and ends a segment" if found[0].where is Where.BETWEEN else ""
-    what = f"{names} is executed once, on joined tensors{ends}"
+    on = "before slices begin" if found[0].where is Where.BEFORE else _JOINED
+    what = f"{names} is executed once, {on}{ends}"
     words = "if it computes each example by itself"
   else:
     more = len(found) - _MOST
     names += f" and {more} more" if more > 0 else ""
-    what = f"{len(found)} ops are executed once, on joined tensors: {names}"
+    what = f"{len(found)} ops are executed once, {_JOINED}: {names}"
     words = "for those that compute each example by itself"
   said = ", ".join(x.expression for x in found if x.why.can_be_said)
   fix = f"per_example=[{said}] {words}, or " if said else ""
-  raise ValueError(f'fallback="error", but {what}; use {fix}fallback="allow"')
+  sizes = _SET_SIZES if any(x.why is Why.SIZES for x in found) else ""
+  raise ValueError(
+    f'fallback="error", but {what}; {sizes}use {fix}fallback="allow"'
+  )
 
 
-def why_once(op: tf.Operation) -> Why:
+def stopping_op(
+  once: Sequence[tf.Operation], whole: Mapping[tf.Operation, bool]
+) -> tf.Operation | None:
+  """Returns the op for which the costliest of some ops is executed once.
+
+  Args:
+    once: Ops of the plain graph that are executed once, and depend on the
+      batch, in the order of the graph.
+    whole: As `BatchOps.whole`.
+
+  Returns:
+    The first of them on the way to it that could read parts; None if there are
+    none.
+  """
+  work = [op for op in once if op.type not in op_types.CALLS_PYTHON]
+  known = costs.op_costs(work)
+  if not known:
+    return None
+  costliest = max(known, key=lambda op: known[op].flops)
+  way = traversal.ancestors([costliest], once)
+  return next((op for op in way if op in whole), costliest)
+
+
+def why_once(op: tf.Operation, has_sizes: bool = True) -> Why:
   """Returns why an op of the plain graph is executed once, not in parts.
 
   Args:
     op: The op; it reads whole tensors of which slices have parts.
+    has_sizes: Whether its sizes are known for any number of examples.
   """
   if op.type in op_types.CALLS_PYTHON:
     return Why.PYTHON
@@ -274,7 +342,7 @@ def why_once(op: tf.Operation) -> Why:
     return Why.RANDOM
   with_rules = TABLE.rules.keys() | function_parts.LIST_RULES.keys()
   if op.type in with_rules | op_types.REORDERS:
-    return Why.ACROSS
+    return Why.ACROSS if has_sizes else Why.SIZES
   return Why.STATE if op.op_def.is_stateful else Why.NO_RULE
 
 

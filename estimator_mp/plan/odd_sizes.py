@@ -11,6 +11,7 @@ arXiv:2105.04663).
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from typing import Any
 
 from estimator_mp.capture.batch_size import Input
 from estimator_mp.graph import resized
@@ -116,7 +117,7 @@ class OddSizes:
       try:
         graph = resized.copy_of(rest, self._stand_in, self._is_outside)
       except (ValueError, tf.errors.OpError) as error:
-        rest = _without(rest, _failed(error, rest))
+        rest = self._without(rest, _failed(error, rest))
         continue
       if not self._reshape(graph, rest):
         return graph
@@ -163,6 +164,16 @@ class OddSizes:
           todo += [(x, False) for x in op.inputs]
     return list(found)
 
+  def _without(
+    self, ops: Sequence[tf.Operation], bad: tf.Operation
+  ) -> list[tf.Operation]:
+    """Returns ops but for one, and for what depends on it."""
+    left_out = {bad}
+    for op in ops:
+      if any(x.op in left_out and not self._is_outside(x) for x in op.inputs):
+        left_out.add(op)
+    return [op for op in ops if op not in left_out]
+
   def _is_outside(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor is an input, or so well-known that it may be one."""
     return self.is_known(tensor) or (
@@ -176,7 +187,13 @@ class OddSizes:
     name = "estimator_mp_outside"
     if tensor.name in self._constants:
       return tf.constant(self._constants[tensor.name], tensor.dtype, name=name)
-    shape = self._sizes.get(tensor.name, tensor.shape)
+    shape: Any = self._sizes.get(tensor.name, tensor.shape)
+    if tensor.name in self._sizes:
+      # The program may have set a dimension since.
+      shape = [
+        now if now is not None and size in _UNKNOWN_DIMENSIONS else size
+        for size, now in zip(shape, tensor.shape.as_list(), strict=True)
+      ]
     return tf.compat.v1.placeholder(tensor.dtype, shape, name=name)
 
 
@@ -185,17 +202,6 @@ def _failed(error: Exception, ops: Sequence[tf.Operation]) -> tf.Operation:
   node = re.search(r"\{\{node ([^\s}]+)", str(error))
   by_name = {op.name: op for op in ops}
   return by_name.get(node[1] if node else "", ops[0])
-
-
-def _without(
-  ops: Sequence[tf.Operation], bad: tf.Operation
-) -> list[tf.Operation]:
-  """Returns ops but for one, and for what depends on it."""
-  left_out = {bad}
-  for op in ops:
-    if any(x.op in left_out for x in op.inputs):
-      left_out.add(op)
-  return [op for op in ops if op not in left_out]
 
 
 def _known(sizes: Sequence[int | None]) -> list[int]:

@@ -89,6 +89,9 @@ def segments_of(
     and op not in in_parts
   ]
   flops, flops_in_parts = batch_report.flops([*in_parts, *once], in_parts)
+  stopped_by = None
+  if flops_in_parts < batch_report.LEAST_SHARE * flops:
+    stopped_by = _stopped_by(captured, once)
   cuts = [x for x in captured.bridges if x.kind is Kind.CUT]
   of_inputs = {x.op for x in cuts if _is_of_inputs(captured, x)}
   return batch_report.Segments(
@@ -103,7 +106,22 @@ def segments_of(
     ),
     num_slices,
     num_examples,
+    stopped_by,
   )
+
+
+def _stopped_by(
+  captured: Captured, once: Sequence[tf.Operation]
+) -> Once | None:
+  """Returns the op for which most of the work is executed once."""
+  whole = captured.batch.whole
+  op = batch_report.stopping_op(once, whole)
+  if op is None:
+    return None
+  why = batch_report.why_once(op, whole.get(op, True))
+  is_of_inputs = op in captured.batch.of_inputs
+  where = Where.BEFORE if is_of_inputs else Where.AFTER
+  return Once(op.name, op.type, why, where)
 
 
 def _is_of_inputs(captured: Captured, cut: Bridge) -> bool:

@@ -148,7 +148,7 @@ class SplitPlanner:
     Raises:
       SplitError: With the op that reads it, and the bytes.
     """
-    tensor = graph.get_tensor_by_name(gather.tensor)
+    tensor = traversal.tensor_of_name(graph, gather.tensor)
     num_bytes = (
       shapes.variable_bytes(tensor.op)
       if op_types.is_handle(tensor)

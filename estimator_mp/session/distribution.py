@@ -94,7 +94,8 @@ def check_cluster(
       "no task of TF_CONFIG's cluster; set TF_CONFIG before shard_model_fn is "
       "called"
     )
-  cluster = run_config.cluster_spec
+  # That of a TPUConfig is None where there is no cluster.
+  cluster = run_config.cluster_spec or tf.train.ClusterSpec({})
   jobs = {job: cluster.num_tasks(job) for job in cluster.jobs}
   size = sum(jobs.values())
   if size > 1 and not is_cluster_run():

@@ -24,6 +24,8 @@ def log(
   to = tf.compat.v1.logging
   if plan.segments is not None:
     to.info("Slices of the batch: %s", plan.segments)
+    if plan.segments.warning():
+      to.warning("mesh=%r: %s", asked, plan.segments.warning())
   is_idle = plan.splits is not None and not plan.splits.variables
   if is_idle and mesh.axis_size("model") > 1:
     to.warning(

@@ -67,7 +67,8 @@ class _OfShardedRun:
   @property
   def _is_in_graph(self) -> bool:
     """Whether one mesh spans several tasks."""
-    jobs = self._plain("cluster_spec").as_dict()
+    cluster = self._plain("cluster_spec")  # That of a TPUConfig may be None.
+    jobs = cluster.as_dict() if cluster else {}
     size = sum(len(addresses) for addresses in jobs.values())
     return size > 1 and not self._plain("num_ps_replicas")
 

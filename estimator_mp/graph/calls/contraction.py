@@ -24,6 +24,8 @@ from collections.abc import (
 )
 from typing import Any
 
+from estimator_mp.graph import feeds
+
 import tensorflow as tf
 
 CALL = "PartitionedCall"
@@ -220,7 +222,7 @@ def _output(tensor: tf.Tensor) -> str:
 
 def _is_small_constant(op: tf.Operation) -> bool:
   return bool(
-    op.type == "Const"
+    feeds.can_be_copied(op)
     and op.outputs[0].dtype != tf.string
     and op.node_def.ByteSize() <= _MOST_BYTES_OF_CONSTANT
   )

@@ -70,7 +70,7 @@ class OwnGradients:
   def _joined(self, whole: tf.Tensor, gradient: Any) -> tf.Tensor:
     """Returns the gradient of what an op makes of the whole batch."""
     rows = self._template.rows(whole)
-    if rows is None:  # Nothing reads it.
+    if rows is None or gradient is None:  # Nothing reads it.
       return tf.zeros_like(whole)
     return self.join(gradient, rows, whole.shape)
 

@@ -83,6 +83,9 @@ class SliceZero:
       compute: Makes gradient ops.
     """
     graph = tf.compat.v1.get_default_graph()
+    # Sums of the forward pass do not wait for what gradients wait for.
+    wholes = self.whole(list(targets))
+    given = None if grad_ys is None else self.whole(list(grad_ys))
     with made_in(graph) as made, self._ledger.answering() as request:
       self.bridges.request = request
       asked: list[Any] = []
@@ -91,11 +94,8 @@ class SliceZero:
         both = self._of_slice(source)
         of_source.append([*range(len(asked), len(asked) + len(both))])
         asked += both
-      given = None
-      if grad_ys is not None:
-        given = self.whole(list(grad_ys))
       with made_in(graph) as computed:
-        found = compute(self.whole(list(targets)), asked, given)
+        found = compute(wholes, asked, given)
       self._add_shares(computed, found)
       results = []
       for source, indices in zip(sources, of_source, strict=True):

@@ -79,6 +79,11 @@ class Template:
     """The ops that stand for ops of the plain graph."""
     return set(self._stand_ins.values())
 
+  @property
+  def plain_ops(self) -> list[tf.Operation]:
+    """The ops of the plain graph that they stand for."""
+    return [*self._stand_ins]
+
   def part(self, tensor: tf.Tensor) -> tf.Tensor | None:
     """Returns what slice 0 makes of a tensor; None if it is done once.
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+from estimator_mp.graph import feeds
 from estimator_mp.graph import ledger as ledger_lib
 from estimator_mp.lower.splitting import part_maker
 from estimator_mp.lower.splitting import tables as tables_lib
@@ -175,6 +176,7 @@ class Operands:
     """Returns a constant of each device's own, so that none is sent."""
     key = (constant.name, tuple(devices))
     if key not in self._constants:
+      feeds.refuse(constant.op)
       self._constants[key] = [
         constant,
         *(

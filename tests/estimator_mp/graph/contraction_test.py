@@ -17,14 +17,15 @@ class ContractionTest(graph_case.GraphCase):
 
   def setUp(self):
     super().setUp()
-    self._x = tf.constant([[1.0, 2.0]], name="x")
+    # Numbers of "product" and "y", by their names.
+    self._x = tf.constant([[1.0, 2.0]], name="product/a")
+    one = tf.constant(1.0, name="y/y")
     self._w = v1.placeholder_with_default([[3.0], [4.0]], [2, 1], "w")
     with tf.device("/device:CPU:0"):
-      self._product = tf.matmul(self._x, self._w, name="product")
-      one = tf.constant(1.0)
+      self._product = tf.raw_ops.MatMul(a=self._x, b=self._w, name="product")
       before = tf.negative(self._w, "before")
       with tf.control_dependencies([before]):
-        y = tf.add(self._product, one, name="y")
+        y = tf.raw_ops.AddV2(x=self._product, y=one, name="y")
       self._z = tf.square(y, "z")
     self._ops = [x.op for x in (self._product, before, y, self._z)]
 
@@ -61,7 +62,9 @@ class ContractionTest(graph_case.GraphCase):
       (call.node.op, call.node.device), ("PartitionedCall", "/device:CPU:0")
     )
     inside = {node.name for node in call.function.node_def}
-    self.assertContainsSubset({"cell/x", "cell/product", "cell/z"}, inside)
+    self.assertContainsSubset(
+      {"cell/product/a", "cell/product", "cell/z"}, inside
+    )
 
   def test_what_ops_wait_for_inside(self):
     nodes = {node.name: node for node in self._call().function.node_def}
@@ -107,9 +110,9 @@ class ContractionTest(graph_case.GraphCase):
       part.node.add(name=name, op="Neg", input=read)
       part.node[-1].attr["_class"].list.s[:] = [b"loc:@a", b"loc:@w"]
     whole = tf.compat.v1.GraphDef()
-    contraction.add_with_prefix(whole, part, "micro_batch_1/", {"x:0": self._x})
+    contraction.add_with_prefix(whole, part, "micro_batch_1/", {"x:0": self._w})
     first, second = whole.node
-    self.assertEqual((first.name, [*first.input]), ("micro_batch_1/a", ["x:0"]))
+    self.assertEqual((first.name, [*first.input]), ("micro_batch_1/a", ["w:0"]))
     self.assertEqual([*second.input], ["micro_batch_1/a", "^micro_batch_1/a"])
     self.assertEqual(
       [*second.attr["_class"].list.s], [b"loc:@micro_batch_1/a", b"loc:@w"]

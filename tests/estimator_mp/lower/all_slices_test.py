@@ -98,7 +98,7 @@ class AllSlicesTest(parameterized.TestCase):
     of_zero = self._all.of_slice_zero(
       spec,
       device_assignment.stages_of_devices(ops, [[x] for x in self._on]),
-      BatchOps(traversal.descendants([self._x.op], ops), {self._x.op}),
+      BatchOps(traversal.descendants([self._x.op], ops), {self._x.op}, {}),
     )
     plan = finish_planner.plan_finish(of_zero, config, schedule, None)
     self._spec = self._all.finish(spec, of_zero, plan)

@@ -88,7 +88,7 @@ class OperandsTest(split_case.SplitCase):
     self.assertEqual(self._parts(whole, Replicate()), [whole] * 2)
 
   def test_a_small_constant_is_on_each_device(self):
-    constant = tf.constant([1, 2], name="axes")
+    constant = tf.constant([1, 2])
     first, other = self._parts(constant, Replicate())
     self.assertIs(first, constant)
     self.assertEqual((other.op.type, other.device), ("Const", self.devices[1]))

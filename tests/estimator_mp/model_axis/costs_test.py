@@ -135,7 +135,7 @@ class BytesSentTest(absltest.TestCase):
 
   def test_small_constants_are_not_sent(self):
     x = v1.placeholder(tf.float32, [3, 6], "x")
-    maximum = tf.maximum(x, tf.constant(0.5, name="small"), name="maximum")
+    maximum = tf.maximum(x, 0.5, name="maximum")
     large = tf.constant(0.5, shape=[2000, 3, 1], name="large")
     total = tf.add(x, large, name="total")
     split = Shard(1, (2, 2, 2))

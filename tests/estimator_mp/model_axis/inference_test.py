@@ -496,8 +496,8 @@ class SourcesTest(_GraphTest):
   def test_small_constants(self):
     small = inference.is_small_constant
     self.assertTrue(small(tf.constant(0.0, shape=[32, 32])))
-    self.assertTrue(small(tf.constant(1.0)))
     self.assertFalse(small(tf.constant(0.0, shape=[1025])))
+    self.assertFalse(small(tf.constant(0.1, name="learning_rate")))
     self.assertFalse(small(tf.identity(1.0)))
     with v1.control_dependencies([tf.constant(1.0)]):
       self.assertFalse(small(tf.constant(1.0)))

@@ -18,6 +18,8 @@ v1 = tf.compat.v1
 # How many rows of tables are whose is in the ids of a batch.
 _ROWS = re.compile("/split/.*(embedding_lookup/|DynamicPartition|GatherV2)")
 
+_MADE_AGAIN = "/replicate/_"
+
 
 class ObservedStep:
   """A step that has run, from the first values of all variables.
@@ -90,10 +92,18 @@ class ObservedStep:
     self.transfers = [x for x in sent if not x.is_signal]
 
   def sent(self) -> list[tuple[str, int]]:
-    """Returns the ops whose outputs were sent, but for rows, and the bytes."""
-    sent = [x for x in self.transfers if not _ROWS.search(x.op)]
-    values = self.values({f"{x.op}:{x.output}" for x in sent})
-    return [(x.op, values[f"{x.op}:{x.output}"].nbytes) for x in sent]
+    """Returns the ops whose outputs were sent, but for rows, and the bytes.
+
+    From 2.21 on TensorFlow makes a small constant again instead of sending it.
+    """
+    sent = [(x.op, x.output) for x in self.transfers if not _ROWS.search(x.op)]
+    for node, device in self.graph.device_of.items():
+      name, again, _ = node.partition(_MADE_AGAIN)
+      if again:
+        own = self._session.graph.get_operation_by_name(name).device
+        sent += [(name, 0)] if device != own else []
+    values = self.values({f"{op}:{output}" for op, output in sent})
+    return [(op, values[f"{op}:{output}"].nbytes) for op, output in sent]
 
   def device_of(self, source: tuple[str, int]) -> str:
     """Returns where an input of a node was made, and perhaps sent from.

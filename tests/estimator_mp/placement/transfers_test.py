@@ -218,7 +218,7 @@ class SavingsTest(absltest.TestCase):
 
   def test_a_device_has_its_own_small_constants(self):
     with tf.device("/cpu:0"):
-      small, large = tf.constant(3.0), tf.zeros([1000])
+      small, large = tf.constant([3.0]), tf.zeros([1000])
     with tf.device("/cpu:1"):
       square, _ = tf.multiply(small, small).op, tf.exp(large)
     with tf.device("/cpu:0"):
@@ -232,7 +232,14 @@ class SavingsTest(absltest.TestCase):
     self.assertEmpty(self._reduce().copied_constants)
     for read in square.inputs:
       self.assertEqual(read.device, square.device)
-      self.assertEqual(tf.get_static_value(read), 3.0)
+      self.assertEqual(tf.get_static_value(read), [3.0])
+
+  def test_a_constant_that_may_be_fed_is_sent(self):
+    with tf.device("/cpu:0"):
+      rate = tf.constant(0.1, name="learning_rate")
+    with tf.device("/cpu:1"):
+      tf.exp(rate)
+    self.assertEmpty(self._find().copied_constants)
 
   def test_a_file_of_an_export_has_one_path(self):
     """A SavedModel says where the file is by feeding that constant."""
@@ -244,12 +251,14 @@ class SavingsTest(absltest.TestCase):
     self.assertEmpty(self._find().copied_constants)
 
   def test_scalars_of_a_device_are_stacked_there(self):
-    """But for constants, which are copied, and one that comes alone."""
+    """But for numbers, which are copied, and one that comes alone."""
     scalars = [_ops(f"/cpu:{device}", 1)[0] for device in (1, 0, 1, 2)]
     with tf.device("/cpu:1"):
-      constant = tf.constant(3.0)
+      constant = tf.constant(3.0, name="stack/4")
     with tf.device("/cpu:0"):
-      pack = tf.stack([*(x.outputs[0] for x in scalars), constant]).op
+      pack = tf.raw_ops.Pack(
+        values=[*(x.outputs[0] for x in scalars), constant], name="stack"
+      ).op
     (stacked,) = self._find().stacked_scalars
     self.assertEqual(
       stacked, transfers.StackedScalars(pack, scalars[0].device, (0, 2))

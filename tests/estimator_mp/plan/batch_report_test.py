@@ -23,6 +23,7 @@ v1 = tf.compat.v1
 _PYTHON = Once("layer/py.x", "PyFunc", Why.PYTHON)
 _TOP = Once("TopKV2", "TopKV2", Why.ACROSS, Where.AFTER)
 _LOOKUP = Once("lookup", "GatherV2", Why.ACROSS, Where.BEFORE)
+_RESHAPE = Once("Reshape", "Reshape", Why.SIZES, Where.BEFORE)
 _ROOT = Once("Sqrt", "Sqrt", Why.SUM)
 _NORM = Once("bn", "FusedBatchNormV3", Why.MOMENTS)
 _GRADIENT = Once("own", "IdentityN", Why.OWN_GRADIENT)
@@ -116,6 +117,7 @@ class SegmentsTest(parameterized.TestCase):
         "joined": {"per_example": 0, "per_slice": 0, "num_unknown": 0},
         "num_slices": 1,
         "num_examples": 8,
+        "stopped_by": None,
       },
     )
 
@@ -182,6 +184,58 @@ class CheckTest(parameterized.TestCase):
       ValueError, f'fallback="error", but {message}'
     ):
       batch_report.check(Segments(3, once), "error")
+
+
+class StoppedTest(absltest.TestCase):
+  """Most of the work is executed once."""
+
+  def setUp(self):
+    super().setUp()
+    self._found = Segments(
+      0, (_LOOKUP,), flops=800, flops_in_parts=80, stopped_by=_RESHAPE
+    )
+
+  def test_the_warning(self):
+    self.assertEqual(
+      self._found.warning(),
+      "slices of the batch share 10% of the floating-point operations; the "
+      "rest is executed once on one device of each stage, as Reshape (Reshape) "
+      "is: its sizes are not known for any number of examples; set dimensions "
+      "that are none of examples, as by x.set_shape([None, 8]), write -1 for "
+      "the number of examples, or use per_example=['^Reshape$'] if it computes "
+      "each example by itself",
+    )
+    self.assertEqual(Segments(3, (_PYTHON,)).warning(), "")
+
+  def test_the_error(self):
+    with self.assertRaisesWithLiteralMatch(
+      ValueError,
+      "fallback=\"error\", but 'Reshape' (Reshape) is executed once, before "
+      "slices begin; set dimensions that are none of examples, as by "
+      "x.set_shape([None, 8]), write -1 for the number of examples, or use "
+      "per_example=['^Reshape$'] if it computes each example by itself, or "
+      'fallback="allow"',
+    ):
+      batch_report.check(self._found, "error")
+    batch_report.check(self._found, "allow")
+
+  def test_json(self):
+    values = json.loads(json.dumps(self._found.to_dict()))
+    self.assertEqual(values["stopped_by"]["name"], "Reshape")
+
+  def test_the_op_that_stops_the_costliest(self):
+    """It is the first on the way that could read parts."""
+    with tf.Graph().as_default():
+      x = v1.placeholder(tf.float32, [None, None], "x")
+      words = tf.square(x, "words")
+      start = tf.reshape(x, [-1, 3], "start")
+      net = tf.matmul(start, tf.ones([3, 100]), name="net")
+      tf.reduce_sum(net, name="total")
+      ops = [y.op for y in (words, start, net)]
+    whole = {words.op: True, start.op: False}
+    self.assertIs(batch_report.stopping_op(ops, whole), start.op)
+    self.assertIs(batch_report.stopping_op(ops, {}), net.op)
+    self.assertIsNone(batch_report.stopping_op([], {}))
 
 
 class MovedTest(parameterized.TestCase):

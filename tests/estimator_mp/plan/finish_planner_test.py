@@ -71,7 +71,7 @@ class FinishPlannerTest(absltest.TestCase):
       [],
       ops if step is None else step,
       [fetch.op],
-      BatchOps({*ops}, set()),
+      BatchOps({*ops}, set(), {}),
       self._stages,
       2,
       4,

@@ -56,6 +56,22 @@ class OddSizesTest(graph_case.GraphCase):
     self.assertIn("yes", names)
     self.assertNoCommonElements(["no", "after"], names)
 
+  def test_what_reads_a_size_that_is_said_is_not_left_out(self):
+    made = tf.reshape(self._x, [4, 3], "no")
+    made.set_shape([None, 3])
+    self._odd.add_rows(made)
+    after = tf.square(made, "after")
+    graph = self._odd.graph([made.op, after.op])
+    self.assertEqual(graph.get_tensor_by_name("after:0").shape, [7, 3])
+
+  def test_a_dimension_that_the_program_sets_later(self):
+    x = v1.placeholder(tf.float32, [None, None])
+    odd = self._of(x)
+    y = tf.negative(x)
+    self.assertNotEqual(self._shape(y, odd), [7, 5])
+    x.set_shape([None, 5])
+    self.assertEqual(self._shape(y, odd), [7, 5])
+
   def test_what_is_said_of_a_tensor(self):
     made = tf.numpy_function(lambda x: x, [self._x], tf.float32)
     made.set_shape([None, None])

@@ -1,0 +1,540 @@
+"""Programs of TensorFlow 1, written after reports of users, equal plain runs.
+
+Their variables are references, their loops `Enter` and `Exit` ops, and hooks
+fetch and feed what they find by name. The switch is for a whole process.
+"""
+
+import dataclasses
+import functools
+import logging
+import os
+import tempfile
+
+import estimator_mp
+from compat.contrib import cluster_resolver, tpu
+from tests import tiers
+from tests.estimator_mp import runs
+
+import numpy as np
+import tensorflow.compat.v1 as tf
+from absl.testing import absltest, parameterized
+
+tf.disable_v2_behavior()
+
+_RANDOM = np.random.RandomState(0)
+_SERIES = _RANDOM.randn(32, 5, 4).astype(np.float32)
+_ROWS = _RANDOM.randn(32, 4).astype(np.float32)
+_LABELS = _RANDOM.randn(32, 1).astype(np.float32)
+_BATCH = 8
+
+_MESHES = {
+  "stage_4": {"mesh": "stage:2", "num_micro_batches": 4},
+  "data": {"mesh": "data:2"},
+  "stage": {"mesh": "stage:2"},
+  "model": {"mesh": "model:2"},
+}
+# The two that execute ops in slices.
+_OF_TIER = [*_MESHES][:2] if tiers.FAST else [*_MESHES]
+
+
+def _start(seed):
+  return tf.glorot_uniform_initializer(seed=seed)
+
+
+def _dense(net, units, name, seed, activation=None):
+  return tf.layers.dense(
+    net, units, activation, kernel_initializer=_start(seed), name=name
+  )
+
+
+def _spec(mode, net, labels, optimizer=None):
+  loss = tf.losses.mean_squared_error(labels, _dense(net, 1, "head", 9))
+  optimizer = optimizer or tf.train.GradientDescentOptimizer(0.2)
+  train_op = optimizer.minimize(loss, tf.train.get_global_step())
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _data(features=_ROWS, labels=_LABELS):
+  data = tf.data.Dataset.from_tensor_slices((features, labels))
+  return data.repeat().batch(_BATCH, drop_remainder=False)
+
+
+class _Fetch(tf.train.SessionRunHook):
+  """Fetches a tensor by its name in each step."""
+
+  def __init__(self, name):
+    self.found = []
+    self._name = name
+
+  def before_run(self, run_context):
+    graph = run_context.session.graph
+    return tf.train.SessionRunArgs(graph.get_tensor_by_name(self._name))
+
+  def after_run(self, run_context, run_values):
+    self.found.append(run_values.results)
+
+
+class _Feed(tf.train.SessionRunHook):
+  """Feeds a tensor in each step: another value than the program's own."""
+
+  def __init__(self, name, values):
+    self._name = name
+    self._values = iter(values)
+
+  def before_run(self, run_context):
+    graph = run_context.session.graph
+    tensor = graph.get_tensor_by_name(self._name)
+    return tf.train.SessionRunArgs(None, {tensor: next(self._values)})
+
+
+class _LookAtLoss(tf.train.SessionRunHook):
+  """Asks for the loss alone, after each step."""
+
+  def begin(self):
+    self._loss = tf.get_collection(tf.GraphKeys.LOSSES)[-1]
+
+  def after_run(self, run_context, run_values):
+    run_context.session.run(self._loss)
+
+
+@dataclasses.dataclass(frozen=True)
+class _Run:
+  """What training gave.
+
+  Attributes:
+    losses: The loss of each step.
+    variables: All variables of the last checkpoint.
+    shown: The values of the summary "shown", step by step.
+  """
+
+  losses: list[float]
+  variables: dict[str, np.ndarray]
+  shown: list[float]
+
+
+def _train(model_fn, kind, steps=3, data=_data, hooks=(), **options):
+  """Trains a program: plain if `kind` is None, or as one of `_MESHES` says."""
+  config = None
+  if kind is not None:
+    config = estimator_mp.ShardingConfig(**{**_MESHES[kind], **options})
+    model_fn = estimator_mp.shard_model_fn(model_fn, config)
+  recorder = runs.LossRecorder()
+  with tempfile.TemporaryDirectory() as folder:
+    estimator = runs.make_estimator(
+      model_fn, config, None, folder, save_summary_steps=1
+    )
+    estimator.train(data, steps=steps, hooks=[recorder, *hooks])
+    shown = _summaries(folder, "shown")
+    return _Run(recorder.losses, runs.variables_of(folder), shown)
+
+
+def _summaries(folder, tag):
+  (file,) = (x for x in os.listdir(folder) if x.startswith("events."))
+  events = tf.train.summary_iterator(os.path.join(folder, file))
+  return [
+    value.simple_value
+    for event in events
+    for value in event.summary.value
+    if value.tag == tag
+  ]
+
+
+def _assert_equal(test, run, plain):
+  np.testing.assert_allclose(run.losses, plain.losses, rtol=1e-5)
+  test.assertCountEqual(run.variables, plain.variables)
+  for name, value in plain.variables.items():
+    np.testing.assert_allclose(
+      run.variables[name], value, rtol=1e-5, atol=1e-5, err_msg=name
+    )
+
+
+# Programs. Each trains on rows unless it says so.
+
+
+def normalized_rows(features, labels, mode):
+  """An unfused batch normalization, with moving averages."""
+  net = _dense(features, 8, "a", 1)
+  net = tf.layers.batch_normalization(net, training=True)
+  with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+    return _spec(mode, tf.nn.relu(net), labels)
+
+
+def normalized_images(features, labels, mode):
+  """A fused batch normalization behind a convolution."""
+  net = tf.reshape(features, [-1, 2, 2, 1])
+  net = tf.layers.conv2d(net, 4, 2, kernel_initializer=_start(1), name="a")
+  net = tf.layers.batch_normalization(net, training=True, momentum=0.9)
+  with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+    optimizer = tf.train.MomentumOptimizer(0.1, 0.9)
+    return _spec(mode, tf.layers.flatten(net), labels, optimizer)
+
+
+def recurrent(features, labels, mode):
+  """Layers before and after a loop of TensorFlow 1."""
+  net = _dense(features, 8, "a", 1)
+  with tf.variable_scope("rnn", initializer=_start(2)):
+    cell = tf.nn.rnn_cell.GRUCell(8)
+    net, _ = tf.nn.dynamic_rnn(cell, net, dtype=tf.float32)
+  return _spec(mode, _dense(net[:, -1], 8, "b", 3, tf.tanh), labels)
+
+
+def scanned(features, labels, mode):
+  """A scan over time whose function reads a weight."""
+  net = _dense(features, 6, "a", 1)
+  weight = tf.get_variable("weight", [6, 6], initializer=_start(2))
+
+  def step(state, row):
+    return tf.tanh(tf.matmul(state, weight) + row)
+
+  start = tf.zeros_like(net[:, 0])
+  states = tf.scan(step, tf.transpose(net, [1, 0, 2]), start)
+  return _spec(mode, states[-1], labels)
+
+
+def mapped(features, labels, mode):
+  """A map over examples whose function reads a weight."""
+  weight = tf.get_variable("weight", [4, 6], initializer=_start(1))
+  net = _dense(features, 4, "a", 2, tf.nn.relu)
+  net = tf.map_fn(lambda row: tf.tensordot(row, weight, 1), net)
+  return _spec(mode, tf.nn.relu(net), labels)
+
+
+def averaged(features, labels, mode):
+  """Averages of weights, and a copy that starts as a weight does."""
+  net = _dense(features, 8, "a", 1, tf.tanh)
+  loss = tf.losses.mean_squared_error(labels, _dense(net, 1, "head", 9))
+  step = tf.train.get_global_step()
+  train_op = tf.train.AdamOptimizer(0.05).minimize(loss, step)
+  weights = tf.trainable_variables()
+  copy = tf.Variable(
+    2.0 * weights[0].initialized_value(), trainable=False, name="copy"
+  )
+  averages = tf.train.ExponentialMovingAverage(0.5)
+  with tf.control_dependencies([train_op]):
+    train_op = tf.group(averages.apply(weights), copy.assign_add(weights[0]))
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def counted(features, labels, mode):
+  """A metric, a counter and a rate that follows from the step."""
+  net = _dense(features, 8, "a", 1, tf.nn.relu)
+  out = _dense(net, 1, "head", 9)
+  loss = tf.losses.mean_squared_error(labels, out)
+  _, update = tf.metrics.mean(tf.abs(out))
+  seen = tf.get_variable(
+    "seen", [], initializer=tf.zeros_initializer(), trainable=False
+  )
+  step = tf.train.get_global_step()
+  rate = tf.train.exponential_decay(0.2, step, 2, 0.5)
+  optimizer = tf.train.RMSPropOptimizer(rate)
+  with tf.control_dependencies([update, seen.assign_add(tf.reduce_sum(out))]):
+    train_op = optimizer.minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+class _OfReferences(tf.train.Optimizer):
+  """An optimizer of a program: what TensorFlow 1 asked of one at first."""
+
+  def __init__(self, rate):
+    super().__init__(False, "OfReferences")
+    self._rate = rate
+
+  def _create_slots(self, var_list):
+    for variable in var_list:
+      self._zeros_slot(variable, "m", self._name)
+
+  def _apply_dense(self, grad, var):
+    mean = self.get_slot(var, "m")
+    mean = mean.assign(0.5 * mean + grad)
+    return tf.assign_sub(var, self._rate * mean)
+
+  def _apply_sparse(self, grad, var):
+    return tf.scatter_sub(var, grad.indices, self._rate * grad.values)
+
+
+def looked_up(features, labels, mode):
+  """A table, a weight that is used twice, clipping, an optimizer of its own."""
+  ids = tf.cast(tf.abs(features) * 10.0, tf.int64) % 7
+  table = tf.get_variable("table", [7, 4], initializer=_start(1))
+  net = tf.reduce_mean(tf.nn.embedding_lookup(table, ids), 1)
+  weight = tf.get_variable("weight", [4, 4], initializer=_start(2))
+  net = tf.matmul(tf.tanh(tf.matmul(net, weight)), weight, transpose_b=True)
+  loss = tf.losses.mean_squared_error(labels, _dense(net, 1, "head", 9))
+  loss += 0.01 * tf.nn.l2_loss(weight)
+  optimizer = _OfReferences(0.1)
+  pairs = optimizer.compute_gradients(loss)
+  pairs = [
+    (g if isinstance(g, tf.IndexedSlices) else tf.clip_by_norm(g, 1.0), v)
+    for g, v in pairs
+  ]
+  train_op = optimizer.apply_gradients(pairs, tf.train.get_global_step())
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def spelled(features, labels, mode):
+  """A loss whose own gradient has outputs that nothing reads."""
+  logits = _dense(_dense(features, 8, "a", 1, tf.nn.relu), 6, "head", 9)
+  size = tf.shape(logits)[0]
+  words = tf.cast(tf.abs(labels) * 10.0, tf.int32) % 5 + 1
+  loss = tf.reduce_mean(
+    tf.nn.ctc_loss_v2(
+      tf.tile(words, [1, 2]),
+      logits,
+      tf.fill([size], 2),
+      tf.fill([size], 5),
+      logits_time_major=False,
+      blank_index=0,
+    )
+  )
+  step = tf.train.get_global_step()
+  train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+_OF_SERIES = (recurrent, scanned, spelled)
+
+
+def _data_of(model_fn):
+  return functools.partial(_data, _SERIES if model_fn in _OF_SERIES else _ROWS)
+
+
+@functools.cache
+def _plain(model_fn):
+  return _train(model_fn, None, data=_data_of(model_fn))
+
+
+class ProgramsTest(parameterized.TestCase):
+  @parameterized.product(
+    model_fn=[
+      normalized_rows,
+      recurrent,
+      normalized_images,
+      scanned,
+      mapped,
+      averaged,
+      counted,
+      looked_up,
+      spelled,
+    ],
+    kind=_OF_TIER,
+  )
+  def test_equals_the_plain_run(self, model_fn, kind):
+    run = _train(model_fn, kind, data=_data_of(model_fn))
+    _assert_equal(self, run, _plain(model_fn))
+
+
+def divergent(features, labels, mode):
+  """Something beside the loss, for hooks and summaries."""
+  net = features
+  for i in range(2):
+    net = _dense(net, 64, f"layer_{i}", i, tf.tanh)
+  net = _dense(net, 1, "out", 8)
+  divergence = tf.reduce_mean(tf.square(net), name="divergence")
+  tf.summary.scalar("shown", divergence)
+  loss = tf.losses.mean_squared_error(labels, net)
+  step = tf.train.get_global_step()
+  train_op = tf.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+_STEPS = 6
+
+
+@functools.cache
+def _fetched(kind, name):
+  """Returns what a hook fetches by a name in each step, and summaries."""
+  hook = _Fetch(name)
+  return hook.found, _train(divergent, kind, _STEPS, hooks=[hook]).shown
+
+
+class FetchesTest(parameterized.TestCase):
+  """What a step fetches has the values from before its update."""
+
+  @parameterized.product(
+    kind=_OF_TIER, name=["divergence:0", "out/BiasAdd:0", "layer_1/Tanh:0"]
+  )
+  def test_a_tensor_of_the_forward_pass(self, kind, name):
+    found, shown = _fetched(kind, name)
+    plain, plain_shown = _fetched(None, name)
+    np.testing.assert_allclose(found, plain, rtol=1e-4, atol=1e-6)
+    self.assertLen(shown, _STEPS)
+    np.testing.assert_allclose(shown, plain_shown, rtol=1e-4)
+
+  @parameterized.parameters(*_OF_TIER)
+  def test_the_names_of_a_reference_are_its_value(self, kind):
+    found, _ = _fetched(kind, "layer_0/kernel:0")
+    read, _ = _fetched(kind, "layer_0/kernel/read:0")
+    for values in (found, read):
+      self.assertEqual({x.shape for x in values}, {(4, 64)})
+    np.testing.assert_allclose(found[1:3], read[1:3], rtol=1e-5)
+
+
+def two_losses(features, labels, mode):
+  """Averages move with the second loss; nothing of the loss waits for them."""
+  net = _dense(features, 8, "a", 1)
+  net = tf.layers.batch_normalization(net, training=True, momentum=0.5)
+  out = _dense(net, 1, "head", 9)
+  one = tf.reduce_mean(tf.abs(out))
+  other = tf.reduce_mean(tf.square(labels - out))
+  optimizer = tf.train.GradientDescentOptimizer(0.1)
+  first = optimizer.minimize(0.0 * one)
+  with tf.control_dependencies(tf.get_collection(tf.GraphKeys.UPDATE_OPS)):
+    second = optimizer.minimize(other)
+  step = tf.train.get_global_step().assign_add(1)
+  return tf.estimator.EstimatorSpec(
+    mode, loss=other, train_op=tf.group(first, second, step)
+  )
+
+
+class LossTest(parameterized.TestCase):
+  @parameterized.parameters(*_OF_TIER)
+  def test_fetching_the_loss_updates_nothing(self, kind):
+    plain = _train(two_losses, None, hooks=[_LookAtLoss()])
+    run = _train(two_losses, kind, hooks=[_LookAtLoss()])
+    for name in ("moving_mean", "moving_variance"):
+      name = f"batch_normalization/{name}"
+      np.testing.assert_allclose(
+        run.variables[name], plain.variables[name], rtol=1e-4, atol=1e-6
+      )
+
+
+def fed(features, labels, mode):
+  """Settings that hooks change: constants, and placeholders with a value."""
+  kept = tf.placeholder_with_default(1.0, [], "kept")
+  scale = tf.constant([1.0, 1.0, 1.0, 1.0], name="scale")
+  is_training = tf.constant(True, name="is_training")
+  net = _dense(features * scale, 8, "a", 1, tf.nn.relu) * kept
+  net = _dense(net, 8, "b", 2, tf.nn.relu)
+  net = tf.cond(is_training, lambda: net * 0.5, lambda: net)
+  return _spec(
+    mode,
+    net,
+    labels,
+    tf.train.AdamOptimizer(tf.constant(0.1, name="learning_rate")),
+  )
+
+
+def fed_rows(features, labels, mode):
+  """The batch itself can be fed."""
+  rows = tf.placeholder_with_default(features, [None, 4], "rows")
+  return _spec(mode, _dense(rows, 8, "a", 1, tf.nn.relu), labels)
+
+
+class FeedsTest(parameterized.TestCase):
+  """All that reads what a hook feeds reads the fed value."""
+
+  @parameterized.product(
+    kind=_OF_TIER,
+    case=[
+      ("learning_rate:0", [0.0, 0.01, 0.3]),
+      ("kept:0", [0.5, 0.25, 2.0]),
+      ("scale:0", [[1.0, 2.0, 0.0, 3.0]] * 3),
+      ("is_training:0", [True, False, False]),
+    ][: 3 if tiers.FAST else None],
+  )
+  def test_a_tensor_that_the_program_named(self, kind, case):
+    self._assert_is_fed(fed, kind, *case)
+
+  def _assert_is_fed(self, model_fn, kind, name, values):
+    plain = _train(model_fn, None, hooks=[_Feed(name, values)])
+    run = _train(model_fn, kind, hooks=[_Feed(name, values)])
+    _assert_equal(self, run, plain)
+    other = _plain(model_fn).variables["a/kernel"]
+    self.assertFalse(np.allclose(other, plain.variables["a/kernel"]))
+
+  @parameterized.parameters(*_OF_TIER)
+  def test_rows(self, kind):
+    values = [_ROWS[8:16], _ROWS[3:11], _ROWS[:8]]
+    self._assert_is_fed(fed_rows, kind, "rows:0", values)
+
+  @parameterized.parameters("stage_4", "data")
+  def test_what_is_computed_in_parts_is_not_fed(self, kind):
+    hook = _Feed("b/Relu:0", [np.ones([_BATCH, 8], np.float32)] * 3)
+    with self.assertRaisesRegex(ValueError, "b/Relu:0.* may not be fed"):
+      _train(fed, kind, hooks=[hook])
+
+
+def strokes(features, labels, mode):
+  """Records of strokes of any number: a reshape of rows of unknown size."""
+  net = tf.reshape(features, [-1, tf.shape(features)[1], 3])
+  for i in range(2):
+    net = tf.layers.conv1d(
+      net, 8, 3, padding="same", kernel_initializer=_start(i), name=f"c{i}"
+    )
+  return _spec(mode, tf.reduce_max(tf.nn.relu(net), 1), labels)
+
+
+def strokes_of_three(features, labels, mode):
+  features.set_shape([None, None, 3])
+  return strokes(features, labels, mode)
+
+
+def _strokes_data():
+  def rows():
+    for i in range(64):
+      yield _SERIES[i % 32, : i % 3 + 3, :3], _LABELS[i % 32]
+
+  types = tf.float32, tf.float32
+  data = tf.data.Dataset.from_generator(rows, types, ([None, None], [1]))
+  return data.padded_batch(_BATCH, ([None, None], [1]))
+
+
+class OnOneDeviceTest(parameterized.TestCase):
+  @parameterized.parameters("stage_4", "data")
+  def test_it_is_said_and_can_be_refused(self, kind):
+    with self.assertLogs("tensorflow", logging.WARNING) as logs:
+      run = _train(strokes, kind, data=_strokes_data)
+    _assert_equal(self, run, _train(strokes, None, data=_strokes_data))
+    (line,) = (x for x in logs.output if "slices of the batch share" in x)
+    self.assertRegex(line, "share 0% .* Reshape .*x.set_shape.*per_example")
+    with self.assertRaisesRegex(ValueError, 'fallback="error", but .Reshape'):
+      _train(strokes, kind, data=_strokes_data, fallback="error")
+
+  @parameterized.product(
+    kind=["stage_4", "data"],
+    fix=[(strokes, ["^Reshape$"]), (strokes_of_three, [])],
+  )
+  def test_each_fix_helps(self, kind, fix):
+    model_fn, per_example = fix
+    run = _train(
+      model_fn,
+      kind,
+      data=_strokes_data,
+      fallback="error",
+      per_example=per_example,
+    )
+    _assert_equal(self, run, _train(strokes, None, data=_strokes_data))
+
+
+class OfTpuTest(parameterized.TestCase):
+  """Programs with `use_tpu=False`, whose resolver knows no cluster."""
+
+  def _trained(self, config):
+    def model_fn(features, labels, mode, params):
+      del params
+      spec = counted(features, labels, mode)
+      return tpu.TPUEstimatorSpec(mode, loss=spec.loss, train_op=spec.train_op)
+
+    folder = self.create_tempdir().full_path
+    estimator = tpu.TPUEstimator(
+      model_fn,
+      config=tpu.RunConfig(
+        cluster=cluster_resolver.TPUClusterResolver(""), model_dir=folder
+      ),
+      use_tpu=False,
+      train_batch_size=_BATCH,
+    )
+    if config is not None:
+      estimator = estimator_mp.shard_estimator(estimator, config)
+    recorder = runs.LossRecorder()
+    estimator.train(lambda params: _data(), hooks=[recorder], steps=2)
+    return _Run(recorder.losses, runs.variables_of(folder), [])
+
+  @parameterized.parameters(*_OF_TIER)
+  def test_equals_the_plain_run(self, kind):
+    config = estimator_mp.ShardingConfig(**_MESHES[kind])
+    _assert_equal(self, self._trained(config), self._trained(None))
+
+
+if __name__ == "__main__":
+  absltest.main()
