@@ -10,7 +10,7 @@ from estimator_mp.config.schedules.schedule import Schedule
 from estimator_mp.graph.waits import Waits
 from estimator_mp.pipeline import cells, recomputation, weight_products
 from estimator_mp.plan import batch_report
-from estimator_mp.plan.batch_plan import BatchOps
+from estimator_mp.plan.batch_plan import BatchOps, Rows
 from estimator_mp.plan.bridge import Bridge
 
 import tensorflow as tf
@@ -26,6 +26,7 @@ class SliceZeroOps:
     template: The ops that were made for slice 0, but for its gradients.
     backward: The ops made for gradients, with the number of the request.
     made_for: For each op that was made for slice 0, the op of the plain graph.
+    rows: How slices lie in tensors of the plain graph, by name.
     numbers: The ops that give slice 0 its number of examples and its weight.
     step: The ops of a step.
     results: The ops of the model's loss, or else of its predictions.
@@ -40,6 +41,7 @@ class SliceZeroOps:
   template: Collection[tf.Operation]
   backward: Mapping[tf.Operation, int]
   made_for: Mapping[tf.Operation, tf.Operation]
+  rows: Mapping[str, Rows]
   numbers: Collection[tf.Operation]
   step: Collection[tf.Operation]
   results: Sequence[tf.Operation]
@@ -94,6 +96,20 @@ class RunPlan:
 
 
 @dataclasses.dataclass(frozen=True)
+class LateReads:
+  """The plain ops that would read variables after a step has written them.
+
+  Attributes:
+    ops: The ops, in order: they are not fetched.
+    joined: The outputs of theirs that slices make, with the tensors of slice 0;
+      what reads them is to read these, joined.
+  """
+
+  ops: Sequence[tf.Operation]
+  joined: Sequence[tuple[tf.Tensor, tf.Tensor]]
+
+
+@dataclasses.dataclass(frozen=True)
 class FinishPlan:
   """The work of all slices.
 
@@ -107,6 +123,7 @@ class FinishPlan:
     policy: Where activations are computed again.
     recomputation: The ops that are computed again.
     segments: The report of the segments of the batch.
+    late_reads: The plain ops that would read variables after the updates.
   """
 
   own: Sequence[tf.Operation]
@@ -117,3 +134,4 @@ class FinishPlan:
   policy: recomputation.Policy
   recomputation: recomputation.Recomputation
   segments: batch_report.Segments
+  late_reads: LateReads

@@ -25,7 +25,7 @@ from estimator_mp.pipeline import (
   recomputation,
   weight_products,
 )
-from estimator_mp.plan import phase_costs, segments, slice_report
+from estimator_mp.plan import late_reads, phase_costs, segments, slice_report
 from estimator_mp.plan.bridge import Bridge, Kind
 from estimator_mp.plan.finish_plan import FinishPlan, RunPlan, SliceZeroOps
 
@@ -106,7 +106,15 @@ def plan_finish(
     again = recomputation.plan_recomputation(
       own, _passes(found), policy.stages, lambda tensor: tensor.op in inside
     )
-  return FinishPlan(own, waits, late, found, schedule, policy, again, said)
+  copies = {
+    zero.made_for[op]: op
+    for op in own
+    if op in zero.template and op in zero.made_for
+  }
+  reads = late_reads.find(copies, zero.rows, zero.step)
+  return FinishPlan(
+    own, waits, late, found, schedule, policy, again, said, reads
+  )
 
 
 def _passes(runs: Iterable[RunPlan]) -> dict[tf.Operation, cells.Pass]:
@@ -214,8 +222,8 @@ def _with_products(
 ) -> list[RunPlan]:
   """Decides what micro-batches multiply at once.
 
-  They do not where an update may come before a read, as of variables of
-  TensorFlow 1.
+  They do not where slices read no value of a variable that lasts, as rows of a
+  table.
 
   Args:
     zero: The graph with slice 0.

@@ -10,6 +10,7 @@ from estimator_mp.observe import canvas
 from tests.docs import guide_case, guides
 from tools import draw_segments
 
+import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
 
@@ -22,6 +23,30 @@ def _shown():
   section = re.sub(r"```.*?```", "", section.split("\n## ")[0], flags=re.S)
   found = re.findall(r"(?:^    .*\n)+", section, re.M)
   return [textwrap.dedent(block).strip() for block in found]
+
+
+def _of_any_size():
+  """Returns batches of which the graph knows no size."""
+
+  def batches():
+    yield np.zeros([8, 5, 3], np.float32), np.zeros([8, 1], np.float32)
+
+  signature = (
+    tf.TensorSpec([None, None, None]),
+    tf.TensorSpec([None, 1]),
+  )
+  return tf.data.Dataset.from_generator(batches, output_signature=signature)
+
+
+def _reshaped(features, labels, mode):
+  """As the guide says: a dimension is unknown that is none of examples."""
+  x, v1 = features, tf.compat.v1
+  net = tf.reshape(x, [-1, tf.shape(x)[1], 3])
+  net = v1.layers.dense(v1.layers.dense(net, 8), 1)
+  loss = tf.reduce_mean((tf.reduce_max(net, 1) - labels) ** 2)
+  step = v1.train.get_global_step()
+  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
 class SegmentsTest(guide_case.GuideCase):
@@ -59,12 +84,16 @@ class SegmentsTest(guide_case.GuideCase):
     ]
     names = guides.before_training("docs/pipeline.md", number)
     config = names["config"]
-    three, one, error = _shown()
+    three, one, error, of_sizes = _shown()
     self.assertEqual(self._log(names, config), three)
     said = dataclasses.replace(config, per_example=["^levels_"])
     self.assertIn('`per_example=["^levels_"]`', guides.read("docs/pipeline.md"))
     self.assertEqual(self._log(names, said), one)
     with self.assertRaisesWithLiteralMatch(ValueError, error):
+      self._log(names, dataclasses.replace(config, fallback="error"))
+    names["input_fn"] = _of_any_size
+    names["model_fn"] = _reshaped
+    with self.assertRaisesWithLiteralMatch(ValueError, of_sizes):
       self._log(names, dataclasses.replace(config, fallback="error"))
 
   def _log(self, names, config):

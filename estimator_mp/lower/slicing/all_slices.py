@@ -150,6 +150,7 @@ class AllSlices:
       self._zero.template.ops,
       dict(self._backward),
       {op: made_for[op] for op in self._ledger.with_role(Role.SLICE)},
+      self._zero.template.all_rows,
       [x.op for x in numbers if isinstance(x, tf.Tensor)],
       _ops_of_step(spec),
       _ops_of_results(spec),
@@ -205,6 +206,7 @@ class AllSlices:
         for tensor in summed.get(number, ()):
           graph_edits.add_control_inputs(tensor.op, waits)
       self._wait_for_all(zero.ops, own)
+      self._join_late_reads(plan.late_reads)
       for run in runs:
         run.order(plan.policy.kept, self._of_cells)
     # Ops executed once lead to the loss, too, or were made for its gradients.
@@ -332,11 +334,24 @@ class AllSlices:
     made = [
       x.op for run in plan.runs for y in run.gradients for x in run.made_of(y)
     ]
+    made += [part.op for _, part in plan.late_reads.joined]
     with self._ledger.creating(Role.PASS):
       self._clones.add(own, groups, frozenset([*read, *made]))
     slices = range(self._slices.count)
     kept = [x for x in slices if x % self._count in plan.policy.kept]
     recompute.keep(plan.recomputation, self._clones, kept)
+
+  def _join_late_reads(self, reads: finish_plan.LateReads) -> None:
+    """Lets what is fetched read what slices have read of variables."""
+    for tensor, part in reads.joined:
+      copies = [part, *self._clones.of(part)]
+      rows = self._zero.template.all_rows[tensor.name]
+      with bridges_lib.outside(tensor.device):
+        joined = self._slices.join(copies, rows, part.shape.rank)
+      joined.set_shape(tensor.shape)
+      bridges_lib.replace(tensor, joined)
+    for op in reads.ops:
+      op.graph.prevent_fetching(op)
 
   def _wait_for_all(
     self, ops: Iterable[tf.Operation], own: Sequence[tf.Operation]

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compat.private import graph_edits, graph_reads
@@ -78,6 +78,11 @@ class Template:
   def ops(self) -> set[tf.Operation]:
     """The ops that stand for ops of the plain graph."""
     return set(self._stand_ins.values())
+
+  @property
+  def all_rows(self) -> Mapping[str, Rows]:
+    """How slices lie in tensors of the plain graph, by name."""
+    return self._rows
 
   @property
   def plain_ops(self) -> list[tf.Operation]:

@@ -6,6 +6,7 @@ fetch and feed what they find by name. The switch is for a whole process.
 
 import dataclasses
 import functools
+import itertools
 import logging
 import os
 import tempfile
@@ -33,8 +34,15 @@ _MESHES = {
   "stage": {"mesh": "stage:2"},
   "model": {"mesh": "model:2"},
 }
-# The two that execute ops in slices.
-_OF_TIER = [*_MESHES][:2] if tiers.FAST else [*_MESHES]
+_IN_SLICES = ["stage_4", "data"]
+_KINDS = [(kind,) for kind in (_IN_SLICES[:1] if tiers.FAST else _MESHES)]
+
+
+def _cases(*values):
+  """Returns each value with each mesh; in the fast tier with one in turns."""
+  if tiers.FAST:
+    return [*zip(values, itertools.cycle(_IN_SLICES))]
+  return [*itertools.product(values, _MESHES)]
 
 
 def _start(seed):
@@ -304,8 +312,8 @@ def _plain(model_fn):
 
 
 class ProgramsTest(parameterized.TestCase):
-  @parameterized.product(
-    model_fn=[
+  @parameterized.parameters(
+    *_cases(
       normalized_rows,
       recurrent,
       normalized_images,
@@ -315,8 +323,7 @@ class ProgramsTest(parameterized.TestCase):
       counted,
       looked_up,
       spelled,
-    ],
-    kind=_OF_TIER,
+    )
   )
   def test_equals_the_plain_run(self, model_fn, kind):
     run = _train(model_fn, kind, data=_data_of(model_fn))
@@ -337,30 +344,67 @@ def divergent(features, labels, mode):
   return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
 
 
+def _divergent_rows(features, labels, mode, use_resource):
+  """As `divergent`, of rows of a table, which a step's update changes."""
+  ids = tf.cast(tf.abs(features) * 10.0, tf.int64) % 7
+  table = tf.get_variable(
+    "table", [7, 16], initializer=_start(1), use_resource=use_resource
+  )
+  rows = tf.identity(tf.nn.embedding_lookup(table, ids), "rows")
+  net = tf.reduce_sum(rows, 1)
+  divergence = tf.reduce_mean(tf.square(net), name="divergence")
+  tf.summary.scalar("shown", divergence)
+  net = _dense(_dense(net, 64, "a", 2, tf.tanh), 64, "b", 3, tf.tanh)
+  return _spec(mode, net, labels)
+
+
+def divergent_rows(features, labels, mode):
+  return _divergent_rows(features, labels, mode, False)
+
+
+def divergent_rows_of_a_resource(features, labels, mode):
+  return _divergent_rows(features, labels, mode, True)
+
+
 _STEPS = 6
 
 
 @functools.cache
-def _fetched(kind, name):
+def _fetched(kind, name, model_fn=divergent):
   """Returns what a hook fetches by a name in each step, and summaries."""
   hook = _Fetch(name)
-  return hook.found, _train(divergent, kind, _STEPS, hooks=[hook]).shown
+  return hook.found, _train(model_fn, kind, _STEPS, hooks=[hook]).shown
 
 
 class FetchesTest(parameterized.TestCase):
   """What a step fetches has the values from before its update."""
 
-  @parameterized.product(
-    kind=_OF_TIER, name=["divergence:0", "out/BiasAdd:0", "layer_1/Tanh:0"]
+  @parameterized.parameters(
+    *_cases("divergence:0", "out/BiasAdd:0", "layer_1/Tanh:0")
   )
-  def test_a_tensor_of_the_forward_pass(self, kind, name):
+  def test_a_tensor_of_the_forward_pass(self, name, kind):
     found, shown = _fetched(kind, name)
     plain, plain_shown = _fetched(None, name)
     np.testing.assert_allclose(found, plain, rtol=1e-4, atol=1e-6)
     self.assertLen(shown, _STEPS)
     np.testing.assert_allclose(shown, plain_shown, rtol=1e-4)
 
-  @parameterized.parameters(*_OF_TIER)
+  @parameterized.parameters(
+    *_cases(
+      (divergent_rows, "divergence:0"),
+      (divergent_rows_of_a_resource, "divergence:0"),
+      (divergent_rows_of_a_resource, "rows:0"),
+      (divergent_rows, "rows:0"),
+    )
+  )
+  def test_rows_of_a_table(self, case, kind):
+    model_fn, name = case
+    found, shown = _fetched(kind, name, model_fn)
+    plain, plain_shown = _fetched(None, name, model_fn)
+    np.testing.assert_allclose(found, plain, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(shown, plain_shown, rtol=1e-4)
+
+  @parameterized.parameters(*_KINDS)
   def test_the_names_of_a_reference_are_its_value(self, kind):
     found, _ = _fetched(kind, "layer_0/kernel:0")
     read, _ = _fetched(kind, "layer_0/kernel/read:0")
@@ -387,7 +431,7 @@ def two_losses(features, labels, mode):
 
 
 class LossTest(parameterized.TestCase):
-  @parameterized.parameters(*_OF_TIER)
+  @parameterized.parameters(*_KINDS)
   def test_fetching_the_loss_updates_nothing(self, kind):
     plain = _train(two_losses, None, hooks=[_LookAtLoss()])
     run = _train(two_losses, kind, hooks=[_LookAtLoss()])
@@ -423,16 +467,15 @@ def fed_rows(features, labels, mode):
 class FeedsTest(parameterized.TestCase):
   """All that reads what a hook feeds reads the fed value."""
 
-  @parameterized.product(
-    kind=_OF_TIER,
-    case=[
+  @parameterized.parameters(
+    *_cases(
       ("learning_rate:0", [0.0, 0.01, 0.3]),
       ("kept:0", [0.5, 0.25, 2.0]),
       ("scale:0", [[1.0, 2.0, 0.0, 3.0]] * 3),
       ("is_training:0", [True, False, False]),
-    ][: 3 if tiers.FAST else None],
+    )
   )
-  def test_a_tensor_that_the_program_named(self, kind, case):
+  def test_a_tensor_that_the_program_named(self, case, kind):
     self._assert_is_fed(fed, kind, *case)
 
   def _assert_is_fed(self, model_fn, kind, name, values):
@@ -442,12 +485,11 @@ class FeedsTest(parameterized.TestCase):
     other = _plain(model_fn).variables["a/kernel"]
     self.assertFalse(np.allclose(other, plain.variables["a/kernel"]))
 
-  @parameterized.parameters(*_OF_TIER)
-  def test_rows(self, kind):
-    values = [_ROWS[8:16], _ROWS[3:11], _ROWS[:8]]
+  @parameterized.parameters(*_cases([_ROWS[8:16], _ROWS[3:11], _ROWS[:8]]))
+  def test_rows(self, values, kind):
     self._assert_is_fed(fed_rows, kind, "rows:0", values)
 
-  @parameterized.parameters("stage_4", "data")
+  @parameterized.parameters(*_IN_SLICES)
   def test_what_is_computed_in_parts_is_not_fed(self, kind):
     hook = _Feed("b/Relu:0", [np.ones([_BATCH, 8], np.float32)] * 3)
     with self.assertRaisesRegex(ValueError, "b/Relu:0.* may not be fed"):
@@ -480,7 +522,7 @@ def _strokes_data():
 
 
 class OnOneDeviceTest(parameterized.TestCase):
-  @parameterized.parameters("stage_4", "data")
+  @parameterized.parameters(*_IN_SLICES)
   def test_it_is_said_and_can_be_refused(self, kind):
     with self.assertLogs("tensorflow", logging.WARNING) as logs:
       run = _train(strokes, kind, data=_strokes_data)
@@ -490,11 +532,12 @@ class OnOneDeviceTest(parameterized.TestCase):
     with self.assertRaisesRegex(ValueError, 'fallback="error", but .Reshape'):
       _train(strokes, kind, data=_strokes_data, fallback="error")
 
-  @parameterized.product(
-    kind=["stage_4", "data"],
-    fix=[(strokes, ["^Reshape$"]), (strokes_of_three, [])],
+  @parameterized.parameters(
+    *itertools.product(
+      [(strokes, ["^Reshape$"]), (strokes_of_three, [])], _IN_SLICES
+    )
   )
-  def test_each_fix_helps(self, kind, fix):
+  def test_each_fix_helps(self, fix, kind):
     model_fn, per_example = fix
     run = _train(
       model_fn,
@@ -530,7 +573,7 @@ class OfTpuTest(parameterized.TestCase):
     estimator.train(lambda params: _data(), hooks=[recorder], steps=2)
     return _Run(recorder.losses, runs.variables_of(folder), [])
 
-  @parameterized.parameters(*_OF_TIER)
+  @parameterized.parameters(*_KINDS)
   def test_equals_the_plain_run(self, kind):
     config = estimator_mp.ShardingConfig(**_MESHES[kind])
     _assert_equal(self, self._trained(config), self._trained(None))

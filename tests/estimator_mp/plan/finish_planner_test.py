@@ -68,6 +68,7 @@ class FinishPlannerTest(absltest.TestCase):
       self._template,
       dict.fromkeys(self._backward, 0),
       {},
+      {},
       [],
       ops if step is None else step,
       [fetch.op],
