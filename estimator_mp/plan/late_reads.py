@@ -10,7 +10,7 @@ has the value from before the update as it is.
 
 from collections.abc import Collection, Iterable, Mapping
 
-from estimator_mp.graph import op_types, traversal, variables
+from estimator_mp.graph import op_types, variables
 from estimator_mp.plan.batch_plan import Rows
 from estimator_mp.plan.finish_plan import LateReads
 
