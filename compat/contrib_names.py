@@ -23,7 +23,7 @@ def supply(tensorflow: types.ModuleType) -> None:
     tensorflow: the module, of any version.
   """
   # Only now: most programs do without.
-  from compat.contrib import absent  # no dep: theirs
+  from compat.contrib import absent
 
   for root in ("tensorflow.contrib", "tensorflow.compat.v1.contrib"):
     import_aliases.add(root, _PACKAGE)

@@ -71,7 +71,7 @@ def install(
       contrib_names.supply(tensorflow)
       moved_names.supply()
     if v1:  # Only now: most programs do without.
-      from compat.v1 import installation as v1_installation  # no dep: theirs
+      from compat.v1 import installation as v1_installation
 
       v1_installation.supply(
         tensorflow,

@@ -68,6 +68,7 @@ class GuideTest(guide_case.GuideCase):
     (named,) = re.findall(r"`model\.ckpt-100\.(data-\S+)`", self.text)
     self.assertIn(f"model.ckpt-3.{named}", [path.name for path in parts])
 
+  @tiers.slow
   def test_the_programs(self):
     program, _, _, with_input_by_task, elastic = guides.programs(_GUIDE)
     self._run(program, "runs/mlp")
@@ -89,6 +90,7 @@ class GuideTest(guide_case.GuideCase):
     self.assertTrue((trained / "model.ckpt-20.index").exists())
     self.assertNotEmpty([*trained.glob("eval*")])
 
+  @tiers.slow
   def test_slurm(self):
     _, of_slurm, by_hand, *_ = guides.programs(_GUIDE)
     os.environ.update(_SLURM)

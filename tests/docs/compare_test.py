@@ -79,6 +79,7 @@ class GuideTest(absltest.TestCase):
     self.addCleanup(os.chdir, os.getcwd())
     self.addCleanup(sys.modules.pop, "my_model", None)
 
+  @tiers.slow
   def test_every_command_prints_what_the_guide_shows(self):
     text = guides.read("docs/compare.md").replace("\\\n", " ")
     commands_ = re.findall(r"^    .*compare (?:-- )?(--.*)", text, re.M)

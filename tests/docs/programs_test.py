@@ -29,6 +29,7 @@ _PROGRAMS = [
 
 
 class ProgramsTest(guide_case.GuideCase):
+  @tiers.slow
   @parameterized.named_parameters(tiers.sample(_PROGRAMS))
   def test_runs_as_it_stands(self, page, number):
     program = guides.programs(page)[number]

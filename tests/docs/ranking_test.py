@@ -27,6 +27,7 @@ class GuideTest(guide_case.GuideCase):
       for arguments in guide_case.commands(_GUIDE, "train")
     ]
 
+  @tiers.slow
   def test_train(self):
     """A test of recipes trains these three."""
     *options, _ = self._options()
@@ -60,6 +61,7 @@ class GuideTest(guide_case.GuideCase):
       self.assertIn(f"/device:CPU:{i}", drawn)
     self.assertIn("4,945 parameters, whole in each replica", drawn)
 
+  @tiers.slow
   def test_programs(self):
     _, training, two_optimizers = guides.programs(_GUIDE)
     with contextlib.redirect_stdout(io.StringIO()) as output:

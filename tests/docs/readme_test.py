@@ -73,6 +73,7 @@ class ReadmeTest(guide_case.GuideCase):
     self.assertEqual(done.returncode, 0, done.stdout)
     return done.stdout
 
+  @tiers.slow
   @tiers.newest_only
   def test_every_program_of_the_guides_is_on_its_devices(self):
     self._train_programs("docs/sharding.md", 7)

@@ -25,6 +25,7 @@ class GuideTest(guide_case.GuideCase):
     self.assertEqual(f"--mesh={result.mesh}", arguments[0])
     self.assertLen(result.devices, 6)
 
+  @tiers.slow
   def test_trace(self):
     (arguments,) = guide_case.commands(_GUIDE, "trace")
     output = guide_case.printed(train_flags.TRACE.main, *arguments)

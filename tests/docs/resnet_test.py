@@ -10,6 +10,7 @@ _GUIDE = "docs/resnet.md"
 
 
 class GuideTest(guide_case.GuideCase):
+  @tiers.slow
   def test_train(self):
     """tests/model_fns/recipes runs the first command."""
     digits, cifar10 = (
@@ -28,6 +29,7 @@ class GuideTest(guide_case.GuideCase):
     self.assertEqual(result.mesh, "stage:2")
     self.assertAlmostEqual(result.baseline_value, 0.94, delta=0.005)
 
+  @tiers.slow
   def test_inspect(self):
     self.assertRegex(
       self.inspect(_GUIDE), r"1 +/device:CPU:1 +resnet/group_\S+, "

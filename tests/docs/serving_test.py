@@ -11,6 +11,7 @@ from unittest import mock
 
 from estimator_mp.cli.prediction import predict_flags, serve_flags
 from estimator_mp.serving.stage_server import StageServer
+from tests import tiers
 from tests.docs import guide_case, guides
 
 import numpy as np
@@ -31,6 +32,7 @@ class GuideTest(guide_case.GuideCase):
     self.assertEqual((code, errors.getvalue()), (0, ""))
     return output.getvalue()
 
+  @tiers.slow
   def test_the_guide(self):
     export, with_client = guides.programs(_GUIDE)
     with contextlib.redirect_stdout(io.StringIO()):

@@ -13,6 +13,7 @@ _TRANSFORMER, _MOE = "docs/transformer.md", "docs/moe.md"
 
 
 class GuidesTest(guide_case.GuideCase):
+  @tiers.slow
   @parameterized.parameters((_TRANSFORMER, "stage:2"), (_MOE, "model:2"))
   def test_train(self, guide, mesh):
     """tests/model_fns/recipes runs the command."""
@@ -35,6 +36,7 @@ class GuidesTest(guide_case.GuideCase):
     # Each version of Python has a text of its own.
     self.assertBetween(made.baseline().value, 10.0, 25.0)
 
+  @tiers.slow
   @parameterized.parameters(
     tiers.sample(
       [
@@ -57,6 +59,7 @@ class GuidesTest(guide_case.GuideCase):
     self.assertIn(f"<!-- {drawn} -->", picture)
     self.assertNotIn("Not drawn", picture)
 
+  @tiers.slow
   def test_sampling(self):
     found = guides.run(guides.programs(_TRANSFORMER)[-1])
     with tf.Graph().as_default() as graph:

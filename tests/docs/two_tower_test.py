@@ -14,6 +14,7 @@ _GUIDE = "docs/two_tower.md"
 
 
 class GuideTest(guide_case.GuideCase):
+  @tiers.slow
   def test_train(self):
     """tests/model_fns/recipes runs the command."""
     (arguments,) = guide_case.commands(_GUIDE, "train")
@@ -37,6 +38,7 @@ class GuideTest(guide_case.GuideCase):
       self.assertRegex(output, rf"{stage} +/device:CPU:{stage} +{tower}/\S+, ")
     self.picture(_GUIDE)
 
+  @tiers.slow
   def test_programs(self):
     with contextlib.redirect_stdout(io.StringIO()) as output:
       found = guides.run(guides.programs(_GUIDE)[-1])

@@ -101,6 +101,7 @@ class CompareGraphsTest(parameterized.TestCase):
     self.assertEqual([names[1]], [*found])
     self.assertRegex(found[names[1]], r"0 nodes, now \d{3,};")
 
+  @tiers.slow
   def test_an_error_ends_it(self):
     with self.assertRaises(subprocess.CalledProcessError):
       _write(os.path.join(_folder(self, {}), "no_such"), "mlp_sgd-ring-train")

@@ -7,8 +7,6 @@ import re
 import shutil
 import subprocess
 
-from tools import build_deps
-
 from absl.testing import absltest
 
 # A test sees links to the files it declares; they lead to the source tree.
@@ -64,17 +62,6 @@ class RepositoryTest(absltest.TestCase):
     self.assertContainsSubset(
       ["WORKSPACE", "bazelw", "tests/packaging/repository_test.py"], _files()
     )
-
-  def test_bazel_runs_every_test_file(self):
-    rules = build_deps.rules_of_sources(_ROOT)
-    forgotten = [
-      path
-      for path in _files()
-      if path.startswith("tests/")
-      and path.endswith("_test.py")
-      and path not in rules
-    ]
-    self.assertEmpty(forgotten)
 
   def test_hypothesis_draws_the_same_in_each_run(self):
     """By `drawn.examples`, which does not count seconds, either."""

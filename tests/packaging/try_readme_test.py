@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from unittest import mock
 
+from tests import tiers
 from tools import try_readme, tutorials
 
 from absl.testing import absltest, parameterized
@@ -167,6 +168,7 @@ class TryReadmeTest(absltest.TestCase):
     for line in asked:
       self.assertIn(f" {self.places}/", line)
 
+  @tiers.slow
   def test_tests_are_run_if_asked_for_and_may_fail(self):
     code, lines, asked = self._try("--test", fails="test")
     self.assertEqual(code, 1)

@@ -11,7 +11,7 @@ import numpy as np
 from absl.testing import absltest, parameterized
 
 _BATCH = (logs.FEATURES, logs.LABELS)
-_STEPS = 20
+_STEPS = tiers.steps(2, 20)
 
 
 def _tables(way):

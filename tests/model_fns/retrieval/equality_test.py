@@ -53,7 +53,8 @@ def _batches():
   batch = (dict(logs.FEATURES), logs.REWARDS)
   sizes = [16, 24, 17, 3, 16]
   return [
-    programs.examples(batch, i % 8, i % 8 + sizes[i % 5]) for i in range(20)
+    programs.examples(batch, i % 8, i % 8 + sizes[i % 5])
+    for i in range(tiers.steps(5, 20))
   ]
 
 

@@ -18,6 +18,7 @@ def _calm_adam():
   return tf.compat.v1.train.AdamOptimizer(0.001, epsilon=1e-4)
 
 
+_STEPS = tiers.steps(2, 20)
 _DECODER = functools.partial(model_fns.transformer, **texts.SIZES)
 _MODELS = {
   "decoder": (_DECODER, ({"tokens": texts.TOKENS}, texts.NEXT)),
@@ -56,7 +57,7 @@ def _plain(model):
 
 
 def _batches(batch):
-  return [programs.examples(batch, i % 4, i % 4 + 16) for i in range(20)]
+  return [programs.examples(batch, i % 4, i % 4 + 16) for i in range(_STEPS)]
 
 
 class EqualityTest(parameterized.TestCase):

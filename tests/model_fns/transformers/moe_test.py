@@ -15,6 +15,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 # Half of the room that all tokens need: many are dropped.
+_STEPS = tiers.steps(2, 20)
 _MAKE = functools.partial(
   model_fns.moe,
   **texts.SIZES,
@@ -35,7 +36,7 @@ def _larger(values):
 
 
 def _batches():
-  return [programs.examples(_BATCH, i % 4, i % 4 + 16) for i in range(20)]
+  return [programs.examples(_BATCH, i % 4, i % 4 + 16) for i in range(_STEPS)]
 
 
 @functools.cache
