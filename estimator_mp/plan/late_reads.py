@@ -38,7 +38,8 @@ def find(
     if not (_reads(op, written) or any(x.name in late for x in op.inputs)):
       continue
     ops.append(op)
-    for tensor, part in zip(op.outputs, copy.outputs, strict=True):
+    # A loop whose gradient is asked for gets more outputs.
+    for tensor, part in zip(op.outputs, copy.outputs, strict=False):
       if tensor.name in rows and tensor.dtype != tf.variant:
         joined.append((tensor, part))
       else:
