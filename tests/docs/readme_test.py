@@ -105,7 +105,7 @@ class ReadmeTest(guide_case.GuideCase):
     for package, name in targets:
       # tests/suite.bzl makes NAME_all beside NAME.
       name = name.removesuffix("_all")
-      self.assertIn(f'name = "{name}"', guides.read(f"{package}/BUILD"))
+      self.assertIn(f'"{name}"', guides.read(f"{package}/BUILD"))
 
   def test_every_flag_of_the_train_command_exists(self):
     known = flags.FlagValues()
