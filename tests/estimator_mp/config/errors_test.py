@@ -147,6 +147,14 @@ def trained_without_devices(test):
   test.train(mlp, config, tf.estimator.RunConfig(test.folder()))
 
 
+def sharded_by(model_fn, config):
+  return lambda test: estimator_mp.shard_model_fn(model_fn, config)
+
+
+def run_config_of_a_text(test):
+  estimator_mp.run_config("stage:2")
+
+
 def sharded_twice(test):
   config = configured()
   sharded = estimator_mp.shard_model_fn(mlp, config)
@@ -404,7 +412,7 @@ OTHERS = (
   ),
   (
     "no_model_fn",
-    lambda test: estimator_mp.shard_model_fn(None, configured()),
+    sharded_by(None, configured()),
     "model_fn=None|plain model_fn",
   ),
   ("sharded_twice", sharded_twice, "sharded already|plain model_fn"),
@@ -440,8 +448,8 @@ OTHERS = (
       "config='stage:2'|estimator_mp.ShardingConfig(mesh=\"stage:2\")",
     )
     for name, make in (
-      ("a_model", lambda test: estimator_mp.shard_model_fn(mlp, "stage:2")),
-      ("a_run", lambda test: estimator_mp.run_config("stage:2")),
+      ("a_model", sharded_by(mlp, "stage:2")),
+      ("a_run", run_config_of_a_text),
     )
   ),
 )
