@@ -106,15 +106,6 @@ def _function(frame: FrameType) -> tuple[str, str]:
   return path.removesuffix(".py").replace(os.sep, "."), name
 
 
-def calls_back(calls: Sequence[Call]) -> list[Call]:
-  """Returns the calls of the conductor by what it calls."""
-  return [
-    x
-    for x in calls
-    if x.callee[0] == _CONDUCTOR and x.caller[0].startswith(_PLANS + _LOWERS)
-  ]
-
-
 def table(calls: Sequence[Call]) -> str:
   """Returns the table of calls in the guide, in Markdown."""
   methods: dict[str, dict[str, list[str]]] = {}

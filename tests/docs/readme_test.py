@@ -22,6 +22,8 @@ from absl.testing import absltest
 _WITH_TARGETS = (
   "README.md",
   "CONTRIBUTING.md",
+  "docs/architecture.md",
+  "docs/benchmarks.md",
   "docs/building.md",
   "docs/features.md",
   "docs/models.md",

@@ -1,8 +1,11 @@
-"""Bad inputs: each is one line that says what is wrong, before any session."""
+"""Bad inputs: each error names what is wrong and the fix, before any session.
 
+It is one line, and has the value that is wrong, the limit, and what to change.
+"""
+
+import functools
 import json
 import os
-from typing import Any
 from unittest import mock
 
 import estimator_mp
@@ -94,321 +97,360 @@ def returns_a_loss(features, labels, mode):
   return 5
 
 
-CLUSTER = (
-  "TF_CONFIG names a cluster of 4 tasks (chief:1, ps:1, worker:2), whose "
-  "servers a sharded model needs; train by estimator_mp.train_and_evaluate("
-  "estimator, train_spec, eval_spec), which starts them, or unset TF_CONFIG"
-)
-
-# What ShardingConfig says of its own fields; the mesh has two stages.
-CONFIGS: tuple[tuple[str, dict[str, Any], str], ...] = (
-  (
-    "mesh_sign",
-    {"mesh": "stage:--3"},
-    "mesh 'stage:--3' is malformed at 'stage:--3'; write axes as NAME:SIZE, "
-    "such as stage:3 or data:2,stage:3",
-  ),
-  (
-    "mesh_of_a_trillion",
-    {"mesh": "stage:1000000000000"},
-    "mesh 'stage:1000000000000' has 1000000000000 positions, more than the "
-    "4096 that a mesh may have; use a smaller one",
-  ),
-  (
-    "mesh_of_a_large_product",
-    {"mesh": "data:65,stage:64"},
-    "mesh 'data:65,stage:64' has 4160 positions, more than the 4096 that a "
-    "mesh may have; use a smaller one",
-  ),
-  (
-    "micro_batches_of_a_trillion",
-    {"num_micro_batches": 10**12},
-    "num_micro_batches=1000000000000 on 2 stage(s) makes a schedule of "
-    "4000000000000 cells, more than 1000000; use fewer micro-batches",
-  ),
-  (
-    "micro_batches_without_an_order",
-    {"num_micro_batches": 10**12, "schedule": "none"},
-    "num_micro_batches=1000000000000 on 2 stage(s) makes a schedule of "
-    "4000000000000 cells, more than 1000000; use fewer micro-batches",
-  ),
-  (
-    "virtual_stages_of_a_trillion",
-    {
-      "num_micro_batches": 2,
-      "schedule": "interleaved",
-      "num_virtual_stages": 10**12,
-    },
-    "num_micro_batches=2 on 2000000000000 stage(s) makes a schedule of "
-    "8000000000000 cells, more than 1000000; use fewer stages",
-  ),
-  (
-    "rounds_of_a_trillion",
-    {"gradient_accumulation_steps": 10**12},
-    "gradient_accumulation_steps=1000000000000 of 4 cells makes a schedule of "
-    "4000000000000 cells, more than 1000000; use fewer rounds",
-  ),
-  (
-    "number_of_devices",
-    {"devices": ["/cpu:0"]},
-    "mesh 'stage:2' needs 2 = 2 devices, but 1 were given (/device:CPU:0); "
-    "give 2 devices or change the mesh",
-  ),
-  (
-    "memory_limit_with_rules",
-    {"memory_limit": 9, "placement": [(".", 0)]},
-    'memory_limit is for placement="auto" only, but another placement is '
-    "given; leave one of them out",
-  ),
-  (
-    "placement_unknown",
-    {"placement": "automatic"},
-    "placement='automatic' is unknown; use \"auto\", rules such as "
-    '[("layer_[0-5]/", 0), (".*", 1)], a Placement, or the path of a '
-    "placement.json",
-  ),
-  (
-    "placement_of_another_mesh",
-    {"mesh": "stage:3", "placement": PLACEMENT},
-    "the placement is for 2 stage(s), but mesh stage:3 has 3; give a placement "
-    'made for this mesh, or placement="auto"',
-  ),
-  (
-    "placement_file_missing",
-    {"placement": "nowhere/placement.json"},
-    "placement='nowhere/placement.json' does not exist; give the path of a "
-    "placement.json that training wrote into its model_dir",
-  ),
-  (
-    "no_rule",
-    {"placement": ()},
-    'placement=() has no rule; give at least one, or placement="auto"',
-  ),
-  (
-    "rule_is_no_pair",
-    {"placement": ["dense"]},
-    "placement rule 'dense' is malformed; write (expression, stage), such as "
-    '("encoder/layer_[0-5]/", 0)',
-  ),
-  (
-    "rule_expression",
-    {"placement": [("a(", 0)]},
-    "placement rule ('a(', 0) has a malformed expression (missing ), "
-    "unterminated subpattern at position 1); use the syntax of Python's re "
-    "module",
-  ),
-  (
-    "rule_stage_outside",
-    {"placement": [("dense", 2)]},
-    "placement rule ('dense', 2) names stage 2, which is outside of the mesh; "
-    "its stages are 0 to 1",
-  ),
-  (
-    "rule_stage_is_no_number",
-    {"placement": [("dense", True)]},
-    "placement rule ('dense', True) names stage True, which is outside of the "
-    "mesh; its stages are 0 to 1",
-  ),
-  (
-    "measured_costs_missing",
-    {"measured_costs": "nowhere/costs.json"},
-    "measured_costs='nowhere/costs.json' cannot be read; give the path of a "
-    "file that MeasuredCosts.save wrote",
-  ),
-  (
-    "measured_costs_unknown",
-    {"measured_costs": 5},
-    "measured_costs=5 is unknown; give what measure_costs returned, or the "
-    "path of a file that it was saved to",
-  ),
-)
-
-NOT_AS_WRITTEN = (
-  "its stages, ops, transfers or replicas are not as Placement.to_dict() writes"
-)
+def configured(**fields):
+  """Returns a configuration; the mesh has two stages."""
+  return estimator_mp.ShardingConfig(**{"mesh": "stage:2"} | fields)
 
 
-def _changed(path, value):
+def of_file(option, data):
+  """Makes a configuration of a file, such as one of measured costs."""
+  name = f"{option}.json"
+  return lambda test: configured(**{option: test.write(name, data)})
+
+
+def in_model_dir(data):
+  """Builds a model in whose directory is a placement."""
+
+  def build(test):
+    config = configured()
+    folder = os.path.dirname(test.write("placement.json", data))
+    run_config = estimator_mp.run_config(config, folder)
+    sharded = estimator_mp.shard_model_fn(mlp, config)
+    with tf.Graph().as_default():
+      v1.train.create_global_step()
+      features = {"x": v1.placeholder(tf.float32, [None, 10])}
+      sharded(features, None, tf.estimator.ModeKeys.EVAL, config=run_config)
+
+  return build
+
+
+def as_json(facts):
+  return json.dumps(facts).encode()
+
+
+def changed(path, value):
   """Returns the text of a placement.json with another value at a path."""
   facts = {"mesh": "stage:2"} | json.loads(json.dumps(PLACEMENT.to_dict()))
   part = facts
   for key in path[:-1]:
     part = part[key]
   part[path[-1]] = value
-  return json.dumps(facts).encode()
+  return as_json(facts)
 
 
-# What a damaged placement.json says of itself; the texts follow its path.
-PLACEMENT_FILES = (
-  (
-    "cut_off",
-    b'{"mesh": "stage:2", "sta',
-    "Unterminated string starting at: line 1 column 21 (char 20)",
-  ),
-  (
-    "not_text",
-    b"\xff\xfe",
-    "'utf-8' codec can't decode byte 0xff in position 0: invalid start byte",
-  ),
-  ("another_thing", b"[1]", "it is not a JSON object"),
-  (
-    "nested",
-    b"[" * 100_000,
-    "its brackets are nested too deeply: line 1 column 1 (char 0)",
-  ),
-  ("no_stages", b'{"mesh": "stage:2"}', "it has no 'stages'"),
+def traced_into_a_file(test):
+  estimator_mp.TraceHook([5], test.write("a_file", b""))
+
+
+def trained_without_devices(test):
+  config = configured(devices=["cpu:0", "cpu:1"])
+  test.train(mlp, config, tf.estimator.RunConfig(test.folder()))
+
+
+def sharded_by(model_fn, config):
+  return lambda test: estimator_mp.shard_model_fn(model_fn, config)
+
+
+def run_config_of_a_text(test):
+  estimator_mp.run_config("stage:2")
+
+
+def sharded_twice(test):
+  config = configured()
+  sharded = estimator_mp.shard_model_fn(mlp, config)
+  estimator_mp.shard_model_fn(sharded, config)
+
+
+def trained_in_a_cluster(test):
+  """Its tasks would wait for each other, and one fail in its session."""
+  with task("worker", chief=1, worker=2, ps=1):
+    run_config = tf.estimator.RunConfig(test.folder())
+  test.train(mlp, configured(), run_config)
+
+
+def task(kind, **jobs):
+  """Makes this process a task of a cluster."""
+  cluster = {
+    job: [f"localhost:{i}" for i in range(size)] for job, size in jobs.items()
+  }
+  text = json.dumps({"cluster": cluster, "task": {"type": kind, "index": 0}})
+  return mock.patch.dict(os.environ, TF_CONFIG=text)
+
+
+def with_strategy(name, mesh):
+  def make(test):
+    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
+    config = estimator_mp.ShardingConfig(mesh)
+    estimator_mp.run_config(config, **{name: strategy})
+
+  return make
+
+
+def around_strategy(gives_config):
+  """Trains under a strategy of a RunConfig that is not made for sharding."""
+
+  def train(test):
+    config = configured()
+    sharded = estimator_mp.shard_model_fn(mlp, config)
+
+    def wrapper(features, labels, mode):
+      return sharded(features, labels, mode)
+
+    run_config = tf.estimator.RunConfig(
+      test.folder(),
+      session_config=estimator_mp.run_config(config).session_config,
+      train_distribute=tf.distribute.MirroredStrategy(["/cpu:0"]),
+    )
+    model_fn = sharded if gives_config else wrapper
+    estimator = tf.estimator.Estimator(model_fn, config=run_config)
+    estimator.train(zoo.input_fn, steps=1)
+
+  return train
+
+
+TRILLION = 10**12
+NESTED = b"[" * 100_000
+
+
+def formats(newer):
+  """Returns files of formats of a version to come, or of nobody."""
+  return [
+    (str(x).lower(), as_json({"format": x}), f"format {x!r}|up to {newer - 1}")
+    for x in (newer, 0, str(newer - 1), True)
+  ]
+
+
+# What is wrong with a placement.json, and what is said of it.
+PLACEMENTS = (
+  ("cut_off", b'{"mesh": "stage:2", "sta', "Unterminated string|column 21"),
+  ("not_text", b"\xff\xfe", "'utf-8'|0xff|position 0"),
+  ("another_thing", b"[1]", "not a JSON object"),
+  ("nested", NESTED, "nested too deeply|line 1 column 1"),
+  ("no_stages", b'{"mesh": "stage:2"}', "no 'stages'"),
   *(
-    (f"{name}_of_another_type", _changed(path, value), NOT_AS_WRITTEN)
-    for name, path, value in (
-      ("stages", ["stages"], {"0": 1}),
-      ("a_stage", ["stages", 0], "first"),
-      ("a_number", ["stages", 0, "stage"], "0"),
-      ("a_size", ["stages", 1, "variable_bytes"], None),
-      ("a_device", ["stages", 1, "device"], 1),
-      ("layers", ["stages", 1, "layers"], "dense"),
-      ("ops", ["ops"], ["dense/kernel"]),
-      ("the_stage_of_an_op", ["ops", "dense/bias"], True),
-      ("another_stage_of_an_op", ["ops", "dense/bias"], 0.5),
-      ("transfers", ["transfers"], [{"tensor": "x"}]),
-      ("replicas", ["replicas"], 7),
+    ("_".join(map(str, (*path, value))), changed(path, value), "to_dict()")
+    for path, value in (
+      (["stages"], {"0": 1}),
+      (["stages", 0], "first"),
+      (["stages", 0], {"stage": 0}),
+      (["stages", 0, "stage"], "0"),
+      (["stages", 1, "variable_bytes"], None),
+      (["stages", 1, "device"], 1),
+      (["stages", 1, "layers"], "dense"),
+      (["ops"], ["dense/kernel"]),
+      (["ops", "dense/bias"], True),
+      (["ops", "dense/bias"], 0.5),
+      (["transfers"], [{"tensor": "x"}]),
+      (["replicas"], 7),
     )
   ),
+  ("another_order", changed(["stages", 0, "stage"], 1), "are 1, 1|0 to 1"),
+  ("op_outside", changed(["ops"], {"w": 4}), "'w'|stage 4|2 stage(s)"),
+)
+WITHOUT_MESH = (
+  ("no_mesh", as_json(PLACEMENT.to_dict()), "no 'mesh'"),
+  ("mesh_type", as_json(PLACEMENT.to_dict() | {"mesh": 2}), "its mesh is 2"),
+)
+COSTS = (
+  ("nested", NESTED, f"nested too deeply|'{'[' * 40}'"),
+  ("cut_off", b'{"sec', "Unterminated string|column 2|'{\"sec'"),
+  ("another_thing", b"[]", 'no "seconds"|measure them again'),
+  ("negative", b'{"seconds": {"a": -1}}', "'a' -1|measure them again"),
+)
+
+# Options, and what their errors have to say, parted by "|".
+CONFIGS = (
+  ({"mesh": "stage:--3"}, "'stage:--3'|NAME:SIZE"),
   (
-    "stages_in_another_order",
-    _changed(["stages", 0, "stage"], 1),
-    "its stages are 1, 1, which should be 0 to 1",
+    {"mesh": f"stage:{TRILLION}"},
+    f"'stage:{TRILLION}'| {TRILLION} |4096|smaller",
+  ),
+  ({"mesh": "data:65,stage:64"}, "'data:65,stage:64'|4160|4096|smaller"),
+  *(
+    (
+      {"num_micro_batches": TRILLION, "schedule": schedule},
+      f"num_micro_batches={TRILLION}|2 stage(s)|{4 * TRILLION} cells|1000000;|"
+      "fewer micro-batches",
+    )
+    for schedule in ("1f1b", "none")
   ),
   (
-    "a_stage_without_layers",
-    b'{"mesh": "stage:2", "stages": [{"stage": 0}], "ops": {}}',
-    NOT_AS_WRITTEN,
+    {
+      "num_micro_batches": 2,
+      "schedule": "interleaved",
+      "num_virtual_stages": TRILLION,
+    },
+    f"num_micro_batches=2 |{2 * TRILLION} stage(s)|{8 * TRILLION} cells|"
+    "1000000;|fewer stages",
   ),
   (
-    "an_op_outside",
-    json.dumps(
-      {"mesh": "stage:2", **PLACEMENT.to_dict(), "ops": {"w": 4}}
-    ).encode(),
-    "'w' is on stage 4, but it has 2 stage(s)",
+    {"gradient_accumulation_steps": TRILLION},
+    f"gradient_accumulation_steps={TRILLION}|{4 * TRILLION} cells|1000000;|"
+    "fewer rounds",
+  ),
+  (
+    {"devices": ["/cpu:0"]},
+    "stage:2|needs 2|1 were given|/device:CPU:0|give 2 devices",
+  ),
+  (
+    {"memory_limit": 9, "placement": [(".", 0)]},
+    'memory_limit|placement="auto"|leave one',
+  ),
+  (
+    {"placement": "automatic"},
+    "placement='automatic'|\"auto\"|rules|placement.json",
+  ),
+  (
+    {"mesh": "stage:3", "placement": PLACEMENT},
+    '2 stage(s)|stage:3 has 3|placement="auto"',
+  ),
+  (
+    {"placement": "nowhere/placement.json"},
+    "placement='nowhere/placement.json'|does not exist|model_dir",
+  ),
+  ({"placement": ()}, 'placement=()|placement="auto"'),
+  ({"placement": ["dense"]}, "'dense'|(expression, stage)"),
+  (
+    {"placement": [("a(", 0)]},
+    "('a(', 0)|unterminated subpattern at position 1|re module",
+  ),
+  ({"placement": [("dense", 2)]}, "('dense', 2)|stage 2|0 to 1"),
+  ({"placement": [("dense", True)]}, "('dense', True)|stage True|0 to 1"),
+  (
+    {"measured_costs": "nowhere/costs.json"},
+    "measured_costs='nowhere/costs.json'|MeasuredCosts.save",
+  ),
+  (
+    {"measured_costs": 5},
+    "measured_costs=5|measure_costs returned|path of a file",
   ),
 )
 
-# What a damaged file of measured costs says of itself.
-COSTS_FILES = (
+# The same of models that do not fit their options.
+MODELS = (
   (
-    "nested",
-    b"[" * 100_000,
-    "the text is not valid JSON (its brackets are nested too deeply: line 1 "
-    f"column 1 (char 0)); it begins with '{'[' * 40}'",
-  ),
-  (
-    "cut_off",
-    b'{"sec',
-    "the text is not valid JSON (Unterminated string starting at: line 1 "
-    "column 2 (char 1)); it begins with '{\"sec'",
-  ),
-  (
-    "another_thing",
-    b"[]",
-    'measured costs have no "seconds"; measure them again',
-  ),
-  (
-    "negative",
-    b'{"seconds": {"a": -1}}',
-    "measured costs give 'a' -1 seconds, which is not a positive number; "
-    "measure them again",
-  ),
-)
-
-# What training says of a model that does not fit its configuration.
-MODELS: tuple[tuple[str, Any, dict[str, Any], str], ...] = (
-  (
-    "rule_matches_nothing",
     mlp,
     {"placement": [("^dens/", 0), (".", 1)]},
-    "placement rule ('^dens/', 0) matches no variable or op of the model; its "
-    "variables are such as a/kernel, a/bias, b/kernel",
+    "('^dens/', 0)|a/kernel, a/bias, b/kernel",
   ),
   (
-    "variable_unplaced",
     mlp,
     {"placement": [("^a/", 0), ("^[bd]/", 1)]},
-    "variable 'c/kernel' is matched by none of the 2 placement rule(s); add a "
-    'rule for it, the last one may be (".*", stage)',
+    "'c/kernel'|none of the 2 placement rule|add a rule|(\".*\", stage)",
   ),
-  (
-    "rules_cut_through_a_colocation_group",
-    colocated,
-    {"placement": [("^first", 0), ("^second", 1)]},
-    "placement rules ('^first', 0) and ('^second', 1) are in conflict: 'first' "
-    "and 'second' share a device (a variable with its ops, a loop or a "
-    "colocation group) and belong to one stage",
+  *(
+    (
+      model_fn,
+      {"placement": [("^first", 0), (rest, 1)]},
+      f"('^first', 0)|('{rest}', 1)|'first'|'second'|belong to one stage",
+    )
+    for model_fn, rest in ((colocated, "^second"), (loop_of_two_weights, "."))
   ),
+  (mlp, {"mesh": "stage:5"}, "4 layer(s)|5 stages|at most 4"),
   (
-    "rules_cut_through_a_loop",
-    loop_of_two_weights,
-    {"placement": [("^first", 0), (".", 1)]},
-    "placement rules ('^first', 0) and ('.', 1) are in conflict: 'first' and "
-    "'second' share a device (a variable with its ops, a loop or a colocation "
-    "group) and belong to one stage",
-  ),
-  (
-    "fewer_layers_than_stages",
-    mlp,
-    {"mesh": "stage:5"},
-    "the model has 4 layer(s) with weights, fewer than the 5 stages of the "
-    "mesh; use at most 4, counting each virtual stage",
-  ),
-  (
-    "memory_limit_of_no_partition",
     mlp,
     {"memory_limit": 1000},
-    "memory_limit=1000 bytes is too small: cut into 2 stages the model needs "
-    "at least 3.07 kB on one device, 2.07 kB more; raise the limit or use more "
-    "stages",
+    "memory_limit=1000 bytes|2 stages|at least | kB more|raise the limit",
   ),
   (
-    "placement_of_another_model",
     mlp,
     {"placement": PLACEMENT},
-    "variable 'a/kernel' is not among the 2 ops of the placement, which is of "
-    "another model; give the placement.json of this one, or "
-    'placement="auto"',
+    "'a/kernel'|2 ops|placement.json|placement=\"auto\"",
   ),
   (
-    "costs_of_another_model",
     mlp,
     {"measured_costs": toolbox.MeasuredCosts({"dense/MatMul": 0.1})},
-    "measured_costs has none of the model's 10 ops, such as 'Mean': it is of "
-    "another model; measure this one with estimator_mp.measure_costs",
+    "measured_costs|10 ops|estimator_mp.measure_costs",
   ),
+  (never_asks, {}, "no gradients|nothing was sharded|tf.gradients|minimize"),
+  (returns_a_loss, {}, "returned 5|return tf.estimator.EstimatorSpec("),
+  (marks_a_stage_too_many, {}, "stage 2 |stage:2|0 to 1"),
   (
-    "never_asks_for_gradients",
-    never_asks,
-    {},
-    "model_fn returned a spec for training but computed no gradients in the "
-    "Estimator's graph, so nothing was sharded; compute them by tf.gradients, "
-    "an optimizer's minimize or compute_gradients, or tf.GradientTape inside "
-    "model_fn",
-  ),
-  (
-    "returns_no_spec",
-    returns_a_loss,
-    {},
-    "model_fn returned 5, which is not an EstimatorSpec; return "
-    "tf.estimator.EstimatorSpec(mode, loss=..., train_op=...)",
-  ),
-  (
-    "marks_a_stage_too_many",
-    marks_a_stage_too_many,
-    {},
-    "stage 2 is outside of mesh stage:2, whose stage axis goes from 0 to 1",
-  ),
-  (
-    "names_a_device_that_is_missing",
     names_another_device,
     {},
-    "model_fn puts 'a/kernel' on /device:CPU:7, which the session does not "
-    "have; use one of mesh stage:2: /device:CPU:0, /device:CPU:1",
+    "'a/kernel'|/device:CPU:7|/device:CPU:0, /device:CPU:1",
+  ),
+)
+
+# The same of files, and of other inputs.
+OTHERS = (
+  *(
+    (
+      f"placement_file_{kind}_{name}",
+      read(data),
+      f"placement.json|{said}|delete it|train or inspect again",
+    )
+    for kind, read, files in (
+      ("given", functools.partial(of_file, "placement"), PLACEMENTS),
+      # Without a mesh it was taken for one of another mesh.
+      ("found", in_model_dir, PLACEMENTS + WITHOUT_MESH),
+    )
+    for name, data, said in files
+  ),
+  *(
+    (
+      f"format_{name}_of_{option}",
+      of_file(option, data),
+      f"{option}.json|{said}|upgrade estimator_mp|{fix}",
+    )
+    for option, fix in (
+      ("placement", "train or inspect again"),
+      ("measured_costs", "measure them again"),
+    )
+    for name, data, said in formats(2)
+  ),
+  *(
+    (f"costs_{name}", of_file("measured_costs", data), f"costs.json|{said}")
+    for name, data, said in COSTS
+  ),
+  ("trace_into_a_file", traced_into_a_file, "a_file|TraceHook|folder"),
+  (
+    "a_device_that_the_session_lacks",
+    trained_without_devices,
+    "stage:2|/device:CPU:1|1 CPU device(s)|estimator_mp.run_config(|"
+    'device_count={"CPU": 2}',
+  ),
+  (
+    "no_model_fn",
+    sharded_by(None, configured()),
+    "model_fn=None|plain model_fn",
+  ),
+  ("sharded_twice", sharded_twice, "sharded already|plain model_fn"),
+  (
+    "a_cluster",
+    trained_in_a_cluster,
+    "TF_CONFIG|4 tasks|chief:1, ps:1, worker:2|"
+    "estimator_mp.train_and_evaluate(|unset TF_CONFIG",
+  ),
+  *(
+    (
+      name,
+      with_strategy(name, mesh),
+      f"{name}=MirroredStrategy|2 replica(s)|mesh='{advice}'",
+    )
+    for name, mesh, advice in (
+      ("train_distribute", "stage:2", "data:2,stage:2"),
+      ("eval_distribute", "data:3", "data:2"),
+    )
+  ),
+  *(
+    (
+      f"a_strategy_around_a_sharded_model_fn_{gives_config}",
+      around_strategy(gives_config),
+      "train_distribute=MirroredStrategy|1 replica(s)|leave it out",
+    )
+    for gives_config in (True, False)
+  ),
+  *(
+    (
+      f"a_text_for_a_configuration_of_{name}",
+      make,
+      "config='stage:2'|estimator_mp.ShardingConfig(mesh=\"stage:2\")",
+    )
+    for name, make in (
+      ("a_model", sharded_by(mlp, "stage:2")),
+      ("a_run", run_config_of_a_text),
+    )
   ),
 )
 
@@ -422,259 +464,74 @@ class ErrorsTest(parameterized.TestCase):
       )
     )
 
-  def _check(self, message, function, *args, **kwargs):
-    with self.assertRaisesWithLiteralMatch(ValueError, message):
-      function(*args, **kwargs)
-    self.assertLen(message.splitlines(), 1)
-    self.session.assert_not_called()
+  def folder(self):
+    return self.create_tempdir().full_path
 
-  def _train(self, model_fn, config, run_config=None):
-    run_config = run_config or estimator_mp.run_config(
-      config, self.create_tempdir().full_path
-    )
-    estimator = tf.estimator.Estimator(
-      estimator_mp.shard_model_fn(model_fn, config), config=run_config
-    )
-    estimator.train(zoo.input_fn, steps=1)
-
-  def _write(self, name, data):
-    path = os.path.join(self.create_tempdir().full_path, name)
+  def write(self, name, data):
+    path = os.path.join(self.folder(), name)
     with open(path, "wb") as file:
       file.write(data)
     return path
 
-  def test_there_are_at_least_twenty_kinds(self):
-    kinds = {message for *_, message in (*CONFIGS, *MODELS)}
-    self.assertGreaterEqual(len(kinds), 30)
+  def train(self, model_fn, config, run_config=None):
+    estimator = tf.estimator.Estimator(
+      estimator_mp.shard_model_fn(model_fn, config),
+      config=run_config or estimator_mp.run_config(config, self.folder()),
+    )
+    estimator.train(zoo.input_fn, steps=1)
+
+  @parameterized.parameters(*CONFIGS)
+  def test_configuration(self, fields, said):
+    self._check(said, lambda: configured(**fields))
+
+  @parameterized.parameters(*MODELS)
+  def test_model(self, model_fn, fields, said):
+    config = configured(**fields)
+    self._check(said, lambda: self.train(model_fn, config))
+
+  @parameterized.named_parameters(*OTHERS)
+  def test_other(self, make, said):
+    self._check(said, lambda: make(self))
+
+  def _check(self, said, make, error=ValueError):
+    with self.assertRaises(error) as caught:
+      make()
+    message = str(caught.exception)
+    for fragment in said.split("|"):
+      self.assertIn(fragment, message)
+    self.assertLen(message.splitlines(), 1)
+    self.session.assert_not_called()
+
+  @parameterized.named_parameters(*formats(3))
+  def test_a_result_of_a_format_that_is_not_known(self, data, said):
+    path = self.write("result.json", data)
+    self._check(
+      f"{path}|{said}|upgrade estimator_mp|another --model_dir",
+      lambda: run_record.read_result(os.path.dirname(path)),
+      run_record.ModelDirError,
+    )
 
   def test_a_model_without_fault_comes_to_its_session(self):
     with self.assertRaisesRegex(AssertionError, "a session"):
-      self._train(mlp, estimator_mp.ShardingConfig("stage:2"))
-
-  @parameterized.named_parameters(*CONFIGS)
-  def test_configuration(self, fields, message):
-    fields = {"mesh": "stage:2"} | fields
-    self._check(message, estimator_mp.ShardingConfig, **fields)
-
-  @parameterized.named_parameters(*MODELS)
-  def test_model(self, model_fn, fields, message):
-    config = estimator_mp.ShardingConfig(**{"mesh": "stage:2"} | fields)
-    self._check(message, self._train, model_fn, config)
-
-  @parameterized.named_parameters(*PLACEMENT_FILES)
-  def test_placement_file(self, data, reason):
-    path = self._write("placement.json", data)
-    message = (
-      f"{path} holds no placement ({reason}); delete it, and train or inspect "
-      "again to write a new one"
-    )
-    with self.subTest("given"):
-      self._check(
-        message, estimator_mp.ShardingConfig, "stage:2", placement=path
-      )
-    with self.subTest("found in the model_dir"), tf.Graph().as_default():
-      v1.train.create_global_step()
-      config = estimator_mp.ShardingConfig("stage:2")
-      self._check(
-        message,
-        estimator_mp.shard_model_fn(mlp, config),
-        {"x": v1.placeholder(tf.float32, [None, 10])},
-        None,
-        tf.estimator.ModeKeys.EVAL,
-        config=estimator_mp.run_config(config, os.path.dirname(path)),
-      )
-
-  @parameterized.named_parameters(
-    ("missing", {}, "it has no 'mesh'"),
-    ("another_type", {"mesh": 2}, "its mesh is 2, which is not a string"),
-  )
-  def test_placement_file_without_mesh(self, fields, reason):
-    """It was taken for one of another mesh."""
-    facts = PLACEMENT.to_dict() | fields
-    path = self._write("placement.json", json.dumps(facts).encode())
-    config = estimator_mp.ShardingConfig("stage:2")
-    estimator = tf.estimator.Estimator(
-      estimator_mp.shard_model_fn(mlp, config),
-      config=estimator_mp.run_config(config, os.path.dirname(path)),
-    )
-    self._check(
-      f"{path} holds no placement ({reason}); delete it, and train or inspect "
-      "again to write a new one",
-      estimator.evaluate,
-      zoo.input_fn,
-    )
-
-  @parameterized.named_parameters(
-    ("newer", 2), ("none", 0), ("a_text", "1"), ("true", True)
-  )
-  def test_a_format_that_is_not_known(self, number):
-    message = (
-      f"it has format {number!r}, but this estimator_mp reads formats up to 1; "
-      "upgrade estimator_mp, or "
-    )
-    data = json.dumps({"format": number, "what": "is not known"}).encode()
-    path = self._write("placement.json", data)
-    self._check(
-      f"{path}: {message}train or inspect again to write a new one",
-      estimator_mp.ShardingConfig,
-      placement=path,
-    )
-    path = self._write("costs.json", data)
-    self._check(
-      f"measured_costs={path!r}: {message}measure them again",
-      estimator_mp.ShardingConfig,
-      measured_costs=path,
-    )
-
-  @parameterized.named_parameters(
-    ("newer", 3), ("none", 0), ("a_text", "2"), ("true", True)
-  )
-  def test_a_result_of_a_format_that_is_not_known(self, number):
-    data = json.dumps({"format": number, "what": "is not known"}).encode()
-    path = self._write("result.json", data)
-    with self.assertRaisesWithLiteralMatch(
-      run_record.ModelDirError,
-      f"{path}: it has format {number!r}, but this estimator_mp reads formats"
-      " up to 2; upgrade estimator_mp, or choose another --model_dir",
-    ):
-      run_record.read_result(os.path.dirname(path))
-
-  def test_a_file_where_traces_are_to_be(self):
-    file = self.create_tempfile().full_path
-    self._check(
-      f"directory={file!r} is a file, and TraceHook writes into a folder; give "
-      "it another one, or move the file away",
-      estimator_mp.TraceHook,
-      [5],
-      file,
-    )
-
-  @parameterized.named_parameters(*COSTS_FILES)
-  def test_costs_file(self, data, reason):
-    path = self._write("costs.json", data)
-    self._check(
-      f"measured_costs={path!r}: {reason}",
-      estimator_mp.ShardingConfig,
-      measured_costs=path,
-    )
-
-  def test_a_device_that_the_session_lacks(self):
-    folder = self.create_tempdir().full_path
-    self._check(
-      "mesh stage:2 uses /device:CPU:1, but the session has 1 CPU device(s); "
-      "pass the Estimator config=estimator_mp.run_config(...), which sets "
-      'device_count={"CPU": 2}',
-      self._train,
-      mlp,
-      estimator_mp.ShardingConfig("stage:2", devices=["cpu:0", "cpu:1"]),
-      tf.estimator.RunConfig(folder),
-    )
-
-  def test_no_model_fn(self):
-    self._check(
-      "model_fn=None cannot be called; give the plain model_fn that you would "
-      "give to an Estimator",
-      estimator_mp.shard_model_fn,
-      None,
-      estimator_mp.ShardingConfig("stage:2"),
-    )
-
-  def test_a_model_fn_that_is_sharded_already(self):
-    config = estimator_mp.ShardingConfig("stage:2")
-    sharded = estimator_mp.shard_model_fn(mlp, config)
-    self._check(
-      f"model_fn={sharded!r} is sharded already; give the plain model_fn that "
-      "you would give to an Estimator",
-      estimator_mp.shard_model_fn,
-      sharded,
-      config,
-    )
-
-  def test_a_cluster(self):
-    """Its tasks would wait for each other, and one fail in its session."""
-    with self._task("worker", chief=1, worker=2, ps=1):
-      run_config = tf.estimator.RunConfig(self.create_tempdir().full_path)
-    config = estimator_mp.ShardingConfig("stage:2")
-    self._check(CLUSTER, self._train, mlp, config, run_config)
-
-  def _task(self, kind, **jobs):
-    """Makes this process a task of a cluster."""
-    cluster = {
-      job: [f"localhost:{i}" for i in range(size)] for job, size in jobs.items()
-    }
-    text = json.dumps({"cluster": cluster, "task": {"type": kind, "index": 0}})
-    return mock.patch.dict(os.environ, TF_CONFIG=text)
+      self.train(mlp, configured())
 
   def test_a_cluster_of_one_task_comes_to_its_session(self):
     with (
-      self._task("chief", chief=1),
+      task("chief", chief=1),
       self.assertRaisesRegex(AssertionError, "a session"),
     ):
-      self._train(mlp, estimator_mp.ShardingConfig("stage:2"))
+      self.train(mlp, configured())
 
   def test_an_evaluator_comes_to_its_session(self):
     """It is no part of the cluster; the others may train a plain model."""
-    config = estimator_mp.ShardingConfig("stage:2")
-    with self._task("evaluator", chief=1, worker=2, ps=1):
+    config = configured()
+    with task("evaluator", chief=1, worker=2, ps=1):
       estimator = tf.estimator.Estimator(
         estimator_mp.shard_model_fn(mlp, config),
-        config=estimator_mp.run_config(config, self.create_tempdir().full_path),
+        config=estimator_mp.run_config(config, self.folder()),
       )
       with self.assertRaisesRegex(AssertionError, "a session"):
         estimator.evaluate(zoo.input_fn)
-
-  @parameterized.named_parameters(
-    ("train_distribute", "train_distribute", "stage:2", "data:2,stage:2"),
-    ("eval_distribute", "eval_distribute", "data:3", "data:2"),
-  )
-  def test_a_strategy(self, name, mesh, advice):
-    config = estimator_mp.ShardingConfig(mesh)
-    strategy = tf.distribute.MirroredStrategy(["/cpu:0", "/cpu:1"])
-    message = (
-      f"{name}=MirroredStrategy(...) has 2 replica(s) of a model that is "
-      f"sharded; leave it out of the RunConfig, and use mesh={advice!r} for "
-      "replicas"
-    )
-    self._check(message, estimator_mp.run_config, config, **{name: strategy})
-
-  @parameterized.named_parameters(
-    ("by_a_run_config", True), ("by_a_wrapper_without_one", False)
-  )
-  def test_a_strategy_around_a_sharded_model_fn(self, gives_config):
-    config = estimator_mp.ShardingConfig("stage:2")
-    strategy = tf.distribute.MirroredStrategy(["/cpu:0"])
-    sharded = estimator_mp.shard_model_fn(mlp, config)
-
-    def wrapper(features, labels, mode):
-      return sharded(features, labels, mode)
-
-    estimator = tf.estimator.Estimator(
-      sharded if gives_config else wrapper,
-      config=tf.estimator.RunConfig(
-        self.create_tempdir().full_path,
-        session_config=estimator_mp.run_config(config).session_config,
-        train_distribute=strategy,
-      ),
-    )
-    self._check(
-      "train_distribute=MirroredStrategy(...) has 1 replica(s) of a model that "
-      "is sharded; leave it out of the RunConfig",
-      estimator.train,
-      zoo.input_fn,
-      steps=1,
-    )
-
-  @parameterized.named_parameters(
-    ("shard_model_fn", lambda x: estimator_mp.shard_model_fn(mlp, x)),
-    ("run_config", estimator_mp.run_config),
-  )
-  def test_a_text_for_a_configuration(self, function):
-    self._check(
-      "config='stage:2' is not a ShardingConfig; write it like "
-      'estimator_mp.ShardingConfig(mesh="stage:2")',
-      function,
-      "stage:2",
-    )
 
 
 if __name__ == "__main__":

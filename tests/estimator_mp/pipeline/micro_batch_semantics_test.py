@@ -211,6 +211,21 @@ class SummariesTest(absltest.TestCase):
         self.assertAlmostEqual(found[name], value, 5, f"{name}, {size}")
 
 
+class MeasuresTest(absltest.TestCase):
+  def test_what_measures_activations_is_told_of_the_batch(self):
+    def model_fn(features, labels, mode):
+      net = v1.layers.dense(features["x"], 8, name="first")
+      scale = tf.size(net) + 10 * tf.shape(net)[0] + 100 * tf.rank(net)
+      net *= tf.cast(scale, tf.float32) / 1000
+      return _spec(mode, v1.layers.dense(net, 1, name="last"), labels)
+
+    plain, program = programs.plain_and_sharded(model_fn, _config(), _BATCH)
+    for size in (24, 22, 3):
+      batch = programs.examples(_BATCH, 0, size)
+      expected, found = plain.step(batch), program.step(batch)
+      self.assertAlmostEqual(found.loss, expected.loss, 5, size)
+
+
 @tiers.newest_only
 class OrderTest(parameterized.TestCase):
   @parameterized.named_parameters(
