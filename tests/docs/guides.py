@@ -7,6 +7,8 @@ import sys
 from typing import Any
 from unittest import mock
 
+import estimator_mp  # noqa: F401, before TensorFlow
+
 import tensorflow as tf
 from absl import flags
 

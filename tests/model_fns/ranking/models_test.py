@@ -193,11 +193,11 @@ class ModelsTest(parameterized.TestCase):
       labels = tf.constant(logs.LABELS[:, 0])
       spec = model_fn(features, labels, "train")
       session.run(v1.global_variables_initializer())
-      losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(20)]
+      losses = [session.run([spec.loss, spec.train_op])[0] for _ in range(40)]
       wide = session.run(v1.trainable_variables("wide/"))
       step = session.run(v1.train.get_global_step())
     self.assertLess(losses[-1], losses[0] - 0.05)
-    self.assertEqual(step, 20)
+    self.assertEqual(step, 40)
     self.assertLen(wide, len(logs.TABLES) + len(logs.CROSSES) + 2)
     self.assertEqual(max(np.abs(x).max() for x in wide), 0.0)
 
