@@ -310,8 +310,8 @@ def stopping_op(
     whole: As `BatchOps.whole`.
 
   Returns:
-    The first of them on the way to it that could read parts; None if there are
-    none.
+    The first of them on the way to it that could read parts; None if none
+    could, as where all of it follows from a sum over the batch.
   """
   work = [op for op in once if op.type not in op_types.CALLS_PYTHON]
   known = costs.op_costs(work)
@@ -319,7 +319,7 @@ def stopping_op(
     return None
   costliest = max(known, key=lambda op: known[op].flops)
   way = traversal.ancestors([costliest], once)
-  return next((op for op in way if op in whole), costliest)
+  return next((op for op in way if op in whole), None)
 
 
 def why_once(op: tf.Operation, has_sizes: bool = True) -> Why:

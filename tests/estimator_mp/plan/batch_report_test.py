@@ -234,7 +234,7 @@ class StoppedTest(absltest.TestCase):
       ops = [y.op for y in (words, start, net)]
     whole = {words.op: True, start.op: False}
     self.assertIs(batch_report.stopping_op(ops, whole), start.op)
-    self.assertIs(batch_report.stopping_op(ops, {}), net.op)
+    self.assertIsNone(batch_report.stopping_op(ops, {}))
     self.assertIsNone(batch_report.stopping_op([], {}))
 
 
