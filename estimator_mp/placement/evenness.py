@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from estimator_mp import amounts
 
 _NEARLY_ALL = 0.9
+_ALL = 0.99
 
 
 def shares(values: Sequence[float]) -> list[float]:
@@ -15,6 +16,16 @@ def shares(values: Sequence[float]) -> list[float]:
   """
   total = sum(values)
   return [value / total if total else 0.0 for value in values]
+
+
+def has_all(values: Sequence[float]) -> int | None:
+  """Returns the stage that has all of a sum but a hundredth; None if none has.
+
+  Args:
+    values: The values of stages, of which there are several.
+  """
+  found = shares(values)
+  return found.index(max(found)) if max(found) > _ALL else None
 
 
 def uneven_lines(

@@ -11,13 +11,20 @@ Nothing here gives an op a device.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import graph_checks
 from estimator_mp.config import placement as placement_lib
 from estimator_mp.config import sharding_config
-from estimator_mp.graph import colocation, device_assignment, savers
+from estimator_mp.graph import (
+  colocation,
+  device_assignment,
+  op_types,
+  savers,
+  shapes,
+)
 from estimator_mp.graph.ledger import Ledger
-from estimator_mp.placement import propagation, strategies
+from estimator_mp.placement import costs, evenness, propagation, strategies
 
 import tensorflow as tf
 
@@ -58,6 +65,7 @@ class StagePlanner:
     # A user who places by name may place parts himself, too.
     self._may_be_marked = placement_lib.is_strategy(config.placement)
     self._mesh = mesh
+    self._trains = mode == tf.estimator.ModeKeys.TRAIN
     self._ledger = ledger
     self._groups = colocation.ColocationGroups()
     self._of_savers: set[tf.Operation] = set()
@@ -208,6 +216,36 @@ class StagePlanner:
     """
     if not self._follows_marks():
       self._strategy.check(self.ops)
+    if self._trains and self._mesh.axis_size("stage") > 1:
+      self._warn_of_one_stage()
+
+  def _warn_of_one_stage(self) -> None:
+    """Warns if one stage has the variables and the work of the whole model.
+
+    That of the other stages could be a table: then it has the variables alone.
+    """
+    num_stages = self._mesh.axis_size("stage")
+    num_bytes, seconds = [0.0] * num_stages, [0.0] * num_stages
+    for op in op_types.variables_of(self.ops):
+      if op in self.stages:
+        num_bytes[self.stages[op]] += shapes.variable_bytes(op)
+    stage = evenness.has_all(num_bytes)
+    if stage is None:
+      return
+    forward = [
+      op
+      for op in self.ops
+      if op in self.stages and graph_reads.differentiated(op) is None
+    ]
+    for op, cost in costs.op_costs(forward).items():
+      seconds[self.stages[op]] += cost.seconds
+    if evenness.has_all(seconds) == stage:
+      tf.compat.v1.logging.warning(
+        "stage %d has all of the model, so the other stages of mesh=%r only "
+        "wait; give layers to each of them by rules of placement, or use "
+        'placement="auto" or a data axis',
+        *(stage, str(self._mesh)),
+      )
 
   def _follows_marks(self) -> bool:
     """Whether the user's marks place the model."""

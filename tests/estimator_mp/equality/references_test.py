@@ -532,6 +532,16 @@ class OnOneDeviceTest(parameterized.TestCase):
     with self.assertRaisesRegex(ValueError, 'fallback="error", but .Reshape'):
       _train(strokes, kind, data=_strokes_data, fallback="error")
 
+  @parameterized.named_parameters(
+    ("all_layers", [(".", 0)], True),
+    ("none", [("head", 1), (".", 0)], False),
+  )
+  def test_one_stage_that_has_all_layers_is_said(self, rules, is_said):
+    with self.assertLogs("tensorflow", logging.INFO) as logs:
+      _train(normalized_rows, "stage", steps=1, placement=rules)
+    said = [x for x in logs.output if "stage 0 has all of the model" in x]
+    self.assertLen(said, int(is_said))
+
   @parameterized.parameters(
     *itertools.product(
       [(strokes, ["^Reshape$"]), (strokes_of_three, [])], _IN_SLICES
