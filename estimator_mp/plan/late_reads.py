@@ -5,7 +5,8 @@ that of a hook, or of a summary. One that reads a variable by itself, as a
 lookup in a table or a loop does, is not ordered with the update then. So what
 reads it reads what slices make instead, which comes before; and it is not
 fetched itself. What reads the value that slices read, as of a `ReadVariableOp`,
-has the value from before the update as it is.
+has the value from before the update as it is; and so has what a step runs, as
+for a shape that slices read.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -30,17 +31,19 @@ def find(
     rows: How slices lie in the tensors of the plain graph, by name.
     step: The ops of a step.
   """
-  written = {x for op in step for x in variables.written_variables(op)}
+  run = set(step)
+  written = {x for op in run for x in variables.written_variables(op)}
   ops: list[tf.Operation] = []
   late: set[str] = set()  # What no slice makes rows of.
   joined: list[tuple[tf.Tensor, tf.Tensor]] = []
   for op, copy in copies.items():
-    if not (_reads(op, written) or any(x.name in late for x in op.inputs)):
+    is_late = _reads(op, written) or any(x.name in late for x in op.inputs)
+    if op in run or not is_late:
       continue
     ops.append(op)
     # A loop whose gradient is asked for gets more outputs.
     for tensor, part in zip(op.outputs, copy.outputs, strict=False):
-      if tensor.name in rows and tensor.dtype != tf.variant:
+      if tensor.name in rows and tensor.shape.rank:
         joined.append((tensor, part))
       else:
         late.add(tensor.name)

@@ -347,7 +347,7 @@ class AllSlices:
       copies = [part, *self._clones.of(part)]
       rows = self._zero.template.all_rows[tensor.name]
       with bridges_lib.outside(tensor.device):
-        joined = self._slices.join(copies, rows, part.shape.rank)
+        joined = self._slices.join(copies, rows, tensor.shape.rank)
       joined.set_shape(tensor.shape)
       bridges_lib.replace(tensor, joined)
     for op in reads.ops:

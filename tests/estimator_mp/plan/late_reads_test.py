@@ -44,6 +44,20 @@ class LateReadsTest(graph_case.GraphCase):
       self._find(rows, after), ([rows.op], [(rows.name, rows.name)])
     )
 
+  def test_what_a_step_runs(self):
+    """Slices read a shape of it, so it comes before they do."""
+    rows = self._lookup(self._table)
+    self._step.append(rows.op)
+    self.assertEqual(self._find(rows), ([], []))
+
+  def test_rows_of_an_unknown_rank(self):
+    ids = v1.placeholder(tf.int64, None)
+    rows = tf.gather(self._table, ids)
+    after = tf.reshape(rows, [-1, 2])
+    ops, joined = self._find(rows, after)
+    self.assertEqual(ops, [rows.op, after.op])
+    self.assertEqual(joined, [(after.name, after.name)])
+
   def test_a_variable_that_is_not_updated(self):
     self.assertEqual(self._find(self._lookup(self._frozen)), ([], []))
 
