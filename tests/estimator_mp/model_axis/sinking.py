@@ -17,22 +17,11 @@ from estimator_mp.lower.splitting import operands, part_ops
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import Shard, Table
 from estimator_mp.model_axis.rules import table as table_lib
-from tests import tiers
 
 import numpy as np
 import tensorflow as tf
 
 v1 = tf.compat.v1
-
-# How six columns are cut, and which dimensions the graph does not know.
-CUTS: list[tuple[str, tuple[int, ...], list[int]]] = tiers.sample(
-  [
-    ("three_of_unknown", (1, 2, 3), [0]),
-    ("three", (1, 2, 3), []),
-    ("two_of_unknown", (5, 1), [0]),
-    ("two", (5, 1), []),
-  ]
-)
 
 
 @dataclasses.dataclass(frozen=True)

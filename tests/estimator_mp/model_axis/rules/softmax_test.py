@@ -1,6 +1,15 @@
-"""Tests of the rules for softmax: over the split axis, and over another."""
+"""Tests of the rules for softmax and cross-entropies: no device has all logits.
 
-from estimator_mp.model_axis.decisions import Composite, Shard
+That parts make what an op makes, with its gradient, is in by_parts_test; logits
+that are far apart or masked, other floats and second derivatives are here.
+"""
+
+from estimator_mp.model_axis.decisions import (
+  Composite,
+  Replicate,
+  Shard,
+  Shifted,
+)
 from estimator_mp.model_axis.rules import table
 from tests.estimator_mp.model_axis import sinking
 
@@ -8,30 +17,88 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
-_rng = np.random.RandomState(5)
-_LOGITS = (3 * _rng.randn(4, 3, 7)).astype(np.float32)
-_FUNCTIONS = (
-  ("softmax", lambda x: tf.nn.softmax(x)),
-  ("log", lambda x: tf.nn.log_softmax(x)),
-)
-_SIZES = (3, 2, 2)
+_rng = np.random.RandomState(6)
+_ROWS, _CLASSES = 6, 7
+_LOGITS = (3 * _rng.randn(_ROWS, _CLASSES)).astype(np.float32)
+_NUMBERS = np.array([0, 3, 6, 2, 4, 4], np.int32)
+_LABELS = _rng.dirichlet(np.ones(_CLASSES), _ROWS).astype(np.float32)
+_OVER_CLASSES, _OVER_ROWS = Shard(1, (3, 2, 2)), Shard(0, (1, 3, 2))
+_v1 = tf.compat.v1
 
 
-def _decide(build, *splits):
-  """Returns what becomes of the op that a function makes."""
+def _both_sparse(x, y):
+  """Both outputs: the loss, and its derivative by the logits."""
+  return tuple(
+    tf.raw_ops.SparseSoftmaxCrossEntropyWithLogits(features=x, labels=y)
+  )
+
+
+def _both_dense(x, y):
+  return tuple(tf.raw_ops.SoftmaxCrossEntropyWithLogits(features=x, labels=y))
+
+
+def _sparse(x, y):
+  return _both_sparse(x, y)[0]
+
+
+def _dense(x, y):
+  return _both_dense(x, y)[0]
+
+
+def _decide(build, shape, *splits):
   with tf.Graph().as_default():
-    op = build().op
+    op = build(_v1.placeholder(tf.float32, shape))[0].op
     return table.TABLE.rules[op.type](op, splits)
 
 
+_SOFTMAX = (
+  ("softmax", lambda x, y: tf.nn.softmax(x)),
+  ("log_softmax", lambda x, y: tf.nn.log_softmax(x)),
+)
+
+
+class LogitsTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    *_SOFTMAX,
+    ("sparse", _both_sparse),
+    ("dense", lambda x, y: _both_dense(x, tf.one_hot(y, _CLASSES) / 2)),
+  )
+  def test_far_apart(self, build):
+    """The largest is in another part in each row, and no power is infinite."""
+    logits = _LOGITS * 10
+    logits[0, :3] += 1e4
+    logits[1, 5:] += 1e5
+    logits[2, :3] -= 1e5
+    sinking.check(
+      self, build, {"x": logits, "y": _NUMBERS}, {"x": _OVER_CLASSES}, atol=1e-5
+    )
+
+  @parameterized.named_parameters(
+    *_SOFTMAX,
+    ("sparse", _both_sparse),
+    ("dense", lambda x, y: _both_dense(x, tf.one_hot(y, 7, dtype=x.dtype))),
+  )
+  def test_of_other_floats(self, build):
+    for dtype, tolerance in ((np.float64, 1e-12), (np.float16, 3e-3)):
+      sunk = sinking.check(
+        self,
+        build,
+        {"x": _LOGITS.astype(dtype), "y": _NUMBERS},
+        {"x": _OVER_CLASSES},
+        rtol=tolerance,
+        atol=tolerance,
+      )
+      self.assertEqual({value.dtype.type for value in sunk.values}, {dtype})
+
+
 class SoftmaxTest(parameterized.TestCase):
-  @parameterized.named_parameters(*_FUNCTIONS)
+  @parameterized.named_parameters(*_SOFTMAX)
   def test_second_derivatives(self, function):
     sinking.check(
       self,
       function,
-      {"x": _LOGITS.astype(np.float64)},
-      {"x": Shard(2, _SIZES)},
+      {"x": _LOGITS.astype(np.float64), "y": _NUMBERS},
+      {"x": _OVER_CLASSES},
       rtol=1e-12,
       atol=1e-12,
       order=2,
@@ -42,87 +109,204 @@ class SoftmaxTest(parameterized.TestCase):
     sinking.check(
       self,
       lambda x: tf.nn.softmax(x, axis=1),
-      {"x": _LOGITS},
+      {"x": _LOGITS.reshape([2, 3, 7])},
       {"x": Shard(1, (2, 1))},
       unknown={"x": [0]},
     )
 
-  @parameterized.named_parameters(*_FUNCTIONS)
-  def test_of_logits_that_are_far_apart(self, function):
-    """The largest is in another part in each row, and no power is infinite."""
-    logits = _LOGITS.reshape(12, 7) * 4
-    logits[0] += 1e4
-    logits[1, :3] -= 1e5
-    logits[2, 5:] += 3e4
-    logits[3:6] *= 10
-    splits = {"x": Shard(1, _SIZES)}
-    sinking.check(self, function, {"x": logits}, splits, atol=1e-5)
-
-  @parameterized.named_parameters(*_FUNCTIONS)
+  @parameterized.named_parameters(*_SOFTMAX)
   def test_of_masked_logits(self, function):
-    """A part of a row may be masked as a whole."""
-    logits = _LOGITS.reshape(12, 7).copy()
+    """A part of a row may be masked as a whole; all of it is no number."""
+    logits = _LOGITS.copy()
     logits[0, :3] = -np.inf
     logits[1, 1:] = -np.inf
 
     def build(x):
-      y = function(x)
+      y = function(x, None)
       finite = tf.math.is_finite(y)
       return finite, tf.where(finite, y, tf.zeros_like(y))
 
     sunk = sinking.check(
-      self, build, {"x": logits}, {"x": Shard(1, _SIZES)}, gathers=None
+      self, build, {"x": logits}, {"x": _OVER_CLASSES}, gathers=None
     )
     self.assertFalse(np.isnan(sunk.gradients["x"]).any())
-
-  @parameterized.named_parameters(*_FUNCTIONS)
-  def test_a_row_that_is_masked_is_no_number(self, function):
-    logits = np.full([1, 7], -np.inf, np.float32)
-    sunk = sinking.check(self, function, {"x": logits}, {"x": Shard(1, _SIZES)})
-    self.assertTrue(np.isnan(sunk.values[0]).all())
-
-  @parameterized.product(
-    function=[f for _, f in _FUNCTIONS], dtype=[np.float64, np.float16]
-  )
-  def test_of_other_floats(self, function, dtype):
-    tolerance = 1e-12 if dtype is np.float64 else 2e-3
-    logits = _LOGITS.astype(dtype)
+    logits = np.full([1, _CLASSES], -np.inf, np.float32)
     sunk = sinking.check(
       self,
-      function,
+      lambda x: function(x, None),
       {"x": logits},
-      {"x": Shard(2, _SIZES)},
-      rtol=tolerance,
-      atol=tolerance,
+      {"x": _OVER_CLASSES},
     )
-    self.assertEqual(sunk.values[0].dtype, dtype)
+    self.assertTrue(np.isnan(sunk.values[0]).all())
 
   def test_parts_stay_on_their_devices(self):
+    """What is sent has one entry a row."""
     sunk = sinking.check(
-      self, _FUNCTIONS[0][1], {"x": _LOGITS}, {"x": Shard(2, _SIZES)}
+      self, tf.nn.softmax, {"logits": _LOGITS}, {"logits": _OVER_CLASSES}
     )
     devices = {
       device for name, device in sunk.devices.items() if "/Exp" in name
     }
     self.assertEqual(devices, {f"/device:CPU:{i}" for i in range(3)})
-
-
-class DecisionTest(absltest.TestCase):
-  def test_what_is_sent_has_one_entry_a_row(self):
-    decision = _decide(
-      lambda: tf.nn.softmax(tf.compat.v1.placeholder(tf.float32, [None, 5, 7])),
-      Shard(2, _SIZES),
-    )
+    (decision,) = sunk.inferred.decisions.values()
     self.assertIsInstance(decision, Composite)
     self.assertEqual(
-      [shape.as_list() for shape in decision.exchanged], [[None, 5, 1]] * 2
+      [shape.as_list() for shape in decision.exchanged], [[_ROWS, 1]] * 2
     )
 
-  def test_an_unknown_rank_is_whole(self):
-    logits = lambda: tf.compat.v1.placeholder(tf.float32)  # noqa: E731
-    self.assertIsNone(
-      _decide(lambda: tf.raw_ops.Softmax(logits=logits()), Shard(1, (1, 1)))
+
+class SparseTest(parameterized.TestCase):
+  @parameterized.parameters((_sparse, np.int32), (_both_sparse, np.int64))
+  def test_second_derivatives(self, build, dtype):
+    sinking.check(
+      self,
+      build,
+      {"x": _LOGITS, "y": _NUMBERS.astype(dtype)},
+      {"x": _OVER_CLASSES},
+      unknown={"x": [0], "y": [0]},
+      order=2,
     )
+
+  def test_of_masked_logits(self):
+    """The class of a row is not masked; a part may be as a whole."""
+    logits = _LOGITS.copy()
+    logits[0, 3:] = -np.inf
+    logits[1, :3] = -np.inf
+    sunk = sinking.check(
+      self, _both_sparse, {"x": logits, "y": _NUMBERS}, {"x": _OVER_CLASSES}
+    )
+    self.assertFalse(np.isnan(sunk.gradients["x"]).any())
+
+  def test_a_class_that_is_masked_has_an_infinite_loss(self):
+    logits = _LOGITS[:2].copy()
+    logits[:, :3] = -np.inf
+    with tf.Graph().as_default():
+      sunk = sinking.check(
+        self,
+        lambda x, y: tf.math.is_inf(_sparse(x, y)),
+        {"x": logits, "y": _NUMBERS[:2]},
+        {"x": _OVER_CLASSES},
+      )
+    self.assertEqual(sunk.values[0].tolist(), [True, False])
+
+  @parameterized.parameters(-1, _CLASSES)
+  def test_a_label_of_no_class_is_an_error_as_on_one_device(self, label):
+    labels = np.array([0, label, 1, 2, 3, 4], np.int32)
+    for splits, message in (({}, "label value"), (_OVER_CLASSES, "indices")):
+      with (
+        self.subTest(message),
+        self.assertRaisesRegex(tf.errors.InvalidArgumentError, message),
+      ):
+        sinking.run(
+          _sparse, {"x": _LOGITS, "y": labels}, {"x": splits} if splits else {}
+        )
+
+  def test_no_device_has_all_logits(self):
+    """What leaves a part has one entry a row."""
+    sunk = sinking.check(
+      self,
+      _both_sparse,
+      {"x": _LOGITS, "y": _NUMBERS},
+      {"x": _OVER_CLASSES},
+    )
+    (decision,) = sunk.inferred.decisions.values()
+    self.assertIsInstance(decision, Composite)
+    self.assertEqual(decision.operands[1], Shifted((0, 3, 5)))
+    self.assertEqual(decision.outputs, (Replicate(), _OVER_CLASSES))
+    self.assertEqual(
+      [shape.as_list() for shape in decision.exchanged], [[_ROWS]] * 3
+    )
+
+
+class DenseTest(parameterized.TestCase):
+  @parameterized.parameters(_dense, _both_dense)
+  def test_second_derivatives(self, build):
+    """TensorFlow's are of labels that sum to one, also if these do not."""
+    halves = _LABELS * np.linspace(0, 2, _ROWS, dtype="f")[:, np.newaxis]
+    sinking.check(
+      self,
+      build,
+      {"x": _LOGITS, "y": halves},
+      {"x": _OVER_CLASSES, "y": _OVER_CLASSES},
+      unknown={"x": [0], "y": [0]},
+      order=2,
+    )
+
+  @parameterized.product(
+    shape=[(1, _CLASSES), (_ROWS, 1), (1, 1)],
+    split=[_OVER_CLASSES, _OVER_ROWS],
+  )
+  def test_labels_are_broadcast(self, shape, split):
+    labels = _LABELS[: shape[0], : shape[1]]
+    sinking.check(
+      self,
+      lambda x, y: tuple(map(tf.stop_gradient, _both_dense(x, y))),
+      {"x": _LOGITS, "y": labels},
+      {"x": split},
+      gathers=None,
+    )
+
+  def test_gradient_of_labels_of_an_unknown_number_of_rows(self):
+    sinking.check(
+      self,
+      lambda x, y: _both_dense(x, tf.stop_gradient(y)),
+      {"x": _LOGITS, "y": _LABELS[:1]},
+      {"x": _OVER_CLASSES},
+      unknown={"x": [0], "y": [0]},
+    )
+
+  def test_labels_of_another_size_are_not_taken(self):
+    build = lambda x: _both_dense(  # noqa: E731
+      x, _v1.placeholder(tf.float32, [None, None])
+    )
+    self.assertIsNone(_decide(build, [None, 7], _OVER_CLASSES, None))
+
+
+def _one_hot_smoothed(x, y):
+  labels = tf.one_hot(y, _CLASSES)
+  return _v1.losses.softmax_cross_entropy(labels, x, label_smoothing=0.1)
+
+
+def _of_log_softmax(x, y):
+  """As BERT's heads have it."""
+  labels = tf.one_hot(y, _CLASSES)
+  return -tf.reduce_sum(tf.nn.log_softmax(x) * labels, -1)
+
+
+_FUNCTIONS = (
+  (
+    "sparse",
+    lambda x, y: tf.nn.sparse_softmax_cross_entropy_with_logits(y, x),
+  ),
+  (
+    "sparse_losses",
+    lambda x, y: _v1.losses.sparse_softmax_cross_entropy(y, x),
+  ),
+  (
+    "dense",
+    lambda x, y: tf.nn.softmax_cross_entropy_with_logits(
+      tf.one_hot(y, _CLASSES), x
+    ),
+  ),
+  ("dense_losses", _one_hot_smoothed),
+  ("log_softmax", _of_log_softmax),
+)
+
+
+class PublicFunctionsTest(parameterized.TestCase):
+  """What is around the ops in public functions gathers nothing either."""
+
+  @parameterized.named_parameters(*_FUNCTIONS)
+  def test_of_rows_and_of_positions(self, function):
+    """[batch, classes], and [batch, positions, classes] in a language model."""
+    for rows in ((_ROWS,), (2, 3)):
+      sinking.check(
+        self,
+        function,
+        {"x": _LOGITS.reshape(*rows, _CLASSES), "y": _NUMBERS.reshape(rows)},
+        {"x": _OVER_CLASSES.at(len(rows))},
+        unknown=dict.fromkeys("xy", range(len(rows))),
+      )
 
 
 if __name__ == "__main__":
