@@ -214,14 +214,6 @@ _IMAGES = [
     for sizes in ([5, 8, 6, 2], [8, 6])
   ),
   _case(
-    "Conv2DBackpropInput of groups",
-    {9},
-    [9, 8, 6, 10],
-    (3, 3, 5, 12),
-    (9, 4, 3, 12),
-    **_CONV,
-  ),
-  _case(
     "Conv2DBackpropFilter",
     {5},
     (5, 8, 6, 2),
