@@ -3,7 +3,7 @@
 import os
 import sys
 
-from tests.benchmarks import asked_process
+from benchmarks import asked_process
 
 from absl.testing import absltest
 

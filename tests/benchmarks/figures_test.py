@@ -3,7 +3,7 @@
 import contextlib
 import io
 
-from tests.benchmarks import figures, page
+from benchmarks import figures, page
 
 from absl import flags
 from absl.testing import absltest, flagsaver
@@ -13,13 +13,13 @@ _PAGE = """\
 
 Written by hand.
 
-<!-- figures of one, written by //tests/benchmarks:all -->
+<!-- figures of one, written by //benchmarks:all -->
 old
 <!-- end of figures -->
 
 More by hand.
 
-<!-- figures of two, written by //tests/benchmarks:all -->
+<!-- figures of two, written by //benchmarks:all -->
 <!-- end of figures -->
 """
 

@@ -6,8 +6,8 @@ from unittest import mock
 
 # Before TensorFlow, as it installs compat.
 import estimator_mp  # noqa: F401
-from tests.benchmarks import graphs, mlp_sides, products
-from tests.benchmarks import mlp as mlp_lib
+from benchmarks import graphs, mlp_sides, products
+from benchmarks import mlp as mlp_lib
 
 import numpy as np
 from absl.testing import absltest

@@ -4,7 +4,7 @@ import collections
 import dataclasses
 from unittest import mock
 
-from tests.benchmarks import ordinary_models
+from benchmarks import ordinary_models
 from tests.estimator_mp import parts
 from tests.estimator_mp.ordinary import catalogue, comparison, registry
 

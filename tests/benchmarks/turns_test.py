@@ -5,7 +5,7 @@ import io
 
 # Before TensorFlow, as it installs compat.
 import estimator_mp
-from tests.benchmarks import turns
+from benchmarks import turns
 
 import tensorflow as tf
 from absl.testing import absltest

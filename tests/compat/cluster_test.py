@@ -9,6 +9,7 @@ import sys
 import time
 
 from estimator_mp.cluster import ports
+from tests import tiers
 from tests.compat import processes
 
 from absl.testing import absltest
@@ -65,6 +66,7 @@ class Task:
     self.process.wait()
 
 
+@tiers.slow
 class ClusterTest(absltest.TestCase):
   def start(self, cluster, kind, index, arguments):
     log = self.create_tempfile().full_path

@@ -1,6 +1,6 @@
 """docs/benchmarks.md has a block for the figures of each benchmark."""
 
-from tests.benchmarks import figures, page
+from benchmarks import figures, page
 from tests.docs import guides
 
 from absl.testing import absltest
@@ -8,7 +8,7 @@ from absl.testing import absltest
 
 class BenchmarksTest(absltest.TestCase):
   def test_each_section_has_a_block_without_a_fault(self):
-    """//tests/benchmarks:all writes it, and finds what is beyond its bound."""
+    """//benchmarks:all writes it, and finds what is beyond its bound."""
     text = guides.read("docs/benchmarks.md")
     sections = text.split("\n## ")[1:]
     self.assertNotEmpty(sections)

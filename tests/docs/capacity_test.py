@@ -9,6 +9,7 @@ import shlex
 from unittest import mock
 
 from estimator_mp.cli.sizing import capacity_flags
+from tests import tiers
 from tests.docs import guides
 
 from absl.testing import absltest
@@ -16,6 +17,7 @@ from absl.testing import absltest
 _GUIDE = "docs/capacity.md"
 
 
+@tiers.slow
 class GuideTest(absltest.TestCase):
   def _run(self, arguments):
     folder = self.create_tempdir().full_path

@@ -105,8 +105,6 @@ class ReadmeTest(guide_case.GuideCase):
     targets = set(re.findall(r"//([\w/]+):(\w+)", documents))
     self.assertNotEmpty(targets)
     for package, name in targets:
-      # tests/suite.bzl makes NAME_all beside NAME.
-      name = name.removesuffix("_all")
       self.assertIn(f'"{name}"', guides.read(f"{package}/BUILD"))
 
   def test_every_flag_of_the_train_command_exists(self):

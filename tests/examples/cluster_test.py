@@ -12,6 +12,7 @@ import sys
 import tempfile
 import unittest
 
+from tests import tiers
 from tests.estimator_mp.distributed import clusters
 
 from absl.testing import absltest
@@ -71,6 +72,7 @@ def _run(arguments, environment):
     return code, output.read()
 
 
+@tiers.slow
 class SlurmTest(absltest.TestCase):
   def setUp(self):
     super().setUp()
@@ -114,6 +116,7 @@ class SlurmTest(absltest.TestCase):
 
 
 @unittest.skipIf(importlib.util.find_spec("yaml") is None, "PyYAML is missing")
+@tiers.slow
 class KubernetesTest(absltest.TestCase):
   def test_its_command_trains(self):
     import yaml

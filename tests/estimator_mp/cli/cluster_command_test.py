@@ -5,6 +5,7 @@ import os
 import socket
 
 import estimator_mp  # noqa: F401
+from tests import tiers
 from tests.estimator_mp.distributed import clusters
 
 from absl.testing import absltest
@@ -12,6 +13,7 @@ from absl.testing import absltest
 _TRAIN = ("estimator_mp", "train")
 
 
+@tiers.slow
 class ClusterCommandTest(absltest.TestCase):
   def setUp(self):
     super().setUp()

@@ -14,6 +14,7 @@ import time
 
 import estimator_mp  # noqa: F401
 from estimator_mp.serving import export_stages
+from tests import tiers
 from tests.estimator_mp.distributed import clusters, namespaces
 from tests.estimator_mp.serving import chains, served_models
 
@@ -68,6 +69,7 @@ def _listening(process):
   return found
 
 
+@tiers.slow
 class OutsideTest(parameterized.TestCase):
   @classmethod
   def setUpClass(cls):

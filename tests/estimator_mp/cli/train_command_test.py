@@ -12,6 +12,8 @@ import subprocess
 import sys
 import termios
 
+from tests import tiers
+
 from absl.testing import absltest
 
 _COMMAND = (sys.executable, "-m", "estimator_mp", "train")
@@ -56,6 +58,7 @@ class _TrainCase(absltest.TestCase):
     )
 
 
+@tiers.slow
 class SignalTest(_TrainCase):
   def _interrupt(self, number: int, exit_code: int) -> int:
     """Sends a signal after five steps; returns the step that was saved."""
@@ -96,6 +99,7 @@ class SignalTest(_TrainCase):
     self.assertEqual(result["global_step"], step + 3)
 
 
+@tiers.slow
 class ClosedOutputTest(_TrainCase):
   """As in `train | head -1`: what was trained is saved, and said on stderr."""
 
@@ -145,6 +149,7 @@ def _own(errors: str) -> list[str]:
   return [x for x in errors.splitlines() if not re.match("WARNING|[IE]0", x)]
 
 
+@tiers.slow
 class TerminalTest(absltest.TestCase):
   def test_terminal_gets_a_bar(self):
     ours, theirs = pty.openpty()

@@ -10,6 +10,7 @@ import sys
 import time
 
 import estimator_mp  # noqa: F401
+from tests import tiers
 from tests.estimator_mp.distributed import recorded_program as program
 
 import numpy as np
@@ -34,6 +35,7 @@ def _pid_of_worker(index, model_dir):
   raise ValueError(f"worker {index} has no process")
 
 
+@tiers.slow
 class ElasticTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("killed", signal.SIGKILL, 600), ("stopped", signal.SIGSTOP, 5)

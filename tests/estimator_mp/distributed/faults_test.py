@@ -6,6 +6,7 @@ import signal
 import time
 
 import estimator_mp  # noqa: F401
+from tests import tiers
 from tests.estimator_mp.distributed import clusters
 from tests.estimator_mp.distributed import recorded_program as program
 
@@ -22,6 +23,7 @@ _RTOL = 1e-5
 _SECONDS = 600.0
 
 
+@tiers.slow
 class FaultsTest(absltest.TestCase):
   def _start(self, job, index):
     holds = {program.HOLDS: ",".join(map(str, _HOLDS))}

@@ -5,6 +5,7 @@ import subprocess
 import time
 
 import estimator_mp  # noqa: F401
+from tests import tiers
 from tests.estimator_mp.distributed import answering, clusters
 
 from absl.testing import absltest
@@ -14,6 +15,7 @@ _TASKS = (("chief", 0), ("worker", 0), ("worker", 1))
 _SECONDS = 200.0
 
 
+@tiers.slow
 class LostTest(absltest.TestCase):
   def test_the_chief_ends_and_the_other_worker_says_that_it_is_gone(self):
     made = clusters.make_cluster(chief=1, worker=2)

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 
+from tests import tiers
 from tests.estimator_mp.distributed import large_program
 
 import numpy as np
@@ -25,6 +26,7 @@ _FAILED = "|".join(
 )
 
 
+@tiers.slow
 class MemoryTest(absltest.TestCase):
   def _launch(self, num_tasks, mesh, *flags):
     """Trains in a local cluster; returns the exit code, and what it printed."""

@@ -9,6 +9,7 @@ import re
 import time
 
 import estimator_mp  # noqa: F401
+from tests import tiers
 from tests.estimator_mp.distributed import clusters, equal_runs, namespaces
 
 from absl.testing import absltest
@@ -30,6 +31,7 @@ def _sockets(group):
   return found
 
 
+@tiers.slow
 class NetworkNamespacesTest(equal_runs.EqualRunsCase):
   def test_three_machines_train_as_one(self):
     machines = self.enter_context(namespaces.machines(self, 3))

@@ -25,7 +25,7 @@ _STEPS = tiers.steps(2, 5)
 def _cases():
   """Yields each model with some meshes, and its inputs in turns.
 
-  All of them with all meshes are `//tests/benchmarks:ordinary_models`.
+  All of them with all meshes are `//benchmarks:ordinary_models`.
   """
   for number, (name, model) in enumerate(catalogue.MODELS.items()):
     if model.is_random:

@@ -1,6 +1,6 @@
 """Small models of tf.keras.applications learn what they learn by `fit`.
 
-`tests/benchmarks/keras_applications.py` does so for eleven of them.
+`benchmarks/keras_applications.py` does so for eleven of them.
 """
 
 import model_fns

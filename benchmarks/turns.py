@@ -4,7 +4,7 @@ import statistics
 import threading
 import time
 
-from tests.benchmarks import figures
+from benchmarks import figures
 
 import tensorflow as tf
 

@@ -1,7 +1,7 @@
 """Runs benchmarks, one after the other, and writes their tables into the page.
 
-  ./bazelw run //tests/benchmarks:all
-  ./bazelw run //tests/benchmarks:all -- --only=pipeline_throughput,peers
+  ./bazelw run //benchmarks:all
+  ./bazelw run //benchmarks:all -- --only=pipeline_throughput,peers
 
 Each runs in a process of its own, with its own defaults; what comes after a
 second `--` is for each of them: `-- --only=data_parallel -- --rounds=1`. The
@@ -15,7 +15,7 @@ import sys
 import tempfile
 import time
 
-from tests.benchmarks import figures, page
+from benchmarks import figures, page
 
 import tensorflow as tf
 from absl import app, flags
@@ -56,7 +56,7 @@ def _run(name: str, arguments: list[str]) -> list[figures.Figure] | None:
     paths = os.pathsep.join(path for path in sys.path if path)
     finished = subprocess.run(
       [
-        *(sys.executable, "-m", f"tests.benchmarks.{name}"),
+        *(sys.executable, "-m", f"benchmarks.{name}"),
         *(f"--json={path}", *arguments),
       ],
       env=os.environ | {"PYTHONPATH": paths},
@@ -71,7 +71,7 @@ def _run(name: str, arguments: list[str]) -> list[figures.Figure] | None:
 
 def _caption(name: str, arguments: list[str]) -> str:
   """Returns where and how a benchmark was run."""
-  command = f"./bazelw run //tests/benchmarks:{name}"
+  command = f"./bazelw run //benchmarks:{name}"
   if arguments:
     command += f" -- {' '.join(arguments)}"
   day = time.strftime("%Y-%m-%d")

@@ -5,7 +5,7 @@ Each is trained by the command, in a process of its own, one after the other:
 that of something plain that learned from the same data, and the time that it
 took. The bounds: better than plain, within five minutes on two cores.
 
-  ./bazelw run //tests/benchmarks:default_runs
+  ./bazelw run //benchmarks:default_runs
 """
 
 import os
@@ -14,9 +14,9 @@ import sys
 import tempfile
 import time
 
+from benchmarks import figures
 from estimator_mp.cli import run_record
 from model_fns.recipes import catalogue
-from tests.benchmarks import figures
 
 from absl import app, flags
 

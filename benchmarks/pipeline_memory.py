@@ -5,11 +5,11 @@ variables: of the plain model on one device, and of K stages with M
 micro-batches, each stage on its own device. A split backward pass is compared
 with a whole one where all stages have as many layers.
 
-  ./bazelw run //tests/benchmarks:pipeline_memory
+  ./bazelw run //benchmarks:pipeline_memory
 """
 
 import estimator_mp
-from tests.benchmarks import encoder, figures, graphs
+from benchmarks import encoder, figures, graphs
 
 import numpy as np
 import tensorflow as tf

@@ -10,7 +10,7 @@ for before the rest is done. The bound is how many times as fast the schedule is
 in simulation, where nothing else takes time. A measured value above it would be
 a mistake of the measurement.
 
-  ./bazelw run //tests/benchmarks:pipeline_schedules
+  ./bazelw run //benchmarks:pipeline_schedules
 """
 
 import contextlib
@@ -18,9 +18,9 @@ import statistics
 import time
 
 import estimator_mp
+from benchmarks import figures, graphs, turns
 from estimator_mp.config.schedules import orders
 from estimator_mp.pipeline import simulation
-from tests.benchmarks import figures, graphs, turns
 
 import numpy as np
 import tensorflow as tf

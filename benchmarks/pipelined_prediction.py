@@ -6,7 +6,7 @@ work at the same time, and not how fast a core is. Without micro-batches each
 stage sleeps as long for the whole batch, one stage after the other. Both are
 measured in turns.
 
-  ./bazelw run //tests/benchmarks:pipelined_prediction
+  ./bazelw run //benchmarks:pipelined_prediction
 """
 
 import functools
@@ -14,7 +14,7 @@ import statistics
 import time
 
 import estimator_mp
-from tests.benchmarks import figures, graphs
+from benchmarks import figures, graphs
 
 import numpy as np
 import tensorflow as tf

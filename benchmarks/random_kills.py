@@ -1,6 +1,6 @@
 """A run whose tasks are killed and stopped at random: its losses.
 
-    bazel run //tests/benchmarks:random_kills -- --kills=50 --seed=1
+    bazel run //benchmarks:random_kills -- --kills=50 --seed=1
 
 `//estimator_mp:launch` starts a chief, two workers and an evaluator, which
 train a small network on `stage:3`, and starts again what dies. The bound is a
@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from tests.benchmarks import figures
+from benchmarks import figures
 from tests.estimator_mp.distributed import recorded_program as program
 
 import numpy as np

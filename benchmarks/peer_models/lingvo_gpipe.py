@@ -11,8 +11,8 @@ none of them, so a module takes their place whose functions only raise.
 import sys
 import types
 
-from tests.benchmarks import asked_process
-from tests.benchmarks import mlp as mlp_lib
+from benchmarks import asked_process
+from benchmarks import mlp as mlp_lib
 
 import tensorflow as tf
 from absl import app, flags

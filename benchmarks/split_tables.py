@@ -17,7 +17,7 @@ with a hundred thousand; and not longer than one with partitions. On a machine
 that does other work as well, look at the ratio of CPU time, which waits for
 nobody.
 
-  ./bazelw run //tests/benchmarks:split_tables
+  ./bazelw run //benchmarks:split_tables
 """
 
 import contextlib
@@ -27,7 +27,7 @@ import tempfile
 import time
 
 import estimator_mp
-from tests.benchmarks import figures, turns
+from benchmarks import figures, turns
 
 import numpy as np
 import tensorflow as tf

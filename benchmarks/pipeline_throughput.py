@@ -15,10 +15,10 @@ turns, on all cores at once; on one core for what has one thread. The bubble of
 a schedule is no bound here: CPU devices share their cores, so that the only
 stage that works, works on both.
 
-  ./bazelw run //tests/benchmarks:pipeline_throughput
-  ./bazelw run //tests/benchmarks:pipeline_throughput -- --micro_batches=16
+  ./bazelw run //benchmarks:pipeline_throughput
+  ./bazelw run //benchmarks:pipeline_throughput -- --micro_batches=16
 
-`//tests/benchmarks:peers` has other systems in turns with these.
+`//benchmarks:peers` has other systems in turns with these.
 """
 
 import contextlib
@@ -27,8 +27,8 @@ import os
 import statistics
 from collections.abc import Callable
 
-from tests.benchmarks import figures, mlp_sides, products, turns
-from tests.benchmarks import mlp as mlp_lib
+from benchmarks import figures, mlp_sides, products, turns
+from benchmarks import mlp as mlp_lib
 
 import tensorflow as tf
 from absl import app, flags

@@ -16,7 +16,7 @@ wait for nobody: if a step takes longer than its CPU time, the cores were taken.
 That all do the same is checked: where matrices were multiplied, by the graphs
 that the devices executed, and that the losses of all steps are the same.
 
-  ./bazelw run //tests/benchmarks:data_parallel
+  ./bazelw run //benchmarks:data_parallel
 
 Options of `ShardingConfig` for replicas are flags, such as `--variables`, and
 so are two devices: `--devices=gpu:0,gpu:1`.
@@ -31,8 +31,8 @@ import time
 from collections.abc import Callable
 
 import estimator_mp
+from benchmarks import figures, turns
 from estimator_mp import toolbox
-from tests.benchmarks import figures, turns
 
 import numpy as np
 import tensorflow as tf

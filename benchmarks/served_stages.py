@@ -4,7 +4,7 @@ Each of K stages sleeps, so that any number of cores will do. The bound: M
 requests take at least (M + K - 1) sleeps, and should take at most 1.15 times
 that.
 
-    bazel run //tests/benchmarks:served_stages
+    bazel run //benchmarks:served_stages
 
 The sleep is an op of the SavedModel, that of `tf.data`'s SleepDataset, so that
 what is measured is the chain as it is, with no hook.
@@ -16,8 +16,8 @@ import tempfile
 import time
 
 import estimator_mp
+from benchmarks import figures
 from estimator_mp import toolbox
-from tests.benchmarks import figures
 
 import numpy as np
 import tensorflow as tf

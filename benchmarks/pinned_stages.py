@@ -11,8 +11,8 @@ same model and batches:
 The bound of two stages with M micro-batches is 2 M / (M + 1), and what the two
 independent processes reach.
 
-  ./bazelw run //tests/benchmarks:pinned_stages
-  ./bazelw run //tests/benchmarks:pinned_stages -- --trace_dir=trace
+  ./bazelw run //benchmarks:pinned_stages
+  ./bazelw run //benchmarks:pinned_stages -- --trace_dir=trace
 """
 
 import json
@@ -23,9 +23,9 @@ import sys
 import tempfile
 import time
 
+from benchmarks import figures
 from estimator_mp.config.schedules import orders
 from estimator_mp.pipeline import simulation
-from tests.benchmarks import figures
 
 from absl import app, flags
 
@@ -129,7 +129,7 @@ class _Process:
       [
         sys.executable,
         "-m",
-        "tests.benchmarks.pinned_stages",
+        "benchmarks.pinned_stages",
         *sys.argv[1:],
         f"--core={core}",
         f"--model_dir={model_dir}",

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 
 _MARK = "answer "
-_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", ".."))
+_ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), ".."))
 
 
 class AskedProcess:

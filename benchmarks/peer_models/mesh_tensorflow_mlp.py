@@ -9,8 +9,8 @@ Mesh TensorFlow imports `tf.estimator`, which TensorFlow 2.16 and later have by
 """
 
 import compat
-from tests.benchmarks import asked_process
-from tests.benchmarks import mlp as mlp_lib
+from benchmarks import asked_process
+from benchmarks import mlp as mlp_lib
 
 compat.install()
 

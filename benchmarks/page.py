@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Sequence
 
-from tests.benchmarks import figures
+from benchmarks import figures
 
 _END = "<!-- end of figures -->"
 _HEAD = """\
@@ -18,7 +18,7 @@ _HEAD = """\
 
 
 def _begin(name: str) -> str:
-  return f"<!-- figures of {name}, written by //tests/benchmarks:all -->"
+  return f"<!-- figures of {name}, written by //benchmarks:all -->"
 
 
 def _pattern(name: str) -> re.Pattern[str]:

@@ -8,7 +8,7 @@ import itertools
 import time
 from collections.abc import Sequence
 
-from tests.benchmarks import mlp as mlp_lib
+from benchmarks import mlp as mlp_lib
 
 import tensorflow as tf
 

@@ -11,15 +11,15 @@ this project runs on, each in a process of its own, in an environment that
 All sides of `pipeline_throughput`, and these, take turns, with the same
 weights, the same batch and as many threads, and their first losses are equal.
 
-  ./bazelw run //tests/benchmarks:peers
+  ./bazelw run //benchmarks:peers
 """
 
 import contextlib
 import os
 
-from tests.benchmarks import asked_process, figures, mlp_sides
-from tests.benchmarks import mlp as mlp_lib
-from tests.benchmarks import pipeline_throughput as throughput
+from benchmarks import asked_process, figures, mlp_sides
+from benchmarks import mlp as mlp_lib
+from benchmarks import pipeline_throughput as throughput
 
 import tensorflow as tf
 from absl import app, flags
@@ -32,7 +32,7 @@ _PYTHON = flags.DEFINE_string(
   None,
   "An interpreter that has them; without it the one that Bazel made.",
 )
-_FOLDER = "tests.benchmarks.peer_models."
+_FOLDER = "benchmarks.peer_models."
 _MODEL_AXIS = "model:{}"
 _MESH_TENSORFLOW = "Mesh TensorFlow"
 
@@ -45,7 +45,7 @@ def _python() -> str:
   if not os.path.exists(path):
     raise app.UsageError(
       "there is no environment with the peers; run this by ./bazelw run "
-      "//tests/benchmarks:peers, or name an interpreter with --peers_python"
+      "//benchmarks:peers, or name an interpreter with --peers_python"
     )
   return path
 

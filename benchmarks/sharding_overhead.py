@@ -8,7 +8,7 @@ Three ratios, each measured in one process with both sides in turns:
 
 The bound of the first two is 1: the same ops run. What lies above it is noise.
 
-    bazel run //tests/benchmarks:sharding_overhead
+    bazel run //benchmarks:sharding_overhead
 """
 
 import statistics
@@ -16,7 +16,7 @@ import tempfile
 import time
 
 import estimator_mp
-from tests.benchmarks import encoder, figures, turns
+from benchmarks import encoder, figures, turns
 
 import tensorflow as tf
 from absl import app, flags

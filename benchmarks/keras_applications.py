@@ -3,15 +3,15 @@
 For each of the models it prints the largest difference of the losses of ten
 steps, relative to the loss: of the plain model, and of the one on a mesh.
 
-  ./bazelw run //tests/benchmarks:keras_applications
-  ./bazelw run //tests/benchmarks:keras_applications -- --models=MobileNet
+  ./bazelw run //benchmarks:keras_applications
+  ./bazelw run //benchmarks:keras_applications -- --models=MobileNet
 """
 
 import logging
 import time
 
 import model_fns
-from tests.benchmarks import figures
+from benchmarks import figures
 from tests.model_fns.keras_models import applications, fits
 
 import numpy as np

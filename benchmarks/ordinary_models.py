@@ -13,8 +13,8 @@ line says what came of it:
 - crash: any other error;
 - unstable: two plain runs differ, or one fails. That is a fault of the model.
 
-  ./bazelw run //tests/benchmarks:ordinary_models
-  ./bazelw run //tests/benchmarks:ordinary_models -- --models='^cox$|dice' \
+  ./bazelw run //benchmarks:ordinary_models
+  ./bazelw run //benchmarks:ordinary_models -- --models='^cox$|dice' \
       --meshes='stage:2*4 data:2' --input=open
 """
 
@@ -25,7 +25,7 @@ import warnings
 from collections.abc import Iterator, Mapping
 
 import estimator_mp
-from tests.benchmarks import figures
+from benchmarks import figures
 from tests.estimator_mp.ordinary import catalogue, comparison, registry
 
 import tensorflow as tf

@@ -6,7 +6,7 @@ takes less than 20 seconds, and its process less than 2 GB, with 16
 micro-batches as ops, and with 256 as calls of functions; and a BERT of six
 layers on `model:4` takes at most 2.5 times the CPU time of the plain model_fn.
 
-    bazel run //tests/benchmarks:pipeline_build
+    bazel run //benchmarks:pipeline_build
 """
 
 import concurrent.futures
@@ -19,7 +19,7 @@ import statistics
 import time
 
 import estimator_mp
-from tests.benchmarks import encoder, figures
+from benchmarks import encoder, figures
 from tests.estimator_mp.equality import bert
 
 import tensorflow as tf

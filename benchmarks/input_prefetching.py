@@ -10,16 +10,16 @@ the time of taking it whole subtracted,
 Then steps of an MLP of two stages, in turns with `prefetch_inputs` and without.
 Times are the least of many, as other programs of the machine only add to them.
 
-  ./bazelw run //tests/benchmarks:input_prefetching
+  ./bazelw run //benchmarks:input_prefetching
 """
 
 import tempfile
 import time
 
 import estimator_mp
+from benchmarks import figures, mlp_sides, turns
+from benchmarks import mlp as mlp_lib
 from estimator_mp.capture import micro_batches
-from tests.benchmarks import figures, mlp_sides, turns
-from tests.benchmarks import mlp as mlp_lib
 
 import tensorflow as tf
 from absl import app, flags

@@ -3,8 +3,8 @@
 import contextlib
 
 import estimator_mp
-from tests.benchmarks import graphs
-from tests.benchmarks import mlp as mlp_lib
+from benchmarks import graphs
+from benchmarks import mlp as mlp_lib
 
 import tensorflow as tf
 
