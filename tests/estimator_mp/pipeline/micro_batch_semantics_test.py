@@ -110,6 +110,61 @@ class BatchNormTest(parameterized.TestCase):
       np.testing.assert_allclose(step.variables[name], expected, rtol=1e-5)
 
 
+_IMAGES = np.random.RandomState(1).randn(24, 2, 3, 4).astype(np.float32)
+
+
+def _fused(is_first=False, factor=None, dtype=tf.float32, offset=None):
+  """Returns a model of a fused batch normalization that keeps its moments.
+
+  Args:
+    is_first: Whether channels are the first dimension of an example.
+    factor: How much of the old moments the new ones replace.
+    dtype: That of the images.
+    offset: What is added to these; by default a weight.
+  """
+
+  def model_fn(features, labels, mode):
+    moved = parts.weight("bias", [2, 3, 4]) if offset is None else offset
+    x = tf.cast(features + moved, dtype)
+    scale, shift = (parts.weight(name, [4]) for name in ("scale", "shift"))
+    moments = [parts.state(name, [4]) for name in _MOVING]
+    options = {"data_format": "NHWC"}
+    if is_first:
+      options, x = {"data_format": "NCHW"}, tf.transpose(x, [0, 3, 1, 2])
+    if factor is not None:
+      options |= dict(zip(("mean", "variance"), moments, strict=True))
+      options["exponential_avg_factor"] = factor
+    y, *new = v1.nn.fused_batch_norm(x, scale + 1.0, shift, **options)
+    if is_first:
+      y = tf.transpose(y, [0, 2, 3, 1])
+    labels = tf.cast(labels, tf.float32)[:, :, tf.newaxis, tf.newaxis]
+    loss = tf.reduce_mean(tf.square(tf.cast(y, tf.float32) - 3.0 + labels))
+    updates = [x.assign(y) for x, y in zip(moments, new, strict=True)]
+    with tf.control_dependencies(updates):
+      return parts.spec(mode, loss)
+
+  return model_fn
+
+
+class WholeBatchNormTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    # A mean that is large beside the deviations shows how they are computed.
+    ("far_from_zero", {"offset": 300.0}, {}, 1e-3),
+    ("half", {"dtype": tf.float16}, {}, 3e-3),
+    ("of_moving_moments", {"factor": 0.25}, {}),
+    # The plain op exists for GPUs only; slices have no such op.
+    ("channels_first", {}, {"is_first": True}),
+  )
+  def test_slices_exchange_moments(self, fields, of_sharded, rtol=1e-4):
+    """Also if there are more slices than examples."""
+    batch = (_IMAGES, zoo.LABELS[:24])
+    plain = programs.Program(_fused(**fields), None, batch)
+    config = _config("data:2", 2)
+    program = programs.Program(_fused(**fields, **of_sharded), config, batch)
+    batches = [programs.examples(batch, 0, size) for size in (24, 22, 3)]
+    programs.assert_same_steps(self, plain, program, batches, rtol)
+
+
 @tiers.newest_only
 class DropoutTest(parameterized.TestCase):
   def _run(self, mesh="stage:3", seed=11, **fields):
