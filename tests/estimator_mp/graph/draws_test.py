@@ -153,10 +153,12 @@ def _masks(graph):
   return [graph.get_tensor_by_name(f"{n}:0") for n in found or ["mask"]]
 
 
-def _program(drop, mesh="stage:2", count=4, is_static=False, **fields):
+def _program(drop, mesh="stage:2", count=4, is_static=False, seed=11, **fields):
   config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count, **fields)
   model_fn = functools.partial(_model, drop)
-  return programs.Program(model_fn, config, _BATCH, is_static=is_static)
+  return programs.Program(
+    model_fn, config, _BATCH, is_static=is_static, seed=seed
+  )
 
 
 def _step(program):
@@ -213,6 +215,15 @@ class MasksTest(parameterized.TestCase):
       self.assertBetween((mask == 0).mean(), 0.1, 0.9)
       for j in range(i):
         self.assertTrue((mask != masks[j]).any(), (i, j))
+
+  def test_another_seed_draws_others(self):
+    drop = _nested_functions
+    masks, again, others = (
+      np.array(_step(_program(drop, seed=seed)).fetched)
+      for seed in (11, 11, 12)
+    )
+    np.testing.assert_array_equal(again, masks)
+    self.assertTrue((others != masks).any())
 
   def test_all_at_once(self):
     """As the plain model draws them."""
