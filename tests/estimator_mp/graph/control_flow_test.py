@@ -18,12 +18,6 @@ class ControlFlowTest(absltest.TestCase):
     found = control_flow.ops_in_branches(graph.get_operations())
     return {op.name for op in found}
 
-  def test_a_graph_without_branches(self):
-    with tf.Graph().as_default() as graph:
-      tf.negative(tf.constant(1.0))
-    self.assertEmpty(self._in_branches(graph))
-    self.assertEmpty(control_flow.ops_in_loops(graph.get_operations()))
-
   def test_a_branch_ends_where_both_come_together(self):
     with tf.Graph().as_default() as graph:
       x = v1.placeholder(tf.float32, [], "x")
@@ -50,18 +44,6 @@ class ControlFlowTest(absltest.TestCase):
     ]
     self.assertNotEmpty(products)
     self.assertContainsSubset(products, self._in_branches(graph))
-
-  def test_what_waits_in_a_branch_for_what_is_outside(self):
-    with tf.Graph().as_default() as graph:
-      x = v1.placeholder(tf.float32, [], "x")
-      before = tf.exp(x, name="before")
-
-      def then():
-        with tf.control_dependencies([before]):
-          return tf.negative(x, name="then")
-
-      v1.cond(x > 0.0, then, lambda: x)
-    self.assertNotIn("before", self._in_branches(graph))
 
   def test_loops_have_both_their_ends(self):
     with tf.Graph().as_default() as graph:

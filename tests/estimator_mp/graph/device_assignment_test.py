@@ -70,29 +70,6 @@ class DeviceAssignmentTest(absltest.TestCase):
     self.assertEqual(both.device, _CPU_0)
     self.assertEqual(groups, [["far"], ["far", "placeless"]])
 
-  def test_stages_of_devices(self):
-    ops = []
-    for device in (_CPU_0, "/cpu:1", "/job:worker", None, _GPU_1):
-      with v1.device(device):
-        ops.append(tf.constant(1.0).op)
-    found = device_assignment.stages_of_devices(ops, [[_CPU_0], [_CPU_1]])
-    self.assertEqual(found, {ops[0]: 0, ops[1]: 1})
-
-  def test_a_stage_has_ops_on_all_devices_of_its_model_axis(self):
-    ops = []
-    for device in (_CPU_1, _CPU_0, "/cpu:3", "/cpu:2", "/cpu:4"):
-      with v1.device(device):
-        ops.append(tf.constant(1.0).op)
-    devices = [[_CPU_0, "/device:CPU:2"], [_CPU_1, "/device:CPU:3"]]
-    found = device_assignment.stages_of_devices(ops, devices)
-    self.assertEqual(found, {ops[0]: 1, ops[1]: 0, ops[2]: 1, ops[3]: 0})
-
-  def test_a_device_of_several_stages_says_none(self):
-    with v1.device(_CPU_0):
-      op = tf.constant(1.0).op
-    devices = [[_CPU_0], [_CPU_1], [_CPU_0]]
-    self.assertEmpty(device_assignment.stages_of_devices([op], devices))
-
 
 if __name__ == "__main__":
   absltest.main()

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-import itertools
 
 import estimator_mp
 from tests import tiers
@@ -154,13 +153,16 @@ def _masks(graph):
   return [graph.get_tensor_by_name(f"{n}:0") for n in found or ["mask"]]
 
 
-def _step(drop, mesh, count, is_static=False, seed=11, **fields):
-  """Returns a step, with its masks, and the sum of kernels' gradients."""
+def _program(drop, mesh="stage:2", count=4, is_static=False, seed=11, **fields):
   config = estimator_mp.ShardingConfig(mesh, num_micro_batches=count, **fields)
   model_fn = functools.partial(_model, drop)
-  program = programs.Program(
+  return programs.Program(
     model_fn, config, _BATCH, is_static=is_static, seed=seed
   )
+
+
+def _step(program):
+  """Returns a step, with the masks of all micro-batches."""
   step = program.step(_BATCH, _masks(program.graph))
   if len(step.fetched) == 1:  # Drawn once, for the whole batch.
     masks = np.split(step.fetched[0], 4)
@@ -168,72 +170,44 @@ def _step(drop, mesh, count, is_static=False, seed=11, **fields):
   return step
 
 
-# What draws as two stages do.
-_OTHERS = {
-  "recomputed": {
-    "mesh": "stage:1",
-    "count": 4,
-    "recompute": "always",
-    "schedule": "gpipe",
-  },
-  "replicas": {"mesh": "data:2", "count": 2},
-}
+# Where draws are, and whether in control flow of TensorFlow 1.
+_CASES = [
+  *((name, drop, False) for name, drop in _EVERYWHERE.items()),
+  ("v1_cond", _cond, True),
+  ("v1_loop", _loop, True),
+  ("v1_map", _map, True),
+]
 
 
 class MasksTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    tiers.sample(
-      [
-        (f"{name}_{other}", drop, other)
-        for (name, drop), other in zip(
-          _EVERYWHERE.items(), itertools.cycle(_OTHERS), strict=False
-        )
-      ]
-    )
+    (name, drop, is_v1, number % 3 == 1)
+    for number, (name, drop, is_v1) in tiers.sample(enumerate(_CASES))
   )
-  def test_differ_and_follow_from_the_seed(self, drop, other):
-    masks = _step(drop, "stage:2", 4).fetched
+  def test_differ_and_follow_from_the_seed(self, drop, is_v1, is_static):
+    """The plain model with these masks as a feature gives the same step."""
+    if is_v1:
+      v1.disable_control_flow_v2()
+      self.addCleanup(v1.enable_control_flow_v2)
+    program = _program(drop, is_static=is_static, recompute="always")
+    start = program.variables()
+    step = _step(program)
+    masks = step.fetched
     self._check_masks(masks)
-    others = _step(drop, **_OTHERS[other]).fetched
-    self._check_masks(others)
+    others = _step(_program(drop, "data:2", 2, is_static)).fetched
     np.testing.assert_array_equal(others, masks)
+    features = _BATCH[0] | {"mask": np.concatenate(masks)}
 
-  @parameterized.named_parameters(tiers.sample([*_EVERYWHERE.items()][::3]))
-  def test_where_the_graph_knows_the_batch(self, drop):
-    self._check_masks(_step(drop, "stage:2", 4, is_static=True).fetched)
+    def model_fn(features, labels, mode):
+      return _model(lambda _: features["mask"], features, labels, mode)
 
-  def test_all_at_once(self):
-    """As the plain model draws them."""
-    plain = programs.Program(
-      functools.partial(_model, _stateless), None, _BATCH
+    plain = programs.Program(model_fn, None, (features, _BATCH[1]))
+    plain.load({name: start[name] for name in plain.variables()})
+    expected = plain.step((features, _BATCH[1]))
+    np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
+    programs.assert_same_gradients(
+      self, step.gradients, expected.gradients, [], rtol=1e-5
     )
-    expected = plain.step(_BATCH, [plain.graph.get_tensor_by_name("mask:0")])
-    masks = _step(_stateless, "stage:2", 4, draws="whole").fetched
-    np.testing.assert_array_equal(np.concatenate(masks), expected.fetched[0])
-
-  def test_a_tensor_fetched_by_name_is_the_plain_ops(self):
-    """So it has the plain model's numbers, and not those of the slices."""
-    model_fn = functools.partial(_model, _stateless)
-    plain = programs.Program(model_fn, None, _BATCH)
-    config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=4)
-    sharded = programs.Program(model_fn, config, _BATCH)
-    expected = plain.step(_BATCH, "mask:0").fetched
-    fetched = [sharded.graph.get_tensor_by_name("mask:0")]
-    fetched += _masks(sharded.graph)
-    found, *slices = sharded.step(_BATCH, fetched).fetched
-    np.testing.assert_array_equal(found, expected)
-    self.assertTrue((np.concatenate(slices) != expected).any())
-
-  @parameterized.named_parameters(
-    tiers.sample([("cond", _cond), ("loop", _loop), ("map", _map)])
-  )
-  def test_v1_control_flow(self, drop):
-    v1.disable_control_flow_v2()
-    self.addCleanup(v1.enable_control_flow_v2)
-    masks = _step(drop, "stage:2", 4).fetched
-    self._check_masks(masks)
-    others = _step(drop, "data:2", 2, recompute="always").fetched
-    np.testing.assert_array_equal(others, masks)
 
   def _check_masks(self, masks):
     self.assertLen(masks, 4)
@@ -242,44 +216,35 @@ class MasksTest(parameterized.TestCase):
       for j in range(i):
         self.assertTrue((mask != masks[j]).any(), (i, j))
 
-
-class GradientsTest(parameterized.TestCase):
-  @tiers.newest_only
-  @parameterized.named_parameters(
-    (name, _EVERYWHERE[name])
-    for name in tiers.sample(
-      (
-        "nested_functions",
-        "shared_cond",
-        "loop_in_a_function",
-        "stateless",
-        "stateless_in_a_loop",
-        "generator",
-        "v1_function",
-      )
+  def test_another_seed_draws_others(self):
+    drop = _nested_functions
+    masks, again, others = (
+      np.array(_step(_program(drop, seed=seed)).fetched)
+      for seed in (11, 11, 12)
     )
-  )
-  def test_use_the_masks_of_the_forward_pass(self, drop):
-    """The plain model with these masks as a feature gives the same step."""
-    config = estimator_mp.ShardingConfig(
-      "stage:2", num_micro_batches=4, recompute="always"
-    )
-    program = programs.Program(functools.partial(_model, drop), config, _BATCH)
-    start = program.variables()
-    step = program.step(_BATCH, _masks(program.graph))
-    masks = np.concatenate(step.fetched)
-    batch = (_BATCH[0] | {"mask": masks}, _BATCH[1])
+    np.testing.assert_array_equal(again, masks)
+    self.assertTrue((others != masks).any())
 
-    def model_fn(features, labels, mode):
-      return _model(lambda _: features["mask"], features, labels, mode)
-
-    plain = programs.Program(model_fn, None, batch)
-    plain.load({name: start[name] for name in plain.variables()})
-    expected = plain.step(batch)
-    np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
-    programs.assert_same_gradients(
-      self, step.gradients, expected.gradients, [], rtol=1e-5
+  def test_all_at_once(self):
+    """As the plain model draws them."""
+    plain = programs.Program(
+      functools.partial(_model, _stateless), None, _BATCH
     )
+    expected = plain.step(_BATCH, "mask:0").fetched
+    masks = _step(_program(_stateless, draws="whole")).fetched
+    np.testing.assert_array_equal(np.concatenate(masks), expected)
+
+  def test_a_tensor_fetched_by_name_is_the_plain_ops(self):
+    """So it has the plain model's numbers, and not those of the slices."""
+    model_fn = functools.partial(_model, _stateless)
+    plain = programs.Program(model_fn, None, _BATCH)
+    sharded = _program(_stateless)
+    expected = plain.step(_BATCH, "mask:0").fetched
+    fetched = [sharded.graph.get_tensor_by_name("mask:0")]
+    fetched += _masks(sharded.graph)
+    found, *slices = sharded.step(_BATCH, fetched).fetched
+    np.testing.assert_array_equal(found, expected)
+    self.assertTrue((np.concatenate(slices) != expected).any())
 
   @parameterized.named_parameters(("kept", "never"), ("recomputed", "always"))
   def test_pooling_that_chooses_its_rows_once(self, recompute):
@@ -323,12 +288,12 @@ class OneMicroBatchTest(parameterized.TestCase):
   )
   def test_draws_what_the_plain_model_does(self, drop):
     model_fn = functools.partial(_model, drop)
-    config = estimator_mp.ShardingConfig("stage:2")
     steps = [
-      (program := programs.Program(model_fn, c, _BATCH)).step(
-        _BATCH, _masks(program.graph)
+      program.step(_BATCH, _masks(program.graph))
+      for program in (
+        programs.Program(model_fn, None, _BATCH),
+        _program(drop, count=1),
       )
-      for c in (None, config)
     ]
     np.testing.assert_array_equal(steps[0].fetched, steps[1].fetched)
     self.assertEqual(steps[0].loss, steps[1].loss)

@@ -1,14 +1,13 @@
 """Evaluation and prediction in micro-batches are the plain model's."""
 
 import inspect
-import os
 import threading
 
 import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.plan import sharding_plan
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import programs, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -25,19 +24,22 @@ _BATCH = (zoo.FEATURES, zoo.LABELS)
 class _Graph:
   """A graph that does not train, in a session of its own."""
 
-  def __init__(self, model_fn, config, mode, params=None, size=None):
+  def __init__(
+    self, model_fn, config, mode, params=None, size=None, batch=_BATCH
+  ):
     run_config = tf.estimator.RunConfig(tf_random_seed=7)
     if config is not None:
       run_config = estimator_mp.run_config(config, tf_random_seed=7)
       model_fn = estimator_mp.shard_model_fn(model_fn, config)
     arguments = {"mode": mode, "params": params, "config": run_config}
     takes = inspect.signature(model_fn).parameters
+    self._batch = batch
     with tf.Graph().as_default() as self.graph:
       tf.keras.utils.set_random_seed(11)
       v1.set_random_seed(7)
       v1.train.create_global_step()
       self._inputs = tf.nest.map_structure(
-        lambda x: v1.placeholder(x.dtype, (size, *x.shape[1:])), _BATCH
+        lambda x: v1.placeholder(x.dtype, (size, *x.shape[1:])), batch
       )
       features, labels = self._inputs
       self._spec = model_fn(
@@ -56,7 +58,7 @@ class _Graph:
 
   def run(self, size):
     """Returns what the first examples give: loss and metrics, too."""
-    pieces = tf.nest.map_structure(lambda x: x[:size], _BATCH)
+    pieces = programs.examples(self._batch, 0, size)
     inputs = (tf.nest.flatten(x) for x in (self._inputs, pieces))
     feed = dict(zip(*inputs, strict=True))
     metrics = self._spec.eval_metric_ops or {}
@@ -69,13 +71,9 @@ class _Graph:
     return values
 
   @property
-  def op_types(self):
-    """The types of what each micro-batch has of its own."""
-    return {
-      op.type
-      for op in self.graph.get_operations()
-      if op.name.startswith("micro_batch_1")
-    }
+  def segments(self):
+    """What the plan says of slices; None if there are none."""
+    return sharding_plan.get_plan(self.graph).segments
 
 
 def _net(features, units=(8, 8, 8, 8)):
@@ -193,7 +191,6 @@ class EqualityTest(parameterized.TestCase):
       [
         ("lstm_predict", "lstm", _PREDICT),
         ("transformer_eval", "transformer", _EVAL),
-        ("deepfm_predict", "deepfm", _PREDICT),
         ("canned_eval", "canned", _EVAL),
       ]
     )
@@ -216,11 +213,7 @@ class EqualityTest(parameterized.TestCase):
   def test_what_compares_examples(self, mode, static, sizes):
     """It is made once, of all examples, and so is what has a state."""
     found = self._check(compares_examples, mode, sizes, static)
-    self.assertEqual("MatMul" in found.op_types, static != 1)
-    self.assertNoCommonElements(
-      found.op_types,
-      ["Cumsum", "PyFunc", "Range", "RandomStandardNormal", "TopKV2", "Unique"],
-    )
+    self.assertEqual(found.segments.share_in_parts > 0.3, static != 1)
 
   @parameterized.named_parameters(
     tiers.sample(
@@ -232,10 +225,8 @@ class EqualityTest(parameterized.TestCase):
     )
   )
   def test_each_example_by_itself(self, mode, static, sizes):
-    found = self._check(by_example, mode, sizes, static)
-    self.assertContainsSubset(
-      ["ConcatV2", "Max", "MatMul", "Relu"], found.op_types
-    )
+    found = self._check(by_example, mode, sizes, static, fallback="error")
+    self.assertGreater(found.segments.share_in_parts, 0.95)
 
   @parameterized.named_parameters(
     tiers.sample(
@@ -295,48 +286,26 @@ class _Recorder:
     net = features["number"]
     for stage in range(2):
       with estimator_mp.stage(stage):
-        scale = v1.get_variable(f"scale_{stage}", [1], initializer=_ones)
+        scale = v1.get_variable(
+          f"scale_{stage}", [1], initializer=v1.ones_initializer()
+        )
         net = self.layer(net * scale, stage)
     return tf.estimator.EstimatorSpec(mode, predictions={"net": net})
 
 
-def _ones(shape, dtype=None, partition_info=None):
-  return tf.ones(shape, dtype)
-
-
-class OrderTest(parameterized.TestCase):
-  @parameterized.named_parameters(("1f1b", "1f1b"), ("gpipe", "gpipe"))
-  def test_stages_take_micro_batches_in_their_order(self, schedule):
+class OrderTest(absltest.TestCase):
+  def test_stages_take_micro_batches_in_their_order(self):
     recorder = _Recorder()
     config = estimator_mp.ShardingConfig(
-      "stage:2",
-      num_micro_batches=4,
-      schedule=schedule,
-      per_example=["^record_"],
+      "stage:2", num_micro_batches=4, per_example=["^record_"]
     )
-    estimator = tf.estimator.Estimator(
-      estimator_mp.shard_model_fn(recorder.model_fn, config),
-      model_dir=self.create_tempdir().full_path,
-      config=estimator_mp.run_config(config),
-    )
-    numbers = np.arange(12, dtype=np.float32).reshape([12, 1])
-    self._save(estimator)
-    found = estimator.predict(
-      lambda: tf.data.Dataset.from_tensor_slices({"number": numbers}).batch(12)
-    )
-    self.assertEqual([float(x["net"][0]) for x in found], list(range(12)))
+    numbers = np.arange(12, dtype=np.float32)[:, np.newaxis]
+    batch = ({"number": numbers}, numbers)
+    graph = _Graph(recorder.model_fn, config, _PREDICT, batch=batch)
+    found = graph.run(12)["predictions"]["net"]
+    np.testing.assert_array_equal(found, numbers)
     self.assertTrue(recorder.has_met, "a stage waited for the other's end")
     self.assertEqual(recorder.begun, [[0, 3, 6, 9]] * 2)
-
-  def _save(self, estimator):
-    """Saves a checkpoint of the model, whose training is of no interest."""
-    with tf.Graph().as_default(), v1.Session() as session:
-      v1.train.create_global_step()
-      for stage in range(2):
-        v1.get_variable(f"scale_{stage}", [1], initializer=_ones)
-      session.run(v1.global_variables_initializer())
-      path = os.path.join(estimator.model_dir, "model.ckpt")
-      v1.train.Saver().save(session, path, 0)
 
   def test_cells_are_planned(self):
     config = estimator_mp.ShardingConfig("stage:2", num_micro_batches=3)
@@ -354,7 +323,7 @@ class OrderTest(parameterized.TestCase):
       {"mesh": "stage:1", "num_micro_batches": 4},
     ):
       config = estimator_mp.ShardingConfig(**fields)
-      self.assertEmpty(_Graph(by_example, config, _PREDICT).op_types)
+      self.assertIsNone(_Graph(by_example, config, _PREDICT).segments)
 
 
 class ErrorsTest(absltest.TestCase):
@@ -368,29 +337,18 @@ class ErrorsTest(absltest.TestCase):
     config = estimator_mp.ShardingConfig(
       "stage:2", num_micro_batches=2, per_example=["^f$"]
     )
-    with self.assertRaises(ValueError) as caught:
+    with self.assertRaisesRegex(
+      ValueError, "names f, but f:0 has an unknown number .* x.set_shape"
+    ):
       _Graph(model_fn, config, _PREDICT)
-    self.assertEqual(
-      str(caught.exception),
-      "per_example names f, but f:0 has an unknown number of dimensions; set "
-      "its shape, such as x.set_shape([None, 8])",
-    )
 
   def test_options(self):
-    for value, message in (
-      (
-        "f",
-        "per_example='f' has the wrong type; give a list of strings",
-      ),
-      (
-        ["("],
-        "per_example has '(', which is not a valid regular expression: missing "
-        "), unterminated subpattern at position 0",
-      ),
+    for value, said in (
+      ("f", "per_example='f' has the wrong type; give a list of strings"),
+      (["("], r"per_example has '\(', which is not a valid regular expression"),
     ):
-      with self.assertRaises(ValueError) as caught:
+      with self.assertRaisesRegex(ValueError, said):
         estimator_mp.ShardingConfig("stage:2", per_example=value)
-      self.assertEqual(str(caught.exception), message)
 
 
 if __name__ == "__main__":

@@ -27,7 +27,6 @@ def _largest_constant(session, fetch):
 
 class ComputeInSessionTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("fill", lambda: tf.fill([_WIDTH, _WIDTH], 0.3), False),
     (
       "stateless",
       lambda: tf.random.stateless_normal([_WIDTH, _WIDTH], [3, 4]) * 0.1 + 1,
@@ -43,7 +42,6 @@ class ComputeInSessionTest(parameterized.TestCase):
       lambda: tf.broadcast_to(tf.range(_WIDTH), [_WIDTH, _WIDTH]),
       True,
     ),
-    ("tiled", lambda: tf.tile([[1.0, 2.0]], [_WIDTH, _WIDTH // 2]), True),
     ("identity", lambda: tf.eye(_WIDTH), True),
     (
       "computed_shape",
@@ -57,11 +55,10 @@ class ComputeInSessionTest(parameterized.TestCase):
     # The optimizer leaves graphs of three ops alone.
     config.graph_options.rewrite_options.min_graph_nodes = -1
     for in_session in (False, True):
-      with tf.Graph().as_default() as graph:
+      with tf.Graph().as_default():
         variable = v1.get_variable("weights", initializer=make())
         if in_session:
           initial_values.compute_in_session()
-        self.assertEqual("GuaranteeConst" in _types(graph), in_session)
         with v1.Session(config=config) as session:
           initialize = v1.global_variables_initializer()
           largest.append(_largest_constant(session, initialize))
@@ -69,14 +66,6 @@ class ComputeInSessionTest(parameterized.TestCase):
     self.assertEqual(largest[0] >= _LARGE, is_folded)
     self.assertLess(largest[1], _LARGE / 8)
     np.testing.assert_array_equal(*values)
-
-  def test_what_is_small_or_drawn_stays(self):
-    with tf.Graph().as_default() as graph:
-      v1.get_variable("bias", initializer=tf.constant([1.0, 2.0]) * 2)
-      v1.get_variable("drawn", initializer=tf.random.normal([_WIDTH, _WIDTH]))
-      v1.train.get_or_create_global_step()
-      initial_values.compute_in_session()
-      self.assertNotIn("GuaranteeConst", _types(graph))
 
   def test_a_branch_stays(self):
     with tf.Graph().as_default(), v1.Session() as session:
@@ -95,10 +84,6 @@ class ComputeInSessionTest(parameterized.TestCase):
       self.assertEqual(session.run(variable)[0, 0], 1.0)
 
 
-def _types(graph):
-  return {op.type for op in graph.get_operations()}
-
-
 def _model_fn(features, labels, mode):
   net = features
   for index in range(4):
@@ -110,7 +95,7 @@ def _model_fn(features, labels, mode):
 
 
 class ShardedTest(parameterized.TestCase):
-  @parameterized.parameters("stage:2", "data:2", "model:2", "stage:2,model:2")
+  @parameterized.parameters("data:2", "stage:2,model:2")
   def test_weights_and_slots(self, mesh):
     with tf.Graph().as_default():
       v1.set_random_seed(3)

@@ -29,7 +29,29 @@ def _found(*fetches):
   }
 
 
-_KINDS = (("handle", True), ("reference", False))
+def _ordered_already(step):
+  rate = tf.cast(step, tf.float64)
+  with tf.control_dependencies([rate]):
+    write = v1.assign(step, tf.cast(rate, tf.float32) + step)
+  with tf.control_dependencies([write]):
+    return write, rate, tf.cast(step, tf.float64)
+
+
+def _made_later(step):
+  write = v1.assign_add(step, 1.0)
+  return write, tf.cast(tf.identity(step), tf.float64)
+
+
+def _waiting(step):
+  """It comes late in the plain run, too."""
+  with tf.control_dependencies([tf.random.uniform([])]):
+    rate = tf.cast(step, tf.float64)
+  return v1.assign_add(step, 1.0), rate
+
+
+def _not_in_the_step(step):
+  tf.cast(step, tf.float64)
+  return (v1.assign_add(step, 1.0),)
 
 
 class FindTest(parameterized.TestCase):
@@ -37,7 +59,7 @@ class FindTest(parameterized.TestCase):
     super().setUp()
     self.enter_context(tf.Graph().as_default())
 
-  @parameterized.named_parameters(*_KINDS)
+  @parameterized.parameters(True, False)
   def test_beside_a_write(self, use_resource):
     step = _step(use_resource)
     rate = tf.cast(step, tf.float64, name="rate")
@@ -45,36 +67,13 @@ class FindTest(parameterized.TestCase):
     read = "rate/ReadVariableOp" if use_resource else "rate"
     self.assertEqual(_found(write.op, rate), {write.op.name: [read]})
 
-  @parameterized.named_parameters(*_KINDS)
-  def test_ordered_already(self, use_resource):
-    step = _step(use_resource)
-    rate = tf.cast(step, tf.float64)
-    with tf.control_dependencies([rate]):
-      write = v1.assign(step, tf.cast(rate, tf.float32) + step)
-    with tf.control_dependencies([write]):
-      after = tf.cast(step, tf.float64)
-    self.assertEmpty(_found(write.op, rate, after))
-
-  @parameterized.named_parameters(*_KINDS)
-  def test_made_later(self, use_resource):
-    step = _step(use_resource)
-    write = v1.assign_add(step, 1.0)
-    late = tf.cast(tf.identity(step), tf.float64)
-    self.assertEmpty(_found(write.op, late))
-
-  @parameterized.named_parameters(*_KINDS)
-  def test_that_waits_for_something(self, use_resource):
-    """It comes late in the plain run, too."""
-    step = _step(use_resource)
-    with tf.control_dependencies([tf.random.uniform([])]):
-      rate = tf.cast(step, tf.float64)
-    self.assertEmpty(_found(v1.assign_add(step, 1.0).op, rate))
-
-  @parameterized.named_parameters(*_KINDS)
-  def test_not_in_the_step(self, use_resource):
-    step = _step(use_resource)
-    tf.cast(step, tf.float64)
-    self.assertEmpty(_found(v1.assign_add(step, 1.0).op))
+  @parameterized.product(
+    make=[_ordered_already, _made_later, _waiting, _not_in_the_step],
+    use_resource=[True, False],
+  )
+  def test_nothing_to_order(self, make, use_resource):
+    write, *fetches = make(_step(use_resource))
+    self.assertEmpty(_found(write.op, *fetches))
 
   def test_on_another_device(self):
     """There a copy is read."""
@@ -107,7 +106,7 @@ class FindTest(parameterized.TestCase):
     (found,) = _found(write, rate).items()
     self.assertEqual(found[1], ["rate/ReadVariableOp"])
 
-  @parameterized.named_parameters(*_KINDS)
+  @parameterized.parameters(True, False)
   def test_optimizers(self, use_resource):
     """What TensorFlow's do is in order."""
     counter = v1.train.get_or_create_global_step()
