@@ -88,12 +88,9 @@ class LookUpTest(parameterized.TestCase):
       num_micro_batches=num_micro_batches,
     )
 
-  @parameterized.product(
-    look_up=[
-      table_models.in_branches,
-      table_models.in_branches_and_outside,
-    ],
-    by=["div", "mod"],
+  @parameterized.parameters(
+    (table_models.in_branches, "mod"),
+    (table_models.in_branches_and_outside, "div"),
   )
   def test_in_the_branches_of_a_cond(self, look_up, by):
     """Of TensorFlow 1: that of TensorFlow 2 is a function."""
@@ -160,6 +157,7 @@ class LookUpTest(parameterized.TestCase):
     ("columns", table_models.columns, {"bag_id_shared": 1, "word": 1}),
     ("lookup_sparse", table_models.lookup_sparse, {"table": 1}),
     ("nested", table_models.nested, {"table": 2}),
+    ("after_an_update", table_models.after_an_update, {"table": 2}),
   )
   def test_ids_are_exchanged_once_for_each_table(self, look_up, expected):
     """Lookups whose ids follow from rows of the table cannot wait for it."""
@@ -224,18 +222,6 @@ class HybridTest(parameterized.TestCase):
 
 class ByTurnsTest(parameterized.TestCase):
   """Tables whose row r is on device r % N."""
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("adam", lambda: v1.train.AdamOptimizer(0.1)),
-        ("momentum", lambda: v1.train.MomentumOptimizer(0.1, 0.9)),
-      ]
-    )
-  )
-  def test_optimizers(self, make_optimizer):
-    model_fn = table_models.make_model_fn(table_models.gather, make_optimizer)
-    table_models.check(self, model_fn, "model:3", (("table", "mod"),))
 
   def test_a_hook_loads_rows(self):
     """`Variable.load` writes all shards, though it is told of one variable."""
