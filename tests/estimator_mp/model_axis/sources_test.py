@@ -90,15 +90,13 @@ class SourcesTest(parameterized.TestCase):
     ),
   )
   def test_is_made_in_parts(self, build):
-    for sizes in tiers.thin(((1, 2, 3), (5, 1))):
-      with self.subTest(sizes=sizes):
-        found = sinking.check(
-          self,
-          lambda w, x: w * build(x) + build(x),
-          {"w": _floats(4, 6), "x": _floats(4, 2)},
-          {"w": Shard(1, sizes)},
-        )
-        self.assertEmpty(_slices(found))
+    found = sinking.check(
+      self,
+      lambda w, x: w * build(x) + build(x),
+      {"w": _floats(4, 6), "x": _floats(4, 2)},
+      {"w": Shard(1, (1, 2, 3))},
+    )
+    self.assertEmpty(_slices(found))
 
   @parameterized.named_parameters(
     ("inputs", lambda x: tf.tanh(x)),
