@@ -5,7 +5,7 @@ import collections
 import estimator_mp
 from estimator_mp.graph import traversal
 from tests import tiers
-from tests.estimator_mp import runs
+from tests.estimator_mp import runs, zoo
 from tests.estimator_mp.model_axis import table_models
 
 import numpy as np
@@ -387,26 +387,8 @@ class _ByHand(tf.compat.v1.train.Optimizer):
     super().__init__(False, "by_hand")
 
   def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-    updates = []
-    for gradient, variable in grads_and_vars:
-      m, v = (
-        v1.get_variable(
-          f"{variable.op.name}/{slot}",
-          variable.shape,
-          initializer=v1.zeros_initializer(),
-          trainable=False,
-        )
-        for slot in ("m", "v")
-      )
-      next_m = tf.multiply(0.9, m) + tf.multiply(0.1, gradient)
-      next_v = tf.multiply(0.99, v) + tf.multiply(0.01, tf.square(gradient))
-      step = next_m / (tf.sqrt(next_v) + 1e-3) + 0.01 * variable
-      updates += [
-        variable.assign(variable - 0.05 * step),
-        m.assign(next_m),
-        v.assign(next_v),
-      ]
-    return tf.group(*updates, v1.assign_add(global_step, 1))
+    update = zoo.adam_by_hand(grads_and_vars, 0.05)
+    return tf.group(update, v1.assign_add(global_step, 1))
 
 
 class UpdateTest(parameterized.TestCase):
