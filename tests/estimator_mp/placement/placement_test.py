@@ -139,40 +139,6 @@ class AutomaticTest(absltest.TestCase):
       cell = f"rnn_{i}/cell_{i}"
       self.assertEqual(found[f"{cell}/kernel"], found[f"{cell}/bias"])
 
-  def test_tied_weights_live_where_they_cost_least_traffic(self):
-    def model_fn(features, labels, mode):
-      table = v1.get_variable("table", [50, 16])
-      net = tf.gather(table, features["ids"][:, 0])
-      for i in range(4):
-        net = v1.layers.dense(net, 16, tf.nn.relu, name=f"d{i}")
-      logits = tf.matmul(net, table, transpose_b=True)
-      loss = tf.reduce_mean(
-        tf.nn.sparse_softmax_cross_entropy_with_logits(
-          labels=features["ids"][:, 1], logits=logits
-        )
-      )
-      return parts.spec(mode, loss)
-
-    _, graph = build(model_fn, estimator_mp.ShardingConfig("stage:2"))
-    # A batch of 25 rows of 16 costs less than the table of 50 rows of 16.
-    self.assertEqual(devices_of_variables(graph)["table"], "1")
-
-  def test_memory_moves_the_cut(self):
-    def model_fn(features, labels, mode):
-      net = v1.layers.dense(features["x"], 400, name="wide")
-      net = v1.layers.dense(net, 400, name="large")
-      for i in range(3):
-        net = v1.layers.dense(net, 4, name=f"small{i}")
-      loss = tf.reduce_mean(tf.square(net))
-      return parts.spec(mode, loss)
-
-    limit = 3_000_000  # "large" takes 4 x 640 kB, and activations.
-    _, graph = build(
-      model_fn, estimator_mp.ShardingConfig("stage:2", memory_limit=limit)
-    )
-    found = devices_of_variables(graph)
-    self.assertEqual((found["wide/kernel"], found["small2/kernel"]), ("0", "1"))
-
 
 def _penalized(norm, add_penalty=True):
   """Returns a model_fn of a table and layers, with a penalty on weights."""

@@ -400,21 +400,6 @@ def _averaged(features, labels, mode):
 class AveragesTest(parameterized.TestCase):
   """An average starts as its variable, by an `If` that only reads."""
 
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("micro_batches", "data:2", 3, {}),
-        ("sharded", "data:2,stage:2", 2, _SHARDED),
-      ]
-    )
-  )
-  def test_averages(self, mesh, num_micro_batches, fields):
-    config = _config(mesh, num_micro_batches, fields)
-    both = programs.plain_and_sharded(_averaged, config, _BATCH)
-    step = programs.assert_same_steps(self, *both, [_BATCH] * 5)
-    self.assertIn("last/ExponentialMovingAverage", step.variables)
-    programs.assert_equal_mirrors(self, both[1])
-
   @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_average_starts_alone(self, mesh, num_micro_batches, fields):
     """Replicas 0.6.0 copied the variable then, which had no value yet."""
