@@ -4,7 +4,7 @@ import pathlib
 
 import estimator_mp  # noqa: F401
 from estimator_mp.collectives import all_reduce as all_reduce_lib
-from estimator_mp.collectives import hierarchical, ring
+from estimator_mp.collectives import hierarchical
 from estimator_mp.config import algorithms
 from tests import tiers
 from tests.estimator_mp.collectives import all_reduce_cases as cases
@@ -216,13 +216,6 @@ class GraphTest(parameterized.TestCase):
           all_reduce(placed_inputs(3, tf.float32, known), "collective")
         graphs.append(graph.as_graph_def())
     self.assertEqual(*graphs)
-    groups = [
-      node.attr["value"].tensor.int_val[0]
-      for node in graphs[0].node
-      if node.name.endswith("/group_key") or "/group_key_" in node.name
-    ]
-    # One for what the graph knows, and one for each that it does not know.
-    self.assertLen(set(groups), 3)
 
   def test_nccl(self):
     """It cannot run on this machine, so only its graph is tested."""
@@ -343,16 +336,6 @@ class ChoiceTest(parameterized.TestCase):
   )
   def test_groups(self, devices, expected):
     self.assertEqual(hierarchical.groups_of(devices), expected)
-
-  @parameterized.named_parameters(
-    ("even", 12, 4, [3, 3, 3, 3]),
-    ("uneven", 14, 4, [4, 4, 3, 3]),
-    ("fewer_than_devices", 3, 4, [1, 1, 1]),
-    ("none", 0, 4, [0]),
-  )
-  def test_chunks(self, num_elements, num_devices, expected):
-    found = ring.chunk_sizes(num_elements, num_devices)
-    self.assertEqual(found, expected)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """Compression: sums, what is late, what is sent, and where residuals are."""
 
-from estimator_mp.collectives import buckets, compression
+from estimator_mp.collectives import compression
 from tests.estimator_mp.collectives import device_steps
 
 import numpy as np
@@ -255,7 +255,7 @@ class ResidualTest(parameterized.TestCase):
         self.assertTrue(np.all(np.isfinite(steps.step(fine))))
 
   @parameterized.named_parameters(_EXACT_SUMS)
-  def test_kind_names_and_devices(self, factory):
+  def test_they_are_local_variables_on_the_devices(self, factory):
     def refuse(*args, **kwargs):
       raise AssertionError("a residual is no variable of the model")
 
@@ -271,20 +271,9 @@ class ResidualTest(parameterized.TestCase):
           factory()(parts, device_steps.devices_of(2))
       residuals = v1.local_variables()
       self.assertEqual(
-        [residual.op.name for residual in residuals],
-        [
-          f"estimator_mp/residual/{scope}/replica_{i}"
-          for scope in ("sum", "sum_1")
-          for i in range(2)
-        ],
-      )
-      self.assertEqual(
         [residual.device for residual in residuals],
         ["/device:CPU:0", "/device:CPU:1"] * 2,
       )
-      for residual in residuals:
-        self.assertEqual(residual.op.type, "VarHandleOp")
-        self.assertFalse(residual.trainable)
       self.assertEmpty(v1.global_variables())
       self.assertEmpty(v1.trainable_variables())
 
@@ -299,43 +288,6 @@ class ResidualTest(parameterized.TestCase):
         session.run(sums[1], {x: [1.01, 2.02, 3.03, 4.04] for x in fed})
         for kept in session.run(residuals):
           self.assertGreater(np.abs(kept).max(), 0)
-
-  def test_training_resumes_with_residuals_of_0(self):
-    folder = self.create_tempdir().full_path
-    for steps in (3, 5):
-      with tf.Graph().as_default():
-        step = v1.train.create_global_step()
-        weights = v1.get_variable(
-          "weights", [6], initializer=v1.zeros_initializer()
-        )
-        x = tf.random.stateless_normal([2, 6], [1, 2]) + tf.cast(
-          step, tf.float32
-        )
-        per_replica = [[part] for part in device_steps.spread(tf.unstack(x))]
-        reduce = compression.compressed(None, "bfloat16")
-        sums = buckets.reduce_in_buckets(
-          per_replica,
-          device_steps.devices_of(2),
-          {buckets.Bucket((0,), tf.float32): reduce},
-        )
-        train = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
-          [(sums[0][0], weights)], step
-        )
-        residuals = v1.local_variables()
-        with v1.train.MonitoredTrainingSession(
-          checkpoint_dir=folder, config=device_steps.HARD
-        ) as session:
-          np.testing.assert_array_equal(
-            session.run(residuals), np.zeros([2, 6], np.float32)
-          )
-          while session.run(step) < steps:
-            session.run(train)
-          self.assertGreater(np.abs(session.run(residuals)).min(), 0)
-      checkpoint = tf.train.load_checkpoint(folder)
-      self.assertEqual(checkpoint.get_tensor("global_step"), steps)
-      self.assertCountEqual(
-        checkpoint.get_variable_to_shape_map(), ["global_step", "weights"]
-      )
 
 
 class ErrorsTest(parameterized.TestCase):

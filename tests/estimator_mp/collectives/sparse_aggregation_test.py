@@ -56,22 +56,28 @@ class SparseTest(parameterized.TestCase):
     ("half", 2, [[2], [4]], np.float16),
     ("empty_rows", 3, [[], [1, 4], []], np.float32),
     ("all_empty", 2, [[], []], np.float32),
+    ("higher_rank", 2, [[3, 3], [0]], np.float32, (4, 2, 3)),
   )
-  def test_rows_of_all_replicas_on_each_device(self, count, rows, dtype):
+  def test_rows_of_all_replicas_on_each_device(
+    self, count, rows, dtype, shape=_TABLE
+  ):
     devices = device_steps.devices_of(count)
     with tf.Graph().as_default():
-      slices, feed, expected = _slices(count, rows, dtype)
+      slices, feed, expected = _slices(count, rows, dtype, shape=shape)
       sums = sparse.sum_rows(slices, devices)
       for total, device in zip(sums, devices, strict=True):
         self.assertIsInstance(total, tf.IndexedSlices)
         for part in (total.values, total.indices, total.dense_shape):
           self.assertEqual(part.device, device)
-        self.assertEqual(total.shape, _TABLE)
+        self.assertEqual(total.shape, shape)
+      dense = sparse.sum_as_dense(slices, devices, device_steps.add_copies)
       values = device_steps.run(sums, feed)
+      for total in device_steps.run(dense, feed):
+        np.testing.assert_array_equal(total, expected)
     for total in values:
       self.assertEqual(total.values.dtype, dtype)
       np.testing.assert_array_equal(total.indices, np.concatenate(rows))
-      np.testing.assert_array_equal(_dense(total), expected)
+      np.testing.assert_array_equal(_dense(total, shape), expected)
 
   @parameterized.named_parameters(
     ("int32", [np.int32] * 2, tf.int32),
@@ -87,18 +93,6 @@ class SparseTest(parameterized.TestCase):
         self.assertEqual(total.indices.dtype, expected_dtype)
       for total in device_steps.run(sums, feed):
         np.testing.assert_array_equal(_dense(total), expected)
-
-  def test_values_of_a_higher_rank(self):
-    shape = (4, 2, 3)
-    with tf.Graph().as_default():
-      slices, feed, expected = _slices(2, [[3, 3], [0]], shape=shape)
-      devices = device_steps.devices_of(2)
-      sums = sparse.sum_rows(slices, devices)
-      for total in device_steps.run(sums, feed):
-        np.testing.assert_array_equal(_dense(total, shape), expected)
-      sums = sparse.sum_as_dense(slices, devices, device_steps.add_copies)
-      for total in device_steps.run(sums, feed):
-        np.testing.assert_array_equal(total, expected)
 
   def test_the_shape_of_the_table_may_be_unknown(self):
     with tf.Graph().as_default():

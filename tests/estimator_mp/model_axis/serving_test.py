@@ -1,5 +1,6 @@
 """What others get of a split model: checkpoints and SavedModels, as plain."""
 
+import functools
 import os
 
 import estimator_mp
@@ -26,8 +27,7 @@ def _model_fn(features, labels, mode):
   logits = v1.layers.dense(net, 1, name="down")
   if mode == tf.estimator.ModeKeys.PREDICT:
     return tf.estimator.EstimatorSpec(mode, predictions={"logits": logits})
-  losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
-  loss = tf.reduce_mean(losses)
+  loss = parts.mean_loss(labels, logits)
   v1.losses.add_loss(loss)
   return parts.spec(mode, loss, v1.train.AdamOptimizer(0.1))
 
@@ -71,56 +71,35 @@ class SavedModelTest(parameterized.TestCase):
     self.assertIn("up/kernel", estimator.get_variable_names())
     return estimator, runs.predict(estimator, _input_fn), folder
 
-  @tiers.slow
-  def test_it_is_the_plain_models(self):
-    estimator, expected, folder = self._trained(_config())
-    path = estimator.export_saved_model(folder, _serving_input_fn).decode()
-    names, devices = _facts(path)
-    self.assertEqual(
-      names,
-      {"up/kernel", "up/bias", "down/kernel", "down/bias", "global_step"},
-    )
-    self.assertEqual(devices, {""})
-    np.testing.assert_allclose(_served(path), expected, rtol=1e-5, atol=1e-6)
-
-  @tiers.slow
-  def test_an_exporters_is_while_training_is_split(self):
-    config = _config()
-    folder = self.create_tempdir().full_path
-    estimator = runs.make_estimator(
-      estimator_mp.shard_model_fn(_model_fn, config), config, None, folder
-    )
-    exporter = tf.estimator.LatestExporter("latest", _serving_input_fn)
-    tf.estimator.train_and_evaluate(
-      estimator,
-      tf.estimator.TrainSpec(_input_fn, max_steps=2),
-      tf.estimator.EvalSpec(_input_fn, exporters=exporter),
-    )
-    exports = os.path.join(folder, "export", "latest")
-    (name,) = os.listdir(exports)
-    names, _ = _facts(os.path.join(exports, name))
-    self.assertNotIn("up/kernel/part_1", names)
-    np.testing.assert_allclose(
-      _served(os.path.join(exports, name)),
-      runs.predict(estimator, _input_fn),
-      rtol=1e-5,
-      atol=1e-6,
-    )
-
-  def test_it_may_keep_the_split(self):
-    estimator, expected, folder = self._trained(_config(export_shards=True))
-    path = estimator_mp.export_saved_model(estimator, folder, _serving_input_fn)
-    names, devices = _facts(path)
-    self.assertContainsSubset({"up/kernel/part_0", "up/kernel/part_1"}, names)
-    self.assertContainsSubset({"/device:CPU:0", "/device:CPU:1"}, devices)
-    np.testing.assert_allclose(_served(path, 2), expected, rtol=1e-5, atol=1e-6)
-
-  def test_without_a_model_axis_there_is_nothing_to_keep(self):
-    config = estimator_mp.ShardingConfig("stage:2", export_shards=True)
+  @parameterized.named_parameters(
+    ("plain", _config()),
+    ("split", _config(export_shards=True), 2),
+    (
+      "stages",
+      estimator_mp.ShardingConfig("stage:2", export_shards=True),
+    ),
+  )
+  def test_it_is_the_plain_models_or_keeps_the_split(
+    self, config, num_devices=1
+  ):
     estimator, expected, folder = self._trained(config)
-    path = estimator.export_saved_model(folder, _serving_input_fn).decode()
-    self.assertEqual(_facts(path)[1], {""})
-    np.testing.assert_allclose(_served(path), expected, rtol=1e-5, atol=1e-6)
+    if num_devices > 1:
+      export = functools.partial(estimator_mp.export_saved_model, estimator)
+    else:
+      export = estimator.export_saved_model
+    path = tf.compat.as_str(export(folder, _serving_input_fn))
+    names, devices = _facts(path)
+    if num_devices == 1:
+      self.assertEqual(
+        names,
+        {"up/kernel", "up/bias", "down/kernel", "down/bias", "global_step"},
+      )
+      self.assertEqual(devices, {""})
+    else:
+      self.assertContainsSubset({"up/kernel/part_0", "up/kernel/part_1"}, names)
+      self.assertContainsSubset({"/device:CPU:0", "/device:CPU:1"}, devices)
+    served = _served(path, num_devices)
+    np.testing.assert_allclose(served, expected, rtol=1e-5, atol=1e-6)
 
 
 class CheckpointTest(parameterized.TestCase):

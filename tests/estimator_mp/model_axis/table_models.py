@@ -130,6 +130,15 @@ def nested(features):
   return [rows, tf.gather(table, more), tf.gather(table, features["id"] // 2)]
 
 
+def after_an_update(features):
+  """A lookup that waits for an update of the table, and one that does not."""
+  table = _table()
+  rows = tf.gather(table, features["id"])
+  update = table.scatter_add(tf.IndexedSlices(tf.ones([1, WIDTH]), [3]))
+  with tf.control_dependencies([rows]), tf.control_dependencies([update]):
+    return [rows, tf.gather(table, features["id"])]
+
+
 def tied(features):
   """A table that is read whole, too, as the weights of a softmax."""
   table = _table()

@@ -5,7 +5,7 @@ import collections
 import estimator_mp
 from estimator_mp.graph import traversal
 from tests import tiers
-from tests.estimator_mp import runs
+from tests.estimator_mp import runs, zoo
 from tests.estimator_mp.model_axis import table_models
 
 import numpy as np
@@ -88,12 +88,9 @@ class LookUpTest(parameterized.TestCase):
       num_micro_batches=num_micro_batches,
     )
 
-  @parameterized.product(
-    look_up=[
-      table_models.in_branches,
-      table_models.in_branches_and_outside,
-    ],
-    by=["div", "mod"],
+  @parameterized.parameters(
+    (table_models.in_branches, "mod"),
+    (table_models.in_branches_and_outside, "div"),
   )
   def test_in_the_branches_of_a_cond(self, look_up, by):
     """Of TensorFlow 1: that of TensorFlow 2 is a function."""
@@ -160,6 +157,7 @@ class LookUpTest(parameterized.TestCase):
     ("columns", table_models.columns, {"bag_id_shared": 1, "word": 1}),
     ("lookup_sparse", table_models.lookup_sparse, {"table": 1}),
     ("nested", table_models.nested, {"table": 2}),
+    ("after_an_update", table_models.after_an_update, {"table": 2}),
   )
   def test_ids_are_exchanged_once_for_each_table(self, look_up, expected):
     """Lookups whose ids follow from rows of the table cannot wait for it."""
@@ -224,18 +222,6 @@ class HybridTest(parameterized.TestCase):
 
 class ByTurnsTest(parameterized.TestCase):
   """Tables whose row r is on device r % N."""
-
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("adam", lambda: v1.train.AdamOptimizer(0.1)),
-        ("momentum", lambda: v1.train.MomentumOptimizer(0.1, 0.9)),
-      ]
-    )
-  )
-  def test_optimizers(self, make_optimizer):
-    model_fn = table_models.make_model_fn(table_models.gather, make_optimizer)
-    table_models.check(self, model_fn, "model:3", (("table", "mod"),))
 
   def test_a_hook_loads_rows(self):
     """`Variable.load` writes all shards, though it is told of one variable."""
@@ -401,26 +387,8 @@ class _ByHand(tf.compat.v1.train.Optimizer):
     super().__init__(False, "by_hand")
 
   def apply_gradients(self, grads_and_vars, global_step=None, name=None):
-    updates = []
-    for gradient, variable in grads_and_vars:
-      m, v = (
-        v1.get_variable(
-          f"{variable.op.name}/{slot}",
-          variable.shape,
-          initializer=v1.zeros_initializer(),
-          trainable=False,
-        )
-        for slot in ("m", "v")
-      )
-      next_m = tf.multiply(0.9, m) + tf.multiply(0.1, gradient)
-      next_v = tf.multiply(0.99, v) + tf.multiply(0.01, tf.square(gradient))
-      step = next_m / (tf.sqrt(next_v) + 1e-3) + 0.01 * variable
-      updates += [
-        variable.assign(variable - 0.05 * step),
-        m.assign(next_m),
-        v.assign(next_v),
-      ]
-    return tf.group(*updates, v1.assign_add(global_step, 1))
+    update = zoo.adam_by_hand(grads_and_vars, 0.05)
+    return tf.group(update, v1.assign_add(global_step, 1))
 
 
 class UpdateTest(parameterized.TestCase):

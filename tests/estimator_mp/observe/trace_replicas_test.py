@@ -27,6 +27,9 @@ class StepTraceTest(parameterized.TestCase):
     ("1f1b", ("1f1b", 2, 4), 3, 1),
     ("interleaved", ("interleaved", 2, 4, 2), 2, 1),
     ("one_stage", ("1f1b", 1, 2), 4, 1),
+    ("zb1p", ("zb1p", 3, 6), 1, 1),
+    ("zb2p", ("zb2p", 3, 6), 1, 1),
+    ("zbv", ("zbv", 3, 6, 2), 1, 1),
     ("model_axis", ("1f1b", 2, 4), 1, 2),
     ("model_axis_of_replicas", ("gpipe", 2, 4), 2, 2),
     ("model_axis_interleaved", ("interleaved", 2, 4, 2), 2, 2),
@@ -38,16 +41,19 @@ class StepTraceTest(parameterized.TestCase):
     pipelines = num_replicas * devices_per_stage
     self.assertLen(trace.spans, pipelines * len([*made.cells()]))
     live = schedule_lib.live_micro_batches(made)
-    bound = simulation.speed_up_bound(made)
-    self.assertAlmostEqual(trace.bubble, 1 - bound / made.num_devices)
-    self.assertAlmostEqual(trace.busy_devices, pipelines * bound)
+    self.assertAlmostEqual(trace.bubble, trace.bubble_bound)
+    self.assertAlmostEqual(trace.busy_devices, trace.busy_devices_bound)
+    if not made.splits_backward:
+      bound = simulation.speed_up_bound(made)
+      self.assertAlmostEqual(trace.bubble, 1 - bound / made.num_devices)
+      self.assertAlmostEqual(trace.busy_devices, pipelines * bound)
     for device in range(len(trace.devices)):
       replica, place = divmod(device // devices_per_stage, made.num_devices)
       self.assertEqual(trace.replica_of(device), replica)
       self.assertEqual(trace.live_micro_batches()[device], live[place])
       self.assertEqual(
         trace.stages_of(device),
-        [*range(place, made.num_stages, made.num_devices)],
+        [k for k in range(made.num_stages) if made.device_of(k) == place],
       )
       self.assertEqual(
         gantt.lay_out(trace, device).stages, tuple(trace.stages_of(device))

@@ -19,7 +19,6 @@ from estimator_mp.observe import (
 )
 from estimator_mp.pipeline import simulation
 from estimator_mp.plan import sharding_plan
-from tests import tiers
 from tests.estimator_mp.observe import simulated
 
 import numpy as np
@@ -77,23 +76,6 @@ class StepTraceTest(parameterized.TestCase):
     self.assertEqual(trace.makespan, 100)
     self.assertAlmostEqual(trace.bubble, 1 - 110 / 200)
     self.assertEqual(trace.live_micro_batches(), (0, 0))
-
-  @parameterized.named_parameters(
-    ("gpipe", ("gpipe", 3, 5)),
-    ("1f1b", ("1f1b", 4, 8)),
-    ("interleaved", ("interleaved", 3, 6, 2)),
-    ("zb1p", ("zb1p", 3, 6)),
-    ("zb2p", ("zb2p", 3, 6)),
-    ("zbv", ("zbv", 3, 6, 2)),
-  )
-  def test_a_step_as_simulated(self, arguments):
-    trace = simulated.trace(orders.make_schedule(*arguments))
-    self.assertEqual(
-      trace.live_micro_batches(),
-      schedule_lib.live_micro_batches(trace.schedule),
-    )
-    self.assertAlmostEqual(trace.bubble, trace.bubble_bound)
-    self.assertAlmostEqual(trace.busy_devices, trace.busy_devices_bound)
 
   def test_the_bound_is_that_of_phases_as_long_as_those_that_ran(self):
     schedule = orders.make_schedule("zb1p", 2, 8)
@@ -310,25 +292,14 @@ def _trace_as_simulated(*arguments):
 
 
 class TraceHookTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("gpipe", ("gpipe", 2, 3)),
-        ("1f1b", ("1f1b", 3, 4)),
-        ("interleaved", ("interleaved", 2, 4, 2)),
-        ("zb1p", ("zb1p", 2, 4)),
-        ("zbv", ("zbv", 2, 3, 2)),
-      ]
-    )
-  )
-  def test_pipeline(self, arguments):
+  def test_pipeline(self):
     directory = self.create_tempdir().full_path
     lines = []
     with tf.Graph().as_default() as graph:
       tf.compat.v1.train.create_global_step()
-      train_op = _record_pipeline(*arguments)
+      train_op = _record_pipeline("zbv", 2, 3, 2)
       hook = trace_hook.TraceHook([2], directory, write=lines.append)
-      _run(train_op, hook, arguments[1], steps=3)
+      _run(train_op, hook, 2, steps=3)
       schedule = sharding_plan.get_plan(graph).pipeline.schedule
     (trace,) = hook.traces
     self.assertEqual(trace.global_step, 2)
@@ -411,20 +382,11 @@ class TraceHookTest(parameterized.TestCase):
       train_op = tf.group(value, tf.compat.v1.assign_add(step, 1))
       hook = trace_hook.TraceHook([1, 2], directory, mesh)
       _run(train_op, hook, 2, steps=4)
-      metadata = _metadata_of_step(train_op, 2)
     self.assertEqual([trace.global_step for trace in hook.traces], [1, 2])
     self.assertEqual(hook.traces[1].total_sent_bytes, _TENSOR_BYTES)
     self.assertContainsSubset(
       ["step_1.png", "step_2.json"], os.listdir(directory)
     )
-    # The first device works for 300 us, then the second one for 100 us.
-    _set_times(
-      metadata,
-      lambda _, device: (0, 300) if device == mesh.devices[0] else (300, 400),
-    )
-    trace = trace_reading.read_trace(metadata, 1, mesh, None)
-    self.assertEqual([trace.bubble_of(k) for k in range(2)], [0.25, 0.75])
-    self.assertEqual(trace.bubble, 0.5)
 
   def test_ops_of_the_optimizer_belong_to_cells(self):
     """Grappler renames and adds ops: they count for the cell they work for."""

@@ -1,7 +1,7 @@
 """Automatic placement, step by step, and part by part; no session runs."""
 
 from estimator_mp.graph import colocation, op_types
-from estimator_mp.placement import auto, costs, forward_graph, orders
+from estimator_mp.placement import auto, forward_graph
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -42,110 +42,6 @@ def _forward(build):
     ops = graph.get_operations()[start:]
     groups.add(ops)
     return forward_graph.read_forward(ops, groups)
-
-
-def _orders(forward):
-  """Returns the orders of a forward graph whose updates take no time."""
-  updates = [0.0] * len(forward.weights)
-  return orders.orders(forward, costs.op_costs(forward.ops), updates)
-
-
-def _names(ops):
-  return sorted({op.name for op in ops})
-
-
-class ForwardGraphTest(absltest.TestCase):
-  def test_weights_and_their_users(self):
-    def build(x):
-      table = v1.get_variable("table", [20, 8])
-      rows = tf.gather(table, tf.cast(x[:, 0], tf.int32), name="rows")
-      v1.layers.dense(x + rows, 8, name="a")
-
-    forward = _forward(build)
-    found = {group.variables[0].name: group for group in forward.weights}
-    self.assertEqual(_names(found["a/kernel"].users), ["a/MatMul"])
-    self.assertEqual(_names(found["a/bias"].users), ["a/BiasAdd"])
-    self.assertLen(found["table"].users, 1)
-    self.assertTrue(found["a/kernel"].is_matrix)
-    self.assertFalse(found["a/bias"].is_matrix)
-    self.assertEqual(found["table"].num_bytes, 20 * 8 * 4)
-    # A gradient has the 32 rows of a nominal batch, but no more than there are.
-    self.assertTrue(found["table"].is_table)
-    self.assertEqual(found["table"].training_bytes, 4 * 20 * 8 * 4)
-    self.assertFalse(found["a/kernel"].is_table)
-    layers = [forward.weights[i].variables[0].name for i in forward.layers]
-    self.assertCountEqual(layers, ["table", "a/kernel"])
-
-  def test_a_gradient_of_a_table_is_rows(self):
-    def build(x):
-      ids = tf.cast(x[:, 0], tf.int32)
-      table = v1.get_variable("table", [1000, 8])
-      tied = v1.get_variable("tied", [1000, 8])
-      rows = [tf.gather(x, ids) for x in (table, table, tied)]
-      tf.matmul(tf.add_n(rows), tied, transpose_b=True)
-
-    table, tied = _forward(build).weights
-    self.assertEqual(table.gradient_bytes, 2 * 32 * 8 * 4)
-    self.assertEqual(table.training_bytes, (3 * 1000 + 2 * 32) * 8 * 4)
-    self.assertFalse(tied.is_table)
-    self.assertEqual(tied.training_bytes, 4 * 1000 * 8 * 4)
-
-  def test_a_penalty_is_no_user(self):
-    def build(x):
-      net = v1.layers.dense(x, 8, use_bias=False, name="a")
-      (kernel,) = v1.trainable_variables()
-      tf.add(tf.reduce_sum(net), tf.nn.l2_loss(kernel), name="loss")
-
-    (group,) = _forward(build).weights
-    self.assertEqual(_names(group.users), ["a/MatMul"])
-
-  def test_what_is_of_variables_alone_is_not_on_features(self):
-    def build(x):
-      kernel = v1.get_variable("kernel", [8, 8])
-      tf.matmul(x, tf.tanh(kernel, name="bent"), name="product")
-
-    forward = _forward(build)
-    self.assertEqual(_names(forward.ops), ["product"])
-    self.assertEqual(_names(forward.weights[0].users), ["product"])
-
-
-class OrdersTest(absltest.TestCase):
-  def test_a_layer_has_one_position(self):
-    forward = _forward(
-      lambda x: v1.layers.dense(
-        v1.layers.dense(x, 8, tf.nn.relu, name="a"), 8, tf.nn.relu, name="b"
-      )
-    )
-    (order,) = _orders(forward)
-    by_name = {op.name: k for op, k in order.positions.items()}
-    for layer, position in (("a", 0), ("b", 1)):
-      for op in ("MatMul", "BiasAdd", "Relu"):
-        self.assertEqual(by_name[f"{layer}/{op}"], position)
-    self.assertEqual(list(order.costs.layers), [True, True])
-    self.assertEqual(sorted(set(order.first_uses)), [0, 1])
-    self.assertEqual(orders.count_layers(forward), 2)
-
-  def test_towers_that_share_weights_may_lie_side_by_side(self):
-    def build(x):
-      towers = []
-      for name in ("first", "second"):
-        net = tf.identity(x, name=name)
-        for layer in ("a", "b"):
-          with v1.variable_scope(layer, reuse=v1.AUTO_REUSE):
-            kernel = v1.get_variable("kernel", [8, 8])
-          net = tf.matmul(net, kernel, name=f"{name}_{layer}")
-        towers.append(net)
-      tf.subtract(*towers, name="difference")
-
-    forward = _forward(build)
-    found = _orders(forward)
-    names = [
-      [op.name for op in order.positions if op.type == "MatMul"]
-      for order in found
-    ]
-    made = ["first_a", "first_b", "second_a", "second_b"]
-    by_layers = ["first_a", "second_a", "first_b", "second_b"]
-    self.assertEqual(names, [made, by_layers, by_layers])
 
 
 class AutomaticTest(absltest.TestCase):

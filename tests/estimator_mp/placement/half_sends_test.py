@@ -4,7 +4,6 @@ import collections
 
 import estimator_mp
 from estimator_mp.observe import executed_graph
-from estimator_mp.placement import half_sends
 from tests import tiers
 from tests.estimator_mp import parts, programs, runs, zoo
 
@@ -87,27 +86,6 @@ class ConfigTest(absltest.TestCase):
       "what replicas send",
     ):
       _config(mesh="data:2")
-
-
-class FoundTest(parameterized.TestCase):
-  """What is found in a chain of three stages."""
-
-  @parameterized.parameters(
-    (("a", "b", "c"), [(0, 1), (1, 2)]),
-    (("a", "b", "b"), [(0, 1)]),
-    (("a", "b", "a"), [(0, 1), (1, 2)]),
-    (("a", "a", "a"), []),
-  )
-  def test_stages_of_one_device_send_each_other_nothing(self, devices, routes):
-    with tf.Graph().as_default() as graph:
-      net = x = v1.placeholder(tf.float32, [None, 4])
-      stages = {}
-      for stage in range(3):
-        net = tf.matmul(net, parts.weight(f"kernel_{stage}", [4, 4]))
-        stages[net.op] = stage
-      ops = graph.get_operations()
-      found = half_sends.find_half_sends(ops, ops, stages, devices, [x])
-    self.assertEqual([(x.source, x.destination) for x in found], routes)
 
 
 class SentTest(parameterized.TestCase):
@@ -226,12 +204,6 @@ class SentTest(parameterized.TestCase):
     # Terms of a gradient cancel out, and a ReLU near 0 may flip.
     self.assertBetween(distance, 1e-5, 12 * _ULP[dtype])
 
-  def test_off_unless_asked_for(self):
-    config = estimator_mp.ShardingConfig("stage:2")
-    program = programs.Program(_model_fn, config, _BATCH_OF_24)
-    names = [op.name for op in program.graph.get_operations()]
-    self.assertEmpty([name for name in names if "estimator_mp/send" in name])
-
   def test_evaluation_and_prediction_send_float32(self):
     """They are the plain model's, whatever training sends."""
     model = zoo.MODELS["mlp_adam"]
@@ -248,26 +220,6 @@ class SentTest(parameterized.TestCase):
     (metrics, logits), (expected, plain) = served
     self.assertEqual(metrics["loss"], expected["loss"])
     np.testing.assert_array_equal(logits, plain)
-
-  @tiers.slow
-  def test_a_trace_states_the_bytes(self):
-    """A trace of the second step, of an Estimator's session."""
-    model = zoo.MODELS["mlp_adam"]
-    sent = {}
-    for dtype in ("float32", "bfloat16"):
-      config = _config(dtype, num_micro_batches=2)
-      folder = self.create_tempdir().full_path
-      hook = estimator_mp.TraceHook([2], folder)
-      made = runs.make_estimator(
-        estimator_mp.shard_model_fn(model.model_fn, config),
-        config,
-        model.params,
-        folder,
-      )
-      made.train(lambda: zoo.input_fn().repeat(), steps=2, hooks=[hook])
-      sent[dtype] = hook.traces[0].sent_bytes
-    for route, num_bytes in sent["float32"].items():
-      self.assertLess(sent["bfloat16"][route], num_bytes)
 
 
 if __name__ == "__main__":

@@ -1,23 +1,13 @@
 """Strategies: which one a configuration means, and how one is added."""
 
-import types
 from unittest import mock
 
 import estimator_mp
 from estimator_mp.config import placement as placement_lib
-from estimator_mp.placement import auto, known, rules, strategies
 from tests.estimator_mp import parts
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
-
-_PLACEMENT = placement_lib.Placement(
-  (
-    placement_lib.StagePlacement(0, "/device:CPU:0", ("a",), 1, 4),
-    placement_lib.StagePlacement(1, "/device:CPU:1", ("b",), 1, 4),
-  ),
-  types.MappingProxyType({"a/kernel": 0, "b/kernel": 1}),
-)
 
 _ROW = placement_lib.Strategy("every other variable", __name__)
 
@@ -54,17 +44,6 @@ def _model_fn(features, labels, mode):
 
 
 class StrategiesTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    ("auto", "auto", None, auto.Automatic),
-    ("saved", "auto", _PLACEMENT, known.Saved),
-    ("rules", (("^a", 0), (".", 1)), _PLACEMENT, rules.Rules),
-    ("given", _PLACEMENT, _PLACEMENT, known.Given),
-  )
-  def test_what_a_configuration_means(self, placement, saved, kind):
-    config = estimator_mp.ShardingConfig("stage:2", placement=placement)
-    found = strategies.make_strategy(config, 2, saved, "eval")
-    self.assertIsInstance(found, kind)
-
   @parameterized.named_parameters(
     ("one_device", "stage:2", 1), ("two", "model:2,stage:2", 2)
   )

@@ -76,19 +76,12 @@ class MissingTest(absltest.TestCase):
       self.assertRaises(ImportError) as raised,
     ):
       horovod_aggregation.load_horovod()
-    text = str(raised.exception)
-    self.assertStartsWith(
-      text,
-      f'aggregation="horovod" needs Horovod for TensorFlow {tf.__version__}, '
-      "which cannot be imported (",
-    )
-    self.assertEndsWith(
-      text,
-      "); install it with HOROVOD_WITH_TENSORFLOW=1 pip install "
-      "--no-build-isolation horovod, and start the program with horovodrun "
-      "-np 2 python program.py",
-    )
-    self.assertNotIn("\n", text)
+    for text in (
+      f'aggregation="horovod" needs Horovod for TensorFlow {tf.__version__}, ',
+      "HOROVOD_WITH_TENSORFLOW=1 pip install --no-build-isolation horovod",
+      "horovodrun -np 2 python program.py",
+    ):
+      self.assertIn(text, str(raised.exception))
 
   def test_reducing_needs_it(self):
     with (

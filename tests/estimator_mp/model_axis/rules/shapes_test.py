@@ -4,7 +4,6 @@ What a graph does not know of shapes, what is gathered, and branches; single ops
 are in by_parts_test. All sunk graphs give values and gradients of plain ones.
 """
 
-from estimator_mp.graph import shapes
 from estimator_mp.model_axis.decisions import Composite, Shard
 from tests import tiers
 from tests.estimator_mp.model_axis import sinking
@@ -154,25 +153,6 @@ class ShapesTest(parameterized.TestCase):
       {"x": [0]},
     )
     self.assertFalse([x for x in found.devices if "gathered" in x])
-
-  def test_orders_of_dimensions_that_gradients_make(self):
-    """Those of a product, and of entries that were taken, are constants."""
-    with tf.Graph().as_default() as graph, v1.Session() as session:
-      x = v1.placeholder(tf.float32, [None, 5, 6])
-      i = v1.placeholder(tf.int32, [7])
-      for y in (tf.gather(x, i, axis=1), tf.reduce_prod(x, [-1, 0])):
-        v1.gradients(y, x)
-      orders = [
-        op.inputs[1] for op in graph.get_operations() if op.type == "Transpose"
-      ]
-      self.assertLen(orders, 4)
-      for order in orders:
-        value = shapes.constant(order)
-        self.assertIsNotNone(value, order.name)
-        np.testing.assert_array_equal(value, session.run(order))
-      places = tf.raw_ops.ListDiff(x=[4, 2, 3], y=[2])
-      self.assertEqual(shapes.constant(places.out).tolist(), [4, 3])
-      self.assertIsNone(shapes.constant(places.idx))
 
   def test_rows_are_taken_where_they_are(self):
     """No device has the table, or rows of others but the first."""

@@ -4,12 +4,7 @@ That parts make what an op makes, with its gradient, is in by_parts_test; logits
 that are far apart or masked, other floats and second derivatives are here.
 """
 
-from estimator_mp.model_axis.decisions import (
-  Composite,
-  Replicate,
-  Shard,
-  Shifted,
-)
+from estimator_mp.model_axis.decisions import Shard
 from estimator_mp.model_axis.rules import table
 from tests.estimator_mp.model_axis import sinking
 
@@ -139,21 +134,6 @@ class SoftmaxTest(parameterized.TestCase):
     )
     self.assertTrue(np.isnan(sunk.values[0]).all())
 
-  def test_parts_stay_on_their_devices(self):
-    """What is sent has one entry a row."""
-    sunk = sinking.check(
-      self, tf.nn.softmax, {"logits": _LOGITS}, {"logits": _OVER_CLASSES}
-    )
-    devices = {
-      device for name, device in sunk.devices.items() if "/Exp" in name
-    }
-    self.assertEqual(devices, {f"/device:CPU:{i}" for i in range(3)})
-    (decision,) = sunk.inferred.decisions.values()
-    self.assertIsInstance(decision, Composite)
-    self.assertEqual(
-      [shape.as_list() for shape in decision.exchanged], [[_ROWS, 1]] * 2
-    )
-
 
 class SparseTest(parameterized.TestCase):
   @parameterized.parameters((_sparse, np.int32), (_both_sparse, np.int64))
@@ -200,22 +180,6 @@ class SparseTest(parameterized.TestCase):
         sinking.run(
           _sparse, {"x": _LOGITS, "y": labels}, {"x": splits} if splits else {}
         )
-
-  def test_no_device_has_all_logits(self):
-    """What leaves a part has one entry a row."""
-    sunk = sinking.check(
-      self,
-      _both_sparse,
-      {"x": _LOGITS, "y": _NUMBERS},
-      {"x": _OVER_CLASSES},
-    )
-    (decision,) = sunk.inferred.decisions.values()
-    self.assertIsInstance(decision, Composite)
-    self.assertEqual(decision.operands[1], Shifted((0, 3, 5)))
-    self.assertEqual(decision.outputs, (Replicate(), _OVER_CLASSES))
-    self.assertEqual(
-      [shape.as_list() for shape in decision.exchanged], [[_ROWS]] * 3
-    )
 
 
 class DenseTest(parameterized.TestCase):
