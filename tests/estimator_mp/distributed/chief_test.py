@@ -243,32 +243,25 @@ class ChiefTest(absltest.TestCase):
       (
         (self.plain, train_spec, eval_spec),
         ValueError,
-        r"TF_CONFIG names a cluster of 2 tasks \(chief:1, worker:1\), but the "
-        r"Estimator's config was not made by estimator_mp.run_config\(config, "
-        r"model_dir\), whose sessions use a mesh over them; make it so, or "
-        "shard the Estimator by estimator_mp.shard_estimator",
+        r"of 2 tasks \(chief:1, worker:1\), .*estimator_mp.run_config\(",
       ),
       (
         (made_before, train_spec, eval_spec),
         ValueError,
-        "the Estimator was made for a mesh of /device:CPU:0, /device:CPU:1, "
-        r"which are not devices of TF_CONFIG's tasks \(chief:1, worker:1\); "
-        "set TF_CONFIG before ShardingConfig, run_config and the Estimator are "
-        "made",
+        "/device:CPU:0, /device:CPU:1, which are not .*; set TF_CONFIG before ",
       ),
       (
         (good, eval_spec, eval_spec),
         TypeError,
-        r"EvalSpec\(.* is not a tf.estimator.TrainSpec; give one",
+        r"^EvalSpec\(.* is not a tf.estimator.TrainSpec; give one",
       ),
       (
         (good, train_spec, eval_spec, True, 0),
         ValueError,
-        "startup_timeout=0 is not a time to wait in seconds; give a number "
-        "above 0",
+        "^startup_timeout=0 is not a time",
       ),
     ):
-      with self.subTest(text), self.assertRaisesRegex(error, f"^{text}$"):
+      with self.subTest(text), self.assertRaisesRegex(error, text):
         estimator_mp.train_and_evaluate(*arguments)
     with self.assertRaisesRegex(
       ValueError, "^TF_CONFIG names a cluster of 2 tasks .*train_and_evaluate"
@@ -281,10 +274,7 @@ class ChiefTest(absltest.TestCase):
       with clusters.task(self.cluster, job):
         estimator = _estimator(self.config, None)
         with self.assertRaisesRegex(
-          ValueError,
-          rf"^{job} 0 of a cluster \(chief:1, worker:1\) has model_dir="
-          f"{estimator.model_dir}, which its Estimator made for this process "
-          "alone; give run_config a model_dir that all tasks share$",
+          ValueError, f"^{job} 0 .*model_dir={estimator.model_dir}, .* share$"
         ):
           _run(estimator)
 
@@ -295,10 +285,7 @@ class ChiefTest(absltest.TestCase):
       model_fn, self.config, _MODEL.params, self.create_tempdir().full_path
     )
     with self.assertRaisesRegex(
-      ValueError,
-      "^the model was sharded over /device:CPU:0, /device:CPU:1, which belong "
-      "to no task of TF_CONFIG's cluster; set TF_CONFIG before shard_model_fn "
-      "is called$",
+      ValueError, "over /device:CPU:0, .* set TF_CONFIG before shard_model_fn"
     ):
       _run(estimator)
 

@@ -83,8 +83,7 @@ class EndingTest(absltest.TestCase):
     at_worker = _serve(worker)
     with self.assertRaisesRegex(
       status.TaskError,
-      f"^chief 0 at {chief.address(_CHIEF)} did not answer worker 0 for 0.2 s; "
-      "start it, open its port between the machines, or raise startup_timeout$",
+      f"^chief 0 at {chief.address(_CHIEF)} .* worker 0 for 0.2 s; .*startup_t",
     ):
       ending.Run(at_worker.target, worker, 1, 0.2).wait()
 

@@ -1,11 +1,5 @@
-"""Three machines with addresses of their own train one model.
+"""Three machines (network namespaces) with own addresses train one model."""
 
-They are network namespaces; outside of them, nothing listens.
-"""
-
-import os
-import pathlib
-import re
 import time
 
 import estimator_mp  # noqa: F401
@@ -15,19 +9,6 @@ from absl.testing import absltest
 
 _PORT = 2222
 _SECONDS = 600
-
-
-def _sockets(group):
-  """Returns the numbers of all sockets of the processes of a group."""
-  found = set()
-  for folder in pathlib.Path("/proc").glob("[0-9]*"):
-    try:
-      if os.getpgid(int(folder.name)) == group:
-        names = [os.readlink(path) for path in (folder / "fd").iterdir()]
-        found |= {int(x) for x in re.findall(r"socket:\[(\d+)\]", str(names))}
-    except OSError:  # It has ended, or has closed a file.
-      pass
-  return found
 
 
 class NetworkNamespacesTest(equal_runs.EqualRunsCase):
@@ -44,7 +25,6 @@ class NetworkNamespacesTest(equal_runs.EqualRunsCase):
         for number, task in enumerate(equal_runs.TASKS)
       ]
       self._wait_until_all_listen(machines, started)
-      self._assert_nothing_listens_outside(started)
       for task in equal_runs.TASKS:
         code = processes.wait(*task)
         self.assertEqual(code, 0, processes.output(*task))
@@ -56,15 +36,6 @@ class NetworkNamespacesTest(equal_runs.EqualRunsCase):
       self.assertLess(time.monotonic(), end, "not all tasks have served")
       self.assertEqual([process.poll() for process in started], [None] * 3)
       time.sleep(0.1)
-
-  def _assert_nothing_listens_outside(self, started):
-    """Asserts that no socket of the tasks is in the test's own network."""
-    outside = {socket for _, socket in namespaces.listening_sockets()}
-    for process in started:
-      sockets = _sockets(process.pid)
-      listening = namespaces.listening_sockets(process.pid)
-      self.assertNotEmpty(sockets & {socket for _, socket in listening})
-      self.assertEmpty(sockets & outside)
 
 
 if __name__ == "__main__":

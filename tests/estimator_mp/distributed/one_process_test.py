@@ -6,6 +6,7 @@ import signal
 import time
 
 import estimator_mp
+from tests.estimator_mp import parts
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -17,9 +18,7 @@ def _model_fn(features, labels, mode, params):
   units, name = params.get("units", 8), params.get("name", "first")
   net = v1.layers.dense(features, units, tf.nn.relu, name=name)
   loss = v1.losses.mean_squared_error(labels, v1.layers.dense(net, 1))
-  optimizer = v1.train.GradientDescentOptimizer(0.01)
-  train_op = optimizer.minimize(loss, v1.train.get_global_step())
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss, v1.train.GradientDescentOptimizer(0.01))
 
 
 def _input_fn():
@@ -128,15 +127,9 @@ class OneProcessTest(absltest.TestCase):
     for params, expected in (
       (
         {"units": 16},
-        f"{self._checkpoint(1)} has first/kernel of the shape [3, 8], but the "
-        "model makes it [3, 16]; use the sizes that it was trained with, or "
-        "choose another model_dir",
+        r"has first/kernel .*\[3, 8\], but .* makes it \[3, 16\]",
       ),
-      (
-        {"name": "second"},
-        f"{self._checkpoint(1)} is of another model: it has no second/kernel "
-        "and 1 more; train that model, or choose another model_dir",
-      ),
+      ({"name": "second"}, "another model: it has no second/kernel and 1 more"),
     ):
       with self.subTest(**params):
         other = tf.estimator.Estimator(
@@ -144,9 +137,9 @@ class OneProcessTest(absltest.TestCase):
           config=self.estimator.config,
           params=params,
         )
-        with self.assertRaises(ValueError) as raised:
+        expected = f"^{self._checkpoint(1)} .*{expected}"
+        with self.assertRaisesRegex(ValueError, expected):
           other.train(_input_fn, steps=1)
-        self.assertEqual(str(raised.exception), expected)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import time
 
 import estimator_mp
 from estimator_mp import toolbox
+from tests.estimator_mp import parts
 
 import numpy as np
 import tensorflow as tf
@@ -32,14 +33,8 @@ _STEP_SECONDS = 0.02
 
 
 def _model_fn(features, labels, mode):
-  hidden = features["x"]
-  for _ in range(3):
-    hidden = tf.compat.v1.layers.dense(hidden, 16, tf.nn.tanh)
-  loss = tf.reduce_mean((tf.compat.v1.layers.dense(hidden, 1) - labels) ** 2)
-  optimizer = tf.compat.v1.train.AdamOptimizer(0.01)
-  step = tf.compat.v1.train.get_or_create_global_step()
-  train_op = optimizer.minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  loss = tf.reduce_mean((parts.logits(features["x"]) - labels) ** 2)
+  return parts.spec(mode, loss, tf.compat.v1.train.AdamOptimizer(0.01))
 
 
 def _data():

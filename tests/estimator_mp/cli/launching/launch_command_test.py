@@ -7,16 +7,14 @@ import pathlib
 import re
 import sys
 
+from estimator_mp.cli.launching import launch_flags
+from tests.estimator_mp.cli import command_runs
 from tests.estimator_mp.cli.launching import launched
 
 from absl.testing import absltest, parameterized
 
 
 class TasksTest(parameterized.TestCase):
-  def _run(self, *arguments, **kwargs):
-    self.logs = pathlib.Path(self.create_tempdir().full_path)
-    return launched.run(f"--log_dir={self.logs}", launched.HOST, *arguments)
-
   def test_each_has_its_tf_config_and_its_log(self):
     program = launched.WHO + (
       "print(json.dumps(config))\n"
@@ -61,8 +59,9 @@ class TasksTest(parameterized.TestCase):
       "for i in range(300):\n"
       "  os.write(1, me.encode() * 20); os.write(2, b'!\\n')\n"
     )
-    code, output, _ = self._run(
-      "--tasks=1", "--evaluator", "--", *launched.python(program)
+    code, output, _ = launched.run(
+      *("--tasks=1", "--evaluator", launched.HOST, "--"),
+      *launched.python(program),
     )
     self.assertEqual(code, 0)
     lines = output.splitlines()
@@ -97,7 +96,8 @@ class TasksTest(parameterized.TestCase):
     program = launched.WHO + (
       "for name in ('MINE', 'PYTHONUNBUFFERED', 'no_grpc_proxy'):\n"
       "  print(os.environ[name])\n"
-      "print(os.getcwd(), sys.stdin.read() == '', os.getpgrp() == os.getpid())"
+      "print(*config['cluster'], os.getcwd())\n"
+      "print(sys.stdin.read() == '', os.getpgrp() == os.getpid())"
     )
     folder = self.create_tempdir().full_path
     code, output, errors = launched.run(
@@ -112,7 +112,13 @@ class TasksTest(parameterized.TestCase):
     self.assertEqual(code, 0, errors)
     self.assertEqual(
       [line.partition("] ")[2] for line in output.splitlines()],
-      ["kept", "x", "there,127.0.0.1", f"{os.path.realpath(folder)} True True"],
+      [
+        "kept",
+        "x",
+        "there,127.0.0.1",
+        f"chief {os.path.realpath(folder)}",
+        "True True",
+      ],
     )
 
   def test_without_a_folder_logs_are_among_temporary_files(self):
@@ -293,6 +299,55 @@ class LimitsTest(absltest.TestCase):
     cores = [line.partition("] ")[2].split() for line in output.splitlines()]
     self.assertEqual([len(x) for x in cores], [each] * min(count, 2))
     self.assertLen({*itertools.chain(*cores)}, each * min(count, 2))
+
+
+def _parse(*arguments):
+  return launch_flags.parse(["launch", *arguments])
+
+
+class FlagsTest(parameterized.TestCase):
+  @parameterized.parameters(
+    ("", "there is no program to run; write it after --, such as launch --ta"),
+    ("--tasks=2 --", "there is no program to run; write it after --, such as"),
+    ("-- -m", "there is no program to run; write it after --, such as launch"),
+    ("train.py --steps=3", "--steps is not a flag; --help lists the flags"),
+    ("train.py", "unexpected argument 'train.py'; flags are written --name=v"),
+    ("-- theirs.py", "there is no file theirs.py in "),
+    ("-- no-such-program", "there is no program no-such-program that can be"),
+    ("-- ./nothing", "there is no program ./nothing that can be run; give a"),
+    ("--tasks=0 -- true", "--tasks=0 is too small; use 1 or more"),
+    ("--max_restarts=-1 -- true", "--max_restarts=-1 is too small; use 0 or"),
+    ("--restart_delay=0 -- true", "--restart_delay=0 is not positive and fin"),
+    ("--network=none -- true", "--network=none is not known; use one of own,"),
+    ("--mem_limit=12XB -- true", "--mem_limit=12XB is not an amount of bytes"),
+    ("--mem_limit=0 -- true", "--mem_limit=0 is too small; use 1 or more"),
+    (
+      "--tasks=9999 --cpus_per_task=2 -- true",
+      "--cpus_per_task=2 for 9999 tasks needs 19998 cores, and there ",
+    ),
+    ("--task=3 -- true", "--task is not a flag; did you mean --tasks?"),
+  )
+  def test_what_is_wrong_is_one_line(self, arguments, text):
+    code, _, errors = command_runs.run(
+      launch_flags.COMMAND.main, *arguments.split()
+    )
+    self.assertEqual(code, 2)
+    self.assertStartsWith(errors, f"launch: {text}")
+    self.assertLen(errors.splitlines(), 1)
+
+  def test_flags_after_the_program_are_its_own(self):
+    options = _parse("--tasks=3", "--", "echo", "--tasks=5", "--help", "--")
+    self.assertEqual(options.tasks, 3)
+    self.assertEqual(options.program, ("echo", "--tasks=5", "--help", "--"))
+
+  def test_memory_and_cores(self):
+    options = _parse("--mem_limit=1.5GiB", "--tasks=1", "--", "true")
+    self.assertEqual(options.mem_limit, 1_610_612_736)
+    self.assertEqual(options.cores, [frozenset()])
+    options = _parse("--cpus_per_task=1", "--tasks=1", "--", "true")
+    self.assertIsNone(options.mem_limit)
+    (cores,) = options.cores
+    self.assertEqual(cores, {min(os.sched_getaffinity(0))})
 
 
 if __name__ == "__main__":
