@@ -64,7 +64,7 @@ class ErrorsTest(guide_case.GuideCase):
     (("dense/kernel", 2), r"axis 2, but dense/kernel has the shape \(20, 16\)"),
     (
       ("dense_3/kernel", 1),
-      r"2 shards of axis 1 of .*, whose shape \(16, 1\)",
+      r"2 shards of axis 1 of .*, whose shape is \(16, 1\)",
     ),
     (("branch/kernel", 1), "branch/kernel cannot be split .*: cond"),
     (("dense/kernel", 1), "would read all of it", "error"),

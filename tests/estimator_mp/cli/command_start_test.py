@@ -108,6 +108,7 @@ class CommandStartTest(parameterized.TestCase):
     self.assertEqual((code, errors), (0, ""))
     usage = f"\nusage: estimator-mp {command} [--flag=value ...]"
     self.assertIn(usage, output)
+    self.assertIn("--debug", output)
     self.assertEqual(output.splitlines()[-1], _IMPORTED)
 
   def test_help_of_all(self):

@@ -4,18 +4,12 @@ import estimator_mp  # noqa: F401
 from estimator_mp.cli import (
   checkpoints,
   commands,
-  compare_flags,
   failures,
-  inspect_flags,
   own_errors,
-  train_flags,
 )
-from estimator_mp.cli.prediction import predict_flags, serve_flags
-from estimator_mp.cli.sizing import capacity_flags
 from tests.estimator_mp.cli import command_runs
 
 import tensorflow as tf
-from absl import flags
 from absl.testing import absltest, parameterized
 
 _GENERATOR = """Graph execution error:
@@ -122,22 +116,6 @@ class EndTest(absltest.TestCase):
   def test_an_error_of_the_program_stays_its_own(self):
     with self.assertRaisesRegex(ValueError, "^of the program$"):
       self._run(ValueError("of the program"), False)
-
-  def test_each_command_has_the_flag(self):
-    for command in (
-      capacity_flags.COMMAND,
-      compare_flags.COMMAND,
-      inspect_flags.COMMAND,
-      predict_flags.COMMAND,
-      serve_flags.COMMAND,
-      train_flags.TRACE,
-      train_flags.TRAIN,
-    ):
-      values = flags.FlagValues()
-      command.define_flags(values)
-      values.mark_as_parsed()
-      with self.subTest(command.name):
-        self.assertIn("--debug", command.help(values))
 
 
 _ON_PURPOSE = (

@@ -11,35 +11,9 @@ from unittest import mock
 import estimator_mp
 from estimator_mp.cli import inspect_flags
 from estimator_mp.config import placement_file
-from tests.estimator_mp.cli import command_runs
+from tests.estimator_mp.cli import command_runs, user_programs
 
-from absl.testing import absltest, parameterized
-
-# What a user has in a file of their own.
-PROGRAM = """
-import tensorflow as tf
-from absl import flags
-
-v1 = tf.compat.v1
-flags.DEFINE_string("mesh", "mine", "A flag that the command has too.")
-number = 3
-
-
-def model_fn(features, labels, mode, params):
-  assert flags.FLAGS.mesh == "mine"
-  net = v1.layers.dense(features["x"], params["units"], name="first")
-  net = v1.layers.dense(net, 1, name="second")
-  loss = tf.reduce_mean((net - labels) ** 2)
-  step = v1.train.get_global_step()
-  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def no_spec(features):
-  v1.layers.dense(features["x"], 1)
-  return 5
-"""
-
+from absl.testing import absltest
 
 # A program of the guide's model.
 _TRAIN = """
@@ -72,22 +46,12 @@ def run_main(*arguments):
   return command_runs.run(inspect_flags.COMMAND.main, *arguments)
 
 
-class CommandTest(parameterized.TestCase):
-  @classmethod
-  def setUpClass(cls):
-    super().setUpClass()
-    cls.folder = absltest.get_default_test_tmpdir()
-    pathlib.Path(cls.folder, "their_program.py").write_text(PROGRAM)
-    pathlib.Path(cls.folder, "broken_program.py").write_text("\n1 / 0\n")
-    cls._directory = os.environ.get("BUILD_WORKING_DIRECTORY")
-    os.environ["BUILD_WORKING_DIRECTORY"] = cls.folder
-
-  @classmethod
-  def tearDownClass(cls):
-    super().tearDownClass()
-    del os.environ["BUILD_WORKING_DIRECTORY"]
-    if cls._directory is not None:
-      os.environ["BUILD_WORKING_DIRECTORY"] = cls._directory
+class CommandTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.folder = str(user_programs.working_directory(self))
+    program = pathlib.Path(self.folder, "their_program.py")
+    program.write_text(user_programs.MODULE)
 
   def test_a_program_of_this_directory(self):
     code, output, errors = run_main(
@@ -121,69 +85,6 @@ class CommandTest(parameterized.TestCase):
     facts = json.loads(pathlib.Path(folder, "placement.json").read_text())
     self.assertLen(facts["costs"], 2)
     self.assertGreater(facts["costs"][1]["flops"], 0)
-
-  @parameterized.parameters(
-    (
-      ["--mesh=stage:9"],
-      "the model has 4 layer(s) with weights, fewer than the",
-    ),
-    (
-      ["--v1_packages=bert"],
-      "--v1_packages is for programs of TensorFlow 1; gi",
-    ),
-    (["--v1"], "--v1 is given without --model_fn; give the"),
-    (
-      ["--labels=int32[?]"],
-      "--labels is given without --model_fn; give the mo",
-    ),
-    (
-      [_THEIRS],
-      f"{_THEIRS} needs --features: its features, such as --features",
-    ),
-    (
-      [_THEIRS, "--features=x"],
-      "--features=x: 'x' is not name:dtype[dimension",
-    ),
-    (
-      [_THEIRS, _X, "--params=[1]"],
-      "--params=[1] is not a JSON object; write ",
-    ),
-    (
-      ["--model_fn=their_program", _X],
-      "--model_fn=their_program is not module",
-    ),
-    (
-      ["--model_fn=absent:f", _X],
-      "--model_fn=absent:f: there is no module abs",
-    ),
-    (
-      ["--model_fn=their_program:f", _X],
-      "--model_fn=their_program:f: module their_program has no function f; it "
-      "has model_fn, no_spec",
-    ),
-    (
-      ["--model_fn=their_program:number", _X],
-      "--model_fn=their_program:number: module their_program has something ",
-    ),
-    (
-      ["--model_fn=broken_program:f", _X],
-      "importing broken_program raised ZeroDivisionError: division by zero (",
-    ),
-    ([_THEIRS, "--features=y:bool[]"], f"{_THEIRS} raised KeyError: 'x' ("),
-    (
-      ["--model_fn=their_program:no_spec", _X, "--labels=int32[?]"],
-      "model_fn takes no labels, but labels were given; leave them out",
-    ),
-    (
-      ["--model_fn=their_program:no_spec", _X],
-      "--model_fn=their_program:no_spec returned 5; a model_fn returns an Esti",
-    ),
-  )
-  def test_bad_use_is_one_line_and_exit_code_2(self, arguments, message):
-    code, output, errors = run_main(*arguments)
-    self.assertEqual((code, output), (2, ""))
-    self.assertStartsWith(errors, f"inspect: {message}")
-    self.assertLen(errors.splitlines(), 1)
 
 
 class GuideTest(absltest.TestCase):

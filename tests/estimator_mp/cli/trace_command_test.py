@@ -14,7 +14,6 @@ class TraceCommandTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("1f1b", "--schedule=1f1b", "bound 20%"),
     ("zb1p", "--schedule=zb1p", r"bound \d+%"),
-    ("gpipe_recompute", "--schedule=gpipe --recompute=always", "bound 20%"),
     ("no_pipeline", "--num_micro_batches=1", "no pipeline"),
   )
   def test_writes_a_step(self, arguments, bound):

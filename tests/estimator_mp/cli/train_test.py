@@ -251,24 +251,6 @@ class ErrorsTest(parameterized.TestCase):
     self.assertLen(errors.splitlines(), 1)
     self.assertEqual(found, code)
 
-  @parameterized.parameters(
-    ("--mesh=stage:4", "mesh stage:4 .* 3 layer.*; use at most stage:3$"),
-    ("--batch_size=1440", "batch_size=1440 .* 1438 .* digits; use 1 to 1438$"),
-    ("--num_micro_batches=6", "num_micro_batches=6 .*64; use 1, 2, 4, .* 64$"),
-    ("--mesh=data:3", "data:3 .*=64; use --batch_size=63 or 66, or as many"),
-    (
-      "--mesh=data:32,stage:3",
-      "num_micro_batches=4 .* the 2 of .*; use 1 or 2",
-    ),
-    ("--aggregation=horovod", "--aggregation=horovod .*; use a data axis, "),
-    (
-      "--mesh=data:2,stage:2 --variables=shared --aggregation=ring",
-      "aggregation='ring', .* variables='shared' .*; use variables=\"mirrored",
-    ),
-  )
-  def test_option_that_does_not_fit(self, argument, expected):
-    self._check(expected, *argument.split())
-
   @parameterized.named_parameters(
     ("model_dir", "model_dir"), ("export_dir", "export_dir")
   )

@@ -10,7 +10,7 @@ from typing import Any
 
 import estimator_mp
 from estimator_mp import toolbox
-from estimator_mp.config import options, placement, placement_file
+from estimator_mp.config import placement, placement_file
 from estimator_mp.session import session_config
 
 from absl import flags
@@ -123,15 +123,6 @@ class ShardingConfigTest(parameterized.TestCase):
     ),
     ({"xyz": [1]}, r"no field 'xyz', .* given as \[1\]; its fields are mesh, "),
     (["stage:2"], r"\['stage:2'\]; give a dict such as"),
-    ({"mesh": 3}, "^mesh=3 has the wrong type; give a string"),
-    ({"devices": "cpu:0,cpu:1"}, "^devices='cpu:0,cpu:1' .* list of strings"),
-    ({"memory_limit": "4XB"}, "^memory_limit='4XB' .* like 256MiB, 16GB"),
-    (
-      {"memory_limit": "0GB"},
-      "^memory_limit='0GB' is too small; use 1 or more",
-    ),
-    ({"memory_limit": True}, "^memory_limit=True .* amount of bytes or None"),
-    ({"verify_placement": 1}, "^verify_placement=1 .* give true or false"),
     ({"placement": {"stages": []}}, r"Placement.to_dict\(\): it has no 'ops'"),
   )
   def test_a_wrong_dict(self, values, message):
@@ -247,31 +238,6 @@ class FlagsTest(parameterized.TestCase):
       ValueError, r'--placement=\[\["a", 0\] is not valid JSON \(Expecting '
     ):
       parse('--placement=[["a", 0]')
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-  """A dataclass of options of each kind."""
-
-  count: int = options.option(1, "How many.", minimum=1)
-  word: str = options.option("a", "Which.", choices=("a", "b"))
-  rate: float = options.option(0.5, "How fast.")
-
-  def __post_init__(self):
-    options.check(self)
-
-
-class OptionsTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    ("small", {"count": 0}, "count=0 is too small; use 1 or more"),
-    ("kind", {"count": 1.5}, "count=1.5 has the wrong type; give an integer"),
-    ("word", {"word": "c"}, "word='c' is not known; use one of a, b"),
-    ("rate", {"rate": "x"}, "rate='x' has the wrong type; give a number"),
-  )
-  def test_wrong_values(self, values, message):
-    with self.assertRaises(ValueError) as caught:
-      Options(**values)
-    self.assertStartsWith(str(caught.exception), message)
 
 
 if __name__ == "__main__":

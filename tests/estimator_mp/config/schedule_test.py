@@ -96,11 +96,6 @@ class OrderTest(parameterized.TestCase):
       ],
     ),
     (
-      "1f1b_fewer_micro_batches_than_stages",
-      ("1f1b", 3, 1),
-      ["0.0 -0.0", "1.0 -1.0", "2.0 -2.0"],
-    ),
-    (
       "interleaved",
       ("interleaved", 2, 4, 2),
       [
@@ -120,11 +115,6 @@ class OrderTest(parameterized.TestCase):
       ],
     ),
     (
-      "zb1p_fewer_micro_batches_than_stages",
-      ("zb1p", 3, 1),
-      ["0.0 -0.0 +0.0", "1.0 -1.0 +1.0", "2.0 -2.0 +2.0"],
-    ),
-    (
       "zb2p",
       ("zb2p", 2, 4),
       [
@@ -142,7 +132,6 @@ class OrderTest(parameterized.TestCase):
         " -1.1 -2.2 -1.2 +1.1 +2.2 +1.2",
       ],
     ),
-    ("zbv_one_device", ("zbv", 1, 1, 2), ["0.0 1.0 -1.0 +1.0 -0.0 +0.0"]),
     ("none", ("none", 3, 4), []),
   )
   def test_rows(self, arguments, expected):
@@ -277,39 +266,26 @@ class TimeTest(parameterized.TestCase):
   @hypothesis.given(
     strategies.data(),
     strategies.randoms(use_true_random=False),
-    strategies.lists(_TIMES, min_size=3, max_size=3),
+    strategies.booleans(),
     strategies.integers(1, 3),
   )
   def test_no_order_is_faster_than_the_bound(
-    self, data, random_, times, rounds
+    self, data, random_, split, rounds
   ):
-    for split in (False, True):
-      names = _ordered(splits_backward=split)
-      schedule = data.draw(_schedules_of(*names))
-      shuffled = _any_order(schedule, random_)
-      checks.check(shuffled)
-      for order in (shuffled, orders.repeat(schedule, rounds)):
-        timeline = simulation.simulate(order, *times)
-        bound = simulation.speed_up_bound(order, *times)
-        self.assertLessEqual(timeline.speed_up, bound + 1e-9)
-        self.assertGreaterEqual(
-          timeline.bubble, 1 - bound / order.num_devices - 1e-9
-        )
-
-  @hypothesis.given(_schedules(), strategies.data())
-  def test_stages_that_differ_have_a_bound(self, schedule, data):
-    times = [
-      data.draw(
-        strategies.lists(
-          _TIMES, min_size=schedule.num_stages, max_size=schedule.num_stages
-        )
+    """Where stages take the same time, and where each takes its own."""
+    schedule = data.draw(_schedules_of(*_ordered(splits_backward=split)))
+    size = schedule.num_stages
+    of_stages = strategies.lists(_TIMES, min_size=size, max_size=size)
+    times = [data.draw(_TIMES | of_stages) for _ in range(3)]
+    shuffled = _any_order(schedule, random_)
+    checks.check(shuffled)
+    for order in (shuffled, orders.repeat(schedule, rounds)):
+      timeline = simulation.simulate(order, *times)
+      bound = simulation.speed_up_bound(order, *times)
+      self.assertLessEqual(timeline.speed_up, bound + 1e-9)
+      self.assertGreaterEqual(
+        timeline.bubble, 1 - bound / order.num_devices - 1e-9
       )
-      for _ in range(3)
-    ]
-    self.assertLessEqual(
-      simulation.simulate(schedule, *times).speed_up,
-      simulation.speed_up_bound(schedule, *times) + 1e-9,
-    )
 
   def test_rounds_without_an_order_have_the_bound_of_one(self):
     schedule = orders.make_schedule("none", 3, 4)

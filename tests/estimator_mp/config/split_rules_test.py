@@ -4,7 +4,6 @@ from estimator_mp.config import sharding_options, split_rules
 
 from absl.testing import absltest, parameterized
 
-_PAIR = 'which .* dimension from 0, one of "mod", "div", .*; write pairs'
 _RULES = (("ffn/", 1), ("^table", "mod"), ("kernel$", 0), ("bias", None))
 
 
@@ -36,32 +35,6 @@ class SplitTest(parameterized.TestCase):
     self.assertEqual(_options(rules, "data:4,stage:2").split, rules)
     rules = ((".*", None),)
     self.assertEqual(_options(rules, "data:4").split, rules)
-
-  @parameterized.parameters(
-    ("Auto", "split='Auto' is unknown; .*auto"),
-    ({"a": 1}, "split={'a': 1} is unknown; .*auto"),
-    ((), r"split=\(\) has no rule; .*None\) .*auto"),
-    (("a", 1), f"split has 'a', {_PAIR}"),
-    ([("a", -1)], rf"split has \('a', -1\), {_PAIR}"),
-    ([("a", True)], rf"split has \('a', True\), {_PAIR}"),
-    ([("a", "rows")], rf"split has \('a', 'rows'\), {_PAIR}"),
-    ([(3, 1)], rf"split has \(3, 1\), {_PAIR}"),
-    ([("a", 0), ("(", 1)], r"split has '\(', .*expression: .* position 0$"),
-  )
-  def test_what_is_wrong(self, split, message):
-    with self.assertRaisesRegex(ValueError, f"^{message}"):
-      _options(split)
-
-  @parameterized.parameters(
-    ("stage:2", ("a", "mod"), "'stage:2,model:2', or split=auto"),
-    ("data:2", ("a", 1), '"mod", "div", "columns", .* \'data:2,model:2\''),
-  )
-  def test_an_axis_that_does_not_exist(self, mesh, rule, fix):
-    with self.assertRaises(ValueError) as caught:
-      _options([rule], mesh)
-    message = str(caught.exception)
-    self.assertStartsWith(message, f"split rule {rule!r} is for an axis that")
-    self.assertRegex(message, f"mesh '{mesh}' has no model axis.*{fix}$")
 
 
 class RuleForTest(parameterized.TestCase):

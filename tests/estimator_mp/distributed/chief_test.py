@@ -215,17 +215,7 @@ class ChiefTest(absltest.TestCase):
       )
       if config.cluster_spec:
         estimator_mp.shard_estimator(estimator, self.config)
-      recorder = runs.LossRecorder()
-      random.seed(3)
-      estimator_mp.train_and_evaluate(
-        estimator,
-        tf.estimator.TrainSpec(
-          lambda: zoo.input_fn().repeat(), max_steps=_STEPS, hooks=[recorder]
-        ),
-        tf.estimator.EvalSpec(zoo.input_fn),
-        trusted_network=True,
-      )
-      return recorder.losses
+      return _run(estimator)[1]
 
     found = losses()
     with clusters.no_task():

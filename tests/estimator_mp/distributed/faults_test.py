@@ -74,19 +74,10 @@ class FaultsTest(absltest.TestCase):
       for job, index in _TASKS:
         code = self.processes.wait(job, index)
         self.assertEqual(code, 0, self.processes.output(job, index))
-    address = {name: cluster["worker"][i] for i, name in enumerate("ab")}
     self.assertRegex(
       first_output,
-      f"the run lost worker 0 at {address['a']} .*; training goes on from the "
-      "last checkpoint",
-    )
-    self.assertRegex(
-      first_output,
-      rf"worker 1 at {address['b']} has not answered for \d+ s; the run waits "
-      "for it\n",
-    )
-    self.assertRegex(
-      first_output, rf"worker 1 at {address['b']} answers again, after \d+ s\n"
+      f"the run lost worker 0 at {cluster['worker'][0]} .*; training goes on "
+      "from the last checkpoint",
     )
     self._assert_calm()
 

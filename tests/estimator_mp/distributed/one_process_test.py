@@ -125,10 +125,7 @@ class OneProcessTest(absltest.TestCase):
     """One of other sizes was restored as it was, without a word."""
     self.estimator.train(_input_fn, steps=1)
     for params, expected in (
-      (
-        {"units": 16},
-        r"has first/kernel .*\[3, 8\], but .* makes it \[3, 16\]",
-      ),
+      ({"units": 16}, r"has first/kernel .*\[3, 8\], but .* makes it \[3, 16"),
       ({"name": "second"}, "another model: it has no second/kernel and 1 more"),
     ):
       with self.subTest(**params):

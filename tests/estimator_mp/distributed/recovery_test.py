@@ -1,6 +1,5 @@
 """Which errors of training are faults of the cluster, and what is done then."""
 
-import math
 import os
 import sys
 import time
@@ -157,29 +156,6 @@ class WatchTest(absltest.TestCase):
     self.task = answering.FakeTask()
     self.addCleanup(self.task.close)
     self.addresses = {_WORKER: self.task.address}
-
-  @tiers.slow
-  def test_a_silent_task_is_named_and_so_is_its_return(self):
-    clock = clocks.Clock()
-
-    def is_named():
-      clock.now += 31
-      return logged.records
-
-    with (
-      mock.patch.object(watch, "time", clock),
-      self.assertLogs(_LOGGER, "WARNING") as logged,
-      watch.Watch(self.addresses, 30.0, math.inf),
-    ):
-      with self.task.stopped():
-        self._wait_for(is_named)
-      self._wait_for(lambda: "again" in logged.output[-1])
-    first, *_, second = (record.getMessage() for record in logged.records)
-    name = f"^worker 0 at {self.task.address} "
-    self.assertRegex(
-      first, name + r"has not answered for \d+ s; the run waits for it$"
-    )
-    self.assertRegex(second, name + r"answers again, after \d+ s$")
 
   def test_a_call_of_tensorflow_that_waits_for_a_lost_task_ends_the_process(
     self,

@@ -4,7 +4,6 @@ import glob
 import os
 
 import estimator_mp
-import model_fns
 from estimator_mp.serving import export_stages, pipeline_file
 from tests import tiers
 from tests.estimator_mp.serving import chains, served_models
@@ -277,29 +276,6 @@ class ConfigTest(parameterized.TestCase):
     # The text is taken apart where it is read first.
     for signature in signatures.values():
       self.assertEqual([x.stage for x in signature.steps], [0, 1, 2])
-
-  def test_layers_that_layer_split_places(self):
-    layers = [
-      tf.keras.layers.Dense(units, name=f"layer{units}") for units in (5, 4, 1)
-    ]
-    model_fn = model_fns.layer_split(
-      layers,
-      tf.estimator.RegressionHead(),
-      "stage:3",
-      lambda: v1.train.AdagradOptimizer(0.1),
-      feature_key="x",
-    )
-    estimator = tf.estimator.Estimator(
-      model_fn,
-      config=estimator_mp.run_config(
-        estimator_mp.ShardingConfig("stage:3"), f"{self.folder}/model"
-      ),
-    )
-    estimator.train(served_models.input_fn, steps=2)
-    requests = [{"x": served_models.X[:n]} for n in _SIZES]
-    receiver_fn = served_models.receiver_fn("x")
-    stages = chains.check(self, estimator, receiver_fn, self.folder, requests)
-    self.assertLen(stages.pipeline.stages, 3)
 
 
 class RefusedTest(parameterized.TestCase):

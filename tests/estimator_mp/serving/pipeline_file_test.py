@@ -121,7 +121,7 @@ class PipelineFileTest(parameterized.TestCase):
     is_stage = name == pipeline_file.STAGE_FILE
     read = pipeline_file.read_stage if is_stage else pipeline_file.read
     with self.assertRaisesRegex(
-      ValueError, f"^{file} .*{text}.*; export the stages again$"
+      ValueError, f"^{file} .*{text}.* export the stages again$"
     ):
       read(self.folder)
 

@@ -250,17 +250,6 @@ class FailureTest(ServedTest):
       with self.assertRaisesRegex(ValueError, expression):
         stage_pipeline.StagePipeline(**{"folder": self.folder, **options})
 
-  def test_what_a_request_has(self):
-    pipeline = self._pipeline(self._serve())
-    for request, expression in (
-      ({}, "^there is no value for the input 'word'; the model needs word$"),
-      ({"x": 1, "word": ["a"]}, "^the model has no input 'x'; it has word$"),
-      ({"word": [1]}, r"^the input 'word' has to be string\[\?\], and the"),
-      ({"word": "a"}, r"^the input 'word' has the shape \[\], but the model "),
-    ):
-      with self.assertRaisesRegex(ValueError, expression):
-        pipeline.run(request)
-
   def test_a_message_that_no_signature_allows_is_not_read(self):
     with mock.patch.object(messages, "longest_request", lambda _: 1000):
       servers = self._serve()
@@ -280,10 +269,7 @@ class FailureTest(ServedTest):
     run = channel.unary_unary(f"/{messages.SERVICE}/{messages.RUN}")
     for message, expression in (
       (b"\xff", "^the message has no tensors: "),
-      (
-        messages.encode("x", {}),
-        "^'x' is not a signature; there are serving_def",
-      ),
+      (messages.encode("x", {}), "^'x' is not a signature; there are serving_"),
       (messages.encode("serving_default", {}), "^serving_default takes word, "),
     ):
       with self.assertRaises(grpc.RpcError) as raised:

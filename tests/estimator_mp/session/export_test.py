@@ -212,11 +212,6 @@ class IsForExportTest(parameterized.TestCase):
     estimator.export_saved_model(self.folder, serving_input_fn)
     self.assertEqual(calls, [(_MODES.PREDICT, False), (_MODES.PREDICT, True)])
 
-  def test_a_graph_of_no_estimator(self):
-    with tf.Graph().as_default():
-      _model_fn({"x": tf.ones([1, 2])}, None, _MODES.PREDICT)
-    self.assertEqual(calls, [(_MODES.PREDICT, False)])
-
 
 class KeepDevicesTest(absltest.TestCase):
   def _exported(self, model_fn):
@@ -241,13 +236,6 @@ class KeepDevicesTest(absltest.TestCase):
       return export.with_deviceless_export(spec)
 
     self.assertIn("/device:CPU:1", self._exported(model_fn))
-
-  def test_another_graph(self):
-    def model_fn(features, labels, mode):
-      with tf.device("/device:CPU:1"):
-        return _model_fn(features, labels, mode)
-
-    self.assertEqual(self._exported(model_fn), {""})
 
 
 class ClearDevicesTest(absltest.TestCase):

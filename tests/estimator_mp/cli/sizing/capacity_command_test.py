@@ -61,30 +61,6 @@ class CommandTest(parameterized.TestCase):
     zero = most_variables("--replicas=2", "--optimizer_state=sharded")
     self.assertLess(zero, 0.8 * most_variables())
 
-  @parameterized.parameters(
-    (["--memory_per_device=12XB"], "=12XB is not an amount of bytes; write it"),
-    (
-      ["--memory_per_device=100kB", "--stages=1"],
-      "--memory_per_device=100kB is too small for transformer with "
-      "num_layers=1 on 1 stage; raise it, or choose smaller --sizes",
-    ),
-    (
-      ['--sizes={"num_layers": 3}'],
-      "sizes of transformer, which are hidden_si",
-    ),
-    (["--optimizer_state=sharded"], "but --replicas=1; use 2 or more"),
-    (["--schedule=zbv"], "--schedule=zbv has several stages per device, which"),
-    (["--batch_size=6"], "--batch_size=6 is not .* --num_micro_batches=4; use"),
-    (["--stages=1,2", "--measured_stages=4"], "has 4, .* --stages=1,2; add it"),
-    (["--model=dlmr"], "--model=dlmr"),
-    (["--stages=none"], "--stages=none has no number of stages; use one or"),
-  )
-  def test_what_is_wrong_is_one_line(self, arguments, text):
-    code, _, errors = command_runs.run(capacity_flags.COMMAND.main, *arguments)
-    self.assertEqual(code, 2)
-    self.assertLen(errors.splitlines(), 1)
-    self.assertRegex(errors, text)
-
   def test_measuring_where_no_network_of_its_own_is_permitted(self):
     with (
       mock.patch.object(network, "why_not", lambda: "Operation not permitted"),
