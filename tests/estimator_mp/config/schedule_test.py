@@ -317,20 +317,6 @@ class TimeTest(parameterized.TestCase):
       timeline.speed_up, simulation.speed_up_bound(schedule, time, time, time)
     )
 
-  @parameterized.named_parameters(
-    ("zb1p", "zb1p", 1, 4.2), ("zb2p", "zb2p", 1, 3.0), ("zbv", "zbv", 2, 1.8)
-  )
-  def test_what_is_idle_where_phases_differ(self, name, virtual, idle):
-    """The paper has (K - 1) * (F + B - W) for zb1p; device K-1 waits 3 F."""
-    for num_micro_batches in (8, 16, 32):
-      timeline = simulation.simulate(
-        orders.make_schedule(name, 4, num_micro_batches, virtual),
-        1,
-        1.2,
-        0.8,
-      )
-      self.assertAlmostEqual(timeline.makespan, num_micro_batches * 3 + idle)
-
   @hypothesis.given(
     strategies.integers(1, 6), strategies.integers(0, 12), _TIMES
   )

@@ -4,6 +4,7 @@ What it gives is what `tf.estimator.train_and_evaluate` gives in one process.
 """
 
 import contextlib
+import functools
 import json
 import os
 import random
@@ -86,10 +87,10 @@ def _serving_input_fn():
   return tf.estimator.export.ServingInputReceiver(features, features)
 
 
-def _input_by_tf_config():
+def _input_by_tf_config(job):
   """Reads one part of the data in each task of TF_CONFIG."""
   config = json.loads(os.environ.get("TF_CONFIG", "{}"))
-  workers = config.get("cluster", {"worker": []})["worker"]
+  workers = config.get("cluster", {job: []})[job]
   dataset = zoo.input_fn().repeat()
   return dataset.shard(len(workers) + 1, 0)
 
@@ -193,9 +194,8 @@ class ChiefTest(absltest.TestCase):
 
   def test_what_evaluates_writes_not_over_what_trains(self):
     """And an input_fn that reads TF_CONFIG reads all of the input."""
-    _, losses, saved = _run(
-      self._estimator(), (), [_Double()], _input_by_tf_config
-    )
+    input_fn = functools.partial(_input_by_tf_config, job="worker")
+    _, losses, saved = _run(self._estimator(), (), [_Double()], input_fn)
     np.testing.assert_allclose(losses, self.expected[1], rtol=1e-5)
     self.assertEqual(saved, self.expected[2])
 
@@ -253,10 +253,6 @@ class ChiefTest(absltest.TestCase):
     ):
       with self.subTest(text), self.assertRaisesRegex(error, text):
         estimator_mp.train_and_evaluate(*arguments)
-    with self.assertRaisesRegex(
-      ValueError, "^TF_CONFIG names a cluster of 2 tasks .*train_and_evaluate"
-    ):
-      good.train(zoo.input_fn)
 
   def test_a_model_dir_of_each_task(self):
     """An evaluator would wait for checkpoints that nobody writes there."""

@@ -9,7 +9,6 @@ import estimator_mp  # noqa: F401
 from tests.estimator_mp.distributed import clusters
 from tests.estimator_mp.distributed import recorded_program as program
 
-import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
 
@@ -18,7 +17,6 @@ _TASKS = (("chief", 0), ("worker", 0), ("worker", 1))
 _STEPS = 120
 # The steps after which something happens.
 _HOLDS = (17, 40, 57)
-_RTOL = 1e-5
 _SECONDS = 600.0
 
 
@@ -79,21 +77,7 @@ class FaultsTest(absltest.TestCase):
       f"the run lost worker 0 at {cluster['worker'][0]} .*; training goes on "
       "from the last checkpoint",
     )
-    self._assert_calm()
-
-  def _assert_calm(self):
-    """Asserts that the run had the losses of one without faults."""
-    calm_dir = os.path.join(self.create_tempdir().full_path, "calm")
-    program.train(calm_dir, _STEPS)
-    expected, found = program.read(calm_dir), self._found()
-    self.assertEqual([step for step, _ in expected], [*range(_STEPS)])
-    self.assertContainsSubset(range(_STEPS), {step for step, _ in found})
-    np.testing.assert_allclose(
-      [loss for _, loss in found],
-      program.expected_of(found, expected),
-      rtol=_RTOL,
-    )
-    self.assertLessEqual(program.most_lost(found), program.SAVE_STEPS)
+    program.assert_calm(self, self.model_dir, _STEPS)
     newest = tf.train.latest_checkpoint(self.model_dir)
     self.assertEqual(tf.train.load_variable(newest, "global_step"), _STEPS)
 

@@ -8,7 +8,6 @@ import tempfile
 from unittest import mock
 
 import estimator_mp
-from compat.private import estimators
 from estimator_mp import devices, toolbox
 from estimator_mp.distributed import input_by_task
 from estimator_mp.session import distribution
@@ -418,19 +417,6 @@ class ContextsTest(parameterized.TestCase):
       "from /job:worker/task:0, one after another",
       [record.getMessage() for record in logged.records],
     )
-
-  def test_a_partial_without_tf_config_takes_what_it_took(self):
-    def read(size, mode, input_context=None):
-      return size, mode, input_context, os.environ.get("TF_CONFIG")
-
-    with clusters.task({"chief": ["localhost:1"]}, "chief"):
-      alone = input_by_task.without_tf_config(functools.partial(read, size=3))
-      self.assertEqual(
-        estimators.arguments_of(alone), ("mode", "input_context")
-      )
-      found = alone(mode="train", input_context=1)
-      self.assertEqual(found, (3, "train", 1, None))
-      self.assertIn("TF_CONFIG", os.environ)
 
   def test_an_input_fn_without_context_is_left_alone(self):
     spec = tf.estimator.TrainSpec(_plain([1]))

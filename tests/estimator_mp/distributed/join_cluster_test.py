@@ -2,7 +2,6 @@
 
 import json
 import os
-import types
 from unittest import mock
 
 from estimator_mp import toolbox
@@ -136,57 +135,13 @@ class SlurmTest(_Case):
     self.assertNotIn("TF_CONFIG", os.environ)
 
 
-def _pod(name, address):
-  names = types.SimpleNamespace
-  return names(
-    metadata=names(name=name), status=names(phase="Running", host_ip=address)
-  )
-
-
-class _Pods:
-  """What KubernetesClusterResolver asks of a client."""
-
-  def list_pod_for_all_namespaces(self, label_selector):
-    assert label_selector == "job-name=tensorflow"
-    pods = [_pod(f"pod-{k}", f"10.0.0.{k}") for k in (2, 1, 3)]
-    return types.SimpleNamespace(items=pods)
-
-
 class OthersTest(_Case):
-  def _of_kubernetes(self):
-    # TensorFlow 2.15 looks for a configuration of kubectl, if it can.
-    with mock.patch.dict("sys.modules", kubernetes=None):
-      return _resolvers.KubernetesClusterResolver(override_client=_Pods())
-
-  def test_kubernetes(self):
-    resolver = self._of_kubernetes()
-    resolver.task_type, resolver.task_id = "worker", 2
-    said = self._join(resolver)
-    self.assertEqual(said["cluster"]["chief"], ["10.0.0.1:8470"])
-    self.assertEqual(_address(said), "10.0.0.3:8470")
-
-  def test_kubernetes_does_not_know_the_task(self):
+  def test_a_resolver_that_does_not_know_the_task(self):
+    """Such as that of Kubernetes."""
     with self.assertRaisesRegex(
       ValueError, "of worker:3 .*task_type=None, task_id=None.*; set its task_"
     ):
-      self._join(self._of_kubernetes())
-
-  def test_google_compute_engine(self):
-    service = mock.Mock()
-    groups = service.instanceGroups()
-    listed = [{"instance": f"zones/z/instances/vm{k}"} for k in range(2)]
-    groups.listInstances().execute.return_value = {"items": listed}
-    groups.listInstances_next.return_value = None
-    interfaces = [{"networkInterfaces": [{"networkIP": x}]} for x in "ba"]
-    service.instances().get().execute.side_effect = interfaces
-    resolver = _resolvers.GCEClusterResolver(
-      "project", "zone", "group", 8470, task_id=1, service=service
-    )
-    said = self._join(resolver)
-    self.assertEqual(
-      said["cluster"], {"chief": ["a:8470"], "worker": ["b:8470"]}
-    )
-    self.assertEqual(said["task"], {"type": "worker", "index": 0})
+      self._join(_simple(_THREE, None, None))
 
   def test_tf_config_of_workers_gets_a_chief(self):
     config = {"cluster": _THREE, "task": {"type": "worker", "index": 1}}

@@ -120,6 +120,26 @@ def most_lost(found):
   )
 
 
+def assert_calm(test, model_dir, steps, mesh="stage:3"):
+  """Asserts that a run had the losses of one without faults, in this process.
+
+  Args:
+    test: The test.
+    model_dir: The run's folder.
+    steps: How many steps it was of.
+    mesh: The mesh of the one without faults.
+  """
+  calm_dir = test.create_tempdir().full_path
+  train(calm_dir, steps, mesh)
+  expected, found = read(calm_dir), read(model_dir)
+  test.assertEqual([step for step, _ in expected], [*range(steps)])
+  test.assertEqual({step for step, _ in found}, {*range(steps)})
+  np.testing.assert_allclose(
+    [loss for _, loss in found], expected_of(found, expected), rtol=1e-5
+  )
+  test.assertLessEqual(most_lost(found), SAVE_STEPS)
+
+
 def train(model_dir, steps, mesh="stage:3", heartbeat_timeout=2.0):
   """Trains and evaluates, in the task that TF_CONFIG says."""
   os.makedirs(model_dir, exist_ok=True)

@@ -13,8 +13,7 @@ from estimator_mp.distributed import (
   status,
   watch,
 )
-from tests import tiers
-from tests.estimator_mp.distributed import answering, clocks
+from tests.estimator_mp.distributed import answering
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -82,26 +81,6 @@ class RecoveryTest(absltest.TestCase):
       self.assertRaises(SystemExit),
     ):
       recovery.run(self.fail, self.addresses, 30.0, self.lost_after, sys.exit)
-
-  @tiers.slow
-  def test_a_task_that_is_away_is_waited_for(self):
-    clock, ask_all = clocks.Clock(), watch.ask_all
-    back_at = 0.0
-
-    def fail():
-      nonlocal back_at
-      back_at = clock.now + 150
-      raise _aborted()
-
-    def answers(addresses):
-      return ask_all(addresses) if clock.now >= back_at else {}
-
-    with (
-      mock.patch.object(recovery, "time", clock),
-      mock.patch.object(watch, "ask_all", answers),
-    ):
-      self.assertEqual(self._run(fail), "trained")
-    self.assertEqual(clock.now, back_at)
 
   def test_a_task_that_does_not_come_back_is_lost(self):
     """In 2 s: `lost_after`, and a question that nobody answers."""

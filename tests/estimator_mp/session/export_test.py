@@ -237,6 +237,13 @@ class KeepDevicesTest(absltest.TestCase):
 
     self.assertIn("/device:CPU:1", self._exported(model_fn))
 
+  def test_another_graph(self):
+    def model_fn(features, labels, mode):
+      with tf.device("/device:CPU:1"):
+        return _model_fn(features, labels, mode)
+
+    self.assertEqual(self._exported(model_fn), {""})
+
 
 class ClearDevicesTest(absltest.TestCase):
   def test_of_ops_and_of_ops_in_functions(self):

@@ -53,23 +53,6 @@ class TasksTest(parameterized.TestCase):
     for (job, index), config in configs.items():
       self.assertEqual(config, {"task": {"type": job, "index": index}})
 
-  def test_lines_of_tasks_are_whole(self):
-    program = launched.SERVE + (
-      "for i in range(300):\n"
-      "  os.write(1, me.encode() * 20); os.write(2, b'!\\n')\n"
-    )
-    code, output, _ = launched.run(
-      *("--tasks=1", "--evaluator", launched.HOST, "--"),
-      *launched.python(program),
-    )
-    self.assertEqual(code, 0)
-    lines = output.splitlines()
-    expected = [
-      f"[{name}] {name.replace(' ', '') * 20}!"
-      for name in ("chief 0", "evaluator 0")
-    ]
-    self.assertCountEqual(lines, expected * 300)
-
   @parameterized.parameters("file", "module", "command", "path")
   def test_a_program_is(self, kind):
     folder = pathlib.Path(self.create_tempdir().full_path)
