@@ -318,41 +318,22 @@ class DamageTest(parameterized.TestCase):
     self.assertEqual(self._files(), before)
     return errors
 
-  @parameterized.named_parameters(
+  @parameterized.parameters(
+    (_flip_a_byte, "model.ckpt-4 is damaged .*Checksum does not match", 2),
     (
-      "flipped_byte",
-      _flip_a_byte,
-      r"{dir}/model.ckpt-4 is damaged \(.*: Checksum does not match: .*\)",
-      2,
-    ),
-    (
-      "name_of_no_checkpoint",
       lambda x: (x / "checkpoint").write_text(
         'model_checkpoint_path: "model.ckpt-9"\n'
       ),
-      "{dir}/checkpoint names model.ckpt-9, but model.ckpt-9.index is missing",
+      "checkpoint names model.ckpt-9, but model.ckpt-9.index is missing",
       4,
     ),
-    (
-      "empty_state",
-      lambda x: (x / "checkpoint").write_text(""),
-      "{dir}/checkpoint is damaged: it names no checkpoint",
-      4,
-    ),
-    (
-      "no_state",
-      lambda x: (x / "checkpoint").unlink(),
-      "{dir}/checkpoint is missing beside model.ckpt-4",
-      4,
-    ),
+    (lambda x: (x / "checkpoint").write_text(""), "checkpoint is damaged", 4),
+    (lambda x: (x / "checkpoint").unlink(), "checkpoint is missing .*-4", 4),
   )
   def test_checkpoint(self, damage, expected, intact):
     damage(self.path)
-    problem = expected.format(dir=self.model_dir)
     error = self._check(
-      f"{problem}; model.ckpt-{intact} is intact, to resume from it: (echo"
-      f" 'model_checkpoint_path: \"model.ckpt-{intact}\"' >"
-      f" {self.model_dir}/checkpoint)"
+      f"{self.model_dir}/{expected}.*; model.ckpt-{intact} is intact, .*it: .*"
     )
     # What the error says is what to do.
     subprocess.run(error.partition("it: ")[2], shell=True, check=True)

@@ -223,11 +223,9 @@ class InputByTaskTest(parameterized.TestCase):
     tiers.sample(
       [
         ("replicas", "data:2", 1, [1, 1]),
-        ("micro_batches", "data:2", 3, [1, 1]),
         ("pipelines", "data:2,stage:2", 3, [1, 1]),
         ("three", "data:3", 2, [2, 1]),
         ("four", "data:4", 1, [2, 2]),
-        ("four_in_micro_batches", "data:4", 3, [2, 2]),
       ]
     )
   )

@@ -3,10 +3,9 @@
 import glob
 import os
 import signal
-import time
 
 import estimator_mp
-from tests.estimator_mp import parts
+from tests.estimator_mp import parts, runs
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -25,26 +24,6 @@ def _input_fn():
   numbers = tf.random.stateless_normal([8, 3], seed=[1, 2])
   sums = tf.reduce_sum(numbers, axis=1, keepdims=True)
   return tf.data.Dataset.from_tensors((numbers, sums)).repeat(20)
-
-
-class SigtermHook(tf.estimator.SessionRunHook):
-  """Sends SIGTERM to this process after three steps, and waits until it came.
-
-  Attributes:
-    steps: How many steps there were.
-  """
-
-  def __init__(self, has_come):
-    self.steps = 0
-    self._has_come = has_come
-
-  def after_run(self, run_context, run_values):
-    self.steps += 1
-    if self.steps == 3:
-      os.kill(os.getpid(), signal.SIGTERM)
-      deadline = time.monotonic() + 60
-      while not self._has_come() and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 class OneProcessTest(absltest.TestCase):
@@ -87,7 +66,9 @@ class OneProcessTest(absltest.TestCase):
   def test_sigterm_saves(self):
     self.assertEqual(signal.getsignal(signal.SIGTERM), signal.SIG_DFL)
     with self.assertLogs("tensorflow", "WARNING") as logged:
-      hook = SigtermHook(lambda: "SIGTERM" in "".join(logged.output))
+      hook = runs.SignalHook(
+        signal.SIGTERM, 3, lambda: "SIGTERM" in "".join(logged.output)
+      )
       with self.assertRaises(SystemExit) as raised:
         self._train_and_evaluate(20, hook)
     self.assertEqual(raised.exception.code, 143)
@@ -99,7 +80,7 @@ class OneProcessTest(absltest.TestCase):
     received = []
     handler = signal.signal(signal.SIGTERM, lambda *_: received.append(1))
     self.addCleanup(signal.signal, signal.SIGTERM, handler)
-    hook = SigtermHook(lambda: received)
+    hook = runs.SignalHook(signal.SIGTERM, 3, lambda: received)
     metrics, _ = self._train_and_evaluate(10, hook)
     self.assertEqual(received, [1])
     self.assertEqual(metrics["global_step"], 10)

@@ -92,20 +92,6 @@ def positions(model_dir):
   return sorted(int(x[1]) for x in found if x)
 
 
-class _LosingHook(tf.estimator.SessionRunHook):
-  """Does once what a session does when a task of its cluster has died."""
-
-  def __init__(self, at_step):
-    self._steps_left = at_step
-    self.has_lost = False
-
-  def before_run(self, run_context):
-    if self._steps_left == 0 and not self.has_lost:
-      self.has_lost = True
-      raise tf.errors.AbortedError(None, None, "a task has died")
-    self._steps_left -= 1
-
-
 class InputPositionTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
@@ -142,7 +128,7 @@ class InputPositionTest(parameterized.TestCase):
   def test_a_session_that_makes_itself_anew_goes_on_where_it_was(self):
     """As one that loses a task does; it failed for want of an input."""
     whole = _losses_of_ten_steps()
-    losing = _LosingHook(at_step=5)
+    losing = runs.LosingHook(after_steps=5)
     found = train(
       self._dir("lost"), 8, hooks=[losing], save_checkpoints_steps=3
     )

@@ -95,18 +95,6 @@ class _Spy(tf.estimator.SessionRunHook):
       self.values.append(run_context.session.run(self._name).sum())
 
 
-class _LosingHook(tf.estimator.SessionRunHook):
-  """Does once what a session does when a task of its cluster has died."""
-
-  def begin(self):
-    self._steps = 0
-
-  def before_run(self, run_context):
-    self._steps += 1
-    if self._steps == 4:
-      raise tf.errors.AbortedError(None, None, "a task has died")
-
-
 class PrefetchingTest(parameterized.TestCase):
   @classmethod
   def setUpClass(cls):
@@ -231,7 +219,7 @@ class PrefetchingTest(parameterized.TestCase):
     self._assert_as_now(
       {"mesh": "stage:2"},
       3 + 6,
-      hooks=[_LosingHook()],
+      hooks=[runs.LosingHook(3)],
       save_checkpoints_steps=2,
     )
 
