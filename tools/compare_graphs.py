@@ -19,6 +19,7 @@ import argparse
 import concurrent.futures
 import contextlib
 import dataclasses
+import difflib
 import gzip
 import inspect
 import itertools
@@ -232,22 +233,18 @@ def first_difference(old: Sequence[str], new: Sequence[str]) -> str:
     old: The nodes and functions of a graph as texts.
     new: Those of another.
   """
-  for number in range(max(len(old), len(new))):
-    texts = [x[number] if number < len(x) else "" for x in (old, new)]
-    if texts[0] == texts[1]:
-      continue
-    lines = [text.splitlines() for text in texts]
-    line = next(
-      i
-      for i in range(max(map(len, lines)))
-      if lines[0][i : i + 1] != lines[1][i : i + 1]
-    )
-    was, now = (" ".join(x[line : line + 1]) or "nothing" for x in lines)
-    name = next((x[0] for x in lines if x), "").strip()
-    return (
-      f"{len(old)} nodes, now {len(new)}; number {number} ({name}) has"
-      f" {was.strip()}, now {now.strip()}"
-    )
+  pairs = itertools.zip_longest(old, new, fillvalue="")
+  for number, (before, after) in enumerate(pairs):
+    if before != after:
+      name = (before or after).partition("\n")[0]
+      lines = difflib.unified_diff(
+        before.splitlines(), after.splitlines(), lineterm="", n=0
+      )
+      changes = [" ".join(line.split()) for line in lines][3:7]
+      return (
+        f"{len(old)} nodes, now {len(new)}; number {number} ({name}):"
+        f" {', '.join(changes)}"
+      )
   return ""
 
 

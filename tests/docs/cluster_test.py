@@ -11,7 +11,7 @@ import sys
 from unittest import mock
 
 from estimator_mp.cli.launching import network
-from estimator_mp.cluster import layout, tasks
+from estimator_mp.cluster import tasks
 from tests import tiers
 from tests.docs import guide_case, guides
 from tools import draw_cluster
@@ -122,23 +122,6 @@ class GuideTest(guide_case.GuideCase):
     cluster = tasks.from_environment({"TF_CONFIG": text})
     self.assertLen(cluster.tasks, 3)
     self.assertEqual(cluster.task, tasks.Task("worker", 0))
-
-  def test_the_mesh_of_two_tasks(self):
-    spec = {"cluster": {"chief": ["a:1"], "worker": ["b:1"]}}
-    spec["task"] = {"type": "chief", "index": 0}
-    cluster = tasks.from_environment({"TF_CONFIG": json.dumps(spec)})
-    found = layout.device_names({"data": 2, "stage": 2}, cluster.mesh_tasks)
-    self.assertEqual(
-      found,
-      tuple(
-        f"/job:{job}/task:0/device:CPU:{k}"
-        for job in ("chief", "worker")
-        for k in range(2)
-      ),
-    )
-    self.assertIn(
-      "| replica 0 | stages 0 and 1 on CPU:0 and CPU:1 |", self.text
-    )
 
   def test_the_picture(self):
     draw_cluster.main([f"--root={self.folder}"])

@@ -11,6 +11,7 @@ from unittest import mock
 import estimator_mp
 from estimator_mp.cli import inspect_flags
 from tests.docs import guide_case, guides
+from tests.estimator_mp import parts
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -54,65 +55,32 @@ def _branch(features, labels, mode):
     tf.reduce_sum(x) > 0, lambda: tf.matmul(x, kernel), lambda: x[:, :4]
   )
   loss = tf.reduce_mean((v1.layers.dense(net, 1) - labels) ** 2)
-  step = v1.train.get_global_step()
-  train_op = v1.train.AdagradOptimizer(0.1).minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss, v1.train.AdagradOptimizer(0.1))
 
 
 class ErrorsTest(guide_case.GuideCase):
-  @parameterized.named_parameters(
+  @parameterized.parameters(
+    (("dens/kernel", 1), "no variable of .* nearest to it is 'dense/kernel'"),
+    (("dense/kernel", 2), r"axis 2, but dense/kernel has the shape \(20, 16\)"),
     (
-      "no_such_name",
-      None,
-      {"split": [("dens/kernel", 1)]},
-      "matches no variable of the model; the name nearest to it is 'dense/kern",
+      ("dense_3/kernel", 1),
+      r"2 shards of axis 1 of .*, whose shape is \(16, 1\)",
     ),
-    (
-      "no_such_dimension",
-      None,
-      {"split": [("dense/kernel", 2)]},
-      r"axis 2, but dense/kernel has the shape \(20, 16\)",
-    ),
-    (
-      "more_shards_than_entries",
-      None,
-      {"split": [("dense_3/kernel", 1)]},
-      r"makes 2 shards of axis 1 of dense_3/kernel, whose shape is \(16, 1\)",
-    ),
-    (
-      "no_such_axis",
-      None,
-      {"mesh": "stage:2", "split": [("dense/kernel", 1)]},
-      "for an axis that does not exist",
-    ),
-    (
-      "a_dimension_over_replicas",
-      None,
-      {"mesh": "data:2", "split": [("dense/kernel", 1)]},
-      "over the data axis only tables are split",
-    ),
-    (
-      "a_branch",
-      _branch,
-      {"split": [("branch/kernel", 1)]},
-      "branch/kernel cannot be split over the model axis: cond",
-    ),
-    (
-      "gathers",
-      None,
-      {"split": [("dense/kernel", 1), (".", None)], "gathers": "error"},
-      "would read all of it",
-    ),
+    (("branch/kernel", 1), "branch/kernel cannot be split .*: cond"),
+    (("dense/kernel", 1), "would read all of it", "error"),
   )
-  def test_is_raised_before_anything_is_trained(self, model_fn, fields, text):
+  def test_is_raised_before_anything_is_trained(
+    self, rule, text, gathers="allow"
+  ):
     names = guides.before_training(_GUIDE, 0)
     with tf.Graph().as_default(), self.assertRaisesRegex(ValueError, text):
       tf.compat.v1.train.create_global_step()
       data = tf.compat.v1.data.make_one_shot_iterator(names["input_fn"]())
-      config = estimator_mp.ShardingConfig(**{"mesh": "model:2"} | fields)
-      sharded = estimator_mp.shard_model_fn(
-        model_fn or names["model_fn"], config
+      config = estimator_mp.ShardingConfig(
+        "model:2", split=[rule, (".", None)], gathers=gathers
       )
+      model_fn = _branch if "branch" in rule[0] else names["model_fn"]
+      sharded = estimator_mp.shard_model_fn(model_fn, config)
       sharded(*data.get_next(), tf.estimator.ModeKeys.TRAIN)
 
 

@@ -4,12 +4,10 @@ import os
 import pathlib
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 
 import estimator_mp
-from estimator_mp import toolbox
 from estimator_mp.cli import train_flags
 from tests import tiers
 from tests.docs import guide_case, guides
@@ -74,31 +72,6 @@ class ReadmeTest(guide_case.GuideCase):
     )
     self.assertEqual(done.returncode, 0, done.stdout)
     return done.stdout
-
-  @tiers.slow
-  @tiers.newest_only
-  def test_every_program_of_the_guides_is_on_its_devices(self):
-    self._train_programs("docs/sharding.md", 7)
-    self._train_programs("docs/pipeline.md", 10)
-    self._train_programs("docs/replicas.md", 3)
-    self._train_programs("docs/model_axis.md", 3)
-
-  def _train_programs(self, guide, count):
-    trained = 0
-    for number, _ in enumerate(guides.programs(guide)):
-      names = guides.before_training(guide, number)
-      estimator = names.get("estimator")
-      if estimator is None:
-        continue
-      trained += 1
-      with self.subTest(guide, program=number):
-        # Another model may be in the program's directory.
-        hook = toolbox.PlacementVerificationHook()
-        shutil.rmtree(estimator.model_dir, ignore_errors=True)
-        estimator.train(names["input_fn"], steps=1, hooks=[hook])
-        devices = {*names["config"].create_mesh().devices}
-        self.assertLen(hook.observed, len(devices))
-    self.assertEqual(trained, count)
 
   def test_every_bazel_target_exists(self):
     documents = "".join(map(guides.read, _WITH_TARGETS))

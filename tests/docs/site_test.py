@@ -133,13 +133,10 @@ class SiteTest(parameterized.TestCase):
 
 class CheckTest(absltest.TestCase):
   def test_what_is_dead_is_found(self):
-    site = self._site(
-      '<a href="b.html#here">', '<p id="here"><a href="a.html">', ""
-    )
-    self.assertEmpty(_dead_links(site))
-    site = self._site(
-      '<a href="b.html#there"><img src="c.png">', '<a href="#x">', ""
-    )
+    live = '<a href="b.html#here">', '<p id="here"><a href="a.html">'
+    self.assertEmpty(_dead_links(self._site(*live, "")))
+    dead = '<a href="b.html#there"><img src="c.png">', '<a href="#x">'
+    site = self._site(*dead, "")
     self.assertCountEqual(
       _dead_links(site),
       ["a.html: b.html#there", "a.html: c.png", "b.html: #x"],

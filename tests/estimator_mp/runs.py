@@ -3,8 +3,10 @@
 import contextlib
 import dataclasses
 import functools
+import os
 import random
 import shutil
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -56,6 +58,46 @@ class LossRecorder(tf.estimator.SessionRunHook):
 
   def after_run(self, run_context, run_values):
     self.losses.append(float(run_values.results))
+
+
+class LosingHook(tf.estimator.SessionRunHook):
+  """Does once what a session does when a task of its cluster has died."""
+
+  def __init__(self, after_steps):
+    self._after_steps = after_steps
+
+  def begin(self):
+    self._steps, self.has_lost = 0, False
+
+  def before_run(self, run_context):
+    if self._steps == self._after_steps and not self.has_lost:
+      self.has_lost = True
+      raise tf.errors.AbortedError(None, None, "a task has died")
+    self._steps += 1
+
+
+class SignalHook(tf.estimator.SessionRunHook):
+  """Sends a signal to this process after some steps, and waits until it came.
+
+  Attributes:
+    steps: How many steps there were.
+  """
+
+  def __init__(self, number, after_steps, has_come):
+    self.steps = 0
+    self._number, self._after_steps = number, after_steps
+    self._has_come = has_come
+
+  def after_run(self, run_context, run_values):
+    self.steps += 1
+    if self.steps == self._after_steps:
+      self.send()
+
+  def send(self):
+    os.kill(os.getpid(), self._number)
+    deadline = time.monotonic() + 600
+    while not self._has_come() and time.monotonic() < deadline:
+      time.sleep(0.01)
 
 
 def make_estimator(model_fn, config, params, model_dir, **run_config):

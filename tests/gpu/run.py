@@ -29,7 +29,6 @@ from tests.gpu import trial
 import tensorflow as tf
 from absl import app, flags
 
-FORMAT = 1
 _DEVICE_TYPE = flags.DEFINE_enum(
   "device_type", "GPU", ["GPU", "CPU"], "What the cases run on."
 )
@@ -55,7 +54,6 @@ def record(trials, kind, stand_ins=()):
   cards = tf.config.list_physical_devices("GPU") if kind == "GPU" else []
   details = map(tf.config.experimental.get_device_details, cards)
   return {
-    "format": FORMAT,
     "date": datetime.datetime.now(datetime.timezone.utc).date().isoformat(),
     "device_type": kind,
     "cards": [x.get("device_name", "unknown") for x in details],
@@ -83,38 +81,17 @@ def table(recorded):
     result = ": ".join(filter(None, (case["result"], case["reason"])))
     difference = case["difference"]
     off = "" if difference is None else f"{difference:.1e}"
-    held = max(
-      (
-        max(x["allocated_bytes"], x["peak_live_bytes"])
-        for x in case["devices"].values()
-      ),
-      default=None,
-    )
-    most = "" if held is None else amounts.amount(held, "B")
+    held = [x["peak_live_bytes"] for x in case["devices"].values()]
+    most = amounts.amount(max(held), "B") if held else ""
     yield f"| {case['name']} | {case['mesh']} | {result} | {off} | {most} |"
-
-
-def read(path):
-  """Returns a record.
-
-  Raises:
-    ValueError: If it is of another format.
-  """
-  with open(path, encoding="utf-8") as file:
-    recorded = json.load(file)
-  if recorded.get("format") != FORMAT:
-    raise ValueError(
-      f"{path} has format {recorded.get('format')!r}; this program reads "
-      f"format {FORMAT}"
-    )
-  return recorded
 
 
 def main(arguments):
   """Tries the cases."""
   del arguments
   if _TABLE.value:
-    print("\n".join(table(read(_TABLE.value))))
+    with open(_TABLE.value, encoding="utf-8") as file:
+      print("\n".join(table(json.load(file))))
     return 0
   kind = _DEVICE_TYPE.value
   if kind == "GPU" and not trial.num_cards():

@@ -5,7 +5,6 @@ compared with the plan. GPUs have TF32 off: it rounds inputs of products to 10
 bits, which no tolerance of a loss tells from a mistake.
 """
 
-import collections
 import dataclasses
 import functools
 import os
@@ -170,9 +169,11 @@ class Tryer:
     sharded = estimator_mp.shard_model_fn(model.model_fn, config)
     verified, memory = toolbox.PlacementVerificationHook(), _Memory()
     # Before the plain run, whose first op starts the GPUs of the process.
-    made = estimator_mp.run_config(config, **self._settings(name))
+    estimator = runs.make_estimator(
+      sharded, config, model.params, os.path.join(self._folder, name)
+    )
     plain = self._plain(case.model)
-    run = self._run(sharded, made, model, plain.start, [verified, memory])
+    run = self._run(estimator, model, plain.start, [verified, memory])
     pairs = [
       *zip(run.losses, plain.losses, strict=True),
       (run.logits, plain.logits),
@@ -205,36 +206,21 @@ class Tryer:
     session = v1.ConfigProto(device_count={"GPU": 0}, allow_soft_placement=True)
     rewriter = session.graph_options.rewrite_options
     rewriter.meta_optimizer_iterations = rewriter.ONE
-    start = os.path.join(self._folder, f"{model_name}_start")
 
-    def settings(folder):
-      return tf.estimator.RunConfig(
-        session_config=session, **self._settings(folder)
+    def made(kind):
+      folder = os.path.join(self._folder, f"{model_name}_{kind}")
+      return runs.make_estimator(
+        model.model_fn, None, model.params, folder, session_config=session
       )
 
-    first = tf.estimator.Estimator(
-      model.model_fn,
-      config=settings(f"{model_name}_start"),
-      params=model.params,
-    )
+    first = made("start")
     random.seed(11)  # Layers of a plain run draw their seeds from here.
     first.train(lambda: model.input_fn().repeat(), steps=1)
-    made = settings(f"{model_name}_plain")
-    return self._run(model.model_fn, made, model, start, [])
+    return self._run(made("plain"), model, first.model_dir, [])
 
-  def _settings(self, name):
-    return {
-      "model_dir": os.path.join(self._folder, name),
-      "tf_random_seed": 11,
-      "checkpoint_save_graph_def": False,
-    }
-
-  def _run(self, model_fn, made, model, start, hooks):
+  def _run(self, estimator, model, start, hooks):
     """Trains on from a copy of a checkpoint, and predicts."""
-    shutil.copytree(start, made.model_dir)
-    estimator = tf.estimator.Estimator(
-      model_fn, config=made, params=model.params
-    )
+    shutil.copytree(start, estimator.model_dir)
     losses = runs.LossRecorder()
     estimator.train(
       lambda: model.input_fn().repeat(), steps=_STEPS, hooks=[losses, *hooks]
@@ -268,7 +254,6 @@ def _contents(verified, metadata):
   """Returns what each device ran and held in a step, as numbers."""
   names = [*verified.observed]
   peaks = trace_reading.peak_live_bytes(metadata, names)
-  in_use = _bytes_in_use(metadata)
   return {
     name: {
       "ops": sum(contents.op_types.values()),
@@ -280,29 +265,11 @@ def _contents(verified, metadata):
       "variables": len(contents.variables),
       "variable_bytes": contents.variable_bytes,
       "peak_live_bytes": peak,
-      "allocated_bytes": in_use.get(name, 0),
     }
     for (name, contents), peak in zip(
       verified.observed.items(), peaks, strict=True
     )
   }
-
-
-def _bytes_in_use(metadata):
-  """Returns the most bytes that the allocator of each GPU said it has given.
-
-  A CPU's does not count them.
-  """
-  most = collections.Counter()
-  for stats in metadata.step_stats.dev_stats:
-    if not stats.device.startswith("/job:"):
-      continue
-    name = devices_lib.canonical_device(stats.device)
-    for node in stats.node_stats:
-      for memory in node.memory:
-        if memory.allocator_name.startswith("GPU_"):
-          most[name] = max(most[name], memory.allocator_bytes_in_use)
-  return most
 
 
 def _ask_export(estimator, model):

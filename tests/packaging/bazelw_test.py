@@ -108,17 +108,11 @@ class BazelwTest(parameterized.TestCase):
 
   def test_an_old_python(self):
     old = self._program("old", "#!/bin/sh\necho 3.9 /x/python3.9\n")
-    self.assertEqual(
-      self._run("info", PYTHON_BIN_PATH=old),
-      (
-        1,
-        [],
-        [
-          "bazelw: no Python of version 3.10,3.11,3.12,3.13 was found "
-          f"({old} is 3.9); install one, or name one with "
-          "PYTHON_BIN_PATH=/path/to/python3"
-        ],
-      ),
+    code, _, (line,) = self._run("info", PYTHON_BIN_PATH=old)
+    self.assertEqual(code, 1)
+    self.assertRegex(
+      line,
+      rf"3.10,3.11,3.12,3.13 was found \({old} is 3.9\); .* PYTHON_BIN_PATH",
     )
 
   def test_no_python(self):
@@ -128,17 +122,9 @@ class BazelwTest(parameterized.TestCase):
 
   def test_a_home_that_cannot_be_written(self):
     file = self.create_tempfile("file").full_path
-    self.assertEqual(
-      self._run("info", BAZELW_HOME=f"{file}/bazelw"),
-      (
-        1,
-        [],
-        [
-          f"bazelw: cannot write to {file}/bazelw; "
-          "set BAZELW_HOME to a folder of yours"
-        ],
-      ),
-    )
+    code, _, (line,) = self._run("info", BAZELW_HOME=f"{file}/bazelw")
+    self.assertEqual(code, 1)
+    self.assertRegex(line, f"cannot write to {file}/bazelw; set BAZELW_HOME to")
 
   def test_an_unreachable_registry(self):
     path = self._bazel("7.4.0")
@@ -150,14 +136,11 @@ class BazelwTest(parameterized.TestCase):
     self._program("uname", '#!/bin/sh\necho "Linux x86_64"\n')
     code, stdout, stderr = self._run("info")
     self.assertEqual((code, stdout), (1, []))
-    self.assertEqual(
-      stderr[0], f"bazelw: no Bazel found that fits ({path} is 7.4.0)"
-    )
-    self.assertEqual(
+    self.assertIn(f"({path} is 7.4.0)", stderr[0])
+    self.assertRegex(
       stderr[-1],
-      "bazelw: Bazel 2.1.0 could not be downloaded from the npm registry "
-      "(ECONNREFUSED); install bazelisk, or name a Bazel 2.1 to 4.2 with "
-      f"BAZEL=/path/to/bazel. Log: {self.cache}/install.log",
+      r"Bazel 2.1.0 could not .*\(ECONNREFUSED\); .* a Bazel 2.1 to 4.2 with "
+      f"BAZEL=/path/to/bazel. Log: {self.cache}/install.log$",
     )
 
   def test_a_download_with_a_wrong_checksum_is_not_kept(self):

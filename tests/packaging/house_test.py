@@ -2,7 +2,6 @@
 
 import ast
 import functools
-import os
 import pathlib
 
 from absl.testing import absltest, parameterized
@@ -20,27 +19,6 @@ _PRIVATE_MODULES = (
 )
 # Of Python itself: of named tuples, and the way out of a process.
 _NO_PRIVATE_NAMES = ("_asdict", "_exit", "_fields", "_make", "_replace")
-
-# What a graph and its ops have to be edited with, public or not.
-_EDITS = (
-  "_add_control_input",
-  "_add_control_inputs",
-  "_add_while_inputs",
-  "_remove_all_control_inputs",
-  "_set_attr",
-  "_set_device",
-  "_set_device_from_string",
-  "_set_func_attr",
-  "_update_input",
-  "add_control_inputs",
-  "before_finalization",
-  "replace_input",
-  "set_check_of_shapes",
-  "set_colocation",
-  "set_control_inputs",
-  "set_device",
-)
-_MAY_EDIT = ("compat/", "estimator_mp/graph/", "estimator_mp/lower/")
 
 
 def _sources(*folders):
@@ -132,26 +110,6 @@ def _private_names(path):
       yield f"{path}:{line}: {name}"
 
 
-def _edits(path):
-  """Lines of a file that edit a graph."""
-  return [
-    f"{path}:{line}: {name}"
-    for line, name in _attributes(_tree(path))
-    if name in _EDITS
-  ]
-
-
-class FoldersTest(absltest.TestCase):
-  def test_a_folder_says_what_comes_in_and_what_goes_out(self):
-    silent = [
-      path
-      for path in _sources("compat", "estimator_mp")
-      if os.path.basename(path) == "__init__.py"
-      and not ast.get_docstring(_tree(path))
-    ]
-    self.assertEmpty(silent)
-
-
 class PrivateNamesTest(parameterized.TestCase):
   def test_they_are_all_in_one_folder(self):
     paths = _sources("compat", "estimator_mp", "model_fns", "tests")
@@ -162,16 +120,6 @@ class PrivateNamesTest(parameterized.TestCase):
       for line in _private_names(path)
     ]
     self.assertEmpty(found)
-
-  def test_each_file_says_on_which_versions_they_were_tested(self):
-    silent = [
-      path
-      for path in _sources(_PRIVATE)
-      if os.path.dirname(path) == _PRIVATE
-      and list(_private_names(path))
-      and "2.21.0" not in ast.get_docstring(_tree(path))
-    ]
-    self.assertEmpty(silent)
 
   @parameterized.parameters(
     "import tensorflow.python.ops",
@@ -184,39 +132,6 @@ class PrivateNamesTest(parameterized.TestCase):
   def test_one_is_found(self, source):
     path = self.create_tempfile(content=source).full_path
     self.assertLen(list(_private_names(path)), 1)
-
-
-class JsonTest(absltest.TestCase):
-  def test_one_file_reads_it(self):
-    """What others wrote may be malformed in more ways than one error says."""
-    found = {
-      path
-      for path in _sources("estimator_mp", "model_fns")
-      for node in ast.walk(_tree(path))
-      if isinstance(node, ast.Attribute)
-      and ast.unparse(node) in ("json.load", "json.loads")
-    }
-    self.assertEqual(found, {"estimator_mp/json_values.py"})
-
-
-class EditsTest(parameterized.TestCase):
-  def test_only_graph_and_lower_edit_a_graph(self):
-    found = [
-      line
-      for path in _sources("compat", "estimator_mp", "model_fns")
-      if not path.startswith(_MAY_EDIT)
-      for line in _edits(path)
-    ]
-    self.assertEmpty(found)
-
-  @parameterized.parameters(
-    "op._set_device('/device:CPU:0')",
-    "graph_edits.replace_input(op, 0, tensor)",
-    "getattr(op, '_update_input')(0, tensor)",
-  )
-  def test_one_is_found(self, source):
-    path = self.create_tempfile(content=source).full_path
-    self.assertLen(_edits(path), 1)
 
 
 if __name__ == "__main__":

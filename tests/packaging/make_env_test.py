@@ -33,73 +33,42 @@ ERROR: THESE PACKAGES DO NOT MATCH THE HASHES FROM THE REQUIREMENTS FILE.
              Got        1111"""
 
 
+_NUMPY = "numpy 2.4.6 (16 MB)"
+_UNPACKING = "unpacking 3 packages (the long part, please wait)"
+_VERSION = sys.version_info[:2]
+
+
 class ShownLinesTest(parameterized.TestCase):
-  @parameterized.named_parameters(
+  @parameterized.parameters(
     (
-      "downloaded",
       "  Downloading tf_keras-2.21.0-py3-none-any.whl (1.7 MB)\n",
       "tf_keras 2.21.0 (1.7 MB)",
     ),
+    ("Using cached numpy-2.4.6-cp311-cp311-x86_64.whl (16 MB)", _NUMPY),
+    ("  Downloading https://x.test/a/numpy-2.4.6-cp3-a.whl (16 MB)", _NUMPY),
     (
-      "cached",
-      "Using cached numpy-2.4.6-cp311-cp311-manylinux_2_27_x86_64.whl (16 MB)",
-      "numpy 2.4.6 (16 MB)",
+      "Processing /w/a_b-2.1-cp3-a.whl (from -r lock.txt (line 7))",
+      "a_b 2.1",
     ),
-    (
-      "from_an_address",
-      "  Downloading https://example.test/a/idna-3.20-py3-none-any.whl (69 kB)",
-      "idna 3.20 (69 kB)",
-    ),
-    (
-      "from_a_folder",
-      "Processing /srv/wheels/tensorflow_cpu-2.21.0-cp311-cp311-linux_x86.whl"
-      " (from -r lock.txt (line 7))",
-      "tensorflow_cpu 2.21.0",
-    ),
-    (
-      "unpacked",
-      "Installing collected packages: a, b, c",
-      "unpacking 3 packages (the long part, please wait)",
-    ),
-    ("metadata", "  Downloading a-1.0-py3-none-any.whl.metadata (5 kB)", None),
-    ("chatter", "Collecting tqdm==4.70.1 (from -r lock.txt (line 3))", None),
+    ("Installing collected packages: a, b, c", _UNPACKING),
+    ("  Downloading a-1.0-py3-none-any.whl.metadata (5 kB)", None),
+    ("Collecting tqdm==4.70.1 (from -r lock.txt (line 3))", None),
   )
   def test_line(self, line, shown):
     self.assertEqual(make_env.wheel_line(line), shown)
 
 
 class ExplainTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    (
-      "index_refuses",
-      _REFUSED,
-      "the Python package index cannot be reached (Connection refused); check "
-      "the network, or name a mirror with PIP_INDEX_URL, or a proxy with "
-      "HTTPS_PROXY",
-    ),
-    (
-      "no_wheel",
-      _NO_WHEEL,
-      "the package index has no wheel of numpy==9.9 for Python %d.%d on %s %s"
-      % (*sys.version_info[:2], os.uname().sysname, os.uname().machine),
-    ),
-    (
-      "wrong_hash",
-      _WRONG_HASH,
-      "a downloaded wheel (tqdm==4.70.1) does not have the checksum of the "
-      "lock; try again, and ask who runs the package index if it persists",
-    ),
-    (
-      "full_disk",
-      "ERROR: Could not install packages due to an OSError: [Errno 28] No "
-      "space left on device",
-      "no space left on the disk; an environment takes about 2 GB",
-    ),
-    ("anything_else", "Collecting a\nERROR: It broke.\n", "It broke."),
-    ("silence", "", "pip failed"),
+  @parameterized.parameters(
+    (_REFUSED, r"cannot be reached \(Connection refused\); .* PIP_INDEX_URL"),
+    (_NO_WHEEL, "no wheel of numpy==9.9 for Python %d.%d on " % _VERSION),
+    (_WRONG_HASH, r"wheel \(tqdm==4.70.1\) does not have the checksum of"),
+    ("ERROR: OSError: [Errno 28] No space left on device", "no space .* 2 GB"),
+    ("Collecting a\nERROR: It broke.\n", "^It broke.$"),
+    ("", "^pip failed$"),
   )
   def test_explain(self, output, reason):
-    self.assertEqual(make_env.explain(output.splitlines()), reason)
+    self.assertRegex(make_env.explain(output.splitlines()), reason)
 
 
 def _make_wheel(folder):
@@ -120,7 +89,7 @@ def _make_wheel(folder):
     return hashlib.sha256(file.read()).hexdigest()
 
 
-class MakeEnvTest(absltest.TestCase):
+class MakeEnvTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
     self.folder = self.create_tempdir().full_path
@@ -141,12 +110,6 @@ class MakeEnvTest(absltest.TestCase):
     self.venv = stdout.getvalue().strip()
     return code, stderr.getvalue().splitlines()
 
-  def _last_error(self, lines):
-    """The last line, which has to be the one that was handed on, too."""
-    with open(self.error, encoding="utf-8") as file:
-      self.assertEqual(file.read(), lines[-1] + "\n")
-    return lines[-1]
-
   def test_makes_an_environment_with_what_the_lock_names(self):
     checksum = _make_wheel(self.folder)
     code, lines = self._make(
@@ -158,7 +121,7 @@ class MakeEnvTest(absltest.TestCase):
     self.assertEqual(
       lines[:-1],
       [
-        "bazelw: installing This for Python %d.%d ..." % sys.version_info[:2],
+        "bazelw: installing This for Python %d.%d ..." % _VERSION,
         "bazelw:   tiny 1.0",
         "bazelw:   unpacking 1 package (the long part, please wait)",
       ],
@@ -181,48 +144,30 @@ class MakeEnvTest(absltest.TestCase):
     first = self.venv
     self.assertEqual(self._make(text, **where), (0, []))
     self.assertEqual(self.venv, first)
+    os.remove(f"{self.venv}/complete")  # It broke off.
+    self.assertIn("bazelw:   tiny 1.0", self._make(text, **where)[1])
     self.assertEqual(self._make("# Another one.\n" + text, **where)[0], 0)
     self.assertNotEqual(self.venv, first)
 
   @tiers.slow
-  def test_one_that_broke_off_is_made_again(self):
-    checksum = _make_wheel(self.folder)
-    where = {"PIP_FIND_LINKS": self.folder, "PIP_NO_INDEX": "1"}
-    text = f"tiny==1.0 --hash=sha256:{checksum}\n"
-    self._make(text, **where)
-    os.remove(f"{self.venv}/complete")
-    code, lines = self._make(text, **where)
-    self.assertEqual(code, 0)
-    self.assertIn("bazelw:   tiny 1.0", lines)
-
-  @tiers.slow
-  def test_a_wheel_with_another_checksum_is_refused(self):
+  @parameterized.named_parameters(
+    ("checksum", {"PIP_NO_INDEX": "1"}, "a downloaded wheel (tiny==1.0) does "),
+    (
+      "unreachable_index",
+      {"PIP_INDEX_URL": "http://127.0.0.1:9/simple", "PIP_RETRIES": "1"},
+      "the Python package index cannot be reached (Connection refused);",
+    ),
+  )
+  def test_a_failure_is_one_last_line(self, where, expected):
     _make_wheel(self.folder)
-    code, lines = self._make(
-      f"tiny==1.0 --hash=sha256:{64 * '0'}\n",
-      PIP_FIND_LINKS=self.folder,
-      PIP_NO_INDEX="1",
-    )
+    if "PIP_NO_INDEX" in where:
+      where = where | {"PIP_FIND_LINKS": self.folder}
+    code, lines = self._make(f"tiny==1.0 --hash=sha256:{64 * '0'}\n", **where)
     self.assertEqual(code, 1)
-    self.assertStartsWith(
-      self._last_error(lines),
-      "bazelw: This could not be installed: a downloaded wheel (tiny==1.0) "
-      "does not have the checksum of the lock;",
-    )
-
-  @tiers.slow
-  def test_an_unreachable_index_is_one_last_line(self):
-    code, lines = self._make(
-      f"tiny==1.0 --hash=sha256:{64 * '0'}\n",
-      PIP_INDEX_URL="http://127.0.0.1:9/simple",
-      PIP_RETRIES="1",
-    )
-    self.assertEqual(code, 1)
-    self.assertStartsWith(
-      self._last_error(lines),
-      "bazelw: This could not be installed: the Python package index cannot "
-      "be reached (Connection refused); check the network",
-    )
+    said = f"bazelw: This could not be installed: {expected}"
+    self.assertStartsWith(lines[-1], said)
+    with open(self.error, encoding="utf-8") as file:
+      self.assertEqual(file.read(), lines[-1] + "\n")
 
 
 if __name__ == "__main__":

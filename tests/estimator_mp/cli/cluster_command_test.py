@@ -80,15 +80,9 @@ class ClusterCommandTest(absltest.TestCase):
       said = processes.output("chief"), processes.output("worker")
     self.assertEqual(codes, (1, 1), said)
     worker = f"worker 0 at {made['worker'][0]}"
+    self.assertIn(f"train: {worker} did not answer within 1 s; ", said[0])
     self.assertIn(
-      f"train: {worker} did not answer within 1 s; start it, open its port "
-      "between the machines, or raise startup_timeout\n",
-      said[0],
-    )
-    self.assertIn(
-      f"train: {worker.replace('at', 'cannot serve at')}: port {port} is not "
-      "available; another program may use it, such as an earlier run; end that "
-      "program, or give the task another port in TF_CONFIG\n",
+      f"train: {worker.replace('at', 'cannot serve at')}: port {port} is not ",
       said[1],
     )
 

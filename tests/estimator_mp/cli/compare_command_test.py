@@ -1,60 +1,19 @@
 """The compare command: its output, its exit codes, its errors."""
 
-import os
-import pathlib
-
 from estimator_mp.cli import compare_flags
 from tests import tiers
-from tests.estimator_mp.cli import command_runs
+from tests.estimator_mp.cli import command_runs, user_programs
 
-from absl.testing import absltest, parameterized
+from absl.testing import absltest
 
-# What a user has in a file of his own.
-PROGRAM = """
-import numpy as np
-import tensorflow as tf
-
-v1 = tf.compat.v1
-
-
-def input_fn(params):
-  x = np.random.RandomState(3).rand(32, 4).astype(np.float32)
-  data = tf.data.Dataset.from_tensor_slices(({"x": x}, x[:, :1]))
-  return data.repeat().batch(params["batch_size"])
-
-
-def model_fn(features, labels, mode, params):
-  net = v1.layers.dense(features["x"], 8, tf.tanh, name="first")
-  net = tf.nn.dropout(net, params.get("rate", 0.0))
-  net = v1.layers.dense(net, 1, name="second")
-  loss = tf.reduce_mean((net - labels) ** 2)
-  step = v1.train.get_global_step()
-  train_op = v1.train.AdamOptimizer(0.01, epsilon=1e-4).minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def no_input(params):
-  return 1 / 0
-
-
-def no_feature(params):
-  return input_fn(params).map(lambda x, y: ({"z": x["x"]}, y))
-
-
-def broken_data(params):
-  def records():
-    yield [0.0] * 4, [0.0]
-    raise OSError("the camera is off")
-
-  kinds = (tf.float32, tf.float32)
-  data = tf.data.Dataset.from_generator(records, kinds, ((4,), (1,)))
-  return data.batch(1).map(lambda x, y: ({"x": x}, y))
-"""
 _THEIRS = (
-  "--model_fn=their_compared:model_fn",
-  "--input_fn=their_compared:input_fn",
+  "--model_fn=their_program:model_fn",
+  "--input_fn=their_program:input_fn",
   "--mesh=data:2,stage:2",
 )
+
+
+_EIGHT = '--params={"batch_size": 8}'
 
 
 def run_main(*arguments):
@@ -62,21 +21,15 @@ def run_main(*arguments):
   return command_runs.run(compare_flags.COMMAND.main, *arguments)
 
 
-class CommandTest(parameterized.TestCase):
+class CommandTest(absltest.TestCase):
   def setUp(self):
     super().setUp()
-    folder = self.create_tempdir().full_path
-    pathlib.Path(folder, "their_compared.py").write_text(PROGRAM)
-    self.enter_context(
-      absltest.mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=folder)
-    )
+    folder = user_programs.working_directory(self)
+    (folder / "their_program.py").write_text(user_programs.MODULE)
 
   def test_a_program_of_this_directory(self):
     code, output, errors = run_main(
-      *_THEIRS,
-      '--params={"batch_size": 8}',
-      "--num_micro_batches=2",
-      "--steps=2",
+      *_THEIRS, _EIGHT, "--num_micro_batches=2", "--steps=2"
     )
     self.assertEqual((code, errors), (0, ""))
     first, *lines = output.splitlines()
@@ -120,87 +73,15 @@ class CommandTest(parameterized.TestCase):
     self.assertEqual((code, errors), (0, ""))
     self.assertIn("hidden1/kernel/Adam_1", output)
 
-  @parameterized.named_parameters(
-    (
-      "no_model_fn",
-      ["--input_fn=a:b"],
-      "--input_fn is given without --model_fn; give the model, such as"
-      " --model_fn=my_model:model_fn, or -- and your program",
-    ),
-    (
-      "no_input_fn",
-      ["--model_fn=a:b"],
-      "--model_fn=a:b needs --input_fn: its training data, such as"
-      " --input_fn=my_model:input_fn",
-    ),
-    (
-      "both_models",
-      [*_THEIRS, "--model=mlp"],
-      "--model is for this project's models, but --model_fn="
-      "their_compared:model_fn is given; leave one of them out",
-    ),
-    (
-      "malformed",
-      [*_THEIRS, "--input_fn=input_fn"],
-      "--input_fn=input_fn is not module:function; write it like"
-      " my_model:input_fn",
-    ),
-    (
-      "tolerance",
-      ["--tolerance=1"],
-      "tolerance=1.0 is out of range; use a number from 0 up to 1, such as"
-      " 1e-5",
-    ),
-  )
-  def test_error(self, arguments, expected):
-    code, output, errors = run_main(*arguments)
-    self.assertEqual((code, output), (2, ""))
-    self.assertEqual(errors, f"compare: {expected}\n")
-
-  @parameterized.named_parameters(
-    (
-      "input_fn",
-      "their_compared:no_input",
-      "{}",
-      "ZeroDivisionError: division",
-    ),
-    ("params", "their_compared:input_fn", "{}", "KeyError: 'batch_size' "),
-  )
-  def test_error_of_the_program(self, input_fn, params, expected):
-    code, _, errors = run_main(
-      *_THEIRS, f"--input_fn={input_fn}", f"--params={params}"
-    )
-    self.assertEqual(code, 2)
-    self.assertStartsWith(
-      errors, f"compare: --input_fn={input_fn} raised {expected}"
-    )
-    self.assertRegex(
-      errors, r"their_compared\.py, line \d+\); fix that first\n$"
-    )
-
-  def test_a_missing_feature(self):
-    code, _, errors = run_main(
-      *_THEIRS,
-      "--input_fn=their_compared:no_feature",
-      '--params={"batch_size": 8}',
-    )
-    self.assertEqual(code, 2)
-    self.assertRegex(
-      errors,
-      "^compare: --model_fn=their_compared:model_fn raised KeyError: 'x' "
-      r"\(.*their_compared\.py, line \d+\); check --params, and what "
-      "--input_fn gives\n$",
-    )
-
   def test_a_dataset_that_raises(self):
     arguments = [
       *_THEIRS,
-      "--input_fn=their_compared:broken_data",
+      "--input_fn=their_program:broken_data",
       "--mesh=stage:2",
     ]
     expected = (
       "compare: reading the input failed: OSError: the camera is off "
-      r"\(.*their_compared\.py, line \d+\); fix input_fn, or the data\n$"
+      r"\(.*their_program\.py, line \d+\); fix input_fn, or the data\n$"
     )
     code, _, errors = run_main(*arguments, "--params={}")
     self.assertEqual(code, 1)

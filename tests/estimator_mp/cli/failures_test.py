@@ -4,18 +4,12 @@ import estimator_mp  # noqa: F401
 from estimator_mp.cli import (
   checkpoints,
   commands,
-  compare_flags,
   failures,
-  inspect_flags,
-  train_flags,
+  own_errors,
 )
-from estimator_mp.cli.prediction import predict_flags, serve_flags
-from estimator_mp.cli.sizing import capacity_flags
-from estimator_mp.config import sharding_config
 from tests.estimator_mp.cli import command_runs
 
 import tensorflow as tf
-from absl import flags
 from absl.testing import absltest, parameterized
 
 _GENERATOR = """Graph execution error:
@@ -64,14 +58,6 @@ def _raised(make):
     return error
 
 
-def _own_error():
-  try:
-    sharding_config.ShardingConfig(num_micro_batches=0)
-  except ValueError as error:
-    return error
-  raise AssertionError
-
-
 class LineTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (
@@ -108,11 +94,6 @@ class LineTest(parameterized.TestCase):
   def test_line(self, error, expected):
     self.assertEqual(failures.line_of(_raised(error)), expected)
 
-  def test_what_this_project_checks(self):
-    error = _own_error()
-    self.assertIs(type(error), ValueError)
-    self.assertEqual(failures.line_of(error), str(error))
-
 
 class EndTest(absltest.TestCase):
   def _run(self, error, debug):
@@ -136,21 +117,68 @@ class EndTest(absltest.TestCase):
     with self.assertRaisesRegex(ValueError, "^of the program$"):
       self._run(ValueError("of the program"), False)
 
-  def test_each_command_has_the_flag(self):
-    for command in (
-      capacity_flags.COMMAND,
-      compare_flags.COMMAND,
-      inspect_flags.COMMAND,
-      predict_flags.COMMAND,
-      serve_flags.COMMAND,
-      train_flags.TRACE,
-      train_flags.TRAIN,
+
+_ON_PURPOSE = (
+  "raise ValueError('use 2')",
+  "try:\n  int('x')\nexcept ValueError as e:\n  raise ValueError('2') from e",
+  "with open('/dev/null'):\n  raise ValueError('use 2')",
+  "try:\n  raise ValueError('use 2')\nfinally:\n  print('', end='')",
+)
+_MISTAKES = (
+  "int('x')",
+  "a, b = [1]",
+  "[].index(1)",
+  "list(zip([1], [], strict=True))",
+  "try:\n  int('x')\nexcept ValueError:\n  raise",
+)
+
+
+def _caught(text, module):
+  """Returns the error that a program of a module raises."""
+  try:
+    exec(text, {"__name__": module})
+  except Exception as error:
+    return error
+  raise AssertionError(text)
+
+
+class OwnErrorsTest(parameterized.TestCase):
+  @parameterized.parameters("compat.a", "estimator_mp.cli.a", "model_fns.a")
+  def test_what_a_raise_of_this_project_says(self, module):
+    for text in _ON_PURPOSE:
+      with self.subTest(text):
+        self.assertTrue(own_errors.is_deliberate(_caught(text, module)))
+
+  def test_a_mistake_of_this_project_is_none(self):
+    for text in (*_MISTAKES, "raise KeyError('x')", "[][1]"):
+      with self.subTest(text):
+        error = _caught(text, "estimator_mp.a")
+        self.assertFalse(own_errors.is_deliberate(error))
+        self.assertEqual(own_errors.raised_in(error), "estimator_mp")
+
+  def test_nothing_that_a_program_raises_is(self):
+    for text in (*_ON_PURPOSE, *_MISTAKES):
+      with self.subTest(text):
+        error = _caught(text, "theirs.estimator_mp")
+        self.assertFalse(own_errors.is_deliberate(error))
+
+  def test_a_class_of_this_project_is_wherever_it_is_raised(self):
+    error = checkpoints.CheckpointError("choose another")
+    self.assertTrue(own_errors.is_deliberate(error))
+
+  def test_a_mistake_keeps_its_traceback(self):
+    """It was told in a line, as if an option were wrong, until --debug."""
+
+    def fail(argv):
+      del argv
+      raise _caught("int('x')", "estimator_mp.a")
+
+    for run in (
+      lambda argv: commands.ended("train", lambda: fail(argv)),
+      lambda _: commands.refuse("train", _caught("int('x')", "compat.a")),
     ):
-      values = flags.FlagValues()
-      command.define_flags(values)
-      values.mark_as_parsed()
-      with self.subTest(command.name):
-        self.assertIn("--debug", command.help(values))
+      with self.assertRaisesRegex(ValueError, "^invalid literal for int"):
+        command_runs.run(run)
 
 
 if __name__ == "__main__":

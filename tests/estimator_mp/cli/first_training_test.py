@@ -1,7 +1,6 @@
 """The first training of a user's program, and what is done instead of it."""
 
 import os
-import pathlib
 import sys
 import traceback
 from unittest import mock
@@ -12,59 +11,11 @@ from estimator_mp.cli import (
   first_training,
   inspect_flags,
 )
-from tests.estimator_mp.cli import command_runs
+from tests.estimator_mp.cli import command_runs, user_programs
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
-# What it reads is gone when its training ends, and it handles all errors.
-SCRIPT = """
-import argparse
-import os
-import tempfile
-
-import numpy as np
-import tensorflow as tf
-
-v1 = tf.compat.v1
-
-
-def model_fn(features, labels, mode, params):
-  net = v1.layers.dense(features["x"], params["units"], tf.tanh, name="first")
-  net = v1.layers.dense(net, 1, name="second")
-  loss = tf.reduce_mean((net - labels) ** 2)
-  step = v1.train.get_global_step()
-  train_op = v1.train.AdamOptimizer(0.01, epsilon=1e-4).minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def main(units):
-  config = tf.estimator.RunConfig(tf_random_seed=7)
-  with tempfile.TemporaryDirectory() as folder:
-    path = os.path.join(folder, "x.npy")
-    np.save(path, np.random.RandomState(3).rand(32, 4).astype(np.float32))
-
-    def input_fn():
-      x = np.load(path)
-      data = tf.data.Dataset.from_tensor_slices(({"x": x}, x[:, :1]))
-      return data.repeat().batch(8)
-
-    params = {"units": units}
-    try:
-      tf.estimator.train_and_evaluate(
-        tf.estimator.Estimator(model_fn, config=config, params=params),
-        tf.estimator.TrainSpec(input_fn, max_steps=10),
-        tf.estimator.EvalSpec(input_fn),
-      )
-    except Exception:
-      pass
-
-
-if __name__ == "__main__":
-  parser = argparse.ArgumentParser()
-  parser.add_argument("--units", type=int)
-  main(parser.parse_args().units)
-"""
 # A TPUEstimator tells both functions the batch size.
 TPU_SCRIPT = """
 import numpy as np
@@ -117,24 +68,20 @@ for _ in range(2):
 class FirstTrainingTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
-    self.folder = self.create_tempdir().full_path
+    self.folder = user_programs.working_directory(self)
     self.addCleanup(os.chdir, os.getcwd())
-    for patch in (
-      mock.patch.dict(os.environ, BUILD_WORKING_DIRECTORY=self.folder),
-      mock.patch.object(sys, "argv", list(sys.argv)),
-      mock.patch.object(sys, "path", list(sys.path)),
-    ):
-      self.enter_context(patch)
+    self.enter_context(mock.patch.object(sys, "argv", list(sys.argv)))
+    self.enter_context(mock.patch.object(sys, "path", list(sys.path)))
 
   def write(self, text, name="train.py"):
-    pathlib.Path(self.folder, name).write_text(text)
+    (self.folder / name).write_text(text)
 
   @parameterized.parameters(
     ("train.py", "--units=6"), ("-m", "their_training", "--units=6")
   )
   def test_what_the_program_has_set_up_is_there(self, *words):
     for name in ("train.py", "their_training.py"):
-      self.write(SCRIPT, name)
+      self.write(user_programs.SCRIPT, name)
 
     def act(estimator, input_fn):
       with tf.Graph().as_default():
@@ -179,7 +126,7 @@ class FirstTrainingTest(parameterized.TestCase):
     with self.assertRaisesRegex(commands.FlagsError, f"^{message}"):
       first_training.act_instead(["train.py", "--x"], lambda *_: None)
 
-  @parameterized.parameters((SCRIPT, "--units=6"), (TPU_SCRIPT,))
+  @parameterized.parameters((user_programs.SCRIPT, "--units=6"), (TPU_SCRIPT,))
   def test_a_program_is_compared_and_inspected(self, text, *arguments):
     self.write(text)
     flags = ("--mesh=stage:2", "--num_micro_batches=2", "--", "train.py")
@@ -195,36 +142,6 @@ class FirstTrainingTest(parameterized.TestCase):
     title = " ".join(["train.py", *arguments])
     self.assertStartsWith(output, f"{title} on stage:2\n")
     self.assertRegex(output, r"\n1 +/device:CPU:1 +second ")
-
-  @parameterized.parameters(inspect_flags.COMMAND, compare_flags.COMMAND)
-  def test_what_is_wrong_is_one_line(self, command):
-    self.write(SCRIPT)
-    for arguments, message in (
-      (
-        "--model_fn=a:b -- train.py",
-        "--model_fn is given beside the program train.py, which sets that "
-        "itself; leave one of them out",
-      ),
-      (
-        "--params={} -- train.py",
-        "--params is given beside the program train.py, which sets that "
-        "itself; leave one of them out",
-      ),
-      (
-        "-- none.py",
-        f"there is no file none.py in {self.folder}; give the path of a "
-        "program",
-      ),
-      ("-- -m", "-m is given without a module; write one after it"),
-      (
-        "train.py",
-        "unexpected argument 'train.py'; flags are written --name=value and "
-        "before -- [-m] PROGRAM ARGS..., --help explains them",
-      ),
-    ):
-      with self.subTest(arguments):
-        found = command_runs.run(command.main, *arguments.split())
-        self.assertEqual(found, (2, "", f"{command.name}: {message}\n"))
 
 
 if __name__ == "__main__":

@@ -5,43 +5,15 @@ import os
 import pathlib
 import re
 import shlex
-import subprocess
 import sys
 from unittest import mock
 
 import estimator_mp
 from estimator_mp.cli import inspect_flags
 from estimator_mp.config import placement_file
-from tests import tiers
-from tests.estimator_mp.cli import command_runs
+from tests.estimator_mp.cli import command_runs, user_programs
 
-from absl.testing import absltest, parameterized
-
-# What a user has in a file of their own.
-PROGRAM = """
-import tensorflow as tf
-from absl import flags
-
-v1 = tf.compat.v1
-flags.DEFINE_string("mesh", "mine", "A flag that the command has too.")
-number = 3
-
-
-def model_fn(features, labels, mode, params):
-  assert flags.FLAGS.mesh == "mine"
-  net = v1.layers.dense(features["x"], params["units"], name="first")
-  net = v1.layers.dense(net, 1, name="second")
-  loss = tf.reduce_mean((net - labels) ** 2)
-  step = v1.train.get_global_step()
-  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def no_spec(features):
-  v1.layers.dense(features["x"], 1)
-  return 5
-"""
-
+from absl.testing import absltest
 
 # A program of the guide's model.
 _TRAIN = """
@@ -66,32 +38,25 @@ tf.estimator.Estimator(my_model.model_fn, params=params).train(input_fn)
 """
 
 
+_THEIRS, _X = "--model_fn=their_program:model_fn", "--features=x:float32[?,10]"
+
+
 def run_main(*arguments):
   """Returns the exit code, standard output and standard error."""
   return command_runs.run(inspect_flags.COMMAND.main, *arguments)
 
 
-class CommandTest(parameterized.TestCase):
-  @classmethod
-  def setUpClass(cls):
-    super().setUpClass()
-    cls.folder = absltest.get_default_test_tmpdir()
-    pathlib.Path(cls.folder, "their_program.py").write_text(PROGRAM)
-    pathlib.Path(cls.folder, "broken_program.py").write_text("\n1 / 0\n")
-    cls._directory = os.environ.get("BUILD_WORKING_DIRECTORY")
-    os.environ["BUILD_WORKING_DIRECTORY"] = cls.folder
-
-  @classmethod
-  def tearDownClass(cls):
-    super().tearDownClass()
-    del os.environ["BUILD_WORKING_DIRECTORY"]
-    if cls._directory is not None:
-      os.environ["BUILD_WORKING_DIRECTORY"] = cls._directory
+class CommandTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.folder = str(user_programs.working_directory(self))
+    program = pathlib.Path(self.folder, "their_program.py")
+    program.write_text(user_programs.MODULE)
 
   def test_a_program_of_this_directory(self):
     code, output, errors = run_main(
-      "--model_fn=their_program:model_fn",
-      "--features=x:float32[?,10]",
+      _THEIRS,
+      _X,
       "--labels=float32[?,1]",
       '--params={"units": 6}',
       '--placement=[["^first/", 1], [".", 0]]',
@@ -121,96 +86,6 @@ class CommandTest(parameterized.TestCase):
     self.assertLen(facts["costs"], 2)
     self.assertGreater(facts["costs"][1]["flops"], 0)
 
-  @parameterized.named_parameters(
-    (
-      "too_many_stages",
-      ["--mesh=stage:9"],
-      "the model has 4 layer(s) with weights, fewer than the 9 stages of the "
-      "mesh; use at most 4, counting each virtual stage",
-    ),
-    (
-      "packages",
-      ["--v1_packages=bert"],
-      "--v1_packages is for programs of TensorFlow 1; give --v1, too",
-    ),
-    ("v1_alone", ["--v1"], "--v1 is given without --model_fn; give the"),
-    (
-      "labels_alone",
-      ["--labels=int32[?]"],
-      "--labels is given without --model_fn; give the model, such as "
-      "--model_fn=my_model:model_fn, or -- and your program",
-    ),
-    (
-      "no_features",
-      ["--model_fn=their_program:model_fn"],
-      "--model_fn=their_program:model_fn needs --features: its features, such "
-      "as --features='x:float32[?,10]'",
-    ),
-    (
-      "features",
-      ["--model_fn=their_program:model_fn", "--features=x"],
-      "--features=x: 'x' is not name:dtype[dimensions]; write it like ",
-    ),
-    (
-      "params",
-      ["--model_fn=a:b", "--features=f:bool[]", "--params=[1]"],
-      '--params=[1] is not a JSON object; write it like {"units": 64}',
-    ),
-    (
-      "no_function",
-      ["--model_fn=their_program", "--features=x:float32[?,10]"],
-      "--model_fn=their_program is not module:function; write it like "
-      "my_model:model_fn",
-    ),
-    (
-      "no_module",
-      ["--model_fn=absent_program:f", "--features=x:float32[?,10]"],
-      "--model_fn=absent_program:f: there is no module absent_program in ",
-    ),
-    (
-      "no_such_function",
-      ["--model_fn=their_program:f", "--features=x:float32[?,10]"],
-      "--model_fn=their_program:f: module their_program has no function f; it "
-      "has model_fn, no_spec",
-    ),
-    (
-      "a_number",
-      ["--model_fn=their_program:number", "--features=x:float32[?,10]"],
-      "--model_fn=their_program:number: module their_program has something "
-      "else than a function number; it has model_fn, no_spec",
-    ),
-    (
-      "broken_module",
-      ["--model_fn=broken_program:f", "--features=x:float32[?,10]"],
-      "importing broken_program raised ZeroDivisionError: division by zero (",
-    ),
-    (
-      "missing_feature",
-      ["--model_fn=their_program:model_fn", "--features=y:float32[?,10]"],
-      "--model_fn=their_program:model_fn raised KeyError: 'x' (",
-    ),
-    (
-      "no_labels_wanted",
-      [
-        "--model_fn=their_program:no_spec",
-        "--features=x:float32[?,10]",
-        "--labels=int32[?]",
-      ],
-      "model_fn takes no labels, but labels were given; leave them out",
-    ),
-    (
-      "no_spec",
-      ["--model_fn=their_program:no_spec", "--features=x:float32[?,10]"],
-      "--model_fn=their_program:no_spec returned 5; a model_fn returns an "
-      "EstimatorSpec",
-    ),
-  )
-  def test_bad_use_is_one_line_and_exit_code_2(self, arguments, message):
-    code, output, errors = run_main(*arguments)
-    self.assertEqual((code, output), (2, ""))
-    self.assertStartsWith(errors, f"inspect: {message}")
-    self.assertLen(errors.splitlines(), 1)
-
 
 class GuideTest(absltest.TestCase):
   def test_every_command_of_the_guide_runs(self):
@@ -239,18 +114,10 @@ class GuideTest(absltest.TestCase):
     self.assertIn("](pictures/placement.png)", guide)
 
 
-class ProcessTest(absltest.TestCase):
-  @tiers.slow
+class DefaultsTest(absltest.TestCase):
   def test_without_flags_it_shows_this_projects_model(self):
-    environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(
-      [sys.executable, "-m", "estimator_mp", "inspect"],
-      env=environment,
-      capture_output=True,
-      text=True,
-      check=False,
-    )
-    self.assertEqual(done.returncode, 0, done.stderr)
+    code, output, errors = run_main()
+    self.assertEqual((code, errors), (0, ""))
     self.assertContainsInOrder(
       [
         "cifar10_cnn on stage:3",
@@ -259,7 +126,7 @@ class ProcessTest(absltest.TestCase):
         "2      /device:CPU:2  block3/logits",
         "sent between devices each training step: ",
       ],
-      done.stdout,
+      output,
     )
 
 

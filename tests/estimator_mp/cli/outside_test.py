@@ -132,13 +132,6 @@ class OutsideTest(parameterized.TestCase):
     process = self._start("-c", _LISTEN, TF_CONFIG=config)
     self.assertEqual(self._reached(process, 1), ["2222"])
 
-  def test_launch(self):
-    process = self._start(
-      *("-m", "estimator_mp", "launch", "--tasks=2", "--grace=1", "--"),
-      *(sys.executable, "-c", _LISTEN),
-    )
-    self.assertEmpty(self._reached(process, 2))
-
   def test_capacity(self):
     process = self._start(
       *("-m", "estimator_mp", "capacity", "--measure", "--stages=1"),

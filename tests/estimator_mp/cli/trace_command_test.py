@@ -14,7 +14,6 @@ class TraceCommandTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("1f1b", "--schedule=1f1b", "bound 20%"),
     ("zb1p", "--schedule=zb1p", r"bound \d+%"),
-    ("gpipe_recompute", "--schedule=gpipe --recompute=always", "bound 20%"),
     ("no_pipeline", "--num_micro_batches=1", "no pipeline"),
   )
   def test_writes_a_step(self, arguments, bound):
@@ -44,6 +43,39 @@ class TraceCommandTest(parameterized.TestCase):
     self.assertLen(cells, 0 if bound == "no pipeline" else 48)
     weights = [e for e in events if e.get("cat") == "weight"]
     self.assertEqual(bool(weights), "zb1p" in arguments)
+
+
+# The network is cut after its second layer of 128 units; 64 examples, float32.
+_ACTIVATIONS = 64 * 128 * 4
+
+
+class TrafficCommandTest(parameterized.TestCase):
+  def _run(self, *arguments):
+    code, output, errors = command_runs.run(
+      train_flags.TRAFFIC.main, "--model=mlp", "--step=2", *arguments
+    )
+    self.assertEqual((code, errors), (0, ""))
+    return output.splitlines()
+
+  @parameterized.parameters(1, 4)
+  def test_activations_and_gradients_are_the_largest(self, slices):
+    count = 2 * slices
+    lines = self._run(
+      "--mesh=stage:2", f"--num_micro_batches={slices}", f"--largest={count}"
+    )
+    self.assertEqual(lines[:2], ["step 2", ""])
+    self.assertStartsWith(lines[2], "from device    to device      tensors  ")
+    size = f"{_ACTIVATIONS / slices / 1000:.3g} kB"
+    to_second = "/device:CPU:0  /device:CPU:1"
+    to_first = "/device:CPU:1  /device:CPU:0"
+    for line in lines[-count:]:
+      route = to_first if "gradients/" in line else to_second
+      self.assertEndsWith(line, f"  {route}  {size}")
+    self.assertLen([x for x in lines[-count:] if "gradients/" in x], slices)
+
+  def test_one_stage_sends_nothing(self):
+    lines = self._run("--mesh=stage:1", "--num_micro_batches=1")
+    self.assertEqual(lines, ["step 2", "", "no tensor is sent between devices"])
 
 
 if __name__ == "__main__":

@@ -5,9 +5,8 @@ import io
 import os
 from unittest import mock
 
-from estimator_mp.cli import commands, train_flags
+from estimator_mp.cli import train_flags
 from estimator_mp.config import options
-from model_fns.recipes import catalogue
 
 from absl.testing import absltest, parameterized
 
@@ -45,9 +44,7 @@ class OptionsTest(parameterized.TestCase):
     with mock.patch.dict(os.environ, TF_CONFIG=config):
       self.assertEqual(_parse("--startup_timeout=5").startup_timeout, 5)
       with self.assertRaisesRegex(
-        ValueError,
-        r"^TF_CONFIG names a cluster \(chief:1, worker:1\), but this command "
-        "trains on one machine; unset TF_CONFIG$",
+        ValueError, r"a cluster \(chief:1, worker:1\), .*; unset TF_CONFIG$"
       ):
         train_flags.parse_trace(["trace"])
 
@@ -78,103 +75,6 @@ class OptionsTest(parameterized.TestCase):
       options = _parse("--data_dir=x", "--export_dir=y")
     self.assertEqual(options.data_dir, os.path.join(os.getcwd(), "x"))
     self.assertEqual(options.export_dir, os.path.join(os.getcwd(), "y"))
-
-
-class ErrorsTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    (
-      "unknown_flag",
-      "--batchsize=3",
-      "--batchsize is not a flag; did you mean --batch_size? --help lists the"
-      " flags",
-    ),
-    (
-      "unknown_flag_like_no_other",
-      "--xyzzy",
-      "--xyzzy is not a flag; --help lists the flags",
-    ),
-    (
-      "not_a_number",
-      "--batch_size=abc",
-      "--batch_size=abc is not an integer; use 1 or more",
-    ),
-    ("zero", "--log_every=0", "--log_every=0 is too small; use 1 or more"),
-    (
-      "not_numbers",
-      "--trace_steps=1,x",
-      "--trace_steps=1,x is not a list of integers; use such as 10,20 (each"
-      " 1 or more), or none",
-    ),
-    (
-      "one_too_small",
-      "--trace_steps=10,0",
-      "--trace_steps=10,0 is too small at 0; use such as 10,20 (each 1 or"
-      " more), or none",
-    ),
-    (
-      "too_large",
-      "--seed=2147483648",
-      "--seed=2147483648 is too large; use 0 to 2147483647",
-    ),
-    (
-      "no_rate",
-      "--learning_rate=fast",
-      "--learning_rate=fast is not a number; use one such as 0.001",
-    ),
-    (
-      "negative_rate",
-      "--learning_rate=-1",
-      "--learning_rate=-1 is not positive and finite; use one such as 0.001",
-    ),
-    (
-      "nan_rate",
-      "--learning_rate=nan",
-      "--learning_rate=nan is not positive and finite; use one such as 0.001",
-    ),
-    (
-      "stages_of_which_a_device_has_several",
-      "--schedule=interleaved",
-      "--schedule=interleaved does not fit --model=cifar10_cnn; use one of"
-      " none, gpipe, 1f1b, zb1p, zb2p, auto",
-    ),
-    (
-      "placement_of_layers_that_have_one",
-      "--placement=auto",
-      "--placement does not fit --model=cifar10_cnn: layer_split places its"
-      " layers, a device for each stage; leave it out",
-    ),
-    (
-      "choice",
-      "--model=alexnet",
-      "--model=alexnet is not known; use one of "
-      + ", ".join(catalogue.ENTRIES),
-    ),
-    (
-      "boolean",
-      "--verify_placement=maybe",
-      "--verify_placement=maybe is neither true nor false; use one of them",
-    ),
-    (
-      "empty",
-      "--model_dir=",
-      "--model_dir= is empty; give a value, or leave the flag out",
-    ),
-    (
-      "no_value",
-      "--model_dir",
-      "Missing value for flag --model_dir; --help explains the flags",
-    ),
-    (
-      "no_flag",
-      "stage:3",
-      "unexpected argument 'stage:3'; flags are written --name=value, --help"
-      " explains them",
-    ),
-  )
-  def test_error(self, argument, expected):
-    with self.assertRaises(commands.FlagsError) as caught:
-      _parse(argument)
-    self.assertEqual(str(caught.exception), expected)
 
 
 class HelpTest(parameterized.TestCase):

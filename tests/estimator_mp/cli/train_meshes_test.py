@@ -1,6 +1,5 @@
 """The train command on meshes: what is planned, held, sent and saved."""
 
-import os
 import re
 
 import estimator_mp
@@ -18,84 +17,41 @@ def setUpModule():
   tf.get_logger().setLevel("FATAL")
 
 
-class _Case(parameterized.TestCase):
-  def _check_sent(self, output, model_dir):
-    """Asserts that a run has learned, and sent what it planned."""
+_SPLIT = '--split=[["hidden./kernel", 1], ["logits/kernel", null]]'
+
+
+@tiers.newest_only
+class MeshesTest(parameterized.TestCase):
+  @tiers.slow
+  @parameterized.parameters(
+    (
+      ["--mesh=data:2,stage:3"],
+      "0 to 60, batches of 64 (32 for each of 2 replicas), adam",
+      "replica  stage  device         layers",
+      "1        2      /device:CPU:5  block3",
+      " between replicas, peak live ",
+    ),
+    (
+      ["--model=mlp", "--mesh=stage:2,model:2", _SPLIT],
+      "stage  part  device         layers",
+      "0      1     /device:CPU:1  flatten_hidden1/hidden1, hidden2  ",
+      "1      1     /device:CPU:3  hidden3",
+      " within stages, peak live ",
+    ),
+  )
+  def test_a_run_learns_and_sends_what_it_planned(self, arguments, *expected):
+    model_dir = self.create_tempdir().full_path
+    output = train_runs.output(model_dir, *arguments, "--train_steps=60")
+    self.assertContainsInOrder([*expected, "Finished."], output)
     planned = re.search(r"each step: \d+ tensors, (\d+) kB", output)
     sent = re.search(
       r", (\d+) kB between stages, (\d+) kB (between|within)", output
     )
+    # What sets mirrors when a session begins is not sent in each step.
     total = int(sent[1]) + int(sent[2])
     self.assertAlmostEqual(int(planned[1]), total, delta=0.05 * total)
-    result = run_record.read_result(model_dir)
-    self.assertGreater(result.value, 0.8)
-    return result
+    self.assertGreater(run_record.read_result(model_dir).value, 0.8)
 
-  def _first_step(self, *arguments):
-    """Returns the mesh, the plan, and what devices really held and ran."""
-    model_dir = self.create_tempdir().full_path
-    job = run_train.prepare(train_runs.options(model_dir, *arguments))
-    hook = toolbox.PlacementVerificationHook()
-    plan = _PlanHook()
-    job.estimator.train(
-      job.recipe.train_input_fn, hooks=[plan, hook], max_steps=1
-    )
-    return job.mesh, plan.placement, hook.observed
-
-
-class StagesTest(_Case):
-  @parameterized.named_parameters(
-    ("cnn_stage_3", "cifar10_cnn", 3), ("mlp_stage_4", "mlp", 4)
-  )
-  def test_each_stage_computes_and_holds_variables(self, model, stages):
-    """Read from the partition graphs of a real step, not from the plan."""
-    mesh, _, observed = self._first_step(
-      f"--model={model}", f"--mesh=stage:{stages}"
-    )
-    self.assertLen(mesh.devices, stages)
-    for device in mesh.devices:
-      contents = observed[device]
-      self.assertNotEmpty(contents.variables)
-      heavy = [x for x in contents.op_types if x.endswith(("MatMul", "Conv2D"))]
-      self.assertNotEmpty(heavy, f"{device}: {contents.op_types}")
-
-
-class ReplicasTest(_Case):
-  @tiers.slow
-  @tiers.newest_only
-  def test_two_replicas_of_three_stages(self):
-    model_dir = self.create_tempdir().full_path
-    output = train_runs.output(
-      model_dir, "--mesh=data:2,stage:3", "--train_steps=60"
-    )
-    self.assertContainsInOrder(
-      [
-        "mesh         data:2,stage:3 (/device:CPU:0, /device:CPU:1, ",
-        "0 to 60, batches of 64 (32 for each of 2 replicas), adam",
-        "replica  stage  device         layers",
-        "0        2      /device:CPU:2  block3",
-        "1        0      /device:CPU:3  block1",
-        "1        2      /device:CPU:5  block3",
-        "\nall  ",
-        " 106,004    1.27 MB\nmodel ",
-        " 53,002     636 kB\n",
-        "step 20: bubble ",
-        " between stages, ",
-        " between replicas, peak live ",
-        "Finished.",
-        "/device:CPU:4 222 kB, /device:CPU:5 410 kB",
-      ],
-      output,
-    )
-    # What sets mirrors when a session begins is not sent in each step.
-    result = self._check_sent(output, model_dir)
-    self.assertEqual(result.mesh, "data:2,stage:3")
-    self.assertLen(result.devices, 6)
-    # Both hold the same, but for the global step and Adam's powers.
-    first, second = list(result.devices.values())[::3]
-    self.assertEqual(first - second, 8 + 2 * 4)
-
-  @tiers.newest_only
   @parameterized.named_parameters(
     tiers.sample(
       [
@@ -108,12 +64,16 @@ class ReplicasTest(_Case):
     )
   )
   def test_plan_is_what_devices_hold(self, arguments):
-    mesh, placement, found = self._first_step(
-      "--model=mlp", "--mesh=data:2,stage:2", *arguments
+    model_dir = self.create_tempdir().full_path
+    arguments = ("--model=mlp", "--mesh=data:2,stage:2", *arguments)
+    job = run_train.prepare(train_runs.options(model_dir, *arguments))
+    hook, plan = toolbox.PlacementVerificationHook(), _PlanHook()
+    job.estimator.train(
+      job.recipe.train_input_fn, hooks=[plan, hook], max_steps=1
     )
-    planned = {x.device: x.variable_bytes for x in placement.replicas}
-    self.assertSameElements(planned, mesh.devices)
-    observed = {d: found[d].variable_bytes for d in planned}
+    planned = {x.device: x.variable_bytes for x in plan.placement.replicas}
+    self.assertSameElements(planned, job.mesh.devices)
+    observed = {d: hook.observed[d].variable_bytes for d in planned}
     # The global step has no device, so that TensorFlow takes the first one.
     observed["/device:CPU:0"] -= 8
     self.assertEqual(planned, observed)
@@ -125,68 +85,6 @@ class _PlanHook(tf.estimator.SessionRunHook):
   def begin(self):
     graph = tf.compat.v1.get_default_graph()
     self.placement = estimator_mp.get_placement(graph)
-
-
-_SPLIT = '--split=[["hidden./kernel", 1], ["logits/kernel", null]]'
-
-
-@tiers.newest_only
-class ModelAxisTest(_Case):
-  @tiers.slow
-  def test_two_devices_for_each_stage(self):
-    model_dir = self.create_tempdir().full_path
-    export_dir = self.create_tempdir().full_path
-    output = train_runs.output(
-      model_dir,
-      *("--model=mlp", "--mesh=stage:2,model:2", "--train_steps=60"),
-      f"--export_dir={export_dir}",
-      _SPLIT,
-    )
-    self.assertContainsInOrder(
-      [
-        "mesh         stage:2,model:2 (/device:CPU:0, /device:CPU:1, ",
-        "stage  part  device         layers",
-        "0      0     /device:CPU:0  flatten_hidden1/hidden1, hidden2  ",
-        "0      1     /device:CPU:1  flatten_hidden1/hidden1, hidden2  ",
-        "1      1     /device:CPU:3  hidden3",
-        "\nall  ",
-        " 58,442     701 kB\nmodel ",
-        " 58,442     701 kB\n",
-        "step 20: bubble ",
-        " between stages, ",
-        " within stages, peak live ",
-        "Finished.",
-      ],
-      output,
-    )
-    # Nothing that runs no more is planned, and all that runs is.
-    result = self._check_sent(output, model_dir)
-    self.assertLen(result.devices, 4)
-    # Each has one half of what is split; the leader has the global step, too.
-    held = [*result.devices.values()]
-    self.assertLessEqual(abs(held[0] - held[1]), 16)
-    names = dict(tf.train.list_variables(model_dir))
-    self.assertEqual(names["hidden2/kernel"], [256, 128])
-    self.assertNotIn("hidden2/kernel/part_0", names)
-    served = tf.train.list_variables(
-      os.path.join(result.saved_model, "variables", "variables")
-    )
-    self.assertIn(("hidden2/kernel", [256, 128]), served)
-
-  def test_rules_that_do_not_suit_the_model_are_told_in_one_line(self):
-    code, _, errors = train_runs.run(
-      self.create_tempdir().full_path,
-      "--model=mlp",
-      "--mesh=model:2",
-      '--split=[["dense/kernel", 1]]',
-    )
-    self.assertEqual(code, 2)
-    self.assertStartsWith(
-      errors,
-      "train: the split rule ('dense/kernel', 1) matches no variable of the "
-      "model",
-    )
-    self.assertEqual(errors.count("\n"), 1)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,6 @@ from estimator_mp.cli import (
 from model_fns import datasets
 from model_fns.recipes import catalogue
 from tests import tiers
-from tests.estimator_mp import runs
 from tests.estimator_mp.cli import train_runs
 
 import numpy as np
@@ -75,12 +74,7 @@ class RunTest(absltest.TestCase):
     text = pathlib.Path(self.model_dir, "result.json").read_text()
     facts = json.loads(text)
     self.assertEqual(facts, {"format": 2, **dataclasses.asdict(self.result)})
-    self.assertEqual(facts["model"], "cifar10_cnn")
-    self.assertEqual(facts["dataset"], "digits")
-    self.assertEqual(facts["mesh"], "stage:3")
-    self.assertEqual(facts["seed"], 1)
-    self.assertEqual(facts["global_step"], 100)
-    self.assertGreater(facts["steps_per_second"], 0)
+    self.assertEqual((facts["mesh"], facts["global_step"]), ("stage:3", 100))
     temporary = [x for x in os.listdir(self.model_dir) if x.endswith(".tmp")]
     self.assertEmpty(temporary)
 
@@ -113,9 +107,9 @@ class RunTest(absltest.TestCase):
     )
 
   def test_step_is_drawn(self):
+    drawn = os.listdir(os.path.join(self.model_dir, "trace"))
     self.assertCountEqual(
-      os.listdir(os.path.join(self.model_dir, "trace")),
-      ["step_20.json", "step_20.png", "step_20.svg"],
+      drawn, [f"step_20.{x}" for x in ("json", "png", "svg")]
     )
 
   def test_printed_end_shows_the_facts_of_the_result(self):
@@ -173,57 +167,28 @@ class RunTest(absltest.TestCase):
     self.assertIn("\n".join(again.lines()), output)
 
 
-# The other model has dropout, which begins anew as in any Estimator.
-_PLAIN_MLP = ("--model=mlp", "--trace_steps=none")
-
-
 @tiers.newest_only
-class ResumingTest(parameterized.TestCase):
-  @classmethod
-  def setUpClass(cls):
-    super().setUpClass()
-    cls.whole = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
-    cls.lines = cls()._train(cls.whole, 10, *_PLAIN_MLP)
-
-  def _train(self, model_dir, steps, *arguments):
-    """Returns the lines of the steps, without their speed."""
+class ResumingTest(absltest.TestCase):
+  def _train(self, steps, *arguments):
+    """Returns the losses of the steps."""
     output = train_runs.output(
-      model_dir, f"--train_steps={steps}", "--log_every=1", *arguments
+      *(self.create_tempdir().full_path, f"--train_steps={steps}"),
+      *("--model=mlp", "--log_every=1", "--trace_steps=none", *arguments),
     )
-    return re.findall(r"^step (\d+)/\d+, (loss \S+?),?(?= |$)", output, re.M)
+    return re.findall(r"^step \d+/\d+, (loss \S+?),?(?= |$)", output, re.M)
 
-  @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("another_mesh", "--mesh=data:2,stage:2", 1e-5),
-        ("the_same_mesh", "--mesh=stage:3"),
-      ]
-    )
-  )
-  def test_five_and_five_steps_are_ten(self, mesh, rtol=0.0):
-    halves = self.create_tempdir().full_path
-    first = self._train(halves, 5, *_PLAIN_MLP)
-    second = self._train(halves, 10, *_PLAIN_MLP, mesh)
-    self.assertEqual([*first, *second], self.lines)
-    expected = runs.variables_of(self.whole)
-    found = runs.variables_of(halves)
-    self.assertCountEqual(found, expected)
-    for name, value in expected.items():
-      atol = rtol * np.abs(value).max()
-      np.testing.assert_allclose(
-        found[name], value, rtol=rtol, atol=atol, err_msg=name
-      )
-
-  def test_another_seed_is_another_run(self):
-    other = self.create_tempdir().full_path
-    (line,) = self._train(other, 1, *_PLAIN_MLP, "--seed=2")
-    self.assertNotEqual(line, self.lines[0])
+  def test_the_seed_decides_and_the_mesh_does_not(self):
+    losses = self._train(3)
+    self.assertEqual(losses, self._train(3, "--mesh=data:2,stage:2"))
+    self.assertNotEqual(losses[0], self._train(1, "--seed=2")[0])
 
   @tiers.slow
   def test_without_the_position_the_images_begin_anew(self):
     model_dir = self.create_tempdir().full_path
-    arguments = ("--model=mlp", "--nosave_input_position", "--trace_steps=none")
-    self._train(model_dir, 3, *arguments)
+    train_runs.output(
+      *(model_dir, "--model=mlp", "--train_steps=3", "--log_every=1"),
+      *("--nosave_input_position", "--trace_steps=none"),
+    )
     output = train_runs.output(model_dir, "--model=mlp", "--train_steps=4")
     self.assertIn(
       "\nOptions differ from the run before: --train_steps: 3 -> 4, "
@@ -260,59 +225,9 @@ class ErrorsTest(parameterized.TestCase):
 
   def _check(self, expected: str, *arguments: str, code: int = 2) -> None:
     found, _, errors = train_runs.run(self.model_dir, *arguments)
-    self.assertEqual(errors, f"train: {expected}\n")
+    self.assertRegex(errors, f"^train: {expected}")
+    self.assertLen(errors.splitlines(), 1)
     self.assertEqual(found, code)
-
-  @parameterized.named_parameters(
-    (
-      "more_stages_than_layers",
-      "--mesh=stage:4",
-      "mesh stage:4 has 4 stages, but the model has 3 layer(s); use at most"
-      " stage:3",
-    ),
-    (
-      "data",
-      "--batch_size=1440",
-      "batch_size=1440 does not fit the 1438 training images of digits; use 1"
-      " to 1438",
-    ),
-    (
-      "micro_batches",
-      "--num_micro_batches=6",
-      "num_micro_batches=6 does not divide batch_size=64; use 1, 2, 4, 8, 16,"
-      " 32 or 64",
-    ),
-    (
-      "replicas",
-      "--mesh=data:3",
-      "data:3 does not divide batch_size=64; use --batch_size=63 or 66, or as"
-      " many replicas as divide it",
-    ),
-    (
-      "micro_batches_of_a_replica",
-      "--mesh=data:32,stage:3",
-      "num_micro_batches=4 does not divide the 2 of batch_size=64 that each of"
-      " 32 replicas gets; use 1 or 2",
-    ),
-    (
-      "processes",
-      "--aggregation=horovod",
-      "--aggregation=horovod is for programs that horovodrun starts, and this"
-      " command is one process; use a data axis, such as"
-      " --mesh=data:2,stage:3, or see docs/horovod.md",
-    ),
-    (
-      "algorithm_of_shared_variables",
-      "--mesh=data:2,stage:2 --variables=shared --aggregation=ring",
-      "aggregation='ring', compression='none', sparse_as_dense=None is for"
-      " replicas that all get the sum of gradients, but with variables='shared'"
-      " and optimizer_state='replicated' one gets it; use"
-      ' variables="mirrored" and optimizer_state="replicated", or leave these'
-      " out",
-    ),
-  )
-  def test_option_that_does_not_fit(self, argument, expected):
-    self._check(expected, *argument.split())
 
   @parameterized.named_parameters(
     ("model_dir", "model_dir"), ("export_dir", "export_dir")
@@ -320,46 +235,33 @@ class ErrorsTest(parameterized.TestCase):
   def test_directory_that_cannot_be_written(self, flag):
     file = self.create_tempfile(content="not a directory").full_path
     self._check(
-      f"{flag}={file}/x cannot be written ({file} is not a directory); choose"
-      f" another --{flag}",
+      rf"{flag}={file}/x cannot be written \({file} is not a dir.* --{flag}$",
       f"--{flag}={file}/x",
     )
 
   @tiers.slow
   def test_resuming_with_another_model_or_optimizer(self):
     train_runs.output(self.model_dir, "--model=mlp", "--train_steps=2")
-    start = f"model_dir={self.model_dir} has checkpoints of"
-    end = "or choose another --model_dir"
+    start = f"model_dir={self.model_dir} has checkpoints"
+    self._check(f"{start} of --model=mlp, .* use --model=mlp or choose another")
     self._check(
-      f"{start} --model=mlp, which --model=cifar10_cnn cannot resume; use"
-      f" --model=mlp {end}"
-    )
-    self._check(
-      f"{start} --optimizer=adam, which --optimizer=sgd cannot resume; use"
-      f" --optimizer=adam {end}",
+      f"{start} of --optimizer=adam, .* use --optimizer=adam or choose another",
       "--model=mlp",
       "--optimizer=sgd",
     )
     os.remove(os.path.join(self.model_dir, "run.json"))
     self._check(
-      f"{start[:-3]} but no run.json: another program made them; choose another"
-      " --model_dir",
-      "--model=mlp",
+      f"{start} but no run.json: .* another --model_dir", "--model=mlp"
     )
 
   def test_cluster(self):
     cluster = '{"cluster": {"chief": ["localhost:1"], "ps": ["localhost:2"]}}'
     with mock.patch.dict(os.environ, TF_CONFIG=cluster):
-      self._check(
-        f"TF_CONFIG='{cluster}': task type 'None' is not one of the cluster's"
-        ' jobs chief, ps; write it like {"cluster": {"chief": ["a:2222"],'
-        ' "worker": ["b:2222"]}, "task": {"type": "worker", "index": 0}}'
-      )
+      self._check("TF_CONFIG=.* 'None' is not one of .* jobs chief, ps; write")
 
   def test_loss_that_is_not_a_number(self):
     self._check(
-      "the loss is NaN; --learning_rate=1e+30 is too large for --optimizer=sgd;"
-      " use a smaller one and another --model_dir",
+      "the loss is NaN; --learning_rate=1e.30 .* --optimizer=sgd; use a sm",
       "--learning_rate=1e30",
       "--optimizer=sgd",
       "--model=mlp",
@@ -416,97 +318,44 @@ class DamageTest(parameterized.TestCase):
     self.assertEqual(self._files(), before)
     return errors
 
-  @parameterized.named_parameters(
+  @parameterized.parameters(
+    (_flip_a_byte, "model.ckpt-4 is damaged .*Checksum does not match", 2),
     (
-      "flipped_byte",
-      _flip_a_byte,
-      r"{dir}/model.ckpt-4 is damaged \(.*: Checksum does not match: .*\)",
-      2,
-    ),
-    (
-      "name_of_no_checkpoint",
       lambda x: (x / "checkpoint").write_text(
         'model_checkpoint_path: "model.ckpt-9"\n'
       ),
-      "{dir}/checkpoint names model.ckpt-9, but model.ckpt-9.index is missing",
+      "checkpoint names model.ckpt-9, but model.ckpt-9.index is missing",
       4,
     ),
-    (
-      "empty_state",
-      lambda x: (x / "checkpoint").write_text(""),
-      "{dir}/checkpoint is damaged: it names no checkpoint",
-      4,
-    ),
-    (
-      "state_that_is_no_text",
-      lambda x: (x / "checkpoint").write_bytes(b"\xff\xfe"),
-      "{dir}/checkpoint is damaged: it names no checkpoint",
-      4,
-    ),
-    (
-      "no_state",
-      lambda x: (x / "checkpoint").unlink(),
-      "{dir}/checkpoint is missing beside model.ckpt-4",
-      4,
-    ),
+    (lambda x: (x / "checkpoint").write_text(""), "checkpoint is damaged", 4),
+    (lambda x: (x / "checkpoint").unlink(), "checkpoint is missing .*-4", 4),
   )
   def test_checkpoint(self, damage, expected, intact):
     damage(self.path)
-    problem = expected.format(dir=self.model_dir)
     error = self._check(
-      f"{problem}; model.ckpt-{intact} is intact, to resume from it: (echo"
-      f" 'model_checkpoint_path: \"model.ckpt-{intact}\"' >"
-      f" {self.model_dir}/checkpoint)"
+      f"{self.model_dir}/{expected}.*; model.ckpt-{intact} is intact, .*it: .*"
     )
     # What the error says is what to do.
     subprocess.run(error.partition("it: ")[2], shell=True, check=True)
     self.assertEqual(checkpoints.trained_steps(self.model_dir), intact)
     checkpoints.check(self.model_dir)
 
-  @parameterized.named_parameters(
-    ("truncated", _truncate, "its data files have [0-9,]+ bytes of [0-9,]+"),
-    (
-      "truncated_index",
-      lambda x: os.truncate(x / "model.ckpt-4.index", 50),
-      "model.ckpt-4.index cannot be read",
-    ),
-    (
-      "no_index",
-      lambda x: (x / "model.ckpt-4.index").unlink(),
-      "model.ckpt-4.index is missing",
-    ),
-    (
-      "no_data",
-      lambda x: _largest_data(x, 4).unlink(),
-      r"model.ckpt-4.data-\d+-of-\d+ is missing",
-    ),
-  )
-  def test_what_is_not_whole_is_left_out(self, damage, lack):
-    damage(self.path)
+  def test_what_is_not_whole_is_left_out(self):
+    """whole_checkpoints_test has the other ways."""
+    _truncate(self.path)
     first, *output = train_runs.output(self.model_dir, *_mlp(4)).splitlines()
     self.assertRegex(
       first,
-      f"^{self.model_dir}/model.ckpt-4 is incomplete: {lack}; training goes on"
-      f" from {self.model_dir}/model.ckpt-2$",
+      f"^{self.model_dir}/model.ckpt-4 is incomplete: its data files have .*;"
+      f" training goes on from {self.model_dir}/model.ckpt-2$",
     )
     self.assertIn("  steps        2 to 4,", "\n".join(output))
-    checkpoints.check(self.model_dir)
-
-  def test_going_on_from_an_older_checkpoint(self):
-    _truncate(self.path)
-    text = 'model_checkpoint_path: "model.ckpt-2"\n'
-    (self.path / "checkpoint").write_text(text)
-    output = train_runs.output(self.model_dir, *_mlp(4))
-    self.assertIn("  steps        2 to 4,", output)
     checkpoints.check(self.model_dir)
 
   def test_no_checkpoint_is_intact(self):
     for step in (0, 2, 4):
       os.truncate(_largest_data(self.path, step), 1000)
-    self._check(
-      f"{self.model_dir}/model.ckpt-4 is damaged \\(.*\\), and no other"
-      " checkpoint there is intact; choose another --model_dir"
-    )
+    self._check(f"{self.model_dir}/model.ckpt-4 is damaged .*, and no other .*")
 
   def test_evaluation_of_a_damaged_checkpoint(self):
     _truncate(self.path)
@@ -519,44 +368,26 @@ class DamageTest(parameterized.TestCase):
     (self.path / "run.json").write_bytes(b"\xff")
     facts = '{"model": "mlp", "dataset": "digits", "optimizer": "adam"}'
     self._check(
-      f"{self.model_dir}/run.json is damaged; write {facts} into it if that is"
-      " how its checkpoints were trained, or choose another --model_dir"
+      f"{self.model_dir}/run.json is damaged; write {facts} into it .*"
     )
 
   def test_placement_file(self):
     (self.path / "placement.json").write_text('{"mesh": "stage:3"')
-    self._check(
-      f"{self.model_dir}/placement.json holds no placement .*; delete it, and"
-      " train or inspect again to write a new one",
-      steps=4,
+    said = (
+      f"{self.model_dir}/placement.json holds no placement .*; delete it, .*"
     )
+    self._check(said, steps=4)
 
-  @parameterized.named_parameters(
-    ("no_json", "{", "Expecting property name enclosed in double quotes: .*"),
-    (
-      "another_type",
-      '"devices": 5',
-      "it.devices is 5, which is not of type object",
-    ),
-    (
-      "another_speed",
-      '"steps_per_second": "fast"',
-      "it.steps_per_second is 'fast', which is not of type float",
-    ),
+  @parameterized.parameters(
+    (None, "Expecting property name enclosed in double quotes: .*"),
+    ({"devices": 5}, "it.devices is 5, which is not of type object"),
   )
   def test_result_file_is_written_anew(self, damage, reason):
     file = self.path / "result.json"
-    name, _, value = damage.partition(": ")
     facts = json.loads(file.read_text())
-    if value:
-      facts[json.loads(name)] = json.loads(value)
-    file.write_text(json.dumps(facts) if value else damage)
+    file.write_text("{" if damage is None else json.dumps(facts | damage))
     said = train_runs.output(self.model_dir, *_mlp(4))
-    self.assertRegex(
-      said,
-      f"^{file} holds no result of a run \\({reason}\\); training to the end "
-      "writes it anew\n",
-    )
+    self.assertRegex(said, rf"^{file} holds no .* \({reason}\); .* anew\n")
     self.assertEqual(said.count("holds no result"), 1)
     self.assertEqual(run_record.read_result(self.model_dir).global_step, 4)
 
@@ -565,8 +396,7 @@ class DamageTest(parameterized.TestCase):
     shutil.rmtree(self.path / name)
     (self.path / name).write_text("")
     self._check(
-      f"{self.model_dir}/{name} is a file, where this run makes a folder; move"
-      " it away, or choose another --model_dir"
+      f"{self.model_dir}/{name} is a file, .*folder; move it away, .*"
     )
 
   @parameterized.parameters("run.json", "options.json", "result.json")
@@ -574,8 +404,7 @@ class DamageTest(parameterized.TestCase):
     (self.path / name).unlink()
     (self.path / name).mkdir()
     self._check(
-      f"{self.model_dir}/{name} is a folder, where this run writes a file; move"
-      " it away, or choose another --model_dir"
+      f"{self.model_dir}/{name} is a folder, .*file; move it away, .*"
     )
 
   @parameterized.named_parameters(("before_training", 0), ("while_training", 5))
@@ -594,9 +423,8 @@ class DamageTest(parameterized.TestCase):
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
       with mock.patch.object(progress.ProgressHook, "after_run", fill_disk):
         self._check(
-          f"{self.model_dir}/.*; File too large; free some space, or choose"
-          f" another --model_dir; {self.model_dir}/model.ckpt-4 is saved, and"
-          " the same command resumes from it"
+          f"{self.model_dir}/.*; File too large; free some space, .*; "
+          f"{self.model_dir}/model.ckpt-4 is saved, and .*"
         )
     finally:
       resource.setrlimit(resource.RLIMIT_FSIZE, (hard, hard))
@@ -613,11 +441,9 @@ class DamageTest(parameterized.TestCase):
       f" root error(s) found.\n  (0) RESOURCE_EXHAUSTED: {part}; No space left"
       " on device\n\t [[{{node save/SaveV2_1}}]]",
     )
-    self.assertEqual(
+    self.assertRegex(
       checkpoints.explain(error, [self.model_dir]),
-      f"{part}; No space left on device; free some space, or choose another"
-      f" --model_dir; {self.model_dir}/model.ckpt-4 is saved, and the same"
-      " command resumes from it",
+      f"^{part}; No space left on device; free some space, .*/model.ckpt-4 is ",
     )
 
   def test_what_is_no_failure_of_files(self):
@@ -643,8 +469,7 @@ class DamageTest(parameterized.TestCase):
       other.stdout.readline()
       lock.write_text(f"process {other.pid} on this machine\n")
       self._check(
-        f"model_dir={self.model_dir} is in use by process {other.pid} on this"
-        " machine; wait until it has ended, or choose another --model_dir"
+        f"model_dir={self.model_dir} is in use by process {other.pid} on .*"
       )
       other.kill()
     train_runs.output(self.model_dir, *_mlp(4))

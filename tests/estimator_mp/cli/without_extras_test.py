@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 from tests import tiers
+from tests.estimator_mp.cli import user_programs
 
 from absl.testing import absltest, parameterized
 
@@ -16,35 +17,13 @@ for name in ("matplotlib", "scipy", "shtab", "sklearn", "tqdm"):
 from estimator_mp.cli.main import run
 run()
 """
-_PROGRAM = """
-import numpy as np
-import tensorflow as tf
-
-v1 = tf.compat.v1
-
-
-def model_fn(features, labels, mode):
-  net = v1.layers.dense(v1.layers.dense(features, 8), 1)
-  loss = tf.reduce_mean((net - labels) ** 2)
-  step = v1.train.get_global_step()
-  train_op = v1.train.AdamOptimizer(0.1).minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-
-def input_fn():
-  arrays = np.ones([8, 4], np.float32), np.ones([8, 1], np.float32)
-  return tf.data.Dataset.from_tensors(arrays).repeat()
-
-
-tf.estimator.Estimator(model_fn).train(input_fn, steps=2)
-"""
 _INSTALL = "pip install 'estimator-mp[train]'"
 
 
 class WithoutExtrasTest(parameterized.TestCase):
   def _run(self, *arguments):
     folder = self.create_tempdir()
-    folder.create_file("train.py", _PROGRAM)
+    folder.create_file("train.py", user_programs.SCRIPT)
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     environment.pop("BUILD_WORKING_DIRECTORY", None)
     return subprocess.run(
@@ -58,11 +37,11 @@ class WithoutExtrasTest(parameterized.TestCase):
 
   @tiers.slow
   @parameterized.parameters(
-    ("inspect", r"(?m)^1 +/device:CPU:1 +dense_1 "),
+    ("inspect", r"(?m)^1 +/device:CPU:1 +second "),
     ("compare", r"(?m)^equal: losses, "),
   )
   def test_own_program(self, command, expected):
-    done = self._run(command, "--mesh=stage:2", "--", "train.py")
+    done = self._run(command, "--mesh=stage:2", "--", "train.py", "--units=6")
     self.assertEqual(done.returncode, 0, done.stderr)
     self.assertRegex(done.stdout, expected)
 

@@ -63,18 +63,13 @@ class LayoutTest(parameterized.TestCase):
       ("/job:worker/task:0/device:GPU:0", "/job:worker/task:1/device:GPU:0"),
     )
     with self.assertRaisesRegex(
-      ValueError,
-      r"mesh data:4 needs 2 GPUs in each of 2 tasks \(worker 0, worker 1\), "
-      "but this machine has 1; start more tasks, or use a smaller mesh",
+      ValueError, "data:4 needs 2 GPUs .* of 2 tasks .worker 0, .* has 1; start"
     ):
       layout.device_names({"data": 4}, _TASKS[1:], "GPU", 1)
 
   def test_a_task_with_nothing_to_do(self):
     with self.assertRaisesRegex(
-      ValueError,
-      r"mesh stage:2 has 2 device\(s\), but the cluster has 3 tasks \(chief 0, "
-      r"worker 0, worker 1\), and some would have nothing to do; start 2 "
-      r"task\(s\), or use a larger mesh",
+      ValueError, "stage:2 has 2 .* 3 tasks .chief 0, worker 0, worker 1.*; st"
     ):
       layout.device_names({"stage": 2}, _TASKS)
 

@@ -316,6 +316,29 @@ CONFIGS = (
   ),
   ({"placement": [("dense", 2)]}, "('dense', 2)|stage 2|0 to 1"),
   ({"placement": [("dense", True)]}, "('dense', True)|stage True|0 to 1"),
+  ({"mesh": 3}, "mesh=3|give a string"),
+  ({"devices": "cpu:0,cpu:1"}, "devices='cpu:0,cpu:1'|a list of strings"),
+  ({"memory_limit": "4XB"}, "memory_limit='4XB'|256MiB, 16GB"),
+  ({"memory_limit": "0GB"}, "memory_limit='0GB'|use 1 or more"),
+  ({"memory_limit": True}, "memory_limit=True|amount of bytes or None"),
+  ({"verify_placement": 1}, "verify_placement=1|give true or false"),
+  ({"num_micro_batches": 0}, "num_micro_batches=0|use 1 or more"),
+  ({"num_micro_batches": 1.5}, "num_micro_batches=1.5|give an integer"),
+  ({"schedule": "x"}, "schedule='x'|use one of none, gpipe, 1f1b, "),
+  ({"top_k_fraction": "x"}, "top_k_fraction='x'|give a number"),
+  ({"split": "Auto"}, "split='Auto'|\"auto\""),
+  ({"split": {"a": 1}}, "split={'a': 1}|\"auto\""),
+  ({"split": ()}, 'split=()|(".*", None)|split="auto"'),
+  ({"split": [("a", 0), ("(", 1)]}, "'('|regular expression|position 0"),
+  *(
+    ({"split": [rule]}, f'split has {rule!r}|from 0|"mod", "div", "columns"')
+    for rule in ("a", ("a", -1), ("a", True), ("a", "rows"), (3, 1))
+  ),
+  ({"split": [("a", "mod")]}, "('a', 'mod')|'stage:2'|'stage:2,model:2'"),
+  (
+    {"mesh": "data:2", "split": [("a", 1)]},
+    "('a', 1)|'data:2'|\"mod\", \"div\"|'data:2,model:2'",
+  ),
   (
     {"measured_costs": "nowhere/costs.json"},
     "measured_costs='nowhere/costs.json'|MeasuredCosts.save",

@@ -4,9 +4,7 @@ import contextlib
 import dataclasses
 import functools
 import itertools
-import pathlib
 import random
-from unittest import mock
 
 from estimator_mp.config.schedules import checks, orders
 from estimator_mp.config.schedules import schedule as schedule_lib
@@ -98,11 +96,6 @@ class OrderTest(parameterized.TestCase):
       ],
     ),
     (
-      "1f1b_fewer_micro_batches_than_stages",
-      ("1f1b", 3, 1),
-      ["0.0 -0.0", "1.0 -1.0", "2.0 -2.0"],
-    ),
-    (
       "interleaved",
       ("interleaved", 2, 4, 2),
       [
@@ -122,11 +115,6 @@ class OrderTest(parameterized.TestCase):
       ],
     ),
     (
-      "zb1p_fewer_micro_batches_than_stages",
-      ("zb1p", 3, 1),
-      ["0.0 -0.0 +0.0", "1.0 -1.0 +1.0", "2.0 -2.0 +2.0"],
-    ),
-    (
       "zb2p",
       ("zb2p", 2, 4),
       [
@@ -144,7 +132,6 @@ class OrderTest(parameterized.TestCase):
         " -1.1 -2.2 -1.2 +1.1 +2.2 +1.2",
       ],
     ),
-    ("zbv_one_device", ("zbv", 1, 1, 2), ["0.0 1.0 -1.0 +1.0 -0.0 +0.0"]),
     ("none", ("none", 3, 4), []),
   )
   def test_rows(self, arguments, expected):
@@ -177,48 +164,10 @@ class OrderTest(parameterized.TestCase):
           weight = position[schedule_lib.Cell(stage, m, _WEIGHT)]
           self.assertLess(backward, weight)
 
-  @parameterized.named_parameters(
-    ("gpipe", ("gpipe", 2, 3), 1, [0, 1, 2], [2, 1, 0]),
-    ("1f1b", ("1f1b", 2, 3), 1, [0, 1, 2], [0, 1, 2]),
-    ("none", ("none", 2, 3), 1, [0, 1, 2], [0, 1, 2]),
-    ("virtual", ("interleaved", 2, 4, 2), 3, [0, 1, 2, 3], [0, 1, 2, 3]),
-  )
-  def test_micro_batches_of_a_stage(self, arguments, stage, forward, backward):
-    schedule = orders.make_schedule(*arguments)
-    self.assertEqual(schedule.micro_batches(stage, _FORWARD), forward)
-    self.assertEqual(schedule.micro_batches(stage, _BACKWARD), backward)
-
   @parameterized.parameters(("1f1b", 1), ("interleaved", 2), ("zbv", 2))
   def test_has_the_fewest_stages_that_it_may_have(self, name, number):
     expected = orders.make_schedule(name, 2, 4, number)
     self.assertEqual(expected, orders.make_schedule(name, 2, 4))
-
-  def test_a_v_comes_back_to_the_first_device(self):
-    schedule = orders.make_schedule("zbv", 3, 2, 2)
-    self.assertEqual(schedule.devices_of_stages, (0, 1, 2, 2, 1, 0))
-    around = orders.make_schedule("interleaved", 3, 3, 2)
-    self.assertEqual(around.devices_of_stages, (0, 1, 2, 0, 1, 2))
-
-  def test_a_new_order_is_one_entry(self):
-    def row(schedule, device):
-      numbers = range(schedule.num_micro_batches)
-      return tuple(
-        schedule_lib.Cell(device, m, phase)
-        for phase in schedule.phases
-        for m in numbers
-      )
-
-    order = orders.Order("backwards in the order of forwards", "M", row)
-    with mock.patch.dict(orders.ORDERS, fifo=order):
-      schedule = orders.make_schedule("fifo", 2, 3)
-      with self.assertRaisesRegex(ValueError, "'fifo' has 1 stage per dev"):
-        orders.make_schedule("fifo", 2, 3, 2)
-    checks.check(schedule)
-    self.assertEqual(_text(schedule)[1], "1.0 1.1 1.2 -1.0 -1.1 -1.2")
-    self.assertAlmostEqual(
-      simulation.simulate(schedule).speed_up,
-      simulation.speed_up_bound(schedule),
-    )
 
   def test_rounds_come_one_after_the_other(self):
     schedule = orders.make_schedule("1f1b", 2, 2)
@@ -314,61 +263,29 @@ class TimeTest(parameterized.TestCase):
       1 - simulation.speed_up_bound(schedule) / schedule.num_devices,
     )
 
-  @parameterized.named_parameters(
-    ("1f1b_4_8", ("1f1b", 4, 8), 32 / 11, 3 / 11),
-    ("interleaved_4_8_2", ("interleaved", 4, 8, 2), 32 / 9.5, 3 / 19),
-    ("gpipe_1", ("gpipe", 1, 5), 1.0, 0.0),
-  )
-  def test_bound(self, arguments, speed_up, bubble):
-    schedule = orders.make_schedule(*arguments)
-    self.assertAlmostEqual(simulation.speed_up_bound(schedule), speed_up)
-    self.assertAlmostEqual(
-      1 - simulation.speed_up_bound(schedule) / schedule.num_devices, bubble
-    )
-
-  def test_interleaved_is_faster_by_the_predicted_factor(self):
-    plain = simulation.simulate(orders.make_schedule("1f1b", 4, 8))
-    interleaved = simulation.simulate(
-      orders.make_schedule("interleaved", 4, 8, 3)
-    )
-    self.assertAlmostEqual(plain.makespan / interleaved.makespan, 11 / 9)
-
   @hypothesis.given(
     strategies.data(),
     strategies.randoms(use_true_random=False),
-    strategies.lists(_TIMES, min_size=3, max_size=3),
+    strategies.booleans(),
     strategies.integers(1, 3),
   )
   def test_no_order_is_faster_than_the_bound(
-    self, data, random_, times, rounds
+    self, data, random_, split, rounds
   ):
-    for split in (False, True):
-      names = _ordered(splits_backward=split)
-      schedule = data.draw(_schedules_of(*names))
-      shuffled = _any_order(schedule, random_)
-      checks.check(shuffled)
-      for order in (shuffled, orders.repeat(schedule, rounds)):
-        timeline = simulation.simulate(order, *times)
-        bound = simulation.speed_up_bound(order, *times)
-        self.assertLessEqual(timeline.speed_up, bound + 1e-9)
-        self.assertGreaterEqual(
-          timeline.bubble, 1 - bound / order.num_devices - 1e-9
-        )
-
-  @hypothesis.given(_schedules(), strategies.data())
-  def test_stages_that_differ_have_a_bound(self, schedule, data):
-    times = [
-      data.draw(
-        strategies.lists(
-          _TIMES, min_size=schedule.num_stages, max_size=schedule.num_stages
-        )
+    """Where stages take the same time, and where each takes its own."""
+    schedule = data.draw(_schedules_of(*_ordered(splits_backward=split)))
+    size = schedule.num_stages
+    of_stages = strategies.lists(_TIMES, min_size=size, max_size=size)
+    times = [data.draw(_TIMES | of_stages) for _ in range(3)]
+    shuffled = _any_order(schedule, random_)
+    checks.check(shuffled)
+    for order in (shuffled, orders.repeat(schedule, rounds)):
+      timeline = simulation.simulate(order, *times)
+      bound = simulation.speed_up_bound(order, *times)
+      self.assertLessEqual(timeline.speed_up, bound + 1e-9)
+      self.assertGreaterEqual(
+        timeline.bubble, 1 - bound / order.num_devices - 1e-9
       )
-      for _ in range(3)
-    ]
-    self.assertLessEqual(
-      simulation.simulate(schedule, *times).speed_up,
-      simulation.speed_up_bound(schedule, *times) + 1e-9,
-    )
 
   def test_rounds_without_an_order_have_the_bound_of_one(self):
     schedule = orders.make_schedule("none", 3, 4)
@@ -400,20 +317,6 @@ class TimeTest(parameterized.TestCase):
       timeline.speed_up, simulation.speed_up_bound(schedule, time, time, time)
     )
 
-  @parameterized.named_parameters(
-    ("zb1p", "zb1p", 1, 4.2), ("zb2p", "zb2p", 1, 3.0), ("zbv", "zbv", 2, 1.8)
-  )
-  def test_what_is_idle_where_phases_differ(self, name, virtual, idle):
-    """The paper has (K - 1) * (F + B - W) for zb1p; device K-1 waits 3 F."""
-    for num_micro_batches in (8, 16, 32):
-      timeline = simulation.simulate(
-        orders.make_schedule(name, 4, num_micro_batches, virtual),
-        1,
-        1.2,
-        0.8,
-      )
-      self.assertAlmostEqual(timeline.makespan, num_micro_batches * 3 + idle)
-
   @hypothesis.given(
     strategies.integers(1, 6), strategies.integers(0, 12), _TIMES
   )
@@ -442,17 +345,11 @@ class TimeTest(parameterized.TestCase):
 
   def test_as_many_times_as_stages(self):
     schedule = orders.make_schedule("interleaved", 2, 2, 2)
-    with self.assertRaisesWithLiteralMatch(
-      ValueError, "backward has 2 times for 4 stages; give one for each"
-    ):
+    with self.assertRaisesRegex(ValueError, "backward has 2 .* 4 stages"):
       simulation.simulate(schedule, backward=[1, 2])
 
   def test_no_order_has_no_time(self):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "schedule 'none' enforces no order, so there is none to simulate; use "
-      "gpipe, 1f1b, interleaved, zb1p, zb2p, zbv or auto",
-    ):
+    with self.assertRaisesRegex(ValueError, "'none' .* 1f1b, .* or auto"):
       simulation.simulate(orders.make_schedule("none", 2, 2))
 
 
@@ -476,87 +373,38 @@ def _order(rows, device, *indices):
 
 # From a right schedule to a wrong one, and what is said of it.
 _WRONG = (
+  ("1f1b", lambda rows: rows[1].pop(), "lacks the backward of micro-batch 1"),
+  ("zb1p", lambda rows: rows[1].pop(), "lacks the weight of micro-batch 1"),
+  ("1f1b", lambda rows: rows[0].append(rows[0][0]), "stage 0 twice"),
   (
-    "missing",
-    ("1f1b", 2, 2),
-    lambda rows: rows[1].pop(),
-    "lacks the backward of micro-batch 1 on stage 1 on device 1",
-  ),
-  (
-    "twice",
-    ("1f1b", 2, 2),
-    lambda rows: rows[0].append(rows[0][0]),
-    "has the forward of micro-batch 0 on stage 0 twice",
-  ),
-  (
-    "unknown",
-    ("1f1b", 2, 2),
+    "1f1b",
     lambda rows: rows[0].append(schedule_lib.Cell(0, 2, _FORWARD)),
-    "has the forward of micro-batch 2 on stage 0, but only 2 stages and 2 "
-    "micro-batches",
+    "micro-batch 2 on stage 0, but only 2 stages and 2 micro-batches",
   ),
   (
-    "not_split",
-    ("1f1b", 2, 2),
+    "1f1b",
     lambda rows: rows[0].append(schedule_lib.Cell(0, 1, _WEIGHT)),
-    "has the weight of micro-batch 1 on stage 0, but it does not split the "
-    "backward pass",
+    "weight of micro-batch 1 on stage 0, but it does not split",
   ),
+  ("1f1b", lambda rows: rows.reverse(), "stage 1 on device 0; .* device 1"),
+  ("1f1b", lambda rows: rows.pop(), "1 rows for 2 devices"),
   (
-    "weight_missing",
-    ("zb1p", 2, 2),
-    lambda rows: rows[1].pop(),
-    "lacks the weight of micro-batch 1 on stage 1 on device 1",
-  ),
-  (
-    "weight_before_backward",
-    ("zb1p", 1, 1),
-    lambda rows: _order(rows, 0, 0, 2, 1),
-    "never ends: device 0 waits at the weight of micro-batch 0 on stage 0 for "
-    "the backward of micro-batch 0 on stage 0, which comes later on device 0",
-  ),
-  (
-    "wrong_device",
-    ("1f1b", 2, 2),
-    lambda rows: rows.reverse(),
-    "has the forward of micro-batch 0 on stage 1 on device 0; it belongs on "
-    "device 1",
-  ),
-  (
-    "row_missing",
-    ("1f1b", 2, 2),
-    lambda rows: rows.pop(),
-    "has 1 rows for 2 devices; give each device one row",
-  ),
-  (
-    "backward_before_forward",
-    ("1f1b", 2, 2),
-    lambda rows: _order(rows, 1, 1, 0, 2, 3),
-    "never ends: device 1 waits at the backward of micro-batch 0 on stage 1 "
-    "for the forward of micro-batch 0 on stage 1, which comes later on device "
-    "1",
-  ),
-  (
-    "cycle_over_two_devices",
-    ("1f1b", 2, 2),
+    "1f1b",
     lambda rows: (_order(rows, 0, 0, 2, 1, 3), _order(rows, 1, 2, 3, 0, 1)),
-    "never ends: device 0 waits at the backward of micro-batch 0 on stage 0 "
-    "for the backward of micro-batch 0 on stage 1, which comes later on device "
-    "1",
+    "device 0 waits at the backward of micro-batch 0 on stage 0 for the "
+    "backward of micro-batch 0 on stage 1, which comes later on device 1",
   ),
 )
 
 
 class CheckTest(parameterized.TestCase):
-  @parameterized.named_parameters(*_WRONG)
-  def test_wrong_rows(self, arguments, change, expected):
-    schedule = orders.make_schedule(*arguments)
+  @parameterized.parameters(*_WRONG)
+  def test_wrong_rows(self, name, change, expected):
+    schedule = orders.make_schedule(name, 2, 2)
     rows = [*map(list, schedule.rows)]
     change(rows)
     wrong = dataclasses.replace(schedule, rows=tuple(map(tuple, rows)))
-    with self.assertRaisesWithLiteralMatch(
-      ValueError, f"schedule {arguments[0]!r} {expected}"
-    ):
+    with self.assertRaisesRegex(ValueError, f"^schedule '{name}' .*{expected}"):
       checks.check(wrong)
 
   @hypothesis.given(_schedules(), strategies.data())
@@ -593,92 +441,28 @@ def _can_run(schedule):
   return True
 
 
-class GuideTest(absltest.TestCase):
-  def test_the_guide_has_them_all(self):
-    guide = pathlib.Path(__file__).parents[3] / "docs" / "pipeline.md"
-    text = guide.read_text(encoding="utf-8")
-    for name in orders.NAMES:
-      order = orders.ORDERS[name]
-      row = f"| `{name}` | {order.summary} | {order.held} |"
-      self.assertIn(row, text.replace(" (default)", ""))
-
-
 class ArgumentsTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    (
-      "name",
-      ("pipedream", 2, 2),
-      "schedule='pipedream' is unknown; use one of none, gpipe, 1f1b, "
-      "interleaved, zb1p, zb2p, zbv, auto",
-    ),
-    ("stages", ("gpipe", 0, 2), "num_stages=0 is too small; use 1 or more"),
-    (
-      "micro_batches",
-      ("gpipe", 2, -1),
-      "num_micro_batches=-1 is too small; use 1 or more",
-    ),
-    (
-      "no_virtual_stages",
-      ("interleaved", 2, 2, 0),
-      "num_virtual_stages=0 is too small; use 1 or more",
-    ),
-    (
-      "virtual_stages",
-      ("1f1b", 2, 2, 2),
-      "schedule='1f1b' has 1 stage per device, but num_virtual_stages=2; leave "
-      "it out, or use schedule='interleaved'",
-    ),
-    (
-      "a_limit_of_none",
-      ("auto", 2, 2, 1, 0),
-      "max_live_micro_batches=0 is too small; use 1 or more",
-    ),
-    (
-      "a_limit_of_a_named_one",
-      ("zb2p", 2, 2, 1, 3),
-      "max_live_micro_batches=3 is for schedule='auto', but schedule='zb2p' "
-      "holds what its order says; leave it out, or use schedule='auto'",
-    ),
-    (
-      "a_v_of_one_stage",
-      ("zbv", 2, 2, 1),
-      "schedule='zbv' has 2 stages per device, but num_virtual_stages=1; leave "
-      "it out, or use schedule='zb1p'",
-    ),
-    (
-      "virtual_stages_split",
-      ("zb1p", 2, 2, 2),
-      "schedule='zb1p' has 1 stage per device, but num_virtual_stages=2; leave "
-      "it out, or use schedule='zbv'",
-    ),
-    (
-      "one_virtual_stage",
-      ("interleaved", 2, 2, 1),
-      "schedule='interleaved' has 2 stages or more per device, but "
-      "num_virtual_stages=1; leave it out, or use schedule='1f1b'",
-    ),
-    (
-      "no_multiple",
-      ("interleaved", 4, 6, 2),
-      "schedule='interleaved' on 4 devices needs a multiple of 4 "
-      "micro-batches, but num_micro_batches=6; use 4 or 8",
-    ),
-    (
-      "too_few",
-      ("interleaved", 4, 3, 2),
-      "schedule='interleaved' on 4 devices needs a multiple of 4 "
-      "micro-batches, but num_micro_batches=3; use 4",
-    ),
+  @parameterized.parameters(
+    (("pipedream", 2, 2), "'pipedream' is unknown; .* 1f1b.* zbv, auto"),
+    (("gpipe", 0, 2), "num_stages=0 is too small"),
+    (("gpipe", 2, -1), "num_micro_batches=-1 is too small"),
+    (("interleaved", 2, 2, 0), "num_virtual_stages=0 is too small"),
+    (("1f1b", 2, 2, 2), "1 stage per .*num_virtual_stages=2; .*'interleaved'"),
+    (("zb1p", 2, 2, 2), "1 stage per .*num_virtual_stages=2; .*'zbv'"),
+    (("zbv", 2, 2, 1), "2 stages per .*num_virtual_stages=1; .*'zb1p'"),
+    (("interleaved", 2, 2, 1), "or more .*num_virtual_stages=1; .*'1f1b'"),
+    (("auto", 2, 2, 1, 0), "max_live_micro_batches=0 is too small"),
+    (("zb2p", 2, 2, 1, 3), "max_live_micro_batches=3 .*'zb2p' .*'auto'$"),
+    (("interleaved", 4, 6, 2), "4 devices .*num_micro_batches=6; use 4 or 8$"),
+    (("interleaved", 4, 3, 2), "4 devices .*num_micro_batches=3; use 4$"),
   )
   def test_refused(self, arguments, text):
-    with self.assertRaisesWithLiteralMatch(ValueError, text):
+    with self.assertRaisesRegex(ValueError, text):
       orders.make_schedule(*arguments)
 
   def test_no_round(self):
     schedule = orders.make_schedule("gpipe", 2, 2)
-    with self.assertRaisesWithLiteralMatch(
-      ValueError, "rounds=0 is too small; use 1 or more"
-    ):
+    with self.assertRaisesRegex(ValueError, "rounds=0 is too small"):
       orders.repeat(schedule, 0)
 
 

@@ -1,7 +1,5 @@
 """A task that answers, or does not, as a test wants it."""
 
-import contextlib
-import threading
 from concurrent import futures
 
 import grpc
@@ -19,8 +17,6 @@ class FakeTask:
   def __init__(self, job="worker", index=0):
     self._answer = f"/job:{job}/replica:0/task:{index}/device:CPU:0".encode()
     self._start = 0
-    self._goes_on = threading.Event()
-    self._goes_on.set()
     self._server = grpc.server(futures.ThreadPoolExecutor(4))
     self._server.add_generic_rpc_handlers([self])
     port = self._server.add_insecure_port("localhost:0")
@@ -35,23 +31,12 @@ class FakeTask:
 
   def _status(self, request, context):
     del request, context
-    self._goes_on.wait()
     return self._answer + str(self._start).encode()
 
   def start_anew(self):
     """Answers as another process from now on."""
     self._start += 1
 
-  @contextlib.contextmanager
-  def stopped(self):
-    """Answers nobody while it is entered."""
-    self._goes_on.clear()
-    try:
-      yield
-    finally:
-      self._goes_on.set()
-
   def close(self):
     """Ends it."""
-    self._goes_on.set()
     self._server.stop(0).wait()

@@ -22,6 +22,7 @@ v1 = tf.compat.v1
 _PROGRAM = "tests.estimator_mp.distributed.between_graph_program"
 _RTOL = 1e-5
 _STAGES = {"mesh": "stage:2", "num_micro_batches": 3}
+_SHARED = {"mesh": "data:2", "variables": "shared"}
 
 
 def _many_kinds(features, labels, mode):
@@ -116,7 +117,7 @@ class TrainingTest(parameterized.TestCase):
         ("one_stage", "many_kinds", {"mesh": "stage:1"}),
         ("two_stages", "many_kinds", {"mesh": "stage:2"}),
         ("micro_batches", "many_kinds", _STAGES),
-        ("replicas", "many_kinds", {"mesh": "data:2", "variables": "shared"}),
+        ("replicas", "many_kinds", _SHARED),
         ("references", "of_references", _STAGES),
         ("synchronous", "synchronous", _STAGES),
       ]
@@ -198,20 +199,6 @@ class GraphTest(parameterized.TestCase):
     self.assertLen(set(found[0].values()), 2)
     self.assertEqual(*found)
 
-  def test_slots_rows_and_updates_are_where_their_variable_is(self):
-    ops = self._build(1, _STAGES, model_fn=_many_kinds)
-    device = ops["table"].device
-    self.assertStartsWith(device, "/job:ps/")
-    for name, op in ops.items():
-      if op.type in ("ResourceGather", "ResourceSparseApplyMomentum"):
-        self.assertEqual(op.device, ops[op.inputs[0].op.name].device, name)
-    self.assertEqual(ops["table/Momentum"].device, device)
-    self.assertEqual(ops["table/ExponentialMovingAverage"].device, device)
-    whiles = [op.device for op in ops.values() if op.type == "While"]
-    self.assertLen(whiles, 1 + 3)  # That of the model, and of its slices.
-    for found in whiles:
-      self.assertStartsWith(found, "/job:worker/task:1/")
-
   def test_a_device_fn_says_which_server_has_a_variable(self):
     setter = v1.train.replica_device_setter(
       cluster=self.cluster,
@@ -246,37 +233,17 @@ class GraphTest(parameterized.TestCase):
     own = {f"/job:worker/task:1/device:CPU:{i}" for i in (1, 3)}
     self.assertContainsSubset(found, own)
 
-  @parameterized.named_parameters(
-    ("mirrors", {"mesh": "data:2"}, {}, "mirrors would not be updated"),
-    ("parts", {"mesh": "model:2"}, {}, "use stages, or leave ps out"),
+  @parameterized.parameters(
+    ({"mesh": "data:2"}, {}, "mirrors would not be updated"),
+    ({"mesh": "model:2"}, {}, "use stages, or leave ps out"),
+    (_SHARED | {"optimizer_state": "sharded"}, {}, "hold the slots of all"),
+    (_SHARED | {"split": [["table", "mod"]]}, {}, "they hold whole tables"),
     (
-      "zero",
-      {
-        "mesh": "data:2",
-        "variables": "shared",
-        "optimizer_state": "sharded",
-      },
-      {},
-      "they hold the slots of all variables already",
-    ),
-    (
-      "tables",
-      {"mesh": "data:2", "variables": "shared", "split": [["table", "mod"]]},
-      {},
-      "they hold whole tables",
-    ),
-    (
-      "another_task",
       {"mesh": "stage:1", "devices": ("/job:worker/task:1/cpu:0",)},
       {},
       "each worker has a mesh of its own, here of /job:worker/task:0",
     ),
-    (
-      "position",
-      {},
-      {"save_input_position": True},
-      "each worker has an input of its own",
-    ),
+    ({}, {"save_input_position": True}, "worker has an input of its own"),
   )
   def test_refuses_what_other_workers_would_not_see(
     self, settings, run_config, message

@@ -61,16 +61,6 @@ class ToldTest(absltest.TestCase):
       pass
     self.assertFalse(self.model_dir.has_ended())
 
-  def test_signs_of_life(self):
-    self.assertFalse(self.model_dir.shows_life())
-    for step in (1, 2):
-      _save(self.folder, step)
-      self.assertTrue(self.model_dir.shows_life())
-      self.assertFalse(self.model_dir.shows_life())
-    _end(self.folder)
-    self.assertTrue(self.model_dir.shows_life())
-    self.assertTrue(self.model_dir.shows_life())
-
 
 class EndTest(absltest.TestCase):
   def setUp(self):

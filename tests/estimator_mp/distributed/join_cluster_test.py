@@ -2,7 +2,6 @@
 
 import json
 import os
-import types
 from unittest import mock
 
 from estimator_mp import toolbox
@@ -47,20 +46,6 @@ class _Case(parameterized.TestCase):
 
 
 class JobsTest(_Case):
-  @parameterized.named_parameters(
-    ("chief", 0, {"type": "chief", "index": 0}),
-    ("second", 1, {"type": "worker", "index": 0}),
-    ("third", 2, {"type": "worker", "index": 1}),
-  )
-  def test_worker_0_becomes_the_chief_and_others_move_up(self, index, task):
-    said = self._join(_simple(_THREE, "worker", index))
-    self.assertEqual(said["cluster"], {"chief": ["a:1"], "worker": _rest()})
-    self.assertEqual(said["task"], task)
-    config = tf.estimator.RunConfig()
-    self.assertEqual(config.is_chief, index == 0)
-    self.assertEqual(config.num_worker_replicas, 3)
-    self.assertEqual(config.master, f"grpc://{_address(said)}")
-
   @parameterized.named_parameters(
     ("workers", _THREE),
     ("one_worker", {"worker": ["a:1"]}),
@@ -112,25 +97,14 @@ class SlurmTest(_Case):
       os.environ["SLURMD_NODENAME"] = node
     return _resolvers.SlurmClusterResolver(**_OF_SLURM)
 
-  def test_one_task_on_each_node(self):
-    found = [
-      self._join(self._variables(rank, "n[1-3]", "1(x3)", f"n{rank + 1}"))
-      for rank in range(3)
-    ]
-    for said in found:
-      self.assertEqual(
-        said["cluster"],
-        {"chief": ["n1:8888"], "worker": ["n2:8888", "n3:8888"]},
-      )
-    self.assertEqual(
-      [(x["task"]["type"], x["task"]["index"]) for x in found],
-      [("chief", 0), ("worker", 0), ("worker", 1)],
-    )
-
   def test_tasks_that_share_a_node_listen_on_other_ports(self):
     said = self._join(self._variables(2, "n[1,2]", "2,1", "n2"))
     self.assertEqual(said["cluster"]["worker"], ["n1:8889", "n2:8888"])
     self.assertEqual(_address(said), "n2:8888")
+    config = tf.estimator.RunConfig()
+    self.assertFalse(config.is_chief)
+    self.assertEqual(config.num_worker_replicas, 3)
+    self.assertEqual(config.master, "grpc://n2:8888")
 
   def test_jobs_that_the_program_names(self):
     self._variables(3, "n[1-4]", "1(x4)")
@@ -153,72 +127,21 @@ class SlurmTest(_Case):
   )
   def test_node_that_is_another(self, rank, nodes, per_node, node, place):
     resolver = self._variables(rank, nodes, per_node, node)
-    with self.assertRaisesWithLiteralMatch(
+    with self.assertRaisesRegex(
       ValueError,
-      f"Slurm runs this process on node {node}, but SlurmClusterResolver has "
-      f"it as {place}: it sorts the names of nodes as texts, and numbers tasks "
-      "node by node; use srun --distribution=block and nodes whose numbers "
-      "have equally many digits, or a SimpleClusterResolver with the nodes in "
-      "the order of `scontrol show hostnames`",
+      f"on node {node}, .* has it as {place}: .*--distribution=block .* Si",
     ):
       self._join(resolver)
     self.assertNotIn("TF_CONFIG", os.environ)
 
 
-def _pod(name, address):
-  names = types.SimpleNamespace
-  return names(
-    metadata=names(name=name), status=names(phase="Running", host_ip=address)
-  )
-
-
-class _Pods:
-  """What KubernetesClusterResolver asks of a client."""
-
-  def list_pod_for_all_namespaces(self, label_selector):
-    assert label_selector == "job-name=tensorflow"
-    pods = [_pod(f"pod-{k}", f"10.0.0.{k}") for k in (2, 1, 3)]
-    return types.SimpleNamespace(items=pods)
-
-
 class OthersTest(_Case):
-  def _of_kubernetes(self):
-    # TensorFlow 2.15 looks for a configuration of kubectl, if it can.
-    with mock.patch.dict("sys.modules", kubernetes=None):
-      return _resolvers.KubernetesClusterResolver(override_client=_Pods())
-
-  def test_kubernetes(self):
-    resolver = self._of_kubernetes()
-    resolver.task_type, resolver.task_id = "worker", 2
-    said = self._join(resolver)
-    self.assertEqual(said["cluster"]["chief"], ["10.0.0.1:8470"])
-    self.assertEqual(_address(said), "10.0.0.3:8470")
-
-  def test_kubernetes_does_not_know_the_task(self):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "KubernetesClusterResolver does not say which task of worker:3 this "
-      "process is (task_type=None, task_id=None); set its task_type and "
-      "task_id first",
+  def test_a_resolver_that_does_not_know_the_task(self):
+    """Such as that of Kubernetes."""
+    with self.assertRaisesRegex(
+      ValueError, "of worker:3 .*task_type=None, task_id=None.*; set its task_"
     ):
-      self._join(self._of_kubernetes())
-
-  def test_google_compute_engine(self):
-    service = mock.Mock()
-    groups = service.instanceGroups()
-    listed = [{"instance": f"zones/z/instances/vm{k}"} for k in range(2)]
-    groups.listInstances().execute.return_value = {"items": listed}
-    groups.listInstances_next.return_value = None
-    interfaces = [{"networkInterfaces": [{"networkIP": x}]} for x in "ba"]
-    service.instances().get().execute.side_effect = interfaces
-    resolver = _resolvers.GCEClusterResolver(
-      "project", "zone", "group", 8470, task_id=1, service=service
-    )
-    said = self._join(resolver)
-    self.assertEqual(
-      said["cluster"], {"chief": ["a:8470"], "worker": ["b:8470"]}
-    )
-    self.assertEqual(said["task"], {"type": "worker", "index": 0})
+      self._join(_simple(_THREE, None, None))
 
   def test_tf_config_of_workers_gets_a_chief(self):
     config = {"cluster": _THREE, "task": {"type": "worker", "index": 1}}
@@ -242,46 +165,32 @@ class ErrorsTest(_Case):
     ("tf_config", _resolvers.TFConfigClusterResolver()),
   )
   def test_no_tasks(self, resolver):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      f"the cluster_spec of {type(resolver).__name__} is empty, and so there "
-      "is no cluster to join; give the resolver its tasks, or do not call "
-      "join_cluster in a run of one process",
+    with self.assertRaisesRegex(
+      ValueError, f"cluster_spec of {type(resolver).__name__} is empty"
     ):
       self._join(resolver)
 
   def test_tasks_that_are_not_numbered_from_0_on(self):
     with self.assertRaisesRegex(
-      ValueError,
-      r"has \{1: 'b:1'\} for job 'worker'; give it a list with the address of "
-      "each task, from 0 on$",
+      ValueError, r"has \{1: 'b:1'\} for job 'worker'; .* from 0 on$"
     ):
       self._join(_simple({"worker": {1: "b:1"}}, "worker", 1))
 
   @parameterized.parameters(("worker", 3), ("worker", -1), ("chief", 0))
   def test_a_task_that_does_not_exist(self, job, index):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      f"task_type={job!r}, task_id={index!r} of SimpleClusterResolver is not "
-      "one of its tasks (worker:3); set them to one of these",
+    with self.assertRaisesRegex(
+      ValueError, rf"task_type='{job}', task_id={index} .*\(worker:3\)"
     ):
       self._join(_simple(_THREE, job, index))
 
-  @parameterized.named_parameters(
-    (
-      "unknown_job",
-      {"trainer": ["a:1"]},
-      "trainer",
-      "'trainer' is not one of ",
-    ),
-    ("no_chief", {"ps": ["a:1"]}, "ps", "needs exactly one chief"),
-    ("chiefs", {"chief": ["a:1", "b:1"]}, "chief", "needs exactly one chief"),
+  @parameterized.parameters(
+    ({"trainer": ["a:1"]}, "trainer", "'trainer' is not one of "),
+    ({"ps": ["a:1"]}, "ps", "needs exactly one chief"),
+    ({"chief": ["a:1", "b:1"]}, "chief", "needs exactly one chief"),
   )
   def test_jobs_that_are_not_those_of_tf_estimator(self, jobs, job, message):
     with self.assertRaisesRegex(
-      ValueError,
-      "^SimpleClusterResolver does not describe a cluster of tf.estimator: "
-      f"TF_CONFIG=.*{message}",
+      ValueError, f"^SimpleClusterResolver .* TF_CONFIG=.*{message}"
     ):
       self._join(_simple(jobs, job, 0))
     self.assertNotIn("TF_CONFIG", os.environ)
@@ -294,10 +203,7 @@ class ErrorsTest(_Case):
     toolbox.join_cluster(_simple(jobs, "worker", index))
     before = os.environ["TF_CONFIG"]
     with self.assertRaisesRegex(
-      ValueError,
-      r'^TF_CONFIG is already set to \{"cluster": .*\}, and '
-      r'SimpleClusterResolver describes \{"cluster": .*\}; unset TF_CONFIG, or '
-      "do not call join_cluster where something else sets it$",
+      ValueError, r'already set to \{"cluster": .*\}, and Simple.* \{"cluster"'
     ):
       toolbox.join_cluster(_simple(_THREE, "worker", 1))
     self.assertEqual(os.environ["TF_CONFIG"], before)

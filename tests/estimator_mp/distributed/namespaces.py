@@ -71,14 +71,6 @@ class Machines:
     """
     return self._enter(self._holders[number])
 
-  def listening(self, number):
-    """Returns the ports at which something on a machine listens.
-
-    Args:
-      number: Which machine.
-    """
-    return {port for port, _ in listening_sockets(self._holders[number])}
-
   def _join(self, number):
     holder = self._holders[number]
     port = f"port{number}"

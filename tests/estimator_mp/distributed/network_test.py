@@ -1,4 +1,4 @@
-"""Who can reach this machine."""
+"""Who can reach this machine, and how its connections are ended."""
 
 import fcntl
 import os
@@ -7,7 +7,7 @@ import struct
 from unittest import mock
 
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.distributed import network
+from estimator_mp.distributed import connections, network
 
 from absl.testing import absltest
 
@@ -51,12 +51,7 @@ class NetworkTest(absltest.TestCase):
       network.check_network(_CLUSTER, trusted_network=True)
       with self.assertRaisesRegex(
         ValueError,
-        r"^worker 0 would serve on all interfaces of this machine \(eth0\), "
-        "whatever address TF_CONFIG names, and TensorFlow's server lets anyone "
-        "who reaches it run code, but trusted_network=True is not set; set it "
-        r"\(--trusted_network\) if a firewall lets only machines of the "
-        "cluster reach it, or start the tasks by //estimator_mp:launch, in a "
-        "network of their own$",
+        r"^worker 0 .*\(eth0\), .* but trusted_network=True .*:launch",
       ):
         network.check_network(_CLUSTER, trusted_network=False)
 
@@ -80,6 +75,34 @@ class NetworkTest(absltest.TestCase):
   def test_on_the_loopback_alone_nobody_is_asked(self):
     with mock.patch.object(network, "outer_interfaces", tuple):
       network.check_network(_CLUSTER, trusted_network=False)
+
+
+def _address(server):
+  return f"localhost:{server.getsockname()[1]}"
+
+
+class ConnectionsTest(absltest.TestCase):
+  def test_who_waits_on_a_connection_hears_of_its_end(self):
+    with socket.create_server(("localhost", 0)) as server:
+      host, port = server.getsockname()
+      with socket.create_connection((host, port), timeout=600) as client:
+        self.assertEqual(connections.shut_down(_address(server)), 1)
+        self.assertEqual(client.recv(1), b"")
+
+  def test_connections_to_others_go_on(self):
+    with (
+      socket.create_server(("localhost", 0)) as server,
+      socket.create_server(("localhost", 0)) as other,
+      socket.create_connection(other.getsockname(), timeout=600) as client,
+    ):
+      self.assertEqual(connections.shut_down(_address(server)), 0)
+      accepted, _ = other.accept()
+      with accepted:
+        accepted.sendall(b"x")
+        self.assertEqual(client.recv(1), b"x")
+
+  def test_an_address_of_nobody(self):
+    self.assertEqual(connections.shut_down("nobody.invalid:1"), 0)
 
 
 if __name__ == "__main__":

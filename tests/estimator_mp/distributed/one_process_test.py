@@ -3,9 +3,9 @@
 import glob
 import os
 import signal
-import time
 
 import estimator_mp
+from tests.estimator_mp import parts, runs
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -17,35 +17,13 @@ def _model_fn(features, labels, mode, params):
   units, name = params.get("units", 8), params.get("name", "first")
   net = v1.layers.dense(features, units, tf.nn.relu, name=name)
   loss = v1.losses.mean_squared_error(labels, v1.layers.dense(net, 1))
-  optimizer = v1.train.GradientDescentOptimizer(0.01)
-  train_op = optimizer.minimize(loss, v1.train.get_global_step())
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss, v1.train.GradientDescentOptimizer(0.01))
 
 
 def _input_fn():
   numbers = tf.random.stateless_normal([8, 3], seed=[1, 2])
   sums = tf.reduce_sum(numbers, axis=1, keepdims=True)
   return tf.data.Dataset.from_tensors((numbers, sums)).repeat(20)
-
-
-class SigtermHook(tf.estimator.SessionRunHook):
-  """Sends SIGTERM to this process after three steps, and waits until it came.
-
-  Attributes:
-    steps: How many steps there were.
-  """
-
-  def __init__(self, has_come):
-    self.steps = 0
-    self._has_come = has_come
-
-  def after_run(self, run_context, run_values):
-    self.steps += 1
-    if self.steps == 3:
-      os.kill(os.getpid(), signal.SIGTERM)
-      deadline = time.monotonic() + 60
-      while not self._has_come() and time.monotonic() < deadline:
-        time.sleep(0.01)
 
 
 class OneProcessTest(absltest.TestCase):
@@ -88,7 +66,9 @@ class OneProcessTest(absltest.TestCase):
   def test_sigterm_saves(self):
     self.assertEqual(signal.getsignal(signal.SIGTERM), signal.SIG_DFL)
     with self.assertLogs("tensorflow", "WARNING") as logged:
-      hook = SigtermHook(lambda: "SIGTERM" in "".join(logged.output))
+      hook = runs.SignalHook(
+        signal.SIGTERM, 3, lambda: "SIGTERM" in "".join(logged.output)
+      )
       with self.assertRaises(SystemExit) as raised:
         self._train_and_evaluate(20, hook)
     self.assertEqual(raised.exception.code, 143)
@@ -100,7 +80,7 @@ class OneProcessTest(absltest.TestCase):
     received = []
     handler = signal.signal(signal.SIGTERM, lambda *_: received.append(1))
     self.addCleanup(signal.signal, signal.SIGTERM, handler)
-    hook = SigtermHook(lambda: received)
+    hook = runs.SignalHook(signal.SIGTERM, 3, lambda: received)
     metrics, _ = self._train_and_evaluate(10, hook)
     self.assertEqual(received, [1])
     self.assertEqual(metrics["global_step"], 10)
@@ -126,17 +106,8 @@ class OneProcessTest(absltest.TestCase):
     """One of other sizes was restored as it was, without a word."""
     self.estimator.train(_input_fn, steps=1)
     for params, expected in (
-      (
-        {"units": 16},
-        f"{self._checkpoint(1)} has first/kernel of the shape [3, 8], but the "
-        "model makes it [3, 16]; use the sizes that it was trained with, or "
-        "choose another model_dir",
-      ),
-      (
-        {"name": "second"},
-        f"{self._checkpoint(1)} is of another model: it has no second/kernel "
-        "and 1 more; train that model, or choose another model_dir",
-      ),
+      ({"units": 16}, r"has first/kernel .*\[3, 8\], but .* makes it \[3, 16"),
+      ({"name": "second"}, "another model: it has no second/kernel and 1 more"),
     ):
       with self.subTest(**params):
         other = tf.estimator.Estimator(
@@ -144,9 +115,9 @@ class OneProcessTest(absltest.TestCase):
           config=self.estimator.config,
           params=params,
         )
-        with self.assertRaises(ValueError) as raised:
+        expected = f"^{self._checkpoint(1)} .*{expected}"
+        with self.assertRaisesRegex(ValueError, expected):
           other.train(_input_fn, steps=1)
-        self.assertEqual(str(raised.exception), expected)
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ import time
 
 import estimator_mp
 from estimator_mp import toolbox
+from tests.estimator_mp import parts
 
 import numpy as np
 import tensorflow as tf
@@ -32,14 +33,8 @@ _STEP_SECONDS = 0.02
 
 
 def _model_fn(features, labels, mode):
-  hidden = features["x"]
-  for _ in range(3):
-    hidden = tf.compat.v1.layers.dense(hidden, 16, tf.nn.tanh)
-  loss = tf.reduce_mean((tf.compat.v1.layers.dense(hidden, 1) - labels) ** 2)
-  optimizer = tf.compat.v1.train.AdamOptimizer(0.01)
-  step = tf.compat.v1.train.get_or_create_global_step()
-  train_op = optimizer.minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  loss = tf.reduce_mean((parts.logits(features["x"]) - labels) ** 2)
+  return parts.spec(mode, loss, tf.compat.v1.train.AdamOptimizer(0.01))
 
 
 def _data():
@@ -123,6 +118,26 @@ def most_lost(found):
     (last + 1 - step for last, step in itertools.pairwise(steps)),
     default=0,
   )
+
+
+def assert_calm(test, model_dir, steps, mesh="stage:3"):
+  """Asserts that a run had the losses of one without faults, in this process.
+
+  Args:
+    test: The test.
+    model_dir: The run's folder.
+    steps: How many steps it was of.
+    mesh: The mesh of the one without faults.
+  """
+  calm_dir = test.create_tempdir().full_path
+  train(calm_dir, steps, mesh)
+  expected, found = read(calm_dir), read(model_dir)
+  test.assertEqual([step for step, _ in expected], [*range(steps)])
+  test.assertEqual({step for step, _ in found}, {*range(steps)})
+  np.testing.assert_allclose(
+    [loss for _, loss in found], expected_of(found, expected), rtol=1e-5
+  )
+  test.assertLessEqual(most_lost(found), SAVE_STEPS)
 
 
 def train(model_dir, steps, mesh="stage:3", heartbeat_timeout=2.0):

@@ -1,15 +1,19 @@
 """Which errors of training are faults of the cluster, and what is done then."""
 
-import math
 import os
 import sys
 import time
 from unittest import mock
 
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.distributed import connections, recovery, status, watch
-from tests import tiers
-from tests.estimator_mp.distributed import answering, clocks
+from estimator_mp.distributed import (
+  connections,
+  recovery,
+  silence,
+  status,
+  watch,
+)
+from tests.estimator_mp.distributed import answering
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -78,26 +82,6 @@ class RecoveryTest(absltest.TestCase):
     ):
       recovery.run(self.fail, self.addresses, 30.0, self.lost_after, sys.exit)
 
-  @tiers.slow
-  def test_a_task_that_is_away_is_waited_for(self):
-    clock, ask_all = clocks.Clock(), watch.ask_all
-    back_at = 0.0
-
-    def fail():
-      nonlocal back_at
-      back_at = clock.now + 150
-      raise _aborted()
-
-    def answers(addresses):
-      return ask_all(addresses) if clock.now >= back_at else {}
-
-    with (
-      mock.patch.object(recovery, "time", clock),
-      mock.patch.object(watch, "ask_all", answers),
-    ):
-      self.assertEqual(self._run(fail), "trained")
-    self.assertEqual(clock.now, back_at)
-
   def test_a_task_that_does_not_come_back_is_lost(self):
     """In 2 s: `lost_after`, and a question that nobody answers."""
     self.lost_after = 0.2
@@ -110,9 +94,7 @@ class RecoveryTest(absltest.TestCase):
       self.assertLogs(_LOGGER, "WARNING"),
       self.assertRaisesRegex(
         status.LostTaskError,
-        f"^worker 0 at {self.task.address} has not answered for . s, longer "
-        "than lost_after=0.2, and is lost; start the run again when it is "
-        "back, or without it, and it goes on from the last checkpoint$",
+        f"^worker 0 at {self.task.address} .* longer than lost_after=0.2, ",
       ) as raised,
     ):
       self._run(fail)
@@ -153,29 +135,6 @@ class WatchTest(absltest.TestCase):
     self.task = answering.FakeTask()
     self.addCleanup(self.task.close)
     self.addresses = {_WORKER: self.task.address}
-
-  @tiers.slow
-  def test_a_silent_task_is_named_and_so_is_its_return(self):
-    clock = clocks.Clock()
-
-    def is_named():
-      clock.now += 31
-      return logged.records
-
-    with (
-      mock.patch.object(watch, "time", clock),
-      self.assertLogs(_LOGGER, "WARNING") as logged,
-      watch.Watch(self.addresses, 30.0, math.inf),
-    ):
-      with self.task.stopped():
-        self._wait_for(is_named)
-      self._wait_for(lambda: "again" in logged.output[-1])
-    first, *_, second = (record.getMessage() for record in logged.records)
-    name = f"^worker 0 at {self.task.address} "
-    self.assertRegex(
-      first, name + r"has not answered for \d+ s; the run waits for it$"
-    )
-    self.assertRegex(second, name + r"answers again, after \d+ s$")
 
   def test_a_call_of_tensorflow_that_waits_for_a_lost_task_ends_the_process(
     self,
@@ -220,6 +179,65 @@ class WatchTest(absltest.TestCase):
     while not condition():
       self.assertLess(time.monotonic(), end)
       time.sleep(0.05)
+
+
+_SILENT = "worker 0 at a:1"
+_WAITED = "the run waits for it"
+_LOST = (
+  "worker 0 at a:1 has not answered for 151 s, longer than lost_after=150, and "
+  "is lost; start the run again when it is back, or without it, and it goes on "
+  "from the last checkpoint"
+)
+
+
+class SilenceTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.silent = silence.Silence(_SILENT, 30.0, 150.0, 1000.0)
+
+  def _said(self, is_refused, last=200):
+    """Returns what is said in a silence, by second."""
+    seconds = range(1, last)
+    found = {x: self.silent.miss(1000.0 + x, is_refused) for x in seconds}
+    return {x: text for x, text in found.items() if text is not None}
+
+  def _waits(self, *seconds):
+    return {
+      x: f"{_SILENT} has not answered for {x} s; {_WAITED}" for x in seconds
+    }
+
+  def test_one_that_is_silent_is_named_each_minute_until_it_is_lost(self):
+    self.assertEqual(self._said(False), self._waits(31, 91) | {151: _LOST})
+    self.assertTrue(self.silent.is_lost)
+
+  def test_one_that_is_not_there_yet_is_named_after_10_seconds(self):
+    expected = self._waits(11, 71, 131) | {151: _LOST}
+    self.assertEqual(self._said(True), expected)
+
+  def test_one_that_refuses_connections_is_named_at_once(self):
+    self.silent.hear(1000.0)
+    self.assertEqual(self._said(True), self._waits(4, 64, 124) | {151: _LOST})
+
+  def test_one_that_is_lost_stays_lost(self):
+    self._said(True)
+    self.assertIsNone(self.silent.hear(1300.0))
+    self.assertTrue(self.silent.is_lost)
+
+  def test_another_sign_of_life_is_as_good_as_an_answer(self):
+    self._said(False, 70)
+    self.silent.forgive(1070.0)
+    self.assertIsNone(self.silent.miss(1100.0, is_refused=False))
+    self.assertIsNone(self.silent.hear(1101.0))
+
+  def test_the_return_of_one_that_was_named(self):
+    self.assertIsNone(self.silent.hear(1010.0))
+    self._said(False, 70)
+    self.assertEqual(
+      self.silent.hear(1070.0), f"{_SILENT} answers again, after 60 s"
+    )
+    self.assertIsNone(self.silent.hear(1071.0))
+    self.assertIsNone(self.silent.miss(1100.0, is_refused=False))
+    self.assertFalse(self.silent.is_lost)
 
 
 if __name__ == "__main__":

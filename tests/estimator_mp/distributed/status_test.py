@@ -1,11 +1,12 @@
-"""Asking the tasks of a cluster whether they serve."""
+"""The one server of a process, and asking tasks whether they serve."""
 
 import socket
 import time
 from unittest import mock
 
+import estimator_mp
 from estimator_mp.cluster import tasks as tasks_lib
-from estimator_mp.distributed import status
+from estimator_mp.distributed import server, status
 from tests.estimator_mp.distributed import clocks, clusters
 
 import tensorflow as tf
@@ -70,8 +71,7 @@ class StatusTest(absltest.TestCase):
     addresses = {_CHIEF: self.address, _WORKER: self.cluster["worker"][0]}
     with self.assertRaisesRegex(
       status.TaskError,
-      f"^worker 0 at {addresses[_WORKER]} did not answer within 0.5 s; start "
-      "it, open its port between the machines, or raise startup_timeout$",
+      f"^worker 0 at {addresses[_WORKER]} .* within 0.5 s; .* startup_timeout$",
     ):
       status.wait_until_all_answer(addresses, 0.5)
 
@@ -120,11 +120,49 @@ class StatusTest(absltest.TestCase):
 
   def test_another_task_at_the_address_is_an_error(self):
     with self.assertRaisesRegex(
-      status.TaskError,
-      f"^{self.address} is chief 0 of a cluster, but TF_CONFIG of this task "
-      "says that it is worker 0; give all tasks the same cluster$",
+      status.TaskError, f"^{self.address} is chief 0 .* that it is worker 0;"
     ):
       status.wait_until_all_answer({_WORKER: self.address}, _LONG)
+
+
+def _no_server_yet():
+  """As in a process that has none."""
+  return mock.patch.object(server, "_started", [])
+
+
+class ServerTest(absltest.TestCase):
+  def test_one_server_in_a_process(self):
+    addresses = clusters.make_cluster(chief=1, worker=1)
+    jobs = {job: tuple(of_job) for job, of_job in addresses.items()}
+    chief = tasks_lib.Cluster(jobs, _CHIEF)
+    with clusters.task(chief.jobs, "chief"):
+      small = estimator_mp.run_config(estimator_mp.ShardingConfig("stage:2"))
+      large = estimator_mp.run_config(estimator_mp.ShardingConfig("stage:8"))
+    with _no_server_yet():
+      first = server.serve(chief, small, True)
+      self.assertIs(server.serve(chief, small, True), first)
+      with self.assertRaisesRegex(
+        ValueError, r"server of chief 0 has 2 CPU device\(s\) .* needs 4;"
+      ):
+        server.serve(chief, large, True)
+      other = tasks_lib.Cluster(jobs, _WORKER)
+      with self.assertRaisesRegex(
+        ValueError, "^this process already serves as chief 0 of another"
+      ):
+        server.serve(other, small, True)
+
+  def test_addresses_have_a_port(self):
+    jobs = {"chief": ("localhost",), "worker": ("localhost:1",)}
+    cluster = tasks_lib.Cluster(jobs, _CHIEF)
+    with clusters.task(jobs, "chief"):
+      config = estimator_mp.run_config(estimator_mp.ShardingConfig("stage:2"))
+    with (
+      _no_server_yet(),
+      self.assertRaisesRegex(
+        status.TaskError, "^chief 0 cannot serve at localhost: .* host:port$"
+      ),
+    ):
+      server.serve(cluster, config, True)
 
 
 if __name__ == "__main__":

@@ -118,8 +118,7 @@ class ConfigTest(_Case):
     self.machine(8 * _GIB)
     with self.assertRaisesRegex(
       ValueError,
-      "^logical_gpu_bytes=3221225472 is too much for 4 logical GPUs on GPU 0, "
-      "which has 8589934592 bytes; use at most 2147483648, or a smaller mesh$",
+      "=3221225472 .* 4 .* GPU 0, .* 8589934592 bytes; use at most 2147483648",
     ):
       estimator_mp.ShardingConfig("data:2,stage:2", logical_gpu_bytes=3 * _GIB)
 
@@ -127,9 +126,7 @@ class ConfigTest(_Case):
   def test_without_a_gpu_it_is_an_error(self, *names):
     self.machine()
     with self.assertRaisesRegex(
-      ValueError,
-      "^logical_gpu_bytes=1073741824 makes several GPUs of one, but this "
-      "machine has none; leave it out$",
+      ValueError, "^logical_gpu_bytes=1073741824 .* machine has none; leave it"
     ):
       estimator_mp.ShardingConfig("stage:2", names, logical_gpu_bytes=_GIB)
 

@@ -4,7 +4,6 @@ import glob
 import os
 
 import estimator_mp
-import model_fns
 from estimator_mp.serving import export_stages, pipeline_file
 from tests import tiers
 from tests.estimator_mp.serving import chains, served_models
@@ -278,28 +277,11 @@ class ConfigTest(parameterized.TestCase):
     for signature in signatures.values():
       self.assertEqual([x.stage for x in signature.steps], [0, 1, 2])
 
-  def test_layers_that_layer_split_places(self):
-    layers = [
-      tf.keras.layers.Dense(units, name=f"layer{units}") for units in (5, 4, 1)
-    ]
-    model_fn = model_fns.layer_split(
-      layers,
-      tf.estimator.RegressionHead(),
-      "stage:3",
-      lambda: v1.train.AdagradOptimizer(0.1),
-      feature_key="x",
-    )
-    estimator = tf.estimator.Estimator(
-      model_fn,
-      config=estimator_mp.run_config(
-        estimator_mp.ShardingConfig("stage:3"), f"{self.folder}/model"
-      ),
-    )
-    estimator.train(served_models.input_fn, steps=2)
-    requests = [{"x": served_models.X[:n]} for n in _SIZES]
-    receiver_fn = served_models.receiver_fn("x")
-    stages = chains.check(self, estimator, receiver_fn, self.folder, requests)
-    self.assertLen(stages.pipeline.stages, 3)
+
+def _count(output):
+  step = v1.train.get_global_step()
+  with tf.control_dependencies([v1.assign_add(step, 1)]):
+    return {"output": tf.identity(output)}
 
 
 class RefusedTest(parameterized.TestCase):
@@ -325,31 +307,20 @@ class RefusedTest(parameterized.TestCase):
       left = ["model", "names.txt", "words.txt"]
       self.assertCountEqual(os.listdir(folder), left)
 
-  def test_a_prediction_that_changes_a_variable(self):
-    def predict(output):
-      step = v1.train.get_global_step()
-      with tf.control_dependencies([v1.assign_add(step, 1)]):
-        return {"output": tf.identity(output)}
-
-    with self.assertRaisesRegex(
-      ValueError, r"^AssignAdd\w* \(Assign\w+\) changes global_step while the"
-    ):
+  @parameterized.parameters(
+    (_count, r"^AssignAdd\w* \(Assign\w+\) changes global_step while the"),
+    (
+      lambda y: {"y": v1.py_func(lambda x: x, [y], tf.float32)},
+      r"\(PyFunc\w*\) runs a Python function, which no other pro",
+    ),
+    (
+      lambda y: {"x": y.graph.get_tensor_by_name("x:0")},
+      "^the model's predictions are its inputs, so that no stage",
+    ),
+  )
+  def test_a_prediction(self, predict, message):
+    with self.assertRaisesRegex(ValueError, message):
       self._export(predict)
-
-  def test_python(self):
-    def predict(output):
-      return {"output": v1.py_func(lambda x: x, [output], tf.float32)}
-
-    with self.assertRaisesRegex(
-      ValueError, r"\(PyFunc\w*\) runs a Python function, which no other pro"
-    ):
-      self._export(predict)
-
-  def test_nothing_to_compute(self):
-    with self.assertRaisesRegex(
-      ValueError, "^the model's predictions are its inputs, so that no stage"
-    ):
-      self._export(lambda y: {"x": y.graph.get_tensor_by_name("x:0")})
 
   def test_a_branch_on_several_stages(self):
     def predict(output):

@@ -64,20 +64,22 @@ class LongestRequestTest(parameterized.TestCase):
 
 class MessagesTest(parameterized.TestCase):
   @parameterized.parameters(
-    ((), np.float32), ((0,), np.int64), ((3, 5), np.float32)
+    (np.ones((), np.float32),),
+    (np.array(True),),
+    (np.zeros([0, 3], np.float16),),
+    (np.array([], np.int64),),
+    (np.array([[1.5, np.nan]], np.float32),),
+    (np.array([[b"a\0", b"\xff"], [b"", "\u00fc".encode()]], object),),
   )
-  def test_arrays(self, shape, dtype):
-    array = np.ones(shape, dtype)
-    name, found = messages.decode(messages.encode("f", {"x": array}))
-    self.assertEqual(name, "f")
-    np.testing.assert_array_equal(found["x"], array)
+  def test_arrays(self, array):
+    name, found = messages.decode(messages.encode("f", {"a:0": array}))
+    self.assertEqual((name, [*found]), ("f", ["a:0"]))
+    self.assertEqual(found["a:0"].shape, array.shape)
+    np.testing.assert_array_equal(found["a:0"], array)
 
-  def test_texts_and_more_than_the_limit_of_elements(self):
-    texts = np.array([b"ab", b""], object)
+  def test_more_than_the_limit_of_elements(self):
     large = np.ones(80 * _MIB, np.uint8)
-    message = messages.encode("f", {"texts": texts, "large": large})
-    _, found = messages.decode(message)
-    np.testing.assert_array_equal(found["texts"], texts)
+    _, found = messages.decode(messages.encode("f", {"large": large}))
     self.assertEqual(found["large"].nbytes, 80 * _MIB)
 
   def test_equal_elements_are_expanded(self):
@@ -95,10 +97,7 @@ class MessagesTest(parameterized.TestCase):
     self.assertLess(len(message), 60)
     tracemalloc.start()
     with self.assertRaisesRegex(
-      ValueError,
-      r"^the message has no tensors: they would take [\d,]+ bytes, most of "
-      r"them 'x', and may take 67,108,\d+, which are 67,108,864 more than the "
-      "message has; send all elements, or a smaller request$",
+      ValueError, r"would take [\d,]+ bytes, most .* 'x', and may take 67,108,"
     ):
       messages.decode(message)
     _, peak = tracemalloc.get_traced_memory()

@@ -38,6 +38,7 @@ _VALUES = {
 }
 _STAGE = {"format": 1, "pipeline": "abc", "stage": 0, "devices": 1}
 _FIRST = ("signatures", "f", "steps", 0)
+_LAST = ("signatures", "f", "outputs", "z", "name")
 
 
 def _changed(path, value):
@@ -74,51 +75,33 @@ class PipelineFileTest(parameterized.TestCase):
       (
         ("stages", 0, "folder"),
         folder,
-        f"stage 0 is in {folder!r}, which is not a folder beside pipeline.json",
+        f"is in {folder!r}, which is no",
       )
       for folder in ("../../x", "/etc", "a/b", "..", "")
     ),
-    (
-      ("stages", 0, "devices"),
-      10**9,
-      "stage 0 has 1000000000 devices, which should be 1 to 1024",
-    ),
+    (("stages", 0, "devices"), 10**9, "1000000000 devices, .* 1 to 1024"),
+    (("format",), 2, "format 2, but this estimator_mp reads formats up to 1"),
     (("stages",), 3, "it.stages is 3, which is not of type list"),
     (
       ("stages", 0, "variables"),
       [None],
-      "it.stages[0].variables[0] is None, which is not of type str",
+      r"variables\[0\] is None, .* str",
     ),
-    (
-      (*_FIRST, "stage"),
-      1,
-      "step 0 of 'f' is on stage 1, which it does not have",
-    ),
+    ((*_FIRST, "stage"), 1, "step 0 of 'f' is on stage 1, which it does not"),
     (
       (*_FIRST, "inputs", "x", "step"),
       0,
-      "step 0 of 'f' reads 'x' of step 0, which no step before it makes",
+      "step 0 of 'f' reads 'x' of step 0",
     ),
-    (
-      ("signatures", "f", "outputs", "z", "name"),
-      "q",
-      "'f' reads 'q' of step 0, which no step before it makes",
-    ),
+    (_LAST, "q", "'f' reads 'q' of step 0, which no step before it makes"),
     (
       (*_FIRST, "outputs", "y", "dtype"),
       "float33",
-      "'float33' in 'f' is not a dtype",
+      "'float33' in 'f' is not",
     ),
   )
   def test_a_chain_that_is_not_as_it_is_written(self, path, value, text):
-    file = self._write(pipeline_file.FILE, _changed(path, value))
-    with self.assertRaises(ValueError) as raised:
-      pipeline_file.read(self.folder)
-    self.assertEqual(
-      str(raised.exception),
-      f"{file} is not as estimator_mp.export_stages writes it ({text}); export "
-      "the stages again",
-    )
+    self._check(pipeline_file.FILE, _changed(path, value), text)
 
   @parameterized.parameters(
     ({"devices": "2"}, "it.devices is '2', which is not of type int"),
@@ -126,28 +109,21 @@ class PipelineFileTest(parameterized.TestCase):
     ({"pipeline": None}, "it.pipeline is None, which is not of type str"),
   )
   def test_a_stage_that_is_not_as_it_is_written(self, changes, text):
-    file = self._write(pipeline_file.STAGE_FILE, _STAGE | changes)
-    with self.assertRaises(ValueError) as raised:
-      pipeline_file.read_stage(self.folder)
-    self.assertEqual(
-      str(raised.exception),
-      f"{file} is not as estimator_mp.export_stages writes it ({text}); export "
-      "the stages again",
-    )
+    self._check(pipeline_file.STAGE_FILE, _STAGE | changes, text)
 
-  def test_what_is_nested_too_deeply(self):
-    for name, read in (
-      (pipeline_file.FILE, pipeline_file.read),
-      (pipeline_file.STAGE_FILE, pipeline_file.read_stage),
+  @parameterized.parameters(pipeline_file.FILE, pipeline_file.STAGE_FILE)
+  def test_what_is_nested_too_deeply(self, name):
+    self._check(name, "[" * 100_000, "brackets are nested too deeply: line 1")
+
+  def _check(self, name, values, text):
+    """Asserts that a file is refused by an error of one line."""
+    file = self._write(name, values)
+    is_stage = name == pipeline_file.STAGE_FILE
+    read = pipeline_file.read_stage if is_stage else pipeline_file.read
+    with self.assertRaisesRegex(
+      ValueError, f"^{file} .*{text}.* export the stages again$"
     ):
-      file = self._write(name, "[" * 100_000)
-      with self.assertRaises(ValueError) as raised:
-        read(self.folder)
-      self.assertEqual(
-        str(raised.exception),
-        f"{file} cannot be read: its brackets are nested too deeply: line 1 "
-        "column 1 (char 0); export the stages again",
-      )
+      read(self.folder)
 
 
 if __name__ == "__main__":

@@ -139,12 +139,13 @@ def write_vocabularies(folder: str) -> None:
 def heads(features, labels, mode):
   """Several export outputs, of several stages."""
   net = _dense(features["x"], 5, "a")
-  early = tf.reduce_sum(net, 1)
+  early, read = tf.reduce_sum(net, 1), net
   net = _dense(net, 5, "b")
   output = _dense(net, 1, "c", None)
   export = tf.estimator.export
   outputs = {
-    "serving_default": export.PredictOutput({"output": output}),
+    # What a later stage reads, too, is given back.
+    "serving_default": export.PredictOutput({"output": output, "read": read}),
     "early": export.PredictOutput({"sum": early, "x": features["x"]}),
   }
   return _spec(mode, output, labels, export_outputs=outputs)

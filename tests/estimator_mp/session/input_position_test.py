@@ -92,20 +92,6 @@ def positions(model_dir):
   return sorted(int(x[1]) for x in found if x)
 
 
-class _LosingHook(tf.estimator.SessionRunHook):
-  """Does once what a session does when a task of its cluster has died."""
-
-  def __init__(self, at_step):
-    self._steps_left = at_step
-    self.has_lost = False
-
-  def before_run(self, run_context):
-    if self._steps_left == 0 and not self.has_lost:
-      self.has_lost = True
-      raise tf.errors.AbortedError(None, None, "a task has died")
-    self._steps_left -= 1
-
-
 class InputPositionTest(parameterized.TestCase):
   def setUp(self):
     super().setUp()
@@ -142,20 +128,12 @@ class InputPositionTest(parameterized.TestCase):
   def test_a_session_that_makes_itself_anew_goes_on_where_it_was(self):
     """As one that loses a task does; it failed for want of an input."""
     whole = _losses_of_ten_steps()
-    losing = _LosingHook(at_step=5)
+    losing = runs.LosingHook(after_steps=5)
     found = train(
       self._dir("lost"), 8, hooks=[losing], save_checkpoints_steps=3
     )
     self.assertTrue(losing.has_lost)
     self.assertEqual(found, whole[:5] + whole[3:8])
-
-  @tiers.slow
-  def test_without_it_the_data_begins_anew(self):
-    whole = train(self._dir("whole"), 10, saves=False)
-    train(self._dir("halves"), 5, saves=False)
-    second = train(self._dir("halves"), 5, saves=False)
-    self.assertGreater(abs(second[0] - whole[5]), 1e-3)
-    self.assertEmpty(positions(self._dir("halves")))
 
   @tiers.newest_only
   @tiers.slow
@@ -234,8 +212,9 @@ class InputPositionTest(parameterized.TestCase):
     train(self._dir("run"), 3, hooks=[saver], save_checkpoints_secs=None)
     self.assertEqual(positions(self._dir("run")), [2, 3])
 
-  @tiers.slow
-  def test_an_unsharded_run_takes_the_hook(self):
+  @tiers.newest_only
+  @parameterized.parameters(tiers.sample([True, False]))
+  def test_an_estimator_that_is_sharded_or_takes_the_hook(self, is_sharded):
     train(self._dir("whole"), 1, saves=False)  # Where both start.
     shutil.copytree(self._dir("whole"), self._dir("halves"))
 
@@ -243,23 +222,15 @@ class InputPositionTest(parameterized.TestCase):
       estimator = runs.make_estimator(
         zoo.mlp, None, MODEL.params, self._dir(name)
       )
-      recorder = runs.LossRecorder()
-      hook = toolbox.InputPositionHook(self._dir(name))
-      estimator.train(shuffled, [recorder, hook], steps)
-      return recorder.losses
-
-    self.assertEqual(run("halves", 2) + run("halves", 2), run("whole", 4))
-
-  @tiers.newest_only
-  def test_shard_estimator_takes_it(self):
-    def run(name, steps):
-      estimator = runs.make_estimator(
-        zoo.mlp, None, MODEL.params, self._dir(name)
-      )
-      estimator_mp.shard_estimator(estimator, STAGES, save_input_position=True)
-      recorder = runs.LossRecorder()
-      estimator.train(shuffled, [recorder], steps)
-      return recorder.losses
+      hooks = [runs.LossRecorder()]
+      if is_sharded:
+        estimator_mp.shard_estimator(
+          estimator, STAGES, save_input_position=True
+        )
+      else:
+        hooks.append(toolbox.InputPositionHook(self._dir(name)))
+      estimator.train(shuffled, hooks, steps)
+      return hooks[0].losses
 
     self.assertEqual(run("halves", 2) + run("halves", 2), run("whole", 4))
 
@@ -303,10 +274,7 @@ class InputPositionTest(parameterized.TestCase):
     )
     with self.assertRaisesRegex(
       ValueError,
-      "^save_input_position=True saves whenever the Saver of the checkpoints "
-      "does, but scaffold_fn does not register that Saver; add it to the "
-      "collection tf.compat.v1.GraphKeys.SAVERS, or leave save_input_position "
-      "out$",
+      "^save_input_position=True .* scaffold_fn .*GraphKeys.SAVERS",
     ):
       estimator.train(lambda params: shuffled(), steps=1)
 
@@ -336,15 +304,11 @@ class InputPositionTest(parameterized.TestCase):
           labels,
         )
       ),
-      "^save_input_position=True, but the state of the input cannot be saved: "
-      "EagerPyFunc is stateful; make it of tf.data ops alone, with "
-      "tf.random.stateless_uniform for random numbers, or leave "
-      "save_input_position out$",
+      "EagerPyFunc is stateful; make it of tf.data ops alone",
     ),
     (
       "prefetched_to_a_device",
       lambda: prefetched("/cpu:1"),
-      "^save_input_position=True, but the state of the input cannot be saved: "
       ".*SerializeIterator.*; make it of tf.data ops alone",
     ),
     (
@@ -352,9 +316,7 @@ class InputPositionTest(parameterized.TestCase):
       lambda: tf.nest.map_structure(
         lambda x: tf.constant(x[:20]), (zoo.FEATURES, zoo.LABELS)
       ),
-      "^save_input_position=True saves the iterators of tf.data, but the "
-      "input_fn made none; return a tf.data.Dataset from it, or leave "
-      "save_input_position out$",
+      "the input_fn made none; return a tf.data.Dataset from it",
     ),
   )
   def test_what_cannot_be_saved_is_an_error_before_the_first_step(
@@ -369,7 +331,9 @@ class InputPositionTest(parameterized.TestCase):
       features["x"].set_shape([None, 10])
       return features, labels
 
-    with self.assertRaisesRegex(ValueError, message):
+    with self.assertRaisesRegex(
+      ValueError, f"^save_input_position=True.*{message}"
+    ):
       train(self._dir("run"), 1, input_fn=with_shapes)
 
   @tiers.slow
@@ -395,11 +359,8 @@ class InputPositionTest(parameterized.TestCase):
     file.unlink()
     if damaged is not None:
       file.write_bytes(damaged)
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      f"{path}.index holds no position in the input: it, or the data file "
-      "beside it, is damaged; delete it, and the input starts from its "
-      "beginning",
+    with self.assertRaisesRegex(
+      ValueError, f"^{path}.index holds no position .*; delete it, .*$"
     ):
       train(self._dir("run"), 1)
     os.remove(path + ".index")
@@ -409,10 +370,7 @@ class InputPositionTest(parameterized.TestCase):
   def test_several_processes_are_an_error(self):
     config = estimator_mp.ShardingConfig("stage:1", aggregation="horovod")
     with self.assertRaisesRegex(
-      ValueError,
-      '^save_input_position=True with aggregation="horovod": only one process '
-      "saves checkpoints, but each has an input of its own; leave "
-      "save_input_position out$",
+      ValueError, '^save_input_position=True with aggregation="horovod": '
     ):
       estimator_mp.run_config(config, save_input_position=True)
 

@@ -4,10 +4,10 @@ import os
 import signal
 import subprocess
 import sys
-import time
 
 from estimator_mp.session import interruption as interruption_lib
 from tests import tiers
+from tests.estimator_mp import parts, runs
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -25,36 +25,14 @@ with interruption.Interruption(lambda line: print(line, flush=True)):
 """
 
 
-def _send_and_wait(interruption, number: int) -> None:
-  os.kill(os.getpid(), number)
-  deadline = time.monotonic() + 600
-  while not interruption.requested and time.monotonic() < deadline:
-    time.sleep(0.01)
-
-
-class SignalHook(tf.estimator.SessionRunHook):
-  """Sends a signal to this process after a number of steps."""
-
-  def __init__(self, interruption, number: int, after_steps: int):
-    self._interruption = interruption
-    self._number = number
-    self._after_steps = after_steps
-    self.steps = 0
-
-  def after_run(self, run_context, run_values):
-    self.steps += 1
-    if self.steps == self._after_steps:
-      _send_and_wait(self._interruption, self._number)
+def _hook(interruption, number, after_steps):
+  return runs.SignalHook(number, after_steps, lambda: interruption.requested)
 
 
 def _make_estimator(model_dir: str) -> tf.estimator.Estimator:
   def model_fn(features, labels, mode):
-    prediction = tf.compat.v1.layers.dense(features, 1)
-    loss = tf.compat.v1.losses.mean_squared_error(labels, prediction)
-    step = tf.compat.v1.train.get_global_step()
-    optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.01)
-    train_op = optimizer.minimize(loss, global_step=step)
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+    loss = tf.reduce_mean((parts.logits(features) - labels) ** 2)
+    return parts.spec(mode, loss)
 
   return tf.estimator.Estimator(model_fn, model_dir)
 
@@ -89,7 +67,7 @@ class TrainingTest(parameterized.TestCase):
   @parameterized.named_parameters(*_SIGNALS)
   def test_training_stops_after_the_step_and_saves(self, number, exit_code):
     with interruption_lib.Interruption(self.lines.append) as interruption:
-      hook = SignalHook(interruption, number, after_steps=7)
+      hook = _hook(interruption, number, after_steps=7)
       with self.assertRaises(interruption_lib.TrainingInterrupted) as caught:
         self._train_and_evaluate(interruption, [hook])
     self.assertEqual(caught.exception.exit_code, exit_code)
@@ -108,7 +86,7 @@ class TrainingTest(parameterized.TestCase):
 
   def test_evaluation_is_left(self):
     with interruption_lib.Interruption(self.lines.append) as interruption:
-      hook = SignalHook(interruption, signal.SIGINT, after_steps=2)
+      hook = _hook(interruption, signal.SIGINT, after_steps=2)
       with self.assertRaises(interruption_lib.TrainingInterrupted):
         self._train_and_evaluate(interruption, eval_hooks=[hook])
     self.assertEqual(hook.steps, 2)
@@ -116,19 +94,12 @@ class TrainingTest(parameterized.TestCase):
 
   def test_signal_before_the_session(self):
     with interruption_lib.Interruption(self.lines.append) as interruption:
-      _send_and_wait(interruption, signal.SIGINT)
-      hook = SignalHook(interruption, signal.SIGINT, after_steps=0)
+      hook = _hook(interruption, signal.SIGINT, after_steps=0)
+      hook.send()
       with self.assertRaises(interruption_lib.TrainingInterrupted):
         self._train_and_evaluate(interruption, [hook])
     self.assertEqual(hook.steps, 0)
     self.assertEqual(self.estimator.get_variable_value("global_step"), 0)
-
-  def test_training_that_nobody_interrupts(self):
-    with interruption_lib.Interruption(self.lines.append) as interruption:
-      self._train_and_evaluate(interruption)
-      self.assertFalse(interruption.requested)
-    self.assertEqual(self.estimator.get_variable_value("global_step"), 20)
-    self.assertEmpty(self.lines)
 
 
 class HandlersTest(absltest.TestCase):

@@ -7,7 +7,7 @@ import time
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import parts, runs, zoo
 
 import numpy as np
 import tensorflow as tf
@@ -17,11 +17,15 @@ v1 = tf.compat.v1
 Config = estimator_mp.ShardingConfig
 
 
-def batches(drop_remainder=False):
+def batches():
   """Two epochs of 60 examples in batches of 25, so that short ones end them."""
   dataset = tf.data.Dataset.from_tensor_slices((zoo.FEATURES, zoo.LABELS))
-  dataset = dataset.shuffle(32, seed=4).batch(25, drop_remainder)
+  dataset = dataset.shuffle(32, seed=4).batch(25)
   return dataset.repeat(2)
+
+
+def of_a_known_size():
+  return batches().unbatch().batch(20, drop_remainder=True)
 
 
 def of_an_iterator():
@@ -57,8 +61,7 @@ def nested_model_fn(features, mode):
   with tf.control_dependencies([features["dense"]["y"]]):
     labels = tf.cast(tf.identity(features["dense"]["y"]), tf.float32)
   loss = tf.reduce_mean(tf.nn.sigmoid_cross_entropy_with_logits(labels, logits))
-  train_op = zoo.minimize(v1.train.AdagradOptimizer(0.1))(loss)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, loss, v1.train.AdagradOptimizer(0.1))
 
 
 def branching_model_fn(features, labels, mode):
@@ -90,18 +93,6 @@ class _Spy(tf.estimator.SessionRunHook):
   def after_run(self, run_context, run_values):
     if len(self.values) < 2:
       self.values.append(run_context.session.run(self._name).sum())
-
-
-class _LosingHook(tf.estimator.SessionRunHook):
-  """Does once what a session does when a task of its cluster has died."""
-
-  def begin(self):
-    self._steps = 0
-
-  def before_run(self, run_context):
-    self._steps += 1
-    if self._steps == 4:
-      raise tf.errors.AbortedError(None, None, "a task has died")
 
 
 class PrefetchingTest(parameterized.TestCase):
@@ -195,6 +186,7 @@ class PrefetchingTest(parameterized.TestCase):
     tiers.sample(
       [
         ("of_an_iterator", of_an_iterator, zoo.MODELS["mlp_adam"]),
+        ("known_size", of_a_known_size, zoo.MODELS["mlp_adam"]),
         ("nested", nested, zoo.Model(nested_model_fn, ())),
         ("branches", batches, zoo.Model(branching_model_fn, ())),
         # Its first state has as many rows as what it is made of.
@@ -207,50 +199,6 @@ class PrefetchingTest(parameterized.TestCase):
     self._assert_as_now(options, 6, input_fn=input_fn, model=model)
 
   @tiers.newest_only
-  def test_of_a_known_size(self):
-    def input_fn():
-      return batches(drop_remainder=True)
-
-    expected = self._train(None, "plain", input_fn)
-    config = Config("stage:2", num_micro_batches=5, prefetch_inputs=True)
-    found = self._train(config, "prefetched", input_fn)
-    self.assertLen(found[0], 4)
-    self._assert_same(found, expected, rtol=2e-4)
-
-  @tiers.slow
-  @tiers.newest_only
-  def test_evaluation_and_prediction_are_as_they_were(self):
-    options = {"mesh": "stage:2", "num_micro_batches": 2}
-    one, other = (
-      self._train(Config(prefetch_inputs=ahead, **options), f"served_{ahead}")[
-        2
-      ]
-      for ahead in (False, True)
-    )
-    self.assertEqual(one.evaluate(batches), other.evaluate(batches))
-    np.testing.assert_array_equal(
-      runs.predict(one, batches), runs.predict(other, batches)
-    )
-
-  @tiers.slow
-  @tiers.newest_only
-  def test_two_halves_from_a_checkpoint(self):
-    """Each begins the data anew, as without it."""
-    runs_of = {}
-    for ahead in (False, True):
-      config = Config("stage:2", num_micro_batches=2, prefetch_inputs=ahead)
-      model = zoo.MODELS["mlp_adam"]
-      estimator = self._estimator(
-        model.model_fn, model.params, config, f"halves_{ahead}"
-      )
-      recorder = runs.LossRecorder()
-      for _ in range(2):
-        estimator.train(batches, [recorder], steps=2)
-      runs_of[ahead] = recorder.losses, runs.variables_of(estimator.model_dir)
-    self.assertLen(runs_of[True][0], 4)
-    self._assert_same(runs_of[True], runs_of[False])
-
-  @tiers.newest_only
   def test_a_run_of_a_part_takes_a_whole_batch(self):
     """As without it, where one op gives features and labels."""
     spies = _Spy("dense_1/Relu:0"), _Spy("dense_1/Relu:0")
@@ -260,12 +208,18 @@ class PrefetchingTest(parameterized.TestCase):
     self.assertLen(found[0], 4)
     self.assertEqual(spies[0].values, spies[1].values)
     self._assert_same(found, expected)
+    # Evaluation and prediction are as they were.
+    ahead, now = found[2], expected[2]
+    self.assertEqual(ahead.evaluate(batches), now.evaluate(batches))
+    np.testing.assert_array_equal(
+      *(runs.predict(x, batches) for x in (ahead, now))
+    )
 
   def test_a_session_that_makes_itself_anew(self):
     self._assert_as_now(
       {"mesh": "stage:2"},
       3 + 6,
-      hooks=[_LosingHook()],
+      hooks=[runs.LosingHook(3)],
       save_checkpoints_steps=2,
     )
 

@@ -71,15 +71,6 @@ class ElasticTest(parameterized.TestCase):
     self.assertEqual(code, 7)
     self.assertNotIn("going on", errors)
 
-  def test_parameter_servers(self):
-    code, _, errors = self._run("chief0", _KILL, "--ps=1")
-    self.assertEqual(code, 2)
-    self.assertEqual(
-      errors,
-      "launch: --elastic is for one mesh over all tasks, but with --ps=1 each "
-      "worker has its own; leave one of them out, and give --max_restarts\n",
-    )
-
 
 if __name__ == "__main__":
   absltest.main()

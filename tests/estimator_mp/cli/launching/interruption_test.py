@@ -5,6 +5,7 @@ import pathlib
 import signal
 import time
 
+from estimator_mp.cli.launching import endings, tasks
 from tests import tiers
 from tests.estimator_mp.cli.launching import launched
 
@@ -194,6 +195,35 @@ class InterruptionTest(parameterized.TestCase):
     launcher.wait(timeout=600)
     lines = {*(logs / "chief_0.log").read_text().splitlines()}
     self.assertContainsSubset({"line"}, lines)
+
+
+def names(some):
+  return [*map(str, some)]
+
+
+class EndingsTest(parameterized.TestCase):
+  def _phases(self, ending):
+    return [(names(phase.tasks), phase.signal) for phase in ending.phases]
+
+  def test_who_has_served_and_failed_ends_all_at_once(self):
+    _, worker = made = tasks.make_tasks(2, 0, False)
+    ending = endings.when_failed(made, worker, "worker 0 ended", 7)
+    self.assertEqual(ending.exit_code, 7)
+    self.assertEqual(
+      self._phases(ending), [(["chief 0", "worker 0"], signal.SIGTERM)]
+    )
+
+  @parameterized.parameters(0, 1)
+  def test_an_evaluator_that_has_failed_lets_the_chief_save(self, ps):
+    *_, evaluator = made = tasks.make_tasks(1, ps, True)
+    ending = endings.when_failed(made, evaluator, "evaluator 0 ended", 7)
+    self.assertEqual(
+      self._phases(ending),
+      [
+        (["chief 0", "evaluator 0"], signal.SIGTERM),
+        (names(made), signal.SIGTERM),
+      ],
+    )
 
 
 if __name__ == "__main__":

@@ -7,16 +7,13 @@ import pathlib
 import re
 import sys
 
+from estimator_mp.cli.launching import launch_flags
 from tests.estimator_mp.cli.launching import launched
 
 from absl.testing import absltest, parameterized
 
 
 class TasksTest(parameterized.TestCase):
-  def _run(self, *arguments, **kwargs):
-    self.logs = pathlib.Path(self.create_tempdir().full_path)
-    return launched.run(f"--log_dir={self.logs}", launched.HOST, *arguments)
-
   def test_each_has_its_tf_config_and_its_log(self):
     program = launched.WHO + (
       "print(json.dumps(config))\n"
@@ -56,22 +53,6 @@ class TasksTest(parameterized.TestCase):
     for (job, index), config in configs.items():
       self.assertEqual(config, {"task": {"type": job, "index": index}})
 
-  def test_lines_of_tasks_are_whole(self):
-    program = launched.SERVE + (
-      "for i in range(300):\n"
-      "  os.write(1, me.encode() * 20); os.write(2, b'!\\n')\n"
-    )
-    code, output, _ = self._run(
-      "--tasks=1", "--evaluator", "--", *launched.python(program)
-    )
-    self.assertEqual(code, 0)
-    lines = output.splitlines()
-    expected = [
-      f"[{name}] {name.replace(' ', '') * 20}!"
-      for name in ("chief 0", "evaluator 0")
-    ]
-    self.assertCountEqual(lines, expected * 300)
-
   @parameterized.parameters("file", "module", "command", "path")
   def test_a_program_is(self, kind):
     folder = pathlib.Path(self.create_tempdir().full_path)
@@ -97,7 +78,8 @@ class TasksTest(parameterized.TestCase):
     program = launched.WHO + (
       "for name in ('MINE', 'PYTHONUNBUFFERED', 'no_grpc_proxy'):\n"
       "  print(os.environ[name])\n"
-      "print(os.getcwd(), sys.stdin.read() == '', os.getpgrp() == os.getpid())"
+      "print(*config['cluster'], os.getcwd())\n"
+      "print(sys.stdin.read() == '', os.getpgrp() == os.getpid())"
     )
     folder = self.create_tempdir().full_path
     code, output, errors = launched.run(
@@ -112,7 +94,13 @@ class TasksTest(parameterized.TestCase):
     self.assertEqual(code, 0, errors)
     self.assertEqual(
       [line.partition("] ")[2] for line in output.splitlines()],
-      ["kept", "x", "there,127.0.0.1", f"{os.path.realpath(folder)} True True"],
+      [
+        "kept",
+        "x",
+        "there,127.0.0.1",
+        f"chief {os.path.realpath(folder)}",
+        "True True",
+      ],
     )
 
   def test_without_a_folder_logs_are_among_temporary_files(self):
@@ -293,6 +281,26 @@ class LimitsTest(absltest.TestCase):
     cores = [line.partition("] ")[2].split() for line in output.splitlines()]
     self.assertEqual([len(x) for x in cores], [each] * min(count, 2))
     self.assertLen({*itertools.chain(*cores)}, each * min(count, 2))
+
+
+def _parse(*arguments):
+  return launch_flags.parse(["launch", *arguments])
+
+
+class FlagsTest(parameterized.TestCase):
+  def test_flags_after_the_program_are_its_own(self):
+    options = _parse("--tasks=3", "--", "echo", "--tasks=5", "--help", "--")
+    self.assertEqual(options.tasks, 3)
+    self.assertEqual(options.program, ("echo", "--tasks=5", "--help", "--"))
+
+  def test_memory_and_cores(self):
+    options = _parse("--mem_limit=1.5GiB", "--tasks=1", "--", "true")
+    self.assertEqual(options.mem_limit, 1_610_612_736)
+    self.assertEqual(options.cores, [frozenset()])
+    options = _parse("--cpus_per_task=1", "--tasks=1", "--", "true")
+    self.assertIsNone(options.mem_limit)
+    (cores,) = options.cores
+    self.assertEqual(cores, {min(os.sched_getaffinity(0))})
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ from estimator_mp.cli.sizing.planned_memory import planned_memory
 from estimator_mp.config.schedules.orders import make_schedule
 from estimator_mp.config.sharding_config import ShardingConfig
 from estimator_mp.plan import sharding_plan
+from tests.estimator_mp import parts
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -27,10 +28,7 @@ def _model_fn(features, labels, mode):
     )
     net = tf.matmul(net, kernel, name=f"layer_{i}/product")
     net = tf.sigmoid(net, name=f"layer_{i}/sigmoid")
-  loss = tf.reduce_mean(net)
-  step = v1.train.get_global_step()
-  train_op = v1.train.GradientDescentOptimizer(0.1).minimize(loss, step)
-  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+  return parts.spec(mode, tf.reduce_mean(net))
 
 
 class PlannedMemoryTest(parameterized.TestCase):
