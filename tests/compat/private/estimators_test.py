@@ -51,6 +51,34 @@ class ForOneTrainingTest(absltest.TestCase):
     self.assertIsNone(vars(saving)["_saver"])
 
 
+class _LosingHook(tf.estimator.SessionRunHook):
+  """Loses a task of its cluster in the first step."""
+
+  has_lost = False
+
+  def before_run(self, run_context):
+    if not self.has_lost:
+      self.has_lost = True
+      raise tf.errors.AbortedError(None, None, "a task has died")
+
+
+class ErrorsEndSessionsTest(absltest.TestCase):
+  def _run(self):
+    with tf.Graph().as_default():
+      step = v1.train.create_global_step()
+      with v1.train.MonitoredSession(hooks=[_LosingHook()]) as session:
+        session.run(step)
+
+  def test_an_error_of_a_lost_task_leaves_the_session(self):
+    for _ in range(2):  # It is undone on an error, too.
+      self._run()
+      with (
+        self.assertRaises(tf.errors.AbortedError),
+        estimators.errors_end_sessions(),
+      ):
+        self._run()
+
+
 class InterceptedCallsTest(absltest.TestCase):
   def test_estimators_call_what_they_are_told_to(self):
     seen = []

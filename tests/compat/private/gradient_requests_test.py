@@ -101,6 +101,37 @@ class GradientRequestsTest(absltest.TestCase):
     ]
     self.assertNotIn(f"loc:@{loops[0].name}".encode(), groups)
 
+  def test_the_handler_names_further_constants(self):
+    class Stopping(Handler):
+      def constants(self, tensors):
+        return [copy] if tensors else []
+
+    with tf.Graph().as_default() as graph, v1.Session() as session:
+      x = tf.constant(1.0)
+      named, copy = x * 2.0, x * 3.0
+      y = named + copy + x
+      with gradient_requests.intercepted(graph, Stopping()):
+        some = tf.gradients(y, x, stop_gradients=[named])
+        every = tf.gradients(y, x)
+      self.assertEqual(session.run([*some, *every]), [1.0, 6.0])
+
+  def test_terms_on_several_devices_are_added_by_the_handler(self):
+    class Adding(Handler):
+      def add_terms(self, terms):
+        self.devices = {term.device for term in terms}
+        return super().add_terms(terms)
+
+    handler = Adding()
+    with tf.Graph().as_default() as graph:
+      x = v1.get_variable("x", [2], use_resource=True)
+      parts = []
+      for device in ("/device:CPU:0", "/device:CPU:1"):
+        with tf.device(device):
+          parts.append(tf.reduce_sum(tf.square(tf.identity(x))))
+      with gradient_requests.intercepted(graph, handler):
+        tf.gradients(tf.add_n(parts), [x])
+    self.assertLen(handler.devices, 2)
+
 
 if __name__ == "__main__":
   absltest.main()
