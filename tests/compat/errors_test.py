@@ -1,4 +1,4 @@
-"""What compat.install() says where it cannot work: pinned texts.
+"""What compat.install() says where it cannot work.
 
 The programs run on made-up TensorFlows, so no test here needs seconds.
 """
@@ -25,46 +25,39 @@ class ErrorsTest(parameterized.TestCase):
       "old_tensorflow",
       _INSTALL,
       {"tensorflow": "__version__ = '2.14.1'\n"},
-      "TensorFlow 2.14.1 is too old: compat needs 2.15 or later. Upgrade with: "
-      "pip install 'tensorflow>=2.15'.",
+      "TensorFlow 2.14.1 is too old: .*'tensorflow>=2.15'",
     ),
     (
       "no_tf_keras",
       _INSTALL,
       {"tensorflow": _KERAS_3},
-      "tf-keras is not installed; tf.estimator on TensorFlow 2.21.0 needs it. "
-      "Install it with: pip install 'tf-keras==2.21.*'.",
+      r"tf-keras is not installed; .*'tf-keras==2.21.\*'",
     ),
     (
       "too_late",
       f"import tensorflow; {_INSTALL}",
       {"tensorflow": _KERAS_3, "tf_keras": ""},
-      "compat.install() came too late: TensorFlow was imported before it and "
-      "has taken Keras 3 as tf.keras; tf.estimator needs Keras 2. Call "
-      "compat.install() before the first import of tensorflow, or set "
-      "TF_USE_LEGACY_KERAS=1 in the environment.",
+      "came too late: .*before the first import.*TF_USE_LEGACY_KERAS=1",
     ),
     (
       "keras_3_chosen",
       f"import os; os.environ['TF_USE_LEGACY_KERAS'] = '0'; {_INSTALL}",
       {"tensorflow": _KERAS_3, "tf_keras": ""},
-      "TF_USE_LEGACY_KERAS='0' chooses Keras 3 as tf.keras; tf.estimator needs "
-      "Keras 2. Unset TF_USE_LEGACY_KERAS or set it to 1.",
+      "TF_USE_LEGACY_KERAS='0' chooses Keras 3.*set it to 1",
     ),
     (
       "no_estimator_wheel",
       _INSTALL,
       {"tensorflow": _KERAS_2, "tf_keras": ""},
-      "tensorflow-estimator is not installed; tf.estimator is implemented "
-      "there. Install it with: pip install tensorflow-estimator==2.15.0.",
+      "tensorflow-estimator is not installed; .*tensorflow-estimator==2.15.0",
     ),
   )
   def test_message(self, program, modules, message):
     directory = self.create_tempdir().full_path
     result = processes.run_with_fakes(program, directory, modules)
     self.assertEqual(result.returncode, 1, result.stderr)
-    self.assertEqual(
-      result.stderr.splitlines()[-1], f"compat.errors.CompatError: {message}"
+    self.assertRegex(
+      result.stderr.splitlines()[-1], f"^compat.errors.CompatError: .*{message}"
     )
 
   def test_nothing_is_done_on_2_15(self):
@@ -99,11 +92,7 @@ class ErrorsTest(parameterized.TestCase):
     self.assertEqual(versions.parse(version), expected)
 
   def test_parse_version_refuses_other_text(self):
-    with self.assertRaisesWithLiteralMatch(
-      errors.CompatError,
-      "TensorFlow's version 'unknown' does not begin with two numbers, as in "
-      "'2.21.0'; install a released TensorFlow, 2.15 or later.",
-    ):
+    with self.assertRaisesRegex(errors.CompatError, "'unknown' .*2.15 or"):
       versions.parse("unknown")
 
   @parameterized.parameters(
@@ -116,11 +105,8 @@ class ErrorsTest(parameterized.TestCase):
   def test_protobuf_that_tensorflow_cannot_use(self):
     with (
       mock.patch.object(metadata, "version", lambda _: "7.36.2"),
-      self.assertRaisesWithLiteralMatch(
-        errors.CompatError,
-        "TensorFlow 2.20.0 cannot write graphs with protobuf 7.36.2, so no "
-        "Estimator can train. Install an older one with: pip install "
-        "'protobuf<7'; or TensorFlow 2.21.",
+      self.assertRaisesRegex(
+        errors.CompatError, "2.20.0 .*7.36.2.*'protobuf<7'; or TensorFlow 2.21"
       ),
     ):
       versions.check_protobuf("2.20.0")

@@ -14,7 +14,6 @@ compat.install()
 from tests import tiers  # noqa: E402
 from tests.compat import processes  # noqa: E402
 
-import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 
 _SAME_OBJECTS = """
@@ -60,66 +59,6 @@ print("the same")
 class InstallTest(parameterized.TestCase):
   def test_import_compat_left_tensorflow_alone(self):
     self.assertFalse(IMPORTED_BY_COMPAT)
-
-  @parameterized.named_parameters(
-    ("v2", lambda: tf.estimator),
-    ("v1", lambda: tf.compat.v1.estimator),
-  )
-  def test_custom_estimator_learns(self, api):
-    """A linear model finds y = 3x - 1 from 256 examples."""
-    estimator = api()
-
-    def input_fn():
-      x = np.random.RandomState(7).uniform(-1, 1, (256, 1)).astype(np.float32)
-      dataset = tf.data.Dataset.from_tensor_slices(({"x": x}, 3 * x - 1))
-      return dataset.repeat().batch(32)
-
-    def model_fn(features, labels, mode):
-      predictions = tf.compat.v1.layers.dense(features["x"], 1)
-      if mode == estimator.ModeKeys.PREDICT:
-        return estimator.EstimatorSpec(mode, predictions={"y": predictions})
-      loss = tf.compat.v1.losses.mean_squared_error(labels, predictions)
-      optimizer = tf.compat.v1.train.GradientDescentOptimizer(0.5)
-      train_op = optimizer.minimize(
-        loss, tf.compat.v1.train.get_or_create_global_step()
-      )
-      return estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
-
-    model = estimator.Estimator(
-      model_fn,
-      model_dir=self.create_tempdir().full_path,
-      config=estimator.RunConfig(
-        tf_random_seed=3,
-        session_config=tf.compat.v1.ConfigProto(allow_soft_placement=False),
-      ),
-    )
-    model.train(input_fn, steps=100)
-    self.assertLess(model.evaluate(input_fn, steps=8)["loss"], 1e-6)
-    kernel = model.get_variable_value("dense/kernel")
-    np.testing.assert_allclose(kernel, [[3.0]], atol=1e-3)
-    first = next(model.predict(input_fn))
-    self.assertEqual(first["y"].shape, (1,))
-
-  @tiers.slow
-  def test_canned_estimator_learns(self):
-    """A DNNClassifier separates the two halves of an interval."""
-    column = tf.feature_column.numeric_column("x")
-    x = np.random.RandomState(7).uniform(-1, 1, 512).astype(np.float32)
-
-    def input_fn():
-      labels = (x > 0).astype(np.int32)
-      return tf.data.Dataset.from_tensor_slices(({"x": x}, labels)).batch(32)
-
-    model = tf.estimator.DNNClassifier(
-      [8],
-      [column],
-      model_dir=self.create_tempdir().full_path,
-      optimizer=lambda: tf.keras.optimizers.legacy.Adam(0.05),
-      config=tf.estimator.RunConfig(tf_random_seed=3),
-    )
-    for _ in range(5):
-      model.train(input_fn)
-    self.assertGreater(model.evaluate(input_fn)["accuracy"], 0.97)
 
   def test_again_costs_nothing(self):
     calls = []
@@ -228,10 +167,9 @@ class ImportOrderTest(parameterized.TestCase):
     expected = (
       tf.__version__
       if tf.__version__.startswith("2.15")
-      else "TF_USE_LEGACY_KERAS='0' chooses Keras 3 as tf.keras; tf.estimator "
-      "needs Keras 2. Unset TF_USE_LEGACY_KERAS or set it to 1."
+      else "TF_USE_LEGACY_KERAS='0' chooses Keras 3"
     )
-    self.assertEqual(result.stdout.strip(), expected, result.stderr)
+    self.assertIn(expected, result.stdout, result.stderr)
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 import os
 import re
 
+from tests import tiers
 from tests.compat import processes
 
 from absl.testing import absltest, parameterized
@@ -139,12 +140,11 @@ if __name__ == "__main__":
     env = processes.environment(PYTHONPATH=paths)
     result = processes.run("-S", "-m", "compat", self.program, env=env)
     self.assertEqual(result.returncode, 1)
-    self.assertEqual(
-      result.stderr,
-      "python -m compat: TensorFlow 2.12.0 is too old: compat needs 2.15 or "
-      "later. Upgrade with: pip install 'tensorflow>=2.15'.\n",
+    self.assertRegex(
+      result.stderr, r"^python -m compat: TensorFlow 2\.12\.0 is too old: .*\n$"
     )
 
+  @tiers.slow
   def test_unedited_program_trains(self):
     program = self.write("train.py", _TRAIN)
     result = processes.run("-m", "compat", program)

@@ -10,7 +10,7 @@ compat.install(contrib=True)
 import numpy as np  # noqa: E402
 import tensorflow as tf  # noqa: E402
 from absl.testing import absltest  # noqa: E402
-from tensorflow.contrib import opt, training  # noqa: E402
+from tensorflow.contrib import opt  # noqa: E402
 
 v1 = tf.compat.v1
 
@@ -38,35 +38,14 @@ class MovingAverageTest(absltest.TestCase):
     with tf.Graph().as_default():
       w = v1.get_variable("w", [2])
       optimizer = opt.MovingAverageOptimizer(v1.train.AdamOptimizer())
-      with self.assertRaisesWithLiteralMatch(
-        RuntimeError,
-        "swapping_saver() has no averages yet; call minimize() or "
-        "apply_gradients() before.",
-      ):
+      with self.assertRaisesRegex(RuntimeError, r"call minimize\(\) or"):
         optimizer.swapping_saver()
       optimizer.minimize(tf.reduce_sum(w))
-      with self.assertRaisesWithLiteralMatch(
-        ValueError,
-        "var_list has 'w' and not 'w/ExponentialMovingAverage'; a swapping "
-        "saver needs a variable and its average, or neither.",
-      ):
+      with self.assertRaisesRegex(ValueError, "'w' and not 'w/Exponential"):
         optimizer.swapping_saver([w])
 
 
-class RefusedTest(absltest.TestCase):
-  def test_arguments(self):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError, "momentum=-1.0 must be at least 0."
-    ):
-      opt.LARSOptimizer(0.1, momentum=-1.0)
-    with self.assertRaisesRegex(ValueError, "^use_iterative_root=True was"):
-      opt.ShampooOptimizer(use_iterative_root=True)
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "bucket_boundaries=[3, 3] must be increasing numbers, one at least.",
-    ):
-      training.bucket_by_sequence_length(3, [3], 2, [3, 3])
-
+class WeightDecayTest(absltest.TestCase):
   def test_weight_decay_of_some_is_an_argument_of_apply_gradients(self):
     with tf.Graph().as_default():
       w = v1.get_variable("w", [2])

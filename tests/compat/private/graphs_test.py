@@ -1,6 +1,6 @@
 """The private names of graphs and types of ops that compat uses."""
 
-from compat.private import autograph, graph_edits, graph_reads, op_registry
+from compat.private import autograph, graph_edits, op_registry
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -13,29 +13,6 @@ class GraphEditsTest(absltest.TestCase):
     super().setUp()
     self.graph = tf.Graph()
     self.enter_context(self.graph.as_default())
-
-  def test_a_made_op_gets_a_device(self):
-    op = tf.no_op()
-    graph_edits.set_device(op, "/device:CPU:1")
-    self.assertEqual(op.device, "/device:CPU:1")
-    graph_edits.set_device(op, "")
-    self.assertEqual(op.device, "")
-
-  def test_a_made_op_reads_something_else(self):
-    x, y = tf.constant([1.0]), tf.constant([2.0])
-    total = tf.add(x, x)
-    graph_edits.replace_input(total.op, 1, y)
-    self.assertEqual([t.name for t in total.op.inputs], [x.name, y.name])
-    with v1.Session() as session:
-      self.assertEqual(session.run(total), [3.0])
-
-  def test_a_made_op_waits_for_others(self):
-    a, b, c, op = tf.no_op(), tf.no_op(), tf.no_op(), tf.no_op()
-    graph_edits.add_control_inputs(op, [a])
-    graph_edits.add_control_inputs(op, [b])
-    self.assertEqual(set(op.control_inputs), {a, b})
-    graph_edits.set_control_inputs(op, [c])
-    self.assertEqual(op.control_inputs, [c])
 
   def test_ops_are_added_by_their_definitions(self):
     x = v1.placeholder(tf.float32, [None], "x")
@@ -91,54 +68,7 @@ class GraphEditsTest(absltest.TestCase):
     self.assertTrue(self.graph.finalized)
 
 
-class GraphReadsTest(absltest.TestCase):
-  def test_outermost_loop(self):
-    with tf.Graph().as_default() as graph:
-      v1.disable_control_flow_v2()
-      self.addCleanup(v1.enable_control_flow_v2)
-
-      def outer(i):
-        return v1.while_loop(lambda j: j < 3, lambda j: j + 1, [i])
-
-      found = v1.while_loop(lambda i: i < 9, outer, [tf.constant(0)])
-      loops = {
-        op.type: graph_reads.outermost_loop(op) for op in graph.get_operations()
-      }
-      after = tf.identity(found)
-    self.assertIsNotNone(loops["Less"])
-    inside = {x for kind, x in loops.items() if kind != "Const"} - {None}
-    self.assertLen(inside, 1)
-    self.assertIsNone(graph_reads.outermost_loop(after.op))
-
-  def test_functions_of_a_graph(self):
-    @tf.function
-    def doubled(x):
-      return x + x
-
-    with tf.Graph().as_default() as graph:
-      doubled(tf.ones([2, 3]))
-      (call,) = (
-        op for op in graph.get_operations() if "PartitionedCall" in op.type
-      )
-      name = call.get_attr("f").name
-      definition = graph_reads.function_definition(graph, name)
-      self.assertEqual(definition.signature.name, name)
-
-
 class OpRegistryTest(absltest.TestCase):
-  def test_definitions_of_all_types(self):
-    names = {definition.name for definition in op_registry.registered_ops()}
-    self.assertContainsSubset(["MatMul", "While", "VarHandleOp"], names)
-    self.assertGreater(len(names), 1000)
-
-  def test_flops(self):
-    with tf.Graph().as_default() as graph:
-      product = tf.matmul(tf.ones([2, 3]), tf.ones([3, 4]))
-      found = op_registry.registered_flops(graph, product.op.node_def)
-      self.assertEqual(found, 2 * 2 * 3 * 4)
-      unknown = op_registry.registered_flops(graph, tf.no_op().node_def)
-      self.assertIsNone(unknown)
-
   def test_kernels(self):
     with tf.Graph().as_default():
       words = tf.strings.join([tf.constant("a"), tf.constant("b")])

@@ -123,49 +123,29 @@ class InitRunConfigTest(parameterized.TestCase):
     for module in _modules():
       self.assertFalse(module.should_run_distribute_coordinator(config))
 
-  def test_refuses_two_strategies(self):
+  @parameterized.named_parameters(
+    ("strategies", {}, True, "train_distribute and experimental_distribute"),
+    ("clusters", _task("worker"), False, "TF_CONFIG and .*remote_cluster"),
+  )
+  def test_refuses_what_is_given_twice(self, tf_config, has_strategy, message):
     config = tf.estimator.RunConfig()
-    config._train_distribute = self.strategy
-    config._experimental_distribute = _distribute_config(
-      train_distribute=self.strategy
-    )
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "Both train_distribute and experimental_distribute.train_distribute are "
-      "set in the RunConfig. Leave one of them out.",
-    ):
-      estimator_training.init_run_config(config, {})
-
-  def test_refuses_two_clusters(self):
-    config = tf.estimator.RunConfig()
+    config._train_distribute = self.strategy if has_strategy else None
     config._experimental_distribute = _distribute_config(
       train_distribute=self.strategy, remote_cluster={"worker": ["c:1"]}
     )
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "The cluster is given twice: by TF_CONFIG and by "
-      "experimental_distribute.remote_cluster. Leave one of them out.",
-    ):
-      estimator_training.init_run_config(config, _task("worker"))
+    with self.assertRaisesRegex(ValueError, message):
+      estimator_training.init_run_config(config, tf_config)
 
   @parameterized.named_parameters(
+    ("train", _task("worker"), "train", "call tf.estimator.train_and_evaluate"),
     (
-      "train_by_tf_config",
-      _task("worker"),
-      lambda estimator, input_fn: estimator.train(input_fn, steps=1),
-      "Estimator.train cannot run on the cluster of TF_CONFIG under a "
-      "tf.distribute strategy; call tf.estimator.train_and_evaluate, or set "
-      "experimental_distribute.remote_cluster in the RunConfig.",
-    ),
-    (
-      "evaluate_with_evaluator",
+      "evaluate",
       _task("worker", 0, {**_CLUSTER, "evaluator": ["d:1"]}),
-      lambda estimator, input_fn: estimator.evaluate(input_fn, steps=1),
-      "Estimator.evaluate was called on a cluster with an 'evaluator' job; "
-      "only tf.estimator.train_and_evaluate serves an evaluator.",
+      "evaluate",
+      "only tf.estimator.train_and_evaluate",
     ),
   )
-  def test_refuses_to_drive_a_cluster(self, tf_config, use, message):
+  def test_refuses_to_drive_a_cluster(self, tf_config, method, message):
     with mock.patch.dict(os.environ, TF_CONFIG=json.dumps(tf_config)):
       estimator = tf.estimator.Estimator(
         lambda features, labels, mode: None,
@@ -175,11 +155,9 @@ class InitRunConfigTest(parameterized.TestCase):
         ),
       )
       with self.assertRaises(ValueError) as raised:
-        use(estimator, lambda: tf.data.Dataset.range(1))
+        getattr(estimator, method)(lambda: tf.data.Dataset.range(1), steps=1)
     if not versions.has_own_estimator(tf.__version__):
-      self.assertEqual(
-        str(raised.exception), message
-      )  # 2.15 has its own words.
+      self.assertIn(message, str(raised.exception))  # 2.15 has its own words.
 
   def test_global_ids(self):
     """The chief is first, parameter servers last, all numbers are used."""
@@ -191,11 +169,7 @@ class InitRunConfigTest(parameterized.TestCase):
     ]
     self.assertEqual(ids, [0, 1, 2, 3, 4])
     self.assertEqual(estimator_training.global_id(cluster, None, 0), 0)
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "This task's job 'evaluator' is not in the cluster, which has the jobs "
-      "['chief', 'worker', 'ps'].",
-    ):
+    with self.assertRaisesRegex(ValueError, "'evaluator'.*'worker', 'ps'"):
       estimator_training.global_id(cluster, "evaluator", 0)
 
 
@@ -204,77 +178,39 @@ def _plain(value):
 
 
 class TpuTest(parameterized.TestCase):
-  @parameterized.named_parameters(
-    (
-      "watchdog",
-      session_support.start_worker_watchdog,
-      "The TPU worker watchdog",
-    ),
-    (
-      "hook",
-      session_support.ShutdownAllWorkers,
-      "The hook ShutdownAllWorkers",
-    ),
-    (
-      "embedding",
-      tpu_embedding.TPUEmbedding,
-      "An embedding table on a TPU (TPUEmbedding)",
-    ),
-    (
-      "enqueue",
-      tpu_embedding.EnqueueData.from_sparse_tensor,
-      "Feeding embeddings (EnqueueData)",
-    ),
-    (
-      "gradient",
-      tpu_embedding_gradient.create_dummy_table_variables,
-      "An embedding table on a TPU",
-    ),
+  @parameterized.parameters(
+    (session_support.start_worker_watchdog, "watchdog"),
+    (session_support.ShutdownAllWorkers, "ShutdownAllWorkers"),
+    (tpu_embedding.TPUEmbedding, "TPUEmbedding"),
+    (tpu_embedding.EnqueueData.from_sparse_tensor, "EnqueueData"),
+    (tpu_embedding_gradient.create_dummy_table_variables, "embedding table"),
   )
   def test_refuses_a_tpu(self, use, what):
-    with self.assertRaisesWithLiteralMatch(
+    with self.assertRaisesRegex(
       NotImplementedError,
-      f"{what} drives a TPU, and TensorFlow {tf.__version__} no longer has the "
-      "code for that. Use TPUEstimator(use_tpu=False) to run on CPU or GPU, or "
-      "TensorFlow 2.15 on a TPU.",
+      f"{what}.* drives a TPU.*{tf.__version__}.*use_tpu=False",
     ):
       use()
 
-  @parameterized.named_parameters(
+  @parameterized.parameters(
+    ("Adagrad", dict(initial_accumulator=0.0), "=0.0 must be greater than 0"),
+    ("Adam", dict(beta2=1.0), "beta2=1.0 must be .* less than 1"),
     (
-      "adagrad",
-      lambda: tpu_embedding.AdagradParameters(0.1, 0.0),
-      "initial_accumulator=0.0 must be greater than 0.",
+      "Adam",
+      dict(lazy_adam=False, use_gradient_accumulation=False),
+      "lazy_adam=False .* unless use_gradient_accumulation=True",
     ),
+    ("Ftrl", dict(learning_rate_power=0.5), "_power=0.5 must be at most 0"),
     (
-      "adam",
-      lambda: tpu_embedding.AdamParameters(0.1, beta2=1.0),
-      "beta2=1.0 must be at least 0 and less than 1.",
-    ),
-    (
-      "lazy_adam",
-      lambda: tpu_embedding.AdamParameters(
-        0.1, lazy_adam=False, use_gradient_accumulation=False
-      ),
-      "lazy_adam=False must be True unless use_gradient_accumulation=True.",
-    ),
-    (
-      "ftrl",
-      lambda: tpu_embedding.FtrlParameters(0.1, learning_rate_power=0.5),
-      "learning_rate_power=0.5 must be at most 0.",
-    ),
-    (
-      "clipping",
-      lambda: tpu_embedding.MomentumParameters(
-        0.1, 0.9, use_gradient_accumulation=False, clip_gradient_min=-1.0
-      ),
-      "Gradients are clipped to (-1.0, None), which needs "
-      "use_gradient_accumulation=True.",
+      "StochasticGradientDescent",
+      dict(use_gradient_accumulation=False, clip_gradient_min=-1.0),
+      r"\(-1.0, None\), which needs use_gradient_accumulation=True",
     ),
   )
-  def test_parameters_are_checked(self, make, message):
-    with self.assertRaisesWithLiteralMatch(ValueError, message):
-      make()
+  def test_parameters_are_checked(self, name, arguments, message):
+    make = getattr(tpu_embedding, f"{name}Parameters")
+    with self.assertRaisesRegex(ValueError, message):
+      make(0.1, **arguments)
 
   def test_embedding_config_of_a_program_without_tpu(self):
     """EmbeddingConfigSpec takes the descriptions that programs give."""

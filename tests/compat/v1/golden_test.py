@@ -2,8 +2,8 @@
 
 Names, shapes and initial values of variables, results and gradients; record.py
 has written the golden files. Of each area the cases that train and those that
-only build a graph are one test. In the fast tier, and on TensorFlow 2.15, these
-are of each area the first case and every fourth after it.
+only build a graph are one test. In the fast tier these are of each area the
+first case and every twelfth after it; on TensorFlow 2.15 every fourth of them.
 """
 
 import collections

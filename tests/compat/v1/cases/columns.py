@@ -311,26 +311,6 @@ def crosses_of_many():
   }
 
 
-def partitioned():
-  _, _, _, ids, hashed, _ = _columns()
-  words = layers.sparse_column_with_hash_bucket("words", 7)
-  shared = layers.shared_embedding_columns([words, hashed], 2)
-  partitioner = tf.fixed_size_partitioner(2)
-  with tf.variable_scope("in", partitioner=partitioner):
-    inputs = layers.input_from_feature_columns(
-      _features(), [layers.embedding_column(ids, 4), *shared]
-    )
-  with tf.variable_scope("out", partitioner=tf.fixed_size_partitioner(3)):
-    linear, variables, _ = layers.weighted_sum_from_feature_columns(
-      _features(), [hashed], 1
-    )
-  return {
-    "inputs": inputs,
-    "linear": linear,
-    "parts": np.array([one.op.name for one in variables[hashed]], "S"),
-  }
-
-
 def from_a_checkpoint():
   path = os.path.join(tempfile.mkdtemp(), "model")
   with tf.Graph().as_default(), tf.Session() as session:

@@ -73,13 +73,6 @@ def multivariate_normals():
   return found
 
 
-def multivariate_gradients():
-  loc = tf.get_variable("loc", [2])
-  scale = tf.get_variable("scale", [2], initializer=tf.ones_initializer())
-  one = ds.MultivariateNormalDiag(loc, scale)
-  return {"loss": tf.reduce_sum(one.log_prob(_fed(_MATRIX)))}
-
-
 def scalars():
   a, b = _fed(_A), _fed(_B)
   counts = _fed(np.array([1.0, 3.0], np.float32))
@@ -139,48 +132,6 @@ def vectors():
     ds.OneHotCategorical(a), ds.OneHotCategorical(b)
   )
   return found
-
-
-def mixtures():
-  a, b = _fed(_A), _fed(_B)
-  x = _fed(np.float32(0.3))
-  mixture = ds.Mixture(
-    cat=ds.Categorical(logits=a),
-    components=[ds.Normal(a[0], b[0]), ds.Normal(a[1], b[1])],
-  )
-  family = ds.MixtureSameFamily(ds.Categorical(probs=a / 2), ds.Normal(a, b))
-  several = ds.MixtureSameFamily(
-    ds.Categorical(logits=a),
-    ds.MultivariateNormalDiag(_fed(_MATRIX), tf.ones([2, 2])),
-  )
-  return {
-    "mixture": mixture.log_prob(x),
-    "mean": mixture.mean(),
-    "family": family.log_prob(x),
-    "family_mean": family.mean(),
-    "family_variance": family.variance(),
-    "several": several.log_prob(a),
-  }
-
-
-def transformed():
-  a, b = _fed(_A), _fed(_B)
-  log_normal = ds.TransformedDistribution(
-    distribution=ds.Normal(a, b), bijector=ds.bijectors.Exp()
-  )
-  shifted = ds.TransformedDistribution(
-    ds.Normal(a, b), ds.bijectors.AffineScalar(shift=1.0, scale=2.0)
-  )
-  steps = ds.QuantizedDistribution(ds.Logistic(a * 3, b), low=0.0, high=5.0)
-  return {
-    "log_normal": log_normal.log_prob(b),
-    "cdf": log_normal.cdf(b),
-    "shifted": shifted.log_prob(b),
-    "steps": steps.log_prob(_fed(np.array([1.0, 5.0], np.float32))),
-    "reshaped": ds.BatchReshape(ds.Normal(a, b), [2, 1]).log_prob(
-      _fed(_B[:, np.newaxis])
-    ),
-  }
 
 
 def bijectors():
@@ -280,20 +231,3 @@ def monte_carlo():
       tf.square, other.log_prob, normal, z=z
     ),
   }
-
-
-def flows():
-  bs = ds.bijectors
-  x = _fed(np.random.RandomState(2).normal(size=[3, 4]).astype(np.float32))
-  base = ds.MultivariateNormalDiag(tf.zeros([4]), tf.ones([4]))
-  made = {
-    "nvp": bs.RealNVP(2, bs.real_nvp_default_template([5], name="nvp")),
-    "maf": bs.MaskedAutoregressiveFlow(
-      bs.masked_autoregressive_default_template([6], name="maf")
-    ),
-  }
-  found = {}
-  for name, bijector in sorted(made.items()):
-    flow = ds.TransformedDistribution(base, bijector)
-    found[name] = flow.log_prob(x)
-  return found

@@ -60,10 +60,6 @@ def _numbers():
   return tf.constant([[0.25], [1.0]])
 
 
-def multi_label_head():
-  return _evaluated(contrib.multi_label_head(3), _several)
-
-
 def multi_label_head_of_names():
   head = contrib.multi_label_head(
     3,
@@ -121,14 +117,6 @@ def multi_head():
   )
   logits = np.concatenate([_LOGITS, [[0.5], [0.6]]], axis=1).astype(np.float32)
   return _evaluated(head, lambda: {"a": _several(), "b": _numbers()}, logits)
-
-
-def clip_gradients_by_norm():
-  x = tf.placeholder_with_default(_LOGITS, [2, 3])
-  loss = tf.reduce_sum(tf.square(tf.layers.dense(x, 2)))
-  optimizer = contrib.clip_gradients_by_norm(tf.train.AdamOptimizer(0.1), 0.5)
-  step = tf.train.get_or_create_global_step()
-  return {"loss": loss}, optimizer.minimize(loss, step)
 
 
 def _input_fn():

@@ -50,26 +50,6 @@ def input_layer():
   }
 
 
-def shared_embeddings():
-  column = tf.feature_column
-  one = column.categorical_column_with_identity("id", 12)
-  two = column.categorical_column_with_identity("other", 12)
-  columns = column.shared_embedding_columns([one, two], 3)
-  features = dict(_features(), other=tf.constant([[1], [2], [3]]))
-  return {"layer": column.input_layer(features, columns)}
-
-
-def linear_model():
-  city, tags, ids, ages = _columns()
-  weighted = tf.feature_column.weighted_categorical_column(ids, "weight")
-  features = dict(_features(), weight=tf.constant([[0.5], [1.0], [2.0]]))
-  return {
-    "model": tf.feature_column.linear_model(
-      features, [city, tags, ages, weighted], units=2
-    )
-  }
-
-
 def sequences():
   column = tf.feature_column
   tags = column.sequence_categorical_column_with_hash_bucket("tags", 5)
@@ -116,26 +96,5 @@ def dnn_regressor():
   tf.train.create_global_step()
   estimator = tf.estimator.DNNRegressor(
     [4, 3], [tf.feature_column.numeric_column("age")]
-  )
-  return _model(estimator, tf.estimator.ModeKeys.TRAIN)
-
-
-def linear_classifier():
-  tf.train.create_global_step()
-  estimator = tf.estimator.LinearClassifier(
-    [tf.feature_column.numeric_column("age")]
-  )
-  return _model(estimator, tf.estimator.ModeKeys.TRAIN)
-
-
-def wide_and_deep():
-  tf.train.create_global_step()
-  age = tf.feature_column.numeric_column("age")
-  estimator = tf.estimator.DNNLinearCombinedClassifier(
-    linear_feature_columns=[age],
-    dnn_feature_columns=[age],
-    dnn_hidden_units=[3],
-    dnn_optimizer="Adagrad",
-    dnn_dropout=0.3,
   )
   return _model(estimator, tf.estimator.ModeKeys.TRAIN)

@@ -14,13 +14,6 @@ def _rows():
   return tf.placeholder_with_default(_X[:, 0, :, 0], [None, 6])
 
 
-def _volumes():
-  values = np.random.RandomState(3).normal(size=(2, 4, 4, 4, 2))
-  return tf.placeholder_with_default(
-    values.astype(np.float32), [None, 4, 4, 4, 2]
-  )
-
-
 def dense_with_all():
   y = tf.layers.dense(
     _rows(),
@@ -57,37 +50,6 @@ def convolutions():
   return {"y": y}
 
 
-def channels_of_one_dimension():
-  x = tf.reshape(_images(), [4, 36, 3])
-  y = tf.layers.conv1d(x, 4, 3, dilation_rate=2)
-  y = tf.layers.separable_conv1d(y, 3, 3)
-  y = tf.layers.max_pooling1d(y, 2, 2)
-  return {"y": y, "mean": tf.layers.average_pooling1d(y, 2, 1, "same")}
-
-
-def volumes():
-  y = tf.layers.conv3d(_volumes(), 3, 2)
-  y = tf.layers.conv3d_transpose(y, 2, 2)
-  return {
-    "y": y,
-    "max": tf.layers.max_pooling3d(y, 2, 2),
-    "mean": tf.layers.average_pooling3d(y, 2, 2),
-  }
-
-
-def pools_and_flatten():
-  x = _images((None, None, None, 3))
-  pooled = tf.layers.max_pooling2d(x, 2, 2)
-  mean = tf.layers.average_pooling2d(x, (3, 3), 2, padding="same")
-  flat = tf.layers.flatten(_images())
-  return {
-    "max": pooled,
-    "mean": mean,
-    "flat": flat,
-    "static": str(flat.get_shape().as_list()),
-  }
-
-
 def batch_norm_in_training():
   y = tf.layers.conv2d(_images(), 4, 3, use_bias=False)
   y = tf.layers.batch_normalization(y, training=True)
@@ -96,12 +58,6 @@ def batch_norm_in_training():
   with tf.control_dependencies(updates):
     train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
   return {"loss": loss, "y": y, "updates": len(updates)}, train
-
-
-def batch_norm_in_evaluation():
-  y = tf.layers.batch_normalization(_images(), momentum=0.9, name="bn")
-  updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-  return {"y": y, "updates": len(updates)}
 
 
 def batch_norm_not_fused():
@@ -114,26 +70,6 @@ def batch_norm_not_fused():
   with tf.control_dependencies(updates):
     train = tf.train.AdamOptimizer(0.1).minimize(loss)
   return {"loss": loss, "updates": len(updates)}, train
-
-
-def batch_norm_renormalized():
-  y = tf.layers.batch_normalization(
-    _rows(), training=True, renorm=True, renorm_momentum=0.8
-  )
-  updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-  loss = tf.reduce_sum(y * _rows())
-  with tf.control_dependencies(updates):
-    train = tf.train.GradientDescentOptimizer(0.1).minimize(loss)
-  return {"loss": loss}, train
-
-
-def batch_norm_with_reuse():
-  with tf.variable_scope("tower"):
-    one = tf.layers.batch_normalization(_images(), training=True, name="bn")
-  with tf.variable_scope("tower", reuse=True):
-    two = tf.layers.batch_normalization(_images() * 2, training=True, name="bn")
-  count = len(tf.get_collection(tf.GraphKeys.UPDATE_OPS))
-  return {"one": one, "two": two, "updates": count}
 
 
 def dropout():

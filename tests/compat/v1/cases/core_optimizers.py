@@ -21,10 +21,6 @@ def _train(optimizer, **kwargs):
   return {"loss": loss, "name": optimizer.get_name(), "op": train.name}, train
 
 
-def gradient_descent():
-  return _train(tf.train.GradientDescentOptimizer(0.3))
-
-
 def gradient_descent_use_locking():
   return _train(tf.train.GradientDescentOptimizer(0.3, True, "mine"))
 
@@ -33,33 +29,8 @@ def momentum():
   return _train(tf.train.MomentumOptimizer(0.1, 0.9))
 
 
-def nesterov():
-  return _train(tf.train.MomentumOptimizer(0.1, 0.9, use_nesterov=True))
-
-
 def adam():
   return _train(tf.train.AdamOptimizer(epsilon=1e-3))
-
-
-def adagrad():
-  return _train(tf.train.AdagradOptimizer(0.2))
-
-
-def adagrad_da():
-  loss = _loss()
-  step = tf.train.get_or_create_global_step()
-  optimizer = tf.train.AdagradDAOptimizer(
-    0.2, step, l1_regularization_strength=0.01
-  )
-  return {"loss": loss}, optimizer.minimize(loss, step)
-
-
-def adadelta():
-  return _train(tf.train.AdadeltaOptimizer(1.0, 0.9))
-
-
-def rms_prop():
-  return _train(tf.train.RMSPropOptimizer(0.01, momentum=0.5))
 
 
 def rms_prop_centered():
@@ -71,26 +42,6 @@ def ftrl():
     tf.train.FtrlOptimizer(
       0.1, l1_regularization_strength=0.01, l2_regularization_strength=0.02
     )
-  )
-
-
-def ftrl_with_shrinkage():
-  return _train(
-    tf.train.FtrlOptimizer(0.1, l2_shrinkage_regularization_strength=0.05)
-  )
-
-
-def proximal():
-  return _train(
-    tf.train.ProximalGradientDescentOptimizer(
-      0.1, l1_regularization_strength=0.01
-    )
-  )
-
-
-def proximal_adagrad():
-  return _train(
-    tf.train.ProximalAdagradOptimizer(0.1, l2_regularization_strength=0.1)
   )
 
 
@@ -118,16 +69,6 @@ def averages():
     train = average.apply(tf.trainable_variables())
   names = " ".join(sorted(average.variables_to_restore()))
   return {"loss": loss, "names": names}, train
-
-
-def averages_without_bias():
-  x = tf.get_variable("x", initializer=3.0)
-  grow = tf.assign_add(x, 1.0)
-  average = tf.train.ExponentialMovingAverage(0.9, zero_debias=True, name="m")
-  with tf.control_dependencies([grow]):
-    total = tf.identity(x) * 2
-    train = average.apply([x])
-  return {"x": x, "total": tf.shape(total)}, train
 
 
 def rates():

@@ -1,4 +1,4 @@
-"""Whole small programs: sessions, Supervisor, summaries, flags, checkpoints."""
+"""Whole small programs: sessions, Supervisor, flags, checkpoints."""
 
 import os
 import tempfile
@@ -120,44 +120,6 @@ def savers():
   }
 
 
-def saved_models():
-  folder = os.path.join(tempfile.mkdtemp(), "1")
-  with tf.Graph().as_default(), tf.Session() as session:
-    x = tf.placeholder(tf.float32, [None, 3], name="x")
-    y = tf.layers.dense(x, 1, kernel_initializer=tf.ones_initializer())
-    session.run(tf.global_variables_initializer())
-    tf.saved_model.simple_save(session, folder, {"x": x}, {"y": y})
-    frozen = tf.graph_util.convert_variables_to_constants(
-      session, session.graph_def, [y.op.name]
-    )
-  with tf.Graph().as_default(), tf.Session() as session:
-    loaded = tf.saved_model.loader.load(
-      session, [tf.saved_model.tag_constants.SERVING], folder
-    )
-    signature = loaded.signature_def["serving_default"]
-    value = session.run(signature.outputs["y"].name, {"x:0": _X})
-  with tf.Graph().as_default(), tf.Session() as session:
-    (output,) = tf.import_graph_def(frozen, {}, [y.op.name + ":0"], name="f")
-    again = session.run(output, {"f/x:0": _X})
-  builder = tf.saved_model.builder.SavedModelBuilder(folder + "2")
-  with tf.Graph().as_default(), tf.Session() as session:
-    v = tf.get_variable("v", initializer=1.0)
-    session.run(v.initializer)
-    info = tf.saved_model.utils.build_tensor_info(v)
-    made = tf.saved_model.signature_def_utils.build_signature_def(
-      {"v": info}, {"v": info}, "name"
-    )
-    builder.add_meta_graph_and_variables(session, ["t"], {"s": made})
-    builder.save()
-  return {
-    "value": value,
-    "again": again,
-    "method": signature.method_name,
-    "found": str(tf.saved_model.loader.maybe_saved_model_directory(folder)),
-    "ops": " ".join(sorted({node.op for node in frozen.node})),
-  }
-
-
 def sessions():
   with tf.Graph().as_default():
     a = tf.placeholder(tf.float32, name="a")
@@ -229,33 +191,6 @@ def flags_and_logging():
     "git": str([tf.GIT_VERSION, tf.version.GIT_VERSION, tf.__git_version__]),
     "built": str(tf.test.is_built_with_cuda()),
     "gpu": str(tf.test.is_gpu_available()) + tf.test.gpu_device_name(),
-  }
-
-
-def summaries():
-  folder = tempfile.mkdtemp()
-  with tf.Graph().as_default(), tf.Session() as session:
-    with tf.name_scope("outer"):
-      tf.summary.scalar("s", 1.5)
-      tf.summary.scalar("s", 2.5)
-    tf.summary.image("i", np.zeros([1, 2, 2, 3], np.float32), max_outputs=1)
-    tf.summary.text("t", tf.constant("words"))
-    tf.summary.tensor_summary("n", tf.constant([1.0]))
-    merged = tf.summary.merge_all()
-    made = session.run(merged)
-    writer = tf.summary.FileWriter(folder, session.graph)
-    writer.add_summary(made, 7)
-    own = tf.Summary(value=[tf.Summary.Value(tag="own", simple_value=3.0)])
-    writer.add_summary(own, 8)
-    writer.close()
-  (name,) = os.listdir(folder)
-  events = list(tf.train.summary_iterator(os.path.join(folder, name)))
-  parsed = tf.Summary.FromString(made)
-  return {
-    "tags": " ".join(value.tag for value in parsed.value),
-    "numbers": np.float32([value.simple_value for value in parsed.value]),
-    "steps": str([event.step for event in events]),
-    "graph": str(any(event.HasField("graph_def") for event in events)),
   }
 
 

@@ -26,17 +26,6 @@ def with_seeds():
   }
 
 
-def of_the_graph():
-  tf.set_random_seed(5)
-  return {
-    "one": tf.random_normal([2], seed=1),
-    "two": tf.random_uniform([2], seed=1),
-    "variable": tf.get_variable(
-      "v", [2, 2], initializer=tf.glorot_uniform_initializer(seed=3)
-    ),
-  }
-
-
 def without_seeds():
   tf.set_random_seed(5)
   return {
@@ -95,39 +84,4 @@ def default_initializers():
     "double": tf.get_variable("double", [2, 3], tf.float64),
     "given": tf.get_variable("given", initializer=np.float32([1, 2])),
     "truth": tf.get_variable("truth", [2], tf.bool),
-  }
-
-
-def configurations():
-  kinds = (
-    tf.random_normal_initializer(stddev=0.5),
-    tf.variance_scaling_initializer(),
-    tf.orthogonal_initializer(gain=2.0),
-    tf.zeros_initializer(),
-    tf.glorot_uniform_initializer(seed=3),
-  )
-  return {
-    "configs": " ".join(str(sorted(one.get_config().items())) for one in kinds),
-    "direct": tf.random_normal_initializer(stddev=0.5, seed=3)([2, 2]),
-    "type": tf.zeros_initializer()([2], dtype=tf.int32),
-    "partition": tf.ones_initializer()([2], partition_info=None),
-  }
-
-
-def distributions():
-  normal = tf.distributions.Normal(0.5, [1.0, 2.0])
-  other = tf.distributions.Normal(0.0, 1.0)
-  return {
-    "sample": normal.sample([2], seed=1),
-    "log": normal.log_prob([0.1, 0.2]),
-    "entropy": normal.entropy(),
-    "divergence": tf.distributions.kl_divergence(normal, other),
-    "categorical": tf.distributions.Categorical([0.1, 0.5]).log_prob(1),
-    "beta": tf.distributions.Beta(2.0, 3.0).mean(),
-    "gamma": tf.distributions.Gamma(2.0, 3.0).variance(),
-    "student": tf.distributions.StudentT(3.0, 0.0, 1.0).prob(0.5),
-    "multinomial": tf.distributions.Multinomial(4.0, [0.1, 0.2]).mean(),
-    "dirichlet": tf.distributions.Dirichlet([1.0, 2.0]).mean(),
-    "laplace": tf.distributions.Laplace(0.0, 1.0).cdf(0.5),
-    "uniform": tf.distributions.Uniform(0.0, 2.0).stddev(),
   }

@@ -162,31 +162,6 @@ def loops():
   }
 
 
-def gradients():
-  x = _x()
-  w = tf.get_variable("w", [2])
-  y = tf.reduce_sum(tf.square(x * w))
-  first = tf.gradients(y, [x, w], colocate_gradients_with_ops=True)
-  stopped = tf.gradients(tf.stop_gradient(w) * w, w, tf.constant([1.0, 2.0]))[0]
-  hessian = tf.hessians(y, w)[0]
-  with tf.get_default_graph().gradient_override_map({"Identity": "Doubled"}):
-    z = tf.identity(w)
-  return {
-    "x": first[0],
-    "w": first[1],
-    "stopped": stopped,
-    "hessian": hessian,
-    "overridden": tf.gradients(z, w)[0],
-    "none": str(tf.gradients(tf.constant(1.0), w)),
-    "clip": tf.custom_gradient(lambda v: (v, lambda dy: dy * 3))(w),
-  }
-
-
-@tf.RegisterGradient("Doubled")
-def _doubled(op, slope):
-  return slope * 2
-
-
 def collections():
   tf.add_to_collection("mine", tf.constant(1.0, name="c"))
   tf.add_to_collections(["mine", "yours"], tf.constant(2.0))

@@ -36,16 +36,8 @@ def likelihood():
   return _training(_given(_LENGTHS))
 
 
-def likelihood_of_known_shape():
-  return _training(_given(_LENGTHS.astype(np.int64)), static=True)
-
-
 def likelihood_of_one_step():
   return _training(_given(np.minimum(_LENGTHS, 1)), steps=1)
-
-
-def likelihood_of_one_step_known():
-  return _training(_given(np.minimum(_LENGTHS, 1)), steps=1, static=True)
 
 
 def likelihood_with_transitions():
@@ -55,14 +47,6 @@ def likelihood_with_transitions():
     _scores(), _given(_TAGS.astype(np.int64)), _given(_LENGTHS), transitions
   )
   return {"likelihood": likelihood, "is_same": same is transitions}
-
-
-def training():
-  likelihood, _ = tf.contrib.crf.crf_log_likelihood(
-    _scores(), _given(_TAGS), _given(_LENGTHS)
-  )
-  loss = -tf.reduce_mean(likelihood)
-  return {"loss": loss}, tf.train.GradientDescentOptimizer(0.5).minimize(loss)
 
 
 def scores():
@@ -115,16 +99,8 @@ def decode():
   return _decoded()
 
 
-def decode_known_shape():
-  return _decoded(static=True)
-
-
 def decode_one_step():
   return _decoded(1)
-
-
-def decode_one_step_known():
-  return _decoded(1, True)
 
 
 def viterbi():

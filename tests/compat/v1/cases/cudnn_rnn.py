@@ -20,10 +20,6 @@ def _looped(cell):
   return found
 
 
-def lstm_cell():
-  return _looped(_cudnn_rnn.CudnnCompatibleLSTMCell(3))
-
-
 def lstm_cells():
   cells = [_cudnn_rnn.CudnnCompatibleLSTMCell(3) for _ in range(2)]
   with tf.variable_scope("cudnn_lstm"):
@@ -32,19 +28,6 @@ def lstm_cells():
 
 def gru_cell():
   return _looped(_cudnn_rnn.CudnnCompatibleGRUCell(3))
-
-
-def gru_cell_initializer():
-  initializer = tf.random_uniform_initializer(-0.3, 0.3)
-  cell = _cudnn_rnn.CudnnCompatibleGRUCell(3, kernel_initializer=initializer)
-  return _looped(cell)
-
-
-def gru_cell_reused():
-  with tf.variable_scope("model"):
-    _looped(_cudnn_rnn.CudnnCompatibleGRUCell(3))
-  with tf.variable_scope("model", reuse=True):
-    return _looped(_cudnn_rnn.CudnnCompatibleGRUCell(3))
 
 
 def bidirectional_cells():
@@ -94,14 +77,6 @@ def converted_lstm():
 
 def converted_gru():
   return _converted(_cudnn_rnn.CudnnParamsFormatConverterGRU, 3, directions=2)
-
-
-def converted_tanh():
-  return _converted(_cudnn_rnn.CudnnParamsFormatConverterTanh, 1)
-
-
-def converted_relu():
-  return _converted(_cudnn_rnn.CudnnParamsFormatConverterRelu, 1)
 
 
 def _names(layer):

@@ -71,65 +71,6 @@ def reduced():
   return {"count": count, "total": total}
 
 
-def groups():
-  by_reducer = _numbers().apply(
-    data.group_by_reducer(
-      lambda n: n % 3,
-      data.Reducer(lambda key: key, lambda state, n: state + n, lambda n: n),
-    )
-  )
-  by_window = _numbers().apply(
-    data.group_by_window(lambda n: n % 2, lambda key, d: d.batch(4), 4)
-  )
-  found = _all(by_reducer, 3)
-  found.update(("w" + k, v) for k, v in _all(by_window, 3).items())
-  return found
-
-
-def buckets():
-  lists = _numbers().map(lambda n: tf.fill([n % 5 + 1], n))
-  return _all(
-    lists.apply(
-      data.bucket_by_sequence_length(
-        lambda one: tf.shape(one)[0], [3, 5], [2, 2, 1]
-      )
-    ),
-    4,
-  )
-
-
-def interleaved():
-  mixed = _numbers(4).apply(
-    data.parallel_interleave(
-      lambda n: tf.data.Dataset.from_tensors(n).repeat(3), 2, block_length=2
-    )
-  )
-  return _all(mixed, 8)
-
-
-def scanned_and_unique():
-  scanned = _numbers().apply(
-    data.scan(tf.constant(0, tf.int64), lambda state, n: (state + n, state))
-  )
-  unique = _numbers().map(lambda n: n // 3).apply(data.unique())
-  found = _all(scanned, 4)
-  found.update(("u" + k, v) for k, v in _all(unique, 3).items())
-  return found
-
-
-def mapped_and_batched():
-  batches = _numbers().apply(
-    data.map_and_batch(lambda n: (n, n * n), 5, drop_remainder=True)
-  )
-  return _all(batches, 2)
-
-
-def chosen():
-  choice = tf.data.Dataset.from_tensor_slices(np.array([0, 1, 1, 0]))
-  parts = [_numbers(), _numbers().map(lambda n: n + 100)]
-  return _all(data.choose_from_datasets(parts, choice), 4)
-
-
 def others():
   found = _all(_numbers(4).apply(data.enumerate_dataset(3)), 2)
   batches = _numbers().batch(4).apply(data.unbatch())
@@ -166,18 +107,3 @@ def features():
     num_epochs=1,
   )
   return {"x": batch["x"], "names": " ".join(batch)}
-
-
-def csv():
-  handle, path = tempfile.mkstemp()
-  with os.fdopen(handle, "w") as file:
-    file.write("a,b,c\n1,2.5,x\n3,4.5,y\n5,6.5,z\n")
-  dataset = data.make_csv_dataset(
-    path, 2, shuffle=False, label_name="c", num_epochs=1
-  )
-  found = _all(dataset, 1)
-  plain = data.CsvDataset(
-    path, [0, 0.5, ""], header=True, select_cols=[0, 1, 2]
-  )
-  found.update(("p" + k, v) for k, v in _all(plain, 2).items())
-  return found

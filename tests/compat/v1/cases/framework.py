@@ -1,6 +1,5 @@
 """tf.contrib.framework, tf.contrib.feature_column and tf.contrib.slim."""
 
-import collections
 import os
 import tempfile
 
@@ -72,43 +71,6 @@ def variables():
   }
 
 
-def devices():
-  chooser = framework.VariableDeviceChooser(num_tasks=2)
-  one = framework.VariableDeviceChooser(device_type="GPU", device_index=1)
-  op = tf.no_op()
-  return {
-    "found": np.array([chooser(op), chooser(op), chooser(op), one(op)], "S")
-  }
-
-
-def scopes_of_arguments():
-  @framework.add_arg_scope
-  def f(a, b=1, c=2):
-    return [a, b, c]
-
-  @framework.add_arg_scope
-  def g(b=0):
-    return b
-
-  with framework.arg_scope([f, g], b=5) as outer:
-    inside = f(0)
-    with framework.arg_scope([f], c=7):
-      nested = [*f(0), g()]
-    again = f(0, c=9)
-  with framework.arg_scope(outer):
-    later = f(1)
-  return {
-    "inside": inside,
-    "nested": nested,
-    "again": again,
-    "later": later,
-    "outside": f(0),
-    "has": [framework.has_arg_scope(f), framework.has_arg_scope(max)],
-    "of_f": np.array(framework.arg_scoped_arguments(f), "S"),
-    "current": len(framework.current_arg_scope()),
-  }
-
-
 def checked_shapes():
   x = tf.placeholder_with_default(_X, [None, 3])
   y = tf.constant(_X)
@@ -176,22 +138,6 @@ def graphs_and_conditions():
     "order": framework.argsort(x),
     "is_tensor": [framework.is_tensor(x), framework.is_tensor(3)],
     "same_graph": framework.get_graph_from_inputs([x]) is x.graph,
-  }
-
-
-def structures():
-  nest = framework.nest
-  pair = collections.namedtuple("pair", ["a", "b"])
-  deep = {"y": [1, (2, 3)], "x": pair(4, [])}
-  return {
-    "flat": nest.flatten(deep),
-    "is": [nest.is_sequence(deep), nest.is_sequence("a"), nest.is_sequence([])],
-    "mapped": nest.flatten(nest.map_structure(lambda x: x + 1, deep)),
-    "packed": nest.flatten(nest.pack_sequence_as(deep, [5, 6, 7, 8])),
-    "up_to": str(nest.flatten_up_to({"y": 0, "x": 0}, deep)),
-    "paths": np.array(
-      [path for path, _ in nest.flatten_with_joined_string_paths(deep)], "S"
-    ),
   }
 
 
@@ -327,33 +273,6 @@ def sequences():
   }
 
 
-def slim_losses_and_training():
-  x = tf.placeholder_with_default(_X, [4, 3])
-  with slim.arg_scope(
-    [slim.fully_connected], weights_regularizer=slim.l2_regularizer(0.1)
-  ):
-    net = slim.fully_connected(x, 5, normalizer_fn=slim.batch_norm)
-    logits = slim.fully_connected(net, 2, activation_fn=None, scope="logits")
-  slim.losses.softmax_cross_entropy(
-    logits, slim.one_hot_encoding([0, 1, 1, 0], 2)
-  )
-  slim.losses.mean_squared_error(logits, tf.zeros([4, 2]), weights=0.5)
-  total = slim.losses.get_total_loss()
-  train_op = slim.learning.create_train_op(
-    total,
-    tf.train.MomentumOptimizer(0.1, 0.9),
-    clip_gradient_norm=1.0,
-    summarize_gradients=True,
-    gradient_multipliers={"logits/weights": 2.0},
-  )
-  return {
-    "loss": total,
-    "losses": _names(slim.losses.get_losses()),
-    "updates": _names(tf.get_collection(tf.GraphKeys.UPDATE_OPS)),
-    "summaries": _names(tf.get_collection(tf.GraphKeys.SUMMARIES)),
-  }, train_op
-
-
 def _net(build, **kwargs):
   images = tf.placeholder_with_default(
     _IMAGES.astype(np.float32), [None, 8, 8, 3]
@@ -380,74 +299,6 @@ def resnet_v1():
       include_root_block=False,
       scope="tiny",
     )
-
-
-def resnet_v2():
-  unit = nets.resnet_v2.resnet_v2_block
-  with slim.arg_scope(nets.resnet_v2.resnet_arg_scope()):
-    return _net(
-      nets.resnet_v2.resnet_v2,
-      blocks=[unit("block1", 2, 1, 2)],
-      num_classes=2,
-      is_training=False,
-      include_root_block=False,
-      output_stride=2,
-      scope="tiny",
-    )
-
-
-def decoded_examples():
-  example = tf.train.Example()
-  example.features.feature["label"].int64_list.value.append(3)
-  example.features.feature["sizes"].float_list.value.extend([0.5, 0.25])
-  for name, value in zip(("ymin", "xmin", "ymax", "xmax"), range(4)):
-    key = "box/" + name
-    example.features.feature[key].float_list.value.extend([value, value + 4.0])
-  decoder = slim.tfexample_decoder.TFExampleDecoder(
-    {
-      "label": tf.FixedLenFeature([], tf.int64),
-      "sizes": tf.VarLenFeature(tf.float32),
-      "box/ymin": tf.VarLenFeature(tf.float32),
-      "box/xmin": tf.VarLenFeature(tf.float32),
-      "box/ymax": tf.VarLenFeature(tf.float32),
-      "box/xmax": tf.VarLenFeature(tf.float32),
-    },
-    {
-      "label": slim.tfexample_decoder.Tensor("label"),
-      "sizes": slim.tfexample_decoder.Tensor("sizes", default_value=0.0),
-      "boxes": slim.tfexample_decoder.BoundingBox(prefix="box/"),
-    },
-  )
-  names = sorted(decoder.list_items())
-  serialized = tf.constant(example.SerializeToString())
-  return dict(zip(names, decoder.decode(serialized, names)))
-
-
-def data_provider():
-  folder = tempfile.mkdtemp()
-  path = os.path.join(folder, "examples")
-  with tf.python_io.TFRecordWriter(path) as writer:
-    for label in range(3):
-      example = tf.train.Example()
-      example.features.feature["label"].int64_list.value.append(label)
-      writer.write(example.SerializeToString())
-  dataset = slim.dataset.Dataset(
-    path,
-    tf.TFRecordReader,
-    slim.tfexample_decoder.TFExampleDecoder(
-      {"label": tf.FixedLenFeature([], tf.int64)},
-      {"label": slim.tfexample_decoder.Tensor("label")},
-    ),
-    3,
-    {"label": "a number"},
-  )
-  provider = slim.dataset_data_provider.DatasetDataProvider(
-    dataset, shuffle=False, num_epochs=1
-  )
-  (label,) = provider.get(["label"])
-  batch = tf.train.batch([label], 3)
-  queue = slim.prefetch_queue.prefetch_queue([batch * 2])
-  return {"batch": queue.dequeue(), "samples": provider.num_samples()}
 
 
 def summaries():

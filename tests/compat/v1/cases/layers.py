@@ -8,7 +8,7 @@ from tensorflow.contrib.framework import arg_scope
 _RANDOM = np.random.RandomState(7)
 _ROWS = _RANDOM.normal(size=(6, 4)).astype(np.float32)
 _IMAGES = _RANDOM.normal(size=(2, 4, 3, 4)).astype(np.float32)
-_VIDEO = _RANDOM.normal(size=(1, 3, 4, 2, 2)).astype(np.float32)
+_RANDOM.normal(size=(1, 3, 4, 2, 2))  # Drawn when 1.15.5 ran.
 _SERIES = _RANDOM.normal(size=(2, 5, 4)).astype(np.float32)
 
 
@@ -50,51 +50,6 @@ def convolutions_2d():
     "valid_transposed": layers.convolution2d_transpose(
       x, 2, 2, stride=[2, 1], padding="VALID", activation_fn=None
     ),
-  }
-
-
-def convolutions_1d_and_3d():
-  return {
-    "series": layers.conv1d(_fed(_SERIES), 3, 2, data_format="NWC"),
-    "series_rate": layers.convolution1d(_fed(_SERIES), 2, 3, rate=2),
-    "any": layers.convolution(_fed(_IMAGES), 2, 3),
-    "video": layers.conv3d(_fed(_VIDEO), 2, [2, 3, 3]),
-    "transposed": layers.conv3d_transpose(_fed(_VIDEO), 2, 2, stride=2),
-  }
-
-
-def separable_convolutions():
-  x = _fed(_IMAGES)
-  deep = layers.separable_conv2d(
-    x,
-    3,
-    [3, 3],
-    2,
-    weights_regularizer=layers.l2_regularizer(0.1),
-    biases_regularizer=layers.l1_regularizer(0.2),
-  )
-  results = {
-    "deep": deep,
-    "depthwise": layers.separable_conv2d(x, None, 3, stride=2),
-    "rate": layers.separable_convolution2d(x, 2, 3, rate=2, scope="rate"),
-    "pointwise": layers.separable_conv2d(
-      x, 2, 3, pointwise_initializer=tf.ones_initializer()
-    ),
-    "normal": layers.separable_conv2d(x, 2, 3, normalizer_fn=layers.batch_norm),
-    "loss": tf.losses.get_regularization_loss(),
-  }
-  results.update(_collected())
-  return results
-
-
-def pools():
-  x = _fed(_IMAGES)
-  return {
-    "max": layers.max_pool2d(x, 2),
-    "mean": layers.avg_pool2d(x, [3, 2], stride=1, padding="SAME"),
-    "max_video": layers.max_pool3d(_fed(_VIDEO), 2),
-    "mean_video": layers.avg_pool3d(_fed(_VIDEO), 2, stride=1),
-    "flat": layers.flatten(layers.conv2d(x, 2, 1)),
   }
 
 
@@ -143,88 +98,6 @@ def legacy_layers():
     ),
   }
   return results
-
-
-def scopes_of_arguments():
-  x = _fed(_IMAGES)
-  with arg_scope(
-    [layers.conv2d, layers.fully_connected],
-    weights_initializer=layers.variance_scaling_initializer(),
-    weights_regularizer=layers.l2_regularizer(5e-4),
-    outputs_collections="outputs",
-  ):
-    with arg_scope([layers.conv2d], stride=2, normalizer_fn=layers.batch_norm):
-      net = layers.repeat(x, 2, layers.conv2d, 3, [3, 3], scope="block")
-    net = layers.stack(layers.flatten(net), layers.fully_connected, [5, 2])
-  results = {"net": net}
-  results.update(_collected())
-  return results
-
-
-def _batch_norm(**kwargs):
-  x = _fed(3 + 2 * _IMAGES)
-  with tf.variable_scope("net"):
-    trained = layers.batch_norm(x, scope="bn", **kwargs)
-    kept = layers.batch_norm(
-      x, scope="bn", reuse=True, **dict(kwargs, is_training=False)
-    )
-  updates = tf.get_collection(tf.GraphKeys.UPDATE_OPS)
-  if not updates:
-    updates = [trained]
-  results = {"trained": trained, "kept": kept}
-  results.update(_collected())
-  return results, tf.group(*updates)
-
-
-def batch_norm():
-  return _batch_norm(decay=0.9)
-
-
-def batch_norm_scaled():
-  return _batch_norm(
-    decay=0.8, scale=True, center=False, epsilon=0.1, activation_fn=tf.nn.relu
-  )
-
-
-def batch_norm_not_fused():
-  return _batch_norm(fused=False, decay=0.9, scale=True)
-
-
-def batch_norm_fused():
-  return _batch_norm(fused=True, decay=0.9, scale=True)
-
-
-def batch_norm_updates_in_place():
-  results, train_op = _batch_norm(decay=0.9, updates_collections=None)
-  del results["kept"]  # The updates run with it, before or after.
-  return results, train_op
-
-
-def batch_norm_zero_debias():
-  return _batch_norm(decay=0.9, zero_debias_moving_mean=True)
-
-
-def batch_norm_renorm():
-  return _batch_norm(
-    decay=0.9,
-    renorm=True,
-    renorm_decay=0.8,
-    renorm_clipping={"rmin": 0.5, "rmax": 2.0, "dmax": 1.0},
-  )
-
-
-def batch_norm_weights():
-  weights = tf.constant([1.0, 3.0])
-  return _batch_norm(decay=0.9, batch_weights=weights)
-
-
-def batch_norm_adjusted():
-  return _batch_norm(
-    adjustment=lambda shape: (
-      tf.fill([1, 1, 1, shape[-1]], 0.9),
-      tf.fill([1, 1, 1, shape[-1]], 0.1),
-    )
-  )
 
 
 def batch_norm_of_rows():
@@ -463,18 +336,6 @@ def _optimize(**kwargs):
     "loss": loss,
     "summaries": np.array([one.op.name for one in found], "S"),
   }, train
-
-
-def optimize_by_name():
-  return _optimize()
-
-
-def optimize_by_momentum():
-  return _optimize(optimizer="Momentum", clip_gradients=0.1)
-
-
-def optimize_by_rmsprop():
-  return _optimize(optimizer="RMSProp", increment_global_step=False)
 
 
 def optimize_by_class_with_decay():

@@ -53,13 +53,6 @@ def _projection(size=6):
   )
 
 
-def rnn_decoder():
-  cell = _lstm()
-  return _found(
-    *tf.contrib.legacy_seq2seq.rnn_decoder(_given(_STEPS), _state(cell), cell)
-  )
-
-
 def rnn_decoder_loop():
   cell = tf.nn.rnn_cell.GRUCell(4)
   outputs, state = tf.contrib.legacy_seq2seq.rnn_decoder(
@@ -85,30 +78,6 @@ def tied():
   return _found(
     *tf.contrib.legacy_seq2seq.tied_rnn_seq2seq(
       _given(_STEPS), _given(_STEPS[:2]), _lstm()
-    )
-  )
-
-
-def embedding_rnn_decoder():
-  cell = _lstm()
-  return _found(
-    *tf.contrib.legacy_seq2seq.embedding_rnn_decoder(
-      _given(_OTHERS),
-      _state(cell),
-      cell,
-      num_symbols=5,
-      embedding_size=3,
-      output_projection=_projection(),
-      feed_previous=True,
-      update_embedding_for_previous=False,
-    )
-  )
-
-
-def embedding_rnn():
-  return _found(
-    *tf.contrib.legacy_seq2seq.embedding_rnn_seq2seq(
-      _given(_WORDS), _given(_OTHERS), _lstm(), 7, 5, 3
     )
   )
 
@@ -147,28 +116,6 @@ def embedding_rnn_chosen():
   return found
 
 
-def embedding_tied():
-  return _found(
-    *tf.contrib.legacy_seq2seq.embedding_tied_rnn_seq2seq(
-      _given(_WORDS), _given(_WORDS[::-1]), _lstm(), 7, 4
-    )
-  )
-
-
-def embedding_tied_fed():
-  return _found(
-    *tf.contrib.legacy_seq2seq.embedding_tied_rnn_seq2seq(
-      _given(_WORDS),
-      _given(_WORDS[::-1]),
-      _lstm(),
-      7,
-      4,
-      num_decoder_symbols=5,
-      feed_previous=True,
-    )
-  )
-
-
 def embedding_tied_chosen():
   return _found(
     *tf.contrib.legacy_seq2seq.embedding_tied_rnn_seq2seq(
@@ -191,48 +138,6 @@ def attention_decoder():
   return _found(
     *tf.contrib.legacy_seq2seq.attention_decoder(
       _given(_STEPS), _state(cell), _memory(), cell
-    )
-  )
-
-
-def attention_decoder_of_two_heads():
-  cell = tf.nn.rnn_cell.GRUCell(4)
-  return _found(
-    *tf.contrib.legacy_seq2seq.attention_decoder(
-      _given(_STEPS),
-      _state(cell) + 0.5,
-      _memory(),
-      cell,
-      output_size=4,
-      num_heads=2,
-      loop_function=lambda output, step: output / step,
-      initial_state_attention=True,
-      scope="own",
-    )
-  )
-
-
-def embedding_attention_decoder():
-  cell = _lstm()
-  return _found(
-    *tf.contrib.legacy_seq2seq.embedding_attention_decoder(
-      _given(_OTHERS),
-      _state(cell),
-      _memory(),
-      cell,
-      num_symbols=5,
-      embedding_size=3,
-      output_projection=_projection(),
-      feed_previous=True,
-      initial_state_attention=True,
-    )
-  )
-
-
-def embedding_attention():
-  return _found(
-    *tf.contrib.legacy_seq2seq.embedding_attention_seq2seq(
-      _given(_WORDS), _given(_OTHERS), _lstm(), 7, 5, 3, num_heads=2
     )
   )
 
@@ -332,14 +237,3 @@ def buckets():
   }
   found["steps"] = [len(one) for one in outputs]
   return found
-
-
-def training():
-  seq2seq = tf.contrib.legacy_seq2seq
-  outputs, _ = seq2seq.embedding_attention_seq2seq(
-    _given(_WORDS), _given(_OTHERS), _lstm(), 7, 5, 3
-  )
-  loss = seq2seq.sequence_loss(
-    outputs, _given(_OTHERS[1:] + _OTHERS[:1]), _given(_WEIGHTS)
-  )
-  return {"loss": loss}, tf.train.GradientDescentOptimizer(0.5).minimize(loss)

@@ -6,13 +6,12 @@ from tensorflow.contrib import metrics
 
 _RANDOM = np.random.RandomState(3)
 _SCORES = _RANDOM.uniform(size=(3, 8)).astype(np.float32)
-_OTHERS = _RANDOM.normal(size=(3, 8)).astype(np.float32)
+_RANDOM.normal(size=(3, 8))  # Drawn when 1.15.5 ran.
 _LABELS = _RANDOM.randint(2, size=(3, 8)).astype(np.int64)
 _WEIGHTS = _RANDOM.randint(3, size=(3, 8)).astype(np.float32)
 _CLASSES = _RANDOM.randint(4, size=(3, 8)).astype(np.int64)
 _OTHER_CLASSES = _RANDOM.randint(4, size=(3, 8)).astype(np.int64)
 _LOGITS = _RANDOM.normal(size=(3, 8, 4)).astype(np.float32)
-_VECTORS = _RANDOM.normal(size=(3, 8, 4)).astype(np.float32)
 
 
 def _streams(*arrays):
@@ -59,24 +58,6 @@ def confusion():
   return _run(step, found)
 
 
-def confusion_at_thresholds():
-  (scores, labels, weights), step = _streams(_SCORES, _LABELS, _WEIGHTS)
-  found = {}
-  for name in (
-    "streaming_true_positives_at_thresholds",
-    "streaming_true_negatives_at_thresholds",
-    "streaming_false_positives_at_thresholds",
-    "streaming_false_negatives_at_thresholds",
-    "streaming_false_positive_rate_at_thresholds",
-    "streaming_false_negative_rate_at_thresholds",
-    "streaming_precision_at_thresholds",
-    "streaming_recall_at_thresholds",
-  ):
-    metric = getattr(metrics, name)
-    found[name] = metric(scores, tf.cast(labels, tf.bool), [0.3, 0.6], weights)
-  return _run(step, found)
-
-
 def areas_and_operating_points():
   (scores, labels, weights), step = _streams(_SCORES, _LABELS, _WEIGHTS)
   truth = tf.cast(labels, tf.bool)
@@ -100,84 +81,11 @@ def areas_and_operating_points():
   )
 
 
-def areas_with_bounds():
-  (scores, labels), step = _streams(_SCORES, _LABELS)
-  truth = tf.cast(labels, tf.bool)
-  bounds = metrics.auc_with_confidence_intervals(truth, scores)
-  dynamic = metrics.streaming_dynamic_auc(truth, scores, curve="PR")
-  counts, update = metrics.precision_recall_at_equal_thresholds(
-    truth, scores, num_thresholds=5
-  )
-  results, train_op = _run(step, {"pr": dynamic})
-  with tf.control_dependencies([bounds[1], update]):
-    train_op = tf.group(train_op, tf.no_op())
-  for i, one in enumerate(counts):
-    results["counts_%d" % i] = one
-  for i, one in enumerate(bounds[0]):
-    results["bounds_%d" % i] = one
-  return results, train_op
-
-
 def auc_by_histogram():
   labels = tf.placeholder_with_default(_LABELS.astype(bool).ravel(), [24])
   scores = tf.placeholder_with_default(_SCORES.ravel(), [24])
   value, update = metrics.auc_using_histogram(labels, scores, [0.0, 1.0], 10)
   return {"auc": value}, update
-
-
-def errors():
-  (found, wanted, weights), step = _streams(_SCORES, _OTHERS, _WEIGHTS)
-  return _run(
-    step,
-    {
-      "absolute": metrics.streaming_mean_absolute_error(found, wanted),
-      "squared": metrics.streaming_mean_squared_error(found, wanted, weights),
-      "root": metrics.streaming_root_mean_squared_error(found, wanted, weights),
-      "relative": metrics.streaming_mean_relative_error(
-        found, wanted, tf.abs(wanted) + 1.0, weights
-      ),
-      "covariance": metrics.streaming_covariance(found, wanted),
-      "covariance_weighted": metrics.streaming_covariance(
-        found, wanted, weights, name="named"
-      ),
-      "correlation": metrics.streaming_pearson_correlation(
-        found, wanted, weights
-      ),
-    },
-  )
-
-
-def means():
-  (scores, weights, labels), step = _streams(_SCORES, _WEIGHTS, _LABELS)
-  return _run(
-    step,
-    {
-      "mean": metrics.streaming_mean(scores, weights),
-      "tensor": metrics.streaming_mean_tensor(scores, weights),
-      "less": metrics.streaming_percentage_less(scores, 0.5, weights),
-      "count": metrics.count(scores),
-      "count_weighted": metrics.count(scores, weights, name="named"),
-      "concat": metrics.streaming_concat(scores),
-      "concat_of_most": metrics.streaming_concat(scores, max_size=10),
-      "accuracy": metrics.streaming_accuracy(labels, tf.ones_like(labels)),
-    },
-  )
-
-
-def cosine():
-  (found, wanted, weights), step = _streams(
-    _LOGITS, _VECTORS, _WEIGHTS[..., np.newaxis]
-  )
-  found, wanted = tf.nn.l2_normalize(found, 1), tf.nn.l2_normalize(wanted, 1)
-  return _run(
-    step,
-    {
-      "cosine": metrics.streaming_mean_cosine_distance(found, wanted, 1),
-      "weighted": metrics.streaming_mean_cosine_distance(
-        found, wanted, 1, weights, name="named"
-      ),
-    },
-  )
 
 
 def classes():

@@ -33,26 +33,14 @@ def _dynamic(cell, **arguments):
   return _named(*tf.nn.dynamic_rnn(cell, _inputs(), **arguments))
 
 
-def basic_rnn():
-  return _dynamic(tf.nn.rnn_cell.BasicRNNCell(3))
-
-
 def basic_rnn_named():
   cell = tf.nn.rnn_cell.BasicRNNCell(3, tf.nn.relu, name="plain")
   return _dynamic(cell, sequence_length=_LENGTHS)
 
 
-def basic_lstm():
-  return _dynamic(tf.nn.rnn_cell.BasicLSTMCell(3), sequence_length=_LENGTHS)
-
-
 def basic_lstm_concatenated_state():
   cell = tf.nn.rnn_cell.BasicLSTMCell(3, 0.5, state_is_tuple=False)
   return _dynamic(cell, sequence_length=_LENGTHS)
-
-
-def lstm():
-  return _dynamic(tf.nn.rnn_cell.LSTMCell(3))
 
 
 def lstm_all_arguments():
@@ -69,41 +57,13 @@ def lstm_all_arguments():
   return _dynamic(cell, sequence_length=_LENGTHS)
 
 
-def lstm_shards():
-  cell = tf.nn.rnn_cell.LSTMCell(
-    4, num_proj=2, num_unit_shards=2, num_proj_shards=2, state_is_tuple=False
-  )
-  return _dynamic(cell)
-
-
 def gru():
   return _dynamic(tf.nn.rnn_cell.GRUCell(3), sequence_length=_LENGTHS)
-
-
-def gru_initializers():
-  cell = tf.nn.rnn_cell.GRUCell(
-    3,
-    kernel_initializer=tf.truncated_normal_initializer(stddev=0.3),
-    bias_initializer=tf.random_normal_initializer(),
-  )
-  return _dynamic(cell)
-
-
-def double_precision():
-  cell = tf.nn.rnn_cell.LSTMCell(3)
-  return _named(*tf.nn.dynamic_rnn(cell, _inputs(np.float64), dtype=tf.float64))
 
 
 def stack():
   cells = [tf.nn.rnn_cell.BasicLSTMCell(3), tf.nn.rnn_cell.GRUCell(2)]
   return _dynamic(tf.nn.rnn_cell.MultiRNNCell(cells), sequence_length=_LENGTHS)
-
-
-def stack_concatenated_state():
-  cells = [
-    tf.nn.rnn_cell.BasicLSTMCell(3, state_is_tuple=False) for _ in range(2)
-  ]
-  return _dynamic(tf.nn.rnn_cell.MultiRNNCell(cells, state_is_tuple=False))
 
 
 def residual_and_device():
@@ -126,33 +86,6 @@ def dropout():
   return _dynamic(cell, parallel_iterations=1)
 
 
-def dropout_variational():
-  cell = tf.nn.rnn_cell.DropoutWrapper(
-    tf.nn.rnn_cell.GRUCell(3),
-    output_keep_prob=tf.placeholder_with_default(np.float32(0.7), []),
-    variational_recurrent=True,
-    input_size=_SIZE,
-    dtype=tf.float32,
-    seed=5,
-  )
-  return _dynamic(cell)
-
-
-def time_major_in_a_scope():
-  with tf.variable_scope("model", initializer=tf.ones_initializer()):
-    return _named(
-      *tf.nn.dynamic_rnn(
-        tf.nn.rnn_cell.GRUCell(3),
-        tf.transpose(_inputs(), [1, 0, 2]),
-        _LENGTHS,
-        dtype=tf.float32,
-        time_major=True,
-        scope="decoder",
-        swap_memory=True,
-      )
-    )
-
-
 def initial_state_and_reuse():
   cell = tf.nn.rnn_cell.LSTMCell(3)
   with tf.variable_scope("a"):
@@ -160,17 +93,6 @@ def initial_state_and_reuse():
   with tf.variable_scope("a", reuse=True):
     again = tf.nn.rnn_cell.LSTMCell(3)
     return _named(*tf.nn.dynamic_rnn(again, _inputs() * 2, initial_state=state))
-
-
-def two_layers_by_scope():
-  outputs, _ = tf.nn.dynamic_rnn(
-    tf.nn.rnn_cell.GRUCell(3), _inputs(), dtype=tf.float32, scope="one"
-  )
-  return _named(
-    *tf.nn.dynamic_rnn(
-      tf.nn.rnn_cell.GRUCell(3), outputs, dtype=tf.float32, scope="two"
-    )
-  )
 
 
 def bidirectional():
@@ -184,13 +106,6 @@ def bidirectional():
   return _named(tf.concat(outputs, 2), states)
 
 
-def static():
-  outputs, state = tf.nn.static_rnn(
-    tf.nn.rnn_cell.BasicLSTMCell(3), _steps(), dtype=tf.float32
-  )
-  return _named(tf.stack(outputs), state)
-
-
 def static_lengths():
   outputs, state = tf.nn.static_rnn(
     tf.nn.rnn_cell.GRUCell(3),
@@ -200,74 +115,6 @@ def static_lengths():
     scope="unrolled",
   )
   return _named(tf.stack(outputs), state)
-
-
-def static_bidirectional():
-  outputs, forward, backward = tf.nn.static_bidirectional_rnn(
-    tf.nn.rnn_cell.GRUCell(3),
-    tf.nn.rnn_cell.GRUCell(3),
-    _steps(),
-    dtype=tf.float32,
-    sequence_length=_LENGTHS,
-  )
-  return _named(tf.stack(outputs), (forward, backward))
-
-
-class _Saver(object):
-  def __init__(self, state):
-    self._state = state
-    self.saved = {}
-
-  def state(self, name):
-    return self._state
-
-  def save_state(self, name, value):
-    self.saved[name] = value
-    return tf.no_op()
-
-
-def static_state_saving():
-  saver = _Saver(tf.placeholder_with_default(np.ones((3, 3), "f"), [3, 3]))
-  outputs, state = tf.nn.static_state_saving_rnn(
-    tf.nn.rnn_cell.GRUCell(3), _steps(), saver, "memory"
-  )
-  return _named(tf.stack(outputs), (state, saver.saved["memory"]))
-
-
-def raw():
-  cell = tf.nn.rnn_cell.LSTMCell(3)
-  inputs = tf.TensorArray(tf.float32, _TIME).unstack(
-    tf.transpose(_inputs(), [1, 0, 2])
-  )
-
-  def step(time, output, state, unused_loop_state):
-    following = cell.zero_state(_BATCH, tf.float32) if output is None else state
-    finished = time >= _LENGTHS
-    return (
-      finished,
-      tf.cond(
-        tf.reduce_all(finished),
-        lambda: tf.zeros([_BATCH, _SIZE]),
-        lambda: inputs.read(time),
-      ),
-      following,
-      output,
-      None,
-    )
-
-  outputs, state, _ = tf.nn.raw_rnn(cell, step)
-  return _named(outputs.stack(), state)
-
-
-def one_step_and_another():
-  cell = tf.nn.rnn_cell.LSTMCell(3)
-  state = cell.zero_state(_BATCH, tf.float32)
-  steps = _steps()
-  with tf.variable_scope("step") as scope:
-    _, state = cell(steps[0], state)
-    scope.reuse_variables()
-    output, state = cell(steps[1], state)
-  return _named(output, state)
 
 
 class _Own(tf.nn.rnn_cell.RNNCell):

@@ -63,10 +63,6 @@ class _MomentumW(_Ordered, opt.MomentumWOptimizer):
   pass
 
 
-def adam_w():
-  return _train(_AdamW(0.01, 0.1))
-
-
 def adam_w_by_position():
   return _train(_AdamW(0.01, 0.1, 0.8, 0.9, 1e-3, True, "Other"))
 
@@ -103,20 +99,6 @@ def extended_with_weight_decay():
   return _train(AdagradW(weight_decay=0.01, learning_rate=0.1))
 
 
-def own_weight_decay():
-  class RMSPropW(
-    _Ordered, opt.DecoupledWeightDecayExtension, tf.train.RMSPropOptimizer
-  ):
-    def __init__(self, weight_decay, *args, **kwargs):
-      super(RMSPropW, self).__init__(weight_decay, *args, **kwargs)
-
-  return _train(RMSPropW(0.02, learning_rate=0.01))
-
-
-def lazy_adam():
-  return _train(opt.LazyAdamOptimizer(0.1))
-
-
 def lazy_adam_otherwise():
   return _train(
     opt.LazyAdamOptimizer(
@@ -135,16 +117,8 @@ def lazy_adam_gs():
   return _train(opt.LazyAdamGSOptimizer(step, 0.1, beta1=0.5, name="LazyGS"))
 
 
-def nadam():
-  return _train(opt.NadamOptimizer(0.1))
-
-
 def nadam_otherwise():
   return _train(opt.NadamOptimizer(0.1, 0.5, 0.7, 0.01, name="Nadam"))
-
-
-def ada_max():
-  return _train(opt.AdaMaxOptimizer(0.1))
 
 
 def ada_max_otherwise():
@@ -166,14 +140,6 @@ def reg_adagrad():
     with tf.control_dependencies([optimizer.minimize(penalty)]):
       train_op = tf.no_op()
   return dict(_slots(optimizer), loss=loss), train_op
-
-
-def add_sign():
-  return _train_dense(opt.AddSignOptimizer(0.1))
-
-
-def power_sign():
-  return _train_dense(opt.PowerSignOptimizer(0.1))
 
 
 def _train_dense(optimizer, use_resource=True, step=True):
@@ -215,10 +181,6 @@ def lars_otherwise():
   )
 
 
-def ggt():
-  return _train_dense(opt.GGTOptimizer(0.1, window=2, svd_eps=0.1))
-
-
 def ggt_of_large_values_only():
   return _train_dense(
     opt.GGTOptimizer(0.01, 0.5, False, "Other", 5, 2.0, 0.2, 0.1)
@@ -227,14 +189,6 @@ def ggt_of_large_values_only():
 
 def moving_average():
   optimizer = opt.MovingAverageOptimizer(tf.train.AdamOptimizer(0.1), 0.5)
-  return _train_average(optimizer)
-
-
-def moving_average_otherwise():
-  step = tf.train.get_or_create_global_step()
-  optimizer = opt.MovingAverageOptimizer(
-    tf.train.MomentumOptimizer(0.1, 0.9), average_decay=0.9, num_updates=step
-  )
   return _train_average(optimizer)
 
 
@@ -274,17 +228,6 @@ def multitask():
   with tf.control_dependencies([optimizer.apply_gradients(pairs, step)]):
     train_op = mask.assign(1.0 - mask)
   return {"first": losses[0], "second": losses[1], "norm": norm}, train_op.op
-
-
-def clipped_by_global_norm():
-  loss = _loss()
-  optimizer = tf.train.GradientDescentOptimizer(0.1)
-  pairs = optimizer.compute_gradients(
-    loss, [v for v in tf.trainable_variables() if "dense" in v.name]
-  )
-  clipped, norm = opt.clip_gradients_by_global_norm(pairs)
-  again, _ = opt.clip_gradients_by_global_norm(clipped, 0.1)
-  return {"loss": loss, "norm": norm}, optimizer.apply_gradients(again)
 
 
 def variable_clipping():
@@ -348,15 +291,6 @@ def power_sign_decayed():
   from tensorflow.contrib.opt.python.training import sign_decay
 
   decay = sign_decay.get_cosine_decay_fn(4, num_periods=1.5, zero_after=0.7)
-  return _train_dense(
-    opt.PowerSignOptimizer(0.1, 3.0, 0.5, sign_decay_fn=decay)
-  )
-
-
-def power_sign_restarted():
-  from tensorflow.contrib.opt.python.training import sign_decay
-
-  decay = sign_decay.get_restart_decay_fn(4, num_periods=2)
   return _train_dense(
     opt.PowerSignOptimizer(0.1, 3.0, 0.5, sign_decay_fn=decay)
   )

@@ -67,19 +67,6 @@ def coupled_arguments():
   return _looped(cell)
 
 
-def coupled_twice():
-  cell = _rnn.CoupledInputForgetGateLSTMCell(3, use_peepholes=True)
-  with tf.variable_scope("model"):
-    _looped(cell)
-  with tf.variable_scope("model", reuse=True):
-    again = _rnn.CoupledInputForgetGateLSTMCell(3, use_peepholes=True)
-    return _looped(again)
-
-
-def layer_norm():
-  return _looped(_rnn.LayerNormBasicLSTMCell(3))
-
-
 def layer_norm_arguments():
   cell = _rnn.LayerNormBasicLSTMCell(
     3,
@@ -102,25 +89,6 @@ def layer_norm_dropout_fed():
 
 def layer_norm_without():
   return _looped(_rnn.LayerNormBasicLSTMCell(3, layer_norm=False))
-
-
-def layer_norm_stack():
-  cells = [_rnn.LayerNormBasicLSTMCell(size) for size in (3, 4)]
-  return _unrolled(_rnn.MultiRNNCell(cells), sequence_length=_LENGTHS)
-
-
-def layer_norm_reused():
-  with tf.variable_scope("model"):
-    _looped(_rnn.LayerNormBasicLSTMCell(3))
-  with tf.variable_scope("model"):
-    again = _rnn.LayerNormBasicLSTMCell(3, reuse=True)
-    with tf.variable_scope("rnn", reuse=True):
-      state = again.zero_state(_BATCH, tf.float32)
-      return _named(*again(tf.constant(_X[:, 0]), state))
-
-
-def layer_norm_double():
-  return _looped(_rnn.LayerNormBasicLSTMCell(3), dtype=tf.float64)
 
 
 def weight_norm():
@@ -170,33 +138,7 @@ def phased():
   return _named(outputs, state)
 
 
-def phased_arguments():
-  cell = _rnn.PhasedLSTMCell(
-    3,
-    use_peepholes=True,
-    leak=0.01,
-    ratio_on=0.4,
-    trainable_ratio_on=False,
-    period_init_min=2.0,
-    period_init_max=6.0,
-  )
-  state = cell.zero_state(_BATCH, tf.float32)
-  outputs = []
-  with tf.variable_scope("steps") as scope:
-    for at in range(_TIME):
-      times = tf.fill([_BATCH, 1], np.float64(1.5 * at))
-      step = tf.placeholder_with_default(_X[:, at], [_BATCH, _SIZE])
-      output, state = cell((times, step), state)
-      outputs.append(output)
-      scope.reuse_variables()
-  return _named(tf.stack(outputs), state)
-
-
 # Other gates.
-
-
-def ugrnn():
-  return _looped(_rnn.UGRNNCell(3))
 
 
 def ugrnn_arguments():
@@ -219,10 +161,6 @@ def intersection_projected():
   return _looped(cell)
 
 
-def sru():
-  return _looped(_rnn.SRUCell(3))
-
-
 def sru_arguments():
   cell = _rnn.SRUCell(4, tf.nn.relu, name="simple")
   return _looped(cell, _WIDE)
@@ -243,10 +181,6 @@ def minimal_arguments():
   return _looped(cell)
 
 
-def chaos_free():
-  return _looped(rnn_cell.CFNCell(3))
-
-
 def chaos_free_arguments():
   cell = rnn_cell.CFNCell(3, activation="relu", bias_initializer="zeros")
   return _looped(cell)
@@ -261,16 +195,8 @@ def nas_arguments():
   return _looped(cell)
 
 
-def independent():
-  return _looped(_rnn.IndRNNCell(3))
-
-
 def independent_arguments():
   return _looped(_rnn.IndRNNCell(3, tf.nn.relu, name="alone"))
-
-
-def independent_gru():
-  return _looped(_rnn.IndyGRUCell(3))
 
 
 def independent_gru_arguments():
@@ -281,10 +207,6 @@ def independent_gru_arguments():
     bias_initializer=tf.constant_initializer(0.2),
   )
   return _looped(cell)
-
-
-def independent_lstm():
-  return _looped(_rnn.IndyLSTMCell(3))
 
 
 def independent_lstm_arguments():
@@ -376,13 +298,6 @@ def time_and_one_frequency():
   return _unrolled(cell, _WIDE)
 
 
-def grid():
-  cell = _rnn.GridLSTMCell(
-    3, feature_size=2, frequency_skip=2, num_frequency_blocks=[2]
-  )
-  return _unrolled(cell, _WIDE)
-
-
 def grid_arguments():
   cell = _rnn.GridLSTMCell(
     3,
@@ -438,20 +353,6 @@ def grid_bidirectional():
   found = _unrolled(cell, _WIDE)
   found["fields"] = ",".join(cell.state_tuple_type._fields)
   return found
-
-
-def grid_bidirectional_blocks():
-  cell = _rnn.BidirectionalGridLSTMCell(
-    2,
-    use_peepholes=True,
-    share_time_frequency_weights=True,
-    feature_size=2,
-    frequency_skip=1,
-    num_frequency_blocks=[1, 2],
-    start_freqindex_list=[0, 1],
-    end_freqindex_list=[2, 4],
-  )
-  return _unrolled(cell, _WIDE)
 
 
 def turing_machine():
@@ -535,10 +436,6 @@ def input_projection_activation():
   return _looped(cell)
 
 
-def output_projection():
-  return _looped(_rnn.OutputProjectionWrapper(_rnn.GRUCell(3), 4))
-
-
 def output_projection_activation():
   cell = _rnn.OutputProjectionWrapper(_rnn.LSTMCell(3), 4, tf.nn.relu)
   return _looped(cell)
@@ -559,11 +456,6 @@ def highway_uncoupled():
 
 def compiled():
   cell = _rnn.CompiledWrapper(_rnn.LSTMCell(3))
-  return _unrolled(cell)
-
-
-def compiled_stateful():
-  cell = _rnn.CompiledWrapper(_rnn.GRUCell(3), compile_stateful=True)
   return _unrolled(cell)
 
 

@@ -31,10 +31,6 @@ def _looped(cell):
   )
 
 
-def lstm_block_cell():
-  return _looped(_rnn.LSTMBlockCell(3))
-
-
 def lstm_block_cell_arguments():
   cell = _rnn.LSTMBlockCell(
     3, forget_bias=0.5, cell_clip=0.3, use_peephole=True, name="peeping"
@@ -47,30 +43,8 @@ def lstm_block_cell_of_a_stack():
   return _looped(_rnn.MultiRNNCell(cells))
 
 
-def lstm_block_cell_reused():
-  state = (tf.placeholder_with_default(_C, _C.shape), tf.constant(_H))
-  step = tf.placeholder_with_default(_X[0], _X[0].shape)
-  with tf.variable_scope("one"):
-    _, state = _rnn.LSTMBlockCell(3)(step, state)
-  with tf.variable_scope("one"):
-    return _named(*_rnn.LSTMBlockCell(3, reuse=True)(step, state))
-
-
-def gru_block_cell():
-  return _looped(_rnn.GRUBlockCell(3))
-
-
 def gru_block_cell_by_cell_size():
   return _looped(_rnn.GRUBlockCell(cell_size=3, name="sized"))
-
-
-def gru_block_cell_v2():
-  return _looped(_rnn.GRUBlockCellV2(3))
-
-
-def fused():
-  outputs, state = _rnn.LSTMBlockFusedCell(3)(_inputs(), dtype=tf.float32)
-  return _named(outputs, state)
 
 
 def fused_lengths():
@@ -85,13 +59,6 @@ def fused_initial_state():
   return _named(*cell(_inputs(), state, sequence_length=_LENGTHS))
 
 
-def fused_twice_in_a_scope():
-  with tf.variable_scope("rnn"):
-    first, _ = _rnn.LSTMBlockFusedCell(3)(_inputs(), dtype=tf.float32)
-    outputs, state = _rnn.LSTMBlockFusedCell(2)(first, dtype=tf.float32)
-  return _named(outputs, state)
-
-
 def fused_called_twice():
   cell = _rnn.LSTMBlockFusedCell(3)
   _, state = cell(_inputs(), dtype=tf.float32)
@@ -101,22 +68,6 @@ def fused_called_twice():
   found["scope"] = cell.scope_name
   found["units"] = cell.num_units
   return found
-
-
-def fused_scope_and_reuse():
-  with tf.variable_scope("model"):
-    _rnn.LSTMBlockFusedCell(3)(_inputs(), dtype=tf.float32, scope="mine")
-  with tf.variable_scope("model", reuse=True):
-    return _named(
-      *_rnn.LSTMBlockFusedCell(3)(_inputs(), dtype=tf.float32, scope="mine")
-    )
-
-
-def fused_auto_reuse():
-  with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-    _rnn.LSTMBlockFusedCell(3)(_inputs(), dtype=tf.float32)
-  with tf.variable_scope("model", reuse=tf.AUTO_REUSE):
-    return _named(*_rnn.LSTMBlockFusedCell(3)(_inputs(), dtype=tf.float32))
 
 
 def fused_known_shape():
@@ -131,22 +82,6 @@ def fused_known_shape():
 def time_reversed():
   cell = _rnn.TimeReversedFusedRNN(_rnn.LSTMBlockFusedCell(3))
   return _named(*cell(_inputs(), dtype=tf.float32))
-
-
-def time_reversed_lengths():
-  cell = _rnn.TimeReversedFusedRNN(_rnn.LSTMBlockFusedCell(3))
-  return _named(
-    *cell(
-      _inputs(), dtype=tf.float32, sequence_length=_LENGTHS, scope="backward"
-    )
-  )
-
-
-def adaptor():
-  cell = _rnn.FusedRNNCellAdaptor(_rnn.GRUBlockCellV2(3))
-  return _named(
-    *cell(_inputs(shape=_X.shape), dtype=tf.float32, sequence_length=_LENGTHS)
-  )
 
 
 def adaptor_of_a_list():
@@ -184,18 +119,6 @@ def stacked_dynamic():
     sequence_length=_LENGTHS,
     time_major=True,
     scope="both",
-  )
-  return _named(outputs, (forward, backward))
-
-
-def stacked_dynamic_batch_major():
-  outputs, forward, backward = _rnn.stack_bidirectional_dynamic_rnn(
-    [_rnn.GRUCell(3)],
-    [_rnn.GRUCell(2)],
-    tf.transpose(_inputs(), [1, 0, 2]),
-    dtype=tf.float32,
-    parallel_iterations=2,
-    swap_memory=True,
   )
   return _named(outputs, (forward, backward))
 

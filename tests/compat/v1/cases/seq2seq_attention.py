@@ -41,10 +41,6 @@ def _queried(mechanism):
   }
 
 
-def bahdanau():
-  return _queried(tf.contrib.seq2seq.BahdanauAttention(6, _memory()))
-
-
 def bahdanau_normalized():
   return _queried(
     tf.contrib.seq2seq.BahdanauAttention(
@@ -64,12 +60,6 @@ def bahdanau_hardmax():
       score_mask_value=-5.0,
       name="attend",
     )
-  )
-
-
-def luong():
-  return _queried(
-    tf.contrib.seq2seq.LuongAttention(6, _memory(), _given(_LENGTHS))
   )
 
 
@@ -118,22 +108,12 @@ def bahdanau_monotonic_parallel():
   )
 
 
-def bahdanau_monotonic_recursive():
-  return _monotonic(tf.contrib.seq2seq.BahdanauMonotonicAttention, "recursive")
-
-
 def bahdanau_monotonic_noise():
   return _monotonic(
     tf.contrib.seq2seq.BahdanauMonotonicAttention,
     "parallel",
     sigmoid_noise=1.0,
     sigmoid_noise_seed=3,
-  )
-
-
-def luong_monotonic_parallel():
-  return _monotonic(
-    tf.contrib.seq2seq.LuongMonotonicAttention, "parallel", scale=True
   )
 
 
@@ -244,14 +224,6 @@ def wrapper_of_several():
       ),
     )
   )
-
-
-def wrapper_of_several_without_layers():
-  seq2seq = tf.contrib.seq2seq
-  one = seq2seq.LuongAttention(6, _memory())
-  two = seq2seq.LuongAttention(6, _memory(_OTHER), scale=True)
-  cell = tf.nn.rnn_cell.GRUCell(6)
-  return _steps(seq2seq.AttentionWrapper(cell, (one, two)))
 
 
 def wrapper_with_own_layer_and_state():

@@ -70,11 +70,6 @@ def _searched(cell, state, end=0, start=None, steps=6, layer=True, **kwargs):
   return found
 
 
-def lstm():
-  state = tf.nn.rnn_cell.LSTMStateTuple(_tiled(_STATE), _tiled(-_STATE))
-  return _searched(tf.nn.rnn_cell.LSTMCell(6), state)
-
-
 def known_batch():
   state = tf.contrib.seq2seq.tile_batch(tf.constant(_STATE), _BEAMS)
   found = _searched(tf.nn.rnn_cell.GRUCell(6), state, start=tf.constant(_START))
@@ -120,10 +115,6 @@ def _attention(history=False, several=False):
 
 def _tiled_lengths():
   return tf.contrib.seq2seq.tile_batch(_given(_LENGTHS), multiplier=_BEAMS)
-
-
-def attention():
-  return _searched(*_attention())
 
 
 def attention_with_history():

@@ -61,11 +61,6 @@ def _basic(helper, output_size=_WORDS, **kwargs):
   return _decoded(decoder, **kwargs)
 
 
-def training_helper():
-  helper = tf.contrib.seq2seq.TrainingHelper(_inputs(), _given(_LENGTHS))
-  return _basic(helper)
-
-
 def training_helper_imputed():
   helper = tf.contrib.seq2seq.TrainingHelper(_inputs(), _given(_LENGTHS))
   return _basic(helper, impute_finished=True, swap_memory=True)
@@ -163,18 +158,6 @@ def sample_hot():
 _ORDERED = {"parallel_iterations": 1}
 
 
-def scheduled_embedding():
-  helper = tf.contrib.seq2seq.ScheduledEmbeddingTrainingHelper(
-    _inputs(),
-    _given(_LENGTHS),
-    _embedding(),
-    sampling_probability=0.6,
-    seed=3,
-    scheduling_seed=4,
-  )
-  return _basic(helper, **_ORDERED)
-
-
 def scheduled_embedding_time_major():
   helper = tf.contrib.seq2seq.ScheduledEmbeddingTrainingHelper(
     _inputs(time_major=True),
@@ -184,20 +167,6 @@ def scheduled_embedding_time_major():
     time_major=True,
   )
   return _basic(helper, impute_finished=True, **_ORDERED)
-
-
-def scheduled_embedding_never():
-  helper = tf.contrib.seq2seq.ScheduledEmbeddingTrainingHelper(
-    _inputs(), _given(_LENGTHS), _embedding(), 0.0
-  )
-  return _basic(helper, **_ORDERED)
-
-
-def scheduled_output():
-  helper = tf.contrib.seq2seq.ScheduledOutputTrainingHelper(
-    _inputs(), _given(_LENGTHS), 0.5, seed=2
-  )
-  return _basic(helper, output_size=3, **_ORDERED)
 
 
 def scheduled_output_by_function():
@@ -225,17 +194,6 @@ def scheduled_output_by_function_with_more():
     auxiliary_inputs=_inputs(_MORE, time_major=True),
   )
   return _basic(helper, output_size=4, **_ORDERED)
-
-
-def inference():
-  helper = tf.contrib.seq2seq.InferenceHelper(
-    sample_fn=lambda outputs: tf.tanh(outputs),
-    sample_shape=[3],
-    sample_dtype=tf.float32,
-    start_inputs=_given(_INPUTS[:, 0], [None, 3]),
-    end_fn=lambda samples: samples[:, 0] > 0.3,
-  )
-  return _basic(helper, output_size=3, maximum_iterations=4)
 
 
 def inference_by_function():
@@ -266,23 +224,6 @@ def custom():
     return time + 1 >= lengths, tf.sin(outputs), state
 
   helper = tf.contrib.seq2seq.CustomHelper(initialize, sample_ids, next_inputs)
-  return _basic(helper, output_size=3)
-
-
-def custom_with_shape():
-  def initialize():
-    return tf.fill([4], False), tf.zeros([4, 3])
-
-  def next_inputs(time, outputs, state, sample_ids):
-    return tf.fill([4], time >= 2), outputs + sample_ids, state
-
-  helper = tf.contrib.seq2seq.CustomHelper(
-    initialize,
-    lambda time, outputs, state: tf.sigmoid(outputs),
-    next_inputs,
-    sample_ids_shape=[3],
-    sample_ids_dtype=tf.float32,
-  )
   return _basic(helper, output_size=3)
 
 
@@ -340,32 +281,6 @@ def attention():
     "history": state.alignment_history.stack(),
     "time": state.time,
   }
-
-
-def attention_of_several_layers():
-  seq2seq = tf.contrib.seq2seq
-  mechanism = seq2seq.LuongAttention(6, _inputs(_MEMORY), scale=True)
-  cell = seq2seq.AttentionWrapper(
-    tf.nn.rnn_cell.MultiRNNCell(
-      [
-        tf.nn.rnn_cell.DropoutWrapper(
-          tf.nn.rnn_cell.GRUCell(6), output_keep_prob=0.7
-        )
-        for _ in range(2)
-      ]
-    ),
-    mechanism,
-    attention_layer_size=4,
-    name="attention",
-  )
-  helper = seq2seq.GreedyEmbeddingHelper(_embedding(), _given(_START), _END)
-  decoder = seq2seq.BasicDecoder(
-    cell,
-    helper,
-    cell.zero_state(4, tf.float32),
-    tf.layers.Dense(_WORDS, name="projection"),
-  )
-  return _decoded(decoder, maximum_iterations=4, **_ORDERED)
 
 
 def training():

@@ -47,11 +47,6 @@ def _train_dense(optimizer, use_resource=True, step=True):
   return dict(_slots(optimizer), loss=loss), train_op
 
 
-def default():
-  step = tf.train.get_or_create_global_step()
-  return _train_dense(opt.ShampooOptimizer(step, epsilon=0.1))
-
-
 def otherwise():
   step = tf.train.get_or_create_global_step()
   return _train_dense(

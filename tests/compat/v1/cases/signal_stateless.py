@@ -5,7 +5,6 @@ import tensorflow as tf
 
 _RANDOM = np.random.RandomState(1)
 _SIGNALS = _RANDOM.normal(size=(2, 50)).astype(np.float32)
-_FRAMES = _RANDOM.normal(size=(2, 6, 8)).astype(np.float32)
 
 
 def _given(array):
@@ -21,44 +20,6 @@ def frames():
     "framed": framed,
     "plain": signal.frame(signals, 8, 8),
     "added": signal.overlap_and_add(framed, 3),
-  }
-
-
-def windows():
-  signal = tf.contrib.signal
-  return {
-    "hann": signal.hann_window(8),
-    "hann_odd": signal.hann_window(7, periodic=False),
-    "hann_one": signal.hann_window(1),
-    "hamming": signal.hamming_window(9),
-    "hamming_even": signal.hamming_window(6, periodic=False),
-    "inverse": signal.inverse_stft_window_fn(3)(8, tf.float32),
-  }
-
-
-def transforms():
-  signal = tf.contrib.signal
-  transformed = signal.stft(
-    _given(_SIGNALS), 16, 8, fft_length=20, pad_end=True
-  )
-  return {
-    "real": tf.real(transformed),
-    "imaginary": tf.imag(transformed),
-    "back": signal.inverse_stft(
-      transformed, 16, 8, 20, window_fn=signal.inverse_stft_window_fn(8)
-    ),
-  }
-
-
-def mel():
-  signal = tf.contrib.signal
-  matrix = signal.linear_to_mel_weight_matrix(8, 11, 4000, 100.0, 1900.0)
-  spectra = tf.abs(signal.stft(_given(_SIGNALS), 20, 10, 20))
-  mels = tf.log(tf.tensordot(spectra, matrix, 1) + 1e-3)
-  return {
-    "matrix": matrix,
-    "default": signal.linear_to_mel_weight_matrix(),
-    "coefficients": signal.mfccs_from_log_mel_spectrograms(mels),
   }
 
 

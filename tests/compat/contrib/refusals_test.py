@@ -1,0 +1,224 @@
+"""What tf.contrib refuses: the error has the value that is wrong."""
+
+import compat
+
+compat.install(contrib=True)
+
+import tensorflow as tf  # noqa: E402
+from absl.testing import absltest, parameterized  # noqa: E402
+from tensorflow.contrib import (  # noqa: E402
+  cudnn_rnn,
+  distribute,
+  framework,
+  image,
+  layers,
+  legacy_seq2seq,
+  lookup,
+  opt,
+  rnn,
+  seq2seq,
+  training,
+)
+
+v1 = tf.compat.v1
+
+
+def _parse(text):
+  hparams = training.HParams(
+    depth=3, rate=0.5, name="a", on=True, sizes=[1, 2], none=None
+  )
+  return hparams.parse(text)
+
+
+def _zeros(*shape, name=None):
+  return tf.zeros(shape, name=name)
+
+
+def _words():
+  return layers.sparse_column_with_hash_bucket("w", 5)
+
+
+def _number(**arguments):
+  return layers.real_valued_column("a", **arguments)
+
+
+def _weighted_sum(columns):
+  features = {"w": tf.constant([["a"]])}
+  return layers.weighted_sum_from_feature_columns(features, columns, 1)
+
+
+def _gru():
+  return v1.nn.rnn_cell.GRUCell(4)
+
+
+def _attention(units=4):
+  return seq2seq.LuongAttention(units, _zeros(3, 5, 4))
+
+
+def _wrapper(**arguments):
+  return seq2seq.AttentionWrapper(_gru(), _attention(), **arguments)
+
+
+def _decoder(helper=None, cell=None):
+  helper = helper or seq2seq.TrainingHelper(_zeros(3, 5, 4), [5, 5, 5])
+  return seq2seq.BasicDecoder(cell or _gru(), helper, _zeros(3, 4))
+
+
+def _beams():
+  return seq2seq.BeamSearchDecoder(
+    _gru(), _zeros(9, 4), [1, 1, 1], 0, _zeros(3, 4), 2
+  )
+
+
+def _lstm(*arguments, **named):
+  return cudnn_rnn.CudnnLSTM(2, 3, *arguments, **named)
+
+
+_VALUE_ERRORS = {
+  # Hyperparameters.
+  "no hyperparameter 'width'; .*'depth', 'name'": lambda: _parse("width=1"),
+  "'depth' is of type int; 'x' is not": lambda: _parse("depth=x"),
+  "'on' is of type bool; 'yes' is not": lambda: _parse("on=yes"),
+  "'sizes' is a list; 3 is not": lambda: _parse("sizes=3"),
+  "'sizes' is a list; {0: 3} is not": lambda: _parse("sizes[0]=3"),
+  "'depth' is set more than once": lambda: _parse("depth=3,depth=3"),
+  "cannot read 'depth'; write name=value": lambda: _parse("depth"),
+  "'depth' exists": lambda: training.HParams(depth=3).add_hparam("depth", 5),
+  # Columns.
+  "column w is sparse; .*one_hot_column": lambda: (
+    layers.input_from_feature_columns({"w": tf.constant([["a"]])}, [_words()])
+  ),
+  "feature_columns has a twice": lambda: layers.transform_features(
+    {}, [_number()] * 2
+  ),
+  r"no feature 'a' among \['b'\]": lambda: layers.transform_features(
+    {"b": _zeros(1)}, [_number()]
+  ),
+  "w_embedding is an embedding; .*column w itself": lambda: _weighted_sum(
+    [layers.embedding_column(_words(), 2)]
+  ),
+  r"boundaries=\[2.0, 1.0\] must be sorted": lambda: layers.bucketized_column(
+    _number(), [2.0, 1.0]
+  ),
+  r"default_value=\[1.0\] of the column a must have 3": lambda: _number(
+    dimension=3, default_value=[1.0]
+  ),
+  "hash_bucket_size=1 must be at least 2": lambda: layers.crossed_column(
+    [_words()] * 2, 1
+  ),
+  "vocab_size of the column a must be given": lambda: (
+    layers.sparse_column_with_vocabulary_file("a", "words")
+  ),
+  # Layers, shapes and tables.
+  r"x:0 has the shape \(2, 3\); \[2, 2\] is expected": lambda: (
+    framework.with_shape([2, 2], _zeros(2, 3, name="x"))
+  ),
+  "expected of x:0 is .*'int64'.*must be one-dimensional": lambda: (
+    framework.with_shape(tf.constant([2], tf.int64), _zeros(2, name="x"))
+  ),
+  "x:0 is of float32; it must be of integers": lambda: (
+    framework.assert_scalar_int(_zeros(name="x"))
+  ),
+  "tensors is empty; reduce_sum_n": lambda: framework.reduce_sum_n([]),
+  "vocab_size=5 and embed_dim=None": lambda: layers.embed_sequence(
+    tf.constant([[1]]), 5
+  ),
+  "num_oov_buckets.*got -1": lambda: lookup.index_table_from_tensor(
+    ["a"], num_oov_buckets=-1
+  ),
+  # Optimizers and strategies.
+  "momentum=-1.0 must be at least 0": lambda: opt.LARSOptimizer(
+    0.1, momentum=-1.0
+  ),
+  "^use_iterative_root=True was": lambda: opt.ShampooOptimizer(
+    use_iterative_root=True
+  ),
+  r"bucket_boundaries=\[3, 3\] must be increasing": lambda: (
+    training.bucket_by_sequence_length(3, [3], 2, [3, 3])
+  ),
+  "devices or num_gpus, not both": lambda: distribute.MirroredStrategy(
+    devices=["/cpu:0"], num_gpus=1
+  ),
+  "auto_shard_dataset is for several": lambda: distribute.MirroredStrategy(
+    auto_shard_dataset=True
+  ),
+  "'x' is none of hierarchical_copy, nccl": lambda: (
+    distribute.AllReduceCrossDeviceOps("x")
+  ),
+  # Cells.
+  r"shape \(2, 3, None\); a cell needs": lambda: rnn.LSTMBlockFusedCell(4)(
+    v1.placeholder(tf.float32, [2, 3, None]), dtype=tf.float32
+  ),
+  "direction='both' must be 'uni": lambda: _lstm(direction="both"),
+  "input_mode='x' must be one of lin": lambda: _lstm(input_mode="x"),
+  "input_mode='skip_input' is not sup": lambda: _lstm(input_mode="skip_input"),
+  r"shape \(3, 2\); CudnnLSTM needs \[time": lambda: _lstm()(_zeros(3, 2)),
+  "initial_state has 1 parts; CudnnLSTM needs 2": lambda: _lstm()(
+    _zeros(3, 2, 4), initial_state=(_zeros(2, 2, 3),)
+  ),
+  "num_proj=4 is not supported": lambda: (
+    cudnn_rnn.CudnnParamsFormatConverterLSTM(1, 2, 3, num_proj=4)
+  ),
+  # Sequences.
+  "attention_layer_size has 2 values for 1": lambda: _wrapper(
+    attention_layer_size=[3, 4]
+  ),
+  "attention_layer_size or attention_layer, not both": lambda: _wrapper(
+    attention_layer_size=3, attention_layer=tf.identity
+  ),
+  r"the shape \(3, 5\) for one of the shape \(3, 4\)": lambda: (
+    _wrapper().zero_state(3, tf.float32).clone(cell_state=_zeros(3, 5))
+  ),
+  "Set num_units .* to the query's, 4": lambda: _attention(7)(
+    _zeros(3, 4), None
+  ),
+  r"maximum_iterations has the shape \(1,\)": lambda: seq2seq.dynamic_decode(
+    _decoder(), maximum_iterations=[2]
+  ),
+  r"start_tokens has the shape \(\); .*vector": lambda: (
+    seq2seq.GreedyEmbeddingHelper(_zeros(3, 4), 1, 0)
+  ),
+  r"shape \(3, 4\), .* 2 beams.*tile_batch with multiplier=2": _beams,
+  "average_across_batch and sum_over_batch": lambda: seq2seq.sequence_loss(
+    _zeros(2, 3, 4),
+    tf.zeros([2, 3], tf.int32),
+    tf.ones([2, 3]),
+    sum_over_batch=True,
+  ),
+  "mode='soft' must be 'recursive', 'parallel' or 'hard'": lambda: (
+    seq2seq.monotonic_attention([[0.5]], [[1.0]], "soft")
+  ),
+  "logits, targets and weights have 2, 1 and 1 steps": lambda: (
+    legacy_seq2seq.sequence_loss([1, 2], [1], [1])
+  ),
+}
+_TYPE_ERRORS = {
+  "'luong', which is no AttentionMechanism": lambda: seq2seq.AttentionWrapper(
+    _gru(), "luong"
+  ),
+  "state=.* must be an AttentionWrapperState": lambda: _wrapper()(
+    _zeros(3, 2), _zeros(3, 4)
+  ),
+  "helper='training' must be a Helper": lambda: _decoder("training"),
+  "cell='lstm' is no RNNCell: it has no output_size, state": lambda: _decoder(
+    cell="lstm"
+  ),
+  "decoder='greedy' must be a": lambda: seq2seq.dynamic_decode("greedy"),
+  r"images have the shape \(2,\); their rank": lambda: image.rotate(
+    _zeros(2), 0.1
+  ),
+}
+
+
+class RefusalsTest(parameterized.TestCase):
+  @parameterized.parameters(
+    *((ValueError, *one) for one in _VALUE_ERRORS.items()),
+    *((TypeError, *one) for one in _TYPE_ERRORS.items()),
+  )
+  def test_says_what_is_wrong(self, error, message, use):
+    with tf.Graph().as_default(), self.assertRaisesRegex(error, message):
+      use()
+
+
+if __name__ == "__main__":
+  absltest.main()
