@@ -12,6 +12,7 @@ Folders and files are named from the root of the repository; absl gets the other
 arguments. Understands Bazel's shards and its XML_OUTPUT_FILE.
 """
 
+import gc
 import importlib
 import os
 import pathlib
@@ -103,6 +104,8 @@ def main(arguments):
   flags = [one for one in arguments if one.startswith("-")]
   shards = int(os.environ.get("TEST_TOTAL_SHARDS", 1))
   shard = int(os.environ.get("TEST_SHARD_INDEX", 0))
+  # What is there before the first file is never garbage.
+  gc.freeze()
   ended, failed, report = [], [], ElementTree.Element("testsuites")
   with tempfile.TemporaryDirectory() as folder:
     for i, file in enumerate(find_files(names)):

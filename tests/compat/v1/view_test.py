@@ -233,7 +233,6 @@ class ViewTest(parameterized.TestCase):
     program = self.write("program.py", _SPAWNING)
     self.assertIn("told", self.run_compat(program, "--its_own"))
 
-  @tiers.newest_only
   @tiers.slow
   def test_spawned_processes_of_an_installed_program(self):
     self.write("env/site-packages/old/__init__.py", "")
@@ -265,7 +264,6 @@ class ViewTest(parameterized.TestCase):
     self.write("env/site-packages/modern.py", _MODERN)
     self.assertIn("6.0 [2, 2] 1.15.5", self.run_v1(_BESIDE_MODERN))
 
-  @tiers.newest_only
   @tiers.slow
   def test_installed_packages_of_the_program(self):
     self.write(
@@ -278,7 +276,6 @@ class ViewTest(parameterized.TestCase):
     )
     self.assertEqual(told, "1.15.5\n")
 
-  @tiers.newest_only
   def test_one_added_line(self):
     program = self.write(
       "program.py",
@@ -289,7 +286,6 @@ class ViewTest(parameterized.TestCase):
       result.stdout.split("\n")[0], "VariableV2 Merge", result.stderr
     )
 
-  @tiers.newest_only
   @tiers.slow
   def test_another_behavior_is_refused(self):
     told = self.run_v1(

@@ -20,7 +20,6 @@ def setUpModule():
 _SPLIT = '--split=[["hidden./kernel", 1], ["logits/kernel", null]]'
 
 
-@tiers.newest_only
 class MeshesTest(parameterized.TestCase):
   @tiers.slow
   @parameterized.parameters(

@@ -167,7 +167,6 @@ class RunTest(absltest.TestCase):
     self.assertIn("\n".join(again.lines()), output)
 
 
-@tiers.newest_only
 class ResumingTest(absltest.TestCase):
   def _train(self, steps, *arguments):
     """Returns the losses of the steps."""
@@ -199,7 +198,6 @@ class ResumingTest(absltest.TestCase):
     )
 
 
-@tiers.newest_only
 class OptimizersTest(parameterized.TestCase):
   # The other tests train with Adam, and with SGD.
   @parameterized.named_parameters(
@@ -215,7 +213,6 @@ class OptimizersTest(parameterized.TestCase):
     self.assertIn("Finished.", output)
 
 
-@tiers.newest_only
 class ErrorsTest(parameterized.TestCase):
   """Each one is a line on standard error, and an exit code."""
 
@@ -285,7 +282,6 @@ def _flip_a_byte(model_dir):
   file.write_bytes(content)
 
 
-@tiers.newest_only
 class DamageTest(parameterized.TestCase):
   """A model_dir that something happened to: one line, and nothing is lost."""
 

@@ -85,7 +85,6 @@ def formula(algorithm, parts):
   )
 
 
-@tiers.newest_only
 class MeasuredTest(parameterized.TestCase):
   @parameterized.named_parameters((name, name) for name in DATA_FLOW)
   def test_the_formula_is_what_is_sent(self, algorithm):
@@ -119,7 +118,6 @@ class MeasuredTest(parameterized.TestCase):
     self.assertEqual(sent, {})
 
 
-@tiers.newest_only
 class FormulaTest(parameterized.TestCase):
   @hypothesis.given(strategies.integers(2, 12), strategies.integers(0, 10**6))
   @drawn.examples(100)

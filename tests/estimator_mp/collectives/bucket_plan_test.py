@@ -3,7 +3,6 @@
 import itertools
 
 from estimator_mp.collectives import buckets as buckets_lib
-from tests import tiers
 from tests.estimator_mp import drawn
 
 import hypothesis
@@ -38,7 +37,6 @@ def _plans(draw):
   }
 
 
-@tiers.newest_only
 class PlanTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("nothing", [], [], 64, []),

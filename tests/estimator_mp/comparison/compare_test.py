@@ -310,7 +310,6 @@ def _stages(number):
   return estimator_mp.ShardingConfig(f"stage:{number}")
 
 
-@tiers.newest_only
 class PartingTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
@@ -383,7 +382,6 @@ class PartingTest(parameterized.TestCase):
     self.assertTrue(again.ok, again.text())
 
 
-@tiers.newest_only
 class ErrorsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     (

@@ -149,7 +149,6 @@ class TrainingTest(parameterized.TestCase):
       self.assertContainsSubset(config.create_mesh().devices, run.devices)
 
   @tiers.slow
-  @tiers.newest_only
   def test_two_workers_train_as_one_on_whole_batches(self):
     """Real processes, also of the evaluator, with SyncReplicasOptimizer."""
     model_dir = self.create_tempdir().full_path

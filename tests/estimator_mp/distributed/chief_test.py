@@ -200,7 +200,6 @@ class ChiefTest(absltest.TestCase):
     self.assertEqual(saved, self.expected[2])
 
   @tiers.slow
-  @tiers.newest_only
   def test_canned(self):
     column = tf.feature_column.numeric_column("x", [10])
 

@@ -83,19 +83,16 @@ class LayerSeedsTest(parameterized.TestCase):
     # A plain run asks for one line more.
     self._assert_equal(train(name, None, user_seed=SEED), first)
 
-  @tiers.newest_only
   def test_a_plain_run_does_not_have_the_same_weights(self):
     """TensorFlow's own: v1.layers draw seeds from Python's random."""
     self._assert_other_weights(train("mlp_sgd", None), train("mlp_sgd", None))
 
-  @tiers.newest_only
   def test_what_the_program_seeded_itself_counts(self):
     expected = train("mlp_sgd", None, user_seed=3)
     self._assert_equal(train("mlp_sgd", CONFIG, user_seed=3), expected)
     self._assert_other_weights(train("mlp_sgd", CONFIG), expected)
 
   @tiers.slow
-  @tiers.newest_only
   def test_pythons_random_seeded_alone_does_not(self):
     results = []
     for _ in "ab":
@@ -112,7 +109,6 @@ class LayerSeedsTest(parameterized.TestCase):
     train("keras_functional", CONFIG)
     self.assertEqual(random.getstate(), before)
 
-  @tiers.newest_only
   def test_without_a_seed_each_run_is_another(self):
     self._assert_other_weights(
       train("mlp_sgd", CONFIG, seed=None), train("mlp_sgd", CONFIG, seed=None)

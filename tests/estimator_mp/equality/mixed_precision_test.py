@@ -203,12 +203,10 @@ class MixedPrecisionTest(parameterized.TestCase):
   def test_steps_are_the_plain_ones(self, dtype, train, meshes):
     self._check(dtype, train, meshes.split(), _OVERFLOWS)
 
-  @tiers.newest_only
   def test_a_fixed_scale(self):
     """No step is skipped, so that all have to be finite."""
     self._check(tf.float16, _fixed, ["micro_batches", "model_axis"], {})
 
-  @tiers.newest_only
   def test_conds_of_tensorflow_1(self):
     """Switch and Merge instead of an If, as after disable_v2_behavior."""
     self.addCleanup(v1.enable_control_flow_v2)

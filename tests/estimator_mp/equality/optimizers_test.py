@@ -6,7 +6,6 @@ The others are with the ordinary model_fns.
 from unittest import mock
 
 import estimator_mp
-from tests import tiers
 from tests.estimator_mp import parts, programs, runs, zoo
 from tests.estimator_mp.equality import transparency
 
@@ -79,7 +78,6 @@ class OptimizersTest(transparency.TransparencyTestCase):
     ):
       programs.Program(model_fn, config, batch)
 
-  @tiers.newest_only
   def test_sync_replicas(self):
     join = tf.train.Coordinator.join
 

@@ -25,7 +25,6 @@ def _config(mesh, num_micro_batches=1, **fields):
 class EstimatorTest(parameterized.TestCase):
   """Several steps, with checkpoints; evaluation and prediction."""
 
-  @tiers.newest_only
   @parameterized.named_parameters(
     tiers.sample(
       [

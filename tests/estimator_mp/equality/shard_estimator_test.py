@@ -161,7 +161,6 @@ class ShardEstimatorTest(parameterized.TestCase):
       model.predict(estimator), model.predict(plain), rtol=1e-5
     )
 
-  @tiers.newest_only
   def test_a_subclass_that_hides_its_model_fn(self):
     folder = self.create_tempdir().full_path
     start = os.path.join(folder, "start")
@@ -225,7 +224,6 @@ class ShardEstimatorTest(parameterized.TestCase):
     self.assertIn("/device:CPU:1", observed)
     self.assertIn("mean_logit", added.evaluate(zoo.input_fn))
 
-  @tiers.newest_only
   def test_an_estimator_with_added_metrics(self):
     added = tf.estimator.add_metrics(
       tf.estimator.Estimator(model_fn, config=_run_config(None)), lambda: {}
@@ -266,7 +264,6 @@ class ShardEstimatorTest(parameterized.TestCase):
     self.assertIs(type(copied), type(made))
     self.assertEqual(copied.model_dir, "there")
 
-  @tiers.newest_only
   @parameterized.named_parameters(
     (
       "no_estimator",
@@ -372,7 +369,6 @@ class NeverShardedTest(parameterized.TestCase):
     with self.assertRaisesRegex(ValueError, "training graph was never sharded"):
       estimator.train(zoo.input_fn, steps=1)
 
-  @tiers.newest_only
   def test_an_inner_estimator_with_a_sharded_model_fn_trains(self):
     estimator = Searching(
       estimator_mp.run_config(CONFIG),
@@ -381,7 +377,6 @@ class NeverShardedTest(parameterized.TestCase):
     _, observed = _train(estimator, zoo.input_fn)
     self.assertIn("/device:CPU:1", observed)
 
-  @tiers.newest_only
   def test_evaluation_and_prediction_may_be_plain(self):
     model_dir = self.create_tempdir().full_path
     tf.estimator.Estimator(model_fn, model_dir).train(zoo.input_fn, steps=1)
@@ -391,7 +386,6 @@ class NeverShardedTest(parameterized.TestCase):
     self.assertIn("loss", estimator.evaluate(zoo.input_fn))
     self.assertLen(runs.predict(estimator), zoo.EXAMPLES)
 
-  @tiers.newest_only
   def test_a_mesh_by_hand_is_no_error(self):
     mesh = CONFIG.create_mesh()
 

@@ -26,7 +26,6 @@ class ZooTest(transparency.TransparencyTestCase):
     self.assert_transparent(zoo.MODELS[name])
 
   @tiers.slow
-  @tiers.newest_only
   def test_a_stage_may_be_empty(self):
     """One of four, by rules."""
     model = zoo.MODELS["cnn"]

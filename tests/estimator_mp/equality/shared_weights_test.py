@@ -180,13 +180,11 @@ class SharedWeightsTest(parameterized.TestCase):
     self.addCleanup(v1.enable_resource_variables)
     self.assert_same_steps(repeated, (0, 1, 2, 3))
 
-  @tiers.newest_only
   def test_siamese_towers_of_many_layers_cut_automatically(self):
     self.assert_same_steps(
       deep_towers, 3, estimator_mp.ShardingConfig("stage:3")
     )
 
-  @tiers.newest_only
   def test_with_micro_batches_each_device_sends_one_sum(self):
     stages = (0, 1, 1, 2, 2, 2)
     config = dataclasses.replace(_config(stages), num_micro_batches=3)

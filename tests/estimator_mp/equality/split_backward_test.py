@@ -17,7 +17,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_STEPS = tiers.steps(8, 20)
+_STEPS = 8
 _BATCH = (zoo.FEATURES, zoo.LABELS)
 
 
@@ -104,13 +104,11 @@ class WholePassTest(parameterized.TestCase):
 
 
 class ShapesTest(parameterized.TestCase):
-  @tiers.newest_only
   def test_reference_variables(self):
     v1.disable_resource_variables()
     self.addCleanup(v1.enable_resource_variables)
     self._check(shapes.skip_connections, "stage:3")
 
-  @tiers.newest_only
   @parameterized.named_parameters(
     ("shared_layer", _shared_layer), ("one_bias_for_two", _one_for_two)
   )

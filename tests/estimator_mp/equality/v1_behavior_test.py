@@ -202,7 +202,6 @@ class ZooTest(transparency.TransparencyTestCase):
     self.assert_transparent(zoo.MODELS[name], trains_only=True)
 
   @tiers.slow
-  @tiers.newest_only
   @parameterized.parameters(tiers.sample(("data:2", "stage:2")))
   def test_batches_of_any_size(self, mesh):
     """The sizes of tensors are no numbers, but `Dimension` objects here."""

@@ -109,7 +109,6 @@ class XlaTest(parameterized.TestCase):
     devices = estimator_mp.ShardingConfig(**_MESHES[mesh]).create_mesh().devices
     self.assertLen(_num_compiled(program), len(devices))
 
-  @tiers.newest_only
   @parameterized.named_parameters(
     tiers.sample([(name, name) for name in ("micro_batches", "replicas")])
   )
@@ -140,7 +139,6 @@ class XlaTest(parameterized.TestCase):
       self.assertGreaterEqual(count, 8, device)
 
   @tiers.slow
-  @tiers.newest_only
   def test_an_estimator_keeps_its_placement(self):
     """The hook that compares it with the plan is on by default."""
     model = zoo.PURE_MODELS["mlp_momentum"]

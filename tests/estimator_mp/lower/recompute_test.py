@@ -134,7 +134,6 @@ class RecomputeTest(parameterized.TestCase):
     self.assertEqual({cell.micro_batch for cell in again}, micro_batches)
 
   @tiers.slow
-  @tiers.newest_only
   def test_memory_of_activations(self):
     """The bound of the issue that brought this: 0.30 of the plain run's."""
     plain = _trace(estimator_mp.ShardingConfig("stage:1"), 8192)
@@ -167,7 +166,6 @@ class VirtualStagesTest(absltest.TestCase):
     )
     self.assertTrue(all(stage.parameters for stage in stages))
 
-  @tiers.newest_only
   def test_marks_are_refused(self):
     def marked(features, labels, mode):
       with estimator_mp.stage(1):

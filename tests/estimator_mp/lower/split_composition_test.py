@@ -24,7 +24,6 @@ def _input_fn():
   return data.repeat().batch(24)
 
 
-@tiers.newest_only
 class CompositionTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(

@@ -5,7 +5,6 @@ import re
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import Shard
 from estimator_mp.model_axis.rules.table import TABLE
-from tests import tiers
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
@@ -39,55 +38,51 @@ class SourcesTest(parameterized.TestCase):
   """What is added to, or multiplied with, a tensor of shape [4, 6]."""
 
   @parameterized.named_parameters(
-    tiers.thin(
-      [
-        ("fill", lambda x: tf.fill([4, 6], x[0, 0])),
-        ("fill_as", lambda x: tf.fill(tf.stack([tf.shape(x)[0], 6]), 2.5)),
-        ("zeros", lambda x: tf.zeros([6])),
-        ("ones_like", lambda x: tf.ones_like(tf.zeros([4, 6]))),
-        ("constant", lambda x: tf.constant(_table(4, 6))),
-        ("constant_row", lambda x: tf.constant(_table(6))),
-        ("of_one_value", lambda x: tf.constant(3.0, shape=[4, 6])),
-        (
-          "half",
-          lambda x: tf.cast(tf.constant(_table(6), tf.bfloat16), x.dtype),
-        ),
-        ("bool", lambda x: tf.cast(tf.constant([True, False] * 3), x.dtype)),
-        ("range", lambda x: _numbers(6)),
-        (
-          "reshaped",
-          lambda x: tf.reshape(tf.constant(_table(2, 2, 6)), [4, 6]),
-        ),
-        ("rows", lambda x: tf.reshape(_numbers(6), [1, 6])),
-        ("columns", lambda x: tf.transpose(tf.constant(_table(6, 4)))),
-        ("expanded", lambda x: tf.expand_dims(_numbers(6), 0)),
-        ("squeezed", lambda x: tf.squeeze(tf.constant(_table(1, 6)), 0)),
-        (
-          "sliced",
-          lambda x: tf.slice(tf.constant(_table(9, 6)), [2, 0], [4, -1]),
-        ),
-        ("taken", lambda x: tf.constant(_table(9, 6))[3]),
-        (
-          "padded",
-          lambda x: tf.pad(tf.constant(_table(2, 6)), [[1, 1], [0, 0]]),
-        ),
-        ("stacked", lambda x: tf.stack([_numbers(6)] * 4)),
-        ("joined", lambda x: tf.concat([tf.zeros([1, 6]), tf.ones([3, 6])], 0)),
-        ("broadcast", lambda x: tf.broadcast_to(x[0, 0], [4, 6])),
-        ("broadcast_rows", lambda x: tf.broadcast_to(_numbers(6), [4, 6])),
-        ("tiled", lambda x: tf.tile(tf.constant([[2.0]]), [4, 6])),
-        ("tiled_rows", lambda x: tf.tile(tf.ones([1, 6]) * 3.0, [4, 1])),
-        (
-          "computed",
-          lambda x: tf.where(
-            _numbers(6) > 6.0, tf.zeros([6]), _numbers(6) * 0.5
-          ),
-        ),
-        ("one_hot_classes", lambda x: tf.one_hot([1, 5, 7, -1], 6)),
-        ("one_hot_ids", lambda x: tf.one_hot(tf.range(6), 4, axis=0)),
-        ("one_hot_first", lambda x: tf.one_hot([2, 0, 5, 3, 1, 4], 4, axis=0)),
-      ]
-    ),
+    [
+      ("fill", lambda x: tf.fill([4, 6], x[0, 0])),
+      ("fill_as", lambda x: tf.fill(tf.stack([tf.shape(x)[0], 6]), 2.5)),
+      ("zeros", lambda x: tf.zeros([6])),
+      ("ones_like", lambda x: tf.ones_like(tf.zeros([4, 6]))),
+      ("constant", lambda x: tf.constant(_table(4, 6))),
+      ("constant_row", lambda x: tf.constant(_table(6))),
+      ("of_one_value", lambda x: tf.constant(3.0, shape=[4, 6])),
+      (
+        "half",
+        lambda x: tf.cast(tf.constant(_table(6), tf.bfloat16), x.dtype),
+      ),
+      ("bool", lambda x: tf.cast(tf.constant([True, False] * 3), x.dtype)),
+      ("range", lambda x: _numbers(6)),
+      (
+        "reshaped",
+        lambda x: tf.reshape(tf.constant(_table(2, 2, 6)), [4, 6]),
+      ),
+      ("rows", lambda x: tf.reshape(_numbers(6), [1, 6])),
+      ("columns", lambda x: tf.transpose(tf.constant(_table(6, 4)))),
+      ("expanded", lambda x: tf.expand_dims(_numbers(6), 0)),
+      ("squeezed", lambda x: tf.squeeze(tf.constant(_table(1, 6)), 0)),
+      (
+        "sliced",
+        lambda x: tf.slice(tf.constant(_table(9, 6)), [2, 0], [4, -1]),
+      ),
+      ("taken", lambda x: tf.constant(_table(9, 6))[3]),
+      (
+        "padded",
+        lambda x: tf.pad(tf.constant(_table(2, 6)), [[1, 1], [0, 0]]),
+      ),
+      ("stacked", lambda x: tf.stack([_numbers(6)] * 4)),
+      ("joined", lambda x: tf.concat([tf.zeros([1, 6]), tf.ones([3, 6])], 0)),
+      ("broadcast", lambda x: tf.broadcast_to(x[0, 0], [4, 6])),
+      ("broadcast_rows", lambda x: tf.broadcast_to(_numbers(6), [4, 6])),
+      ("tiled", lambda x: tf.tile(tf.constant([[2.0]]), [4, 6])),
+      ("tiled_rows", lambda x: tf.tile(tf.ones([1, 6]) * 3.0, [4, 1])),
+      (
+        "computed",
+        lambda x: tf.where(_numbers(6) > 6.0, tf.zeros([6]), _numbers(6) * 0.5),
+      ),
+      ("one_hot_classes", lambda x: tf.one_hot([1, 5, 7, -1], 6)),
+      ("one_hot_ids", lambda x: tf.one_hot(tf.range(6), 4, axis=0)),
+      ("one_hot_first", lambda x: tf.one_hot([2, 0, 5, 3, 1, 4], 4, axis=0)),
+    ],
   )
   def test_is_made_in_parts(self, build):
     found = sinking.check(

@@ -205,7 +205,6 @@ class SummariesTest(absltest.TestCase):
         self.assertAlmostEqual(found[name], value, 5, f"{name}, {size}")
 
 
-@tiers.newest_only
 class OrderTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample([("gpipe", "gpipe"), ("1f1b", "1f1b")])

@@ -166,7 +166,6 @@ _PENALTIES = {
 }
 
 
-@tiers.newest_only
 class PenaltyTest(parameterized.TestCase):
   @parameterized.named_parameters(*_PENALTIES.items())
   def test_a_penalty_moves_no_weights_and_gets_scalars(self, norm):
@@ -251,7 +250,6 @@ def _adversarial(features, labels, mode):
   return parts.spec(mode, loss)
 
 
-@tiers.newest_only
 class TowersTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
@@ -284,7 +282,6 @@ class TowersTest(parameterized.TestCase):
     self.assertLen([t for t in sent if t.num_bytes > 4 * 32], num_sent)
 
 
-@tiers.newest_only
 class TransfersTest(absltest.TestCase):
   def _plan(self, name, mesh):
     model = zoo.MODELS[name]
@@ -426,7 +423,6 @@ class SavedPlacementTest(absltest.TestCase):
       build(decoder, config, mode=PREDICT)
 
 
-@tiers.newest_only
 class ContinuityTest(absltest.TestCase):
   @tiers.slow
   def test_a_plain_run_in_the_same_parts_gives_the_same_variables(self):

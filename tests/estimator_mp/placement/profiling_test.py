@@ -85,7 +85,6 @@ def _input_fn():
   return zoo.input_fn().repeat()
 
 
-@tiers.newest_only
 class MeasureTest(absltest.TestCase):
   @tiers.slow
   def test_the_measured_cut_moves_and_the_run_stays_the_same(self):
@@ -177,7 +176,6 @@ class MeasureTest(absltest.TestCase):
     )
 
 
-@tiers.newest_only
 class OwnersTest(parameterized.TestCase):
   def test_a_tape_names_the_scope_only(self):
     total = profiling.Owners(["dense/MatMul", "dense/BiasAdd"]).add_up(
@@ -193,7 +191,6 @@ class OwnersTest(parameterized.TestCase):
     self.assertEqual(total, {"dense/MatMul": 7.5, "dense/BiasAdd": 1.5})
 
 
-@tiers.newest_only
 class FileTest(parameterized.TestCase):
   def test_json_and_files_say_all_of_it(self):
     costs = toolbox.MeasuredCosts({"a/MatMul": 0.25, "b": 0.0})

@@ -65,7 +65,6 @@ def route(transfer):
   return transfer.source[-1], transfer.destination[-1]
 
 
-@tiers.newest_only
 class MeasuredTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
@@ -89,7 +88,6 @@ class MeasuredTest(parameterized.TestCase):
     self.assertStartsWith(sent.placement.table().splitlines()[-1], "all")
 
 
-@tiers.newest_only
 class BytesTest(absltest.TestCase):
   def test_a_tensor_is_sent_once_to_each_device(self):
     with tf.Graph().as_default() as graph:

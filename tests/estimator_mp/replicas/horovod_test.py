@@ -83,7 +83,7 @@ class GuideTest(absltest.TestCase):
     commands = re.findall(r"^ +(horovodrun .*)$", guide, re.M)
     self.assertEqual(commands, [f"{_LAUNCHER} python train.py"])
     self.assertIn(
-      "--test_env=HOROVOD_PYTHON=/path/to/venv/bin/python //tests:horovod_tests",
+      "--test_env=HOROVOD_PYTHON=/path/to/venv/bin/python //tests:horovod",
       guide,
     )
 

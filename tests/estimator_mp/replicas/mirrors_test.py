@@ -161,7 +161,6 @@ class WritesTest(parameterized.TestCase):
     self.addCleanup(v1.enable_resource_variables)
     self._check_writes(_config(mesh, num_micro_batches, fields))
 
-  @tiers.newest_only
   @parameterized.named_parameters(tiers.sample(_CONFIGS[1:]))
   def test_functions(self, mesh, num_micro_batches, fields):
     self._check(_config(mesh, num_micro_batches, fields), _WritesInFunctions)
@@ -173,7 +172,6 @@ class WritesTest(parameterized.TestCase):
     self._check(_config(mesh, num_micro_batches, fields), _WritesInFunctions)
 
 
-@tiers.newest_only
 class CostTest(absltest.TestCase):
   @tiers.slow
   def test_a_step_sends_nothing_for_writes_of_hooks(self):
@@ -189,7 +187,6 @@ class CostTest(absltest.TestCase):
     self.assertEqual(*found)
 
 
-@tiers.newest_only
 class ErrorsTest(absltest.TestCase):
   def test_v1_loops(self):
     v1.disable_control_flow_v2()
@@ -308,7 +305,6 @@ def _starts_warm(features, labels, mode):
   return spec._replace(scaffold=v1.train.Scaffold(init_fn=init))
 
 
-@tiers.newest_only
 class EstimatorTest(parameterized.TestCase):
   @parameterized.named_parameters(tiers.sample(_CONFIGS))
   def test_hooks(self, mesh, num_micro_batches, fields):

@@ -36,7 +36,7 @@ class EqualityTest(parameterized.TestCase):
     receiver_fn = served_models.receiver_fn(*model.inputs)
     return chains.check(self, estimator, receiver_fn, self.folder, requests)
 
-  @parameterized.parameters(*tiers.thin(served_models.MODELS))
+  @parameterized.parameters(*served_models.MODELS)
   def test_equal(self, name):
     self._check(name)
 
@@ -45,7 +45,6 @@ class EqualityTest(parameterized.TestCase):
       self._check("loops")
 
 
-@tiers.newest_only
 class StagesTest(absltest.TestCase):
   """What is in a stage, and who sends what to whom."""
 

@@ -135,7 +135,6 @@ class InputPositionTest(parameterized.TestCase):
     self.assertTrue(losing.has_lost)
     self.assertEqual(found, whole[:5] + whole[3:8])
 
-  @tiers.newest_only
   @tiers.slow
   def test_the_mesh_may_change(self):
     config = estimator_mp.ShardingConfig("data:2,stage:3", num_micro_batches=2)
@@ -144,7 +143,6 @@ class InputPositionTest(parameterized.TestCase):
     second = train(self._dir("halves"), 5, config)
     np.testing.assert_allclose(second, whole[5:], rtol=1e-5)
 
-  @tiers.newest_only
   def test_checkpoints_are_the_plain_models(self):
     train(self._dir("with"), 2)
     train(self._dir("without"), 2, saves=False)
@@ -166,7 +164,6 @@ class InputPositionTest(parameterized.TestCase):
     )
     self.assertEqual(train(self._dir("run"), 2), whole[6:8])
 
-  @tiers.newest_only
   def test_an_older_checkpoint_begins_anew_and_says_so(self):
     train(self._dir("run"), 5, saves=False)
     with self.assertLogs("tensorflow", "WARNING") as logs:
@@ -179,7 +176,6 @@ class InputPositionTest(parameterized.TestCase):
     train(self._dir("same"), 5, saves=False)
     self.assertEqual(second, train(self._dir("same"), 2, saves=False))
 
-  @tiers.newest_only
   @parameterized.named_parameters(
     tiers.sample(
       [("of_other_batches", lambda: shuffled(30)), ("of_other_ops", unseeded)]
@@ -206,13 +202,11 @@ class InputPositionTest(parameterized.TestCase):
       )
       self.assertNotIn(step, positions(self._dir("run")))
 
-  @tiers.newest_only
   def test_a_hook_of_the_users_saves_too(self):
     saver = tf.estimator.CheckpointSaverHook(self._dir("run"), save_steps=2)
     train(self._dir("run"), 3, hooks=[saver], save_checkpoints_secs=None)
     self.assertEqual(positions(self._dir("run")), [2, 3])
 
-  @tiers.newest_only
   @parameterized.parameters(tiers.sample([True, False]))
   def test_an_estimator_that_is_sharded_or_takes_the_hook(self, is_sharded):
     train(self._dir("whole"), 1, saves=False)  # Where both start.
@@ -234,7 +228,6 @@ class InputPositionTest(parameterized.TestCase):
 
     self.assertEqual(run("halves", 2) + run("halves", 2), run("whole", 4))
 
-  @tiers.newest_only
   def test_a_saver_of_the_model(self):
     def with_saver(features, labels, mode, params):
       spec = zoo.mlp(features, labels, mode, params)
@@ -278,7 +271,6 @@ class InputPositionTest(parameterized.TestCase):
     ):
       estimator.train(lambda params: shuffled(), steps=1)
 
-  @tiers.newest_only
   @parameterized.named_parameters(
     tiers.sample([("first_stage", "/cpu:0"), ("last_stage", "/cpu:1")])
   )
@@ -366,7 +358,6 @@ class InputPositionTest(parameterized.TestCase):
     os.remove(path + ".index")
     self.assertLen(train(self._dir("run"), 1), 1)
 
-  @tiers.newest_only
   def test_several_processes_are_an_error(self):
     config = estimator_mp.ShardingConfig("stage:1", aggregation="horovod")
     with self.assertRaisesRegex(
@@ -374,7 +365,6 @@ class InputPositionTest(parameterized.TestCase):
     ):
       estimator_mp.run_config(config, save_input_position=True)
 
-  @tiers.newest_only
   def test_a_mesh_by_hand_does_not_save_it(self):
     estimator = tf.estimator.Estimator(
       zoo.mlp,

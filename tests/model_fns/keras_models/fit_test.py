@@ -95,7 +95,6 @@ class WeightsOfExamplesTest(parameterized.TestCase):
     case = zoo.MODELS["several"]
     self._check(case, case.weighted_dataset, sample_weight="weight")
 
-  @tiers.newest_only
   @parameterized.named_parameters(
     tiers.sample([("word_tagger", "word_tagger"), ("tagger", "tagger")])
   )
@@ -109,7 +108,6 @@ class WeightsOfExamplesTest(parameterized.TestCase):
     )
 
   @tiers.slow
-  @tiers.newest_only
   def test_class_weights_times_sample_weights(self):
     case = zoo.MODELS["convolutions"]
     self._check(
@@ -120,7 +118,6 @@ class WeightsOfExamplesTest(parameterized.TestCase):
       sample_weight="weight",
     )
 
-  @tiers.newest_only
   @parameterized.named_parameters(
     tiers.sample([("convolutions", "convolutions"), ("lstm", "lstm")])
   )
@@ -128,7 +125,6 @@ class WeightsOfExamplesTest(parameterized.TestCase):
     case = zoo.MODELS[name]
     self._check(case, case.dataset, {0: 0.5, 1: 2.0, 2: 3.0})
 
-  @tiers.newest_only
   def test_the_features_of_model_to_estimator(self):
     case = zoo.MODELS["dense"]
     model = case.compiled()

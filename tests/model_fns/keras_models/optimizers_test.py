@@ -140,7 +140,6 @@ class OptimizersTest(parameterized.TestCase):
     )
 
   @tiers.slow
-  @tiers.newest_only
   def test_an_optimizer_goes_on_from_a_checkpoint(self):
     """Slots, the count of steps and with it the schedule are saved."""
 
@@ -161,7 +160,6 @@ class OptimizersTest(parameterized.TestCase):
     np.testing.assert_allclose(losses, expected, rtol=1e-6)
 
   @tiers.slow
-  @tiers.newest_only
   def test_slots_are_split_and_placed_as_their_variables(self):
     """The updates of new optimizers are ops of the graph."""
     case = zoo.Model(

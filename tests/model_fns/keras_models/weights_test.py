@@ -41,7 +41,6 @@ class WeightsTest(parameterized.TestCase):
       load(model)
       self._assert_predict_the_same(case, model, made)
 
-  @tiers.newest_only
   def test_variables_that_a_graph_names_differently(self):
     """A layer that is called twice takes the name of the next one's scope."""
     case = zoo.MODELS["several"]
@@ -55,7 +54,6 @@ class WeightsTest(parameterized.TestCase):
       made.get_variable_value("dense_1_1/kernel"),
     )
 
-  @tiers.newest_only
   def test_from_an_estimator_on_a_mesh_into_a_model(self):
     case = zoo.MODELS["dense"]
     mesh = "stage:2,model:2"

@@ -11,7 +11,7 @@ import numpy as np
 from absl.testing import absltest, parameterized
 
 _BATCH = (logs.FEATURES, logs.LABELS)
-_STEPS = tiers.steps(2, 20)
+_STEPS = 2
 
 
 def _tables(way):
@@ -78,7 +78,6 @@ class EqualityTest(parameterized.TestCase):
     )
 
   @tiers.slow
-  @tiers.newest_only
   def test_batches_without_values_and_of_one_example(self):
     """Replicas then have none of a table's ids, or no example at all."""
     model_fn = logs.MODELS["wide_deep"]()

@@ -103,7 +103,6 @@ class CheckpointTest(parameterized.TestCase):
     np.testing.assert_allclose(_logits(moved), _logits(plain), atol=1e-5)
 
   @tiers.slow
-  @tiers.newest_only
   def test_warm_start(self):
     folder = self.create_tempdir().full_path
     plain = _estimator("wide_deep", None, os.path.join(folder, "plain"))
@@ -123,7 +122,6 @@ class CheckpointTest(parameterized.TestCase):
     )
 
   @tiers.slow
-  @tiers.newest_only
   def test_export(self):
     folder = self.create_tempdir().full_path
     estimator = _estimator("deepfm", _config("data:2"), folder)

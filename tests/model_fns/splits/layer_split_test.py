@@ -93,7 +93,6 @@ class TransparencyTest(parameterized.TestCase):
     models.assert_same(self, run, plain)
 
   @tiers.slow
-  @tiers.newest_only
   def test_from_no_checkpoint_the_start_is_the_plain_models(self):
     parts, head, optimizer, key, input_fn = MODELS["functions_adam"]
     losses = []
@@ -108,7 +107,6 @@ class TransparencyTest(parameterized.TestCase):
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
 
   @tiers.slow
-  @tiers.newest_only
   def test_one_optimizer_object_serves_every_graph(self):
     parts, head, _, key, input_fn = MODELS["keras_momentum"]
     mesh = estimator_mp.Mesh.create("stage:2")

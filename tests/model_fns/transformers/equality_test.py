@@ -18,7 +18,7 @@ def _calm_adam():
   return tf.compat.v1.train.AdamOptimizer(0.001, epsilon=1e-4)
 
 
-_STEPS = tiers.steps(2, 20)
+_STEPS = 2
 _DECODER = functools.partial(model_fns.transformer, **texts.SIZES)
 _MODELS = {
   "decoder": (_DECODER, ({"tokens": texts.TOKENS}, texts.NEXT)),
@@ -77,7 +77,6 @@ class EqualityTest(parameterized.TestCase):
     )
 
   @tiers.slow
-  @tiers.newest_only
   @parameterized.named_parameters(
     tiers.sample(
       [

@@ -95,14 +95,12 @@ class NamesTest(parameterized.TestCase):
     others = {x: one.differences for x, one in found.items() if one.differences}
     self.assertEqual(others, _KEPT_WITH_OTHER_ARGUMENTS)
 
-  def test_page_has_what_is_there(self):
-    """After a merge, too, `write` mends it."""
+  def test_no_name_of_the_page_is_lost(self):
     if not write.real_version().startswith(_OF_THE_PAGE):
       self.skipTest(f"The page is of TensorFlow {_OF_THE_PAGE}")
     written = pathlib.Path(write.PAGE).read_text(encoding="utf-8")
     now = page.with_tables(written, self.names, self.contrib)
     self.assertEmpty(page.losses(written, now))
-    self.assertEqual(written, now, __doc__)
 
 
 class PageTest(absltest.TestCase):

@@ -54,33 +54,31 @@ class ShapesTest(parameterized.TestCase):
     self.addCleanup(v1.enable_control_flow_v2)
 
   @parameterized.named_parameters(
-    tiers.thin(
-      [
-        ("heads", _heads),
-        ("rows", lambda x, i: tf.reshape(x, [tf.size(x) // 6, 6])),
-        ("heads_of_the_rest", lambda x, i: tf.reshape(x, [-1, 5, 3, 2])),
-        ("as_its_own_shape", lambda x, i: tf.reshape(x, tf.shape(x))),
-        ("tile", lambda x, i: tf.tile(x, tf.stack([tf.shape(x)[0], 1, 1]))),
-        ("broadcast", lambda x, i: tf.broadcast_to(x[:1], tf.shape(x))),
-        (
-          "slice",
-          lambda x, i: tf.slice(x, [0, 1, 0], tf.stack([tf.shape(x)[0], 2, 6])),
-        ),
-        ("bound", lambda x, i: x[:, : tf.shape(x)[1] - 1]),
-        ("shape", lambda x, i: (tf.shape(x), tf.shape(x, tf.int64))),
-        ("size", lambda x, i: (tf.size(x), tf.size(x[0]), tf.rank(x))),
-        (
-          "rank",
-          lambda x, i: tf.raw_ops.Rank(input=x) + tf.raw_ops.Size(input=x),
-        ),
-        ("shapes", lambda x, i: tf.shape_n([x, x[:, :1], tf.zeros([3, 2])])),
-        ("taken_branch", _taken_branch),
-        (
-          "other_branch",
-          lambda x, i: v1.cond(i >= 100, lambda: tf.exp(x), lambda: x),
-        ),
-      ]
-    ),
+    [
+      ("heads", _heads),
+      ("rows", lambda x, i: tf.reshape(x, [tf.size(x) // 6, 6])),
+      ("heads_of_the_rest", lambda x, i: tf.reshape(x, [-1, 5, 3, 2])),
+      ("as_its_own_shape", lambda x, i: tf.reshape(x, tf.shape(x))),
+      ("tile", lambda x, i: tf.tile(x, tf.stack([tf.shape(x)[0], 1, 1]))),
+      ("broadcast", lambda x, i: tf.broadcast_to(x[:1], tf.shape(x))),
+      (
+        "slice",
+        lambda x, i: tf.slice(x, [0, 1, 0], tf.stack([tf.shape(x)[0], 2, 6])),
+      ),
+      ("bound", lambda x, i: x[:, : tf.shape(x)[1] - 1]),
+      ("shape", lambda x, i: (tf.shape(x), tf.shape(x, tf.int64))),
+      ("size", lambda x, i: (tf.size(x), tf.size(x[0]), tf.rank(x))),
+      (
+        "rank",
+        lambda x, i: tf.raw_ops.Rank(input=x) + tf.raw_ops.Size(input=x),
+      ),
+      ("shapes", lambda x, i: tf.shape_n([x, x[:, :1], tf.zeros([3, 2])])),
+      ("taken_branch", _taken_branch),
+      (
+        "other_branch",
+        lambda x, i: v1.cond(i >= 100, lambda: tf.exp(x), lambda: x),
+      ),
+    ],
   )
   def test_stays_split(self, build):
     for sizes, unknown in _CUTS:
