@@ -5,51 +5,63 @@ needed, and which name the tensorflow-estimator wheel misses in addition.
 """
 
 import ast
+import functools
 import importlib
-import importlib.machinery
+import json
 import os
 import pkgutil
 import types
 
-from compat import legacy_keras, versions
+import compat
+from compat import versions
 from compat.private import missing_names
+from tests.compat import processes
 
 from absl.testing import absltest, parameterized
 
-legacy_keras.choose_before_import()
+compat.install()
 
 import tensorflow as tf  # noqa: E402
+import tensorflow_estimator  # noqa: E402
 
 VERSION = versions.parse(tf.__version__)
+_ASKED = """
+import importlib, importlib.machinery, json
+from compat import legacy_keras
+from compat.private import missing_names
+legacy_keras.choose_before_import()
+import tensorflow as tf
 
-
-def _tensorflow_has_module(name):
+def has_module(name):
   parent = importlib.import_module(name.rpartition(".")[0])
   find = importlib.machinery.PathFinder.find_spec
   return find(name, parent.__path__) is not None
 
+def has(module, name):
+  return hasattr(importlib.import_module(module), name)
 
-# Before anything is supplied:
-_HAS_MODULE = {
-  module.name: _tensorflow_has_module(module.name)
-  for module in missing_names.SUPPLIED_MODULES
-}
-_HAS_ESTIMATOR_API_NAME = hasattr(
-  importlib.import_module(missing_names.TF_EXPORT), "ESTIMATOR_API_NAME"
-)
-_HAS_MOVED_NAME = {
-  moved: hasattr(importlib.import_module(moved.module), moved.name)
-  for moved in missing_names.MOVED_NAMES
-}
-_HAS_TPU_EXPERIMENTAL = {
-  name: hasattr(tf.compat.v1.tpu.experimental, name)
-  for name in missing_names.TPU_EXPERIMENTAL_NAMES
-}
+print(json.dumps({
+  "modules": {
+    one.name: has_module(one.name) for one in missing_names.SUPPLIED_MODULES
+  },
+  "estimator_api_name": has(missing_names.TF_EXPORT, "ESTIMATOR_API_NAME"),
+  "moved": {
+    one.name: has(one.module, one.name) for one in missing_names.MOVED_NAMES
+  },
+  "tpu_experimental": {
+    name: hasattr(tf.compat.v1.tpu.experimental, name)
+    for name in missing_names.TPU_EXPERIMENTAL_NAMES
+  },
+}))
+"""
 
-import compat  # noqa: E402
 
-compat.install()
-import tensorflow_estimator  # noqa: E402
+@functools.cache
+def _before():
+  """Returns which names TensorFlow has in a process without compat."""
+  done = processes.run("-c", _ASKED)
+  assert done.returncode == 0, done.stderr
+  return json.loads(done.stdout.splitlines()[-1])
 
 
 def _wheel_modules():
@@ -106,7 +118,7 @@ class SuppliedTest(parameterized.TestCase):
     for module in missing_names.SUPPLIED_MODULES
   )
   def test_module(self, module):
-    lacks = not _HAS_MODULE[module.name]
+    lacks = not _before()["modules"][module.name]
     self.assertEqual(
       lacks,
       module.missing_from <= VERSION,
@@ -122,7 +134,7 @@ class SuppliedTest(parameterized.TestCase):
     (moved.name, moved) for moved in missing_names.MOVED_NAMES
   )
   def test_moved_name(self, moved):
-    lacks = not _HAS_MOVED_NAME[moved]
+    lacks = not _before()["moved"][moved.name]
     self.assertEqual(lacks, moved.missing_from <= VERSION)
     # TensorFlow 2.15 is left as it is.
     supplied = hasattr(importlib.import_module(moved.module), moved.name)
@@ -130,7 +142,7 @@ class SuppliedTest(parameterized.TestCase):
 
   def test_estimator_api_name(self):
     self.assertEqual(
-      not _HAS_ESTIMATOR_API_NAME,
+      not _before()["estimator_api_name"],
       missing_names.ESTIMATOR_API_NAME_MISSING_FROM <= VERSION,
     )
     tf_export = importlib.import_module(missing_names.TF_EXPORT)
@@ -143,7 +155,7 @@ class SuppliedTest(parameterized.TestCase):
   @parameterized.parameters(*missing_names.TPU_EXPERIMENTAL_NAMES)
   def test_tpu_experimental(self, name):
     self.assertEqual(
-      not _HAS_TPU_EXPERIMENTAL[name],
+      not _before()["tpu_experimental"][name],
       missing_names.TPU_EXPERIMENTAL_MISSING_FROM <= VERSION,
     )
     # FTRL, Adam, ... all take a learning rate and check what they are given.
