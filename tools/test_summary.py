@@ -77,19 +77,22 @@ def unbuilt_tests(lines: Iterable[str]) -> list[str]:
   return sorted(tests - built)
 
 
-def outcomes(xml_path: str) -> Iterator[str]:
+def outcomes(xml_path: str, of_class: str = "") -> Iterator[str]:
   """Yields "passed", "failed" or "skipped" for each test method of a test.xml.
 
   A method failed if any of its subTests did, and is skipped if all of them are.
 
   Args:
     xml_path: Path of a report in JUnit's format.
+    of_class: What the names of the classes that count begin with.
   """
   methods = collections.defaultdict(set)
   for case in ElementTree.parse(xml_path).iter("testcase"):
     method = _AFTER_METHOD.split(case.get("name", ""), maxsplit=1)[0]
     methods[case.get("classname"), method].add(_outcome(case))
-  for found in methods.values():
+  for (name, _), found in methods.items():
+    if not (name or "").startswith(of_class):
+      continue
     yield next(one for one in ("failed", "passed", "skipped") if one in found)
 
 

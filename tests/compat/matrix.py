@@ -1,6 +1,6 @@
 """Runs the compat tests on many TensorFlow releases and Pythons.
 
-    python tests/compat/matrix.py --tensorflow 2.16.2 2.21.0 --python 3.11
+    python -m tests.compat.matrix --tensorflow 2.16.2 2.21.0 --python 3.11
 
 makes a virtualenv per pair (kept, and used again, in --environments), runs
 every test of tests/compat in it but those in packages/, and prints a table of
@@ -18,16 +18,17 @@ one, excludes it; so pip takes that one without its dependencies.
 """
 
 import argparse
-import concurrent.futures
+import collections
 import dataclasses
 import datetime
 import glob
 import json
 import os
-import re
 import shutil
 import subprocess
 import sys
+
+from tools import test_summary
 
 REPOSITORY = os.path.dirname(
   os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -35,7 +36,7 @@ REPOSITORY = os.path.dirname(
 # What every environment of the tests has besides TensorFlow.
 _COMMON = os.path.join(REPOSITORY, "tools", "python", "requirements_common.in")
 GUIDE = os.path.join(REPOSITORY, "docs", "migrating.md")
-BEGIN = "<!-- matrix: begin (written by tests/compat/matrix.py) -->"
+BEGIN = "<!-- matrix: begin (written by tests.compat.matrix) -->"
 END = "<!-- matrix: end -->"
 RELEASES = (
   "2.15.1",
@@ -52,7 +53,7 @@ PYTHONS = ("3.10", "3.11", "3.12", "3.13")
 _PROBABILITY = {"2.15": "0.23.0", "2.16": "0.24.0", "2.17": "0.24.0"}
 # The Keras 2 of a release that has none of its own, installed all the same.
 _OTHER_KERAS = {"2.22": "2.21"}
-_GOLDEN_TEST = os.path.join("v1", "golden_test.py")
+_GOLDEN_TEST = "tests.compat.v1.golden_test."
 NO_WHEEL = "no wheel"
 NOT_RUN = "not run"
 
@@ -160,46 +161,45 @@ def _installs(tensorflow: str) -> list[list[str]]:
   return [[*packages, f"tf-keras=={minor}.*", "protobuf<7"]]
 
 
-def run_test(interpreter: str, test: str, log: str) -> Counts:
-  """Runs one test file.
+def run_tests(
+  interpreter: str, tests: list[str], log: str
+) -> tuple[Counts, Counts]:
+  """Runs test files.
 
   Args:
-    interpreter: the Python to run it with.
-    test: its path.
-    log: where its output goes.
+    interpreter: the Python to run them with.
+    tests: their paths, from the root of the repository.
+    log: where their output goes, and with ".xml" what became of each case.
 
   Returns:
-    How many of its test cases passed and failed.
+    How many test cases passed and failed: of all, and of the golden ones.
   """
-  environment = dict(os.environ, PYTHONPATH=REPOSITORY)
+  report = f"{log}.xml"
+  environment = dict(os.environ, PYTHONPATH=REPOSITORY, XML_OUTPUT_FILE=report)
   environment.pop("TF_USE_LEGACY_KERAS", None)
-  with open(log, "w+") as output:
+  with open(log, "w") as output:
     subprocess.run(
-      [interpreter, test],
+      [interpreter, "-m", "tests.suite", *tests],
       env=environment,
       stdout=output,
       stderr=subprocess.STDOUT,
       cwd=REPOSITORY,
       check=False,
     )
-    output.seek(0)
-    return read_counts(output.read())
+  return read_counts(report), read_counts(report, _GOLDEN_TEST)
 
 
-def read_counts(text: str) -> Counts:
-  """Reads how many test cases passed and failed from unittest's last lines.
+def read_counts(report: str, of_class: str = "") -> Counts:
+  """Counts the cases of a report.
 
   Args:
-    text: a test's output. One that never came to its end counts as one failure.
+    report: what `tests.suite` wrote. Without it, all have failed as one.
+    of_class: what the names of the classes that count begin with.
   """
-  ran = re.search(r"^Ran (\d+) tests? in", text, re.M)
-  end = re.search(r"^(OK|FAILED)(?: \((.*)\))?$", text, re.M)
-  if ran is None or end is None:
+  if not os.path.exists(report):
     return Counts(0, 1)
-  numbers = dict(re.findall(r"(\w+)=(\d+)", end.group(2) or ""))
-  failed = int(numbers.get("failures", 0)) + int(numbers.get("errors", 0))
-  skipped = int(numbers.get("skipped", 0))
-  return Counts(int(ran.group(1)) - failed - skipped, failed)
+  ended = collections.Counter(test_summary.outcomes(report, of_class))
+  return Counts(ended["passed"], ended["failed"])
 
 
 def describe_run(date: datetime.date, tests: list[str]) -> str:
@@ -220,16 +220,13 @@ def describe_run(date: datetime.date, tests: list[str]) -> str:
   return f"{date}: {cases} of {len(tests)} files at {commit}"
 
 
-def run_pair(
-  pair: Pair, directory: str, tests: list[str], jobs: int, run: str
-) -> Result:
+def run_pair(pair: Pair, directory: str, tests: list[str], run: str) -> Result:
   """Runs all tests on one pair.
 
   Args:
     pair: the TensorFlow and the Python.
     directory: where virtualenvs and logs are kept.
     tests: paths of test files.
-    jobs: how many run at once.
     run: what describe_run says of it.
 
   Returns:
@@ -238,32 +235,11 @@ def run_pair(
   interpreter = make_environment(pair, directory)
   if interpreter is None:
     return Result(run, NO_WHEEL)
-  logs = os.path.join(directory, f"{pair.name}.logs")
-  os.makedirs(logs, exist_ok=True)
-  total, golden = Counts(0, 0), Counts(0, 0)
-  with concurrent.futures.ThreadPoolExecutor(jobs) as pool:
-    running = {
-      test: pool.submit(
-        run_test,
-        interpreter,
-        test,
-        os.path.join(logs, _title(test).replace(os.sep, "-") + ".log"),
-      )
-      for test in tests
-    }
-    for test, future in running.items():
-      counts = future.result()
-      total += counts
-      if test.endswith(_GOLDEN_TEST):
-        golden += counts
-      print(f"{pair.name} {_title(test)}: {counts}", flush=True)
+  log = os.path.join(directory, f"{pair.name}.log")
+  total, golden = run_tests(interpreter, tests, log)
+  print(f"{pair.name}: {total}, see {log}", flush=True)
   cases = golden.passed + golden.failed
   return Result(run, str(total), f"{golden.passed} of {cases} equal")
-
-
-def _title(test: str) -> str:
-  """Returns the path of a test below tests/compat."""
-  return os.path.relpath(test, os.path.join(REPOSITORY, "tests", "compat"))
 
 
 def read_results(path: str) -> dict[Pair, Result]:
@@ -350,7 +326,6 @@ def main() -> None:
     default=os.path.join(REPOSITORY, ".bazel", "matrix"),
     help="where virtualenvs and logs are kept",
   )
-  parser.add_argument("--jobs", type=int, default=1, help="tests at a time")
   parser.add_argument(
     "--write", action="store_true", help="replace the table in the guide"
   )
@@ -359,10 +334,9 @@ def main() -> None:
   tests = sorted(
     test
     for test in glob.glob(
-      os.path.join(REPOSITORY, "tests", "compat", "**", "*_test.py"),
-      recursive=True,
+      "tests/compat/**/*_test.py", root_dir=REPOSITORY, recursive=True
     )
-    if os.path.basename(os.path.dirname(test)) != "packages"
+    if "packages" not in test
   )
   results = os.path.join(flags.environments, "results.json")
   cells = read_results(results)
@@ -370,7 +344,7 @@ def main() -> None:
   for release in flags.tensorflow:
     for python in flags.python:
       pair = Pair(release, python)
-      cells[pair] = run_pair(pair, flags.environments, tests, flags.jobs, run)
+      cells[pair] = run_pair(pair, flags.environments, tests, run)
       write_results(results, cells)
   print(table(cells))
   if flags.write:

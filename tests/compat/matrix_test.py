@@ -12,15 +12,21 @@ from absl.testing import absltest
 
 class MatrixTest(absltest.TestCase):
   def test_read_counts(self):
-    for text, passed, failed in (
-      ("Ran 9 tests in 1.2s\n\nOK\n", 9, 0),
-      ("Ran 1 test in 1.2s\n\nOK (skipped=1)\n", 0, 0),
-      ("Ran 9 tests in 2s\n\nFAILED (failures=2, errors=1, skipped=1)\n", 5, 3),
-      ("Traceback (most recent call last):\nImportError: x\n", 0, 1),
-    ):
-      with self.subTest(text):
-        counts = matrix.read_counts(text)
-        self.assertEqual((counts.passed, counts.failed), (passed, failed))
+    report = self.create_tempfile("report.xml").full_path
+    self.assertEqual(matrix.read_counts(f"{report}.2"), matrix.Counts(0, 1))
+    case = '<testcase classname="%s" name="%s">%s</testcase>'
+    golden = matrix._GOLDEN_TEST + "GoldenTest"
+    cases = (
+      (golden, "a", ""),
+      (golden, "b", "<failure/>"),
+      ("tests.compat.other_test.Other", "a", ""),
+      ("tests.compat.other_test.Other", "b", "<skipped/>"),
+    )
+    with open(report, "w") as file:
+      file.write(f"<a><b>{''.join(case % one for one in cases)}</b></a>")
+    self.assertEqual(matrix.read_counts(report), matrix.Counts(2, 1))
+    golden = matrix.read_counts(report, matrix._GOLDEN_TEST)
+    self.assertEqual(golden, matrix.Counts(1, 1))
 
   def test_table(self):
     """A line is of one run: what another run gave stands on its own line."""
