@@ -44,6 +44,31 @@ def pairs(
   return [dict(zip(factors, rows[i], strict=True)) for i in sorted(chosen)]
 
 
+def of_each(factor: str, cases: Sequence[Case]) -> list[Case]:
+  """Chooses one case for each value of a factor.
+
+  Args:
+    factor: The factor.
+    cases: Those to choose from.
+
+  Returns:
+    For each value the case with the most pairs that none before it has.
+  """
+  seen: set[tuple[tuple[str, str], ...]] = set()
+  chosen = []
+  for value in dict.fromkeys(str(case[factor]) for case in cases):
+    of_value = [case for case in cases if str(case[factor]) == value]
+    best = max(of_value, key=lambda case: len(_pairs_of(case) - seen))
+    seen |= _pairs_of(best)
+    chosen.append(best)
+  return chosen
+
+
+def _pairs_of(case: Case) -> set[tuple[tuple[str, str], ...]]:
+  values = [(factor, str(value)) for factor, value in case.items()]
+  return {*itertools.combinations(values, 2)}
+
+
 def _pairs_of_rows(rows: Sequence[tuple[Any, ...]], width: int) -> Any:
   """The numbers of the pairs in each row, [rows, pairs of columns]."""
   columns = [

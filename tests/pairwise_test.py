@@ -44,5 +44,16 @@ class PairsTest(absltest.TestCase):
     self.assertEqual(pairwise.name(case), "data_2_stage_2_2_None")
 
 
+class OfEachTest(absltest.TestCase):
+  def test_the_case_with_the_most_new_pairs(self):
+    cases = [
+      {"a": a, "b": b, "c": c} for a in (1, 2) for b in (1, 2) for c in (1, 2)
+    ]
+    self.assertEqual(
+      pairwise.of_each("a", cases),
+      [{"a": 1, "b": 1, "c": 1}, {"a": 2, "b": 1, "c": 2}],
+    )
+
+
 if __name__ == "__main__":
   absltest.main()
