@@ -134,6 +134,48 @@ def vectors():
   return found
 
 
+def mixtures():
+  a, b = _fed(_A), _fed(_B)
+  x = _fed(np.float32(0.3))
+  mixture = ds.Mixture(
+    cat=ds.Categorical(logits=a),
+    components=[ds.Normal(a[0], b[0]), ds.Normal(a[1], b[1])],
+  )
+  family = ds.MixtureSameFamily(ds.Categorical(probs=a / 2), ds.Normal(a, b))
+  several = ds.MixtureSameFamily(
+    ds.Categorical(logits=a),
+    ds.MultivariateNormalDiag(_fed(_MATRIX), tf.ones([2, 2])),
+  )
+  return {
+    "mixture": mixture.log_prob(x),
+    "mean": mixture.mean(),
+    "family": family.log_prob(x),
+    "family_mean": family.mean(),
+    "family_variance": family.variance(),
+    "several": several.log_prob(a),
+  }
+
+
+def transformed():
+  a, b = _fed(_A), _fed(_B)
+  log_normal = ds.TransformedDistribution(
+    distribution=ds.Normal(a, b), bijector=ds.bijectors.Exp()
+  )
+  shifted = ds.TransformedDistribution(
+    ds.Normal(a, b), ds.bijectors.AffineScalar(shift=1.0, scale=2.0)
+  )
+  steps = ds.QuantizedDistribution(ds.Logistic(a * 3, b), low=0.0, high=5.0)
+  return {
+    "log_normal": log_normal.log_prob(b),
+    "cdf": log_normal.cdf(b),
+    "shifted": shifted.log_prob(b),
+    "steps": steps.log_prob(_fed(np.array([1.0, 5.0], np.float32))),
+    "reshaped": ds.BatchReshape(ds.Normal(a, b), [2, 1]).log_prob(
+      _fed(_B[:, np.newaxis])
+    ),
+  }
+
+
 def bijectors():
   bs = ds.bijectors
   a, x = _fed(_A), _fed(_B)

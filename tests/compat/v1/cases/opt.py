@@ -181,6 +181,10 @@ def lars_otherwise():
   )
 
 
+def ggt():
+  return _train_dense(opt.GGTOptimizer(0.1, window=2, svd_eps=0.1))
+
+
 def ggt_of_large_values_only():
   return _train_dense(
     opt.GGTOptimizer(0.01, 0.5, False, "Other", 5, 2.0, 0.2, 0.1)

@@ -91,6 +91,11 @@ def layer_norm_without():
   return _looped(_rnn.LayerNormBasicLSTMCell(3, layer_norm=False))
 
 
+def layer_norm_stack():
+  cells = [_rnn.LayerNormBasicLSTMCell(size) for size in (3, 4)]
+  return _unrolled(_rnn.MultiRNNCell(cells), sequence_length=_LENGTHS)
+
+
 def weight_norm():
   return _looped(rnn_cell.WeightNormLSTMCell(3, num_proj=2))
 

@@ -84,6 +84,13 @@ def time_reversed():
   return _named(*cell(_inputs(), dtype=tf.float32))
 
 
+def adaptor():
+  cell = _rnn.FusedRNNCellAdaptor(_rnn.GRUBlockCellV2(3))
+  return _named(
+    *cell(_inputs(shape=_X.shape), dtype=tf.float32, sequence_length=_LENGTHS)
+  )
+
+
 def adaptor_of_a_list():
   cell = _rnn.FusedRNNCellAdaptor(_rnn.LSTMBlockCell(3))
   outputs, state = cell(
