@@ -256,6 +256,24 @@ class OrderTest(parameterized.TestCase):
 
 
 class ErrorsTest(absltest.TestCase):
+  def test_what_is_asserted_of_the_batch(self):
+    """A layer of each slice waits for it."""
+
+    def model_fn(features, labels, mode):
+      net = v1.layers.dense(features["x"], 8, tf.tanh, name="first")
+      largest = tf.reduce_max(features["x"])
+      check = tf.debugging.assert_less(largest, 100.0, "x is too large")
+      with tf.control_dependencies([check]):
+        net = tf.identity(net)
+      return _spec(mode, v1.layers.dense(net, 1, name="last"), labels)
+
+    batch = programs.examples(_BATCH, 0, 24)
+    plain, program = programs.plain_and_sharded(model_fn, _config(), batch)
+    programs.assert_same_steps(self, plain, program, [batch])
+    wrong = ({name: x + 100 for name, x in batch[0].items()}, batch[1])
+    with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "too large"):
+      program.step(wrong)
+
   def test_other_errors_of_model_fn_pass(self):
     def model_fn(features, labels, mode):
       del features, labels, mode
