@@ -214,6 +214,23 @@ class ReportTest(_Case):
     self.assertStartsWith(found.once[0].name, "lookup")
 
   @parameterized.parameters(None, _BATCH)
+  def test_what_sparse_features_look_up_is_cut(self, size):
+    """Only the session says how many they are, but not how many examples."""
+
+    def model_fn(features, labels, mode):
+      x = tf.cast(features > 0.0, tf.int64)
+      shape = tf.cast(tf.stack([tf.shape(x)[0], -1]), tf.int64)
+      ids = tf.sparse.reshape(tf.sparse.from_dense(x), shape)
+      table = v1.get_variable("table", [9, 4], use_resource=True)
+      found = v1.nn.safe_embedding_lookup_sparse(table, ids, combiner="sum")
+      net = _dense(tf.nn.relu(_dense(found, 64, "wide")), 4, "narrow")
+      return _model_fn()(features + net, labels, mode)
+
+    _, found = _built(model_fn, size=size, fallback="error")
+    self.assertEqual(found.count, 1)
+    self.assertGreater(found.share_in_parts, 0.8)
+
+  @parameterized.parameters(None, _BATCH)
   def test_bytes(self, size):
     _, found = _built(_model_fn(_tops), size=size)
     self.assertEqual(found.num_examples, size)

@@ -75,6 +75,38 @@ class WritesTest(parameterized.TestCase):
     self.assertGreater(np.abs(values[0] - _TABLE).max(), 0.5)
 
 
+class RowsTest(parameterized.TestCase):
+  @parameterized.parameters(0, "mod")
+  def test_distinct_ids_whose_order_counts(self, axis):
+    """An update may take them in any order, and who asks for the first not."""
+
+    def model_fn(features, labels, mode):
+      table = v1.get_variable("table", initializer=_TABLE, use_resource=True)
+      first = v1.get_variable("first", initializer=0, trainable=False)
+      logits = tf.reduce_sum(tf.gather(table, features["ids"][:, 0]), 1)
+      loss = parts.mean_loss(labels[:, 0], logits)
+      (gradient,) = tf.gradients(loss, [table])
+      ids, places = tf.unique(gradient.indices)
+      sums = tf.math.unsorted_segment_sum(gradient.values, places, tf.size(ids))
+      update = table.scatter_sub(tf.IndexedSlices(0.1 * sums, ids))
+      train_op = tf.group(update, first.assign(tf.cast(ids[0], tf.int32)))
+      return parts.spec(mode, loss, train_op)
+
+    config = estimator_mp.ShardingConfig("model:2", split=[("^table$", axis)])
+    plain, sharded = (
+      programs.Program(model_fn, x, _BATCH) for x in (None, config)
+    )
+    for start in (0, 5, 9):
+      batch = programs.examples(shapes.BATCH, start, start + 24)
+      found = []
+      for program in (plain, sharded):
+        spec = program.spec
+        loss, _ = program.run([spec.loss, spec.train_op], batch)
+        first = program.session.run("first/Read/ReadVariableOp:0")
+        found.append([loss, first])
+      np.testing.assert_allclose(*found, rtol=1e-5)
+
+
 def _partitioned(features, labels, mode):
   """The program's own partitioner has made two variables of the kernel."""
   partitioner = v1.fixed_size_partitioner(2, axis=0)

@@ -156,6 +156,30 @@ class WholeBatchNormTest(parameterized.TestCase):
     programs.assert_same_steps(self, plain, program, batches, rtol)
 
 
+class GradientsTest(parameterized.TestCase):
+  @parameterized.parameters(True, False)
+  def test_one_that_no_example_changes_is_added_up(self, is_static):
+    """Where the graph knows the batch, all slices make the same constant."""
+
+    def model_fn(features, labels, mode):
+      bias = parts.state("bias", [])
+      net = v1.layers.dense(features["x"], 8, tf.tanh, name="first")
+      net = v1.layers.dense(net, 1, use_bias=False, name="last") + bias
+      loss = tf.reduce_sum(net) + 0.0 * tf.cast(
+        tf.reduce_sum(labels), net.dtype
+      )
+      (gradient,) = tf.gradients(loss, [bias])
+      with tf.control_dependencies([loss]):  # It reads the bias first.
+        update = bias.assign_sub(gradient)
+      return parts.spec(mode, loss, tf.group(parts.descend(loss), update))
+
+    batch = programs.examples(_BATCH, 0, 24)
+    plain, program = programs.plain_and_sharded(
+      model_fn, _config(), batch, is_static=is_static
+    )
+    programs.assert_same_steps(self, plain, program, [batch])
+
+
 class OptimizerTest(absltest.TestCase):
   def test_sparse_gradients_reach_the_optimizer(self):
     def model_fn(features, labels, mode):
@@ -231,6 +255,24 @@ class OrderTest(parameterized.TestCase):
 
 
 class ErrorsTest(absltest.TestCase):
+  def test_what_is_asserted_of_the_batch(self):
+    """A layer of each slice waits for it."""
+
+    def model_fn(features, labels, mode):
+      net = v1.layers.dense(features["x"], 8, tf.tanh, name="first")
+      largest = tf.reduce_max(features["x"])
+      check = tf.debugging.assert_less(largest, 100.0, "x is too large")
+      with tf.control_dependencies([check]):
+        net = tf.identity(net)
+      return _spec(mode, v1.layers.dense(net, 1, name="last"), labels)
+
+    batch = programs.examples(_BATCH, 0, 24)
+    plain, program = programs.plain_and_sharded(model_fn, _config(), batch)
+    programs.assert_same_steps(self, plain, program, [batch])
+    wrong = ({name: x + 100 for name, x in batch[0].items()}, batch[1])
+    with self.assertRaisesRegex(tf.errors.InvalidArgumentError, "too large"):
+      program.step(wrong)
+
   def test_other_errors_of_model_fn_pass(self):
     def model_fn(features, labels, mode):
       del features, labels, mode
