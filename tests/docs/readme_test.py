@@ -1,15 +1,13 @@
 """README does what it says; what it and its pages name exists."""
 
-import os
-import pathlib
 import re
 import shlex
 import subprocess
 import sys
 
-import estimator_mp
 from estimator_mp.cli import train_flags
 from tests import tiers
+from tests.compat import processes
 from tests.docs import guide_case, guides
 from tools import try_readme, tutorials
 
@@ -56,10 +54,9 @@ class ReadmeTest(guide_case.GuideCase):
 
   def _run(self, command):
     """Returns what a command prints."""
-    paths = [str(pathlib.Path(estimator_mp.__file__).parents[1]), *sys.path]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    for name in ("BUILD_WORKING_DIRECTORY", "TF_CPP_MIN_LOG_LEVEL"):
-      environment.pop(name, None)
+    environment = processes.environment(
+      BUILD_WORKING_DIRECTORY=None, TF_CPP_MIN_LOG_LEVEL=None
+    )
     name, *arguments = shlex.split(command)
     done = subprocess.run(
       [*_COMMANDS[name], *arguments],

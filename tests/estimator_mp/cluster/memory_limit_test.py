@@ -1,7 +1,6 @@
 """A limit of memory: threads have small stacks where they count as data."""
 
-import subprocess
-import sys
+from tests.compat import processes
 
 from absl.testing import absltest
 
@@ -30,14 +29,7 @@ waits.set()
 
 class ReserveSmallStacksTest(absltest.TestCase):
   def _stack(self, *arguments):
-    printed = subprocess.run(
-      [sys.executable, "-c", _PROGRAM, *arguments],
-      env={"PYTHONPATH": ":".join(path for path in sys.path if path)},
-      capture_output=True,
-      text=True,
-      check=True,
-    ).stdout
-    return int(printed)
+    return int(processes.run("-c", _PROGRAM, *arguments).stdout)
 
   def test_where_stacks_count_as_data(self):
     self.assertBetween(self._stack("limited"), 512, 1024)

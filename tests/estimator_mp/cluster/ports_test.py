@@ -3,10 +3,9 @@
 import os
 import pathlib
 import socket
-import subprocess
-import sys
 
 from estimator_mp.cluster import ports
+from tests.compat import processes
 
 from absl.testing import absltest
 
@@ -27,11 +26,7 @@ class PortsTest(absltest.TestCase):
     )
 
     def reserve(port):
-      return subprocess.check_output(
-        [sys.executable, "-c", ask, str(port)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        text=True,
-      )
+      return processes.run("-c", ask, str(port)).stdout
 
     (port,) = ports.free_ports(1)
     self.assertFalse(ports.reserve(port))
