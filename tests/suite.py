@@ -110,11 +110,12 @@ def main(arguments):
   with tempfile.TemporaryDirectory() as folder:
     for i, file in enumerate(find_files(names)):
       path = pathlib.Path(folder, f"{i}.xml")
-      environment = {"XML_OUTPUT_FILE": str(path)}
+      environment = {}
       if shards > 1:  # Files of one case are not all the first process'.
         environment["TEST_SHARD_INDEX"] = str((shard + i) % shards)
       started = time.monotonic()
-      code, core_seconds = _run_forked(file, flags, environment)
+      its_flags = [*flags, f"--xml_output_file={path}"]
+      code, core_seconds = _run_forked(file, its_flags, environment)
       report.extend(_read_report(path, file, code))
       name = file.relative_to(_ROOT)
       if code:

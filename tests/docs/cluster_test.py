@@ -6,13 +6,12 @@ import json
 import os
 import pathlib
 import re
-import subprocess
-import sys
 from unittest import mock
 
 from estimator_mp.cli.launching import network
 from estimator_mp.cluster import tasks
 from tests import tiers
+from tests.compat import processes
 from tests.docs import guide_case, guides
 from tools import draw_cluster
 
@@ -50,17 +49,7 @@ class GuideTest(guide_case.GuideCase):
     if network.why_not() is not None:
       arguments.insert(0, "--network=host")
     arguments += ["--max_steps=3", "--trusted_network"]
-    ran = subprocess.run(
-      [sys.executable, "-m", "estimator_mp", "launch", *arguments],
-      env={
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-      },
-      stdin=subprocess.DEVNULL,
-      capture_output=True,
-      text=True,
-      timeout=600,
-    )
+    ran = processes.run("-m", "estimator_mp", "launch", *arguments)
     self.assertEqual(ran.returncode, 0, ran.stdout + ran.stderr)
     (shown,) = re.findall(r"```\n(\[chief 0\].*?)```", self.text, re.S)
     self.assertIn(shown, ran.stdout)

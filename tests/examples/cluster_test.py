@@ -13,6 +13,7 @@ import tempfile
 import unittest
 
 from tests import tiers
+from tests.compat import processes
 from tests.estimator_mp.distributed import clusters
 
 from absl.testing import absltest
@@ -95,15 +96,12 @@ class SlurmTest(absltest.TestCase):
     srun.parent.mkdir()
     srun.write_text(_SRUN.format(python=sys.executable), encoding="utf-8")
     srun.chmod(0o755)
-    environment = {
-      name: value
-      for name, value in os.environ.items()
-      if name != "TF_CONFIG" and not name.startswith("SLURM")
-    }
+    environment = processes.environment(
+      **{name: None for name in os.environ if name.startswith("SLURM")}
+    )
     environment |= {
       "PATH": f"{srun.parent}:{os.environ['PATH']}",
       "PYTHON": sys.executable,
-      "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
       "SLURM_JOB_NAME": "digits",
       "SLURM_SUBMIT_DIR": str(folder),
     }

@@ -1,7 +1,6 @@
 """The tutorials do what they say, and say what is in examples/tutorials."""
 
 import json
-import os
 import pathlib
 import shlex
 import subprocess
@@ -9,6 +8,7 @@ import sys
 
 from estimator_mp.cli.launching import network
 from tests import tiers
+from tests.compat import processes
 from tools import shown_output, tutorials
 
 from absl.testing import absltest, parameterized
@@ -101,13 +101,10 @@ class TutorialsTest(parameterized.TestCase):
       command = command.replace(" launch ", " launch --network=host ")
       command += " --trusted_network"
     name, *arguments = shlex.split(command)
-    paths = [str(_ROOT), *filter(None, sys.path)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    environment.pop("BUILD_WORKING_DIRECTORY", None)
     done = subprocess.run(
       [*_COMMANDS[name], *arguments],
       cwd=folder,
-      env=environment,
+      env=processes.environment(BUILD_WORKING_DIRECTORY=None),
       stdin=subprocess.DEVNULL,
       capture_output=True,
       text=True,

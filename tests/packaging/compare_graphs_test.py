@@ -3,9 +3,9 @@
 import gzip
 import os
 import subprocess
-import sys
 
 from tests import tiers
+from tests.compat import processes
 from tools import compare_graphs
 
 from absl.testing import absltest, parameterized
@@ -23,17 +23,11 @@ def _folder(test, graphs):
 
 def _write(folder, name):
   """Writes a graph as `compare_graphs` does for each version."""
-  subprocess.check_call(
-    [
-      *(sys.executable, "-m", "tools.compare_graphs"),
-      *("--write", folder, "--only", name),
-    ],
-    env={
-      **os.environ,
-      "PYTHONHASHSEED": "0",
-      "PYTHONPATH": os.pathsep.join(sys.path),
-    },
+  done = processes.run(
+    *("-m", "tools.compare_graphs", "--write", folder, "--only", name),
+    env=processes.environment(PYTHONHASHSEED="0"),
   )
+  done.check_returncode()
 
 
 class CompareGraphsTest(parameterized.TestCase):
@@ -64,14 +58,10 @@ class CompareGraphsTest(parameterized.TestCase):
     )
 
   def test_a_commit_that_does_not_exist(self):
-    done = subprocess.run(
-      [sys.executable, "-m", "tools.compare_graphs", "no_such_commit"],
-      env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-      capture_output=True,
-    )
+    done = processes.run("-m", "tools.compare_graphs", "no_such_commit")
     self.assertEqual(2, done.returncode)
-    self.assertNotIn(b"Traceback", done.stderr)
-    self.assertIn(b"failed: git", done.stderr)
+    self.assertNotIn("Traceback", done.stderr)
+    self.assertIn("failed: git", done.stderr)
 
   @tiers.slow
   def test_a_graph_is_the_same_each_time(self):

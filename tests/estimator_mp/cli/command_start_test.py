@@ -7,6 +7,7 @@ import sys
 import estimator_mp
 from estimator_mp.cli import main
 from tests import tiers
+from tests.compat import processes
 
 from absl.testing import absltest, parameterized
 
@@ -76,25 +77,15 @@ print(heard)
 """
 
 
-def _environment() -> dict[str, str]:
-  environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-  # What a user who has set nothing gets.
-  for name in ("TF_USE_LEGACY_KERAS", "TF_CPP_MIN_LOG_LEVEL"):
-    environment.pop(name, None)
-  return environment
+def _environment():
+  """What a user who has set nothing gets."""
+  return processes.environment(TF_CPP_MIN_LOG_LEVEL=None)
 
 
 def _run(program: str, *arguments: str):
   """Returns the exit status of a process, its output and its errors."""
   code = program.format(arguments=list(arguments))
-  done = subprocess.run(
-    [sys.executable, "-c", code],
-    env=_environment(),
-    capture_output=True,
-    text=True,
-    timeout=600,
-    check=False,
-  )
+  done = processes.run("-c", code, env=_environment())
   return done.returncode, done.stdout, done.stderr
 
 

@@ -15,6 +15,7 @@ import time
 import estimator_mp  # noqa: F401
 from estimator_mp.serving import export_stages
 from tests import tiers
+from tests.compat import processes
 from tests.estimator_mp.distributed import clusters, namespaces
 from tests.estimator_mp.serving import chains, served_models
 
@@ -88,13 +89,12 @@ class OutsideTest(parameterized.TestCase):
 
   def _start(self, *command, **environment):
     """Starts a command on machine 0."""
-    paths = os.pathsep.join(path for path in sys.path if path)
     process = subprocess.Popen(
       [*self.machines.command(0), sys.executable, *command],
       stdout=subprocess.PIPE,
       stderr=subprocess.STDOUT,
       text=True,
-      env={**os.environ, "PYTHONPATH": paths, **environment},
+      env=processes.environment(**environment),
     )
     self.enter_context(process)
     self.addCleanup(self._end, process)

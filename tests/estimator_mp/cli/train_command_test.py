@@ -13,6 +13,7 @@ import sys
 import termios
 
 from tests import tiers
+from tests.compat import processes
 
 from absl.testing import absltest
 
@@ -20,20 +21,10 @@ _COMMAND = (sys.executable, "-m", "estimator_mp", "train")
 _ENDLESS = "--train_steps=1000000"
 
 
-def _environment() -> dict[str, str]:
-  environment = {
-    **os.environ,
-    "PYTHONPATH": os.pathsep.join(sys.path),
-    "TF_CPP_MIN_LOG_LEVEL": "3",
-  }
-  environment.pop("TF_USE_LEGACY_KERAS", None)
-  return environment
-
-
 def _start(*arguments: str, **streams) -> subprocess.Popen[str]:
   streams = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, **streams}
   return subprocess.Popen(
-    [*_COMMAND, *arguments], env=_environment(), text=True, **streams
+    [*_COMMAND, *arguments], env=processes.environment(), text=True, **streams
   )
 
 

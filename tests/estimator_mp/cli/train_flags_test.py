@@ -86,21 +86,14 @@ class HelpTest(parameterized.TestCase):
     ):
       _parse(argument)
     self.assertEqual(caught.exception.code, 0)
-    groups = ("Model and data:", "Sharding: the mesh:", "Training:", "Output:")
     text = output.getvalue()
-    self.assertContainsInOrder(
-      [
-        *(groups[0], "--dataset=digits", groups[1], "--mesh=stage:3"),
-        *(groups[2], groups[3], "--trace_steps=20"),
-      ],
-      text,
-    )
+    groups = ("Model and data:", "Sharding: the mesh:", "Training:", "Output:")
+    self.assertContainsInOrder(groups, text)
     shown = {line.strip() for line in text.splitlines()}
     names = options.names(train_flags.TrainOptions)
     for name in (*names, "devices", "schedule", "top_k_fraction"):
       matching = [x for x in shown if x.partition("=")[0] == f"--{name}"]
       self.assertLen(matching, 1, name)
-    self.assertContainsSubset(groups, shown)
 
 
 if __name__ == "__main__":

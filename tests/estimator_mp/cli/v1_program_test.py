@@ -7,11 +7,10 @@ import os
 import pathlib
 import re
 import shlex
-import subprocess
-import sys
 
 import estimator_mp
 from tests import tiers
+from tests.compat import processes
 
 import numpy as np
 import tensorflow as tf
@@ -46,18 +45,8 @@ class V1ProgramTest(parameterized.TestCase):
     pathlib.Path(self.folder, "train.py").write_text(program)
 
   def run_command(self, *arguments):
-    paths = [str(_REPOSITORY), *filter(None, sys.path)]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
-    environment.pop("BUILD_WORKING_DIRECTORY", None)
-    return subprocess.run(
-      [sys.executable, *arguments],
-      capture_output=True,
-      check=False,
-      cwd=self.folder,
-      env=environment,
-      text=True,
-      timeout=600,
-    )
+    environment = processes.environment(BUILD_WORKING_DIRECTORY=None)
+    return processes.run(*arguments, cwd=self.folder, env=environment)
 
   def trained(self, model_dir):
     """Returns the losses that a run logs, and its last variables."""

@@ -1,10 +1,7 @@
 """A user's own model needs none of the packages of this project's models."""
 
-import os
-import subprocess
-import sys
-
 from tests import tiers
+from tests.compat import processes
 from tests.estimator_mp.cli import user_programs
 
 from absl.testing import absltest, parameterized
@@ -24,15 +21,10 @@ class WithoutExtrasTest(parameterized.TestCase):
   def _run(self, *arguments):
     folder = self.create_tempdir()
     folder.create_file("train.py", user_programs.SCRIPT)
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    environment.pop("BUILD_WORKING_DIRECTORY", None)
-    return subprocess.run(
-      [sys.executable, "-c", _RUN, *arguments],
+    return processes.run(
+      *("-c", _RUN, *arguments),
       cwd=folder.full_path,
-      env=environment,
-      capture_output=True,
-      text=True,
-      check=False,
+      env=processes.environment(BUILD_WORKING_DIRECTORY=None),
     )
 
   @tiers.slow

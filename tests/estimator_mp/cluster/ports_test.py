@@ -1,12 +1,11 @@
-"""Ports of this machine that are one process's only."""
+"""What a process has for itself: ports of this machine, and small stacks."""
 
 import os
 import pathlib
 import socket
-import subprocess
-import sys
 
 from estimator_mp.cluster import ports
+from tests.compat import processes
 
 from absl.testing import absltest
 
@@ -27,11 +26,7 @@ class PortsTest(absltest.TestCase):
     )
 
     def reserve(port):
-      return subprocess.check_output(
-        [sys.executable, "-c", ask, str(port)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-        text=True,
-      )
+      return processes.run("-c", ask, str(port)).stdout
 
     (port,) = ports.free_ports(1)
     self.assertFalse(ports.reserve(port))
@@ -45,6 +40,40 @@ class PortsTest(absltest.TestCase):
   def test_a_port_at_which_somebody_listens_is_taken(self):
     with socket.create_server(("127.0.0.1", 0)) as server:
       self.assertFalse(ports.reserve(server.getsockname()[1]))
+
+
+# A thread waits, and the growth of the process's data is printed, in KiB.
+_PROGRAM = """
+import resource, sys, threading
+from estimator_mp.cluster import memory_limit
+
+def data():
+  with open("/proc/self/status") as file:
+    (line,) = [x for x in file if x.startswith("VmData:")]
+  return int(line.split()[1])
+
+if sys.argv[1] == "limited":
+  resource.setrlimit(resource.RLIMIT_DATA, (4 << 30, -1))
+memory_limit.reserve_small_stacks()
+waits = threading.Event()
+before = data()
+threads = [threading.Thread(target=waits.wait) for _ in range(8)]
+for thread in threads:
+  thread.start()
+print((data() - before) // 8)
+waits.set()
+"""
+
+
+class ReserveSmallStacksTest(absltest.TestCase):
+  def _stack(self, *arguments):
+    return int(processes.run("-c", _PROGRAM, *arguments).stdout)
+
+  def test_where_stacks_count_as_data(self):
+    self.assertBetween(self._stack("limited"), 512, 1024)
+
+  def test_not_without_a_limit(self):
+    self.assertGreater(self._stack("free"), 2048)
 
 
 if __name__ == "__main__":

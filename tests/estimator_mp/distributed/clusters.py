@@ -16,6 +16,7 @@ import tempfile
 from unittest import mock
 
 from estimator_mp.cluster import ports
+from tests.compat import processes
 
 import tensorflow as tf
 
@@ -136,13 +137,9 @@ class Processes:
       [*within, sys.executable, "-m", module, *map(str, arguments)],
       stdout=output,
       stderr=subprocess.STDOUT,
-      env={
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        "TF_CONFIG": tf_config(self.cluster, job, index),
-        **environment,
-      },
+      env=processes.environment(
+        **{"TF_CONFIG": tf_config(self.cluster, job, index)} | environment
+      ),
       preexec_fn=_end_with_parent,
       start_new_session=True,
     )

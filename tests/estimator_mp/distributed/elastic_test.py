@@ -11,6 +11,7 @@ import time
 
 import estimator_mp  # noqa: F401
 from tests import tiers
+from tests.compat import processes
 from tests.estimator_mp.distributed import recorded_program as program
 
 from absl.testing import absltest, parameterized
@@ -42,7 +43,6 @@ class ElasticTest(parameterized.TestCase):
   def test_goes_on_over_the_tasks_that_are_left(self, number, lost_after):
     folder = self.create_tempdir().full_path
     model_dir = os.path.join(folder, "run")
-    paths = os.pathsep.join(path for path in sys.path if path)
     with subprocess.Popen(
       [
         *(sys.executable, "-m", *_LAUNCH, "--tasks=4", "--elastic"),
@@ -51,12 +51,7 @@ class ElasticTest(parameterized.TestCase):
       ],
       stdout=subprocess.PIPE,
       stderr=subprocess.STDOUT,
-      env={
-        **os.environ,
-        "PYTHONPATH": paths,
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-        program.LOST_AFTER: str(lost_after),
-      },
+      env=processes.environment(**{program.LOST_AFTER: str(lost_after)}),
       text=True,
     ) as launcher:
       try:

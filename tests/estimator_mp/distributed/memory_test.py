@@ -2,10 +2,10 @@
 
 import os
 import re
-import subprocess
 import sys
 
 from tests import tiers
+from tests.compat import processes
 from tests.estimator_mp.distributed import large_program
 
 import numpy as np
@@ -31,22 +31,11 @@ class MemoryTest(absltest.TestCase):
   def _launch(self, num_tasks, mesh, *flags):
     """Trains in a local cluster; returns the exit code, and what it printed."""
     model_dir = os.path.join(self.create_tempdir().full_path, "model")
-    finished = subprocess.run(
-      [
-        *(sys.executable, "-m", *_LAUNCH, f"--tasks={num_tasks}", *flags),
-        *("--", sys.executable, "-m", _PROGRAM, model_dir, mesh),
-      ],
-      env={
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(path for path in sys.path if path),
-        "TF_CPP_MIN_LOG_LEVEL": "2",
-      },
-      stdout=subprocess.PIPE,
-      stderr=subprocess.STDOUT,
-      text=True,
-      check=False,
+    finished = processes.run(
+      *("-m", *_LAUNCH, f"--tasks={num_tasks}", *flags, "--"),
+      *(sys.executable, "-m", _PROGRAM, model_dir, mesh),
     )
-    return finished.returncode, finished.stdout
+    return finished.returncode, finished.stdout + finished.stderr
 
   def _losses(self, output):
     found = re.search(r"^\[chief 0\] losses (.+)$", output, re.MULTILINE)

@@ -43,10 +43,8 @@ class SharesTest(_Case):
 
   def test_memory_has_to_suffice(self):
     self.assertEqual(logical.shares(3, 1, _GIB, [3 * _GIB]), (3,))
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "logical_gpu_bytes=2147483648 is too much for 1 logical GPU on GPU 1, "
-      "which has 1073741824 bytes; use at most 1073741824, or a smaller mesh",
+    with self.assertRaisesRegex(
+      ValueError, "=2147483648 is .* GPU 1, which has 1073741824 bytes; use at"
     ):
       logical.shares(3, 2, 2 * _GIB, [4 * _GIB, _GIB])
 

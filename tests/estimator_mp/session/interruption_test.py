@@ -7,6 +7,7 @@ import sys
 
 from estimator_mp.session import interruption as interruption_lib
 from tests import tiers
+from tests.compat import processes
 from tests.estimator_mp import parts, runs
 
 import tensorflow as tf
@@ -128,10 +129,9 @@ class HandlersTest(absltest.TestCase):
 class SecondSignalTest(parameterized.TestCase):
   @parameterized.named_parameters(tiers.sample(_SIGNALS))
   def test_second_signal_ends_the_process_at_once(self, number, exit_code):
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(
       [sys.executable, "-c", _ENDLESS_STEP],
-      env=environment,
+      env=processes.environment(),
       stdout=subprocess.PIPE,
       stderr=subprocess.PIPE,
       text=True,

@@ -160,24 +160,16 @@ class FailuresTest(parameterized.TestCase):
       "(Ctrl-C kills at once)",
     )
 
-  def test_a_worker_may_end_well_before_the_chief(self):
+  @parameterized.parameters(("worker", "chief"), ("chief", "worker"))
+  def test_either_may_end_well_first(self, first, last):
     code, output, errors = self._run(
-      "if job == 'worker': say_who('worker')\n"
-      "else: wait_for_the_end_of('worker')\n"
+      f"if job == '{first}': say_who('{first}')\n"
+      f"else: wait_for_the_end_of('{first}')\n"
       "print('ends')"
     )
     self.assertEqual(code, 0)
-    self.assertEqual(output.splitlines(), ["[worker 0] ends", "[chief 0] ends"])
-    self.assertLen(errors.splitlines(), 1)
-
-  def test_who_serves_may_hear_from_the_chief_that_it_has_ended(self):
-    code, output, errors = self._run(
-      "if job == 'chief': say_who('chief')\n"
-      "else: wait_for_the_end_of('chief')\n"
-      "print('ends')"
-    )
-    self.assertEqual(code, 0)
-    self.assertEqual(output.splitlines(), ["[chief 0] ends", "[worker 0] ends"])
+    expected = [f"[{first} 0] ends", f"[{last} 0] ends"]
+    self.assertEqual(output.splitlines(), expected)
     self.assertLen(errors.splitlines(), 1)
 
   def test_the_dead_one_is_started_again(self):

@@ -2,7 +2,6 @@
 
 import contextlib
 import ctypes
-import os
 import pathlib
 import signal
 import subprocess
@@ -10,6 +9,7 @@ import sys
 import time
 
 from estimator_mp.cli.launching import network
+from tests.compat import processes
 
 _COMMAND = [sys.executable, "-m", "estimator_mp", "launch"]
 _PR_SET_PDEATHSIG = 1
@@ -37,16 +37,13 @@ def python(program: str) -> list[str]:
 def started(*arguments, cwd=None, environment=None):
   """Starts the command; its process does not outlive the test's."""
   libc = ctypes.CDLL(None)
-  environment = {**os.environ, **(environment or {})}
-  paths = [path for path in sys.path if path]
-  environment["PYTHONPATH"] = os.pathsep.join(paths)
   process = subprocess.Popen(
     [*_COMMAND, *arguments],
     stdout=subprocess.PIPE,
     stderr=subprocess.PIPE,
     text=True,
     cwd=cwd,
-    env=environment,
+    env=processes.environment(**(environment or {})),
     preexec_fn=lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL),
   )
   with process:

@@ -13,6 +13,7 @@ from estimator_mp.cli.prediction import examples, predict_flags, serve_flags
 from estimator_mp.serving import chain, export_stages, pipeline_file
 from estimator_mp.serving.stage_server import StageServer
 from tests import tiers
+from tests.compat import processes
 from tests.estimator_mp.cli import command_runs
 from tests.estimator_mp.serving import chains, served_models
 
@@ -237,16 +238,14 @@ class CommandTest(parameterized.TestCase):
 
   def _start(self, command, *arguments):
     """Returns the process of a command."""
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    # What a user who has set nothing gets.
-    environment.pop("TF_CPP_MIN_LOG_LEVEL", None)
     process = self.enter_context(
       subprocess.Popen(
         [sys.executable, "-m", "estimator_mp", command, *arguments],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env=environment,
+        # What a user who has set nothing gets.
+        env=processes.environment(TF_CPP_MIN_LOG_LEVEL=None),
       )
     )
     self.addCleanup(process.kill)

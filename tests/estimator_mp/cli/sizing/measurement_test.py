@@ -22,29 +22,25 @@ def _measure(options, plan):
     return measurement.measure(options, plan)
 
 
+def _planned(free_size, *flags):
+  """Returns options, and the plan of a model of one stage."""
+  options = capacity_flags.parse(["capacity", *_ARGUMENTS, *flags])
+  return options, planning.plan_model(
+    options, num_stages=1, free_size=free_size
+  )
+
+
 class MeasurementTest(absltest.TestCase):
   def test_nothing_is_measured_where_others_reach_it(self):
-    options = capacity_flags.parse(
-      ["capacity", "--memory_per_device=12MiB", *_ARGUMENTS]
-    )
-    plan = planning.plan_model(options, num_stages=1, free_size=1)
     with (
       mock.patch.object(network, "outer_interfaces", lambda: ("eth0",)),
-      self.assertRaisesRegex(
-        ValueError,
-        r"^the processes of devices would serve on all interfaces of this "
-        r"machine \(eth0\), without authentication; measure by "
-        "//estimator_mp:capacity --measure, in a network of its own$",
-      ),
+      self.assertRaisesRegex(ValueError, r"all interfaces .*\(eth0\), .* own$"),
     ):
-      measurement.measure(options, plan)
+      measurement.measure(*_planned(1, "--memory_per_device=12MiB"))
 
   @tiers.slow
   def test_a_model_that_is_larger_than_the_memory_is_refused_it(self):
-    options = capacity_flags.parse(
-      ["capacity", "--memory_per_device=12MiB", *_ARGUMENTS]
-    )
-    plan = planning.plan_model(options, num_stages=1, free_size=4)
+    options, plan = _planned(4, "--memory_per_device=12MiB")
     self.assertGreater(plan.peak, 5 * options.memory_per_device)
     measured = _measure(options, plan)
     self.assertFalse(measured.fits)
@@ -53,17 +49,10 @@ class MeasurementTest(absltest.TestCase):
   @tiers.slow
   def test_replicas_begin_with_the_same_variables(self):
     """Two processes of ZeRO; a variable that nobody has set ends a step."""
-    options = capacity_flags.parse(
-      [
-        "capacity",
-        "--memory_per_device=40MiB",
-        "--replicas=2",
-        "--optimizer_state=sharded",
-        "--steps=2",
-        *_ARGUMENTS,
-      ]
+    options, plan = _planned(
+      *(1, "--memory_per_device=40MiB", "--replicas=2", "--steps=2"),
+      "--optimizer_state=sharded",
     )
-    plan = planning.plan_model(options, num_stages=1, free_size=1)
     self.assertLess(plan.peak, options.memory_per_device)
     measured = _measure(options, plan)
     self.assertTrue(measured.fits)
