@@ -235,6 +235,7 @@ class SegmentsTest(parameterized.TestCase):
     self.assertEqual(found.segments.count, 1)
     self.assertGreater(found.segments.share_in_parts, 0.95)
 
+  @tiers.slow
   def test_one_in_bert(self):
     """Its gather of the words that are masked is of each example's own rows."""
     features, labels = tf.nest.map_structure(
@@ -288,8 +289,6 @@ class SplitsTest(absltest.TestCase):
   def test_a_stage_of_nearly_all_the_memory_is_said(self):
     table = inspect_zoo("mlp_adam", mesh="stage:2").table()
     self.assertRegex(table, r"\n\nstage 0 has 9\d% of the planned memory, ")
-    even = inspect_zoo("transformer", mesh="stage:2").table()
-    self.assertNotIn("planned", even)
 
 
 class ModelAxisTest(parameterized.TestCase):

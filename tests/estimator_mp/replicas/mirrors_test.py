@@ -202,11 +202,8 @@ class ErrorsTest(absltest.TestCase):
           lambda i: i < 3.0, lambda i: i + variable.assign_add(1.0), [0.0]
         )
 
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "while/AssignAddVariableOp writes temperature in a loop of TensorFlow 1, "
-      "where no replica can follow; write it after the loop, call "
-      'tf.compat.v1.enable_control_flow_v2(), or use variables="shared"',
+    with self.assertRaisesRegex(
+      ValueError, "^while/AssignAddVariableOp writes temperature in a loop"
     ):
       programs.Program(_tempered, _config("data:2"), _BATCH, hooks=[Loops()])
 
@@ -222,12 +219,8 @@ class ErrorsTest(absltest.TestCase):
         config=estimator_mp.run_config(_config("data:2")),
       )
       hook = spec.training_hooks[0]
-      with self.assertRaisesWithLiteralMatch(
-        RuntimeError,
-        "a session was made of a graph that is not finalized, so replicas do "
-        "not know yet what writes their variables; call "
-        "tf.compat.v1.get_default_graph().finalize() before, as "
-        "tf.compat.v1.train.MonitoredTrainingSession does",
+      with self.assertRaisesRegex(
+        RuntimeError, r"not finalized, .*\.finalize\(\) before"
       ):
         hook.after_create_session(v1.Session(), None)
 
@@ -245,11 +238,9 @@ class ErrorsTest(absltest.TestCase):
       tf.constant(1.0, name="harmless")
       hook.before_run(context)
       _named("temperature").assign(2.0, name="late")
-      with self.assertRaisesWithLiteralMatch(
+      with self.assertRaisesRegex(
         RuntimeError,
-        "late writes temperature, but was made after the graph was finalized, "
-        "so the replicas would keep the old value; make it in model_fn or in a "
-        "hook's begin()",
+        "^late writes temperature, .* after the graph was finalized",
       ):
         hook.before_run(context)
 
