@@ -100,9 +100,18 @@ def _adder(mask, low=-10000.0):
   return tf.expand_dims((1.0 - mask) * low, axis=[1])
 
 
+def _before_and_after_a_write(x):
+  variable = parts.state("v", [5])
+  before = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=x.dtype)
+  with tf.control_dependencies([variable.assign(before + 1.0)]):
+    after = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=x.dtype)
+  return [before, after]
+
+
 class SavingsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("reads_of_a_variable", lambda x: 3 * [parts.weight("v", [5])], [20]),
+    ("reads_of_two_values", _before_and_after_a_write, [20, 20]),
     (
       "what_layers_compute_again",  # As each one of BERT's does of the mask.
       lambda x: [_adder(x), _adder(x), _adder(x, low=-1.0)],
