@@ -1,5 +1,6 @@
 """Whatever writes a variable, and whoever runs it: replicas stay equal."""
 
+import itertools
 import os
 import random
 from typing import Any
@@ -498,16 +499,22 @@ def _weights_are_cut(features, labels, mode):
 
 
 def _noisy(features, labels, mode):
-  """Numbers of a generator, which moves once in each step for all replicas."""
+  """A generator moves, and Python is called, once a step for all replicas."""
+  loss, first = _loss(features, labels), _named("first")
   generator = tf.random.Generator.from_seed(3)
+  loss += tf.reduce_mean(generator.normal(first.shape) * first)
   optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
-  loss = _loss(features, labels)
-  (gradient, first), *pairs = optimizer.compute_gradients(
-    loss, [_named("first"), _named("last")]
-  )
-  pairs.append((gradient + generator.normal(first.shape), first))
+  ((gradient, _),) = optimizer.compute_gradients(loss, [first])
+  calls = itertools.count(1)
+
+  def shift(value):
+    return value + np.float32(0.01 * next(calls))
+
+  shifted = tf.numpy_function(shift, [gradient], tf.float32)
+  shifted.set_shape(first.shape)
   step = v1.train.get_global_step()
-  return parts.spec(mode, loss, optimizer.apply_gradients(pairs, step))
+  train_op = optimizer.apply_gradients([(shifted, first)], step)
+  return parts.spec(mode, loss, train_op)
 
 
 class UpdatesBesideTheOptimizerTest(parameterized.TestCase):
