@@ -242,53 +242,37 @@ class GraphTest(parameterized.TestCase):
 
 
 class ErrorsTest(parameterized.TestCase):
-  @parameterized.named_parameters(
+  @parameterized.parameters(
     (
-      "dtype",
       "copy",
       ["/cpu:0"],
       "int32",
-      "whole:0 has the dtype int32; all_reduce adds float16, bfloat16, "
-      "float32, float64, so cast it",
+      r"whole:0 has .* int32; .* float16, bfloat16",
     ),
     (
-      "nccl_on_cpu",
       "nccl",
       ["/gpu:0", "/cpu:1"],
       "float32",
-      "algorithm 'nccl' cannot run on /device:CPU:1, which is not a GPU; use "
-      "algorithm='copy', or 'auto', which chooses by the devices",
+      r"'nccl' .* /device:CPU:1, .*'copy'",
     ),
     (
-      "nccl_of_two_tasks",
       "nccl",
       WORKERS[1:3],
       "float32",
-      "algorithm 'nccl' works inside one task, but the devices are of 2 "
-      "tasks, with the hosts /job:worker/task:0/device:CPU:0, "
-      "/job:worker/task:1/device:CPU:0; use algorithm='hierarchical'",
+      r"'nccl' .* 2 tasks, .*task:1/.*'hierarchical'",
     ),
+    ("nccl", ["/gpu:0"], "bfloat16", r"'nccl' has no bfloat16, .*'ring'"),
     (
-      "nccl_bfloat16",
-      "nccl",
-      ["/gpu:0"],
-      "bfloat16",
-      "algorithm 'nccl' has no bfloat16, only float16, float32, float64; use "
-      "algorithm='ring'",
-    ),
-    (
-      "collective_of_two_types",
       "collective",
       ["/gpu:0", "/cpu:1"],
       "float32",
-      "algorithm 'collective' needs devices of one type, but /device:GPU:0 "
-      "and /device:CPU:1 differ; use algorithm='copy'",
+      r"'collective' .* /device:GPU:0 and /device:CPU:1 .*'copy'",
     ),
   )
   def test_what_cannot_be_added(self, algorithm, devices, dtype, message):
     with tf.Graph().as_default():
       x = v1.placeholder(dtype, [2], name="whole")
-      with self.assertRaisesWithLiteralMatch(ValueError, message):
+      with self.assertRaisesRegex(ValueError, message):
         all_reduce_lib.all_reduce([x] * len(devices), algorithm, devices)
 
 

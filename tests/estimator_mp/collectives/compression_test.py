@@ -295,10 +295,8 @@ class ErrorsTest(parameterized.TestCase):
   def test_unknown_shape(self, factory):
     with tf.Graph().as_default():
       x = v1.placeholder(tf.float32, [None, 2], name="x")
-      with self.assertRaisesWithLiteralMatch(
-        ValueError,
-        "x:0 has the shape (None, 2), but a residual needs a known one; set "
-        "the gradient's shape to that of its variable, or do not compress it",
+      with self.assertRaisesRegex(
+        ValueError, r"^x:0 has the shape \(None, 2\), "
       ):
         factory()([x, x], device_steps.devices_of(2))
 

@@ -105,10 +105,8 @@ class SparseTest(parameterized.TestCase):
       self.assertEqual(mixed[0].shape, _TABLE)
       for total in device_steps.run([sums[0].values, mixed[0].values], feed):
         self.assertEqual(total.shape, (3, 2))
-      with self.assertRaisesWithLiteralMatch(
-        ValueError,
-        f"{bare[0].values.name} is a sparse gradient without a dense_shape, so "
-        "it cannot become dense; give its IndexedSlices the shape of the table",
+      with self.assertRaisesRegex(
+        ValueError, f"^{bare[0].values.name} .* without a dense_shape"
       ):
         sparse.dense(bare[0])
 

@@ -66,9 +66,8 @@ class BarrierTest(parameterized.TestCase):
   def test_nothing_to_wait_for_is_an_error(self):
     with (
       tf.Graph().as_default(),
-      self.assertRaisesWithLiteralMatch(
-        ValueError,
-        "barrier 'barrier' got no tensor to wait for; pass at least one",
+      self.assertRaisesRegex(
+        ValueError, "^barrier 'barrier' got no tensor to wait for"
       ),
     ):
       toolbox.barrier([None, []])
@@ -154,33 +153,19 @@ class AggregateGradientsTest(parameterized.TestCase):
     np.testing.assert_allclose(value, expected, rtol=rounding, atol=rounding)
 
   @parameterized.named_parameters(
-    (
-      "method",
-      lambda x: ([[x]], "median"),
-      "method='median' is unknown; use one of mean, sum",
-    ),
-    (
-      "no_device",
-      lambda x: ([], "sum"),
-      "per_device_gradients is empty; pass one list per device",
-    ),
-    (
-      "counts",
-      lambda x: ([[x, x], [x]], "sum"),
-      "per_device_gradients has [2, 1] gradients per device; every device "
-      "needs one entry per variable, None where there is no gradient",
-    ),
+    ("method", lambda x: ([[x]], "median"), "method='median' .* mean, sum"),
+    ("no_device", lambda x: ([], "sum"), "^per_device_gradients is empty"),
+    ("counts", lambda x: ([[x, x], [x]], "sum"), r"has \[2, 1\] gradients"),
     (
       "shapes",
       lambda x: ([[x], [x[:1]]], "sum"),
-      "the gradients at index 0 have shapes (2,) and (1,); gradients of one "
-      "variable need one shape",
+      r"at index 0 have shapes \(2,\) and \(1,\)",
     ),
   )
   def test_what_cannot_be_aggregated_is_an_error(self, arguments, message):
     with tf.Graph().as_default():
       x = tf.compat.v1.placeholder(tf.float32, [2])
-      with self.assertRaisesWithLiteralMatch(ValueError, message):
+      with self.assertRaisesRegex(ValueError, message):
         estimator_mp.aggregate_gradients(*arguments(x))
 
 

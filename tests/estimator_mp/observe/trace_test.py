@@ -419,10 +419,8 @@ class TraceHookTest(parameterized.TestCase):
     self.assertNotIn("Tanh", others)
 
   def test_an_untraced_step_is_refused(self):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "step 3 has no trace of /device:CPU:0; run it with "
-      "RunOptions(trace_level=FULL_TRACE, output_partition_graphs=True)",
+    with self.assertRaisesRegex(
+      ValueError, "step 3 has no trace of /device:CPU:0"
     ):
       mesh = estimator_mp.Mesh.create("stage:1", ["/cpu:0"])
       trace_reading.read_trace(tf.compat.v1.RunMetadata(), 3, mesh, None)
@@ -432,19 +430,15 @@ class TraceHookTest(parameterized.TestCase):
       step = tf.compat.v1.train.create_global_step()
       hook = trace_hook.TraceHook([1], "unused")
       with (
-        self.assertRaisesWithLiteralMatch(
-          ValueError,
-          "TraceHook found no pipeline in the graph, so it does not know the "
-          "devices; give it their mesh: TraceHook(steps, directory, mesh)",
+        self.assertRaisesRegex(
+          ValueError, "TraceHook found no pipeline .* give it their mesh"
         ),
         tf.compat.v1.train.SingularMonitoredSession([hook]) as session,
       ):
         session.run(step)
 
   def test_step_0(self):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError, "trace step 0 is too small; use 1 or more"
-    ):
+    with self.assertRaisesRegex(ValueError, "trace step 0 is too small"):
       trace_hook.TraceHook([0], "unused")
 
 

@@ -117,10 +117,8 @@ class AutomaticTest(absltest.TestCase):
     self.assertEqual((stages["asked/kernel"], stages["later/kernel"]), (0, 1))
 
   def test_fewer_layers_than_stages_in_all_parts_together(self):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "the model has 2 layer(s) with weights, fewer than the 3 stages of the "
-      "mesh; use at most 2, counting each virtual stage",
+    with self.assertRaisesRegex(
+      ValueError, r"has 2 layer\(s\) .* 3 stages .* at most 2"
     ):
       _cut(3, [(8,), (8,)])
 
@@ -150,11 +148,8 @@ class AutomaticTest(absltest.TestCase):
       _cut(2, [(1000,), (1000,)])
 
   def test_parts_that_fit_one_by_one_but_not_together(self):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "memory_limit=900000 bytes is too small: the model asks for gradients "
-      "part by part, and its parts need 1.55 MB on one device; raise the "
-      "limit, or place the model by rules",
+    with self.assertRaisesRegex(
+      ValueError, "memory_limit=900000 .* need 1.55 MB on one device"
     ):
       _cut(1, [(200, 200), (200, 200)], memory_limit=900_000)
 

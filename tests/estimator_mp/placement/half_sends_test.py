@@ -79,11 +79,8 @@ def _config(dtype="bfloat16", mesh="stage:2", **fields):
 
 class ConfigTest(absltest.TestCase):
   def test_one_stage_sends_nothing(self):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "transfer_dtype='bfloat16' is for what stages send each other, but mesh "
-      "data:2 has one stage; use a mesh such as stage:2, or compression for "
-      "what replicas send",
+    with self.assertRaisesRegex(
+      ValueError, "transfer_dtype='bfloat16' .* mesh data:2 has one stage"
     ):
       _config(mesh="data:2")
 

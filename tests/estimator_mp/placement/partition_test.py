@@ -101,10 +101,8 @@ class PartitionTest(absltest.TestCase):
     costs = partition_lib.SequenceCosts(
       [1.0] * 3, [1.0] * 3, [0.0] * 4, [False] * 3
     )
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "the model has 0 layer(s) with weights, fewer than the 2 stages of the "
-      "mesh; use at most 1, counting each virtual stage",
+    with self.assertRaisesRegex(
+      ValueError, r"has 0 layer\(s\) .* 2 stages .* at most 1"
     ):
       partition_lib.partition(costs, 2)
 

@@ -121,11 +121,7 @@ class MarksTest(absltest.TestCase):
     )
 
   def test_a_stage_without_a_mesh_is_an_error(self):
-    with self.assertRaisesWithLiteralMatch(
-      RuntimeError,
-      "estimator_mp.stage(1) has no mesh here; use it inside a model_fn given "
-      "to shard_model_fn, or use mesh.stage",
-    ):
+    with self.assertRaisesRegex(RuntimeError, r"stage\(1\) has no mesh here"):
       estimator_mp.stage(1)
 
 

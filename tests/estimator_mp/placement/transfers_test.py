@@ -1,8 +1,5 @@
 """What is sent between devices: as planned, as shown, and as measured."""
 
-import dataclasses
-from typing import Any
-
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.config import placement
@@ -17,48 +14,14 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 
 
-@dataclasses.dataclass(frozen=True)
-class Sent:
-  """The placement of a graph, and what its first step sent."""
-
-  placement: toolbox.Placement
-  measured: list[executed_graph.MeasuredTransfer]
-  signals: list[executed_graph.MeasuredTransfer]
-
-
 class PlacementReader(tf.estimator.SessionRunHook):
-  placement: Any = None
+  """Keeps what is planned, and which ops are constants."""
 
   def begin(self):
-    self.placement = estimator_mp.get_placement(v1.get_default_graph())
-
-
-def train_a_step(test, name, mesh) -> Sent:
-  model = zoo.MODELS[name]
-  config = estimator_mp.ShardingConfig(mesh)
-  reader = PlacementReader()
-  hook = toolbox.PlacementVerificationHook()
-  test.assertEqual(hook.transfers, ())
-  estimator = runs.make_estimator(
-    estimator_mp.shard_model_fn(model.model_fn, config),
-    config,
-    model.params,
-    test.create_tempdir().full_path,
-  )
-  estimator.train(zoo.input_fn, steps=1, hooks=[reader, hook])
-  return Sent(
-    reader.placement,
-    [x for x in hook.transfers if not x.is_signal],
-    [x for x in hook.transfers if x.is_signal],
-  )
-
-
-def routes(sent):
-  """Returns (op, source, destination) of planned or measured transfers."""
-  return {
-    (getattr(x, "op", None) or x.tensor.partition(":")[0], *route(x))
-    for x in sent
-  }
+    graph = v1.get_default_graph()
+    self.placement = estimator_mp.get_placement(graph)
+    ops = graph.get_operations()
+    self.constants = {op.name for op in ops if op.type == "Const"}
 
 
 def route(transfer):
@@ -66,6 +29,21 @@ def route(transfer):
 
 
 class MeasuredTest(parameterized.TestCase):
+  def _train_a_step(self, name, mesh):
+    """Returns the hooks of a step: what was planned, and what was sent."""
+    model = zoo.MODELS[name]
+    config = estimator_mp.ShardingConfig(mesh)
+    reader, hook = PlacementReader(), toolbox.PlacementVerificationHook()
+    self.assertEqual(hook.transfers, ())
+    estimator = runs.make_estimator(
+      estimator_mp.shard_model_fn(model.model_fn, config),
+      config,
+      model.params,
+      self.create_tempdir().full_path,
+    )
+    estimator.train(zoo.input_fn, steps=1, hooks=[reader, hook])
+    return reader, hook
+
   @parameterized.named_parameters(
     tiers.sample(
       [
@@ -77,15 +55,25 @@ class MeasuredTest(parameterized.TestCase):
     ),
   )
   def test_measured_is_close_to_planned(self, name, mesh):
-    sent = train_a_step(self, name, mesh)
-    planned = len(sent.placement.transfers)
-    self.assertBetween(len(sent.measured), planned - 3, planned + 3)
+    """But for constants: TensorFlow 2.21 makes small ones where they are."""
+    reader, hook = self._train_a_step(name, mesh)
+    planned = [
+      x
+      for x in reader.placement.transfers
+      if x.tensor.partition(":")[0] not in reader.constants
+    ]
+    measured = [
+      x
+      for x in hook.transfers
+      if not x.is_signal and x.op not in reader.constants
+    ]
+    self.assertBetween(len(measured), len(planned) - 3, len(planned) + 3)
 
   def test_one_device_sends_nothing(self):
-    sent = train_a_step(self, "cnn", "stage:1")
-    self.assertEmpty(sent.placement.transfers)
-    self.assertEmpty(sent.measured + sent.signals)
-    self.assertStartsWith(sent.placement.table().splitlines()[-1], "all")
+    reader, hook = self._train_a_step("cnn", "stage:1")
+    self.assertEmpty(reader.placement.transfers)
+    self.assertEmpty(hook.transfers)
+    self.assertStartsWith(reader.placement.table().splitlines()[-1], "all")
 
 
 class BytesTest(absltest.TestCase):
@@ -110,9 +98,18 @@ def _adder(mask, low=-10000.0):
   return tf.expand_dims((1.0 - mask) * low, axis=[1])
 
 
+def _before_and_after_a_write(x):
+  variable = parts.state("v", [5])
+  before = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=x.dtype)
+  with tf.control_dependencies([variable.assign(before + 1.0)]):
+    after = tf.raw_ops.ReadVariableOp(resource=variable.handle, dtype=x.dtype)
+  return [before, after]
+
+
 class SavingsTest(parameterized.TestCase):
   @parameterized.named_parameters(
     ("reads_of_a_variable", lambda x: 3 * [parts.weight("v", [5])], [20]),
+    ("reads_of_two_values", _before_and_after_a_write, [20, 20]),
     (
       "what_layers_compute_again",  # As each one of BERT's does of the mask.
       lambda x: [_adder(x), _adder(x), _adder(x, low=-1.0)],

@@ -1,5 +1,6 @@
 """Whatever writes a variable, and whoever runs it: replicas stay equal."""
 
+import itertools
 import os
 import random
 from typing import Any
@@ -199,11 +200,8 @@ class ErrorsTest(absltest.TestCase):
           lambda i: i < 3.0, lambda i: i + variable.assign_add(1.0), [0.0]
         )
 
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "while/AssignAddVariableOp writes temperature in a loop of TensorFlow 1, "
-      "where no replica can follow; write it after the loop, call "
-      'tf.compat.v1.enable_control_flow_v2(), or use variables="shared"',
+    with self.assertRaisesRegex(
+      ValueError, "^while/AssignAddVariableOp writes temperature in a loop"
     ):
       programs.Program(_tempered, _config("data:2"), _BATCH, hooks=[Loops()])
 
@@ -219,12 +217,8 @@ class ErrorsTest(absltest.TestCase):
         config=estimator_mp.run_config(_config("data:2")),
       )
       hook = spec.training_hooks[0]
-      with self.assertRaisesWithLiteralMatch(
-        RuntimeError,
-        "a session was made of a graph that is not finalized, so replicas do "
-        "not know yet what writes their variables; call "
-        "tf.compat.v1.get_default_graph().finalize() before, as "
-        "tf.compat.v1.train.MonitoredTrainingSession does",
+      with self.assertRaisesRegex(
+        RuntimeError, r"not finalized, .*\.finalize\(\) before"
       ):
         hook.after_create_session(v1.Session(), None)
 
@@ -242,11 +236,9 @@ class ErrorsTest(absltest.TestCase):
       tf.constant(1.0, name="harmless")
       hook.before_run(context)
       _named("temperature").assign(2.0, name="late")
-      with self.assertRaisesWithLiteralMatch(
+      with self.assertRaisesRegex(
         RuntimeError,
-        "late writes temperature, but was made after the graph was finalized, "
-        "so the replicas would keep the old value; make it in model_fn or in a "
-        "hook's begin()",
+        "^late writes temperature, .* after the graph was finalized",
       ):
         hook.before_run(context)
 
@@ -417,12 +409,15 @@ class AveragesTest(parameterized.TestCase):
     program = programs.Program(
       _averaged, _config("data:2", 1, _SHARDED), _BATCH
     )
-    for slot in ("Adam", "Adam_1", "ExponentialMovingAverage"):
-      devices = {
-        program.graph.get_operation_by_name(f"{name}/{slot}").device
-        for name in ("table", "first")
-      }
-      self.assertLen(devices, 2)
+    devices = set()
+    for name in ("table", "first"):
+      ops = [
+        program.graph.get_operation_by_name(name + slot)
+        for slot in ("", "/Adam", "/Adam_1", "/ExponentialMovingAverage")
+      ]
+      (device,) = {op.device for op in ops}
+      devices.add(device)
+    self.assertLen(devices, 2)
 
 
 def _trained(features, labels, add=None):
@@ -503,16 +498,22 @@ def _weights_are_cut(features, labels, mode):
 
 
 def _noisy(features, labels, mode):
-  """Numbers of a generator, which moves once in each step for all replicas."""
+  """A generator moves, and Python is called, once a step for all replicas."""
+  loss, first = _loss(features, labels), _named("first")
   generator = tf.random.Generator.from_seed(3)
+  loss += tf.reduce_mean(generator.normal(first.shape) * first)
   optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
-  loss = _loss(features, labels)
-  (gradient, first), *pairs = optimizer.compute_gradients(
-    loss, [_named("first"), _named("last")]
-  )
-  pairs.append((gradient + generator.normal(first.shape), first))
+  ((gradient, _),) = optimizer.compute_gradients(loss, [first])
+  calls = itertools.count(1)
+
+  def shift(value):
+    return value + np.float32(0.01 * next(calls))
+
+  shifted = tf.numpy_function(shift, [gradient], tf.float32)
+  shifted.set_shape(first.shape)
   step = v1.train.get_global_step()
-  return parts.spec(mode, loss, optimizer.apply_gradients(pairs, step))
+  train_op = optimizer.apply_gradients([(shifted, first)], step)
+  return parts.spec(mode, loss, train_op)
 
 
 class UpdatesBesideTheOptimizerTest(parameterized.TestCase):

@@ -126,41 +126,24 @@ class ErrorsTest(parameterized.TestCase):
     (
       "horovod",
       {"mesh": "data:2,stage:2", "aggregation": "horovod"},
-      'aggregation="horovod" has one replica in each process, but mesh '
-      "data:2,stage:2 has 2; leave the data axis out and start as many "
-      "processes",
+      'aggregation="horovod" .* mesh data:2,stage:2 has 2; ',
     ),
     (
       "nccl",
-      {"mesh": "data:2", "aggregation": "nccl"},
-      "algorithm 'nccl' cannot run on /device:CPU:0, which is not a GPU; use "
-      "algorithm='copy', or 'auto', which chooses by the devices",
+      {"aggregation": "nccl"},
+      "'nccl' .* /device:CPU:0, .*'copy', or 'auto'",
     ),
-    (
-      "fraction",
-      {"mesh": "data:2", "top_k_fraction": 0.0},
-      "top_k_fraction=0.0 is not a fraction; use a number above 0 and "
-      "up to 1, such as 0.01",
-    ),
-    (
-      "chunks",
-      {"mesh": "data:2", "chunk_bytes": 1000},
-      "chunk_bytes=1000 is less than a bucket of bucket_bytes=65536; use at "
-      "least 65536",
-    ),
+    ("fraction", {"top_k_fraction": 0.0}, "top_k_fraction=0.0 .* such as 0.01"),
+    ("chunks", {"chunk_bytes": 1000}, "chunk_bytes=1000 .*bucket_bytes=65536"),
     (
       "sharded",
-      {"mesh": "data:2", "aggregation": "ring", **_SHARDED},
-      "aggregation='ring', compression='none', sparse_as_dense=None is for "
-      "replicas that all get the sum of gradients, but with "
-      "variables='mirrored' and optimizer_state='sharded' one gets it; use "
-      'variables="mirrored" and optimizer_state="replicated", or leave these '
-      "out",
+      {"aggregation": "ring", **_SHARDED},
+      "aggregation='ring', .*optimizer_state='sharded'",
     ),
   )
   def test_what_does_not_fit(self, fields, message):
-    with self.assertRaisesWithLiteralMatch(ValueError, message):
-      estimator_mp.ShardingConfig(**fields)
+    with self.assertRaisesRegex(ValueError, message):
+      estimator_mp.ShardingConfig(**{"mesh": "data:2", **fields})
 
 
 if __name__ == "__main__":
