@@ -45,12 +45,12 @@ def find_files(names):
   return files
 
 
-def _run_here(file, flags):
+def _run_here(file):
   """Runs the tests of a file in this process, and exits."""
   name = ".".join(file.relative_to(_ROOT).with_suffix("").parts)
   module = importlib.import_module(name)
   if unittest.defaultTestLoader.loadTestsFromModule(module).countTestCases():
-    absltest.main(module=name, argv=[str(file), *flags])
+    absltest.main(module=name)
   sys.exit(0)
 
 
@@ -68,7 +68,7 @@ def _run_forked(file, flags, environment):
     try:
       os.environ.update(environment)
       sys.argv = [str(file), *flags]
-      _run_here(file, flags)
+      _run_here(file)
     except SystemExit as error:
       code = error.code if isinstance(error.code, int) else bool(error.code)
     except BaseException:
@@ -110,12 +110,11 @@ def main(arguments):
   with tempfile.TemporaryDirectory() as folder:
     for i, file in enumerate(find_files(names)):
       path = pathlib.Path(folder, f"{i}.xml")
-      environment = {}
+      environment = {"XML_OUTPUT_FILE": str(path)}
       if shards > 1:  # Files of one case are not all the first process'.
         environment["TEST_SHARD_INDEX"] = str((shard + i) % shards)
       started = time.monotonic()
-      its_flags = [*flags, f"--xml_output_file={path}"]
-      code, core_seconds = _run_forked(file, its_flags, environment)
+      code, core_seconds = _run_forked(file, flags, environment)
       report.extend(_read_report(path, file, code))
       name = file.relative_to(_ROOT)
       if code:

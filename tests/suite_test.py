@@ -8,7 +8,7 @@ from unittest import mock
 
 from tests import suite
 
-from absl.testing import absltest, parameterized
+from absl.testing import absltest, flagsaver, parameterized
 
 _HEAD = """
 import os, signal
@@ -32,6 +32,8 @@ class SuiteTest(parameterized.TestCase):
     for name, text in _FILES.items():
       (self.root / f"{name}_test.py").write_text(_HEAD + text)
     self.enter_context(mock.patch.object(suite, "_ROOT", self.root))
+    # What Bazel has told this process.
+    self.enter_context(flagsaver.flagsaver(xml_output_file=""))
     path = [str(self.root), *sys.path]
     self.enter_context(mock.patch.object(sys, "path", path))
 
