@@ -4,7 +4,7 @@ import functools
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp.ordinary import catalogue, comparison, registry
+from tests.estimator_mp.models import catalogue, comparison, registry
 
 from absl.testing import absltest, parameterized
 

@@ -1,7 +1,7 @@
 """Losses of many kinds: of one example, of pairs, and of the whole batch."""
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import tensorflow as tf
 
@@ -27,18 +27,6 @@ def two_losses(features, labels, mode):
   first = parts.losses(labels["label"], v1.layers.dense(net, 1))
   second = tf.square(labels["score"] - v1.layers.dense(net, 1))
   return parts.spec(mode, tf.reduce_mean(first) + 0.01 * tf.reduce_sum(second))
-
-
-@registry.model("x")
-def l2_regularisation(features, labels, mode):
-  """Regularizers of layers, collected by get_regularization_loss."""
-  regularizer = tf.keras.regularizers.l2(0.05)
-  net = features["x"]
-  for units in (16, 8):
-    net = v1.layers.dense(net, units, tf.tanh, kernel_regularizer=regularizer)
-  losses = parts.losses(labels, v1.layers.dense(net, 1))
-  penalty = v1.losses.get_regularization_loss()
-  return parts.spec(mode, tf.reduce_mean(losses) + penalty)
 
 
 @registry.model("x", labels="class")
@@ -310,18 +298,14 @@ def einsum_weights(features, labels, mode):
   shares = tf.nn.softmax(tf.einsum("bqhk,bthk->bhqt", query, key))
   net = tf.einsum("bhqt,bthk->bqhk", shares, value)
   net = tf.einsum("bqhk,hkd->bd", net, parts.weight("out", [2, 4, 8]))
-  return parts.spec(
-    mode, parts.mean_loss(labels, v1.layers.dense(tf.tanh(net), 1))
-  )
+  return parts.spec(mode, parts.loss_of(labels, tf.tanh(net)))
 
 
 @registry.model("seq")
 def tensordot_weights(features, labels, mode):
   net = tf.tensordot(features["seq"], parts.weight("first", [4, 8]), [[2], [0]])
   net = tf.tensordot(tf.tanh(net), parts.weight("second", [7, 8, 8]), 2)
-  return parts.spec(
-    mode, parts.mean_loss(labels, v1.layers.dense(tf.tanh(net), 1))
-  )
+  return parts.spec(mode, parts.loss_of(labels, tf.tanh(net)))
 
 
 @registry.model("x")

@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import tensorflow as tf
 
@@ -12,18 +12,6 @@ v1 = tf.compat.v1
 
 def _mean_loss(features, labels):
   return parts.mean_loss(labels, parts.logits(features["x"]))
-
-
-@registry.model("x")
-def clipped_global_norm(features, labels, mode):
-  loss = _mean_loss(features, labels)
-  variables = v1.trainable_variables()
-  gradients, norm = tf.clip_by_global_norm(tf.gradients(loss, variables), 0.1)
-  v1.summary.scalar("norm", norm)
-  train_op = v1.train.GradientDescentOptimizer(0.5).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
-  return parts.spec(mode, loss, train_op)
 
 
 @registry.model("x")
@@ -47,9 +35,7 @@ def clipped_embeddings(features, labels, mode):
   loss = _mean_loss({"x": tf.reduce_sum(net, 1)}, labels)
   variables = v1.trainable_variables()
   gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 0.1)
-  train_op = v1.train.AdamOptimizer(0.01).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
+  train_op = parts.apply(v1.train.AdamOptimizer(0.01), gradients, variables)
   return parts.spec(mode, loss, train_op)
 
 
@@ -63,9 +49,7 @@ def clipped_positions(features, labels, mode):
   loss = _mean_loss({"x": tf.reduce_mean(tf.tanh(net), 1)}, labels)
   variables = v1.trainable_variables()
   gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 0.01)
-  train_op = v1.train.AdagradOptimizer(0.1).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
+  train_op = parts.apply(v1.train.AdagradOptimizer(0.1), gradients, variables)
   return parts.spec(mode, loss, train_op)
 
 
@@ -75,7 +59,7 @@ def batch_normalisation(features, labels, mode):
   net = v1.layers.dense(features["x"], 16, use_bias=False)
   net = v1.layers.batch_normalization(net, momentum=0.9, training=True)
   net = v1.layers.dense(tf.nn.relu(net), 8, tf.tanh)
-  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
+  loss = parts.loss_of(labels, net)
   updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
   with tf.control_dependencies(updates):
     train_op = parts.descend(loss)
@@ -87,7 +71,7 @@ def dropout(features, labels, mode):
   net = v1.layers.dense(features["x"], 16, tf.nn.relu)
   net = v1.layers.dropout(net, 0.3, training=True)
   net = v1.layers.dense(net, 8, tf.nn.relu)
-  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
+  loss = parts.loss_of(labels, net)
   return parts.spec(mode, loss)
 
 
@@ -100,17 +84,6 @@ def shuffled_negatives(features, labels, mode):
   apart = parts.tower(tf.concat([x[:, :6], shuffled], 1))
   bound = tf.reduce_mean(joint) - tf.math.log(tf.reduce_mean(tf.exp(apart)))
   return parts.spec(mode, _mean_loss(features, labels) - bound)
-
-
-@registry.model("x")
-def averaged_weights(features, labels, mode):
-  """An exponential moving average of the weights."""
-  loss = _mean_loss(features, labels)
-  step = v1.train.get_global_step()
-  average = tf.train.ExponentialMovingAverage(0.9, step)
-  with tf.control_dependencies([parts.descend(loss)]):
-    train_op = average.apply(v1.trainable_variables())
-  return parts.spec(mode, loss, train_op)
 
 
 @registry.model("x")
@@ -149,7 +122,7 @@ def _straight_through(x):
 def straight_through(features, labels, mode):
   net = v1.layers.dense(features["x"], 16, tf.tanh)
   net = _straight_through(v1.layers.dense(net, 8))
-  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @tf.custom_gradient
@@ -166,47 +139,7 @@ def _unit_gradient(x):
 def gradient_of_norm_one(features, labels, mode):
   """A gradient of its own that all examples decide on together."""
   net = _unit_gradient(parts.tower(features["x"]))
-  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
-
-
-@registry.model("x", "other")
-def wgan_gp(features, labels, mode):
-  """The slopes of the critic between real and fake are to be one."""
-  del labels
-  fake = v1.layers.dense(parts.tower(features["other"], scope="made"), 12)
-
-  def critic(x):
-    return tf.reduce_sum(parts.tower(x, scope="critic"), 1)
-
-  real = features["x"]
-  between = 0.4 * real + 0.6 * tf.stop_gradient(fake)
-  (slopes,) = tf.gradients(critic(between), [between])
-  norms = tf.sqrt(tf.reduce_sum(tf.square(slopes), 1) + 1e-6)
-  penalty = tf.reduce_mean(tf.square(norms - 1.0))
-  loss = tf.reduce_mean(critic(tf.stop_gradient(fake)) - critic(real)) + penalty
-  made_loss = -tf.reduce_mean(critic(fake))
-  optimizer = v1.train.AdamOptimizer(0.01)
-  of_critic = v1.trainable_variables("critic/")
-  others = [v for v in v1.trainable_variables() if v not in of_critic]
-  critic_pairs = optimizer.compute_gradients(loss, of_critic)
-  made_pairs = optimizer.compute_gradients(made_loss, others)
-  train_op = optimizer.apply_gradients(
-    critic_pairs + made_pairs, v1.train.get_global_step()
-  )
-  return parts.spec(mode, loss + made_loss, train_op)
-
-
-@registry.model("x")
-def decayed_rate(features, labels, mode):
-  """A learning rate that decays, after a warm-up."""
-  loss = _mean_loss(features, labels)
-  step = v1.train.get_global_step()
-  rate = v1.train.exponential_decay(0.05, step, 2, 0.7)
-  warm = tf.cast(step + 1, tf.float32) / 3.0
-  rate = rate * tf.minimum(warm, 1.0)
-  v1.summary.scalar("rate", rate)
-  train_op = v1.train.AdamOptimizer(rate).minimize(loss, step)
-  return parts.spec(mode, loss, train_op)
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x")
@@ -216,7 +149,7 @@ def cond_on_global_step(features, labels, mode):
   step = v1.train.get_global_step()
   deeper = v1.layers.dense(net, 8, tf.tanh)
   net = tf.cond(step < 2, lambda: net, lambda: net + deeper)
-  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x")
@@ -239,23 +172,8 @@ def sharpness_aware(features, labels, mode):
     for v, g in zip(variables, slopes, strict=True)
   ]
   gradients = tf.gradients(loss_of(*moved), moved)
-  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
-  return parts.spec(mode, loss, train_op)
-
-
-@registry.model("x")
-def two_rates(features, labels, mode):
-  """The head learns faster than the tower, and with weight decay."""
-  loss = _mean_loss(features, labels)
-  tower = v1.trainable_variables("tower/")
-  head = v1.trainable_variables("head/")
-  decay = tf.add_n([tf.nn.l2_loss(v) for v in head])
-  step = v1.train.get_global_step()
-  train_op = tf.group(
-    v1.train.GradientDescentOptimizer(0.02).minimize(loss, None, tower),
-    v1.train.AdamOptimizer(0.02).minimize(loss + 0.1 * decay, step, head),
+  train_op = parts.apply(
+    v1.train.GradientDescentOptimizer(0.1), gradients, variables
   )
   return parts.spec(mode, loss, train_op)
 
@@ -273,19 +191,6 @@ def balanced_by_norms(features, labels, mode):
 
 
 @registry.model("x")
-def tape_in_function(features, labels, mode):
-  """A tape over layers, as in code that comes from TensorFlow 2."""
-  with tf.GradientTape() as tape:
-    loss = _mean_loss(features, labels)
-  variables = v1.trainable_variables()
-  gradients = tape.gradient(loss, variables)
-  train_op = v1.train.MomentumOptimizer(0.05, 0.9).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
-  return parts.spec(mode, loss, train_op)
-
-
-@registry.model("x")
 def persistent_tape(features, labels, mode):
   """A tape that is asked twice, and gradients by two optimizers."""
   with tf.GradientTape(persistent=True) as tape:
@@ -293,9 +198,7 @@ def persistent_tape(features, labels, mode):
   variables = v1.trainable_variables()
   lower, upper = variables[:2], variables[2:]
   gradients = tape.gradient(loss, lower) + tape.gradient(loss, upper)
-  train_op = v1.train.AdamOptimizer(0.01).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
+  train_op = parts.apply(v1.train.AdamOptimizer(0.01), gradients, variables)
   return parts.spec(mode, loss, train_op)
 
 
@@ -329,9 +232,8 @@ def gradients_in_two_steps(features, labels, mode):
   lower = v1.gradients(
     net, tower, grad_ys=[of_net], stop_gradients=[features["x"]]
   )
-  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
-    zip([*lower, *upper], [*tower, *head], strict=True),
-    v1.train.get_global_step(),
+  train_op = parts.apply(
+    v1.train.GradientDescentOptimizer(0.1), [*lower, *upper], [*tower, *head]
   )
   return parts.spec(mode, loss, train_op)
 
@@ -348,8 +250,8 @@ def gradients_twice(features, labels, mode):
     aggregation_method=tf.AggregationMethod.EXPERIMENTAL_ACCUMULATE_N,
   )
   both = [a + b for a, b in zip(first, second, strict=True)]
-  train_op = v1.train.GradientDescentOptimizer(0.05).apply_gradients(
-    zip(both, variables, strict=True), v1.train.get_global_step()
+  train_op = parts.apply(
+    v1.train.GradientDescentOptimizer(0.05), both, variables
   )
   return parts.spec(mode, loss, train_op)
 
@@ -361,7 +263,7 @@ def penalty_before_the_loss(features, labels, mode):
   (slopes,) = tf.gradients(net, [features["x"]])
   penalty = 0.01 * tf.reduce_mean(tf.square(slopes))
   net = v1.layers.dense(net, 8, tf.tanh)
-  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
+  loss = parts.loss_of(labels, net)
   return parts.spec(mode, loss + penalty)
 
 
@@ -373,7 +275,7 @@ def recomputed_layers(features, labels, mode):
     kernel = parts.weight(name, [net.shape[1], units])
     layer = tf.recompute_grad(lambda net, w: tf.tanh(tf.matmul(net, w)))
     net = layer(net, tf.convert_to_tensor(kernel))
-  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
+  loss = parts.loss_of(labels, net)
   return parts.spec(mode, loss)
 
 
@@ -412,27 +314,6 @@ def gan_in_turns(features, labels, mode):
   return parts.spec(
     mode, loss + made_loss, train_op, training_hooks=[_RunsFirst(critic_op)]
   )
-
-
-@registry.model("x", "other")
-def gan_after_the_critic(features, labels, mode):
-  """What the generator is trained by is made after the critic's update."""
-  del labels
-  fake = v1.layers.dense(parts.tower(features["other"], scope="made"), 12)
-  on_real = parts.tower(features["x"], scope="critic")
-  on_fake = parts.tower(tf.stop_gradient(fake), scope="critic")
-  critic_loss = tf.reduce_mean(on_fake) - tf.reduce_mean(on_real)
-  of_critic = v1.trainable_variables("critic/")
-  critic_op = v1.train.GradientDescentOptimizer(0.1).minimize(
-    critic_loss, var_list=of_critic
-  )
-  with tf.control_dependencies([critic_op]):
-    loss = -tf.reduce_mean(parts.tower(fake, scope="critic"))
-    others = [v for v in v1.trainable_variables() if v not in of_critic]
-    train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
-      loss, v1.train.get_global_step(), others
-    )
-  return parts.spec(mode, loss + critic_loss, train_op)
 
 
 @registry.model("x")

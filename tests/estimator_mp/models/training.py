@@ -1,16 +1,12 @@
 """Models with loops, metrics, hooks and savers, as Estimators have them."""
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import numpy as np
 import tensorflow as tf
 
 v1 = tf.compat.v1
-
-
-def _mean_loss(net, labels):
-  return parts.mean_loss(labels, v1.layers.dense(net, 1, name="head"))
 
 
 @registry.model("seq", "length")
@@ -23,7 +19,7 @@ def dynamic_rnn(features, labels, mode):
     dtype=tf.float32,
   )
   net = v1.layers.dense(tf.reduce_mean(net, 1), 8, tf.tanh)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("seq", "length")
@@ -35,7 +31,7 @@ def last_relevant_output(features, labels, mode):
   size, time = tf.shape(outputs)[0], tf.shape(outputs)[1]
   places = tf.range(size) * time + features["length"] - 1
   net = tf.gather(tf.reshape(outputs, [-1, 8]), places)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x")
@@ -46,7 +42,7 @@ def map_over_examples(features, labels, mode):
     features["x"],
   )
   net = v1.layers.dense(net, 8, tf.tanh)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x")
@@ -91,7 +87,7 @@ def saved_metric(features, labels, mode):
 def histograms_and_images(features, labels, mode):
   """Summaries of activations, gradients and a few examples."""
   net = parts.tower(features["x"])
-  loss = _mean_loss(net, labels)
+  loss = parts.loss_of(labels, net)
   optimizer = v1.train.GradientDescentOptimizer(0.1)
   pairs = optimizer.compute_gradients(loss)
   for gradient, variable in pairs:
@@ -105,7 +101,7 @@ def histograms_and_images(features, labels, mode):
 @registry.model("x")
 def saver_in_scaffold(features, labels, mode):
   """A saver and an init_fn of its own."""
-  loss = _mean_loss(parts.tower(features["x"]), labels)
+  loss = parts.loss_of(labels, parts.tower(features["x"]))
   train_op = parts.descend(loss)
   first = v1.trainable_variables()[0]
   value = np.linspace(-0.5, 0.5, int(np.prod(first.shape)), dtype=np.float32)
@@ -121,7 +117,7 @@ def saver_in_scaffold(features, labels, mode):
 def logged_tensors(features, labels, mode):
   """A hook that logs tensors by their names."""
   net = tf.identity(parts.tower(features["x"]), name="activations")
-  loss = tf.identity(_mean_loss(net, labels), name="mean_loss")
+  loss = tf.identity(parts.loss_of(labels, net), name="mean_loss")
   hook = v1.train.LoggingTensorHook(
     ["activations:0", "mean_loss:0"], every_n_iter=1
   )
@@ -152,7 +148,7 @@ def coefficient_of_a_hook(features, labels, mode):
   net = parts.tower(features["x"])
   coefficient = parts.state("coefficient", [], v1.ones_initializer())
   divergence = tf.reduce_mean(tf.square(net), name="divergence")
-  loss = _mean_loss(net, labels) + coefficient * divergence
+  loss = parts.loss_of(labels, net) + coefficient * divergence
   return parts.spec(mode, loss, training_hooks=[_Adapter()])
 
 
@@ -176,25 +172,8 @@ def recorded_activations(features, labels, mode):
   """A hook fetches the activations of all examples by name."""
   net = tf.identity(parts.tower(features["x"]), name="activations")
   parts.state("recorded", [8])
-  loss = _mean_loss(net, labels)
+  loss = parts.loss_of(labels, net)
   return parts.spec(mode, loss, training_hooks=[_Recorder()])
-
-
-@registry.model("x", "user", labels="class")
-def feature_columns(features, labels, mode):
-  """Wide and deep, by feature columns."""
-  column = tf.feature_column
-  user = column.categorical_column_with_identity("user", 6)
-  wide = v1.feature_column.linear_model(features, [user], registry.CLASSES)
-  deep = v1.feature_column.input_layer(
-    features, [column.embedding_column(user, 4), column.numeric_column("x", 12)]
-  )
-  logits = wide + parts.logits(deep, registry.CLASSES)
-  loss = tf.reduce_mean(parts.class_losses(labels, logits))
-  train_op = v1.train.AdagradOptimizer(0.1).minimize(
-    loss, v1.train.get_global_step()
-  )
-  return parts.spec(mode, loss, train_op)
 
 
 @registry.model("x")
@@ -211,23 +190,12 @@ def keras_layers(features, labels, mode):
 
 
 @registry.model("x")
-def layer_normalisation(features, labels, mode):
-  """Residual layers, each normalised by its own example."""
-  net = v1.layers.dense(features["x"], 8)
-  for i in range(2):
-    mean, variance = tf.nn.moments(net, [1], keepdims=True)
-    normal = (net - mean) / tf.sqrt(variance + 1e-6)
-    net += v1.layers.dense(normal, 8, tf.nn.relu, name=f"residual_{i}")
-  return parts.spec(mode, _mean_loss(net, labels))
-
-
-@registry.model("x")
 def keras_batch_normalisation(features, labels, mode):
   """A layer of tf.keras called as a function, whose updates are run by hand."""
   normalise = tf.keras.layers.BatchNormalization(momentum=0.8)
   net = v1.layers.dense(features["x"], 16)
   net = tf.nn.relu(normalise(net, training=True))
-  loss = _mean_loss(v1.layers.dense(net, 8, tf.tanh), labels)
+  loss = parts.loss_of(labels, v1.layers.dense(net, 8, tf.tanh))
   with tf.control_dependencies(normalise.updates):
     train_op = parts.descend(loss)
   return parts.spec(mode, loss, train_op)
@@ -245,7 +213,7 @@ def sequence_features(features, labels, mode):
   )(features)
   mask = tf.sequence_mask(length, tf.shape(net)[1])
   net = tf.keras.layers.LSTM(8)(net, mask=mask)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x", labels=("label", "score"))
@@ -280,5 +248,5 @@ def constrained_weights(features, labels, mode):
     kernel_regularizer=decay,
     kernel_constraint=tf.keras.constraints.MaxNorm(0.5),
   )
-  loss = _mean_loss(net, labels) + v1.losses.get_regularization_loss()
+  loss = parts.loss_of(labels, net) + v1.losses.get_regularization_loss()
   return parts.spec(mode, loss)

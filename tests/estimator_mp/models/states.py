@@ -1,16 +1,12 @@
 """Models with Python code, tables, or variables that no optimizer trains."""
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import numpy as np
 import tensorflow as tf
 
 v1 = tf.compat.v1
-
-
-def _mean_loss(net, labels):
-  return parts.mean_loss(labels, v1.layers.dense(net, 1, name="head"))
 
 
 @registry.model("x")
@@ -22,7 +18,7 @@ def normalised_in_python(features, labels, mode):
 
   x = tf.numpy_function(normalise, [features["x"]], tf.float32)
   x.set_shape(features["x"].shape)
-  return parts.spec(mode, _mean_loss(parts.tower(x), labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(x)))
 
 
 @registry.model("x", labels="score")
@@ -46,7 +42,7 @@ def scan_over_examples(features, labels, mode):
   smoothed = tf.scan(
     lambda state, row: 0.8 * state + 0.2 * row, net, tf.zeros([8])
   )
-  return parts.spec(mode, _mean_loss(net - smoothed, labels))
+  return parts.spec(mode, parts.loss_of(labels, net - smoothed))
 
 
 @registry.model("x", "user")
@@ -86,7 +82,7 @@ def vector_quantiser(features, labels, mode):
   sums = parts.state("sums", [6, 8])
   codes, nearest = _quantise(net, codebook)
   hot = tf.one_hot(nearest, 6)
-  loss = _mean_loss(net + tf.stop_gradient(codes - net), labels)
+  loss = parts.loss_of(labels, net + tf.stop_gradient(codes - net))
   loss += 0.25 * tf.reduce_mean(tf.square(net - tf.stop_gradient(codes)))
   train_op = parts.descend(loss)
   with tf.control_dependencies([train_op]):
@@ -110,7 +106,7 @@ def codebook_read_and_written(features, labels, mode):
   shares = tf.cast(seen, tf.float32) / tf.cast(tf.size(user), tf.float32)
   with tf.control_dependencies([rows]):
     update = codebook.assign(0.9 * codebook + shares[:, tf.newaxis])
-  loss = _mean_loss(net, labels)
+  loss = parts.loss_of(labels, net)
   return parts.spec(mode, loss, tf.group(parts.descend(loss), update))
 
 
@@ -149,7 +145,7 @@ def adversarial_embeddings(features, labels, mode):
   def loss_of(net):
     net = parts.tower(tf.reshape(net, [-1, 5 * 8]))
     with v1.variable_scope("top", reuse=v1.AUTO_REUSE):
-      return _mean_loss(net, labels)
+      return parts.loss_of(labels, net)
 
   loss = loss_of(embedded)
   (slope,) = tf.gradients(loss, [embedded])
@@ -164,7 +160,7 @@ def state_of_the_batchs_size(features, labels, mode):
   x = features["x"]
   carried = parts.state("carried", [registry.BATCH_SIZE, 8])
   net = parts.tower(tf.concat([x, carried.read_value()], 1))
-  loss = _mean_loss(net, labels)
+  loss = parts.loss_of(labels, net)
   train_op = parts.descend(loss)
   with tf.control_dependencies([train_op]):
     return parts.spec(mode, loss, carried.assign(net))
@@ -182,7 +178,7 @@ def running_norm_after_update(features, labels, mode):
   )
   variance = new_second - tf.square(new_mean)
   x = (x - new_mean) / tf.sqrt(tf.maximum(variance, 1e-2))
-  return parts.spec(mode, _mean_loss(parts.tower(x), labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(x)))
 
 
 @registry.model("x")
@@ -193,7 +189,7 @@ def running_norm_of_activations(features, labels, mode):
   moments = tf.reduce_mean(tf.square(tf.stop_gradient(net)), 0)
   with tf.control_dependencies([square.assign_sub(0.1 * (square - moments))]):
     net = net / tf.sqrt(square.read_value() + 1e-3)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x", labels="class")
@@ -265,7 +261,7 @@ def counted_examples(features, labels, mode):
   seen = parts.state("seen", [])
   net = parts.tower(features["x"])
   weight = tf.exp(-0.1 * seen.read_value())
-  loss = _mean_loss(net, labels) + weight * tf.reduce_mean(tf.square(net))
+  loss = parts.loss_of(labels, net) + weight * tf.reduce_mean(tf.square(net))
   train_op = parts.descend(loss)
   with tf.control_dependencies([train_op]):
     size = tf.cast(tf.shape(net)[0], tf.float32)
@@ -282,7 +278,7 @@ def spectral_normalisation(features, labels, mode):
   left, right = tf.stop_gradient(left), tf.stop_gradient(right)
   norm = tf.matmul(tf.matmul(right, kernel), left, transpose_b=True)[0, 0]
   net = parts.tower(tf.matmul(features["x"], kernel / norm))
-  loss = _mean_loss(net, labels)
+  loss = parts.loss_of(labels, net)
   train_op = parts.descend(loss)
   with tf.control_dependencies([train_op]):
     return parts.spec(mode, loss, vector.assign(left))
