@@ -35,7 +35,9 @@ def _model_fn(dtype, train):
   def layer(net, name, units, activation=tf.tanh):
     with v1.variable_scope(name):
       kernel = parts.weight("kernel", [net.shape[-1], units])
-      bias = parts.weight("bias", [units])
+      bias = v1.get_variable(
+        "bias", [units], initializer=v1.zeros_initializer()
+      )
     return activation(net @ tf.cast(kernel, dtype) + tf.cast(bias, dtype))
 
   def model_fn(features, labels, mode):

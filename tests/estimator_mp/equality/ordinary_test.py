@@ -27,7 +27,7 @@ def _cases():
 
   All of them with all meshes are `//tests/benchmarks:ordinary_models`.
   """
-  for number, (name, model) in enumerate(catalogue.MODELS.items()):
+  for number, (name, model) in enumerate(catalogue.tagged("ordinary").items()):
     if model.is_random:
       continue
     for turn in range(2):

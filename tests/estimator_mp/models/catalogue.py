@@ -2,7 +2,9 @@
 
 "network" are those that Estimators train, evaluate and export; "pairs" those
 that are tried with all options; "ordinary" those that users might write, and
-that are counted in `//tests/benchmarks:ordinary_models`.
+that are counted in `//tests/benchmarks:ordinary_models`. Other tags are what a
+model is made of: "conv", "table", "rnn" (and other loops), "keras", "state" (of
+variables that no optimizer trains).
 """
 
 from tests.estimator_mp.models import (

@@ -15,6 +15,18 @@ def _mean_loss(features, labels):
 
 
 @registry.model("x")
+def clipped_global_norm(features, labels, mode):
+  loss = _mean_loss(features, labels)
+  variables = v1.trainable_variables()
+  gradients, norm = tf.clip_by_global_norm(tf.gradients(loss, variables), 0.1)
+  v1.summary.scalar("norm", norm)
+  train_op = parts.apply(
+    v1.train.GradientDescentOptimizer(0.5), gradients, variables
+  )
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x")
 def clipped_each(features, labels, mode):
   """Each variable's gradient is clipped by its own norm."""
   loss = _mean_loss(features, labels)
@@ -27,7 +39,7 @@ def clipped_each(features, labels, mode):
   return parts.spec(mode, loss, optimizer.apply_gradients(pairs, step))
 
 
-@registry.model("ids")
+@registry.model("ids", tags="ordinary table")
 def clipped_embeddings(features, labels, mode):
   """The global norm counts the rows of a sparse gradient."""
   table = parts.weight("table", [registry.VOCABULARY, 8])
@@ -39,7 +51,7 @@ def clipped_embeddings(features, labels, mode):
   return parts.spec(mode, loss, train_op)
 
 
-@registry.model("ids")
+@registry.model("ids", tags="ordinary table")
 def clipped_positions(features, labels, mode):
   """All examples look up the same rows, and the norm counts each once."""
   words = parts.weight("words", [registry.VOCABULARY, 8])
@@ -53,7 +65,7 @@ def clipped_positions(features, labels, mode):
   return parts.spec(mode, loss, train_op)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def batch_normalisation(features, labels, mode):
   """v1.layers.batch_normalization between layers, with UPDATE_OPS."""
   net = v1.layers.dense(features["x"], 16, use_bias=False)
@@ -87,6 +99,17 @@ def shuffled_negatives(features, labels, mode):
 
 
 @registry.model("x")
+def averaged_weights(features, labels, mode):
+  """An exponential moving average of the weights."""
+  loss = _mean_loss(features, labels)
+  step = v1.train.get_global_step()
+  average = tf.train.ExponentialMovingAverage(0.9, step)
+  with tf.control_dependencies([parts.descend(loss)]):
+    train_op = average.apply(v1.trainable_variables())
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x", tags="ordinary state")
 def accumulated_by_hand(features, labels, mode):
   """The weights change in each second step, by the sum of two gradients."""
   loss = _mean_loss(features, labels)
@@ -142,6 +165,46 @@ def gradient_of_norm_one(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, net))
 
 
+@registry.model("x", "other")
+def wgan_gp(features, labels, mode):
+  """The slopes of the critic between real and fake are to be one."""
+  del labels
+  fake = v1.layers.dense(parts.tower(features["other"], scope="made"), 12)
+
+  def critic(x):
+    return tf.reduce_sum(parts.tower(x, scope="critic"), 1)
+
+  real = features["x"]
+  between = 0.4 * real + 0.6 * tf.stop_gradient(fake)
+  (slopes,) = tf.gradients(critic(between), [between])
+  norms = tf.sqrt(tf.reduce_sum(tf.square(slopes), 1) + 1e-6)
+  penalty = tf.reduce_mean(tf.square(norms - 1.0))
+  loss = tf.reduce_mean(critic(tf.stop_gradient(fake)) - critic(real)) + penalty
+  made_loss = -tf.reduce_mean(critic(fake))
+  optimizer = v1.train.AdamOptimizer(0.01)
+  of_critic = v1.trainable_variables("critic/")
+  others = [v for v in v1.trainable_variables() if v not in of_critic]
+  critic_pairs = optimizer.compute_gradients(loss, of_critic)
+  made_pairs = optimizer.compute_gradients(made_loss, others)
+  train_op = optimizer.apply_gradients(
+    critic_pairs + made_pairs, v1.train.get_global_step()
+  )
+  return parts.spec(mode, loss + made_loss, train_op)
+
+
+@registry.model("x")
+def decayed_rate(features, labels, mode):
+  """A learning rate that decays, after a warm-up."""
+  loss = _mean_loss(features, labels)
+  step = v1.train.get_global_step()
+  rate = v1.train.exponential_decay(0.05, step, 2, 0.7)
+  warm = tf.cast(step + 1, tf.float32) / 3.0
+  rate = rate * tf.minimum(warm, 1.0)
+  v1.summary.scalar("rate", rate)
+  train_op = v1.train.AdamOptimizer(rate).minimize(loss, step)
+  return parts.spec(mode, loss, train_op)
+
+
 @registry.model("x")
 def cond_on_global_step(features, labels, mode):
   """The second layer is trained from the third step on."""
@@ -178,6 +241,21 @@ def sharpness_aware(features, labels, mode):
   return parts.spec(mode, loss, train_op)
 
 
+@registry.model("x")
+def two_rates(features, labels, mode):
+  """The head learns faster than the tower, and with weight decay."""
+  loss = _mean_loss(features, labels)
+  tower = v1.trainable_variables("tower/")
+  head = v1.trainable_variables("head/")
+  decay = tf.add_n([tf.nn.l2_loss(v) for v in head])
+  step = v1.train.get_global_step()
+  train_op = tf.group(
+    v1.train.GradientDescentOptimizer(0.02).minimize(loss, None, tower),
+    v1.train.AdamOptimizer(0.02).minimize(loss + 0.1 * decay, step, head),
+  )
+  return parts.spec(mode, loss, train_op)
+
+
 @registry.model("x", labels=("label", "score"))
 def balanced_by_norms(features, labels, mode):
   """GradNorm: two losses weigh by the norms of their gradients."""
@@ -188,6 +266,19 @@ def balanced_by_norms(features, labels, mode):
   norms = [tf.norm(tf.gradients(x, shared)[0]) for x in (first, second)]
   share = tf.stop_gradient(norms[1] / (norms[0] + norms[1]))
   return parts.spec(mode, share * first + (1.0 - share) * second)
+
+
+@registry.model("x")
+def tape_in_function(features, labels, mode):
+  """A tape over layers, as in code that comes from TensorFlow 2."""
+  with tf.GradientTape() as tape:
+    loss = _mean_loss(features, labels)
+  variables = v1.trainable_variables()
+  gradients = tape.gradient(loss, variables)
+  train_op = parts.apply(
+    v1.train.MomentumOptimizer(0.05, 0.9), gradients, variables
+  )
+  return parts.spec(mode, loss, train_op)
 
 
 @registry.model("x")
@@ -314,6 +405,27 @@ def gan_in_turns(features, labels, mode):
   return parts.spec(
     mode, loss + made_loss, train_op, training_hooks=[_RunsFirst(critic_op)]
   )
+
+
+@registry.model("x", "other")
+def gan_after_the_critic(features, labels, mode):
+  """What the generator is trained by is made after the critic's update."""
+  del labels
+  fake = v1.layers.dense(parts.tower(features["other"], scope="made"), 12)
+  on_real = parts.tower(features["x"], scope="critic")
+  on_fake = parts.tower(tf.stop_gradient(fake), scope="critic")
+  critic_loss = tf.reduce_mean(on_fake) - tf.reduce_mean(on_real)
+  of_critic = v1.trainable_variables("critic/")
+  critic_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+    critic_loss, var_list=of_critic
+  )
+  with tf.control_dependencies([critic_op]):
+    loss = -tf.reduce_mean(parts.tower(fake, scope="critic"))
+    others = [v for v in v1.trainable_variables() if v not in of_critic]
+    train_op = v1.train.GradientDescentOptimizer(0.1).minimize(
+      loss, v1.train.get_global_step(), others
+    )
+  return parts.spec(mode, loss + critic_loss, train_op)
 
 
 @registry.model("x")

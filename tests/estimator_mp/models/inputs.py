@@ -59,7 +59,7 @@ def rare_ids_weigh_more(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
-@registry.model("ids")
+@registry.model("ids", tags="ordinary table")
 def unique_ids(features, labels, mode):
   """Each id of the batch is looked up once."""
   ids = features["ids"]
@@ -70,7 +70,7 @@ def unique_ids(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
-@registry.model("words")
+@registry.model("words", tags="ordinary table")
 def mean_of_words(features, labels, mode):
   """Ids of the static shape [?, ?, 1], padded with 0."""
   table = parts.weight("table", [registry.VOCABULARY, 8])
@@ -87,7 +87,7 @@ def mean_of_ids(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
-@registry.model("tags")
+@registry.model("tags", tags="ordinary table")
 def embedding_lookup_sparse(features, labels, mode):
   table = parts.weight("table", [registry.VOCABULARY, 8])
   net = tf.nn.embedding_lookup_sparse(

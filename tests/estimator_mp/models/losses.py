@@ -29,6 +29,18 @@ def two_losses(features, labels, mode):
   return parts.spec(mode, tf.reduce_mean(first) + 0.01 * tf.reduce_sum(second))
 
 
+@registry.model("x")
+def l2_regularisation(features, labels, mode):
+  """Regularizers of layers, collected by get_regularization_loss."""
+  regularizer = tf.keras.regularizers.l2(0.05)
+  net = features["x"]
+  for units in (16, 8):
+    net = v1.layers.dense(net, units, tf.tanh, kernel_regularizer=regularizer)
+  losses = parts.losses(labels, v1.layers.dense(net, 1))
+  penalty = v1.losses.get_regularization_loss()
+  return parts.spec(mode, tf.reduce_mean(losses) + penalty)
+
+
 @registry.model("x", labels="class")
 def label_smoothing(features, labels, mode):
   hot = tf.one_hot(labels, registry.CLASSES)
@@ -256,7 +268,7 @@ def missing_labels(features, labels, mode):
   return parts.spec(mode, loss)
 
 
-@registry.model("words", "length")
+@registry.model("words", "length", tags="ordinary table")
 def masked_losses_of_open_length(features, labels, mode):
   """tf.losses over a time that no graph knows, without its padding."""
   words = tf.squeeze(features["words"], -1)
@@ -341,7 +353,7 @@ def loss_by_cond_on_the_batch(features, labels, mode):
   return parts.spec(mode, loss)
 
 
-@registry.model("ids", labels="next")
+@registry.model("ids", labels="next", tags="ordinary table")
 def wide_softmax(features, labels, mode):
   """A language model of GPT-2's vocabulary, of width 8."""
   vocabulary = 50257

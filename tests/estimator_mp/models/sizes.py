@@ -128,7 +128,7 @@ def reshape_to_static_size(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("seq", "length", inputs=_STATIC)
+@registry.model("seq", "length", inputs=_STATIC, tags="ordinary rnn")
 def zero_state_of_batch(features, labels, mode):
   """An LSTM that starts from zero_state(BATCH_SIZE)."""
   cell = v1.nn.rnn_cell.LSTMCell(8)
@@ -142,7 +142,7 @@ def zero_state_of_batch(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("seq", "length", inputs=_STATIC)
+@registry.model("seq", "length", inputs=_STATIC, tags="ordinary rnn")
 def static_rnn(features, labels, mode):
   """An unrolled GRU, from zeros of the static size."""
   cell = v1.nn.rnn_cell.GRUCell(8)

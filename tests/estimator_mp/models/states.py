@@ -35,7 +35,7 @@ def ranked_in_python(features, labels, mode):
   return parts.spec(mode, tf.reduce_mean(weights * errors))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary rnn")
 def scan_over_examples(features, labels, mode):
   """A moving mean that goes from one example to the next."""
   net = parts.tower(features["x"])
@@ -45,7 +45,7 @@ def scan_over_examples(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, net - smoothed))
 
 
-@registry.model("x", "user")
+@registry.model("x", "user", tags="ordinary state")
 def table_of_last_losses(features, labels, mode):
   """A mutable hash table has the last loss of each user, and gives it back."""
   table = tf.lookup.experimental.MutableHashTable(tf.int32, tf.float32, 0.0)
@@ -72,7 +72,7 @@ def _quantise(net, codebook):
   return tf.gather(codebook, nearest), nearest
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def vector_quantiser(features, labels, mode):
   """VQ-VAE, whose codes follow the means of what they are nearest to."""
   net = parts.tower(features["x"])
@@ -95,7 +95,7 @@ def vector_quantiser(features, labels, mode):
   return parts.spec(mode, loss, update)
 
 
-@registry.model("x", "user")
+@registry.model("x", "user", tags="ordinary table state")
 def codebook_read_and_written(features, labels, mode):
   """Rows are read beside their update by the same ids."""
   user = features["user"]
@@ -124,7 +124,7 @@ def gradient_harmonising(features, labels, mode):
   return parts.spec(mode, tf.reduce_sum(weights * losses) / size)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def histogram_of_losses(features, labels, mode):
   """Losses in a histogram, which a moving histogram remembers."""
   losses = parts.losses(labels, parts.logits(features["x"]))[:, 0]
@@ -136,7 +136,7 @@ def histogram_of_losses(features, labels, mode):
   return parts.spec(mode, loss, tf.group(parts.descend(loss), update))
 
 
-@registry.model("ids")
+@registry.model("ids", tags="ordinary table")
 def adversarial_embeddings(features, labels, mode):
   """FGM: the embeddings move by the gradient over its norm in the batch."""
   table = parts.weight("table", [registry.VOCABULARY, 8])
@@ -154,7 +154,7 @@ def adversarial_embeddings(features, labels, mode):
   return parts.spec(mode, loss)
 
 
-@registry.model("x", inputs=(registry.STATIC,))
+@registry.model("x", inputs=(registry.STATIC,), tags="ordinary state")
 def state_of_the_batchs_size(features, labels, mode):
   """A stateful RNN: each place of the batch has a state."""
   x = features["x"]
@@ -166,7 +166,7 @@ def state_of_the_batchs_size(features, labels, mode):
     return parts.spec(mode, loss, carried.assign(net))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def running_norm_after_update(features, labels, mode):
   """Features are normalised by running moments that count this batch."""
   x = features["x"]
@@ -181,7 +181,7 @@ def running_norm_after_update(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, parts.tower(x)))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def running_norm_of_activations(features, labels, mode):
   """Activations are normalised by a running root mean square."""
   net = parts.tower(features["x"])
@@ -192,7 +192,7 @@ def running_norm_of_activations(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("x", labels="class")
+@registry.model("x", labels="class", tags="ordinary state")
 def center_loss(features, labels, mode):
   """The center of a class moves to its activations."""
   net = parts.tower(features["x"])
@@ -207,7 +207,7 @@ def center_loss(features, labels, mode):
   return parts.spec(mode, loss, tf.group(train_op, update))
 
 
-@registry.model("x", "other")
+@registry.model("x", "other", tags="ordinary state")
 def queue_of_keys(features, labels, mode):
   """MoCo: the keys of the last batches are negatives."""
   del labels
@@ -227,7 +227,7 @@ def queue_of_keys(features, labels, mode):
   return parts.spec(mode, loss, update)
 
 
-@registry.model("x", labels="score")
+@registry.model("x", labels="score", tags="ordinary state")
 def reward_baseline(features, labels, mode):
   """REINFORCE with a moving mean of rewards as its baseline."""
   log_policy = tf.nn.log_softmax(parts.logits(features["x"], 4))
@@ -255,7 +255,7 @@ def standardised_advantages(features, labels, mode):
   return parts.spec(mode, loss - tf.reduce_mean(policy * advantage))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def counted_examples(features, labels, mode):
   """A counter of examples sets the weight of a penalty."""
   seen = parts.state("seen", [])
@@ -268,7 +268,7 @@ def counted_examples(features, labels, mode):
     return parts.spec(mode, loss, seen.assign_add(size))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def spectral_normalisation(features, labels, mode):
   """A kernel is divided by its largest singular value."""
   kernel = parts.weight("kernel", [12, 8])

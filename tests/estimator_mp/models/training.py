@@ -9,7 +9,7 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-@registry.model("seq", "length")
+@registry.model("seq", "length", tags="ordinary rnn")
 def dynamic_rnn(features, labels, mode):
   """An LSTM over padded sequences."""
   net, _ = v1.nn.dynamic_rnn(
@@ -22,7 +22,7 @@ def dynamic_rnn(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("seq", "length")
+@registry.model("seq", "length", tags="ordinary rnn")
 def last_relevant_output(features, labels, mode):
   """The output of the last word, by flat indices."""
   outputs, _ = v1.nn.dynamic_rnn(
@@ -34,7 +34,7 @@ def last_relevant_output(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary rnn")
 def map_over_examples(features, labels, mode):
   kernel = parts.weight("kernel", [12, 8])
   net = tf.map_fn(
@@ -45,7 +45,7 @@ def map_over_examples(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def metrics_in_training(features, labels, mode):
   logits = parts.logits(features["x"])
   loss = parts.mean_loss(labels, logits)
@@ -58,7 +58,7 @@ def metrics_in_training(features, labels, mode):
   return parts.spec(mode, loss, eval_metric_ops=metrics)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def summary_of_streaming_metric(features, labels, mode):
   """The update of a metric belongs to the training step."""
   logits = parts.logits(features["x"])
@@ -72,7 +72,7 @@ def summary_of_streaming_metric(features, labels, mode):
   return parts.spec(mode, loss, train_op)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def saved_metric(features, labels, mode):
   """A streaming metric that checkpoints have."""
   logits = parts.logits(features["x"])
@@ -142,7 +142,7 @@ class _Adapter(tf.estimator.SessionRunHook):
     self._coefficient.load(value, session)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def coefficient_of_a_hook(features, labels, mode):
   """PPO's penalty, which a hook adapts to the divergence it fetches."""
   net = parts.tower(features["x"])
@@ -167,7 +167,7 @@ class _Recorder(tf.estimator.SessionRunHook):
     self._mean.load(run_values.results.mean(0), run_context.session)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def recorded_activations(features, labels, mode):
   """A hook fetches the activations of all examples by name."""
   net = tf.identity(parts.tower(features["x"]), name="activations")
@@ -176,7 +176,24 @@ def recorded_activations(features, labels, mode):
   return parts.spec(mode, loss, training_hooks=[_Recorder()])
 
 
-@registry.model("x")
+@registry.model("x", "user", labels="class", tags="ordinary table")
+def feature_columns(features, labels, mode):
+  """Wide and deep, by feature columns."""
+  column = tf.feature_column
+  user = column.categorical_column_with_identity("user", 6)
+  wide = v1.feature_column.linear_model(features, [user], registry.CLASSES)
+  deep = v1.feature_column.input_layer(
+    features, [column.embedding_column(user, 4), column.numeric_column("x", 12)]
+  )
+  logits = wide + parts.logits(deep, registry.CLASSES)
+  loss = tf.reduce_mean(parts.class_losses(labels, logits))
+  train_op = v1.train.AdagradOptimizer(0.1).minimize(
+    loss, v1.train.get_global_step()
+  )
+  return parts.spec(mode, loss, train_op)
+
+
+@registry.model("x", tags="ordinary keras")
 def keras_layers(features, labels, mode):
   """A functional model of tf.keras, with its batch normalisation frozen."""
   layers = tf.keras.layers
@@ -190,6 +207,17 @@ def keras_layers(features, labels, mode):
 
 
 @registry.model("x")
+def layer_normalisation(features, labels, mode):
+  """Residual layers, each normalised by its own example."""
+  net = v1.layers.dense(features["x"], 8)
+  for i in range(2):
+    mean, variance = tf.nn.moments(net, [1], keepdims=True)
+    normal = (net - mean) / tf.sqrt(variance + 1e-6)
+    net += v1.layers.dense(normal, 8, tf.nn.relu, name=f"residual_{i}")
+  return parts.spec(mode, parts.loss_of(labels, net))
+
+
+@registry.model("x", tags="ordinary keras state")
 def keras_batch_normalisation(features, labels, mode):
   """A layer of tf.keras called as a function, whose updates are run by hand."""
   normalise = tf.keras.layers.BatchNormalization(momentum=0.8)
@@ -201,7 +229,7 @@ def keras_batch_normalisation(features, labels, mode):
   return parts.spec(mode, loss, train_op)
 
 
-@registry.model("tags")
+@registry.model("tags", tags="ordinary rnn table keras")
 def sequence_features(features, labels, mode):
   """Sequence feature columns, and an LSTM of tf.keras that has their mask."""
   column = tf.feature_column

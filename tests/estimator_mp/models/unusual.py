@@ -12,7 +12,7 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-@registry.model("ragged")
+@registry.model("ragged", tags="ordinary table")
 def padded_in_the_model(features, labels, mode):
   """All are as long as the longest one of the batch."""
   words = features["ragged"].to_tensor()
@@ -21,7 +21,7 @@ def padded_in_the_model(features, labels, mode):
   return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("tags", "ragged", "pairs")
+@registry.model("tags", "ragged", "pairs", tags="ordinary table")
 def widths_of_sparse_and_ragged(features, labels, mode):
   """Reads what the graph knows of their shapes."""
   tags, pairs = features["tags"], features["pairs"]
