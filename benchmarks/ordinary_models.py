@@ -1,6 +1,6 @@
 """How many ordinary model_fns train sharded as they do plain.
 
-Each model of `tests/estimator_mp/ordinary` is trained for some steps by a
+Each model of `tests/estimator_mp/models` is trained for some steps by a
 plain Estimator, and from the same seed on each mesh, under hard placement. A
 line says what came of it:
 
@@ -26,7 +26,7 @@ from collections.abc import Iterator, Mapping
 
 import estimator_mp
 from benchmarks import figures
-from tests.estimator_mp.ordinary import catalogue, comparison, registry
+from tests.estimator_mp.models import catalogue, comparison, registry
 
 import tensorflow as tf
 from absl import app, flags
@@ -95,7 +95,7 @@ def main(argv: list[str]) -> int:
   }
   counts: collections.Counter[tuple[str, str, str]] = collections.Counter()
   seconds: dict[tuple[str, str], float] = collections.defaultdict(float)
-  for name, model in catalogue.MODELS.items():
+  for name, model in catalogue.tagged("ordinary").items():
     if not re.search(_MODELS.value, name):
       continue
     for size in model.inputs:

@@ -6,7 +6,7 @@ from unittest import mock
 
 from benchmarks import ordinary_models
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import catalogue, comparison, registry
+from tests.estimator_mp.models import catalogue, comparison, registry
 
 import numpy as np
 import tensorflow as tf
@@ -103,7 +103,7 @@ class RegistryTest(absltest.TestCase):
     with self.assertRaisesRegex(ValueError, "name plain_mean; rename one"):
       registry.model("x")(_MODEL.model_fn)
     codes = collections.defaultdict(list)
-    for name, model in catalogue.MODELS.items():
+    for name, model in catalogue.tagged("ordinary").items():
       code = model.model_fn.__code__
       # What a docstring says is no difference.
       constants = [x for x in code.co_consts if x != model.model_fn.__doc__]

@@ -5,7 +5,7 @@ import os
 import re
 
 import estimator_mp
-from tests.benchmarks import figures, page
+from benchmarks import figures, page
 from tests.docs import guides
 
 from absl.testing import absltest
@@ -60,7 +60,7 @@ class ComingFromTest(absltest.TestCase):
 
 class BenchmarksTest(absltest.TestCase):
   def test_each_section_has_a_block_without_a_fault(self):
-    """//tests/benchmarks:all writes it, and finds what is beyond its bound."""
+    """//benchmarks:all writes it, and finds what is beyond its bound."""
     text = guides.read("docs/benchmarks.md")
     sections = text.split("\n## ")[1:]
     self.assertNotEmpty(sections)

@@ -12,10 +12,24 @@ def weight(name, shape, **fields):
   return v1.get_variable(name, shape, initializer=initializer, **fields)
 
 
-def state(name, shape, initializer=None):
+def layer(net, name, units, activation=tf.tanh, **fields):
+  """Returns a layer's activations, without a bias.
+
+  Args:
+    net: [..., width].
+    name: The name of its weights.
+    units: The width of the activations.
+    activation: The activation; None for none.
+    **fields: Of the variable.
+  """
+  net = net @ weight(name, [net.shape[-1], units], **fields)
+  return net if activation is None else activation(net)
+
+
+def state(name, shape=(), initializer=None, dtype=tf.float32):
   """Returns a variable that no optimizer trains, of zeros."""
   initializer = initializer or v1.zeros_initializer()
-  return v1.get_variable(name, shape, initializer=initializer, trainable=False)
+  return v1.get_variable(name, shape, dtype, initializer, trainable=False)
 
 
 def tower(x, width=8, scope="tower"):
@@ -40,6 +54,11 @@ def mean_loss(labels, outputs):
   return tf.reduce_mean(losses(tf.cast(labels, tf.float32), outputs))
 
 
+def loss_of(labels, net):
+  """Returns the mean loss of one more layer with one output."""
+  return mean_loss(labels, layers.dense(net, 1, name="head"))
+
+
 def class_losses(classes, outputs):
   """Returns the loss of each example: [batch]."""
   return tf.nn.sparse_softmax_cross_entropy_with_logits(classes, outputs)
@@ -49,6 +68,12 @@ def descend(loss, rate=0.1):
   """Returns the update of plain gradient descent."""
   optimizer = v1.train.GradientDescentOptimizer(rate)
   return optimizer.minimize(loss, v1.train.get_global_step())
+
+
+def apply(optimizer, gradients, variables):
+  """Returns the update of variables by some gradients, which is a step."""
+  pairs = zip(gradients, variables, strict=True)
+  return optimizer.apply_gradients(pairs, v1.train.get_global_step())
 
 
 def spec(mode, loss, train_op=None, **fields):

@@ -5,17 +5,22 @@ Without an Estimator a graph is built and compared in a second, gradients too.
 
 import contextlib
 import dataclasses
+import functools
+from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
 import estimator_mp
 from estimator_mp.comparison import training_graph, whole_variables
 from estimator_mp.plan import sharding_plan
+from tests.estimator_mp.models import registry
 
 import numpy as np
 import tensorflow as tf
 
 v1 = tf.compat.v1
+# As many slices as a mesh makes fit into the smallest one.
+OPEN_SIZES, STATIC_SIZES = (24, 25, 17), (24, 24, 24)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -324,3 +329,108 @@ def assert_same_steps(test, plain, sharded, batches, rtol=1e-5):
     assert_same_gradients(test, step.gradients, expected.gradients, [], rtol)
     assert_same_variables(test, step.variables, expected.variables, rtol)
   return step
+
+
+@dataclasses.dataclass(frozen=True)
+class PlainRun:
+  """What a model does on one device.
+
+  Attributes:
+    start: All variables at the start.
+    steps: The steps from there.
+    terms: Gradients of single examples at the start.
+  """
+
+  start: dict[str, np.ndarray]
+  steps: list[Step]
+  terms: list[dict[str, np.ndarray]]
+
+
+def batches_of(model: registry.Model, sizes: Sequence[int]) -> Iterator[Any]:
+  """Yields a batch of each size, each from five examples further on."""
+  total = len(tf.nest.flatten(model.batch)[0])
+  for i, size in enumerate(sizes):
+    start = 5 * i % (total - size + 1)
+    yield examples(model.batch, start, start + size)
+
+
+@functools.cache
+def _plain_program(model: registry.Model) -> tuple[Program, PlainRun]:
+  """Returns a model's plain program, and what it does before all steps."""
+  program = Program(
+    model.model_fn, None, examples(model.batch, 0, 24), model.params
+  )
+  start, terms = program.variables(), []
+  for i in range(4):
+    terms.append(program.step(examples(model.batch, i, i + 1)).gradients)
+    program.load(start)
+  return program, PlainRun(start, [], terms)
+
+
+@functools.cache
+def plain_run(
+  model: registry.Model, sizes: tuple[int, ...] = OPEN_SIZES
+) -> PlainRun:
+  """Trains a model plain, once in a process for all that compare with it.
+
+  Args:
+    model: The model.
+    sizes: Those of the batches.
+  """
+  program, run = _plain_program(model)
+  program.load(run.start)
+  steps = [program.step(batch) for batch in batches_of(model, sizes)]
+  return dataclasses.replace(run, steps=steps)
+
+
+def assert_as_plain(
+  test,
+  model: registry.Model,
+  config,
+  sizes: tuple[int, ...] = OPEN_SIZES,
+  rtol: float = 1e-5,
+  but=(),
+  starts_alike: bool = False,
+  **program: Any,
+) -> Program:
+  """Asserts that a model sharded trains as it does plain.
+
+  That is each step's loss, the gradients of the first step, and variables
+  after each one.
+
+  Args:
+    test: The test.
+    model: The model.
+    config: How to shard it.
+    sizes: Those of the batches.
+    rtol: The difference that is allowed of variables.
+    but: Variables that are not compared.
+    starts_alike: Whether both begin with the same values by themselves, as
+      without layers that draw seeds.
+    **program: What else a `Program` is told.
+
+  Returns:
+    The sharded program.
+  """
+  sharded = Program(
+    model.model_fn,
+    config,
+    examples(model.batch, 0, 24),
+    model.params,
+    **program,
+  )
+  plain = plain_run(model, sizes)
+  if starts_alike:
+    assert_same_variables(test, sharded.variables(), plain.start, rtol=0)
+  sharded.load(plain.start)
+  for i, (batch, expected) in enumerate(
+    zip(batches_of(model, sizes), plain.steps, strict=True)
+  ):
+    step = sharded.step(batch)
+    np.testing.assert_allclose(step.loss, expected.loss, rtol=1e-5)
+    if i == 0:
+      assert_same_gradients(
+        test, step.gradients, expected.gradients, plain.terms, 1e-5
+      )
+    assert_same_variables(test, step.variables, expected.variables, rtol, but)
+  return sharded

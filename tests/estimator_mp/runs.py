@@ -6,6 +6,7 @@ import functools
 import os
 import random
 import shutil
+import tempfile
 import time
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,10 +14,11 @@ from typing import Any
 import estimator_mp
 from compat.private import keras
 from estimator_mp import toolbox
-from tests.estimator_mp import zoo
+from tests.estimator_mp.models import data
 
 import numpy as np
 import tensorflow as tf
+from absl.testing import absltest
 
 
 @dataclasses.dataclass(frozen=True)
@@ -100,7 +102,9 @@ class SignalHook(tf.estimator.SessionRunHook):
       time.sleep(0.01)
 
 
-def make_estimator(model_fn, config, params, model_dir, **run_config):
+def make_estimator(
+  model_fn, config, params, model_dir, warm_start_from=None, **run_config
+):
   """Returns an Estimator; `config` is None for a plain one.
 
   It writes no graph beside its checkpoints: as text, that takes as long as some
@@ -116,10 +120,15 @@ def make_estimator(model_fn, config, params, model_dir, **run_config):
     if config is None
     else estimator_mp.run_config(config, **run_config)
   )
-  return tf.estimator.Estimator(model_fn, config=made, params=params)
+  return tf.estimator.Estimator(
+    model_fn,
+    config=made,
+    params=params,
+    warm_start_from=warm_start_from,
+  )
 
 
-def train(model_fn, config, params, model_dir, steps, input_fn=zoo.input_fn):
+def train(model_fn, config, params, model_dir, steps, input_fn=data.input_fn):
   """Trains an Estimator and returns the losses of the steps."""
   recorder = LossRecorder()
   estimator = make_estimator(model_fn, config, params, model_dir)
@@ -151,7 +160,7 @@ def go_on(
   start_dir,
   model_dir,
   steps=4,
-  input_fn=zoo.input_fn,
+  input_fn=data.input_fn,
 ):
   """Trains on from a copy of a checkpoint."""
   shutil.copytree(start_dir, model_dir)
@@ -170,34 +179,53 @@ def go_on(
   )
 
 
+@functools.cache
+def _plain(model_fn, params, before, steps, input_fn):
+  """Returns a folder to start from, and the plain run from there."""
+  params = dict(params) or None
+  start = f"{tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())}/start"
+  train(model_fn, None, params, start, before, input_fn)
+  plain_dir = f"{start}_plain"
+  return start, go_on(model_fn, None, params, start, plain_dir, steps, input_fn)
+
+
 def plain_and_sharded(
-  test, model_fn, config, params=None, before=1, steps=4, sharded=None
+  test,
+  model_fn,
+  config,
+  params=None,
+  before=1,
+  steps=4,
+  sharded=None,
+  input_fn=data.input_fn,
 ):
   """Trains a model on from one checkpoint, plain and sharded.
 
+  The plain run is made once in a process.
+
   Args:
-    test: The test, whose folder it is.
+    test: The test, whose folder the sharded run is in.
     model_fn: The model_fn.
     config: How to shard it.
     params: Its params.
     before: How many plain steps the checkpoint is after.
     steps: How many steps both train then.
     sharded: The model_fn that is sharded, if a test made it itself.
+    input_fn: What both train on.
 
   Returns:
     The plain run, and the sharded one.
   """
-  start = f"{test.create_tempdir().full_path}/start"
-  train(model_fn, None, params, start, before)
+  start, plain = _plain(
+    model_fn, tuple((params or {}).items()), before, steps, input_fn
+  )
   if sharded is None:
     sharded = estimator_mp.shard_model_fn(model_fn, config)
-  return (
-    go_on(model_fn, None, params, start, f"{start}_plain", steps),
-    go_on(sharded, config, params, start, f"{start}_sharded", steps),
-  )
+  folder = f"{test.create_tempdir().full_path}/sharded"
+  return plain, go_on(sharded, config, params, start, folder, steps, input_fn)
 
 
-def predict(estimator, input_fn=zoo.input_fn):
+def predict(estimator, input_fn=data.input_fn):
   """Returns the logits that an Estimator predicts for all examples."""
   return np.stack([p["logits"] for p in estimator.predict(input_fn)])
 

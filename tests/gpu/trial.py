@@ -226,7 +226,7 @@ class Tryer:
       lambda: model.input_fn().repeat(), steps=_STEPS, hooks=[losses, *hooks]
     )
     logits = None
-    if model.input_fn is runs.zoo.input_fn:
+    if model.input_fn is runs.data.input_fn:
       logits = runs.predict(estimator)[:_EXAMPLES]
     return _Run(start, losses.losses, logits, estimator)
 

@@ -9,13 +9,14 @@ import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import parts, programs, zoo
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import catalogue, registry
 
 import tensorflow as tf
-from absl.testing import absltest
+from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_BATCH = programs.examples((zoo.FEATURES, zoo.LABELS), 0, 24)
+_BATCH = programs.examples(catalogue.MODELS["mlp_sgd"].batch, 0, 24)
 
 
 def _config(mesh, mode="batched", **options):
@@ -51,79 +52,68 @@ def _clipped_dense(x, weights):
 def _layers_that_clip(features, labels, mode):
   net = features["x"]
   for number, units in enumerate((8, 8, 8, 1)):
-    shape = [net.shape[1], units]
-    net = _clipped_dense(net, v1.get_variable(f"weights_{number}", shape))
-    if units > 1:
-      net = tf.tanh(net)
-  labels = tf.cast(tf.reshape(labels, [-1, 1]), tf.float32)
+    kernel = parts.weight(f"weights_{number}", [net.shape[1], units])
+    net = _clipped_dense(net if number == 0 else tf.tanh(net), kernel)
   loss = parts.mean_loss(labels, net)
   return parts.spec(mode, loss, v1.train.MomentumOptimizer(0.1, 0.9))
 
 
-class GraphTest(absltest.TestCase):
-  def _program(self, mode="auto", **options):
-    return programs.Program(
-      zoo.mlp,
-      _config("stage:2", mode, **{"num_micro_batches": 8} | options),
-      _BATCH,
-      zoo.MODELS["mlp_sgd"].params,
-      is_static=True,
-    )
+_LAYERS_THAT_CLIP = registry.Model(_layers_that_clip)
 
-  def test_what_is_kept_is_no_more_than_the_gradient(self):
-    """Three examples in each of eight micro-batches."""
+
+class GraphTest(parameterized.TestCase):
+  def _check(self, expected, mode="batched", **options):
+    """Asserts how many products make the gradients of the four kernels."""
+    model = catalogue.MODELS["mlp_sgd"]
+    config = _config("stage:2", mode, **{"num_micro_batches": 8} | options)
+    program = programs.Program(
+      model.model_fn, config, _BATCH, model.params, is_static=True
+    )
+    shapes = (10, 16), (16, 16), (16, 8), (8, 1)
     self.assertEqual(
-      _products(self._program()),
-      # 160 numbers for 78; 256 for 96; 128 for 72; 8 for 27.
-      {(10, 16): 4, (16, 16): 4, (16, 8): 8, (8, 1): 8},
+      _products(program), dict(zip(shapes, expected, strict=True))
     )
 
-  def test_each(self):
-    self.assertEqual({*_products(self._program("each")).values()}, {8})
-
-  def test_batched(self):
-    self.assertEqual({*_products(self._program("batched")).values()}, {1})
-
-  def test_no_group_is_of_two_rounds(self):
-    program = self._program(
-      "batched", num_micro_batches=4, gradient_accumulation_steps=2
+  @parameterized.named_parameters(
+    ("each", [8, 8, 8, 8], "each"),
+    ("batched", [1, 1, 1, 1], "batched"),
+    # No more is kept than the gradient is: of three examples in each of eight
+    # micro-batches, 160 numbers for 78; 256 for 96; 128 for 72; 8 for 27.
+    ("auto", [4, 4, 8, 8], "auto"),
+    ("of_two_rounds", [2, 2, 2, 2], "batched", 4, 2),
+    ("what_is_computed_again", [8, 8, 8, 8], "auto", 8, 1, "always"),
+  )
+  def test_products(
+    self, expected, mode, micro_batches=8, rounds=1, recompute="never"
+  ):
+    self._check(
+      expected,
+      mode,
+      num_micro_batches=micro_batches,
+      gradient_accumulation_steps=rounds,
+      recompute=recompute,
     )
-    self.assertEqual({*_products(program).values()}, {2})
 
-  def test_what_is_computed_again_is_not_kept(self):
-    products = _products(self._program(recompute="always"))
-    self.assertEqual({*products.values()}, {8})
-
-  def test_what_a_product_alone_reads_waits_as_well(self):
-    """In zero-bubble schedules that is of the weights' pass, as the product."""
-    config = _config("stage:2", schedule="zb1p")
-    plain, batched = (
-      programs.Program(_layers_that_clip, config, _BATCH)
-      for config in (None, config)
-    )
-    batches = [
-      programs.examples((zoo.FEATURES, zoo.LABELS), first, first + 24)
-      for first in range(0, 15, 3)
-    ]
-    programs.assert_same_steps(self, plain, batched, batches, 2e-6)
-    cells = sharding_plan.get_plan(batched.graph).pipeline.cells[0]
-    phases = [cell.phase for op, cell in cells.items() if "for_weights" in op]
-    self.assertNotEmpty(phases)
-    self.assertEqual({*phases}, {Phase.WEIGHT})
-
-  def test_so_do_programs_with_reference_variables(self):
+  def test_products_of_programs_with_reference_variables(self):
     """In slices they have resources, which are read before an update."""
     v1.disable_resource_variables()
     self.addCleanup(v1.enable_resource_variables)
-    self.assertEqual({*_products(self._program("batched")).values()}, {1})
+    self._check([1, 1, 1, 1])
+
+  def test_what_a_product_alone_reads_waits_as_well(self):
+    """In zero-bubble schedules that is of the weights' pass, as the product."""
+    program = programs.assert_as_plain(
+      self, _LAYERS_THAT_CLIP, _config("stage:2", schedule="zb1p")
+    )
+    cells = sharding_plan.get_plan(program.graph).pipeline.cells[0]
+    phases = {cell.phase for op, cell in cells.items() if "for_weights" in op}
+    self.assertEqual(phases, {Phase.WEIGHT})
 
 
 class ConfigTest(absltest.TestCase):
   def test_all_that_is_multiplied_is_kept_or_computed_again(self):
-    with self.assertRaisesWithLiteralMatch(
-      ValueError,
-      "weight_gradients='batched' keeps what recompute='always' computes "
-      'again; use weight_gradients="auto", or recompute="never"',
+    with self.assertRaisesRegex(
+      ValueError, "^weight_gradients='batched' keeps what recompute='always' c"
     ):
       _config("stage:2", recompute="always")
 

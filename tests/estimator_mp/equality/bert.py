@@ -9,7 +9,7 @@ are gathered from flat rows, and an Adam of its own.
 import functools
 
 from estimator_mp.graph import shapes
-from tests.estimator_mp import zoo
+from tests.estimator_mp.models import networks
 
 import numpy as np
 import tensorflow as tf
@@ -161,7 +161,7 @@ def _model_fn(features, labels, mode, num_layers):
   loss += _masked_words(net, features, table)
   variables = v1.trainable_variables()
   gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 1.0)
-  update = zoo.adam_by_hand(zip(gradients, variables, strict=True), 0.002)
+  update = networks.adam_by_hand(zip(gradients, variables, strict=True), 0.002)
   with tf.control_dependencies([update]):
     train_op = v1.assign_add(v1.train.get_or_create_global_step(), 1)
   return tf.estimator.EstimatorSpec(

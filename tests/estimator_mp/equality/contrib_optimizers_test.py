@@ -3,7 +3,8 @@
 import compat
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import shapes, zoo
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import registry
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -14,54 +15,29 @@ from compat.contrib import opt  # noqa: E402
 v1 = tf.compat.v1
 
 
-def _adam_w():
-  return opt.AdamWOptimizer(0.01, 0.02)
+_OPTIMIZERS = {
+  "adam_w": lambda: opt.AdamWOptimizer(0.01, 0.02),
+  "lazy_adam": lambda: opt.LazyAdamOptimizer(0.02),
+  "moving_average": lambda: opt.MovingAverageOptimizer(
+    v1.train.AdamOptimizer(0.02), 0.9
+  ),
+  "lars": lambda: opt.LARSOptimizer(0.1),
+}
 
 
-def _lazy_adam():
-  return opt.LazyAdamOptimizer(0.02)
-
-
-def _moving_average():
-  return opt.MovingAverageOptimizer(v1.train.AdamOptimizer(0.02), 0.9)
-
-
-def _lars():
-  return opt.LARSOptimizer(0.1)
-
-
-_OPTIMIZERS = (
-  ("adam_w", _adam_w),
-  ("lazy_adam", _lazy_adam),
-  ("moving_average", _moving_average),
-  ("lars", _lars),
-)
-
-
-def _with_rows(make_optimizer):
+def _with_rows(features, labels, mode, params):
   """A model with a table, whose gradient is of the rows that a batch has."""
-
-  def model_fn(features, labels, mode):
-    table = v1.get_variable("net/a/table", [30, 10])
-    rows = tf.nn.embedding_lookup(table, features["item"][:, 0])
-    logits = zoo.net(features["x"] + rows)
-
-    def train(loss):
-      step = v1.train.get_global_step()
-      return make_optimizer().minimize(loss, step)
-
-    return zoo.spec(mode, logits, labels, train)
-
-  return model_fn
+  rows = tf.gather(parts.weight("table", [30, 10]), features["item"][:, 0])
+  loss = parts.mean_loss(labels, parts.logits(features["x"] + rows))
+  return parts.spec(mode, loss, params["optimizer"]())
 
 
 class ContribOptimizersTest(parameterized.TestCase):
-  @parameterized.named_parameters(tiers.sample(_OPTIMIZERS))
+  @parameterized.named_parameters(tiers.sample(_OPTIMIZERS.items()))
   def test_on_replicas_of_stages(self, make_optimizer):
+    model = registry.Model(_with_rows, params={"optimizer": make_optimizer})
     config = estimator_mp.ShardingConfig("data:2,stage:2", num_micro_batches=2)
-    shapes.assert_equals_the_full_batch(
-      self, _with_rows(make_optimizer), (zoo.FEATURES, zoo.LABELS), config
-    )
+    programs.assert_as_plain(self, model, config, (24, 25, 3))
 
 
 if __name__ == "__main__":

@@ -4,14 +4,15 @@ import os
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
+from tests.estimator_mp.models import catalogue, data, networks
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
 
 v1 = tf.compat.v1
-MODEL = zoo.MODELS["mlp_adam"]
+MODEL = catalogue.MODELS["mlp_adam"]
 CONFIG = estimator_mp.ShardingConfig("stage:3")
 
 
@@ -46,12 +47,12 @@ class ExportTest(absltest.TestCase):
   def test_estimator_exports_what_one_plain_cpu_serves(self):
     folder = self.create_tempdir().full_path
     estimator = _sharded(MODEL.model_fn, folder, MODEL.params)
-    estimator.train(lambda: zoo.input_fn().repeat(), steps=2)
+    estimator.train(lambda: data.input_fn().repeat(), steps=2)
     path = estimator.export_saved_model(
       os.path.join(folder, "export"), _serving_input_receiver_fn
     )
     # The first batch as input_fn makes it: other sizes round differently.
-    logits, devices = _serve(path, zoo.FEATURES["x"][:25])
+    logits, devices = _serve(path, data.FEATURES["x"][:25])
     self.assertEqual(devices, {""})
     predicted = runs.predict(estimator)[:25]
     np.testing.assert_allclose(logits, predicted, rtol=1e-6, atol=1e-7)
@@ -62,12 +63,12 @@ class ExportTest(absltest.TestCase):
     exporter = tf.estimator.FinalExporter("final", _serving_input_receiver_fn)
     tf.estimator.train_and_evaluate(
       estimator,
-      tf.estimator.TrainSpec(lambda: zoo.input_fn().repeat(), max_steps=3),
-      tf.estimator.EvalSpec(zoo.input_fn, steps=None, exporters=exporter),
+      tf.estimator.TrainSpec(lambda: data.input_fn().repeat(), max_steps=3),
+      tf.estimator.EvalSpec(data.input_fn, steps=None, exporters=exporter),
     )
     (name,) = os.listdir(os.path.join(folder, "export", "final"))
     _, devices = _serve(
-      os.path.join(folder, "export", "final", name), zoo.FEATURES["x"]
+      os.path.join(folder, "export", "final", name), data.FEATURES["x"]
     )
     self.assertEqual(devices, {""})
 
@@ -79,7 +80,7 @@ class ExportTest(absltest.TestCase):
         logits = v1.layers.dense(features["x"], 1)
       loss = None if labels is None else tf.reduce_mean(logits)
       train_op = None
-      if mode == zoo.TRAIN:
+      if mode == networks.TRAIN:
         train_op = MODEL.params["train"](loss)
       return tf.estimator.EstimatorSpec(
         mode, {"logits": logits}, loss, train_op
@@ -87,12 +88,12 @@ class ExportTest(absltest.TestCase):
 
     folder = self.create_tempdir().full_path
     estimator = runs.make_estimator(model_fn, CONFIG, None, folder)
-    estimator.train(lambda: zoo.input_fn().repeat(), steps=1)
+    estimator.train(lambda: data.input_fn().repeat(), steps=1)
     base = os.path.join(folder, "export")
     path = estimator_mp.export_saved_model(
       estimator, base, _serving_input_receiver_fn
     )
-    _, devices = _serve(path, zoo.FEATURES["x"])
+    _, devices = _serve(path, data.FEATURES["x"])
     self.assertEqual(devices, {""})
 
 
@@ -109,8 +110,8 @@ class HooksTest(absltest.TestCase):
         calls.append(run_values.results.shape)
 
     def model_fn(features, labels, mode, params):
-      spec = zoo.mlp(features, labels, mode, params)
-      if mode != zoo.TRAIN:
+      spec = networks.mlp(features, labels, mode, params)
+      if mode != networks.TRAIN:
         return spec
       scaffold = v1.train.Scaffold(
         init_fn=lambda scaffold, session: calls.append("init_fn")
@@ -125,7 +126,7 @@ class HooksTest(absltest.TestCase):
 
     first = self.create_tempdir().full_path
     estimator = _sharded(model_fn, first, MODEL.params, save_summary_steps=1)
-    estimator.train(lambda: zoo.input_fn().repeat(), steps=2)
+    estimator.train(lambda: data.input_fn().repeat(), steps=2)
     self.assertEqual(calls, ["init_fn", (25, 16), (25, 16)])
     tags = {
       value.tag
@@ -138,28 +139,28 @@ class HooksTest(absltest.TestCase):
 
     second = self.create_tempdir().full_path
     warm = tf.estimator.Estimator(
-      estimator_mp.shard_model_fn(zoo.mlp, CONFIG),
+      estimator_mp.shard_model_fn(networks.mlp, CONFIG),
       config=estimator_mp.run_config(CONFIG, model_dir=second),
-      params=MODEL.params | {"train": zoo.OPTIMIZERS["sgd"]},
+      params=MODEL.params | {"train": networks.OPTIMIZERS["sgd"]},
       warm_start_from=first,
     )
     recorder = runs.LossRecorder()
-    warm.train(lambda: zoo.input_fn().repeat(), steps=1, hooks=[recorder])
+    warm.train(lambda: data.input_fn().repeat(), steps=1, hooks=[recorder])
     plain = tf.estimator.Estimator(
-      zoo.mlp,
+      networks.mlp,
       model_dir=self.create_tempdir().full_path,
       params=warm.params,
       warm_start_from=first,
     )
     expected = runs.LossRecorder()
-    plain.train(lambda: zoo.input_fn().repeat(), steps=1, hooks=[expected])
+    plain.train(lambda: data.input_fn().repeat(), steps=1, hooks=[expected])
     self.assertEqual(recorder.losses, expected.losses)
 
   def test_params_that_model_fn_does_not_take_are_refused(self):
     with self.assertRaisesRegex(
       ValueError, "model_fn .* does not include para"
     ):
-      _sharded(zoo.cnn, self.create_tempdir().full_path, {"rate": 1})
+      _sharded(networks.cnn, self.create_tempdir().full_path, {"rate": 1})
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ import threading
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
+from tests.estimator_mp.models import catalogue, data
 
 import numpy as np
 import tensorflow as tf
@@ -32,7 +33,7 @@ def train(name, config, seed=SEED, user_seed=None):
   def run():
     if user_seed is not None:
       tf.keras.utils.set_random_seed(user_seed)
-    model = zoo.MODELS[name]
+    model = catalogue.MODELS[name]
     model_fn = model.model_fn
     if config is not None:
       model_fn = estimator_mp.shard_model_fn(model_fn, config)
@@ -40,7 +41,7 @@ def train(name, config, seed=SEED, user_seed=None):
       model_fn, config, model.params, tempfile.mkdtemp(), tf_random_seed=seed
     )
     recorder = runs.LossRecorder()
-    estimator.train(zoo.input_fn, [recorder], 2)
+    estimator.train(data.input_fn, [recorder], 2)
     start = os.path.join(estimator.model_dir, "model.ckpt-0")
     results.append((recorder.losses, runs.variables_of(start)))
 

@@ -12,14 +12,15 @@ few units in the last place of half precision, of the largest gradient.
 import estimator_mp
 from compat.contrib import mixed_precision as contrib
 from tests import tiers
-from tests.estimator_mp import programs, zoo
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import data
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_BATCH = ({"x": zoo.FEATURES["x"], "ids": zoo.FEATURES["ids"]}, zoo.LABELS)
+_BATCH = ({name: data.ROWS[name] for name in ("x", "ids")}, data.LABELS)
 _SIZE = 37  # Not a multiple of the number of micro-batches.
 _STEPS = 8
 _OVERFLOWS = {3: (_SIZE - 2, np.inf), 6: (3, np.nan)}
@@ -28,70 +29,60 @@ _ULP = {tf.float16: 4.9e-4, tf.bfloat16: 3.9e-3}
 _SCALE = 2048.0
 
 
-def _dense(net, units, name, dtype, activation=tf.tanh):
-  with v1.variable_scope(name):
-    kernel = v1.get_variable(
-      "kernel",
-      [net.shape[-1], units],
-      initializer=v1.truncated_normal_initializer(stddev=0.3),
-    )
-    bias = v1.get_variable("bias", [units], initializer=v1.zeros_initializer())
-  net = tf.matmul(net, tf.cast(kernel, dtype)) + tf.cast(bias, dtype)
-  return net if activation is None else activation(net)
-
-
 def _model_fn(dtype, train):
   """A table and four layers that compute in half precision."""
 
+  def layer(net, name, units, activation=tf.tanh):
+    with v1.variable_scope(name):
+      kernel = parts.weight("kernel", [net.shape[-1], units])
+      bias = v1.get_variable(
+        "bias", [units], initializer=v1.zeros_initializer()
+      )
+    return activation(net @ tf.cast(kernel, dtype) + tf.cast(bias, dtype))
+
   def model_fn(features, labels, mode):
-    table = v1.get_variable(
-      "table", [50, 8], initializer=v1.truncated_normal_initializer(stddev=0.3)
-    )
+    table = parts.weight("table", [50, 8])
     words = tf.reduce_mean(tf.nn.embedding_lookup(table, features["ids"]), 1)
     net = tf.cast(tf.concat([features["x"], words], 1), dtype)
     for name in ("a", "b", "c"):
-      net = _dense(net, 16, name, dtype)
-    logits = tf.cast(_dense(net, 1, "d", dtype, None), tf.float32)
-    loss = tf.reduce_mean(
-      tf.nn.sigmoid_cross_entropy_with_logits(
-        tf.cast(labels, tf.float32), logits
-      )
-    )
-    return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train(loss))
+      net = layer(net, name, 16)
+    logits = tf.cast(layer(net, "d", 1, tf.identity), tf.float32)
+    loss = parts.mean_loss(labels, logits)
+    return parts.spec(mode, loss, train(loss))
 
   return model_fn
 
 
-def _optimizer():
+def _momentum():
   return v1.train.MomentumOptimizer(0.2, 0.9)
 
 
 def _dynamic(loss):
-  optimizer = v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
-    _optimizer(), v1.mixed_precision.DynamicLossScale(_SCALE, 2)
+  del loss
+  return v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
+    _momentum(), v1.mixed_precision.DynamicLossScale(_SCALE, 2)
   )
-  return optimizer.minimize(loss, v1.train.get_global_step())
 
 
 def _fixed(loss):
-  optimizer = v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
-    _optimizer(), v1.mixed_precision.FixedLossScale(_SCALE)
+  del loss
+  return v1.mixed_precision.MixedPrecisionLossScaleOptimizer(
+    _momentum(), v1.mixed_precision.FixedLossScale(_SCALE)
   )
-  return optimizer.minimize(loss, v1.train.get_global_step())
 
 
 def _graph_rewrite(loss):
-  optimizer = v1.train.experimental.enable_mixed_precision_graph_rewrite(
-    _optimizer(), v1.mixed_precision.DynamicLossScale(_SCALE, 2)
+  del loss
+  return v1.train.experimental.enable_mixed_precision_graph_rewrite(
+    _momentum(), v1.mixed_precision.DynamicLossScale(_SCALE, 2)
   )
-  return optimizer.minimize(loss, v1.train.get_global_step())
 
 
 def _contrib(loss):
   """tf.contrib.mixed_precision, as in programs of TensorFlow 1."""
+  del loss
   manager = contrib.ExponentialUpdateLossScaleManager(_SCALE, 2, 1, 2.0, 0.5)
-  optimizer = contrib.LossScaleOptimizer(_optimizer(), manager)
-  return optimizer.minimize(loss, v1.train.get_global_step())
+  return contrib.LossScaleOptimizer(_momentum(), manager)
 
 
 def _map(function, gradient):
@@ -103,12 +94,7 @@ def _map(function, gradient):
 
 def _by_hand(loss):
   """A scale of its own, clipping, and a cond around the update."""
-  scale = v1.get_variable(
-    "loss_scale",
-    [],
-    initializer=v1.constant_initializer(_SCALE),
-    trainable=False,
-  )
+  scale = parts.state("loss_scale", [], v1.constant_initializer(_SCALE))
   now = tf.identity(scale)
   variables = v1.trainable_variables()
   scaled = tf.gradients(loss * now, variables)
@@ -124,7 +110,7 @@ def _by_hand(loss):
   def update():
     step = v1.train.get_global_step()
     pairs = zip(clipped, variables, strict=True)
-    with tf.control_dependencies([_optimizer().apply_gradients(pairs, step)]):
+    with tf.control_dependencies([_momentum().apply_gradients(pairs, step)]):
       return v1.assign(scale, now * 2).op
 
   return tf.cond(is_finite, update, lambda: v1.assign(scale, now / 2).op)
@@ -139,7 +125,7 @@ def _without_cond(loss):
       tf.convert_to_tensor, tf.gradients(loss * _SCALE, variables)
     )
   ]
-  return _optimizer().apply_gradients(
+  return _momentum().apply_gradients(
     zip(gradients, variables, strict=True), v1.train.get_global_step()
   )
 

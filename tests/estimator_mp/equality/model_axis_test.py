@@ -7,14 +7,15 @@ import os
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import parts, programs, runs
+from tests.estimator_mp.models import catalogue
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_BATCH = (zoo.FEATURES, zoo.LABELS)
+_BATCH = catalogue.MODELS["cnn"].batch
 # A column layer, then a row layer; tables by rows, or by columns.
 _MLP = ((r"^dense(_2)?/kernel$", 1), (r"^dense_[13]/kernel$", 0))
 _DEEPFM = (
@@ -39,7 +40,7 @@ class CheckpointTest(parameterized.TestCase):
   )
   def test_moves_between_shards_and_the_plain_model(self, name, split):
     """Two steps each on several numbers of devices, between plain ones."""
-    model = zoo.PURE_MODELS[name]
+    model = catalogue.MODELS[name]
     folder = self.create_tempdir().full_path
     dirs = [os.path.join(folder, kind) for kind in ("plain", "moved")]
     meshes = tiers.sample(("model:3", "model:2", "model:4"))
@@ -73,9 +74,7 @@ def _one_table(features, labels, mode):
   logits = tf.reduce_sum(
     tf.nn.embedding_lookup(table, features["ids"]), [1, 2], keepdims=True
   )[:, 0]
-  return zoo.spec(
-    mode, logits, labels, zoo.minimize(v1.train.AdagradOptimizer(0.1))
-  )
+  return parts.spec(mode, parts.mean_loss(labels, logits))
 
 
 class InitialValuesTest(parameterized.TestCase):
@@ -107,7 +106,7 @@ class InitialValuesTest(parameterized.TestCase):
   )
   def test_seeds_of_the_graph_are_the_plain_ones(self, name, split):
     """Masks of dropout are those of the plain model, too."""
-    model = zoo.MODELS[name]
+    model = catalogue.MODELS[name]
     config = _config("model:2", split=((split, 1),))
     of_plain, of_split = (
       {

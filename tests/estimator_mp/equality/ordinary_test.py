@@ -4,7 +4,7 @@ import functools
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp.ordinary import catalogue, comparison, registry
+from tests.estimator_mp.models import catalogue, comparison, registry
 
 from absl.testing import absltest, parameterized
 
@@ -27,7 +27,7 @@ def _cases():
 
   All of them with all meshes are `//benchmarks:ordinary_models`.
   """
-  for number, (name, model) in enumerate(catalogue.MODELS.items()):
+  for number, (name, model) in enumerate(catalogue.tagged("ordinary").items()):
     if model.is_random:
       continue
     for turn in range(2):

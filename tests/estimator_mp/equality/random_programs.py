@@ -224,12 +224,6 @@ def _is_of_batch(size):
   return size % _DRAWN == 0
 
 
-def _rows_axis(tensor):
-  """Returns the first dimension of all examples; None if there is none."""
-  axes = [i for i, size in enumerate(_shape(tensor)) if _is_of_batch(size)]
-  return axes[0] if axes else None
-
-
 def _floats(tensors, least_rank=0):
   return [
     i for i, x in enumerate(tensors) if i != _IDS and x.shape.rank >= least_rank
@@ -425,7 +419,6 @@ def _along(random, tensors, name):
   shape = _shape(tensors[number])
   rank = len(shape)
   axis = random.randint(-rank, rank - 1)
-  order = [0] * rank
 
   def some(begin, end, step=1):
     return (slice(None),) * (axis % rank) + (slice(begin, end, step),)
@@ -452,7 +445,6 @@ def _along(random, tensors, name):
   def running(x):
     return _squash(tf.cumsum(x, axis))
 
-  del order
   size = shape[axis]
   makes = {
     "argmax": lambda x: tf.cast(tf.argmax(_spread(x), axis), _DTYPE) / 8.0,

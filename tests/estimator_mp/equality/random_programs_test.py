@@ -157,6 +157,7 @@ def _centered_gradient(x):
 
 
 _IDS, _LABELS, _X, _SERIES, _NET = range(5)
+_SQUARES = ("squares", "mean of rows")
 # What was not as it is plain, once.
 _FOUND = (
   ("activation_after_another_layer", tf.tanh, (_NET,), "stage"),
@@ -170,33 +171,26 @@ _FOUND = (
   ("cond_of_numbers", _cond, (_LABELS,), "stage"),
   ("scan", _scan, (_SERIES, _NET), "stage"),
   ("centered_gradient", _centered_gradient, (_NET,), "stage"),
+  (
+    "a_size_of_two_dimensions_of_examples",
+    _two_dimensions_of_examples,
+    (_SERIES, _X),
+    "data",
+    ("largest",),
+  ),
 )
 
 
 class RandomProgramsTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    (f"{name}_{batch}", make, inputs, mesh, batch)
-    for name, make, inputs, mesh in _FOUND
+    (f"{name}_{batch}", batch, *case)
+    for name, *case in _FOUND
     for batch in tiers.sample(random_programs.BATCHES)
   )
-  def test_found(self, make, inputs, mesh, batch):
+  def test_found(self, batch, make, inputs, mesh, losses=_SQUARES):
     step = random_graphs.Step("found", inputs, make)
     assert_as_plain(
-      random_programs.Program(
-        [step], ["squares", "mean of rows"], 1, "descent", False, mesh, batch
-      )
-    )
-
-  @parameterized.named_parameters(
-    (x, x) for x in tiers.sample(random_programs.BATCHES)
-  )
-  def test_a_size_of_two_dimensions_of_examples(self, batch):
-    make = _two_dimensions_of_examples
-    step = random_graphs.Step("found", (_SERIES, _X), make)
-    assert_as_plain(
-      random_programs.Program(
-        [step], ["largest"], 1, "descent", False, "data", batch
-      )
+      random_programs.Program([step], losses, 1, "descent", False, mesh, batch)
     )
 
   @hypothesis.given(program=random_programs.programs())

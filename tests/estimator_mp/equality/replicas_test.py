@@ -3,23 +3,13 @@
 That steps are the plain model's, pairs_test says for all models.
 """
 
-import os
-
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
+from tests.estimator_mp.models import catalogue
 
 import numpy as np
-import tensorflow as tf
 from absl.testing import absltest, parameterized
-
-v1 = tf.compat.v1
-
-
-def _config(mesh, num_micro_batches=1, **fields):
-  return estimator_mp.ShardingConfig(
-    mesh, num_micro_batches=num_micro_batches, **fields
-  )
 
 
 class EstimatorTest(parameterized.TestCase):
@@ -40,41 +30,41 @@ class EstimatorTest(parameterized.TestCase):
 
     Without compression they are within 1e-7, so these are really compressed.
     """
-    model = zoo.MODELS["mlp_momentum"]
-    folder = self.create_tempdir().full_path
-    plain = runs.train(
-      model.model_fn, None, model.params, os.path.join(folder, "plain"), 8
-    )
-    config = _config("data:2", **fields)
-    losses = runs.train(
-      estimator_mp.shard_model_fn(model.model_fn, config),
-      config,
+    model = catalogue.MODELS["mlp_momentum"]
+    plain, run = runs.plain_and_sharded(
+      self,
+      model.model_fn,
+      estimator_mp.ShardingConfig("data:2", **fields),
       model.params,
-      os.path.join(folder, "run"),
-      8,
+      steps=7,
     )
-    np.testing.assert_allclose(losses, plain, rtol=rtol)
-    difference = np.abs(np.subtract(losses, plain)).max()
+    np.testing.assert_allclose(run.losses, plain.losses, rtol=rtol)
+    difference = np.abs(np.subtract(run.losses, plain.losses)).max()
     self.assertEqual(difference > 2e-7, rtol > 1e-6)
-    self.assertCountEqual(
-      runs.variables_of(os.path.join(folder, "run")),
-      runs.variables_of(os.path.join(folder, "plain")),
-    )
+    self.assertCountEqual(run.variables, plain.variables)
 
   @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [
-        ("micro_batches", "mlp_adam", "data:2,stage:3", 4, {}),
-        ("sharded", "deepfm", "data:2", 1, {"optimizer_state": "sharded"}),
+        (
+          "micro_batches",
+          "mlp_adam",
+          {"mesh": "data:2,stage:3", "num_micro_batches": 4},
+        ),
+        (
+          "sharded",
+          "deepfm",
+          {"mesh": "data:2", "optimizer_state": "sharded"},
+        ),
       ]
     )
   )
-  def test_training_and_serving(self, name, mesh, num_micro_batches, fields):
-    model = zoo.MODELS[name]
-    config = _config(mesh, num_micro_batches, **fields)
+  def test_training_and_serving(self, name, fields):
+    model = catalogue.MODELS[name]
+    config = estimator_mp.ShardingConfig(**fields)
     plain, run = runs.plain_and_sharded(
-      self, model.model_fn, config, model.params, before=2
+      self, model.model_fn, config, model.params
     )
     self.assertLen(run.devices, config.create_mesh().size)
     # Names and shapes in the checkpoint are the plain model's, too.

@@ -10,7 +10,8 @@ from compat.private import estimators
 from estimator_mp import toolbox
 from tests import tiers
 from tests.compat import models
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
+from tests.estimator_mp.models import catalogue, data, networks
 
 import numpy as np
 import tensorflow as tf
@@ -19,17 +20,11 @@ from absl.testing import absltest, parameterized
 v1 = tf.compat.v1
 
 CONFIG = estimator_mp.ShardingConfig("stage:2")
-NEVER_SHARDED = (
-  "config=estimator_mp.run_config(...) is for mesh stage:2, but the training "
-  "graph was never sharded; give the Estimator "
-  "estimator_mp.shard_model_fn(model_fn, config), or shard an Estimator that "
-  "has its own model_fn by estimator_mp.shard_estimator(estimator, config)"
-)
-MODEL = zoo.MODELS["mlp_momentum"]
+MODEL = catalogue.MODELS["mlp_momentum"]
 
 
 def model_fn(features, labels, mode):
-  return zoo.mlp(features, labels, mode, MODEL.params)
+  return networks.mlp(features, labels, mode, MODEL.params)
 
 
 def _two_optimizers(model_dir):
@@ -54,7 +49,7 @@ def _run_config(model_dir, **kwargs):
   return tf.estimator.RunConfig(model_dir, tf_random_seed=5, **kwargs)
 
 
-MODELS = models.MODELS | {
+_ESTIMATORS = models.MODELS | {
   "two_optimizers": models.Model(
     _two_optimizers, models.input_fn, "probabilities", lambda: None
   ),
@@ -76,7 +71,7 @@ class Hiding(tf.estimator.Estimator):
       for size in units:
         net = v1.layers.dense(net, size, tf.nn.relu)
       logits = v1.layers.dense(net, 1)
-      return zoo.spec(mode, logits, labels, MODEL.params["train"])
+      return networks.spec(mode, logits, labels, MODEL.params["train"])
 
     super().__init__(own_model_fn, model_dir, config)
 
@@ -127,9 +122,11 @@ class ShardEstimatorTest(parameterized.TestCase):
     super().setUp()
     random.seed(5)  # Layers of a plain run draw their seeds from here.
 
-  @parameterized.named_parameters((name, name) for name in tiers.sample(MODELS))
+  @parameterized.named_parameters(
+    (name, name) for name in tiers.sample(_ESTIMATORS)
+  )
   def test_equals_the_plain_estimator(self, name):
-    model = MODELS[name]
+    model = _ESTIMATORS[name]
     folder = self.create_tempdir().full_path
     start, plain_dir, model_dir = (
       os.path.join(folder, x) for x in ("start", "plain", "sharded")
@@ -164,7 +161,7 @@ class ShardEstimatorTest(parameterized.TestCase):
   def test_a_subclass_that_hides_its_model_fn(self):
     folder = self.create_tempdir().full_path
     start = os.path.join(folder, "start")
-    Hiding([8, 4], start, _run_config(None)).train(zoo.input_fn, steps=1)
+    Hiding([8, 4], start, _run_config(None)).train(data.input_fn, steps=1)
     results = []
     for name in ("plain", "sharded"):
       model_dir = os.path.join(folder, name)
@@ -172,30 +169,30 @@ class ShardEstimatorTest(parameterized.TestCase):
       estimator = Hiding([8, 4], model_dir, _run_config(None))
       if name == "sharded":
         estimator_mp.shard_estimator(estimator, CONFIG)
-      losses, observed = _train(estimator, zoo.input_fn)
+      losses, observed = _train(estimator, data.input_fn)
       results.append(losses)
     self.assertEqual(results[1], results[0])
-    self.assertEqual(estimator.calls, [zoo.TRAIN])
+    self.assertEqual(estimator.calls, [networks.TRAIN])
     self.assertIn("/device:CPU:1", observed)
 
   def test_estimators_that_an_estimator_makes_are_sharded_too(self):
     config = _run_config(self.create_tempdir().full_path)
     estimator = estimator_mp.shard_estimator(Searching(config), CONFIG)
-    losses, observed = _train(estimator, zoo.input_fn)
+    losses, observed = _train(estimator, data.input_fn)
     self.assertLen(losses, 3)
     for device in CONFIG.create_mesh().devices:
       self.assertNotEmpty(observed[device].variables, device)
     # A plain one, from the same checkpoint.
     plain = Searching(_run_config(estimator.model_dir))
     self.assertEqual(
-      estimator.evaluate(zoo.input_fn), plain.evaluate(zoo.input_fn)
+      estimator.evaluate(data.input_fn), plain.evaluate(data.input_fn)
     )
     np.testing.assert_array_equal(runs.predict(estimator), runs.predict(plain))
     # Others, meanwhile, are left alone.
-    predictions = estimator.predict(zoo.input_fn)
+    predictions = estimator.predict(data.input_fn)
     next(predictions)
     other = tf.estimator.Estimator(model_fn, config=_run_config(None))
-    _, observed = _train(other, zoo.input_fn)
+    _, observed = _train(other, data.input_fn)
     self.assertNotIn("/device:CPU:1", observed)
     next(predictions)
 
@@ -207,7 +204,7 @@ class ShardEstimatorTest(parameterized.TestCase):
     with self.assertRaisesRegex(
       ValueError, "mesh stage:2 uses /device:CPU:1, but the session has 1 CPU"
     ):
-      estimator.train(zoo.input_fn, steps=1)
+      estimator.train(data.input_fn, steps=1)
 
   def test_metrics_added_to_a_sharded_estimator(self):
     estimator = estimator_mp.shard_estimator(
@@ -220,16 +217,16 @@ class ShardEstimatorTest(parameterized.TestCase):
       return {"mean_logit": mean}
 
     added = tf.estimator.add_metrics(estimator, metric)
-    _, observed = _train(added, zoo.input_fn)
+    _, observed = _train(added, data.input_fn)
     self.assertIn("/device:CPU:1", observed)
-    self.assertIn("mean_logit", added.evaluate(zoo.input_fn))
+    self.assertIn("mean_logit", added.evaluate(data.input_fn))
 
   def test_an_estimator_with_added_metrics(self):
     added = tf.estimator.add_metrics(
       tf.estimator.Estimator(model_fn, config=_run_config(None)), lambda: {}
     )
     _, observed = _train(
-      estimator_mp.shard_estimator(added, CONFIG), zoo.input_fn
+      estimator_mp.shard_estimator(added, CONFIG), data.input_fn
     )
     self.assertIn("/device:CPU:1", observed)
 
@@ -243,7 +240,10 @@ class ShardEstimatorTest(parameterized.TestCase):
       session_config=session_config,
     )
     plain = tf.estimator.Estimator(
-      zoo.mlp, config=given, params=MODEL.params, warm_start_from="somewhere"
+      networks.mlp,
+      config=given,
+      params=MODEL.params,
+      warm_start_from="somewhere",
     )
     before = dict(vars(plain))
     estimator = estimator_mp.shard_estimator(plain, CONFIG)
@@ -268,16 +268,14 @@ class ShardEstimatorTest(parameterized.TestCase):
     (
       "no_estimator",
       lambda: model_fn,
-      "estimator=<function model_fn at .*> is not an Estimator; give one, such "
-      r"as tf.estimator.DNNClassifier\(...\), or shard a model_fn by "
-      "estimator_mp.shard_model_fn",
+      "^estimator=<function model_fn at .*> is not an Estimator; give one, ",
     ),
     (
       "twice",
       lambda: estimator_mp.shard_estimator(
         tf.estimator.Estimator(model_fn), CONFIG
       ),
-      "the EstimatorV2 is sharded already; shard it once, or make a new one",
+      "^the EstimatorV2 is sharded already; shard it once, or make a new one$",
     ),
     (
       "strategy",
@@ -287,8 +285,7 @@ class ShardEstimatorTest(parameterized.TestCase):
           train_distribute=tf.distribute.MirroredStrategy(["/cpu:0"])
         ),
       ),
-      "the Estimator's config has train_distribute=MirroredStrategy, which "
-      "assigns devices itself, as mesh stage:2 does; leave one of them out",
+      "has train_distribute=MirroredStrategy, .* as mesh stage:2 does; leave ",
     ),
     (
       "other_mesh",
@@ -296,9 +293,7 @@ class ShardEstimatorTest(parameterized.TestCase):
         model_fn,
         config=estimator_mp.run_config(estimator_mp.ShardingConfig("stage:3")),
       ),
-      "the Estimator's config was made by estimator_mp.run_config for mesh "
-      "stage:3, but it is to be sharded over mesh stage:2; use the same "
-      "ShardingConfig for both",
+      "run_config for mesh stage:3, but it is to be sharded over mesh stage:2;",
     ),
     (
       "devices",
@@ -308,12 +303,11 @@ class ShardEstimatorTest(parameterized.TestCase):
           session_config=v1.ConfigProto(device_count={"CPU": 1})
         ),
       ),
-      "the Estimator's session_config has device_count={'CPU': 1}, but mesh "
-      "stage:2 needs 2; leave it out or raise it",
+      "session_config has device_count={'CPU': 1}, but mesh stage:2 needs 2; l",
     ),
   )
   def test_errors(self, make, message):
-    with self.assertRaisesRegex(ValueError, "^" + message + "$"):
+    with self.assertRaisesRegex(ValueError, message):
       estimator_mp.shard_estimator(make(), CONFIG)
 
   def test_what_trains_without_gradients_is_an_error(self):
@@ -328,7 +322,7 @@ class ShardEstimatorTest(parameterized.TestCase):
       CONFIG,
     )
     with self.assertRaisesRegex(ValueError, "computed no gradients in the"):
-      estimator.train(zoo.input_fn, steps=1)
+      estimator.train(data.input_fn, steps=1)
 
 
 class NeverShardedTest(parameterized.TestCase):
@@ -357,9 +351,11 @@ class NeverShardedTest(parameterized.TestCase):
   )
   def test_is_an_error_when_training_begins(self, make):
     estimator = make(estimator_mp.run_config(CONFIG))
-    with self.assertRaises(ValueError) as caught:
-      estimator.train(_repeated(zoo.input_fn), steps=1)
-    self.assertEqual(str(caught.exception), NEVER_SHARDED)
+    with self.assertRaisesRegex(
+      ValueError,
+      "for mesh stage:2, but the training graph was never sharded; give the Es",
+    ):
+      estimator.train(_repeated(data.input_fn), steps=1)
     self.assertIsNone(estimator.latest_checkpoint())
 
   def test_a_model_fn_that_is_set_but_not_used_is_an_error(self):
@@ -367,24 +363,24 @@ class NeverShardedTest(parameterized.TestCase):
     sharded = estimator_mp.shard_model_fn(model_fn, CONFIG)
     estimators.replace_parts(estimator, sharded, estimator.config)
     with self.assertRaisesRegex(ValueError, "training graph was never sharded"):
-      estimator.train(zoo.input_fn, steps=1)
+      estimator.train(data.input_fn, steps=1)
 
   def test_an_inner_estimator_with_a_sharded_model_fn_trains(self):
     estimator = Searching(
       estimator_mp.run_config(CONFIG),
       estimator_mp.shard_model_fn(model_fn, CONFIG),
     )
-    _, observed = _train(estimator, zoo.input_fn)
+    _, observed = _train(estimator, data.input_fn)
     self.assertIn("/device:CPU:1", observed)
 
   def test_evaluation_and_prediction_may_be_plain(self):
     model_dir = self.create_tempdir().full_path
-    tf.estimator.Estimator(model_fn, model_dir).train(zoo.input_fn, steps=1)
+    tf.estimator.Estimator(model_fn, model_dir).train(data.input_fn, steps=1)
     estimator = tf.estimator.Estimator(
       model_fn, config=estimator_mp.run_config(CONFIG, model_dir)
     )
-    self.assertIn("loss", estimator.evaluate(zoo.input_fn))
-    self.assertLen(runs.predict(estimator), zoo.EXAMPLES)
+    self.assertIn("loss", estimator.evaluate(data.input_fn))
+    self.assertLen(runs.predict(estimator), data.EXAMPLES)
 
   def test_a_mesh_by_hand_is_no_error(self):
     mesh = CONFIG.create_mesh()
@@ -396,7 +392,7 @@ class NeverShardedTest(parameterized.TestCase):
     estimator = tf.estimator.Estimator(
       marked, config=estimator_mp.run_config(CONFIG)
     )
-    _, observed = _train(estimator, zoo.input_fn)
+    _, observed = _train(estimator, data.input_fn)
     self.assertIn("/device:CPU:1", observed)
 
   def test_micro_batches_are_not_by_hand(self):
@@ -407,7 +403,7 @@ class NeverShardedTest(parameterized.TestCase):
     with self.assertRaisesRegex(
       ValueError, "for mesh stage:1, but the trainin"
     ):
-      estimator.train(zoo.input_fn, steps=1)
+      estimator.train(data.input_fn, steps=1)
 
   def test_a_config_may_be_read_and_copied_anywhere(self):
     made = estimator_mp.run_config(CONFIG)
@@ -426,7 +422,7 @@ class NeverShardedTest(parameterized.TestCase):
     estimator = tf.estimator.Estimator(
       estimator_mp.shard_model_fn(reading, CONFIG), config=made
     )
-    estimator.train(zoo.input_fn, steps=1)
+    estimator.train(data.input_fn, steps=1)
 
 
 if __name__ == "__main__":

@@ -4,31 +4,31 @@ import gc
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
 from tests.estimator_mp.equality import transparency
+from tests.estimator_mp.models import catalogue
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
-# Of the networks that differ by their optimizer one: slots follow their
-# variable, wherever that is.
-_OF_ONE_NETWORK = ("mlp_sgd", "mlp_momentum", "mlp_adagrad", "mlp_ftrl")
 
-
-class ZooTest(transparency.TransparencyTestCase):
+class NetworksTest(transparency.TransparencyTestCase):
   @parameterized.named_parameters(
-    (name, name)
-    for name in tiers.sample(
-      [x for x in zoo.MODELS if x not in _OF_ONE_NETWORK]
+    tiers.sample(
+      [
+        (name, model)
+        for name, model in catalogue.tagged("network").items()
+        if "slots" not in model.tags
+      ]
     )
   )
-  def test_the_zoo(self, name):
-    self.assert_transparent(zoo.MODELS[name])
+  def test_is_the_plain_model(self, model):
+    self.assert_transparent(model)
 
   @tiers.slow
   def test_a_stage_may_be_empty(self):
     """One of four, by rules."""
-    model = zoo.MODELS["cnn"]
+    model = catalogue.MODELS["cnn"]
     stages = (0, 2, 3)
     config = estimator_mp.ShardingConfig(
       "stage:4", placement=[(x, stages[stage]) for x, stage in model.rules]

@@ -7,14 +7,15 @@ from estimator_mp.config.schedules.schedule import Cell, Phase
 from estimator_mp.graph import traversal
 from estimator_mp.plan import sharding_plan
 from tests import tiers
-from tests.estimator_mp import parts, programs, shapes
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import catalogue
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-BATCH = programs.examples(shapes.BATCH, 0, 24)
+BATCH = programs.examples(catalogue.MODELS["loops"].batch, 0, 24)
 
 
 def _spec(mode, logits, labels):
@@ -35,36 +36,32 @@ def towers(features, labels, mode, params):
       nets.append(tf.tanh(tf.matmul(net, second)))
   with tf.name_scope("on_last"):
     net = tf.concat(nets, axis=1)
-    logits = tf.matmul(net, parts.weight("last", [net.shape[1], 1]))
+    logits = parts.layer(net, "last", 1, None)
   return _spec(mode, logits, labels)
 
 
 def repeated(features, labels, mode, params):
   """One layer several times in a row, as in ALBERT."""
   with tf.name_scope("on_0"):
-    net = tf.tanh(tf.matmul(features["x"], parts.weight("first", [10, 8])))
+    net = parts.layer(features["x"], "first", 8)
   shared, bias = parts.weight("shared", [8, 8]), parts.weight("bias", [8])
   for stage in params["stages"]:
     with tf.name_scope(f"on_{stage}"):
       net = tf.tanh(tf.nn.bias_add(tf.matmul(net, shared), bias))
   with tf.name_scope("on_last"):
-    logits = tf.matmul(net, parts.weight("last", [8, 1]))
+    logits = parts.layer(net, "last", 1, None)
   return _spec(mode, logits, labels)
 
 
 def activations(features, labels, mode, params):
   """What the first stage computes is read on all of them."""
   with tf.name_scope("on_0"):
-    net = common = tf.tanh(
-      tf.matmul(features["x"], parts.weight("first", [10, 8]))
-    )
+    net = common = parts.layer(features["x"], "first", 8)
   for i, stage in enumerate(params["stages"]):
     with tf.name_scope(f"on_{stage}"):
-      net = tf.tanh(
-        tf.matmul(net * common + common, parts.weight(f"w{i}", [8, 8]))
-      )
+      net = parts.layer(net * common + common, f"w{i}", 8)
   with tf.name_scope("on_last"):
-    logits = tf.matmul(net, parts.weight("last", [8, 1]))
+    logits = parts.layer(net, "last", 1, None)
   return _spec(mode, logits, labels)
 
 
@@ -78,12 +75,10 @@ def scored(features, labels, mode, params):
   for i, stage in enumerate(params["stages"]):
     with tf.name_scope(f"on_{stage}"):
       scores = tf.nn.softmax(tf.matmul(net, table, transpose_b=True))
-      net = net + tf.tanh(tf.matmul(scores, parts.weight(f"w{i}", [50, 8])))
+      net = net + parts.layer(scores, f"w{i}", 8)
   with tf.name_scope("on_last"):
     scores = tf.matmul(net, table, transpose_b=True)
-    loss = tf.reduce_mean(
-      tf.nn.sparse_softmax_cross_entropy_with_logits(ids[:, 0], scores)
-    )
+    loss = tf.reduce_mean(parts.class_losses(ids[:, 0], scores))
   return _trained(mode, loss)
 
 
@@ -99,9 +94,7 @@ def tied(features, labels, mode, params):
       net += tf.tanh(tf.tensordot(net, parts.weight(f"w{i}", [8, 8]), 1))
   with tf.name_scope("on_last"):
     scores = tf.tensordot(net, tf.transpose(table), 1)
-    loss = tf.reduce_mean(
-      tf.nn.sparse_softmax_cross_entropy_with_logits(ids, scores)
-    )
+    loss = tf.reduce_mean(parts.class_losses(ids, scores))
   return _trained(mode, loss)
 
 
@@ -115,12 +108,10 @@ def deep_towers(features, labels, mode, params):
   for i in range(params["stages"]):
     net = tf.tanh(tf.matmul(features["x"] * (1.0 + i), first))
     for k in range(3):
-      net = tf.tanh(tf.matmul(net, parts.weight(f"tower_{i}/{k}", [8, 8])))
+      net = parts.layer(net, f"tower_{i}/{k}", 8)
     nets.append(tf.tanh(tf.matmul(net, last)))
   net = tf.concat(nets, axis=1)
-  return _spec(
-    mode, tf.matmul(net, parts.weight("end", [net.shape[1], 1])), labels
-  )
+  return _spec(mode, parts.layer(net, "end", 1, None), labels)
 
 
 def _config(stages, variables_on=0):
@@ -141,17 +132,17 @@ def _names(graph):
 
 
 class SharedWeightsTest(parameterized.TestCase):
-  def assert_same_steps(self, model_fn, stages, config=None, batch=BATCH):
+  def assert_same_steps(self, model_fn, stages, config=None):
     """Asserts that names and steps are the plain model's, bit for bit."""
     params = {"stages": stages}
-    plain = programs.Program(model_fn, None, batch, params)
-    sharded = programs.Program(
-      model_fn, config or _config(stages), batch, params
+    plain, sharded = (
+      programs.Program(model_fn, of, BATCH, params)
+      for of in (None, config or _config(stages))
     )
     self.assertEqual(_names(sharded.graph), _names(plain.graph))
     sharded.load(plain.variables())
     for _ in range(4):
-      step, expected = sharded.step(batch), plain.step(batch)
+      step, expected = sharded.step(BATCH), plain.step(BATCH)
       for name, gradient in expected.gradients.items():
         np.testing.assert_array_equal(step.gradients[name], gradient, name)
       for name, value in expected.variables.items():

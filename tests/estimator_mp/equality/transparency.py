@@ -8,7 +8,8 @@ import sys
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
+from tests.estimator_mp.models import registry
 
 from absl.testing import parameterized
 
@@ -31,7 +32,7 @@ class TransparencyTestCase(parameterized.TestCase):
     self.assertEmpty([x.getMessage() for x in found])
 
   def assert_transparent(
-    self, model: zoo.Model, input_fn=zoo.input_fn, trains_only: bool = False
+    self, model: registry.Model, trains_only: bool = False
   ) -> None:
     """Asserts that a model sharded trains and serves as it does plain.
 
@@ -40,35 +41,19 @@ class TransparencyTestCase(parameterized.TestCase):
 
     Args:
       model: The model.
-      input_fn: What it is trained and evaluated on.
       trains_only: Whether it is one of many that differ from each other in how
         they train only. What such a one gives for evaluation, and by rules, is
         compared only where all cases are run.
     """
-    folder = self.create_tempdir().full_path
-    start = os.path.join(folder, "start")
-    runs.train(model.model_fn, None, model.params, start, 1, input_fn)
-
-    def go_on(model_fn, config, name):
-      return runs.go_on(
-        model_fn,
-        config,
-        model.params,
-        start,
-        os.path.join(folder, name),
-        steps=3,
-        input_fn=input_fn,
-      )
-
-    plain = go_on(model.model_fn, None, "plain")
     every = not (trains_only and tiers.FAST)
     placements = tiers.sample([("auto", "auto"), ("rules", model.rules)])
     for name, placement in placements:
       config = estimator_mp.ShardingConfig("stage:3", placement=placement)
       with self.subTest(name):
-        model_fn = estimator_mp.shard_model_fn(model.model_fn, config)
         with self._assert_no_warning():
-          run = go_on(model_fn, config, name)
+          plain, run = runs.plain_and_sharded(
+            self, model.model_fn, config, model.params, steps=3
+          )
         runs.assert_same_training(self, run, plain)
         self.assertLen(run.devices, config.create_mesh().size)
         for device, contents in run.devices.items():

@@ -7,9 +7,15 @@ Their variables are references (`VariableV2`), their loops and conditions
 import estimator_mp
 from estimator_mp.capture import resources
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
 from tests.estimator_mp.equality import transparency
-from tests.estimator_mp.ordinary import catalogue, comparison, registry
+from tests.estimator_mp.models import (
+  catalogue,
+  comparison,
+  data,
+  networks,
+  registry,
+)
 
 import numpy as np
 import tensorflow.compat.v1 as tf
@@ -21,7 +27,7 @@ _RULES = ((r"^a/", 0), (r"^b/", 1), (r".", 2))
 
 
 def _train():
-  return zoo.minimize(tf.train.AdamOptimizer(0.01))
+  return networks.minimize(tf.train.AdamOptimizer(0.01))
 
 
 def partitioned(features, labels, mode):
@@ -34,8 +40,8 @@ def partitioned(features, labels, mode):
     kernel = tf.get_variable("kernel", [8, 8])
     net = tf.tanh(tf.matmul(net, kernel))
   logits = tf.layers.dense(net, 1, name="c")
-  return zoo.spec(
-    mode, logits, labels, zoo.minimize(tf.train.AdagradOptimizer(0.1))
+  return networks.spec(
+    mode, logits, labels, networks.minimize(tf.train.AdagradOptimizer(0.1))
   )
 
 
@@ -45,7 +51,7 @@ def updates_before_gradients(features, labels, mode):
   The averages are on the first device, the loop is on another one.
   """
   net = tf.layers.dense(features["x"], 8, name="a/dense")
-  training = mode == zoo.TRAIN
+  training = mode == networks.TRAIN
   net = tf.layers.batch_normalization(net, training=training, name="a/norm")
   net = tf.reshape(net, [-1, 2, 4])
   with tf.variable_scope("b"):
@@ -58,7 +64,7 @@ def updates_before_gradients(features, labels, mode):
     with tf.control_dependencies(updates):
       return _train()(loss)
 
-  return zoo.spec(mode, logits, labels, train)
+  return networks.spec(mode, logits, labels, train)
 
 
 def read_in_a_branch(features, labels, mode):
@@ -72,7 +78,7 @@ def read_in_a_branch(features, labels, mode):
     positive = tf.reduce_mean(net) > 0
     net = tf.cond(positive, lambda: net * scale, lambda: net - scale)
   logits = tf.layers.dense(net, 1, name="c")
-  return zoo.spec(mode, logits, labels, _train())
+  return networks.spec(mode, logits, labels, _train())
 
 
 def asked_beside_the_loss(features, labels, mode):
@@ -87,7 +93,7 @@ def asked_beside_the_loss(features, labels, mode):
       pairs = optimizer.compute_gradients(loss)
     return optimizer.apply_gradients(pairs, tf.train.get_global_step())
 
-  return zoo.spec(mode, logits, labels, train)
+  return networks.spec(mode, logits, labels, train)
 
 
 def read_on_another_stage(features, labels, mode):
@@ -100,7 +106,7 @@ def read_on_another_stage(features, labels, mode):
   for name in "abce":
     net = tf.layers.dense(net, 16, tf.tanh, name=name)
   logits = tf.layers.dense(net, 1, name="d")
-  return zoo.spec(mode, logits, labels, _train())
+  return networks.spec(mode, logits, labels, _train())
 
 
 class V1BehaviorTest(transparency.TransparencyTestCase):
@@ -109,9 +115,9 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
     sharded = estimator_mp.shard_model_fn(updates_before_gradients, config)
     with tf.Graph().as_default() as graph:
       tf.train.create_global_step()
-      data = tf.data.make_one_shot_iterator(zoo.input_fn())
-      features, labels = data.get_next()
-      sharded(features, labels, zoo.TRAIN, estimator_mp.run_config(config))
+      batches = tf.data.make_one_shot_iterator(data.input_fn())
+      features, labels = batches.get_next()
+      sharded(features, labels, networks.TRAIN, estimator_mp.run_config(config))
       types = {op.type for op in graph.get_operations()}
     self.assertContainsSubset({"VariableV2", "Switch", "Merge"}, types)
     self.assertNoCommonElements({"VarHandleOp", "If"}, types)
@@ -157,60 +163,58 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
   @parameterized.named_parameters(
     tiers.sample(
       [
-        ("partitioned", zoo.Model(partitioned, _RULES)),
-        (
-          "updates_before_gradients",
-          zoo.Model(updates_before_gradients, _RULES),
-        ),
-        ("read_in_a_branch", zoo.Model(read_in_a_branch, _RULES)),
-        ("asked_beside_the_loss", zoo.Model(asked_beside_the_loss, _RULES)),
+        (made.__name__, registry.Model(made, _RULES))
+        for made in (
+          partitioned,
+          updates_before_gradients,
+          read_in_a_branch,
+          asked_beside_the_loss,
+        )
       ]
     )
   )
   def test_old_programs(self, model):
     self.assert_transparent(model, trains_only=True)
 
+  # Left out is tf_keras' Adam: it fails plain on references.
+  @parameterized.parameters(tiers.sample(("cnn", "deepfm")))
+  def test_networks(self, name):
+    self.assert_transparent(catalogue.MODELS[name], trains_only=True)
+
   @parameterized.parameters(
     tiers.sample(
       [
+        ("loops", "stage:2*4"),
         ("accumulated_by_hand", "data:2"),
+        ("batch_normalisation", "data:2,stage:2*2"),
+        ("cnn_with_batch_norm", "stage:2*4"),
         ("cond_on_global_step", "stage:2*4"),
+        ("counted_examples", "data:2"),
         ("dynamic_rnn", "stage:2*4"),
         ("last_relevant_output", "data:2,stage:2*2"),
         ("loss_by_cond_on_the_batch", "data:2,stage:2*2"),
         ("map_over_examples", "data:2"),
         ("scan_over_examples", "stage:2*4"),
+        ("summary_of_streaming_metric", "model:2"),
       ]
     )
   )
-  def test_ordinary_models(self, name, mesh):
+  def test_models_of_the_catalogue(self, name, mesh):
     model, size = catalogue.MODELS[name], registry.OPEN
     config = comparison.sharding_of(mesh)
     plain = comparison.train(model, size, 4)
     found = comparison.compare(model, size, plain, config)
     self.assertEqual(found, comparison.Outcome("equal"))
 
-
-class ZooTest(transparency.TransparencyTestCase):
-  """Left out is tf_keras' Adam: it fails plain on references."""
-
-  @parameterized.parameters(
-    # keras_cells above is as lstm.
-    tiers.sample(("cnn", "deepfm"))
-  )
-  def test_the_zoo(self, name):
-    self.assert_transparent(zoo.MODELS[name], trains_only=True)
-
   @tiers.slow
-  @parameterized.parameters(tiers.sample(("data:2", "stage:2")))
-  def test_batches_of_any_size(self, mesh):
+  @parameterized.parameters(("data:2", 1), ("stage:2", 2))
+  def test_batches_of_any_size(self, mesh, num_micro_batches):
     """The sizes of tensors are no numbers, but `Dimension` objects here."""
-    model = zoo.PURE_MODELS["canned"]
+    model_fn = catalogue.MODELS["canned"].model_fn
     config = estimator_mp.ShardingConfig(
-      mesh,
-      num_micro_batches=2 if mesh == "stage:2" else 1,
+      mesh, num_micro_batches=num_micro_batches
     )
-    plain, run = runs.plain_and_sharded(self, model.model_fn, config)
+    plain, run = runs.plain_and_sharded(self, model_fn, config)
     runs.assert_same_training(self, run, plain, rtol=1e-5)
 
 

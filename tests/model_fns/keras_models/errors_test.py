@@ -120,57 +120,57 @@ class ModelsTest(parameterized.TestCase):
 
 
 class LossesTest(parameterized.TestCase):
-  def _check(self, text, rows=zoo.ROWS[:, :4], labels=zoo.NUMBERS, **arguments):
-    names = ("class_weight", "sample_weight")
-    given = {n: arguments.pop(n) for n in names if n in arguments}
-    inputs, output = _one_layer()
-    second = layers.Dense(1, name="z")(inputs)
-    wanted = [output, second] if arguments.pop("two", False) else output
-    model = _compiled(keras.Model(inputs, wanted), **arguments)
-    with self.assertRaisesRegex(ValueError, text):
-      _build(model_fns.keras(model, **given), rows, labels)
-
-  def test_no_loss(self):
-    self._check("the model has no loss; compile it with a loss", loss=None)
-
-  def test_a_reduction_that_leaves_no_number(self):
-    self._check(
+  @parameterized.parameters(
+    ("the model has no loss; compile it with a loss", {"loss": None}),
+    (
       "has the reduction NONE",
-      loss=keras.losses.MeanSquaredError(keras.losses.Reduction.NONE),
-    )
+      {"loss": keras.losses.MeanSquaredError(keras.losses.Reduction.NONE)},
+    ),
+    ("loss names w, but the model's outputs", {"loss": {"w": "mse"}}),
+  )
+  def test_losses(self, text, compiled):
+    self._check(text, compiled=compiled)
 
-  def test_an_output_that_does_not_exist(self):
-    self._check("loss names w, but the model's outputs", loss={"w": "mse"})
-
-  def test_too_few_labels(self):
-    self._check(
-      "labels has 1 entries, but the model has 2 outputs",
-      labels=[zoo.NUMBERS],
-      two=True,
-    )
-
-  def test_class_weights_of_two_outputs(self):
-    self._check(
-      "class_weight is for a model with one output",
-      labels=[zoo.NUMBERS, zoo.NUMBERS],
-      class_weight={0: 1.0},
-      two=True,
-    )
-
-  def test_an_input_that_is_missing(self):
-    self._check(
+  @parameterized.parameters(
+    (
       "the model's input 'x' is not among the features",
       {"a": zoo.ROWS, "b": zoo.ROWS},
-    )
+    ),
+    ("2 tensors, but the model has 1 inputs", [zoo.ROWS, zoo.ROWS]),
+    (r"feature has the shape \(64, 8, 8, 3\)", zoo.IMAGES),
+  )
+  def test_inputs(self, text, rows):
+    self._check(text, rows)
 
-  def test_too_many_inputs(self):
-    self._check("2 tensors, but the model has 1 inputs", [zoo.ROWS, zoo.ROWS])
-
-  def test_an_input_of_another_shape(self):
-    self._check(r"feature has the shape \(64, 8, 8, 3\)", zoo.IMAGES)
+  @parameterized.parameters(
+    ("labels has 1 entries, but the model has 2 outputs", [zoo.NUMBERS]),
+    (
+      "class_weight is for a model with one output",
+      [zoo.NUMBERS, zoo.NUMBERS],
+      {0: 1.0},
+    ),
+  )
+  def test_labels_of_two_outputs(self, text, labels, class_weight=None):
+    self._check(text, labels=labels, outputs=2, class_weight=class_weight)
 
   def test_sample_weights_without_names(self):
     self._check("names a feature, but the features are", sample_weight="w")
+
+  def _check(
+    self,
+    text,
+    rows=zoo.ROWS[:, :4],
+    labels=zoo.NUMBERS,
+    outputs=1,
+    compiled=None,
+    **given,
+  ):
+    inputs, output = _one_layer()
+    wanted = [output, layers.Dense(1, name="z")(inputs)][:outputs]
+    model = keras.Model(inputs, wanted if outputs > 1 else output)
+    model = _compiled(model, **(compiled or {}))
+    with self.assertRaisesRegex(ValueError, text):
+      _build(model_fns.keras(model, **given), rows, labels)
 
 
 class FormsTest(absltest.TestCase):

@@ -1,27 +1,13 @@
 """Runs of `Model.fit` and of Estimators on the same batches."""
 
 import estimator_mp
+from tests.estimator_mp import runs
 
 import numpy as np
 import tensorflow as tf
 
-v1 = tf.compat.v1
 STEPS = 10
 BATCH = 8
-
-
-class Losses(tf.estimator.SessionRunHook):
-  """Collects the loss of each step of an Estimator."""
-
-  def __init__(self):
-    self.found = []
-
-  def before_run(self, run_context):
-    losses = run_context.session.graph.get_collection(v1.GraphKeys.LOSSES)
-    return tf.estimator.SessionRunArgs(losses[-1])
-
-  def after_run(self, run_context, run_values):
-    self.found.append(float(run_values.results))
 
 
 class _BatchLosses(tf.keras.callbacks.Callback):
@@ -58,28 +44,20 @@ def fit(model, dataset, class_weight=None, steps=STEPS):
   return losses.found
 
 
-def estimator(model_fn, config=None, model_dir=None, **run_config):
+def estimator(model_fn, config=None, model_dir=None):
   """Returns an Estimator on the devices of a configuration."""
-  run_config = {
-    "tf_random_seed": 5,
-    "model_dir": model_dir,
-    "checkpoint_save_graph_def": False,  # Text of it takes long.
-  } | run_config
   if isinstance(config, str):
     config = estimator_mp.ShardingConfig(config)
-  made = (
-    tf.estimator.RunConfig(**run_config)
-    if config is None
-    else estimator_mp.run_config(config, **run_config)
+  return runs.make_estimator(
+    model_fn, config, None, model_dir, tf_random_seed=5
   )
-  return tf.estimator.Estimator(model_fn, config=made)
 
 
 def train(made, input_fn, steps=STEPS):
   """Returns the losses of an Estimator's steps."""
-  losses = Losses()
-  made.train(lambda: input_fn().repeat(), steps=steps, hooks=[losses])
-  return losses.found
+  recorder = runs.LossRecorder()
+  made.train(lambda: input_fn().repeat(), steps=steps, hooks=[recorder])
+  return recorder.losses
 
 
 def rows(seed, *shape):

@@ -52,21 +52,6 @@ _OPTIMIZERS = {
     _RATES.ExponentialDecay(0.1, 2, 0.5), clipvalue=0.05
   ),
 }
-# Each option, and each way to keep slots.
-_KEPT = (
-  "sgd",
-  "own_schedule",
-  "adam",
-  "decay",
-  "global_clip",
-  "averages",
-  "ftrl",
-  "lion",
-  "adafactor",
-  "legacy_nadam",
-  "legacy_adam",
-  "legacy_adagrad",
-)
 
 
 def _tables(optimizer):

@@ -5,13 +5,15 @@ import functools
 import estimator_mp
 from tests import tiers
 from tests.estimator_mp import programs
+from tests.estimator_mp.models import registry
 from tests.model_fns.ranking import logs
 
 import numpy as np
 from absl.testing import absltest, parameterized
 
 _BATCH = (logs.FEATURES, logs.LABELS)
-_STEPS = 2
+# Of one batch, 47 examples.
+_SIZES = (48, 47)
 
 
 def _tables(way):
@@ -45,36 +47,16 @@ _CASES = [
 
 
 @functools.cache
-def _plain(model):
-  """Returns the variables at first, and the steps on one device."""
-  program = programs.Program(logs.MODELS[model](), None, _BATCH)
-  return program.variables(), [program.step(x) for x in _batches()]
-
-
-def _batches():
-  """48 examples each; of one batch, 47."""
-  return [
-    programs.examples(_BATCH, i % 13, i % 13 + 48 - (i == 3))
-    for i in range(_STEPS)
-  ]
+def _model(name):
+  return registry.Model.of_batch(logs.MODELS[name](), *_BATCH)
 
 
 class EqualityTest(parameterized.TestCase):
   @parameterized.named_parameters(tiers.sample(_CASES))
   def test_twenty_steps(self, model, mesh, fields):
     config = estimator_mp.ShardingConfig(mesh, **fields)
-    sharded = programs.Program(logs.MODELS[model](), config, _BATCH)
-    start, plain = _plain(model)
-    programs.assert_same_variables(self, sharded.variables(), start, rtol=0)
-    steps = [sharded.step(x) for x in _batches()]
-    programs.assert_same_gradients(
-      self, steps[0].gradients, plain[0].gradients, (), rtol=1e-5
-    )
-    np.testing.assert_allclose(
-      [step.loss for step in steps], [step.loss for step in plain], rtol=1e-5
-    )
-    programs.assert_same_variables(
-      self, steps[-1].variables, plain[-1].variables, rtol=1e-5
+    programs.assert_as_plain(
+      self, _model(model), config, _SIZES, starts_alike=True
     )
 
   @tiers.slow

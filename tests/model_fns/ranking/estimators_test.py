@@ -13,8 +13,6 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _DIV, _MOD = ((("tables/", way),) for way in ("div", "mod"))
-# A graph as text beside a checkpoint takes as long as some steps do.
-_RUN = {"tf_random_seed": 11, "checkpoint_save_graph_def": False}
 
 
 def setUpModule():
@@ -26,14 +24,9 @@ def _config(mesh, split=_DIV, **fields):
   return estimator_mp.ShardingConfig(mesh, split=split, **fields)
 
 
-def _estimator(model, config, model_dir, **kwargs):
-  made = (
-    tf.estimator.RunConfig(model_dir, **_RUN)
-    if config is None
-    else estimator_mp.run_config(config, model_dir, **_RUN)
-  )
+def _estimator(model, config, model_dir, **fields):
   model_fn = logs.MODELS[model](config=config)
-  return tf.estimator.Estimator(model_fn, config=made, **kwargs)
+  return runs.make_estimator(model_fn, config, None, model_dir, **fields)
 
 
 def _train(estimator, steps=3):

@@ -1,6 +1,6 @@
 """layer_split gives what the plain model gives, from the same checkpoint."""
 
-import functools
+import dataclasses
 import os
 
 import estimator_mp
@@ -15,47 +15,37 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
-CLASSES = tf.estimator.MultiClassHead(models.NUM_CLASSES)
-WEIGHTED = tf.estimator.MultiClassHead(
-  models.NUM_CLASSES, weight_column="weight"
-)
-NUMBERS = tf.estimator.RegressionHead(label_dimension=2)
-
-ADAM = functools.partial(tf.compat.v1.train.AdamOptimizer, 0.01)
-MOMENTUM = functools.partial(tf.compat.v1.train.MomentumOptimizer, 0.05, 0.9)
-
-# name -> (layers, head, optimizer, feature_key, input_fn)
-MODELS = {
-  "functions_adam": (
-    models.function_layers(),
-    WEIGHTED,
-    ADAM,
-    None,
-    models.classification_input_fn(36),
-  ),
-  "keras_momentum": (
-    models.keras_layers(),
-    CLASSES,
-    MOMENTUM,
-    "x",
-    models.classification_input_fn(),
-  ),
-  "regression": (
-    models.keras_layers(units=2),
-    NUMBERS,
-    MOMENTUM,
-    "x",
-    models.regression_input_fn(),
+_MODELS = {
+  "functions_adam": models.WEIGHTED,
+  "keras_momentum": models.KERAS,
+  "regression": models.REGRESSION,
+}
+_CUTS = {
+  "replicas": estimator_mp.Mesh.create("data:2,stage:3"),
+  # 36 examples over 5 devices are 8, 7, 7, 7 and 7.
+  "uneven_replicas": estimator_mp.Mesh.create("data:5"),
+  "micro_batches": estimator_mp.ShardingConfig("stage:3", num_micro_batches=4),
+  "both": estimator_mp.ShardingConfig(
+    "data:2,stage:3", num_micro_batches=3, schedule="gpipe", variables="shared"
   ),
 }
 
 
-@functools.cache
-def plain_run(name):
-  """Returns the folder of a checkpoint, and the plain run from there."""
-  parts, head, optimizer, key, input_fn = MODELS[name]
-  plain = models.plain_model_fn(parts, head, optimizer, key)
-  return models.plain_run(plain, input_fn)
+def _mesh_of(mesh_or_config):
+  """Returns the mesh of what layer_split takes as one."""
+  if isinstance(mesh_or_config, estimator_mp.Mesh):
+    return mesh_or_config
+  return mesh_or_config.create_mesh()
+
+
+def _build(model_fn, config, mode):
+  """Calls a model_fn in a new graph; returns spec and graph."""
+  with tf.Graph().as_default() as graph:
+    tf.compat.v1.train.create_global_step()
+    data = models.WEIGHTED.input_fn()
+    features, labels = tf.compat.v1.data.make_one_shot_iterator(data).get_next()
+    run_config = estimator_mp.run_config(config)
+    return model_fn(features, labels, mode, run_config), graph
 
 
 class TransparencyTest(parameterized.TestCase):
@@ -63,61 +53,46 @@ class TransparencyTest(parameterized.TestCase):
     tiers.sample(
       [
         (f"{name}_{mesh.replace(':', '')}", name, mesh)
-        for name in MODELS
+        for name in _MODELS
         for mesh in ("stage:1", "stage:3", "stage:4")
       ]
     )
   )
   def test_same_as_the_plain_model(self, name, mesh_text):
-    parts, head, optimizer, key, input_fn = MODELS[name]
-    mesh = estimator_mp.Mesh.create(mesh_text)
-    model_fn = layer_split(parts, head, mesh, optimizer, feature_key=key)
-    start, plain = plain_run(name)
-    model_dir = os.path.join(self.create_tempdir().full_path, "run")
-    run = models.go_on(model_fn, mesh, input_fn, start, model_dir)
-    models.assert_same(self, run, plain)
+    model, mesh = _MODELS[name], estimator_mp.Mesh.create(mesh_text)
+    models.assert_as_plain(self, model, model.split(layer_split, mesh), mesh)
 
   @tiers.slow
-  @parameterized.named_parameters((name, name) for name in tiers.sample(MODELS))
-  def test_layers_of_a_stage_may_be_split(self, name):
-    parts, head, optimizer, key, input_fn = MODELS[name]
+  @parameterized.named_parameters(tiers.sample(_MODELS.items()))
+  def test_layers_of_a_stage_may_be_split(self, model):
     config = estimator_mp.ShardingConfig(
       "model:2,stage:2", split=[("kernel$", 1)]
     )
-    model_fn = layer_split(parts, head, config, optimizer, feature_key=key)
-    start, plain = plain_run(name)
-    model_dir = os.path.join(self.create_tempdir().full_path, "run")
-    run = models.go_on(
-      model_fn, config.create_mesh(), input_fn, start, model_dir
-    )
-    models.assert_same(self, run, plain)
+    model_fn = model.split(layer_split, config)
+    models.assert_as_plain(self, model, model_fn, config.create_mesh())
 
   @tiers.slow
   def test_from_no_checkpoint_the_start_is_the_plain_models(self):
-    parts, head, optimizer, key, input_fn = MODELS["functions_adam"]
+    model = models.WEIGHTED
     losses = []
     for mesh_text in ("stage:1", "stage:3"):
       mesh = estimator_mp.Mesh.create(mesh_text)
-      model_fn = layer_split(parts, head, mesh, optimizer, feature_key=key)
+      model_fn = model.split(layer_split, mesh)
       empty = self.create_tempdir().full_path
       run = models.go_on(
-        model_fn, mesh, input_fn, empty, os.path.join(empty, "run")
+        model_fn, mesh, model.input_fn, empty, os.path.join(empty, "run")
       )
       losses.append(run.losses)
     np.testing.assert_allclose(losses[0], losses[1], rtol=1e-6)
 
   @tiers.slow
   def test_one_optimizer_object_serves_every_graph(self):
-    parts, head, _, key, input_fn = MODELS["keras_momentum"]
+    model = models.KERAS
+    model = dataclasses.replace(model, optimizer=model.optimizer())
     mesh = estimator_mp.Mesh.create("stage:2")
-    model_fn = layer_split(parts, head, mesh, MOMENTUM(), feature_key=key)
-    start, plain = plain_run("keras_momentum")
-    folder = self.create_tempdir().full_path
-    for attempt in ("first", "second"):
-      run = models.go_on(
-        model_fn, mesh, input_fn, start, os.path.join(folder, attempt)
-      )
-      models.assert_same(self, run, plain)
+    model_fn = model.split(layer_split, mesh)
+    for _ in range(2):
+      models.assert_as_plain(self, models.KERAS, model_fn, mesh)
 
 
 class PlacementTest(absltest.TestCase):
@@ -130,9 +105,8 @@ class PlacementTest(absltest.TestCase):
     )
 
   def _estimator(self, **kwargs):
-    model_fn = layer_split(
-      models.keras_layers(), CLASSES, self.mesh, ADAM, feature_key="x", **kwargs
-    )
+    model = dataclasses.replace(models.KERAS, optimizer=models.ADAM)
+    model_fn = model.split(layer_split, self.mesh, **kwargs)
     return tf.estimator.Estimator(model_fn, config=self.config)
 
   def test_each_stage_ran_its_layers_forward_and_backward(self):
@@ -141,40 +115,16 @@ class PlacementTest(absltest.TestCase):
     input_fn = models.repeated(models.classification_input_fn())
     estimator.train(input_fn, steps=1, hooks=[hook])
 
-    def kernels(device):
-      names = hook.observed[device].variables
-      return [name for name in names if "/" in name and "bias" not in name]
-
-    self.assertEqual(
-      kernels("/device:CPU:0"),
-      [
-        "hidden1/kernel",
-        "hidden1/kernel/Adam",
-        "hidden1/kernel/Adam_1",
-        "norm/beta",
-        "norm/beta/Adam",
-        "norm/beta/Adam_1",
-        "norm/gamma",
-        "norm/gamma/Adam",
-        "norm/gamma/Adam_1",
-        "norm/moving_mean",
-        "norm/moving_variance",
-      ],
-    )
-    self.assertEqual(
-      kernels("/device:CPU:1"),
-      ["hidden2/kernel", "hidden2/kernel/Adam", "hidden2/kernel/Adam_1"],
-    )
-    self.assertEqual(
-      kernels("/device:CPU:2"),
-      ["logits/kernel", "logits/kernel/Adam", "logits/kernel/Adam_1"],
-    )
-    matmuls = [
-      sum(n for t, n in contents.op_types.items() if t.endswith("MatMul"))
-      for contents in hook.observed.values()
+    layers_of = [
+      {x.partition("/")[0] for x in hook.observed[device].variables if "/" in x}
+      for device in self.mesh.devices
     ]
+    self.assertEqual(layers_of, [{"hidden1", "norm"}, {"hidden2"}, {"logits"}])
+    variables = hook.observed["/device:CPU:1"].variables
+    slots = ["", "/Adam", "/Adam_1"]
+    self.assertContainsSubset([f"hidden2/kernel{x}" for x in slots], variables)
     # Forward and weight gradient on each; input gradient but on the first.
-    self.assertEqual(matmuls, [2, 3, 3])
+    self.assertEqual(models.products(hook.observed), [2, 3, 3])
 
   def test_the_table_counts_layers_and_variables(self):
     tables = []
@@ -223,10 +173,7 @@ class PlacementTest(absltest.TestCase):
 
   def test_a_session_without_the_mesh_is_an_error(self):
     estimator = tf.estimator.Estimator(
-      layer_split(
-        models.keras_layers(), CLASSES, self.mesh, ADAM, feature_key="x"
-      ),
-      model_dir=self.create_tempdir().full_path,
+      models.KERAS.split(layer_split, self.mesh)
     )
     with self.assertRaisesRegex(
       ValueError,
@@ -235,116 +182,149 @@ class PlacementTest(absltest.TestCase):
       estimator.train(models.classification_input_fn(), steps=1)
 
 
-INTERLEAVED = estimator_mp.ShardingConfig(
+class CutBatchesTest(parameterized.TestCase):
+  @parameterized.named_parameters(
+    tiers.sample(
+      [
+        ("weighted_uneven_replicas", models.WEIGHTED, "uneven_replicas"),
+        ("weighted_micro_batches", models.WEIGHTED, "micro_batches"),
+        ("weighted_both", models.WEIGHTED, "both"),
+        ("sum_replicas", models.SUM, "replicas"),
+        ("sum_both", models.SUM, "both"),
+      ]
+    )
+  )
+  def test_same_as_the_plain_model(self, model, cut):
+    model_fn = model.split(layer_split, _CUTS[cut])
+    models.assert_as_plain(self, model, model_fn, _mesh_of(_CUTS[cut]))
+
+  def test_every_device_has_its_part_of_the_work(self):
+    config = _CUTS["both"]
+    hook = toolbox.PlacementVerificationHook()
+    estimator = tf.estimator.Estimator(
+      models.SUM.split(layer_split, config),
+      config=estimator_mp.run_config(
+        config, model_dir=self.create_tempdir().full_path
+      ),
+    )
+    estimator.train(models.SUM.input_fn, steps=1, hooks=[hook])
+    # For each of three micro-batches a forward pass and the gradients of the
+    # weights, and of the inputs but for the features.
+    self.assertEqual(models.products(hook.observed), [6, 9, 9] * 2)
+
+  @parameterized.named_parameters(
+    ("both", True, True, True),
+    ("argument", True, False, False),
+    ("config", False, True, False),
+  )
+  def test_placement_is_verified_if_both_say_so(
+    self, of_config, argument, expected
+  ):
+    config = estimator_mp.ShardingConfig("stage:2", verify_placement=of_config)
+    model_fn = models.WEIGHTED.split(
+      layer_split, config, verify_placement=argument
+    )
+    spec, _ = _build(model_fn, config, tf.estimator.ModeKeys.PREDICT)
+    kinds = [type(hook) for hook in spec.prediction_hooks]
+    self.assertEqual(
+      kinds, [toolbox.PlacementVerificationHook] if expected else []
+    )
+
+  @tiers.slow
+  @parameterized.named_parameters(
+    tiers.sample([("stages", "stage:2"), ("replicas", "data:2,stage:4")])
+  )
+  def test_shard_model_fn_splits_the_layers_over_its_own_mesh(self, mesh_text):
+    model = models.WEIGHTED
+    mesh = estimator_mp.Mesh.create(mesh_text)
+    config = estimator_mp.ShardingConfig("stage:3", num_micro_batches=2)
+    model_fn = estimator_mp.shard_model_fn(
+      model.split(layer_split, mesh), config
+    )
+    models.assert_as_plain(self, model, model_fn, config.create_mesh())
+    _, graph = _build(model_fn, config, tf.estimator.ModeKeys.TRAIN)
+    stages = estimator_mp.get_placement(graph).stages
+    self.assertEqual(
+      {stage.device: stage.layers for stage in stages},
+      {
+        "/device:CPU:0": ("embedding", "hidden1"),
+        "/device:CPU:1": ("hidden2",),
+        "/device:CPU:2": ("logits",),
+      },
+    )
+
+  def test_layers_per_stage_has_to_fit_the_mesh_of_shard_model_fn(self):
+    mesh = estimator_mp.Mesh.create("stage:2")
+    model_fn = models.WEIGHTED.split(layer_split, mesh, layers_per_stage=[1, 3])
+    config = estimator_mp.ShardingConfig("stage:3")
+    with self.assertRaisesRegex(
+      ValueError, r"\[1, 3\] does not fit: it needs 3 numbers .* the sum 4"
+    ):
+      _build(
+        estimator_mp.shard_model_fn(model_fn, config),
+        config,
+        tf.estimator.ModeKeys.TRAIN,
+      )
+
+
+_INTERLEAVED = estimator_mp.ShardingConfig(
   "stage:2", num_micro_batches=2, schedule="interleaved", num_virtual_stages=2
 )
-SEVERAL_STAGES = (
-  "layer_split needs a device for each stage, but mesh stage:4 has several on "
-  "/device:CPU:0; use num_virtual_stages=1, or give shard_model_fn a model_fn "
-  'of your own and placement="auto"'
+_SEVERAL = "for each stage, but mesh stage:4 has several on /device:CPU:0; use"
+_PLACES = (
+  "layer_split places layers itself, but the ShardingConfig has a {}; le"
 )
 
 
 class ErrorsTest(parameterized.TestCase):
-  @parameterized.named_parameters(
+  @parameterized.parameters(
+    ("stage:5", "mesh stage:5 has 5 stages, but the model has 4 layer(s); use"),
+    (_INTERLEAVED, _SEVERAL),
+    (_INTERLEAVED.create_mesh(), _SEVERAL),
     (
-      "fewer_layers_than_stages",
-      "stage:5",
-      {},
-      ValueError,
-      "mesh stage:5 has 5 stages, but the model has 4 layer(s); use at most "
-      "stage:4",
+      estimator_mp.ShardingConfig("stage:2", placement=((".", 0),)),
+      _PLACES.format("placement"),
     ),
     (
-      "no_mesh",
-      "stage:2",
-      {"mesh": 2},
-      TypeError,
-      "mesh is 2; pass a text such as 'stage:2', an estimator_mp.Mesh or an "
-      "estimator_mp.ShardingConfig",
+      estimator_mp.ShardingConfig("stage:2", memory_limit=10**9),
+      _PLACES.format("memory_limit"),
     ),
     (
-      "text_of_another_mesh",
       "stage:2",
-      {"mesh": "stage:50"},
-      ValueError,
-      "mesh stage:50 has 50 stages, but the model has 4 layer(s); use "
-      "at most stage:4",
-    ),
-    (
-      "virtual_stages",
-      "stage:2",
-      {"mesh": INTERLEAVED},
-      ValueError,
-      SEVERAL_STAGES,
-    ),
-    (
-      "virtual_stages_of_a_mesh",
-      "stage:2",
-      {"mesh": INTERLEAVED.create_mesh()},
-      ValueError,
-      SEVERAL_STAGES,
-    ),
-    (
-      "placement_by_rules",
-      "stage:2",
-      {"mesh": estimator_mp.ShardingConfig("stage:2", placement=((".", 0),))},
-      ValueError,
-      "layer_split places layers itself, but the ShardingConfig has a "
-      "placement; leave it out, and use layers_per_stage",
-    ),
-    (
-      "memory_limit",
-      "stage:2",
-      {"mesh": estimator_mp.ShardingConfig("stage:2", memory_limit=10**9)},
-      ValueError,
-      "layer_split places layers itself, but the ShardingConfig has a "
-      "memory_limit; leave it out, and use layers_per_stage",
-    ),
-    (
-      "layers_per_stage",
-      "stage:2",
+      "layers_per_stage=[4, 0] does not fit: it needs 2 numbers of at least 1",
       {"layers_per_stage": [4, 0]},
-      ValueError,
-      "layers_per_stage=[4, 0] does not fit: it needs 2 numbers of at least 1 "
-      "with the sum 4",
     ),
     (
-      "no_layers",
       "stage:1",
-      {"layers": []},
-      ValueError,
       "layers is empty; pass at least one layer",
+      {"layers": []},
     ),
     (
-      "no_layer",
       "stage:1",
+      "layers[0] is 'dense'; a layer is a function of the previous layer's",
       {"layers": ["dense"]},
       TypeError,
-      "layers[0] is 'dense'; a layer is a function of the previous layer's "
-      "outputs, or a tf_keras layer",
     ),
     (
-      "no_optimizer",
       "stage:1",
+      "optimizer is 'adam'; pass a tf.compat.v1.train.Optimizer, or a function",
       {"optimizer": "adam"},
       TypeError,
-      "optimizer is 'adam'; pass a tf.compat.v1.train.Optimizer, or a function "
-      "without arguments that returns one",
     ),
+    (2, "mesh is 2; pass a text such as 'stage:2', an es", {}, TypeError),
   )
   def test_what_cannot_be_split_is_an_error(
-    self, mesh, changes, error, message
+    self, mesh, message, changes=None, error=ValueError
   ):
     arguments = {
       "layers": models.keras_layers(),
-      "head": CLASSES,
-      "mesh": estimator_mp.Mesh.create(mesh),
-      "optimizer": ADAM,
-    } | changes
+      "head": models.KERAS.head,
+      "mesh": mesh,
+      "optimizer": models.ADAM,
+    } | (changes or {})
     with self.assertRaises(error) as caught:
       layer_split(**arguments)
-    self.assertEqual(str(caught.exception), message)
+    self.assertIn(message, str(caught.exception))
 
   def test_a_layer_with_values_is_an_error(self):
     layer = tf.keras.layers.Dense(2, name="trained")
@@ -360,13 +340,7 @@ class ErrorsTest(parameterized.TestCase):
     ("tensor", np.zeros([2]), "a single ndarray"),
   )
   def test_a_missing_feature_is_an_error(self, features, names):
-    model_fn = layer_split(
-      models.keras_layers(),
-      CLASSES,
-      estimator_mp.Mesh.create("stage:1"),
-      ADAM,
-      feature_key="x",
-    )
+    model_fn = models.KERAS.split(layer_split, "stage:1")
     with tf.Graph().as_default(), self.assertRaises(ValueError) as caught:
       model_fn(
         features, None, tf.estimator.ModeKeys.TRAIN, tf.estimator.RunConfig()

@@ -1,12 +1,18 @@
-"""Models, data and runs that the tests of both factories share."""
+"""Models, data and runs that the tests of both factories share.
+
+The plain run of a model is made once in a process.
+"""
 
 import dataclasses
+import functools
 import os
 import random
 import shutil
 import tempfile
+from collections.abc import Callable
 
 import estimator_mp
+from tests.estimator_mp import runs
 
 import numpy as np
 import tensorflow as tf
@@ -176,20 +182,6 @@ class Run:
   predictions: np.ndarray
 
 
-class _LossRecorder(tf.estimator.SessionRunHook):
-  def __init__(self):
-    self.losses = []
-
-  def before_run(self, run_context):
-    (loss,) = run_context.session.graph.get_collection(
-      tf.compat.v1.GraphKeys.LOSSES
-    )[-1:]
-    return tf.estimator.SessionRunArgs(loss)
-
-  def after_run(self, run_context, run_values):
-    self.losses.append(float(run_values.results))
-
-
 def start_checkpoint(model_fn, input_fn, model_dir):
   """Trains three steps, for runs that go on from the same checkpoint."""
   _estimator(model_fn, None, model_dir).train(repeated(input_fn), max_steps=3)
@@ -211,40 +203,21 @@ def go_on(model_fn, mesh, input_fn, start_dir, model_dir, steps=5):
   """
   shutil.copytree(start_dir, model_dir)
   estimator = _estimator(model_fn, mesh, model_dir)
-  recorder = _LossRecorder()
+  recorder = runs.LossRecorder()
   estimator.train(repeated(input_fn), steps=steps, hooks=[recorder])
   metrics = estimator.evaluate(input_fn)
   key = "logits" if "accuracy" in metrics else "predictions"
   predictions = [p[key] for p in estimator.predict(input_fn)]
-  checkpoint = tf.train.load_checkpoint(model_dir)
-  variables = {
-    name: checkpoint.get_tensor(name)
-    for name in checkpoint.get_variable_to_shape_map()
-  }
+  variables = runs.variables_of(model_dir)
   return Run(recorder.losses, variables, metrics, np.stack(predictions))
 
 
-def plain_run(model_fn, input_fn):
-  """Returns the folder of a checkpoint, and the plain run from there."""
-  folder = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
-  start = os.path.join(folder, "start")
-  start_checkpoint(model_fn, input_fn, start)
-  return start, go_on(model_fn, None, input_fn, start, f"{folder}/plain")
-
-
 def _estimator(model_fn, mesh, model_dir):
-  run_config = {
-    "tf_random_seed": 11,
-    "model_dir": model_dir,
-    "checkpoint_save_graph_def": False,  # Text of it takes long.
-  }
   if mesh is None:
     random.seed(11)  # Layers of a plain run draw their seeds from here.
-    config = tf.estimator.RunConfig(**run_config)
-  else:
-    sharding = estimator_mp.ShardingConfig(str(mesh), mesh.devices)
-    config = estimator_mp.run_config(sharding, **run_config)
-  return tf.estimator.Estimator(model_fn, config=config)
+    return runs.make_estimator(model_fn, None, None, model_dir)
+  config = estimator_mp.ShardingConfig(str(mesh), mesh.devices)
+  return runs.make_estimator(model_fn, config, None, model_dir)
 
 
 def assert_same(test, run, plain, rtol=1e-5, atol=1e-6):
@@ -264,3 +237,120 @@ def assert_same(test, run, plain, rtol=1e-5, atol=1e-6):
   np.testing.assert_allclose(
     run.predictions, plain.predictions, rtol=rtol, atol=atol
   )
+
+
+def without_statistics(units):
+  """Keras layers; statistics of slices are not those of the batch."""
+  return [layer for layer in keras_layers(units) if layer.name != "norm"]
+
+
+def _loss_of_pairs(labels, logits):
+  """Compares each example with all others, which no slice of a batch can."""
+  own = tf.nn.sparse_softmax_cross_entropy_with_logits(
+    labels=tf.squeeze(labels, 1), logits=logits
+  )
+  score = logits[:, 0]
+  margin = tf.nn.relu(1.0 - score[:, tf.newaxis] + score[tf.newaxis, :])
+  return tf.expand_dims(own + tf.reduce_mean(margin, axis=1), axis=1)
+
+
+def _full_batches_input_fn():
+  """Images in batches of 36, which the graph knows."""
+  data = tf.data.Dataset.from_tensor_slices(({"x": IMAGES}, LABELS))
+  return data.batch(36, drop_remainder=True)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Model:
+  """A model of layers.
+
+  Attributes:
+    layers: Its layers.
+    head: Its head.
+    optimizer: Makes its optimizer.
+    feature_key: The feature that the first layer reads; None for all.
+    input_fn: What it trains on; the last batch may be short.
+  """
+
+  layers: list[Callable[..., tf.Tensor]]
+  head: tf.estimator.Head
+  optimizer: Callable[[], tf.compat.v1.train.Optimizer]
+  feature_key: str | None
+  input_fn: Callable[[], tf.data.Dataset]
+
+  def split(self, factory, mesh, parts=None, **fields):
+    """Returns what a factory makes of it, or of other parts of the same."""
+    return factory(
+      parts or self.layers,
+      self.head,
+      mesh,
+      self.optimizer,
+      feature_key=self.feature_key,
+      **fields,
+    )
+
+  @functools.cached_property
+  def plain(self):
+    """The folder of a checkpoint, and the plain run from there."""
+    model_fn = plain_model_fn(
+      self.layers, self.head, self.optimizer, self.feature_key
+    )
+    folder = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
+    start = os.path.join(folder, "start")
+    start_checkpoint(model_fn, self.input_fn, start)
+    return start, go_on(model_fn, None, self.input_fn, start, f"{folder}/plain")
+
+
+_CLASSES = tf.estimator.MultiClassHead(NUM_CLASSES)
+_NUMBERS = tf.estimator.RegressionHead(label_dimension=2)
+ADAM = functools.partial(tf.compat.v1.train.AdamOptimizer, 0.01)
+ADAGRAD = functools.partial(tf.compat.v1.train.AdagradOptimizer, 0.1)
+_MOMENTUM = functools.partial(tf.compat.v1.train.MomentumOptimizer, 0.05, 0.9)
+# 96 examples in batches of 36: the last batch is short.
+WEIGHTED = Model(
+  function_layers(),
+  tf.estimator.MultiClassHead(NUM_CLASSES, weight_column="weight"),
+  ADAM,
+  None,
+  classification_input_fn(36),
+)
+KERAS = Model(
+  keras_layers(), _CLASSES, _MOMENTUM, "x", classification_input_fn()
+)
+REGRESSION = Model(
+  keras_layers(2), _NUMBERS, _MOMENTUM, "x", regression_input_fn()
+)
+WITHOUT_STATISTICS = Model(
+  without_statistics(2), _NUMBERS, _MOMENTUM, "x", regression_input_fn(32)
+)
+# The loss is a sum over examples.
+SUM = Model(
+  without_statistics(2),
+  tf.estimator.RegressionHead(label_dimension=2, loss_reduction="sum"),
+  functools.partial(tf.compat.v1.train.MomentumOptimizer, 0.0005, 0.9),
+  "x",
+  regression_input_fn(36),
+)
+PAIRS = Model(
+  without_statistics(NUM_CLASSES),
+  tf.estimator.MultiClassHead(NUM_CLASSES, loss_fn=_loss_of_pairs),
+  ADAGRAD,
+  "x",
+  _full_batches_input_fn,
+)
+
+
+def assert_as_plain(test, model, model_fn, mesh):
+  """Asserts that a sharded model gives what the plain one gives."""
+  start, plain = model.plain
+  folder = os.path.join(test.create_tempdir().full_path, "run")
+  run = go_on(model_fn, mesh, model.input_fn, start, folder)
+  assert_same(test, run, plain)
+
+
+def products(observed):
+  """Returns how many products of matrices each device ran."""
+  return [
+    sum(n for t, n in x.op_types.items() if t.endswith("MatMul"))
+    for _, x in sorted(observed.items())
+  ]

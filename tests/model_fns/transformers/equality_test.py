@@ -6,9 +6,9 @@ import estimator_mp
 import model_fns
 from tests import tiers
 from tests.estimator_mp import programs
+from tests.estimator_mp.models import registry
 from tests.model_fns.transformers import texts
 
-import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
@@ -18,8 +18,9 @@ def _calm_adam():
   return tf.compat.v1.train.AdamOptimizer(0.001, epsilon=1e-4)
 
 
-_STEPS = 2
+_SIZES = (16, 16)
 _DECODER = functools.partial(model_fns.transformer, **texts.SIZES)
+# A factory, and the batch that its model reads.
 _MODELS = {
   "decoder": (_DECODER, ({"tokens": texts.TOKENS}, texts.NEXT)),
   "rotary_with_weights": (
@@ -49,31 +50,17 @@ _CASES = [
 
 
 @functools.cache
-def _plain(model):
-  """Returns the variables at first, and twenty steps on one device."""
-  make, batch = _MODELS[model]
-  program = programs.Program(make(), None, batch)
-  return program.variables(), [program.step(x) for x in _batches(batch)]
-
-
-def _batches(batch):
-  return [programs.examples(batch, i % 4, i % 4 + 16) for i in range(_STEPS)]
+def _model(name):
+  make, batch = _MODELS[name]
+  return registry.Model.of_batch(make(), *batch)
 
 
 class EqualityTest(parameterized.TestCase):
   @parameterized.named_parameters(tiers.sample(_CASES))
   def test_twenty_steps(self, model, mesh, fields):
-    make, batch = _MODELS[model]
     config = estimator_mp.ShardingConfig(mesh, **fields)
-    sharded = programs.Program(make(), config, batch)
-    start, plain = _plain(model)
-    programs.assert_same_variables(self, sharded.variables(), start, rtol=0)
-    steps = [sharded.step(x) for x in _batches(batch)]
-    programs.assert_same_gradients(
-      self, steps[0].gradients, plain[0].gradients, (), rtol=1e-5
-    )
-    np.testing.assert_allclose(
-      [step.loss for step in steps], [step.loss for step in plain], rtol=1e-5
+    programs.assert_as_plain(
+      self, _model(model), config, _SIZES, 1e-4, starts_alike=True
     )
 
   @tiers.slow
@@ -89,25 +76,7 @@ class EqualityTest(parameterized.TestCase):
     """The last batch of three is short."""
     make, batch = _MODELS[model]
     config = estimator_mp.ShardingConfig(mesh)
-    checkpoint = texts.checkpoint_of(self, make(), batch)
-    plain, sharded = (
-      texts.estimator_of(make(config=c), c).evaluate(
-        texts.batches_of(batch), checkpoint_path=checkpoint
-      )
-      for c in (None, config)
-    )
-    self.assertCountEqual(sharded, plain)
-    for name, value in plain.items():
-      np.testing.assert_allclose(sharded[name], value, rtol=1e-6, err_msg=name)
-    plain, sharded = (
-      texts.predictions_of(make(config=c), c, checkpoint, batch[0])
-      for c in (None, config)
-    )
-    self.assertCountEqual(sharded, plain)
-    for name, value in plain.items():
-      np.testing.assert_allclose(
-        sharded[name], value, rtol=1e-6, atol=1e-6, err_msg=name
-      )
+    texts.assert_same_serving(self, make, config, batch)
 
 
 if __name__ == "__main__":

@@ -60,3 +60,36 @@ def predictions_of(model_fn, config, checkpoint, features, batch_size=8):
   )
   rows = list(found)
   return {name: np.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+def assert_same_serving(test, make, config, batch, **sampling):
+  """Asserts that a sharded model evaluates and predicts as the plain one.
+
+  Args:
+    test: The test.
+    make: Makes the model_fn.
+    config: How it is sharded.
+    batch: What it is trained on for a little, evaluated on, and asked.
+    **sampling: Further arguments of `make` for predictions.
+
+  Returns:
+    The plain model's metrics.
+  """
+  checkpoint = checkpoint_of(test, make(), batch)
+  metrics, of_plain = (
+    estimator_of(make(config=c), c).evaluate(
+      batches_of(batch), checkpoint_path=checkpoint
+    )
+    for c in (config, None)
+  )
+  predictions, of_plain_model = (
+    predictions_of(make(config=c, **sampling), c, checkpoint, batch[0])
+    for c in (config, None)
+  )
+  for found, expected in (metrics, of_plain), (predictions, of_plain_model):
+    test.assertCountEqual(found, expected)
+    for name, value in expected.items():
+      np.testing.assert_allclose(
+        found[name], value, rtol=1e-6, atol=1e-6, err_msg=name
+      )
+  return of_plain

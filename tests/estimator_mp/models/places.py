@@ -1,7 +1,7 @@
 """Models that know the place of an example in its batch."""
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import tensorflow as tf
 

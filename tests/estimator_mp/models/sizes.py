@@ -1,17 +1,13 @@
 """Models that know how many examples a batch has."""
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import tensorflow as tf
 
 v1 = tf.compat.v1
 BATCH_SIZE = registry.BATCH_SIZE
 _STATIC = (registry.STATIC,)
-
-
-def _mean_loss(net, labels):
-  return parts.mean_loss(labels, v1.layers.dense(net, 1))
 
 
 @registry.model("x", labels="score")
@@ -68,7 +64,7 @@ def position_of_example(features, labels, mode):
   size = features["x"].shape[0]
   places = tf.one_hot(tf.range(size) + 1, BATCH_SIZE + 1)
   net = parts.tower(tf.concat([features["x"], places], 1))
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x", "user", inputs=_STATIC)
@@ -77,7 +73,7 @@ def as_many_segments(features, labels, mode):
   net = parts.tower(features["x"])
   summed = tf.math.unsorted_segment_sum(net, features["user"], BATCH_SIZE)
   rows = tf.gather(summed, features["user"])
-  return parts.spec(mode, _mean_loss(tf.concat([net, rows], 1), labels))
+  return parts.spec(mode, parts.loss_of(labels, tf.concat([net, rows], 1)))
 
 
 def _gather_positions(sequences, positions):
@@ -96,7 +92,7 @@ def masked_positions(features, labels, mode):
   net = v1.layers.dense(net, 8, tf.tanh)
   gathered = _gather_positions(net, features["positions"])
   gathered = tf.reshape(gathered, [-1, 2 * 8])
-  return parts.spec(mode, _mean_loss(gathered, labels))
+  return parts.spec(mode, parts.loss_of(labels, gathered))
 
 
 @registry.model("seq", "positions")
@@ -106,7 +102,7 @@ def batch_gather_nd(features, labels, mode):
   net = v1.layers.dense(net, 8, tf.tanh)
   first = features["positions"][:, 0]
   places = tf.stack([tf.range(tf.shape(first)[0]), first], 1)
-  return parts.spec(mode, _mean_loss(tf.gather_nd(net, places), labels))
+  return parts.spec(mode, parts.loss_of(labels, tf.gather_nd(net, places)))
 
 
 @registry.model("x")
@@ -129,10 +125,10 @@ def reshape_to_static_size(features, labels, mode):
   batch, time, width = seq.shape
   net = tf.reshape(seq, [batch * time, width])
   net = tf.reshape(parts.tower(net), [batch, time * 8])
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("seq", "length", inputs=_STATIC)
+@registry.model("seq", "length", inputs=_STATIC, tags="ordinary rnn")
 def zero_state_of_batch(features, labels, mode):
   """An LSTM that starts from zero_state(BATCH_SIZE)."""
   cell = v1.nn.rnn_cell.LSTMCell(8)
@@ -143,10 +139,10 @@ def zero_state_of_batch(features, labels, mode):
     initial_state=cell.zero_state(BATCH_SIZE, tf.float32),
   )
   net = v1.layers.dense(outputs[:, -1], 8, tf.tanh)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("seq", "length", inputs=_STATIC)
+@registry.model("seq", "length", inputs=_STATIC, tags="ordinary rnn")
 def static_rnn(features, labels, mode):
   """An unrolled GRU, from zeros of the static size."""
   cell = v1.nn.rnn_cell.GRUCell(8)
@@ -154,7 +150,7 @@ def static_rnn(features, labels, mode):
   zeros = tf.zeros([features["seq"].shape[0], 8])
   outputs, _ = v1.nn.static_rnn(cell, steps, initial_state=zeros)
   net = v1.layers.dense(outputs[-1], 8, tf.tanh)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x", inputs=_STATIC)
@@ -174,4 +170,4 @@ def tiled_start(features, labels, mode):
   start = parts.weight("start", [1, 1, 4])
   start = tf.tile(start, [tf.shape(seq)[0], 1, 1])
   net = tf.reshape(tf.concat([start, seq], 1), [-1, 8 * 4])
-  return parts.spec(mode, _mean_loss(parts.tower(net), labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))

@@ -1,7 +1,7 @@
 """Losses of many kinds: of one example, of pairs, and of the whole batch."""
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import tensorflow as tf
 
@@ -268,7 +268,7 @@ def missing_labels(features, labels, mode):
   return parts.spec(mode, loss)
 
 
-@registry.model("words", "length")
+@registry.model("words", "length", tags="ordinary table")
 def masked_losses_of_open_length(features, labels, mode):
   """tf.losses over a time that no graph knows, without its padding."""
   words = tf.squeeze(features["words"], -1)
@@ -310,18 +310,14 @@ def einsum_weights(features, labels, mode):
   shares = tf.nn.softmax(tf.einsum("bqhk,bthk->bhqt", query, key))
   net = tf.einsum("bhqt,bthk->bqhk", shares, value)
   net = tf.einsum("bqhk,hkd->bd", net, parts.weight("out", [2, 4, 8]))
-  return parts.spec(
-    mode, parts.mean_loss(labels, v1.layers.dense(tf.tanh(net), 1))
-  )
+  return parts.spec(mode, parts.loss_of(labels, tf.tanh(net)))
 
 
 @registry.model("seq")
 def tensordot_weights(features, labels, mode):
   net = tf.tensordot(features["seq"], parts.weight("first", [4, 8]), [[2], [0]])
   net = tf.tensordot(tf.tanh(net), parts.weight("second", [7, 8, 8]), 2)
-  return parts.spec(
-    mode, parts.mean_loss(labels, v1.layers.dense(tf.tanh(net), 1))
-  )
+  return parts.spec(mode, parts.loss_of(labels, tf.tanh(net)))
 
 
 @registry.model("x")
@@ -357,7 +353,7 @@ def loss_by_cond_on_the_batch(features, labels, mode):
   return parts.spec(mode, loss)
 
 
-@registry.model("ids", labels="next")
+@registry.model("ids", labels="next", tags="ordinary table")
 def wide_softmax(features, labels, mode):
   """A language model of GPT-2's vocabulary, of width 8."""
   vocabulary = 50257

@@ -1,16 +1,12 @@
 """Models with Python code, tables, or variables that no optimizer trains."""
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import numpy as np
 import tensorflow as tf
 
 v1 = tf.compat.v1
-
-
-def _mean_loss(net, labels):
-  return parts.mean_loss(labels, v1.layers.dense(net, 1, name="head"))
 
 
 @registry.model("x")
@@ -22,7 +18,7 @@ def normalised_in_python(features, labels, mode):
 
   x = tf.numpy_function(normalise, [features["x"]], tf.float32)
   x.set_shape(features["x"].shape)
-  return parts.spec(mode, _mean_loss(parts.tower(x), labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(x)))
 
 
 @registry.model("x", labels="score")
@@ -39,17 +35,17 @@ def ranked_in_python(features, labels, mode):
   return parts.spec(mode, tf.reduce_mean(weights * errors))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary rnn")
 def scan_over_examples(features, labels, mode):
   """A moving mean that goes from one example to the next."""
   net = parts.tower(features["x"])
   smoothed = tf.scan(
     lambda state, row: 0.8 * state + 0.2 * row, net, tf.zeros([8])
   )
-  return parts.spec(mode, _mean_loss(net - smoothed, labels))
+  return parts.spec(mode, parts.loss_of(labels, net - smoothed))
 
 
-@registry.model("x", "user")
+@registry.model("x", "user", tags="ordinary state")
 def table_of_last_losses(features, labels, mode):
   """A mutable hash table has the last loss of each user, and gives it back."""
   table = tf.lookup.experimental.MutableHashTable(tf.int32, tf.float32, 0.0)
@@ -76,7 +72,7 @@ def _quantise(net, codebook):
   return tf.gather(codebook, nearest), nearest
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def vector_quantiser(features, labels, mode):
   """VQ-VAE, whose codes follow the means of what they are nearest to."""
   net = parts.tower(features["x"])
@@ -86,7 +82,7 @@ def vector_quantiser(features, labels, mode):
   sums = parts.state("sums", [6, 8])
   codes, nearest = _quantise(net, codebook)
   hot = tf.one_hot(nearest, 6)
-  loss = _mean_loss(net + tf.stop_gradient(codes - net), labels)
+  loss = parts.loss_of(labels, net + tf.stop_gradient(codes - net))
   loss += 0.25 * tf.reduce_mean(tf.square(net - tf.stop_gradient(codes)))
   train_op = parts.descend(loss)
   with tf.control_dependencies([train_op]):
@@ -99,7 +95,7 @@ def vector_quantiser(features, labels, mode):
   return parts.spec(mode, loss, update)
 
 
-@registry.model("x", "user")
+@registry.model("x", "user", tags="ordinary table state")
 def codebook_read_and_written(features, labels, mode):
   """Rows are read beside their update by the same ids."""
   user = features["user"]
@@ -110,7 +106,7 @@ def codebook_read_and_written(features, labels, mode):
   shares = tf.cast(seen, tf.float32) / tf.cast(tf.size(user), tf.float32)
   with tf.control_dependencies([rows]):
     update = codebook.assign(0.9 * codebook + shares[:, tf.newaxis])
-  loss = _mean_loss(net, labels)
+  loss = parts.loss_of(labels, net)
   return parts.spec(mode, loss, tf.group(parts.descend(loss), update))
 
 
@@ -128,7 +124,7 @@ def gradient_harmonising(features, labels, mode):
   return parts.spec(mode, tf.reduce_sum(weights * losses) / size)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def histogram_of_losses(features, labels, mode):
   """Losses in a histogram, which a moving histogram remembers."""
   losses = parts.losses(labels, parts.logits(features["x"]))[:, 0]
@@ -140,7 +136,7 @@ def histogram_of_losses(features, labels, mode):
   return parts.spec(mode, loss, tf.group(parts.descend(loss), update))
 
 
-@registry.model("ids")
+@registry.model("ids", tags="ordinary table")
 def adversarial_embeddings(features, labels, mode):
   """FGM: the embeddings move by the gradient over its norm in the batch."""
   table = parts.weight("table", [registry.VOCABULARY, 8])
@@ -149,7 +145,7 @@ def adversarial_embeddings(features, labels, mode):
   def loss_of(net):
     net = parts.tower(tf.reshape(net, [-1, 5 * 8]))
     with v1.variable_scope("top", reuse=v1.AUTO_REUSE):
-      return _mean_loss(net, labels)
+      return parts.loss_of(labels, net)
 
   loss = loss_of(embedded)
   (slope,) = tf.gradients(loss, [embedded])
@@ -158,19 +154,19 @@ def adversarial_embeddings(features, labels, mode):
   return parts.spec(mode, loss)
 
 
-@registry.model("x", inputs=(registry.STATIC,))
+@registry.model("x", inputs=(registry.STATIC,), tags="ordinary state")
 def state_of_the_batchs_size(features, labels, mode):
   """A stateful RNN: each place of the batch has a state."""
   x = features["x"]
   carried = parts.state("carried", [registry.BATCH_SIZE, 8])
   net = parts.tower(tf.concat([x, carried.read_value()], 1))
-  loss = _mean_loss(net, labels)
+  loss = parts.loss_of(labels, net)
   train_op = parts.descend(loss)
   with tf.control_dependencies([train_op]):
     return parts.spec(mode, loss, carried.assign(net))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def running_norm_after_update(features, labels, mode):
   """Features are normalised by running moments that count this batch."""
   x = features["x"]
@@ -182,10 +178,10 @@ def running_norm_after_update(features, labels, mode):
   )
   variance = new_second - tf.square(new_mean)
   x = (x - new_mean) / tf.sqrt(tf.maximum(variance, 1e-2))
-  return parts.spec(mode, _mean_loss(parts.tower(x), labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(x)))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def running_norm_of_activations(features, labels, mode):
   """Activations are normalised by a running root mean square."""
   net = parts.tower(features["x"])
@@ -193,10 +189,10 @@ def running_norm_of_activations(features, labels, mode):
   moments = tf.reduce_mean(tf.square(tf.stop_gradient(net)), 0)
   with tf.control_dependencies([square.assign_sub(0.1 * (square - moments))]):
     net = net / tf.sqrt(square.read_value() + 1e-3)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("x", labels="class")
+@registry.model("x", labels="class", tags="ordinary state")
 def center_loss(features, labels, mode):
   """The center of a class moves to its activations."""
   net = parts.tower(features["x"])
@@ -211,7 +207,7 @@ def center_loss(features, labels, mode):
   return parts.spec(mode, loss, tf.group(train_op, update))
 
 
-@registry.model("x", "other")
+@registry.model("x", "other", tags="ordinary state")
 def queue_of_keys(features, labels, mode):
   """MoCo: the keys of the last batches are negatives."""
   del labels
@@ -231,7 +227,7 @@ def queue_of_keys(features, labels, mode):
   return parts.spec(mode, loss, update)
 
 
-@registry.model("x", labels="score")
+@registry.model("x", labels="score", tags="ordinary state")
 def reward_baseline(features, labels, mode):
   """REINFORCE with a moving mean of rewards as its baseline."""
   log_policy = tf.nn.log_softmax(parts.logits(features["x"], 4))
@@ -259,20 +255,20 @@ def standardised_advantages(features, labels, mode):
   return parts.spec(mode, loss - tf.reduce_mean(policy * advantage))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def counted_examples(features, labels, mode):
   """A counter of examples sets the weight of a penalty."""
   seen = parts.state("seen", [])
   net = parts.tower(features["x"])
   weight = tf.exp(-0.1 * seen.read_value())
-  loss = _mean_loss(net, labels) + weight * tf.reduce_mean(tf.square(net))
+  loss = parts.loss_of(labels, net) + weight * tf.reduce_mean(tf.square(net))
   train_op = parts.descend(loss)
   with tf.control_dependencies([train_op]):
     size = tf.cast(tf.shape(net)[0], tf.float32)
     return parts.spec(mode, loss, seen.assign_add(size))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def spectral_normalisation(features, labels, mode):
   """A kernel is divided by its largest singular value."""
   kernel = parts.weight("kernel", [12, 8])
@@ -282,7 +278,7 @@ def spectral_normalisation(features, labels, mode):
   left, right = tf.stop_gradient(left), tf.stop_gradient(right)
   norm = tf.matmul(tf.matmul(right, kernel), left, transpose_b=True)[0, 0]
   net = parts.tower(tf.matmul(features["x"], kernel / norm))
-  loss = _mean_loss(net, labels)
+  loss = parts.loss_of(labels, net)
   train_op = parts.descend(loss)
   with tf.control_dependencies([train_op]):
     return parts.spec(mode, loss, vector.assign(left))

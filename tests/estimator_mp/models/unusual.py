@@ -4,7 +4,7 @@ A new model is entered here, at the end: others keep their turns of meshes.
 """
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import numpy as np
 import tensorflow as tf
@@ -12,16 +12,16 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-@registry.model("ragged")
+@registry.model("ragged", tags="ordinary table")
 def padded_in_the_model(features, labels, mode):
   """All are as long as the longest one of the batch."""
   words = features["ragged"].to_tensor()
   table = parts.weight("table", [registry.VOCABULARY, 8])
   net = tf.reduce_mean(tf.nn.embedding_lookup(table, words), 1)
-  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("tags", "ragged", "pairs")
+@registry.model("tags", "ragged", "pairs", tags="ordinary table")
 def widths_of_sparse_and_ragged(features, labels, mode):
   """Reads what the graph knows of their shapes."""
   tags, pairs = features["tags"], features["pairs"]
@@ -33,9 +33,7 @@ def widths_of_sparse_and_ragged(features, labels, mode):
     pairs.to_tensor(shape=[None, pairs.shape[1], 3]), [-1, 3 * pairs.shape[1]]
   )
   net = tf.concat([net, tf.cast(wide, tf.float32)], 1)
-  return parts.spec(
-    mode, parts.mean_loss(labels, v1.layers.dense(net / 10.0, 1))
-  )
+  return parts.spec(mode, parts.loss_of(labels, net / 10.0))
 
 
 @registry.model("x")
@@ -45,7 +43,7 @@ def element_of_a_queue(features, labels, mode):
   fill = queue.enqueue_many(np.arange(1, 9, dtype=np.float32))
   v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, fill)
   net = parts.tower(features["x"] * queue.dequeue())
-  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x")
@@ -56,7 +54,7 @@ def element_of_a_data_set(features, labels, mode):
   v1.add_to_collection(v1.GraphKeys.TABLE_INITIALIZERS, iterator.initializer)
   scale = iterator.get_next_as_optional().get_value()
   net = parts.tower(features["x"] * scale)
-  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x")

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import estimator_mp
 from tests.estimator_mp import runs
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import numpy as np
 import tensorflow as tf
@@ -88,7 +88,12 @@ def train(
   with tempfile.TemporaryDirectory() as folder:
     try:
       losses = runs.train(
-        model_fn, config, None, folder, steps, lambda: model.input_fn(size)
+        model_fn,
+        config,
+        model.params,
+        folder,
+        steps,
+        lambda: model.input_fn(size),
       )
     except ValueError as error:
       # A session that starts writes a checkpoint.

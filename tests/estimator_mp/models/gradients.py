@@ -3,7 +3,7 @@
 from typing import Any
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import tensorflow as tf
 
@@ -20,8 +20,8 @@ def clipped_global_norm(features, labels, mode):
   variables = v1.trainable_variables()
   gradients, norm = tf.clip_by_global_norm(tf.gradients(loss, variables), 0.1)
   v1.summary.scalar("norm", norm)
-  train_op = v1.train.GradientDescentOptimizer(0.5).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
+  train_op = parts.apply(
+    v1.train.GradientDescentOptimizer(0.5), gradients, variables
   )
   return parts.spec(mode, loss, train_op)
 
@@ -39,7 +39,7 @@ def clipped_each(features, labels, mode):
   return parts.spec(mode, loss, optimizer.apply_gradients(pairs, step))
 
 
-@registry.model("ids")
+@registry.model("ids", tags="ordinary table")
 def clipped_embeddings(features, labels, mode):
   """The global norm counts the rows of a sparse gradient."""
   table = parts.weight("table", [registry.VOCABULARY, 8])
@@ -47,13 +47,11 @@ def clipped_embeddings(features, labels, mode):
   loss = _mean_loss({"x": tf.reduce_sum(net, 1)}, labels)
   variables = v1.trainable_variables()
   gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 0.1)
-  train_op = v1.train.AdamOptimizer(0.01).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
+  train_op = parts.apply(v1.train.AdamOptimizer(0.01), gradients, variables)
   return parts.spec(mode, loss, train_op)
 
 
-@registry.model("ids")
+@registry.model("ids", tags="ordinary table")
 def clipped_positions(features, labels, mode):
   """All examples look up the same rows, and the norm counts each once."""
   words = parts.weight("words", [registry.VOCABULARY, 8])
@@ -63,19 +61,17 @@ def clipped_positions(features, labels, mode):
   loss = _mean_loss({"x": tf.reduce_mean(tf.tanh(net), 1)}, labels)
   variables = v1.trainable_variables()
   gradients, _ = tf.clip_by_global_norm(tf.gradients(loss, variables), 0.01)
-  train_op = v1.train.AdagradOptimizer(0.1).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
+  train_op = parts.apply(v1.train.AdagradOptimizer(0.1), gradients, variables)
   return parts.spec(mode, loss, train_op)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def batch_normalisation(features, labels, mode):
   """v1.layers.batch_normalization between layers, with UPDATE_OPS."""
   net = v1.layers.dense(features["x"], 16, use_bias=False)
   net = v1.layers.batch_normalization(net, momentum=0.9, training=True)
   net = v1.layers.dense(tf.nn.relu(net), 8, tf.tanh)
-  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
+  loss = parts.loss_of(labels, net)
   updates = v1.get_collection(v1.GraphKeys.UPDATE_OPS)
   with tf.control_dependencies(updates):
     train_op = parts.descend(loss)
@@ -87,7 +83,7 @@ def dropout(features, labels, mode):
   net = v1.layers.dense(features["x"], 16, tf.nn.relu)
   net = v1.layers.dropout(net, 0.3, training=True)
   net = v1.layers.dense(net, 8, tf.nn.relu)
-  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
+  loss = parts.loss_of(labels, net)
   return parts.spec(mode, loss)
 
 
@@ -113,7 +109,7 @@ def averaged_weights(features, labels, mode):
   return parts.spec(mode, loss, train_op)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def accumulated_by_hand(features, labels, mode):
   """The weights change in each second step, by the sum of two gradients."""
   loss = _mean_loss(features, labels)
@@ -149,7 +145,7 @@ def _straight_through(x):
 def straight_through(features, labels, mode):
   net = v1.layers.dense(features["x"], 16, tf.tanh)
   net = _straight_through(v1.layers.dense(net, 8))
-  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @tf.custom_gradient
@@ -166,7 +162,7 @@ def _unit_gradient(x):
 def gradient_of_norm_one(features, labels, mode):
   """A gradient of its own that all examples decide on together."""
   net = _unit_gradient(parts.tower(features["x"]))
-  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x", "other")
@@ -216,7 +212,7 @@ def cond_on_global_step(features, labels, mode):
   step = v1.train.get_global_step()
   deeper = v1.layers.dense(net, 8, tf.tanh)
   net = tf.cond(step < 2, lambda: net, lambda: net + deeper)
-  return parts.spec(mode, parts.mean_loss(labels, v1.layers.dense(net, 1)))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x")
@@ -239,8 +235,8 @@ def sharpness_aware(features, labels, mode):
     for v, g in zip(variables, slopes, strict=True)
   ]
   gradients = tf.gradients(loss_of(*moved), moved)
-  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
+  train_op = parts.apply(
+    v1.train.GradientDescentOptimizer(0.1), gradients, variables
   )
   return parts.spec(mode, loss, train_op)
 
@@ -279,8 +275,8 @@ def tape_in_function(features, labels, mode):
     loss = _mean_loss(features, labels)
   variables = v1.trainable_variables()
   gradients = tape.gradient(loss, variables)
-  train_op = v1.train.MomentumOptimizer(0.05, 0.9).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
+  train_op = parts.apply(
+    v1.train.MomentumOptimizer(0.05, 0.9), gradients, variables
   )
   return parts.spec(mode, loss, train_op)
 
@@ -293,9 +289,7 @@ def persistent_tape(features, labels, mode):
   variables = v1.trainable_variables()
   lower, upper = variables[:2], variables[2:]
   gradients = tape.gradient(loss, lower) + tape.gradient(loss, upper)
-  train_op = v1.train.AdamOptimizer(0.01).apply_gradients(
-    zip(gradients, variables, strict=True), v1.train.get_global_step()
-  )
+  train_op = parts.apply(v1.train.AdamOptimizer(0.01), gradients, variables)
   return parts.spec(mode, loss, train_op)
 
 
@@ -329,9 +323,8 @@ def gradients_in_two_steps(features, labels, mode):
   lower = v1.gradients(
     net, tower, grad_ys=[of_net], stop_gradients=[features["x"]]
   )
-  train_op = v1.train.GradientDescentOptimizer(0.1).apply_gradients(
-    zip([*lower, *upper], [*tower, *head], strict=True),
-    v1.train.get_global_step(),
+  train_op = parts.apply(
+    v1.train.GradientDescentOptimizer(0.1), [*lower, *upper], [*tower, *head]
   )
   return parts.spec(mode, loss, train_op)
 
@@ -348,8 +341,8 @@ def gradients_twice(features, labels, mode):
     aggregation_method=tf.AggregationMethod.EXPERIMENTAL_ACCUMULATE_N,
   )
   both = [a + b for a, b in zip(first, second, strict=True)]
-  train_op = v1.train.GradientDescentOptimizer(0.05).apply_gradients(
-    zip(both, variables, strict=True), v1.train.get_global_step()
+  train_op = parts.apply(
+    v1.train.GradientDescentOptimizer(0.05), both, variables
   )
   return parts.spec(mode, loss, train_op)
 
@@ -361,7 +354,7 @@ def penalty_before_the_loss(features, labels, mode):
   (slopes,) = tf.gradients(net, [features["x"]])
   penalty = 0.01 * tf.reduce_mean(tf.square(slopes))
   net = v1.layers.dense(net, 8, tf.tanh)
-  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
+  loss = parts.loss_of(labels, net)
   return parts.spec(mode, loss + penalty)
 
 
@@ -373,7 +366,7 @@ def recomputed_layers(features, labels, mode):
     kernel = parts.weight(name, [net.shape[1], units])
     layer = tf.recompute_grad(lambda net, w: tf.tanh(tf.matmul(net, w)))
     net = layer(net, tf.convert_to_tensor(kernel))
-  loss = parts.mean_loss(labels, v1.layers.dense(net, 1))
+  loss = parts.loss_of(labels, net)
   return parts.spec(mode, loss)
 
 

@@ -1,16 +1,11 @@
 """Models in which the inputs of all examples make something together."""
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import tensorflow as tf
 
 v1 = tf.compat.v1
-
-
-def _mean_loss(net, labels):
-  logits = v1.layers.dense(parts.tower(net), 1)
-  return parts.mean_loss(labels, logits)
 
 
 @registry.model("seq", "length")
@@ -18,7 +13,9 @@ def cut_to_longest(features, labels, mode):
   """A mean over the time of the longest example, padding and all."""
   cut = features["seq"][:, : tf.reduce_max(features["length"])]
   net = v1.layers.dense(cut, 12, tf.tanh)
-  return parts.spec(mode, _mean_loss(tf.reduce_mean(net, 1), labels))
+  return parts.spec(
+    mode, parts.loss_of(labels, parts.tower(tf.reduce_mean(net, 1)))
+  )
 
 
 @registry.model("seq", "length")
@@ -27,7 +24,7 @@ def masked_time(features, labels, mode):
   mask = tf.sequence_mask(features["length"], 7, tf.float32)[..., tf.newaxis]
   net = v1.layers.dense(features["seq"], 12, tf.tanh)
   net = tf.reduce_sum(net * mask, 1) / tf.reduce_sum(mask, 1)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
 @registry.model("seq", "length")
@@ -39,7 +36,7 @@ def attention_to_longest(features, labels, mode):
   scores = v1.layers.dense(v1.layers.dense(net, 8, tf.tanh), 1)[..., 0]
   weights = tf.nn.softmax(tf.where(mask, scores, -1e9 * tf.ones_like(scores)))
   net = tf.reduce_sum(weights[..., tf.newaxis] * net, 1)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
 @registry.model("x")
@@ -48,7 +45,7 @@ def inputs_by_moments(features, labels, mode):
   x = features["x"]
   mean, variance = tf.nn.moments(x, [0])
   x = (x - mean) / tf.sqrt(variance + 1e-3)
-  return parts.spec(mode, _mean_loss(x, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(x)))
 
 
 @registry.model("x", "ids")
@@ -59,10 +56,10 @@ def rare_ids_weigh_more(features, labels, mode):
   size = tf.cast(tf.shape(ids)[0], tf.float32)
   inverse = tf.math.log(size / (1.0 + tf.reduce_sum(hot, 0)) + 1.0)
   net = tf.concat([features["x"], hot * inverse], 1)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
-@registry.model("ids")
+@registry.model("ids", tags="ordinary table")
 def unique_ids(features, labels, mode):
   """Each id of the batch is looked up once."""
   ids = features["ids"]
@@ -70,16 +67,16 @@ def unique_ids(features, labels, mode):
   unique, places = tf.unique(tf.reshape(ids, [-1]))
   rows = tf.nn.embedding_lookup(table, unique)
   net = tf.reshape(tf.gather(rows, places), [-1, 5 * 8])
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
-@registry.model("words")
+@registry.model("words", tags="ordinary table")
 def mean_of_words(features, labels, mode):
   """Ids of the static shape [?, ?, 1], padded with 0."""
   table = parts.weight("table", [registry.VOCABULARY, 8])
   words = tf.squeeze(features["words"], -1)
   net = tf.reduce_mean(tf.nn.embedding_lookup(table, words), 1)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
 @registry.model("words")
@@ -87,16 +84,16 @@ def mean_of_ids(features, labels, mode):
   """A mean of whole numbers is a feature, and all of them scale it."""
   words = tf.cast(features["words"], tf.float32)
   net = tf.reduce_mean(words, 1) / tf.reduce_mean(words)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
-@registry.model("tags")
+@registry.model("tags", tags="ordinary table")
 def embedding_lookup_sparse(features, labels, mode):
   table = parts.weight("table", [registry.VOCABULARY, 8])
   net = tf.nn.embedding_lookup_sparse(
     table, features["tags"], None, combiner="mean"
   )
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
 @registry.model("tags")
@@ -112,7 +109,7 @@ def sparse_matmul(features, labels, mode):
   )
   table = parts.weight("wide", [registry.VOCABULARY, 8])
   net = tf.sparse.sparse_dense_matmul(wide, table)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
 @registry.model("seq", "length")
@@ -120,7 +117,7 @@ def reversed_sequences(features, labels, mode):
   seq = features["seq"]
   backward = tf.reverse_sequence(seq, features["length"], seq_axis=1)
   net = tf.reshape(tf.concat([seq, backward], 2), [-1, 7 * 8])
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))
 
 
 @registry.model("x", "weight")
@@ -137,7 +134,7 @@ def outliers_by_largest(features, labels, mode):
   """Features are scaled by the largest of the batch."""
   x = features["x"]
   x = x / tf.reduce_max(tf.abs(x), axis=0, keepdims=True)
-  return parts.spec(mode, _mean_loss(x, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(x)))
 
 
 @registry.model("x", "user")
@@ -146,4 +143,4 @@ def segments_of_users(features, labels, mode):
   user = features["user"]
   means = tf.math.unsorted_segment_mean(features["x"], user, num_segments=6)
   net = tf.concat([features["x"], tf.gather(means, user)], 1)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, parts.tower(net)))

@@ -1,7 +1,7 @@
 """Models with loops, metrics, hooks and savers, as Estimators have them."""
 
 from tests.estimator_mp import parts
-from tests.estimator_mp.ordinary import registry
+from tests.estimator_mp.models import registry
 
 import numpy as np
 import tensorflow as tf
@@ -9,11 +9,7 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-def _mean_loss(net, labels):
-  return parts.mean_loss(labels, v1.layers.dense(net, 1, name="head"))
-
-
-@registry.model("seq", "length")
+@registry.model("seq", "length", tags="ordinary rnn")
 def dynamic_rnn(features, labels, mode):
   """An LSTM over padded sequences."""
   net, _ = v1.nn.dynamic_rnn(
@@ -23,10 +19,10 @@ def dynamic_rnn(features, labels, mode):
     dtype=tf.float32,
   )
   net = v1.layers.dense(tf.reduce_mean(net, 1), 8, tf.tanh)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("seq", "length")
+@registry.model("seq", "length", tags="ordinary rnn")
 def last_relevant_output(features, labels, mode):
   """The output of the last word, by flat indices."""
   outputs, _ = v1.nn.dynamic_rnn(
@@ -35,10 +31,10 @@ def last_relevant_output(features, labels, mode):
   size, time = tf.shape(outputs)[0], tf.shape(outputs)[1]
   places = tf.range(size) * time + features["length"] - 1
   net = tf.gather(tf.reshape(outputs, [-1, 8]), places)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary rnn")
 def map_over_examples(features, labels, mode):
   kernel = parts.weight("kernel", [12, 8])
   net = tf.map_fn(
@@ -46,10 +42,10 @@ def map_over_examples(features, labels, mode):
     features["x"],
   )
   net = v1.layers.dense(net, 8, tf.tanh)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def metrics_in_training(features, labels, mode):
   logits = parts.logits(features["x"])
   loss = parts.mean_loss(labels, logits)
@@ -62,7 +58,7 @@ def metrics_in_training(features, labels, mode):
   return parts.spec(mode, loss, eval_metric_ops=metrics)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def summary_of_streaming_metric(features, labels, mode):
   """The update of a metric belongs to the training step."""
   logits = parts.logits(features["x"])
@@ -76,7 +72,7 @@ def summary_of_streaming_metric(features, labels, mode):
   return parts.spec(mode, loss, train_op)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def saved_metric(features, labels, mode):
   """A streaming metric that checkpoints have."""
   logits = parts.logits(features["x"])
@@ -91,7 +87,7 @@ def saved_metric(features, labels, mode):
 def histograms_and_images(features, labels, mode):
   """Summaries of activations, gradients and a few examples."""
   net = parts.tower(features["x"])
-  loss = _mean_loss(net, labels)
+  loss = parts.loss_of(labels, net)
   optimizer = v1.train.GradientDescentOptimizer(0.1)
   pairs = optimizer.compute_gradients(loss)
   for gradient, variable in pairs:
@@ -105,7 +101,7 @@ def histograms_and_images(features, labels, mode):
 @registry.model("x")
 def saver_in_scaffold(features, labels, mode):
   """A saver and an init_fn of its own."""
-  loss = _mean_loss(parts.tower(features["x"]), labels)
+  loss = parts.loss_of(labels, parts.tower(features["x"]))
   train_op = parts.descend(loss)
   first = v1.trainable_variables()[0]
   value = np.linspace(-0.5, 0.5, int(np.prod(first.shape)), dtype=np.float32)
@@ -121,7 +117,7 @@ def saver_in_scaffold(features, labels, mode):
 def logged_tensors(features, labels, mode):
   """A hook that logs tensors by their names."""
   net = tf.identity(parts.tower(features["x"]), name="activations")
-  loss = tf.identity(_mean_loss(net, labels), name="mean_loss")
+  loss = tf.identity(parts.loss_of(labels, net), name="mean_loss")
   hook = v1.train.LoggingTensorHook(
     ["activations:0", "mean_loss:0"], every_n_iter=1
   )
@@ -146,13 +142,13 @@ class _Adapter(tf.estimator.SessionRunHook):
     self._coefficient.load(value, session)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def coefficient_of_a_hook(features, labels, mode):
   """PPO's penalty, which a hook adapts to the divergence it fetches."""
   net = parts.tower(features["x"])
   coefficient = parts.state("coefficient", [], v1.ones_initializer())
   divergence = tf.reduce_mean(tf.square(net), name="divergence")
-  loss = _mean_loss(net, labels) + coefficient * divergence
+  loss = parts.loss_of(labels, net) + coefficient * divergence
   return parts.spec(mode, loss, training_hooks=[_Adapter()])
 
 
@@ -171,16 +167,16 @@ class _Recorder(tf.estimator.SessionRunHook):
     self._mean.load(run_values.results.mean(0), run_context.session)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary state")
 def recorded_activations(features, labels, mode):
   """A hook fetches the activations of all examples by name."""
   net = tf.identity(parts.tower(features["x"]), name="activations")
   parts.state("recorded", [8])
-  loss = _mean_loss(net, labels)
+  loss = parts.loss_of(labels, net)
   return parts.spec(mode, loss, training_hooks=[_Recorder()])
 
 
-@registry.model("x", "user", labels="class")
+@registry.model("x", "user", labels="class", tags="ordinary table")
 def feature_columns(features, labels, mode):
   """Wide and deep, by feature columns."""
   column = tf.feature_column
@@ -197,7 +193,7 @@ def feature_columns(features, labels, mode):
   return parts.spec(mode, loss, train_op)
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary keras")
 def keras_layers(features, labels, mode):
   """A functional model of tf.keras, with its batch normalisation frozen."""
   layers = tf.keras.layers
@@ -218,22 +214,22 @@ def layer_normalisation(features, labels, mode):
     mean, variance = tf.nn.moments(net, [1], keepdims=True)
     normal = (net - mean) / tf.sqrt(variance + 1e-6)
     net += v1.layers.dense(normal, 8, tf.nn.relu, name=f"residual_{i}")
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
-@registry.model("x")
+@registry.model("x", tags="ordinary keras state")
 def keras_batch_normalisation(features, labels, mode):
   """A layer of tf.keras called as a function, whose updates are run by hand."""
   normalise = tf.keras.layers.BatchNormalization(momentum=0.8)
   net = v1.layers.dense(features["x"], 16)
   net = tf.nn.relu(normalise(net, training=True))
-  loss = _mean_loss(v1.layers.dense(net, 8, tf.tanh), labels)
+  loss = parts.loss_of(labels, v1.layers.dense(net, 8, tf.tanh))
   with tf.control_dependencies(normalise.updates):
     train_op = parts.descend(loss)
   return parts.spec(mode, loss, train_op)
 
 
-@registry.model("tags")
+@registry.model("tags", tags="ordinary rnn table keras")
 def sequence_features(features, labels, mode):
   """Sequence feature columns, and an LSTM of tf.keras that has their mask."""
   column = tf.feature_column
@@ -245,7 +241,7 @@ def sequence_features(features, labels, mode):
   )(features)
   mask = tf.sequence_mask(length, tf.shape(net)[1])
   net = tf.keras.layers.LSTM(8)(net, mask=mask)
-  return parts.spec(mode, _mean_loss(net, labels))
+  return parts.spec(mode, parts.loss_of(labels, net))
 
 
 @registry.model("x", labels=("label", "score"))
@@ -280,5 +276,5 @@ def constrained_weights(features, labels, mode):
     kernel_regularizer=decay,
     kernel_constraint=tf.keras.constraints.MaxNorm(0.5),
   )
-  loss = _mean_loss(net, labels) + v1.losses.get_regularization_loss()
+  loss = parts.loss_of(labels, net) + v1.losses.get_regularization_loss()
   return parts.spec(mode, loss)

@@ -1,0 +1,30 @@
+"""All models of tests, by name and by tag: each module enters its own.
+
+"network" are those that Estimators train, evaluate and export; "pairs" those
+that are tried with all options; "ordinary" those that users might write, and
+that are counted in `//benchmarks:ordinary_models`. Other tags are what a
+model is made of: "conv", "table", "rnn" (and other loops), "keras", "state" (of
+variables that no optimizer trains).
+"""
+
+from tests.estimator_mp.models import (
+  gradients,
+  inputs,
+  losses,
+  networks,
+  places,
+  registry,
+  shapes,
+  sizes,
+  states,
+  training,
+  unusual,
+  whole_variables,
+)
+
+MODULES = (
+  *(places, inputs, losses, sizes, states, gradients, training),
+  *(unusual, networks, shapes, whole_variables),
+)
+MODELS = registry.MODELS
+tagged = registry.tagged
