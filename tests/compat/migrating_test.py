@@ -13,6 +13,7 @@ _DOCS = os.path.join(processes.REPOSITORY, "docs")
 
 
 class MigratingTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.parameters(
     tiers.sample(
       [("migrating.md", "'global_step': "), ("tensorflow1.md", "(1, 2)")]

@@ -121,6 +121,7 @@ class TrainingTest(absltest.TestCase):
     step = estimator.get_variable_value("global_step")
     self.assertBetween(step, 30, 100)
 
+  @tiers.slow
   def test_warm_start(self):
     """A new DNNClassifier begins with the variables of a trained one."""
     model = models.MODELS["canned"]
@@ -146,6 +147,7 @@ class TrainingTest(absltest.TestCase):
 
 
 class StrategyTest(absltest.TestCase):
+  @tiers.slow
   def test_mirrored_strategy_trains_as_one_device_does(self):
     """Two replicas, half a batch each, find what one device finds."""
 

@@ -116,6 +116,7 @@ class CommandsTest(guide_case.GuideCase):
       self.assertIn(drawn, picture)
       self.assertNotIn("Not drawn", picture)
 
+  @tiers.slow
   def test_traffic(self):
     (arguments,) = guide_case.commands("docs/pipeline.md", "traffic")
     output = guide_case.printed(train_flags.TRAFFIC.main, *arguments)

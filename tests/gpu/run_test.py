@@ -91,6 +91,7 @@ class CasesTest(parameterized.TestCase):
 
 
 class RecordTest(absltest.TestCase):
+  @tiers.slow
   def test_is_written_and_quoted(self):
     path = os.path.join(self.create_tempdir().full_path, "record.json")
     with flagsaver.flagsaver(

@@ -49,6 +49,7 @@ class CommandTest(absltest.TestCase):
       r"\(tolerance 1e-05\)$",
     )
 
+  @tiers.slow
   def test_what_parts(self):
     params = '--params={"batch_size": 8, "rate": 0.5}'
     parted = [*_THEIRS, params, "--steps=1", "--mesh=model:2"]

@@ -4,6 +4,7 @@ import json
 import os
 
 from estimator_mp.cli import train_flags
+from tests import tiers
 from tests.estimator_mp.cli import command_runs
 
 import tensorflow as tf
@@ -12,9 +13,13 @@ from absl.testing import absltest, parameterized
 
 class TraceCommandTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    ("1f1b", "--schedule=1f1b", "bound 20%"),
-    ("zb1p", "--schedule=zb1p", r"bound \d+%"),
-    ("no_pipeline", "--num_micro_batches=1", "no pipeline"),
+    tiers.sample(
+      [
+        ("zb1p", "--schedule=zb1p", r"bound \d+%"),
+        ("1f1b", "--schedule=1f1b", "bound 20%"),
+        ("no_pipeline", "--num_micro_batches=1", "no pipeline"),
+      ]
+    )
   )
   def test_writes_a_step(self, arguments, bound):
     out = os.path.join(self.create_tempdir().full_path, "new")

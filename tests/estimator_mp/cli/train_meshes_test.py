@@ -51,6 +51,7 @@ class MeshesTest(parameterized.TestCase):
     self.assertAlmostEqual(int(planned[1]), total, delta=0.05 * total)
     self.assertGreater(run_record.read_result(model_dir).value, 0.8)
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [

@@ -176,6 +176,7 @@ class ResumingTest(absltest.TestCase):
     )
     return re.findall(r"^step \d+/\d+, (loss \S+?),?(?= |$)", output, re.M)
 
+  @tiers.slow
   def test_the_seed_decides_and_the_mesh_does_not(self):
     losses = self._train(3)
     self.assertEqual(losses, self._train(3, "--mesh=data:2,stage:2"))

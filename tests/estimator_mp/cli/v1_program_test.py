@@ -80,6 +80,7 @@ class V1ProgramTest(parameterized.TestCase):
     self.assertRegex(done.stdout, r"equal: .* to 0\.0e\+00 ", done.stderr)
     self.assertEqual(done.returncode, 0)
 
+  @tiers.slow
   def test_inspect(self):
     _, *arguments = _COMMANDS["inspect"]
     done = self.run_command("-m", "estimator_mp", *arguments)

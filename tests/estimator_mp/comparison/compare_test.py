@@ -190,6 +190,7 @@ class EqualTest(parameterized.TestCase):
       estimator_mp.compare(estimator.model_fn, _input_fn, _TWO, 2), 2
     )
 
+  @tiers.slow
   def test_reference_variables_and_a_saver_of_averages(self):
     """The Scaffold's saver would restore averages into the variables.
 

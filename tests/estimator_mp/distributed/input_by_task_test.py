@@ -254,6 +254,7 @@ class InputByTaskTest(parameterized.TestCase):
     self._assert_same(found, self._train(_plain([1]), steps=_STEPS))
     self.assertNotEmpty(_sent_inputs(observer))
 
+  @tiers.slow
   @parameterized.parameters(tiers.sample([1, 3]))
   def test_short_last_batches_count_as_they_are(self, num_micro_batches):
     # Each reads 12 and 12; then the one 7 and the other 6.

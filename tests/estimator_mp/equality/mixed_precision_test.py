@@ -189,6 +189,7 @@ class MixedPrecisionTest(parameterized.TestCase):
   def test_steps_are_the_plain_ones(self, dtype, train, meshes):
     self._check(dtype, train, meshes.split(), _OVERFLOWS)
 
+  @tiers.slow
   def test_a_fixed_scale(self):
     """No step is skipped, so that all have to be finite."""
     self._check(tf.float16, _fixed, ["micro_batches", "model_axis"], {})

@@ -363,6 +363,7 @@ def two_losses(features, labels, mode):
 
 
 class LossTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.parameters(*_KINDS)
   def test_fetching_the_loss_updates_nothing(self, kind):
     plain = _train(two_losses, None, hooks=[_LookAtLoss()])
@@ -474,6 +475,7 @@ class OnOneDeviceTest(parameterized.TestCase):
     said = [x for x in logs.output if "stage 0 has all of the model" in x]
     self.assertLen(said, int(is_said))
 
+  @tiers.slow
   @parameterized.parameters(
     *itertools.product(
       [(strokes, ["^Reshape$"]), (strokes_of_three, [])], _IN_SLICES

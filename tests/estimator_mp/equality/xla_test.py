@@ -145,6 +145,7 @@ class XlaTest(parameterized.TestCase):
       losses.append(recorder.losses)
     np.testing.assert_allclose(losses[1], losses[0], rtol=1e-5)
 
+  @tiers.slow
   def test_compiles_with_xla(self):
     off = v1.ConfigProto()
     off.graph_options.optimizer_options.global_jit_level = (

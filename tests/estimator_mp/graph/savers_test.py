@@ -145,6 +145,7 @@ class SaversTest(parameterized.TestCase):
       v1.disable_control_flow_v2()
       self.addCleanup(v1.enable_control_flow_v2)
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [
@@ -208,6 +209,7 @@ class SaversTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(**settings)
     self.assert_same(averaged, params, config, rtol=1e-5)
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [

@@ -226,6 +226,7 @@ class ReplicasTest(parameterized.TestCase):
 
 
 class SegmentsTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(
     (name, name) for name in tiers.sample(reversed(zoo.MODELS))
   )
@@ -333,6 +334,7 @@ class ModelAxisTest(parameterized.TestCase):
     again = toolbox.Placement.from_dict(json.loads(json.dumps(found.to_dict())))
     self.assertEqual(again.replicas, held)
 
+  @tiers.slow
   @parameterized.named_parameters(
     ("model_last", "data:2,stage:2,model:2"),
     ("model_first", "model:2,stage:2,data:2"),

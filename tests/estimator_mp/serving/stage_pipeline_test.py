@@ -281,6 +281,7 @@ class FailureTest(ServedTest):
 
 
 class ProcessesTest(ServedTest):
+  @tiers.slow
   def test_processes_start_fail_and_end(self):
     with stage_pipeline.StagePipeline(self.folder) as pipeline:
       processes = [*pipeline._processes.values()]

@@ -202,6 +202,7 @@ class InputPositionTest(parameterized.TestCase):
       )
       self.assertNotIn(step, positions(self._dir("run")))
 
+  @tiers.slow
   def test_a_hook_of_the_users_saves_too(self):
     saver = tf.estimator.CheckpointSaverHook(self._dir("run"), save_steps=2)
     train(self._dir("run"), 3, hooks=[saver], save_checkpoints_secs=None)
@@ -228,6 +229,7 @@ class InputPositionTest(parameterized.TestCase):
 
     self.assertEqual(run("halves", 2) + run("halves", 2), run("whole", 4))
 
+  @tiers.slow
   def test_a_saver_of_the_model(self):
     def with_saver(features, labels, mode, params):
       spec = zoo.mlp(features, labels, mode, params)
@@ -271,6 +273,7 @@ class InputPositionTest(parameterized.TestCase):
     ):
       estimator.train(lambda params: shuffled(), steps=1)
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample([("first_stage", "/cpu:0"), ("last_stage", "/cpu:1")])
   )

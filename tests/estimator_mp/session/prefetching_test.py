@@ -214,6 +214,7 @@ class PrefetchingTest(parameterized.TestCase):
       *(runs.predict(x, batches) for x in (ahead, now))
     )
 
+  @tiers.slow
   def test_a_session_that_makes_itself_anew(self):
     self._assert_as_now(
       {"mesh": "stage:2"},
@@ -222,6 +223,7 @@ class PrefetchingTest(parameterized.TestCase):
       save_checkpoints_steps=2,
     )
 
+  @tiers.slow
   def test_batches_before_a_broken_one_are_trained_on(self):
     def broken():
       def check(features, labels):

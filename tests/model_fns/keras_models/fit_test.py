@@ -95,6 +95,7 @@ class WeightsOfExamplesTest(parameterized.TestCase):
     case = zoo.MODELS["several"]
     self._check(case, case.weighted_dataset, sample_weight="weight")
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample([("word_tagger", "word_tagger"), ("tagger", "tagger")])
   )
@@ -118,6 +119,7 @@ class WeightsOfExamplesTest(parameterized.TestCase):
       sample_weight="weight",
     )
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample([("convolutions", "convolutions"), ("lstm", "lstm")])
   )

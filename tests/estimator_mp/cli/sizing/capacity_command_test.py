@@ -27,6 +27,7 @@ class CommandTest(parameterized.TestCase):
     found = json.loads((folder / "capacity.json").read_text())
     return found, output
 
+  @tiers.slow
   def test_a_transformer_grows_with_the_stages(self):
     stages = tiers.sample(["1", "2", "4"])
     found, output = self._found(
@@ -50,6 +51,7 @@ class CommandTest(parameterized.TestCase):
       linear = found[0]["parameters"] * entry["stages"]
       self.assertGreaterEqual(entry["parameters"], 0.9 * linear)
 
+  @tiers.slow
   def test_zero_spreads_slots(self):
     def most_variables(*arguments):
       options = capacity_flags.parse(
@@ -61,6 +63,7 @@ class CommandTest(parameterized.TestCase):
     zero = most_variables("--replicas=2", "--optimizer_state=sharded")
     self.assertLess(zero, 0.8 * most_variables())
 
+  @tiers.slow
   def test_measuring_where_no_network_of_its_own_is_permitted(self):
     with (
       mock.patch.object(network, "why_not", lambda: "Operation not permitted"),
