@@ -5,10 +5,10 @@
 
 What changes the code but nothing that it does leaves every graph as it was:
 nodes with their devices, inputs and attributes, and functions. The graphs are
-those of the models of tests/estimator_mp/zoo.py in all of `CONFIGS`, trained
+those of the networks of tests/estimator_mp/models in all of `CONFIGS`, trained
 and evaluated. What cannot be built has the same error in both versions.
 
-Each version builds its own zoo, each graph in a process of its own, so that the
+Each version builds its own models, each graph in a process, so that the
 numbers in the names of functions are the same. The exit code is 1 if a graph
 differs, and 2 if a version cannot be built.
 """
@@ -93,7 +93,7 @@ class Case:
   """One graph.
 
   Attributes:
-    model: The name of the model in the zoo.
+    model: The name of the model.
     config: The name of what it is sharded by, in `CONFIGS`.
     mode: "train" or "eval".
   """
@@ -127,16 +127,16 @@ def build(case: Case) -> list[str]:
     The texts; or the one line of the error, if it cannot be built.
   """
   import estimator_mp
-  from tests.estimator_mp import zoo
+  from tests.estimator_mp.models import catalogue, data
 
   import tensorflow as tf
 
-  model = zoo.MODELS[case.model]
+  model = catalogue.NETWORKS[case.model]
   random.seed(5)  # Layers draw their seeds from here.
   with tf.Graph().as_default() as graph:
     tf.compat.v1.set_random_seed(5)
     tf.compat.v1.train.create_global_step()
-    input_fn: Any = zoo.input_fn
+    input_fn: Any = data.input_fn
     examples = tf.compat.v1.data.make_one_shot_iterator(input_fn())
     features, labels = examples.get_next()
     try:
@@ -174,18 +174,20 @@ def write(folder: str, only: str) -> None:
     RuntimeError: If a graph's process has an error that is no `ValueError`.
     SystemExit: If there is no such graph.
   """
-  import estimator_mp  # It brings tf.estimator, which the zoo needs.
-  from tests.estimator_mp import zoo
+  import estimator_mp  # It brings tf.estimator, which models need.
+  from tests.estimator_mp.models import catalogue
 
   del estimator_mp
-  found = cases([*zoo.MODELS], only)
+  found = cases([*catalogue.NETWORKS], only)
   if not found:
     sys.exit(
       f"--only={only} is part of no graph's name; they are such as "
-      f"{cases([*zoo.MODELS])[0]}"
+      f"{cases([*catalogue.NETWORKS])[0]}"
     )
   context = multiprocessing.get_context("forkserver")
-  context.set_forkserver_preload(["estimator_mp", "tests.estimator_mp.zoo"])
+  context.set_forkserver_preload(
+    ["estimator_mp", "tests.estimator_mp.models.catalogue"]
+  )
 
   def write_apart(case: Case) -> None:
     process = context.Process(target=_write, args=(case, folder))

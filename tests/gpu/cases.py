@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import Any
 
 import estimator_mp  # noqa: F401
-from tests.estimator_mp import zoo
 from tests.estimator_mp.equality import bert
+from tests.estimator_mp.models import catalogue, data
 
 # What a case may need of GPUs.
 CONVOLUTIONS = "cudnn"
@@ -23,7 +23,7 @@ class Case:
   """A model on a mesh.
 
   Attributes:
-    model: The model; `PURE_MODELS` of the zoo, and "bert".
+    model: The model; of `catalogue.PURE_NETWORKS`, and "bert".
     mesh: The mesh.
     options: Further options of its ShardingConfig.
     by_rules: Whether the model's own rules place it, and not "auto".
@@ -55,8 +55,8 @@ def model_of(case: Case) -> Model:
   """Returns the model of a case."""
   if case.model == "bert":
     return Model(bert.model_fn, None, (), bert.input_fn)
-  found = zoo.PURE_MODELS[case.model]
-  return Model(found.model_fn, found.params, found.rules, zoo.input_fn)
+  found = catalogue.PURE_NETWORKS[case.model]
+  return Model(found.model_fn, found.params, found.rules, data.input_fn)
 
 
 def _pipeline(schedule: str, **options: Any) -> dict[str, Any]:
@@ -64,10 +64,10 @@ def _pipeline(schedule: str, **options: Any) -> dict[str, Any]:
 
 
 CASES = {
-  # The zoo on stages.
+  # The networks on stages.
   **{
     f"stages_{name}": Case(name, "stage:3", exports=name == "deepfm")
-    for name in zoo.PURE_MODELS
+    for name in catalogue.PURE_NETWORKS
     if name != "cnn"
   },
   "stages_cnn": Case("cnn", "stage:3", needs=(CONVOLUTIONS,)),

@@ -14,7 +14,8 @@ from compat.private import op_registry
 from estimator_mp import devices
 from estimator_mp.graph import device_assignment
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
+from tests.estimator_mp.models import catalogue, data, networks, registry
 from tests.gpu import kernels, placer
 
 import tensorflow as tf
@@ -54,7 +55,7 @@ class _Case(parameterized.TestCase):
       mock.patch.object(v1.train.SessionManager, "prepare_session", stop),
       contextlib.suppress(_GraphIsMadeError),
     ):
-      estimator.train(zoo.input_fn, steps=1)
+      estimator.train(data.input_fn, steps=1)
     return graphs[0]
 
 
@@ -89,7 +90,7 @@ class ZooTest(_Case):
     )
   )
   def test_a_session_would_take_it(self, name, options):
-    graph = self.training_graph(zoo.MODELS[name], **options)
+    graph = self.training_graph(catalogue.NETWORKS[name], **options)
     self.assertEmpty(placer.refusals(graph))
     # Nothing that is trained has stayed behind, nor a slot of it.
     for variable in graph.get_collection(v1.GraphKeys.GLOBAL_VARIABLES):
@@ -137,9 +138,9 @@ def _model(middle, optimizer=None, use_resource=True):
     with v1.variable_scope("", use_resource=use_resource):
       logits = _net(features, middle)
     made = (optimizer or (lambda: v1.train.GradientDescentOptimizer(0.1)))()
-    return zoo.spec(mode, logits, labels, zoo.minimize(made))
+    return networks.spec(mode, logits, labels, networks.minimize(made))
 
-  return zoo.Model(model_fn, (("^a/", 0), ("", 1)))
+  return registry.Model(model_fn, (("^a/", 0), ("", 1)))
 
 
 def _integer(name, shape):

@@ -48,7 +48,7 @@ _IMPORTED = "imported: absl"
 # A program of a user's; it prints what sharding a model_fn warns of.
 _PROGRAM = """
 import estimator_mp
-from tests.estimator_mp import zoo
+from tests.estimator_mp.models import networks
 import tensorflow as tf
 
 v1 = tf.compat.v1
@@ -62,7 +62,8 @@ def hear(record):
 
 def model_fn(features, labels, mode):
   optimizer = v1.train.AdamOptimizer(0.1)
-  return zoo.spec(mode, zoo.net(features), labels, zoo.minimize(optimizer))
+  train = networks.minimize(optimizer)
+  return networks.spec(mode, networks.net(features), labels, train)
 
 
 config = estimator_mp.ShardingConfig("data:2,stage:2", num_micro_batches=2)

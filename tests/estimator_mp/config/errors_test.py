@@ -11,7 +11,8 @@ from unittest import mock
 import estimator_mp
 from estimator_mp import toolbox
 from estimator_mp.cli import run_record
-from tests.estimator_mp import parts, zoo
+from tests.estimator_mp import parts
+from tests.estimator_mp.models import data
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -203,7 +204,7 @@ def around_strategy(gives_config):
     )
     model_fn = sharded if gives_config else wrapper
     estimator = tf.estimator.Estimator(model_fn, config=run_config)
-    estimator.train(zoo.input_fn, steps=1)
+    estimator.train(data.input_fn, steps=1)
 
   return train
 
@@ -501,7 +502,7 @@ class ErrorsTest(parameterized.TestCase):
       estimator_mp.shard_model_fn(model_fn, config),
       config=run_config or estimator_mp.run_config(config, self.folder()),
     )
-    estimator.train(zoo.input_fn, steps=1)
+    estimator.train(data.input_fn, steps=1)
 
   @parameterized.parameters(*CONFIGS)
   def test_configuration(self, fields, said):
@@ -554,7 +555,7 @@ class ErrorsTest(parameterized.TestCase):
         config=estimator_mp.run_config(config, self.folder()),
       )
       with self.assertRaisesRegex(AssertionError, "a session"):
-        estimator.evaluate(zoo.input_fn)
+        estimator.evaluate(data.input_fn)
 
 
 if __name__ == "__main__":

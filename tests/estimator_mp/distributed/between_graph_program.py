@@ -12,7 +12,8 @@ import pathlib
 import sys
 
 import estimator_mp
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
+from tests.estimator_mp.models import data, networks
 
 import tensorflow as tf
 
@@ -24,21 +25,21 @@ STEPS = 4
 
 def input_fn(input_context=None):
   """Batches of all examples, or of a worker's half of each batch."""
-  data = tf.data.Dataset.from_tensor_slices((zoo.FEATURES, zoo.LABELS))
-  data = data.batch(BATCH)
+  dataset = tf.data.Dataset.from_tensor_slices((data.FEATURES, data.LABELS))
+  dataset = dataset.batch(BATCH)
   if input_context is None:
-    return data
+    return dataset
   begin = input_context.input_pipeline_id * BATCH // 2
 
   def half(*batch):
     return tf.nest.map_structure(lambda x: x[begin : begin + BATCH // 2], batch)
 
-  return data.map(half).repeat()
+  return dataset.map(half).repeat()
 
 
 def model_fn(features, labels, mode, config=None):
   """Dense layers, and the mean of the workers' gradients."""
-  logits = zoo.net(features["x"])
+  logits = networks.net(features["x"])
   optimizer, hooks = v1.train.GradientDescentOptimizer(0.5), []
   if config is not None and config.num_ps_replicas:
     optimizer = v1.train.SyncReplicasOptimizer(
@@ -47,7 +48,7 @@ def model_fn(features, labels, mode, config=None):
     # Without tokens at the start, which would let workers run ahead.
     hook = optimizer.make_session_run_hook(config.is_chief, num_tokens=0)
     hooks.append(hook)
-  spec = zoo.spec(mode, logits, labels, zoo.minimize(optimizer))
+  spec = networks.spec(mode, logits, labels, networks.minimize(optimizer))
   return spec._replace(training_hooks=hooks)
 
 

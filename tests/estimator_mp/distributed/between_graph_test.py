@@ -9,9 +9,10 @@ import tempfile
 import estimator_mp
 from estimator_mp.session import distribution
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
 from tests.estimator_mp.distributed import between_graph_program as program
 from tests.estimator_mp.distributed import clusters
+from tests.estimator_mp.models import data, networks
 
 import numpy as np
 import tensorflow as tf
@@ -38,7 +39,7 @@ def _many_kinds(features, labels, mode):
     lambda i, x: (i + 1, tf.tanh(tf.matmul(x, cell))),
     [0, tf.matmul(features["x"], kernel) + rows],
   )
-  logits = zoo.net(state)
+  logits = networks.net(state)
 
   def train(loss):
     optimizer = v1.train.MomentumOptimizer(0.1, 0.9)
@@ -53,7 +54,7 @@ def _many_kinds(features, labels, mode):
     with tf.control_dependencies([update, count]):
       return average.apply(v1.trainable_variables())
 
-  return zoo.spec(mode, logits, labels, train)
+  return networks.spec(mode, logits, labels, train)
 
 
 def _of_references(features, labels, mode):
@@ -68,7 +69,7 @@ def _of_references(features, labels, mode):
     with mesh.stage(mesh.axis_size("stage") - 1):
       logits = v1.layers.dense(net, 1)
   optimizer = v1.train.AdamOptimizer(0.01)
-  return zoo.spec(mode, logits, labels, zoo.minimize(optimizer))
+  return networks.spec(mode, logits, labels, networks.minimize(optimizer))
 
 
 def _synchronous(features, labels, mode, config=None):
@@ -92,7 +93,9 @@ def _build(settings, run_config=None, model_fn=_synchronous):
   made = estimator_mp.run_config(config, **(run_config or {}))
   with tf.Graph().as_default() as graph, distribution.cluster_run():
     v1.train.create_global_step()
-    features, labels = v1.data.make_one_shot_iterator(zoo.input_fn()).get_next()
+    features, labels = v1.data.make_one_shot_iterator(
+      data.input_fn()
+    ).get_next()
     estimator_mp.shard_model_fn(model_fn, config)(
       features, labels, "train", config=made
     )
@@ -216,9 +219,9 @@ class GraphTest(parameterized.TestCase):
       with tf.device("/job:ps/task:1"):
         tables = [v1.get_variable(f"table_{i}", [30, 4]) for i in range(3)]
       rows = [tf.nn.embedding_lookup(x, features["item"][:, 0]) for x in tables]
-      logits = zoo.net(tf.concat([features["x"], *rows], 1))
-      train = zoo.minimize(v1.train.AdamOptimizer(0.01))
-      return zoo.spec(mode, logits, labels, train)
+      logits = networks.net(tf.concat([features["x"], *rows], 1))
+      train = networks.minimize(v1.train.AdamOptimizer(0.01))
+      return networks.spec(mode, logits, labels, train)
 
     ops = self._build(0, _STAGES, model_fn=model_fn)
     for i in range(3):
@@ -260,8 +263,8 @@ class GraphTest(parameterized.TestCase):
         None,
         self.create_tempdir().full_path,
       )
-      train_spec = tf.estimator.TrainSpec(zoo.input_fn)
-      eval_spec = tf.estimator.EvalSpec(zoo.input_fn)
+      train_spec = tf.estimator.TrainSpec(data.input_fn)
+      eval_spec = tf.estimator.EvalSpec(data.input_fn)
       with self.assertRaisesRegex(ValueError, "call it chief, and add a task"):
         estimator_mp.train_and_evaluate(estimator, train_spec, eval_spec)
 

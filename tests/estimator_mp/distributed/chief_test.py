@@ -12,15 +12,16 @@ import tempfile
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
 from tests.estimator_mp.distributed import clusters
+from tests.estimator_mp.models import catalogue, data
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest
 
 v1 = tf.compat.v1
-_MODEL = zoo.MODELS["mlp_sgd"]
+_MODEL = catalogue.NETWORKS["mlp_sgd"]
 _STEPS = 4
 
 
@@ -91,7 +92,7 @@ def _input_by_tf_config(job):
   """Reads one part of the data in each task of TF_CONFIG."""
   config = json.loads(os.environ.get("TF_CONFIG", "{}"))
   workers = config.get("cluster", {job: []})[job]
-  dataset = zoo.input_fn().repeat()
+  dataset = data.input_fn().repeat()
   return dataset.shard(len(workers) + 1, 0)
 
 
@@ -111,13 +112,13 @@ def _run(estimator, exporters=(), eval_hooks=(), input_fn=None):
   result = estimator_mp.train_and_evaluate(
     estimator,
     tf.estimator.TrainSpec(
-      input_fn or (lambda: zoo.input_fn().repeat()),
+      input_fn or (lambda: data.input_fn().repeat()),
       max_steps=_STEPS,
       hooks=[recorder],
       saving_listeners=[listener],
     ),
     tf.estimator.EvalSpec(
-      zoo.input_fn,
+      data.input_fn,
       steps=None,
       hooks=eval_hooks,
       exporters=exporters,
@@ -176,8 +177,8 @@ class ChiefTest(absltest.TestCase):
     self.assertIn(b"saved_model.pb", os.listdir(exports[1]))
     # The other tasks may be gone.
     self.assertEqual(estimator.config.master, "")
-    found = estimator.evaluate(zoo.input_fn)
-    self._assert_metrics(found, self.plain.evaluate(zoo.input_fn))
+    found = estimator.evaluate(data.input_fn)
+    self._assert_metrics(found, self.plain.evaluate(data.input_fn))
     np.testing.assert_allclose(
       runs.predict(estimator), runs.predict(self.plain), atol=1e-6
     )
@@ -222,8 +223,8 @@ class ChiefTest(absltest.TestCase):
 
   def test_refused(self):
     """Before a session is made, and in every task."""
-    train_spec = tf.estimator.TrainSpec(zoo.input_fn, max_steps=_STEPS)
-    eval_spec = tf.estimator.EvalSpec(zoo.input_fn)
+    train_spec = tf.estimator.TrainSpec(data.input_fn, max_steps=_STEPS)
+    eval_spec = tf.estimator.EvalSpec(data.input_fn)
     with clusters.no_task():
       alone = estimator_mp.ShardingConfig("stage:2")
       made_before = _estimator(alone, self.create_tempdir().full_path)

@@ -8,8 +8,9 @@ import estimator_mp
 from estimator_mp.cluster import tasks as tasks_lib
 from estimator_mp.distributed import evaluating
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
 from tests.estimator_mp.distributed import answering, clocks, clusters
+from tests.estimator_mp.models import catalogue, data
 
 import tensorflow as tf
 from absl.testing import absltest
@@ -125,7 +126,7 @@ class EndTest(absltest.TestCase):
 
 
 def _estimator(folder):
-  model = zoo.MODELS["mlp_sgd"]
+  model = catalogue.NETWORKS["mlp_sgd"]
   config = estimator_mp.ShardingConfig("stage:2")
   model_fn = estimator_mp.shard_model_fn(model.model_fn, config)
   return runs.make_estimator(model_fn, config, model.params, folder)
@@ -137,7 +138,7 @@ class RunTest(absltest.TestCase):
     """Its data had ended before `max_steps`: it waited for ever."""
     folder, evaluated = self.create_tempdir().full_path, []
     with clusters.no_task():
-      _estimator(folder).train(zoo.input_fn, steps=2)
+      _estimator(folder).train(data.input_fn, steps=2)
     chief = answering.FakeTask("chief")
     self.addCleanup(chief.close)
     cluster = clusters.make_cluster(worker=1) | {"chief": [chief.address]}
@@ -152,9 +153,9 @@ class RunTest(absltest.TestCase):
     with clusters.task(cluster, "evaluator"):
       found = estimator_mp.train_and_evaluate(
         _estimator(folder),
-        tf.estimator.TrainSpec(zoo.input_fn, max_steps=100),
+        tf.estimator.TrainSpec(data.input_fn, max_steps=100),
         tf.estimator.EvalSpec(
-          zoo.input_fn, hooks=[End()], start_delay_secs=0, throttle_secs=1
+          data.input_fn, hooks=[End()], start_delay_secs=0, throttle_secs=1
         ),
       )
     self.assertIsNone(found)

@@ -6,8 +6,9 @@ import tempfile
 import estimator_mp
 from estimator_mp.session import distribution
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
 from tests.estimator_mp.distributed import clusters
+from tests.estimator_mp.models import catalogue, data
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -25,7 +26,7 @@ class MeshOverTasksTest(parameterized.TestCase):
   @classmethod
   def setUpClass(cls):
     super().setUpClass()
-    cls.model = zoo.MODELS["mlp_sgd"]
+    cls.model = catalogue.NETWORKS["mlp_sgd"]
     folder = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
     cls.start = os.path.join(folder, "start")
     os.makedirs(cls.start)
@@ -78,7 +79,7 @@ class MeshOverTasksTest(parameterized.TestCase):
         os.path.join(folder, "model"),
       )
       with distribution.cluster_run():
-        estimator.train(zoo.input_fn, hooks=[hook], steps=2)
+        estimator.train(data.input_fn, hooks=[hook], steps=2)
     (trace,) = hook.traces
     self.assertEqual(
       [trace.group_of(device) for device in range(4)],

@@ -5,14 +5,15 @@ import functools
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import parts, programs, zoo
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import data
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_BATCH = programs.examples(({"x": zoo.FEATURES["x"]}, zoo.LABELS), 0, 24)
+_BATCH = programs.examples(({"x": data.FEATURES["x"]}, data.LABELS), 0, 24)
 
 
 def _nested_functions(x):

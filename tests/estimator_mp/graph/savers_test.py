@@ -5,7 +5,8 @@ import tempfile
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import programs, runs
+from tests.estimator_mp.models import networks
 
 import numpy as np
 import tensorflow as tf
@@ -37,7 +38,7 @@ _SAVERS = {
 
 def _net(features):
   """Four dense layers."""
-  return v1.layers.dense(zoo.net(features["x"], width=8), 1, name="d")
+  return v1.layers.dense(networks.net(features["x"], width=8), 1, name="d")
 
 
 def _averages_by_hand(mode):
@@ -49,7 +50,7 @@ def _averages_by_hand(mode):
       trainable=False,
     )
     for variable in v1.trainable_variables()
-    if mode == zoo.TRAIN
+    if mode == networks.TRAIN
   }
 
   def apply():
@@ -58,12 +59,12 @@ def _averages_by_hand(mode):
   restored = {v.op.name: v for v in v1.global_variables()}
   for variable in v1.trainable_variables():
     restored[f"{variable.op.name}/average"] = restored.pop(variable.op.name)
-  return apply, None if mode == zoo.TRAIN else restored
+  return apply, None if mode == networks.TRAIN else restored
 
 
 def _averages(mode):
   averages = v1.train.ExponentialMovingAverage(0.5)
-  restored = averages.variables_to_restore() if mode != zoo.TRAIN else None
+  restored = averages.variables_to_restore() if mode != networks.TRAIN else None
   return lambda: averages.apply(v1.trainable_variables()), restored
 
 
@@ -76,11 +77,11 @@ def averaged(features, labels, mode, params):
       v1.train.Saver(v1.trainable_variables()[2:], sharded=params["sharded"])
 
   def train(loss):
-    update = zoo.minimize(v1.train.AdamOptimizer(0.05))(loss)
+    update = networks.minimize(v1.train.AdamOptimizer(0.05))(loss)
     with tf.control_dependencies([update]):
       return apply()
 
-  spec = zoo.spec(mode, logits, labels, train)
+  spec = networks.spec(mode, logits, labels, train)
   if mode in params["savers"]:
     saver = v1.train.Saver(restored, sharded=params["sharded"])
     spec = spec._replace(scaffold=v1.train.Scaffold(saver=saver))
@@ -107,14 +108,14 @@ def finetuned(features, labels, mode, params):
     )
 
   def train(loss):
-    update = zoo.minimize(v1.train.MomentumOptimizer(0.1, 0.9))(loss)
+    update = networks.minimize(v1.train.MomentumOptimizer(0.1, 0.9))(loss)
     if not params["averages"]:
       return update
     with tf.control_dependencies([update]):  # They begin with these weights.
       averages = v1.train.ExponentialMovingAverage(0.5)
       return averages.apply(v1.trainable_variables())
 
-  spec = zoo.spec(mode, logits, labels, train)
+  spec = networks.spec(mode, logits, labels, train)
   return spec._replace(scaffold=scaffold)
 
 

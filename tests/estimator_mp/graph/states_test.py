@@ -2,7 +2,8 @@
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import parts, shapes, zoo
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import data, registry
 
 import numpy as np
 import tensorflow as tf
@@ -12,8 +13,8 @@ v1 = tf.compat.v1
 _KEYS = np.arange(30, dtype=np.int64)
 _VALUES = np.random.RandomState(3).permutation(_KEYS)
 _BATCH = (
-  {"x": zoo.FEATURES["x"], "item": zoo.FEATURES["item"]},
-  zoo.LABELS.astype(np.float32),
+  {"x": data.FEATURES["x"], "item": data.FEATURES["item"]},
+  data.LABELS.astype(np.float32),
 )
 
 
@@ -107,7 +108,9 @@ class TablesTest(parameterized.TestCase):
       return _looked_up(make, features, labels, mode)
 
     config = estimator_mp.ShardingConfig(mesh, num_micro_batches=3)
-    shapes.assert_equals_the_full_batch(self, model_fn, _BATCH, config)
+    model = registry.Model.of_batch(model_fn, *_BATCH)
+    programs.assert_as_plain(self, model, config, (24, 25, 3))
+    programs.assert_as_plain(self, model, config, (24, 24), is_static=True)
 
 
 if __name__ == "__main__":

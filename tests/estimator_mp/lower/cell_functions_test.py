@@ -4,16 +4,17 @@ That steps are the plain model's, equality/pairs_test says.
 """
 
 import estimator_mp
-from tests.estimator_mp import parts, programs, shapes, zoo
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import catalogue, data, registry
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
-_BATCH = (zoo.FEATURES, zoo.LABELS)
+_BATCH = (data.FEATURES, data.LABELS)
 
 
 def _program(name, cells, num_micro_batches, **arguments):
-  model = zoo.PURE_MODELS[name]
+  model = catalogue.PURE_NETWORKS[name]
   config = estimator_mp.ShardingConfig(
     num_micro_batches=num_micro_batches,
     cells=cells,
@@ -50,7 +51,9 @@ class CellFunctionsTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig(
       "stage:2", num_micro_batches=3, cells="functions", schedule=schedule
     )
-    shapes.assert_equals_the_full_batch(self, _branches, shapes.BATCH, config)
+    model = registry.Model.of_batch(_branches, *data.BATCH)
+    programs.assert_as_plain(self, model, config, (24, 25, 3))
+    programs.assert_as_plain(self, model, config, (24, 24), is_static=True)
 
   def test_few_ops_for_a_micro_batch(self):
     """Counted, as times say little: the graph may not grow as it did."""

@@ -7,7 +7,8 @@ import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.plan import sharding_plan
 from tests import tiers
-from tests.estimator_mp import programs, runs, zoo
+from tests.estimator_mp import programs, runs
+from tests.estimator_mp.models import catalogue, data
 
 import numpy as np
 import tensorflow as tf
@@ -18,7 +19,7 @@ _EVAL, _PREDICT = (
   tf.estimator.ModeKeys.EVAL,
   tf.estimator.ModeKeys.PREDICT,
 )
-_BATCH = (zoo.FEATURES, zoo.LABELS)
+_BATCH = (data.FEATURES, data.LABELS)
 
 
 class _Graph:
@@ -196,7 +197,7 @@ class EqualityTest(parameterized.TestCase):
     )
   )
   def test_models(self, name, mode):
-    model = zoo.PURE_MODELS[name]
+    model = catalogue.PURE_NETWORKS[name]
     self._check(model.model_fn, mode, (24, 23, 3, 1), params=model.params)
 
   @parameterized.named_parameters(
@@ -249,7 +250,7 @@ class EqualityTest(parameterized.TestCase):
   @tiers.slow
   def test_estimator(self):
     """An Estimator trains, evaluates and predicts, the last batch short."""
-    model = zoo.PURE_MODELS["cnn"]
+    model = catalogue.PURE_NETWORKS["cnn"]
     config = estimator_mp.ShardingConfig("stage:3", num_micro_batches=4)
     plain, sharded = runs.plain_and_sharded(
       self, model.model_fn, config, model.params, steps=1

@@ -8,14 +8,15 @@ from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.observe import trace_reading
 from estimator_mp.plan import sharding_plan
 from tests import tiers
-from tests.estimator_mp import parts, programs, zoo
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import catalogue, data, networks
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_BATCH = programs.examples((zoo.FEATURES, zoo.LABELS), 0, 24)
+_BATCH = programs.examples((data.FEATURES, data.LABELS), 0, 24)
 
 
 def _deep(features, labels, mode):
@@ -65,7 +66,7 @@ class RecomputeTest(parameterized.TestCase):
   )
   def test_changes_no_number(self, name, schedule, mode):
     """With dropout and batch normalisation: masks, averages are the same."""
-    model = zoo.MODELS[name]
+    model = catalogue.NETWORKS[name]
     steps = []
     for recompute in ("never", mode):
       config = estimator_mp.ShardingConfig(
@@ -90,7 +91,7 @@ class RecomputeTest(parameterized.TestCase):
       "stage:2", num_micro_batches=2, recompute="always"
     )
     graph = programs.Program(
-      zoo.mlp, config, _BATCH, zoo.MODELS["mlp_sgd"].params
+      networks.mlp, config, _BATCH, catalogue.NETWORKS["mlp_sgd"].params
     ).graph
     cells = sharding_plan.get_plan(graph).pipeline.cells[0]
     copies = 0
@@ -126,7 +127,7 @@ class RecomputeTest(parameterized.TestCase):
       gradient_accumulation_steps=rounds,
     )
     graph = programs.Program(
-      zoo.mlp, config, _BATCH, zoo.MODELS["mlp_sgd"].params
+      networks.mlp, config, _BATCH, catalogue.NETWORKS["mlp_sgd"].params
     ).graph
     cells = sharding_plan.get_plan(graph).pipeline.cells[0]
     again = {cell for name, cell in cells.items() if "recompute" in name}
@@ -157,7 +158,7 @@ class VirtualStagesTest(absltest.TestCase):
       num_virtual_stages=2,
     )
     graph = programs.Program(
-      zoo.mlp, config, _BATCH, zoo.MODELS["mlp_sgd"].params
+      networks.mlp, config, _BATCH, catalogue.NETWORKS["mlp_sgd"].params
     ).graph
     stages = estimator_mp.get_placement(graph).stages
     self.assertEqual(

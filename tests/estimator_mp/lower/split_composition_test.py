@@ -5,7 +5,7 @@ With all other options equality/pairs_test has it.
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import zoo
+from tests.estimator_mp.models import catalogue, data
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -20,8 +20,8 @@ _SPLIT = (
 
 
 def _input_fn():
-  data = tf.data.Dataset.from_tensor_slices((zoo.FEATURES, zoo.LABELS))
-  return data.repeat().batch(24)
+  dataset = tf.data.Dataset.from_tensor_slices((data.FEATURES, data.LABELS))
+  return dataset.repeat().batch(24)
 
 
 class CompositionTest(parameterized.TestCase):
@@ -40,7 +40,7 @@ class CompositionTest(parameterized.TestCase):
     )
   )
   def test_equal_to_the_plain_model(self, mesh, fields):
-    model = zoo.PURE_MODELS["mlp_adam"]
+    model = catalogue.PURE_NETWORKS["mlp_adam"]
     config = estimator_mp.ShardingConfig(
       mesh, split=_SPLIT, **{"num_micro_batches": 2} | fields
     )

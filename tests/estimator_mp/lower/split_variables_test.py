@@ -3,14 +3,15 @@
 import os
 
 import estimator_mp
-from tests.estimator_mp import parts, programs, shapes
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import data
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_BATCH = programs.examples(shapes.BATCH, 0, 24)
+_BATCH = programs.examples(data.BATCH, 0, 24)
 _TABLE = np.random.RandomState(2).randn(50, 8).astype(np.float32)
 
 
@@ -97,7 +98,7 @@ class RowsTest(parameterized.TestCase):
       programs.Program(model_fn, x, _BATCH) for x in (None, config)
     )
     for start in (0, 5, 9):
-      batch = programs.examples(shapes.BATCH, start, start + 24)
+      batch = programs.examples(data.BATCH, start, start + 24)
       found = []
       for program in (plain, sharded):
         spec = program.spec

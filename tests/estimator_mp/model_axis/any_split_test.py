@@ -9,7 +9,8 @@ import random
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
+from tests.estimator_mp.models import catalogue, networks
 
 import numpy as np
 import tensorflow as tf
@@ -59,7 +60,7 @@ class AnySplitTest(parameterized.TestCase):
   def test_losses_and_variables_are_the_plain_ones(
     self, name, mesh, seed, num_micro_batches
   ):
-    model = zoo.PURE_MODELS[name]
+    model = catalogue.PURE_NETWORKS[name]
     folder = self.create_tempdir().full_path
     start = os.path.join(folder, "start")
     runs.train(model.model_fn, None, model.params, start, steps=2)
@@ -90,8 +91,8 @@ def _two_layers_in_turns(features, labels, mode):
     lambda: tf.tanh(tf.matmul(x, kernel * 2.0)),
   )
   logits = tf.matmul(net, v1.get_variable("output", [5, 1]))
-  train = zoo.minimize(v1.train.AdamOptimizer(0.01))
-  return zoo.spec(mode, logits, labels, train)
+  train = networks.minimize(v1.train.AdamOptimizer(0.01))
+  return networks.spec(mode, logits, labels, train)
 
 
 class BranchTest(parameterized.TestCase):

@@ -7,7 +7,8 @@ from estimator_mp.model_axis import evaluation, search
 from estimator_mp.model_axis.decisions import Shard
 from estimator_mp.model_axis.rules.table import TABLE
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import parts, zoo
+from tests.estimator_mp import parts
+from tests.estimator_mp.models import catalogue
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -238,7 +239,7 @@ class SearchTest(parameterized.TestCase):
     self.assertEqual(evaluate.cost(chosen), least)
 
   def test_a_transformer_is_split_as_megatron_lm_does(self):
-    model = zoo.PURE_MODELS["transformer"]
+    model = catalogue.PURE_NETWORKS["transformer"]
     found, plan = self._plan(
       lambda ids, labels: model.model_fn({"ids": ids}, labels, "train"),
       2,

@@ -9,9 +9,9 @@ import estimator_mp
 from estimator_mp.graph import shapes
 from estimator_mp.plan import sharding_plan
 from tests import tiers
-from tests.estimator_mp import zoo
 from tests.estimator_mp.equality import bert
 from tests.estimator_mp.model_axis import observed_steps
+from tests.estimator_mp.models import catalogue, data
 
 import numpy as np
 import tensorflow as tf
@@ -36,10 +36,10 @@ class TrafficTest(parameterized.TestCase):
     )
   )
   def test_bytes_of_a_step_are_those_of_the_plan(self, name, num_parts):
-    model = zoo.PURE_MODELS[name]
+    model = catalogue.PURE_NETWORKS[name]
     examples = {
       key: np.resize(value, [_BATCH, *value.shape[1:]])
-      for key, value in {**zoo.FEATURES, "labels": zoo.LABELS}.items()
+      for key, value in {**data.FEATURES, "labels": data.LABELS}.items()
       if value.dtype.kind != "S"
     }
     with tf.Graph().as_default() as graph:

@@ -28,3 +28,9 @@ MODULES = (
 )
 MODELS = registry.MODELS
 tagged = registry.tagged
+NETWORKS = tagged("network")
+# Those that draw nothing: on another mesh a draw is another one.
+PURE_NETWORKS = NETWORKS | {
+  "cnn": MODELS["cnn_without_randomness"],
+  "transformer": MODELS["transformer_without_dropout"],
+}

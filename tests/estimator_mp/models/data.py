@@ -29,6 +29,8 @@ ROWS: Mapping[str, np.ndarray] = {
   "label": LABELS,
   "real_label": LABELS.astype(np.float32),
 }
+# Of models that need few features.
+BATCH = ({x: ROWS[x] for x in ("x", "ids", "item")}, ROWS["real_label"])
 
 
 def input_fn():

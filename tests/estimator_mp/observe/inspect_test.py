@@ -12,8 +12,8 @@ from estimator_mp.comparison import inspect_model
 from estimator_mp.config import placement_file
 from estimator_mp.observe import placement_picture
 from tests import tiers
-from tests.estimator_mp import zoo
 from tests.estimator_mp.equality import bert
+from tests.estimator_mp.models import catalogue, data
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -27,7 +27,7 @@ BATCH = 32  # Where the features do not say.
 
 
 def inspect_zoo(name, **config):
-  model = zoo.MODELS[name]
+  model = catalogue.NETWORKS[name]
   return inspect_model.inspect_model_fn(
     model.model_fn,
     ZOO_FEATURES,
@@ -75,14 +75,14 @@ class InspectionTest(absltest.TestCase):
       self.assertLess(cost.activation_bytes, 2e6)
 
   def test_the_partition_is_that_of_a_real_run(self):
-    model = zoo.MODELS["cnn"]
+    model = catalogue.NETWORKS["cnn"]
     config = estimator_mp.ShardingConfig("stage:3")
     folder = self.create_tempdir().full_path
     estimator = tf.estimator.Estimator(
       estimator_mp.shard_model_fn(model.model_fn, config),
       config=estimator_mp.run_config(config, folder),
     )
-    estimator.train(zoo.input_fn, steps=1)
+    estimator.train(data.input_fn, steps=1)
     real = placement_file.load_placement(folder, config.create_mesh())
     found = inspect_zoo("cnn", mesh="stage:3").placement
     self.assertEqual(found.stages, real.stages)
@@ -228,7 +228,7 @@ class ReplicasTest(parameterized.TestCase):
 class SegmentsTest(parameterized.TestCase):
   @tiers.slow
   @parameterized.named_parameters(
-    (name, name) for name in tiers.sample(reversed(zoo.MODELS))
+    (name, name) for name in tiers.sample(reversed(catalogue.NETWORKS))
   )
   def test_one_in_models_of_the_zoo(self, name):
     options = {"batch_norm": "per_micro_batch"} if name == "cnn" else {}

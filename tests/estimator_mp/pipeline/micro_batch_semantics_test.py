@@ -5,7 +5,8 @@ import itertools
 import estimator_mp
 from estimator_mp.observe import trace_hook
 from tests import tiers
-from tests.estimator_mp import parts, programs, runs, zoo
+from tests.estimator_mp import parts, programs, runs
+from tests.estimator_mp.models import catalogue, data
 
 import numpy as np
 import tensorflow as tf
@@ -13,8 +14,8 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 _BATCH = (
-  {name: zoo.FEATURES[name] for name in ("x", "ids", "image")},
-  zoo.LABELS,
+  {name: data.FEATURES[name] for name in ("x", "ids", "image")},
+  data.LABELS,
 )
 _MOVING = ("moving_mean", "moving_variance")
 
@@ -75,7 +76,7 @@ class BatchNormTest(parameterized.TestCase):
   )
   def test_gradients(self, mesh, schedule, is_static):
     """They are the mean of those of the micro-batches by themselves."""
-    model_fn = zoo.BATCH_NORM_CNN.model_fn
+    model_fn = catalogue.MODELS["cnn_with_batch_norm"].model_fn
     batch = programs.examples(_BATCH, 0, 24)
     plain = programs.Program(model_fn, None, batch)
     before = plain.variables()
@@ -148,7 +149,7 @@ class WholeBatchNormTest(parameterized.TestCase):
   )
   def test_slices_exchange_moments(self, fields, of_sharded, rtol=1e-4):
     """Also if there are more slices than examples."""
-    batch = (_IMAGES, zoo.LABELS[:24])
+    batch = (_IMAGES, data.LABELS[:24])
     plain = programs.Program(_fused(**fields), None, batch)
     config = _config("data:2", 2)
     program = programs.Program(_fused(**fields, **of_sharded), config, batch)
@@ -236,7 +237,7 @@ class OrderTest(parameterized.TestCase):
   def test_cells_run_in_the_order_of_the_schedule(self, schedule):
     config = _config("stage:3", schedule=schedule)
     folder = self.create_tempdir().full_path
-    model = zoo.MODELS["mlp_sgd"]
+    model = catalogue.NETWORKS["mlp_sgd"]
     estimator = runs.make_estimator(
       estimator_mp.shard_model_fn(model.model_fn, config),
       config,
@@ -244,7 +245,7 @@ class OrderTest(parameterized.TestCase):
       folder,
     )
     hook = trace_hook.TraceHook([2], folder)
-    estimator.train(lambda: zoo.input_fn().repeat(), steps=2, hooks=[hook])
+    estimator.train(lambda: data.input_fn().repeat(), steps=2, hooks=[hook])
     (trace,) = hook.traces
     for device, row in enumerate(config.create_schedule().rows):
       spans = [s for s in trace.spans if s.device == device]

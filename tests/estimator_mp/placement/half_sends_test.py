@@ -5,14 +5,15 @@ import collections
 import estimator_mp
 from estimator_mp.observe import executed_graph
 from tests import tiers
-from tests.estimator_mp import parts, programs, runs, zoo
+from tests.estimator_mp import parts, programs, runs
+from tests.estimator_mp.models import catalogue, data
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_BATCH = (zoo.FEATURES, zoo.LABELS.astype(np.float32))
+_BATCH = (data.FEATURES, data.LABELS.astype(np.float32))
 _BATCH_OF_24 = programs.examples(_BATCH, 0, 24)
 _ULP = {"float16": 4.9e-4, "bfloat16": 3.9e-3}
 
@@ -173,12 +174,15 @@ class SentTest(parameterized.TestCase):
     tiers.sample([(name, name) for name in ("cnn", "lstm")])
   )
   def test_models(self, name):
-    fields = {"mesh": "stage:3", "placement": zoo.PURE_MODELS[name].rules}
+    fields = {
+      "mesh": "stage:3",
+      "placement": catalogue.PURE_NETWORKS[name].rules,
+    }
     self._check(name, fields | {"num_micro_batches": 2}, ("bfloat16",))
 
   def _check(self, name, fields, dtypes):
-    model = zoo.PURE_MODELS[name]
-    batch = programs.examples((zoo.FEATURES, zoo.LABELS), 0, 25)
+    model = catalogue.PURE_NETWORKS[name]
+    batch = programs.examples((data.FEATURES, data.LABELS), 0, 25)
     plain = programs.Program(model.model_fn, None, batch, model.params)
     before = plain.variables()
     for dtype in dtypes:
@@ -203,7 +207,7 @@ class SentTest(parameterized.TestCase):
 
   def test_evaluation_and_prediction_send_float32(self):
     """They are the plain model's, whatever training sends."""
-    model = zoo.MODELS["mlp_adam"]
+    model = catalogue.NETWORKS["mlp_adam"]
     config = _config()
     folder = self.create_tempdir().full_path
     runs.train(model.model_fn, None, model.params, folder, 1)
@@ -213,7 +217,7 @@ class SentTest(parameterized.TestCase):
       (estimator_mp.shard_model_fn(model.model_fn, config), config),
     ):
       made = runs.make_estimator(model_fn, used, model.params, folder)
-      served.append((made.evaluate(zoo.input_fn), runs.predict(made)))
+      served.append((made.evaluate(data.input_fn), runs.predict(made)))
     (metrics, logits), (expected, plain) = served
     self.assertEqual(metrics["loss"], expected["loss"])
     np.testing.assert_array_equal(logits, plain)

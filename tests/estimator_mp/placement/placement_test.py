@@ -8,7 +8,8 @@ from estimator_mp.config import placement_file
 from estimator_mp.graph import op_types
 from estimator_mp.placement import transfers
 from tests import tiers
-from tests.estimator_mp import parts, runs, zoo
+from tests.estimator_mp import parts, runs
+from tests.estimator_mp.models import catalogue, data, networks
 
 import numpy as np
 import tensorflow as tf
@@ -25,7 +26,9 @@ def build(model_fn, config, params=None, mode=TRAIN, model_dir=None):
   kwargs = {} if params is None else {"params": params}
   with tf.Graph().as_default() as graph:
     v1.train.create_global_step()
-    features, labels = v1.data.make_one_shot_iterator(zoo.input_fn()).get_next()
+    features, labels = v1.data.make_one_shot_iterator(
+      data.input_fn()
+    ).get_next()
     run_config = estimator_mp.run_config(config, model_dir=model_dir)
     if mode == tf.estimator.ModeKeys.PREDICT:
       labels = None
@@ -128,7 +131,8 @@ class MarksTest(absltest.TestCase):
 class AutomaticTest(absltest.TestCase):
   def test_a_loop_is_not_cut(self):
     _, graph = build(
-      zoo.MODELS["lstm"].model_fn, estimator_mp.ShardingConfig("stage:4")
+      catalogue.NETWORKS["lstm"].model_fn,
+      estimator_mp.ShardingConfig("stage:4"),
     )
     found = devices_of_variables(graph)
     for i in range(2):
@@ -280,7 +284,7 @@ class TowersTest(parameterized.TestCase):
 
 class TransfersTest(absltest.TestCase):
   def _plan(self, name, mesh):
-    model = zoo.MODELS[name]
+    model = catalogue.NETWORKS[name]
     config = estimator_mp.ShardingConfig(mesh)
     _, graph = build(model.model_fn, config, model.params)
     return transfers.planned_transfers(graph.get_operations())
@@ -300,7 +304,7 @@ _JOINED = (
 
 def decoder(features, labels, mode):
   del labels
-  logits = zoo.net(features["x"])
+  logits = networks.net(features["x"])
   first, *_, last = v1.trainable_variables()
   if mode == PREDICT:
     _, logits = tf.while_loop(
@@ -317,7 +321,7 @@ class SavedPlacementTest(absltest.TestCase):
   def test_evaluation_uses_the_placement_of_training(self):
     folder = self.create_tempdir().full_path
     config = estimator_mp.ShardingConfig("stage:3")
-    model = zoo.MODELS["cnn"]
+    model = catalogue.NETWORKS["cnn"]
     build(model.model_fn, config, model_dir=folder)
     saved = placement_file.load_placement(folder, config.create_mesh())
     _, graph = build(
@@ -336,7 +340,7 @@ class SavedPlacementTest(absltest.TestCase):
   def test_a_saved_placement_can_be_given(self):
     folder = self.create_tempdir().full_path
     config = estimator_mp.ShardingConfig("stage:3")
-    model = zoo.MODELS["deepfm"]
+    model = catalogue.NETWORKS["deepfm"]
     _, first = build(model.model_fn, config, model_dir=folder)
     saved = placement_file.load_placement(folder, config.create_mesh())
     _, second = build(
@@ -347,7 +351,7 @@ class SavedPlacementTest(absltest.TestCase):
   def test_a_restored_value_goes_to_its_variables_device_at_once(self):
     def model_fn(features, labels, mode):
       del labels
-      loss = tf.reduce_mean(zoo.net(features["x"]))
+      loss = tf.reduce_mean(networks.net(features["x"]))
       v1.train.Saver(v1.trainable_variables())
       return parts.spec(mode, loss)
 
@@ -362,7 +366,7 @@ class SavedPlacementTest(absltest.TestCase):
 
     def model_fn(features, labels, mode):
       del labels
-      logits = zoo.net(features["x"])
+      logits = networks.net(features["x"])
       variables = v1.trainable_variables()
       if mode != TRAIN:
         variables = variables[::-1]
@@ -422,7 +426,7 @@ class SavedPlacementTest(absltest.TestCase):
 class ContinuityTest(absltest.TestCase):
   @tiers.slow
   def test_a_plain_run_in_the_same_parts_gives_the_same_variables(self):
-    model = zoo.MODELS["mlp_adam"]
+    model = catalogue.NETWORKS["mlp_adam"]
     folder = self.create_tempdir().full_path
     ends = []
     for meshes in ((None, None, None), ("stage:3", "stage:2", None)):
@@ -455,7 +459,7 @@ class RulesTest(parameterized.TestCase):
   )
   def test_an_initializer_is_where_its_variable_is(self, expression):
     """TensorFlow colocates them, and printed 121 lines when a rule did not."""
-    model = zoo.MODELS["mlp_adam"]
+    model = catalogue.NETWORKS["mlp_adam"]
     config = estimator_mp.ShardingConfig(
       "stage:3",
       placement=[(expression, 2), ("^dense/", 0), ("^dense_1/", 1), (".", 2)],
@@ -497,7 +501,7 @@ class WrapperTest(absltest.TestCase):
   @tiers.slow
   def test_a_wrapper_that_keeps_config_to_itself(self):
     """It was a KeyError."""
-    model = zoo.MODELS["mlp_adam"]
+    model = catalogue.NETWORKS["mlp_adam"]
     config = estimator_mp.ShardingConfig("stage:3", num_micro_batches=5)
     sharded = estimator_mp.shard_model_fn(model.model_fn, config)
 

@@ -11,7 +11,8 @@ from estimator_mp.comparison import inspect_model
 from estimator_mp.config import options
 from estimator_mp.placement import profiling
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
+from tests.estimator_mp.models import catalogue, data, networks
 
 import numpy as np
 import tensorflow as tf
@@ -82,7 +83,7 @@ def slow_first_model_fn(features, labels, mode):
 
 
 def _input_fn():
-  return zoo.input_fn().repeat()
+  return data.input_fn().repeat()
 
 
 class MeasureTest(absltest.TestCase):
@@ -131,7 +132,7 @@ class MeasureTest(absltest.TestCase):
     self.assertNotIn("layer_1/kernel", first)
 
   def test_loops_and_gradients_are_seen(self):
-    model = zoo.MODELS["lstm"]
+    model = catalogue.NETWORKS["lstm"]
     costs = measured([{}, {}], model.model_fn, _input_fn, model.params, steps=1)
     loops = [name for name in costs.seconds if name.endswith("/while")]
     self.assertContainsSubset(["rnn_0/while", "rnn_1/while"], loops)
@@ -147,7 +148,7 @@ class MeasureTest(absltest.TestCase):
       start = [tf.constant(0), net]
       _, net = tf.while_loop(lambda i, _: i < params["turns"], turn, start)
       optimizer = v1.train.GradientDescentOptimizer(0.1)
-      return zoo.spec(mode, net, labels, zoo.minimize(optimizer))
+      return networks.spec(mode, net, labels, networks.minimize(optimizer))
 
     few, more, most = (
       measured([{}, {}], model_fn, _input_fn, {"turns": n}, 1).seconds["while"]
@@ -158,7 +159,7 @@ class MeasureTest(absltest.TestCase):
 
   def test_too_few_batches(self):
     def input_fn():
-      return zoo.input_fn().take(2)
+      return data.input_fn().take(2)
 
     with self.assertRaises(ValueError) as caught:
       estimator_mp.measure_costs(slow_first_model_fn, input_fn, steps=3)

@@ -6,7 +6,8 @@ from estimator_mp.config import placement
 from estimator_mp.observe import executed_graph
 from estimator_mp.placement import transfers
 from tests import tiers
-from tests.estimator_mp import parts, programs, runs, zoo
+from tests.estimator_mp import parts, programs, runs
+from tests.estimator_mp.models import catalogue, data
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -31,7 +32,7 @@ def route(transfer):
 class MeasuredTest(parameterized.TestCase):
   def _train_a_step(self, name, mesh):
     """Returns the hooks of a step: what was planned, and what was sent."""
-    model = zoo.MODELS[name]
+    model = catalogue.NETWORKS[name]
     config = estimator_mp.ShardingConfig(mesh)
     reader, hook = PlacementReader(), toolbox.PlacementVerificationHook()
     self.assertEqual(hook.transfers, ())
@@ -41,7 +42,7 @@ class MeasuredTest(parameterized.TestCase):
       model.params,
       self.create_tempdir().full_path,
     )
-    estimator.train(zoo.input_fn, steps=1, hooks=[reader, hook])
+    estimator.train(data.input_fn, steps=1, hooks=[reader, hook])
     return reader, hook
 
   @parameterized.named_parameters(
@@ -162,8 +163,8 @@ class SignalsTest(parameterized.TestCase):
     Adam's powers are where the first variable is, which replica 1 may own: the
     step waits for mirrors there, and for the powers, which wait for mirrors.
     """
-    model = zoo.MODELS["mlp_adam"]
-    batch = ({"x": zoo.FEATURES["x"][:24]}, zoo.LABELS[:24])
+    model = catalogue.NETWORKS["mlp_adam"]
+    batch = ({"x": data.FEATURES["x"][:24]}, data.LABELS[:24])
     config = estimator_mp.ShardingConfig(mesh, **fields)
     program = programs.Program(model.model_fn, config, batch, model.params)
     partitions = program.trace(batch).partition_graphs

@@ -5,7 +5,8 @@ import functools
 import estimator_mp
 from estimator_mp.graph import traversal
 from estimator_mp.plan import unordered_reads
-from tests.estimator_mp import parts, programs, shapes
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import data
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -135,7 +136,7 @@ class StepTest(parameterized.TestCase):
     ("stage:2", 1), ("stage:2", 4), ("data:2", 1), ("model:2", 1)
   )
   def test_reads_come_first(self, mesh, num_micro_batches):
-    batch = programs.examples(shapes.BATCH, 0, 24)
+    batch = programs.examples(data.BATCH, 0, 24)
     config = estimator_mp.ShardingConfig(
       mesh, num_micro_batches=num_micro_batches
     )

@@ -10,14 +10,15 @@ from estimator_mp.lower import mirroring
 from estimator_mp.observe import executed_graph
 from tests import tiers
 from tests.compat.private import only_tests
-from tests.estimator_mp import parts, programs, runs, shapes
+from tests.estimator_mp import parts, programs, runs
+from tests.estimator_mp.models import data
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_BATCH = programs.examples(shapes.BATCH, 0, 24)
+_BATCH = programs.examples(data.BATCH, 0, 24)
 _SHARDED = {"optimizer_state": "sharded"}
 _CONFIGS: Any = (
   ("replicated", "data:2", 1, {}),

@@ -8,13 +8,14 @@ import estimator_mp
 from estimator_mp.graph import traversal
 from estimator_mp.observe import verification
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import programs, shapes, zoo
+from tests.estimator_mp import programs
+from tests.estimator_mp.models import catalogue, data, shapes
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_BATCH = (zoo.FEATURES, zoo.LABELS)
+_BATCH = (data.FEATURES, data.LABELS)
 _SHARDED = {"optimizer_state": "sharded"}
 
 
@@ -29,7 +30,7 @@ class PlacementTest(parameterized.TestCase):
 
   def _contents(self, name, config):
     """Returns what devices executed in a step, and the program."""
-    model = zoo.PURE_MODELS[name]
+    model = catalogue.PURE_NETWORKS[name]
     batch = programs.examples(_BATCH, 0, 24)
     program = programs.Program(model.model_fn, config, batch, model.params)
     metadata = program.trace(batch)
@@ -59,7 +60,7 @@ class PlacementTest(parameterized.TestCase):
 
   def test_a_graph_is_freed(self):
     """What is remembered of a graph does not keep it."""
-    model = zoo.PURE_MODELS["mlp_sgd"]
+    model = catalogue.PURE_NETWORKS["mlp_sgd"]
     batch = programs.examples(_BATCH, 0, 24)
     program = programs.Program(
       model.model_fn, _config("data:2,stage:2"), batch, model.params
@@ -104,7 +105,7 @@ class PlacementTest(parameterized.TestCase):
   )
   def test_sparse_updates_send_rows(self, fields, has_copies):
     """An embedding table is not copied as a whole when some rows change."""
-    batch = programs.examples(shapes.BATCH, 0, 24)
+    batch = programs.examples(data.BATCH, 0, 24)
     program = programs.Program(
       shapes.two_lookups, _config("data:2", **fields), batch
     )

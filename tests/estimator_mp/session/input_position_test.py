@@ -10,7 +10,8 @@ import tempfile
 import estimator_mp
 from estimator_mp import toolbox
 from tests import tiers
-from tests.estimator_mp import runs, zoo
+from tests.estimator_mp import runs
+from tests.estimator_mp.models import catalogue, data, networks
 
 import numpy as np
 import tensorflow as tf
@@ -18,13 +19,13 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 
-MODEL = zoo.MODELS["mlp_adam"]
+MODEL = catalogue.NETWORKS["mlp_adam"]
 STAGES = estimator_mp.ShardingConfig("stage:2")
 
 
 def shuffled(batch_size=20):
   """Batches in an order, and with noise, that seeds decide."""
-  dataset = tf.data.Dataset.from_tensor_slices((zoo.FEATURES, zoo.LABELS))
+  dataset = tf.data.Dataset.from_tensor_slices((data.FEATURES, data.LABELS))
   dataset = dataset.shuffle(32, seed=4).repeat().enumerate()
 
   def noisy(position, example):
@@ -37,7 +38,7 @@ def shuffled(batch_size=20):
 
 
 def unseeded():
-  dataset = tf.data.Dataset.from_tensor_slices((zoo.FEATURES, zoo.LABELS))
+  dataset = tf.data.Dataset.from_tensor_slices((data.FEATURES, data.LABELS))
   return dataset.shuffle(60).repeat().batch(20)
 
 
@@ -66,7 +67,7 @@ def train(
   """Trains, as a process would; returns the losses."""
   recorder = runs.LossRecorder()
   estimator = tf.estimator.Estimator(
-    estimator_mp.shard_model_fn(zoo.mlp, config),
+    estimator_mp.shard_model_fn(networks.mlp, config),
     config=estimator_mp.run_config(
       config, model_dir, saves, tf_random_seed=11, **run_config
     ),
@@ -215,7 +216,7 @@ class InputPositionTest(parameterized.TestCase):
 
     def run(name, steps):
       estimator = runs.make_estimator(
-        zoo.mlp, None, MODEL.params, self._dir(name)
+        networks.mlp, None, MODEL.params, self._dir(name)
       )
       hooks = [runs.LossRecorder()]
       if is_sharded:
@@ -232,7 +233,7 @@ class InputPositionTest(parameterized.TestCase):
   @tiers.slow
   def test_a_saver_of_the_model(self):
     def with_saver(features, labels, mode, params):
-      spec = zoo.mlp(features, labels, mode, params)
+      spec = networks.mlp(features, labels, mode, params)
       scaffold = v1.train.Scaffold(saver=v1.train.Saver(sharded=True))
       return spec._replace(scaffold=scaffold)
 
@@ -250,7 +251,7 @@ class InputPositionTest(parameterized.TestCase):
     tpu = v1.estimator.tpu
 
     def with_saver(features, labels, mode, params):
-      spec = zoo.mlp(features, labels, mode, MODEL.params)
+      spec = networks.mlp(features, labels, mode, MODEL.params)
       return tpu.TPUEstimatorSpec(
         mode,
         loss=spec.loss,
@@ -309,7 +310,7 @@ class InputPositionTest(parameterized.TestCase):
     (
       "no_iterator",
       lambda: tf.nest.map_structure(
-        lambda x: tf.constant(x[:20]), (zoo.FEATURES, zoo.LABELS)
+        lambda x: tf.constant(x[:20]), (data.FEATURES, data.LABELS)
       ),
       "the input_fn made none; return a tf.data.Dataset from it",
     ),
@@ -370,7 +371,7 @@ class InputPositionTest(parameterized.TestCase):
 
   def test_a_mesh_by_hand_does_not_save_it(self):
     estimator = tf.estimator.Estimator(
-      zoo.mlp,
+      networks.mlp,
       config=estimator_mp.run_config(
         estimator_mp.ShardingConfig("stage:1"), self._dir("run"), True
       ),

@@ -7,7 +7,8 @@ import time
 
 import estimator_mp
 from tests import tiers
-from tests.estimator_mp import parts, runs, zoo
+from tests.estimator_mp import parts, runs
+from tests.estimator_mp.models import catalogue, data, networks, registry
 
 import numpy as np
 import tensorflow as tf
@@ -19,7 +20,7 @@ Config = estimator_mp.ShardingConfig
 
 def batches():
   """Two epochs of 60 examples in batches of 25, so that short ones end them."""
-  dataset = tf.data.Dataset.from_tensor_slices((zoo.FEATURES, zoo.LABELS))
+  dataset = tf.data.Dataset.from_tensor_slices((data.FEATURES, data.LABELS))
   dataset = dataset.shuffle(32, seed=4).batch(25)
   return dataset.repeat(2)
 
@@ -80,7 +81,7 @@ def branching_model_fn(features, labels, mode):
   )[1]
   logits = v1.layers.dense(net, 1, name="last")
   optimizer = v1.train.GradientDescentOptimizer(0.1)
-  return zoo.spec(mode, logits, labels, zoo.minimize(optimizer))
+  return networks.spec(mode, logits, labels, networks.minimize(optimizer))
 
 
 class _Spy(tf.estimator.SessionRunHook):
@@ -115,7 +116,7 @@ class PrefetchingTest(parameterized.TestCase):
     self, config, name, input_fn=batches, model="mlp_adam", hooks=(), **run
   ):
     """Trains to the end of the data; returns the losses and variables."""
-    model = zoo.MODELS[model] if isinstance(model, str) else model
+    model = catalogue.NETWORKS[model] if isinstance(model, str) else model
     estimator = self._estimator(
       model.model_fn, model.params, config, name, **run
     )
@@ -185,12 +186,12 @@ class PrefetchingTest(parameterized.TestCase):
   @parameterized.named_parameters(
     tiers.sample(
       [
-        ("of_an_iterator", of_an_iterator, zoo.MODELS["mlp_adam"]),
-        ("known_size", of_a_known_size, zoo.MODELS["mlp_adam"]),
-        ("nested", nested, zoo.Model(nested_model_fn, ())),
-        ("branches", batches, zoo.Model(branching_model_fn, ())),
+        ("of_an_iterator", of_an_iterator, catalogue.NETWORKS["mlp_adam"]),
+        ("known_size", of_a_known_size, catalogue.NETWORKS["mlp_adam"]),
+        ("nested", nested, registry.Model(nested_model_fn, ())),
+        ("branches", batches, registry.Model(branching_model_fn, ())),
         # Its first state has as many rows as what it is made of.
-        ("lstm", batches, zoo.MODELS["lstm"]),
+        ("lstm", batches, catalogue.NETWORKS["lstm"]),
       ]
     )
   )
@@ -237,7 +238,7 @@ class PrefetchingTest(parameterized.TestCase):
     losses = []
     for ahead in (False, True):
       config = Config("stage:2", num_micro_batches=2, prefetch_inputs=ahead)
-      model = zoo.MODELS["mlp_adam"]
+      model = catalogue.NETWORKS["mlp_adam"]
       estimator = self._estimator(
         model.model_fn, model.params, config, f"broken_{ahead}"
       )
@@ -249,7 +250,7 @@ class PrefetchingTest(parameterized.TestCase):
     self.assertEqual(*losses)
 
   def test_the_thread_ends_with_its_session(self):
-    model = zoo.MODELS["mlp_adam"]
+    model = catalogue.NETWORKS["mlp_adam"]
     config = Config("stage:2", prefetch_inputs=True)
     estimator = self._estimator(model.model_fn, model.params, config, "thread")
     estimator.train(lambda: batches().repeat(), steps=2)
@@ -261,7 +262,7 @@ class PrefetchingTest(parameterized.TestCase):
 
 def of_queues():
   return v1.estimator.inputs.numpy_input_fn(
-    {"x": zoo.FEATURES["x"]}, zoo.LABELS, 20, shuffle=False
+    {"x": data.FEATURES["x"]}, data.LABELS, 20, shuffle=False
   )()
 
 
@@ -287,7 +288,7 @@ def with_a_variable():
 class RefusalsTest(parameterized.TestCase):
   def _train(self, input_fn=batches, hooks=(), model="mlp_adam", **run_config):
     config = Config("stage:2", prefetch_inputs=True)
-    model = zoo.MODELS[model]
+    model = catalogue.NETWORKS[model]
     estimator = runs.make_estimator(
       estimator_mp.shard_model_fn(model.model_fn, config),
       config,
