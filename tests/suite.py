@@ -12,8 +12,6 @@ Folders and files are named from the root of the repository; absl gets the other
 arguments. Understands Bazel's shards and its XML_OUTPUT_FILE.
 """
 
-import copy
-import functools
 import gc
 import importlib
 import os
@@ -26,31 +24,13 @@ import xml.etree.ElementTree as ElementTree
 
 # It has compat installed in TensorFlow, as all of our programs do.
 import estimator_mp  # noqa: F401
-from tests import tiers
 
 import hypothesis  # noqa: F401
-import tensorflow as tf
+import tensorflow as tf  # noqa: F401
 from absl.testing import absltest
 
 # Not resolved: in a test of Bazel's, files are links.
 _ROOT = pathlib.Path(__file__).parents[1]
-
-
-def _leave_graphs_as_they_are():
-  """Switches Grappler off in all sessions: TensorFlow's optimizer of graphs.
-
-  It takes a fifth of the time of a test of whole models. Where all cases are
-  run, it runs, as in programs.
-  """
-  make = tf.compat.v1.Session.__init__
-
-  @functools.wraps(make)
-  def make_without(session, target="", graph=None, config=None):
-    config = copy.deepcopy(config) or tf.compat.v1.ConfigProto()
-    config.graph_options.rewrite_options.disable_meta_optimizer = True
-    make(session, target, graph, config)
-
-  tf.compat.v1.Session.__init__ = make_without
 
 
 def find_files(names):
@@ -124,8 +104,6 @@ def main(arguments):
   flags = [one for one in arguments if one.startswith("-")]
   shards = int(os.environ.get("TEST_TOTAL_SHARDS", 1))
   shard = int(os.environ.get("TEST_SHARD_INDEX", 0))
-  if tiers.FAST:
-    _leave_graphs_as_they_are()
   # What is there before the first file is never garbage.
   gc.freeze()
   ended, failed, report = [], [], ElementTree.Element("testsuites")

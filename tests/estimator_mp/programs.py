@@ -13,6 +13,7 @@ from unittest import mock
 import estimator_mp
 from estimator_mp.comparison import training_graph, whole_variables
 from estimator_mp.plan import sharding_plan
+from tests.estimator_mp import sessions
 from tests.estimator_mp.models import registry
 
 import numpy as np
@@ -78,7 +79,10 @@ class Program:
       hooks: A user's hooks: they may make ops in `begin`.
       session_config: What a user says of sessions.
     """
-    options = {"tf_random_seed": seed, "session_config": session_config}
+    options = {
+      "tf_random_seed": seed,
+      "session_config": session_config or sessions.config(),
+    }
     run_config = tf.estimator.RunConfig(**options)
     if config is not None:
       model_fn = estimator_mp.shard_model_fn(model_fn, config)

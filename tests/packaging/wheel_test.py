@@ -11,6 +11,7 @@ import sys
 import zipfile
 
 import estimator_mp
+from tests import tiers
 
 from absl.testing import absltest
 
@@ -45,6 +46,7 @@ def _source_files():
   )
 
 
+@tiers.slow
 class WheelTest(absltest.TestCase):
   @classmethod
   def setUpClass(cls):

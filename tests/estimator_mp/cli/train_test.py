@@ -375,6 +375,7 @@ class DamageTest(parameterized.TestCase):
     )
     self._check(said, steps=4)
 
+  @tiers.slow
   @parameterized.parameters(
     (None, "Expecting property name enclosed in double quotes: .*"),
     ({"devices": 5}, "it.devices is 5, which is not of type object"),
@@ -448,6 +449,7 @@ class DamageTest(parameterized.TestCase):
     self.assertIsNone(checkpoints.explain(error, [self.model_dir]))
     self.assertIsNone(checkpoints.explain(OSError("no file"), [self.model_dir]))
 
+  @tiers.slow
   def test_two_processes(self):
     """The lock of a process that was killed is none."""
     program = (

@@ -49,7 +49,13 @@ def estimator(model_fn, config=None, model_dir=None):
   if isinstance(config, str):
     config = estimator_mp.ShardingConfig(config)
   return runs.make_estimator(
-    model_fn, config, None, model_dir, tf_random_seed=5
+    model_fn,
+    config,
+    None,
+    model_dir,
+    tf_random_seed=5,
+    # Optimized as the functions of Keras are: they are compared bit for bit.
+    session_config=tf.compat.v1.ConfigProto(),
   )
 
 
