@@ -22,11 +22,16 @@ import time
 import unittest
 import xml.etree.ElementTree as ElementTree
 
-# It has compat installed in TensorFlow, as all of our programs do.
-import estimator_mp  # noqa: F401
+# What most files import; compat is installed in TensorFlow, as in our programs.
+import model_fns  # noqa: F401
+from estimator_mp import sharded_estimator  # noqa: F401
+from estimator_mp.comparison import compare  # noqa: F401
+from estimator_mp.distributed import train_and_evaluate  # noqa: F401
+from estimator_mp.serving import stage_pipeline  # noqa: F401
+from tests.estimator_mp import programs, runs  # noqa: F401
+from tests.estimator_mp.models import catalogue  # noqa: F401
 
 import hypothesis  # noqa: F401
-import tensorflow as tf  # noqa: F401
 from absl.testing import absltest
 
 # Not resolved: in a test of Bazel's, files are links.

@@ -8,6 +8,8 @@ import shutil
 import subprocess
 import sys
 
+from tests import tiers
+
 from absl.testing import absltest
 
 _ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -63,6 +65,7 @@ def _apply(block, root):
 
 
 class ArchitectureTest(absltest.TestCase):
+  @tiers.slow
   def test_examples(self):
     """All in one copy of the repository, and one process."""
     root = pathlib.Path(self.create_tempdir().full_path)

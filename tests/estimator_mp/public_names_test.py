@@ -12,6 +12,7 @@ from estimator_mp import toolbox
 from estimator_mp.cli import progress, run_inspect
 from estimator_mp.observe import trace_hook
 from model_fns import datasets
+from tests import tiers
 
 from absl.testing import absltest, parameterized
 
@@ -32,6 +33,7 @@ class PublicNamesTest(parameterized.TestCase):
           if not attribute.startswith("_") and callable(value):
             self.assertTrue(inspect.getdoc(value), f"{name}.{attribute}")
 
+  @tiers.slow
   def test_each_name_can_be_the_first(self):
     """A name imports its module only: no module waits for another's name."""
     program = """

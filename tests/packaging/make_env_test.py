@@ -110,6 +110,7 @@ class MakeEnvTest(parameterized.TestCase):
     self.venv = stdout.getvalue().strip()
     return code, stderr.getvalue().splitlines()
 
+  @tiers.slow
   def test_makes_an_environment_with_what_the_lock_names(self):
     checksum = _make_wheel(self.folder)
     code, lines = self._make(

@@ -146,6 +146,7 @@ class TryReadmeTest(absltest.TestCase):
     asked = self.asked.read_text(encoding="utf-8")
     return code, printed.getvalue().splitlines(), asked.splitlines()
 
+  @tiers.slow
   def test_does_what_is_said(self):
     self._write("README.md", "    false\n")  # It is not committed.
     code, lines, asked = self._try()

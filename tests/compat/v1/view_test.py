@@ -252,6 +252,7 @@ class ViewTest(parameterized.TestCase):
       self.run_v1(_BEHAVIOR, *options).split("\n")[:2], [types, "4"]
     )
 
+  @tiers.slow
   def test_what_is_absent_is_explained(self):
     lines = self.run_v1(_ABSENT).splitlines()
     self.assertLen(lines, 4)

@@ -337,6 +337,7 @@ class DamageTest(parameterized.TestCase):
     self.assertEqual(checkpoints.trained_steps(self.model_dir), intact)
     checkpoints.check(self.model_dir)
 
+  @tiers.slow
   def test_what_is_not_whole_is_left_out(self):
     """whole_checkpoints_test has the other ways."""
     _truncate(self.path)

@@ -324,6 +324,7 @@ class InputByTaskTest(parameterized.TestCase):
     )
     self._assert_same((first[0] + losses, variables), whole)
 
+  @tiers.slow
   def test_one_task_reads_for_each_of_its_replicas(self):
     model_dir = self._model_dir()
     with mock.patch.dict(os.environ, TF_CONFIG="{}"):

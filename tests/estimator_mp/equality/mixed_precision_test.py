@@ -194,6 +194,7 @@ class MixedPrecisionTest(parameterized.TestCase):
     """No step is skipped, so that all have to be finite."""
     self._check(tf.float16, _fixed, ["micro_batches", "model_axis"], {})
 
+  @tiers.slow
   def test_conds_of_tensorflow_1(self):
     """Switch and Merge instead of an If, as after disable_v2_behavior."""
     self.addCleanup(v1.enable_control_flow_v2)

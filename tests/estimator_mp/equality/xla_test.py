@@ -106,6 +106,7 @@ class XlaTest(parameterized.TestCase):
   def test_compiled_functions(self, mesh):
     self._check(registry.Model(_compiled_function), mesh)
 
+  @tiers.slow
   def test_no_two_cells_are_one_op(self):
     """XLA joins ops of one scope, and each cell has its own.
 

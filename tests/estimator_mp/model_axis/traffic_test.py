@@ -52,6 +52,7 @@ class TrafficTest(parameterized.TestCase):
     self.assertNotEmpty(planned)
     self.assertEqual(sum(x.num_bytes for x in planned), measured)
 
+  @tiers.slow
   def test_what_layers_make_of_one_mask_is_sent_once(self):
     """Each layer of BERT makes what it adds to its scores, of the same mask."""
     with tf.Graph().as_default() as graph:

@@ -152,6 +152,7 @@ class InputPositionTest(parameterized.TestCase):
       runs.variables_of(self._dir("without")),
     )
 
+  @tiers.slow
   def test_each_checkpoint_has_its_position(self):
     train(self._dir("run"), 7, save_checkpoints_steps=2, keep_checkpoint_max=2)
     # The first checkpoint is the one of step 0: nothing was read yet.

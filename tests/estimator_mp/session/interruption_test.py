@@ -127,6 +127,7 @@ class HandlersTest(absltest.TestCase):
 
 
 class SecondSignalTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(tiers.sample(_SIGNALS))
   def test_second_signal_ends_the_process_at_once(self, number, exit_code):
     with subprocess.Popen(
