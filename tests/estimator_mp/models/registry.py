@@ -70,7 +70,8 @@ class Model:
   @property
   def batch(self) -> tuple[dict[str, np.ndarray], Any]:
     """All examples as one batch: features and labels."""
-    return self._chosen(self.examples)
+    features, labels = self._chosen(self.examples)
+    return features, labels
 
   def input_fn(self, size: str) -> tf.data.Dataset:
     """Returns its batches.

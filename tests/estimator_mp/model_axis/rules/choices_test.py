@@ -3,6 +3,8 @@
 What parts make of each op, and gradients, by_parts_test compares.
 """
 
+import functools
+
 from estimator_mp.model_axis.decisions import (
   Partial,
   PerPart,
@@ -199,7 +201,7 @@ _DECISIONS = (
   ),
   (
     "channels_first_batch_norm",
-    lambda *tensors: _normed(*tensors, form="NCHW"),
+    functools.partial(_normed, form="NCHW"),
     ([None, 7, 8, 8], *[[7]] * 4),
     (Shard(1, (4, 1, 2)), None, None, None, None),
     (
