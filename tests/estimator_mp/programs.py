@@ -81,7 +81,7 @@ class Program:
     """
     options = {
       "tf_random_seed": seed,
-      "session_config": session_config or sessions.config(),
+      "session_config": session_config or sessions.default(),
     }
     run_config = tf.estimator.RunConfig(**options)
     if config is not None:

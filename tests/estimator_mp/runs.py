@@ -115,7 +115,7 @@ def make_estimator(
     "tf_random_seed": 11,
     "model_dir": model_dir,
     "checkpoint_save_graph_def": False,
-    "session_config": sessions.config(allow_soft_placement=config is None),
+    "session_config": sessions.default(allow_soft_placement=config is None),
   } | run_config
   made = (
     tf.estimator.RunConfig(**run_config)

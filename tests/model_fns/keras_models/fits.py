@@ -55,7 +55,7 @@ def estimator(model_fn, config=None, model_dir=None):
     model_dir,
     tf_random_seed=5,
     # Optimized as the functions of Keras are: they are compared bit for bit.
-    session_config=tf.compat.v1.ConfigProto(),
+    session_config=None,
   )
 
 
