@@ -46,7 +46,10 @@ def find_files(names):
     files += sorted(path.glob("*_test.py")) if path.is_dir() else [path]
   missing = [str(path) for path in files if not path.exists()]
   if missing or not files:
-    raise FileNotFoundError(f"no test file: {missing or names}")
+    sys.exit(
+      f"tests.suite: no test file: {', '.join(missing) or names}; name files "
+      "*_test.py, or folders that have some, from the root of the repository"
+    )
   return files
 
 

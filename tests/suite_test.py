@@ -66,7 +66,7 @@ class SuiteTest(parameterized.TestCase):
     self.assertLen([*found[0][1], *found[1][1]], 7)
 
   def test_no_such_file(self):
-    with self.assertRaisesRegex(FileNotFoundError, "absent_test.py"):
+    with self.assertRaisesRegex(SystemExit, "absent_test.py; name files"):
       suite.main(["absent_test.py"])
 
 

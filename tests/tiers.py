@@ -12,7 +12,10 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-FAST = os.environ.get("MP_TIER") == "fast"
+_TIER = os.environ.get("MP_TIER", "all")
+if _TIER not in ("fast", "all"):
+  raise SystemExit(f"MP_TIER={_TIER!r} is no tier: use fast, or all")
+FAST = _TIER == "fast"
 
 
 def slow(test: Any) -> Any:

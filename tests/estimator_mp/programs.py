@@ -13,7 +13,7 @@ from unittest import mock
 import estimator_mp
 from estimator_mp.comparison import training_graph, whole_variables
 from estimator_mp.plan import sharding_plan
-from tests.estimator_mp import sessions
+from tests.estimator_mp import session_configs
 from tests.estimator_mp.models import registry
 
 import numpy as np
@@ -81,7 +81,7 @@ class Program:
     """
     options = {
       "tf_random_seed": seed,
-      "session_config": session_config or sessions.default(),
+      "session_config": session_config or session_configs.default(),
     }
     run_config = tf.estimator.RunConfig(**options)
     if config is not None:

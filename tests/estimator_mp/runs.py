@@ -14,7 +14,7 @@ from typing import Any
 import estimator_mp
 from compat.private import keras
 from estimator_mp import toolbox
-from tests.estimator_mp import sessions
+from tests.estimator_mp import session_configs
 from tests.estimator_mp.models import data
 
 import numpy as np
@@ -115,7 +115,9 @@ def make_estimator(
     "tf_random_seed": 11,
     "model_dir": model_dir,
     "checkpoint_save_graph_def": False,
-    "session_config": sessions.default(allow_soft_placement=config is None),
+    "session_config": session_configs.default(
+      allow_soft_placement=config is None
+    ),
   } | run_config
   made = (
     tf.estimator.RunConfig(**run_config)

@@ -27,7 +27,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 
-_STEPS = 8
+_STEPS = 8 if tiers.FAST else 20
 
 
 @functools.cache

@@ -19,7 +19,7 @@ _MESHES = {
     "stage:2,model:2", num_micro_batches=2
   ),
 }
-_STEPS = 2
+_STEPS = 2 if tiers.FAST else 5
 
 
 def _cases():

@@ -8,18 +8,17 @@ import collections
 import estimator_mp
 from estimator_mp.config.schedules.schedule import Phase
 from estimator_mp.graph import traversal
-from estimator_mp.observe import trace_hook
 from estimator_mp.plan import sharding_plan
 from tests import tiers
-from tests.estimator_mp import parts, programs, runs
-from tests.estimator_mp.models import catalogue, data, registry
+from tests.estimator_mp import parts, programs
+from tests.estimator_mp.models import catalogue, registry
 
 import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_STEPS = 8
+_STEPS = 8 if tiers.FAST else 20
 _BATCH = catalogue.MODELS["cnn"].batch
 
 
@@ -126,23 +125,6 @@ class GraphTest(absltest.TestCase):
     self.assertEqual(
       products, {(Phase.WEIGHT, True): 16, (Phase.BACKWARD, False): 12}
     )
-
-  def test_cells_run_in_the_order_of_the_schedule(self):
-    config, model = _config("stage:2"), catalogue.MODELS["mlp_sgd"]
-    folder = self.create_tempdir().full_path
-    estimator = runs.make_estimator(
-      estimator_mp.shard_model_fn(model.model_fn, config),
-      config,
-      model.params,
-      folder,
-    )
-    hook = trace_hook.TraceHook([2], folder)
-    estimator.train(lambda: data.input_fn().repeat(), steps=2, hooks=[hook])
-    (trace,) = hook.traces
-    for device, row in enumerate(config.create_schedule().rows):
-      spans = [span for span in trace.spans if span.device == device]
-      spans.sort(key=lambda span: span.start)
-      self.assertEqual([span.cell for span in spans], [*row])
 
   def test_an_update_waits_for_its_own_gradient_alone(self):
     program = self._program("mlp_adam")

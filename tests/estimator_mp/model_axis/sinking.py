@@ -17,7 +17,7 @@ from estimator_mp.lower.splitting import operands, part_ops
 from estimator_mp.model_axis import inference
 from estimator_mp.model_axis.decisions import Shard, Table
 from estimator_mp.model_axis.rules import table as table_lib
-from tests.estimator_mp import sessions
+from tests.estimator_mp import session_configs
 
 import numpy as np
 import tensorflow as tf
@@ -163,7 +163,7 @@ def run(
     for _ in range(order):
       gradients = _gradients(targets, sources, splits)
       targets = [x for x in gradients.values() if x is not None]
-    config = sessions.config(device_count={"CPU": 4})
+    config = session_configs.config(device_count={"CPU": 4})
     devices.check_local_devices_exist(names)
     with v1.Session(config=config) as session:
       fetched = {k: v for k, v in gradients.items() if v is not None}

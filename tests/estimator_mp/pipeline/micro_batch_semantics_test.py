@@ -232,7 +232,7 @@ class SummariesTest(absltest.TestCase):
 
 class OrderTest(parameterized.TestCase):
   @parameterized.named_parameters(
-    tiers.sample([("gpipe", "gpipe"), ("1f1b", "1f1b")])
+    tiers.sample([(x, x) for x in ("zb1p", "gpipe", "1f1b")])
   )
   def test_cells_run_in_the_order_of_the_schedule(self, schedule):
     config = _config("stage:3", schedule=schedule)

@@ -15,7 +15,7 @@ from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
 # The rate falls after 6 and 9 steps.
-_STEPS, _BATCH = 12, 32
+_STEPS, _BATCH = 12 if tiers.FAST else 20, 32
 _RANDOM = np.random.RandomState(7)
 _IMAGES = (
   {"image": _RANDOM.normal(size=[_BATCH + 8, 8, 8, 3]).astype(np.float32)},

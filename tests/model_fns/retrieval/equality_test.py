@@ -14,7 +14,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 _TABLES = [("table", "div")]
-_SIZES = (16, 24, 17, 3, 16)
+_SIZES = (16, 24, 17, 3, 16) * (1 if tiers.FAST else 4)
 _GIVEN = 1.0 + np.arange(logs.ITEMS)
 _MODELS = {
   "streaming": {},

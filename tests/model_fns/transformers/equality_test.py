@@ -18,7 +18,7 @@ def _calm_adam():
   return tf.compat.v1.train.AdamOptimizer(0.001, epsilon=1e-4)
 
 
-_SIZES = (16, 16)
+_SIZES = (16,) * (2 if tiers.FAST else 20)
 _DECODER = functools.partial(model_fns.transformer, **texts.SIZES)
 # A factory, and the batch that its model reads.
 _MODELS = {

@@ -27,7 +27,7 @@ from estimator_mp.model_axis.decisions import (
 )
 from estimator_mp.model_axis.rules import elementwise, table
 from tests import tiers
-from tests.estimator_mp import sessions
+from tests.estimator_mp import session_configs
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
@@ -172,7 +172,7 @@ def _run(make, *values):
   """Returns what ops make of values."""
   with (
     tf.Graph().as_default(),
-    _v1.Session(config=sessions.config()) as session,
+    _v1.Session(config=session_configs.config()) as session,
   ):
     return session.run(make(*map(tf.constant, values)))
 
@@ -1154,7 +1154,7 @@ class _Parts:
   def check(self):
     """Asserts that what was made is what the op makes."""
     fetches = [list(self._plain.outputs), [made for _, made in self._done]]
-    with _v1.Session(config=sessions.config()) as session:
+    with _v1.Session(config=session_configs.config()) as session:
       expected, found = session.run(fetches, self._feed)
     for (decision, _), made in zip(self._done, found, strict=True):
       compared = zip(decision.outputs, expected, made, strict=True)
@@ -1317,7 +1317,7 @@ class StatesTest(parameterized.TestCase):
       strict=True,
     )
     made = [_copy(op.node_def, tensors, {})[0] for tensors in parts]
-    with _v1.Session(config=sessions.config()) as session:
+    with _v1.Session(config=session_configs.config()) as session:
       session.run([_v1.global_variables_initializer()])
       session.run(_v1.tables_initializer())
       expected, found = session.run([op.outputs[0], made], feed)
