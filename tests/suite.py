@@ -47,7 +47,7 @@ def find_files(names):
   missing = [str(path) for path in files if not path.exists()]
   if missing or not files:
     sys.exit(
-      f"tests.suite: no test file: {', '.join(missing) or names}; name files "
+      f"tests.suite: no test file: {', '.join(missing) or 'none'}; name files "
       "*_test.py, or folders that have some, from the root of the repository"
     )
   return files
