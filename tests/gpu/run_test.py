@@ -39,6 +39,7 @@ class TrialTest(parameterized.TestCase):
       self.assertGreater(held["peak_live_bytes"], 0)
       self.assertGreater(held["products"], 0)
 
+  @tiers.slow
   def test_another_run_is_different(self):
     case = cases_lib.CASES["stages_mlp_sgd"]
     with mock.patch.dict(trial.TOLERANCES, CPU=-1.0):

@@ -22,6 +22,7 @@ _CLICKS = ((click_logs.FEATURES, click_logs.LABELS), click_logs.FEATURES)
 _PAIRS = (pair_logs.FEATURES, pair_logs.FEATURES)
 # A factory, what it trains on, and what it is asked.
 _MODELS = {
+  "dlrm": (click_logs.MODELS["dlrm"], *_CLICKS),
   "sampling": (
     functools.partial(
       model_fns.transformer,
@@ -37,7 +38,6 @@ _MODELS = {
     (_TEXT, texts.NEXT),
     _TEXT,
   ),
-  "dlrm": (click_logs.MODELS["dlrm"], *_CLICKS),
   "wide_deep": (click_logs.MODELS["wide_deep"], *_CLICKS),
   "two_tower": (pair_logs.model_fn, *_PAIRS),
 }

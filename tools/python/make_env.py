@@ -160,7 +160,8 @@ def install(python: str, lock: str, log_path: str) -> None:
   """
   command = [python, "-m", "pip", "install", "--no-deps", "--require-hashes"]
   command += ["--only-binary=:all:", "--progress-bar=off"]
-  command += ["--disable-pip-version-check", "--no-input", "-r", lock]
+  command += ["--disable-pip-version-check", "--no-input", "--no-compile"]
+  command += ["-r", lock]
   output = []
   with (
     open(log_path, "w", encoding="utf-8") as log,
@@ -182,6 +183,12 @@ def install(python: str, lock: str, log_path: str) -> None:
         say("  " + shown)
   if pip.returncode:
     raise EnvError(f"{explain(output)}. Log: {log_path}")
+  # Of all cores, where pip compiles with one. A package may have files for
+  # other versions of Python, so what does not compile is no error.
+  library = os.path.join(os.path.dirname(python), "..", "lib")
+  subprocess.run(
+    [python, "-m", "compileall", "-qq", "-j", "0", library], check=False
+  )
 
 
 def say(text: str) -> None:

@@ -222,6 +222,7 @@ class ViewTest(parameterized.TestCase):
     self.assertEqual(result.returncode, 0, result.stderr)
     return result.stdout
 
+  @tiers.slow
   def test_every_way_to_get_hold_of_a_module(self):
     told = self.run_v1(_IMPORTS + _OTHER_WAYS)
     self.assertIn("imported", told)

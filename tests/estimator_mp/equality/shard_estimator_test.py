@@ -123,7 +123,7 @@ class ShardEstimatorTest(parameterized.TestCase):
     random.seed(5)  # Layers of a plain run draw their seeds from here.
 
   @parameterized.named_parameters(
-    (name, name) for name in tiers.sample(reversed(_ESTIMATORS))
+    (name, name) for name in tiers.sample(_ESTIMATORS)
   )
   def test_equals_the_plain_estimator(self, name):
     model = _ESTIMATORS[name]

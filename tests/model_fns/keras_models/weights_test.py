@@ -92,6 +92,7 @@ class WeightsTest(parameterized.TestCase):
       places=5,
     )
 
+  @tiers.slow
   def test_the_model_that_was_given_is_still_an_eager_one(self):
     case = zoo.MODELS["convolutions"]
     model = case.compiled()
