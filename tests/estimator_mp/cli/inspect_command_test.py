@@ -11,6 +11,7 @@ from unittest import mock
 import estimator_mp
 from estimator_mp.cli import inspect_flags
 from estimator_mp.config import placement_file
+from tests import tiers
 from tests.estimator_mp.cli import command_runs, user_programs
 
 from absl.testing import absltest
@@ -88,6 +89,7 @@ class CommandTest(absltest.TestCase):
 
 
 class GuideTest(absltest.TestCase):
+  @tiers.slow
   def test_every_command_of_the_guide_runs(self):
     root = pathlib.Path(__file__).parents[3]
     guide = (root / "docs" / "inspect.md").read_text(encoding="utf-8")

@@ -239,6 +239,7 @@ class InputByTaskTest(parameterized.TestCase):
       self.plain[str(pipelines)] = plain
     self._assert_same(found, self.plain[str(pipelines)])
 
+  @tiers.slow
   def test_no_dense_feature_is_sent(self):
     config = estimator_mp.ShardingConfig("data:2,stage:2", num_micro_batches=3)
     observer = toolbox.PlacementVerificationHook()
@@ -248,6 +249,7 @@ class InputByTaskTest(parameterized.TestCase):
     self._assert_same(found, plain)
     self._assert_no_batch_is_sent(observer)
 
+  @tiers.slow
   def test_without_context_the_chief_reads(self):
     observer = toolbox.PlacementVerificationHook()
     found = self._train(_read_by_chief, _TWO, _STEPS, [observer])

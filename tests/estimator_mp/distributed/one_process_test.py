@@ -5,6 +5,7 @@ import os
 import signal
 
 import estimator_mp
+from tests import tiers
 from tests.estimator_mp import parts, runs
 
 import tensorflow as tf
@@ -76,6 +77,7 @@ class OneProcessTest(absltest.TestCase):
     self.assertFalse(os.path.exists(os.path.join(self.model_dir, "eval")))
     self.assertEqual(signal.getsignal(signal.SIGTERM), signal.SIG_DFL)
 
+  @tiers.slow
   def test_a_program_that_handles_sigterm_goes_on_to(self):
     received = []
     handler = signal.signal(signal.SIGTERM, lambda *_: received.append(1))
@@ -85,6 +87,7 @@ class OneProcessTest(absltest.TestCase):
     self.assertEqual(received, [1])
     self.assertEqual(metrics["global_step"], 10)
 
+  @tiers.slow
   def test_a_truncated_checkpoint_is_left_out(self):
     """Also where its step is the last one, and nothing was left to do."""
     self._train_and_evaluate(10)

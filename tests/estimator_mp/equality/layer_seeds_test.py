@@ -88,6 +88,7 @@ class LayerSeedsTest(parameterized.TestCase):
     """TensorFlow's own: v1.layers draw seeds from Python's random."""
     self._assert_other_weights(train("mlp_sgd", None), train("mlp_sgd", None))
 
+  @tiers.slow
   def test_what_the_program_seeded_itself_counts(self):
     expected = train("mlp_sgd", None, user_seed=3)
     self._assert_equal(train("mlp_sgd", CONFIG, user_seed=3), expected)

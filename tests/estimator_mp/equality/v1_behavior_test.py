@@ -177,6 +177,7 @@ class V1BehaviorTest(transparency.TransparencyTestCase):
     self.assert_transparent(model, trains_only=True)
 
   # Left out is tf_keras' Adam: it fails plain on references.
+  @tiers.slow
   @parameterized.parameters(tiers.sample(("cnn", "deepfm")))
   def test_networks(self, name):
     self.assert_transparent(catalogue.MODELS[name], trains_only=True)

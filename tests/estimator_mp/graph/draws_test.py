@@ -217,6 +217,7 @@ class MasksTest(parameterized.TestCase):
       for j in range(i):
         self.assertTrue((mask != masks[j]).any(), (i, j))
 
+  @tiers.slow
   def test_another_seed_draws_others(self):
     drop = _nested_functions
     masks, again, others = (

@@ -65,6 +65,7 @@ class InspectionTest(absltest.TestCase):
     self.assertAlmostEqual(sum(found.time_shares()), 1.0)
     self.assertAlmostEqual(sum(found.flop_shares()), 1.0)
 
+  @tiers.slow
   def test_constants_that_say_a_shape_are_known(self):
     """A reshape to [batch, length, heads, width] is not [32, 32, 32, 32]."""
     found = inspect_zoo("transformer", mesh="stage:3")
@@ -371,6 +372,7 @@ class ModelAxisTest(parameterized.TestCase):
 
 
 class DrawingTest(absltest.TestCase):
+  @tiers.slow
   def test_the_pictures_say_what_the_table_says(self):
     found = inspect_zoo("transformer", mesh="stage:4")
     folder = self.create_tempdir().full_path

@@ -166,6 +166,7 @@ class InputPositionTest(parameterized.TestCase):
     )
     self.assertEqual(train(self._dir("run"), 2), whole[6:8])
 
+  @tiers.slow
   def test_an_older_checkpoint_begins_anew_and_says_so(self):
     train(self._dir("run"), 5, saves=False)
     with self.assertLogs("tensorflow", "WARNING") as logs:
@@ -210,6 +211,7 @@ class InputPositionTest(parameterized.TestCase):
     train(self._dir("run"), 3, hooks=[saver], save_checkpoints_secs=None)
     self.assertEqual(positions(self._dir("run")), [2, 3])
 
+  @tiers.slow
   @parameterized.parameters(tiers.sample([True, False]))
   def test_an_estimator_that_is_sharded_or_takes_the_hook(self, is_sharded):
     train(self._dir("whole"), 1, saves=False)  # Where both start.

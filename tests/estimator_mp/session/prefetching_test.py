@@ -199,6 +199,7 @@ class PrefetchingTest(parameterized.TestCase):
     options = {"mesh": "data:2,stage:2", "num_micro_batches": 2}
     self._assert_as_now(options, 6, input_fn=input_fn, model=model)
 
+  @tiers.slow
   def test_a_run_of_a_part_takes_a_whole_batch(self):
     """As without it, where one op gives features and labels."""
     spies = _Spy("dense_1/Relu:0"), _Spy("dense_1/Relu:0")

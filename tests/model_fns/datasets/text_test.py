@@ -7,6 +7,7 @@ import tempfile
 
 import estimator_mp  # noqa: F401
 from model_fns.datasets import dataset, text
+from tests import tiers
 
 import numpy as np
 import tensorflow as tf
@@ -87,6 +88,7 @@ class PerplexityTest(absltest.TestCase):
 
 
 class SourcesTest(parameterized.TestCase):
+  @tiers.slow
   def test_python_documents_itself(self):
     data = text.python_docs(length=64)
     held_out = data.test.tobytes().decode()

@@ -105,6 +105,7 @@ class SlicesTest(_SmoothTestCase):
   step is the mean of plain steps on the slices, in all variables.
   """
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [

@@ -91,6 +91,7 @@ class WeightsOfExamplesTest(parameterized.TestCase):
     ).items():
       np.testing.assert_allclose(metrics[name], value, rtol=1e-5)
 
+  @tiers.slow
   def test_sample_weights(self):
     case = zoo.MODELS["several"]
     self._check(case, case.weighted_dataset, sample_weight="weight")

@@ -49,6 +49,7 @@ def _model(name):
 
 
 class EqualityTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(tiers.sample(_CASES))
   def test_twenty_steps(self, model, mesh, fields):
     """Batches of several sizes; items occur in them more than once."""

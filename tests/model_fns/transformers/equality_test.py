@@ -56,6 +56,7 @@ def _model(name):
 
 
 class EqualityTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(tiers.sample(_CASES))
   def test_twenty_steps(self, model, mesh, fields):
     config = estimator_mp.ShardingConfig(mesh, **fields)

@@ -138,6 +138,7 @@ class ExpertsTest(parameterized.TestCase):
     # One token of six for each expert that some token chooses.
     self.assertBetween(value.simple_value, 2 / 6, 5 / 6)
 
+  @tiers.slow
   def test_predictions_do_not_depend_on_how_texts_are_cut_up(self):
     """In prediction experts have room for all, whatever is beside a text."""
     with tf.Graph().as_default(), v1.Session() as session:

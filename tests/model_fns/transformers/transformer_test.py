@@ -93,6 +93,7 @@ class DecoderTest(parameterized.TestCase):
 
 
 class SamplingTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.parameters(tiers.sample(["learned", "rotary"]))
   def test_greedy_is_the_likeliest_token_after_the_whole_text(self, positions):
     """What layers keep of tokens is what they would compute again."""
