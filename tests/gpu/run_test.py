@@ -26,6 +26,7 @@ class TrialTest(parameterized.TestCase):
     super().setUp()
     self.try_one = trial.Tryer(self.create_tempdir().full_path, "CPU")
 
+  @tiers.slow
   @parameterized.parameters(tiers.sample(["1f1b", "replicas"]))
   def test_a_sharded_run_equals_the_plain_one(self, name):
     case = dataclasses.replace(cases_lib.CASES[name], exports=name == "1f1b")

@@ -100,6 +100,7 @@ class XlaTest(parameterized.TestCase):
     devices = estimator_mp.ShardingConfig(**_MESHES[mesh]).create_mesh().devices
     self.assertLen(_num_compiled(program), len(devices))
 
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample([(name, name) for name in ("micro_batches", "replicas")])
   )

@@ -41,7 +41,7 @@ class RandomGraphsTest(absltest.TestCase):
     assert_as_plain(program)
 
   @hypothesis.given(program=random_graphs.fans())
-  @drawn.examples(4 if tiers.FAST else 14)
+  @drawn.examples(2 if tiers.FAST else 14)
   def test_wide_ones(self, program):
     hypothesis.assume(program.splits)
     assert_as_plain(program)

@@ -183,16 +183,13 @@ class PlacementTest(absltest.TestCase):
 
 
 class CutBatchesTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(
-    tiers.sample(
-      [
-        ("weighted_uneven_replicas", models.WEIGHTED, "uneven_replicas"),
-        ("weighted_micro_batches", models.WEIGHTED, "micro_batches"),
-        ("weighted_both", models.WEIGHTED, "both"),
-        ("sum_replicas", models.SUM, "replicas"),
-        ("sum_both", models.SUM, "both"),
-      ]
-    )
+    ("weighted_uneven_replicas", models.WEIGHTED, "uneven_replicas"),
+    ("weighted_micro_batches", models.WEIGHTED, "micro_batches"),
+    ("weighted_both", models.WEIGHTED, "both"),
+    ("sum_replicas", models.SUM, "replicas"),
+    ("sum_both", models.SUM, "both"),
   )
   def test_same_as_the_plain_model(self, model, cut):
     model_fn = model.split(layer_split, _CUTS[cut])

@@ -50,6 +50,7 @@ def _plain(experts_per_token):
 
 
 class EqualityTest(parameterized.TestCase):
+  @tiers.slow
   @parameterized.named_parameters(
     tiers.sample(
       [

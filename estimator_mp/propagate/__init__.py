@@ -1,0 +1,5 @@
+"""Layouts: which tensors of a finished graph are split, and how.
+
+In: ops with their rules and sizes, and which tensors are split at first. Out: a
+layout for each tensor, and what the parts of each op read. No op is made.
+"""

@@ -1,0 +1,133 @@
+"""Layouts of tensors over the parts of an axis: whole, split or added up.
+
+A mesh splits two things: the batch into slices, and layers over the devices of
+the model axis. On each of the two a tensor has one layout, as in GSPMD (Xu et
+al., 2021, arXiv:2105.04663) and PyTorch's DTensor:
+
+    Once           there is one, computed once
+    Shard(axis)    parts, of which it is the concatenation
+    Partial(SUM)   parts of the whole shape that add up to it
+
+A tensor is read in another layout than it has at the price of a reshard.
+"""
+
+import dataclasses
+from typing import TypeAlias
+
+from estimator_mp.rules.rule import Reduction
+from estimator_mp.sizes import polynomials
+from estimator_mp.sizes.polynomials import Size
+
+
+@dataclasses.dataclass(frozen=True)
+class Partition:
+  """Into what parts a dimension is split.
+
+  Attributes:
+    whole: Its size.
+    parts: The size of each part. All slices of a batch are one part, whose size
+      has the symbol for the examples of a slice.
+  """
+
+  whole: Size
+  parts: tuple[Size, ...]
+
+  def of(self, size: Size) -> "Partition | None":
+    """Returns the partition of another size in the same proportions.
+
+    Args:
+      size: The size.
+
+    Returns:
+      None if a part would have no whole number of entries.
+    """
+    if size == self.whole:
+      return self
+    parts: list[Size] = []
+    for part in self.parts:
+      own = polynomials.quotient(part * size, self.whole)
+      if own is None:
+        return None
+      parts.append(own)
+    return Partition(size, tuple(parts))
+
+  @property
+  def has_empty(self) -> bool:
+    """Whether a part is known to be empty."""
+    return 0 in self.parts
+
+
+@dataclasses.dataclass(frozen=True)
+class Once:
+  """A tensor that is computed once."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Shard:
+  """A tensor that is the concatenation of its parts.
+
+  Attributes:
+    axis: The dimension that is split.
+    partition: Its parts.
+  """
+
+  axis: int
+  partition: Partition
+
+
+@dataclasses.dataclass(frozen=True)
+class Partial:
+  """A tensor whose parts have its shape, and are reduced entry by entry.
+
+  Attributes:
+    reduction: How.
+  """
+
+  reduction: Reduction = Reduction.SUM
+
+
+Layout: TypeAlias = Once | Shard | Partial
+ONCE = Once()
+
+
+@dataclasses.dataclass(frozen=True)
+class Sizes:
+  """A vector of sizes of which one entry is a part's own.
+
+  Attributes:
+    entry: Which one.
+    partition: The parts of the dimension that it is the size of.
+  """
+
+  entry: int
+  partition: Partition
+
+
+@dataclasses.dataclass(frozen=True)
+class Repeated:
+  """A tensor that is repeated to the size of a dimension first, then split.
+
+  It may have size 1 there, which is known only when a step runs.
+
+  Attributes:
+    shard: How it is split then.
+  """
+
+  shard: Shard
+
+
+# What the parts of an op read of an input.
+Read: TypeAlias = Layout | Sizes | Repeated
+
+
+@dataclasses.dataclass(frozen=True)
+class Parts:
+  """How an op is executed in parts.
+
+  Attributes:
+    reads: What they read of each input.
+    outputs: The layouts of what they make.
+  """
+
+  reads: tuple[Read, ...]
+  outputs: tuple[Layout, ...]

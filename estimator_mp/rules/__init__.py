@@ -1,0 +1,6 @@
+"""Rules: what ops do with the dimensions of tensors.
+
+In: an op, and what is known of its shapes. Out: a `rule.Rule`, which labels the
+dimensions of its inputs and outputs as an einsum does. Most are a line of text
+(`notation`), in files by families of ops; `all_rules` is the table of them all.
+"""

@@ -1,0 +1,22 @@
+"""The table of all rules."""
+
+from estimator_mp.rules import (
+  elementwise,
+  images,
+  indexing,
+  products,
+  reductions,
+  shapes,
+  variables,
+)
+from estimator_mp.rules.table import Table
+
+TABLE = Table().join(
+  elementwise.TABLE,
+  images.TABLE,
+  indexing.TABLE,
+  products.TABLE,
+  reductions.TABLE,
+  shapes.TABLE,
+  variables.TABLE,
+)

@@ -1,0 +1,113 @@
+"""Tables of rules: lines of text, and functions where a line cannot say it."""
+
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
+
+from estimator_mp.rules import notation
+from estimator_mp.rules.rule import Rule
+from estimator_mp.sizes.polynomials import Size
+
+import numpy as np
+import tensorflow as tf
+
+# An array of `Size`s, of which numpy knows no more than that they are objects.
+Value: TypeAlias = np.ndarray[Any, Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Axes:
+  """Dimensions that an op is told by number.
+
+  Attributes:
+    sure: Those that are.
+    maybe: Those that are if two sizes differ, of which that is not known.
+  """
+
+  sure: frozenset[int]
+  maybe: frozenset[int] = frozenset()
+
+
+class Shapes(Protocol):
+  """What is known of the tensors that an op reads."""
+
+  def shape(self, tensor: tf.Tensor) -> Sequence[Size] | None:
+    """Returns the sizes of dimensions; None if their number is not known."""
+
+  def value(self, tensor: tf.Tensor) -> Value | None:
+    """Returns the entries of a small tensor of integers, such as a shape."""
+
+  def axes(self, tensor: tf.Tensor, rank: int) -> Axes | None:
+    """Returns the dimensions, from 0, that a tensor has the numbers of."""
+
+  def variable_shape(self, handle: tf.Tensor) -> Sequence[Size] | None:
+    """Returns the shape of the variable that a handle is of."""
+
+
+# From an op, and what is known of shapes, to its rule; None if there is none
+# for such shapes.
+Function: TypeAlias = Callable[[tf.Operation, Shapes], Rule | None]
+
+
+class Table:
+  """Rules by the types of ops.
+
+  Attributes:
+    functions: All of them, as functions.
+  """
+
+  def __init__(self, text: str = ""):
+    """Reads rules.
+
+    Args:
+      text: In the notation of `notation`.
+    """
+    self._functions: dict[str, Function] = {}
+    self._enter({name: _bound(x) for name, x in notation.parse(text).items()})
+
+  @property
+  def types(self) -> frozenset[str]:
+    """The types of ops that have a rule."""
+    return frozenset(self._functions)
+
+  def rule(self, *types: str) -> Callable[[Function], Function]:
+    """Returns a decorator that enters a function for types of ops.
+
+    Args:
+      *types: The types, such as "Reshape".
+    """
+
+    def enter(function: Function) -> Function:
+      self._enter(dict.fromkeys(types, function))
+      return function
+
+    return enter
+
+  def find(self, op: tf.Operation, shapes: Shapes) -> Rule | None:
+    """Returns the rule of an op; None if it has none.
+
+    Args:
+      op: The op.
+      shapes: What is known of its inputs.
+    """
+    function = self._functions.get(op.type)
+    return None if function is None else function(op, shapes)
+
+  def join(self, *others: "Table") -> "Table":
+    """Enters the rules of other tables, and returns this one."""
+    for other in others:
+      self._enter(other._functions)
+    return self
+
+  def _enter(self, functions: Mapping[str, Function]) -> None:
+    for name in functions.keys() & self._functions.keys():
+      raise ValueError(f"ops of type {name} have two rules")
+    self._functions.update(functions)
+
+
+def _bound(template: notation.Template) -> Function:
+  def rule(op: tf.Operation, shapes: Shapes) -> Rule | None:
+    found = [shapes.shape(tensor) for tensor in op.inputs]
+    return template.bind(op, [None if x is None else len(x) for x in found])
+
+  return rule

@@ -1,0 +1,1 @@
+"""Sizes of dimensions, as numbers or as polynomials over those not known."""

@@ -1,0 +1,353 @@
+"""Values of shapes: what ops compute of sizes, on symbols.
+
+A graph measures tensors, and computes from their sizes those of others:
+
+    Reshape(x, Pack(Shape(x)[0] * 2, -1))
+
+Here Shape(x) is [n, 8], Shape(x)[0] * 2 is 2*n, and so on: small tensors of
+integers, whose entries are `Size`s, are evaluated as the kernels would. So what
+a part of a tensor is reshaped to, or filled, follows from the part's own sizes,
+and no op of this arithmetic is ever copied.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+from estimator_mp.sizes import polynomials
+from estimator_mp.sizes.polynomials import Polynomial, Size, UnknownSizeError
+
+import numpy as np
+import tensorflow as tf
+
+# An array of `Size`s, of which numpy knows no more than that they are objects.
+Value: TypeAlias = np.ndarray[Any, Any]
+# From an op, and the values of its inputs, to those of its outputs.
+_Kernel: TypeAlias = Callable[[tf.Operation, Sequence[Value]], list[Value]]
+
+# Larger tensors are no shapes, and take time.
+MOST_ENTRIES = 64
+
+_KERNELS: dict[str, _Kernel] = {}
+
+
+def value_of(sizes: Sequence[Size] | Size) -> Value:
+  """Returns the value that a tensor of sizes has.
+
+  Args:
+    sizes: Those of a vector, or that of a scalar.
+  """
+  if isinstance(sizes, int | Polynomial):
+    value = np.empty((), object)
+    value[()] = sizes
+    return value
+  value = np.empty(len(sizes), object)
+  value[:] = list(sizes)
+  return value
+
+
+def evaluate(op: tf.Operation, inputs: Sequence[Value]) -> list[Value] | None:
+  """Returns the values of an op's outputs; None if they are not known.
+
+  Args:
+    op: The op.
+    inputs: The values of its inputs.
+  """
+  kernel = _KERNELS.get(op.type)
+  if kernel is None:
+    return None
+  try:
+    found = kernel(op, inputs)
+  except UnknownSizeError:
+    return None
+  return [np.asarray(value, object) for value in found]
+
+
+def is_evaluated(op: tf.Operation) -> bool:
+  """Whether ops of this type are evaluated.
+
+  Args:
+    op: The op.
+  """
+  return op.type in _KERNELS
+
+
+def numbers(value: Value) -> list[int]:
+  """Returns the entries of a value that has no symbols.
+
+  Args:
+    value: The value.
+
+  Raises:
+    UnknownSizeError: It has some.
+  """
+  entries = list(np.ravel(value))
+  if any(isinstance(entry, Polynomial) for entry in entries):
+    raise UnknownSizeError(f"{entries} are no numbers")
+  return [int(entry) for entry in entries]
+
+
+def _number(value: Value) -> int:
+  (entry,) = numbers(value)
+  return entry
+
+
+def _kernel(*types: str) -> Callable[[_Kernel], _Kernel]:
+  def enter(kernel: _Kernel) -> _Kernel:
+    _KERNELS.update(dict.fromkeys(types, kernel))
+    return kernel
+
+  return enter
+
+
+def _one(*types: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+  """Enters a function of the op and its inputs' values, for its only output."""
+
+  def enter(function: Callable[..., Any]) -> Callable[..., Any]:
+    _kernel(*types)(lambda op, inputs: [function(op, *inputs)])
+    return function
+
+  return enter
+
+
+@_kernel("Const")
+def _constant(op: tf.Operation, inputs: Sequence[Value]) -> list[Value]:
+  value = tf.get_static_value(op.outputs[0])
+  if value is None or value.size > MOST_ENTRIES or value.dtype.kind not in "iu":
+    raise UnknownSizeError(f"{op.name} is no shape")
+  entries = np.empty(value.shape, object)
+  for place, entry in np.ndenumerate(value):
+    entries[place] = int(entry)
+  return [entries]
+
+
+_one(
+  "Cast",
+  "CheckNumerics",
+  "EnsureShape",
+  "Identity",
+  "PreventGradient",
+  "Snapshot",
+  "StopGradient",
+)(lambda op, x: x)
+_one("Neg")(lambda op, x: -x)
+_one("ZerosLike")(lambda op, x: x * 0)
+_one("OnesLike")(lambda op, x: x * 0 + 1)
+
+
+def _entrywise(function: Callable[[Size, Size], Size]) -> Callable[..., Value]:
+  def broadcast(op: tf.Operation, x: Value, y: Value) -> Value:
+    left, right = np.broadcast_arrays(x, y)
+    result = np.empty(left.shape, object)
+    for place in np.ndindex(*left.shape):
+      result[place] = function(left[place], right[place])
+    return result
+
+  return broadcast
+
+
+def _floor_divide(x: Size, y: Size) -> Size:
+  if isinstance(x, int) and isinstance(y, int):
+    if not y:
+      raise UnknownSizeError(f"{x} is divided by 0")
+    return x // y
+  return polynomials.divide(x, y)
+
+
+def _truncate_divide(x: Size, y: Size) -> Size:
+  if isinstance(x, int) and isinstance(y, int) and y and (x < 0) != (y < 0):
+    return -(-x // y)
+  return _floor_divide(x, y)
+
+
+def _remainder(x: Size, y: Size) -> Size:
+  if isinstance(x, int) and isinstance(y, int):
+    if not y:
+      raise UnknownSizeError(f"{x} is divided by 0")
+    return x % y
+  polynomials.divide(x, y)
+  return 0
+
+
+def _larger(x: Size, y: Size) -> Size:
+  """Of a size and a number that is no larger than any, the size."""
+  if x == y or (isinstance(y, int) and _is_at_least(x, y)):
+    return x
+  if isinstance(x, int) and _is_at_least(y, x):
+    return y
+  raise UnknownSizeError(f"the larger of {x} and {y}")
+
+
+def _smaller(x: Size, y: Size) -> Size:
+  if x == y or (isinstance(x, int) and _is_at_least(y, x)):
+    return x
+  if isinstance(y, int) and _is_at_least(x, y):
+    return y
+  raise UnknownSizeError(f"the smaller of {x} and {y}")
+
+
+def _is_at_least(size: Size, bound: int) -> bool:
+  """Whether a size is no smaller than a number, as far as can be seen.
+
+  No dimension is empty of which the graph does not know it: without an example
+  there is no step.
+  """
+  if isinstance(size, int):
+    return size >= bound
+  return min(size.terms.values()) > 0 and sum(size.terms.values()) >= bound
+
+
+_one("Add", "AddV2")(_entrywise(lambda x, y: x + y))
+_one("Sub")(_entrywise(lambda x, y: x - y))
+_one("Mul")(_entrywise(lambda x, y: x * y))
+_one("FloorDiv")(_entrywise(_floor_divide))
+_one("Div", "TruncateDiv")(_entrywise(_truncate_divide))
+_one("FloorMod")(_entrywise(_remainder))
+_one("Maximum")(_entrywise(_larger))
+_one("Minimum")(_entrywise(_smaller))
+_one("AddN")(lambda op, first, *others: sum(others, first))
+
+
+def _axes(op: tf.Operation, value: Value, over: Value) -> list[int]:
+  return sorted({axis % max(value.ndim, 1) for axis in numbers(over)})
+
+
+def _reduced(
+  function: Callable[[list[Size]], Size],
+) -> Callable[..., Value]:
+  def reduce(op: tf.Operation, value: Value, over: Value) -> Value:
+    axes = _axes(op, value, over)
+    rest = [axis for axis in range(value.ndim) if axis not in axes]
+    shape = [value.shape[axis] for axis in rest]
+    rows = np.transpose(value, rest + axes).reshape([*shape, -1])
+    result = np.empty(shape, object)
+    for place in np.ndindex(*shape):
+      result[place] = function(list(rows[place]))
+    if op.get_attr("keep_dims"):
+      result = np.expand_dims(result, axes)
+    return result
+
+  return reduce
+
+
+_one("Sum")(_reduced(lambda entries: sum(entries[1:], *entries[:1] or [0])))
+_one("Prod")(_reduced(polynomials.product))
+
+_one("ConcatV2")(lambda op, *read: np.concatenate(read[:-1], _number(read[-1])))
+_one("Concat")(lambda op, *read: np.concatenate(read[1:], _number(read[0])))
+_one("Pack")(lambda op, *read: np.stack(read, op.get_attr("axis")))
+_one("ExpandDims")(lambda op, x, axis: np.expand_dims(x, _number(axis)))
+_one("Reshape")(lambda op, x, shape: x.reshape(numbers(shape)))
+_one("Transpose")(lambda op, x, order: np.transpose(x, numbers(order)))
+_one("Tile")(lambda op, x, times: np.tile(x, numbers(times)))
+_one("BroadcastTo")(lambda op, x, shape: np.broadcast_to(x, numbers(shape)))
+_one("ReverseV2")(lambda op, x, over: np.flip(x, _axes(op, x, over)))
+_one("InvertPermutation")(lambda op, x: np.argsort(numbers(x)))
+
+
+@_one("GatherV2")
+def _gather(op: tf.Operation, x: Value, indices: Value, axis: Value) -> Value:
+  if op.get_attr("batch_dims"):
+    raise UnknownSizeError(f"{op.name} gathers by rows")
+  places = np.array(numbers(indices), int).reshape(indices.shape)
+  return np.take(x, places, _number(axis))
+
+
+@_one("Squeeze")
+def _squeeze(op: tf.Operation, x: Value) -> Value:
+  named = tuple(op.get_attr("squeeze_dims"))
+  return np.squeeze(x, named or None)
+
+
+@_one("Fill")
+def _fill(op: tf.Operation, shape: Value, x: Value) -> Value:
+  sizes = numbers(shape)
+  if np.prod(sizes) > MOST_ENTRIES:
+    raise UnknownSizeError(f"{op.name} is no shape")
+  result = np.empty(sizes, object)
+  result[...] = x
+  return result
+
+
+@_one("Range")
+def _range(op: tf.Operation, start: Value, limit: Value, step: Value) -> Value:
+  entries = range(_number(start), _number(limit), _number(step))
+  if len(entries) > MOST_ENTRIES:
+    raise UnknownSizeError(f"{op.name} is no shape")
+  return value_of(list(entries))
+
+
+@_kernel("Unpack")
+def _unpack(op: tf.Operation, inputs: Sequence[Value]) -> list[Value]:
+  axis = op.get_attr("axis")
+  rows = np.moveaxis(inputs[0], axis, 0)
+  return [rows[i : i + 1].reshape(rows.shape[1:]) for i in range(len(rows))]
+
+
+@_kernel("Split")
+def _split(op: tf.Operation, inputs: Sequence[Value]) -> list[Value]:
+  return [*np.split(inputs[1], len(op.outputs), _number(inputs[0]))]
+
+
+@_kernel("SplitV")
+def _split_by_sizes(op: tf.Operation, inputs: Sequence[Value]) -> list[Value]:
+  sizes, axis = numbers(inputs[1]), _number(inputs[2])
+  if -1 in sizes:
+    rest = inputs[0].shape[axis] - sum(x for x in sizes if x != -1)
+    sizes[sizes.index(-1)] = rest
+  return [*np.split(inputs[0], np.cumsum(sizes)[:-1], axis)]
+
+
+@_one("Slice")
+def _slice(op: tf.Operation, x: Value, begin: Value, size: Value) -> Value:
+  bounds = zip(numbers(begin), numbers(size), strict=True)
+  return x[
+    tuple(slice(i, None if count == -1 else i + count) for i, count in bounds)
+  ]
+
+
+@_one("StridedSlice")
+def _strided_slice(
+  op: tf.Operation, x: Value, begin: Value, end: Value, stride: Value
+) -> Value:
+  begins, ends, strides = numbers(begin), numbers(end), numbers(stride)
+
+  def has(mask: str, entry: int) -> bool:
+    return bool(op.get_attr(f"{mask}_mask") >> entry & 1)
+
+  index: list[Any] = []
+  for i in range(len(begins)):
+    if has("ellipsis", i):
+      index.append(Ellipsis)
+    elif has("new_axis", i):
+      index.append(None)
+    elif has("shrink_axis", i):
+      index.append(begins[i])
+    else:
+      first = None if has("begin", i) else begins[i]
+      last = None if has("end", i) else ends[i]
+      index.append(slice(first, last, strides[i]))
+  found = x[tuple(index)]
+  return found if isinstance(found, np.ndarray) else value_of(found)
+
+
+@_one("DynamicStitch")
+def _stitch(op: tf.Operation, *read: Value) -> Value:
+  half = len(read) // 2
+  entries: dict[int, Size] = {}
+  for places, values in zip(read[:half], read[half:], strict=True):
+    entries.update(zip(numbers(places), np.ravel(values), strict=True))
+  if set(entries) != set(range(len(entries))):
+    raise UnknownSizeError(f"{op.name} leaves places open")
+  return value_of([entries[i] for i in range(len(entries))])
+
+
+@_kernel("ConcatOffset")
+def _offsets(op: tf.Operation, inputs: Sequence[Value]) -> list[Value]:
+  axis, begin = _number(inputs[0]), 0
+  found = []
+  for shape in inputs[1:]:
+    offset: list[Size] = [0] * len(shape)
+    offset[axis] = begin
+    found.append(value_of(offset))
+    begin = begin + shape[axis]
+  return found
