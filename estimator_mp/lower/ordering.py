@@ -11,6 +11,7 @@
 
 from collections.abc import (
   Callable,
+  Iterable,
   Mapping,
   Sequence,
 )
@@ -36,6 +37,22 @@ def read_before_writing(
   """
   for write, before in reads.items():
     graph_edits.add_control_inputs(write, before)
+
+
+def forget_tuples(ops: Iterable[tf.Operation]) -> None:
+  """Makes gradients not wait for those of other operands.
+
+  `tf.tuple` has them do so, for the order of computation alone. It would let
+  slices of the batch wait for each other.
+
+  Args:
+    ops: The ops of a graph.
+  """
+  for op in ops:
+    waits = op.control_inputs
+    kept = [x for x in waits if "/tuple/group_deps" not in x.name]
+    if len(kept) < len(waits):
+      graph_edits.set_control_inputs(op, kept)
 
 
 def order_cells(

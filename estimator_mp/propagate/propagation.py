@@ -9,7 +9,14 @@ Sums travel: parts of a gradient that add up go through ops that are linear in
 them, so that they are added once, where something reads their sum.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Iterator,
+  Mapping,
+  Sequence,
+)
 
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.propagate.layouts import (
@@ -50,7 +57,9 @@ class Propagation:
     roots: Mapping[str, Shard],
     able: Collection[tf.Operation],
     starts: Callable[[Size], Partition | None] = lambda size: None,
+    rows: Callable[[tf.Tensor], Partition | None] = lambda tensor: None,
     of_inputs: Collection[tf.Operation] = (),
+    fetched: Collection[str] = (),
   ):
     """Starts with what is split at first.
 
@@ -60,15 +69,21 @@ class Propagation:
       able: Ops that may be executed in parts.
       starts: Returns into what parts a dimension is split of what has a size,
         if that says so by itself: a multiple of the examples is.
+      rows: Returns into what parts the first dimension of a tensor may be split
+        that was made once: if it is of examples.
       of_inputs: Ops whose results are there whole anyway: they are not added up
         of parts.
+      fetched: The names of tensors that a step fetches, though no op may read
+        them.
     """
     self.layouts: dict[str, Layout] = dict(roots)
     self.parts: dict[tf.Operation, Parts] = {}
     self._shapes = shapes
     self._able = able
     self._starts = starts
+    self._rows = rows
     self._of_inputs = of_inputs
+    self._fetched = fetched
 
   def run(self, ops: Iterable[tf.Operation]) -> None:
     """Decides on ops.
@@ -148,23 +163,37 @@ class Propagation:
   def _start(
     self, op: tf.Operation, rule: Rule, layouts: Sequence[Layout]
   ) -> Parts | None:
-    """Returns an op whose parts are made of a shape, as those of a `Fill`.
+    """Returns an op that is executed in parts though it reads whole tensors.
 
-    Each is made in its own size, where the size is one that is split.
+    The parts of a `Fill`, say, are made in their own size. And products are
+    worth it to split rows of examples that were made once, as after a sort.
     """
-    for how in rule.inputs:
-      if not isinstance(how, SizesOf):
-        continue
-      shape = self._shapes.shape(op.outputs[how.output])
-      labels = rule.outputs[how.output]
-      for label, size in zip(labels or (), shape or (), strict=False):
-        partition = self._starts(size)
-        if label is None or not may_be_split(label) or partition is None:
-          continue
+    for label, partition in self._beginnings(op, rule):
+      found = None
+      if may_be_split(label):
         found = self._along(op, rule, label, partition, layouts)
-        if found is not None:
-          return found
+      if found is not None:
+        return found
     return None
+
+  def _beginnings(
+    self, op: tf.Operation, rule: Rule
+  ) -> Iterator[tuple[Label, Partition]]:
+    """Yields labels along which an op may begin to be split."""
+    for index, how in enumerate(rule.inputs):
+      if isinstance(how, SizesOf):
+        labels = rule.outputs[how.output] or ()
+        shape = self._shapes.shape(op.outputs[how.output]) or ()
+        sizes = dict(zip(labels, shape, strict=False))
+        found = {label: self._starts(x) for label, x in sizes.items()}
+      elif rule.labels(index) and op.type in _WORTH_SPLITTING:
+        rows = rule.labels(index)[0]
+        found = {rows: self._rows(op.inputs[index])}
+      else:
+        continue
+      for label, partition in found.items():
+        if label is not None and partition is not None:
+          yield label, partition
 
   def _candidates(
     self, op: tf.Operation, rule: Rule, layouts: Sequence[Layout]
@@ -228,7 +257,7 @@ class Propagation:
       axis, shape = labels.index(label), self._shapes.shape(tensor)
       own = partition if shape is None else _own(partition, shape[axis])
       return None if own is None else Shard(axis, own)
-    if not tensor.consumers():
+    if not tensor.consumers() and tensor.name not in self._fetched:
       return ONCE
     if labels is None or rule.reduction is None or is_repeated(label):
       return None
@@ -248,6 +277,19 @@ def is_without_state(op: tf.Operation) -> bool:
   return not op.op_def.is_stateful or op.type in _READS
 
 
+_WORTH_SPLITTING = frozenset(
+  [
+    "BatchMatMul",
+    "BatchMatMulV2",
+    "BatchMatMulV3",
+    "Conv2D",
+    "Conv3D",
+    "DepthwiseConv2dNative",
+    "Einsum",
+    "MatMul",
+    "ResourceGather",
+  ]
+)
 _READS = frozenset(
   ["LookupTableFindV2", "ReadVariableOp", "ResourceGather", "ResourceGatherNd"]
 )

@@ -35,7 +35,8 @@ rule begins in the first column; lines that follow are indented.
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from estimator_mp.rules.rule import (
   Input,
@@ -49,6 +50,7 @@ from estimator_mp.rules.rule import (
 
 import tensorflow as tf
 
+_Value = TypeVar("_Value")
 _REDUCTIONS = {reduction.value: reduction for reduction in Reduction}
 _TERM = re.compile(
   r"(?P<open>\[?)(?P<labels>[^\[\]~*]*)\]?"
@@ -94,8 +96,8 @@ class Template:
       op: The op.
       ranks: How many dimensions each of its inputs has.
     """
-    inputs = _spread(self.inputs, len(op.inputs))
-    outputs = _spread(self.outputs, len(op.outputs))
+    inputs = _spread(self.inputs, self.inputs, len(op.inputs))
+    outputs = _spread(self.outputs, self.outputs, len(op.outputs))
     if inputs is None or outputs is None:
       return None
     lengths = _lengths(inputs, ranks)
@@ -120,7 +122,7 @@ class Template:
       tuple(read),
       tuple(made),
       self.reduction,
-      self.linear or (),
+      _spread_groups(self.linear, self.inputs, len(op.inputs)),
       nonempty=self.nonempty,
     )
 
@@ -194,13 +196,26 @@ def _term(text: str, rule: str) -> _Term:
   )
 
 
-def _spread(terms: Sequence[_Term], count: int) -> list[_Term] | None:
-  """Returns a term for each tensor; None if there are more or fewer."""
-  spread: list[_Term] = []
-  for term in terms:
+def _spread(
+  values: Sequence[_Value], terms: Sequence[_Term], count: int
+) -> list[_Value] | None:
+  """Returns the value of its term for each tensor; None if they do not fit."""
+  spread: list[_Value] = []
+  for value, term in zip(values, terms, strict=True):
     times = count - len(terms) + 1 if term.many else 1
-    spread += [term] * times
+    spread += [value] * times
   return spread if len(spread) == count else None
+
+
+def _spread_groups(
+  groups: Iterable[frozenset[int]], terms: Sequence[_Term], count: int
+) -> tuple[frozenset[int], ...]:
+  """Returns groups of tensors for groups of terms."""
+  owners = _spread(list(range(len(terms))), terms, count)
+  return tuple(
+    frozenset(i for i, term in enumerate(owners or ()) if term in group)
+    for group in groups
+  )
 
 
 def _lengths(

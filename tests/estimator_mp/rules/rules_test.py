@@ -155,6 +155,23 @@ class _Literal:
     own = _scaled(sizes, tensor.shape[axis])
     return None if own is None else tf.split(tensor, own, axis)
 
+  def assert_is_linear(self, group):
+    """Asserts that the op may be given what adds up in place of inputs."""
+    term = [
+      0.3 * tensor + 1 if i in group else tensor
+      for i, tensor in enumerate(self.op.inputs)
+    ]
+    rest = [
+      tensor - term[i] if i in group else tensor
+      for i, tensor in enumerate(self.op.inputs)
+    ]
+    parts = [_copy(self.op.node_def, x, {}) for x in (term, rest)]
+    expected, found = _run([list(self.op.outputs), parts], self._feed)
+    for output, *made in list(zip(expected, *found, strict=True))[
+      : self._count
+    ]:
+      np.testing.assert_allclose(sum(made), output, 2e-4, 2e-4)
+
   def check(self):
     """Asserts that what parts make is what the op makes."""
     fetches = [list(self.op.outputs), [made for _, _, made in self._made]]
@@ -224,6 +241,17 @@ class RulesTest(parameterized.TestCase):
       literal.check()
     if not case.name.startswith(_BY_EXCHANGE):
       self.assertContainsSubset(case.sizes, found)
+
+  @parameterized.named_parameters((case.name, case) for case in cases.CASES)
+  def test_sums(self, case):
+    with tf.Graph().as_default():
+      literal = _Literal(case)
+      rule, inputs = literal.rule, literal.op.inputs
+      for group in () if rule is None else rule.linear:
+        self.assertNotEmpty(group)
+        self.assertLessEqual(max(group), len(inputs) - 1)
+        if all(inputs[i].dtype in (tf.float32, tf.float64) for i in group):
+          literal.assert_is_linear(group)
 
   @parameterized.named_parameters(
     (case.name, case) for case in cases.CASES[:: 2 if tiers.FAST else 1]

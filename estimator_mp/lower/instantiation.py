@@ -1,0 +1,549 @@
+"""Instantiation: the ops that make a plan of slices, as definitions.
+
+What is executed in parts is copied for each slice of the batch; between that
+and what is executed once are reshards:
+
+    slice     parts of what is computed once
+    concat    the whole of what is split
+    reduce    the whole of parts that add up
+
+Parts are made on demand, from what a step fetches, so what no step reaches is
+not made. The plain ops stay: one that is executed in parts is not run any more,
+unless somebody fetches it by its name.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import TypeAlias
+
+from compat.private import graph_edits
+from estimator_mp.analysis.symbolic_shapes import EXAMPLES, SymbolicShapes
+from estimator_mp.graph.definitions import Definitions
+from estimator_mp.propagate.layouts import (
+  ONCE,
+  Partial,
+  Read,
+  Repeated,
+  Shard,
+  Sizes,
+)
+from estimator_mp.propagate.propagation import Propagation
+from estimator_mp.rules.rule import Reduction
+from estimator_mp.sizes import polynomials, values
+from estimator_mp.sizes.polynomials import Size
+
+import numpy as np
+import tensorflow as tf
+
+Fetch: TypeAlias = tf.Tensor | tf.Operation
+
+# The symbol for the number of examples of a slice.
+SLICE = "m"
+
+_REDUCTIONS = {
+  Reduction.ALL: "LogicalAnd",
+  Reduction.ANY: "LogicalOr",
+  Reduction.MAX: "Maximum",
+  Reduction.MIN: "Minimum",
+  Reduction.PRODUCT: "Mul",
+}
+
+
+class Instantiation:
+  """The ops of slices, and what the rest of the graph reads in their place.
+
+  Attributes:
+    definitions: The ops.
+    rewired: From an op of the graph, and the number of an input, to the name
+      of the tensor that it is to read.
+    waits: From an op of the graph to the names of the ops that it is to wait
+      for, where these are others.
+  """
+
+  def __init__(
+    self,
+    graph: tf.Graph,
+    shapes: SymbolicShapes,
+    batch: Propagation,
+    of_inputs: Iterable[tf.Operation],
+    num_slices: int,
+    examples: tf.Tensor,
+  ):
+    """Starts with nothing.
+
+    Args:
+      graph: The finished graph of model_fn.
+      shapes: The sizes of its tensors.
+      batch: Their layouts over slices of the batch.
+      of_inputs: Ops that depend on inputs alone: whoever needs what they make
+        whole reads the plain op.
+      num_slices: How many slices there are.
+      examples: A tensor whose first dimension is that of examples.
+    """
+    self.definitions = Definitions(graph)
+    self.rewired: dict[tuple[tf.Operation, int], str] = {}
+    self.waits: dict[tf.Operation, list[str]] = {}
+    self._shapes = shapes
+    self._batch = batch
+    self._of_inputs = frozenset(of_inputs)
+    self._slices = range(num_slices)
+    self._examples = examples
+    self._copies: dict[tf.Operation, list[str]] = {}
+    self._tensors: dict[tuple[object, ...], str] = {}
+    self._pieces: dict[tuple[object, ...], list[str]] = {}
+
+  def add(self, ops: Iterable[tf.Operation]) -> None:
+    """Makes what stands for ops.
+
+    Args:
+      ops: Those that a step runs, each after those that it reads.
+    """
+    for op in ops:
+      if op in self._batch.parts:
+        self._copies[op] = [self._copy(op, i) for i in self._slices]
+      if op not in self._batch.parts or op in self._of_inputs:
+        self._rewire(op)
+
+  def read(self, tensor: tf.Tensor) -> str:
+    """Returns what an op that is executed once reads in place of a tensor.
+
+    Args:
+      tensor: A tensor of the plain graph.
+    """
+    if self._measures(tensor):
+      value = self._shapes.value(tensor)
+      if value is not None:
+        return self._sizes(value, tensor.dtype)
+    return self._whole(tensor)
+
+  def apply(self, fetches: Sequence[Fetch]) -> list[Fetch]:
+    """Adds the ops to the graph, and lets the rest of it read them.
+
+    Args:
+      fetches: What a step runs.
+
+    Returns:
+      What stands for that.
+    """
+    stand_ins = [
+      [self.read(x)] if isinstance(x, tf.Tensor) else self.ops_for(x)
+      for x in fetches
+    ]
+    needed = [*self.rewired.values()]
+    for names in (*self.waits.values(), *stand_ins):
+      needed += names
+    self.definitions.keep(needed)
+    made = self.definitions.import_into_graph()
+    graph = self._examples.graph
+
+    def op_of(name: str) -> tf.Operation:
+      return made.get(name) or graph.get_operation_by_name(name)
+
+    def tensor_of(name: str) -> tf.Tensor:
+      op, _, index = name.rpartition(":")
+      return op_of(op).outputs[int(index)]
+
+    for (op, index), name in self.rewired.items():
+      graph_edits.replace_input(op, index, tensor_of(name))
+    for op, names in self.waits.items():
+      graph_edits.set_control_inputs(op, [op_of(name) for name in names])
+    found: list[Fetch] = []
+    for fetch, names in zip(fetches, stand_ins, strict=True):
+      if isinstance(fetch, tf.Tensor):
+        found.append(tensor_of(names[0]))
+      elif len(names) == 1:
+        found.append(op_of(names[0]))
+      else:
+        with graph.as_default(), tf.control_dependencies(None):
+          found.append(tf.group(*map(op_of, names), name="slices"))
+    return found
+
+  def ops_for(self, op: tf.Operation) -> list[str]:
+    """Returns what stands for an op that somebody waits for.
+
+    Args:
+      op: An op of the plain graph.
+    """
+    if op in self._copies and op not in self._of_inputs:
+      return self._copies[op]
+    return [op.name]
+
+  # What stands for a tensor of the plain graph.
+
+  def _part(self, tensor: tf.Tensor, number: int) -> str:
+    return f"{self._copies[tensor.op][number]}:{tensor.value_index}"
+
+  def _is_in_parts(self, tensor: tf.Tensor) -> bool:
+    return tensor.op in self._copies
+
+  def _whole(self, tensor: tf.Tensor) -> str:
+    if tensor.op in self._of_inputs or not self._is_in_parts(tensor):
+      return str(tensor.name)
+    key = "whole", tensor.name
+    if key not in self._tensors:
+      parts = [self._part(tensor, i) for i in self._slices]
+      self._tensors[key] = self._join(tensor, parts)
+    return self._tensors[key]
+
+  def _join(self, tensor: tf.Tensor, parts: Sequence[str]) -> str:
+    """Returns a tensor of its parts."""
+    layout, dtype = self._batch.layout(tensor), tensor.dtype
+    if len(parts) == 1 or layout == ONCE:
+      return parts[0]
+    if isinstance(layout, Shard):
+      name = f"concat/{tensor.op.name}"
+      axis = self._constant(layout.axis, tf.int32)
+      return self.definitions.add(
+        "ConcatV2", name, [*parts, axis], N=len(parts), T=dtype, Tidx=tf.int32
+      )
+    assert isinstance(layout, Partial)
+    name = f"reduce/{tensor.op.name}"
+    if layout.reduction == Reduction.SUM:
+      return self.definitions.add("AddN", name, parts, N=len(parts), T=dtype)
+    joined, *others = parts
+    for part in others:
+      fields = {} if dtype == tf.bool else {"T": dtype}
+      joined = self.definitions.add(
+        _REDUCTIONS[layout.reduction], name, [joined, part], **fields
+      )
+    return joined
+
+  def _measures(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor has sizes of what is made in parts."""
+    op = tensor.op
+    return op.type in _MEASURES and any(
+      self._is_in_parts(x) and x.op not in self._of_inputs for x in op.inputs
+    )
+
+  def _awaited_by_sizes(self, op: tf.Operation) -> list[tf.Operation]:
+    """Returns what ops wait for that compute the sizes which an op reads.
+
+    Sizes are made anew, and wait for nothing.
+    """
+    how = self._batch.parts.get(op)
+    found: dict[tf.Operation, None] = {}
+    seen: set[tf.Operation] = set()
+    todo = [
+      tensor.op
+      for i, tensor in enumerate(op.inputs)
+      if self._measures(tensor)
+      or (how is not None and isinstance(how.reads[i], Sizes))
+    ]
+    while todo:
+      read = todo.pop()
+      if read in seen:
+        continue
+      seen.add(read)
+      found.update(
+        dict.fromkeys(x for x in read.control_inputs if x not in self._copies)
+      )
+      todo += [x.op for x in read.inputs if values.is_evaluated(x.op)]
+      todo += [x.op for x in read.inputs if x.op.type in _MEASURES]
+    return list(found)
+
+  # What parts read.
+
+  def _read(self, tensor: tf.Tensor, how: Read, number: int) -> str:
+    """Returns what a slice reads of an input."""
+    if isinstance(how, Shard):
+      if self._is_in_parts(tensor) and self._batch.layout(tensor) == how:
+        return self._part(tensor, number)
+      return self._slice(tensor, how)[number]
+    if isinstance(how, Partial):
+      return self._part(tensor, number)
+    if isinstance(how, Sizes):
+      value = self._shapes.value(tensor)
+      assert value is not None
+      sizes = np.array(value)
+      sizes[how.entry] = how.partition.parts[0]
+      return self._sizes(sizes, tensor.dtype, number)
+    if isinstance(how, Repeated):
+      return self._repeat(tensor, how.shard)[number]
+    return self.read(tensor)
+
+  def _slice(self, tensor: tf.Tensor, shard: Shard) -> list[str]:
+    """Returns the parts of a tensor that is whole."""
+    key = "slice", tensor.name, shard
+    if key not in self._pieces:
+      self._pieces[key] = self._split(
+        self._whole(tensor), tensor, shard, f"slice/{tensor.op.name}"
+      )
+    return self._pieces[key]
+
+  def _repeat(self, tensor: tf.Tensor, shard: Shard) -> list[str]:
+    """Returns the parts of a tensor after it has been repeated."""
+    key = "repeat", tensor.name, shard
+    if key not in self._pieces:
+      name = f"repeat/{tensor.op.name}"
+      shape = self._shapes.shape(tensor)
+      assert shape is not None
+      sizes = list(shape)
+      sizes[shard.axis] = shard.partition.whole
+      whole = self.definitions.add(
+        "BroadcastTo",
+        name,
+        [self._whole(tensor), self._sizes(np.array(sizes, object), tf.int32)],
+        T=tensor.dtype,
+        Tidx=tf.int32,
+      )
+      self._pieces[key] = self._split(whole, tensor, shard, name)
+    return self._pieces[key]
+
+  def _split(
+    self, whole: str, tensor: tf.Tensor, shard: Shard, name: str
+  ) -> list[str]:
+    count = len(self._slices)
+    part = shard.partition.parts[0]
+    sizes = [self._size(part, number) for number in self._slices]
+    axis = self._constant(shard.axis, tf.int32)
+    fields = {"num_split": count, "T": tensor.dtype}
+    if all(isinstance(x, int) and x == sizes[0] for x in sizes):
+      split = self.definitions.add("Split", name, [axis, whole], **fields)
+    else:
+      vector = self._pack(sizes, tf.int32)
+      split = self.definitions.add(
+        "SplitV", name, [whole, vector, axis], Tlen=tf.int32, **fields
+      )
+    stem = split.rpartition(":")[0]
+    return [f"{stem}:{number}" for number in self._slices]
+
+  # Sizes as tensors.
+
+  def _sizes(
+    self, value: np.ndarray, dtype: tf.DType, number: int | None = None
+  ) -> str:
+    """Returns a tensor of sizes, of a slice or of the whole batch."""
+    sizes = [self._size(size, number) for size in np.ravel(value)]
+    if value.ndim == 1:
+      return self._pack(sizes, dtype)
+    assert value.ndim == 0, value
+    (size,) = sizes
+    return self._scalar(size, dtype)
+
+  def _pack(self, sizes: Sequence[int | str], dtype: tf.DType) -> str:
+    if all(isinstance(size, int) for size in sizes):
+      return self._constant(tuple(sizes), dtype)
+    key = "pack", tuple(sizes), dtype
+    if key not in self._tensors:
+      self._tensors[key] = self.definitions.add(
+        "Pack",
+        "sizes/shape",
+        [self._scalar(size, dtype) for size in sizes],
+        N=len(sizes),
+        T=dtype,
+        axis=0,
+      )
+    return self._tensors[key]
+
+  def _scalar(self, size: int | str, dtype: tf.DType) -> str:
+    if isinstance(size, int):
+      return self._constant(size, dtype)
+    if dtype == tf.int32:
+      return size
+    key = "cast", size, dtype
+    if key not in self._tensors:
+      self._tensors[key] = self.definitions.add(
+        "Cast", "sizes/cast", [size], SrcT=tf.int32, DstT=dtype
+      )
+    return self._tensors[key]
+
+  def _size(self, size: Size, number: int | None) -> int | str:
+    """Returns a size: a number, or the name of a scalar of int32.
+
+    Args:
+      size: The size.
+      number: The slice whose size it is, if it has the symbol of one.
+    """
+    total: int | str = 0
+    for term, count in sorted(polynomials.terms_of(size).items()):
+      product: int | str = count
+      for symbol in term:
+        product = self._binary("Mul", self._symbol(symbol, number), product)
+      total = self._binary("AddV2", product, total)
+    return total
+
+  def _binary(self, op_type: str, x: int | str, y: int | str) -> int | str:
+    if isinstance(x, int) and isinstance(y, int):
+      return x * y if op_type == "Mul" else x + y
+    if y == (1 if op_type == "Mul" else 0):
+      return x
+    if x == (1 if op_type == "Mul" else 0):
+      return y
+    key = op_type, x, y
+    if key not in self._tensors:
+      read = [self._scalar(x, tf.int32), self._scalar(y, tf.int32)]
+      self._tensors[key] = self.definitions.add(
+        op_type, f"sizes/{op_type}", read, T=tf.int32
+      )
+    return self._tensors[key]
+
+  def _symbol(self, symbol: str, number: int | None) -> int | str:
+    """Returns what a symbol stands for."""
+    if symbol == SLICE:
+      assert number is not None
+      return self._examples_of(number)
+    if symbol == EXAMPLES:
+      return self._measured(self._examples.name, self._examples.dtype, 0)
+    origin = self._shapes.origins[symbol]
+    tensor = self._examples.graph.get_tensor_by_name(origin.tensor)
+    if origin.axis is None:
+      return self._number(self._whole(tensor), tensor.dtype)
+    layout = self._batch.layout(tensor)
+    name = self._whole(tensor)
+    if name != tensor.name and not (
+      isinstance(layout, Shard) and layout.axis == origin.axis
+    ):
+      name = self._part(tensor, number or 0)
+    return self._measured(name, tensor.dtype, origin.axis)
+
+  def _examples_of(self, number: int) -> int | str:
+    """Returns how many examples a slice has: the first ones one more."""
+    total, count = self._shapes.num_examples, len(self._slices)
+    if isinstance(total, int):
+      return total // count + (number < total % count)
+    key = "examples", number
+    if key not in self._tensors:
+      whole = self._symbol(EXAMPLES, None)
+      assert isinstance(whole, str)
+      # (n + count - 1 - number) // count
+      more = self._binary("AddV2", whole, count - 1 - number)
+      self._tensors[key] = self.definitions.add(
+        "FloorDiv",
+        f"sizes/slice_{number}",
+        [self._scalar(more, tf.int32), self._constant(count, tf.int32)],
+        T=tf.int32,
+      )
+    return self._tensors[key]
+
+  def _measured(self, name: str, dtype: tf.DType, axis: int) -> str:
+    """Returns the size of a dimension of a tensor."""
+    key = "shape", name
+    if key not in self._tensors:
+      self._tensors[key] = self.definitions.add(
+        "Shape", "sizes/shape_of", [name], T=dtype, out_type=tf.int32
+      )
+    entry = "entry", name, axis
+    if entry not in self._tensors:
+      bounds = [self._constant((x,), tf.int32) for x in (axis, axis + 1, 1)]
+      self._tensors[entry] = self.definitions.add(
+        "StridedSlice",
+        "sizes/entry",
+        [self._tensors[key], *bounds],
+        T=tf.int32,
+        Index=tf.int32,
+        shrink_axis_mask=1,
+      )
+    return self._tensors[entry]
+
+  def _number(self, name: str, dtype: tf.DType) -> str:
+    """Returns the only entry of a tensor as a scalar of int32."""
+    key = "number", name
+    if key not in self._tensors:
+      scalar = self.definitions.add(
+        "Reshape",
+        "sizes/number",
+        [name, self._constant((), tf.int32)],
+        T=dtype,
+        Tshape=tf.int32,
+      )
+      if dtype != tf.int32:
+        scalar = self.definitions.add(
+          "Cast", "sizes/number", [scalar], SrcT=dtype, DstT=tf.int32
+        )
+      self._tensors[key] = scalar
+    return self._tensors[key]
+
+  def _constant(
+    self, value: int | tuple[int | str, ...], dtype: tf.DType
+  ) -> str:
+    key = "constant", value, dtype
+    if key not in self._tensors:
+      self._tensors[key] = self.definitions.constant(
+        "sizes/constant", np.array(value, dtype.as_numpy_dtype), dtype
+      )
+    return self._tensors[key]
+
+  # Ops.
+
+  def _copy(self, op: tf.Operation, number: int) -> str:
+    """Returns the name of a copy of an op for a slice."""
+    how = self._batch.parts[op]
+    inputs = [
+      self._read(tensor, read, number)
+      for tensor, read in zip(op.inputs, how.reads, strict=True)
+    ]
+    name = f"slice_{number}/{op.name.lstrip('_')}"
+    waits = [
+      self._copies[x][number] if x in self._copies else x.name
+      for x in [*op.control_inputs, *self._awaited_by_sizes(op)]
+    ]
+    if op.type == "Mean" and isinstance(how.outputs[0], Partial):
+      return _op_name(self._share_of_mean(op, name, inputs, waits))
+    rule = self._shapes.rule(op)
+    assert rule is not None
+    attributes = dict(rule.attributes)
+    if rule.shape_attribute:
+      shape = tf.TensorShape(op.get_attr(rule.shape_attribute))
+      (output,) = how.outputs
+      if shape.rank is not None and isinstance(output, Shard):
+        size = self._size(output.partition.parts[0], number)
+        sizes = shape.as_list()
+        sizes[output.axis] = size if isinstance(size, int) else None
+        shape = tf.TensorShape(sizes)
+      attributes[rule.shape_attribute] = tf.compat.v1.AttrValue(
+        shape=shape.as_proto()
+      )
+    return _op_name(self.definitions.copy(op, name, inputs, waits, attributes))
+
+  def _share_of_mean(
+    self,
+    op: tf.Operation,
+    name: str,
+    inputs: Sequence[str],
+    waits: Iterable[str],
+  ) -> str:
+    """Returns a part's sum over the number of entries of all parts."""
+    shape = self._shapes.shape(op.inputs[0])
+    assert shape is not None
+    over = self._shapes.axes(op.inputs[1], len(shape))
+    assert over is not None
+    dtype = op.outputs[0].dtype
+    total = self.definitions.add(
+      "Sum",
+      f"{name}/sum",
+      inputs,
+      waits,
+      T=dtype,
+      Tidx=op.inputs[1].dtype,
+      keep_dims=op.get_attr("keep_dims"),
+    )
+    count = self._size(
+      polynomials.product(shape[axis] for axis in sorted(over.sure)), None
+    )
+    if isinstance(count, int):
+      divisor = self.definitions.constant(f"{name}/count", count, dtype)
+    else:
+      divisor = self.definitions.add(
+        "Cast", f"{name}/count", [count], SrcT=tf.int32, DstT=dtype
+      )
+    return self.definitions.add("RealDiv", name, [total, divisor], T=dtype)
+
+  def _rewire(self, op: tf.Operation) -> None:
+    """Says what an op that is executed once reads, and waits for."""
+    for index, tensor in enumerate(op.inputs):
+      name = self.read(tensor)
+      if name != tensor.name:
+        self.rewired[op, index] = name
+    awaited = [*op.control_inputs, *self._awaited_by_sizes(op)]
+    if op.type == "Const":
+      # Those of gradients wait for what they are the gradient of.
+      awaited = [x for x in awaited if x not in self._copies]
+    waits = [name for x in awaited for name in self.ops_for(x)]
+    if waits != [x.name for x in op.control_inputs]:
+      self.waits[op] = waits
+
+
+_MEASURES = frozenset(["Shape", "ShapeN", "Size"])
+
+
+def _op_name(tensor: str) -> str:
+  return tensor.rpartition(":")[0]
