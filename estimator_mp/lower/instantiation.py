@@ -18,6 +18,7 @@ from typing import TypeAlias
 from compat.private import graph_edits
 from estimator_mp.analysis.symbolic_shapes import EXAMPLES, SymbolicShapes
 from estimator_mp.graph.definitions import Definitions
+from estimator_mp.lower import exchanges
 from estimator_mp.propagate.layouts import (
   ONCE,
   Partial,
@@ -45,6 +46,7 @@ _REDUCTIONS = {
   Reduction.MAX: "Maximum",
   Reduction.MIN: "Minimum",
   Reduction.PRODUCT: "Mul",
+  Reduction.SUM: "AddV2",
 }
 
 
@@ -87,7 +89,9 @@ class Instantiation:
     self._of_inputs = frozenset(of_inputs)
     self._slices = range(num_slices)
     self._examples = examples
+    # Of an op in parts, for each slice: an op of it, and its outputs.
     self._copies: dict[tf.Operation, list[str]] = {}
+    self._outputs: dict[tf.Operation, list[list[str]]] = {}
     self._tensors: dict[tuple[object, ...], str] = {}
     self._pieces: dict[tuple[object, ...], list[str]] = {}
 
@@ -99,7 +103,8 @@ class Instantiation:
     """
     for op in ops:
       if op in self._batch.parts:
-        self._copies[op] = [self._copy(op, i) for i in self._slices]
+        self._outputs[op] = self._make(op)
+        self._copies[op] = [_op_name(x[0]) for x in self._outputs[op]]
       if op not in self._batch.parts or op in self._of_inputs:
         self._rewire(op)
 
@@ -167,10 +172,30 @@ class Instantiation:
       return self._copies[op]
     return [op.name]
 
+  def number_of(self, size: Size, dtype: tf.DType) -> str:
+    """Returns a size of the whole batch as a scalar of any type.
+
+    Args:
+      size: The size.
+      dtype: The type.
+    """
+    return self._scalar(self._size(size, None), dtype)
+
+  def shape(self, tensor: tf.Tensor) -> Sequence[Size]:
+    """Returns the sizes of a tensor that is in parts, and so has known ones.
+
+    Args:
+      tensor: A tensor of the plain graph.
+    """
+    shape = self._shapes.shape(tensor)
+    assert shape is not None
+    return shape
+
   # What stands for a tensor of the plain graph.
 
   def _part(self, tensor: tf.Tensor, number: int) -> str:
-    return f"{self._copies[tensor.op][number]}:{tensor.value_index}"
+    index: int = tensor.value_index
+    return self._outputs[tensor.op][number][index]
 
   def _is_in_parts(self, tensor: tf.Tensor) -> bool:
     return tensor.op in self._copies
@@ -197,11 +222,10 @@ class Instantiation:
       )
     assert isinstance(layout, Partial)
     name = f"reduce/{tensor.op.name}"
-    if layout.reduction == Reduction.SUM:
-      return self.definitions.add("AddN", name, parts, N=len(parts), T=dtype)
+    # One after the other: what is added is gone before the last is there.
     joined, *others = parts
+    fields = {} if dtype == tf.bool else {"T": dtype}
     for part in others:
-      fields = {} if dtype == tf.bool else {"T": dtype}
       joined = self.definitions.add(
         _REDUCTIONS[layout.reduction], name, [joined, part], **fields
       )
@@ -464,20 +488,34 @@ class Instantiation:
 
   # Ops.
 
-  def _copy(self, op: tf.Operation, number: int) -> str:
-    """Returns the name of a copy of an op for a slice."""
+  def _make(self, op: tf.Operation) -> list[list[str]]:
+    """Returns the outputs of an op in each slice."""
     how = self._batch.parts[op]
-    inputs = [
-      self._read(tensor, read, number)
-      for tensor, read in zip(op.inputs, how.reads, strict=True)
+    reads = [
+      [
+        self._read(tensor, read, number)
+        for tensor, read in zip(op.inputs, how.reads, strict=True)
+      ]
+      for number in self._slices
     ]
+    if how.exchanges:
+      return exchanges.make(op, reads, self)
+    return [
+      self._copy(op, inputs, number) for number, inputs in enumerate(reads)
+    ]
+
+  def _copy(
+    self, op: tf.Operation, inputs: Sequence[str], number: int
+  ) -> list[str]:
+    """Returns the outputs of a copy of an op for a slice."""
+    how = self._batch.parts[op]
     name = f"slice_{number}/{op.name.lstrip('_')}"
     waits = [
       self._copies[x][number] if x in self._copies else x.name
       for x in [*op.control_inputs, *self._awaited_by_sizes(op)]
     ]
     if op.type == "Mean" and isinstance(how.outputs[0], Partial):
-      return _op_name(self._share_of_mean(op, name, inputs, waits))
+      return [self._share_of_mean(op, name, inputs, waits)]
     rule = self._shapes.rule(op)
     assert rule is not None
     attributes = dict(rule.attributes)
@@ -492,7 +530,8 @@ class Instantiation:
       attributes[rule.shape_attribute] = tf.compat.v1.AttrValue(
         shape=shape.as_proto()
       )
-    return _op_name(self.definitions.copy(op, name, inputs, waits, attributes))
+    first = self.definitions.copy(op, name, inputs, waits, attributes)
+    return [f"{_op_name(first)}:{i}" for i in range(len(op.outputs))]
 
   def _share_of_mean(
     self,
@@ -516,15 +555,9 @@ class Instantiation:
       Tidx=op.inputs[1].dtype,
       keep_dims=op.get_attr("keep_dims"),
     )
-    count = self._size(
-      polynomials.product(shape[axis] for axis in sorted(over.sure)), None
+    divisor = self.number_of(
+      polynomials.product(shape[axis] for axis in sorted(over.sure)), dtype
     )
-    if isinstance(count, int):
-      divisor = self.definitions.constant(f"{name}/count", count, dtype)
-    else:
-      divisor = self.definitions.add(
-        "Cast", f"{name}/count", [count], SrcT=tf.int32, DstT=dtype
-      )
     return self.definitions.add("RealDiv", name, [total, divisor], T=dtype)
 
   def _rewire(self, op: tf.Operation) -> None:

@@ -127,7 +127,9 @@ class Parts:
   Attributes:
     reads: What they read of each input.
     outputs: The layouts of what they make.
+    exchanges: Whether they are no copies of the op, but exchange results.
   """
 
   reads: tuple[Read, ...]
   outputs: tuple[Layout, ...]
+  exchanges: bool = False

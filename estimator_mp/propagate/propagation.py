@@ -219,6 +219,9 @@ class Propagation:
     """Returns an op in parts along a label; None if they do not make the op."""
     if rule.nonempty and partition.has_empty:
       return None
+    given = rule.exchanged.get(label)
+    if given is not None and not isinstance(layouts[given], Shard):
+      return None
     outputs: list[Layout] = []
     for index in range(len(op.outputs)):
       made = self._made(op, rule, label, partition, index)
@@ -241,7 +244,7 @@ class Propagation:
       if read is None:
         return None
       reads.append(read)
-    return Parts(tuple(reads), tuple(outputs))
+    return Parts(tuple(reads), tuple(outputs), label in rule.exchanged)
 
   def _made(
     self,
@@ -257,7 +260,8 @@ class Propagation:
       axis, shape = labels.index(label), self._shapes.shape(tensor)
       own = partition if shape is None else _own(partition, shape[axis])
       return None if own is None else Shard(axis, own)
-    if not tensor.consumers() and tensor.name not in self._fetched:
+    is_read = tensor.consumers() or tensor.name in self._fetched
+    if not is_read or label in rule.exchanged:
       return ONCE
     if labels is None or rule.reduction is None or is_repeated(label):
       return None

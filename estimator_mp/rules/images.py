@@ -269,9 +269,8 @@ def _batch_norm(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """Images, and vectors of scales, offsets, means and variances.
 
   By images, if means and variances are those of the past; what else kernels
-  make then is open. Of a batch normalization in training each channel is one
-  by itself. The outputs that the last version reserves beyond vectors are its
-  kernel's own.
+  make then is open. In training parts of the images exchange their sums. The
+  outputs that the last version reserves beyond vectors are its kernel's own.
   """
   shape, moments = shapes.shape(op.inputs[0]), shapes.shape(op.inputs[3])
   labels = None if shape is None else _images(op, len(shape), "c")
@@ -282,11 +281,11 @@ def _batch_norm(op: tf.Operation, shapes: Shapes) -> Rule | None:
   if not op.get_attr("is_training"):
     vectors = (vector,) * 4
     return Rule((labels, *vectors), (labels, *(None,) * 4, *reserved))
-  labels = ("N", *labels[1:])
   past = Whole() if moments[0] == 0 else vector
   return Rule(
     (labels, vector, vector, past, past),
     (labels, vector, vector, vector, vector, *reserved),
+    exchanged={"n": 0},
   )
 
 
@@ -306,10 +305,10 @@ def _batch_norm_grad(op: tf.Operation, shapes: Shapes) -> Rule | None:
   vector: Labels = ("c",)
   reserved = [Whole()] * (len(op.inputs) - 5)
   is_training = op.get_attr("is_training")
-  if is_training:
-    labels = ("N", *labels[1:])
   return Rule(
     (labels, labels, vector, vector, vector, *reserved),
     (labels, vector, vector, None, None),
     None if is_training else Reduction.SUM,
+    # Kernels differ in what they reserve: as the images are, so is all else.
+    exchanged={"n": 1} if is_training else {},
   )

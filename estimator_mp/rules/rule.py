@@ -85,6 +85,10 @@ class Rule:
     sizes: Sizes of outputs' dimensions, by (output, dimension), where no label
       says them.
     nonempty: Whether kernels need parts that have entries.
+    exchanged: Labels along which parts are no copies of the op, but exchange
+      what they have computed: `lower.exchanges` says how. Outputs without the
+      label are whole. They are only split along it if the input of the number
+      that it leads to is.
     is_tuple: Whether each output is the input of its number, whatever that is.
     attributes: Attributes that parts of any size have in place of the op's.
     shape_attribute: The attribute that is the shape of the first output.
@@ -98,6 +102,7 @@ class Rule:
     default_factory=dict
   )
   nonempty: bool = False
+  exchanged: Mapping[Label, int] = dataclasses.field(default_factory=dict)
   is_tuple: bool = False
   attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   shape_attribute: str | None = None

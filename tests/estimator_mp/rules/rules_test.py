@@ -84,6 +84,8 @@ class _Literal:
     for index, tensor in enumerate(self.op.inputs):
       labels = self.rule.labels(index)
       for label, size in zip(labels, tensor.shape.as_list(), strict=False):
+        if label in self.rule.exchanged:
+          continue
         if may_be_split(label) and (size > 1 or not is_repeated(label)):
           found.setdefault(label, set()).add(size)
     return {k: x for k, x in found.items() if self._has_parts(k) and min(x)}

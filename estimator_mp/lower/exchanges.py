@@ -1,0 +1,215 @@
+"""Exchanges: ops whose parts are no copies of them, but exchange results.
+
+A batch normalization of the whole batch is one: its parts add up their sums,
+then normalize what they have by the mean and the variance of all.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from estimator_mp.graph.definitions import Definitions
+from estimator_mp.sizes import polynomials
+from estimator_mp.sizes.polynomials import Size
+
+import tensorflow as tf
+
+
+class Slices(Protocol):
+  """What makers need of the instantiation that they are part of."""
+
+  definitions: Definitions
+
+  def shape(self, tensor: tf.Tensor) -> Sequence[Size]:
+    """Returns the sizes of a tensor of the plain graph."""
+
+  def number_of(self, size: Size, dtype: tf.DType) -> str:
+    """Returns a size of the whole batch as a scalar of any type."""
+
+
+def make(
+  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
+) -> list[list[str]]:
+  """Makes an op in parts.
+
+  Args:
+    op: The op.
+    reads: What each part reads in place of each input.
+    slices: Where the ops are made.
+
+  Returns:
+    The outputs of each part.
+  """
+  return _MAKERS[op.type](op, reads, slices)
+
+
+class _Ops:
+  """Ops of one type of numbers, in a scope of names."""
+
+  def __init__(self, definitions: Definitions, scope: str, dtype: tf.DType):
+    self._definitions = definitions
+    self._scope = scope
+    self._dtype = dtype
+
+  def __call__(self, op_type: str, *inputs: str) -> str:
+    """Makes an op of tensors of one type."""
+    fields: dict[str, Any] = {"N": len(inputs)} if op_type == "AddN" else {}
+    name = f"{self._scope}/{op_type}"
+    return self._definitions.add(op_type, name, inputs, T=self._dtype, **fields)
+
+  def constant(self, value: object, dtype: tf.DType | None = None) -> str:
+    """Makes a constant."""
+    name = f"{self._scope}/constant"
+    return self._definitions.constant(name, value, dtype or self._dtype)
+
+  def cast(self, tensor: str, before: tf.DType, after: tf.DType) -> str:
+    """Makes a cast, if it is one."""
+    if before == after:
+      return tensor
+    name = f"{self._scope}/cast"
+    return self._definitions.add(
+      "Cast", name, [tensor], SrcT=before, DstT=after
+    )
+
+  def sum_over(self, tensor: str, axes: Sequence[int]) -> str:
+    """Makes a sum over dimensions."""
+    name, over = f"{self._scope}/sum", self.constant([*axes], tf.int32)
+    return self._definitions.add(
+      "Sum", name, [tensor, over], T=self._dtype, Tidx=tf.int32
+    )
+
+  def reshape(self, tensor: str, shape: Sequence[int]) -> str:
+    """Makes a tensor of a shape that is known."""
+    name, sizes = f"{self._scope}/reshape", self.constant([*shape], tf.int32)
+    return self._definitions.add(
+      "Reshape", name, [tensor, sizes], T=self._dtype, Tshape=tf.int32
+    )
+
+
+class _Norm:
+  """What a batch normalization and its gradient have in common."""
+
+  def __init__(self, op: tf.Operation, images: tf.Tensor, slices: Slices):
+    self._channels = (
+      1
+      if op.get_attr("data_format").startswith(b"NC")
+      else images.shape.rank - 1
+    )
+    self.axes = [i for i in range(images.shape.rank) if i != self._channels]
+    self.dtype = images.dtype
+    self.ops = _Ops(slices.definitions, f"exchange/{op.name}", tf.float32)
+    shape = slices.shape(images)
+    self.count = slices.number_of(
+      polynomials.product(shape[i] for i in self.axes), tf.float32
+    )
+    self.epsilon = self.ops.constant(op.get_attr("epsilon"))
+
+  def per_channel(self, vector: str) -> str:
+    """Returns a vector that is broadcast along channels."""
+    shape = [1] * (len(self.axes) + 1)
+    shape[self._channels] = -1
+    return self.ops.reshape(vector, shape)
+
+  def read(self, images: Sequence[str]) -> list[str]:
+    """Returns images as numbers of 32 bits."""
+    return [self.ops.cast(x, self.dtype, tf.float32) for x in images]
+
+  def total(self, images: Sequence[str]) -> str:
+    """Returns the sum over all images, of each channel."""
+    sums = [self.ops.sum_over(x, self.axes) for x in images]
+    return sums[0] if len(sums) == 1 else self.ops("AddN", *sums)
+
+  def mean(self, images: Sequence[str]) -> str:
+    """Returns the mean over all images, of each channel."""
+    return self.ops("RealDiv", self.total(images), self.count)
+
+  def inverse_deviation(self, variance: str) -> str:
+    """Returns one over the standard deviation."""
+    return self.ops("Rsqrt", self.ops("AddV2", variance, self.epsilon))
+
+  def made(self, images: str) -> str:
+    """Returns images in their own type."""
+    return self.ops.cast(images, tf.float32, self.dtype)
+
+
+def _batch_norm(
+  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
+) -> list[list[str]]:
+  """Normalizes by the moments of all images (Ioffe and Szegedy, 2015)."""
+  norm = _Norm(op, op.inputs[0], slices)
+  ops = norm.ops
+  images = norm.read([x[0] for x in reads])
+  _, scale, offset, old_mean, old_variance = reads[0]
+  mean = norm.mean(images)
+  center = norm.per_channel(mean)
+  variance = norm.mean([ops("SquaredDifference", x, center) for x in images])
+  factor = norm.per_channel(ops("Mul", scale, norm.inverse_deviation(variance)))
+  shift = norm.per_channel(offset)
+  one = ops.constant(1.0)
+  # Running averages have the variance of a sample.
+  others = ops("Maximum", ops("Sub", norm.count, one), one)
+  of_sample = ops("RealDiv", ops("Mul", variance, norm.count), others)
+  new_mean, new_variance = mean, of_sample
+  if (
+    "exponential_avg_factor" in op.node_def.attr
+    and op.get_attr("exponential_avg_factor") != 1
+  ):
+    share = op.get_attr("exponential_avg_factor")
+    new_mean, new_variance = (
+      ops(
+        "AddV2",
+        ops("Mul", old, ops.constant(1 - share)),
+        ops("Mul", new, ops.constant(share)),
+      )
+      for old, new in ((old_mean, mean), (old_variance, of_sample))
+    )
+  reserved = [ops.constant([])] * (len(op.outputs) - 5)
+  vectors = [new_mean, new_variance, mean, variance, *reserved]
+  return [
+    [
+      norm.made(ops("AddV2", ops("Mul", ops("Sub", x, center), factor), shift)),
+      *vectors,
+    ]
+    for x in images
+  ]
+
+
+def _batch_norm_grad(
+  op: tf.Operation, reads: Sequence[Sequence[str]], slices: Slices
+) -> list[list[str]]:
+  """The gradient of that: moments depend on all images, too."""
+  norm = _Norm(op, op.inputs[1], slices)
+  ops = norm.ops
+  gradients = norm.read([x[0] for x in reads])
+  images = norm.read([x[1] for x in reads])
+  scale, mean, variance = reads[0][2:5]
+  deviation = norm.inverse_deviation(variance)
+  center = norm.per_channel(mean)
+  inverse = norm.per_channel(deviation)
+  normalized = [ops("Mul", ops("Sub", x, center), inverse) for x in images]
+  of_offset = norm.total(gradients)
+  of_scale = norm.total(
+    [ops("Mul", dy, x) for dy, x in zip(gradients, normalized, strict=True)]
+  )
+  mean_gradient = norm.per_channel(ops("RealDiv", of_offset, norm.count))
+  slope = norm.per_channel(ops("RealDiv", of_scale, norm.count))
+  factor = norm.per_channel(ops("Mul", scale, deviation))
+  nothing = ops.constant([])
+  made = []
+  for dy, x in zip(gradients, normalized, strict=True):
+    rest = ops("Sub", ops("Sub", dy, mean_gradient), ops("Mul", x, slope))
+    of_images = norm.made(ops("Mul", rest, factor))
+    made.append([of_images, of_scale, of_offset, nothing, nothing])
+  return made
+
+
+_MAKERS: dict[
+  str,
+  Callable[[tf.Operation, Sequence[Sequence[str]], Slices], list[list[str]]],
+] = {
+  "FusedBatchNorm": _batch_norm,
+  "FusedBatchNormV2": _batch_norm,
+  "FusedBatchNormV3": _batch_norm,
+  "FusedBatchNormGrad": _batch_norm_grad,
+  "FusedBatchNormGradV2": _batch_norm_grad,
+  "FusedBatchNormGradV3": _batch_norm_grad,
+}
