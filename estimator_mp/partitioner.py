@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from compat.private import graph_reads
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
-from estimator_mp.graph import traversal
+from estimator_mp.graph import op_types, traversal
+from estimator_mp.graph.calls import inlining
 from estimator_mp.lower import ordering
 from estimator_mp.lower.instantiation import SLICE, Fetch, Instantiation
 from estimator_mp.plan import unordered_reads
@@ -42,8 +43,9 @@ class Partitioner:
     self._graph = examples[0].graph
     self._examples = list(examples)
     self._fetches = list(fetches)
+    self._inline_calls()
     self._order_reads()
-    live = traversal.ops_run_with(*fetches)
+    live = traversal.ops_run_with(*self._fetches)
     self._ops = traversal.in_order(
       [op for op in self._graph.get_operations() if op in live]
     )
@@ -64,7 +66,7 @@ class Partitioner:
       self._starts,
       self._rows,
       self._of_inputs,
-      {x.name for x in fetches if isinstance(x, tf.Tensor)},
+      {x.name for x in self._fetches if isinstance(x, tf.Tensor)},
     )
     self.batch.run(self._ops)
 
@@ -93,6 +95,22 @@ class Partitioner:
       if not op.op_def.is_stateful and all(x in found for x in read):
         found.add(op)
     return found
+
+  def _inline_calls(self) -> None:
+    """Puts the ops of functions that read the batch in the place of calls."""
+    live = traversal.ops_run_with(*self._fetches)
+    ops = [op for op in self._graph.get_operations() if op in live]
+    starts = [tensor.op for tensor in self._examples]
+    calls = [
+      op
+      for op in traversal.descendants(starts, ops)
+      if op.type in op_types.FUNCTION_CALLS
+    ]
+    found = inlining.inline(calls)
+    self._fetches = [
+      found.get(x.name, x) if isinstance(x, tf.Tensor) else x
+      for x in self._fetches
+    ]
 
   def _order_reads(self) -> None:
     """Lets reads of variables come before writes, as they do by chance.

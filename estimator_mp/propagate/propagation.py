@@ -240,7 +240,7 @@ class Propagation:
           shape = self._shapes.shape_of_input(op.inputs[index])
           read = None
           if shape is not None:
-            read = _shard(label, partition, axis, shape[axis])
+            read = _shard(rule, label, partition, axis, shape[axis])
       if read is None:
         return None
       reads.append(read)
@@ -258,7 +258,7 @@ class Propagation:
     tensor, labels = op.outputs[index], rule.outputs[index]
     if labels is not None and label in labels:
       axis, shape = labels.index(label), self._shapes.shape(tensor)
-      own = partition if shape is None else _own(partition, shape[axis])
+      own = partition if shape is None else _own(rule, partition, shape[axis])
       return None if own is None else Shard(axis, own)
     is_read = tensor.consumers() or tensor.name in self._fetched
     if not is_read or label in rule.exchanged:
@@ -299,22 +299,18 @@ _READS = frozenset(
 )
 
 
-def _own(partition: Partition, size: Size) -> Partition | None:
-  """Returns the partition of a dimension with the label of another one.
-
-  Sizes of equal labels are proportional. If one of them is not known by the
-  same symbols, it is the same size by another name.
-  """
+def _own(rule: Rule, partition: Partition, size: Size) -> Partition | None:
+  """Returns the partition of a dimension with the label of another one."""
   found = partition.of(size)
-  if found is None and not (
-    isinstance(size, int) and isinstance(partition.whole, int)
-  ):
-    return partition
+  if found is None and not rule.is_proportional:
+    # It is the same size, by another name.
+    both = isinstance(size, int) and isinstance(partition.whole, int)
+    return None if both else partition
   return found
 
 
 def _shard(
-  label: Label, partition: Partition, axis: int, size: Size
+  rule: Rule, label: Label, partition: Partition, axis: int, size: Size
 ) -> Read | None:
   """Returns what parts read of a tensor that is not split along a label."""
   if is_repeated(label):
@@ -322,7 +318,7 @@ def _shard(
       return ONCE
     if not isinstance(size, int) and partition.of(size) is None:
       return Repeated(Shard(axis, partition))
-  own = _own(partition, size)
+  own = _own(rule, partition, size)
   return None if own is None else Shard(axis, own)
 
 

@@ -131,6 +131,7 @@ def _depthwise(op: tf.Operation, shapes: Shapes) -> Rule | None:
     None,
     (frozenset([0]), frozenset([1])),
     {(0, axis): filters[2] * filters[3]},
+    is_proportional=True,
     nonempty=True,
   )
 
@@ -148,6 +149,7 @@ def _depthwise_transposed(op: tf.Operation, shapes: Shapes) -> Rule | None:
     None,
     (frozenset([1]), frozenset([2])),
     dict_of(sizes),
+    is_proportional=True,
     nonempty=True,
   )
 

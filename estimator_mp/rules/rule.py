@@ -84,6 +84,9 @@ class Rule:
       and then makes parts that add up.
     sizes: Sizes of outputs' dimensions, by (output, dimension), where no label
       says them.
+    is_proportional: Whether dimensions with one label may differ in size: parts
+      are in proportion then. Otherwise their sizes are equal, even if the graph
+      knows one of them only.
     nonempty: Whether kernels need parts that have entries.
     exchanged: Labels along which parts are no copies of the op, but exchange
       what they have computed: `lower.exchanges` says how. Outputs without the
@@ -101,6 +104,7 @@ class Rule:
   sizes: Mapping[tuple[int, int], Size] = dataclasses.field(
     default_factory=dict
   )
+  is_proportional: bool = False
   nonempty: bool = False
   exchanged: Mapping[Label, int] = dataclasses.field(default_factory=dict)
   is_tuple: bool = False

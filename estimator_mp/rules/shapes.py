@@ -85,7 +85,12 @@ def _reshape(op: tf.Operation, shapes: Shapes) -> Rule | None:
     if j is not None:
       inputs[i] = outputs[j] = f"d{i}"
   return Rule(
-    (tuple(inputs), SizesOf()), (tuple(outputs),), None, _ALL, dict_of(after)
+    (tuple(inputs), SizesOf()),
+    (tuple(outputs),),
+    None,
+    _ALL,
+    dict_of(after),
+    is_proportional=True,
   )
 
 
