@@ -1,0 +1,88 @@
+"""Sizes follow from those of the inputs, as far as a graph says them."""
+
+from estimator_mp.analysis import symbolic_shapes
+from estimator_mp.rules.table import Axes
+from estimator_mp.sizes import polynomials
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest
+
+_v1 = tf.compat.v1
+n = polynomials.symbol("n")
+
+
+class SymbolicShapesTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    graph = tf.Graph()
+    self.enter_context(graph.as_default())
+    self._graph = graph
+
+  def _shapes(self, *examples):
+    shapes = symbolic_shapes.SymbolicShapes(examples)
+    shapes.add(self._graph.get_operations())
+    return shapes
+
+  def test_tokens_of_sequences(self):
+    tokens = _v1.placeholder(tf.int32, [None, None], "tokens")
+    table = tf.Variable(tf.zeros([7, 4]), use_resource=True)
+    looked_up = tf.nn.embedding_lookup(table, tokens)
+    flat = tf.reshape(looked_up, [-1, 4])
+    size, steps = tf.unstack(tf.shape(tokens))
+    back = tf.reshape(flat, [size, steps, 4])
+    shapes = self._shapes(tokens)
+    t = polynomials.symbol("tokens:0[1]")
+    self.assertEqual(shapes.shape(looked_up), (n, t, 4))
+    self.assertEqual(shapes.shape(flat), (n * t, 4))
+    self.assertEqual(shapes.shape(back), (n, t, 4))
+    self.assertEqual(shapes.value(size)[()], n)
+    self.assertTrue(shapes.has_examples(n * t))
+    self.assertFalse(shapes.has_examples(t))
+    self.assertFalse(shapes.has_examples(n * n))
+    origin = symbolic_shapes.Origin("tokens:0", 1)
+    self.assertEqual(shapes.origins["tokens:0[1]"], origin)
+
+  def test_a_number_that_nothing_is_known_of(self):
+    x = _v1.placeholder(tf.float32, [None, 3], "x")
+    count = _v1.placeholder(tf.int32, [], "count")
+    zeros = tf.zeros([count, 3])
+    shapes = self._shapes(x)
+    self.assertEqual(shapes.shape(zeros), (polynomials.symbol("count:0"), 3))
+    self.assertEqual(
+      shapes.origins["count:0"], symbolic_shapes.Origin("count:0")
+    )
+
+  def test_a_batch_of_a_known_size(self):
+    x = _v1.placeholder(tf.float32, [6, 3])
+    shapes = self._shapes(x)
+    self.assertEqual(shapes.num_examples, 6)
+    self.assertTrue(shapes.has_examples(12))
+    self.assertFalse(shapes.has_examples(8))
+
+  def test_what_was_repeated(self):
+    x = _v1.placeholder(tf.float32, [None, 3], "x")
+    bias = _v1.placeholder(tf.float32, [3])
+    unknown = _v1.placeholder(tf.float32, [None, 3], "unknown")
+    repeated = [
+      tf.raw_ops.BroadcastGradientArgs(s0=tf.shape(x), s1=tf.shape(y))
+      for y in (bias, unknown)
+    ]
+    shapes = self._shapes(x)
+    found = [[shapes.axes(y, 2) for y in both] for both in repeated]
+    nothing = Axes(frozenset())
+    # The second may have one row, which is then repeated; x has examples.
+    maybe = Axes(frozenset(), frozenset([0]))
+    self.assertEqual(found, [[nothing, Axes(frozenset([0]))], [nothing, maybe]])
+
+  def test_large_tensors_have_no_value(self):
+    x = _v1.placeholder(tf.float32, [None, 3])
+    ids = tf.range(1000)
+    shapes = self._shapes(x)
+    self.assertIsNone(shapes.value(ids))
+    self.assertEqual(shapes.shape(ids), (1000,))
+    np.testing.assert_array_equal(shapes.value(tf.shape(x)), [n, 3])
+
+
+if __name__ == "__main__":
+  absltest.main()
