@@ -1,22 +1,28 @@
 """The partitioner: a finished graph of the whole batch becomes one of slices.
 
 model_fn has returned, and its graph is the plain program's: forward, backward,
-clipping, updates. Nothing of it is intercepted. What is split is decided on
-that graph (`analysis`, `propagate`), made as data (`lower.instantiation`), and
-added to it at once; then what is executed once reads what slices make.
+clipping, updates. Nothing of it is intercepted. What is split, and where, is
+decided on that graph (`analysis`, `propagate`, `plan`), made as data
+(`lower.instantiation`), and added to it at once; then what is executed once
+reads what slices make.
 
-So far on one device. The rest of DESIGN.md is still done by `conductor`.
+So far for stages, and micro-batches that pass them in the order of a schedule.
+The rest of it is still done by `conductor`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from compat.private import graph_reads
+from estimator_mp import mesh as mesh_lib
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
-from estimator_mp.graph import op_types, traversal
+from estimator_mp.config import sharding_config
+from estimator_mp.config.schedules.schedule import Cell, Phase
+from estimator_mp.graph import device_assignment, op_types, traversal
 from estimator_mp.graph.calls import inlining
 from estimator_mp.lower import ordering
 from estimator_mp.lower.instantiation import SLICE, Fetch, Instantiation
-from estimator_mp.plan import unordered_reads
+from estimator_mp.pipeline import cells
+from estimator_mp.plan import finished_stages, slice_passes, unordered_reads
 from estimator_mp.propagate.layouts import Partition, Shard
 from estimator_mp.propagate.propagation import Propagation, is_without_state
 from estimator_mp.sizes import polynomials
@@ -31,48 +37,141 @@ class Partitioner:
   Attributes:
     shapes: The sizes of tensors.
     batch: Their layouts over slices.
+    stages: The stages of ops.
+    passes: For each segment the passes of ops through stages.
   """
 
-  def __init__(self, examples: Sequence[tf.Tensor], fetches: Sequence[Fetch]):
-    """Decides how ops are executed; the graph stays as it is.
+  def __init__(
+    self,
+    examples: Sequence[tf.Tensor],
+    loss: tf.Tensor,
+    train_op: Fetch,
+    config: sharding_config.ShardingConfig,
+    mesh: mesh_lib.Mesh,
+  ):
+    """Decides how ops are executed; no op is added for that.
 
     Args:
       examples: Features and labels whose first dimension is that of examples.
-      fetches: What a step runs.
+      loss: The loss.
+      train_op: What trains.
+      config: How the model is sharded.
+      mesh: The devices.
+
+    Raises:
+      ValueError: If the model cannot be placed as the configuration says.
     """
-    self._graph = examples[0].graph
+    self._graph = loss.graph
     self._examples = list(examples)
-    self._fetches = list(fetches)
+    self._fetches: list[Fetch] = [loss, train_op]
+    self._mesh = mesh
     self._inline_calls()
     self._order_reads()
     live = traversal.ops_run_with(*self._fetches)
-    self._ops = traversal.in_order(
-      [op for op in self._graph.get_operations() if op in live]
-    )
+    every = self._graph.get_operations()
+    self._ops = traversal.in_order([op for op in every if op in live])
     self.shapes = SymbolicShapes(examples)
     self.shapes.add(self._ops)
     self._of_inputs = self._find_of_inputs()
     self._depends = set(
       traversal.descendants([x.op for x in examples], self._ops)
     )
-    self.batch = Propagation(
+    self._schedule = config.create_schedule()
+    self.batch = self._propagate()
+    self._backward = set(finished_stages.backward_of(traversal.in_order(every)))
+    of_input = traversal.ops_run_with(*examples)
+    self.stages = finished_stages.plan_stages(
+      [op for op in every if op not in of_input],
+      [op for op in every if op in self._backward],
+      self._fetches[0].op,
+      config,
+      mesh,
+    )
+    self.passes = slice_passes.plan_passes(
+      self._ops,
+      self.batch,
+      self._of_inputs,
+      self._backward,
+      self.stages,
+      self._schedule,
+    )
+
+  def lower(self) -> list[Fetch]:
+    """Makes the slices, and orders them.
+
+    Returns:
+      What stands for the loss, and for what trains.
+    """
+    devices = self._mesh.stage_devices()
+    made = Instantiation(
+      self._graph,
       self.shapes,
-      {tensor.name: Shard(0, self._partition) for tensor in examples},
-      {
+      self.batch,
+      self._of_inputs,
+      self._schedule.num_micro_batches,
+      self._examples[0],
+      lambda op: devices[self.stages[op]] if op in self.stages else "",
+    )
+    made.add(self._ops)
+    fetches = made.apply(self._fetches)
+    device_assignment.assign(self.stages, devices)
+    device_assignment.leave_other_devices(self._graph.get_operations())
+    for passes in self.passes:
+      self._order(made, passes)
+    return fetches
+
+  def _order(
+    self, made: Instantiation, passes: Mapping[tf.Operation, cells.Pass]
+  ) -> None:
+    """Lets slices pass the stages in the order of the schedule."""
+    device_of = self._schedule.device_of
+    sums: dict[Cell, list[tf.Operation]] = {}
+    elsewhere: dict[Cell, list[tf.Operation]] = {}
+    for op, chains in made.accumulated.items():
+      if op not in passes or op not in self.stages:
+        continue
+      stage, phase = passes[op]
+      is_here = device_of(self.stages[op]) == device_of(stage)
+      found = sums if is_here else elsewhere
+      for chain in chains:
+        for number, name in enumerate(chain, 1):
+          added = made.op_named(name)
+          if added is not None:
+            cell = Cell(stage, number, max(phase, Phase.BACKWARD))
+            found.setdefault(cell, []).append(added)
+    copies = {op: made.copies(op) for op in passes}
+    ordering.order_cells(
+      self._schedule,
+      cells.ends_of_passes(self._schedule, passes, self.stages),
+      lambda number, op: copies[op][number],
+      sums,
+      elsewhere,
+    )
+
+  @property
+  def _partition(self) -> Partition:
+    return Partition(self.shapes.num_examples, (polynomials.symbol(SLICE),))
+
+  def _propagate(self) -> Propagation:
+    """Returns the layouts of tensors over slices of the batch."""
+    able: set[tf.Operation] = set()
+    if self._schedule.num_micro_batches > 1:
+      able = {
         op
         for op in self._ops
         if is_without_state(op) and not graph_reads.is_in_control_flow(op)
-      },
+      }
+    found = Propagation(
+      self.shapes,
+      {tensor.name: Shard(0, self._partition) for tensor in self._examples},
+      able,
       self._starts,
       self._rows,
       self._of_inputs,
       {x.name for x in self._fetches if isinstance(x, tf.Tensor)},
     )
-    self.batch.run(self._ops)
-
-  @property
-  def _partition(self) -> Partition:
-    return Partition(self.shapes.num_examples, (polynomials.symbol(SLICE),))
+    found.run(self._ops)
+    return found
 
   def _starts(self, size: Size) -> Partition | None:
     """Returns how something new is split that has a size."""
@@ -122,23 +221,3 @@ class Partitioner:
     live = traversal.ops_run_with(*self._fetches)
     ops = [op for op in self._graph.get_operations() if op in live]
     ordering.read_before_writing(unordered_reads.find(ops))
-
-  def lower(self, num_slices: int) -> list[Fetch]:
-    """Makes the slices.
-
-    Args:
-      num_slices: How many slices the batch has.
-
-    Returns:
-      What stands for what a step fetches.
-    """
-    made = Instantiation(
-      self._graph,
-      self.shapes,
-      self.batch,
-      self._of_inputs,
-      num_slices,
-      self._examples[0],
-    )
-    made.add(self._ops)
-    return made.apply(self._fetches)

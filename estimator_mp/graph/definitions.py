@@ -5,7 +5,8 @@ An op is made as data first: its name, its type, the names of what it reads. A
 which is many times as fast as to make them one by one in Python.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import contextlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from compat.private import graph_edits
@@ -31,6 +32,7 @@ class Definitions:
     self._graph = graph
     self._nodes: dict[str, tf.compat.v1.NodeDef] = {}
     self._read: set[str] = set()
+    self._device = ""
     # Ops of the graph that these wait for.
     self._waits: dict[str, list[str]] = {}
 
@@ -41,6 +43,19 @@ class Definitions:
   def __len__(self) -> int:
     """How many ops are to be added."""
     return len(self._nodes)
+
+  @contextlib.contextmanager
+  def on(self, device: str) -> Iterator[None]:
+    """A context in which ops are added on a device.
+
+    Args:
+      device: Its name; "" for none.
+    """
+    before, self._device = self._device, device
+    try:
+      yield
+    finally:
+      self._device = before
 
   def add(
     self,
@@ -92,7 +107,6 @@ class Definitions:
     node.CopyFrom(op.node_def)
     for key in ("_class", "_output_shapes", "_gradient_op_type"):
       node.attr.pop(key, None)
-    node.device = ""
     for key, value in (attributes or {}).items():
       node.attr[key].CopyFrom(_attribute(value))
     return self._enter(node, name, inputs, control_inputs)
@@ -161,6 +175,7 @@ class Definitions:
     control_inputs: Iterable[str],
   ) -> str:
     node.name = self._free(name)
+    node.device = self._device
     self._read.update(inputs)
     waits = list(dict.fromkeys(control_inputs))
     own = [name for name in waits if name in self._nodes]

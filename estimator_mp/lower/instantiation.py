@@ -12,7 +12,7 @@ not made. The plain ops stay: one that is executed in parts is not run any more,
 unless somebody fetches it by its name.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from compat.private import graph_edits
@@ -59,6 +59,8 @@ class Instantiation:
       of the tensor that it is to read.
     waits: From an op of the graph to the names of the ops that it is to wait
       for, where these are others.
+    accumulated: From the op that makes a sum of parts to the ops that add the
+      part of each further slice to those before, by name.
   """
 
   def __init__(
@@ -69,6 +71,7 @@ class Instantiation:
     of_inputs: Iterable[tf.Operation],
     num_slices: int,
     examples: tf.Tensor,
+    device_of: Callable[[tf.Operation], str] = lambda op: "",
   ):
     """Starts with nothing.
 
@@ -80,20 +83,25 @@ class Instantiation:
         whole reads the plain op.
       num_slices: How many slices there are.
       examples: A tensor whose first dimension is that of examples.
+      device_of: Returns the device of what stands for an op, and of reshards
+        of what it makes.
     """
     self.definitions = Definitions(graph)
     self.rewired: dict[tuple[tf.Operation, int], str] = {}
     self.waits: dict[tf.Operation, list[str]] = {}
+    self.accumulated: dict[tf.Operation, list[list[str]]] = {}
     self._shapes = shapes
     self._batch = batch
     self._of_inputs = frozenset(of_inputs)
     self._slices = range(num_slices)
     self._examples = examples
+    self._device_of = device_of
     # Of an op in parts, for each slice: an op of it, and its outputs.
     self._copies: dict[tf.Operation, list[str]] = {}
     self._outputs: dict[tf.Operation, list[list[str]]] = {}
     self._tensors: dict[tuple[object, ...], str] = {}
     self._pieces: dict[tuple[object, ...], list[str]] = {}
+    self._made: dict[str, tf.Operation] = {}
 
   def add(self, ops: Iterable[tf.Operation]) -> None:
     """Makes what stands for ops.
@@ -103,7 +111,8 @@ class Instantiation:
     """
     for op in ops:
       if op in self._batch.parts:
-        self._outputs[op] = self._make(op)
+        with self.definitions.on(self._device_of(op)):
+          self._outputs[op] = self._make(op)
         self._copies[op] = [_op_name(x[0]) for x in self._outputs[op]]
       if op not in self._batch.parts or op in self._of_inputs:
         self._rewire(op)
@@ -119,6 +128,22 @@ class Instantiation:
       if value is not None:
         return self._sizes(value, tensor.dtype)
     return self._whole(tensor)
+
+  def copies(self, op: tf.Operation) -> Sequence[tf.Operation | None]:
+    """Returns the op of each slice, if it was needed, after `apply`.
+
+    Args:
+      op: An op that is executed in parts.
+    """
+    return [self._made.get(name) for name in self._copies[op]]
+
+  def op_named(self, name: str) -> tf.Operation | None:
+    """Returns an op that was made, if it was needed, after `apply`.
+
+    Args:
+      name: Its name.
+    """
+    return self._made.get(name)
 
   def apply(self, fetches: Sequence[Fetch]) -> list[Fetch]:
     """Adds the ops to the graph, and lets the rest of it read them.
@@ -137,7 +162,7 @@ class Instantiation:
     for names in (*self.waits.values(), *stand_ins):
       needed += names
     self.definitions.keep(needed)
-    made = self.definitions.import_into_graph()
+    self._made = made = self.definitions.import_into_graph()
     graph = self._examples.graph
 
     def op_of(name: str) -> tf.Operation:
@@ -206,7 +231,8 @@ class Instantiation:
     key = "whole", tensor.name
     if key not in self._tensors:
       parts = [self._part(tensor, i) for i in self._slices]
-      self._tensors[key] = self._join(tensor, parts)
+      with self.definitions.on(self._device_of(tensor.op)):
+        self._tensors[key] = self._join(tensor, parts)
     return self._tensors[key]
 
   def _join(self, tensor: tf.Tensor, parts: Sequence[str]) -> str:
@@ -225,10 +251,13 @@ class Instantiation:
     # One after the other: what is added is gone before the last is there.
     joined, *others = parts
     fields = {} if dtype == tf.bool else {"T": dtype}
+    added: list[str] = []
     for part in others:
       joined = self.definitions.add(
         _REDUCTIONS[layout.reduction], name, [joined, part], **fields
       )
+      added.append(_op_name(joined))
+    self.accumulated.setdefault(tensor.op, []).append(added)
     return joined
 
   def _measures(self, tensor: tf.Tensor) -> bool:
@@ -288,9 +317,10 @@ class Instantiation:
     """Returns the parts of a tensor that is whole."""
     key = "slice", tensor.name, shard
     if key not in self._pieces:
-      self._pieces[key] = self._split(
-        self._whole(tensor), tensor, shard, f"slice/{tensor.op.name}"
-      )
+      with self.definitions.on(self._device_of(tensor.op)):
+        self._pieces[key] = self._split(
+          self._whole(tensor), tensor, shard, f"slice/{tensor.op.name}"
+        )
     return self._pieces[key]
 
   def _repeat(self, tensor: tf.Tensor, shard: Shard) -> list[str]:

@@ -4,9 +4,12 @@ Nothing of a model_fn is intercepted: the graph that it leaves is partitioned,
 and the steps of that are the plain graph's.
 """
 
+import functools
 import inspect
+import itertools
 import random
 
+import estimator_mp
 from estimator_mp import partitioner
 from tests import tiers
 from tests.estimator_mp import programs, session_configs
@@ -18,27 +21,39 @@ from absl.testing import absltest, parameterized
 
 _v1 = tf.compat.v1
 _STEPS = 3
-_SLICES = 3
+_CONFIGS = {
+  "slices": estimator_mp.ShardingConfig(num_micro_batches=3),
+  "stages": estimator_mp.ShardingConfig("stage:2"),
+  "1f1b": estimator_mp.ShardingConfig("stage:2", num_micro_batches=4),
+  "zb1p": estimator_mp.ShardingConfig(
+    "stage:2", num_micro_batches=4, schedule="zb1p"
+  ),
+}
 
-_ALL = [
-  (f"{name}_{size}", name, size)
-  for name, model in catalogue.MODELS.items()
-  for size in model.inputs
-  if model.tags & {"ordinary", "network"} and not model.is_random
-]
+
+def _cases():
+  """Yields each model with each size of its batches, and a configuration."""
+  for name, model in catalogue.MODELS.items():
+    if model.is_random or not model.tags & {"ordinary", "network"}:
+      continue
+    for size, config in itertools.product(model.inputs, _CONFIGS):
+      yield f"{name}_{size}_{config}", name, size, config
+
+
 _FAST = [
   # Convolutions, and a batch normalization whose slices exchange sums.
-  ("cnn_open", "cnn", "open"),
+  ("cnn_open_slices", "cnn", "open", "slices"),
   # Sums of which one operand is whole were added once for each slice.
-  ("batch_normalisation_static", "batch_normalisation", "static"),
+  ("normed_static_slices", "batch_normalisation", "static", "slices"),
   # A size was read without what its op waits for: a train_op.
-  ("counted_examples_open", "counted_examples", "open"),
+  ("counted_open_slices", "counted_examples", "open", "slices"),
   # Rows of examples are split again after a sort of the batch.
-  ("nt_xent_open", "nt_xent", "open"),
+  ("nt_xent_open_1f1b", "nt_xent", "open", "1f1b"),
+  ("mlp_adam_open_zb1p", "mlp_adam", "open", "zb1p"),
 ]
 
 
-def _train(model, size, num_slices=None):
+def _train(model, size, config=None):
   """Returns the losses of some steps, and the variables after them."""
   random.seed(5)
   with tf.Graph().as_default():
@@ -65,11 +80,16 @@ def _train(model, size, num_slices=None):
       _v1.tables_initializer(),
       batches.initializer,
     ]
-    if num_slices:
+    options = session_configs.config(device_count={"CPU": 2})
+    if config is not None:
+      options.allow_soft_placement = False
       tensors = [x for x in tf.nest.flatten((features, labels)) if _is_rows(x)]
       examples = [x for x in tensors if x.shape[0] == tensors[0].shape[0]]
-      fetches = partitioner.Partitioner(examples, fetches).lower(num_slices)
-    with _v1.Session(config=session_configs.config()) as session:
+      made = partitioner.Partitioner(
+        examples, *fetches, config, config.create_mesh()
+      )
+      fetches = made.lower()
+    with _v1.Session(config=options) as session:
       session.run(start)
       losses = [session.run(fetches)[0] for _ in range(_STEPS)]
       values = session.run(variables)
@@ -83,25 +103,34 @@ def _is_rows(tensor):
   return isinstance(tensor, tf.Tensor) and bool(tensor.shape.rank)
 
 
+@functools.cache
+def _plain(name, size):
+  return _train(catalogue.MODELS[name], size)
+
+
 class PartitionerTest(parameterized.TestCase):
-  @parameterized.named_parameters(_FAST if tiers.FAST else _ALL)
-  def test_steps_are_the_plain_graphs(self, name, size):
-    model = catalogue.MODELS[name]
-    losses, variables = _train(model, size)
-    found, found_variables = _train(model, size, _SLICES)
+  @parameterized.named_parameters(_FAST if tiers.FAST else _cases())
+  def test_steps_are_the_plain_graphs(self, name, size, config):
+    losses, variables = _plain(name, size)
+    found, found_variables = _train(
+      catalogue.MODELS[name], size, _CONFIGS[config]
+    )
     rtol = 1e-4 if "transformer" in name else 2e-5
     np.testing.assert_allclose(found, losses, rtol)
     # A key's bias has no gradient but rounding, which Adam brings to full size.
     but = [name for name in variables if "/key/bias" in name]
     programs.assert_same_variables(self, found_variables, variables, rtol, but)
 
-  def test_one_slice_is_the_plain_graph_bit_for_bit(self):
-    model = catalogue.MODELS["mlp_adam"]
-    losses, variables = _train(model, registry.OPEN)
-    found, found_variables = _train(model, registry.OPEN, 1)
+  @parameterized.parameters("mlp_adam", "cnn")
+  def test_stages_alone_are_the_plain_graph_bit_for_bit(self, name):
+    """Nothing but devices differs, so it is so by construction."""
+    losses, variables = _plain(name, registry.OPEN)
+    found, found_variables = _train(
+      catalogue.MODELS[name], registry.OPEN, _CONFIGS["stages"]
+    )
     self.assertEqual(found, losses)
-    for name, value in variables.items():
-      np.testing.assert_array_equal(found_variables[name], value)
+    for key, value in variables.items():
+      np.testing.assert_array_equal(found_variables[key], value)
 
 
 if __name__ == "__main__":

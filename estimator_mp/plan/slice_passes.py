@@ -1,0 +1,87 @@
+"""The passes of slices through stages, segment by segment, as data.
+
+Slices pass the stages in the order of a schedule, as long as they do not wait
+for each other. What reads something whole that slices have made waits for all
+of them: it begins another segment, with an order of its own.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+
+from estimator_mp.config.schedules.schedule import Schedule
+from estimator_mp.pipeline import cells
+from estimator_mp.plan import segments
+from estimator_mp.propagate.layouts import ONCE, Partial
+from estimator_mp.propagate.propagation import Propagation
+
+import tensorflow as tf
+
+
+def plan_passes(
+  ops: Sequence[tf.Operation],
+  batch: Propagation,
+  of_inputs: Collection[tf.Operation],
+  backward: Collection[tf.Operation],
+  stages: Mapping[tf.Operation, int],
+  schedule: Schedule,
+) -> list[dict[tf.Operation, cells.Pass]]:
+  """Returns the passes of ops that are executed in parts, of each segment.
+
+  Args:
+    ops: The ops of a step, each after those that it reads.
+    batch: How they are executed over slices.
+    of_inputs: Ops that depend on inputs alone: they wait for no slice.
+    backward: Those that come after the forward pass.
+    stages: The stages of ops.
+    schedule: The order of micro-batches.
+  """
+  in_parts = [op for op in ops if op in batch.parts and op not in of_inputs]
+  inside = frozenset(in_parts)
+  found = segments.segments_of_ops(
+    ops,
+    inside,
+    {op for op in ops if _waits_for_all(op, batch, inside)},
+    backward,
+  )
+  numbers = sorted({found[op] for op in in_parts})
+  passes: list[dict[tf.Operation, cells.Pass]] = []
+  for number in numbers:
+    own = [op for op in in_parts if found[op] == number]
+    makers: list[Collection[tf.Operation]] = []
+    if schedule.splits_backward:
+      makers = [{op} for op in own if _makes_sum(op, batch)]
+    passes.append(
+      cells.passes_of_ops(
+        own,
+        {op for op in own if op in backward},
+        {op: stages[op] for op in own if op in stages},
+        makers,
+      )
+    )
+  return passes
+
+
+def _waits_for_all(
+  op: tf.Operation, batch: Propagation, inside: Collection[tf.Operation]
+) -> bool:
+  """Whether an op reads something whole that slices have made."""
+  how = batch.parts.get(op)
+  if how is None:
+    return any(tensor.op in inside for tensor in op.inputs)
+  if how.exchanges:
+    return True
+  reads = zip(op.inputs, how.reads, strict=True)
+  return any(
+    tensor.op in inside
+    and batch.layout(tensor) != ONCE
+    and batch.layout(tensor) != read
+    for tensor, read in reads
+  )
+
+
+def _makes_sum(op: tf.Operation, batch: Propagation) -> bool:
+  """Whether the parts of what an op makes are added up behind it."""
+  return any(
+    isinstance(batch.layout(tensor), Partial)
+    and any(reader not in batch.parts for reader in tensor.consumers())
+    for tensor in op.outputs
+  )
