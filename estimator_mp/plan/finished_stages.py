@@ -52,11 +52,11 @@ def plan_stages(
   planner = StagePlanner(
     config, mesh, tf.estimator.ModeKeys.TRAIN, Ledger(target.graph)
   )
-  after = set(backward)
-  forward = [op for op in ops if op not in after]
+  leading = traversal.ops_run_with(target) - set(backward)
+  forward = [op for op in ops if op in leading]
   planner.add(forward)
   planner.plan_forward(forward, [target])
-  rest = [op for op in ops if op in after]
+  rest = [op for op in ops if op not in leading]
   planner.add(rest)
   planner.adopt_devices(rest)
   for op in rest:

@@ -8,6 +8,7 @@ of them: it begins another segment, with an order of its own.
 from collections.abc import Collection, Mapping, Sequence
 
 from estimator_mp.config.schedules.schedule import Schedule
+from estimator_mp.graph import op_types
 from estimator_mp.pipeline import cells
 from estimator_mp.plan import segments
 from estimator_mp.propagate.layouts import ONCE, Partial
@@ -65,6 +66,8 @@ def _waits_for_all(
 ) -> bool:
   """Whether an op reads something whole that slices have made."""
   how = batch.parts.get(op)
+  if op.type in op_types.MEASURES:
+    return False  # Sizes are made of those of inputs.
   if how is None:
     return any(tensor.op in inside for tensor in op.inputs)
   if how.exchanges:

@@ -32,12 +32,15 @@ _CONFIGS = {
 
 
 def _cases():
-  """Yields each model with each size of its batches, and a configuration."""
+  """Yields each model with sizes of its batches, and configurations in turns."""
+  configs = itertools.cycle(_CONFIGS)
   for name, model in catalogue.MODELS.items():
     if model.is_random or not model.tags & {"ordinary", "network"}:
       continue
-    for size, config in itertools.product(model.inputs, _CONFIGS):
+    for size in model.inputs:
+      config = next(configs)
       yield f"{name}_{size}_{config}", name, size, config
+    next(configs)
 
 
 _FAST = [

@@ -1,0 +1,59 @@
+"""Which passes through stages slices make, by a finished graph, as data."""
+
+import estimator_mp
+from estimator_mp import partitioner
+from estimator_mp.config.schedules.schedule import Phase
+
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_v1 = tf.compat.v1
+_EVERY = {
+  (stage, x) for stage in (0, 1) for x in (Phase.FORWARD, Phase.BACKWARD)
+}
+
+
+def _passes(loss_of, schedule="1f1b"):
+  """Returns the passes of each segment: pairs of a stage and a phase."""
+  x = _v1.placeholder(tf.float32, [None, 4])
+  net = x
+  for name in ("a", "b"):
+    kernel = _v1.get_variable(name, [4, 4], use_resource=True)
+    net = tf.tanh(tf.matmul(net, kernel))
+  loss = loss_of(net)
+  train_op = _v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+  config = estimator_mp.ShardingConfig(
+    "stage:2", num_micro_batches=3, schedule=schedule
+  )
+  made = partitioner.Partitioner(
+    [x], loss, train_op, config, config.create_mesh()
+  )
+  return [
+    {(of_op.stage, of_op.phase) for of_op in passes.values()}
+    for passes in made.passes
+  ]
+
+
+class SlicePassesTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.enter_context(tf.Graph().as_default())
+
+  def test_a_mean_lets_slices_go_back_at_once(self):
+    found = _passes(lambda net: tf.reduce_mean(tf.square(net)))
+    self.assertEqual(found, [_EVERY])
+
+  def test_the_root_of_a_mean_waits_for_all_slices(self):
+    found = _passes(lambda net: tf.sqrt(tf.reduce_mean(tf.square(net))))
+    phases = [{phase for _, phase in passes} for passes in found]
+    self.assertEqual(phases, [{Phase.FORWARD}, {Phase.BACKWARD}])
+
+  def test_gradients_of_weights_have_passes_of_their_own(self):
+    (found,) = _passes(lambda net: tf.reduce_mean(tf.square(net)), "zb1p")
+    self.assertContainsSubset(
+      {(1, Phase.FORWARD), (1, Phase.BACKWARD), (1, Phase.WEIGHT)}, found
+    )
+
+
+if __name__ == "__main__":
+  absltest.main()
