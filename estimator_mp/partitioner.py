@@ -6,8 +6,9 @@ decided on that graph (`analysis`, `propagate`, `plan`), made as data
 (`lower.instantiation`), and added to it at once; then what is executed once
 reads what slices make.
 
-So far for stages, and micro-batches that pass them in the order of a schedule.
-The rest of it is still done by `conductor`.
+So far for stages, and micro-batches that pass them in the order of a schedule,
+on one or more replicas that read the variables of the first. The rest of it is
+still done by `conductor`.
 """
 
 from collections.abc import Mapping, Sequence
@@ -102,48 +103,64 @@ class Partitioner:
     Returns:
       What stands for the loss, and for what trains.
     """
-    devices = self._mesh.stage_devices()
     made = Instantiation(
       self._graph,
       self.shapes,
       self.batch,
       self._of_inputs,
-      self._schedule.num_micro_batches,
+      self._slices,
       self._examples[0],
-      lambda op: devices[self.stages[op]] if op in self.stages else "",
+      self._device,
     )
     made.add(self._ops)
     fetches = made.apply(self._fetches)
-    device_assignment.assign(self.stages, devices)
+    device_assignment.assign(self.stages, self._mesh.stage_devices())
     device_assignment.leave_other_devices(self._graph.get_operations())
     for passes in self.passes:
-      self._order(made, passes)
+      for own in self._slices:
+        self._order(made, passes, own)
     return fetches
 
+  @property
+  def _slices(self) -> list[range]:
+    """For each replica the numbers of its slices."""
+    count = self._schedule.num_micro_batches
+    return [
+      range(i * count, (i + 1) * count)
+      for i in range(self._mesh.axis_size("data"))
+    ]
+
+  def _device(self, op: tf.Operation, replica: int) -> str:
+    """Returns the device of an op on a replica; "" if it has no stage."""
+    stage = self.stages.get(op)
+    return "" if stage is None else self._mesh.device(stage=stage, data=replica)
+
   def _order(
-    self, made: Instantiation, passes: Mapping[tf.Operation, cells.Pass]
+    self,
+    made: Instantiation,
+    passes: Mapping[tf.Operation, cells.Pass],
+    own: Sequence[int],
   ) -> None:
-    """Lets slices pass the stages in the order of the schedule."""
+    """Lets slices of a replica pass the stages in the order of the schedule."""
     device_of = self._schedule.device_of
     sums: dict[Cell, list[tf.Operation]] = {}
     elsewhere: dict[Cell, list[tf.Operation]] = {}
-    for op, chains in made.accumulated.items():
+    for op, added in made.accumulated.items():
       if op not in passes or op not in self.stages:
         continue
       stage, phase = passes[op]
       is_here = device_of(self.stages[op]) == device_of(stage)
       found = sums if is_here else elsewhere
-      for chain in chains:
-        for number, name in enumerate(chain, 1):
-          added = made.op_named(name)
-          if added is not None:
-            cell = Cell(stage, number, max(phase, Phase.BACKWARD))
-            found.setdefault(cell, []).append(added)
+      for number, name in added:
+        add = made.op_named(name)
+        if number in own and add is not None:
+          cell = Cell(stage, number - own[0], max(phase, Phase.BACKWARD))
+          found.setdefault(cell, []).append(add)
     copies = {op: made.copies(op) for op in passes}
     ordering.order_cells(
       self._schedule,
       cells.ends_of_passes(self._schedule, passes, self.stages),
-      lambda number, op: copies[op][number],
+      lambda number, op: copies[op][own[number]],
       sums,
       elsewhere,
     )
@@ -155,7 +172,7 @@ class Partitioner:
   def _propagate(self) -> Propagation:
     """Returns the layouts of tensors over slices of the batch."""
     able: set[tf.Operation] = set()
-    if self._schedule.num_micro_batches > 1:
+    if self._slices[-1].stop > 1:
       able = {
         op
         for op in self._ops

@@ -4,7 +4,9 @@ A batch normalization of the whole batch is one: its parts add up their sums,
 then normalize what they have by the mean and the variance of all.
 """
 
+import functools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 from estimator_mp.graph.definitions import Definitions
@@ -18,6 +20,9 @@ class Slices(Protocol):
   """What makers need of the instantiation that they are part of."""
 
   definitions: Definitions
+
+  def on(self, op: tf.Operation, number: int) -> AbstractContextManager[None]:
+    """A context in which ops are added on the device of a slice."""
 
   def shape(self, tensor: tf.Tensor) -> Sequence[Size]:
     """Returns the sizes of a tensor of the plain graph."""
@@ -39,7 +44,8 @@ def make(
   Returns:
     The outputs of each part.
   """
-  return _MAKERS[op.type](op, reads, slices)
+  with slices.on(op, 0):
+    return _MAKERS[op.type](op, reads, slices)
 
 
 class _Ops:
@@ -94,6 +100,7 @@ class _Norm:
       if op.get_attr("data_format").startswith(b"NC")
       else images.shape.rank - 1
     )
+    self._on = functools.partial(slices.on, op)
     self.axes = [i for i in range(images.shape.rank) if i != self._channels]
     self.dtype = images.dtype
     self.ops = _Ops(slices.definitions, f"exchange/{op.name}", tf.float32)
@@ -109,13 +116,23 @@ class _Norm:
     shape[self._channels] = -1
     return self.ops.reshape(vector, shape)
 
+  def each(
+    self, function: Callable[..., str], *parts: Sequence[str]
+  ) -> list[str]:
+    """Returns what a function makes of each part, on its device."""
+    made = []
+    for number, read in enumerate(zip(*parts, strict=True)):
+      with self._on(number):
+        made.append(function(*read))
+    return made
+
   def read(self, images: Sequence[str]) -> list[str]:
     """Returns images as numbers of 32 bits."""
-    return [self.ops.cast(x, self.dtype, tf.float32) for x in images]
+    return self.each(lambda x: self.ops.cast(x, self.dtype, tf.float32), images)
 
   def total(self, images: Sequence[str]) -> str:
     """Returns the sum over all images, of each channel."""
-    sums = [self.ops.sum_over(x, self.axes) for x in images]
+    sums = self.each(lambda x: self.ops.sum_over(x, self.axes), images)
     return sums[0] if len(sums) == 1 else self.ops("AddN", *sums)
 
   def mean(self, images: Sequence[str]) -> str:
@@ -141,7 +158,8 @@ def _batch_norm(
   _, scale, offset, old_mean, old_variance = reads[0]
   mean = norm.mean(images)
   center = norm.per_channel(mean)
-  variance = norm.mean([ops("SquaredDifference", x, center) for x in images])
+  squares = norm.each(lambda x: ops("SquaredDifference", x, center), images)
+  variance = norm.mean(squares)
   factor = norm.per_channel(ops("Mul", scale, norm.inverse_deviation(variance)))
   shift = norm.per_channel(offset)
   one = ops.constant(1.0)
@@ -164,13 +182,13 @@ def _batch_norm(
     )
   reserved = [ops.constant([])] * (len(op.outputs) - 5)
   vectors = [new_mean, new_variance, mean, variance, *reserved]
-  return [
-    [
-      norm.made(ops("AddV2", ops("Mul", ops("Sub", x, center), factor), shift)),
-      *vectors,
-    ]
-    for x in images
-  ]
+  made = norm.each(
+    lambda x: norm.made(
+      ops("AddV2", ops("Mul", ops("Sub", x, center), factor), shift)
+    ),
+    images,
+  )
+  return [[x, *vectors] for x in made]
 
 
 def _batch_norm_grad(
@@ -185,21 +203,28 @@ def _batch_norm_grad(
   deviation = norm.inverse_deviation(variance)
   center = norm.per_channel(mean)
   inverse = norm.per_channel(deviation)
-  normalized = [ops("Mul", ops("Sub", x, center), inverse) for x in images]
-  of_offset = norm.total(gradients)
-  of_scale = norm.total(
-    [ops("Mul", dy, x) for dy, x in zip(gradients, normalized, strict=True)]
+  normalized = norm.each(
+    lambda x: ops("Mul", ops("Sub", x, center), inverse), images
   )
+  of_offset = norm.total(gradients)
+  products = norm.each(lambda x, y: ops("Mul", x, y), gradients, normalized)
+  of_scale = norm.total(products)
   mean_gradient = norm.per_channel(ops("RealDiv", of_offset, norm.count))
   slope = norm.per_channel(ops("RealDiv", of_scale, norm.count))
   factor = norm.per_channel(ops("Mul", scale, deviation))
   nothing = ops.constant([])
-  made = []
-  for dy, x in zip(gradients, normalized, strict=True):
-    rest = ops("Sub", ops("Sub", dy, mean_gradient), ops("Mul", x, slope))
-    of_images = norm.made(ops("Mul", rest, factor))
-    made.append([of_images, of_scale, of_offset, nothing, nothing])
-  return made
+  made = norm.each(
+    lambda dy, x: norm.made(
+      ops(
+        "Mul",
+        ops("Sub", ops("Sub", dy, mean_gradient), ops("Mul", x, slope)),
+        factor,
+      )
+    ),
+    gradients,
+    normalized,
+  )
+  return [[x, of_scale, of_offset, nothing, nothing] for x in made]
 
 
 _MAKERS: dict[

@@ -13,6 +13,7 @@ unless somebody fetches it by its name.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from compat.private import graph_edits
@@ -60,7 +61,7 @@ class Instantiation:
     waits: From an op of the graph to the names of the ops that it is to wait
       for, where these are others.
     accumulated: From the op that makes a sum of parts to the ops that add the
-      part of each further slice to those before, by name.
+      part of a slice to those before: the numbers of slices, and names.
   """
 
   def __init__(
@@ -69,9 +70,9 @@ class Instantiation:
     shapes: SymbolicShapes,
     batch: Propagation,
     of_inputs: Iterable[tf.Operation],
-    num_slices: int,
+    slices: Sequence[Sequence[int]],
     examples: tf.Tensor,
-    device_of: Callable[[tf.Operation], str] = lambda op: "",
+    device_of: Callable[[tf.Operation, int], str],
   ):
     """Starts with nothing.
 
@@ -81,19 +82,23 @@ class Instantiation:
       batch: Their layouts over slices of the batch.
       of_inputs: Ops that depend on inputs alone: whoever needs what they make
         whole reads the plain op.
-      num_slices: How many slices there are.
+      slices: For each replica the numbers of its slices, in order from 0.
       examples: A tensor whose first dimension is that of examples.
-      device_of: Returns the device of what stands for an op, and of reshards
-        of what it makes.
+      device_of: Returns the device of what stands for an op on a replica, "" if
+        it has none. Reshards are where the first replica has the op.
     """
     self.definitions = Definitions(graph)
     self.rewired: dict[tuple[tf.Operation, int], str] = {}
     self.waits: dict[tf.Operation, list[str]] = {}
-    self.accumulated: dict[tf.Operation, list[list[str]]] = {}
+    self.accumulated: dict[tf.Operation, list[tuple[int, str]]] = {}
     self._shapes = shapes
     self._batch = batch
     self._of_inputs = frozenset(of_inputs)
-    self._slices = range(num_slices)
+    self._replicas = slices
+    self._slices = [number for own in slices for number in own]
+    self._replica_of = {
+      number: replica for replica, own in enumerate(slices) for number in own
+    }
     self._examples = examples
     self._device_of = device_of
     # Of an op in parts, for each slice: an op of it, and its outputs.
@@ -111,8 +116,7 @@ class Instantiation:
     """
     for op in ops:
       if op in self._batch.parts:
-        with self.definitions.on(self._device_of(op)):
-          self._outputs[op] = self._make(op)
+        self._outputs[op] = self._make(op)
         self._copies[op] = [_op_name(x[0]) for x in self._outputs[op]]
       if op not in self._batch.parts or op in self._of_inputs:
         self._rewire(op)
@@ -197,6 +201,16 @@ class Instantiation:
       return self._copies[op]
     return [op.name]
 
+  def on(self, op: tf.Operation, number: int) -> AbstractContextManager[None]:
+    """A context in which ops are added on the device of a slice.
+
+    Args:
+      op: The op of the plain graph that they stand for.
+      number: The number of the slice.
+    """
+    device = self._device_of(op, self._replica_of[number])
+    return self.definitions.on(device)
+
   def number_of(self, size: Size, dtype: tf.DType) -> str:
     """Returns a size of the whole batch as a scalar of any type.
 
@@ -231,7 +245,7 @@ class Instantiation:
     key = "whole", tensor.name
     if key not in self._tensors:
       parts = [self._part(tensor, i) for i in self._slices]
-      with self.definitions.on(self._device_of(tensor.op)):
+      with self.on(tensor.op, 0):
         self._tensors[key] = self._join(tensor, parts)
     return self._tensors[key]
 
@@ -246,19 +260,30 @@ class Instantiation:
       return self.definitions.add(
         "ConcatV2", name, [*parts, axis], N=len(parts), T=dtype, Tidx=tf.int32
       )
-    assert isinstance(layout, Partial)
-    name = f"reduce/{tensor.op.name}"
     # One after the other: what is added is gone before the last is there.
-    joined, *others = parts
-    fields = {} if dtype == tf.bool else {"T": dtype}
-    added: list[str] = []
-    for part in others:
-      joined = self.definitions.add(
-        _REDUCTIONS[layout.reduction], name, [joined, part], **fields
-      )
-      added.append(_op_name(joined))
-    self.accumulated.setdefault(tensor.op, []).append(added)
+    of_replicas = []
+    for own in self._replicas:
+      joined = parts[own[0]]
+      with self.on(tensor.op, own[0]):
+        for number in own[1:]:
+          joined = self._reduce(tensor, joined, parts[number])
+          added = number, _op_name(joined)
+          self.accumulated.setdefault(tensor.op, []).append(added)
+      of_replicas.append(joined)
+    joined, *others = of_replicas
+    for other in others:
+      joined = self._reduce(tensor, joined, other)
     return joined
+
+  def _reduce(self, tensor: tf.Tensor, x: str, y: str) -> str:
+    """Returns two of a tensor's parts of the whole shape as one."""
+    layout, dtype = self._batch.layout(tensor), tensor.dtype
+    assert isinstance(layout, Partial)
+    fields = {} if dtype == tf.bool else {"T": dtype}
+    op_type = _REDUCTIONS[layout.reduction]
+    return self.definitions.add(
+      op_type, f"reduce/{tensor.op.name}", [x, y], **fields
+    )
 
   def _measures(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor has sizes of what is made in parts."""
@@ -317,7 +342,7 @@ class Instantiation:
     """Returns the parts of a tensor that is whole."""
     key = "slice", tensor.name, shard
     if key not in self._pieces:
-      with self.definitions.on(self._device_of(tensor.op)):
+      with self.on(tensor.op, 0):
         self._pieces[key] = self._split(
           self._whole(tensor), tensor, shard, f"slice/{tensor.op.name}"
         )
@@ -530,9 +555,11 @@ class Instantiation:
     ]
     if how.exchanges:
       return exchanges.make(op, reads, self)
-    return [
-      self._copy(op, inputs, number) for number, inputs in enumerate(reads)
-    ]
+    made = []
+    for number, inputs in enumerate(reads):
+      with self.on(op, number):
+        made.append(self._copy(op, inputs, number))
+    return made
 
   def _copy(
     self, op: tf.Operation, inputs: Sequence[str], number: int

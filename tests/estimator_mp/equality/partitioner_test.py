@@ -25,6 +25,10 @@ _CONFIGS = {
   "slices": estimator_mp.ShardingConfig(num_micro_batches=3),
   "stages": estimator_mp.ShardingConfig("stage:2"),
   "1f1b": estimator_mp.ShardingConfig("stage:2", num_micro_batches=4),
+  "replicas": estimator_mp.ShardingConfig("data:2", variables="shared"),
+  "hybrid": estimator_mp.ShardingConfig(
+    "data:2,stage:2", num_micro_batches=2, variables="shared"
+  ),
   "zb1p": estimator_mp.ShardingConfig(
     "stage:2", num_micro_batches=4, schedule="zb1p"
   ),
@@ -32,7 +36,7 @@ _CONFIGS = {
 
 
 def _cases():
-  """Yields each model with sizes of its batches, and configurations in turns."""
+  """Yields each model with its batches, and configurations in turns."""
   configs = itertools.cycle(_CONFIGS)
   for name, model in catalogue.MODELS.items():
     if model.is_random or not model.tags & {"ordinary", "network"}:
@@ -45,7 +49,7 @@ def _cases():
 
 _FAST = [
   # Convolutions, and a batch normalization whose slices exchange sums.
-  ("cnn_open_slices", "cnn", "open", "slices"),
+  ("cnn_open_hybrid", "cnn", "open", "hybrid"),
   # Sums of which one operand is whole were added once for each slice.
   ("normed_static_slices", "batch_normalisation", "static", "slices"),
   # A size was read without what its op waits for: a train_op.
@@ -83,7 +87,7 @@ def _train(model, size, config=None):
       _v1.tables_initializer(),
       batches.initializer,
     ]
-    options = session_configs.config(device_count={"CPU": 2})
+    options = session_configs.config(device_count={"CPU": 4})
     if config is not None:
       options.allow_soft_placement = False
       tensors = [x for x in tf.nest.flatten((features, labels)) if _is_rows(x)]
