@@ -133,6 +133,18 @@ class SymbolicShapes:
       return None
     return Axes(frozenset(axis % max(rank, 1) for axis in named))
 
+  def is_size(self, size: Size) -> bool:
+    """Whether a size is one of a dimension for sure, and never -1.
+
+    Args:
+      size: A size. One that depends on the value of a tensor may be anything.
+    """
+    if not isinstance(size, Polynomial):
+      return size >= 0
+    return all(
+      self.origins[name].axis is not None for name in size.symbols - {EXAMPLES}
+    )
+
   def variable_shape(self, handle: tf.Tensor) -> tuple[Size, ...] | None:
     """Returns the shape of the variable that a handle is of.
 

@@ -108,6 +108,8 @@ def _reshaped(op: tf.Operation, shapes: Shapes) -> list[Size] | None:
   before, after = shapes.shape(op.inputs[0]), entries(shapes, op.inputs[1])
   if before is None or after is None:
     return None
+  if not all(size == -1 or shapes.is_size(size) for size in after):
+    return None  # One of them may be -1 in a step.
   if -1 in after:
     place = after.index(-1)
     others = [x for i, x in enumerate(after) if i != place]
@@ -275,7 +277,7 @@ def _slice(op: tf.Operation, shapes: Shapes) -> Rule | None:
       zip(begins, taken, before, strict=True)
     )
   )
-  sizes = [None if x == -1 else x for x in taken]
+  sizes = [x if x is not None and shapes.is_size(x) else None for x in taken]
   is_known = taken is not unknown
   return Rule(
     (labels, Whole(), SizesOf() if is_known else Whole()),

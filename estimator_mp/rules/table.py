@@ -40,6 +40,9 @@ class Shapes(Protocol):
   def axes(self, tensor: tf.Tensor, rank: int) -> Axes | None:
     """Returns the dimensions, from 0, that a tensor has the numbers of."""
 
+  def is_size(self, size: Size) -> bool:
+    """Whether a size is one of a dimension for sure, and never -1."""
+
   def variable_shape(self, handle: tf.Tensor) -> Sequence[Size] | None:
     """Returns the shape of the variable that a handle is of."""
 

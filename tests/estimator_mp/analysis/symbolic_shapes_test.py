@@ -53,6 +53,15 @@ class SymbolicShapesTest(absltest.TestCase):
       shapes.origins["count:0"], symbolic_shapes.Origin("count:0")
     )
 
+  def test_a_number_may_be_what_is_left(self):
+    x = _v1.placeholder(tf.float32, [None, 3], "x")
+    count = _v1.placeholder(tf.int32, [], "count")
+    rows = [tf.reshape(x, [count, 3]), tf.slice(x, [0, 0], [count, 3])]
+    shapes = self._shapes(x)
+    for tensor in rows:
+      origin = symbolic_shapes.Origin(tensor.name, 0)
+      self.assertEqual(shapes.origins[str(shapes.shape(tensor)[0])], origin)
+
   def test_a_batch_of_a_known_size(self):
     x = _v1.placeholder(tf.float32, [6, 3])
     shapes = self._shapes(x)
