@@ -17,13 +17,19 @@ def backward_of(ops: Sequence[tf.Operation]) -> list[tf.Operation]:
   """Returns the ops that come after the forward pass.
 
   TensorFlow keeps for each op of a gradient what it is the gradient of. All
-  that depends on one is the backward pass, and the update in the end.
+  that depends on one is the backward pass, and the update in the end. But the
+  lists that a loop keeps its activations in were made for its gradient, too:
+  what something is the gradient of, and all that leads to it, is forward.
 
   Args:
     ops: The ops of a step, each after those that it reads.
   """
-  gradients = [op for op in ops if graph_reads.differentiated(op) is not None]
-  return traversal.descendants(gradients, ops)
+  of_ops = {op: graph_reads.differentiated(op) for op in ops}
+  gradients = {op for op, of_op in of_ops.items() if of_op is not None}
+  differentiated = {x for x in of_ops.values() if x not in gradients}
+  forward = {*traversal.ancestors(differentiated - {None}, ops)}
+  after = traversal.descendants(gradients - forward, ops)
+  return [op for op in after if op not in forward]
 
 
 def plan_stages(

@@ -1,0 +1,83 @@
+"""The stages of finished graphs, and where the forward pass ends."""
+
+import estimator_mp
+from estimator_mp.graph import traversal
+from estimator_mp.plan import finished_stages
+
+import tensorflow as tf
+from absl.testing import absltest
+
+_v1 = tf.compat.v1
+
+
+class FinishedStagesTest(absltest.TestCase):
+  def setUp(self):
+    super().setUp()
+    graph = tf.Graph()
+    self.enter_context(graph.as_default())
+    self._graph = graph
+
+  def _backward(self):
+    ops = traversal.in_order(self._graph.get_operations())
+    return set(finished_stages.backward_of(ops))
+
+  def test_what_depends_on_gradients_is_backward(self):
+    x = _v1.placeholder(tf.float32, [None, 3])
+    weight = _v1.get_variable("weight", [3, 3], use_resource=True)
+    loss = tf.nn.l2_loss(tf.matmul(x, weight))
+    (gradient,) = _v1.gradients(loss, [weight])
+    clipped = tf.clip_by_norm(gradient, 1.0)
+    metric = tf.reduce_mean(x)
+    found = self._backward()
+    self.assertContainsSubset([gradient.op, clipped.op], found)
+    self.assertNoCommonElements([loss.op, metric.op, weight.op], found)
+
+  def test_a_loop_is_forward_though_its_gradient_added_lists_to_it(self):
+    x = _v1.placeholder(tf.float32, [None, 3])
+    (y,) = tf.while_loop(
+      lambda y: tf.reduce_sum(y) < 10, lambda y: [y * y + 1], [x]
+    )
+    (gradient,) = _v1.gradients(tf.nn.l2_loss(y), [x])
+    found = self._backward()
+    loops = [op for op in self._graph.get_operations() if "While" in op.type]
+    self.assertLen([op for op in loops if op in found], 1)
+    self.assertNotIn(y.op, found)
+    self.assertIn(gradient.op, found)
+
+  def test_gradients_of_gradients(self):
+    x = _v1.placeholder(tf.float32, [None, 3])
+    y = tf.tanh(x)
+    (first,) = _v1.gradients(y, [x])
+    (second,) = _v1.gradients(first, [x])
+    found = self._backward()
+    self.assertContainsSubset([first.op, second.op], found)
+    self.assertNotIn(y.op, found)
+
+  def test_gradients_are_where_their_ops_are(self):
+    x = _v1.placeholder(tf.float32, [None, 3])
+    net, layers = x, []
+    for name in ("a", "b"):
+      weight = _v1.get_variable(name, [3, 3], use_resource=True)
+      layers.append(tf.matmul(net, weight))
+      net = tf.tanh(layers[-1])
+    loss = tf.nn.l2_loss(net)
+    train_op = _v1.train.AdamOptimizer(0.1).minimize(loss)
+    config = estimator_mp.ShardingConfig("stage:2")
+    ops = [op for op in self._graph.get_operations() if op is not x.op]
+    backward = [op for op in ops if op in self._backward()]
+    stages = finished_stages.plan_stages(
+      ops, backward, loss.op, config, config.create_mesh()
+    )
+    self.assertEqual([stages[y.op] for y in layers], [0, 1])
+    products = [op for op in backward if op.type == "MatMul"]
+    self.assertEqual(sorted(stages[op] for op in products), [0, 1, 1], products)
+    updates = {
+      op.inputs[0].op.name: stages[op]
+      for op in traversal.ops_run_with(train_op)
+      if op.type == "ResourceApplyAdam"
+    }
+    self.assertEqual(updates, {"a": 0, "b": 1})
+
+
+if __name__ == "__main__":
+  absltest.main()
