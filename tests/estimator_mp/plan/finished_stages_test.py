@@ -70,7 +70,8 @@ class FinishedStagesTest(absltest.TestCase):
     )
     self.assertEqual([stages[y.op] for y in layers], [0, 1])
     products = [op for op in backward if op.type == "MatMul"]
-    self.assertEqual(sorted(stages[op] for op in products), [0, 1, 1], products)
+    # Of each layer's weights and of what it reads.
+    self.assertEqual(sorted(stages[op] for op in products), [0, 0, 1, 1])
     updates = {
       op.inputs[0].op.name: stages[op]
       for op in traversal.ops_run_with(train_op)
