@@ -3,6 +3,7 @@
 import operator
 
 from estimator_mp.sizes import polynomials
+from tests.estimator_mp import drawn
 
 import hypothesis
 from absl.testing import absltest, parameterized
@@ -31,7 +32,7 @@ def _at(size):
 
 class PolynomialsTest(parameterized.TestCase):
   @hypothesis.given(_SIZES, _SIZES)
-  @hypothesis.settings(deadline=None)
+  @drawn.examples(100)
   def test_arithmetic_is_that_of_numbers(self, left, right):
     for f in (operator.add, operator.sub, operator.mul):
       self.assertEqual(_at(f(left, right)), f(_at(left), _at(right)))
@@ -40,13 +41,13 @@ class PolynomialsTest(parameterized.TestCase):
       self.assertEqual(_at(left), _at(right))
 
   @hypothesis.given(_SIZES, _SIZES)
-  @hypothesis.settings(deadline=None)
+  @drawn.examples(100)
   def test_a_product_is_divided_by_its_factors(self, left, right):
     hypothesis.assume(right != 0)
     self.assertEqual(polynomials.divide(left * right, right), left)
 
   @hypothesis.given(_SIZES, _SIZES)
-  @hypothesis.settings(deadline=None)
+  @drawn.examples(100)
   def test_a_quotient_times_the_divisor_is_the_dividend(self, left, right):
     quotient = polynomials.quotient(left, right)
     if quotient is not None:
