@@ -79,14 +79,16 @@ class Partitioner:
     )
     self._schedule = config.create_schedule()
     self.batch = self._propagate()
-    self._backward = set(finished_stages.backward_of(traversal.in_order(every)))
+    in_order = traversal.in_order(every)
+    starts = [tensor.op for tensor in examples]
+    self._backward = set(
+      finished_stages.backward_of(
+        in_order, {*traversal.descendants(starts, in_order)}
+      )
+    )
     of_input = traversal.ops_run_with(*examples)
     self.stages = finished_stages.plan_stages(
-      [op for op in every if op not in of_input],
-      [op for op in every if op in self._backward],
-      self._fetches[0].op,
-      config,
-      mesh,
+      [op for op in every if op not in of_input], self._backward, config, mesh
     )
     self.passes = slice_passes.plan_passes(
       self._ops,

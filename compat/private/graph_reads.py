@@ -85,6 +85,17 @@ def differentiated(op: tf.Operation) -> tf.Operation | None:
   return getattr(op, "_original_op", None)
 
 
+def is_of_gradient(op: tf.Operation) -> bool:
+  """Whether an op was made for a gradient, by `tf.gradients` or by a tape.
+
+  A tape says it by a scope of names alone (TensorFlow 2.15 to 2.21).
+
+  Args:
+    op: An op of a graph.
+  """
+  return differentiated(op) is not None or "gradient_tape/" in op.name
+
+
 def num_ops(graph: tf.Graph) -> int:
   """Returns the number of ops of a graph."""
   return len(graph.operations)

@@ -1,6 +1,6 @@
 """The stages of a finished graph: each op of a step on one of them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
@@ -13,29 +13,28 @@ from estimator_mp.plan.stages import StagePlanner, Stages
 import tensorflow as tf
 
 
-def backward_of(ops: Sequence[tf.Operation]) -> list[tf.Operation]:
+def backward_of(
+  ops: Sequence[tf.Operation], depends: Collection[tf.Operation]
+) -> list[tf.Operation]:
   """Returns the ops that come after the forward pass.
 
-  TensorFlow keeps for each op of a gradient what it is the gradient of. All
-  that depends on one is the backward pass, and the update in the end. But the
-  lists that a loop keeps its activations in were made for its gradient, too:
-  what something is the gradient of, and all that leads to it, is forward.
+  That is what depends on an op of a gradient: the backward pass, and the update
+  in the end. The lists in which a loop keeps its activations were made for its
+  gradient, too, but before there is a batch.
 
   Args:
     ops: The ops of a step, each after those that it reads.
+    depends: Those that depend on the batch.
   """
-  of_ops = {op: graph_reads.differentiated(op) for op in ops}
-  gradients = {op for op, of_op in of_ops.items() if of_op is not None}
-  differentiated = {x for x in of_ops.values() if x not in gradients}
-  forward = {*traversal.ancestors(differentiated - {None}, ops)}
-  after = traversal.descendants(gradients - forward, ops)
-  return [op for op in after if op not in forward]
+  gradients = [
+    op for op in ops if op in depends and graph_reads.is_of_gradient(op)
+  ]
+  return traversal.descendants(gradients, ops)
 
 
 def plan_stages(
   ops: Sequence[tf.Operation],
-  backward: Sequence[tf.Operation],
-  target: tf.Operation,
+  backward: Collection[tf.Operation],
   config: sharding_config.ShardingConfig,
   mesh: mesh_lib.Mesh,
 ) -> Stages:
@@ -48,21 +47,23 @@ def plan_stages(
   Args:
     ops: The ops of the graph but those of the input, in its order.
     backward: Those that come after the forward pass.
-    target: The op of the loss.
     config: How the model is placed.
     mesh: The mesh.
 
   Raises:
     ValueError: If the model cannot be placed as the configuration says.
   """
-  planner = StagePlanner(
-    config, mesh, tf.estimator.ModeKeys.TRAIN, Ledger(target.graph)
-  )
-  leading = traversal.ops_run_with(target) - set(backward)
+  # What gradients are taken of, and so all that leads to a loss.
+  read_back = {x for op in backward for x in traversal.inputs(op)}
+  targets = [op for op in ops if op in read_back and op not in backward]
+  leading = traversal.ops_run_with(*targets)
   forward = [op for op in ops if op in leading]
-  planner.add(forward)
-  planner.plan_forward(forward, [target])
   rest = [op for op in ops if op not in leading]
+  planner = StagePlanner(
+    config, mesh, tf.estimator.ModeKeys.TRAIN, Ledger(ops[0].graph)
+  )
+  planner.add(forward)
+  planner.plan_forward(forward, targets)
   planner.add(rest)
   planner.adopt_devices(rest)
   for op in rest:

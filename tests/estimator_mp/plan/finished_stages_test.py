@@ -17,9 +17,10 @@ class FinishedStagesTest(absltest.TestCase):
     self.enter_context(graph.as_default())
     self._graph = graph
 
-  def _backward(self):
+  def _backward(self, x):
     ops = traversal.in_order(self._graph.get_operations())
-    return set(finished_stages.backward_of(ops))
+    depends = {*traversal.descendants([x.op], ops)}
+    return set(finished_stages.backward_of(ops, depends))
 
   def test_what_depends_on_gradients_is_backward(self):
     x = _v1.placeholder(tf.float32, [None, 3])
@@ -28,7 +29,7 @@ class FinishedStagesTest(absltest.TestCase):
     (gradient,) = _v1.gradients(loss, [weight])
     clipped = tf.clip_by_norm(gradient, 1.0)
     metric = tf.reduce_mean(x)
-    found = self._backward()
+    found = self._backward(x)
     self.assertContainsSubset([gradient.op, clipped.op], found)
     self.assertNoCommonElements([loss.op, metric.op, weight.op], found)
 
@@ -38,18 +39,29 @@ class FinishedStagesTest(absltest.TestCase):
       lambda y: tf.reduce_sum(y) < 10, lambda y: [y * y + 1], [x]
     )
     (gradient,) = _v1.gradients(tf.nn.l2_loss(y), [x])
-    found = self._backward()
+    found = self._backward(x)
     loops = [op for op in self._graph.get_operations() if "While" in op.type]
     self.assertLen([op for op in loops if op in found], 1)
     self.assertNotIn(y.op, found)
     self.assertIn(gradient.op, found)
+
+  def test_gradients_of_a_tape(self):
+    x = _v1.placeholder(tf.float32, [None, 3])
+    with tf.GradientTape() as tape:
+      tape.watch(x)
+      y = tf.tanh(x)
+    found = self._backward(x)
+    self.assertEmpty(found)
+    gradient = tape.gradient(y, x)
+    self.assertIn(gradient.op, self._backward(x))
+    self.assertNotIn(y.op, self._backward(x))
 
   def test_gradients_of_gradients(self):
     x = _v1.placeholder(tf.float32, [None, 3])
     y = tf.tanh(x)
     (first,) = _v1.gradients(y, [x])
     (second,) = _v1.gradients(first, [x])
-    found = self._backward()
+    found = self._backward(x)
     self.assertContainsSubset([first.op, second.op], found)
     self.assertNotIn(y.op, found)
 
@@ -64,9 +76,9 @@ class FinishedStagesTest(absltest.TestCase):
     train_op = _v1.train.AdamOptimizer(0.1).minimize(loss)
     config = estimator_mp.ShardingConfig("stage:2")
     ops = [op for op in self._graph.get_operations() if op is not x.op]
-    backward = [op for op in ops if op in self._backward()]
+    backward = self._backward(x)
     stages = finished_stages.plan_stages(
-      ops, backward, loss.op, config, config.create_mesh()
+      ops, backward, config, config.create_mesh()
     )
     self.assertEqual([stages[y.op] for y in layers], [0, 1])
     products = [op for op in backward if op.type == "MatMul"]
