@@ -239,4 +239,4 @@ class Partitioner:
     ordering.forget_tuples(self._graph.get_operations())
     live = traversal.ops_run_with(*self._fetches)
     ops = [op for op in self._graph.get_operations() if op in live]
-    ordering.read_before_writing(unordered_reads.find(ops))
+    ordering.read_before_writing(unordered_reads.find(ops, lookups=True))

@@ -13,20 +13,25 @@ from estimator_mp.graph import control_flow, op_types, traversal, variables
 
 import tensorflow as tf
 
+_LOOKUPS = frozenset(["ResourceGather", "ResourceGatherNd"])
+
 
 def find(
-  ops: Collection[tf.Operation],
+  ops: Collection[tf.Operation], lookups: bool = False
 ) -> dict[tf.Operation, list[tf.Operation]]:
   """Returns which reads each write has to wait for.
 
   Args:
     ops: The ops that run in a step, in the order in which they were made.
+    lookups: Whether reads of rows count, too: each slice looks up by itself.
   """
   numbers = {op: number for number, op in enumerate(ops)}
   in_branches = control_flow.ops_in_branches([*ops])
   reads: dict[tf.Operation, list[tf.Operation]] = {}
   for op in ops:
     read = _variable_read_at_once(op)
+    if read is None and lookups and op.type in _LOOKUPS:
+      read = variables.variable_of(op.inputs[0])
     if read is not None and op not in in_branches:
       reads.setdefault(read, []).append(op)
   pairs = [

@@ -3,6 +3,7 @@
 import estimator_mp
 from estimator_mp import partitioner
 from estimator_mp.config.schedules.schedule import Phase
+from estimator_mp.graph import traversal
 
 import tensorflow as tf
 from absl.testing import absltest, parameterized
@@ -53,6 +54,40 @@ class SlicePassesTest(parameterized.TestCase):
     self.assertContainsSubset(
       {(1, Phase.FORWARD), (1, Phase.BACKWARD), (1, Phase.WEIGHT)}, found
     )
+
+  def test_slices_look_up_rows_before_these_are_updated(self):
+    """Nothing orders both in the plain graph: lookups come first by chance."""
+    ids = _v1.placeholder(tf.int32, [None])
+    table = _v1.get_variable("table", [5, 4], use_resource=True)
+    seen = _v1.get_variable("seen", [5, 4], use_resource=True)
+    rows = tf.nn.embedding_lookup(table, ids)
+    other = tf.nn.embedding_lookup(seen, ids)
+    loss = tf.reduce_mean(tf.square(rows))
+    train_op = tf.group(
+      _v1.train.GradientDescentOptimizer(0.1).minimize(loss),
+      seen.assign_add(seen * 0 + 1),
+      _v1.assign_add(
+        _v1.get_variable("sum", [], use_resource=True), tf.reduce_sum(other)
+      ),
+    )
+    config = estimator_mp.ShardingConfig(num_micro_batches=3)
+    made = partitioner.Partitioner(
+      [ids], loss, train_op, config, config.create_mesh()
+    )
+    _, train = made.lower()
+    step = traversal.ops_run_with(train)
+    lookups = {
+      op
+      for op in step
+      if op.type == "ResourceGather" and op.inputs[0] is seen.handle
+    }
+    (write,) = (
+      op
+      for op in step
+      if op.type == "AssignAddVariableOp" and op.inputs[0] is seen.handle
+    )
+    self.assertLen(lookups, 3)
+    self.assertContainsSubset(lookups, traversal.ops_run_with(write))
 
 
 if __name__ == "__main__":
