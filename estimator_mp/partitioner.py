@@ -18,7 +18,7 @@ from estimator_mp import mesh as mesh_lib
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.config import sharding_config
 from estimator_mp.config.schedules.schedule import Cell, Phase
-from estimator_mp.graph import device_assignment, op_types, traversal
+from estimator_mp.graph import device_assignment, draws, op_types, traversal
 from estimator_mp.graph.calls import inlining
 from estimator_mp.lower import ordering
 from estimator_mp.lower.instantiation import SLICE, Fetch, Instantiation
@@ -78,6 +78,7 @@ class Partitioner:
       traversal.descendants([x.op for x in examples], self._ops)
     )
     self._schedule = config.create_schedule()
+    self._draws_per_slice = config.draws == "per_slice"
     self.batch = self._propagate()
     in_order = traversal.in_order(every)
     starts = [tensor.op for tensor in examples]
@@ -178,7 +179,8 @@ class Partitioner:
       able = {
         op
         for op in self._ops
-        if is_without_state(op) and not graph_reads.is_in_control_flow(op)
+        if not graph_reads.is_in_control_flow(op)
+        and (is_without_state(op) or self._draws_in_slices(op))
       }
     found = Propagation(
       self.shapes,
@@ -191,6 +193,12 @@ class Partitioner:
     )
     found.run(self._ops)
     return found
+
+  def _draws_in_slices(self, op: tf.Operation) -> bool:
+    """Whether slices draw random numbers of their own in place of an op."""
+    if not self._draws_per_slice:
+      return False
+    return draws.has_seed(op.node_def) or op.type in op_types.SEED_INPUTS
 
   def _starts(self, size: Size) -> Partition | None:
     """Returns how something new is split that has a size."""

@@ -46,8 +46,22 @@ def reseed(node: tf.compat.v1.NodeDef, seed: int, number: int) -> None:
     seed: Its second seed in the first micro-batch.
     number: The number of the micro-batch.
   """
-  text = f"{node.name}/{seed}/{number}"
-  node.attr["seed2"].i = zlib.crc32(text.encode()) % _MAX_SEED + 1
+  node.attr["seed2"].i = _seed(node.name, seed, number)
+
+
+def seed_of_part(node: tf.compat.v1.NodeDef, number: int) -> int:
+  """Returns the second seed by which a slice draws numbers of its own.
+
+  Args:
+    node: The op.
+    number: The number of the slice.
+  """
+  return _seed(node.name, node.attr["seed2"].i, number)
+
+
+def _seed(name: str, seed: int, number: int) -> int:
+  text = f"{name}/{seed}/{number}"
+  return zlib.crc32(text.encode()) % _MAX_SEED + 1
 
 
 def mixed_seed(seed: tf.Tensor, number: int) -> tf.Tensor:

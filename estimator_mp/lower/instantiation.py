@@ -18,6 +18,7 @@ from typing import TypeAlias
 
 from compat.private import graph_edits
 from estimator_mp.analysis.symbolic_shapes import EXAMPLES, SymbolicShapes
+from estimator_mp.graph import draws, op_types
 from estimator_mp.graph.definitions import Definitions
 from estimator_mp.lower import exchanges
 from estimator_mp.propagate.layouts import (
@@ -576,6 +577,11 @@ class Instantiation:
     rule = self._shapes.rule(op)
     assert rule is not None
     attributes = dict(rule.attributes)
+    if number and draws.has_seed(op.node_def):
+      attributes["seed2"] = draws.seed_of_part(op.node_def, number)
+    if number and (index := op_types.SEED_INPUTS.get(op.type)) is not None:
+      inputs = [*inputs]
+      inputs[index] = self._mixed_seed(inputs[index], op, index, number)
     if rule.shape_attribute:
       shape = tf.TensorShape(op.get_attr(rule.shape_attribute))
       (output,) = how.outputs
@@ -589,6 +595,16 @@ class Instantiation:
       )
     first = self.definitions.copy(op, name, inputs, waits, attributes)
     return [f"{_op_name(first)}:{i}" for i in range(len(op.outputs))]
+
+  def _mixed_seed(
+    self, seed: str, op: tf.Operation, index: int, number: int
+  ) -> str:
+    """Returns the seed of a slice, by which it draws numbers of its own."""
+    dtype = op.inputs[index].dtype
+    mask = self._constant(draws.mask(number), dtype)
+    return self.definitions.add(
+      "BitwiseXor", f"sizes/seed/{op.name}", [seed, mask], T=dtype
+    )
 
   def _share_of_mean(
     self,

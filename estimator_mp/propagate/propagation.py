@@ -19,6 +19,7 @@ from collections.abc import (
 )
 
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
+from estimator_mp.graph import op_types
 from estimator_mp.propagate.layouts import (
   ONCE,
   Layout,
@@ -276,8 +277,11 @@ def is_without_state(op: tf.Operation) -> bool:
   """Whether an op may be executed in parts that know nothing of each other.
 
   Args:
-    op: The op. One that reads a variable, or looks up in a table, may.
+    op: The op. One that reads a variable, or looks up in a table, may. One that
+      draws random numbers may not, whether it has a state or a seed.
   """
+  if op.type in op_types.RANDOM:
+    return False
   return not op.op_def.is_stateful or op.type in _READS
 
 

@@ -21,17 +21,15 @@ from absl.testing import absltest, parameterized
 
 _v1 = tf.compat.v1
 _STEPS = 3
+# All slices draw at once, as the plain graph does.
+_config = functools.partial(estimator_mp.ShardingConfig, draws="whole")
 _CONFIGS = {
-  "slices": estimator_mp.ShardingConfig(num_micro_batches=3),
-  "stages": estimator_mp.ShardingConfig("stage:2"),
-  "1f1b": estimator_mp.ShardingConfig("stage:2", num_micro_batches=4),
-  "replicas": estimator_mp.ShardingConfig("data:2", variables="shared"),
-  "hybrid": estimator_mp.ShardingConfig(
-    "data:2,stage:2", num_micro_batches=2, variables="shared"
-  ),
-  "zb1p": estimator_mp.ShardingConfig(
-    "stage:2", num_micro_batches=4, schedule="zb1p"
-  ),
+  "slices": _config(num_micro_batches=3),
+  "stages": _config("stage:2"),
+  "1f1b": _config("stage:2", num_micro_batches=4),
+  "replicas": _config("data:2", variables="shared"),
+  "hybrid": _config("data:2,stage:2", num_micro_batches=2, variables="shared"),
+  "zb1p": _config("stage:2", num_micro_batches=4, schedule="zb1p"),
 }
 
 
@@ -127,6 +125,44 @@ class PartitionerTest(parameterized.TestCase):
     # A key's bias has no gradient but rounding, which Adam brings to full size.
     but = [name for name in variables if "/key/bias" in name]
     programs.assert_same_variables(self, found_variables, variables, rtol, but)
+
+  @parameterized.parameters(
+    ("whole", lambda shape: tf.random.uniform(shape, seed=2)),
+    ("whole", lambda shape: tf.random.stateless_uniform(shape, [3, 4])),
+    ("per_slice", lambda shape: tf.random.uniform(shape, seed=2)),
+    ("per_slice", lambda shape: tf.random.stateless_uniform(shape, [3, 4])),
+  )
+  def test_random_numbers(self, option, draw):
+    """All slices draw at once, as the plain graph does, or each by itself."""
+    with tf.Graph().as_default():
+      _v1.set_random_seed(3)
+      x = _v1.placeholder(tf.float32, [None, 5])
+      kernel = _v1.get_variable("kernel", [5, 5], use_resource=True)
+      mask = draw(tf.shape(x))
+      net = tf.matmul(x, kernel) * mask
+      loss = tf.reduce_mean(tf.square(net))
+      train_op = _v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+      config = estimator_mp.ShardingConfig(num_micro_batches=3, draws=option)
+      made = partitioner.Partitioner(
+        [x], loss, train_op, config, config.create_mesh()
+      )
+      made.lower()
+      graph = tf.compat.v1.get_default_graph()
+      products = [
+        graph.get_tensor_by_name(f"slice_{i}/{net.op.name}:0") for i in range(3)
+      ]
+      used = [product.op.inputs[1] for product in products]
+      options = session_configs.config()
+      with _v1.Session(config=options) as session:
+        session.run(_v1.global_variables_initializer())
+        whole, *parts = session.run(
+          [mask, *used], {x: np.ones([6, 5], np.float32)}
+        )
+    if option == "whole":
+      np.testing.assert_array_equal(np.concatenate(parts), whole)
+    for part, other in itertools.combinations(parts, 2):
+      self.assertEqual(part.shape, (2, 5))
+      self.assertFalse(np.any(part == other))
 
   @parameterized.parameters("mlp_adam", "cnn")
   def test_stages_alone_are_the_plain_graph_bit_for_bit(self, name):
