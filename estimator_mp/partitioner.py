@@ -50,7 +50,10 @@ class Partitioner:
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
   ):
-    """Decides how ops are executed; no op is added for that.
+    """Decides how ops are executed.
+
+    Calls of functions are inlined first, and reads come before writes: that is
+    still the plain graph. Nothing else is edited before `lower`.
 
     Args:
       examples: Features and labels whose first dimension is that of examples.
@@ -60,12 +63,15 @@ class Partitioner:
       mesh: The devices.
 
     Raises:
-      ValueError: If the model cannot be placed as the configuration says.
+      ValueError: If the model cannot be placed, or the batch not be cut, as the
+        configuration says.
     """
     self._graph = loss.graph
     self._examples = list(examples)
     self._fetches: list[Fetch] = [loss, train_op]
     self._mesh = mesh
+    self._schedule = config.create_schedule()
+    self._check_examples()
     self._inline_calls()
     self._order_reads()
     live = traversal.ops_run_with(*self._fetches)
@@ -77,7 +83,6 @@ class Partitioner:
     self._depends = set(
       traversal.descendants([x.op for x in examples], self._ops)
     )
-    self._schedule = config.create_schedule()
     self._draws_per_slice = config.draws == "per_slice"
     self.batch = self._propagate()
     in_order = traversal.in_order(every)
@@ -214,13 +219,28 @@ class Partitioner:
     return self._partition.of(shape[0]) if tensor.op in self._depends else None
 
   def _find_of_inputs(self) -> set[tf.Operation]:
-    """Returns ops that depend on inputs alone, and on no state."""
+    """Returns ops that depend on inputs alone, on no state and no draw."""
     found = set(traversal.ops_run_with(*self._examples))
     for op in self._ops:
-      read = [*traversal.inputs(op), *op.control_inputs]
-      if not op.op_def.is_stateful and all(x in found for x in read):
+      is_free = op.op_def.is_stateful or op.type in op_types.RANDOM
+      if not is_free and all(x in found for x in traversal.sources(op)):
         found.add(op)
     return found
+
+  def _check_examples(self) -> None:
+    """Raises if the batch has no slices, as far as the graph knows."""
+    if not self._examples:
+      raise ValueError(
+        "features and labels have no tensor with examples, of which slices "
+        "could be made; give their axes by batch_axis, or use no data axis and "
+        "num_micro_batches=1"
+      )
+    sizes = {tensor.name: tensor.shape[0] for tensor in self._examples}
+    if len(set(sizes.values())) > 1:
+      raise ValueError(
+        f"inputs have different numbers of examples: {sizes}; make them equal, "
+        "or leave out by batch_axis what has none"
+      )
 
   def _inline_calls(self) -> None:
     """Puts the ops of functions that read the batch in the place of calls."""

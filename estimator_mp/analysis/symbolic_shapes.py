@@ -7,9 +7,10 @@ have examples in a dimension if its polynomial has `n` as a factor.
 """
 
 import dataclasses
+import functools
 from collections.abc import Iterable, Sequence
 
-from estimator_mp.graph import variables
+from estimator_mp.graph import op_types, variables
 from estimator_mp.rules import all_rules
 from estimator_mp.rules.rule import Label, Rule, is_repeated
 from estimator_mp.rules.table import Axes
@@ -23,7 +24,7 @@ import tensorflow as tf
 # The symbol for the number of examples, where the graph leaves it open.
 EXAMPLES = "n"
 
-_MEASURES = frozenset(["Rank", "Shape", "ShapeN", "Size", "VariableShape"])
+_MEASURES = op_types.MEASURES | {"VariableShape"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -59,7 +60,6 @@ class SymbolicShapes:
     self.num_examples: Size = polynomials.symbol(EXAMPLES)
     self._shapes: dict[str, tuple[Size, ...] | None] = {}
     self._values: dict[str, Value | None] = {}
-    self._axes: dict[str, Axes] = {}
     self._rules: dict[tf.Operation, Rule | None] = {}
     examples = list(examples)
     if examples and examples[0].shape[0] is not None:
@@ -252,7 +252,7 @@ class SymbolicShapes:
     if found is None and values.is_evaluated(op):
       read = [self.value(x) for x in op.inputs]
       if all(value is not None for value in read):
-        found = values.evaluate(op, read)
+        found = values.evaluate(op, read, functools.partial(self._least, op))
     if found is not None:
       for output, value in zip(op.outputs, found, strict=True):
         self._values[output.name] = (
@@ -265,6 +265,20 @@ class SymbolicShapes:
     value = np.empty(shape.as_list(), object)
     value[...] = self._name(tensor, None)
     return value
+
+  def _least(self, op: tf.Operation, symbol: str) -> int | None:
+    """Returns the least number that a symbol may stand for in an op.
+
+    There is an example in each step. A dimension may be empty; where a size
+    only divides, as in the gradient of a mean, the quotient is then one of
+    nothing. The value of a tensor may be anything.
+    """
+    if symbol == EXAMPLES:
+      return 1
+    if self.origins[symbol].axis is None:
+      return None
+    readers = [reader for x in op.outputs for reader in x.consumers()]
+    return int({reader.type for reader in readers} == {"FloorDiv"})
 
   def _measure(self, op: tf.Operation) -> list[Value] | None:
     """Returns the values of an op that measures its inputs."""

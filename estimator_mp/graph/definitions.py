@@ -32,6 +32,7 @@ class Definitions:
     self._graph = graph
     self._nodes: dict[str, tf.compat.v1.NodeDef] = {}
     self._read: set[str] = set()
+    self._numbers: dict[str, int] = {}  # The last ones added to names.
     self._device = ""
     # Ops of the graph that these wait for.
     self._waits: dict[str, list[str]] = {}
@@ -186,11 +187,20 @@ class Definitions:
     return f"{node.name}:0"
 
   def _free(self, name: str) -> str:
-    free, number = name, 0
-    while free in self._nodes:
+    free, number = name, self._numbers.get(name, 0)
+    while free in self._nodes or self._is_taken(free):
       number += 1
       free = f"{name}_{number}"
+    self._numbers[name] = number
     return free
+
+  def _is_taken(self, name: str) -> bool:
+    """Whether an op of the graph has a name."""
+    try:
+      self._graph.get_operation_by_name(name)
+    except KeyError:
+      return False
+    return True
 
 
 def _op_name_of_input(name: str) -> str:

@@ -289,7 +289,7 @@ class Instantiation:
   def _measures(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor has sizes of what is made in parts."""
     op = tensor.op
-    return op.type in _MEASURES and any(
+    return op.type in op_types.MEASURES and any(
       self._is_in_parts(x) and x.op not in self._of_inputs for x in op.inputs
     )
 
@@ -316,7 +316,7 @@ class Instantiation:
         dict.fromkeys(x for x in read.control_inputs if x not in self._copies)
       )
       todo += [x.op for x in read.inputs if values.is_evaluated(x.op)]
-      todo += [x.op for x in read.inputs if x.op.type in _MEASURES]
+      todo += [x.op for x in read.inputs if x.op.type in op_types.MEASURES]
     return list(found)
 
   # What parts read.
@@ -358,14 +358,16 @@ class Instantiation:
       assert shape is not None
       sizes = list(shape)
       sizes[shard.axis] = shard.partition.whole
-      whole = self.definitions.add(
-        "BroadcastTo",
-        name,
-        [self._whole(tensor), self._sizes(np.array(sizes, object), tf.int32)],
-        T=tensor.dtype,
-        Tidx=tf.int32,
-      )
-      self._pieces[key] = self._split(whole, tensor, shard, name)
+      vector = self._sizes(np.array(sizes, object), tf.int32)
+      with self.on(tensor.op, 0):
+        whole = self.definitions.add(
+          "BroadcastTo",
+          name,
+          [self._whole(tensor), vector],
+          T=tensor.dtype,
+          Tidx=tf.int32,
+        )
+        self._pieces[key] = self._split(whole, tensor, shard, name)
     return self._pieces[key]
 
   def _split(
@@ -555,6 +557,8 @@ class Instantiation:
       for number in self._slices
     ]
     if how.exchanges:
+      for number, inputs in enumerate(reads):
+        inputs[0] = self._after(op, inputs[0], number)
       return exchanges.make(op, reads, self)
     made = []
     for number, inputs in enumerate(reads):
@@ -562,16 +566,29 @@ class Instantiation:
         made.append(self._copy(op, inputs, number))
     return made
 
+  def _waits(self, op: tf.Operation, number: int) -> list[str]:
+    """Returns what a slice's copy of an op waits for."""
+    return [
+      self._copies[x][number] if x in self._copies else x.name
+      for x in [*op.control_inputs, *self._awaited_by_sizes(op)]
+    ]
+
+  def _after(self, op: tf.Operation, tensor: str, number: int) -> str:
+    """Returns the first input of a slice, after what the op waits for."""
+    waits = self._waits(op, number)
+    if not waits:
+      return tensor
+    name, dtype = f"slice_{number}/{op.name}/input", op.inputs[0].dtype
+    with self.on(op, number):
+      return self.definitions.add("Identity", name, [tensor], waits, T=dtype)
+
   def _copy(
     self, op: tf.Operation, inputs: Sequence[str], number: int
   ) -> list[str]:
     """Returns the outputs of a copy of an op for a slice."""
     how = self._batch.parts[op]
     name = f"slice_{number}/{op.name.lstrip('_')}"
-    waits = [
-      self._copies[x][number] if x in self._copies else x.name
-      for x in [*op.control_inputs, *self._awaited_by_sizes(op)]
-    ]
+    waits = self._waits(op, number)
     if op.type == "Mean" and isinstance(how.outputs[0], Partial):
       return [self._share_of_mean(op, name, inputs, waits)]
     rule = self._shapes.rule(op)
@@ -646,9 +663,6 @@ class Instantiation:
     waits = [name for x in awaited for name in self.ops_for(x)]
     if waits != [x.name for x in op.control_inputs]:
       self.waits[op] = waits
-
-
-_MEASURES = frozenset(["Shape", "ShapeN", "Size"])
 
 
 def _op_name(tensor: str) -> str:

@@ -15,7 +15,7 @@ rule begins in the first column; lines that follow are indented.
     ...     any number of dimensions, counted from the last; where an operand
             has size 1, it is repeated
     b...    any number of dimensions, as many wherever the name stands
-    ( )     no dimensions, written () for short
+    ()      no dimensions
     [ ]     dimensions in the order that `data_format` says; the channels are
             written last
     ~name   the last two dimensions change places if the attribute is true
@@ -82,7 +82,6 @@ class _Term:
 class Template:
   """A rule as it is written, for ops of any rank."""
 
-  text: str
   inputs: tuple[_Term, ...]
   outputs: tuple[_Term, ...]
   reduction: Reduction | None
@@ -172,7 +171,7 @@ def _template(rule: str) -> Template:
       linear = (frozenset(map(int, match[1].split())),)
     else:
       raise ValueError(f"{trait!r} in the rule {rule!r} is not known")
-  return Template(rule, inputs, outputs, reduction, linear, nonempty)
+  return Template(inputs, outputs, reduction, linear, nonempty)
 
 
 def _terms(text: str, rule: str) -> tuple[_Term, ...]:

@@ -2,17 +2,14 @@
 
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Protocol, TypeAlias
 
 from estimator_mp.rules import notation
 from estimator_mp.rules.rule import Rule
 from estimator_mp.sizes.polynomials import Size
+from estimator_mp.sizes.values import Value
 
-import numpy as np
 import tensorflow as tf
-
-# An array of `Size`s, of which numpy knows no more than that they are objects.
-Value: TypeAlias = np.ndarray[Any, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,11 +50,7 @@ Function: TypeAlias = Callable[[tf.Operation, Shapes], Rule | None]
 
 
 class Table:
-  """Rules by the types of ops.
-
-  Attributes:
-    functions: All of them, as functions.
-  """
+  """Rules by the types of ops."""
 
   def __init__(self, text: str = ""):
     """Reads rules.

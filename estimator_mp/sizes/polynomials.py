@@ -10,8 +10,6 @@ A size is an `int` wherever it is a number, and a `Polynomial` otherwise, so
     2 * n + n == 3 * n
     polynomials.divide(6 * n, 3) == 2 * n
     n - n == 0                             # an int
-
-All symbols stand for numbers that are not negative.
 """
 
 from __future__ import annotations

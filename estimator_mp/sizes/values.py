@@ -10,6 +10,8 @@ a part of a tensor is reshaped to, or filled, follows from the part's own sizes,
 and no op of this arithmetic is ever copied.
 """
 
+import functools
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -26,6 +28,9 @@ _Kernel: TypeAlias = Callable[[tf.Operation, Sequence[Value]], list[Value]]
 
 # Larger tensors are no shapes, and take time.
 MOST_ENTRIES = 64
+
+# From a symbol to the least number it may stand for; None for any.
+_Least: TypeAlias = Callable[[str], int | None]
 
 _KERNELS: dict[str, _Kernel] = {}
 
@@ -45,18 +50,28 @@ def value_of(sizes: Sequence[Size] | Size) -> Value:
   return value
 
 
-def evaluate(op: tf.Operation, inputs: Sequence[Value]) -> list[Value] | None:
+def evaluate(
+  op: tf.Operation,
+  inputs: Sequence[Value],
+  least: _Least = lambda symbol: None,
+) -> list[Value] | None:
   """Returns the values of an op's outputs; None if they are not known.
 
   Args:
     op: The op.
     inputs: The values of its inputs.
+    least: Returns the least number that a symbol may stand for, 0 or more; None
+      if it may be any.
   """
   kernel = _KERNELS.get(op.type)
-  if kernel is None:
-    return None
   try:
-    found = kernel(op, inputs)
+    if op.type in _COMPARISONS:
+      choose = functools.partial(_COMPARISONS[op.type], least)
+      found = [_entrywise(choose)(op, *inputs)]
+    elif kernel is not None:
+      found = kernel(op, inputs)
+    else:
+      return None
   except UnknownSizeError:
     return None
   return [np.asarray(value, object) for value in found]
@@ -68,7 +83,7 @@ def is_evaluated(op: tf.Operation) -> bool:
   Args:
     op: The op.
   """
-  return op.type in _KERNELS
+  return op.type in _KERNELS or op.type in _COMPARISONS
 
 
 def numbers(value: Value) -> list[int]:
@@ -168,32 +183,31 @@ def _remainder(x: Size, y: Size) -> Size:
   return 0
 
 
-def _larger(x: Size, y: Size) -> Size:
-  """Of a size and a number that is no larger than any, the size."""
-  if x == y or (isinstance(y, int) and _is_at_least(x, y)):
+def _larger(least: _Least, x: Size, y: Size) -> Size:
+  """The larger of two sizes, if it is the same for all symbols."""
+  if x == y or _is_no_less(x - y, least):
     return x
-  if isinstance(x, int) and _is_at_least(y, x):
+  if _is_no_less(y - x, least):
     return y
   raise UnknownSizeError(f"the larger of {x} and {y}")
 
 
-def _smaller(x: Size, y: Size) -> Size:
-  if x == y or (isinstance(x, int) and _is_at_least(y, x)):
-    return x
-  if isinstance(y, int) and _is_at_least(x, y):
-    return y
-  raise UnknownSizeError(f"the smaller of {x} and {y}")
+def _smaller(least: _Least, x: Size, y: Size) -> Size:
+  return x + y - _larger(least, x, y)
 
 
-def _is_at_least(size: Size, bound: int) -> bool:
-  """Whether a size is no smaller than a number, as far as can be seen.
+def _is_no_less(size: Size, least: _Least) -> bool:
+  """Whether a size is not negative, as far as can be seen."""
+  total = 0
+  for term, count in polynomials.terms_of(size).items():
+    bounds = [least(symbol) for symbol in term]
+    if None in bounds or (term and count < 0):
+      return False
+    total += count * math.prod(x or 0 for x in bounds)
+  return total >= 0
 
-  No dimension is empty of which the graph does not know it: without an example
-  there is no step.
-  """
-  if isinstance(size, int):
-    return size >= bound
-  return min(size.terms.values()) > 0 and sum(size.terms.values()) >= bound
+
+_COMPARISONS = {"Maximum": _larger, "Minimum": _smaller}
 
 
 _one("Add", "AddV2")(_entrywise(lambda x, y: x + y))
@@ -202,8 +216,6 @@ _one("Mul")(_entrywise(lambda x, y: x * y))
 _one("FloorDiv")(_entrywise(_floor_divide))
 _one("Div", "TruncateDiv")(_entrywise(_truncate_divide))
 _one("FloorMod")(_entrywise(_remainder))
-_one("Maximum")(_entrywise(_larger))
-_one("Minimum")(_entrywise(_smaller))
 _one("AddN")(lambda op, first, *others: sum(others, first))
 
 

@@ -164,6 +164,48 @@ class PartitionerTest(parameterized.TestCase):
       self.assertEqual(part.shape, (2, 5))
       self.assertFalse(np.any(part == other))
 
+  @parameterized.parameters("slices", "1f1b", "hybrid")
+  def test_a_size_that_may_be_zero_or_one(self, name):
+    """Regression: the larger of a tensor's value and 1 was that value."""
+    found = {}
+    for config in (None, _CONFIGS[name]):
+      random.seed(5)
+      with tf.Graph().as_default():
+        _v1.set_random_seed(3)
+        x = _v1.placeholder(tf.float32, [None, 6])
+        longest = tf.maximum(tf.cast(tf.reduce_max(x * 0), tf.int32), 1)
+        twos = tf.fill([tf.shape(x)[0], longest], 2.0)
+        net = _v1.layers.dense(x, 4) * tf.reduce_sum(twos, 1, keepdims=True)
+        loss = tf.reduce_mean(tf.square(_v1.layers.dense(net, 1)))
+        train_op = _v1.train.GradientDescentOptimizer(0.01).minimize(loss)
+        fetches = [loss, train_op]
+        if config is not None:
+          made = partitioner.Partitioner(
+            [x], *fetches, config, config.create_mesh()
+          )
+          fetches = made.lower()
+        options = session_configs.config(device_count={"CPU": 4})
+        with _v1.Session(config=options) as session:
+          session.run(_v1.global_variables_initializer())
+          feed = {x: np.arange(42, dtype=np.float32).reshape(7, 6) / 42}
+          found[config] = [session.run(fetches, feed)[0] for _ in range(3)]
+    np.testing.assert_allclose(found[_CONFIGS[name]], found[None], 1e-5)
+
+  @parameterized.parameters(
+    ([], "no tensor with examples, .*give their axes by batch_axis"),
+    ([4, 8], "different numbers of examples: .*4.*8.*make them equal"),
+  )
+  def test_a_batch_that_has_no_slices(self, sizes, message):
+    with tf.Graph().as_default():
+      loss = tf.reduce_mean(_v1.get_variable("x", [2], use_resource=True))
+      inputs = [_v1.placeholder(tf.float32, [size, 3]) for size in sizes]
+      train_op = _v1.train.GradientDescentOptimizer(0.1).minimize(loss)
+      config = _CONFIGS["slices"]
+      with self.assertRaisesRegex(ValueError, message):
+        partitioner.Partitioner(
+          inputs, loss, train_op, config, config.create_mesh()
+        )
+
   @parameterized.parameters("mlp_adam", "cnn")
   def test_stages_alone_are_the_plain_graph_bit_for_bit(self, name):
     """Nothing but devices differs, so it is so by construction."""

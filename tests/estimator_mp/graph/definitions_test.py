@@ -31,6 +31,14 @@ class DefinitionsTest(absltest.TestCase):
     ops = self._made.import_into_graph()
     self.assertEqual(self._run(ops["double_1"].outputs[0], {x: 3.0}), 12)
 
+  def test_names_of_the_graph_are_taken(self):
+    """Regression: what is named as an op of the graph was taken for it."""
+    x = tf.constant(3.0, name="x")
+    made = self._made.add("Neg", "x", [x.name], T=tf.float32)
+    self.assertEqual(made, "x_1:0")
+    ops = self._made.import_into_graph()
+    self.assertEqual(self._run(ops["x_1"].outputs[0]), -3)
+
   def test_a_copy_waits_for_ops_of_both(self):
     count = tf.Variable(0.0, use_resource=True)
     more = count.assign_add(1.0, read_value=False)

@@ -11,6 +11,8 @@ _v1 = tf.compat.v1
 _raw = tf.raw_ops
 n = polynomials.symbol("n")
 _N = 6  # What n stands for.
+t, k = polynomials.symbol("t"), polynomials.symbol("k")
+_LEAST = {"n": 1, "t": 0}  # k may be any number.
 
 
 def _vector(*entries):
@@ -93,6 +95,9 @@ _CASES = [
   ),
 ]
 _UNKNOWN = [
+  ("empty_or_not", tf.maximum, _vector(t), _vector(1)),
+  ("negative_or_not", tf.maximum, _vector(k), _vector(0)),
+  ("a_number_or_not", tf.minimum, _vector(k), _vector(1)),
   ("which_is_larger", tf.maximum, _vector(n), _vector(7)),
   ("no_whole_number", lambda x, y: x // y, _vector(n), _vector(4)),
   ("by_zero", lambda x, y: x // y, _vector(3), _vector(0)),
@@ -105,7 +110,7 @@ def _at(value):
   """Returns a value where n is a number."""
   found = np.empty(value.shape, np.int64)
   for place, entry in np.ndenumerate(value):
-    found[place] = polynomials.substitute(entry, {"n": _N})
+    found[place] = polynomials.substitute(entry, {"n": _N, "t": 3, "k": 5})
   return found
 
 
@@ -115,7 +120,7 @@ def _evaluate(tensor, known):
   if op not in known:
     read = [_evaluate(x, known) for x in op.inputs]
     is_known = all(x is not None for x in read)
-    known[op] = values.evaluate(op, read) if is_known else None
+    known[op] = values.evaluate(op, read, _LEAST.get) if is_known else None
   found = known[op]
   return None if found is None else found[tensor.value_index]
 
