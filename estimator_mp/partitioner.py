@@ -11,15 +11,22 @@ on one or more replicas that read the variables of the first. The rest of it is
 still done by `conductor`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
-from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
 from estimator_mp.config import sharding_config
 from estimator_mp.config.schedules.schedule import Cell, Phase
-from estimator_mp.graph import device_assignment, draws, op_types, traversal
+from estimator_mp.graph import (
+  control_flow,
+  device_assignment,
+  draws,
+  frames,
+  op_types,
+  traversal,
+)
 from estimator_mp.graph.calls import inlining
+from estimator_mp.graph.frames import Frames
 from estimator_mp.lower import ordering
 from estimator_mp.lower.instantiation import SLICE, Fetch, Instantiation
 from estimator_mp.pipeline import cells
@@ -36,6 +43,7 @@ class Partitioner:
   """Partitions the graph of one call of a model_fn over slices of its batch.
 
   Attributes:
+    ops: What a step runs, each op after those that it reads.
     shapes: The sizes of tensors.
     batch: Their layouts over slices.
     stages: The stages of ops.
@@ -72,16 +80,19 @@ class Partitioner:
     self._mesh = mesh
     self._schedule = config.create_schedule()
     self._check_examples()
-    self._inline_calls()
+    self._inline(op_types.FUNCTION_CALLS)
     self._order_reads()
+    if self._slices[-1].stop > 1:
+      self._inline(inlining.INLINED)
     live = traversal.ops_run_with(*self._fetches)
     every = self._graph.get_operations()
-    self._ops = traversal.in_order([op for op in every if op in live])
-    self.shapes = SymbolicShapes(examples)
-    self.shapes.add(self._ops)
+    self._frames = Frames(every)
+    self.ops = frames.in_order([op for op in every if op in live], self._frames)
+    self.shapes = SymbolicShapes(examples, self._frames)
+    self.shapes.add(self.ops)
     self._of_inputs = self._find_of_inputs()
     self._depends = set(
-      traversal.descendants([x.op for x in examples], self._ops)
+      traversal.descendants([x.op for x in examples], self.ops)
     )
     self._draws_per_slice = config.draws == "per_slice"
     self.batch = self._propagate()
@@ -97,7 +108,7 @@ class Partitioner:
       [op for op in every if op not in of_input], self._backward, config, mesh
     )
     self.passes = slice_passes.plan_passes(
-      self._ops,
+      self.ops,
       self.batch,
       self._of_inputs,
       self._backward,
@@ -119,8 +130,9 @@ class Partitioner:
       self._slices,
       self._examples[0],
       self._device,
+      self._frames,
     )
-    made.add(self._ops)
+    made.add(self.ops)
     fetches = made.apply(self._fetches)
     device_assignment.assign(self.stages, self._mesh.stage_devices())
     device_assignment.leave_other_devices(self._graph.get_operations())
@@ -153,9 +165,10 @@ class Partitioner:
     device_of = self._schedule.device_of
     sums: dict[Cell, list[tf.Operation]] = {}
     elsewhere: dict[Cell, list[tf.Operation]] = {}
+    in_branches = control_flow.ops_in_branches(self._graph.get_operations())
     for op, added in made.accumulated.items():
-      if op not in passes or op not in self.stages:
-        continue
+      if op not in passes or op not in self.stages or op in in_branches:
+        continue  # Nothing may wait for a sum in a branch that is not taken.
       stage, phase = passes[op]
       is_here = device_of(self.stages[op]) == device_of(stage)
       found = sums if is_here else elsewhere
@@ -183,9 +196,8 @@ class Partitioner:
     if self._slices[-1].stop > 1:
       able = {
         op
-        for op in self._ops
-        if not graph_reads.is_in_control_flow(op)
-        and (is_without_state(op) or self._draws_in_slices(op))
+        for op in self.ops
+        if is_without_state(op) or self._draws_in_slices(op)
       }
     found = Propagation(
       self.shapes,
@@ -195,8 +207,9 @@ class Partitioner:
       self._rows,
       self._of_inputs,
       {x.name for x in self._fetches if isinstance(x, tf.Tensor)},
+      self._frames,
     )
-    found.run(self._ops)
+    found.run(self.ops)
     return found
 
   def _draws_in_slices(self, op: tf.Operation) -> bool:
@@ -221,7 +234,7 @@ class Partitioner:
   def _find_of_inputs(self) -> set[tf.Operation]:
     """Returns ops that depend on inputs alone, on no state and no draw."""
     found = set(traversal.ops_run_with(*self._examples))
-    for op in self._ops:
+    for op in self.ops:
       is_free = op.op_def.is_stateful or op.type in op_types.RANDOM
       if not is_free and all(x in found for x in traversal.sources(op)):
         found.add(op)
@@ -242,17 +255,19 @@ class Partitioner:
         "or leave out by batch_axis what has none"
       )
 
-  def _inline_calls(self) -> None:
-    """Puts the ops of functions that read the batch in the place of calls."""
+  def _inline(self, types: Collection[str]) -> None:
+    """Puts ops of functions that read the batch in the place of their calls.
+
+    Args:
+      types: What is a call: branches and loops may be, too.
+    """
     live = traversal.ops_run_with(*self._fetches)
     ops = [op for op in self._graph.get_operations() if op in live]
     starts = [tensor.op for tensor in self._examples]
     calls = [
-      op
-      for op in traversal.descendants(starts, ops)
-      if op.type in op_types.FUNCTION_CALLS
+      op for op in traversal.descendants(starts, ops) if op.type in types
     ]
-    found = inlining.inline(calls)
+    found = inlining.inline(calls, types)
     self._fetches = [
       found.get(x.name, x) if isinstance(x, tf.Tensor) else x
       for x in self._fetches
@@ -268,3 +283,4 @@ class Partitioner:
     live = traversal.ops_run_with(*self._fetches)
     ops = [op for op in self._graph.get_operations() if op in live]
     ordering.read_before_writing(unordered_reads.find(ops, lookups=True))
+    ordering.read_before_writing(unordered_reads.find_of_references(ops))

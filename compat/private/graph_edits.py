@@ -11,8 +11,10 @@ TensorFlow 2.15.1 and 2.21.0.
   public to read only.
 - `Operation._remove_all_control_inputs` and `_add_control_inputs` change
   what an op waits for after it was made.
-- `Operation._set_control_flow_context` says which branch of a v1 cond an op is
-  in: the gradient of a switch follows from that.
+- `Operation._set_control_flow_context` says which branch of a v1 cond, or which
+  loop, an op is in: the gradient of a switch follows from that. A loop is a
+  `WhileContext`, of which `_outer_context` is the loop around it.
+- `Operation._original_op` tells the op of whose gradient an op is part.
 - `TF_GraphImportGraphDefWithResults`, `Graph.new_operations` and
   `Operation._from_c_op` are what `tf.graph_util.import_graph_def` is made of.
   For each op it also copies the definition, looks for a colocation by an
@@ -34,6 +36,7 @@ from tensorflow.python.client import pywrap_tf_session
 from tensorflow.python.eager.polymorphic_function import concrete_function
 from tensorflow.python.framework import c_api_util, function_def_to_graph
 from tensorflow.python.framework import ops as framework_ops
+from tensorflow.python.ops import control_flow_ops
 
 
 def set_device(op: tf.Operation, device: str) -> None:
@@ -145,6 +148,28 @@ def set_branch(op: tf.Operation, other: tf.Operation) -> None:
     other: The other op, which may be outside of branches, too.
   """
   op._set_control_flow_context(other._get_control_flow_context())
+
+
+def adopt_origin(
+  ops: Iterable[tf.Operation], of: tf.Operation, is_loop: bool = False
+) -> None:
+  """Says that ops are part of what another one is part of: loops, gradients.
+
+  Args:
+    ops: Ops that stand for another one.
+    of: That op.
+    is_loop: Whether they are a loop by themselves.
+  """
+  context = of._get_control_flow_context()
+  if is_loop:
+    loop = control_flow_ops.WhileContext(name=of.name)
+    loop._outer_context = context
+    context = loop
+  origin = getattr(of, "_original_op", None)
+  for op in ops:
+    op._set_control_flow_context(context)
+    if origin is not None:
+      op._original_op = origin
 
 
 def make_op(

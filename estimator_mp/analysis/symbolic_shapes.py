@@ -8,10 +8,13 @@ have examples in a dimension if its polynomial has `n` as a factor.
 
 import dataclasses
 import functools
+import itertools
 from collections.abc import Iterable, Sequence
 
-from estimator_mp.graph import op_types, variables
-from estimator_mp.rules import all_rules
+from estimator_mp.graph import frames as frames_lib
+from estimator_mp.graph import op_types, traversal, variables
+from estimator_mp.graph.frames import Frame, Frames
+from estimator_mp.rules import all_rules, control_flow
 from estimator_mp.rules.rule import Label, Rule, is_repeated
 from estimator_mp.rules.table import Axes
 from estimator_mp.sizes import polynomials, values
@@ -24,7 +27,12 @@ import tensorflow as tf
 # The symbol for the number of examples, where the graph leaves it open.
 EXAMPLES = "n"
 
-_MEASURES = op_types.MEASURES | {"VariableShape"}
+# Ops that tell the sizes of what they read.
+MEASURES = op_types.MEASURES | {"TensorListElementShape", "VariableShape"}
+# What has a container where it reads one.
+_PASSES = op_types.V1_CONTROL_FLOW | {"AddN", "AddV2", "Identity", "ZerosLike"}
+# What a list comes from that is used as a stack.
+_STACKS = _PASSES | {"EmptyTensorList", "TensorListPopBack"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,10 +43,12 @@ class Origin:
     tensor: The name of a tensor.
     axis: The dimension whose size it is; None if it is the value of the tensor,
       which has one entry.
+    frame: The loop in which the tensor is.
   """
 
   tensor: str
   axis: int | None = None
+  frame: Frame | None = None
 
 
 class SymbolicShapes:
@@ -49,18 +59,32 @@ class SymbolicShapes:
     origins: What symbols stand for, but for `EXAMPLES`.
   """
 
-  def __init__(self, examples: Iterable[tf.Tensor] = ()):
+  def __init__(
+    self,
+    examples: Iterable[tf.Tensor] = (),
+    frames: Frames | None = None,
+  ):
     """Starts with the inputs.
 
     Args:
       examples: Inputs whose first dimension is that of examples. The graph
         knows its size for all of them, or for none.
+      frames: The loops that ops are in.
     """
     self.origins: dict[str, Origin] = {}
     self.num_examples: Size = polynomials.symbol(EXAMPLES)
     self._shapes: dict[str, tuple[Size, ...] | None] = {}
     self._values: dict[str, Value | None] = {}
     self._rules: dict[tf.Operation, Rule | None] = {}
+    self._frames = frames or Frames(())
+    # Dimensions that change from one round of a loop to the next.
+    self._changing: set[tuple[str, int]] = set()
+    # Tensors of which nothing stays.
+    self._shapeless: set[str] = set()
+    self._containers: set[str] = set()
+    # The sizes of elements of containers that enter a loop with none in them.
+    self._elements: dict[str, tuple[Size, ...]] = {}
+    self._pushed: dict[tf.Operation, tf.Tensor] = {}
     examples = list(examples)
     if examples and examples[0].shape[0] is not None:
       self.num_examples = examples[0].shape[0]
@@ -74,13 +98,119 @@ class SymbolicShapes:
     """Reads ops.
 
     Args:
-      ops: Those of the graph, each after those that it reads.
+      ops: Those of the graph, each after those that it reads, and loops as a
+        whole (`frames.in_order`).
     """
+    for loop, own in itertools.groupby(ops, self._frames.loop):
+      if loop is None:
+        self._read(own)
+      else:
+        self._read_loop(list(own))
+
+  def _read(self, ops: Iterable[tf.Operation]) -> None:
     for op in ops:
+      if op.type == "StackPushV2":
+        self._pushed[self.stack_of(op)] = op.inputs[1]
       rule = self.rule(op)
       for index, tensor in enumerate(op.outputs):
+        if self._holds_elements(op, index):
+          self._containers.add(tensor.name)
         if tensor.name not in self._shapes:
           self._shapes[tensor.name] = self._infer(op, rule, index)
+
+  def _read_loop(self, ops: Sequence[tf.Operation]) -> None:
+    """Reads the ops of a loop until its rounds have the sizes that they had."""
+    merges = [op for op in ops if frames_lib.is_begin_of_round(op)]
+    while True:
+      self._read(ops)
+      if not any([self._has_changed(op) for op in merges]):
+        return
+      for op in ops:
+        self._rules.pop(op, None)
+        for tensor in op.outputs:
+          self._shapes.pop(tensor.name, None)
+          self._values.pop(tensor.name, None)
+
+  def _has_changed(self, op: tf.Operation) -> bool:
+    """Whether the sizes of a loop's next round are others than was thought.
+
+    Args:
+      op: What begins its rounds.
+    """
+    (tensor, _), (_, after) = op.outputs, op.inputs
+    if self.is_container(after) and not self.is_container(tensor):
+      # The flow of a gradient begins with a zero.
+      (entered,) = op.inputs[0].op.inputs
+      self._containers |= {tensor.name, op.inputs[0].name, entered.name}
+      self._shapes[entered.name] = None
+      return True
+    first, back = self.shape(tensor), self.shape(after)
+    if first == back or tensor.name in self._shapeless:
+      return False
+    if self.is_container(tensor):
+      if first is not None:
+        self._shapeless.add(tensor.name)
+      elif back is not None and tensor.name not in self._elements:
+        self._elements[tensor.name] = back
+      else:
+        return False
+      return True
+    if first is None:
+      return False
+    if back is None or len(first) != len(back):
+      self._shapeless.add(tensor.name)
+      return True
+    static = tensor.shape
+    changing = {
+      (tensor.name, axis)
+      for axis, (size, other) in enumerate(zip(first, back, strict=True))
+      if size != other and (static.rank is None or static[axis] is None)
+    }
+    is_new = not changing <= self._changing
+    self._changing |= changing
+    return is_new
+
+  def is_container(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor is a list, an array, or what else has elements.
+
+    Args:
+      tensor: The tensor.
+    """
+    return tensor.name in self._containers
+
+  def pushed(self, op: tf.Operation) -> tf.Tensor | None:
+    """Returns what was pushed on the stack that an op pops from.
+
+    Args:
+      op: A `StackPopV2`.
+    """
+    return self._pushed.get(self.stack_of(op))
+
+  def stack_of(self, op: tf.Operation) -> tf.Operation:
+    """Returns the op that makes the stack, or array, that an op works on.
+
+    Args:
+      op: An op that has its handle.
+    """
+    handle = op
+    while handle.type not in control_flow.OBJECTS and handle.inputs:
+      handle = handle.inputs[0].op
+    return handle
+
+  def _holds_elements(self, op: tf.Operation, index: int) -> bool:
+    if op.outputs[index].dtype == tf.variant or self.is_container(
+      op.outputs[index]
+    ):
+      return True
+    if op.type == "StackPushV2":
+      return op.inputs[1].name in self._containers
+    if op.type == "StackPopV2":
+      pushed = self.pushed(op)
+      return pushed is not None and pushed.name in self._containers
+    if op.type in _PASSES:
+      is_number = op.type in op_types.MERGES and index > 0
+      return not is_number and any(map(self.is_container, op.inputs))
+    return control_flow.FLOWS.get(op.type) == index
 
   def rule(self, op: tf.Operation) -> Rule | None:
     """Returns the rule of an op; None if it has none.
@@ -89,7 +219,10 @@ class SymbolicShapes:
       op: The op.
     """
     if op not in self._rules:
-      self._rules[op] = all_rules.TABLE.find(op, self)
+      is_of_containers = any(map(self.is_container, op.inputs))
+      # What adds flows says no more than which arrays are written before.
+      as_type = "AddN" if op.type == "AddV2" and is_of_containers else ""
+      self._rules[op] = all_rules.TABLE.find(op, self, as_type)
     return self._rules[op]
 
   def shape(self, tensor: tf.Tensor) -> tuple[Size, ...] | None:
@@ -191,7 +324,8 @@ class SymbolicShapes:
     """Returns a new symbol."""
     place = "" if axis is None else f"[{axis}]"
     name = f"{tensor.name}{place}"
-    self.origins[name] = Origin(tensor.name, axis)
+    frame = self._frames.made_in(tensor.op)
+    self.origins[name] = Origin(tensor.name, axis, frame)
     return polynomials.symbol(name)
 
   def _infer(
@@ -199,25 +333,106 @@ class SymbolicShapes:
   ) -> tuple[Size, ...] | None:
     """Returns the shape of an output."""
     tensor = op.outputs[index]
-    labels = None if rule is None else rule.outputs[index]
-    if tensor.dtype == tf.variant:
-      return None
-    if rule is None or labels is None:
-      return None if tensor.shape.rank is None else self._static(tensor)
-    static: Sequence[int | None] = [None] * len(labels)
-    if tensor.shape.rank is not None:
-      if tensor.shape.rank != len(labels):
-        return self._static(tensor)
+    static: Sequence[int | None] | None = None
+    if not self.is_container(tensor) and tensor.shape.rank is not None:
       static = tensor.shape.as_list()
-    sizes: list[Size] = []
-    for axis, label in enumerate(labels):
-      size: Size | None = static[axis]
-      if size is None:
+    sizes = self._sizes_made(op, rule, index)
+    if sizes is None or (static is not None and len(static) != len(sizes)):
+      return None if static is None else self._static(tensor)
+    if static is not None:
+      sizes = [
+        size if number is None else number
+        for size, number in zip(sizes, static, strict=True)
+      ]
+    here = self._frames.made_in(op)
+    if self.is_container(tensor):
+      # It holds what other rounds have put there.
+      here = None if here is None else here.parent
+      known = [x for x in sizes if x is not None and self._is_seen(x, here)]
+      return tuple(known) if len(known) == len(sizes) else None
+    return tuple(
+      self._name(tensor, axis)
+      if size is None or not self._is_seen(size, here)
+      else size
+      for axis, size in enumerate(sizes)
+    )
+
+  def _sizes_made(
+    self, op: tf.Operation, rule: Rule | None, index: int
+  ) -> list[Size | None] | None:
+    """Returns the sizes of an output by those of inputs, as far as known."""
+    if op.type in op_types.MERGES and not index:
+      return self._merged(op)
+    if op.type == "Enter":
+      passed: tf.Tensor | None = op.inputs[0]
+    elif op.type == "StackPopV2":
+      passed = self.pushed(op)
+    else:
+      labels = None if rule is None else rule.outputs[index]
+      if rule is None or labels is None:
+        return None
+      if self.is_container(op.outputs[index]) and not self._fits(op, rule):
+        return None
+      made: list[Size | None] = []
+      for axis, label in enumerate(labels):
         size = rule.sizes.get((index, axis))
-      if size is None and label is not None:
-        size = self.size(op, rule, label)
-      sizes.append(self._name(tensor, axis) if size is None else size)
-    return tuple(sizes)
+        if size is None and label is not None:
+          size = self.size(op, rule, label)
+        made.append(size)
+      return made
+    shape = None if passed is None else self.shape(passed)
+    return None if shape is None else list(shape)
+
+  def _fits(self, op: tf.Operation, rule: Rule) -> bool:
+    """Whether what is put in a container has the sizes of what is in it."""
+    sizes: dict[Label, Size] = {}
+    for index, tensor in enumerate(op.inputs):
+      labels, shape = rule.labels(index), self.shape(tensor)
+      for label, size in zip(labels, shape or (), strict=False):
+        if label is not None and sizes.setdefault(label, size) != size:
+          return False
+    return True
+
+  def _merged(self, op: tf.Operation) -> list[Size | None] | None:
+    """Returns the sizes of what comes from one of several tensors."""
+    (tensor, _) = op.outputs
+    if frames_lib.is_begin_of_round(op):
+      if tensor.name in self._shapeless:
+        return None
+      shape = self.shape(op.inputs[0])
+      if shape is None:
+        shape = self._elements.get(tensor.name)
+      if shape is None:
+        return None
+      return [
+        None if (tensor.name, axis) in self._changing else size
+        for axis, size in enumerate(shape)
+      ]
+    found = [self.shape(x) for x in op.inputs]
+    shapes = [shape for shape in found if shape is not None]
+    is_known = len(shapes) == len(found) or self.is_container(tensor)
+    if not shapes or not is_known or len({len(x) for x in shapes}) > 1:
+      return None
+    return [
+      sizes[0] if len({*sizes}) == 1 else None
+      for sizes in zip(*shapes, strict=True)
+    ]
+
+  def _is_seen(self, size: Size, here: Frame | None) -> bool:
+    """Whether a size has its value in a loop; None for outside of loops."""
+    return not isinstance(size, Polynomial) or all(
+      frame is None or (here is not None and here.is_in(frame))
+      for frame in map(self.frame_of, size.symbols)
+    )
+
+  def frame_of(self, symbol: str) -> Frame | None:
+    """Returns the loop in which a symbol has a value; None if in none.
+
+    Args:
+      symbol: The name of the symbol.
+    """
+    origin = self.origins.get(symbol)
+    return None if origin is None else origin.frame
 
   def size(self, op: tf.Operation, rule: Rule, label: Label) -> Size | None:
     """Returns the size that inputs have along a label; None if not known.
@@ -248,6 +463,14 @@ class SymbolicShapes:
     op = tensor.op
     if tensor.dtype not in (tf.int32, tf.int64):
       return None
+    if (pushed := self._popped(tensor)) is not None:
+      here = self._frames.made_in(op)
+      self._values[tensor.name] = None  # It may be pushed again.
+      read = [self.value(x) for x in pushed]
+      if read and all(_is_same(read[0], x) for x in read):
+        known = (self._is_seen(x, here) for x in np.ravel(read[0]))
+        return read[0] if all(known) else None
+      return None
     found = self._measure(op)
     if found is None and values.is_evaluated(op):
       read = [self.value(x) for x in op.inputs]
@@ -266,6 +489,22 @@ class SymbolicShapes:
     value[...] = self._name(tensor, None)
     return value
 
+  def _popped(self, tensor: tf.Tensor) -> list[tf.Tensor] | None:
+    """Returns what was put where a tensor is taken from; None if not known."""
+    op = tensor.op
+    if op.type == "StackPopV2":
+      pushed = self.pushed(op)
+      return None if pushed is None else [pushed]
+    if op.type != "TensorListPopBack":
+      return None
+    found: list[tf.Tensor] = []
+    for maker in traversal.walk([op.inputs[0].op], _lists_before):
+      if maker.type == "TensorListPushBack":
+        found.append(maker.inputs[1])
+      elif maker.type not in _STACKS:
+        return None
+    return found
+
   def _least(self, op: tf.Operation, symbol: str) -> int | None:
     """Returns the least number that a symbol may stand for in an op.
 
@@ -282,7 +521,7 @@ class SymbolicShapes:
 
   def _measure(self, op: tf.Operation) -> list[Value] | None:
     """Returns the values of an op that measures its inputs."""
-    if op.type not in _MEASURES:
+    if op.type not in MEASURES:
       return None
     shapes = [self.shape_of_input(tensor) for tensor in op.inputs]
     measured = []
@@ -326,3 +565,17 @@ class SymbolicShapes:
   def _is_many(self, size: Size) -> bool:
     """Whether a size is known not to be 1."""
     return isinstance(size, int) or self.has_examples(size)
+
+
+def _lists_before(op: tf.Operation) -> list[tf.Operation]:
+  return [x.op for x in op.inputs if x.dtype == tf.variant]
+
+
+def _is_same(value: Value | None, other: Value | None) -> bool:
+  """Whether two values are known, and equal."""
+  return (
+    value is not None
+    and other is not None
+    and value.shape == other.shape
+    and all(np.ravel(value == other))
+  )

@@ -36,6 +36,9 @@ class Definitions:
     self._device = ""
     # Ops of the graph that these wait for.
     self._waits: dict[str, list[str]] = {}
+    # What comes back to ops that begin a loop: the number of an input, and the
+    # tensor.
+    self._back: dict[str, tuple[int, str]] = {}
 
   def __contains__(self, name: str) -> bool:
     """Whether an op of a name is to be added."""
@@ -73,8 +76,8 @@ class Definitions:
       name: Its name; a number is added if another one has it.
       inputs: The tensors that it reads, by name.
       control_inputs: The ops that it waits for, by name.
-      **attributes: Its attributes: numbers, truth values, `tf.DType`s, or
-        `AttrValue`s.
+      **attributes: Its attributes: numbers, truth values, names, `tf.DType`s,
+        `tf.TensorShape`s and lists of these, or `AttrValue`s.
 
     Returns:
       The name of its first output.
@@ -126,6 +129,16 @@ class Definitions:
     proto = tf.make_tensor_proto(value, dtype)
     return self.add("Const", name, dtype=dtype, value=_AttrValue(tensor=proto))
 
+  def loop_back(self, merge: str, index: int, tensor: str) -> None:
+    """Lets an op that begins the rounds of a loop read what comes back.
+
+    Args:
+      merge: The name of its output; it was added with another tensor there.
+      index: Which of its inputs comes back.
+      tensor: The tensor, which one of these makes.
+    """
+    self._back[_op_name(merge)] = index, tensor
+
   def keep(self, names: Iterable[str]) -> None:
     """Leaves out ops that nothing needs.
 
@@ -140,8 +153,11 @@ class Definitions:
         continue
       needed.add(name)
       todo += [_op_name_of_input(x) for x in self._nodes[name].input]
+      if name in self._back:
+        todo.append(_op_name(self._back[name][1]))
     self._nodes = {k: x for k, x in self._nodes.items() if k in needed}
     self._waits = {k: x for k, x in self._waits.items() if k in needed}
+    self._back = {k: x for k, x in self._back.items() if k in needed}
     self._read = {
       x for node in self._nodes.values() for x in node.input if x[0] != "^"
     }
@@ -166,6 +182,9 @@ class Definitions:
       graph_edits.add_control_inputs(
         ops[name], [self._graph.get_operation_by_name(x) for x in waits]
       )
+    for name, (index, tensor) in self._back.items():
+      op, _, output = tensor.rpartition(":")
+      graph_edits.replace_input(ops[name], index, ops[op].outputs[int(output)])
     return ops
 
   def _enter(
@@ -218,6 +237,13 @@ def _attribute(value: Any) -> Any:
     return _AttrValue(b=value)
   if isinstance(value, int):
     return _AttrValue(i=value)
+  if isinstance(value, str):
+    return _AttrValue(s=value.encode())
+  if isinstance(value, tf.TensorShape):
+    return _AttrValue(shape=value.as_proto())
+  if isinstance(value, list):
+    shapes = [x.as_proto() for x in value]
+    return _AttrValue(list=_AttrValue.ListValue(shape=shapes))
   if isinstance(value, tf.DType):
     return _AttrValue(type=value.as_datatype_enum)
   raise TypeError(f"{value!r} is no attribute that is written here")

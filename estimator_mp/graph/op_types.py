@@ -255,6 +255,13 @@ NEXT_ITERATIONS = frozenset(["NextIteration", "RefNextIteration"])
 V1_CONTROL_FLOW = SWITCHES | MERGES | ENTERS | EXITS | NEXT_ITERATIONS
 # They give on the handle, or the reference, that they get.
 PASSES_HANDLE = frozenset([*ENTERS, *SWITCHES, "Identity", "RefIdentity"])
+# What they make may be in the memory of what they read.
+SHARES_MEMORY = PASSES_HANDLE | _types(
+  """
+  Bitcast CheckNumerics EnsureShape Exit ExpandDims Merge NextIteration
+  PreventGradient RefExit RefMerge RefNextIteration Reshape Squeeze StopGradient
+  """
+)
 # They take a reference, and give it on or look at it.
 REFERENCE_READS = _types(
   """

@@ -7,32 +7,45 @@ and what is executed once are reshards:
     concat    the whole of what is split
     reduce    the whole of parts that add up
 
+In a loop each slice goes around by itself: its copies of the loop's ops are in
+a frame of their own, which sizes enter as constants.
+
 Parts are made on demand, from what a step fetches, so what no step reaches is
 not made. The plain ops stay: one that is executed in parts is not run any more,
 unless somebody fetches it by its name.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
 from compat.private import graph_edits
-from estimator_mp.analysis.symbolic_shapes import EXAMPLES, SymbolicShapes
-from estimator_mp.graph import draws, op_types
+from estimator_mp.analysis.symbolic_shapes import (
+  EXAMPLES,
+  MEASURES,
+  SymbolicShapes,
+)
+from estimator_mp.graph import control_flow, draws, op_types
+from estimator_mp.graph import frames as frames_lib
 from estimator_mp.graph.definitions import Definitions
+from estimator_mp.graph.frames import Frame, Frames
 from estimator_mp.lower import exchanges
 from estimator_mp.propagate.layouts import (
+  MIRRORED,
   ONCE,
   Partial,
   Read,
   Repeated,
   Shard,
   Sizes,
+  is_whole,
 )
 from estimator_mp.propagate.propagation import Propagation
+from estimator_mp.rules import control_flow as rules_of_control_flow
 from estimator_mp.rules.rule import Reduction
 from estimator_mp.sizes import polynomials, values
-from estimator_mp.sizes.polynomials import Size
+from estimator_mp.sizes.polynomials import Polynomial, Size
 
 import numpy as np
 import tensorflow as tf
@@ -50,6 +63,10 @@ _REDUCTIONS = {
   Reduction.PRODUCT: "Mul",
   Reduction.SUM: "AddV2",
 }
+
+
+# Attributes by which ops have a loop, or a state, of their own.
+_NAMES_OF_STATES = frozenset(["frame_name", "stack_name", "tensor_array_name"])
 
 
 class Instantiation:
@@ -74,6 +91,7 @@ class Instantiation:
     slices: Sequence[Sequence[int]],
     examples: tf.Tensor,
     device_of: Callable[[tf.Operation, int], str],
+    frames: Frames,
   ):
     """Starts with nothing.
 
@@ -87,6 +105,7 @@ class Instantiation:
       examples: A tensor whose first dimension is that of examples.
       device_of: Returns the device of what stands for an op on a replica, "" if
         it has none. Reshards are where the first replica has the op.
+      frames: The loops that ops are in.
     """
     self.definitions = Definitions(graph)
     self.rewired: dict[tuple[tf.Operation, int], str] = {}
@@ -102,6 +121,10 @@ class Instantiation:
     }
     self._examples = examples
     self._device_of = device_of
+    self._frames = frames
+    self._in_branches = control_flow.ops_in_branches(graph.get_operations())
+    # The loop in which ops are being added, and of which slice.
+    self._here: tuple[Frame, int] | None = None
     # Of an op in parts, for each slice: an op of it, and its outputs.
     self._copies: dict[tf.Operation, list[str]] = {}
     self._outputs: dict[tf.Operation, list[list[str]]] = {}
@@ -115,12 +138,18 @@ class Instantiation:
     Args:
       ops: Those that a step runs, each after those that it reads.
     """
+    begins: list[tf.Operation] = []
     for op in ops:
       if op in self._batch.parts:
-        self._outputs[op] = self._make(op)
-        self._copies[op] = [_op_name(x[0]) for x in self._outputs[op]]
+        self._make(op)
+        if frames_lib.is_begin_of_round(op):
+          begins.append(op)
       if op not in self._batch.parts or op in self._of_inputs:
         self._rewire(op)
+    for op in begins:
+      for number, (first, *_) in enumerate(self._outputs[op]):
+        back = self._part(op.inputs[1], number)
+        self.definitions.loop_back(first, 1, back)
 
   def read(self, tensor: tf.Tensor) -> str:
     """Returns what an op that is executed once reads in place of a tensor.
@@ -253,7 +282,7 @@ class Instantiation:
   def _join(self, tensor: tf.Tensor, parts: Sequence[str]) -> str:
     """Returns a tensor of its parts."""
     layout, dtype = self._batch.layout(tensor), tensor.dtype
-    if len(parts) == 1 or layout == ONCE:
+    if len(parts) == 1 or is_whole(layout):
       return parts[0]
     if isinstance(layout, Shard):
       name = f"concat/{tensor.op.name}"
@@ -289,17 +318,25 @@ class Instantiation:
   def _measures(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor has sizes of what is made in parts."""
     op = tensor.op
-    return op.type in op_types.MEASURES and any(
+    if op.type not in MEASURES:
+      return False
+    if op in self._batch.parts:
+      return True  # Those of a loop measure parts.
+    return any(
       self._is_in_parts(x) and x.op not in self._of_inputs for x in op.inputs
     )
 
-  def _awaited_by_sizes(self, op: tf.Operation) -> list[tf.Operation]:
-    """Returns what ops wait for that compute the sizes which an op reads.
+  def _awaited_by_sizes(
+    self, op: tf.Operation
+  ) -> list[tf.Operation | tf.Tensor]:
+    """Returns what sizes that an op reads wait for, or are sizes of.
 
-    Sizes are made anew, and wait for nothing.
+    Sizes are made anew, and wait for nothing. In a branch that is not taken
+    what is measured is not there, and so its sizes are not.
     """
     how = self._batch.parts.get(op)
-    found: dict[tf.Operation, None] = {}
+    in_branch = op in self._in_branches
+    found: dict[tf.Operation | tf.Tensor, None] = {}
     seen: set[tf.Operation] = set()
     todo = [
       tensor.op
@@ -315,20 +352,47 @@ class Instantiation:
       found.update(
         dict.fromkeys(x for x in read.control_inputs if x not in self._copies)
       )
+      if in_branch and read in self._copies:
+        found[read] = None
+      elif in_branch and read.type in MEASURES:
+        found.update(dict.fromkeys(x for x in read.inputs))
       todo += [x.op for x in read.inputs if values.is_evaluated(x.op)]
-      todo += [x.op for x in read.inputs if x.op.type in op_types.MEASURES]
-    return list(found)
+      todo += [x.op for x in read.inputs if x.op.type in MEASURES]
+    # No op of a loop waits for anything outside of it.
+    here = self._frames.read_in(op)
+    return [
+      x for x in found if self._frames.made_in(getattr(x, "op", x)) == here
+    ]
+
+  def _awaited(self, waits: tf.Operation | tf.Tensor, number: int) -> str:
+    """Returns the op that a slice waits for in place of an op, or a tensor."""
+    if isinstance(waits, tf.Operation):
+      copies = self._copies.get(waits)
+      return waits.name if copies is None else copies[number]
+    # A switch is done even where what it makes is not there.
+    name = waits.name
+    if self._is_in_parts(waits):
+      name = self._part(waits, number)
+    key = "there", name
+    if key not in self._tensors:
+      self._tensors[key] = _op_name(
+        self.definitions.add("Identity", "sizes/of", [name], T=waits.dtype)
+      )
+    return self._tensors[key]
 
   # What parts read.
 
   def _read(self, tensor: tf.Tensor, how: Read, number: int) -> str:
     """Returns what a slice reads of an input."""
-    if isinstance(how, Shard):
-      if self._is_in_parts(tensor) and self._batch.layout(tensor) == how:
-        return self._part(tensor, number)
-      return self._slice(tensor, how)[number]
-    if isinstance(how, Partial):
+    layout = self._batch.layout(tensor)
+    if layout == how and not is_whole(layout) and self._is_in_parts(tensor):
       return self._part(tensor, number)
+    if isinstance(how, Shard | Partial) and self._is_empty(tensor):
+      return self._new_container(tensor, how, number)
+    if isinstance(how, Shard):
+      return self._slice(tensor, how, number)
+    if isinstance(how, Partial):
+      return self._term(tensor, number)
     if isinstance(how, Sizes):
       value = self._shapes.value(tensor)
       assert value is not None
@@ -336,22 +400,65 @@ class Instantiation:
       sizes[how.entry] = how.partition.parts[0]
       return self._sizes(sizes, tensor.dtype, number)
     if isinstance(how, Repeated):
-      return self._repeat(tensor, how.shard)[number]
+      return self._repeat(tensor, how.shard, number)
+    if layout == MIRRORED and not self._measures(tensor):
+      return self._part(tensor, number)
     return self.read(tensor)
 
-  def _slice(self, tensor: tf.Tensor, shard: Shard) -> list[str]:
-    """Returns the parts of a tensor that is whole."""
-    key = "slice", tensor.name, shard
+  def _is_empty(self, tensor: tf.Tensor) -> bool:
+    """Whether a tensor is a container with nothing in it."""
+    is_new = tensor.op.type in rules_of_control_flow.EMPTY
+    return is_new and self._shapes.is_container(tensor)
+
+  def _new_container(
+    self, tensor: tf.Tensor, how: Shard | Partial, number: int
+  ) -> str:
+    """Returns an empty container for elements that are parts."""
+    op, index = tensor.op, tensor.value_index
+    if self._batch.layout(tensor) == MIRRORED and index:
+      return self._part(tensor, number)
+    key = "empty", tensor.name, how, number
+    if key not in self._tensors:
+      inputs = [self._read(x, ONCE, number) for x in op.inputs]
+      value = self._shapes.value(op.inputs[0]) if inputs else None
+      of_element = 0 if value is None or not value.ndim else len(value)
+      if isinstance(how, Shard) and how.axis < of_element:
+        read = Sizes(how.axis, how.partition)
+        inputs[0] = self._read(op.inputs[0], read, number)
+      with self.on(op, number):
+        self._tensors[key] = self.definitions.copy(
+          op, f"slice_{number}/{op.name}", inputs, self._waits(op, number)
+        )
+    return self._tensors[key]
+
+  def _term(self, tensor: tf.Tensor, number: int) -> str:
+    """Returns a slice's term of a sum: that of the first is all of it."""
+    whole = self._whole_for(tensor, number)
+    if not number:
+      return whole
+    name = f"slice_{number}/{tensor.op.name}/nothing"
+    return self.definitions.add("ZerosLike", name, [whole], T=tensor.dtype)
+
+  def _whole_for(self, tensor: tf.Tensor, number: int) -> str:
+    """Returns a whole tensor as it is there for a slice."""
+    if self._batch.layout(tensor) == MIRRORED:
+      return self._part(tensor, number)
+    return self._whole(tensor)
+
+  def _slice(self, tensor: tf.Tensor, shard: Shard, number: int) -> str:
+    """Returns a slice's part of a tensor that is whole."""
+    whole = self._whole_for(tensor, number)
+    key = "slice", whole, shard
     if key not in self._pieces:
       with self.on(tensor.op, 0):
-        self._pieces[key] = self._split(
-          self._whole(tensor), tensor, shard, f"slice/{tensor.op.name}"
-        )
-    return self._pieces[key]
+        name = f"slice/{tensor.op.name}"
+        self._pieces[key] = self._split(whole, tensor, shard, name)
+    return self._pieces[key][number]
 
-  def _repeat(self, tensor: tf.Tensor, shard: Shard) -> list[str]:
-    """Returns the parts of a tensor after it has been repeated."""
-    key = "repeat", tensor.name, shard
+  def _repeat(self, tensor: tf.Tensor, shard: Shard, number: int) -> str:
+    """Returns a slice's part of a tensor after it has been repeated."""
+    before = self._whole_for(tensor, number)
+    key = "repeat", before, shard
     if key not in self._pieces:
       name = f"repeat/{tensor.op.name}"
       shape = self._shapes.shape(tensor)
@@ -363,12 +470,12 @@ class Instantiation:
         whole = self.definitions.add(
           "BroadcastTo",
           name,
-          [self._whole(tensor), vector],
+          [before, vector],
           T=tensor.dtype,
           Tidx=tf.int32,
         )
         self._pieces[key] = self._split(whole, tensor, shard, name)
-    return self._pieces[key]
+    return self._pieces[key][number]
 
   def _split(
     self, whole: str, tensor: tf.Tensor, shard: Shard, name: str
@@ -435,6 +542,10 @@ class Instantiation:
       size: The size.
       number: The slice whose size it is, if it has the symbol of one.
     """
+    if self._here is not None and not self._is_inside(size):
+      with self._at(None), self.definitions.on(""):
+        name = self._size(size, number)
+      return name if isinstance(name, int) else self._bring(name, tf.int32)
     total: int | str = 0
     for term, count in sorted(polynomials.terms_of(size).items()):
       product: int | str = count
@@ -442,6 +553,44 @@ class Instantiation:
         product = self._binary("Mul", self._symbol(symbol, number), product)
       total = self._binary("AddV2", product, total)
     return total
+
+  def _is_inside(self, size: Size) -> bool:
+    """Whether a size has its value inside of loops."""
+    return isinstance(size, Polynomial) and any(
+      self._shapes.frame_of(symbol) is not None for symbol in size.symbols
+    )
+
+  @contextlib.contextmanager
+  def _at(self, here: tuple[Frame, int] | None) -> Iterator[None]:
+    """A context in which ops are added in a loop of a slice."""
+    before, self._here = self._here, here
+    try:
+      yield
+    finally:
+      self._here = before
+
+  def _bring(self, name: str, dtype: tf.DType) -> str:
+    """Returns a tensor from outside of loops as it is in the one here."""
+    if self._here is None:
+      return name
+    frame, number = self._here
+    loops = [frame]
+    while loops[-1].parent is not None:
+      loops.append(loops[-1].parent)
+    for loop in reversed(loops):
+      key = "enter", name, loop, number
+      if key not in self._tensors:
+        self._tensors[key] = self.definitions.add(
+          "Enter",
+          "sizes/enter",
+          [name],
+          T=dtype,
+          frame_name=_of_slice(loop.name, number),
+          is_constant=True,
+          parallel_iterations=loop.iterations,
+        )
+      name = self._tensors[key]
+    return name
 
   def _binary(self, op_type: str, x: int | str, y: int | str) -> int | str:
     if isinstance(x, int) and isinstance(y, int):
@@ -465,12 +614,15 @@ class Instantiation:
       return self._examples_of(number)
     if symbol == EXAMPLES:
       return self._measured(self._examples.name, self._examples.dtype, 0)
+    if self._here is not None:
+      number = self._here[1]
     origin = self._shapes.origins[symbol]
     tensor = self._examples.graph.get_tensor_by_name(origin.tensor)
     if origin.axis is None:
-      return self._number(self._whole(tensor), tensor.dtype)
+      name = self._whole_for(tensor, number or 0)
+      return self._number(name, tensor.dtype)
     layout = self._batch.layout(tensor)
-    name = self._whole(tensor)
+    name = self._whole_for(tensor, number or 0)
     if name != tensor.name and not (
       isinstance(layout, Shard) and layout.axis == origin.axis
     ):
@@ -542,36 +694,49 @@ class Instantiation:
       self._tensors[key] = self.definitions.constant(
         "sizes/constant", np.array(value, dtype.as_numpy_dtype), dtype
       )
-    return self._tensors[key]
+    return self._bring(self._tensors[key], dtype)
 
   # Ops.
 
-  def _make(self, op: tf.Operation) -> list[list[str]]:
-    """Returns the outputs of an op in each slice."""
+  def _make(self, op: tf.Operation) -> None:
+    """Makes the copy of an op for each slice."""
     how = self._batch.parts[op]
-    reads = [
-      [
-        self._read(tensor, read, number)
-        for tensor, read in zip(op.inputs, how.reads, strict=True)
-      ]
-      for number in self._slices
+    inputs = list(op.inputs)
+    if frames_lib.is_begin_of_round(op):
+      inputs[1] = inputs[0]  # What comes back is not there yet.
+    frame = self._frames.read_in(op)
+    places = [
+      None if frame is None else (frame, number) for number in self._slices
     ]
+    reads: list[list[str]] = []
+    for number, place in enumerate(places):
+      # A loop is on one device, with all that it reads.
+      of_loop = self.on(op, number) if place else contextlib.nullcontext()
+      with of_loop, self._at(place):
+        reads.append(
+          [
+            self._read(tensor, read, number)
+            for tensor, read in zip(inputs, how.reads, strict=True)
+          ]
+        )
     if how.exchanges:
-      for number, inputs in enumerate(reads):
-        inputs[0] = self._after(op, inputs[0], number)
-      return exchanges.make(op, reads, self)
-    made = []
-    for number, inputs in enumerate(reads):
-      with self.on(op, number):
-        made.append(self._copy(op, inputs, number))
-    return made
+      for number, read in enumerate(reads):
+        read[0] = self._after(op, read[0], number)
+      self._outputs[op] = exchanges.make(op, reads, self)
+      self._copies[op] = [_op_name(x[0]) for x in self._outputs[op]]
+      return
+    names: list[str] = []
+    for number, place in enumerate(places):
+      with self.on(op, number), self._at(place):
+        names.append(_op_name(self._copy(op, reads[number], number)))
+    count = len(op.outputs)
+    self._copies[op] = names
+    self._outputs[op] = [[f"{x}:{i}" for i in range(count)] for x in names]
 
   def _waits(self, op: tf.Operation, number: int) -> list[str]:
     """Returns what a slice's copy of an op waits for."""
-    return [
-      self._copies[x][number] if x in self._copies else x.name
-      for x in [*op.control_inputs, *self._awaited_by_sizes(op)]
-    ]
+    waits = [*op.control_inputs, *self._awaited_by_sizes(op)]
+    return [self._awaited(x, number) for x in waits]
 
   def _after(self, op: tf.Operation, tensor: str, number: int) -> str:
     """Returns the first input of a slice, after what the op waits for."""
@@ -582,24 +747,24 @@ class Instantiation:
     with self.on(op, number):
       return self.definitions.add("Identity", name, [tensor], waits, T=dtype)
 
-  def _copy(
-    self, op: tf.Operation, inputs: Sequence[str], number: int
-  ) -> list[str]:
-    """Returns the outputs of a copy of an op for a slice."""
+  def _copy(self, op: tf.Operation, inputs: Sequence[str], number: int) -> str:
+    """Returns the first output of a copy of an op for a slice."""
     how = self._batch.parts[op]
     name = f"slice_{number}/{op.name.lstrip('_')}"
     waits = self._waits(op, number)
     if op.type == "Mean" and isinstance(how.outputs[0], Partial):
-      return [self._share_of_mean(op, name, inputs, waits)]
+      return self._share_of_mean(op, name, inputs, waits)
     rule = self._shapes.rule(op)
-    assert rule is not None
-    attributes = dict(rule.attributes)
+    attributes = dict(rule.attributes) if rule else {}
+    for key in _NAMES_OF_STATES.intersection(op.node_def.attr):
+      own = op.get_attr(key).decode() or op.name
+      attributes[key] = _of_slice(own, number)
     if number and draws.has_seed(op.node_def):
       attributes["seed2"] = draws.seed_of_part(op.node_def, number)
     if number and (index := op_types.SEED_INPUTS.get(op.type)) is not None:
       inputs = [*inputs]
       inputs[index] = self._mixed_seed(inputs[index], op, index, number)
-    if rule.shape_attribute:
+    if rule and rule.shape_attribute:
       shape = tf.TensorShape(op.get_attr(rule.shape_attribute))
       (output,) = how.outputs
       if shape.rank is not None and isinstance(output, Shard):
@@ -610,8 +775,7 @@ class Instantiation:
       attributes[rule.shape_attribute] = tf.compat.v1.AttrValue(
         shape=shape.as_proto()
       )
-    first = self.definitions.copy(op, name, inputs, waits, attributes)
-    return [f"{_op_name(first)}:{i}" for i in range(len(op.outputs))]
+    return self.definitions.copy(op, name, inputs, waits, attributes)
 
   def _mixed_seed(
     self, seed: str, op: tf.Operation, index: int, number: int
@@ -656,13 +820,19 @@ class Instantiation:
       name = self.read(tensor)
       if name != tensor.name:
         self.rewired[op, index] = name
-    awaited = [*op.control_inputs, *self._awaited_by_sizes(op)]
+    awaited = list(op.control_inputs)
     if op.type == "Const":
       # Those of gradients wait for what they are the gradient of.
       awaited = [x for x in awaited if x not in self._copies]
     waits = [name for x in awaited for name in self.ops_for(x)]
+    waits += [self._awaited(x, 0) for x in self._awaited_by_sizes(op)]
     if waits != [x.name for x in op.control_inputs]:
       self.waits[op] = waits
+
+
+def _of_slice(name: str, number: int) -> str:
+  """Returns the name of a loop, or of a state, for a slice."""
+  return f"{name}/slice_{number}"
 
 
 def _op_name(tensor: str) -> str:

@@ -52,9 +52,7 @@ def segments_of_ops(
     for source in waits.sources(op):
       readers.setdefault(source, []).append(op)
     number = max((found[x] for x in sources(op) if x in found), default=0)
-    if op in waits_for_all and any(
-      x in in_slices for x in traversal.inputs(op)
-    ):
+    if op in waits_for_all and any(x in in_slices for x in waits.sources(op)):
       number += 1
     found[op] = number
   for op in reversed(in_order):

@@ -8,10 +8,10 @@ of them: it begins another segment, with an order of its own.
 from collections.abc import Collection, Mapping, Sequence
 
 from estimator_mp.config.schedules.schedule import Schedule
-from estimator_mp.graph import op_types
+from estimator_mp.graph import op_types, traversal
 from estimator_mp.pipeline import cells
 from estimator_mp.plan import segments
-from estimator_mp.propagate.layouts import ONCE, Partial
+from estimator_mp.propagate.layouts import Partial, is_whole
 from estimator_mp.propagate.propagation import Propagation
 
 import tensorflow as tf
@@ -66,16 +66,17 @@ def _waits_for_all(
 ) -> bool:
   """Whether an op reads something whole that slices have made."""
   how = batch.parts.get(op)
-  if op.type in op_types.MEASURES:
-    return False  # Sizes are made of those of inputs.
+  # Sizes are made of those of inputs, and constants wait for no slice.
+  if op.type in op_types.MEASURES or op.type == "Const":
+    return False
   if how is None:
-    return any(tensor.op in inside for tensor in op.inputs)
+    return any(x in inside for x in traversal.sources(op))
   if how.exchanges:
     return True
   reads = zip(op.inputs, how.reads, strict=True)
   return any(
     tensor.op in inside
-    and batch.layout(tensor) != ONCE
+    and not is_whole(batch.layout(tensor))
     and batch.layout(tensor) != read
     for tensor, read in reads
   )

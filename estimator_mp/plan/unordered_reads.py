@@ -9,7 +9,13 @@ first.
 
 from collections.abc import Collection, Iterable
 
-from estimator_mp.graph import control_flow, op_types, traversal, variables
+from estimator_mp.graph import (
+  control_flow,
+  frames,
+  op_types,
+  traversal,
+  variables,
+)
 
 import tensorflow as tf
 
@@ -72,6 +78,70 @@ def _variable_read_at_once(op: tf.Operation) -> tf.Operation | None:
     and value.op.device == op.device
   )
   return variables.variable_of(value.op.inputs[0]) if is_of_reference else None
+
+
+def find_of_references(
+  ops: Collection[tf.Operation],
+) -> dict[tf.Operation, list[tf.Operation]]:
+  """Returns which readers of reference variables each write has to wait for.
+
+  Who reads a reference reads memory, and later than it seems: `Identity` and
+  its like hand the memory on. In a plain graph gradients wait for each other
+  (`tf.tuple`), so that none is computed from a variable that is updated
+  already.
+
+  Args:
+    ops: The ops that run in a step, in the order in which they were made.
+  """
+  inside = set(ops)
+  writes: dict[tf.Operation, list[tf.Operation]] = {}
+  for op in ops:
+    for state in variables.written_states(op):
+      if op_types.is_reference(state):
+        writes.setdefault(variables.variable_of(state), []).append(op)
+  if not writes:
+    return {}
+  loops = frames.Frames(ops)
+  inner = control_flow.ops_in_branches([*ops])
+  inner |= {op for op in ops if loops.made_in(op) is not None}
+
+  def outside(op: tf.Operation) -> list[tf.Operation]:
+    """Returns an op, or what it leads to where nothing can wait for it."""
+    reached = traversal.walk(
+      [op], lambda x: traversal.consumers(x) if x in inner else ()
+    )
+    return [x for x in reached if x in inside and x not in inner]
+
+  pairs: list[tuple[tf.Operation, tf.Operation]] = []
+  for variable, of_variable in writes.items():
+    handed_on = traversal.walk(
+      [variable],
+      lambda op: [
+        x for x in traversal.consumers(op) if x.type in op_types.SHARES_MEMORY
+      ],
+    )
+    readers = dict.fromkeys(
+      end
+      for op in handed_on
+      for reader in traversal.consumers(op)
+      if reader in inside and reader.type not in op_types.SHARES_MEMORY
+      for end in outside(reader)
+    )
+    pairs += [
+      (reader, write)
+      for write in of_variable
+      if write not in inner
+      for reader in readers
+      if reader not in of_variable
+    ]
+  found: dict[tf.Operation, list[tf.Operation]] = {}
+  order = _Order({op for pair in pairs for op in pair}, ops)
+  for reader, write in pairs:
+    if not order.is_before(reader, write) and not order.is_before(
+      write, reader
+    ):
+      found.setdefault(write, []).append(reader)
+  return found
 
 
 class _Order:

@@ -7,6 +7,7 @@ al., 2021, arXiv:2105.04663) and PyTorch's DTensor:
     Once           there is one, computed once
     Shard(axis)    parts, of which it is the concatenation
     Partial(SUM)   parts of the whole shape that add up to it
+    Mirrored       the same for all parts, each of which computes it
 
 A tensor is read in another layout than it has at the price of a reshard.
 """
@@ -63,6 +64,11 @@ class Once:
 
 
 @dataclasses.dataclass(frozen=True)
+class Mirrored:
+  """A tensor that each part computes for itself, and all alike."""
+
+
+@dataclasses.dataclass(frozen=True)
 class Shard:
   """A tensor that is the concatenation of its parts.
 
@@ -86,8 +92,18 @@ class Partial:
   reduction: Reduction = Reduction.SUM
 
 
-Layout: TypeAlias = Once | Shard | Partial
+Layout: TypeAlias = Once | Mirrored | Shard | Partial
 ONCE = Once()
+MIRRORED = Mirrored()
+
+
+def is_whole(layout: Layout) -> bool:
+  """Whether all of a tensor is in one place.
+
+  Args:
+    layout: Its layout.
+  """
+  return isinstance(layout, Once | Mirrored)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,20 +7,29 @@ is always right.
 
 Sums travel: parts of a gradient that add up go through ops that are linear in
 them, so that they are added once, where something reads their sum.
+
+In a loop, layouts go around: what comes back has that of what went in, or goes
+in again with another one. See `regions` for what is in parts as a whole.
 """
 
+import itertools
 from collections.abc import (
   Callable,
   Collection,
+  Hashable,
   Iterable,
   Iterator,
   Mapping,
   Sequence,
 )
 
+from estimator_mp.analysis import symbolic_shapes
 from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
-from estimator_mp.graph import op_types
+from estimator_mp.graph import frames as frames_lib
+from estimator_mp.graph import op_types, variables
+from estimator_mp.propagate import regions
 from estimator_mp.propagate.layouts import (
+  MIRRORED,
   ONCE,
   Layout,
   Partial,
@@ -30,10 +39,11 @@ from estimator_mp.propagate.layouts import (
   Repeated,
   Shard,
   Sizes,
+  is_whole,
 )
+from estimator_mp.rules import control_flow
 from estimator_mp.rules.rule import (
   Label,
-  Reduction,
   Rule,
   SizesOf,
   is_repeated,
@@ -61,6 +71,7 @@ class Propagation:
     rows: Callable[[tf.Tensor], Partition | None] = lambda tensor: None,
     of_inputs: Collection[tf.Operation] = (),
     fetched: Collection[str] = (),
+    frames: frames_lib.Frames | None = None,
   ):
     """Starts with what is split at first.
 
@@ -76,6 +87,7 @@ class Propagation:
         of parts.
       fetched: The names of tensors that a step fetches, though no op may read
         them.
+      frames: The loops that ops are in.
     """
     self.layouts: dict[str, Layout] = dict(roots)
     self.parts: dict[tf.Operation, Parts] = {}
@@ -85,13 +97,36 @@ class Propagation:
     self._rows = rows
     self._of_inputs = of_inputs
     self._fetched = fetched
+    self._roots = dict(roots)
+    self._frames = frames or frames_lib.Frames(())
+    self._regions: dict[tf.Operation, Hashable] = {}
+    # Regions that are executed once, and the first op that has to be.
+    self._refused: dict[Hashable, tf.Operation] = {}
+    # What ops read that loops begin with, and that come back in them.
+    self._wanted: dict[tf.Operation, Layout] = {}
 
-  def run(self, ops: Iterable[tf.Operation]) -> None:
+  def run(self, ops: Sequence[tf.Operation]) -> None:
     """Decides on ops.
 
     Args:
-      ops: Each after those that it reads.
+      ops: Each after those that it reads, and loops as a whole
+        (`frames.in_order`).
     """
+    self._regions = regions.find(ops, self._frames, self._shapes)
+    refused = None
+    while refused != len(self._refused):
+      refused = len(self._refused)
+      self.layouts, self.parts = dict(self._roots), {}
+      self._wanted = {}
+      for loop, own in itertools.groupby(ops, self._frames.loop):
+        if loop is None:
+          self._visit(own)
+        else:
+          self._visit_loop(list(own))
+      self._check_containers()
+    self._leave_whole_regions()
+
+  def _visit(self, ops: Iterable[tf.Operation]) -> None:
     for op in ops:
       found = self._decide(op)
       if found is None:
@@ -100,6 +135,74 @@ class Propagation:
       for tensor, layout in zip(op.outputs, found.outputs, strict=True):
         if layout != ONCE:
           self.layouts[tensor.name] = layout
+
+  def _visit_loop(self, ops: Sequence[tf.Operation]) -> None:
+    """Decides on the ops of a loop until its rounds have the same layouts."""
+    merges = [op for op in ops if frames_lib.is_begin_of_round(op)]
+    self._visit(ops)
+    while any([self._has_changed(op) for op in merges]):
+      self._forget(ops)
+      self._visit(ops)
+
+  def _has_changed(self, op: tf.Operation) -> bool:
+    """Whether what comes back in a loop has another layout than what entered.
+
+    Args:
+      op: What begins its rounds.
+    """
+    if self._regions[op] in self._refused:
+      return False
+    first, back = self.layout(op.outputs[0]), self.layout(op.inputs[1])
+    if first == back or (is_whole(first) and is_whole(back)):
+      return False
+    if is_whole(first):
+      self._wanted[op.inputs[0].op] = back
+    elif is_whole(back):
+      self._wanted[op.inputs[1].op] = first
+    else:
+      self._refused.setdefault(self._regions[op], op)
+      return False
+    return True
+
+  def _forget(self, ops: Iterable[tf.Operation]) -> None:
+    for op in ops:
+      self.parts.pop(op, None)
+      for tensor in op.outputs:
+        self.layouts.pop(tensor.name, None)
+
+  def _check_containers(self) -> None:
+    """Refuses regions in which containers change their layouts.
+
+    Only those with nothing in them may.
+    """
+    for op, region in self._regions.items():
+      how = self.parts.get(op)
+      for tensor, read in zip(
+        op.inputs, how.reads if how else (), strict=False
+      ):
+        if (
+          self._shapes.is_container(tensor)
+          and is_whole(self.layout(tensor))
+          and isinstance(read, Shard | Partial)
+          and tensor.op.type not in control_flow.EMPTY
+        ):
+          self._refused.setdefault(region, op)
+
+  def _leave_whole_regions(self) -> None:
+    """Decides that regions are executed once that have nothing in parts."""
+    split = {
+      region
+      for op, region in self._regions.items()
+      if not all(is_whole(self.layout(tensor)) for tensor in op.outputs)
+    }
+    self._forget(
+      [op for op, region in self._regions.items() if region not in split]
+    )
+
+  @property
+  def refused(self) -> list[tf.Operation]:
+    """For each region that is executed once the op that cannot be in parts."""
+    return list(self._refused.values())
 
   def layout(self, tensor: tf.Tensor) -> Layout:
     """Returns the layout of a tensor.
@@ -111,12 +214,25 @@ class Propagation:
 
   def _decide(self, op: tf.Operation) -> Parts | None:
     """Returns how an op is executed in parts; None if it is executed once."""
-    if op not in self._able:
+    region = self._regions.get(op)
+    if region is None:
+      return self._by_rule(op) if op in self._able else None
+    if region in self._refused:
       return None
+    found = self._inside(op)
+    if found is None or not self._is_possible(op, found):
+      self._refused.setdefault(region, op)
+      return None
+    return found
+
+  def _by_rule(self, op: tf.Operation) -> Parts | None:
+    """Returns how an op is executed in parts, if its rule lets it be."""
+    layouts = [self.layout(tensor) for tensor in op.inputs]
+    if op.type in op_types.MERGES:
+      return self._merge(op, layouts)
     rule = self._shapes.rule(op)
     if rule is None:
       return None
-    layouts = [self.layout(tensor) for tensor in op.inputs]
     if rule.is_tuple:
       return Parts(tuple(layouts), tuple(layouts))
     return (
@@ -125,6 +241,70 @@ class Propagation:
       or self._start(op, rule, layouts)
     )
 
+  def _inside(self, op: tf.Operation) -> Parts | None:
+    """Returns how an op of a region is executed; None if it cannot be."""
+    layouts = tuple(self.layout(tensor) for tensor in op.inputs)
+    mirrored = (MIRRORED,) * len(op.outputs)
+    wanted = self._wanted.get(op)
+    if wanted is not None:
+      return Parts((wanted,), (wanted,))
+    if op.type in op_types.ENTERS:
+      (own,) = layouts
+      if isinstance(own, Partial) and self._frames.read_in(op) is None:
+        own = ONCE
+      return Parts((own,), mirrored if is_whole(own) else (own,))
+    if frames_lib.is_begin_of_round(op):
+      own = layouts[0]
+      return Parts((own, own), (MIRRORED if is_whole(own) else own, MIRRORED))
+    if op.type == "StackPopV2":
+      pushed = self._shapes.pushed(op)
+      own = ONCE if pushed is None else self.layout(pushed)
+      return Parts(layouts, mirrored if is_whole(own) else (own,))
+    if op.type in symbolic_shapes.MEASURES and all(
+      self._shapes.value(tensor) is not None for tensor in op.outputs
+    ):
+      return Parts(layouts, mirrored)
+    if op not in self._able or _writes(op):
+      return None
+    found = self._by_rule(op)
+    if found is not None:
+      return found
+    if op.type in op_types.RANDOM:
+      return None  # Parts would draw other numbers.
+    if all(map(is_whole, layouts)):
+      return Parts(layouts, mirrored)
+    return Parts((ONCE,) * len(layouts), mirrored)
+
+  def _is_possible(self, op: tf.Operation, how: Parts) -> bool:
+    """Whether parts of a region can read what they are to read.
+
+    In a loop, no part has what others have. A container never is whole again.
+    """
+    in_loop = self._frames.read_in(op) is not None
+    if in_loop and how.exchanges:
+      return False
+    for tensor, read in zip(op.inputs, how.reads, strict=True):
+      own = self.layout(tensor)
+      is_same = read == own or isinstance(read, Sizes)
+      if is_whole(own) and isinstance(read, Partial) and read != Partial():
+        return False  # Nothing that others have would change nothing.
+      if is_whole(own) or is_same or frames_lib.is_begin_of_round(op):
+        continue
+      if in_loop or self._shapes.is_container(tensor):
+        return False
+    return True
+
+  def _merge(self, op: tf.Operation, layouts: Sequence[Layout]) -> Parts | None:
+    """Returns the end of branches, all of which make the same parts."""
+    kinds = {layout for layout in layouts if not is_whole(layout)}
+    if len(kinds) != 1:
+      return None
+    (layout,) = kinds
+    some_are_whole = any(map(is_whole, layouts))
+    if isinstance(layout, Partial) and some_are_whole and layout != Partial():
+      return None
+    return Parts((layout,) * len(layouts), (layout, MIRRORED))
+
   def _pass_on(
     self, op: tf.Operation, rule: Rule, layouts: Sequence[Layout]
   ) -> Parts | None:
@@ -132,17 +312,24 @@ class Propagation:
     partial = frozenset(
       i for i, layout in enumerate(layouts) if isinstance(layout, Partial)
     )
-    if not partial or partial not in rule.linear:
+    if not partial or any(layouts[i] != Partial() for i in partial):
       return None
-    if any(layouts[i] != Partial(Reduction.SUM) for i in partial):
-      return None
-    others = (x for i, x in enumerate(layouts) if i not in partial)
-    if any(layout != ONCE for layout in others):
-      return None
-    # What reads a sum whole needs it anyway.
-    if any(len(op.inputs[i].consumers()) > 1 for i in partial):
-      return None
-    return Parts(tuple(layouts), (Partial(),) * len(op.outputs))
+    is_free = op not in self._regions
+    for group in rule.linear:
+      if not partial <= group or (is_free and partial != group):
+        continue
+      # What reads a sum whole needs it anyway.
+      if is_free and any(len(op.inputs[i].consumers()) > 1 for i in partial):
+        continue
+      if all(
+        is_whole(layouts[i]) for i in range(len(layouts)) if i not in partial
+      ):
+        reads = (
+          Partial() if i in group else layout
+          for i, layout in enumerate(layouts)
+        )
+        return Parts(tuple(reads), (Partial(),) * len(op.outputs))
+    return None
 
   def _split(
     self, op: tf.Operation, rule: Rule, layouts: Sequence[Layout]
@@ -186,7 +373,7 @@ class Propagation:
         labels = rule.outputs[how.output] or ()
         shape = self._shapes.shape(op.outputs[how.output]) or ()
         sizes = dict(zip(labels, shape, strict=False))
-        found = {label: self._starts(x) for label, x in sizes.items()}
+        found = {label: self._starts_with(op, x) for label, x in sizes.items()}
       elif rule.labels(index) and op.type in _WORTH_SPLITTING:
         rows = rule.labels(index)[0]
         found = {rows: self._rows(op.inputs[index])}
@@ -195,6 +382,15 @@ class Propagation:
       for label, partition in found.items():
         if label is not None and partition is not None:
           yield label, partition
+
+  def _starts_with(self, op: tf.Operation, size: Size) -> Partition | None:
+    """Returns into what parts a dimension is split that an op begins."""
+    if op.type in op_types.RANDOM:
+      # As good as those of any others, if the size is the same by chance.
+      for root in self._roots.values():
+        if root.partition.whole == size:
+          return root.partition
+    return self._starts(size)
 
   def _candidates(
     self, op: tf.Operation, rule: Rule, layouts: Sequence[Layout]
@@ -233,19 +429,31 @@ class Propagation:
     for index, how in enumerate(rule.inputs):
       read: Read | None = ONCE
       if isinstance(how, SizesOf):
-        read = _sizes(how, outputs[how.output])
+        read = self._sizes(op.inputs[index], how, outputs[how.output])
       elif label in rule.labels(index):
         axis = rule.labels(index).index(label)
         read = layouts[index]
         if not isinstance(read, Shard) or read.axis != axis:
           shape = self._shapes.shape_of_input(op.inputs[index])
           read = None
-          if shape is not None:
+          if self._shapes.is_container(op.inputs[index]) and shape is None:
+            read = Shard(axis, partition)  # Nothing is in it.
+          elif shape is not None:
             read = _shard(rule, label, partition, axis, shape[axis])
       if read is None:
         return None
       reads.append(read)
     return Parts(tuple(reads), tuple(outputs), label in rule.exchanged)
+
+  def _sizes(self, tensor: tf.Tensor, how: SizesOf, made: Layout) -> Read:
+    """Returns what parts read of an input that has the sizes of an output."""
+    entry = how.entry(made.axis) if isinstance(made, Shard) else None
+    value = self._shapes.value(tensor)
+    if entry is None or not isinstance(made, Shard):
+      return ONCE
+    if value is None or not value.ndim or entry >= len(value):
+      return ONCE  # It says nothing of elements, or that they are lists.
+    return Sizes(entry, made.partition)
 
   def _made(
     self,
@@ -261,6 +469,8 @@ class Propagation:
       axis, shape = labels.index(label), self._shapes.shape(tensor)
       own = partition if shape is None else _own(rule, partition, shape[axis])
       return None if own is None else Shard(axis, own)
+    if rule.is_alike:
+      return MIRRORED
     is_read = tensor.consumers() or tensor.name in self._fetched
     if not is_read or label in rule.exchanged:
       return ONCE
@@ -282,7 +492,15 @@ def is_without_state(op: tf.Operation) -> bool:
   """
   if op.type in op_types.RANDOM:
     return False
+  if op.type in control_flow.KEEPERS:
+    return True
   return not op.op_def.is_stateful or op.type in _READS
+
+
+def _writes(op: tf.Operation) -> bool:
+  """Whether an op writes a variable; nobody else sees what it keeps."""
+  is_keeper = op.type in control_flow.KEEPERS
+  return not is_keeper and bool(variables.written_states(op))
 
 
 _WORTH_SPLITTING = frozenset(
@@ -324,11 +542,3 @@ def _shard(
       return Repeated(Shard(axis, partition))
   own = _own(rule, partition, size)
   return None if own is None else Shard(axis, own)
-
-
-def _sizes(how: SizesOf, made: Layout) -> Read:
-  """Returns what parts read of an input that has the sizes of an output."""
-  entry = how.entry(made.axis) if isinstance(made, Shard) else None
-  if entry is None or not isinstance(made, Shard):
-    return ONCE
-  return Sizes(entry, made.partition)

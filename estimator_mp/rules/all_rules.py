@@ -1,6 +1,7 @@
 """The table of all rules."""
 
 from estimator_mp.rules import (
+  control_flow,
   elementwise,
   images,
   indexing,
@@ -12,6 +13,7 @@ from estimator_mp.rules import (
 from estimator_mp.rules.table import Table
 
 TABLE = Table().join(
+  control_flow.TABLE,
   elementwise.TABLE,
   images.TABLE,
   indexing.TABLE,

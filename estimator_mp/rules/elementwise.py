@@ -117,7 +117,7 @@ def _tuple(op: tf.Operation, shapes: Shapes) -> Rule | None:
   return Rule(tuple(labels), tuple(labels), is_tuple=True)
 
 
-@TABLE.rule("AccumulateNV2", "EnsureShape")
+@TABLE.rule("AccumulateNV2", "EnsureShape", "PlaceholderWithDefault")
 def _of_known_shape(op: tf.Operation, shapes: Shapes) -> Rule | None:
   """A sum, or a tensor, whose shape is an attribute, too."""
   found = _SUM.bind(op, _ranks(op, shapes))

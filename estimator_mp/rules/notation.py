@@ -31,6 +31,7 @@ rule begins in the first column; lines that follow are indented.
             it is linear in each of them by itself
     nonempty
             no part may be empty
+    alike   what lacks a dimension is the same for all parts along it
 """
 
 import dataclasses
@@ -87,6 +88,7 @@ class Template:
   reduction: Reduction | None
   linear: tuple[frozenset[int], ...]
   nonempty: bool
+  is_alike: bool
 
   def bind(self, op: tf.Operation, ranks: Sequence[int | None]) -> Rule | None:
     """Returns the rule of an op; None if ranks are not known, or do not fit.
@@ -123,6 +125,7 @@ class Template:
       self.reduction,
       _spread_groups(self.linear, self.inputs, len(op.inputs)),
       nonempty=self.nonempty,
+      is_alike=self.is_alike,
     )
 
 
@@ -157,12 +160,14 @@ def _template(rule: str) -> Template:
   with_labels = [i for i, x in enumerate(inputs) if x.labels is not None]
   reduction: Reduction | None = None
   linear: tuple[frozenset[int], ...] = ()
-  nonempty = False
+  nonempty, is_alike = False, False
   for trait in filter(None, map(str.strip, traits.split(","))):
     if trait in _REDUCTIONS:
       reduction = _REDUCTIONS[trait]
     elif trait == "nonempty":
       nonempty = True
+    elif trait == "alike":
+      is_alike = True
     elif trait == "linear":
       linear = (frozenset(with_labels),)
     elif trait == "bilinear":
@@ -171,7 +176,7 @@ def _template(rule: str) -> Template:
       linear = (frozenset(map(int, match[1].split())),)
     else:
       raise ValueError(f"{trait!r} in the rule {rule!r} is not known")
-  return Template(inputs, outputs, reduction, linear, nonempty)
+  return Template(inputs, outputs, reduction, linear, nonempty, is_alike)
 
 
 def _terms(text: str, rule: str) -> tuple[_Term, ...]:

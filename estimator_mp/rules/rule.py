@@ -92,6 +92,8 @@ class Rule:
       what they have computed: `lower.exchanges` says how. Outputs without the
       label are whole. They are only split along it if the input of the number
       that it leads to is.
+    is_alike: Whether outputs that lack a label are the same for all parts along
+      it, such as the length of a list.
     is_tuple: Whether each output is the input of its number, whatever that is.
     attributes: Attributes that parts of any size have in place of the op's.
     shape_attribute: The attribute that is the shape of the first output.
@@ -107,6 +109,7 @@ class Rule:
   is_proportional: bool = False
   nonempty: bool = False
   exchanged: Mapping[Label, int] = dataclasses.field(default_factory=dict)
+  is_alike: bool = False
   is_tuple: bool = False
   attributes: Mapping[str, Any] = dataclasses.field(default_factory=dict)
   shape_attribute: str | None = None

@@ -330,8 +330,9 @@ def _pieces(
     The labels of what is sliced, and of the slice: equal ones where all of a
     dimension is taken. And known sizes of the slice.
   """
-  count = op.inputs[1].shape.num_elements()
-  if count is None:
+  of_bounds = shapes.shape(op.inputs[1])
+  count = of_bounds[0] if of_bounds else None
+  if not isinstance(count, int):
     return None
   begins, ends, strides = (
     _bounds(shapes, tensor, count) for tensor in op.inputs[1:4]

@@ -79,14 +79,17 @@ class Table:
 
     return enter
 
-  def find(self, op: tf.Operation, shapes: Shapes) -> Rule | None:
+  def find(
+    self, op: tf.Operation, shapes: Shapes, as_type: str = ""
+  ) -> Rule | None:
     """Returns the rule of an op; None if it has none.
 
     Args:
       op: The op.
       shapes: What is known of its inputs.
+      as_type: The type whose rule it is, if not its own.
     """
-    function = self._functions.get(op.type)
+    function = self._functions.get(as_type or op.type)
     return None if function is None else function(op, shapes)
 
   def join(self, *others: "Table") -> "Table":

@@ -139,6 +139,7 @@ _one(
   "Cast",
   "CheckNumerics",
   "EnsureShape",
+  "Enter",
   "Identity",
   "PreventGradient",
   "Snapshot",
@@ -286,6 +287,11 @@ def _range(op: tf.Operation, start: Value, limit: Value, step: Value) -> Value:
   if len(entries) > MOST_ENTRIES:
     raise UnknownSizeError(f"{op.name} is no shape")
   return value_of(list(entries))
+
+
+@_kernel("Switch")
+def _switch(op: tf.Operation, inputs: Sequence[Value]) -> list[Value]:
+  return [inputs[0], inputs[0]]
 
 
 @_kernel("Unpack")

@@ -1,11 +1,22 @@
-"""Inlining: the ops of functions in the place of their calls.
+"""Inlining: the ops of functions in the place of what calls them.
 
 In a finished graph nobody asks for the gradient of a call any more: it is there
 as another call. So what a function does is as well done by ops of the graph,
-each of which then has a rule, and a place, of its own.
+each of which then has a rule, and a place, of its own. Branches and loops are
+inlined as a session of TensorFlow would do it before it runs them:
+
+    If       Switch -> the ops of both branches -> Merge
+    While    Enter -> Merge -> Switch -> the ops of a round -> NextIteration
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+import dataclasses
+from collections.abc import (
+  Callable,
+  Collection,
+  Iterable,
+  Mapping,
+  Sequence,
+)
 
 from compat.private import graph_edits, graph_reads
 from estimator_mp.graph import op_types
@@ -20,11 +31,29 @@ _FREE_TO_SKIP = op_types.RANDOM | frozenset(
 )
 
 
-def inline(calls: Iterable[tf.Operation]) -> dict[str, tf.Tensor]:
-  """Inlines calls of functions, and what those call.
+@dataclasses.dataclass(frozen=True)
+class _Inlined:
+  """What stands for an op, by the names of tensors and ops.
+
+  Attributes:
+    outputs: Its outputs.
+    ends: What is done last.
+    is_loop: Whether all of it is in a loop.
+  """
+
+  outputs: Sequence[str]
+  ends: Sequence[str]
+  is_loop: bool = False
+
+
+def inline(
+  calls: Iterable[tf.Operation], types: Collection[str]
+) -> dict[str, tf.Tensor]:
+  """Inlines calls of functions, branches and loops, and what those call.
 
   Args:
     calls: Ops of a graph.
+    types: Their types, of `INLINED`: what they call is inlined if it has one.
 
   Returns:
     What stands for the outputs of calls, by their names. All ops of the graph
@@ -38,17 +67,87 @@ def inline(calls: Iterable[tf.Operation]) -> dict[str, tf.Tensor]:
   ends: dict[tf.Operation, list[tf.Operation]] = {}
   while todo:
     call = todo.pop()
-    made = _inline(call)
+    definitions = Definitions(graph)
+    made = _INLINE[call.type](call, definitions)
     if made is None:
       continue
-    outputs, ends[call], ops = made
+    ops = definitions.import_into_graph()
+    outputs = [_tensor(name, ops, graph) for name in made.outputs]
+    ends[call] = [_op(name, ops, graph) for name in made.ends]
+    graph_edits.adopt_origin(ops.values(), call, made.is_loop)
+    _replace(call, outputs)
     found |= dict(zip((x.name for x in call.outputs), outputs, strict=True))
-    todo += [op for op in ops if op.type in op_types.FUNCTION_CALLS]
+    todo += [op for op in ops.values() if op.type in types]
   for op in graph.get_operations():
     waits = op.control_inputs
     if any(x in ends for x in waits):
       graph_edits.set_control_inputs(op, _without_calls(waits, ends))
+    if op.type == "Switch":
+      _read_own_branch(op)
   return {name: _last(tensor, found) for name, tensor in found.items()}
+
+
+def _read_own_branch(switch: tf.Operation) -> None:
+  """Lets each branch read what the same branch made before, without a detour.
+
+  The branches of a gradient read what those of the forward pass have kept for
+  it. TensorFlow merges what has nothing in common, to switch it again.
+
+  Args:
+    switch: A `Switch`.
+  """
+  data, test = switch.inputs
+  merge = data.op
+  if merge.type != "Merge" or len(merge.inputs) != 2 or data.value_index:
+    return
+  sides = [_side(tensor, test) for tensor in merge.inputs]
+  if sides == [0, 1]:
+    _replace(switch, list(merge.inputs))
+
+
+def _side(tensor: tf.Tensor, test: tf.Tensor) -> int | None:
+  """Returns in which branch of a test a tensor is made: 0 if it is false.
+
+  Args:
+    tensor: The tensor.
+    test: The test.
+
+  Returns:
+    None if that cannot be seen.
+  """
+  op = tensor.op
+  while op.type != "Switch":
+    before = [
+      *op.inputs,
+      *(x.outputs[0] for x in op.control_inputs if x.outputs),
+    ]
+    if not before:
+      return None
+    tensor = before[0]
+    op = tensor.op
+  return int(tensor.value_index) if op.inputs[1] is test else None
+
+
+def _op(
+  name: str, made: Mapping[str, tf.Operation], graph: tf.Graph
+) -> tf.Operation:
+  return made.get(name) or graph.get_operation_by_name(name)
+
+
+def _tensor(
+  name: str, made: Mapping[str, tf.Operation], graph: tf.Graph
+) -> tf.Tensor:
+  op, _, index = name.rpartition(":")
+  return _op(op, made, graph).outputs[int(index)]
+
+
+def _replace(call: tf.Operation, outputs: Sequence[tf.Tensor]) -> None:
+  """Lets all ops read other tensors in place of the outputs of a call."""
+  for old, new in zip(call.outputs, outputs, strict=True):
+    for reader in dict.fromkeys(old.consumers()):
+      for index, tensor in enumerate(reader.inputs):
+        if tensor is old:
+          graph_edits.replace_input(reader, index, new)
 
 
 def _without_calls(
@@ -70,41 +169,211 @@ def _last(tensor: tf.Tensor, found: Mapping[str, tf.Tensor]) -> tf.Tensor:
   return tensor
 
 
-def _inline(
-  call: tf.Operation,
-) -> tuple[list[tf.Tensor], list[tf.Operation], list[tf.Operation]] | None:
-  """Inlines a call.
-
-  Returns:
-    Its outputs, the ops that are done last, and all of its ops; None for a
-    function that the graph does not have.
-  """
-  graph = call.graph
-  (function,) = functions.functions_of(call.node_def)
-  shapes = [tensor.shape for tensor in call.inputs]
-  body = graph_reads.sized_function(
-    graph, function.name, shapes, [None] * len(shapes)
-  )
+def _call(call: tf.Operation, definitions: Definitions) -> _Inlined | None:
+  """Inlines a call; None for a function that the graph does not have."""
+  (body,) = _bodies(call, call.inputs)
   if body is None:
     return None
-  definitions = Definitions(graph)
-  tensors = {
-    argument.name: tensor.name
-    for argument, tensor in zip(body.inputs, call.inputs, strict=True)
+  waits = [x.name for x in call.control_inputs]
+  results, effects = _copy(
+    body, definitions, [x.name for x in call.inputs], call.name, waits
+  )
+  return _Inlined(results, effects or [_op_name(x) for x in results])
+
+
+def _branches(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
+  """Inlines both branches of an `If`."""
+  test, *arguments = op.inputs
+  bodies = _bodies(op, arguments)  # Of what is false first.
+  if test.dtype != tf.bool or None in bodies:
+    return None
+  waits = [x.name for x in op.control_inputs]
+
+  def switch(tensor: tf.Tensor) -> tuple[str, str]:
+    name = definitions.add(
+      "Switch",
+      f"{op.name}/switch",
+      [tensor.name, test.name],
+      waits,
+      T=tensor.dtype,
+    )
+    return name, _second(name)
+
+  taken = [
+    _op_name(
+      definitions.add("Identity", f"{op.name}/branch", [name], T=tf.bool)
+    )
+    for name in switch(test)
+  ]
+  read = [switch(tensor) for tensor in arguments]
+  results: list[list[str]] = []
+  done: list[str] = []
+  for number, (body, pivot) in enumerate(zip(bodies, taken, strict=True)):
+    assert body is not None
+    name = f"{op.name}/{body.graph.name}"
+    own, effects = _copy(
+      body, definitions, [x[number] for x in read], name, [pivot]
+    )
+    results.append(own)
+    done.append(
+      definitions.add(
+        "Identity", f"{name}/done", [f"{pivot}:0"], effects, T=tf.bool
+      )
+    )
+  outputs = [
+    definitions.add(
+      "Merge", f"{op.name}/merge", list(pair), N=2, T=tensor.dtype
+    )
+    for pair, tensor in zip(zip(*results, strict=True), op.outputs, strict=True)
+  ]
+  end = definitions.add("Merge", f"{op.name}/done", done, N=2, T=tf.bool)
+  return _Inlined(outputs, [_op_name(x) for x in (end, *outputs)])
+
+
+def _loop(op: tf.Operation, definitions: Definitions) -> _Inlined | None:
+  """Inlines a `While`; None if it has no state, and so no end."""
+  body, test = _bodies(op, op.outputs)
+  if body is None or test is None or test.outputs[0].dtype != tf.bool:
+    return None
+  kept = [
+    before is after
+    for before, after in zip(body.inputs, body.outputs, strict=True)
+  ]
+  if all(kept):
+    return None
+  waits = [x.name for x in op.control_inputs]
+  first: list[str] = []
+  for tensor, output, is_kept in zip(op.inputs, op.outputs, kept, strict=True):
+    name = tensor.name
+    if not (is_kept or _has_shape(tensor, output)):
+      name = definitions.add(  # Its size may change.
+        "PlaceholderWithDefault",
+        f"{op.name}/any",
+        [name],
+        dtype=tensor.dtype,
+        shape=output.shape,
+      )
+    name = definitions.add(
+      "Enter",
+      f"{op.name}/enter",
+      [name],
+      waits,
+      T=tensor.dtype,
+      frame_name=op.name,
+      is_constant=is_kept,
+      parallel_iterations=op.get_attr("parallel_iterations"),
+    )
+    if not is_kept:
+      name = definitions.add(
+        "Merge", f"{op.name}/merge", [name, name], N=2, T=tensor.dtype
+      )
+    first.append(name)
+  begin = _op_name(first[kept.index(False)])
+  (again,), _ = _copy(
+    test, definitions, first, f"{op.name}/cond", [begin], kept
+  )
+  again = definitions.add("LoopCond", f"{op.name}/again", [again])
+  outputs = [tensor.name for tensor in op.inputs]
+  inside = list(first)
+  for k, tensor in enumerate(op.outputs):
+    if not kept[k]:
+      switch = definitions.add(
+        "Switch", f"{op.name}/switch", [first[k], again], T=tensor.dtype
+      )
+      outputs[k] = definitions.add(
+        "Exit", f"{op.name}/exit", [switch], T=tensor.dtype
+      )
+      inside[k] = definitions.add(
+        "Identity", f"{op.name}/round", [_second(switch)], T=tensor.dtype
+      )
+  pivot = _op_name(inside[kept.index(False)])
+  results, _ = _copy(
+    body, definitions, inside, f"{op.name}/body", [pivot], kept
+  )
+  for k, tensor in enumerate(op.outputs):
+    if not kept[k]:
+      result = definitions.add(
+        "NextIteration", f"{op.name}/next", [results[k]], T=tensor.dtype
+      )
+      definitions.loop_back(first[k], 1, result)
+  ends = [
+    _op_name(x) for x, is_kept in zip(outputs, kept, strict=True) if not is_kept
+  ]
+  return _Inlined(outputs, ends, is_loop=True)
+
+
+def _has_shape(tensor: tf.Tensor, output: tf.Tensor) -> bool:
+  """Whether a loop begins with the shape that it goes on with."""
+  return tensor.dtype == tf.variant or bool(tensor.shape == output.shape)
+
+
+_INLINE: Mapping[
+  str, Callable[[tf.Operation, Definitions], _Inlined | None]
+] = {
+  "If": _branches,
+  "PartitionedCall": _call,
+  "StatefulPartitionedCall": _call,
+  "StatelessIf": _branches,
+  "StatelessWhile": _loop,
+  "While": _loop,
+}
+INLINED = frozenset(_INLINE)
+
+
+def _bodies(
+  op: tf.Operation, arguments: Sequence[tf.Tensor]
+) -> list[graph_reads.Body | None]:
+  """Returns the functions of an op, with arguments of some shapes."""
+  shapes = [tensor.shape for tensor in arguments]
+  return [
+    graph_reads.sized_function(
+      op.graph, function.name, shapes, [None] * len(shapes)
+    )
+    for function in functions.functions_of(op.node_def)
+  ]
+
+
+def _copy(
+  body: graph_reads.Body,
+  definitions: Definitions,
+  arguments: Sequence[str],
+  scope: str,
+  waits: Sequence[str],
+  kept: Sequence[bool] = (),
+) -> tuple[list[str], list[str]]:
+  """Adds the ops of a function.
+
+  Args:
+    body: The function.
+    definitions: Where to.
+    arguments: The tensors in place of its arguments.
+    scope: What names of ops begin with.
+    waits: What the function waits for.
+    kept: Which arguments are the same in all rounds of a loop: to read them
+      alone is not to wait for a round.
+
+  Returns:
+    Its results, and the ops with an effect. Results come after these.
+  """
+  tensors = dict(zip((x.name for x in body.inputs), arguments, strict=True))
+  known = {x.op for x in body.inputs}
+  always = {
+    x.name for x, is_kept in zip(body.inputs, kept, strict=False) if is_kept
   }
-  arguments = {argument.op for argument in body.inputs}
   names: dict[tf.Operation, str] = {}
   effects: list[str] = []
   for op in body.graph.get_operations():
-    if op in arguments:
+    if op in known:
       continue
     has_effect = op.op_def.is_stateful and op.type not in _FREE_TO_SKIP
-    waits = [names[x] for x in op.control_inputs if x in names]
-    if has_effect or not op.inputs:
-      waits += [x.name for x in call.control_inputs]
-    names[op] = definitions.copy(
-      op, f"{call.name}/{op.name}", [tensors[x.name] for x in op.inputs], waits
-    ).rpartition(":")[0]
+    own = [names[x] for x in op.control_inputs if x in names]
+    if has_effect or all(x.name in always for x in op.inputs):
+      own += waits
+    names[op] = _op_name(
+      definitions.copy(
+        op, f"{scope}/{op.name}", [tensors[x.name] for x in op.inputs], own
+      )
+    )
     for index, tensor in enumerate(op.outputs):
       tensors[tensor.name] = f"{names[op]}:{index}"
     if has_effect:
@@ -113,21 +382,17 @@ def _inline(
   if effects:
     results = [
       definitions.add(
-        "Identity", f"{call.name}/result", [name], effects, T=tensor.dtype
+        "Identity", f"{scope}/result", [name], effects, T=tensor.dtype
       )
       for name, tensor in zip(results, body.outputs, strict=True)
     ]
-  made = definitions.import_into_graph()
+  return results, effects
 
-  def tensor_of(name: str) -> tf.Tensor:
-    op, _, index = name.rpartition(":")
-    return (made.get(op) or graph.get_operation_by_name(op)).outputs[int(index)]
 
-  outputs = [tensor_of(name) for name in results]
-  ends = [made[name] for name in effects] or [x.op for x in outputs]
-  for old, new in zip(call.outputs, outputs, strict=True):
-    for reader in dict.fromkeys(old.consumers()):
-      for index, tensor in enumerate(reader.inputs):
-        if tensor is old:
-          graph_edits.replace_input(reader, index, new)
-  return outputs, ends, list(made.values())
+def _op_name(tensor: str) -> str:
+  return tensor.rpartition(":")[0]
+
+
+def _second(tensor: str) -> str:
+  """Returns the name of the second output of an op, by that of its first."""
+  return f"{_op_name(tensor)}:1"

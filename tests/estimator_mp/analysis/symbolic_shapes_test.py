@@ -1,6 +1,8 @@
 """Sizes follow from those of the inputs, as far as a graph says them."""
 
 from estimator_mp.analysis import symbolic_shapes
+from estimator_mp.graph import frames, op_types
+from estimator_mp.graph.calls import inlining
 from estimator_mp.rules.table import Axes
 from estimator_mp.sizes import polynomials
 
@@ -20,9 +22,16 @@ class SymbolicShapesTest(absltest.TestCase):
     self._graph = graph
 
   def _shapes(self, *examples):
-    shapes = symbolic_shapes.SymbolicShapes(examples)
-    shapes.add(self._graph.get_operations())
+    ops = self._graph.get_operations()
+    loops = frames.Frames(ops)
+    shapes = symbolic_shapes.SymbolicShapes(examples, loops)
+    shapes.add(frames.in_order(ops, loops))
     return shapes
+
+  def _inline(self):
+    ops = self._graph.get_operations()
+    calls = [op for op in ops if op.type in op_types.FUNCTIONAL]
+    return inlining.inline(calls, inlining.INLINED)
 
   def test_tokens_of_sequences(self):
     tokens = _v1.placeholder(tf.int32, [None, None], "tokens")
@@ -91,6 +100,56 @@ class SymbolicShapesTest(absltest.TestCase):
     self.assertIsNone(shapes.value(ids))
     self.assertEqual(shapes.shape(ids), (1000,))
     np.testing.assert_array_equal(shapes.value(tf.shape(x)), [n, 3])
+
+  def test_sizes_that_stay_in_a_loop_and_one_that_grows(self):
+    x = _v1.placeholder(tf.float32, [None, 3], "x")
+    _, same, grown = tf.while_loop(
+      lambda i, *_: i < 2,
+      lambda i, y, z: (i + 1, tf.exp(y), tf.concat([z, y], 1)),
+      [tf.constant(0), x, x],
+      [tf.TensorShape(shape) for shape in ([], [None, 3], [None, None])],
+    )
+    self._inline()
+    shapes = self._shapes(x)
+    self.assertEqual(shapes.shape(same), (n, 3))
+    examples, size = shapes.shape(grown)
+    self.assertEqual(examples, n)
+    # Outside of the loop it has a name of its own: that of the last round.
+    self.assertLen(size.symbols, 1)
+    self.assertIsNone(shapes.frame_of(*size.symbols))
+
+  def test_lists_have_the_sizes_of_their_elements(self):
+    x = _v1.placeholder(tf.float32, [None, 3], "x")
+    array = tf.TensorArray(tf.float32, 2, element_shape=[None, 3])
+    _, written = tf.while_loop(
+      lambda i, _: i < 2,
+      lambda i, array: (i + 1, array.write(i, x * 2.0)),
+      [tf.constant(0), array],
+    )
+    stacked = written.stack()
+    self._inline()
+    self.assertEqual(self._shapes(x).shape(stacked)[1:], (n, 3))
+
+  def test_shapes_that_a_loop_keeps_for_its_gradient(self):
+    """They are read in another loop, and say sizes of the whole batch."""
+    _v1.disable_control_flow_v2()
+    self.addCleanup(_v1.enable_control_flow_v2)
+    x = _v1.placeholder(tf.float32, [None, 3], "x")
+    _, y = tf.while_loop(
+      lambda i, _: i < 2,
+      lambda i, y: (i + 1, y * tf.reduce_sum(y)),
+      [tf.constant(0), x],
+    )
+    _v1.gradients(y, x)
+    shapes = self._shapes(x)
+    values = [
+      shapes.value(op.outputs[0])
+      for op in self._graph.get_operations()
+      if op.type == "StackPopV2" and op.outputs[0].dtype == tf.int32
+    ]
+    self.assertIn(
+      [n, 3], [list(value) for value in values if value is not None]
+    )
 
 
 if __name__ == "__main__":

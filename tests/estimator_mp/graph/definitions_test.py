@@ -61,8 +61,8 @@ class DefinitionsTest(absltest.TestCase):
     self.assertIn("unused", self._made)
 
   def test_what_is_no_attribute(self):
-    with self.assertRaisesRegex(TypeError, "'x' is no attribute"):
-      self._made.add("Neg", "minus", [], T="x")
+    with self.assertRaisesRegex(TypeError, "None is no attribute"):
+      self._made.add("Neg", "minus", [], T=None)
 
 
 if __name__ == "__main__":

@@ -131,6 +131,61 @@ def _counting_beside(features, labels, mode, reads_first=False):
   return parts.spec(mode, loss, tf.group(train_op, counted))
 
 
+class ReferencesTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.enter_context(tf.Graph().as_default())
+    self._weight = v1.get_variable("weight", [2, 2], use_resource=False)
+
+  def _found(self, *fetches):
+    """Returns the readers that a write of the weight has to wait for."""
+    step = traversal.ops_run_with(*(getattr(x, "op", x) for x in fetches))
+    ops = [x for x in v1.get_default_graph().get_operations() if x in step]
+    found = unordered_reads.find_of_references(ops)
+    return sorted(x.name for reads in found.values() for x in reads)
+
+  def test_who_reads_its_memory_comes_first(self):
+    flat = tf.reshape(self._weight, [-1])
+    first = tf.exp(flat, name="first")
+    second = tf.square(tf.identity(self._weight), name="second")
+    write = v1.assign_add(self._weight, tf.ones([2, 2]))
+    self.assertEqual(self._found(first, second, write), ["first", "second"])
+
+  def test_who_reads_what_was_written_comes_after(self):
+    before = tf.exp(self._weight, name="before")
+    write = v1.assign_add(self._weight, before)
+    with tf.control_dependencies([write]):
+      after = tf.square(tf.identity(self._weight))
+    self.assertEmpty(self._found(write, after))
+
+  def test_a_handle_gives_a_value_that_stays(self):
+    handle = v1.get_variable("handle", [2], use_resource=True)
+    read = tf.exp(handle)
+    self.assertEmpty(self._found(read, handle.assign_add([1.0, 1.0])))
+
+  def test_readers_in_loops_and_branches(self):
+    """Nothing outside may wait for them, but for what they lead to."""
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    weight = tf.identity(self._weight)
+    _, power = tf.while_loop(
+      lambda i, _: i < 3,
+      lambda i, x: (i + 1, tf.matmul(x, weight)),
+      [tf.constant(0), tf.ones([2, 2])],
+      name="loop",
+    )
+    chosen = tf.cond(
+      v1.placeholder(tf.bool, []),
+      lambda: tf.exp(weight),
+      lambda: tf.ones([2, 2]),
+      name="choice",
+    )
+    write = v1.assign_add(self._weight, tf.ones([2, 2]))
+    self.assertEqual(
+      self._found(power, chosen, write), ["choice/Merge", "loop/Exit_1"]
+    )
+
+
 class StepTest(parameterized.TestCase):
   @parameterized.parameters(
     ("stage:2", 1), ("stage:2", 4), ("data:2", 1), ("model:2", 1)

@@ -1,8 +1,11 @@
 """Layouts of finished graphs, as plain data: no op is made."""
 
 from estimator_mp.analysis import symbolic_shapes
+from estimator_mp.graph import frames, op_types
+from estimator_mp.graph.calls import inlining
 from estimator_mp.propagate import propagation
 from estimator_mp.propagate.layouts import (
+  MIRRORED,
   ONCE,
   Partial,
   Partition,
@@ -24,8 +27,9 @@ n, m = polynomials.symbol("n"), polynomials.symbol("m")
 def _propagate(*examples, fetched=()):
   """Returns layouts over slices of inputs' first dimensions."""
   graph = examples[0].graph
-  shapes = symbolic_shapes.SymbolicShapes(examples)
-  ops = graph.get_operations()
+  loops = frames.Frames(graph.get_operations())
+  shapes = symbolic_shapes.SymbolicShapes(examples, loops)
+  ops = frames.in_order(graph.get_operations(), loops)
   shapes.add(ops)
   batch = Partition(shapes.num_examples, (m,))
 
@@ -39,6 +43,7 @@ def _propagate(*examples, fetched=()):
     {op for op in ops if propagation.is_without_state(op)},
     starts,
     fetched={tensor.name for tensor in fetched},
+    frames=loops,
   )
   found.run(ops)
   return found
@@ -144,6 +149,65 @@ class PropagationTest(parameterized.TestCase):
     self.assertIsNone(kernel.of(6))
     self.assertFalse(kernel.has_empty)
     self.assertTrue(Partition(8, (8, 0)).has_empty)
+
+
+class LoopsTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    graph = tf.Graph()
+    self.enter_context(graph.as_default())
+    self._graph = graph
+    self._x = _v1.placeholder(tf.float32, [None, 3])
+
+  def _propagate(self, count, body, *state):
+    """Returns layouts, and what stands for the state after some rounds."""
+    found = tf.while_loop(
+      lambda i, *_: i < count,
+      lambda i, *state: (i + 1, *body(*state)),
+      [tf.constant(0), *state],
+    )
+    ops = self._graph.get_operations()
+    calls = [op for op in ops if op.type in op_types.FUNCTIONAL]
+    stand_ins = inlining.inline(calls, inlining.INLINED)
+    (loop,) = calls
+    layouts = _propagate(self._x)
+    found = [stand_ins[x.name] for x in loop.outputs[2 : 3 + len(state)]]
+    return layouts, [layouts.layout(tensor) for tensor in found]
+
+  def test_state_begins_with_the_layout_that_comes_back(self):
+    x = self._x
+    found, layouts = self._propagate(
+      4,
+      lambda y, total: (tf.tanh(y + x), total + tf.reduce_sum(y, 0)),
+      tf.sort(x, 0),
+      tf.zeros([3]),
+    )
+    self.assertEmpty(found.refused)
+    self.assertEqual(layouts, [MIRRORED, _of_slices(0), Partial()])
+
+  def test_whether_there_is_another_round_is_known_to_all_slices(self):
+    x = self._x
+    found, layouts = self._propagate(
+      tf.cast(tf.reduce_max(x), tf.int32), lambda y: [tf.tanh(y)], x
+    )
+    self.assertEmpty(found.refused)
+    self.assertEqual(layouts, [MIRRORED, _of_slices(0)])
+
+  @parameterized.named_parameters(
+    ("a_sum_that_is_read", lambda y: [y * tf.reduce_sum(y)]),
+    ("a_maximum", lambda y: [y + tf.reduce_max(y)]),
+    ("examples_in_another_order", lambda y: [tf.sort(y, 0)]),
+  )
+  def test_what_slices_would_need_of_each_other(self, body):
+    found, layouts = self._propagate(4, body, self._x)
+    self.assertLen(found.refused, 1)
+    self.assertEqual(layouts, [ONCE, ONCE])
+
+  def test_a_loop_that_has_nothing_to_do_with_the_batch(self):
+    found, layouts = self._propagate(4, lambda y: [y * 2], tf.zeros([3]))
+    self.assertEmpty(found.refused)
+    self.assertEqual(layouts, [ONCE, ONCE])
+    self.assertEmpty(found.parts)
 
 
 if __name__ == "__main__":
