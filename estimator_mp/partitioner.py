@@ -96,13 +96,10 @@ class Partitioner:
     )
     self._draws_per_slice = config.draws == "per_slice"
     self.batch = self._propagate()
-    in_order = traversal.in_order(every)
     starts = [tensor.op for tensor in examples]
-    self._backward = set(
-      finished_stages.backward_of(
-        in_order, {*traversal.descendants(starts, in_order)}
-      )
-    )
+    depends = set(traversal.descendants(starts, every))
+    in_order = traversal.in_order(every)
+    self._backward = set(finished_stages.backward_of(in_order, depends))
     of_input = traversal.ops_run_with(*examples)
     self.stages = finished_stages.plan_stages(
       [op for op in every if op not in of_input], self._backward, config, mesh

@@ -53,10 +53,9 @@ def plan_stages(
   Raises:
     ValueError: If the model cannot be placed as the configuration says.
   """
-  # What gradients are taken of, and so all that leads to a loss.
-  read_back = {x for op in backward for x in traversal.inputs(op)}
-  targets = [op for op in ops if op in read_back and op not in backward]
-  leading = traversal.ops_run_with(*targets)
+  of_gradients = {x for op in backward for x in _differentiated(op)}
+  targets = [op for op in ops if op in of_gradients and op not in backward]
+  leading = set(traversal.ancestors(targets, ops))
   forward = [op for op in ops if op in leading]
   rest = [op for op in ops if op not in leading]
   planner = StagePlanner(
@@ -76,3 +75,11 @@ def plan_stages(
   planner.plan_rest()
   planner.check()
   return planner.stages
+
+
+def _differentiated(op: tf.Operation) -> list[tf.Operation]:
+  """Returns what an op takes the gradient of; of a tape's what it reads."""
+  of_op = graph_reads.differentiated(op)
+  if of_op is not None:
+    return [of_op]
+  return traversal.inputs(op) if graph_reads.is_of_gradient(op) else []

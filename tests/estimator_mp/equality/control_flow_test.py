@@ -5,11 +5,13 @@ steps are those of the plain graph, whether the batch has a static size or not,
 and though slices differ in size.
 """
 
+import collections
 import itertools
 import random
 
 import estimator_mp
 from estimator_mp import partitioner
+from estimator_mp.graph import frames
 from estimator_mp.propagate.layouts import is_whole
 from tests import tiers
 from tests.estimator_mp import session_configs
@@ -352,6 +354,19 @@ class ControlFlowTest(parameterized.TestCase):
   @parameterized.product(net=tiers.sample([_loops_in_loops, _lstm]))
   def test_slices_without_examples(self, net):
     self._assert_same(net, False, None, "slices", count=2)
+
+  @parameterized.parameters(True, False)
+  def test_a_loop_is_a_layer_among_others(self, is_v2):
+    """What its gradient keeps, for loops of batches of any size, is none."""
+    made = self._assert_same(_both_directions, is_v2, None, "1f1b")
+    loops = frames.Frames(made.ops)
+    stages = collections.defaultdict(set)
+    for op in made.ops:
+      if loops.loop(op) is not None and op in made.stages:
+        stages[loops.loop(op)].add(made.stages[op])
+    self.assertLen(stages, 4)
+    self.assertEqual({len(own) for own in stages.values()}, {1})
+    self.assertEqual({*made.stages.values()}, {0, 1})
 
   def test_slices_draw_numbers_of_their_own_in_each_round(self):
     config = estimator_mp.ShardingConfig(num_micro_batches=2)
