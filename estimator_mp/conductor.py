@@ -284,13 +284,8 @@ class Conductor:
     ):
       spec = build()
     graph_checks.check_spec(spec)
-    if self._trains and not self._is_asked:
-      raise ValueError(
-        "model_fn returned a spec for training but computed no gradients in "
-        "the Estimator's graph, so nothing was sharded; compute them by "
-        "tf.gradients, an optimizer's minimize or compute_gradients, or "
-        "tf.GradientTape inside model_fn"
-      )
+    if self._trains:
+      graph_checks.check_gradients(self._is_asked)
     return spec
 
   def gradients(

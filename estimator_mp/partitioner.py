@@ -48,6 +48,7 @@ class Partitioner:
     batch: Their layouts over slices.
     stages: The stages of ops.
     passes: For each segment the passes of ops through stages.
+    cells: For each replica the cells of what `lower` has made, by their names.
   """
 
   def __init__(
@@ -104,6 +105,7 @@ class Partitioner:
     self.stages = finished_stages.plan_stages(
       [op for op in every if op not in of_input], self._backward, config, mesh
     )
+    self.cells: list[dict[str, Cell]] = [{} for _ in self._slices]
     self.passes = slice_passes.plan_passes(
       self.ops,
       self.batch,
@@ -130,12 +132,18 @@ class Partitioner:
       self._frames,
     )
     made.add(self.ops)
+    # Such as summaries: they read what a step has made, and no plain op.
+    made.redirect(self._graph.get_operations())
     fetches = made.apply(self._fetches)
     device_assignment.assign(self.stages, self._mesh.stage_devices())
     device_assignment.leave_other_devices(self._graph.get_operations())
     for passes in self.passes:
-      for own in self._slices:
+      for own, cells_of_ops in zip(self._slices, self.cells, strict=True):
         self._order(made, passes, own)
+        for op, of_op in passes.items():
+          for number, copy in enumerate(made.copies(op)[own.start : own.stop]):
+            if copy is not None:
+              cells_of_ops[copy.name] = Cell(of_op.stage, number, of_op.phase)
     return fetches
 
   @property
@@ -245,8 +253,8 @@ class Partitioner:
         "could be made; give their axes by batch_axis, or use no data axis and "
         "num_micro_batches=1"
       )
-    sizes = {tensor.name: tensor.shape[0] for tensor in self._examples}
-    if len(set(sizes.values())) > 1:
+    sizes = {x.name: x.shape.as_list()[0] for x in self._examples}
+    if len({*sizes.values()} - {None}) > 1:
       raise ValueError(
         f"inputs have different numbers of examples: {sizes}; make them equal, "
         "or leave out by batch_axis what has none"

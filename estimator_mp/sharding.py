@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from compat.private import keras
-from estimator_mp import conductor
+from estimator_mp import conductor, driver
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import graph_checks, size_errors
 from estimator_mp.config import placement_file
@@ -117,7 +117,13 @@ def shard_model_fn(
     saved = None
     if mode != TRAIN:
       saved = placement_file.load_placement(model_dir, mesh)
-    of_call = conductor.Conductor(config, mesh, mode, is_export, saved, servers)
+    of_call: conductor.Conductor | driver.Driver
+    if driver.partitions(config, mesh, mode, bound, servers.exist):
+      of_call = driver.Driver(config, mesh)
+    else:
+      of_call = conductor.Conductor(
+        config, mesh, mode, is_export, saved, servers
+      )
     if is_export and of_call.splits_variables:
       export.keep_devices()
     compiles_with_xla = session_config_lib.compiles_with_xla(session_config)
@@ -154,7 +160,7 @@ def shard_model_fn(
 
 def _with_hooks(
   spec: tf.estimator.EstimatorSpec,
-  of_call: conductor.Conductor,
+  of_call: conductor.Conductor | driver.Driver,
   config: sharding_config_lib.ShardingConfig,
 ) -> tf.estimator.EstimatorSpec:
   """Returns the spec of a run that explains and checks what it does."""

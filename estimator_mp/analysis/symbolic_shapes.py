@@ -67,8 +67,8 @@ class SymbolicShapes:
     """Starts with the inputs.
 
     Args:
-      examples: Inputs whose first dimension is that of examples. The graph
-        knows its size for all of them, or for none.
+      examples: Inputs whose first dimension is that of examples. If the graph
+        knows its size of one, all others have the same.
       frames: The loops that ops are in.
     """
     self.origins: dict[str, Origin] = {}
@@ -86,8 +86,10 @@ class SymbolicShapes:
     self._elements: dict[str, tuple[Size, ...]] = {}
     self._pushed: dict[tf.Operation, tf.Tensor] = {}
     examples = list(examples)
-    if examples and examples[0].shape[0] is not None:
-      self.num_examples = examples[0].shape[0]
+    sizes = [tensor.shape.as_list()[0] for tensor in examples]
+    known = [size for size in sizes if size is not None]
+    if known:
+      self.num_examples = known[0]
     for tensor in examples:
       self._shapes[tensor.name] = (
         self.num_examples,
@@ -160,11 +162,12 @@ class SymbolicShapes:
     if back is None or len(first) != len(back):
       self._shapeless.add(tensor.name)
       return True
-    static = tensor.shape
+    is_ranked = tensor.shape.rank is not None
+    static = tensor.shape.as_list() if is_ranked else [None] * len(first)
     changing = {
       (tensor.name, axis)
       for axis, (size, other) in enumerate(zip(first, back, strict=True))
-      if size != other and (static.rank is None or static[axis] is None)
+      if size != other and static[axis] is None
     }
     is_new = not changing <= self._changing
     self._changing |= changing

@@ -95,6 +95,24 @@ def check_no_marks(ops: Sequence[tf.Operation], mesh: mesh_lib.Mesh) -> None:
       )
 
 
+def check_gradients(has_some: bool) -> None:
+  """Raises if a model trains, but not by gradients.
+
+  Args:
+    has_some: Whether model_fn computed gradients.
+
+  Raises:
+    ValueError: It did not.
+  """
+  if not has_some:
+    raise ValueError(
+      "model_fn returned a spec for training but computed no gradients in "
+      "the Estimator's graph, so nothing was sharded; compute them by "
+      "tf.gradients, an optimizer's minimize or compute_gradients, or "
+      "tf.GradientTape inside model_fn"
+    )
+
+
 def check_devices_exist(
   graph: tf.Graph,
   mesh: mesh_lib.Mesh,

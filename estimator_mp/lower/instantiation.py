@@ -131,6 +131,7 @@ class Instantiation:
     self._tensors: dict[tuple[object, ...], str] = {}
     self._pieces: dict[tuple[object, ...], list[str]] = {}
     self._made: dict[str, tf.Operation] = {}
+    self._added: set[tf.Operation] = set()
 
   def add(self, ops: Iterable[tf.Operation]) -> None:
     """Makes what stands for ops.
@@ -140,6 +141,7 @@ class Instantiation:
     """
     begins: list[tf.Operation] = []
     for op in ops:
+      self._added.add(op)
       if op in self._batch.parts:
         self._make(op)
         if frames_lib.is_begin_of_round(op):
@@ -150,6 +152,19 @@ class Instantiation:
       for number, (first, *_) in enumerate(self._outputs[op]):
         back = self._part(op.inputs[1], number)
         self.definitions.loop_back(first, 1, back)
+
+  def redirect(self, ops: Iterable[tf.Operation]) -> None:
+    """Lets other ops read what slices have made.
+
+    Args:
+      ops: Ops of the graph; those that were added are left out, and so are
+        those that read lists, which no more than parts of a step have.
+    """
+    for op in ops:
+      if op in self._added or any(map(self._shapes.is_container, op.inputs)):
+        continue
+      if any(map(self._is_replaced, op.inputs)):
+        self._rewire(op)
 
   def read(self, tensor: tf.Tensor) -> str:
     """Returns what an op that is executed once reads in place of a tensor.
@@ -266,11 +281,15 @@ class Instantiation:
     index: int = tensor.value_index
     return self._outputs[tensor.op][number][index]
 
+  def _is_replaced(self, tensor: tf.Tensor) -> bool:
+    """Whether a step has something else in place of a tensor."""
+    return self._is_in_parts(tensor) and tensor.op not in self._of_inputs
+
   def _is_in_parts(self, tensor: tf.Tensor) -> bool:
     return tensor.op in self._copies
 
   def _whole(self, tensor: tf.Tensor) -> str:
-    if tensor.op in self._of_inputs or not self._is_in_parts(tensor):
+    if not self._is_replaced(tensor):
       return str(tensor.name)
     key = "whole", tensor.name
     if key not in self._tensors:
@@ -322,9 +341,7 @@ class Instantiation:
       return False
     if op in self._batch.parts:
       return True  # Those of a loop measure parts.
-    return any(
-      self._is_in_parts(x) and x.op not in self._of_inputs for x in op.inputs
-    )
+    return any(map(self._is_replaced, op.inputs))
 
   def _awaited_by_sizes(
     self, op: tf.Operation

@@ -53,13 +53,17 @@ class PlannedOp:
 def planned_devices(graph: tf.Graph) -> dict[str, PlannedOp]:
   """Returns the plan for every op that has a device, by the op's name.
 
+  Those that only hand on a tensor into a branch, or around a loop, are left
+  out: a session moves them to where that is made, or read.
+
   Args:
     graph: A graph.
   """
+  moved = op_types.V1_CONTROL_FLOW - op_types.MERGES
   return {
     op.name: PlannedOp(op.type, op.device)
     for op in graph.get_operations()
-    if op.device
+    if op.device and op.type not in moved
   }
 
 

@@ -241,7 +241,8 @@ def _shared_reads(sent: Iterable[_Sent]) -> list[SharedRead]:
     op = each.tensor.op
     if op.type != "ReadVariableOp":
       continue
-    kind = op.inputs[0].op, frozenset(op.control_inputs), each.tensor.dtype
+    waits = frozenset(op.control_inputs)
+    kind = op.inputs[0].name, waits, each.tensor.dtype
     for device, readers in each.readers.items():
       key = kind, device
       if first.setdefault(key, each.tensor) is not each.tensor:

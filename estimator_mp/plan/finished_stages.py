@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import sharding_config
-from estimator_mp.graph import traversal
+from estimator_mp.graph import traversal, variables
 from estimator_mp.graph.ledger import Ledger
 from estimator_mp.placement import propagation
 from estimator_mp.plan.stages import StagePlanner, Stages
@@ -69,12 +69,21 @@ def plan_stages(
     of_op = graph_reads.differentiated(op)
     while of_op is not None and of_op not in planner.stages:
       of_op = graph_reads.differentiated(of_op)
-    if of_op is not None:
+    if of_op is None:
+      of_op = _variable(op)
+    if of_op in planner.stages:
       planner.stages.setdefault(op, planner.stages[of_op])
   planner.propagate(rest, propagation.Follows.LARGEST_INPUT)
   planner.plan_rest()
   planner.check()
   return planner.stages
+
+
+def _variable(op: tf.Operation) -> tf.Operation | None:
+  """Returns the variable whose handle an op gets, in a branch as well."""
+  handles = (x for x in op.inputs if x.dtype == tf.resource)
+  handle = next(handles, None)
+  return None if handle is None else variables.variable_of(handle)
 
 
 def _differentiated(op: tf.Operation) -> list[tf.Operation]:

@@ -118,7 +118,7 @@ def _reshaped(op: tf.Operation, shapes: Shapes) -> list[Size] | None:
     )
     known = op.outputs[0].shape
     if size is None and known.rank is not None:
-      size = known[place]
+      size = known.as_list()[place]
     if size is None:
       return None
     after[place] = size

@@ -108,6 +108,22 @@ def _before_and_after_a_write(x):
 
 
 class SavingsTest(parameterized.TestCase):
+  def test_reads_of_two_branches_are_not_one(self):
+    """Of one of them nothing is there."""
+    with tf.Graph().as_default() as graph:
+      with tf.device("/cpu:0"):
+        variable = parts.state("v", [5])
+        test = v1.placeholder(tf.bool, [])
+        reads = [
+          tf.raw_ops.ReadVariableOp(resource=handle, dtype=tf.float32)
+          for handle in tf.raw_ops.Switch(data=variable.handle, pred=test)
+        ]
+      with tf.device("/cpu:1"):
+        for read in reads:
+          tf.negative(read)
+      found = transfers.find_savings(graph.get_operations())
+    self.assertEmpty(found.shared_reads)
+
   @parameterized.named_parameters(
     ("reads_of_a_variable", lambda x: 3 * [parts.weight("v", [5])], [20]),
     ("reads_of_two_values", _before_and_after_a_write, [20, 20]),

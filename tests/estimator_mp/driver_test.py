@@ -1,0 +1,108 @@
+"""The driver of finished graphs, which a variable of the environment asks for."""
+
+import os
+from unittest import mock
+
+import estimator_mp
+from estimator_mp import driver
+from tests.estimator_mp import programs
+
+import numpy as np
+import tensorflow as tf
+from absl.testing import absltest, parameterized
+
+_v1 = tf.compat.v1
+_BATCH = {"x": np.linspace(-1, 1, 40).reshape(10, 4).astype(np.float32)}
+_LABELS = np.arange(10, dtype=np.float32)[:, None]
+
+
+def _model_fn(features, labels, mode):
+  h = _v1.layers.dense(features["x"], 4, tf.tanh)
+  y = _v1.layers.dense(h, 1)
+  loss = tf.reduce_mean(tf.square(y - labels))
+  train_op = _v1.train.AdamOptimizer(0.1).minimize(
+    loss, _v1.train.get_or_create_global_step()
+  )
+  _v1.summary.scalar("largest", tf.reduce_max(y))
+  return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+
+def _config(mesh, **options):
+  return estimator_mp.ShardingConfig(mesh, **options)
+
+
+class DriverTest(parameterized.TestCase):
+  def setUp(self):
+    super().setUp()
+    self.enter_context(mock.patch.dict(os.environ, {driver.SWITCH: "1"}))
+
+  @parameterized.parameters(
+    _config("stage:2"),
+    _config("stage:2", num_micro_batches=4),
+    _config("data:2,stage:2", num_micro_batches=2, variables="shared"),
+  )
+  def test_steps_are_the_plain_models(self, config):
+    batch = _BATCH, _LABELS
+    with mock.patch.object(
+      driver.Driver, "shard", autospec=True, side_effect=driver.Driver.shard
+    ) as shard:
+      program = programs.Program(_model_fn, config, batch)
+    shard.assert_called_once()
+    plain = programs.Program(_model_fn, None, batch)
+    programs.assert_same_steps(self, plain, program, [batch] * 3)
+
+  def test_what_a_summary_reads_is_what_slices_have_made(self):
+    config = _config("stage:1", num_micro_batches=5)
+    program = programs.Program(_model_fn, config, (_BATCH, _LABELS))
+    (largest,) = [
+      op for op in program.graph.get_operations() if op.name == "Max"
+    ]
+    (joined,) = [x.op for x in largest.inputs if x.dtype == tf.float32]
+    self.assertEqual(joined.type, "ConcatV2")
+
+  @parameterized.parameters(
+    ({"mesh": "model:2"},),
+    ({"mesh": "data:2"},),
+    ({"mesh": "stage:2", "recompute": "always"},),
+    ({"mesh": "stage:2", "transfer_dtype": "float16"},),
+    ({"mesh": "stage:2", "batch_norm": "per_micro_batch"},),
+  )
+  def test_what_it_does_not_know_is_left_to_the_conductor(self, options):
+    config = estimator_mp.ShardingConfig(**options)
+    arguments = {"features": {"x": tf.zeros([4, 2])}}
+    mode = tf.estimator.ModeKeys.TRAIN
+    mesh = config.create_mesh()
+    self.assertFalse(
+      driver.partitions(config, mesh, mode, arguments, has_servers=False)
+    )
+
+  def test_it_is_asked_for(self):
+    config = _config("stage:2")
+    arguments = {"features": {"x": tf.zeros([4, 2])}}
+    mesh = config.create_mesh()
+    modes = tf.estimator.ModeKeys
+
+    def partitions(mode=modes.TRAIN, has_servers=False):
+      return driver.partitions(config, mesh, mode, arguments, has_servers)
+
+    self.assertTrue(partitions())
+    self.assertFalse(partitions(mode=modes.EVAL))
+    self.assertFalse(partitions(has_servers=True))
+    with mock.patch.dict(os.environ, {driver.SWITCH: "0"}):
+      self.assertFalse(partitions())
+
+  def test_a_model_that_asks_for_no_gradients(self):
+    def never_asks(features, labels, mode):
+      del labels
+      loss = tf.reduce_mean(features["x"])
+      step = _v1.train.get_or_create_global_step()
+      return tf.estimator.EstimatorSpec(
+        mode, loss=loss, train_op=step.assign_add(1)
+      )
+
+    with self.assertRaisesRegex(ValueError, "computed no gradients"):
+      programs.Program(never_asks, _config("stage:2"), (_BATCH, _LABELS))
+
+
+if __name__ == "__main__":
+  absltest.main()
