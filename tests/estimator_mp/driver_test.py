@@ -1,4 +1,4 @@
-"""The driver of finished graphs, which a variable of the environment asks for."""
+"""The driver of finished graphs, which the environment asks for."""
 
 import os
 from unittest import mock
