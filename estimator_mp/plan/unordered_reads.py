@@ -33,6 +33,8 @@ def find(
   """
   numbers = {op: number for number, op in enumerate(ops)}
   in_branches = control_flow.ops_in_branches([*ops])
+  # A loop begins there, so nothing outside of it can wait for them.
+  in_branches |= {op for op in ops if op.type in op_types.ENTERS}
   reads: dict[tf.Operation, list[tf.Operation]] = {}
   for op in ops:
     read = _variable_read_at_once(op)

@@ -130,6 +130,19 @@ def _counting_beside(features, labels, mode, reads_first=False):
     counted = counter.assign(counter + 1, read_value=False)
   return parts.spec(mode, loss, tf.group(train_op, counted))
 
+  def test_nothing_waits_for_the_beginning_of_a_loop(self):
+    v1.disable_control_flow_v2()
+    self.addCleanup(v1.enable_control_flow_v2)
+    with tf.Graph().as_default():
+      step = _step(use_resource=False)
+      value = tf.identity(step)
+      _, total = tf.while_loop(
+        lambda i, _: i < 3,
+        lambda i, x: (i + 1, x + value),
+        [tf.constant(0), tf.constant(0.0)],
+      )
+      self.assertEmpty(_found(total, v1.assign_add(step, 1.0)))
+
 
 class ReferencesTest(parameterized.TestCase):
   def setUp(self):
