@@ -13,20 +13,29 @@ import tensorflow as tf
 v1 = tf.compat.v1
 
 
-def trained(model, folder, seed=4):
-  """Returns a sharded Estimator that has trained."""
-  served_models.write_vocabularies(folder)
+def made(model, folder, seed=4):
+  """Returns a sharded Estimator in a folder with the vocabularies."""
   params = {"folder": folder}
   config = estimator_mp.ShardingConfig(
     **{"mesh": "stage:3", "placement": model.placement, **model.config}
   )
-  estimator = tf.estimator.Estimator(
+  return tf.estimator.Estimator(
     estimator_mp.shard_model_fn(model.model_fn, config),
     config=estimator_mp.run_config(
-      config, os.path.join(folder, "model"), tf_random_seed=seed
+      config,
+      os.path.join(folder, "model"),
+      tf_random_seed=seed,
+      # As text, it takes as long as some steps of training.
+      checkpoint_save_graph_def=False,
     ),
     params=params if model.model_fn is served_models.tables else None,
   )
+
+
+def trained(model, folder, seed=4):
+  """Returns a sharded Estimator that has trained."""
+  served_models.write_vocabularies(folder)
+  estimator = made(model, folder, seed)
   estimator.train(served_models.input_fn, steps=2)
   return estimator
 
