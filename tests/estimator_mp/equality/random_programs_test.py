@@ -22,7 +22,7 @@ import tensorflow as tf
 from absl.testing import absltest, parameterized
 
 v1 = tf.compat.v1
-_PROGRAMS = int(os.environ.get("MP_PROGRAMS") or (5 if tiers.FAST else 100))
+_PROGRAMS = int(os.environ.get("MP_PROGRAMS") or (4 if tiers.FAST else 100))
 
 
 def train(program, config=None):

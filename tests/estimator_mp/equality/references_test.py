@@ -38,10 +38,15 @@ _IN_SLICES = ["stage_4", "data"]
 _KINDS = [(kind,) for kind in (_IN_SLICES[:1] if tiers.FAST else _MESHES)]
 
 
-def _cases(*values):
-  """Returns each value with each mesh; in the fast tier two, each with one."""
+def _cases(*values, fast=1):
+  """Returns each value with each mesh.
+
+  Args:
+    *values: The values.
+    fast: How many of them the fast tier has, the last ones, each with one mesh.
+  """
   if tiers.FAST:
-    return [*zip(values[-2:], itertools.cycle(_IN_SLICES))]
+    return [*zip(values[-fast:], itertools.cycle(_IN_SLICES))]
   return [*itertools.product(values, _MESHES)]
 
 
@@ -256,7 +261,7 @@ def _plain(model_fn):
 
 
 class ProgramsTest(parameterized.TestCase):
-  @parameterized.parameters(*_cases(averaged, looked_up, spelled))
+  @parameterized.parameters(_cases(averaged, spelled, looked_up))
   def test_equals_the_plain_run(self, model_fn, kind):
     run = _train(model_fn, kind, data=_data_of(model_fn))
     _assert_equal(self, run, _plain(model_fn))
@@ -312,7 +317,7 @@ class FetchesTest(parameterized.TestCase):
   """What a step fetches has the values from before its update."""
 
   @parameterized.parameters(
-    *_cases("divergence:0", "out/BiasAdd:0", "layer_1/Tanh:0")
+    _cases("divergence:0", "out/BiasAdd:0", "layer_1/Tanh:0", fast=2)
   )
   def test_a_tensor_of_the_forward_pass(self, name, kind):
     found, shown = _fetched(kind, name)
@@ -322,7 +327,7 @@ class FetchesTest(parameterized.TestCase):
     np.testing.assert_allclose(shown, plain_shown, rtol=1e-4)
 
   @parameterized.parameters(
-    *_cases(
+    _cases(
       (divergent_rows, "divergence:0"),
       (divergent_rows_of_a_resource, "divergence:0"),
       (divergent_rows_of_a_resource, "rows:0"),
@@ -336,7 +341,7 @@ class FetchesTest(parameterized.TestCase):
     np.testing.assert_allclose(found, plain, rtol=1e-4, atol=1e-5)
     np.testing.assert_allclose(shown, plain_shown, rtol=1e-4)
 
-  @parameterized.parameters(*_KINDS)
+  @parameterized.parameters(_KINDS)
   def test_the_names_of_a_reference_are_its_value(self, kind):
     asks = [_Ask("layer_0/kernel:0", "layer_0/kernel/read:0") for _ in range(2)]
     for kind_of_run, ask in zip((None, kind), asks, strict=True):
@@ -364,7 +369,7 @@ def two_losses(features, labels, mode):
 
 class LossTest(parameterized.TestCase):
   @tiers.slow
-  @parameterized.parameters(*_KINDS)
+  @parameterized.parameters(_KINDS)
   def test_fetching_the_loss_updates_nothing(self, kind):
     plain = _train(two_losses, None, hooks=[_LookAtLoss()])
     run = _train(two_losses, kind, hooks=[_LookAtLoss()])
@@ -401,7 +406,7 @@ class FeedsTest(parameterized.TestCase):
   """All that reads what a hook feeds reads the fed value."""
 
   @parameterized.parameters(
-    *_cases(
+    _cases(
       ("learning_rate:0", [0.0, 0.01, 0.3]),
       ("kept:0", [0.5, 0.25, 2.0]),
       ("scale:0", [[1.0, 2.0, 0.0, 3.0]] * 3),
@@ -418,11 +423,11 @@ class FeedsTest(parameterized.TestCase):
     other = _plain(model_fn).variables["a/kernel"]
     self.assertFalse(np.allclose(other, plain.variables["a/kernel"]))
 
-  @parameterized.parameters(*_cases([_ROWS[8:16], _ROWS[3:11], _ROWS[:8]]))
+  @parameterized.parameters(_cases([_ROWS[8:16], _ROWS[3:11], _ROWS[:8]]))
   def test_rows(self, values, kind):
     self._assert_is_fed(fed_rows, kind, "rows:0", values)
 
-  @parameterized.parameters(*_IN_SLICES)
+  @parameterized.parameters(tiers.sample(_IN_SLICES))
   def test_what_is_computed_in_parts_is_not_fed(self, kind):
     hook = _Feed("b/Relu:0", [np.ones([_BATCH, 8], np.float32)] * 3)
     with self.assertRaisesRegex(ValueError, "b/Relu:0.* may not be fed"):
@@ -455,7 +460,7 @@ def _strokes_data():
 
 
 class OnOneDeviceTest(parameterized.TestCase):
-  @parameterized.parameters(*_IN_SLICES)
+  @parameterized.parameters(tiers.sample(reversed(_IN_SLICES)))
   def test_it_is_said_and_can_be_refused(self, kind):
     with self.assertLogs("tensorflow", logging.WARNING) as logs:
       run = _train(strokes, kind, data=_strokes_data)
@@ -517,7 +522,7 @@ class OfTpuTest(parameterized.TestCase):
     estimator.train(lambda params: _data(), hooks=[recorder], steps=2)
     return _Run(recorder.losses, runs.variables_of(folder), [])
 
-  @parameterized.parameters(*_KINDS)
+  @parameterized.parameters(_KINDS)
   def test_equals_the_plain_run(self, kind):
     config = estimator_mp.ShardingConfig(**_MESHES[kind])
     _assert_equal(self, self._trained(config), self._trained(None))
