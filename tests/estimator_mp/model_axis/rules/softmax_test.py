@@ -6,6 +6,7 @@ that are far apart or masked, other floats and second derivatives are here.
 
 from estimator_mp.model_axis.decisions import Shard
 from estimator_mp.model_axis.rules import table
+from tests import tiers
 from tests.estimator_mp.model_axis import sinking
 
 import numpy as np
@@ -136,7 +137,9 @@ class SoftmaxTest(parameterized.TestCase):
 
 
 class SparseTest(parameterized.TestCase):
-  @parameterized.parameters((_sparse, np.int32), (_both_sparse, np.int64))
+  @parameterized.parameters(
+    tiers.sample([(_both_sparse, np.int64), (_sparse, np.int32)])
+  )
   def test_second_derivatives(self, build, dtype):
     sinking.check(
       self,
@@ -183,7 +186,7 @@ class SparseTest(parameterized.TestCase):
 
 
 class DenseTest(parameterized.TestCase):
-  @parameterized.parameters(_dense, _both_dense)
+  @parameterized.parameters(tiers.sample([_both_dense, _dense]))
   def test_second_derivatives(self, build):
     """TensorFlow's are of labels that sum to one, also if these do not."""
     halves = _LABELS * np.linspace(0, 2, _ROWS, dtype="f")[:, np.newaxis]
@@ -260,7 +263,7 @@ _FUNCTIONS = (
 class PublicFunctionsTest(parameterized.TestCase):
   """What is around the ops in public functions gathers nothing either."""
 
-  @parameterized.named_parameters(*_FUNCTIONS)
+  @parameterized.named_parameters(*_FUNCTIONS[: 3 if tiers.FAST else None])
   def test_of_rows_and_of_positions(self, function):
     """[batch, classes], and [batch, positions, classes] in a language model."""
     for rows in ((_ROWS,), (2, 3)):
