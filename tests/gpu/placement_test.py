@@ -220,7 +220,7 @@ class NoKernelTest(_Case):
       ("checked", _checked, set()),
       ("words", _words, set()),
     )
-    for kind in ("resource", "reference")
+    for kind in tiers.sample(["reference", "resource"])
   )
   def test_is_on_the_host(self, middle, use_resource, hosted):
     model = _model(middle, use_resource=use_resource)

@@ -62,7 +62,7 @@ class TrafficCommandTest(parameterized.TestCase):
     self.assertEqual((code, errors), (0, ""))
     return output.splitlines()
 
-  @parameterized.parameters(1, 4)
+  @parameterized.parameters(tiers.sample([4, 1]))
   def test_activations_and_gradients_are_the_largest(self, slices):
     count = 2 * slices
     lines = self._run(

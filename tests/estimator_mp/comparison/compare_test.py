@@ -353,7 +353,7 @@ class PartingTest(parameterized.TestCase):
     self.assertEndsWith(compared.text(), compared.reason)
 
   @parameterized.named_parameters(
-    ("random", _dropout), ("batch_norm", _batch_norm)
+    tiers.sample([("random", _dropout), ("batch_norm", _batch_norm)])
   )
   def test_slices_are_no_reason(self, model_fn):
     compared = estimator_mp.compare(model_fn, _input_fn, _FOUR, 2)

@@ -38,7 +38,7 @@ def inspect_zoo(name, **config):
   )
 
 
-class InspectionTest(absltest.TestCase):
+class InspectionTest(parameterized.TestCase):
   def test_what_a_mesh_has_none_of_is_not_said(self):
     found = inspect_zoo("mlp_adam", mesh="stage:2")
     self.assertIsNone(found.replicas)
@@ -75,17 +75,19 @@ class InspectionTest(absltest.TestCase):
       self.assertBetween(cost.flops, products, 2 * products)
       self.assertLess(cost.activation_bytes, 2e6)
 
-  def test_the_partition_is_that_of_a_real_run(self):
-    model = catalogue.NETWORKS["cnn"]
+  @parameterized.parameters(tiers.sample(["mlp_adam", "cnn"]))
+  def test_the_partition_is_that_of_a_real_run(self, model_name):
+    model = catalogue.NETWORKS[model_name]
     config = estimator_mp.ShardingConfig("stage:3")
     folder = self.create_tempdir().full_path
     estimator = tf.estimator.Estimator(
       estimator_mp.shard_model_fn(model.model_fn, config),
       config=estimator_mp.run_config(config, folder),
+      params=model.params,
     )
     estimator.train(data.input_fn, steps=1)
     real = placement_file.load_placement(folder, config.create_mesh())
-    found = inspect_zoo("cnn", mesh="stage:3").placement
+    found = inspect_zoo(model_name, mesh="stage:3").placement
     self.assertEqual(found.stages, real.stages)
     names = [name for name in real.ops if "/kernel" in name]
     self.assertNotEmpty(names)

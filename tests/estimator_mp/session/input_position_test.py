@@ -69,7 +69,12 @@ def train(
   estimator = tf.estimator.Estimator(
     estimator_mp.shard_model_fn(networks.mlp, config),
     config=estimator_mp.run_config(
-      config, model_dir, saves, tf_random_seed=11, **run_config
+      config,
+      model_dir,
+      saves,
+      tf_random_seed=11,
+      checkpoint_save_graph_def=False,
+      **run_config,
     ),
     params=MODEL.params,
   )
