@@ -32,9 +32,7 @@ from tests.estimator_mp import programs, runs  # noqa: F401
 from tests.estimator_mp.models import catalogue  # noqa: F401
 
 import hypothesis  # noqa: F401
-import tensorflow as tf
 from absl.testing import absltest
-from tensorflow.python.training import training_util
 
 # Not resolved: in a test of Bazel's, files are links.
 _ROOT = pathlib.Path(__file__).parents[1]
@@ -53,16 +51,6 @@ def find_files(names):
       "*_test.py, or folders that have some, from the root of the repository"
     )
   return files
-
-
-def _write_no_graph(graph, folder, name, as_text=True):
-  """Stands for `tf.io.write_graph`: the file has nothing in it."""
-  del graph, as_text
-  path = os.path.join(folder, name)
-  tf.io.gfile.makedirs(folder)
-  with tf.io.gfile.GFile(path, "w") as file:
-    file.write("")
-  return path
 
 
 def _run_here(file):
@@ -124,9 +112,6 @@ def main(arguments):
   flags = [one for one in arguments if one.startswith("-")]
   shards = int(os.environ.get("TEST_TOTAL_SHARDS", 1))
   shard = int(os.environ.get("TEST_SHARD_INDEX", 0))
-  # An Estimator writes its graph as text, too: that takes as long as some steps
-  # of training, and no test reads it.
-  training_util.write_graph = _write_no_graph
   # What is there before the first file is never garbage.
   gc.freeze()
   ended, failed, report = [], [], ElementTree.Element("testsuites")
