@@ -72,7 +72,11 @@ class ServedTest(parameterized.TestCase):
     config = estimator_mp.ShardingConfig("stage:2")
     estimator = tf.estimator.Estimator(
       factory(config=config),
-      config=estimator_mp.run_config(config, os.path.join(folder, "model")),
+      config=estimator_mp.run_config(
+        config,
+        os.path.join(folder, "model"),
+        checkpoint_save_graph_def=False,
+      ),
     )
     data = tf.data.Dataset.from_tensor_slices
     estimator.train(lambda: data(batch).batch(16), steps=2)

@@ -11,6 +11,7 @@ from estimator_mp.cli import (
   first_training,
   inspect_flags,
 )
+from tests import tiers
 from tests.estimator_mp.cli import command_runs, user_programs
 
 import tensorflow as tf
@@ -126,7 +127,9 @@ class FirstTrainingTest(parameterized.TestCase):
     with self.assertRaisesRegex(commands.FlagsError, f"^{message}"):
       first_training.act_instead(["train.py", "--x"], lambda *_: None)
 
-  @parameterized.parameters((user_programs.SCRIPT, "--units=6"), (TPU_SCRIPT,))
+  @parameterized.parameters(
+    tiers.sample([(user_programs.SCRIPT, "--units=6"), (TPU_SCRIPT,)])
+  )
   def test_a_program_is_compared_and_inspected(self, text, *arguments):
     self.write(text)
     flags = ("--mesh=stage:2", "--num_micro_batches=2", "--", "train.py")

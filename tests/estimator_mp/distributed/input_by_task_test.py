@@ -24,6 +24,7 @@ v1 = tf.compat.v1
 _GLOBAL_BATCH = 24
 _STEPS = 3
 _TWO = estimator_mp.ShardingConfig("data:2")
+_RUN = {"tf_random_seed": 11, "checkpoint_save_graph_def": False}
 
 
 def _data(count=240):
@@ -194,11 +195,9 @@ class InputByTaskTest(parameterized.TestCase):
     spec = tf.estimator.TrainSpec(input_fn, hooks=[recorder, *hooks])
     if config is None:
       with mock.patch.dict(os.environ, TF_CONFIG="{}"):
-        made = tf.estimator.RunConfig(model_dir, tf_random_seed=11)
+        made = tf.estimator.RunConfig(model_dir, **_RUN)
     else:
-      made = estimator_mp.run_config(
-        config, model_dir, saves, tf_random_seed=11
-      )
+      made = estimator_mp.run_config(config, model_dir, saves, **_RUN)
       model_fn = estimator_mp.shard_model_fn(model_fn, config)
       spec = input_by_task.of_train_spec(spec, config)
     with distribution.cluster_run():
@@ -330,7 +329,7 @@ class InputByTaskTest(parameterized.TestCase):
   def test_one_task_reads_for_each_of_its_replicas(self):
     model_dir = self._model_dir()
     with mock.patch.dict(os.environ, TF_CONFIG="{}"):
-      made = estimator_mp.run_config(_TWO, model_dir, tf_random_seed=11)
+      made = estimator_mp.run_config(_TWO, model_dir, **_RUN)
       estimator = tf.estimator.Estimator(
         estimator_mp.shard_model_fn(_model_fn, _TWO), config=made
       )

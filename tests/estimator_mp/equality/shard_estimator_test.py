@@ -46,7 +46,9 @@ def _of_version_1(model_dir):
 
 
 def _run_config(model_dir, **kwargs):
-  return tf.estimator.RunConfig(model_dir, tf_random_seed=5, **kwargs)
+  return tf.estimator.RunConfig(
+    model_dir, tf_random_seed=5, checkpoint_save_graph_def=False, **kwargs
+  )
 
 
 _ESTIMATORS = models.MODELS | {
@@ -377,7 +379,8 @@ class NeverShardedTest(parameterized.TestCase):
 
   def test_evaluation_and_prediction_may_be_plain(self):
     model_dir = self.create_tempdir().full_path
-    tf.estimator.Estimator(model_fn, model_dir).train(data.input_fn, steps=1)
+    plain = tf.estimator.Estimator(model_fn, config=_run_config(model_dir))
+    plain.train(data.input_fn, steps=1)
     estimator = tf.estimator.Estimator(
       model_fn, config=estimator_mp.run_config(CONFIG, model_dir)
     )

@@ -72,11 +72,15 @@ class SavedModelTest(parameterized.TestCase):
     return estimator, runs.predict(estimator, _input_fn), folder
 
   @parameterized.named_parameters(
-    ("plain", _config()),
     ("split", _config(export_shards=True), 2),
-    (
-      "stages",
-      estimator_mp.ShardingConfig("stage:2", export_shards=True),
+    *tiers.sample(
+      [
+        ("plain", _config()),
+        (
+          "stages",
+          estimator_mp.ShardingConfig("stage:2", export_shards=True),
+        ),
+      ]
     ),
   )
   def test_it_is_the_plain_models_or_keeps_the_split(

@@ -37,7 +37,9 @@ class StepScalarsTest(parameterized.TestCase):
     model_dir = self.create_tempdir().full_path
     estimator = tf.estimator.Estimator(
       estimator_mp.shard_model_fn(_model_fn, config),
-      config=estimator_mp.run_config(config, model_dir, **run_config),
+      config=estimator_mp.run_config(
+        config, model_dir, checkpoint_save_graph_def=False, **run_config
+      ),
     )
     estimator.train(_input_fn, steps=20)
     found = collections.defaultdict(dict)

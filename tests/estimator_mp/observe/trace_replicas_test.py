@@ -174,7 +174,9 @@ class TraceHookTest(parameterized.TestCase):
     folder = self.create_tempdir().full_path
     estimator = tf.estimator.Estimator(
       estimator_mp.shard_model_fn(_model_fn, config),
-      config=estimator_mp.run_config(config, folder, tf_random_seed=1),
+      config=estimator_mp.run_config(
+        config, folder, tf_random_seed=1, checkpoint_save_graph_def=False
+      ),
     )
     hook = estimator_mp.TraceHook([2], os.path.join(folder, "trace"), mesh)
     plan = _PlanHook()

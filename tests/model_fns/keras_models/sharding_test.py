@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 from absl.testing import absltest, parameterized
 
-_STEPS = 2 if tiers.FAST else 20
+_STEPS, _FIT_STEPS = (2, 2) if tiers.FAST else (20, 6)
 _CASES = {
   "several": (
     {"mesh": "stage:2"},
@@ -146,8 +146,8 @@ class ModelToEstimatorTest(parameterized.TestCase):
 
     config = estimator_mp.ShardingConfig(**fields)
     plain, sharded = make(), estimator_mp.shard_estimator(make(), config)
-    losses = fits.train(sharded, input_fn, 6)
-    expected = fits.train(plain, input_fn, 6)
+    losses = fits.train(sharded, input_fn, _FIT_STEPS)
+    expected = fits.train(plain, input_fn, _FIT_STEPS)
     np.testing.assert_allclose(losses, expected, rtol=1e-5)
     for name in plain.get_variable_names():
       if name != "_CHECKPOINTABLE_OBJECT_GRAPH":

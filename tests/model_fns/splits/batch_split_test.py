@@ -75,6 +75,7 @@ class GraphTest(parameterized.TestCase):
       config=estimator_mp.run_config(
         estimator_mp.ShardingConfig("data:3"),
         model_dir=self.create_tempdir().full_path,
+        checkpoint_save_graph_def=False,
       ),
     )
     estimator.train(models.classification_input_fn(), steps=1, hooks=[hook])

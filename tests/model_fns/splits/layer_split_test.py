@@ -102,6 +102,7 @@ class PlacementTest(absltest.TestCase):
     self.config = estimator_mp.run_config(
       estimator_mp.ShardingConfig("stage:3"),
       model_dir=self.create_tempdir().full_path,
+      checkpoint_save_graph_def=False,
     )
 
   def _estimator(self, **kwargs):
@@ -201,7 +202,9 @@ class CutBatchesTest(parameterized.TestCase):
     estimator = tf.estimator.Estimator(
       models.SUM.split(layer_split, config),
       config=estimator_mp.run_config(
-        config, model_dir=self.create_tempdir().full_path
+        config,
+        model_dir=self.create_tempdir().full_path,
+        checkpoint_save_graph_def=False,
       ),
     )
     estimator.train(models.SUM.input_fn, steps=1, hooks=[hook])
