@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from compat.private import graph_reads
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.config import sharding_config
-from estimator_mp.graph import traversal, variables
+from estimator_mp.graph import op_types, traversal, variables
 from estimator_mp.graph.ledger import Ledger
 from estimator_mp.placement import propagation
 from estimator_mp.plan.stages import StagePlanner, Stages
@@ -75,6 +75,11 @@ def plan_stages(
       planner.stages.setdefault(op, planner.stages[of_op])
   planner.propagate(rest, propagation.Follows.LARGEST_INPUT)
   planner.plan_rest()
+  for op in rest:
+    variable = _variable(op)
+    # No handle is sent to another device.
+    if op.type in op_types.PASSES_HANDLE and variable in planner.stages:
+      planner.stages[op] = planner.stages[variable]
   planner.check()
   return planner.stages
 
