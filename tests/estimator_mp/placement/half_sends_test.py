@@ -4,6 +4,7 @@ import collections
 
 import estimator_mp
 from estimator_mp.observe import executed_graph
+from estimator_mp.placement import half_sends
 from tests import tiers
 from tests.estimator_mp import parts, programs, runs
 from tests.estimator_mp.models import catalogue, data
@@ -84,6 +85,24 @@ class ConfigTest(absltest.TestCase):
       ValueError, "transfer_dtype='bfloat16' .* mesh data:2 has one stage"
     ):
       _config(mesh="data:2")
+
+
+class FindTest(absltest.TestCase):
+  def test_stages_of_one_device_send_each_other_nothing(self):
+    """Such as the first and the third of virtual stages."""
+    with tf.Graph().as_default() as graph:
+      x = tf.compat.v1.placeholder(tf.float32, [4, 3])
+      kernel = tf.compat.v1.get_variable("kernel", [3, 3])
+      layers = [tf.matmul(x, kernel)]
+      for _ in range(2):
+        layers.append(tf.tanh(layers[-1]))
+      ops = graph.get_operations()
+      stages = {x.op: stage for stage, x in zip((0, 2, 3), layers, strict=True)}
+      found = half_sends.find_half_sends(
+        ops, ops, stages, ["/cpu:0", "/cpu:1"] * 2, [x]
+      )
+    (send,) = found
+    self.assertEqual((send.source, send.destination), (2, 3))
 
 
 class SentTest(parameterized.TestCase):

@@ -68,6 +68,13 @@ class FindTest(parameterized.TestCase):
     read = "rate/ReadVariableOp" if use_resource else "rate"
     self.assertEqual(_found(write.op, rate), {write.op.name: [read]})
 
+  def test_a_write_waits_for_all_reads(self):
+    step = _step(use_resource=True)
+    rates = [tf.cast(step, tf.float64, name=name) for name in ("a", "b")]
+    write = v1.assign(step, tf.constant(1.0))
+    reads = ["a/ReadVariableOp", "b/ReadVariableOp"]
+    self.assertEqual(_found(write.op, *rates), {write.op.name: reads})
+
   @parameterized.product(
     make=[_ordered_already, _made_later, _waiting, _not_in_the_step],
     use_resource=[True, False],
