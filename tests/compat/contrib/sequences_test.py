@@ -121,6 +121,26 @@ class EstimatorTest(absltest.TestCase):
 
 
 class EagerTest(absltest.TestCase):
+  def test_padding_has_no_score(self):
+    tags = np.array([[0, 1, 2, 3, 1]] * 3, np.int32)
+    transitions = np.arange(16, dtype=np.float32).reshape(4, 4)
+    with tf.Graph().as_default(), tf1.Session() as session:
+      padded, *whole = session.run(
+        [
+          crf.crf_sequence_score(_MEMORY, tags, [1, 2, 4], transitions),
+          *(
+            crf.crf_sequence_score(
+              _MEMORY[row : row + 1, :size],
+              tags[:1, :size],
+              [size],
+              transitions,
+            )
+            for row, size in enumerate((1, 2, 4))
+          ),
+        ]
+      )
+    np.testing.assert_allclose(padded, np.concatenate(whole), 1e-6)
+
   def test_functions(self):
     tags, score = crf.crf_decode(
       _MEMORY, np.eye(4, dtype=np.float32), [5, 3, 1]
