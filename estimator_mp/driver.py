@@ -12,13 +12,13 @@ it does not know.
 import contextlib
 import dataclasses
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any
 
 from compat.private import graph_reads
+from estimator_mp import devices, partitioner
 from estimator_mp import mesh as mesh_lib
-from estimator_mp import partitioner
 from estimator_mp.capture import batch_size, graph_checks, micro_batches
 from estimator_mp.config.sharding_config import ShardingConfig
 from estimator_mp.graph import device_assignment
@@ -38,7 +38,6 @@ _KNOWN = (
   *("mesh", "devices", "placement", "memory_limit", "measured_costs"),
   *("verify_placement", "logical_gpu_bytes", "num_micro_batches", "schedule"),
   *("max_live_micro_batches", "num_virtual_stages", "draws", "variables"),
-  *("weight_gradients", "bucket_bytes", "aggregation"),
 )
 
 
@@ -64,18 +63,26 @@ def partitions(
   others = [x.name for x in dataclasses.fields(config) if x.name not in _KNOWN]
   if any(getattr(config, name) != getattr(default, name) for name in others):
     return False
-  if mesh.axis_size("model") > 1 or not _examples(config, arguments):
+  inputs = _inputs(config, arguments)
+  if mesh.axis_size("model") > 1 or not _dense(inputs):
+    return False
+  # Where the graph knows some sizes, nothing here waits for a check of others.
+  if len({entry.size is None for entry in inputs}) > 1:
     return False
   return mesh.axis_size("data") == 1 or config.variables == "shared"
 
 
-def _examples(
+def _inputs(
   config: ShardingConfig, arguments: Mapping[str, Any]
-) -> list[tf.Tensor]:
-  """Returns the tensors of features and labels that have examples."""
+) -> list[batch_size.Input]:
+  """Returns the features and labels that have examples."""
   names = [x for x in ("features", "labels") if x in arguments]
   batch = {name: arguments[name] for name in names}
-  inputs = micro_batches.inputs_with_examples(batch, config.batch_axis)
+  return micro_batches.inputs_with_examples(batch, config.batch_axis)
+
+
+def _dense(inputs: Sequence[batch_size.Input]) -> list[tf.Tensor]:
+  """Returns the inputs that slices are made of."""
   return [
     x.value for x in inputs if not isinstance(x.value, batch_size.COMPOSITES)
   ]
@@ -103,7 +110,7 @@ class Driver:
     self._config = config
     self._mesh = mesh
     self._graph = tf.compat.v1.get_default_graph()
-    self._examples: list[tf.Tensor] = []
+    self._inputs: list[batch_size.Input] = []
     count = config.create_schedule().num_micro_batches
     self.has_slices = count * mesh.axis_size("data") > 1
 
@@ -117,7 +124,7 @@ class Driver:
     Args:
       arguments: The arguments with which the Estimator calls model_fn, by name.
     """
-    self._examples = _examples(self._config, arguments)
+    self._inputs = _inputs(self._config, arguments)
     return dict(arguments)
 
   def shard(
@@ -143,7 +150,12 @@ class Driver:
     )
     graph_checks.check_no_tpu_ops(self._graph.get_operations())
     made = partitioner.Partitioner(
-      self._examples, spec.loss, spec.train_op, self._config, self._mesh
+      _dense(self._inputs),
+      spec.loss,
+      spec.train_op,
+      self._config,
+      self._mesh,
+      self._num_examples(),
     )
     loss, train_op = made.lower()
     spec = spec._replace(loss=loss, train_op=train_op)
@@ -165,6 +177,13 @@ class Driver:
     )
     sharding_plan.record_plan(self._graph, plan)
     return spec, plan
+
+  def _num_examples(self) -> tf.Tensor | None:
+    """Returns how many examples a step has, where that has to be checked."""
+    if not self.has_slices:
+      return None
+    host = devices.host_of(self._mesh.device(stage=0))
+    return batch_size.batch_size(self._inputs, host).checked
 
   def finish(self, compiles_with_xla: bool) -> None:
     """Lets sessions compute initial values on their devices.

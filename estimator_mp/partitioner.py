@@ -58,6 +58,7 @@ class Partitioner:
     train_op: Fetch,
     config: sharding_config.ShardingConfig,
     mesh: mesh_lib.Mesh,
+    num_examples: tf.Tensor | None = None,
   ):
     """Decides how ops are executed.
 
@@ -70,6 +71,8 @@ class Partitioner:
       train_op: What trains.
       config: How the model is sharded.
       mesh: The devices.
+      num_examples: How many examples there are, a scalar of int32 that is
+        checked in each step; by default it is measured.
 
     Raises:
       ValueError: If the model cannot be placed, or the batch not be cut, as the
@@ -79,6 +82,7 @@ class Partitioner:
     self._examples = list(examples)
     self._fetches: list[Fetch] = [loss, train_op]
     self._mesh = mesh
+    self._num_examples = num_examples
     self._schedule = config.create_schedule()
     self._check_examples()
     self._inline(op_types.FUNCTION_CALLS)
@@ -92,15 +96,12 @@ class Partitioner:
     self.shapes = SymbolicShapes(examples, self._frames)
     self.shapes.add(self.ops)
     self._of_inputs = self._find_of_inputs()
-    self._depends = set(
-      traversal.descendants([x.op for x in examples], self.ops)
-    )
+    starts = [tensor.op for tensor in examples]
+    self._depends = set(traversal.descendants(starts, every))
     self._draws_per_slice = config.draws == "per_slice"
     self.batch = self._propagate()
-    starts = [tensor.op for tensor in examples]
-    depends = set(traversal.descendants(starts, every))
     in_order = traversal.in_order(every)
-    self._backward = set(finished_stages.backward_of(in_order, depends))
+    self._backward = set(finished_stages.backward_of(in_order, self._depends))
     of_input = traversal.ops_run_with(*examples)
     self.stages = finished_stages.plan_stages(
       [op for op in every if op not in of_input], self._backward, config, mesh
@@ -130,6 +131,7 @@ class Partitioner:
       self._examples[0],
       self._device,
       self._frames,
+      self._num_examples,
     )
     made.add(self.ops)
     # Such as summaries: they read what a step has made, and no plain op.

@@ -92,6 +92,7 @@ class Instantiation:
     examples: tf.Tensor,
     device_of: Callable[[tf.Operation, int], str],
     frames: Frames,
+    num_examples: tf.Tensor | None = None,
   ):
     """Starts with nothing.
 
@@ -106,6 +107,8 @@ class Instantiation:
       device_of: Returns the device of what stands for an op on a replica, "" if
         it has none. Reshards are where the first replica has the op.
       frames: The loops that ops are in.
+      num_examples: How many examples there are, a scalar of int32; by default
+        it is measured of `examples`.
     """
     self.definitions = Definitions(graph)
     self.rewired: dict[tuple[tf.Operation, int], str] = {}
@@ -120,6 +123,7 @@ class Instantiation:
       number: replica for replica, own in enumerate(slices) for number in own
     }
     self._examples = examples
+    self._num_examples = num_examples
     self._device_of = device_of
     self._frames = frames
     self._in_branches = control_flow.ops_in_branches(graph.get_operations())
@@ -629,6 +633,8 @@ class Instantiation:
     if symbol == SLICE:
       assert number is not None
       return self._examples_of(number)
+    if symbol == EXAMPLES and self._num_examples is not None:
+      return str(self._num_examples.name)
     if symbol == EXAMPLES:
       return self._measured(self._examples.name, self._examples.dtype, 0)
     if self._here is not None:

@@ -66,6 +66,8 @@ class DriverTest(parameterized.TestCase):
     ({"mesh": "stage:2", "recompute": "always"},),
     ({"mesh": "stage:2", "transfer_dtype": "float16"},),
     ({"mesh": "stage:2", "batch_norm": "per_micro_batch"},),
+    ({"mesh": "stage:2", "aggregation": "horovod"},),
+    ({"mesh": "stage:2", "weight_gradients": "batched"},),
   )
   def test_what_it_does_not_know_is_left_to_the_conductor(self, options):
     config = estimator_mp.ShardingConfig(**options)
@@ -75,6 +77,24 @@ class DriverTest(parameterized.TestCase):
     self.assertFalse(
       driver.partitions(config, mesh, mode, arguments, has_servers=False)
     )
+
+  def test_inputs_of_different_numbers_of_examples(self):
+    """Nothing cuts the second, whose size alone is read."""
+
+    def model_fn(features, labels, mode):
+      y = _v1.layers.dense(features["x"], 1)
+      count = tf.cast(tf.size(features["z"]), tf.float32)
+      loss = tf.reduce_mean(tf.square(y - labels)) / count
+      train_op = _v1.train.GradientDescentOptimizer(0.1).minimize(
+        loss, _v1.train.get_or_create_global_step()
+      )
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    features = {**_BATCH, "z": np.zeros(7, np.float32)}
+    config = _config("stage:1", num_micro_batches=5)
+    with self.assertRaisesRegex(Exception, "features/z has 7, .*batch_axis"):
+      program = programs.Program(model_fn, config, (features, _LABELS))
+      program.step((features, _LABELS))
 
   def test_it_is_asked_for(self):
     config = _config("stage:2")

@@ -290,7 +290,8 @@ class DamageTest(parameterized.TestCase):
     super().setUpClass()
     directory = tempfile.mkdtemp(dir=absltest.get_default_test_tmpdir())
     cls.trained = os.path.join(directory, "trained")
-    train_runs.output(cls.trained, *_mlp(4))
+    for steps in (2, 4):
+      train_runs.output(cls.trained, *_mlp(steps))
 
   def setUp(self):
     super().setUp()

@@ -91,13 +91,9 @@ def _is_there(**options):
 
 
 # Every other case has a graph that knows the size of the batch.
-# The fast tier has each model once but for those that take long, and each value
-# of the other factors.
-_LONG = {"canned", "lstm", "transformer_without_dropout"}
+# The fast tier has each model once, and each value of the other factors.
 _ALL = pairwise.pairs(_FACTORS, _go_together)
-_FEW = [
-  case for case in pairwise.of_each("model", _ALL) if case["model"] not in _LONG
-]
+_FEW = pairwise.of_each("model", _ALL)
 _CASES = [*enumerate(_FEW if tiers.FAST else _ALL)]
 
 
@@ -125,8 +121,7 @@ class PairsTest(parameterized.TestCase):
   def test_the_fast_tier_has_all_values(self):
     for factor, values in _FACTORS.items():
       found = {case[factor] for case in _FEW}
-      wanted = _MODELS.keys() - _LONG if factor == "model" else values
-      self.assertCountEqual(found, wanted)
+      self.assertCountEqual(found, values)
 
 
 if __name__ == "__main__":
