@@ -286,6 +286,12 @@ class BroadcastTest(absltest.TestCase):
 
   def test_comes_before_hooks_that_read_the_global_step(self):
     """An Estimator's `steps` count from the global step of process 0."""
+    begun_at = []
+
+    class AfterCreation(tf.estimator.SessionRunHook):
+      def after_create_session(self, session, coord):
+        del coord
+        begun_at.append(session.run(v1.train.get_global_step(session.graph)))
 
     def model_fn(features, labels, mode):
       del features, labels
@@ -295,11 +301,9 @@ class BroadcastTest(absltest.TestCase):
         mode,
         loss=weight + 0,
         train_op=v1.assign_add(step, 1),
-        training_chief_hooks=[v1.train.StepCounterHook()],
+        training_chief_hooks=[v1.train.StepCounterHook(), AfterCreation()],
       )
-      spec = horovod_aggregation.with_broadcast(spec)
-      self.assertLen(spec.training_chief_hooks, 2)
-      return spec
+      return horovod_aggregation.with_broadcast(spec)
 
     estimator = tf.estimator.Estimator(
       model_fn, self.create_tempdir().full_path
@@ -307,6 +311,7 @@ class BroadcastTest(absltest.TestCase):
     data = tf.data.Dataset.from_tensors
     estimator.train(lambda: data(([0.0], [0.0])).repeat(), steps=3)
     # The stand-in's process 0 is 5 steps ahead.
+    self.assertEqual(begun_at, [5])
     self.assertEqual(estimator.get_variable_value("global_step"), 8)
 
 

@@ -134,6 +134,8 @@ class SamplingTest(parameterized.TestCase):
     self.assertEqual(greedy.shape, (20, 2))
     np.testing.assert_array_equal(sample(sample_seed=1), first)
     self.assertTrue((sample(sample_seed=2) != first).any())
+    any_two = sample(temperature=1e6, sample_seed=1).T
+    self.assertTrue((any_two[0] != any_two[1]).any())
     np.testing.assert_array_equal(sample(top_k=1), greedy)
     np.testing.assert_array_equal(sample(temperature=1e-4), greedy)
     few = sample(top_k=2, sample_seed=1)
