@@ -38,7 +38,11 @@ _KNOWN = (
   *("mesh", "devices", "placement", "memory_limit", "measured_costs"),
   *("verify_placement", "logical_gpu_bytes", "num_micro_batches", "schedule"),
   *("max_live_micro_batches", "num_virtual_stages", "draws", "variables"),
+  *("optimizer_state", "aggregation", "compression", "top_k_fraction"),
+  *("bucket_bytes", "chunk_bytes"),
 )
+# The order of collectives is planned for graphs of the other kind.
+_AGGREGATIONS = ("auto", "copy", "ring", "tree", "hierarchical")
 
 
 def partitions(
@@ -63,13 +67,13 @@ def partitions(
   others = [x.name for x in dataclasses.fields(config) if x.name not in _KNOWN]
   if any(getattr(config, name) != getattr(default, name) for name in others):
     return False
+  if config.aggregation not in _AGGREGATIONS:
+    return False
   inputs = _inputs(config, arguments)
   if mesh.axis_size("model") > 1 or not _dense(inputs):
     return False
   # Where the graph knows some sizes, nothing here waits for a check of others.
-  if len({entry.size is None for entry in inputs}) > 1:
-    return False
-  return mesh.axis_size("data") == 1 or config.variables == "shared"
+  return len({entry.size is None for entry in inputs}) == 1
 
 
 def _inputs(
@@ -158,13 +162,14 @@ class Driver:
       self._num_examples(),
     )
     loss, train_op = made.lower()
-    spec = spec._replace(loss=loss, train_op=train_op)
+    spec = made.keep_equal(spec._replace(loss=loss, train_op=train_op))
     ops = self._graph.get_operations()
     sends.reduce_transfers(transfers.find_savings(ops))
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     device_assignment.leave_other_devices(self._graph.get_operations())
+    mirrors = made.replicas.mirrors
     held = contents.contents_of_devices(
-      self._mesh, self._mesh.axis_size("data"), {}
+      self._mesh, self._mesh.axis_size("data"), mirrors
     )
     placement = contents.placement_of_stages(self._mesh, made.stages, held)
     pipeline = None
@@ -173,7 +178,12 @@ class Driver:
         self._mesh, self._config.create_schedule(), tuple(made.cells)
       )
     plan = sharding_plan.ShardingPlan(
-      placement, pipeline, train_op=getattr(train_op, "op", train_op).name
+      placement,
+      pipeline,
+      tuple(made.sums),
+      mirrors,
+      made.replicas.zero_shards,
+      getattr(spec.train_op, "op", spec.train_op).name,
     )
     sharding_plan.record_plan(self._graph, plan)
     return spec, plan

@@ -6,11 +6,11 @@ decided on that graph (`analysis`, `propagate`, `plan`), made as data
 (`lower.instantiation`), and added to it at once; then what is executed once
 reads what slices make.
 
-So far for stages, and micro-batches that pass them in the order of a schedule,
-on one or more replicas that read the variables of the first. The rest of it is
-still done by `conductor`.
+So far for stages, micro-batches that pass them in the order of a schedule, and
+replicas. The rest of it is still done by `conductor`.
 """
 
+import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 from estimator_mp import mesh as mesh_lib
@@ -27,11 +27,19 @@ from estimator_mp.graph import (
 )
 from estimator_mp.graph.calls import inlining
 from estimator_mp.graph.frames import Frames
+from estimator_mp.graph.ledger import Ledger
 from estimator_mp.lower import ordering
 from estimator_mp.lower.instantiation import SLICE, Fetch, Instantiation
+from estimator_mp.lower.replicas import Replicas
 from estimator_mp.pipeline import cells
-from estimator_mp.plan import finished_stages, slice_passes, unordered_reads
-from estimator_mp.propagate.layouts import Partition, Shard
+from estimator_mp.plan import (
+  finished_stages,
+  gradient_sums,
+  slice_passes,
+  unordered_reads,
+  update_reads,
+)
+from estimator_mp.propagate.layouts import ONCE, Layout, Partition, Shard
 from estimator_mp.propagate.propagation import Propagation, is_without_state
 from estimator_mp.sizes import polynomials
 from estimator_mp.sizes.polynomials import Polynomial, Size
@@ -49,6 +57,8 @@ class Partitioner:
     stages: The stages of ops.
     passes: For each segment the passes of ops through stages.
     cells: For each replica the cells of what `lower` has made, by their names.
+    replicas: The replicas.
+    sums: How they sum gradients, for each round of updates; after `lower`.
   """
 
   def __init__(
@@ -84,6 +94,8 @@ class Partitioner:
     self._mesh = mesh
     self._num_examples = num_examples
     self._schedule = config.create_schedule()
+    self.replicas = Replicas(config, mesh, Ledger(self._graph))
+    self.sums: list[tuple[gradient_sums.GradientSum, ...]] = []
     self._check_examples()
     self._inline(op_types.FUNCTION_CALLS)
     self._order_reads()
@@ -106,6 +118,7 @@ class Partitioner:
     self.stages = finished_stages.plan_stages(
       [op for op in every if op not in of_input], self._backward, config, mesh
     )
+    self._forward: set[tf.Operation] = set()
     self.cells: list[dict[str, Cell]] = [{} for _ in self._slices]
     self.passes = slice_passes.plan_passes(
       self.ops,
@@ -122,6 +135,20 @@ class Partitioner:
     Returns:
       What stands for the loss, and for what trains.
     """
+    device_assignment.assign(self.stages, self._mesh.stage_devices())
+    of_slices = set(traversal.ancestors(self.batch.parts, self.ops))
+    self.replicas.mirror(
+      [op for op in self.ops if op in of_slices - self._depends]
+    )
+    updates = {op for op in self.ops if op not in of_slices}
+    reads = update_reads.find(
+      self.ops,
+      updates,
+      set(self.replicas.variables),
+      self._layout_for_updates,
+    )
+    aggregated = {read.tensor.name for read in reads}
+    before = set(self._graph.get_operations())
     made = Instantiation(
       self._graph,
       self.shapes,
@@ -132,12 +159,15 @@ class Partitioner:
       self._device,
       self._frames,
       self._num_examples,
+      self.replicas.copy_of,
+      lambda op, tensor: op in updates and tensor.name in aggregated,
     )
     made.add(self.ops)
     # Such as summaries: they read what a step has made, and no plain op.
     made.redirect(self._graph.get_operations())
+    made.keep_state(self._depends_on_state())
     fetches = made.apply(self._fetches)
-    device_assignment.assign(self.stages, self._mesh.stage_devices())
+    self._aggregate(made, reads)
     device_assignment.leave_other_devices(self._graph.get_operations())
     for passes in self.passes:
       for own, cells_of_ops in zip(self._slices, self.cells, strict=True):
@@ -146,7 +176,52 @@ class Partitioner:
           for number, copy in enumerate(made.copies(op)[own.start : own.stop]):
             if copy is not None:
               cells_of_ops[copy.name] = Cell(of_op.stage, number, of_op.phase)
+    self._forward = of_slices.union(self._graph.get_operations()) - (
+      before - of_slices
+    )
     return fetches
+
+  def keep_equal(
+    self, spec: tf.estimator.EstimatorSpec
+  ) -> tf.estimator.EstimatorSpec:
+    """Returns a spec that trains all replicas' variables alike.
+
+    Args:
+      spec: One with what `lower` has returned.
+    """
+    return self.replicas.keep_equal(spec, self._forward)
+
+  def _layout_for_updates(self, tensor: tf.Tensor) -> Layout:
+    """Returns the layout of which updates read parts; `Once` of plain ops."""
+    if tensor.op in self._of_inputs:
+      return ONCE
+    return self.batch.layout(tensor)
+
+  def _aggregate(
+    self, made: Instantiation, reads: Sequence[update_reads.UpdateRead]
+  ) -> None:
+    """Lets updates read what replicas have aggregated."""
+    totals: dict[str, tf.Tensor] = {}
+    read = [x for x in reads if x.tensor.name in made.of_replicas]
+    in_rounds = sorted(read, key=lambda x: x.round)
+    for _, of_round in itertools.groupby(in_rounds, lambda x: x.round):
+      added = []
+      for x in of_round:
+        name = x.tensor.name
+        if isinstance(x.layout, Shard):
+          totals[name] = self.replicas.gather(
+            x.variable, made.of_replicas[name], x.layout.axis
+          )
+        else:
+          added.append(x)
+      names = [x.tensor.name for x in added]
+      parts = [made.of_replicas[name] for name in names]
+      variables = [x.variable for x in added]
+      planned = self.replicas.plan_sums(variables, parts, range(len(added)))
+      summed = self.replicas.sum(parts, planned)
+      totals.update(zip(names, summed, strict=True))
+      self.sums.append(planned)
+    made.read_aggregated(totals)
 
   @property
   def _slices(self) -> list[range]:
@@ -192,6 +267,18 @@ class Partitioner:
       sums,
       elsewhere,
     )
+
+  def _depends_on_state(self) -> list[tf.Operation]:
+    """Returns ops that make something else whenever they are executed."""
+    readers = {
+      reader
+      for op in self.ops
+      if not op.inputs and any(map(op_types.is_handle, op.outputs))
+      for reader in unordered_reads.readers_of(op)
+    }
+    return [
+      op for op in self.ops if op in readers or op.type in op_types.RANDOM
+    ]
 
   @property
   def _partition(self) -> Partition:

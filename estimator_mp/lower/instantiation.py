@@ -16,7 +16,7 @@ unless somebody fetches it by its name.
 """
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TypeAlias
 
@@ -80,6 +80,8 @@ class Instantiation:
       for, where these are others.
     accumulated: From the op that makes a sum of parts to the ops that add the
       part of a slice to those before: the numbers of slices, and names.
+    of_replicas: What is to be aggregated, of each replica, by the name of the
+      plain tensor; after `apply`.
   """
 
   def __init__(
@@ -93,6 +95,10 @@ class Instantiation:
     device_of: Callable[[tf.Operation, int], str],
     frames: Frames,
     num_examples: tf.Tensor | None = None,
+    mirror_of: Callable[[tf.Tensor, int], tf.Tensor] = lambda x, replica: x,
+    is_aggregated: Callable[[tf.Operation, tf.Tensor], bool] = lambda op, x: (
+      False
+    ),
   ):
     """Starts with nothing.
 
@@ -109,11 +115,16 @@ class Instantiation:
       frames: The loops that ops are in.
       num_examples: How many examples there are, a scalar of int32; by default
         it is measured of `examples`.
+      mirror_of: Returns what a replica has in place of what is computed once.
+      is_aggregated: Returns whether an op is to read what others aggregate of
+        a tensor, which then is joined in each replica only.
     """
     self.definitions = Definitions(graph)
     self.rewired: dict[tuple[tf.Operation, int], str] = {}
     self.waits: dict[tf.Operation, list[str]] = {}
     self.accumulated: dict[tf.Operation, list[tuple[int, str]]] = {}
+    self._reads_aggregated: list[tuple[tf.Operation, int]] = []
+    self.of_replicas: dict[str, list[tf.Tensor]] = {}
     self._shapes = shapes
     self._batch = batch
     self._of_inputs = frozenset(of_inputs)
@@ -126,6 +137,8 @@ class Instantiation:
     self._num_examples = num_examples
     self._device_of = device_of
     self._frames = frames
+    self._mirror_of = mirror_of
+    self._is_aggregated = is_aggregated
     self._in_branches = control_flow.ops_in_branches(graph.get_operations())
     # The loop in which ops are being added, and of which slice.
     self._here: tuple[Frame, int] | None = None
@@ -170,6 +183,27 @@ class Instantiation:
       if any(map(self._is_replaced, op.inputs)):
         self._rewire(op)
 
+  def keep_state(self, ops: Iterable[tf.Operation]) -> None:
+    """Lets plain ops that no step runs see the state that slices have seen.
+
+    Somebody may fetch what they make. They would look up rows that have been
+    updated, or draw numbers of their own.
+
+    Args:
+      ops: Ops that read variables, or draw random numbers.
+    """
+    for op in ops:
+      if op not in self._copies or self._frames.loop(op) is not None:
+        continue
+      for tensor in op.outputs:
+        # To add parts up would delay the slices.
+        if not isinstance(self._batch.layout(tensor), Shard):
+          continue
+        for reader in tensor.consumers():
+          for index, read in enumerate(reader.inputs):
+            if read.name == tensor.name and reader in self._copies:
+              self.rewired[reader, index] = self._whole(tensor)
+
   def read(self, tensor: tf.Tensor) -> str:
     """Returns what an op that is executed once reads in place of a tensor.
 
@@ -211,8 +245,14 @@ class Instantiation:
       [self.read(x)] if isinstance(x, tf.Tensor) else self.ops_for(x)
       for x in fetches
     ]
+    of_replicas = {
+      tensor.name: self._of_replicas(tensor)
+      for tensor in dict.fromkeys(
+        op.inputs[index] for op, index in self._reads_aggregated
+      )
+    }
     needed = [*self.rewired.values()]
-    for names in (*self.waits.values(), *stand_ins):
+    for names in (*self.waits.values(), *stand_ins, *of_replicas.values()):
       needed += names
     self.definitions.keep(needed)
     self._made = made = self.definitions.import_into_graph()
@@ -225,6 +265,10 @@ class Instantiation:
       op, _, index = name.rpartition(":")
       return op_of(op).outputs[int(index)]
 
+    self.of_replicas = {
+      tensor: [tensor_of(name) for name in names]
+      for tensor, names in of_replicas.items()
+    }
     for (op, index), name in self.rewired.items():
       graph_edits.replace_input(op, index, tensor_of(name))
     for op, names in self.waits.items():
@@ -239,6 +283,15 @@ class Instantiation:
         with graph.as_default(), tf.control_dependencies(None):
           found.append(tf.group(*map(op_of, names), name="slices"))
     return found
+
+  def read_aggregated(self, totals: Mapping[str, tf.Tensor]) -> None:
+    """Lets ops that are executed once read what has been aggregated.
+
+    Args:
+      totals: What is aggregated of `of_replicas`, for the first replica.
+    """
+    for op, index in self._reads_aggregated:
+      graph_edits.replace_input(op, index, totals[op.inputs[index].name])
 
   def ops_for(self, op: tf.Operation) -> list[str]:
     """Returns what stands for an op that somebody waits for.
@@ -304,28 +357,59 @@ class Instantiation:
 
   def _join(self, tensor: tf.Tensor, parts: Sequence[str]) -> str:
     """Returns a tensor of its parts."""
-    layout, dtype = self._batch.layout(tensor), tensor.dtype
-    if len(parts) == 1 or is_whole(layout):
+    layout = self._batch.layout(tensor)
+    if is_whole(layout):
       return parts[0]
     if isinstance(layout, Shard):
-      name = f"concat/{tensor.op.name}"
-      axis = self._constant(layout.axis, tf.int32)
-      return self.definitions.add(
-        "ConcatV2", name, [*parts, axis], N=len(parts), T=dtype, Tidx=tf.int32
-      )
-    # One after the other: what is added is gone before the last is there.
-    of_replicas = []
-    for own in self._replicas:
-      joined = parts[own[0]]
-      with self.on(tensor.op, own[0]):
-        for number in own[1:]:
-          joined = self._reduce(tensor, joined, parts[number])
-          added = number, _op_name(joined)
-          self.accumulated.setdefault(tensor.op, []).append(added)
-      of_replicas.append(joined)
-    joined, *others = of_replicas
+      return self._concat(tensor, layout, parts)
+    joined, *others = self._of_replicas(tensor)
     for other in others:
       joined = self._reduce(tensor, joined, other)
+    return joined
+
+  def _of_replicas(self, tensor: tf.Tensor) -> list[str]:
+    """Returns what is joined of a tensor's parts in each replica."""
+    layout = self._batch.layout(tensor)
+    found = []
+    for replica, own in enumerate(self._replicas):
+      key = "of replica", tensor.name, replica
+      if key not in self._tensors:
+        with self.on(tensor.op, own[0]):
+          parts = [self._part(tensor, number) for number in own]
+          if isinstance(layout, Shard):
+            self._tensors[key] = self._concat(tensor, layout, parts)
+          else:
+            self._tensors[key] = self._accumulate(tensor, own, parts)
+      found.append(self._tensors[key])
+    return found
+
+  def _concat(
+    self, tensor: tf.Tensor, layout: Shard, parts: Sequence[str]
+  ) -> str:
+    if len(parts) == 1:
+      return parts[0]
+    return self.definitions.add(
+      "ConcatV2",
+      f"concat/{tensor.op.name}",
+      [*parts, self._constant(layout.axis, tf.int32)],
+      N=len(parts),
+      T=tensor.dtype,
+      Tidx=tf.int32,
+    )
+
+  def _accumulate(
+    self, tensor: tf.Tensor, numbers: Sequence[int], parts: Sequence[str]
+  ) -> str:
+    """Returns the sum of a replica's parts.
+
+    They are added one after the other: what is added is gone before the last is
+    there.
+    """
+    joined, *others = parts
+    for number, part in zip(numbers[1:], others, strict=True):
+      joined = self._reduce(tensor, joined, part)
+      added = number, _op_name(joined)
+      self.accumulated.setdefault(tensor.op, []).append(added)
     return joined
 
   def _reduce(self, tensor: tf.Tensor, x: str, y: str) -> str:
@@ -424,7 +508,8 @@ class Instantiation:
       return self._repeat(tensor, how.shard, number)
     if layout == MIRRORED and not self._measures(tensor):
       return self._part(tensor, number)
-    return self.read(tensor)
+    mirror = self._mirror_of(tensor, self._replica_of[number])
+    return self.read(tensor) if mirror is tensor else str(mirror.name)
 
   def _is_empty(self, tensor: tf.Tensor) -> bool:
     """Whether a tensor is a container with nothing in it."""
@@ -758,8 +843,29 @@ class Instantiation:
 
   def _waits(self, op: tf.Operation, number: int) -> list[str]:
     """Returns what a slice's copy of an op waits for."""
-    waits = [*op.control_inputs, *self._awaited_by_sizes(op)]
+    waits = [
+      *op.control_inputs,
+      *self._awaited_by_constants(op),
+      *self._awaited_by_sizes(op),
+    ]
     return [self._awaited(x, number) for x in waits]
+
+  def _awaited_by_constants(self, op: tf.Operation) -> list[tf.Operation]:
+    """Returns the ops in parts that constants which an op reads wait for.
+
+    Under `tf.control_dependencies`, only the first op that is made of others
+    waits: often a constant. All slices read one, and are not to wait for each
+    other, so what reads it waits in its place.
+    """
+    here = self._frames.read_in(op)
+    found = dict.fromkeys(
+      awaited
+      for tensor in op.inputs
+      if tensor.op.type == "Const" and tensor.op not in self._copies
+      for awaited in tensor.op.control_inputs
+      if awaited in self._copies and self._frames.made_in(awaited) == here
+    )
+    return [x for x in found if x not in op.control_inputs]
 
   def _after(self, op: tf.Operation, tensor: str, number: int) -> str:
     """Returns the first input of a slice, after what the op waits for."""
@@ -840,13 +946,16 @@ class Instantiation:
   def _rewire(self, op: tf.Operation) -> None:
     """Says what an op that is executed once reads, and waits for."""
     for index, tensor in enumerate(op.inputs):
+      if self._is_aggregated(op, tensor):
+        self._reads_aggregated.append((op, index))
+        continue
       name = self.read(tensor)
       if name != tensor.name:
         self.rewired[op, index] = name
     awaited = list(op.control_inputs)
     if op.type == "Const":
-      # Those of gradients wait for what they are the gradient of.
       awaited = [x for x in awaited if x not in self._copies]
+    awaited += self._awaited_by_constants(op)
     waits = [name for x in awaited for name in self.ops_for(x)]
     waits += [self._awaited(x, 0) for x in self._awaited_by_sizes(op)]
     if waits != [x.name for x in op.control_inputs]:

@@ -43,6 +43,7 @@ class Replicas:
 
   Attributes:
     count: How many there are, D; replica 0 is what model_fn builds.
+    variables: Those that are mirrored.
   """
 
   def __init__(
@@ -66,7 +67,7 @@ class Replicas:
     self.count = mesh.axis_size("data") if count is None else count
     self._device_of = [_device_map(mesh, r) for r in range(self.count)]
     self._is_mirrored = config.variables == "mirrored" and self.count > 1
-    self._variables: list[tf.Operation] = []  # Those that are mirrored.
+    self.variables: list[tf.Operation] = []
     self._part: set[tf.Operation] = set()  # With all that is made of them.
     self._spread: set[tf.Operation] = set()
     self._clones = clones_lib.Clones(
@@ -155,7 +156,7 @@ class Replicas:
     rest = [op for op in new if not op_types.is_variable(op)]
     self._copy(self._clones, rest)
     self._part.update(new)
-    self._variables += variables
+    self.variables += variables
 
   def _copy(
     self, clones: clones_lib.Clones, ops: Sequence[tf.Operation]
@@ -169,6 +170,39 @@ class Replicas:
       handles = self._clones.of(handle)
       handles[shard - 1] = handle
       self._clones.pair(handle, handles)
+
+  def copy_of(self, tensor: tf.Tensor, replica: int) -> tf.Tensor:
+    """Returns what a replica has in place of a tensor; itself if it is shared.
+
+    Args:
+      tensor: A tensor of replica 0.
+      replica: The number of a replica.
+    """
+    return self._clones.of(tensor)[replica - 1] if replica else tensor
+
+  def gather(
+    self, variable: tf.Operation, parts: Sequence[tf.Tensor], axis: int
+  ) -> tf.Tensor:
+    """Returns the concatenation of what replicas have, for model_fn to go on.
+
+    Args:
+      variable: The op of the variable that is updated by it.
+      parts: What each replica has.
+      axis: Along which axis.
+    """
+    receivers: Sequence[int] = range(self.count)
+    if self._zero is not None:
+      receivers = [self._zero.of(variable)]
+    totals = []
+    for receiver in receivers:
+      with tf.compat.v1.device(parts[receiver].device):
+        totals.append(tf.concat(parts, axis, "gather"))
+    first, *others = totals
+    if self._zero is None:
+      self._pair(first, others)
+    else:
+      self._shards_of_sums[first.op] = receivers[0]
+    return first
 
   def plan_sums(
     self,
@@ -246,7 +280,7 @@ class Replicas:
       spec: The spec that model_fn returned.
       forward: The ops of all micro-batches.
     """
-    if not self._variables:
+    if not self.variables:
       return spec
     rest = self._rest(forward)
     repeated = {}
@@ -266,7 +300,7 @@ class Replicas:
 
   def _mirrored(self) -> list[mirrors_lib.Mirrored]:
     """Returns the variables that there are mirrors of, with these."""
-    handles = [variable.outputs[0] for variable in self._variables]
+    handles = [variable.outputs[0] for variable in self.variables]
     return [
       mirrors_lib.Mirrored(
         handle.op, [x for x in self._updates.of(handle) if x is not handle]
@@ -290,9 +324,9 @@ class Replicas:
     self, rest: Sequence[tf.Operation]
   ) -> dict[tf.Operation, list[tf.Operation]]:
     """Lets replicas make the updates that they can make themselves."""
-    found = replica_updates.find_updates(rest, self._variables, self._sums)
+    found = replica_updates.find_updates(rest, self.variables, self._sums)
     self._copy(self._updates, found.ops)
-    self._variables += found.slots
+    self.variables += found.slots
     return {
       op: [self._updates.op(r, op) for r in range(self.count - 1)]
       for op in found.writes

@@ -116,17 +116,10 @@ def find_of_references(
 
   pairs: list[tuple[tf.Operation, tf.Operation]] = []
   for variable, of_variable in writes.items():
-    handed_on = traversal.walk(
-      [variable],
-      lambda op: [
-        x for x in traversal.consumers(op) if x.type in op_types.SHARES_MEMORY
-      ],
-    )
     readers = dict.fromkeys(
       end
-      for op in handed_on
-      for reader in traversal.consumers(op)
-      if reader in inside and reader.type not in op_types.SHARES_MEMORY
+      for reader in readers_of(variable)
+      if reader in inside
       for end in outside(reader)
     )
     pairs += [
@@ -144,6 +137,26 @@ def find_of_references(
     ):
       found.setdefault(write, []).append(reader)
   return found
+
+
+def readers_of(variable: tf.Operation) -> list[tf.Operation]:
+  """Returns the ops that read a variable, or its memory, whenever they run.
+
+  Args:
+    variable: The op of a handle, or of a reference, which ops hand on.
+  """
+  handed_on = traversal.walk(
+    [variable],
+    lambda op: [
+      x for x in traversal.consumers(op) if x.type in op_types.SHARES_MEMORY
+    ],
+  )
+  return [
+    reader
+    for op in handed_on
+    for reader in traversal.consumers(op)
+    if reader.type not in op_types.SHARES_MEMORY
+  ]
 
 
 class _Order:

@@ -5,6 +5,7 @@ from unittest import mock
 
 import estimator_mp
 from estimator_mp import driver
+from estimator_mp.graph import traversal
 from tests.estimator_mp import programs
 
 import numpy as np
@@ -40,6 +41,9 @@ class DriverTest(parameterized.TestCase):
     _config("stage:2"),
     _config("stage:2", num_micro_batches=4),
     _config("data:2,stage:2", num_micro_batches=2, variables="shared"),
+    _config("data:2"),
+    _config("data:3,stage:2", num_micro_batches=2, aggregation="ring"),
+    _config("data:2", num_micro_batches=2, optimizer_state="sharded"),
   )
   def test_steps_are_the_plain_models(self, config):
     batch = _BATCH, _LABELS
@@ -60,9 +64,33 @@ class DriverTest(parameterized.TestCase):
     (joined,) = [x.op for x in largest.inputs if x.dtype == tf.float32]
     self.assertEqual(joined.type, "ConcatV2")
 
+  @parameterized.parameters(True, False)
+  def test_what_a_hook_fetches_is_of_before_the_update(self, is_resource):
+    """Nothing orders a lookup that no step runs, and the table's update."""
+
+    def model_fn(features, labels, mode):
+      table = _v1.get_variable("table", [9, 4], use_resource=is_resource)
+      ids = tf.cast(features["x"] * 4 + 4, tf.int32)
+      rows = tf.nn.embedding_lookup(table, ids)
+      y = tf.reduce_sum(rows, [1, 2], name="rows")[:, tf.newaxis]
+      loss = tf.reduce_mean(tf.square(y - labels))
+      train_op = _v1.train.AdamOptimizer(0.1).minimize(
+        loss, _v1.train.get_or_create_global_step()
+      )
+      return tf.estimator.EstimatorSpec(mode, loss=loss, train_op=train_op)
+
+    batch = _BATCH, _LABELS
+    program = programs.Program(model_fn, _config("data:2"), batch)
+    rows = program.graph.get_tensor_by_name("rows:0")
+    found, step = map(traversal.ops_run_with, (rows, program.spec.train_op))
+    lookups = {op for op in found if op.name.endswith("embedding_lookup")}
+    self.assertNotEmpty(lookups & step)
+    # What no step runs joins what slices have looked up.
+    self.assertEqual({op.type for op in lookups - step}, {"ConcatV2"})
+
   @parameterized.parameters(
     ({"mesh": "model:2"},),
-    ({"mesh": "data:2"},),
+    ({"mesh": "data:2", "aggregation": "collective"},),
     ({"mesh": "stage:2", "recompute": "always"},),
     ({"mesh": "stage:2", "transfer_dtype": "float16"},),
     ({"mesh": "stage:2", "batch_norm": "per_micro_batch"},),

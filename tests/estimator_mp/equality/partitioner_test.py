@@ -30,6 +30,10 @@ _CONFIGS = {
   "replicas": _config("data:2", variables="shared"),
   "hybrid": _config("data:2,stage:2", num_micro_batches=2, variables="shared"),
   "zb1p": _config("stage:2", num_micro_batches=4, schedule="zb1p"),
+  "mirrors": _config("data:2"),
+  "zero": _config(
+    "data:2,stage:2", num_micro_batches=2, optimizer_state="sharded"
+  ),
 }
 
 
@@ -55,6 +59,11 @@ _FAST = [
   # Rows of examples are split again after a sort of the batch.
   ("nt_xent_open_1f1b", "nt_xent", "open", "1f1b"),
   ("mlp_adam_open_zb1p", "mlp_adam", "open", "zb1p"),
+  ("embeddings_open_zero", "clipped_embeddings", "open", "zero"),
+  # What a constant waits for, all that reads it waits for: a lookup in a table.
+  ("table_open_replicas", "table_of_last_losses", "open", "replicas"),
+  # Optimizers one after the other, whose sums may not be in one bucket.
+  ("gan_open_mirrors", "gan_after_the_critic", "open", "mirrors"),
 ]
 
 
@@ -77,7 +86,6 @@ def _train(model, size, config=None):
     }
     asked = inspect.signature(model.model_fn).parameters
     spec = model.model_fn(**{k: x for k, x in known.items() if k in asked})
-    fetches = [spec.loss, spec.train_op]
     variables = _v1.global_variables()
     start = [
       _v1.global_variables_initializer(),
@@ -91,9 +99,12 @@ def _train(model, size, config=None):
       tensors = [x for x in tf.nest.flatten((features, labels)) if _is_rows(x)]
       examples = [x for x in tensors if x.shape[0] == tensors[0].shape[0]]
       made = partitioner.Partitioner(
-        examples, *fetches, config, config.create_mesh()
+        examples, spec.loss, spec.train_op, config, config.create_mesh()
       )
-      fetches = made.lower()
+      loss, train_op = made.lower()
+      spec = made.keep_equal(spec._replace(loss=loss, train_op=train_op))
+    _v1.get_default_graph().finalize()
+    fetches = [spec.loss, spec.train_op]
     with _v1.Session(config=options) as session:
       session.run(start)
       losses = [session.run(fetches)[0] for _ in range(_STEPS)]
