@@ -21,7 +21,7 @@ from estimator_mp import devices, partitioner
 from estimator_mp import mesh as mesh_lib
 from estimator_mp.capture import batch_size, graph_checks, micro_batches
 from estimator_mp.config.sharding_config import ShardingConfig
-from estimator_mp.graph import device_assignment
+from estimator_mp.graph import device_assignment, traversal
 from estimator_mp.lower import initial_values, sends
 from estimator_mp.placement import contents, transfers
 from estimator_mp.plan import sharding_plan
@@ -163,7 +163,8 @@ class Driver:
     )
     loss, train_op = made.lower()
     spec = made.keep_equal(spec._replace(loss=loss, train_op=train_op))
-    ops = self._graph.get_operations()
+    live = traversal.ops_run_with(spec.loss, spec.train_op)
+    ops = [op for op in self._graph.get_operations() if op in live]
     sends.reduce_transfers(transfers.find_savings(ops))
     device_assignment.settle_on_hosts(self._graph, self._mesh.devices)
     device_assignment.leave_other_devices(self._graph.get_operations())

@@ -14,13 +14,14 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 from estimator_mp import mesh as mesh_lib
-from estimator_mp.analysis.symbolic_shapes import SymbolicShapes
+from estimator_mp.analysis.symbolic_shapes import MEASURES, SymbolicShapes
 from estimator_mp.config import sharding_config
 from estimator_mp.config.schedules.schedule import Cell, Phase
 from estimator_mp.graph import (
   control_flow,
   device_assignment,
   draws,
+  feeds,
   frames,
   op_types,
   traversal,
@@ -113,7 +114,9 @@ class Partitioner:
     self._draws_per_slice = config.draws == "per_slice"
     self.batch = self._propagate()
     in_order = traversal.in_order(every)
-    self._backward = set(finished_stages.backward_of(in_order, self._depends))
+    values = [op for op in every if op.type not in MEASURES]
+    of_values = set(traversal.descendants(starts, values))
+    self._backward = set(finished_stages.backward_of(in_order, of_values))
     of_input = traversal.ops_run_with(*examples)
     self.stages = finished_stages.plan_stages(
       [op for op in every if op not in of_input], self._backward, config, mesh
@@ -168,6 +171,9 @@ class Partitioner:
     made.keep_state(self._depends_on_state())
     fetches = made.apply(self._fetches)
     self._aggregate(made, reads)
+    for op in self.batch.parts:
+      if op not in self._of_inputs:
+        feeds.refuse(op)
     device_assignment.leave_other_devices(self._graph.get_operations())
     for passes in self.passes:
       for own, cells_of_ops in zip(self._slices, self.cells, strict=True):
@@ -291,11 +297,19 @@ class Partitioner:
       able = {
         op
         for op in self.ops
-        if is_without_state(op) or self._draws_in_slices(op)
+        if not self._may_be_fed(op)
+        and (is_without_state(op) or self._draws_in_slices(op))
       }
+    roots = {x.name: Shard(0, self._partition) for x in self._examples}
+    for op in self.ops:
+      # Slices are cut of what is there then.
+      if self._may_be_fed(op):
+        rows = self._rows(op.outputs[0])
+        if rows is not None:
+          roots[op.outputs[0].name] = Shard(0, rows)
     found = Propagation(
       self.shapes,
-      {tensor.name: Shard(0, self._partition) for tensor in self._examples},
+      roots,
       able,
       self._starts,
       self._rows,
@@ -305,6 +319,11 @@ class Partitioner:
     )
     found.run(self.ops)
     return found
+
+  def _may_be_fed(self, op: tf.Operation) -> bool:
+    """Whether an op was made to be fed; in a loop it bounds rounds, say."""
+    is_placeholder = op.type == "PlaceholderWithDefault"
+    return is_placeholder and self._frames.loop(op) is None
 
   def _draws_in_slices(self, op: tf.Operation) -> bool:
     """Whether slices draw random numbers of their own in place of an op."""

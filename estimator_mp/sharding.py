@@ -118,7 +118,10 @@ def shard_model_fn(
     if mode != TRAIN:
       saved = placement_file.load_placement(model_dir, mesh)
     of_call: conductor.Conductor | driver.Driver
-    if driver.partitions(config, mesh, mode, bound, servers.exist):
+    # An exported graph is the plain one's, whatever its mode.
+    if not is_export and driver.partitions(
+      config, mesh, mode, bound, servers.exist
+    ):
       of_call = driver.Driver(config, mesh)
     else:
       of_call = conductor.Conductor(

@@ -955,8 +955,11 @@ class Instantiation:
     awaited = list(op.control_inputs)
     if op.type == "Const":
       awaited = [x for x in awaited if x not in self._copies]
-    awaited += self._awaited_by_constants(op)
     waits = [name for x in awaited for name in self.ops_for(x)]
+    for x in self._awaited_by_constants(op):
+      # All slices take the same branch: whether the first does is enough.
+      first = x in self._in_branches
+      waits += [self._awaited(x, 0)] if first else self.ops_for(x)
     waits += [self._awaited(x, 0) for x in self._awaited_by_sizes(op)]
     if waits != [x.name for x in op.control_inputs]:
       self.waits[op] = waits

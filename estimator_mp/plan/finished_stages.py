@@ -20,11 +20,11 @@ def backward_of(
 
   That is what depends on an op of a gradient: the backward pass, and the update
   in the end. The lists in which a loop keeps its activations were made for its
-  gradient, too, but before there is a batch.
+  gradient, too, but before there is a value of the batch: they have sizes.
 
   Args:
     ops: The ops of a step, each after those that it reads.
-    depends: Those that depend on the batch.
+    depends: Those that depend on values of the batch.
   """
   gradients = [
     op for op in ops if op in depends and graph_reads.is_of_gradient(op)
@@ -55,7 +55,11 @@ def plan_stages(
   """
   of_gradients = {x for op in backward for x in _differentiated(op)}
   targets = [op for op in ops if op in of_gradients and op not in backward]
-  leading = set(traversal.ancestors(targets, ops))
+  leading = {
+    op
+    for op in traversal.ancestors(targets, ops)
+    if not graph_reads.is_of_gradient(op)  # As the lists of a loop are.
+  }
   forward = [op for op in ops if op in leading]
   rest = [op for op in ops if op not in leading]
   planner = StagePlanner(
@@ -85,8 +89,12 @@ def plan_stages(
 
 
 def _variable(op: tf.Operation) -> tf.Operation | None:
-  """Returns the variable whose handle an op gets, in a branch as well."""
-  handles = (x for x in op.inputs if x.dtype == tf.resource)
+  """Returns the variable whose handle an op gets, in a branch as well.
+
+  A reference is one where it is written; who reads it gets its value.
+  """
+  written = set(variables.written_states(op))
+  handles = (x for x in op.inputs if x.dtype == tf.resource or x in written)
   handle = next(handles, None)
   return None if handle is None else variables.variable_of(handle)
 

@@ -62,6 +62,8 @@ _FAST = [
   ("embeddings_open_zero", "clipped_embeddings", "open", "zero"),
   # What a constant waits for, all that reads it waits for: a lookup in a table.
   ("table_open_replicas", "table_of_last_losses", "open", "replicas"),
+  # A loop as one op, with lists for its gradient that have the batch's size.
+  ("map_open_stages", "map_over_examples", "open", "stages"),
   # Optimizers one after the other, whose sums may not be in one bucket.
   ("gan_open_mirrors", "gan_after_the_critic", "open", "mirrors"),
 ]
