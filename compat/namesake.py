@@ -58,10 +58,10 @@ def find(folder: str) -> importlib.machinery.ModuleSpec | None:
   if found is None:
     return None
   ours = os.path.dirname(os.path.realpath(__file__))
-  places = [found.origin or "", *(found.submodule_search_locations or ())]
-  if any(os.path.realpath(place) == ours for place in places):
-    return None
-  return found
+  # Bazel makes folders of links to files.
+  places = [os.path.dirname(os.path.realpath(found.origin or ""))]
+  places += map(os.path.realpath, found.submodule_search_locations or ())
+  return None if ours in places else found
 
 
 def leave_to_program(folder: str) -> None:

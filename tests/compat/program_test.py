@@ -3,6 +3,7 @@
 import os
 import re
 
+from compat import namesake
 from tests import tiers
 from tests.compat import processes
 
@@ -122,6 +123,19 @@ if __name__ == "__main__":
         "its own its own __main__ 2.15.1\nits own its own __mp_main__ 2.15.1\n",
         result.stderr,
       )
+
+  @parameterized.parameters(True, False)
+  def test_links_to_our_files_are_ours(self, is_ours):
+    """As Bazel makes them of a program, and of this package beside it."""
+    folder = os.path.join(self.directory, "compat")
+    os.makedirs(folder)
+    init = os.path.join(folder, "__init__.py")
+    if is_ours:
+      package = os.path.dirname(os.path.realpath(namesake.__file__))
+      os.symlink(os.path.join(package, "__init__.py"), init)
+    else:
+      self.write(init, "")
+    self.assertEqual(namesake.find(self.directory) is None, is_ours)
 
   @parameterized.named_parameters(
     ("nothing", [], r"required: program, arguments|required: program"),

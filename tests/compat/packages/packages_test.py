@@ -18,6 +18,7 @@ import sys
 import tempfile
 
 from tests.compat import processes
+from tests.compat.packages import installed
 
 import numpy as np
 from absl.testing import absltest, parameterized
@@ -39,26 +40,12 @@ _PROGRAMS = {
 
 
 @functools.cache
-def _packages():
-  """The folder that has the packages."""
-  folder = os.environ.get("PACKAGES")
-  if folder is None:
-    folder = tempfile.mkdtemp(dir=absltest.TEST_TMPDIR.value)
-    requirements = os.path.join(_HERE, "requirements.txt")
-    install = ("pip", "install", "--quiet", "--no-deps", "--target", folder)
-    subprocess.run(
-      [sys.executable, "-m", *install, "-r", requirements], check=True
-    )
-  return folder
-
-
-@functools.cache
 def _run(program, *mesh):
   """What a program gives on today's TensorFlow, through `compat --v1`."""
   # The same kernels on every CPU: convolutions without oneDNN round otherwise,
   # and ten steps of batch normalization make 1e-4 of that.
   environment = processes.environment(TF_ENABLE_ONEDNN_OPTS="1")
-  environment["PYTHONPATH"] += os.pathsep + _packages()
+  environment["PYTHONPATH"] += os.pathsep + installed.folder()
   with tempfile.NamedTemporaryFile(suffix=".json") as out:
     result = subprocess.run(
       [

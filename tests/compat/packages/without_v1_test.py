@@ -1,10 +1,7 @@
 """Packages from PyPI that stopped at TensorFlow 2.15 or before run unedited.
 
-The packages are no dependencies of this repository: install them beside the
-TensorFlow at work, without theirs, and run this file:
-
-    pip install --no-deps -r tests/compat/packages/requirements.txt
-    python tests/compat/packages/without_v1_test.py
+The packages are no dependencies of this repository: pip puts them into a
+folder, without theirs.
 
 The losses below were recorded on TensorFlow 2.15.1, with its own tf.estimator.
 """
@@ -13,10 +10,12 @@ import os
 from unittest import mock
 
 import compat
+from tests.compat.packages import installed
 
 from absl.testing import absltest, parameterized
 
 compat.install(contrib=True)
+installed.add_to_path()
 import numpy as np  # noqa: E402
 import requests  # noqa: E402
 import tensorflow as tf  # noqa: E402

@@ -1,11 +1,7 @@
 """Packages from PyPI, unedited, as models to be sharded.
 
-They are no dependencies of this repository: install them, without theirs, into
-a folder, for the Python that runs the tests, and let Python find it:
-
-    pip install --no-deps --target=FOLDER \\
-        -r tests/compat/packages/requirements.txt
-    export PYTHONPATH=FOLDER
+They are no dependencies of this repository: pip puts them into a folder,
+without theirs.
 """
 
 import dataclasses
@@ -14,8 +10,10 @@ from typing import Any
 from unittest import mock
 
 import compat
+from tests.compat.packages import installed
 
 compat.install(contrib=True)
+installed.add_to_path()
 import numpy as np  # noqa: E402
 import requests  # noqa: E402
 import tensorflow as tf  # noqa: E402
