@@ -316,7 +316,7 @@ def assert_same_variables(test, found, expected, rtol=1e-6, but=()):
       )
 
 
-def assert_same_steps(test, plain, sharded, batches, rtol=1e-5):
+def assert_same_steps(test, plain, sharded, batches, rtol=1e-5, loads=True):
   """Asserts that both programs train alike; returns the last step.
 
   Args:
@@ -325,8 +325,11 @@ def assert_same_steps(test, plain, sharded, batches, rtol=1e-5):
     sharded: The sharded one.
     batches: A batch for each step.
     rtol: The difference that is allowed of losses, gradients and variables.
+    loads: Whether the sharded one gets the plain one's variables first. Where
+      they go on from what they have, what they should have is tested, too.
   """
-  sharded.load(plain.variables())
+  if loads:
+    sharded.load(plain.variables())
   for batch in batches:
     step, expected = sharded.step(batch), plain.step(batch)
     np.testing.assert_allclose(step.loss, expected.loss, rtol=rtol)
