@@ -140,9 +140,8 @@ class Partitioner:
     """
     device_assignment.assign(self.stages, self._mesh.stage_devices())
     of_slices = set(traversal.ancestors(self.batch.parts, self.ops))
-    self.replicas.mirror(
-      [op for op in self.ops if op in of_slices - self._depends]
-    )
+    alike = of_slices - self._depends  # In all slices.
+    self.replicas.mirror([op for op in self.ops if op in alike])
     updates = {op for op in self.ops if op not in of_slices}
     reads = update_reads.find(
       self.ops,
@@ -220,6 +219,8 @@ class Partitioner:
           )
         else:
           added.append(x)
+      if not added:
+        continue
       names = [x.tensor.name for x in added]
       parts = [made.of_replicas[name] for name in names]
       variables = [x.variable for x in added]

@@ -303,7 +303,9 @@ class BroadcastTest(absltest.TestCase):
         train_op=v1.assign_add(step, 1),
         training_chief_hooks=[v1.train.StepCounterHook(), AfterCreation()],
       )
-      return horovod_aggregation.with_broadcast(spec)
+      spec = horovod_aggregation.with_broadcast(spec)
+      self.assertLen(spec.training_chief_hooks, 3)
+      return spec
 
     estimator = tf.estimator.Estimator(
       model_fn, self.create_tempdir().full_path
